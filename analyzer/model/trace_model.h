@@ -1,0 +1,107 @@
+// A run, ready for passes: immutable, columnar, times in nanoseconds on one axis for all processes.
+#ifndef DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_
+#define DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/op.h"
+#include "proto/trace.pb.h"
+
+namespace dlhook::analyzer {
+
+using OpIndex = uint32_t;
+using ThreadIndex = uint32_t;
+using ProcessIndex = uint32_t;
+using CallIndex = uint32_t;
+constexpr uint32_t kNone = 0xffffffff;
+
+struct ProcessInfo {
+  trace::Header header;
+  std::string file;  // base name of the process trace
+  // Observed interval: shim loaded … footer (or the last record where there is none).
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  bool has_footer = false;
+  trace::Footer::End end = trace::Footer::UNKNOWN;
+  std::vector<trace::Mapping> mappings;
+  std::vector<trace::Capability> capabilities;  // the last of each (name, object)
+  std::vector<trace::Loss> losses;              // summed by (reason, thread, detail)
+};
+
+struct ThreadData {
+  ProcessIndex process = 0;
+  uint32_t thread_id = 0;  // of its process trace
+  uint32_t tid = 0;
+  std::string name;
+};
+
+// Calls as parallel arrays, ordered by (thread, start, longer first): a parent stands before its children.
+// At most 64 bytes a call in memory.
+struct CallColumns {
+  std::vector<int64_t> start_ns;
+  std::vector<int64_t> duration_ns;
+  std::vector<int64_t> self_ns;  // duration minus the direct children's
+  std::vector<OpIndex> op;
+  std::vector<ThreadIndex> thread;
+  std::vector<CallIndex> parent;  // kNone: top level
+  std::vector<uint64_t> sequence;
+  size_t size() const { return op.size(); }
+};
+
+// Calls of which only totals were kept (trace::CallAggregate).
+struct AggregateRow {
+  OpIndex op = 0;
+  ThreadIndex thread = 0;
+  int64_t window_start_ns = 0;
+  int64_t window_end_ns = 0;
+  int64_t count = 0;
+  int64_t sum_ns = 0;
+  int64_t min_ns = 0;
+  int64_t max_ns = 0;
+  int64_t nested_count = 0;
+  int64_t nested_sum_ns = 0;
+};
+
+// Totals of one op over calls and aggregates alike: what weight-aware passes read. Times are thread time.
+struct OpTotals {
+  int64_t calls = 0;         // every call, nested ones too
+  int64_t nested_calls = 0;  // of them, inside another call of the same kind: another view of the same work
+  int64_t total_ns = 0;      // of the calls that are not nested in that sense
+  int64_t self_ns = 0;
+  int64_t min_ns = 0;
+  int64_t max_ns = 0;
+  int64_t wall_share_ns = 0;  // equal split of every instant among the calls (innermost per thread) active at it
+};
+
+struct TraceModel {
+  std::string name;  // of the run: its folder or file
+  std::vector<ProcessInfo> processes;
+  std::vector<ThreadData> threads;
+  std::vector<Op> ops;  // distinct over the run (same definition, same index, whatever process or interning period)
+  CallColumns calls;
+  std::vector<AggregateRow> aggregates;
+  std::vector<std::pair<ThreadIndex, trace::CaptureState>> capture_states;
+  int64_t start_ns = 0;  // earliest and latest of the processes
+  int64_t end_ns = 0;
+  // Oddities met while reading: sentence -> count.
+  std::map<std::string, int64_t> oddities;
+
+  int64_t wall_ns() const { return end_ns - start_ns; }
+};
+
+// One OpTotals per element of model.ops. Execution ops and creations alike.
+// wall_share_ns of all ops plus unattributed_ns equals model.wall_ns() exactly.
+struct RunTotals {
+  std::vector<OpTotals> ops;
+  int64_t unattributed_ns = 0;    // no call active
+  int64_t in_library_wall_ns = 0;  // wall_ns - unattributed_ns
+  int64_t thread_time_ns = 0;      // sum of top-level durations
+};
+RunTotals ComputeTotals(const TraceModel& model);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_

@@ -1,0 +1,32 @@
+// A pass turns the model into one table. It is a pure function: no I/O, no printing, no state.
+//
+// To add a pass (and with it a report in every format):
+//   1. write analyzer/passes/NAME.cc with a function `absl::StatusOr<Table> NameTable(const TraceModel&, const PassOptions&)`;
+//   2. add its line to kPasses in analyzer/passes/registry.cc.
+#ifndef DLHOOK_ANALYZER_PASSES_PASS_H_
+#define DLHOOK_ANALYZER_PASSES_PASS_H_
+
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+struct PassOptions {
+  const RunTotals* totals = nullptr;  // of the same model, computed once for all passes; never null
+};
+
+struct Pass {
+  std::string_view name;
+  std::string_view summary;  // for --help
+  absl::StatusOr<Table> (*run)(const TraceModel&, const PassOptions&);
+};
+
+const std::vector<Pass>& Passes();  // in report order
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_PASSES_PASS_H_

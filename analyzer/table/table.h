@@ -1,0 +1,38 @@
+// The result of a pass: typed columns and rows. Because results are data, every table has every output format and can be
+// compared with another run's.
+#ifndef DLHOOK_ANALYZER_TABLE_TABLE_H_
+#define DLHOOK_ANALYZER_TABLE_TABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace dlhook::analyzer {
+
+enum class ColumnType { kText, kInteger, kReal };
+enum class Better { kNeither, kLower, kHigher };
+
+struct Column {
+  std::string name;         // stable, lower_case, unique in its table
+  std::string unit;         // "ns", "bytes", "flops", "GFLOP/s", "%" …, empty for text and plain numbers
+  ColumnType type = ColumnType::kText;
+  Better better = Better::kNeither;
+  std::string explanation;  // one sentence for people
+};
+
+// monostate: not known (text: "-", csv: empty, json: null). Never used for zero.
+using Cell = std::variant<std::monostate, std::string, int64_t, double>;
+using Row = std::vector<Cell>;
+
+struct Table {
+  std::string name;
+  std::string title;  // one line for people
+  std::vector<Column> columns;
+  std::vector<Row> rows;  // each as long as columns; a cell holds its column's type or monostate
+  std::vector<std::string> notes;  // sentences shown under the table in text, carried in json
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_TABLE_TABLE_H_
