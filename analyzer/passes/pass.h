@@ -6,10 +6,10 @@
 #ifndef DLHOOK_ANALYZER_PASSES_PASS_H_
 #define DLHOOK_ANALYZER_PASSES_PASS_H_
 
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 
@@ -20,8 +20,8 @@ struct PassOptions {
 };
 
 struct Pass {
-  std::string_view name;
-  std::string_view summary;  // for --help
+  absl::string_view name;
+  absl::string_view summary;  // for --help
   absl::StatusOr<Table> (*run)(const TraceModel&, const PassOptions&);
 };
 

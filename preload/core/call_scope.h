@@ -1,9 +1,9 @@
 // What a generated wrapper does around the real function. The whole steady-state cost of dlhook is in this file.
 // Thread: any application thread. Never allocates, locks or makes a system call, except in the outlined slow paths
-// (first call of a thread, first call of a hook from a caller, see preload/README.md).
+// (first call of a thread, first call of a hook from a call site: see preload/README.md).
 //
 //   CallFrame frame;
-//   auto real = reinterpret_cast<Fn*>(BeginCall(kHookId, kFamilyBit, __builtin_return_address(0), &frame));
+//   auto real = reinterpret_cast<Fn*>(BeginCall(kHook, kFamilyBit, __builtin_return_address(0), &frame));
 //   real(arguments...);
 //   if (CallRecord* record = EndCall(&frame, RecordType::kGemmCall, kGemmShapeWords, 3)) {
 //     DecodeGemm(…, record);
@@ -16,6 +16,7 @@
 #include "preload/core/hook_table.h"
 #include "preload/core/record.h"
 #include "preload/core/thread_state.h"
+#include "preload/link/resolver.h"
 
 namespace dlhook {
 
@@ -23,12 +24,72 @@ struct CallFrame {
   ThreadState* thread;  // null: this call is not recorded
   uint64_t start_ticks;
   uint64_t sequence;
+  uint64_t caller;
   uint32_t parent_distance;
   HookId hook;
-  uint8_t depth;
-  uint64_t caller;
 };
+
+// The real function behind `hook` for the object that holds `caller`. Never null.
+inline void* RealFunction(ThreadState* thread, HookId hook, void* caller) {
+  void* real = dlhook_real_from_thunk;
+  if (__builtin_expect(real != nullptr, 0)) {
+    dlhook_real_from_thunk = nullptr;
+    return real;
+  }
+  if (__builtin_expect(thread == nullptr, 0)) return ResolveReal(nullptr, hook, caller);
+  uint64_t key = reinterpret_cast<uint64_t>(caller) | (uint64_t{hook} << 48);
+  const BindingCacheEntry& entry = thread->cache[BindingCacheIndex(key)];
+  bool hit = entry.key == key && thread->cache_generation == CurrentBindingGeneration();
+  return __builtin_expect(hit, 1) ? entry.real : ResolveReal(thread, hook, caller);
+}
+
+inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame* frame) {
+  ThreadState* thread = dlhook_thread;
+  if (__builtin_expect(thread == nullptr || thread->active == 0, 0)) thread = AttachThread();
+  void* real = RealFunction(thread, hook, caller);
+  frame->thread = nullptr;
+  if (__builtin_expect(thread == nullptr, 0)) return real;
+  uint32_t enabled = thread->session->enabled_families.load(std::memory_order_relaxed);
+  if ((enabled & family_bit) == 0) return real;
+  uintptr_t frame_address = reinterpret_cast<uintptr_t>(frame);
+  DropStaleOpenCalls(thread, frame_address);
+  frame->thread = thread;
+  frame->hook = hook;
+  frame->caller = reinterpret_cast<uint64_t>(caller);
+  frame->sequence = ++thread->next_sequence;
+  uint64_t parent = EnclosingSequence(thread);
+  frame->parent_distance = parent == 0 ? 0 : static_cast<uint32_t>(frame->sequence - parent);
+  if (thread->depth < kMaxOpenCalls) thread->open[thread->depth] = {frame_address, frame->sequence};
+  ++thread->depth;
+  frame->start_ticks = ReadTicks(thread->clock);
+  return real;
+}
+
+// Null where the call is not recorded (stopped, ring full: counted). The caller fills shape and addresses, then commits.
+inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_words, uint8_t address_count) {
+  ThreadState* thread = frame->thread;
+  if (__builtin_expect(thread == nullptr, 0)) return nullptr;
+  uint64_t end_ticks = ReadTicks(thread->clock);
+  if (thread->depth > 0) --thread->depth;
+  uint32_t words = sizeof(CallRecord) / 8 + shape_words + address_count;
+  RecordHeader* header = ReserveRecord(thread, words);
+  if (__builtin_expect(header == nullptr, 0)) return nullptr;
+  CallRecord* record = reinterpret_cast<CallRecord*>(header);
+  record->header = {static_cast<uint16_t>(words), type,        static_cast<uint8_t>(thread->depth),
+                    frame->hook,                  shape_words, address_count};
+  record->start_ticks = frame->start_ticks;
+  record->end_ticks = end_ticks;
+  record->sequence = frame->sequence;
+  record->parent_distance = frame->parent_distance;
+  record->status = 0;
+  record->caller = frame->caller;
+  return record;
+}
+
+inline void CommitCall(CallFrame* frame, CallRecord* record) {
+  CommitRecord(frame->thread, &record->header);
+}
 
 }  // namespace dlhook
 
-#endif
+#endif  // DLHOOK_PRELOAD_CORE_CALL_SCOPE_H_

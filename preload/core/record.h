@@ -18,9 +18,7 @@ enum class RecordType : uint8_t {
   kThreadBegin = 5,  // ThreadRecord
   kThreadEnd = 6,    // ThreadRecord
   kMapping = 7,      // MappingRecord + text
-  kCapability = 8,   // TextRecord + text
-  kCaptureState = 9,  // TextRecord, value 1: recording
-  kLoss = 10,         // TextRecord, value = trace::Loss::Reason, count in `calls`
+  kCapability = 8,   // CapabilityRecord + text
 };
 
 // First word of every record.
@@ -126,11 +124,10 @@ struct MappingRecord {
   uint32_t build_id_bytes;
 };
 
-// `text_bytes` of text follow. kCapability: name NUL object NUL reason, value = trace::Capability::State.
-struct TextRecord {
+// `text_bytes` of text follow: name NUL object NUL reason; value = trace::Capability::State.
+struct CapabilityRecord {
   RecordHeader header;
   uint64_t ticks;
-  uint64_t calls;
   uint32_t value;
   uint32_t text_bytes;
 };

@@ -1,0 +1,72 @@
+// The commands of `dlhook` and the words behind them on the command line.
+//
+// To add a command:
+//   1. write analyzer/cli/NAME.cc with a function `Command NameCommand()`, declared in commands.h;
+//   2. add its line to Commands() in commands.cc and its file to CMakeLists.txt.
+//
+// Not Abseil's flags: those are global to the program, while each command here has its own, must name itself where one is
+// unknown (exit code 2, not Abseil's 1), and `run` must leave the words of the program it starts alone.
+#ifndef DLHOOK_ANALYZER_CLI_COMMAND_H_
+#define DLHOOK_ANALYZER_CLI_COMMAND_H_
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace dlhook::analyzer {
+
+// Exit codes; `run` passes on its program's own.
+constexpr int kExitOk = 0;
+constexpr int kExitThreshold = 1;  // a threshold was asked for and passed
+constexpr int kExitBadInput = 2;   // bad input or usage
+
+struct Flag {
+  absl::string_view name;   // without the dashes
+  absl::string_view value;  // what stands for the value in the help, "NAME"; empty: a switch
+  absl::string_view help;
+  char letter = 0;         // one-letter form, 0: none
+};
+
+// What stood behind a command's name.
+class Args {
+ public:
+  bool Has(absl::string_view flag) const { return values_.contains(flag); }
+  // All values in the order given; empty where the flag was not given.
+  std::vector<std::string> All(absl::string_view flag) const;
+  std::optional<std::string> Last(absl::string_view flag) const;
+  const std::vector<std::string>& operands() const { return operands_; }
+
+ private:
+  friend absl::StatusOr<Args> ParseArgs(const struct Command& command, absl::Span<const std::string> words);
+
+  std::map<std::string, std::vector<std::string>, std::less<>> values_;
+  std::vector<std::string> operands_;
+};
+
+struct Command {
+  absl::string_view name;
+  absl::string_view summary;   // one line
+  absl::string_view operands;  // for the usage line: "RUN"
+  std::vector<Flag> flags;    // --help is added to each
+  size_t min_operands = 0;
+  size_t max_operands = 0;
+  // The first operand and all behind it are operands, whatever they look like.
+  bool stops_at_operand = false;
+  std::string (*details)() = nullptr;  // more for --help; may be null
+  int (*run)(const Args& args) = nullptr;  // returns the exit code
+};
+
+// "--flag VALUE", "--flag=VALUE", "-f VALUE", "--" ends the flags. An error names the command, the word and what it knows.
+absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::string> words);
+
+std::string HelpText(const Command& command);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_CLI_COMMAND_H_

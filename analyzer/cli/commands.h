@@ -1,0 +1,25 @@
+// The table of commands, and what `main` does.
+#ifndef DLHOOK_ANALYZER_CLI_COMMANDS_H_
+#define DLHOOK_ANALYZER_CLI_COMMANDS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "analyzer/cli/command.h"
+
+namespace dlhook::analyzer {
+
+Command ReportCommand();
+Command DumpCommand();
+Command RunCommand();
+Command CtlCommand();
+
+const std::vector<Command>& Commands();  // in the order of the help
+
+// `words`: the command line without the program's name. Returns the exit code.
+int Main(absl::Span<const std::string> words);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_CLI_COMMANDS_H_

@@ -1,0 +1,78 @@
+// `dlhook ctl`: starts and stops recording in processes that run. Writes one word of the memory they share; they notice at
+// their next call.
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/io/byte_source.h"
+#include "analyzer/io/ring_file.h"
+#include "preload/core/clock.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+// The rings of processes of the run that still live.
+std::vector<std::unique_ptr<RingFile>> LiveRings(const std::string& folder) {
+  std::vector<std::unique_ptr<RingFile>> rings;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string link = entry.path().string();
+    if (!absl::EndsWith(link, kRingSuffix)) continue;
+    absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::Open(link);
+    if (ring.ok() && (*ring)->IsMappedByProcess()) rings.push_back(*std::move(ring));
+  }
+  return rings;
+}
+
+void SetRecording(bool record, SessionHeader* session) {
+  if ((session->stopped.load() == 0) == record) return;
+  session->stopped_ticks.store(ReadTicks(static_cast<ClockKind>(session->clock_kind)));
+  session->stopped.store(record ? 0 : 1);
+  session->enabled_families.store(record ? session->configured_families : 0);
+}
+
+int RunCtl(const Args& args) {
+  const std::string& verb = args.operands()[0];
+  const std::string& folder = args.operands()[1];
+  if (verb != "start" && verb != "stop" && verb != "status") {
+    PrintError(absl::StrCat("ctl: unknown word '", verb, "', expected start, stop or status"));
+    return kExitBadInput;
+  }
+  const std::vector<std::unique_ptr<RingFile>> rings = LiveRings(folder);
+  if (rings.empty()) {
+    PrintError(absl::StrCat("ctl: ", folder, ": no process of this run is alive (or it is no run)"));
+    return kExitBadInput;
+  }
+  std::string text;
+  for (const std::unique_ptr<RingFile>& ring : rings) {
+    SessionHeader* session = ring->session();
+    if (verb != "status") SetRecording(verb == "start", session);
+    absl::StrAppendFormat(&text, "%u %s: %s\n", session->pid, std::string(session->program),
+                          session->stopped.load() == 0 ? "recording" : "stopped");
+  }
+  return PrintOutput(text);
+}
+
+}  // namespace
+
+Command CtlCommand() {
+  return {.name = "ctl",
+          .summary = "start or stop recording in a run that goes on",
+          .operands = "start|stop|status RUN",
+          .min_operands = 2,
+          .max_operands = 2,
+          .details = [] {
+            return std::string(
+                "example: DLHOOK_START=off dlhook run -o late -- python train.py &\n"
+                "         sleep 60; dlhook ctl start late\n");
+          },
+          .run = RunCtl};
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,88 @@
+// `dlhook dump`: the packets of a run as text, one trace::Trace message, for people and golden tests.
+#include <google/protobuf/text_format.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/load_options.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/io/byte_source.h"
+#include "analyzer/io/packet_reader.h"
+#include "analyzer/io/trace_bytes.h"
+#include "proto/trace.pb.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr size_t kBufferBytes = 1 << 16;
+
+// OutOfRange: nobody reads any more.
+absl::Status DumpPackets(PacketReader* reader) {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetUseShortRepeatedPrimitives(true);
+  printer.SetUseUtf8StringEscaping(true);
+  std::string text;
+  trace::Trace trace;
+  trace::Packet* packet = trace.add_packet();
+  while (reader->Next()) {
+    if (!reader->Parse(reader->payload(), packet)) continue;
+    std::string printed;
+    printer.PrintToString(trace, &printed);
+    text += printed;
+    if (text.size() < kBufferBytes) continue;
+    if (absl::Status status = WriteOutput(text); !status.ok()) return status;
+    text.clear();
+  }
+  return WriteOutput(text);
+}
+
+// Writes one process trace; what is wrong with it goes to `damage`.
+absl::Status DumpTrace(const std::string& path, absl::Status* damage) {
+  absl::StatusOr<TraceBytes> trace = TraceBytes::Open(path, LeftoverDrain());
+  if (!trace.ok()) {
+    *damage = trace.status();
+    return absl::OkStatus();
+  }
+  if (absl::Status status = WriteOutput(absl::StrCat("# file: ", BaseName(path), "\n")); !status.ok()) return status;
+  PacketReader reader(path, trace->chunks());
+  const absl::Status status = DumpPackets(&reader);
+  *damage = reader.status().ok() ? trace->leftover_status() : reader.status();
+  return status;
+}
+
+int RunDump(const Args& args) {
+  const absl::StatusOr<RunFiles> files = FindRun(args.operands().front());
+  if (!files.ok()) {
+    PrintError(absl::StrCat("dump: ", files.status().message()));
+    return kExitBadInput;
+  }
+  int exit_code = kExitOk;
+  for (const std::string& path : files->paths) {
+    absl::Status damage;
+    const absl::Status status = DumpTrace(path, &damage);
+    if (absl::IsOutOfRange(status)) return kExitOk;
+    for (const absl::Status& error : {status, damage}) {
+      if (error.ok()) continue;
+      PrintError(error.message());
+      exit_code = kExitBadInput;
+    }
+    if (!status.ok()) break;
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+Command DumpCommand() {
+  return {.name = "dump",
+          .summary = "the packets of a run as textproto",
+          .operands = "RUN",
+          .flags = {},
+          .min_operands = 1,
+          .max_operands = 1,
+          .run = RunDump};
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,25 @@
+// Starting the profiled program and ending as it ended.
+#ifndef DLHOOK_ANALYZER_CLI_LAUNCH_H_
+#define DLHOOK_ANALYZER_CLI_LAUNCH_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace dlhook::analyzer {
+
+// Starts `words` (words[0] found at `path`) with `variables` ("NAME=VALUE") added to the environment. Terminal signals
+// (SIGINT, SIGQUIT) reach the program by themselves and leave this process alone; SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2
+// sent to this process are passed on. The status is execve's where it fails.
+absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<std::string>& words,
+                                   const std::vector<std::string>& variables);
+
+// Ends this process as `wait_status` says the program ended: the same exit code (returned), or the same signal.
+int EndAs(int wait_status);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_CLI_LAUNCH_H_

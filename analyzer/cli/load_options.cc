@@ -1,0 +1,10 @@
+// The one place where the analyzer meets the drain of preload/drain.
+#include "analyzer/cli/load_options.h"
+
+#include "analyzer/io/ring_file.h"
+
+namespace dlhook::analyzer {
+
+DrainLeftover LeftoverDrain() { return DrainLeftoverRings; }
+
+}  // namespace dlhook::analyzer

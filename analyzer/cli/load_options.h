@@ -1,0 +1,14 @@
+// How the commands of dlhook open runs.
+#ifndef DLHOOK_ANALYZER_CLI_LOAD_OPTIONS_H_
+#define DLHOOK_ANALYZER_CLI_LOAD_OPTIONS_H_
+
+#include "analyzer/io/trace_bytes.h"
+
+namespace dlhook::analyzer {
+
+// The drain for what killed processes left in their rings.
+DrainLeftover LeftoverDrain();
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_CLI_LOAD_OPTIONS_H_

@@ -1,0 +1,41 @@
+// Where results, messages and progress go.
+#ifndef DLHOOK_ANALYZER_CLI_OUTPUT_H_
+#define DLHOOK_ANALYZER_CLI_OUTPUT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace dlhook::analyzer {
+
+// Writes to stdout. OutOfRange: nobody reads any more (a closed pipe), which is no error of anyone's.
+absl::Status WriteOutput(absl::string_view text);
+
+// WriteOutput as the last thing that a command does; returns the exit code.
+int PrintOutput(absl::string_view text);
+
+// One message on stderr, "dlhook: " before it.
+void PrintError(absl::string_view message);
+
+// Columns of the terminal that stdout is, 80 where it is none.
+int OutputWidth();
+
+// "reading RUN: 40%" on stderr while a large run is read, if that is a terminal. Taken away at the end.
+class ReadingProgress {
+ public:
+  explicit ReadingProgress(std::string name);
+  ~ReadingProgress();
+
+  void Update(uint64_t done, uint64_t all);
+
+ private:
+  std::string name_;
+  bool is_terminal_;
+  int shown_percent_ = -1;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_CLI_OUTPUT_H_

@@ -1,0 +1,176 @@
+// Run -> model -> passes -> tables -> renderer -> stdout.
+#include "analyzer/cli/report.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/load_options.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/model/load_run.h"
+#include "analyzer/passes/pass.h"
+#include "analyzer/render/renderer.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr size_t kTextLimit = 20;  // rows of a table that a person still reads
+
+// The element of a registry with this name, or an error that lists all of them.
+template <typename T>
+absl::StatusOr<const T*> FindNamed(const std::vector<T>& registry, absl::string_view what, absl::string_view name) {
+  for (const T& element : registry) {
+    if (element.name == name) return &element;
+  }
+  const std::string known =
+      absl::StrJoin(registry, ", ", [](std::string* out, const T& element) { absl::StrAppend(out, element.name); });
+  return absl::InvalidArgumentError(absl::StrCat("unknown ", what, " '", name, "'; there are ", known));
+}
+
+absl::StatusOr<std::vector<const Pass*>> FindPasses(const std::vector<std::string>& names) {
+  std::vector<const Pass*> passes;
+  for (const std::string& name : names) {
+    const absl::StatusOr<const Pass*> pass = FindNamed(Passes(), "table", name);
+    if (!pass.ok()) return pass.status();
+    if (std::find(passes.begin(), passes.end(), *pass) == passes.end()) passes.push_back(*pass);
+  }
+  if (names.empty()) {
+    for (const Pass& pass : Passes()) passes.push_back(&pass);
+  }
+  return passes;
+}
+
+absl::StatusOr<std::vector<Table>> RunPasses(const TraceModel& model, const std::vector<const Pass*>& passes) {
+  const RunTotals totals = ComputeTotals(model);
+  std::vector<Table> tables;
+  for (const Pass* pass : passes) {
+    absl::StatusOr<Table> table = pass->run(model, {.totals = &totals});
+    if (!table.ok()) return table.status();
+    if (absl::Status status = CheckTable(*table); !status.ok()) return status;
+    tables.push_back(*std::move(table));
+  }
+  return tables;
+}
+
+// Sorts those tables that have the column.
+absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
+  bool found = false;
+  std::vector<std::string> known;
+  for (Table& table : *tables) {
+    for (const Column& column : table.columns) {
+      if (std::find(known.begin(), known.end(), column.name) == known.end()) known.push_back(column.name);
+    }
+    if (const std::optional<size_t> column = FindColumn(table, name)) {
+      SortBy(*column, &table);
+      found = true;
+    }
+  }
+  if (found) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown column '", name, "' to sort by; there are ", absl::StrJoin(known, ", ")));
+}
+
+absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
+  ReportOptions options;
+  for (const std::string& list : args.All("table")) {
+    for (absl::string_view name : absl::StrSplit(list, ',')) options.tables.emplace_back(name);
+  }
+  options.format = args.Last("format").value_or("text");
+  options.sort_column = args.Last("sort");
+  options.width = OutputWidth();
+  if (options.format == "text") options.limit = kTextLimit;
+  if (const std::optional<std::string> text = args.Last("limit")) {
+    uint32_t limit = 0;
+    if (!absl::SimpleAtoi(*text, &limit)) {
+      return absl::InvalidArgumentError(absl::StrCat("--limit expects a number of rows, found '", *text, "'"));
+    }
+    options.limit.reset();
+    if (limit > 0) options.limit = limit;
+  }
+  // Before a large run is read for nothing.
+  const auto passes = FindPasses(options.tables);
+  if (!passes.ok()) return passes.status();
+  const auto renderer = FindNamed(Renderers(), "format", options.format);
+  if (!renderer.ok()) return renderer.status();
+  return options;
+}
+
+int Fail(const absl::Status& status) {
+  PrintError(absl::StrCat("report: ", status.message()));
+  return kExitBadInput;
+}
+
+int RunReport(const Args& args) {
+  const absl::StatusOr<ReportOptions> options = OptionsOf(args);
+  if (!options.ok()) return Fail(options.status());
+  const std::string& path = args.operands().front();
+  absl::StatusOr<LoadedRun> run;
+  {
+    ReadingProgress progress(path);
+    run = LoadRun(path, {.drain_leftover = LeftoverDrain(),
+                         .progress = [&](uint64_t done, uint64_t all) { progress.Update(done, all); }});
+  }
+  if (!run.ok()) return Fail(run.status());
+  int exit_code = run->damage.empty() ? kExitOk : kExitBadInput;
+  if (!run->model.processes.empty()) {
+    const absl::StatusOr<std::string> report = MakeReport(run->model, *options);
+    if (!report.ok()) return Fail(report.status());
+    exit_code = std::max(exit_code, PrintOutput(*report));
+  }
+  for (const absl::Status& status : run->damage) PrintError(status.message());
+  return exit_code;
+}
+
+std::string Details() {
+  std::string text = "RUN is a folder of process traces (*.dlh) or one process trace.\n\ntables:\n";
+  for (const Pass& pass : Passes()) absl::StrAppend(&text, absl::StrFormat("  %-12s%s\n", pass.name, pass.summary));
+  absl::StrAppend(&text, "\nformats:\n");
+  for (const Renderer& renderer : Renderers()) {
+    absl::StrAppend(&text, absl::StrFormat("  %-12s%s\n", renderer.name, renderer.summary));
+  }
+  absl::StrAppend(&text,
+                  "\nA damaged run is reported as far as it is whole; then the exit code is 2 and a\n"
+                  "message on stderr says what is wrong.\n");
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MakeReport(const TraceModel& model, const ReportOptions& options) {
+  const auto passes = FindPasses(options.tables);
+  if (!passes.ok()) return passes.status();
+  const auto renderer = FindNamed(Renderers(), "format", options.format);
+  if (!renderer.ok()) return renderer.status();
+  absl::StatusOr<std::vector<Table>> tables = RunPasses(model, *passes);
+  if (!tables.ok()) return tables.status();
+  if (options.sort_column) {
+    if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok()) return status;
+  }
+  if (options.limit) {
+    for (Table& table : *tables) LimitRows(*options.limit, &table);
+  }
+  return (*renderer)->render({&model, *std::move(tables), options.width});
+}
+
+Command ReportCommand() {
+  return {.name = "report",
+          .summary = "tables of where a run spent its time",
+          .operands = "RUN",
+          .flags = {{"table", "NAME[,NAME]...", "only these tables; may be repeated"},
+                    {"format", "FORMAT", "how to write them (default: text)"},
+                    {"sort", "COLUMN", "sort by it, largest first"},
+                    {"limit", "N", "first N rows of each table; 0: all (default: text 20, others all)"}},
+          .min_operands = 1,
+          .max_operands = 1,
+          .details = Details,
+          .run = RunReport};
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,29 @@
+// `dlhook report`: also what `dlhook run` shows at its end.
+#ifndef DLHOOK_ANALYZER_CLI_REPORT_H_
+#define DLHOOK_ANALYZER_CLI_REPORT_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/cli/command.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+struct ReportOptions {
+  std::vector<std::string> tables;  // empty: all
+  std::string format = "text";
+  std::optional<std::string> sort_column;
+  std::optional<size_t> limit;  // rows of each table; unset: all
+  int width = 80;
+};
+
+// InvalidArgument, naming what was given and listing what there is, where an option is wrong.
+absl::StatusOr<std::string> MakeReport(const TraceModel& model, const ReportOptions& options);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_CLI_REPORT_H_

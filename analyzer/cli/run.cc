@@ -1,0 +1,163 @@
+// `dlhook run`: starts a program with libdlhook.so preloaded, drains its rings from outside, prints the summary.
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "analyzer/cli/collector.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/executable.h"
+#include "analyzer/cli/launch.h"
+#include "analyzer/cli/load_options.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/cli/report.h"
+#include "analyzer/io/byte_source.h"
+#include "analyzer/model/load_run.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr int kExitNotExecutable = 126;  // as shells have it
+constexpr int kExitNotFound = 127;
+constexpr long kShortNapNs = 500 * 1000;
+constexpr long kLongNapNs = 4 * 1000 * 1000;
+
+std::string DefaultRunFolder(const std::string& program) {
+  return absl::StrCat("dlhook-", BaseName(program), "-",
+                      absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone()));
+}
+
+bool HoldsARun(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (absl::EndsWith(entry.path().string(), kTraceSuffix)) return true;
+  }
+  return false;
+}
+
+// An empty folder to write into, as an absolute path.
+absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted, bool is_default) {
+  std::filesystem::path folder = std::filesystem::absolute(wanted).lexically_normal();
+  for (int n = 2; is_default && std::filesystem::exists(folder); ++n) {
+    folder = std::filesystem::absolute(absl::StrCat(wanted, "-", n));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!std::filesystem::is_directory(folder)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("-o ", folder.string(), ": can't make this folder: ", error ? error.message() : "a file is in the way"));
+  }
+  if (HoldsARun(folder)) {
+    return absl::InvalidArgumentError(absl::StrCat("-o ", folder.string(), ": holds a run already; name another folder"));
+  }
+  if (access(folder.c_str(), W_OK | X_OK) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("-o ", folder.string(), ": can't be written: ", strerror(errno)));
+  }
+  return folder.string();
+}
+
+std::vector<std::string> Variables(const std::string& shim, const std::string& folder) {
+  const char* preload = getenv("LD_PRELOAD");
+  const char* drain = getenv("DLHOOK_DRAIN");
+  std::vector<std::string> variables = {
+      absl::StrCat("LD_PRELOAD=", shim, preload != nullptr && *preload != '\0' ? absl::StrCat(":", preload) : ""),
+      absl::StrCat("DLHOOK_OUT=", folder), absl::StrCat("DLHOOK_COLLECTOR=", getpid())};
+  if (drain == nullptr) variables.emplace_back("DLHOOK_DRAIN=collector");
+  return variables;
+}
+
+// Drains until the program has ended; returns its wait status.
+int Collect(pid_t program, Collector* collector) {
+  long nap_ns = kShortNapNs;
+  int wait_status = 0;
+  while (waitpid(program, &wait_status, WNOHANG) == 0) {
+    const uint32_t fullness = collector->Step();
+    nap_ns = fullness > 32 ? kShortNapNs : std::min(nap_ns * 2, kLongNapNs);
+    const timespec nap = {0, nap_ns};
+    nanosleep(&nap, nullptr);
+  }
+  collector->Finish();
+  return wait_status;
+}
+
+void PrintSummary(const std::string& folder, const Collector& collector) {
+  for (const std::string& problem : collector.problems()) PrintError(problem);
+  if (collector.processes() == 0) {
+    PrintError("the program made no call that dlhook sees; nothing was recorded");
+    return;
+  }
+  if (collector.still_running() > 0) {
+    PrintError(absl::StrCat(collector.still_running(), " of its processes still run; their traces go on in ", folder));
+  }
+  const absl::StatusOr<LoadedRun> run = LoadRun(folder, {.drain_leftover = LeftoverDrain()});
+  if (run.ok() && !run->model.processes.empty()) {
+    const absl::StatusOr<std::string> report = MakeReport(run->model, {.tables = {"summary"}, .format = "text"});
+    if (report.ok()) fputs(report->c_str(), stderr);
+  }
+  PrintError(absl::StrCat(collector.calls(), " calls recorded; next: dlhook report ", folder));
+}
+
+int Fail(const absl::Status& status, int exit_code) {
+  PrintError(absl::StrCat("run: ", status.message()));
+  return exit_code;
+}
+
+int RunRun(const Args& args) {
+  const std::vector<std::string>& words = args.operands();
+  const absl::StatusOr<std::string> program = FindProgram(words.front());
+  if (!program.ok()) {
+    return Fail(program.status(), absl::IsNotFound(program.status()) ? kExitNotFound : kExitNotExecutable);
+  }
+  if (absl::Status status = CheckPreloadable(*program); !status.ok()) return Fail(status, kExitBadInput);
+  const absl::StatusOr<std::string> shim = FindShim();
+  if (!shim.ok()) return Fail(shim.status(), kExitBadInput);
+  const std::optional<std::string> wanted = args.Last("output");
+  const absl::StatusOr<std::string> folder =
+      MakeRunFolder(wanted.value_or(DefaultRunFolder(words.front())), !wanted.has_value());
+  if (!folder.ok()) return Fail(folder.status(), kExitBadInput);
+  const absl::StatusOr<pid_t> started = StartProgram(*program, words, Variables(*shim, *folder));
+  if (!started.ok()) {
+    return Fail(started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
+  }
+  Collector collector(*folder);
+  const int wait_status = Collect(*started, &collector);
+  PrintSummary(*folder, collector);
+  if (collector.processes() == 0) {
+    std::error_code error;
+    std::filesystem::remove(*folder, error);  // if it is empty
+  }
+  return EndAs(wait_status);
+}
+
+}  // namespace
+
+Command RunCommand() {
+  return {.name = "run",
+          .summary = "start a program and record it",
+          .operands = "PROGRAM [WORD]...",
+          .flags = {{"output", "RUN", "folder for the traces (default: dlhook-PROGRAM-DATE-TIME)", 'o'}},
+          .min_operands = 1,
+          .max_operands = SIZE_MAX,
+          .stops_at_operand = true,
+          .details = [] {
+            return std::string(
+                "example: dlhook run -o first -- python train.py\n\n"
+                "Ends as the program ends: with its exit code, or by its signal. 127: no such\n"
+                "program; 126: it can't be executed; 2: it can't be profiled, or bad usage.\n"
+                "What is recorded: the DLHOOK_* variables, see README.md.\n");
+          },
+          .run = RunRun};
+}
+
+}  // namespace dlhook::analyzer

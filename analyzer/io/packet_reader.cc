@@ -1,0 +1,139 @@
+// Bounds-checked framing: tag 0x0A (Trace.packet), length as a varint, that many bytes.
+#include "analyzer/io/packet_reader.h"
+
+#include <climits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "proto/trace.pb.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr char kPacketTag = 0x0A;  // field 1 of Trace, length-delimited
+constexpr char kHeaderTag = 0x42;  // field 8 of Packet, length-delimited
+
+}  // namespace
+
+bool ConsumeVarint(absl::string_view* bytes, uint64_t* value) {
+  *value = 0;
+  for (size_t i = 0; i < bytes->size() && i < 10; ++i) {
+    const uint8_t byte = (*bytes)[i];
+    *value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+    if (byte < 0x80) {
+      bytes->remove_prefix(i + 1);
+      return true;
+    }
+  }
+  return false;
+}
+
+PacketReader::PacketReader(std::string name, std::vector<absl::string_view> chunks)
+    : name_(std::move(name)), chunks_(std::move(chunks)) {}
+
+bool PacketReader::Next() {
+  while (chunk_ < chunks_.size()) {
+    if (NextInChunk()) return true;
+    if (chunk_ >= chunks_.size()) return false;  // refused
+    bytes_before_chunk_ += chunks_[chunk_].size();
+    ++chunk_;
+    offset_ = 0;
+  }
+  if (!header_seen_ && status_.ok()) {
+    status_ = absl::DataLossError(
+        absl::StrCat(name_, ": the file is empty; expected a dlhook trace (a header packet at byte 0)"));
+  }
+  return false;
+}
+
+bool PacketReader::NextInChunk() {
+  absl::string_view rest = chunks_[chunk_].substr(offset_);
+  if (rest.empty()) return false;
+  packet_offset_ = offset_;
+  if (rest.front() != kPacketTag) {
+    return Damage(offset_, absl::StrFormat("expected the start of a packet (0x0a), found 0x%02x",
+                                           static_cast<uint8_t>(rest.front())));
+  }
+  const absl::string_view packet = rest;
+  rest.remove_prefix(1);
+  uint64_t length = 0;
+  if (!ConsumeVarint(&rest, &length)) {
+    if (rest.size() < 10) return CutOff(packet, 0);
+    return Damage(offset_ + 1, "expected the length of a packet, found no valid varint");
+  }
+  if (length > rest.size()) return CutOff(packet, packet.size() - rest.size() + length);
+  if (length > INT_MAX) return Damage(offset_, "a packet of more than 2 GiB; expected at most that");
+  payload_ = rest.substr(0, length);
+  offset_ += packet.size() - rest.size() + length;
+  return header_seen_ || CheckHeader();
+}
+
+bool PacketReader::CheckHeader() {
+  trace::Packet packet;
+  if (payload_.empty() || payload_.front() != kHeaderTag ||
+      !packet.ParseFromArray(payload_.data(), static_cast<int>(payload_.size())) ||
+      packet.header().schema_major() == 0) {
+    return Damage(packet_offset_, "the first packet is not a header with a schema version");
+  }
+  const trace::Header& header = packet.header();
+  if (header.schema_major() > kSchemaMajor) {
+    Refuse(absl::FailedPreconditionError(absl::StrCat(
+        name_, ": schema version ", header.schema_major(), ".", header.schema_minor(), ", written by dlhook ",
+        header.tool_version().empty() ? "of unknown version" : header.tool_version(),
+        "; this one (dlhook " DLHOOK_VERSION ") reads up to ", kSchemaMajor, ".x")));
+    return false;
+  }
+  header_seen_ = true;
+  return true;
+}
+
+bool PacketReader::Parse(absl::string_view bytes, google::protobuf::MessageLite* message) {
+  if (message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return true;
+  Damage(packet_offset_, absl::StrCat("expected a valid packet in these ", payload_.size(), " bytes, found a malformed one"));
+  offset_ = chunks_[chunk_].size();
+  return false;
+}
+
+bool PacketReader::CutOff(absl::string_view rest, uint64_t expected_bytes) {
+  if (!header_seen_) {
+    // Text may begin with a line feed, which is also a packet's tag: only a header makes it a trace.
+    absl::string_view body = rest.substr(1);
+    uint64_t length = 0;
+    if (ConsumeVarint(&body, &length) && !body.empty() && body.front() != kHeaderTag) {
+      return Damage(packet_offset_, "the first packet is not a header with a schema version");
+    }
+  }
+  const std::string expected =
+      expected_bytes == 0 ? "its length" : absl::StrCat(expected_bytes, " bytes");
+  if (status_.ok()) {
+    status_ = absl::DataLossError(absl::StrCat(Place(packet_offset_), ": cut off inside ",
+                                               header_seen_ ? "a packet" : "the header packet", ": expected ",
+                                               expected, ", found the end after ", rest.size()));
+  }
+  return false;
+}
+
+bool PacketReader::Damage(size_t offset, absl::string_view what) {
+  if (!header_seen_ && offset <= packet_offset_ + 1) {
+    Refuse(absl::InvalidArgumentError(
+        absl::StrCat(name_, ": not a dlhook trace (byte ", offset, ": ", what, ")")));
+  } else if (status_.ok()) {
+    status_ = absl::DataLossError(absl::StrCat(Place(offset), ": ", what));
+  }
+  return false;
+}
+
+// Nothing of this trace is to be read, later chunks included.
+void PacketReader::Refuse(absl::Status status) {
+  status_ = std::move(status);
+  for (; chunk_ < chunks_.size(); ++chunk_) bytes_before_chunk_ += chunks_[chunk_].size();
+  offset_ = 0;
+}
+
+std::string PacketReader::Place(size_t offset) const {
+  return absl::StrCat(name_, chunk_ == 0 ? "" : " (part recovered from memory)", ": byte ", offset);
+}
+
+}  // namespace dlhook::analyzer

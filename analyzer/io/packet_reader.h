@@ -1,0 +1,70 @@
+// Framing of a process trace: whole packets one after another, then what is wrong with the rest, if anything is.
+//
+// Guarantees:
+//   - no byte outside the given chunks is looked at, whatever they hold;
+//   - every whole packet before the first damage of a chunk is returned;
+//   - the first packet returned is a header that this program can read;
+//   - status() names the trace, the byte and what was expected there.
+#ifndef DLHOOK_ANALYZER_IO_PACKET_READER_H_
+#define DLHOOK_ANALYZER_IO_PACKET_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/message_lite.h"
+
+namespace dlhook::analyzer {
+
+// The newest Header.schema_major that this program understands.
+constexpr uint32_t kSchemaMajor = 1;
+
+// A varint at the front of `bytes`, which is advanced past it. False: cut off, or longer than 10 bytes.
+bool ConsumeVarint(absl::string_view* bytes, uint64_t* value);
+
+class PacketReader {
+ public:
+  // `chunks`: the bytes of the file, then such as were recovered elsewhere (a killed process's rings). Each begins with
+  // a packet of its own, so that a cut tail in one does not take the next one with it. The bytes must outlive the reader.
+  PacketReader(std::string name, std::vector<absl::string_view> chunks);
+
+  // Steps to the next packet. False at the end; then status() tells whether everything was read.
+  bool Next();
+
+  // The bytes of the packet (a serialized trace::Packet, without its framing).
+  absl::string_view payload() const { return payload_; }
+
+  // Parses `bytes`, a part of payload(), into `message`. On failure the rest of the chunk is given up.
+  bool Parse(absl::string_view bytes, google::protobuf::MessageLite* message);
+
+  // Of the first damage met.
+  const absl::Status& status() const { return status_; }
+
+  // Bytes stepped over so far, of all chunks.
+  uint64_t bytes_read() const { return bytes_before_chunk_ + offset_; }
+
+ private:
+  bool NextInChunk();
+  bool CheckHeader();
+  bool Damage(size_t offset, absl::string_view what);
+  bool CutOff(absl::string_view rest, uint64_t expected_bytes);
+  void Refuse(absl::Status status);
+  std::string Place(size_t offset) const;
+
+  std::string name_;
+  std::vector<absl::string_view> chunks_;
+  size_t chunk_ = 0;
+  size_t offset_ = 0;         // in the chunk, after the current packet
+  size_t packet_offset_ = 0;  // in the chunk, of the current packet
+  uint64_t bytes_before_chunk_ = 0;
+  bool header_seen_ = false;
+  absl::string_view payload_;
+  absl::Status status_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_IO_PACKET_READER_H_

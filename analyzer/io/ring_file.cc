@@ -1,0 +1,178 @@
+// Rings from outside.
+#include "analyzer/io/ring_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "preload/core/identity.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+std::string LinkOf(const std::string& trace_path) {
+  return absl::StrCat(absl::StripSuffix(trace_path, ".dlh"), kRingSuffix);
+}
+
+uint64_t SizeOfFile(int fd) {
+  struct stat info;
+  return fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+}
+
+// Drains a private copy of the rings; `is_over` adds losses and the footer.
+absl::StatusOr<Leftover> DrainCopy(std::vector<RingPage> copy, const std::string& name, ProcessEnd end, bool is_over) {
+  auto session = reinterpret_cast<SessionHeader*>(copy.data());
+  Leftover leftover;
+  leftover.cut_file = true;
+  leftover.file_bytes = session->checkpoints[session->current_checkpoint.load() & 1].file_bytes;
+  MemorySink sink;
+  Drain drain;
+  if (!drain.Open(session, copy.size() * sizeof(RingPage), &sink)) {
+    return absl::DataLossError(absl::StrCat(name, ": rings left by its process: ", drain.error()));
+  }
+  if (is_over) {
+    drain.Finish(end, false);
+  } else {
+    drain.Step(true, true);
+  }
+  leftover.packets.assign(sink.buffer().data(), sink.buffer().size());
+  return leftover;
+}
+
+ProcessEnd EndOf(const SessionHeader& session) {
+  return session.exited.load() != 0 ? ProcessEnd::kExited : ProcessEnd::kVanished;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RingFile>> RingFile::Open(const std::string& link) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(link, error)) return absl::NotFoundError(link);
+  const std::string path = std::filesystem::read_symlink(link, error).string();
+  auto ring = std::unique_ptr<RingFile>(new RingFile);
+  ring->link_ = link;
+  ring->path_ = path;
+  ring->fd_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (ring->fd_ < 0) {
+    return absl::DataLossError(absl::StrCat(link, ": the rings it points to, ", path, ", can't be opened: ",
+                                            strerror(errno), "; what the process had not yet written is lost"));
+  }
+  ring->locked_ = flock(ring->fd_, LOCK_EX | LOCK_NB) == 0;
+  SessionHeader* header = nullptr;
+  if (SizeOfFile(ring->fd_) >= kSessionDataStart) {
+    void* memory = mmap(nullptr, kSessionDataStart, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd_, 0);
+    if (memory != MAP_FAILED) header = static_cast<SessionHeader*>(memory);
+  }
+  const uint64_t bytes = header == nullptr ? 0 : header->mapping_bytes;
+  const bool valid = header != nullptr && header->magic == kSessionMagic && bytes >= kSessionDataStart &&
+                     bytes <= (uint64_t{1} << 40);
+  if (header != nullptr) munmap(header, kSessionDataStart);
+  if (!valid) return absl::DataLossError(absl::StrCat(path, ": not a ring file of dlhook"));
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd_, 0);
+  if (memory == MAP_FAILED) return absl::DataLossError(absl::StrCat(path, ": can't be mapped: ", strerror(errno)));
+  ring->session_ = static_cast<SessionHeader*>(memory);
+  ring->mapped_bytes_ = bytes;
+  return ring;
+}
+
+RingFile::~RingFile() {
+  if (session_ != nullptr) munmap(session_, mapped_bytes_);
+  if (fd_ >= 0) close(fd_);  // and with it the lock
+}
+
+uint64_t RingFile::file_bytes() const { return SizeOfFile(fd_); }
+
+bool RingFile::IsMappedByProcess() const {
+  const uint32_t pid = session_->pid;
+  if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
+  if (StartTimeOf(pid) != session_->start_time_jiffies) return false;
+  std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
+  for (std::string line; std::getline(maps, line);) {
+    if (absl::StrContains(line, path_)) return true;
+  }
+  return false;
+}
+
+void RingFile::Remove() {
+  unlink(path_.c_str());
+  unlink(link_.c_str());
+}
+
+absl::StatusOr<std::vector<RingPage>> RingFile::Snapshot() const {
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    const uint32_t before = session_->checkpoint_generation.load();
+    const uint64_t bytes = SizeOfFile(fd_);
+    std::vector<RingPage> copy((bytes + sizeof(RingPage) - 1) / sizeof(RingPage));
+    const ssize_t size = pread(fd_, copy.data(), bytes, 0);
+    const bool stable = before % 2 == 0 && session_->checkpoint_generation.load() == before;
+    if (stable && size == static_cast<ssize_t>(bytes) && bytes >= kSessionDataStart) return copy;
+    usleep(1000);
+  }
+  return absl::UnavailableError(absl::StrCat(path_, ": its process writes too fast to be read meanwhile"));
+}
+
+absl::StatusOr<std::unique_ptr<RingDrain>> RingDrain::Open(std::unique_ptr<RingFile> ring,
+                                                           const std::string& trace_path) {
+  auto drain = std::unique_ptr<RingDrain>(new RingDrain);
+  drain->ring_ = std::move(ring);
+  drain->trace_path_ = trace_path;
+  if (!drain->sink_.Open(drain->trace_path_.c_str(), true)) {
+    return absl::PermissionDeniedError(absl::StrCat(trace_path, ": ", strerror(drain->sink_.error())));
+  }
+  if (!drain->drain_.Open(drain->session(), drain->ring_->file_bytes(), &drain->sink_)) {
+    return absl::DataLossError(absl::StrCat(trace_path, ": its rings: ", drain->drain_.error()));
+  }
+  return drain;
+}
+
+uint32_t RingDrain::Step() {
+  drain_.set_mapping_bytes(ring_->file_bytes());
+  return drain_.Step(false, true);
+}
+
+void RingDrain::Finish() {
+  drain_.set_mapping_bytes(ring_->file_bytes());
+  drain_.Finish(EndOf(*session()), true);
+  sink_.Close();
+  ring_->Remove();
+}
+
+void RingDrain::HandOver() {
+  drain_.Step(true, true);
+  sink_.Close();
+  session()->collector_pid = 0;
+}
+
+absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path) {
+  absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::Open(LinkOf(trace_path));
+  if (absl::IsNotFound(ring.status())) return Leftover{};
+  if (!ring.ok()) return ring.status();
+  const SessionHeader& session = *(*ring)->session();
+  const bool is_over = !(*ring)->IsMappedByProcess();
+  const ProcessEnd end = EndOf(session);
+  const bool may_write = is_over && (*ring)->locked() && access(trace_path.c_str(), W_OK) == 0;
+  if (!may_write) {
+    absl::StatusOr<std::vector<RingPage>> copy = (*ring)->Snapshot();
+    if (!copy.ok()) return copy.status();
+    return DrainCopy(*std::move(copy), trace_path, end, is_over);
+  }
+  absl::StatusOr<std::unique_ptr<RingDrain>> drain = RingDrain::Open(*std::move(ring), trace_path);
+  if (!drain.ok()) return drain.status();
+  (*drain)->Finish();
+  return Leftover{};
+}
+
+}  // namespace dlhook::analyzer

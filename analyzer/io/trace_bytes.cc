@@ -1,0 +1,28 @@
+// File plus leftover. The rings come first: draining them may append to the file.
+#include "analyzer/io/trace_bytes.h"
+#include "absl/strings/string_view.h"
+
+#include <utility>
+
+namespace dlhook::analyzer {
+
+absl::StatusOr<TraceBytes> TraceBytes::Open(const std::string& path, const DrainLeftover& drain_leftover) {
+  absl::StatusOr<Leftover> leftover = Leftover{};
+  if (drain_leftover) leftover = drain_leftover(path);
+  absl::StatusOr<ByteSource> file = ByteSource::Open(path);
+  if (!file.ok()) return file.status();
+  TraceBytes trace(*std::move(file));
+  trace.leftover_status_ = leftover.status();
+  if (leftover.ok()) trace.leftover_ = *std::move(leftover);
+  return trace;
+}
+
+std::vector<absl::string_view> TraceBytes::chunks() const {
+  absl::string_view bytes = file_.bytes();
+  if (leftover_.cut_file) bytes = bytes.substr(0, leftover_.file_bytes);
+  std::vector<absl::string_view> chunks = {bytes};
+  if (!leftover_.packets.empty()) chunks.push_back(leftover_.packets);
+  return chunks;
+}
+
+}  // namespace dlhook::analyzer

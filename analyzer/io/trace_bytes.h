@@ -1,0 +1,46 @@
+// All bytes of one process trace: those of its file and those that its process left in memory.
+#ifndef DLHOOK_ANALYZER_IO_TRACE_BYTES_H_
+#define DLHOOK_ANALYZER_IO_TRACE_BYTES_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/io/byte_source.h"
+
+namespace dlhook::analyzer {
+
+// What the process of a trace left in its rings (it was killed, or it still runs).
+struct Leftover {
+  bool cut_file = false;  // only the first file_bytes bytes of the file count
+  uint64_t file_bytes = 0;
+  std::string packets;  // to be read after them
+};
+// Takes it out of the rings of the trace at `path`; called before the file is read, to which it may append.
+using DrainLeftover = std::function<absl::StatusOr<Leftover>(const std::string& path)>;
+
+class TraceBytes {
+ public:
+  // `drain_leftover` may be unset. If it fails, the file is opened all the same: see leftover_status().
+  static absl::StatusOr<TraceBytes> Open(const std::string& path, const DrainLeftover& drain_leftover);
+
+  // For PacketReader; valid as long as this object.
+  std::vector<absl::string_view> chunks() const;
+
+  const absl::Status& leftover_status() const { return leftover_status_; }
+
+ private:
+  explicit TraceBytes(ByteSource file) : file_(std::move(file)) {}
+
+  ByteSource file_;
+  Leftover leftover_;
+  absl::Status leftover_status_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_IO_TRACE_BYTES_H_

@@ -1,0 +1,33 @@
+// A run on disk -> TraceModel, whatever state its traces are in.
+#ifndef DLHOOK_ANALYZER_MODEL_LOAD_RUN_H_
+#define DLHOOK_ANALYZER_MODEL_LOAD_RUN_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "analyzer/io/trace_bytes.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+struct LoadOptions {
+  DrainLeftover drain_leftover;  // may be unset
+  // Called now and then with the bytes read of all bytes. May be unset.
+  std::function<void(uint64_t done, uint64_t all)> progress;
+};
+
+struct LoadedRun {
+  TraceModel model;
+  std::vector<absl::Status> damage;  // at most one for each process trace; the model holds what was whole
+};
+
+// Fails only where there is nothing at all to read from.
+absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& options = {});
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_LOAD_RUN_H_

@@ -1,0 +1,26 @@
+// What was strange in a trace: a sentence for the user and how often it was met. Never a reason to fail.
+#ifndef DLHOOK_ANALYZER_MODEL_ODDITIES_H_
+#define DLHOOK_ANALYZER_MODEL_ODDITIES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace dlhook::analyzer {
+
+class Oddities {
+ public:
+  void Count(absl::string_view sentence, int64_t times = 1) {
+    if (times != 0) counts_[std::string(sentence)] += times;
+  }
+  std::map<std::string, int64_t> Take() && { return std::move(counts_); }
+
+ private:
+  std::map<std::string, int64_t> counts_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_ODDITIES_H_

@@ -1,0 +1,236 @@
+// FLOPs and bytes of ops: the formulas and their sources are in op_cost.h.
+#include "analyzer/model/op_cost.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Count = std::optional<int64_t>;
+
+Count Sum(std::initializer_list<Count> terms) {
+  int64_t sum = 0;
+  for (const Count& term : terms) {
+    if (!term || __builtin_add_overflow(sum, *term, &sum)) return std::nullopt;
+  }
+  return sum;
+}
+
+Count Times(Count a, int64_t b) { return a ? Product({*a, b}) : std::nullopt; }
+
+bool IsComplex(trace::DataType type) { return type == trace::C32 || type == trace::C64; }
+
+int64_t TypeBytes(trace::DataType type) {
+  switch (type) {
+    case trace::C64: return 16;
+    case trace::F64:
+    case trace::C32: return 8;
+    case trace::F32:
+    case trace::S32: return 4;
+    case trace::F16:
+    case trace::BF16:
+    case trace::S16: return 2;
+    case trace::S8:
+    case trace::U8: return 1;
+    default: return -1;  // makes the product unknown
+  }
+}
+
+// A triangle of an n x n matrix with its diagonal; n (n+1) is always even.
+Count Triangle(int64_t n) {
+  const Count twice = Product({n, n + 1});
+  return twice ? Count(*twice / 2) : std::nullopt;
+}
+
+int64_t BatchOf(int64_t batch) { return std::max<int64_t>(batch, 1); }
+
+// Product of the values of `letter` + d, h, w; missing ones count as 1 (a convolution in one or two dimensions).
+Count Spatial(const ProblemNumbers& numbers, absl::string_view letter) {
+  Count product = 1;
+  for (absl::string_view axis : {"d", "h", "w"}) {
+    const auto it = numbers.find(absl::StrCat(letter, axis));
+    if (it != numbers.end()) product = Times(product, it->second);
+  }
+  return product;
+}
+
+int64_t Number(const ProblemNumbers& numbers, absl::string_view key, int64_t otherwise = -1) {
+  const auto it = numbers.find(key);
+  return it == numbers.end() ? otherwise : it->second;
+}
+
+// Multiplications and additions of real data, per LAPACK Working Note 41.
+struct MultiplyAdds {
+  Count multiplications;
+  Count additions;
+};
+
+MultiplyAdds TriangularCounts(int64_t triangle, int64_t other) {
+  const Count diagonal_in = Product({other, triangle, triangle + 1});
+  const Count diagonal_out = Product({other, triangle, std::max<int64_t>(triangle - 1, 0)});
+  return {diagonal_in ? Count(*diagonal_in / 2) : std::nullopt,
+          diagonal_out ? Count(*diagonal_out / 2) : std::nullopt};
+}
+
+MultiplyAdds RealCounts(const trace::MatrixOp& op) {
+  const bool left = op.side() != "R";
+  switch (op.kind()) {
+    case trace::MatrixOp::SYMM:
+    case trace::MatrixOp::HEMM: {
+      const Count count = Product({op.m(), op.n(), left ? op.m() : op.n()});
+      return {count, count};
+    }
+    case trace::MatrixOp::SYRK:
+    case trace::MatrixOp::HERK: {
+      const Count count = Times(Triangle(op.n()), op.k());
+      return {count, count};
+    }
+    case trace::MatrixOp::SYR2K:
+    case trace::MatrixOp::HER2K: {
+      const Count count = Product({op.k(), op.n(), op.n()});
+      return {count, Sum({count, op.n()})};
+    }
+    case trace::MatrixOp::TRMM:
+    case trace::MatrixOp::TRSM:
+      return left ? TriangularCounts(op.m(), op.n()) : TriangularCounts(op.n(), op.m());
+    default: return {};
+  }
+}
+
+Count MatrixOpElements(const trace::MatrixOp& op) {
+  const int64_t order = op.side() == "R" ? op.n() : op.m();
+  const Count mn = Product({op.m(), op.n()});
+  const Count nk = Product({op.n(), op.k()});
+  switch (op.kind()) {
+    case trace::MatrixOp::SYMM:
+    case trace::MatrixOp::HEMM: return Sum({Triangle(order), mn, mn});
+    case trace::MatrixOp::SYRK:
+    case trace::MatrixOp::HERK: return Sum({nk, Triangle(op.n())});
+    case trace::MatrixOp::SYR2K:
+    case trace::MatrixOp::HER2K: return Sum({nk, nk, Triangle(op.n())});
+    case trace::MatrixOp::TRMM:
+    case trace::MatrixOp::TRSM: return Sum({Triangle(order), mn});
+    default: return std::nullopt;
+  }
+}
+
+Count BytesOf(const Dims& dims, absl::string_view type) {
+  const std::optional<int> bits = TypeBits(type);
+  if (!bits || dims.empty()) return std::nullopt;
+  const Count total = Times(ElementCount(dims), *bits);
+  return total ? Count((*total + 7) / 8) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int64_t> Product(std::initializer_list<int64_t> factors) {
+  int64_t product = 1;
+  for (int64_t factor : factors) {
+    if (factor < 0 || __builtin_mul_overflow(product, factor, &product)) return std::nullopt;
+  }
+  return product;
+}
+
+std::optional<int64_t> ElementCount(const Dims& dims) {
+  Count product = 1;
+  for (int64_t dim : dims) product = Times(product, dim);
+  return product;
+}
+
+std::optional<int> TypeBits(absl::string_view type) {
+  if (type == "c64") return 128;
+  if (type == "f64" || type == "s64" || type == "c32") return 64;
+  if (type == "f32" || type == "s32") return 32;
+  if (type == "bf16" || type == "f16" || type == "s16") return 16;
+  if (type == "s8" || type == "u8" || type == "boolean" || type == "e8m0") return 8;
+  if (absl::StartsWith(type, "f8_")) return 8;
+  if (type == "s4" || type == "u4" || absl::StartsWith(type, "f4_")) return 4;
+  return std::nullopt;
+}
+
+std::optional<int64_t> GemmFlops(const trace::Gemm& gemm) {
+  if (gemm.kind() == trace::Gemm::PACK) return std::nullopt;
+  if (gemm.groups() > 0) {
+    if (gemm.flops() > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
+    return static_cast<int64_t>(gemm.flops());
+  }
+  const int64_t batch = BatchOf(gemm.batch());
+  const int64_t per_product = IsComplex(gemm.a_type()) ? 8 : 2;
+  switch (gemm.kind()) {
+    case trace::Gemm::GEMMT: return Times(Times(Triangle(gemm.n()), gemm.k()), per_product * batch);
+    case trace::Gemm::GEMM3M: return Product({6, gemm.m(), gemm.n(), gemm.k(), batch});
+    default: return Product({per_product, gemm.m(), gemm.n(), gemm.k(), batch});
+  }
+}
+
+std::optional<int64_t> GemmBytes(const trace::Gemm& gemm) {
+  if (gemm.kind() == trace::Gemm::PACK || gemm.groups() > 1) return std::nullopt;
+  const bool triangle = gemm.kind() == trace::Gemm::GEMMT;
+  const Count c = triangle ? Triangle(gemm.n()) : Product({gemm.m(), gemm.n()});
+  const int64_t m = triangle ? gemm.n() : gemm.m();
+  const trace::DataType b_type = gemm.b_type() ? gemm.b_type() : gemm.a_type();
+  const trace::DataType c_type = gemm.c_type() ? gemm.c_type() : gemm.a_type();
+  return Times(Sum({Product({m, gemm.k(), TypeBytes(gemm.a_type())}),
+                    Product({gemm.k(), gemm.n(), TypeBytes(b_type)}), Times(c, TypeBytes(c_type))}),
+               BatchOf(gemm.batch()));
+}
+
+std::optional<int64_t> MatrixOpFlops(const trace::MatrixOp& op) {
+  const MultiplyAdds counts = RealCounts(op);
+  const bool is_complex = IsComplex(op.type());
+  return Times(Sum({Times(counts.multiplications, is_complex ? 6 : 1),
+                    Times(counts.additions, is_complex ? 2 : 1)}),
+               BatchOf(op.batch()));
+}
+
+std::optional<int64_t> MatrixOpBytes(const trace::MatrixOp& op) {
+  return Times(Times(MatrixOpElements(op), TypeBytes(op.type())), BatchOf(op.batch()));
+}
+
+std::optional<int64_t> ConvolutionFlops(const ProblemNumbers& numbers, bool transposed) {
+  const int64_t groups = std::max<int64_t>(Number(numbers, "g", 1), 1);
+  const Count channels = Product({2, Number(numbers, "mb"), Number(numbers, "oc"),
+                                  Number(numbers, "ic") / groups});
+  const Count points = Spatial(numbers, transposed ? "i" : "o");
+  const Count kernel = Spatial(numbers, "k");
+  if (!points || !kernel) return std::nullopt;
+  return Times(Times(channels, *points), *kernel);
+}
+
+std::optional<int64_t> InnerProductFlops(const ProblemNumbers& numbers) {
+  const Count spatial = Spatial(numbers, "i");
+  return Times(spatial, Product({2, Number(numbers, "mb"), Number(numbers, "ic"),
+                                 Number(numbers, "oc")}).value_or(-1));
+}
+
+std::optional<int64_t> MatMulFlops(const Dims& src, const Dims& dst) {
+  if (src.empty() || dst.empty()) return std::nullopt;
+  return Times(Times(ElementCount(dst), src.back()), 2);
+}
+
+std::optional<int64_t> RnnFlops(const ProblemNumbers& numbers, int gates, int directions) {
+  const int64_t sic = Number(numbers, "sic");
+  const int64_t slc = Number(numbers, "slc");
+  if (sic < 0 || slc < 0 || gates <= 0) return std::nullopt;
+  return Product({2, directions, Number(numbers, "l"), Number(numbers, "t"), gates,
+                  Number(numbers, "dhc"), Number(numbers, "mb"), sic + slc});
+}
+
+std::optional<int64_t> TensorBytes(const Op& op) {
+  Count total = 0;
+  bool any = false;
+  for (const Tensor& tensor : op.tensors) {
+    if (!tensor.defined) continue;
+    const bool fused_sum = absl::StartsWith(tensor.role, "dst") &&
+                           std::count(op.post_ops.begin(), op.post_ops.end(), "sum") > 0;
+    const int64_t times = tensor.role == "data" || fused_sum ? 2 : 1;
+    total = Sum({total, Times(BytesOf(tensor.dims, tensor.type), times)});
+    any = true;
+  }
+  return any ? total : std::nullopt;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,78 @@
+// The part of TraceBuilder that lives as long as one process trace is read: its ids, its threads, its clock.
+#ifndef DLHOOK_ANALYZER_MODEL_PROCESS_BUILDER_H_
+#define DLHOOK_ANALYZER_MODEL_PROCESS_BUILDER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "analyzer/io/packet_reader.h"
+#include "analyzer/model/staging.h"
+#include "analyzer/model/trace_builder.h"
+
+namespace dlhook::analyzer {
+
+class ProcessBuilder {
+ public:
+  ProcessBuilder(TraceBuilder* run, std::string file) : run_(run) { process_.file = std::move(file); }
+
+  // Takes in the packet that `reader` stands on. False: it could not be parsed.
+  bool Add(PacketReader* reader);
+
+  // After the last packet: maps the clock, nests the calls, appends everything to the run's model.
+  void Finish();
+
+ private:
+  struct Thread {
+    ThreadData data;
+    StagingBuffer calls;
+    SequenceSet sequences;
+    uint64_t last_end_ticks = 0;
+    bool in_order = true;  // calls come in the order of their ends
+  };
+
+  void AddPacket(trace::Packet* packet);
+  void AddCalls(const trace::CallBatch& batch);
+  size_t UsableCalls(const trace::CallBatch& batch);
+  void AddOps(const trace::Interned& interned);
+  void AddThread(const trace::ThreadInfo& info);
+  void AddCapability(const trace::Capability& capability);
+  void AddLoss(const trace::Loss& loss);
+  void AddHeader(trace::Header* header);
+
+  // OpIndex of an interned op, kTapCall added where it is a tap's.
+  uint32_t FindOp(uint32_t iid);
+  Thread& FindThread(uint32_t thread_id);
+  void FinishThread(Thread* thread, const ClockMap& clock);
+  void AppendCalls(Thread* thread, ThreadIndex index);
+  void FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
+  void FinishBounds(const ClockMap& clock);
+  void Observe(int64_t start_ns, int64_t end_ns);
+  void CheckCallCount();
+
+  TraceBuilder* run_;
+  ProcessInfo process_;
+  ProcessIndex index_ = 0;
+  bool has_header_ = false;
+  trace::Footer footer_;
+  std::vector<trace::ClockSample> clock_samples_;
+  std::vector<uint32_t> op_by_iid_;  // kNone: not defined since the last Reset
+  std::map<uint32_t, Thread> threads_;
+  uint32_t current_thread_id_ = 0;
+  Thread* current_thread_ = nullptr;
+  std::vector<trace::CallAggregate> aggregates_;  // op_iid replaced by what FindOp returned
+  std::vector<trace::CaptureState> capture_states_;
+  std::map<std::tuple<int, uint32_t, std::string>, size_t> loss_index_;
+  int64_t recorded_calls_ = 0;
+  int64_t first_ns_ = INT64_MAX;
+  int64_t last_ns_ = INT64_MIN;
+  trace::CallBatch batch_;  // reused: parsing into it does not allocate
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_PROCESS_BUILDER_H_

@@ -1,0 +1,93 @@
+// Totals per op, of calls and of aggregates (see RunTotals in trace_model.h).
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "analyzer/model/trace_model.h"
+#include "analyzer/model/wall_sweep.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+// A number for each kind of op: a call inside another one of the same kind is another view of the same work
+// (cblas_sgemm calls sgemm_). Making a primitive is not the same work as executing it.
+std::vector<uint32_t> KindOfOps(const std::vector<Op>& ops) {
+  std::map<std::pair<std::string, bool>, uint32_t> numbers;
+  std::vector<uint32_t> kinds;
+  kinds.reserve(ops.size());
+  for (const Op& op : ops) {
+    const uint32_t next = static_cast<uint32_t>(numbers.size());
+    kinds.push_back(numbers.emplace(std::make_pair(op.kind, op.is_creation), next).first->second);
+  }
+  return kinds;
+}
+
+// Real nesting is a few calls deep; only a damaged trace goes beyond.
+constexpr int kMaxDepth = 64;
+
+bool IsNestedInItsKind(const CallColumns& calls, const std::vector<uint32_t>& kinds, size_t call) {
+  const uint32_t kind = kinds[calls.op[call]];
+  int depth = 0;
+  for (CallIndex outer = calls.parent[call]; outer != kNone && depth < kMaxDepth; outer = calls.parent[outer], ++depth) {
+    if (kinds[calls.op[outer]] == kind) return true;
+  }
+  return false;
+}
+
+void AddRange(OpTotals* totals, int64_t min_ns, int64_t max_ns) {
+  totals->min_ns = totals->calls == 0 ? min_ns : std::min(totals->min_ns, min_ns);
+  totals->max_ns = std::max(totals->max_ns, max_ns);
+}
+
+void AddCalls(const TraceModel& model, RunTotals* totals) {
+  const CallColumns& calls = model.calls;
+  const std::vector<uint32_t> kinds = KindOfOps(model.ops);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    OpTotals& op = totals->ops[calls.op[i]];
+    const int64_t duration_ns = calls.duration_ns[i];
+    AddRange(&op, duration_ns, duration_ns);
+    ++op.calls;
+    op.self_ns += calls.self_ns[i];
+    if (calls.parent[i] == kNone) {
+      totals->thread_time_ns += duration_ns;
+      op.total_ns += duration_ns;
+    } else if (IsNestedInItsKind(calls, kinds, i)) {
+      ++op.nested_calls;
+    } else {
+      op.total_ns += duration_ns;
+    }
+  }
+}
+
+// Of a nested call an aggregate does not say in which it ran. Its time is inside that one's, so only the others' counts:
+// as total, as self (of the outer call) and as thread time.
+void AddAggregates(const TraceModel& model, RunTotals* totals) {
+  for (const AggregateRow& row : model.aggregates) {
+    OpTotals& op = totals->ops[row.op];
+    const int64_t outer_ns = row.sum_ns - row.nested_sum_ns;
+    AddRange(&op, row.min_ns, row.max_ns);
+    op.calls += row.count;
+    op.nested_calls += row.nested_count;
+    op.total_ns += outer_ns;
+    op.self_ns += outer_ns;
+    totals->thread_time_ns += outer_ns;
+  }
+}
+
+}  // namespace
+
+RunTotals ComputeTotals(const TraceModel& model) {
+  RunTotals totals;
+  totals.ops.resize(model.ops.size());
+  AddCalls(model, &totals);
+  AddAggregates(model, &totals);
+  WallShares shares = SweepWall(model);
+  for (const auto& [start_ns, end_ns] : shares.idle) totals.unattributed_ns += end_ns - start_ns;
+  totals.unattributed_ns -= ShareIdleTime(model, shares.idle, &shares.op_ns);
+  for (size_t op = 0; op < model.ops.size(); ++op) totals.ops[op].wall_share_ns = shares.op_ns[op];
+  totals.in_library_wall_ns = model.wall_ns() - totals.unattributed_ns;
+  return totals;
+}
+
+}  // namespace dlhook::analyzer

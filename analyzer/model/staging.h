@@ -1,0 +1,107 @@
+// Where the calls of a thread wait until all of them, and the clock's samples, have been read.
+#ifndef DLHOOK_ANALYZER_MODEL_STAGING_H_
+#define DLHOOK_ANALYZER_MODEL_STAGING_H_
+
+#include <sys/mman.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+
+namespace dlhook::analyzer {
+
+// A call of one thread. Its fields change their meaning once, when the thread is nested (nesting.h).
+struct StagedCall {
+  // As recorded                            | as nested
+  int64_t time = 0;       // end, in ticks  | start, in nanoseconds
+  int64_t duration = 0;   // as recorded    | nanoseconds
+  uint64_t sequence = 0;
+  uint32_t op = 0;        // op index, kTapCall added where it came from a tap | op index
+  uint32_t parent = 0;    // parent_distance | place of the parent in this thread's calls, or kNone
+};
+static_assert(sizeof(StagedCall) == 32);
+constexpr uint32_t kTapCall = 0x80000000;
+
+// A growing array of StagedCall that moves by remapping, not by copying, and gives its front back to the system while
+// it is read: so the calls of a thread are in memory at most one and a half times.
+class StagingBuffer {
+ public:
+  StagingBuffer() = default;
+  StagingBuffer(StagingBuffer&& other) noexcept { *this = std::move(other); }
+  StagingBuffer& operator=(StagingBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
+  ~StagingBuffer() {
+    if (data_ != nullptr) munmap(data_, capacity_ * sizeof(StagedCall));
+  }
+
+  // Room for `count` more; the caller fills it and calls Commit.
+  StagedCall* Reserve(size_t count) {
+    if (size_ + count > capacity_) Grow(size_ + count);
+    return data_ + size_;
+  }
+  void Commit(size_t count) { size_ += count; }
+
+  size_t size() const { return size_; }
+  absl::Span<StagedCall> calls() { return {data_, size_}; }
+
+  // The first `count` calls are not needed any more.
+  void ReleaseFront(size_t count) {
+    const size_t bytes = count * sizeof(StagedCall) & ~size_t{4095};
+    if (bytes > 0) madvise(data_, bytes, MADV_DONTNEED);
+  }
+
+ private:
+  void Grow(size_t needed) {
+    size_t capacity = capacity_ == 0 ? 128 : capacity_ * 2;
+    while (capacity < needed) capacity *= 2;
+    const size_t bytes = capacity * sizeof(StagedCall);
+    void* data = data_ == nullptr ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                  : mremap(data_, capacity_ * sizeof(StagedCall), bytes, MREMAP_MAYMOVE);
+    if (data == MAP_FAILED) throw std::bad_alloc();  // as any container here would
+    data_ = static_cast<StagedCall*>(data);
+    capacity_ = capacity;
+  }
+
+  StagedCall* data_ = nullptr;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+};
+
+// The sequence numbers that a thread has used. Dense numbers cost a bit each.
+class SequenceSet {
+ public:
+  // False: it was there already.
+  bool Insert(uint64_t sequence) {
+    const uint64_t block = sequence / kBlockBits;
+    if (words_ == nullptr || block != block_) {
+      words_ = &blocks_[block];
+      block_ = block;
+    }
+    uint64_t& word = (*words_)[sequence % kBlockBits / 64];
+    const uint64_t bit = uint64_t{1} << (sequence % 64);
+    const bool is_new = (word & bit) == 0;
+    word |= bit;
+    return is_new;
+  }
+
+ private:
+  static constexpr uint64_t kBlockBits = 512;
+  using Block = std::array<uint64_t, kBlockBits / 64>;
+
+  absl::flat_hash_map<uint64_t, Block> blocks_;
+  uint64_t block_ = 0;
+  Block* words_ = nullptr;  // of block_; renewed whenever the map is touched
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_STAGING_H_

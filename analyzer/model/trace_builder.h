@@ -1,0 +1,53 @@
+// Packets of the process traces of a run -> TraceModel.
+#ifndef DLHOOK_ANALYZER_MODEL_TRACE_BUILDER_H_
+#define DLHOOK_ANALYZER_MODEL_TRACE_BUILDER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/model/clock_map.h"
+#include "analyzer/model/oddities.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+// Called now and then with the number of bytes of the current trace read so far.
+using ReadProgress = std::function<void(uint64_t)>;
+
+// The axis of the run is that of its first trace: CLOCK_MONOTONIC of its boot. Traces of the same boot share it, those of
+// other machines are moved by CLOCK_REALTIME, and one that shares no clock starts where the run starts (an oddity).
+class TraceBuilder {
+ public:
+  explicit TraceBuilder(std::string run_name) { model_.name = std::move(run_name); }
+
+  // Adds one process trace. `path`: what messages call it; `chunks`: see PacketReader; they are not kept. Not OK: what is damaged or why the trace was
+  // refused; the whole packets before that are part of the model (of a refused trace: nothing).
+  absl::Status AddTrace(const std::string& path, std::vector<absl::string_view> chunks,
+                        const ReadProgress& progress = nullptr);
+
+  TraceModel Build() &&;
+
+ private:
+  friend class ProcessBuilder;
+
+  OpIndex InternOp(const trace::OpDefinition& definition);
+  void PlaceOnAxis(const trace::Header& header, ClockMap* clock, int64_t start_ns);
+
+  TraceModel model_;
+  Oddities oddities_;
+  absl::flat_hash_map<std::string, OpIndex> op_by_definition_;
+  bool has_axis_ = false;
+  std::string axis_boot_id_;
+  std::optional<int64_t> axis_realtime_offset_ns_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_TRACE_BUILDER_H_

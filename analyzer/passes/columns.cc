@@ -1,0 +1,86 @@
+// Words that the passes share: see columns.h.
+#include "analyzer/passes/columns.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace dlhook::analyzer {
+
+Table NewTable(std::string name, std::string title, std::vector<Column> columns) {
+  Table table;
+  table.name = std::move(name);
+  table.title = std::move(title);
+  table.columns = std::move(columns);
+  return table;
+}
+
+Column TextColumn(std::string name, std::string explanation) {
+  return {std::move(name), "", ColumnType::kText, Better::kNeither, std::move(explanation)};
+}
+
+Column IntegerColumn(std::string name, std::string unit, Better better, std::string explanation) {
+  return {std::move(name), std::move(unit), ColumnType::kInteger, better, std::move(explanation)};
+}
+
+Column RealColumn(std::string name, std::string unit, Better better, std::string explanation) {
+  return {std::move(name), std::move(unit), ColumnType::kReal, better, std::move(explanation)};
+}
+
+Column CallsColumn(std::string explanation) {
+  return IntegerColumn("calls", "", Better::kLower, std::move(explanation));
+}
+
+Column TotalTimeColumn() {
+  return IntegerColumn("total_time", "ns", Better::kLower,
+                       "Thread time: sum of the durations of these calls over all threads.");
+}
+
+Column MeanTimeColumn() {
+  return IntegerColumn("mean_time", "ns", Better::kLower, "Total time divided by calls.");
+}
+
+Column WallShareColumn() {
+  return IntegerColumn("wall_share", "ns", Better::kLower,
+                       "Every instant of the run is divided equally among the calls active at it; "
+                       "this is these calls' part.");
+}
+
+Column WallPercentColumn() {
+  return RealColumn("wall_percent", "%", Better::kLower, "Wall share as a part of the run's time.");
+}
+
+Column RateColumn() {
+  return RealColumn("rate", "GFLOP/s", Better::kHigher, "FLOPs of all calls over their total time.");
+}
+
+Cell Percent(int64_t part, int64_t whole) {
+  if (whole == 0) return std::monostate();
+  return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+Cell Mean(int64_t sum, int64_t count) {
+  if (count == 0) return std::monostate();
+  return static_cast<int64_t>(std::llround(static_cast<double>(sum) / static_cast<double>(count)));
+}
+
+Cell OrUnknown(const std::optional<int64_t>& value) {
+  if (!value) return std::monostate();
+  return *value;
+}
+
+Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns) {
+  if (!amount || total_ns <= 0) return std::monostate();
+  return static_cast<double>(*amount) * static_cast<double>(calls) / static_cast<double>(total_ns);
+}
+
+std::string HumanTime(int64_t ns) {
+  const double value = static_cast<double>(ns);
+  if (ns < 1000) return absl::StrFormat("%d ns", ns);
+  if (ns < 1000000) return absl::StrFormat("%.2f us", value / 1e3);
+  if (ns < 1000000000) return absl::StrFormat("%.2f ms", value / 1e6);
+  return absl::StrFormat("%.2f s", value / 1e9);
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,54 @@
+// The iterations of a run: the finder's steps, with times, phases and counts.
+#ifndef DLHOOK_ANALYZER_PASSES_ITERATIONS_H_
+#define DLHOOK_ANALYZER_PASSES_ITERATIONS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+// kWarmUp: the first iterations, as long as they do more than the others (prepare primitives, pack weights) or take
+// more than half as long again. kSteady: the calls that most iterations make. kOther: other calls, e.g. evaluation,
+// the last smaller batch, a checkpoint in between.
+enum class Phase { kWarmUp, kSteady, kOther };
+const char* PhaseName(Phase phase);
+
+struct Iteration {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;  // start of the next one; of the last one: end of its last call
+  Phase phase = Phase::kOther;
+  int64_t calls = 0;      // executions that began in it, nested ones too
+  int64_t creations = 0;  // of oneDNN primitives
+  int64_t cache_misses = 0;
+  int64_t in_library_ns = 0;  // some call of the process (or thread) was active
+  int64_t duration_ns() const { return end_ns - start_ns; }
+};
+
+// The iterations of one process, or of one thread where threads repeat independently of each other.
+struct IterationTrack {
+  ProcessIndex process = 0;
+  ThreadIndex thread = kNone;  // kNone: all threads of the process together
+  std::vector<Iteration> iterations;
+  int64_t calls_before = 0;  // calls before the first iteration
+  bool by_kind_only = false;  // shapes change from step to step: found by kind and direction alone
+
+  std::vector<int64_t> Durations(Phase phase) const;
+};
+
+// Tracks of processes (and threads) in which something repeats, those with most iterations' time first. Aggregated calls have no
+// places in time and take no part.
+std::vector<IterationTrack> FindIterations(const TraceModel& model);
+
+struct Quartiles {
+  int64_t lower = 0;
+  int64_t median = 0;
+  int64_t upper = 0;
+};
+// Type 7 of Hyndman and Fan, "Sample quantiles in statistical packages" (1996): linear interpolation, as numpy does by default.
+Quartiles QuartilesOf(std::vector<int64_t> values);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_PASSES_ITERATIONS_H_

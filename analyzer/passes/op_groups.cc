@@ -1,0 +1,115 @@
+// Totals of ops that belong in one row of a table: see op_groups.h.
+#include "analyzer/passes/op_groups.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+// oneDNN's `alg` of these says how (direct, winograd); of all others what.
+bool AlgorithmIsAChoice(const Op& op) {
+  return op.kind == "convolution" || op.kind == "deconvolution";
+}
+
+const Tensor* FirstDefined(const Op& op, const char* role) {
+  for (const Tensor& tensor : op.tensors) {
+    if (tensor.role == role && tensor.defined) return &tensor;
+  }
+  return nullptr;
+}
+
+// The outermost call of the same kind around `call`; itself, if there is none. As run_totals.cc counts nested calls.
+CallIndex OutermostOfKind(const TraceModel& model, CallIndex call) {
+  const Op& op = model.ops[model.calls.op[call]];
+  CallIndex outermost = call;
+  int depth = 0;
+  for (CallIndex at = model.calls.parent[call]; at != kNone && depth < 64;
+       at = model.calls.parent[at], ++depth) {
+    const Op& outer = model.ops[model.calls.op[at]];
+    if (outer.kind == op.kind && outer.is_creation == op.is_creation) outermost = at;
+  }
+  return outermost;
+}
+
+}  // namespace
+
+std::string ProblemLabel(const Op& op) {
+  if (op.kind == "reorder") {
+    const Tensor* from = FirstDefined(op, "src");
+    const Tensor* to = FirstDefined(op, "dst");
+    if (from && to) return absl::StrCat(op.problem, " ", from->format, "->", to->format);
+  }
+  if (op.algorithm.empty() || AlgorithmIsAChoice(op)) return op.problem;
+  return absl::StrCat(op.problem, " ", op.algorithm);
+}
+
+std::string KindLabel(const Op& op) {
+  return op.is_creation ? absl::StrCat("create:", op.kind) : op.kind;
+}
+
+std::string FormatsLabel(const Op& op) {
+  std::vector<std::string> words;
+  for (const Tensor& tensor : op.tensors) {
+    if (!tensor.defined) continue;
+    words.push_back(absl::StrCat(tensor.role, ":", tensor.format));
+    if (!tensor.strides.empty()) absl::StrAppend(&words.back(), "(", tensor.strides, ")");
+  }
+  return absl::StrJoin(words, " ");
+}
+
+std::vector<OpIndex> HomeOps(const TraceModel& model, const RunTotals& totals) {
+  std::vector<OpIndex> home(model.ops.size());
+  bool any_nested = false;
+  for (OpIndex op = 0; op < home.size(); ++op) {
+    home[op] = op;
+    any_nested |= totals.ops[op].nested_calls > 0;
+  }
+  if (!any_nested) return home;
+  std::map<OpIndex, std::map<OpIndex, int64_t>> around;
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const OpTotals& op_totals = totals.ops[model.calls.op[call]];
+    if (op_totals.nested_calls == 0 || op_totals.nested_calls != op_totals.calls) continue;
+    const CallIndex outermost = OutermostOfKind(model, call);
+    if (outermost != call) ++around[model.calls.op[call]][model.calls.op[outermost]];
+  }
+  for (const auto& [op, counts] : around) {
+    home[op] = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+                 return a.second < b.second;
+               })->first;
+  }
+  return home;
+}
+
+void OpGroup::Add(const Op& op, const OpTotals& totals, bool at_home) {
+  const int64_t own_calls = totals.calls - totals.nested_calls;
+  if (totals.calls > 0) {
+    min_ns = calls + nested_calls == 0 ? totals.min_ns : std::min(min_ns, totals.min_ns);
+    max_ns = std::max(max_ns, totals.max_ns);
+  }
+  const bool first_calls = calls == 0;
+  calls += own_calls;
+  nested_calls += totals.nested_calls;
+  total_ns += totals.total_ns;
+  self_ns += totals.self_ns;
+  wall_share_ns += totals.wall_share_ns;
+  functions.insert(op.function);
+  if (!at_home) return;
+  families.insert(op.family);
+  if (!op.implementation.empty()) implementations.insert(op.implementation);
+  if (!op.algorithm.empty()) algorithms.insert(op.algorithm);
+  if (own_calls > 0) {
+    flops = first_calls || flops == op.flops ? op.flops : std::nullopt;
+    if (op.flops) {
+      total_flops += static_cast<double>(*op.flops) * static_cast<double>(own_calls);
+      flops_ns += totals.total_ns;
+    }
+  }
+}
+
+std::string Join(const std::set<std::string>& words) { return absl::StrJoin(words, ", "); }
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,52 @@
+// Totals of ops that belong in one row of a table.
+#ifndef DLHOOK_ANALYZER_PASSES_OP_GROUPS_H_
+#define DLHOOK_ANALYZER_PASSES_OP_GROUPS_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+// What tells a problem from others of its kind and direction. The problem itself and, where oneDNN's `alg` says what is
+// computed rather than how ("eltwise_relu", "pooling_max"), that too; of a reorder also its formats.
+std::string ProblemLabel(const Op& op);
+
+// "convolution"; "create:convolution" for the creation of a primitive.
+std::string KindLabel(const Op& op);
+
+// "src:abcd wei:Acdb16a dst:aBcd16b", of the tensors that are there.
+std::string FormatsLabel(const Op& op);
+
+// Where to book each op of the model. A call inside another call of its kind (cblas_sgemm -> sgemm_) is another view of the
+// same work: an op all of whose calls are such is booked with the op around it (the most frequent one, where there
+// are several), so that its time and share stand in that row. All others: themselves.
+std::vector<OpIndex> HomeOps(const TraceModel& model, const RunTotals& totals);
+
+struct OpGroup {
+  OpIndex first = 0;         // an op of the group, for what all have in common
+  int64_t calls = 0;         // without those nested in a call of their own kind
+  int64_t nested_calls = 0;  // with those
+  int64_t total_ns = 0;
+  int64_t self_ns = 0;
+  int64_t min_ns = 0;
+  int64_t max_ns = 0;
+  int64_t wall_share_ns = 0;
+  std::optional<int64_t> flops;  // of one call, if the same for all
+  double total_flops = 0;        // of the calls whose FLOPs are known …
+  int64_t flops_ns = 0;          // … and their time
+  std::set<std::string> functions, families, implementations, algorithms;
+
+  // `home`: the op under whose name this one is booked. An op away from home adds to time and share, not to calls.
+  void Add(const Op& op, const OpTotals& totals, bool at_home);
+};
+
+std::string Join(const std::set<std::string>& words);  // with ", "
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_PASSES_OP_GROUPS_H_

@@ -1,0 +1,97 @@
+// Table `ops`: what was computed, one row for each problem and direction.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "analyzer/passes/columns.h"
+#include "analyzer/passes/op_groups.h"
+#include "analyzer/passes/pass.h"
+#include "analyzer/passes/tables.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Key = std::tuple<std::string, std::string, std::string, Direction>;
+
+Key KeyOf(const Op& op) { return {KindLabel(op), ProblemLabel(op), op.types, op.direction}; }
+
+std::vector<Column> Columns() {
+  return {
+      TextColumn("kind", "What was computed; create: the library prepared a primitive for it."),
+      TextColumn("problem", "Its size, as the library states it."),
+      TextColumn("types", "Data types of source, weights and destination; one where all are equal."),
+      TextColumn("direction", "Forward or backward, where the library says so."),
+      CallsColumn("Calls, without those inside another call of the same kind."),
+      IntegerColumn("nested_calls", "", Better::kNeither,
+                    "Calls inside another call of the same kind: the same work seen again."),
+      WallShareColumn(),
+      WallPercentColumn(),
+      TotalTimeColumn(),
+      IntegerColumn("self_time", "ns", Better::kLower, "Total time without calls inside of other kinds."),
+      MeanTimeColumn(),
+      IntegerColumn("min_time", "ns", Better::kLower, "Shortest call."),
+      IntegerColumn("max_time", "ns", Better::kLower, "Longest call."),
+      IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the books."),
+      RateColumn(),
+      TextColumn("functions", "Functions or taps that the calls were seen through."),
+      TextColumn("families", "Libraries."),
+      TextColumn("implementations", "Kernels that the library chose; see the table algorithms."),
+  };
+}
+
+Row GroupRow(const Op& op, const OpGroup& group, int64_t wall_ns) {
+  return {KindLabel(op),
+          ProblemLabel(op),
+          op.types,
+          std::string(DirectionName(op.direction)),
+          group.calls,
+          group.nested_calls,
+          group.wall_share_ns,
+          Percent(group.wall_share_ns, wall_ns),
+          group.total_ns,
+          group.self_ns,
+          Mean(group.total_ns, group.calls),
+          group.min_ns,
+          group.max_ns,
+          OrUnknown(group.flops),
+          group.flops_ns > 0 ? Cell(group.total_flops / static_cast<double>(group.flops_ns)) : Cell(),
+          Join(group.functions),
+          Join(group.families),
+          Join(group.implementations)};
+}
+
+Row UnattributedRow(const TraceModel& model, const RunTotals& totals, size_t columns) {
+  Row row(columns);
+  row[0] = std::string(kUnattributed);
+  row[6] = totals.unattributed_ns;
+  row[7] = Percent(totals.unattributed_ns, model.wall_ns());
+  return row;
+}
+
+}  // namespace
+
+absl::StatusOr<Table> OpsTable(const TraceModel& model, const PassOptions& options) {
+  const RunTotals& totals = *options.totals;
+  const std::vector<OpIndex> home = HomeOps(model, totals);
+  std::map<Key, OpGroup> groups;
+  for (OpIndex i = 0; i < model.ops.size(); ++i) {
+    if (totals.ops[i].calls == 0) continue;
+    const auto [it, is_new] = groups.try_emplace(KeyOf(model.ops[home[i]]));
+    if (is_new) it->second.first = home[i];
+    it->second.Add(model.ops[i], totals.ops[i], home[i] == i);
+  }
+  std::vector<const OpGroup*> order;
+  for (const auto& [key, group] : groups) order.push_back(&group);
+  std::stable_sort(order.begin(), order.end(), [](const OpGroup* a, const OpGroup* b) {
+    return std::tie(a->wall_share_ns, a->total_ns) > std::tie(b->wall_share_ns, b->total_ns);
+  });
+
+  Table table = NewTable("ops", "What was computed, by problem and direction", Columns());
+  for (const OpGroup* group : order) {
+    table.rows.push_back(GroupRow(model.ops[group->first], *group, model.wall_ns()));
+  }
+  table.rows.push_back(UnattributedRow(model, totals, table.columns.size()));
+  return table;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,19 @@
+// All passes, in report order. See pass.h for how to add one.
+#include "analyzer/passes/pass.h"
+#include "analyzer/passes/tables.h"
+
+namespace dlhook::analyzer {
+
+const std::vector<Pass>& Passes() {
+  static const auto* const passes = new std::vector<Pass>{
+      {"summary", "the run in a few numbers, and what could not be seen", SummaryTable},
+      {"ops", "what was computed, by problem and direction", OpsTable},
+      {"algorithms", "implementations and algorithms that libraries chose", AlgorithmsTable},
+      {"layout", "tensors moved from one memory format to another, and back", LayoutTable},
+      {"gemm", "matrix products by shape", GemmTable},
+      {"iterations", "the repeating step of the program: warm-up, steady, other", IterationsTable},
+  };
+  return *passes;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,175 @@
+// Table `summary`: the run in a few numbers, and what could not be seen.
+//
+// Every row is a metric: a whole number in `value` with its `unit`, where it makes sense a `percent` (the note says of what),
+// and a sentence. Metrics that come once for each of something have its name after a colon: "capability:onednn-tap".
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/passes/columns.h"
+#include "analyzer/passes/iterations.h"
+#include "analyzer/passes/pass.h"
+#include "analyzer/passes/tables.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+class Metrics {
+ public:
+  explicit Metrics(Table& table) : table_(table) {}
+
+  void Time(const std::string& metric, int64_t ns, const std::string& note) {
+    Add(metric, ns, "ns", Cell(), absl::StrCat(HumanTime(ns), note.empty() ? "" : "; ", note));
+  }
+  void TimeOf(const std::string& metric, int64_t ns, int64_t whole_ns, const std::string& note) {
+    Add(metric, ns, "ns", Percent(ns, whole_ns), absl::StrCat(HumanTime(ns), "; ", note));
+  }
+  void Count(const std::string& metric, int64_t count, const std::string& note) {
+    Add(metric, count, "", Cell(), note);
+  }
+  void Add(const std::string& metric, Cell value, const std::string& unit, Cell percent, const std::string& note) {
+    table_.rows.push_back({metric, std::move(value), unit, std::move(percent), note});
+  }
+
+ private:
+  Table& table_;
+};
+
+std::vector<Column> Columns() {
+  return {
+      TextColumn("metric", "What is told."),
+      IntegerColumn("value", "", Better::kNeither, "In the row's unit."),
+      TextColumn("unit", "ns, bytes; empty for counts."),
+      RealColumn("percent", "%", Better::kNeither, "The value as a part of what the note names."),
+      TextColumn("note", "The same for people, and why."),
+  };
+}
+
+void AddTimes(const TraceModel& model, const RunTotals& totals, Metrics& metrics) {
+  const int64_t wall_ns = model.wall_ns();
+  metrics.Time("wall", wall_ns, "from the first process's start to the last one's end");
+  metrics.TimeOf("in_library_wall", totals.in_library_wall_ns, wall_ns, "at least one call active; of wall");
+  metrics.TimeOf("unattributed_wall", totals.unattributed_ns, wall_ns, "no call active; of wall");
+  metrics.TimeOf("thread_time", totals.thread_time_ns, wall_ns,
+                 "sum of all calls' durations over all threads; more than 100 % of wall if they overlap");
+}
+
+void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metrics) {
+  int64_t executions = 0, nested = 0, creations = 0, misses = 0, aggregated = 0;
+  for (OpIndex i = 0; i < model.ops.size(); ++i) {
+    const Op& op = model.ops[i];
+    (op.is_creation ? creations : executions) += totals.ops[i].calls;
+    nested += op.is_creation ? 0 : totals.ops[i].nested_calls;
+    misses += op.is_creation && !op.cache_hit ? totals.ops[i].calls : 0;
+  }
+  for (const AggregateRow& row : model.aggregates) aggregated += row.count;
+  std::set<ThreadIndex> threads(model.calls.thread.begin(), model.calls.thread.end());
+  for (const AggregateRow& row : model.aggregates) threads.insert(row.thread);
+  metrics.Count("processes", static_cast<int64_t>(model.processes.size()), "with recorded calls");
+  metrics.Count("threads", static_cast<int64_t>(threads.size()), "with recorded calls");
+  metrics.Count("calls", executions, "executions, those inside other calls too");
+  metrics.Count("nested_calls", nested, "of them, inside another call of the same kind");
+  if (creations > 0) {
+    metrics.Count("creations", creations, absl::StrCat("oneDNN primitives prepared; ", misses, " not found in its cache"));
+  }
+  if (aggregated > 0) {
+    metrics.Count("aggregated_calls", aggregated, "kept as totals only, beyond DLHOOK_MAX_BYTES");
+  }
+}
+
+// Of the track with most time; the table `iterations` has all.
+void AddIterations(const TraceModel& model, Metrics& metrics) {
+  const std::vector<IterationTrack> tracks = FindIterations(model);
+  if (tracks.empty()) {
+    metrics.Count("iterations", 0, "no sequence of calls repeats often enough");
+    return;
+  }
+  const IterationTrack& track = tracks[0];
+  const std::vector<int64_t> steady = track.Durations(Phase::kSteady);
+  const std::vector<int64_t> warm_up = track.Durations(Phase::kWarmUp);
+  metrics.Count("iterations", static_cast<int64_t>(track.iterations.size()),
+                tracks.size() == 1 ? "" : absl::StrCat("of the first of ", tracks.size(), " processes or threads"));
+  int64_t warm_up_ns = 0;
+  for (int64_t duration : warm_up) warm_up_ns += duration;
+  metrics.Count("iterations_warm_up", static_cast<int64_t>(warm_up.size()), absl::StrCat(HumanTime(warm_up_ns), " together"));
+  metrics.Count("iterations_steady", static_cast<int64_t>(steady.size()), "the calls that most iterations make");
+  if (steady.empty()) return;
+  const Quartiles quartiles = QuartilesOf(steady);
+  metrics.Time("iteration_median", quartiles.median, "steady iterations");
+  metrics.Time("iteration_spread", quartiles.upper - quartiles.lower, "interquartile range of steady iterations");
+}
+
+std::string Lower(const std::string& name) { return absl::AsciiStrToLower(name); }
+
+// Sums over processes; a reason that appears with several details has several rows.
+void AddLosses(const TraceModel& model, Metrics& metrics) {
+  std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> losses;
+  for (const ProcessInfo& process : model.processes) {
+    for (const trace::Loss& loss : process.losses) {
+      auto& [calls, bytes] = losses[{Lower(trace::Loss::Reason_Name(loss.reason())), loss.detail()}];
+      calls += static_cast<int64_t>(loss.calls());
+      bytes += static_cast<int64_t>(loss.bytes());
+    }
+  }
+  int64_t calls = 0;
+  for (const auto& [reason, loss] : losses) calls += loss.first;
+  metrics.Count("lost_calls", calls, calls == 0 ? "nothing known to be lost" : "not in this report; by reason below");
+  for (const auto& [reason, loss] : losses) {
+    metrics.Count(absl::StrCat("loss:", reason.first), loss.first,
+                  absl::StrCat(loss.second > 0 ? absl::StrCat(loss.second, " bytes; ") : "", reason.second));
+  }
+}
+
+std::string ObjectName(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+void AddCapabilities(const TraceModel& model, Metrics& metrics) {
+  std::map<std::tuple<std::string, std::string, std::string>, int64_t> processes;  // name, state with object, reason
+  for (const ProcessInfo& process : model.processes) {
+    for (const trace::Capability& capability : process.capabilities) {
+      std::string state = Lower(trace::Capability::State_Name(capability.state()));
+      if (!capability.object().empty()) absl::StrAppend(&state, " in ", ObjectName(capability.object()));
+      ++processes[{capability.name(), state, capability.reason()}];
+    }
+  }
+  for (const auto& [key, count] : processes) {
+    const auto& [name, state, reason] = key;
+    metrics.Add(absl::StrCat("capability:", name), count, "processes", Cell(),
+                reason.empty() ? state : absl::StrCat(state, ": ", reason));
+  }
+}
+
+// How processes ended, if not by their own exit, and what was odd in their traces.
+void AddOddities(const TraceModel& model, Metrics& metrics) {
+  int64_t unfinished = 0, vanished = 0, stops = 0;
+  for (const ProcessInfo& process : model.processes) {
+    unfinished += process.has_footer ? 0 : 1;
+    vanished += process.has_footer && process.end == trace::Footer::VANISHED ? 1 : 0;
+  }
+  for (const auto& [thread, state] : model.capture_states) stops += state.recording() ? 0 : 1;
+  if (unfinished > 0) metrics.Count("processes_without_end", unfinished, "still running, or the trace was cut off");
+  if (vanished > 0) metrics.Count("processes_vanished", vanished, "killed, or left without running destructors");
+  if (stops > 0) metrics.Count("recording_stops", stops, "calls between a stop and the next start were not recorded");
+  for (const auto& [sentence, count] : model.oddities) metrics.Count("oddity", count, sentence);
+}
+
+}  // namespace
+
+absl::StatusOr<Table> SummaryTable(const TraceModel& model, const PassOptions& options) {
+  Table table = NewTable("summary", "The run in a few numbers", Columns());
+  Metrics metrics(table);
+  AddTimes(model, *options.totals, metrics);
+  AddCounts(model, *options.totals, metrics);
+  AddIterations(model, metrics);
+  AddLosses(model, metrics);
+  AddCapabilities(model, metrics);
+  AddOddities(model, metrics);
+  return table;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,19 @@
+// The passes, one function a table. See pass.h for how to add one.
+#ifndef DLHOOK_ANALYZER_PASSES_TABLES_H_
+#define DLHOOK_ANALYZER_PASSES_TABLES_H_
+
+#include "absl/status/statusor.h"
+#include "analyzer/passes/pass.h"
+
+namespace dlhook::analyzer {
+
+absl::StatusOr<Table> SummaryTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> OpsTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> LayoutTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> GemmTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> IterationsTable(const TraceModel& model, const PassOptions& options);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_PASSES_TABLES_H_

@@ -1,0 +1,53 @@
+// RFC 4180, but with "\n" as line end, as every tool on this system reads and writes it.
+#include <string>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "analyzer/render/renderer.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+std::string Quoted(const std::string& text) {
+  if (text.find_first_of("\",\r\n") == std::string::npos) return text;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+std::string CellText(const Cell& cell) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return Quoted(*text);
+  if (const auto* integer = std::get_if<int64_t>(&cell)) return absl::StrCat(*integer);
+  if (const auto* real = std::get_if<double>(&cell)) return absl::StrFormat("%.9g", *real);
+  return "";
+}
+
+void AppendTable(const Table& table, std::string* out) {
+  const char* separator = "";
+  for (const Column& column : table.columns) {
+    absl::StrAppend(out, separator, Quoted(column.name));
+    separator = ",";
+  }
+  out->push_back('\n');
+  for (const Row& row : table.rows) {
+    separator = "";
+    for (const Cell& cell : row) {
+      absl::StrAppend(out, separator, CellText(cell));
+      separator = ",";
+    }
+    out->push_back('\n');
+  }
+}
+
+}  // namespace
+
+std::string RenderCsv(const Report& report) {
+  std::string out;
+  for (const Table& table : report.tables) {
+    if (!out.empty()) out.push_back('\n');
+    AppendTable(table, &out);
+  }
+  return out;
+}
+
+}  // namespace dlhook::analyzer

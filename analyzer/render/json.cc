@@ -1,0 +1,155 @@
+// {"tables": [{"name", "title", "columns": [{"name", "unit", "type", …}], "rows": [[…]], "notes": […]}], "run": {…}}.
+// One row a line, so that two reports can be compared as text. The contract is in analyzer/README.md.
+#include <nlohmann/json.hpp>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/render/renderer.h"
+#include "analyzer/render/run_facts.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Text that is no UTF-8 (file names may be) gets replacement characters.
+std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+absl::string_view TypeName(ColumnType type) {
+  switch (type) {
+    case ColumnType::kText: return "text";
+    case ColumnType::kInteger: return "integer";
+    case ColumnType::kReal: return "real";
+  }
+  return "";
+}
+
+absl::string_view BetterName(Better better) {
+  switch (better) {
+    case Better::kNeither: return "neither";
+    case Better::kLower: return "lower";
+    case Better::kHigher: return "higher";
+  }
+  return "";
+}
+
+Json CellJson(const Cell& cell) {
+  return std::visit(
+      [](const auto& value) -> Json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::monostate>) {
+          return nullptr;
+        } else {
+          return value;
+        }
+      },
+      cell);
+}
+
+Json ColumnsJson(const Table& table) {
+  Json columns = Json::array();
+  for (const Column& column : table.columns) {
+    columns.push_back({{"name", column.name},
+                       {"unit", column.unit},
+                       {"type", TypeName(column.type)},
+                       {"better", BetterName(column.better)},
+                       {"explanation", column.explanation}});
+  }
+  return columns;
+}
+
+void AppendTable(const Table& table, std::string* out) {
+  absl::StrAppend(out, "  {\"name\": ", Dump(table.name), ", \"title\": ", Dump(table.title),
+                  ",\n   \"columns\": ", Dump(ColumnsJson(table)), ",\n   \"rows\": [");
+  const char* separator = "\n    ";
+  for (const Row& row : table.rows) {
+    Json cells = Json::array();
+    for (const Cell& cell : row) cells.push_back(CellJson(cell));
+    absl::StrAppend(out, separator, Dump(cells));
+    separator = ",\n    ";
+  }
+  absl::StrAppend(out, "],\n   \"notes\": ", Dump(Json(table.notes)), "}");
+}
+
+Json ProcessJson(const ProcessInfo& process) {
+  const trace::Header& header = process.header;
+  Json ranks = Json::object();
+  for (const trace::RankVariable& variable : header.rank_variable()) ranks[variable.name()] = variable.value();
+  return {{"file", process.file},
+          {"pid", header.process().pid()},
+          {"parent_pid", header.process().parent_pid()},
+          {"host", header.process().host()},
+          {"program", header.process().program()},
+          {"script", header.process().script()},
+          {"rank_variables", std::move(ranks)},
+          {"start_ns", process.start_ns},
+          {"end_ns", process.end_ns},
+          {"end", EndName(process)},
+          {"capture_families", header.capture_families()},
+          {"tool_version", header.tool_version()}};
+}
+
+Json LossesJson(const TraceModel& run) {
+  Json losses = Json::array();
+  for (const ProcessInfo& process : run.processes) {
+    for (const trace::Loss& loss : process.losses) {
+      losses.push_back({{"file", process.file},
+                        {"reason", LossReasonName(loss.reason())},
+                        {"thread_id", loss.thread_id()},
+                        {"calls", loss.calls()},
+                        {"bytes", loss.bytes()},
+                        {"detail", loss.detail()}});
+    }
+  }
+  return losses;
+}
+
+Json CapabilitiesJson(const TraceModel& run) {
+  Json capabilities = Json::array();
+  for (const ProcessInfo& process : run.processes) {
+    for (const trace::Capability& capability : process.capabilities) {
+      capabilities.push_back({{"file", process.file},
+                              {"name", capability.name()},
+                              {"state", CapabilityStateName(capability.state())},
+                              {"object", capability.object()},
+                              {"reason", capability.reason()}});
+    }
+  }
+  return capabilities;
+}
+
+Json OdditiesJson(const TraceModel& run) {
+  Json oddities = Json::array();
+  for (const auto& [sentence, count] : run.oddities) oddities.push_back({{"sentence", sentence}, {"count", count}});
+  return oddities;
+}
+
+Json RunJson(const TraceModel& run) {
+  Json processes = Json::array();
+  for (const ProcessInfo& process : run.processes) processes.push_back(ProcessJson(process));
+  return {{"name", run.name},
+          {"wall_ns", run.wall_ns()},
+          {"processes", std::move(processes)},
+          {"losses", LossesJson(run)},
+          {"capabilities", CapabilitiesJson(run)},
+          {"oddities", OdditiesJson(run)}};
+}
+
+}  // namespace
+
+std::string RenderJson(const Report& report) {
+  std::string out = "{\"tables\": [";
+  const char* separator = "\n";
+  for (const Table& table : report.tables) {
+    out += separator;
+    AppendTable(table, &out);
+    separator = ",\n";
+  }
+  absl::StrAppend(&out, "],\n \"run\": ", Dump(RunJson(*report.run)), "}\n");
+  return out;
+}
+
+}  // namespace dlhook::analyzer

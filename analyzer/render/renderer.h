@@ -1,0 +1,38 @@
+// A renderer turns a report into bytes. It is a pure function: no I/O, no state.
+//
+// To add a format:
+//   1. write analyzer/render/NAME.cc with a function `std::string RenderName(const Report&)`, declared below;
+//   2. add its line to kRenderers in analyzer/render/registry.cc and its file to CMakeLists.txt.
+#ifndef DLHOOK_ANALYZER_RENDER_RENDERER_H_
+#define DLHOOK_ANALYZER_RENDER_RENDERER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+struct Report {
+  const TraceModel* run = nullptr;  // for its name, processes, losses and oddities; never null
+  std::vector<Table> tables;
+  int width = 80;  // of the place where text is read
+};
+
+struct Renderer {
+  absl::string_view name;
+  absl::string_view summary;  // for --help
+  std::string (*render)(const Report&);
+};
+
+const std::vector<Renderer>& Renderers();
+
+std::string RenderText(const Report& report);  // for people
+std::string RenderCsv(const Report& report);   // RFC 4180
+std::string RenderJson(const Report& report);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_RENDER_RENDERER_H_

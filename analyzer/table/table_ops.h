@@ -1,0 +1,28 @@
+// What can be done with any table, whatever it is about.
+#ifndef DLHOOK_ANALYZER_TABLE_TABLE_OPS_H_
+#define DLHOOK_ANALYZER_TABLE_TABLE_OPS_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+std::optional<size_t> FindColumn(const Table& table, absl::string_view name);
+
+// Numbers from the largest, text from A; what is not known comes last. Rows that are equal keep their order.
+void SortBy(size_t column, Table* table);
+
+// Keeps the first `limit` rows and adds a note on how many there were.
+void LimitRows(size_t limit, Table* table);
+
+// Checks what table.h demands of a table: unique column names, rows of the right length and types.
+absl::Status CheckTable(const Table& table);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_TABLE_TABLE_OPS_H_

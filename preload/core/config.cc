@@ -1,0 +1,169 @@
+// Reading of the DLHOOK_* variables.
+#include "preload/core/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "preload/core/hook_table.h"
+
+namespace dlhook {
+namespace {
+
+constexpr uint64_t kDefaultRingBytes = 15u << 20;
+
+// environ is searched directly: getenv is one of our own hooks.
+const char* LookupEnvironment(const char* name) {
+  size_t length = strlen(name);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
+  }
+  return nullptr;
+}
+
+void Complain(Config* config, const char* name, const char* value, const char* expected) {
+  if (config->complaint[0] != '\0') return;
+  snprintf(config->complaint, sizeof config->complaint, "%s=%.60s is not understood, expected %s", name,
+           value, expected);
+}
+
+uint64_t ParseNumber(const char* name, const char* value, uint64_t fallback, Config* config) {
+  char* end = nullptr;
+  unsigned long long number = strtoull(value, &end, 10);
+  if (end == value || *end != '\0' || value[0] == '-') {
+    Complain(config, name, value, "a whole number");
+    return fallback;
+  }
+  return number;
+}
+
+// Index of the choice that equals `value`, or `fallback`.
+int ParseChoice(const char* name, const char* value, const char* const* choices, const char* expected,
+                int fallback, Config* config) {
+  for (int i = 0; choices[i] != nullptr; ++i) {
+    if (strcmp(value, choices[i]) == 0) return i;
+  }
+  Complain(config, name, value, expected);
+  return fallback;
+}
+
+uint32_t AllFamilies() { return (1u << kFamilyCount) - 1; }
+
+// One word of DLHOOK_CAPTURE. `first` decides whether "-x" starts from everything.
+uint32_t ApplyFamily(const char* word, size_t length, uint32_t mask, bool first, Config* config) {
+  bool remove = word[0] == '-';
+  if (remove) {
+    ++word;
+    --length;
+    if (first) mask = AllFamilies();
+  }
+  uint32_t bits = 0;
+  if (length == 3 && strncmp(word, "all", 3) == 0) bits = AllFamilies();
+  for (int i = 0; i < kFamilyCount; ++i) {
+    if (strlen(kFamilyNames[i]) == length && strncmp(word, kFamilyNames[i], length) == 0) bits = 1u << i;
+  }
+  if (bits == 0 && !(length == 4 && strncmp(word, "none", 4) == 0)) {
+    char text[64];
+    snprintf(text, sizeof text, "%.*s", static_cast<int>(length < 60 ? length : 60), word);
+    Complain(config, "DLHOOK_CAPTURE", text, "names of families, all or none, separated by commas");
+  }
+  return remove ? mask & ~bits : mask | bits;
+}
+
+uint32_t ParseFamilies(const char* value, Config* config) {
+  uint32_t mask = 0;
+  bool first = true;
+  while (*value != '\0') {
+    size_t length = strcspn(value, ",");
+    if (length > 0) mask = ApplyFamily(value, length, mask, first, config);
+    first = false;
+    value += length;
+    if (*value == ',') ++value;
+  }
+  return mask;
+}
+
+void ParseCaptureVariables(const char* (*lookup)(const char*), Config* config) {
+  static const char* const kClocks[] = {"tsc", "monotonic", nullptr};
+  static const char* const kOneDnn[] = {"off", "auto", "force", nullptr};
+  static const char* const kSwitch[] = {"off", "on", nullptr};
+  const char* value = lookup("DLHOOK_CAPTURE");
+  if (value != nullptr && *value != '\0') config->families = ParseFamilies(value, config);
+  value = lookup("DLHOOK_CLOCK");
+  if (value != nullptr) {
+    config->monotonic_clock = ParseChoice("DLHOOK_CLOCK", value, kClocks, "tsc or monotonic", 0, config) == 1;
+  }
+  value = lookup("DLHOOK_START");
+  if (value != nullptr) {
+    config->start_recording = ParseChoice("DLHOOK_START", value, kSwitch, "on or off", 1, config) == 1;
+  }
+  value = lookup("DLHOOK_ONEDNN");
+  if (value != nullptr) {
+    config->onednn = static_cast<OneDnnMode>(
+        ParseChoice("DLHOOK_ONEDNN", value, kOneDnn, "auto, off or force", 1, config));
+  }
+  value = lookup("DLHOOK_ONEDNN_LEVEL");
+  if (value != nullptr) {
+    uint64_t level = ParseNumber("DLHOOK_ONEDNN_LEVEL", value, 1, config);
+    if (level == 1 || level == 2) {
+      config->onednn_level = static_cast<int>(level);
+    } else {
+      Complain(config, "DLHOOK_ONEDNN_LEVEL", value, "1 (executions) or 2 (creations too)");
+    }
+  }
+}
+
+void ParseOutputVariables(const char* (*lookup)(const char*), Config* config) {
+  static const char* const kDrains[] = {"auto", "collector", "none", nullptr};
+  const char* value = lookup("DLHOOK_OUT");
+  if (value != nullptr) snprintf(config->out, sizeof config->out, "%s", value);
+  value = lookup("DLHOOK_MAX_BYTES");
+  if (value != nullptr) config->max_bytes = ParseNumber("DLHOOK_MAX_BYTES", value, 0, config);
+  value = lookup("DLHOOK_RING_KIB");
+  if (value != nullptr) {
+    config->ring_bytes_total = ParseNumber("DLHOOK_RING_KIB", value, kDefaultRingBytes >> 10, config) << 10;
+  }
+  value = lookup("DLHOOK_DRAIN");
+  if (value != nullptr) {
+    config->drain = static_cast<DrainMode>(
+        ParseChoice("DLHOOK_DRAIN", value, kDrains, "auto, collector or none", 0, config));
+  }
+  value = lookup("DLHOOK_COLLECTOR");
+  if (value != nullptr) {
+    config->collector_pid = static_cast<uint32_t>(ParseNumber("DLHOOK_COLLECTOR", value, 0, config));
+  }
+  value = lookup("DLHOOK_VERBOSE");
+  config->verbose = value != nullptr && strcmp(value, "1") == 0;
+}
+
+}  // namespace
+
+void ParseConfig(const char* (*lookup)(const char* name), Config* config) {
+  memset(config, 0, sizeof *config);
+  config->families = AllFamilies();
+  config->ring_bytes_total = kDefaultRingBytes;
+  config->start_recording = true;
+  config->onednn = OneDnnMode::kAuto;
+  config->onednn_level = 1;
+  ParseCaptureVariables(lookup, config);
+  ParseOutputVariables(lookup, config);
+}
+
+const Config& GetConfig() {
+  static Config config;
+  static std::atomic<uint32_t> state{0};  // 0: unread, 1: being read, 2: ready
+  if (state.load(std::memory_order_acquire) == 2) return config;
+  uint32_t expected = 0;
+  if (state.compare_exchange_strong(expected, 1)) {
+    ParseConfig(&LookupEnvironment, &config);
+    state.store(2, std::memory_order_release);
+  }
+  while (state.load(std::memory_order_acquire) != 2) {
+  }
+  return config;
+}
+
+}  // namespace dlhook

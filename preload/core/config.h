@@ -1,0 +1,42 @@
+// The DLHOOK_* variables, read once. README.md has the table for users.
+// Thread: the first to ask (the constructor, or a hook that runs before it).
+#ifndef DLHOOK_PRELOAD_CORE_CONFIG_H_
+#define DLHOOK_PRELOAD_CORE_CONFIG_H_
+
+#include <cstdint>
+
+namespace dlhook {
+
+enum class DrainMode : uint32_t {
+  kWriterThread = 0,  // in this process
+  kCollector = 1,     // another process (dlhook run) drains
+  kNone = 2,          // nobody: whoever opens the run does (tests)
+};
+
+enum class OneDnnMode : uint32_t { kOff = 0, kAuto = 1, kForce = 2 };
+
+struct Config {
+  char out[4096];      // DLHOOK_OUT, empty: not set
+  uint32_t families;   // DLHOOK_CAPTURE, bit i = kFamilyNames[i]
+  uint64_t max_bytes;  // DLHOOK_MAX_BYTES, 0: no limit
+  uint64_t ring_bytes_total;  // DLHOOK_RING_KIB
+  bool monotonic_clock;       // DLHOOK_CLOCK=monotonic
+  bool start_recording;       // DLHOOK_START
+  bool verbose;               // DLHOOK_VERBOSE
+  DrainMode drain;            // DLHOOK_DRAIN
+  uint32_t collector_pid;     // DLHOOK_COLLECTOR
+  OneDnnMode onednn;          // DLHOOK_ONEDNN
+  int onednn_level;           // DLHOOK_ONEDNN_LEVEL
+  char complaint[256];        // first value that could not be understood, as a sentence
+};
+
+// The configuration of this process; reads the environment on first use.
+const Config& GetConfig();
+
+// Parses into `config`; `lookup` returns a variable's value or null. Values that can't be understood leave the default
+// and a sentence in config->complaint. Pure: unit-tested.
+void ParseConfig(const char* (*lookup)(const char* name), Config* config);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_CORE_CONFIG_H_

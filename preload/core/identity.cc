@@ -1,0 +1,143 @@
+// Identity of process and run.
+#include "preload/core/identity.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+namespace dlhook {
+namespace {
+
+const char* const kRankVariables[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS",
+                                      "PMI_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
+const char* const kInterpreters[] = {"python", "pypy", "bash", "sh", "dash", "perl", "ruby", "node", "julia",
+                                     "Rscript", "lua"};
+
+const char* Environment(const char* name) {
+  size_t length = strlen(name);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
+  }
+  return nullptr;
+}
+
+// Number of bytes read into `text`, which is always terminated.
+size_t ReadFile(const char* path, char* text, size_t size) {
+  text[0] = '\0';
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  ssize_t n = read(fd, text, size - 1);
+  close(fd);
+  if (n < 0) n = 0;
+  text[n] = '\0';
+  return static_cast<size_t>(n);
+}
+
+const char* BaseName(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+bool IsInterpreter(const char* program) {
+  for (const char* interpreter : kInterpreters) {
+    if (strncmp(program, interpreter, strlen(interpreter)) == 0) return true;
+  }
+  return false;
+}
+
+// Keeps what may stand in a file name.
+void AppendSafe(char* text, size_t size, const char* more) {
+  size_t at = strlen(text);
+  for (; *more != '\0' && at + 1 < size; ++more) {
+    unsigned char c = static_cast<unsigned char>(*more);
+    text[at++] = isalnum(c) || c == '.' || c == '_' || c == '-' ? *more : '_';
+  }
+  text[at] = '\0';
+}
+
+// "name-VALUE1.VALUE2" of a launcher's own job id, if its first variable is set.
+bool LauncherKey(const char* name, const char* first, const char* second, char* key, size_t size) {
+  const char* id = Environment(first);
+  if (id == nullptr || *id == '\0') return false;
+  snprintf(key, size, "%s-", name);
+  AppendSafe(key, size, id);
+  const char* more = second == nullptr ? nullptr : Environment(second);
+  if (more != nullptr) {
+    AppendSafe(key, size, ".");
+    AppendSafe(key, size, more);
+  }
+  return true;
+}
+
+}  // namespace
+
+uint64_t StartTimeOf(uint32_t pid) {
+  char path[64];
+  char text[1024];
+  snprintf(path, sizeof path, "/proc/%u/stat", pid);
+  if (ReadFile(path, text, sizeof text) == 0) return 0;
+  const char* at = strrchr(text, ')');  // the name before it may hold anything
+  for (int field = 2; at != nullptr && field < 22; ++field) at = strchr(at + 1, ' ');
+  return at == nullptr ? 0 : strtoull(at + 1, nullptr, 10);
+}
+
+void FindProgramAndScript(const char* words, size_t size, char (*program)[64], char (*script)[64]) {
+  (*script)[0] = '\0';
+  snprintf(*program, sizeof *program, "%s", size == 0 ? "" : BaseName(words));
+  if (size == 0 || !IsInterpreter(*program)) return;
+  for (size_t at = strlen(words) + 1; at < size; at += strlen(words + at) + 1) {
+    const char* word = words + at;
+    if (strcmp(word, "-c") == 0) return;
+    if (word[0] == '-') continue;
+    bool takes_value = strcmp(words + at - 3, "-W") == 0 || strcmp(words + at - 3, "-X") == 0;
+    if (takes_value) continue;
+    snprintf(*script, sizeof *script, "%s", BaseName(word));
+    return;
+  }
+}
+
+void DescribeProcess(SessionHeader* session) {
+  session->pid = static_cast<uint32_t>(getpid());
+  session->parent_pid = static_cast<uint32_t>(getppid());
+  session->start_time_jiffies = StartTimeOf(session->pid);
+  ReadFile("/proc/sys/kernel/random/boot_id", session->boot_id, sizeof session->boot_id);
+  session->boot_id[strcspn(session->boot_id, "\n")] = '\0';
+  gethostname(session->host, sizeof session->host - 1);
+  char words[8192];
+  size_t size = ReadFile("/proc/self/cmdline", words, sizeof words);
+  FindProgramAndScript(words, size, &session->program, &session->script);
+  for (const char* name : kRankVariables) {
+    const char* value = Environment(name);
+    if (value == nullptr || session->rank_variable_count == kMaxRankVariables) continue;
+    RankVariable& variable = session->rank_variables[session->rank_variable_count++];
+    snprintf(variable.name, sizeof variable.name, "%s", name);
+    snprintf(variable.value, sizeof variable.value, "%.31s", value);
+  }
+}
+
+void MakeRunKey(char* key, size_t size) {
+  if (LauncherKey("slurm", "SLURM_JOB_ID", "SLURM_STEP_ID", key, size)) return;
+  if (LauncherKey("mpi", "PMIX_NAMESPACE", nullptr, key, size)) return;
+  if (LauncherKey("mpi", "OMPI_MCA_ess_base_jobid", nullptr, key, size)) return;
+  if (LauncherKey("mpi", "PMI_JOBID", nullptr, key, size)) return;
+  // torchrun's default id is "none", and its workers are sessions of their own: their parent tells launches apart.
+  if (LauncherKey("torchrun", "TORCHELASTIC_RUN_ID", "MASTER_PORT", key, size)) {
+    char parent[48];
+    uint32_t pid = static_cast<uint32_t>(getppid());
+    snprintf(parent, sizeof parent, "-%u-%llu", pid, static_cast<unsigned long long>(StartTimeOf(pid)));
+    AppendSafe(key, size, parent);
+    return;
+  }
+  uint32_t leader = static_cast<uint32_t>(getpgrp());
+  uint64_t start = StartTimeOf(leader);
+  if (start == 0) {  // the leader has ended, or lives in another pid namespace
+    leader = static_cast<uint32_t>(getsid(0));
+    start = StartTimeOf(leader);
+  }
+  snprintf(key, size, "%u-%llu", leader, static_cast<unsigned long long>(start));
+}
+
+}  // namespace dlhook

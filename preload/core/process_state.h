@@ -1,0 +1,52 @@
+// The state of this process, in memory that a forked child finds wiped (MADV_WIPEONFORK): a child starts from nothing, with
+// a session, rings and a trace of its own, whatever its parent's other threads held at the fork.
+// Thread: any.
+#ifndef DLHOOK_PRELOAD_CORE_PROCESS_STATE_H_
+#define DLHOOK_PRELOAD_CORE_PROCESS_STATE_H_
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "preload/core/session.h"
+#include "preload/core/thread_state.h"
+
+namespace dlhook {
+
+enum ProcessPhase : uint32_t { kUntouched = 0, kStarting = 1, kRecording = 2, kFailed = 3, kFinished = 4 };
+
+struct ProcessState {
+  std::atomic<uint32_t> phase;  // ProcessPhase
+  SessionHeader* session;
+  char ring_path[128];  // of the mapping; empty: private memory
+  char link_path[4200];  // name.ring in the run folder
+  uint64_t ring_bytes_total;
+  std::atomic<uint32_t> writer_started;
+  std::atomic<uint32_t> writer_stop;  // futex
+  pthread_t writer;
+  // Bit i: entry i of the registry is in this process's trace.
+  std::atomic<uint64_t> written_objects;
+  std::atomic<uint64_t> written_capabilities;
+  ThreadState threads[kMaxSlots];
+};
+
+// Null where there is no memory for it.
+ProcessState* GetProcess();
+
+// Slow path of attaching: creates files, mapping and writer thread. False: this process can't be recorded.
+bool StartSession(ProcessState* process);
+
+// Starts the writer thread unless there is one. Also called when the collector turns out to be gone.
+void StartWriter(ProcessState* process);
+
+// The clocks as the constructor saw them (which of the two tick sources will be used is not known yet).
+struct LoadTime {
+  ClockSample sample;  // ticks: TSC
+  uint32_t pid;  // 0: the constructor has not run
+};
+extern LoadTime g_load_time;
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_CORE_PROCESS_STATE_H_

@@ -1,0 +1,204 @@
+// Objects and capabilities of this process, and their records.
+#include "preload/core/registry.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/core/process_state.h"
+#include "preload/core/spin_lock.h"
+#include "preload/link/resolver.h"
+
+extern "C" int _dl_find_object(void* address, dl_find_object* result) __attribute__((weak));
+
+namespace dlhook {
+namespace {
+
+constexpr uint32_t kEntries = 64;  // bits of a mask in ProcessState
+
+struct KnownObject {
+  uint64_t start;
+  uint64_t end;
+  MappingRole role;
+  uint32_t build_id_bytes;
+  uint8_t build_id[20];
+  char path[512];
+  char detail[64];
+};
+
+struct KnownCapability {
+  char name[32];
+  char object[96];
+  char reason[160];
+  CapabilityState state;
+  uint64_t ticks;
+};
+
+SpinLock g_lock;
+KnownObject g_objects[kEntries];
+uint32_t g_object_count;
+KnownCapability g_capabilities[kEntries];
+uint32_t g_capability_count;
+
+// The note of the linker, in the program headers of the mapped file. The first page of an object is its ELF header.
+void ReadBuildId(const link_map* object, KnownObject* known) {
+  auto header = reinterpret_cast<const ElfW(Ehdr)*>(known->start);
+  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
+  auto segment = reinterpret_cast<const ElfW(Phdr)*>(known->start + header->e_phoff);
+  for (int i = 0; i < header->e_phnum; ++i, ++segment) {
+    if (segment->p_type != PT_NOTE) continue;
+    auto at = reinterpret_cast<const char*>(object->l_addr + segment->p_vaddr);
+    const char* end = at + segment->p_memsz;
+    while (at + sizeof(ElfW(Nhdr)) <= end) {
+      auto note = reinterpret_cast<const ElfW(Nhdr)*>(at);
+      const char* name = at + sizeof *note;
+      const char* value = name + ((note->n_namesz + 3u) & ~3u);
+      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(name, "GNU", 4) == 0) {
+        known->build_id_bytes = note->n_descsz < sizeof known->build_id ? note->n_descsz : sizeof known->build_id;
+        memcpy(known->build_id, value, known->build_id_bytes);
+        return;
+      }
+      at = value + ((note->n_descsz + 3u) & ~3u);
+    }
+  }
+}
+
+bool Describe(const link_map* object, KnownObject* known) {
+  if (_dl_find_object == nullptr) return false;
+  dl_find_object found;
+  if (_dl_find_object(reinterpret_cast<void*>(object->l_ld), &found) != 0) return false;
+  *known = {};
+  known->start = reinterpret_cast<uint64_t>(found.dlfo_map_start);
+  known->end = reinterpret_cast<uint64_t>(found.dlfo_map_end);
+  if (object->l_name[0] != '\0') {
+    snprintf(known->path, sizeof known->path, "%s", object->l_name);
+  } else if (readlink("/proc/self/exe", known->path, sizeof known->path - 1) < 0) {
+    snprintf(known->path, sizeof known->path, "%s", program_invocation_name);
+  }
+  ReadBuildId(object, known);
+  return true;
+}
+
+ThreadState* RecordingThread() {
+  ThreadState* thread = dlhook_thread;
+  return thread != nullptr && thread->active != 0 ? thread : nullptr;
+}
+
+// A record of type T with `size` bytes of text behind it; null where there is no room.
+template <typename T>
+T* ReserveTextRecord(ThreadState* thread, RecordType type, const char* text, size_t size) {
+  uint32_t words = static_cast<uint32_t>((sizeof(T) + size + 7) / 8);
+  RecordHeader* header = ReserveRecord(thread, words);
+  if (header == nullptr) return nullptr;
+  T* record = reinterpret_cast<T*>(header);
+  *record = {};
+  record->header.words = static_cast<uint16_t>(words);
+  record->header.type = type;
+  record->text_bytes = static_cast<uint32_t>(size);
+  memcpy(record + 1, text, size);
+  return record;
+}
+
+bool WriteObject(ThreadState* thread, const KnownObject& object) {
+  char text[sizeof object.path + sizeof object.detail + 2];
+  int size = snprintf(text, sizeof text, "%s%c%s", object.path, '\0', object.detail);
+  auto record = ReserveTextRecord<MappingRecord>(thread, RecordType::kMapping, text, static_cast<size_t>(size));
+  if (record == nullptr) return false;
+  record->start = object.start;
+  record->end = object.end;
+  record->role = static_cast<uint32_t>(object.role);
+  memcpy(record->build_id, object.build_id, sizeof record->build_id);
+  record->build_id_bytes = object.build_id_bytes;
+  CommitRecord(thread, &record->header);
+  return true;
+}
+
+bool WriteCapability(ThreadState* thread, const KnownCapability& capability) {
+  char text[sizeof(KnownCapability) + 4];
+  int size = snprintf(text, sizeof text, "%s%c%s%c%s", capability.name, '\0', capability.object, '\0', capability.reason);
+  auto record = ReserveTextRecord<CapabilityRecord>(thread, RecordType::kCapability, text, static_cast<size_t>(size));
+  if (record == nullptr) return false;
+  record->ticks = capability.ticks;
+  record->value = static_cast<uint32_t>(capability.state);
+  CommitRecord(thread, &record->header);
+  return true;
+}
+
+void AddObject(const link_map* object, MappingRole role, const char* detail) {
+  KnownObject described;
+  if (object == nullptr || !Describe(object, &described)) return;
+  described.role = role;
+  snprintf(described.detail, sizeof described.detail, "%s", detail);
+  SpinLockHolder holder(&g_lock);
+  for (uint32_t i = 0; i < g_object_count; ++i) {
+    const KnownObject& known = g_objects[i];
+    if (known.start == described.start && known.role == role && strcmp(known.path, described.path) == 0) return;
+  }
+  if (g_object_count < kEntries) g_objects[g_object_count++] = described;
+}
+
+}  // namespace
+
+void ReportObject(const link_map* object, MappingRole role, const char* detail) {
+  AddObject(object, role, detail);
+  if (ThreadState* thread = RecordingThread()) FlushRegistry(thread);
+}
+
+void ReportBinding(const link_map* caller, const link_map* library, const char* name) {
+  AddObject(caller, MappingRole::kCaller, "");
+  AddObject(library, MappingRole::kLibrary, name);
+  if (ThreadState* thread = RecordingThread()) FlushRegistry(thread);
+}
+
+void ReportCapability(const char* name, const char* object, CapabilityState state, const char* reason) {
+  {
+    SpinLockHolder holder(&g_lock);
+    uint32_t i = 0;
+    while (i < g_capability_count &&
+           (strcmp(g_capabilities[i].name, name) != 0 || strcmp(g_capabilities[i].object, object) != 0)) {
+      ++i;
+    }
+    if (i == kEntries) return;
+    if (i == g_capability_count) ++g_capability_count;
+    KnownCapability& known = g_capabilities[i];
+    snprintf(known.name, sizeof known.name, "%s", name);
+    snprintf(known.object, sizeof known.object, "%s", object);
+    snprintf(known.reason, sizeof known.reason, "%s", reason);
+    known.state = state;
+    ThreadState* thread = RecordingThread();
+    known.ticks = ReadTicks(thread != nullptr ? thread->clock : ClockKind::kTsc);
+    ProcessState* process = GetProcess();
+    if (process != nullptr) process->written_capabilities.fetch_and(~(uint64_t{1} << i));
+  }
+  if (ThreadState* thread = RecordingThread()) FlushRegistry(thread);
+}
+
+void CountPlainPointer() {
+  ProcessState* process = GetProcess();
+  if (process != nullptr && process->phase.load(std::memory_order_acquire) == kRecording) {
+    process->session->plain_pointers.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void FlushRegistry(ThreadState* thread) {
+  ProcessState* process = GetProcess();
+  if (process == nullptr) return;
+  SpinLockHolder holder(&g_lock);
+  for (uint32_t i = 0; i < g_object_count; ++i) {
+    uint64_t bit = uint64_t{1} << i;
+    if ((process->written_objects.load() & bit) == 0 && WriteObject(thread, g_objects[i])) {
+      process->written_objects.fetch_or(bit);
+    }
+  }
+  for (uint32_t i = 0; i < g_capability_count; ++i) {
+    uint64_t bit = uint64_t{1} << i;
+    if ((process->written_capabilities.load() & bit) == 0 && WriteCapability(thread, g_capabilities[i])) {
+      process->written_capabilities.fetch_or(bit);
+    }
+  }
+}
+
+}  // namespace dlhook

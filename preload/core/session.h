@@ -1,0 +1,141 @@
+// Layout of the memory that a recorded process shares with its drain: one mapping (a file on tmpfs where possible), a
+// header with the process's identity and control words, and a ring per thread.
+//
+//   +0                 SessionHeader (control words, identity, slots, checkpoints)
+//   +kSessionDataStart slot 0's ring, slot 1's ring, … sizes by SlotBytes()
+//
+// Thread: written by the host (identity before publication, rings always) and by its drain (checkpoints, tails).
+// Everything here may be read by another process and after the host was killed.
+#ifndef DLHOOK_PRELOAD_CORE_SESSION_H_
+#define DLHOOK_PRELOAD_CORE_SESSION_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/core/clock.h"
+
+namespace dlhook {
+
+constexpr uint64_t kSessionMagic = 0x31474e5252484c44;  // "DLHRRNG1"
+constexpr uint32_t kSessionLayout = 1;
+constexpr uint32_t kMaxSlots = 232;
+constexpr uint32_t kMaxTapSources = 8;
+constexpr uint32_t kMaxRankVariables = 8;
+
+// One thread's ring: single producer (the thread), single consumer (the drain). Offsets count bytes since the start
+// and never wrap; a record lies at offset & (bytes - 1) and never crosses the end of the ring.
+struct alignas(64) Slot {
+  // Set once, when the slot first gets memory.
+  std::atomic<uint64_t> bytes;  // power of two; 0: no memory yet
+  uint64_t data_offset;         // from the start of the mapping
+  std::atomic<uint32_t> owned;  // 1: a live thread writes here
+
+  alignas(64) std::atomic<uint64_t> head;  // producer: committed up to here
+  std::atomic<uint64_t> dropped;           // producer: records that found no room
+
+  alignas(64) std::atomic<uint64_t> tail;  // consumer: free up to here
+};
+
+// What the drain has made durable: written to the inactive copy, then made current by one store. A drain that takes over
+// cuts the trace file to file_bytes and goes on from `tails`: nothing is lost and nothing stands twice.
+struct Checkpoint {
+  uint64_t file_bytes;
+  uint64_t calls;
+  uint64_t last_record_ticks;
+  uint64_t reported_no_ring;
+  uint64_t reported_plain_pointers;
+  uint64_t lost_calls;   // could not be written (output full), not yet in a Loss packet
+  uint64_t lost_bytes;
+  uint32_t lost_errno;
+  uint32_t finished;  // footer written
+  uint64_t tails[kMaxSlots];
+  uint64_t reported_dropped[kMaxSlots];
+  uint32_t thread_ids[kMaxSlots];  // of the slot's current thread, 0: none
+};
+
+// The lines in which a tapped library describes itself: kept here so that any drain can parse its other lines.
+struct TapSource {
+  std::atomic<uint32_t> ready;
+  char object[64];
+  char version[64];       // "v3.12.0"
+  char template_fields[256];  // "operation,engine,primitive,…" of the primitive lines
+};
+
+struct RankVariable {
+  char name[32];
+  char value[32];
+};
+
+struct SessionHeader {
+  uint64_t magic;
+  uint32_t layout;
+  uint32_t is_private;  // 1: anonymous memory, nobody else can drain
+  uint64_t hook_table_hash;
+  uint64_t mapping_bytes;
+  char tool_version[16];
+
+  // Control. `enabled_families` is the only word that every call reads: 0 while recording is stopped.
+  alignas(64) std::atomic<uint32_t> enabled_families;
+  uint32_t configured_families;
+  std::atomic<uint32_t> stopped;      // dlhook ctl stop, DLHOOK_START=off: what the trace says of enabled_families == 0
+  std::atomic<uint64_t> stopped_ticks;  // when that last changed
+  // Loss counters of the host as a whole.
+  alignas(64) std::atomic<uint64_t> no_ring_calls;
+  std::atomic<uint64_t> plain_pointers;
+  std::atomic<uint32_t> next_thread_id;
+  std::atomic<uint32_t> drained_by_host;  // 1: a writer thread of the host drains (also after its collector died)
+  std::atomic<uint32_t> exited;           // 1: the host's destructor ran
+  uint64_t exit_ticks;
+  uint32_t collector_pid;
+  uint32_t collector_lost;  // 1: the host found its collector gone
+
+  // Identity: set before publication.
+  uint32_t pid;
+  uint32_t parent_pid;
+  uint64_t start_time_jiffies;
+  char boot_id[40];
+  char host[64];
+  char program[64];
+  char script[64];
+  uint64_t shim_loaded_ticks;
+  uint32_t clock_kind;
+  uint32_t rank_variable_count;
+  char clock_fallback_reason[96];
+  ClockSample clock_samples[2];  // when the shim was loaded, when the session began
+  uint64_t ticks_per_second;
+  char run_key[96];
+  char requested_output[256];
+  char output_refusal[96];
+  uint64_t trace_bytes_limit;
+  RankVariable rank_variables[kMaxRankVariables];
+  char trace_path[4096];  // absolute
+
+  TapSource tap_sources[kMaxTapSources];
+
+  alignas(64) std::atomic<uint32_t> current_checkpoint;  // 0 or 1
+  std::atomic<uint32_t> checkpoint_generation;           // even: stable
+  Checkpoint checkpoints[2];
+  Slot slots[kMaxSlots];
+};
+
+constexpr uint64_t kSessionDataStart = (sizeof(SessionHeader) + 4095) & ~uint64_t{4095};
+
+// Ring size by slot: a few large ones for the threads that come first (and usually do the work), many small ones after.
+// Their sum is about `total` (DLHOOK_RING_KIB): 8/15 in 8 slots, 4/15 in 32, 3/15 in 192.
+inline uint64_t SlotBytes(uint32_t slot, uint64_t total) {
+  uint64_t bytes = slot < 8 ? total / 15 : slot < 40 ? total / 120 : total / 960;
+  uint64_t power = 16384;  // at least two of the longest records
+  while (power * 2 <= bytes) power *= 2;
+  return power;
+}
+
+inline uint64_t SlotOffset(uint32_t slot, uint64_t total) {
+  uint64_t offset = kSessionDataStart;
+  for (uint32_t i = 0; i < slot; ++i) offset += SlotBytes(i, total);
+  return offset;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_CORE_SESSION_H_

@@ -1,0 +1,149 @@
+// Files of a session.
+#include "preload/core/session_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "preload/core/fallback_folder.h"
+#include "preload/drain/byte_sink.h"
+
+namespace dlhook {
+namespace {
+
+uint64_t MappingBytes(uint64_t ring_bytes_total) { return SlotOffset(kMaxSlots, ring_bytes_total); }
+
+// Room for all rings and as much again for others.
+bool HasRoom(const char* folder, uint64_t bytes) {
+  struct statvfs info;
+  return statvfs(folder, &info) == 0 && uint64_t{info.f_bavail} * info.f_frsize > 2 * bytes;
+}
+
+// A new file in `folder` with the header's pages allocated, mapped at full length: rings are allocated as threads come.
+SessionHeader* MapFile(const char* folder, uint64_t bytes, char (*path)[128]) {
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    int length = snprintf(*path, sizeof *path, "%s/dlhook-%u-%d-%d.ring", folder, static_cast<unsigned>(getuid()),
+                          static_cast<int>(getpid()), attempt);
+    if (length >= static_cast<int>(sizeof *path)) return nullptr;
+    int fd = open(*path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == EEXIST) continue;
+    if (fd < 0) return nullptr;
+    void* memory = MAP_FAILED;
+    if (fallocate(fd, 0, 0, static_cast<off_t>(kSessionDataStart)) == 0) {
+      memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    close(fd);
+    if (memory != MAP_FAILED) return static_cast<SessionHeader*>(memory);
+    unlink(*path);
+    return nullptr;
+  }
+  return nullptr;
+}
+
+// False with errno set. Tries what a trace will need: to make a file.
+bool CanWriteInto(const char* folder) {
+  if (!MakeFolders(folder)) return false;
+  char probe[4200];
+  snprintf(probe, sizeof probe, "%s/.dlhook-probe-%d", folder, static_cast<int>(getpid()));
+  int fd = open(probe, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  close(fd);
+  unlink(probe);
+  return true;
+}
+
+// Program names become file names.
+void SafeName(const char* program, char (*name)[64]) {
+  size_t i = 0;
+  for (; program[i] != '\0' && i + 1 < sizeof *name; ++i) {
+    char c = program[i];
+    bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+                c == '-' || c == '+';
+    (*name)[i] = safe ? c : '_';
+  }
+  (*name)[i] = '\0';
+}
+
+}  // namespace
+
+SessionHeader* MapSession(ProcessState* process, const char* run_folder) {
+  uint64_t bytes = MappingBytes(process->ring_bytes_total);
+  SessionHeader* session = nullptr;
+  if (HasRoom("/dev/shm", bytes)) session = MapFile("/dev/shm", bytes, &process->ring_path);
+  if (session == nullptr && HasRoom(run_folder, bytes)) session = MapFile(run_folder, bytes, &process->ring_path);
+  if (session == nullptr) {
+    process->ring_path[0] = '\0';
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    session = static_cast<SessionHeader*>(memory);
+    session->is_private = 1;
+  }
+  madvise(session, bytes, MADV_DONTFORK);  // a child has its own
+  madvise(session, bytes, MADV_DONTDUMP);
+  session->mapping_bytes = bytes;
+  return session;
+}
+
+bool ChooseRunFolder(const Config& config, const char* run_key, char (*folder)[4096], char (*requested)[256],
+                     char (*refusal)[96]) {
+  char wanted[4096];
+  char here[2048];
+  if (config.out[0] == '/') {
+    snprintf(wanted, sizeof wanted, "%s", config.out);
+  } else {
+    if (getcwd(here, sizeof here) == nullptr) snprintf(here, sizeof here, "/");
+    if (config.out[0] != '\0') {
+      snprintf(wanted, sizeof wanted, "%s/%.2000s", here, config.out);
+    } else {
+      snprintf(wanted, sizeof wanted, "%s/dlhook-%.96s", here, run_key);
+    }
+  }
+  size_t length = strlen(wanted);
+  while (length > 1 && wanted[length - 1] == '/') wanted[--length] = '\0';
+  snprintf(*folder, sizeof *folder, "%s", wanted);
+  if (CanWriteInto(wanted)) return true;
+  snprintf(*requested, sizeof *requested, "%.255s", wanted);
+  snprintf(*refusal, sizeof *refusal, "%s", strerror(errno));
+  FallbackFolder(wanted, *folder, sizeof *folder);
+  return CanWriteInto(*folder);
+}
+
+bool CreateTrace(const char* run_folder, SessionHeader* session) {
+  char program[64];
+  SafeName(session->program[0] != '\0' ? session->program : "program", &program);
+  for (int attempt = 1; attempt < 10000; ++attempt) {
+    char suffix[16] = "";
+    if (attempt > 1) snprintf(suffix, sizeof suffix, "-%d", attempt);
+    int length = snprintf(session->trace_path, sizeof session->trace_path, "%s/%s-%u%s.dlh", run_folder, program,
+                          session->pid, suffix);
+    if (length >= static_cast<int>(sizeof session->trace_path)) return false;
+    int fd = open(session->trace_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+      close(fd);
+      return true;
+    }
+    if (errno != EEXIST) return false;
+  }
+  return false;
+}
+
+void PublishRing(ProcessState* process) {
+  if (process->ring_path[0] == '\0') return;
+  const char* trace = process->session->trace_path;
+  size_t stem = strlen(trace) - strlen(".dlh");
+  snprintf(process->link_path, sizeof process->link_path, "%.*s.ring", static_cast<int>(stem), trace);
+  if (symlink(process->ring_path, process->link_path) != 0) process->link_path[0] = '\0';
+}
+
+void RemoveRing(const ProcessState* process) {
+  if (process->ring_path[0] != '\0') unlink(process->ring_path);
+  if (process->link_path[0] != '\0') unlink(process->link_path);
+}
+
+}  // namespace dlhook

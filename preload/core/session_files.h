@@ -1,0 +1,30 @@
+// The files of a session: run folder, process trace, ring mapping and the link that lets others find it.
+// Thread: the one that starts the session.
+#ifndef DLHOOK_PRELOAD_CORE_SESSION_FILES_H_
+#define DLHOOK_PRELOAD_CORE_SESSION_FILES_H_
+
+#include "preload/core/config.h"
+#include "preload/core/process_state.h"
+#include "preload/core/session.h"
+
+namespace dlhook {
+
+// Maps process->session (shared where possible, private memory else) of `ring_bytes` and sets process->ring_path.
+// Null where there is no memory at all.
+SessionHeader* MapSession(ProcessState* process, const char* run_folder);
+
+// Absolute run folder that can be written, made if missing; DLHOOK_OUT or one named by `run_key`, else a folder in the
+// temporary directory that `dlhook report` knows to look for, with `refusal` set. False: nowhere.
+bool ChooseRunFolder(const Config& config, const char* run_key, char (*folder)[4096], char (*requested)[256],
+                     char (*refusal)[96]);
+
+// Creates an empty process trace with a new name "program-pid[-n].dlh" and sets session->trace_path.
+bool CreateTrace(const char* run_folder, SessionHeader* session);
+
+// name.ring beside the trace, pointing to the ring mapping: from now on others can drain it.
+void PublishRing(ProcessState* process);
+void RemoveRing(const ProcessState* process);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_CORE_SESSION_FILES_H_

@@ -1,0 +1,237 @@
+// Attaching threads to the session, and the slow paths of their rings.
+#include "preload/core/thread_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/core/process_state.h"
+#include "preload/core/registry.h"
+
+namespace dlhook {
+
+extern "C" {
+__thread ThreadState* dlhook_thread = nullptr;
+__thread void* dlhook_real_from_thunk = nullptr;
+}
+
+namespace {
+
+__thread uint8_t t_attaching;   // guards against hooks called by what attaching calls
+__thread uint8_t t_retry_wait;  // calls to let pass before looking for a free ring again
+
+std::atomic<ProcessState*> g_process{nullptr};
+
+// Called by the C library when a thread that has attached ends.
+void DetachThread(void*) {
+  ThreadState* thread = dlhook_thread;
+  dlhook_thread = nullptr;
+  if (thread == nullptr || thread->active == 0) return;
+  ThreadRecord record = {};
+  record.header = {sizeof(ThreadRecord) / 8, RecordType::kThreadEnd, 0, 0, 0, 0};
+  record.ticks = ReadTicks(thread->clock);
+  record.thread_id = thread->thread_id;
+  record.tid = thread->tid;
+  prctl(PR_GET_NAME, record.name);
+  if (RecordHeader* space = ReserveRecord(thread, record.header.words)) {
+    memcpy(space, &record, sizeof record);
+    CommitRecord(thread, space);
+  }
+  Slot* slot = thread->slot;
+  thread->active = 0;
+  slot->owned.store(0, std::memory_order_release);
+}
+
+pthread_key_t ThreadEndKey() {
+  static pthread_key_t key;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, [] { pthread_key_create(&key, &DetachThread); });
+  return key;
+}
+
+bool GiveMemory(ProcessState* process, uint32_t index) {
+  Slot& slot = process->session->slots[index];
+  if (slot.bytes.load(std::memory_order_acquire) != 0) return true;
+  uint64_t bytes = SlotBytes(index, process->ring_bytes_total);
+  uint64_t offset = SlotOffset(index, process->ring_bytes_total);
+  if (process->ring_path[0] != '\0') {
+    // Real pages before the first store: a store into a hole of a full file system is a SIGBUS.
+    int fd = open(process->ring_path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return false;
+    int failed = fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+    close(fd);
+    if (failed != 0) return false;
+  }
+  slot.data_offset = offset;
+  slot.bytes.store(bytes, std::memory_order_release);
+  return true;
+}
+
+// Index of a ring that belongs to the calling thread from now on, or kMaxSlots.
+uint32_t ClaimSlot(ProcessState* process) {
+  for (uint32_t i = 0; i < kMaxSlots; ++i) {
+    Slot& slot = process->session->slots[i];
+    uint32_t free = 0;
+    if (slot.owned.load(std::memory_order_relaxed) != 0) continue;
+    if (!slot.owned.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
+    if (GiveMemory(process, i)) return i;
+    slot.owned.store(0, std::memory_order_release);
+    return kMaxSlots;
+  }
+  return kMaxSlots;
+}
+
+void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
+  SessionHeader* session = process->session;
+  Slot* slot = &session->slots[index];
+  memset(thread, 0, sizeof *thread);
+  thread->slot_index = index;
+  thread->thread_id = session->next_thread_id.fetch_add(1) + 1;
+  thread->tid = static_cast<uint32_t>(syscall(SYS_gettid));
+  thread->clock = static_cast<ClockKind>(session->clock_kind);
+  thread->session = session;
+  thread->slot = slot;
+  thread->ring = reinterpret_cast<char*>(session) + slot->data_offset;
+  thread->ring_bytes = slot->bytes.load(std::memory_order_relaxed);
+  thread->head = slot->head.load(std::memory_order_relaxed);
+  thread->cached_tail = slot->tail.load(std::memory_order_acquire);
+  thread->active = 1;
+}
+
+// Dropped records of the slot's earlier thread may fill the ring: without this record its calls could not be told from
+// this thread's, so attaching fails then.
+bool WriteThreadBegin(ThreadState* thread) {
+  ThreadRecord record = {};
+  record.header = {sizeof(ThreadRecord) / 8, RecordType::kThreadBegin, 0, 0, 0, 0};
+  record.ticks = ReadTicks(thread->clock);
+  record.thread_id = thread->thread_id;
+  record.tid = thread->tid;
+  prctl(PR_GET_NAME, record.name);
+  RecordHeader* space = ReserveRecord(thread, record.header.words);
+  if (space == nullptr) return false;
+  memcpy(space, &record, sizeof record);
+  CommitRecord(thread, space);
+  return true;
+}
+
+ThreadState* ClaimThread(ProcessState* process) {
+  if (t_retry_wait > 0) {
+    --t_retry_wait;
+    process->session->no_ring_calls.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  uint32_t index = ClaimSlot(process);
+  if (index < kMaxSlots) {
+    ThreadState* thread = &process->threads[index];
+    InitThread(process, index, thread);
+    if (WriteThreadBegin(thread)) {
+      dlhook_thread = thread;
+      pthread_setspecific(ThreadEndKey(), thread);
+      FlushRegistry(thread);
+      return thread;
+    }
+    thread->active = 0;
+    process->session->slots[index].owned.store(0, std::memory_order_release);
+  }
+  t_retry_wait = 63;
+  process->session->no_ring_calls.fetch_add(1, std::memory_order_relaxed);
+  return nullptr;
+}
+
+// Waits for whoever starts the session; false where this process is not recorded.
+bool EnsureSession(ProcessState* process) {
+  for (;;) {
+    uint32_t phase = process->phase.load(std::memory_order_acquire);
+    if (phase == kRecording) return true;
+    if (phase == kFailed || phase == kFinished) return false;
+    if (phase == kUntouched && process->phase.compare_exchange_strong(phase, kStarting)) {
+      bool started = StartSession(process);
+      process->phase.store(started ? kRecording : kFailed, std::memory_order_release);
+      if (started && process->session->collector_pid == 0) StartWriter(process);
+      continue;
+    }
+    sched_yield();
+  }
+}
+
+// The rest of the ring up to its end is too small: skip it. True: now there is room at offset 0.
+bool SkipToStart(ThreadState* thread, uint64_t bytes) {
+  uint64_t offset = thread->head & (thread->ring_bytes - 1);
+  uint64_t rest = thread->ring_bytes - offset;
+  if (bytes <= rest) return true;
+  if (thread->head + rest + bytes - thread->cached_tail > thread->ring_bytes) return false;
+  auto pad = reinterpret_cast<RecordHeader*>(thread->ring + offset);
+  *pad = {static_cast<uint16_t>(rest / 8), RecordType::kPad, 0, 0, 0, 0};
+  thread->head += rest;
+  thread->slot->head.store(thread->head, std::memory_order_release);
+  return true;
+}
+
+// Every so many drops: is there anybody who drains?
+void CheckCollector(ThreadState* thread, uint64_t dropped) {
+  if (dropped % 1024 != 1) return;
+  SessionHeader* session = thread->session;
+  if (session->drained_by_host.load(std::memory_order_relaxed) != 0) return;
+  int saved_errno = errno;
+  uint32_t collector = session->collector_pid;
+  bool gone = collector != 0 && kill(static_cast<pid_t>(collector), 0) != 0 && errno == ESRCH;
+  if (gone) session->collector_lost = 1;
+  ProcessState* process = GetProcess();
+  bool without = collector == 0 && process != nullptr && process->writer_started.load() == 0;
+  if ((gone || without) && process != nullptr) StartWriter(process);
+  errno = saved_errno;
+}
+
+}  // namespace
+
+ProcessState* GetProcess() {
+  ProcessState* process = g_process.load(std::memory_order_acquire);
+  if (__builtin_expect(process != nullptr, 1)) return process;
+  void* memory = mmap(nullptr, sizeof(ProcessState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  if (madvise(memory, sizeof(ProcessState), MADV_WIPEONFORK) != 0 ||
+      !g_process.compare_exchange_strong(process, static_cast<ProcessState*>(memory))) {
+    munmap(memory, sizeof(ProcessState));
+    return process;  // null on a kernel that can't wipe (before 4.14): not recorded
+  }
+  return static_cast<ProcessState*>(memory);
+}
+
+ThreadState* AttachThread() {
+  if (t_attaching != 0) return nullptr;
+  ProcessState* process = GetProcess();
+  if (process == nullptr || process->phase.load(std::memory_order_relaxed) >= kFailed) return nullptr;
+  t_attaching = 1;
+  int saved_errno = errno;
+  dlhook_thread = nullptr;
+  ThreadState* thread = EnsureSession(process) ? ClaimThread(process) : nullptr;
+  errno = saved_errno;
+  t_attaching = 0;
+  return thread;
+}
+
+RecordHeader* ReserveRecordSlow(ThreadState* thread, uint32_t words) {
+  uint64_t bytes = uint64_t{words} * 8;
+  if (thread->active == 0) return nullptr;  // forked between begin and end of a call
+  if (thread->busy == 0) {
+    thread->busy = 1;
+    thread->cached_tail = thread->slot->tail.load(std::memory_order_acquire);
+    if (SkipToStart(thread, bytes) && thread->head + bytes - thread->cached_tail <= thread->ring_bytes) {
+      return reinterpret_cast<RecordHeader*>(thread->ring + (thread->head & (thread->ring_bytes - 1)));
+    }
+    thread->busy = 0;
+  }
+  uint64_t dropped = thread->slot->dropped.load(std::memory_order_relaxed) + 1;
+  thread->slot->dropped.store(dropped, std::memory_order_relaxed);
+  CheckCollector(thread, dropped);
+  return nullptr;
+}
+
+}  // namespace dlhook

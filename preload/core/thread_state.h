@@ -1,0 +1,97 @@
+// What an application thread knows about itself while it records. Plain data, valid when all zero (hooks run before our
+// constructor does), in memory that the kernel wipes in a forked child: a child sees `active == 0` and starts over
+// without taking any lock of its parent.
+// Thread: each ThreadState is used by its own thread only.
+#ifndef DLHOOK_PRELOAD_CORE_THREAD_STATE_H_
+#define DLHOOK_PRELOAD_CORE_THREAD_STATE_H_
+
+#include <cstdint>
+
+#include "preload/core/hook_table.h"
+#include "preload/core/record.h"
+#include "preload/core/session.h"
+
+namespace dlhook {
+
+// (call site, hook) -> real function. Direct-mapped; a miss goes to the resolver.
+struct BindingCacheEntry {
+  uint64_t key;
+  void* real;
+};
+constexpr uint32_t kBindingCacheEntries = 64;
+constexpr uint32_t kMaxOpenCalls = 16;
+
+// A recorded call that has not returned yet. `frame` is an address in its stack frame: a call whose frame lies below
+// that of a new one was left by longjmp or an exception.
+struct OpenCall {
+  uintptr_t frame;
+  uint64_t sequence;
+};
+
+struct ThreadState {
+  uint32_t active;
+  uint32_t slot_index;
+  uint32_t thread_id;
+  uint32_t tid;
+  ClockKind clock;
+  uint32_t busy;  // between reserving and committing a record: a signal handler's call is dropped
+  uint32_t depth;
+  uint32_t cache_generation;
+  SessionHeader* session;
+  Slot* slot;
+  char* ring;
+  uint64_t ring_bytes;
+  uint64_t head;         // next free byte, as committed
+  uint64_t cached_tail;  // the drain's, as last seen
+  uint64_t next_sequence;
+  OpenCall open[kMaxOpenCalls];
+  BindingCacheEntry cache[kBindingCacheEntries];
+};
+
+// The thread's words of TLS (initial-exec, < 256 bytes). `real_from_thunk`: see link/thunks.S.
+extern "C" {
+extern __thread ThreadState* dlhook_thread __attribute__((visibility("hidden")));
+extern __thread void* dlhook_real_from_thunk __attribute__((visibility("hidden")));
+}
+
+// Makes the calling thread ready to record: session, slot, ring. Null where that is not possible (no memory, finished);
+// the reason is counted. Saves errno.
+ThreadState* AttachThread();
+
+// Null, or the space of a record of `words` words, not visible to the drain before CommitRecord. Counts what it drops.
+RecordHeader* ReserveRecordSlow(ThreadState* thread, uint32_t words);
+
+inline RecordHeader* ReserveRecord(ThreadState* thread, uint32_t words) {
+  uint64_t bytes = uint64_t{words} * 8;
+  uint64_t offset = thread->head & (thread->ring_bytes - 1);
+  bool fits = offset + bytes <= thread->ring_bytes &&
+              thread->head + bytes - thread->cached_tail <= thread->ring_bytes;
+  if (__builtin_expect(!fits || thread->busy != 0, 0)) return ReserveRecordSlow(thread, words);
+  thread->busy = 1;
+  return reinterpret_cast<RecordHeader*>(thread->ring + offset);
+}
+
+inline void CommitRecord(ThreadState* thread, const RecordHeader* record) {
+  thread->head += uint64_t{record->words} * 8;
+  thread->slot->head.store(thread->head, std::memory_order_release);
+  thread->busy = 0;
+}
+
+// Forgets recorded calls that were left without returning.
+inline void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame) {
+  while (thread->depth > 0 && thread->depth <= kMaxOpenCalls &&
+         thread->open[thread->depth - 1].frame < frame) {
+    --thread->depth;
+  }
+}
+
+// Sequence number of the recorded call around the current one, or 0.
+inline uint64_t EnclosingSequence(const ThreadState* thread) {
+  if (thread->depth == 0) return 0;
+  uint32_t top = thread->depth <= kMaxOpenCalls ? thread->depth : kMaxOpenCalls;
+  return thread->open[top - 1].sequence;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_CORE_THREAD_STATE_H_

@@ -1,0 +1,218 @@
+// Matrix products, and what can be said as one: arguments -> GemmShape and operand addresses.
+// Thread: any application thread, after the real function has returned.
+// Pure: no vendor calls, no allocation.
+// The members of the *Args structs are the parameter names of preload/api/*.api.
+//
+// To add a decoder:
+// 1. a struct and a function, here or in a new header;
+// 2. a `decoder` line in preload/api/common.api that names them;
+// 3. cases with values computed by hand in tests/preload/decode_test.cc.
+#ifndef DLHOOK_PRELOAD_DECODE_GEMM_H_
+#define DLHOOK_PRELOAD_DECODE_GEMM_H_
+
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include "preload/core/record.h"
+#include "preload/decode/arguments.h"
+
+namespace dlhook {
+
+struct GemmArgs {
+  DataType a_type = DataType::kUnknown;
+  DataType b_type = DataType::kUnknown;
+  DataType c_type = DataType::kUnknown;
+  GemmKind kind = GemmKind::kGemm;
+  char order = 'C';
+  char trans_a = 'N';
+  char trans_b = 'N';
+  int64_t m = 0;  // 0 with kGemmt: it has no m, C is n by n
+  int64_t n = 0;
+  int64_t k = 0;
+  const void* a = nullptr;
+  int64_t lda = 0;
+  const void* b = nullptr;
+  int64_t ldb = 0;
+  const void* c = nullptr;
+  int64_t ldc = 0;
+  int64_t batch = 1;
+};
+
+// y = alpha op(A) x + beta y: as a product with n = 1, x and y being B and C, incx and incy their
+// leading dimensions.
+struct GemvArgs {
+  DataType a_type = DataType::kUnknown;
+  DataType b_type = DataType::kUnknown;
+  DataType c_type = DataType::kUnknown;
+  char order = 'C';
+  char trans = 'N';
+  int64_t m = 0;  // of A, before op
+  int64_t n = 0;
+  const void* a = nullptr;
+  int64_t lda = 0;
+  const void* x = nullptr;
+  int64_t incx = 0;
+  const void* y = nullptr;
+  int64_t incy = 0;
+  int64_t batch = 1;
+};
+
+// A = alpha x yᵀ + A: as a product with k = 1, x and y being A and B, incx and incy their leading
+// dimensions.
+struct GerArgs {
+  DataType type = DataType::kUnknown;
+  bool conjugate = false;  // gerc
+  char order = 'C';
+  int64_t m = 0;
+  int64_t n = 0;
+  const void* x = nullptr;
+  int64_t incx = 0;
+  const void* y = nullptr;
+  int64_t incy = 0;
+  const void* a = nullptr;
+  int64_t lda = 0;
+};
+
+// Packing of one operand of a later product of m, n, k. Its address stands for A or B, the packed
+// copy's for C.
+struct GemmPackArgs {
+  DataType a_type = DataType::kUnknown;
+  DataType b_type = DataType::kUnknown;
+  DataType c_type = DataType::kUnknown;
+  char order = 'C';
+  char identifier = '?';  // 'A' or 'B'
+  char trans = 'N';
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  const void* src = nullptr;
+  int64_t ld = 0;
+  const void* dest = nullptr;
+};
+
+// Groups of products of equal shape: arrays with one element a group, but the operands' with one a
+// product.
+struct GemmBatchArgs {
+  DataType a_type = DataType::kUnknown;
+  DataType b_type = DataType::kUnknown;
+  DataType c_type = DataType::kUnknown;
+  GemmKind kind = GemmKind::kGemm;
+  char order = 'C';
+  OptionArray trans_a;
+  OptionArray trans_b;
+  IntegerArray m;
+  IntegerArray n;
+  IntegerArray k;
+  const void* const* a = nullptr;
+  IntegerArray lda;
+  const void* const* b = nullptr;
+  IntegerArray ldb;
+  const void* const* c = nullptr;
+  IntegerArray ldc;
+  int64_t groups = 0;
+  IntegerArray group_size;
+};
+
+// Multiplications and additions, counted as analyzer/model/op_cost.cc does: 2mnk, 8mnk with complex
+// numbers, 6mnk where those take three real products. 0 where a dimension is not positive,
+// UINT64_MAX where it does not fit.
+uint64_t GemmFlops(GemmKind kind, DataType type, int64_t m, int64_t n, int64_t k);
+
+// Into a record with room for kGroupedGemmShapeWords and three addresses. Shape and addresses are
+// those of the first product, `batch` counts the products of all groups.
+void DecodeGemmBatch(const GemmBatchArgs& args, CallRecord* record);
+
+// The others need kGemmShapeWords and three addresses. They are inline because they are on every
+// hooked call's way: the compiler stores the arguments straight into the record.
+inline void DecodeGemm(const GemmArgs& args, CallRecord* record) {
+  const bool row_major = args.order == 'R';
+  GemmArgs shape = args;
+  // oneMKL's cblas_gemm_s8u8s32 takes the unsigned matrix as A in row-major order and as B in
+  // column-major order (measured with 2024.2).
+  if (row_major && args.a_type == DataType::kS8 && args.b_type == DataType::kU8)
+    std::swap(shape.a_type, shape.b_type);
+  new (record->shape()) GemmShape{
+      shape.a_type,
+      shape.b_type,
+      args.c_type,
+      row_major,
+      OneOf<'N', 'T', 'C', 'R', 'P'>(args.trans_a),
+      OneOf<'N', 'T', 'C', 'R', 'P'>(args.trans_b),
+      args.kind,
+      0,
+      args.kind == GemmKind::kGemmt ? args.n : args.m,
+      args.n,
+      args.k,
+      args.lda,
+      args.ldb,
+      args.ldc,
+      args.batch,
+  };
+  uint64_t* addresses = record->addresses();
+  addresses[0] = Address(args.a);
+  addresses[1] = Address(args.b);
+  addresses[2] = Address(args.c);
+}
+
+inline void DecodeGemv(const GemvArgs& args, CallRecord* record) {
+  const bool transposed = args.trans == 'T' || args.trans == 'C';
+  GemmArgs gemm;
+  gemm.a_type = args.a_type;
+  gemm.b_type = args.b_type;
+  gemm.c_type = args.c_type;
+  gemm.kind = GemmKind::kGemv;
+  gemm.order = args.order;
+  gemm.trans_a = args.trans;
+  gemm.m = transposed ? args.n : args.m;
+  gemm.n = 1;
+  gemm.k = transposed ? args.m : args.n;
+  gemm.a = args.a;
+  gemm.lda = args.lda;
+  gemm.b = args.x;
+  gemm.ldb = args.incx;
+  gemm.c = args.y;
+  gemm.ldc = args.incy;
+  gemm.batch = args.batch;
+  DecodeGemm(gemm, record);
+}
+
+inline void DecodeGer(const GerArgs& args, CallRecord* record) {
+  GemmArgs gemm;
+  gemm.a_type = gemm.b_type = gemm.c_type = args.type;
+  gemm.kind = GemmKind::kGer;
+  gemm.order = args.order;
+  gemm.trans_b = args.conjugate ? 'C' : 'T';
+  gemm.m = args.m;
+  gemm.n = args.n;
+  gemm.k = 1;
+  gemm.a = args.x;
+  gemm.lda = args.incx;
+  gemm.b = args.y;
+  gemm.ldb = args.incy;
+  gemm.c = args.a;
+  gemm.ldc = args.lda;
+  DecodeGemm(gemm, record);
+}
+
+inline void DecodeGemmPack(const GemmPackArgs& args, CallRecord* record) {
+  const bool is_b = args.identifier == 'B';
+  GemmArgs gemm;
+  gemm.a_type = args.a_type;
+  gemm.b_type = args.b_type;
+  gemm.c_type = args.c_type;
+  gemm.kind = GemmKind::kPack;
+  gemm.order = args.order;
+  (is_b ? gemm.trans_b : gemm.trans_a) = args.trans;
+  gemm.m = args.m;
+  gemm.n = args.n;
+  gemm.k = args.k;
+  (is_b ? gemm.b : gemm.a) = args.src;
+  (is_b ? gemm.ldb : gemm.lda) = args.ld;
+  gemm.c = args.dest;
+  DecodeGemm(gemm, record);
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DECODE_GEMM_H_

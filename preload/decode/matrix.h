@@ -1,0 +1,40 @@
+// The other level-3 functions (symm, syrk, trsm …): arguments -> MatrixShape and operand addresses.
+// Thread: any application thread, after the real function has returned.
+// Pure: no vendor calls, no allocation.
+// The members of MatrixArgs are the parameter names of preload/api/*.api.
+#ifndef DLHOOK_PRELOAD_DECODE_MATRIX_H_
+#define DLHOOK_PRELOAD_DECODE_MATRIX_H_
+
+#include <cstdint>
+
+#include "preload/core/record.h"
+
+namespace dlhook {
+
+struct MatrixArgs {
+  DataType type = DataType::kUnknown;
+  MatrixKind kind = MatrixKind::kUnknown;
+  char order = 'C';
+  char side = 0;  // 0 where the function has no such argument
+  char uplo = 0;
+  char trans = 0;
+  char diag = 0;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  const void* a = nullptr;
+  int64_t lda = 0;
+  const void* b = nullptr;
+  int64_t ldb = 0;
+  const void* c = nullptr;
+  int64_t ldc = 0;
+  int64_t batch = 1;
+};
+
+// Into a record with room for kMatrixShapeWords and three addresses; operands that the function
+// lacks are 0.
+void DecodeMatrix(const MatrixArgs& args, CallRecord* record);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DECODE_MATRIX_H_

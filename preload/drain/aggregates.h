@@ -1,0 +1,38 @@
+// Totals per (thread, op) for the time after DLHOOK_MAX_BYTES is reached: trace::CallAggregate.
+// Thread: the drain's. Bounded: when the table is full it must be flushed.
+#ifndef DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
+#define DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
+
+#include "preload/drain/packet_writer.h"
+
+namespace dlhook {
+
+class AggregateTable {
+ public:
+  static constexpr uint32_t kCapacity = 2048;
+
+  bool full() const { return count_ > kCapacity * 3 / 4; }
+  bool empty() const { return count_ == 0; }
+
+  void Add(uint32_t thread_id, uint32_t op_iid, uint64_t duration, bool nested, uint64_t end_ticks);
+  // Appends one packet for each row and empties the table.
+  void Flush(uint64_t window_end_ticks, Buffer* out);
+
+ private:
+  struct Row {
+    uint32_t thread_id;
+    uint32_t op_iid;  // 0: free
+    uint64_t count, sum, min, max, nested_count, nested_sum;
+    uint64_t histogram[65];
+  };
+
+  Row* Find(uint32_t thread_id, uint32_t op_iid);
+
+  Buffer memory_;
+  uint32_t count_ = 0;
+  uint64_t window_start_ticks_ = 0;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_

@@ -1,0 +1,92 @@
+// The open CallBatch packet of the drain: calls of one thread as encoded columns (see proto/call.proto).
+// Thread: the drain's.
+#ifndef DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_
+#define DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_
+
+#include "preload/drain/packet_writer.h"
+
+namespace dlhook {
+
+struct BatchedCall {
+  uint64_t sequence;
+  uint64_t end_ticks;
+  uint64_t duration;  // in the unit of the op's time source
+  uint32_t parent_distance;
+  uint32_t caller_iid;
+  int32_t status;
+  const uint64_t* addresses;  // op's address_count of them
+};
+
+class CallBatch {
+ public:
+  static constexpr uint32_t kMaxCalls = 1024;
+
+  uint32_t count() const { return count_; }
+  uint32_t thread_id() const { return thread_id_; }
+
+  void Add(uint32_t thread_id, uint32_t op_iid, const BatchedCall& call) {
+    if (count_ == 0) Start(thread_id, call);
+    op_.AppendVarint(op_iid);
+    sequence_.AppendVarint(ZigZag(static_cast<int32_t>(call.sequence - previous_sequence_ - 1)) & 0xffffffff);
+    end_.AppendVarint(ZigZag(static_cast<int64_t>(call.end_ticks - previous_end_)));
+    duration_.AppendVarint(call.duration);
+    parent_.AppendVarint(call.parent_distance);
+    caller_.AppendVarint(call.caller_iid);
+    previous_sequence_ = call.sequence;
+    previous_end_ = call.end_ticks;
+    if (call.status != 0) {
+      status_index_.AppendVarint(count_);
+      status_.AppendVarint(ZigZag(call.status) & 0xffffffff);
+    }
+    ++count_;
+  }
+  void AddAddress(uint32_t iid) { address_.AppendVarint(iid); }
+
+  // True where `call` can't go into the open batch: another thread, a jump in the numbers, or it is full.
+  bool MustFlushBefore(uint32_t thread_id, uint64_t sequence) const {
+    if (count_ == 0) return false;
+    int64_t jump = static_cast<int64_t>(sequence - previous_sequence_);
+    return thread_id != thread_id_ || count_ == kMaxCalls || jump > INT32_MAX || jump < INT32_MIN + 1;
+  }
+
+  // Appends the packet to `out` and starts an empty batch.
+  void Flush(Buffer* out) {
+    PacketWriter writer(out);
+    size_t packet = writer.Begin(1);  // Trace.packet
+    size_t batch = writer.Begin(1);   // Packet.call_batch
+    writer.UInt(1, thread_id_);
+    writer.UInt(2, base_sequence_);
+    writer.UInt(3, base_end_);
+    const Buffer* const columns[] = {&op_, &sequence_, &end_, &duration_, &parent_, &caller_, &address_};
+    for (uint32_t i = 0; i < 7; ++i) writer.Packed(4 + i, *columns[i]);
+    writer.Packed(12, status_index_);
+    writer.Packed(13, status_);
+    writer.End(batch);
+    writer.End(packet);
+    count_ = 0;
+  }
+
+ private:
+  void Start(uint32_t thread_id, const BatchedCall& call) {
+    thread_id_ = thread_id;
+    base_sequence_ = call.sequence - 1;
+    base_end_ = call.end_ticks;
+    previous_sequence_ = base_sequence_;
+    previous_end_ = base_end_;
+    Buffer* const columns[] = {&op_, &sequence_, &end_, &duration_, &parent_, &caller_, &address_,
+                               &status_index_, &status_};
+    for (Buffer* column : columns) column->Clear();
+  }
+
+  uint32_t count_ = 0;
+  uint32_t thread_id_ = 0;
+  uint64_t base_sequence_ = 0;
+  uint64_t base_end_ = 0;
+  uint64_t previous_sequence_ = 0;
+  uint64_t previous_end_ = 0;
+  Buffer op_, sequence_, end_, duration_, parent_, caller_, address_, status_index_, status_;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_

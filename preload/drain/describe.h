@@ -1,0 +1,40 @@
+// Packets that describe something once: header, clock samples, ops, mappings, capabilities, losses. Encoding only.
+// Thread: the drain's. The session and the records are untrusted: strings are bounded, enums pass through.
+#ifndef DLHOOK_PRELOAD_DRAIN_DESCRIBE_H_
+#define DLHOOK_PRELOAD_DRAIN_DESCRIBE_H_
+
+#include "preload/core/record.h"
+#include "preload/core/session.h"
+#include "preload/drain/packet_writer.h"
+#include "preload/drain/tap_line.h"
+
+namespace dlhook {
+
+constexpr uint32_t kSchemaMajor = 1;
+constexpr uint32_t kSchemaMinor = 0;
+
+void WriteHeaderPacket(const SessionHeader& session, Buffer* out);
+void WriteClockSamplePacket(const ClockSample& sample, Buffer* out);
+void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out);
+void WriteMappingPacket(const MappingRecord& record, Buffer* out);
+void WriteCapabilityPacket(const CapabilityRecord& record, Buffer* out);
+void WriteCaptureStatePacket(bool recording, uint64_t ticks, Buffer* out);
+
+struct LossDescription {
+  uint32_t reason;  // trace::Loss::Reason
+  uint32_t thread_id;
+  uint64_t calls;
+  uint64_t bytes;
+  const char* detail;
+};
+void WriteLossPacket(const LossDescription& loss, Buffer* out);
+void WriteResetPacket(uint32_t reason, Buffer* out);
+void WriteFooterPacket(uint32_t end, uint64_t end_ticks, uint64_t calls, Buffer* out);
+
+// Append an element of Interned.op.
+void WriteCallDefinition(uint32_t iid, const CallRecord& record, Buffer* out);
+void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, Buffer* out);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DRAIN_DESCRIBE_H_

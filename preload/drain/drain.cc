@@ -1,0 +1,403 @@
+// The drain: rings -> packets.
+#include "preload/drain/drain.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "preload/core/hook_table.h"
+#include "preload/drain/describe.h"
+
+namespace dlhook {
+namespace {
+
+constexpr size_t kPublishBytes = 256 << 10;
+constexpr uint64_t kWorthDrainingBytes = 32 << 10;
+// What a slot may wait for company: small packets cost bytes and time.
+constexpr uint64_t kSweepsPerSecond = 10;
+constexpr uint64_t kMaxAggregateWindowSeconds = 60;
+
+// trace::Loss::Reason
+enum LossReason : uint32_t {
+  kRingFull = 1, kNoRing = 2, kOutputFull = 3, kOutputGone = 4, kBadRecord = 5, kRecordTooLong = 6,
+  kPlainPointer = 7, kCollectorGone = 8
+};
+// trace::Reset::Reason
+enum ResetReason : uint32_t { kTablesFull = 1, kNewWriter = 2 };
+
+uint64_t TicksPerSecond(const SessionHeader& session) {
+  return session.ticks_per_second == 0 ? 1000000000u : session.ticks_per_second;
+}
+
+// Least size of a record by its type, in bytes; 0: unknown type.
+size_t MinimumBytes(const RecordHeader& header) {
+  size_t call = sizeof(CallRecord) + 8u * header.shape_words + 8u * header.address_count;
+  switch (header.type) {
+    case RecordType::kPad: return sizeof(RecordHeader);
+    case RecordType::kCall:
+    case RecordType::kGemmCall:
+    case RecordType::kMatrixCall: return call;
+    case RecordType::kTapLine: return sizeof(TapLineRecord);
+    case RecordType::kThreadBegin:
+    case RecordType::kThreadEnd: return sizeof(ThreadRecord);
+    case RecordType::kMapping: return sizeof(MappingRecord);
+    case RecordType::kCapability: return sizeof(CapabilityRecord);
+  }
+  return 0;
+}
+
+// The text that follows a record of type T lies within it.
+template <typename T>
+bool TextFits(const T* record) {
+  return sizeof(T) + uint64_t{record->text_bytes} <= uint64_t{record->header.words} * 8;
+}
+
+}  // namespace
+
+bool Drain::Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink) {
+  if (mapping_bytes < kSessionDataStart || session->magic != kSessionMagic) {
+    error_ = "not a ring file of dlhook";
+    return false;
+  }
+  if (session->layout != kSessionLayout || session->hook_table_hash != kHookTableHash) {
+    error_ = "written by another build of dlhook, which must drain it";
+    return false;
+  }
+  if (!interner_.Init() || !out_.Reserve(kPublishBytes)) {
+    error_ = "out of memory";
+    return false;
+  }
+  session_ = session;
+  mapping_bytes_ = mapping_bytes;
+  sink_ = sink;
+  uint32_t current = session->current_checkpoint.load(std::memory_order_acquire) & 1;
+  memcpy(&state_, &session->checkpoints[current], sizeof state_);
+  if (!sink->Truncate(state_.file_bytes)) {
+    error_ = "the trace file is shorter than what its rings say was written";
+    return false;
+  }
+  last_sweep_ticks_ = last_sample_ticks_ = NowTicks();
+  aggregate_window_ticks_ = TicksPerSecond(*session);
+  if (state_.file_bytes > 0) {
+    WriteResetPacket(kNewWriter, &out_);
+  } else {
+    StartOver(0);
+  }
+  return true;
+}
+
+uint64_t Drain::NowTicks() const { return ReadTicks(static_cast<ClockKind>(session_->clock_kind)); }
+
+// A trace from its first byte: header and the clock samples that the process took itself.
+void Drain::StartOver(uint32_t reset_reason) {
+  interner_.Clear();
+  pending_.Clear();
+  out_.Clear();
+  WriteHeaderPacket(*session_, &out_);
+  for (const ClockSample& sample : session_->clock_samples) WriteClockSamplePacket(sample, &out_);
+  if (reset_reason != 0) WriteResetPacket(reset_reason, &out_);
+}
+
+const char* Drain::RingOf(const Slot& slot) const {
+  uint64_t bytes = slot.bytes.load(std::memory_order_acquire);
+  bool power_of_two = bytes >= 64 && (bytes & (bytes - 1)) == 0;
+  bool inside = slot.data_offset >= kSessionDataStart && slot.data_offset % 8 == 0 &&
+                slot.data_offset <= mapping_bytes_ && bytes <= mapping_bytes_ - slot.data_offset;
+  return power_of_two && inside ? reinterpret_cast<const char*>(session_) + slot.data_offset : nullptr;
+}
+
+uint32_t Drain::Step(bool everything, bool take_clock_sample) {
+  uint64_t now = NowTicks();
+  uint64_t second = TicksPerSecond(*session_);
+  bool sweep = everything || now - last_sweep_ticks_ > second / kSweepsPerSecond;
+  if (sweep) last_sweep_ticks_ = now;
+  WriteCaptureState();
+  uint32_t fullest = 0;
+  for (uint32_t i = 0; i < kMaxSlots; ++i) {
+    uint32_t fullness = DrainSlot(i, sweep);
+    if (fullness > fullest) fullest = fullness;
+  }
+  if (take_clock_sample && now - last_sample_ticks_ > second) {
+    last_sample_ticks_ = now;
+    WriteClockSamplePacket(TakeClockSample(static_cast<ClockKind>(session_->clock_kind)), &out_);
+    WriteLosses();
+  }
+  FlushAggregates(now, false);
+  FlushBatch();
+  Publish(false);
+  return fullest;
+}
+
+// Returns how full the ring was, in 1/256.
+uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
+  const Slot& slot = session_->slots[index];
+  uint64_t head = slot.head.load(std::memory_order_acquire);
+  uint64_t waiting = head - state_.tails[index];
+  if (waiting == 0) return 0;
+  uint64_t bytes = slot.bytes.load(std::memory_order_acquire);
+  if (RingOf(slot) == nullptr || waiting > bytes) {
+    WriteLossPacket({kBadRecord, state_.thread_ids[index], 0, waiting, "ring header"}, &out_);
+    state_.tails[index] = head;
+    return 0;
+  }
+  uint32_t fullness = static_cast<uint32_t>(waiting * 256 / bytes);
+  if (!everything && waiting < kWorthDrainingBytes && waiting < bytes / 8) return fullness;
+  while (const RecordHeader* record = NextRecord(index, head)) {
+    Take(index, record);
+    state_.tails[index] += uint64_t{record->words} * 8;
+    tails_moved_ = true;
+    if (interner_.NearlyFull()) {
+      FlushAggregates(0, true);
+      FlushBatch();
+      WriteResetPacket(kTablesFull, &out_);
+      interner_.Clear();
+    }
+    if (out_.size() > kPublishBytes) {
+      FlushBatch();
+      Publish(false);
+    }
+  }
+  FlushBatch();
+  return fullness;
+}
+
+// Null at the end, or where what lies there is no record: the rest of the ring is then given up and counted.
+const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head) {
+  uint64_t tail = state_.tails[index];
+  if (tail == head) return nullptr;
+  const Slot& slot = session_->slots[index];
+  uint64_t bytes = slot.bytes.load(std::memory_order_relaxed);
+  uint64_t offset = tail & (bytes - 1);
+  auto record = reinterpret_cast<const RecordHeader*>(RingOf(slot) + offset);
+  uint64_t size = uint64_t{record->words} * 8;
+  size_t minimum = MinimumBytes(*record);
+  if (tail % 8 == 0 && size != 0 && minimum != 0 && size >= minimum && size <= head - tail && offset + size <= bytes) {
+    return record;
+  }
+  WriteLossPacket({kBadRecord, state_.thread_ids[index], 0, head - tail, "record"}, &out_);
+  state_.tails[index] = head;
+  return nullptr;
+}
+
+void Drain::Take(uint32_t slot, const RecordHeader* record) {
+  switch (record->type) {
+    case RecordType::kCall:
+    case RecordType::kGemmCall:
+    case RecordType::kMatrixCall:
+      return TakeCall(slot, reinterpret_cast<const CallRecord*>(record));
+    case RecordType::kTapLine:
+      return TakeTapLine(slot, reinterpret_cast<const TapLineRecord*>(record));
+    case RecordType::kThreadBegin:
+    case RecordType::kThreadEnd:
+      return TakeThread(slot, reinterpret_cast<const ThreadRecord*>(record));
+    case RecordType::kMapping: {
+      auto mapping = reinterpret_cast<const MappingRecord*>(record);
+      if (TextFits(mapping)) WriteMappingPacket(*mapping, &out_);
+      return;
+    }
+    case RecordType::kCapability: {
+      auto capability = reinterpret_cast<const CapabilityRecord*>(record);
+      if (TextFits(capability)) WriteCapabilityPacket(*capability, &out_);
+      return;
+    }
+    case RecordType::kPad:
+      return;
+  }
+}
+
+void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
+  uint32_t key_bytes = 8u * record->header.shape_words;
+  scratch_.Clear();
+  scratch_.Append(&record->header.type, 1);
+  scratch_.Append(&record->header.hook, 2);
+  scratch_.Append(&record->header.shape_words, 2);  // and address_count
+  scratch_.Append(record + 1, key_bytes);
+  bool is_new = false;
+  uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
+  if (is_new) WriteCallDefinition(op, *record, &pending_);
+  BatchedCall call = {record->sequence,
+                      record->end_ticks,
+                      record->end_ticks - record->start_ticks,
+                      record->parent_distance,
+                      0,
+                      record->status,
+                      const_cast<CallRecord*>(record)->addresses()};
+  call.caller_iid = interner_.Address(record->caller);
+  AddCall(slot, op, call, record->header.address_count);
+}
+
+void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
+  if (!TextFits(record) || record->source >= kMaxTapSources) return;
+  const TapSource& source = session_->tap_sources[record->source];
+  char fields[sizeof source.template_fields];
+  char version[sizeof source.version];
+  snprintf(fields, sizeof fields, "%.*s", static_cast<int>(sizeof fields - 1), source.template_fields);
+  snprintf(version, sizeof version, "%.*s", static_cast<int>(sizeof version - 1), source.version);
+  TapLine line = ParseTapLine(reinterpret_cast<const char*>(record + 1), record->text_bytes, fields);
+  if (record->cut != 0) WriteLossPacket({kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
+  if (!line.is_call) return;
+  scratch_.Clear();
+  scratch_.Append(&record->header.type, 1);
+  scratch_.Append(&record->source, 4);
+  scratch_.Append(line.identity.data, line.identity.size);
+  bool is_new = false;
+  uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
+  if (is_new) WriteTapDefinition(op, line, version, &pending_);
+  AddCall(slot, op, {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, nullptr}, 0);
+}
+
+void Drain::AddCall(uint32_t slot, uint32_t op, const BatchedCall& call, uint32_t address_count) {
+  uint32_t thread_id = state_.thread_ids[slot];
+  ++state_.calls;
+  ++unwritten_calls_;
+  if (call.end_ticks > state_.last_record_ticks) state_.last_record_ticks = call.end_ticks;
+  uint64_t limit = session_->trace_bytes_limit;
+  if (limit != 0 && state_.file_bytes + out_.size() > limit) {
+    if (aggregates_.full()) FlushAggregates(call.end_ticks, true);
+    aggregates_.Add(thread_id, op, call.duration, call.parent_distance != 0, call.end_ticks);
+    return;
+  }
+  if (batch_.MustFlushBefore(thread_id, call.sequence)) FlushBatch();
+  batch_.Add(thread_id, op, call);
+  for (uint32_t i = 0; i < address_count; ++i) {
+    uint64_t address;
+    memcpy(&address, call.addresses + i, sizeof address);
+    batch_.AddAddress(interner_.Address(address));
+  }
+}
+
+void Drain::TakeThread(uint32_t slot, const ThreadRecord* record) {
+  FlushBatch();
+  bool begins = record->header.type == RecordType::kThreadBegin;
+  if (begins) state_.thread_ids[slot] = record->thread_id;
+  WriteThreadPacket(record->thread_id, record->tid, record->name, begins ? 0 : record->ticks, &out_);
+}
+
+// Definitions first, then the calls that use them.
+void Drain::FlushBatch() {
+  const Buffer& addresses = interner_.new_addresses();
+  if (pending_.size() > 0 || addresses.size() > 0) {
+    PacketWriter writer(&out_);
+    size_t packet = writer.Begin(1);
+    size_t interned = writer.Begin(2);
+    out_.Append(pending_.data(), pending_.size());
+    if (addresses.size() > 0) {
+      writer.UInt(3, interner_.first_new_address_iid());
+      writer.Packed(4, addresses);
+    }
+    writer.End(interned);
+    writer.End(packet);
+    pending_.Clear();
+    interner_.ClearNewAddresses();
+  }
+  if (batch_.count() > 0) batch_.Flush(&out_);
+}
+
+void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
+  if (aggregates_.empty()) return;
+  if (!force && now_ticks < next_aggregate_flush_ticks_) return;
+  FlushBatch();
+  aggregates_.Flush(state_.last_record_ticks, &out_);
+  // Windows grow, so that a run of days stays near its limit.
+  if (aggregate_window_ticks_ < kMaxAggregateWindowSeconds * TicksPerSecond(*session_)) aggregate_window_ticks_ *= 2;
+  next_aggregate_flush_ticks_ = NowTicks() + aggregate_window_ticks_;
+}
+
+void Drain::WriteCaptureState() {
+  uint32_t stopped = session_->stopped.load(std::memory_order_acquire);
+  if (stopped == known_stopped_) return;
+  known_stopped_ = stopped;
+  WriteCaptureStatePacket(stopped == 0, session_->stopped_ticks.load(std::memory_order_relaxed), &out_);
+}
+
+void Drain::WriteLosses() {
+  for (uint32_t i = 0; i < kMaxSlots; ++i) {
+    uint64_t dropped = session_->slots[i].dropped.load(std::memory_order_relaxed);
+    if (dropped == state_.reported_dropped[i]) continue;
+    const char* detail = session_->collector_lost != 0 ? "the collector died before the process" : "";
+    uint32_t reason = session_->collector_lost != 0 ? kCollectorGone : kRingFull;
+    WriteLossPacket({reason, state_.thread_ids[i], dropped - state_.reported_dropped[i], 0, detail}, &out_);
+    state_.reported_dropped[i] = dropped;
+  }
+  uint64_t no_ring = session_->no_ring_calls.load(std::memory_order_relaxed);
+  if (no_ring != state_.reported_no_ring) {
+    WriteLossPacket({kNoRing, 0, no_ring - state_.reported_no_ring, 0, ""}, &out_);
+    state_.reported_no_ring = no_ring;
+  }
+  uint64_t plain = session_->plain_pointers.load(std::memory_order_relaxed);
+  if (plain != state_.reported_plain_pointers) {
+    WriteLossPacket({kPlainPointer, 0, plain - state_.reported_plain_pointers, 0, "dlsym"}, &out_);
+    state_.reported_plain_pointers = plain;
+  }
+  if (state_.lost_bytes != 0) {
+    uint32_t reason = state_.lost_errno == ENOENT ? kOutputGone : kOutputFull;
+    WriteLossPacket({reason, 0, state_.lost_calls, state_.lost_bytes, strerror(static_cast<int>(state_.lost_errno))},
+                    &out_);
+    state_.lost_calls = state_.lost_bytes = state_.lost_errno = 0;
+  }
+}
+
+void Drain::Publish(bool last) {
+  if (out_.size() == 0) {  // records that went into aggregates or said nothing
+    if (tails_moved_) SaveCheckpoint();
+    return;
+  }
+  const Checkpoint& durable = session_->checkpoints[session_->current_checkpoint.load(std::memory_order_relaxed) & 1];
+  WriteResult result = sink_->Write(out_.data(), out_.size(), last);
+  if (result == WriteResult::kOk) {
+    state_.file_bytes += out_.size();
+    out_.Clear();
+    unwritten_calls_ = 0;
+    SaveCheckpoint();
+    return;
+  }
+  // What was in out_ is lost, its definitions too; what it reported as lost stays to be reported.
+  state_.lost_calls = durable.lost_calls + unwritten_calls_;
+  state_.lost_bytes = durable.lost_bytes + out_.size();
+  state_.lost_errno = result == WriteResult::kGone ? ENOENT : static_cast<uint32_t>(sink_->error());
+  memcpy(state_.reported_dropped, durable.reported_dropped, sizeof state_.reported_dropped);
+  state_.reported_no_ring = durable.reported_no_ring;
+  state_.reported_plain_pointers = durable.reported_plain_pointers;
+  unwritten_calls_ = 0;
+  if (result == WriteResult::kGone) state_.file_bytes = 0;
+  out_.Clear();
+  SaveCheckpoint();
+  if (state_.file_bytes == 0) {
+    StartOver(0);
+  } else {
+    interner_.Clear();
+    pending_.Clear();
+    WriteResetPacket(kNewWriter, &out_);
+  }
+  WriteLosses();
+}
+
+void Drain::SaveCheckpoint() {
+  uint32_t current = session_->current_checkpoint.load(std::memory_order_relaxed) & 1;
+  uint32_t next = current ^ 1;
+  session_->checkpoint_generation.fetch_add(1, std::memory_order_acq_rel);
+  memcpy(&session_->checkpoints[next], &state_, sizeof state_);
+  session_->current_checkpoint.store(next, std::memory_order_release);
+  session_->checkpoint_generation.fetch_add(1, std::memory_order_acq_rel);
+  for (uint32_t i = 0; i < kMaxSlots; ++i) {
+    session_->slots[i].tail.store(state_.tails[i], std::memory_order_release);
+  }
+  tails_moved_ = false;
+}
+
+void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
+  Step(true, false);
+  FlushAggregates(0, true);
+  if (take_clock_sample) {
+    WriteClockSamplePacket(TakeClockSample(static_cast<ClockKind>(session_->clock_kind)), &out_);
+  }
+  FlushBatch();
+  Publish(false);
+  WriteLosses();
+  uint64_t end_ticks = end == ProcessEnd::kExited ? session_->exit_ticks : state_.last_record_ticks;
+  WriteFooterPacket(static_cast<uint32_t>(end), end_ticks, state_.calls, &out_);
+  state_.finished = 1;
+  Publish(true);
+}
+
+}  // namespace dlhook

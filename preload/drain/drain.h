@@ -1,0 +1,81 @@
+// Pops records from the rings of one session, interns, encodes packets and appends them to a sink. One piece of code for
+// three hosts: a writer thread of the recorded process, the launcher (dlhook run), the reader (rings of a killed process).
+// Needs nothing from the recorded process but the session mapping, and trusts nothing in it.
+// Thread: one at a time for a session.
+#ifndef DLHOOK_PRELOAD_DRAIN_DRAIN_H_
+#define DLHOOK_PRELOAD_DRAIN_DRAIN_H_
+
+#include <cstdint>
+
+#include "preload/core/record.h"
+#include "preload/core/session.h"
+#include "preload/drain/aggregates.h"
+#include "preload/drain/byte_sink.h"
+#include "preload/drain/call_batch.h"
+#include "preload/drain/interner.h"
+#include "preload/drain/packet_writer.h"
+
+namespace dlhook {
+
+// How the recorded process ended, as far as the drain's owner knows. trace::Footer::End
+enum class ProcessEnd : uint32_t { kUnknown = 0, kExited = 1, kVanished = 2 };
+
+class Drain {
+ public:
+  // `session` is mapped readable and writable over `mapping_bytes` bytes. False (with a sentence in error()) where it is
+  // no session of this build.
+  bool Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink);
+  // Takes what is worth taking (everything with `everything`); returns the number of bytes still waiting in the fullest
+  // ring, in 1/256 of its size. `take_clock_sample`: the clocks of this machine are those of the recorded process.
+  uint32_t Step(bool everything, bool take_clock_sample);
+  // Drains the rest and writes losses and the footer.
+  void Finish(ProcessEnd end, bool take_clock_sample);
+  const char* error() const { return error_; }
+  // The mapping's file has grown: rings up to here may be read.
+  void set_mapping_bytes(uint64_t bytes) { mapping_bytes_ = bytes; }
+  // Of the whole trace, as far as written.
+  uint64_t calls() const { return state_.calls; }
+  uint64_t written_bytes() const { return state_.file_bytes; }
+
+ private:
+  const char* RingOf(const Slot& slot) const;
+  void StartOver(uint32_t reset_reason);
+  uint32_t DrainSlot(uint32_t index, bool everything);
+  const RecordHeader* NextRecord(uint32_t index, uint64_t head);
+  void Take(uint32_t slot, const RecordHeader* record);
+  void TakeCall(uint32_t slot, const CallRecord* record);
+  void TakeTapLine(uint32_t slot, const TapLineRecord* record);
+  void TakeThread(uint32_t slot, const ThreadRecord* record);
+  void AddCall(uint32_t slot, uint32_t op, const BatchedCall& call, uint32_t address_count);
+  void FlushBatch();
+  void FlushAggregates(uint64_t now_ticks, bool force);
+  void WriteCaptureState();
+  void WriteLosses();
+  void WriteLoss(uint32_t reason, uint32_t thread_id, uint64_t calls, uint64_t bytes, const char* detail);
+  void Publish(bool last);
+  void SaveCheckpoint();
+  uint64_t NowTicks() const;
+
+  SessionHeader* session_ = nullptr;
+  uint64_t mapping_bytes_ = 0;
+  ByteSink* sink_ = nullptr;
+  const char* error_ = "";
+  Interner interner_;
+  Buffer out_;      // packets not yet written
+  Buffer pending_;  // definitions that must precede the open batch
+  Buffer scratch_;
+  CallBatch batch_;
+  AggregateTable aggregates_;
+  Checkpoint state_ = {};  // as it will be once out_ is written
+  uint64_t unwritten_calls_ = 0;
+  uint64_t last_sample_ticks_ = 0;
+  uint64_t last_sweep_ticks_ = 0;
+  uint64_t next_aggregate_flush_ticks_ = 0;
+  uint64_t aggregate_window_ticks_ = 0;
+  uint32_t known_stopped_ = 0;
+  bool tails_moved_ = false;  // since the last checkpoint
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DRAIN_DRAIN_H_

@@ -1,0 +1,67 @@
+// Hash tables of the drain.
+#include "preload/drain/interner.h"
+
+namespace dlhook {
+namespace {
+
+uint64_t HashBytes(const void* data, uint32_t bytes) {
+  const char* p = static_cast<const char*>(data);
+  uint64_t hash = bytes * 0x9e3779b97f4a7c15u;
+  while (bytes >= 8) {
+    uint64_t word;
+    memcpy(&word, p, 8);
+    hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
+    p += 8;
+    bytes -= 8;
+  }
+  uint64_t word = 0;
+  memcpy(&word, p, bytes);
+  hash = (hash ^ word) * 0xc4ceb9fe1a85ec53u;
+  return hash ^ (hash >> 29);
+}
+
+}  // namespace
+
+bool Interner::Init() {
+  op_memory_.Resize(sizeof(InternedOp) * kOpCapacity);
+  address_memory_.Resize(sizeof(AddressEntry) * kAddressCapacity);
+  ops_ = reinterpret_cast<InternedOp*>(op_memory_.data());
+  addresses_ = reinterpret_cast<AddressEntry*>(address_memory_.data());
+  return ops_ != nullptr && addresses_ != nullptr && keys_.Reserve(64 << 10);
+}
+
+void Interner::Clear() {
+  memset(op_memory_.data(), 0, op_memory_.size());
+  memset(address_memory_.data(), 0, address_memory_.size());
+  keys_.Clear();
+  op_count_ = 0;
+  address_count_ = 0;
+  ClearNewAddresses();
+}
+
+uint32_t Interner::Op(const void* key, uint32_t key_bytes, bool* is_new) {
+  uint64_t hash = HashBytes(key, key_bytes);
+  for (uint32_t i = static_cast<uint32_t>(hash >> 40);; ++i) {
+    InternedOp& entry = ops_[i & (kOpCapacity - 1)];
+    if (entry.iid == 0) {
+      *is_new = true;
+      entry = {hash, static_cast<uint32_t>(keys_.size()), key_bytes, ++op_count_};
+      keys_.Append(key, key_bytes);
+      return entry.iid;
+    }
+    if (entry.hash == hash && entry.key_bytes == key_bytes &&
+        memcmp(keys_.data() + entry.key_offset, key, key_bytes) == 0) {
+      *is_new = false;
+      return entry.iid;
+    }
+  }
+}
+
+uint32_t Interner::AddAddress(AddressEntry* entry, uint64_t address) {
+  *entry = {address, ++address_count_};
+  new_addresses_.Append(&address, sizeof address);
+  return entry->iid;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,78 @@
+// Dictionaries of the drain: op keys and addresses to small ids. Bounded: when one is full the drain sends a Reset and
+// both start over.
+// Thread: the drain's.
+#ifndef DLHOOK_PRELOAD_DRAIN_INTERNER_H_
+#define DLHOOK_PRELOAD_DRAIN_INTERNER_H_
+
+#include <cstdint>
+
+#include "preload/drain/buffer.h"
+
+namespace dlhook {
+
+// What the drain remembers of an op.
+struct InternedOp {
+  uint64_t hash;
+  uint32_t key_offset;
+  uint32_t key_bytes;
+  uint32_t iid;  // 0: free entry
+};
+
+class Interner {
+ public:
+  static constexpr uint32_t kOpCapacity = 1 << 14;
+  static constexpr uint32_t kAddressCapacity = 1 << 16;
+
+  bool Init();
+  void Clear();
+  // True when there may be no room for the definitions of one more record.
+  bool NearlyFull() const {
+    return op_count_ > kOpCapacity * 3 / 4 || address_count_ > kAddressCapacity * 3 / 4 - 8 ||
+           keys_.size() > (4u << 20);
+  }
+
+  // Id of the op with this key; *is_new where it was not known.
+  uint32_t Op(const void* key, uint32_t key_bytes, bool* is_new);
+  // Id of an address; 0 for 0.
+  uint32_t Address(uint64_t address) {
+    if (address == 0) return 0;
+    for (uint32_t i = AddressHash(address);; ++i) {
+      AddressEntry& entry = addresses_[i & (kAddressCapacity - 1)];
+      if (entry.address == address) return entry.iid;
+      if (entry.address == 0) return AddAddress(&entry, address);
+    }
+  }
+
+  // Addresses that got an id since the last call of ClearNewAddresses, 8 bytes each.
+  const Buffer& new_addresses() const { return new_addresses_; }
+  uint32_t first_new_address_iid() const { return first_new_address_iid_; }
+  void ClearNewAddresses() {
+    new_addresses_.Clear();
+    first_new_address_iid_ = address_count_ + 1;
+  }
+
+ private:
+  struct AddressEntry {
+    uint64_t address;
+    uint32_t iid;
+  };
+
+  static uint32_t AddressHash(uint64_t address) {
+    return static_cast<uint32_t>((address * 0x9e3779b97f4a7c15u) >> 40);
+  }
+  uint32_t AddAddress(AddressEntry* entry, uint64_t address);
+
+  Buffer op_memory_;
+  Buffer address_memory_;
+  Buffer keys_;
+  Buffer new_addresses_;
+  InternedOp* ops_ = nullptr;
+  AddressEntry* addresses_ = nullptr;
+  uint32_t op_count_ = 0;
+  uint32_t address_count_ = 0;
+  uint32_t first_new_address_iid_ = 1;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DRAIN_INTERNER_H_

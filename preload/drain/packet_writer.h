@@ -1,0 +1,67 @@
+// Appends protobuf fields to a Buffer, in the bytes libprotobuf would write (tests compare them): lengths are minimal,
+// zero scalars and empty fields are left out as proto3 does.
+// Thread: the drain's.
+#ifndef DLHOOK_PRELOAD_DRAIN_PACKET_WRITER_H_
+#define DLHOOK_PRELOAD_DRAIN_PACKET_WRITER_H_
+
+#include "preload/drain/buffer.h"
+
+namespace dlhook {
+
+class PacketWriter {
+ public:
+  explicit PacketWriter(Buffer* out) : out_(out) {}
+
+  void UInt(uint32_t field, uint64_t value) {
+    if (value == 0) return;
+    Tag(field, 0);
+    out_->AppendVarint(value);
+  }
+  // int32/int64: negative values take ten bytes.
+  void Int(uint32_t field, int64_t value) { UInt(field, static_cast<uint64_t>(value)); }
+  void Bytes(uint32_t field, const void* data, size_t size) {
+    if (size == 0) return;
+    AlwaysBytes(field, data, size);
+  }
+  void String(uint32_t field, const char* text) { Bytes(field, text, strlen(text)); }
+  // One character, none for NUL.
+  void Char(uint32_t field, char c) { Bytes(field, &c, c == '\0' ? 0 : 1); }
+  // A packed repeated field whose encoded elements are in `column`.
+  void Packed(uint32_t field, const Buffer& column) { Bytes(field, column.data(), column.size()); }
+
+  // An element of a repeated field is written even when it is empty.
+  void AlwaysBytes(uint32_t field, const void* data, size_t size) {
+    Tag(field, 2);
+    out_->AppendVarint(size);
+    out_->Append(data, size);
+  }
+
+  // A nested message: returns a mark for End. Messages nest properly.
+  size_t Begin(uint32_t field) {
+    Tag(field, 2);
+    out_->AppendVarint(0);  // one byte of room for the length
+    return out_->size();
+  }
+  void End(size_t mark) {
+    size_t size = out_->size() - mark;
+    uint8_t length[10];
+    size_t length_bytes = 0;
+    for (size_t rest = size;;) {
+      length[length_bytes++] = static_cast<uint8_t>(rest >= 0x80 ? rest | 0x80 : rest);
+      if ((rest >>= 7) == 0) break;
+    }
+    size_t extra = length_bytes - 1;
+    out_->Resize(out_->size() + extra);
+    memmove(out_->data() + mark + extra, out_->data() + mark, size);
+    memcpy(out_->data() + mark - 1, length, length_bytes);
+  }
+
+ private:
+  void Tag(uint32_t field, uint32_t wire_type) { out_->AppendVarint(field << 3 | wire_type); }
+
+  Buffer* out_;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DRAIN_PACKET_WRITER_H_

@@ -1,0 +1,133 @@
+// What dlsym answers for hooked names, and dlclose.
+#include "preload/link/dlsym.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+
+#include "preload/core/hook_table.h"
+#include "preload/core/registry.h"
+#include "preload/core/spin_lock.h"
+#include "preload/link/resolver.h"
+
+extern "C" {
+void* (*dlhook_real_dlsym)(void* handle, const char* name) = nullptr;
+
+// thunks.S: kThunks stubs of kThunkBytes each, and the table they read.
+struct ThunkEntry {
+  void* real;
+  void* wrapper;
+};
+constexpr uint32_t kThunks = 1024;
+constexpr uint32_t kThunkBytes = 32;
+extern ThunkEntry dlhook_thunk_table[kThunks] __attribute__((visibility("hidden")));
+extern char dlhook_thunks[] __attribute__((visibility("hidden")));
+}
+
+namespace dlhook {
+namespace {
+
+SpinLock g_thunks_lock;
+std::atomic<uint32_t> g_thunk_count{0};
+
+void* FindThunk(void* real, void* wrapper) {
+  uint32_t count = g_thunk_count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    const ThunkEntry& entry = dlhook_thunk_table[i];
+    if (entry.real == real && entry.wrapper == wrapper) return dlhook_thunks + i * kThunkBytes;
+  }
+  return nullptr;
+}
+
+// A thunk for (hook, real), or the real function itself when the pool is used up (counted: its calls are not seen).
+void* ThunkFor(HookId hook, void* real) {
+  void* wrapper = kHookLinks[hook].wrapper;
+  void* thunk = FindThunk(real, wrapper);
+  if (thunk != nullptr) return thunk;
+  SpinLockHolder holder(&g_thunks_lock);
+  thunk = FindThunk(real, wrapper);
+  if (thunk != nullptr) return thunk;
+  uint32_t index = g_thunk_count.load(std::memory_order_relaxed);
+  if (index == kThunks) {
+    CountPlainPointer();
+    return real;
+  }
+  dlhook_thunk_table[index] = {real, wrapper};
+  g_thunk_count.store(index + 1, std::memory_order_release);
+  return dlhook_thunks + index * kThunkBytes;
+}
+
+const link_map* OwnObject() {
+  static const link_map* own = ObjectOf(reinterpret_cast<const void*>(&InitRealDlsym));
+  return own;
+}
+
+// RTLD_NEXT of a caller that stands before us in the search order (the main program, an earlier preload) would find us; one
+// that stands behind us would not, and glibc must see its return address.
+bool StandsBeforeUs(const link_map* caller) {
+  for (const link_map* map = caller; map != nullptr; map = map->l_next) {
+    if (map == OwnObject()) return caller != OwnObject();
+  }
+  return false;
+}
+
+// The value that the program would get without us, or null.
+void* WithoutUs(void* handle, const char* name, HookId hook, void* caller) {
+  void* wrapper = kHookLinks[hook].wrapper;
+  void* found = handle == RTLD_NEXT ? wrapper : dlhook_real_dlsym(handle, name);
+  if (found != wrapper) return found;
+  // We stand first in the global scope: what comes after us is the answer.
+  found = dlhook_real_dlsym(RTLD_NEXT, name);
+  if (found != nullptr || handle != RTLD_DEFAULT) return found;
+  const link_map* object = ObjectOf(caller);  // RTLD_DEFAULT ends with the caller's own scope
+  if (object == nullptr || object->l_name[0] == '\0') return nullptr;
+  void* own = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
+  if (own == nullptr) return nullptr;
+  found = dlhook_real_dlsym(own, name);
+  RealDlclose(own);
+  return found == wrapper ? nullptr : found;
+}
+
+}  // namespace
+
+void InitRealDlsym() {
+  if (__builtin_expect(dlhook_real_dlsym != nullptr, 1)) return;
+  void* real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+  if (real == nullptr) real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+  dlhook_real_dlsym = reinterpret_cast<void* (*)(void*, const char*)>(real);
+}
+
+int RealDlclose(void* handle) {
+  using Dlclose = int (*)(void*);
+  static std::atomic<Dlclose> real{nullptr};
+  Dlclose call = real.load(std::memory_order_relaxed);
+  if (call == nullptr) {
+    call = reinterpret_cast<Dlclose>(RealDlsym(RTLD_NEXT, "dlclose"));
+    real.store(call, std::memory_order_relaxed);
+  }
+  return call(handle);
+}
+
+}  // namespace dlhook
+
+extern "C" DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void* caller) {
+  using namespace dlhook;
+  InitRealDlsym();
+  int hook = name == nullptr ? -1 : FindHook(name);
+  if (hook < 0) return {0, nullptr};
+  const link_map* object = ObjectOf(caller);
+  if (object == OwnObject()) return {0, nullptr};
+  if (handle == RTLD_NEXT && !StandsBeforeUs(object)) return {0, nullptr};
+  void* real = WithoutUs(handle, name, static_cast<HookId>(hook), caller);
+  if (real == nullptr) return {1, nullptr};
+  ReportBinding(object, ObjectOf(real), name);
+  return {1, ThunkFor(static_cast<HookId>(hook), real)};
+}
+
+// Bindings to what is unmapped now must not be used again.
+extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) noexcept {
+  int result = dlhook::RealDlclose(handle);
+  dlhook::g_binding_generation.fetch_add(1, std::memory_order_relaxed);
+  return result;
+}

@@ -1,0 +1,33 @@
+// Our dlsym and the thunks it hands out.
+// TensorFlow, JAX and XLA reach everything through dlopen + dlsym, so a pointer from dlsym must be a hook too. Each
+// distinct real function that dlsym finds gets a thunk of its own: it notes the real function and jumps to the wrapper.
+// So a call through the pointer reaches exactly the function that was looked up, whoever calls it (ctypes, JIT code, another
+// library), and two functions of one name never mix.
+// Thread: any application thread; takes a lock only when it hands out a pointer for the first time.
+#ifndef DLHOOK_PRELOAD_LINK_DLSYM_H_
+#define DLHOOK_PRELOAD_LINK_DLSYM_H_
+
+#include <cstdint>
+
+extern "C" {
+// glibc's; null before InitRealDlsym.
+extern void* (*dlhook_real_dlsym)(void* handle, const char* name) __attribute__((visibility("hidden")));
+
+struct DlsymAnswer {
+  uint64_t handled;  // 0: jump to the real dlsym as if we were not there
+  void* value;
+};
+// Called by the assembly stub `dlsym` with the caller's return address.
+DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void* caller) __attribute__((visibility("hidden")));
+}
+
+namespace dlhook {
+
+void InitRealDlsym();
+
+// glibc's dlclose, past our own.
+int RealDlclose(void* handle);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_LINK_DLSYM_H_

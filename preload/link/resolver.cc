@@ -1,0 +1,203 @@
+// Per-caller resolution of real functions.
+#include "preload/link/resolver.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/core/registry.h"
+#include "preload/core/spin_lock.h"
+#include "preload/link/dlsym.h"
+
+// glibc 2.35; weak so that the shim loads where it is missing.
+extern "C" int _dl_find_object(void* address, dl_find_object* result) __attribute__((weak));
+
+namespace dlhook {
+
+std::atomic<uint32_t> g_binding_generation{1};
+
+namespace {
+
+// Bindings found so far, by calling object: what a new call site of a known caller needs. Written under a lock, read
+// without: an entry's key is published last.
+struct Binding {
+  std::atomic<uint64_t> key;  // 0: free
+  uint32_t generation;
+  void* real;
+};
+constexpr uint32_t kBindings = 4096;
+Binding g_bindings[kBindings];
+SpinLock g_bindings_lock;
+
+uint64_t BindingKey(const link_map* object, HookId hook) {
+  return (reinterpret_cast<uint64_t>(object) << 12 | hook) + 1;
+}
+
+Binding* FindBinding(uint64_t key) {
+  uint32_t start = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
+  for (uint32_t i = 0; i < 64; ++i) {
+    Binding& binding = g_bindings[(start + i) & (kBindings - 1)];
+    uint64_t found = binding.key.load(std::memory_order_acquire);
+    if (found == key) return &binding;
+    if (found == 0) return nullptr;
+  }
+  return nullptr;
+}
+
+// A full neighbourhood only costs time: the binding is looked up again.
+void StoreBinding(uint64_t key, void* real) {
+  SpinLockHolder holder(&g_bindings_lock);
+  uint32_t start = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
+  for (uint32_t i = 0; i < 64; ++i) {
+    Binding& binding = g_bindings[(start + i) & (kBindings - 1)];
+    uint64_t found = binding.key.load(std::memory_order_relaxed);
+    if (found != 0 && found != key) continue;
+    binding.key.store(0, std::memory_order_release);
+    binding.real = real;
+    binding.generation = CurrentBindingGeneration();
+    binding.key.store(key, std::memory_order_release);
+    return;
+  }
+}
+
+bool IsLoadedBefore(const link_map* first, const link_map* second) {
+  for (const link_map* map = first; map != nullptr; map = map->l_next) {
+    if (map == second) return true;
+  }
+  return false;
+}
+
+// The symbol in the scope of `object` and its dependencies, or null.
+void* FindInObject(const char* name, const link_map* object) {
+  if (object == nullptr || object->l_name == nullptr || object->l_name[0] == '\0') return nullptr;
+  void* handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return nullptr;
+  void* found = RealDlsym(handle, name);
+  RealDlclose(handle);
+  return found;
+}
+
+const link_map* FirstObject() {
+  const link_map* map = ObjectOf(reinterpret_cast<const void*>(&FindInObject));
+  while (map != nullptr && map->l_prev != nullptr) map = map->l_prev;
+  return map;
+}
+
+bool HasSoname(const link_map* object, const char* const* sonames) {
+  const char* base = ObjectName(object);
+  for (const char* const* soname = sonames; soname != nullptr && *soname != nullptr; ++soname) {
+    if (strncmp(base, *soname, strlen(*soname)) == 0) return true;
+  }
+  return false;
+}
+
+// Among all loaded objects: those with a known soname first, then the only one that has the symbol (an underlinked plugin
+// finds it in the scope of whoever loaded it).
+void* FindAnywhere(const char* name, const char* const* sonames, const void* own_symbol) {
+  void* only = nullptr;
+  bool several = false;
+  for (const link_map* map = FirstObject(); map != nullptr; map = map->l_next) {
+    void* found = FindInObject(name, map);
+    if (found == nullptr || found == own_symbol) continue;
+    if (HasSoname(map, sonames)) return found;
+    several = several || (only != nullptr && only != found);
+    only = found;
+  }
+  return several ? nullptr : only;
+}
+
+// With a definition both in the global scope and in the caller's own: the global one wins as the loader has it, unless its
+// object came later than the caller, whose references were bound by then.
+void* ChooseBinding(void* global, void* own, const link_map* caller) {
+  if (global == nullptr || own == nullptr || global == own) return global != nullptr ? global : own;
+  const link_map* global_object = ObjectOf(global);
+  if (ObjectOf(own) == caller && caller->l_ld != nullptr) {
+    for (const ElfW(Dyn)* entry = caller->l_ld; entry->d_tag != DT_NULL; ++entry) {
+      bool symbolic = entry->d_tag == DT_SYMBOLIC || (entry->d_tag == DT_FLAGS && (entry->d_un.d_val & DF_SYMBOLIC));
+      if (symbolic) return own;
+    }
+  }
+  return IsLoadedBefore(global_object, caller) ? global : own;
+}
+
+[[noreturn]] void FailAsTheLoaderWould(const char* name, const link_map* caller) {
+  // Through write: stdio may be one of the host's own inventions.
+  char text[512];
+  int size = snprintf(text, sizeof text, "%s: symbol lookup error: %s: undefined symbol: %s\n",
+                      program_invocation_name, caller == nullptr ? "?" : ObjectName(caller), name);
+  if (write(STDERR_FILENO, text, static_cast<size_t>(size)) < 0) _exit(127);
+  _exit(127);
+}
+
+void* ResolveSlow(HookId hook, void* caller) {
+  const link_map* object = ObjectOf(caller);
+  uint64_t key = BindingKey(object, hook);
+  Binding* known = FindBinding(key);
+  if (known != nullptr && known->generation == CurrentBindingGeneration()) return known->real;
+  const char* name = kHookNames[hook].name;
+  void* real = FindReal(name, kHookLinks[hook].sonames, kHookLinks[hook].wrapper, caller);
+  if (real == nullptr) FailAsTheLoaderWould(name, object);
+  StoreBinding(key, real);
+  ReportBinding(object, ObjectOf(real), name);
+  return real;
+}
+
+}  // namespace
+
+void* RealDlsym(void* handle, const char* name) {
+  InitRealDlsym();
+  return dlhook_real_dlsym(handle, name);
+}
+
+link_map* ObjectOf(const void* address) {
+  if (_dl_find_object != nullptr) {
+    dl_find_object found;
+    if (_dl_find_object(const_cast<void*>(address), &found) != 0) return nullptr;
+    return found.dlfo_link_map;
+  }
+  Dl_info info;
+  link_map* map = nullptr;
+  if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) return nullptr;
+  return map;
+}
+
+const char* ObjectName(const link_map* object) {
+  if (object == nullptr) return "";
+  const char* path = object->l_name;
+  if (path == nullptr || path[0] == '\0') return program_invocation_short_name;
+  const char* slash = strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+void* FindReal(const char* name, const char* const* sonames, void* own_symbol, void* caller) {
+  int saved_errno = errno;
+  const link_map* object = ObjectOf(caller);
+  void* global = RealDlsym(RTLD_NEXT, name);
+  void* own = FindInObject(name, object);
+  if (own == own_symbol) own = nullptr;
+  void* real = ChooseBinding(global, own, object);
+  if (real == nullptr) real = FindAnywhere(name, sonames, own_symbol);
+  errno = saved_errno;
+  return real;
+}
+
+void* ResolveReal(ThreadState* thread, HookId hook, void* caller) {
+  int saved_errno = errno;
+  uint32_t generation = CurrentBindingGeneration();
+  if (thread != nullptr && thread->cache_generation != generation) {
+    memset(thread->cache, 0, sizeof thread->cache);
+    thread->cache_generation = generation;
+  }
+  void* real = ResolveSlow(hook, caller);
+  if (thread != nullptr) {
+    uint64_t key = reinterpret_cast<uint64_t>(caller) | (uint64_t{hook} << 48);
+    thread->cache[BindingCacheIndex(key)] = {key, real};
+  }
+  errno = saved_errno;
+  return real;
+}
+
+}  // namespace dlhook

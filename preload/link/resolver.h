@@ -1,0 +1,46 @@
+// Finds the real function behind a hook, for each calling object by itself: two libraries of one process may each have
+// their own `sgemm_`, and calling the wrong one corrupts (LP64 beside ILP64).
+// Thread: any application thread. ResolveReal's slow path takes the loader's lock, once per (call site, hook).
+#ifndef DLHOOK_PRELOAD_LINK_RESOLVER_H_
+#define DLHOOK_PRELOAD_LINK_RESOLVER_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "preload/core/hook_table.h"
+#include "preload/core/thread_state.h"
+
+struct link_map;
+
+namespace dlhook {
+
+// Raised by dlclose: cached bindings may then name unmapped or re-used addresses.
+extern std::atomic<uint32_t> g_binding_generation;
+
+inline uint32_t CurrentBindingGeneration() {
+  return g_binding_generation.load(std::memory_order_relaxed);
+}
+
+inline uint32_t BindingCacheIndex(uint64_t key) {
+  return static_cast<uint32_t>((key >> 2) ^ (key >> 9) ^ (key >> 48)) & (kBindingCacheEntries - 1);
+}
+
+// Never returns null: where there is no real function, does what the loader would (symbol lookup error, exit 127).
+// Saves errno. `thread` may be null (nothing is cached then).
+void* ResolveReal(ThreadState* thread, HookId hook, void* caller);
+
+// What `caller` would have got for `name` without dlhook, or null. For names outside the hook table too.
+void* FindReal(const char* name, const char* const* sonames, void* own_symbol, void* caller);
+
+// glibc's dlsym, past our own.
+void* RealDlsym(void* handle, const char* name);
+
+// The loaded object that holds `address`, or null (JIT code).
+link_map* ObjectOf(const void* address);
+
+// Base name of the object's file; of the main program its own file's. "" for null.
+const char* ObjectName(const link_map* object);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_LINK_RESOLVER_H_

@@ -1,0 +1,335 @@
+// The interposed functions of the oneDNN tap: getenv, printf, __printf_chk, fflush and the two run-time switches of the log.
+// Thread: any application thread; getenv may be called before any constructor.
+// printf and __printf_chk are assembly stubs (onednn_stubs.S) that come here only with a line of oneDNN's.
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <atomic>
+
+#include "preload/core/config.h"
+#include "preload/core/hook_table.h"
+#include "preload/core/process_state.h"
+#include "preload/core/registry.h"
+#include "preload/core/spin_lock.h"
+#include "preload/core/thread_state.h"
+#include "preload/link/resolver.h"
+#include "preload/tap/onednn.h"
+
+#define DLHOOK_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+// Set on first use; read by the stubs.
+void* dlhook_real_printf __attribute__((visibility("hidden"))) = nullptr;
+void* dlhook_real_printf_chk __attribute__((visibility("hidden"))) = nullptr;
+}
+
+namespace dlhook {
+namespace {
+
+constexpr char kCapabilityName[] = "onednn-tap";
+constexpr uint32_t kMaxHeaderLines = 16;
+
+// A loaded copy of oneDNN, by the object that carries it.
+struct Source {
+  const link_map* object;
+  bool armed;                         // we asked for lines
+  std::atomic<uint32_t> user_lines;   // VerboseLines that the user asked for
+  char name[64];
+  char version[64];
+  char template_fields[256];
+  // Info lines are printed once in a process's life. Those that were swallowed are kept until the user asks for lines.
+  char header[2048];
+  std::atomic<uint32_t> header_kept;
+};
+
+SpinLock g_lock;
+Source g_sources[kMaxTapSources];
+std::atomic<uint32_t> g_source_count{0};
+
+// The fflush that follows a swallowed line: of this object's next call on this thread.
+__thread const link_map* t_swallow_flush_of;
+
+bool IsRecording(const ThreadState* thread, uint32_t family_bit) {
+  return (thread->session->enabled_families.load(std::memory_order_relaxed) & family_bit) != 0;
+}
+
+uint32_t FamilyBit() {
+  static uint32_t bit = 0;
+  for (int i = 0; bit == 0 && i < kFamilyCount; ++i) {
+    if (strcmp(kFamilyNames[i], "onednn") == 0) bit = 1u << i;
+  }
+  return bit;
+}
+
+// Index, or kMaxTapSources.
+uint32_t SourceOf(const link_map* object) {
+  uint32_t count = g_source_count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (g_sources[i].object == object) return i;
+  }
+  SpinLockHolder holder(&g_lock);
+  count = g_source_count.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (g_sources[i].object == object) return i;
+  }
+  if (count == kMaxTapSources) return kMaxTapSources;
+  g_sources[count].object = object;
+  snprintf(g_sources[count].name, sizeof g_sources[count].name, "%s", ObjectName(object));
+  g_source_count.store(count + 1, std::memory_order_release);
+  return count;
+}
+
+template <typename Function>
+Function RealOf(const char* name, std::atomic<Function>* cache) {
+  Function real = cache->load(std::memory_order_relaxed);
+  if (real == nullptr) {
+    real = reinterpret_cast<Function>(RealDlsym(RTLD_NEXT, name));
+    cache->store(real, std::memory_order_relaxed);
+  }
+  return real;
+}
+
+using Getenv = char* (*)(const char*);
+using Fflush = int (*)(FILE*);
+std::atomic<Getenv> g_real_getenv{nullptr};
+std::atomic<Fflush> g_real_fflush{nullptr};
+
+const char* const kVerboseVariables[] = {"ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE"};
+
+// The variable that oneDNN will go by: the first that is set. Its name, or null.
+const char* UsersVariable() {
+  for (const char* variable : kVerboseVariables) {
+    if (RealOf("getenv", &g_real_getenv)(variable) != nullptr) return variable;
+  }
+  return nullptr;
+}
+
+bool MayArm(const char* object_name, const Config& config) {
+  if (config.onednn == OneDnnMode::kOff) {
+    ReportCapability(kCapabilityName, object_name, CapabilityState::kOff, "DLHOOK_ONEDNN=off");
+    return false;
+  }
+  if ((config.families & FamilyBit()) == 0) {
+    ReportCapability(kCapabilityName, object_name, CapabilityState::kOff, "DLHOOK_CAPTURE leaves out onednn");
+    return false;
+  }
+  if (config.onednn == OneDnnMode::kAuto && !IsKnownOneDnnCarrier(object_name)) {
+    ReportCapability(kCapabilityName, object_name, CapabilityState::kRefused,
+                     "unknown oneDNN build; DLHOOK_ONEDNN=force tries all the same");
+    return false;
+  }
+  return true;
+}
+
+// The answer to a look-up of a verbose variable by `caller`.
+char* AnswerVerboseVariable(const char* name, void* caller) {
+  Getenv real = RealOf("getenv", &g_real_getenv);
+  const link_map* object = ObjectOf(caller);
+  const Config& config = GetConfig();
+  const char* users = UsersVariable();
+  bool asked_for_it = users == nullptr || strcmp(users, name) == 0;
+  if (object == nullptr || !asked_for_it) return real(name);
+  int saved_errno = errno;
+  uint32_t index = MayArm(ObjectName(object), config) ? SourceOf(object) : kMaxTapSources;
+  errno = saved_errno;
+  if (index == kMaxTapSources) return real(name);
+  Source& source = g_sources[index];
+  const char* users_value = users == nullptr ? nullptr : real(users);
+  source.user_lines.store(LinesOfSetting(users_value), std::memory_order_relaxed);
+  static char composed[256];
+  const char* answer = SettingToAnswer(users_value, config.onednn_level, composed, sizeof composed);
+  bool users_level_is_less = config.onednn_level == 2 && answer == users_value &&
+                             (LinesOfSetting(users_value) & kCreationLines) == 0;
+  source.armed = true;
+  ReportCapability(kCapabilityName, source.name, CapabilityState::kOn,
+                   users_level_is_less ? "executions only: the user's own ONEDNN_VERBOSE=1" : "");
+  errno = saved_errno;
+  return const_cast<char*>(answer);
+}
+
+// Not MKLDNN_VERBOSE: no release with lines that we read asks for it first, and PyTorch's ideep copies what it finds there
+// into the environment.
+bool IsVerboseVariable(const char* name) {
+  return strcmp(name, "ONEDNN_VERBOSE") == 0 || strcmp(name, "DNNL_VERBOSE") == 0;
+}
+
+void CopyUpTo(char* to, size_t size, const char* from, char end) {
+  size_t i = 0;
+  for (; i + 1 < size && from[i] != '\0' && from[i] != '\n' && from[i] != end; ++i) to[i] = from[i];
+  to[i] = '\0';
+}
+
+// "…,info,oneDNN v3.12.0 (commit …)" and "…,primitive,info,template:operation,engine,…".
+void LearnFromInfoLine(Source* source, const char* text) {
+  const char* version = strstr(text, "DNN v");
+  if (version != nullptr) CopyUpTo(source->version, sizeof source->version, version + 4, ' ');
+  const char* fields = strstr(text, "template:operation,");
+  bool of_primitives = fields != nullptr && strstr(text, ",graph,") == nullptr;
+  if (of_primitives) CopyUpTo(source->template_fields, sizeof source->template_fields, fields + 9, '\0');
+}
+
+// The session's copy of what the drain needs to parse this source's lines.
+void ShareSource(SessionHeader* session, uint32_t index) {
+  TapSource& shared = session->tap_sources[index];
+  const Source& source = g_sources[index];
+  if (shared.ready.load(std::memory_order_relaxed) != 0 || source.template_fields[0] == '\0') return;
+  SpinLockHolder holder(&g_lock);
+  memcpy(shared.object, source.name, sizeof shared.object);
+  memcpy(shared.version, source.version, sizeof shared.version);
+  memcpy(shared.template_fields, source.template_fields, sizeof shared.template_fields);
+  shared.ready.store(1, std::memory_order_release);
+}
+
+void RecordLine(uint32_t index, const char* text, size_t size) {
+  ThreadState* thread = dlhook_thread;
+  if (thread == nullptr || thread->active == 0) thread = AttachThread();
+  if (thread == nullptr || !IsRecording(thread, FamilyBit())) return;
+  uint64_t end_ticks = ReadTicks(thread->clock);
+  DropStaleOpenCalls(thread, reinterpret_cast<uintptr_t>(&end_ticks));
+  ShareSource(thread->session, index);
+  uint32_t cut = size > kMaxTapTextBytes;
+  if (cut != 0) size = kMaxTapTextBytes;
+  uint32_t words = static_cast<uint32_t>((sizeof(TapLineRecord) + size + 7) / 8);
+  uint64_t sequence = ++thread->next_sequence;
+  RecordHeader* header = ReserveRecord(thread, words);
+  if (header == nullptr) return;
+  uint64_t parent = EnclosingSequence(thread);
+  auto record = reinterpret_cast<TapLineRecord*>(header);
+  record->header = {static_cast<uint16_t>(words), RecordType::kTapLine, static_cast<uint8_t>(thread->depth), 0, 0, 0};
+  record->end_ticks = end_ticks;
+  record->sequence = sequence;
+  record->parent_distance = parent == 0 ? 0 : static_cast<uint32_t>(sequence - parent);
+  record->text_bytes = static_cast<uint32_t>(size);
+  record->source = index;
+  record->cut = cut;
+  memcpy(record + 1, text, size);
+  CommitRecord(thread, header);
+}
+
+void KeepHeaderLine(Source* source, const char* text) {
+  SpinLockHolder holder(&g_lock);
+  size_t used = strlen(source->header);
+  snprintf(source->header + used, sizeof source->header - used, "%s", text);
+  source->header_kept.store(1, std::memory_order_release);
+}
+
+// A line of oneDNN's from the object that holds `caller`. True: the user does not want to see it.
+bool TakeLine(const char* text, size_t size, void* caller) {
+  const link_map* object = ObjectOf(caller);
+  uint32_t index = SourceOf(object);
+  if (index == kMaxTapSources) return false;
+  Source& source = g_sources[index];
+  VerboseLines kind = KindOfLine(text);
+  if (kind == kInfoLines) LearnFromInfoLine(&source, text);
+  if (kind == kExecutionLines || kind == kCreationLines) RecordLine(index, text, size);
+  bool wanted = !source.armed || (source.user_lines.load(std::memory_order_relaxed) & kind) != 0;
+  if (!wanted) {
+    if (kind == kInfoLines) KeepHeaderLine(&source, text);
+    t_swallow_flush_of = object;
+    return true;
+  }
+  if (kind != kInfoLines && source.header_kept.exchange(0) != 0) fputs(source.header, stdout);
+  return false;
+}
+
+using VprintfChk = int (*)(int, const char*, va_list);
+
+int PrintChecked(int flag, const char* format, va_list arguments) {
+  static std::atomic<VprintfChk> real{nullptr};
+  return RealOf("__vprintf_chk", &real)(flag, format, arguments);
+}
+
+// The text that printf would print. Long lines are cut at the end of `buffer`: the user's own copy never is.
+size_t Format(char* buffer, size_t size, const char* format, va_list arguments) {
+  int length = vsnprintf(buffer, size, format, arguments);
+  if (length < 0) length = 0;
+  return static_cast<size_t>(length) < size ? static_cast<size_t>(length) : size - 1;
+}
+
+// torch::verbose::_mkldnn_set_verbose and dnnl_set_verbose: remembers what the user wants, asks for what both want.
+int SetVerbose(const char* name, void* own_symbol, int level, void* caller) {
+  using Set = int (*)(int);
+  auto real = reinterpret_cast<Set>(FindReal(name, nullptr, own_symbol, caller));
+  if (real == nullptr) return 0;
+  uint32_t index = SourceOf(ObjectOf(reinterpret_cast<void*>(real)));
+  const Config& config = GetConfig();
+  if (index == kMaxTapSources || !g_sources[index].armed) return real(level);
+  g_sources[index].user_lines.store(LinesOfLevel(level), std::memory_order_relaxed);
+  ThreadState* thread = dlhook_thread;
+  bool stopped = thread != nullptr && thread->active != 0 && !IsRecording(thread, FamilyBit());
+  int ours = stopped ? 0 : config.onednn_level;
+  return real(level > ours ? level : ours);
+}
+
+}  // namespace
+}  // namespace dlhook
+
+extern "C" {
+
+__attribute__((visibility("hidden"))) void dlhook_init_printf() {
+  dlhook_real_printf = dlhook::RealDlsym(RTLD_NEXT, "printf");
+  dlhook_real_printf_chk = dlhook::RealDlsym(RTLD_NEXT, "__printf_chk");
+}
+
+// The stubs jump here with a line of oneDNN's.
+__attribute__((visibility("hidden"))) int dlhook_tap_printf(const char* format, ...) {
+  char text[dlhook::kMaxTapTextBytes + 64];
+  va_list arguments;
+  va_start(arguments, format);
+  size_t size = dlhook::Format(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (dlhook::TakeLine(text, size, __builtin_return_address(0))) return static_cast<int>(size);
+  va_start(arguments, format);
+  int result = vprintf(format, arguments);
+  va_end(arguments);
+  return result;
+}
+
+__attribute__((visibility("hidden"))) int dlhook_tap_printf_chk(int flag, const char* format, ...) {
+  char text[dlhook::kMaxTapTextBytes + 64];
+  va_list arguments;
+  va_start(arguments, format);
+  size_t size = dlhook::Format(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (dlhook::TakeLine(text, size, __builtin_return_address(0))) return static_cast<int>(size);
+  va_start(arguments, format);
+  int result = dlhook::PrintChecked(flag, format, arguments);
+  va_end(arguments);
+  return result;
+}
+
+DLHOOK_EXPORT char* getenv(const char* name) noexcept {
+  using namespace dlhook;
+  bool may_be_ours = (name[0] == 'O' || name[0] == 'D') && IsVerboseVariable(name);
+  if (__builtin_expect(may_be_ours, 0)) return AnswerVerboseVariable(name, __builtin_return_address(0));
+  return RealOf("getenv", &g_real_getenv)(name);
+}
+
+DLHOOK_EXPORT int fflush(FILE* stream) {
+  using namespace dlhook;
+  const link_map* expected = t_swallow_flush_of;
+  if (__builtin_expect(expected != nullptr, 0)) {
+    t_swallow_flush_of = nullptr;
+    if (stream == stdout && ObjectOf(__builtin_return_address(0)) == expected) return 0;
+  }
+  return RealOf("fflush", &g_real_fflush)(stream);
+}
+
+// torch::verbose::_mkldnn_set_verbose(int): torch.backends.mkldnn.verbose(…).
+DLHOOK_EXPORT int _ZN5torch7verbose19_mkldnn_set_verboseEi(int level) {
+  return dlhook::SetVerbose("_ZN5torch7verbose19_mkldnn_set_verboseEi",
+                            reinterpret_cast<void*>(&_ZN5torch7verbose19_mkldnn_set_verboseEi), level,
+                            __builtin_return_address(0));
+}
+
+DLHOOK_EXPORT int dnnl_set_verbose(int level) {
+  return dlhook::SetVerbose("dnnl_set_verbose", reinterpret_cast<void*>(&dnnl_set_verbose), level,
+                            __builtin_return_address(0));
+}
+
+}  // extern "C"

@@ -1,0 +1,32 @@
+#!/bin/sh
+# From a fresh Debian 12 machine to a report: installs what is missing, builds dlhook, trains a small network with
+# PyTorch under it and prints where the time went. Takes a few minutes the first time, seconds afterwards.
+#
+#   scripts/demo.sh [RUN]   keeps the run in folder RUN (default: build/demo-run, replaced each time)
+#
+# Uses the python3 of this machine where that has PyTorch and scikit-learn, else a virtual environment in build/venv.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+. "$root/scripts/lib.sh"
+
+case ${1:-} in
+  -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -*) die "unknown argument: $1 (see --help)" ;;
+esac
+run=${1:-$root/build/demo-run}
+if [ "$#" = 0 ]; then rm -rf "$run"; fi
+[ ! -e "$run" ] || die "$run exists; name a new folder"
+
+python=${PYTHON:-python3}
+if "$python" -c 'import sklearn, torch' 2>/dev/null; then
+  "$root/scripts/setup.sh"
+else
+  "$root/scripts/setup.sh" --python
+  python=${DLHOOK_VENV:-$root/build/venv}/bin/python
+fi
+"$root/scripts/build.sh" release dlhook dlhook_shim
+say "training LeNet under dlhook"
+dlhook=$(find "$root/build/release" -type f -name dlhook -perm -u+x | head -n 1)
+"$dlhook" run -o "$run" -- "$python" "$root/examples/01_first_profile/train_lenet.py"
+say "report"
+"$dlhook" report "$run"

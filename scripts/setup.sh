@@ -1,0 +1,72 @@
+#!/bin/sh
+# Installs what building and testing dlhook need. Safe to run again: what is there already is left alone.
+#
+#   scripts/setup.sh            compilers, CMake and libraries, from Debian's packages (root, or sudo without a password)
+#   scripts/setup.sh --python   also build/venv (or $DLHOOK_VENV), with the packages of scripts/requirements.txt
+#
+# Quiet unless something fails; progress is shown on a terminal only.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+. "$root/scripts/lib.sh"
+
+# Build, then test: OpenBLAS, reference LAPACK and Fortran are for the victims of tests/preload_e2e.
+packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev libgtest-dev libgmock-dev nlohmann-json3-dev
+  libbenchmark-dev python3 python3-venv gfortran libopenblas-dev liblapack-dev"
+venv=${DLHOOK_VENV:-$root/build/venv}
+
+missing_packages() {
+  for package in $packages; do
+    case $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) in
+      *" installed") ;;
+      *) printf '%s ' "$package" ;;
+    esac
+  done
+}
+
+apt() {
+  if [ "$(id -u)" = 0 ]; then as_root=; else as_root="sudo -n"; fi
+  # The lock: another apt may be at work (unattended upgrades do that on fresh machines).
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 "$@"
+}
+
+install_packages() {
+  missing=$(missing_packages)
+  [ -n "$missing" ] || return 0
+  command -v apt-get >/dev/null ||
+    die "no apt-get here; please install the equivalents of: $missing"
+  quietly "apt-get update" retry apt update
+  # shellcheck disable=SC2086  # a list of words
+  quietly "apt-get install $missing" retry apt install --no-install-recommends $missing
+}
+
+# A virtual environment needs ensurepip, which not every python3 has; Debian's own does, once python3-venv is there.
+venv_python() {
+  for candidate in "${PYTHON:-python3}" /usr/bin/python3; do
+    if "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
+      echo "$candidate"
+      return 0
+    fi
+  done
+  die "no Python that can make a virtual environment"
+}
+
+install_python() {
+  stamp="$venv/.dlhook-requirements"
+  if cmp -s "$root/scripts/requirements.txt" "$stamp"; then return 0; fi
+  python=$(venv_python)
+  quietly "virtual environment in ${venv#"$root"/}" "$python" -m venv "$venv"
+  quietly "pip install $(grep -c == "$root/scripts/requirements.txt") packages (PyTorch is large)" \
+    retry "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$root/scripts/requirements.txt"
+  cp "$root/scripts/requirements.txt" "$stamp"
+}
+
+with_python=false
+for argument; do
+  case $argument in
+    --python) with_python=true ;;
+    -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) die "unknown argument: $argument (see --help)" ;;
+  esac
+done
+install_packages
+if $with_python; then install_python; fi
