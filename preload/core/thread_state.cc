@@ -44,7 +44,7 @@ void DetachThread(void*) {
     memcpy(space, &record, sizeof record);
     CommitRecord(thread, space);
   }
-  Slot* slot = thread->slot;
+  Slot* slot = thread->ring.slot;
   thread->active = 0;
   slot->owned.store(0, std::memory_order_release);
 }
@@ -97,11 +97,7 @@ void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
   thread->tid = static_cast<uint32_t>(syscall(SYS_gettid));
   thread->clock = static_cast<ClockKind>(session->clock_kind);
   thread->session = session;
-  thread->slot = slot;
-  thread->ring = reinterpret_cast<char*>(session) + slot->data_offset;
-  thread->ring_bytes = slot->bytes.load(std::memory_order_relaxed);
-  thread->head = slot->head.load(std::memory_order_relaxed);
-  thread->cached_tail = slot->tail.load(std::memory_order_acquire);
+  thread->ring.Start(slot, reinterpret_cast<char*>(session) + slot->data_offset);
   thread->active = 1;
 }
 
@@ -161,19 +157,6 @@ bool EnsureSession(ProcessState* process) {
   }
 }
 
-// The rest of the ring up to its end is too small: skip it. True: now there is room at offset 0.
-bool SkipToStart(ThreadState* thread, uint64_t bytes) {
-  uint64_t offset = thread->head & (thread->ring_bytes - 1);
-  uint64_t rest = thread->ring_bytes - offset;
-  if (bytes <= rest) return true;
-  if (thread->head + rest + bytes - thread->cached_tail > thread->ring_bytes) return false;
-  auto pad = reinterpret_cast<RecordHeader*>(thread->ring + offset);
-  *pad = {static_cast<uint16_t>(rest / 8), RecordType::kPad, 0, 0, 0, 0};
-  thread->head += rest;
-  thread->slot->head.store(thread->head, std::memory_order_release);
-  return true;
-}
-
 // Every so many drops: is there anybody who drains?
 void CheckCollector(ThreadState* thread, uint64_t dropped) {
   if (dropped % 1024 != 1) return;
@@ -218,19 +201,11 @@ ThreadState* AttachThread() {
 }
 
 RecordHeader* ReserveRecordSlow(ThreadState* thread, uint32_t words) {
-  uint64_t bytes = uint64_t{words} * 8;
   if (thread->active == 0) return nullptr;  // forked between begin and end of a call
-  if (thread->busy == 0) {
-    thread->busy = 1;
-    thread->cached_tail = thread->slot->tail.load(std::memory_order_acquire);
-    if (SkipToStart(thread, bytes) && thread->head + bytes - thread->cached_tail <= thread->ring_bytes) {
-      return reinterpret_cast<RecordHeader*>(thread->ring + (thread->head & (thread->ring_bytes - 1)));
-    }
-    thread->busy = 0;
-  }
-  uint64_t dropped = thread->slot->dropped.load(std::memory_order_relaxed) + 1;
-  thread->slot->dropped.store(dropped, std::memory_order_relaxed);
-  CheckCollector(thread, dropped);
+  RecordHeader* record = thread->ring.ReserveAfterLook(words);
+  if (record != nullptr) return record;
+  thread->ring.CountDropped();
+  CheckCollector(thread, thread->ring.slot->dropped.load(std::memory_order_relaxed));
   return nullptr;
 }
 

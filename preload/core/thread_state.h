@@ -9,6 +9,7 @@
 
 #include "preload/core/hook_table.h"
 #include "preload/core/record.h"
+#include "preload/core/ring.h"
 #include "preload/core/session.h"
 
 namespace dlhook {
@@ -34,15 +35,10 @@ struct ThreadState {
   uint32_t thread_id;
   uint32_t tid;
   ClockKind clock;
-  uint32_t busy;  // between reserving and committing a record: a signal handler's call is dropped
   uint32_t depth;
   uint32_t cache_generation;
   SessionHeader* session;
-  Slot* slot;
-  char* ring;
-  uint64_t ring_bytes;
-  uint64_t head;         // next free byte, as committed
-  uint64_t cached_tail;  // the drain's, as last seen
+  RingProducer ring;
   uint64_t next_sequence;
   OpenCall open[kMaxOpenCalls];
   BindingCacheEntry cache[kBindingCacheEntries];
@@ -62,20 +58,11 @@ ThreadState* AttachThread();
 RecordHeader* ReserveRecordSlow(ThreadState* thread, uint32_t words);
 
 inline RecordHeader* ReserveRecord(ThreadState* thread, uint32_t words) {
-  uint64_t bytes = uint64_t{words} * 8;
-  uint64_t offset = thread->head & (thread->ring_bytes - 1);
-  bool fits = offset + bytes <= thread->ring_bytes &&
-              thread->head + bytes - thread->cached_tail <= thread->ring_bytes;
-  if (__builtin_expect(!fits || thread->busy != 0, 0)) return ReserveRecordSlow(thread, words);
-  thread->busy = 1;
-  return reinterpret_cast<RecordHeader*>(thread->ring + offset);
+  RecordHeader* record = thread->ring.Reserve(words);
+  return __builtin_expect(record != nullptr, 1) ? record : ReserveRecordSlow(thread, words);
 }
 
-inline void CommitRecord(ThreadState* thread, const RecordHeader* record) {
-  thread->head += uint64_t{record->words} * 8;
-  thread->slot->head.store(thread->head, std::memory_order_release);
-  thread->busy = 0;
-}
+inline void CommitRecord(ThreadState* thread, const RecordHeader* record) { thread->ring.Commit(record); }
 
 // Forgets recorded calls that were left without returning.
 inline void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame) {

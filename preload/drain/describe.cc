@@ -26,7 +26,7 @@ struct PacketScope {
 
 template <size_t N>
 void WriteBounded(PacketWriter* writer, uint32_t field, const char (&text)[N]) {
-  writer->Bytes(field, text, strnlen(text, N));
+  writer->Text(field, text, strnlen(text, N));
 }
 
 void WriteProcess(const SessionHeader& session, PacketWriter* writer) {
@@ -69,7 +69,7 @@ void WriteFamilies(uint32_t mask, PacketWriter* writer) {
     memcpy(text + size, kFamilyNames[i], length);
     size += length;
   }
-  writer->Bytes(7, text, size);
+  writer->Text(7, text, size);
 }
 
 void WriteGemm(const CallRecord& record, PacketWriter* writer) {
@@ -144,7 +144,7 @@ void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint6
   PacketScope scope(out, kThread);
   scope.writer.UInt(1, thread_id);
   scope.writer.UInt(2, tid);
-  scope.writer.Bytes(3, name, strnlen(name, sizeof(ThreadRecord::name)));
+  scope.writer.Text(3, name, strnlen(name, sizeof(ThreadRecord::name)));
   scope.writer.UInt(4, ended_ticks);
 }
 
@@ -154,12 +154,12 @@ void WriteMappingPacket(const MappingRecord& record, Buffer* out) {
   size_t path_bytes = strnlen(path, record.text_bytes);
   scope.writer.UInt(1, record.start);
   scope.writer.UInt(2, record.end);
-  scope.writer.Bytes(3, path, path_bytes);
+  scope.writer.Text(3, path, path_bytes);
   uint32_t build_id_bytes = record.build_id_bytes <= sizeof record.build_id ? record.build_id_bytes : 0;
   scope.writer.Bytes(4, record.build_id, build_id_bytes);
   scope.writer.UInt(5, record.role);
   if (path_bytes + 1 < record.text_bytes) {
-    scope.writer.Bytes(6, path + path_bytes + 1, strnlen(path + path_bytes + 1, record.text_bytes - path_bytes - 1));
+    scope.writer.Text(6, path + path_bytes + 1, strnlen(path + path_bytes + 1, record.text_bytes - path_bytes - 1));
   }
 }
 
@@ -173,10 +173,10 @@ void WriteCapabilityPacket(const CapabilityRecord& record, Buffer* out) {
     at += part.size + 1;
   }
   PacketScope scope(out, kCapabilityPacket);
-  scope.writer.Bytes(1, parts[0].data, parts[0].size);
+  scope.writer.Text(1, parts[0].data, parts[0].size);
   scope.writer.UInt(2, record.value);
-  scope.writer.Bytes(3, parts[1].data, parts[1].size);
-  scope.writer.Bytes(4, parts[2].data, parts[2].size);
+  scope.writer.Text(3, parts[1].data, parts[1].size);
+  scope.writer.Text(4, parts[2].data, parts[2].size);
   scope.writer.UInt(5, record.ticks);
 }
 
@@ -232,7 +232,7 @@ void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, 
   writer.String(3, "onednn");
   writer.UInt(4, kSourceOneDnnLog);
   size_t onednn = writer.Begin(7);
-  for (uint32_t i = 0; i < kOneDnnFieldCount; ++i) writer.Bytes(i + 1, line.fields[i].data, line.fields[i].size);
+  for (uint32_t i = 0; i < kOneDnnFieldCount; ++i) writer.Text(i + 1, line.fields[i].data, line.fields[i].size);
   writer.String(11, version);
   writer.End(onednn);
   writer.End(op);

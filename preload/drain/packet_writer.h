@@ -23,9 +23,21 @@ class PacketWriter {
     if (size == 0) return;
     AlwaysBytes(field, data, size);
   }
-  void String(uint32_t field, const char* text) { Bytes(field, text, strlen(text)); }
+  // A string field: what is no UTF-8 becomes '?' (names of threads, programs and files may be anything, but a parser refuses
+  // a packet whose string is not UTF-8).
+  void Text(uint32_t field, const char* text, size_t size) {
+    if (size == 0) return;
+    AlwaysBytes(field, text, size);
+    char* copy = out_->data() + out_->size() - size;
+    for (size_t i = 0; i < size;) {
+      size_t length = Utf8Length(copy + i, size - i);
+      if (length == 0) copy[i] = '?';
+      i += length == 0 ? 1 : length;
+    }
+  }
+  void String(uint32_t field, const char* text) { Text(field, text, strlen(text)); }
   // One character, none for NUL.
-  void Char(uint32_t field, char c) { Bytes(field, &c, c == '\0' ? 0 : 1); }
+  void Char(uint32_t field, char c) { Text(field, &c, c == '\0' ? 0 : 1); }
   // A packed repeated field whose encoded elements are in `column`.
   void Packed(uint32_t field, const Buffer& column) { Bytes(field, column.data(), column.size()); }
 
@@ -57,6 +69,21 @@ class PacketWriter {
   }
 
  private:
+  // Bytes of the character that `text` begins with, 0 where it is none (overlong forms and surrogates among them).
+  static size_t Utf8Length(const char* text, size_t size) {
+    auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
+    unsigned char first = byte(0);
+    if (first < 0x80) return 1;
+    size_t length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+    if (length == 0 || length > size) return 0;
+    for (size_t i = 1; i < length; ++i) {
+      if ((byte(i) & 0xc0) != 0x80) return 0;
+    }
+    bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+    bool beyond = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);
+    return overlong || beyond ? 0 : length;
+  }
+
   void Tag(uint32_t field, uint32_t wire_type) { out_->AppendVarint(field << 3 | wire_type); }
 
   Buffer* out_;

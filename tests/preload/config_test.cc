@@ -1,0 +1,83 @@
+// DLHOOK_* variables.
+#include "preload/core/config.h"
+
+#include <gtest/gtest.h>
+#include <string.h>
+
+#include <map>
+#include <string>
+
+#include "preload/core/hook_table.h"
+
+namespace dlhook {
+namespace {
+
+std::map<std::string, std::string> g_variables;
+
+const char* Lookup(const char* name) {
+  auto found = g_variables.find(name);
+  return found == g_variables.end() ? nullptr : found->second.c_str();
+}
+
+Config Parse(std::map<std::string, std::string> variables) {
+  g_variables = std::move(variables);
+  Config config;
+  ParseConfig(&Lookup, &config);
+  return config;
+}
+
+uint32_t Bit(const char* family) {
+  for (int i = 0; i < kFamilyCount; ++i) {
+    if (strcmp(kFamilyNames[i], family) == 0) return 1u << i;
+  }
+  return 0;
+}
+
+TEST(ConfigTest, Defaults) {
+  const Config config = Parse({});
+  EXPECT_EQ(config.families, (1u << kFamilyCount) - 1);
+  EXPECT_TRUE(config.start_recording);
+  EXPECT_EQ(config.onednn_level, 1);
+  EXPECT_EQ(config.drain, DrainMode::kWriterThread);
+  EXPECT_EQ(config.max_bytes, 0u);
+  EXPECT_STREQ(config.complaint, "");
+}
+
+TEST(ConfigTest, Families) {
+  EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "blas"}}).families, Bit("blas"));
+  EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "blas,onednn"}}).families, Bit("blas") | Bit("onednn"));
+  EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "-blas2"}}).families, ((1u << kFamilyCount) - 1) & ~Bit("blas2"));
+  EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "all,-onednn"}}).families, ((1u << kFamilyCount) - 1) & ~Bit("onednn"));
+  EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "none"}}).families, 0u);
+  EXPECT_NE(Bit("pack"), 0u);
+}
+
+TEST(ConfigTest, WhatIsNotUnderstoodIsSaidAndLeavesTheDefault) {
+  EXPECT_NE(std::string(Parse({{"DLHOOK_CAPTURE", "blas,cudnnn"}}).complaint).find("cudnnn"), std::string::npos);
+  const Config config = Parse({{"DLHOOK_MAX_BYTES", "10MB"}, {"DLHOOK_ONEDNN_LEVEL", "7"}});
+  EXPECT_EQ(config.max_bytes, 0u);
+  EXPECT_EQ(config.onednn_level, 1);
+  EXPECT_NE(std::string(config.complaint).find("expected"), std::string::npos);
+  EXPECT_TRUE(Parse({{"DLHOOK_START", "yes"}}).start_recording);
+}
+
+TEST(ConfigTest, Values) {
+  const Config config = Parse({{"DLHOOK_OUT", "/tmp/run"}, {"DLHOOK_MAX_BYTES", "1000000"}, {"DLHOOK_CLOCK", "monotonic"},
+                               {"DLHOOK_RING_KIB", "1024"}, {"DLHOOK_START", "off"}, {"DLHOOK_DRAIN", "none"},
+                               {"DLHOOK_ONEDNN", "force"}, {"DLHOOK_ONEDNN_LEVEL", "2"}, {"DLHOOK_VERBOSE", "1"},
+                               {"DLHOOK_COLLECTOR", "42"}});
+  EXPECT_STREQ(config.out, "/tmp/run");
+  EXPECT_EQ(config.max_bytes, 1000000u);
+  EXPECT_TRUE(config.monotonic_clock);
+  EXPECT_EQ(config.ring_bytes_total, 1024u * 1024);
+  EXPECT_FALSE(config.start_recording);
+  EXPECT_EQ(config.drain, DrainMode::kNone);
+  EXPECT_EQ(config.onednn, OneDnnMode::kForce);
+  EXPECT_EQ(config.onednn_level, 2);
+  EXPECT_TRUE(config.verbose);
+  EXPECT_EQ(config.collector_pid, 42u);
+  EXPECT_STREQ(config.complaint, "");
+}
+
+}  // namespace
+}  // namespace dlhook

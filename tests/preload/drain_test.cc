@@ -1,0 +1,310 @@
+// The drain: bytes against libprotobuf, hostile rings, taking over from a drain that died, full and failing outputs,
+// aggregates beyond the size limit, bounded dictionaries.
+#include "preload/drain/drain.h"
+
+#include <errno.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/preload/session_fixture.h"
+
+namespace dlhook {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr uint64_t kRingBytes = 65536;
+constexpr char kConvolution[] =
+    "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,forward_training,src:f32:a:blocked:abcd::f0 "
+    "wei:f32:a:blocked:Acdb16a::f0,attr-scratchpad:user,alg:convolution_direct,mb8_ic3oc16,0.5\n";
+
+std::string Bytes(const MemorySink& sink) { return {sink.buffer().data(), sink.buffer().size()}; }
+
+// A file that runs full, or vanishes.
+class FailingSink final : public ByteSink {
+ public:
+  WriteResult Write(const char* data, size_t size, bool last) override {
+    if (vanish) {
+      vanish = false;
+      bytes.clear();
+      return WriteResult::kGone;
+    }
+    if (bytes.size() + size > limit + (last ? 4096 : 0)) {
+      error_ = ENOSPC;
+      return WriteResult::kFailed;
+    }
+    bytes.append(data, size);
+    return WriteResult::kOk;
+  }
+  bool Truncate(uint64_t size) override {
+    if (size > bytes.size()) return false;
+    bytes.resize(size);
+    return true;
+  }
+
+  std::string bytes;
+  size_t limit = SIZE_MAX;
+  bool vanish = false;
+};
+
+std::string DrainAll(TestSession* session) {
+  MemorySink sink;
+  Drain drain;
+  EXPECT_TRUE(drain.Open(session->header(), session->bytes(), &sink)) << drain.error();
+  drain.Finish(ProcessEnd::kVanished, false);
+  return Bytes(sink);
+}
+
+void FillExample(TestSession* session) {
+  RingProducer first = session->Producer(0);
+  RingProducer second = session->Producer(1);
+  PutThread(&first, 1, "main");
+  PutThread(&second, 2, "worker");
+  PutGemm(&first, {.sequence = 2, .parent_distance = 1, .start_ticks = 110, .end_ticks = 150});
+  PutGemm(&first, {.sequence = 1, .start_ticks = 100, .end_ticks = 200});
+  PutTapLine(&first, 3, 900, kConvolution);
+  PutGemm(&second, {.sequence = 1, .start_ticks = 50, .end_ticks = 60, .m = 100, .address = 0x9000});
+}
+
+TEST(DrainTest, WritesTheBytesThatLibprotobufWouldWrite) {
+  TestSession session(kRingBytes);
+  strcpy(session.header()->script, "train.py");
+  session.header()->rank_variable_count = 1;
+  strcpy(session.header()->rank_variables[0].name, "RANK");
+  strcpy(session.header()->rank_variables[0].value, "3");
+  session.header()->configured_families = 3;
+  FillExample(&session);
+  const std::string bytes = DrainAll(&session);
+  const trace::Trace trace = ParseTrace(bytes);
+  EXPECT_EQ(trace.SerializeAsString(), bytes);
+  EXPECT_EQ(trace.packet(0).header().process().script(), "train.py");
+  EXPECT_EQ(trace.packet(0).header().rank_variable(0).value(), "3");
+}
+
+TEST(DrainTest, CallsCarryIdentityParentTimesAndOperands) {
+  TestSession session(kRingBytes);
+  FillExample(&session);
+  const std::vector<DecodedCall> calls = DecodeCalls(ParseTrace(DrainAll(&session)));
+  ASSERT_EQ(calls.size(), 4u);
+  EXPECT_EQ(calls[0].sequence, 2u);
+  EXPECT_EQ(calls[0].parent, 1u);
+  EXPECT_EQ(calls[0].duration, 40u);
+  EXPECT_THAT(calls[0].addresses, ElementsAre(0x1000, 0x1040, 0x1080));
+  EXPECT_EQ(calls[1].sequence, 1u);
+  EXPECT_EQ(calls[1].parent, 0u);
+  EXPECT_EQ(calls[2].function, "onednn:exec");
+  EXPECT_EQ(calls[2].duration, 500000u);  // 0.5 ms
+  EXPECT_EQ(calls[2].end_ticks, 900u);
+  EXPECT_EQ(calls[3].thread_id, 2u);
+  EXPECT_EQ(calls[0].op_iid, calls[1].op_iid);
+  EXPECT_NE(calls[0].op_iid, calls[3].op_iid);
+}
+
+TEST(DrainTest, FooterCountsCallsAndKnowsTheEnd) {
+  TestSession session(kRingBytes);
+  FillExample(&session);
+  const trace::Trace trace = ParseTrace(DrainAll(&session));
+  const trace::Footer& footer = trace.packet(trace.packet_size() - 1).footer();
+  EXPECT_EQ(footer.end(), trace::Footer::VANISHED);
+  EXPECT_EQ(footer.calls(), 4u);
+  EXPECT_EQ(footer.end_ticks(), 900u);
+}
+
+TEST(DrainTest, TheSameRingsGiveTheSameBytes) {
+  TestSession session(kRingBytes);
+  FillExample(&session);
+  TestSession copy = session;
+  EXPECT_EQ(DrainAll(&session), DrainAll(&copy));
+}
+
+TEST(DrainTest, AnotherDrainTakesOverWithoutLossOrRepetition) {
+  // A drain dies after each possible write: between its write to the file and its checkpoint, or after.
+  for (bool torn : {false, true}) {
+    TestSession session(kRingBytes);
+    FailingSink file;
+    {
+      Drain drain;
+      ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &file));
+      RingProducer ring = session.Producer(0);
+      PutThread(&ring, 1, "main");
+      for (uint64_t i = 1; i <= 50; ++i) PutGemm(&ring, {.sequence = i, .start_ticks = i, .end_ticks = i + 1});
+      drain.Step(true, false);
+      for (uint64_t i = 51; i <= 100; ++i) PutGemm(&ring, {.sequence = i, .start_ticks = i, .end_ticks = i + 1});
+    }
+    if (torn) file.bytes += std::string("\x0a\x05junk", 6);
+    Drain drain;
+    ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &file));
+    drain.Finish(ProcessEnd::kVanished, false);
+    const std::vector<DecodedCall> calls = DecodeCalls(ParseTrace(file.bytes));
+    ASSERT_EQ(calls.size(), 100u);
+    for (uint64_t i = 0; i < 100; ++i) EXPECT_EQ(calls[i].sequence, i + 1);
+  }
+}
+
+TEST(DrainTest, AFullOutputLosesCountedCallsAndStillEndsProperly) {
+  TestSession session(kRingBytes);
+  FailingSink file;
+  file.limit = 1500;
+  Drain drain;
+  ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &file));
+  RingProducer ring = session.Producer(0);
+  PutThread(&ring, 1, "main");
+  const uint64_t rounds = 20, per_round = 100;
+  for (uint64_t round = 0; round < rounds; ++round) {
+    for (uint64_t i = 1; i <= per_round; ++i) {
+      ASSERT_TRUE(PutGemm(&ring, {.sequence = round * per_round + i, .start_ticks = i, .end_ticks = i + 1}));
+    }
+    drain.Step(true, false);
+  }
+  drain.Finish(ProcessEnd::kExited, false);
+  const trace::Trace trace = ParseTrace(file.bytes);
+  uint64_t lost = 0;
+  std::string detail;
+  for (const trace::Packet& packet : trace.packet()) {
+    if (packet.loss().reason() == trace::Loss::OUTPUT_FULL) {
+      lost += packet.loss().calls();
+      detail = packet.loss().detail();
+    }
+  }
+  EXPECT_EQ(DecodeCalls(trace).size() + lost, rounds * per_round);
+  EXPECT_EQ(detail, "No space left on device");
+  EXPECT_TRUE(trace.packet(trace.packet_size() - 1).has_footer());
+}
+
+TEST(DrainTest, ARemovedFileIsBegunAnewAndTheLossIsCounted) {
+  TestSession session(kRingBytes);
+  FailingSink file;
+  Drain drain;
+  ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &file));
+  RingProducer ring = session.Producer(0);
+  PutThread(&ring, 1, "main");
+  PutGemm(&ring, {.sequence = 1});
+  drain.Step(true, false);
+  file.vanish = true;
+  PutGemm(&ring, {.sequence = 2});
+  drain.Step(true, false);
+  PutGemm(&ring, {.sequence = 3});
+  drain.Finish(ProcessEnd::kExited, false);
+  const trace::Trace trace = ParseTrace(file.bytes);
+  ASSERT_TRUE(trace.packet(0).has_header());
+  EXPECT_EQ(DecodeCalls(trace).size(), 1u);
+  bool told = false;
+  for (const trace::Packet& packet : trace.packet()) told |= packet.loss().reason() == trace::Loss::OUTPUT_GONE;
+  EXPECT_TRUE(told);
+}
+
+TEST(DrainTest, DroppedRecordsAreReportedOnce) {
+  TestSession session(kRingBytes);
+  RingProducer ring = session.Producer(0);
+  PutThread(&ring, 5, "main");
+  for (int i = 0; i < 3; ++i) ring.CountDropped();
+  const trace::Trace trace = ParseTrace(DrainAll(&session));
+  int losses = 0;
+  for (const trace::Packet& packet : trace.packet()) {
+    if (!packet.has_loss()) continue;
+    ++losses;
+    EXPECT_EQ(packet.loss().reason(), trace::Loss::RING_FULL);
+    EXPECT_EQ(packet.loss().calls(), 3u);
+    EXPECT_EQ(packet.loss().thread_id(), 5u);
+  }
+  EXPECT_EQ(losses, 1);
+}
+
+TEST(DrainTest, BeyondTheLimitAggregatesStandForTheCalls) {
+  TestSession session(kRingBytes);
+  session.header()->trace_bytes_limit = 600;
+  MemorySink sink;
+  Drain drain;
+  ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &sink));
+  RingProducer ring = session.Producer(0);
+  PutThread(&ring, 1, "main");
+  const uint64_t calls = 5000;
+  for (uint64_t i = 1; i <= calls; ++i) {
+    while (!PutGemm(&ring, {.sequence = i, .start_ticks = i * 10, .end_ticks = i * 10 + (i % 2 == 0 ? 4 : 6)})) {
+      drain.Step(true, false);
+    }
+  }
+  drain.Finish(ProcessEnd::kExited, false);
+  const trace::Trace trace = ParseTrace(Bytes(sink));
+  uint64_t count = 0, sum = 0;
+  for (const trace::Packet& packet : trace.packet()) {
+    if (!packet.has_call_aggregate()) continue;
+    const trace::CallAggregate& aggregate = packet.call_aggregate();
+    count += aggregate.count();
+    sum += aggregate.sum();
+    EXPECT_EQ(aggregate.min(), 4u);
+    EXPECT_EQ(aggregate.max(), 6u);
+    EXPECT_EQ(aggregate.histogram(3), aggregate.count());  // 4 and 6 are three bits wide
+  }
+  uint64_t single = 0, single_sum = 0;
+  for (const DecodedCall& call : DecodeCalls(trace)) {
+    ++single;
+    single_sum += call.duration;
+  }
+  EXPECT_GT(count, 0u);
+  EXPECT_EQ(count + single, calls);
+  EXPECT_EQ(sum + single_sum, calls * 5);
+  EXPECT_LT(sink.buffer().size(), 20000u);
+}
+
+TEST(DrainTest, FullDictionariesStartOver) {
+  TestSession session(kRingBytes);
+  MemorySink sink;
+  Drain drain;
+  ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &sink));
+  RingProducer ring = session.Producer(0);
+  PutThread(&ring, 1, "main");
+  const uint64_t calls = 40000;  // as many shapes and three times as many addresses
+  for (uint64_t i = 1; i <= calls; ++i) {
+    while (!PutGemm(&ring, {.sequence = i, .m = static_cast<int64_t>(i), .address = 0x1000 + i * 256})) {
+      drain.Step(true, false);
+    }
+  }
+  drain.Finish(ProcessEnd::kExited, false);
+  const trace::Trace trace = ParseTrace(Bytes(sink));
+  int resets = 0;
+  for (const trace::Packet& packet : trace.packet()) resets += packet.has_reset();
+  EXPECT_GE(resets, 2);
+  const std::vector<DecodedCall> decoded = DecodeCalls(trace);
+  ASSERT_EQ(decoded.size(), calls);
+  for (uint64_t i = 0; i < calls; ++i) ASSERT_EQ(decoded[i].addresses[0], 0x1000 + (i + 1) * 256);
+}
+
+TEST(DrainTest, RefusesWhatIsNoSessionOfThisBuild) {
+  TestSession session(kRingBytes);
+  MemorySink sink;
+  Drain drain;
+  session.header()->hook_table_hash ^= 1;
+  EXPECT_FALSE(drain.Open(session.header(), session.bytes(), &sink));
+  EXPECT_THAT(drain.error(), ::testing::HasSubstr("another build"));
+  session.header()->magic = 0;
+  EXPECT_FALSE(drain.Open(session.header(), session.bytes(), &sink));
+  EXPECT_THAT(drain.error(), ::testing::HasSubstr("not a ring file"));
+  EXPECT_FALSE(drain.Open(session.header(), 100, &sink));
+}
+
+// Rings are untrusted: whatever they hold, the result is a trace that parses (run it under ASan).
+TEST(DrainTest, SurvivesRandomRings) {
+  std::mt19937_64 random(20261121);
+  for (int round = 0; round < 300; ++round) {
+    TestSession session(16384);
+    FillExample(&session);
+    SessionHeader* header = session.header();
+    char* bytes = reinterpret_cast<char*>(header);
+    const uint64_t start = header->slots[0].data_offset;
+    for (int i = 0; i < 40; ++i) bytes[start + random() % 600] = static_cast<char>(random());
+    if (round % 3 == 0) header->slots[random() % 2].head = random() % 40000;
+    if (round % 5 == 0) header->slots[0].data_offset = random();
+    if (round % 7 == 0) header->slots[0].bytes = random();
+    if (round % 11 == 0) memset(header->program, 'x', sizeof header->program);
+    const std::string drained = DrainAll(&session);
+    trace::Trace trace;
+    ASSERT_TRUE(trace.ParseFromString(drained)) << "round " << round;
+    EXPECT_TRUE(trace.packet(trace.packet_size() - 1).has_footer());
+  }
+}
+
+}  // namespace
+}  // namespace dlhook

@@ -1,0 +1,65 @@
+// A session in ordinary memory, as a recorded process would share it, and a producer for any of its slots.
+#ifndef DLHOOK_TESTS_PRELOAD_SESSION_FIXTURE_H_
+#define DLHOOK_TESTS_PRELOAD_SESSION_FIXTURE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "preload/core/ring.h"
+#include "preload/core/session.h"
+#include "proto/trace.pb.h"
+
+namespace dlhook {
+
+class TestSession {
+ public:
+  // `ring_bytes`: of every slot, a power of two.
+  explicit TestSession(uint64_t ring_bytes, uint32_t slots = 2);
+
+  SessionHeader* header() { return reinterpret_cast<SessionHeader*>(pages_.data()); }
+  uint64_t bytes() const { return pages_.size() * sizeof(Page); }
+  // A copy of everything, as another process would find it.
+  TestSession(const TestSession&) = default;
+
+  RingProducer Producer(uint32_t slot);
+
+ private:
+  struct alignas(4096) Page {
+    char bytes[4096];
+  };
+  std::vector<Page> pages_;
+};
+
+// Each returns whether there was room.
+bool PutThread(RingProducer* ring, uint32_t thread_id, const char* name);
+struct TestGemm {
+  uint64_t sequence = 1;
+  uint32_t parent_distance = 0;
+  uint64_t start_ticks = 1000;
+  uint64_t end_ticks = 2000;
+  int64_t m = 8, n = 4, k = 2;
+  uint64_t address = 0x1000;
+};
+bool PutGemm(RingProducer* ring, const TestGemm& gemm);
+bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const std::string& text);
+
+trace::Trace ParseTrace(const std::string& bytes);
+
+// Calls of a trace, decoded from its batches as proto/call.proto says.
+struct DecodedCall {
+  uint32_t thread_id;
+  uint64_t sequence;
+  uint64_t end_ticks;
+  uint64_t duration;
+  uint64_t parent;  // 0: none
+  uint32_t op_iid;
+  std::vector<uint64_t> addresses;
+  std::string function;
+};
+std::vector<DecodedCall> DecodeCalls(const trace::Trace& trace);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_TESTS_PRELOAD_SESSION_FIXTURE_H_

@@ -1,0 +1,107 @@
+// Lines as oneDNN 2.x and 3.x print them (copied from real runs), split by the template line.
+#include "preload/drain/tap_line.h"
+
+#include <gtest/gtest.h>
+#include <string.h>
+
+#include <string>
+
+namespace dlhook {
+namespace {
+
+constexpr char kTemplate3[] =
+    "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,problem_desc,exec_time";
+
+std::string Field(const TapLine& line, OneDnnField field) { return {line.fields[field].data, line.fields[field].size}; }
+std::string Identity(const TapLine& line) { return {line.identity.data, line.identity.size}; }
+TapLine Parse(const std::string& text, const char* fields = kTemplate3) {
+  return ParseTapLine(text.data(), text.size(), fields);
+}
+
+constexpr char kExec3[] =
+    "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,backward_weights,src:f32:a:blocked:abcd::f0 "
+    "wei:f32:a:blocked:Acdb16a::f0 bia:f32:a:blocked:a::f0 dst:f32:a:blocked:aBcd16b::f0,attr-scratchpad:user,"
+    "alg:convolution_direct,mb8_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.0429688\n";
+
+TEST(TapLineTest, ExecutionOf3x) {
+  const TapLine line = Parse(kExec3);
+  ASSERT_TRUE(line.is_call);
+  EXPECT_EQ(line.duration_ns, 42969u);
+  EXPECT_EQ(Field(line, kOperation), "exec");
+  EXPECT_EQ(Field(line, kEngine), "cpu");
+  EXPECT_EQ(Field(line, kPrimitive), "convolution");
+  EXPECT_EQ(Field(line, kImplementation), "jit:avx512_core");
+  EXPECT_EQ(Field(line, kPropKind), "backward_weights");
+  EXPECT_EQ(Field(line, kAttributes), "attr-scratchpad:user");
+  EXPECT_EQ(Field(line, kAuxiliary), "alg:convolution_direct");
+  EXPECT_EQ(Field(line, kProblem), "mb8_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1");
+  EXPECT_EQ(Field(line, kMemoryDescriptors).substr(0, 24), "src:f32:a:blocked:abcd::");
+}
+
+TEST(TapLineTest, TimestampIsNoPartOfTheIdentity) {
+  std::string with = kExec3;
+  with.insert(strlen("onednn_verbose"), ",1795272000.123456");
+  const TapLine line = Parse(with);
+  ASSERT_TRUE(line.is_call);
+  EXPECT_EQ(Identity(line), Identity(Parse(kExec3)));
+  EXPECT_EQ(Field(line, kPrimitive), "convolution");
+}
+
+TEST(TapLineTest, CreationWithItsCacheState) {
+  const TapLine line = Parse(
+      "onednn_verbose,v1,primitive,create:cache_miss,cpu,reorder,jit:uni,undef,src:f32::blocked:abcd::f0 "
+      "dst:f32::blocked:Acdb16a::f0,attr-scratchpad:user,,16x3x3x3,0.307861");
+  ASSERT_TRUE(line.is_call);
+  EXPECT_EQ(Field(line, kOperation), "create:cache_miss");
+  EXPECT_EQ(Field(line, kAuxiliary), "");
+  EXPECT_EQ(line.duration_ns, 307861u);
+}
+
+TEST(TapLineTest, Lines2x) {
+  const TapLine line = Parse(
+      "dnnl_verbose,exec,cpu,inner_product,gemm:jit,forward_inference,src_f32::blocked:ab:f0 wei_f32::blocked:ab:f0 "
+      "bia_f32::blocked:a:f0 dst_f32::blocked:ab:f0,,,mb32ic84oc10,0.00585938",
+      "");
+  ASSERT_TRUE(line.is_call);
+  EXPECT_EQ(Field(line, kPrimitive), "inner_product");
+  EXPECT_EQ(Field(line, kProblem), "mb32ic84oc10");
+  EXPECT_EQ(line.duration_ns, 5859u);
+}
+
+TEST(TapLineTest, ATemplateInAnotherOrderIsFollowed) {
+  const TapLine line = Parse("onednn_verbose,exec,matmul,cpu,8x16:16x10,1.5",
+                             "operation,primitive,engine,problem_desc,exec_time");
+  ASSERT_TRUE(line.is_call);
+  EXPECT_EQ(Field(line, kPrimitive), "matmul");
+  EXPECT_EQ(Field(line, kEngine), "cpu");
+  EXPECT_EQ(Field(line, kProblem), "8x16:16x10");
+  EXPECT_EQ(line.duration_ns, 1500000u);
+}
+
+TEST(TapLineTest, WhatFitsNoTemplateKeepsItsText) {
+  const TapLine line = Parse("onednn_verbose,v1,graph,exec,cpu,100002,matmul_post_ops,a;b;c,,fpm:strict,x,y,0.25");
+  ASSERT_TRUE(line.is_call);
+  EXPECT_EQ(Field(line, kOperation), "exec");
+  EXPECT_EQ(Field(line, kPrimitive), "graph");
+  EXPECT_EQ(Field(line, kOther), "cpu,100002,matmul_post_ops,a;b;c,,fpm:strict,x,y");
+  EXPECT_EQ(line.duration_ns, 250000u);
+}
+
+TEST(TapLineTest, SmallTimesInExponentForm) {
+  EXPECT_EQ(Parse("onednn_verbose,exec,x,9.76562e-05", "operation,primitive,exec_time").duration_ns, 98u);
+  EXPECT_EQ(Parse("onednn_verbose,exec,x,0", "operation,primitive,exec_time").duration_ns, 0u);
+  EXPECT_EQ(Parse("onednn_verbose,exec,x,1.5e+03", "operation,primitive,exec_time").duration_ns, 1500000000u);
+}
+
+TEST(TapLineTest, NoCalls) {
+  EXPECT_FALSE(Parse("onednn_verbose,v1,info,oneDNN v3.12.0 (commit 80afa7)").is_call);
+  EXPECT_FALSE(Parse("onednn_verbose,v1,primitive,info,template:operation,engine").is_call);
+  EXPECT_FALSE(Parse("onednn_verbose,v1,primitive,create:dispatch,matmul,cpu,unsupported").is_call);
+  EXPECT_FALSE(Parse("onednn_verbose").is_call);
+  EXPECT_FALSE(Parse("").is_call);
+  EXPECT_FALSE(Parse("onednn_verbose,exec").is_call);
+  EXPECT_FALSE(Parse("onednn_verbose,exec,cpu,x,notatime").is_call);
+}
+
+}  // namespace
+}  // namespace dlhook
