@@ -12,8 +12,6 @@
 #include "preload/core/spin_lock.h"
 #include "preload/link/resolver.h"
 
-extern "C" int _dl_find_object(void* address, dl_find_object* result) __attribute__((weak));
-
 namespace dlhook {
 namespace {
 
@@ -66,13 +64,38 @@ void ReadBuildId(const link_map* object, KnownObject* known) {
   }
 }
 
+// Address range of the object's segments. Sections of its file are mapped from the first page of the first one on.
+bool FindRange(const link_map* object, KnownObject* known) {
+  struct Search {
+    const link_map* object;
+    KnownObject* known;
+  } search = {object, known};
+  return dl_iterate_phdr(
+             [](dl_phdr_info* info, size_t, void* argument) {
+               auto search = static_cast<Search*>(argument);
+               if (info->dlpi_addr != search->object->l_addr) return 0;
+               uint64_t start = UINT64_MAX;
+               uint64_t end = 0;
+               bool holds_it = false;
+               for (int i = 0; i < info->dlpi_phnum; ++i) {
+                 const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+                 uint64_t address = info->dlpi_addr + segment.p_vaddr;
+                 holds_it = holds_it || address == reinterpret_cast<uint64_t>(search->object->l_ld);
+                 if (segment.p_type != PT_LOAD) continue;
+                 if (address < start) start = address & ~uint64_t{4095};
+                 if (address + segment.p_memsz > end) end = address + segment.p_memsz;
+               }
+               if (!holds_it) return 0;  // several objects may be loaded at 0
+               search->known->start = start;
+               search->known->end = end;
+               return 1;
+             },
+             &search) != 0;
+}
+
 bool Describe(const link_map* object, KnownObject* known) {
-  if (_dl_find_object == nullptr) return false;
-  dl_find_object found;
-  if (_dl_find_object(reinterpret_cast<void*>(object->l_ld), &found) != 0) return false;
   *known = {};
-  known->start = reinterpret_cast<uint64_t>(found.dlfo_map_start);
-  known->end = reinterpret_cast<uint64_t>(found.dlfo_map_end);
+  if (!FindRange(object, known)) return false;
   if (object->l_name[0] != '\0') {
     snprintf(known->path, sizeof known->path, "%s", object->l_name);
   } else if (readlink("/proc/self/exe", known->path, sizeof known->path - 1) < 0) {

@@ -69,6 +69,8 @@ bool GiveMemory(ProcessState* process, uint32_t index) {
     close(fd);
     if (failed != 0) return false;
   }
+  // Page faults now rather than in the middle of calls; a kernel that can't (before 5.14) takes them later.
+  madvise(reinterpret_cast<char*>(process->session) + offset, bytes, MADV_POPULATE_WRITE);
   slot.data_offset = offset;
   slot.bytes.store(bytes, std::memory_order_release);
   return true;
