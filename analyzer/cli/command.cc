@@ -27,18 +27,21 @@ const Flag* FindFlag(const Command& command, absl::string_view word) {
 }
 
 absl::Status Error(const Command& command, absl::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat(command.name, ": ", text, " (see dlhook help ", command.name, ")"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(command.name, ": ", text, " (see dlhook help ", command.name, ")"));
 }
 
 absl::Status UnknownFlag(const Command& command, absl::string_view word) {
   std::vector<std::string> known;
   for (const Flag& flag : command.flags) known.push_back(absl::StrCat("--", flag.name));
   known.push_back(absl::StrCat("--", kHelpFlag.name));
-  return Error(command, absl::StrCat("unknown flag ", word, "; it knows ", absl::StrJoin(known, ", ")));
+  return Error(command,
+               absl::StrCat("unknown flag ", word, "; it knows ", absl::StrJoin(known, ", ")));
 }
 
 absl::Status CheckOperands(const Command& command, const std::vector<std::string>& operands) {
-  if (operands.size() < command.min_operands) return Error(command, absl::StrCat("expected ", command.operands));
+  if (operands.size() < command.min_operands)
+    return Error(command, absl::StrCat("expected ", command.operands));
   if (operands.size() > command.max_operands) {
     return Error(command, absl::StrCat("unexpected '", operands[command.max_operands], "'"));
   }
@@ -86,7 +89,8 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
       if (flag->value.empty()) return Error(command, absl::StrCat(name, " takes no value"));
       value = word.substr(equals + 1);
     } else if (!flag->value.empty()) {
-      if (i + 1 == words.size()) return Error(command, absl::StrCat(name, " expects a value: ", flag->value));
+      if (i + 1 == words.size())
+        return Error(command, absl::StrCat(name, " expects a value: ", flag->value));
       value = words[++i];
     }
     args.values_[std::string(flag->name)].push_back(std::move(value));
@@ -98,9 +102,10 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
 }
 
 std::string HelpText(const Command& command) {
-  std::string text = absl::StrCat(command.summary, "\n\nusage: dlhook ", command.name,
-                                  command.flags.empty() ? "" : " [FLAG]...",
-                                  command.operands.empty() ? "" : " ", command.operands, "\n\nflags:\n");
+  std::string text =
+      absl::StrCat(command.summary, "\n\nusage: dlhook ", command.name,
+                   command.flags.empty() ? "" : " [FLAG]...", command.operands.empty() ? "" : " ",
+                   command.operands, "\n\nflags:\n");
   std::vector<Flag> flags = command.flags;
   flags.push_back(kHelpFlag);
   size_t width = 0;

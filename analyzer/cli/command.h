@@ -4,8 +4,9 @@
 //   1. write analyzer/cli/NAME.cc with a function `Command NameCommand()`, declared in commands.h;
 //   2. add its line to Commands() in commands.cc and its file to CMakeLists.txt.
 //
-// Not Abseil's flags: those are global to the program, while each command here has its own, must name itself where one is
-// unknown (exit code 2, not Abseil's 1), and `run` must leave the words of the program it starts alone.
+// Not Abseil's flags: those are global to the program, while each command here has its own, must
+// name itself where one is unknown (exit code 2, not Abseil's 1), and `run` must leave the words of
+// the program it starts alone.
 #ifndef DLHOOK_ANALYZER_CLI_COMMAND_H_
 #define DLHOOK_ANALYZER_CLI_COMMAND_H_
 
@@ -30,7 +31,7 @@ struct Flag {
   absl::string_view name;   // without the dashes
   absl::string_view value;  // what stands for the value in the help, "NAME"; empty: a switch
   absl::string_view help;
-  char letter = 0;         // one-letter form, 0: none
+  char letter = 0;  // one-letter form, 0: none
 };
 
 // What stood behind a command's name.
@@ -43,7 +44,8 @@ class Args {
   const std::vector<std::string>& operands() const { return operands_; }
 
  private:
-  friend absl::StatusOr<Args> ParseArgs(const struct Command& command, absl::Span<const std::string> words);
+  friend absl::StatusOr<Args> ParseArgs(const struct Command& command,
+                                        absl::Span<const std::string> words);
 
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
   std::vector<std::string> operands_;
@@ -51,18 +53,19 @@ class Args {
 
 struct Command {
   absl::string_view name;
-  absl::string_view summary;   // one line
-  absl::string_view operands;  // for the usage line: "RUN"
-  std::vector<Flag> flags;    // --help is added to each
+  absl::string_view summary;        // one line
+  absl::string_view operands = {};  // for the usage line: "RUN"
+  std::vector<Flag> flags = {};     // --help is added to each
   size_t min_operands = 0;
   size_t max_operands = 0;
   // The first operand and all behind it are operands, whatever they look like.
   bool stops_at_operand = false;
-  std::string (*details)() = nullptr;  // more for --help; may be null
+  std::string (*details)() = nullptr;      // more for --help; may be null
   int (*run)(const Args& args) = nullptr;  // returns the exit code
 };
 
-// "--flag VALUE", "--flag=VALUE", "-f VALUE", "--" ends the flags. An error names the command, the word and what it knows.
+// "--flag VALUE", "--flag=VALUE", "-f VALUE", "--" ends the flags. An error names the command, the
+// word and what it knows.
 absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::string> words);
 
 std::string HelpText(const Command& command);

@@ -1,7 +1,6 @@
 // Finds the command, parses its words, runs it.
 #include "analyzer/cli/commands.h"
 
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -12,10 +11,9 @@ namespace dlhook::analyzer {
 namespace {
 
 std::string Overview() {
-  std::string text =
-      "dlhook " DLHOOK_VERSION
-      ": what deep-learning programs do inside the math libraries\n\n"
-      "usage: dlhook COMMAND [WORD]...\n\ncommands:\n";
+  std::string text = "dlhook " DLHOOK_VERSION
+                     ": what deep-learning programs do inside the math libraries\n\n"
+                     "usage: dlhook COMMAND [WORD]...\n\ncommands:\n";
   for (const Command& command : Commands()) {
     absl::StrAppend(&text, absl::StrFormat("  %-8s%s\n", command.name, command.summary));
   }
@@ -35,7 +33,8 @@ const Command* FindCommand(absl::string_view name) {
 
 int UnknownCommand(absl::string_view name) {
   const std::string known = absl::StrJoin(
-      Commands(), ", ", [](std::string* out, const Command& command) { absl::StrAppend(out, command.name); });
+      Commands(), ", ",
+      [](std::string* out, const Command& command) { absl::StrAppend(out, command.name); });
   PrintError(absl::StrCat("unknown command '", name, "'; commands are ", known, ", help"));
   return kExitBadInput;
 }

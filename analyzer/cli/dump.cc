@@ -1,4 +1,5 @@
-// `dlhook dump`: the packets of a run as text, one trace::Trace message, for people and golden tests.
+// `dlhook dump`: the packets of a run as text, one trace::Trace message, for people and golden
+// tests.
 #include <google/protobuf/text_format.h>
 
 #include <string>
@@ -45,7 +46,9 @@ absl::Status DumpTrace(const std::string& path, absl::Status* damage) {
     *damage = trace.status();
     return absl::OkStatus();
   }
-  if (absl::Status status = WriteOutput(absl::StrCat("# file: ", BaseName(path), "\n")); !status.ok()) return status;
+  if (absl::Status status = WriteOutput(absl::StrCat("# file: ", BaseName(path), "\n"));
+      !status.ok())
+    return status;
   PacketReader reader(path, trace->chunks());
   const absl::Status status = DumpPackets(&reader);
   *damage = reader.status().ok() ? trace->leftover_status() : reader.status();

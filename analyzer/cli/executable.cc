@@ -78,6 +78,10 @@ bool IsPrivileged(const std::string& path) {
 absl::StatusOr<std::string> FindProgram(const std::string& program) {
   std::vector<std::string> candidates;
   if (absl::StrContains(program, '/')) {
+    std::error_code error;
+    if (std::filesystem::is_directory(program, error)) {
+      return absl::PermissionDeniedError(absl::StrCat(program, ": is a folder"));
+    }
     candidates.push_back(program);
   } else {
     const char* path = getenv("PATH");

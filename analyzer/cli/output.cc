@@ -22,8 +22,8 @@ constexpr int kDefaultWidth = 80;
 
 }  // namespace
 
-// SIGPIPE is left as it is (`run` hands it on to its program): by default it ends dlhook without a word, and where it is
-// ignored, write() says so.
+// SIGPIPE is left as it is (`run` hands it on to its program): by default it ends dlhook without a
+// word, and where it is ignored, write() says so.
 absl::Status WriteOutput(absl::string_view text) {
   while (!text.empty()) {
     const ssize_t count = write(STDOUT_FILENO, text.data(), text.size());
@@ -32,7 +32,8 @@ absl::Status WriteOutput(absl::string_view text) {
     } else if (errno == EPIPE) {
       return absl::OutOfRangeError("the output was closed");
     } else if (errno != EINTR) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot write the output: ", std::strerror(errno)));
+      return absl::ErrnoToStatus(errno,
+                                 absl::StrCat("cannot write the output: ", std::strerror(errno)));
     }
   }
   return absl::OkStatus();
@@ -46,13 +47,15 @@ int PrintOutput(absl::string_view text) {
 }
 
 void PrintError(absl::string_view message) {
-  const std::string line = absl::StrCat("dlhook: ", message, absl::EndsWith(message, "\n") ? "" : "\n");
+  const std::string line =
+      absl::StrCat("dlhook: ", message, absl::EndsWith(message, "\n") ? "" : "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 int OutputWidth() {
   winsize size = {};
-  if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return size.ws_col;
   return kDefaultWidth;
 }
 
@@ -61,7 +64,8 @@ ReadingProgress::ReadingProgress(std::string name)
 
 void ReadingProgress::Update(uint64_t done, uint64_t all) {
   if (!is_terminal_ || all < kLargeRunBytes) return;
-  const int percent = static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(all));
+  const int percent =
+      static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(all));
   if (percent == shown_percent_) return;
   shown_percent_ = percent;
   std::fprintf(stderr, "\rreading %s: %d%%", name_.c_str(), percent);

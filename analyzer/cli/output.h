@@ -10,7 +10,8 @@
 
 namespace dlhook::analyzer {
 
-// Writes to stdout. OutOfRange: nobody reads any more (a closed pipe), which is no error of anyone's.
+// Writes to stdout. OutOfRange: nobody reads any more (a closed pipe), which is no error of
+// anyone's.
 absl::Status WriteOutput(absl::string_view text);
 
 // WriteOutput as the last thing that a command does; returns the exit code.
@@ -22,7 +23,8 @@ void PrintError(absl::string_view message);
 // Columns of the terminal that stdout is, 80 where it is none.
 int OutputWidth();
 
-// "reading RUN: 40%" on stderr while a large run is read, if that is a terminal. Taken away at the end.
+// "reading RUN: 40%" on stderr while a large run is read, if that is a terminal. Taken away at the
+// end.
 class ReadingProgress {
  public:
   explicit ReadingProgress(std::string name);

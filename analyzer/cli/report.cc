@@ -25,13 +25,16 @@ constexpr size_t kTextLimit = 20;  // rows of a table that a person still reads
 
 // The element of a registry with this name, or an error that lists all of them.
 template <typename T>
-absl::StatusOr<const T*> FindNamed(const std::vector<T>& registry, absl::string_view what, absl::string_view name) {
+absl::StatusOr<const T*> FindNamed(const std::vector<T>& registry, absl::string_view what,
+                                   absl::string_view name) {
   for (const T& element : registry) {
     if (element.name == name) return &element;
   }
-  const std::string known =
-      absl::StrJoin(registry, ", ", [](std::string* out, const T& element) { absl::StrAppend(out, element.name); });
-  return absl::InvalidArgumentError(absl::StrCat("unknown ", what, " '", name, "'; there are ", known));
+  const std::string known = absl::StrJoin(registry, ", ", [](std::string* out, const T& element) {
+    absl::StrAppend(out, element.name);
+  });
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown ", what, " '", name, "'; there are ", known));
 }
 
 absl::StatusOr<std::vector<const Pass*>> FindPasses(const std::vector<std::string>& names) {
@@ -47,7 +50,8 @@ absl::StatusOr<std::vector<const Pass*>> FindPasses(const std::vector<std::strin
   return passes;
 }
 
-absl::StatusOr<std::vector<Table>> RunPasses(const TraceModel& model, const std::vector<const Pass*>& passes) {
+absl::StatusOr<std::vector<Table>> RunPasses(const TraceModel& model,
+                                             const std::vector<const Pass*>& passes) {
   const RunTotals totals = ComputeTotals(model);
   std::vector<Table> tables;
   for (const Pass* pass : passes) {
@@ -65,7 +69,8 @@ absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
   std::vector<std::string> known;
   for (Table& table : *tables) {
     for (const Column& column : table.columns) {
-      if (std::find(known.begin(), known.end(), column.name) == known.end()) known.push_back(column.name);
+      if (std::find(known.begin(), known.end(), column.name) == known.end())
+        known.push_back(column.name);
     }
     if (const std::optional<size_t> column = FindColumn(table, name)) {
       SortBy(*column, &table);
@@ -73,8 +78,8 @@ absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
     }
   }
   if (found) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown column '", name, "' to sort by; there are ", absl::StrJoin(known, ", ")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown column '", name, "' to sort by; there are ", absl::StrJoin(known, ", ")));
 }
 
 absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
@@ -89,7 +94,8 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   if (const std::optional<std::string> text = args.Last("limit")) {
     uint32_t limit = 0;
     if (!absl::SimpleAtoi(*text, &limit)) {
-      return absl::InvalidArgumentError(absl::StrCat("--limit expects a number of rows, found '", *text, "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--limit expects a number of rows, found '", *text, "'"));
     }
     options.limit.reset();
     if (limit > 0) options.limit = limit;
@@ -114,8 +120,9 @@ int RunReport(const Args& args) {
   absl::StatusOr<LoadedRun> run;
   {
     ReadingProgress progress(path);
-    run = LoadRun(path, {.drain_leftover = LeftoverDrain(),
-                         .progress = [&](uint64_t done, uint64_t all) { progress.Update(done, all); }});
+    run = LoadRun(path,
+                  {.drain_leftover = LeftoverDrain(),
+                   .progress = [&](uint64_t done, uint64_t all) { progress.Update(done, all); }});
   }
   if (!run.ok()) return Fail(run.status());
   int exit_code = run->damage.empty() ? kExitOk : kExitBadInput;
@@ -130,14 +137,16 @@ int RunReport(const Args& args) {
 
 std::string Details() {
   std::string text = "RUN is a folder of process traces (*.dlh) or one process trace.\n\ntables:\n";
-  for (const Pass& pass : Passes()) absl::StrAppend(&text, absl::StrFormat("  %-12s%s\n", pass.name, pass.summary));
+  for (const Pass& pass : Passes())
+    absl::StrAppend(&text, absl::StrFormat("  %-12s%s\n", pass.name, pass.summary));
   absl::StrAppend(&text, "\nformats:\n");
   for (const Renderer& renderer : Renderers()) {
     absl::StrAppend(&text, absl::StrFormat("  %-12s%s\n", renderer.name, renderer.summary));
   }
-  absl::StrAppend(&text,
-                  "\nA damaged run is reported as far as it is whole; then the exit code is 2 and a\n"
-                  "message on stderr says what is wrong.\n");
+  absl::StrAppend(
+      &text,
+      "\nA damaged run is reported as far as it is whole; then the exit code is 2 and a\n"
+      "message on stderr says what is wrong.\n");
   return text;
 }
 
@@ -151,7 +160,8 @@ absl::StatusOr<std::string> MakeReport(const TraceModel& model, const ReportOpti
   absl::StatusOr<std::vector<Table>> tables = RunPasses(model, *passes);
   if (!tables.ok()) return tables.status();
   if (options.sort_column) {
-    if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok()) return status;
+    if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok())
+      return status;
   }
   if (options.limit) {
     for (Table& table : *tables) LimitRows(*options.limit, &table);
@@ -166,7 +176,8 @@ Command ReportCommand() {
           .flags = {{"table", "NAME[,NAME]...", "only these tables; may be repeated"},
                     {"format", "FORMAT", "how to write them (default: text)"},
                     {"sort", "COLUMN", "sort by it, largest first"},
-                    {"limit", "N", "first N rows of each table; 0: all (default: text 20, others all)"}},
+                    {"limit", "N",
+                     "first N rows of each table; 0: all (default: text 20, others all)"}},
           .min_operands = 1,
           .max_operands = 1,
           .details = Details,

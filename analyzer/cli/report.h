@@ -14,10 +14,10 @@
 namespace dlhook::analyzer {
 
 struct ReportOptions {
-  std::vector<std::string> tables;  // empty: all
+  std::vector<std::string> tables = {};  // empty: all
   std::string format = "text";
-  std::optional<std::string> sort_column;
-  std::optional<size_t> limit;  // rows of each table; unset: all
+  std::optional<std::string> sort_column = std::nullopt;
+  std::optional<size_t> limit = std::nullopt;  // rows of each table; unset: all
   int width = 80;
 };
 

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -23,6 +24,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/io/ring_file.h"
 #include "analyzer/model/load_run.h"
 
 namespace dlhook::analyzer {
@@ -100,7 +102,7 @@ void PrintSummary(const std::string& folder, const Collector& collector) {
   if (collector.still_running() > 0) {
     PrintError(absl::StrCat(collector.still_running(), " of its processes still run; their traces go on in ", folder));
   }
-  const absl::StatusOr<LoadedRun> run = LoadRun(folder, {.drain_leftover = LeftoverDrain()});
+  const absl::StatusOr<LoadedRun> run = LoadRun(folder, {.drain_leftover = LeftoverDrain(), .progress = nullptr});
   if (run.ok() && !run->model.processes.empty()) {
     const absl::StatusOr<std::string> report = MakeReport(run->model, {.tables = {"summary"}, .format = "text"});
     if (report.ok()) fputs(report->c_str(), stderr);
@@ -130,6 +132,7 @@ int RunRun(const Args& args) {
   if (!started.ok()) {
     return Fail(started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
   }
+  RemoveOrphanedRings();
   Collector collector(*folder);
   const int wait_status = Collect(*started, &collector);
   PrintSummary(*folder, collector);

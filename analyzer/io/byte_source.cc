@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "preload/core/fallback_folder.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -109,18 +110,41 @@ std::string BaseName(absl::string_view path) {
   return std::string(path.substr(slash + 1));
 }
 
-absl::StatusOr<RunFiles> FindRun(const std::string& path) {
+namespace {
+
+absl::StatusOr<RunFiles> FindRunAt(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) {
     if (errno != ENOENT) return FileError(path, "cannot open", errno);
-    return absl::NotFoundError(absl::StrCat(path, ": no such file or folder; expected a run (a folder with *",
-                                            kTraceSuffix, " files) or one process trace"));
+    return absl::NotFoundError(
+        absl::StrCat(path, ": no such file or folder; expected a run (a folder with *",
+                     kTraceSuffix, " files) or one process trace"));
   }
   RunFiles run;
   run.name = BaseName(path);
   if (S_ISDIR(info.st_mode)) return FindInFolder(path, std::move(run));
   run.paths.push_back(path);
   return run;
+}
+
+// Where the shim put a run whose folder it could not write.
+std::string FallbackOf(const std::string& path) {
+  std::string wanted = std::filesystem::absolute(path).lexically_normal().string();
+  while (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();
+  char folder[128];
+  FallbackFolder(wanted.c_str(), folder, sizeof folder);
+  return folder;
+}
+
+}  // namespace
+
+absl::StatusOr<RunFiles> FindRun(const std::string& path) {
+  absl::StatusOr<RunFiles> run = FindRunAt(path);
+  if (!absl::IsNotFound(run.status())) return run;
+  absl::StatusOr<RunFiles> fallback = FindRunAt(FallbackOf(path));
+  if (!fallback.ok()) return run;
+  fallback->name = BaseName(path);
+  return fallback;
 }
 
 }  // namespace dlhook::analyzer

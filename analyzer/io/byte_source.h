@@ -14,8 +14,8 @@ namespace dlhook::analyzer {
 
 constexpr absl::string_view kTraceSuffix = ".dlh";
 
-// The contents of one file: mapped where it is a regular file (traces only grow, so the mapping stays valid), read to
-// its end where it is a pipe or a device.
+// The contents of one file: mapped where it is a regular file (traces only grow, so the mapping
+// stays valid), read to its end where it is a pipe or a device.
 class ByteSource {
  public:
   static absl::StatusOr<ByteSource> Open(const std::string& path);

@@ -42,8 +42,8 @@ bool PacketReader::Next() {
     offset_ = 0;
   }
   if (!header_seen_ && status_.ok()) {
-    status_ = absl::DataLossError(
-        absl::StrCat(name_, ": the file is empty; expected a dlhook trace (a header packet at byte 0)"));
+    status_ = absl::DataLossError(absl::StrCat(
+        name_, ": the file is empty; expected a dlhook trace (a header packet at byte 0)"));
   }
   return false;
 }
@@ -64,7 +64,8 @@ bool PacketReader::NextInChunk() {
     return Damage(offset_ + 1, "expected the length of a packet, found no valid varint");
   }
   if (length > rest.size()) return CutOff(packet, packet.size() - rest.size() + length);
-  if (length > INT_MAX) return Damage(offset_, "a packet of more than 2 GiB; expected at most that");
+  if (length > INT_MAX)
+    return Damage(offset_, "a packet of more than 2 GiB; expected at most that");
   payload_ = rest.substr(0, length);
   offset_ += packet.size() - rest.size() + length;
   return header_seen_ || CheckHeader();
@@ -79,10 +80,11 @@ bool PacketReader::CheckHeader() {
   }
   const trace::Header& header = packet.header();
   if (header.schema_major() > kSchemaMajor) {
-    Refuse(absl::FailedPreconditionError(absl::StrCat(
-        name_, ": schema version ", header.schema_major(), ".", header.schema_minor(), ", written by dlhook ",
-        header.tool_version().empty() ? "of unknown version" : header.tool_version(),
-        "; this one (dlhook " DLHOOK_VERSION ") reads up to ", kSchemaMajor, ".x")));
+    Refuse(absl::FailedPreconditionError(
+        absl::StrCat(name_, ": schema version ", header.schema_major(), ".", header.schema_minor(),
+                     ", written by dlhook ",
+                     header.tool_version().empty() ? "of unknown version" : header.tool_version(),
+                     "; this one (dlhook " DLHOOK_VERSION ") reads up to ", kSchemaMajor, ".x")));
     return false;
   }
   header_seen_ = true;
@@ -91,14 +93,16 @@ bool PacketReader::CheckHeader() {
 
 bool PacketReader::Parse(absl::string_view bytes, google::protobuf::MessageLite* message) {
   if (message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return true;
-  Damage(packet_offset_, absl::StrCat("expected a valid packet in these ", payload_.size(), " bytes, found a malformed one"));
+  Damage(packet_offset_, absl::StrCat("expected a valid packet in these ", payload_.size(),
+                                      " bytes, found a malformed one"));
   offset_ = chunks_[chunk_].size();
   return false;
 }
 
 bool PacketReader::CutOff(absl::string_view rest, uint64_t expected_bytes) {
   if (!header_seen_) {
-    // Text may begin with a line feed, which is also a packet's tag: only a header makes it a trace.
+    // Text may begin with a line feed, which is also a packet's tag: only a header makes it a
+    // trace.
     absl::string_view body = rest.substr(1);
     uint64_t length = 0;
     if (ConsumeVarint(&body, &length) && !body.empty() && body.front() != kHeaderTag) {
@@ -108,9 +112,9 @@ bool PacketReader::CutOff(absl::string_view rest, uint64_t expected_bytes) {
   const std::string expected =
       expected_bytes == 0 ? "its length" : absl::StrCat(expected_bytes, " bytes");
   if (status_.ok()) {
-    status_ = absl::DataLossError(absl::StrCat(Place(packet_offset_), ": cut off inside ",
-                                               header_seen_ ? "a packet" : "the header packet", ": expected ",
-                                               expected, ", found the end after ", rest.size()));
+    status_ = absl::DataLossError(absl::StrCat(
+        Place(packet_offset_), ": cut off inside ", header_seen_ ? "a packet" : "the header packet",
+        ": expected ", expected, ", found the end after ", rest.size()));
   }
   return false;
 }

@@ -1,4 +1,5 @@
-// Framing of a process trace: whole packets one after another, then what is wrong with the rest, if anything is.
+// Framing of a process trace: whole packets one after another, then what is wrong with the rest, if
+// anything is.
 //
 // Guarantees:
 //   - no byte outside the given chunks is looked at, whatever they hold;
@@ -22,13 +23,15 @@ namespace dlhook::analyzer {
 // The newest Header.schema_major that this program understands.
 constexpr uint32_t kSchemaMajor = 1;
 
-// A varint at the front of `bytes`, which is advanced past it. False: cut off, or longer than 10 bytes.
+// A varint at the front of `bytes`, which is advanced past it. False: cut off, or longer than 10
+// bytes.
 bool ConsumeVarint(absl::string_view* bytes, uint64_t* value);
 
 class PacketReader {
  public:
-  // `chunks`: the bytes of the file, then such as were recovered elsewhere (a killed process's rings). Each begins with
-  // a packet of its own, so that a cut tail in one does not take the next one with it. The bytes must outlive the reader.
+  // `chunks`: the bytes of the file, then such as were recovered elsewhere (a killed process's
+  // rings). Each begins with a packet of its own, so that a cut tail in one does not take the next
+  // one with it. The bytes must outlive the reader.
   PacketReader(std::string name, std::vector<absl::string_view> chunks);
 
   // Steps to the next packet. False at the end; then status() tells whether everything was read.
@@ -37,7 +40,8 @@ class PacketReader {
   // The bytes of the packet (a serialized trace::Packet, without its framing).
   absl::string_view payload() const { return payload_; }
 
-  // Parses `bytes`, a part of payload(), into `message`. On failure the rest of the chunk is given up.
+  // Parses `bytes`, a part of payload(), into `message`. On failure the rest of the chunk is given
+  // up.
   bool Parse(absl::string_view bytes, google::protobuf::MessageLite* message);
 
   // Of the first damage met.

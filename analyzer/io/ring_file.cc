@@ -61,7 +61,10 @@ ProcessEnd EndOf(const SessionHeader& session) {
 absl::StatusOr<std::unique_ptr<RingFile>> RingFile::Open(const std::string& link) {
   std::error_code error;
   if (!std::filesystem::is_symlink(link, error)) return absl::NotFoundError(link);
-  const std::string path = std::filesystem::read_symlink(link, error).string();
+  return OpenTarget(link, std::filesystem::read_symlink(link, error).string());
+}
+
+absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenTarget(const std::string& link, const std::string& path) {
   auto ring = std::unique_ptr<RingFile>(new RingFile);
   ring->link_ = link;
   ring->path_ = path;
@@ -97,6 +100,7 @@ uint64_t RingFile::file_bytes() const { return SizeOfFile(fd_); }
 
 bool RingFile::IsMappedByProcess() const {
   const uint32_t pid = session_->pid;
+  if (session_->pid_namespace != PidNamespace()) return true;  // of a container: nobody here can tell
   if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
   if (StartTimeOf(pid) != session_->start_time_jiffies) return false;
   std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
@@ -154,6 +158,21 @@ void RingDrain::HandOver() {
   drain_.Step(true, true);
   sink_.Close();
   session()->collector_pid = 0;
+}
+
+void RemoveOrphanedRings() {
+  const std::string prefix = absl::StrCat("dlhook-", getuid(), "-");
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
+    const std::string path = entry.path().string();
+    if (!absl::StartsWith(entry.path().filename().string(), prefix) || !absl::EndsWith(path, kRingSuffix)) continue;
+    absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::OpenTarget("", path);
+    if (!ring.ok() || !(*ring)->locked() || (*ring)->IsMappedByProcess()) continue;
+    const SessionHeader& session = *(*ring)->session();
+    const std::string trace(session.trace_path, strnlen(session.trace_path, sizeof session.trace_path));
+    if (std::filesystem::read_symlink(LinkOf(trace), error).string() == path) continue;  // its run is still there
+    unlink(path.c_str());
+  }
 }
 
 absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path) {

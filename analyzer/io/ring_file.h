@@ -26,6 +26,7 @@ class RingFile {
  public:
   // NotFound: there is none. DataLoss: the link's target is gone, or it is no ring file.
   static absl::StatusOr<std::unique_ptr<RingFile>> Open(const std::string& link);
+  static absl::StatusOr<std::unique_ptr<RingFile>> OpenTarget(const std::string& link, const std::string& path);
   ~RingFile();
   RingFile(const RingFile&) = delete;
   RingFile& operator=(const RingFile&) = delete;
@@ -79,6 +80,9 @@ class RingDrain {
 // For the trace at `trace_path`: rings of a process that is gone are drained into the file and removed, where that can be
 // written; otherwise (and while the process lives) into memory, leaving everything as it is.
 absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path);
+
+// Removes rings of this user's processes that are gone and whose run was deleted before anybody opened it.
+void RemoveOrphanedRings();
 
 }  // namespace dlhook::analyzer
 

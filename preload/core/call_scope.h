@@ -72,7 +72,7 @@ inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_word
   uint64_t end_ticks = ReadTicks(thread->clock);
   if (thread->depth > 0) --thread->depth;
   uint32_t words = sizeof(CallRecord) / 8 + shape_words + address_count;
-  RecordHeader* header = ReserveRecord(thread, words);
+  RecordHeader* header = ReserveCall(thread, words);
   if (__builtin_expect(header == nullptr, 0)) return nullptr;
   CallRecord* record = reinterpret_cast<CallRecord*>(header);
   record->header = {static_cast<uint16_t>(words), type,        static_cast<uint8_t>(thread->depth),

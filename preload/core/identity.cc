@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace dlhook {
@@ -84,6 +85,11 @@ uint64_t StartTimeOf(uint32_t pid) {
   return at == nullptr ? 0 : strtoull(at + 1, nullptr, 10);
 }
 
+uint64_t PidNamespace() {
+  struct stat info;
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
 void FindProgramAndScript(const char* words, size_t size, char (*program)[64], char (*script)[64]) {
   (*script)[0] = '\0';
   snprintf(*program, sizeof *program, "%s", size == 0 ? "" : BaseName(words));
@@ -103,6 +109,7 @@ void DescribeProcess(SessionHeader* session) {
   session->pid = static_cast<uint32_t>(getpid());
   session->parent_pid = static_cast<uint32_t>(getppid());
   session->start_time_jiffies = StartTimeOf(session->pid);
+  session->pid_namespace = PidNamespace();
   ReadFile("/proc/sys/kernel/random/boot_id", session->boot_id, sizeof session->boot_id);
   session->boot_id[strcspn(session->boot_id, "\n")] = '\0';
   gethostname(session->host, sizeof session->host - 1);

@@ -21,6 +21,9 @@ void MakeRunKey(char* key, size_t size);
 // Field 22 of /proc/PID/stat: start time in jiffies since boot. 0: no such process.
 uint64_t StartTimeOf(uint32_t pid);
 
+// Inode of the calling process's pid namespace; 0: unknown.
+uint64_t PidNamespace();
+
 // Of argv as in /proc/self/cmdline (NUL-separated words). Pure: unit-tested.
 void FindProgramAndScript(const char* words, size_t size, char (*program)[64], char (*script)[64]);
 

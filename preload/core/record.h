@@ -108,6 +108,7 @@ constexpr size_t kMaxTapTextBytes = 4096;
 struct ThreadRecord {
   RecordHeader header;
   uint64_t ticks;
+  uint64_t slot_dropped;  // the slot's count of dropped calls so far: tells this thread's from its predecessor's
   uint32_t thread_id;
   uint32_t tid;
   char name[16];

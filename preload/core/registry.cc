@@ -114,7 +114,7 @@ ThreadState* RecordingThread() {
 template <typename T>
 T* ReserveTextRecord(ThreadState* thread, RecordType type, const char* text, size_t size) {
   uint32_t words = static_cast<uint32_t>((sizeof(T) + size + 7) / 8);
-  RecordHeader* header = ReserveRecord(thread, words);
+  RecordHeader* header = ReserveDescription(thread, words);
   if (header == nullptr) return nullptr;
   T* record = reinterpret_cast<T*>(header);
   *record = {};

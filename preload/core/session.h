@@ -94,6 +94,7 @@ struct SessionHeader {
   uint32_t pid;
   uint32_t parent_pid;
   uint64_t start_time_jiffies;
+  uint64_t pid_namespace;  // inode of /proc/self/ns/pid: pid means nothing elsewhere
   char boot_id[40];
   char host[64];
   char program[64];

@@ -29,21 +29,28 @@ __thread uint8_t t_retry_wait;  // calls to let pass before looking for a free r
 
 std::atomic<ProcessState*> g_process{nullptr};
 
+// False where the ring has no room.
+bool WriteThreadRecord(ThreadState* thread, RecordType type) {
+  ThreadRecord record = {};
+  record.header = {sizeof(ThreadRecord) / 8, type, 0, 0, 0, 0};
+  record.ticks = ReadTicks(thread->clock);
+  record.slot_dropped = thread->ring.slot->dropped.load(std::memory_order_relaxed);
+  record.thread_id = thread->thread_id;
+  record.tid = thread->tid;
+  prctl(PR_GET_NAME, record.name);
+  RecordHeader* space = ReserveDescription(thread, record.header.words);
+  if (space == nullptr) return false;
+  memcpy(space, &record, sizeof record);
+  CommitRecord(thread, space);
+  return true;
+}
+
 // Called by the C library when a thread that has attached ends.
 void DetachThread(void*) {
   ThreadState* thread = dlhook_thread;
   dlhook_thread = nullptr;
   if (thread == nullptr || thread->active == 0) return;
-  ThreadRecord record = {};
-  record.header = {sizeof(ThreadRecord) / 8, RecordType::kThreadEnd, 0, 0, 0, 0};
-  record.ticks = ReadTicks(thread->clock);
-  record.thread_id = thread->thread_id;
-  record.tid = thread->tid;
-  prctl(PR_GET_NAME, record.name);
-  if (RecordHeader* space = ReserveRecord(thread, record.header.words)) {
-    memcpy(space, &record, sizeof record);
-    CommitRecord(thread, space);
-  }
+  WriteThreadRecord(thread, RecordType::kThreadEnd);
   Slot* slot = thread->ring.slot;
   thread->active = 0;
   slot->owned.store(0, std::memory_order_release);
@@ -76,12 +83,18 @@ bool GiveMemory(ProcessState* process, uint32_t index) {
   return true;
 }
 
+// The slot's earlier thread may have left more than the drain has taken yet.
+bool HasRoom(const Slot& slot) {
+  uint64_t used = slot.head.load(std::memory_order_relaxed) - slot.tail.load(std::memory_order_acquire);
+  return used <= slot.bytes.load(std::memory_order_relaxed) / 2;
+}
+
 // Index of a ring that belongs to the calling thread from now on, or kMaxSlots.
 uint32_t ClaimSlot(ProcessState* process) {
   for (uint32_t i = 0; i < kMaxSlots; ++i) {
     Slot& slot = process->session->slots[i];
     uint32_t free = 0;
-    if (slot.owned.load(std::memory_order_relaxed) != 0) continue;
+    if (slot.owned.load(std::memory_order_relaxed) != 0 || !HasRoom(slot)) continue;
     if (!slot.owned.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
     if (GiveMemory(process, i)) return i;
     slot.owned.store(0, std::memory_order_release);
@@ -103,22 +116,6 @@ void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
   thread->active = 1;
 }
 
-// Dropped records of the slot's earlier thread may fill the ring: without this record its calls could not be told from
-// this thread's, so attaching fails then.
-bool WriteThreadBegin(ThreadState* thread) {
-  ThreadRecord record = {};
-  record.header = {sizeof(ThreadRecord) / 8, RecordType::kThreadBegin, 0, 0, 0, 0};
-  record.ticks = ReadTicks(thread->clock);
-  record.thread_id = thread->thread_id;
-  record.tid = thread->tid;
-  prctl(PR_GET_NAME, record.name);
-  RecordHeader* space = ReserveRecord(thread, record.header.words);
-  if (space == nullptr) return false;
-  memcpy(space, &record, sizeof record);
-  CommitRecord(thread, space);
-  return true;
-}
-
 ThreadState* ClaimThread(ProcessState* process) {
   if (t_retry_wait > 0) {
     --t_retry_wait;
@@ -129,7 +126,8 @@ ThreadState* ClaimThread(ProcessState* process) {
   if (index < kMaxSlots) {
     ThreadState* thread = &process->threads[index];
     InitThread(process, index, thread);
-    if (WriteThreadBegin(thread)) {
+    // Without this record its calls could not be told from those of the slot's earlier thread.
+    if (WriteThreadRecord(thread, RecordType::kThreadBegin)) {
       dlhook_thread = thread;
       pthread_setspecific(ThreadEndKey(), thread);
       FlushRegistry(thread);
@@ -202,7 +200,12 @@ ThreadState* AttachThread() {
   return thread;
 }
 
-RecordHeader* ReserveRecordSlow(ThreadState* thread, uint32_t words) {
+RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words) {
+  RecordHeader* record = thread->ring.Reserve(words);
+  return record != nullptr ? record : thread->ring.ReserveAfterLook(words);
+}
+
+RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words) {
   if (thread->active == 0) return nullptr;  // forked between begin and end of a call
   RecordHeader* record = thread->ring.ReserveAfterLook(words);
   if (record != nullptr) return record;

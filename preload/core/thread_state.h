@@ -54,13 +54,16 @@ extern __thread void* dlhook_real_from_thunk __attribute__((visibility("hidden")
 // the reason is counted. Saves errno.
 ThreadState* AttachThread();
 
-// Null, or the space of a record of `words` words, not visible to the drain before CommitRecord. Counts what it drops.
-RecordHeader* ReserveRecordSlow(ThreadState* thread, uint32_t words);
+// Null, or the space of a call's record of `words` words, not visible to the drain before CommitRecord. Counts what it drops.
+RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words);
 
-inline RecordHeader* ReserveRecord(ThreadState* thread, uint32_t words) {
+inline RecordHeader* ReserveCall(ThreadState* thread, uint32_t words) {
   RecordHeader* record = thread->ring.Reserve(words);
-  return __builtin_expect(record != nullptr, 1) ? record : ReserveRecordSlow(thread, words);
+  return __builtin_expect(record != nullptr, 1) ? record : ReserveCallSlow(thread, words);
 }
+
+// The same for a record that is no call: a loss is the caller's business.
+RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words);
 
 inline void CommitRecord(ThreadState* thread, const RecordHeader* record) { thread->ring.Commit(record); }
 

@@ -120,7 +120,7 @@ uint32_t Drain::Step(bool everything, bool take_clock_sample) {
   if (take_clock_sample && now - last_sample_ticks_ > second) {
     last_sample_ticks_ = now;
     WriteClockSamplePacket(TakeClockSample(static_cast<ClockKind>(session_->clock_kind)), &out_);
-    WriteLosses();
+    WriteLosses(false);
   }
   FlushAggregates(now, false);
   FlushBatch();
@@ -269,6 +269,7 @@ void Drain::AddCall(uint32_t slot, uint32_t op, const BatchedCall& call, uint32_
 void Drain::TakeThread(uint32_t slot, const ThreadRecord* record) {
   FlushBatch();
   bool begins = record->header.type == RecordType::kThreadBegin;
+  WriteDropped(slot, record->slot_dropped);
   if (begins) state_.thread_ids[slot] = record->thread_id;
   WriteThreadPacket(record->thread_id, record->tid, record->name, begins ? 0 : record->ticks, &out_);
 }
@@ -310,14 +311,20 @@ void Drain::WriteCaptureState() {
   WriteCaptureStatePacket(stopped == 0, session_->stopped_ticks.load(std::memory_order_relaxed), &out_);
 }
 
-void Drain::WriteLosses() {
+// Calls that the slot's current thread had to drop, up to the slot's count `dropped`.
+void Drain::WriteDropped(uint32_t slot, uint64_t dropped) {
+  if (dropped <= state_.reported_dropped[slot]) return;
+  const char* detail = session_->collector_lost != 0 ? "the collector died before the process" : "";
+  uint32_t reason = session_->collector_lost != 0 ? kCollectorGone : kRingFull;
+  WriteLossPacket({reason, state_.thread_ids[slot], dropped - state_.reported_dropped[slot], 0, detail}, &out_);
+  state_.reported_dropped[slot] = dropped;
+}
+
+// Called where all rings have been taken to their heads, or nearly so: what a slot dropped is its current thread's.
+void Drain::WriteLosses(bool is_end) {
   for (uint32_t i = 0; i < kMaxSlots; ++i) {
-    uint64_t dropped = session_->slots[i].dropped.load(std::memory_order_relaxed);
-    if (dropped == state_.reported_dropped[i]) continue;
-    const char* detail = session_->collector_lost != 0 ? "the collector died before the process" : "";
-    uint32_t reason = session_->collector_lost != 0 ? kCollectorGone : kRingFull;
-    WriteLossPacket({reason, state_.thread_ids[i], dropped - state_.reported_dropped[i], 0, detail}, &out_);
-    state_.reported_dropped[i] = dropped;
+    bool caught_up = session_->slots[i].head.load(std::memory_order_acquire) == state_.tails[i];
+    if (caught_up || is_end) WriteDropped(i, session_->slots[i].dropped.load(std::memory_order_relaxed));
   }
   uint64_t no_ring = session_->no_ring_calls.load(std::memory_order_relaxed);
   if (no_ring != state_.reported_no_ring) {
@@ -369,7 +376,7 @@ void Drain::Publish(bool last) {
     pending_.Clear();
     WriteResetPacket(kNewWriter, &out_);
   }
-  WriteLosses();
+  WriteLosses(false);
 }
 
 void Drain::SaveCheckpoint() {
@@ -393,7 +400,7 @@ void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
   }
   FlushBatch();
   Publish(false);
-  WriteLosses();
+  WriteLosses(true);
   uint64_t end_ticks = end == ProcessEnd::kExited ? session_->exit_ticks : state_.last_record_ticks;
   WriteFooterPacket(static_cast<uint32_t>(end), end_ticks, state_.calls, &out_);
   state_.finished = 1;

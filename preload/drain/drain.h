@@ -50,7 +50,8 @@ class Drain {
   void FlushBatch();
   void FlushAggregates(uint64_t now_ticks, bool force);
   void WriteCaptureState();
-  void WriteLosses();
+  void WriteDropped(uint32_t slot, uint64_t dropped);
+  void WriteLosses(bool is_end);
   void WriteLoss(uint32_t reason, uint32_t thread_id, uint64_t calls, uint64_t bytes, const char* detail);
   void Publish(bool last);
   void SaveCheckpoint();

@@ -1,4 +1,4 @@
-// oneDNN log lines: 2.x "onednn_verbose,exec,cpu,…,TIME", 3.x "onednn_verbose[,TIMESTAMP],v1,primitive,exec,cpu,…,TIME".
+// oneDNN log lines: 2.x "onednn_verbose[,TIMESTAMP],exec,cpu,…,TIME", 3.x "onednn_verbose,v1[,TIMESTAMP],primitive,exec,…,TIME".
 #include "preload/drain/tap_line.h"
 
 #include <string.h>
@@ -94,6 +94,7 @@ int CountFields(TextSpan text) {
 // Distributes `body` (operation to problem) over the fields; false where their number differs from the template's.
 bool SplitByTemplate(TextSpan body, const char* template_fields, TapLine* line) {
   TextSpan names = {template_fields, strlen(template_fields)};
+  if (StartsWith(names, "timestamp,")) NextField(&names);  // taken off before
   TextSpan last_name = names;
   while (memchr(last_name.data, ',', last_name.size) != nullptr) NextField(&last_name);
   bool ends_with_time = Equals(last_name, "exec_time");
@@ -122,6 +123,7 @@ TapLine ParseTapLine(const char* text, size_t size, const char* template_fields)
   TextSpan component = {"primitive", 9};
   if (IsVersionMark(field)) {
     component = NextField(&peek);
+    if (IsTimestamp(component)) component = NextField(&peek);
     rest = peek;
     field = NextField(&peek);
   }

@@ -58,8 +58,11 @@ VerboseLines KindOfLine(const char* text) {
   snprintf(start, sizeof start, "%.95s", text);
   // A primitive's name may contain anything; the operation comes first.
   for (char* field = strchr(start, ','); field != nullptr; field = strchr(field + 1, ',')) {
-    if (strncmp(field, ",exec", 5) == 0) return kExecutionLines;
-    if (strncmp(field, ",create", 7) == 0) return kCreationLines;
+    // "create:dispatch", "create:check", "exec:check" …: why something was not done, not that it was.
+    const char* detail = field + 1 + strcspn(field + 1, ":,");
+    bool is_check = strncmp(detail, ":dispatch", 9) == 0 || strncmp(detail, ":check", 6) == 0;
+    if (strncmp(field, ",exec", 5) == 0) return is_check ? kOtherLines : kExecutionLines;
+    if (strncmp(field, ",create", 7) == 0) return is_check ? kOtherLines : kCreationLines;
     if (strncmp(field, ",info", 5) == 0) return kInfoLines;
     bool may_go_on = strncmp(field, ",v", 2) == 0 || strncmp(field, ",primitive", 10) == 0 ||
                      strncmp(field, ",graph", 6) == 0 || strncmp(field, ",ukernel", 8) == 0 ||

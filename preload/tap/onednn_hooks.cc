@@ -34,10 +34,9 @@ namespace {
 constexpr char kCapabilityName[] = "onednn-tap";
 constexpr uint32_t kMaxHeaderLines = 16;
 
-// A loaded copy of oneDNN, by the object that carries it.
+// A loaded copy of oneDNN that tells us, by the object that carries it.
 struct Source {
   const link_map* object;
-  bool armed;                         // we asked for lines
   std::atomic<uint32_t> user_lines;   // VerboseLines that the user asked for
   char name[64];
   char version[64];
@@ -66,18 +65,23 @@ uint32_t FamilyBit() {
   return bit;
 }
 
-// Index, or kMaxTapSources.
-uint32_t SourceOf(const link_map* object) {
+// Index, or kMaxTapSources where the object is none.
+uint32_t FindSource(const link_map* object) {
   uint32_t count = g_source_count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < count; ++i) {
     if (g_sources[i].object == object) return i;
   }
+  return kMaxTapSources;
+}
+
+// The same, making it one. kMaxTapSources: there are too many.
+uint32_t SourceOf(const link_map* object) {
+  uint32_t found = FindSource(object);
+  if (found != kMaxTapSources) return found;
   SpinLockHolder holder(&g_lock);
-  count = g_source_count.load(std::memory_order_relaxed);
-  for (uint32_t i = 0; i < count; ++i) {
-    if (g_sources[i].object == object) return i;
-  }
-  if (count == kMaxTapSources) return kMaxTapSources;
+  found = FindSource(object);
+  uint32_t count = g_source_count.load(std::memory_order_relaxed);
+  if (found != kMaxTapSources || count == kMaxTapSources) return found;
   g_sources[count].object = object;
   snprintf(g_sources[count].name, sizeof g_sources[count].name, "%s", ObjectName(object));
   g_source_count.store(count + 1, std::memory_order_release);
@@ -126,6 +130,13 @@ bool MayArm(const char* object_name, const Config& config) {
   return true;
 }
 
+// What the setting in force keeps from us, for the report.
+const char* LimitOf(const char* setting, int level) {
+  if (strstr(setting, "filter") != nullptr) return "only what the user's own filter in ONEDNN_VERBOSE lets through";
+  bool lacks_creations = level == 2 && (LinesOfSetting(setting) & kCreationLines) == 0;
+  return lacks_creations ? "executions only: the user's own ONEDNN_VERBOSE=1" : "";
+}
+
 // The answer to a look-up of a verbose variable by `caller`.
 char* AnswerVerboseVariable(const char* name, void* caller) {
   Getenv real = RealOf("getenv", &g_real_getenv);
@@ -143,11 +154,7 @@ char* AnswerVerboseVariable(const char* name, void* caller) {
   source.user_lines.store(LinesOfSetting(users_value), std::memory_order_relaxed);
   static char composed[256];
   const char* answer = SettingToAnswer(users_value, config.onednn_level, composed, sizeof composed);
-  bool users_level_is_less = config.onednn_level == 2 && answer == users_value &&
-                             (LinesOfSetting(users_value) & kCreationLines) == 0;
-  source.armed = true;
-  ReportCapability(kCapabilityName, source.name, CapabilityState::kOn,
-                   users_level_is_less ? "executions only: the user's own ONEDNN_VERBOSE=1" : "");
+  ReportCapability(kCapabilityName, source.name, CapabilityState::kOn, LimitOf(answer, config.onednn_level));
   errno = saved_errno;
   return const_cast<char*>(answer);
 }
@@ -168,7 +175,7 @@ void CopyUpTo(char* to, size_t size, const char* from, char end) {
 void LearnFromInfoLine(Source* source, const char* text) {
   const char* version = strstr(text, "DNN v");
   if (version != nullptr) CopyUpTo(source->version, sizeof source->version, version + 4, ' ');
-  const char* fields = strstr(text, "template:operation,");
+  const char* fields = strstr(text, "template:");
   bool of_primitives = fields != nullptr && strstr(text, ",graph,") == nullptr;
   if (of_primitives) CopyUpTo(source->template_fields, sizeof source->template_fields, fields + 9, '\0');
 }
@@ -196,7 +203,7 @@ void RecordLine(uint32_t index, const char* text, size_t size) {
   if (cut != 0) size = kMaxTapTextBytes;
   uint32_t words = static_cast<uint32_t>((sizeof(TapLineRecord) + size + 7) / 8);
   uint64_t sequence = ++thread->next_sequence;
-  RecordHeader* header = ReserveRecord(thread, words);
+  RecordHeader* header = ReserveCall(thread, words);
   if (header == nullptr) return;
   uint64_t parent = EnclosingSequence(thread);
   auto record = reinterpret_cast<TapLineRecord*>(header);
@@ -218,17 +225,17 @@ void KeepHeaderLine(Source* source, const char* text) {
   source->header_kept.store(1, std::memory_order_release);
 }
 
-// A line of oneDNN's from the object that holds `caller`. True: the user does not want to see it.
+// A line like oneDNN's from the object that holds `caller`. True: the user does not want to see it. Lines of objects that
+// we did not arm are the program's own (it may print a log file).
 bool TakeLine(const char* text, size_t size, void* caller) {
   const link_map* object = ObjectOf(caller);
-  uint32_t index = SourceOf(object);
+  uint32_t index = FindSource(object);
   if (index == kMaxTapSources) return false;
   Source& source = g_sources[index];
   VerboseLines kind = KindOfLine(text);
   if (kind == kInfoLines) LearnFromInfoLine(&source, text);
   if (kind == kExecutionLines || kind == kCreationLines) RecordLine(index, text, size);
-  bool wanted = !source.armed || (source.user_lines.load(std::memory_order_relaxed) & kind) != 0;
-  if (!wanted) {
+  if ((source.user_lines.load(std::memory_order_relaxed) & kind) == 0) {
     if (kind == kInfoLines) KeepHeaderLine(&source, text);
     t_swallow_flush_of = object;
     return true;
@@ -256,9 +263,11 @@ int SetVerbose(const char* name, void* own_symbol, int level, void* caller) {
   using Set = int (*)(int);
   auto real = reinterpret_cast<Set>(FindReal(name, nullptr, own_symbol, caller));
   if (real == nullptr) return 0;
-  uint32_t index = SourceOf(ObjectOf(reinterpret_cast<void*>(real)));
+  const link_map* object = ObjectOf(reinterpret_cast<void*>(real));
   const Config& config = GetConfig();
-  if (index == kMaxTapSources || !g_sources[index].armed) return real(level);
+  uint32_t index = object != nullptr && MayArm(ObjectName(object), config) ? SourceOf(object) : kMaxTapSources;
+  if (index == kMaxTapSources) return real(level);
+  ReportCapability(kCapabilityName, g_sources[index].name, CapabilityState::kOn, "");
   g_sources[index].user_lines.store(LinesOfLevel(level), std::memory_order_relaxed);
   ThreadState* thread = dlhook_thread;
   bool stopped = thread != nullptr && thread->active != 0 && !IsRecording(thread, FamilyBit());

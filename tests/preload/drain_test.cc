@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <random>
 
 #include "tests/preload/session_fixture.h"
@@ -117,6 +119,30 @@ TEST(DrainTest, TheSameRingsGiveTheSameBytes) {
   FillExample(&session);
   TestSession copy = session;
   EXPECT_EQ(DrainAll(&session), DrainAll(&copy));
+}
+
+// The three hosts differ in sink and rhythm only: the writer thread and the launcher append to a file step by step, the
+// reader may drain into memory at once.
+TEST(DrainTest, TheThreeHostsGiveTheSameBytes) {
+  TestSession writer(kRingBytes);
+  FillExample(&writer);
+  TestSession reader = writer;
+  const std::string path = ::testing::TempDir() + "dlhook_three_hosts.dlh";
+  unlink(path.c_str());
+  {
+    FileSink file;
+    ASSERT_TRUE(file.Open(path.c_str(), true));
+    Drain drain;
+    ASSERT_TRUE(drain.Open(writer.header(), writer.bytes(), &file));
+    drain.Step(false, false);  // too little to be worth taking yet
+    drain.Step(true, false);
+    drain.Finish(ProcessEnd::kVanished, false);
+    file.Close();
+  }
+  std::ifstream stream(path, std::ios::binary);
+  const std::string written((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(written, DrainAll(&reader));
+  unlink(path.c_str());
 }
 
 TEST(DrainTest, AnotherDrainTakesOverWithoutLossOrRepetition) {

@@ -51,6 +51,10 @@ TEST(OneDnnTapTest, KindsOfLines) {
   EXPECT_EQ(KindOfLine("onednn_verbose,v1,primitive,create:cache_hit,cpu,reorder"), kCreationLines);
   EXPECT_EQ(KindOfLine("onednn_verbose,v1,info,cpu,runtime:OpenMP,nthr:2"), kInfoLines);
   EXPECT_EQ(KindOfLine("onednn_verbose,v1,primitive,info,template:operation,engine"), kInfoLines);
+  EXPECT_EQ(KindOfLine("onednn_verbose,v1,1795276415973.029053,primitive,exec,cpu,reorder"), kExecutionLines);
+  EXPECT_EQ(KindOfLine("onednn_verbose,v1,primitive,create:dispatch,matmul,cpu,unsupported"), kOtherLines);
+  EXPECT_EQ(KindOfLine("onednn_verbose,v1,primitive,exec:check,memory,x"), kOtherLines);
+  EXPECT_EQ(KindOfLine("dnnl_verbose,create,cpu,reorder,jit:uni"), kCreationLines);
   EXPECT_EQ(KindOfLine("onednn_verbose,v1,primitive,error,cpu,exec,x"), kOtherLines);
 }
 

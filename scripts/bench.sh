@@ -1,0 +1,32 @@
+#!/bin/sh
+# Builds what the benchmarks need, runs them and prints a table: figure, limit, median [95 % interval], verdict.
+#
+#   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls drain memory reader torch; all if none is named (about 8 minutes)
+#
+# The figures with PyTorch need a Python that has torch: PYTHON_WITH_TORCH, else the virtual environment of
+# scripts/setup.sh --python, else python3; without it they are skipped. Method and results: tests/bench/README.md.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+. "$root/scripts/lib.sh"
+
+case ${1:-} in
+  -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
+esac
+
+# A folder of its own: the presets do not build benchmarks. DLHOOK_BENCH_BUILD moves it.
+build=${DLHOOK_BENCH_BUILD:-$root/build/bench}
+quietly "configure ($build)" cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDLHOOK_BUILD_BENCHMARKS=ON
+quietly "build ($build)" cmake --build "$build" --target dlhook dlhook_shim dlhook_benchmarks
+
+has_torch() { "$1" -c 'import torch' >/dev/null 2>&1; }
+torch_python=
+for candidate in "${PYTHON_WITH_TORCH:-}" "${DLHOOK_VENV:-$root/build/venv}/bin/python" python3; do
+  if [ -n "$candidate" ] && has_torch "$candidate"; then
+    torch_python=$candidate
+    break
+  fi
+done
+
+DLHOOK_BENCH_SHIM=$build/lib/libdlhook.so DLHOOK_BENCH_DLHOOK=$build/analyzer/dlhook \
+  DLHOOK_BENCH_PROGRAMS=$build/tests/bench/programs DLHOOK_BENCH_PYTHON=$torch_python \
+  exec python3 -B "$root/tests/bench/bench.py" "$@"

@@ -1,0 +1,104 @@
+// Shapes of matrix products and the table `gemm`.
+#include <gtest/gtest.h>
+
+#include "analyzer/passes/gemm_shape.h"
+#include "tests/analyzer/passes/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+std::string InnerProduct(const std::string& direction) {
+  return "onednn_verbose,v1,primitive,exec,cpu,inner_product,brgemm:avx512_core," + direction +
+         ",src:f32:a:blocked:abcd::f0 wei:f32:a:blocked:abcd::f0 bia:f32:a:blocked:a::f0 "
+         "dst:f32:a:blocked:ab::f0,attr-scratchpad:user,,mb64ic16ih5iw5oc120,0.1";
+}
+
+GemmShape ShapeOf(const std::string& line) {
+  return GemmShapeOf(DecodeOp(OneDnnDefinition(line))).value_or(GemmShape());
+}
+
+TEST(GemmShapeTest, Blas) {
+  const GemmShape shape = *GemmShapeOf(DecodeOp(GemmDefinition(120, 64, 256, "TN")));
+  EXPECT_EQ(shape, (GemmShape{120, 64, 256, 1, "TN", "col"}));
+}
+
+TEST(GemmShapeTest, InnerProductDependsOnTheDirection) {
+  EXPECT_EQ(ShapeOf(InnerProduct("forward_training")), (GemmShape{64, 120, 400, 1, "", "row"}));
+  EXPECT_EQ(ShapeOf(InnerProduct("backward_data")), (GemmShape{64, 400, 120, 1, "", "row"}));
+  EXPECT_EQ(ShapeOf(InnerProduct("backward_weights")), (GemmShape{120, 400, 64, 1, "", "row"}));
+}
+
+TEST(GemmShapeTest, MatMulTakesTransposesFromFormats) {
+  EXPECT_EQ(
+      ShapeOf("onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core,undef,"
+              "src:bf16::blocked:abc::f0 wei:bf16::blocked:acb::f0 dst:f32::blocked:abc::f0,,,"
+              "4x8x16:1x16x10,0.01"),
+      (GemmShape{8, 10, 16, 4, "NT", "row"}));
+  EXPECT_EQ(
+      ShapeOf(
+          "onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core,undef,"
+          "src:bf16::blocked:ba::f0 wei:bf16:a:blocked:BA16a64b2a::f0 dst:f32::blocked:ab::f0,,,"
+          "8x16:16x10,0.01"),
+      (GemmShape{8, 10, 16, 1, "TP", "row"}));
+}
+
+TEST(GemmShapeTest, OtherOpsAreNone) {
+  EXPECT_EQ(GemmShapeOf(Op()), std::nullopt);
+  trace::OpDefinition unknown;  // runtime dimensions
+  unknown.mutable_onednn()->set_primitive("matmul");
+  unknown.mutable_onednn()->set_problem("*x16:16x*");
+  EXPECT_TRUE(IsMatrixProduct(DecodeOp(unknown)));
+  EXPECT_EQ(GemmShapeOf(DecodeOp(unknown)), std::nullopt);
+}
+
+TEST(GemmTableTest, OneRowForEachShape) {
+  ModelBuilder builder;
+  const OpIndex large = builder.AddOp(GemmDefinition(100, 50, 20, "NN"));
+  trace::OpDefinition other_leading_dimension = GemmDefinition(100, 50, 20, "NN");
+  other_leading_dimension.mutable_gemm()->set_lda(128);
+  const OpIndex large_too = builder.AddOp(other_leading_dimension);
+  const OpIndex small = builder.AddOp(GemmDefinition(2, 2, 2, "NN"));
+  const OpIndex matmul = builder.AddOp(OneDnnDefinition(InnerProduct("forward_training")));
+  builder.Call(large, 0, 1000);
+  builder.Call(large_too, 1000, 3000);
+  builder.Call(small, 5000, 100);
+  builder.Call(matmul, 6000, 900);
+  const Table table = RunPass("gemm", builder.Build(10000));
+
+  ASSERT_EQ(table.rows.size(), 3u);
+  EXPECT_EQ(Integer(table, 0, "m"), 100);
+  EXPECT_EQ(Integer(table, 0, "n"), 50);
+  EXPECT_EQ(Integer(table, 0, "k"), 20);
+  EXPECT_EQ(Integer(table, 0, "calls"), 2);
+  EXPECT_EQ(Integer(table, 0, "total_time"), 4000);
+  EXPECT_DOUBLE_EQ(Real(table, 0, "gemm_percent"), 80.0);  // 4000 of 5000
+  EXPECT_DOUBLE_EQ(Real(table, 0, "rate"), 2.0 * 2 * 100 * 50 * 20 / 4000);
+  EXPECT_EQ(Integer(table, 0, "wall_share"), 4000);
+  EXPECT_DOUBLE_EQ(Real(table, 0, "wall_percent"), 40.0);
+  EXPECT_EQ(Text(table, 1, "kind"), "inner_product");
+  EXPECT_EQ(Text(table, 1, "direction"), "forward");
+  EXPECT_EQ(Integer(table, 2, "total_time"), 100);
+}
+
+TEST(GemmTableTest, AProductInsideAProductCountsOnce) {
+  ModelBuilder builder;
+  trace::OpDefinition row_major = GemmDefinition(64, 120, 256, "NT", "cblas_sgemm");
+  row_major.mutable_gemm()->set_row_major(true);
+  const OpIndex outer = builder.AddOp(row_major);
+  const OpIndex inner = builder.AddOp(GemmDefinition(120, 64, 256, "TN", "sgemm_"));
+  for (int i = 0; i < 3; ++i) {
+    builder.Call(outer, i * 2000, 1000);
+    builder.Call(inner, i * 2000 + 100, 800);
+  }
+  const Table table = RunPass("gemm", builder.Build(10000));
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(Integer(table, 0, "m"), 64);
+  EXPECT_EQ(Text(table, 0, "order"), "row");
+  EXPECT_EQ(Integer(table, 0, "calls"), 3);
+  EXPECT_EQ(Integer(table, 0, "total_time"), 3000);
+  EXPECT_EQ(Integer(table, 0, "wall_share"), 3000);
+  EXPECT_EQ(Text(table, 0, "functions"), "cblas_sgemm, sgemm_");
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

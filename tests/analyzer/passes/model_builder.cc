@@ -1,0 +1,240 @@
+// Models for tests of passes: see model_builder.h.
+#include "tests/analyzer/passes/model_builder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "analyzer/passes/pass.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+absl::string_view WithoutPrefix(absl::string_view line) {
+  for (absl::string_view prefix : {"onednn_verbose,v1,primitive,", "onednn_verbose,primitive,",
+                                   "onednn_verbose,", "dnnl_verbose,"}) {
+    if (absl::ConsumePrefix(&line, prefix)) return line;
+  }
+  return line;
+}
+
+}  // namespace
+
+trace::OpDefinition OneDnnDefinition(const std::string& line) {
+  const std::vector<std::string> fields = absl::StrSplit(WithoutPrefix(line), ',');
+  EXPECT_EQ(fields.size(), 10u) << line;
+  trace::OpDefinition definition;
+  definition.set_function(absl::StartsWith(fields[0], "create") ? "onednn:create" : "onednn:exec");
+  definition.set_family("onednn");
+  definition.set_time_source(trace::ONEDNN_LOG);
+  trace::OneDnn* onednn = definition.mutable_onednn();
+  onednn->set_operation(fields[0]);
+  onednn->set_engine(fields[1]);
+  onednn->set_primitive(fields[2]);
+  onednn->set_implementation(fields[3]);
+  onednn->set_prop_kind(fields[4]);
+  onednn->set_memory_descriptors(fields[5]);
+  onednn->set_attributes(fields[6]);
+  onednn->set_auxiliary(fields[7]);
+  onednn->set_problem(fields[8]);
+  return definition;
+}
+
+double OneDnnMilliseconds(const std::string& line) {
+  double ms = -1;
+  EXPECT_TRUE(absl::SimpleAtod(line.substr(line.rfind(',') + 1), &ms)) << line;
+  return ms;
+}
+
+trace::OpDefinition GemmDefinition(int64_t m, int64_t n, int64_t k, const std::string& trans,
+                                   const std::string& function) {
+  trace::OpDefinition definition;
+  definition.set_function(function);
+  definition.set_family("blas");
+  definition.set_time_source(trace::CLOCK_TICKS);
+  trace::Gemm* gemm = definition.mutable_gemm();
+  gemm->set_a_type(trace::F32);
+  gemm->set_b_type(trace::F32);
+  gemm->set_c_type(trace::F32);
+  gemm->set_m(m);
+  gemm->set_n(n);
+  gemm->set_k(k);
+  gemm->set_trans_a(trans.substr(0, 1));
+  gemm->set_trans_b(trans.substr(1, 1));
+  gemm->set_batch(1);
+  return definition;
+}
+
+ModelBuilder::ModelBuilder() {
+  AddProcess();
+  AddThread();
+}
+
+ThreadIndex ModelBuilder::AddThread(ProcessIndex process) {
+  const auto index = static_cast<ThreadIndex>(model_.threads.size());
+  model_.threads.push_back({process, index + 1, 4711 + index, "python3"});
+  return index;
+}
+
+ProcessIndex ModelBuilder::AddProcess() {
+  const auto index = static_cast<ProcessIndex>(model_.processes.size());
+  ProcessInfo process;
+  process.header.mutable_process()->set_pid(4711 + index);
+  process.has_footer = true;
+  process.end = trace::Footer::EXITED;
+  model_.processes.push_back(process);
+  return index;
+}
+
+OpIndex ModelBuilder::AddOp(const trace::OpDefinition& definition) {
+  const std::string bytes = definition.SerializeAsString();
+  for (size_t i = 0; i < model_.ops.size(); ++i) {
+    if (model_.ops[i].definition.SerializeAsString() == bytes) return static_cast<OpIndex>(i);
+  }
+  model_.ops.push_back(DecodeOp(definition));
+  return static_cast<OpIndex>(model_.ops.size() - 1);
+}
+
+void ModelBuilder::Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread) {
+  calls_.push_back({op, start_ns, duration_ns, thread});
+  now_ns_ = std::max(now_ns_, start_ns + duration_ns);
+}
+
+void ModelBuilder::Log(const std::string& text, int64_t gap_ns) {
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  for (const std::string& line : lines) {
+    if (!absl::StrContains(line, ",exec,") && !absl::StrContains(line, ",create:cache_")) continue;
+    const auto duration_ns = static_cast<int64_t>(std::llround(OneDnnMilliseconds(line) * 1e6));
+    Call(AddOp(OneDnnDefinition(line)), now_ns_ + gap_ns, duration_ns);
+  }
+}
+
+TraceModel ModelBuilder::Build(int64_t wall_ns) {
+  std::stable_sort(calls_.begin(), calls_.end(), [](const PendingCall& a, const PendingCall& b) {
+    if (a.thread != b.thread) return a.thread < b.thread;
+    if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
+    return a.duration_ns > b.duration_ns;
+  });
+  CallColumns& calls = model_.calls;
+  std::vector<CallIndex> open;
+  for (const PendingCall& call : calls_) {
+    const auto index = static_cast<CallIndex>(calls.size());
+    while (!open.empty() &&
+           (calls.thread[open.back()] != call.thread ||
+            calls.start_ns[open.back()] + calls.duration_ns[open.back()] <= call.start_ns)) {
+      open.pop_back();
+    }
+    const CallIndex parent = open.empty() ? kNone : open.back();
+    if (parent != kNone) calls.self_ns[parent] -= call.duration_ns;
+    calls.start_ns.push_back(call.start_ns);
+    calls.duration_ns.push_back(call.duration_ns);
+    calls.self_ns.push_back(call.duration_ns);
+    calls.op.push_back(call.op);
+    calls.thread.push_back(call.thread);
+    calls.parent.push_back(parent);
+    calls.sequence.push_back(index + 1);
+    open.push_back(index);
+  }
+  model_.end_ns = wall_ns > 0 ? wall_ns : now_ns_;
+  for (ProcessInfo& process : model_.processes) process.end_ns = model_.end_ns;
+  return model_;
+}
+
+Table RunPass(const std::string& name, const TraceModel& model) {
+  const RunTotals totals = ComputeTotals(model);
+  for (const Pass& pass : Passes()) {
+    if (pass.name != name) continue;
+    absl::StatusOr<Table> table = pass.run(model, {.totals = &totals});
+    EXPECT_TRUE(table.ok()) << table.status();
+    CheckShape(*table);
+    return *table;
+  }
+  ADD_FAILURE() << "no pass " << name;
+  return {};
+}
+
+size_t ColumnIndex(const Table& table, const std::string& name) {
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    if (table.columns[i].name == name) return i;
+  }
+  ADD_FAILURE() << "no column " << name << " in " << table.name;
+  return 0;
+}
+
+const Cell& At(const Table& table, size_t row, const std::string& column) {
+  return table.rows.at(row).at(ColumnIndex(table, column));
+}
+
+int64_t Integer(const Table& table, size_t row, const std::string& column) {
+  const auto* value = std::get_if<int64_t>(&At(table, row, column));
+  EXPECT_NE(value, nullptr) << column << " of row " << row;
+  return value ? *value : INT64_MIN;
+}
+
+double Real(const Table& table, size_t row, const std::string& column) {
+  const auto* value = std::get_if<double>(&At(table, row, column));
+  EXPECT_NE(value, nullptr) << column << " of row " << row;
+  return value ? *value : std::nan("");
+}
+
+std::string Text(const Table& table, size_t row, const std::string& column) {
+  const auto* value = std::get_if<std::string>(&At(table, row, column));
+  return value ? *value : "-";
+}
+
+int64_t Sum(const Table& table, const std::string& column) {
+  int64_t sum = 0;
+  for (size_t row = 0; row < table.rows.size(); ++row) {
+    if (const auto* value = std::get_if<int64_t>(&At(table, row, column))) sum += *value;
+  }
+  return sum;
+}
+
+std::vector<size_t> RowsWhere(const Table& table,
+                              const std::vector<std::pair<std::string, std::string>>& cells) {
+  std::vector<size_t> rows;
+  for (size_t row = 0; row < table.rows.size(); ++row) {
+    const bool all = std::all_of(cells.begin(), cells.end(), [&](const auto& cell) {
+      return Text(table, row, cell.first) == cell.second;
+    });
+    if (all) rows.push_back(row);
+  }
+  return rows;
+}
+
+size_t RowWhere(const Table& table, const std::vector<std::pair<std::string, std::string>>& cells) {
+  const std::vector<size_t> rows = RowsWhere(table, cells);
+  EXPECT_EQ(rows.size(), 1u) << "rows with " << cells[0].first << " = " << cells[0].second;
+  return rows.empty() ? 0 : rows[0];
+}
+
+void CheckShape(const Table& table) {
+  for (const Row& row : table.rows) {
+    ASSERT_EQ(row.size(), table.columns.size()) << table.name;
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (std::holds_alternative<std::monostate>(row[i])) continue;
+      const ColumnType type = std::holds_alternative<std::string>(row[i]) ? ColumnType::kText
+                              : std::holds_alternative<int64_t>(row[i])   ? ColumnType::kInteger
+                                                                          : ColumnType::kReal;
+      EXPECT_EQ(type, table.columns[i].type) << table.name << "." << table.columns[i].name;
+    }
+  }
+}
+
+std::string ReadTestData(const std::string& name) {
+  std::ifstream file(std::string(DLHOOK_TESTDATA) + "/" + name);
+  EXPECT_TRUE(file.good()) << name;
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,74 @@
+// Models for tests of passes, written down call by call instead of read from a trace.
+#ifndef DLHOOK_TESTS_ANALYZER_PASSES_MODEL_BUILDER_H_
+#define DLHOOK_TESTS_ANALYZER_PASSES_MODEL_BUILDER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+// A line of oneDNN's log ("onednn_verbose,v1,primitive,exec,cpu,…,0.0429688" or
+// "dnnl_verbose,exec,cpu,…") split by the template that 2.x and 3.x print.
+trace::OpDefinition OneDnnDefinition(const std::string& line);
+double OneDnnMilliseconds(const std::string& line);
+
+trace::OpDefinition GemmDefinition(int64_t m, int64_t n, int64_t k, const std::string& trans,
+                                   const std::string& function = "sgemm_");
+
+class ModelBuilder {
+ public:
+  ModelBuilder();  // one process with one thread, wall time from 0 to the end of the last call
+
+  ThreadIndex AddThread(ProcessIndex process = 0);
+  ProcessIndex AddProcess();                             // without threads
+  OpIndex AddOp(const trace::OpDefinition& definition);  // equal definitions: equal index
+  void Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread = 0);
+  // The calls of a log's text, one after another on thread 0, `gap_ns` between them; the wall time
+  // goes on after them.
+  void Log(const std::string& text, int64_t gap_ns);
+  TraceModel& model() { return model_; }
+  int64_t now_ns() const { return now_ns_; }
+
+  // Orders the calls, finds parents and self times. `wall_ns`: 0: until the last call ends.
+  TraceModel Build(int64_t wall_ns = 0);
+
+ private:
+  struct PendingCall {
+    OpIndex op;
+    int64_t start_ns;
+    int64_t duration_ns;
+    ThreadIndex thread;
+  };
+  TraceModel model_;
+  std::vector<PendingCall> calls_;
+  int64_t now_ns_ = 0;
+};
+
+// Runs one pass with the totals of the model.
+Table RunPass(const std::string& name, const TraceModel& model);
+
+// Reading tables in tests.
+size_t ColumnIndex(const Table& table, const std::string& name);
+const Cell& At(const Table& table, size_t row, const std::string& column);
+int64_t Integer(const Table& table, size_t row, const std::string& column);
+double Real(const Table& table, size_t row, const std::string& column);
+std::string Text(const Table& table, size_t row, const std::string& column);
+int64_t Sum(const Table& table, const std::string& column);
+// The only row whose cells have these texts, e.g. {{"from", "abcd"}, {"to", "aBcd16b"}}; fails the
+// test otherwise.
+size_t RowWhere(const Table& table, const std::vector<std::pair<std::string, std::string>>& cells);
+std::vector<size_t> RowsWhere(const Table& table,
+                              const std::vector<std::pair<std::string, std::string>>& cells);
+
+// Every row is as long as the columns and every cell of its column's type.
+void CheckShape(const Table& table);
+
+std::string ReadTestData(const std::string& name);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_TESTS_ANALYZER_PASSES_MODEL_BUILDER_H_

@@ -1,0 +1,160 @@
+// FLOPs and bytes against counts made by hand: loops that do the operation and count, for small
+// sizes.
+#include "analyzer/model/op_cost.h"
+
+#include <gtest/gtest.h>
+
+namespace dlhook::analyzer {
+namespace {
+
+trace::Gemm MakeGemm(trace::Gemm::Kind kind, trace::DataType type, int64_t m, int64_t n,
+                     int64_t k) {
+  trace::Gemm gemm;
+  gemm.set_kind(kind);
+  gemm.set_a_type(type);
+  gemm.set_b_type(type);
+  gemm.set_c_type(type);
+  gemm.set_m(m);
+  gemm.set_n(n);
+  gemm.set_k(k);
+  return gemm;
+}
+
+trace::MatrixOp MakeMatrixOp(trace::MatrixOp::Kind kind, trace::DataType type, const char* side,
+                             int64_t m, int64_t n, int64_t k) {
+  trace::MatrixOp op;
+  op.set_kind(kind);
+  op.set_type(type);
+  op.set_side(side);
+  op.set_m(m);
+  op.set_n(n);
+  op.set_k(k);
+  return op;
+}
+
+TEST(GemmFlopsTest, TwoForEachMultiplyAdd) {
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::F32, 3, 5, 7)), 210);
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMV, trace::F64, 3, 1, 7)), 42);
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GER, trace::F64, 3, 7, 1)), 42);
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::COMPUTE, trace::F32, 3, 5, 7)), 210);
+}
+
+TEST(GemmFlopsTest, ComplexMultiplyAddIsEight) {
+  // (a+bi)(c+di): 4 multiplications, 2 additions; adding the product: 2 more.
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::C32, 3, 5, 7)), 8 * 105);
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM3M, trace::C64, 3, 5, 7)),
+            8 * 105);  // the same result
+}
+
+TEST(GemmFlopsTest, TriangleCountsItsDiagonal) {
+  int64_t elements = 0;
+  for (int row = 0; row < 5; ++row) {
+    for (int column = 0; column <= row; ++column) ++elements;
+  }
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMMT, trace::F32, 5, 5, 7)), elements * 2 * 7);
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMMT, trace::F32, 0, 5, 7)),
+            elements * 2 * 7);  // n and k only
+}
+
+TEST(GemmFlopsTest, BatchesGroupsAndPacking) {
+  trace::Gemm batch = MakeGemm(trace::Gemm::GEMM, trace::F32, 3, 5, 7);
+  batch.set_batch(10);
+  EXPECT_EQ(GemmFlops(batch), 2100);
+  EXPECT_EQ(GemmBytes(batch), 10 * 4 * (21 + 35 + 15));
+  batch.set_groups(2);
+  batch.set_flops(12345);
+  EXPECT_EQ(GemmFlops(batch), 12345);
+  EXPECT_EQ(GemmBytes(batch), std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::PACK, trace::F32, 3, 5, 7)), std::nullopt);
+}
+
+TEST(GemmFlopsTest, HugeAndNegativeSizesAreNotKnown) {
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::F32, INT64_MAX, 5, 7)), std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::F32, -1, 5, 7)), std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMMT, trace::F32, 0, INT64_MAX, 7)), std::nullopt);
+  EXPECT_EQ(GemmBytes(MakeGemm(trace::Gemm::GEMM, trace::DATA_TYPE_UNKNOWN, 3, 5, 7)),
+            std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::F32, 0, 5, 7)), 0);
+}
+
+TEST(GemmBytesTest, EveryOperandOnceInItsOwnType) {
+  trace::Gemm gemm = MakeGemm(trace::Gemm::GEMM, trace::S8, 3, 5, 7);
+  gemm.set_b_type(trace::U8);
+  gemm.set_c_type(trace::S32);
+  EXPECT_EQ(GemmBytes(gemm), 3 * 7 + 7 * 5 + 4 * 3 * 5);
+}
+
+// LAPACK Working Note 41, appendix C, evaluated by hand for m = 6, n = 4, k = 5.
+TEST(MatrixOpFlopsTest, WorkingNote41) {
+  using M = trace::MatrixOp;
+  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::SYMM, trace::F32, "L", 6, 4, 0)), 144 + 144);  // m m n
+  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::SYMM, trace::F32, "R", 6, 4, 0)), 96 + 96);    // m n n
+  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::HEMM, trace::C32, "L", 6, 4, 0)), 6 * 144 + 2 * 144);
+  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::SYRK, trace::F32, "", 0, 4, 5)),
+            50 + 50);  // k n (n+1) / 2
+  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::HERK, trace::C64, "", 0, 4, 5)), 6 * 50 + 2 * 50);
+  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::SYR2K, trace::F32, "", 0, 4, 5)),
+            80 + 84);  // k n n, k n n + n
+  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::TRMM, trace::F32, "L", 6, 4, 0)),
+            84 + 60);  // n m (m+-1) / 2
+  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::TRSM, trace::F32, "R", 6, 4, 0)),
+            60 + 36);  // m n (n+-1) / 2
+  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::UNKNOWN, trace::F32, "R", 6, 4, 0)), std::nullopt);
+}
+
+// Back substitution, counted: x_i = (b_i - sum over j > i of a_ij x_j) / a_ii, a division counting
+// as a multiplication.
+TEST(MatrixOpFlopsTest, TriangularSolveAgainstALoop) {
+  const int m = 6, n = 4;
+  int64_t multiplications = 0, additions = 0;
+  for (int column = 0; column < n; ++column) {
+    for (int i = m - 1; i >= 0; --i) {
+      for (int j = i + 1; j < m; ++j) {
+        ++multiplications;
+        ++additions;
+      }
+      ++multiplications;
+    }
+  }
+  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(trace::MatrixOp::TRSM, trace::F64, "L", m, n, 0)),
+            multiplications + additions);
+}
+
+TEST(MatrixOpBytesTest, TrianglesOnce) {
+  using M = trace::MatrixOp;
+  EXPECT_EQ(MatrixOpBytes(MakeMatrixOp(M::SYMM, trace::F64, "L", 6, 4, 0)), 8 * (21 + 24 + 24));
+  EXPECT_EQ(MatrixOpBytes(MakeMatrixOp(M::TRSM, trace::F32, "R", 6, 4, 0)), 4 * (10 + 24));
+  EXPECT_EQ(MatrixOpBytes(MakeMatrixOp(M::SYRK, trace::F32, "", 0, 4, 5)), 4 * (20 + 10));
+  EXPECT_EQ(MatrixOpBytes(MakeMatrixOp(M::SYR2K, trace::F32, "", 0, 4, 5)), 4 * (20 + 20 + 10));
+}
+
+// A direct convolution, counted point by point; the padding's zeros are multiplied too.
+TEST(ConvolutionFlopsTest, AgainstALoop) {
+  const ProblemNumbers numbers =
+      *ParseProblemNumbers("g2mb3_ic4oc6_ih5oh5kh3sh1dh0ph1_iw7ow4kw2sw2dw0pw1");
+  int64_t multiply_adds = 0;
+  for (int image = 0; image < 3; ++image) {
+    for (int out = 0; out < 6; ++out) {
+      for (int point = 0; point < 5 * 4; ++point) {
+        for (int in = 0; in < 4 / 2; ++in) multiply_adds += 3 * 2;
+      }
+    }
+  }
+  EXPECT_EQ(ConvolutionFlops(numbers, false), 2 * multiply_adds);
+}
+
+TEST(ConvolutionFlopsTest, MissingNumbersAreNotKnown) {
+  EXPECT_EQ(ConvolutionFlops(*ParseProblemNumbers("mb3_ic4"), false), std::nullopt);
+}
+
+TEST(TypeBitsTest, SmallTypes) {
+  EXPECT_EQ(TypeBits("f4_e2m1"), 4);
+  EXPECT_EQ(TypeBits("f8_e4m3"), 8);
+  EXPECT_EQ(TypeBits("undef"), std::nullopt);
+  Op op;
+  op.tensors = {{"src", "u4", "ab", "", true, {3, 5}}};
+  EXPECT_EQ(TensorBytes(op), 8);  // 60 bits
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

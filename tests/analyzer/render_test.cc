@@ -1,0 +1,195 @@
+// One table in every format, byte for byte.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "analyzer/render/human.h"
+#include "analyzer/render/renderer.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+Table SmallTable() {
+  Table table;
+  table.name = "ops";
+  table.title = "what was computed";
+  table.columns = {{"problem", "", ColumnType::kText, Better::kNeither, "the problem"},
+                   {"calls", "", ColumnType::kInteger, Better::kNeither, ""},
+                   {"total_ns", "ns", ColumnType::kInteger, Better::kLower, ""},
+                   {"gflops", "GFLOP/s", ColumnType::kReal, Better::kHigher, ""}};
+  table.rows = {{std::string("m1, \"n2\""), int64_t{12}, int64_t{1'234'567}, 3.25},
+                {std::string("k3"), int64_t{0}, std::monostate(), std::monostate()}};
+  table.notes = {"A note."};
+  return table;
+}
+
+TraceModel SmallRun() {
+  TraceModel run;
+  run.name = "my run";
+  run.end_ns = 5000;
+  ProcessInfo process;
+  process.file = "1.dlh";
+  process.has_footer = true;
+  process.end = trace::Footer::EXITED;
+  process.header.mutable_process()->set_pid(7);
+  process.header.mutable_process()->set_program("python3");
+  trace::Loss loss;
+  loss.set_reason(trace::Loss::RING_FULL);
+  loss.set_calls(3);
+  process.losses.push_back(loss);
+  trace::Capability capability;
+  capability.set_name("onednn-tap");
+  capability.set_object("x.so");
+  capability.set_state(trace::Capability::REFUSED);
+  capability.set_reason("unknown build");
+  process.capabilities.push_back(capability);
+  run.processes.push_back(process);
+  run.oddities["a strange thing"] = 2;
+  return run;
+}
+
+std::string Render(const TraceModel& run, const std::vector<Table>& tables,
+                   std::string (*render)(const Report&)) {
+  return render({&run, tables, 80});
+}
+
+TEST(Render, TextIsAlignedAndSaysWhatIsMissing) {
+  EXPECT_EQ(Render(SmallRun(), {SmallTable()}, RenderText),
+            "ops: what was computed\n"
+            "                           gflops\n"
+            "problem   calls    total  GFLOP/s\n"
+            "--------  -----  -------  -------\n"
+            "m1, \"n2\"     12  1.23 ms     3.25\n"
+            "k3            0        -        -\n"
+            "A note.\n"
+            "\n"
+            "lost: 3 calls: the drain did not keep up with the calls\n"
+            "refused: onednn-tap of x.so: unknown build\n"
+            "odd: a strange thing, 2 times\n");
+}
+
+TEST(Render, TextSaysNothingMoreWhereAllIsWell) {
+  TraceModel run;
+  EXPECT_TRUE(absl::EndsWith(Render(run, {SmallTable()}, RenderText), "A note.\n"));
+}
+
+TEST(Render, TextFitsIntoTheWidthByShorteningText) {
+  Table table = SmallTable();
+  table.rows[0][0] = std::string(300, 'a') + "end";
+  const std::string text = Render(TraceModel(), {table}, RenderText);
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = text.find('\n', begin);
+    EXPECT_LE(end - begin, 80u) << text.substr(begin, end - begin);
+    begin = end + 1;
+  }
+  EXPECT_TRUE(absl::StrContains(text, "aa..aa"));
+  EXPECT_TRUE(absl::StrContains(text, "aaend "));
+}
+
+TEST(Render, TextKeepsControlCharactersOfTheTraceFromTheTerminal) {
+  Table table = SmallTable();
+  table.rows[0][0] = std::string("x\033[2J\ny");
+  EXPECT_TRUE(absl::StrContains(Render(TraceModel(), {table}, RenderText), "x?[2J?y"));
+}
+
+TEST(Render, CsvQuotesAndLeavesUnknownEmpty) {
+  EXPECT_EQ(Render(SmallRun(), {SmallTable(), SmallTable()}, RenderCsv),
+            "problem,calls,total_ns,gflops\n"
+            "\"m1, \"\"n2\"\"\",12,1234567,3.25\n"
+            "k3,0,,\n"
+            "\n"
+            "problem,calls,total_ns,gflops\n"
+            "\"m1, \"\"n2\"\"\",12,1234567,3.25\n"
+            "k3,0,,\n");
+}
+
+TEST(Render, JsonKeepsItsContract) {
+  const auto json = nlohmann::json::parse(Render(SmallRun(), {SmallTable()}, RenderJson));
+  ASSERT_EQ(json.size(), 2u);
+  const auto& table = json["tables"][0];
+  EXPECT_EQ(table["name"], "ops");
+  EXPECT_EQ(table["columns"][2]["name"], "total_ns");
+  EXPECT_EQ(table["columns"][2]["unit"], "ns");
+  EXPECT_EQ(table["columns"][2]["type"], "integer");
+  EXPECT_EQ(table["columns"][0]["type"], "text");
+  EXPECT_EQ(table["columns"][3]["type"], "real");
+  EXPECT_EQ(table["rows"],
+            nlohmann::json::parse(R"([["m1, \"n2\"", 12, 1234567, 3.25], ["k3", 0, null, null]])"));
+  EXPECT_EQ(table["notes"][0], "A note.");
+  const auto& run = json["run"];
+  EXPECT_EQ(run["name"], "my run");
+  EXPECT_EQ(run["wall_ns"], 5000);
+  EXPECT_EQ(run["processes"][0]["pid"], 7);
+  EXPECT_EQ(run["processes"][0]["program"], "python3");
+  EXPECT_EQ(run["processes"][0]["end"], "exited");
+  EXPECT_EQ(run["losses"][0]["reason"], "ring_full");
+  EXPECT_EQ(run["losses"][0]["calls"], 3);
+  EXPECT_EQ(run["capabilities"][0]["state"], "refused");
+  EXPECT_EQ(run["oddities"][0]["count"], 2);
+}
+
+TEST(Render, JsonIsValidWhateverTheTextHolds) {
+  Table table = SmallTable();
+  table.rows[0][0] = std::string("\xff\"\\\n\0x", 7);
+  table.rows[0][3] = std::numeric_limits<double>::quiet_NaN();
+  const auto json =
+      nlohmann::json::parse(Render(TraceModel(), {table}, RenderJson), nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_TRUE(json["tables"][0]["rows"][0][3].is_null());
+  EXPECT_EQ(nlohmann::json::parse(Render(TraceModel(), {}, RenderJson))["tables"].size(), 0u);
+}
+
+TEST(Render, NumbersHaveThreeDigitsAndAUnit) {
+  EXPECT_EQ(HumanCell(int64_t{0}, "ns"), "0 ns");
+  EXPECT_EQ(HumanCell(int64_t{999}, "ns"), "999 ns");
+  EXPECT_EQ(HumanCell(int64_t{1'000}, "ns"), "1.00 us");
+  EXPECT_EQ(HumanCell(int64_t{99'949}, "ns"), "99.9 us");
+  EXPECT_EQ(HumanCell(int64_t{999'700}, "ns"), "1.00 ms");
+  EXPECT_EQ(HumanCell(int64_t{12'345'678'901}, "ns"), "12.3 s");
+  EXPECT_EQ(HumanCell(int64_t{-1'500}, "ns"), "-1.50 us");
+  EXPECT_EQ(HumanCell(int64_t{4096}, "bytes"), "4.00 KiB");
+  EXPECT_EQ(HumanCell(int64_t{2'000'000'000}, "flops"), "2.00 GFLOP");
+  EXPECT_EQ(HumanCell(12.34, "%"), "12.3%");
+  EXPECT_EQ(HumanCell(1234.5, "GFLOP/s"), "1234");
+  EXPECT_EQ(HumanCell(int64_t{123456}, ""), "123456");
+  EXPECT_EQ(HumanCell(std::monostate(), "ns"), "-");
+}
+
+TEST(TableOps, SortsNumbersDownTextUpAndUnknownLast) {
+  Table table = SmallTable();
+  table.rows.push_back({std::string("b"), int64_t{5}, int64_t{9'000'000}, 1.0});
+  SortBy(2, &table);
+  EXPECT_EQ(std::get<std::string>(table.rows[0][0]), "b");
+  EXPECT_EQ(std::get<std::string>(table.rows[2][0]), "k3");
+  SortBy(0, &table);
+  EXPECT_EQ(std::get<std::string>(table.rows[0][0]), "b");
+  LimitRows(1, &table);
+  EXPECT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(table.notes.back(), "The first 1 of 3 rows.");
+}
+
+TEST(TableOps, FindsTablesThatBreakTheirPromise) {
+  EXPECT_TRUE(CheckTable(SmallTable()).ok());
+  Table short_row = SmallTable();
+  short_row.rows[0].pop_back();
+  EXPECT_FALSE(CheckTable(short_row).ok());
+  Table wrong_type = SmallTable();
+  wrong_type.rows[0][1] = 1.5;
+  EXPECT_FALSE(CheckTable(wrong_type).ok());
+  Table same_names = SmallTable();
+  same_names.columns[1].name = "problem";
+  EXPECT_FALSE(CheckTable(same_names).ok());
+}
+
+TEST(Renderers, HaveDifferentNames) {
+  ASSERT_EQ(Renderers().size(), 3u);
+  EXPECT_EQ(Renderers()[0].name, "text");
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

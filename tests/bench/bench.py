@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Runs dlhook's benchmarks and prints a table with verdicts; scripts/bench.sh builds and calls it. Standard library only.
+
+Verdicts: pass or FAIL where the whole 95 % interval lies on one side of the limit, else undecided.
+Exit codes: 0; 1 if a figure fails or is invalid; 2 for a wrong command line.
+"""
+
+import argparse
+import os
+import sys
+
+import figures_calls
+import figures_drain
+import figures_reader
+import runner
+from stats import markdown
+
+
+def calls(scale):
+    return figures_calls.per_call(1, rounds(41, scale)) + figures_calls.per_call(2, rounds(41, scale))
+
+
+def drain(scale):
+    return figures_calls.with_drain(rounds(11, scale)) + figures_drain.drain(rounds(15, scale))
+
+
+def memory(scale):
+    return figures_calls.memory()
+
+
+def reader(scale):
+    return figures_reader.reader(rounds(9, scale))
+
+
+def torch(scale):
+    if not runner.TORCH_PYTHON:
+        print("SKIPPED: torch: no Python with torch; name one by PYTHON_WITH_TORCH", file=sys.stderr)
+        return []
+    import figures_torch
+
+    return figures_torch.torch_figures(scale)
+
+
+FIGURES = {figure.__name__: figure for figure in (calls, drain, memory, reader, torch)}
+
+
+def rounds(count, scale):
+    return max(3, int(count * scale))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"which ones: {', '.join(FIGURES)}; all if none is named")
+    parser.add_argument("--scale", type=float, default=1, help="number of rounds, as a factor (0.2: a quick look)")
+    options = parser.parse_args()
+    unknown = [name for name in options.figures if name not in FIGURES]
+    if unknown:
+        parser.error(f"unknown figure '{unknown[0]}', expected {', '.join(FIGURES)}")
+    for name in ("SHIM", "DLHOOK", "PROGRAMS"):
+        if not os.path.exists(getattr(runner, name)):
+            parser.error(f"DLHOOK_BENCH_{name} names nothing that exists; run scripts/bench.sh")
+    rows = []
+    for name in options.figures or FIGURES:
+        rows += FIGURES[name](options.scale)
+    print(markdown(rows))
+    bad = [row for row in rows if row.verdict().startswith(("FAIL", "INVALID"))]
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

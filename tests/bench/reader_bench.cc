@@ -1,0 +1,204 @@
+// How fast the analyzer reads: a synthetic trace -> model -> totals per function, on one core.
+//   reader_bench [CALLS [THREADS [ROUNDS]]]
+// Prints the median [smallest..largest] of the rounds, then all samples as one line of JSON. Not a test: nothing fails if it
+// is slow. CPU time is what a shared machine can repeat; wall time is what a user waits.
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/load_run.h"
+#include "proto/trace.pb.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr int kBatchCalls = 1024;
+constexpr int kShapes = 40;
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double CpuSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Bytes of a line of /proc/self/status.
+double StatusBytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(key, 0) == 0) return 1024.0 * std::atof(line.c_str() + key.size());
+  }
+  return 0;
+}
+
+void Write(const trace::Packet& packet, std::ofstream* out) {
+  trace::Trace trace;
+  *trace.add_packet() = packet;
+  trace.SerializeToOstream(out);
+}
+
+trace::Packet Definitions() {
+  trace::Packet packet;
+  for (int i = 1; i <= kShapes; ++i) {
+    trace::OpDefinition* op = packet.mutable_interned()->add_op();
+    op->set_iid(i);
+    op->set_function(i % 2 == 0 ? "cblas_sgemm" : "sgemm_");
+    op->set_family("blas");
+    op->set_time_source(trace::CLOCK_TICKS);
+    op->set_address_count(3);
+    op->mutable_gemm()->set_m(i);
+    op->mutable_gemm()->set_n(64);
+    op->mutable_gemm()->set_k(256);
+  }
+  return packet;
+}
+
+// One thread's state while its calls are made up: every fourth call is a cblas_sgemm around a
+// sgemm_.
+struct Writer {
+  uint64_t ticks = 1'000'000;
+  uint64_t sequence = 0;
+  std::mt19937 random;
+};
+
+void FillBatch(uint32_t thread_id, Writer* writer, trace::CallBatch* batch) {
+  batch->Clear();
+  batch->set_thread_id(thread_id);
+  batch->set_base_sequence(writer->sequence);
+  batch->set_base_end_ticks(writer->ticks);
+  for (int i = 0; i < kBatchCalls; ++i) {
+    const bool is_inner = i % 4 == 0;
+    const bool is_outer = i % 4 == 1;
+    const uint32_t duration = 500 + writer->random() % 4000;
+    const uint32_t gap = is_outer ? 100 : duration + 1000 + writer->random() % 2000;
+    batch->add_op_iid(1 + writer->random() % kShapes);
+    batch->add_sequence_delta(is_inner ? 1 : is_outer ? -2 : i % 4 == 2 ? 1 : 0);
+    batch->add_end_delta_ticks(gap);
+    batch->add_duration(is_outer ? batch->duration(i - 1) + 200 : duration);
+    batch->add_parent_distance(is_inner ? 1 : 0);
+    batch->add_caller_iid(1 + writer->random() % 20);
+    for (int a = 0; a < 3; ++a) batch->add_address_iid(21 + writer->random() % 500);
+    writer->ticks += gap;
+  }
+  writer->sequence += kBatchCalls;
+}
+
+void WriteTrace(const std::string& path, int64_t calls, int threads) {
+  std::ofstream out(path, std::ios::binary);
+  trace::Packet header;
+  header.mutable_header()->set_schema_major(1);
+  header.mutable_header()->mutable_clock()->set_kind(trace::Clock::TSC);
+  header.mutable_header()->mutable_clock()->set_ticks_per_second(2'445'000'000);
+  Write(header, &out);
+  Write(Definitions(), &out);
+  trace::Packet sample;
+  for (uint64_t second = 0; second < 60; ++second) {
+    sample.mutable_clock_sample()->set_ticks(second * 2'445'000'000);
+    sample.mutable_clock_sample()->set_monotonic_ns(5'000'000'000 + second * 1'000'000'123);
+    sample.mutable_clock_sample()->set_realtime_ns(1'700'000'000'000'000'000 +
+                                                   second * 1'000'000'123);
+    Write(sample, &out);
+  }
+  std::vector<Writer> writers(threads);
+  trace::Packet packet;
+  for (int64_t written = 0; written < calls; written += kBatchCalls) {
+    const int thread = static_cast<int>(written / kBatchCalls % threads);
+    FillBatch(thread + 1, &writers[thread], packet.mutable_call_batch());
+    Write(packet, &out);
+  }
+}
+
+struct Sample {
+  double load_seconds = 0;
+  double total_seconds = 0;
+  double cpu_seconds = 0;
+  double peak_bytes = 0;
+  double file_bytes = 0;
+  size_t calls = 0;
+};
+
+Sample ReadOnce(const std::string& path) {
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is counted anew
+  const double base_bytes = StatusBytes("VmRSS:");
+  Sample sample;
+  const double start = Seconds();
+  const double cpu_start = CpuSeconds();
+  absl::StatusOr<LoadedRun> run = LoadRun(path);
+  if (!run.ok() || !run->damage.empty()) {
+    std::fprintf(stderr, "cannot read %s\n", path.c_str());
+    std::exit(2);
+  }
+  sample.load_seconds = Seconds() - start;
+  const RunTotals totals = ComputeTotals(run->model);
+  sample.total_seconds = Seconds() - start;
+  sample.cpu_seconds = CpuSeconds() - cpu_start;
+  for (const auto& [sentence, count] : run->model.oddities) {
+    std::printf("odd: %s, %ld times\n", sentence.c_str(), static_cast<long>(count));
+  }
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  sample.file_bytes = static_cast<double>(file.tellg());
+  sample.calls = run->model.calls.size();
+  sample.peak_bytes = StatusBytes("VmHWM:") - base_bytes;
+  return sample;
+}
+
+void Print(const char* what, std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  std::printf("%-42s %8.2f [%.2f..%.2f]\n", what, values[values.size() / 2], values.front(),
+              values.back());
+}
+
+void PrintJson(const char* name, const std::vector<double>& values, const char* end) {
+  std::printf("\"%s\": [", name);
+  for (size_t i = 0; i < values.size(); ++i) std::printf("%s%.4f", i == 0 ? "" : ", ", values[i]);
+  std::printf("]%s", end);
+}
+
+int Main(int argc, char** argv) {
+  const int64_t calls = argc > 1 ? std::atoll(argv[1]) : 10'000'000;
+  const int threads = argc > 2 ? std::atoi(argv[2]) : 1;
+  const int rounds = argc > 3 ? std::atoi(argv[3]) : 5;
+  const std::string path = "/tmp/dlhook_reader_bench." + std::to_string(getpid()) + ".dlh";
+  WriteTrace(path, calls, threads);
+  std::vector<double> rate, cpu_rate, load_ns, totals_ns, memory, file;
+  for (int round = 0; round < rounds; ++round) {
+    const Sample sample = ReadOnce(path);
+    const double count = static_cast<double>(sample.calls);
+    rate.push_back(count / sample.total_seconds / 1e6);
+    cpu_rate.push_back(count / sample.cpu_seconds / 1e6);
+    load_ns.push_back(sample.load_seconds / count * 1e9);
+    totals_ns.push_back((sample.total_seconds - sample.load_seconds) / count * 1e9);
+    memory.push_back(sample.peak_bytes / count);
+    file.push_back(sample.file_bytes / count);
+  }
+  std::remove(path.c_str());
+  std::printf("%ld calls, %d threads, %d rounds: median [smallest..largest]\n",
+              static_cast<long>(calls), threads, rounds);
+  Print("M calls/s, file to totals per function", rate);
+  Print("M calls/s of CPU time, the same", cpu_rate);
+  Print("ns/call, file to model", load_ns);
+  Print("ns/call, totals", totals_ns);
+  Print("bytes/call in memory, mapped file included", memory);
+  Print("bytes/call in the file", file);
+  std::printf("{");
+  PrintJson("mcalls_per_second", rate, ", ");
+  PrintJson("mcalls_per_cpu_second", cpu_rate, ", ");
+  PrintJson("memory_bytes_per_call", memory, "}\n");
+  return 0;
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
+
+int main(int argc, char** argv) { return dlhook::analyzer::Main(argc, argv); }

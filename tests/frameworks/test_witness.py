@@ -1,0 +1,45 @@
+"""The witness: what the library's own log says without dlhook is what dlhook recorded, line for line but for the time."""
+
+import frameworks
+from frameworks import LENET, PYTHON, e2e, program
+
+
+class Witness(frameworks.Case):
+    def check(self, argv, level, host):
+        witness = self.witness(argv, level)
+        self.assertGreater(len(witness), 10)
+        plain = self.plain(argv)
+        self.fresh_run()
+        result = self.under(host, argv, DLHOOK_ONEDNN_LEVEL=level)
+        self.assert_same_behaviour(plain, result, host)
+        trace = e2e.Run(self.run_path).trace()
+        self.assert_no_loss(trace)
+        recorded = frameworks.recorded_lines(trace)
+        self.assertEqual(len(recorded), len(witness))
+        for number, (ours, theirs) in enumerate(zip(recorded, witness, strict=True)):
+            self.assertEqual(ours, theirs, f"line {number}")
+        return trace
+
+    def test_lenet(self):
+        for threads in (1, 2):
+            with self.subTest(threads=threads):
+                self.check([PYTHON, LENET, "--epochs", "1", "--threads", str(threads)], 1, "launcher")
+
+    def test_lenet_with_creations(self):
+        self.check([PYTHON, LENET, "--epochs", "1", "--threads", "1"], 2, "launcher")
+
+    def test_cnn(self):
+        for arguments in ([4, 1], [4, 2], [4, 2, "channels_last"], [4, 1, "inference"]):
+            for level, host in ((1, "writer"), (2, "launcher"), (1, "rings")):
+                with self.subTest(arguments=arguments, level=level, host=host):
+                    self.check(program("cnn", *arguments), level, host)
+
+    def test_tap_off(self):
+        trace = self.recorded("writer", program("cnn", 2, 1), DLHOOK_ONEDNN="off").trace()
+        self.assertEqual(frameworks.recorded_lines(trace), [])
+        states = {e2e.one(c, "state") for c in trace.capabilities if "onednn" in e2e.one(c, "name", "")}
+        self.assertIn("OFF", states)
+
+
+if __name__ == "__main__":
+    e2e.main()

@@ -1,0 +1,114 @@
+// Golden tests: a trace as text in, every table of it out.
+//
+//   golden_test            compares with expected/TRACE.TABLE.csv
+//   golden_test --update   writes those files anew; read the difference before you commit it
+//
+// To add one: put TRACE.textproto here (`dlhook dump RUN > TRACE.textproto`, cut down to what
+// matters), run --update, check the tables by hand.
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/model/load_run.h"
+#include "analyzer/passes/pass.h"
+#include "analyzer/render/renderer.h"
+#include "proto/trace.pb.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool update = false;
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void WriteFile(const fs::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  EXPECT_TRUE(file.good()) << path;
+}
+
+std::vector<std::string> TraceNames() {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(DLHOOK_GOLDEN)) {
+    if (entry.path().extension() == ".textproto") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// All columns of all rows, then the notes.
+std::string TableText(const TraceModel& model, const Table& table) {
+  Report report;
+  report.run = &model;
+  report.tables = {table};
+  std::string text = RenderCsv(report);
+  for (const std::string& note : table.notes) absl::StrAppend(&text, "# ", note, "\n");
+  return text;
+}
+
+// The binary trace that the text stands for, in a folder of its own.
+class ScratchTrace {
+ public:
+  explicit ScratchTrace(const std::string& name) {
+    std::string folder = (fs::temp_directory_path() / "dlhook_golden_XXXXXX").string();
+    EXPECT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+    trace::Trace trace;
+    const std::string text = ReadFile(fs::path(DLHOOK_GOLDEN) / (name + ".textproto"));
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &trace)) << name;
+    WriteFile(path(), trace.SerializeAsString());
+  }
+  ~ScratchTrace() { fs::remove_all(folder_); }
+  fs::path path() const { return folder_ / "1.dlh"; }
+
+ private:
+  fs::path folder_;
+};
+
+class GoldenTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenTest, EveryTable) {
+  const ScratchTrace trace(GetParam());
+  absl::StatusOr<LoadedRun> run = LoadRun(trace.path());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE(run->damage.empty()) << run->damage[0];
+  run->model.name = GetParam();
+  const RunTotals totals = ComputeTotals(run->model);
+  for (const Pass& pass : Passes()) {
+    const absl::StatusOr<Table> table = pass.run(run->model, {.totals = &totals});
+    ASSERT_TRUE(table.ok()) << table.status();
+    const fs::path expected =
+        fs::path(DLHOOK_GOLDEN) / "expected" / absl::StrCat(GetParam(), ".", table->name, ".csv");
+    const std::string text = TableText(run->model, *table);
+    if (update) WriteFile(expected, text);
+    EXPECT_EQ(text, ReadFile(expected)) << "if this is what it should be: golden_test --update";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Traces, GoldenTest, ::testing::ValuesIn(TraceNames()),
+                         [](const auto& info) { return info.param; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenTest);
+
+}  // namespace
+}  // namespace dlhook::analyzer
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  dlhook::analyzer::update = argc > 1 && std::string(argv[1]) == "--update";
+  return RUN_ALL_TESTS();
+}

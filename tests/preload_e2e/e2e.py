@@ -1,0 +1,341 @@
+"""Runs programs with and without dlhook and loads what dlhook recorded. Python standard library only.
+
+Everything a test compares comes through the documented outputs: `dlhook report --format json` and `dlhook dump`. The
+decoding of dumps below follows the comments of proto/*.proto and shares no code with the analyzer.
+"""
+
+import collections
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DLHOOK = os.environ.get("DLHOOK_TEST_DLHOOK", "")
+SHIM = os.environ.get("DLHOOK_TEST_SHIM", "")
+VICTIMS = os.environ.get("DLHOOK_TEST_VICTIMS", "")
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+Result = collections.namedtuple("Result", "code out err")
+Call = collections.namedtuple("Call", "thread_id sequence parent op caller end_ticks duration")
+
+# The three hosts of the drain (DESIGN 2): the launcher, a writer thread in the host, whoever opens the run.
+HOSTS = tuple(os.environ.get("DLHOOK_TEST_HOSTS", "launcher writer rings").split())
+
+
+def victim(name):
+    return os.path.join(VICTIMS, "victim_" + name)
+
+
+def library(name):
+    for prefix in ("lib", ""):
+        path = os.path.join(VICTIMS, f"{prefix}victim_{name}.so")
+        if os.path.exists(path):
+            return path
+    raise FileNotFoundError(name)
+
+
+def clean_environment(**extra):
+    """The tests' own environment without whatever could steer dlhook or the victims."""
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith(("DLHOOK_", "ONEDNN_", "DNNL_", "MKLDNN_", "PYTHON", "LD_"))}
+    env["OPENBLAS_NUM_THREADS"] = "1"
+    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    env.update({name: str(value) for name, value in extra.items()})
+    return env
+
+
+def limits():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def start(argv, env=None, cwd=None):
+    """A running process with pipes, in its own process group."""
+    return subprocess.Popen(argv, env=env or clean_environment(), cwd=cwd, stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limits,
+                            start_new_session=True)
+
+
+def run(argv, env=None, cwd=None, stdin=b"", timeout=300):
+    """Runs to the end. Output goes through files, as a test must not depend on who reads how fast."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, \
+            tempfile.TemporaryFile() as given:
+        given.write(stdin)
+        given.seek(0)
+        process = subprocess.Popen(argv, env=env or clean_environment(), cwd=cwd, stdin=given,
+                                   stdout=out, stderr=err, preexec_fn=limits, start_new_session=True)
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        out.seek(0)
+        err.seek(0)
+        return Result(code, out.read(), err.read())
+
+
+def shell_code(code):
+    """The exit code as a shell would see it: 128 + signal for a killed program."""
+    return 128 - code if code < 0 else code
+
+
+# ---- textproto ------------------------------------------------------------------------------------------------------
+
+_TOKEN = re.compile(r'\s+|#[^\n]*|(?P<word>[A-Za-z_]\w*)|(?P<string>"(?:[^"\\\n]|\\.)*")'
+                    r'|(?P<number>-?[0-9.][\w.+-]*)|(?P<mark>[{}\[\]:,;])')
+
+
+def _tokens(text):
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if not match:
+            raise ValueError(f"not textproto at {position}: {text[position:position + 60]!r}")
+        position = match.end()
+        if match.lastgroup:
+            yield match.lastgroup, match.group(match.lastgroup)
+
+
+def _scalar(kind, token):
+    if kind == "number":
+        return float(token) if re.search(r"[.eE]", token) and not token.startswith("0x") else int(token, 0)
+    if kind == "string":
+        raw = token[1:-1].encode("latin-1", "backslashreplace")
+        return raw.decode("unicode_escape").encode("latin-1").decode("utf-8", "replace")
+    return {"true": True, "false": False}.get(token, token)
+
+
+def parse_textproto(text):
+    """A message as {field name: [values]}; sub-messages are such dictionaries again."""
+    top = {}
+    stack = [top]
+    name = None
+    in_list = False
+    for kind, token in _tokens(text):
+        if kind == "mark":
+            if token == "{":
+                message = {}
+                stack[-1].setdefault(name, []).append(message)
+                stack.append(message)
+                if not in_list:
+                    name = None
+            elif token == "}":
+                stack.pop()
+            elif token in "[]":
+                in_list = token == "["
+                if not in_list:
+                    name = None
+        elif name is None:
+            name = token
+        else:
+            stack[-1].setdefault(name, []).append(_scalar(kind, token))
+            if not in_list:
+                name = None
+    if len(stack) != 1:
+        raise ValueError("textproto ends inside a message")
+    return top
+
+
+def one(message, name, default=None):
+    return message.get(name, [default])[-1]
+
+
+# ---- traces ---------------------------------------------------------------------------------------------------------
+
+class Trace:
+    """One process trace, decoded."""
+
+    def __init__(self):
+        self.header = {}
+        self.footer = None
+        self.threads = {}
+        self.calls = []
+        self.aggregates = []
+        self.losses = []
+        self.capabilities = []
+        self.mappings = []
+        self.capture_states = []
+        self.clock_samples = []
+        self.ops = {}
+        self.addresses = {}
+
+    def add(self, packet):
+        (kind, (data,)), = packet.items()
+        if kind == "interned":
+            self.ops.update((one(op, "iid"), op) for op in data.get("op", []))
+            first = one(data, "first_address_iid", 0)
+            self.addresses.update((first + i, a) for i, a in enumerate(data.get("address", [])))
+        elif kind == "reset":
+            self.ops, self.addresses = {}, {}
+        elif kind == "call_batch":
+            self._add_calls(data)
+        elif kind == "call_aggregate":
+            data["op"] = [self.ops[one(data, "op_iid")]]
+            self.aggregates.append(data)
+        elif kind == "thread":
+            self.threads.setdefault(one(data, "thread_id"), {}).update(data)
+        elif kind in ("header", "footer"):
+            setattr(self, kind, data)
+        else:
+            plural = {"loss": "losses", "capability": "capabilities", "mapping": "mappings",
+                      "capture_state": "capture_states", "clock_sample": "clock_samples"}
+            if kind in plural:
+                getattr(self, plural[kind]).append(data)
+
+    def _add_calls(self, batch):
+        sequence = one(batch, "base_sequence", 0)
+        end = one(batch, "base_end_ticks", 0)
+        columns = zip(batch["op_iid"], batch["sequence_delta"], batch["end_delta_ticks"],
+                      batch["duration"], batch["parent_distance"], batch["caller_iid"], strict=True)
+        for op, sequence_delta, end_delta, duration, distance, caller in columns:
+            sequence += 1 + sequence_delta
+            end += end_delta
+            self.calls.append(Call(one(batch, "thread_id"), sequence, sequence - distance if distance else None,
+                                   self.ops[op], self.addresses.get(caller), end, duration))
+
+    @property
+    def process(self):
+        return one(self.header, "process", {})
+
+    @property
+    def pid(self):
+        return one(self.process, "pid")
+
+    def top_calls(self):
+        return [call for call in self.calls if call.parent is None]
+
+    def loss_count(self):
+        return sum(one(loss, "calls", 0) for loss in self.losses)
+
+    def loss_reasons(self):
+        return {one(loss, "reason") for loss in self.losses}
+
+
+def problem(op):
+    """A call's op as a short tuple: (function, m, n, k, transposes) for products, (function,) for others."""
+    function = one(op, "function")
+    for kind in ("gemm", "matrix"):
+        if kind in op:
+            shape = one(op, kind)
+            trans = one(shape, "trans_a", "") + one(shape, "trans_b", "") + one(shape, "trans", "")
+            return (function, one(shape, "m", 0), one(shape, "n", 0), one(shape, "k", 0), trans)
+    return (function,)
+
+
+class Run:
+    def __init__(self, path):
+        self.path = path
+
+    def files(self):
+        return sorted(os.listdir(self.path)) if os.path.isdir(self.path) else []
+
+    def report(self, *options):
+        result = run([DLHOOK, "report", self.path, "--format", "json", *options])
+        if result.code != 0:
+            raise AssertionError(f"dlhook report: {result.code}: {result.err.decode()}")
+        return json.loads(result.out)
+
+    def table(self, name):
+        """The rows of a table as dictionaries."""
+        (table,) = self.report("--table", name)["tables"]
+        names = [column["name"] for column in table["columns"]]
+        return [dict(zip(names, row, strict=True)) for row in table["rows"]]
+
+    def traces(self):
+        """All process traces of the run, in the order of the dump."""
+        result = run([DLHOOK, "dump", self.path])
+        if result.code != 0:
+            raise AssertionError(f"dlhook dump: {result.code}: {result.err.decode()}")
+        traces = []
+        for packet in parse_textproto(result.out.decode()).get("packet", []):
+            if "header" in packet:
+                traces.append(Trace())
+            traces[-1].add(packet)
+        return traces
+
+    def trace(self):
+        traces = self.traces()
+        if len(traces) != 1:
+            raise AssertionError(f"{len(traces)} process traces instead of one: {self.files()}")
+        return traces[0]
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own and a run folder in it."""
+
+    maxDiff = 4000
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="dlhook-e2e-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.run_path = os.path.join(self.folder, "run")
+
+    def fresh_run(self):
+        self.run_path = tempfile.mktemp(prefix="run-", dir=self.folder)
+        return self.run_path
+
+    def environment(self, host, **extra):
+        """The environment in which `host` drains a victim into self.run_path."""
+        env = clean_environment(**extra)
+        if host != "launcher":
+            env["LD_PRELOAD"] = SHIM
+            env.setdefault("DLHOOK_OUT", self.run_path)
+        if host == "rings":
+            env["DLHOOK_DRAIN"] = "none"
+        return env
+
+    def command(self, host, argv):
+        return [DLHOOK, "run", "-o", self.run_path, "--", *argv] if host == "launcher" else list(argv)
+
+    def under(self, host, argv, stdin=b"", cwd=None, **extra):
+        """Runs argv under dlhook with the drain in `host`."""
+        return run(self.command(host, argv), env=self.environment(host, **extra),
+                   cwd=cwd or self.folder, stdin=stdin)
+
+    def recorded(self, host, argv, expected_code=0, **extra):
+        """Runs argv under dlhook in a fresh run folder; the loaded Run."""
+        self.fresh_run()
+        result = self.under(host, argv, **extra)
+        self.assertEqual(shell_code(result.code), shell_code(expected_code), result.err.decode()[-2000:])
+        return Run(self.run_path)
+
+    def assert_problems(self, calls, expected):
+        """`expected`: {problem tuple: number of calls}."""
+        self.assertEqual(dict(collections.Counter(problem(call.op) for call in calls)), expected)
+
+    def assert_no_loss(self, trace):
+        self.assertEqual([loss for loss in trace.losses], [])
+
+    def assert_same_behaviour(self, plain, other, host):
+        """stdout, stderr and exit code; `dlhook run` adds its summary at the end of stderr."""
+        self.assertEqual(plain.out, other.out)
+        self.assertEqual(shell_code(plain.code), shell_code(other.code))
+        if host == "launcher":
+            self.assertEqual(plain.err, other.err[:len(plain.err)])
+        else:
+            self.assertEqual(plain.code, other.code)
+            self.assertEqual(plain.err, other.err)
+
+
+class SkipReporter(unittest.TextTestResult):
+    """Prints every skipped test on a line that scripts/test.sh counts."""
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.stream.write(f"\nSKIPPED: {test.id()}: {reason}\n")
+
+
+def main():
+    for name, path in (("DLHOOK_TEST_DLHOOK", DLHOOK), ("DLHOOK_TEST_SHIM", SHIM),
+                       ("DLHOOK_TEST_VICTIMS", VICTIMS)):
+        if not os.path.exists(path):
+            sys.exit(f"{name} is not set to something that exists; run this through ctest or see tests/README.md")
+    # The victims inherit neither: a test started from a shell and one from ctest see the same.
+    unittest.main(testRunner=unittest.TextTestRunner(verbosity=2, resultclass=SkipReporter))

@@ -1,0 +1,106 @@
+"""Command lines of `dlhook`: exit codes and one sentence each."""
+
+import os
+import shutil
+import unittest
+
+import e2e
+
+
+class RunCommand(e2e.Case):
+    def refused(self, argv, code, *words):
+        result = e2e.run([e2e.DLHOOK, "run", "-o", self.run_path, "--", *argv], cwd=self.folder)
+        self.assertEqual(result.code, code, result.err.decode())
+        self.assertEqual(result.out, b"")
+        error = result.err.decode()
+        for word in words:
+            self.assertIn(word, error)
+        self.assertLessEqual(error.count("\n"), 2, error)
+        self.assertFalse(os.path.exists(self.run_path) and os.listdir(self.run_path))
+
+    def test_not_found(self):
+        self.refused(["/no/such/program"], 127, "/no/such/program")
+        self.refused(["no-such-program-in-the-path"], 127, "no-such-program-in-the-path")
+
+    def test_not_executable(self):
+        path = os.path.join(self.folder, "plain-file")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("text")
+        self.refused([path], 126, path)
+        self.refused([self.folder], 126, self.folder)
+
+    def test_static(self):
+        self.refused([e2e.victim("static")], 2, "static")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to make a program of another user set-uid")
+    def test_set_uid(self):
+        path = os.path.join(self.folder, "set-uid")
+        shutil.copy("/bin/true", path)
+        os.chmod(self.folder, 0o755)
+        os.chown(path, 65534, 65534)
+        os.chmod(path, 0o4755)
+        self.refused([path], 2, "set-uid")
+
+    def test_script_without_calls(self):
+        path = os.path.join(self.folder, "script")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\necho hello; exit 5\n")
+        os.chmod(path, 0o700)
+        result = e2e.run([e2e.DLHOOK, "run", "-o", self.run_path, "--", path])
+        self.assertEqual((result.code, result.out), (5, b"hello\n"))
+
+    def test_no_program(self):
+        result = e2e.run([e2e.DLHOOK, "run", "--"])
+        self.assertEqual((result.code, result.out), (2, b""))
+        self.assertTrue(result.err)
+
+    def test_program_codes_pass(self):
+        for code in (0, 1, 2, 126, 127, 255):
+            result = e2e.run([e2e.DLHOOK, "run", "-o", self.fresh_run(), "--", "/bin/sh", "-c", f"exit {code}"])
+            self.assertEqual(result.code, code)
+
+    def test_summary_is_on_stderr(self):
+        result = self.under("launcher", [e2e.victim("nested"), "5"])
+        self.assertEqual(result.out, e2e.run([e2e.victim("nested"), "5"]).out)
+        self.assertIn(self.run_path.encode(), result.err)
+
+
+class OtherCommands(e2e.Case):
+    def bad(self, *argv):
+        result = e2e.run([e2e.DLHOOK, *argv], cwd=self.folder)
+        self.assertEqual(result.code, 2, (argv, result))
+        self.assertEqual(result.out, b"", argv)
+        self.assertTrue(result.err.strip(), argv)
+        return result.err.decode()
+
+    def test_usage(self):
+        self.bad()
+        self.bad("no-such-command")
+        self.bad("report")
+        self.assertIn("no-such-run", self.bad("report", "no-such-run"))
+        self.assertIn("no-such-run", self.bad("dump", "no-such-run"))
+
+    def test_report_options(self):
+        run = self.recorded("launcher", [e2e.victim("nested"), "5"])
+        self.assertIn("no-such-table", self.bad("report", run.path, "--table", "no-such-table"))
+        self.bad("report", run.path, "--format", "no-such-format")
+        self.bad("report", run.path, "--no-such-flag")
+        self.bad("report", run.path, "--table", "ops", "--sort", "no-such-column")
+        self.bad("report", run.path, "--limit", "many")
+        report = run.report()
+        self.assertEqual(set(report) & {"tables", "run"}, {"tables", "run"})
+        for table in report["tables"]:
+            self.assertTrue(all(len(row) == len(table["columns"]) for row in table["rows"]), table["name"])
+        names = [table["name"] for table in report["tables"]]
+        for name in ("summary", "ops", "algorithms", "layout", "gemm", "iterations"):
+            self.assertIn(name, names)
+
+    def test_help(self):
+        for argv in (["--help"], ["run", "--help"], ["report", "--help"]):
+            result = e2e.run([e2e.DLHOOK, *argv])
+            self.assertEqual(result.code, 0, argv)
+            self.assertTrue(result.out)
+
+
+if __name__ == "__main__":
+    e2e.main()

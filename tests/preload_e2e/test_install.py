@@ -1,0 +1,32 @@
+"""`cmake --install` into an empty prefix, used from there. What the shim brings along is tests/abi's business."""
+
+import os
+import subprocess
+
+import e2e
+
+BUILD = os.environ.get("DLHOOK_TEST_BUILD", "")
+
+
+class Installed(e2e.Case):
+    def test_from_another_prefix(self):
+        prefix = os.path.join(self.folder, "prefix")
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, capture_output=True)
+        for path in ("bin/dlhook", "lib/libdlhook.so", "share/doc/dlhook/README.md", "share/doc/dlhook/LICENSE"):
+            self.assertTrue(os.path.exists(os.path.join(prefix, path)), path)
+        moved = prefix + "-moved"  # nothing may depend on where it was installed first
+        os.rename(prefix, moved)
+        dlhook = os.path.join(moved, "bin", "dlhook")
+        run_path = os.path.join(self.folder, "run")
+        result = e2e.run([dlhook, "run", "-o", run_path, "--", e2e.victim("nested"), "6"])
+        self.assertEqual(result.code, 0, result.err.decode())
+        self.assertEqual(len(e2e.Run(run_path).trace().top_calls()), 6)
+        # Without the launcher.
+        self.fresh_run()
+        env = e2e.clean_environment(LD_PRELOAD=os.path.join(moved, "lib", "libdlhook.so"), DLHOOK_OUT=self.run_path)
+        self.assertEqual(e2e.run([e2e.victim("nested"), "6"], env=env).code, 0)
+        self.assertEqual(len(e2e.Run(self.run_path).trace().top_calls()), 6)
+
+
+if __name__ == "__main__":
+    e2e.main()

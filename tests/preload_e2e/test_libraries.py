@@ -1,0 +1,58 @@
+"""Several libraries that carry the same names: each caller must get its own (DESIGN 3.9)."""
+
+import collections
+
+import e2e
+
+
+class OwnFunctions(e2e.Case):
+    def check(self, libraries, expected_line):
+        argv = [e2e.victim("two_libraries"), "20", *[e2e.library(name) for name in libraries]]
+        plain = e2e.run(argv)
+        self.assertEqual(plain.out.decode().splitlines()[:len(libraries)], expected_line)
+        for host in e2e.HOSTS:
+            with self.subTest(host=host):
+                self.fresh_run()
+                self.assert_same_behaviour(plain, self.under(host, argv), host)
+        return e2e.Run(self.run_path)
+
+    def test_two_local_libraries(self):
+        run = self.check(["own_a", "own_b"], ["0: 1024.0 1210.5", "1: 2024.0 2210.5"])
+        self.assert_problems(run.trace().calls, {("sgemm_", 2, 3, 4, "NT"): 40, ("sgemm_64_", 5, 6, 7, "TN"): 40})
+
+    def test_callers_are_told_apart(self):
+        run = self.check(["own_a", "own_b"], ["0: 1024.0 1210.5", "1: 2024.0 2210.5"])
+        trace = run.trace()
+        callers = collections.Counter(call.caller for call in trace.calls)
+        self.assertEqual(sorted(callers.values()), [20] * 4)
+        mapped = [(e2e.one(m, "start"), e2e.one(m, "end"), e2e.one(m, "path")) for m in trace.mappings
+                  if e2e.one(m, "role") == "CALLER"]
+        owners = {path for address in callers for start, end, path in mapped if start <= address < end}
+        self.assertEqual(owners, {e2e.library("own_a"), e2e.library("own_b")})
+
+    def test_64_bit_integers_under_the_32_bit_name(self):
+        # The ILP64 copy passes pointers to 64-bit sizes: what it gets must be its own function. What its sizes read as
+        # through the 32-bit table entry is no crash and no wrong call, and the low halves are right.
+        self.check(["own_a", "own_ilp64", "own_b"],
+                   ["0: 1024.0 1210.5", self.ilp64_line(), "2: 2024.0 2210.5"])
+
+    def ilp64_line(self):
+        out = e2e.run([e2e.victim("two_libraries"), "1", e2e.library("own_ilp64")]).out.decode()
+        self.assertTrue(out.startswith("0: 3024.0 3210.5"))
+        return "1" + out.splitlines()[0][1:]
+
+
+class Reload(e2e.Case):
+    def test_another_plugin_at_the_same_address(self):
+        argv = [e2e.victim("reload"), "25", e2e.library("own_a"), e2e.library("own_b")]
+        plain = e2e.run(argv)
+        self.assertEqual(plain.code, 0, "the loader did not reuse the address: the test proves nothing")
+        for host in e2e.HOSTS:
+            with self.subTest(host=host):
+                self.fresh_run()
+                self.assert_same_behaviour(plain, self.under(host, argv), host)
+                self.assert_problems(e2e.Run(self.run_path).trace().calls, {("sgemm_", 2, 3, 4, "NT"): 50})
+
+
+if __name__ == "__main__":
+    e2e.main()

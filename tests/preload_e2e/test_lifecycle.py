@@ -1,0 +1,97 @@
+"""Fork, exec and every way to end: each process has a trace of its own and nothing recorded is missing."""
+
+import os
+
+import e2e
+
+PARENT = ("cblas_sgemm", 6, 7, 8, "NT")
+CHILD = ("cblas_sgemm", 9, 7, 8, "NT")
+
+
+class Ends(e2e.Case):
+    # How the footer must read. Without a launcher or writer the process's end is only guessed by whoever reads.
+    MODES = {"return": "EXITED", "term": "VANISHED", "abort": "VANISHED", "segv": "VANISHED", "kill": "VANISHED",
+             "_exit": "VANISHED", "quick_exit": "VANISHED", "exec_other": "VANISHED"}
+
+    def test_all_calls_are_there(self):
+        for mode, end in self.MODES.items():
+            argv = [e2e.victim("lifecycle"), mode, "77"]
+            plain = e2e.run(argv)
+            for host in e2e.HOSTS:
+                with self.subTest(mode=mode, host=host):
+                    self.fresh_run()
+                    self.assert_same_behaviour(plain, self.under(host, argv), host)
+                    trace = e2e.Run(self.run_path).trace()
+                    self.assert_problems(trace.calls, {PARENT: 77})
+                    self.assert_no_loss(trace)
+                    if host == "launcher":
+                        self.assertEqual(e2e.one(trace.footer, "end"), end)
+                        self.assertEqual(e2e.one(trace.footer, "calls"), 77)
+
+
+class Fork(e2e.Case):
+    def test_child_without_exec(self):
+        for mode in ("fork", "fork_exit"):
+            for host in e2e.HOSTS:
+                with self.subTest(mode=mode, host=host):
+                    traces = self.recorded(host, [e2e.victim("lifecycle"), mode, "40"]).traces()
+                    self.assertEqual(len(traces), 2)
+                    parent = next(t for t in traces if t.pid != e2e.one(t.process, "parent_pid")
+                                  and any(e2e.problem(c.op) == PARENT for c in t.calls))
+                    child = next(t for t in traces if t is not parent)
+                    self.assert_problems(parent.calls, {PARENT: 80})
+                    self.assert_problems(child.calls, {CHILD: 80})
+                    self.assertEqual(e2e.one(child.process, "parent_pid"), parent.pid)
+                    for trace in traces:
+                        self.assert_no_loss(trace)
+                        self.assertEqual([c.sequence for c in trace.calls], list(range(1, 81)))
+
+    def test_report_covers_both(self):
+        rows = self.recorded("launcher", [e2e.victim("lifecycle"), "fork", "40"]).table("ops")
+        self.assertEqual(sum(row["calls"] or 0 for row in rows), 160)
+
+
+class Exec(e2e.Case):
+    def test_exec_keeps_the_pid_and_gets_a_second_trace(self):
+        for host in e2e.HOSTS:
+            with self.subTest(host=host):
+                # lifecycle leaves with 9 after its calls when its mode is unknown ("return").
+                traces = self.recorded(host, [e2e.victim("lifecycle"), "exec", "33"], expected_code=9).traces()
+                self.assertEqual(len(traces), 2)
+                self.assertEqual(len({trace.pid for trace in traces}), 1)
+                for trace in traces:
+                    self.assert_problems(trace.calls, {PARENT: 33})
+
+
+class Helpers(e2e.Case):
+    def test_a_process_without_calls_leaves_nothing(self):
+        for argv in (["/bin/true"], [e2e.victim("lifecycle"), "none", "5"], ["/bin/sh", "-c", "ls / | wc -l"]):
+            with self.subTest(argv=argv):
+                self.fresh_run()
+                before = sorted(os.listdir(self.folder))
+                self.under("writer", argv)
+                self.assertEqual(sorted(os.listdir(self.folder)), before)
+
+    def test_default_folder(self):
+        env = e2e.clean_environment(LD_PRELOAD=e2e.SHIM)
+        e2e.run([e2e.victim("stepwise")], env=env, cwd=self.folder, stdin=b"3\n")
+        created = [name for name in os.listdir(self.folder) if name.startswith("dlhook-")]
+        self.assertEqual(len(created), 1)
+        path = os.path.join(self.folder, created[0])
+        self.assertEqual(len(e2e.Run(path).trace().calls), 3)
+        for name in os.listdir(path):
+            self.assertEqual(os.stat(os.path.join(path, name)).st_mode & 0o77, 0, name)
+
+    def test_processes_of_one_shell_script_share_a_run(self):
+        script = f"{e2e.victim('nested')} 3; {e2e.victim('nested')} 4 | cat"
+        self.fresh_run()
+        self.under("writer", ["/bin/sh", "-c", script])
+        self.assertEqual(sorted(len(t.top_calls()) for t in e2e.Run(self.run_path).traces()), [3, 4])
+        env = e2e.clean_environment(LD_PRELOAD=e2e.SHIM)
+        e2e.run(["/bin/sh", "-c", script], env=env, cwd=self.folder)
+        created = [name for name in os.listdir(self.folder) if name.startswith("dlhook-")]
+        self.assertEqual(len(created), 1)
+
+
+if __name__ == "__main__":
+    e2e.main()
