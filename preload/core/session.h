@@ -18,7 +18,6 @@
 namespace dlhook {
 
 constexpr uint64_t kSessionMagic = 0x31474e5252484c44;  // "DLHRRNG1"
-constexpr uint32_t kSessionLayout = 1;
 constexpr uint32_t kMaxSlots = 232;
 constexpr uint32_t kMaxTapSources = 8;
 constexpr uint32_t kMaxRankVariables = 8;
@@ -120,6 +119,8 @@ struct SessionHeader {
   Slot slots[kMaxSlots];
 };
 
+// Raised by hand where fields change their meaning; a change of size shows by itself.
+constexpr uint32_t kSessionLayout = 1 * 1000000 + sizeof(SessionHeader);
 constexpr uint64_t kSessionDataStart = (sizeof(SessionHeader) + 4095) & ~uint64_t{4095};
 
 // Ring size by slot: a few large ones for the threads that come first (and usually do the work), many small ones after.
