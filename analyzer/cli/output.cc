@@ -4,11 +4,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -56,6 +58,9 @@ int OutputWidth() {
   winsize size = {};
   if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return size.ws_col;
+  int columns = 0;  // as shells and other tools have it, for output that goes elsewhere
+  const char* variable = std::getenv("COLUMNS");
+  if (variable != nullptr && absl::SimpleAtoi(variable, &columns) && columns > 0) return columns;
   return kDefaultWidth;
 }
 

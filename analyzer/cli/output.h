@@ -20,7 +20,7 @@ int PrintOutput(absl::string_view text);
 // One message on stderr, "dlhook: " before it.
 void PrintError(absl::string_view message);
 
-// Columns of the terminal that stdout is, 80 where it is none.
+// Columns of the terminal that stdout is; where it is none COLUMNS, else 80.
 int OutputWidth();
 
 // "reading RUN: 40%" on stderr while a large run is read, if that is a terminal. Taken away at the

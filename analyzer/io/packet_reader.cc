@@ -1,6 +1,8 @@
 // Bounds-checked framing: tag 0x0A (Trace.packet), length as a varint, that many bytes.
 #include "analyzer/io/packet_reader.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <climits>
 #include <utility>
 
@@ -72,6 +74,7 @@ bool PacketReader::NextInChunk() {
 }
 
 bool PacketReader::CheckHeader() {
+  const google::protobuf::LogSilencer quiet;  // what libprotobuf would print, status() says
   trace::Packet packet;
   if (payload_.empty() || payload_.front() != kHeaderTag ||
       !packet.ParseFromArray(payload_.data(), static_cast<int>(payload_.size())) ||
@@ -92,6 +95,7 @@ bool PacketReader::CheckHeader() {
 }
 
 bool PacketReader::Parse(absl::string_view bytes, google::protobuf::MessageLite* message) {
+  const google::protobuf::LogSilencer quiet;
   if (message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return true;
   Damage(packet_offset_, absl::StrCat("expected a valid packet in these ", payload_.size(),
                                       " bytes, found a malformed one"));

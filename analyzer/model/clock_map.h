@@ -11,9 +11,9 @@
 
 namespace dlhook::analyzer {
 
-// Piecewise linear between clock samples and never decreasing: what nests in ticks nests in nanoseconds. Outside the
-// samples the mean rate goes on; with a single sample the header's rate; without any, zero ticks are zero nanoseconds.
-// A CLOCK_MONOTONIC trace needs no mapping.
+// Piecewise linear between clock samples and never decreasing: what nests in ticks nests in
+// nanoseconds. Outside the samples the mean rate goes on; with a single sample the header's rate;
+// without any, zero ticks are zero nanoseconds. A CLOCK_MONOTONIC trace needs no mapping.
 class ClockMap {
  public:
   ClockMap() : ClockMap(trace::Clock(), {}, nullptr) {}
@@ -38,7 +38,8 @@ class ClockMap {
  private:
   // Fixed point: exact enough for years of nanoseconds, and monotone by construction.
   static constexpr int kRateBits = 40;
-  static constexpr int64_t kMaxNs = int64_t{1} << 61;  // no clock goes as far; keeps damaged traces in range
+  static constexpr int64_t kMaxNs = int64_t{1}
+                                    << 61;  // no clock goes as far; keeps damaged traces in range
 
   struct Segment {
     uint64_t first_ticks = 0;
@@ -49,7 +50,8 @@ class ClockMap {
   };
 
   static int64_t Map(const Segment& segment, uint64_t ticks) {
-    const __int128 distance = static_cast<__int128>(ticks) - static_cast<__int128>(segment.base_ticks);
+    const __int128 distance =
+        static_cast<__int128>(ticks) - static_cast<__int128>(segment.base_ticks);
     return Clamp(((distance * static_cast<__int128>(segment.rate)) >> kRateBits) + segment.base_ns);
   }
   static int64_t Clamp(__int128 ns) {

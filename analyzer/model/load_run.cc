@@ -1,4 +1,5 @@
-// Opens the process traces of a run one after another; one that cannot be read does not keep the others from being read.
+// Opens the process traces of a run one after another; one that cannot be read does not keep the
+// others from being read.
 #include "analyzer/model/load_run.h"
 
 #include <filesystem>
@@ -21,8 +22,8 @@ uint64_t SizeOf(const std::vector<std::string>& paths) {
   return size;
 }
 
-absl::Status LoadTrace(const std::string& path, const LoadOptions& options, const ReadProgress& progress,
-                       TraceBuilder* builder) {
+absl::Status LoadTrace(const std::string& path, const LoadOptions& options,
+                       const ReadProgress& progress, TraceBuilder* builder) {
   absl::StatusOr<TraceBytes> trace = TraceBytes::Open(path, options.drain_leftover);
   if (!trace.ok()) return trace.status();
   absl::Status status = builder->AddTrace(path, trace->chunks(), progress);
@@ -40,7 +41,8 @@ absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& op
   LoadedRun run;
   for (const std::string& file : files->paths) {
     ReadProgress progress;
-    if (options.progress) progress = [&](uint64_t done) { options.progress(done_before + done, all); };
+    if (options.progress)
+      progress = [&](uint64_t done) { options.progress(done_before + done, all); };
     absl::Status status = LoadTrace(file, options, progress, &builder);
     if (!status.ok()) run.damage.push_back(std::move(status));
     if (options.progress) done_before += SizeOf({file});

@@ -15,14 +15,15 @@
 namespace dlhook::analyzer {
 
 struct LoadOptions {
-  DrainLeftover drain_leftover;  // may be unset
+  DrainLeftover drain_leftover = nullptr;  // may be unset
   // Called now and then with the bytes read of all bytes. May be unset.
-  std::function<void(uint64_t done, uint64_t all)> progress;
+  std::function<void(uint64_t done, uint64_t all)> progress = nullptr;
 };
 
 struct LoadedRun {
   TraceModel model;
-  std::vector<absl::Status> damage;  // at most one for each process trace; the model holds what was whole
+  std::vector<absl::Status>
+      damage;  // at most one for each process trace; the model holds what was whole
 };
 
 // Fails only where there is nothing at all to read from.

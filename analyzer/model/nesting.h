@@ -19,14 +19,18 @@ struct NestingCounts {
   int64_t clipped = 0;       // a call was shortened by more than kTapResolutionNs to nest
 };
 
-// `calls`: as recorded, in the order of their ends. Afterwards: as nested, in the order of their starts, a parent before
-// its children (see StagedCall), every call inside its parent and beside its siblings.
+// `calls`: as recorded, in the order of their ends. Afterwards: as nested, in the order of their
+// starts, a parent before its children (see StagedCall), every call inside its parent and beside
+// its siblings.
 //
-// A hook knows the call around it. A tap call (a line of a library's log) is told only when it is over: it adopts those
-// hook calls with the same recorded parent that lie inside it. Its start (end minus a duration counted in steps of
-// kTapResolutionNs, and an end that is late by the printing of the line) is not exact, so
-//   - a hook call shorter than a step that starts within a step of the tap call's start stands before it;
-//   - one that began before it is inside if more than a step, and at least half of the hook call, overlaps: then the tap
+// A hook knows the call around it. A tap call (a line of a library's log) is told only when it is
+// over: it adopts those hook calls with the same recorded parent that lie inside it. Its start (end
+// minus a duration counted in steps of kTapResolutionNs, and an end that is late by the printing of
+// the line) is not exact, so
+//   - a hook call shorter than a step that starts within a step of the tap call's start stands
+//   before it;
+//   - one that began before it is inside if more than a step, and at least half of the hook call,
+//   overlaps: then the tap
 //     call begins with it; else the hook call stands before it;
 //   - what stands before a tap call clips its start. Tap calls never hold tap calls.
 void NestCalls(const ClockMap& clock, absl::Span<StagedCall> calls, NestingCounts* counts);

@@ -21,7 +21,8 @@
 namespace dlhook::analyzer {
 namespace {
 
-// Dims by role, in the order in which the log names the tensors. A role met again takes the next entry of its name.
+// Dims by role, in the order in which the log names the tensors. A role met again takes the next
+// entry of its name.
 using Shapes = std::vector<std::pair<std::string, Dims>>;
 
 // The problem field read both ways: "mb8_ic3…" and "8x16:16x10".
@@ -44,15 +45,22 @@ int SpatialRank(const Problem& problem) {
   return problem.Has("iw") ? 1 : 0;
 }
 
-// {leading…, letter d, letter h, letter w}. A missing one is that of the axis before it: benchdnn's short form for square
-// problems (tests/benchdnn/doc/knobs_desc.md). Empty if anything else is missing.
+// A missing number of an axis is that of the axis before it: benchdnn's short form for square
+// problems (tests/benchdnn/doc/knobs_desc.md). The log itself always writes all of them.
+void CompleteAxes(Problem& problem) {
+  for (absl::string_view letter : {"i", "o", "k"}) {
+    const std::string d = absl::StrCat(letter, "d"), h = absl::StrCat(letter, "h");
+    const std::string w = absl::StrCat(letter, "w");
+    if (problem.Has(d)) problem.numbers.try_emplace(h, problem.Number(d));
+    if (problem.Has(h)) problem.numbers.try_emplace(w, problem.Number(h));
+  }
+}
+
+// {leading…, letter d, letter h, letter w}, the last `rank` of them. Empty if anything is missing.
 Dims WithSpatial(const Problem& problem, Dims leading, absl::string_view letter, int rank) {
   constexpr absl::string_view kAxes = "dhw";
-  int64_t value = -1;
   for (char axis : kAxes.substr(kAxes.size() - rank)) {
-    const std::string key = absl::StrCat(letter, std::string(1, axis));
-    if (problem.Has(key)) value = problem.Number(key);
-    leading.push_back(value);
+    leading.push_back(problem.Number(absl::StrCat(letter, std::string(1, axis))));
   }
   const bool known = std::all_of(leading.begin(), leading.end(), [](int64_t d) { return d >= 0; });
   return known ? leading : Dims();
@@ -86,7 +94,8 @@ Shapes InnerProductShapes(const Problem& problem) {
           {"dst", WithSpatial(problem, {mb, oc}, "", 0)}};
 }
 
-// The one tensor of element-wise primitives and normalizations: "8x16x32", "mb8ic16ih32iw32" or "x16".
+// The one tensor of element-wise primitives and normalizations: "8x16x32", "mb8ic16ih32iw32" or
+// "x16".
 Dims DataDims(const Problem& problem) {
   if (!problem.lists.empty()) return problem.lists[0];
   if (problem.Has("x")) return {problem.Number("x")};
@@ -157,7 +166,7 @@ Shapes ConcatShapes(const Problem& problem) {
     if (dst.empty()) {
       dst = dims;
     } else if (axis < dst.size()) {
-      dst[axis] += dims[axis];
+      if (__builtin_add_overflow(dst[axis], dims[axis], &dst[axis])) return {};
     }
   }
   shapes.emplace_back("dst", dst);
@@ -203,7 +212,7 @@ Shapes RnnShapes(const Problem& problem) {
                           {"wei_peephole", {l, dirs, 3, dhc}},
                           {"wei_proj", {l, dirs, dhc, dic}},
                           {"bias", {l, dirs, bias_gates, dhc}},
-                          {"dst_layer", {t, mb, dic * (concat ? 2 : 1)}},
+                          {"dst_layer", {t, mb, Product({dic, concat ? 2 : 1}).value_or(-1)}},
                           {"dst_iter", {l, dirs, mb, dic}}};
   Shapes shapes = forward;
   for (const auto& [role, dims] : forward) shapes.emplace_back("diff_" + role, dims);
@@ -241,8 +250,8 @@ constexpr ShapeFunction kShapes[] = {
     {"rnn", RnnShapes},
 };
 
-// Every tensor takes the first entry of its role that is not taken; the last one again where there are no more (sum
-// names its sources once).
+// Every tensor takes the first entry of its role that is not taken; the last one again where there
+// are no more (sum names its sources once).
 void AssignDims(const Shapes& shapes, std::vector<Tensor>& tensors) {
   std::vector<bool> taken(shapes.size(), false);
   for (Tensor& tensor : tensors) {
@@ -265,7 +274,8 @@ Direction DirectionOf(absl::string_view prop_kind) {
   return prop_kind == "backward" ? Direction::kBackward : Direction::kUnknown;
 }
 
-// "f32", or the types of source, weights and destination where they differ; biases and statistics don't count.
+// "f32", or the types of source, weights and destination where they differ; biases and statistics
+// don't count.
 std::string TypesOf(const std::vector<Tensor>& tensors) {
   std::vector<std::string> types;
   for (const Tensor& tensor : tensors) {
@@ -330,9 +340,10 @@ void DecodeOneDnn(const trace::OneDnn& line, Op& op) {
   op.is_creation = absl::StartsWith(line.operation(), "create");
   op.cache_hit = op.is_creation && absl::StrContains(line.operation(), "cache_hit");
 
-  const Problem problem = {.numbers = ParseProblemNumbers(line.problem()).value_or(ProblemNumbers()),
-                           .lists = ParseDimsList(line.problem()).value_or(std::vector<Dims>()),
-                           .auxiliary = line.auxiliary()};
+  Problem problem = {.numbers = ParseProblemNumbers(line.problem()).value_or(ProblemNumbers()),
+                     .lists = ParseDimsList(line.problem()).value_or(std::vector<Dims>()),
+                     .auxiliary = line.auxiliary()};
+  CompleteAxes(problem);
   Shapes shapes;
   for (const ShapeFunction& shape : kShapes) {
     if (shape.primitive == op.kind) shapes = shape.function(problem);

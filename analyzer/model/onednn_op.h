@@ -7,8 +7,8 @@
 
 namespace dlhook::analyzer {
 
-// Fills everything of `op` but what the definition itself says (function, family, time source). What can't be understood
-// stays in `problem` as text, without shapes.
+// Fills everything of `op` but what the definition itself says (function, family, time source).
+// What can't be understood stays in `problem` as text, without shapes.
 void DecodeOneDnn(const trace::OneDnn& line, Op& op);
 
 }  // namespace dlhook::analyzer

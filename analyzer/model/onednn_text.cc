@@ -13,7 +13,8 @@
 namespace dlhook::analyzer {
 namespace {
 
-// dnnl_dt2str of 3.7; longer names first, because types are also found at the end of "src_iter_f32".
+// dnnl_dt2str of 3.7; longer names first, because types are also found at the end of
+// "src_iter_f32".
 constexpr std::array<absl::string_view, 18> kTypes = {
     "f8_e5m2", "f8_e4m3", "f4_e2m1", "f4_e3m0", "boolean", "undef", "bf16", "e8m0", "f16",
     "f32",     "f64",     "s32",     "s8",      "u8",      "s4",    "u4",   "s64",  "bin"};
@@ -39,10 +40,12 @@ bool SplitRoleAndType(absl::string_view text, Tensor& tensor) {
 
 // "f0", "f1:s8m1", "f0_mask2": the extra flags that end a descriptor.
 bool IsExtra(absl::string_view word) {
-  return word.size() >= 2 && word[0] == 'f' && absl::ascii_isdigit(static_cast<unsigned char>(word[1]));
+  return word.size() >= 2 && word[0] == 'f' &&
+         absl::ascii_isdigit(static_cast<unsigned char>(word[1]));
 }
 
-// words: from the format kind on, e.g. {"blocked", "abcd", "", "f0"} or {"blocked", "abcd", "f0"} or {"undef", "", ""}.
+// words: from the format kind on, e.g. {"blocked", "abcd", "", "f0"} or {"blocked", "abcd", "f0"}
+// or {"undef", "", ""}.
 void ReadFormat(const std::vector<absl::string_view>& words, size_t first, Tensor& tensor) {
   const absl::string_view kind = first < words.size() ? words[first] : "";
   const absl::string_view tag = first + 1 < words.size() ? words[first + 1] : "";
@@ -78,7 +81,8 @@ absl::string_view AttributeValue(absl::string_view attributes, absl::string_view
   return value.substr(0, value.find(' '));
 }
 
-// Takes digits with an optional sign off the front of `text`; the rest of a real number is taken too but not returned.
+// Takes digits with an optional sign off the front of `text`; the rest of a real number is taken
+// too but not returned.
 std::optional<int64_t> ConsumeInteger(absl::string_view& text) {
   size_t end = !text.empty() && text[0] == '-' ? 1 : 0;
   const auto digits = [&] {
@@ -140,7 +144,8 @@ std::optional<ProblemNumbers> ParseProblemNumbers(absl::string_view problem) {
       continue;
     }
     size_t letters = 0;
-    while (letters < problem.size() && absl::ascii_isalpha(static_cast<unsigned char>(problem[letters]))) {
+    while (letters < problem.size() &&
+           absl::ascii_isalpha(static_cast<unsigned char>(problem[letters]))) {
       ++letters;
     }
     const std::string key(problem.substr(0, letters));

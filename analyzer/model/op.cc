@@ -16,13 +16,20 @@ std::string TypeName(trace::DataType type) {
 
 const char* GemmKindName(trace::Gemm::Kind kind) {
   switch (kind) {
-    case trace::Gemm::GEMV: return "gemv";
-    case trace::Gemm::GER: return "ger";
-    case trace::Gemm::GEMMT: return "gemmt";
-    case trace::Gemm::GEMM3M: return "gemm3m";
-    case trace::Gemm::COMPUTE: return "gemm_compute";
-    case trace::Gemm::PACK: return "gemm_pack";
-    default: return "gemm";
+    case trace::Gemm::GEMV:
+      return "gemv";
+    case trace::Gemm::GER:
+      return "ger";
+    case trace::Gemm::GEMMT:
+      return "gemmt";
+    case trace::Gemm::GEMM3M:
+      return "gemm3m";
+    case trace::Gemm::COMPUTE:
+      return "gemm_compute";
+    case trace::Gemm::PACK:
+      return "gemm_pack";
+    default:
+      return "gemm";
   }
 }
 
@@ -76,13 +83,20 @@ void DecodeMatrixOp(const trace::MatrixOp& matrix, Op& op) {
 
 const char* DirectionName(Direction direction) {
   switch (direction) {
-    case Direction::kForward: return "forward";
-    case Direction::kBackwardData: return "backward-data";
-    case Direction::kBackwardWeights: return "backward-weights";
-    case Direction::kBackwardBias: return "backward-bias";
-    case Direction::kBackward: return "backward";
-    case Direction::kUpdate: return "update";
-    case Direction::kUnknown: break;
+    case Direction::kForward:
+      return "forward";
+    case Direction::kBackwardData:
+      return "backward-data";
+    case Direction::kBackwardWeights:
+      return "backward-weights";
+    case Direction::kBackwardBias:
+      return "backward-bias";
+    case Direction::kBackward:
+      return "backward";
+    case Direction::kUpdate:
+      return "update";
+    case Direction::kUnknown:
+      break;
   }
   return "unknown";
 }
@@ -94,10 +108,17 @@ Op DecodeOp(const trace::OpDefinition& definition) {
   op.time_source = definition.time_source();
   op.definition = definition;
   switch (definition.op_case()) {
-    case trace::OpDefinition::kGemm: DecodeGemm(definition.gemm(), op); break;
-    case trace::OpDefinition::kMatrix: DecodeMatrixOp(definition.matrix(), op); break;
-    case trace::OpDefinition::kOnednn: DecodeOneDnn(definition.onednn(), op); break;
-    case trace::OpDefinition::OP_NOT_SET:  // a timed call: its name is all that tells it from others
+    case trace::OpDefinition::kGemm:
+      DecodeGemm(definition.gemm(), op);
+      break;
+    case trace::OpDefinition::kMatrix:
+      DecodeMatrixOp(definition.matrix(), op);
+      break;
+    case trace::OpDefinition::kOnednn:
+      DecodeOneDnn(definition.onednn(), op);
+      break;
+    case trace::OpDefinition::OP_NOT_SET:  // a timed call: its name is all that tells it from
+                                           // others
       op.kind = "call";
       op.problem = definition.function();
       break;

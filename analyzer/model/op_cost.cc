@@ -25,29 +25,39 @@ bool IsComplex(trace::DataType type) { return type == trace::C32 || type == trac
 
 int64_t TypeBytes(trace::DataType type) {
   switch (type) {
-    case trace::C64: return 16;
+    case trace::C64:
+      return 16;
     case trace::F64:
-    case trace::C32: return 8;
+    case trace::C32:
+      return 8;
     case trace::F32:
-    case trace::S32: return 4;
+    case trace::S32:
+      return 4;
     case trace::F16:
     case trace::BF16:
-    case trace::S16: return 2;
+    case trace::S16:
+      return 2;
     case trace::S8:
-    case trace::U8: return 1;
-    default: return -1;  // makes the product unknown
+    case trace::U8:
+      return 1;
+    default:
+      return -1;  // makes the product unknown
   }
 }
 
+// n + 1; negative, which makes a product unknown, where int64 ends.
+int64_t Next(int64_t n) { return n == INT64_MAX ? -1 : n + 1; }
+
 // A triangle of an n x n matrix with its diagonal; n (n+1) is always even.
 Count Triangle(int64_t n) {
-  const Count twice = Product({n, n + 1});
+  const Count twice = Product({n, Next(n)});
   return twice ? Count(*twice / 2) : std::nullopt;
 }
 
 int64_t BatchOf(int64_t batch) { return std::max<int64_t>(batch, 1); }
 
-// Product of the values of `letter` + d, h, w; missing ones count as 1 (a convolution in one or two dimensions).
+// Product of the values of `letter` + d, h, w; missing ones count as 1 (a convolution in one or two
+// dimensions).
 Count Spatial(const ProblemNumbers& numbers, absl::string_view letter) {
   Count product = 1;
   for (absl::string_view axis : {"d", "h", "w"}) {
@@ -69,7 +79,7 @@ struct MultiplyAdds {
 };
 
 MultiplyAdds TriangularCounts(int64_t triangle, int64_t other) {
-  const Count diagonal_in = Product({other, triangle, triangle + 1});
+  const Count diagonal_in = Product({other, triangle, Next(triangle)});
   const Count diagonal_out = Product({other, triangle, std::max<int64_t>(triangle - 1, 0)});
   return {diagonal_in ? Count(*diagonal_in / 2) : std::nullopt,
           diagonal_out ? Count(*diagonal_out / 2) : std::nullopt};
@@ -96,7 +106,8 @@ MultiplyAdds RealCounts(const trace::MatrixOp& op) {
     case trace::MatrixOp::TRMM:
     case trace::MatrixOp::TRSM:
       return left ? TriangularCounts(op.m(), op.n()) : TriangularCounts(op.n(), op.m());
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -106,14 +117,19 @@ Count MatrixOpElements(const trace::MatrixOp& op) {
   const Count nk = Product({op.n(), op.k()});
   switch (op.kind()) {
     case trace::MatrixOp::SYMM:
-    case trace::MatrixOp::HEMM: return Sum({Triangle(order), mn, mn});
+    case trace::MatrixOp::HEMM:
+      return Sum({Triangle(order), mn, mn});
     case trace::MatrixOp::SYRK:
-    case trace::MatrixOp::HERK: return Sum({nk, Triangle(op.n())});
+    case trace::MatrixOp::HERK:
+      return Sum({nk, Triangle(op.n())});
     case trace::MatrixOp::SYR2K:
-    case trace::MatrixOp::HER2K: return Sum({nk, nk, Triangle(op.n())});
+    case trace::MatrixOp::HER2K:
+      return Sum({nk, nk, Triangle(op.n())});
     case trace::MatrixOp::TRMM:
-    case trace::MatrixOp::TRSM: return Sum({Triangle(order), mn});
-    default: return std::nullopt;
+    case trace::MatrixOp::TRSM:
+      return Sum({Triangle(order), mn});
+    default:
+      return std::nullopt;
   }
 }
 
@@ -160,9 +176,10 @@ std::optional<int64_t> GemmFlops(const trace::Gemm& gemm) {
   const int64_t batch = BatchOf(gemm.batch());
   const int64_t per_product = IsComplex(gemm.a_type()) ? 8 : 2;
   switch (gemm.kind()) {
-    case trace::Gemm::GEMMT: return Times(Times(Triangle(gemm.n()), gemm.k()), per_product * batch);
-    case trace::Gemm::GEMM3M: return Product({6, gemm.m(), gemm.n(), gemm.k(), batch});
-    default: return Product({per_product, gemm.m(), gemm.n(), gemm.k(), batch});
+    case trace::Gemm::GEMMT:
+      return Times(Times(Triangle(gemm.n()), gemm.k()), Product({per_product, batch}).value_or(-1));
+    default:
+      return Product({per_product, gemm.m(), gemm.n(), gemm.k(), batch});
   }
 }
 
@@ -192,8 +209,9 @@ std::optional<int64_t> MatrixOpBytes(const trace::MatrixOp& op) {
 
 std::optional<int64_t> ConvolutionFlops(const ProblemNumbers& numbers, bool transposed) {
   const int64_t groups = std::max<int64_t>(Number(numbers, "g", 1), 1);
-  const Count channels = Product({2, Number(numbers, "mb"), Number(numbers, "oc"),
-                                  Number(numbers, "ic") / groups});
+  const int64_t ic = Number(numbers, "ic");
+  if (ic < 0) return std::nullopt;
+  const Count channels = Product({2, Number(numbers, "mb"), Number(numbers, "oc"), ic / groups});
   const Count points = Spatial(numbers, transposed ? "i" : "o");
   const Count kernel = Spatial(numbers, "k");
   if (!points || !kernel) return std::nullopt;
@@ -202,8 +220,9 @@ std::optional<int64_t> ConvolutionFlops(const ProblemNumbers& numbers, bool tran
 
 std::optional<int64_t> InnerProductFlops(const ProblemNumbers& numbers) {
   const Count spatial = Spatial(numbers, "i");
-  return Times(spatial, Product({2, Number(numbers, "mb"), Number(numbers, "ic"),
-                                 Number(numbers, "oc")}).value_or(-1));
+  return Times(spatial,
+               Product({2, Number(numbers, "mb"), Number(numbers, "ic"), Number(numbers, "oc")})
+                   .value_or(-1));
 }
 
 std::optional<int64_t> MatMulFlops(const Dims& src, const Dims& dst) {
@@ -215,8 +234,10 @@ std::optional<int64_t> RnnFlops(const ProblemNumbers& numbers, int gates, int di
   const int64_t sic = Number(numbers, "sic");
   const int64_t slc = Number(numbers, "slc");
   if (sic < 0 || slc < 0 || gates <= 0) return std::nullopt;
+  const Count inputs = Sum({sic, slc});
+  if (!inputs) return std::nullopt;
   return Product({2, directions, Number(numbers, "l"), Number(numbers, "t"), gates,
-                  Number(numbers, "dhc"), Number(numbers, "mb"), sic + slc});
+                  Number(numbers, "dhc"), Number(numbers, "mb"), *inputs});
 }
 
 std::optional<int64_t> TensorBytes(const Op& op) {

@@ -1,5 +1,5 @@
-// One process trace: interned ids are resolved as packets come; times are mapped and calls nested at the end, because
-// the clock sample that follows a call decides about its time.
+// One process trace: interned ids are resolved as packets come; times are mapped and calls nested
+// at the end, because the clock sample that follows a call decides about its time.
 #include "analyzer/model/process_builder.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace dlhook::analyzer {
 namespace {
 
-constexpr char kCallBatchTag = 0x0A;         // field 1 of Packet, length-delimited
-constexpr uint32_t kMaxOpIid = 1 << 22;      // ids count from 1: nothing real comes near
-constexpr size_t kCallsAtATime = 1 << 14;    // moved from staging to the model
+constexpr char kCallBatchTag = 0x0A;       // field 1 of Packet, length-delimited
+constexpr uint32_t kMaxOpIid = 1 << 22;    // ids count from 1: nothing real comes near
+constexpr size_t kCallsAtATime = 1 << 14;  // moved from staging to the model
 constexpr absl::string_view kUnknownFunction = "[unknown op]";
 
 // The CallBatch in a packet that holds nothing else: parsed apart, so that its arrays are reused.
@@ -62,19 +62,29 @@ bool ProcessBuilder::Add(PacketReader* reader) {
 
 void ProcessBuilder::AddPacket(trace::Packet* packet) {
   switch (packet->data_case()) {
-    case trace::Packet::kCallBatch: return AddCalls(packet->call_batch());
-    case trace::Packet::kInterned: return AddOps(packet->interned());
-    case trace::Packet::kClockSample: return clock_samples_.push_back(packet->clock_sample());
+    case trace::Packet::kCallBatch:
+      return AddCalls(packet->call_batch());
+    case trace::Packet::kInterned:
+      return AddOps(packet->interned());
+    case trace::Packet::kClockSample:
+      return clock_samples_.push_back(packet->clock_sample());
     case trace::Packet::kCallAggregate:
       aggregates_.push_back(packet->call_aggregate());
       return aggregates_.back().set_op_iid(FindOp(packet->call_aggregate().op_iid()));
-    case trace::Packet::kHeader: return AddHeader(packet->mutable_header());
-    case trace::Packet::kThread: return AddThread(packet->thread());
-    case trace::Packet::kMapping: return process_.mappings.push_back(packet->mapping());
-    case trace::Packet::kCapability: return AddCapability(packet->capability());
-    case trace::Packet::kLoss: return AddLoss(packet->loss());
-    case trace::Packet::kReset: return op_by_iid_.clear();
-    case trace::Packet::kCaptureState: return capture_states_.push_back(packet->capture_state());
+    case trace::Packet::kHeader:
+      return AddHeader(packet->mutable_header());
+    case trace::Packet::kThread:
+      return AddThread(packet->thread());
+    case trace::Packet::kMapping:
+      return process_.mappings.push_back(packet->mapping());
+    case trace::Packet::kCapability:
+      return AddCapability(packet->capability());
+    case trace::Packet::kLoss:
+      return AddLoss(packet->loss());
+    case trace::Packet::kReset:
+      return op_by_iid_.clear();
+    case trace::Packet::kCaptureState:
+      return capture_states_.push_back(packet->capture_state());
     case trace::Packet::kFooter:
       process_.has_footer = true;
       footer_ = packet->footer();
@@ -82,7 +92,8 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
     case trace::Packet::kScopeBatch:
     case trace::Packet::kGpuActivity:
     case trace::Packet::kCounterBatch:
-      return run_->oddities_.Count("a packet of scopes, GPU activity or counters, which this version does not read");
+      return run_->oddities_.Count(
+          "a packet of scopes, GPU activity or counters, which this version does not read");
     case trace::Packet::DATA_NOT_SET:
       return run_->oddities_.Count("a packet of a kind that this version does not know");
   }
@@ -131,11 +142,13 @@ void ProcessBuilder::AddThread(const trace::ThreadInfo& info) {
 }
 
 size_t ProcessBuilder::UsableCalls(const trace::CallBatch& batch) {
-  const auto [shortest, longest] = std::minmax({batch.op_iid_size(), batch.sequence_delta_size(),
-                                                batch.end_delta_ticks_size(), batch.duration_size(),
-                                                batch.parent_distance_size()});
+  const auto [shortest, longest] =
+      std::minmax({batch.op_iid_size(), batch.sequence_delta_size(), batch.end_delta_ticks_size(),
+                   batch.duration_size(), batch.parent_distance_size()});
   if (shortest != longest) {
-    run_->oddities_.Count("a call that lacks some of its fields (arrays of a batch differ in length)", longest - shortest);
+    run_->oddities_.Count(
+        "a call that lacks some of its fields (arrays of a batch differ in length)",
+        longest - shortest);
   }
   return shortest;
 }
@@ -163,7 +176,8 @@ void ProcessBuilder::AddCalls(const trace::CallBatch& batch) {
   }
   thread.calls.Commit(count - duplicates);
   recorded_calls_ += count;
-  run_->oddities_.Count("a call that stands in the trace twice (the second was left out)", duplicates);
+  run_->oddities_.Count("a call that stands in the trace twice (the second was left out)",
+                        duplicates);
 }
 
 void ProcessBuilder::AddCapability(const trace::Capability& capability) {
@@ -177,7 +191,8 @@ void ProcessBuilder::AddCapability(const trace::Capability& capability) {
 }
 
 void ProcessBuilder::AddLoss(const trace::Loss& loss) {
-  const auto key = std::make_tuple(static_cast<int>(loss.reason()), loss.thread_id(), loss.detail());
+  const auto key =
+      std::make_tuple(static_cast<int>(loss.reason()), loss.thread_id(), loss.detail());
   const auto [place, is_new] = loss_index_.emplace(key, process_.losses.size());
   if (is_new) {
     process_.losses.push_back(loss);
@@ -222,8 +237,10 @@ void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {
   }
   NestingCounts counts;
   NestCalls(clock, calls, &counts);
-  run_->oddities_.Count("a call whose surrounding call is not in the trace (it was lost)", counts.lost_parents);
-  run_->oddities_.Count("a call that overlapped another one of its thread and was shortened", counts.clipped);
+  run_->oddities_.Count("a call whose surrounding call is not in the trace (it was lost)",
+                        counts.lost_parents);
+  run_->oddities_.Count("a call that overlapped another one of its thread and was shortened",
+                        counts.clipped);
   AppendCalls(thread, index);
   thread->calls = StagingBuffer();
   thread->sequences = SequenceSet();
@@ -234,7 +251,8 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
   const absl::Span<const StagedCall> calls = thread->calls.calls();
   const size_t base = columns.size();
   if (calls.size() >= kNone - base) {
-    run_->oddities_.Count("a call beyond the 2^32 that one report can hold", static_cast<int64_t>(calls.size()));
+    run_->oddities_.Count("a call beyond the 2^32 that one report can hold",
+                          static_cast<int64_t>(calls.size()));
     return;
   }
   ForEachColumn(&columns, [&](auto* column) { GrowFor(column, calls.size()); });
@@ -250,7 +268,8 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
       columns.op[to] = call.op;
       columns.thread[to] = index;
       columns.sequence[to] = call.sequence;
-      columns.parent[to] = call.parent == kNone ? kNone : static_cast<CallIndex>(base + call.parent);
+      columns.parent[to] =
+          call.parent == kNone ? kNone : static_cast<CallIndex>(base + call.parent);
       if (call.parent == kNone) {
         Observe(call.time, call.time + call.duration);
       } else {
@@ -261,7 +280,8 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
   }
 }
 
-void ProcessBuilder::FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads) {
+void ProcessBuilder::FinishAggregates(const ClockMap& clock,
+                                      const std::map<uint32_t, ThreadIndex>& threads) {
   for (const trace::CallAggregate& aggregate : aggregates_) {
     const auto thread = threads.find(aggregate.thread_id());
     if (aggregate.count() == 0 || thread == threads.end()) {
@@ -269,7 +289,9 @@ void ProcessBuilder::FinishAggregates(const ClockMap& clock, const std::map<uint
       continue;
     }
     const bool in_ticks = (aggregate.op_iid() & kTapCall) == 0;
-    const auto ns = [&](uint64_t time) { return in_ticks ? clock.DurationNs(time) : static_cast<int64_t>(time); };
+    const auto ns = [&](uint64_t time) {
+      return in_ticks ? clock.DurationNs(time) : static_cast<int64_t>(time);
+    };
     AggregateRow row;
     row.op = aggregate.op_iid() & ~kTapCall;
     row.thread = thread->second;
@@ -290,7 +312,8 @@ void ProcessBuilder::FinishAggregates(const ClockMap& clock, const std::map<uint
 void ProcessBuilder::FinishBounds(const ClockMap& clock) {
   const uint64_t loaded_ticks = process_.header.process().shim_loaded_ticks();
   if (loaded_ticks != 0) Observe(clock.ToNs(loaded_ticks), clock.ToNs(loaded_ticks));
-  if (footer_.end_ticks() != 0) Observe(clock.ToNs(footer_.end_ticks()), clock.ToNs(footer_.end_ticks()));
+  if (footer_.end_ticks() != 0)
+    Observe(clock.ToNs(footer_.end_ticks()), clock.ToNs(footer_.end_ticks()));
   if (first_ns_ > last_ns_) {  // nothing was recorded
     const uint64_t ticks = clock_samples_.empty() ? 0 : clock_samples_[0].ticks();
     first_ns_ = last_ns_ = clock.ToNs(ticks);
@@ -307,8 +330,8 @@ void ProcessBuilder::Observe(int64_t start_ns, int64_t end_ns) {
 
 void ProcessBuilder::CheckCallCount() {
   if (!process_.has_footer || footer_.calls() == static_cast<uint64_t>(recorded_calls_)) return;
-  run_->oddities_.Count(absl::StrCat(process_.file, ": its footer tells of ", footer_.calls(), " calls, it holds ",
-                                     recorded_calls_));
+  run_->oddities_.Count(absl::StrCat(process_.file, ": its footer tells of ", footer_.calls(),
+                                     " calls, it holds ", recorded_calls_));
 }
 
 }  // namespace dlhook::analyzer

@@ -1,4 +1,5 @@
-// The part of TraceBuilder that lives as long as one process trace is read: its ids, its threads, its clock.
+// The part of TraceBuilder that lives as long as one process trace is read: its ids, its threads,
+// its clock.
 #ifndef DLHOOK_ANALYZER_MODEL_PROCESS_BUILDER_H_
 #define DLHOOK_ANALYZER_MODEL_PROCESS_BUILDER_H_
 
@@ -18,7 +19,9 @@ namespace dlhook::analyzer {
 
 class ProcessBuilder {
  public:
-  ProcessBuilder(TraceBuilder* run, std::string file) : run_(run) { process_.file = std::move(file); }
+  ProcessBuilder(TraceBuilder* run, std::string file) : run_(run) {
+    process_.file = std::move(file);
+  }
 
   // Takes in the packet that `reader` stands on. False: it could not be parsed.
   bool Add(PacketReader* reader);

@@ -10,8 +10,8 @@
 namespace dlhook::analyzer {
 namespace {
 
-// A number for each kind of op: a call inside another one of the same kind is another view of the same work
-// (cblas_sgemm calls sgemm_). Making a primitive is not the same work as executing it.
+// A number for each kind of op: a call inside another one of the same kind is another view of the
+// same work (cblas_sgemm calls sgemm_). Making a primitive is not the same work as executing it.
 std::vector<uint32_t> KindOfOps(const std::vector<Op>& ops) {
   std::map<std::pair<std::string, bool>, uint32_t> numbers;
   std::vector<uint32_t> kinds;
@@ -29,7 +29,8 @@ constexpr int kMaxDepth = 64;
 bool IsNestedInItsKind(const CallColumns& calls, const std::vector<uint32_t>& kinds, size_t call) {
   const uint32_t kind = kinds[calls.op[call]];
   int depth = 0;
-  for (CallIndex outer = calls.parent[call]; outer != kNone && depth < kMaxDepth; outer = calls.parent[outer], ++depth) {
+  for (CallIndex outer = calls.parent[call]; outer != kNone && depth < kMaxDepth;
+       outer = calls.parent[outer], ++depth) {
     if (kinds[calls.op[outer]] == kind) return true;
   }
   return false;
@@ -60,8 +61,8 @@ void AddCalls(const TraceModel& model, RunTotals* totals) {
   }
 }
 
-// Of a nested call an aggregate does not say in which it ran. Its time is inside that one's, so only the others' counts:
-// as total, as self (of the outer call) and as thread time.
+// Of a nested call an aggregate does not say in which it ran. Its time is inside that one's, so
+// only the others' counts: as total, as self (of the outer call) and as thread time.
 void AddAggregates(const TraceModel& model, RunTotals* totals) {
   for (const AggregateRow& row : model.aggregates) {
     OpTotals& op = totals->ops[row.op];

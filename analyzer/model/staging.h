@@ -15,20 +15,22 @@
 
 namespace dlhook::analyzer {
 
-// A call of one thread. Its fields change their meaning once, when the thread is nested (nesting.h).
+// A call of one thread. Its fields change their meaning once, when the thread is nested
+// (nesting.h).
 struct StagedCall {
   // As recorded                            | as nested
-  int64_t time = 0;       // end, in ticks  | start, in nanoseconds
-  int64_t duration = 0;   // as recorded    | nanoseconds
+  int64_t time = 0;      // end, in ticks  | start, in nanoseconds
+  int64_t duration = 0;  // as recorded    | nanoseconds
   uint64_t sequence = 0;
-  uint32_t op = 0;        // op index, kTapCall added where it came from a tap | op index
-  uint32_t parent = 0;    // parent_distance | place of the parent in this thread's calls, or kNone
+  uint32_t op = 0;      // op index, kTapCall added where it came from a tap | op index
+  uint32_t parent = 0;  // parent_distance | place of the parent in this thread's calls, or kNone
 };
 static_assert(sizeof(StagedCall) == 32);
 constexpr uint32_t kTapCall = 0x80000000;
 
-// A growing array of StagedCall that moves by remapping, not by copying, and gives its front back to the system while
-// it is read: so the calls of a thread are in memory at most one and a half times.
+// A growing array of StagedCall that moves by remapping, not by copying, and gives its front back
+// to the system while it is read: so the calls of a thread are in memory at most one and a half
+// times.
 class StagingBuffer {
  public:
   StagingBuffer() = default;
@@ -64,8 +66,10 @@ class StagingBuffer {
     size_t capacity = capacity_ == 0 ? 128 : capacity_ * 2;
     while (capacity < needed) capacity *= 2;
     const size_t bytes = capacity * sizeof(StagedCall);
-    void* data = data_ == nullptr ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                                  : mremap(data_, capacity_ * sizeof(StagedCall), bytes, MREMAP_MAYMOVE);
+    void* data =
+        data_ == nullptr
+            ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+            : mremap(data_, capacity_ * sizeof(StagedCall), bytes, MREMAP_MAYMOVE);
     if (data == MAP_FAILED) throw std::bad_alloc();  // as any container here would
     data_ = static_cast<StagedCall*>(data);
     capacity_ = capacity;

@@ -21,14 +21,16 @@ namespace dlhook::analyzer {
 // Called now and then with the number of bytes of the current trace read so far.
 using ReadProgress = std::function<void(uint64_t)>;
 
-// The axis of the run is that of its first trace: CLOCK_MONOTONIC of its boot. Traces of the same boot share it, those of
-// other machines are moved by CLOCK_REALTIME, and one that shares no clock starts where the run starts (an oddity).
+// The axis of the run is that of its first trace: CLOCK_MONOTONIC of its boot. Traces of the same
+// boot share it, those of other machines are moved by CLOCK_REALTIME, and one that shares no clock
+// starts where the run starts (an oddity).
 class TraceBuilder {
  public:
   explicit TraceBuilder(std::string run_name) { model_.name = std::move(run_name); }
 
-  // Adds one process trace. `path`: what messages call it; `chunks`: see PacketReader; they are not kept. Not OK: what is damaged or why the trace was
-  // refused; the whole packets before that are part of the model (of a refused trace: nothing).
+  // Adds one process trace. `path`: what messages call it; `chunks`: see PacketReader; they are not
+  // kept. Not OK: what is damaged or why the trace was refused; the whole packets before that are
+  // part of the model (of a refused trace: nothing).
   absl::Status AddTrace(const std::string& path, std::vector<absl::string_view> chunks,
                         const ReadProgress& progress = nullptr);
 

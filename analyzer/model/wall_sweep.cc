@@ -1,5 +1,6 @@
-// Exact, in time linear in the calls: not every moment is divided among the active threads, but a "meter" runs that
-// counts what one active thread gets, and a thread reads it when its innermost call changes.
+// Exact, in time linear in the calls: not every moment is divided among the active threads, but a
+// "meter" runs that counts what one active thread gets, and a thread reads it when its innermost
+// call changes.
 #include "analyzer/model/wall_sweep.h"
 
 #include <algorithm>
@@ -15,7 +16,8 @@ constexpr int kMeterBits = 16;
 // Steps through the starts and ends of one thread's calls.
 class ThreadCursor {
  public:
-  ThreadCursor(const TraceModel& model, size_t begin, size_t end) : model_(model), next_(begin), end_(end) {
+  ThreadCursor(const TraceModel& model, size_t begin, size_t end)
+      : model_(model), next_(begin), end_(end) {
     FindNextTime();
   }
 
@@ -59,7 +61,8 @@ class ThreadCursor {
 
 class Sweep {
  public:
-  explicit Sweep(const TraceModel& model) : model_(model), now_ns_(model.start_ns), metered_(model.ops.size()) {}
+  explicit Sweep(const TraceModel& model)
+      : model_(model), now_ns_(model.start_ns), metered_(model.ops.size()) {}
 
   WallShares Run() {
     for (size_t i = 0, end; i < model_.calls.size(); i = end) {
@@ -102,7 +105,8 @@ class Sweep {
     } else if (active_ == 1 && carry_ == 0) {
       meter_ += elapsed_ns << kMeterBits;
     } else {
-      const unsigned __int128 scaled = (static_cast<unsigned __int128>(elapsed_ns) << kMeterBits) + carry_;
+      const unsigned __int128 scaled =
+          (static_cast<unsigned __int128>(elapsed_ns) << kMeterBits) + carry_;
       meter_ += static_cast<uint64_t>(scaled / active_);
       carry_ = static_cast<uint64_t>(scaled % active_);
     }
@@ -117,8 +121,8 @@ class Sweep {
     }
   }
 
-  // Whole nanoseconds per op. All meter readings and the carry are exactly the busy time, so what rounding takes from one
-  // op and gives to the next adds up to it too.
+  // Whole nanoseconds per op. All meter readings and the carry are exactly the busy time, so what
+  // rounding takes from one op and gives to the next adds up to it too.
   std::vector<int64_t> Rounded() {
     std::vector<int64_t> rounded(metered_.size());
     unsigned __int128 sum = carry_;

@@ -1,5 +1,5 @@
-// Table `algorithms`: which implementation and algorithm a library took for each distinct problem. A problem
-// that was done in several ways has several rows.
+// Table `algorithms`: which implementation and algorithm a library took for each distinct problem.
+// A problem that was done in several ways has several rows.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -35,22 +35,25 @@ std::vector<Column> Columns() {
       TextColumn("kind", "The primitive."),
       TextColumn("direction", "Forward or backward, where the library says so."),
       TextColumn("problem", "Its size, as the library states it."),
-      TextColumn("types", "Data types of source, weights and destination; one where all are equal."),
-      TextColumn("formats", "Memory format of every tensor."),
       TextColumn("implementation", "The kernel that the library chose."),
-      TextColumn("algorithm", "The algorithm, as the library names it."),
-      TextColumn("post_ops", "Operations fused after this one."),
       CallsColumn("Executions."),
       TotalTimeColumn(),
       MeanTimeColumn(),
-      WallShareColumn(),
       WallPercentColumn(),
-      IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the books."),
+      TextColumn("algorithm", "The algorithm, as the library names it."),
+      TextColumn("formats", "Memory format of every tensor."),
+      TextColumn("types",
+                 "Data types of source, weights and destination; one where all are equal."),
+      TextColumn("post_ops", "Operations fused after this one."),
+      WallShareColumn(),
+      IntegerColumn("flops", "flops", Better::kNeither,
+                    "Floating-point operations of one call, by the books."),
       RateColumn(),
       IntegerColumn("cache_hits", "", Better::kNeither,
                     "Primitives taken from the library's cache (seen at capture level 2)."),
-      IntegerColumn("cache_misses", "", Better::kLower,
-                    "Primitives created anew: chosen, generated, compiled (seen at capture level 2)."),
+      IntegerColumn(
+          "cache_misses", "", Better::kLower,
+          "Primitives created anew: chosen, generated, compiled (seen at capture level 2)."),
       IntegerColumn("creation_time", "ns", Better::kLower, "Time of these creations."),
   };
 }
@@ -60,16 +63,16 @@ Row ChoiceRow(const Key& key, const Choice& choice, int64_t wall_ns) {
   return {std::get<0>(key),
           std::string(DirectionName(std::get<1>(key))),
           std::get<2>(key),
-          std::get<3>(key),
-          std::get<4>(key),
           std::get<5>(key),
-          std::get<6>(key),
-          std::get<7>(key),
           group.calls,
           group.total_ns,
           Mean(group.total_ns, group.calls),
-          group.wall_share_ns,
           Percent(group.wall_share_ns, wall_ns),
+          std::get<6>(key),
+          std::get<4>(key),
+          std::get<3>(key),
+          std::get<7>(key),
+          group.wall_share_ns,
           OrUnknown(group.flops),
           Rate(group.flops, group.calls, group.total_ns),
           choice.cache_hits,
@@ -114,8 +117,9 @@ absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const PassOptions
     table.rows.push_back(ChoiceRow(choice->first, choice->second, model.wall_ns()));
   }
   if (silent_calls > 0) {
-    table.notes.push_back(absl::StrCat(silent_calls, " calls are not listed: their library does not "
-                                                     "tell which implementation it took (BLAS)."));
+    table.notes.push_back(absl::StrCat(silent_calls,
+                                       " calls are not listed: their library does not "
+                                       "tell which implementation it took (BLAS)."));
   }
   return table;
 }

@@ -52,7 +52,8 @@ Column WallPercentColumn() {
 }
 
 Column RateColumn() {
-  return RealColumn("rate", "GFLOP/s", Better::kHigher, "FLOPs of all calls over their total time.");
+  return RealColumn("rate", "GFLOP/s", Better::kHigher,
+                    "FLOPs of all calls over their total time.");
 }
 
 Cell Percent(int64_t part, int64_t whole) {

@@ -1,4 +1,5 @@
-// Words that the passes share: columns with the same meaning are named, explained and filled alike in every table.
+// Words that the passes share: columns with the same meaning are named, explained and filled alike
+// in every table.
 #ifndef DLHOOK_ANALYZER_PASSES_COLUMNS_H_
 #define DLHOOK_ANALYZER_PASSES_COLUMNS_H_
 

@@ -3,9 +3,9 @@
 #include <map>
 #include <tuple>
 
-#include "absl/strings/str_cat.h"
-#include "analyzer/passes/gemm_shape.h"
+#include "absl/strings/str_format.h"
 #include "analyzer/passes/columns.h"
+#include "analyzer/passes/gemm_shape.h"
 #include "analyzer/passes/op_groups.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"
@@ -23,23 +23,27 @@ Key KeyOf(const Op& op) {
 
 std::vector<Column> Columns() {
   return {
-      TextColumn("kind", "BLAS: gemm, gemv (n = 1), ger (k = 1) …; oneDNN: matmul, inner_product, gemm_api."),
+      TextColumn(
+          "kind",
+          "BLAS: gemm, gemv (n = 1), ger (k = 1) …; oneDNN: matmul, inner_product, gemm_api."),
       IntegerColumn("m", "", Better::kNeither, "Rows of the result."),
       IntegerColumn("n", "", Better::kNeither, "Columns of the result."),
       IntegerColumn("k", "", Better::kNeither, "Length of the sums."),
       IntegerColumn("batch", "", Better::kNeither, "Products in one call."),
       TextColumn("trans", "A, B: N as it lies, T transposed, C conjugate, P packed."),
-      TextColumn("order", "Order in which m and n are stated: col (BLAS) or row (cblas, oneDNN)."),
       TextColumn("types", "Data types; one where all are equal."),
-      TextColumn("direction", "Forward or backward, where the library says so."),
       CallsColumn("Calls, without those inside another call of the same kind."),
       TotalTimeColumn(),
-      RealColumn("gemm_percent", "%", Better::kNeither, "Total time as a part of all matrix products'."),
-      MeanTimeColumn(),
-      IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the books."),
+      RealColumn("gemm_percent", "%", Better::kNeither,
+                 "Total time as a part of all matrix products'."),
       RateColumn(),
-      WallShareColumn(),
       WallPercentColumn(),
+      MeanTimeColumn(),
+      WallShareColumn(),
+      IntegerColumn("flops", "flops", Better::kNeither,
+                    "Floating-point operations of one call, by the books."),
+      TextColumn("order", "Order in which m and n are stated: col (BLAS) or row (cblas, oneDNN)."),
+      TextColumn("direction", "Forward or backward, where the library says so."),
       TextColumn("functions", "Functions or taps that the calls were seen through."),
   };
 }
@@ -54,17 +58,17 @@ Row GroupRow(const Key& key, const OpGroup& group, int64_t gemm_ns, int64_t wall
           Size(shape.k),
           Size(shape.batch),
           shape.trans,
-          shape.order,
           types,
-          std::string(DirectionName(direction)),
           group.calls,
           group.total_ns,
           Percent(group.total_ns, gemm_ns),
-          Mean(group.total_ns, group.calls),
-          OrUnknown(group.flops),
           Rate(group.flops, group.calls, group.total_ns),
-          group.wall_share_ns,
           Percent(group.wall_share_ns, wall_ns),
+          Mean(group.total_ns, group.calls),
+          group.wall_share_ns,
+          OrUnknown(group.flops),
+          shape.order,
+          std::string(DirectionName(direction)),
           Join(group.functions)};
 }
 
@@ -75,12 +79,13 @@ std::string Note(const std::map<Key, OpGroup>& groups, int64_t gemm_ns, int64_t 
     calls += group.calls;
     wall_share_ns += group.wall_share_ns;
   }
-  std::string note = absl::StrCat("All ", calls, " matrix products: ", HumanTime(gemm_ns),
-                                  " thread time, ", HumanTime(wall_share_ns), " wall share");
-  if (wall_ns > 0) {
-    absl::StrAppend(&note, " (", absl::SixDigits(100.0 * static_cast<double>(wall_share_ns) / static_cast<double>(wall_ns)), " %)");
-  }
-  return note + ". A product inside another kind of call (a convolution, say) is part of that call's time too.";
+  const double percent =
+      wall_ns > 0 ? 100.0 * static_cast<double>(wall_share_ns) / static_cast<double>(wall_ns) : 0;
+  return absl::StrFormat(
+      "%d matrix products: %s thread time, %s wall share (%.1f %%). One inside another kind of "
+      "call (a convolution, "
+      "say) is part of that call's total time too.",
+      calls, HumanTime(gemm_ns), HumanTime(wall_share_ns), percent);
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ const Tensor* Find(const Op& op, const char* role, const char* other_role) {
   return nullptr;
 }
 
-// "N" if the last two dimensions lie in the order of their names ("ab", "abc"), "T" if exchanged ("ba", "acb"); packed formats
+// "N" if the last two dimensions lie in the order of their names ("ab", "abc"), "T" if exchanged
+// ("ba", "acb"); packed formats
 // ("BA16a64b") are the library's own: "P".
 std::string Transposition(const Tensor& tensor) {
   const std::string& tag = tensor.format;
@@ -54,9 +55,12 @@ std::optional<GemmShape> InnerProductShape(const Op& op) {
   const std::optional<int64_t> ic = ElementCount(Dims(wei->dims.begin() + 1, wei->dims.end()));
   if (!ic) return std::nullopt;
   switch (op.direction) {
-    case Direction::kBackwardData: return GemmShape{mb, *ic, oc, 1, "", "row"};
-    case Direction::kBackwardWeights: return GemmShape{oc, *ic, mb, 1, "", "row"};
-    default: return GemmShape{mb, oc, *ic, 1, "", "row"};
+    case Direction::kBackwardData:
+      return GemmShape{mb, *ic, oc, 1, "", "row"};
+    case Direction::kBackwardWeights:
+      return GemmShape{oc, *ic, mb, 1, "", "row"};
+    default:
+      return GemmShape{mb, oc, *ic, 1, "", "row"};
   }
 }
 

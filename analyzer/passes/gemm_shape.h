@@ -11,9 +11,10 @@
 
 namespace dlhook::analyzer {
 
-// C[m,n] = op(A)[m,k] op(B)[k,n], `batch` times. `order` "col": as BLAS states it, "row": row-major (cblas with
-// CblasRowMajor, oneDNN). Only inner_product's shape depends on the direction:
-//   forward  dst[mb,oc] = src[mb,ic] wei^T        backward-data  diff_src[mb,ic] = diff_dst[mb,oc] wei
+// C[m,n] = op(A)[m,k] op(B)[k,n], `batch` times. `order` "col": as BLAS states it, "row": row-major
+// (cblas with CblasRowMajor, oneDNN). Only inner_product's shape depends on the direction:
+//   forward           dst[mb,oc] = src[mb,ic] wei^T
+//   backward-data     diff_src[mb,ic] = diff_dst[mb,oc] wei
 //   backward-weights  diff_wei[oc,ic] = diff_dst^T src[mb,ic]
 struct GemmShape {
   int64_t m = 0;

@@ -12,6 +12,8 @@
 namespace dlhook::analyzer {
 namespace {
 
+// Without shapes, shorter patterns are found in anything (the blocks of a matrix factorization).
+constexpr size_t kMinPeriodByKind = 3;
 // An iteration at the beginning that takes longer than this many steady ones is warm-up.
 constexpr double kWarmUpFactor = 1.5;
 
@@ -54,14 +56,17 @@ StepSequence MakeSequence(const TraceModel& model, const std::vector<CallIndex>&
   return sequence;
 }
 
-// A primitive is created before it is executed: creations right before an iteration's first execution are a part of it.
-int64_t StartWithCreations(const TraceModel& model, const std::vector<CallIndex>& calls, uint32_t place) {
+// A primitive is created before it is executed: creations right before an iteration's first
+// execution are a part of it.
+int64_t StartWithCreations(const TraceModel& model, const std::vector<CallIndex>& calls,
+                           uint32_t place) {
   while (place > 0 && model.ops[model.calls.op[calls[place - 1]]].is_creation) --place;
   return model.calls.start_ns[calls[place]];
 }
 
-void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls, const std::vector<uint32_t>& places,
-               const StepSequence& sequence, const StepPattern& pattern, IterationTrack& track) {
+void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls,
+               const std::vector<uint32_t>& places, const StepSequence& sequence,
+               const StepPattern& pattern, IterationTrack& track) {
   for (size_t i = 0; i < pattern.starts.size(); ++i) {
     Iteration iteration;
     iteration.start_ns = StartWithCreations(model, calls, places[pattern.starts[i]]);
@@ -76,7 +81,8 @@ void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls, con
   }
 }
 
-void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls, IterationTrack& track) {
+void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls,
+                IterationTrack& track) {
   size_t at = 0;
   for (CallIndex call : calls) {
     const int64_t start_ns = model.calls.start_ns[call];
@@ -93,7 +99,8 @@ void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls, It
 }
 
 // The union of the calls' intervals, divided among the iterations.
-void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& calls, IterationTrack& track) {
+void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& calls,
+                      IterationTrack& track) {
   int64_t covered_until_ns = track.iterations[0].start_ns;
   size_t at = 0;
   for (CallIndex call : calls) {
@@ -112,12 +119,13 @@ void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& cal
 }
 
 int64_t MedianOfLaterHalf(std::vector<int64_t> durations) {
-  durations.erase(durations.begin(), durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2));
+  durations.erase(durations.begin(),
+                  durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2));
   return QuartilesOf(std::move(durations)).median;
 }
 
-// The beginning, as long as it isn't like the later half of the steady ones. Work that is no iteration of this kind (an
-// evaluation before training) neither is warm-up nor ends it.
+// The beginning, as long as it isn't like the later half of the steady ones. Work that is no
+// iteration of this kind (an evaluation before training) neither is warm-up nor ends it.
 void MarkWarmUp(size_t period_calls, IterationTrack& track) {
   const std::vector<int64_t> durations = track.Durations(Phase::kSteady);
   if (durations.size() < 2) return;
@@ -127,7 +135,8 @@ void MarkWarmUp(size_t period_calls, IterationTrack& track) {
     const bool regular = iteration.phase == Phase::kSteady;
     const bool slow = static_cast<double>(iteration.duration_ns()) > limit_ns;
     if (regular && !slow && iteration.cache_misses == 0) return;
-    if (regular || iteration.calls >= static_cast<int64_t>(period_calls)) iteration.phase = Phase::kWarmUp;
+    if (regular || iteration.calls >= static_cast<int64_t>(period_calls))
+      iteration.phase = Phase::kWarmUp;
   }
 }
 
@@ -143,18 +152,15 @@ std::optional<IterationTrack> MakeTrack(const TraceModel& model, const std::vect
   CountCalls(model, calls, track);
   MeasureInLibrary(model, calls, track);
   MarkWarmUp(pattern.period, track);
+  track.period = pattern.period;
+  track.regular_calls = pattern.coverage * static_cast<double>(sequence.size());
   return track;
 }
 
-// All threads together, else each for itself.
-std::vector<IterationTrack> TracksOfProcess(const TraceModel& model, const std::vector<bool>& threads,
+std::vector<IterationTrack> TracksOfThreads(const TraceModel& model,
+                                            const std::vector<bool>& threads,
                                             const SymbolTable& table) {
   std::vector<IterationTrack> tracks;
-  if (auto track = MakeTrack(model, threads, table)) {
-    tracks.push_back(*std::move(track));
-    return tracks;
-  }
-  if (std::count(threads.begin(), threads.end(), true) < 2) return tracks;
   for (ThreadIndex thread = 0; thread < threads.size(); ++thread) {
     if (!threads[thread]) continue;
     std::vector<bool> one(threads.size(), false);
@@ -167,6 +173,21 @@ std::vector<IterationTrack> TracksOfProcess(const TraceModel& model, const std::
   return tracks;
 }
 
+// All threads together, or each for itself where that explains clearly more: threads that serve
+// requests independently show an accidental order at best.
+std::vector<IterationTrack> TracksOfProcess(const TraceModel& model,
+                                            const std::vector<bool>& threads,
+                                            const SymbolTable& table) {
+  std::optional<IterationTrack> together = MakeTrack(model, threads, table);
+  std::vector<IterationTrack> apart;
+  if (std::count(threads.begin(), threads.end(), true) > 1)
+    apart = TracksOfThreads(model, threads, table);
+  double regular_calls = 0;
+  for (const IterationTrack& track : apart) regular_calls += track.regular_calls;
+  if (!together || together->regular_calls < 0.8 * regular_calls) return apart;
+  return {*std::move(together)};
+}
+
 std::vector<bool> ThreadsOf(const TraceModel& model, ProcessIndex process) {
   std::vector<bool> threads(model.threads.size());
   for (size_t i = 0; i < threads.size(); ++i) threads[i] = model.threads[i].process == process;
@@ -177,11 +198,19 @@ std::vector<bool> ThreadsOf(const TraceModel& model, ProcessIndex process) {
 
 const char* PhaseName(Phase phase) {
   switch (phase) {
-    case Phase::kWarmUp: return "warm-up";
-    case Phase::kSteady: return "steady";
-    case Phase::kOther: break;
+    case Phase::kWarmUp:
+      return "warm-up";
+    case Phase::kSteady:
+      return "steady";
+    case Phase::kOther:
+      break;
   }
   return "other";
+}
+
+int64_t IterationTrack::Count(Phase phase) const {
+  return std::count_if(iterations.begin(), iterations.end(),
+                       [&](const Iteration& iteration) { return iteration.phase == phase; });
 }
 
 std::vector<int64_t> IterationTrack::Durations(Phase phase) const {
@@ -189,6 +218,8 @@ std::vector<int64_t> IterationTrack::Durations(Phase phase) const {
   for (const Iteration& iteration : iterations) {
     if (iteration.phase == phase) durations.push_back(iteration.duration_ns());
   }
+  const bool last_too = !iterations.empty() && iterations.back().phase == phase;
+  if (last_too && durations.size() > 1) durations.pop_back();
   return durations;
 }
 
@@ -200,7 +231,11 @@ std::vector<IterationTrack> FindIterations(const TraceModel& model) {
     const std::vector<bool> threads = ThreadsOf(model, process);
     std::vector<IterationTrack> tracks = TracksOfProcess(model, threads, exact);
     const bool by_kind_only = tracks.empty();
-    if (by_kind_only) tracks = TracksOfProcess(model, threads, coarse);
+    if (by_kind_only) {
+      tracks = TracksOfProcess(model, threads, coarse);
+      std::erase_if(tracks,
+                    [](const IterationTrack& track) { return track.period < kMinPeriodByKind; });
+    }
     for (IterationTrack& track : tracks) {
       track.process = process;
       track.by_kind_only = by_kind_only;
@@ -224,7 +259,8 @@ Quartiles QuartilesOf(std::vector<int64_t> values) {
     const size_t below = static_cast<size_t>(place);
     const size_t above = std::min(below + 1, values.size() - 1);
     const double fraction = place - static_cast<double>(below);
-    return values[below] + std::llround(fraction * static_cast<double>(values[above] - values[below]));
+    return values[below] +
+           std::llround(fraction * static_cast<double>(values[above] - values[below]));
   };
   return {at(0.25), at(0.5), at(0.75)};
 }

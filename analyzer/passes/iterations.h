@@ -9,9 +9,9 @@
 
 namespace dlhook::analyzer {
 
-// kWarmUp: the first iterations, as long as they do more than the others (prepare primitives, pack weights) or take
-// more than half as long again. kSteady: the calls that most iterations make. kOther: other calls, e.g. evaluation,
-// the last smaller batch, a checkpoint in between.
+// kWarmUp: the first iterations, as long as they do more than the others (prepare primitives, pack
+// weights) or take more than half as long again. kSteady: the calls that most iterations make.
+// kOther: other calls, e.g. evaluation, the last smaller batch, a checkpoint in between.
 enum class Phase { kWarmUp, kSteady, kOther };
 const char* PhaseName(Phase phase);
 
@@ -31,14 +31,19 @@ struct IterationTrack {
   ProcessIndex process = 0;
   ThreadIndex thread = kNone;  // kNone: all threads of the process together
   std::vector<Iteration> iterations;
-  int64_t calls_before = 0;  // calls before the first iteration
+  int64_t calls_before = 0;   // calls before the first iteration
+  size_t period = 0;          // calls of a regular iteration, without those inside others
+  double regular_calls = 0;   // calls of regular iterations
   bool by_kind_only = false;  // shapes change from step to step: found by kind and direction alone
 
+  int64_t Count(Phase phase) const;
+  // Without the last iteration's, if there are others of this phase: it is cut short at its last
+  // call.
   std::vector<int64_t> Durations(Phase phase) const;
 };
 
-// Tracks of processes (and threads) in which something repeats, those with most iterations' time first. Aggregated calls have no
-// places in time and take no part.
+// Tracks of processes (and threads) in which something repeats, those with most iterations' time
+// first. Aggregated calls have no places in time and take no part.
 std::vector<IterationTrack> FindIterations(const TraceModel& model);
 
 struct Quartiles {
@@ -46,7 +51,8 @@ struct Quartiles {
   int64_t median = 0;
   int64_t upper = 0;
 };
-// Type 7 of Hyndman and Fan, "Sample quantiles in statistical packages" (1996): linear interpolation, as numpy does by default.
+// Type 7 of Hyndman and Fan, "Sample quantiles in statistical packages" (1996): linear
+// interpolation, as numpy does by default.
 Quartiles QuartilesOf(std::vector<int64_t> values);
 
 }  // namespace dlhook::analyzer

@@ -16,16 +16,24 @@ namespace {
 std::vector<Column> Columns() {
   return {
       IntegerColumn("process", "", Better::kNeither, "Process id."),
-      TextColumn("thread", "Name and number of the thread, where threads repeat independently; else all."),
+      TextColumn("thread",
+                 "Name and number of the thread, where threads repeat independently; else all."),
       IntegerColumn("index", "", Better::kNeither, "Number of the iteration, from 0."),
-      TextColumn("phase", "warm-up; steady: the calls that most iterations make; other: evaluation, a smaller batch …"),
+      TextColumn("phase",
+                 "warm-up; steady: the calls that most iterations make; other: evaluation, a "
+                 "smaller batch …"),
       IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
       IntegerColumn("duration", "ns", Better::kLower,
-                    "From its first call to the next iteration's; of the last one: to the end of its last call."),
-      IntegerColumn("calls", "", Better::kLower, "Calls that began in it, those inside other calls too."),
-      IntegerColumn("creations", "", Better::kLower, "oneDNN primitives prepared (seen at capture level 2)."),
-      IntegerColumn("in_library", "ns", Better::kNeither, "Time in which at least one call was active."),
-      RealColumn("in_library_percent", "%", Better::kNeither, "The same as a part of the duration."),
+                    "From its first call to the next iteration's; of the last one: to the end of "
+                    "its last call."),
+      IntegerColumn("calls", "", Better::kLower,
+                    "Calls that began in it, those inside other calls too."),
+      IntegerColumn("creations", "", Better::kLower,
+                    "oneDNN primitives prepared (seen at capture level 2)."),
+      IntegerColumn("in_library", "ns", Better::kNeither,
+                    "Time in which at least one call was active."),
+      RealColumn("in_library_percent", "%", Better::kNeither,
+                 "The same as a part of the duration."),
   };
 }
 
@@ -42,10 +50,10 @@ int64_t ProcessId(const TraceModel& model, const IterationTrack& track) {
 void AddRows(const TraceModel& model, const IterationTrack& track, Table& table) {
   for (size_t i = 0; i < track.iterations.size(); ++i) {
     const Iteration& iteration = track.iterations[i];
-    table.rows.push_back({ProcessId(model, track), ThreadLabel(model, track), static_cast<int64_t>(i),
-                          std::string(PhaseName(iteration.phase)), iteration.start_ns - model.start_ns,
-                          iteration.duration_ns(), iteration.calls, iteration.creations,
-                          iteration.in_library_ns,
+    table.rows.push_back({ProcessId(model, track), ThreadLabel(model, track),
+                          static_cast<int64_t>(i), std::string(PhaseName(iteration.phase)),
+                          iteration.start_ns - model.start_ns, iteration.duration_ns(),
+                          iteration.calls, iteration.creations, iteration.in_library_ns,
                           Percent(iteration.in_library_ns, iteration.duration_ns())});
   }
 }
@@ -57,11 +65,11 @@ std::string Name(const TraceModel& model, const IterationTrack& track) {
 }
 
 std::string SteadyNote(const TraceModel& model, const IterationTrack& track) {
-  const size_t warm_up = track.Durations(Phase::kWarmUp).size();
   const std::vector<int64_t> steady = track.Durations(Phase::kSteady);
-  std::string note = absl::StrCat(Name(model, track), ": ", track.iterations.size(), " iterations, ", warm_up,
-                                  " warm-up, ", steady.size(), " steady, ",
-                                  track.iterations.size() - warm_up - steady.size(), " other");
+  std::string note =
+      absl::StrCat(Name(model, track), ": ", track.iterations.size(), " iterations, ",
+                   track.Count(Phase::kWarmUp), " warm-up, ", track.Count(Phase::kSteady),
+                   " steady, ", track.Count(Phase::kOther), " other");
   if (!steady.empty()) {
     const Quartiles quartiles = QuartilesOf(steady);
     absl::StrAppend(&note, "; steady median ", HumanTime(quartiles.median), ", quartiles ",
@@ -73,13 +81,14 @@ std::string SteadyNote(const TraceModel& model, const IterationTrack& track) {
 void AddNotes(const TraceModel& model, const IterationTrack& track, Table& table) {
   table.notes.push_back(SteadyNote(model, track));
   if (track.calls_before > 0) {
-    table.notes.push_back(
-        absl::StrCat(Name(model, track), ": ", track.calls_before, " calls before the first iteration."));
+    table.notes.push_back(absl::StrCat(Name(model, track), ": ", track.calls_before,
+                                       " calls before the first iteration."));
   }
   if (track.by_kind_only) {
-    table.notes.push_back(absl::StrCat(Name(model, track),
-                                       ": shapes change from iteration to iteration; found by the order of "
-                                       "operations alone."));
+    table.notes.push_back(
+        absl::StrCat(Name(model, track),
+                     ": shapes change from iteration to iteration; found by the order of "
+                     "operations alone."));
   }
 }
 
@@ -92,11 +101,14 @@ absl::StatusOr<Table> IterationsTable(const TraceModel& model, const PassOptions
     AddRows(model, track, table);
     AddNotes(model, track, table);
   }
-  if (tracks.empty()) table.notes.push_back("No sequence of calls repeats often enough to be an iteration.");
+  if (tracks.empty())
+    table.notes.push_back("No sequence of calls repeats often enough to be an iteration.");
   int64_t aggregated = 0;
   for (const AggregateRow& row : model.aggregates) aggregated += row.count;
   if (aggregated > 0) {
-    table.notes.push_back(absl::StrCat(aggregated, " calls were kept as totals only (DLHOOK_MAX_BYTES): they are in no iteration."));
+    table.notes.push_back(absl::StrCat(
+        aggregated,
+        " calls were kept as totals only (DLHOOK_MAX_BYTES): they are in no iteration."));
   }
   return table;
 }

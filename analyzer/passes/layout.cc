@@ -33,7 +33,8 @@ struct MoveTotals {
 };
 
 std::string FormatLabel(const Tensor& tensor) {
-  return tensor.strides.empty() ? tensor.format : absl::StrCat(tensor.format, "(", tensor.strides, ")");
+  return tensor.strides.empty() ? tensor.format
+                                : absl::StrCat(tensor.format, "(", tensor.strides, ")");
 }
 
 const char* ChangeOf(const Tensor& from, const Tensor& to) {
@@ -69,22 +70,26 @@ Move MoveOf(const Op& op, const TensorClasses& classes) {
 std::vector<Column> Columns() {
   return {
       TextColumn("dims", "Of the tensor moved."),
-      TextColumn("tensor", "weights, bias or activations (gradients too): what ops of this run have such a tensor."),
-      TextColumn("change", "format, type, both, or copy where neither changes."),
+      TextColumn(
+          "tensor",
+          "weights, bias or activations (gradients too): what ops of this run have such a tensor."),
       TextColumn("from", "Memory format before."),
       TextColumn("to", "Memory format after."),
-      TextColumn("from_type", "Data type before."),
-      TextColumn("to_type", "Data type after."),
       CallsColumn("Reorders."),
       TotalTimeColumn(),
+      WallPercentColumn(),
+      IntegerColumn("round_trip_calls", "", Better::kLower,
+                    "Of these calls, those that are one half of a round trip: moved away and back "
+                    "between two ops."),
+      IntegerColumn("round_trip_time", "ns", Better::kLower, "Total time of those."),
+      IntegerColumn("bytes", "bytes", Better::kLower, "Read and written by one call."),
+      RealColumn("throughput", "GB/s", Better::kHigher,
+                 "Bytes of all calls over their total time."),
       MeanTimeColumn(),
       WallShareColumn(),
-      WallPercentColumn(),
-      IntegerColumn("bytes", "bytes", Better::kLower, "Read and written by one call."),
-      RealColumn("throughput", "GB/s", Better::kHigher, "Bytes of all calls over their total time."),
-      IntegerColumn("round_trip_calls", "", Better::kLower,
-                    "Of these calls, those that are one half of a round trip: moved away and back between two ops."),
-      IntegerColumn("round_trip_time", "ns", Better::kLower, "Total time of those."),
+      TextColumn("change", "format, type, both, or copy where neither changes."),
+      TextColumn("from_type", "Data type before."),
+      TextColumn("to_type", "Data type after."),
       TextColumn("implementations", "Kernels that the library chose."),
   };
 }
@@ -93,20 +98,20 @@ Row MoveRow(const Move& move, const MoveTotals& totals, int64_t wall_ns) {
   const OpGroup& group = totals.group;
   return {move.dims,
           move.tensor,
-          move.change,
           move.from,
           move.to,
-          move.from_type,
-          move.to_type,
           group.calls,
           group.total_ns,
-          Mean(group.total_ns, group.calls),
-          group.wall_share_ns,
           Percent(group.wall_share_ns, wall_ns),
-          OrUnknown(totals.bytes),
-          Rate(totals.bytes, group.calls, group.total_ns),
           totals.round_trip_calls,
           totals.round_trip_ns,
+          OrUnknown(totals.bytes),
+          Rate(totals.bytes, group.calls, group.total_ns),
+          Mean(group.total_ns, group.calls),
+          group.wall_share_ns,
+          move.change,
+          move.from_type,
+          move.to_type,
           Join(group.implementations)};
 }
 
@@ -131,12 +136,14 @@ void AddNotes(const MoveMap& moves, size_t round_trips, int64_t wall_ns, Table& 
     share_ns += totals.group.wall_share_ns;
     trip_ns += totals.round_trip_ns;
   }
-  const double percent = wall_ns > 0 ? 100.0 * static_cast<double>(share_ns) / static_cast<double>(wall_ns) : 0;
-  table.notes.push_back(absl::StrFormat("%d reorders: %s thread time, %s wall share (%.1f %%).", calls,
-                                        HumanTime(total_ns), HumanTime(share_ns), percent));
-  table.notes.push_back(absl::StrFormat(
-      "%d round trips (a tensor moved away and back between two ops of the same pass) took %s, both halves together.",
-      round_trips, HumanTime(trip_ns)));
+  const double percent =
+      wall_ns > 0 ? 100.0 * static_cast<double>(share_ns) / static_cast<double>(wall_ns) : 0;
+  table.notes.push_back(absl::StrFormat("%d reorders: %s thread time, %s wall share (%.1f %%).",
+                                        calls, HumanTime(total_ns), HumanTime(share_ns), percent));
+  table.notes.push_back(
+      absl::StrFormat("%d round trips (a tensor moved away and back between two ops of the same "
+                      "pass) took %s, both halves together.",
+                      round_trips, HumanTime(trip_ns)));
 }
 
 }  // namespace
@@ -162,7 +169,8 @@ absl::StatusOr<Table> LayoutTable(const TraceModel& model, const PassOptions& op
   });
 
   Table table = NewTable("layout", "Tensors moved from one memory format to another", Columns());
-  for (const auto* move : order) table.rows.push_back(MoveRow(move->first, move->second, model.wall_ns()));
+  for (const auto* move : order)
+    table.rows.push_back(MoveRow(move->first, move->second, model.wall_ns()));
   if (!moves.empty()) AddNotes(moves, trips.size(), model.wall_ns(), table);
   return table;
 }

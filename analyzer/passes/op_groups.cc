@@ -22,7 +22,8 @@ const Tensor* FirstDefined(const Op& op, const char* role) {
   return nullptr;
 }
 
-// The outermost call of the same kind around `call`; itself, if there is none. As run_totals.cc counts nested calls.
+// The outermost call of the same kind around `call`; itself, if there is none. As run_totals.cc
+// counts nested calls.
 CallIndex OutermostOfKind(const TraceModel& model, CallIndex call) {
   const Op& op = model.ops[model.calls.op[call]];
   CallIndex outermost = call;

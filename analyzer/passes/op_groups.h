@@ -12,8 +12,9 @@
 
 namespace dlhook::analyzer {
 
-// What tells a problem from others of its kind and direction. The problem itself and, where oneDNN's `alg` says what is
-// computed rather than how ("eltwise_relu", "pooling_max"), that too; of a reorder also its formats.
+// What tells a problem from others of its kind and direction. The problem itself and, where
+// oneDNN's `alg` says what is computed rather than how ("eltwise_relu", "pooling_max"), that too;
+// of a reorder also its formats.
 std::string ProblemLabel(const Op& op);
 
 // "convolution"; "create:convolution" for the creation of a primitive.
@@ -22,9 +23,10 @@ std::string KindLabel(const Op& op);
 // "src:abcd wei:Acdb16a dst:aBcd16b", of the tensors that are there.
 std::string FormatsLabel(const Op& op);
 
-// Where to book each op of the model. A call inside another call of its kind (cblas_sgemm -> sgemm_) is another view of the
-// same work: an op all of whose calls are such is booked with the op around it (the most frequent one, where there
-// are several), so that its time and share stand in that row. All others: themselves.
+// Where to book each op of the model. A call inside another call of its kind (cblas_sgemm ->
+// sgemm_) is another view of the same work: an op all of whose calls are such is booked with the op
+// around it (the most frequent one, where there are several), so that its time and share stand in
+// that row. All others: themselves.
 std::vector<OpIndex> HomeOps(const TraceModel& model, const RunTotals& totals);
 
 struct OpGroup {
@@ -41,7 +43,8 @@ struct OpGroup {
   int64_t flops_ns = 0;          // … and their time
   std::set<std::string> functions, families, implementations, algorithms;
 
-  // `home`: the op under whose name this one is booked. An op away from home adds to time and share, not to calls.
+  // `home`: the op under whose name this one is booked. An op away from home adds to time and
+  // share, not to calls.
   void Add(const Op& op, const OpTotals& totals, bool at_home);
 };
 

@@ -18,21 +18,24 @@ Key KeyOf(const Op& op) { return {KindLabel(op), ProblemLabel(op), op.types, op.
 std::vector<Column> Columns() {
   return {
       TextColumn("kind", "What was computed; create: the library prepared a primitive for it."),
-      TextColumn("problem", "Its size, as the library states it."),
-      TextColumn("types", "Data types of source, weights and destination; one where all are equal."),
       TextColumn("direction", "Forward or backward, where the library says so."),
+      TextColumn("problem", "Its size, as the library states it."),
       CallsColumn("Calls, without those inside another call of the same kind."),
-      IntegerColumn("nested_calls", "", Better::kNeither,
-                    "Calls inside another call of the same kind: the same work seen again."),
       WallShareColumn(),
       WallPercentColumn(),
       TotalTimeColumn(),
-      IntegerColumn("self_time", "ns", Better::kLower, "Total time without calls inside of other kinds."),
       MeanTimeColumn(),
+      RateColumn(),
+      TextColumn("types",
+                 "Data types of source, weights and destination; one where all are equal."),
+      IntegerColumn("self_time", "ns", Better::kLower,
+                    "Total time without calls inside of other kinds."),
       IntegerColumn("min_time", "ns", Better::kLower, "Shortest call."),
       IntegerColumn("max_time", "ns", Better::kLower, "Longest call."),
-      IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the books."),
-      RateColumn(),
+      IntegerColumn("flops", "flops", Better::kNeither,
+                    "Floating-point operations of one call, by the books."),
+      IntegerColumn("nested_calls", "", Better::kNeither,
+                    "Calls inside another call of the same kind: the same work seen again."),
       TextColumn("functions", "Functions or taps that the calls were seen through."),
       TextColumn("families", "Libraries."),
       TextColumn("implementations", "Kernels that the library chose; see the table algorithms."),
@@ -40,31 +43,32 @@ std::vector<Column> Columns() {
 }
 
 Row GroupRow(const Op& op, const OpGroup& group, int64_t wall_ns) {
-  return {KindLabel(op),
-          ProblemLabel(op),
-          op.types,
-          std::string(DirectionName(op.direction)),
-          group.calls,
-          group.nested_calls,
-          group.wall_share_ns,
-          Percent(group.wall_share_ns, wall_ns),
-          group.total_ns,
-          group.self_ns,
-          Mean(group.total_ns, group.calls),
-          group.min_ns,
-          group.max_ns,
-          OrUnknown(group.flops),
-          group.flops_ns > 0 ? Cell(group.total_flops / static_cast<double>(group.flops_ns)) : Cell(),
-          Join(group.functions),
-          Join(group.families),
-          Join(group.implementations)};
+  return {
+      KindLabel(op),
+      std::string(DirectionName(op.direction)),
+      ProblemLabel(op),
+      group.calls,
+      group.wall_share_ns,
+      Percent(group.wall_share_ns, wall_ns),
+      group.total_ns,
+      Mean(group.total_ns, group.calls),
+      group.flops_ns > 0 ? Cell(group.total_flops / static_cast<double>(group.flops_ns)) : Cell(),
+      op.types,
+      group.self_ns,
+      group.min_ns,
+      group.max_ns,
+      OrUnknown(group.flops),
+      group.nested_calls,
+      Join(group.functions),
+      Join(group.families),
+      Join(group.implementations)};
 }
 
 Row UnattributedRow(const TraceModel& model, const RunTotals& totals, size_t columns) {
   Row row(columns);
   row[0] = std::string(kUnattributed);
-  row[6] = totals.unattributed_ns;
-  row[7] = Percent(totals.unattributed_ns, model.wall_ns());
+  row[4] = totals.unattributed_ns;
+  row[5] = Percent(totals.unattributed_ns, model.wall_ns());
   return row;
 }
 

@@ -16,7 +16,10 @@ namespace {
 constexpr double kEnoughCoverage = 0.6;
 // With only two equal pieces, nearly everything must be in them.
 constexpr double kTwoPiecesCoverage = 0.9;
-// A training step repeated more often than this in a longer period is a step of an epoch, not of gradient accumulation.
+// A longer period explains at least about as much as the shorter one inside of it.
+constexpr double kNotMuchLess = 0.8;
+// A training step repeated more often than this in a longer period is a step of an epoch, not of
+// gradient accumulation.
 constexpr int64_t kMaxAccumulation = 16;
 
 uint64_t Mix(uint64_t x) {  // splitmix64's finalizer
@@ -68,7 +71,8 @@ Remainder Divide(const std::map<uint32_t, int64_t>& longer,
   Remainder remainder = {INT64_MAX, longer};
   for (const auto& [symbol, count] : shorter) {
     const auto it = longer.find(symbol);
-    remainder.repetitions = std::min(remainder.repetitions, it == longer.end() ? 0 : it->second / count);
+    remainder.repetitions =
+        std::min(remainder.repetitions, it == longer.end() ? 0 : it->second / count);
   }
   for (const auto& [symbol, count] : shorter) {
     const auto it = remainder.rest.find(symbol);
@@ -109,7 +113,8 @@ bool IsTrainingStep(const StepSequence& sequence, const std::map<uint32_t, int64
   return forward && backward;
 }
 
-// Whether the longer period is still one step (of layers, of accumulated gradients) rather than an epoch of several steps.
+// Whether the longer period is still one step (of layers, of accumulated gradients) rather than an
+// epoch of several steps.
 bool IsStillOneStep(const StepSequence& sequence, const BagSums& bags, const Cuts& shorter,
                     const Cuts& longer) {
   const std::map<uint32_t, int64_t> step = Content(shorter, sequence, bags);
@@ -118,7 +123,8 @@ bool IsStillOneStep(const StepSequence& sequence, const BagSums& bags, const Cut
   if (remainder.rest.empty()) return false;     // a multiple, nothing else
   if (remainder.repetitions <= 4) return true;  // no loop over data is that short
   if (IsTrainingStep(sequence, step)) {
-    // Accumulated gradients end in an update of some size; a call now and then is the user's logging.
+    // Accumulated gradients end in an update of some size; a call now and then is the user's
+    // logging.
     const bool few = remainder.repetitions <= kMaxAccumulation;
     if (!few || 4 * CallsOf(remainder.rest) < CallsOf(step)) return false;
   }
@@ -145,13 +151,15 @@ Cuts EvaluateCuts(std::vector<size_t> positions, const BagSums& bags, size_t siz
   for (const auto& [bag, piece] : pieces) {
     const auto& [count, length] = piece;
     if (count * length < cuts.count * cuts.length) continue;
-    if (count * length == cuts.count * cuts.length && length >= cuts.length && cuts.length > 0) continue;
+    if (count * length == cuts.count * cuts.length && length >= cuts.length && cuts.length > 0)
+      continue;
     cuts.bag = bag;
     cuts.count = count;
     cuts.length = length;
   }
   cuts.positions = std::move(positions);
-  cuts.coverage = size == 0 ? 0 : static_cast<double>(cuts.count * cuts.length) / static_cast<double>(size);
+  cuts.coverage =
+      size == 0 ? 0 : static_cast<double>(cuts.count * cuts.length) / static_cast<double>(size);
   return cuts;
 }
 
@@ -185,7 +193,8 @@ std::optional<Cuts> FindPeriod(const StepSequence& sequence, const BagSums& bags
   for (const Cuts& cuts : candidates) {
     if (best == nullptr) {
       best = &cuts;
-    } else if (cuts.length > best->length && cuts.length != refused_length && cuts.count >= 3) {
+    } else if (cuts.length > best->length && cuts.length != refused_length && cuts.count >= 3 &&
+               cuts.coverage >= kNotMuchLess * best->coverage) {
       if (IsStillOneStep(sequence, bags, *best, cuts)) {
         best = &cuts;
       } else {

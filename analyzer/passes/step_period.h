@@ -23,19 +23,20 @@ class BagSums {
 
 // The pieces between cuts that hold the bag which covers most calls.
 struct Cuts {
-  std::vector<size_t> positions;  // where pieces begin; the last one goes to the end of the sequence
-  uint64_t bag = 0;               // the most frequent bag, by calls
-  size_t length = 0;              // calls in it
-  size_t count = 0;               // pieces that hold it
-  double coverage = 0;            // count * length, as a part of the sequence
+  std::vector<size_t>
+      positions;        // where pieces begin; the last one goes to the end of the sequence
+  uint64_t bag = 0;     // the most frequent bag, by calls
+  size_t length = 0;    // calls in it
+  size_t count = 0;     // pieces that hold it
+  double coverage = 0;  // count * length, as a part of the sequence
 };
 Cuts EvaluateCuts(std::vector<size_t> positions, const BagSums& bags, size_t size);
 
 // The cuts of the step's period at one call of the step (any one); nullopt if nothing repeats.
 std::optional<Cuts> FindPeriod(const StepSequence& sequence, const BagSums& bags);
 
-// The ratio of batch sizes if `a` and `b` are the same work (1/1: the same op), as a reduced fraction; nullopt: other work.
-// Several, where it isn't known which of the numbers is the batch size.
+// The ratios of batch sizes at which `a` and `b` are the same work, as reduced fractions: 1/1 for
+// the same op, none for other work, several where it isn't known which number is the batch size.
 struct Ratio {
   int64_t numerator = 1;
   int64_t denominator = 1;

@@ -17,22 +17,27 @@ namespace {
 
 StepSymbol::Pass PassOf(Direction direction) {
   switch (direction) {
-    case Direction::kForward: return StepSymbol::Pass::kForward;
+    case Direction::kForward:
+      return StepSymbol::Pass::kForward;
     case Direction::kBackwardData:
     case Direction::kBackwardWeights:
     case Direction::kBackwardBias:
-    case Direction::kBackward: return StepSymbol::Pass::kBackward;
-    default: return StepSymbol::Pass::kUnknown;
+    case Direction::kBackward:
+      return StepSymbol::Pass::kBackward;
+    default:
+      return StepSymbol::Pass::kUnknown;
   }
 }
 
 uint64_t HashOf(const std::string& text) { return absl::Hash<std::string>()(text); }
 
 std::string WithoutProblem(const Op& op) {
-  return absl::StrCat(KindLabel(op), "|", DirectionName(op.direction), "|", op.types, "|", op.algorithm);
+  return absl::StrCat(KindLabel(op), "|", DirectionName(op.direction), "|", op.types, "|",
+                      op.algorithm);
 }
 
-// m, n or k may hold the batch: forward and data gradient have it in m or n, the weights' gradient in k.
+// m, n or k may hold the batch: forward and data gradient have it in m or n, the weights' gradient
+// in k.
 std::vector<StepSymbol::BatchVariant> GemmVariants(const Op& op) {
   std::vector<StepSymbol::BatchVariant> variants;
   for (int dropped = 0; dropped < 3; ++dropped) {
@@ -41,24 +46,27 @@ std::vector<StepSymbol::BatchVariant> GemmVariants(const Op& op) {
     if (dropped == 0) rest.clear_m();
     if (dropped == 1) rest.clear_n();
     if (dropped == 2) rest.clear_k();
-    const std::string text = absl::StrCat(WithoutProblem(op), rest.m(), "|", rest.n(), "|", rest.k(), "|",
-                                          rest.trans_a(), rest.trans_b(), "|", rest.batch());
+    const std::string text =
+        absl::StrCat(WithoutProblem(op), rest.m(), "|", rest.n(), "|", rest.k(), "|",
+                     rest.trans_a(), rest.trans_b(), "|", rest.batch());
     variants.push_back({HashOf(text), batch});
   }
   return variants;
 }
 
-// The number after "mb", or the first number of "8x16x32x32": oneDNN's dimensions begin with the batch.
+// The number after "mb", or the first number of "8x16x32x32": oneDNN's dimensions begin with the
+// batch.
 std::vector<StepSymbol::BatchVariant> OneDnnVariants(const Op& op) {
   const std::string& problem = op.definition.onednn().problem();
   const size_t mb = problem.find("mb");
   const size_t begin = mb == std::string::npos ? 0 : mb + 2;
   size_t end = begin;
-  while (end < problem.size() && absl::ascii_isdigit(static_cast<unsigned char>(problem[end]))) ++end;
+  while (end < problem.size() && absl::ascii_isdigit(static_cast<unsigned char>(problem[end])))
+    ++end;
   int64_t batch = 0;
   if (!absl::SimpleAtoi(absl::string_view(problem).substr(begin, end - begin), &batch)) return {};
-  return {{HashOf(absl::StrCat(WithoutProblem(op), "|", FormatsLabel(op), "|", problem.substr(0, begin), "|",
-                               problem.substr(end))),
+  return {{HashOf(absl::StrCat(WithoutProblem(op), "|", FormatsLabel(op), "|",
+                               problem.substr(0, begin), "|", problem.substr(end))),
            batch}};
 }
 
@@ -96,7 +104,8 @@ SymbolTable MakeSymbols(const std::vector<Op>& ops) {
 SymbolTable MakeCoarseSymbols(const std::vector<Op>& ops) {
   Interner interner;
   for (const Op& op : ops) {
-    interner.table().of_op.push_back(interner.Intern(WithoutProblem(op), {PassOf(op.direction), {}}));
+    interner.table().of_op.push_back(
+        interner.Intern(WithoutProblem(op), {PassOf(op.direction), {}}));
   }
   return std::move(interner.table());
 }

@@ -1,7 +1,8 @@
 // Table `summary`: the run in a few numbers, and what could not be seen.
 //
-// Every row is a metric: a whole number in `value` with its `unit`, where it makes sense a `percent` (the note says of what),
-// and a sentence. Metrics that come once for each of something have its name after a colon: "capability:onednn-tap".
+// Every row is a metric: a whole number in `value` with its `unit`, where it makes sense a
+// `percent` (the note says of what), and a sentence. Metrics that come once for each of something
+// have its name after a colon: "capability:onednn-tap".
 #include <algorithm>
 #include <map>
 #include <set>
@@ -22,15 +23,16 @@ class Metrics {
   explicit Metrics(Table& table) : table_(table) {}
 
   void Time(const std::string& metric, int64_t ns, const std::string& note) {
-    Add(metric, ns, "ns", Cell(), absl::StrCat(HumanTime(ns), note.empty() ? "" : "; ", note));
+    Add(metric, ns, "ns", Cell(), note);
   }
   void TimeOf(const std::string& metric, int64_t ns, int64_t whole_ns, const std::string& note) {
-    Add(metric, ns, "ns", Percent(ns, whole_ns), absl::StrCat(HumanTime(ns), "; ", note));
+    Add(metric, ns, "ns", Percent(ns, whole_ns), note);
   }
   void Count(const std::string& metric, int64_t count, const std::string& note) {
     Add(metric, count, "", Cell(), note);
   }
-  void Add(const std::string& metric, Cell value, const std::string& unit, Cell percent, const std::string& note) {
+  void Add(const std::string& metric, Cell value, const std::string& unit, Cell percent,
+           const std::string& note) {
     table_.rows.push_back({metric, std::move(value), unit, std::move(percent), note});
   }
 
@@ -44,17 +46,19 @@ std::vector<Column> Columns() {
       IntegerColumn("value", "", Better::kNeither, "In the row's unit."),
       TextColumn("unit", "ns, bytes; empty for counts."),
       RealColumn("percent", "%", Better::kNeither, "The value as a part of what the note names."),
-      TextColumn("note", "The same for people, and why."),
+      TextColumn("note", "What it means, or why."),
   };
 }
 
 void AddTimes(const TraceModel& model, const RunTotals& totals, Metrics& metrics) {
   const int64_t wall_ns = model.wall_ns();
   metrics.Time("wall", wall_ns, "from the first process's start to the last one's end");
-  metrics.TimeOf("in_library_wall", totals.in_library_wall_ns, wall_ns, "at least one call active; of wall");
+  metrics.TimeOf("in_library_wall", totals.in_library_wall_ns, wall_ns,
+                 "at least one call active; of wall");
   metrics.TimeOf("unattributed_wall", totals.unattributed_ns, wall_ns, "no call active; of wall");
-  metrics.TimeOf("thread_time", totals.thread_time_ns, wall_ns,
-                 "sum of all calls' durations over all threads; more than 100 % of wall if they overlap");
+  metrics.TimeOf(
+      "thread_time", totals.thread_time_ns, wall_ns,
+      "sum of all calls' durations over all threads; more than 100 % of wall if they overlap");
 }
 
 void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metrics) {
@@ -73,7 +77,8 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
   metrics.Count("calls", executions, "executions, those inside other calls too");
   metrics.Count("nested_calls", nested, "of them, inside another call of the same kind");
   if (creations > 0) {
-    metrics.Count("creations", creations, absl::StrCat("oneDNN primitives prepared; ", misses, " not found in its cache"));
+    metrics.Count("creations", creations,
+                  absl::StrCat("oneDNN primitives prepared; ", misses, " not found in its cache"));
   }
   if (aggregated > 0) {
     metrics.Count("aggregated_calls", aggregated, "kept as totals only, beyond DLHOOK_MAX_BYTES");
@@ -89,17 +94,20 @@ void AddIterations(const TraceModel& model, Metrics& metrics) {
   }
   const IterationTrack& track = tracks[0];
   const std::vector<int64_t> steady = track.Durations(Phase::kSteady);
-  const std::vector<int64_t> warm_up = track.Durations(Phase::kWarmUp);
   metrics.Count("iterations", static_cast<int64_t>(track.iterations.size()),
-                tracks.size() == 1 ? "" : absl::StrCat("of the first of ", tracks.size(), " processes or threads"));
-  int64_t warm_up_ns = 0;
-  for (int64_t duration : warm_up) warm_up_ns += duration;
-  metrics.Count("iterations_warm_up", static_cast<int64_t>(warm_up.size()), absl::StrCat(HumanTime(warm_up_ns), " together"));
-  metrics.Count("iterations_steady", static_cast<int64_t>(steady.size()), "the calls that most iterations make");
+                tracks.size() == 1
+                    ? ""
+                    : absl::StrCat("of the first of ", tracks.size(), " processes or threads"));
+  metrics.Count("iterations_warm_up", track.Count(Phase::kWarmUp),
+                "the first ones, as long as they do or take more");
+  metrics.Count("iterations_steady", track.Count(Phase::kSteady),
+                "the calls that most iterations make");
   if (steady.empty()) return;
   const Quartiles quartiles = QuartilesOf(steady);
-  metrics.Time("iteration_median", quartiles.median, "steady iterations");
-  metrics.Time("iteration_spread", quartiles.upper - quartiles.lower, "interquartile range of steady iterations");
+  metrics.Time("iteration_median", quartiles.median,
+               "of steady iterations; the last one is cut short and left out");
+  metrics.Time("iteration_spread", quartiles.upper - quartiles.lower,
+               "interquartile range of steady iterations");
 }
 
 std::string Lower(const std::string& name) { return absl::AsciiStrToLower(name); }
@@ -109,17 +117,20 @@ void AddLosses(const TraceModel& model, Metrics& metrics) {
   std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> losses;
   for (const ProcessInfo& process : model.processes) {
     for (const trace::Loss& loss : process.losses) {
-      auto& [calls, bytes] = losses[{Lower(trace::Loss::Reason_Name(loss.reason())), loss.detail()}];
+      auto& [calls, bytes] =
+          losses[{Lower(trace::Loss::Reason_Name(loss.reason())), loss.detail()}];
       calls += static_cast<int64_t>(loss.calls());
       bytes += static_cast<int64_t>(loss.bytes());
     }
   }
   int64_t calls = 0;
   for (const auto& [reason, loss] : losses) calls += loss.first;
-  metrics.Count("lost_calls", calls, calls == 0 ? "nothing known to be lost" : "not in this report; by reason below");
+  metrics.Count("lost_calls", calls,
+                calls == 0 ? "nothing known to be lost" : "not in this report; by reason below");
   for (const auto& [reason, loss] : losses) {
-    metrics.Count(absl::StrCat("loss:", reason.first), loss.first,
-                  absl::StrCat(loss.second > 0 ? absl::StrCat(loss.second, " bytes; ") : "", reason.second));
+    metrics.Count(
+        absl::StrCat("loss:", reason.first), loss.first,
+        absl::StrCat(loss.second > 0 ? absl::StrCat(loss.second, " bytes; ") : "", reason.second));
   }
 }
 
@@ -129,11 +140,13 @@ std::string ObjectName(const std::string& path) {
 }
 
 void AddCapabilities(const TraceModel& model, Metrics& metrics) {
-  std::map<std::tuple<std::string, std::string, std::string>, int64_t> processes;  // name, state with object, reason
+  std::map<std::tuple<std::string, std::string, std::string>, int64_t>
+      processes;  // name, state with object, reason
   for (const ProcessInfo& process : model.processes) {
     for (const trace::Capability& capability : process.capabilities) {
       std::string state = Lower(trace::Capability::State_Name(capability.state()));
-      if (!capability.object().empty()) absl::StrAppend(&state, " in ", ObjectName(capability.object()));
+      if (!capability.object().empty())
+        absl::StrAppend(&state, " in ", ObjectName(capability.object()));
       ++processes[{capability.name(), state, capability.reason()}];
     }
   }
@@ -152,9 +165,13 @@ void AddOddities(const TraceModel& model, Metrics& metrics) {
     vanished += process.has_footer && process.end == trace::Footer::VANISHED ? 1 : 0;
   }
   for (const auto& [thread, state] : model.capture_states) stops += state.recording() ? 0 : 1;
-  if (unfinished > 0) metrics.Count("processes_without_end", unfinished, "still running, or the trace was cut off");
-  if (vanished > 0) metrics.Count("processes_vanished", vanished, "killed, or left without running destructors");
-  if (stops > 0) metrics.Count("recording_stops", stops, "calls between a stop and the next start were not recorded");
+  if (unfinished > 0)
+    metrics.Count("processes_without_end", unfinished, "still running, or the trace was cut off");
+  if (vanished > 0)
+    metrics.Count("processes_vanished", vanished, "killed, or left without running destructors");
+  if (stops > 0)
+    metrics.Count("recording_stops", stops,
+                  "calls between a stop and the next start were not recorded");
   for (const auto& [sentence, count] : model.oddities) metrics.Count("oddity", count, sentence);
 }
 

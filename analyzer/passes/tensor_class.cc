@@ -19,14 +19,22 @@ int BitOf(const std::string& role) {
 
 std::string NameOf(int bits) {
   switch (bits) {
-    case 0: return "unknown";
-    case kWeights: return "weights";
-    case kBias: return "bias";
-    case kActivations: return "activations";
-    case kWeights | kActivations: return "activations or weights";
-    case kBias | kActivations: return "activations or bias";
-    case kBias | kWeights: return "weights or bias";
-    default: return "activations, weights or bias";
+    case 0:
+      return "unknown";
+    case kWeights:
+      return "weights";
+    case kBias:
+      return "bias";
+    case kActivations:
+      return "activations";
+    case kWeights | kActivations:
+      return "activations or weights";
+    case kBias | kActivations:
+      return "activations or bias";
+    case kBias | kWeights:
+      return "weights or bias";
+    default:
+      return "activations, weights or bias";
   }
 }
 

@@ -12,13 +12,15 @@
 
 namespace dlhook::analyzer {
 
-// Knows the tensors of all ops of a run other than reorders, by the roles in which they take part (wei: weights; bia: bias; src, dst,
-// data: activations, their gradients included). A reorder moves what has its dims and one of its two formats; failing that
-// its dims; failing that its dims with the first two exchanged (deconvolutions store weights both ways).
+// Knows the tensors of all ops of a run other than reorders, by the roles in which they take part
+// (wei: weights; bia: bias; src, dst, data: activations, their gradients included). A reorder moves
+// what has its dims and one of its two formats; failing that its dims; failing that its dims with
+// the first two exchanged (deconvolutions store weights both ways).
 class TensorClasses {
  public:
   TensorClasses(const TraceModel& model, const RunTotals& totals);
-  // "weights", "bias", "activations"; "activations or weights" where both fit; "unknown" where none does.
+  // "weights", "bias", "activations"; "activations or weights" where both fit; "unknown" where none
+  // does.
   std::string Of(const Op& reorder) const;
 
  private:

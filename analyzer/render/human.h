@@ -9,7 +9,8 @@
 
 namespace dlhook::analyzer {
 
-// "1.23 ms" for 1234567 with unit "ns", "4.00 KiB" for 4096 "bytes", "12.3%" for 12.34 "%", "-" for what is not known.
+// "1.23 ms" for 1234567 with unit "ns", "4.00 KiB" for 4096 "bytes", "12.3%" for 12.34 "%", "-" for
+// what is not known.
 std::string HumanCell(const Cell& cell, absl::string_view unit);
 
 // Whether HumanCell writes the unit behind the number; if not, it belongs into the column's header.

@@ -1,5 +1,6 @@
-// {"tables": [{"name", "title", "columns": [{"name", "unit", "type", …}], "rows": [[…]], "notes": […]}], "run": {…}}.
-// One row a line, so that two reports can be compared as text. The contract is in analyzer/README.md.
+// {"tables": [{"name", "title", "columns": [{"name", "unit", "type", …}], "rows": [[…]], "notes":
+// […]}], "run": {…}}. One row a line, so that two reports can be compared as text. The contract is
+// in analyzer/README.md.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
@@ -17,22 +18,30 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Text that is no UTF-8 (file names may be) gets replacement characters.
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 absl::string_view TypeName(ColumnType type) {
   switch (type) {
-    case ColumnType::kText: return "text";
-    case ColumnType::kInteger: return "integer";
-    case ColumnType::kReal: return "real";
+    case ColumnType::kText:
+      return "text";
+    case ColumnType::kInteger:
+      return "integer";
+    case ColumnType::kReal:
+      return "real";
   }
   return "";
 }
 
 absl::string_view BetterName(Better better) {
   switch (better) {
-    case Better::kNeither: return "neither";
-    case Better::kLower: return "lower";
-    case Better::kHigher: return "higher";
+    case Better::kNeither:
+      return "neither";
+    case Better::kLower:
+      return "lower";
+    case Better::kHigher:
+      return "higher";
   }
   return "";
 }
@@ -77,7 +86,8 @@ void AppendTable(const Table& table, std::string* out) {
 Json ProcessJson(const ProcessInfo& process) {
   const trace::Header& header = process.header;
   Json ranks = Json::object();
-  for (const trace::RankVariable& variable : header.rank_variable()) ranks[variable.name()] = variable.value();
+  for (const trace::RankVariable& variable : header.rank_variable())
+    ranks[variable.name()] = variable.value();
   return {{"file", process.file},
           {"pid", header.process().pid()},
           {"parent_pid", header.process().parent_pid()},
@@ -123,7 +133,8 @@ Json CapabilitiesJson(const TraceModel& run) {
 
 Json OdditiesJson(const TraceModel& run) {
   Json oddities = Json::array();
-  for (const auto& [sentence, count] : run.oddities) oddities.push_back({{"sentence", sentence}, {"count", count}});
+  for (const auto& [sentence, count] : run.oddities)
+    oddities.push_back({{"sentence", sentence}, {"count", count}});
   return oddities;
 }
 

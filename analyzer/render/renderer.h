@@ -1,7 +1,8 @@
 // A renderer turns a report into bytes. It is a pure function: no I/O, no state.
 //
 // To add a format:
-//   1. write analyzer/render/NAME.cc with a function `std::string RenderName(const Report&)`, declared below;
+//   1. write analyzer/render/NAME.cc with a function `std::string RenderName(const Report&)`,
+//   declared below;
 //   2. add its line to kRenderers in analyzer/render/registry.cc and its file to CMakeLists.txt.
 #ifndef DLHOOK_ANALYZER_RENDER_RENDERER_H_
 #define DLHOOK_ANALYZER_RENDER_RENDERER_H_

@@ -13,15 +13,24 @@ namespace {
 
 std::string LossSentence(trace::Loss::Reason reason) {
   switch (reason) {
-    case trace::Loss::RING_FULL: return "the drain did not keep up with the calls";
-    case trace::Loss::NO_RING: return "no ring for a thread (too many threads, or no memory)";
-    case trace::Loss::OUTPUT_FULL: return "no space where the trace is written";
-    case trace::Loss::OUTPUT_GONE: return "the trace or its folder was removed during the run";
-    case trace::Loss::BAD_RECORD: return "a ring held bytes that are no record";
-    case trace::Loss::RECORD_TOO_LONG: return "a log line was longer than a record and was cut";
-    case trace::Loss::DLSYM_PLAIN_POINTER: return "a function was looked up past dlhook: its calls are not seen";
-    case trace::Loss::COLLECTOR_GONE: return "the collector ended before the process did";
-    default: return absl::StrCat("reason ", static_cast<int>(reason));
+    case trace::Loss::RING_FULL:
+      return "the drain did not keep up with the calls";
+    case trace::Loss::NO_RING:
+      return "no ring for a thread (too many threads, or no memory)";
+    case trace::Loss::OUTPUT_FULL:
+      return "no space where the trace is written";
+    case trace::Loss::OUTPUT_GONE:
+      return "the trace or its folder was removed during the run";
+    case trace::Loss::BAD_RECORD:
+      return "a ring held bytes that are no record";
+    case trace::Loss::RECORD_TOO_LONG:
+      return "a log line was longer than a record and was cut";
+    case trace::Loss::DLSYM_PLAIN_POINTER:
+      return "a function was looked up past dlhook: its calls are not seen";
+    case trace::Loss::COLLECTOR_GONE:
+      return "the collector ended before the process did";
+    default:
+      return absl::StrCat("reason ", static_cast<int>(reason));
   }
 }
 
@@ -47,7 +56,8 @@ void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
     if (sum.calls + sum.bytes > 0) absl::StrAppend(&remark, ": ");
     absl::StrAppend(&remark, LossSentence(static_cast<trace::Loss::Reason>(key.first)));
     if (!key.second.empty()) absl::StrAppend(&remark, " (", key.second, ")");
-    if (sum.processes.size() > 1) absl::StrAppend(&remark, ", in ", sum.processes.size(), " processes");
+    if (sum.processes.size() > 1)
+      absl::StrAppend(&remark, ", in ", sum.processes.size(), " processes");
     remarks->push_back(std::move(remark));
   }
 }
@@ -56,16 +66,20 @@ void AppendCapabilities(const TraceModel& run, std::vector<std::string>* remarks
   std::map<std::string, int> sentences;
   for (const ProcessInfo& process : run.processes) {
     for (const trace::Capability& capability : process.capabilities) {
-      if (capability.state() != trace::Capability::REFUSED && capability.state() != trace::Capability::LOST) continue;
-      std::string sentence = absl::StrCat(capability.state() == trace::Capability::LOST ? "gone during the run: " : "refused: ",
-                                          capability.name());
+      if (capability.state() != trace::Capability::REFUSED &&
+          capability.state() != trace::Capability::LOST)
+        continue;
+      std::string sentence = absl::StrCat(
+          capability.state() == trace::Capability::LOST ? "gone during the run: " : "refused: ",
+          capability.name());
       if (!capability.object().empty()) absl::StrAppend(&sentence, " of ", capability.object());
       if (!capability.reason().empty()) absl::StrAppend(&sentence, ": ", capability.reason());
       ++sentences[sentence];
     }
   }
   for (const auto& [sentence, processes] : sentences) {
-    remarks->push_back(processes == 1 ? sentence : absl::StrCat(sentence, ", in ", processes, " processes"));
+    remarks->push_back(processes == 1 ? sentence
+                                      : absl::StrCat(sentence, ", in ", processes, " processes"));
   }
 }
 
@@ -73,12 +87,14 @@ void AppendOutputs(const TraceModel& run, std::vector<std::string>* remarks) {
   for (const ProcessInfo& process : run.processes) {
     const trace::Header& header = process.header;
     if (!header.requested_output().empty()) {
-      remarks->push_back(absl::StrCat("moved: the trace ", process.file, " could not be written to ",
-                                      header.requested_output(), ": ", header.output_refusal()));
+      remarks->push_back(absl::StrCat("moved: the trace ", process.file,
+                                      " could not be written to ", header.requested_output(), ": ",
+                                      header.output_refusal()));
     }
     if (!process.has_footer) {
-      remarks->push_back(absl::StrCat("open: the trace ", process.file,
-                                      " has no end: its process still runs, or the end was cut off"));
+      remarks->push_back(
+          absl::StrCat("open: the trace ", process.file,
+                       " has no end: its process still runs, or the end was cut off"));
     }
   }
 }
@@ -104,7 +120,8 @@ std::vector<std::string> RunRemarks(const TraceModel& run) {
   AppendCapabilities(run, &remarks);
   AppendOutputs(run, &remarks);
   for (const auto& [sentence, count] : run.oddities) {
-    remarks.push_back(count == 1 ? absl::StrCat("odd: ", sentence) : absl::StrCat("odd: ", sentence, ", ", count, " times"));
+    remarks.push_back(count == 1 ? absl::StrCat("odd: ", sentence)
+                                 : absl::StrCat("odd: ", sentence, ", ", count, " times"));
   }
   return remarks;
 }

@@ -1,4 +1,5 @@
-// What a report says of the run beside its tables: words for the enums of the schema, and sentences.
+// What a report says of the run beside its tables: words for the enums of the schema, and
+// sentences.
 #ifndef DLHOOK_ANALYZER_RENDER_RUN_FACTS_H_
 #define DLHOOK_ANALYZER_RENDER_RUN_FACTS_H_
 
@@ -9,12 +10,13 @@
 
 namespace dlhook::analyzer {
 
-std::string EndName(const ProcessInfo& process);                      // "exited", "vanished", "open"
-std::string LossReasonName(trace::Loss::Reason reason);               // "ring_full" …
-std::string CapabilityStateName(trace::Capability::State state);      // "on", "refused" …
+std::string EndName(const ProcessInfo& process);                  // "exited", "vanished", "open"
+std::string LossReasonName(trace::Loss::Reason reason);           // "ring_full" …
+std::string CapabilityStateName(trace::Capability::State state);  // "on", "refused" …
 
-// Sentences that a reader of the tables must know: losses, capabilities that were refused or lost, output that went
-// elsewhere, traces without an end, oddities. Most severe first; empty where all is well.
+// Sentences that a reader of the tables must know: losses, capabilities that were refused or lost,
+// output that went elsewhere, traces without an end, oddities. Most severe first; empty where all
+// is well.
 std::vector<std::string> RunRemarks(const TraceModel& run);
 
 }  // namespace dlhook::analyzer

@@ -13,12 +13,14 @@ namespace dlhook::analyzer {
 enum class ColumnType { kText, kInteger, kReal };
 enum class Better { kNeither, kLower, kHigher };
 
+// A text column named "unit" right of a number column without a unit holds that number's unit, row by row.
 struct Column {
   std::string name;         // stable, lower_case, unique in its table
   std::string unit;         // "ns", "bytes", "flops", "GFLOP/s", "%" …, empty for text and plain numbers
   ColumnType type = ColumnType::kText;
   Better better = Better::kNeither;
   std::string explanation;  // one sentence for people
+  bool detail = false;      // of second rank: text shows it only where the line has room
 };
 
 // monostate: not known (text: "-", csv: empty, json: null). Never used for zero.

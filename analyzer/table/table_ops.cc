@@ -22,9 +22,12 @@ bool ComesBefore(const Cell& a, const Cell& b) {
 // Index of the alternative that a cell of this type holds.
 size_t Alternative(ColumnType type) {
   switch (type) {
-    case ColumnType::kText: return Cell(std::string()).index();
-    case ColumnType::kInteger: return Cell(int64_t{0}).index();
-    case ColumnType::kReal: return Cell(0.0).index();
+    case ColumnType::kText:
+      return Cell(std::string()).index();
+    case ColumnType::kInteger:
+      return Cell(int64_t{0}).index();
+    case ColumnType::kReal:
+      return Cell(0.0).index();
   }
   return 0;
 }
@@ -39,8 +42,9 @@ std::optional<size_t> FindColumn(const Table& table, absl::string_view name) {
 }
 
 void SortBy(size_t column, Table* table) {
-  std::stable_sort(table->rows.begin(), table->rows.end(),
-                   [column](const Row& a, const Row& b) { return ComesBefore(a[column], b[column]); });
+  std::stable_sort(table->rows.begin(), table->rows.end(), [column](const Row& a, const Row& b) {
+    return ComesBefore(a[column], b[column]);
+  });
 }
 
 void LimitRows(size_t limit, Table* table) {
@@ -58,13 +62,13 @@ absl::Status CheckTable(const Table& table) {
   }
   for (const Row& row : table.rows) {
     if (row.size() != table.columns.size()) {
-      return absl::InternalError(absl::StrCat("table ", table.name, ": a row of ", row.size(), " cells, expected ",
-                                              table.columns.size()));
+      return absl::InternalError(absl::StrCat("table ", table.name, ": a row of ", row.size(),
+                                              " cells, expected ", table.columns.size()));
     }
     for (size_t i = 0; i < row.size(); ++i) {
       if (!IsUnknown(row[i]) && row[i].index() != Alternative(table.columns[i].type)) {
-        return absl::InternalError(
-            absl::StrCat("table ", table.name, ": a cell of another type in column ", table.columns[i].name));
+        return absl::InternalError(absl::StrCat(
+            "table ", table.name, ": a cell of another type in column ", table.columns[i].name));
       }
     }
   }

@@ -14,7 +14,8 @@ namespace dlhook::analyzer {
 
 std::optional<size_t> FindColumn(const Table& table, absl::string_view name);
 
-// Numbers from the largest, text from A; what is not known comes last. Rows that are equal keep their order.
+// Numbers from the largest, text from A; what is not known comes last. Rows that are equal keep
+// their order.
 void SortBy(size_t column, Table* table);
 
 // Keeps the first `limit` rows and adds a note on how many there were.

@@ -84,6 +84,13 @@ def launcher_cpu_ns():
         return int(file.read().split()[0])
 
 
+def launcher_share(work):
+    """CPU time of the launcher as a part of the time that `work` takes."""
+    before, start = launcher_cpu_ns(), time.monotonic_ns()
+    work()
+    return (launcher_cpu_ns() - before) / (time.monotonic_ns() - start)
+
+
 def timed_block(training, iterations):
     """(wall, CPU of this process, start, end) in ns."""
     cpu, start = time.process_time_ns(), time.monotonic_ns()
@@ -104,7 +111,6 @@ def main():
     blocks = []
     gc.collect()
     gc.disable()
-    warm_until, drain = time.monotonic_ns(), launcher_cpu_ns()
     for group in range(groups):
         for mode in random.sample(MODES, len(MODES)):
             switch.set(mode)
@@ -112,9 +118,13 @@ def main():
             blocks.append((group, mode, *timed_block(training, block)))
         if group % 50 == 49:
             gc.collect()
-    drain = launcher_cpu_ns() - drain
+    # The launcher works later than the iteration that caused it, so its part is taken from recording without pauses.
+    switch.set("on")
+    shares = [launcher_share(lambda: [training.step() for _ in range(20)]) for _ in range(groups // 20 + 6)]
     switch.set("off")
-    print(json.dumps({"blocks": blocks, "iterations": block, "warm_until": warm_until, "drain_ns": drain}))
+    time.sleep(0.3)  # the drain takes what is left
+    idle_shares = [launcher_share(lambda: time.sleep(0.2)) for _ in range(6)]
+    print(json.dumps({"blocks": blocks, "launcher_shares": shares, "idle_launcher_shares": idle_shares}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,160 @@
+// Widths, headers and cells of text tables.
+#include "analyzer/render/text_columns.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "analyzer/render/human.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr size_t kMinText = 16;      // text is not shortened below this
+constexpr size_t kMinLastText = 24;  // nor, in the last column, broken into shorter lines
+constexpr size_t kComfortableText = 32;
+constexpr absl::string_view kCut = "..";
+
+// Text from the trace must not move the cursor or break the line.
+std::string Printable(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
+// See table.h on columns named "unit".
+bool HoldsUnitOfPrevious(const Table& table, size_t index) {
+  return index > 0 && table.columns[index].name == "unit" &&
+         table.columns[index].type == ColumnType::kText &&
+         table.columns[index - 1].type != ColumnType::kText &&
+         table.columns[index - 1].unit.empty();
+}
+
+std::string CellText(const Table& table, const Row& row, size_t index) {
+  std::string unit = table.columns[index].unit;
+  if (index + 1 < row.size() && HoldsUnitOfPrevious(table, index + 1)) {
+    if (const auto* row_unit = std::get_if<std::string>(&row[index + 1])) unit = *row_unit;
+  }
+  std::string text = HumanCell(row[index], unit);
+  if (unit != table.columns[index].unit && !IsUnitInCell(unit)) absl::StrAppend(&text, " ", unit);
+  return Printable(std::move(text));
+}
+
+// The words of the name on as few lines as fit into `width`, without a unit that the cells show.
+std::vector<std::string> HeaderLines(const Column& column, size_t width) {
+  absl::string_view name = column.name;
+  if (!column.unit.empty()) absl::ConsumeSuffix(&name, absl::StrCat("_", column.unit));
+  std::vector<std::string> words = absl::StrSplit(name, '_');
+  if (!IsUnitInCell(column.unit)) words.push_back(column.unit);
+  for (const std::string& word : words) width = std::max(width, TextWidth(word));
+  std::vector<std::string> lines;
+  for (const std::string& word : words) {
+    if (!lines.empty() && TextWidth(lines.back()) + 1 + TextWidth(word) <= width) {
+      absl::StrAppend(&lines.back(), " ", word);
+    } else {
+      lines.push_back(word);
+    }
+  }
+  return lines;
+}
+
+TextColumn MakeColumn(const Table& table, size_t index) {
+  const Column& column = table.columns[index];
+  TextColumn text;
+  text.name = column.name;
+  text.right = column.type != ColumnType::kText;
+  text.detail = column.detail;
+  for (const Row& row : table.rows) {
+    text.cells.push_back(CellText(table, row, index));
+    text.width = std::max(text.width, TextWidth(text.cells.back()));
+  }
+  text.header = HeaderLines(column, text.width);
+  for (const std::string& line : text.header) text.width = std::max(text.width, TextWidth(line));
+  return text;
+}
+
+bool SaysNothing(const TextColumn& column) {
+  return std::all_of(column.cells.begin(), column.cells.end(),
+                     [](const std::string& cell) { return cell.empty() || cell == "-"; });
+}
+
+// Length of a line with text of at most `text_width`.
+size_t LineWidth(const std::vector<TextColumn>& columns, size_t text_width, size_t last_text_width,
+                 size_t gap) {
+  size_t total = 0;
+  for (const TextColumn& column : columns) {
+    const size_t limit = &column == &columns.back() ? last_text_width : text_width;
+    total += gap + (column.right ? column.width : std::min(column.width, limit));
+  }
+  return total - std::min(total, gap);
+}
+
+// Takes from the widest text columns what the line is too long.
+void ShortenText(size_t width, size_t gap, std::vector<TextColumn>* columns) {
+  for (size_t total = LineWidth(*columns, SIZE_MAX, SIZE_MAX, gap); total > width; --total) {
+    TextColumn* widest = nullptr;
+    for (TextColumn& column : *columns) {
+      const size_t least = &column == &columns->back() ? kMinLastText : kMinText;
+      if (column.right || column.width <= least) continue;
+      if (widest == nullptr || column.width > widest->width) widest = &column;
+    }
+    if (widest == nullptr) return;
+    --widest->width;
+  }
+}
+
+}  // namespace
+
+size_t TextWidth(absl::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
+}
+
+std::string Shortened(const std::string& text, size_t width) {
+  if (TextWidth(text) <= width || text.size() != TextWidth(text)) return text;
+  const size_t kept = width - kCut.size();
+  return absl::StrCat(text.substr(0, kept - kept / 2), kCut, text.substr(text.size() - kept / 2));
+}
+
+std::string Padded(const std::string& text, const TextColumn& column) {
+  const std::string space(column.width - std::min(column.width, TextWidth(text)), ' ');
+  return column.right ? space + text : text + space;
+}
+
+std::vector<std::string> Wrapped(absl::string_view text, size_t width) {
+  std::vector<std::string> lines = {""};
+  for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    if (!lines.back().empty() && TextWidth(lines.back()) + 1 + TextWidth(word) > width)
+      lines.emplace_back();
+    absl::StrAppend(&lines.back(), lines.back().empty() ? "" : " ", Printable(std::string(word)));
+  }
+  return lines;
+}
+
+TextColumns LayOutColumns(const Table& table, size_t width, size_t gap) {
+  TextColumns columns;
+  std::vector<TextColumn>& shown = columns.shown;
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    if (HoldsUnitOfPrevious(table, i)) continue;
+    TextColumn column = MakeColumn(table, i);
+    if (i == 0 || !SaysNothing(column)) shown.push_back(std::move(column));
+  }
+  const auto hide = [&](std::vector<TextColumn>::iterator column) {
+    columns.hidden.insert(columns.hidden.begin(), column->name);
+    shown.erase(column);
+  };
+  while (LineWidth(shown, kComfortableText, kComfortableText, gap) > width) {
+    const auto detail =
+        std::find_if(shown.rbegin(), shown.rend(), [](const TextColumn& c) { return c.detail; });
+    if (detail == shown.rend()) break;
+    hide(std::next(detail).base());
+  }
+  while (shown.size() > 2 && LineWidth(shown, kMinText, kMinLastText, gap) > width)
+    hide(std::prev(shown.end()));
+  ShortenText(width, gap, &shown);
+  return columns;
+}
+
+}  // namespace dlhook::analyzer
