@@ -9,9 +9,9 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
 
-# Build, then test: OpenBLAS, reference LAPACK and Fortran are for the victims of tests/preload_e2e.
+# Build, then test: OpenBLAS, reference LAPACK, oneDNN and Fortran are for the victims of tests/preload_e2e.
 packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev libgtest-dev libgmock-dev nlohmann-json3-dev
-  libbenchmark-dev python3 python3-venv gfortran libopenblas-dev liblapack-dev"
+  libbenchmark-dev python3 python3-venv gfortran libopenblas-dev liblapack-dev libdnnl-dev"
 venv=${DLHOOK_VENV:-$root/build/venv}
 
 missing_packages() {

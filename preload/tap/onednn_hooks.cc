@@ -26,6 +26,8 @@ extern "C" {
 // Set on first use; read by the stubs.
 void* dlhook_real_printf __attribute__((visibility("hidden"))) = nullptr;
 void* dlhook_real_printf_chk __attribute__((visibility("hidden"))) = nullptr;
+// The last line that this thread printed for oneDNN has not ended yet. Read by the stubs.
+__thread uint8_t dlhook_line_continues __attribute__((visibility("hidden"))) = 0;
 }
 
 namespace dlhook {
@@ -41,6 +43,7 @@ struct Source {
   char name[64];
   char version[64];
   char template_fields[256];
+  char unfinished[128];  // a line's beginning
   // Info lines are printed once in a process's life. Those that were swallowed are kept until the user asks for lines.
   char header[2048];
   std::atomic<uint32_t> header_kept;
@@ -49,6 +52,9 @@ struct Source {
 SpinLock g_lock;
 Source g_sources[kMaxTapSources];
 std::atomic<uint32_t> g_source_count{0};
+
+// Whose line it is that continues.
+__thread const link_map* t_unfinished_of;
 
 // The fflush that follows a swallowed line: of this object's next call on this thread.
 __thread const link_map* t_swallow_flush_of;
@@ -225,23 +231,41 @@ void KeepHeaderLine(Source* source, const char* text) {
   source->header_kept.store(1, std::memory_order_release);
 }
 
-// A line like oneDNN's from the object that holds `caller`. True: the user does not want to see it. Lines of objects that
-// we did not arm are the program's own (it may print a log file).
-bool TakeLine(const char* text, size_t size, void* caller) {
-  const link_map* object = ObjectOf(caller);
-  uint32_t index = FindSource(object);
-  if (index == kMaxTapSources) return false;
+// A whole line of this source. True: the user does not want to see it.
+bool TakeWholeLine(uint32_t index, VerboseLines kind, const char* text, size_t size) {
   Source& source = g_sources[index];
-  VerboseLines kind = KindOfLine(text);
   if (kind == kInfoLines) LearnFromInfoLine(&source, text);
   if (kind == kExecutionLines || kind == kCreationLines) RecordLine(index, text, size);
   if ((source.user_lines.load(std::memory_order_relaxed) & kind) == 0) {
     if (kind == kInfoLines) KeepHeaderLine(&source, text);
-    t_swallow_flush_of = object;
+    t_swallow_flush_of = source.object;
     return true;
   }
   if (kind != kInfoLines && source.header_kept.exchange(0) != 0) fputs(source.header, stdout);
   return false;
+}
+
+// What an object prints that looks like a line of oneDNN's, or goes on with one. True: the user does not want to see it. Lines
+// of objects that we did not arm are the program's own (it may print a log file).
+bool TakeLine(const char* text, size_t size, void* caller) {
+  const link_map* object = ObjectOf(caller);
+  uint32_t index = FindSource(object);
+  bool continues = dlhook_line_continues != 0 && t_unfinished_of == object;
+  dlhook_line_continues = 0;
+  if (index == kMaxTapSources) return false;
+  Source& source = g_sources[index];
+  char joined[sizeof source.unfinished + sizeof source.template_fields];
+  if (continues) {
+    size_t length = static_cast<size_t>(snprintf(joined, sizeof joined, "%s%s", source.unfinished, text));
+    text = joined;
+    size = length < sizeof joined ? length : sizeof joined - 1;
+  }
+  VerboseLines kind = KindOfLine(text);
+  if (size == 0 || text[size - 1] == '\n' || size >= sizeof source.unfinished) return TakeWholeLine(index, kind, text, size);
+  memcpy(source.unfinished, text, size + 1);
+  t_unfinished_of = object;
+  dlhook_line_continues = 1;
+  return (source.user_lines.load(std::memory_order_relaxed) & kind) == 0;
 }
 
 using VprintfChk = int (*)(int, const char*, va_list);

@@ -1,5 +1,6 @@
-# printf and __printf_chk: jump to the real function, registers and stack untouched, unless the text is a line of oneDNN's log:
-# printf("%s", "onednn_verbose,…") (3.x) or printf("onednn_verbose,…", …) (older, also "dnnl_verbose,…"). x86-64 System V.
+# printf and __printf_chk: jump to the real function, registers and stack untouched, unless the text is of oneDNN's log:
+# printf("%s", "onednn_verbose,…") (3.x) or printf("onednn_verbose,…", …) (older, also "dnnl_verbose,…"), or the rest of such
+# a text (2.x prints its template in two parts; dlhook_line_continues of this thread is set then). x86-64 System V.
 # r10 and r11 are free here: no argument of a C function is in them.
 
 # Goes to \no unless the string at \reg begins with "onednn_v" or "dnnl_ver". Reads no byte behind the first that differs.
@@ -39,7 +40,10 @@
         endbr64
         cmpq    $0, \real(%rip)
         je      9f
-1:      cmpb    $'%', (\format)
+1:      movq    dlhook_line_continues@gottpoff(%rip), %r10
+        cmpb    $0, %fs:(%r10)
+        jne     7f
+        cmpb    $'%', (\format)
         jne     3f
         cmpb    $'s', 1(\format)
         jne     8f
