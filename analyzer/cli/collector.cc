@@ -16,7 +16,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-constexpr int64_t kLookEveryNs = 10 * 1000 * 1000;
+constexpr int64_t kLookEveryNs = 25 * 1000 * 1000;
 
 std::string TraceOf(const std::string& link) { return absl::StrCat(absl::StripSuffix(link, kRingSuffix), ".dlh"); }
 

@@ -33,7 +33,7 @@ namespace {
 constexpr int kExitNotExecutable = 126;  // as shells have it
 constexpr int kExitNotFound = 127;
 constexpr long kShortNapNs = 500 * 1000;
-constexpr long kLongNapNs = 4 * 1000 * 1000;
+constexpr long kLongNapNs = 8 * 1000 * 1000;
 
 std::string DefaultRunFolder(const std::string& program) {
   return absl::StrCat("dlhook-", BaseName(program), "-",

@@ -42,9 +42,11 @@ Column MeanTimeColumn() {
 }
 
 Column WallShareColumn() {
-  return IntegerColumn("wall_share", "ns", Better::kLower,
-                       "Every instant of the run is divided equally among the calls active at it; "
-                       "this is these calls' part.");
+  Column column = IntegerColumn("wall_share", "ns", Better::kLower,
+                                "Every instant of the run is divided equally among the calls "
+                                "active at it; this is these calls' part.");
+  column.detail = true;  // wall_percent says the same to people
+  return column;
 }
 
 Column WallPercentColumn() {

@@ -39,8 +39,9 @@ inline void* RealFunction(ThreadState* thread, HookId hook, void* caller) {
   if (__builtin_expect(thread == nullptr, 0)) return ResolveReal(nullptr, hook, caller);
   uint64_t key = reinterpret_cast<uint64_t>(caller) | (uint64_t{hook} << 48);
   const BindingCacheEntry& entry = thread->cache[BindingCacheIndex(key)];
-  bool hit = entry.key == key && thread->cache_generation == CurrentBindingGeneration();
-  return __builtin_expect(hit, 1) ? entry.real : ResolveReal(thread, hook, caller);
+  bool miss = entry.key != key || thread->cache_generation != CurrentBindingGeneration();
+  if (__builtin_expect(miss, 0)) return ResolveReal(thread, hook, caller);
+  return entry.real;
 }
 
 inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame* frame) {
@@ -50,17 +51,18 @@ inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame
   frame->thread = nullptr;
   if (__builtin_expect(thread == nullptr, 0)) return real;
   uint32_t enabled = thread->session->enabled_families.load(std::memory_order_relaxed);
-  if ((enabled & family_bit) == 0) return real;
-  uintptr_t frame_address = reinterpret_cast<uintptr_t>(frame);
-  DropStaleOpenCalls(thread, frame_address);
+  if (__builtin_expect((enabled & family_bit) == 0, 0)) return real;
   frame->thread = thread;
   frame->hook = hook;
   frame->caller = reinterpret_cast<uint64_t>(caller);
   frame->sequence = ++thread->next_sequence;
-  uint64_t parent = EnclosingSequence(thread);
-  frame->parent_distance = parent == 0 ? 0 : static_cast<uint32_t>(frame->sequence - parent);
-  if (thread->depth < kMaxOpenCalls) thread->open[thread->depth] = {frame_address, frame->sequence};
-  ++thread->depth;
+  frame->parent_distance = 0;
+  if (__builtin_expect(thread->depth == 0, 1)) {
+    thread->open[0] = {reinterpret_cast<uintptr_t>(frame), frame->sequence};
+    thread->depth = 1;
+  } else {
+    frame->parent_distance = OpenNestedCall(thread, reinterpret_cast<uintptr_t>(frame), frame->sequence);
+  }
   frame->start_ticks = ReadTicks(thread->clock);
   return real;
 }

@@ -4,25 +4,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <atomic>
 
+#include "preload/core/environment.h"
 #include "preload/core/hook_table.h"
 
 namespace dlhook {
 namespace {
 
 constexpr uint64_t kDefaultRingBytes = 15u << 20;
-
-// environ is searched directly: getenv is one of our own hooks.
-const char* LookupEnvironment(const char* name) {
-  size_t length = strlen(name);
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
-  }
-  return nullptr;
-}
 
 void Complain(Config* config, const char* name, const char* value, const char* expected) {
   if (config->complaint[0] != '\0') return;
@@ -158,7 +149,7 @@ const Config& GetConfig() {
   if (state.load(std::memory_order_acquire) == 2) return config;
   uint32_t expected = 0;
   if (state.compare_exchange_strong(expected, 1)) {
-    ParseConfig(&LookupEnvironment, &config);
+    ParseConfig(&EnvironmentVariable, &config);
     state.store(2, std::memory_order_release);
   }
   while (state.load(std::memory_order_acquire) != 2) {

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "preload/core/environment.h"
+
 namespace dlhook {
 namespace {
 
@@ -16,14 +18,6 @@ const char* const kRankVariables[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM
                                       "PMI_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
 const char* const kInterpreters[] = {"python", "pypy", "bash", "sh", "dash", "perl", "ruby", "node", "julia",
                                      "Rscript", "lua"};
-
-const char* Environment(const char* name) {
-  size_t length = strlen(name);
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
-  }
-  return nullptr;
-}
 
 // Number of bytes read into `text`, which is always terminated.
 size_t ReadFile(const char* path, char* text, size_t size) {
@@ -61,11 +55,11 @@ void AppendSafe(char* text, size_t size, const char* more) {
 
 // "name-VALUE1.VALUE2" of a launcher's own job id, if its first variable is set.
 bool LauncherKey(const char* name, const char* first, const char* second, char* key, size_t size) {
-  const char* id = Environment(first);
+  const char* id = EnvironmentVariable(first);
   if (id == nullptr || *id == '\0') return false;
   snprintf(key, size, "%s-", name);
   AppendSafe(key, size, id);
-  const char* more = second == nullptr ? nullptr : Environment(second);
+  const char* more = second == nullptr ? nullptr : EnvironmentVariable(second);
   if (more != nullptr) {
     AppendSafe(key, size, ".");
     AppendSafe(key, size, more);
@@ -117,7 +111,7 @@ void DescribeProcess(SessionHeader* session) {
   size_t size = ReadFile("/proc/self/cmdline", words, sizeof words);
   FindProgramAndScript(words, size, &session->program, &session->script);
   for (const char* name : kRankVariables) {
-    const char* value = Environment(name);
+    const char* value = EnvironmentVariable(name);
     if (value == nullptr || session->rank_variable_count == kMaxRankVariables) continue;
     RankVariable& variable = session->rank_variables[session->rank_variable_count++];
     snprintf(variable.name, sizeof variable.name, "%s", name);

@@ -187,6 +187,20 @@ ProcessState* GetProcess() {
   return static_cast<ProcessState*>(memory);
 }
 
+void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame) {
+  while (thread->depth > 0 && thread->depth <= kMaxOpenCalls && thread->open[thread->depth - 1].frame < frame) {
+    --thread->depth;
+  }
+}
+
+uint32_t OpenNestedCall(ThreadState* thread, uintptr_t frame, uint64_t sequence) {
+  DropStaleOpenCalls(thread, frame);
+  uint64_t parent = EnclosingSequence(thread);
+  if (thread->depth < kMaxOpenCalls) thread->open[thread->depth] = {frame, sequence};
+  ++thread->depth;
+  return parent == 0 ? 0 : static_cast<uint32_t>(sequence - parent);
+}
+
 ThreadState* AttachThread() {
   if (t_attaching != 0) return nullptr;
   ProcessState* process = GetProcess();

@@ -67,13 +67,8 @@ RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words);
 
 inline void CommitRecord(ThreadState* thread, const RecordHeader* record) { thread->ring.Commit(record); }
 
-// Forgets recorded calls that were left without returning.
-inline void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame) {
-  while (thread->depth > 0 && thread->depth <= kMaxOpenCalls &&
-         thread->open[thread->depth - 1].frame < frame) {
-    --thread->depth;
-  }
-}
+// Forgets recorded calls that were left without returning: their frames lie below `frame`.
+void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame);
 
 // Sequence number of the recorded call around the current one, or 0.
 inline uint64_t EnclosingSequence(const ThreadState* thread) {
@@ -81,6 +76,10 @@ inline uint64_t EnclosingSequence(const ThreadState* thread) {
   uint32_t top = thread->depth <= kMaxOpenCalls ? thread->depth : kMaxOpenCalls;
   return thread->open[top - 1].sequence;
 }
+
+// Opens a call inside another one (or after one that never returned); returns its distance to its parent, 0: none.
+// Outlined: most calls are not nested.
+uint32_t OpenNestedCall(ThreadState* thread, uintptr_t frame, uint64_t sequence);
 
 }  // namespace dlhook
 

@@ -114,6 +114,8 @@ uint32_t Drain::Step(bool everything, bool take_clock_sample) {
   WriteCaptureState();
   uint32_t fullest = 0;
   for (uint32_t i = 0; i < kMaxSlots; ++i) {
+    // Slots get memory in their order: behind the first without there is nothing.
+    if (session_->slots[i].bytes.load(std::memory_order_acquire) == 0) break;
     uint32_t fullness = DrainSlot(i, sweep);
     if (fullness > fullest) fullest = fullness;
   }

@@ -10,5 +10,9 @@ target_compile_definitions(dlhook_options INTERFACE DLHOOK_VERSION="${PROJECT_VE
 add_library(dlhook_sanitizers INTERFACE)
 if(DLHOOK_SANITIZE)
   target_compile_options(dlhook_sanitizers INTERFACE -fsanitize=${DLHOOK_SANITIZE} -fno-omit-frame-pointer)
+  if(DLHOOK_SANITIZE MATCHES "undefined")
+    # Asks for type information, which the shim's parts are built without.
+    target_compile_options(dlhook_sanitizers INTERFACE -fno-sanitize=vptr)
+  endif()
   target_link_options(dlhook_sanitizers INTERFACE -fsanitize=${DLHOOK_SANITIZE})
 endif()

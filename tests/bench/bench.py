@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs dlhook's benchmarks and prints a table with verdicts; scripts/bench.sh builds and calls it. Standard library only.
+"""Runs dlhook's benchmarks and prints tables with verdicts; scripts/bench.sh builds and calls it. Standard library only.
 
 Verdicts: pass or FAIL where the whole 95 % interval lies on one side of the limit, else undecided.
 Exit codes: 0; 1 if a figure fails or is invalid; 2 for a wrong command line.
@@ -17,7 +17,7 @@ from stats import markdown
 
 
 def calls(scale):
-    return figures_calls.per_call(1, rounds(41, scale)) + figures_calls.per_call(2, rounds(41, scale))
+    return figures_calls.per_call(1, rounds(61, scale)) + figures_calls.per_call(2, rounds(61, scale))
 
 
 def drain(scale):
@@ -59,12 +59,13 @@ def main():
     for name in ("SHIM", "DLHOOK", "PROGRAMS"):
         if not os.path.exists(getattr(runner, name)):
             parser.error(f"DLHOOK_BENCH_{name} names nothing that exists; run scripts/bench.sh")
-    rows = []
-    for name in options.figures or FIGURES:
-        rows += FIGURES[name](options.scale)
-    print(markdown(rows))
-    bad = [row for row in rows if row.verdict().startswith(("FAIL", "INVALID"))]
-    return 1 if bad else 0
+    failed = False
+    for name in options.figures or FIGURES:  # each table as soon as it is there: the rest takes minutes
+        rows = FIGURES[name](options.scale)
+        if rows:
+            print(markdown(rows), end="\n\n", flush=True)
+        failed = failed or any(row.verdict().startswith(("FAIL", "INVALID")) for row in rows)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 //   drain_bench [ROUNDS]
 // Prints one JSON object with the CPU time per record of each round, for matrix products and for lines of oneDNN's log.
 // Good for profiling, too: nothing else runs here.
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,9 @@
 
 namespace dlhook {
 namespace {
+
+// torch_steps.py, which can't include session.h, writes these words.
+static_assert(offsetof(SessionHeader, enabled_families) == 64 && offsetof(SessionHeader, configured_families) == 68);
 
 constexpr uint64_t kRingBytes = 1 << 20;
 constexpr int kRingsPerRound = 40;

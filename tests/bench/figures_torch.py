@@ -74,7 +74,7 @@ def torch_figures(scale):
 
     first = Training("lenet", 1, groups(700), 3)
     rows = _rows("LeNet, level 1", first, 1.03)
-    rows += _rows("LeNet, level 1, 2 threads", Training("lenet", 2, groups(400), 3), 1.03, wall_only=True)
+    rows += _rows("LeNet, level 1, 2 threads", Training("lenet", 2, groups(120), 3), 1.03, wall_only=True)
     rows += _rows("LeNet, level 2", Training("lenet", 1, groups(700), 3, level=2), 1.045)
     rows += _rows("CNN of AlexNet's size, level 1", Training("alexnet", 1, groups(150), 1), 1.01)
     rows.append(Row("launcher while nothing is recorded", "% of a core", first.idle_launcher))
