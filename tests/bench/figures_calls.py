@@ -10,6 +10,7 @@ from stats import Estimate, Row
 
 RING_64_MIB = 983040  # DLHOOK_RING_KIB: a fifteenth of it for each of the first eight threads
 FLOOR_RING_KIB = 65536
+RING_4_MIB = 61440
 
 
 def per_call(threads, rounds):
@@ -47,11 +48,12 @@ def _thread_ns(variant, caller):
 
 
 def with_drain(rounds, threads=1, batches=1000):
-    """Application and drain together. Bursts of 2000 calls with pauses, so that no ring of the default size overflows."""
+    """Application and drain together. Bursts of 2000 calls with pauses and rings of 4 MiB: nothing may overflow, even where the
+    drain waits long for a processor."""
     caller = [program("gemm_caller"), threads, batches, 2000, 1000, 300]
     calls = threads * batches * 2000
     costs = {"writer thread": [], "dlhook run": []}
-    size, problem = [], ""
+    size, problems = [], dict.fromkeys(costs, "")
     for i in range(rounds):
         say(f"application and drain, round {i + 1} of {rounds}")
         results = {}
@@ -61,11 +63,12 @@ def with_drain(rounds, threads=1, batches=1000):
                 recorded, lost, trace_bytes = folder_facts
                 size.append(trace_bytes / calls)
                 if recorded != calls or lost != 0:
-                    problem = f"{host}: {recorded} of {calls} calls recorded, {lost} lost"
+                    problems[host] = f"{recorded} of {calls} calls recorded, {lost} lost"
         for host, samples in costs.items():
             samples.append(_cpu_ns(results[host]) - _cpu_ns(results["none"]))
     rows = [
-        Row(f"application and drain, {host}", "ns CPU a call", Estimate(samples), limit=80, digits=1, problem=problem)
+        Row(f"application and drain, {host}", "ns CPU a call", Estimate(samples), limit=80, digits=1,
+            problem=problems[host])
         for host, samples in costs.items()
     ]
     rows.append(Row("trace of the same calls", "B a call", Estimate(size), limit=32, note="addresses included"))
@@ -77,9 +80,9 @@ def _drained(host, caller):
         return run(caller), None
     with RunFolder() as folder:
         if host == "dlhook run":
-            result = run([DLHOOK, "run", "-o", folder.path, "--", *caller])
+            result = run([DLHOOK, "run", "-o", folder.path, "--", *caller], DLHOOK_RING_KIB=RING_4_MIB)
         else:
-            result = run(caller, LD_PRELOAD=SHIM, DLHOOK_OUT=folder.path)
+            result = run(caller, LD_PRELOAD=SHIM, DLHOOK_OUT=folder.path, DLHOOK_RING_KIB=RING_4_MIB)
         return result, (*folder.counts(), folder.trace_bytes())
 
 

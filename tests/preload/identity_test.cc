@@ -2,6 +2,7 @@
 #include "preload/core/identity.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <string>
@@ -45,6 +46,27 @@ TEST(IdentityTest, RunKeyIsStable) {
   MakeRunKey(first, sizeof first);
   MakeRunKey(second, sizeof second);
   EXPECT_STREQ(first, second);
+}
+
+// Ranks of one launch must agree on the word whatever process started them.
+TEST(IdentityTest, LaunchersNameTheRun) {
+  struct Case {
+    std::vector<std::pair<const char*, const char*>> variables;
+    std::string key;
+  };
+  const std::string parent = std::to_string(getppid()) + "-" + std::to_string(StartTimeOf(static_cast<uint32_t>(getppid())));
+  const std::vector<Case> cases = {
+      {{{"SLURM_JOB_ID", "1234"}, {"SLURM_STEP_ID", "0"}}, "slurm-1234.0"},
+      {{{"PMIX_NAMESPACE", "prterun-host-77@1"}}, "mpi-prterun-host-77_1"},
+      {{{"PMI_JOBID", "../x"}}, "mpi-.._x"},
+      {{{"TORCHELASTIC_RUN_ID", "none"}, {"MASTER_PORT", "29500"}}, "torchrun-none.29500-" + parent}};
+  for (const Case& c : cases) {
+    for (const auto& [name, value] : c.variables) setenv(name, value, 1);
+    char key[96];
+    MakeRunKey(key, sizeof key);
+    EXPECT_EQ(key, c.key);
+    for (const auto& [name, value] : c.variables) unsetenv(name);
+  }
 }
 
 }  // namespace
