@@ -16,5 +16,6 @@ def reader(rounds, calls=10_000_000):
     return [
         Row(name, "M calls/s CPU", Estimate(samples["mcalls_per_cpu_second"]), limit=5, at_least=True),
         Row("reading: wall time", "M calls/s", Estimate(samples["mcalls_per_second"])),
-        Row("reading: memory, mapped file included", "B a call", Estimate(samples["memory_bytes_per_call"]), limit=64, digits=1),
+        Row("reading: memory, mapped file included", "B a call", Estimate(samples["memory_bytes_per_call"]), limit=64,
+            digits=1),
     ]

@@ -1,8 +1,8 @@
 // Calls sgemm_ and prints, as one JSON object, what its threads and its process paid for it. Knows nothing of dlhook.
 //   gemm_caller THREADS BATCHES CALLS [PAUSE_US [SETTLE_MS]]
 // Each thread makes BATCHES times CALLS calls with 40 shapes, four call sites and 480 operands (as a network of some forty
-// layers would), and sleeps PAUSE_US after each batch. SETTLE_MS: sleep before the last reading, so that whoever works in the background has
-// finished.
+// layers would), and sleeps PAUSE_US after each batch. Four calls of each thread come before and are not measured. SETTLE_MS: sleep
+// after those and before the last reading, so that whoever works in the background has begun and has finished.
 //   thread_ns      per thread: CPU time of the thread per call, median of its batches
 //   process_ns     CPU time of the whole process per call, background threads included
 //   parent_ns      CPU time of the parent's main thread per call (the launcher that drains)
@@ -20,6 +20,7 @@ void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n
             size_t trans_a_length, size_t trans_b_length);
 
 #define SHAPES 40
+#define WARM_UP 4  // calls of each thread that are not measured
 
 struct Worker {
   pthread_t thread;
@@ -27,7 +28,7 @@ struct Worker {
 };
 
 static int g_threads, g_batches, g_calls, g_pause_us;
-static pthread_barrier_t g_start, g_tenth, g_end, g_leave;
+static pthread_barrier_t g_ready, g_start, g_tenth, g_end, g_leave;
 
 static double Nanoseconds(clockid_t clock) {
   struct timespec now;
@@ -56,6 +57,8 @@ static void* Work(void* argument) {
   struct Worker* worker = argument;
   int tenth = (g_batches + 9) / 10;
   struct timespec pause = {g_pause_us / 1000000, g_pause_us % 1000000 * 1000L};
+  CallAll(WARM_UP);
+  pthread_barrier_wait(&g_ready);
   pthread_barrier_wait(&g_start);
   for (int batch = 0; batch < g_batches; ++batch) {
     double before = Nanoseconds(CLOCK_THREAD_CPUTIME_ID);
@@ -112,8 +115,8 @@ static void PrintThreads(struct Worker* workers) {
 }
 
 static struct Worker* StartWorkers(void) {
-  pthread_barrier_t* barriers[] = {&g_start, &g_tenth, &g_end, &g_leave};
-  for (int i = 0; i < 4; ++i) pthread_barrier_init(barriers[i], NULL, (unsigned)g_threads + 1);
+  pthread_barrier_t* barriers[] = {&g_ready, &g_start, &g_tenth, &g_end, &g_leave};
+  for (int i = 0; i < 5; ++i) pthread_barrier_init(barriers[i], NULL, (unsigned)g_threads + 1);
   struct Worker* workers = calloc((size_t)g_threads, sizeof *workers);
   for (int i = 0; i < g_threads; ++i) {
     workers[i].batch_ns = calloc((size_t)g_batches, sizeof(double));
@@ -129,8 +132,10 @@ int main(int argc, char** argv) {
   g_calls = atoi(argv[3]);
   g_pause_us = argc > 4 ? atoi(argv[4]) : 0;
   struct timespec settle = {0, (argc > 5 ? atoi(argv[5]) : 0) * 1000000L};
-  struct Worker* workers = StartWorkers();
   struct Memory memory[3] = {ReadMemory()};
+  struct Worker* workers = StartWorkers();
+  pthread_barrier_wait(&g_ready);
+  nanosleep(&settle, NULL);  // whoever comes to life with the first calls has done so
   double process = Nanoseconds(CLOCK_PROCESS_CPUTIME_ID), parent = ParentNanoseconds();
   pthread_barrier_wait(&g_start);
   pthread_barrier_wait(&g_tenth);
