@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds what the benchmarks need, runs them and prints a table: figure, limit, median [95 % interval], verdict.
+# Builds what the benchmarks need, runs them and prints tables: figure, limit, median [95 % interval], verdict.
 #
-#   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls drain memory reader torch; all if none is named (about 8 minutes)
+#   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls drain memory reader torch; all if none is named (about 10 minutes)
 #
 # The figures with PyTorch need a Python that has torch: PYTHON_WITH_TORCH, else the virtual environment of
 # scripts/setup.sh --python, else python3; without it they are skipped. Method and results: tests/bench/README.md.
