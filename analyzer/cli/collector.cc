@@ -16,7 +16,9 @@
 namespace dlhook::analyzer {
 namespace {
 
-constexpr int64_t kLookEveryNs = 25 * 1000 * 1000;
+// The first ring fills while nobody knows of it; later ones are of processes that start beside others.
+constexpr int64_t kFirstLookEveryNs = 5 * 1000 * 1000;
+constexpr int64_t kLookEveryNs = 40 * 1000 * 1000;
 
 std::string TraceOf(const std::string& link) { return absl::StrCat(absl::StripSuffix(link, kRingSuffix), ".dlh"); }
 
@@ -61,7 +63,7 @@ uint32_t Collector::Step() {
   const bool look = now_ns >= next_look_ns_;
   if (look) {
     FindRings();
-    next_look_ns_ = now_ns + kLookEveryNs;
+    next_look_ns_ = now_ns + (drains_.empty() ? kFirstLookEveryNs : kLookEveryNs);
   }
   uint32_t fullest = 0;
   std::vector<std::string> ended;

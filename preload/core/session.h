@@ -124,9 +124,9 @@ constexpr uint32_t kSessionLayout = 1 * 1000000 + sizeof(SessionHeader);
 constexpr uint64_t kSessionDataStart = (sizeof(SessionHeader) + 4095) & ~uint64_t{4095};
 
 // Ring size by slot: a few large ones for the threads that come first (and usually do the work), many small ones after.
-// Their sum is about `total` (DLHOOK_RING_KIB): 8/15 in 8 slots, 4/15 in 32, 3/15 in 192.
+// Their sum is about `total` (DLHOOK_RING_KIB): 8/15 in 8 slots, 3/15 in 24, 3/15 in 200.
 inline uint64_t SlotBytes(uint32_t slot, uint64_t total) {
-  uint64_t bytes = slot < 8 ? total / 15 : slot < 40 ? total / 120 : total / 960;
+  uint64_t bytes = slot < 8 ? total / 15 : slot < 32 ? total / 120 : total / 960;
   uint64_t power = 16384;  // at least two of the longest records
   while (power * 2 <= bytes) power *= 2;
   return power;

@@ -29,7 +29,8 @@ struct OpenCall {
   uint64_t sequence;
 };
 
-struct ThreadState {
+// On cache lines of its own.
+struct alignas(64) ThreadState {
   uint32_t active;
   uint32_t slot_index;
   uint32_t thread_id;

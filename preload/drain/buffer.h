@@ -40,6 +40,17 @@ class Buffer {
     size_ += count;
   }
 
+  // Where Reserve has made room.
+  void AppendVarintUnchecked(uint64_t value) {
+    char* at = data_ + size_;
+    while (value >= 0x80) {
+      *at++ = static_cast<char>(value | 0x80);
+      value >>= 7;
+    }
+    *at++ = static_cast<char>(value);
+    size_ = static_cast<size_t>(at - data_);
+  }
+
   void AppendVarint(uint64_t value) {
     if (!Reserve(size_ + 10)) return;
     while (value >= 0x80) {

@@ -13,6 +13,7 @@ namespace {
 
 // Room for the loss and footer packets when the disk is full.
 constexpr uint64_t kReserveBytes = 16384;
+constexpr uint64_t kReserveStepBytes = 1 << 20;
 // Out of the way of programs that count on low descriptor numbers (shells, daemons that close 3 … 255).
 constexpr int kLowestDescriptor = 700;
 
@@ -73,11 +74,13 @@ bool FileSink::Open(const char* path, bool recreate) {
   device_ = info.st_dev;
   inode_ = info.st_ino;
   size_ = static_cast<uint64_t>(info.st_size);
+  reserved_ = 0;
   return true;
 }
 
 void FileSink::Close() {
-  if (fd_ >= 0 && IsStillOurs()) {
+  uint64_t links = 0;
+  if (IsStillOurs(&links)) {
     if (ftruncate(fd_, static_cast<off_t>(size_)) != 0) {
       // Gives the reserve back; what stands in the file is whole either way.
     }
@@ -86,18 +89,22 @@ void FileSink::Close() {
   fd_ = -1;
 }
 
-bool FileSink::IsStillOurs() const {
+bool FileSink::IsStillOurs(uint64_t* links) const {
   struct stat info;
-  return fstat(fd_, &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
+  if (fd_ < 0 || fstat(fd_, &info) != 0 || info.st_dev != device_ || info.st_ino != inode_) return false;
+  *links = info.st_nlink;
+  return true;
 }
 
 WriteResult FileSink::Reopen() {
+  uint64_t links = 0;
+  bool ours = IsStillOurs(&links);
+  if (ours && links > 0) return WriteResult::kOk;
   struct stat info;
-  if (fd_ >= 0 && IsStillOurs() && fstat(fd_, &info) == 0 && info.st_nlink > 0) return WriteResult::kOk;
   uint64_t old_inode = inode_;
   uint64_t old_device = device_;
   bool removed = stat(path_, &info) != 0 || info.st_ino != old_inode || info.st_dev != old_device;
-  if (fd_ >= 0 && IsStillOurs()) close(fd_);
+  if (ours) close(fd_);
   fd_ = -1;
   if (removed && recreate_) MakeParentFolders(path_);
   uint64_t size = size_;
@@ -107,10 +114,16 @@ WriteResult FileSink::Reopen() {
   return WriteResult::kOk;
 }
 
+bool FileSink::Allocate(uint64_t bytes) {
+  if (fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(size_), static_cast<off_t>(bytes)) != 0) return false;
+  reserved_ = size_ + bytes;
+  return true;
+}
+
 bool FileSink::Reserve(uint64_t bytes) {
-  if (fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(size_), static_cast<off_t>(bytes)) == 0) {
-    return true;
-  }
+  if (size_ + bytes <= reserved_) return true;
+  // In steps: a call for each write costs more than the write. Near the end of the space, just what is needed.
+  if (Allocate(bytes + kReserveStepBytes) || Allocate(bytes)) return true;
   return errno != ENOSPC && errno != EDQUOT && errno != EFBIG;  // not every file system can; then the write decides
 }
 
@@ -127,6 +140,7 @@ WriteResult FileSink::Write(const char* data, size_t size, bool last) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       error_ = n < 0 ? errno : ENOSPC;
+      reserved_ = 0;
       if (ftruncate(fd_, static_cast<off_t>(size_)) != 0) return WriteResult::kFailed;
       return WriteResult::kFailed;
     }
@@ -139,6 +153,7 @@ WriteResult FileSink::Write(const char* data, size_t size, bool last) {
 bool FileSink::Truncate(uint64_t bytes) {
   if (bytes > size_ || ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return false;
   size_ = bytes;
+  reserved_ = 0;
   return true;
 }
 

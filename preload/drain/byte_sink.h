@@ -44,8 +44,9 @@ class FileSink final : public ByteSink {
   bool Truncate(uint64_t bytes) override;
 
  private:
-  bool IsStillOurs() const;
+  bool IsStillOurs(uint64_t* links) const;
   WriteResult Reopen();
+  bool Allocate(uint64_t bytes);
   bool Reserve(uint64_t bytes);
 
   const char* path_ = nullptr;
@@ -54,6 +55,7 @@ class FileSink final : public ByteSink {
   uint64_t device_ = 0;
   uint64_t inode_ = 0;
   uint64_t size_ = 0;
+  uint64_t reserved_ = 0;  // file space is ours up to here
 };
 
 class MemorySink final : public ByteSink {

@@ -20,18 +20,20 @@ struct BatchedCall {
 class CallBatch {
  public:
   static constexpr uint32_t kMaxCalls = 1024;
+  static constexpr uint32_t kMaxVarintBytes = 10;
 
   uint32_t count() const { return count_; }
   uint32_t thread_id() const { return thread_id_; }
 
-  void Add(uint32_t thread_id, uint32_t op_iid, const BatchedCall& call) {
-    if (count_ == 0) Start(thread_id, call);
-    op_.AppendVarint(op_iid);
-    sequence_.AppendVarint(ZigZag(static_cast<int32_t>(call.sequence - previous_sequence_ - 1)) & 0xffffffff);
-    end_.AppendVarint(ZigZag(static_cast<int64_t>(call.end_ticks - previous_end_)));
-    duration_.AppendVarint(call.duration);
-    parent_.AppendVarint(call.parent_distance);
-    caller_.AppendVarint(call.caller_iid);
+  // False where memory is out: the call is not in the batch.
+  bool Add(uint32_t thread_id, uint32_t op_iid, const BatchedCall& call) {
+    if (count_ == 0 && !Start(thread_id, call)) return false;
+    op_.AppendVarintUnchecked(op_iid);
+    sequence_.AppendVarintUnchecked(ZigZag(static_cast<int32_t>(call.sequence - previous_sequence_ - 1)) & 0xffffffff);
+    end_.AppendVarintUnchecked(ZigZag(static_cast<int64_t>(call.end_ticks - previous_end_)));
+    duration_.AppendVarintUnchecked(call.duration);
+    parent_.AppendVarintUnchecked(call.parent_distance);
+    caller_.AppendVarintUnchecked(call.caller_iid);
     previous_sequence_ = call.sequence;
     previous_end_ = call.end_ticks;
     if (call.status != 0) {
@@ -39,6 +41,7 @@ class CallBatch {
       status_.AppendVarint(ZigZag(call.status) & 0xffffffff);
     }
     ++count_;
+    return true;
   }
   void AddAddress(uint32_t iid) { address_.AppendVarint(iid); }
 
@@ -67,7 +70,8 @@ class CallBatch {
   }
 
  private:
-  void Start(uint32_t thread_id, const BatchedCall& call) {
+  // Makes room for a whole batch at once, so that Add need not look.
+  bool Start(uint32_t thread_id, const BatchedCall& call) {
     thread_id_ = thread_id;
     base_sequence_ = call.sequence - 1;
     base_end_ = call.end_ticks;
@@ -75,7 +79,11 @@ class CallBatch {
     previous_end_ = base_end_;
     Buffer* const columns[] = {&op_, &sequence_, &end_, &duration_, &parent_, &caller_, &address_,
                                &status_index_, &status_};
-    for (Buffer* column : columns) column->Clear();
+    for (Buffer* column : columns) {
+      column->Clear();
+      if (!column->Reserve(kMaxVarintBytes * kMaxCalls)) return false;
+    }
+    return true;
   }
 
   uint32_t count_ = 0;

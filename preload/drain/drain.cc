@@ -13,6 +13,8 @@ namespace {
 
 constexpr size_t kPublishBytes = 256 << 10;
 constexpr uint64_t kWorthDrainingBytes = 32 << 10;
+constexpr size_t kWorthWritingBytes = 64 << 10;
+constexpr uint32_t kWorryingFullness = 64;  // a quarter of a ring
 // What a slot may wait for company: small packets cost bytes and time.
 constexpr uint64_t kSweepsPerSecond = 10;
 constexpr uint64_t kMaxAggregateWindowSeconds = 60;
@@ -125,8 +127,11 @@ uint32_t Drain::Step(bool everything, bool take_clock_sample) {
     WriteLosses(false);
   }
   FlushAggregates(now, false);
-  FlushBatch();
-  Publish(false);
+  // Small writes cost more than their bytes, but ring space comes back only when what was taken is written.
+  if (sweep || out_.size() >= kWorthWritingBytes || fullest > kWorryingFullness) {
+    FlushBatch();
+    Publish(false);
+  }
   return fullest;
 }
 
@@ -135,16 +140,20 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   const Slot& slot = session_->slots[index];
   uint64_t head = slot.head.load(std::memory_order_acquire);
   uint64_t waiting = head - state_.tails[index];
-  if (waiting == 0) return 0;
   uint64_t bytes = slot.bytes.load(std::memory_order_acquire);
+  uint64_t used = head - slot.tail.load(std::memory_order_relaxed);  // taken but not yet written counts, too
+  uint32_t fullness = used < bytes ? static_cast<uint32_t>(used * 256 / bytes) : 256;
+  if (waiting == 0) return fullness;
   if (RingOf(slot) == nullptr || waiting > bytes) {
     WriteLossPacket({kBadRecord, state_.thread_ids[index], 0, waiting, "ring header"}, &out_);
     state_.tails[index] = head;
     return 0;
   }
-  uint32_t fullness = static_cast<uint32_t>(waiting * 256 / bytes);
   if (!everything && waiting < kWorthDrainingBytes && waiting < bytes / 8) return fullness;
   while (const RecordHeader* record = NextRecord(index, head)) {
+    // Another core wrote the records: each line comes from its cache. A few records ahead hides that.
+    __builtin_prefetch(reinterpret_cast<const char*>(record) + 768);
+    __builtin_prefetch(reinterpret_cast<const char*>(record) + 832);
     Take(index, record);
     state_.tails[index] += uint64_t{record->words} * 8;
     tails_moved_ = true;
@@ -159,7 +168,6 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
       Publish(false);
     }
   }
-  FlushBatch();
   return fullness;
 }
 
@@ -207,7 +215,7 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
   }
 }
 
-void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
+uint32_t Drain::OpOf(const CallRecord* record) {
   uint32_t key_bytes = 8u * record->header.shape_words;
   scratch_.Clear();
   scratch_.Append(&record->header.type, 1);
@@ -217,6 +225,26 @@ void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
   bool is_new = false;
   uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
   if (is_new) WriteCallDefinition(op, *record, &pending_);
+  return op;
+}
+
+uint32_t Drain::HintedOpOf(const CallRecord* record) {
+  if (record->header.shape_words != Interner::kHintShapeWords) return OpOf(record);
+  uint64_t head;
+  memcpy(&head, &record->header, sizeof head);
+  head &= 0xffffffff00ff0000;  // not the record's size and depth
+  auto shape = reinterpret_cast<const uint64_t*>(record + 1);
+  Interner::OpHint* hint = interner_.Hint(head, shape);
+  if (!Interner::Matches(*hint, head, shape)) {
+    hint->iid = OpOf(record);
+    hint->head = head;
+    memcpy(hint->shape, shape, sizeof hint->shape);
+  }
+  return hint->iid;
+}
+
+void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
+  uint32_t op = HintedOpOf(record);
   BatchedCall call = {record->sequence,
                       record->end_ticks,
                       record->end_ticks - record->start_ticks,
@@ -228,14 +256,11 @@ void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
   AddCall(slot, op, call, record->header.address_count);
 }
 
+// Splitting a line costs more than everything else here: only new ops need it.
 void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
   if (!TextFits(record) || record->source >= kMaxTapSources) return;
-  const TapSource& source = session_->tap_sources[record->source];
-  char fields[sizeof source.template_fields];
-  char version[sizeof source.version];
-  snprintf(fields, sizeof fields, "%.*s", static_cast<int>(sizeof fields - 1), source.template_fields);
-  snprintf(version, sizeof version, "%.*s", static_cast<int>(sizeof version - 1), source.version);
-  TapLine line = ParseTapLine(reinterpret_cast<const char*>(record + 1), record->text_bytes, fields);
+  auto text = reinterpret_cast<const char*>(record + 1);
+  TapLine line = ParseTapLine(text, record->text_bytes, nullptr);
   if (record->cut != 0) WriteLossPacket({kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
   if (!line.is_call) return;
   scratch_.Clear();
@@ -244,8 +269,16 @@ void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
   scratch_.Append(line.identity.data, line.identity.size);
   bool is_new = false;
   uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
-  if (is_new) WriteTapDefinition(op, line, version, &pending_);
+  if (is_new) DefineTapOp(op, session_->tap_sources[record->source], text, record->text_bytes);
   AddCall(slot, op, {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, nullptr}, 0);
+}
+
+void Drain::DefineTapOp(uint32_t op, const TapSource& source, const char* text, size_t size) {
+  char fields[sizeof source.template_fields];
+  char version[sizeof source.version];
+  snprintf(fields, sizeof fields, "%.*s", static_cast<int>(sizeof fields - 1), source.template_fields);
+  snprintf(version, sizeof version, "%.*s", static_cast<int>(sizeof version - 1), source.version);
+  WriteTapDefinition(op, ParseTapLine(text, size, fields), version, &pending_);
 }
 
 void Drain::AddCall(uint32_t slot, uint32_t op, const BatchedCall& call, uint32_t address_count) {
@@ -260,7 +293,12 @@ void Drain::AddCall(uint32_t slot, uint32_t op, const BatchedCall& call, uint32_
     return;
   }
   if (batch_.MustFlushBefore(thread_id, call.sequence)) FlushBatch();
-  batch_.Add(thread_id, op, call);
+  if (!batch_.Add(thread_id, op, call)) {
+    ++state_.lost_calls;
+    ++state_.lost_bytes;
+    state_.lost_errno = ENOMEM;
+    return;
+  }
   for (uint32_t i = 0; i < address_count; ++i) {
     uint64_t address;
     memcpy(&address, call.addresses + i, sizeof address);

@@ -43,6 +43,9 @@ class Drain {
   uint32_t DrainSlot(uint32_t index, bool everything);
   const RecordHeader* NextRecord(uint32_t index, uint64_t head);
   void Take(uint32_t slot, const RecordHeader* record);
+  uint32_t OpOf(const CallRecord* record);
+  uint32_t HintedOpOf(const CallRecord* record);
+  void DefineTapOp(uint32_t op, const TapSource& source, const char* text, size_t size);
   void TakeCall(uint32_t slot, const CallRecord* record);
   void TakeTapLine(uint32_t slot, const TapLineRecord* record);
   void TakeThread(uint32_t slot, const ThreadRecord* record);

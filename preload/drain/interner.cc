@@ -32,9 +32,11 @@ bool Interner::Init() {
 }
 
 void Interner::Clear() {
+  if (op_count_ == 0 && address_count_ == 0) return;  // pages not touched yet stay so
   memset(op_memory_.data(), 0, op_memory_.size());
   memset(address_memory_.data(), 0, address_memory_.size());
   keys_.Clear();
+  memset(hints_, 0, sizeof hints_);
   op_count_ = 0;
   address_count_ = 0;
   ClearNewAddresses();

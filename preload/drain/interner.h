@@ -22,6 +22,7 @@ class Interner {
  public:
   static constexpr uint32_t kOpCapacity = 1 << 14;
   static constexpr uint32_t kAddressCapacity = 1 << 16;
+  static constexpr uint32_t kHintShapeWords = 8;  // of a matrix product
 
   bool Init();
   void Clear();
@@ -43,6 +44,24 @@ class Interner {
     }
   }
 
+  // The last op seen with a hash of this shape: most calls repeat, and comparing nine words in place is faster than looking
+  // a key up. `head`: what tells ops apart beside the shape (type, hook, numbers of words).
+  struct OpHint {
+    uint64_t head;  // 0: empty
+    uint64_t shape[kHintShapeWords];
+    uint32_t iid;
+  };
+  OpHint* Hint(uint64_t head, const uint64_t* shape) {
+    uint64_t mix = head ^ (shape[0] * 0xd6e8feb86659fd93u) ^ (shape[1] * 0x9e3779b97f4a7c15u) ^
+                   (shape[2] * 0xff51afd7ed558ccdu) ^ (shape[3] * 0xc4ceb9fe1a85ec53u);
+    return &hints_[(mix >> 50) & (kHints - 1)];
+  }
+  static bool Matches(const OpHint& hint, uint64_t head, const uint64_t* shape) {
+    uint64_t difference = hint.head ^ head;
+    for (uint32_t i = 0; i < kHintShapeWords; ++i) difference |= hint.shape[i] ^ shape[i];
+    return difference == 0;
+  }
+
   // Addresses that got an id since the last call of ClearNewAddresses, 8 bytes each.
   const Buffer& new_addresses() const { return new_addresses_; }
   uint32_t first_new_address_iid() const { return first_new_address_iid_; }
@@ -62,6 +81,8 @@ class Interner {
   }
   uint32_t AddAddress(AddressEntry* entry, uint64_t address);
 
+  static constexpr uint32_t kHints = 512;
+  OpHint hints_[kHints] = {};
   Buffer op_memory_;
   Buffer address_memory_;
   Buffer keys_;

@@ -137,6 +137,7 @@ TapLine ParseTapLine(const char* text, size_t size, const char* template_fields)
   TextSpan time = {last_comma + 1, rest.size - body.size - 1};
   line.is_call = ParseMilliseconds(time, &line.duration_ns);
   line.identity = body;
+  if (template_fields == nullptr) return line;
   bool is_primitive = Equals(component, "primitive");
   if (!is_primitive ||
       !SplitByTemplate(body, template_fields[0] != '\0' ? template_fields : kDefaultTemplate, &line)) {

@@ -27,7 +27,7 @@ struct TapLine {
 };
 
 // `template_fields`: "operation,engine,primitive,…" from the library's own template line, or "" (then the order that
-// every release so far has used). Example line: "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,…,0.026123".
+// every release so far has used); null: without the fields. Example line: "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,…,0.026123".
 TapLine ParseTapLine(const char* text, size_t size, const char* template_fields);
 
 }  // namespace dlhook

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <string.h>
 
+#include <deque>
 #include <string>
 
 namespace dlhook {
@@ -14,8 +15,11 @@ constexpr char kTemplate3[] =
 
 std::string Field(const TapLine& line, OneDnnField field) { return {line.fields[field].data, line.fields[field].size}; }
 std::string Identity(const TapLine& line) { return {line.identity.data, line.identity.size}; }
+// The fields of a TapLine point into the text, which therefore stays.
 TapLine Parse(const std::string& text, const char* fields = kTemplate3) {
-  return ParseTapLine(text.data(), text.size(), fields);
+  static std::deque<std::string> texts;
+  texts.push_back(text);
+  return ParseTapLine(texts.back().data(), texts.back().size(), fields);
 }
 
 constexpr char kExec3[] =
