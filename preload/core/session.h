@@ -123,6 +123,10 @@ struct SessionHeader {
 constexpr uint32_t kSessionLayout = 1 * 1000000 + sizeof(SessionHeader);
 constexpr uint64_t kSessionDataStart = (sizeof(SessionHeader) + 4095) & ~uint64_t{4095};
 
+inline uint64_t TicksPerSecond(const SessionHeader& session) {
+  return session.ticks_per_second == 0 ? 1000000000u : session.ticks_per_second;
+}
+
 // Ring size by slot: a few large ones for the threads that come first (and usually do the work), many small ones after.
 // Their sum is about `total` (DLHOOK_RING_KIB): 8/15 in 8 slots, 3/15 in 24, 3/15 in 200.
 inline uint64_t SlotBytes(uint32_t slot, uint64_t total) {

@@ -13,6 +13,14 @@ namespace dlhook {
 constexpr uint32_t kSchemaMajor = 1;
 constexpr uint32_t kSchemaMinor = 0;
 
+// trace::Loss::Reason
+enum LossReason : uint32_t {
+  kRingFull = 1, kNoRing = 2, kOutputFull = 3, kOutputGone = 4, kBadRecord = 5, kRecordTooLong = 6,
+  kPlainPointer = 7, kCollectorGone = 8
+};
+// trace::Reset::Reason
+enum ResetReason : uint32_t { kTablesFull = 1, kNewWriter = 2 };
+
 void WriteHeaderPacket(const SessionHeader& session, Buffer* out);
 void WriteClockSamplePacket(const ClockSample& sample, Buffer* out);
 void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out);

@@ -121,6 +121,8 @@ extern "C" DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void*
   if (handle == RTLD_NEXT && !StandsBeforeUs(object)) return {0, nullptr};
   void* real = WithoutUs(handle, name, static_cast<HookId>(hook), caller);
   if (real == nullptr) return {1, nullptr};
+  void* thunk = FindThunk(real, kHookLinks[hook].wrapper);
+  if (thunk != nullptr) return {1, thunk};
   ReportBinding(object, ObjectOf(real), name);
   return {1, ThunkFor(static_cast<HookId>(hook), real)};
 }

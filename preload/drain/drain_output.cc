@@ -1,0 +1,148 @@
+// The drain's way out: open batches and aggregates -> packets -> sink, with losses, checkpoints and the footer.
+#include <errno.h>
+#include <string.h>
+
+#include "preload/drain/describe.h"
+#include "preload/drain/drain.h"
+
+namespace dlhook {
+namespace {
+
+constexpr uint64_t kMaxAggregateWindowSeconds = 60;
+
+}  // namespace
+
+// Definitions first, then the calls that use them.
+void Drain::FlushBatch() {
+  const Buffer& addresses = interner_.new_addresses();
+  if (pending_.size() > 0 || addresses.size() > 0) {
+    PacketWriter writer(&out_);
+    size_t packet = writer.Begin(1);
+    size_t interned = writer.Begin(2);
+    out_.Append(pending_.data(), pending_.size());
+    if (addresses.size() > 0) {
+      writer.UInt(3, interner_.first_new_address_iid());
+      writer.Packed(4, addresses);
+    }
+    writer.End(interned);
+    writer.End(packet);
+    pending_.Clear();
+    interner_.ClearNewAddresses();
+  }
+  if (batch_.count() > 0) batch_.Flush(&out_);
+}
+
+void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
+  if (aggregates_.empty()) return;
+  if (!force && now_ticks < next_aggregate_flush_ticks_) return;
+  FlushBatch();
+  aggregates_.Flush(state_.last_record_ticks, &out_);
+  // Windows grow, so that a run of days stays near its limit.
+  if (aggregate_window_ticks_ < kMaxAggregateWindowSeconds * TicksPerSecond(*session_)) aggregate_window_ticks_ *= 2;
+  next_aggregate_flush_ticks_ = NowTicks() + aggregate_window_ticks_;
+}
+
+void Drain::WriteCaptureState() {
+  uint32_t stopped = session_->stopped.load(std::memory_order_acquire);
+  if (stopped == known_stopped_) return;
+  known_stopped_ = stopped;
+  WriteCaptureStatePacket(stopped == 0, session_->stopped_ticks.load(std::memory_order_relaxed), &out_);
+}
+
+// Calls that the slot's current thread had to drop, up to the slot's count `dropped`.
+void Drain::WriteDropped(uint32_t slot, uint64_t dropped) {
+  if (dropped <= state_.reported_dropped[slot]) return;
+  const char* detail = session_->collector_lost != 0 ? "the collector died before the process" : "";
+  uint32_t reason = session_->collector_lost != 0 ? kCollectorGone : kRingFull;
+  WriteLossPacket({reason, state_.thread_ids[slot], dropped - state_.reported_dropped[slot], 0, detail}, &out_);
+  state_.reported_dropped[slot] = dropped;
+}
+
+// Called where all rings have been taken to their heads, or nearly so: what a slot dropped is its current thread's.
+void Drain::WriteLosses(bool is_end) {
+  for (uint32_t i = 0; i < kMaxSlots; ++i) {
+    bool caught_up = session_->slots[i].head.load(std::memory_order_acquire) == state_.tails[i];
+    if (caught_up || is_end) WriteDropped(i, session_->slots[i].dropped.load(std::memory_order_relaxed));
+  }
+  uint64_t no_ring = session_->no_ring_calls.load(std::memory_order_relaxed);
+  if (no_ring != state_.reported_no_ring) {
+    WriteLossPacket({kNoRing, 0, no_ring - state_.reported_no_ring, 0, ""}, &out_);
+    state_.reported_no_ring = no_ring;
+  }
+  uint64_t plain = session_->plain_pointers.load(std::memory_order_relaxed);
+  if (plain != state_.reported_plain_pointers) {
+    WriteLossPacket({kPlainPointer, 0, plain - state_.reported_plain_pointers, 0, "dlsym"}, &out_);
+    state_.reported_plain_pointers = plain;
+  }
+  if (state_.lost_bytes != 0) {
+    uint32_t reason = state_.lost_errno == ENOENT ? kOutputGone : kOutputFull;
+    WriteLossPacket({reason, 0, state_.lost_calls, state_.lost_bytes, strerror(static_cast<int>(state_.lost_errno))},
+                    &out_);
+    state_.lost_calls = state_.lost_bytes = state_.lost_errno = 0;
+  }
+}
+
+void Drain::Publish(bool last) {
+  if (out_.size() == 0) {  // records that went into aggregates or said nothing
+    if (tails_moved_) SaveCheckpoint();
+    return;
+  }
+  const Checkpoint& durable = session_->checkpoints[session_->current_checkpoint.load(std::memory_order_relaxed) & 1];
+  WriteResult result = sink_->Write(out_.data(), out_.size(), last);
+  if (result == WriteResult::kOk) {
+    state_.file_bytes += out_.size();
+    out_.Clear();
+    unwritten_calls_ = 0;
+    SaveCheckpoint();
+    return;
+  }
+  // What was in out_ is lost, its definitions too; what it reported as lost stays to be reported.
+  state_.lost_calls = durable.lost_calls + unwritten_calls_;
+  state_.lost_bytes = durable.lost_bytes + out_.size();
+  state_.lost_errno = result == WriteResult::kGone ? ENOENT : static_cast<uint32_t>(sink_->error());
+  memcpy(state_.reported_dropped, durable.reported_dropped, sizeof state_.reported_dropped);
+  state_.reported_no_ring = durable.reported_no_ring;
+  state_.reported_plain_pointers = durable.reported_plain_pointers;
+  unwritten_calls_ = 0;
+  if (result == WriteResult::kGone) state_.file_bytes = 0;
+  out_.Clear();
+  SaveCheckpoint();
+  if (state_.file_bytes == 0) {
+    StartOver(0);
+  } else {
+    interner_.Clear();
+    pending_.Clear();
+    WriteResetPacket(kNewWriter, &out_);
+  }
+  WriteLosses(false);
+}
+
+void Drain::SaveCheckpoint() {
+  uint32_t current = session_->current_checkpoint.load(std::memory_order_relaxed) & 1;
+  uint32_t next = current ^ 1;
+  session_->checkpoint_generation.fetch_add(1, std::memory_order_acq_rel);
+  memcpy(&session_->checkpoints[next], &state_, sizeof state_);
+  session_->current_checkpoint.store(next, std::memory_order_release);
+  session_->checkpoint_generation.fetch_add(1, std::memory_order_acq_rel);
+  for (uint32_t i = 0; i < kMaxSlots; ++i) {
+    session_->slots[i].tail.store(state_.tails[i], std::memory_order_release);
+  }
+  tails_moved_ = false;
+}
+
+void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
+  Step(true, false);
+  FlushAggregates(0, true);
+  if (take_clock_sample) {
+    WriteClockSamplePacket(TakeClockSample(static_cast<ClockKind>(session_->clock_kind)), &out_);
+  }
+  FlushBatch();
+  Publish(false);
+  WriteLosses(true);
+  uint64_t end_ticks = end == ProcessEnd::kExited ? session_->exit_ticks : state_.last_record_ticks;
+  WriteFooterPacket(static_cast<uint32_t>(end), end_ticks, state_.calls, &out_);
+  state_.finished = 1;
+  Publish(true);
+}
+
+}  // namespace dlhook
