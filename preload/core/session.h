@@ -83,6 +83,7 @@ struct SessionHeader {
   alignas(64) std::atomic<uint64_t> no_ring_calls;
   std::atomic<uint64_t> plain_pointers;
   std::atomic<uint32_t> next_thread_id;
+  std::atomic<uint32_t> slots_in_use;  // slots from here on never had memory (those before may not have it yet)
   std::atomic<uint32_t> drained_by_host;  // 1: a writer thread of the host drains (also after its collector died)
   std::atomic<uint32_t> exited;           // 1: the host's destructor ran
   uint64_t exit_ticks;

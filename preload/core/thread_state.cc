@@ -78,6 +78,9 @@ bool GiveMemory(ProcessState* process, uint32_t index) {
   }
   // Page faults now rather than in the middle of calls; a kernel that can't (before 5.14) takes them later.
   madvise(reinterpret_cast<char*>(process->session) + offset, bytes, MADV_POPULATE_WRITE);
+  std::atomic<uint32_t>& in_use = process->session->slots_in_use;
+  for (uint32_t seen = in_use.load(); seen <= index && !in_use.compare_exchange_weak(seen, index + 1);) {
+  }
   slot.data_offset = offset;
   slot.bytes.store(bytes, std::memory_order_release);
   return true;

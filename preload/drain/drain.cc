@@ -102,9 +102,8 @@ uint32_t Drain::Step(bool everything, bool take_clock_sample) {
   if (sweep) last_sweep_ticks_ = now;
   WriteCaptureState();
   uint32_t fullest = 0;
-  for (uint32_t i = 0; i < kMaxSlots; ++i) {
-    // Slots get memory in their order: behind the first without there is nothing.
-    if (session_->slots[i].bytes.load(std::memory_order_acquire) == 0) break;
+  uint32_t slots = session_->slots_in_use.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < slots && i < kMaxSlots; ++i) {
     uint32_t fullness = DrainSlot(i, sweep);
     if (fullness > fullest) fullest = fullness;
   }
@@ -129,7 +128,7 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   uint64_t waiting = head - state_.tails[index];
   uint64_t bytes = slot.bytes.load(std::memory_order_acquire);
   uint64_t used = head - slot.tail.load(std::memory_order_relaxed);  // taken but not yet written counts, too
-  uint32_t fullness = used < bytes ? static_cast<uint32_t>(used * 256 / bytes) : 256;
+  uint32_t fullness = bytes == 0 ? 0 : used < bytes ? static_cast<uint32_t>(used * 256 / bytes) : 256;
   if (waiting == 0) return fullness;
   if (RingOf(slot) == nullptr || waiting > bytes) {
     WriteLossPacket({kBadRecord, state_.thread_ids[index], 0, waiting, "ring header"}, &out_);

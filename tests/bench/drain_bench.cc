@@ -64,6 +64,7 @@ class Bench {
     session_->hook_table_hash = kHookTableHash;
     session_->clock_kind = static_cast<uint32_t>(ClockKind::kTsc);
     session_->ticks_per_second = 2'500'000'000;
+    session_->slots_in_use = 1;
     session_->slots[0].data_offset = kSessionDataStart;
     session_->slots[0].bytes = kRingBytes;
     std::strcpy(session_->tap_sources[0].version, "v3.12.0");

@@ -221,6 +221,16 @@ TEST(DrainTest, ARemovedFileIsBegunAnewAndTheLossIsCounted) {
   EXPECT_TRUE(told);
 }
 
+// Threads start together: a later slot may be at work while an earlier one is still without memory.
+TEST(DrainTest, ASlotBehindOneWithoutMemoryIsDrained) {
+  TestSession session(kRingBytes);
+  session.header()->slots[0].bytes = 0;
+  RingProducer ring = session.Producer(1);
+  PutThread(&ring, 2, "worker");
+  PutGemm(&ring, {.sequence = 1});
+  EXPECT_EQ(DecodeCalls(ParseTrace(DrainAll(&session))).size(), 1u);
+}
+
 TEST(DrainTest, DroppedRecordsAreReportedOnce) {
   TestSession session(kRingBytes);
   RingProducer ring = session.Producer(0);

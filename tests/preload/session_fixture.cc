@@ -23,6 +23,7 @@ TestSession::TestSession(uint64_t ring_bytes, uint32_t slots)
   session->clock_samples[1] = {2000, 2000, 6000, 1};
   strcpy(session->program, "victim");
   strcpy(session->tool_version, "0.1.0");
+  session->slots_in_use = slots;
   for (uint32_t i = 0; i < slots; ++i) {
     session->slots[i].data_offset = kSessionDataStart + i * ring_bytes;
     session->slots[i].bytes = ring_bytes;
