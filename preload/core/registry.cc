@@ -165,11 +165,6 @@ void AddObject(const link_map* object, MappingRole role, const char* detail) {
 
 }  // namespace
 
-void ReportObject(const link_map* object, MappingRole role, const char* detail) {
-  AddObject(object, role, detail);
-  if (ThreadState* thread = RecordingThread()) FlushRegistry(thread);
-}
-
 void ReportBinding(const link_map* caller, const link_map* library, const char* name) {
   AddObject(caller, MappingRole::kCaller, "");
   AddObject(library, MappingRole::kLibrary, name);

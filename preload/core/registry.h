@@ -13,14 +13,13 @@ struct link_map;
 namespace dlhook {
 
 // trace::Mapping::Role
-enum class MappingRole : uint32_t { kUnknown = 0, kCaller = 1, kLibrary = 2, kTapped = 3 };
+enum class MappingRole : uint32_t { kUnknown = 0, kCaller = 1, kLibrary = 2 };
 
 // trace::Capability::State
 enum class CapabilityState : uint32_t { kUnknown = 0, kOn = 1, kOff = 2, kRefused = 3, kLost = 4, kAbsent = 5 };
 
 // `caller` calls a function `name` that `library` holds. Either may be null (JIT code).
 void ReportBinding(const link_map* caller, const link_map* library, const char* name);
-void ReportObject(const link_map* object, MappingRole role, const char* detail);
 
 // The last state of a (name, object) holds. Strings are copied.
 void ReportCapability(const char* name, const char* object, CapabilityState state, const char* reason);

@@ -110,7 +110,6 @@ void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
   SessionHeader* session = process->session;
   Slot* slot = &session->slots[index];
   memset(thread, 0, sizeof *thread);
-  thread->slot_index = index;
   thread->thread_id = session->next_thread_id.fetch_add(1) + 1;
   thread->tid = static_cast<uint32_t>(syscall(SYS_gettid));
   thread->clock = static_cast<ClockKind>(session->clock_kind);

@@ -32,7 +32,6 @@ struct OpenCall {
 // On cache lines of its own.
 struct alignas(64) ThreadState {
   uint32_t active;
-  uint32_t slot_index;
   uint32_t thread_id;
   uint32_t tid;
   ClockKind clock;

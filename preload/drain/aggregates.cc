@@ -35,6 +35,7 @@ void AggregateTable::Add(uint32_t thread_id, uint32_t op_iid, uint64_t duration,
   if (count_ == 0) window_start_ticks_ = end_ticks;
   Row* row = Find(thread_id, op_iid);
   if (row == nullptr) return;
+  ++calls_;
   ++row->count;
   row->sum += duration;
   if (duration < row->min) row->min = duration;
@@ -70,6 +71,13 @@ void AggregateTable::Flush(uint64_t window_end_ticks, Buffer* out) {
     row = {};
     --count_;
   }
+  calls_ = 0;
+}
+
+void AggregateTable::Drop() {
+  if (memory_.size() > 0) memset(memory_.data(), 0, memory_.size());
+  count_ = 0;
+  calls_ = 0;
 }
 
 }  // namespace dlhook

@@ -13,10 +13,13 @@ class AggregateTable {
 
   bool full() const { return count_ > kCapacity * 3 / 4; }
   bool empty() const { return count_ == 0; }
+  uint64_t calls() const { return calls_; }  // that the rows stand for
 
   void Add(uint32_t thread_id, uint32_t op_iid, uint64_t duration, bool nested, uint64_t end_ticks);
   // Appends one packet for each row and empties the table.
   void Flush(uint64_t window_end_ticks, Buffer* out);
+  // Empties the table: its op ids mean nothing any more.
+  void Drop();
 
  private:
   struct Row {
@@ -29,7 +32,8 @@ class AggregateTable {
   Row* Find(uint32_t thread_id, uint32_t op_iid);
 
   Buffer memory_;
-  uint32_t count_ = 0;
+  uint32_t count_ = 0;  // rows
+  uint64_t calls_ = 0;
   uint64_t window_start_ticks_ = 0;
 };
 

@@ -270,7 +270,6 @@ void Drain::DefineTapOp(uint32_t op, const TapSource& source, const char* text, 
 void Drain::AddCall(uint32_t slot, uint32_t op, const BatchedCall& call, uint32_t address_count) {
   uint32_t thread_id = state_.thread_ids[slot];
   ++state_.calls;
-  ++unwritten_calls_;
   if (call.end_ticks > state_.last_record_ticks) state_.last_record_ticks = call.end_ticks;
   uint64_t limit = session_->trace_bytes_limit;
   if (limit != 0 && state_.file_bytes + out_.size() > limit) {
@@ -285,6 +284,7 @@ void Drain::AddCall(uint32_t slot, uint32_t op, const BatchedCall& call, uint32_
     state_.lost_errno = ENOMEM;
     return;
   }
+  ++unwritten_calls_;
   for (uint32_t i = 0; i < address_count; ++i) {
     uint64_t address;
     memcpy(&address, call.addresses + i, sizeof address);

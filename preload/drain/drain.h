@@ -35,7 +35,6 @@ class Drain {
   void set_mapping_bytes(uint64_t bytes) { mapping_bytes_ = bytes; }
   // Of the whole trace, as far as written.
   uint64_t calls() const { return state_.calls; }
-  uint64_t written_bytes() const { return state_.file_bytes; }
 
  private:
   const char* RingOf(const Slot& slot) const;
@@ -55,7 +54,6 @@ class Drain {
   void WriteCaptureState();
   void WriteDropped(uint32_t slot, uint64_t dropped);
   void WriteLosses(bool is_end);
-  void WriteLoss(uint32_t reason, uint32_t thread_id, uint64_t calls, uint64_t bytes, const char* detail);
   void Publish(bool last);
   void SaveCheckpoint();
   uint64_t NowTicks() const;
@@ -71,7 +69,7 @@ class Drain {
   CallBatch batch_;
   AggregateTable aggregates_;
   Checkpoint state_ = {};  // as it will be once out_ is written
-  uint64_t unwritten_calls_ = 0;
+  uint64_t unwritten_calls_ = 0;  // in out_ and the open batch
   uint64_t last_sample_ticks_ = 0;
   uint64_t last_sweep_ticks_ = 0;
   uint64_t next_aggregate_flush_ticks_ = 0;

@@ -36,6 +36,7 @@ void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
   if (aggregates_.empty()) return;
   if (!force && now_ticks < next_aggregate_flush_ticks_) return;
   FlushBatch();
+  unwritten_calls_ += aggregates_.calls();
   aggregates_.Flush(state_.last_record_ticks, &out_);
   // Windows grow, so that a run of days stays near its limit.
   if (aggregate_window_ticks_ < kMaxAggregateWindowSeconds * TicksPerSecond(*session_)) aggregate_window_ticks_ *= 2;
@@ -96,8 +97,10 @@ void Drain::Publish(bool last) {
     SaveCheckpoint();
     return;
   }
-  // What was in out_ is lost, its definitions too; what it reported as lost stays to be reported.
-  state_.lost_calls = durable.lost_calls + unwritten_calls_;
+  // What was in out_ is lost, its definitions too, and with them the aggregates that use them; what it reported as lost stays
+  // to be reported.
+  state_.lost_calls = durable.lost_calls + unwritten_calls_ + aggregates_.calls();
+  aggregates_.Drop();
   state_.lost_bytes = durable.lost_bytes + out_.size();
   state_.lost_errno = result == WriteResult::kGone ? ENOENT : static_cast<uint32_t>(sink_->error());
   memcpy(state_.reported_dropped, durable.reported_dropped, sizeof state_.reported_dropped);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 #include <random>
 
 #include "tests/preload/session_fixture.h"
@@ -283,6 +284,45 @@ TEST(DrainTest, BeyondTheLimitAggregatesStandForTheCalls) {
   EXPECT_EQ(count + single, calls);
   EXPECT_EQ(sum + single_sum, calls * 5);
   EXPECT_LT(sink.buffer().size(), 20000u);
+}
+
+// An output that fails for a while makes the drain forget its ids: aggregates must not go on under them.
+TEST(DrainTest, AggregatesAreGivenUpWithTheirDefinitions) {
+  TestSession session(kRingBytes);
+  session.header()->trace_bytes_limit = 600;
+  FailingSink file;
+  Drain drain;
+  ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &file));
+  RingProducer ring = session.Producer(0);
+  PutThread(&ring, 1, "main");
+  uint64_t sequence = 0;
+  const auto put = [&](int64_t m) {
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(PutGemm(&ring, {.sequence = ++sequence, .m = m}));
+    drain.Step(true, false);
+  };
+  put(8);  // single calls
+  put(8);  // aggregates, sent at once
+  put(8);  // aggregates, waiting for their window to end
+  file.limit = 0;
+  put(9);  // a new definition, which can't be written
+  file.limit = SIZE_MAX;
+  put(10);
+  drain.Finish(ProcessEnd::kExited, false);
+  const trace::Trace trace = ParseTrace(file.bytes);
+  uint64_t calls = DecodeCalls(trace).size();
+  std::map<uint32_t, int64_t> ops;
+  std::map<int64_t, uint64_t> by_m;
+  for (const trace::Packet& packet : trace.packet()) {
+    if (packet.has_reset()) ops.clear();
+    for (const trace::OpDefinition& op : packet.interned().op()) ops[op.iid()] = op.gemm().m();
+    if (packet.loss().reason() == trace::Loss::OUTPUT_FULL) calls += packet.loss().calls();
+    if (!packet.has_call_aggregate()) continue;
+    calls += packet.call_aggregate().count();
+    by_m[ops.at(packet.call_aggregate().op_iid())] += packet.call_aggregate().count();
+  }
+  EXPECT_EQ(calls, sequence);
+  EXPECT_EQ(by_m[10], 100u);
+  EXPECT_EQ(by_m.count(9), 0u);  // given up with their definition, and counted
 }
 
 TEST(DrainTest, FullDictionariesStartOver) {
