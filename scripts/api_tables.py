@@ -4,124 +4,33 @@ Every mistake is an ApiError that says file:line, what was found and what was ex
 """
 
 import dataclasses
-import pathlib
 import re
 
-
-class ApiError(Exception):
-    """A mistake in a table, with its place."""
-
-
-# --- What tables are made of ---------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class Type:
-    """How a type of the tables is spelled in a wrapper, handed to a decoder and checked against a header."""
-
-    cxx: str  # {int} becomes int32_t or int64_t
-    decode: str  # expression for the decoder; '': of no use to one
-    abi: str  # tag in tests/scripts/abi_match.h
-
-
-# Integers passed by value travel as whole 64-bit words: the bits are forwarded unchanged whatever the width the
-# library was built for, and only the decoder looks at the width that the name promises (README.md, "Integers").
-TYPES = {
-    'int': Type('int64_t', 'static_cast<{int}>({name})', 'Int<{bytes}>'),
-    'option': Type('int64_t', 'CblasOption({name})', 'Int<{bytes}>'),
-    'enum': Type('int64_t', 'CblasOption({name})', 'Enum'),
-    'short': Type('int64_t', '', 'Int<2>'),
-    'byte': Type('int64_t', '', 'Int<1>'),
-    'float': Type('float', '', 'float'),
-    'double': Type('double', '', 'double'),
-    'ptr': Type('const void*', '{name}', 'Ptr'),
-    'int*': Type('const {int}*', 'IntegerAt({name})', 'PtrTo<Int<{bytes}>>'),
-    'char*': Type('const char*', 'FortranOption({name})', 'PtrTo<char>'),
-    'ptr[]': Type('const void* const*', '{name}', 'PtrTo<Ptr>'),
-    'int[]': Type('const {int}*', 'IntegerArray({name})', 'PtrTo<Int<{bytes}>>'),
-    'enum[]': Type('const int32_t*', 'OptionArray({name})', 'PtrTo<Enum>'),
-    'char[]': Type('const char*', 'OptionArray({name})', 'PtrTo<char>'),
-}
-RETURN_TYPES = {'void': ('void', 'void'), 'size_t': ('uint64_t', 'Int<8>'), 'ptr': ('void*', 'Ptr')}
-CHARACTER_TYPES = ('char*', 'char[]')  # each has a length, appended by Fortran callers
-
-
-@dataclasses.dataclass(frozen=True)
-class Letter:
-    """What a precision letter stands for."""
-
-    data_type: str
-    scalar: str  # type of a scalar passed by value: complex ones go by address
-    real: str  # of the real scalars of her(2)k
-
-
-LETTERS = {
-    's': Letter('f32', 'float', 'float'),
-    'd': Letter('f64', 'double', 'double'),
-    'c': Letter('c32', 'ptr', 'float'),
-    'z': Letter('c64', 'ptr', 'double'),
-}
-BYTES = {'i32': 4, 'i64': 8}
-
-
-@dataclasses.dataclass(frozen=True)
-class Place:
-    path: str
-    line: int
-
-    def __str__(self):
-        return f'{pathlib.PurePath(self.path).name}:{self.line}'
-
-    def error(self, message):
-        return ApiError(f'{self.path}:{self.line}: {message}')
-
-
-@dataclasses.dataclass(frozen=True)
-class Decoder:
-    header: str
-    function: str
-    args: str
-    record: str
-    words: str
-    addresses: str
-    fields: dict  # name -> required
-    constants: dict  # name -> (C++ type, default or '')
-    ignore: frozenset
-
-
-@dataclasses.dataclass(frozen=True)
-class Hook:
-    symbol: str
-    width: str  # of the library's integers: i32 or i64
-    letter: str
-    returns: str
-    parameters: tuple  # of (type, name), with scalar and real resolved
-    family: str
-    decoder: str  # '' for a call that is only timed
-    constants: tuple  # of (name, C++ value)
-    library: str
-    place: Place
-
-
-@dataclasses.dataclass
-class Api:
-    families: dict = dataclasses.field(default_factory=dict)  # name -> description
-    decoders: dict = dataclasses.field(default_factory=dict)  # name -> Decoder
-    sonames: dict = dataclasses.field(default_factory=dict)  # (library, width) -> [soname]
-    hooks: dict = dataclasses.field(default_factory=dict)  # symbol -> Hook
-
-    def sorted_hooks(self):
-        return [self.hooks[name] for name in sorted(self.hooks, key=lambda name: name.encode())]
-
-
-# --- Reading -------------------------------------------------------------------------------------------------------
+from api_types import (
+    BYTES,
+    CONTEXT,
+    LETTERS,
+    RETURN_TYPES,
+    TYPES,
+    Api,
+    Decoder,
+    DriverVariant,
+    Hook,
+    Place,
+    Tracker,
+)
 
 PROTOTYPE = re.compile(
     r'(?P<spelling>\w+) +(?P<returns>[\w*]+) +(?P<name>[\w{}]+)\((?P<parameters>[^()]*)\)'
     r'(?P<attributes>( *@\w+\([^()]*\))*)'
 )
 ATTRIBUTE = re.compile(r'@(\w+)\(([^()]*)\)')
-LETTER_SET = re.compile(r'\{([a-z]+)\}')
+LETTER_SET = re.compile(r'\{([A-Za-z]+)\}')
+TWIN = re.compile(r'_pt[sd][sz]$')  # the variant for the per-thread default stream
+MAX_FAMILIES = 32  # bits of a mask
+MAX_HOOKS = 4096  # preload/link/resolver.cc packs an id into 12 bits
+RESERVED = ('frame', 'real', 'record', 'result')  # the wrappers' own
+DECLARATIONS = ('family', 'decoder', 'tracker')
 
 
 def logical_lines(path):
@@ -146,7 +55,7 @@ def split_pairs(text, separator, place):
     pairs = {}
     for word in text.replace(separator, ' ').split():
         key, equals, value = word.partition('=')
-        if not equals or not value:
+        if not equals or (not value and key != 'fields'):
             raise place.error(f"found '{word}', expected key=value")
         pairs[key] = value
     return pairs
@@ -163,37 +72,61 @@ class TableReader:
         for _, lines in files:
             for place, text in lines:
                 keyword, _, rest = text.partition(' ')
-                if keyword == 'family':
-                    self.read_family(place, rest.strip())
-                elif keyword == 'decoder':
-                    self.read_decoder(place, rest)
+                if keyword in DECLARATIONS:
+                    getattr(self, f'read_{keyword}')(place, rest.strip())
         for _, lines in files:
             self.read_library(lines)
         return self.api
 
-    def read_family(self, place, name):
-        if not re.fullmatch(r'[a-z]\w*', name) or name in self.api.families:
-            raise place.error(f"found family '{name}', expected one new lower-case name")
-        self.api.families[name] = place
-        if len(self.api.families) > 32:
-            raise place.error('found a 33rd family, expected at most 32: they are bits of a mask')
-
-    def read_decoder(self, place, text):
-        name, _, rest = text.strip().partition(' ')
-        values = split_pairs(rest, ' ', place)
-        keys = [field.name for field in dataclasses.fields(Decoder)]
-        if sorted(values) != sorted(keys):
+    def read_family(self, place, text):
+        name, _, default = text.partition(' ')
+        if not re.fullmatch(r'[a-z]\w*', name) or name in self.api.families or default not in ('', 'off'):
+            raise place.error(f"found family '{text}', expected one new lower-case name, and perhaps: off")
+        self.api.families[name] = default != 'off'
+        if len(self.api.families) > MAX_FAMILIES:
             raise place.error(
-                f"decoder '{name}' has {' '.join(sorted(values))}, expected {' '.join(sorted(keys))}"
+                f'found family number {MAX_FAMILIES + 1}, expected at most {MAX_FAMILIES}: they are bits of a mask'
+            )
+
+    def read_declaration(self, place, text, what, declared):
+        """(name, values) of 'NAME key=value…' with the keys that the dataclass `declared` has."""
+        name, _, rest = text.partition(' ')
+        values = split_pairs(rest, ' ', place)
+        fields = dataclasses.fields(declared)
+        required = {
+            field.name
+            for field in fields
+            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        }
+        if not required <= set(values) <= {field.name for field in fields}:
+            expected = sorted(required) + sorted(
+                f'[{field.name}]' for field in fields if field.name not in required
+            )
+            raise place.error(
+                f"{what} '{name}' has {' '.join(sorted(values))}, expected {' '.join(expected)}"
             )
         values['fields'] = {
-            field.rstrip('?'): not field.endswith('?') for field in values['fields'].split(',')
+            field.rstrip('?'): not field.endswith('?')
+            for field in filter(None, values.get('fields', '').split(','))
         }
-        constants = split_pairs(values['constants'].replace(':', '='), ',', place)
-        values['constants'] = {
-            key: tuple((value + '=').split('=')[:2]) for key, value in constants.items()
-        }
-        values['ignore'] = frozenset(values['ignore'].split(','))
+        if 'context' in values:
+            values['context'] = tuple(values['context'].split(','))
+            for word in values['context']:
+                self.known('context', CONTEXT, word, place)
+        return name, values
+
+    def read_tracker(self, place, text):
+        name, values = self.read_declaration(place, text, 'tracker', Tracker)
+        self.api.trackers[name] = Tracker(**values)
+
+    def read_decoder(self, place, text):
+        name, values = self.read_declaration(place, text, 'decoder', Decoder)
+        if 'constants' in values:
+            constants = split_pairs(values['constants'].replace(':', '='), ',', place)
+            values['constants'] = {
+                key: tuple((value + '=').split('=')[:2]) for key, value in constants.items()
+            }
+        values['ignore'] = frozenset(values.get('ignore', '').split(','))
         self.api.decoders[name] = Decoder(**values)
 
     def read_library(self, lines):
@@ -201,7 +134,7 @@ class TableReader:
         spellings = {}
         for place, text in lines:
             keyword, *words = text.split()
-            if keyword in ('family', 'decoder'):
+            if keyword in DECLARATIONS:
                 continue
             if keyword == 'library' and len(words) == 1:
                 library = words[0]
@@ -211,12 +144,14 @@ class TableReader:
                 spellings[words[0]] = read_spelling(words[1:], place)
             elif keyword == 'section' and len(words) == 1:
                 section = self.known('family', self.api.families, words[0], place)
+            elif keyword == 'newest' and len(words) == 1 and words[0].isdigit():
+                self.api.newest_driver = int(words[0])
             elif '(' in text:
                 self.read_prototype(place, text, library, section, spellings)
             else:
                 raise place.error(
-                    f"found '{text}', expected library, soname i32|i64, spelling, section, family, "
-                    'decoder or a prototype'
+                    f"found '{text}', expected library, soname i32|i64, spelling, section, newest VERSION, "
+                    'family, decoder, tracker or a prototype'
                 )
 
     @staticmethod
@@ -231,7 +166,9 @@ class TableReader:
         match = PROTOTYPE.fullmatch(text)
         if not match:
             raise place.error(
-                f"found '{text}', expected: SPELLING RETURN NAME(TYPE NAME, …) [@decode(…)] [@family(…)]"
+                f"found '{text}', expected: SPELLING RETURN NAME(TYPE NAME, …) [@decode(…)] [@track(…)] "
+                '[@family(…)] [@since(…)] [@more(…)]'
+
             )
         if not library or not section:
             raise place.error(
@@ -241,9 +178,10 @@ class TableReader:
         self.known('return type', RETURN_TYPES, match['returns'], place)
         attributes = dict(ATTRIBUTE.findall(match['attributes']))
         for attribute in attributes:
-            self.known('attribute', ('decode', 'family'), attribute, place)
+            self.known('attribute', ('decode', 'track', 'family', 'since', 'more'), attribute, place)
         family = self.known('family', self.api.families, attributes.get('family', section), place)
         parameters = read_parameters(match['parameters'], place)
+        more = read_more(attributes.get('more', '0'), parameters, place)
         for letter, name in expand_letters(match['name'], place):
             resolved = tuple(
                 (resolve_type(kind, letter, place), parameter) for kind, parameter in parameters
@@ -251,20 +189,24 @@ class TableReader:
             decoder, constants = self.read_decode(
                 attributes.get('decode', ''), resolved, letter, place
             )
+            tracker = self.read_track(attributes.get('track', ''), resolved, place)
             for width, pattern in spellings[match['spelling']]:
                 hook = Hook(
-                    pattern.replace('{}', name),
-                    width,
-                    letter,
-                    match['returns'],
-                    resolved,
-                    family,
-                    decoder,
-                    constants,
-                    library,
-                    place,
+                    symbol=pattern.replace('{}', name),
+                    width=width,
+                    letter=letter,
+                    returns=match['returns'],
+                    parameters=resolved,
+                    family=family,
+                    decoder=decoder,
+                    constants=constants,
+                    tracker=tracker,
+                    more=more,
+                    library=library,
+                    place=place,
                 )
                 self.add(hook)
+                self.read_since(attributes.get('since', ''), hook)
 
     def read_decode(self, text, parameters, letter, place):
         if not text:
@@ -274,11 +216,10 @@ class TableReader:
         given = split_pairs(rest, ' ', place)
         for key in given:
             self.known(f'constant of decoder {name}', decoder.constants, key, place)
-        names = [parameter for _, parameter in parameters]
-        for field, required in decoder.fields.items():
-            if required and field not in names:
-                raise place.error(f"found no parameter '{field}', which decoder {name} expects")
+        require_fields(f'decoder {name}', decoder.fields, parameters, place)
         for kind, parameter in parameters:
+            if '*' in decoder.ignore and parameter not in decoder.fields:
+                continue
             if parameter not in decoder.ignore:
                 self.known(
                     f'parameter that decoder {name} does not know,',
@@ -295,6 +236,41 @@ class TableReader:
             for key, (kind, default) in decoder.constants.items()
         )
 
+    def read_track(self, name, parameters, place):
+        if not name:
+            return ''
+        tracker = self.api.trackers[self.known('tracker', self.api.trackers, name, place)]
+        require_fields(f'tracker {name}', tracker.fields, parameters, place)
+        for kind, parameter in parameters:
+            if parameter in tracker.fields and not TYPES[kind].decode:
+                raise place.error(
+                    f"found '{kind} {parameter}', expected a type that tracker {name} can use"
+                )
+        return name
+
+    def read_since(self, text, hook):
+        """@since(OWN[ TWIN][, OTHER_NAME=VERSION…]): which requests of cuGetProcAddress the function answers."""
+        if not text:
+            return
+        versions, *others = (part.strip() for part in text.split(','))
+        per_thread = bool(TWIN.search(hook.symbol))
+        own = re.sub(r'_v\d+$', '', TWIN.sub('', hook.symbol))
+        if not re.fullmatch(r'\d{4,5}( \d{4,5})?', versions):
+            raise hook.place.error(
+                f"found @since({text}), expected CUDA versions as cuda.h writes them: 3020 or 3020 7000"
+            )
+        first, _, twin = versions.partition(' ')
+        answers = {own: int(twin if twin and per_thread else first)}
+        for base, since in split_pairs(' '.join(others), ' ', hook.place).items():
+            answers[base] = int(since)
+        for base, since in answers.items():
+            key = (base, per_thread, since)
+            if key in self.api.variants:
+                raise hook.place.error(
+                    f"found {base} since {since} again, first answered by {self.api.variants[key].symbol}"
+                )
+            self.api.variants[key] = DriverVariant(base, per_thread, since, hook.symbol)
+
     def add(self, hook):
         if not re.fullmatch(r'[A-Za-z_]\w*', hook.symbol):
             raise hook.place.error(f"found the symbol '{hook.symbol}', expected a C identifier")
@@ -307,6 +283,11 @@ class TableReader:
                 f"found no 'soname {hook.width}' of library {hook.library} before this line"
             )
         self.api.hooks[hook.symbol] = hook
+        if len(self.api.hooks) > MAX_HOOKS:
+            raise hook.place.error(
+                f"found hook number {MAX_HOOKS + 1}, '{hook.symbol}', expected at most {MAX_HOOKS}: "
+                'an id has 12 bits (preload/link/resolver.cc)'
+            )
 
 
 def read_spelling(words, place):
@@ -324,6 +305,13 @@ def read_spelling(words, place):
     return result
 
 
+def require_fields(what, fields, parameters, place):
+    names = [parameter for _, parameter in parameters]
+    for field, required in fields.items():
+        if required and field not in names:
+            raise place.error(f"found no parameter '{field}', which {what} expects")
+
+
 def read_parameters(text, place):
     parameters = []
     for parameter in filter(None, (part.strip() for part in text.split(','))):
@@ -334,11 +322,21 @@ def read_parameters(text, place):
             raise place.error(
                 f"found type '{words[0]}', expected one of: {' '.join(TYPES)} scalar real"
             )
+        if words[1] in RESERVED:
+            raise place.error(f"found parameter '{parameter}', expected none of: {' '.join(RESERVED)}")
         parameters.append((words[0], words[1]))
     names = [name for _, name in parameters]
     if len(set(names)) != len(names):
         raise place.error('found two parameters of one name')
     return parameters
+
+
+def read_more(text, parameters, place):
+    if not text.isdigit() or int(text) > len(parameters):
+        raise place.error(
+            f'found @more({text}), expected how many of the parameters only some versions have'
+        )
+    return int(text)
 
 
 def expand_letters(name, place):
@@ -360,9 +358,9 @@ def resolve_type(kind, letter, place):
 
 
 def constant(key, kind, value, letter, place):
-    """The C++ value of a decoder's constant: bf16 of type DataType is DataType::kBf16."""
+    """The C++ value of a decoder's constant: bf16 of type DataType is DataType::kBf16, a number stays one."""
     if not value and kind == 'DataType' and letter:
         value = LETTERS[letter].data_type
     if not value:
         raise place.error(f"found no '{key}=', expected a {kind}")
-    return value if kind == 'bool' else f'{kind}::k{value[0].upper()}{value[1:]}'
+    return value if kind in ('bool', 'int') else f'{kind}::k{value[0].upper()}{value[1:]}'

@@ -2,7 +2,9 @@
 # Installs what building and testing dlhook need. Safe to run again: what is there already is left alone.
 #
 #   scripts/setup.sh            compilers, CMake and libraries, from Debian's packages (root, or sudo without a password)
-#   scripts/setup.sh --python   also build/venv (or $DLHOOK_VENV), with the packages of scripts/requirements.txt
+#   scripts/setup.sh --python   also virtual environments for the framework tests: build/venv (or $DLHOOK_VENV) with the packages
+#                               of scripts/requirements.txt; build/venv-cuda ($DLHOOK_CUDA_VENV) and build/venv-nvidia
+#                               ($DLHOOK_NVIDIA_VENV) with those of requirements-cuda.txt and requirements-nvidia.txt
 #
 # Quiet unless something fails; progress is shown on a terminal only.
 set -eu
@@ -12,7 +14,6 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 # Build, then test: OpenBLAS, reference LAPACK, oneDNN and Fortran are for the victims of tests/preload_e2e.
 packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev libgtest-dev libgmock-dev nlohmann-json3-dev
   libbenchmark-dev python3 python3-venv gfortran libopenblas-dev liblapack-dev libdnnl-dev"
-venv=${DLHOOK_VENV:-$root/build/venv}
 
 missing_packages() {
   for package in $packages; do
@@ -50,14 +51,24 @@ venv_python() {
   die "no Python that can make a virtual environment"
 }
 
-install_python() {
+# install_venv FOLDER REQUIREMENTS PIP_OPTIONS…
+install_venv() {
+  venv=$1
+  requirements=$root/scripts/$2
+  shift 2
   stamp="$venv/.dlhook-requirements"
-  if cmp -s "$root/scripts/requirements.txt" "$stamp"; then return 0; fi
+  if cmp -s "$requirements" "$stamp"; then return 0; fi
   python=$(venv_python)
   quietly "virtual environment in ${venv#"$root"/}" "$python" -m venv "$venv"
-  quietly "pip install $(grep -c == "$root/scripts/requirements.txt") packages (PyTorch is large)" \
-    retry "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$root/scripts/requirements.txt"
-  cp "$root/scripts/requirements.txt" "$stamp"
+  quietly "pip install $(grep -c == "$requirements") packages (some are large)" \
+    retry "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@" -r "$requirements"
+  cp "$requirements" "$stamp"
+}
+
+install_python() {
+  install_venv "${DLHOOK_VENV:-$root/build/venv}" requirements.txt
+  install_venv "${DLHOOK_CUDA_VENV:-$root/build/venv-cuda}" requirements-cuda.txt --no-deps
+  install_venv "${DLHOOK_NVIDIA_VENV:-$root/build/venv-nvidia}" requirements-nvidia.txt --no-deps
 }
 
 with_python=false

@@ -46,7 +46,7 @@ inline void* RealFunction(ThreadState* thread, HookId hook, void* caller) {
 
 inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame* frame) {
   ThreadState* thread = dlhook_thread;
-  if (__builtin_expect(thread == nullptr || thread->active == 0, 0)) thread = AttachThread();
+  if (__builtin_expect(thread == nullptr || thread->active == 0, 0)) thread = AttachThread(family_bit);
   void* real = RealFunction(thread, hook, caller);
   frame->thread = nullptr;
   if (__builtin_expect(thread == nullptr, 0)) return real;

@@ -49,7 +49,7 @@ uint32_t ApplyFamily(const char* word, size_t length, uint32_t mask, bool first,
   if (remove) {
     ++word;
     --length;
-    if (first) mask = AllFamilies();
+    if (first) mask = kDefaultFamilies;
   }
   uint32_t bits = 0;
   if (length == 3 && strncmp(word, "all", 3) == 0) bits = AllFamilies();
@@ -134,7 +134,7 @@ void ParseOutputVariables(const char* (*lookup)(const char*), Config* config) {
 
 void ParseConfig(const char* (*lookup)(const char* name), Config* config) {
   memset(config, 0, sizeof *config);
-  config->families = AllFamilies();
+  config->families = kDefaultFamilies;
   config->ring_bytes_total = kDefaultRingBytes;
   config->start_recording = true;
   config->onednn = OneDnnMode::kAuto;

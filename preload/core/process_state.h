@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "preload/core/session.h"
+#include "preload/core/spin_lock.h"
 #include "preload/core/thread_state.h"
 
 namespace dlhook {
@@ -28,6 +29,8 @@ struct ProcessState {
   // Bit i: entry i of the registry is in this process's trace.
   std::atomic<uint64_t> written_objects;
   std::atomic<uint64_t> written_capabilities;
+  SpinLock definitions_lock;
+  uint64_t definitions_allocated;  // bytes with real pages
   ThreadState threads[kMaxSlots];
 };
 

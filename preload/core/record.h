@@ -19,7 +19,21 @@ enum class RecordType : uint8_t {
   kThreadEnd = 6,    // ThreadRecord
   kMapping = 7,      // MappingRecord + text
   kCapability = 8,   // CapabilityRecord + text
+  // CallRecord + the shape named + addresses. Every type from here on is a call.
+  kCudaGemmCall = 9,     // CudaGemmShape (+ GemmGroups)
+  kCopyCall = 10,        // CopyShape
+  kLaunchCall = 11,      // LaunchShape
+  kCudnnCall = 12,       // CudnnShape
+  kPlanCall = 13,        // PlanShape
+  kSearchCall = 14,      // SearchShape
+  kCollectiveCall = 15,  // CollectiveShape
+  kAllocationCall = 16,  // AllocationShape
 };
+
+inline bool IsCall(RecordType type) {
+  return (type >= RecordType::kCall && type <= RecordType::kMatrixCall) ||
+         (type >= RecordType::kCudaGemmCall && type <= RecordType::kAllocationCall);
+}
 
 // First word of every record.
 struct RecordHeader {
@@ -48,10 +62,13 @@ struct CallRecord {
 static_assert(sizeof(CallRecord) == 48);
 
 // trace::DataType
-enum class DataType : uint8_t { kUnknown, kF32, kF64, kC32, kC64, kF16, kBf16, kS8, kU8, kS16, kS32 };
+enum class DataType : uint8_t {
+  kUnknown, kF32, kF64, kC32, kC64, kF16, kBf16, kS8, kU8, kS16, kS32, kS64, kF8E4m3, kF8E5m2, kF8E8m0, kF4E2m1, kTf32,
+  kBool, kS4, kU4, kC16, kU16, kU32, kU64, kCbf16
+};
 
 // trace::Gemm::Kind
-enum class GemmKind : uint8_t { kGemm, kGemv, kGer, kGemmt, kGemm3m, kCompute, kPack };
+enum class GemmKind : uint8_t { kGemm, kGemv, kGer, kGemmt, kGemm3m, kCompute, kPack, kHeuristic };
 
 // Layout of trace::Gemm; see proto/op.proto for the meaning.
 struct GemmShape {
@@ -76,7 +93,10 @@ struct GemmGroups {
 constexpr uint8_t kGroupedGemmShapeWords = (sizeof(GemmShape) + sizeof(GemmGroups)) / 8;
 
 // trace::MatrixOp::Kind
-enum class MatrixKind : uint8_t { kUnknown, kSymm, kHemm, kSyrk, kHerk, kSyr2k, kHer2k, kTrmm, kTrsm };
+enum class MatrixKind : uint8_t {
+  kUnknown, kSymm, kHemm, kSyrk, kHerk, kSyr2k, kHer2k, kTrmm, kTrsm, kGeam, kDgmm, kTransform, kSpmm, kSddmm, kSpmv,
+  kSpgemm
+};
 
 // Layout of trace::MatrixOp.
 struct MatrixShape {
@@ -92,6 +112,195 @@ struct MatrixShape {
 };
 static_assert(sizeof(MatrixShape) == 64);
 constexpr uint8_t kMatrixShapeWords = sizeof(MatrixShape) / 8;
+
+// After MatrixShape in the calls of CUDA's libraries.
+struct CudaMatrixShape {
+  char trans_b;
+  uint8_t order_a;  // cublasLtOrder_t + 1, 0: none
+  uint8_t order_c;
+  DataType c_type;
+  uint8_t captured;
+  uint8_t reserved[3];
+  int64_t nonzeros;
+};
+constexpr uint8_t kCudaMatrixShapeWords = (sizeof(MatrixShape) + sizeof(CudaMatrixShape)) / 8;
+
+// trace::Chooser
+enum class Chooser : uint8_t { kUnknown, kFixed, kHeuristic, kLibrary, kFallback, kProfiled, kCached };
+
+// Layout of trace::CudaGemm; see proto/op.proto. int16 numbers: -1 where there is none.
+struct CudaGemmShape {
+  GemmShape gemm;
+  uint8_t lt;
+  uint8_t captured;
+  uint8_t fast_accumulation;
+  Chooser chooser;
+  uint8_t order_a;
+  uint8_t order_b;
+  uint8_t order_d;
+  uint8_t alignment_log2;
+  int16_t compute_type;
+  int16_t scale_type;
+  int16_t math_mode;
+  int16_t heuristic_rank;
+  int32_t algorithm;
+  uint32_t epilogue;
+  uint16_t tile;
+  uint16_t stages;
+  uint16_t split_k;
+  uint16_t reduction;
+  uint16_t swizzle;
+  uint16_t custom_option;
+  uint16_t inner_shape;
+  uint16_t cluster_shape;
+  uint16_t heuristic_requested;
+  uint16_t heuristic_results;
+  uint32_t reserved;
+  uint64_t workspace_bytes;
+};
+static_assert(sizeof(CudaGemmShape) == 120);
+constexpr uint8_t kCudaGemmShapeWords = sizeof(CudaGemmShape) / 8;
+constexpr uint8_t kGroupedCudaGemmShapeWords = (sizeof(CudaGemmShape) + sizeof(GemmGroups)) / 8;
+
+// trace::Copy::Direction and HostMemory
+enum class CopyDirection : uint8_t { kUnknown, kHostToDevice, kDeviceToHost, kDeviceToDevice, kHostToHost, kPeer, kSet };
+enum class HostMemory : uint8_t { kNone, kUnknown, kPageable, kPinned, kManaged };
+
+// Layout of trace::Copy.
+struct CopyShape {
+  CopyDirection direction;
+  HostMemory host_memory;
+  uint8_t asynchronous;
+  uint8_t captured;
+  uint32_t copies;
+  uint64_t bytes, width_bytes, height, depth;
+  int32_t source_device;
+  int32_t destination_device;
+};
+static_assert(sizeof(CopyShape) == 48);
+constexpr uint8_t kCopyShapeWords = sizeof(CopyShape) / 8;
+
+// Layout of trace::KernelLaunch. `kernel` is a definition (core/definitions.h), 0: not known.
+struct LaunchShape {
+  uint32_t kernel;
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t shared_bytes;
+  uint8_t cooperative;
+  uint8_t captured;
+  uint8_t reserved[6];
+};
+static_assert(sizeof(LaunchShape) == 40);
+constexpr uint8_t kLaunchShapeWords = sizeof(LaunchShape) / 8;
+
+// Names in kCudnnOperationNames (drain/describe_cuda.cc).
+enum class CudnnOperation : uint8_t {
+  kUnknown, kConvolutionForward, kConvolutionBackwardData, kConvolutionBackwardWeights, kConvolutionBackwardBias,
+  kConvolutionBiasActivation, kTransformTensor, kTransformFilter, kReorderFilter, kAddTensor, kActivationForward,
+  kActivationBackward, kPoolingForward, kPoolingBackward, kSoftmaxForward, kSoftmaxBackward, kLrnForward, kLrnBackward,
+  kBatchNormInference, kBatchNormTraining, kBatchNormBackward, kDropoutForward, kDropoutBackward, kRnnForward,
+  kRnnBackwardData, kRnnBackwardWeights, kAttentionForward, kAttentionBackwardData, kAttentionBackwardWeights,
+  kReduceTensor, kOpTensor, kScaleTensor, kSetTensor, kNormForward, kNormBackward, kCount
+};
+
+// trace::CudnnTensor::Role
+enum class TensorRole : uint8_t {
+  kUnknown, kX, kW, kY, kDx, kDw, kDy, kBias, kDbias, kZ, kScale, kMean, kVariance, kInput, kOutput
+};
+
+struct CudnnTensorShape {
+  TensorRole role;  // kUnknown: absent
+  DataType type;
+  uint8_t dims;
+  uint8_t vector_count;
+  int32_t dim[8];
+  int32_t stride[8];
+};
+static_assert(sizeof(CudnnTensorShape) == 68);
+
+// Layout of a legacy trace::Cudnn. -1 where the function has no such number.
+struct CudnnShape {
+  static constexpr int kTensors = 5;
+  CudnnOperation operation;
+  uint8_t spatial_dims;
+  DataType compute_type;
+  uint8_t captured;
+  int32_t algorithm;
+  int32_t math_type;
+  int32_t mode;
+  int32_t groups;
+  int32_t convolution_mode;
+  int32_t pad[3];
+  int32_t stride[3];
+  int32_t dilation[3];
+  uint32_t reserved;
+  uint64_t workspace_bytes;
+  CudnnTensorShape tensors[kTensors];
+  uint32_t reserved2;
+};
+static_assert(sizeof(CudnnShape) == 72 + 5 * 68 + 4);
+constexpr uint8_t kCudnnShapeWords = sizeof(CudnnShape) / 8;
+
+// An executed plan of the graph API: a definition that holds a serialized trace::Cudnn; 0: not known.
+struct PlanShape {
+  uint32_t plan;
+  uint8_t pack_seen_before;
+  uint8_t captured;
+  uint8_t reserved[2];
+};
+constexpr uint8_t kPlanShapeWords = sizeof(PlanShape) / 8;
+
+// Layout of trace::CudnnSearch.
+struct SearchCandidate {
+  int32_t algorithm;
+  int32_t status;
+  uint64_t time_ns;
+  uint64_t workspace_bytes;
+  int32_t determinism;
+  int32_t math_type;
+};
+struct SearchShape {
+  static constexpr int kCandidates = 8;
+  CudnnShape problem;
+  uint8_t measured;
+  uint8_t candidate_count;
+  uint16_t requested;
+  uint32_t reserved;
+  SearchCandidate candidates[kCandidates];
+};
+static_assert(sizeof(SearchShape) % 8 == 0);
+constexpr uint8_t kSearchShapeWords = sizeof(SearchShape) / 8;
+
+// trace::Collective::Kind
+enum class CollectiveKind : uint8_t {
+  kUnknown, kAllReduce, kBroadcast, kReduce, kAllGather, kReduceScatter, kSend, kReceive, kAllToAll, kGather, kScatter,
+  kBarrier, kSendReceive
+};
+struct CollectiveShape {
+  CollectiveKind kind;
+  DataType data_type;
+  uint8_t blocking;
+  uint8_t captured;
+  int32_t reduction;
+  int32_t peer;
+  int32_t rank;
+  int32_t ranks;
+  uint32_t communicator;
+  uint64_t bytes;
+  uint64_t count;
+};
+static_assert(sizeof(CollectiveShape) == 40);
+constexpr uint8_t kCollectiveShapeWords = sizeof(CollectiveShape) / 8;
+
+// trace::Allocation::Kind
+enum class AllocationKind : uint8_t { kUnknown, kDevice, kPinned, kManaged, kRegistered, kArray, kPool };
+struct AllocationShape {
+  AllocationKind kind;
+  uint8_t is_free;
+  uint8_t reserved[6];
+  uint64_t bytes;
+};
+constexpr uint8_t kAllocationShapeWords = sizeof(AllocationShape) / 8;
 
 // A line of a library's own log. `text_bytes` of text follow, cut at kMaxTapTextBytes.
 struct TapLineRecord {

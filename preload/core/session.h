@@ -2,7 +2,8 @@
 // header with the process's identity and control words, and a ring per thread.
 //
 //   +0                 SessionHeader (control words, identity, slots, checkpoints)
-//   +kSessionDataStart slot 0's ring, slot 1's ring, … sizes by SlotBytes()
+//   +kSessionDataStart definitions: texts that records refer to (core/definitions.h), allocated as they come
+//   +kRingsStart       slot 0's ring, slot 1's ring, … sizes by SlotBytes()
 //
 // Thread: written by the host (identity before publication, rings always) and by its drain (checkpoints, tails).
 // Everything here may be read by another process and after the host was killed.
@@ -44,6 +45,7 @@ struct Checkpoint {
   uint64_t last_record_ticks;
   uint64_t reported_no_ring;
   uint64_t reported_plain_pointers;
+  uint64_t reported_refused_definitions;
   uint64_t lost_calls;   // could not be written (output full), not yet in a Loss packet
   uint64_t lost_bytes;
   uint32_t lost_errno;
@@ -82,6 +84,8 @@ struct SessionHeader {
   // Loss counters of the host as a whole.
   alignas(64) std::atomic<uint64_t> no_ring_calls;
   std::atomic<uint64_t> plain_pointers;
+  std::atomic<uint64_t> refused_definitions;  // no room for them
+  std::atomic<uint64_t> definitions_bytes;    // published so far
   std::atomic<uint32_t> next_thread_id;
   std::atomic<uint32_t> slots_in_use;  // slots from here on never had memory (those before may not have it yet)
   std::atomic<uint32_t> drained_by_host;  // 1: a writer thread of the host drains (also after its collector died)
@@ -123,6 +127,8 @@ struct SessionHeader {
 // Raised by hand where fields change their meaning; a change of size shows by itself.
 constexpr uint32_t kSessionLayout = 1 * 1000000 + sizeof(SessionHeader);
 constexpr uint64_t kSessionDataStart = (sizeof(SessionHeader) + 4095) & ~uint64_t{4095};
+constexpr uint64_t kDefinitionsCapacity = 4 << 20;
+constexpr uint64_t kRingsStart = kSessionDataStart + kDefinitionsCapacity;
 
 inline uint64_t TicksPerSecond(const SessionHeader& session) {
   return session.ticks_per_second == 0 ? 1000000000u : session.ticks_per_second;
@@ -138,7 +144,7 @@ inline uint64_t SlotBytes(uint32_t slot, uint64_t total) {
 }
 
 inline uint64_t SlotOffset(uint32_t slot, uint64_t total) {
-  uint64_t offset = kSessionDataStart;
+  uint64_t offset = kRingsStart;
   for (uint32_t i = 0; i < slot; ++i) offset += SlotBytes(i, total);
   return offset;
 }

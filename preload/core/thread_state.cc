@@ -6,12 +6,14 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/core/config.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 
@@ -109,7 +111,7 @@ uint32_t ClaimSlot(ProcessState* process) {
 void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
   SessionHeader* session = process->session;
   Slot* slot = &session->slots[index];
-  memset(thread, 0, sizeof *thread);
+  memset(static_cast<void*>(thread), 0, offsetof(ThreadState, memory_answers));
   thread->thread_id = session->next_thread_id.fetch_add(1) + 1;
   thread->tid = static_cast<uint32_t>(syscall(SYS_gettid));
   thread->clock = static_cast<ClockKind>(session->clock_kind);
@@ -203,8 +205,8 @@ uint32_t OpenNestedCall(ThreadState* thread, uintptr_t frame, uint64_t sequence)
   return parent == 0 ? 0 : static_cast<uint32_t>(sequence - parent);
 }
 
-ThreadState* AttachThread() {
-  if (t_attaching != 0) return nullptr;
+ThreadState* AttachThread(uint32_t family_bit) {
+  if (t_attaching != 0 || (GetConfig().families & family_bit) == 0) return nullptr;
   ProcessState* process = GetProcess();
   if (process == nullptr || process->phase.load(std::memory_order_relaxed) >= kFailed) return nullptr;
   t_attaching = 1;

@@ -29,6 +29,41 @@ struct OpenCall {
   uint64_t sequence;
 };
 
+// What the CUDA library said an address belongs to (track/host_memory.h).
+struct MemoryAnswer {
+  uint64_t address;
+  uint32_t generation;
+  uint32_t space;
+};
+
+// A variant pack of cuDNN's graph API that this thread made (track/cudnn_graph.h). Direct-mapped: of two with the same place
+// the later one stays.
+struct VariantPack {
+  static constexpr uint32_t kTensors = 20;
+  const void* descriptor;  // null: free
+  uint32_t owner;          // thread_id of the thread that made it: a later thread finds its predecessor's
+  uint32_t executions;
+  uint32_t uid_count;
+  uint32_t pointer_count;
+  int64_t uids[kTensors];
+  const void* pointers[kTensors];
+};
+constexpr uint32_t kVariantPacks = 64;
+inline uint32_t VariantPackIndex(const void* descriptor) {
+  return static_cast<uint32_t>((reinterpret_cast<uint64_t>(descriptor) * 0x9e3779b97f4a7c15u) >> 58);
+}
+
+// What executing a plan needs to know of it (track/cudnn_graph.h).
+struct KnownPlan {
+  static constexpr uint32_t kTensors = 3;
+  const void* plan;
+  uint32_t generation;
+  uint32_t definition;
+  int64_t uids[kTensors];  // of the main node's tensors
+  uint32_t uid_count;
+};
+constexpr uint32_t kKnownPlans = 64;
+
 // On cache lines of its own.
 struct alignas(64) ThreadState {
   uint32_t active;
@@ -42,6 +77,11 @@ struct alignas(64) ThreadState {
   uint64_t next_sequence;
   OpenCall open[kMaxOpenCalls];
   BindingCacheEntry cache[kBindingCacheEntries];
+  // From here on nothing is cleared for a new thread: what lies there is told apart by generation or owner, and memory that was
+  // never used stays unused.
+  MemoryAnswer memory_answers[64];
+  VariantPack packs[kVariantPacks];
+  KnownPlan plans[kKnownPlans];
 };
 
 // The thread's words of TLS (initial-exec, < 256 bytes). `real_from_thunk`: see link/thunks.S.
@@ -50,9 +90,10 @@ extern __thread ThreadState* dlhook_thread __attribute__((visibility("hidden")))
 extern __thread void* dlhook_real_from_thunk __attribute__((visibility("hidden")));
 }
 
-// Makes the calling thread ready to record: session, slot, ring. Null where that is not possible (no memory, finished);
-// the reason is counted. Saves errno.
-ThreadState* AttachThread();
+// Makes the calling thread ready to record: session, slot, ring. Null where that is not possible (no memory, finished; the
+// reason is counted) or where the call belongs to none of the families asked for: a process that makes only such calls leaves
+// nothing behind. Saves errno.
+ThreadState* AttachThread(uint32_t family_bit);
 
 // Null, or the space of a call's record of `words` words, not visible to the drain before CommitRecord. Counts what it drops.
 RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words);

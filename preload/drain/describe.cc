@@ -2,6 +2,7 @@
 #include "preload/drain/describe.h"
 
 #include "preload/core/hook_table.h"
+#include "preload/drain/describe_cuda.h"
 
 namespace dlhook {
 namespace {
@@ -77,15 +78,7 @@ void WriteGemm(const CallRecord& record, PacketWriter* writer) {
   const char* words = reinterpret_cast<const char*>(&record + 1);
   memcpy(&shape, words, sizeof shape);
   size_t gemm = writer->Begin(6);
-  writer->UInt(1, static_cast<uint32_t>(shape.a_type));
-  writer->UInt(2, static_cast<uint32_t>(shape.b_type));
-  writer->UInt(3, static_cast<uint32_t>(shape.c_type));
-  writer->UInt(4, shape.row_major);
-  writer->Char(5, shape.trans_a);
-  writer->Char(6, shape.trans_b);
-  const int64_t sizes[] = {shape.m, shape.n, shape.k, shape.lda, shape.ldb, shape.ldc, shape.batch};
-  for (uint32_t i = 0; i < 7; ++i) writer->Int(7 + i, sizes[i]);
-  writer->UInt(14, static_cast<uint32_t>(shape.kind));
+  WriteGemmFields(shape, writer);
   if (record.header.shape_words >= kGroupedGemmShapeWords) {
     GemmGroups groups;
     memcpy(&groups, words + sizeof shape, sizeof groups);
@@ -108,13 +101,35 @@ void WriteMatrix(const CallRecord& record, PacketWriter* writer) {
   writer->Char(7, shape.diag);
   const int64_t sizes[] = {shape.m, shape.n, shape.k, shape.lda, shape.ldb, shape.ldc, shape.batch};
   for (uint32_t i = 0; i < 7; ++i) writer->Int(8 + i, sizes[i]);
+  CudaMatrixShape cuda = {};
+  if (record.header.shape_words >= kCudaMatrixShapeWords) {
+    memcpy(&cuda, reinterpret_cast<const char*>(&record + 1) + sizeof shape, sizeof cuda);
+    writer->Char(15, cuda.trans_b);
+    writer->UInt(16, cuda.order_a);
+    writer->UInt(17, cuda.order_c);
+    writer->UInt(18, static_cast<uint32_t>(cuda.c_type));
+    writer->Int(19, cuda.nonzeros);
+  }
   writer->End(matrix);
+  writer->UInt(15, cuda.captured);  // OpDefinition.captured
 }
 
 constexpr uint32_t kSourceClock = 1;
 constexpr uint32_t kSourceOneDnnLog = 2;
 
 }  // namespace
+
+void WriteGemmFields(const GemmShape& shape, PacketWriter* writer) {
+  writer->UInt(1, static_cast<uint32_t>(shape.a_type));
+  writer->UInt(2, static_cast<uint32_t>(shape.b_type));
+  writer->UInt(3, static_cast<uint32_t>(shape.c_type));
+  writer->UInt(4, shape.row_major);
+  writer->Char(5, shape.trans_a);
+  writer->Char(6, shape.trans_b);
+  const int64_t sizes[] = {shape.m, shape.n, shape.k, shape.lda, shape.ldb, shape.ldc, shape.batch};
+  for (uint32_t i = 0; i < 7; ++i) writer->Int(7 + i, sizes[i]);
+  writer->UInt(14, static_cast<uint32_t>(shape.kind));
+}
 
 void WriteHeaderPacket(const SessionHeader& session, Buffer* out) {
   PacketScope scope(out, kHeader);
@@ -207,7 +222,7 @@ void WriteFooterPacket(uint32_t end, uint64_t end_ticks, uint64_t calls, Buffer*
   scope.writer.UInt(3, calls);
 }
 
-void WriteCallDefinition(uint32_t iid, const CallRecord& record, Buffer* out) {
+void WriteCallDefinition(uint32_t iid, const CallRecord& record, const DefinitionSource& definitions, Buffer* out) {
   PacketWriter writer(out);
   size_t op = writer.Begin(2);  // Interned.op
   writer.UInt(1, iid);
@@ -220,6 +235,7 @@ void WriteCallDefinition(uint32_t iid, const CallRecord& record, Buffer* out) {
   bool is_matrix = record.header.type == RecordType::kMatrixCall && record.header.shape_words >= kMatrixShapeWords;
   if (is_gemm) WriteGemm(record, &writer);
   if (is_matrix) WriteMatrix(record, &writer);
+  if (!is_gemm && !is_matrix) WriteCudaShape(record, definitions, &writer);
   writer.End(op);
 }
 

@@ -11,12 +11,12 @@
 namespace dlhook {
 
 constexpr uint32_t kSchemaMajor = 1;
-constexpr uint32_t kSchemaMinor = 0;
+constexpr uint32_t kSchemaMinor = 1;
 
 // trace::Loss::Reason
 enum LossReason : uint32_t {
   kRingFull = 1, kNoRing = 2, kOutputFull = 3, kOutputGone = 4, kBadRecord = 5, kRecordTooLong = 6,
-  kPlainPointer = 7, kCollectorGone = 8
+  kPlainPointer = 7, kCollectorGone = 8, kDefinitionsFull = 9
 };
 // trace::Reset::Reason
 enum ResetReason : uint32_t { kTablesFull = 1, kNewWriter = 2 };
@@ -39,8 +39,14 @@ void WriteLossPacket(const LossDescription& loss, Buffer* out);
 void WriteResetPacket(uint32_t reason, Buffer* out);
 void WriteFooterPacket(uint32_t end, uint64_t end_ticks, uint64_t calls, Buffer* out);
 
+// Where the definitions are that a record refers to.
+struct DefinitionSource {
+  const SessionHeader* session;
+  uint64_t mapping_bytes;
+};
+
 // Append an element of Interned.op.
-void WriteCallDefinition(uint32_t iid, const CallRecord& record, Buffer* out);
+void WriteCallDefinition(uint32_t iid, const CallRecord& record, const DefinitionSource& definitions, Buffer* out);
 void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, Buffer* out);
 
 }  // namespace dlhook

@@ -21,18 +21,16 @@ constexpr uint64_t kSweepsPerSecond = 10;
 // Least size of a record by its type, in bytes; 0: unknown type.
 size_t MinimumBytes(const RecordHeader& header) {
   size_t call = sizeof(CallRecord) + 8u * header.shape_words + 8u * header.address_count;
+  if (IsCall(header.type)) return call;
   switch (header.type) {
     case RecordType::kPad: return sizeof(RecordHeader);
-    case RecordType::kCall:
-    case RecordType::kGemmCall:
-    case RecordType::kMatrixCall: return call;
     case RecordType::kTapLine: return sizeof(TapLineRecord);
     case RecordType::kThreadBegin:
     case RecordType::kThreadEnd: return sizeof(ThreadRecord);
     case RecordType::kMapping: return sizeof(MappingRecord);
     case RecordType::kCapability: return sizeof(CapabilityRecord);
+    default: return 0;
   }
-  return 0;
 }
 
 // The text that follows a record of type T lies within it.
@@ -176,11 +174,8 @@ const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head) {
 }
 
 void Drain::Take(uint32_t slot, const RecordHeader* record) {
+  if (IsCall(record->type)) return TakeCall(slot, reinterpret_cast<const CallRecord*>(record));
   switch (record->type) {
-    case RecordType::kCall:
-    case RecordType::kGemmCall:
-    case RecordType::kMatrixCall:
-      return TakeCall(slot, reinterpret_cast<const CallRecord*>(record));
     case RecordType::kTapLine:
       return TakeTapLine(slot, reinterpret_cast<const TapLineRecord*>(record));
     case RecordType::kThreadBegin:
@@ -196,7 +191,7 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
       if (TextFits(capability)) WriteCapabilityPacket(*capability, &out_);
       return;
     }
-    case RecordType::kPad:
+    default:
       return;
   }
 }
@@ -210,7 +205,7 @@ uint32_t Drain::OpOf(const CallRecord* record) {
   scratch_.Append(record + 1, key_bytes);
   bool is_new = false;
   uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
-  if (is_new) WriteCallDefinition(op, *record, &pending_);
+  if (is_new) WriteCallDefinition(op, *record, {session_, mapping_bytes_}, &pending_);
   return op;
 }
 

@@ -75,6 +75,11 @@ void Drain::WriteLosses(bool is_end) {
     WriteLossPacket({kPlainPointer, 0, plain - state_.reported_plain_pointers, 0, "dlsym"}, &out_);
     state_.reported_plain_pointers = plain;
   }
+  uint64_t refused = session_->refused_definitions.load(std::memory_order_relaxed);
+  if (refused != state_.reported_refused_definitions) {
+    WriteLossPacket({kDefinitionsFull, 0, refused - state_.reported_refused_definitions, 0, "names and plans"}, &out_);
+    state_.reported_refused_definitions = refused;
+  }
   if (state_.lost_bytes != 0) {
     uint32_t reason = state_.lost_errno == ENOENT ? kOutputGone : kOutputFull;
     WriteLossPacket({reason, 0, state_.lost_calls, state_.lost_bytes, strerror(static_cast<int>(state_.lost_errno))},
@@ -106,6 +111,7 @@ void Drain::Publish(bool last) {
   memcpy(state_.reported_dropped, durable.reported_dropped, sizeof state_.reported_dropped);
   state_.reported_no_ring = durable.reported_no_ring;
   state_.reported_plain_pointers = durable.reported_plain_pointers;
+  state_.reported_refused_definitions = durable.reported_refused_definitions;
   unwritten_calls_ = 0;
   if (result == WriteResult::kGone) state_.file_bytes = 0;
   out_.Clear();

@@ -41,6 +41,10 @@ class PacketWriter {
   // A packed repeated field whose encoded elements are in `column`.
   void Packed(uint32_t field, const Buffer& column) { Bytes(field, column.data(), column.size()); }
 
+  // Inside Begin and End: an element of a packed field, or fields encoded elsewhere.
+  void Varint(uint64_t value) { out_->AppendVarint(value); }
+  void Raw(const void* data, size_t size) { out_->Append(data, size); }
+
   // An element of a repeated field is written even when it is empty.
   void AlwaysBytes(uint32_t field, const void* data, size_t size) {
     Tag(field, 2);

@@ -40,7 +40,7 @@ dlsym:
         .p2align 5
 dlhook_thunks:
         .set    offset, 0
-        .rept   1024
+        .rept   2048
         .p2align 5
         endbr64
         movq    dlhook_real_from_thunk@gottpoff(%rip), %r10
@@ -54,7 +54,7 @@ dlhook_thunks:
         .p2align 4
         .type   dlhook_thunk_table, @object
 dlhook_thunk_table:
-        .zero   1024*16
+        .zero   2048*16
         .size   dlhook_thunk_table, .-dlhook_thunk_table
 
         .section .note.GNU-stack,"",@progbits

@@ -3,12 +3,14 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <string.h>
 
 #include <atomic>
 
 #include "preload/core/hook_table.h"
 #include "preload/core/registry.h"
 #include "preload/core/spin_lock.h"
+#include "preload/link/driver_entry.h"
 #include "preload/link/resolver.h"
 
 extern "C" {
@@ -19,7 +21,7 @@ struct ThunkEntry {
   void* real;
   void* wrapper;
 };
-constexpr uint32_t kThunks = 1024;
+constexpr uint32_t kThunks = 2048;
 constexpr uint32_t kThunkBytes = 32;
 extern ThunkEntry dlhook_thunk_table[kThunks] __attribute__((visibility("hidden")));
 extern char dlhook_thunks[] __attribute__((visibility("hidden")));
@@ -89,7 +91,24 @@ void* WithoutUs(void* handle, const char* name, HookId hook, void* caller) {
   return found == wrapper ? nullptr : found;
 }
 
+// What the vendor's libraries look up from each other: libcudnn.so its parts, engines libcublasLt, the runtime the driver.
+// Each such call happens inside one that is seen already, or would be seen twice. Only the way to the driver of a runtime
+// linked into such a library is taken: it is the one view of what cuBLAS and cuDNN launch.
+bool IsInnerLookup(const link_map* caller, const char* name) {
+  if (!IsVendorObject(caller)) return false;
+  bool to_driver = strncmp(name, "cuGetProcAddress", 16) == 0;
+  return !to_driver;
+}
+
 }  // namespace
+
+void* HookFor(HookId hook, void* real, const link_map* caller) {
+  void* thunk = FindThunk(real, kHookLinks[hook].wrapper);
+  if (thunk != nullptr) return thunk;
+  if (ObjectOf(real) == OwnObject()) return real;  // a hook already: a library that is not bound to itself
+  ReportBinding(caller, ObjectOf(real), kHookNames[hook].name);
+  return ThunkFor(hook, real);
+}
 
 void InitRealDlsym() {
   if (__builtin_expect(dlhook_real_dlsym != nullptr, 1)) return;
@@ -119,12 +138,9 @@ extern "C" DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void*
   const link_map* object = ObjectOf(caller);
   if (object == OwnObject()) return {0, nullptr};
   if (handle == RTLD_NEXT && !StandsBeforeUs(object)) return {0, nullptr};
+  if (IsInnerLookup(object, name)) return {0, nullptr};
   void* real = WithoutUs(handle, name, static_cast<HookId>(hook), caller);
-  if (real == nullptr) return {1, nullptr};
-  void* thunk = FindThunk(real, kHookLinks[hook].wrapper);
-  if (thunk != nullptr) return {1, thunk};
-  ReportBinding(object, ObjectOf(real), name);
-  return {1, ThunkFor(static_cast<HookId>(hook), real)};
+  return {1, real == nullptr ? nullptr : HookFor(static_cast<HookId>(hook), real, object)};
 }
 
 // Bindings to what is unmapped now must not be used again.

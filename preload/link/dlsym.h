@@ -9,6 +9,10 @@
 
 #include <cstdint>
 
+#include "preload/core/hook_table.h"
+
+struct link_map;
+
 extern "C" {
 // glibc's; null before InitRealDlsym.
 extern void* (*dlhook_real_dlsym)(void* handle, const char* name) __attribute__((visibility("hidden")));
@@ -24,6 +28,10 @@ DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void* caller) __
 namespace dlhook {
 
 void InitRealDlsym();
+
+// What to give `caller` instead of the pointer `real` to a hooked function: a thunk, or `real` itself where there are no more
+// thunks (counted).
+void* HookFor(HookId hook, void* real, const link_map* caller);
 
 // glibc's dlclose, past our own.
 int RealDlclose(void* handle);

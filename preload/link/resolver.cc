@@ -11,6 +11,7 @@
 #include "preload/core/registry.h"
 #include "preload/core/spin_lock.h"
 #include "preload/link/dlsym.h"
+#include "preload/link/symbol_version.h"
 
 namespace dlhook {
 
@@ -67,12 +68,12 @@ bool IsLoadedBefore(const link_map* first, const link_map* second) {
   return false;
 }
 
-// The symbol in the scope of `object` and its dependencies, or null.
-void* FindInObject(const char* name, const link_map* object) {
+// The symbol (of a version, if one is given) in the scope of `object` and its dependencies, or null.
+void* FindInObject(const char* name, const char* version, const link_map* object) {
   if (object == nullptr || object->l_name == nullptr || object->l_name[0] == '\0') return nullptr;
   void* handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr) return nullptr;
-  void* found = RealDlsym(handle, name);
+  void* found = version == nullptr ? RealDlsym(handle, name) : dlvsym(handle, name, version);
   RealDlclose(handle);
   return found;
 }
@@ -97,7 +98,7 @@ void* FindAnywhere(const char* name, const char* const* sonames, const void* own
   void* only = nullptr;
   bool several = false;
   for (const link_map* map = FirstObject(); map != nullptr; map = map->l_next) {
-    void* found = FindInObject(name, map);
+    void* found = FindInObject(name, nullptr, map);
     if (found == nullptr || found == own_symbol) continue;
     if (HasSoname(map, sonames)) return found;
     several = several || (only != nullptr && only != found);
@@ -175,8 +176,14 @@ void* FindReal(const char* name, const char* const* sonames, void* own_symbol, v
   int saved_errno = errno;
   const link_map* object = ObjectOf(caller);
   void* global = RealDlsym(RTLD_NEXT, name);
-  void* own = FindInObject(name, object);
+  void* own = FindInObject(name, nullptr, object);
   if (own == own_symbol) own = nullptr;
+  // Two libraries with versioned symbols (two CUDA runtimes): the loader passes over definitions of another version.
+  const char* version = global != nullptr && own != nullptr && global != own ? RequiredVersion(object, name) : nullptr;
+  if (version != nullptr) {
+    global = dlvsym(RTLD_NEXT, name, version);
+    own = FindInObject(name, version, object);
+  }
   void* real = ChooseBinding(global, own, object);
   if (real == nullptr) real = FindAnywhere(name, sonames, own_symbol);
   errno = saved_errno;

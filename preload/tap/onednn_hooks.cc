@@ -200,7 +200,7 @@ void ShareSource(SessionHeader* session, uint32_t index) {
 
 void RecordLine(uint32_t index, const char* text, size_t size) {
   ThreadState* thread = dlhook_thread;
-  if (thread == nullptr || thread->active == 0) thread = AttachThread();
+  if (thread == nullptr || thread->active == 0) thread = AttachThread(FamilyBit());
   if (thread == nullptr || !IsRecording(thread, FamilyBit())) return;
   uint64_t end_ticks = ReadTicks(thread->clock);
   DropStaleOpenCalls(thread, reinterpret_cast<uintptr_t>(&end_ticks));

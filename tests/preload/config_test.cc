@@ -35,7 +35,9 @@ uint32_t Bit(const char* family) {
 
 TEST(ConfigTest, Defaults) {
   const Config config = Parse({});
-  EXPECT_EQ(config.families, (1u << kFamilyCount) - 1);
+  EXPECT_EQ(config.families, kDefaultFamilies);
+  EXPECT_NE(config.families & Bit("cuda_copy"), 0u);
+  EXPECT_EQ(config.families & Bit("cuda_noise"), 0u);
   EXPECT_TRUE(config.start_recording);
   EXPECT_EQ(config.onednn_level, 1);
   EXPECT_EQ(config.drain, DrainMode::kWriterThread);
@@ -46,7 +48,11 @@ TEST(ConfigTest, Defaults) {
 TEST(ConfigTest, Families) {
   EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "blas"}}).families, Bit("blas"));
   EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "blas,onednn"}}).families, Bit("blas") | Bit("onednn"));
-  EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "-blas2"}}).families, ((1u << kFamilyCount) - 1) & ~Bit("blas2"));
+  EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "-blas2"}}).families, kDefaultFamilies & ~Bit("blas2"));
+  EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "-blas2,cuda_noise"}}).families,
+            (kDefaultFamilies & ~Bit("blas2")) | Bit("cuda_noise"));
+  EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "all"}}).families, (1u << kFamilyCount) - 1);
+  EXPECT_NE(kDefaultFamilies, (1u << kFamilyCount) - 1);
   EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "all,-onednn"}}).families, ((1u << kFamilyCount) - 1) & ~Bit("onednn"));
   EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "none"}}).families, 0u);
   EXPECT_NE(Bit("pack"), 0u);

@@ -7,38 +7,10 @@
 #include "preload/decode/arguments.h"
 #include "preload/decode/gemm.h"
 #include "preload/decode/matrix.h"
+#include "tests/preload/test_record.h"
 
 namespace dlhook {
 namespace {
-
-// A record as EndCall hands it out: room for shape and addresses, filled with rubbish.
-class TestRecord {
- public:
-  TestRecord(uint8_t shape_words, uint8_t address_count) {
-    memset(words_, 0xa5, sizeof(words_));
-    record()->header.shape_words = shape_words;
-    record()->header.address_count = address_count;
-    last_ = sizeof(CallRecord) / 8 + shape_words + address_count;
-  }
-
-  CallRecord* record() { return reinterpret_cast<CallRecord*>(words_); }
-  template <class Shape>
-  Shape shape(int word = 0) {
-    Shape shape;
-    memcpy(&shape, record()->shape() + word, sizeof(shape));
-    return shape;
-  }
-  std::vector<uint64_t> addresses() {
-    return {record()->addresses(), record()->addresses() + record()->header.address_count};
-  }
-  bool untouched_behind() const { return words_[last_] == 0xa5a5a5a5a5a5a5a5u; }
-
- private:
-  alignas(8) uint64_t words_[64];
-  int last_;
-};
-
-const void* Pointer(uint64_t address) { return reinterpret_cast<const void*>(address); }
 
 TEST(ArgumentsTest, FortranOptionIsUpperCaseLetterOrQuestionMark) {
   EXPECT_EQ(FortranOption("N"), 'N');

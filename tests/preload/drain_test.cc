@@ -249,6 +249,19 @@ TEST(DrainTest, DroppedRecordsAreReportedOnce) {
   EXPECT_EQ(losses, 1);
 }
 
+TEST(DrainTest, RefusedDefinitionsAreALoss) {
+  TestSession session(kRingBytes);
+  session.header()->refused_definitions = 12;
+  const trace::Trace trace = ParseTrace(DrainAll(&session));
+  int losses = 0;
+  for (const trace::Packet& packet : trace.packet()) {
+    if (packet.loss().reason() != trace::Loss::DEFINITIONS_FULL) continue;
+    ++losses;
+    EXPECT_EQ(packet.loss().calls(), 12u);
+  }
+  EXPECT_EQ(losses, 1);
+}
+
 TEST(DrainTest, BeyondTheLimitAggregatesStandForTheCalls) {
   TestSession session(kRingBytes);
   session.header()->trace_bytes_limit = 600;

@@ -9,8 +9,8 @@
 
 namespace dlhook {
 
-TestSession::TestSession(uint64_t ring_bytes, uint32_t slots)
-    : pages_((kSessionDataStart + ring_bytes * slots + sizeof(Page) - 1) / sizeof(Page)) {
+TestSession::TestSession(uint64_t ring_bytes, uint32_t slots, uint64_t definitions_room)
+    : pages_((kSessionDataStart + definitions_room + ring_bytes * slots + sizeof(Page) - 1) / sizeof(Page)) {
   SessionHeader* session = header();
   session->magic = kSessionMagic;
   session->layout = kSessionLayout;
@@ -25,7 +25,7 @@ TestSession::TestSession(uint64_t ring_bytes, uint32_t slots)
   strcpy(session->tool_version, "0.1.0");
   session->slots_in_use = slots;
   for (uint32_t i = 0; i < slots; ++i) {
-    session->slots[i].data_offset = kSessionDataStart + i * ring_bytes;
+    session->slots[i].data_offset = kSessionDataStart + definitions_room + i * ring_bytes;
     session->slots[i].bytes = ring_bytes;
   }
 }
@@ -34,6 +34,16 @@ RingProducer TestSession::Producer(uint32_t slot) {
   RingProducer ring = {};
   ring.Start(&header()->slots[slot], reinterpret_cast<char*>(header()) + header()->slots[slot].data_offset);
   return ring;
+}
+
+uint32_t TestSession::PutDefinition(DefinitionKind kind, const std::string& bytes) {
+  const uint64_t offset = header()->definitions_bytes;
+  char* at = reinterpret_cast<char*>(header()) + kSessionDataStart + offset;
+  const Definition head = {static_cast<uint32_t>(kind), static_cast<uint32_t>(bytes.size())};
+  memcpy(at, &head, sizeof head);
+  memcpy(at + sizeof head, bytes.data(), bytes.size());
+  header()->definitions_bytes = (offset + sizeof head + bytes.size() + 7) / 8 * 8;
+  return static_cast<uint32_t>(offset / 8 + 1);
 }
 
 namespace {

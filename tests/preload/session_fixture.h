@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "preload/core/definitions.h"
 #include "preload/core/ring.h"
 #include "preload/core/session.h"
 #include "proto/trace.pb.h"
@@ -15,8 +16,8 @@ namespace dlhook {
 
 class TestSession {
  public:
-  // `ring_bytes`: of every slot, a power of two.
-  explicit TestSession(uint64_t ring_bytes, uint32_t slots = 2);
+  // `ring_bytes`: of every slot, a power of two. `definitions_room`: between the header and the rings, whole pages.
+  explicit TestSession(uint64_t ring_bytes, uint32_t slots = 2, uint64_t definitions_room = 0);
 
   SessionHeader* header() { return reinterpret_cast<SessionHeader*>(pages_.data()); }
   uint64_t bytes() const { return pages_.size() * sizeof(Page); }
@@ -24,6 +25,8 @@ class TestSession {
   TestSession(const TestSession&) = default;
 
   RingProducer Producer(uint32_t slot);
+  // Appends a definition as core/definitions.cc does and returns its number.
+  uint32_t PutDefinition(DefinitionKind kind, const std::string& bytes);
 
  private:
   struct alignas(4096) Page {

@@ -1,75 +1,12 @@
-"""scripts/gen_hooks.py and the tables in preload/api.
+"""scripts/gen_hooks.py: what it writes for each form of a line.
 
-Run: python3 -m unittest tests/scripts/gen_hooks_test.py. DLHOOK_TEST_LIBRARIES: further folders with BLAS libraries.
+Run: python3 tests/scripts/gen_hooks_test.py
 """
 
-import contextlib
-import glob
-import io
-import os
-import pathlib
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
-import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TABLES = sorted(str(path) for path in (ROOT / 'preload/api').glob('*.api'))
-COMPILER = os.environ.get('CXX', 'c++')
-
-sys.path.insert(0, str(ROOT / 'scripts'))
-import api_tables  # noqa: E402
-import gen_hooks  # noqa: E402
-
-HEAD = '''family blas
-family pack
-decoder gemm header=preload/decode/gemm.h function=DecodeGemm args=GemmArgs record=kGemmCall words=kGemmShapeWords
-  addresses=3 fields=order?,m,n?,trans_a? constants=a_type:DataType,kind:GemmKind=gemm ignore=alpha
-library test
-soname i32 libtest.so.1 libtest.so
-soname i64 libtest64.so
-spelling fortran i32 {}_ i64 {}_64_
-spelling cblas i32 cblas_{}
-section blas
-'''
-HEAD_LINES = HEAD.count('\n')
-
-
-class TableTest(unittest.TestCase):
-    """Runs the generator on small tables."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def run_on(self, text, *options):
-        """(exit code, stderr) of the generator on a table with that text."""
-        table = self.folder / 'test.api'
-        table.write_text(text)
-        errors = io.StringIO()
-        with contextlib.redirect_stderr(errors):
-            code = gen_hooks.main(['--out', str(self.folder), *options, str(table)])
-        return code, errors.getvalue()
-
-    def generate(self, lines, *options):
-        code, errors = self.run_on(HEAD + lines, *options)
-        self.assertEqual((code, errors), (0, ''))
-
-    def output(self, name):
-        return (self.folder / name).read_text()
-
-    def assert_error(self, text, line, *parts):
-        code, errors = self.run_on(text)
-        self.assertEqual(code, 2)
-        self.assertIn(f'test.api:{line}: ', errors)
-        for part in parts:
-            self.assertIn(part, errors)
-
-    def assert_line_error(self, line, *parts):
-        self.assert_error(HEAD + line + '\n', HEAD_LINES + 1, *parts)
+import table_case
+from table_case import HEAD_LINES, TableTest
 
 
 class ExpansionTest(TableTest):
@@ -102,11 +39,35 @@ class ExpansionTest(TableTest):
             'c': 'const void* alpha, float beta',
             'z': 'const void* alpha, double beta',
         }.items():
-            self.assertIn(f'void cblas_{letter}x({parameters}) {{', self.output('hooks.cc'))
+            self.assertIn(f'void cblas_{letter}x({parameters}) {{', self.wrappers())
+
+    def test_upper_case_letters(self):
+        self.generate('c void p{SDCZH}x(int m, scalar alpha)\n')
+        self.assertEqual([name for name, _ in self.names()], ['pCx', 'pDx', 'pHx', 'pSx', 'pZx'])
+        self.assertIn('void pZx(int64_t m, const void* alpha) {', self.wrappers())
+        self.assertIn('void pSx(int64_t m, float alpha) {', self.wrappers())
+
+    def test_half_precision(self):
+        self.generate('c void {H}x(int m) @decode(gemm)\n')
+        self.assertIn('.a_type = DataType::kF16', self.wrappers())
+
+    def test_families_that_are_off(self):
+        code, errors = self.run_on('family a\nfamily b off\nfamily c\nfamily d off\n')
+        self.assertEqual((code, errors), (0, ''))
+        self.assertIn('kFamilyNames[] = {"a", "b", "c", "d"};', self.output('hook_names.cc'))
+        self.assertIn('kDefaultFamilies = 0x5;', self.output('hook_names.cc'))
+
+    def test_parts_hold_each_hook_once_in_order(self):
+        names = [f'f{number:03}' for number in range(100)]
+        self.generate(''.join(f'c void {name}(int m)\n' for name in reversed(names)))
+        self.assertEqual(re.findall(r'DLHOOK_EXPORT void (\w+)\(', self.wrappers()), names)
+        self.assertEqual(re.findall(r'BeginCall\((\d+),', self.wrappers()), [str(i) for i in range(100)])
+        sizes = [self.output(f'hooks_{part}.cc').count('BeginCall') for part in range(8)]
+        self.assertLessEqual(max(sizes) - min(sizes), 1)
 
     def test_continuation_and_comment(self):
         self.generate('cblas void a(int m,  # one\n\n# two\n  int n)\n')
-        self.assertIn('void cblas_a(int64_t m, int64_t n) {', self.output('hooks.cc'))
+        self.assertIn('void cblas_a(int64_t m, int64_t n) {', self.wrappers())
 
     def test_hash_depends_on_names_and_families_only(self):
         def table_hash(lines):
@@ -146,9 +107,9 @@ DLHOOK_EXPORT void sx_(const char* trans_a, const int32_t* m, const void* alpha,
   }}
 }}
 ''',
-            self.output('hooks.cc'),
+            self.wrappers(),
         )
-        self.assertIn('void sx_64_(const char* trans_a, const int64_t* m,', self.output('hooks.cc'))
+        self.assertIn('void sx_64_(const char* trans_a, const int64_t* m,', self.wrappers())
 
     def test_timed_function_that_returns(self):
         self.generate('cblas size_t x(enum order, int m) @family(pack)\n')
@@ -164,16 +125,16 @@ DLHOOK_EXPORT void sx_(const char* trans_a, const int32_t* m, const void* alpha,
   return result;
 }
 ''',
-            self.output('hooks.cc'),
+            self.wrappers(),
         )
 
     def test_integers_are_forwarded_whole_and_decoded_in_their_width(self):
         self.generate('cblas void {d}x(enum order, int m) @decode(gemm, kind=gemm3m)\n')
-        self.assertIn('(int64_t order, int64_t m)', self.output('hooks.cc'))
+        self.assertIn('(int64_t order, int64_t m)', self.wrappers())
         self.assertIn(
             'DecodeGemm({.a_type = DataType::kF64, .kind = GemmKind::kGemm3m, .order = CblasOption(order), '
             '.m = static_cast<int32_t>(m)}, record);',
-            self.output('hooks.cc'),
+            self.wrappers(),
         )
 
     def test_links_name_the_sonames_of_the_width(self):
@@ -198,290 +159,152 @@ DLHOOK_EXPORT void sx_(const char* trans_a, const int32_t* m, const void* alpha,
         self.generate('cblas void y(int m)\n')
         self.assertNotIn(
             'cblas_x',
-            self.output('hooks.cc') + self.output('hook_names.cc') + self.output('exports.map'),
+            self.wrappers() + self.output('hooks.cc') + self.output('hook_names.cc') + self.output('exports.map'),
         )
 
 
-class ErrorTest(TableTest):
-    def test_unknown_type(self):
-        self.assert_line_error(
-            'cblas void x(quad alpha)', "found type 'quad'", 'expected one of: int option'
+TRACKED = """family f
+tracker seen header=preload/track/seen.h function=Seen fields=handle,bytes?
+decoder copy header=preload/decode/copy.h function=DecodeCopy args=CopyArgs record=kCopyCall words=2
+  addresses=1 fields=dst,bytes,kind? constants=sync:bool=true ignore=stream context=real
+library t
+soname i32 libt.so
+spelling c i32 {}
+section f
+"""
+
+
+class TrackerTest(TableTest):
+    def generate_tracked(self, lines):
+        code, errors = self.run_on(TRACKED + lines)
+        self.assertEqual((code, errors), (0, ''))
+
+    def test_status_goes_to_the_record_before_the_decoder(self):
+        self.generate_tracked('c status x(ptr dst, size bytes, code kind, ptr stream) @decode(copy)\n')
+        self.assertIn(
+            """  const auto result = real(dst, bytes, kind, stream);
+  if (CallRecord* record = EndCall(&frame, RecordType::kCopyCall, 2, 1)) {
+    record->status = result;
+    DecodeCopy({.sync = true, .dst = dst, .bytes = bytes, .kind = static_cast<int32_t>(kind), .real = reinterpret_cast<void*>(real)}, record);
+    CommitCall(&frame, record);
+  }
+  return result;
+}
+""",
+            self.wrappers(),
         )
+        self.assertIn('DLHOOK_EXPORT int32_t x(const void* dst, uint64_t bytes, int64_t kind,', self.wrappers())
+        self.assertIn('#include "preload/decode/copy.h"', self.wrappers())
 
-    def test_unknown_return_type(self):
-        self.assert_line_error(
-            'cblas complex x(int m)', "found return type 'complex'", 'void, size_t, ptr'
+    def test_int32_is_no_status(self):
+        self.generate_tracked('c int32 x(ptr dst)\n')
+        self.assertIn('DLHOOK_EXPORT int32_t x(', self.wrappers())
+        self.assertNotIn('record->status', self.wrappers())
+
+    def test_tracker_is_called_in_any_case(self):
+        self.generate_tracked('c status x(ptr handle, size bytes, ptr other) @track(seen)\n')
+        self.assertIn(
+            """    CommitCall(&frame, record);
+  }
+  Seen({.handle = handle, .bytes = bytes, .status = result, .real = reinterpret_cast<void*>(real)});
+  return result;
+""",
+            self.wrappers(),
         )
+        self.assertIn('#include "preload/track/seen.h"', self.wrappers())
 
-    def test_unknown_decoder(self):
-        self.assert_line_error(
-            'cblas void x(int m) @decode(conv)', "found decoder 'conv'", 'expected one of: gemm'
-        )
-
-    def test_parameter_unknown_to_the_decoder(self):
-        self.assert_line_error(
-            'cblas void {s}x(int m, int trans_q) @decode(gemm)', "'trans_q'", 'decoder gemm'
-        )
-
-    def test_parameter_of_a_type_without_meaning(self):
-        self.assert_line_error(
-            'cblas void {s}x(float m) @decode(gemm)', "found 'float m'", 'decoder gemm can use'
-        )
-
-    def test_missing_field(self):
-        self.assert_line_error('cblas void {s}x(int n) @decode(gemm)', "no parameter 'm'")
-
-    def test_missing_type(self):
-        self.assert_line_error(
-            'cblas void x(int m) @decode(gemm)', "found no 'a_type='", 'DataType'
-        )
-
-    def test_unknown_constant(self):
-        self.assert_line_error(
-            'cblas void {s}x(int m) @decode(gemm, colour=red)', "'colour'", 'a_type, kind'
-        )
-
-    def test_unknown_attribute(self):
-        self.assert_line_error(
-            'cblas void x(int m) @hot(yes)', "found attribute 'hot'", 'decode, family'
-        )
-
-    def test_unknown_family(self):
-        self.assert_line_error(
-            'cblas void x(int m) @family(dnn)', "found family 'dnn'", 'blas, pack'
-        )
-
-    def test_unknown_spelling(self):
-        self.assert_line_error('pascal void x(int m)', "found spelling 'pascal'", 'fortran, cblas')
-
-    def test_unknown_letter(self):
-        self.assert_line_error('cblas void {sq}x(int m)', "found letter 'q'", 's, d, c, z')
-
-    def test_scalar_without_letter(self):
-        self.assert_line_error('cblas void x(scalar alpha)', "found type 'scalar'", '{sdcz}')
-
-    def test_function_twice(self):
-        self.assert_error(
-            HEAD + 'cblas void x(int m)\n\ncblas void x(int n)\n',
-            HEAD_LINES + 3,
-            "found 'cblas_x' again",
-            f'first in test.api:{HEAD_LINES + 1}',
-        )
-
-    def test_parameter_twice(self):
-        self.assert_line_error('cblas void x(int m, int m)', 'two parameters of one name')
-
-    def test_parameter_without_name(self):
-        self.assert_line_error('cblas void x(int)', "found parameter 'int'", 'TYPE NAME')
-
-    def test_no_prototype(self):
-        self.assert_line_error('cblas void x(int m', 'expected: SPELLING RETURN NAME')
-        self.assert_line_error('something else', "found 'something else'", 'a prototype')
-
-    def test_prototype_before_its_library(self):
-        self.assert_error('family a\ncblas void x(int m)\n', 2, 'expected a library line')
-
-    def test_no_soname(self):
-        self.assert_error(
-            'family a\nlibrary b\nspelling c i32 {}\nsection a\nc void x(int m)\n',
-            5,
-            "'soname i32'",
-        )
-
-    def test_bad_spelling(self):
-        self.assert_error('library b\nspelling c {} i32\n', 2, "found '{}'", 'expected i32 or i64')
-
-    def test_family_twice(self):
-        self.assert_error('family a\nfamily a\n', 2, "family 'a'")
-
-    def test_bad_decoder(self):
-        self.assert_error(
-            'decoder d header=x\n', 1, "decoder 'd' has header", 'expected addresses args'
-        )
-
-    def test_continuation_of_nothing(self):
-        self.assert_error('  family a\n', 1, 'continuation')
-
-    def test_missing_file(self):
-        errors = io.StringIO()
-        with contextlib.redirect_stderr(errors):
-            self.assertEqual(gen_hooks.main(['--list', str(self.folder / 'absent.api')]), 2)
-        self.assertIn('absent.api', errors.getvalue())
-
-
-def compiles(folder, flags=()):
-    return subprocess.run(
-        [
-            COMPILER,
-            '-std=c++17',
-            '-fsyntax-only',
-            '-Wno-deprecated-declarations',
-            f'-I{ROOT}',
-            *flags,
-            str(folder / 'abi_check.cc'),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@unittest.skipUnless(shutil.which(COMPILER), f'no compiler ({COMPILER})')
-class AbiTest(TableTest):
-    """The tables against the vendors' headers, as far as they are installed."""
-
-    def check(self, header, least):
-        present = subprocess.run(
-            [COMPILER, '-E', '-x', 'c++', '-'],
-            input=f'#include "{header}"\n',
-            text=True,
-            capture_output=True,
-            check=False,
-        )
-        if present.returncode != 0:
-            self.skipTest(f'no {header}')
+    def test_tracker_of_a_function_without_status(self):
+        self.generate_tracked('c void x(ptr handle) @track(seen)\nc ptr y(ptr handle) @track(seen)\n')
         self.assertEqual(
-            gen_hooks.main(['--out', str(self.folder), '--abi', header, '--cc', COMPILER, *TABLES]),
-            0,
+            self.wrappers().count(
+                'Seen({.handle = handle, .status = 0, .real = reinterpret_cast<void*>(real)});'
+            ),
+            2,
         )
-        result = compiles(self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertGreaterEqual(self.output('abi_check.cc').count('static_assert'), least)
 
-    def test_cblas(self):
-        self.check('cblas.h', 40)
-
-    def test_openblas_fortran(self):
-        self.check('f77blas.h', 40)
-
-    def test_mkl_cblas(self):
-        self.check('mkl_cblas.h', 80)
-
-    def test_mkl_blas(self):
-        self.check('mkl_blas.h', 80)
-
-    def test_a_wrong_line_does_not_compile(self):
-        (self.folder / 'vendor.h').write_text(
-            'typedef enum { A } E;\nextern "C" void cblas_x(E order, int m, float alpha, const int* l);\n'
-        )
-        cases = {
-            'cblas void x(enum order, int m, float alpha, int[] l)': True,
-            'cblas void x(enum order, short m, float alpha, int[] l)': False,
-            'cblas void x(enum order, int m, double alpha, int[] l)': False,
-            'cblas void x(enum order, int m, ptr alpha, int[] l)': False,
-            'cblas void x(enum order, int m, float alpha, ptr[] l)': False,
-            'cblas void x(enum order, int m, float alpha, char[] l)': False,
-            'cblas void x(enum order, int m, float alpha)': False,
-            'cblas void x(enum order, int m, float alpha, int[] l, int n)': False,
-            'cblas size_t x(enum order, int m, float alpha, int[] l)': False,
-        }
-        for line, conforms in cases.items():
-            self.generate(line + '\n', '--abi', str(self.folder / 'vendor.h'), '--cc', COMPILER)
-            self.assertEqual(compiles(self.folder).returncode == 0, conforms, line)
-
-    def test_a_foreign_header_is_an_error(self):
+    def test_tracker_of_nothing_but_the_call(self):
         code, errors = self.run_on(
-            HEAD + 'cblas void x(int m)\n', '--abi', 'stdio.h', '--cc', COMPILER
+            'tracker call header=h function=Call fields= context=caller\n' + TRACKED + 'c status x(ptr a) @track(call)\n'
         )
-        self.assertEqual(code, 2)
-        self.assertIn('declares none of the 1 hooked functions', errors)
+        self.assertEqual((code, errors), (0, ''))
+        self.assertIn(
+            'Call({.status = result, .real = reinterpret_cast<void*>(real), .caller = __builtin_return_address(0)});',
+            self.wrappers(),
+        )
 
+    def test_decoder_that_ignores_the_rest(self):
+        code, errors = self.run_on(
+            'decoder d header=h function=D args=A record=r words=0 addresses=0 fields=m? constants=n:int=3 ignore=*\n'
+            + TRACKED + 'c void x(int m, float y, dim3 z) @decode(d, n=4)\nc void y() @decode(d)\n'
+        )
+        self.assertEqual((code, errors), (0, ''))
+        self.assertIn('D({.n = 4, .m = static_cast<int32_t>(m)}, record);', self.wrappers())
+        self.assertIn('D({.n = 3}, record);', self.wrappers())
 
-# Level 3 and what the tables have of level 2, in any spelling; not the kernels that OpenBLAS exports (sgemm_nt …).
-BLAS_NAME = re.compile(
-    r'(scipy_)?((cblas_)[sdcz]|[sdcz])(gemm|gemm3m|gemmtr?|symm|hemm|syrk|herk|syr2k|her2k|trmm|trsm|'
-    r'gemv|ger|geru|gerc|gemm_batch|gemm_batch_strided)(?(3)(64_|_64)?|(_|_64_|_64))'
-)
-
-
-@unittest.skipUnless(shutil.which('nm'), 'no nm')
-class LibraryTest(unittest.TestCase):
-    """Every BLAS function that an installed library exports is hooked, under each of its names."""
-
-    def check(self, path):
-        symbols = subprocess.run(
-            ['nm', '-D', '--defined-only', path], capture_output=True, text=True, check=True
-        ).stdout
-        exported = {line.split()[-1].split('@')[0] for line in symbols.splitlines()}
-        blas = {name for name in exported if BLAS_NAME.fullmatch(name)}
-        self.assertGreater(len(blas), 20, path)
-        hooked = set(api_tables.TableReader().read(TABLES).hooks)
-        self.assertEqual(blas - hooked, set(), path)
-
-    def test_installed_libraries(self):
-        folders = [
-            '/usr/lib/*-linux-gnu',
-            '/usr/lib64',
-            *os.environ.get('DLHOOK_TEST_LIBRARIES', '').split(':'),
-        ]
-        names = [
-            'libblas.so.3',
-            'libblas64.so.3',
-            'libopenblas*.so.0',
-            'libblis*.so.4',
-            'libmkl_rt.so.?',
-            'libscipy_openblas*.so',
-        ]
-        paths = [
-            path
-            for folder in folders
-            if folder
-            for name in names
-            for path in glob.glob(f'{folder}/{name}')
-        ]
-        if not paths:
-            self.skipTest('no BLAS')
-        for path in paths:
-            with self.subTest(path):
-                self.check(path)
-
-
-class TablesTest(unittest.TestCase):
-    """Facts that the rest of dlhook builds on."""
-
-    def setUp(self):
-        self.api = api_tables.TableReader().read(TABLES)
-
-    def test_families(self):
-        self.assertEqual(list(self.api.families), ['blas', 'blas2', 'pack', 'onednn'])
-
-    def test_names_that_frameworks_call(self):
-        # libtorch_cpu.so 2.13 (its PLT), numpy 2.4, scipy 1.17, Debian's LAPACK.
-        for name in (
-            'sgemm_ dgemm_ cgemm_ zgemm_ sgemv_ dgemv_ strsm_ ztrsm_ cblas_sgemm_batch cblas_gemm_bf16bf16f32 '
-            'cblas_gemm_f16f16f32 cblas_sgemm_pack_get_size cblas_sgemm_pack cblas_sgemm_compute '
-            'scipy_cblas_sgemm64_ scipy_cblas_dsyrk64_ scipy_dgemm_ scipy_dgemm_64_ zherk_'
-        ).split():
-            self.assertIn(name, self.api.hooks)
-
-    def test_no_bare_names(self):
-        bare = [
-            name
-            for name in self.api.hooks
-            if not name.startswith(('cblas_', 'scipy_cblas_')) and not name.endswith(('_', '_64'))
-        ]
-        self.assertEqual(bare, [])
-
-    def test_every_decoded_line_states_its_types(self):
-        for hook in self.api.hooks.values():
-            for key, value in hook.constants:
-                self.assertNotEqual(value, 'DataType::kUnknown', f'{hook.place}: {key}')
-
-    def test_widths(self):
-        for name, width in {
-            'sgemm_': 'i32',
-            'sgemm_64_': 'i64',
-            'sgemm_64': 'i64',
-            'scipy_sgemm_': 'i32',
-            'scipy_sgemm_64_': 'i64',
-            'cblas_sgemm': 'i32',
-            'cblas_sgemm64_': 'i64',
-            'cblas_sgemm_64': 'i64',
-            'scipy_cblas_sgemm': 'i32',
-            'scipy_cblas_sgemm64_': 'i64',
+    def test_values_that_a_decoder_gets(self):
+        """Each type of the GPU libraries: (in the wrapper, to the decoder)."""
+        for kind, (declared, decoded) in {
+            'int32': ('int64_t v', 'static_cast<int32_t>(v)'),
+            'uint32': ('int64_t v', 'static_cast<uint32_t>(v)'),
+            'int64': ('int64_t v', 'v'),
+            'size': ('uint64_t v', 'v'),
+            'code': ('int64_t v', 'static_cast<int32_t>(v)'),
+            'word': ('int64_t v', 'v'),
+            'dim3': ('Dim3 v', 'v'),
+            'struct16': ('Struct16 v', 'v'),
+            'struct24': ('Struct24 v', 'v'),
+            'struct32': ('Struct32 v', 'v'),
+            'struct64': ('Struct64 v', 'v'),
+            'struct128': ('Struct128 v', 'v'),
+            'int32*': ('const int32_t* v', 'v'),
+            'int64*': ('const int64_t* v', 'v'),
+            'size*': ('const uint64_t* v', 'v'),
+            'text': ('const char* v', 'v'),
+            'ptr*': ('void** v', 'v'),
+            'address': ('const void* v', 'v'),
+            'address*': ('void** v', 'v'),
+            'address[]': ('const void* const* v', 'v'),
         }.items():
-            self.assertEqual(self.api.hooks[name].width, width, name)
+            with self.subTest(kind):
+                decoder = 'decoder d header=h function=D args=A record=r words=0 addresses=0 fields=v '
+                self.run_on(
+                    f'{decoder} constants=c:bool=true ignore=-\n' + TRACKED + f'c void x({kind} v) @decode(d)\n'
+                )
+                self.assertIn(f'void x({declared}) {{', self.wrappers())
+                self.assertIn(f'.v = {decoded}}}, record);', self.wrappers())
+
+
+class DriverVariantTest(TableTest):
+    def rows(self):
+        return re.findall(r'\{"(\w+)", (\d+), (\d), (\d+)\},  // (\w+)', self.output('hooks.cc'))
+
+    def test_versions_and_twins(self):
+        self.generate(
+            'newest 13000\nspelling ptsz i32 {} {}_ptsz\n'
+            'ptsz status cuCopy_v2(ptr dst) @since(3020 7000)\n'
+            'ptsz status cuCopy_v3(ptr dst) @since(12000)\n'
+            'c status cuMakeWith(ptr dst) @since(11040, cuMake=12000)\n'
+            'c status cuOther(ptr dst)\n'
+        )
+        self.assertEqual(
+            self.rows(),
+            [
+                ('cuCopy', '3020', '0', '0', 'cuCopy_v2'),
+                ('cuCopy', '12000', '0', '2', 'cuCopy_v3'),
+                ('cuCopy', '7000', '1', '1', 'cuCopy_v2_ptsz'),
+                ('cuCopy', '12000', '1', '3', 'cuCopy_v3_ptsz'),
+                ('cuMake', '12000', '0', '4', 'cuMakeWith'),
+                ('cuMakeWith', '11040', '0', '4', 'cuMakeWith'),
+            ],
+        )
+        self.assertIn('kDriverVariantCount = 6;', self.output('hooks.cc'))
+        self.assertIn('kNewestDriverVersion = 13000;', self.output('hooks.cc'))
+
+    def test_none(self):
+        self.generate('c void x(int m)\n')
+        self.assertEqual(self.rows(), [])
+        self.assertIn('kDriverVariantCount = 0;', self.output('hooks.cc'))
 
 
 if __name__ == '__main__':
-    unittest.main()
+    table_case.main()

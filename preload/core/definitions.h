@@ -1,0 +1,46 @@
+// Texts that many records refer to by number: names of kernels, plans of cuDNN. They lie in the session's mapping, so that any
+// drain can look them up, also after the process was killed. Append-only, bounded.
+#ifndef DLHOOK_PRELOAD_CORE_DEFINITIONS_H_
+#define DLHOOK_PRELOAD_CORE_DEFINITIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/core/session.h"
+
+namespace dlhook {
+
+// What the bytes of a definition are.
+enum class DefinitionKind : uint32_t {
+  kKernel = 1,     // a mangled name, not terminated
+  kCudnnPlan = 2,  // a serialized trace::Cudnn
+};
+
+struct Definition {
+  uint32_t kind;
+  uint32_t bytes;  // that follow
+};
+constexpr size_t kMaxDefinitionBytes = 64 << 10;
+
+// Keeps `size` bytes for the drain; returns their number, or 0 where there is no session, no room or too much of it (counted;
+// names are cut instead). Not for the steady state: takes a lock and may allocate pages.
+// Thread: any application thread.
+uint32_t Define(DefinitionKind kind, const void* bytes, size_t size);
+
+// The definition of this number, or null where there is none of that kind. Trusts nothing in the mapping.
+// Thread: the drain's.
+inline const Definition* FindDefinition(const SessionHeader* session, uint64_t mapping_bytes, uint32_t number,
+                                        DefinitionKind kind) {
+  uint64_t end = session->definitions_bytes.load(std::memory_order_acquire);
+  uint64_t offset = (uint64_t{number} - 1) * 8;
+  if (number == 0 || end > kDefinitionsCapacity || mapping_bytes < kSessionDataStart + end) return nullptr;
+  if (offset + sizeof(Definition) > end) return nullptr;
+  auto data = reinterpret_cast<const char*>(session) + kSessionDataStart + offset;
+  auto definition = reinterpret_cast<const Definition*>(data);
+  bool whole = definition->bytes <= end - offset - sizeof(Definition);
+  return whole && definition->kind == static_cast<uint32_t>(kind) ? definition : nullptr;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_CORE_DEFINITIONS_H_

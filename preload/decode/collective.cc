@@ -1,0 +1,173 @@
+#include "preload/decode/collective.h"
+
+#include <string.h>
+
+#include <atomic>
+#include <new>
+
+#include "preload/core/spin_lock.h"
+#include "preload/decode/arguments.h"
+#include "preload/decode/cuda_types.h"
+#include "preload/link/library_api.h"
+#include "preload/track/capture.h"
+
+namespace dlhook {
+namespace {
+
+// Communicators met so far: their number, and what the library says of them, asked once.
+struct Communicator {
+  std::atomic<uint64_t> handle;  // 0: free; published last
+  uint32_t number;
+  int32_t rank;
+  int32_t ranks;
+};
+constexpr uint32_t kCommunicators = 256;
+Communicator g_communicators[kCommunicators];
+SpinLock g_lock;
+uint32_t g_next_number = 0;
+
+struct RankAndSize {
+  int32_t rank = -1;
+  int32_t ranks = 0;
+};
+
+const Communicator* Find(uint64_t handle) {
+  for (const Communicator& communicator : g_communicators) {
+    uint64_t found = communicator.handle.load(std::memory_order_acquire);
+    if (found == handle) return &communicator;
+    if (found == 0) return nullptr;
+  }
+  return nullptr;
+}
+
+constexpr uint64_t kGone = 1;  // no handle of a library
+
+template <typename AskLibrary>
+const Communicator* FindOrAsk(uint64_t handle, AskLibrary ask) {
+  if (handle <= kGone) return nullptr;
+  const Communicator* known = Find(handle);
+  if (known != nullptr) return known;
+  RankAndSize facts = ask();
+  SpinLockHolder holder(&g_lock);
+  known = Find(handle);
+  if (known != nullptr) return known;
+  for (Communicator& communicator : g_communicators) {
+    if (communicator.handle.load(std::memory_order_relaxed) > kGone) continue;
+    communicator.number = ++g_next_number;
+    communicator.rank = facts.rank;
+    communicator.ranks = facts.ranks;
+    communicator.handle.store(handle, std::memory_order_release);
+    return &communicator;
+  }
+  return nullptr;
+}
+
+struct NcclApi {
+  int (*rank)(const void* comm, int* rank);
+  int (*count)(const void* comm, int* count);
+  void Load(const void* real) {
+    rank = reinterpret_cast<int (*)(const void*, int*)>(LibraryFunction(real, "ncclCommUserRank"));
+    count = reinterpret_cast<int (*)(const void*, int*)>(LibraryFunction(real, "ncclCommCount"));
+  }
+  RankAndSize Ask(const void* comm) const {
+    RankAndSize facts;
+    if (rank == nullptr || rank(comm, &facts.rank) != 0) facts.rank = -1;
+    if (count == nullptr || count(comm, &facts.ranks) != 0) facts.ranks = 0;
+    return facts;
+  }
+};
+
+// MPI's own names may be hooked by yet another tool (PMPI): PMPI_ names are the library itself.
+struct MpiApi {
+  int (*rank)(int64_t comm, int* rank);
+  int (*size)(int64_t comm, int* size);
+  int (*type_size)(int64_t type, int* bytes);
+  void Load(const void* real) {
+    rank = reinterpret_cast<int (*)(int64_t, int*)>(LibraryFunction(real, "PMPI_Comm_rank"));
+    size = reinterpret_cast<int (*)(int64_t, int*)>(LibraryFunction(real, "PMPI_Comm_size"));
+    type_size = reinterpret_cast<int (*)(int64_t, int*)>(LibraryFunction(real, "PMPI_Type_size"));
+  }
+  RankAndSize Ask(int64_t comm) const {
+    RankAndSize facts;
+    if (rank == nullptr || rank(comm, &facts.rank) != 0) facts.rank = -1;
+    if (size == nullptr || size(comm, &facts.ranks) != 0) facts.ranks = 0;
+    return facts;
+  }
+};
+
+void Store(CallRecord* record, CollectiveShape shape, const Communicator* communicator, const void* send, const void* receive,
+           const void* stream) {
+  shape.rank = communicator == nullptr ? -1 : communicator->rank;
+  shape.ranks = communicator == nullptr ? 0 : communicator->ranks;
+  shape.communicator = communicator == nullptr ? 0 : communicator->number;
+  new (record->shape()) CollectiveShape(shape);
+  record->addresses()[0] = Address(send);
+  record->addresses()[1] = Address(receive);
+  record->addresses()[2] = Address(stream);
+}
+
+void Forget(uint64_t handle) {
+  SpinLockHolder holder(&g_lock);
+  for (Communicator& communicator : g_communicators) {
+    if (handle > kGone && communicator.handle.load(std::memory_order_relaxed) == handle) {
+      communicator.handle.store(kGone, std::memory_order_release);
+    }
+  }
+}
+
+}  // namespace
+
+void DecodeNccl(const NcclArgs& args, CallRecord* record) {
+  const NcclApi* api = ApiOf<NcclApi>(args.real);
+  const Communicator* communicator = nullptr;
+  if (api != nullptr && record->status == 0) {
+    communicator = FindOrAsk(reinterpret_cast<uint64_t>(args.comm), [&] { return api->Ask(args.comm); });
+  }
+  CollectiveShape shape = {};
+  shape.kind = args.kind;
+  shape.data_type = NcclType(args.datatype);
+  shape.captured = IsCaptured(args.stream);
+  shape.reduction = args.op;
+  shape.peer = args.peer >= 0 ? args.peer : args.root;
+  shape.count = args.count;
+  shape.bytes = args.count * TypeBits(shape.data_type) / 8;
+  const void* send = args.sendbuff != nullptr ? args.sendbuff : args.buffer;
+  const void* receive = args.recvbuff != nullptr ? args.recvbuff : args.buffer;
+  Store(record, shape, communicator, send, receive, args.stream);
+}
+
+void DecodeMpi(const MpiArgs& args, CallRecord* record) {
+  const MpiApi* api = ApiOf<MpiApi>(args.real);
+  const Communicator* communicator = nullptr;
+  CollectiveShape shape = {};
+  shape.kind = args.kind;
+  shape.blocking = args.blocking;
+  shape.reduction = -1;
+  shape.peer = args.peer >= 0 ? args.peer : args.send_peer >= 0 ? args.send_peer : args.root;
+  int64_t count = args.count != 0 ? args.count : args.send_count != 0 ? args.send_count : args.recv_count;
+  shape.count = count > 0 ? static_cast<uint64_t>(count) : 0;
+  // A handle that the library refused must not be asked about: its error handler may end the program.
+  if (api != nullptr && record->status == 0) {
+    communicator = FindOrAsk(static_cast<uint64_t>(args.comm), [&] { return api->Ask(args.comm); });
+    int bytes = 0;
+    int64_t type = args.datatype != 0 ? args.datatype : args.send_count != 0 ? args.send_type : args.recv_type;
+    bool known = type != 0 && api->type_size != nullptr && api->type_size(type, &bytes) == 0;
+    shape.bytes = known && bytes > 0 ? shape.count * static_cast<uint64_t>(bytes) : 0;
+  }
+  Store(record, shape, communicator, args.sendbuff != nullptr ? args.sendbuff : args.buffer,
+        args.recvbuff != nullptr ? args.recvbuff : args.buffer, nullptr);
+}
+
+void TrackCommunicatorGone(const CommunicatorGoneArgs& args) { Forget(reinterpret_cast<uint64_t>(args.comm)); }
+
+void TrackCommunicatorNew(const CommunicatorNewArgs& args) {
+  auto handle = reinterpret_cast<const void*>(args.new_comm);
+  if (args.status != 0 || handle == nullptr) return;
+  // Open MPI's handles are addresses, MPICH's are ints.
+  bool is_address = LibraryFunction(args.real, "ompi_mpi_comm_world") != nullptr;
+  uint64_t value = 0;
+  memcpy(&value, handle, is_address ? sizeof(void*) : sizeof(int32_t));
+  Forget(value);
+}
+
+}  // namespace dlhook

@@ -1,0 +1,195 @@
+#include "preload/decode/copy.h"
+
+#include <string.h>
+
+#include <new>
+
+#include "preload/decode/arguments.h"
+#include "preload/link/driver_entry.h"
+#include "preload/track/capture.h"
+#include "preload/track/host_memory.h"
+
+namespace dlhook {
+namespace {
+
+bool OnDevice(MemorySpace space) { return space == MemorySpace::kDevice; }
+
+// cudaMemcpyDefault and the driver's cuMemcpy: the addresses tell.
+CopyDirection DirectionOf(MemorySpace from, MemorySpace to) {
+  if (from == MemorySpace::kUnknown || to == MemorySpace::kUnknown) return CopyDirection::kUnknown;
+  if (OnDevice(from)) return OnDevice(to) ? CopyDirection::kDeviceToDevice : CopyDirection::kDeviceToHost;
+  return OnDevice(to) ? CopyDirection::kHostToDevice : CopyDirection::kHostToHost;
+}
+
+CopyDirection FromKind(int32_t kind) {
+  static constexpr CopyDirection kDirections[] = {CopyDirection::kHostToHost, CopyDirection::kHostToDevice,
+                                           CopyDirection::kDeviceToHost, CopyDirection::kDeviceToDevice};
+  return kind >= 0 && kind <= 3 ? kDirections[kind] : CopyDirection::kUnknown;
+}
+
+// Direction and host memory, asking the library only about what the call does not say.
+void Classify(CallRecord* record, const void* dst, const void* src, const void* real, CopyShape* shape) {
+  shape->host_memory = HostMemory::kNone;
+  if (record->status != 0) {  // the addresses may be anything
+    shape->host_memory = HostMemory::kUnknown;
+    return;
+  }
+  if (shape->direction == CopyDirection::kUnknown) {
+    MemorySpace from = SpaceOf(src, real);
+    MemorySpace to = SpaceOf(dst, real);
+    shape->direction = DirectionOf(from, to);
+    if (!OnDevice(from)) shape->host_memory = HostMemoryOf(from);
+    if (!OnDevice(to)) shape->host_memory = HostMemoryOf(to);
+  } else if (shape->direction == CopyDirection::kHostToDevice || shape->direction == CopyDirection::kHostToHost) {
+    shape->host_memory = HostMemoryOf(SpaceOf(src, real));
+  } else if (shape->direction == CopyDirection::kDeviceToHost) {
+    shape->host_memory = HostMemoryOf(SpaceOf(dst, real));
+  }
+}
+
+void StoreAddresses(CallRecord* record, const void* dst, const void* src, const void* stream) {
+  // One store each: merged into a 16-byte one they would wait for the halves that were just written.
+  volatile uint64_t* addresses = record->addresses();
+  addresses[0] = Address(dst);
+  addresses[1] = Address(src);
+  addresses[2] = Address(stream);
+}
+
+template <typename T>
+T FieldAt(const void* structure, size_t offset) {
+  T value;
+  memcpy(&value, static_cast<const char*>(structure) + offset, sizeof value);
+  return value;
+}
+
+// Where the fields of the structures are, in bytes: cuda_runtime_api.h and cuda.h (unchanged from CUDA 8 to 13).
+struct StructLayout {
+  uint16_t source;       // pointer; of driver structures the host pointer, the device pointer follows it
+  uint16_t destination;
+  uint16_t extent;       // width, height (, depth)
+  uint8_t extents;
+  int16_t kind;          // runtime: cudaMemcpyKind; -1: none
+  int16_t source_type;   // driver: CUmemorytype; -1: none
+  int16_t destination_type;
+};
+constexpr StructLayout kLayouts[] = {
+    {32, 96, 128, 3, 152, -1, -1},   // cudaMemcpy3DParms
+    {32, 104, 144, 3, -1, -1, -1},   // cudaMemcpy3DPeerParms
+    {24, 80, 112, 2, -1, 16, 72},    // CUDA_MEMCPY2D_v2
+    {40, 128, 176, 3, -1, 32, 120},  // CUDA_MEMCPY3D_v2
+    {40, 128, 176, 3, -1, 32, 120},  // CUDA_MEMCPY3D_PEER
+};
+constexpr uint32_t kHostType = 1;    // CU_MEMORYTYPE_HOST
+constexpr uint32_t kDeviceType = 2;  // CU_MEMORYTYPE_DEVICE, arrays (3) are on the device too
+
+const void* DriverPointer(const void* structure, uint16_t host, uint32_t type) {
+  return FieldAt<const void*>(structure, type == kHostType ? host : host + 8u);
+}
+
+CopyDirection FromTypes(uint32_t from, uint32_t to) {
+  bool known = (from == kHostType || from == kDeviceType || from == 3) && (to == kHostType || to == kDeviceType || to == 3);
+  if (!known) return CopyDirection::kUnknown;  // unified: the addresses tell
+  if (from == kHostType) return to == kHostType ? CopyDirection::kHostToHost : CopyDirection::kHostToDevice;
+  return to == kHostType ? CopyDirection::kDeviceToHost : CopyDirection::kDeviceToDevice;
+}
+
+}  // namespace
+
+void DecodeCopy(const CopyArgs& args, CallRecord* record) {
+  // Built in place: from the stack it would be copied in larger pieces than it was written in (store forwarding fails).
+  CopyShape& shape = *new (record->shape()) CopyShape{};
+  shape.direction = args.direction != CopyDirection::kUnknown ? args.direction : FromKind(args.kind);
+  shape.asynchronous = args.asynchronous;
+  shape.captured = IsCaptured(args.stream);
+  shape.width_bytes = args.width * args.element_bytes;
+  shape.height = args.height;
+  shape.bytes = args.width != 0 ? shape.width_bytes * args.height : args.bytes + args.count * args.element_bytes;
+  shape.source_device = args.src_device;
+  shape.destination_device = args.dst_device;
+  bool on_devices = shape.direction == CopyDirection::kSet || shape.direction == CopyDirection::kPeer;
+  if (!on_devices) Classify(record, args.dst, args.src, args.real, &shape);
+  StoreAddresses(record, args.dst, args.src, args.stream);
+}
+
+void DecodeSet3d(const Set3dArgs& args, CallRecord* record) {
+  CopyShape& shape = *new (record->shape()) CopyShape{};
+  shape.direction = CopyDirection::kSet;
+  shape.asynchronous = args.asynchronous;
+  shape.captured = IsCaptured(args.stream);
+  shape.width_bytes = args.extent.words[0];
+  shape.height = args.extent.words[1];
+  shape.depth = args.extent.words[2];
+  shape.bytes = shape.width_bytes * shape.height * shape.depth;
+  StoreAddresses(record, reinterpret_cast<const void*>(args.pitched.words[0]), nullptr, args.stream);
+}
+
+void DecodeCopyStruct(const CopyStructArgs& args, CallRecord* record) {
+  CopyShape& shape = *new (record->shape()) CopyShape{};
+  shape.asynchronous = args.asynchronous;
+  shape.captured = IsCaptured(args.stream);
+  if (args.parameters == nullptr) return StoreAddresses(record, nullptr, nullptr, args.stream);
+  const StructLayout& layout = kLayouts[static_cast<int>(args.layout)];
+  const void* from = args.parameters;
+  shape.width_bytes = FieldAt<uint64_t>(from, layout.extent);
+  shape.height = FieldAt<uint64_t>(from, layout.extent + 8u);
+  shape.depth = layout.extents == 3 ? FieldAt<uint64_t>(from, layout.extent + 16u) : 0;
+  shape.bytes = shape.width_bytes * shape.height * (layout.extents == 3 ? shape.depth : 1);
+  const void* src;
+  const void* dst;
+  if (layout.source_type >= 0) {
+    uint32_t source_type = FieldAt<uint32_t>(from, static_cast<size_t>(layout.source_type));
+    uint32_t destination_type = FieldAt<uint32_t>(from, static_cast<size_t>(layout.destination_type));
+    src = DriverPointer(from, layout.source, source_type);
+    dst = DriverPointer(from, layout.destination, destination_type);
+    shape.direction = FromTypes(source_type, destination_type);
+  } else {
+    src = FieldAt<const void*>(from, layout.source);
+    dst = FieldAt<const void*>(from, layout.destination);
+    if (layout.kind >= 0) shape.direction = FromKind(FieldAt<int32_t>(from, static_cast<size_t>(layout.kind)));
+  }
+  bool peer = args.layout == CopyStruct::kRuntime3dPeer || args.layout == CopyStruct::kDriver3dPeer;
+  if (peer) shape.direction = CopyDirection::kPeer;
+  if (args.layout == CopyStruct::kRuntime3dPeer) {  // the driver's has contexts instead of devices
+    shape.source_device = FieldAt<int32_t>(from, 64);
+    shape.destination_device = FieldAt<int32_t>(from, 136);
+  }
+  if (!peer) Classify(record, dst, src, args.real, &shape);
+  StoreAddresses(record, dst, src, args.stream);
+}
+
+void DecodeCopyBatch(const CopyBatchArgs& args, CallRecord* record) {
+  CopyShape& shape = *new (record->shape()) CopyShape{};
+  shape.asynchronous = 1;
+  shape.captured = IsCaptured(args.stream);
+  shape.copies = static_cast<uint32_t>(args.count);
+  const void* dst = nullptr;
+  const void* src = nullptr;
+  if (record->status == 0 && args.count > 0) {
+    for (uint64_t i = 0; i < args.count; ++i) shape.bytes += args.bytes[i];
+    dst = args.dst[0];
+    src = args.src[0];
+    Classify(record, dst, src, args.real, &shape);
+  }
+  StoreAddresses(record, dst, src, args.stream);
+}
+
+void DecodeRuntimeCopyBatch(const RuntimeCopyBatchArgs& args, CallRecord* record) {
+  // CUDA 12.8 and 12.9 have one more parameter before the stream.
+  bool stream_is_last = CudaRuntimeVersion(args.real) < 13000;
+  auto stream = reinterpret_cast<const void*>(stream_is_last ? args.last : args.stream);
+  DecodeCopyBatch({args.dst, args.src, args.bytes, args.count, stream, args.real}, record);
+}
+
+void DecodeAllocation(const AllocationArgs& args, CallRecord* record) {
+  AllocationShape shape = {};
+  shape.kind = args.kind;
+  shape.is_free = args.is_free;
+  shape.bytes = args.bytes != 0 ? args.bytes : args.width * args.height;
+  new (record->shape()) AllocationShape(shape);
+  const void* memory = args.pointer;
+  if (args.out != nullptr && record->status == 0) memory = *static_cast<const void* const*>(args.out);
+  record->addresses()[0] = Address(memory);
+  record->addresses()[1] = Address(args.stream);
+}
+
+}  // namespace dlhook

@@ -1,0 +1,92 @@
+// Copies, fills and allocations of the CUDA runtime and driver: arguments -> CopyShape, AllocationShape.
+// Thread: any application thread, after the real function has returned.
+// The members of the *Args structs are the parameter names of preload/api/*.api.
+#ifndef DLHOOK_PRELOAD_DECODE_COPY_H_
+#define DLHOOK_PRELOAD_DECODE_COPY_H_
+
+#include <cstdint>
+
+#include "preload/core/abi_types.h"
+#include "preload/core/record.h"
+
+namespace dlhook {
+
+struct CopyArgs {
+  CopyDirection direction = CopyDirection::kUnknown;  // where the function's name says it
+  bool asynchronous = false;
+  uint64_t element_bytes = 1;  // what count and width count, in the driver's memsets
+  const void* dst = nullptr;
+  const void* src = nullptr;
+  uint64_t bytes = 0;  // of two-dimensional forms: width * height instead
+  uint64_t count = 0;
+  int32_t kind = -1;  // cudaMemcpyKind
+  uint64_t width = 0;
+  uint64_t height = 0;
+  int32_t src_device = 0;
+  int32_t dst_device = 0;
+  const void* stream = nullptr;
+  const void* real = nullptr;
+};
+// Needs kCopyShapeWords and 3 addresses.
+void DecodeCopy(const CopyArgs& args, CallRecord* record);
+
+// One structure holds everything: cudaMemcpy3DParms, cudaMemcpy3DPeerParms, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER.
+enum class CopyStruct : uint8_t { kRuntime3d, kRuntime3dPeer, kDriver2d, kDriver3d, kDriver3dPeer };
+struct CopyStructArgs {
+  CopyStruct layout = CopyStruct::kRuntime3d;
+  bool asynchronous = false;
+  const void* parameters = nullptr;
+  const void* stream = nullptr;
+  const void* real = nullptr;
+};
+void DecodeCopyStruct(const CopyStructArgs& args, CallRecord* record);
+
+// cudaMemset3D: the cudaPitchedPtr and the cudaExtent come by value.
+struct Set3dArgs {
+  bool asynchronous = false;
+  Struct32 pitched = {};  // address, pitch, width, height
+  Struct24 extent = {};   // width in bytes, height, depth
+  const void* stream = nullptr;
+  const void* real = nullptr;
+};
+void DecodeSet3d(const Set3dArgs& args, CallRecord* record);
+
+// Arrays of copies in one call. Addresses are those of the first.
+struct CopyBatchArgs {
+  const void* const* dst = nullptr;
+  const void* const* src = nullptr;
+  const uint64_t* bytes = nullptr;
+  uint64_t count = 0;
+  const void* stream = nullptr;
+  const void* real = nullptr;
+};
+void DecodeCopyBatch(const CopyBatchArgs& args, CallRecord* record);
+
+// cudaMemcpyBatchAsync, whose last parameters depend on the runtime's version.
+struct RuntimeCopyBatchArgs {
+  const void* const* dst = nullptr;
+  const void* const* src = nullptr;
+  const uint64_t* bytes = nullptr;
+  uint64_t count = 0;
+  int64_t stream = 0;
+  int64_t last = 0;
+  const void* real = nullptr;
+};
+void DecodeRuntimeCopyBatch(const RuntimeCopyBatchArgs& args, CallRecord* record);
+
+struct AllocationArgs {
+  AllocationKind kind = AllocationKind::kDevice;
+  bool is_free = false;
+  const void* out = nullptr;      // void**: where the address was returned
+  const void* pointer = nullptr;  // of a free, or of registered memory
+  uint64_t bytes = 0;
+  uint64_t width = 0;  // of pitched memory: bytes = width * height
+  uint64_t height = 0;
+  const void* stream = nullptr;
+};
+// Needs kAllocationShapeWords and 2 addresses.
+void DecodeAllocation(const AllocationArgs& args, CallRecord* record);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DECODE_COPY_H_

@@ -1,0 +1,242 @@
+// cuBLASLt: everything about a product is in opaque descriptors, which the library's own getters open (10 ns each, no GPU
+// needed). Attribute numbers: cublasLt.h, unchanged from CUDA 11 to 13; a version that does not know one answers an error and
+// the field keeps what it means when it was never set.
+#include <string.h>
+
+#include <atomic>
+#include <initializer_list>
+#include <new>
+
+#include "preload/decode/cuda_gemm.h"
+#include "preload/decode/cuda_operands.h"
+#include "preload/link/library_api.h"
+#include "preload/track/capture.h"
+
+namespace dlhook {
+namespace {
+
+using GetAttribute = int (*)(const void* object, int attribute, void* value, size_t bytes, size_t* written);
+
+struct LtApi {
+  GetAttribute description;
+  GetAttribute layout;
+  GetAttribute algorithm;
+  GetAttribute transform;
+  void Load(const void* real) {
+    description = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatmulDescGetAttribute"));
+    layout = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatrixLayoutGetAttribute"));
+    algorithm = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatmulAlgoConfigGetAttribute"));
+    transform = reinterpret_cast<GetAttribute>(LibraryFunction(real, "cublasLtMatrixTransformDescGetAttribute"));
+  }
+};
+
+// cublasLtMatmulDescAttributes_t
+enum { kComputeType = 0, kScaleType = 1, kTransA = 3, kTransB = 4, kEpilogue = 7, kFastAccumulation = 25 };
+// cublasLtMatrixTransformDescAttributes_t
+enum { kTransformTransA = 2, kTransformTransB = 3 };
+// cublasLtMatrixLayoutAttribute_t
+enum { kType = 0, kOrder = 1, kRows = 2, kColumns = 3, kLeadingDimension = 4, kBatch = 5, kBatchStride = 6 };
+// cublasLtMatmulAlgoConfigAttributes_t
+enum { kId = 0, kTile = 1, kSplitK = 2, kReduction = 3, kSwizzle = 4, kCustom = 5, kStages = 6, kInnerShape = 7, kCluster = 8 };
+
+template <typename T>
+T Ask(GetAttribute get, const void* object, int attribute, T otherwise) {
+  T value = otherwise;
+  size_t written = 0;
+  if (get == nullptr || object == nullptr || get(object, attribute, &value, sizeof value, &written) != 0) return otherwise;
+  return value;
+}
+
+struct Layout {
+  DataType type = DataType::kUnknown;
+  uint32_t order = 0;
+  int64_t rows = 0, columns = 0, leading = 0, batch_stride = 0;
+  int32_t batch = 1;
+};
+
+Layout ReadLayout(const LtApi& api, const void* layout) {
+  Layout result;
+  if (layout == nullptr) return result;
+  result.type = CudaType(Ask<int32_t>(api.layout, layout, kType, -1));
+  result.order = Ask<uint32_t>(api.layout, layout, kOrder, 0);
+  result.rows = static_cast<int64_t>(Ask<uint64_t>(api.layout, layout, kRows, 0));
+  result.columns = static_cast<int64_t>(Ask<uint64_t>(api.layout, layout, kColumns, 0));
+  result.leading = Ask<int64_t>(api.layout, layout, kLeadingDimension, 0);
+  result.batch = Ask<int32_t>(api.layout, layout, kBatch, 1);
+  result.batch_stride = Ask<int64_t>(api.layout, layout, kBatchStride, 0);
+  return result;
+}
+
+CudaGemmShape UnknownShape() {
+  CudaGemmShape shape = {};
+  shape.lt = 1;
+  shape.compute_type = shape.scale_type = shape.math_mode = shape.heuristic_rank = -1;
+  shape.algorithm = -1;
+  shape.epilogue = 1;
+  return shape;
+}
+
+// The product's sizes in D's own terms (rows are m), whatever the memory orders, which stand beside it.
+CudaGemmShape ReadProblem(const LtApi& api, const LtProblem& problem, Alignment* alignment) {
+  Layout a = ReadLayout(api, problem.a_layout);
+  Layout b = ReadLayout(api, problem.b_layout);
+  Layout d = ReadLayout(api, problem.d_layout);
+  CudaGemmShape shape = UnknownShape();
+  int32_t trans_a = Ask<int32_t>(api.description, problem.description, kTransA, 0);
+  shape.gemm.trans_a = CublasOperation(trans_a);
+  shape.gemm.trans_b = CublasOperation(Ask<int32_t>(api.description, problem.description, kTransB, 0));
+  shape.gemm.a_type = a.type;
+  shape.gemm.b_type = b.type;
+  shape.gemm.c_type = d.type;
+  shape.gemm.m = d.rows;
+  shape.gemm.n = d.columns;
+  shape.gemm.k = trans_a == 0 ? a.columns : a.rows;
+  shape.gemm.lda = a.leading;
+  shape.gemm.ldb = b.leading;
+  shape.gemm.ldc = d.leading;
+  shape.gemm.batch = d.batch;
+  shape.order_a = static_cast<uint8_t>(a.order + 1);
+  shape.order_b = static_cast<uint8_t>(b.order + 1);
+  shape.order_d = static_cast<uint8_t>(d.order + 1);
+  shape.compute_type = static_cast<int16_t>(Ask<int32_t>(api.description, problem.description, kComputeType, -1));
+  shape.scale_type = static_cast<int16_t>(Ask<int32_t>(api.description, problem.description, kScaleType, -1));
+  shape.epilogue = Ask<uint32_t>(api.description, problem.description, kEpilogue, 1);
+  shape.fast_accumulation = Ask<int8_t>(api.description, problem.description, kFastAccumulation, 0) != 0;
+  for (const Layout* layout : {&a, &b, &d}) {
+    alignment->AddElements(layout->leading, layout->type);
+    if (layout->batch > 1) alignment->AddElements(layout->batch_stride, layout->type);
+  }
+  return shape;
+}
+
+void ReadAlgorithm(const LtApi& api, const void* algorithm, CudaGemmShape* shape) {
+  auto number = [&](int attribute) { return static_cast<uint16_t>(Ask<uint32_t>(api.algorithm, algorithm, attribute, 0)); };
+  shape->algorithm = Ask<int32_t>(api.algorithm, algorithm, kId, -1);
+  shape->tile = number(kTile);
+  shape->split_k = number(kSplitK);
+  shape->reduction = number(kReduction);
+  shape->swizzle = number(kSwizzle);
+  shape->custom_option = number(kCustom);
+  shape->stages = number(kStages);
+  shape->inner_shape = Ask<uint16_t>(api.algorithm, algorithm, kInnerShape, 0);
+  shape->cluster_shape = Ask<uint16_t>(api.algorithm, algorithm, kCluster, 0);
+}
+
+constexpr size_t kAlgorithmBytes = 64;
+constexpr size_t kResultBytes = 96;  // cublasLtMatmulHeuristicResult_t: algorithm, size_t workspace, state, waves, reserved[4]
+
+uint64_t HashAlgorithm(const void* algorithm) {
+  uint64_t words[kAlgorithmBytes / 8];
+  memcpy(words, algorithm, sizeof words);
+  uint64_t hash = 0x9e3779b97f4a7c15u;
+  for (uint64_t word : words) hash = (hash ^ word) * 0xff51afd7ed558ccdu ^ (hash >> 29);
+  return hash | 1;
+}
+
+// What the heuristics answered, by the algorithm's bytes: the last answer counts. Two words, each complete in itself; a mix of
+// two writers' words is told by the low bits of the hash in the second.
+struct HeuristicAnswer {
+  std::atomic<uint64_t> hash;
+  std::atomic<uint64_t> place;  // hash's low 16 bits << 48 | requested << 32 | returned << 16 | rank
+};
+HeuristicAnswer g_answers[1024];
+
+HeuristicAnswer& AnswerOf(uint64_t hash) { return g_answers[(hash >> 20) & 1023]; }
+
+void ReadChooser(const void* algorithm, CudaGemmShape* shape) {
+  if (algorithm == nullptr) {
+    shape->chooser = Chooser::kLibrary;
+    return;
+  }
+  uint64_t hash = HashAlgorithm(algorithm);
+  const HeuristicAnswer& answer = AnswerOf(hash);
+  uint64_t place = answer.place.load(std::memory_order_acquire);
+  if (answer.hash.load(std::memory_order_relaxed) != hash || place >> 48 != (hash & 0xffff)) {
+    shape->chooser = Chooser::kFixed;
+    return;
+  }
+  shape->chooser = Chooser::kHeuristic;
+  shape->heuristic_rank = static_cast<int16_t>(place & 0xffff);
+  shape->heuristic_results = static_cast<uint16_t>(place >> 16);
+  shape->heuristic_requested = static_cast<uint16_t>(place >> 32);
+}
+
+}  // namespace
+
+void DecodeLtMatmul(const LtMatmulArgs& args, CallRecord* record) {
+  Alignment alignment;
+  CudaGemmShape shape = UnknownShape();
+  if (const LtApi* api = ApiOf<LtApi>(args.real)) {
+    LtProblem problem = {args.description, args.a_layout, args.b_layout, args.c_layout, args.d_layout};
+    shape = ReadProblem(*api, problem, &alignment);
+    if (args.algorithm != nullptr) ReadAlgorithm(*api, args.algorithm, &shape);
+    ReadChooser(args.algorithm, &shape);
+  }
+  for (const void* operand : {args.a, args.b, args.c, args.d}) alignment.AddAddress(operand);
+  shape.alignment_log2 = alignment.Log2();
+  shape.workspace_bytes = args.workspace_bytes;
+  shape.captured = IsCaptured(args.stream);
+  new (record->shape()) CudaGemmShape(shape);
+  record->addresses()[0] = Address(args.a);
+  record->addresses()[1] = Address(args.b);
+  record->addresses()[2] = Address(args.d);
+}
+
+void DecodeLtHeuristic(const LtHeuristicArgs& args, CallRecord* record) {
+  Alignment alignment;
+  CudaGemmShape shape = UnknownShape();
+  if (const LtApi* api = ApiOf<LtApi>(args.real)) {
+    shape = ReadProblem(*api, {args.description, args.a_layout, args.b_layout, args.c_layout, args.d_layout}, &alignment);
+  }
+  shape.gemm.kind = GemmKind::kHeuristic;
+  shape.alignment_log2 = alignment.Log2();
+  shape.heuristic_requested = static_cast<uint16_t>(args.requested);
+  bool answered = record->status == 0 && args.returned != nullptr;
+  shape.heuristic_results = answered ? static_cast<uint16_t>(*args.returned) : 0;
+  new (record->shape()) CudaGemmShape(shape);
+  for (int i = 0; i < 3; ++i) record->addresses()[i] = 0;
+}
+
+void TrackLtHeuristic(const LtHeuristicArgs& args) {
+  if (args.status != 0 || args.returned == nullptr || args.results == nullptr) return;
+  uint64_t count = static_cast<uint64_t>(*args.returned);
+  for (uint64_t rank = 0; rank < count && rank < 256; ++rank) {
+    uint64_t hash = HashAlgorithm(static_cast<const char*>(args.results) + rank * kResultBytes);
+    HeuristicAnswer& answer = AnswerOf(hash);
+    answer.hash.store(hash, std::memory_order_relaxed);
+    uint64_t place = (static_cast<uint64_t>(args.requested) & 0xffff) << 32 | (count & 0xffff) << 16 | rank;
+    answer.place.store(hash << 48 | place, std::memory_order_release);
+  }
+}
+
+void DecodeLtTransform(const LtTransformArgs& args, CallRecord* record) {
+  MatrixShape shape = {};
+  CudaMatrixShape cuda = {};
+  shape.kind = MatrixKind::kTransform;
+  if (const LtApi* api = ApiOf<LtApi>(args.real)) {
+    Layout a = ReadLayout(*api, args.a_layout);
+    Layout b = ReadLayout(*api, args.b_layout);
+    Layout c = ReadLayout(*api, args.c_layout);
+    shape.type = a.type;
+    shape.trans = CublasOperation(Ask<int32_t>(api->transform, args.description, kTransformTransA, 0));
+    shape.m = c.rows;
+    shape.n = c.columns;
+    shape.lda = a.leading;
+    shape.ldb = b.leading;
+    shape.ldc = c.leading;
+    shape.batch = c.batch;
+    bool second = args.b != nullptr;
+    cuda.trans_b = second ? CublasOperation(Ask<int32_t>(api->transform, args.description, kTransformTransB, 0)) : '\0';
+    cuda.order_a = static_cast<uint8_t>(a.order + 1);
+    cuda.order_c = static_cast<uint8_t>(c.order + 1);
+    cuda.c_type = c.type;
+  }
+  cuda.captured = IsCaptured(args.stream);
+  new (record->shape()) MatrixShape(shape);
+  new (record->shape() + kMatrixShapeWords) CudaMatrixShape(cuda);
+  record->addresses()[0] = Address(args.a);
+  record->addresses()[1] = Address(args.b);
+  record->addresses()[2] = Address(args.c);
+}
+
+}  // namespace dlhook

@@ -1,0 +1,181 @@
+// cuBLAS. cuBLASLt is in cublaslt.cc.
+#include "preload/decode/cuda_gemm.h"
+
+#include <new>
+
+#include "preload/decode/cuda_operands.h"
+#include "preload/decode/gemm.h"
+#include "preload/link/library_api.h"
+#include "preload/track/capture.h"
+
+namespace dlhook {
+namespace {
+
+struct CublasApi {
+  int (*get_math_mode)(const void* handle, int32_t* mode);
+  int (*get_stream)(const void* handle, const void** stream);
+  void Load(const void* real) {
+    get_math_mode = reinterpret_cast<int (*)(const void*, int32_t*)>(LibraryFunction(real, "cublasGetMathMode"));
+    get_stream = reinterpret_cast<int (*)(const void*, const void**)>(LibraryFunction(real, "cublasGetStream_v2"));
+  }
+};
+
+int16_t MathModeOf(const void* handle, const void* real) {
+  const CublasApi* api = ApiOf<CublasApi>(real);
+  int32_t mode = -1;
+  if (handle == nullptr || api == nullptr || api->get_math_mode == nullptr) return -1;
+  return api->get_math_mode(handle, &mode) == 0 ? static_cast<int16_t>(mode) : -1;
+}
+
+// The handle's stream is asked for only while something is being captured.
+bool IsHandleCaptured(const void* handle, const void* real) {
+  if (__builtin_expect(g_open_captures.load(std::memory_order_relaxed) == 0, 1) || handle == nullptr) return false;
+  const CublasApi* api = ApiOf<CublasApi>(real);
+  const void* stream = nullptr;
+  return api != nullptr && api->get_stream != nullptr && api->get_stream(handle, &stream) == 0 && IsCaptured(stream);
+}
+
+DataType TypeOf(int32_t cuda_type, DataType letter) { return cuda_type < 0 ? letter : CudaType(cuda_type); }
+
+// cublasGemmAlgo_t: DEFAULT is -1, DEFAULT_TENSOR_OP 99, AUTOTUNE 999; others name a kernel (and mean nothing from Ampere on).
+Chooser ChooserOf(int32_t algorithm) {
+  if (algorithm == 999) return Chooser::kProfiled;
+  return algorithm == -1 || algorithm == 99 ? Chooser::kLibrary : Chooser::kFixed;
+}
+
+CudaGemmShape NewShape(const CudaGemmArgs& args) {
+  CudaGemmShape shape = {};
+  shape.gemm.a_type = TypeOf(args.a_type, args.type);
+  shape.gemm.b_type = TypeOf(args.b_type, args.type);
+  shape.gemm.c_type = TypeOf(args.c_type, args.type);
+  shape.gemm.trans_a = CublasOperation(args.trans_a);
+  shape.gemm.trans_b = CublasOperation(args.trans_b);
+  shape.gemm.kind = args.kind;
+  shape.gemm.m = args.m;
+  shape.gemm.n = args.n;
+  shape.gemm.k = args.k;
+  shape.gemm.lda = args.lda;
+  shape.gemm.ldb = args.ldb;
+  shape.gemm.ldc = args.ldc;
+  shape.gemm.batch = args.batch;
+  shape.captured = IsHandleCaptured(args.handle, args.real);
+  shape.chooser = ChooserOf(args.algorithm);
+  shape.compute_type = static_cast<int16_t>(args.compute_type);
+  shape.scale_type = -1;
+  shape.math_mode = MathModeOf(args.handle, args.real);
+  shape.heuristic_rank = -1;
+  shape.algorithm = args.algorithm;
+  return shape;
+}
+
+void StoreAddresses(CallRecord* record, const void* a, const void* b, const void* c) {
+  record->addresses()[0] = Address(a);
+  record->addresses()[1] = Address(b);
+  record->addresses()[2] = Address(c);
+}
+
+char Letter(int32_t value, char zero, char one) { return value == 0 ? zero : value == 1 ? one : value < 0 ? '\0' : '?'; }
+
+}  // namespace
+
+void DecodeCudaGemm(const CudaGemmArgs& args, CallRecord* record) {
+  CudaGemmShape shape = NewShape(args);
+  Alignment alignment;
+  if (!args.pointer_arrays) {
+    alignment.AddAddress(args.a);
+    alignment.AddAddress(args.b);
+    alignment.AddAddress(args.c);
+    alignment.AddElements(args.stride_a, shape.gemm.a_type);
+    alignment.AddElements(args.stride_b, shape.gemm.b_type);
+    alignment.AddElements(args.stride_c, shape.gemm.c_type);
+  }
+  alignment.AddElements(args.lda, shape.gemm.a_type);
+  alignment.AddElements(args.ldb, shape.gemm.b_type);
+  alignment.AddElements(args.ldc, shape.gemm.c_type);
+  shape.alignment_log2 = alignment.Log2();
+  new (record->shape()) CudaGemmShape(shape);
+  bool direct = !args.pointer_arrays;
+  StoreAddresses(record, direct ? args.a : nullptr, direct ? args.b : nullptr, direct ? args.c : nullptr);
+}
+
+void DecodeCudaGroupedGemm(const CudaGroupedGemmArgs& args, CallRecord* record) {
+  CudaGemmArgs first;
+  first.type = args.type;
+  first.handle = args.handle;
+  first.pointer_arrays = true;
+  first.a_type = args.a_type;
+  first.b_type = args.b_type;
+  first.c_type = args.c_type;
+  first.compute_type = args.compute_type;
+  first.real = args.real;
+  first.batch = 0;
+  GemmGroups groups = {args.groups > 0 ? args.groups : 0, 0};
+  if (args.groups > 0) {
+    first.trans_a = args.trans_a[0];
+    first.trans_b = args.trans_b[0];
+    first.m = args.m[0];
+    first.n = args.n[0];
+    first.k = args.k[0];
+    first.lda = args.lda[0];
+    first.ldb = args.ldb[0];
+    first.ldc = args.ldc[0];
+  }
+  DataType type = TypeOf(args.c_type, args.type);
+  for (int64_t i = 0; i < args.groups; ++i) {
+    int64_t size = args.group_size[i];
+    if (size <= 0) continue;
+    first.batch += size;
+    groups.flops += static_cast<uint64_t>(size) * GemmFlops(GemmKind::kGemm, type, args.m[i], args.n[i], args.k[i]);
+  }
+  DecodeCudaGemm(first, record);
+  new (record->shape() + kCudaGemmShapeWords) GemmGroups(groups);
+}
+
+void DecodeCudaGemv(const CudaGemvArgs& args, CallRecord* record) {
+  CudaGemmArgs gemm;
+  gemm.type = args.type;
+  gemm.kind = GemmKind::kGemv;
+  gemm.pointer_arrays = args.pointer_arrays;
+  gemm.handle = args.handle;
+  gemm.trans_a = args.trans;
+  gemm.m = args.trans == 0 ? args.m : args.n;
+  gemm.n = 1;
+  gemm.k = args.trans == 0 ? args.n : args.m;
+  gemm.a = args.a;
+  gemm.lda = args.lda;
+  gemm.b = args.x;
+  gemm.ldb = args.incx;
+  gemm.c = args.y;
+  gemm.ldc = args.incy;
+  gemm.batch = args.batch;
+  gemm.real = args.real;
+  DecodeCudaGemm(gemm, record);
+}
+
+void DecodeCudaMatrix(const CudaMatrixArgs& args, CallRecord* record) {
+  MatrixShape shape = {};
+  shape.kind = args.kind;
+  shape.type = TypeOf(args.a_type, args.type);
+  shape.side = Letter(args.side >= 0 ? args.side : args.mode, 'L', 'R');
+  shape.uplo = Letter(args.uplo, 'L', 'U');
+  int32_t trans = args.trans >= 0 ? args.trans : args.trans_a;
+  shape.trans = trans < 0 ? '\0' : CublasOperation(trans);
+  shape.diag = Letter(args.diag, 'N', 'U');
+  shape.m = args.m;
+  shape.n = args.n;
+  shape.k = args.k;
+  shape.lda = args.lda;
+  shape.ldb = args.ldb;
+  shape.ldc = args.ldc;
+  shape.batch = args.batch;
+  new (record->shape()) MatrixShape(shape);
+  CudaMatrixShape cuda = {};
+  cuda.trans_b = args.trans_b < 0 ? '\0' : CublasOperation(args.trans_b);
+  cuda.c_type = TypeOf(args.c_type, DataType::kUnknown);
+  cuda.captured = IsHandleCaptured(args.handle, args.real);
+  new (record->shape() + kMatrixShapeWords) CudaMatrixShape(cuda);
+  bool direct = !args.pointer_arrays;
+  StoreAddresses(record, direct ? args.a : nullptr, direct ? args.b : nullptr, direct ? args.c : nullptr);
+}
+
+}  // namespace dlhook

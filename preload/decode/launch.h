@@ -1,0 +1,47 @@
+// Kernel launches of the CUDA runtime and driver: arguments -> LaunchShape.
+// Thread: any application thread, after the real function has returned. Each decoder needs kLaunchShapeWords and 1 address.
+// The members of the *Args structs are the parameter names of preload/api/*.api.
+#ifndef DLHOOK_PRELOAD_DECODE_LAUNCH_H_
+#define DLHOOK_PRELOAD_DECODE_LAUNCH_H_
+
+#include <cstdint>
+
+#include "preload/core/abi_types.h"
+#include "preload/core/record.h"
+
+namespace dlhook {
+
+struct LaunchArgs {
+  bool cooperative = false;
+  const void* function = nullptr;
+  Dim3 grid = {};
+  Dim3 block = {};
+  uint64_t shared_bytes = 0;
+  const void* stream = nullptr;
+  const void* real = nullptr;
+};
+void DecodeLaunch(const LaunchArgs& args, CallRecord* record);
+
+struct DriverLaunchArgs {
+  bool cooperative = false;
+  const void* function = nullptr;
+  uint32_t grid_x = 0, grid_y = 0, grid_z = 0;
+  uint32_t block_x = 0, block_y = 0, block_z = 0;
+  uint32_t shared_bytes = 0;
+  const void* stream = nullptr;
+  const void* real = nullptr;
+};
+void DecodeDriverLaunch(const DriverLaunchArgs& args, CallRecord* record);
+
+// cudaLaunchConfig_t or CUlaunchConfig.
+struct LaunchConfigArgs {
+  bool driver = false;
+  const void* config = nullptr;
+  const void* function = nullptr;
+  const void* real = nullptr;
+};
+void DecodeLaunchConfig(const LaunchConfigArgs& args, CallRecord* record);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DECODE_LAUNCH_H_

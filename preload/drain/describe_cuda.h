@@ -1,0 +1,18 @@
+// Encoding of what calls of CUDA's libraries (and MPI) computed; field numbers are those of proto/op.proto.
+// Thread: the drain's. Records are untrusted: enums pass through, counts are bounded.
+#ifndef DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_
+#define DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_
+
+#include "preload/drain/describe.h"
+
+namespace dlhook {
+
+// Writes the shape into the open OpDefinition, and OpDefinition.captured; nothing for records of other types.
+void WriteCudaShape(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer);
+
+// Gemm's fields, without its Begin and End.
+void WriteGemmFields(const GemmShape& shape, PacketWriter* writer);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_

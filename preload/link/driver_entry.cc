@@ -1,0 +1,68 @@
+#include "preload/link/driver_entry.h"
+
+#include <link.h>
+#include <string.h>
+
+#include "preload/core/hook_table.h"
+#include "preload/link/dlsym.h"
+#include "preload/link/library_api.h"
+
+namespace dlhook {
+namespace {
+
+constexpr uint64_t kPerThreadStream = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, cudaEnablePerThreadDefaultStream
+
+struct RuntimeApi {
+  int (*version)(int* version);
+  void Load(const void* real) { version = reinterpret_cast<int (*)(int*)>(LibraryFunction(real, "cudaRuntimeGetVersion")); }
+};
+
+}  // namespace
+
+uint32_t CudaRuntimeVersion(const void* real) {
+  const RuntimeApi* api = ApiOf<RuntimeApi>(real);
+  int version = 0;
+  bool known = api != nullptr && api->version != nullptr && api->version(&version) == 0 && version > 0;
+  return known ? static_cast<uint32_t>(version) : 0;
+}
+
+int FindDriverVariant(const char* name, uint32_t version, bool per_thread_stream) {
+  int found = -1;
+  for (int i = 0; i < kDriverVariantCount; ++i) {
+    const DriverVariant& variant = kDriverVariants[i];
+    int order = strcmp(variant.name, name);
+    if (order > 0) break;
+    if (order < 0 || variant.since > version) continue;
+    // The legacy kind stands first; the per-thread one, where there is one, replaces it.
+    if (variant.per_thread_stream != 0 && !per_thread_stream) continue;
+    found = variant.hook;
+  }
+  return found;
+}
+
+bool IsVendorObject(const link_map* object) {
+  static const char* const kPrefixes[] = {"libcudart.so", "libcuda.so",   "libcupti.so", "libcudnn",
+                                          "libnvidia-",   "libnvperf",    "libcublas",   "libcheckpoint.so"};
+  const char* name = ObjectName(object);
+  for (const char* prefix : kPrefixes) {
+    if (strncmp(name, prefix, strlen(prefix)) == 0) return true;
+  }
+  return false;
+}
+
+void TrackDriverEntry(const DriverEntryArgs& args) {
+  if (args.status != 0 || args.symbol == nullptr || args.out == nullptr || *args.out == nullptr) return;
+  const link_map* caller = ObjectOf(args.caller);
+  const char* name = ObjectName(caller);
+  bool seen_already = strncmp(name, "libcudart.so", 12) == 0 || strncmp(name, "libcupti.so", 11) == 0 ||
+                      strncmp(name, "libcuda.so", 10) == 0;
+  if (seen_already) return;
+  uint32_t version = args.version > 0 ? static_cast<uint32_t>(args.version) : CudaRuntimeVersion(args.real);
+  int hook = FindDriverVariant(args.symbol, version, (args.flags & kPerThreadStream) != 0);
+  if (hook < 0) return;
+  // A program newer than the table may be given a variant with another argument list: then only what is known by address is.
+  if (version > kNewestDriverVersion && LibraryFunction(*args.out, kHookNames[hook].name) != *args.out) return;
+  *args.out = HookFor(static_cast<HookId>(hook), *args.out, caller);
+}
+
+}  // namespace dlhook

@@ -1,0 +1,26 @@
+#include "preload/link/library_api.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+
+#include "preload/link/dlsym.h"
+
+namespace dlhook {
+
+void* LibraryFunction(const void* real, const char* name) {
+  int saved_errno = errno;
+  void* found = nullptr;
+  const link_map* object = ObjectOf(real);
+  if (object != nullptr && object->l_name[0] != '\0') {
+    void* handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle != nullptr) {
+      found = RealDlsym(handle, name);
+      RealDlclose(handle);
+    }
+  }
+  errno = saved_errno;
+  return found;
+}
+
+}  // namespace dlhook

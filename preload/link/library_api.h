@@ -1,0 +1,53 @@
+// The vendor's own functions (getters of descriptors, attributes of pointers), found beside a hooked one and past our hooks.
+// Thread: any application thread; the first look from a hook takes a lock and the loader's, later ones nothing.
+#ifndef DLHOOK_PRELOAD_LINK_LIBRARY_API_H_
+#define DLHOOK_PRELOAD_LINK_LIBRARY_API_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "preload/core/spin_lock.h"
+#include "preload/link/resolver.h"
+
+namespace dlhook {
+
+// `name` in the scope of the library that holds the function `real`; null where it has none.
+void* LibraryFunction(const void* real, const char* name);
+
+// The functions that a decoder or tracker needs of one library, by any of its functions. Api is plain data with
+// `void Load(const void* real)`, which fills it with LibraryFunction(real, …).
+template <typename Api>
+const Api* ApiOf(const void* real) {
+  struct Entry {
+    std::atomic<const void*> real;  // null: free; published last
+    uint32_t generation;
+    Api api;
+  };
+  constexpr uint32_t kEntries = 256;
+  static Entry entries[kEntries];
+  static SpinLock lock;
+  uint32_t start = static_cast<uint32_t>((reinterpret_cast<uint64_t>(real) * 0x9e3779b97f4a7c15u) >> 56);
+  uint32_t generation = CurrentBindingGeneration();
+  for (uint32_t i = 0; i < 8; ++i) {
+    const Entry& entry = entries[(start + i) % kEntries];
+    if (entry.real.load(std::memory_order_acquire) == real && entry.generation == generation) return &entry.api;
+  }
+  SpinLockHolder holder(&lock);
+  for (uint32_t i = 0; i < 8; ++i) {
+    Entry& entry = entries[(start + i) % kEntries];
+    const void* found = entry.real.load(std::memory_order_relaxed);
+    bool stale = found != nullptr && entry.generation != generation;
+    if (found == real && !stale) return &entry.api;
+    if (found != nullptr && !stale) continue;
+    entry.real.store(nullptr, std::memory_order_release);
+    entry.api.Load(real);
+    entry.generation = generation;
+    entry.real.store(real, std::memory_order_release);
+    return &entry.api;
+  }
+  return nullptr;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_LINK_LIBRARY_API_H_

@@ -1,0 +1,15 @@
+// Which version of a symbol an object was linked against, from its own ELF tables.
+// Thread: any application thread; slow path only.
+#ifndef DLHOOK_PRELOAD_LINK_SYMBOL_VERSION_H_
+#define DLHOOK_PRELOAD_LINK_SYMBOL_VERSION_H_
+
+struct link_map;
+
+namespace dlhook {
+
+// "libcudart.so.12" where `object` refers to `name` in that version; null where it refers to none, or not to `name` at all.
+const char* RequiredVersion(const link_map* object, const char* name);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_LINK_SYMBOL_VERSION_H_

@@ -1,0 +1,54 @@
+#include "preload/track/capture.h"
+
+#include "preload/link/library_api.h"
+
+namespace dlhook {
+
+std::atomic<int32_t> g_open_captures{0};
+
+namespace {
+
+using IsCapturing = int (*)(const void* stream, int* status);
+
+struct CaptureApi {
+  IsCapturing is_capturing;
+  void Load(const void* real) {
+    void* found = LibraryFunction(real, "cudaStreamIsCapturing");
+    if (found == nullptr) found = LibraryFunction(real, "cuStreamIsCapturing");
+    is_capturing = reinterpret_cast<IsCapturing>(found);
+  }
+};
+
+// Of the library through which the last capture was begun.
+std::atomic<IsCapturing> g_is_capturing{nullptr};
+
+}  // namespace
+
+void TrackBeginCapture(const BeginCaptureArgs& args) {
+  if (args.status != 0) return;
+  const CaptureApi* api = ApiOf<CaptureApi>(args.real);
+  if (api != nullptr) g_is_capturing.store(api->is_capturing, std::memory_order_release);
+  g_open_captures.fetch_add(1, std::memory_order_relaxed);
+}
+
+void TrackEndCapture(const EndCaptureArgs& args) {
+  // A capture has also ended where it was invalidated (901) or left work unjoined (904). Other errors say that there was none
+  // on this stream; it may go on on another. A count that is too high costs a question per call, one too low loses captures.
+  constexpr int32_t kInvalidated = 901;
+  constexpr int32_t kUnjoined = 904;
+  if (args.status != 0 && args.status != kInvalidated && args.status != kUnjoined) return;
+  int32_t open = g_open_captures.load(std::memory_order_relaxed);
+  while (open > 0 && !g_open_captures.compare_exchange_weak(open, open - 1, std::memory_order_relaxed)) {
+  }
+}
+
+bool AskWhetherCaptured(const void* stream) {
+  // The legacy stream (null or handle 1) can't be captured; asking about it would be an error
+  // that the program might see (cudaErrorStreamCaptureImplicit).
+  if (reinterpret_cast<uintptr_t>(stream) <= 1) return false;
+  IsCapturing is_capturing = g_is_capturing.load(std::memory_order_acquire);
+  int status = 0;
+  return is_capturing != nullptr && is_capturing(stream, &status) == 0 && status == 1;
+}
+
+}  // namespace dlhook

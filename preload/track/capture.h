@@ -1,0 +1,36 @@
+// Streams being captured into CUDA graphs: calls made on them are recorded by CUDA, not executed.
+// Thread: any application thread. One load where nothing is being captured.
+#ifndef DLHOOK_PRELOAD_TRACK_CAPTURE_H_
+#define DLHOOK_PRELOAD_TRACK_CAPTURE_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace dlhook {
+
+// cudaStreamBeginCapture and its kin, after success; `real`: the function called, whose library is asked about streams later.
+struct BeginCaptureArgs {
+  const void* stream = nullptr;
+  int32_t status = 0;
+  const void* real = nullptr;
+};
+void TrackBeginCapture(const BeginCaptureArgs& args);
+// cudaStreamEndCapture, successful or not.
+struct EndCaptureArgs {
+  const void* stream = nullptr;
+  int32_t status = 0;
+  const void* real = nullptr;
+};
+void TrackEndCapture(const EndCaptureArgs& args);
+
+extern std::atomic<int32_t> g_open_captures;
+bool AskWhetherCaptured(const void* stream);
+
+// Whether calls on `stream` are captured now.
+inline bool IsCaptured(const void* stream) {
+  return __builtin_expect(g_open_captures.load(std::memory_order_relaxed) > 0, 0) && AskWhetherCaptured(stream);
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_TRACK_CAPTURE_H_

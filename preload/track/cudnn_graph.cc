@@ -1,0 +1,412 @@
+#include "preload/track/cudnn_graph.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <new>
+
+#include "preload/core/definitions.h"
+#include "preload/core/hook_table.h"
+#include "preload/decode/arguments.h"
+#include "preload/link/library_api.h"
+#include "preload/track/capture.h"
+#include "preload/track/cudnn_nodes.h"
+
+namespace dlhook {
+namespace {
+
+// In memory that a forked child finds wiped: the lock may be held, and the table be half changed, at the fork.
+struct Tracker {
+  SpinLock lock;
+  NodeTable nodes;
+};
+std::atomic<Tracker*> g_tracker{nullptr};
+// Changes when a plan goes: threads then look known plans up again.
+std::atomic<uint32_t> g_plan_generation{1};
+
+Tracker* GetTracker() {
+  Tracker* tracker = g_tracker.load(std::memory_order_acquire);
+  if (__builtin_expect(tracker != nullptr, 1)) return tracker;
+  void* memory = mmap(nullptr, sizeof(Tracker), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  if (madvise(memory, sizeof(Tracker), MADV_WIPEONFORK) != 0 ||
+      !g_tracker.compare_exchange_strong(tracker, static_cast<Tracker*>(memory))) {
+    munmap(memory, sizeof(Tracker));
+    return tracker;
+  }
+  return static_cast<Tracker*>(memory);
+}
+
+// cudnnBackendAttributeType_t
+enum { kTypeInt64 = 3, kTypeKnob = 9, kTypeNumericalNote = 11, kTypeDescriptor = 15, kTypeBehaviorNote = 19 };
+// cudnnBackendAttributeName_t
+enum {
+  kHeuristicMode = 200, kHeuristicGraph = 201, kHeuristicResults = 202, kConfigurationEngine = 300, kConfigurationKnobs = 302,
+  kPlanConfiguration = 401, kPlanWorkspace = 402, kPlanJson = 405, kKnobType = 600, kKnobValue = 601, kEngineIndex = 1301,
+  kEngineNumericalNote = 1303, kEngineBehaviorNote = 1305
+};
+
+uint32_t CudnnFamilyBit() {
+  static uint32_t bit = 0;
+  for (int i = 0; bit == 0 && i < kFamilyCount; ++i) {
+    if (strcmp(kFamilyNames[i], "cudnn") == 0) bit = 1u << i;
+  }
+  return bit;
+}
+
+// The calling thread, ready to record: whoever builds a plan or a variant pack is about to execute it. Null where cuDNN is not
+// recorded.
+ThreadState* RecordingThread() {
+  ThreadState* thread = dlhook_thread;
+  return thread != nullptr && thread->active != 0 ? thread : AttachThread(CudnnFamilyBit());
+}
+
+uint64_t Ticks() {
+  const ThreadState* thread = RecordingThread();
+  return thread == nullptr ? 0 : ReadTicks(thread->clock);
+}
+
+int64_t NumberAt(const BackendSetArgs& args) {
+  // Enumerators are four bytes, numbers eight, booleans one.
+  if (args.attribute_type == kTypeInt64) return *static_cast<const int64_t*>(args.elements);
+  if (args.attribute_type == 2) return *static_cast<const uint8_t*>(args.elements);
+  return *static_cast<const int32_t*>(args.elements);
+}
+
+void SetNumbers(BackendNode* node, int row, const BackendSetArgs& args) {
+  int64_t count = args.count < kBackendDims ? args.count : kBackendDims;
+  if (args.attribute_type != kTypeInt64) count = 0;  // fractions of resampling are not followed
+  node->counts[row] = static_cast<uint8_t>(count);
+  memcpy(node->numbers[row], args.elements, static_cast<size_t>(count) * sizeof(int64_t));
+}
+
+// Attributes that are lists of numbers: where they go.
+struct NumberList {
+  int32_t name;
+  int row;
+};
+constexpr NumberList kNumberLists[] = {{902, 0}, {903, 1},                        // tensor: dimensions, strides
+                                       {105, 0}, {104, 1}, {103, 2}, {102, 3},    // convolution: pads, strides, dilations
+                                       {1704, 0}, {1703, 1}, {1705, 2}, {1706, 3}};  // resampling: the same and its window
+
+void SetNumber(BackendNode* node, const BackendSetArgs& args) {
+  int64_t value = NumberAt(args);
+  switch (args.name) {
+    case 901:   // tensor
+    case 100:   // compute types: convolution, pointwise, matmul, reduction, resampling
+    case 1:
+    case 1500:
+    case 1601:
+    case 1701:
+      node->data_type = static_cast<int32_t>(value);
+      return;
+    case 101:  // modes: convolution, pointwise, reduction, resampling, normalization
+    case 0:
+    case 1600:
+    case 1700:
+    case 2000:
+    case 2100:
+      node->mode = static_cast<int32_t>(value);
+      return;
+    case 904:
+      node->vector_count = static_cast<uint32_t>(value);
+      return;
+    case 905:
+      node->vectorized_dim = static_cast<uint32_t>(value);
+      return;
+    case 906:
+      node->uid = value;
+      return;
+    case 907:
+      node->is_virtual = value != 0;
+      return;
+    case 908:
+      node->by_value = value != 0;
+      return;
+    case kHeuristicMode:
+      node->heuristic_mode = static_cast<int32_t>(value);
+      return;
+    default:
+      return;
+  }
+}
+
+// What the library calls payload is the kernels themselves, in base64, up to 128 KiB behind everything else: left out.
+size_t WithoutPayload(const char* json, size_t size, char* out) {
+  constexpr char kPayload[] = ",\"payload\":";
+  constexpr char kEnd[] = "}}";  // of "engine" and of the whole
+  auto payload = static_cast<const char*>(memmem(json, size, kPayload, sizeof kPayload - 1));
+  size_t kept = payload == nullptr ? size : static_cast<size_t>(payload - json);
+  memcpy(out, json, kept);
+  if (payload == nullptr) return kept;
+  memcpy(out + kept, kEnd, sizeof kEnd - 1);
+  return kept + sizeof kEnd - 1;
+}
+
+void SetJson(NodeTable* nodes, BackendNode* plan, const BackendSetArgs& args) {
+  nodes->Free(plan->serialized, plan->serialized_capacity);
+  plan->serialized_bytes = 0;
+  constexpr int64_t kMaxBytes = 1 << 20;
+  plan->serialized_capacity = static_cast<uint32_t>(args.count < kMaxBytes ? args.count : kMaxBytes);
+  plan->serialized = nodes->Allocate(plan->serialized_capacity);
+  if (plan->serialized == nullptr) return;
+  size_t size = WithoutPayload(static_cast<const char*>(args.elements), plan->serialized_capacity, plan->serialized);
+  plan->serialized_bytes = static_cast<uint32_t>(size);
+}
+
+// What the library is asked about a plan: descriptors of ours for it to fill.
+struct BackendApi {
+  int (*create)(int type, void** descriptor);
+  int (*destroy)(void* descriptor);
+  int (*get)(const void* descriptor, int name, int type, int64_t requested, int64_t* returned, void* elements);
+  int (*stream)(const void* handle, const void** stream);
+  void Load(const void* real) {
+    create = reinterpret_cast<int (*)(int, void**)>(LibraryFunction(real, "cudnnBackendCreateDescriptor"));
+    destroy = reinterpret_cast<int (*)(void*)>(LibraryFunction(real, "cudnnBackendDestroyDescriptor"));
+    get = reinterpret_cast<int (*)(const void*, int, int, int64_t, int64_t*, void*)>(
+        LibraryFunction(real, "cudnnBackendGetAttribute"));
+    stream = reinterpret_cast<int (*)(const void*, const void**)>(LibraryFunction(real, "cudnnGetStream"));
+  }
+};
+
+// A descriptor of ours, destroyed at the end of its scope.
+class OwnDescriptor {
+ public:
+  OwnDescriptor(const BackendApi& api, int type) : api_(api) {
+    if (api.create(type, &descriptor_) != 0) descriptor_ = nullptr;
+  }
+  ~OwnDescriptor() {
+    if (descriptor_ != nullptr) api_.destroy(descriptor_);
+  }
+  OwnDescriptor(const OwnDescriptor&) = delete;
+  OwnDescriptor& operator=(const OwnDescriptor&) = delete;
+  void* get() const { return descriptor_; }
+  // Lets the library fill it with what `parent` holds under `name`.
+  bool Fill(const void* parent, int name) {
+    int64_t returned = 0;
+    return descriptor_ != nullptr && api_.get(parent, name, kTypeDescriptor, 1, &returned, &descriptor_) == 0 && returned > 0;
+  }
+
+ private:
+  const BackendApi& api_;
+  void* descriptor_ = nullptr;
+};
+
+template <typename T>
+uint32_t GetList(const BackendApi& api, const void* descriptor, int name, int type, T* values, uint32_t capacity) {
+  int64_t returned = 0;
+  if (api.get(descriptor, name, type, capacity, &returned, values) != 0 || returned < 0) return 0;
+  return returned < capacity ? static_cast<uint32_t>(returned) : capacity;
+}
+
+void AskKnobs(const BackendApi& api, const void* configuration, PlanFacts* facts) {
+  constexpr uint32_t kMax = sizeof facts->knob_types / sizeof *facts->knob_types;
+  void* choices[kMax];
+  uint32_t created = 0;
+  while (created < kMax && api.create(kBackendKnobChoice, &choices[created]) == 0) ++created;
+  uint32_t count = GetList(api, configuration, kConfigurationKnobs, kTypeDescriptor, choices, created);
+  for (uint32_t i = 0; i < count; ++i) {
+    int32_t type = -1;
+    int64_t value = 0;
+    GetList(api, choices[i], kKnobType, kTypeKnob, &type, 1);
+    GetList(api, choices[i], kKnobValue, kTypeInt64, &value, 1);
+    facts->knob_types[facts->knobs] = type;
+    facts->knob_values[facts->knobs++] = value;
+  }
+  for (uint32_t i = 0; i < created; ++i) api.destroy(choices[i]);
+}
+
+void AskPlan(const BackendApi& api, const void* plan, PlanFacts* facts) {
+  GetList(api, plan, kPlanWorkspace, kTypeInt64, &facts->workspace_bytes, 1);
+  OwnDescriptor configuration(api, kBackendEngineConfig);
+  if (!configuration.Fill(plan, kPlanConfiguration)) return;
+  AskKnobs(api, configuration.get(), facts);
+  OwnDescriptor engine(api, kBackendEngine);
+  if (!engine.Fill(configuration.get(), kConfigurationEngine)) return;
+  GetList(api, engine.get(), kEngineIndex, kTypeInt64, &facts->engine, 1);
+  facts->numerical_note_count =
+      GetList(api, engine.get(), kEngineNumericalNote, kTypeNumericalNote, facts->numerical_notes, 32);
+  facts->behavior_note_count = GetList(api, engine.get(), kEngineBehaviorNote, kTypeBehaviorNote, facts->behavior_notes, 32);
+}
+
+void StorePlan(Tracker* tracker, const void* descriptor, PlanFacts* facts, uint64_t now) {
+  SpinLockHolder holder(&tracker->lock);
+  NodeTable& nodes = tracker->nodes;
+  BackendNode* plan = nodes.Find(descriptor);
+  if (plan == nullptr || plan->type != kBackendPlan) return;
+  facts->build_ticks = plan->configured_ticks != 0 ? now - plan->configured_ticks : 0;
+  facts->number = nodes.NextPlanNumber();
+  const BackendNode* graph = GraphOfConfiguration(ChildOf(*plan, kPlanConfiguration));
+  if (graph != nullptr) facts->failed_before = nodes.FailuresOf(*graph);
+  facts->json = plan->serialized;
+  facts->json_bytes = plan->serialized_bytes;
+  Buffer* out = nodes.scratch();
+  SerializePlan(plan, *facts, out);
+  nodes.Free(plan->serialized, plan->serialized_capacity);
+  plan->serialized_bytes = plan->serialized_capacity = static_cast<uint32_t>(out->size());
+  plan->finalized = true;
+  plan->serialized = nodes.Allocate(out->size());
+  if (plan->serialized != nullptr) memcpy(plan->serialized, out->data(), out->size());
+  // The graph is in the text now.
+  nodes.DropChildren(plan, NodeTable::kAllAttributes);
+}
+
+void CountFailedPlan(Tracker* tracker, const void* descriptor) {
+  SpinLockHolder holder(&tracker->lock);
+  const BackendNode* plan = tracker->nodes.Find(descriptor);
+  if (plan == nullptr || plan->type != kBackendPlan) return;
+  const BackendNode* graph = GraphOfConfiguration(ChildOf(*plan, kPlanConfiguration));
+  if (graph != nullptr) tracker->nodes.CountFailure(*graph);
+}
+
+bool IsPlan(Tracker* tracker, const void* descriptor) {
+  SpinLockHolder holder(&tracker->lock);
+  const BackendNode* node = tracker->nodes.Find(descriptor);
+  return node != nullptr && node->type == kBackendPlan;
+}
+
+void NewPack(const void* descriptor) {
+  ThreadState* thread = RecordingThread();
+  if (thread == nullptr) return;
+  VariantPack* pack = &thread->packs[VariantPackIndex(descriptor)];
+  pack->descriptor = descriptor;
+  pack->owner = thread->thread_id;
+  pack->executions = pack->uid_count = pack->pointer_count = 0;
+}
+
+// Looks a plan up that this thread has not executed yet (or not since a plan was destroyed).
+void LearnPlan(const void* plan, KnownPlan* known) {
+  known->plan = plan;
+  known->definition = 0;
+  known->uid_count = 0;
+  Tracker* tracker = GetTracker();
+  if (tracker == nullptr) return;
+  SpinLockHolder holder(&tracker->lock);
+  BackendNode* node = tracker->nodes.Find(plan);
+  if (node == nullptr || !node->finalized || node->serialized == nullptr) return;
+  if (node->definition == 0) node->definition = Define(DefinitionKind::kCudnnPlan, node->serialized, node->serialized_bytes);
+  known->definition = node->definition;
+  known->uid_count = node->main_uid_count;
+  memcpy(known->uids, node->main_uids, sizeof known->uids);
+}
+
+const KnownPlan& PlanOf(ThreadState* thread, const void* plan) {
+  uint32_t generation = g_plan_generation.load(std::memory_order_acquire);
+  KnownPlan& known = thread->plans[(reinterpret_cast<uint64_t>(plan) * 0x9e3779b97f4a7c15u) >> 58];
+  static_assert(kKnownPlans == 64);
+  if (known.plan != plan || known.generation != generation) {
+    known.generation = generation;
+    LearnPlan(plan, &known);
+  }
+  return known;
+}
+
+const void* PointerOf(const VariantPack& pack, int64_t uid) {
+  uint32_t count = pack.uid_count < pack.pointer_count ? pack.uid_count : pack.pointer_count;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (pack.uids[i] == uid) return pack.pointers[i];
+  }
+  return nullptr;
+}
+
+bool IsHandleCaptured(const void* handle, const void* real) {
+  if (__builtin_expect(g_open_captures.load(std::memory_order_relaxed) == 0, 1)) return false;
+  const BackendApi* api = ApiOf<BackendApi>(real);
+  const void* stream = nullptr;
+  return api != nullptr && api->stream != nullptr && api->stream(handle, &stream) == 0 && IsCaptured(stream);
+}
+
+}  // namespace
+
+void TrackBackendCreate(const BackendCreateArgs& args) {
+  if (args.status != 0 || args.descriptor == nullptr || *args.descriptor == nullptr) return;
+  if (args.type == kBackendVariantPack) return NewPack(*args.descriptor);
+  // The address may be that of a pack of this thread which another thread has destroyed.
+  if (VariantPack* stale = FindPack(*args.descriptor)) stale->descriptor = nullptr;
+  Tracker* tracker = GetTracker();
+  if (tracker == nullptr) return;
+  SpinLockHolder holder(&tracker->lock);
+  tracker->nodes.Insert(*args.descriptor, args.type);
+}
+
+void TrackBackendSetSlow(const BackendSetArgs& args) {
+  Tracker* tracker = GetTracker();
+  if (args.status != 0 || args.elements == nullptr || args.count <= 0 || tracker == nullptr) return;
+  uint64_t now = args.name == kPlanConfiguration || args.name == kPlanJson ? Ticks() : 0;
+  SpinLockHolder holder(&tracker->lock);
+  BackendNode* node = tracker->nodes.Find(args.descriptor);
+  if (node == nullptr) return;
+  if (now != 0) node->configured_ticks = now;
+  if (args.name == kPlanJson) return SetJson(&tracker->nodes, node, args);
+  if (args.attribute_type == kTypeDescriptor) {
+    return tracker->nodes.SetChildren(node, args.name, static_cast<const void* const*>(args.elements), args.count);
+  }
+  for (const NumberList& list : kNumberLists) {
+    if (list.name == args.name) return SetNumbers(node, list.row, args);
+  }
+  SetNumber(node, args);
+}
+
+// The heuristics' answers: configurations that the caller made empty and the library filled.
+void TrackBackendGet(const BackendGetArgs& args) {
+  if (args.name != kHeuristicResults || args.status != 0 || args.elements == nullptr) return;
+  Tracker* tracker = GetTracker();
+  if (tracker == nullptr) return;
+  int64_t count = args.returned != nullptr && *args.returned < args.requested ? *args.returned : args.requested;
+  SpinLockHolder holder(&tracker->lock);
+  const BackendNode* heuristic = tracker->nodes.Find(args.descriptor);
+  if (heuristic == nullptr) return;
+  BackendNode* graph = ChildOf(*heuristic, kHeuristicGraph);
+  for (int64_t rank = 0; rank < count; ++rank) {
+    BackendNode* configuration = tracker->nodes.Find(static_cast<const void* const*>(args.elements)[rank]);
+    if (configuration == nullptr) continue;
+    configuration->heuristic_mode = heuristic->heuristic_mode;
+    configuration->heuristic_rank = static_cast<int32_t>(rank);
+    configuration->heuristic_requested = static_cast<uint32_t>(args.requested);
+    configuration->heuristic_results = static_cast<uint32_t>(count);
+    tracker->nodes.DropChildren(configuration, kHeuristicGraph);
+    if (graph != nullptr) tracker->nodes.Adopt(configuration, kHeuristicGraph, graph);
+  }
+}
+
+void TrackBackendFinalizeSlow(const BackendFinalizeArgs& args) {
+  Tracker* tracker = GetTracker();
+  if (tracker == nullptr || !IsPlan(tracker, args.descriptor)) return;
+  if (args.status != 0) return CountFailedPlan(tracker, args.descriptor);
+  uint64_t now = Ticks();
+  PlanFacts facts;
+  const BackendApi* api = ApiOf<BackendApi>(args.real);
+  bool can_ask = api != nullptr && api->create != nullptr && api->destroy != nullptr && api->get != nullptr;
+  if (can_ask) AskPlan(*api, args.descriptor, &facts);
+  StorePlan(tracker, args.descriptor, &facts, now);
+}
+
+void TrackBackendDestroySlow(const BackendDestroyArgs& args) {
+  Tracker* tracker = GetTracker();
+  if (tracker == nullptr) return;
+  SpinLockHolder holder(&tracker->lock);
+  const BackendNode* node = tracker->nodes.Find(args.descriptor);
+  if (node == nullptr) return;
+  if (node->type == kBackendPlan) g_plan_generation.fetch_add(1, std::memory_order_acq_rel);
+  tracker->nodes.Remove(args.descriptor);
+}
+
+void DecodePlan(const PlanArgs& args, CallRecord* record) {
+  ThreadState* thread = dlhook_thread;
+  PlanShape shape = {};
+  uint64_t* addresses = record->addresses();
+  addresses[0] = addresses[1] = addresses[2] = 0;
+  if (thread != nullptr) {
+    const KnownPlan& known = PlanOf(thread, args.plan);
+    shape.plan = known.definition;
+    if (VariantPack* pack = FindPack(args.variant_pack)) {
+      shape.pack_seen_before = pack->executions++ > 0;
+      for (uint32_t i = 0; i < known.uid_count && i < 3; ++i) addresses[i] = Address(PointerOf(*pack, known.uids[i]));
+    }
+    shape.captured = args.into_graph || IsHandleCaptured(args.handle, args.real);
+  }
+  new (record->shape()) PlanShape(shape);
+}
+
+}  // namespace dlhook

@@ -1,0 +1,218 @@
+// The table of descriptors and the memory of their nodes.
+#include "preload/track/cudnn_nodes.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include <initializer_list>
+
+namespace dlhook {
+namespace {
+
+constexpr size_t kSmallest = 512;
+constexpr size_t kPagesAtOnce = 256 << 10;
+static_assert(sizeof(BackendNode) <= 2 * kSmallest && sizeof(BackendChildren) <= kSmallest);
+
+const void* Tombstone() { return reinterpret_cast<const void*>(uintptr_t{1}); }
+
+uint64_t Hash(const void* descriptor) { return (reinterpret_cast<uint64_t>(descriptor) * 0x9e3779b97f4a7c15u) >> 24; }
+
+void* Pages(size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+int SizeClass(size_t bytes) {
+  int size_class = 0;
+  for (size_t size = kSmallest; size < bytes; size *= 2) ++size_class;
+  return size_class;
+}
+
+}  // namespace
+
+char* NodeTable::Allocate(size_t bytes) {
+  int size_class = SizeClass(bytes);
+  if (size_class >= kSizeClasses) return nullptr;
+  if (void* block = free_[size_class]) {
+    memcpy(&free_[size_class], block, sizeof(void*));
+    return static_cast<char*>(block);
+  }
+  size_t size = kSmallest << size_class;
+  if (size > pages_left_) {
+    size_t wanted = size > kPagesAtOnce ? size : kPagesAtOnce;
+    auto pages = static_cast<char*>(Pages(wanted));
+    if (pages == nullptr) return nullptr;
+    pages_ = pages;
+    pages_left_ = wanted;
+  }
+  char* memory = pages_;
+  pages_ += size;
+  pages_left_ -= size;
+  return memory;
+}
+
+void NodeTable::Free(char* memory, size_t bytes) {
+  if (memory == nullptr) return;
+  void*& first = free_[SizeClass(bytes)];
+  memcpy(memory, &first, sizeof first);
+  first = memory;
+}
+
+bool NodeTable::Grow() {
+  // What fills the table may be the traces of descriptors that are gone.
+  uint64_t live = 0;
+  for (uint64_t i = 0; i < capacity_; ++i) live += entries_[i].node != nullptr;
+  uint64_t capacity = capacity_ == 0 ? 4096 : live * 4 <= capacity_ ? capacity_ : capacity_ * 2;
+  auto larger = static_cast<Entry*>(Pages(capacity * sizeof(Entry)));
+  if (larger == nullptr) return false;
+  count_ = 0;
+  for (uint64_t i = 0; i < capacity_; ++i) {
+    if (entries_[i].node == nullptr) continue;
+    uint64_t at = Hash(entries_[i].descriptor);
+    while (larger[at & (capacity - 1)].descriptor != nullptr) ++at;
+    larger[at & (capacity - 1)] = entries_[i];
+    ++count_;
+  }
+  if (entries_ != nullptr) munmap(entries_, capacity_ * sizeof(Entry));
+  entries_ = larger;
+  capacity_ = capacity;
+  return true;
+}
+
+bool NodeTable::Insert(const void* descriptor, int32_t type) {
+  Remove(descriptor);  // destroyed where no hook saw it
+  if (count_ + 1 > capacity_ / 2 && !Grow()) return false;
+  auto node = reinterpret_cast<BackendNode*>(Allocate(sizeof(BackendNode)));
+  if (node == nullptr) return false;
+  memset(static_cast<void*>(node), 0, sizeof *node);
+  node->type = type;
+  node->references = 1;
+  node->data_type = node->mode = node->heuristic_mode = node->heuristic_rank = -1;
+  uint64_t at = Hash(descriptor);
+  while (entries_[at & (capacity_ - 1)].node != nullptr) ++at;
+  Entry& entry = entries_[at & (capacity_ - 1)];
+  if (entry.descriptor == nullptr) ++count_;
+  entry = {descriptor, node};
+  return true;
+}
+
+BackendNode* NodeTable::Find(const void* descriptor) {
+  if (capacity_ == 0 || descriptor == nullptr) return nullptr;
+  for (uint64_t at = Hash(descriptor);; ++at) {
+    Entry& entry = entries_[at & (capacity_ - 1)];
+    if (entry.descriptor == descriptor) return entry.node;
+    if (entry.descriptor == nullptr) return nullptr;
+  }
+}
+
+void NodeTable::Remove(const void* descriptor) {
+  if (capacity_ == 0 || descriptor == nullptr) return;
+  for (uint64_t at = Hash(descriptor);; ++at) {
+    Entry& entry = entries_[at & (capacity_ - 1)];
+    if (entry.descriptor == nullptr) return;
+    if (entry.descriptor != descriptor) continue;
+    Unreference(entry.node);
+    entry = {Tombstone(), nullptr};
+    return;
+  }
+}
+
+// Graphs are a few nodes deep (plan, configuration, engine, graph, operation, tensor), and a descriptor can only be set after it
+// was finalized, so there are no cycles.
+void NodeTable::Unreference(BackendNode* node) {
+  if (--node->references > 0) return;
+  DropChildren(node, kAllAttributes);
+  Free(node->serialized, node->serialized_capacity);
+  Free(reinterpret_cast<char*>(node), sizeof *node);
+}
+
+void NodeTable::Adopt(BackendNode* parent, int32_t attribute, BackendNode* child) {
+  constexpr uint32_t kInPlace = sizeof parent->children / sizeof *parent->children;
+  BackendChild entry = {attribute, child};
+  if (parent->child_count < kInPlace) {
+    parent->children[parent->child_count++] = entry;
+  } else {
+    BackendChildren** last = &parent->more;
+    while (*last != nullptr && (*last)->count == BackendChildren::kCapacity) last = &(*last)->next;
+    if (*last == nullptr) {
+      *last = reinterpret_cast<BackendChildren*>(Allocate(sizeof(BackendChildren)));
+      if (*last == nullptr) return;
+      (*last)->count = 0;
+      (*last)->next = nullptr;
+    }
+    (*last)->child[(*last)->count++] = entry;
+  }
+  ++child->references;
+}
+
+void NodeTable::DropChildren(BackendNode* parent, int32_t attribute) {
+  auto drop = [&](BackendChild* children, uint32_t* count) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count; ++i) {
+      if (attribute == kAllAttributes || children[i].attribute == attribute) {
+        Unreference(children[i].node);
+      } else {
+        children[kept++] = children[i];
+      }
+    }
+    *count = kept;
+  };
+  drop(parent->children, &parent->child_count);
+  for (BackendChildren* more = parent->more; more != nullptr; more = more->next) drop(more->child, &more->count);
+  if (attribute != kAllAttributes) return;
+  while (BackendChildren* more = parent->more) {
+    parent->more = more->next;
+    Free(reinterpret_cast<char*>(more), sizeof *more);
+  }
+}
+
+void NodeTable::SetChildren(BackendNode* parent, int32_t attribute, const void* const* descriptors, int64_t count) {
+  DropChildren(parent, attribute);
+  for (int64_t i = 0; i < count; ++i) {
+    BackendNode* child = Find(descriptors[i]);
+    if (child != nullptr && child != parent) Adopt(parent, attribute, child);
+  }
+}
+
+namespace {
+
+uint64_t Mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0xff51afd7ed558ccdu ^ (hash >> 31); }
+
+// Equal for descriptors that were set to the same.
+uint64_t HashContents(const BackendNode& node) {
+  uint64_t hash = Mix(0x9e3779b97f4a7c15u, static_cast<uint64_t>(node.type));
+  for (int row = 0; row < 4; ++row) {
+    for (int i = 0; i < node.counts[row]; ++i) hash = Mix(hash, static_cast<uint64_t>(node.numbers[row][i]));
+  }
+  for (int64_t value : {int64_t{node.data_type}, int64_t{node.mode}, node.uid, int64_t{node.is_virtual}}) {
+    hash = Mix(hash, static_cast<uint64_t>(value));
+  }
+  ForEachChild(node, [&](int32_t attribute, const BackendNode& child) {
+    hash = Mix(Mix(hash, static_cast<uint64_t>(attribute)), HashContents(child));
+  });
+  return hash;
+}
+
+}  // namespace
+
+void NodeTable::CountFailure(const BackendNode& graph) {
+  uint64_t hash = HashContents(graph);
+  for (Failures& failures : failures_) {
+    if (failures.graph == hash && failures.count > 0) {
+      ++failures.count;
+      return;
+    }
+  }
+  failures_[next_failure_++ % kFailures] = {hash, 1};
+}
+
+uint32_t NodeTable::FailuresOf(const BackendNode& graph) const {
+  if (next_failure_ == 0) return 0;
+  uint64_t hash = HashContents(graph);
+  for (const Failures& failures : failures_) {
+    if (failures.graph == hash) return failures.count;
+  }
+  return 0;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,162 @@
+// What is known of the graph API's descriptors: nodes that hold each other, in memory of our own.
+// Thread: any application thread, under NodeLock.
+#ifndef DLHOOK_PRELOAD_TRACK_CUDNN_NODES_H_
+#define DLHOOK_PRELOAD_TRACK_CUDNN_NODES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/core/spin_lock.h"
+#include "preload/drain/buffer.h"
+
+namespace dlhook {
+
+// cudnnBackendDescriptorType_t, as far as it is told apart.
+enum BackendType : int32_t {
+  kBackendPointwise = 0, kBackendConvolution = 1, kBackendEngine = 2, kBackendEngineConfig = 3, kBackendEngineHeuristic = 4,
+  kBackendPlan = 5, kBackendKnobChoice = 7, kBackendConvolutionForward = 10, kBackendConvolutionBackwardFilter = 11,
+  kBackendConvolutionBackwardData = 12, kBackendOperationGraph = 15, kBackendVariantPack = 16, kBackendTensor = 17,
+  kBackendMatmul = 18, kBackendOperationMatmul = 19, kBackendReduction = 21, kBackendResample = 24, kBackendNormForward = 29,
+  kBackendNormBackward = 30, kBackendRng = 32, kBackendSdpaForward = 41, kBackendSdpaBackward = 43,
+  kBackendLastKnown = 50
+};
+
+constexpr int kBackendDims = 8;
+
+struct BackendNode;
+
+struct BackendChild {
+  int32_t attribute;
+  BackendNode* node;
+};
+
+// More children than fit into a node.
+struct BackendChildren {
+  static constexpr uint32_t kCapacity = 30;
+  BackendChild child[kCapacity];
+  uint32_t count;
+  BackendChildren* next;
+};
+
+// One descriptor as it was last set. Which members mean something depends on its type.
+struct BackendNode {
+  int32_t type;
+  uint32_t references;  // its descriptor, if it still exists, and nodes that have it as a child
+  // Tensors; pad, post_pad, stride and dilation of convolutions (and pad, stride, window of resampling).
+  int64_t numbers[4][kBackendDims];
+  uint8_t counts[4];
+  int64_t uid;
+  int32_t data_type;  // or compute type; -1 not set
+  int32_t mode;       // of convolution, pointwise, reduction, norm …; -1 not set
+  uint32_t vector_count;
+  uint32_t vectorized_dim;
+  bool is_virtual;
+  bool by_value;
+  // Engine heuristics and the configurations they gave.
+  int32_t heuristic_mode;  // -1: no heuristics
+  int32_t heuristic_rank;
+  uint32_t heuristic_requested;
+  uint32_t heuristic_results;
+  // Plans: when their configuration was set, and once finalized what they are: a serialized trace::Cudnn.
+  uint64_t configured_ticks;
+  uint32_t definition;
+  bool finalized;  // false: what is serialized is the JSON that the plan is to be built from
+  char* serialized;
+  uint32_t serialized_bytes;
+  uint32_t serialized_capacity;  // as allocated
+  int64_t main_uids[3];
+  uint32_t main_uid_count;
+  BackendChild children[4];
+  uint32_t child_count;
+  BackendChildren* more;
+};
+
+class NodeTable {
+ public:
+  // False where memory is out.
+  bool Insert(const void* descriptor, int32_t type);
+  BackendNode* Find(const void* descriptor);
+  void Remove(const void* descriptor);
+
+  // Sets (replaces) the children under `attribute`.
+  void SetChildren(BackendNode* parent, int32_t attribute, const void* const* descriptors, int64_t count);
+  void Adopt(BackendNode* parent, int32_t attribute, BackendNode* child);
+  void DropChildren(BackendNode* parent, int32_t attribute);  // kAllAttributes: all
+  static constexpr int32_t kAllAttributes = -1;
+
+  // Null where memory is out. Free needs the size that was asked for.
+  char* Allocate(size_t bytes);
+  void Free(char* memory, size_t bytes);
+
+  uint32_t NextPlanNumber() { return ++plans_; }
+  // Plans that could not be finalized, by their operation graph's contents: after a failure frontends build the same graph anew.
+  void CountFailure(const BackendNode& graph);
+  uint32_t FailuresOf(const BackendNode& graph) const;
+  Buffer* scratch() { return &scratch_; }
+
+ private:
+  struct Entry {
+    const void* descriptor;
+    BackendNode* node;
+  };
+  void Unreference(BackendNode* node);
+  bool Grow();
+
+  Entry* entries_ = nullptr;
+  uint64_t capacity_ = 0;
+  uint64_t count_ = 0;  // tombstones included
+  static constexpr int kSizeClasses = 18;  // 512 bytes to 64 MiB
+  void* free_[kSizeClasses] = {};
+  char* pages_ = nullptr;
+  size_t pages_left_ = 0;
+  static constexpr uint32_t kFailures = 64;  // the last ones
+  struct Failures {
+    uint64_t graph;  // hash of its contents
+    uint32_t count;
+  };
+  Failures failures_[kFailures] = {};
+  uint32_t next_failure_ = 0;
+  uint32_t plans_ = 0;
+  Buffer scratch_;
+};
+
+template <typename Function>
+void ForEachChild(const BackendNode& node, Function function) {
+  for (uint32_t i = 0; i < node.child_count; ++i) function(node.children[i].attribute, *node.children[i].node);
+  for (const BackendChildren* more = node.more; more != nullptr; more = more->next) {
+    for (uint32_t i = 0; i < more->count; ++i) function(more->child[i].attribute, *more->child[i].node);
+  }
+}
+
+inline BackendNode* ChildOf(const BackendNode& node, int32_t attribute) {
+  BackendNode* found = nullptr;
+  ForEachChild(node, [&](int32_t of, BackendNode& child) {
+    if (of == attribute && found == nullptr) found = &child;
+  });
+  return found;
+}
+
+// Appends a serialized trace::Cudnn: what the plan's operation graph says. Also notes the uids of its main node's tensors.
+struct PlanFacts {
+  int64_t engine = -1;
+  int64_t knob_types[64];
+  int64_t knob_values[64];
+  uint32_t knobs = 0;
+  int32_t numerical_notes[32];
+  uint32_t numerical_note_count = 0;
+  int32_t behavior_notes[32];
+  uint32_t behavior_note_count = 0;
+  int64_t workspace_bytes = 0;
+  uint64_t build_ticks = 0;
+  uint32_t number = 0;
+  uint32_t failed_before = 0;
+  const char* json = nullptr;  // of a plan built from it
+  size_t json_bytes = 0;
+};
+// The operation graph that a configuration is for: by the heuristics that gave it, or by its engine. Null where not known.
+BackendNode* GraphOfConfiguration(const BackendNode* configuration);
+void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_TRACK_CUDNN_NODES_H_

@@ -1,0 +1,364 @@
+// A finalized plan as a trace::Cudnn; field numbers are those of proto/op.proto.
+#include <stdio.h>
+
+#include "preload/core/record.h"
+#include "preload/decode/cuda_types.h"
+#include "preload/drain/packet_writer.h"
+#include "preload/track/cudnn_nodes.h"
+
+namespace dlhook {
+namespace {
+
+// Cudnn.operation and CudnnNode.operation, by cudnnBackendDescriptorType_t (cudnn_graph_v9.h).
+const char* OperationName(int32_t type) {
+  switch (type) {
+    case kBackendConvolutionForward: return "convolution_forward";
+    case kBackendConvolutionBackwardFilter: return "convolution_backward_weights";
+    case kBackendConvolutionBackwardData: return "convolution_backward_data";
+    case 13: return "pointwise";
+    case 14: return "gen_stats";
+    case kBackendOperationMatmul: return "matmul";
+    case 20: return "batch_normalization_finalize";
+    case 22: return "reduction";
+    case 23: return "batch_normalization_backward_weights";
+    case 25: return "resample_forward";
+    case 26: return "resample_backward";
+    case 27: return "concat";
+    case 28: return "signal";
+    case kBackendNormForward: return "normalization_forward";
+    case kBackendNormBackward: return "normalization_backward";
+    case 31: return "reshape";
+    case 33: return "rng";
+    case 35: return "paged_cache_load";
+    case 36: return "block_scale_quantize";
+    case 37: return "block_scale_dequantize";
+    case 39: return "expand_band_matrix";
+    case 40: return "contract_band_matrix";
+    case kBackendSdpaForward: return "attention_forward";
+    case 42: return "moe_grouped_matmul";
+    case kBackendSdpaBackward: return "attention_backward";
+    case 44: return "diagonal_band_mask";
+    case 45: return "softmax";
+    case 46: return "transpose";
+    case 47: return "slice";
+    case 48: return "moe_grouped_matmul_backward";
+    case 49: return "rope_forward";
+    case 50: return "rope_backward";
+    default: return "unknown";
+  }
+}
+
+// What an operation's attribute (cudnnBackendAttributeName_t) holds: one row for each tensor that a backend operation writes,
+// and for those that have a name of their own. Everything else that is a tensor is an input.
+struct TensorAttribute {
+  int32_t attribute;
+  TensorRole role;
+  bool is_output;
+};
+constexpr TensorAttribute kTensorAttributes[] = {
+    {703, TensorRole::kW, false},        {704, TensorRole::kX, false},         {705, TensorRole::kY, true},
+    {709, TensorRole::kW, false},        {710, TensorRole::kDx, true},         {711, TensorRole::kDy, false},
+    {715, TensorRole::kDw, true},        {716, TensorRole::kX, false},         {717, TensorRole::kDy, false},
+    {753, TensorRole::kOutput, true},    // pointwise y
+    {756, TensorRole::kOutput, true},    // pointwise dx
+    {773, TensorRole::kOutput, true},    {774, TensorRole::kOutput, true},     // statistics
+    {788, TensorRole::kOutput, true},    {789, TensorRole::kOutput, true},     {790, TensorRole::kOutput, true},
+    {791, TensorRole::kOutput, true},    {792, TensorRole::kOutput, true},     {793, TensorRole::kOutput, true},
+    {1522, TensorRole::kOutput, true},   // matmul c
+    {1611, TensorRole::kOutput, true},   // reduction y
+    {1626, TensorRole::kOutput, true},   {1627, TensorRole::kOutput, true},    {1628, TensorRole::kOutput, true},
+    {1629, TensorRole::kOutput, true},   {1630, TensorRole::kOutput, true},    // batch normalization, backward weights
+    {1710, TensorRole::kX, false},       {1711, TensorRole::kY, true},         {1712, TensorRole::kOutput, true},
+    {1720, TensorRole::kDx, true},       {1721, TensorRole::kDy, false},       // resampling
+    {1803, TensorRole::kOutput, true},   {1904, TensorRole::kOutput, true},    {1951, TensorRole::kOutput, true},
+    {2002, TensorRole::kX, false},       {2003, TensorRole::kMean, true},      {2004, TensorRole::kVariance, true},
+    {2005, TensorRole::kScale, false},   {2006, TensorRole::kBias, false},     {2011, TensorRole::kOutput, true},
+    {2012, TensorRole::kOutput, true},   {2013, TensorRole::kY, true},         // normalization, forward
+    {2101, TensorRole::kX, false},       {2102, TensorRole::kMean, false},     {2103, TensorRole::kVariance, false},
+    {2104, TensorRole::kDy, false},      {2105, TensorRole::kScale, false},    {2107, TensorRole::kOutput, true},
+    {2108, TensorRole::kDbias, true},    {2109, TensorRole::kDx, true},        // normalization, backward
+    {2201, TensorRole::kOutput, true},   {2251, TensorRole::kOutput, true},    {2271, TensorRole::kOutput, true},
+    {2310, TensorRole::kOutput, true},   {2501, TensorRole::kOutput, true},    {2502, TensorRole::kOutput, true},
+    {2602, TensorRole::kOutput, true},   {2803, TensorRole::kOutput, true},    {2804, TensorRole::kOutput, true},
+    {2817, TensorRole::kOutput, true},   {2859, TensorRole::kOutput, true},    {2860, TensorRole::kOutput, true},
+    {2861, TensorRole::kOutput, true},   {2864, TensorRole::kOutput, true},    {2905, TensorRole::kOutput, true},
+    {2953, TensorRole::kOutput, true},   {3006, TensorRole::kOutput, true},    {3101, TensorRole::kOutput, true},
+    {3102, TensorRole::kOutput, true},   {3103, TensorRole::kOutput, true},    {3104, TensorRole::kOutput, true},
+    {3201, TensorRole::kOutput, true},   {3301, TensorRole::kOutput, true},    {3401, TensorRole::kOutput, true},
+    {3411, TensorRole::kOutput, true},
+};
+
+TensorAttribute DescribeAttribute(int32_t attribute) {
+  for (const TensorAttribute& known : kTensorAttributes) {
+    if (known.attribute == attribute) return known;
+  }
+  return {attribute, TensorRole::kInput, false};
+}
+
+// The tensors whose addresses an execution notes: two that are read, one that is written.
+struct MainTensors {
+  int32_t type;
+  int32_t attributes[3];
+};
+constexpr MainTensors kMainTensors[] = {
+    {kBackendConvolutionForward, {704, 703, 705}}, {kBackendConvolutionBackwardData, {711, 709, 710}},
+    {kBackendConvolutionBackwardFilter, {716, 717, 715}}, {kBackendSdpaForward, {2800, 2801, 2803}},
+    {kBackendSdpaBackward, {2851, 2852, 2859}}, {kBackendOperationMatmul, {1520, 1521, 1522}},
+    {kBackendNormForward, {2002, 2005, 2013}}, {kBackendNormBackward, {2101, 2104, 2109}},
+    {25, {1710, 1710, 1711}}, {26, {1721, 1721, 1720}}};
+
+// The operation that gives a graph its name: the costliest kind, else the first.
+const BackendNode* MainOperation(const BackendNode& graph) {
+  constexpr int32_t kOperations = 801;  // CUDNN_ATTR_OPERATIONGRAPH_OPS
+  for (const MainTensors& candidate : kMainTensors) {
+    const BackendNode* found = nullptr;
+    ForEachChild(graph, [&](int32_t attribute, const BackendNode& node) {
+      if (attribute == kOperations && node.type == candidate.type && found == nullptr) found = &node;
+    });
+    if (found != nullptr) return found;
+  }
+  return ChildOf(graph, kOperations);
+}
+
+void SInt(PacketWriter* writer, uint32_t field, int64_t value) { writer->UInt(field, ZigZag(value)); }
+void SInt32(PacketWriter* writer, uint32_t field, int32_t value) { writer->UInt(field, ZigZag(value) & 0xffffffff); }
+
+void Packed(PacketWriter* writer, uint32_t field, const int64_t* values, uint32_t count) {
+  if (count == 0) return;
+  size_t mark = writer->Begin(field);
+  for (uint32_t i = 0; i < count; ++i) writer->Varint(static_cast<uint64_t>(values[i]));
+  writer->End(mark);
+}
+
+void PackedSInt(PacketWriter* writer, uint32_t field, const int32_t* values, uint32_t count) {
+  if (count == 0) return;
+  size_t mark = writer->Begin(field);
+  for (uint32_t i = 0; i < count; ++i) writer->Varint(ZigZag(values[i]) & 0xffffffff);
+  writer->End(mark);
+}
+
+void WriteTensor(const BackendNode& tensor, TensorRole role, PacketWriter* writer) {
+  size_t mark = writer->Begin(2);
+  writer->UInt(1, static_cast<uint32_t>(role));
+  writer->UInt(2, static_cast<uint32_t>(CudnnType(tensor.data_type)));
+  Packed(writer, 3, tensor.numbers[0], tensor.counts[0]);
+  Packed(writer, 4, tensor.numbers[1], tensor.counts[1]);
+  writer->Int(5, tensor.uid);
+  writer->UInt(6, tensor.is_virtual);
+  writer->UInt(7, tensor.vector_count > 1 ? tensor.vector_count : CudnnVectorCount(tensor.data_type) > 1
+                                                                      ? CudnnVectorCount(tensor.data_type)
+                                                                      : 0);
+  writer->UInt(8, tensor.vectorized_dim);
+  writer->UInt(9, tensor.by_value);
+  writer->End(mark);
+}
+
+// Tensors of a graph, each uid once; the main operation's come first and keep its roles.
+class TensorSet {
+ public:
+  explicit TensorSet(PacketWriter* writer) : writer_(writer) {}
+  void AddTensorsOf(const BackendNode& operation) {
+    ForEachChild(operation, [&](int32_t attribute, const BackendNode& child) {
+      if (child.type != kBackendTensor || Contains(child.uid) || count_ == kCapacity) return;
+      uids_[count_++] = child.uid;
+      WriteTensor(child, DescribeAttribute(attribute).role, writer_);
+    });
+  }
+
+ private:
+  static constexpr uint32_t kCapacity = 128;
+  bool Contains(int64_t uid) const {
+    for (uint32_t i = 0; i < count_; ++i) {
+      if (uids_[i] == uid) return true;
+    }
+    return false;
+  }
+  PacketWriter* writer_;
+  int64_t uids_[kCapacity];
+  uint32_t count_ = 0;
+};
+
+// The descriptor that configures an operation (convolution, pointwise …): its only child that is no tensor.
+const BackendNode* Configuration(const BackendNode& operation) {
+  const BackendNode* found = nullptr;
+  ForEachChild(operation, [&](int32_t, const BackendNode& child) {
+    if (child.type != kBackendTensor && found == nullptr) found = &child;
+  });
+  return found;
+}
+
+// In the order of the attributes (A before B, Q before K before V), whatever the order in which the caller set them.
+void WriteUids(const BackendNode& operation, bool outputs, uint32_t field, PacketWriter* writer) {
+  constexpr uint32_t kMax = 32;
+  int64_t uids[kMax];
+  int32_t attributes[kMax];
+  uint32_t count = 0;
+  ForEachChild(operation, [&](int32_t attribute, const BackendNode& child) {
+    bool wanted = child.type == kBackendTensor && DescribeAttribute(attribute).is_output == outputs;
+    if (!wanted || count == kMax) return;
+    uint32_t at = count++;
+    for (; at > 0 && attributes[at - 1] > attribute; --at) {
+      attributes[at] = attributes[at - 1];
+      uids[at] = uids[at - 1];
+    }
+    attributes[at] = attribute;
+    uids[at] = child.uid;
+  });
+  Packed(writer, field, uids, count);
+}
+
+void WriteNode(const BackendNode& operation, PacketWriter* writer) {
+  size_t mark = writer->Begin(1);
+  writer->String(1, OperationName(operation.type));
+  const BackendNode* configuration = Configuration(operation);
+  const BackendNode& settings = configuration != nullptr ? *configuration : operation;
+  bool is_convolution = settings.type == kBackendConvolution;
+  if (settings.mode >= 0 && !is_convolution) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", settings.mode);
+    writer->String(2, text);
+  }
+  WriteUids(operation, false, 3, writer);
+  WriteUids(operation, true, 4, writer);
+  if (configuration != nullptr) {
+    for (uint32_t i = 0; i < 4; ++i) Packed(writer, 5 + i, settings.numbers[i], settings.counts[i]);
+  }
+  if (is_convolution) SInt32(writer, 9, settings.mode);
+  writer->UInt(10, static_cast<uint32_t>(CudnnType(settings.data_type)));
+  writer->End(mark);
+}
+
+// groups = channels of the input / channels that one filter sees
+int64_t GroupsOf(const BackendNode& operation) {
+  int32_t input = 0;
+  int32_t filter = 0;
+  if (operation.type == kBackendConvolutionForward) input = 704, filter = 703;
+  if (operation.type == kBackendConvolutionBackwardData) input = 710, filter = 709;
+  if (operation.type == kBackendConvolutionBackwardFilter) input = 716, filter = 715;
+  const BackendNode* x = ChildOf(operation, input);
+  const BackendNode* w = ChildOf(operation, filter);
+  if (x == nullptr || w == nullptr || x->counts[0] < 2 || w->counts[0] < 2 || w->numbers[0][1] <= 0) return 0;
+  return x->numbers[0][1] / w->numbers[0][1];
+}
+
+void WriteMainOperation(const BackendNode& operation, PacketWriter* writer) {
+  const BackendNode* configuration = Configuration(operation);
+  if (configuration == nullptr) return;
+  for (uint32_t i = 0; i < 4; ++i) Packed(writer, 3 + i, configuration->numbers[i], configuration->counts[i]);
+  writer->Int(7, GroupsOf(operation));
+  if (configuration->type == kBackendConvolution) SInt32(writer, 8, configuration->mode);
+  writer->UInt(9, static_cast<uint32_t>(CudnnType(configuration->data_type)));
+}
+
+// The last operation that has the tensor with this uid among its inputs (or outputs), or null. The last one,
+// as of a softmax's exponentials: their sums come first, the quotients, which lead to the result, after them.
+const BackendNode* OperationOf(const BackendNode& graph, int64_t uid, bool as_output) {
+  const BackendNode* found = nullptr;
+  ForEachChild(graph, [&](int32_t, const BackendNode& operation) {
+    ForEachChild(operation, [&](int32_t attribute, const BackendNode& tensor) {
+      bool fits = tensor.type == kBackendTensor && tensor.uid == uid && DescribeAttribute(attribute).is_output == as_output;
+      if (fits) found = &operation;
+    });
+  });
+  return found;
+}
+
+// The first tensor of an operation on the asked-for side, one in memory rather than a virtual one; null where it has none.
+const BackendNode* TensorOf(const BackendNode& operation, bool output) {
+  const BackendNode* found = nullptr;
+  ForEachChild(operation, [&](int32_t attribute, const BackendNode& tensor) {
+    if (tensor.type != kBackendTensor || DescribeAttribute(attribute).is_output != output) return;
+    if (found == nullptr || (found->is_virtual && !tensor.is_virtual)) found = &tensor;
+  });
+  return found;
+}
+
+// A tensor between two fused operations is nowhere in memory: follows the chain (a convolution's bias and activation, say) to
+// the one that is. Null where it ends in none.
+const BackendNode* InMemory(const BackendNode& graph, const BackendNode* tensor, bool output) {
+  constexpr int kLongestChain = 16;
+  for (int i = 0; i < kLongestChain && tensor != nullptr && tensor->is_virtual; ++i) {
+    const BackendNode* next = OperationOf(graph, tensor->uid, !output);
+    tensor = next == nullptr ? nullptr : TensorOf(*next, output);
+  }
+  return tensor != nullptr && !tensor->is_virtual ? tensor : nullptr;
+}
+
+void NoteMainTensors(const BackendNode& graph, const BackendNode& operation, BackendNode* plan) {
+  plan->main_uid_count = 0;
+  for (const MainTensors& known : kMainTensors) {
+    if (known.type != operation.type) continue;
+    for (int32_t attribute : known.attributes) {
+      bool output = DescribeAttribute(attribute).is_output;
+      const BackendNode* tensor = InMemory(graph, ChildOf(operation, attribute), output);
+      plan->main_uids[plan->main_uid_count++] = tensor != nullptr ? tensor->uid : -1;
+    }
+  }
+}
+
+// Where the configuration came from and what was found out about it.
+void WriteOrigin(const BackendNode* configuration, const PlanFacts& facts, PacketWriter* writer) {
+  SInt(writer, 2, facts.engine);
+  for (uint32_t i = 0; i < facts.knobs; ++i) {
+    size_t knob = writer->Begin(3);
+    SInt32(writer, 1, static_cast<int32_t>(facts.knob_types[i]));
+    SInt(writer, 2, facts.knob_values[i]);
+    writer->End(knob);
+  }
+  PackedSInt(writer, 4, facts.numerical_notes, facts.numerical_note_count);
+  PackedSInt(writer, 5, facts.behavior_notes, facts.behavior_note_count);
+  bool heuristic = configuration != nullptr && configuration->heuristic_rank >= 0;
+  Chooser chooser = facts.json != nullptr ? Chooser::kCached : heuristic ? Chooser::kHeuristic : Chooser::kFixed;
+  writer->UInt(6, static_cast<uint32_t>(chooser));
+  SInt32(writer, 7, heuristic ? configuration->heuristic_mode : -1);
+  SInt32(writer, 8, heuristic ? configuration->heuristic_rank : -1);
+  if (heuristic) {
+    writer->UInt(9, configuration->heuristic_requested);
+    writer->UInt(10, configuration->heuristic_results);
+  }
+  writer->UInt(11, facts.failed_before);
+  constexpr size_t kMaxJson = 16 << 10;
+  writer->Text(12, facts.json, facts.json_bytes < kMaxJson ? facts.json_bytes : kMaxJson);
+  writer->UInt(13, facts.build_ticks);
+  writer->UInt(14, facts.number);
+  writer->UInt(15, facts.json_bytes > kMaxJson);
+}
+
+}  // namespace
+
+BackendNode* GraphOfConfiguration(const BackendNode* configuration) {
+  constexpr int32_t kHeuristicGraph = 201;
+  constexpr int32_t kConfiguredEngine = 300;
+  constexpr int32_t kEngineGraph = 1300;
+  if (configuration == nullptr) return nullptr;
+  if (BackendNode* graph = ChildOf(*configuration, kHeuristicGraph)) return graph;
+  const BackendNode* engine = ChildOf(*configuration, kConfiguredEngine);
+  return engine == nullptr ? nullptr : ChildOf(*engine, kEngineGraph);
+}
+
+void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out) {
+  constexpr int32_t kPlanConfiguration = 401;
+  const BackendNode* configuration = ChildOf(*plan, kPlanConfiguration);
+  const BackendNode* graph = GraphOfConfiguration(configuration);
+  const BackendNode* main = graph == nullptr ? nullptr : MainOperation(*graph);
+  out->Clear();
+  PacketWriter writer(out);
+  writer.String(1, main != nullptr ? OperationName(main->type) : "graph");
+  if (main != nullptr) {
+    TensorSet tensors(&writer);
+    tensors.AddTensorsOf(*main);
+    ForEachChild(*graph, [&](int32_t, const BackendNode& operation) { tensors.AddTensorsOf(operation); });
+    WriteMainOperation(*main, &writer);
+    NoteMainTensors(*graph, *main, plan);
+  }
+  writer.UInt(10, static_cast<uint64_t>(facts.workspace_bytes));
+  for (uint32_t field = 11; field <= 13; ++field) SInt32(&writer, field, -1);  // the legacy interface's numbers
+  size_t message = writer.Begin(14);
+  if (graph != nullptr) {
+    ForEachChild(*graph, [&](int32_t, const BackendNode& operation) { WriteNode(operation, &writer); });
+  }
+  WriteOrigin(configuration, facts, &writer);
+  writer.End(message);
+}
+
+}  // namespace dlhook

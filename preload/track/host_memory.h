@@ -1,0 +1,30 @@
+// Which kind of host memory a copy touches: pageable, pinned or managed, as the CUDA library itself says.
+// Thread: any application thread. The library is asked once for an address and a thread, until host memory is registered,
+// allocated or freed through CUDA.
+#ifndef DLHOOK_PRELOAD_TRACK_HOST_MEMORY_H_
+#define DLHOOK_PRELOAD_TRACK_HOST_MEMORY_H_
+
+#include <cstdint>
+
+#include "preload/core/record.h"
+
+namespace dlhook {
+
+// What an address belongs to.
+enum class MemorySpace : uint8_t { kUnknown, kPageable, kPinned, kDevice, kManaged };
+
+// `real`: a function of the runtime or the driver that was just called with this address.
+MemorySpace SpaceOf(const void* address, const void* real);
+
+HostMemory HostMemoryOf(MemorySpace space);
+
+// After calls that change what addresses belong to.
+struct MemoryChangeArgs {
+  int32_t status = 0;
+  const void* real = nullptr;
+};
+void TrackMemoryChange(const MemoryChangeArgs& args);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_TRACK_HOST_MEMORY_H_

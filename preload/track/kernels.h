@@ -1,0 +1,45 @@
+// Names of kernels by the handles that launches carry: host functions of the runtime, cudaKernel_t, CUfunction, CUkernel.
+// Thread: any application thread. A registration (PyTorch makes 24 000 at import) is one store into a table under a lock; the
+// name itself is copied only for kernels that are launched while dlhook records.
+#ifndef DLHOOK_PRELOAD_TRACK_KERNELS_H_
+#define DLHOOK_PRELOAD_TRACK_KERNELS_H_
+
+#include <cstdint>
+
+namespace dlhook {
+
+// __cudaRegisterFunction: the name lies in the fat binary's data, as long as its library is loaded.
+struct RegisterFunctionArgs {
+  const void* host_function = nullptr;
+  const char* device_name = nullptr;
+  int32_t status = 0;
+  const void* real = nullptr;
+};
+void TrackRegisterFunction(const RegisterFunctionArgs& args);
+
+// A new handle for a function that has one already: __cudaGetKernel, cudaGetKernel, cudaGetFuncBySymbol, cuKernelGetFunction.
+struct KernelAliasArgs {
+  void* const* out = nullptr;  // where the handle was returned
+  const void* host_function = nullptr;
+  const void* kernel = nullptr;  // or this one
+  int32_t status = 0;
+  const void* real = nullptr;
+};
+void TrackKernelAlias(const KernelAliasArgs& args);
+
+// A handle by name: cuModuleGetFunction, cuLibraryGetKernel, cudaLibraryGetKernel. The name is copied.
+struct KernelByNameArgs {
+  void* const* out = nullptr;
+  const char* name = nullptr;
+  int32_t status = 0;
+  const void* real = nullptr;
+};
+void TrackKernelByName(const KernelByNameArgs& args);
+
+// The definition (core/definitions.h) of the kernel behind a handle; 0 where its name is not known. `real`: the function that
+// launched it, whose library is asked where no registration was seen (cuFuncGetName, from CUDA 12.3).
+uint32_t KernelDefinition(const void* function, const void* real);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_TRACK_KERNELS_H_

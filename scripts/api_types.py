@@ -1,0 +1,169 @@
+"""What the tables in preload/api are made of: types, letters, and what a line becomes.
+
+scripts/api_tables.py reads the tables into these, scripts/gen_hooks.py writes C++ from them.
+"""
+
+import dataclasses
+import pathlib
+
+
+class ApiError(Exception):
+    """A mistake in a table, with its place."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Type:
+    """How a type of the tables is spelled in a wrapper, handed to a decoder and checked against a header."""
+
+    cxx: str  # {int} becomes int32_t or int64_t
+    decode: str  # expression for the decoder; '': of no use to one
+    abi: str  # tag in tests/scripts/abi_match.h
+
+
+# Integers passed by value travel as whole 64-bit words: the bits are forwarded unchanged whatever the width the
+# library was built for, and only the decoder looks at the width that the name promises (README.md, "Integers").
+TYPES = {
+    'int': Type('int64_t', 'static_cast<{int}>({name})', 'Int<{bytes}>'),
+    'option': Type('int64_t', 'CblasOption({name})', 'Int<{bytes}>'),
+    'enum': Type('int64_t', 'CblasOption({name})', 'Enum'),
+    'short': Type('int64_t', 'static_cast<int16_t>({name})', 'Int<2>'),
+    'byte': Type('int64_t', 'static_cast<int8_t>({name})', 'Int<1>'),
+    'float': Type('float', '', 'float'),
+    'double': Type('double', '', 'double'),
+    'ptr': Type('const void*', '{name}', 'Ptr'),
+    'int*': Type('const {int}*', 'IntegerAt({name})', 'PtrTo<Int<{bytes}>>'),
+    'char*': Type('const char*', 'FortranOption({name})', 'PtrTo<char>'),
+    'ptr[]': Type('const void* const*', '{name}', 'PtrTo<Ptr>'),
+    'int[]': Type('const {int}*', 'IntegerArray({name})', 'PtrTo<Int<{bytes}>>'),
+    'enum[]': Type('const int32_t*', 'OptionArray({name})', 'PtrTo<Enum>'),
+    'char[]': Type('const char*', 'OptionArray({name})', 'PtrTo<char>'),
+    # Of a fixed width: what the GPU libraries take. A decoder gets these as they are.
+    'int32': Type('int64_t', 'static_cast<int32_t>({name})', 'Int<4>'),
+    'uint32': Type('int64_t', 'static_cast<uint32_t>({name})', 'Int<4>'),
+    'int64': Type('int64_t', '{name}', 'Eight'),
+    'size': Type('uint64_t', '{name}', 'Eight'),
+    'code': Type('int64_t', 'static_cast<int32_t>({name})', 'Enum'),
+    'word': Type('int64_t', '{name}', 'Word'),
+    'dim3': Type('Dim3', '{name}', 'Struct<12>'),
+    'struct16': Type('Struct16', '{name}', 'Struct<16>'),
+    'struct24': Type('Struct24', '{name}', 'Struct<24>'),
+    'struct32': Type('Struct32', '{name}', 'Struct<32>'),
+    'struct64': Type('Struct64', '{name}', 'Struct<64>'),
+    'struct128': Type('Struct128', '{name}', 'Struct<128>'),
+    'int32*': Type('const int32_t*', '{name}', 'PtrTo<Int<4>>'),
+    'int64*': Type('const int64_t*', '{name}', 'PtrTo<Int<8>>'),
+    'size*': Type('const uint64_t*', '{name}', 'PtrTo<Int<8>>'),
+    'text': Type('const char*', '{name}', 'PtrTo<char>'),
+    'ptr*': Type('void**', '{name}', 'PtrToPtr'),
+    # The driver's device addresses are integers to its headers, pointers to a decoder.
+    'address': Type('const void*', '{name}', 'Address'),
+    'address*': Type('void**', '{name}', 'PtrTo<Address>'),
+    'address[]': Type('const void* const*', '{name}', 'PtrTo<Address>'),
+}
+RETURN_TYPES = {
+    'void': ('void', 'void'),
+    'size_t': ('uint64_t', 'Int<8>'),
+    'ptr': ('void*', 'AnyPtr'),
+    'status': ('int32_t', 'Int<4>'),  # 0 for success; goes into the record
+    'int32': ('int32_t', 'Int<4>'),
+}
+CHARACTER_TYPES = ('char*', 'char[]')  # each has a length, appended by Fortran callers
+
+
+@dataclasses.dataclass(frozen=True)
+class Letter:
+    """What a precision letter stands for."""
+
+    data_type: str
+    scalar: str  # type of a scalar passed by value: complex ones go by address
+    real: str  # of the real scalars of her(2)k
+
+
+LETTERS = {
+    's': Letter('f32', 'float', 'float'),
+    'd': Letter('f64', 'double', 'double'),
+    'c': Letter('c32', 'ptr', 'float'),
+    'z': Letter('c64', 'ptr', 'double'),
+}
+# The GPU libraries write them in upper case and have half precision too.
+LETTERS.update({letter.upper(): value for letter, value in LETTERS.items()})
+LETTERS['H'] = Letter('f16', 'ptr', 'float')
+BYTES = {'i32': 4, 'i64': 8}
+# What a wrapper knows besides the parameters: the real function's address, the address to which the call returns.
+CONTEXT = {'real': 'reinterpret_cast<void*>(real)', 'caller': '__builtin_return_address(0)'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    path: str
+    line: int
+
+    def __str__(self):
+        return f'{pathlib.PurePath(self.path).name}:{self.line}'
+
+    def error(self, message):
+        return ApiError(f'{self.path}:{self.line}: {message}')
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoder:
+    header: str
+    function: str
+    args: str
+    record: str
+    words: str
+    addresses: str
+    fields: dict  # name -> required
+    constants: dict = dataclasses.field(default_factory=dict)  # name -> (C++ type, default or '')
+    ignore: frozenset = frozenset()  # parameters that it does not need; '*': whatever is no field
+    context: tuple = ()  # of CONTEXT: what it is told besides parameters
+
+
+@dataclasses.dataclass(frozen=True)
+class Tracker:
+    """A function that learns of each call, recorded or not."""
+
+    header: str
+    function: str
+    fields: dict = dataclasses.field(default_factory=dict)  # name -> required
+    context: tuple = ()  # of CONTEXT; the real function's address in any case
+
+
+@dataclasses.dataclass(frozen=True)
+class Hook:
+    symbol: str
+    width: str  # of the library's integers: i32 or i64
+    letter: str
+    returns: str
+    parameters: tuple  # of (type, name), with scalar and real resolved
+    family: str
+    decoder: str  # '' for a call that is only timed
+    constants: tuple  # of (name, C++ value)
+    tracker: str  # '' for none
+    more: int  # so many parameters at the end exist in some versions of the library only
+    library: str
+    place: Place
+
+
+@dataclasses.dataclass(frozen=True)
+class DriverVariant:
+    """What cuGetProcAddress(base, since or later, flags) answers."""
+
+    base: str
+    per_thread: bool  # of the per-thread default stream: _ptsz, _ptds
+    since: int
+    symbol: str
+
+
+@dataclasses.dataclass
+class Api:
+    families: dict = dataclasses.field(default_factory=dict)  # name -> is captured by default
+    decoders: dict = dataclasses.field(default_factory=dict)  # name -> Decoder
+    trackers: dict = dataclasses.field(default_factory=dict)  # name -> Tracker
+    variants: dict = dataclasses.field(default_factory=dict)  # (base, per_thread, since) -> DriverVariant
+    newest_driver: int = 0  # CUDA version up to which the variants are complete
+    sonames: dict = dataclasses.field(default_factory=dict)  # (library, width) -> [soname]
+    hooks: dict = dataclasses.field(default_factory=dict)  # symbol -> Hook
+
+    def sorted_hooks(self):
+        return [self.hooks[name] for name in sorted(self.hooks, key=lambda name: name.encode())]

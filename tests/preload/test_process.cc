@@ -1,0 +1,104 @@
+#include "tests/preload/test_process.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "preload/core/registry.h"
+#include "preload/link/dlsym.h"
+#include "preload/link/resolver.h"
+
+namespace dlhook {
+
+std::string g_session_file;
+
+namespace {
+
+constexpr uint64_t kTestRingBytes = 15u << 20;
+std::map<const void*, link_map*> g_objects;
+
+void* MapSession(ProcessState* process, uint64_t bytes) {
+  if (g_session_file.empty()) {
+    return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  }
+  const int fd = open(g_session_file.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return MAP_FAILED;
+  snprintf(process->ring_path, sizeof process->ring_path, "%s", g_session_file.c_str());
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  return memory;
+}
+
+}  // namespace
+
+// Stands for lifecycle.cc.
+bool StartSession(ProcessState* process) {
+  const uint64_t bytes = kRingsStart + 2 * kTestRingBytes;
+  void* memory = MapSession(process, bytes);
+  if (memory == MAP_FAILED) return false;
+  process->session = static_cast<SessionHeader*>(memory);
+  process->ring_bytes_total = kTestRingBytes;
+  process->session->mapping_bytes = bytes;
+  process->session->pid = static_cast<uint32_t>(getpid());
+  process->session->collector_pid = static_cast<uint32_t>(getpid());
+  process->session->clock_kind = static_cast<uint32_t>(ClockKind::kTsc);
+  return true;
+}
+// Stand for the generated table: sorted by name, kind of stream, version.
+const DriverVariant kDriverVariants[] = {
+    {"cuMemAlloc", 2000, 0, 10},        {"cuMemAlloc", 3020, 0, 11},        {"cuMemcpy", 4000, 0, 20},
+    {"cuMemcpy", 7000, 1, 21},          {"cuMemcpyAsync", 4000, 0, 30},     {"cuMemcpyAsync", 7000, 1, 31},
+    {"cuMemcpyBatchAsync", 12080, 0, 40}, {"cuMemcpyBatchAsync", 13000, 0, 41}, {"cuMemcpyBatchAsync", 12080, 1, 42},
+    {"cuMemcpyBatchAsync", 13000, 1, 43},
+};
+const int kDriverVariantCount = 10;
+const uint32_t kNewestDriverVersion = 13000;
+
+void StartWriter(ProcessState*) {}
+void FlushRegistry(ThreadState*) {}
+
+// Stand for link/resolver.cc and link/dlsym.cc.
+std::atomic<uint32_t> g_binding_generation{1};
+void* RealDlsym(void* handle, const char* name) { return dlsym(handle, name); }
+int RealDlclose(void* handle) { return dlclose(handle); }
+void* HookFor(HookId hook, void*, const link_map*) { return HookMarker(hook); }
+
+link_map* ObjectOf(const void* address) {
+  const auto pretended = g_objects.find(address);
+  if (pretended != g_objects.end()) return pretended->second;
+  Dl_info info;
+  link_map* map = nullptr;
+  return dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 ? nullptr : map;
+}
+
+const char* ObjectName(const link_map* object) {
+  if (object == nullptr) return "";
+  const char* slash = strrchr(object->l_name, '/');
+  return slash == nullptr ? object->l_name : slash + 1;
+}
+
+void PretendObject(const void* address, link_map* object) { g_objects[address] = object; }
+
+ThreadState* Attach() {
+  ThreadState* thread = dlhook_thread;
+  return thread != nullptr && thread->active != 0 ? thread : AttachThread(1);
+}
+
+std::string DefinitionText(uint32_t number, DefinitionKind kind) {
+  const SessionHeader* session = GetProcess()->session;
+  const Definition* found = FindDefinition(session, session->mapping_bytes, number, kind);
+  return found == nullptr ? "(none)" : std::string(reinterpret_cast<const char*>(found + 1), found->bytes);
+}
+
+int WaitForChild(int pid) {
+  int status = -1;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + status;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,52 @@
+// A recorded process without a preloaded shim: core/thread_state.cc as it is, on a session that these tests make, and
+// what
+// link/ offers, without hooks.
+#ifndef DLHOOK_TESTS_PRELOAD_TEST_PROCESS_H_
+#define DLHOOK_TESTS_PRELOAD_TEST_PROCESS_H_
+
+#include <gtest/gtest.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <string>
+
+#include "preload/core/definitions.h"
+#include "preload/core/process_state.h"
+#include "preload/core/thread_state.h"
+
+namespace dlhook {
+
+// The state of the calling thread, which is attached to this process's session from now on.
+ThreadState* Attach();
+
+// The bytes of a definition of this process's session; "(none)" where there is none of that number and kind.
+std::string DefinitionText(uint32_t number, DefinitionKind kind);
+
+// What sessions begun from now on (in this process's children) lie in: a file of this name, or memory if empty.
+extern std::string g_session_file;
+
+// What ObjectOf answers for this address from now on.
+void PretendObject(const void* address, link_map* object);
+
+// What HookFor gives instead of a real function, so that tests can tell.
+inline void* HookMarker(HookId hook) { return reinterpret_cast<void*>(uintptr_t{0x70000} + hook); }
+
+int WaitForChild(int pid);
+
+// Runs `body` in a forked child; its failures are printed there and fail here.
+template <typename Body>
+void InChild(Body body) {
+  fflush(nullptr);
+  const int pid = fork();
+  if (pid == 0) {
+    body();
+    fflush(nullptr);
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  EXPECT_EQ(WaitForChild(pid), 0);
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_TESTS_PRELOAD_TEST_PROCESS_H_
