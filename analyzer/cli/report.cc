@@ -50,12 +50,13 @@ absl::StatusOr<std::vector<const Pass*>> FindPasses(const std::vector<std::strin
   return passes;
 }
 
-absl::StatusOr<std::vector<Table>> RunPasses(const TraceModel& model,
+absl::StatusOr<std::vector<Table>> RunPasses(TraceModel& model,
                                              const std::vector<const Pass*>& passes) {
+  const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
   std::vector<Table> tables;
   for (const Pass* pass : passes) {
-    absl::StatusOr<Table> table = pass->run(model, {.totals = &totals});
+    absl::StatusOr<Table> table = pass->run(model, {.choices = &choices, .totals = &totals});
     if (!table.ok()) return table.status();
     if (absl::Status status = CheckTable(*table); !status.ok()) return status;
     tables.push_back(*std::move(table));
@@ -80,6 +81,18 @@ absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
   if (found) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "unknown column '", name, "' to sort by; there are ", absl::StrJoin(known, ", ")));
+}
+
+// For people who asked for everything: a program without GPU has nothing to say in half of the tables.
+void LeaveOutEmpty(std::vector<Table>* tables) {
+  std::vector<std::string> empty;
+  for (const Table& table : *tables) {
+    if (table.rows.empty()) empty.push_back(table.name);
+  }
+  if (empty.empty() || empty.size() == tables->size()) return;
+  tables->erase(std::remove_if(tables->begin(), tables->end(), [](const Table& table) { return table.rows.empty(); }),
+                tables->end());
+  tables->back().notes.push_back(absl::StrCat("Tables without rows: ", absl::StrJoin(empty, ", "), "."));
 }
 
 absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
@@ -152,7 +165,7 @@ std::string Details() {
 
 }  // namespace
 
-absl::StatusOr<std::string> MakeReport(const TraceModel& model, const ReportOptions& options) {
+absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& options) {
   const auto passes = FindPasses(options.tables);
   if (!passes.ok()) return passes.status();
   const auto renderer = FindNamed(Renderers(), "format", options.format);
@@ -166,6 +179,7 @@ absl::StatusOr<std::string> MakeReport(const TraceModel& model, const ReportOpti
   if (options.limit) {
     for (Table& table : *tables) LimitRows(*options.limit, &table);
   }
+  if (options.tables.empty() && options.format == "text") LeaveOutEmpty(&*tables);
   return (*renderer)->render({&model, *std::move(tables), options.width});
 }
 

@@ -21,8 +21,9 @@ struct ReportOptions {
   int width = 80;
 };
 
+// Resolves the choices in the model (passes/choices.h): once for each model.
 // InvalidArgument, naming what was given and listing what there is, where an option is wrong.
-absl::StatusOr<std::string> MakeReport(const TraceModel& model, const ReportOptions& options);
+absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& options);
 
 }  // namespace dlhook::analyzer
 

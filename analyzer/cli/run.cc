@@ -102,7 +102,7 @@ void PrintSummary(const std::string& folder, const Collector& collector) {
   if (collector.still_running() > 0) {
     PrintError(absl::StrCat(collector.still_running(), " of its processes still run; their traces go on in ", folder));
   }
-  const absl::StatusOr<LoadedRun> run = LoadRun(folder, {.drain_leftover = LeftoverDrain(), .progress = nullptr});
+  absl::StatusOr<LoadedRun> run = LoadRun(folder, {.drain_leftover = LeftoverDrain(), .progress = nullptr});
   if (run.ok() && !run->model.processes.empty()) {
     const absl::StatusOr<std::string> report = MakeReport(run->model, {.tables = {"summary"}, .format = "text"});
     if (report.ok()) fputs(report->c_str(), stderr);

@@ -24,9 +24,29 @@ struct Tensor {
   std::vector<int64_t> dims;  // where the problem tells them, else empty
 };
 
+// Whether a product may run on tensor cores, by the rules that the library's manual states (tensor_core.h), or as the
+// library itself says of the engine that ran.
+struct TensorCore {
+  bool eligible = false;
+  bool is_told = false;  // by the library: a fact; else what the rules say
+  std::string reason;    // why not: "type s32", "math mode pedantic" …; else what decided
+};
+
+// One answer of a search for algorithms, best first as the library lists them.
+struct Candidate {
+  std::string algorithm;
+  int32_t status = 0;  // 0: it can be used
+  int64_t time_ns = 0;  // as measured by the library; 0: not told
+  int64_t workspace_bytes = 0;
+  bool is_deterministic = false;
+  std::string math_mode;
+};
+
 struct Op {
   // Kind in the field's own words: "gemm", "gemv", "ger", "trsm" …; of oneDNN the primitive's name: "convolution",
-  // "reorder", "inner_product", "gemm_api" …; "call" where nothing was decoded.
+  // "reorder", "inner_product", "gemm_api" …, and the same words for what cuDNN does; "attention", "dropout" where
+  // oneDNN has none. "copy", "memset", "kernel" (a launch), "collective", "allocation", "free", "search" (for an
+  // algorithm: see `subject`); "call" where nothing was decoded.
   std::string kind;
   std::string function;  // hooked function or tap
   std::string family;
@@ -42,9 +62,39 @@ struct Op {
   std::optional<int64_t> bytes;  // operands read and written once
   bool is_creation = false;      // a oneDNN primitive being created, not executed
   bool cache_hit = false;        // of a creation
+
+  // Of GPU libraries; empty, unknown or false elsewhere. Names are the library's enumerators in lower case without
+  // their common prefix ("implicit_precomp_gemm", "32f_fast_tf32"); numbers that no header names stay numbers.
+  bool on_gpu = false;
+  // The call only asks for work and does not wait for it: its duration says nothing about how fast the work is done, so
+  // there are no FLOP/s and no GB/s.
+  bool is_asynchronous = false;
+  bool captured = false;  // recorded into a CUDA graph, not executed
+  // Executions that only tried a candidate: set by passes/choices, which gives them an op of their own.
+  bool is_trial = false;
+  std::string subject;    // of a search: the kind of op for which an algorithm was asked, e.g. "convolution"
+  std::vector<Candidate> candidates;  // of a search
+  trace::Chooser chooser = trace::CHOOSER_UNKNOWN;  // as recorded; passes may know more
+  std::string heuristic;                            // of choices by heuristics: "instant, rank 0 of 8"
+  std::optional<int64_t> workspace_bytes;
+  std::vector<std::string> notes;  // the library's numerical and behaviour notes: "tensor_core", "runtime_compilation"
+  std::string compute_type;        // "32f", "32f_fast_tf32", "f32"
+  std::string math_mode;           // "default", "tf32_tensor_op", "tensor_op_allow_conversion"
+  std::optional<TensorCore> tensor_core;
+  // A column-major product as a row-major program means it: A and B exchanged, "m64 n120 k256 NT f32". Empty where
+  // `problem` is row-major.
+  std::string row_major_problem;
+  std::string kernel_name;   // of a launch: demangled, whole
+  std::string kernel_short;  // for a column: see kernel_name.h
+
+  std::string trouble;  // a sentence, where a part of the definition could not be understood: counted as an oddity
+
   // The definition as recorded, for everything else.
   trace::OpDefinition definition;
 };
+
+std::string TypeName(trace::DataType type);  // "f32", "c32"; "unknown"
+const char* ChooserName(trace::Chooser chooser);  // "heuristic", "profiled" …; "" where it isn't known
 
 // Never fails: what can't be understood keeps its text in `problem` and no shapes.
 Op DecodeOp(const trace::OpDefinition& definition);

@@ -21,28 +21,15 @@ Count Sum(std::initializer_list<Count> terms) {
 
 Count Times(Count a, int64_t b) { return a ? Product({*a, b}) : std::nullopt; }
 
-bool IsComplex(trace::DataType type) { return type == trace::C32 || type == trace::C64; }
+bool IsComplex(trace::DataType type) {
+  return type == trace::C32 || type == trace::C64 || type == trace::C16 || type == trace::CBF16;
+}
 
-int64_t TypeBytes(trace::DataType type) {
-  switch (type) {
-    case trace::C64:
-      return 16;
-    case trace::F64:
-    case trace::C32:
-      return 8;
-    case trace::F32:
-    case trace::S32:
-      return 4;
-    case trace::F16:
-    case trace::BF16:
-    case trace::S16:
-      return 2;
-    case trace::S8:
-    case trace::U8:
-      return 1;
-    default:
-      return -1;  // makes the product unknown
-  }
+// Whole bytes of `count` elements; unknown where the type's size is.
+Count BytesOf(Count count, trace::DataType type) {
+  const std::optional<int> bits = TypeBits(TypeName(type));
+  const Count total = bits ? Times(count, *bits) : std::nullopt;
+  return total ? Count(*total / 8 + (*total % 8 != 0)) : std::nullopt;
 }
 
 // n + 1; negative, which makes a product unknown, where int64 ends.
@@ -85,6 +72,11 @@ MultiplyAdds TriangularCounts(int64_t triangle, int64_t other) {
           diagonal_out ? Count(*diagonal_out / 2) : std::nullopt};
 }
 
+// 0 nonzeros: not recorded.
+Count SparseCount(const trace::MatrixOp& op, int64_t columns) {
+  return op.nonzeros() > 0 ? Product({op.nonzeros(), columns}) : std::nullopt;
+}
+
 MultiplyAdds RealCounts(const trace::MatrixOp& op) {
   const bool left = op.side() != "R";
   switch (op.kind()) {
@@ -106,6 +98,20 @@ MultiplyAdds RealCounts(const trace::MatrixOp& op) {
     case trace::MatrixOp::TRMM:
     case trace::MatrixOp::TRSM:
       return left ? TriangularCounts(op.m(), op.n()) : TriangularCounts(op.n(), op.m());
+    case trace::MatrixOp::DGMM:
+      return {Product({op.m(), op.n()}), 0};
+    case trace::MatrixOp::SPMM: {
+      const Count count = SparseCount(op, op.n());
+      return {count, count};
+    }
+    case trace::MatrixOp::SDDMM: {
+      const Count count = SparseCount(op, op.k());
+      return {count, count};
+    }
+    case trace::MatrixOp::SPMV: {
+      const Count count = SparseCount(op, 1);
+      return {count, count};
+    }
     default:
       return {};
   }
@@ -128,9 +134,20 @@ Count MatrixOpElements(const trace::MatrixOp& op) {
     case trace::MatrixOp::TRMM:
     case trace::MatrixOp::TRSM:
       return Sum({Triangle(order), mn});
+    case trace::MatrixOp::DGMM:
+      return Sum({mn, mn, op.side() == "R" ? op.n() : op.m()});
     default:
       return std::nullopt;
   }
+}
+
+// Of C, and of B where there is one: cuBLAS takes any pointer for a B that beta = 0 leaves out, so
+// it counts only if its leading dimension says that it is there.
+std::optional<int64_t> MovedBytes(const trace::MatrixOp& op) {
+  const trace::DataType c_type = op.c_type() ? op.c_type() : op.type();
+  const Count mn = Product({op.m(), op.n()});
+  const Count b = op.ldb() > 0 && !op.trans_b().empty() ? BytesOf(mn, op.type()) : Count(0);
+  return Times(Sum({BytesOf(mn, op.type()), b, BytesOf(mn, c_type)}), BatchOf(op.batch()));
 }
 
 Count BytesOf(const Dims& dims, absl::string_view type) {
@@ -158,17 +175,22 @@ std::optional<int64_t> ElementCount(const Dims& dims) {
 
 std::optional<int> TypeBits(absl::string_view type) {
   if (type == "c64") return 128;
-  if (type == "f64" || type == "s64" || type == "c32") return 64;
-  if (type == "f32" || type == "s32") return 32;
-  if (type == "bf16" || type == "f16" || type == "s16") return 16;
-  if (type == "s8" || type == "u8" || type == "boolean" || type == "e8m0") return 8;
+  if (type == "f64" || type == "s64" || type == "u64" || type == "c32") return 64;
+  if (type == "f32" || type == "tf32" || type == "s32" || type == "u32") return 32;
+  if (type == "c16" || type == "cbf16") return 32;
+  if (type == "bf16" || type == "f16" || type == "s16" || type == "u16") return 16;
+  if (type == "s8" || type == "u8" || type == "boolean" || type == "bool" || type == "e8m0") {
+    return 8;
+  }
   if (absl::StartsWith(type, "f8_")) return 8;
   if (type == "s4" || type == "u4" || absl::StartsWith(type, "f4_")) return 4;
   return std::nullopt;
 }
 
 std::optional<int64_t> GemmFlops(const trace::Gemm& gemm) {
-  if (gemm.kind() == trace::Gemm::PACK) return std::nullopt;
+  if (gemm.kind() == trace::Gemm::PACK || gemm.kind() == trace::Gemm::HEURISTIC) {
+    return std::nullopt;
+  }
   if (gemm.groups() > 0) {
     if (gemm.flops() > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
     return static_cast<int64_t>(gemm.flops());
@@ -184,14 +206,16 @@ std::optional<int64_t> GemmFlops(const trace::Gemm& gemm) {
 }
 
 std::optional<int64_t> GemmBytes(const trace::Gemm& gemm) {
-  if (gemm.kind() == trace::Gemm::PACK || gemm.groups() > 1) return std::nullopt;
+  const bool computes =
+      gemm.kind() != trace::Gemm::PACK && gemm.kind() != trace::Gemm::HEURISTIC;
+  if (!computes || gemm.groups() > 1) return std::nullopt;
   const bool triangle = gemm.kind() == trace::Gemm::GEMMT;
   const Count c = triangle ? Triangle(gemm.n()) : Product({gemm.m(), gemm.n()});
   const int64_t m = triangle ? gemm.n() : gemm.m();
   const trace::DataType b_type = gemm.b_type() ? gemm.b_type() : gemm.a_type();
   const trace::DataType c_type = gemm.c_type() ? gemm.c_type() : gemm.a_type();
-  return Times(Sum({Product({m, gemm.k(), TypeBytes(gemm.a_type())}),
-                    Product({gemm.k(), gemm.n(), TypeBytes(b_type)}), Times(c, TypeBytes(c_type))}),
+  return Times(Sum({BytesOf(Product({m, gemm.k()}), gemm.a_type()),
+                    BytesOf(Product({gemm.k(), gemm.n()}), b_type), BytesOf(c, c_type)}),
                BatchOf(gemm.batch()));
 }
 
@@ -204,7 +228,10 @@ std::optional<int64_t> MatrixOpFlops(const trace::MatrixOp& op) {
 }
 
 std::optional<int64_t> MatrixOpBytes(const trace::MatrixOp& op) {
-  return Times(Times(MatrixOpElements(op), TypeBytes(op.type())), BatchOf(op.batch()));
+  if (op.kind() == trace::MatrixOp::GEAM || op.kind() == trace::MatrixOp::TRANSFORM) {
+    return MovedBytes(op);
+  }
+  return Times(BytesOf(MatrixOpElements(op), op.type()), BatchOf(op.batch()));
 }
 
 std::optional<int64_t> ConvolutionFlops(const ProblemNumbers& numbers, bool transposed) {

@@ -44,6 +44,11 @@ std::optional<int64_t> GemmBytes(const trace::Gemm& gemm);
 //   syrk, herk    mults = adds = k n (n+1) / 2
 //   syr2k, her2k  mults = k n^2, adds = k n^2 + n
 //   trmm, trsm    mults = n m (m+1) / 2, adds = n m (m-1) / 2 (side L); m and n exchanged (side R)
+// Not in it, by the same rules:
+//   dgmm          mults = m n
+//   spmm, sddmm, spmv   mults = adds = nonzeros n, nonzeros k, nonzeros
+// geam and transform move a matrix: no FLOPs; bytes of A read, B where it takes part, C written.
+// Of sparse operands the bytes aren't known: their indices' width isn't recorded.
 std::optional<int64_t> MatrixOpFlops(const trace::MatrixOp& op);
 std::optional<int64_t> MatrixOpBytes(const trace::MatrixOp& op);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/model/nesting.h"
@@ -45,6 +46,14 @@ void ForEachColumn(CallColumns* calls, Function function) {
   function(&calls->sequence);
 }
 
+// Products, convolutions and conversions of the GPU's libraries, which passes join by what they read and write, and times
+// between events.
+bool KeepsOperands(const trace::OpDefinition& definition) {
+  const bool on_gpu = definition.has_cudnn() || (definition.has_gemm() && definition.gemm().has_cuda()) ||
+                      (definition.has_matrix() && absl::StartsWith(definition.family(), "cu"));
+  return on_gpu || absl::StrContains(definition.function(), "EventElapsedTime");
+}
+
 }  // namespace
 
 bool ProcessBuilder::Add(PacketReader* reader) {
@@ -82,7 +91,11 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
     case trace::Packet::kLoss:
       return AddLoss(packet->loss());
     case trace::Packet::kReset:
-      return op_by_iid_.clear();
+      op_by_iid_.clear();
+      operand_rules_.clear();
+      addresses_.clear();
+      keeps_operands_ = false;
+      return;
     case trace::Packet::kCaptureState:
       return capture_states_.push_back(packet->capture_state());
     case trace::Packet::kFooter:
@@ -115,7 +128,25 @@ void ProcessBuilder::AddOps(const trace::Interned& interned) {
     if (iid >= op_by_iid_.size()) op_by_iid_.resize(iid + 1, kNone);
     const uint32_t tap = definition.time_source() == trace::ONEDNN_LOG ? kTapCall : 0;
     op_by_iid_[iid] = run_->InternOp(definition) | tap;
+    if (iid >= operand_rules_.size()) operand_rules_.resize(iid + 1);
+    operand_rules_[iid] = {definition.address_count(), KeepsOperands(definition)};
+    keeps_operands_ = keeps_operands_ || operand_rules_[iid].is_kept;
   }
+  AddAddresses(interned);
+}
+
+// Ids follow on each other; a gap (a definition that was lost) stays unknown.
+void ProcessBuilder::AddAddresses(const trace::Interned& interned) {
+  constexpr uint32_t kMaxAddressIid = 1 << 24;
+  const uint32_t first = interned.first_address_iid();
+  if (interned.address_size() == 0) return;
+  if (first == 0 || first > kMaxAddressIid) {
+    run_->oddities_.Count("an address definition with an impossible id");
+    return;
+  }
+  const size_t end = size_t{first} + static_cast<size_t>(interned.address_size());
+  if (end > addresses_.size()) addresses_.resize(end);
+  std::copy(interned.address().begin(), interned.address().end(), addresses_.begin() + first);
 }
 
 uint32_t ProcessBuilder::FindOp(uint32_t iid) {
@@ -175,9 +206,53 @@ void ProcessBuilder::AddCalls(const trace::CallBatch& batch) {
               is_defined ? op_by_iid_[iid] : FindOp(iid), batch.parent_distance(i)};
   }
   thread.calls.Commit(count - duplicates);
+  AddStatuses(batch, count, &thread);
+  if (keeps_operands_) AddOperands(batch, count, &thread);
   recorded_calls_ += count;
   run_->oddities_.Count("a call that stands in the trace twice (the second was left out)",
                         duplicates);
+}
+
+// The indices of the failed calls ascend, so their sequence numbers are found in one pass.
+void ProcessBuilder::AddStatuses(const trace::CallBatch& batch, size_t count, Thread* thread) {
+  const int failed = std::min(batch.status_index_size(), batch.status_size());
+  if (batch.status_index_size() != batch.status_size()) {
+    run_->oddities_.Count("a status without a call, or a call without its status");
+  }
+  uint64_t sequence = batch.base_sequence();
+  size_t next = 0;  // of the call whose sequence number is computed next
+  for (int i = 0; i < failed; ++i) {
+    const size_t index = batch.status_index(i);
+    if (index >= count || index + 1 < next) {
+      run_->oddities_.Count("a status without a call, or a call without its status");
+      continue;
+    }
+    for (; next <= index; ++next) {
+      sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(static_cast<int>(next))});
+    }
+    if (batch.status(i) != 0) thread->statuses.emplace(sequence, batch.status(i));
+  }
+}
+
+void ProcessBuilder::AddOperands(const trace::CallBatch& batch, size_t count, Thread* thread) {
+  uint64_t sequence = batch.base_sequence();
+  int next = 0;  // in address_iid
+  for (size_t i = 0; i < count; ++i) {
+    sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(static_cast<int>(i))});
+    const uint32_t iid = batch.op_iid(static_cast<int>(i));
+    if (iid >= operand_rules_.size()) return;  // how many addresses its call has is not known
+    const OperandRule rule = operand_rules_[iid];
+    if (rule.count > static_cast<uint32_t>(batch.address_iid_size() - next)) return;
+    if (rule.is_kept) {
+      thread->operands.emplace(sequence, thread->operand_values.size());
+      thread->operand_values.push_back(rule.count);
+      for (uint32_t j = 0; j < rule.count; ++j) {
+        const uint32_t address = batch.address_iid(next + static_cast<int>(j));
+        thread->operand_values.push_back(address < addresses_.size() ? addresses_[address] : 0);
+      }
+    }
+    next += static_cast<int>(rule.count);
+  }
 }
 
 void ProcessBuilder::AddCapability(const trace::Capability& capability) {
@@ -277,6 +352,32 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
       }
     }
     thread->calls.ReleaseFront(end);
+  }
+  AppendFailures(*thread, static_cast<CallIndex>(base));
+  AppendOperands(*thread, static_cast<CallIndex>(base));
+}
+
+void ProcessBuilder::AppendFailures(const Thread& thread, CallIndex base) {
+  if (thread.statuses.empty()) return;
+  const CallColumns& calls = run_->model_.calls;
+  for (size_t i = base; i < calls.size(); ++i) {
+    const auto status = thread.statuses.find(calls.sequence[i]);
+    if (status == thread.statuses.end()) continue;
+    run_->model_.failed_calls.push_back({static_cast<CallIndex>(i), status->second});
+  }
+}
+
+void ProcessBuilder::AppendOperands(const Thread& thread, CallIndex base) {
+  if (thread.operands.empty()) return;
+  const CallColumns& calls = run_->model_.calls;
+  CallOperands& kept = run_->model_.operands;
+  for (size_t i = base; i < calls.size(); ++i) {
+    const auto place = thread.operands.find(calls.sequence[i]);
+    if (place == thread.operands.end()) continue;
+    const auto values = thread.operand_values.begin() + static_cast<ptrdiff_t>(place->second);
+    kept.call.push_back(static_cast<CallIndex>(i));
+    kept.begin.push_back(kept.value.size());
+    kept.value.insert(kept.value.end(), values + 1, values + 1 + static_cast<ptrdiff_t>(*values));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/model/staging.h"
 #include "analyzer/model/trace_builder.h"
@@ -34,12 +35,18 @@ class ProcessBuilder {
     ThreadData data;
     StagingBuffer calls;
     SequenceSet sequences;
+    absl::flat_hash_map<uint64_t, int32_t> statuses;  // of failed calls, by sequence number
+    absl::flat_hash_map<uint64_t, uint64_t> operands;  // place in operand_values, by sequence number
+    std::vector<uint64_t> operand_values;              // each list after its length
     uint64_t last_end_ticks = 0;
     bool in_order = true;  // calls come in the order of their ends
   };
 
   void AddPacket(trace::Packet* packet);
   void AddCalls(const trace::CallBatch& batch);
+  void AddStatuses(const trace::CallBatch& batch, size_t count, Thread* thread);
+  void AddAddresses(const trace::Interned& interned);
+  void AddOperands(const trace::CallBatch& batch, size_t count, Thread* thread);
   size_t UsableCalls(const trace::CallBatch& batch);
   void AddOps(const trace::Interned& interned);
   void AddThread(const trace::ThreadInfo& info);
@@ -52,6 +59,8 @@ class ProcessBuilder {
   Thread& FindThread(uint32_t thread_id);
   void FinishThread(Thread* thread, const ClockMap& clock);
   void AppendCalls(Thread* thread, ThreadIndex index);
+  void AppendFailures(const Thread& thread, CallIndex base);
+  void AppendOperands(const Thread& thread, CallIndex base);
   void FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
   void FinishBounds(const ClockMap& clock);
   void Observe(int64_t start_ns, int64_t end_ns);
@@ -64,6 +73,13 @@ class ProcessBuilder {
   trace::Footer footer_;
   std::vector<trace::ClockSample> clock_samples_;
   std::vector<uint32_t> op_by_iid_;  // kNone: not defined since the last Reset
+  struct OperandRule {
+    uint32_t count = 0;   // addresses that each call carries
+    bool is_kept = false;
+  };
+  std::vector<OperandRule> operand_rules_;  // by op iid
+  bool keeps_operands_ = false;             // of any op since the last Reset
+  std::vector<uint64_t> addresses_;         // by iid; 0 is none
   std::map<uint32_t, Thread> threads_;
   uint32_t current_thread_id_ = 0;
   Thread* current_thread_ = nullptr;

@@ -1,40 +1,13 @@
 // Totals per op, of calls and of aggregates (see RunTotals in trace_model.h).
 #include <algorithm>
-#include <map>
-#include <string>
 #include <utility>
 
+#include "analyzer/model/same_work.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/model/wall_sweep.h"
 
 namespace dlhook::analyzer {
 namespace {
-
-// A number for each kind of op: a call inside another one of the same kind is another view of the
-// same work (cblas_sgemm calls sgemm_). Making a primitive is not the same work as executing it.
-std::vector<uint32_t> KindOfOps(const std::vector<Op>& ops) {
-  std::map<std::pair<std::string, bool>, uint32_t> numbers;
-  std::vector<uint32_t> kinds;
-  kinds.reserve(ops.size());
-  for (const Op& op : ops) {
-    const uint32_t next = static_cast<uint32_t>(numbers.size());
-    kinds.push_back(numbers.emplace(std::make_pair(op.kind, op.is_creation), next).first->second);
-  }
-  return kinds;
-}
-
-// Real nesting is a few calls deep; only a damaged trace goes beyond.
-constexpr int kMaxDepth = 64;
-
-bool IsNestedInItsKind(const CallColumns& calls, const std::vector<uint32_t>& kinds, size_t call) {
-  const uint32_t kind = kinds[calls.op[call]];
-  int depth = 0;
-  for (CallIndex outer = calls.parent[call]; outer != kNone && depth < kMaxDepth;
-       outer = calls.parent[outer], ++depth) {
-    if (kinds[calls.op[outer]] == kind) return true;
-  }
-  return false;
-}
 
 void AddRange(OpTotals* totals, int64_t min_ns, int64_t max_ns) {
   totals->min_ns = totals->calls == 0 ? min_ns : std::min(totals->min_ns, min_ns);
@@ -43,7 +16,7 @@ void AddRange(OpTotals* totals, int64_t min_ns, int64_t max_ns) {
 
 void AddCalls(const TraceModel& model, RunTotals* totals) {
   const CallColumns& calls = model.calls;
-  const std::vector<uint32_t> kinds = KindOfOps(model.ops);
+  const SameWork same_work(model);
   for (size_t i = 0; i < calls.size(); ++i) {
     OpTotals& op = totals->ops[calls.op[i]];
     const int64_t duration_ns = calls.duration_ns[i];
@@ -53,7 +26,7 @@ void AddCalls(const TraceModel& model, RunTotals* totals) {
     if (calls.parent[i] == kNone) {
       totals->thread_time_ns += duration_ns;
       op.total_ns += duration_ns;
-    } else if (IsNestedInItsKind(calls, kinds, i)) {
+    } else if (same_work.IsNested(static_cast<CallIndex>(i))) {
       ++op.nested_calls;
     } else {
       op.total_ns += duration_ns;

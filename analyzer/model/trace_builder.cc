@@ -40,7 +40,11 @@ OpIndex TraceBuilder::InternOp(const trace::OpDefinition& definition) {
   bare.clear_iid();
   const auto [place, is_new] =
       op_by_definition_.emplace(bare.SerializeAsString(), static_cast<OpIndex>(model_.ops.size()));
-  if (is_new) model_.ops.push_back(DecodeOp(bare));
+  if (is_new) {
+    model_.ops.push_back(DecodeOp(bare));
+    const std::string& trouble = model_.ops.back().trouble;
+    if (!trouble.empty()) oddities_.Count(trouble);
+  }
   return place->second;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "analyzer/model/op.h"
 #include "proto/trace.pb.h"
 
@@ -51,6 +52,12 @@ struct CallColumns {
   size_t size() const { return op.size(); }
 };
 
+// A call that returned something else than success.
+struct FailedCall {
+  CallIndex call = 0;
+  int32_t status = 0;
+};
+
 // Calls of which only totals were kept (trace::CallAggregate).
 struct AggregateRow {
   OpIndex op = 0;
@@ -68,12 +75,19 @@ struct AggregateRow {
 // Totals of one op over calls and aggregates alike: what weight-aware passes read. Times are thread time.
 struct OpTotals {
   int64_t calls = 0;         // every call, nested ones too
-  int64_t nested_calls = 0;  // of them, inside another call of the same kind: another view of the same work
+  int64_t nested_calls = 0;  // of them, inside another view of the same work (same_work.h): bytes and FLOPs count there
   int64_t total_ns = 0;      // of the calls that are not nested in that sense
   int64_t self_ns = 0;
   int64_t min_ns = 0;
   int64_t max_ns = 0;
   int64_t wall_share_ns = 0;  // equal split of every instant among the calls (innermost per thread) active at it
+};
+
+// Operand addresses of calls of CUDA's libraries, by which a pass can prove that one call reads what another wrote.
+struct CallOperands {
+  std::vector<CallIndex> call;  // ascending
+  std::vector<uint64_t> begin;  // of the call's values
+  std::vector<uint64_t> value;
 };
 
 struct TraceModel {
@@ -82,6 +96,8 @@ struct TraceModel {
   std::vector<ThreadData> threads;
   std::vector<Op> ops;  // distinct over the run (same definition, same index, whatever process or interning period)
   CallColumns calls;
+  std::vector<FailedCall> failed_calls;  // in the order of `call`: few, so apart from the columns
+  CallOperands operands;
   std::vector<AggregateRow> aggregates;
   std::vector<std::pair<ThreadIndex, trace::CaptureState>> capture_states;
   int64_t start_ns = 0;  // earliest and latest of the processes
@@ -90,6 +106,11 @@ struct TraceModel {
   std::map<std::string, int64_t> oddities;
 
   int64_t wall_ns() const { return end_ns - start_ns; }
+  // 0: success, or a function that returns no status.
+  int32_t StatusOf(CallIndex call) const;
+  // As the op's message in proto/op.proto lists them; of an elapsed time between events its nanoseconds. Empty where none are
+  // kept: calls of the CPU's libraries, launches, copies.
+  absl::Span<const uint64_t> OperandsOf(CallIndex call) const;
 };
 
 // One OpTotals per element of model.ops. Execution ops and creations alike.

@@ -28,6 +28,11 @@ Column RealColumn(std::string name, std::string unit, Better better, std::string
   return {std::move(name), std::move(unit), ColumnType::kReal, better, std::move(explanation)};
 }
 
+Column Detail(Column column) {
+  column.detail = true;
+  return column;
+}
+
 Column CallsColumn(std::string explanation) {
   return IntegerColumn("calls", "", Better::kLower, std::move(explanation));
 }
@@ -55,7 +60,8 @@ Column WallPercentColumn() {
 
 Column RateColumn() {
   return RealColumn("rate", "GFLOP/s", Better::kHigher,
-                    "FLOPs of all calls over their total time.");
+                    "FLOPs of all calls over their total time; not known of calls that return "
+                    "before the work is done.");
 }
 
 Cell Percent(int64_t part, int64_t whole) {

@@ -21,6 +21,9 @@ Column TextColumn(std::string name, std::string explanation);
 Column IntegerColumn(std::string name, std::string unit, Better better, std::string explanation);
 Column RealColumn(std::string name, std::string unit, Better better, std::string explanation);
 
+// Of second rank: text shows it where the line has room.
+Column Detail(Column column);
+
 // Columns of most tables. `of`: what is counted, e.g. "calls of this problem".
 Column CallsColumn(std::string explanation);
 Column TotalTimeColumn();

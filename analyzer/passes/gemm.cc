@@ -4,6 +4,8 @@
 #include <tuple>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/model/same_work.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/gemm_shape.h"
 #include "analyzer/passes/op_groups.h"
@@ -21,11 +23,35 @@ Key KeyOf(const Op& op) {
   return {op.kind, GemmShapeOf(op).value_or(unknown), op.types, op.direction};
 }
 
+// A group of calls, and what cuBLAS and cuBLASLt say of them.
+struct ProductGroup {
+  OpGroup calls;
+  bool on_gpu = false;
+  int64_t failed = 0;
+  std::set<std::string> row_major, compute_types, math_modes, epilogues, tensor_cores;
+};
+
+void AddWord(const std::string& word, std::set<std::string>& words) {
+  if (!word.empty()) words.insert(word);
+}
+
+void AddGpuWords(const Op& op, ProductGroup& group) {
+  if (!op.on_gpu) return;
+  group.on_gpu = true;
+  AddWord(op.row_major_problem, group.row_major);
+  AddWord(op.compute_type, group.compute_types);
+  AddWord(op.math_mode, group.math_modes);
+  AddWord(absl::StrJoin(op.post_ops, "+"), group.epilogues);
+  if (op.tensor_core) AddWord(TensorCoreLabel(*op.tensor_core), group.tensor_cores);
+}
+
+using ProductMap = std::map<Key, ProductGroup>;
+
 std::vector<Column> Columns() {
   return {
-      TextColumn(
-          "kind",
-          "BLAS: gemm, gemv (n = 1), ger (k = 1) …; oneDNN: matmul, inner_product, gemm_api."),
+      TextColumn("kind",
+                 "BLAS, cuBLAS: gemm, gemv (n = 1), ger (k = 1) …; oneDNN: matmul, inner_product, "
+                 "gemm_api; cuDNN: matmul."),
       IntegerColumn("m", "", Better::kNeither, "Rows of the result."),
       IntegerColumn("n", "", Better::kNeither, "Columns of the result."),
       IntegerColumn("k", "", Better::kNeither, "Length of the sums."),
@@ -37,12 +63,24 @@ std::vector<Column> Columns() {
       RealColumn("gemm_percent", "%", Better::kNeither,
                  "Total time as a part of all matrix products'."),
       RateColumn(),
+      TextColumn("tensor_core",
+                 "On a GPU: whether it may run on tensor cores, and why not: as the library notes, "
+                 "else by the rules of its manual."),
       WallPercentColumn(),
       MeanTimeColumn(),
       WallShareColumn(),
       IntegerColumn("flops", "flops", Better::kNeither,
                     "Floating-point operations of one call, by the books."),
       TextColumn("order", "Order in which m and n are stated: col (BLAS) or row (cblas, oneDNN)."),
+      Detail(TextColumn(
+          "row_major",
+          "A column-major product as a row-major program means it: operands exchanged.")),
+      Detail(TextColumn("compute_type", "In what it computes.")),
+      Detail(TextColumn("math_mode", "What the program allows the library.")),
+      Detail(TextColumn("epilogue", "Operations fused after the product.")),
+      Detail(IntegerColumn("failed", "", Better::kLower,
+                           "Of these calls, those that returned an error: they computed nothing. "
+                           "Not known of BLAS.")),
       TextColumn("direction", "Forward or backward, where the library says so."),
       TextColumn("functions", "Functions or taps that the calls were seen through."),
   };
@@ -50,8 +88,9 @@ std::vector<Column> Columns() {
 
 Cell Size(int64_t value) { return value < 0 ? Cell() : Cell(value); }
 
-Row GroupRow(const Key& key, const OpGroup& group, int64_t gemm_ns, int64_t wall_ns) {
+Row GroupRow(const Key& key, const ProductGroup& product, int64_t gemm_ns, int64_t wall_ns) {
   const auto& [kind, shape, types, direction] = key;
+  const OpGroup& group = product.calls;
   return {kind,
           Size(shape.m),
           Size(shape.n),
@@ -62,22 +101,28 @@ Row GroupRow(const Key& key, const OpGroup& group, int64_t gemm_ns, int64_t wall
           group.calls,
           group.total_ns,
           Percent(group.total_ns, gemm_ns),
-          Rate(group.flops, group.calls, group.total_ns),
+          GroupRate(group),
+          Join(product.tensor_cores),
           Percent(group.wall_share_ns, wall_ns),
           Mean(group.total_ns, group.calls),
           group.wall_share_ns,
           OrUnknown(group.flops),
           shape.order,
+          Join(product.row_major),
+          Join(product.compute_types),
+          Join(product.math_modes),
+          Join(product.epilogues),
+          product.on_gpu ? Cell(product.failed) : Cell(),
           std::string(DirectionName(direction)),
           Join(group.functions)};
 }
 
-std::string Note(const std::map<Key, OpGroup>& groups, int64_t gemm_ns, int64_t wall_ns) {
+std::string Note(const ProductMap& groups, int64_t gemm_ns, int64_t wall_ns) {
   int64_t calls = 0;
   int64_t wall_share_ns = 0;
   for (const auto& [key, group] : groups) {
-    calls += group.calls;
-    wall_share_ns += group.wall_share_ns;
+    calls += group.calls.calls;
+    wall_share_ns += group.calls.wall_share_ns;
   }
   const double percent =
       wall_ns > 0 ? 100.0 * static_cast<double>(wall_share_ns) / static_cast<double>(wall_ns) : 0;
@@ -88,23 +133,35 @@ std::string Note(const std::map<Key, OpGroup>& groups, int64_t gemm_ns, int64_t 
       calls, HumanTime(gemm_ns), HumanTime(wall_share_ns), percent);
 }
 
+// A captured one computes nothing: it becomes a part of a CUDA graph.
+bool IsListed(const Op& op) {
+  return !op.is_creation && !op.is_trial && !op.captured && IsMatrixProduct(op);
+}
+
 }  // namespace
 
 absl::StatusOr<Table> GemmTable(const TraceModel& model, const PassOptions& options) {
   const RunTotals& totals = *options.totals;
   const std::vector<OpIndex> home = HomeOps(model, totals);
-  std::map<Key, OpGroup> groups;
+  ProductMap groups;
   int64_t gemm_ns = 0;
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
-    if (totals.ops[i].calls == 0 || op.is_creation || !IsMatrixProduct(op)) continue;
-    groups[KeyOf(model.ops[home[i]])].Add(op, totals.ops[i], home[i] == i);
+    if (totals.ops[i].calls == 0 || !IsListed(op)) continue;
+    ProductGroup& group = groups[KeyOf(model.ops[home[i]])];
+    group.calls.Add(op, totals.ops[i], home[i] == i);
+    AddGpuWords(op, group);
     gemm_ns += totals.ops[i].total_ns;
   }
-  std::vector<const std::pair<const Key, OpGroup>*> order;
+  const SameWork same_work(model);
+  for (const FailedCall& failed : model.failed_calls) {
+    const Op& op = model.ops[model.calls.op[failed.call]];
+    if (IsListed(op) && !same_work.IsNested(failed.call)) ++groups[KeyOf(op)].failed;
+  }
+  std::vector<const ProductMap::value_type*> order;
   for (const auto& group : groups) order.push_back(&group);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return a->second.total_ns > b->second.total_ns;
+    return a->second.calls.total_ns > b->second.calls.total_ns;
   });
 
   Table table = NewTable("gemm", "Matrix products by shape", Columns());

@@ -67,7 +67,7 @@ std::optional<GemmShape> InnerProductShape(const Op& op) {
 }  // namespace
 
 bool IsMatrixProduct(const Op& op) {
-  if (op.definition.has_gemm()) return true;
+  if (op.definition.has_gemm()) return op.definition.gemm().kind() != trace::Gemm::HEURISTIC;
   return op.definition.has_onednn() && (op.kind == "matmul" || op.kind == "inner_product" ||
                                         op.kind == "gemm_api" || op.kind == "gemm");
 }

@@ -251,10 +251,12 @@ Cuts MoveToBegin(const StepSequence& sequence, const BagSums& bags, Cuts period)
   const std::optional<Signature> signature = SignatureOf(step, FindBegin(sequence, step));
   if (!signature) return period;
   Cuts moved = EvaluateCuts(ExactStarts(sequence, *signature), bags, sequence.size());
+  if (moved.bag != period.bag) return period;
+  AddStartsAtOtherBatch(sequence, bags, *signature, moved);
+  moved = EvaluateCuts(std::move(moved.positions), bags, sequence.size());
   // Threads that change places inside a step hide its first call: the period's own cut holds better
   // then.
   if (moved.bag != period.bag || moved.coverage + 0.05 < period.coverage) return period;
-  AddStartsAtOtherBatch(sequence, bags, *signature, moved);
   return moved;
 }
 

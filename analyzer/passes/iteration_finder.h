@@ -29,6 +29,9 @@ struct StepSymbol {
     int64_t batch = 0;
   };
   std::vector<BatchVariant> variants;
+  // Equal and not 0: the same work at some other batch size, which the op does not tell (a kernel's
+  // grid is no measure of it).
+  uint64_t any_batch = 0;
 };
 
 // Calls in the order in which they began, as parallel arrays; `symbol` indexes `symbols`.

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "analyzer/model/same_work.h"
+#include "analyzer/passes/call_context.h"
 #include "analyzer/passes/iteration_finder.h"
 #include "analyzer/passes/step_symbols.h"
 
@@ -35,9 +37,9 @@ int64_t EndOf(const CallColumns& calls, CallIndex call) {
   return calls.start_ns[call] + calls.duration_ns[call];
 }
 
-// Creations and calls inside other calls tell nothing new, and differ between warm-up and later.
+// Calls inside other calls tell nothing new, and differ between warm-up and later.
 bool TakesPart(const TraceModel& model, CallIndex call) {
-  return model.calls.parent[call] == kNone && !model.ops[model.calls.op[call]].is_creation;
+  return model.calls.parent[call] == kNone && TellsSteps(model.ops[model.calls.op[call]]);
 }
 
 // `places`: where in `calls` each element of the sequence stands.
@@ -81,8 +83,20 @@ void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls,
   }
 }
 
+void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex call,
+                  Iteration& iteration) {
+  const Op& op = model.ops[model.calls.op[call]];
+  const bool is_launch = op.definition.has_launch() || IsGraphLaunch(op);
+  const bool is_copy = op.definition.has_copy() && op.kind == "copy";
+  if ((!is_launch && !is_copy) || op.captured || same_work.IsNested(call)) return;
+  if (is_launch) ++iteration.launches;
+  if (is_copy) ++iteration.copies;
+  if (is_copy) iteration.copied_bytes += static_cast<int64_t>(op.definition.copy().bytes());
+}
+
 void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls,
                 IterationTrack& track) {
+  const SameWork same_work(model);
   size_t at = 0;
   for (CallIndex call : calls) {
     const int64_t start_ns = model.calls.start_ns[call];
@@ -95,6 +109,8 @@ void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls,
     Iteration& iteration = track.iterations[at];
     ++(op.is_creation ? iteration.creations : iteration.calls);
     if (op.is_creation && !op.cache_hit) ++iteration.cache_misses;
+    if (op.is_trial) ++iteration.trials;
+    CountGpuWork(model, same_work, call, iteration);
   }
 }
 
@@ -134,7 +150,7 @@ void MarkWarmUp(size_t period_calls, IterationTrack& track) {
     Iteration& iteration = track.iterations[i];
     const bool regular = iteration.phase == Phase::kSteady;
     const bool slow = static_cast<double>(iteration.duration_ns()) > limit_ns;
-    if (regular && !slow && iteration.cache_misses == 0) return;
+    if (regular && !slow && iteration.cache_misses == 0 && iteration.trials == 0) return;
     if (regular || iteration.calls >= static_cast<int64_t>(period_calls))
       iteration.phase = Phase::kWarmUp;
   }

@@ -9,9 +9,10 @@
 
 namespace dlhook::analyzer {
 
-// kWarmUp: the first iterations, as long as they do more than the others (prepare primitives, pack
-// weights) or take more than half as long again. kSteady: the calls that most iterations make.
-// kOther: other calls, e.g. evaluation, the last smaller batch, a checkpoint in between.
+// kWarmUp: the first iterations, as long as they do more than the others (prepare primitives, try
+// algorithms, pack weights) or take more than half as long again. kSteady: the calls that most
+// iterations make. kOther: other calls, e.g. evaluation, the last smaller batch, a checkpoint in
+// between.
 enum class Phase { kWarmUp, kSteady, kOther };
 const char* PhaseName(Phase phase);
 
@@ -22,6 +23,10 @@ struct Iteration {
   int64_t calls = 0;      // executions that began in it, nested ones too
   int64_t creations = 0;  // of oneDNN primitives
   int64_t cache_misses = 0;
+  int64_t trials = 0;    // executions that only tried an algorithm
+  int64_t launches = 0;  // of kernels and of CUDA graphs
+  int64_t copies = 0;    // between host and GPU or inside it; without memset
+  int64_t copied_bytes = 0;
   int64_t in_library_ns = 0;  // some call of the process (or thread) was active
   int64_t duration_ns() const { return end_ns - start_ns; }
 };

@@ -34,6 +34,11 @@ std::vector<Column> Columns() {
                     "Time in which at least one call was active."),
       RealColumn("in_library_percent", "%", Better::kNeither,
                  "The same as a part of the duration."),
+      IntegerColumn("launches", "", Better::kLower, "Kernels and CUDA graphs launched in it."),
+      IntegerColumn("copies", "", Better::kLower, "Copies between host and GPU, or inside it."),
+      IntegerColumn("copied", "bytes", Better::kLower, "Bytes of these copies."),
+      Detail(
+          IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
   };
 }
 
@@ -47,14 +52,22 @@ int64_t ProcessId(const TraceModel& model, const IterationTrack& track) {
   return model.processes[track.process].header.process().pid();
 }
 
+// A program that was not seen to use a GPU has no such numbers rather than zeros.
+bool UsesGpu(const TraceModel& model) {
+  return std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.on_gpu; });
+}
+
 void AddRows(const TraceModel& model, const IterationTrack& track, Table& table) {
+  const bool uses_gpu = UsesGpu(model);
+  const auto gpu = [&](int64_t count) { return uses_gpu ? Cell(count) : Cell(); };
   for (size_t i = 0; i < track.iterations.size(); ++i) {
     const Iteration& iteration = track.iterations[i];
-    table.rows.push_back({ProcessId(model, track), ThreadLabel(model, track),
-                          static_cast<int64_t>(i), std::string(PhaseName(iteration.phase)),
-                          iteration.start_ns - model.start_ns, iteration.duration_ns(),
-                          iteration.calls, iteration.creations, iteration.in_library_ns,
-                          Percent(iteration.in_library_ns, iteration.duration_ns())});
+    table.rows.push_back(
+        {ProcessId(model, track), ThreadLabel(model, track), static_cast<int64_t>(i),
+         std::string(PhaseName(iteration.phase)), iteration.start_ns - model.start_ns,
+         iteration.duration_ns(), iteration.calls, iteration.creations, iteration.in_library_ns,
+         Percent(iteration.in_library_ns, iteration.duration_ns()), gpu(iteration.launches),
+         gpu(iteration.copies), gpu(iteration.copied_bytes), gpu(iteration.trials)});
   }
 }
 

@@ -1,12 +1,16 @@
 // Table `layout`: tensors moved from one memory format to another.
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/model/same_work.h"
+#include "analyzer/passes/call_context.h"
 #include "analyzer/passes/columns.h"
+#include "analyzer/passes/consumers.h"
+#include "analyzer/passes/layout_moves.h"
 #include "analyzer/passes/op_groups.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/round_trips.h"
@@ -16,67 +20,31 @@
 namespace dlhook::analyzer {
 namespace {
 
-struct Move {
-  std::string dims;
-  std::string tensor;
-  std::string change;
-  std::string from, to;
-  std::string from_type, to_type;
-  auto operator<=>(const Move&) const = default;
-};
+constexpr char kNotKnown[] = "not known";
 
 struct MoveTotals {
   OpGroup group;
   std::optional<int64_t> bytes;
   int64_t round_trip_calls = 0;
   int64_t round_trip_ns = 0;
+  std::map<std::string, int64_t> causes;  // calls by the op that they are charged to
 };
 
-std::string FormatLabel(const Tensor& tensor) {
-  return tensor.strides.empty() ? tensor.format
-                                : absl::StrCat(tensor.format, "(", tensor.strides, ")");
-}
-
-const char* ChangeOf(const Tensor& from, const Tensor& to) {
-  const bool format = FormatLabel(from) != FormatLabel(to);
-  const bool type = from.type != to.type;
-  if (format) return type ? "format and type" : "format";
-  return type ? "type" : "copy";
-}
-
-Move MoveOf(const Op& op, const TensorClasses& classes) {
-  Move move;
-  move.dims = op.problem;
-  move.tensor = classes.Of(op);
-  const Tensor* from = nullptr;
-  const Tensor* to = nullptr;
-  for (const Tensor& tensor : op.tensors) {
-    if (tensor.role == "src") from = &tensor;
-    if (tensor.role == "dst") to = &tensor;
-  }
-  if (!from || !to) {
-    move.change = "unknown";
-    move.from = FormatsLabel(op);
-    return move;
-  }
-  move.change = ChangeOf(*from, *to);
-  move.from = FormatLabel(*from);
-  move.to = FormatLabel(*to);
-  move.from_type = from->type;
-  move.to_type = to->type;
-  return move;
-}
+using MoveMap = std::map<Move, MoveTotals>;
 
 std::vector<Column> Columns() {
   return {
-      TextColumn("dims", "Of the tensor moved."),
+      TextColumn("dims", "Of the tensor moved; of a kernel, which does not tell them, its name."),
       TextColumn(
           "tensor",
           "weights, bias or activations (gradients too): what ops of this run have such a tensor."),
       TextColumn("from", "Memory format before."),
       TextColumn("to", "Memory format after."),
-      CallsColumn("Reorders."),
+      CallsColumn("Reorders, transforms, transposes; launches of conversion kernels."),
       TotalTimeColumn(),
+      TextColumn("caused_by",
+                 "On a GPU: the ops that these calls are charged to, with the number of calls: the "
+                 "library call around it, else the next one that reads what was written."),
       WallPercentColumn(),
       IntegerColumn("round_trip_calls", "", Better::kLower,
                     "Of these calls, those that are one half of a round trip: moved away and back "
@@ -94,6 +62,16 @@ std::vector<Column> Columns() {
   };
 }
 
+// "convolution forward (12), not known (3)", most calls first.
+std::string CausesLabel(const std::map<std::string, int64_t>& causes) {
+  std::vector<std::pair<int64_t, std::string>> order;
+  for (const auto& [cause, calls] : causes) order.emplace_back(-calls, cause);
+  std::sort(order.begin(), order.end());
+  return absl::StrJoin(order, ", ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.second, " (", -entry.first, ")");
+  });
+}
+
 Row MoveRow(const Move& move, const MoveTotals& totals, int64_t wall_ns) {
   const OpGroup& group = totals.group;
   return {move.dims,
@@ -102,11 +80,12 @@ Row MoveRow(const Move& move, const MoveTotals& totals, int64_t wall_ns) {
           move.to,
           group.calls,
           group.total_ns,
+          CausesLabel(totals.causes),
           Percent(group.wall_share_ns, wall_ns),
           totals.round_trip_calls,
           totals.round_trip_ns,
           OrUnknown(totals.bytes),
-          Rate(totals.bytes, group.calls, group.total_ns),
+          group.has_rate ? Rate(totals.bytes, group.calls, group.total_ns) : Cell(),
           Mean(group.total_ns, group.calls),
           group.wall_share_ns,
           move.change,
@@ -114,8 +93,6 @@ Row MoveRow(const Move& move, const MoveTotals& totals, int64_t wall_ns) {
           move.to_type,
           Join(group.implementations)};
 }
-
-using MoveMap = std::map<Move, MoveTotals>;
 
 void AddRoundTrips(const TraceModel& model, const std::vector<RoundTrip>& trips,
                    const std::vector<MoveTotals*>& of_op) {
@@ -146,6 +123,76 @@ void AddNotes(const MoveMap& moves, size_t round_trips, int64_t wall_ns, Table& 
                       round_trips, HumanTime(trip_ns)));
 }
 
+// Books the calls of GPU libraries and conversion kernels. A kernel inside a call that is itself a
+// move (cudnnTransformTensor) is that move seen again; its wall share goes there.
+class GpuMoves {
+ public:
+  GpuMoves(const TraceModel& model, const RunTotals& totals, std::vector<MoveTotals*>& of_op)
+      : model_(model),
+        totals_(totals),
+        same_work_(model),
+        of_op_(of_op),
+        around_(model.ops.size(), kNone) {}
+
+  void Book() {
+    std::vector<bool> is_move(model_.ops.size());
+    for (OpIndex op = 0; op < is_move.size(); ++op) is_move[op] = IsGpuMove(op);
+    consumers_ = FindConsumers(model_, is_move);
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      if (IsGpuMove(model_.calls.op[call])) BookCall(call);
+    }
+    for (const AggregateRow& row : model_.aggregates) {
+      const int64_t calls = row.count - row.nested_count;
+      if (!IsGpuMove(row.op) || calls == 0) continue;
+      Add(row.op, calls, row.sum_ns - row.nested_sum_ns, kNotKnown);
+    }
+    for (OpIndex op = 0; op < model_.ops.size(); ++op) {
+      if (!IsGpuMove(op)) continue;
+      MoveTotals* home = around_[op] == kNone ? of_op_[op] : of_op_[around_[op]];
+      home->group.wall_share_ns += totals_.ops[op].wall_share_ns;
+    }
+  }
+
+ private:
+  bool IsGpuMove(OpIndex op) const { return of_op_[op] != nullptr && model_.ops[op].on_gpu; }
+
+  void BookCall(CallIndex call) {
+    const OpIndex op = model_.calls.op[call];
+    if (same_work_.IsNested(call)) return;
+    const CallIndex enclosing = EnclosingLibraryOp(model_, call);
+    if (enclosing == kNone) return Add(op, 1, model_.calls.duration_ns[call], ConsumerOf(call));
+    const OpIndex cause = model_.calls.op[enclosing];
+    if (IsGpuMove(cause)) {
+      around_[op] = cause;
+    } else {
+      Add(op, 1, model_.calls.duration_ns[call], KindAndDirection(model_.ops[cause]));
+    }
+  }
+
+  std::string ConsumerOf(CallIndex call) const {
+    const auto it = consumers_.find(call);
+    if (it == consumers_.end()) return kNotKnown;
+    return KindAndDirection(model_.ops[model_.calls.op[it->second]]);
+  }
+
+  void Add(OpIndex index, int64_t calls, int64_t ns, const std::string& cause) {
+    const Op& op = model_.ops[index];
+    MoveTotals& totals = *of_op_[index];
+    totals.group.calls += calls;
+    totals.group.total_ns += ns;
+    totals.group.has_rate &= !op.is_asynchronous && !op.captured;
+    totals.causes[cause] += calls;
+    if (!op.implementation.empty()) totals.group.implementations.insert(op.implementation);
+  }
+
+  const TraceModel& model_;
+  const RunTotals& totals_;
+  const SameWork same_work_;
+  std::vector<MoveTotals*>& of_op_;
+  std::vector<OpIndex> around_;  // per op: a move around its calls
+  absl::flat_hash_map<CallIndex, CallIndex> consumers_;
+};
+
 }  // namespace
 
 absl::StatusOr<Table> LayoutTable(const TraceModel& model, const PassOptions& options) {
@@ -155,15 +202,19 @@ absl::StatusOr<Table> LayoutTable(const TraceModel& model, const PassOptions& op
   std::vector<MoveTotals*> of_op(model.ops.size(), nullptr);
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
-    if (op.kind != "reorder" || op.is_creation || totals.ops[i].calls == 0) continue;
-    of_op[i] = &moves[MoveOf(op, classes)];
-    of_op[i]->group.Add(op, totals.ops[i], /*at_home=*/true);
+    const std::optional<Move> move = MoveOf(op, classes);
+    if (!move || totals.ops[i].calls == 0) continue;
+    of_op[i] = &moves[*move];
     of_op[i]->bytes = op.bytes;
+    if (!op.on_gpu) of_op[i]->group.Add(op, totals.ops[i], /*at_home=*/true);
   }
+  GpuMoves(model, totals, of_op).Book();
   const std::vector<RoundTrip> trips = FindRoundTrips(model);
   AddRoundTrips(model, trips, of_op);
   std::vector<const MoveMap::value_type*> order;
-  for (const auto& move : moves) order.push_back(&move);
+  for (const auto& move : moves) {
+    if (move.second.group.calls + move.second.group.nested_calls > 0) order.push_back(&move);
+  }
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     return a->second.group.total_ns > b->second.group.total_ns;
   });
@@ -171,7 +222,7 @@ absl::StatusOr<Table> LayoutTable(const TraceModel& model, const PassOptions& op
   Table table = NewTable("layout", "Tensors moved from one memory format to another", Columns());
   for (const auto* move : order)
     table.rows.push_back(MoveRow(move->first, move->second, model.wall_ns()));
-  if (!moves.empty()) AddNotes(moves, trips.size(), model.wall_ns(), table);
+  if (!order.empty()) AddNotes(moves, trips.size(), model.wall_ns(), table);
   return table;
 }
 

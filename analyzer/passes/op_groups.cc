@@ -6,6 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "analyzer/model/same_work.h"
+#include "analyzer/passes/columns.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -22,20 +26,6 @@ const Tensor* FirstDefined(const Op& op, const char* role) {
   return nullptr;
 }
 
-// The outermost call of the same kind around `call`; itself, if there is none. As run_totals.cc
-// counts nested calls.
-CallIndex OutermostOfKind(const TraceModel& model, CallIndex call) {
-  const Op& op = model.ops[model.calls.op[call]];
-  CallIndex outermost = call;
-  int depth = 0;
-  for (CallIndex at = model.calls.parent[call]; at != kNone && depth < 64;
-       at = model.calls.parent[at], ++depth) {
-    const Op& outer = model.ops[model.calls.op[at]];
-    if (outer.kind == op.kind && outer.is_creation == op.is_creation) outermost = at;
-  }
-  return outermost;
-}
-
 }  // namespace
 
 std::string ProblemLabel(const Op& op) {
@@ -49,7 +39,11 @@ std::string ProblemLabel(const Op& op) {
 }
 
 std::string KindLabel(const Op& op) {
-  return op.is_creation ? absl::StrCat("create:", op.kind) : op.kind;
+  if (op.is_creation) return absl::StrCat("create:", op.kind);
+  if (op.is_trial) return absl::StrCat("trial:", op.kind);
+  if (op.captured) return absl::StrCat("capture:", op.kind);
+  if (!op.subject.empty()) return absl::StrCat("search:", op.subject);
+  return op.kind;
 }
 
 std::string FormatsLabel(const Op& op) {
@@ -70,11 +64,12 @@ std::vector<OpIndex> HomeOps(const TraceModel& model, const RunTotals& totals) {
     any_nested |= totals.ops[op].nested_calls > 0;
   }
   if (!any_nested) return home;
+  const SameWork same_work(model);
   std::map<OpIndex, std::map<OpIndex, int64_t>> around;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const OpTotals& op_totals = totals.ops[model.calls.op[call]];
     if (op_totals.nested_calls == 0 || op_totals.nested_calls != op_totals.calls) continue;
-    const CallIndex outermost = OutermostOfKind(model, call);
+    const CallIndex outermost = same_work.Outermost(call);
     if (outermost != call) ++around[model.calls.op[call]][model.calls.op[outermost]];
   }
   for (const auto& [op, counts] : around) {
@@ -103,12 +98,32 @@ void OpGroup::Add(const Op& op, const OpTotals& totals, bool at_home) {
   if (!op.implementation.empty()) implementations.insert(op.implementation);
   if (!op.algorithm.empty()) algorithms.insert(op.algorithm);
   if (own_calls > 0) {
+    const bool op_has_rate = !op.is_asynchronous && !op.captured;
     flops = first_calls || flops == op.flops ? op.flops : std::nullopt;
-    if (op.flops) {
+    has_rate &= op_has_rate;
+    if (op.flops && op_has_rate) {
       total_flops += static_cast<double>(*op.flops) * static_cast<double>(own_calls);
       flops_ns += totals.total_ns;
     }
   }
+}
+
+std::string ChosenLabel(const Op& op) {
+  absl::string_view chosen = op.implementation.empty() ? op.algorithm : op.implementation;
+  for (const char* library : {"cudnn ", "cublasLt ", "cublas "}) {
+    if (absl::ConsumePrefix(&chosen, library)) break;
+  }
+  return std::string(chosen);
+}
+
+std::string TensorCoreLabel(const TensorCore& tensor_core) {
+  const char* answer = tensor_core.eligible ? "yes" : "no";
+  if (tensor_core.reason.empty()) return answer;
+  return absl::StrCat(answer, ": ", tensor_core.reason);
+}
+
+Cell GroupRate(const OpGroup& group) {
+  return group.has_rate ? Rate(group.flops, group.calls, group.total_ns) : Cell();
 }
 
 std::string Join(const std::set<std::string>& words) { return absl::StrJoin(words, ", "); }

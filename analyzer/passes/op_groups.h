@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
+#include "analyzer/table/table.h"
 
 namespace dlhook::analyzer {
 
@@ -17,7 +18,9 @@ namespace dlhook::analyzer {
 // of a reorder also its formats.
 std::string ProblemLabel(const Op& op);
 
-// "convolution"; "create:convolution" for the creation of a primitive.
+// "convolution"; "create:convolution" for the creation of a primitive, "search:convolution" for a
+// question which algorithm to take, "trial:convolution" where one was only tried,
+// "capture:convolution" where the call was recorded into a CUDA graph.
 std::string KindLabel(const Op& op);
 
 // "src:abcd wei:Acdb16a dst:aBcd16b", of the tensors that are there.
@@ -41,12 +44,24 @@ struct OpGroup {
   std::optional<int64_t> flops;  // of one call, if the same for all
   double total_flops = 0;        // of the calls whose FLOPs are known …
   int64_t flops_ns = 0;          // … and their time
+  // Some calls return before the work is done, or do none: their time says nothing about its speed.
+  bool has_rate = true;
   std::set<std::string> functions, families, implementations, algorithms;
 
   // `home`: the op under whose name this one is booked. An op away from home adds to time and
   // share, not to calls.
   void Add(const Op& op, const OpTotals& totals, bool at_home);
 };
+
+// The implementation; where the library tells none, the algorithm. Without "cudnn" and "cublasLt",
+// which the op's family says.
+std::string ChosenLabel(const Op& op);
+
+// "yes: type f16", "no: alignment 4 bytes".
+std::string TensorCoreLabel(const TensorCore& tensor_core);
+
+// FLOPs over time where all calls have the same; else not known.
+Cell GroupRate(const OpGroup& group);
 
 std::string Join(const std::set<std::string>& words);  // with ", "
 

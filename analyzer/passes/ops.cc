@@ -17,7 +17,11 @@ Key KeyOf(const Op& op) { return {KindLabel(op), ProblemLabel(op), op.types, op.
 
 std::vector<Column> Columns() {
   return {
-      TextColumn("kind", "What was computed; create: the library prepared a primitive for it."),
+      TextColumn(
+          "kind",
+          "What was computed; create: the library prepared a primitive for it; search: it "
+          "was asked for an algorithm; trial: an algorithm was only tried; capture: the call "
+          "was recorded into a CUDA graph."),
       TextColumn("direction", "Forward or backward, where the library says so."),
       TextColumn("problem", "Its size, as the library states it."),
       CallsColumn("Calls, without those inside another call of the same kind."),

@@ -1,7 +1,8 @@
 // A pass turns the model into one table. It is a pure function: no I/O, no printing, no state.
 //
 // To add a pass (and with it a report in every format):
-//   1. write analyzer/passes/NAME.cc with a function `absl::StatusOr<Table> NameTable(const TraceModel&, const PassOptions&)`;
+//   1. write analyzer/passes/NAME.cc with a function `absl::StatusOr<Table> NameTable(const
+//   TraceModel&, const PassOptions&)`;
 //   2. add its line to kPasses in analyzer/passes/registry.cc.
 #ifndef DLHOOK_ANALYZER_PASSES_PASS_H_
 #define DLHOOK_ANALYZER_PASSES_PASS_H_
@@ -11,12 +12,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/passes/choices.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer {
 
 struct PassOptions {
-  const RunTotals* totals = nullptr;  // of the same model, computed once for all passes; never null
+  // Of the same model, computed once for all passes; never null. ResolveChoices first: it gives
+  // some calls other ops.
+  const Choices* choices = nullptr;
+  const RunTotals* totals = nullptr;
 };
 
 struct Pass {

@@ -11,6 +11,11 @@ const std::vector<Pass>& Passes() {
       {"algorithms", "implementations and algorithms that libraries chose", AlgorithmsTable},
       {"layout", "tensors moved from one memory format to another, and back", LayoutTable},
       {"gemm", "matrix products by shape", GemmTable},
+      {"copies", "memory copied between host and GPU, by direction and kind", CopiesTable},
+      {"kernels", "kernel launches by name and by who launched them", KernelsTable},
+      {"collectives", "communication between ranks", CollectivesTable},
+      {"tuning", "what finding and preparing algorithms cost", TuningTable},
+      {"candidates", "algorithms that were tried or offered for a problem", CandidatesTable},
       {"iterations", "the repeating step of the program: warm-up, steady, other", IterationsTable},
   };
   return *passes;

@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "analyzer/passes/iterations.h"
+#include "analyzer/passes/iteration_clock.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -70,28 +70,6 @@ Moves NumberMoves(const std::vector<Op>& ops) {
   }
   return moves;
 }
-
-// Number of the iteration of every instant, per thread.
-class IterationClock {
- public:
-  explicit IterationClock(const TraceModel& model) : starts_(model.threads.size()) {
-    for (const IterationTrack& track : FindIterations(model)) {
-      for (size_t thread = 0; thread < model.threads.size(); ++thread) {
-        if (model.threads[thread].process != track.process) continue;
-        if (track.thread != kNone && track.thread != thread) continue;
-        for (const Iteration& iteration : track.iterations)
-          starts_[thread].push_back(iteration.start_ns);
-      }
-    }
-  }
-  size_t At(ThreadIndex thread, int64_t ns) const {
-    const std::vector<int64_t>& starts = starts_[thread];
-    return static_cast<size_t>(std::upper_bound(starts.begin(), starts.end(), ns) - starts.begin());
-  }
-
- private:
-  std::vector<std::vector<int64_t>> starts_;
-};
 
 // Goes through the calls once; what it holds is of one thread and one iteration.
 class Matcher {

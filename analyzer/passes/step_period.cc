@@ -165,6 +165,8 @@ Cuts EvaluateCuts(std::vector<size_t> positions, const BagSums& bags, size_t siz
 
 std::vector<Ratio> BatchRatios(const StepSequence& sequence, uint32_t a, uint32_t b) {
   if (a == b) return {Ratio{}};
+  const uint64_t any_batch = sequence.symbols[a].any_batch;
+  if (any_batch != 0 && any_batch == sequence.symbols[b].any_batch) return {Ratio{}};
   std::vector<Ratio> ratios;
   const auto& of_a = sequence.symbols[a].variants;
   const auto& of_b = sequence.symbols[b].variants;

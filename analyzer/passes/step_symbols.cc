@@ -7,9 +7,11 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/passes/call_context.h"
 #include "analyzer/passes/op_groups.h"
 
 namespace dlhook::analyzer {
@@ -32,6 +34,7 @@ StepSymbol::Pass PassOf(Direction direction) {
 uint64_t HashOf(const std::string& text) { return absl::Hash<std::string>()(text); }
 
 std::string WithoutProblem(const Op& op) {
+  if (op.definition.has_launch()) return absl::StrCat(KindLabel(op), "|", op.kernel_name);
   return absl::StrCat(KindLabel(op), "|", DirectionName(op.direction), "|", op.types, "|",
                       op.algorithm);
 }
@@ -70,7 +73,27 @@ std::vector<StepSymbol::BatchVariant> OneDnnVariants(const Op& op) {
            batch}};
 }
 
+// Everything but the batch: the first dimension of X, Y and their gradients, not of weights.
+std::vector<StepSymbol::BatchVariant> CudnnVariants(const Op& op) {
+  int64_t batch = 0;
+  std::string rest = WithoutProblem(op);
+  for (const trace::CudnnTensor& tensor : op.definition.cudnn().tensor()) {
+    const bool is_parameter = tensor.role() == trace::CudnnTensor::W ||
+                              tensor.role() == trace::CudnnTensor::DW || tensor.dim_size() < 3;
+    absl::StrAppend(&rest, "|", tensor.role());
+    for (int i = 0; i < tensor.dim_size(); ++i) {
+      if (is_parameter || i > 0) absl::StrAppend(&rest, ",", tensor.dim(i));
+    }
+    if (!is_parameter && batch == 0) batch = tensor.dim(0);
+  }
+  return {{HashOf(rest), batch}};
+}
+
 std::vector<StepSymbol::BatchVariant> VariantsOf(const Op& op) {
+  if (op.definition.has_copy()) {
+    return {{HashOf(WithoutProblem(op)), static_cast<int64_t>(op.definition.copy().bytes())}};
+  }
+  if (op.definition.has_cudnn()) return CudnnVariants(op);
   if (op.definition.has_gemm()) return GemmVariants(op);
   if (op.definition.has_onednn()) return OneDnnVariants(op);
   return {};
@@ -92,11 +115,22 @@ class Interner {
 
 }  // namespace
 
+bool TellsSteps(const Op& op) {
+  if (op.is_creation || op.is_trial || op.captured || !op.subject.empty()) return false;
+  if (op.kind == "allocation" || op.kind == "free" || op.family == "nvrtc") return false;
+  if (absl::StartsWith(op.family, "cuda_")) {
+    return op.definition.has_launch() || op.definition.has_copy() || IsGraphLaunch(op);
+  }
+  return !absl::EndsWith(op.family, "_setup");
+}
+
 SymbolTable MakeSymbols(const std::vector<Op>& ops) {
   Interner interner;
   for (const Op& op : ops) {
     const std::string text = absl::StrCat(WithoutProblem(op), "|", ProblemLabel(op));
-    interner.table().of_op.push_back(interner.Intern(text, {PassOf(op.direction), VariantsOf(op)}));
+    StepSymbol symbol = {PassOf(op.direction), VariantsOf(op)};
+    if (op.definition.has_launch()) symbol.any_batch = HashOf(WithoutProblem(op));
+    interner.table().of_op.push_back(interner.Intern(text, symbol));
   }
   return std::move(interner.table());
 }

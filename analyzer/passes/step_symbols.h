@@ -16,6 +16,11 @@ struct SymbolTable {
   std::vector<StepSymbol> symbols;
 };
 
+// Whether calls of the op tell one part of a step from another. Not: preparing primitives,
+// searching for algorithms, trying them, capturing graphs; what allocators, streams, events and
+// waiting do, which follows the work rather than being it.
+bool TellsSteps(const Op& op);
+
 // Ops that differ only in leading dimensions, implementation or the function they were called
 // through are one symbol.
 SymbolTable MakeSymbols(const std::vector<Op>& ops);

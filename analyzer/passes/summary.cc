@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/iterations.h"
 #include "analyzer/passes/pass.h"
@@ -63,10 +64,13 @@ void AddTimes(const TraceModel& model, const RunTotals& totals, Metrics& metrics
 
 void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metrics) {
   int64_t executions = 0, nested = 0, creations = 0, misses = 0, aggregated = 0;
+  int64_t trials = 0, captured = 0;
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
     (op.is_creation ? creations : executions) += totals.ops[i].calls;
     nested += op.is_creation ? 0 : totals.ops[i].nested_calls;
+    trials += op.is_trial ? totals.ops[i].calls : 0;
+    captured += op.captured ? totals.ops[i].calls : 0;
     misses += op.is_creation && !op.cache_hit ? totals.ops[i].calls : 0;
   }
   for (const AggregateRow& row : model.aggregates) aggregated += row.count;
@@ -79,6 +83,12 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
   if (creations > 0) {
     metrics.Count("creations", creations,
                   absl::StrCat("oneDNN primitives prepared; ", misses, " not found in its cache"));
+  }
+  if (trials > 0) {
+    metrics.Count("trials", trials, "executions of cuDNN plans that only tried them");
+  }
+  if (captured > 0) {
+    metrics.Count("captured_calls", captured, "recorded into CUDA graphs, not executed then");
   }
   if (aggregated > 0) {
     metrics.Count("aggregated_calls", aggregated, "kept as totals only, beyond DLHOOK_MAX_BYTES");
@@ -134,6 +144,37 @@ void AddLosses(const TraceModel& model, Metrics& metrics) {
   }
 }
 
+// "status 2 (3 times), 700 (1)"
+std::string StatusesLabel(const std::map<int32_t, int64_t>& statuses) {
+  std::vector<std::string> words;
+  for (const auto& [status, calls] : statuses) {
+    words.push_back(absl::StrCat(words.empty() ? "status " : "", status, " (", calls,
+                                 words.empty() ? calls == 1 ? " time)" : " times)" : ")"));
+  }
+  return absl::StrJoin(words, ", ");
+}
+
+// Calls that returned an error, by function, the most frequent first.
+void AddFailures(const TraceModel& model, Metrics& metrics) {
+  std::map<std::string, std::map<int32_t, int64_t>> functions;
+  for (const FailedCall& failed : model.failed_calls) {
+    ++functions[model.ops[model.calls.op[failed.call]].function][failed.status];
+  }
+  std::vector<std::pair<int64_t, std::string>> order;
+  for (const auto& [function, statuses] : functions) {
+    int64_t calls = 0;
+    for (const auto& [status, count] : statuses) calls += count;
+    order.emplace_back(-calls, function);
+  }
+  std::sort(order.begin(), order.end());
+  if (order.empty()) return;
+  metrics.Count("failed_calls", static_cast<int64_t>(model.failed_calls.size()),
+                "returned an error to the program; by function below");
+  for (const auto& [calls, function] : order) {
+    metrics.Count(absl::StrCat("failed:", function), -calls, StatusesLabel(functions[function]));
+  }
+}
+
 std::string ObjectName(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? path : path.substr(slash + 1);
@@ -183,6 +224,7 @@ absl::StatusOr<Table> SummaryTable(const TraceModel& model, const PassOptions& o
   AddTimes(model, *options.totals, metrics);
   AddCounts(model, *options.totals, metrics);
   AddIterations(model, metrics);
+  AddFailures(model, metrics);
   AddLosses(model, metrics);
   AddCapabilities(model, metrics);
   AddOddities(model, metrics);

@@ -12,6 +12,11 @@ absl::StatusOr<Table> OpsTable(const TraceModel& model, const PassOptions& optio
 absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> LayoutTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> GemmTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> CopiesTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> KernelsTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> TuningTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> IterationsTable(const TraceModel& model, const PassOptions& options);
 
 }  // namespace dlhook::analyzer

@@ -12,7 +12,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-constexpr size_t kMinText = 16;      // text is not shortened below this
+constexpr size_t kMinText = 15;      // text is not shortened below this
 constexpr size_t kMinLastText = 24;  // nor, in the last column, broken into shorter lines
 constexpr size_t kComfortableText = 32;
 constexpr absl::string_view kCut = "..";

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "analyzer/passes/gemm_shape.h"
+#include "tests/analyzer/passes/gpu_definitions.h"
 #include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -98,6 +99,48 @@ TEST(GemmTableTest, AProductInsideAProductCountsOnce) {
   EXPECT_EQ(Integer(table, 0, "total_time"), 3000);
   EXPECT_EQ(Integer(table, 0, "wall_share"), 3000);
   EXPECT_EQ(Text(table, 0, "functions"), "cblas_sgemm, sgemm_");
+}
+
+TEST(GemmTableTest, CublasTellsMore) {
+  ModelBuilder builder;
+  const OpIndex lt = builder.AddOp(CudaGemmDefinition(
+      "cublasLtMatmul", 128, 64, 256, "compute_type: 68 epilogue: 6 chooser: HEURISTIC"));
+  const OpIndex ask = builder.AddOp(
+      CudaGemmDefinition("cublasLtMatmulAlgoGetHeuristic", 128, 64, 256, "", "kind: HEURISTIC"));
+  for (int i = 0; i < 3; ++i) {
+    builder.Call(ask, i * 1000, 50);  // no product
+    builder.Call(lt, i * 1000 + 100, 200, 0, i == 2 ? 14 : 0);
+  }
+  const Table table = RunPass("gemm", builder.Build(10000));
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(Integer(table, 0, "calls"), 3);
+  EXPECT_EQ(Integer(table, 0, "failed"), 1);
+  EXPECT_EQ(Integer(table, 0, "m"), 128);
+  EXPECT_EQ(Text(table, 0, "order"), "col");
+  EXPECT_EQ(Text(table, 0, "row_major").substr(0, 14), "m64 n128 k256 ");
+  EXPECT_EQ(Text(table, 0, "compute_type"), "32f");
+  EXPECT_EQ(Text(table, 0, "epilogue"), "bias+relu");
+  EXPECT_EQ(Text(table, 0, "functions"), "cublasLtMatmul");
+  // The call only asks for the product.
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, 0, "rate")));
+}
+
+TEST(GemmTableTest, CublasLtInsideCublasCountsOnce) {
+  ModelBuilder builder;
+  const OpIndex outer =
+      builder.AddOp(CudaGemmDefinition("cublasSgemm_v2", 64, 32, 16, "chooser: LIBRARY"));
+  const OpIndex inner =
+      builder.AddOp(CudaGemmDefinition("cublasLtMatmul", 64, 32, 16, "chooser: HEURISTIC"));
+  for (int i = 0; i < 3; ++i) {
+    builder.Call(outer, i * 1000, 500);
+    builder.Call(inner, i * 1000 + 100, 300);
+  }
+  const Table table = RunPass("gemm", builder.Build(10000));
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(Integer(table, 0, "calls"), 3);
+  EXPECT_EQ(Integer(table, 0, "total_time"), 1500);
+  EXPECT_EQ(Integer(table, 0, "wall_share"), 1500);
+  EXPECT_EQ(Text(table, 0, "functions"), "cublasLtMatmul, cublasSgemm_v2");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/analyzer/passes/gpu_definitions.h"
 #include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -221,6 +222,98 @@ TEST(IterationsTableTest, SaysWhyItIsEmpty) {
   const Table table = RunPass("iterations", ModelBuilder().Build(1000));
   EXPECT_TRUE(table.rows.empty());
   EXPECT_EQ(table.notes.size(), 1u);
+}
+
+// A training step of one GPU layer: a batch is copied, a convolution runs, kernels update weights.
+class GpuProgram {
+ public:
+  void Step(int64_t batch) {
+    Call(CopyDefinition("cudaMemcpyAsync",
+                        "direction: HOST_TO_DEVICE asynchronous: true "
+                        "host_memory: PINNED bytes: " +
+                            std::to_string(batch * 12288)));
+    Call(LaunchDefinition("normalize", static_cast<int>((batch * 3072 + 127) / 128)));
+    Call(PlanDefinition({.number = 1, .engine = 1, .batch = batch}));
+    Call(TimedDefinition("cudaStreamSynchronize", "cuda_sync"));
+    for (int i = 0; i < 3; ++i) Call(LaunchDefinition("update", 4 + i));
+    now_ns_ += 300;
+  }
+  void Call(const trace::OpDefinition& definition) {
+    builder_.Call(builder_.AddOp(definition), now_ns_ += 10, 5);
+  }
+  ModelBuilder& builder() { return builder_; }
+
+ private:
+  ModelBuilder builder_;
+  int64_t now_ns_ = 0;
+};
+
+TEST(GpuIterationsTest, CopiesAndLaunchesAreCounted) {
+  GpuProgram program;
+  for (int i = 0; i < 20; ++i) {
+    program.Step(8);
+    // What allocators and events do differs from step to step.
+    if (i % 3 == 0) program.Call(TimedDefinition("cudaEventRecord", "cuda_stream"));
+    if (i == 7) program.Call(TimedDefinition("cudaMalloc", "cuda_memory"));
+  }
+  const Table table = RunPass("iterations", program.builder().Build());
+  ASSERT_EQ(table.rows.size(), 20u);
+  for (size_t row = 0; row < table.rows.size(); ++row) {
+    EXPECT_EQ(Text(table, row, "phase"), "steady") << row;
+    EXPECT_EQ(Integer(table, row, "launches"), 4);
+    EXPECT_EQ(Integer(table, row, "copies"), 1);
+    EXPECT_EQ(Integer(table, row, "copied"), 8 * 12288);
+    EXPECT_EQ(Integer(table, row, "trials"), 0);
+  }
+}
+
+TEST(GpuIterationsTest, TheLastSmallerBatchIsAnotherIteration) {
+  GpuProgram program;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int i = 0; i < 7; ++i) program.Step(64);
+    program.Step(20);
+  }
+  const std::vector<IterationTrack> tracks = FindIterations(program.builder().Build());
+  ASSERT_EQ(tracks.size(), 1u);
+  EXPECT_EQ(tracks[0].iterations.size(), 24u);
+  EXPECT_EQ(tracks[0].Count(Phase::kSteady), 21);
+  EXPECT_EQ(tracks[0].Count(Phase::kOther), 3);
+}
+
+TEST(GpuIterationsTest, AutotuningIsWarmUp) {
+  GpuProgram program;
+  for (int i = 0; i < 12; ++i) {
+    if (i == 0) {
+      program.Call(PlanDefinition({.number = 1, .engine = 1}));
+      program.Call(PlanDefinition({.number = 2, .engine = 2, .pack_seen_before = true}));
+    }
+    program.Step(8);
+    if (i == 0) {
+      program.Call(PlanDefinition({.number = 3, .engine = 3, .batch = 9}));
+      program.Call(
+          PlanDefinition({.number = 4, .engine = 4, .pack_seen_before = true, .batch = 9}));
+    }
+  }
+  const Table table = RunPass("iterations", program.builder().Build());
+  ASSERT_EQ(table.rows.size(), 12u);
+  EXPECT_EQ(Text(table, 0, "phase"), "warm-up");
+  EXPECT_EQ(Integer(table, 0, "trials"), 2);  // the others came before it
+  EXPECT_EQ(Text(table, 1, "phase"), "steady");
+}
+
+TEST(GpuIterationsTest, GraphLaunchesAloneAreSteps) {
+  GpuProgram program;
+  for (int i = 0; i < 10; ++i) {
+    program.Call(CopyDefinition("cudaMemcpyAsync",
+                                "direction: HOST_TO_DEVICE asynchronous: true "
+                                "host_memory: PINNED bytes: 4096"));
+    program.Call(TimedDefinition("cudaGraphLaunch", "cuda_graph"));
+    program.Call(TimedDefinition("cudaStreamSynchronize", "cuda_sync"));
+  }
+  const Table table = RunPass("iterations", program.builder().Build());
+  ASSERT_EQ(table.rows.size(), 10u);
+  EXPECT_EQ(Integer(table, 3, "launches"), 1);
+  EXPECT_EQ(Integer(table, 3, "copies"), 1);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Models for tests of passes: see model_builder.h.
 #include "tests/analyzer/passes/model_builder.h"
 
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -73,6 +74,12 @@ trace::OpDefinition GemmDefinition(int64_t m, int64_t n, int64_t k, const std::s
   return definition;
 }
 
+trace::OpDefinition Definition(const std::string& textproto) {
+  trace::OpDefinition definition;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(textproto, &definition)) << textproto;
+  return definition;
+}
+
 ModelBuilder::ModelBuilder() {
   AddProcess();
   AddThread();
@@ -103,8 +110,9 @@ OpIndex ModelBuilder::AddOp(const trace::OpDefinition& definition) {
   return static_cast<OpIndex>(model_.ops.size() - 1);
 }
 
-void ModelBuilder::Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread) {
-  calls_.push_back({op, start_ns, duration_ns, thread});
+void ModelBuilder::Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread,
+                        int32_t status, std::vector<uint64_t> operands) {
+  calls_.push_back({op, start_ns, duration_ns, thread, status, std::move(operands)});
   now_ns_ = std::max(now_ns_, start_ns + duration_ns);
 }
 
@@ -141,6 +149,13 @@ TraceModel ModelBuilder::Build(int64_t wall_ns) {
     calls.thread.push_back(call.thread);
     calls.parent.push_back(parent);
     calls.sequence.push_back(index + 1);
+    if (call.status != 0) model_.failed_calls.push_back({index, call.status});
+    if (!call.operands.empty()) {
+      CallOperands& kept = model_.operands;
+      kept.call.push_back(index);
+      kept.begin.push_back(kept.value.size());
+      kept.value.insert(kept.value.end(), call.operands.begin(), call.operands.end());
+    }
     open.push_back(index);
   }
   model_.end_ns = wall_ns > 0 ? wall_ns : now_ns_;
@@ -148,11 +163,12 @@ TraceModel ModelBuilder::Build(int64_t wall_ns) {
   return model_;
 }
 
-Table RunPass(const std::string& name, const TraceModel& model) {
+Table RunPass(const std::string& name, TraceModel model) {
+  const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
   for (const Pass& pass : Passes()) {
     if (pass.name != name) continue;
-    absl::StatusOr<Table> table = pass.run(model, {.totals = &totals});
+    absl::StatusOr<Table> table = pass.run(model, {.choices = &choices, .totals = &totals});
     EXPECT_TRUE(table.ok()) << table.status();
     CheckShape(*table);
     return *table;

@@ -19,6 +19,9 @@ double OneDnnMilliseconds(const std::string& line);
 trace::OpDefinition GemmDefinition(int64_t m, int64_t n, int64_t k, const std::string& trans,
                                    const std::string& function = "sgemm_");
 
+// Textproto of a trace::OpDefinition. A mistake in it fails the test.
+trace::OpDefinition Definition(const std::string& textproto);
+
 class ModelBuilder {
  public:
   ModelBuilder();  // one process with one thread, wall time from 0 to the end of the last call
@@ -26,7 +29,8 @@ class ModelBuilder {
   ThreadIndex AddThread(ProcessIndex process = 0);
   ProcessIndex AddProcess();                             // without threads
   OpIndex AddOp(const trace::OpDefinition& definition);  // equal definitions: equal index
-  void Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread = 0);
+  void Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread = 0,
+            int32_t status = 0, std::vector<uint64_t> operands = {});
   // The calls of a log's text, one after another on thread 0, `gap_ns` between them; the wall time
   // goes on after them.
   void Log(const std::string& text, int64_t gap_ns);
@@ -42,14 +46,16 @@ class ModelBuilder {
     int64_t start_ns;
     int64_t duration_ns;
     ThreadIndex thread;
+    int32_t status;
+    std::vector<uint64_t> operands;
   };
   TraceModel model_;
   std::vector<PendingCall> calls_;
   int64_t now_ns_ = 0;
 };
 
-// Runs one pass with the totals of the model.
-Table RunPass(const std::string& name, const TraceModel& model);
+// Runs one pass as `dlhook report` does: choices resolved, totals computed.
+Table RunPass(const std::string& name, TraceModel model);
 
 // Reading tables in tests.
 size_t ColumnIndex(const Table& table, const std::string& name);

@@ -84,6 +84,16 @@ TEST(GemmBytesTest, EveryOperandOnceInItsOwnType) {
   EXPECT_EQ(GemmBytes(gemm), 3 * 7 + 7 * 5 + 4 * 3 * 5);
 }
 
+TEST(GemmBytesTest, HalfBytesAreRoundedUpAndQuestionsMoveNothing) {
+  trace::Gemm gemm = MakeGemm(trace::Gemm::GEMM, trace::F4_E2M1, 3, 5, 7);
+  gemm.set_c_type(trace::BF16);
+  EXPECT_EQ(GemmBytes(gemm), 11 + 18 + 2 * 15);  // 21 and 35 elements of four bits
+  EXPECT_EQ(GemmFlops(gemm), 210);
+  EXPECT_EQ(GemmBytes(MakeGemm(trace::Gemm::HEURISTIC, trace::F32, 3, 5, 7)), std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::HEURISTIC, trace::F32, 3, 5, 7)), std::nullopt);
+  EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::C16, 3, 5, 7)), 8 * 105);
+}
+
 // LAPACK Working Note 41, appendix C, evaluated by hand for m = 6, n = 4, k = 5.
 TEST(MatrixOpFlopsTest, WorkingNote41) {
   using M = trace::MatrixOp;

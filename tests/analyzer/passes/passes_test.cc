@@ -62,7 +62,8 @@ TEST(AllTablesTest, AreWellFormed) {
     }
   }
   EXPECT_EQ(names, (std::set<std::string>{"summary", "ops", "algorithms", "layout", "gemm",
-                                          "iterations"}));
+                                          "copies", "kernels", "collectives", "tuning",
+                                          "candidates", "iterations"}));
 }
 
 TEST(OpsTableTest, WallSharesAddUpToTheWallTime) {

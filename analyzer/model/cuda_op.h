@@ -1,0 +1,27 @@
+// Calls of the CUDA runtime, the driver, NCCL and MPI made Ops: copies, launches, memory, collectives.
+#ifndef DLHOOK_ANALYZER_MODEL_CUDA_OP_H_
+#define DLHOOK_ANALYZER_MODEL_CUDA_OP_H_
+
+#include <string>
+
+#include "analyzer/model/op.h"
+#include "proto/op.pb.h"
+
+namespace dlhook::analyzer {
+
+// "host-to-device", "device-to-device", "peer", "set", "unknown".
+std::string CopyDirectionName(trace::Copy::Direction direction);
+std::string HostMemoryName(trace::Copy::HostMemory memory);  // "pageable", "pinned"; "" for none
+
+// Whether calls of this family ask a GPU for work.
+bool IsGpuFamily(const std::string& family);
+
+// Each fills everything of `op` but what the definition itself says (function, family, time source, captured).
+void DecodeCopy(const trace::Copy& copy, Op& op);
+void DecodeLaunch(const trace::KernelLaunch& launch, Op& op);
+void DecodeAllocation(const trace::Allocation& allocation, Op& op);
+void DecodeCollective(const trace::Collective& collective, Op& op);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_CUDA_OP_H_

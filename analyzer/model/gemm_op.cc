@@ -1,0 +1,185 @@
+// See gemm_op.h.
+#include "analyzer/model/gemm_op.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/model/cublas_names.h"
+#include "analyzer/model/cuda_op.h"
+#include "analyzer/model/op_cost.h"
+#include "analyzer/model/tensor_core.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+const char* GemmKindName(trace::Gemm::Kind kind) {
+  switch (kind) {
+    case trace::Gemm::GEMV:
+      return "gemv";
+    case trace::Gemm::GER:
+      return "ger";
+    case trace::Gemm::GEMMT:
+      return "gemmt";
+    case trace::Gemm::GEMM3M:
+      return "gemm3m";
+    case trace::Gemm::COMPUTE:
+      return "gemm_compute";
+    case trace::Gemm::PACK:
+      return "gemm_pack";
+    default:
+      return "gemm";
+  }
+}
+
+// "f32", or "s8:u8:s32" where the operands differ.
+std::string GemmTypes(trace::DataType a, trace::DataType b, trace::DataType c) {
+  if (a == b && a == c) return TypeName(c);
+  return absl::StrCat(TypeName(a), ":", TypeName(b), ":", TypeName(c));
+}
+
+// Orders of cuBLASLt are recorded as cublasLtOrder_t + 1.
+constexpr uint32_t kColumnOrder = 1, kRowOrder = 2;
+
+bool HasOrders(const trace::CudaGemm& cuda, uint32_t order) {
+  return cuda.order_a() == order && cuda.order_b() == order && cuda.order_d() == order;
+}
+
+bool IsRowMajor(const trace::Gemm& gemm) {
+  return gemm.row_major() || HasOrders(gemm.cuda(), kRowOrder);
+}
+
+// Memory orders that are neither column-major nor row-major throughout.
+bool HasOwnOrders(const trace::CudaGemm& cuda) {
+  return !HasOrders(cuda, 0) && !HasOrders(cuda, kColumnOrder) && !HasOrders(cuda, kRowOrder);
+}
+
+std::string OrderName(uint32_t order) { return order == 0 ? "?" : LtOrderName(order - 1); }
+
+struct Shape {
+  int64_t m, n, k;
+  std::string trans;
+  std::string types;
+};
+
+// The leading dimensions are left out: they tell where a matrix lies, not which product it is.
+std::string GemmProblem(const trace::Gemm& gemm, const Shape& shape) {
+  std::string text = absl::StrCat("m", shape.m, " n", shape.n, " k", shape.k);
+  if (!shape.trans.empty()) absl::StrAppend(&text, " ", shape.trans);
+  absl::StrAppend(&text, " ", shape.types);
+  if (gemm.batch() > 1) absl::StrAppend(&text, " batch", gemm.batch());
+  if (gemm.groups() > 1) absl::StrAppend(&text, " groups", gemm.groups());
+  return text;
+}
+
+void DecodeProblem(const trace::Gemm& gemm, Op& op) {
+  const trace::DataType a = gemm.a_type();
+  const trace::DataType b = gemm.b_type() ? gemm.b_type() : a;
+  const trace::DataType c = gemm.c_type() ? gemm.c_type() : a;
+  op.types = GemmTypes(a, b, c);
+  op.problem = GemmProblem(gemm, {gemm.m(), gemm.n(), gemm.k(),
+                                  absl::StrCat(gemm.trans_a(), gemm.trans_b()), op.types});
+  if (IsRowMajor(gemm)) {
+    absl::StrAppend(&op.problem, " row-major");
+  } else if (HasOwnOrders(gemm.cuda())) {
+    absl::StrAppend(&op.problem, " ", OrderName(gemm.cuda().order_a()), ":",
+                    OrderName(gemm.cuda().order_b()), ":", OrderName(gemm.cuda().order_d()));
+  } else {  // C' = op(B)' op(A)', and a column-major matrix read by rows is its transpose
+    op.row_major_problem =
+        GemmProblem(gemm, {gemm.n(), gemm.m(), gemm.k(),
+                           absl::StrCat(gemm.trans_b(), gemm.trans_a()), GemmTypes(b, a, c)});
+  }
+}
+
+// "cublasLt algo 21 tile 128x64 stages 32x4 split-k 1", then what is not at its default.
+std::string LtImplementation(const trace::CudaGemm& cuda) {
+  if (!cuda.lt() || cuda.algorithm() < 0) return "";
+  std::string text = absl::StrCat("cublasLt algo ", cuda.algorithm(), " tile ",
+                                  LtTileName(cuda.tile()), " stages ", LtStagesName(cuda.stages()),
+                                  " split-k ", cuda.split_k());
+  if (cuda.reduction() != 0) absl::StrAppend(&text, " reduction ", cuda.reduction());
+  if (cuda.swizzle() != 0) absl::StrAppend(&text, " swizzle ", cuda.swizzle());
+  if (cuda.custom_option() != 0) absl::StrAppend(&text, " custom ", cuda.custom_option());
+  if (cuda.inner_shape() != 0) {
+    absl::StrAppend(&text, " inner ", LtInnerShapeName(cuda.inner_shape()));
+  }
+  if (cuda.cluster_shape() != 0) {
+    absl::StrAppend(&text, " cluster ", LtClusterName(cuda.cluster_shape()));
+  }
+  return text;
+}
+
+void DecodeCudaGemm(const trace::Gemm& gemm, Op& op) {
+  const trace::CudaGemm& cuda = gemm.cuda();
+  op.on_gpu = true;
+  op.is_asynchronous = true;
+  op.implementation = LtImplementation(cuda);
+  op.compute_type = ComputeTypeName(cuda.compute_type());
+  op.math_mode = MathModeName(cuda.math_mode());
+  // Of the legacy functions only those with a compute type take an algorithm.
+  if (!cuda.lt() && cuda.compute_type() != -1) op.algorithm = GemmAlgorithmName(cuda.algorithm());
+  if (cuda.lt()) {
+    op.workspace_bytes = static_cast<int64_t>(cuda.workspace_bytes());
+    op.post_ops = EpilogueNames(cuda.epilogue());
+  }
+  if (cuda.fast_accumulation()) op.notes.push_back("fast_accumulation");
+  op.chooser = cuda.chooser();
+  if (cuda.heuristic_rank() >= 0 && cuda.heuristic_results() > 0) {
+    op.heuristic =
+        absl::StrCat("rank ", cuda.heuristic_rank(), " of ", cuda.heuristic_results());
+  }
+  op.tensor_core = TensorCoreOf(gemm);
+}
+
+// cublasLtMatmulAlgoGetHeuristic: asks on the host which algorithm to take for the product.
+void MakeSearch(const trace::CudaGemm& cuda, Op& op) {
+  op.subject = std::exchange(op.kind, "search");
+  op.is_asynchronous = false;
+  op.chooser = trace::HEURISTIC;
+  op.heuristic =
+      absl::StrCat(cuda.heuristic_results(), " of ", cuda.heuristic_requested(), " requested");
+}
+
+}  // namespace
+
+void DecodeGemm(const trace::Gemm& gemm, Op& op) {
+  op.kind = GemmKindName(gemm.kind());
+  DecodeProblem(gemm, op);
+  op.flops = GemmFlops(gemm);
+  op.bytes = GemmBytes(gemm);
+  if (gemm.has_cuda()) DecodeCudaGemm(gemm, op);
+  if (gemm.kind() == trace::Gemm::HEURISTIC) MakeSearch(gemm.cuda(), op);
+}
+
+void DecodeMatrixOp(const trace::MatrixOp& matrix, Op& op) {
+  op.kind = matrix.kind() == trace::MatrixOp::UNKNOWN
+                ? "matrix"
+                : absl::AsciiStrToLower(trace::MatrixOp::Kind_Name(matrix.kind()));
+  op.on_gpu = IsGpuFamily(op.family);
+  op.is_asynchronous = op.on_gpu;
+  const bool has_c_type = matrix.c_type() != trace::DATA_TYPE_UNKNOWN;
+  const bool is_mixed = has_c_type && matrix.c_type() != matrix.type();
+  op.types = TypeName(matrix.type());
+  if (is_mixed) absl::StrAppend(&op.types, ":", TypeName(matrix.c_type()));
+  const bool rank_k = matrix.m() == 0 && matrix.k() != 0;
+  op.problem = rank_k ? absl::StrCat("n", matrix.n(), " k", matrix.k())
+                      : absl::StrCat("m", matrix.m(), " n", matrix.n());
+  if (!rank_k && matrix.k() != 0) absl::StrAppend(&op.problem, " k", matrix.k());
+  for (const std::string& flag : {matrix.side(), matrix.uplo(),
+                                  absl::StrCat(matrix.trans(), matrix.trans_b()), matrix.diag()}) {
+    if (!flag.empty()) absl::StrAppend(&op.problem, " ", flag);
+  }
+  absl::StrAppend(&op.problem, " ", op.types);
+  if (matrix.order_a() != 0 || matrix.order_c() != 0) {
+    absl::StrAppend(&op.problem, " ", OrderName(matrix.order_a()), "->",
+                    OrderName(matrix.order_c()));
+  }
+  if (matrix.nonzeros() > 0) absl::StrAppend(&op.problem, " nonzeros", matrix.nonzeros());
+  if (matrix.batch() > 1) absl::StrAppend(&op.problem, " batch", matrix.batch());
+  if (matrix.row_major()) absl::StrAppend(&op.problem, " row-major");
+  op.flops = MatrixOpFlops(matrix);
+  op.bytes = MatrixOpBytes(matrix);
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,159 @@
+// See kernel_name.h. Works on text alone and takes any.
+#include "analyzer/model/kernel_name.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr size_t kMaxNames = 2;
+
+bool IsNameChar(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+// Types that say nothing about what a kernel does beyond its data type, and the scaffolding of the
+// frameworks' launchers: PyTorch's loaders, storers, offset calculators and lambda wrappers.
+bool IsScaffolding(absl::string_view name) {
+  static constexpr absl::string_view kWords[] = {
+      "void", "bool", "char", "short", "int", "long", "unsigned", "signed", "float", "double",
+      "const", "volatile", "true", "false", "operator", "lambda", "lambda1", "instance", "__half",
+      "half", "__nv_bfloat16", "Half", "BFloat16", "complex", "float2", "float4", "int2", "int4",
+      "array", "Array", "tuple", "pair", "TensorIteratorBase", "TrivialOffsetCalculator",
+      "OffsetCalculator", "LoadWithoutCast", "StoreWithoutCast", "LoadWithCast", "StoreWithCast",
+      "gpu_kernel_impl", "gpu_kernel_impl_nocast", "gpu_kernel", "opmath_gpu_kernel_with_scalars",
+      "TensorInfo", "TensorListMetadata", "memory", "ReduceOp", "func_wrapper_t", "anonymous",
+      "namespace", "nv_bfloat16", "cudnnTensorStruct", "int8_t", "uint8_t", "int32_t", "int64_t",
+      "uint32_t", "size_t"};
+  return std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords);
+}
+
+bool IsDataType(absl::string_view name) {
+  static constexpr absl::string_view kTypes[] = {
+      "float",  "double", "__half", "half", "__nv_bfloat16", "nv_bfloat16", "Half", "BFloat16",
+      "int",    "char",   "bool",   "long", "short",         "float2",      "complex",
+      "int8_t", "uint8_t"};
+  return std::find(std::begin(kTypes), std::end(kTypes), name) != std::end(kTypes);
+}
+
+struct Identifier {
+  absl::string_view name;
+  bool is_qualifier;  // followed by "::"
+};
+
+std::vector<Identifier> Identifiers(absl::string_view text) {
+  std::vector<Identifier> all;
+  for (size_t i = 0; i < text.size();) {
+    if (!IsNameChar(text[i])) {
+      ++i;
+      continue;
+    }
+    size_t end = i;
+    while (end < text.size() && IsNameChar(text[end])) ++end;
+    const absl::string_view name = text.substr(i, end - i);
+    const bool is_number = absl::ascii_isdigit(static_cast<unsigned char>(name[0]));
+    if (!is_number) all.push_back({name, absl::StartsWith(text.substr(end), "::")});
+    i = end;
+  }
+  return all;
+}
+
+// What is left of the template arguments: see ShortKernelName.
+std::string Distinction(absl::string_view arguments) {
+  std::vector<absl::string_view> names;
+  absl::string_view type;
+  for (const Identifier& identifier : Identifiers(arguments)) {
+    if (type.empty() && IsDataType(identifier.name)) type = identifier.name;
+    if (identifier.is_qualifier || IsScaffolding(identifier.name)) continue;
+    if (std::find(names.begin(), names.end(), identifier.name) != names.end()) continue;
+    names.push_back(identifier.name);
+    if (names.size() == kMaxNames) break;
+  }
+  if (names.empty() && !type.empty()) names.push_back(type);
+  return names.empty() ? "" : absl::StrCat("<", absl::StrJoin(names, ","), ">");
+}
+
+// Where the function's own template or argument list begins: the first '<' or '(' that is no part
+// of "(anonymous namespace)" and no argument list of a class around it.
+size_t EndOfName(absl::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '(' && absl::StartsWith(text.substr(i), "(anonymous namespace)")) {
+      i += absl::string_view("(anonymous namespace)").size() - 1;
+    } else if (text[i] == '<' || text[i] == '(') {
+      return i;
+    }
+  }
+  return text.size();
+}
+
+// The place behind the bracket that closes the one at `open`.
+size_t BehindBracket(absl::string_view text, size_t open) {
+  const char closing = text[open] == '<' ? '>' : ')';
+  int depth = 0;
+  for (size_t i = open; i < text.size(); ++i) {
+    if (text[i] == text[open]) ++depth;
+    if (text[i] == closing && --depth == 0) return i + 1;
+  }
+  return text.size();
+}
+
+// The last name of "_ZN2at6native3fooI…E…", which the demangler did not take.
+std::string LastMangledName(absl::string_view mangled) {
+  absl::string_view rest = mangled.substr(2);
+  const bool is_nested = absl::ConsumePrefix(&rest, "N");
+  std::string name;
+  while (!rest.empty() && absl::ascii_isdigit(static_cast<unsigned char>(rest[0]))) {
+    size_t digits = 0;
+    while (digits < rest.size() && absl::ascii_isdigit(static_cast<unsigned char>(rest[digits]))) {
+      ++digits;
+    }
+    size_t length = 0;
+    if (!absl::SimpleAtoi(rest.substr(0, digits), &length) || length > rest.size() - digits) break;
+    name = std::string(rest.substr(digits, length));
+    rest.remove_prefix(digits + length);
+    if (!is_nested) break;
+  }
+  return name.empty() ? std::string(mangled) : name;
+}
+
+}  // namespace
+
+std::string DemangleKernel(absl::string_view mangled) {
+  if (!absl::StartsWith(mangled, "_Z")) return std::string(mangled);
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(std::string(mangled).c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 && name ? std::string(name.get()) : std::string(mangled);
+}
+
+std::string ShortKernelName(absl::string_view demangled) {
+  if (absl::StartsWith(demangled, "_Z")) return LastMangledName(demangled);
+  size_t end = EndOfName(demangled);
+  size_t begin = 0;
+  std::string distinction;
+  while (end < demangled.size() && demangled[end] == '<') {
+    const size_t behind = BehindBracket(demangled, end);
+    distinction = Distinction(demangled.substr(end, behind - end));
+    if (!absl::StartsWith(demangled.substr(behind), "::")) break;
+    begin = behind + 2;  // the template was a class around the function
+    end = begin + EndOfName(demangled.substr(begin));
+  }
+  absl::string_view name = demangled.substr(begin, end - begin);
+  name = name.substr(name.rfind(' ') == absl::string_view::npos ? 0 : name.rfind(' ') + 1);
+  const size_t qualifier = name.rfind("::");
+  if (qualifier != absl::string_view::npos) name = name.substr(qualifier + 2);
+  return absl::StrCat(name, distinction);
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,33 @@
+// Which calls are another view of the same work: cblas_sgemm around sgemm_, cublasSgemm around cublasLtMatmul,
+// cudaMemcpy around cuMemcpyHtoD. Work is counted at the outermost of them, so that nothing counts twice.
+#ifndef DLHOOK_ANALYZER_MODEL_SAME_WORK_H_
+#define DLHOOK_ANALYZER_MODEL_SAME_WORK_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+// Two ops do the same kind of work if their kinds are equal, or both are matrix products of a BLAS (a gemv may be
+// done by a gemm, a batch by single products), and neither or both only create or search. Calls of which only the
+// time is known are of the same kind if their families are (cudaStreamSynchronize around cuStreamSynchronize). A
+// kernel launched by a gemm, or a gemm in a convolution, is a part of its work and not another view: both count, in
+// rows of their own.
+class SameWork {
+ public:
+  explicit SameWork(const TraceModel& model);
+
+  // The outermost call around `call` that does the same kind of work; `call` itself if there is none.
+  CallIndex Outermost(CallIndex call) const;
+  bool IsNested(CallIndex call) const { return Outermost(call) != call; }
+
+ private:
+  const TraceModel& model_;
+  std::vector<uint32_t> kinds_;  // by op: equal numbers do the same kind of work
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_SAME_WORK_H_

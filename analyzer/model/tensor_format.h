@@ -1,0 +1,20 @@
+// The memory order of a tensor by name, from its strides: what cuDNN has instead of a format tag.
+#ifndef DLHOOK_ANALYZER_MODEL_TENSOR_FORMAT_H_
+#define DLHOOK_ANALYZER_MODEL_TENSOR_FORMAT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dlhook::analyzer {
+
+// `dims` in logical order N, C, [D, [H,]] W. The dimensions' letters from the outermost in memory to the innermost,
+// if the elements lie without gaps: "nchw", "nhwc", "ndhwc", "chwn", "cnhw"; "strided" if not (a slice, a
+// broadcast); "abcdef" for more than five dimensions. Dimensions of one element have no place in memory: where
+// several names fit, the strides that the program wrote for them decide, then the first of nchw, nhwc, chwn. Empty
+// without dims or strides.
+std::string TensorFormat(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_TENSOR_FORMAT_H_

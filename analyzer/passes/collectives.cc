@@ -1,0 +1,156 @@
+// Table `collectives`: communication between ranks, by NCCL and MPI.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/model/same_work.h"
+#include "analyzer/passes/columns.h"
+#include "analyzer/passes/op_groups.h"
+#include "analyzer/passes/pass.h"
+#include "analyzer/passes/tables.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+// family, kind, communicator, ranks in it, bytes, data type, reduction. A communicator's number is
+// one of its process: data-parallel processes number theirs alike, and stand in one row.
+using Key = std::tuple<std::string, trace::Collective::Kind, uint64_t, int32_t, uint64_t,
+                       trace::DataType, int32_t>;
+
+struct CollectiveGroup {
+  OpGroup ops;
+  int64_t failed = 0;
+  bool is_asynchronous = false;
+  std::set<int32_t> ranks;
+  std::set<int32_t> peers;
+};
+
+Key KeyOf(const Op& op) {
+  const trace::Collective& collective = op.definition.collective();
+  return {op.family,          collective.kind(),      collective.communicator(), collective.ranks(),
+          collective.bytes(), collective.data_type(), collective.reduction()};
+}
+
+std::string Words(const std::string& enumerator) {
+  std::string words = absl::AsciiStrToLower(enumerator);
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+// ncclRedOp_t; MPI's operations are handles that tell nothing.
+std::string ReductionName(int32_t reduction) {
+  constexpr const char* kNames[] = {"sum", "product", "max", "min", "average"};
+  if (reduction < 0) return "";
+  if (reduction < static_cast<int32_t>(std::size(kNames))) return kNames[reduction];
+  return absl::StrCat("custom ", reduction);
+}
+
+std::string TypeLabel(trace::DataType type) {
+  return type == trace::DATA_TYPE_UNKNOWN ? "" : Words(trace::DataType_Name(type));
+}
+
+std::vector<Column> Columns() {
+  return {
+      TextColumn("kind", "What is done."),
+      IntegerColumn("communicator", "", Better::kNeither,
+                    "Its number in each process, in the order of first use."),
+      IntegerColumn("ranks", "", Better::kNeither, "Processes in the communicator."),
+      IntegerColumn("size", "bytes", Better::kNeither,
+                    "Bytes that the caller contributes to one call (receives, where it only "
+                    "receives)."),
+      TextColumn("type", "Data type of the elements."),
+      TextColumn("reduction", "How elements are combined."),
+      CallsColumn("Calls of all ranks of this run."),
+      IntegerColumn("bytes", "bytes", Better::kLower, "Of all these calls."),
+      TotalTimeColumn(),
+      RealColumn("rate", "GB/s", Better::kHigher,
+                 "Bytes over time of blocking calls, waiting for the others included. Others: not "
+                 "known."),
+      WallPercentColumn(),
+      MeanTimeColumn(),
+      IntegerColumn("failed", "", Better::kLower, "Calls that returned an error."),
+      TextColumn("callers", "Ranks that called, where known."),
+      TextColumn("peers", "Roots or partners, where there are any."),
+      TextColumn("functions", "Functions called."),
+      WallShareColumn(),
+  };
+}
+
+std::string JoinNumbers(const std::set<int32_t>& numbers) { return absl::StrJoin(numbers, ","); }
+
+Row GroupRow(const Key& key, const CollectiveGroup& group, int64_t wall_ns) {
+  const auto& [family, kind, communicator, ranks, size, type, reduction] = key;
+  const OpGroup& ops = group.ops;
+  const auto bytes = static_cast<int64_t>(size);
+  // 0: the type was not understood; a barrier has none.
+  const bool known = bytes > 0 || kind == trace::Collective::BARRIER;
+  return {Words(trace::Collective::Kind_Name(kind)),
+          communicator == 0 ? Cell() : Cell(static_cast<int64_t>(communicator)),
+          ranks <= 0 ? Cell() : Cell(int64_t{ranks}),
+          known ? Cell(bytes) : Cell(),
+          TypeLabel(type),
+          ReductionName(reduction),
+          ops.calls,
+          known ? Cell(bytes * ops.calls) : Cell(),
+          ops.total_ns,
+          group.is_asynchronous || bytes == 0 ? Cell() : Rate(bytes, ops.calls, ops.total_ns),
+          Percent(ops.wall_share_ns, wall_ns),
+          Mean(ops.total_ns, ops.calls),
+          group.failed,
+          JoinNumbers(group.ranks),
+          JoinNumbers(group.peers),
+          Join(ops.functions),
+          ops.wall_share_ns};
+}
+
+using CollectiveMap = std::map<Key, CollectiveGroup>;
+
+CollectiveMap Collect(const TraceModel& model, const RunTotals& totals) {
+  CollectiveMap groups;
+  const std::vector<OpIndex> home = HomeOps(model, totals);
+  for (OpIndex i = 0; i < model.ops.size(); ++i) {
+    const Op& op = model.ops[i];
+    if (!op.definition.has_collective() || totals.ops[i].calls == 0) continue;
+    CollectiveGroup& group = groups[KeyOf(model.ops[home[i]])];
+    group.ops.Add(op, totals.ops[i], home[i] == i);
+    if (home[i] != i) continue;
+    const trace::Collective& collective = op.definition.collective();
+    group.is_asynchronous |= op.is_asynchronous;
+    if (collective.rank() >= 0) group.ranks.insert(collective.rank());
+    if (collective.peer() >= 0) group.peers.insert(collective.peer());
+  }
+  const SameWork same_work(model);
+  for (const FailedCall& failed : model.failed_calls) {
+    const Op& op = model.ops[model.calls.op[failed.call]];
+    if (op.definition.has_collective() && !same_work.IsNested(failed.call)) {
+      ++groups[KeyOf(op)].failed;
+    }
+  }
+  return groups;
+}
+
+}  // namespace
+
+absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const PassOptions& options) {
+  const CollectiveMap groups = Collect(model, *options.totals);
+  std::vector<const CollectiveMap::value_type*> order;
+  for (const auto& group : groups) order.push_back(&group);
+  const auto bytes = [](const auto* group) {
+    return static_cast<int64_t>(std::get<4>(group->first)) * group->second.ops.calls;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
+    return std::make_pair(bytes(a), a->second.ops.calls) >
+           std::make_pair(bytes(b), b->second.ops.calls);
+  });
+  Table table = NewTable("collectives", "Communication between ranks", Columns());
+  for (const auto* group : order) {
+    table.rows.push_back(GroupRow(group->first, group->second, model.wall_ns()));
+  }
+  return table;
+}
+
+}  // namespace dlhook::analyzer
