@@ -1,0 +1,14 @@
+// Linked with the toolkit's libcudart_static.a, where there is one: asks for devices, memory and a copy, tells the
+// answers.
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+
+int main(void) {
+  int count;
+  void* device = NULL;
+  char host[64] = "";
+  printf("count %d\n", cudaGetDeviceCount(&count));
+  printf("malloc %d\n", cudaMalloc(&device, sizeof host));
+  printf("copy %d\n", cudaMemcpy(device, host, sizeof host, cudaMemcpyHostToDevice));
+  return 0;
+}

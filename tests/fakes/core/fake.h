@@ -1,0 +1,193 @@
+// What the fake vendor libraries share: log, scenario, memory, streams with a virtual clock. See
+// README.md.
+//
+// One libdlhook_fakes.so holds this state for all fakes of a process, whatever their sonames. It
+// runs inside the victim on its threads, may allocate and lock, and includes no vendor header: CI
+// has none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// A hand-written behaviour. The generated NAME logs the call and runs it; a NAME that no table
+// knows jumps straight to it. scripts/gen_fakes.py finds behaviours by this word at the beginning
+// of a line.
+#define FAKE(type, name, ...) \
+  extern "C" __attribute__((visibility("hidden"))) type behave_##name(__VA_ARGS__)
+
+// The same for four precisions: FAKE_LETTERS(int, cusolverDn, getrf, …) is cusolverDnSgetrf,
+// …Dgetrf, …Cgetrf and …Zgetrf.
+#define FAKE_LETTERS(type, prefix, suffix, ...) \
+  extern "C" __attribute__((visibility("hidden"))) type behave_##prefix##_##suffix(__VA_ARGS__)
+
+#define FAKE_API __attribute__((visibility("default")))
+
+namespace fake {
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  int64_t volume() const { return int64_t{x} * y * z; }
+};
+
+// Structs by value of which only the size matters.
+template <int kBytes>
+struct Struct {
+  uint64_t words[kBytes / 8];
+};
+
+// --- log.cc: one line a call ---
+
+class FAKE_API Call {
+ public:
+  Call(const char* library, const char* function);
+  ~Call();
+  Call(const Call&) = delete;
+
+  // What DLHOOK_FAKE_FAIL wants this call to return instead of doing anything; 0: nothing.
+  int failure() const { return failure_; }
+  bool logged() const { return line_ != nullptr; }
+
+  // Arguments in order, once the call is over: so what it wrote can be shown (`name=ADDRESS>VALUE`,
+  // if it succeeded).
+  Call& Number(const char* name, int64_t value);
+  Call& Unsigned(const char* name, uint64_t value);
+  Call& Real(const char* name, double value);
+  Call& Pointer(const char* name, const void* value);
+  Call& Text(const char* name, const char* value);
+  Call& Triple(const char* name, const Dim3& value);
+  Call& Bytes(const char* name, const void* value, size_t size);
+  Call& Int32At(const char* name, const void* address);
+  Call& Int64At(const char* name, const void* address);
+  Call& PointerAt(const char* name, const void* address);
+  void Status(int64_t status);
+  void Returned(const void* pointer);
+  void Note(const char* text);
+
+ private:
+  void Name(const char* name);
+
+  const char* function_;
+  Call* outer_;
+  std::string* line_ = nullptr;
+  std::string* note_ = nullptr;
+  std::string* result_ = nullptr;
+  int64_t sequence_ = 0;
+  int depth_ = 0;
+  int failure_ = 0;
+  bool succeeded_ = true;
+  const char* library_;
+};
+
+// Adds to the column `note` of the innermost call of this thread: what the fake knows and no
+// argument says.
+FAKE_API void Note(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// --- scenario.cc: DLHOOK_FAKE_* ---
+
+FAKE_API const char* Setting(const char* name, const char* otherwise);  // of DLHOOK_FAKE_<name>
+FAKE_API bool Switch(const char* name);                                 // set and not 0
+FAKE_API int FailureOf(const char* function);                           // counts the call
+constexpr int kMostDevices = 4;  // as many arenas there are
+FAKE_API int DeviceCount();
+FAKE_API int CurrentDevice();
+FAKE_API void SetCurrentDevice(int device);
+FAKE_API int LastRuntimeError();  // of this thread: cudaGetLastError
+FAKE_API void SetLastRuntimeError(int error);
+
+// --- memory.cc: addresses that are the same in every run ---
+
+enum class Memory { kPageable, kPinned, kDevice, kManaged };
+
+FAKE_API void* AllocateDevice(int device, size_t bytes);  // null: out of memory
+FAKE_API void* AllocatePinned(size_t bytes);
+FAKE_API void* AllocateManaged(size_t bytes);
+FAKE_API bool Free(void* memory);  // false: not one of ours
+FAKE_API void RegisterPinned(const void* memory, size_t bytes);
+FAKE_API void UnregisterPinned(const void* memory);
+FAKE_API Memory Classify(const void* address, int* device);
+FAKE_API void DeviceMemory(int device, size_t* free, size_t* total);
+
+// Handles that the libraries give out: zeroed, from an arena of their own, the last freed first.
+FAKE_API void* AllocateHandle(size_t bytes);
+FAKE_API void FreeHandle(void* handle, size_t bytes);
+
+template <class T>
+T* New() {
+  return new (AllocateHandle(sizeof(T))) T();
+}
+
+template <class T>
+void Delete(T* object) {
+  if (object == nullptr) return;
+  object->~T();
+  FreeHandle(object, sizeof(T));
+}
+
+// --- stream.cc: the virtual clock, capture and graphs ---
+
+struct Node {
+  enum Kind { kKernel, kCopy, kSet, kHost, kEmpty } kind = kEmpty;
+  int64_t nanoseconds = 0;
+  void* destination = nullptr;
+  const void* source = nullptr;
+  size_t bytes = 0;
+  int value = 0;
+  void (*host)(void*) = nullptr;
+  void* host_data = nullptr;
+};
+
+struct Graph {
+  std::vector<Node*> nodes;
+  uint64_t id = 0;
+};
+
+struct Stream {
+  int device = 0;
+  int priority = 0;
+  unsigned flags = 0;
+  int64_t nanoseconds = 0;   // of its virtual clock
+  Graph* capture = nullptr;  // of a capture that goes on
+  bool origin = false;       // the stream whose EndCapture ends it
+};
+
+struct Event {
+  int64_t nanoseconds = 0;
+  bool recorded = false;
+  unsigned flags = 0;
+  Graph* capture = nullptr;
+};
+
+FAKE_API Stream* StreamOf(const void* handle);  // also of null, 1 (legacy) and 2 (per thread)
+FAKE_API Stream* NewStream(unsigned flags, int priority);
+FAKE_API void DeleteStream(Stream* stream);
+
+// Work in order of a stream: done now, unless the stream is captured.
+FAKE_API void Enqueue(Stream* stream, const Node& node);
+FAKE_API void Work(const void* stream, int64_t nanoseconds);
+FAKE_API void Copy(const void* stream, void* destination, const void* source, size_t bytes);
+FAKE_API void Set(const void* stream, void* destination, int value, size_t bytes);
+
+FAKE_API void Record(Event* event, const void* stream);
+FAKE_API void Wait(const void* stream, const Event* event);
+FAKE_API void BeginCapture(Stream* stream, Graph* graph);
+FAKE_API Graph* EndCapture(Stream* stream);
+FAKE_API void Launch(const Graph& graph, const void* stream);
+FAKE_API Graph* NewGraph();
+FAKE_API Graph* CloneGraph(const Graph& graph);
+FAKE_API void DeleteGraph(Graph* graph);
+
+// What a cudaKernel_t, a CUkernel, a CUfunction and a cudaFunction_t of the fakes point to.
+struct Kernel {
+  const char* name = "";  // mangled, owned by whoever registered it
+};
+
+FAKE_API void LaunchKernel(const Kernel* kernel, const Dim3& grid, const Dim3& block,
+                           const void* stream);
+
+// The cost model; README.md has the formulas.
+FAKE_API int64_t LaunchTime(const Dim3& grid, const Dim3& block);
+FAKE_API int64_t ProductTime(int64_t m, int64_t n, int64_t k, int64_t batch);
+
+}  // namespace fake

@@ -1,0 +1,192 @@
+// libcuda.so.1: what torch, NVRTC users and programs with a static runtime ask of the driver.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "fake.h"
+
+using fake::Dim3;
+using fake::Kernel;
+using fake::StreamOf;
+
+// Of preload/api/cuda.api (generated): which exported function answers a base name from which
+// version on.
+struct DriverVariant {
+  const char* base;
+  int since;
+  bool per_thread_stream;
+  const char* symbol;
+};
+extern const DriverVariant fake_driver_variants[];
+extern const int fake_driver_variant_count;
+
+extern "C" int64_t fake_return_zero();  // a function of any signature that does nothing
+
+namespace {
+
+constexpr int kSuccess = 0, kInvalidValue = 1, kInvalidDevice = 101, kNotFound = 500;
+constexpr uint64_t kPerThreadStream = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+
+// The context of device d is &contexts[d].
+char contexts[64];
+thread_local void* current_context;
+
+bool Valid(int device) { return device >= 0 && device < fake::DeviceCount(); }
+
+const char* VariantOf(const char* base, int version, bool per_thread) {
+  const DriverVariant* best = nullptr;
+  for (int i = 0; i < fake_driver_variant_count; ++i) {
+    const DriverVariant& variant = fake_driver_variants[i];
+    if (strcmp(variant.base, base) != 0 || variant.since > version ||
+        (variant.per_thread_stream && !per_thread))
+      continue;
+    const bool more_apt =
+        best == nullptr || variant.per_thread_stream > best->per_thread_stream ||
+        (variant.per_thread_stream == best->per_thread_stream && variant.since > best->since);
+    if (more_apt) best = &variant;
+  }
+  return best != nullptr ? best->symbol : base;
+}
+
+void* Own(const char* symbol) {
+  static void* self = [] {
+    Dl_info info;
+    return dladdr(reinterpret_cast<void*>(&VariantOf), &info) != 0
+               ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD)
+               : nullptr;
+  }();
+  return self != nullptr ? dlsym(self, symbol) : nullptr;
+}
+
+}  // namespace
+
+// --- looking functions up ---
+
+// A name of the driver that these fakes lack is answered with a function that does nothing: the
+// callers insist on getting one.
+FAKE(int, cuGetProcAddress_v2, const char* base, void** function, int version, uint64_t flags,
+     int* found) {
+  const char* symbol = VariantOf(base, version, (flags & kPerThreadStream) != 0);
+  const bool known_prefix = strncmp(base, "cu", 2) == 0;
+  *function = known_prefix ? Own(symbol) : nullptr;
+  if (*function == nullptr && known_prefix) *function = reinterpret_cast<void*>(&fake_return_zero);
+  fake::Note("symbol=%s", *function == reinterpret_cast<void*>(&fake_return_zero) ? "-" : symbol);
+  if (found != nullptr) *found = *function != nullptr ? 0 : 1;
+  return *function != nullptr ? kSuccess : kNotFound;
+}
+
+FAKE(int, cuGetProcAddress, const char* base, void** function, int version, uint64_t flags) {
+  return behave_cuGetProcAddress_v2(base, function, version, flags, nullptr);
+}
+
+// --- devices and contexts ---
+
+FAKE(int, cuDriverGetVersion, int* version) {
+  *version = FAKE_CUDA_VERSION;
+  return kSuccess;
+}
+
+FAKE(int, cuDeviceGetCount, int* count) {
+  *count = fake::DeviceCount();
+  return kSuccess;
+}
+
+FAKE(int, cuDeviceGet, int* device, int ordinal) {
+  if (!Valid(ordinal)) return kInvalidDevice;
+  *device = ordinal;
+  return kSuccess;
+}
+
+FAKE(int, cuDeviceGetName, char* name, int length, int device) {
+  snprintf(name, static_cast<size_t>(length), "dlhook fake GPU %d", device);
+  return kSuccess;
+}
+
+FAKE(int, cuDeviceTotalMem_v2, size_t* bytes, int device) {
+  size_t free = 0;
+  fake::DeviceMemory(device, &free, bytes);
+  return kSuccess;
+}
+
+FAKE(int, cuDeviceGetAttribute, int* value, int attribute, int device) {
+  if (!Valid(device)) return kInvalidDevice;
+  switch (attribute) {
+    case 1:
+      *value = 1024;
+      break;
+    case 10:
+      *value = 32;
+      break;
+    case 16:
+      *value = 132;
+      break;
+    case 39:
+      *value = 2048;
+      break;
+    case 41:
+      *value = 1;
+      break;
+    case 75:
+      *value = 9;
+      break;
+    case 76:
+      *value = 0;
+      break;
+    default:
+      *value = 0;
+  }
+  return kSuccess;
+}
+
+FAKE(int, cuDevicePrimaryCtxGetState, int, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = 1;
+  return kSuccess;
+}
+
+FAKE(int, cuDevicePrimaryCtxRetain, void** context, int device) {
+  if (!Valid(device)) return kInvalidDevice;
+  *context = &contexts[device];
+  return kSuccess;
+}
+
+FAKE(int, cuCtxGetCurrent, void** context) {
+  *context = current_context != nullptr ? current_context : &contexts[fake::CurrentDevice()];
+  return kSuccess;
+}
+
+FAKE(int, cuCtxSetCurrent, void* context) {
+  current_context = context;
+  if (context != nullptr)
+    fake::SetCurrentDevice(static_cast<int>(static_cast<char*>(context) - contexts));
+  return kSuccess;
+}
+
+FAKE(int, cuCtxCreate_v2, void** context, unsigned, int device) {
+  if (behave_cuDevicePrimaryCtxRetain(context, device) != kSuccess) return kInvalidDevice;
+  return behave_cuCtxSetCurrent(*context);
+}
+
+FAKE(int, cuCtxPushCurrent_v2, void* context) { return behave_cuCtxSetCurrent(context); }
+
+FAKE(int, cuCtxPopCurrent_v2, void** context) {
+  if (context != nullptr) *context = current_context;
+  current_context = nullptr;
+  return kSuccess;
+}
+
+FAKE(int, cuCtxGetDevice, int* device) {
+  *device = fake::CurrentDevice();
+  return kSuccess;
+}
+
+FAKE(int, cuGetErrorString, int error, const char** text) {
+  *text = error == kSuccess ? "no error" : "an error of the fake CUDA driver";
+  return kSuccess;
+}
+
+FAKE(int, cuGetErrorName, int error, const char** text) {
+  return behave_cuGetErrorString(error, text);
+}

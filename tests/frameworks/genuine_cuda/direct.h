@@ -1,0 +1,15 @@
+// Calls with arguments in descriptors: the legacy interface of cuDNN and cuBLASLt. Without a device there is no handle,
+// so each call fails; one line of JSON for each says what was asked for.
+#ifndef DLHOOK_TESTS_GENUINE_CUDA_DIRECT_H_
+#define DLHOOK_TESTS_GENUINE_CUDA_DIRECT_H_
+
+#include <cstdio>
+
+namespace genuine {
+
+void CallLegacy(void* library, std::FILE* out);
+void CallLt(void* library, std::FILE* out);
+
+}  // namespace genuine
+
+#endif  // DLHOOK_TESTS_GENUINE_CUDA_DIRECT_H_
