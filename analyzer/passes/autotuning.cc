@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -111,8 +110,10 @@ class TimedRuns {
   bool IsTimed(const Execution& execution) const {
     return is_elapsed_asked_ ? execution.elapsed_ns >= 0 : execution.event_awaited;
   }
-  bool IsFailed(const Execution& execution) const {
-    return plans_.model().StatusOf(execution.call) != 0;
+  bool AreFailed(Executions executions) const {
+    return std::all_of(executions.begin(), executions.end(), [&](const Execution& execution) {
+      return plans_.model().StatusOf(execution.call) != 0;
+    });
   }
 
   // The plan at `begin` is executed up to there.
@@ -132,8 +133,7 @@ class TimedRuns {
     if (tried_end > begin) {
       timed_plans_.insert(plans_.PlanOf(executions_[begin].call));
       run_end_ = tried_end;
-    } else if (std::all_of(&executions_[begin], &executions_[begin] + (end - begin),
-                           [&](const Execution& e) { return IsFailed(e); })) {
+    } else if (AreFailed(executions_.subspan(begin, end - begin))) {
       run_end_ = end;
     } else {
       Close(end);
@@ -177,11 +177,18 @@ class RunFinder {
   void Visit(CallIndex call) {
     const Op& op = plans_.OpOf(call);
     if (plans_.ProblemOf(call) == kNoProblem || op.captured) {
+      if (IsOtherWork(op, call)) Close();
       if (!open_.empty()) NoteTime(op, call, open_.back());
       return;
     }
     if (!open_.empty() && plans_.ProblemOf(open_[0].call) != plans_.ProblemOf(call)) Close();
     open_.push_back({.call = call});
+  }
+
+  // Executed by another library, or by another interface of this one, not within the execution.
+  bool IsOtherWork(const Op& op, CallIndex call) const {
+    return IsLibraryOp(op) && op.subject.empty() && !op.is_creation && !op.captured &&
+           plans_.calls().parent[call] == kNone;
   }
 
   void NoteTime(const Op& op, CallIndex call, Execution& execution) const {
@@ -220,7 +227,8 @@ class RunFinder {
       for (end = begin + 1; end < last; ++end) {
         if (plans_.model().OperandsOf(open_[end].call) != operands) break;
       }
-      const bool are_known = !operands.empty() && absl::c_count(operands, 0u) == 0;
+      const bool are_known =
+          !operands.empty() && std::count(operands.begin(), operands.end(), 0u) == 0;
       if (are_known && end - begin > 1) TimedRuns(plans_, Part(begin, end), &runs_).Add();
     }
   }

@@ -70,7 +70,7 @@ void Insert(Table* table, const void* function, const char* name, bool owned, ui
 Table* Roomy() {
   Table* table = g_table.load(std::memory_order_relaxed);
   if (table != nullptr && table->count < table->capacity / 2) return table;
-  uint64_t capacity = table == nullptr ? 1024 : table->capacity * 2;
+  uint64_t capacity = table == nullptr ? 16384 : table->capacity * 2;
   auto larger = static_cast<Table*>(Pages(sizeof(Table) + capacity * sizeof(Entry)));
   if (larger == nullptr) return nullptr;
   larger->capacity = capacity;

@@ -34,6 +34,22 @@ class Xla(cuda_e2e.Case):
                 self.assertEqual(call.addresses, addresses)
                 self.assertEqual(call.facts.get("cudnn.plan.engine", "0"), arrived.note["engine"])
 
+    def test_its_search_is_told_from_use(self):
+        run, _ = self.cuda([e2e.victim("xla")], DLHOOK_FAKE_ENGINES=self.ENGINES)
+        rows = run.table("candidates")
+        found = sorted((row["candidate"].split()[1], row["time"], row["trials"], row["timed_by"]) for row in rows)
+        # Each engine's time by the fakes' own word: one of either convolution.
+        executed = [call.note for call in self.log() if call.function == "cudnnBackendExecute"]
+        times = {(note["engine"], int(note["ns"])) for note in executed if note["operations"]}
+        self.assertEqual(found, sorted((engine, nanoseconds, 1, "events") for engine, nanoseconds in times))
+        self.assertEqual(len(found), 8)
+        self.assertEqual([row["candidate"].split()[1] for row in rows if row["taken"]], ["34", "34"])
+        used = [row for row in run.table("algorithms") if row["kind"] == "convolution"]
+        self.assertEqual([(row["chosen"].split()[1], row["chooser"], row["calls"], row["candidates"]) for row in used],
+                         [("34", "profiled", 5, 4)] * 2)
+        tried = [row["calls"] for row in run.table("ops") if row["kind"] == "trial:convolution"]
+        self.assertEqual(tried, [4, 4])
+
 
 class Legacy(cuda_e2e.Case):
     def check(self, mode, generation="cuda12", **extra):

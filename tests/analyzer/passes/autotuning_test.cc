@@ -1,4 +1,4 @@
-// Autotuning told by its signature, and who chose: autotuning.h, choices.h.
+// Autotuning told by its packs, and who chose: autotuning.h, choices.h.
 #include "analyzer/passes/autotuning.h"
 
 #include <gtest/gtest.h>
@@ -137,6 +137,28 @@ TEST(AutotuningTest, AProgramThatKeepsItsPackStaysWithTheWinner) {
   EXPECT_EQ(searches[0].winner, 1u);
   EXPECT_EQ(searches[0].candidates[1].calls.size(), 1u);
   EXPECT_EQ(searches[0].end_ns, 2100);
+}
+
+TEST(AutotuningTest, AnotherProblemDoesNotHideThatItStayedWithTheWinner) {
+  PlanProgram program;
+  program.Execute(1, false);
+  program.Execute(2, true);
+  program.Execute(1, true);
+  program.Execute({.number = 3, .engine = 3, .batch = 16});
+  program.Execute(1, true);
+  const std::vector<PlanSearch> searches = Searches(program);
+  ASSERT_EQ(searches.size(), 1u);
+  EXPECT_EQ(searches[0].winner, 0u);
+  EXPECT_EQ(searches[0].candidates[0].calls.size(), 1u);
+}
+
+TEST(AutotuningTest, AWinnerIsKnownWhereverItsPackWasSeen) {
+  PlanProgram program;
+  program.Execute(1, false);
+  program.Execute(2, true);
+  program.Execute({.number = 3, .engine = 3, .batch = 16});
+  program.Execute(1, true);
+  EXPECT_EQ(Searches(program).at(0).winner, 0u);
 }
 
 TEST(AutotuningTest, TwoRoundsBeforeAFreshPackAreAllTrials) {

@@ -7,6 +7,7 @@ Links, no copies: a rebuilt fake is the one that is used. Safe to run again. Ref
 packages.
 """
 
+import os
 import pathlib
 import sys
 
@@ -36,8 +37,7 @@ def lay(venv, fakes):
             raise FileExistsError(f"{place} is no link: this environment has real NVIDIA packages")
         if place.is_symlink() and place.readlink() == library:
             continue
-        temporary = place.with_suffix(".new")
-        temporary.unlink(missing_ok=True)
+        temporary = place.with_name(f"{place.name}.{os.getpid()}")  # tests that start together lay together
         temporary.symlink_to(library)
         temporary.replace(place)
     return [library.name for library in libraries]

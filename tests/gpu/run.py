@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Trains networks on a real GPU under dlhook and compares with what cuDNN and torch.profiler say; run.sh starts it.
+
+    run.py --dlhook FILE --python FILE [--steps N] [--record] [NAME…]
+
+NAME: what to train; all if none is named. --record: keeps the runs in tests/golden/gpu.
+Exit codes: 0 all alike; 1 something differs or a program failed; 2 wrong command line; 77 not run: no GPU, or no PyTorch
+for it.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "preload_e2e"))
+import cudnn_log  # pylint: disable=wrong-import-position
+import e2e  # pylint: disable=wrong-import-position
+import witnesses  # pylint: disable=wrong-import-position
+
+NOT_RUN = 77
+GOLDEN = os.path.join(HERE, "..", "golden", "gpu")
+GOLDEN_TABLES = ("summary", "ops", "algorithms", "layout", "gemm", "copies", "kernels", "tuning", "candidates",
+                 "iterations")  # fmt: skip
+
+# What is trained, as arguments of train.py.
+TRAININGS = {
+    "alexnet": ["alexnet"],
+    "resnet18": ["resnet18"],
+    "resnet18_tuned": ["resnet18", "--channels-last", "--amp", "--benchmark"],
+}
+
+
+def why_not(python):
+    """Why there is nothing to run on; empty if there is. The fake libraries of tests/fakes are no GPU."""
+    if not any(os.path.exists(device) for device in ("/dev/nvidiactl", "/dev/dxg")):
+        return "no NVIDIA GPU (no /dev/nvidiactl)"
+    code = "import torch; assert torch.version.cuda; torch.zeros(1).cuda(); print(torch.cuda.get_device_name())"
+    result = e2e.run([python, "-c", code])
+    if result.code != 0:
+        lines = result.err.decode(errors="replace").strip().splitlines()
+        return f"{python} has no PyTorch that can use the GPU: {lines[-1] if lines else result.code}"
+    return ""
+
+
+class Training:
+    """The two runs of one network: under dlhook with cuDNN's log, and with torch.profiler but without dlhook."""
+
+    def __init__(self, python, arguments, folder):
+        self.command = [python, "-B", os.path.join(HERE, "train.py"), *arguments]
+        self.run = e2e.Run(os.path.join(folder, "run"))
+        self.log = os.path.join(folder, "cudnn.log")
+        self.profile = os.path.join(folder, "profile.json")
+
+    def record(self):
+        environment = e2e.clean_environment(CUDNN_LOGLEVEL_DBG=3, CUDNN_LOGDEST_DBG=self.log)
+        _checked([e2e.DLHOOK, "run", "-o", self.run.path, "--", *self.command], environment)
+
+    def witness(self, *arguments):
+        _checked([*self.command, "--profile", self.profile, *arguments], e2e.clean_environment())
+
+    def events(self):
+        with open(self.profile, encoding="utf-8") as file:
+            return json.load(file)["traceEvents"]
+
+    def plans(self):
+        """(differences, number of plans executed)"""
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            log = cudnn_log.entries(file.read())
+        trace = self.run.trace()
+        said, recorded = cudnn_log.executions(log), witnesses.recorded_executions(trace)
+        functions = witnesses.recorded_functions(trace)
+        calls = {name: count for name, count in cudnn_log.calls(log).items() if name in functions}
+        lost = [f"{trace.loss_count()} calls lost"] if trace.loss_count() else []
+        lines = lost + witnesses.differences(said, recorded) + witnesses.differences(calls, functions)
+        return lines, sum(said.values())
+
+    def products(self):
+        said = witnesses.profiled_products(self.events())
+        recorded = witnesses.recorded_products(self.run.table("gemm"))
+        return witnesses.differences(said, recorded), sum(said.values())
+
+    def copies(self):
+        said = witnesses.profiled_copies(self.events())
+        recorded = witnesses.recorded_copies(self.run.table("copies"))
+        return witnesses.differences(said, recorded), sum(copied.copies for copied in said.values())
+
+
+def _checked(command, environment):
+    result = e2e.run(command, env=environment, timeout=900)
+    if result.code != 0:
+        said = result.err.decode(errors="replace")[-2000:]
+        raise RuntimeError(f"{' '.join(command)} ended with {result.code}:\n{said}")
+
+
+def compare(name, checks):
+    """Prints a line for each check, and what differs. True if all are alike and have something to say."""
+    alike = True
+    for subject, check in checks.items():
+        lines, count = check()
+        if count == 0:
+            lines = [*lines, "the witness saw none"]
+        verdict = "differ" if lines else "alike"
+        print(f"{name}: {subject}: {count}, {verdict}", *(f"  {line}" for line in lines[:40]), sep="\n", flush=True)
+        alike = alike and not lines
+    return alike
+
+
+def keep(name, run):
+    """The trace and the tables that it gives now, for check_golden.py."""
+    traces = [file for file in run.files() if file.endswith(".dlh")]
+    if len(traces) != 1:
+        raise RuntimeError(f"{name}: {len(traces)} process traces instead of one")
+    os.makedirs(os.path.join(GOLDEN, "expected"), exist_ok=True)
+    with open(os.path.join(run.path, traces[0]), "rb") as file:
+        data = gzip.compress(file.read(), 9, mtime=0)
+    with open(os.path.join(GOLDEN, name + ".dlh.gz"), "wb") as file:
+        file.write(data)
+    for table in GOLDEN_TABLES:
+        with open(os.path.join(GOLDEN, "expected", f"{name}.{table}.csv"), "wb") as file:
+            file.write(table_csv(os.path.join(run.path, traces[0]), table))
+    print(f"{name}: kept {len(data)} bytes in {os.path.relpath(GOLDEN)}", flush=True)
+
+
+def table_csv(trace, table):
+    command = [e2e.DLHOOK, "report", trace, "--table", table, "--format", "csv"]
+    return subprocess.run(command, check=True, capture_output=True, env=e2e.clean_environment()).stdout
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(TRAININGS)}; all if none is named")
+    parser.add_argument("--dlhook", required=True, help="the built command")
+    parser.add_argument("--python", default="python3", help="one with PyTorch for CUDA")
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--record", action="store_true", help="keep the runs in tests/golden/gpu")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in TRAININGS]
+    if unknown:
+        parser.error(f"unknown name '{unknown[0]}', expected {', '.join(TRAININGS)}")
+    return options
+
+
+def main():
+    options = parse()
+    reason = why_not(options.python)
+    if reason:
+        print(f"SKIPPED: gpu: {reason}")
+        return NOT_RUN
+    e2e.DLHOOK = os.path.abspath(options.dlhook)
+    alike = True
+    for name in options.names or TRAININGS:
+        with tempfile.TemporaryDirectory(prefix="dlhook-gpu-") as folder:
+            training = Training(options.python, [*TRAININGS[name], "--steps", str(options.steps)], folder)
+            training.record()
+            training.witness()
+            checks = {"plans executed": training.plans, "products": training.products, "copies": training.copies}
+            same = compare(name, checks)
+            if same and options.record:
+                keep(name, training.run)
+            alike = alike and same
+    return 0 if alike else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
