@@ -146,7 +146,7 @@ TEST(DefinitionsTest, InAFileAsManyPagesAsAreUsed) {
 TEST(DefinitionsTest, AForkedChildStartsEmpty) {
   ASSERT_NE(Attach(), nullptr);
   const uint32_t parents = DefineText("the parent's");
-  GetProcess()->definitions_lock.held.store(1);  // by a thread that the child does not have
+  GetProcess()->definitions_lock.holder.store(ProcessId());  // by a thread that the child does not have
   InChild([] {
     EXPECT_EQ(DefineText("before the child has a session"), 0u);
     ASSERT_NE(Attach(), nullptr);
@@ -155,7 +155,7 @@ TEST(DefinitionsTest, AForkedChildStartsEmpty) {
     EXPECT_EQ(number, 1u);
     EXPECT_EQ(DefinitionText(number, DefinitionKind::kKernel), "the child's");
   });
-  GetProcess()->definitions_lock.held.store(0);
+  GetProcess()->definitions_lock.holder.store(0);
   EXPECT_EQ(DefinitionText(parents, DefinitionKind::kKernel), "the parent's");
 }
 
