@@ -12,6 +12,7 @@
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
 #include "preload/track/cudnn_nodes.h"
+#include "preload/track/cudnn_plan_facts.h"
 
 namespace dlhook {
 namespace {
@@ -39,13 +40,9 @@ Tracker* GetTracker() {
 }
 
 // cudnnBackendAttributeType_t
-enum { kTypeInt64 = 3, kTypeKnob = 9, kTypeNumericalNote = 11, kTypeDescriptor = 15, kTypeBehaviorNote = 19 };
+enum { kTypeBoolean = 2, kTypeInt64 = 3, kTypeDescriptor = 15 };
 // cudnnBackendAttributeName_t
-enum {
-  kHeuristicMode = 200, kHeuristicGraph = 201, kHeuristicResults = 202, kConfigurationEngine = 300, kConfigurationKnobs = 302,
-  kPlanConfiguration = 401, kPlanWorkspace = 402, kPlanJson = 405, kKnobType = 600, kKnobValue = 601, kEngineIndex = 1301,
-  kEngineNumericalNote = 1303, kEngineBehaviorNote = 1305
-};
+enum { kHeuristicMode = 200, kHeuristicGraph = 201, kHeuristicResults = 202, kPlanConfiguration = 401, kPlanJson = 405 };
 
 uint32_t CudnnFamilyBit() {
   static uint32_t bit = 0;
@@ -70,7 +67,7 @@ uint64_t Ticks() {
 int64_t NumberAt(const BackendSetArgs& args) {
   // Enumerators are four bytes, numbers eight, booleans one.
   if (args.attribute_type == kTypeInt64) return *static_cast<const int64_t*>(args.elements);
-  if (args.attribute_type == 2) return *static_cast<const uint8_t*>(args.elements);
+  if (args.attribute_type == kTypeBoolean) return *static_cast<const uint8_t*>(args.elements);
   return *static_cast<const int32_t*>(args.elements);
 }
 
@@ -155,81 +152,6 @@ void SetJson(NodeTable* nodes, BackendNode* plan, const BackendSetArgs& args) {
   plan->serialized_bytes = static_cast<uint32_t>(size);
 }
 
-// What the library is asked about a plan: descriptors of ours for it to fill.
-struct BackendApi {
-  int (*create)(int type, void** descriptor);
-  int (*destroy)(void* descriptor);
-  int (*get)(const void* descriptor, int name, int type, int64_t requested, int64_t* returned, void* elements);
-  int (*stream)(const void* handle, const void** stream);
-  void Load(const void* real) {
-    create = reinterpret_cast<int (*)(int, void**)>(LibraryFunction(real, "cudnnBackendCreateDescriptor"));
-    destroy = reinterpret_cast<int (*)(void*)>(LibraryFunction(real, "cudnnBackendDestroyDescriptor"));
-    get = reinterpret_cast<int (*)(const void*, int, int, int64_t, int64_t*, void*)>(
-        LibraryFunction(real, "cudnnBackendGetAttribute"));
-    stream = reinterpret_cast<int (*)(const void*, const void**)>(LibraryFunction(real, "cudnnGetStream"));
-  }
-};
-
-// A descriptor of ours, destroyed at the end of its scope.
-class OwnDescriptor {
- public:
-  OwnDescriptor(const BackendApi& api, int type) : api_(api) {
-    if (api.create(type, &descriptor_) != 0) descriptor_ = nullptr;
-  }
-  ~OwnDescriptor() {
-    if (descriptor_ != nullptr) api_.destroy(descriptor_);
-  }
-  OwnDescriptor(const OwnDescriptor&) = delete;
-  OwnDescriptor& operator=(const OwnDescriptor&) = delete;
-  void* get() const { return descriptor_; }
-  // Lets the library fill it with what `parent` holds under `name`.
-  bool Fill(const void* parent, int name) {
-    int64_t returned = 0;
-    return descriptor_ != nullptr && api_.get(parent, name, kTypeDescriptor, 1, &returned, &descriptor_) == 0 && returned > 0;
-  }
-
- private:
-  const BackendApi& api_;
-  void* descriptor_ = nullptr;
-};
-
-template <typename T>
-uint32_t GetList(const BackendApi& api, const void* descriptor, int name, int type, T* values, uint32_t capacity) {
-  int64_t returned = 0;
-  if (api.get(descriptor, name, type, capacity, &returned, values) != 0 || returned < 0) return 0;
-  return returned < capacity ? static_cast<uint32_t>(returned) : capacity;
-}
-
-void AskKnobs(const BackendApi& api, const void* configuration, PlanFacts* facts) {
-  constexpr uint32_t kMax = sizeof facts->knob_types / sizeof *facts->knob_types;
-  void* choices[kMax];
-  uint32_t created = 0;
-  while (created < kMax && api.create(kBackendKnobChoice, &choices[created]) == 0) ++created;
-  uint32_t count = GetList(api, configuration, kConfigurationKnobs, kTypeDescriptor, choices, created);
-  for (uint32_t i = 0; i < count; ++i) {
-    int32_t type = -1;
-    int64_t value = 0;
-    GetList(api, choices[i], kKnobType, kTypeKnob, &type, 1);
-    GetList(api, choices[i], kKnobValue, kTypeInt64, &value, 1);
-    facts->knob_types[facts->knobs] = type;
-    facts->knob_values[facts->knobs++] = value;
-  }
-  for (uint32_t i = 0; i < created; ++i) api.destroy(choices[i]);
-}
-
-void AskPlan(const BackendApi& api, const void* plan, PlanFacts* facts) {
-  GetList(api, plan, kPlanWorkspace, kTypeInt64, &facts->workspace_bytes, 1);
-  OwnDescriptor configuration(api, kBackendEngineConfig);
-  if (!configuration.Fill(plan, kPlanConfiguration)) return;
-  AskKnobs(api, configuration.get(), facts);
-  OwnDescriptor engine(api, kBackendEngine);
-  if (!engine.Fill(configuration.get(), kConfigurationEngine)) return;
-  GetList(api, engine.get(), kEngineIndex, kTypeInt64, &facts->engine, 1);
-  facts->numerical_note_count =
-      GetList(api, engine.get(), kEngineNumericalNote, kTypeNumericalNote, facts->numerical_notes, 32);
-  facts->behavior_note_count = GetList(api, engine.get(), kEngineBehaviorNote, kTypeBehaviorNote, facts->behavior_notes, 32);
-}
-
 void StorePlan(Tracker* tracker, const void* descriptor, PlanFacts* facts, uint64_t now) {
   SpinLockHolder holder(&tracker->lock);
   NodeTable& nodes = tracker->nodes;
@@ -310,9 +232,16 @@ const void* PointerOf(const VariantPack& pack, int64_t uid) {
   return nullptr;
 }
 
+struct StreamApi {
+  int (*stream)(const void* handle, const void** stream);
+  void Load(const void* real) {
+    stream = reinterpret_cast<int (*)(const void*, const void**)>(LibraryFunction(real, "cudnnGetStream"));
+  }
+};
+
 bool IsHandleCaptured(const void* handle, const void* real) {
   if (__builtin_expect(g_open_captures.load(std::memory_order_relaxed) == 0, 1)) return false;
-  const BackendApi* api = ApiOf<BackendApi>(real);
+  const StreamApi* api = ApiOf<StreamApi>(real);
   const void* stream = nullptr;
   return api != nullptr && api->stream != nullptr && api->stream(handle, &stream) == 0 && IsCaptured(stream);
 }
@@ -376,9 +305,7 @@ void TrackBackendFinalizeSlow(const BackendFinalizeArgs& args) {
   if (args.status != 0) return CountFailedPlan(tracker, args.descriptor);
   uint64_t now = Ticks();
   PlanFacts facts;
-  const BackendApi* api = ApiOf<BackendApi>(args.real);
-  bool can_ask = api != nullptr && api->create != nullptr && api->destroy != nullptr && api->get != nullptr;
-  if (can_ask) AskPlan(*api, args.descriptor, &facts);
+  AskPlan(args.real, args.descriptor, &facts);
   StorePlan(tracker, args.descriptor, &facts, now);
 }
 

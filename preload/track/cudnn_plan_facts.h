@@ -1,0 +1,15 @@
+// What cuDNN itself says of a finalized plan: engine, knobs, notes, workspace.
+// Thread: any application thread, while a plan is built; creates and destroys descriptors of the library. Holds no lock.
+#ifndef DLHOOK_PRELOAD_TRACK_CUDNN_PLAN_FACTS_H_
+#define DLHOOK_PRELOAD_TRACK_CUDNN_PLAN_FACTS_H_
+
+#include "preload/track/cudnn_nodes.h"
+
+namespace dlhook {
+
+// `real`: a function of the library that the plan belongs to. What it does not tell stays as it was.
+void AskPlan(const void* real, const void* plan, PlanFacts* facts);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_TRACK_CUDNN_PLAN_FACTS_H_
