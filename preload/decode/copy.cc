@@ -145,6 +145,11 @@ void DecodeCopyStruct(const CopyStructArgs& args, CallRecord* record) {
   } else {
     src = FieldAt<const void*>(from, layout.source);
     dst = FieldAt<const void*>(from, layout.destination);
+    // With an array (each stands before its position, 32 bytes before the pointer) the width counts elements of a size that the
+    // structure does not tell: how many bytes these are is not known.
+    bool has_array = FieldAt<const void*>(from, layout.source - 32u) != nullptr ||
+                     FieldAt<const void*>(from, layout.destination - 32u) != nullptr;
+    if (has_array) shape.bytes = shape.width_bytes = 0;
     if (layout.kind >= 0) shape.direction = FromKind(FieldAt<int32_t>(from, static_cast<size_t>(layout.kind)));
   }
   bool peer = args.layout == CopyStruct::kRuntime3dPeer || args.layout == CopyStruct::kDriver3dPeer;

@@ -101,6 +101,24 @@ TEST_F(CopyStructTest, Structures) {
 }
 
 // CU_MEMORYTYPE_UNIFIED: the address is in the device's place, and tells where it is.
+// The extent then counts the array's elements.
+TEST_F(CopyStructTest, BytesOfArraysAreNotKnown) {
+  for (const int array : {0, 8}) {  // srcArray, dstArray of cudaMemcpy3DParms
+    Words words;
+    words.word[array] = 0xa000;
+    words.word[16] = 100, words.word[17] = 7, words.word[18] = 5, words.word[19] = 1;
+    CopyStructArgs args;
+    args.layout = CopyStruct::kRuntime3d;
+    args.parameters = &words;
+    args.real = RuntimeReal();
+    TestRecord record(kCopyShapeWords, 3);
+    DecodeCopyStruct(args, record.record());
+    EXPECT_EQ(record.shape<CopyShape>().bytes, 0u);
+    EXPECT_EQ(record.shape<CopyShape>().width_bytes, 0u);
+    EXPECT_EQ(record.shape<CopyShape>().height, 7u);
+  }
+}
+
 TEST_F(CopyStructTest, UnifiedAddressesOfTheDriver) {
   Words words;
   words.word[2] = 4, words.word[4] = 0x5000, words.word[9] = 4, words.word[11] = 0xd000, words.word[14] = 8,
