@@ -1,10 +1,12 @@
 #!/bin/sh
 # Builds what the benchmarks need, runs them and prints tables: figure, limit, median [95 % interval], verdict.
 #
-#   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls drain memory reader torch; all if none is named (about 10 minutes)
+#   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls cuda drain memory reader torch torch_cuda;
+#                                            all if none is named (about 15 minutes)
 #
 # The figures with PyTorch need a Python that has torch: PYTHON_WITH_TORCH, else the virtual environment of
-# scripts/setup.sh --python, else python3; without it they are skipped. Method and results: tests/bench/README.md.
+# scripts/setup.sh --python, else python3; those with its CUDA wheel DLHOOK_CUDA_VENV, else build/venv-cuda. Without them they
+# are skipped. Method and results: tests/bench/README.md.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
@@ -15,7 +17,9 @@ esac
 
 # A folder of its own: the presets do not build benchmarks. DLHOOK_BENCH_BUILD moves it.
 build=${DLHOOK_BENCH_BUILD:-$root/build/bench}
-quietly "configure ($build)" cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDLHOOK_BUILD_BENCHMARKS=ON
+cuda_venv=${DLHOOK_CUDA_VENV:-$root/build/venv-cuda}
+quietly "configure ($build)" cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDLHOOK_BUILD_BENCHMARKS=ON \
+  -DDLHOOK_CUDA_VENV="$cuda_venv"
 quietly "build ($build)" cmake --build "$build" --target dlhook dlhook_shim dlhook_benchmarks
 
 has_torch() { "$1" -c 'import torch' >/dev/null 2>&1; }
@@ -27,6 +31,16 @@ for candidate in "${PYTHON_WITH_TORCH:-}" "${DLHOOK_VENV:-$root/build/venv}/bin/
   fi
 done
 
+# The CUDA wheel runs on the fake vendor libraries that this build makes.
+cuda_python=
+if [ -x "$cuda_venv/bin/python" ]; then
+  cuda_python=$cuda_venv/bin/python
+  quietly "build (fakes)" cmake --build "$build" --target dlhook_fakes_cuda13
+  quietly "lay fakes into $cuda_venv" \
+    python3 -B "$root/tests/frameworks/torch_cuda/fake_site.py" "$cuda_venv" "$build/tests/fakes/cuda13"
+fi
+
 DLHOOK_BENCH_SHIM=$build/lib/libdlhook.so DLHOOK_BENCH_DLHOOK=$build/analyzer/dlhook \
   DLHOOK_BENCH_PROGRAMS=$build/tests/bench/programs DLHOOK_BENCH_PYTHON=$torch_python \
+  DLHOOK_BENCH_CUDA_PYTHON=$cuda_python \
   exec python3 -B "$root/tests/bench/bench.py" "$@"

@@ -60,19 +60,30 @@ MemorySpace Ask(const void* address, const void* real) {
   return api->runtime_attributes != nullptr ? AskRuntime(*api, address) : AskDriver(*api, address);
 }
 
+// Answers of a thread: sets of four, so that a few buffers in use do not push each other out.
+constexpr uint32_t kWays = 4;
+
+// The oldest answer of the set goes.
+__attribute__((noinline)) MemorySpace AskAndKeep(MemoryAnswer* set, uint32_t generation, const void* address,
+                                                 const void* real) {
+  for (uint32_t i = kWays - 1; i > 0; --i) set[i] = set[i - 1];
+  set[0] = {reinterpret_cast<uint64_t>(address), generation, static_cast<uint32_t>(Ask(address, real))};
+  return static_cast<MemorySpace>(set[0].space);
+}
+
 }  // namespace
 
 MemorySpace SpaceOf(const void* address, const void* real) {
   ThreadState* thread = dlhook_thread;
   if (thread == nullptr) return Ask(address, real);
   uint64_t number = reinterpret_cast<uint64_t>(address);
-  MemoryAnswer& answer = thread->memory_answers[(number * 0x9e3779b97f4a7c15u) >> 58];
-  static_assert(sizeof thread->memory_answers / sizeof *thread->memory_answers == 64);
   uint32_t generation = g_generation.load(std::memory_order_relaxed);
-  if (answer.address != number || answer.generation != generation) {
-    answer = {number, generation, static_cast<uint32_t>(Ask(address, real))};
+  static_assert(sizeof thread->memory_answers / sizeof *thread->memory_answers == 16 * kWays);
+  MemoryAnswer* set = thread->memory_answers + ((number * 0x9e3779b97f4a7c15u) >> 60) * kWays;
+  for (uint32_t i = 0; i < kWays; ++i) {
+    if (set[i].address == number && set[i].generation == generation) return static_cast<MemorySpace>(set[i].space);
   }
-  return static_cast<MemorySpace>(answer.space);
+  return AskAndKeep(set, generation, address, real);
 }
 
 HostMemory HostMemoryOf(MemorySpace space) {

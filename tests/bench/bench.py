@@ -10,6 +10,7 @@ import os
 import sys
 
 import figures_calls
+import figures_cuda
 import figures_drain
 import figures_reader
 import runner
@@ -18,6 +19,10 @@ from stats import markdown
 
 def calls(scale):
     return figures_calls.per_call(1, rounds(61, scale)) + figures_calls.per_call(2, rounds(61, scale))
+
+
+def cuda(scale):
+    return figures_cuda.cuda_figures(rounds(61, scale))
 
 
 def drain(scale):
@@ -41,7 +46,16 @@ def torch(scale):
     return figures_torch.torch_figures(scale)
 
 
-FIGURES = {figure.__name__: figure for figure in (calls, drain, memory, reader, torch)}
+def torch_cuda(scale):
+    if not runner.CUDA_PYTHON:
+        print("SKIPPED: torch_cuda: no PyTorch for CUDA: run scripts/setup.sh --python", file=sys.stderr)
+        return []
+    import figures_torch_cuda
+
+    return figures_torch_cuda.torch_cuda_figures(scale)
+
+
+FIGURES = {figure.__name__: figure for figure in (calls, cuda, drain, memory, reader, torch, torch_cuda)}
 
 
 def rounds(count, scale):

@@ -1,57 +1,32 @@
-// The floor that dlhook is compared with: a preloaded sgemm_ that reads the clock twice and stores a record of the same
-// bytes (136, the same words in the same order) into a ring of its own thread. No depth, no switch, no resolver, no check
-// for a full ring: what any tool that keeps these bytes has to do.
-//
-// The ring is a shared file mapping on tmpfs with 4 KiB pages, as dlhook's is: records in anonymous memory with large pages
-// are cheaper to store, but die with the process. FLOOR_RING_KIB: its size, a power of two.
+// The floor that dlhook is compared with: a preloaded sgemm_ that reads the clock twice and stores a record of the
+// same bytes (136, the same words in the same order) into a ring of its own thread. No depth, no switch, no resolver,
+// no check for a full ring: what any tool that keeps these bytes has to do.
 #include <dlfcn.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <x86intrin.h>
+
+#include "floor_ring.h"
 
 #define RECORD_WORDS 17
 
 typedef void Sgemm(const char*, const char*, const int*, const int*, const int*, const float*, const float*, const int*,
                    const float*, const int*, const float*, float*, const int*, size_t, size_t);
 
-struct Ring {
-  char* data;
-  uint64_t mask;
-  uint64_t head;
-  uint64_t sequence;
-};
-
 static Sgemm* g_real;
-static __thread struct Ring* t_ring __attribute__((tls_model("initial-exec")));
 
-__attribute__((noinline, cold)) static struct Ring* MakeRing(void) {
-  const char* kib = getenv("FLOOR_RING_KIB");
-  uint64_t bytes = (kib != NULL ? strtoull(kib, NULL, 10) : 65536) << 10;
-  int fd = memfd_create("floor", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) _exit(3);
-  struct Ring* ring = calloc(1, sizeof *ring);
-  ring->data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-  if (ring->data == MAP_FAILED) _exit(3);
-  ring->mask = bytes - 1;
-  close(fd);
+__attribute__((noinline, cold)) static struct Ring* Begin(void) {
   if (g_real == NULL) g_real = (Sgemm*)dlsym(RTLD_NEXT, "sgemm_");
-  return t_ring = ring;
+  return MakeRing();
 }
 
 void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n, const int* k, const float* alpha,
             const float* a, const int* lda, const float* b, const int* ldb, const float* beta, float* c, const int* ldc,
             size_t trans_a_length, size_t trans_b_length) {
   struct Ring* ring = t_ring;
-  if (__builtin_expect(ring == NULL, 0)) ring = MakeRing();
+  if (__builtin_expect(ring == NULL, 0)) ring = Begin();
   uint64_t start = __rdtsc();
   g_real(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, trans_a_length, trans_b_length);
   uint64_t end = __rdtsc();
-  // A record that would cross the end starts over at the beginning, as far as a mask can say.
-  if (__builtin_expect((ring->head & ring->mask) + RECORD_WORDS * 8 > ring->mask, 0)) ring->head = 0;
-  uint64_t* record = (uint64_t*)(ring->data + (ring->head & ring->mask));
+  uint64_t* record = Reserve(ring, RECORD_WORDS);
   record[0] = RECORD_WORDS | (uint64_t)2 << 16 | (uint64_t)804 << 32;
   record[1] = start;
   record[2] = end;
@@ -69,5 +44,5 @@ void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n
   record[14] = (uint64_t)a;
   record[15] = (uint64_t)b;
   record[16] = (uint64_t)c;
-  __atomic_store_n(&ring->head, ring->head + RECORD_WORDS * 8, __ATOMIC_RELEASE);
+  Commit(ring, RECORD_WORDS);
 }

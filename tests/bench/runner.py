@@ -12,6 +12,7 @@ SHIM = os.environ.get("DLHOOK_BENCH_SHIM", "")
 DLHOOK = os.environ.get("DLHOOK_BENCH_DLHOOK", "")
 PROGRAMS = os.environ.get("DLHOOK_BENCH_PROGRAMS", "")  # folder of the C and C++ programs
 TORCH_PYTHON = os.environ.get("DLHOOK_BENCH_PYTHON", "")  # has torch; empty: no such figures
+CUDA_PYTHON = os.environ.get("DLHOOK_BENCH_CUDA_PYTHON", "")  # has torch for CUDA on the fake libraries; empty: none
 
 
 def say(text):
@@ -45,6 +46,10 @@ class RunFolder:
             if os.path.basename(target).startswith("dlhook-") and os.path.exists(target):
                 os.unlink(target)
         shutil.rmtree(self.top, ignore_errors=True)
+
+    def was_made(self):
+        """A process that makes no recorded call leaves nothing."""
+        return bool(glob.glob(os.path.join(self.path, "*.dlh")))
 
     def trace_bytes(self):
         return sum(os.path.getsize(path) for path in glob.glob(os.path.join(self.path, "*.dlh")))
