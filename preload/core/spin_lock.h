@@ -21,10 +21,10 @@ struct SpinLock {
 
 class SpinLockHolder {
  public:
-  explicit SpinLockHolder(SpinLock* lock) : lock_(lock), process_(ProcessId()) {
-    if (!TryLock()) Wait();
+  explicit SpinLockHolder(SpinLock* lock) : lock_(lock), process_(ProcessId()), held_(TryLock() || Wait()) {}
+  ~SpinLockHolder() {
+    if (held_) lock_->holder.store(0, std::memory_order_release);  // not what the interrupted holder still has
   }
-  ~SpinLockHolder() { lock_->holder.store(0, std::memory_order_release); }
   SpinLockHolder(const SpinLockHolder&) = delete;
   SpinLockHolder& operator=(const SpinLockHolder&) = delete;
 
@@ -35,21 +35,24 @@ class SpinLockHolder {
     return holder != process_ && lock_->holder.compare_exchange_strong(holder, process_, std::memory_order_acquire);
   }
   // Without a count of tries: on a busy machine the holder may not run for longer than any number of yields takes.
-  void Wait() {
+  // False: gave up.
+  bool Wait() {
     constexpr time_t kLongestSeconds = 5;
     timespec start, now;
     clock_gettime(CLOCK_MONOTONIC, &start);
     do {
       for (int i = 0; i < 100; ++i) {
         sched_yield();
-        if (TryLock()) return;
+        if (TryLock()) return true;
       }
       clock_gettime(CLOCK_MONOTONIC, &now);
     } while (now.tv_sec - start.tv_sec <= kLongestSeconds);
+    return false;
   }
 
   SpinLock* lock_;
   uint32_t process_;
+  bool held_;
 };
 
 }  // namespace dlhook
