@@ -218,6 +218,26 @@ class Trace:
         return {one(loss, "reason") for loss in self.losses}
 
 
+class TraceWithOperands(Trace):
+    """A trace whose calls also know their operand addresses and their status."""
+
+    def __init__(self):
+        super().__init__()
+        self.addresses_of = {}  # (thread, sequence) -> [address]
+        self.status_of = {}
+
+    def _add_calls(self, batch):
+        first = len(self.calls)
+        super()._add_calls(batch)
+        added = self.calls[first:]
+        addresses = iter(batch.get("address_iid", []))
+        for call in added:
+            count = one(call.op, "address_count", 0)
+            self.addresses_of[call[:2]] = [self.addresses.get(next(addresses), 0) for _ in range(count)]
+        for index, status in zip(batch.get("status_index", []), batch.get("status", []), strict=True):
+            self.status_of[added[index][:2]] = status
+
+
 def problem(op):
     """A call's op as a short tuple: (function, m, n, k, transposes) for products, (function,) for others."""
     function = one(op, "function")

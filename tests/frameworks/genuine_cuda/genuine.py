@@ -49,26 +49,6 @@ def graph_number(name):
 TYPES = {"CUDNN_DATA_FLOAT": "F32", "CUDNN_DATA_DOUBLE": "F64", "CUDNN_DATA_HALF": "F16", "CUDNN_DATA_BFLOAT16": "BF16"}
 
 
-class Trace(e2e.Trace):
-    """A trace whose calls also know their operand addresses and their status."""
-
-    def __init__(self):
-        super().__init__()
-        self.addresses_of = {}  # (thread, sequence) -> [address]
-        self.status_of = {}
-
-    def _add_calls(self, batch):
-        first = len(self.calls)
-        super()._add_calls(batch)
-        added = self.calls[first:]
-        addresses = iter(batch.get("address_iid", []))
-        for call in added:
-            count = e2e.one(call.op, "address_count", 0)
-            self.addresses_of[call[:2]] = [self.addresses.get(next(addresses), 0) for _ in range(count)]
-        for index, status in zip(batch.get("status_index", []), batch.get("status", []), strict=True):
-            self.status_of[added[index][:2]] = status
-
-
 Call = collections.namedtuple("Call", "sequence op status addresses")
 
 
@@ -87,7 +67,7 @@ class Case(e2e.Case):
     def dumped(self):
         result = e2e.run([e2e.DLHOOK, "dump", self.run_path])
         self.assertEqual(result.code, 0, result.err.decode()[-2000:])
-        trace = Trace()
+        trace = e2e.TraceWithOperands()
         for packet in e2e.parse_textproto(result.out.decode()).get("packet", []):
             trace.add(packet)
         self.assert_no_loss(trace)

@@ -59,26 +59,6 @@ def program(name, *arguments):
     return [PYTHON, "-B", os.path.join(PROGRAMS, name + ".py"), *map(str, arguments)]
 
 
-class Trace(e2e.Trace):
-    """A trace whose calls also know their operand addresses and their status."""
-
-    def __init__(self):
-        super().__init__()
-        self.addresses_of = {}  # (thread, sequence) -> [address]
-        self.status_of = {}
-
-    def _add_calls(self, batch):
-        first = len(self.calls)
-        super()._add_calls(batch)
-        added = self.calls[first:]
-        addresses = iter(batch.get("address_iid", []))
-        for call in added:
-            count = e2e.one(call.op, "address_count", 0)
-            self.addresses_of[call[:2]] = [self.addresses.get(next(addresses), 0) for _ in range(count)]
-        for index, status in zip(batch.get("status_index", []), batch.get("status", []), strict=True):
-            self.status_of[added[index][:2]] = status
-
-
 class Run(e2e.Run):
     def traces(self):
         result = e2e.run([e2e.DLHOOK, "dump", self.path])
@@ -87,7 +67,7 @@ class Run(e2e.Run):
         traces = []
         for packet in e2e.parse_textproto(result.out.decode()).get("packet", []):
             if "header" in packet:
-                traces.append(Trace())
+                traces.append(e2e.TraceWithOperands())
             traces[-1].add(packet)
         return traces
 
