@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["io", "model", "table", "passes", "render", "export", "cli"]
+LAYERS = ["io", "model", "table", "layers", "passes", "render", "export", "cli"]
 SHIM_PARTS_FOR_ANALYZER = {"drain", "core"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 SOURCES = {".h", ".cc", ".c", ".S"}

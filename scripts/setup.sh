@@ -3,8 +3,9 @@
 #
 #   scripts/setup.sh            compilers, CMake and libraries, from Debian's packages (root, or sudo without a password)
 #   scripts/setup.sh --python   also virtual environments for the framework tests: build/venv (or $DLHOOK_VENV) with the packages
-#                               of scripts/requirements.txt; build/venv-cuda ($DLHOOK_CUDA_VENV) and build/venv-nvidia
-#                               ($DLHOOK_NVIDIA_VENV) with those of requirements-cuda.txt and requirements-nvidia.txt
+#                               of scripts/requirements.txt; build/venv-cuda ($DLHOOK_CUDA_VENV), build/venv-nvidia
+#                               ($DLHOOK_NVIDIA_VENV) and build/venv-tensorflow ($DLHOOK_TENSORFLOW_VENV) with those of
+#                               requirements-cuda.txt, requirements-nvidia.txt and requirements-tensorflow.txt
 #
 # Quiet unless something fails; progress is shown on a terminal only.
 set -eu
@@ -69,6 +70,7 @@ install_python() {
   install_venv "${DLHOOK_VENV:-$root/build/venv}" requirements.txt
   install_venv "${DLHOOK_CUDA_VENV:-$root/build/venv-cuda}" requirements-cuda.txt --no-deps
   install_venv "${DLHOOK_NVIDIA_VENV:-$root/build/venv-nvidia}" requirements-nvidia.txt --no-deps
+  install_venv "${DLHOOK_TENSORFLOW_VENV:-$root/build/venv-tensorflow}" requirements-tensorflow.txt --no-deps
 }
 
 with_python=false

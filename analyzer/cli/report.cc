@@ -2,6 +2,7 @@
 #include "analyzer/cli/report.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -51,12 +52,19 @@ absl::StatusOr<std::vector<const Pass*>> FindPasses(const std::vector<std::strin
 }
 
 absl::StatusOr<std::vector<Table>> RunPasses(TraceModel& model,
-                                             const std::vector<const Pass*>& passes) {
+                                             const std::vector<const Pass*>& passes,
+                                             const ReportOptions& wanted) {
   const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
+  const LayerAnalysis analysis(model, {.use_framework_evidence = wanted.use_framework_evidence});
+  const PassOptions options = {.choices = &choices,
+                               .totals = &totals,
+                               .analysis = &analysis,
+                               .layers_by = wanted.layers_by,
+                               .layers_depth = wanted.layers_depth};
   std::vector<Table> tables;
   for (const Pass* pass : passes) {
-    absl::StatusOr<Table> table = pass->run(model, {.choices = &choices, .totals = &totals});
+    absl::StatusOr<Table> table = pass->run(model, options);
     if (!table.ok()) return table.status();
     if (absl::Status status = CheckTable(*table); !status.ok()) return status;
     tables.push_back(*std::move(table));
@@ -95,6 +103,33 @@ void LeaveOutEmpty(std::vector<Table>* tables) {
   tables->back().notes.push_back(absl::StrCat("Tables without rows: ", absl::StrJoin(empty, ", "), "."));
 }
 
+constexpr std::pair<absl::string_view, LayersBy> kLayersBy[] = {{"layer", LayersBy::kLayer},
+                                                                {"module", LayersBy::kModule},
+                                                                {"type", LayersBy::kType},
+                                                                {"op", LayersBy::kOp},
+                                                                {"line", LayersBy::kLine}};
+
+// --by, --depth and --evidence.
+absl::Status ReadLayerFlags(const Args& args, ReportOptions* options) {
+  const std::string by = args.Last("by").value_or("layer");
+  const auto* const found =
+      std::find_if(std::begin(kLayersBy), std::end(kLayersBy), [&](const auto& known) { return known.first == by; });
+  if (found == std::end(kLayersBy)) {
+    return absl::InvalidArgumentError(absl::StrCat("--by expects layer, module, type, op or line, found '", by, "'"));
+  }
+  options->layers_by = found->second;
+  const std::string depth = args.Last("depth").value_or("0");
+  if (!absl::SimpleAtoi(depth, &options->layers_depth) || options->layers_depth < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--depth expects a number of parts of a name, found '", depth, "'"));
+  }
+  const std::string evidence = args.Last("evidence").value_or("all");
+  if (evidence != "all" && evidence != "structure") {
+    return absl::InvalidArgumentError(absl::StrCat("--evidence expects all or structure, found '", evidence, "'"));
+  }
+  options->use_framework_evidence = evidence == "all";
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   ReportOptions options;
   for (const std::string& list : args.All("table")) {
@@ -113,6 +148,7 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
     options.limit.reset();
     if (limit > 0) options.limit = limit;
   }
+  if (absl::Status status = ReadLayerFlags(args, &options); !status.ok()) return status;
   // Before a large run is read for nothing.
   const auto passes = FindPasses(options.tables);
   if (!passes.ok()) return passes.status();
@@ -170,7 +206,7 @@ absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& o
   if (!passes.ok()) return passes.status();
   const auto renderer = FindNamed(Renderers(), "format", options.format);
   if (!renderer.ok()) return renderer.status();
-  absl::StatusOr<std::vector<Table>> tables = RunPasses(model, *passes);
+  absl::StatusOr<std::vector<Table>> tables = RunPasses(model, *passes, options);
   if (!tables.ok()) return tables.status();
   if (options.sort_column) {
     if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok())
@@ -190,6 +226,10 @@ Command ReportCommand() {
           .flags = {{"table", "NAME[,NAME]...", "only these tables; may be repeated"},
                     {"format", "FORMAT", "how to write them (default: text)"},
                     {"sort", "COLUMN", "sort by it, largest first"},
+                    {"by", "WHAT", "rows of the table layers: layer, module, type, op or line (default: layer)"},
+                    {"depth", "N", "fold modules deeper than N into those around them"},
+                    {"evidence", "WHICH",
+                     "all, or structure: layers from calls alone, not from what the framework tells"},
                     {"limit", "N",
                      "first N rows of each table; 0: all (default: text 20, others all)"}},
           .min_operands = 1,

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/passes/layer_groups.h"
 
 namespace dlhook::analyzer {
 
@@ -19,6 +20,9 @@ struct ReportOptions {
   std::optional<std::string> sort_column = std::nullopt;
   std::optional<size_t> limit = std::nullopt;  // rows of each table; unset: all
   int width = 80;
+  LayersBy layers_by = LayersBy::kLayer;  // of the table `layers`: see passes/pass.h
+  int layers_depth = 0;
+  bool use_framework_evidence = true;  // false: layers by operands, shapes and order alone
 };
 
 // Resolves the choices in the model (passes/choices.h): once for each model.

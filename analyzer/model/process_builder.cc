@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/model/nesting.h"
@@ -13,26 +12,19 @@ namespace dlhook::analyzer {
 namespace {
 
 constexpr char kCallBatchTag = 0x0A;       // field 1 of Packet, length-delimited
+constexpr char kScopeBatchTag = 0x2A;      // field 5
 constexpr uint32_t kMaxOpIid = 1 << 22;    // ids count from 1: nothing real comes near
 constexpr size_t kCallsAtATime = 1 << 14;  // moved from staging to the model
 constexpr absl::string_view kUnknownFunction = "[unknown op]";
 
-// The CallBatch in a packet that holds nothing else: parsed apart, so that its arrays are reused.
-bool IsCallBatch(absl::string_view payload, absl::string_view* batch) {
-  if (payload.empty() || payload.front() != kCallBatchTag) return false;
+// The batch in a packet that holds nothing else: parsed apart, so that its arrays are reused.
+bool IsBatch(absl::string_view payload, char tag, absl::string_view* batch) {
+  if (payload.empty() || payload.front() != tag) return false;
   payload.remove_prefix(1);
   uint64_t length = 0;
   if (!ConsumeVarint(&payload, &length) || length != payload.size()) return false;
   *batch = payload;
   return true;
-}
-
-template <typename T>
-void GrowFor(std::vector<T>* column, size_t count) {
-  const size_t needed = column->size() + count;
-  if (needed > column->capacity()) {
-    column->reserve(column->empty() ? needed : std::max(needed, column->capacity() * 2));
-  }
 }
 
 template <typename Function>
@@ -46,21 +38,18 @@ void ForEachColumn(CallColumns* calls, Function function) {
   function(&calls->sequence);
 }
 
-// Products, convolutions and conversions of the GPU's libraries, which passes join by what they read and write, and times
-// between events.
-bool KeepsOperands(const trace::OpDefinition& definition) {
-  const bool on_gpu = definition.has_cudnn() || (definition.has_gemm() && definition.gemm().has_cuda()) ||
-                      (definition.has_matrix() && absl::StartsWith(definition.family(), "cu"));
-  return on_gpu || absl::StrContains(definition.function(), "EventElapsedTime");
-}
-
 }  // namespace
 
 bool ProcessBuilder::Add(PacketReader* reader) {
   absl::string_view batch;
-  if (IsCallBatch(reader->payload(), &batch)) {
+  if (IsBatch(reader->payload(), kCallBatchTag, &batch)) {
     if (!reader->Parse(batch, &batch_)) return false;
     AddCalls(batch_);
+    return true;
+  }
+  if (IsBatch(reader->payload(), kScopeBatchTag, &batch)) {
+    if (!reader->Parse(batch, &scope_batch_)) return false;
+    AddScopes(scope_batch_);
     return true;
   }
   trace::Packet packet;
@@ -74,7 +63,7 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
     case trace::Packet::kCallBatch:
       return AddCalls(packet->call_batch());
     case trace::Packet::kInterned:
-      return AddOps(packet->interned());
+      return AddDefinitions(packet->interned());
     case trace::Packet::kClockSample:
       return clock_samples_.push_back(packet->clock_sample());
     case trace::Packet::kCallAggregate:
@@ -92,10 +81,8 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       return AddLoss(packet->loss());
     case trace::Packet::kReset:
       op_by_iid_.clear();
-      operand_rules_.clear();
-      addresses_.clear();
-      keeps_operands_ = false;
-      return;
+      operands_.Reset();
+      return python_.Reset();
     case trace::Packet::kCaptureState:
       return capture_states_.push_back(packet->capture_state());
     case trace::Packet::kFooter:
@@ -103,10 +90,12 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       footer_ = packet->footer();
       return;
     case trace::Packet::kScopeBatch:
+      return AddScopes(packet->scope_batch());
+    case trace::Packet::kPythonModule:
+      return python_.AddModule(packet->python_module());
     case trace::Packet::kGpuActivity:
     case trace::Packet::kCounterBatch:
-      return run_->oddities_.Count(
-          "a packet of scopes, GPU activity or counters, which this version does not read");
+      return run_->oddities_.Count("a packet of GPU activity or counters, which this version does not read");
     case trace::Packet::DATA_NOT_SET:
       return run_->oddities_.Count("a packet of a kind that this version does not know");
   }
@@ -116,6 +105,12 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
 void ProcessBuilder::AddHeader(trace::Header* header) {
   if (!has_header_) process_.header = std::move(*header);
   has_header_ = true;
+}
+
+void ProcessBuilder::AddDefinitions(const trace::Interned& interned) {
+  AddOps(interned);
+  operands_.AddAddresses(interned);
+  python_.AddDefinitions(interned);
 }
 
 void ProcessBuilder::AddOps(const trace::Interned& interned) {
@@ -128,25 +123,8 @@ void ProcessBuilder::AddOps(const trace::Interned& interned) {
     if (iid >= op_by_iid_.size()) op_by_iid_.resize(iid + 1, kNone);
     const uint32_t tap = definition.time_source() == trace::ONEDNN_LOG ? kTapCall : 0;
     op_by_iid_[iid] = run_->InternOp(definition) | tap;
-    if (iid >= operand_rules_.size()) operand_rules_.resize(iid + 1);
-    operand_rules_[iid] = {definition.address_count(), KeepsOperands(definition)};
-    keeps_operands_ = keeps_operands_ || operand_rules_[iid].is_kept;
+    operands_.Define(definition);
   }
-  AddAddresses(interned);
-}
-
-// Ids follow on each other; a gap (a definition that was lost) stays unknown.
-void ProcessBuilder::AddAddresses(const trace::Interned& interned) {
-  constexpr uint32_t kMaxAddressIid = 1 << 24;
-  const uint32_t first = interned.first_address_iid();
-  if (interned.address_size() == 0) return;
-  if (first == 0 || first > kMaxAddressIid) {
-    run_->oddities_.Count("an address definition with an impossible id");
-    return;
-  }
-  const size_t end = size_t{first} + static_cast<size_t>(interned.address_size());
-  if (end > addresses_.size()) addresses_.resize(end);
-  std::copy(interned.address().begin(), interned.address().end(), addresses_.begin() + first);
 }
 
 uint32_t ProcessBuilder::FindOp(uint32_t iid) {
@@ -206,53 +184,15 @@ void ProcessBuilder::AddCalls(const trace::CallBatch& batch) {
               is_defined ? op_by_iid_[iid] : FindOp(iid), batch.parent_distance(i)};
   }
   thread.calls.Commit(count - duplicates);
-  AddStatuses(batch, count, &thread);
-  if (keeps_operands_) AddOperands(batch, count, &thread);
+  thread.attributes.Add(batch, count, &python_, &run_->oddities_);
+  operands_.Add(batch, count, &thread.operands);
   recorded_calls_ += count;
   run_->oddities_.Count("a call that stands in the trace twice (the second was left out)",
                         duplicates);
 }
 
-// The indices of the failed calls ascend, so their sequence numbers are found in one pass.
-void ProcessBuilder::AddStatuses(const trace::CallBatch& batch, size_t count, Thread* thread) {
-  const int failed = std::min(batch.status_index_size(), batch.status_size());
-  if (batch.status_index_size() != batch.status_size()) {
-    run_->oddities_.Count("a status without a call, or a call without its status");
-  }
-  uint64_t sequence = batch.base_sequence();
-  size_t next = 0;  // of the call whose sequence number is computed next
-  for (int i = 0; i < failed; ++i) {
-    const size_t index = batch.status_index(i);
-    if (index >= count || index + 1 < next) {
-      run_->oddities_.Count("a status without a call, or a call without its status");
-      continue;
-    }
-    for (; next <= index; ++next) {
-      sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(static_cast<int>(next))});
-    }
-    if (batch.status(i) != 0) thread->statuses.emplace(sequence, batch.status(i));
-  }
-}
-
-void ProcessBuilder::AddOperands(const trace::CallBatch& batch, size_t count, Thread* thread) {
-  uint64_t sequence = batch.base_sequence();
-  int next = 0;  // in address_iid
-  for (size_t i = 0; i < count; ++i) {
-    sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(static_cast<int>(i))});
-    const uint32_t iid = batch.op_iid(static_cast<int>(i));
-    if (iid >= operand_rules_.size()) return;  // how many addresses its call has is not known
-    const OperandRule rule = operand_rules_[iid];
-    if (rule.count > static_cast<uint32_t>(batch.address_iid_size() - next)) return;
-    if (rule.is_kept) {
-      thread->operands.emplace(sequence, thread->operand_values.size());
-      thread->operand_values.push_back(rule.count);
-      for (uint32_t j = 0; j < rule.count; ++j) {
-        const uint32_t address = batch.address_iid(next + static_cast<int>(j));
-        thread->operand_values.push_back(address < addresses_.size() ? addresses_[address] : 0);
-      }
-    }
-    next += static_cast<int>(rule.count);
-  }
+void ProcessBuilder::AddScopes(const trace::ScopeBatch& batch) {
+  FindThread(batch.thread_id()).scopes.Add(batch, &python_, &run_->oddities_);
 }
 
 void ProcessBuilder::AddCapability(const trace::Capability& capability) {
@@ -285,17 +225,22 @@ void ProcessBuilder::Finish() {
   uint64_t first_ticks = process_.header.process().shim_loaded_ticks();
   if (first_ticks == 0 && !clock_samples_.empty()) first_ticks = clock_samples_[0].ticks();
   run_->PlaceOnAxis(process_.header, &clock, clock.ToNs(first_ticks));
+  const size_t first_window = model.scope_windows.size();
 
   std::map<uint32_t, ThreadIndex> indices;
   for (auto& [thread_id, thread] : threads_) {
     indices[thread_id] = static_cast<ThreadIndex>(model.threads.size());
     FinishThread(&thread, clock);
   }
+  python_.Finish();
   FinishAggregates(clock, indices);
+  std::vector<int64_t> stops_ns;
   for (const trace::CaptureState& state : capture_states_) {
     model.capture_states.emplace_back(index_, state);
+    if (!state.recording()) stops_ns.push_back(clock.ToNs(state.ticks()));
   }
   FinishBounds(clock);
+  FinishScopeWindows(first_window, stops_ns, process_.end_ns, &model.scope_windows);
   CheckCallCount();
   model.processes.push_back(std::move(process_));
 }
@@ -304,7 +249,7 @@ void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {
   const ThreadIndex index = static_cast<ThreadIndex>(run_->model_.threads.size());
   thread->data.process = index_;
   run_->model_.threads.push_back(thread->data);
-  const absl::Span<StagedCall> calls = thread->calls.calls();
+  const absl::Span<StagedCall> calls = thread->calls.values();
   if (!thread->in_order) {
     std::stable_sort(calls.begin(), calls.end(), [](const StagedCall& a, const StagedCall& b) {
       return static_cast<uint64_t>(a.time) < static_cast<uint64_t>(b.time);
@@ -316,14 +261,18 @@ void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {
                         counts.lost_parents);
   run_->oddities_.Count("a call that overlapped another one of its thread and was shortened",
                         counts.clipped);
+  const size_t base = run_->model_.calls.size();
   AppendCalls(thread, index);
-  thread->calls = StagingBuffer();
-  thread->sequences = SequenceSet();
+  thread->scopes.Finish(clock, index, base, &run_->model_, &run_->oddities_);
+  if (thread->scopes.start_ns() <= thread->scopes.end_ns()) Observe(thread->scopes.start_ns(), thread->scopes.end_ns());
+  thread->attributes.Append(base, &run_->model_);
+  OperandBuilder::Append(&thread->operands, base, &run_->model_);
+  *thread = Thread();  // gives its memory back before the next one needs some
 }
 
 void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
   CallColumns& columns = run_->model_.calls;
-  const absl::Span<const StagedCall> calls = thread->calls.calls();
+  const absl::Span<const StagedCall> calls = thread->calls.values();
   const size_t base = columns.size();
   if (calls.size() >= kNone - base) {
     run_->oddities_.Count("a call beyond the 2^32 that one report can hold",
@@ -352,32 +301,6 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
       }
     }
     thread->calls.ReleaseFront(end);
-  }
-  AppendFailures(*thread, static_cast<CallIndex>(base));
-  AppendOperands(*thread, static_cast<CallIndex>(base));
-}
-
-void ProcessBuilder::AppendFailures(const Thread& thread, CallIndex base) {
-  if (thread.statuses.empty()) return;
-  const CallColumns& calls = run_->model_.calls;
-  for (size_t i = base; i < calls.size(); ++i) {
-    const auto status = thread.statuses.find(calls.sequence[i]);
-    if (status == thread.statuses.end()) continue;
-    run_->model_.failed_calls.push_back({static_cast<CallIndex>(i), status->second});
-  }
-}
-
-void ProcessBuilder::AppendOperands(const Thread& thread, CallIndex base) {
-  if (thread.operands.empty()) return;
-  const CallColumns& calls = run_->model_.calls;
-  CallOperands& kept = run_->model_.operands;
-  for (size_t i = base; i < calls.size(); ++i) {
-    const auto place = thread.operands.find(calls.sequence[i]);
-    if (place == thread.operands.end()) continue;
-    const auto values = thread.operand_values.begin() + static_cast<ptrdiff_t>(place->second);
-    kept.call.push_back(static_cast<CallIndex>(i));
-    kept.begin.push_back(kept.value.size());
-    kept.value.insert(kept.value.end(), values + 1, values + 1 + static_cast<ptrdiff_t>(*values));
   }
 }
 

@@ -11,8 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/io/packet_reader.h"
+#include "analyzer/model/call_attributes.h"
+#include "analyzer/model/operand_builder.h"
+#include "analyzer/model/python_builder.h"
+#include "analyzer/model/scope_builder.h"
 #include "analyzer/model/staging.h"
 #include "analyzer/model/trace_builder.h"
 
@@ -20,7 +23,8 @@ namespace dlhook::analyzer {
 
 class ProcessBuilder {
  public:
-  ProcessBuilder(TraceBuilder* run, std::string file) : run_(run) {
+  ProcessBuilder(TraceBuilder* run, std::string file)
+      : run_(run), python_(&run->model_, &run->names_, &run->oddities_), operands_(&run->oddities_) {
     process_.file = std::move(file);
   }
 
@@ -33,21 +37,20 @@ class ProcessBuilder {
  private:
   struct Thread {
     ThreadData data;
-    StagingBuffer calls;
+    StagingArray<StagedCall> calls;
     SequenceSet sequences;
-    absl::flat_hash_map<uint64_t, int32_t> statuses;  // of failed calls, by sequence number
-    absl::flat_hash_map<uint64_t, uint64_t> operands;  // place in operand_values, by sequence number
-    std::vector<uint64_t> operand_values;              // each list after its length
+    CallAttributes attributes;
+    ThreadOperands operands;
+    ThreadScopes scopes;
     uint64_t last_end_ticks = 0;
     bool in_order = true;  // calls come in the order of their ends
   };
 
   void AddPacket(trace::Packet* packet);
   void AddCalls(const trace::CallBatch& batch);
-  void AddStatuses(const trace::CallBatch& batch, size_t count, Thread* thread);
-  void AddAddresses(const trace::Interned& interned);
-  void AddOperands(const trace::CallBatch& batch, size_t count, Thread* thread);
+  void AddScopes(const trace::ScopeBatch& batch);
   size_t UsableCalls(const trace::CallBatch& batch);
+  void AddDefinitions(const trace::Interned& interned);
   void AddOps(const trace::Interned& interned);
   void AddThread(const trace::ThreadInfo& info);
   void AddCapability(const trace::Capability& capability);
@@ -59,8 +62,6 @@ class ProcessBuilder {
   Thread& FindThread(uint32_t thread_id);
   void FinishThread(Thread* thread, const ClockMap& clock);
   void AppendCalls(Thread* thread, ThreadIndex index);
-  void AppendFailures(const Thread& thread, CallIndex base);
-  void AppendOperands(const Thread& thread, CallIndex base);
   void FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
   void FinishBounds(const ClockMap& clock);
   void Observe(int64_t start_ns, int64_t end_ns);
@@ -73,13 +74,8 @@ class ProcessBuilder {
   trace::Footer footer_;
   std::vector<trace::ClockSample> clock_samples_;
   std::vector<uint32_t> op_by_iid_;  // kNone: not defined since the last Reset
-  struct OperandRule {
-    uint32_t count = 0;   // addresses that each call carries
-    bool is_kept = false;
-  };
-  std::vector<OperandRule> operand_rules_;  // by op iid
-  bool keeps_operands_ = false;             // of any op since the last Reset
-  std::vector<uint64_t> addresses_;         // by iid; 0 is none
+  PythonBuilder python_;
+  OperandBuilder operands_;
   std::map<uint32_t, Thread> threads_;
   uint32_t current_thread_id_ = 0;
   Thread* current_thread_ = nullptr;
@@ -89,7 +85,8 @@ class ProcessBuilder {
   int64_t recorded_calls_ = 0;
   int64_t first_ns_ = INT64_MAX;
   int64_t last_ns_ = INT64_MIN;
-  trace::CallBatch batch_;  // reused: parsing into it does not allocate
+  trace::CallBatch batch_;  // reused: parsing into them does not allocate
+  trace::ScopeBatch scope_batch_;
 };
 
 }  // namespace dlhook::analyzer

@@ -1,14 +1,16 @@
-// Where the calls of a thread wait until all of them, and the clock's samples, have been read.
+// Where the calls and the scopes of a thread wait until all of them, and the clock's samples, have been read.
 #ifndef DLHOOK_ANALYZER_MODEL_STAGING_H_
 #define DLHOOK_ANALYZER_MODEL_STAGING_H_
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
@@ -28,36 +30,52 @@ struct StagedCall {
 static_assert(sizeof(StagedCall) == 32);
 constexpr uint32_t kTapCall = 0x80000000;
 
-// A growing array of StagedCall that moves by remapping, not by copying, and gives its front back
+// A scope of one thread; its fields change their meaning as a call's do (scope_nesting.h).
+struct StagedScope {
+  // As recorded                            | as nested
+  int64_t time = 0;      // end, in ticks  | start, in nanoseconds
+  int64_t duration = 0;  // ticks          | nanoseconds
+  uint64_t first_sequence = 0;
+  int64_t link = -1;
+  uint32_t call_count = 0;
+  uint32_t name : 28 = 0;  // of model.names
+  uint32_t kind : 4 = 0;
+  uint32_t python_stack = 0;  // of model.python_stacks
+  uint32_t parent = 0;        // not used | place of the parent in this thread's scopes, or kNone
+};
+static_assert(sizeof(StagedScope) == 48);
+
+// A growing array of plain values that moves by remapping, not by copying, and gives its front back
 // to the system while it is read: so the calls of a thread are in memory at most one and a half
 // times.
-class StagingBuffer {
+template <typename T>
+class StagingArray {
  public:
-  StagingBuffer() = default;
-  StagingBuffer(StagingBuffer&& other) noexcept { *this = std::move(other); }
-  StagingBuffer& operator=(StagingBuffer&& other) noexcept {
+  StagingArray() = default;
+  StagingArray(StagingArray&& other) noexcept { *this = std::move(other); }
+  StagingArray& operator=(StagingArray&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
     return *this;
   }
-  ~StagingBuffer() {
-    if (data_ != nullptr) munmap(data_, capacity_ * sizeof(StagedCall));
+  ~StagingArray() {
+    if (data_ != nullptr) munmap(data_, capacity_ * sizeof(T));
   }
 
   // Room for `count` more; the caller fills it and calls Commit.
-  StagedCall* Reserve(size_t count) {
+  T* Reserve(size_t count) {
     if (size_ + count > capacity_) Grow(size_ + count);
     return data_ + size_;
   }
   void Commit(size_t count) { size_ += count; }
 
   size_t size() const { return size_; }
-  absl::Span<StagedCall> calls() { return {data_, size_}; }
+  absl::Span<T> values() { return {data_, size_}; }
 
-  // The first `count` calls are not needed any more.
+  // The first `count` values are not needed any more.
   void ReleaseFront(size_t count) {
-    const size_t bytes = count * sizeof(StagedCall) & ~size_t{4095};
+    const size_t bytes = count * sizeof(T) & ~size_t{4095};
     if (bytes > 0) madvise(data_, bytes, MADV_DONTNEED);
   }
 
@@ -65,20 +83,29 @@ class StagingBuffer {
   void Grow(size_t needed) {
     size_t capacity = capacity_ == 0 ? 128 : capacity_ * 2;
     while (capacity < needed) capacity *= 2;
-    const size_t bytes = capacity * sizeof(StagedCall);
+    const size_t bytes = capacity * sizeof(T);
     void* data =
         data_ == nullptr
             ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-            : mremap(data_, capacity_ * sizeof(StagedCall), bytes, MREMAP_MAYMOVE);
+            : mremap(data_, capacity_ * sizeof(T), bytes, MREMAP_MAYMOVE);
     if (data == MAP_FAILED) throw std::bad_alloc();  // as any container here would
-    data_ = static_cast<StagedCall*>(data);
+    data_ = static_cast<T*>(data);
     capacity_ = capacity;
   }
 
-  StagedCall* data_ = nullptr;
+  T* data_ = nullptr;
   size_t size_ = 0;
   size_t capacity_ = 0;
 };
+
+// Room for `count` more in a column of the model.
+template <typename T>
+void GrowFor(std::vector<T>* column, size_t count) {
+  const size_t needed = column->size() + count;
+  if (needed > column->capacity()) {
+    column->reserve(column->empty() ? needed : std::max(needed, column->capacity() * 2));
+  }
+}
 
 // The sequence numbers that a thread has used. Dense numbers cost a bit each.
 class SequenceSet {

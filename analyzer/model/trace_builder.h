@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/clock_map.h"
 #include "analyzer/model/oddities.h"
+#include "analyzer/model/python_builder.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer {
@@ -27,6 +28,8 @@ using ReadProgress = std::function<void(uint64_t)>;
 class TraceBuilder {
  public:
   explicit TraceBuilder(std::string run_name) { model_.name = std::move(run_name); }
+  TraceBuilder(const TraceBuilder&) = delete;
+  TraceBuilder& operator=(const TraceBuilder&) = delete;
 
   // Adds one process trace. `path`: what messages call it; `chunks`: see PacketReader; they are not
   // kept. Not OK: what is damaged or why the trace was refused; the whole packets before that are
@@ -43,6 +46,7 @@ class TraceBuilder {
   void PlaceOnAxis(const trace::Header& header, ClockMap* clock, int64_t start_ns);
 
   TraceModel model_;
+  NameTable names_{&model_};
   Oddities oddities_;
   absl::flat_hash_map<std::string, OpIndex> op_by_definition_;
   bool has_axis_ = false;

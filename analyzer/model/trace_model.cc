@@ -21,4 +21,14 @@ absl::Span<const uint64_t> TraceModel::OperandsOf(CallIndex call) const {
   return absl::MakeConstSpan(operands.value).subspan(begin, end - begin);
 }
 
+StackIndex TraceModel::PythonStackOf(CallIndex call) const {
+  const auto own = std::lower_bound(call_stacks.begin(), call_stacks.end(), call,
+                                    [](const std::pair<CallIndex, StackIndex>& pair, CallIndex index) { return pair.first < index; });
+  if (own != call_stacks.end() && own->first == call) return own->second;
+  for (ScopeIndex scope = calls.ScopeOf(call); scope != kNone; scope = scopes.parent[scope]) {
+    if (scopes.python_stack[scope] != kNone) return scopes.python_stack[scope];
+  }
+  return kNone;
+}
+
 }  // namespace dlhook::analyzer

@@ -17,6 +17,10 @@ using OpIndex = uint32_t;
 using ThreadIndex = uint32_t;
 using ProcessIndex = uint32_t;
 using CallIndex = uint32_t;
+using ScopeIndex = uint32_t;
+using StackIndex = uint32_t;   // of model.python_stacks
+using ModuleIndex = uint32_t;  // of model.modules
+using NameIndex = uint32_t;    // of model.names
 constexpr uint32_t kNone = 0xffffffff;
 
 struct ProcessInfo {
@@ -49,7 +53,54 @@ struct CallColumns {
   std::vector<ThreadIndex> thread;
   std::vector<CallIndex> parent;  // kNone: top level
   std::vector<uint64_t> sequence;
+  std::vector<ScopeIndex> scope;  // the innermost around the call; kNone: none. Empty where the run has no scopes
   size_t size() const { return op.size(); }
+  ScopeIndex ScopeOf(CallIndex call) const { return scope.empty() ? kNone : scope[call]; }
+};
+
+// Scopes as parallel arrays, ordered by (thread, start, outer first).
+struct ScopeColumns {
+  std::vector<int64_t> start_ns;
+  std::vector<int64_t> duration_ns;
+  std::vector<int64_t> self_ns;  // duration minus the direct child scopes' (calls are not taken off)
+  std::vector<NameIndex> name;
+  std::vector<trace::ScopeBatch::Kind> kind;
+  std::vector<int64_t> link;  // -1: none; see proto/call.proto
+  std::vector<ThreadIndex> thread;
+  std::vector<ScopeIndex> parent;       // kNone: top level
+  std::vector<StackIndex> python_stack;  // when the scope began; kNone: not known
+  size_t size() const { return name.size(); }
+};
+
+struct PythonFrame {
+  NameIndex file = 0;
+  NameIndex function = 0;
+  uint32_t line = 0;             // 0: not known
+  ModuleIndex module = kNone;    // the module whose call this frame is
+};
+
+struct PythonStack {
+  std::vector<PythonFrame> frames;  // innermost first
+  bool is_cut = false;
+};
+
+// Time in which a tap in its light mode recorded scopes of ops; outside of these it left them out. Told by a user range of this
+// name, which is not among the scopes.
+struct ScopeWindow {
+  ProcessIndex process = 0;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+};
+constexpr char kScopeWindowName[] = "[dlhook] scopes recorded";
+
+// A layer object of a Python framework: see trace::PythonModule.
+struct Module {
+  ProcessIndex process = 0;
+  uint32_t object = 0;
+  std::string type;                // "torch.nn.modules.conv.Conv2d"; empty where it was never told
+  ModuleIndex root = kNone;
+  ModuleIndex parent = kNone;      // around it where it was first seen
+  std::vector<std::string> names;  // qualified, in the root's tree; empty where they were never told
 };
 
 // A call that returned something else than success.
@@ -98,6 +149,13 @@ struct TraceModel {
   CallColumns calls;
   std::vector<FailedCall> failed_calls;  // in the order of `call`: few, so apart from the columns
   CallOperands operands;
+  ScopeColumns scopes;
+  std::vector<ScopeWindow> scope_windows;  // by process, ascending; of a process without any, scopes are whole
+  std::vector<std::string> names;  // distinct over the run
+  std::vector<PythonStack> python_stacks;
+  std::vector<Module> modules;
+  // Of calls that are not made directly by a framework's operator: call -> stack, ascending by call.
+  std::vector<std::pair<CallIndex, StackIndex>> call_stacks;
   std::vector<AggregateRow> aggregates;
   std::vector<std::pair<ThreadIndex, trace::CaptureState>> capture_states;
   int64_t start_ns = 0;  // earliest and latest of the processes
@@ -111,6 +169,8 @@ struct TraceModel {
   // As the op's message in proto/op.proto lists them; of an elapsed time between events its nanoseconds. Empty where none are
   // kept: calls of the CPU's libraries, launches, copies.
   absl::Span<const uint64_t> OperandsOf(CallIndex call) const;
+  // The Python stack under which the call was made: its own, else that of the innermost scope around it that has one. kNone: not known.
+  StackIndex PythonStackOf(CallIndex call) const;
 };
 
 // One OpTotals per element of model.ops. Execution ops and creations alike.

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/passes/call_context.h"
+#include "analyzer/layers/call_context.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/op_groups.h"
 #include "analyzer/passes/pass.h"

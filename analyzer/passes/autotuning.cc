@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "analyzer/passes/call_context.h"
+#include "analyzer/layers/call_context.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "analyzer/passes/call_context.h"
+#include "analyzer/layers/call_context.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/passes/columns.h"
-#include "analyzer/passes/gemm_shape.h"
+#include "analyzer/layers/gemm_shape.h"
 #include "analyzer/passes/op_groups.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"

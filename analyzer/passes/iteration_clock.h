@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "analyzer/passes/iterations.h"
+#include "analyzer/layers/iterations.h"
 
 namespace dlhook::analyzer {
 

@@ -5,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/layers/iterations.h"
+#include "analyzer/layers/phases.h"
+#include "analyzer/layers/step_iterations.h"
 #include "analyzer/passes/columns.h"
-#include "analyzer/passes/iterations.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"
 
@@ -20,8 +22,9 @@ std::vector<Column> Columns() {
                  "Name and number of the thread, where threads repeat independently; else all."),
       IntegerColumn("index", "", Better::kNeither, "Number of the iteration, from 0."),
       TextColumn("phase",
-                 "warm-up; steady: the calls that most iterations make; other: evaluation, a "
-                 "smaller batch …"),
+                 "warm-up; steady: as most iterations are; other: evaluation, a smaller batch …"),
+      TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
+      IntegerColumn("batch", "", Better::kNeither, "Samples in one pass, where shapes tell it."),
       IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
       IntegerColumn("duration", "ns", Better::kLower,
                     "From its first call to the next iteration's; of the last one: to the end of "
@@ -37,6 +40,9 @@ std::vector<Column> Columns() {
       IntegerColumn("launches", "", Better::kLower, "Kernels and CUDA graphs launched in it."),
       IntegerColumn("copies", "", Better::kLower, "Copies between host and GPU, or inside it."),
       IntegerColumn("copied", "bytes", Better::kLower, "Bytes of these copies."),
+      Detail(IntegerColumn("micro_steps", "", Better::kNeither,
+                           "Backward passes before the weights are updated (gradient accumulation).")),
+      Detail(TextColumn("model", "Which network, where one alone ran.")),
       Detail(
           IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
   };
@@ -57,17 +63,22 @@ bool UsesGpu(const TraceModel& model) {
   return std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.on_gpu; });
 }
 
-void AddRows(const TraceModel& model, const IterationTrack& track, Table& table) {
+void AddRows(const TraceModel& model, const StepTrack& steps, const IterationTrack& track, Table& table) {
   const bool uses_gpu = UsesGpu(model);
   const auto gpu = [&](int64_t count) { return uses_gpu ? Cell(count) : Cell(); };
   for (size_t i = 0; i < track.iterations.size(); ++i) {
     const Iteration& iteration = track.iterations[i];
+    const Step& step = steps.steps[i];
+    const bool is_training = step.kind == IterationKind::kTraining;
     table.rows.push_back(
         {ProcessId(model, track), ThreadLabel(model, track), static_cast<int64_t>(i),
-         std::string(PhaseName(iteration.phase)), iteration.start_ns - model.start_ns,
+         std::string(PhaseName(iteration.phase)), std::string(IterationKindName(step.kind)),
+         step.batch > 0 ? Cell(step.batch) : Cell(), iteration.start_ns - model.start_ns,
          iteration.duration_ns(), iteration.calls, iteration.creations, iteration.in_library_ns,
          Percent(iteration.in_library_ns, iteration.duration_ns()), gpu(iteration.launches),
-         gpu(iteration.copies), gpu(iteration.copied_bytes), gpu(iteration.trials)});
+         gpu(iteration.copies), gpu(iteration.copied_bytes),
+         is_training ? Cell(int64_t{step.micro_steps}) : Cell(), step.model.empty() ? Cell() : Cell(step.model),
+         gpu(iteration.trials)});
   }
 }
 
@@ -109,12 +120,12 @@ void AddNotes(const TraceModel& model, const IterationTrack& track, Table& table
 
 absl::StatusOr<Table> IterationsTable(const TraceModel& model, const PassOptions& options) {
   Table table = NewTable("iterations", "The repeating step of the program", Columns());
-  const std::vector<IterationTrack> tracks = FindIterations(model);
-  for (const IterationTrack& track : tracks) {
-    AddRows(model, track, table);
+  for (const StepTrack& steps : options.analysis->steps()) {
+    const IterationTrack track = MeasureSteps(model, steps);
+    AddRows(model, steps, track, table);
     AddNotes(model, track, table);
   }
-  if (tracks.empty())
+  if (table.rows.empty())
     table.notes.push_back("No sequence of calls repeats often enough to be an iteration.");
   int64_t aggregated = 0;
   for (const AggregateRow& row : model.aggregates) aggregated += row.count;

@@ -5,8 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/layers/call_context.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/passes/call_context.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/iteration_clock.h"
 #include "analyzer/passes/pass.h"

@@ -8,23 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/layers/op_labels.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer {
-
-// What tells a problem from others of its kind and direction. The problem itself and, where
-// oneDNN's `alg` says what is computed rather than how ("eltwise_relu", "pooling_max"), that too;
-// of a reorder also its formats.
-std::string ProblemLabel(const Op& op);
-
-// "convolution"; "create:convolution" for the creation of a primitive, "search:convolution" for a
-// question which algorithm to take, "trial:convolution" where one was only tried,
-// "capture:convolution" where the call was recorded into a CUDA graph.
-std::string KindLabel(const Op& op);
-
-// "src:abcd wei:Acdb16a dst:aBcd16b", of the tensors that are there.
-std::string FormatsLabel(const Op& op);
 
 // Where to book each op of the model. A call inside another call of its kind (cblas_sgemm ->
 // sgemm_) is another view of the same work: an op all of whose calls are such is booked with the op

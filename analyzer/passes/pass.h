@@ -13,6 +13,8 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/passes/choices.h"
+#include "analyzer/passes/layer_analysis.h"
+#include "analyzer/passes/layer_groups.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer {
@@ -22,6 +24,10 @@ struct PassOptions {
   // some calls other ops.
   const Choices* choices = nullptr;
   const RunTotals* totals = nullptr;
+  const LayerAnalysis* analysis = nullptr;
+  // Of the table `layers`: what its rows are; modules' names are cut after `layers_depth` parts (0: not at all).
+  LayersBy layers_by = LayersBy::kLayer;
+  int layers_depth = 0;
 };
 
 struct Pass {

@@ -7,6 +7,10 @@ namespace dlhook::analyzer {
 const std::vector<Pass>& Passes() {
   static const auto* const passes = new std::vector<Pass>{
       {"summary", "the run in a few numbers, and what could not be seen", SummaryTable},
+      {"layers", "what each layer of the network costs, forward and backward", LayersTable},
+      {"accounting", "where the time of a step goes: libraries, framework, Python, input, waiting", AccountingTable},
+      {"phases", "input, forward, backward and update of a step; validation, warm-up", PhasesTable},
+      {"latency", "how long requests take, by batch size", LatencyTable},
       {"ops", "what was computed, by problem and direction", OpsTable},
       {"algorithms", "implementations and algorithms that libraries chose", AlgorithmsTable},
       {"layout", "tensors moved from one memory format to another, and back", LayoutTable},

@@ -4,6 +4,8 @@
 // `percent` (the note says of what), and a sentence. Metrics that come once for each of something
 // have its name after a colon: "capability:onednn-tap".
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -11,8 +13,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/layers/iterations.h"
+#include "analyzer/layers/step_iterations.h"
+#include "analyzer/model/losses.h"
 #include "analyzer/passes/columns.h"
-#include "analyzer/passes/iterations.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"
 
@@ -95,14 +99,58 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
   }
 }
 
+// "operators 1200, backward nodes 300".
+std::string ScopeKindsLabel(const ScopeColumns& scopes) {
+  static constexpr const char* kWords[] = {"other",         "operators",   "backward nodes",   "framework ranges",
+                                           "user's ranges", "graph nodes", "TraceMe's events", "NVTX ranges"};
+  std::array<int64_t, std::size(kWords)> counts = {};
+  for (const trace::ScopeBatch::Kind kind : scopes.kind) {
+    const auto index = static_cast<size_t>(kind);
+    ++counts[index < counts.size() ? index : 0];
+  }
+  std::vector<std::string> words;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > 0) words.push_back(absl::StrCat(kWords[i], " ", counts[i]));
+  }
+  return absl::StrJoin(words, ", ");
+}
+
+// What frameworks and Python told beside the calls; no rows where they told nothing.
+void AddScopes(const TraceModel& model, Metrics& metrics) {
+  const auto scopes = static_cast<int64_t>(model.scopes.size());
+  if (scopes > 0) {
+    const auto calls = static_cast<int64_t>(model.calls.size());
+    const int64_t inside = calls - std::count(model.calls.scope.begin(), model.calls.scope.end(), kNone);
+    metrics.Count("scopes", scopes, ScopeKindsLabel(model.scopes));
+    metrics.Add("calls_in_scopes", model.calls.scope.empty() ? 0 : inside, "",
+                Percent(model.calls.scope.empty() ? 0 : inside, calls), "made while one was open; of calls kept one by one");
+  }
+  if (!model.scope_windows.empty()) {
+    int64_t window_ns = 0, wall_ns = 0;
+    for (const ScopeWindow& window : model.scope_windows) window_ns += window.end_ns - window.start_ns;
+    for (const ProcessInfo& process : model.processes) wall_ns += process.end_ns - process.start_ns;
+    metrics.TimeOf("scope_windows", window_ns, wall_ns,
+                   "in which operators were recorded (DLHOOK_SCOPES=light); of the processes' time");
+  }
+  if (!model.python_stacks.empty()) {
+    metrics.Count("python_stacks", static_cast<int64_t>(model.python_stacks.size()), "that differ");
+  }
+  if (!model.modules.empty()) {
+    const auto is_named = [](const Module& module) { return !module.names.empty(); };
+    metrics.Count("python_modules", static_cast<int64_t>(model.modules.size()),
+                  absl::StrCat("layer objects of Python frameworks; names are known of ",
+                               std::count_if(model.modules.begin(), model.modules.end(), is_named)));
+  }
+}
+
 // Of the track with most time; the table `iterations` has all.
-void AddIterations(const TraceModel& model, Metrics& metrics) {
-  const std::vector<IterationTrack> tracks = FindIterations(model);
+void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metrics& metrics) {
+  const std::vector<StepTrack>& tracks = analysis.steps();
   if (tracks.empty()) {
     metrics.Count("iterations", 0, "no sequence of calls repeats often enough");
     return;
   }
-  const IterationTrack& track = tracks[0];
+  const IterationTrack track = MeasureSteps(model, tracks[0]);
   const std::vector<int64_t> steady = track.Durations(Phase::kSteady);
   metrics.Count("iterations", static_cast<int64_t>(track.iterations.size()),
                 tracks.size() == 1
@@ -111,7 +159,7 @@ void AddIterations(const TraceModel& model, Metrics& metrics) {
   metrics.Count("iterations_warm_up", track.Count(Phase::kWarmUp),
                 "the first ones, as long as they do or take more");
   metrics.Count("iterations_steady", track.Count(Phase::kSteady),
-                "the calls that most iterations make");
+                "as most iterations are");
   if (steady.empty()) return;
   const Quartiles quartiles = QuartilesOf(steady);
   metrics.Time("iteration_median", quartiles.median,
@@ -124,23 +172,23 @@ std::string Lower(const std::string& name) { return absl::AsciiStrToLower(name);
 
 // Sums over processes; a reason that appears with several details has several rows.
 void AddLosses(const TraceModel& model, Metrics& metrics) {
-  std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>> losses;
+  std::map<std::pair<std::string, std::string>, trace::Loss> losses;
+  int64_t calls = 0;
   for (const ProcessInfo& process : model.processes) {
     for (const trace::Loss& loss : process.losses) {
-      auto& [calls, bytes] =
-          losses[{Lower(trace::Loss::Reason_Name(loss.reason())), loss.detail()}];
-      calls += static_cast<int64_t>(loss.calls());
-      bytes += static_cast<int64_t>(loss.bytes());
+      trace::Loss& sum = losses[{Lower(trace::Loss::Reason_Name(loss.reason())), loss.detail()}];
+      sum.set_reason(loss.reason());
+      sum.set_calls(sum.calls() + loss.calls());
+      sum.set_bytes(sum.bytes() + loss.bytes());
+      calls += CountsScopes(loss.reason()) ? 0 : static_cast<int64_t>(loss.calls());
     }
   }
-  int64_t calls = 0;
-  for (const auto& [reason, loss] : losses) calls += loss.first;
   metrics.Count("lost_calls", calls,
-                calls == 0 ? "nothing known to be lost" : "not in this report; by reason below");
-  for (const auto& [reason, loss] : losses) {
-    metrics.Count(
-        absl::StrCat("loss:", reason.first), loss.first,
-        absl::StrCat(loss.second > 0 ? absl::StrCat(loss.second, " bytes; ") : "", reason.second));
+                losses.empty() ? "nothing known to be lost" : "not in this report; by reason below");
+  for (const auto& [key, sum] : losses) {
+    metrics.Count(absl::StrCat("loss:", key.first), static_cast<int64_t>(sum.calls()),
+                  absl::StrCat(CountsScopes(sum.reason()) ? "scopes; " : "",
+                               sum.bytes() > 0 ? absl::StrCat(sum.bytes(), " bytes; ") : "", key.second));
   }
 }
 
@@ -223,7 +271,8 @@ absl::StatusOr<Table> SummaryTable(const TraceModel& model, const PassOptions& o
   Metrics metrics(table);
   AddTimes(model, *options.totals, metrics);
   AddCounts(model, *options.totals, metrics);
-  AddIterations(model, metrics);
+  AddScopes(model, metrics);
+  AddIterations(model, *options.analysis, metrics);
   AddFailures(model, metrics);
   AddLosses(model, metrics);
   AddCapabilities(model, metrics);

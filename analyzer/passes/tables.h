@@ -8,6 +8,10 @@
 namespace dlhook::analyzer {
 
 absl::StatusOr<Table> SummaryTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> LayersTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> AccountingTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> PhasesTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> LatencyTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> OpsTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> LayoutTable(const TraceModel& model, const PassOptions& options);

@@ -144,6 +144,8 @@ Json RunJson(const TraceModel& run) {
   return {{"name", run.name},
           {"wall_ns", run.wall_ns()},
           {"processes", std::move(processes)},
+          {"scopes", run.scopes.size()},
+          {"python_modules", run.modules.size()},
           {"losses", LossesJson(run)},
           {"capabilities", CapabilitiesJson(run)},
           {"oddities", OdditiesJson(run)}};

@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/losses.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -29,6 +30,12 @@ std::string LossSentence(trace::Loss::Reason reason) {
       return "a function was looked up past dlhook: its calls are not seen";
     case trace::Loss::COLLECTOR_GONE:
       return "the collector ended before the process did";
+    case trace::Loss::DEFINITIONS_FULL:
+      return "no room for more names, plans and Python stacks: what refers to them says less";
+    case trace::Loss::SCOPES_TOO_DEEP:
+      return "more were open at once than a thread keeps";
+    case trace::Loss::TRACE_LIMIT:
+      return "the trace had reached its limit (DLHOOK_MAX_BYTES)";
     default:
       return absl::StrCat("reason ", static_cast<int>(reason));
   }
@@ -51,7 +58,8 @@ void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
   }
   for (const auto& [key, sum] : sums) {
     std::string remark = "lost: ";
-    if (sum.calls > 0) absl::StrAppend(&remark, sum.calls, sum.calls == 1 ? " call" : " calls");
+    const bool of_scopes = CountsScopes(static_cast<trace::Loss::Reason>(key.first));
+    if (sum.calls > 0) absl::StrAppend(&remark, sum.calls, of_scopes ? " scope" : " call", sum.calls == 1 ? "" : "s");
     if (sum.bytes > 0) absl::StrAppend(&remark, sum.calls > 0 ? ", " : "", sum.bytes, " bytes");
     if (sum.calls + sum.bytes > 0) absl::StrAppend(&remark, ": ");
     absl::StrAppend(&remark, LossSentence(static_cast<trace::Loss::Reason>(key.first)));

@@ -12,6 +12,7 @@
 #ifndef DLHOOK_PRELOAD_CORE_CALL_SCOPE_H_
 #define DLHOOK_PRELOAD_CORE_CALL_SCOPE_H_
 
+#include "preload/capture/python_stack.h"
 #include "preload/core/clock.h"
 #include "preload/core/hook_table.h"
 #include "preload/core/record.h"
@@ -52,6 +53,10 @@ inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame
   if (__builtin_expect(thread == nullptr, 0)) return real;
   uint32_t enabled = thread->session->enabled_families.load(std::memory_order_relaxed);
   if (__builtin_expect((enabled & family_bit) == 0, 0)) return real;
+  if (thread->depth == 0 && __builtin_expect(!NotePythonOfCall(thread), 0)) {
+    thread->ring.CountDropped();
+    return real;
+  }
   frame->thread = thread;
   frame->hook = hook;
   frame->caller = reinterpret_cast<uint64_t>(caller);

@@ -80,6 +80,8 @@ uint32_t ParseFamilies(const char* value, Config* config) {
 void ParseCaptureVariables(const char* (*lookup)(const char*), Config* config) {
   static const char* const kClocks[] = {"tsc", "monotonic", nullptr};
   static const char* const kOneDnn[] = {"off", "auto", "force", nullptr};
+  static const char* const kScopes[] = {"off", "light", "on", nullptr};
+  static const char* const kPython[] = {"off", "scopes", "on", nullptr};
   static const char* const kSwitch[] = {"off", "on", nullptr};
   const char* value = lookup("DLHOOK_CAPTURE");
   if (value != nullptr && *value != '\0') config->families = ParseFamilies(value, config);
@@ -95,6 +97,14 @@ void ParseCaptureVariables(const char* (*lookup)(const char*), Config* config) {
   if (value != nullptr) {
     config->onednn = static_cast<OneDnnMode>(
         ParseChoice("DLHOOK_ONEDNN", value, kOneDnn, "auto, off or force", 1, config));
+  }
+  value = lookup("DLHOOK_SCOPES");
+  if (value != nullptr) {
+    config->scopes = static_cast<ScopesMode>(ParseChoice("DLHOOK_SCOPES", value, kScopes, "on, light or off", 2, config));
+  }
+  value = lookup("DLHOOK_PYTHON");
+  if (value != nullptr) {
+    config->python = static_cast<PythonMode>(ParseChoice("DLHOOK_PYTHON", value, kPython, "on, scopes or off", 2, config));
   }
   value = lookup("DLHOOK_ONEDNN_LEVEL");
   if (value != nullptr) {
@@ -139,6 +149,8 @@ void ParseConfig(const char* (*lookup)(const char* name), Config* config) {
   config->start_recording = true;
   config->onednn = OneDnnMode::kAuto;
   config->onednn_level = 1;
+  config->scopes = ScopesMode::kOn;
+  config->python = PythonMode::kOn;
   ParseCaptureVariables(lookup, config);
   ParseOutputVariables(lookup, config);
 }

@@ -13,6 +13,12 @@ enum class DrainMode : uint32_t {
   kNone = 2,          // nobody: whoever opens the run does (tests)
 };
 
+// Scopes of frameworks, by whatever tap tells of them.
+enum class ScopesMode : uint32_t { kOff = 0, kLight = 1, kOn = 2 };
+
+// Python stacks: at scopes and at calls outside of framework ops, at scopes only, nowhere.
+enum class PythonMode : uint32_t { kOff = 0, kScopes = 1, kOn = 2 };
+
 enum class OneDnnMode : uint32_t { kOff = 0, kAuto = 1, kForce = 2 };
 
 struct Config {
@@ -27,6 +33,8 @@ struct Config {
   uint32_t collector_pid;     // DLHOOK_COLLECTOR
   OneDnnMode onednn;          // DLHOOK_ONEDNN
   int onednn_level;           // DLHOOK_ONEDNN_LEVEL
+  ScopesMode scopes;          // DLHOOK_SCOPES
+  PythonMode python;          // DLHOOK_PYTHON
   char complaint[256];        // first value that could not be understood, as a sentence
 };
 

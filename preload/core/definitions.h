@@ -14,6 +14,8 @@ namespace dlhook {
 enum class DefinitionKind : uint32_t {
   kKernel = 1,     // a mangled name, not terminated
   kCudnnPlan = 2,  // a serialized trace::Cudnn
+  kText = 3,       // a name of a Python file or function, not terminated
+  kPythonStack = 4,  // PythonStackDefinition
 };
 
 struct Definition {
@@ -21,6 +23,18 @@ struct Definition {
   uint32_t bytes;  // that follow
 };
 constexpr size_t kMaxDefinitionBytes = 64 << 10;
+
+// A stack of Python frames, innermost first; `frame_count` PythonFrameDefinitions follow.
+struct PythonStackDefinition {
+  uint32_t frame_count;
+  uint32_t is_cut;  // 1: there were more frames outside
+};
+struct PythonFrameDefinition {
+  uint32_t file;      // kText
+  uint32_t function;  // kText
+  uint32_t line;      // 0: not known
+  uint32_t object;    // trace::PythonModule.object, 0: none
+};
 
 // Keeps `size` bytes for the drain; returns their number, or 0 where there is no session, no room or too much of it (counted;
 // names are cut instead). Not for the steady state: takes a lock and may allocate pages.

@@ -28,6 +28,9 @@ enum class RecordType : uint8_t {
   kSearchCall = 14,      // SearchShape
   kCollectiveCall = 15,  // CollectiveShape
   kAllocationCall = 16,  // AllocationShape
+  kScope = 32,           // ScopeRecord + name
+  kPythonStack = 33,     // PythonStackRecord
+  kPythonModule = 34,    // PythonModuleRecord + texts
 };
 
 inline bool IsCall(RecordType type) {
@@ -313,6 +316,44 @@ struct TapLineRecord {
   uint32_t cut;     // 1: the line was longer
 };
 constexpr size_t kMaxTapTextBytes = 4096;
+
+// trace::ScopeBatch::Kind
+enum class ScopeKind : uint8_t {
+  kUnknown, kFrameworkOp, kBackwardNode, kFrameworkRange, kUserRange, kGraphNode, kTraceMe, kNvtxRange
+};
+
+// A scope that ended. `name_bytes` of its name follow, cut at kMaxScopeNameBytes.
+struct ScopeRecord {
+  RecordHeader header;  // depth: scopes open around it
+  uint64_t start_ticks;
+  uint64_t end_ticks;
+  uint64_t first_sequence;  // that the first call inside had or would have had; 0: not known
+  int64_t link;             // -1: none
+  uint32_t call_count;
+  uint32_t python_stack;  // definition, 0: none
+  uint16_t name_bytes;
+  ScopeKind kind;
+  uint8_t cut;  // 1: the name was longer
+  uint32_t reserved;
+};
+static_assert(sizeof(ScopeRecord) == 56);
+constexpr size_t kMaxScopeNameBytes = 1024;
+
+// From here on calls of this thread that carry no scope's stack were made under this one (a definition; 0: none known).
+struct PythonStackRecord {
+  RecordHeader header;
+  uint32_t python_stack;
+  uint32_t reserved;
+};
+
+// trace::PythonModule. `text_bytes` follow: type NUL name NUL name NUL …
+struct PythonModuleRecord {
+  RecordHeader header;
+  uint32_t object;
+  uint32_t root;
+  uint32_t parent;
+  uint32_t text_bytes;
+};
 
 struct ThreadRecord {
   RecordHeader header;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "preload/capture/python_stack.h"
 #include "preload/core/process_state.h"
 #include "preload/core/spin_lock.h"
 #include "preload/link/resolver.h"
@@ -166,6 +167,7 @@ void AddObject(const link_map* object, MappingRole role, const char* detail) {
 }  // namespace
 
 void ReportBinding(const link_map* caller, const link_map* library, const char* name) {
+  RefreshPython();  // a program may load it late
   AddObject(caller, MappingRole::kCaller, "");
   AddObject(library, MappingRole::kLibrary, name);
   if (ThreadState* thread = RecordingThread()) FlushRegistry(thread);

@@ -46,6 +46,8 @@ struct Checkpoint {
   uint64_t reported_no_ring;
   uint64_t reported_plain_pointers;
   uint64_t reported_refused_definitions;
+  uint64_t reported_deep_scopes;
+  uint64_t left_out_scopes;  // beyond trace_bytes_limit, not yet in a Loss packet
   uint64_t lost_calls;   // could not be written (output full), not yet in a Loss packet
   uint64_t lost_bytes;
   uint32_t lost_errno;
@@ -53,6 +55,7 @@ struct Checkpoint {
   uint64_t tails[kMaxSlots];
   uint64_t reported_dropped[kMaxSlots];
   uint32_t thread_ids[kMaxSlots];  // of the slot's current thread, 0: none
+  uint32_t python_stacks[kMaxSlots];  // the last PythonStackRecord's
 };
 
 // The lines in which a tapped library describes itself: kept here so that any drain can parse its other lines.
@@ -85,6 +88,7 @@ struct SessionHeader {
   alignas(64) std::atomic<uint64_t> no_ring_calls;
   std::atomic<uint64_t> plain_pointers;
   std::atomic<uint64_t> refused_definitions;  // no room for them
+  std::atomic<uint64_t> deep_scopes;          // scopes that found too many others open on their thread
   std::atomic<uint64_t> definitions_bytes;    // published so far
   std::atomic<uint32_t> next_thread_id;
   std::atomic<uint32_t> slots_in_use;  // slots from here on never had memory (those before may not have it yet)

@@ -64,6 +64,24 @@ struct KnownPlan {
 };
 constexpr uint32_t kKnownPlans = 64;
 
+// A scope that has not ended yet (core/scope.h). Its name lies in ThreadState.scope_names.
+struct OpenScopeEntry {
+  const void* owner;
+  uint64_t start_ticks;
+  uint64_t first_sequence;
+  int64_t link;
+  uint32_t python_stack;
+  uint16_t name_offset;
+  uint16_t name_bytes;
+  ScopeKind kind;
+  uint8_t cut;
+  uint8_t may_run_python;  // code of the user's may run directly inside
+};
+constexpr uint32_t kMaxOpenScopes = 64;
+constexpr uint32_t kScopeNamesBytes = 8192;
+
+struct PythonThread;  // capture/python_stack.cc
+
 // On cache lines of its own.
 struct alignas(64) ThreadState {
   uint32_t active;
@@ -75,6 +93,8 @@ struct alignas(64) ThreadState {
   SessionHeader* session;
   RingProducer ring;
   uint64_t next_sequence;
+  uint32_t scope_depth;
+  uint32_t scope_names_used;  // bytes
   OpenCall open[kMaxOpenCalls];
   BindingCacheEntry cache[kBindingCacheEntries];
   // From here on nothing is cleared for a new thread: what lies there is told apart by generation or owner, and memory that was
@@ -82,6 +102,9 @@ struct alignas(64) ThreadState {
   MemoryAnswer memory_answers[64];
   VariantPack packs[kVariantPacks];
   KnownPlan plans[kKnownPlans];
+  OpenScopeEntry scopes[kMaxOpenScopes];
+  char scope_names[kScopeNamesBytes];
+  PythonThread* python;  // stacks that were met; null before the first. Pages of their own, used again by the slot's next thread
 };
 
 // The thread's words of TLS (initial-exec, < 256 bytes). `real_from_thunk`: see link/thunks.S.

@@ -14,6 +14,7 @@ struct BatchedCall {
   uint32_t parent_distance;
   uint32_t caller_iid;
   int32_t status;
+  uint32_t python_stack_iid;
   const uint64_t* addresses;  // op's address_count of them
 };
 
@@ -40,6 +41,7 @@ class CallBatch {
       status_index_.AppendVarint(count_);
       status_.AppendVarint(ZigZag(call.status) & 0xffffffff);
     }
+    if (call.python_stack_iid != 0 || has_python_) AddPythonStack(call.python_stack_iid);
     ++count_;
     return true;
   }
@@ -64,6 +66,7 @@ class CallBatch {
     for (uint32_t i = 0; i < 7; ++i) writer.Packed(4 + i, *columns[i]);
     writer.Packed(12, status_index_);
     writer.Packed(13, status_);
+    if (has_python_) writer.Packed(14, python_);
     writer.End(batch);
     writer.End(packet);
     count_ = 0;
@@ -77,13 +80,21 @@ class CallBatch {
     base_end_ = call.end_ticks;
     previous_sequence_ = base_sequence_;
     previous_end_ = base_end_;
+    has_python_ = false;
     Buffer* const columns[] = {&op_, &sequence_, &end_, &duration_, &parent_, &caller_, &address_,
-                               &status_index_, &status_};
+                               &status_index_, &status_, &python_};
     for (Buffer* column : columns) {
       column->Clear();
       if (!column->Reserve(kMaxVarintBytes * kMaxCalls)) return false;
     }
     return true;
+  }
+
+  // The column begins with the first stack: most batches have none.
+  void AddPythonStack(uint32_t iid) {
+    for (uint32_t i = 0; !has_python_ && i < count_; ++i) python_.AppendVarint(0);
+    has_python_ = true;
+    python_.AppendVarint(iid);
   }
 
   uint32_t count_ = 0;
@@ -92,7 +103,8 @@ class CallBatch {
   uint64_t base_end_ = 0;
   uint64_t previous_sequence_ = 0;
   uint64_t previous_end_ = 0;
-  Buffer op_, sequence_, end_, duration_, parent_, caller_, address_, status_index_, status_;
+  bool has_python_ = false;
+  Buffer op_, sequence_, end_, duration_, parent_, caller_, address_, status_index_, status_, python_;
 };
 
 }  // namespace dlhook

@@ -210,6 +210,34 @@ void WriteLossPacket(const LossDescription& loss, Buffer* out) {
   scope.writer.String(5, loss.detail);
 }
 
+// The texts end with a NUL each; of the last one it may be missing.
+void WritePythonModulePacket(const PythonModuleRecord& record, Buffer* out) {
+  PacketWriter writer(out);
+  size_t packet = writer.Begin(1);
+  size_t module = writer.Begin(16);
+  writer.UInt(1, record.object);
+  auto text = reinterpret_cast<const char*>(&record + 1);
+  const char* end = text + record.text_bytes;
+  size_t length = strnlen(text, record.text_bytes);
+  writer.Text(2, text, length);
+  writer.UInt(3, record.root);
+  for (text += length + 1; text < end; text += length + 1) {
+    length = strnlen(text, static_cast<size_t>(end - text));
+    writer.RepeatedText(4, text, length);
+  }
+  writer.UInt(5, record.parent);
+  writer.End(module);
+  writer.End(packet);
+}
+
+void WriteStringDefinition(uint32_t iid, const char* text, size_t size, Buffer* out) {
+  PacketWriter writer(out);
+  size_t string = writer.Begin(1);  // Interned.string
+  writer.UInt(1, iid);
+  writer.Text(2, text, size);
+  writer.End(string);
+}
+
 void WriteResetPacket(uint32_t reason, Buffer* out) {
   PacketScope scope(out, kReset);
   scope.writer.UInt(1, reason);

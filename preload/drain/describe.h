@@ -16,7 +16,8 @@ constexpr uint32_t kSchemaMinor = 1;
 // trace::Loss::Reason
 enum LossReason : uint32_t {
   kRingFull = 1, kNoRing = 2, kOutputFull = 3, kOutputGone = 4, kBadRecord = 5, kRecordTooLong = 6,
-  kPlainPointer = 7, kCollectorGone = 8, kDefinitionsFull = 9
+  kPlainPointer = 7, kCollectorGone = 8, kDefinitionsFull = 9,
+  kScopesTooDeep = 10, kTraceLimit = 11
 };
 // trace::Reset::Reason
 enum ResetReason : uint32_t { kTablesFull = 1, kNewWriter = 2 };
@@ -36,6 +37,7 @@ struct LossDescription {
   const char* detail;
 };
 void WriteLossPacket(const LossDescription& loss, Buffer* out);
+void WritePythonModulePacket(const PythonModuleRecord& record, Buffer* out);
 void WriteResetPacket(uint32_t reason, Buffer* out);
 void WriteFooterPacket(uint32_t end, uint64_t end_ticks, uint64_t calls, Buffer* out);
 
@@ -45,6 +47,8 @@ struct DefinitionSource {
   uint64_t mapping_bytes;
 };
 
+// Appends an element of Interned.string.
+void WriteStringDefinition(uint32_t iid, const char* text, size_t size, Buffer* out);
 // Append an element of Interned.op.
 void WriteCallDefinition(uint32_t iid, const CallRecord& record, const DefinitionSource& definitions, Buffer* out);
 void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, Buffer* out);

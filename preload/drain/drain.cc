@@ -29,6 +29,9 @@ size_t MinimumBytes(const RecordHeader& header) {
     case RecordType::kThreadEnd: return sizeof(ThreadRecord);
     case RecordType::kMapping: return sizeof(MappingRecord);
     case RecordType::kCapability: return sizeof(CapabilityRecord);
+    case RecordType::kScope: return sizeof(ScopeRecord);
+    case RecordType::kPythonStack: return sizeof(PythonStackRecord);
+    case RecordType::kPythonModule: return sizeof(PythonModuleRecord);
     default: return 0;
   }
 }
@@ -77,8 +80,7 @@ uint64_t Drain::NowTicks() const { return ReadTicks(static_cast<ClockKind>(sessi
 
 // A trace from its first byte: header and the clock samples that the process took itself.
 void Drain::StartOver(uint32_t reset_reason) {
-  interner_.Clear();
-  pending_.Clear();
+  ForgetDefinitions();
   out_.Clear();
   WriteHeaderPacket(*session_, &out_);
   for (const ClockSample& sample : session_->clock_samples) WriteClockSamplePacket(sample, &out_);
@@ -119,6 +121,14 @@ uint32_t Drain::Step(bool everything, bool take_clock_sample) {
   return fullest;
 }
 
+// Ids end here: nothing that was defined may be referred to any more.
+void Drain::ForgetDefinitions() {
+  interner_.Clear();
+  pending_strings_.Clear();
+  pending_.Clear();
+  pending_stacks_.Clear();
+}
+
 // Returns how full the ring was, in 1/256.
 uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   const Slot& slot = session_->slots[index];
@@ -145,7 +155,7 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
       FlushAggregates(0, true);
       FlushBatch();
       WriteResetPacket(kTablesFull, &out_);
-      interner_.Clear();
+      ForgetDefinitions();
     }
     if (out_.size() > kPublishBytes) {
       FlushBatch();
@@ -191,6 +201,13 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
       if (TextFits(capability)) WriteCapabilityPacket(*capability, &out_);
       return;
     }
+    case RecordType::kScope:
+      return TakeScope(slot, reinterpret_cast<const ScopeRecord*>(record));
+    case RecordType::kPythonStack:
+      state_.python_stacks[slot] = reinterpret_cast<const PythonStackRecord*>(record)->python_stack;
+      return;
+    case RecordType::kPythonModule:
+      return TakePythonModule(reinterpret_cast<const PythonModuleRecord*>(record));
     default:
       return;
   }
@@ -232,6 +249,7 @@ void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
                       record->parent_distance,
                       0,
                       record->status,
+                      0,
                       const_cast<CallRecord*>(record)->addresses()};
   call.caller_iid = interner_.Address(record->caller);
   AddCall(slot, op, call, record->header.address_count);
@@ -251,7 +269,7 @@ void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
   bool is_new = false;
   uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
   if (is_new) DefineTapOp(op, session_->tap_sources[record->source], text, record->text_bytes);
-  AddCall(slot, op, {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, nullptr}, 0);
+  AddCall(slot, op, {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, 0, nullptr}, 0);
 }
 
 void Drain::DefineTapOp(uint32_t op, const TapSource& source, const char* text, size_t size) {
@@ -262,17 +280,17 @@ void Drain::DefineTapOp(uint32_t op, const TapSource& source, const char* text, 
   WriteTapDefinition(op, ParseTapLine(text, size, fields), version, &pending_);
 }
 
-void Drain::AddCall(uint32_t slot, uint32_t op, const BatchedCall& call, uint32_t address_count) {
+void Drain::AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t address_count) {
   uint32_t thread_id = state_.thread_ids[slot];
   ++state_.calls;
   if (call.end_ticks > state_.last_record_ticks) state_.last_record_ticks = call.end_ticks;
-  uint64_t limit = session_->trace_bytes_limit;
-  if (limit != 0 && state_.file_bytes + out_.size() > limit) {
+  if (IsBeyondLimit()) {
     if (aggregates_.full()) FlushAggregates(call.end_ticks, true);
     aggregates_.Add(thread_id, op, call.duration, call.parent_distance != 0, call.end_ticks);
     return;
   }
   if (batch_.MustFlushBefore(thread_id, call.sequence)) FlushBatch();
+  call.python_stack_iid = PythonStackOf(state_.python_stacks[slot]);
   if (!batch_.Add(thread_id, op, call)) {
     ++state_.lost_calls;
     ++state_.lost_bytes;
@@ -292,6 +310,7 @@ void Drain::TakeThread(uint32_t slot, const ThreadRecord* record) {
   bool begins = record->header.type == RecordType::kThreadBegin;
   WriteDropped(slot, record->slot_dropped);
   if (begins) state_.thread_ids[slot] = record->thread_id;
+  state_.python_stacks[slot] = 0;
   WriteThreadPacket(record->thread_id, record->tid, record->name, begins ? 0 : record->ticks, &out_);
 }
 

@@ -14,6 +14,7 @@
 #include "preload/drain/call_batch.h"
 #include "preload/drain/interner.h"
 #include "preload/drain/packet_writer.h"
+#include "preload/drain/scope_batch.h"
 
 namespace dlhook {
 
@@ -39,6 +40,7 @@ class Drain {
  private:
   const char* RingOf(const Slot& slot) const;
   void StartOver(uint32_t reset_reason);
+  void ForgetDefinitions();
   uint32_t DrainSlot(uint32_t index, bool everything);
   const RecordHeader* NextRecord(uint32_t index, uint64_t head);
   void Take(uint32_t slot, const RecordHeader* record);
@@ -48,7 +50,16 @@ class Drain {
   void TakeCall(uint32_t slot, const CallRecord* record);
   void TakeTapLine(uint32_t slot, const TapLineRecord* record);
   void TakeThread(uint32_t slot, const ThreadRecord* record);
-  void AddCall(uint32_t slot, uint32_t op, const BatchedCall& call, uint32_t address_count);
+  void TakeScope(uint32_t slot, const ScopeRecord* record);
+  void TakePythonModule(const PythonModuleRecord* record);
+  uint32_t NameOf(const void* text, uint32_t bytes);
+  uint32_t DefinedNameOf(uint32_t number);
+  uint32_t PythonStackOf(uint32_t number);
+  bool IsBeyondLimit() const {
+    uint64_t limit = session_->trace_bytes_limit;
+    return limit != 0 && state_.file_bytes + out_.size() > limit;
+  }
+  void AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t address_count);
   void FlushBatch();
   void FlushAggregates(uint64_t now_ticks, bool force);
   void WriteCaptureState();
@@ -64,9 +75,13 @@ class Drain {
   const char* error_ = "";
   Interner interner_;
   Buffer out_;      // packets not yet written
-  Buffer pending_;  // definitions that must precede the open batch
+  // Definitions that must precede the open batches: strings, ops, Python stacks.
+  Buffer pending_strings_;
+  Buffer pending_;
+  Buffer pending_stacks_;
   Buffer scratch_;
   CallBatch batch_;
+  ScopeBatch scopes_;
   AggregateTable aggregates_;
   Checkpoint state_ = {};  // as it will be once out_ is written
   uint64_t unwritten_calls_ = 0;  // in out_ and the open batch

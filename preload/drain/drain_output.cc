@@ -15,21 +15,26 @@ constexpr uint64_t kMaxAggregateWindowSeconds = 60;
 // Definitions first, then the calls that use them.
 void Drain::FlushBatch() {
   const Buffer& addresses = interner_.new_addresses();
-  if (pending_.size() > 0 || addresses.size() > 0) {
+  if (pending_strings_.size() + pending_.size() + addresses.size() + pending_stacks_.size() > 0) {
     PacketWriter writer(&out_);
     size_t packet = writer.Begin(1);
     size_t interned = writer.Begin(2);
+    out_.Append(pending_strings_.data(), pending_strings_.size());
     out_.Append(pending_.data(), pending_.size());
     if (addresses.size() > 0) {
       writer.UInt(3, interner_.first_new_address_iid());
       writer.Packed(4, addresses);
     }
+    out_.Append(pending_stacks_.data(), pending_stacks_.size());
     writer.End(interned);
     writer.End(packet);
+    pending_strings_.Clear();
     pending_.Clear();
+    pending_stacks_.Clear();
     interner_.ClearNewAddresses();
   }
   if (batch_.count() > 0) batch_.Flush(&out_);
+  if (scopes_.count() > 0) scopes_.Flush(&out_);
 }
 
 void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
@@ -77,8 +82,17 @@ void Drain::WriteLosses(bool is_end) {
   }
   uint64_t refused = session_->refused_definitions.load(std::memory_order_relaxed);
   if (refused != state_.reported_refused_definitions) {
-    WriteLossPacket({kDefinitionsFull, 0, refused - state_.reported_refused_definitions, 0, "names and plans"}, &out_);
+    WriteLossPacket({kDefinitionsFull, 0, refused - state_.reported_refused_definitions, 0, "names, plans and stacks"}, &out_);
     state_.reported_refused_definitions = refused;
+  }
+  uint64_t deep = session_->deep_scopes.load(std::memory_order_relaxed);
+  if (deep != state_.reported_deep_scopes) {
+    WriteLossPacket({kScopesTooDeep, 0, deep - state_.reported_deep_scopes, 0, "scopes"}, &out_);
+    state_.reported_deep_scopes = deep;
+  }
+  if (state_.left_out_scopes != 0) {
+    WriteLossPacket({kTraceLimit, 0, state_.left_out_scopes, 0, "scopes"}, &out_);
+    state_.left_out_scopes = 0;
   }
   if (state_.lost_bytes != 0) {
     uint32_t reason = state_.lost_errno == ENOENT ? kOutputGone : kOutputFull;
@@ -112,6 +126,7 @@ void Drain::Publish(bool last) {
   state_.reported_no_ring = durable.reported_no_ring;
   state_.reported_plain_pointers = durable.reported_plain_pointers;
   state_.reported_refused_definitions = durable.reported_refused_definitions;
+  state_.reported_deep_scopes = durable.reported_deep_scopes;
   unwritten_calls_ = 0;
   if (result == WriteResult::kGone) state_.file_bytes = 0;
   out_.Clear();
@@ -119,8 +134,7 @@ void Drain::Publish(bool last) {
   if (state_.file_bytes == 0) {
     StartOver(0);
   } else {
-    interner_.Clear();
-    pending_.Clear();
+    ForgetDefinitions();
     WriteResetPacket(kNewWriter, &out_);
   }
   WriteLosses(false);

@@ -23,32 +23,26 @@ uint64_t HashBytes(const void* data, uint32_t bytes) {
 
 }  // namespace
 
-bool Interner::Init() {
-  op_memory_.Resize(sizeof(InternedOp) * kOpCapacity);
-  address_memory_.Resize(sizeof(AddressEntry) * kAddressCapacity);
-  ops_ = reinterpret_cast<InternedOp*>(op_memory_.data());
-  addresses_ = reinterpret_cast<AddressEntry*>(address_memory_.data());
-  return ops_ != nullptr && addresses_ != nullptr && keys_.Reserve(64 << 10);
+bool KeyTable::Init() {
+  memory_.Resize(sizeof(Entry) * capacity_);
+  return memory_.data() != nullptr && keys_.Reserve(4096);
 }
 
-void Interner::Clear() {
-  if (op_count_ == 0 && address_count_ == 0) return;  // pages not touched yet stay so
-  memset(op_memory_.data(), 0, op_memory_.size());
-  memset(address_memory_.data(), 0, address_memory_.size());
+void KeyTable::Clear() {
+  if (count_ == 0) return;  // pages not touched yet stay so
+  memset(memory_.data(), 0, memory_.size());
   keys_.Clear();
-  memset(hints_, 0, sizeof hints_);
-  op_count_ = 0;
-  address_count_ = 0;
-  ClearNewAddresses();
+  count_ = 0;
 }
 
-uint32_t Interner::Op(const void* key, uint32_t key_bytes, bool* is_new) {
+uint32_t KeyTable::Find(const void* key, uint32_t key_bytes, bool* is_new) {
   uint64_t hash = HashBytes(key, key_bytes);
+  auto entries = reinterpret_cast<Entry*>(memory_.data());
   for (uint32_t i = static_cast<uint32_t>(hash >> 40);; ++i) {
-    InternedOp& entry = ops_[i & (kOpCapacity - 1)];
+    Entry& entry = entries[i & (capacity_ - 1)];
     if (entry.iid == 0) {
       *is_new = true;
-      entry = {hash, static_cast<uint32_t>(keys_.size()), key_bytes, ++op_count_};
+      entry = {hash, static_cast<uint32_t>(keys_.size()), key_bytes, ++count_};
       keys_.Append(key, key_bytes);
       return entry.iid;
     }
@@ -58,6 +52,22 @@ uint32_t Interner::Op(const void* key, uint32_t key_bytes, bool* is_new) {
       return entry.iid;
     }
   }
+}
+
+bool Interner::Init() {
+  address_memory_.Resize(sizeof(AddressEntry) * kAddressCapacity);
+  addresses_ = reinterpret_cast<AddressEntry*>(address_memory_.data());
+  return addresses_ != nullptr && ops_.Init() && names_.Init() && python_stacks_.Init();
+}
+
+void Interner::Clear() {
+  ops_.Clear();
+  names_.Clear();
+  python_stacks_.Clear();
+  if (address_count_ > 0) memset(address_memory_.data(), 0, address_memory_.size());
+  memset(hints_, 0, sizeof hints_);
+  address_count_ = 0;
+  ClearNewAddresses();
 }
 
 uint32_t Interner::AddAddress(AddressEntry* entry, uint64_t address) {

@@ -1,4 +1,4 @@
-// Dictionaries of the drain: op keys and addresses to small ids. Bounded: when one is full the drain sends a Reset and
+// Dictionaries of the drain: op keys, names, Python stacks and addresses to small ids. Bounded: when one is full the drain sends a Reset and
 // both start over.
 // Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_INTERNER_H_
@@ -10,17 +10,34 @@
 
 namespace dlhook {
 
-// What the drain remembers of an op.
-struct InternedOp {
-  uint64_t hash;
-  uint32_t key_offset;
-  uint32_t key_bytes;
-  uint32_t iid;  // 0: free entry
+// Keys of any length -> ids from 1 upward. Open addressing; the owner keeps it from filling up.
+class KeyTable {
+ public:
+  explicit KeyTable(uint32_t capacity) : capacity_(capacity) {}  // a power of two
+  bool Init();
+  void Clear();
+  uint32_t Find(const void* key, uint32_t key_bytes, bool* is_new);
+  bool NearlyFull() const { return count_ > capacity_ * 3 / 4 || keys_.size() > (4u << 20); }
+
+ private:
+  struct Entry {
+    uint64_t hash;
+    uint32_t key_offset;
+    uint32_t key_bytes;
+    uint32_t iid;  // 0: free
+  };
+
+  uint32_t capacity_;
+  uint32_t count_ = 0;
+  Buffer memory_;
+  Buffer keys_;
 };
 
 class Interner {
  public:
   static constexpr uint32_t kOpCapacity = 1 << 14;
+  static constexpr uint32_t kNameCapacity = 1 << 15;
+  static constexpr uint32_t kPythonStackCapacity = 1 << 14;
   static constexpr uint32_t kAddressCapacity = 1 << 16;
   static constexpr uint32_t kHintShapeWords = 8;  // of a matrix product
 
@@ -28,12 +45,18 @@ class Interner {
   void Clear();
   // True when there may be no room for the definitions of one more record.
   bool NearlyFull() const {
-    return op_count_ > kOpCapacity * 3 / 4 || address_count_ > kAddressCapacity * 3 / 4 - 8 ||
-           keys_.size() > (4u << 20);
+    return ops_.NearlyFull() || names_.NearlyFull() || python_stacks_.NearlyFull() ||
+           address_count_ > kAddressCapacity * 3 / 4 - 8;
   }
 
   // Id of the op with this key; *is_new where it was not known.
-  uint32_t Op(const void* key, uint32_t key_bytes, bool* is_new);
+  uint32_t Op(const void* key, uint32_t key_bytes, bool* is_new) { return ops_.Find(key, key_bytes, is_new); }
+  // … of a string (a scope's name, a file).
+  uint32_t Name(const void* text, uint32_t bytes, bool* is_new) { return names_.Find(text, bytes, is_new); }
+  // … of a stack, by its definition's number.
+  uint32_t PythonStack(uint32_t definition, bool* is_new) {
+    return python_stacks_.Find(&definition, sizeof definition, is_new);
+  }
   // Id of an address; 0 for 0.
   uint32_t Address(uint64_t address) {
     if (address == 0) return 0;
@@ -83,13 +106,12 @@ class Interner {
 
   static constexpr uint32_t kHints = 512;
   OpHint hints_[kHints] = {};
-  Buffer op_memory_;
+  KeyTable ops_{kOpCapacity};
+  KeyTable names_{kNameCapacity};
+  KeyTable python_stacks_{kPythonStackCapacity};
   Buffer address_memory_;
-  Buffer keys_;
   Buffer new_addresses_;
-  InternedOp* ops_ = nullptr;
   AddressEntry* addresses_ = nullptr;
-  uint32_t op_count_ = 0;
   uint32_t address_count_ = 0;
   uint32_t first_new_address_iid_ = 1;
 };

@@ -26,7 +26,10 @@ class PacketWriter {
   // A string field: what is no UTF-8 becomes '?' (names of threads, programs and files may be anything, but a parser refuses
   // a packet whose string is not UTF-8).
   void Text(uint32_t field, const char* text, size_t size) {
-    if (size == 0) return;
+    if (size != 0) RepeatedText(field, text, size);
+  }
+  // An element of a repeated string field.
+  void RepeatedText(uint32_t field, const char* text, size_t size) {
     AlwaysBytes(field, text, size);
     char* copy = out_->data() + out_->size() - size;
     for (size_t i = 0; i < size;) {

@@ -68,18 +68,8 @@ bool IsLoadedBefore(const link_map* first, const link_map* second) {
   return false;
 }
 
-// The symbol (of a version, if one is given) in the scope of `object` and its dependencies, or null.
-void* FindInObject(const char* name, const char* version, const link_map* object) {
-  if (object == nullptr || object->l_name == nullptr || object->l_name[0] == '\0') return nullptr;
-  void* handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
-  if (handle == nullptr) return nullptr;
-  void* found = version == nullptr ? RealDlsym(handle, name) : dlvsym(handle, name, version);
-  RealDlclose(handle);
-  return found;
-}
-
 const link_map* FirstObject() {
-  const link_map* map = ObjectOf(reinterpret_cast<const void*>(&FindInObject));
+  const link_map* map = ObjectOf(reinterpret_cast<const void*>(&ObjectName));
   while (map != nullptr && map->l_prev != nullptr) map = map->l_prev;
   return map;
 }
@@ -144,6 +134,15 @@ void* ResolveSlow(HookId hook, void* caller) {
 }
 
 }  // namespace
+
+void* FindInObject(const char* name, const char* version, const link_map* object) {
+  if (object == nullptr || object->l_name == nullptr || object->l_name[0] == '\0') return nullptr;
+  void* handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return nullptr;
+  void* found = version == nullptr ? RealDlsym(handle, name) : dlvsym(handle, name, version);
+  RealDlclose(handle);
+  return found;
+}
 
 void* RealDlsym(void* handle, const char* name) {
   InitRealDlsym();

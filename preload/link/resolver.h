@@ -32,6 +32,9 @@ void* ResolveReal(ThreadState* thread, HookId hook, void* caller);
 // What `caller` would have got for `name` without dlhook, or null. For names outside the hook table too.
 void* FindReal(const char* name, const char* const* sonames, void* own_symbol, void* caller);
 
+// The symbol (of a version, if one is given) in the scope of `object` and its dependencies, or null. Not for the main program.
+void* FindInObject(const char* name, const char* version, const link_map* object);
+
 // glibc's dlsym, past our own.
 void* RealDlsym(void* handle, const char* name);
 

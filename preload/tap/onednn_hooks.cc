@@ -1,4 +1,5 @@
-// The interposed functions of the oneDNN tap: getenv, printf, __printf_chk, fflush and the two run-time switches of the log.
+// The interposed functions of the oneDNN tap: printf, __printf_chk, fflush and the two run-time switches of the log; and its answer
+// to getenv (environment_hooks.cc).
 // Thread: any application thread; getenv may be called before any constructor.
 // printf and __printf_chk are assembly stubs (onednn_stubs.S) that come here only with a line of oneDNN's.
 #include <dlfcn.h>
@@ -6,7 +7,6 @@
 #include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <atomic>
@@ -18,6 +18,7 @@
 #include "preload/core/spin_lock.h"
 #include "preload/core/thread_state.h"
 #include "preload/link/resolver.h"
+#include "preload/tap/environment_hooks.h"
 #include "preload/tap/onednn.h"
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
@@ -104,9 +105,7 @@ Function RealOf(const char* name, std::atomic<Function>* cache) {
   return real;
 }
 
-using Getenv = char* (*)(const char*);
 using Fflush = int (*)(FILE*);
-std::atomic<Getenv> g_real_getenv{nullptr};
 std::atomic<Fflush> g_real_fflush{nullptr};
 
 const char* const kVerboseVariables[] = {"ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE"};
@@ -114,7 +113,7 @@ const char* const kVerboseVariables[] = {"ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLD
 // The variable that oneDNN will go by: the first that is set. Its name, or null.
 const char* UsersVariable() {
   for (const char* variable : kVerboseVariables) {
-    if (RealOf("getenv", &g_real_getenv)(variable) != nullptr) return variable;
+    if (RealGetenv(variable) != nullptr) return variable;
   }
   return nullptr;
 }
@@ -141,34 +140,6 @@ const char* LimitOf(const char* setting, int level) {
   if (strstr(setting, "filter") != nullptr) return "only what the user's own filter in ONEDNN_VERBOSE lets through";
   bool lacks_creations = level == 2 && (LinesOfSetting(setting) & kCreationLines) == 0;
   return lacks_creations ? "executions only: the user's own ONEDNN_VERBOSE=1" : "";
-}
-
-// The answer to a look-up of a verbose variable by `caller`.
-char* AnswerVerboseVariable(const char* name, void* caller) {
-  Getenv real = RealOf("getenv", &g_real_getenv);
-  const link_map* object = ObjectOf(caller);
-  const Config& config = GetConfig();
-  const char* users = UsersVariable();
-  bool asked_for_it = users == nullptr || strcmp(users, name) == 0;
-  if (object == nullptr || !asked_for_it) return real(name);
-  int saved_errno = errno;
-  uint32_t index = MayArm(ObjectName(object), config) ? SourceOf(object) : kMaxTapSources;
-  errno = saved_errno;
-  if (index == kMaxTapSources) return real(name);
-  Source& source = g_sources[index];
-  const char* users_value = users == nullptr ? nullptr : real(users);
-  source.user_lines.store(LinesOfSetting(users_value), std::memory_order_relaxed);
-  static char composed[256];
-  const char* answer = SettingToAnswer(users_value, config.onednn_level, composed, sizeof composed);
-  ReportCapability(kCapabilityName, source.name, CapabilityState::kOn, LimitOf(answer, config.onednn_level));
-  errno = saved_errno;
-  return const_cast<char*>(answer);
-}
-
-// Not MKLDNN_VERBOSE: no release with lines that we read asks for it first, and PyTorch's ideep copies what it finds there
-// into the environment.
-bool IsVerboseVariable(const char* name) {
-  return strcmp(name, "ONEDNN_VERBOSE") == 0 || strcmp(name, "DNNL_VERBOSE") == 0;
 }
 
 void CopyUpTo(char* to, size_t size, const char* from, char end) {
@@ -300,6 +271,33 @@ int SetVerbose(const char* name, void* own_symbol, int level, void* caller) {
 }
 
 }  // namespace
+
+// Not MKLDNN_VERBOSE: no release with lines that we read asks for it first, and PyTorch's ideep copies what it finds there
+// into the environment.
+bool IsVerboseVariable(const char* name) {
+  return strcmp(name, "ONEDNN_VERBOSE") == 0 || strcmp(name, "DNNL_VERBOSE") == 0;
+}
+
+char* AnswerVerboseVariable(const char* name, void* caller) {
+  const link_map* object = ObjectOf(caller);
+  const Config& config = GetConfig();
+  const char* users = UsersVariable();
+  bool asked_for_it = users == nullptr || strcmp(users, name) == 0;
+  if (object == nullptr || !asked_for_it) return RealGetenv(name);
+  int saved_errno = errno;
+  uint32_t index = MayArm(ObjectName(object), config) ? SourceOf(object) : kMaxTapSources;
+  errno = saved_errno;
+  if (index == kMaxTapSources) return RealGetenv(name);
+  Source& source = g_sources[index];
+  const char* users_value = users == nullptr ? nullptr : RealGetenv(users);
+  source.user_lines.store(LinesOfSetting(users_value), std::memory_order_relaxed);
+  static char composed[256];
+  const char* answer = SettingToAnswer(users_value, config.onednn_level, composed, sizeof composed);
+  ReportCapability(kCapabilityName, source.name, CapabilityState::kOn, LimitOf(answer, config.onednn_level));
+  errno = saved_errno;
+  return const_cast<char*>(answer);
+}
+
 }  // namespace dlhook
 
 extern "C" {
@@ -334,13 +332,6 @@ __attribute__((visibility("hidden"))) int dlhook_tap_printf_chk(int flag, const 
   int result = dlhook::PrintChecked(flag, format, arguments);
   va_end(arguments);
   return result;
-}
-
-DLHOOK_EXPORT char* getenv(const char* name) noexcept {
-  using namespace dlhook;
-  bool may_be_ours = (name[0] == 'O' || name[0] == 'D') && IsVerboseVariable(name);
-  if (__builtin_expect(may_be_ours, 0)) return AnswerVerboseVariable(name, __builtin_return_address(0));
-  return RealOf("getenv", &g_real_getenv)(name);
 }
 
 DLHOOK_EXPORT int fflush(FILE* stream) {

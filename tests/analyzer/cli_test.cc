@@ -111,11 +111,11 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   EXPECT_EQ(Dlhook("reprot").exit_code, 2);
   ExpectUsageError("report", "report: expected RUN (see dlhook help report)");
   ExpectUsageError("report --tabel ops " + trace,
-                   "report: unknown flag --tabel; it knows --table, --format, --sort, --limit, "
-                   "--help (see dlhook help report)");
+                   "report: unknown flag --tabel; it knows --table, --format, --sort, --by, "
+                   "--depth, --evidence, --limit, --help (see dlhook help report)");
   ExpectUsageError("report -x " + trace,
-                   "report: unknown flag -x; it knows --table, --format, --sort, --limit, --help "
-                   "(see dlhook help report)");
+                   "report: unknown flag -x; it knows --table, --format, --sort, --by, "
+                   "--depth, --evidence, --limit, --help (see dlhook help report)");
   ExpectUsageError("report " + trace + " --table",
                    "report: --table expects a value: NAME[,NAME]... (see dlhook help report)");
   ExpectUsageError("report --help=x", "report: --help takes no value (see dlhook help report)");
@@ -124,6 +124,12 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
                    "report: unknown format 'xml'; there are text, csv, json");
   ExpectUsageError("report " + trace + " --limit many",
                    "report: --limit expects a number of rows, found 'many'");
+  ExpectUsageError("report " + trace + " --by colour",
+                   "report: --by expects layer, module, type, op or line, found 'colour'");
+  ExpectUsageError("report " + trace + " --depth -1",
+                   "report: --depth expects a number of parts of a name, found '-1'");
+  ExpectUsageError("report " + trace + " --evidence none",
+                   "report: --evidence expects all or structure, found 'none'");
   ExpectUsageError("report " + trace + " --limit -3",
                    "report: --limit expects a number of rows, found '-3'");
   ExpectUsageError("dump", "dump: expected RUN (see dlhook help dump)");
@@ -140,7 +146,7 @@ TEST_F(CliTest, ListsTablesAndColumnsWhereOneIsUnknown) {
   const Outcome table = Dlhook("report " + trace + " --table ops,oops");
   EXPECT_EQ(table.exit_code, 2);
   EXPECT_TRUE(
-      absl::StartsWith(table.err, "dlhook: report: unknown table 'oops'; there are summary, ops, "))
+      absl::StartsWith(table.err, "dlhook: report: unknown table 'oops'; there are summary, layers, "))
       << table.err;
   const Outcome column = Dlhook("report " + trace + " --table ops --sort colour");
   EXPECT_EQ(column.exit_code, 2);

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "analyzer/render/human.h"
 #include "analyzer/render/renderer.h"
+#include "analyzer/render/run_facts.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer {
@@ -49,6 +50,8 @@ TraceModel SmallRun() {
   process.capabilities.push_back(capability);
   run.processes.push_back(process);
   run.oddities["a strange thing"] = 2;
+  run.scopes.name = {0, 0};
+  run.modules.emplace_back();
   return run;
 }
 
@@ -131,6 +134,19 @@ TEST(Render, JsonKeepsItsContract) {
   EXPECT_EQ(run["losses"][0]["calls"], 3);
   EXPECT_EQ(run["capabilities"][0]["state"], "refused");
   EXPECT_EQ(run["oddities"][0]["count"], 2);
+  EXPECT_EQ(run["scopes"], 2);
+  EXPECT_EQ(run["python_modules"], 1);
+}
+
+TEST(Render, TextSaysWhatOfScopesIsMissing) {
+  TraceModel run;
+  run.processes.emplace_back();
+  run.processes[0].has_footer = true;
+  trace::Loss loss;
+  loss.set_reason(trace::Loss::SCOPES_TOO_DEEP);
+  loss.set_calls(7);
+  run.processes[0].losses.push_back(loss);
+  EXPECT_EQ(RunRemarks(run), std::vector<std::string>{"lost: 7 scopes: more were open at once than a thread keeps"});
 }
 
 TEST(Render, JsonIsValidWhateverTheTextHolds) {

@@ -114,7 +114,7 @@ TEST(TraceBuilder, SortsCallsThatComeLate) {
 TEST(TraceBuilder, CountsLostParentsUnequalArraysAndUnknownPackets) {
   const TraceModel model = LoadText(HeaderText() + OpsText() + CallText(2, 9, 100, 10, 3) +
                                     "packet { call_batch { thread_id: 1 op_iid: [ 1, 1 ] } } "
-                                    "packet {} packet { scope_batch {} }");
+                                    "packet {} packet { gpu_activity {} }");
   EXPECT_EQ(model.calls.size(), 1u);
   EXPECT_EQ(OddityCount(model, "surrounding call"), 1);
   EXPECT_EQ(OddityCount(model, "differ in length"), 2);

@@ -46,6 +46,15 @@ def torch(scale):
     return figures_torch.torch_figures(scale)
 
 
+def scopes(scale):
+    if not runner.TORCH_PYTHON:
+        print("SKIPPED: scopes: no Python with torch; name one by PYTHON_WITH_TORCH", file=sys.stderr)
+        return []
+    import figures_scopes
+
+    return figures_scopes.scopes_figures(scale)
+
+
 def torch_cuda(scale):
     if not runner.CUDA_PYTHON:
         print("SKIPPED: torch_cuda: no PyTorch for CUDA: run scripts/setup.sh --python", file=sys.stderr)
@@ -55,7 +64,7 @@ def torch_cuda(scale):
     return figures_torch_cuda.torch_cuda_figures(scale)
 
 
-FIGURES = {figure.__name__: figure for figure in (calls, cuda, drain, memory, reader, torch, torch_cuda)}
+FIGURES = {figure.__name__: figure for figure in (calls, cuda, drain, memory, reader, torch, scopes, torch_cuda)}
 
 
 def rounds(count, scale):

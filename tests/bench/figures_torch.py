@@ -18,7 +18,8 @@ class Training:
         say(f"{model}, {threads} thread(s), level {level}: {groups} groups of {block} iterations per mode")
         command = [TORCH_PYTHON, os.path.join(HERE, "torch_steps.py"), model, threads, groups, block]
         with RunFolder() as folder:
-            result = run([DLHOOK, "run", "-o", folder.path, "--", *command], DLHOOK_ONEDNN_LEVEL=level)
+            result = run([DLHOOK, "run", "-o", folder.path, "--", *command], DLHOOK_ONEDNN_LEVEL=level, DLHOOK_SCOPES="off",
+                         DLHOOK_PYTHON="off")
             times = trace_check.call_times(folder.path)
             self.bytes_per_call = folder.trace_bytes() / len(times)
             self.problem = _problem(result, times, folder.counts()[1])

@@ -57,7 +57,7 @@ def _run(variant, command):
     if variant == "none":
         return run(command), (0, 0)
     with RunFolder() as folder:
-        result = run(command, LD_PRELOAD=SHIM, DLHOOK_OUT=folder.path)
+        result = run(command, LD_PRELOAD=SHIM, DLHOOK_OUT=folder.path, DLHOOK_SCOPES="off", DLHOOK_PYTHON="off")
         return result, folder.counts()
 
 

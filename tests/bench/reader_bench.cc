@@ -1,5 +1,7 @@
 // How fast the analyzer reads: a synthetic trace -> model -> totals per function, on one core.
-//   reader_bench [CALLS [THREADS [ROUNDS]]]
+//   reader_bench [CALLS [THREADS [ROUNDS [SCOPES]]]]
+// SCOPES: of a framework around every second call, one in another; 0 without. The figures of scopes are of the whole reading, calls
+// and all.
 // Prints the median [smallest..largest] of the rounds, then all samples as one line of JSON. Not a test: nothing fails if it
 // is slow. CPU time is what a shared machine can repeat; wall time is what a user waits.
 #include <time.h>
@@ -22,6 +24,8 @@ namespace {
 
 constexpr int kBatchCalls = 1024;
 constexpr int kShapes = 40;
+constexpr int kScopeNames = 200;
+constexpr int kPythonStacks = 100;
 
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -61,6 +65,19 @@ trace::Packet Definitions() {
     op->mutable_gemm()->set_n(64);
     op->mutable_gemm()->set_k(256);
   }
+  for (int i = 1; i <= kScopeNames; ++i) {
+    trace::InternedString* name = packet.mutable_interned()->add_string();
+    name->set_iid(i);
+    name->set_value("aten::op" + std::to_string(i));
+  }
+  for (int i = 1; i <= kPythonStacks; ++i) {
+    trace::InternedPythonStack* stack = packet.mutable_interned()->add_python_stack();
+    stack->set_iid(i);
+    trace::PythonFrame* frame = stack->add_frame();
+    frame->set_file_iid(1);
+    frame->set_function_iid(2);
+    frame->set_line(i);
+  }
   return packet;
 }
 
@@ -94,7 +111,33 @@ void FillBatch(uint32_t thread_id, Writer* writer, trace::CallBatch* batch) {
   writer->sequence += kBatchCalls;
 }
 
-void WriteTrace(const std::string& path, int64_t calls, int threads) {
+// Scopes around the calls of the batch that stand alone; the gaps between calls have room for them.
+void FillScopes(const trace::CallBatch& calls, int scopes, std::mt19937* random, trace::ScopeBatch* batch) {
+  batch->Clear();
+  batch->set_thread_id(calls.thread_id());
+  uint64_t sequence = calls.base_sequence(), end = calls.base_end_ticks(), last_end = 0, last_sequence = 0;
+  int64_t last_link = 0;
+  for (int i = 0; i < calls.op_iid_size(); ++i) {
+    sequence += 1 + static_cast<uint64_t>(int64_t{calls.sequence_delta(i)});
+    end += static_cast<uint64_t>(calls.end_delta_ticks(i));
+    for (int j = 1; j <= scopes && i % 4 >= 2; ++j) {
+      const int64_t link = i * 8 + 1;
+      batch->add_name_iid(1 + (*random)() % kScopeNames);
+      batch->add_end_delta_ticks(static_cast<int64_t>(end + 10 * j - last_end));
+      batch->add_duration_ticks(calls.duration(i) + 20 * j);
+      batch->add_kind(trace::ScopeBatch::FRAMEWORK_OP);
+      batch->add_link_delta(link - last_link);
+      batch->add_first_sequence_delta(static_cast<int64_t>(sequence - last_sequence));
+      batch->add_call_count(1);
+      batch->add_python_stack_iid(j == scopes ? 1 + (*random)() % kPythonStacks : 0);
+      last_end = end + 10 * j;
+      last_sequence = sequence;
+      last_link = link;
+    }
+  }
+}
+
+void WriteTrace(const std::string& path, int64_t calls, int threads, int scopes) {
   std::ofstream out(path, std::ios::binary);
   trace::Packet header;
   header.mutable_header()->set_schema_major(1);
@@ -111,11 +154,14 @@ void WriteTrace(const std::string& path, int64_t calls, int threads) {
     Write(sample, &out);
   }
   std::vector<Writer> writers(threads);
-  trace::Packet packet;
+  trace::Packet packet, scope_packet;
   for (int64_t written = 0; written < calls; written += kBatchCalls) {
     const int thread = static_cast<int>(written / kBatchCalls % threads);
     FillBatch(thread + 1, &writers[thread], packet.mutable_call_batch());
     Write(packet, &out);
+    if (scopes == 0) continue;
+    FillScopes(packet.call_batch(), scopes, &writers[thread].random, scope_packet.mutable_scope_batch());
+    Write(scope_packet, &out);
   }
 }
 
@@ -126,6 +172,7 @@ struct Sample {
   double peak_bytes = 0;
   double file_bytes = 0;
   size_t calls = 0;
+  size_t scopes = 0;
 };
 
 Sample ReadOnce(const std::string& path) {
@@ -149,6 +196,7 @@ Sample ReadOnce(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   sample.file_bytes = static_cast<double>(file.tellg());
   sample.calls = run->model.calls.size();
+  sample.scopes = run->model.scopes.size();
   sample.peak_bytes = StatusBytes("VmHWM:") - base_bytes;
   return sample;
 }
@@ -169,9 +217,10 @@ int Main(int argc, char** argv) {
   const int64_t calls = argc > 1 ? std::atoll(argv[1]) : 10'000'000;
   const int threads = argc > 2 ? std::atoi(argv[2]) : 1;
   const int rounds = argc > 3 ? std::atoi(argv[3]) : 5;
+  const int scopes = argc > 4 ? std::atoi(argv[4]) : 0;
   const std::string path = "/tmp/dlhook_reader_bench." + std::to_string(getpid()) + ".dlh";
-  WriteTrace(path, calls, threads);
-  std::vector<double> rate, cpu_rate, load_ns, totals_ns, memory, file;
+  WriteTrace(path, calls, threads, scopes);
+  std::vector<double> rate, cpu_rate, load_ns, totals_ns, memory, file, scope_rate, scope_memory;
   for (int round = 0; round < rounds; ++round) {
     const Sample sample = ReadOnce(path);
     const double count = static_cast<double>(sample.calls);
@@ -181,6 +230,9 @@ int Main(int argc, char** argv) {
     totals_ns.push_back((sample.total_seconds - sample.load_seconds) / count * 1e9);
     memory.push_back(sample.peak_bytes / count);
     file.push_back(sample.file_bytes / count);
+    if (sample.scopes == 0) continue;
+    scope_rate.push_back(static_cast<double>(sample.scopes) / sample.load_seconds / 1e6);
+    scope_memory.push_back(sample.peak_bytes / (static_cast<double>(sample.scopes) + count));
   }
   std::remove(path.c_str());
   std::printf("%ld calls, %d threads, %d rounds: median [smallest..largest]\n",
@@ -191,6 +243,10 @@ int Main(int argc, char** argv) {
   Print("ns/call, totals", totals_ns);
   Print("bytes/call in memory, mapped file included", memory);
   Print("bytes/call in the file", file);
+  if (!scope_rate.empty()) {
+    Print("M scopes/s, file to model", scope_rate);
+    Print("bytes/(call or scope) in memory", scope_memory);
+  }
   std::printf("{");
   PrintJson("mcalls_per_second", rate, ", ");
   PrintJson("mcalls_per_cpu_second", cpu_rate, ", ");

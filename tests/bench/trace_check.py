@@ -7,19 +7,24 @@ import subprocess
 from runner import DLHOOK, clean_environment
 
 
-def call_times(folder):
-    """End times of all calls, in ns of CLOCK_MONOTONIC, sorted."""
+def call_times(folder, batch="call_batch"):
+    """End times of all calls (of all scopes: batch="scope_batch"), in ns of CLOCK_MONOTONIC, sorted."""
     command = [DLHOOK, "dump", folder]
     text = subprocess.run(command, check=True, capture_output=True, text=True, env=clean_environment()).stdout
     samples, ticks = [], []
     now = 0
-    for name, values in re.findall(r"\b(base_end_ticks|end_delta_ticks|ticks|monotonic_ns): \[?([-0-9, ]+)", text):
-        if name == "base_end_ticks":
+    inside = ""
+    for begun, name, values in re.findall(
+            r"\b(?:(call_batch|scope_batch) \{|(base_end_ticks|end_delta_ticks|ticks|monotonic_ns): \[?([-0-9, ]+))", text):
+        if begun:
+            inside = begun
+        elif name == "base_end_ticks":
             now = int(values)
         elif name == "end_delta_ticks":
             for delta in map(int, values.split(",")):
                 now += delta
-                ticks.append(now)
+                if inside == batch:
+                    ticks.append(now)
         elif name == "ticks":
             sample_ticks = int(values)
         else:

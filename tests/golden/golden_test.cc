@@ -90,9 +90,10 @@ TEST_P(GoldenTest, EveryTable) {
   run->model.name = GetParam();
   const Choices choices = ResolveChoices(&run->model);
   const RunTotals totals = ComputeTotals(run->model);
+  const LayerAnalysis analysis(run->model);
   for (const Pass& pass : Passes()) {
     const absl::StatusOr<Table> table =
-        pass.run(run->model, {.choices = &choices, .totals = &totals});
+        pass.run(run->model, {.choices = &choices, .totals = &totals, .analysis = &analysis});
     ASSERT_TRUE(table.ok()) << table.status();
     const fs::path expected =
         fs::path(DLHOOK_GOLDEN) / "expected" / absl::StrCat(GetParam(), ".", table->name, ".csv");

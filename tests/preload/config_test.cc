@@ -45,6 +45,15 @@ TEST(ConfigTest, Defaults) {
   EXPECT_STREQ(config.complaint, "");
 }
 
+TEST(ConfigTest, Scopes) {
+  EXPECT_EQ(Parse({}).scopes, ScopesMode::kOn);
+  EXPECT_EQ(Parse({{"DLHOOK_SCOPES", "off"}}).scopes, ScopesMode::kOff);
+  EXPECT_EQ(Parse({{"DLHOOK_SCOPES", "light"}}).scopes, ScopesMode::kLight);
+  const Config config = Parse({{"DLHOOK_SCOPES", "some"}});
+  EXPECT_EQ(config.scopes, ScopesMode::kOn);
+  EXPECT_STREQ(config.complaint, "DLHOOK_SCOPES=some is not understood, expected on, light or off");
+}
+
 TEST(ConfigTest, Families) {
   EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "blas"}}).families, Bit("blas"));
   EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "blas,onednn"}}).families, Bit("blas") | Bit("onednn"));
@@ -56,6 +65,15 @@ TEST(ConfigTest, Families) {
   EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "all,-onednn"}}).families, ((1u << kFamilyCount) - 1) & ~Bit("onednn"));
   EXPECT_EQ(Parse({{"DLHOOK_CAPTURE", "none"}}).families, 0u);
   EXPECT_NE(Bit("pack"), 0u);
+}
+
+TEST(ConfigTest, Python) {
+  EXPECT_EQ(Parse({}).python, PythonMode::kOn);
+  EXPECT_EQ(Parse({{"DLHOOK_PYTHON", "scopes"}}).python, PythonMode::kScopes);
+  EXPECT_EQ(Parse({{"DLHOOK_PYTHON", "off"}}).python, PythonMode::kOff);
+  const Config config = Parse({{"DLHOOK_PYTHON", "3.11"}});
+  EXPECT_EQ(config.python, PythonMode::kOn);
+  EXPECT_NE(std::string(config.complaint).find("on, scopes or off"), std::string::npos);
 }
 
 TEST(ConfigTest, WhatIsNotUnderstoodIsSaidAndLeavesTheDefault) {

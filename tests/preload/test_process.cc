@@ -9,6 +9,7 @@
 
 #include <map>
 
+#include "preload/capture/python_stack.h"
 #include "preload/core/registry.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
@@ -58,6 +59,12 @@ const DriverVariant kDriverVariants[] = {
 };
 const int kDriverVariantCount = 10;
 const uint32_t kNewestDriverVersion = 13000;
+
+// Stand for capture/python_stack.cc: no Python here.
+std::atomic<uint32_t> g_python_for_calls{0};
+uint32_t CapturePythonStack(ThreadState*) { return 0; }
+bool RecordPythonStack(ThreadState*) { return true; }
+void RefreshPython() {}
 
 void StartWriter(ProcessState*) {}
 void FlushRegistry(ThreadState*) {}

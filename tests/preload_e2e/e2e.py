@@ -107,7 +107,7 @@ def _scalar(kind, token):
     if kind == "number":
         return float(token) if re.search(r"[.eE]", token) and not token.startswith("0x") else int(token, 0)
     if kind == "string":
-        raw = token[1:-1].encode("latin-1", "backslashreplace")
+        raw = token[1:-1].encode()
         return raw.decode("unicode_escape").encode("latin-1").decode("utf-8", "replace")
     return {"true": True, "false": False}.get(token, token)
 

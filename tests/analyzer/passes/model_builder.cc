@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analyzer/model/scope_nesting.h"
 #include "analyzer/passes/pass.h"
 
 namespace dlhook::analyzer {
@@ -116,12 +117,91 @@ void ModelBuilder::Call(OpIndex op, int64_t start_ns, int64_t duration_ns, Threa
   now_ns_ = std::max(now_ns_, start_ns + duration_ns);
 }
 
+void ModelBuilder::Scope(const std::string& name, trace::ScopeBatch::Kind kind, int64_t start_ns, int64_t duration_ns,
+                         ThreadIndex thread, int64_t link, StackIndex python_stack) {
+  scopes_.push_back({AddName(name), kind, start_ns, duration_ns, thread, link, python_stack});
+  now_ns_ = std::max(now_ns_, start_ns + duration_ns);
+}
+
+NameIndex ModelBuilder::AddName(const std::string& name) {
+  const auto place = std::find(model_.names.begin(), model_.names.end(), name);
+  const auto index = static_cast<NameIndex>(place - model_.names.begin());
+  if (place == model_.names.end()) model_.names.push_back(name);
+  return index;
+}
+
+ModuleIndex ModelBuilder::AddModule(const std::string& type, std::vector<std::string> names, ModuleIndex root,
+                                    ModuleIndex parent, ProcessIndex process) {
+  const auto index = static_cast<ModuleIndex>(model_.modules.size());
+  Module module;
+  module.process = process;
+  module.object = index + 1;
+  module.type = type;
+  module.root = root == kNone ? index : root;
+  module.parent = parent;
+  module.names = std::move(names);
+  model_.modules.push_back(std::move(module));
+  return index;
+}
+
+StackIndex ModelBuilder::AddStack(const std::vector<Frame>& frames) {
+  PythonStack stack;
+  for (const Frame& frame : frames) {
+    stack.frames.push_back({AddName(frame.file), AddName(frame.function), frame.line, frame.module});
+  }
+  model_.python_stacks.push_back(std::move(stack));
+  return static_cast<StackIndex>(model_.python_stacks.size() - 1);
+}
+
 void ModelBuilder::Log(const std::string& text, int64_t gap_ns) {
   const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
   for (const std::string& line : lines) {
     if (!absl::StrContains(line, ",exec,") && !absl::StrContains(line, ",create:cache_")) continue;
     const auto duration_ns = static_cast<int64_t>(std::llround(OneDnnMilliseconds(line) * 1e6));
     Call(AddOp(OneDnnDefinition(line)), now_ns_ + gap_ns, duration_ns);
+  }
+}
+
+void ModelBuilder::BuildScopes() {
+  std::stable_sort(scopes_.begin(), scopes_.end(), [](const PendingScope& a, const PendingScope& b) {
+    if (a.thread != b.thread) return a.thread < b.thread;
+    if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
+    return a.duration_ns > b.duration_ns;
+  });
+  ScopeColumns& scopes = model_.scopes;
+  std::vector<ScopeIndex> open;
+  for (const PendingScope& scope : scopes_) {
+    while (!open.empty() && (scopes.thread[open.back()] != scope.thread ||
+                             scopes.start_ns[open.back()] + scopes.duration_ns[open.back()] <= scope.start_ns)) {
+      open.pop_back();
+    }
+    const ScopeIndex parent = open.empty() ? kNone : open.back();
+    if (parent != kNone) scopes.self_ns[parent] -= scope.duration_ns;
+    open.push_back(static_cast<ScopeIndex>(scopes.size()));
+    scopes.start_ns.push_back(scope.start_ns);
+    scopes.duration_ns.push_back(scope.duration_ns);
+    scopes.self_ns.push_back(scope.duration_ns);
+    scopes.name.push_back(scope.name);
+    scopes.kind.push_back(scope.kind);
+    scopes.link.push_back(scope.link);
+    scopes.thread.push_back(scope.thread);
+    scopes.parent.push_back(parent);
+    scopes.python_stack.push_back(scope.python_stack);
+  }
+}
+
+void ModelBuilder::JoinCalls() {
+  const ScopeColumns& scopes = model_.scopes;
+  if (scopes.size() == 0) return;
+  std::vector<InnermostIndex> threads(model_.threads.size());
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+    threads[scopes.thread[scope]].Open(scopes.start_ns[scope], scopes.start_ns[scope] + scopes.duration_ns[scope], scope);
+  }
+  for (InnermostIndex& thread : threads) thread.Seal();
+  CallColumns& calls = model_.calls;
+  for (CallIndex call = 0; call < calls.size(); ++call) {
+    const int64_t end_ns = calls.start_ns[call] + calls.duration_ns[call];
+    calls.scope.push_back(threads[calls.thread[call]].At(end_ns - 1));
   }
 }
 
@@ -156,8 +236,11 @@ TraceModel ModelBuilder::Build(int64_t wall_ns) {
       kept.begin.push_back(kept.value.size());
       kept.value.insert(kept.value.end(), call.operands.begin(), call.operands.end());
     }
+    if (call.python_stack != kNone) model_.call_stacks.emplace_back(index, call.python_stack);
     open.push_back(index);
   }
+  BuildScopes();
+  JoinCalls();
   model_.end_ns = wall_ns > 0 ? wall_ns : now_ns_;
   for (ProcessInfo& process : model_.processes) process.end_ns = model_.end_ns;
   return model_;
@@ -166,9 +249,11 @@ TraceModel ModelBuilder::Build(int64_t wall_ns) {
 Table RunPass(const std::string& name, TraceModel model) {
   const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
+  const LayerAnalysis analysis(model);
+  const PassOptions options = {.choices = &choices, .totals = &totals, .analysis = &analysis};
   for (const Pass& pass : Passes()) {
     if (pass.name != name) continue;
-    absl::StatusOr<Table> table = pass.run(model, {.choices = &choices, .totals = &totals});
+    absl::StatusOr<Table> table = pass.run(model, options);
     EXPECT_TRUE(table.ok()) << table.status();
     CheckShape(*table);
     return *table;

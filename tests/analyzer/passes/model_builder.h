@@ -34,10 +34,29 @@ class ModelBuilder {
   // The calls of a log's text, one after another on thread 0, `gap_ns` between them; the wall time
   // goes on after them.
   void Log(const std::string& text, int64_t gap_ns);
+  // The last call's own Python stack.
+  void StackOfLastCall(StackIndex stack) { calls_.back().python_stack = stack; }
+
+  // `link`: see proto/call.proto. Of scopes of the same thread and times the one that was added first is the outer one.
+  void Scope(const std::string& name, trace::ScopeBatch::Kind kind, int64_t start_ns, int64_t duration_ns,
+             ThreadIndex thread = 0, int64_t link = -1, StackIndex python_stack = kNone);
+  NameIndex AddName(const std::string& name);  // equal names: equal index
+  // `root` kNone: itself.
+  ModuleIndex AddModule(const std::string& type, std::vector<std::string> names, ModuleIndex root = kNone,
+                        ModuleIndex parent = kNone, ProcessIndex process = 0);
+  struct Frame {
+    std::string file;
+    std::string function;
+    uint32_t line = 0;
+    ModuleIndex module = kNone;
+  };
+  StackIndex AddStack(const std::vector<Frame>& frames);  // innermost first
+
   TraceModel& model() { return model_; }
   int64_t now_ns() const { return now_ns_; }
 
-  // Orders the calls, finds parents and self times. `wall_ns`: 0: until the last call ends.
+  // Orders calls and scopes, finds parents and self times, and the scope around each call. `wall_ns`: 0: until the last call or
+  // scope ends.
   TraceModel Build(int64_t wall_ns = 0);
 
  private:
@@ -48,9 +67,23 @@ class ModelBuilder {
     ThreadIndex thread;
     int32_t status;
     std::vector<uint64_t> operands;
+    StackIndex python_stack = kNone;
   };
+  struct PendingScope {
+    NameIndex name;
+    trace::ScopeBatch::Kind kind;
+    int64_t start_ns;
+    int64_t duration_ns;
+    ThreadIndex thread;
+    int64_t link;
+    StackIndex python_stack;
+  };
+  void BuildScopes();
+  void JoinCalls();
+
   TraceModel model_;
   std::vector<PendingCall> calls_;
+  std::vector<PendingScope> scopes_;
   int64_t now_ns_ = 0;
 };
 

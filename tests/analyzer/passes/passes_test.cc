@@ -61,8 +61,8 @@ TEST(AllTablesTest, AreWellFormed) {
       names.insert(table.name);
     }
   }
-  EXPECT_EQ(names, (std::set<std::string>{"summary", "ops", "algorithms", "layout", "gemm",
-                                          "copies", "kernels", "collectives", "tuning",
+  EXPECT_EQ(names, (std::set<std::string>{"summary", "layers", "accounting", "phases", "latency",
+                                          "ops", "algorithms", "layout", "gemm", "copies", "kernels", "collectives", "tuning",
                                           "candidates", "iterations"}));
 }
 
@@ -179,6 +179,32 @@ TEST(SummaryTableTest, TellsIterations) {
   const Table table = RunPass("summary", RealModel());
   EXPECT_EQ(Integer(table, RowWhere(table, {{"metric", "iterations"}}), "value"), 6);
   EXPECT_EQ(Integer(table, RowWhere(table, {{"metric", "creations"}}), "value"), 120);
+}
+
+TEST(SummaryTableTest, TellsWhatFrameworksAndPythonTold) {
+  ModelBuilder builder;
+  const StackIndex stack = builder.AddStack({{"train.py", "<module>", 7, builder.AddModule("mine.Net", {""})}});
+  const OpIndex gemm = builder.AddOp(GemmDefinition(8, 8, 8, "NN"));
+  builder.Scope("aten::mm", trace::ScopeBatch::FRAMEWORK_OP, 0, 100, 0, 3, stack);
+  builder.Scope("MmBackward0", trace::ScopeBatch::BACKWARD_NODE, 200, 100, 0, 3, stack);
+  builder.Call(gemm, 10, 50);
+  builder.Call(gemm, 400, 50);
+  TraceModel model = builder.Build(1000);
+  model.scope_windows = {{0, 0, 250}};
+  model.processes[0].losses.emplace_back();
+  model.processes[0].losses.back().set_reason(trace::Loss::TRACE_LIMIT);
+  model.processes[0].losses.back().set_calls(9);
+  const Table table = RunPass("summary", model);
+  const auto row = [&](const std::string& metric) { return RowWhere(table, {{"metric", metric}}); };
+  EXPECT_EQ(Integer(table, row("scopes"), "value"), 2);
+  EXPECT_EQ(Text(table, row("scopes"), "note"), "operators 1, backward nodes 1");
+  EXPECT_EQ(Integer(table, row("calls_in_scopes"), "value"), 1);
+  EXPECT_EQ(Real(table, row("calls_in_scopes"), "percent"), 50);
+  EXPECT_EQ(Real(table, row("scope_windows"), "percent"), 25);
+  EXPECT_EQ(Integer(table, row("python_stacks"), "value"), 1);
+  EXPECT_EQ(Integer(table, row("python_modules"), "value"), 1);
+  EXPECT_EQ(Integer(table, row("lost_calls"), "value"), 0);  // those are scopes
+  EXPECT_EQ(Text(table, row("loss:trace_limit"), "note"), "scopes; ");
 }
 
 TEST(SummaryTableTest, TellsWhatCouldNotBeSeen) {

@@ -1,0 +1,76 @@
+// Layers by all evidence together: see attribution.h.
+#include "analyzer/layers/attribution.h"
+
+#include "analyzer/layers/compiled_regions.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+// Takes over the layers that the structure shows of calls outside all scopes: inside scopes the framework had its say.
+void TakeOpenCalls(const TraceModel& model, const Attribution& structure, Attribution* attribution) {
+  std::vector<LayerIndex> new_index(structure.layers.size(), kNone);
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const Place& found = structure.of_call[call];
+    Place& place = attribution->of_call[call];
+    if (found.layer == kNone || place.layer != kNone || model.calls.ScopeOf(call) != kNone) continue;
+    if (new_index[found.layer] == kNone) {
+      new_index[found.layer] = static_cast<LayerIndex>(attribution->layers.size());
+      attribution->layers.push_back(structure.layers[found.layer]);
+    }
+    place = {new_index[found.layer], found.direction};
+  }
+  for (const auto& [sentence, count] : structure.oddities) attribution->oddities[sentence] += count;
+}
+
+bool HasOpenCalls(const TraceModel& model, const Attribution& attribution) {
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    if (attribution.of_call[call].layer == kNone && model.calls.ScopeOf(call) == kNone) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+const char* LayerDirectionName(LayerDirection direction) {
+  switch (direction) {
+    case LayerDirection::kUnknown: return "unknown";
+    case LayerDirection::kForward: return "forward";
+    case LayerDirection::kBackwardData: return "backward-data";
+    case LayerDirection::kBackwardWeights: return "backward-weights";
+    case LayerDirection::kBackwardBias: return "backward-bias";
+    case LayerDirection::kBackward: return "backward";
+    case LayerDirection::kRecompute: return "recompute";
+    case LayerDirection::kUpdate: return "update";
+  }
+  return "unknown";
+}
+
+const char* EvidenceName(Evidence evidence) {
+  switch (evidence) {
+    case Evidence::kNone: return "";
+    case Evidence::kFramework: return "framework";
+    case Evidence::kModule: return "module";
+    case Evidence::kPointers: return "pointers";
+    case Evidence::kShapes: return "shapes";
+    case Evidence::kOrder: return "order";
+  }
+  return "";
+}
+
+Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions& options) {
+  Attribution attribution;
+  if (options.use_framework_evidence) {
+    attribution = AttributeByFramework(model);
+    // With layers of the framework, calls outside its scopes are preparations, other libraries' work …: few, and no layers.
+    if (attribution.layers.empty() && HasOpenCalls(model, attribution)) {
+      TakeOpenCalls(model, AttributeByStructure(model), &attribution);
+    }
+  } else {
+    attribution = AttributeByStructure(model);
+    attribution.of_scope.resize(model.scopes.size());
+  }
+  AttributeCompiledRegions(model, &attribution);
+  return attribution;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,75 @@
+// Which layer of the network, and which direction, every call and every scope of a run belongs to, and how that is known.
+//
+// Evidence, strongest first (the design's "Reconstructing layers"):
+//   framework   the framework's own links: TensorFlow's node names, PyTorch's sequence numbers that pair a forward op with its
+//               backward node, NVTX ranges
+//   module      the innermost user module in the Python stack
+//   pointers    operands: weights shared by forward and backward-data, input by forward and backward-weights
+//   shapes      y = x w, dx = dy wT, dw = xT dy; convolutions by descriptor; im2col + gemm
+//   order       the backward pass meets the layers in reverse
+#ifndef DLHOOK_ANALYZER_LAYERS_ATTRIBUTION_H_
+#define DLHOOK_ANALYZER_LAYERS_ATTRIBUTION_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+using LayerIndex = uint32_t;
+
+// What the design's words say; kBackward: of a backward op that can't be told further (an activation's).
+enum class LayerDirection : uint8_t {
+  kUnknown, kForward, kBackwardData, kBackwardWeights, kBackwardBias, kBackward, kRecompute, kUpdate
+};
+const char* LayerDirectionName(LayerDirection direction);  // "forward", "backward-data", …
+
+enum class Evidence : uint8_t { kNone, kFramework, kModule, kPointers, kShapes, kOrder };
+const char* EvidenceName(Evidence evidence);  // "framework", "module", …; "" for kNone
+
+// What a layer is: one place in the network, over all iterations and directions.
+struct Layer {
+  std::string model;   // which network, where a run has several: "AlexNet", "AlexNet #2"; empty where it can't be told
+  std::string name;    // as the user names it: "features.0", "sequential/conv2d_1"; else as the literature does: "conv1", "fc2"
+  std::string module;  // qualified name of the innermost module, empty where there is none. Several layers may share one
+                       // module (functional ops in its forward): then `name` is "MODULE:relu", "MODULE:relu#2"
+  std::string module_type;  // "Conv2d", empty where there is none
+  std::string type;         // kind of work in the field's words: "convolution", "linear", "batch norm", "relu", "lstm" …
+  std::string line;         // "alexnet.py:42": the innermost line that is not a framework's; empty where it isn't known
+  std::string ambiguity;    // a sentence where the reconstruction had to choose; empty where it is certain
+  Evidence evidence = Evidence::kNone;  // how calls were matched to it: the weakest that was needed for one of its directions
+  bool is_compiled_region = false;      // fused by a compiler: one row with what it contains
+};
+
+// One element per call or scope.
+struct Place {
+  LayerIndex layer = kNone;  // kNone: of no layer (the optimizer, the loss's plain arithmetic may be layers too, if named)
+  LayerDirection direction = LayerDirection::kUnknown;
+};
+
+struct Attribution {
+  std::vector<Layer> layers;       // in the order of the first forward pass
+  std::vector<Place> of_call;      // by CallIndex
+  std::vector<Place> of_scope;     // by ScopeIndex; empty where the run has no scopes
+  // Pairings that evidence contradicted, links without a partner …: sentence -> count.
+  std::map<std::string, int64_t> oddities;
+};
+
+struct AttributionOptions {
+  bool use_framework_evidence = true;  // false: pointers, shapes and order alone
+};
+
+// Never fails; what can't be attributed has layer kNone.
+Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions& options);
+
+// The two ways, which AttributeToLayers combines: by scopes and modules (framework_links.cc), and by pointers, shapes and
+// order for calls that the first leaves open or where there is no framework evidence (structure.cc).
+Attribution AttributeByFramework(const TraceModel& model);
+Attribution AttributeByStructure(const TraceModel& model);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_LAYERS_ATTRIBUTION_H_

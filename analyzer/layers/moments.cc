@@ -1,0 +1,256 @@
+// What a process does when: see moments.h.
+#include "analyzer/layers/moments.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/layers/call_context.h"
+#include "analyzer/layers/step_symbols.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Scope = trace::ScopeBatch;
+
+// Of calls without a layer the op stands for it: ops are numbered in the order in which they were first met, too.
+constexpr uint32_t kOpRank = 0x80000000;
+
+bool IsBackward(LayerDirection direction) {
+  switch (direction) {
+    case LayerDirection::kBackwardData:
+    case LayerDirection::kBackwardWeights:
+    case LayerDirection::kBackwardBias:
+    case LayerDirection::kBackward:
+    case LayerDirection::kRecompute:
+      return true;
+    default:
+      return false;
+  }
+}
+
+MomentKind KindOf(LayerDirection direction) {
+  if (IsBackward(direction)) return MomentKind::kBackward;
+  if (direction == LayerDirection::kForward) return MomentKind::kForward;
+  if (direction == LayerDirection::kUpdate) return MomentKind::kUpdate;
+  return MomentKind::kOther;
+}
+
+MomentKind KindOf(Direction direction) {
+  switch (direction) {
+    case Direction::kForward:
+      return MomentKind::kForward;
+    case Direction::kBackwardData:
+    case Direction::kBackwardWeights:
+    case Direction::kBackwardBias:
+    case Direction::kBackward:
+      return MomentKind::kBackward;
+    case Direction::kUpdate:
+      return MomentKind::kUpdate;
+    default:
+      return MomentKind::kOther;
+  }
+}
+
+// What the name alone says of a scope; the same for all scopes of that name.
+enum class NameRole : uint8_t { kPlain, kInput, kUpdate, kZeroGrad, kEngine, kGradientNode, kRegion, kFunction };
+
+NameRole RoleOf(const std::string& name) {
+  if (IsOptimizerStep(name)) return NameRole::kUpdate;
+  if (IsZeroGrad(name)) return NameRole::kZeroGrad;
+  if (IsInputName(name)) return NameRole::kInput;
+  if (absl::StartsWith(name, "autograd::engine::evaluate_function")) return NameRole::kEngine;
+  if (absl::StrContains(name, "gradient_tape/")) return NameRole::kGradientNode;
+  if (absl::StartsWith(name, "Torch-Compiled Region")) return NameRole::kRegion;
+  // A Python autograd.Function (checkpointing is one) brackets what its code runs.
+  if (!absl::StrContains(name, "::")) return NameRole::kFunction;
+  return NameRole::kPlain;
+}
+
+class Collector {
+ public:
+  Collector(const TraceModel& model, const Attribution& attribution, ProcessIndex process)
+      : model_(model), attribution_(attribution), process_(process) {}
+
+  ProcessMoments Run() {
+    if (model_.scopes.size() > 0) CollectScopes();
+    CollectCalls();
+    const auto earlier = [](const Moment& a, const Moment& b) { return a.start_ns < b.start_ns; };
+    std::stable_sort(result_.moments.begin(), result_.moments.end(), earlier);
+    for (const ScopeWindow& window : model_.scope_windows) {
+      if (window.process == process_) result_.windows.push_back({window.start_ns, window.end_ns});
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // What a scope is to the walk: a moment, something around moments, or a part of a moment.
+  enum class Stand : uint8_t { kTransparent, kMoment, kInside };
+
+  void CollectScopes() {
+    for (const std::string& name : model_.names) roles_.push_back(RoleOf(name));
+    MarkWork();
+    stands_.assign(model_.scopes.size(), Stand::kTransparent);
+    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+      if (model_.threads[model_.scopes.thread[scope]].process != process_) continue;
+      const ScopeIndex parent = model_.scopes.parent[scope];
+      NoteLinks(scope);
+      if (parent != kNone && stands_[parent] != Stand::kTransparent) {
+        stands_[scope] = Stand::kInside;
+        continue;
+      }
+      AddScope(scope);
+    }
+  }
+
+  // Scopes in which a library computes something.
+  void MarkWork() {
+    has_work_.assign(model_.scopes.size(), false);
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      if (model_.calls.parent[call] != kNone || !TellsSteps(model_.ops[model_.calls.op[call]])) continue;
+      for (ScopeIndex scope = model_.calls.ScopeOf(call); scope != kNone && !has_work_[scope];
+           scope = model_.scopes.parent[scope]) {
+        has_work_[scope] = true;
+      }
+    }
+  }
+
+  void NoteLinks(ScopeIndex scope) {
+    if (model_.scopes.kind[scope] != Scope::BACKWARD_NODE) return;
+    result_.has_backward_scopes = true;
+    if (model_.scopes.link[scope] >= 0) result_.trained_links.insert(model_.scopes.link[scope]);
+  }
+
+  void AddScope(ScopeIndex scope) {
+    const NameRole role = roles_[model_.scopes.name[scope]];
+    const int64_t start_ns = model_.scopes.start_ns[scope];
+    const Place place = PlaceOfScope(scope);
+    const MomentKind kind = KindOfScope(scope, role, place);
+    if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
+    stands_[scope] = Stand::kMoment;
+    Moment moment;
+    moment.start_ns = start_ns;
+    moment.end_ns = start_ns + model_.scopes.duration_ns[scope];
+    moment.kind = kind;
+    moment.is_graph_node = model_.scopes.kind[scope] == Scope::GRAPH_NODE;
+    moment.is_scope = true;
+    moment.thread = model_.scopes.thread[scope];
+    moment.index = scope;
+    moment.name = model_.scopes.name[scope];
+    moment.layer = place.layer;
+    moment.rank = place.layer;
+    moment.link = model_.scopes.link[scope];
+    Add(moment);
+  }
+
+  void Add(const Moment& moment) {
+    result_.has_updates |= moment.kind == MomentKind::kUpdate;
+    if (moment.is_scope) {
+      result_.has_forward_scopes |= moment.kind == MomentKind::kForward;
+      result_.has_backward_scopes |= moment.kind == MomentKind::kBackward;
+      const Scope::Kind kind = model_.scopes.kind[moment.index];
+      result_.has_op_scopes |= kind == Scope::FRAMEWORK_OP || kind == Scope::GRAPH_NODE;
+    }
+    result_.moments.push_back(moment);
+  }
+
+  MomentKind KindOfScope(ScopeIndex scope, NameRole role, const Place& place) const {
+    if (role == NameRole::kUpdate) return MomentKind::kUpdate;
+    if (role == NameRole::kZeroGrad) return MomentKind::kZeroGrad;
+    if (role == NameRole::kInput) return MomentKind::kInput;
+    switch (model_.scopes.kind[scope]) {
+      case Scope::BACKWARD_NODE:
+        return MomentKind::kBackward;
+      case Scope::GRAPH_NODE:
+        return KindOfGraphNode(scope, role, place);
+      case Scope::FRAMEWORK_OP:
+        return KindOfOp(scope, role, place);
+      default:
+        return role == NameRole::kRegion ? MomentKind::kForward : MomentKind::kOther;
+    }
+  }
+
+  MomentKind KindOfOp(ScopeIndex scope, NameRole role, const Place& place) const {
+    if (role == NameRole::kEngine) return MomentKind::kBackward;
+    if (role == NameRole::kFunction) return MomentKind::kOther;
+    const MomentKind kind = KindOf(place.direction);
+    if (kind == MomentKind::kBackward || kind == MomentKind::kUpdate) return kind;
+    // The plain arithmetic of a program (a metric, a mean) is no network's.
+    const bool in_module = place.layer != kNone && !attribution_.layers[place.layer].module.empty();
+    return has_work_[scope] || in_module ? MomentKind::kForward : MomentKind::kOther;
+  }
+
+  // The executor runs what is ready, so metrics come in between: only what computes in a library tells phases apart.
+  MomentKind KindOfGraphNode(ScopeIndex scope, NameRole role, const Place& place) const {
+    if (role == NameRole::kGradientNode) return MomentKind::kBackward;
+    const MomentKind kind = KindOf(place.direction);
+    if (kind == MomentKind::kForward && !has_work_[scope]) return MomentKind::kOther;
+    return kind;
+  }
+
+  bool IsTransparent(ScopeIndex scope, NameRole role) const {
+    switch (model_.scopes.kind[scope]) {
+      case Scope::FRAMEWORK_OP:
+        return role == NameRole::kFunction;
+      case Scope::GRAPH_NODE:  // a function call or a loop is a node around nodes
+        return true;
+      default:
+        return true;
+    }
+  }
+
+  void CollectCalls() {
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      if (model_.threads[model_.calls.thread[call]].process != process_) continue;
+      const Op& op = model_.ops[model_.calls.op[call]];
+      if (model_.calls.parent[call] != kNone || !TellsSteps(op)) continue;
+      const ScopeIndex scope = model_.calls.ScopeOf(call);
+      if (scope != kNone && stands_[scope] != Stand::kTransparent) continue;
+      AddCall(call, op);
+    }
+  }
+
+  void AddCall(CallIndex call, const Op& op) {
+    const Place place = call < attribution_.of_call.size() ? attribution_.of_call[call] : Place();
+    Moment moment;
+    moment.start_ns = model_.calls.start_ns[call];
+    moment.end_ns = moment.start_ns + model_.calls.duration_ns[call];
+    moment.kind = KindOf(place.direction);
+    if (moment.kind == MomentKind::kOther) moment.kind = KindOf(op.direction);
+    moment.thread = model_.calls.thread[call];
+    moment.index = call;
+    moment.layer = place.layer;
+    moment.rank = place.layer != kNone ? place.layer : kOpRank | model_.calls.op[call];
+    Add(moment);
+  }
+
+  Place PlaceOfScope(ScopeIndex scope) const {
+    return scope < attribution_.of_scope.size() ? attribution_.of_scope[scope] : Place();
+  }
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const ProcessIndex process_;
+  std::vector<NameRole> roles_;  // by name
+  std::vector<bool> has_work_;   // by scope
+  std::vector<Stand> stands_;    // by scope
+  ProcessMoments result_;
+};
+
+}  // namespace
+
+// TensorFlow's node in a function, or the event of an eager call; torch's DataLoader.
+bool IsInputName(const std::string& name) {
+  if (absl::StartsWith(name, "enumerate(DataLoader)#")) return true;
+  const absl::string_view last = absl::string_view(name).substr(name.rfind('/') + 1);
+  return absl::StartsWith(last, "IteratorGetNext");
+}
+
+bool IsOptimizerStep(const std::string& name) { return absl::StartsWith(name, "Optimizer.step#"); }
+bool IsZeroGrad(const std::string& name) { return absl::StartsWith(name, "Optimizer.zero_grad#"); }
+
+ProcessMoments CollectMoments(const TraceModel& model, const Attribution& attribution, ProcessIndex process) {
+  return Collector(model, attribution, process).Run();
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,232 @@
+// What the program is doing when: see phases.h.
+#include "analyzer/layers/phases.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "analyzer/layers/batch_size.h"
+#include "analyzer/layers/iterations.h"
+#include "analyzer/layers/moments.h"
+#include "analyzer/layers/step_assembly.h"
+#include "analyzer/layers/step_items.h"
+#include "analyzer/layers/warm_up.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+ProcessMoments OfThread(const ProcessMoments& all, ThreadIndex thread, const std::map<int64_t, ThreadIndex>& forward_threads) {
+  ProcessMoments one;
+  for (const Moment& moment : all.moments) {
+    bool is_own = moment.thread == thread;
+    // Gradients that a thread of autograd's computes for this one.
+    if (!is_own && moment.kind == MomentKind::kBackward && moment.link >= 0) {
+      const auto forward = forward_threads.find(moment.link);
+      is_own = forward != forward_threads.end() && forward->second == thread;
+    }
+    if (is_own) one.moments.push_back(moment);
+  }
+  one.trained_links = all.trained_links;
+  one.windows = all.windows;
+  one.has_op_scopes = all.has_op_scopes;
+  return one;
+}
+
+// Threads that repeat independently: each updates weights of its own; or, where nothing is trained, runs networks of its own.
+std::set<ThreadIndex> IndependentThreads(const ProcessMoments& all) {
+  std::set<ThreadIndex> updating, running;
+  for (const Moment& moment : all.moments) {
+    if (!moment.is_scope || moment.is_graph_node) continue;
+    if (moment.kind == MomentKind::kUpdate) updating.insert(moment.thread);
+    if (moment.kind == MomentKind::kForward) running.insert(moment.thread);
+  }
+  if (updating.size() > 1) return updating;
+  const bool trains = all.has_updates || all.has_backward_scopes;
+  if (!trains && running.size() > 1) return running;
+  return {};
+}
+
+std::map<int64_t, ThreadIndex> ForwardThreads(const ProcessMoments& all) {
+  std::map<int64_t, ThreadIndex> threads;
+  for (const Moment& moment : all.moments) {
+    if (moment.kind == MomentKind::kForward && moment.link >= 0) threads[moment.link] = moment.thread;
+  }
+  return threads;
+}
+
+StepTrack TrackByScopes(const TraceModel& model, const Attribution& attribution, const ProcessMoments& moments) {
+  const std::vector<StepItem> items = MakeItems(moments.moments, attribution, moments.trained_links, {});
+  StepTrack track;
+  track.steps = AssembleSteps(model, attribution, moments, items, /*has_cuts=*/false);
+  return track;
+}
+
+std::vector<StepTrack> TracksByScopes(const TraceModel& model, const Attribution& attribution, const ProcessMoments& all) {
+  const std::set<ThreadIndex> threads = IndependentThreads(all);
+  if (threads.empty()) return {TrackByScopes(model, attribution, all)};
+  const std::map<int64_t, ThreadIndex> forward_threads = ForwardThreads(all);
+  std::vector<StepTrack> tracks;
+  for (ThreadIndex thread : threads) {
+    tracks.push_back(TrackByScopes(model, attribution, OfThread(all, thread, forward_threads)));
+    tracks.back().thread = thread;
+  }
+  return tracks;
+}
+
+// An iteration that the finder gave no sense: neither directions nor scopes are known in it.
+Step PlainStep(const Iteration& iteration) {
+  Step step;
+  step.start_ns = iteration.start_ns;
+  step.end_ns = iteration.end_ns;
+  return step;
+}
+
+// By iteration: when the last call that began in it ended, whatever it did.
+std::vector<int64_t> LastCallEnds(const TraceModel& model, const IterationTrack& track) {
+  std::vector<int64_t> ends(track.iterations.size());
+  for (size_t i = 0; i < ends.size(); ++i) ends[i] = track.iterations[i].start_ns;
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const ThreadIndex thread = model.calls.thread[call];
+    if (model.threads[thread].process != track.process || (track.thread != kNone && track.thread != thread)) continue;
+    const int64_t start_ns = model.calls.start_ns[call];
+    const auto after = std::upper_bound(track.iterations.begin(), track.iterations.end(), start_ns,
+                                        [](int64_t ns, const Iteration& iteration) { return ns < iteration.start_ns; });
+    if (after == track.iterations.begin()) continue;
+    int64_t& end_ns = ends[static_cast<size_t>(after - track.iterations.begin()) - 1];
+    end_ns = std::max(end_ns, start_ns + model.calls.duration_ns[call]);
+  }
+  return ends;
+}
+
+// Each iteration as the finder bounds it, but that requests end with their own work; what comes after the gradients of an
+// irregular one is validation.
+StepTrack TrackByIterations(const TraceModel& model, const Attribution& attribution, const ProcessMoments& moments,
+                            const IterationTrack& iterations) {
+  std::vector<int64_t> cuts;
+  for (const Iteration& iteration : iterations.iterations) cuts.push_back(iteration.start_ns);
+  std::vector<StepItem> items = MakeItems(moments.moments, attribution, moments.trained_links, cuts);
+  std::erase_if(items, [&](const StepItem& item) { return item.start_ns < cuts.front(); });
+  const std::vector<Step> told = AssembleSteps(model, attribution, moments, items, /*has_cuts=*/true);
+  const std::vector<int64_t> last_call_ends = LastCallEnds(model, iterations);
+  StepTrack track;
+  track.thread = iterations.thread;
+  track.by_kind_only = iterations.by_kind_only;
+  size_t next = 0;
+  for (const Iteration& iteration : iterations.iterations) {
+    const size_t first = track.steps.size();
+    for (; next < told.size() && told[next].start_ns < iteration.end_ns; ++next) track.steps.push_back(told[next]);
+    if (track.steps.size() == first) track.steps.push_back(PlainStep(iteration));
+    track.steps[first].start_ns = iteration.start_ns;
+    for (size_t i = first; i + 1 < track.steps.size(); ++i) track.steps[i].end_ns = track.steps[i + 1].start_ns;
+    Step& last = track.steps.back();
+    last.end_ns = iteration.end_ns;
+    if (last.kind == IterationKind::kInference) {
+      last.end_ns = std::min(iteration.end_ns, last_call_ends[static_cast<size_t>(&iteration - iterations.iterations.data())]);
+    }
+    const bool is_regular = iteration.phase != Phase::kOther;
+    for (size_t i = first; i < track.steps.size(); ++i) track.steps[i].is_regular = is_regular;
+  }
+  return track;
+}
+
+// What follows the last phase may well run on after the window.
+int64_t LastPhaseEnd(const Step& step) { return step.phases.empty() ? step.end_ns : step.phases.back().end_ns; }
+
+void SetHasScopes(const ProcessMoments& moments, StepTrack& track) {
+  if (!moments.has_op_scopes) return;
+  for (Step& step : track.steps) {
+    if (moments.windows.empty()) {
+      step.has_scopes = true;
+      continue;
+    }
+    // The window that begins last before the step must go on to its end.
+    const auto after = std::upper_bound(moments.windows.begin(), moments.windows.end(), step.start_ns,
+                                        [](int64_t ns, const auto& window) { return ns < window.first; });
+    step.has_scopes = after != moments.windows.begin() && (after - 1)->second >= LastPhaseEnd(step);
+  }
+}
+
+// Same batch and same number of passes as most of the kind.
+void SetRegular(StepTrack& track) {
+  std::map<IterationKind, std::map<std::pair<int64_t, int32_t>, int64_t>> counts;
+  for (const Step& step : track.steps) ++counts[step.kind][{step.batch, step.micro_steps}];
+  for (Step& step : track.steps) {
+    if (step.kind == IterationKind::kInference) continue;  // requests come as they come
+    int64_t most = 0;
+    for (const auto& [shape, count] : counts[step.kind]) most = std::max(most, count);
+    step.is_regular = step.is_regular && counts[step.kind][{step.batch, step.micro_steps}] == most;
+  }
+}
+
+std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
+                                       const std::vector<IterationTrack>& iterations) {
+  const ProcessMoments moments = CollectMoments(model, attribution, process);
+  // A light tap tells the updates of all steps, but the ops of some only: without updates the calls know more.
+  const bool by_scopes = (moments.has_updates || moments.has_backward_scopes ||
+                          (moments.has_forward_scopes && moments.windows.empty()));
+  std::vector<StepTrack> tracks;
+  if (by_scopes) tracks = TracksByScopes(model, attribution, moments);
+  std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
+  if (tracks.empty()) {
+    for (const IterationTrack& track : iterations) {
+      if (track.process == process) tracks.push_back(TrackByIterations(model, attribution, moments, track));
+    }
+  }
+  for (StepTrack& track : tracks) {
+    track.process = process;
+    SetHasScopes(moments, track);
+    SetBatchSizes(model, attribution, track);
+    SetRegular(track);
+    MarkWarmUp(model, track);
+  }
+  return tracks;
+}
+
+}  // namespace
+
+const char* PhaseKindName(PhaseKind kind) {
+  switch (kind) {
+    case PhaseKind::kInput:
+      return "input";
+    case PhaseKind::kForward:
+      return "forward";
+    case PhaseKind::kBackward:
+      return "backward";
+    case PhaseKind::kUpdate:
+      return "update";
+    case PhaseKind::kInference:
+      return "inference";
+    case PhaseKind::kUnknown:
+      break;
+  }
+  return "other";
+}
+
+const char* IterationKindName(IterationKind kind) {
+  switch (kind) {
+    case IterationKind::kTraining:
+      return "training";
+    case IterationKind::kValidation:
+      return "validation";
+    case IterationKind::kInference:
+      return "inference";
+    case IterationKind::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution& attribution) {
+  const std::vector<IterationTrack> iterations = FindIterations(model);
+  std::vector<StepTrack> all;
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    for (StepTrack& track : TracksOfProcess(model, attribution, process, iterations)) all.push_back(std::move(track));
+  }
+  const auto length_ns = [](const StepTrack& track) { return track.steps.back().end_ns - track.steps.front().start_ns; };
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const StepTrack& a, const StepTrack& b) { return length_ns(a) > length_ns(b); });
+  return all;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,114 @@
+// Where in the user's program a Python stack stands: see python_places.h.
+#include "analyzer/layers/python_places.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+enum class Owner : uint8_t { kUser, kFramework, kOptimizer, kAutograd };
+
+// Folders of site-packages whose lines say nothing about the user's network. Libraries of models (torchvision,
+// transformers) are not among them: there a line is what the user would look up.
+constexpr absl::string_view kFrameworks[] = {"torch",  "functorch", "keras", "tensorflow", "jax",       "jaxlib",
+                                             "flax",   "haiku",     "optax", "numpy",      "lightning", "pytorch_lightning",
+                                             "_pytest"};
+
+// What follows "site-packages/" or "dist-packages/"; empty where the file is in neither.
+absl::string_view InPackages(absl::string_view file) {
+  const size_t packages = file.rfind("-packages/");
+  return packages == absl::string_view::npos ? "" : file.substr(packages + 10);
+}
+
+Owner OwnerOf(absl::string_view file) {
+  const absl::string_view inside = InPackages(file);
+  if (absl::StartsWith(inside, "torch/optim/")) return Owner::kOptimizer;
+  if (absl::StartsWith(inside, "torch/autograd/")) return Owner::kAutograd;
+  const absl::string_view package = inside.substr(0, inside.find('/'));
+  for (absl::string_view framework : kFrameworks) {
+    if (package == framework) return Owner::kFramework;
+  }
+  const bool of_python = absl::StartsWith(file, "<frozen ") || (inside.empty() && absl::StrContains(file, "/lib/python3."));
+  return of_python ? Owner::kFramework : Owner::kUser;
+}
+
+bool IsBackwardCall(absl::string_view function) {
+  return function == "_engine_run_backward" || function == "backward" || function == "grad";
+}
+
+using Lines = std::vector<std::pair<NameIndex, uint32_t>>;
+
+// Lines inside the innermost module's call; without a module the user's innermost line alone.
+Lines LinesInside(const PythonStack& stack, const PythonPlace& place) {
+  Lines lines;
+  if (place.modules.empty()) {
+    if (place.file != kNone) lines.emplace_back(place.file, place.line);
+    return lines;
+  }
+  for (const PythonFrame& frame : stack.frames) {
+    if (frame.module != kNone) break;
+    lines.emplace_back(frame.file, frame.line);
+  }
+  return lines;
+}
+
+PythonPlace ReadStack(const TraceModel& model, const PythonStack& stack, const std::vector<Owner>& owners) {
+  PythonPlace place;
+  for (const PythonFrame& frame : stack.frames) {
+    const Owner owner = owners[frame.file];
+    if (owner == Owner::kAutograd && IsBackwardCall(model.names[frame.function])) {
+      place.is_in_backward = true;
+    } else if (owner == Owner::kOptimizer && place.modules.empty()) {
+      place.is_in_optimizer = !place.is_in_backward;
+    }
+    if (!place.is_in_backward && frame.module != kNone &&
+        (place.modules.empty() || place.modules.back() != frame.module)) {
+      place.modules.push_back(frame.module);
+    }
+    if (owner != Owner::kUser || place.file != kNone) continue;
+    place.file = frame.file;
+    place.line = frame.line;
+    if (!place.is_in_backward) place.runs_user_code = true;
+  }
+  place.runs_user_code = place.runs_user_code || !place.modules.empty();
+  return place;
+}
+
+}  // namespace
+
+std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model) {
+  std::vector<bool> is_file(model.names.size());
+  for (const PythonStack& stack : model.python_stacks) {
+    for (const PythonFrame& frame : stack.frames) is_file[frame.file] = true;
+  }
+  std::vector<Owner> owners(model.names.size(), Owner::kUser);
+  for (NameIndex name = 0; name < model.names.size(); ++name) {
+    if (is_file[name]) owners[name] = OwnerOf(model.names[name]);
+  }
+  std::vector<PythonPlace> places;
+  places.reserve(model.python_stacks.size());
+  std::map<Lines, uint32_t> paths, stacks;
+  for (const PythonStack& stack : model.python_stacks) {
+    PythonPlace place = ReadStack(model, stack, owners);
+    const Lines lines = LinesInside(stack, place);
+    if (!lines.empty()) place.path = paths.try_emplace(lines, static_cast<uint32_t>(paths.size())).first->second;
+    Lines all;
+    for (const PythonFrame& frame : stack.frames) all.emplace_back(frame.file, frame.line);
+    place.all_lines = stacks.try_emplace(std::move(all), static_cast<uint32_t>(stacks.size())).first->second;
+    places.push_back(std::move(place));
+  }
+  return places;
+}
+
+std::string LineLabel(const TraceModel& model, const PythonPlace& place) {
+  if (place.file == kNone) return "";
+  const std::string& file = model.names[place.file];
+  const size_t slash = file.rfind('/');
+  return absl::StrCat(slash == std::string::npos ? file : file.substr(slash + 1), ":", place.line);
+}
+
+}  // namespace dlhook::analyzer

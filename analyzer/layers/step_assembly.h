@@ -1,0 +1,27 @@
+// Items put together to steps.
+#ifndef DLHOOK_ANALYZER_LAYERS_STEP_ASSEMBLY_H_
+#define DLHOOK_ANALYZER_LAYERS_STEP_ASSEMBLY_H_
+
+#include <vector>
+
+#include "analyzer/layers/attribution.h"
+#include "analyzer/layers/moments.h"
+#include "analyzer/layers/phases.h"
+#include "analyzer/layers/step_items.h"
+
+namespace dlhook::analyzer {
+
+// Without batch, warm-up, regularity and has_scopes. The rules:
+// - a training step ends with the update of weights; where none is seen, with the backward pass; with cuts, at them;
+// - forward passes of which no backward follows are validation steps in a program that trains. Those that every training step
+//   begins with (a teacher, pseudo-labels) are a part of it;
+// - updates that take turns (two optimizers, of a generator and a discriminator) are one step together, and so are networks
+//   that run in turn all the time (an ensemble whose members prepare the input themselves);
+// - training steps go on until the next step begins, so that nothing between them is lost; an inference step ends with its own
+//   last activity: what follows is time between requests.
+std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution, const ProcessMoments& process,
+                                const std::vector<StepItem>& items, bool has_cuts);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_LAYERS_STEP_ASSEMBLY_H_

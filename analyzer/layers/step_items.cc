@@ -1,0 +1,118 @@
+// Moments put together: see step_items.h.
+#include "analyzer/layers/step_items.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+namespace dlhook::analyzer {
+namespace {
+
+class ItemMaker {
+ public:
+  ItemMaker(const std::vector<Moment>& moments, const Attribution& attribution,
+            const absl::flat_hash_set<int64_t>& trained_links)
+      : moments_(moments), attribution_(attribution), trained_links_(trained_links) {
+    for (const Moment& moment : moments_) {
+      if (moment.kind != MomentKind::kForward || IsLoss(moment)) continue;
+      uint32_t& last = last_rank_[ModelOf(moment)];
+      last = std::max(last, moment.rank);
+    }
+  }
+
+  std::vector<StepItem> Run(const std::vector<int64_t>& cuts) {
+    size_t cut = 0;
+    for (size_t i = 0; i < moments_.size(); ++i) {
+      bool at_cut = false;
+      for (; cut < cuts.size() && cuts[cut] <= moments_[i].start_ns; ++cut) at_cut = true;
+      is_cut_ |= at_cut;
+      if (moments_[i].kind != MomentKind::kOther) Take(i);
+    }
+    return std::move(items_);
+  }
+
+ private:
+  // Networks by name; what has no layer is of one.
+  const std::string& ModelOf(const Moment& moment) const {
+    static const std::string* const none = new std::string;
+    return moment.layer == kNone ? *none : attribution_.layers[moment.layer].model;
+  }
+
+  // A graph counts its steps and updates its metrics whenever the executor comes to it; weights are updated after their gradients.
+  bool IsBookkeeping(const Moment& moment) const {
+    if (moment.kind != MomentKind::kUpdate || !moment.is_graph_node) return false;
+    return items_.empty() || (items_.back().kind != MomentKind::kBackward && items_.back().kind != MomentKind::kUpdate);
+  }
+
+  void Take(size_t i) {
+    const Moment& moment = moments_[i];
+    if (IsBookkeeping(moment)) return;
+    StepItem* item = is_cut_ ? nullptr : Continued(moment);
+    if (item == nullptr) {
+      items_.emplace_back();
+      item = &items_.back();
+      item->kind = moment.kind;
+      item->start_ns = moment.start_ns;
+      item->end_ns = moment.end_ns;
+      item->first = i;
+      item->at_cut = is_cut_;
+    }
+    is_cut_ = false;
+    item->end_ns = std::max(item->end_ns, moment.end_ns);
+    if (moment.kind == MomentKind::kUpdate) item->marks.push_back(static_cast<uint32_t>(i));
+    if (moment.kind == MomentKind::kForward) AddToPass(moment, *item);
+  }
+
+  void AddToPass(const Moment& moment, StepItem& item) {
+    if (moment.layer != kNone && (last_forward_ == nullptr || last_forward_->layer != moment.layer || item.layers.empty())) {
+      item.layers.insert(moment.layer);
+    }
+    if (moment.link >= 0) item.has_links = true;
+    if (moment.link >= 0 && trained_links_.contains(moment.link)) item.is_linked = true;
+    last_forward_ = &moment;
+  }
+
+  // The item that `moment` goes on with; nullptr: it begins one.
+  StepItem* Continued(const Moment& moment) {
+    if (items_.empty()) return nullptr;
+    StepItem& last = items_.back();
+    if (moment.kind == MomentKind::kInput) return nullptr;  // whatever was done in between is no input
+    if (last.kind == moment.kind) {
+      return moment.kind == MomentKind::kForward && BeginsPass(last, moment) ? nullptr : &last;
+    }
+    // Weights are updated while gradients of others are still being computed (an executor runs what is ready; optimizers
+    // that are fused into the backward pass).
+    const bool goes_on = moment.kind == MomentKind::kBackward && last.kind == MomentKind::kUpdate && items_.size() > 1;
+    if (goes_on && items_[items_.size() - 2].kind == MomentKind::kBackward) return &items_[items_.size() - 2];
+    return nullptr;
+  }
+
+  bool BeginsPass(const StepItem& pass, const Moment& moment) const {
+    const Moment& first = moments_[pass.first];
+    if (moment.rank != first.rank || moment.name != first.name || last_forward_ == nullptr) return false;
+    // A cell that is run in a loop is met again before the pass is through.
+    if (IsLoss(*last_forward_)) return true;
+    return last_forward_->rank == last_rank_.at(ModelOf(*last_forward_));
+  }
+
+  bool IsLoss(const Moment& moment) const {
+    return moment.layer != kNone && attribution_.layers[moment.layer].type == "loss";
+  }
+
+  const std::vector<Moment>& moments_;
+  const Attribution& attribution_;
+  const absl::flat_hash_set<int64_t>& trained_links_;
+  std::map<std::string, uint32_t> last_rank_;  // by network
+  const Moment* last_forward_ = nullptr;
+  bool is_cut_ = false;
+  std::vector<StepItem> items_;
+};
+
+}  // namespace
+
+std::vector<StepItem> MakeItems(const std::vector<Moment>& moments, const Attribution& attribution,
+                                const absl::flat_hash_set<int64_t>& trained_links, const std::vector<int64_t>& cuts) {
+  return ItemMaker(moments, attribution, trained_links).Run(cuts);
+}
+
+}  // namespace dlhook::analyzer

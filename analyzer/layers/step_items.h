@@ -1,0 +1,38 @@
+// Moments put together to what a training loop is written in: a batch is fetched, a network run, gradients computed, weights
+// updated.
+#ifndef DLHOOK_ANALYZER_LAYERS_STEP_ITEMS_H_
+#define DLHOOK_ANALYZER_LAYERS_STEP_ITEMS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/layers/moments.h"
+
+namespace dlhook::analyzer {
+
+// Moments of one kind without another kind in between; kForward: one pass through the network (or networks). kOther moments are
+// in no item.
+struct StepItem {
+  MomentKind kind = MomentKind::kOther;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  size_t first = 0;                  // index of the first moment
+  std::set<LayerIndex> layers;       // of a pass: those that were met
+  bool at_cut = false;
+  bool has_links = false;            // of a pass: the tap told numbers of backward nodes …
+  bool is_linked = false;            // … and one of them ran
+  std::vector<uint32_t> marks;       // of an update: the moments, by index
+};
+
+// In order of time. A new pass begins where the first layer of the pass is met again after a network's last one; and at
+// each of `cuts` (ascending) an item begins.
+std::vector<StepItem> MakeItems(const std::vector<Moment>& moments, const Attribution& attribution,
+                                const absl::flat_hash_set<int64_t>& trained_links, const std::vector<int64_t>& cuts);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_LAYERS_STEP_ITEMS_H_

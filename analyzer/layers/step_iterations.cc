@@ -1,0 +1,41 @@
+// Steps in the form of iterations: see step_iterations.h.
+#include "analyzer/layers/step_iterations.h"
+
+#include <algorithm>
+
+namespace dlhook::analyzer {
+namespace {
+
+IterationKind MainKind(const StepTrack& track) {
+  for (IterationKind kind : {IterationKind::kTraining, IterationKind::kInference}) {
+    const bool any = std::any_of(track.steps.begin(), track.steps.end(), [&](const Step& step) { return step.kind == kind; });
+    if (any) return kind;
+  }
+  return IterationKind::kUnknown;
+}
+
+Phase PhaseOf(const Step& step, IterationKind main_kind) {
+  if (step.is_warm_up) return Phase::kWarmUp;
+  return step.kind == main_kind && step.is_regular ? Phase::kSteady : Phase::kOther;
+}
+
+}  // namespace
+
+IterationTrack MeasureSteps(const TraceModel& model, const StepTrack& steps) {
+  IterationTrack track;
+  track.process = steps.process;
+  track.thread = steps.thread;
+  track.by_kind_only = steps.by_kind_only;
+  const IterationKind main_kind = MainKind(steps);
+  for (const Step& step : steps.steps) {
+    Iteration iteration;
+    iteration.start_ns = step.start_ns;
+    iteration.end_ns = step.end_ns;
+    iteration.phase = PhaseOf(step, main_kind);
+    track.iterations.push_back(iteration);
+  }
+  MeasureIterations(model, track);
+  return track;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,68 @@
+// Kept apart from the calls' columns, by sequence number, until the calls have their places.
+#include "analyzer/model/call_attributes.h"
+
+#include <algorithm>
+
+namespace dlhook::analyzer {
+namespace {
+
+// An operator of a framework runs no Python: of a call directly in it the writer repeats the stack of an earlier call. Functions
+// of autograd that are written in Python are no operators: their names have no namespace.
+bool IsInOperator(const TraceModel& model, CallIndex call) {
+  const ScopeIndex scope = model.calls.ScopeOf(call);
+  return scope != kNone && model.scopes.kind[scope] == trace::ScopeBatch::FRAMEWORK_OP &&
+         model.names[model.scopes.name[scope]].find(':') != std::string::npos;
+}
+
+}  // namespace
+
+void CallAttributes::Add(const trace::CallBatch& batch, size_t count, PythonBuilder* python, Oddities* oddities) {
+  if (batch.status_index_size() != 0 || batch.status_size() != 0) AddStatuses(batch, count, oddities);
+  if (batch.python_stack_iid_size() != 0) AddPythonStacks(batch, count, python);
+}
+
+// The indices of the failed calls ascend, so their sequence numbers are found in one pass.
+void CallAttributes::AddStatuses(const trace::CallBatch& batch, size_t count, Oddities* oddities) {
+  const int failed = std::min(batch.status_index_size(), batch.status_size());
+  if (batch.status_index_size() != batch.status_size()) {
+    oddities->Count("a status without a call, or a call without its status");
+  }
+  uint64_t sequence = batch.base_sequence();
+  size_t next = 0;  // of the call whose sequence number is computed next
+  for (int i = 0; i < failed; ++i) {
+    const size_t index = batch.status_index(i);
+    if (index >= count || index + 1 < next) {
+      oddities->Count("a status without a call, or a call without its status");
+      continue;
+    }
+    for (; next <= index; ++next) {
+      sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(static_cast<int>(next))});
+    }
+    if (batch.status(i) != 0) statuses_.Add(sequence, batch.status(i));
+  }
+}
+
+void CallAttributes::AddPythonStacks(const trace::CallBatch& batch, size_t count, PythonBuilder* python) {
+  const size_t stacks = std::min(count, static_cast<size_t>(batch.python_stack_iid_size()));
+  uint64_t sequence = batch.base_sequence();
+  for (int i = 0; i < static_cast<int>(stacks); ++i) {
+    sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(i)});
+    const StackIndex stack = python->FindStack(batch.python_stack_iid(i));
+    if (stack != kNone) python_stacks_.Add(sequence, stack);
+  }
+}
+
+void CallAttributes::Append(size_t first_call, TraceModel* model) {
+  if (statuses_.empty() && python_stacks_.empty()) return;
+  statuses_.Sort();
+  python_stacks_.Sort();
+  for (size_t i = first_call; i < model->calls.size(); ++i) {
+    const auto call = static_cast<CallIndex>(i);
+    const int32_t* status = statuses_.Find(model->calls.sequence[i]);
+    if (status != nullptr) model->failed_calls.push_back({call, *status});
+    const StackIndex* stack = python_stacks_.Find(model->calls.sequence[i]);
+    if (stack != nullptr && !IsInOperator(*model, call)) model->call_stacks.emplace_back(call, *stack);
+  }
+}
+
+}  // namespace dlhook::analyzer

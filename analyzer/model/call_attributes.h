@@ -1,0 +1,34 @@
+// What only some calls of a thread have: a status other than success, a Python stack of their own.
+#ifndef DLHOOK_ANALYZER_MODEL_CALL_ATTRIBUTES_H_
+#define DLHOOK_ANALYZER_MODEL_CALL_ATTRIBUTES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "analyzer/model/by_sequence.h"
+#include "analyzer/model/oddities.h"
+#include "analyzer/model/python_builder.h"
+#include "analyzer/model/trace_model.h"
+#include "proto/call.pb.h"
+
+namespace dlhook::analyzer {
+
+class CallAttributes {
+ public:
+  // Of the first `count` calls of a batch. Stacks are looked up at once: the next Reset ends their ids.
+  void Add(const trace::CallBatch& batch, size_t count, PythonBuilder* python, Oddities* oddities);
+
+  // Appends those of the calls from `first_call` on, which are this thread's and have their scopes.
+  void Append(size_t first_call, TraceModel* model);
+
+ private:
+  void AddStatuses(const trace::CallBatch& batch, size_t count, Oddities* oddities);
+  void AddPythonStacks(const trace::CallBatch& batch, size_t count, PythonBuilder* python);
+
+  BySequence<int32_t> statuses_;
+  BySequence<StackIndex> python_stacks_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_CALL_ATTRIBUTES_H_

@@ -1,0 +1,89 @@
+// Addresses are interned apart from ops, and a batch has those of all its calls one after another: each op's rule says how many
+// of them a call takes.
+#include "analyzer/model/operand_builder.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+
+namespace dlhook::analyzer {
+
+// Products, convolutions and conversions of the GPU's libraries, which passes join by what they read and write, and times
+// between events; products of the CPU's, from whose operands layers are told.
+OperandBuilder::Keep OperandBuilder::KeepOf(const trace::OpDefinition& definition) {
+  const bool is_product = definition.has_gemm();
+  const bool on_gpu = definition.has_cudnn() || (is_product && definition.gemm().has_cuda()) ||
+                      (definition.has_matrix() && absl::StartsWith(definition.family(), "cu"));
+  if (on_gpu || absl::StrContains(definition.function(), "EventElapsedTime")) return Keep::kAll;
+  return is_product ? Keep::kFirst : Keep::kNo;
+}
+
+void OperandBuilder::Define(const trace::OpDefinition& definition) {
+  const uint32_t iid = definition.iid();
+  if (iid >= rules_.size()) rules_.resize(iid + 1);
+  rules_[iid] = {definition.address_count(), KeepOf(definition)};
+  keeps_any_ = keeps_any_ || rules_[iid].keep != Keep::kNo;
+}
+
+// Ids follow on each other; a gap (a definition that was lost) stays unknown.
+void OperandBuilder::AddAddresses(const trace::Interned& interned) {
+  constexpr uint32_t kMaxAddressIid = 1 << 24;
+  const uint32_t first = interned.first_address_iid();
+  if (interned.address_size() == 0) return;
+  if (first == 0 || first > kMaxAddressIid) {
+    oddities_->Count("an address definition with an impossible id");
+    return;
+  }
+  const size_t end = size_t{first} + static_cast<size_t>(interned.address_size());
+  if (end > addresses_.size()) addresses_.resize(end);
+  std::copy(interned.address().begin(), interned.address().end(), addresses_.begin() + first);
+}
+
+void OperandBuilder::Reset() {
+  rules_.clear();
+  addresses_.clear();
+  keeps_any_ = false;
+}
+
+bool OperandBuilder::TakesIn(Keep keep, ThreadOperands* operands) const {
+  if (keep != Keep::kFirst) return keep == Keep::kAll;
+  return operands->host_calls < ThreadOperands::kMaxHostCalls && ++operands->host_calls != 0;
+}
+
+void OperandBuilder::AddKept(const trace::CallBatch& batch, size_t count, ThreadOperands* operands) const {
+  uint64_t sequence = batch.base_sequence();
+  int next = 0;  // in address_iid
+  for (size_t i = 0; i < count; ++i) {
+    sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(static_cast<int>(i))});
+    const uint32_t iid = batch.op_iid(static_cast<int>(i));
+    if (iid >= rules_.size()) return;  // how many addresses its call has is not known
+    const Rule rule = rules_[iid];
+    if (rule.count > static_cast<uint32_t>(batch.address_iid_size() - next)) return;
+    if (rule.count != 0 && TakesIn(rule.keep, operands)) {
+      operands->places.Add(sequence, operands->values.size());
+      operands->values.push_back(rule.count);
+      for (uint32_t j = 0; j < rule.count; ++j) {
+        const uint32_t address = batch.address_iid(next + static_cast<int>(j));
+        operands->values.push_back(address < addresses_.size() ? addresses_[address] : 0);
+      }
+    }
+    next += static_cast<int>(rule.count);
+  }
+}
+
+void OperandBuilder::Append(ThreadOperands* operands, size_t first_call, TraceModel* model) {
+  if (operands->places.empty()) return;
+  operands->places.Sort();
+  const CallColumns& calls = model->calls;
+  CallOperands& kept = model->operands;
+  for (size_t i = first_call; i < calls.size(); ++i) {
+    const uint64_t* place = operands->places.Find(calls.sequence[i]);
+    if (place == nullptr) continue;
+    const auto values = operands->values.begin() + static_cast<ptrdiff_t>(*place);
+    kept.call.push_back(static_cast<CallIndex>(i));
+    kept.begin.push_back(kept.value.size());
+    kept.value.insert(kept.value.end(), values + 1, values + 1 + static_cast<ptrdiff_t>(*values));
+  }
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,60 @@
+// Operand addresses of one process trace -> TraceModel::operands.
+#ifndef DLHOOK_ANALYZER_MODEL_OPERAND_BUILDER_H_
+#define DLHOOK_ANALYZER_MODEL_OPERAND_BUILDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/model/by_sequence.h"
+#include "analyzer/model/oddities.h"
+#include "analyzer/model/trace_model.h"
+#include "proto/trace.pb.h"
+
+namespace dlhook::analyzer {
+
+// Of one thread. Of the CPU's products only the first so many calls are kept: what they tell, which call reads what another
+// wrote, the steps of a training repeat.
+struct ThreadOperands {
+  static constexpr uint32_t kMaxHostCalls = 1 << 18;
+
+  BySequence<uint64_t> places;  // in `values`
+  std::vector<uint64_t> values;  // each list after its length
+  uint32_t host_calls = 0;
+};
+
+class OperandBuilder {
+ public:
+  explicit OperandBuilder(Oddities* oddities) : oddities_(oddities) {}
+
+  void Define(const trace::OpDefinition& definition);
+  void AddAddresses(const trace::Interned& interned);
+  void Reset();
+
+  // The first `count` calls of a batch.
+  void Add(const trace::CallBatch& batch, size_t count, ThreadOperands* operands) const {
+    if (keeps_any_) AddKept(batch, count, operands);
+  }
+
+  // Appends what is known of the calls from `first_call` on, which are this thread's.
+  static void Append(ThreadOperands* operands, size_t first_call, TraceModel* model);
+
+ private:
+  enum class Keep : uint8_t { kNo, kAll, kFirst };
+  struct Rule {
+    uint32_t count = 0;  // addresses that each call carries
+    Keep keep = Keep::kNo;
+  };
+  static Keep KeepOf(const trace::OpDefinition& definition);
+  void AddKept(const trace::CallBatch& batch, size_t count, ThreadOperands* operands) const;
+  bool TakesIn(Keep keep, ThreadOperands* operands) const;
+
+  Oddities* oddities_;
+  std::vector<Rule> rules_;          // by op iid
+  bool keeps_any_ = false;           // of the ops since the last Reset
+  std::vector<uint64_t> addresses_;  // by iid; 0 is none
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_OPERAND_BUILDER_H_

@@ -1,0 +1,180 @@
+// Batches of scopes are taken in as they come; they are mapped, nested and joined with the thread's calls after its last packet.
+#include "analyzer/model/scope_builder.h"
+
+#include <algorithm>
+
+#include "absl/types/span.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr size_t kScopesAtATime = 1 << 14;  // moved from staging to the model
+constexpr uint32_t kMaxKind = 15;           // that fits into StagedScope
+
+template <typename Function>
+void ForEachColumn(ScopeColumns* scopes, Function function) {
+  function(&scopes->start_ns);
+  function(&scopes->duration_ns);
+  function(&scopes->self_ns);
+  function(&scopes->name);
+  function(&scopes->kind);
+  function(&scopes->link);
+  function(&scopes->thread);
+  function(&scopes->parent);
+  function(&scopes->python_stack);
+}
+
+size_t UsableScopes(const trace::ScopeBatch& batch, Oddities* oddities) {
+  auto [shortest, longest] =
+      std::minmax({batch.name_iid_size(), batch.end_delta_ticks_size(), batch.duration_ticks_size(), batch.kind_size(),
+                   batch.link_delta_size(), batch.first_sequence_delta_size(), batch.call_count_size()});
+  if (batch.python_stack_iid_size() != 0) {
+    shortest = std::min(shortest, batch.python_stack_iid_size());
+    longest = std::max(longest, batch.python_stack_iid_size());
+  }
+  oddities->Count("a scope that lacks some of its fields (arrays of a batch differ in length)", longest - shortest);
+  return static_cast<size_t>(shortest);
+}
+
+int64_t Saturated(uint64_t value) { return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)); }
+
+int64_t EndOf(const ScopeColumns& scopes, ScopeIndex scope) { return scopes.start_ns[scope] + scopes.duration_ns[scope]; }
+
+// Of the scopes around a call that were found by sequence number and by time the inner one. Numbers are exact: where the two
+// contradict each other, they count.
+ScopeIndex Inner(const ScopeColumns& scopes, ScopeIndex by_sequence, ScopeIndex by_time) {
+  if (by_sequence == kNone || by_time == kNone) return by_sequence == kNone ? by_time : by_sequence;
+  return by_time > by_sequence && EndOf(scopes, by_time) <= EndOf(scopes, by_sequence) ? by_time : by_sequence;
+}
+
+}  // namespace
+
+void ThreadScopes::Add(const trace::ScopeBatch& batch, PythonBuilder* names, Oddities* oddities) {
+  const size_t count = UsableScopes(batch, oddities);
+  const bool has_stacks = batch.python_stack_iid_size() != 0;
+  StagedScope* const begin = scopes_.Reserve(count);
+  StagedScope* out = begin;
+  uint64_t end_ticks = batch.base_end_ticks();
+  uint64_t first_sequence = batch.base_first_sequence();
+  int64_t link = 0;
+  for (int i = 0; i < static_cast<int>(count); ++i) {
+    end_ticks += static_cast<uint64_t>(batch.end_delta_ticks(i));
+    first_sequence += static_cast<uint64_t>(batch.first_sequence_delta(i));
+    link = static_cast<int64_t>(static_cast<uint64_t>(link) + static_cast<uint64_t>(batch.link_delta(i)));
+    if (end_ticks < last_end_ticks_) in_order_ = false;
+    last_end_ticks_ = end_ticks;
+    const auto kind = static_cast<uint32_t>(batch.kind(i));
+    out->time = static_cast<int64_t>(end_ticks);
+    out->duration = Saturated(batch.duration_ticks(i));
+    out->first_sequence = first_sequence;
+    out->link = link;
+    out->call_count = batch.call_count(i);
+    out->name = names->FindName(batch.name_iid(i));
+    out->kind = kind <= kMaxKind ? kind : 0;
+    out->python_stack = has_stacks ? names->FindStack(batch.python_stack_iid(i)) : kNone;
+    if (names->IsScopeWindow(out->name)) {
+      windows_.emplace_back(end_ticks - std::min(batch.duration_ticks(i), end_ticks), end_ticks);
+    } else {
+      ++out;
+    }
+  }
+  scopes_.Commit(static_cast<size_t>(out - begin));
+}
+
+// Windows begin and end where they like: they do not nest.
+void ThreadScopes::AppendWindows(const ClockMap& clock, ThreadIndex thread, TraceModel* model) const {
+  for (const auto& [start, end] : windows_) {
+    model->scope_windows.push_back({model->threads[thread].process, clock.ToNs(start), clock.ToNs(end)});
+  }
+}
+
+void ThreadScopes::Finish(const ClockMap& clock, ThreadIndex thread, size_t first_call, TraceModel* model,
+                          Oddities* oddities) {
+  AppendWindows(clock, thread, model);
+  if (scopes_.size() == 0) return;
+  if (scopes_.size() >= kNone - model->scopes.size()) {
+    oddities->Count("a scope beyond the 2^32 that one report can hold", static_cast<int64_t>(scopes_.size()));
+    return;
+  }
+  const absl::Span<StagedScope> scopes = scopes_.values();
+  if (!in_order_) {
+    std::stable_sort(scopes.begin(), scopes.end(), [](const StagedScope& a, const StagedScope& b) {
+      return static_cast<uint64_t>(a.time) < static_cast<uint64_t>(b.time);
+    });
+  }
+  oddities->Count("a scope that overlapped another one of its thread and was shortened", NestScopes(clock, scopes));
+  Append(thread, model);
+  Join(first_call, model);
+}
+
+void ThreadScopes::Append(ThreadIndex thread, TraceModel* model) {
+  ScopeColumns& columns = model->scopes;
+  const absl::Span<const StagedScope> scopes = scopes_.values();
+  const size_t base = columns.size();
+  ForEachColumn(&columns, [&](auto* column) { GrowFor(column, scopes.size()); });
+  for (size_t begin = 0; begin < scopes.size(); begin += kScopesAtATime) {
+    const size_t end = std::min(begin + kScopesAtATime, scopes.size());
+    ForEachColumn(&columns, [&](auto* column) { column->resize(base + end); });
+    for (size_t i = begin; i < end; ++i) {
+      const StagedScope& scope = scopes[i];
+      const size_t to = base + i;
+      const int64_t end_ns = scope.time + scope.duration;
+      columns.start_ns[to] = scope.time;
+      columns.duration_ns[to] = scope.duration;
+      columns.self_ns[to] = scope.duration;
+      columns.name[to] = scope.name;
+      columns.kind[to] = static_cast<trace::ScopeBatch::Kind>(scope.kind);
+      columns.link[to] = scope.link;
+      columns.thread[to] = thread;
+      columns.python_stack[to] = scope.python_stack;
+      columns.parent[to] = scope.parent == kNone ? kNone : static_cast<ScopeIndex>(base + scope.parent);
+      if (scope.parent != kNone) columns.self_ns[base + scope.parent] -= scope.duration;
+      start_ns_ = std::min(start_ns_, scope.time);
+      end_ns_ = std::max(end_ns_, end_ns);
+      if (scope.first_sequence == 0) {
+        by_time_.Open(scope.time, end_ns, static_cast<ScopeIndex>(to));
+      } else if (scope.call_count != 0) {
+        const int64_t first = Saturated(scope.first_sequence);
+        by_sequence_.Open(first, Saturated(static_cast<uint64_t>(first) + scope.call_count), static_cast<ScopeIndex>(to));
+      }
+    }
+    scopes_.ReleaseFront(end);
+  }
+  by_sequence_.Seal();
+  by_time_.Seal();
+}
+
+void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int64_t end_ns, std::vector<ScopeWindow>* windows) {
+  std::vector<ScopeWindow> told(windows->begin() + static_cast<ptrdiff_t>(first), windows->end());
+  std::sort(told.begin(), told.end(), [](const ScopeWindow& a, const ScopeWindow& b) {
+    return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns > b.end_ns;
+  });
+  windows->resize(first);
+  int64_t told_until_ns = INT64_MIN;
+  for (size_t i = 0; i < told.size(); ++i) {
+    ScopeWindow window = told[i];
+    const bool is_mark = window.end_ns == window.start_ns;
+    if (is_mark && window.start_ns <= told_until_ns) continue;
+    if (!is_mark) {
+      told_until_ns = std::max(told_until_ns, window.end_ns);
+    } else {
+      const auto stop = std::lower_bound(stops_ns.begin(), stops_ns.end(), window.start_ns);
+      window.end_ns = stop != stops_ns.end() ? std::min(*stop, end_ns) : end_ns;
+      if (i + 1 < told.size()) window.end_ns = std::min(window.end_ns, told[i + 1].start_ns);
+    }
+    windows->push_back(window);
+  }
+}
+
+// By time a call belongs where its end lies: the start that a tap tells is its end minus a coarse duration.
+void ThreadScopes::Join(size_t first_call, TraceModel* model) {
+  CallColumns& calls = model->calls;
+  if (first_call == calls.size() || (by_sequence_.empty() && by_time_.empty())) return;
+  calls.scope.resize(calls.size(), kNone);
+  for (size_t i = first_call; i < calls.size(); ++i) {
+    const int64_t end_ns = calls.start_ns[i] + calls.duration_ns[i];
+    calls.scope[i] = Inner(model->scopes, by_sequence_.At(Saturated(calls.sequence[i])), by_time_.At(end_ns - 1));
+  }
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,55 @@
+// Scopes of one process trace -> columns of the model, and the scope around each call.
+#ifndef DLHOOK_ANALYZER_MODEL_SCOPE_BUILDER_H_
+#define DLHOOK_ANALYZER_MODEL_SCOPE_BUILDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "analyzer/model/clock_map.h"
+#include "analyzer/model/oddities.h"
+#include "analyzer/model/python_builder.h"
+#include "analyzer/model/scope_nesting.h"
+#include "analyzer/model/staging.h"
+#include "analyzer/model/trace_model.h"
+#include "proto/call.pb.h"
+
+namespace dlhook::analyzer {
+
+// The scopes of one thread while its trace is read.
+class ThreadScopes {
+ public:
+  // Names and stacks are looked up in `names` at once: the next Reset ends their ids.
+  void Add(const trace::ScopeBatch& batch, PythonBuilder* names, Oddities* oddities);
+
+  // Nests the scopes and appends them to the model; gives the calls from `first_call` on, which are this thread's, their scopes.
+  void Finish(const ClockMap& clock, ThreadIndex thread, size_t first_call, TraceModel* model, Oddities* oddities);
+
+  // Of the nested scopes without parent, so that the process's bounds can take them in; nothing was recorded: end before start.
+  int64_t start_ns() const { return start_ns_; }
+  int64_t end_ns() const { return end_ns_; }
+
+ private:
+  void AppendWindows(const ClockMap& clock, ThreadIndex thread, TraceModel* model) const;
+  void Append(ThreadIndex thread, TraceModel* model);
+  void Join(size_t first_call, TraceModel* model);
+
+  StagingArray<StagedScope> scopes_;
+  std::vector<std::pair<uint64_t, uint64_t>> windows_;  // start and end, in ticks
+  uint64_t last_end_ticks_ = 0;
+  bool in_order_ = true;
+  int64_t start_ns_ = INT64_MAX;
+  int64_t end_ns_ = INT64_MIN;
+  InnermostIndex by_sequence_;
+  InnermostIndex by_time_;  // of the scopes that do not know their calls
+};
+
+// Of one process, once all its threads are finished: orders the windows from `first` on. A mark of no length stands where a window
+// begins; one that lies in no window is of a window that was still open when recording ended: at the next of `stops_ns`
+// (ascending), or at `end_ns`.
+void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int64_t end_ns, std::vector<ScopeWindow>* windows);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_SCOPE_BUILDER_H_

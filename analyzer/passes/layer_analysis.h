@@ -1,0 +1,33 @@
+// What several passes need of layers and steps: computed at first use, once for all of them.
+#ifndef DLHOOK_ANALYZER_PASSES_LAYER_ANALYSIS_H_
+#define DLHOOK_ANALYZER_PASSES_LAYER_ANALYSIS_H_
+
+#include <optional>
+#include <vector>
+
+#include "analyzer/layers/attribution.h"
+#include "analyzer/layers/phases.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+// Not thread-safe: passes run one after another.
+class LayerAnalysis {
+ public:
+  // `model` must outlive it and not change.
+  explicit LayerAnalysis(const TraceModel& model, AttributionOptions options = {})
+      : model_(model), options_(options) {}
+
+  const Attribution& attribution() const;
+  const std::vector<StepTrack>& steps() const;
+
+ private:
+  const TraceModel& model_;
+  const AttributionOptions options_;
+  mutable std::optional<Attribution> attribution_;
+  mutable std::optional<std::vector<StepTrack>> steps_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_PASSES_LAYER_ANALYSIS_H_

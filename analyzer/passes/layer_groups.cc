@@ -1,0 +1,95 @@
+// The rows of the table `layers`: see layer_groups.h.
+#include "analyzer/passes/layer_groups.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+#include "analyzer/layers/op_labels.h"
+#include "analyzer/passes/columns.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Kind = trace::ScopeBatch;
+
+// The first `depth` parts after the model's own; all of them where depth is 0.
+std::string CutAfter(const std::string& name, const std::string& model, int depth) {
+  if (depth == 0) return name;
+  size_t at = 0;
+  if (!model.empty() && absl::StartsWith(name, model) && name.size() > model.size() && name[model.size()] == '/') {
+    at = model.size() + 1;
+  }
+  for (int part = 0; part < depth; ++part) {
+    at = name.find_first_of("./", at);
+    if (at == std::string::npos) return name;
+    ++at;
+  }
+  return name.substr(0, at - 1);
+}
+
+}  // namespace
+
+LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth)
+    : model_(model), attribution_(attribution), by_(by == LayersBy::kLayer && depth > 0 ? LayersBy::kModule : by), depth_(depth) {
+  if (by_ == LayersBy::kOp) {
+    GroupOps();
+  } else {
+    GroupLayers();
+  }
+  first_rest_ = static_cast<GroupIndex>(groups_.size());
+  framework_ = Group("", "[other framework ops]");
+  library_ = Group("", "[other library calls]");
+  python_ = Group("", "[python]");
+  data_loading_ = Group("", "[data loading]");
+  waiting_ = Group("", "[waiting]");
+  unattributed_ = Group("", kUnattributed);
+}
+
+GroupIndex LayerGroups::Group(const std::string& model, const std::string& label) {
+  const auto [at, is_new] = known_.try_emplace({model, label}, static_cast<GroupIndex>(groups_.size()));
+  if (is_new) groups_.push_back({model, label, {}});
+  return at->second;
+}
+
+std::string LayerGroups::LabelOf(const Layer& layer) const {
+  switch (by_) {
+    case LayersBy::kModule: return CutAfter(layer.module.empty() ? layer.name : layer.module, layer.model, depth_);
+    case LayersBy::kType: return layer.type;
+    case LayersBy::kLine: return layer.line.empty() ? "[line not known]" : layer.line;
+    default: return layer.name;
+  }
+}
+
+void LayerGroups::GroupLayers() {
+  const bool across_models = by_ == LayersBy::kType || by_ == LayersBy::kLine;
+  for (LayerIndex i = 0; i < attribution_.layers.size(); ++i) {
+    const Layer& layer = attribution_.layers[i];
+    const GroupIndex group = Group(across_models ? "" : layer.model, LabelOf(layer));
+    groups_[group].layers.push_back(i);
+    of_layer_.push_back(group);
+  }
+}
+
+void LayerGroups::GroupOps() {
+  for (const Op& op : model_.ops) of_op_.push_back(Group("", KindLabel(op)));
+  of_name_.assign(model_.names.size(), kNone);
+  for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+    GroupIndex& group = of_name_[model_.scopes.name[scope]];
+    if (group == kNone) group = Group("", model_.names[model_.scopes.name[scope]]);
+  }
+}
+
+GroupIndex LayerGroups::OfCall(CallIndex call) const {
+  if (by_ == LayersBy::kOp) return of_op_[model_.calls.op[call]];
+  const LayerIndex layer = attribution_.of_call[call].layer;
+  return layer == kNone ? library_ : of_layer_[layer];
+}
+
+GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
+  const bool is_op = model_.scopes.kind[scope] != Kind::USER_RANGE && model_.scopes.kind[scope] != Kind::NVTX_RANGE;
+  if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.name[scope]];
+  const LayerIndex layer = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope].layer : kNone;
+  if (layer != kNone && by_ != LayersBy::kOp) return of_layer_[layer];
+  return is_op ? framework_ : python_;  // inside a range that the program brackets by itself its own code runs
+}
+
+}  // namespace dlhook::analyzer

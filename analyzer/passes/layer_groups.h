@@ -1,0 +1,61 @@
+// The rows of the table `layers`: layers, or what they are folded into.
+#ifndef DLHOOK_ANALYZER_PASSES_LAYER_GROUPS_H_
+#define DLHOOK_ANALYZER_PASSES_LAYER_GROUPS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+enum class LayersBy : uint8_t { kLayer, kModule, kType, kOp, kLine };
+
+using GroupIndex = uint32_t;
+
+struct LayerGroup {
+  std::string model;
+  std::string label;
+  std::vector<LayerIndex> layers;  // ascending; empty for rows of no layer and of `--by op`
+};
+
+// Which row a call or scope belongs to.
+class LayerGroups {
+ public:
+  // `depth`: modules' names are cut after so many parts (layer1.0.conv2: layer1 at 1), and layers are folded into them;
+  // 0: not at all.
+  LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth);
+
+  const std::vector<LayerGroup>& groups() const { return groups_; }
+  GroupIndex OfCall(CallIndex call) const;
+  GroupIndex OfScope(ScopeIndex scope) const;
+  GroupIndex python() const { return python_; }
+  GroupIndex data_loading() const { return data_loading_; }
+  GroupIndex waiting() const { return waiting_; }
+  GroupIndex unattributed() const { return unattributed_; }
+  bool IsLayerGroup(GroupIndex group) const { return group < first_rest_; }
+
+ private:
+  GroupIndex Group(const std::string& model, const std::string& label);
+  std::string LabelOf(const Layer& layer) const;
+  void GroupLayers();
+  void GroupOps();
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const LayersBy by_;
+  const int depth_;
+  std::vector<LayerGroup> groups_;
+  std::map<std::pair<std::string, std::string>, GroupIndex> known_;
+  std::vector<GroupIndex> of_layer_, of_op_, of_name_;
+  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, python_ = 0, data_loading_ = 0, waiting_ = 0, unattributed_ = 0;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_PASSES_LAYER_GROUPS_H_

@@ -1,0 +1,230 @@
+// What belongs to each row of the table `layers`: see layer_sums.h.
+#include "analyzer/passes/layer_sums.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/layers/scope_names.h"
+#include "analyzer/layers/time_division.h"
+#include "analyzer/model/same_work.h"
+#include "analyzer/passes/columns.h"
+#include "analyzer/passes/layout_moves.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+struct Interval {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+};
+
+// Requests of a server differ in their batch: all count. Of training steps the odd ones (a last smaller batch) would blur
+// the mean.
+bool IsCounted(const Step& step, IterationKind kind, bool need_scopes) {
+  return step.kind == kind && !step.is_warm_up && (step.has_scopes || !need_scopes) &&
+         (step.is_regular || kind == IterationKind::kInference);
+}
+
+// The steps that count, by process, ascending.
+class StepChoice {
+ public:
+  StepChoice(const TraceModel& model, const std::vector<StepTrack>& tracks) : intervals_(model.processes.size()) {
+    std::vector<bool> is_taken(model.processes.size());
+    for (const StepTrack& track : tracks) {
+      // Of threads that repeat on their own the busiest: the time of a process is divided once.
+      if (is_taken[track.process]) continue;
+      is_taken[track.process] = true;
+      first_.push_back(&track);
+    }
+    for (IterationKind kind : {IterationKind::kTraining, IterationKind::kInference, IterationKind::kUnknown}) {
+      if (Choose(kind)) return;
+    }
+    for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+      const ProcessInfo& info = model.processes[process];
+      intervals_[process].push_back({info.start_ns, info.end_ns});
+      total_ns_ += info.end_ns - info.start_ns;
+    }
+    sentence_ = absl::StrCat("No steady steps were found: times are of the whole run, ", HumanTime(total_ns_), ".");
+  }
+
+  const std::vector<Interval>& Of(ProcessIndex process) const { return intervals_[process]; }
+  int64_t count() const { return count_; }
+  int64_t total_ns() const { return total_ns_; }
+  const std::string& sentence() const { return sentence_; }
+
+  bool Contains(ProcessIndex process, int64_t time_ns) const {
+    const std::vector<Interval>& intervals = intervals_[process];
+    const auto after = std::upper_bound(intervals.begin(), intervals.end(), time_ns,
+                                        [](int64_t time, const Interval& interval) { return time < interval.start_ns; });
+    return after != intervals.begin() && time_ns < std::prev(after)->end_ns;
+  }
+
+ private:
+  bool Choose(IterationKind kind) {
+    bool need_scopes = false;
+    for (const StepTrack* track : first_) {
+      for (const Step& step : track->steps) need_scopes = need_scopes || IsCounted(step, kind, true);
+    }
+    for (const StepTrack* track : first_) {
+      for (const Step& step : track->steps) {
+        if (!IsCounted(step, kind, need_scopes)) continue;
+        intervals_[track->process].push_back({step.start_ns, step.end_ns});
+        total_ns_ += step.end_ns - step.start_ns;
+        ++count_;
+      }
+    }
+    if (count_ == 0) return false;
+    const std::string name = kind == IterationKind::kUnknown ? "" : absl::StrCat(IterationKindName(kind), " ");
+    sentence_ = absl::StrCat("Mean of ", count_, " steady ", name, count_ == 1 ? "step" : "steps", " of ",
+                             HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.");
+    return true;
+  }
+
+  std::vector<const StepTrack*> first_;
+  std::vector<std::vector<Interval>> intervals_;
+  int64_t count_ = 0;
+  int64_t total_ns_ = 0;
+  std::string sentence_;
+};
+
+class Summer {
+ public:
+  Summer(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals)
+      : model_(model), attribution_(analysis.attribution()), groups_(groups), steps_(model, analysis.steps()) {
+    sums_.groups.resize(groups.groups().size());
+    sums_.total_ns = steps_.total_ns();
+    sums_.step_count = steps_.count();
+    sums_.sentence = steps_.sentence();
+    const TensorClasses classes(model, totals);
+    for (const Op& op : model.ops) is_move_.push_back(MoveOf(op, classes).has_value());
+    FindLayoutScopes();
+  }
+
+  LayerSums Sum() {
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) DivideProcess(process);
+    SumScopes();
+    SumCalls();
+    return std::move(sums_);
+  }
+
+ private:
+  // What `contiguous` runs: the copy into another format.
+  void FindLayoutScopes() {
+    const std::vector<ScopeName> names = ReadScopeNames(model_);
+    is_layout_.resize(model_.scopes.size());
+    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+      const ScopeIndex parent = model_.scopes.parent[scope];
+      is_layout_[scope] = names[model_.scopes.name[scope]].is_layout_copy || (parent != kNone && is_layout_[parent]);
+    }
+  }
+
+  void DivideProcess(ProcessIndex process) {
+    if (steps_.Of(process).empty()) return;
+    std::vector<int64_t> boundaries;
+    for (const Interval& interval : steps_.Of(process)) {
+      boundaries.push_back(interval.start_ns);
+      if (boundaries.size() == 1 || interval.end_ns != boundaries.back()) boundaries.push_back(interval.end_ns);
+    }
+    std::sort(boundaries.begin(), boundaries.end());
+    boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
+    DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
+      if (steps_.Contains(process, piece.start_ns)) AddPiece(piece);
+    });
+  }
+
+  void AddPiece(const TimePiece& piece) {
+    LayerSums::Group& group = sums_.groups[GroupOf(piece)];
+    group.share_ns += piece.share_ns;
+    LayerDirection direction = LayerDirection::kUnknown;
+    bool is_layout = false;
+    if (piece.kind == ActivityKind::kCall) {
+      direction = attribution_.of_call[piece.index].direction;
+      is_layout = is_move_[model_.calls.op[piece.index]];
+    } else if (piece.kind == ActivityKind::kScope) {
+      if (piece.index < attribution_.of_scope.size()) direction = attribution_.of_scope[piece.index].direction;
+      is_layout = is_layout_[piece.index];
+    }
+    group.by_direction_ns[static_cast<size_t>(direction)] += piece.share_ns;
+    if (is_layout) group.layout_ns += piece.share_ns;
+  }
+
+  GroupIndex GroupOf(const TimePiece& piece) const {
+    switch (piece.kind) {
+      case ActivityKind::kCall: return groups_.OfCall(piece.index);
+      case ActivityKind::kScope: return groups_.OfScope(piece.index);
+      case ActivityKind::kPython: return groups_.python();
+      case ActivityKind::kDataLoading: return groups_.data_loading();
+      case ActivityKind::kWaiting: return groups_.waiting();
+      case ActivityKind::kUnattributed: break;
+    }
+    return groups_.unattributed();
+  }
+
+  bool Counts(ThreadIndex thread, int64_t start_ns) const {
+    return steps_.Contains(model_.threads[thread].process, start_ns);
+  }
+
+  // Adds a duration to its group, and takes it off the one around it.
+  void AddNested(GroupIndex group, GroupIndex around, int64_t duration_ns) {
+    if (group == around) return;
+    sums_.groups[group].thread_ns += duration_ns;
+    sums_.groups[group].self_ns += duration_ns;
+    if (around != kNone) sums_.groups[around].self_ns -= duration_ns;
+  }
+
+  void SumScopes() {
+    const ScopeColumns& scopes = model_.scopes;
+    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+      if (!Counts(scopes.thread[scope], scopes.start_ns[scope])) continue;
+      const ScopeIndex parent = scopes.parent[scope];
+      AddNested(groups_.OfScope(scope), parent == kNone ? kNone : groups_.OfScope(parent), scopes.duration_ns[scope]);
+    }
+  }
+
+  void SumCalls() {
+    const SameWork same_work(model_);
+    const CallColumns& calls = model_.calls;
+    for (CallIndex call = 0; call < calls.size(); ++call) {
+      if (!Counts(calls.thread[call], calls.start_ns[call])) continue;
+      const GroupIndex index = groups_.OfCall(call);
+      const CallIndex parent = calls.parent[call];
+      const ScopeIndex scope = calls.ScopeOf(call);
+      GroupIndex around = kNone;
+      if (parent != kNone) around = groups_.OfCall(parent);
+      if (parent == kNone && scope != kNone) around = groups_.OfScope(scope);
+      AddNested(index, around, calls.duration_ns[call]);
+      if (!same_work.IsNested(call)) AddWork(model_.ops[calls.op[call]], &sums_.groups[index]);
+    }
+  }
+
+  static void AddWork(const Op& op, LayerSums::Group* group) {
+    ++group->calls;
+    if (op.is_creation || op.is_trial) return;
+    group->flops += static_cast<double>(op.flops.value_or(0));
+    group->bytes += static_cast<double>(op.bytes.value_or(0));
+    if (op.flops && (op.is_asynchronous || op.captured)) group->has_rate = false;
+  }
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const LayerGroups& groups_;
+  const StepChoice steps_;
+  std::vector<bool> is_move_;    // by op
+  std::vector<bool> is_layout_;  // by scope
+  LayerSums sums_;
+};
+
+}  // namespace
+
+int64_t LayerSums::Group::backward_ns() const {
+  return Of(LayerDirection::kBackward) + Of(LayerDirection::kBackwardData) + Of(LayerDirection::kBackwardWeights) +
+         Of(LayerDirection::kBackwardBias);
+}
+
+LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,
+                    const RunTotals& totals) {
+  return Summer(model, analysis, groups, totals).Sum();
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,46 @@
+// What belongs to each row of the table `layers`, summed over the steps that count.
+#ifndef DLHOOK_ANALYZER_PASSES_LAYER_SUMS_H_
+#define DLHOOK_ANALYZER_PASSES_LAYER_SUMS_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/layers/attribution.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/passes/layer_analysis.h"
+#include "analyzer/passes/layer_groups.h"
+
+namespace dlhook::analyzer {
+
+struct LayerSums {
+  struct Group {
+    int64_t share_ns = 0;  // wall share
+    std::array<int64_t, 8> by_direction_ns{};
+    int64_t layout_ns = 0;  // of share_ns
+    int64_t thread_ns = 0;  // durations, with what other groups do inside …
+    int64_t self_ns = 0;    // … and without
+    int64_t calls = 0;      // of libraries; another view of the same work does not count
+    double flops = 0;
+    double bytes = 0;
+    bool has_rate = true;  // false: calls return before their work is done
+
+    int64_t Of(LayerDirection direction) const { return by_direction_ns[static_cast<size_t>(direction)]; }
+    int64_t backward_ns() const;
+  };
+  std::vector<Group> groups;  // by GroupIndex
+  int64_t total_ns = 0;       // of the steps; the groups' wall shares add up to it
+  int64_t step_count = 0;     // 0: no steps are known, all is of the whole run
+  std::string sentence;       // which steps these are
+  int64_t steps() const { return step_count > 0 ? step_count : 1; }
+};
+
+// Of steady training steps where there are any, else of steady inference, else of what repeats; of the whole run where
+// nothing does.
+LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,
+                    const RunTotals& totals);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_PASSES_LAYER_SUMS_H_

@@ -1,0 +1,228 @@
+// Table `layers`: what each layer of the network costs, forward and backward, in a mean step.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/layers/phases.h"
+#include "analyzer/passes/columns.h"
+#include "analyzer/passes/layer_groups.h"
+#include "analyzer/passes/layer_sums.h"
+#include "analyzer/passes/pass.h"
+#include "analyzer/passes/tables.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr size_t kMaxAmbiguitiesNoted = 5;
+constexpr char kTitle[] = "What each layer costs, forward and backward, in a mean step";
+
+Column StepTimeColumn(std::string name, std::string explanation) {
+  return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
+}
+
+const char* LabelName(LayersBy by) {
+  switch (by) {
+    case LayersBy::kLayer: return "layer";
+    case LayersBy::kModule: return "module";
+    case LayersBy::kType: return "type";
+    case LayersBy::kOp: return "op";
+    case LayersBy::kLine: return "line";
+  }
+  return "layer";
+}
+
+// In text `model` and `recompute` have places of their own only where they say something.
+std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute) {
+  std::vector<Column> columns = {
+      TextColumn(LabelName(by), "As the program names it, in the order of the first forward pass."),
+      TextColumn("model", "Which network, where there are several."),
+      StepTimeColumn("forward", "Wall share of its forward pass in a mean step."),
+      StepTimeColumn("backward", "Of its backward pass: data, weights and bias together."),
+      StepTimeColumn("recompute", "Forward pass done again for the backward pass (checkpointing)."),
+      RealColumn("time_percent", "%", Better::kLower, "All its time as a part of the steps' time."),
+      RealColumn("rate", "GFLOP/s", Better::kHigher, "FLOPs of its library calls over all its time."),
+      StepTimeColumn("layout", "Of all its time: moving tensors into another memory format for it."),
+      TextColumn("matched_by", "Weakest evidence that was needed: framework, module, pointers, shapes, order."),
+      Detail(StepTimeColumn("time", "Wall share of all it does in a mean step.")),
+      Detail(StepTimeColumn("backward_data", "Of backward: gradient of the layer's input.")),
+      Detail(StepTimeColumn("backward_weights", "Of backward: gradient of the weights.")),
+      Detail(StepTimeColumn("backward_bias", "Of backward: gradient of the bias.")),
+      Detail(StepTimeColumn("update", "The optimizer's work.")),
+      Detail(RealColumn("calls", "", Better::kLower, "Library calls in a mean step.")),
+      Detail(RealColumn("flops", "flops", Better::kNeither, "Of its library calls in a mean step.")),
+      Detail(RealColumn("bytes", "bytes", Better::kNeither, "Operands of its library calls in a mean step.")),
+      Detail(StepTimeColumn("thread_time", "Durations over all threads in a mean step, with what other layers do inside.")),
+      Detail(StepTimeColumn("self_time", "The same without what other layers do inside.")),
+      Detail(StepTimeColumn("wall_share", "Of all steps together: the rows add up to them exactly.")),
+  };
+  if (by != LayersBy::kType) columns.push_back(Detail(TextColumn("type", "Kind of work.")));
+  if (by != LayersBy::kModule) columns.push_back(Detail(TextColumn("module", "Innermost module around it.")));
+  columns.push_back(Detail(TextColumn("module_type", "Its class.")));
+  if (by != LayersBy::kLine) columns.push_back(Detail(TextColumn("line", "Innermost line that is not a framework's.")));
+  columns.push_back(Detail(TextColumn("ambiguity", "What had to be chosen to tell the layer from others.")));
+  for (Column& column : columns) {
+    if (column.name == "model") column.detail = !has_models;
+    if (column.name == "recompute") column.detail = !has_recompute;
+    if (column.name == "layout") column.detail = has_recompute;
+  }
+  return columns;
+}
+
+// What all layers of the group have in common; "" where they differ.
+std::string Common(const Attribution& attribution, const LayerGroup& group, std::string Layer::*field) {
+  if (group.layers.empty()) return "";
+  const std::string& first = attribution.layers[group.layers.front()].*field;
+  for (LayerIndex layer : group.layers) {
+    if (attribution.layers[layer].*field != first) return "";
+  }
+  return first;
+}
+
+std::string MatchedBy(const Attribution& attribution, const LayerGroup& group) {
+  Evidence weakest = Evidence::kNone;
+  for (LayerIndex layer : group.layers) weakest = std::max(weakest, attribution.layers[layer].evidence);
+  return EvidenceName(weakest);
+}
+
+Cell TextOrUnknown(std::string text) {
+  if (text.empty()) return std::monostate();
+  return text;
+}
+
+class LayersReport {
+ public:
+  LayersReport(const TraceModel& model, const PassOptions& options)
+      : attribution_(options.analysis->attribution()),
+        by_(options.layers_depth > 0 && options.layers_by == LayersBy::kLayer ? LayersBy::kModule : options.layers_by),
+        groups_(model, attribution_, by_, options.layers_depth),
+        sums_(SumLayers(model, *options.analysis, groups_, *options.totals)) {}
+
+  Table Make() {
+    has_models_ = HasSeveralModels();
+    Table table = NewTable("layers", kTitle, Columns(by_, has_models_, HasRecompute()));
+    for (GroupIndex group : Order()) {
+      if (sums_.groups[group].share_ns != 0) table.rows.push_back(RowOf(table, group));
+    }
+    AddNotes(&table);
+    return table;
+  }
+
+ private:
+  bool HasSeveralModels() const {
+    std::vector<std::string> models;
+    for (const LayerGroup& group : groups_.groups()) {
+      if (!group.model.empty()) models.push_back(group.model);
+    }
+    std::sort(models.begin(), models.end());
+    return !models.empty() && models.front() != models.back();
+  }
+
+  bool HasRecompute() const {
+    return std::any_of(sums_.groups.begin(), sums_.groups.end(),
+                       [](const LayerSums::Group& group) { return group.Of(LayerDirection::kRecompute) != 0; });
+  }
+
+  // Of networks in their own order; kinds of work, ops and lines by time; what is of no layer last.
+  std::vector<GroupIndex> Order() const {
+    std::vector<GroupIndex> order(groups_.groups().size());
+    for (GroupIndex i = 0; i < order.size(); ++i) order[i] = i;
+    if (by_ == LayersBy::kLayer || by_ == LayersBy::kModule) return order;
+    std::stable_sort(order.begin(), order.end(), [&](GroupIndex a, GroupIndex b) {
+      const bool of_layer = groups_.IsLayerGroup(a), other_of_layer = groups_.IsLayerGroup(b);
+      if (of_layer != other_of_layer) return of_layer;
+      return of_layer && sums_.groups[a].share_ns > sums_.groups[b].share_ns;
+    });
+    return order;
+  }
+
+  // What is nothing in all steps is not known rather than zero: a pooling layer has no gradient of weights.
+  Cell PerStep(int64_t sum_ns) const {
+    if (sum_ns == 0) return std::monostate();
+    return Mean(sum_ns, sums_.steps());
+  }
+  Cell RealPerStep(double sum) const {
+    if (sum == 0) return std::monostate();
+    return sum / static_cast<double>(sums_.steps());
+  }
+
+  Cell RateOf(const LayerSums::Group& group) const {
+    if (group.flops == 0 || !group.has_rate || group.share_ns <= 0) return std::monostate();
+    return group.flops / static_cast<double>(group.share_ns);
+  }
+
+  Row RowOf(const Table& table, GroupIndex index) const {
+    const LayerGroup& group = groups_.groups()[index];
+    const LayerSums::Group& sums = sums_.groups[index];
+    Row row = {group.label,
+               TextOrUnknown(has_models_ ? group.model : ""),
+               PerStep(sums.Of(LayerDirection::kForward)),
+               PerStep(sums.backward_ns()),
+               PerStep(sums.Of(LayerDirection::kRecompute)),
+               Percent(sums.share_ns, sums_.total_ns),
+               RateOf(sums),
+               PerStep(sums.layout_ns),
+               TextOrUnknown(MatchedBy(attribution_, group)),
+               PerStep(sums.share_ns),
+               PerStep(sums.Of(LayerDirection::kBackwardData)),
+               PerStep(sums.Of(LayerDirection::kBackwardWeights)),
+               PerStep(sums.Of(LayerDirection::kBackwardBias)),
+               PerStep(sums.Of(LayerDirection::kUpdate)),
+               RealPerStep(static_cast<double>(sums.calls)),
+               RealPerStep(sums.flops),
+               RealPerStep(sums.bytes),
+               PerStep(sums.thread_ns),
+               PerStep(sums.self_ns),
+               sums.share_ns};
+    for (size_t column = row.size(); column < table.columns.size(); ++column) {
+      row.push_back(TextOrUnknown(Common(attribution_, group, FieldOf(table.columns[column].name))));
+    }
+    return row;
+  }
+
+  static std::string Layer::*FieldOf(const std::string& column) {
+    if (column == "type") return &Layer::type;
+    if (column == "module") return &Layer::module;
+    if (column == "module_type") return &Layer::module_type;
+    if (column == "line") return &Layer::line;
+    return &Layer::ambiguity;
+  }
+
+  void AddNotes(Table* table) const {
+    table->notes.push_back(sums_.sentence);
+    size_t noted = 0, ambiguous = 0;
+    for (const Layer& layer : attribution_.layers) {
+      if (layer.ambiguity.empty()) continue;
+      if (++ambiguous <= kMaxAmbiguitiesNoted) table->notes.push_back(absl::StrCat(layer.name, ": ", layer.ambiguity));
+      noted = std::min(ambiguous, kMaxAmbiguitiesNoted);
+    }
+    if (ambiguous > noted) table->notes.push_back(absl::StrCat(ambiguous - noted, " more layers are ambiguous."));
+    for (const auto& [sentence, count] : attribution_.oddities) {
+      table->notes.push_back(absl::StrCat(count, " x ", sentence, "."));
+    }
+  }
+
+  const Attribution& attribution_;
+  const LayersBy by_;
+  const LayerGroups groups_;
+  const LayerSums sums_;
+  bool has_models_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<Table> LayersTable(const TraceModel& model, const PassOptions& options) {
+  if (options.analysis->attribution().layers.empty()) {
+    Table table = NewTable("layers", kTitle, Columns(options.layers_by, false, false));
+    table.notes.push_back("No layers were found.");
+    return table;
+  }
+  return LayersReport(model, options).Make();
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,82 @@
+// Scopes, Python stacks and modules on their way through the drain.
+#include <errno.h>
+#include <string.h>
+
+#include "preload/core/definitions.h"
+#include "preload/drain/describe.h"
+#include "preload/drain/drain.h"
+
+namespace dlhook {
+namespace {
+
+constexpr uint32_t kMaxFrames = 1024;
+
+}  // namespace
+
+// Id of a string; defines it where it is new.
+uint32_t Drain::NameOf(const void* text, uint32_t bytes) {
+  bool is_new = false;
+  uint32_t iid = interner_.Name(text, bytes, &is_new);
+  if (is_new) WriteStringDefinition(iid, static_cast<const char*>(text), bytes, &pending_strings_);
+  return iid;
+}
+
+// … of a kText definition; 0 where there is none.
+uint32_t Drain::DefinedNameOf(uint32_t number) {
+  const Definition* text = FindDefinition(session_, mapping_bytes_, number, DefinitionKind::kText);
+  return text == nullptr ? 0 : NameOf(text + 1, text->bytes);
+}
+
+// Id of the stack that a definition holds, 0 where there is none.
+uint32_t Drain::PythonStackOf(uint32_t number) {
+  if (number == 0) return 0;
+  const Definition* found = FindDefinition(session_, mapping_bytes_, number, DefinitionKind::kPythonStack);
+  if (found == nullptr || found->bytes < sizeof(PythonStackDefinition)) return 0;
+  bool is_new = false;
+  uint32_t iid = interner_.PythonStack(number, &is_new);
+  if (!is_new) return iid;
+  auto stack = reinterpret_cast<const PythonStackDefinition*>(found + 1);
+  auto frames = reinterpret_cast<const PythonFrameDefinition*>(stack + 1);
+  size_t room = (found->bytes - sizeof *stack) / sizeof *frames;
+  uint32_t count = stack->frame_count;
+  if (count > room) count = static_cast<uint32_t>(room);
+  if (count > kMaxFrames) count = kMaxFrames;
+  PacketWriter writer(&pending_stacks_);
+  size_t message = writer.Begin(6);  // Interned.python_stack
+  writer.UInt(1, iid);
+  for (uint32_t i = 0; i < count; ++i) {
+    size_t frame = writer.Begin(2);
+    writer.UInt(1, DefinedNameOf(frames[i].file));
+    writer.UInt(2, DefinedNameOf(frames[i].function));
+    writer.UInt(3, frames[i].line);
+    writer.UInt(4, frames[i].object);
+    writer.End(frame);
+  }
+  writer.UInt(3, stack->is_cut != 0);
+  writer.End(message);
+  return iid;
+}
+
+void Drain::TakeScope(uint32_t slot, const ScopeRecord* record) {
+  if (sizeof *record + uint64_t{record->name_bytes} > uint64_t{record->header.words} * 8) return;
+  uint32_t thread_id = state_.thread_ids[slot];
+  if (record->end_ticks > state_.last_record_ticks) state_.last_record_ticks = record->end_ticks;
+  if (record->cut != 0) WriteLossPacket({kRecordTooLong, thread_id, 1, 0, "scope"}, &out_);
+  if (IsBeyondLimit()) {
+    ++state_.left_out_scopes;
+    return;
+  }
+  if (scopes_.MustFlushBefore(thread_id)) FlushBatch();
+  uint32_t name = NameOf(record + 1, record->name_bytes);
+  if (!scopes_.Add(thread_id, name, PythonStackOf(record->python_stack), *record)) {
+    ++state_.lost_bytes;
+    state_.lost_errno = ENOMEM;
+  }
+}
+
+void Drain::TakePythonModule(const PythonModuleRecord* record) {
+  if (sizeof *record + uint64_t{record->text_bytes} > uint64_t{record->header.words} * 8) return;
+  WritePythonModulePacket(*record, &out_);
+}
+
+}  // namespace dlhook

@@ -1,0 +1,91 @@
+// The open ScopeBatch packet of the drain: scopes of one thread as encoded columns (see proto/call.proto).
+// Thread: the drain's.
+#ifndef DLHOOK_PRELOAD_DRAIN_SCOPE_BATCH_H_
+#define DLHOOK_PRELOAD_DRAIN_SCOPE_BATCH_H_
+
+#include "preload/core/record.h"
+#include "preload/drain/packet_writer.h"
+
+namespace dlhook {
+
+class ScopeBatch {
+ public:
+  static constexpr uint32_t kMaxScopes = 1024;
+
+  uint32_t count() const { return count_; }
+
+  // True where a scope of this thread can't go into the open batch.
+  bool MustFlushBefore(uint32_t thread_id) const {
+    return count_ > 0 && (thread_id != thread_id_ || count_ == kMaxScopes);
+  }
+
+  // False where memory is out: the scope is not in the batch.
+  bool Add(uint32_t thread_id, uint32_t name_iid, uint32_t python_stack_iid, const ScopeRecord& scope) {
+    if (count_ == 0 && !Start(thread_id, scope)) return false;
+    name_.AppendVarintUnchecked(name_iid);
+    end_.AppendVarintUnchecked(ZigZag(static_cast<int64_t>(scope.end_ticks - previous_end_)));
+    duration_.AppendVarintUnchecked(scope.end_ticks - scope.start_ticks);
+    kind_.AppendVarintUnchecked(static_cast<uint32_t>(scope.kind));
+    link_.AppendVarintUnchecked(ZigZag(static_cast<int64_t>(static_cast<uint64_t>(scope.link) - previous_link_)));
+    sequence_.AppendVarintUnchecked(ZigZag(static_cast<int64_t>(scope.first_sequence - previous_sequence_)));
+    calls_.AppendVarintUnchecked(scope.call_count);
+    python_.AppendVarintUnchecked(python_stack_iid);
+    has_python_ = has_python_ || python_stack_iid != 0;
+    previous_end_ = scope.end_ticks;
+    previous_link_ = static_cast<uint64_t>(scope.link);
+    previous_sequence_ = scope.first_sequence;
+    ++count_;
+    return true;
+  }
+
+  // Appends the packet to `out` and starts an empty batch.
+  void Flush(Buffer* out) {
+    PacketWriter writer(out);
+    size_t packet = writer.Begin(1);  // Trace.packet
+    size_t batch = writer.Begin(5);   // Packet.scope_batch
+    writer.UInt(1, thread_id_);
+    writer.Packed(2, name_);
+    writer.UInt(7, base_end_);
+    const Buffer* const columns[] = {&end_, &duration_, &kind_, &link_};
+    for (uint32_t i = 0; i < 4; ++i) writer.Packed(8 + i, *columns[i]);
+    writer.UInt(12, base_sequence_);
+    writer.Packed(13, sequence_);
+    writer.Packed(14, calls_);
+    if (has_python_) writer.Packed(15, python_);
+    writer.End(batch);
+    writer.End(packet);
+    count_ = 0;
+  }
+
+ private:
+  static constexpr uint32_t kMaxVarintBytes = 10;
+
+  // Makes room for a whole batch at once, so that Add need not look.
+  bool Start(uint32_t thread_id, const ScopeRecord& first) {
+    thread_id_ = thread_id;
+    base_end_ = previous_end_ = first.end_ticks;
+    base_sequence_ = previous_sequence_ = first.first_sequence;
+    previous_link_ = 0;
+    has_python_ = false;
+    Buffer* const columns[] = {&name_, &end_, &duration_, &kind_, &link_, &sequence_, &calls_, &python_};
+    for (Buffer* column : columns) {
+      column->Clear();
+      if (!column->Reserve(kMaxVarintBytes * kMaxScopes)) return false;
+    }
+    return true;
+  }
+
+  uint32_t count_ = 0;
+  uint32_t thread_id_ = 0;
+  bool has_python_ = false;
+  uint64_t base_end_ = 0;
+  uint64_t base_sequence_ = 0;
+  uint64_t previous_end_ = 0;
+  uint64_t previous_link_ = 0;
+  uint64_t previous_sequence_ = 0;
+  Buffer name_, end_, duration_, kind_, link_, sequence_, calls_, python_;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DRAIN_SCOPE_BATCH_H_

@@ -1,0 +1,351 @@
+// The NVTX tap's injection: the function that NVTX calls, and what it then calls for every range.
+// Thread: any application thread. A range costs two clock reads and a copy of its name; nothing is allocated.
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "preload/core/config.h"
+#include "preload/core/hook_table.h"
+#include "preload/core/registry.h"
+#include "preload/core/scope.h"
+#include "preload/core/spin_lock.h"
+#include "preload/link/resolver.h"
+#include "preload/tap/environment_hooks.h"
+#include "preload/tap/nvtx.h"
+#include "preload/tap/nvtx_abi.h"
+
+#define DLHOOK_EXPORT __attribute__((visibility("default")))
+
+extern "C" DLHOOK_EXPORT int InitializeInjectionNvtx2(dlhook::NvtxGetExportTable get_export_table);
+
+namespace dlhook {
+namespace {
+
+constexpr char kCapabilityName[] = "nvtx-tap";
+constexpr char kInjectionVariable[] = "NVTX_INJECTION64_PATH";
+
+uint32_t FamilyBit() {
+  static uint32_t bit = 0;
+  for (int i = 0; bit == 0 && i < kFamilyCount; ++i) {
+    if (strcmp(kFamilyNames[i], "nvtx") == 0) bit = 1u << i;
+  }
+  return bit;
+}
+
+void ReportLimit(const char* limit) { ReportCapability(kCapabilityName, "", CapabilityState::kOn, limit); }
+
+// ---- Domains. A handle is an address in g_domains, or of the default domain null.
+
+struct Domain {
+  char name[64];
+};
+constexpr uint32_t kMaxDomains = 64;
+SpinLock g_lock;
+Domain g_domains[kMaxDomains];
+uint32_t g_domain_count;
+
+// How many ranges are pushed on this thread, by domain: the default one, each of the first ones, and the others
+// together.
+constexpr uint32_t kCountedDomains = 16;
+__thread uint16_t t_pushed[kCountedDomains];
+
+bool IsDomain(const void* handle) {
+  return handle >= g_domains && handle < g_domains + kMaxDomains;
+}
+
+const char* NameOf(const void* domain) { return IsDomain(domain) ? static_cast<const Domain*>(domain)->name : nullptr; }
+
+uint32_t PlaceOf(const void* domain) {
+  if (!IsDomain(domain)) return 0;
+  auto index = static_cast<uint32_t>(static_cast<const Domain*>(domain) - g_domains) + 1;
+  return index < kCountedDomains ? index : kCountedDomains - 1;
+}
+
+void* CreateDomain(const char* name) {
+  SpinLockHolder holder(&g_lock);
+  for (uint32_t i = 0; i < g_domain_count; ++i) {
+    if (strncmp(g_domains[i].name, name, sizeof g_domains[i].name - 1) == 0) return &g_domains[i];
+  }
+  if (g_domain_count == kMaxDomains) return nullptr;  // its ranges go without its name
+  Domain* domain = &g_domains[g_domain_count++];
+  snprintf(domain->name, sizeof domain->name, "%s", name);
+  return domain;
+}
+
+// ---- Registered strings: kept for good, as NVTX has it. A handle is the text's address.
+
+char g_strings[1 << 20];
+uint32_t g_strings_used;
+
+const char* RegisterString(const char* text) {
+  size_t bytes = strnlen(text, kMaxScopeNameBytes) + 1;
+  {
+    SpinLockHolder holder(&g_lock);
+    if (g_strings_used + bytes <= sizeof g_strings) {
+      char* copy = g_strings + g_strings_used;
+      g_strings_used += static_cast<uint32_t>(bytes);
+      memcpy(copy, text, bytes - 1);
+      copy[bytes - 1] = '\0';
+      return copy;
+    }
+  }
+  ReportLimit("too many registered strings: the ranges of later ones have no names");
+  return nullptr;
+}
+
+bool IsRegistered(const void* handle) { return handle >= g_strings && handle < g_strings + sizeof g_strings; }
+
+void ComposeOf(const void* domain, const NvtxEventAttributes* attributes, NvtxName* name) {
+  const void* message = attributes == nullptr ? nullptr : attributes->message;
+  NvtxMessageType type = attributes == nullptr ? NvtxMessageType::kUnknown : attributes->message_type;
+  if (type == NvtxMessageType::kUnicode) {
+    ComposeNvtxName(NameOf(domain), static_cast<const wchar_t*>(message), name);
+    return;
+  }
+  bool is_text = type == NvtxMessageType::kAscii || (type == NvtxMessageType::kRegistered && IsRegistered(message));
+  ComposeNvtxName(NameOf(domain), is_text ? static_cast<const char*>(message) : nullptr, name);
+}
+
+// ---- Pushed ranges
+
+// Which range of the thread it is, so that the pop of one that was not recorded closes no other. An address that is
+// nobody else's.
+const void* OwnerOf(uint32_t place, uint32_t depth) { return g_strings + place + depth * kCountedDomains; }
+static_assert(sizeof g_strings >= (UINT16_MAX + 1) * kCountedDomains);
+
+// Whether the range's name has to be found.
+ThreadState* PushThread(const void* domain) {
+  ++t_pushed[PlaceOf(domain)];
+  return ScopeThread(FamilyBit());
+}
+
+int Push(ThreadState* thread, const void* domain, const NvtxName& name) {
+  uint32_t place = PlaceOf(domain);
+  OpenScope(thread, ScopeKind::kNvtxRange, name.text, name.bytes, name.link, OwnerOf(place, t_pushed[place]));
+  return kNvtxNoDepth;
+}
+
+int Pop(const void* domain) {
+  uint32_t place = PlaceOf(domain);
+  uint32_t depth = t_pushed[place];
+  if (depth == 0) return kNvtxNoDepth;
+  --t_pushed[place];
+  ThreadState* thread = dlhook_thread;
+  if (thread != nullptr && thread->active != 0) CloseScope(thread, OwnerOf(place, depth));
+  return kNvtxNoDepth;
+}
+
+// ---- Started ranges, which may overlap and end anywhere: recorded when they end.
+
+struct StartedRange {
+  std::atomic<uint64_t> id;  // 0: free; 1: being written
+  uint64_t start_ticks;
+  uint32_t tid;
+  NvtxName name;
+};
+constexpr uint32_t kMaxStarted = 256;
+StartedRange g_started[kMaxStarted];
+std::atomic<uint64_t> g_next_id{1};
+
+uint32_t ThreadId() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
+
+// A free one, or null.
+StartedRange* ClaimRange(uint64_t number) {
+  for (uint32_t i = 0; i < kMaxStarted; ++i) {
+    StartedRange& range = g_started[(number + i) % kMaxStarted];
+    uint64_t free = 0;
+    if (range.id.compare_exchange_strong(free, 1, std::memory_order_acquire)) return &range;
+  }
+  return nullptr;
+}
+
+// The range's id, or 0, as without an injection.
+template <typename Compose>
+uint64_t Start(Compose compose) {
+  ThreadState* thread = ScopeThread(FamilyBit());
+  if (thread == nullptr) return 0;
+  uint64_t number = g_next_id.fetch_add(1, std::memory_order_relaxed);
+  StartedRange* range = ClaimRange(number);
+  if (range == nullptr) {
+    ReportLimit("more than 256 started ranges at a time: the others are not recorded");
+    return 0;
+  }
+  compose(&range->name);
+  range->tid = thread->tid;
+  range->start_ticks = ReadTicks(thread->clock);
+  uint64_t id = number * kMaxStarted + static_cast<uint64_t>(range - g_started);
+  range->id.store(id, std::memory_order_release);
+  return id;
+}
+
+void End(uint64_t id) {
+  StartedRange& range = g_started[id % kMaxStarted];
+  uint64_t expected = id;
+  if (id < kMaxStarted || !range.id.compare_exchange_strong(expected, 1, std::memory_order_acquire)) return;
+  ThreadState* thread = ScopeThread(FamilyBit());
+  if (range.tid != ThreadId()) {
+    ReportLimit("ranges that another thread ended are not recorded");
+  } else if (thread != nullptr) {
+    uint64_t duration_ticks = ReadTicks(thread->clock) - range.start_ticks;
+    RecordEndedScope(thread, ScopeKind::kNvtxRange, range.name.text, range.name.bytes, duration_ticks);
+  }
+  range.id.store(0, std::memory_order_release);
+}
+
+// ---- What NVTX calls. Each leaves errno as it was.
+
+struct ErrnoKeeper {
+  int saved = errno;
+  ~ErrnoKeeper() { errno = saved; }
+};
+
+template <typename Message>
+int PushMessage(Message message) {
+  ErrnoKeeper keeper;
+  ThreadState* thread = PushThread(nullptr);
+  if (thread == nullptr) return kNvtxNoDepth;
+  NvtxName name;
+  ComposeNvtxName(nullptr, message, &name);
+  return Push(thread, nullptr, name);
+}
+
+int DomainRangePushEx(void* domain, const NvtxEventAttributes* attributes) {
+  ErrnoKeeper keeper;
+  ThreadState* thread = PushThread(domain);
+  if (thread == nullptr) return kNvtxNoDepth;
+  NvtxName name;
+  ComposeOf(domain, attributes, &name);
+  return Push(thread, domain, name);
+}
+
+int DomainRangePop(void* domain) {
+  ErrnoKeeper keeper;
+  return Pop(domain);
+}
+
+template <typename Message>
+uint64_t StartMessage(Message message) {
+  ErrnoKeeper keeper;
+  return Start([message](NvtxName* name) { ComposeNvtxName(nullptr, message, name); });
+}
+
+uint64_t DomainRangeStartEx(void* domain, const NvtxEventAttributes* attributes) {
+  ErrnoKeeper keeper;
+  return Start([=](NvtxName* name) { ComposeOf(domain, attributes, name); });
+}
+
+void RangeEnd(uint64_t id) {
+  ErrnoKeeper keeper;
+  End(id);
+}
+
+int RangePushEx(const NvtxEventAttributes* attributes) { return DomainRangePushEx(nullptr, attributes); }
+int RangePop() { return DomainRangePop(nullptr); }
+uint64_t RangeStartEx(const NvtxEventAttributes* attributes) { return DomainRangeStartEx(nullptr, attributes); }
+void DomainRangeEnd(void*, uint64_t id) { RangeEnd(id); }
+void* DomainCreateA(const char* name) { return CreateDomain(name == nullptr ? "" : name); }
+const void* DomainRegisterStringA(void*, const char* text) { return RegisterString(text == nullptr ? "" : text); }
+
+void* DomainCreateW(const wchar_t* name) {
+  char text[sizeof(Domain)];
+  Utf8FromWide(name == nullptr ? L"" : name, text, sizeof text);
+  return CreateDomain(text);
+}
+
+const void* DomainRegisterStringW(void*, const wchar_t* wide) {
+  char text[kMaxScopeNameBytes];
+  Utf8FromWide(wide == nullptr ? L"" : wide, text, sizeof text);
+  return RegisterString(text);
+}
+
+// ---- Injection
+
+struct Callback {
+  unsigned id;
+  NvtxFunction function;
+};
+
+template <typename Function>
+NvtxFunction Generic(Function function) {
+  return reinterpret_cast<NvtxFunction>(function);
+}
+
+const Callback kCoreCallbacks[] = {
+    {kNvtxRangeStartEx, Generic(&RangeStartEx)},
+    {kNvtxRangeStartA, Generic(&StartMessage<const char*>)},
+    {kNvtxRangeStartW, Generic(&StartMessage<const wchar_t*>)},
+    {kNvtxRangeEnd, Generic(&RangeEnd)},
+    {kNvtxRangePushEx, Generic(&RangePushEx)},
+    {kNvtxRangePushA, Generic(&PushMessage<const char*>)},
+    {kNvtxRangePushW, Generic(&PushMessage<const wchar_t*>)},
+    {kNvtxRangePop, Generic(&RangePop)},
+};
+
+const Callback kCore2Callbacks[] = {
+    {kNvtxDomainRangeStartEx, Generic(&DomainRangeStartEx)},
+    {kNvtxDomainRangeEnd, Generic(&DomainRangeEnd)},
+    {kNvtxDomainRangePushEx, Generic(&DomainRangePushEx)},
+    {kNvtxDomainRangePop, Generic(&DomainRangePop)},
+    {kNvtxDomainRegisterStringA, Generic(&DomainRegisterStringA)},
+    {kNvtxDomainRegisterStringW, Generic(&DomainRegisterStringW)},
+    {kNvtxDomainCreateA, Generic(&DomainCreateA)},
+    {kNvtxDomainCreateW, Generic(&DomainCreateW)},
+};
+
+template <size_t kCount>
+bool SetCallbacks(const NvtxCallbacksTable& tables, NvtxModule module, const Callback (&callbacks)[kCount]) {
+  NvtxFunctionTable table = nullptr;
+  unsigned size = 0;
+  if (tables.get_module_function_table(module, &table, &size) == 0 || table == nullptr) return false;
+  for (const Callback& callback : callbacks) {
+    if (callback.id < size && table[callback.id] != nullptr) *table[callback.id] = callback.function;
+  }
+  return true;
+}
+
+// Why there is nothing to set, or null.
+const char* ReasonForOff(const Config& config) {
+  if (config.scopes == ScopesMode::kOff) return "DLHOOK_SCOPES=off";
+  return (config.families & FamilyBit()) == 0 ? "DLHOOK_CAPTURE leaves out nvtx" : nullptr;
+}
+
+}  // namespace
+
+bool IsInjectionVariable(const char* name) { return strcmp(name, kInjectionVariable) == 0; }
+
+char* AnswerInjectionVariable(const char* name, void* caller) {
+  ErrnoKeeper keeper;
+  char* users = RealGetenv(name);
+  const char* reason = users != nullptr ? "another tool has NVTX_INJECTION64_PATH" : ReasonForOff(GetConfig());
+  if (reason != nullptr) {
+    ReportCapability(kCapabilityName, ObjectName(ObjectOf(caller)), CapabilityState::kOff, reason);
+    return users;
+  }
+  link_map* own = ObjectOf(reinterpret_cast<void*>(&InitializeInjectionNvtx2));
+  if (own == nullptr) return users;
+  return own->l_name;
+}
+
+}  // namespace dlhook
+
+// Called by each copy of NVTX in the process. 0: not accepted; NVTX then does nothing, as without a tool.
+int InitializeInjectionNvtx2(dlhook::NvtxGetExportTable get_export_table) {
+  using namespace dlhook;
+  ErrnoKeeper keeper;
+  const char* object = ObjectName(ObjectOf(reinterpret_cast<void*>(get_export_table)));
+  auto tables = static_cast<const NvtxCallbacksTable*>(get_export_table(kNvtxCallbacksTable));
+  bool known = tables != nullptr && tables->struct_size >= sizeof *tables;
+  if (!known || !SetCallbacks(*tables, kNvtxCore, kCoreCallbacks)) {
+    ReportCapability(kCapabilityName, object, CapabilityState::kRefused, "a release of NVTX that is not known");
+    return 0;
+  }
+  SetCallbacks(*tables, kNvtxCore2, kCore2Callbacks);  // later than the first releases
+  ReportCapability(kCapabilityName, object, CapabilityState::kOn, "");
+  return 1;
+}

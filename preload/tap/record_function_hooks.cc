@@ -1,0 +1,367 @@
+// The RecordFunction tap inside the process: the interposed at::getStepCallbacksUnlessEmpty, registration, the observers that
+// PyTorch calls, and the switch. at::RecordFunction::before are assembly stubs (record_function_stubs.S).
+// Thread: any application thread. A scope costs what core/scope.h does and two calls of PyTorch's own accessors; an operator costs a
+// few loads while nothing is recorded. Observers may neither throw nor call an operator.
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <atomic>
+#include <new>
+
+#include "preload/core/clock.h"
+#include "preload/core/config.h"
+#include "preload/core/hook_table.h"
+#include "preload/core/process_state.h"
+#include "preload/core/registry.h"
+#include "preload/core/scope.h"
+#include "preload/core/spin_lock.h"
+#include "preload/link/resolver.h"
+#include "preload/tap/record_function.h"
+#include "preload/tap/record_function_library.h"
+
+#define DLHOOK_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+// What at::RecordFunction::before was last called with on this thread. Written by the stub.
+struct TorchScopeNote {
+  const void* record_function;
+  int64_t sequence_number;
+};
+__thread TorchScopeNote dlhook_torch_note __attribute__((visibility("hidden")));
+}
+
+namespace dlhook {
+namespace {
+
+constexpr char kCapabilityName[] = "record-function-tap";
+constexpr char kWindowName[] = "[dlhook] scopes recorded";
+constexpr uint32_t kOperatorsPerLook = 32;  // at the clock, in light mode
+
+// Up to kPaused the interposed function has something to look at.
+enum TapPhase : uint32_t {
+  kUnseen = 0,   // no operator ran yet
+  kStopped = 1,  // recording is stopped: observers are disabled
+  kPaused = 2,   // light mode, between two windows: only user ranges are observed
+  kBusy = 3,     // one thread is registering
+  kOn = 4,
+  kNever = 5,
+};
+
+struct Tap {
+  TorchFunctions torch;
+  uint64_t handles[kTorchScopes];  // 0: none
+  uint32_t family_bit;
+  bool is_light;
+};
+
+std::atomic<uint32_t> g_phase{kUnseen};
+Tap g_tap;
+// Of the switch: g_phase's changes, g_duty, g_window_start_ticks, and PyTorch's own lock, which a fork must not find taken.
+SpinLock g_switch_lock;
+DutyCycle g_duty;
+std::atomic<uint64_t> g_window_start_ticks;  // 0: no window is open
+
+__thread uint32_t t_operators;  // since the last look at the clock
+
+// ---- the switch: g_switch_lock is held --------------------------------------------------------------------------------------
+
+void SwitchObservers(bool on, bool user_ranges_too) {
+  for (uint32_t scope = 0; scope < kTorchScopes; ++scope) {
+    bool is_user_range = scope == static_cast<uint32_t>(TorchScope::kUserScope);
+    if (g_tap.handles[scope] == 0 || (is_user_range && !user_ranges_too)) continue;
+    (on ? g_tap.torch.reenable : g_tap.torch.disable)(g_tap.handles[scope]);
+  }
+}
+
+// The thread, where it has recorded something in this process.
+ThreadState* AttachedThread() {
+  ThreadState* thread = dlhook_thread;
+  return thread != nullptr && thread->active != 0 ? thread : nullptr;
+}
+
+// Says where operators are recorded: a mark of no length where a window begins, and the window when it ends.
+void BeginWindow(ThreadState* thread) {
+  SpinLockHolder holder(&g_switch_lock);
+  if (g_window_start_ticks.load(std::memory_order_relaxed) != 0) return;
+  g_window_start_ticks.store(ReadTicks(thread->clock), std::memory_order_relaxed);
+  RecordEndedScope(thread, ScopeKind::kUserRange, kWindowName, sizeof kWindowName - 1, 0);
+}
+
+void EndWindow(ThreadState* thread) {
+  uint64_t start_ticks = g_window_start_ticks.exchange(0, std::memory_order_relaxed);
+  if (start_ticks == 0 || thread == nullptr) return;
+  RecordEndedScope(thread, ScopeKind::kUserRange, kWindowName, sizeof kWindowName - 1, ReadTicks(thread->clock) - start_ticks);
+}
+
+// Between windows of the light mode and back. The first operator to be observed begins the window.
+void FollowDuty(bool recorded) {
+  if (g_phase.load(std::memory_order_relaxed) != (recorded ? kPaused : kOn)) return;
+  SwitchObservers(recorded, false);
+  if (!recorded) EndWindow(AttachedThread());
+  g_phase.store(recorded ? kOn : kPaused, std::memory_order_release);
+}
+
+uint64_t NowMs() { return ClockNanoseconds(CLOCK_MONOTONIC_COARSE) / 1000000; }
+
+// ---- the switch: from outside -----------------------------------------------------------------------------------------------
+
+// The program forks: the child gets neither our lock nor PyTorch's in a state that nobody ends.
+alignas(SpinLockHolder) char g_fork_holder[sizeof(SpinLockHolder)];
+void BeforeFork() { new (g_fork_holder) SpinLockHolder(&g_switch_lock); }
+void AfterForkInParent() { reinterpret_cast<SpinLockHolder*>(g_fork_holder)->~SpinLockHolder(); }
+// In the child the lock counts as free (core/spin_lock.h). A window that was open is the parent's.
+void AfterForkInChild() { g_window_start_ticks.store(0); }
+
+// Is this tap's family recorded in this process, as far as is known without a session?
+bool IsWanted() {
+  ProcessState* process = GetProcess();
+  if (process == nullptr) return false;
+  uint32_t phase = process->phase.load(std::memory_order_acquire);
+  if (phase == kFailed || phase == kFinished) return false;
+  if (phase != kRecording) return true;
+  return (process->session->enabled_families.load(std::memory_order_relaxed) & g_tap.family_bit) != 0;
+}
+
+// This process is exiting: PyTorch's own list of observers may be gone already.
+bool IsFinished() {
+  ProcessState* process = GetProcess();
+  return process != nullptr && process->phase.load(std::memory_order_acquire) == kFinished;
+}
+
+// Called by an observer that could not record: if that is because recording is stopped, later operators don't pay for it.
+void StopIfUnwanted() {
+  if (IsWanted() || IsFinished()) return;
+  SpinLockHolder holder(&g_switch_lock);
+  uint32_t phase = g_phase.load(std::memory_order_relaxed);
+  if (phase != kOn && phase != kPaused) return;
+  SwitchObservers(false, true);
+  g_window_start_ticks.store(0);
+  g_phase.store(kStopped, std::memory_order_release);
+}
+
+void ResumeIfWanted() {
+  if (!IsWanted()) return;
+  SpinLockHolder holder(&g_switch_lock);
+  if (g_phase.load(std::memory_order_relaxed) != kStopped) return;
+  SwitchObservers(true, true);
+  g_duty.Begin(NowMs());
+  g_phase.store(kOn, std::memory_order_release);
+}
+
+void LookAtClock() {
+  if (++t_operators < kOperatorsPerLook) return;
+  t_operators = 0;
+  SpinLockHolder holder(&g_switch_lock);
+  FollowDuty(g_duty.TimePassed(NowMs()));
+}
+
+void NoteStepEnd() {
+  SpinLockHolder holder(&g_switch_lock);
+  FollowDuty(g_duty.StepEnded(NowMs()));
+}
+
+// ---- scopes that end on another thread than they began on (futures) ---------------------------------------------------------
+
+// Their own thread ends them when it next opens one. A thread that has seen all of the table compares one number.
+constexpr uint32_t kForeignEnds = 16;
+std::atomic<const void*> g_foreign_ends[kForeignEnds];
+std::atomic<uint32_t> g_foreign_end_count{0};
+SpinLock g_foreign_ends_lock;
+__thread uint32_t t_foreign_ends_seen;
+
+void PostForeignEnd(const void* record_function) {
+  SpinLockHolder holder(&g_foreign_ends_lock);
+  uint32_t count = g_foreign_end_count.load(std::memory_order_relaxed);
+  g_foreign_ends[count % kForeignEnds].store(record_function, std::memory_order_relaxed);
+  g_foreign_end_count.store(count + 1, std::memory_order_release);
+}
+
+void TakeForeignEnds(ThreadState* thread) {
+  uint32_t count = g_foreign_end_count.load(std::memory_order_acquire);
+  uint32_t first = count - t_foreign_ends_seen > kForeignEnds ? count - kForeignEnds : t_foreign_ends_seen;
+  for (uint32_t i = first; i != count; ++i) {
+    CloseScope(thread, g_foreign_ends[i % kForeignEnds].load(std::memory_order_relaxed));
+  }
+  t_foreign_ends_seen = count;
+}
+
+// ---- ranges that say of themselves that they end elsewhere (collectives) ----------------------------------------------------
+
+// They bracket nothing of their thread's: told when they have ended, by whoever ends them.
+struct OpenAsynchronousRange {
+  std::atomic<const void*> record_function;  // null: free
+  uint64_t start_ticks;
+};
+constexpr uint32_t kAsynchronousRanges = 64;  // beyond these they are not recorded
+OpenAsynchronousRange g_asynchronous_ranges[kAsynchronousRanges];
+std::atomic<uint32_t> g_asynchronous_count{0};
+
+void BeginAsynchronousRange(ThreadState* thread, const void* record_function) {
+  for (OpenAsynchronousRange& range : g_asynchronous_ranges) {
+    const void* free = nullptr;
+    if (!range.record_function.compare_exchange_strong(free, record_function)) continue;
+    range.start_ticks = ReadTicks(thread->clock);
+    g_asynchronous_count.fetch_add(1);
+    return;
+  }
+}
+
+// True: it was one.
+bool EndAsynchronousRange(const void* record_function) {
+  if (g_asynchronous_count.load(std::memory_order_relaxed) == 0) return false;
+  for (OpenAsynchronousRange& range : g_asynchronous_ranges) {
+    if (range.record_function.load(std::memory_order_relaxed) != record_function) continue;
+    uint64_t start_ticks = range.start_ticks;
+    range.record_function.store(nullptr, std::memory_order_release);
+    g_asynchronous_count.fetch_sub(1);
+    ThreadState* thread = ScopeThread(g_tap.family_bit);
+    if (thread == nullptr) return true;
+    const char* name = g_tap.torch.name(record_function);
+    RecordEndedScope(thread, ScopeKind::kUserRange, name, strlen(name), ReadTicks(thread->clock) - start_ticks);
+    return true;
+  }
+  return false;
+}
+
+// ---- observers --------------------------------------------------------------------------------------------------------------
+
+// Null: not to be recorded.
+ThreadState* BeginOnThread() {
+  ThreadState* thread = ScopeThread(g_tap.family_bit);
+  if (__builtin_expect(thread == nullptr, 0)) {
+    StopIfUnwanted();
+  } else if (__builtin_expect(g_foreign_end_count.load(std::memory_order_relaxed) != t_foreign_ends_seen, 0)) {
+    TakeForeignEnds(thread);
+  }
+  return thread;
+}
+
+template <ScopeKind kKind>
+void* OnStart(void* context, const void* record_function) {
+  *static_cast<void**>(context) = nullptr;
+  TorchScopeNote& note = dlhook_torch_note;
+  int64_t sequence_number = note.record_function == record_function ? note.sequence_number : -1;
+  note.record_function = nullptr;
+  ThreadState* thread = BeginOnThread();
+  if (__builtin_expect(thread == nullptr, 0)) return context;
+  if (kKind != ScopeKind::kUserRange && __builtin_expect(g_tap.is_light, 0)) {
+    if (g_window_start_ticks.load(std::memory_order_relaxed) == 0) BeginWindow(thread);
+    LookAtClock();
+  }
+  if (kKind == ScopeKind::kUserRange && g_tap.torch.is_async(record_function)) {
+    BeginAsynchronousRange(thread, record_function);
+    return context;
+  }
+  const char* name = g_tap.torch.name(record_function);
+  OpenScope(thread, kKind, name, strlen(name), sequence_number, record_function);
+  return context;
+}
+
+void OnEnd(const void* record_function, void*) {
+  ThreadState* thread = AttachedThread();
+  if (thread != nullptr) CloseScope(thread, record_function);
+}
+
+void OnUserRangeEnd(const void* record_function, void*) {
+  if (EndAsynchronousRange(record_function)) return;
+  ThreadState* thread = AttachedThread();
+  if (thread == nullptr || !CloseScope(thread, record_function)) PostForeignEnd(record_function);
+  if (g_tap.is_light && EndsTrainingStep(g_tap.torch.name(record_function))) NoteStepEnd();
+}
+
+TorchCallback ObserverOf(TorchScope scope) {
+  TorchCallback callback = {};
+  switch (KindOfTorchScope(scope)) {
+    case ScopeKind::kFrameworkOp:
+      callback.start = &OnStart<ScopeKind::kFrameworkOp>;
+      break;
+    case ScopeKind::kBackwardNode:
+      callback.start = &OnStart<ScopeKind::kBackwardNode>;
+      break;
+    case ScopeKind::kUserRange:
+      callback.start = &OnStart<ScopeKind::kUserRange>;
+      break;
+    default:
+      callback.start = &OnStart<ScopeKind::kFrameworkRange>;
+  }
+  callback.end = scope == TorchScope::kUserScope ? &OnUserRangeEnd : &OnEnd;
+  callback.sampling_probability = 1.0;
+  callback.scopes[static_cast<uint32_t>(scope)] = true;
+  return callback;
+}
+
+// ---- registration -----------------------------------------------------------------------------------------------------------
+
+uint32_t FamilyBit() {
+  for (int i = 0; i < kFamilyCount; ++i) {
+    if (strcmp(kFamilyNames[i], "record_function") == 0) return 1u << i;
+  }
+  return 0;
+}
+
+// True: registered.
+bool RegisterWith(const link_map* object, void* library) {
+  const char* reason = FindTorchFunctions(object, library, &g_tap.torch);
+  if (reason != nullptr) {
+    ReportCapability(kCapabilityName, ObjectName(object), CapabilityState::kRefused, reason);
+    return false;
+  }
+  g_tap.is_light = GetConfig().scopes == ScopesMode::kLight;
+  g_duty.Begin(NowMs());
+  pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
+  for (uint32_t scope = 0; scope < kTorchScopes; ++scope) {
+    if (KindOfTorchScope(static_cast<TorchScope>(scope)) == ScopeKind::kUnknown) continue;
+    g_tap.handles[scope] = g_tap.torch.add(ObserverOf(static_cast<TorchScope>(scope)));
+  }
+  ReportCapability(kCapabilityName, ObjectName(object), CapabilityState::kOn,
+                   g_tap.is_light ? "light: operators in some windows only" : "");
+  return true;
+}
+
+void Register(GetCallbacks real) {
+  uint32_t unseen = kUnseen;
+  if (!g_phase.compare_exchange_strong(unseen, kBusy)) return;
+  int saved_errno = errno;
+  const link_map* object = ObjectOf(reinterpret_cast<void*>(real));
+  const Config& config = GetConfig();
+  g_tap.family_bit = FamilyBit();
+  bool registered = false;
+  if (config.scopes == ScopesMode::kOff || (config.families & g_tap.family_bit) == 0) {
+    ReportCapability(kCapabilityName, ObjectName(object), CapabilityState::kOff,
+                     config.scopes == ScopesMode::kOff ? "DLHOOK_SCOPES=off" : "DLHOOK_CAPTURE leaves record_function out");
+  } else if (void* library = object == nullptr ? nullptr : dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD)) {
+    registered = RegisterWith(object, library);
+  }
+  g_phase.store(registered ? kOn : kNever, std::memory_order_release);
+  errno = saved_errno;
+}
+
+void Attend(uint32_t phase, GetCallbacks real) {
+  if (phase == kUnseen) {
+    Register(real);
+  } else if (phase == kStopped) {
+    ResumeIfWanted();
+  } else {
+    LookAtClock();
+  }
+}
+
+}  // namespace
+}  // namespace dlhook
+
+extern "C" {
+
+// at::getStepCallbacksUnlessEmpty: which observers there are for a scope that begins; std::optional, returned through memory.
+DLHOOK_EXPORT void* _ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE(void* result, uint8_t scope) {
+  using namespace dlhook;
+  GetCallbacks real = RealGetCallbacks(__builtin_return_address(0));
+  uint32_t phase = g_phase.load(std::memory_order_acquire);
+  if (__builtin_expect(phase <= kPaused, 0)) Attend(phase, real);
+  return real(result, scope);
+}
+
+}  // extern "C"

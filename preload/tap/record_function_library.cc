@@ -1,0 +1,152 @@
+// Copies of PyTorch in this process.
+#include "preload/tap/record_function_library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "preload/core/spin_lock.h"
+#include "preload/link/dlsym.h"
+
+extern "C" {
+__attribute__((visibility("default"))) void* _ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE(void* result, uint8_t scope);
+
+// Where the stubs go on; null: they ask dlhook_find_torch_before.
+void* dlhook_real_torch_before[dlhook::kBefores] __attribute__((visibility("hidden"))) = {};
+}
+
+namespace dlhook {
+
+TorchCaller g_torch_callers[kTorchCallers];
+
+namespace {
+
+constexpr char kGetCallbacksName[] = "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE";
+// at::RecordFunction::before, which is one function in PyTorch 2.13 and three in 1.13, in the order of the stubs.
+constexpr const char* kBefore[kBefores] = {
+    "_ZN2at14RecordFunction6beforeESt7variantIJSt17basic_string_viewIcSt11char_traitsIcEESt17reference_wrapperIKN3c1014FunctionSchemaEEEEl",
+    "_ZN2at14RecordFunction6beforeESt17reference_wrapperIKN3c1014FunctionSchemaEEl",
+    "_ZN2at14RecordFunction6beforeEPKcl",
+    "_ZN2at14RecordFunction6beforeENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEl",
+};
+
+SpinLock g_callers_lock;
+
+// The addresses that the object's segments span.
+bool FindSpan(const link_map* object, TorchCaller* caller) {
+  struct Search {
+    const link_map* object;
+    uintptr_t start;
+    uintptr_t end;
+  } search = {object, UINTPTR_MAX, 0};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* argument) {
+        auto search = static_cast<Search*>(argument);
+        if (info->dlpi_addr != search->object->l_addr) return 0;
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+          uintptr_t address = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+          if (address < search->start) search->start = address;
+          if (address + info->dlpi_phdr[i].p_memsz > search->end) search->end = address + info->dlpi_phdr[i].p_memsz;
+        }
+        return 1;
+      },
+      &search);
+  caller->start = search.start;
+  caller->bytes = search.end - search.start;
+  return search.start < search.end;
+}
+
+void StoreCaller(const TorchCaller& found, uint32_t generation) {
+  SpinLockHolder holder(&g_callers_lock);
+  for (TorchCaller& entry : g_torch_callers) {
+    if (entry.generation.load(std::memory_order_relaxed) == generation) continue;
+    entry.generation.store(0, std::memory_order_release);
+    entry.start = found.start;
+    entry.bytes = found.bytes;
+    entry.get_callbacks = found.get_callbacks;
+    memcpy(entry.before, found.before, sizeof entry.before);
+    entry.generation.store(generation, std::memory_order_release);
+    return;
+  }
+}
+
+// The stubs' short way leads to one copy of PyTorch: the first one, and none where there are two.
+void SetShortWay(void* const* before) {
+  static std::atomic<void*> first[kBefores];
+  for (uint32_t i = 0; i < kBefores; ++i) {
+    void* known = nullptr;
+    bool is_only = first[i].compare_exchange_strong(known, before[i]) || known == before[i];
+    __atomic_store_n(&dlhook_real_torch_before[i], is_only ? before[i] : nullptr, __ATOMIC_RELEASE);
+  }
+}
+
+template <typename Function>
+bool Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(RealDlsym(library, name));
+  return *function != nullptr;
+}
+
+// The release: by the library's own word; where it has none, by a name like Debian's "libtorch_cpu.so.1.13".
+TorchVersion VersionOf(const link_map* object, void* library) {
+  uint64_t (*abi_version)();
+  if (Find(library, "aoti_torch_abi_version", &abi_version)) return TorchVersionOfAbi(abi_version());
+  return TorchVersionOfFile(ObjectName(object));
+}
+
+}  // namespace
+
+void LookUpTorchCaller(void* address, TorchCaller* found) {
+  int saved_errno = errno;
+  uint32_t generation = CurrentBindingGeneration();
+  auto own = reinterpret_cast<void*>(&_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE);
+  found->get_callbacks = reinterpret_cast<GetCallbacks>(FindReal(kGetCallbacksName, nullptr, own, address));
+  // What begins scopes lies where the observers are kept.
+  const link_map* library = ObjectOf(reinterpret_cast<void*>(found->get_callbacks));
+  if (void* handle = library == nullptr ? nullptr : dlopen(library->l_name, RTLD_LAZY | RTLD_NOLOAD)) {
+    for (uint32_t i = 0; i < kBefores; ++i) found->before[i] = RealDlsym(handle, kBefore[i]);
+    RealDlclose(handle);
+    SetShortWay(found->before);
+  }
+  const link_map* object = ObjectOf(address);
+  if (object != nullptr && found->get_callbacks != nullptr && FindSpan(object, found)) StoreCaller(*found, generation);
+  errno = saved_errno;
+}
+
+const char* FindTorchFunctions(const link_map* object, void* library, TorchFunctions* functions) {
+  static char reason[96];
+  TorchVersion version = VersionOf(object, library);
+  if (version.major == 0) return "PyTorch of a release that cannot be told";
+  if (!IsKnownTorchVersion(version)) {
+    snprintf(reason, sizeof reason, "PyTorch %u.%u: the tap was tried with 2.13, 2.14 and Debian's 1.13", version.major,
+             version.minor);
+    return reason;
+  }
+  void* function;
+  bool complete = Find(library, "_ZNK2at14RecordFunction4nameEv", &functions->name) &&
+                  Find(library, "_ZNK2at14RecordFunction7isAsyncEv", &functions->is_async) &&
+                  Find(library, "_ZN2at15disableCallbackEm", &functions->disable) &&
+                  Find(library, "_ZN2at16reenableCallbackEm", &functions->reenable) &&
+                  Find(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE", &functions->add);
+  for (uint32_t i = version.major == 1 ? 1 : 0, end = version.major == 1 ? kBefores : 1; i < end; ++i) {
+    complete = complete && Find(library, kBefore[i], &function);
+  }
+  return complete ? nullptr : "this build of PyTorch has not all functions that the tap was tried with";
+}
+
+}  // namespace dlhook
+
+extern "C" {
+
+// For stub `number`, where it does not know: the function that the caller at this address means.
+__attribute__((visibility("hidden"))) void* dlhook_find_torch_before(void* address, uint32_t number) {
+  using namespace dlhook;
+  if (const TorchCaller* caller = FindTorchCaller(address)) return caller->before[number];
+  TorchCaller found = {};
+  LookUpTorchCaller(address, &found);
+  return found.before[number];
+}
+
+}  // extern "C"

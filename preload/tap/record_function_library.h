@@ -1,0 +1,63 @@
+// Copies of PyTorch in this process: which one a caller means, and the functions of it that the RecordFunction tap calls.
+// Thread: any application thread. A caller that is new takes the loader's lock.
+#ifndef DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_LIBRARY_H_
+#define DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_LIBRARY_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "preload/link/resolver.h"
+#include "preload/tap/record_function.h"
+
+namespace dlhook {
+
+// at::getStepCallbacksUnlessEmpty: std::optional<StepCallbacks>, returned through memory.
+using GetCallbacks = void* (*)(void* result, uint8_t scope);
+
+struct TorchFunctions {
+  const char* (*name)(const void* record_function);
+  bool (*is_async)(const void* record_function);
+  void (*disable)(uint64_t handle);
+  void (*reenable)(uint64_t handle);
+  uint64_t (*add)(TorchCallback callback);
+};
+
+// Finds them in `library`, a handle of `object`. Null, or why this copy can't be observed.
+const char* FindTorchFunctions(const link_map* object, void* library, TorchFunctions* functions);
+
+// at::RecordFunction::before is one function in PyTorch 2.13 and three in 1.13: numbers of the stubs.
+constexpr uint32_t kBefores = 4;
+
+// A calling object, by its addresses, and the functions that it means. `generation` is published last.
+struct TorchCaller {
+  std::atomic<uint32_t> generation;
+  uintptr_t start;
+  uintptr_t bytes;
+  GetCallbacks get_callbacks;
+  void* before[kBefores];
+};
+constexpr uint32_t kTorchCallers = 64;
+extern TorchCaller g_torch_callers[kTorchCallers];
+
+void LookUpTorchCaller(void* address, TorchCaller* found);
+
+// The known object that holds the address, or null.
+inline const TorchCaller* FindTorchCaller(void* address) {
+  uint32_t generation = CurrentBindingGeneration();
+  for (const TorchCaller& entry : g_torch_callers) {
+    if (entry.generation.load(std::memory_order_acquire) != generation) return nullptr;
+    if (reinterpret_cast<uintptr_t>(address) - entry.start < entry.bytes) return &entry;
+  }
+  return nullptr;
+}
+
+inline GetCallbacks RealGetCallbacks(void* address) {
+  if (const TorchCaller* caller = FindTorchCaller(address)) return caller->get_callbacks;
+  TorchCaller found = {};
+  LookUpTorchCaller(address, &found);
+  return found.get_callbacks;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_LIBRARY_H_

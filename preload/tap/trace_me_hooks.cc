@@ -1,0 +1,319 @@
+// The interposed functions of the TraceMe tap: TraceMeRecorder::Record, Start (in the argument lists of its
+// releases) and Stop.
+// Thread: any application thread. An event costs a clock read and a copy of its name; nothing is allocated.
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <time.h>
+
+#include <atomic>
+
+#include "preload/core/config.h"
+#include "preload/core/hook_table.h"
+#include "preload/core/registry.h"
+#include "preload/core/scope.h"
+#include "preload/link/resolver.h"
+#include "preload/tap/trace_me.h"
+
+#define DLHOOK_EXPORT __attribute__((visibility("default")))
+
+namespace dlhook {
+namespace {
+
+constexpr char kCapabilityName[] = "trace-me-tap";
+constexpr char kLevelName[] = "_ZN3tsl8profiler8internal13g_trace_levelE";
+constexpr char kRecordName[] = "_ZN3tsl8profiler15TraceMeRecorder6RecordEONS1_5EventE";
+constexpr int kDisabled = -1;  // TraceMeRecorder::kTracingDisabled
+constexpr int kOurLevel = 2;   // nodes; 1: input pipeline and eager ops only; 3: shapes in the names
+
+enum class Phase : uint32_t {
+  kUnseen,   // no TensorFlow yet
+  kArming,   // by one thread; others go on
+  kArmed,    // events are ours alone
+  kUsers,    // the user's own profiler runs: events are its too
+  kRefused,  // not ours to read; what is on its way belongs to nobody, until the program starts a session
+  kPassOn,   // not ours
+};
+
+using Record = void (*)(TraceMeEvent*);
+
+// The one recorder of the process that we arm.
+struct Recorder {
+  const link_map* object;
+  std::atomic<int>* level;
+  Record record;
+};
+Recorder g_recorder;
+std::atomic<Phase> g_phase{Phase::kUnseen};
+std::atomic<bool> g_checked{false};  // an event was seen and is one
+// Another library has a recorder of its own, in use.
+std::atomic<bool> g_has_others{false};
+
+uint32_t FamilyBit() {
+  static uint32_t bit = 0;
+  for (int i = 0; bit == 0 && i < kFamilyCount; ++i) {
+    if (strcmp(kFamilyNames[i], "trace_me") == 0) bit = 1u << i;
+  }
+  return bit;
+}
+
+int64_t RealtimeNs() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
+}
+
+bool StartsWith(const char* text, const char* beginning) { return strncmp(text, beginning, strlen(beginning)) == 0; }
+
+// ---- Arming
+
+// Whether the object's own calls of `function` go through its table of imports, so that they come to us. If they
+// did not, events would pile up in TensorFlow's memory with nobody to take them.
+bool CallsThroughTable(const link_map* object, const void* function) {
+  ElfW(Addr) symbols = 0, relocations = 0;
+  size_t bytes = 0;
+  for (const ElfW(Dyn)* entry = object->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    ElfW(Addr) address = entry->d_un.d_ptr;
+    if (address < object->l_addr) address += object->l_addr;  // glibc relocates most of them in place
+    if (entry->d_tag == DT_SYMTAB) symbols = address;
+    if (entry->d_tag == DT_JMPREL) relocations = address;
+    if (entry->d_tag == DT_PLTRELSZ) bytes = entry->d_un.d_val;
+    bool symbolic = entry->d_tag == DT_SYMBOLIC || (entry->d_tag == DT_FLAGS && (entry->d_un.d_val & DF_SYMBOLIC) != 0);
+    if (symbolic) return false;
+  }
+  if (symbols == 0 || relocations == 0) return false;
+  auto symbol = reinterpret_cast<const ElfW(Sym)*>(symbols);
+  auto relocation = reinterpret_cast<const ElfW(Rela)*>(relocations);
+  ElfW(Addr) value = reinterpret_cast<ElfW(Addr)>(function) - object->l_addr;
+  for (size_t i = 0; i < bytes / sizeof *relocation; ++i) {
+    if (symbol[ELF64_R_SYM(relocation[i].r_info)].st_value == value) return true;
+  }
+  return false;
+}
+
+// Why the recorder found through `object` can't be armed, or null.
+const char* FindRecorder(link_map* object, Recorder* found) {
+  found->level = static_cast<std::atomic<int>*>(FindInObject(kLevelName, nullptr, object));
+  found->record = reinterpret_cast<Record>(FindInObject(kRecordName, nullptr, object));
+  if (found->level == nullptr || found->record == nullptr) return "TraceMe's recorder is not exported";
+  found->object = ObjectOf(reinterpret_cast<void*>(found->record));
+  bool reaches_us = CallsThroughTable(found->object, reinterpret_cast<void*>(found->record));
+  return reaches_us ? nullptr : "TraceMe's calls stay inside the library";
+}
+
+// Why the user does not want the tap, or null.
+const char* ReasonForOff(const Config& config) {
+  if (config.scopes == ScopesMode::kOff) return "DLHOOK_SCOPES=off";
+  return (config.families & FamilyBit()) == 0 ? "DLHOOK_CAPTURE leaves out trace_me" : nullptr;
+}
+
+// The recorder answers Start by "already started" while the level is not kDisabled.
+bool RaiseLevel() {
+  int disabled = kDisabled;
+  return g_recorder.level->compare_exchange_strong(disabled, kOurLevel) || disabled == kOurLevel;
+}
+
+void LowerLevel() {
+  int ours = kOurLevel;
+  g_recorder.level->compare_exchange_strong(ours, kDisabled);
+}
+
+// The phase that follows kArming.
+Phase Arm(link_map* object) {
+  const char* name = ObjectName(object);
+  if (const char* reason = ReasonForOff(GetConfig())) {
+    ReportCapability(kCapabilityName, name, CapabilityState::kOff, reason);
+    return Phase::kPassOn;
+  }
+  Recorder found = {};
+  if (const char* reason = FindRecorder(object, &found)) {
+    ReportCapability(kCapabilityName, name, CapabilityState::kAbsent, reason);
+    return Phase::kUnseen;  // another of TensorFlow's libraries may have it
+  }
+  g_recorder = found;
+  if (!RaiseLevel()) {
+    ReportCapability(kCapabilityName, name, CapabilityState::kRefused, "TraceMe is in use already");
+    return Phase::kPassOn;
+  }
+  ReportCapability(kCapabilityName, ObjectName(found.object), CapabilityState::kOn, "");
+  return Phase::kArmed;
+}
+
+void Refuse(const char* reason) {
+  Phase armed = Phase::kArmed;
+  if (g_phase.compare_exchange_strong(armed, Phase::kRefused)) {
+    LowerLevel();
+  } else {
+    g_phase.store(Phase::kPassOn);  // in a session of the user's: the level is the user's
+  }
+  ReportCapability(kCapabilityName, ObjectName(g_recorder.object), CapabilityState::kRefused, reason);
+}
+
+// ---- Events
+
+// The first event shows whether the class looks as we know it.
+bool CheckFirst(const TraceMeEvent& event) {
+  if (IsPlausibleEvent(event, RealtimeNs())) {
+    g_checked.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  Refuse("TraceMe's events have another layout");
+  return false;
+}
+
+void Tell(const TraceMeEvent& event) {
+  if (!IsWholeEvent(event)) return;  // halves, which say nothing without the other one, and marks
+  ThreadState* thread = ScopeThread(FamilyBit());
+  if (thread == nullptr) return;
+  TraceMeName name = ParseTraceMeName(event.name, event.name_bytes);
+  double ticks_per_ns = static_cast<double>(TicksPerSecond(*thread->session)) * 1e-9;
+  auto duration_ticks = static_cast<uint64_t>(static_cast<double>(event.end_ns - event.start_ns) * ticks_per_ns);
+  RecordEndedScope(thread, name.kind, event.name, name.bytes, duration_ticks);
+}
+
+// Where the caller's event goes without us.
+Record RealRecord(void* own, void* caller) {
+  if (g_recorder.record != nullptr && !g_has_others.load(std::memory_order_relaxed)) return g_recorder.record;
+  return reinterpret_cast<Record>(FindReal(kRecordName, nullptr, own, caller));
+}
+
+void OnRecord(TraceMeEvent* event, void* own, void* caller) {
+  Phase phase = g_phase.load(std::memory_order_acquire);
+  bool ours = phase == Phase::kArmed || phase == Phase::kUsers;
+  Record real = nullptr;
+  if (__builtin_expect(g_has_others.load(std::memory_order_relaxed), 0)) {
+    real = RealRecord(own, caller);
+    ours = ours && real == g_recorder.record;
+  }
+  if (ours) {
+    int saved_errno = errno;
+    bool is_known = g_checked.load(std::memory_order_relaxed) || CheckFirst(*event);
+    if (is_known) Tell(*event);
+    errno = saved_errno;
+    // Not the user's: dropped; the caller destroys its name. (What began before the user's session TensorFlow leaves out.)
+    if (phase == Phase::kArmed) return;
+  }
+  if (phase == Phase::kRefused) return;
+  if (real == nullptr) real = RealRecord(own, caller);
+  if (real != nullptr) real(event);
+}
+
+// ---- The user's own profiler
+
+// Makes way for the user's session. True: EndUsersSession must follow.
+bool BeginUsersSession(const void* real) {
+  if (ObjectOf(real) != g_recorder.object) {
+    g_has_others.store(true);
+    return false;
+  }
+  Phase armed = Phase::kArmed;
+  // First the phase: an event of the user's must not be taken for ours. What comes too early Start itself throws
+  // away.
+  if (!g_phase.compare_exchange_strong(armed, Phase::kUsers)) return false;
+  LowerLevel();
+  return true;
+}
+
+void EndUsersSession() {
+  Phase users = Phase::kUsers;
+  if (!g_phase.compare_exchange_strong(users, Phase::kArmed)) return;  // refused meanwhile
+  bool again = RaiseLevel();
+  const char* reason = again ? "" : "the program's own profiler holds TraceMe";
+  CapabilityState state = again ? CapabilityState::kOn : CapabilityState::kLost;
+  ReportCapability(kCapabilityName, ObjectName(g_recorder.object), state, reason);
+}
+
+void NoteUsersLevel(int level) {
+  if (level >= kOurLevel) return;
+  ReportCapability(kCapabilityName, ObjectName(g_recorder.object), CapabilityState::kLost,
+                   "no nodes: the program's own profiler runs at level 1 or 0");
+}
+
+template <typename... Arguments>
+bool OnStart(const char* name, void* own, void* caller, int level, Arguments... arguments) {
+  NoticeTensorFlow(caller);
+  auto real = reinterpret_cast<bool (*)(int, Arguments...)>(FindReal(name, nullptr, own, caller));
+  if (real == nullptr) return false;
+  Phase refused = Phase::kRefused;
+  g_phase.compare_exchange_strong(refused, Phase::kPassOn);
+  bool ours = g_recorder.object != nullptr && BeginUsersSession(reinterpret_cast<void*>(real));
+  bool started = real(level, arguments...);
+  int saved_errno = errno;
+  if (ours && !started) EndUsersSession();
+  if (ours && started) NoteUsersLevel(level);
+  errno = saved_errno;
+  return started;
+}
+
+// `events`: where the caller wants the vector that Stop returns.
+void* OnStop(const char* name, void* own, void* caller, void* events) {
+  auto real = reinterpret_cast<void* (*)(void*)>(FindReal(name, nullptr, own, caller));
+  if (real == nullptr) return events;
+  bool ours = g_recorder.object != nullptr && ObjectOf(reinterpret_cast<void*>(real)) == g_recorder.object;
+  Phase phase = g_phase.load(std::memory_order_acquire);
+  ours = ours && (phase == Phase::kArmed || phase == Phase::kUsers);
+  // A Stop without a Start finds nothing to stop.
+  if (ours && phase == Phase::kArmed) LowerLevel();
+  void* result = real(events);
+  int saved_errno = errno;
+  if (ours && phase == Phase::kUsers) EndUsersSession();
+  if (ours && phase == Phase::kArmed) RaiseLevel();
+  errno = saved_errno;
+  return result;
+}
+
+}  // namespace
+
+void NoticeTensorFlow(void* caller) {
+  Phase unseen = g_phase.load(std::memory_order_relaxed);
+  if (unseen != Phase::kUnseen) return;
+  link_map* object = ObjectOf(caller);
+  const char* name = ObjectName(object);
+  bool is_tensorflow = StartsWith(name, "libtensorflow") || StartsWith(name, "_pywrap_tensorflow");
+  bool is_jax = StartsWith(name, "libjax_common") || StartsWith(name, "xla_extension");
+  if (!is_tensorflow && !is_jax) return;
+  int saved_errno = errno;
+  if (is_jax) {
+    ReportCapability(kCapabilityName, name, CapabilityState::kAbsent, "TraceMe's recorder is not exported");
+  } else if (g_phase.compare_exchange_strong(unseen, Phase::kArming)) {
+    g_phase.store(Arm(object), std::memory_order_release);
+  }
+  errno = saved_errno;
+}
+
+}  // namespace dlhook
+
+extern "C" {
+
+DLHOOK_EXPORT void _ZN3tsl8profiler15TraceMeRecorder6RecordEONS1_5EventE(dlhook::TraceMeEvent* event) {
+  dlhook::OnRecord(event, reinterpret_cast<void*>(&_ZN3tsl8profiler15TraceMeRecorder6RecordEONS1_5EventE),
+                   __builtin_return_address(0));
+}
+
+DLHOOK_EXPORT bool _ZN3tsl8profiler15TraceMeRecorder5StartEi(int level) {
+  return dlhook::OnStart("_ZN3tsl8profiler15TraceMeRecorder5StartEi",
+                         reinterpret_cast<void*>(&_ZN3tsl8profiler15TraceMeRecorder5StartEi),
+                         __builtin_return_address(0), level);
+}
+
+DLHOOK_EXPORT bool _ZN3tsl8profiler15TraceMeRecorder5StartEim(int level, uint64_t filter) {
+  return dlhook::OnStart("_ZN3tsl8profiler15TraceMeRecorder5StartEim",
+                         reinterpret_cast<void*>(&_ZN3tsl8profiler15TraceMeRecorder5StartEim),
+                         __builtin_return_address(0), level, filter);
+}
+
+// From 2026 on.
+DLHOOK_EXPORT bool _ZN3tsl8profiler15TraceMeRecorder5StartEimb(int level, uint64_t filter, bool flag) {
+  return dlhook::OnStart("_ZN3tsl8profiler15TraceMeRecorder5StartEimb",
+                         reinterpret_cast<void*>(&_ZN3tsl8profiler15TraceMeRecorder5StartEimb),
+                         __builtin_return_address(0), level, filter, flag);
+}
+
+DLHOOK_EXPORT void* _ZN3tsl8profiler15TraceMeRecorder4StopEv(void* events) {
+  return dlhook::OnStop("_ZN3tsl8profiler15TraceMeRecorder4StopEv",
+                        reinterpret_cast<void*>(&_ZN3tsl8profiler15TraceMeRecorder4StopEv), __builtin_return_address(0),
+                        events);
+}
+
+}  // extern "C"

@@ -1,0 +1,132 @@
+// Table `layers`: sums, names and order of its rows on a small network's training.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analyzer/passes/layer_analysis.h"
+#include "analyzer/passes/pass.h"
+#include "tests/analyzer/layers/torch_recorder.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Kind = trace::ScopeBatch;
+
+constexpr char kTorch[] = "/v/site-packages/torch/nn/modules/module.py";
+
+// Steps of a network of two linear layers in a block, with an optimizer and some Python in between.
+TraceModel Training(int steps) {
+  TorchRecorder recorder;
+  ModelBuilder& builder = recorder.builder();
+  recorder.set_gemm(builder.AddOp(GemmDefinition(120, 4, 256, "TN")));
+  const ModuleIndex net = builder.AddModule("__main__.Net", {""});
+  std::vector<StackIndex> stacks;
+  for (const char* name : {"block.fc1", "block.fc2"}) {
+    const ModuleIndex layer = builder.AddModule("torch.nn.modules.linear.Linear", {name}, net, net);
+    stacks.push_back(builder.AddStack({{kTorch, "Module._wrapped_call_impl", 1775, layer},
+                                       {"/home/u/net.py", "Net.forward", 10},
+                                       {kTorch, "Module._wrapped_call_impl", 1775, net}}));
+  }
+  const StackIndex update = builder.AddStack(
+      {{"/v/site-packages/torch/optim/sgd.py", "SGD.step", 3}, {"/home/u/train.py", "<module>", 9}});
+  for (int step = 0; step < steps; ++step) {
+    const int64_t first = recorder.next_node();
+    for (StackIndex stack : stacks) recorder.Linear(stack);
+    for (int64_t node : {first + 3, first + 1}) {
+      recorder.Node("AddmmBackward0", node, {"aten::mm", "aten::mm"});
+      recorder.Accumulate();
+    }
+    recorder.Begin("Optimizer.step#SGD.step", Kind::USER_RANGE);
+    recorder.Op("aten::add_", update, false);
+    recorder.End();
+  }
+  return builder.Build();
+}
+
+std::vector<std::string> Labels(const Table& table, const std::string& column = "layer") {
+  std::vector<std::string> labels;
+  for (size_t row = 0; row < table.rows.size(); ++row) labels.push_back(Text(table, row, column));
+  return labels;
+}
+
+Table LayersTableBy(const TraceModel& model, LayersBy by, int depth = 0) {
+  TraceModel copy = model;
+  const Choices choices = ResolveChoices(&copy);
+  const RunTotals totals = ComputeTotals(copy);
+  const LayerAnalysis analysis(copy);
+  PassOptions options{.choices = &choices, .totals = &totals, .analysis = &analysis};
+  options.layers_by = by;
+  options.layers_depth = depth;
+  for (const Pass& pass : Passes()) {
+    if (pass.name != "layers") continue;
+    const absl::StatusOr<Table> table = pass.run(copy, options);
+    EXPECT_TRUE(table.ok()) << table.status();
+    CheckShape(*table);
+    return *table;
+  }
+  return {};
+}
+
+TEST(LayersTableTest, RowsAddUpToTheStepsExactly) {
+  const TraceModel model = Training(8);
+  const LayerAnalysis analysis(model);
+  int64_t steps_ns = 0;
+  for (const StepTrack& track : analysis.steps()) {
+    for (const Step& step : track.steps) {
+      if (step.kind == IterationKind::kTraining && !step.is_warm_up && step.is_regular) steps_ns += step.end_ns - step.start_ns;
+    }
+  }
+  ASSERT_GT(steps_ns, 0);
+  for (LayersBy by : {LayersBy::kLayer, LayersBy::kModule, LayersBy::kType, LayersBy::kOp, LayersBy::kLine}) {
+    EXPECT_EQ(Sum(LayersTableBy(model, by), "wall_share"), steps_ns) << static_cast<int>(by);
+  }
+}
+
+TEST(LayersTableTest, LayersStandInTheOrderOfTheForwardPassAndTheOptimizerAfterThem) {
+  const Table table = RunPass("layers", Training(8));
+  const std::vector<std::string> labels = Labels(table);
+  ASSERT_GE(labels.size(), 3u);
+  EXPECT_EQ(labels[0], "block.fc1");
+  EXPECT_EQ(labels[1], "block.fc2");
+  EXPECT_EQ(labels[2], "optimizer (SGD)");
+  EXPECT_EQ(Text(table, 0, "matched_by"), "framework");
+  EXPECT_EQ(Text(table, 0, "model"), "-");  // there is only one
+  EXPECT_EQ(Text(table, 2, "forward"), "-");
+  EXPECT_GT(Integer(table, 2, "update"), 0);
+}
+
+TEST(LayersTableTest, DirectionsAddUpToBackwardAndCallsAreOfOneStep) {
+  const Table table = RunPass("layers", Training(8));
+  // Of each linear layer: one product forward, two backward.
+  EXPECT_DOUBLE_EQ(Real(table, 0, "calls"), 3);
+  EXPECT_DOUBLE_EQ(Real(table, 0, "flops"), 3 * 2.0 * 120 * 4 * 256);
+  EXPECT_EQ(Integer(table, 0, "forward"), Integer(table, 1, "forward"));
+  EXPECT_GT(Integer(table, 0, "backward_data"), 0);
+  EXPECT_GT(Integer(table, 0, "backward_weights"), 0);
+  EXPECT_GE(Integer(table, 0, "backward"), Integer(table, 0, "backward_data") + Integer(table, 0, "backward_weights"));
+  EXPECT_LE(Integer(table, 0, "forward") + Integer(table, 0, "backward"), Integer(table, 0, "time"));
+}
+
+TEST(LayersTableTest, ModulesFoldByDepth) {
+  const TraceModel model = Training(8);
+  EXPECT_EQ(Labels(LayersTableBy(model, LayersBy::kLayer, 1), "module")[0], "block");
+  EXPECT_EQ(Labels(LayersTableBy(model, LayersBy::kModule, 2), "module")[0], "block.fc1");
+  EXPECT_EQ(Labels(LayersTableBy(model, LayersBy::kType), "type")[0], "linear");
+  EXPECT_EQ(Labels(LayersTableBy(model, LayersBy::kLine), "line")[0], "net.py:10");
+  const std::vector<std::string> ops = Labels(LayersTableBy(model, LayersBy::kOp), "op");
+  EXPECT_NE(std::find(ops.begin(), ops.end(), "gemm"), ops.end());
+  EXPECT_NE(std::find(ops.begin(), ops.end(), "AddmmBackward0"), ops.end());
+}
+
+TEST(LayersTableTest, ARunWithoutLayersSaysSo) {
+  ModelBuilder builder;
+  builder.Call(builder.AddOp(GemmDefinition(5, 5, 5, "NN")), 0, 10);
+  const Table table = RunPass("layers", builder.Build());
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_EQ(table.notes.size(), 1u);
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

@@ -1,0 +1,91 @@
+// PyTorch's scopes for tests of layers, written down as a program runs: brackets opened and closed, time advancing by itself.
+#ifndef DLHOOK_TESTS_ANALYZER_LAYERS_TORCH_RECORDER_H_
+#define DLHOOK_TESTS_ANALYZER_LAYERS_TORCH_RECORDER_H_
+
+#include <string>
+#include <vector>
+
+#include "tests/analyzer/passes/model_builder.h"
+
+namespace dlhook::analyzer {
+
+class TorchRecorder {
+ public:
+  explicit TorchRecorder(ThreadIndex thread = 0) : thread_(thread) {}
+
+  ModelBuilder& builder() { return builder_; }
+  void SwitchTo(ThreadIndex thread) { thread_ = thread; }
+
+  void Begin(const std::string& name, trace::ScopeBatch::Kind kind, int64_t link = -1, StackIndex stack = kNone) {
+    open_.push_back({name, kind, link, stack, now_ns_});
+    now_ns_ += kTick;
+  }
+  void End() {
+    const Open scope = open_.back();
+    open_.pop_back();
+    now_ns_ += kTick;
+    builder_.Scope(scope.name, scope.kind, scope.start_ns, now_ns_ - scope.start_ns, thread_, scope.link, scope.stack);
+    now_ns_ += kTick;
+  }
+  // An op that makes the next node (its number), or none: with `is_node` false.
+  void Op(const std::string& name, StackIndex stack, bool is_node = true) {
+    Begin(name, trace::ScopeBatch::FRAMEWORK_OP, next_node_, stack);
+    if (is_node) ++next_node_;
+    End();
+  }
+  // aten::linear as PyTorch runs it: around aten::t and aten::addmm, two nodes.
+  void Linear(StackIndex stack) {
+    Begin("aten::linear", trace::ScopeBatch::FRAMEWORK_OP, next_node_, stack);
+    Op("aten::t", kNone);
+    Begin("aten::addmm", trace::ScopeBatch::FRAMEWORK_OP, next_node_++);
+    Call(gemm_);
+    End();
+    End();
+  }
+  void Call(OpIndex op) {
+    builder_.Call(op, now_ns_, 2 * kTick, thread_);
+    now_ns_ += 3 * kTick;
+  }
+  // A node as the engine brackets it; `inside` are ops of its own.
+  void Node(const std::string& name, int64_t number, const std::vector<std::string>& inside = {}) {
+    BeginNode(name, number);
+    for (const std::string& op : inside) {
+      Begin(op, trace::ScopeBatch::FRAMEWORK_OP);
+      if (op == "aten::mm") Call(gemm_);
+      End();
+    }
+    EndNode();
+  }
+  void BeginNode(const std::string& name, int64_t number) {
+    Begin("autograd::engine::evaluate_function: " + name, trace::ScopeBatch::FRAMEWORK_OP);
+    Begin(name, trace::ScopeBatch::BACKWARD_NODE, number);
+  }
+  void EndNode() {
+    End();
+    End();
+  }
+  void Accumulate() { Node("torch::autograd::AccumulateGrad", -1); }
+  void set_gemm(OpIndex op) { gemm_ = op; }
+  int64_t next_node() const { return next_node_; }
+  int64_t now_ns() const { return now_ns_; }
+
+ private:
+  static constexpr int64_t kTick = 10;
+  struct Open {
+    std::string name;
+    trace::ScopeBatch::Kind kind;
+    int64_t link;
+    StackIndex stack;
+    int64_t start_ns;
+  };
+  ModelBuilder builder_;
+  std::vector<Open> open_;
+  ThreadIndex thread_;
+  int64_t now_ns_ = 0;
+  int64_t next_node_ = 0;
+  OpIndex gemm_ = 0;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_TESTS_ANALYZER_LAYERS_TORCH_RECORDER_H_

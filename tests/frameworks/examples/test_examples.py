@@ -1,0 +1,130 @@
+"""The commands in the READMEs of examples/, run as they stand there, and what their output must show. No times."""
+
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import frameworks  # pylint: disable=wrong-import-position
+from frameworks import e2e  # pylint: disable=wrong-import-position
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+TENSORFLOW_PYTHON = os.environ.get("DLHOOK_TEST_TENSORFLOW_PYTHON", "")
+ALEXNET = ["conv1", "conv2", "conv3", "conv4", "conv5", "fc1", "fc2", "fc3"]
+# Words that a README's command may begin with; others (scripts/setup.sh, export …) prepare what the test has already.
+RUNNABLE = ("dlhook ", "build/venv/bin/python ")
+
+
+def commands(example):
+    """The indented commands of a README, without their comments and with continued lines joined."""
+    with open(os.path.join(ROOT, "examples", example, "README.md"), encoding="utf-8") as file:
+        text = file.read().replace("\\\n", " ")
+    lines = re.findall(r"^ {4,}(\S.*)$", text, re.MULTILINE)
+    return [line.split("  #")[0].strip() for line in lines if line.startswith(RUNNABLE)]
+
+
+class Example(frameworks.Case):
+    """A folder that looks like the repository after scripts/setup.sh --python and a release build."""
+
+    def setUp(self):
+        super().setUp()
+        for target, link in ((os.path.join(ROOT, "examples"), "examples"), (e2e.DLHOOK, "bin/dlhook"),
+                             (venv_of(frameworks.PYTHON), "build/venv"),
+                             (venv_of(TENSORFLOW_PYTHON), "build/venv-tensorflow")):
+            os.makedirs(os.path.dirname(os.path.join(self.folder, link)), exist_ok=True)
+            os.symlink(target, os.path.join(self.folder, link))
+
+    def shell(self, command):
+        path = os.path.join(self.folder, "bin") + ":" + os.environ["PATH"]
+        build = os.path.join(self.folder, "build")
+        environment = e2e.clean_environment(PATH=path, DLHOOK_VENV=os.path.join(build, "venv"),
+                                            DLHOOK_TENSORFLOW_VENV=os.path.join(build, "venv-tensorflow"))
+        result = e2e.run(["sh", "-ec", command], env=environment, cwd=self.folder, timeout=800)
+        self.assertEqual(result.code, 0, f"{command}\n{result.out.decode()[-1000:]}\n{result.err.decode()[-2000:]}")
+        return result.out.decode()
+
+    def run_readme(self, example):
+        """{command: its output}, in the order of the README."""
+        found = commands(example)
+        self.assertTrue(found)
+        return {command: self.shell(command) for command in found}
+
+    def layers(self, run):
+        return e2e.Run(os.path.join(self.folder, run)).table("layers")
+
+
+def venv_of(python):
+    return os.path.dirname(os.path.dirname(python))
+
+
+class FirstProfile(Example):
+    def test_readme(self):
+        output = self.run_readme("01_first_profile")
+        learned = [float(accuracy) for accuracy in re.findall(r"test accuracy ([\d.]+)", "".join(output.values()))]
+        self.assertGreater(learned[-1], 0.85)
+        rows = self.layers("lenet")
+        modules = [row["layer"] for row in rows if row["type"] in ("convolution", "linear")]
+        self.assertEqual(modules, ["features.0", "features.3", "classifier.0", "classifier.2", "classifier.4"])
+        for row in rows:
+            if row["layer"] in modules:
+                self.assertGreater(row["forward"], 0, row)
+                self.assertGreater(row["backward"], 0, row)
+        self.assertAlmostEqual(sum(row["time_percent"] for row in rows), 100)
+
+
+class FrameworkComparison(Example):
+    def setUp(self):
+        super().setUp()
+        if not os.access(TENSORFLOW_PYTHON, os.X_OK):
+            self.skipTest(frameworks.MISSING)
+
+    def blocks(self, output):
+        """{title: {row: [cell of each framework]}} of what compare.py printed."""
+        blocks = {}
+        for text in output.split("\n\n"):
+            lines = [re.split(r"\s{2,}", line.strip()) for line in text.strip().split("\n")]
+            if lines[0][1:] == ["PyTorch", "TensorFlow", "JAX"]:
+                blocks[lines[0][0]] = {line[0]: line[1:] for line in lines[1:]}
+        return blocks
+
+    def test_readme(self):
+        (output,) = (text for command, text in self.run_readme("02_framework_comparison").items()
+                     if "compare.py" in command)
+        blocks = self.blocks(output)
+        for title in ("forward, ms", "backward, ms", "GFLOP/s, both"):
+            self.assertEqual(list(blocks[title]), ALEXNET)
+            for layer, (torch, tensorflow, jax) in blocks[title].items():
+                self.assertGreater(float(torch), 0, f"{title}: {layer} in PyTorch")
+                self.assertGreater(float(tensorflow), 0, f"{title}: {layer} in TensorFlow")
+                self.assertEqual(jax, "-")
+        whole = blocks["whole step, ms"]
+        self.assertEqual(whole["compiled region"][:2], ["-", "-"])
+        self.assertGreater(float(whole["compiled region"][2]), 0)
+        for cell in whole["iteration"]:
+            self.assertGreater(float(cell), 0)
+        self.assertIn("JAX: one compiled region, no layers", output)
+
+
+class EnsembleInput(Example):
+    BATCHES = 20
+    MODELS = {"Preprocess", "PlainNet", "ResidualNet", "PatchNet"}
+
+    def check(self, run, preparations):
+        """Four networks; the preparations for each of the forward passes, in library calls of a mean step."""
+        calls = {(row["model"], row["layer"]): row["calls"] for row in self.layers(run) if row["model"]}
+        self.assertEqual({model for model, _ in calls}, self.MODELS)
+        (blurred,) = (row["calls"] for row in e2e.Run(os.path.join(self.folder, run)).table("ops")
+                      if row["kind"] == "convolution" and row["problem"].startswith("g3"))
+        self.assertEqual(blurred, preparations * self.BATCHES)
+        return calls["Preprocess", "blur"] / calls["ResidualNet", "stem"]
+
+    def test_readme(self):
+        output = self.run_readme("03_ensemble_input")
+        votes = {line for text in output.values() for line in text.split("\n") if line.startswith("votes:")}
+        self.assertEqual(len(votes), 1, "sharing the input changed the votes")
+        self.assertAlmostEqual(self.check("alone", 3) / self.check("shared", 1), 3)
+
+
+if __name__ == "__main__":
+    e2e.main()

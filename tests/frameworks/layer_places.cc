@@ -1,0 +1,26 @@
+// For test_layers.py: prints to which layer each backward node of a run was given, one line a node:
+// NUMBER NAME MODULE-OF-THE-LAYER LAYER, separated by tabs. The table `layers` only has their sums.
+#include <cstdio>
+
+#include "analyzer/layers/attribution.h"
+#include "analyzer/model/load_run.h"
+
+int main(int argc, char** argv) {
+  using namespace dlhook::analyzer;
+  const absl::StatusOr<LoadedRun> run = LoadRun(argc > 1 ? argv[1] : "");
+  if (!run.ok()) {
+    std::fprintf(stderr, "%s\n", run.status().ToString().c_str());
+    return 1;
+  }
+  const TraceModel& model = run->model;
+  const Attribution attribution = AttributeByFramework(model);
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    if (model.scopes.kind[scope] != dlhook::trace::ScopeBatch::BACKWARD_NODE) continue;
+    const Place& place = attribution.of_scope[scope];
+    const Layer none;
+    const Layer& layer = place.layer == kNone ? none : attribution.layers[place.layer];
+    std::printf("%lld\t%s\t%s\t%s\n", static_cast<long long>(model.scopes.link[scope]),
+                model.names[model.scopes.name[scope]].c_str(), layer.module.c_str(), layer.name.c_str());
+  }
+  return 0;
+}

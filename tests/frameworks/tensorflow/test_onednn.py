@@ -1,0 +1,41 @@
+"""The oneDNN tap in TensorFlow and JAX: what the library's own log says without dlhook is what dlhook recorded."""
+
+import collections
+
+import nodes
+from nodes import e2e, frameworks, program
+
+
+class Witness(nodes.Case):
+    """Compared as a heap of lines: nodes that do not depend on each other run in any order."""
+
+    def check(self, argv, host, least):
+        environment = e2e.clean_environment(ONEDNN_VERBOSE=1)
+        plain = e2e.run(argv, env=environment, cwd=self.folder)
+        self.assertEqual(plain.code, 0, plain.err.decode()[-2000:])
+        witness = frameworks.log_lines(plain.out)
+        self.assertGreaterEqual(len(witness), least)
+        self.fresh_run()
+        result = self.under(host, argv)
+        self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+        self.assertNotIn(b"onednn_verbose", result.out)
+        trace = e2e.Run(self.run_path).trace()
+        self.assert_no_loss(trace)
+        self.assertEqual(collections.Counter(frameworks.recorded_lines(trace)), collections.Counter(witness))
+        return trace
+
+    def test_tensorflow(self):
+        for mode, host in (("fit", "launcher"), ("predict", "writer")):
+            with self.subTest(mode):
+                self.check(program("alexnet", mode, 2), host, 2 * 8)
+
+    def test_jax(self):
+        for kind, host in (("mlp", "launcher"), ("cnn", "writer")):
+            with self.subTest(kind):
+                trace = self.check(program("jax_networks", kind, 3), host, 3)
+                reasons = {e2e.one(c, "name"): e2e.one(c, "state") for c in trace.capabilities}
+                self.assertEqual(reasons, {"onednn-tap": "ON", "trace-me-tap": "ABSENT"})
+
+
+if __name__ == "__main__":
+    e2e.main()

@@ -1,0 +1,51 @@
+"""The modules around every Linear, with their names, equal what torch's own named_modules() and global hooks say: residual blocks,
+containers, a shared layer, checkpointing, a model replaced half-way, one that grows, models that live for a moment, threads."""
+
+import collections
+import json
+import os
+import sys
+
+import frameworks
+from frameworks import e2e
+
+sys.path.insert(0, os.path.join(frameworks.HERE, "..", "python_e2e"))
+import stacks  # pylint: disable=wrong-import-position
+
+
+def witness(path):
+    """{thread id: [chain of each Linear]}, a chain being ((names, type), …), innermost first."""
+    found = collections.defaultdict(list)
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            tid, chain = json.loads(line)
+            found[tid].append(tuple((tuple(names), type_name) for names, type_name in chain))
+    return found
+
+
+class Modules(frameworks.Case):
+    def test_chains(self):
+        path = os.path.join(self.folder, "witness")
+        run = self.recorded("writer", frameworks.program("modules", path))
+        (trace,) = stacks.traces(run)
+        expected = witness(path)
+        self.assert_no_loss(trace)
+        seen = collections.defaultdict(list)
+        for thread, _, name, stack in sorted(trace.scopes, key=lambda scope: scope[1]):
+            if name == "aten::linear":
+                chain = tuple((tuple(trace.names(m)), trace.type(m)) for m in trace.modules_of(stack))
+                seen[trace.tid(thread)].append(chain)
+        self.assertEqual({tid: len(chains) for tid, chains in seen.items()},
+                         {tid: len(chains) for tid, chains in expected.items()})
+        wrong = [(chain, place) for tid, chains in expected.items() for place, chain in zip(seen[tid], chains) if place != chain]
+        self.assertEqual(wrong[:3], [], f"{len(wrong)} wrong of {sum(map(len, expected.values()))}")
+
+    def test_the_host_is_unharmed(self):
+        path = os.path.join(self.folder, "witness")
+        plain = e2e.run(frameworks.program("modules", path), env=e2e.clean_environment(), cwd=self.folder)
+        other = self.under("writer", frameworks.program("modules", path))
+        self.assert_same_behaviour(plain, other, "writer")
+
+
+if __name__ == "__main__":
+    e2e.main()

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Steps and phases of PyTorch programs on the unmodified wheel. The witness is the program itself, which says at the end of each
+step what it was: kind, batch size, backward passes before the update (programs/training_loops.py)."""
+
+import json
+import os
+import shutil
+
+import frameworks
+from frameworks import e2e, program
+
+TRAINING_PHASES = ["input", "forward", "backward", "update", "other"]
+
+
+def main_process(rows):
+    """Rows of the process with most steps: the workers of a loader have none, but a program may."""
+    by_process = {}
+    for row in rows:
+        by_process.setdefault(row["process"], []).append(row)
+    return max(by_process.values(), key=len, default=[])
+
+
+class Phases(frameworks.Case):
+    def record(self, loop, **environment):
+        """The run, and what the program says of its steps."""
+        path = os.path.join(self.folder, "steps.json")
+        run = self.recorded("launcher", program("training_loops", loop, path), OMP_NUM_THREADS=1, **environment)
+        with open(path, encoding="utf-8") as file:
+            return run, json.load(file)
+
+    def check(self, loop, **environment):
+        """Each step is what the program says it was; returns the run and its steps."""
+        run, told = self.record(loop, **environment)
+        steps = main_process(run.table("iterations"))
+        seen = [[step["kind"], step["batch"], step["micro_steps"]] for step in steps]
+        self.assertEqual(seen, told)
+        return run, steps
+
+    def check_accounting(self, run, steps, kind):
+        """Shares of the phases and of the activities add up to the steady steps, to the nanosecond."""
+        steady = [step for step in steps if step["phase"] == "steady" and step["kind"] == kind]
+        whole = sum(step["duration"] for step in steady)
+        accounting = [row for row in run.table("accounting") if row["step"] == kind]
+        self.assertEqual(sum(row["wall_share"] for row in accounting), whole)
+        phases = [row for row in run.table("phases") if row["step"] == kind and row["phase"] != "warm-up"]
+        self.assertEqual(sum(row["total_time"] for row in phases), whole)
+        self.assertEqual({row["steps"] for row in phases}, {len(steady)})
+        return accounting, phases
+
+    def check_accounting_of_windows(self, run, steps):
+        """Means are taken of the steps in which scopes were recorded: some, and not all."""
+        (forward,) = [row for row in run.table("phases") if row["phase"] == "forward"]
+        steady = [step for step in steps if step["phase"] == "steady"]
+        self.assertGreater(forward["steps"], 0)
+        self.assertLess(forward["steps"], len(steady))
+
+    def test_plain(self):
+        run, steps = self.check("plain")
+        accounting, phases = self.check_accounting(run, steps, "training")
+        self.assertEqual([row["phase"] for row in phases], TRAINING_PHASES)
+        calls = {row["phase"]: row["calls"] for row in phases}
+        self.assertEqual(calls["input"], 0)
+        self.assertGreater(calls["backward"], calls["forward"])
+        self.assertEqual(calls["forward"] + calls["backward"], steps[-2]["calls"])
+        self.assertLessEqual({"library", "framework", "Python", "data loading"}, {row["activity"] for row in accounting})
+        # The convolution's gradient is computed in the backward phase alone.
+        backward = [row for row in accounting if row["what"] == "aten::convolution_backward"]
+        self.assertTrue(all(row["forward"] is None for row in backward))
+        self.assertEqual(run.table("latency"), [])
+
+    def test_batches_of_another_size_are_told_apart(self):
+        _, steps = self.check("plain")
+        self.assertEqual({step["batch"] for step in steps if step["phase"] == "steady"}, {8})
+        # Of each epoch's last one; a first epoch may be warm-up as a whole.
+        self.assertEqual({step["batch"] for step in steps if step["phase"] == "other"}, {4})
+
+    def test_data_loader_with_workers(self):
+        run, steps = self.check("workers")
+        self.check_accounting(run, steps, "training")
+
+    def test_gradient_accumulation(self):
+        run, steps = self.check("accumulation")
+        self.check_accounting(run, steps, "training")
+
+    def test_validation_in_between(self):
+        run, steps = self.check("validation")
+        self.check_accounting(run, steps, "training")
+        self.assertFalse([step for step in steps if step["kind"] == "validation" and step["phase"] == "steady"])
+
+    def test_validation_that_computes_gradients_for_nothing(self):
+        self.check("validation_without_no_grad")
+
+    def test_two_optimizers_take_turns(self):
+        run, _ = self.check("two_optimizers")
+        self.assertEqual({row["phase"] for row in run.table("phases")} - {"warm-up"}, set(TRAINING_PHASES))
+
+    def test_two_models_one_after_the_other(self):
+        self.check("two_models")
+
+    def test_checkpointing(self):
+        run, steps = self.check("checkpointing")
+        _, phases = self.check_accounting(run, steps, "training")
+        calls = {row["phase"]: row["calls"] for row in phases}
+        self.assertGreater(calls["backward"], 2 * calls["forward"])  # the forward pass again, and the gradients
+
+    def test_compiled_regions(self):
+        if not shutil.which("g++"):
+            self.skipTest("torch.compile needs a C++ compiler")
+        run, told = self.record("compiled")
+        steps = main_process(run.table("iterations"))
+        seen = [[step["kind"], step["batch"], step["micro_steps"]] for step in steps]
+        # In the first step the compiler runs the network and its gradients once more, on tensors without data.
+        self.assertEqual(seen[1:], told[1:])
+        self.assertEqual((seen[0][0], steps[0]["phase"]), ("training", "warm-up"))
+        self.check_accounting(run, steps, "training")
+
+    def test_update_without_an_optimizer(self):
+        self.check("manual_update")
+
+    def test_serving(self):
+        run, steps = self.check("serving")
+        steady = [step for step in steps if step["phase"] == "steady"]
+        rows = {row["batch"]: row for row in run.table("latency")}
+        for batch in ("2", "4", "8"):
+            durations = sorted(step["duration"] for step in steady if str(step["batch"]) == batch)
+            self.assertEqual(rows[batch]["requests"], len(durations))
+            self.assertEqual(rows[batch]["max"], durations[-1])
+            self.assertLessEqual(rows[batch]["p50"], rows[batch]["p99"])
+        self.assertEqual(rows["all"]["requests"], len(steady))
+        # Pauses between requests belong to none.
+        for before, after in zip(steps, steps[1:]):
+            self.assertLess(before["start"] + before["duration"], after["start"])
+
+    def test_serving_in_threads(self):
+        run, _ = self.record("serving_in_threads")
+        steps = run.table("iterations")
+        by_thread = {}
+        for step in steps:
+            by_thread.setdefault(step["thread"], []).append((step["kind"], step["batch"]))
+        self.assertEqual(len(by_thread), 2)
+        for requests in by_thread.values():
+            self.assertEqual(requests, [("inference", 4)] * 15)
+
+    def test_light_scopes(self):
+        """Updates are always recorded, ops in some steps only: the steps are all there."""
+        run, steps = self.check("many_epochs", DLHOOK_SCOPES="light")
+        self.check_accounting_of_windows(run, steps)
+
+    def test_without_scopes(self):
+        """The order of calls alone: kinds and batches, no updates."""
+        run, told = self.record("plain", DLHOOK_SCOPES="off")
+        steps = main_process(run.table("iterations"))
+        self.assertEqual([[step["kind"], step["batch"]] for step in steps], [step[:2] for step in told])
+        self.assertEqual({row["phase"] for row in run.table("phases")} - {"warm-up", "other"}, {"forward", "backward"})
+
+
+if __name__ == "__main__":
+    e2e.main()

@@ -1,0 +1,41 @@
+"""Qualified names of modules with each interpreter that the machine has: shared modules, models that live for a moment, classes that
+defend themselves, threads while the main thread waits. (The real torch: tests/frameworks/test_modules.py.)"""
+
+import collections
+import os
+
+import stacks
+from stacks import e2e
+
+LIBRARY = os.environ.get("DLHOOK_TEST_BLAS", "libopenblas.so.0")
+
+
+class Modules(e2e.Case):
+    def names(self, version):
+        program = stacks.interpreter(version)
+        if program is None:
+            self.skipTest(f"no Python {version}")
+        argv = [program, stacks.victim("modules"), LIBRARY]
+        self.fresh_run()
+        result = self.under("writer", argv)
+        self.assertEqual((result.code, result.err), (0, b""))
+        (trace,) = stacks.traces(e2e.Run(self.run_path))
+        self.assert_no_loss(trace)
+        expected = collections.defaultdict(list)
+        for line in result.out.decode().splitlines():
+            tid, *names = line.split(" ")
+            expected[int(tid)].append(names)
+        seen = collections.defaultdict(list)
+        for call in trace.calls_of("cblas_dger"):
+            modules = trace.modules_of(trace.stack_of[call[:2]])
+            seen[trace.tid(call.thread_id)].append(trace.names(modules[0]))
+            self.assertTrue(trace.type(modules[0]).endswith("Leaf"))
+            self.assertEqual(e2e.one(trace.modules[modules[0]], "root"), modules[-1])
+        self.assertEqual(seen, expected)
+
+
+for each in stacks.VERSIONS:
+    setattr(Modules, "test_names_" + each.replace(".", "_"), lambda self, version=each: self.names(version))
+
+if __name__ == "__main__":
+    e2e.main()
