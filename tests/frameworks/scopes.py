@@ -4,8 +4,8 @@ import collections
 
 from frameworks import e2e
 
-# depth: scopes around it on its thread. Times in ticks.
-Scope = collections.namedtuple("Scope", "name kind thread start end link depth")
+# depth: scopes around it on its thread. Times in ticks. first_sequence: 0 where it was told only after it had ended.
+Scope = collections.namedtuple("Scope", "name kind thread start end link depth first_sequence")
 
 
 class ScopeTrace(e2e.Trace):
@@ -25,13 +25,15 @@ class ScopeTrace(e2e.Trace):
         super().add(packet)
 
     def _add_scopes(self, batch):
-        end, link = e2e.one(batch, "base_end_ticks", 0), 0
+        end, link, first_sequence = e2e.one(batch, "base_end_ticks", 0), 0, e2e.one(batch, "base_first_sequence", 0)
         columns = zip(batch["name_iid"], batch["kind"], batch["end_delta_ticks"], batch["duration_ticks"],
-                      batch["link_delta"], strict=True)
-        for name, kind, end_delta, duration, link_delta in columns:
+                      batch["link_delta"], batch["first_sequence_delta"], strict=True)
+        for name, kind, end_delta, duration, link_delta, sequence_delta in columns:
             end += end_delta
             link += link_delta
-            self.scopes.append(Scope(self.strings[name], kind, e2e.one(batch, "thread_id"), end - duration, end, link, None))
+            first_sequence += sequence_delta
+            self.scopes.append(Scope(self.strings[name], kind, e2e.one(batch, "thread_id"), end - duration, end, link, None,
+                                     first_sequence))
 
     @property
     def ticks_per_second(self):

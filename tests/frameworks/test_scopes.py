@@ -246,6 +246,7 @@ class Situations(SituationCase):
         (trace,) = self.situation("collective")
         ranges = [s for s in trace.scopes if s.name == "gloo:all_reduce"]
         self.assertEqual(len(ranges), 3)
+        self.assertEqual({s.first_sequence for s in ranges}, {0}, "told when they had ended")
         beside = [s for s in trace.scopes if s.name == "beside the collective"]
         self.assertFalse({s.thread for s in ranges} & {s.thread for s in beside}, "they bracket nothing of the caller's")
 

@@ -62,7 +62,9 @@ TEST(PhasesTest, PlainTraining) {
     EXPECT_TRUE(step.has_scopes);
     EXPECT_FALSE(step.is_warm_up);
     EXPECT_TRUE(step.is_regular);
-    if (i > 0) EXPECT_EQ(step.start_ns, track.steps[i - 1].end_ns);
+    if (i > 0) {
+      EXPECT_EQ(step.start_ns, track.steps[i - 1].end_ns);
+    }
   }
   // 11 scopes of 110 ns: input, zero_grad, 3 forward, loss, 3 backward, update, item. Times begin at the first scope.
   const Step& step = track.steps[1];
