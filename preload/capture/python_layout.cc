@@ -18,8 +18,7 @@ constexpr PythonLayout kPython312 = {56, 0,   8,   0,  56, 70, 72, 112, 128,
                                      68, 136, 192, 40, 56, 0,  0,  2,  PythonLines::kLocations, 12};
 
 // From 3.13 on _PyRuntime begins with a table of offsets, all uint64_t: cookie, version, free_threaded, then groups.
-// Index of what is
-// needed, counted from the cookie.
+// Index of what is needed, counted from the cookie.
 struct OffsetIndex {
   uint32_t minor;
   uint8_t thread_frame, frame_previous, frame_code, frame_instruction, frame_locals, frame_owner;

@@ -16,8 +16,7 @@ constexpr uint32_t kMaxNestedModules = 64;
 constexpr uint32_t kPatience = 1;  // stacks that are captured before a pending call counts as one that does not come
 
 // The function through which each framework calls a module, by the end of its file's name and its qualified name
-// (before 3.11 the
-// name alone). Its first argument is the module.
+// (before 3.11 the name alone). Its first argument is the module.
 struct KnownCall {
   const char* file;
   const char* function;

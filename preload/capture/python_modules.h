@@ -1,6 +1,5 @@
-// The module objects (torch.nn.Module, keras.Layer) whose calls stand in Python stacks: their numbers, and their
-// names, which are
-// read from the model by a pending call of the interpreter (README.md: what that costs and why it is safe).
+// The module objects (torch.nn.Module, keras.Layer) whose calls stand in Python stacks: their numbers, and their names,
+// which are read from the model by a pending call of the interpreter (README.md: what that costs and why it is safe).
 // Thread: functions that say so run on Python's main thread with the GIL; the others on any application thread.
 #ifndef DLHOOK_PRELOAD_CAPTURE_PYTHON_MODULES_H_
 #define DLHOOK_PRELOAD_CAPTURE_PYTHON_MODULES_H_

@@ -1,6 +1,6 @@
-// The pending call. It runs no Python code, so the GIL does not change hands in it: it reads the dictionaries in
-// which the model's
-// modules stand, and makes weak references. Nothing of it can be seen from Python but `weakref.getweakrefcount`.
+// The pending call. It runs no Python code, so the GIL does not change hands in it: it reads the dictionaries in which
+// the model's modules stand, and makes weak references. Nothing of it can be seen from Python but
+// `weakref.getweakrefcount`.
 #include "preload/capture/python_names.h"
 
 #include <errno.h>
@@ -89,9 +89,8 @@ void ReleaseReferences(PythonProcess* process) {
   }
 }
 
-// Modules in whose calls some thread of the interpreter is: alive now, and kept so (before 3.10 making a weak
-// reference may collect
-// garbage).
+// Modules in whose calls some thread of the interpreter is: alive now, and kept so (before 3.10 making a weak reference
+// may collect garbage).
 struct LiveModules {
   const void* objects[kMaxLiveModules];
   uint32_t count;

@@ -1,6 +1,5 @@
-// The Python stack of the calling thread: files, functions, lines, and the modules (torch.nn.Module, keras.Layer)
-// whose calls its
-// frames are.
+// The Python stack of the calling thread: files, functions, lines, and the modules (torch.nn.Module, keras.Layer) whose
+// calls its frames are.
 //
 // A stack that was met before costs a walk over its frames: no lock, no allocation, no system call, no reference
 // count, no GIL.
@@ -28,9 +27,8 @@ extern std::atomic<uint32_t> g_python_for_calls;
 // Looks for Python again where none was found; for slow paths (a thread attaches, a new caller is bound).
 void RefreshPython();
 
-// Writes a PythonStackRecord if the stack is not that of the last call recorded. False: the ring had no room, and
-// the call would
-// be taken for one of another place.
+// Writes a PythonStackRecord if the stack is not that of the last call recorded. False: the ring had no room, and the
+// call would be taken for one of another place.
 bool RecordPythonStack(ThreadState* thread);
 
 // What a recorded call does before anything else, where no other call is open around it.
