@@ -1,6 +1,6 @@
 // What this process knows of its Python: stacks and texts that were defined, module objects and their names. In memory
-// that a forked child finds wiped: its definitions and numbers are its own. Thread: any, under `lock` but for the
-// atomics. Never wait for the GIL, call into Python or allocate with it held.
+// that a forked child finds wiped: its definitions and numbers are its own.
+// Thread: any, under `lock` but for the atomics. Never wait for the GIL, call into Python or allocate with it held.
 #ifndef DLHOOK_PRELOAD_CAPTURE_PYTHON_PROCESS_H_
 #define DLHOOK_PRELOAD_CAPTURE_PYTHON_PROCESS_H_
 
