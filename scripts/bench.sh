@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds what the benchmarks need, runs them and prints tables: figure, limit, median [95 % interval], verdict.
 #
-#   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls cuda drain memory reader torch torch_cuda;
+#   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls cuda drain memory reader torch scopes torch_cuda;
 #                                            all if none is named (about 15 minutes)
 #
 # The figures with PyTorch need a Python that has torch: PYTHON_WITH_TORCH, else the virtual environment of
