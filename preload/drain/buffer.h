@@ -35,7 +35,7 @@ class Buffer {
   }
 
   void Append(const void* bytes, size_t count) {
-    if (!Reserve(size_ + count)) return;
+    if (count == 0 || !Reserve(size_ + count)) return;  // `bytes` may be null then
     memcpy(data_ + size_, bytes, count);
     size_ += count;
   }
