@@ -10,7 +10,6 @@
 #include "preload/capture/python_runtime.h"
 #include "preload/core/config.h"
 #include "preload/core/definitions.h"
-#include "preload/core/hook_table.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 
@@ -243,14 +242,7 @@ bool HasOneInterpreter(const PythonRuntime& python) {
   return several == 0;
 }
 
-uint32_t PythonFamilyBit() {
-  for (int i = 0; i < kFamilyCount; ++i) {
-    if (strcmp(kFamilyNames[i], "python") == 0) return 1u << i;
-  }
-  return 0;
-}
-
-bool IsWanted() { return GetConfig().python != PythonMode::kOff && (GetConfig().families & PythonFamilyBit()) != 0; }
+bool IsWanted() { return GetConfig().python != PythonMode::kOff && (GetConfig().families & FamilyBitOf("python")) != 0; }
 
 }  // namespace
 

@@ -142,6 +142,13 @@ void ParseOutputVariables(const char* (*lookup)(const char*), Config* config) {
 
 }  // namespace
 
+uint32_t FamilyBitOf(const char* name) {
+  for (int i = 0; i < kFamilyCount; ++i) {
+    if (strcmp(kFamilyNames[i], name) == 0) return 1u << i;
+  }
+  return 0;
+}
+
 void ParseConfig(const char* (*lookup)(const char* name), Config* config) {
   memset(config, 0, sizeof *config);
   config->families = kDefaultFamilies;

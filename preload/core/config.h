@@ -38,6 +38,9 @@ struct Config {
   char complaint[256];        // first value that could not be understood, as a sentence
 };
 
+// The bit of a family in masks, 0 where there is none of that name.
+uint32_t FamilyBitOf(const char* name);
+
 // The configuration of this process; reads the environment on first use.
 const Config& GetConfig();
 

@@ -11,7 +11,6 @@
 #include <atomic>
 
 #include "preload/core/config.h"
-#include "preload/core/hook_table.h"
 #include "preload/core/registry.h"
 #include "preload/core/scope.h"
 #include "preload/core/spin_lock.h"
@@ -32,9 +31,7 @@ constexpr char kInjectionVariable[] = "NVTX_INJECTION64_PATH";
 
 uint32_t FamilyBit() {
   static uint32_t bit = 0;
-  for (int i = 0; bit == 0 && i < kFamilyCount; ++i) {
-    if (strcmp(kFamilyNames[i], "nvtx") == 0) bit = 1u << i;
-  }
+  if (bit == 0) bit = FamilyBitOf("nvtx");
   return bit;
 }
 

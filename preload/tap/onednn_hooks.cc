@@ -12,7 +12,6 @@
 #include <atomic>
 
 #include "preload/core/config.h"
-#include "preload/core/hook_table.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 #include "preload/core/spin_lock.h"
@@ -66,9 +65,7 @@ bool IsRecording(const ThreadState* thread, uint32_t family_bit) {
 
 uint32_t FamilyBit() {
   static uint32_t bit = 0;
-  for (int i = 0; bit == 0 && i < kFamilyCount; ++i) {
-    if (strcmp(kFamilyNames[i], "onednn") == 0) bit = 1u << i;
-  }
+  if (bit == 0) bit = FamilyBitOf("onednn");
   return bit;
 }
 

@@ -14,7 +14,6 @@
 
 #include "preload/core/clock.h"
 #include "preload/core/config.h"
-#include "preload/core/hook_table.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 #include "preload/core/scope.h"
@@ -296,13 +295,6 @@ TorchCallback ObserverOf(TorchScope scope) {
 
 // ---- registration -----------------------------------------------------------------------------------------------------------
 
-uint32_t FamilyBit() {
-  for (int i = 0; i < kFamilyCount; ++i) {
-    if (strcmp(kFamilyNames[i], "record_function") == 0) return 1u << i;
-  }
-  return 0;
-}
-
 // True: registered.
 bool RegisterWith(const link_map* object, void* library) {
   const char* reason = FindTorchFunctions(object, library, &g_tap.torch);
@@ -328,7 +320,7 @@ void Register(GetCallbacks real) {
   int saved_errno = errno;
   const link_map* object = ObjectOf(reinterpret_cast<void*>(real));
   const Config& config = GetConfig();
-  g_tap.family_bit = FamilyBit();
+  g_tap.family_bit = FamilyBitOf("record_function");
   bool registered = false;
   if (config.scopes == ScopesMode::kOff || (config.families & g_tap.family_bit) == 0) {
     ReportCapability(kCapabilityName, ObjectName(object), CapabilityState::kOff,

@@ -10,7 +10,6 @@
 #include <atomic>
 
 #include "preload/core/config.h"
-#include "preload/core/hook_table.h"
 #include "preload/core/registry.h"
 #include "preload/core/scope.h"
 #include "preload/link/resolver.h"
@@ -52,9 +51,7 @@ std::atomic<bool> g_has_others{false};
 
 uint32_t FamilyBit() {
   static uint32_t bit = 0;
-  for (int i = 0; bit == 0 && i < kFamilyCount; ++i) {
-    if (strcmp(kFamilyNames[i], "trace_me") == 0) bit = 1u << i;
-  }
+  if (bit == 0) bit = FamilyBitOf("trace_me");
   return bit;
 }
 

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "preload/core/definitions.h"
-#include "preload/core/hook_table.h"
+#include "preload/core/config.h"
 #include "preload/decode/arguments.h"
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
@@ -46,9 +46,7 @@ enum { kHeuristicMode = 200, kHeuristicGraph = 201, kHeuristicResults = 202, kPl
 
 uint32_t CudnnFamilyBit() {
   static uint32_t bit = 0;
-  for (int i = 0; bit == 0 && i < kFamilyCount; ++i) {
-    if (strcmp(kFamilyNames[i], "cudnn") == 0) bit = 1u << i;
-  }
+  if (bit == 0) bit = FamilyBitOf("cudnn");
   return bit;
 }
 

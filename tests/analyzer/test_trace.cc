@@ -9,6 +9,7 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "analyzer/model/trace_builder.h"
 
 namespace dlhook::analyzer {
@@ -50,6 +51,14 @@ TraceModel LoadTexts(const std::map<std::string, std::string>& textprotos) {
 }
 
 TraceModel LoadText(const std::string& textproto) { return LoadTexts({{"1.dlh", textproto}}); }
+
+int64_t OddityCount(const TraceModel& model, const std::string& words) {
+  int64_t count = 0;
+  for (const auto& [sentence, times] : model.oddities) {
+    if (absl::StrContains(sentence, words)) count += times;
+  }
+  return count;
+}
 
 TemporaryFolder::TemporaryFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "dlhook_test.XXXXXX").string();

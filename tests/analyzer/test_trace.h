@@ -31,6 +31,9 @@ TraceModel LoadText(const std::string& textproto);
 // Several traces of one run, by file name; damage fails the test.
 TraceModel LoadTexts(const std::map<std::string, std::string>& textprotos);
 
+// Number of times an oddity whose sentence contains `words` was met.
+int64_t OddityCount(const TraceModel& model, const std::string& words);
+
 // A folder that is removed with the object.
 class TemporaryFolder {
  public:

@@ -7,20 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {
 namespace {
-
-// Number of times an oddity whose sentence contains `words` was met.
-int64_t OddityCount(const TraceModel& model, const std::string& words) {
-  int64_t count = 0;
-  for (const auto& [sentence, times] : model.oddities) {
-    if (absl::StrContains(sentence, words)) count += times;
-  }
-  return count;
-}
 
 std::string CallText(int op, int sequence, int end, int duration, int parent_distance = 0,
                      int thread = 1) {

@@ -57,16 +57,7 @@ class Trace(e2e.Trace):
 
 
 class Run(e2e.Run):
-    def traces(self):
-        result = e2e.run([e2e.DLHOOK, "dump", self.path])
-        if result.code != 0:
-            raise AssertionError(f"dlhook dump: {result.code}: {result.err.decode()}")
-        traces = []
-        for packet in e2e.parse_textproto(result.out.decode()).get("packet", []):
-            if "header" in packet:
-                traces.append(Trace())
-            traces[-1].add(packet)
-        return traces
+    trace_type = Trace
 
 
 def in_order(calls):

@@ -67,15 +67,7 @@ def with_depth(scopes):
 
 def traces(run):
     """All process traces of the run, with their scopes."""
-    result = e2e.run([e2e.DLHOOK, "dump", run.path])
-    if result.code != 0:
-        raise AssertionError(f"dlhook dump: {result.code}: {result.err.decode()}")
-    found = []
-    for packet in e2e.parse_textproto(result.out.decode()).get("packet", []):
-        if "header" in packet:
-            found.append(ScopeTrace())
-        found[-1].add(packet)
-    return found
+    return run.traces(ScopeTrace)
 
 
 def trace(run):

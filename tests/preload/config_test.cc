@@ -26,12 +26,7 @@ Config Parse(std::map<std::string, std::string> variables) {
   return config;
 }
 
-uint32_t Bit(const char* family) {
-  for (int i = 0; i < kFamilyCount; ++i) {
-    if (strcmp(kFamilyNames[i], family) == 0) return 1u << i;
-  }
-  return 0;
-}
+uint32_t Bit(const char* family) { return FamilyBitOf(family); }
 
 TEST(ConfigTest, Defaults) {
   const Config config = Parse({});

@@ -268,15 +268,17 @@ class Run:
         names = [column["name"] for column in table["columns"]]
         return [dict(zip(names, row, strict=True)) for row in table["rows"]]
 
-    def traces(self):
-        """All process traces of the run, in the order of the dump."""
+    trace_type = Trace
+
+    def traces(self, trace_type=None):
+        """All process traces of the run, in the order of the dump; `trace_type` reads more of their packets."""
         result = run([DLHOOK, "dump", self.path])
         if result.code != 0:
             raise AssertionError(f"dlhook dump: {result.code}: {result.err.decode()}")
         traces = []
         for packet in parse_textproto(result.out.decode()).get("packet", []):
             if "header" in packet:
-                traces.append(Trace())
+                traces.append((trace_type or self.trace_type)())
             traces[-1].add(packet)
         return traces
 

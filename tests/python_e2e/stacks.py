@@ -108,12 +108,4 @@ class PythonTrace(e2e.Trace):
 
 
 def traces(run, trace_type=PythonTrace):
-    result = e2e.run([e2e.DLHOOK, "dump", run.path])
-    if result.code != 0:
-        raise AssertionError(f"dlhook dump: {result.code}: {result.err.decode()}")
-    found = []
-    for packet in e2e.parse_textproto(result.out.decode()).get("packet", []):
-        if "header" in packet:
-            found.append(trace_type())
-        found[-1].add(packet)
-    return found
+    return run.traces(trace_type)

@@ -4,20 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {
 namespace {
-
-int64_t OddityCount(const TraceModel& model, const std::string& words) {
-  int64_t count = 0;
-  for (const auto& [sentence, times] : model.oddities) {
-    if (absl::StrContains(sentence, words)) count += times;
-  }
-  return count;
-}
 
 // Stacks 1 (object 7 in train.py:42) and 2 (train.py:99 alone).
 std::string StacksText() {

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/scope_nesting.h"
 #include "analyzer/model/trace_builder.h"
@@ -14,14 +13,6 @@
 
 namespace dlhook::analyzer {
 namespace {
-
-int64_t OddityCount(const TraceModel& model, const std::string& words) {
-  int64_t count = 0;
-  for (const auto& [sentence, times] : model.oddities) {
-    if (absl::StrContains(sentence, words)) count += times;
-  }
-  return count;
-}
 
 std::string NamesText() {
   return R"pb(packet {

@@ -60,16 +60,7 @@ def program(name, *arguments):
 
 
 class Run(e2e.Run):
-    def traces(self):
-        result = e2e.run([e2e.DLHOOK, "dump", self.path])
-        if result.code != 0:
-            raise AssertionError(f"dlhook dump: {result.code}: {result.err.decode()}")
-        traces = []
-        for packet in e2e.parse_textproto(result.out.decode()).get("packet", []):
-            if "header" in packet:
-                traces.append(e2e.TraceWithOperands())
-            traces[-1].add(packet)
-        return traces
+    trace_type = e2e.TraceWithOperands
 
 
 # A call as both sides saw it.
