@@ -48,7 +48,7 @@ void OrderByFirstForward(const TraceModel& model, Attribution* attribution) {
   }
   std::vector<LayerIndex> order(first.size());
   for (LayerIndex i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](LayerIndex a, LayerIndex b) { 
+  std::stable_sort(order.begin(), order.end(), [&](LayerIndex a, LayerIndex b) {
     if (first[a].first == INT64_MIN && first[b].first == INT64_MIN) return a < b;
     return first[a] < first[b];
   });
