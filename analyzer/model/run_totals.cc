@@ -57,8 +57,7 @@ RunTotals ComputeTotals(const TraceModel& model) {
   AddCalls(model, &totals);
   AddAggregates(model, &totals);
   WallShares shares = SweepWall(model);
-  for (const auto& [start_ns, end_ns] : shares.idle) totals.unattributed_ns += end_ns - start_ns;
-  totals.unattributed_ns -= ShareIdleTime(model, shares.idle, &shares.op_ns);
+  totals.unattributed_ns = shares.idle_ns - ShareIdleTime(model, shares.idle, &shares.op_ns);
   for (size_t op = 0; op < model.ops.size(); ++op) totals.ops[op].wall_share_ns = shares.op_ns[op];
   totals.in_library_wall_ns = model.wall_ns() - totals.unattributed_ns;
   return totals;

@@ -47,7 +47,8 @@ static_assert(sizeof(StagedScope) == 48);
 
 // A growing array of plain values that moves by remapping, not by copying, and gives its front back
 // to the system while it is read: so the calls of a thread are in memory at most one and a half
-// times.
+// times. Once it is large it asks for large pages: to touch small ones first took a fifth of the
+// time in which a run is read.
 template <typename T>
 class StagingArray {
  public:
@@ -57,6 +58,7 @@ class StagingArray {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
+    std::swap(released_bytes_, other.released_bytes_);
     return *this;
   }
   ~StagingArray() {
@@ -75,11 +77,16 @@ class StagingArray {
 
   // The first `count` values are not needed any more.
   void ReleaseFront(size_t count) {
-    const size_t bytes = count * sizeof(T) & ~size_t{4095};
-    if (bytes > 0) madvise(data_, bytes, MADV_DONTNEED);
+    const auto begin = reinterpret_cast<uintptr_t>(data_);
+    const uintptr_t end = (begin + count * sizeof(T)) & ~(kLargePageBytes - 1);
+    if (end <= begin + released_bytes_) return;
+    madvise(reinterpret_cast<void*>(begin + released_bytes_), end - begin - released_bytes_, MADV_DONTNEED);
+    released_bytes_ = end - begin;
   }
 
  private:
+  static constexpr uintptr_t kLargePageBytes = uintptr_t{2} << 20;  // given back whole: a part would split it
+
   void Grow(size_t needed) {
     size_t capacity = capacity_ == 0 ? 128 : capacity_ * 2;
     while (capacity < needed) capacity *= 2;
@@ -89,6 +96,7 @@ class StagingArray {
             ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
             : mremap(data_, capacity_ * sizeof(T), bytes, MREMAP_MAYMOVE);
     if (data == MAP_FAILED) throw std::bad_alloc();  // as any container here would
+    if (bytes >= 2 * kLargePageBytes) madvise(data, bytes, MADV_HUGEPAGE);
     data_ = static_cast<T*>(data);
     capacity_ = capacity;
   }
@@ -96,6 +104,7 @@ class StagingArray {
   T* data_ = nullptr;
   size_t size_ = 0;
   size_t capacity_ = 0;
+  size_t released_bytes_ = 0;
 };
 
 // Room for `count` more in a column of the model.

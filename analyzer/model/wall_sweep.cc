@@ -114,6 +114,8 @@ class Sweep {
   }
 
   void AddIdle(int64_t start_ns, int64_t end_ns) {
+    shares_.idle_ns += end_ns - start_ns;
+    if (model_.aggregates.empty()) return;
     if (!shares_.idle.empty() && shares_.idle.back().second == start_ns) {
       shares_.idle.back().second = end_ns;
     } else {

@@ -11,9 +11,9 @@
 namespace dlhook::analyzer {
 
 struct WallShares {
-  // Nanoseconds per op; with the lengths of `idle` they add up to model.wall_ns() exactly.
-  std::vector<int64_t> op_ns;
-  // Intervals [start, end) in which no call was active, in order.
+  std::vector<int64_t> op_ns;  // nanoseconds per op; with idle_ns they add up to model.wall_ns() exactly
+  int64_t idle_ns = 0;         // in which no call was active
+  // When that was: intervals [start, end), in order. Only where the run has aggregates, among which they are divided.
   std::vector<std::pair<int64_t, int64_t>> idle;
 };
 
