@@ -9,7 +9,8 @@ namespace {
 // An operator of a framework runs no Python: of a call directly in it the writer repeats the stack of an earlier call. Functions
 // of autograd that are written in Python are no operators: their names have no namespace.
 bool IsInOperator(const TraceModel& model, CallIndex call) {
-  const ScopeIndex scope = model.calls.ScopeOf(call);
+  // The column ends with the last thread so far that has scopes.
+  const ScopeIndex scope = call < model.calls.scope.size() ? model.calls.scope[call] : kNone;
   return scope != kNone && model.scopes.kind[scope] == trace::ScopeBatch::FRAMEWORK_OP &&
          model.names[model.scopes.name[scope]].find(':') != std::string::npos;
 }

@@ -85,6 +85,25 @@ TEST(PythonStacks, OfCallsDirectlyInAnOperatorAreNotBelieved) {
   EXPECT_EQ(model.PythonStackOf(1), 1u);
 }
 
+// Threads of one process and processes of one run: only the first has scopes.
+TEST(PythonStacks, OfAThreadWithoutScopesAfterOneWithScopes) {
+  const std::string without_scopes = R"pb(packet {
+                                            call_batch {
+                                              thread_id: 2
+                                              op_iid: 1
+                                              sequence_delta: 0
+                                              end_delta_ticks: 900
+                                              duration: 10
+                                              parent_distance: 0
+                                              python_stack_iid: 1
+                                            }
+                                          })pb";
+  const TraceModel model = LoadText(Start() + CallText(1, 220, 2) + ScopeText(4, "FRAMEWORK_OP", 200, 230, 1, 1, 1) +
+                                    without_scopes);
+  EXPECT_EQ(model.calls.scope, (std::vector<ScopeIndex>{0, kNone}));
+  EXPECT_EQ(model.call_stacks, (std::vector<std::pair<CallIndex, StackIndex>>{{1, 0}}));
+}
+
 TEST(PythonStacks, ThatAreCutAreOthersThanWholeOnes) {
   const TraceModel model = LoadText(Start() + CallText(1, 100, 2) + CallText(2, 200, 3) + R"pb(
     packet { interned { python_stack { iid: 3 frame { file_iid: 1 function_iid: 3 line: 99 } } } })pb" + CallText(3, 300, 3));
