@@ -1,26 +1,19 @@
-// Beginning and end of a recorded process: constructor, start of the session at the first recorded call, writer thread,
-// destructor.
+// Beginning and end of a recorded process: constructor, start of the session at the first recorded call, destructor.
 // Thread: the constructor's and destructor's are the loader's; StartSession runs on the first thread that makes a hooked
 // call, inside that call.
 #include <errno.h>
-#include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <new>
 
 #include "preload/core/config.h"
 #include "preload/core/hook_table.h"
 #include "preload/core/identity.h"
 #include "preload/core/process_state.h"
 #include "preload/core/session_files.h"
-#include "preload/drain/drain.h"
+#include "preload/writer_thread.h"
 
 namespace dlhook {
 
@@ -28,9 +21,7 @@ LoadTime g_load_time;
 
 namespace {
 
-// The writer sleeps between these, the shorter the fuller the rings were.
-constexpr long kShortNapNs = 500 * 1000;
-constexpr long kLongNapNs = 8 * 1000 * 1000;
+constexpr size_t kStartStackBytes = 256 << 10;
 
 ClockSample LoadSample(ClockKind kind, const ClockSample& now) {
   if (g_load_time.pid != static_cast<uint32_t>(getpid())) return now;  // a forked child, or no constructor yet
@@ -88,49 +79,6 @@ struct Identity {
   char key[96];
 };
 
-struct Writer {
-  FileSink sink;
-  Drain drain;
-};
-
-// In pages of its own (the host's heap is not ours to use) and new for each process: a forked child must not see its
-// parent's.
-Writer* NewWriter() {
-  void* memory = mmap(nullptr, sizeof(Writer), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return memory == MAP_FAILED ? nullptr : new (memory) Writer;
-}
-
-void* WriterMain(void* argument) {
-  auto process = static_cast<ProcessState*>(argument);
-  Writer* writer = NewWriter();
-  if (writer == nullptr || !writer->sink.Open(process->session->trace_path, true) ||
-      !writer->drain.Open(process->session, process->session->mapping_bytes, &writer->sink)) {
-    return nullptr;
-  }
-  Drain& drain = writer->drain;
-  long nap_ns = kShortNapNs;
-  while (process->writer_stop.load(std::memory_order_acquire) == 0) {
-    uint32_t fullness = drain.Step(false, true);
-    nap_ns = fullness > 32 ? kShortNapNs : nap_ns * 2 > kLongNapNs ? kLongNapNs : nap_ns * 2;
-    timespec nap = {0, nap_ns};
-    syscall(SYS_futex, &process->writer_stop, FUTEX_WAIT_PRIVATE, 0, &nap, nullptr, 0);
-  }
-  drain.Finish(ProcessEnd::kExited, true);
-  writer->sink.Close();
-  RemoveRing(process);
-  return nullptr;
-}
-
-// A last word is given a limited time: a host that exits must exit.
-void StopWriter(ProcessState* process) {
-  process->writer_stop.store(1, std::memory_order_release);
-  syscall(SYS_futex, &process->writer_stop, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-  timespec deadline;
-  clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += 10;
-  pthread_timedjoin_np(process->writer, nullptr, &deadline);
-}
-
 __attribute__((constructor)) void OnLoad() {
   g_load_time = {TakeClockSample(ClockKind::kTsc), static_cast<uint32_t>(getpid())};
   GetConfig();
@@ -146,18 +94,27 @@ __attribute__((destructor)) void OnUnload() {
   session->enabled_families.store(0);
   session->exit_ticks = ReadTicks(static_cast<ClockKind>(session->clock_kind));
   session->exited.store(1, std::memory_order_release);
-  if (process->writer_started.load() != 0) StopWriter(process);
+  StopWriter(process);
   errno = saved_errno;
 }
 
-}  // namespace
+// Runs function(argument) on the stack that ends at `top`. Nothing may unwind through it: no signal handler runs and no cancellation
+// acts meanwhile (core/undisturbed.h).
+void CallOnStack(void* top, void (*function)(void*), void* argument) {
+  asm volatile(
+      "movq %%rsp, %%rbx\n\t"
+      "movq %[top], %%rsp\n\t"
+      "call *%[function]\n\t"
+      "movq %%rbx, %%rsp"
+      : "+D"(argument), [top] "+r"(top), [function] "+r"(function)
+      :
+      : "rax", "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",
+        "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+}
 
-// The shim links no C++ runtime; nothing ever calls a pure virtual function.
-extern "C" __attribute__((visibility("hidden"))) void __cxa_pure_virtual() { __builtin_trap(); }
-
-bool StartSession(ProcessState* process) {
+bool StartSessionHere(ProcessState* process) {
   const Config& config = GetConfig();
-  static Identity identity;  // too large for the stack of a small thread; one starter at a time
+  static Identity identity;  // one starter at a time
   memset(&identity, 0, sizeof identity);
   MakeRunKey(identity.key, sizeof identity.key);
   if (!ChooseRunFolder(config, identity.key, &identity.folder, &identity.requested, &identity.refusal)) return false;
@@ -171,7 +128,7 @@ bool StartSession(ProcessState* process) {
   DescribeProcess(session);
   FillHeader(config, session);
   if (!CreateTrace(identity.folder, session)) {
-    RemoveRing(process);
+    RemoveRing(process, RingFolders());
     return false;
   }
   Publish(process, config);
@@ -182,18 +139,28 @@ bool StartSession(ProcessState* process) {
   return true;
 }
 
-void StartWriter(ProcessState* process) {
-  bool nobody_drains = GetConfig().drain == DrainMode::kNone && process->session->is_private == 0;
-  if (nobody_drains || process->writer_started.exchange(1) != 0) return;
-  process->session->drained_by_host.store(1);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);  // glibc keeps its own 32 and 33 out of it
-  if (pthread_create(&process->writer, nullptr, &WriterMain, process) != 0) {
-    process->writer_started.store(0);
-    process->session->drained_by_host.store(0);
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}  // namespace
+
+// The shim links no C++ runtime; nothing ever calls a pure virtual function.
+extern "C" __attribute__((visibility("hidden"))) void __cxa_pure_virtual() { __builtin_trap(); }
+
+// The paths alone would fill the stack of a small thread.
+bool StartSession(ProcessState* process) {
+  struct Start {
+    ProcessState* process;
+    bool done;
+  } start = {process, false};
+  void* stack = mmap(nullptr, kStartStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (stack == MAP_FAILED) return false;
+  CallOnStack(
+      static_cast<char*>(stack) + kStartStackBytes,
+      [](void* argument) {
+        auto start = static_cast<Start*>(argument);
+        start->done = StartSessionHere(start->process);
+      },
+      &start);
+  munmap(stack, kStartStackBytes);
+  return start.done;
 }
 
 }  // namespace dlhook

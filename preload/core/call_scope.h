@@ -60,7 +60,7 @@ inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame
   frame->thread = thread;
   frame->hook = hook;
   frame->caller = reinterpret_cast<uint64_t>(caller);
-  frame->sequence = ++thread->next_sequence;
+  frame->sequence = TakeSequence(thread);
   frame->parent_distance = 0;
   if (__builtin_expect(thread->depth == 0, 1)) {
     thread->open[0] = {reinterpret_cast<uintptr_t>(frame), frame->sequence};
@@ -79,7 +79,7 @@ inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_word
   uint64_t end_ticks = ReadTicks(thread->clock);
   if (thread->depth > 0) --thread->depth;
   uint32_t words = sizeof(CallRecord) / 8 + shape_words + address_count;
-  RecordHeader* header = ReserveCall(thread, words);
+  RecordHeader* header = ReserveCall(thread, words, reinterpret_cast<uintptr_t>(frame));
   if (__builtin_expect(header == nullptr, 0)) return nullptr;
   CallRecord* record = reinterpret_cast<CallRecord*>(header);
   record->header = {static_cast<uint16_t>(words), type,        static_cast<uint8_t>(thread->depth),

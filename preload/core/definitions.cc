@@ -2,11 +2,10 @@
 #include "preload/core/definitions.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "preload/core/process_state.h"
+#include "preload/core/shared_pages.h"
 #include "preload/core/spin_lock.h"
 
 namespace dlhook {
@@ -14,18 +13,15 @@ namespace {
 
 constexpr uint64_t kStepBytes = 64 << 10;
 
-// Real pages for the first `bytes` bytes: a store into a hole of a full file system is a SIGBUS.
+// Real pages for the first `bytes` bytes.
 bool Allocate(ProcessState* process, uint64_t bytes) {
   if (bytes <= process->definitions_allocated || process->ring_path[0] == '\0') return true;
   uint64_t target = (bytes + kStepBytes - 1) / kStepBytes * kStepBytes;
   if (target > kDefinitionsCapacity) target = kDefinitionsCapacity;
-  int fd = open(process->ring_path, O_RDWR | O_CLOEXEC);
-  if (fd < 0) return false;
   uint64_t from = process->definitions_allocated;
-  int failed = fallocate(fd, 0, static_cast<off_t>(kSessionDataStart + from), static_cast<off_t>(target - from));
-  close(fd);
-  if (failed == 0) process->definitions_allocated = target;
-  return failed == 0;
+  if (!AllocatePages(process, kSessionDataStart + from, target - from)) return false;
+  process->definitions_allocated = target;
+  return true;
 }
 
 }  // namespace

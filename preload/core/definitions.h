@@ -51,7 +51,7 @@ inline const Definition* FindDefinition(const SessionHeader* session, uint64_t m
   if (offset + sizeof(Definition) > end) return nullptr;
   auto data = reinterpret_cast<const char*>(session) + kSessionDataStart + offset;
   auto definition = reinterpret_cast<const Definition*>(data);
-  bool whole = definition->bytes <= end - offset - sizeof(Definition);
+  bool whole = definition->bytes <= end - offset - sizeof(Definition) && definition->bytes <= kMaxDefinitionBytes;
   return whole && definition->kind == static_cast<uint32_t>(kind) ? definition : nullptr;
 }
 

@@ -24,7 +24,7 @@ uint64_t StartTimeOf(uint32_t pid);
 // Inode of the calling process's pid namespace; 0: unknown.
 uint64_t PidNamespace();
 
-// Of argv as in /proc/self/cmdline (NUL-separated words). Pure: unit-tested.
+// Of argv as in /proc/self/cmdline (NUL-separated words; words[size] is NUL, too). Pure: unit-tested.
 void FindProgramAndScript(const char* words, size_t size, char (*program)[64], char (*script)[64]);
 
 }  // namespace dlhook

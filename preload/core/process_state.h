@@ -24,7 +24,8 @@ struct ProcessState {
   char link_path[4200];  // name.ring in the run folder
   uint64_t ring_bytes_total;
   std::atomic<uint32_t> writer_started;
-  std::atomic<uint32_t> writer_stop;  // futex
+  std::atomic<uint32_t> writer_ready;  // futex; words: writer_thread.cc
+  std::atomic<uint32_t> writer_stop;   // futex
   pthread_t writer;
   // Bit i: entry i of the registry is in this process's trace.
   std::atomic<uint64_t> written_objects;
@@ -40,7 +41,8 @@ ProcessState* GetProcess();
 // Slow path of attaching: creates files, mapping and writer thread. False: this process can't be recorded.
 bool StartSession(ProcessState* process);
 
-// Starts the writer thread unless there is one. Also called when the collector turns out to be gone.
+// Starts the writer thread unless there is one, and waits until it has opened its files. Also called when the collector turns out to be
+// gone.
 void StartWriter(ProcessState* process);
 
 // The clocks as the constructor saw them (which of the two tick sources will be used is not known yet).

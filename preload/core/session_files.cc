@@ -11,7 +11,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <initializer_list>
+
 #include "preload/core/fallback_folder.h"
+#include "preload/core/shared_pages.h"
 #include "preload/drain/byte_sink.h"
 
 namespace dlhook {
@@ -25,8 +28,10 @@ bool HasRoom(const char* folder, uint64_t bytes) {
   return statvfs(folder, &info) == 0 && uint64_t{info.f_bavail} * info.f_frsize > 2 * bytes;
 }
 
-// A new file in `folder` with the header's pages allocated, mapped at full length: rings are allocated as threads come.
+// A new file in `folder` with the header's pages allocated, mapped at full length: rings are allocated as threads come (a hole until
+// then).
 SessionHeader* MapFile(const char* folder, uint64_t bytes, char (*path)[128]) {
+  if (!MayMakeFile(bytes)) return nullptr;
   for (int attempt = 0; attempt < 1000; ++attempt) {
     int length = snprintf(*path, sizeof *path, "%s/dlhook-%u-%d-%d.ring", folder, static_cast<unsigned>(getuid()),
                           static_cast<int>(getpid()), attempt);
@@ -35,7 +40,8 @@ SessionHeader* MapFile(const char* folder, uint64_t bytes, char (*path)[128]) {
     if (fd < 0 && errno == EEXIST) continue;
     if (fd < 0) return nullptr;
     void* memory = MAP_FAILED;
-    if (fallocate(fd, 0, 0, static_cast<off_t>(kSessionDataStart)) == 0) {
+    if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
+        fallocate(fd, 0, 0, static_cast<off_t>(kSessionDataStart)) == 0) {
       memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     close(fd);
@@ -68,6 +74,21 @@ void SafeName(const char* program, char (*name)[64]) {
     (*name)[i] = safe ? c : '_';
   }
   (*name)[i] = '\0';
+}
+
+// -1 where there is none.
+int OpenFolderOf(const char* path) {
+  char folder[4200];
+  snprintf(folder, sizeof folder, "%s", path);
+  char* slash = strrchr(folder, '/');
+  if (slash == nullptr) return -1;
+  slash[1] = '\0';
+  return open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+void RemoveIn(int folder, const char* path) {
+  if (path[0] == '\0') return;
+  if (folder < 0 || unlinkat(folder, strrchr(path, '/') + 1, 0) != 0) unlink(path);
 }
 
 }  // namespace
@@ -141,9 +162,21 @@ void PublishRing(ProcessState* process) {
   if (symlink(process->ring_path, process->link_path) != 0) process->link_path[0] = '\0';
 }
 
-void RemoveRing(const ProcessState* process) {
-  if (process->ring_path[0] != '\0') unlink(process->ring_path);
-  if (process->link_path[0] != '\0') unlink(process->link_path);
+void OpenRingFolders(const ProcessState* process, RingFolders* folders) {
+  folders->mapping = OpenFolderOf(process->ring_path);
+  folders->link = OpenFolderOf(process->link_path);
+}
+
+void CloseRingFolders(RingFolders* folders) {
+  for (int* folder : {&folders->mapping, &folders->link}) {
+    if (*folder >= 0) close(*folder);
+    *folder = -1;
+  }
+}
+
+void RemoveRing(const ProcessState* process, const RingFolders& folders) {
+  RemoveIn(folders.mapping, process->ring_path);
+  RemoveIn(folders.link, process->link_path);
 }
 
 }  // namespace dlhook

@@ -1,5 +1,5 @@
 // The files of a session: run folder, process trace, ring mapping and the link that lets others find it.
-// Thread: the one that starts the session.
+// Thread: the one that starts the session; the writer thread.
 #ifndef DLHOOK_PRELOAD_CORE_SESSION_FILES_H_
 #define DLHOOK_PRELOAD_CORE_SESSION_FILES_H_
 
@@ -23,7 +23,15 @@ bool CreateTrace(const char* run_folder, SessionHeader* session);
 
 // name.ring beside the trace, pointing to the ring mapping: from now on others can drain it.
 void PublishRing(ProcessState* process);
-void RemoveRing(const ProcessState* process);
+
+// Where mapping and link lie, held by descriptor: the host may change its root directory. -1: go by the path.
+struct RingFolders {
+  int mapping = -1;
+  int link = -1;
+};
+void OpenRingFolders(const ProcessState* process, RingFolders* folders);
+void CloseRingFolders(RingFolders* folders);
+void RemoveRing(const ProcessState* process, const RingFolders& folders);
 
 }  // namespace dlhook
 

@@ -1,7 +1,8 @@
 // A lock for slow paths. Zero is unlocked.
-// Thread: any. A forked child may find it held by a thread that it does not have: the lock knows its holder's process, and the
-// child takes it over; what the lock guards is written so that a reader copes (keys are published last). A signal handler that
-// interrupts the holder on its own thread would wait for ever: it gives up after some seconds and goes on.
+// Thread: any. A forked child may find it held by a thread that it does not have: the lock knows its holder's process,
+// and the child takes it over; what the lock guards is written so that a reader copes (keys are published last). A
+// signal handler that interrupts the holder on its own thread would wait for ever: it goes on at once, without the
+// lock. A holder that never comes back (left by longjmp) loses the lock after some seconds.
 #ifndef DLHOOK_PRELOAD_CORE_SPIN_LOCK_H_
 #define DLHOOK_PRELOAD_CORE_SPIN_LOCK_H_
 
@@ -16,28 +17,35 @@
 namespace dlhook {
 
 struct SpinLock {
-  std::atomic<uint32_t> holder{0};  // process id
+  std::atomic<uint64_t> holder{0};  // process id, and in the lower half what tells threads apart
 };
 
 class SpinLockHolder {
  public:
-  explicit SpinLockHolder(SpinLock* lock) : lock_(lock), process_(ProcessId()), held_(TryLock() || Wait()) {}
+  explicit SpinLockHolder(SpinLock* lock) : lock_(lock), me_(Me()), held_(TryLock() || Wait()) {}
   ~SpinLockHolder() {
-    if (held_) lock_->holder.store(0, std::memory_order_release);  // not what the interrupted holder still has
+    uint64_t expected = me_;
+    if (held_) lock_->holder.compare_exchange_strong(expected, 0, std::memory_order_release);
   }
   SpinLockHolder(const SpinLockHolder&) = delete;
   SpinLockHolder& operator=(const SpinLockHolder&) = delete;
 
  private:
+  static uint64_t Me() {
+    uint64_t thread;
+    asm("movq %%fs:0, %0" : "=r"(thread));
+    return uint64_t{ProcessId()} << 32 | static_cast<uint32_t>(thread >> 4);
+  }
   bool TryLock() {
-    uint32_t holder = 0;
-    if (lock_->holder.compare_exchange_strong(holder, process_, std::memory_order_acquire)) return true;
-    return holder != process_ && lock_->holder.compare_exchange_strong(holder, process_, std::memory_order_acquire);
+    uint64_t holder = 0;
+    if (lock_->holder.compare_exchange_strong(holder, me_, std::memory_order_acquire)) return true;
+    return holder >> 32 != me_ >> 32 && lock_->holder.compare_exchange_strong(holder, me_, std::memory_order_acquire);
   }
   // Without a count of tries: on a busy machine the holder may not run for longer than any number of yields takes.
-  // False: gave up.
+  // False: goes on without the lock.
   bool Wait() {
     constexpr time_t kLongestSeconds = 5;
+    if (lock_->holder.load(std::memory_order_relaxed) == me_) return false;
     timespec start, now;
     clock_gettime(CLOCK_MONOTONIC, &start);
     do {
@@ -47,11 +55,12 @@ class SpinLockHolder {
       }
       clock_gettime(CLOCK_MONOTONIC, &now);
     } while (now.tv_sec - start.tv_sec <= kLongestSeconds);
-    return false;
+    lock_->holder.store(me_, std::memory_order_relaxed);
+    return true;
   }
 
   SpinLock* lock_;
-  uint32_t process_;
+  uint64_t me_;
   bool held_;
 };
 

@@ -2,20 +2,21 @@
 #include "preload/core/thread_state.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "preload/core/config.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
+#include "preload/core/shared_pages.h"
+#include "preload/core/undisturbed.h"
 
 namespace dlhook {
 
@@ -70,16 +71,7 @@ bool GiveMemory(ProcessState* process, uint32_t index) {
   if (slot.bytes.load(std::memory_order_acquire) != 0) return true;
   uint64_t bytes = SlotBytes(index, process->ring_bytes_total);
   uint64_t offset = SlotOffset(index, process->ring_bytes_total);
-  if (process->ring_path[0] != '\0') {
-    // Real pages before the first store: a store into a hole of a full file system is a SIGBUS.
-    int fd = open(process->ring_path, O_RDWR | O_CLOEXEC);
-    if (fd < 0) return false;
-    int failed = fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-    close(fd);
-    if (failed != 0) return false;
-  }
-  // Page faults now rather than in the middle of calls; a kernel that can't (before 5.14) takes them later.
-  madvise(reinterpret_cast<char*>(process->session) + offset, bytes, MADV_POPULATE_WRITE);
+  if (!AllocatePages(process, offset, bytes)) return false;
   std::atomic<uint32_t>& in_use = process->session->slots_in_use;
   for (uint32_t seen = in_use.load(); seen <= index && !in_use.compare_exchange_weak(seen, index + 1);) {
   }
@@ -121,11 +113,6 @@ void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
 }
 
 ThreadState* ClaimThread(ProcessState* process) {
-  if (t_retry_wait > 0) {
-    --t_retry_wait;
-    process->session->no_ring_calls.fetch_add(1, std::memory_order_relaxed);
-    return nullptr;
-  }
   uint32_t index = ClaimSlot(process);
   if (index < kMaxSlots) {
     ThreadState* thread = &process->threads[index];
@@ -157,8 +144,24 @@ bool EnsureSession(ProcessState* process) {
       if (started && process->session->collector_pid == 0) StartWriter(process);
       continue;
     }
-    sched_yield();
+    // Not sched_yield: a thread of real-time priority would never let the starter run.
+    timespec nap = {0, 50 * 1000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
   }
+}
+
+// Whoever reserved at `reserver` and has not committed: was it left by longjmp? If it may still go on, this is the handler of a
+// signal that interrupted it; such a one runs deeper on the same stack, or on the alternate one.
+bool WasLeft(uintptr_t reserver, uintptr_t frame) {
+  stack_t alternate;
+  return frame >= reserver && sigaltstack(nullptr, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK) == 0;
+}
+
+// As ReserveAfterLook, with the reservation of a frame that was left taken back.
+RecordHeader* ReserveAgain(ThreadState* thread, uint32_t words, uintptr_t frame) {
+  RingProducer* ring = &thread->ring;
+  if (ring->busy != 0 && WasLeft(ring->busy, frame)) ring->Release();
+  return ring->ReserveAfterLook(words, frame);
 }
 
 // Every so many drops: is there anybody who drains?
@@ -192,7 +195,7 @@ ProcessState* GetProcess() {
 }
 
 void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame) {
-  while (thread->depth > 0 && thread->depth <= kMaxOpenCalls && thread->open[thread->depth - 1].frame < frame) {
+  while (thread->depth > 0 && thread->depth <= kMaxOpenCalls && thread->open[thread->depth - 1].frame <= frame) {
     --thread->depth;
   }
 }
@@ -209,23 +212,28 @@ ThreadState* AttachThread(uint32_t family_bit) {
   if (t_attaching != 0 || (GetConfig().families & family_bit) == 0) return nullptr;
   ProcessState* process = GetProcess();
   if (process == nullptr || process->phase.load(std::memory_order_relaxed) >= kFailed) return nullptr;
+  if (t_retry_wait > 0 && process->phase.load(std::memory_order_acquire) == kRecording) {
+    --t_retry_wait;
+    process->session->no_ring_calls.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  Undisturbed undisturbed;
   t_attaching = 1;
-  int saved_errno = errno;
   dlhook_thread = nullptr;
   ThreadState* thread = EnsureSession(process) ? ClaimThread(process) : nullptr;
-  errno = saved_errno;
   t_attaching = 0;
   return thread;
 }
 
 RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words) {
-  RecordHeader* record = thread->ring.Reserve(words);
-  return record != nullptr ? record : thread->ring.ReserveAfterLook(words);
+  auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  RecordHeader* record = thread->ring.Reserve(words, frame);
+  return record != nullptr ? record : ReserveAgain(thread, words, frame);
 }
 
-RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words) {
+RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words, uintptr_t frame) {
   if (thread->active == 0) return nullptr;  // forked between begin and end of a call
-  RecordHeader* record = thread->ring.ReserveAfterLook(words);
+  RecordHeader* record = ReserveAgain(thread, words, frame);
   if (record != nullptr) return record;
   thread->ring.CountDropped();
   CheckCollector(thread, thread->ring.slot->dropped.load(std::memory_order_relaxed));

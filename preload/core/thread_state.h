@@ -23,7 +23,7 @@ constexpr uint32_t kBindingCacheEntries = 64;
 constexpr uint32_t kMaxOpenCalls = 16;
 
 // A recorded call that has not returned yet. `frame` is an address in its stack frame: a call whose frame lies below
-// that of a new one was left by longjmp or an exception.
+// that of a new one, or in the same place, was left by longjmp or an exception.
 struct OpenCall {
   uintptr_t frame;
   uint64_t sequence;
@@ -119,11 +119,19 @@ extern __thread void* dlhook_real_from_thunk __attribute__((visibility("hidden")
 ThreadState* AttachThread(uint32_t family_bit);
 
 // Null, or the space of a call's record of `words` words, not visible to the drain before CommitRecord. Counts what it drops.
-RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words);
+// `frame`: an address in the stack frame that commits.
+RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words, uintptr_t frame);
 
-inline RecordHeader* ReserveCall(ThreadState* thread, uint32_t words) {
-  RecordHeader* record = thread->ring.Reserve(words);
-  return __builtin_expect(record != nullptr, 1) ? record : ReserveCallSlow(thread, words);
+inline RecordHeader* ReserveCall(ThreadState* thread, uint32_t words, uintptr_t frame) {
+  RecordHeader* record = thread->ring.Reserve(words, frame);
+  return __builtin_expect(record != nullptr, 1) ? record : ReserveCallSlow(thread, words, frame);
+}
+
+// The next sequence number. In one instruction: a signal handler that makes calls must not get the same one.
+inline uint64_t TakeSequence(ThreadState* thread) {
+  uint64_t number = 1;
+  asm("xaddq %0, %1" : "+r"(number), "+m"(thread->next_sequence) : : "cc");
+  return number + 1;
 }
 
 // The same for a record that is no call: a loss is the caller's business.
@@ -131,7 +139,7 @@ RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words);
 
 inline void CommitRecord(ThreadState* thread, const RecordHeader* record) { thread->ring.Commit(record); }
 
-// Forgets recorded calls that were left without returning: their frames lie below `frame`.
+// Forgets recorded calls that were left without returning: their frames don't lie above `frame`.
 void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame);
 
 // Sequence number of the recorded call around the current one, or 0.

@@ -29,6 +29,8 @@ class Drain {
   // Takes what is worth taking (everything with `everything`); returns the number of bytes still waiting in the fullest
   // ring, in 1/256 of its size. `take_clock_sample`: the clocks of this machine are those of the recorded process.
   uint32_t Step(bool everything, bool take_clock_sample);
+  // Writes all that it holds: another drain may go on.
+  void Suspend();
   // Drains the rest and writes losses and the footer.
   void Finish(ProcessEnd end, bool take_clock_sample);
   const char* error() const { return error_; }
@@ -38,11 +40,15 @@ class Drain {
   uint64_t calls() const { return state_.calls; }
 
  private:
-  const char* RingOf(const Slot& slot) const;
+  struct RingView {
+    const char* data;  // null: the slot does not say where a ring could be
+    uint64_t bytes;    // power of two
+  };
+  RingView RingOf(const Slot& slot) const;
   void StartOver(uint32_t reset_reason);
   void ForgetDefinitions();
   uint32_t DrainSlot(uint32_t index, bool everything);
-  const RecordHeader* NextRecord(uint32_t index, uint64_t head);
+  const RecordHeader* NextRecord(uint32_t index, const RingView& ring, uint64_t head);
   void Take(uint32_t slot, const RecordHeader* record);
   uint32_t OpOf(const CallRecord* record);
   uint32_t HintedOpOf(const CallRecord* record);

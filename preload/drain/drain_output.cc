@@ -153,6 +153,13 @@ void Drain::SaveCheckpoint() {
   tails_moved_ = false;
 }
 
+void Drain::Suspend() {
+  Step(true, false);
+  FlushAggregates(0, true);
+  FlushBatch();
+  Publish(false);
+}
+
 void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
   Step(true, false);
   FlushAggregates(0, true);

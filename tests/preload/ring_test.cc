@@ -38,6 +38,14 @@ TEST(RingTest, ASignalHandlersRecordIsRefusedWhileOneIsBeingWritten) {
   EXPECT_EQ(ring.ReserveAfterLook(4), nullptr);
 }
 
+TEST(RingTest, ARefusedReservationLeavesTheRingFree) {
+  TestSession session(kRingBytes);
+  RingProducer ring = session.Producer(0);
+  EXPECT_EQ(ring.Reserve(kRingBytes / 8 + 1), nullptr);
+  EXPECT_EQ(ring.ReserveAfterLook(kRingBytes / 8 + 1), nullptr);
+  EXPECT_TRUE(PutGemm(&ring, {.sequence = 1}));
+}
+
 TEST(RingTest, AWipedProducerRefuses) {
   RingProducer ring = {};
   EXPECT_EQ(ring.Reserve(4), nullptr);

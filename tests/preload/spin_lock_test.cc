@@ -45,5 +45,14 @@ TEST(SpinLockTest, AForkedChildTakesOverALockOfItsParent) {
   EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
+TEST(SpinLockTest, AHandlerThatInterruptsTheHolderGoesOnAtOnce) {
+  SpinLock lock;
+  SpinLockHolder holder(&lock);
+  alarm(3);  // before it would give up waiting
+  { SpinLockHolder of_handler(&lock); }
+  alarm(0);
+  EXPECT_NE(lock.holder.load(), 0u);  // still the interrupted one's
+}
+
 }  // namespace
 }  // namespace dlhook

@@ -1,0 +1,35 @@
+// System calls that refuse a process with a second thread (EINVAL): the writer thread goes away for as long as they
+// take.
+// Thread: any application thread.
+#include <dlfcn.h>
+#include <sched.h>
+
+#include "preload/link/resolver.h"
+#include "preload/writer_thread.h"
+
+namespace dlhook {
+namespace {
+
+template <typename Function>
+Function* RealOf(const char* name) {
+  return reinterpret_cast<Function*>(RealDlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+}  // namespace dlhook
+
+extern "C" {
+
+__attribute__((visibility("default"))) int unshare(int flags) noexcept {
+  constexpr int kNotWithThreads = CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
+  dlhook::WithoutWriter without_writer((flags & kNotWithThreads) != 0);
+  return dlhook::RealOf<int(int)>("unshare")(flags);
+}
+
+// Into a user, mount or time namespace; what kind `descriptor` is, only the kernel knows where `kind` is 0.
+__attribute__((visibility("default"))) int setns(int descriptor, int kind) noexcept {
+  dlhook::WithoutWriter without_writer(true);
+  return dlhook::RealOf<int(int, int)>("setns")(descriptor, kind);
+}
+
+}  // extern "C"

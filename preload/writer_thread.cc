@@ -1,0 +1,171 @@
+// The writer thread. It has a table of file descriptors of its own: the host may close all of its descriptors, or put
+// its own files on their numbers, and never meets ours. All signals but the C library's own two are blocked in it.
+#include "preload/writer_thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "preload/core/config.h"
+#include "preload/core/session_files.h"
+#include "preload/core/undisturbed.h"
+#include "preload/drain/drain.h"
+
+namespace dlhook {
+namespace {
+
+// The writer sleeps between these, the shorter the fuller the rings were.
+constexpr long kShortNapNs = 500 * 1000;
+constexpr long kLongNapNs = 8 * 1000 * 1000;
+// Whatever the host's limit for stacks is. Its thread-local variables may need more: then the C library decides.
+constexpr size_t kStackBytes = 512 << 10;
+constexpr time_t kLongestStartSeconds = 2;
+constexpr time_t kLongestEndSeconds = 10;
+constexpr long kCloseRange = 436;  // SYS_close_range, for older headers
+constexpr unsigned kUnshare = 2;   // CLOSE_RANGE_UNSHARE
+
+// ProcessState.writer_stop
+enum StopWord : uint32_t { kGoOn = 0, kFinish = 1, kPause = 2 };
+// ProcessState.writer_ready
+enum ReadyWord : uint32_t { kNotYet = 0, kReady = 1, kCannot = 2 };
+
+struct Writer {
+  FileSink sink;
+  Drain drain;
+  RingFolders folders;
+};
+
+// In pages of its own (the host's heap is not ours to use) and new for each process: a forked child must not see its
+// parent's.
+Writer* NewWriter() {
+  void* memory = mmap(nullptr, sizeof(Writer), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : new (memory) Writer;
+}
+
+bool OpenWriter(ProcessState* process, Writer* writer) {
+  // Before Linux 5.9 the table stays the host's: then as few descriptors as possible, and the sink looks whether its
+  // own is still its.
+  bool has_own_table = syscall(kCloseRange, 0, ~0u, kUnshare) == 0;
+  if (has_own_table) OpenRingFolders(process, &writer->folders);
+  return writer->sink.Open(process->session->trace_path, true) &&
+         writer->drain.Open(process->session, process->session->mapping_bytes, &writer->sink);
+}
+
+void Announce(ProcessState* process, ReadyWord word) {
+  process->writer_ready.store(word, std::memory_order_release);
+  syscall(SYS_futex, &process->writer_ready, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+// Until somebody says what comes then.
+StopWord DrainUntilStopped(ProcessState* process, Drain* drain) {
+  long nap_ns = kShortNapNs;
+  for (;;) {
+    uint32_t stop = process->writer_stop.load(std::memory_order_acquire);
+    if (stop != kGoOn) return static_cast<StopWord>(stop);
+    uint32_t fullness = drain->Step(false, true);
+    nap_ns = fullness > 32 ? kShortNapNs : nap_ns * 2 > kLongNapNs ? kLongNapNs : nap_ns * 2;
+    timespec nap = {0, nap_ns};
+    syscall(SYS_futex, &process->writer_stop, FUTEX_WAIT_PRIVATE, 0, &nap, nullptr, 0);
+  }
+}
+
+void* WriterMain(void* argument) {
+  auto process = static_cast<ProcessState*>(argument);
+  Writer* writer = NewWriter();
+  if (writer == nullptr || !OpenWriter(process, writer)) {
+    Announce(process, kCannot);
+    return nullptr;
+  }
+  Announce(process, kReady);
+  StopWord stop = DrainUntilStopped(process, &writer->drain);
+  if (stop == kPause) {
+    writer->drain.Suspend();
+  } else {
+    writer->drain.Finish(ProcessEnd::kExited, true);
+  }
+  writer->sink.Close();
+  if (stop == kFinish) RemoveRing(process, writer->folders);
+  CloseRingFolders(&writer->folders);
+  writer->~Writer();
+  munmap(writer, sizeof(Writer));
+  return nullptr;
+}
+
+bool CreateThread(ProcessState* process) {
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, kStackBytes);
+  bool created = pthread_create(&process->writer, &small, &WriterMain, process) == 0 ||
+                 pthread_create(&process->writer, nullptr, &WriterMain, process) == 0;
+  pthread_attr_destroy(&small);
+  return created;
+}
+
+// The files must be open when the first call returns: the host may then change its root, its user or its limits.
+bool WaitUntilReady(ProcessState* process) {
+  timespec start, now;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  do {
+    uint32_t ready = process->writer_ready.load(std::memory_order_acquire);
+    if (ready != kNotYet) return ready == kReady;
+    timespec wait = {0, 100 * 1000 * 1000};
+    syscall(SYS_futex, &process->writer_ready, FUTEX_WAIT_PRIVATE, kNotYet, &wait, nullptr, 0);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while (now.tv_sec - start.tv_sec <= kLongestStartSeconds);
+  return true;  // a machine as busy as that
+}
+
+// False where it does not end in time.
+bool Stop(ProcessState* process, StopWord word) {
+  process->writer_stop.store(word, std::memory_order_release);
+  syscall(SYS_futex, &process->writer_stop, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  timespec deadline;
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += kLongestEndSeconds;
+  return pthread_timedjoin_np(process->writer, nullptr, &deadline) == 0;
+}
+
+}  // namespace
+
+void StartWriter(ProcessState* process) {
+  bool nobody_drains = GetConfig().drain == DrainMode::kNone && process->session->is_private == 0;
+  if (nobody_drains || process->writer_started.exchange(1) != 0) return;
+  Undisturbed undisturbed;  // the writer inherits blocked signals
+  process->session->drained_by_host.store(1);
+  process->writer_ready.store(kNotYet);
+  bool created = CreateThread(process);
+  if (created && WaitUntilReady(process)) return;
+  if (created) pthread_join(process->writer, nullptr);
+  process->session->drained_by_host.store(0);
+  process->writer_started.store(0);
+}
+
+void StopWriter(ProcessState* process) {
+  if (process->writer_started.load() != 0) Stop(process, kFinish);
+}
+
+WithoutWriter::WithoutWriter(bool wanted) : process_(wanted ? GetProcess() : nullptr) {
+  if (process_ == nullptr || process_->writer_started.load() == 0) {
+    process_ = nullptr;
+    return;
+  }
+  Undisturbed undisturbed;
+  if (!Stop(process_, kPause)) process_ = nullptr;
+}
+
+WithoutWriter::~WithoutWriter() {
+  if (process_ == nullptr) return;
+  process_->writer_stop.store(kGoOn);
+  process_->writer_started.store(0);
+  StartWriter(process_);
+}
+
+}  // namespace dlhook
