@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -33,14 +34,14 @@ uint64_t SizeOfFile(int fd) {
 }
 
 // Drains a private copy of the rings; `is_over` adds losses and the footer.
-absl::StatusOr<Leftover> DrainCopy(std::vector<RingPage> copy, const std::string& name, ProcessEnd end, bool is_over) {
+absl::StatusOr<Leftover> DrainCopy(const PrivatePages& copy, const std::string& name, ProcessEnd end, bool is_over) {
   auto session = reinterpret_cast<SessionHeader*>(copy.data());
   Leftover leftover;
   leftover.cut_file = true;
   leftover.file_bytes = session->checkpoints[session->current_checkpoint.load() & 1].file_bytes;
   MemorySink sink;
   Drain drain;
-  if (!drain.Open(session, copy.size() * sizeof(RingPage), &sink)) {
+  if (!drain.Open(session, copy.bytes(), &sink)) {
     return absl::DataLossError(absl::StrCat(name, ": rings left by its process: ", drain.error()));
   }
   if (is_over) {
@@ -96,7 +97,7 @@ RingFile::~RingFile() {
   if (fd_ >= 0) close(fd_);  // and with it the lock
 }
 
-uint64_t RingFile::file_bytes() const { return SizeOfFile(fd_); }
+uint64_t RingFile::file_bytes() const { return std::min(SizeOfFile(fd_), mapped_bytes_); }
 
 bool RingFile::IsMappedByProcess() const {
   const uint32_t pid = session_->pid;
@@ -115,14 +116,40 @@ void RingFile::Remove() {
   unlink(link_.c_str());
 }
 
-absl::StatusOr<std::vector<RingPage>> RingFile::Snapshot() const {
+PrivatePages::PrivatePages(uint64_t bytes) {
+  void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED) return;
+  data_ = static_cast<char*>(pages);
+  bytes_ = bytes;
+}
+
+PrivatePages::~PrivatePages() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+// What the file holds: rings that no thread ever used are holes in it.
+bool RingFile::CopyTo(const PrivatePages& copy) const {
+  const auto size = static_cast<off_t>(copy.bytes());
+  for (off_t end = 0; end < size;) {
+    const off_t begin = lseek(fd_, end, SEEK_DATA);
+    if (begin < 0) return errno == ENXIO;  // holes to the end
+    end = std::min(lseek(fd_, begin, SEEK_HOLE), size);
+    for (off_t at = begin; at < end;) {
+      const ssize_t count = pread(fd_, copy.data() + at, static_cast<size_t>(end - at), at);
+      if (count <= 0) return false;
+      at += count;
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<PrivatePages> RingFile::Snapshot() const {
   for (int attempt = 0; attempt < 50; ++attempt) {
     const uint32_t before = session_->checkpoint_generation.load();
-    const uint64_t bytes = SizeOfFile(fd_);
-    std::vector<RingPage> copy((bytes + sizeof(RingPage) - 1) / sizeof(RingPage));
-    const ssize_t size = pread(fd_, copy.data(), bytes, 0);
+    PrivatePages copy(file_bytes());
+    const bool whole = copy.bytes() >= kSessionDataStart && CopyTo(copy);
     const bool stable = before % 2 == 0 && session_->checkpoint_generation.load() == before;
-    if (stable && size == static_cast<ssize_t>(bytes) && bytes >= kSessionDataStart) return copy;
+    if (stable && whole) return copy;
     usleep(1000);
   }
   return absl::UnavailableError(absl::StrCat(path_, ": its process writes too fast to be read meanwhile"));
@@ -184,9 +211,9 @@ absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path) {
   const ProcessEnd end = EndOf(session);
   const bool may_write = is_over && (*ring)->locked() && access(trace_path.c_str(), W_OK) == 0;
   if (!may_write) {
-    absl::StatusOr<std::vector<RingPage>> copy = (*ring)->Snapshot();
+    absl::StatusOr<PrivatePages> copy = (*ring)->Snapshot();
     if (!copy.ok()) return copy.status();
-    return DrainCopy(*std::move(copy), trace_path, end, is_over);
+    return DrainCopy(*copy, trace_path, end, is_over);
   }
   absl::StatusOr<std::unique_ptr<RingDrain>> drain = RingDrain::Open(*std::move(ring), trace_path);
   if (!drain.ok()) return drain.status();

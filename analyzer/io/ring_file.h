@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "analyzer/io/trace_bytes.h"
@@ -17,8 +17,21 @@ namespace dlhook::analyzer {
 
 constexpr char kRingSuffix[] = ".ring";
 
-struct alignas(4096) RingPage {
-  char bytes[4096];
+// Memory of this process alone, zero at first; pages that nobody writes take none.
+class PrivatePages {
+ public:
+  explicit PrivatePages(uint64_t bytes);
+  PrivatePages(PrivatePages&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  PrivatePages& operator=(PrivatePages&&) = delete;
+  ~PrivatePages();
+
+  char* data() const { return data_; }  // null where there is no such memory
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  char* data_ = nullptr;
+  uint64_t bytes_ = 0;
 };
 
 // Shared mapping of a ring file. While this object lives nobody else drains it (if `locked()`).
@@ -40,10 +53,11 @@ class RingFile {
   // Removes ring file and link: nothing is left in them.
   void Remove();
   // A private copy, taken between two checkpoints of the process's drain.
-  absl::StatusOr<std::vector<RingPage>> Snapshot() const;
+  absl::StatusOr<PrivatePages> Snapshot() const;
 
  private:
   RingFile() = default;
+  bool CopyTo(const PrivatePages& copy) const;
 
   std::string link_;
   std::string path_;

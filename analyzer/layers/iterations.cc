@@ -19,17 +19,32 @@ constexpr size_t kMinPeriodByKind = 3;
 // An iteration at the beginning that takes longer than this many steady ones is warm-up.
 constexpr double kWarmUpFactor = 1.5;
 
+void SortByStart(const TraceModel& model, std::vector<CallIndex>* calls) {
+  const auto earlier = [&](CallIndex a, CallIndex b) {
+    return model.calls.start_ns[a] < model.calls.start_ns[b];
+  };
+  if (!std::is_sorted(calls->begin(), calls->end(), earlier)) {
+    std::stable_sort(calls->begin(), calls->end(), earlier);
+  }
+}
+
 std::vector<CallIndex> CallsOfThreads(const TraceModel& model, const std::vector<bool>& threads) {
   std::vector<CallIndex> calls;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     if (threads[model.calls.thread[call]]) calls.push_back(call);
   }
-  const auto earlier = [&](CallIndex a, CallIndex b) {
-    return model.calls.start_ns[a] < model.calls.start_ns[b];
-  };
-  if (!std::is_sorted(calls.begin(), calls.end(), earlier)) {
-    std::stable_sort(calls.begin(), calls.end(), earlier);
+  SortByStart(model, &calls);
+  return calls;
+}
+
+// By thread; in one pass, because there may be many threads.
+std::vector<std::vector<CallIndex>> CallsByThread(const TraceModel& model, const std::vector<bool>& threads) {
+  std::vector<std::vector<CallIndex>> calls(threads.size());
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const ThreadIndex thread = model.calls.thread[call];
+    if (threads[thread]) calls[thread].push_back(call);
   }
+  for (std::vector<CallIndex>& of_thread : calls) SortByStart(model, &of_thread);
   return calls;
 }
 
@@ -158,9 +173,8 @@ void MarkWarmUp(size_t period_calls, IterationTrack& track) {
   }
 }
 
-std::optional<IterationTrack> MakeTrack(const TraceModel& model, const std::vector<bool>& threads,
+std::optional<IterationTrack> MakeTrack(const TraceModel& model, const std::vector<CallIndex>& calls,
                                         const SymbolTable& table) {
-  const std::vector<CallIndex> calls = CallsOfThreads(model, threads);
   std::vector<uint32_t> places;
   const StepSequence sequence = MakeSequence(model, calls, table, places);
   const StepPattern pattern = FindSteps(sequence);
@@ -179,11 +193,10 @@ std::vector<IterationTrack> TracksOfThreads(const TraceModel& model,
                                             const std::vector<bool>& threads,
                                             const SymbolTable& table) {
   std::vector<IterationTrack> tracks;
-  for (ThreadIndex thread = 0; thread < threads.size(); ++thread) {
-    if (!threads[thread]) continue;
-    std::vector<bool> one(threads.size(), false);
-    one[thread] = true;
-    if (auto track = MakeTrack(model, one, table)) {
+  const std::vector<std::vector<CallIndex>> calls = CallsByThread(model, threads);
+  for (ThreadIndex thread = 0; thread < calls.size(); ++thread) {
+    if (calls[thread].empty()) continue;
+    if (auto track = MakeTrack(model, calls[thread], table)) {
       track->thread = thread;
       tracks.push_back(*std::move(track));
     }
@@ -196,7 +209,7 @@ std::vector<IterationTrack> TracksOfThreads(const TraceModel& model,
 std::vector<IterationTrack> TracksOfProcess(const TraceModel& model,
                                             const std::vector<bool>& threads,
                                             const SymbolTable& table) {
-  std::optional<IterationTrack> together = MakeTrack(model, threads, table);
+  std::optional<IterationTrack> together = MakeTrack(model, CallsOfThreads(model, threads), table);
   std::vector<IterationTrack> apart;
   if (std::count(threads.begin(), threads.end(), true) > 1)
     apart = TracksOfThreads(model, threads, table);

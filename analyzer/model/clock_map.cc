@@ -71,7 +71,8 @@ uint64_t ClockMap::HeaderRate(const trace::Clock& clock, Oddities* oddities) {
 
 uint64_t ClockMap::RateBetween(const trace::ClockSample& a, const trace::ClockSample& b) {
   const unsigned __int128 ns = b.monotonic_ns() - a.monotonic_ns();
-  return static_cast<uint64_t>((ns << kRateBits) / (b.ticks() - a.ticks()));
+  const unsigned __int128 rate = (ns << kRateBits) / (b.ticks() - a.ticks());
+  return static_cast<uint64_t>(std::min<unsigned __int128>(rate, kMaxRate));
 }
 
 void ClockMap::AddSegments(const std::vector<trace::ClockSample>& samples) {

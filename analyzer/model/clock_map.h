@@ -38,8 +38,8 @@ class ClockMap {
  private:
   // Fixed point: exact enough for years of nanoseconds, and monotone by construction.
   static constexpr int kRateBits = 40;
-  static constexpr int64_t kMaxNs = int64_t{1}
-                                    << 61;  // no clock goes as far; keeps damaged traces in range
+  static constexpr int64_t kMaxNs = int64_t{1} << 60;  // no clock goes as far; keeps damaged traces in range
+  static constexpr uint64_t kMaxRate = uint64_t{1} << 62;  // 4 ms a tick: its product with any number of ticks fits
 
   struct Segment {
     uint64_t first_ticks = 0;

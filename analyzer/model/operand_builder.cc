@@ -27,7 +27,7 @@ void OperandBuilder::Define(const trace::OpDefinition& definition) {
 
 // Ids follow on each other; a gap (a definition that was lost) stays unknown.
 void OperandBuilder::AddAddresses(const trace::Interned& interned) {
-  constexpr uint32_t kMaxAddressIid = 1 << 24;
+  constexpr uint32_t kMaxAddressIid = 1 << 20;
   const uint32_t first = interned.first_address_iid();
   if (interned.address_size() == 0) return;
   if (first == 0 || first > kMaxAddressIid) {

@@ -13,7 +13,8 @@ namespace {
 
 constexpr char kCallBatchTag = 0x0A;       // field 1 of Packet, length-delimited
 constexpr char kScopeBatchTag = 0x2A;      // field 5
-constexpr uint32_t kMaxOpIid = 1 << 22;    // ids count from 1: nothing real comes near
+constexpr uint32_t kMaxOpIid = 1 << 20;    // ids count from 1: nothing real comes near
+constexpr uint64_t kMaxCounted = uint64_t{1} << 40;  // calls or bytes that one row stands for: nothing real comes near
 constexpr size_t kCallsAtATime = 1 << 14;  // moved from staging to the model
 constexpr absl::string_view kUnknownFunction = "[unknown op]";
 
@@ -196,13 +197,13 @@ void ProcessBuilder::AddScopes(const trace::ScopeBatch& batch) {
 }
 
 void ProcessBuilder::AddCapability(const trace::Capability& capability) {
-  for (trace::Capability& known : process_.capabilities) {
-    if (known.name() == capability.name() && known.object() == capability.object()) {
-      known = capability;
-      return;
-    }
+  const auto [place, is_new] =
+      capability_index_.emplace(std::pair(capability.name(), capability.object()), process_.capabilities.size());
+  if (is_new) {
+    process_.capabilities.push_back(capability);
+  } else {
+    process_.capabilities[place->second] = capability;
   }
-  process_.capabilities.push_back(capability);
 }
 
 void ProcessBuilder::AddLoss(const trace::Loss& loss) {
@@ -211,11 +212,13 @@ void ProcessBuilder::AddLoss(const trace::Loss& loss) {
   const auto [place, is_new] = loss_index_.emplace(key, process_.losses.size());
   if (is_new) {
     process_.losses.push_back(loss);
-    return;
+    process_.losses.back().clear_calls();
+    process_.losses.back().clear_bytes();
   }
   trace::Loss& sum = process_.losses[place->second];
-  sum.set_calls(sum.calls() + loss.calls());
-  sum.set_bytes(sum.bytes() + loss.bytes());
+  const auto bounded_sum = [](uint64_t a, uint64_t b) { return std::min(a + std::min(b, kMaxCounted), kMaxCounted); };
+  sum.set_calls(bounded_sum(sum.calls(), loss.calls()));
+  sum.set_bytes(bounded_sum(sum.bytes(), loss.bytes()));
 }
 
 void ProcessBuilder::Finish() {
@@ -263,7 +266,7 @@ void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {
                         counts.clipped);
   const size_t base = run_->model_.calls.size();
   AppendCalls(thread, index);
-  thread->scopes.Finish(clock, index, base, &run_->model_, &run_->oddities_);
+  thread->scopes.Finish(clock, index, base, &run_->scope_time_, &run_->model_, &run_->oddities_);
   if (thread->scopes.start_ns() <= thread->scopes.end_ns()) Observe(thread->scopes.start_ns(), thread->scopes.end_ns());
   thread->attributes.Append(base, &run_->model_);
   OperandBuilder::Append(&thread->operands, base, &run_->model_);
@@ -277,6 +280,10 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
   if (calls.size() >= kNone - base) {
     run_->oddities_.Count("a call beyond the 2^32 that one report can hold",
                           static_cast<int64_t>(calls.size()));
+    return;
+  }
+  if (!run_->call_time_.TakeAll(calls)) {
+    run_->oddities_.Count("a call of a thread whose times can't be true", static_cast<int64_t>(calls.size()));
     return;
   }
   ForEachColumn(&columns, [&](auto* column) { GrowFor(column, calls.size()); });
@@ -308,13 +315,13 @@ void ProcessBuilder::FinishAggregates(const ClockMap& clock,
                                       const std::map<uint32_t, ThreadIndex>& threads) {
   for (const trace::CallAggregate& aggregate : aggregates_) {
     const auto thread = threads.find(aggregate.thread_id());
-    if (aggregate.count() == 0 || thread == threads.end()) {
-      run_->oddities_.Count("a total of no calls, or of a thread that the trace does not name");
+    if (aggregate.count() == 0 || aggregate.count() > kMaxCounted || thread == threads.end()) {
+      run_->oddities_.Count("a total of no calls, or of too many, or of a thread that the trace does not name");
       continue;
     }
     const bool in_ticks = (aggregate.op_iid() & kTapCall) == 0;
     const auto ns = [&](uint64_t time) {
-      return in_ticks ? clock.DurationNs(time) : static_cast<int64_t>(time);
+      return in_ticks ? clock.DurationNs(time) : static_cast<int64_t>(std::min<uint64_t>(time, INT64_MAX));
     };
     AggregateRow row;
     row.op = aggregate.op_iid() & ~kTapCall;
@@ -327,9 +334,13 @@ void ProcessBuilder::FinishAggregates(const ClockMap& clock,
     row.max_ns = ns(aggregate.max());
     row.nested_count = static_cast<int64_t>(std::min(aggregate.nested_count(), aggregate.count()));
     row.nested_sum_ns = std::min(row.sum_ns, ns(aggregate.nested_sum()));
+    if (!run_->call_time_.Take(row.sum_ns)) {
+      run_->oddities_.Count("a total of calls whose times can't be true");
+      continue;
+    }
     Observe(row.window_start_ns, row.window_end_ns);
     run_->model_.aggregates.push_back(row);
-    recorded_calls_ += row.count;
+    recorded_calls_ += aggregate.count();
   }
 }
 
@@ -353,7 +364,7 @@ void ProcessBuilder::Observe(int64_t start_ns, int64_t end_ns) {
 }
 
 void ProcessBuilder::CheckCallCount() {
-  if (!process_.has_footer || footer_.calls() == static_cast<uint64_t>(recorded_calls_)) return;
+  if (!process_.has_footer || footer_.calls() == recorded_calls_) return;
   run_->oddities_.Count(absl::StrCat(process_.file, ": its footer tells of ", footer_.calls(),
                                      " calls, it holds ", recorded_calls_));
 }

@@ -81,8 +81,9 @@ class ProcessBuilder {
   Thread* current_thread_ = nullptr;
   std::vector<trace::CallAggregate> aggregates_;  // op_iid replaced by what FindOp returned
   std::vector<trace::CaptureState> capture_states_;
+  std::map<std::pair<std::string, std::string>, size_t> capability_index_;  // by name and object
   std::map<std::tuple<int, uint32_t, std::string>, size_t> loss_index_;
-  int64_t recorded_calls_ = 0;
+  uint64_t recorded_calls_ = 0;
   int64_t first_ns_ = INT64_MAX;
   int64_t last_ns_ = INT64_MIN;
   trace::CallBatch batch_;  // reused: parsing into them does not allocate

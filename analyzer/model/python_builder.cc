@@ -9,7 +9,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-constexpr uint32_t kMaxIid = 1 << 24;  // ids count from 1: nothing real comes near
+constexpr uint32_t kMaxIid = 1 << 20;  // ids count from 1: nothing real comes near
 constexpr int kMaxModuleDepth = 1000;  // Python's own limit of nested calls
 constexpr absl::string_view kUnknownName = "[unknown name]";
 

@@ -88,8 +88,8 @@ void ThreadScopes::AppendWindows(const ClockMap& clock, ThreadIndex thread, Trac
   }
 }
 
-void ThreadScopes::Finish(const ClockMap& clock, ThreadIndex thread, size_t first_call, TraceModel* model,
-                          Oddities* oddities) {
+void ThreadScopes::Finish(const ClockMap& clock, ThreadIndex thread, size_t first_call, TimeBudget* budget,
+                          TraceModel* model, Oddities* oddities) {
   AppendWindows(clock, thread, model);
   if (scopes_.size() == 0) return;
   if (scopes_.size() >= kNone - model->scopes.size()) {
@@ -103,6 +103,10 @@ void ThreadScopes::Finish(const ClockMap& clock, ThreadIndex thread, size_t firs
     });
   }
   oddities->Count("a scope that overlapped another one of its thread and was shortened", NestScopes(clock, scopes));
+  if (!budget->TakeAll(scopes)) {
+    oddities->Count("a scope of a thread whose times can't be true", static_cast<int64_t>(scopes.size()));
+    return;
+  }
   Append(thread, model);
   Join(first_call, model);
 }

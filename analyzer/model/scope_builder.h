@@ -12,6 +12,7 @@
 #include "analyzer/model/python_builder.h"
 #include "analyzer/model/scope_nesting.h"
 #include "analyzer/model/staging.h"
+#include "analyzer/model/time_budget.h"
 #include "analyzer/model/trace_model.h"
 #include "proto/call.pb.h"
 
@@ -24,7 +25,9 @@ class ThreadScopes {
   void Add(const trace::ScopeBatch& batch, PythonBuilder* names, Oddities* oddities);
 
   // Nests the scopes and appends them to the model; gives the calls from `first_call` on, which are this thread's, their scopes.
-  void Finish(const ClockMap& clock, ThreadIndex thread, size_t first_call, TraceModel* model, Oddities* oddities);
+  // None are appended where their times can't be true: more than is left of `budget`.
+  void Finish(const ClockMap& clock, ThreadIndex thread, size_t first_call, TimeBudget* budget, TraceModel* model,
+              Oddities* oddities);
 
   // Of the nested scopes without parent, so that the process's bounds can take them in; nothing was recorded: end before start.
   int64_t start_ns() const { return start_ns_; }

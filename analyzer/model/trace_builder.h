@@ -15,6 +15,7 @@
 #include "analyzer/model/clock_map.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/python_builder.h"
+#include "analyzer/model/time_budget.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer {
@@ -48,6 +49,8 @@ class TraceBuilder {
   TraceModel model_;
   NameTable names_{&model_};
   Oddities oddities_;
+  TimeBudget call_time_;
+  TimeBudget scope_time_;
   absl::flat_hash_map<std::string, OpIndex> op_by_definition_;
   bool has_axis_ = false;
   std::string axis_boot_id_;

@@ -3,25 +3,27 @@
 namespace dlhook {
 namespace {
 
+// Lines are counted without a sign: what a table adds to them may be anything, and must not overflow.
+
 // Pairs: bytes of code, then lines.
-uint32_t LineFromLnotab(const uint8_t* table, size_t bytes, int32_t line, int64_t offset) {
+uint32_t LineFromLnotab(const uint8_t* table, size_t bytes, uint32_t line, int64_t offset) {
   int64_t address = 0;
   for (size_t i = 0; i + 1 < bytes; i += 2) {
     address += table[i];
     if (address > offset) break;
-    line += static_cast<int8_t>(table[i + 1]);
+    line += static_cast<uint32_t>(static_cast<int8_t>(table[i + 1]));
   }
-  return static_cast<uint32_t>(line);
+  return line;
 }
 
 // Pairs: bytes of code, then lines from the one before; -128: these have no line.
-uint32_t LineFromPairs(const uint8_t* table, size_t bytes, int32_t line, int64_t offset) {
+uint32_t LineFromPairs(const uint8_t* table, size_t bytes, uint32_t line, int64_t offset) {
   int64_t end = 0;
   for (size_t i = 0; i + 1 < bytes; i += 2) {
     end += table[i];
     int8_t delta = static_cast<int8_t>(table[i + 1]);
-    if (delta != -128) line += delta;
-    if (offset < end) return delta == -128 ? 0 : static_cast<uint32_t>(line);
+    if (delta != -128) line += static_cast<uint32_t>(delta);
+    if (offset < end) return delta == -128 ? 0 : line;
   }
   return 0;
 }
@@ -39,16 +41,16 @@ int32_t ReadSigned(const uint8_t* at, const uint8_t* end) {
 }
 
 // An entry begins with a byte whose highest bit is set: kind (4 bits), number of code units - 1 (3 bits).
-uint32_t LineFromLocations(const uint8_t* table, size_t bytes, int32_t line, int64_t offset) {
+uint32_t LineFromLocations(const uint8_t* table, size_t bytes, uint32_t line, int64_t offset) {
   const uint8_t* at = table;
   const uint8_t* limit = table + bytes;
   int64_t end = 0;
   while (at < limit) {
     uint32_t kind = (*at >> 3) & 15;
     end += ((*at & 7) + 1) * 2;
-    if (kind == 13 || kind == 14) line += ReadSigned(at + 1, limit);  // without columns, with long ones
-    if (kind >= 10 && kind <= 12) line += static_cast<int32_t>(kind - 10);
-    if (offset < end) return kind == 15 ? 0 : static_cast<uint32_t>(line);
+    if (kind == 13 || kind == 14) line += static_cast<uint32_t>(ReadSigned(at + 1, limit));  // without columns, with long ones
+    if (kind >= 10 && kind <= 12) line += kind - 10;
+    if (offset < end) return kind == 15 ? 0 : line;
     for (++at; at < limit && (*at & 128) == 0;) ++at;
   }
   return 0;
@@ -64,10 +66,11 @@ uint32_t CodePoint(const void* data, size_t i, uint32_t kind) {
 
 uint32_t PythonLine(PythonLines format, const uint8_t* table, size_t table_bytes, int32_t first_line,
                     int64_t instruction_offset) {
-  if (instruction_offset < 0) return static_cast<uint32_t>(first_line);
-  if (format == PythonLines::kLnotab) return LineFromLnotab(table, table_bytes, first_line, instruction_offset);
-  if (format == PythonLines::kLineTable) return LineFromPairs(table, table_bytes, first_line, instruction_offset);
-  return LineFromLocations(table, table_bytes, first_line, instruction_offset);
+  auto line = static_cast<uint32_t>(first_line);
+  if (instruction_offset < 0) return line;
+  if (format == PythonLines::kLnotab) return LineFromLnotab(table, table_bytes, line, instruction_offset);
+  if (format == PythonLines::kLineTable) return LineFromPairs(table, table_bytes, line, instruction_offset);
+  return LineFromLocations(table, table_bytes, line, instruction_offset);
 }
 
 size_t EncodeUtf8(const void* data, size_t length, uint32_t kind, char* text, size_t capacity) {

@@ -2,6 +2,7 @@
 #include "preload/drain/describe_cuda.h"
 
 #include "preload/core/definitions.h"
+#include "preload/drain/message_check.h"
 
 namespace dlhook {
 namespace {
@@ -154,37 +155,13 @@ void WriteLegacyCudnn(const CallRecord& record, PacketWriter* writer) {
   writer->UInt(kCapturedField, shape.captured);
 }
 
-// Whether the bytes are fields of a message, one after another to the end: one that is not would spoil the whole packet.
-bool AreFields(const void* bytes, size_t size) {
-  auto at = static_cast<const uint8_t*>(bytes);
-  const uint8_t* end = at + size;
-  auto varint = [&](uint64_t* value) {
-    *value = 0;
-    for (uint32_t shift = 0; at < end && shift < 64; shift += 7) {
-      *value |= uint64_t{*at & 0x7fu} << shift;
-      if ((*at++ & 0x80) == 0) return true;
-    }
-    return false;
-  };
-  while (at < end) {
-    uint64_t tag, length = 0;
-    if (!varint(&tag) || tag >> 3 == 0) return false;
-    bool is_number = (tag & 7) == 0;
-    bool is_bytes = (tag & 7) == 2;
-    if ((!is_number && !is_bytes) || !varint(&length)) return false;
-    if (is_bytes && length > static_cast<uint64_t>(end - at)) return false;
-    if (is_bytes) at += length;
-  }
-  return true;
-}
-
 void WritePlan(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer) {
   PlanShape shape;
   if (!ReadShape(record, &shape)) return;
   const Definition* plan =
       FindDefinition(definitions.session, definitions.mapping_bytes, shape.plan, DefinitionKind::kCudnnPlan);
   size_t cudnn = writer->Begin(kCudnnField);
-  if (plan != nullptr && AreFields(plan + 1, plan->bytes)) {
+  if (plan != nullptr && IsCudnnMessage(plan + 1, plan->bytes)) {
     writer->Raw(plan + 1, plan->bytes);
   } else {
     writer->String(1, "unknown");

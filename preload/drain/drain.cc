@@ -87,12 +87,14 @@ void Drain::StartOver(uint32_t reset_reason) {
   if (reset_reason != 0) WriteResetPacket(reset_reason, &out_);
 }
 
-const char* Drain::RingOf(const Slot& slot) const {
+// Reads the slot once: what was checked is what is used, whatever the host does to it meanwhile.
+Drain::RingView Drain::RingOf(const Slot& slot) const {
   uint64_t bytes = slot.bytes.load(std::memory_order_acquire);
+  uint64_t offset = __atomic_load_n(&slot.data_offset, __ATOMIC_RELAXED);
   bool power_of_two = bytes >= 64 && (bytes & (bytes - 1)) == 0;
-  bool inside = slot.data_offset >= kSessionDataStart && slot.data_offset % 8 == 0 &&
-                slot.data_offset <= mapping_bytes_ && bytes <= mapping_bytes_ - slot.data_offset;
-  return power_of_two && inside ? reinterpret_cast<const char*>(session_) + slot.data_offset : nullptr;
+  bool inside = offset >= kSessionDataStart && offset % 8 == 0 && offset <= mapping_bytes_ &&
+                bytes <= mapping_bytes_ - offset;
+  return {power_of_two && inside ? reinterpret_cast<const char*>(session_) + offset : nullptr, bytes};
 }
 
 uint32_t Drain::Step(bool everything, bool take_clock_sample) {
@@ -134,17 +136,18 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   const Slot& slot = session_->slots[index];
   uint64_t head = slot.head.load(std::memory_order_acquire);
   uint64_t waiting = head - state_.tails[index];
-  uint64_t bytes = slot.bytes.load(std::memory_order_acquire);
+  RingView ring = RingOf(slot);
+  uint64_t bytes = ring.bytes;
   uint64_t used = head - slot.tail.load(std::memory_order_relaxed);  // taken but not yet written counts, too
   uint32_t fullness = bytes == 0 ? 0 : used < bytes ? static_cast<uint32_t>(used * 256 / bytes) : 256;
   if (waiting == 0) return fullness;
-  if (RingOf(slot) == nullptr || waiting > bytes) {
+  if (ring.data == nullptr || waiting > bytes) {
     WriteLossPacket({kBadRecord, state_.thread_ids[index], 0, waiting, "ring header"}, &out_);
     state_.tails[index] = head;
     return 0;
   }
   if (!everything && waiting < kWorthDrainingBytes && waiting < bytes / 8) return fullness;
-  while (const RecordHeader* record = NextRecord(index, head)) {
+  while (const RecordHeader* record = NextRecord(index, ring, head)) {
     // Another core wrote the records: each line comes from its cache. A few records ahead hides that.
     __builtin_prefetch(reinterpret_cast<const char*>(record) + 768);
     __builtin_prefetch(reinterpret_cast<const char*>(record) + 832);
@@ -157,7 +160,7 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
       WriteResetPacket(kTablesFull, &out_);
       ForgetDefinitions();
     }
-    if (out_.size() > kPublishBytes) {
+    if (out_.size() + pending_.size() > kPublishBytes) {
       FlushBatch();
       Publish(false);
     }
@@ -166,17 +169,16 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
 }
 
 // Null at the end, or where what lies there is no record: the rest of the ring is then given up and counted.
-const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head) {
+const RecordHeader* Drain::NextRecord(uint32_t index, const RingView& ring, uint64_t head) {
   uint64_t tail = state_.tails[index];
   if (tail == head) return nullptr;
-  const Slot& slot = session_->slots[index];
-  uint64_t bytes = slot.bytes.load(std::memory_order_relaxed);
-  uint64_t offset = tail & (bytes - 1);
-  auto record = reinterpret_cast<const RecordHeader*>(RingOf(slot) + offset);
-  uint64_t size = uint64_t{record->words} * 8;
-  size_t minimum = MinimumBytes(*record);
-  if (tail % 8 == 0 && size != 0 && minimum != 0 && size >= minimum && size <= head - tail && offset + size <= bytes) {
-    return record;
+  if (tail % 8 == 0) {
+    uint64_t offset = tail & (ring.bytes - 1);
+    auto record = reinterpret_cast<const RecordHeader*>(ring.data + offset);
+    uint64_t size = uint64_t{record->words} * 8;
+    size_t minimum = MinimumBytes(*record);
+    bool whole = size >= minimum && size <= head - tail && offset + size <= ring.bytes;
+    if (size != 0 && minimum != 0 && whole) return record;
   }
   WriteLossPacket({kBadRecord, state_.thread_ids[index], 0, head - tail, "record"}, &out_);
   state_.tails[index] = head;

@@ -8,6 +8,21 @@
 
 namespace dlhook {
 
+// Bytes of the character that `text` begins with, 0 where it is none (overlong forms and surrogates among them).
+inline size_t Utf8Length(const char* text, size_t size) {
+  auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
+  unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  size_t length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+  if (length == 0 || length > size) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+  bool beyond = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);
+  return overlong || beyond ? 0 : length;
+}
+
 class PacketWriter {
  public:
   explicit PacketWriter(Buffer* out) : out_(out) {}
@@ -76,21 +91,6 @@ class PacketWriter {
   }
 
  private:
-  // Bytes of the character that `text` begins with, 0 where it is none (overlong forms and surrogates among them).
-  static size_t Utf8Length(const char* text, size_t size) {
-    auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
-    unsigned char first = byte(0);
-    if (first < 0x80) return 1;
-    size_t length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
-    if (length == 0 || length > size) return 0;
-    for (size_t i = 1; i < length; ++i) {
-      if ((byte(i) & 0xc0) != 0x80) return 0;
-    }
-    bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
-    bool beyond = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);
-    return overlong || beyond ? 0 : length;
-  }
-
   void Tag(uint32_t field, uint32_t wire_type) { out_->AppendVarint(field << 3 | wire_type); }
 
   Buffer* out_;

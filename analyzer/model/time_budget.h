@@ -1,0 +1,36 @@
+// Bounds what the durations of a run add up to, so that no sum of a report can overflow, whatever a damaged trace says.
+#ifndef DLHOOK_ANALYZER_MODEL_TIME_BUDGET_H_
+#define DLHOOK_ANALYZER_MODEL_TIME_BUDGET_H_
+
+#include <cstdint>
+
+namespace dlhook::analyzer {
+
+class TimeBudget {
+ public:
+  // False, and nothing is taken: it is more than what is left.
+  bool Take(int64_t ns) {
+    if (ns < 0 || ns > left_ns_) return false;
+    left_ns_ -= ns;
+    return true;
+  }
+
+  // The durations of nested calls or scopes.
+  template <typename Staged>
+  bool TakeAll(const Staged& staged) {
+    const int64_t before_ns = left_ns_;
+    for (const auto& element : staged) {
+      if (Take(element.duration)) continue;
+      left_ns_ = before_ns;
+      return false;
+    }
+    return true;
+  }
+
+ private:
+  int64_t left_ns_ = int64_t{1} << 60;  // 36 years
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_TIME_BUDGET_H_

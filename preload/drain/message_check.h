@@ -1,0 +1,16 @@
+// Whether bytes that the host left are a message that a parser takes: one that is not would spoil
+// the whole packet, and with it what comes after. Thread: the drain's. Pure; no allocation; the
+// input is untrusted.
+#ifndef DLHOOK_PRELOAD_DRAIN_MESSAGE_CHECK_H_
+#define DLHOOK_PRELOAD_DRAIN_MESSAGE_CHECK_H_
+
+#include <cstddef>
+
+namespace dlhook {
+
+// A serialized trace::Cudnn.
+bool IsCudnnMessage(const void* bytes, size_t size);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DRAIN_MESSAGE_CHECK_H_
