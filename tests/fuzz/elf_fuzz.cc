@@ -1,0 +1,60 @@
+// What `dlhook doctor` reads of a process that it looks into: the memory of its ELF objects, which
+// may say anything, and the list of its mappings.
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/doctor/elf_image.h"
+#include "analyzer/doctor/memory_reader.h"
+#include "analyzer/doctor/process_look.h"
+#include "tests/fuzz/input.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr uint64_t kBase = 0x7f0000000000;
+
+// The input is all that is mapped.
+class InputMemory final : public MemoryReader {
+ public:
+  explicit InputMemory(absl::string_view bytes) : bytes_(bytes) {}
+  bool Read(uint64_t address, void* to, size_t bytes) const override {
+    const uint64_t offset = address - kBase;
+    if (address < kBase || offset > bytes_.size() || bytes > bytes_.size() - offset) return false;
+    memcpy(to, bytes_.data() + offset, bytes);
+    return true;
+  }
+
+ private:
+  absl::string_view bytes_;
+};
+
+void ReadObject(absl::string_view bytes) {
+  static const NameSet* const wanted = new NameSet{"sgemm_", "dlsym", "getenv"};
+  const absl::StatusOr<ElfImage> image = ReadElfImage(InputMemory(bytes), kBase, *wanted);
+  if (!image.ok()) return Require(!image.status().message().empty(), "a refusal says why");
+  for (const BoundSlot& slot : image->slots)
+    Require(wanted->contains(slot.name), "slots are of wanted names");
+  for (const ExportedSymbol& symbol : image->exports)
+    Require(wanted->contains(symbol.name), "exports are of wanted names");
+}
+
+void ReadMaps(absl::string_view maps) {
+  for (const MappedFile& file : MappedFiles(maps))
+    Require(!file.path.empty(), "mapped files have names");
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
+
+// ELF objects begin as such; anything else is a list of mappings.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  if (!bytes.empty() && bytes[0] == '\x7f') {
+    dlhook::analyzer::ReadObject(bytes);
+  } else {
+    dlhook::analyzer::ReadMaps(bytes);
+  }
+  return 0;
+}

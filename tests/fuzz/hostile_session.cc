@@ -1,0 +1,238 @@
+#include "tests/fuzz/hostile_session.h"
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "preload/core/hook_table.h"
+#include "preload/core/record.h"
+#include "preload/drain/drain.h"
+
+namespace dlhook {
+namespace {
+
+constexpr uint32_t kSlots = 3;
+constexpr uint64_t kDefinitionsRoom = 16 << 10;
+constexpr int kMaxSteps = 400;
+constexpr char kTapLine[] =
+    "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,forward_training,src:f32:a:"
+    "blocked:abcd::f0 "
+    "wei:f32:a:blocked:Acdb16a::f0,attr-scratchpad:user,alg:convolution_direct,mb8_ic3oc16,0.5";
+
+uint8_t ShapeWordsOf(RecordType type) {
+  switch (type) {
+    case RecordType::kGemmCall:
+      return kGemmShapeWords;
+    case RecordType::kMatrixCall:
+      return kMatrixShapeWords;
+    case RecordType::kCudaGemmCall:
+      return kCudaGemmShapeWords;
+    case RecordType::kCopyCall:
+      return kCopyShapeWords;
+    case RecordType::kLaunchCall:
+      return kLaunchShapeWords;
+    case RecordType::kCudnnCall:
+      return kCudnnShapeWords;
+    case RecordType::kPlanCall:
+      return kPlanShapeWords;
+    case RecordType::kSearchCall:
+      return kSearchShapeWords;
+    case RecordType::kCollectiveCall:
+      return kCollectiveShapeWords;
+    case RecordType::kAllocationCall:
+      return kAllocationShapeWords;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+HostileSession::HostileSession(Input* input)
+    : input_(input), session_(uint64_t{2048} << input->Byte() % 4, kSlots, kDefinitionsRoom) {
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    rings_[i] = session_.Producer(i);
+    PutThread(&rings_[i], i + 1, "fuzz");
+  }
+}
+
+void HostileSession::Play(const std::function<void(uint8_t choice)>& pause) {
+  for (int i = 0; i < kMaxSteps && !input_->empty(); ++i) Step(input_->Byte(), pause);
+}
+
+void HostileSession::Step(uint8_t choice, const std::function<void(uint8_t choice)>& pause) {
+  RingProducer* ring = &rings_[choice / 16 % kSlots];
+  switch (choice % 16) {
+    case 0:
+    case 1:
+      return PutCall(ring, static_cast<RecordType>(input_->Byte() % 17));
+    case 2:
+      return PutTapLine(ring);
+    case 3:
+      return PutScope(ring);
+    case 4:
+      return PutText(ring, RecordType::kMapping, sizeof(MappingRecord));
+    case 5:
+      return PutText(ring, RecordType::kCapability, sizeof(CapabilityRecord));
+    case 6:
+      return PutText(ring, RecordType::kPythonModule, sizeof(PythonModuleRecord));
+    case 7:
+      return PutText(ring, RecordType::kPythonStack, sizeof(PythonStackRecord));
+    case 8:
+      PutThread(ring, static_cast<uint32_t>(input_->Size()), input_->Bytes(15).c_str());
+      return;
+    case 9:
+    case 10:
+      return PutDefinition();
+    case 11:
+      return PutRubbish(ring);
+    case 12:
+    case 13:
+      return Scribble();
+    case 14: {
+      // Counters that any host moves.
+      SessionHeader* header = session_.header();
+      header->slots[choice / 16 % kSlots].dropped += input_->Byte();
+      header->no_ring_calls += input_->Byte();
+      header->stopped = input_->Byte() % 2;
+      return;
+    }
+    default:
+      return pause(input_->Byte());
+  }
+}
+
+RecordHeader* HostileSession::Reserve(RingProducer* ring, size_t bytes) {
+  const auto words = static_cast<uint32_t>((bytes + 7) / 8);
+  RecordHeader* record = ring->Reserve(words);
+  if (record == nullptr) record = ring->ReserveAfterLook(words);
+  if (record != nullptr) *record = {static_cast<uint16_t>(words), RecordType::kPad, 0, 0, 0, 0};
+  return record;
+}
+
+void HostileSession::PutCall(RingProducer* ring, RecordType type) {
+  if (!IsCall(type)) type = RecordType::kCall;
+  const uint8_t odd = input_->Byte();  // of another size than the type has
+  const auto shape_words = static_cast<uint8_t>(ShapeWordsOf(type) + (odd >= 224 ? odd : 0));
+  const uint8_t addresses = input_->Byte() % 8;
+  const std::string shape = input_->Bytes(8u * shape_words);
+  RecordHeader* space = Reserve(ring, sizeof(CallRecord) + 8u * shape_words + 8u * addresses);
+  if (space == nullptr) return;
+  auto call = reinterpret_cast<CallRecord*>(space);
+  const uint16_t words = space->words;
+  memset(call, 0, 8u * words);
+  call->header = {words, type, 0, static_cast<HookId>(input_->Byte() * 7), shape_words, addresses};
+  call->sequence = input_->Size();
+  call->start_ticks = input_->Size();
+  call->end_ticks = call->start_ticks + input_->Size();
+  call->parent_distance = input_->Byte() % 4;
+  call->status = static_cast<int8_t>(input_->Byte());
+  call->caller = input_->Size();
+  memcpy(call->shape(), shape.data(), shape.size());
+  for (uint8_t i = 0; i < addresses; ++i) call->addresses()[i] = 0x1000u + input_->Byte() * 64u;
+  ring->Commit(space);
+  ++calls_;
+}
+
+void HostileSession::PutTapLine(RingProducer* ring) {
+  std::string text = kTapLine;
+  const uint8_t change = input_->Byte();
+  if (change >= 64) text.replace(change % text.size(), change % 16, input_->Bytes(change % 32));
+  RecordHeader* space = Reserve(ring, sizeof(TapLineRecord) + text.size());
+  if (space == nullptr) return;
+  auto line = reinterpret_cast<TapLineRecord*>(space);
+  const uint16_t words = space->words;
+  memset(line, 0, 8u * words);
+  line->header = {words, RecordType::kTapLine, 0, 0, 0, 0};
+  line->sequence = input_->Size();
+  line->end_ticks = input_->Size();
+  line->text_bytes = static_cast<uint32_t>(text.size());
+  line->source = input_->Byte() % (kMaxTapSources + 1);
+  line->cut = input_->Byte() == 255;
+  memcpy(line + 1, text.data(), text.size());
+  ring->Commit(space);
+  if (change < 64 && line->source < kMaxTapSources) ++calls_;
+  if (change >= 64) is_scribbled_ = true;  // may be no call any more
+}
+
+void HostileSession::PutScope(RingProducer* ring) {
+  const std::string name = input_->Bytes(input_->Byte() % 64);
+  RecordHeader* space = Reserve(ring, sizeof(ScopeRecord) + name.size());
+  if (space == nullptr) return;
+  auto scope = reinterpret_cast<ScopeRecord*>(space);
+  const uint16_t words = space->words;
+  memset(scope, 0, 8u * words);
+  scope->header = {words, RecordType::kScope, input_->Byte(), 0, 0, 0};
+  scope->start_ticks = input_->Size();
+  scope->end_ticks = scope->start_ticks + input_->Size();
+  scope->first_sequence = input_->Size();
+  scope->link = static_cast<int64_t>(input_->Size()) - 1;
+  scope->call_count = input_->Byte();
+  scope->python_stack = input_->Number<uint16_t>() % (kDefinitionsRoom / 8);
+  scope->name_bytes = static_cast<uint16_t>(name.size());
+  scope->kind = static_cast<ScopeKind>(input_->Byte() % 16);
+  memcpy(scope + 1, name.data(), name.size());
+  ring->Commit(space);
+}
+
+// Records of which only the text must fit: everything before it is the input's.
+void HostileSession::PutText(RingProducer* ring, RecordType type, size_t fixed_bytes) {
+  const std::string fixed = input_->Bytes(fixed_bytes - sizeof(RecordHeader));
+  const std::string text = input_->Bytes(input_->Byte());
+  RecordHeader* space = Reserve(ring, fixed_bytes + text.size());
+  if (space == nullptr) return;
+  const uint16_t words = space->words;
+  memset(space, 0, 8u * words);
+  *space = {words, type, 0, 0, 0, 0};
+  memcpy(space + 1, fixed.data(), fixed.size());
+  const auto bytes = static_cast<uint32_t>(text.size());
+  if (type == RecordType::kMapping) reinterpret_cast<MappingRecord*>(space)->text_bytes = bytes;
+  if (type == RecordType::kCapability)
+    reinterpret_cast<CapabilityRecord*>(space)->text_bytes = bytes;
+  if (type == RecordType::kPythonModule)
+    reinterpret_cast<PythonModuleRecord*>(space)->text_bytes = bytes;
+  memcpy(reinterpret_cast<char*>(space) + fixed_bytes, text.data(), text.size());
+  ring->Commit(space);
+}
+
+// A record of any type and any idea of its own size.
+void HostileSession::PutRubbish(RingProducer* ring) {
+  const std::string bytes = input_->Bytes(8 + input_->Byte());
+  RecordHeader* space = Reserve(ring, bytes.size() + 8);
+  if (space == nullptr) return;
+  const RecordHeader true_size = *space;
+  ring->Commit(&true_size);
+  memcpy(static_cast<void*>(space), bytes.data(), bytes.size());
+  is_scribbled_ = true;
+}
+
+void HostileSession::PutDefinition() {
+  SessionHeader* header = session_.header();
+  const auto kind = static_cast<DefinitionKind>(1 + input_->Byte() % 5);
+  const std::string bytes = input_->Bytes(input_->Byte() * 2u);
+  if (header->definitions_bytes + sizeof(Definition) + bytes.size() + 8 > kDefinitionsRoom) return;
+  session_.PutDefinition(kind, bytes);
+}
+
+// Writes where a stray pointer of the host may: header, checkpoints, slots, definitions, rings.
+// What tells a ring file from others stays, or nothing would be drained.
+void HostileSession::Scribble() {
+  is_scribbled_ = true;
+  const uint64_t kPlaces[][2] = {
+      {offsetof(SessionHeader, enabled_families), offsetof(SessionHeader, tap_sources)},
+      {offsetof(SessionHeader, tap_sources), offsetof(SessionHeader, current_checkpoint)},
+      {offsetof(SessionHeader, current_checkpoint), offsetof(SessionHeader, checkpoints)},
+      {offsetof(SessionHeader, checkpoints), offsetof(SessionHeader, checkpoints) + 96},
+      {offsetof(SessionHeader, checkpoints) + offsetof(Checkpoint, tails),
+       offsetof(SessionHeader, checkpoints) + offsetof(Checkpoint, tails) + 8 * kSlots},
+      {offsetof(SessionHeader, slots), offsetof(SessionHeader, slots) + kSlots * sizeof(Slot)},
+      {kSessionDataStart, kSessionDataStart + 2048},
+      {kSessionDataStart + kDefinitionsRoom, session_.bytes()}};
+  const auto& [begin, end] = kPlaces[input_->Byte() % (sizeof kPlaces / sizeof kPlaces[0])];
+  const std::string bytes = input_->Bytes(1 + input_->Byte() % 16);
+  const uint64_t at = begin + input_->Number<uint16_t>() % (end - begin);
+  if (at + bytes.size() > session_.bytes()) return;
+  memcpy(reinterpret_cast<char*>(session_.header()) + at, bytes.data(), bytes.size());
+}
+
+}  // namespace dlhook

@@ -1,0 +1,46 @@
+// Rings as a host leaves them: valid by construction, then scribbled over, as the input says.
+#ifndef DLHOOK_TESTS_FUZZ_HOSTILE_SESSION_H_
+#define DLHOOK_TESTS_FUZZ_HOSTILE_SESSION_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "tests/fuzz/input.h"
+#include "tests/preload/session_fixture.h"
+
+namespace dlhook {
+
+class HostileSession {
+ public:
+  explicit HostileSession(Input* input);
+
+  // Plays the host until the input ends; `pause` is called in between, where a drain would come.
+  void Play(const std::function<void(uint8_t choice)>& pause);
+
+  TestSession* session() { return &session_; }
+  // Something was written where the format does not allow it.
+  bool is_scribbled() const { return is_scribbled_; }
+  // Calls that were committed whole.
+  uint64_t calls() const { return calls_; }
+
+ private:
+  void Step(uint8_t choice, const std::function<void(uint8_t choice)>& pause);
+  void PutCall(RingProducer* ring, RecordType type);
+  void PutTapLine(RingProducer* ring);
+  void PutScope(RingProducer* ring);
+  void PutText(RingProducer* ring, RecordType type, size_t fixed_bytes);
+  void PutRubbish(RingProducer* ring);
+  void PutDefinition();
+  void Scribble();
+  RecordHeader* Reserve(RingProducer* ring, size_t bytes);
+
+  Input* input_;
+  TestSession session_;
+  RingProducer rings_[3];
+  bool is_scribbled_ = false;
+  uint64_t calls_ = 0;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_TESTS_FUZZ_HOSTILE_SESSION_H_

@@ -1,0 +1,52 @@
+// A trace of unknown origin all the way to what people see: every table, in one format or another.
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/model/trace_builder.h"
+#include "analyzer/passes/pass.h"
+#include "analyzer/render/renderer.h"
+#include "analyzer/table/table_ops.h"
+#include "tests/fuzz/input.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+// The input has no room for options: its length picks them.
+void MakeTables(absl::string_view bytes) {
+  TraceBuilder builder("fuzz");
+  builder.AddTrace("fuzz.dlh", {bytes}).IgnoreError();
+  TraceModel model = std::move(builder).Build();
+  if (model.processes.empty()) return;
+  const Choices choices = ResolveChoices(&model);
+  const RunTotals totals = ComputeTotals(model);
+  const LayerAnalysis analysis(model, {.use_framework_evidence = bytes.size() % 4 != 0});
+  const PassOptions options = {.choices = &choices,
+                               .totals = &totals,
+                               .analysis = &analysis,
+                               .layers_by = static_cast<LayersBy>(bytes.size() % 5),
+                               .layers_depth = static_cast<int>(bytes.size() % 3)};
+  Report report;
+  report.run = &model;
+  report.width = 20 + static_cast<int>(bytes.size() % 200);
+  for (const Pass& pass : Passes()) {
+    absl::StatusOr<Table> table = pass.run(model, options);
+    Require(table.ok(), "every table can be made of every trace");
+    Require(CheckTable(*table).ok(), "tables are well-formed");
+    report.tables.push_back(*std::move(table));
+  }
+  const Renderer& renderer = Renderers()[bytes.size() % Renderers().size()];
+  const std::string text = renderer.render(report);
+  Require(renderer.name != "json" || nlohmann::json::accept(text), "JSON output is JSON");
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  dlhook::analyzer::MakeTables({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
