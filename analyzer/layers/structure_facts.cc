@@ -34,7 +34,6 @@ constexpr KindWords kKinds[] = {
     {"group_normalization", "group norm", "gn"},
     {"lrn", "lrn", "lrn"},
     {"softmax", "softmax", "softmax"},
-    {"softmax_v2", "softmax", "softmax"},
     {"logsoftmax", "softmax", "softmax"},
     {"dropout", "dropout", "dropout"},
     {"attention", "attention", "attention"},

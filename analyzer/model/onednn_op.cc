@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_cost.h"
 
@@ -239,7 +240,6 @@ constexpr ShapeFunction kShapes[] = {
     {"lrn", DataShapes},
     {"shuffle", DataShapes},
     {"softmax", DataShapes},
-    {"softmax_v2", DataShapes},
     {"logsoftmax", DataShapes},
     {"sum", DataShapes},
     {"reorder", DataShapes},
@@ -326,14 +326,22 @@ std::string ProblemText(const trace::OneDnn& line) {
   return line.auxiliary();
 }
 
+// 2.x logs what got a second interface on the way to 3.0 by that: "pooling_v2", "softmax_v2".
+std::string KindOf(absl::string_view primitive) {
+  absl::ConsumeSuffix(&primitive, "_v2");
+  return std::string(primitive.empty() ? "call" : primitive);
+}
+
 }  // namespace
 
 void DecodeOneDnn(const trace::OneDnn& line, Op& op) {
-  op.kind = line.primitive().empty() ? "call" : line.primitive();
+  op.kind = KindOf(line.primitive());
   op.problem = ProblemText(line);
   op.implementation = line.implementation();
   op.direction = DirectionOf(line.prop_kind());
-  op.algorithm = std::string(AuxiliaryValue(line.auxiliary(), "alg"));
+  // 1.0 has the parameters behind the name: "alg:eltwise_relu:0:0".
+  const absl::string_view algorithm = AuxiliaryValue(line.auxiliary(), "alg");
+  op.algorithm = std::string(algorithm.substr(0, algorithm.find(':')));
   op.post_ops = ParsePostOps(line.attributes());
   op.tensors = ParseMemoryDescriptors(line.memory_descriptors());
   op.types = TypesOf(op.tensors);

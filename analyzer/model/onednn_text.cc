@@ -2,6 +2,7 @@
 #include "analyzer/model/onednn_text.h"
 
 #include <array>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -55,9 +56,28 @@ void ReadFormat(const std::vector<absl::string_view>& words, size_t first, Tenso
   if (has_tag && !IsExtra(strides)) tensor.strides = std::string(strides);
 }
 
+// MKL-DNN 0.x: "fsrc:nChw8c" (the f says that it is a format), and of reorders "in:f32_nchw out:f32_nChw8c".
+Tensor ParseFormatOnly(absl::string_view role, absl::string_view format) {
+  Tensor tensor;
+  if (role == "in" || role == "out") {
+    const std::pair<absl::string_view, absl::string_view> words =
+        absl::StrSplit(format, absl::MaxSplits('_', 1));
+    tensor.role = role == "in" ? "src" : "dst";
+    tensor.type = std::string(words.first);
+    tensor.format = std::string(words.second);
+    return tensor;
+  }
+  absl::ConsumePrefix(&role, "f");
+  tensor.role = std::string(role);
+  tensor.format = std::string(format);
+  tensor.defined = format != "undef";
+  return tensor;
+}
+
 Tensor ParseMemoryDescriptor(absl::string_view text) {
   Tensor tensor;
   const std::vector<absl::string_view> words = absl::StrSplit(text, ':');
+  if (words.size() == 2) return ParseFormatOnly(words[0], words[1]);
   if (words.size() >= 4 && IsType(words[1])) {
     tensor.role = std::string(words[0]);
     tensor.type = std::string(words[1]);

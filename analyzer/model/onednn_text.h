@@ -1,7 +1,8 @@
 // The words of oneDNN's log, one field at a time: memory descriptors, post-ops, problem
-// descriptors. Pure functions on text, tolerant of all releases from 1.0 to 3.x; what they can't
+// descriptors. Pure functions on text, tolerant of all releases from 0.16 to 3.x; what they can't
 // read they leave out or hand back as it stands. Written after oneDNN's src/common/verbose.cpp
-// (tags v1.6, v2.4.4, v3.5, v3.7.1), which is the only definition there is.
+// (tags v0.21.5 (verbose.hpp), v1.0.4, v1.6, v2.4.4, v3.5, v3.7.1), which is the only definition
+// there is.
 #ifndef DLHOOK_ANALYZER_MODEL_ONEDNN_TEXT_H_
 #define DLHOOK_ANALYZER_MODEL_ONEDNN_TEXT_H_
 
@@ -18,8 +19,8 @@ namespace dlhook::analyzer {
 
 using Dims = std::vector<int64_t>;
 
-// "src:f32:a:blocked:abcd::f0 wei:…" (3.6 and newer) and "src_f32::blocked:abcd:f0 wei_…" (older),
-// separated by blanks. Flags before the format kind: a = chosen by the library (format `any` was
+// "src:f32:a:blocked:abcd::f0 wei:…" (3.6 and newer), "src_f32::blocked:abcd:f0 wei_…" (from 1.0
+// on) and "fsrc:nChw8c fwei:…" (0.x, without types), separated by blanks. Flags before the format kind: a = chosen by the library (format `any` was
 // asked for), p = padded, o and 0 = offsets.
 std::vector<Tensor> ParseMemoryDescriptors(absl::string_view text);
 

@@ -1,4 +1,5 @@
-// oneDNN log lines: 2.x "onednn_verbose[,TIMESTAMP],exec,cpu,…,TIME", 3.x "onednn_verbose,v1[,TIMESTAMP],primitive,exec,…,TIME".
+// oneDNN log lines: 3.x "onednn_verbose,v1[,TIMESTAMP],primitive,exec,…,TIME", 2.x "onednn_verbose[,TIMESTAMP],exec,…,TIME",
+// older "dnnl_verbose,exec,cpu,…,TIME" and "mkldnn_verbose,exec,…,TIME".
 #include "preload/drain/tap_line.h"
 
 #include <string.h>
@@ -6,9 +7,13 @@
 namespace dlhook {
 namespace {
 
-constexpr char kDefaultTemplate[] =
-    "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,"
-    "problem_desc,exec_time";
+// What a release prints that says no template (before 2.1); told apart by the number of fields.
+constexpr const char* kKnownTemplates[] = {
+    // from 1.1 on; 1.0; 0.x
+    "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,problem_desc,exec_time",
+    "operation,engine,primitive,implementation,prop_kind,memory_descriptors,auxiliary,problem_desc,exec_time",
+    "operation,primitive,implementation,prop_kind,memory_descriptors,auxiliary,problem_desc,exec_time",
+};
 
 struct FieldName {
   const char* name;
@@ -107,6 +112,15 @@ bool SplitByTemplate(TextSpan body, const char* template_fields, TapLine* line) 
   return true;
 }
 
+// The same by the library's own template, or by whichever known one fits.
+bool SplitBody(TextSpan body, const char* template_fields, TapLine* line) {
+  if (template_fields[0] != '\0') return SplitByTemplate(body, template_fields, line);
+  for (const char* known : kKnownTemplates) {
+    if (SplitByTemplate(body, known, line)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 TapLine ParseTapLine(const char* text, size_t size, const char* template_fields) {
@@ -139,8 +153,7 @@ TapLine ParseTapLine(const char* text, size_t size, const char* template_fields)
   line.identity = body;
   if (template_fields == nullptr) return line;
   bool is_primitive = Equals(component, "primitive");
-  if (!is_primitive ||
-      !SplitByTemplate(body, template_fields[0] != '\0' ? template_fields : kDefaultTemplate, &line)) {
+  if (!is_primitive || !SplitBody(body, template_fields, &line)) {
     TextSpan remainder = body;
     for (TextSpan& f : line.fields) f = {nullptr, 0};
     line.fields[kOperation] = NextField(&remainder);

@@ -26,8 +26,8 @@ struct TapLine {
   TextSpan fields[kOneDnnFieldCount];
 };
 
-// `template_fields`: "operation,engine,primitive,…" from the library's own template line, or "" (then the order that
-// every release so far has used); null: without the fields. Example line: "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,…,0.026123".
+// `template_fields`: "operation,engine,primitive,…" from the library's own template line, or "" (releases before 2.1 print
+// none: then as the number of fields says); null: without the fields. Example line: "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,…,0.026123".
 TapLine ParseTapLine(const char* text, size_t size, const char* template_fields);
 
 }  // namespace dlhook

@@ -21,6 +21,7 @@ using Getenv = char* (*)(const char*);
 bool TapAnswers(const char* name, void* caller, char** answer) {
   switch (name[0]) {
     case 'D':
+    case 'M':
     case 'O':
       if (!IsVerboseVariable(name)) return false;
       *answer = AnswerVerboseVariable(name, caller);

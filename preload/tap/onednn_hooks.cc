@@ -107,12 +107,20 @@ std::atomic<Fflush> g_real_fflush{nullptr};
 
 const char* const kVerboseVariables[] = {"ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE"};
 
-// The variable that oneDNN will go by: the first that is set. Its name, or null.
-const char* UsersVariable() {
+// The variable that a copy of oneDNN that asks for `name` will go by: the first that is set from there on. One that asks for
+// DNNL_VERBOSE though ONEDNN_VERBOSE is set does not know that name yet (before 2.5). Its name, or null.
+const char* UsersVariable(const char* name) {
+  bool found = false;
   for (const char* variable : kVerboseVariables) {
-    if (RealGetenv(variable) != nullptr) return variable;
+    found = found || strcmp(variable, name) == 0;
+    if (found && RealGetenv(variable) != nullptr) return variable;
   }
   return nullptr;
+}
+
+// PyTorch's ideep copies what it finds in MKLDNN_VERBOSE into the environment.
+bool CopiesAnswer(const char* name, const char* object_name) {
+  return name[0] == 'M' && strncmp(object_name, "libtorch", 8) == 0;
 }
 
 bool MayArm(const char* object_name, const Config& config) {
@@ -145,9 +153,10 @@ void CopyUpTo(char* to, size_t size, const char* from, char end) {
   to[i] = '\0';
 }
 
-// "…,info,oneDNN v3.12.0 (commit …)" and "…,primitive,info,template:operation,engine,…".
+// "…,info,oneDNN v3.12.0 (commit …)" ("MKL-DNN v1.0.4", "DNNL v1.3.0") and "…,primitive,info,template:operation,engine,…".
 void LearnFromInfoLine(Source* source, const char* text) {
   const char* version = strstr(text, "DNN v");
+  if (version == nullptr) version = strstr(text, "NNL v");
   if (version != nullptr) CopyUpTo(source->version, sizeof source->version, version + 4, ' ');
   const char* fields = strstr(text, "template:");
   bool of_primitives = fields != nullptr && strstr(text, ",graph,") == nullptr;
@@ -158,7 +167,8 @@ void LearnFromInfoLine(Source* source, const char* text) {
 void ShareSource(SessionHeader* session, uint32_t index) {
   TapSource& shared = session->tap_sources[index];
   const Source& source = g_sources[index];
-  if (shared.ready.load(std::memory_order_relaxed) != 0 || source.template_fields[0] == '\0') return;
+  bool nothing_known = source.template_fields[0] == '\0' && source.version[0] == '\0';  // before 2.1 there is no template
+  if (shared.ready.load(std::memory_order_relaxed) != 0 || nothing_known) return;
   SpinLockHolder holder(&g_lock);
   memcpy(shared.object, source.name, sizeof shared.object);
   memcpy(shared.version, source.version, sizeof shared.version);
@@ -176,8 +186,8 @@ void RecordLine(uint32_t index, const char* text, size_t size) {
   uint32_t cut = size > kMaxTapTextBytes;
   if (cut != 0) size = kMaxTapTextBytes;
   uint32_t words = static_cast<uint32_t>((sizeof(TapLineRecord) + size + 7) / 8);
-  uint64_t sequence = ++thread->next_sequence;
-  RecordHeader* header = ReserveCall(thread, words);
+  uint64_t sequence = TakeSequence(thread);
+  RecordHeader* header = ReserveCall(thread, words, reinterpret_cast<uintptr_t>(&end_ticks));
   if (header == nullptr) return;
   uint64_t parent = EnclosingSequence(thread);
   auto record = reinterpret_cast<TapLineRecord*>(header);
@@ -250,7 +260,7 @@ size_t Format(char* buffer, size_t size, const char* format, va_list arguments) 
   return static_cast<size_t>(length) < size ? static_cast<size_t>(length) : size - 1;
 }
 
-// torch::verbose::_mkldnn_set_verbose and dnnl_set_verbose: remembers what the user wants, asks for what both want.
+// torch::verbose::_mkldnn_set_verbose, dnnl_set_verbose and mkldnn_set_verbose: remembers what the user wants, asks for what both want.
 int SetVerbose(const char* name, void* own_symbol, int level, void* caller) {
   using Set = int (*)(int);
   auto real = reinterpret_cast<Set>(FindReal(name, nullptr, own_symbol, caller));
@@ -269,18 +279,20 @@ int SetVerbose(const char* name, void* own_symbol, int level, void* caller) {
 
 }  // namespace
 
-// Not MKLDNN_VERBOSE: no release with lines that we read asks for it first, and PyTorch's ideep copies what it finds there
-// into the environment.
+// MKLDNN_VERBOSE: 0.x and 1.0 know no other; 1.1 to 2.4 ask for it first and for DNNL_VERBOSE, which goes before, then.
 bool IsVerboseVariable(const char* name) {
-  return strcmp(name, "ONEDNN_VERBOSE") == 0 || strcmp(name, "DNNL_VERBOSE") == 0;
+  for (const char* variable : kVerboseVariables) {
+    if (strcmp(name, variable) == 0) return true;
+  }
+  return false;
 }
 
 char* AnswerVerboseVariable(const char* name, void* caller) {
   const link_map* object = ObjectOf(caller);
   const Config& config = GetConfig();
-  const char* users = UsersVariable();
+  const char* users = UsersVariable(name);
   bool asked_for_it = users == nullptr || strcmp(users, name) == 0;
-  if (object == nullptr || !asked_for_it) return RealGetenv(name);
+  if (object == nullptr || !asked_for_it || CopiesAnswer(name, ObjectName(object))) return RealGetenv(name);
   int saved_errno = errno;
   uint32_t index = MayArm(ObjectName(object), config) ? SourceOf(object) : kMaxTapSources;
   errno = saved_errno;
@@ -336,7 +348,9 @@ DLHOOK_EXPORT int fflush(FILE* stream) {
   const link_map* expected = t_swallow_flush_of;
   if (__builtin_expect(expected != nullptr, 0)) {
     t_swallow_flush_of = nullptr;
-    if (stream == stdout && ObjectOf(__builtin_return_address(0)) == expected) return 0;
+    // Up to 1.6 it is fflush(0).
+    bool is_its_own = stream == stdout || stream == nullptr;
+    if (is_its_own && ObjectOf(__builtin_return_address(0)) == expected) return 0;
   }
   return RealOf("fflush", &g_real_fflush)(stream);
 }
@@ -350,6 +364,11 @@ DLHOOK_EXPORT int _ZN5torch7verbose19_mkldnn_set_verboseEi(int level) {
 
 DLHOOK_EXPORT int dnnl_set_verbose(int level) {
   return dlhook::SetVerbose("dnnl_set_verbose", reinterpret_cast<void*>(&dnnl_set_verbose), level,
+                            __builtin_return_address(0));
+}
+
+DLHOOK_EXPORT int mkldnn_set_verbose(int level) {
+  return dlhook::SetVerbose("mkldnn_set_verbose", reinterpret_cast<void*>(&mkldnn_set_verbose), level,
                             __builtin_return_address(0));
 }
 

@@ -1,9 +1,11 @@
 # printf and __printf_chk: jump to the real function, registers and stack untouched, unless the text is of oneDNN's log:
-# printf("%s", "onednn_verbose,…") (3.x) or printf("onednn_verbose,…", …) (older, also "dnnl_verbose,…"), or the rest of such
-# a text (2.x prints its template in two parts; dlhook_line_continues of this thread is set then). x86-64 System V.
+# printf("%s", "onednn_verbose,…") (3.x), printf("onednn_verbose,…", …) (older, also "dnnl_verbose,…" and "mkldnn_verbose,…"),
+# printf("%s,%s,%g\n", "dnnl_verbose,create:cache_miss", …) (1.1 to 2.1), or the rest of such a text (2.x prints its template in
+# two parts; dlhook_line_continues of this thread is set then). x86-64 System V.
 # r10 and r11 are free here: no argument of a C function is in them.
 
-# Goes to \no unless the string at \reg begins with "onednn_v" or "dnnl_ver". Reads no byte behind the first that differs.
+# Goes to \no unless the string at \reg begins with "onednn_v", "dnnl_ver" or "mkldnn_v". Reads no byte behind the first that
+# differs.
 .macro  expect reg, at, letter, no
         cmpb    $\letter, \at(\reg)
         jne     \no
@@ -19,7 +21,8 @@
         expect  \reg, 6, '_', \no
         expect  \reg, 7, 'v', \no
         jmp     \yes
-2:      expect  \reg, 0, 'd', \no
+2:      cmpb    $'d', (\reg)
+        jne     5f
         expect  \reg, 1, 'n', \no
         expect  \reg, 2, 'n', \no
         expect  \reg, 3, 'l', \no
@@ -27,6 +30,15 @@
         expect  \reg, 5, 'v', \no
         expect  \reg, 6, 'e', \no
         expect  \reg, 7, 'r', \no
+        jmp     \yes
+5:      expect  \reg, 0, 'm', \no
+        expect  \reg, 1, 'k', \no
+        expect  \reg, 2, 'l', \no
+        expect  \reg, 3, 'd', \no
+        expect  \reg, 4, 'n', \no
+        expect  \reg, 5, 'n', \no
+        expect  \reg, 6, '_', \no
+        expect  \reg, 7, 'v', \no
         jmp     \yes
 .endm
 
@@ -50,6 +62,8 @@
         testq   \first, \first
         je      8f
         cmpb    $0, 2(\format)
+        je      4f
+        cmpb    $',', 2(\format)
         je      4f
         cmpb    $'\n', 2(\format)
         jne     8f

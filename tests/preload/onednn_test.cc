@@ -56,12 +56,16 @@ TEST(OneDnnTapTest, KindsOfLines) {
   EXPECT_EQ(KindOfLine("onednn_verbose,v1,primitive,exec:check,memory,x"), kOtherLines);
   EXPECT_EQ(KindOfLine("dnnl_verbose,create,cpu,reorder,jit:uni"), kCreationLines);
   EXPECT_EQ(KindOfLine("onednn_verbose,v1,primitive,error,cpu,exec,x"), kOtherLines);
+  EXPECT_EQ(KindOfLine("mkldnn_verbose,exec,reorder,jit:uni,undef,in:f32_nchw out:f32_nChw8c"), kExecutionLines);
+  EXPECT_EQ(KindOfLine("mkldnn_verbose,create,reorder,jit:uni"), kCreationLines);
+  EXPECT_EQ(KindOfLine("mkldnn_verbose,info,Intel MKL-DNN v1.0.4 (commit a0a87d6)"), kInfoLines);
 }
 
 TEST(OneDnnTapTest, KnownCarriers) {
   EXPECT_TRUE(IsKnownOneDnnCarrier("libtorch_cpu.so"));
   EXPECT_TRUE(IsKnownOneDnnCarrier("libtensorflow_cc.so.2"));
   EXPECT_TRUE(IsKnownOneDnnCarrier("libdnnl.so.3"));
+  EXPECT_TRUE(IsKnownOneDnnCarrier("libmkldnn.so.0"));
   EXPECT_FALSE(IsKnownOneDnnCarrier("libopenvino_intel_cpu_plugin.so"));
   EXPECT_FALSE(IsKnownOneDnnCarrier(""));
 }

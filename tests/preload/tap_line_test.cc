@@ -1,4 +1,4 @@
-// Lines as oneDNN 2.x and 3.x print them (copied from real runs), split by the template line.
+// Lines as MKL-DNN 0.x and oneDNN 1.x to 3.x print them (copied from real runs), split by the template line.
 #include "preload/drain/tap_line.h"
 
 #include <gtest/gtest.h>
@@ -76,6 +76,53 @@ TEST(TapLineTest, Lines2x) {
   EXPECT_EQ(Field(line, kPrimitive), "inner_product");
   EXPECT_EQ(Field(line, kProblem), "mb32ic84oc10");
   EXPECT_EQ(line.duration_ns, 5859u);
+}
+
+// Releases that print no template; lines of the MXNet wheels 1.7.0 (DNNL 1.3.0), 1.6.0 (MKL-DNN 1.0.4), 1.5.1 (MKL-DNN 0.19).
+TEST(TapLineTest, Lines1x) {
+  const TapLine line = Parse(
+      "dnnl_verbose,create,cpu,convolution,jit:avx512_common,forward_training,src_f32::blocked:abcd:f0 "
+      "wei_f32::blocked:Acdb16a:f0 bia_f32::blocked:a:f0 dst_f32::blocked:aBcd16b:f0,,alg:convolution_direct,"
+      "mb4_ic8oc16_ih16oh16kh3sh1dh0ph1_iw16ow16kw3sw1dw0pw1,0.14502\n",
+      "");
+  ASSERT_TRUE(line.is_call);
+  EXPECT_EQ(line.duration_ns, 145020u);
+  EXPECT_EQ(Field(line, kOperation), "create");
+  EXPECT_EQ(Field(line, kEngine), "cpu");
+  EXPECT_EQ(Field(line, kPropKind), "forward_training");
+  EXPECT_EQ(Field(line, kAttributes), "");
+  EXPECT_EQ(Field(line, kAuxiliary), "alg:convolution_direct");
+  EXPECT_EQ(Field(line, kProblem), "mb4_ic8oc16_ih16oh16kh3sh1dh0ph1_iw16ow16kw3sw1dw0pw1");
+}
+
+TEST(TapLineTest, Lines10HaveNoAttributes) {
+  const TapLine line = Parse(
+      "mkldnn_verbose,exec,cpu,eltwise,jit:avx512_common,forward_training,data_f32::blocked:aBcd16b:f0 "
+      "diff_undef::undef::f0,alg:eltwise_relu:0:0,4x16x16x16,0.0241699",
+      "");
+  ASSERT_TRUE(line.is_call);
+  EXPECT_EQ(Field(line, kEngine), "cpu");
+  EXPECT_EQ(Field(line, kPrimitive), "eltwise");
+  EXPECT_EQ(Field(line, kMemoryDescriptors), "data_f32::blocked:aBcd16b:f0 diff_undef::undef::f0");
+  EXPECT_EQ(Field(line, kAttributes), "");
+  EXPECT_EQ(Field(line, kAuxiliary), "alg:eltwise_relu:0:0");
+  EXPECT_EQ(Field(line, kProblem), "4x16x16x16");
+}
+
+TEST(TapLineTest, Lines0xHaveNoEngineEither) {
+  const TapLine line = Parse(
+      "mkldnn_verbose,exec,inner_product,gemm:blas,forward_training,fsrc:nc fwei:oi fbia:x fdst:nc,,mb4ic1024oc10,7.30713",
+      "");
+  ASSERT_TRUE(line.is_call);
+  EXPECT_EQ(Field(line, kOperation), "exec");
+  EXPECT_EQ(Field(line, kEngine), "");
+  EXPECT_EQ(Field(line, kPrimitive), "inner_product");
+  EXPECT_EQ(Field(line, kImplementation), "gemm:blas");
+  EXPECT_EQ(Field(line, kPropKind), "forward_training");
+  EXPECT_EQ(Field(line, kMemoryDescriptors), "fsrc:nc fwei:oi fbia:x fdst:nc");
+  EXPECT_EQ(Field(line, kAuxiliary), "");
+  EXPECT_EQ(Field(line, kProblem), "mb4ic1024oc10");
+  EXPECT_EQ(Field(line, kOther), "");
 }
 
 TEST(TapLineTest, ATemplateInAnotherOrderIsFollowed) {

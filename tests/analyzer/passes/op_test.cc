@@ -89,6 +89,44 @@ TEST(OneDnnOpTest, ReadsTheDescriptorsOfTwoPointX) {
   EXPECT_EQ(op.bytes, 4 * 8 * 25 + 2 * 3 * 4 * 9 + 2 * 4 * (4 * 6 * 9));
 }
 
+TEST(OneDnnOpTest, SecondInterfacesAreTheSameKind) {
+  // Debian's oneDNN 2.6.3.
+  const Op op = Decode(
+      "onednn_verbose,exec,cpu,pooling_v2,jit:avx512_core,forward_training,src_f32::blocked:abcd:f0 "
+      "dst_f32::blocked:abcd:f0 ws_u8::blocked:abcd:f0,,alg:pooling_max,"
+      "mb2ic8_ih6oh3kh2sh2dh0ph0_iw6ow3kw2sw2dw0pw0,0.00610352");
+  EXPECT_EQ(op.kind, "pooling");
+  EXPECT_THAT(TensorOf(op, "dst").dims, ElementsAre(2, 8, 3, 3));
+}
+
+TEST(OneDnnOpTest, ReadsTheParametersOfOnePointZero) {
+  // MXNet 1.6.0's MKL-DNN 1.0.4 (which has no attributes: the empty field stands for them).
+  const Op op = Decode(
+      "exec,cpu,eltwise,jit:avx512_common,forward_training,data_f32::blocked:aBcd16b:f0 "
+      "diff_undef::undef::f0,,alg:eltwise_relu:0:0,4x16x16x16,0.0241699");
+  EXPECT_EQ(op.algorithm, "eltwise_relu");
+  EXPECT_THAT(TensorOf(op, "data").dims, ElementsAre(4, 16, 16, 16));
+}
+
+TEST(OneDnnOpTest, ReadsTheFormatsOfZeroPointX) {
+  // MXNet 1.5.1's MKL-DNN 0.19 (no engine, no attributes): formats only, types of reorders only.
+  const Op op = Decode(
+      "exec,,convolution,jit:avx2,forward_training,fsrc:nChw8c fwei:OIhw8i8o fbia:undef fdst:nChw8c,,"
+      "alg:convolution_direct,mb4_ic8oc16_ih16oh16kh3sh1dh0ph1_iw16ow16kw3sw1dw0pw1,0.0571289");
+  EXPECT_EQ(op.direction, Direction::kForward);
+  EXPECT_EQ(op.flops, 2 * 4 * 16 * 8 * (16 * 16) * (3 * 3));
+  EXPECT_EQ(op.bytes, std::nullopt);  // without types
+  EXPECT_EQ(TensorOf(op, "src").format, "nChw8c");
+  EXPECT_THAT(TensorOf(op, "wei").dims, ElementsAre(16, 8, 3, 3));
+  EXPECT_FALSE(TensorOf(op, "bia").defined);
+  const Op reorder = Decode(
+      "exec,,reorder,jit:uni,undef,in:f32_nchw out:f32_nChw8c,,num:1,4x8x16x16,0.019043");
+  EXPECT_EQ(reorder.types, "f32");
+  EXPECT_EQ(TensorOf(reorder, "src").format, "nchw");
+  EXPECT_EQ(TensorOf(reorder, "dst").format, "nChw8c");
+  EXPECT_THAT(TensorOf(reorder, "dst").dims, ElementsAre(4, 8, 16, 16));
+}
+
 TEST(OneDnnOpTest, ReadsTheDescriptorsOfThreePointFive) {
   // v3.5: role and type still joined, strides already there.
   const std::vector<Tensor> tensors = ParseMemoryDescriptors(
