@@ -113,26 +113,39 @@ void ReadTorchModule(const PythonApi& api, PyObject* module, size_t name_bytes, 
   if (children != nullptr) api.DecRef(children);
 }
 
-// Layers know their own path; before they are built, their name.
-size_t KerasName(const PythonApi& api, PyObject* layer, char* text, size_t capacity) {
-  static const char* const kAttributes[] = {"_path", "_name", "name"};
-  for (const char* attribute : kAttributes) {
-    PyObject* value = Attribute(api, layer, attribute);
-    size_t size = TextOf(api, value, text, capacity);
-    if (value != nullptr) api.DecRef(value);
-    if (size > 0) return size;
-  }
-  return 0;
+size_t TextOfAttribute(const PythonApi& api, PyObject* object, const char* name, char* text, size_t capacity) {
+  PyObject* value = Attribute(api, object, name);
+  size_t size = TextOf(api, value, text, capacity);
+  if (value != nullptr) api.DecRef(value);
+  return size;
 }
 
-void ReadKerasLayer(const PythonApi& api, PyObject* layer, Path* path, ModuleTree* tree) {
+// Layers know their own path once they are built; those that need no building (pooling) only have a name: after the
+// path of their model it is what theirs would be.
+size_t KerasName(const PythonApi& api, PyObject* layer, const ModuleTree::Entry* model, const ModuleTree& tree,
+                 char* text, size_t capacity) {
+  size_t size = TextOfAttribute(api, layer, "_path", text, capacity);
+  if (size > 0) return size;
+  if (model != nullptr && model->name_bytes + 1 < capacity) {
+    memcpy(text, tree.text + model->name, model->name_bytes);
+    size = model->name_bytes;
+    if (size > 0) text[size++] = '/';
+  }
+  size_t added = TextOfAttribute(api, layer, "_name", text + size, capacity - size);
+  if (added == 0) added = TextOfAttribute(api, layer, "name", text + size, capacity - size);
+  return added > 0 ? size + added : 0;
+}
+
+void ReadKerasLayer(const PythonApi& api, PyObject* layer, const ModuleTree::Entry* model, Path* path,
+                    ModuleTree* tree) {
   if (path->depth == ModuleTree::kMaxDepth || IsOnPath(*path, layer)) return;
-  size_t bytes = KerasName(api, layer, path->name, sizeof path->name);
+  size_t bytes = KerasName(api, layer, model, *tree, path->name, sizeof path->name);
   if (!AddEntry(api, tree, layer, path->name, bytes)) return;
+  const ModuleTree::Entry* entry = &tree->entries[tree->count - 1];
   PyObject* children = Attribute(api, layer, "_layers");
   path->objects[path->depth++] = layer;
   ptrdiff_t count = IsA(api, children, api.list_type) ? api.ListSize(children) : 0;
-  for (ptrdiff_t i = 0; i < count; ++i) ReadKerasLayer(api, api.ListGetItem(children, i), path, tree);
+  for (ptrdiff_t i = 0; i < count; ++i) ReadKerasLayer(api, api.ListGetItem(children, i), entry, path, tree);
   --path->depth;
   if (children != nullptr) api.DecRef(children);
 }
@@ -162,7 +175,7 @@ void ReadModuleTree(const PythonApi& api, PyObject* root, bool keras, ModuleTree
   Path path;
   path.depth = 0;
   if (keras) {
-    ReadKerasLayer(api, root, &path, tree);
+    ReadKerasLayer(api, root, nullptr, &path, tree);
   } else {
     ReadTorchModule(api, root, 0, &path, tree);
   }
@@ -188,8 +201,10 @@ void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root) {
     const ModuleTree::Entry& entry = tree.entries[i];
     if (entry.number == 0 || tree.first_of[entry.number] != i + 1) continue;
     const PythonObject& known = process->objects[entry.number];
-    // Its names are those in the tree in which it was first seen.
-    bool is_anothers = known.root != 0 && known.root != root;
+    // Its names are those in the tree in which it was first seen. Keras calls each layer by itself while a model is
+    // built, and a layer has one path.
+    bool is_keras = (known.flags.load() & kObjectKeras) != 0;
+    bool is_anothers = known.root != 0 && known.root != root && !is_keras;
     if (!is_anothers) SetText(process, tree, i);
   }
 }

@@ -15,17 +15,22 @@ constexpr uint32_t kMaxModuleCodes = 8;
 constexpr uint32_t kMaxNestedModules = 64;
 constexpr uint32_t kPatience = 1;  // stacks that are captured before a pending call counts as one that does not come
 
+// kTorch calls kTorchBefore21 for the same module, which then is no call of its own.
+enum class ModuleCall { kTorch, kTorchBefore21, kKeras };
+
 // The function through which each framework calls a module, by the end of its file's name and its qualified name
 // (before 3.11 the name alone). Its first argument is the module.
 struct KnownCall {
   const char* file;
   const char* function;
-  bool keras;
+  ModuleCall call;
 };
 constexpr KnownCall kKnownCalls[] = {
-    {"torch/nn/modules/module.py", "Module._wrapped_call_impl", false},
-    {"torch/nn/modules/module.py", "_wrapped_call_impl", false},
-    {"keras/src/layers/layer.py", "Layer.__call__", true},
+    {"torch/nn/modules/module.py", "Module._wrapped_call_impl", ModuleCall::kTorch},
+    {"torch/nn/modules/module.py", "_wrapped_call_impl", ModuleCall::kTorch},
+    {"torch/nn/modules/module.py", "Module._call_impl", ModuleCall::kTorchBefore21},
+    {"torch/nn/modules/module.py", "_call_impl", ModuleCall::kTorchBefore21},
+    {"keras/src/layers/layer.py", "Layer.__call__", ModuleCall::kKeras},
 };
 
 struct ModuleCode {
@@ -35,6 +40,7 @@ struct ModuleCode {
 };
 ModuleCode g_module_codes[kMaxModuleCodes];
 std::atomic<uint32_t> g_module_code_count{0};
+std::atomic<bool> g_torch_wraps_calls{false};  // torch 2.1 and later
 SpinLock g_module_codes_lock;
 
 const ModuleCode* FindModuleCode(const PythonRuntime& python, const void* code) {
@@ -64,6 +70,29 @@ const KnownCall* Recognise(const PythonRuntime& python, const void* code) {
   return nullptr;
 }
 
+// Is this code the one through which modules are called? It is noted then.
+void NoteModuleCode(const PythonRuntime& python, const void* code, bool before_torch_2_1) {
+  if (FindModuleCode(python, code) != nullptr) return;
+  const KnownCall* known = Recognise(python, code);
+  if (known == nullptr || (known->call == ModuleCall::kTorchBefore21) != before_torch_2_1) return;
+  if (known->call == ModuleCall::kTorch) g_torch_wraps_calls.store(true, std::memory_order_relaxed);
+  SpinLockHolder holder(&g_module_codes_lock);
+  uint32_t count = g_module_code_count.load();
+  if (count == kMaxModuleCodes || FindModuleCode(python, code) != nullptr) return;
+  g_module_codes[count].name = ReadAt<const void*>(code, python.layout.code_name);
+  g_module_codes[count].keras = known->call == ModuleCall::kKeras;
+  g_module_codes[count].code.store(code, std::memory_order_relaxed);
+  g_module_code_count.store(count + 1, std::memory_order_release);
+}
+
+void NoteModuleCodes(const PythonRuntime& python, const void* first, bool before_torch_2_1) {
+  uint32_t count = 0;
+  VisitFrames(python, first, [&](const void*, const void* code, int64_t) {
+    NoteModuleCode(python, code, before_torch_2_1);
+    return ++count < kMaxVisitedFrames;
+  });
+}
+
 struct NestedModules {
   const void* objects[kMaxNestedModules];  // innermost first
   bool keras[kMaxNestedModules];
@@ -87,6 +116,9 @@ NestedModules CollectModules(const PythonRuntime& python, const void* first) {
       }
       found.outermost = object;
       found.outermost_is_keras = known->keras;
+    } else if (object != nullptr && known->keras) {  // on PyTorch, where Keras calls its layers as torch's modules
+      found.outermost_is_keras = true;
+      if (found.objects[found.count - 1] == object) found.keras[found.count - 1] = true;
     }
     return ++frames < kMaxVisitedFrames;
   });
@@ -158,17 +190,9 @@ bool IsTime(PythonProcess* process) {
 
 }  // namespace
 
-void NoteModuleCode(const PythonRuntime& python, const void* code) {
-  if (FindModuleCode(python, code) != nullptr) return;
-  const KnownCall* known = Recognise(python, code);
-  if (known == nullptr) return;
-  SpinLockHolder holder(&g_module_codes_lock);
-  uint32_t count = g_module_code_count.load();
-  if (count == kMaxModuleCodes || FindModuleCode(python, code) != nullptr) return;
-  g_module_codes[count].name = ReadAt<const void*>(code, python.layout.code_name);
-  g_module_codes[count].keras = known->keras;
-  g_module_codes[count].code.store(code, std::memory_order_relaxed);
-  g_module_code_count.store(count + 1, std::memory_order_release);
+void NoteModuleCodes(const PythonRuntime& python, const void* first) {
+  NoteModuleCodes(python, first, /*before_torch_2_1=*/false);
+  if (!g_torch_wraps_calls.load(std::memory_order_relaxed)) NoteModuleCodes(python, first, /*before_torch_2_1=*/true);
 }
 
 const void* ModuleOfFrame(const PythonRuntime& python, const void* frame, const void* code) {

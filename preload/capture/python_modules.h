@@ -13,9 +13,9 @@
 
 namespace dlhook {
 
-// Is this code the one through which modules are called? `code` is noted then. Slow path: for code that was not seen
-// before.
-void NoteModuleCode(const PythonRuntime& python, const void* code);
+// Notes which code of this stack is the one through which modules are called: they must be known by their code before
+// their calls are. Slow path: for stacks that were not seen before.
+void NoteModuleCodes(const PythonRuntime& python, const void* first);
 
 // The module whose call this frame is, or null.
 const void* ModuleOfFrame(const PythonRuntime& python, const void* frame, const void* code);

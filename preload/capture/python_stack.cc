@@ -180,15 +180,6 @@ uint32_t LookUpStack(const PythonRuntime& python, PythonProcess* process, uint64
   return definition;
 }
 
-// Modules must be known by their code before their calls are.
-void NoteModuleCodes(const PythonRuntime& python, const void* first) {
-  uint32_t count = 0;
-  VisitFrames(python, first, [&](const void*, const void* code, int64_t) {
-    NoteModuleCode(python, code);
-    return ++count < kMaxVisitedFrames;
-  });
-}
-
 PythonThread* MemoryOf(ThreadState* thread) {
   PythonThread* memory = thread->python;
   if (memory == nullptr) {

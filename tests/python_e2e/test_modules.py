@@ -15,9 +15,13 @@ class Modules(e2e.Case):
         program = stacks.interpreter(version)
         if program is None:
             self.skipTest(f"no Python {version}")
-        argv = [program, stacks.victim("modules"), LIBRARY]
+        for release in ("1", "2"):
+            with self.subTest(torch=release):
+                self.check_names([program, stacks.victim("modules"), LIBRARY], release)
+
+    def check_names(self, argv, torch_release):
         self.fresh_run()
-        result = self.under("writer", argv)
+        result = self.under("writer", argv, VICTIM_TORCH=torch_release)
         self.assertEqual((result.code, result.err), (0, b""))
         (trace,) = stacks.traces(e2e.Run(self.run_path))
         self.assert_no_loss(trace)

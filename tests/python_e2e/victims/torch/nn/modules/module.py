@@ -1,4 +1,9 @@
-"""Stands for torch/nn/modules/module.py where there is no torch for an interpreter: how a module is called and what it contains."""
+"""Stands for torch/nn/modules/module.py where there is no torch for an interpreter: how a module is called and what it contains.
+
+With VICTIM_TORCH=1 as in PyTorch before 2.1, where nothing is around `_call_impl`.
+"""
+
+import os
 
 
 class Module:
@@ -9,12 +14,18 @@ class Module:
         self._modules.update(modules)
         return self
 
-    def _wrapped_call_impl(self, *args):
-        return self._call_impl(*args)
+    if os.environ.get("VICTIM_TORCH") == "1":
+        def _call_impl(self, *args):
+            return self.forward(*args)
 
-    def _call_impl(self, *args):
-        def inner():
-            return self.forward(*args)  # makes a cell of `self`
-        return inner()
+        __call__ = _call_impl
+    else:
+        def _wrapped_call_impl(self, *args):
+            return self._call_impl(*args)
 
-    __call__ = _wrapped_call_impl
+        def _call_impl(self, *args):
+            def inner():
+                return self.forward(*args)  # makes a cell of `self`
+            return inner()
+
+        __call__ = _wrapped_call_impl
