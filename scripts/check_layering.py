@@ -14,8 +14,9 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["io", "model", "table", "layers", "passes", "render", "export", "cli"]
+LAYERS = ["io", "model", "table", "layers", "passes", "diff", "render", "doctor", "export", "cli"]
 SHIM_PARTS_FOR_ANALYZER = {"drain", "core"}
+SHIM_FILES_FOR_ANALYZER = {"preload/tap/nvtx_abi.h"}  # plain data of NVTX's
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 SOURCES = {".h", ".cc", ".c", ".S"}
 
@@ -23,6 +24,8 @@ SOURCES = {".h", ".cc", ".c", ".S"}
 def analyzer_violation(layer, target):
     """Why analyzer/LAYER must not include `target`, or None."""
     parts = target.split("/")
+    if target in SHIM_FILES_FOR_ANALYZER:
+        return None
     if parts[0] == "preload" and parts[1] not in SHIM_PARTS_FOR_ANALYZER:
         return f"the analyzer uses only {', '.join(sorted(SHIM_PARTS_FOR_ANALYZER))} of preload/"
     if parts[0] == "tests":

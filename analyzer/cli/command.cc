@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/cli/names.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -35,15 +36,21 @@ absl::Status UnknownFlag(const Command& command, absl::string_view word) {
   std::vector<std::string> known;
   for (const Flag& flag : command.flags) known.push_back(absl::StrCat("--", flag.name));
   known.push_back(absl::StrCat("--", kHelpFlag.name));
-  return Error(command,
-               absl::StrCat("unknown flag ", word, "; it knows ", absl::StrJoin(known, ", ")));
+  return Error(command, UnknownName("flag", word, known).message());
 }
 
-absl::Status CheckOperands(const Command& command, const std::vector<std::string>& operands) {
-  if (operands.size() < command.min_operands)
-    return Error(command, absl::StrCat("expected ", command.operands));
+absl::Status CheckOperands(const Command& command, const Args& args) {
+  const std::vector<std::string>& operands = args.operands();
+  const bool needs_operands = std::none_of(command.flags.begin(), command.flags.end(), [&](const Flag& flag) {
+    return flag.stands_alone && args.Has(flag.name);
+  });
+  if (needs_operands && operands.size() < command.min_operands)
+    return Error(command, absl::StrCat("expected ", command.operands, ", found ",
+                                       operands.empty() ? "nothing"
+                                                        : absl::StrCat("only '", absl::StrJoin(operands, " "), "'")));
   if (operands.size() > command.max_operands) {
-    return Error(command, absl::StrCat("unexpected '", operands[command.max_operands], "'"));
+    return Error(command, absl::StrCat("expected only ", command.operands, ", found '", operands[command.max_operands],
+                                       "' too"));
   }
   return absl::OkStatus();
 }
@@ -97,7 +104,7 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
   }
   args.operands_.insert(args.operands_.end(), words.begin() + i, words.end());
   if (args.Has(kHelpFlag.name)) return args;
-  if (absl::Status status = CheckOperands(command, args.operands_); !status.ok()) return status;
+  if (absl::Status status = CheckOperands(command, args); !status.ok()) return status;
   return args;
 }
 
@@ -112,6 +119,10 @@ std::string HelpText(const Command& command) {
   for (const Flag& flag : flags) width = std::max(width, FlagColumn(flag).size());
   for (const Flag& flag : flags) {
     absl::StrAppend(&text, absl::StrFormat("  %-*s  %s\n", width, FlagColumn(flag), flag.help));
+  }
+  absl::StrAppend(&text, "\nexamples:\n");
+  for (const Example& example : command.examples) {
+    absl::StrAppend(&text, "  ", example.command, "\n      ", example.meaning, "\n");
   }
   if (command.details != nullptr) absl::StrAppend(&text, "\n", command.details());
   return text;

@@ -1,7 +1,8 @@
 // The commands of `dlhook` and the words behind them on the command line.
 //
 // To add a command:
-//   1. write analyzer/cli/NAME.cc with a function `Command NameCommand()`, declared in commands.h;
+//   1. write analyzer/cli/NAME.cc with a function `Command NameCommand()`, declared in commands.h; it has at least one
+//      example;
 //   2. add its line to Commands() in commands.cc and its file to CMakeLists.txt.
 //
 // Not Abseil's flags: those are global to the program, while each command here has its own, must
@@ -32,6 +33,13 @@ struct Flag {
   absl::string_view value;  // what stands for the value in the help, "NAME"; empty: a switch
   absl::string_view help;
   char letter = 0;  // one-letter form, 0: none
+  bool stands_alone = false;  // like --help: what is asked needs no operand
+};
+
+// A command line that a user may copy, for the help and the man page.
+struct Example {
+  absl::string_view command;  // "dlhook report RUN --table layers"
+  absl::string_view meaning;  // one line
 };
 
 // What stood behind a command's name.
@@ -56,6 +64,7 @@ struct Command {
   absl::string_view summary;        // one line
   absl::string_view operands = {};  // for the usage line: "RUN"
   std::vector<Flag> flags = {};     // --help is added to each
+  std::vector<Example> examples = {};
   size_t min_operands = 0;
   size_t max_operands = 0;
   // The first operand and all behind it are operands, whatever they look like.

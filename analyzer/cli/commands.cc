@@ -3,24 +3,55 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/cli/man.h"
+#include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/cli/variables.h"
+#include "analyzer/render/text_columns.h"
 
 namespace dlhook::analyzer {
+
+const char kOneLine[] = "what deep-learning programs do inside the math libraries";
+const char kDescription[] =
+    "dlhook run starts a program and records its calls of BLAS, oneDNN, CUDA and its libraries, and what PyTorch and "
+    "TensorFlow say about their layers, into a folder: the run. dlhook report shows it as tables: what each layer "
+    "costs, "
+    "forward and backward, which algorithms were chosen, where tensors are copied and transposed. The program is not "
+    "changed.";
+
 namespace {
 
+constexpr char kVariablesTopic[] = "variables";
+constexpr size_t kHelpWidth = 80;
+
 std::string Overview() {
-  std::string text = "dlhook " DLHOOK_VERSION
-                     ": what deep-learning programs do inside the math libraries\n\n"
-                     "usage: dlhook COMMAND [WORD]...\n\ncommands:\n";
+  std::string text = absl::StrCat("dlhook " DLHOOK_VERSION ": ", kOneLine,
+                                  "\n\nusage: dlhook COMMAND [WORD]...\n\ncommands:\n");
   for (const Command& command : Commands()) {
     absl::StrAppend(&text, absl::StrFormat("  %-8s%s\n", command.name, command.summary));
   }
-  absl::StrAppend(&text,
-                  "  help    show what a command does and its flags: dlhook help COMMAND\n\n"
-                  "exit codes: 0; 1 a threshold was asked for and passed; 2 bad input or usage;\n"
-                  "run: the program's own\n");
+  absl::StrAppend(&text, "  help    what a command does and its flags: dlhook help COMMAND\n\nto begin with:\n",
+                  "  dlhook run -o RUN -- python train.py\n  dlhook report RUN\n\nexit codes:\n");
+  for (const ExitCode& code : ExitCodes())
+    absl::StrAppend(&text, absl::StrFormat("  %-6s%s\n", code.code, code.meaning));
+  return absl::StrCat(text, "\nThe DLHOOK_* variables say what is recorded: dlhook help ", kVariablesTopic, "\n");
+}
+
+std::string VariablesText() {
+  std::string text = "Environment variables of the program that is recorded:\n\n";
+  const auto append = [&text](absl::string_view indent, absl::string_view sentence) {
+    for (const std::string& line : Wrapped(sentence, kHelpWidth - indent.size())) {
+      absl::StrAppend(&text, indent, line, "\n");
+    }
+  };
+  for (const Variable& variable : Variables()) {
+    absl::StrAppend(&text, variable.name, "\n");
+    append("    ", variable.meaning);
+    append("    ", absl::StrCat("values: ", variable.values, " (default: ", variable.standard, ")"));
+  }
+  text.push_back('\n');
+  append("", FamiliesSentence());
   return text;
 }
 
@@ -32,27 +63,43 @@ const Command* FindCommand(absl::string_view name) {
 }
 
 int UnknownCommand(absl::string_view name) {
-  const std::string known = absl::StrJoin(
-      Commands(), ", ",
-      [](std::string* out, const Command& command) { absl::StrAppend(out, command.name); });
-  PrintError(absl::StrCat("unknown command '", name, "'; commands are ", known, ", help"));
+  std::vector<std::string> known = NamesOf(Commands());
+  known.emplace_back("help");
+  PrintError(UnknownName("command", name, known).message());
   return kExitBadInput;
 }
 
 int Help(absl::Span<const std::string> words) {
   if (words.empty()) return PrintOutput(Overview());
-  const Command* command = FindCommand(words.front());
-  return command == nullptr ? UnknownCommand(words.front()) : PrintOutput(HelpText(*command));
+  const std::string& topic = words.front();
+  if (topic == "--man") return PrintOutput(ManPage());
+  if (topic == kVariablesTopic) return PrintOutput(VariablesText());
+  const Command* command = FindCommand(topic);
+  return command == nullptr ? UnknownCommand(topic) : PrintOutput(HelpText(*command));
 }
 
 }  // namespace
+
+const std::vector<ExitCode>& ExitCodes() {
+  static const auto& kExitCodes = *new std::vector<ExitCode>{
+      {"0", "all is well"},
+      {"1", "diff --fail-above: slower by more than that; doctor: something is amiss"},
+      {"2", "bad input or usage; what could be read of a damaged run is still shown"},
+      {"126", "run: the program can't be executed"},
+      {"127", "run: no such program"},
+      {"else", "run: as the program ended"},
+  };
+  return kExitCodes;
+}
 
 const std::vector<Command>& Commands() {
   static const auto& kCommands = *new std::vector<Command>{
       RunCommand(),
       ReportCommand(),
+      DiffCommand(),
       DumpCommand(),
       CtlCommand(),
+      DoctorCommand(),
   };
   return kCommands;
 }

@@ -5,17 +5,29 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "analyzer/cli/command.h"
 
 namespace dlhook::analyzer {
 
 Command ReportCommand();
+Command DiffCommand();
 Command DumpCommand();
 Command RunCommand();
 Command CtlCommand();
+Command DoctorCommand();
 
 const std::vector<Command>& Commands();  // in the order of the help
+
+extern const char kOneLine[];      // what dlhook is
+extern const char kDescription[];  // how it is used
+
+struct ExitCode {
+  absl::string_view code;
+  absl::string_view meaning;
+};
+const std::vector<ExitCode>& ExitCodes();
 
 // `words`: the command line without the program's name. Returns the exit code.
 int Main(absl::Span<const std::string> words);

@@ -1,5 +1,5 @@
-// `dlhook ctl`: starts and stops recording in processes that run. Writes one word of the memory they share; they notice at
-// their next call.
+// `dlhook ctl`: starts and stops recording in processes that run. Writes one word of the memory they share; they notice
+// at their next call.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
@@ -30,6 +31,15 @@ std::vector<std::unique_ptr<RingFile>> LiveRings(const std::string& folder) {
   return rings;
 }
 
+std::string WhyNoRings(const std::string& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    return ": no such folder; expected that of a run which goes on (dlhook run -o RUN, or DLHOOK_OUT)";
+  }
+  return ": no process that is recorded into this folder is alive; recording starts and stops only in programs that "
+         "run";
+}
+
 void SetRecording(bool record, SessionHeader* session) {
   if ((session->stopped.load() == 0) == record) return;
   session->stopped_ticks.store(ReadTicks(static_cast<ClockKind>(session->clock_kind)));
@@ -41,12 +51,12 @@ int RunCtl(const Args& args) {
   const std::string& verb = args.operands()[0];
   const std::string& folder = args.operands()[1];
   if (verb != "start" && verb != "stop" && verb != "status") {
-    PrintError(absl::StrCat("ctl: unknown word '", verb, "', expected start, stop or status"));
+    PrintError(absl::StrCat("ctl: ", UnknownName("action", verb, {"start", "stop", "status"}).message()));
     return kExitBadInput;
   }
   const std::vector<std::unique_ptr<RingFile>> rings = LiveRings(folder);
   if (rings.empty()) {
-    PrintError(absl::StrCat("ctl: ", folder, ": no process of this run is alive (or it is no run)"));
+    PrintError(absl::StrCat("ctl: ", folder, WhyNoRings(folder)));
     return kExitBadInput;
   }
   std::string text;
@@ -65,13 +75,11 @@ Command CtlCommand() {
   return {.name = "ctl",
           .summary = "start or stop recording in a run that goes on",
           .operands = "start|stop|status RUN",
+          .examples = {{"dlhook ctl start late", "records from now on, if the run late began with DLHOOK_START=off"},
+                       {"dlhook ctl stop late", "records nothing from now on; the program notices at its next call"},
+                       {"dlhook ctl status late", "its processes that live, and whether they are recorded"}},
           .min_operands = 2,
           .max_operands = 2,
-          .details = [] {
-            return std::string(
-                "example: DLHOOK_START=off dlhook run -o late -- python train.py &\n"
-                "         sleep 60; dlhook ctl start late\n");
-          },
           .run = RunCtl};
 }
 

@@ -83,6 +83,7 @@ Command DumpCommand() {
           .summary = "the packets of a run as textproto",
           .operands = "RUN",
           .flags = {},
+          .examples = {{"dlhook dump RUN | less", "everything that was recorded, as text"}},
           .min_operands = 1,
           .max_operands = 1,
           .run = RunDump};

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -37,17 +38,21 @@ std::string ReadStart(const std::string& path, size_t size) {
   return start;
 }
 
-absl::Status CantPreload(const std::string& path, absl::string_view why) {
-  return absl::FailedPreconditionError(
+constexpr absl::string_view kObstaclePayload = "dlhook/obstacle";
+
+absl::Status CantPreload(const std::string& path, absl::string_view id, absl::string_view why) {
+  absl::Status status = absl::FailedPreconditionError(
       absl::StrCat("can't be profiled: ", path, " ", why, ", so the loader takes no LD_PRELOAD for it"));
+  status.SetPayload(kObstaclePayload, absl::Cord(id));
+  return status;
 }
 
 absl::Status CheckElf(const std::string& path, const std::string& start) {
   Elf64_Ehdr header;
-  if (start.size() < sizeof header) return CantPreload(path, "is no complete ELF file");
+  if (start.size() < sizeof header) return CantPreload(path, "broken-file", "is no complete ELF file");
   memcpy(&header, start.data(), sizeof header);
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) {
-    return CantPreload(path, "is for another architecture than libdlhook.so (x86-64)");
+    return CantPreload(path, "other-architecture", "is for another architecture than libdlhook.so (x86-64)");
   }
   for (int i = 0; i < header.e_phnum; ++i) {
     const size_t at = header.e_phoff + static_cast<size_t>(i) * sizeof(Elf64_Phdr);
@@ -56,10 +61,10 @@ absl::Status CheckElf(const std::string& path, const std::string& start) {
     memcpy(&segment, start.data() + at, sizeof segment);
     if (segment.p_type != PT_INTERP || segment.p_offset + segment.p_filesz > start.size()) continue;
     const std::string loader(start.c_str() + segment.p_offset);
-    if (absl::StrContains(loader, "ld-musl")) return CantPreload(path, "uses musl, not glibc");
+    if (absl::StrContains(loader, "ld-musl")) return CantPreload(path, "other-libc", "uses musl, not glibc");
     return absl::OkStatus();
   }
-  return CantPreload(path, "is statically linked");
+  return CantPreload(path, "static-binary", "is statically linked");
 }
 
 bool IsPrivileged(const std::string& path) {
@@ -80,7 +85,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& program) {
   if (absl::StrContains(program, '/')) {
     std::error_code error;
     if (std::filesystem::is_directory(program, error)) {
-      return absl::PermissionDeniedError(absl::StrCat(program, ": is a folder"));
+      return absl::PermissionDeniedError(absl::StrCat(program, ": is a folder, expected a program"));
     }
     candidates.push_back(program);
   } else {
@@ -95,20 +100,27 @@ absl::StatusOr<std::string> FindProgram(const std::string& program) {
     found = true;
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
-  if (found) return absl::PermissionDeniedError(absl::StrCat(program, ": not executable"));
-  return absl::NotFoundError(absl::StrCat(program, ": no such program"));
+  if (found) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(program, ": not executable; chmod +x it, or name its interpreter: dlhook run -- python ", program));
+  }
+  const bool has_path = absl::StrContains(program, '/');
+  return absl::NotFoundError(absl::StrCat(program, ": no such program", has_path ? "" : " in any folder of PATH"));
 }
 
 absl::Status CheckPreloadable(const std::string& path) {
   std::string file = path;
   for (int depth = 0; depth < kMaxInterpreters; ++depth) {
-    if (IsPrivileged(file)) return CantPreload(file, "is set-uid or set-gid");
+    if (IsPrivileged(file)) return CantPreload(file, "set-uid", "is set-uid or set-gid");
     const std::string start = ReadStart(file, 64 << 10);
     if (absl::StartsWith(start, ELFMAG)) return CheckElf(file, start);
     if (!absl::StartsWith(start, "#!")) return absl::OkStatus();  // the shell will try
     const std::string line = start.substr(2, start.find('\n') - 2);
     const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
     if (words.empty()) return absl::OkStatus();
+    if (!IsFile(words.front())) {
+      return absl::NotFoundError(absl::StrCat(file, ": its interpreter ", words.front(), " (first line) is not there"));
+    }
     file = words.front();
     const bool by_env = words.size() > 1 && absl::EndsWith(file, "/env") && !absl::StartsWith(words[1], "-");
     if (!by_env) continue;
@@ -117,6 +129,11 @@ absl::Status CheckPreloadable(const std::string& path) {
     file = *found;
   }
   return absl::OkStatus();
+}
+
+std::string ObstacleId(const absl::Status& status) {
+  const auto id = status.GetPayload(kObstaclePayload);
+  return id.has_value() ? std::string(*id) : "not-preloadable";
 }
 
 absl::StatusOr<std::string> FindShim() {
@@ -129,7 +146,8 @@ absl::StatusOr<std::string> FindShim() {
     if (std::filesystem::exists(candidate, error)) return std::filesystem::canonical(candidate, error).string();
     tried.push_back(candidate.string());
   }
-  return absl::NotFoundError(absl::StrCat("libdlhook.so is not there; looked for ", absl::StrJoin(tried, ", ")));
+  return absl::NotFoundError(absl::StrCat("libdlhook.so is not there; looked for ", absl::StrJoin(tried, ", "),
+                                          "; keep bin/dlhook and lib/libdlhook.so as cmake --install puts them"));
 }
 
 }  // namespace dlhook::analyzer

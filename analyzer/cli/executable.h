@@ -13,8 +13,12 @@ namespace dlhook::analyzer {
 absl::StatusOr<std::string> FindProgram(const std::string& program);
 
 // FailedPrecondition, with the reason, where LD_PRELOAD can't work: static, set-uid or set-gid, another architecture or C
-// library. Scripts: of their interpreter.
+// library. Scripts: of their interpreter; NotFound where that is not there.
 absl::Status CheckPreloadable(const std::string& path);
+
+// Of a FailedPrecondition of CheckPreloadable, a stable word: "static-binary", "set-uid", "other-architecture",
+// "other-libc", "broken-file".
+std::string ObstacleId(const absl::Status& status);
 
 // libdlhook.so beside this program: ../lib, ../lib/x86_64-linux-gnu, lib. NotFound lists where it was looked for.
 absl::StatusOr<std::string> FindShim();

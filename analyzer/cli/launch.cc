@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -58,16 +59,34 @@ std::vector<char*> Pointers(const std::vector<std::string>& words) {
 
 }  // namespace
 
+std::vector<std::string> PreloadVariables(const std::string& shim, const std::string& folder) {
+  const char* preload = getenv("LD_PRELOAD");
+  const char* drain = getenv("DLHOOK_DRAIN");
+  std::vector<std::string> variables = {
+      absl::StrCat("LD_PRELOAD=", shim, preload != nullptr && *preload != '\0' ? absl::StrCat(":", preload) : ""),
+      absl::StrCat("DLHOOK_OUT=", folder), absl::StrCat("DLHOOK_COLLECTOR=", getpid())};
+  if (drain == nullptr) variables.emplace_back("DLHOOK_DRAIN=collector");
+  return variables;
+}
+
 absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<std::string>& words,
-                                   const std::vector<std::string>& variables) {
+                                   const std::vector<std::string>& variables, const LaunchOptions& options) {
   const std::vector<std::string> environment = EnvironmentWith(variables);
   std::vector<char*> argv = Pointers(words);
   std::vector<char*> envp = Pointers(environment);
   int failure[2];
-  if (pipe2(failure, O_CLOEXEC) != 0) return absl::InternalError(absl::StrCat("pipe: ", strerror(errno)));
+  int start[2];  // closed when the program may start
+  if (pipe2(failure, O_CLOEXEC) != 0 || pipe2(start, O_CLOEXEC) != 0) {
+    return absl::InternalError(absl::StrCat("can't start the program: pipe: ", strerror(errno)));
+  }
   const pid_t program = fork();
-  if (program < 0) return absl::InternalError(absl::StrCat("fork: ", strerror(errno)));
+  if (program < 0) return absl::InternalError(absl::StrCat("can't start the program: fork: ", strerror(errno)));
   if (program == 0) {
+    close(start[1]);
+    char byte = 0;
+    while (read(start[0], &byte, 1) < 0 && errno == EINTR) {
+    }
+    if (options.stdout_to_stderr) dup2(STDERR_FILENO, STDOUT_FILENO);
     environ = envp.data();
     execvpe(path.c_str(), argv.data(), envp.data());  // with the shell's way of files without a magic number
     const int error = errno;
@@ -77,6 +96,9 @@ absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<st
   g_program = program;
   HandleSignals();
   close(failure[1]);
+  close(start[0]);
+  if (options.before_start) options.before_start(program);
+  close(start[1]);
   int error = 0;
   const bool failed = read(failure[0], &error, sizeof error) == sizeof error;
   close(failure[0]);

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,21 @@
 
 namespace dlhook::analyzer {
 
+// What a program needs in its environment to be recorded into `folder`, drained by this process. Other preloaded
+// libraries come behind the shim.
+std::vector<std::string> PreloadVariables(const std::string& shim, const std::string& folder);
+
+struct LaunchOptions {
+  bool stdout_to_stderr = false;
+  // Called with the program's process id while it waits to be started. May be unset.
+  std::function<void(pid_t)> before_start = nullptr;
+};
+
 // Starts `words` (words[0] found at `path`) with `variables` ("NAME=VALUE") added to the environment. Terminal signals
 // (SIGINT, SIGQUIT) reach the program by themselves and leave this process alone; SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2
 // sent to this process are passed on. The status is execve's where it fails.
 absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<std::string>& words,
-                                   const std::vector<std::string>& variables);
+                                   const std::vector<std::string>& variables, const LaunchOptions& options = {});
 
 // Ends this process as `wait_status` says the program ended: the same exit code (returned), or the same signal.
 int EndAs(int wait_status);

@@ -14,7 +14,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/cli/command.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -54,14 +53,31 @@ void PrintError(absl::string_view message) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-int OutputWidth() {
+int OutputWidth(int fd) {
   winsize size = {};
-  if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+  if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return size.ws_col;
   int columns = 0;  // as shells and other tools have it, for output that goes elsewhere
   const char* variable = std::getenv("COLUMNS");
   if (variable != nullptr && absl::SimpleAtoi(variable, &columns) && columns > 0) return columns;
   return kDefaultWidth;
+}
+
+Flag ColorFlag() { return {"color", "WHEN", "auto (on a terminal, unless NO_COLOR is set), always or never"}; }
+
+bool IsColorful(int fd) {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  if (no_color != nullptr && *no_color != '\0') return false;
+  return isatty(fd) != 0 && terminal != nullptr && *terminal != '\0' && std::strcmp(terminal, "dumb") != 0;
+}
+
+absl::StatusOr<bool> ReadColorFlag(const Args& args, int fd) {
+  const std::string when = args.Last("color").value_or("auto");
+  if (when == "always") return true;
+  if (when == "never") return false;
+  if (when == "auto") return IsColorful(fd);
+  return absl::InvalidArgumentError(absl::StrCat("--color expects auto, always or never, found '", when, "'"));
 }
 
 ReadingProgress::ReadingProgress(std::string name)

@@ -2,11 +2,15 @@
 #ifndef DLHOOK_ANALYZER_CLI_OUTPUT_H_
 #define DLHOOK_ANALYZER_CLI_OUTPUT_H_
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/cli/command.h"
 
 namespace dlhook::analyzer {
 
@@ -20,8 +24,14 @@ int PrintOutput(absl::string_view text);
 // One message on stderr, "dlhook: " before it.
 void PrintError(absl::string_view message);
 
-// Columns of the terminal that stdout is; where it is none COLUMNS, else 80.
-int OutputWidth();
+// Columns of the terminal that `fd` is; where it is none COLUMNS, else 80.
+int OutputWidth(int fd = STDOUT_FILENO);
+
+// --color auto, always or never.
+Flag ColorFlag();
+// auto: where `fd` is a terminal that is not "dumb", unless NO_COLOR is set (no-color.org).
+bool IsColorful(int fd);
+absl::StatusOr<bool> ReadColorFlag(const Args& args, int fd);
 
 // "reading RUN: 40%" on stderr while a large run is read, if that is a terminal. Taken away at the
 // end.

@@ -1,21 +1,20 @@
 // Run -> model -> passes -> tables -> renderer -> stdout.
 #include "analyzer/cli/report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/cli/commands.h"
-#include "analyzer/cli/load_options.h"
+#include "analyzer/cli/explain.h"
+#include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/model/load_run.h"
-#include "analyzer/passes/pass.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
 
@@ -23,54 +22,6 @@ namespace dlhook::analyzer {
 namespace {
 
 constexpr size_t kTextLimit = 20;  // rows of a table that a person still reads
-
-// The element of a registry with this name, or an error that lists all of them.
-template <typename T>
-absl::StatusOr<const T*> FindNamed(const std::vector<T>& registry, absl::string_view what,
-                                   absl::string_view name) {
-  for (const T& element : registry) {
-    if (element.name == name) return &element;
-  }
-  const std::string known = absl::StrJoin(registry, ", ", [](std::string* out, const T& element) {
-    absl::StrAppend(out, element.name);
-  });
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown ", what, " '", name, "'; there are ", known));
-}
-
-absl::StatusOr<std::vector<const Pass*>> FindPasses(const std::vector<std::string>& names) {
-  std::vector<const Pass*> passes;
-  for (const std::string& name : names) {
-    const absl::StatusOr<const Pass*> pass = FindNamed(Passes(), "table", name);
-    if (!pass.ok()) return pass.status();
-    if (std::find(passes.begin(), passes.end(), *pass) == passes.end()) passes.push_back(*pass);
-  }
-  if (names.empty()) {
-    for (const Pass& pass : Passes()) passes.push_back(&pass);
-  }
-  return passes;
-}
-
-absl::StatusOr<std::vector<Table>> RunPasses(TraceModel& model,
-                                             const std::vector<const Pass*>& passes,
-                                             const ReportOptions& wanted) {
-  const Choices choices = ResolveChoices(&model);
-  const RunTotals totals = ComputeTotals(model);
-  const LayerAnalysis analysis(model, {.use_framework_evidence = wanted.use_framework_evidence});
-  const PassOptions options = {.choices = &choices,
-                               .totals = &totals,
-                               .analysis = &analysis,
-                               .layers_by = wanted.layers_by,
-                               .layers_depth = wanted.layers_depth};
-  std::vector<Table> tables;
-  for (const Pass* pass : passes) {
-    absl::StatusOr<Table> table = pass->run(model, options);
-    if (!table.ok()) return table.status();
-    if (absl::Status status = CheckTable(*table); !status.ok()) return status;
-    tables.push_back(*std::move(table));
-  }
-  return tables;
-}
 
 // Sorts those tables that have the column.
 absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
@@ -87,8 +38,7 @@ absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
     }
   }
   if (found) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "unknown column '", name, "' to sort by; there are ", absl::StrJoin(known, ", ")));
+  return UnknownName("column", name, known, "", " to sort by");
 }
 
 // For people who asked for everything: a program without GPU has nothing to say in half of the tables.
@@ -103,41 +53,15 @@ void LeaveOutEmpty(std::vector<Table>* tables) {
   tables->back().notes.push_back(absl::StrCat("Tables without rows: ", absl::StrJoin(empty, ", "), "."));
 }
 
-constexpr std::pair<absl::string_view, LayersBy> kLayersBy[] = {{"layer", LayersBy::kLayer},
-                                                                {"module", LayersBy::kModule},
-                                                                {"type", LayersBy::kType},
-                                                                {"op", LayersBy::kOp},
-                                                                {"line", LayersBy::kLine}};
-
-// --by, --depth and --evidence.
-absl::Status ReadLayerFlags(const Args& args, ReportOptions* options) {
-  const std::string by = args.Last("by").value_or("layer");
-  const auto* const found =
-      std::find_if(std::begin(kLayersBy), std::end(kLayersBy), [&](const auto& known) { return known.first == by; });
-  if (found == std::end(kLayersBy)) {
-    return absl::InvalidArgumentError(absl::StrCat("--by expects layer, module, type, op or line, found '", by, "'"));
-  }
-  options->layers_by = found->second;
-  const std::string depth = args.Last("depth").value_or("0");
-  if (!absl::SimpleAtoi(depth, &options->layers_depth) || options->layers_depth < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--depth expects a number of parts of a name, found '", depth, "'"));
-  }
-  const std::string evidence = args.Last("evidence").value_or("all");
-  if (evidence != "all" && evidence != "structure") {
-    return absl::InvalidArgumentError(absl::StrCat("--evidence expects all or structure, found '", evidence, "'"));
-  }
-  options->use_framework_evidence = evidence == "all";
-  return absl::OkStatus();
-}
-
 absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   ReportOptions options;
-  for (const std::string& list : args.All("table")) {
-    for (absl::string_view name : absl::StrSplit(list, ',')) options.tables.emplace_back(name);
-  }
+  options.tables = ListOf(args, "table");
   options.format = args.Last("format").value_or("text");
   options.sort_column = args.Last("sort");
-  options.width = OutputWidth();
+  options.width = OutputWidth(STDOUT_FILENO);
+  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
+  if (!color.ok()) return color.status();
+  options.color = *color;
   if (options.format == "text") options.limit = kTextLimit;
   if (const std::optional<std::string> text = args.Last("limit")) {
     uint32_t limit = 0;
@@ -148,7 +72,9 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
     options.limit.reset();
     if (limit > 0) options.limit = limit;
   }
-  if (absl::Status status = ReadLayerFlags(args, &options); !status.ok()) return status;
+  const absl::StatusOr<LayerOptions> layers = ReadLayerFlags(args);
+  if (!layers.ok()) return layers.status();
+  options.layers = *layers;
   // Before a large run is read for nothing.
   const auto passes = FindPasses(options.tables);
   if (!passes.ok()) return passes.status();
@@ -162,17 +88,19 @@ int Fail(const absl::Status& status) {
   return kExitBadInput;
 }
 
+int RunExplain(const std::string& name, const ReportOptions& options) {
+  const absl::StatusOr<std::vector<Table>> tables = EmptyTables();
+  if (!tables.ok()) return Fail(tables.status());
+  const absl::StatusOr<std::string> text = Explain(*tables, name, options.width, options.color);
+  return text.ok() ? PrintOutput(*text) : Fail(text.status());
+}
+
 int RunReport(const Args& args) {
   const absl::StatusOr<ReportOptions> options = OptionsOf(args);
   if (!options.ok()) return Fail(options.status());
+  if (const auto name = args.Last("explain")) return RunExplain(*name, *options);
   const std::string& path = args.operands().front();
-  absl::StatusOr<LoadedRun> run;
-  {
-    ReadingProgress progress(path);
-    run = LoadRun(path,
-                  {.drain_leftover = LeftoverDrain(),
-                   .progress = [&](uint64_t done, uint64_t all) { progress.Update(done, all); }});
-  }
+  absl::StatusOr<LoadedRun> run = OpenRun(path);
   if (!run.ok()) return Fail(run.status());
   int exit_code = run->damage.empty() ? kExitOk : kExitBadInput;
   if (!run->model.processes.empty()) {
@@ -180,17 +108,18 @@ int RunReport(const Args& args) {
     if (!report.ok()) return Fail(report.status());
     exit_code = std::max(exit_code, PrintOutput(*report));
   }
-  for (const absl::Status& status : run->damage) PrintError(status.message());
+  const char* const rest = run->model.processes.empty() ? "" : "; the tables show what is whole";
+  for (const absl::Status& status : run->damage) PrintError(absl::StrCat(status.message(), rest));
   return exit_code;
 }
 
 std::string Details() {
   std::string text = "RUN is a folder of process traces (*.dlh) or one process trace.\n\ntables:\n";
   for (const Pass& pass : Passes())
-    absl::StrAppend(&text, absl::StrFormat("  %-12s%s\n", pass.name, pass.summary));
+    absl::StrAppend(&text, absl::StrFormat("  %-14s%s\n", pass.name, pass.summary));
   absl::StrAppend(&text, "\nformats:\n");
   for (const Renderer& renderer : Renderers()) {
-    absl::StrAppend(&text, absl::StrFormat("  %-12s%s\n", renderer.name, renderer.summary));
+    absl::StrAppend(&text, absl::StrFormat("  %-14s%s\n", renderer.name, renderer.summary));
   }
   absl::StrAppend(
       &text,
@@ -206,7 +135,7 @@ absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& o
   if (!passes.ok()) return passes.status();
   const auto renderer = FindNamed(Renderers(), "format", options.format);
   if (!renderer.ok()) return renderer.status();
-  absl::StatusOr<std::vector<Table>> tables = RunPasses(model, *passes, options);
+  absl::StatusOr<std::vector<Table>> tables = RunAnalysis(&model, options.layers).MakeTables(*passes);
   if (!tables.ok()) return tables.status();
   if (options.sort_column) {
     if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok())
@@ -216,26 +145,34 @@ absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& o
     for (Table& table : *tables) LimitRows(*options.limit, &table);
   }
   if (options.tables.empty() && options.format == "text") LeaveOutEmpty(&*tables);
-  return (*renderer)->render({&model, *std::move(tables), options.width});
+  return (*renderer)->render({&model, *std::move(tables), options.width, options.color});
 }
 
 Command ReportCommand() {
-  return {.name = "report",
-          .summary = "tables of where a run spent its time",
-          .operands = "RUN",
-          .flags = {{"table", "NAME[,NAME]...", "only these tables; may be repeated"},
-                    {"format", "FORMAT", "how to write them (default: text)"},
-                    {"sort", "COLUMN", "sort by it, largest first"},
-                    {"by", "WHAT", "rows of the table layers: layer, module, type, op or line (default: layer)"},
-                    {"depth", "N", "fold modules deeper than N into those around them"},
-                    {"evidence", "WHICH",
-                     "all, or structure: layers from calls alone, not from what the framework tells"},
-                    {"limit", "N",
-                     "first N rows of each table; 0: all (default: text 20, others all)"}},
-          .min_operands = 1,
-          .max_operands = 1,
-          .details = Details,
-          .run = RunReport};
+  Command command = {
+      .name = "report",
+      .summary = "tables of where a run spent its time",
+      .operands = "RUN",
+      .flags = {{"table", "NAME[,NAME]...", "only these tables; may be repeated"},
+                {"format", "FORMAT", "how to write them (default: text)"},
+                {"sort", "COLUMN", "sort by it: numbers from the largest, text from A"},
+                {"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
+                {"explain", "COLUMN", "what a column (TABLE.COLUMN, TABLE, all) means", 0, /*stands_alone=*/true},
+                ColorFlag()},
+      .examples =
+          {{"dlhook report RUN", "everything that this run has something to say about"},
+           {"dlhook report RUN --table layers,layout", "what each layer costs, and where tensors are transposed"},
+           {"dlhook report RUN --table ops --sort calls --limit 5", "the five problems that are computed most often"},
+           {"dlhook report RUN --table ops --format csv >ops.csv", "every row and every column, for a spreadsheet"},
+           {"dlhook report --explain wall_share", "what the column wall_share holds, and which tables have it"},
+           {"dlhook report RUN --color always | less -R", "colours in a pager"}},
+      .min_operands = 1,
+      .max_operands = 1,
+      .details = Details,
+      .run = RunReport};
+  const std::vector<Flag> layer_flags = LayerFlags();
+  command.flags.insert(command.flags.begin() + 4, layer_flags.begin(), layer_flags.end());
+  return command;
 }
 
 }  // namespace dlhook::analyzer

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/cli/command.h"
+#include "analyzer/cli/tables.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/passes/layer_groups.h"
 
 namespace dlhook::analyzer {
 
@@ -20,9 +19,8 @@ struct ReportOptions {
   std::optional<std::string> sort_column = std::nullopt;
   std::optional<size_t> limit = std::nullopt;  // rows of each table; unset: all
   int width = 80;
-  LayersBy layers_by = LayersBy::kLayer;  // of the table `layers`: see passes/pass.h
-  int layers_depth = 0;
-  bool use_framework_evidence = true;  // false: layers by operands, shapes and order alone
+  bool color = false;
+  LayerOptions layers = {};
 };
 
 // Resolves the choices in the model (passes/choices.h): once for each model.

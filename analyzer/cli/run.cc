@@ -58,25 +58,18 @@ absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted, bool is_def
   std::filesystem::create_directories(folder, error);
   if (!std::filesystem::is_directory(folder)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("-o ", folder.string(), ": can't make this folder: ", error ? error.message() : "a file is in the way"));
+        absl::StrCat("-o ", folder.string(), ": can't make this folder: ",
+                     error ? error.message() : "a file is in the way", "; name another one"));
   }
   if (HoldsARun(folder)) {
-    return absl::InvalidArgumentError(absl::StrCat("-o ", folder.string(), ": holds a run already; name another folder"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("-o ", folder.string(), ": holds a run already; name another folder, or remove this one"));
   }
   if (access(folder.c_str(), W_OK | X_OK) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("-o ", folder.string(), ": can't be written: ", strerror(errno)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("-o ", folder.string(), ": can't be written: ", strerror(errno), "; name another folder"));
   }
   return folder.string();
-}
-
-std::vector<std::string> Variables(const std::string& shim, const std::string& folder) {
-  const char* preload = getenv("LD_PRELOAD");
-  const char* drain = getenv("DLHOOK_DRAIN");
-  std::vector<std::string> variables = {
-      absl::StrCat("LD_PRELOAD=", shim, preload != nullptr && *preload != '\0' ? absl::StrCat(":", preload) : ""),
-      absl::StrCat("DLHOOK_OUT=", folder), absl::StrCat("DLHOOK_COLLECTOR=", getpid())};
-  if (drain == nullptr) variables.emplace_back("DLHOOK_DRAIN=collector");
-  return variables;
 }
 
 // Drains until the program has ended; returns its wait status.
@@ -96,15 +89,17 @@ int Collect(pid_t program, Collector* collector) {
 void PrintSummary(const std::string& folder, const Collector& collector) {
   for (const std::string& problem : collector.problems()) PrintError(problem);
   if (collector.processes() == 0) {
-    PrintError("the program made no call that dlhook sees; nothing was recorded");
+    PrintError("the program made no call that dlhook sees, nothing was recorded; why: dlhook doctor -- PROGRAM");
     return;
   }
   if (collector.still_running() > 0) {
-    PrintError(absl::StrCat(collector.still_running(), " of its processes still run; their traces go on in ", folder));
+    PrintError(absl::StrCat(collector.still_running(), " of its processes still run; their traces go on in ", folder,
+                            ", and what is there can be read at any time"));
   }
   absl::StatusOr<LoadedRun> run = LoadRun(folder, {.drain_leftover = LeftoverDrain(), .progress = nullptr});
   if (run.ok() && !run->model.processes.empty()) {
-    const absl::StatusOr<std::string> report = MakeReport(run->model, {.tables = {"summary"}, .format = "text"});
+    const absl::StatusOr<std::string> report = MakeReport(
+        run->model, {.tables = {"summary"}, .width = OutputWidth(STDERR_FILENO), .color = IsColorful(STDERR_FILENO)});
     if (report.ok()) fputs(report->c_str(), stderr);
   }
   PrintError(absl::StrCat(collector.calls(), " calls recorded; next: dlhook report ", folder));
@@ -121,17 +116,20 @@ int RunRun(const Args& args) {
   if (!program.ok()) {
     return Fail(program.status(), absl::IsNotFound(program.status()) ? kExitNotFound : kExitNotExecutable);
   }
-  if (absl::Status status = CheckPreloadable(*program); !status.ok()) return Fail(status, kExitBadInput);
+  if (absl::Status status = CheckPreloadable(*program); !status.ok()) {
+    return Fail(status, absl::IsNotFound(status) ? kExitNotFound : kExitBadInput);
+  }
   const absl::StatusOr<std::string> shim = FindShim();
   if (!shim.ok()) return Fail(shim.status(), kExitBadInput);
   const std::optional<std::string> wanted = args.Last("output");
   const absl::StatusOr<std::string> folder =
       MakeRunFolder(wanted.value_or(DefaultRunFolder(words.front())), !wanted.has_value());
   if (!folder.ok()) return Fail(folder.status(), kExitBadInput);
-  const absl::StatusOr<pid_t> started = StartProgram(*program, words, Variables(*shim, *folder));
+  const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, *folder));
   if (!started.ok()) {
     return Fail(started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
   }
+  signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files ends a write, not the collection
   RemoveOrphanedRings();
   Collector collector(*folder);
   const int wait_status = Collect(*started, &collector);
@@ -146,21 +144,27 @@ int RunRun(const Args& args) {
 }  // namespace
 
 Command RunCommand() {
-  return {.name = "run",
-          .summary = "start a program and record it",
-          .operands = "PROGRAM [WORD]...",
-          .flags = {{"output", "RUN", "folder for the traces (default: dlhook-PROGRAM-DATE-TIME)", 'o'}},
-          .min_operands = 1,
-          .max_operands = SIZE_MAX,
-          .stops_at_operand = true,
-          .details = [] {
+  return {
+      .name = "run",
+      .summary = "start a program and record it",
+      .operands = "PROGRAM [WORD]...",
+      .flags = {{"output", "RUN", "folder for the traces (default: dlhook-PROGRAM-DATE-TIME)", 'o'}},
+      .examples = {{"dlhook run -o first -- python train.py",
+                    "records into the folder first; then: dlhook report first"},
+                   {"DLHOOK_CAPTURE=onednn,blas dlhook run -- ./serve --port 80",
+                    "only the calls of two families of libraries"},
+                   {"DLHOOK_START=off dlhook run -o late -- python train.py", "nothing until: dlhook ctl start late"}},
+      .min_operands = 1,
+      .max_operands = SIZE_MAX,
+      .stops_at_operand = true,
+      .details =
+          [] {
             return std::string(
-                "example: dlhook run -o first -- python train.py\n\n"
                 "Ends as the program ends: with its exit code, or by its signal. 127: no such\n"
                 "program; 126: it can't be executed; 2: it can't be profiled, or bad usage.\n"
-                "What is recorded: the DLHOOK_* variables, see README.md.\n");
+                "What is recorded: the DLHOOK_* variables, see dlhook help variables.\n");
           },
-          .run = RunRun};
+      .run = RunRun};
 }
 
 }  // namespace dlhook::analyzer

@@ -87,7 +87,8 @@ bool PacketReader::CheckHeader() {
         absl::StrCat(name_, ": schema version ", header.schema_major(), ".", header.schema_minor(),
                      ", written by dlhook ",
                      header.tool_version().empty() ? "of unknown version" : header.tool_version(),
-                     "; this one (dlhook " DLHOOK_VERSION ") reads up to ", kSchemaMajor, ".x")));
+                     "; this one (dlhook " DLHOOK_VERSION ") reads up to ", kSchemaMajor,
+                     ".x; read it with the dlhook that wrote it")));
     return false;
   }
   header_seen_ = true;

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "analyzer/layers/op_labels.h"
 #include "analyzer/layers/time_division.h"
+#include "analyzer/passes/activity_labels.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/step_groups.h"
@@ -64,14 +63,6 @@ std::vector<Interval> IntervalsOf(const StepGroup& group) {
   return intervals;
 }
 
-// "ConvolutionBackward0" of autograd's bracket around it, "_MklNativeFusedConv2D" of a graph's node, "relu" of aten::relu.
-std::string ScopeLabel(const TraceModel& model, ScopeIndex scope) {
-  absl::string_view name = model.names[model.scopes.name[scope]];
-  absl::ConsumePrefix(&name, "autograd::engine::evaluate_function: ");
-  if (model.scopes.kind[scope] == trace::ScopeBatch::GRAPH_NODE) name = name.substr(name.rfind(':') + 1);
-  return std::string(name);
-}
-
 Activity ActivityOf(const TraceModel& model, const TimePiece& piece) {
   switch (piece.kind) {
     case ActivityKind::kCall:
@@ -83,24 +74,6 @@ Activity ActivityOf(const TraceModel& model, const TimePiece& piece) {
     default:
       return {piece.kind, ""};
   }
-}
-
-const char* ActivityName(ActivityKind kind) {
-  switch (kind) {
-    case ActivityKind::kCall:
-      return "library";
-    case ActivityKind::kScope:
-      return "framework";
-    case ActivityKind::kPython:
-      return "Python";
-    case ActivityKind::kDataLoading:
-      return "data loading";
-    case ActivityKind::kWaiting:
-      return "waiting";
-    case ActivityKind::kUnattributed:
-      break;
-  }
-  return kUnattributed;
 }
 
 class Accounting {
@@ -156,17 +129,17 @@ std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
   };
   std::vector<Column> columns = {
       IntegerColumn("process", "", Better::kNeither, "Process id."),
-      TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't."),
-      TextColumn("activity", "library: calls; framework: its own ops; Python: between them."),
-      TextColumn("what", "Kind of call, name of the framework's op."),
+      As(Role::kKey, TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
+      As(Role::kKey, TextColumn("activity", "library: calls; framework: its own ops; Python: between them.")),
+      As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op.")),
       time("time", "Wall share in a mean steady step."),
       RealColumn("percent", "%", Better::kLower, "Of the step."),
-      time("forward", "The part in the forward phase; where nothing is trained, in the network's pass."),
-      time("backward", "The part in the backward phase."),
-      time("update", "The part while weights are updated and gradients zeroed."),
+      As(Role::kPart, time("forward", "The part in the forward phase; where nothing is trained, in the network's pass.")),
+      As(Role::kPart, time("backward", "The part in the backward phase.")),
+      As(Role::kPart, time("update", "The part while weights are updated and gradients zeroed.")),
       Detail(time("input", "The part while the program waits for its next batch.")),
       Detail(time("other", "The part in no phase.")),
-      Detail(time("wall_share", "Of all steady steps together: these add up to their duration exactly.")),
+      As(Role::kWeight, Detail(time("wall_share", "Of all steady steps together: these add up to their duration exactly."))),
   };
   columns[0].detail = !HasSeveralProcesses(groups);
   const bool one_kind = std::all_of(groups.begin(), groups.end(),

@@ -73,24 +73,25 @@ int64_t OfferedTo(const Op& op) {
 
 std::vector<Column> Columns() {
   return {
-      TextColumn("kind", "The primitive."),
-      TextColumn("direction", "Forward or backward, where the library says so."),
-      TextColumn("problem", "Its size, as the library states it."),
-      TextColumn("chosen", "The implementation; where the library tells none, the algorithm."),
-      TextColumn("chooser",
-                 "Who chose: fixed: the program; heuristic: the library's, asked by the program; "
-                 "library: left to it; profiled: the fastest of several that were run; fallback: "
-                 "what was preferred failed; cached: an earlier choice."),
+      As(Role::kKey, TextColumn("kind", "The primitive.")),
+      As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
+      As(Role::kShape, TextColumn("problem", "Its size, as the library states it.")),
+      As(Role::kChoice, TextColumn("chosen", "The implementation; where the library tells none, the algorithm.")),
+      As(Role::kChoice,
+         TextColumn("chooser",
+                    "Who chose: fixed: the program; heuristic: the library's, asked by the program; "
+                    "library: left to it; profiled: the fastest of several that were run; fallback: "
+                    "what was preferred failed; cached: an earlier choice.")),
       CallsColumn("Executions, without those that only tried it."),
       TotalTimeColumn(),
       Detail(MeanTimeColumn()),
       Detail(WallPercentColumn()),
       Detail(TextColumn("implementation", "The kernel, engine or configuration that ran.")),
       Detail(TextColumn("algorithm", "The algorithm, as the library names it.")),
-      Detail(TextColumn("formats", "Memory format of every tensor.")),
-      Detail(TextColumn("types",
-                        "Data types of source, weights and destination; one where all are equal.")),
-      Detail(TextColumn("post_ops", "Operations fused after this one.")),
+      As(Role::kChoice, Detail(TextColumn("formats", "Memory format of every tensor."))),
+      As(Role::kChoice, Detail(TextColumn("types",
+                                          "Data types of source, weights and destination; one where all are equal."))),
+      As(Role::kChoice, Detail(TextColumn("post_ops", "Operations fused after this one."))),
       Detail(TextColumn("heuristic", "Which heuristics, and at which place they had this answer.")),
       Detail(IntegerColumn("candidates", "", Better::kNeither,
                            "Algorithms that were tried or offered; see the table candidates.")),

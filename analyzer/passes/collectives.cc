@@ -55,17 +55,17 @@ std::string TypeLabel(trace::DataType type) {
 
 std::vector<Column> Columns() {
   return {
-      TextColumn("kind", "What is done."),
-      IntegerColumn("communicator", "", Better::kNeither,
-                    "Its number in each process, in the order of first use."),
-      IntegerColumn("ranks", "", Better::kNeither, "Processes in the communicator."),
-      IntegerColumn("size", "bytes", Better::kNeither,
-                    "Bytes that the caller contributes to one call (receives, where it only "
-                    "receives)."),
-      TextColumn("type", "Data type of the elements."),
-      TextColumn("reduction", "How elements are combined."),
+      As(Role::kKey, TextColumn("kind", "What is done.")),
+      As(Role::kKey, IntegerColumn("communicator", "", Better::kNeither,
+                                   "Its number in each process, in the order of first use.")),
+      As(Role::kChoice, IntegerColumn("ranks", "", Better::kNeither, "Processes in the communicator.")),
+      As(Role::kShape, IntegerColumn("size", "bytes", Better::kNeither,
+                                     "Bytes that the caller contributes to one call (receives, where it only "
+                                     "receives).")),
+      As(Role::kChoice, TextColumn("type", "Data type of the elements.")),
+      As(Role::kKey, TextColumn("reduction", "How elements are combined.")),
       CallsColumn("Calls of all ranks of this run."),
-      IntegerColumn("bytes", "bytes", Better::kLower, "Of all these calls."),
+      As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of all these calls.")),
       TotalTimeColumn(),
       RealColumn("rate", "GB/s", Better::kHigher,
                  "Bytes over time of blocking calls, waiting for the others included. Others: not "

@@ -33,8 +33,13 @@ Column Detail(Column column) {
   return column;
 }
 
+Column As(Role role, Column column) {
+  column.role = role;
+  return column;
+}
+
 Column CallsColumn(std::string explanation) {
-  return IntegerColumn("calls", "", Better::kLower, std::move(explanation));
+  return As(Role::kAmount, IntegerColumn("calls", "", Better::kLower, std::move(explanation)));
 }
 
 Column TotalTimeColumn() {
@@ -51,7 +56,7 @@ Column WallShareColumn() {
                                 "Every instant of the run is divided equally among the calls "
                                 "active at it; this is these calls' part.");
   column.detail = true;  // wall_percent says the same to people
-  return column;
+  return As(Role::kWeight, column);
 }
 
 Column WallPercentColumn() {

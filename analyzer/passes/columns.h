@@ -24,6 +24,9 @@ Column RealColumn(std::string name, std::string unit, Better better, std::string
 // Of second rank: text shows it where the line has room.
 Column Detail(Column column);
 
+// With what it is for those who compare two runs.
+Column As(Role role, Column column);
+
 // Columns of most tables. `of`: what is counted, e.g. "calls of this problem".
 Column CallsColumn(std::string explanation);
 Column TotalTimeColumn();

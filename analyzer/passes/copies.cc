@@ -183,12 +183,12 @@ const char* FormLabel(Form form) {
 
 std::vector<Column> Columns() {
   std::vector<Column> columns = {
-      TextColumn("direction", "HtoD: host to device …; peer: between devices; set: memset."),
-      TextColumn("memory", "What kind of host memory takes part."),
+      As(Role::kKey, TextColumn("direction", "HtoD: host to device …; peer: between devices; set: memset.")),
+      As(Role::kKey, TextColumn("memory", "What kind of host memory takes part.")),
       TextColumn("form",
                  "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
       CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
-      IntegerColumn("bytes", "bytes", Better::kLower, "Of these calls together."),
+      As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of these calls together.")),
       RealColumn("bytes_percent", "%", Better::kNeither,
                  "As a part of all bytes copied (not set, not captured)."),
       TotalTimeColumn(),

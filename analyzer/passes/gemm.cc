@@ -49,15 +49,15 @@ using ProductMap = std::map<Key, ProductGroup>;
 
 std::vector<Column> Columns() {
   return {
-      TextColumn("kind",
-                 "BLAS, cuBLAS: gemm, gemv (n = 1), ger (k = 1) …; oneDNN: matmul, inner_product, "
-                 "gemm_api; cuDNN: matmul."),
-      IntegerColumn("m", "", Better::kNeither, "Rows of the result."),
-      IntegerColumn("n", "", Better::kNeither, "Columns of the result."),
-      IntegerColumn("k", "", Better::kNeither, "Length of the sums."),
-      IntegerColumn("batch", "", Better::kNeither, "Products in one call."),
-      TextColumn("trans", "A, B: N as it lies, T transposed, C conjugate, P packed."),
-      TextColumn("types", "Data types; one where all are equal."),
+      As(Role::kKey, TextColumn("kind",
+                                "BLAS, cuBLAS: gemm, gemv (n = 1), ger (k = 1) …; oneDNN: matmul, inner_product, "
+                                "gemm_api; cuDNN: matmul.")),
+      As(Role::kShape, IntegerColumn("m", "", Better::kNeither, "Rows of the result.")),
+      As(Role::kShape, IntegerColumn("n", "", Better::kNeither, "Columns of the result.")),
+      As(Role::kShape, IntegerColumn("k", "", Better::kNeither, "Length of the sums.")),
+      As(Role::kShape, IntegerColumn("batch", "", Better::kNeither, "Products in one call.")),
+      As(Role::kKey, TextColumn("trans", "A, B: N as it lies, T transposed, C conjugate, P packed.")),
+      As(Role::kChoice, TextColumn("types", "Data types; one where all are equal.")),
       CallsColumn("Calls, without those inside another call of the same kind."),
       TotalTimeColumn(),
       RealColumn("gemm_percent", "%", Better::kNeither,
@@ -81,8 +81,8 @@ std::vector<Column> Columns() {
       Detail(IntegerColumn("failed", "", Better::kLower,
                            "Of these calls, those that returned an error: they computed nothing. "
                            "Not known of BLAS.")),
-      TextColumn("direction", "Forward or backward, where the library says so."),
-      TextColumn("functions", "Functions or taps that the calls were seen through."),
+      As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
+      As(Role::kChoice, TextColumn("functions", "Functions or taps that the calls were seen through.")),
   };
 }
 

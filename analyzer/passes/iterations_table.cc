@@ -22,7 +22,7 @@ std::vector<Column> Columns() {
                  "Name and number of the thread, where threads repeat independently; else all."),
       IntegerColumn("index", "", Better::kNeither, "Number of the iteration, from 0."),
       TextColumn("phase",
-                 "warm-up; steady: as most iterations are; other: evaluation, a smaller batch …"),
+                 "warm-up; steady: as most iterations are; other: evaluation, a smaller batch and the like."),
       TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
       IntegerColumn("batch", "", Better::kNeither, "Samples in one pass, where shapes tell it."),
       IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),

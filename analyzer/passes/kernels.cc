@@ -91,14 +91,14 @@ LaunchMap Collect(const TraceModel& model, const IterationClock& clock) {
 
 std::vector<Column> Columns() {
   return {
-      TextColumn("kernel", "Its name without namespaces and template arguments."),
-      TextColumn("launched_by",
-                 "The library call that launched it, where the launch was seen inside one; "
-                 "application: no such call around it."),
+      As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
+      As(Role::kKey, TextColumn("launched_by",
+                                "The library call that launched it, where the launch was seen inside one; "
+                                "application: no such call around it.")),
       CallsColumn("Launches executed, without the driver's inside the runtime's."),
       RealColumn("per_iteration", "", Better::kLower,
                  "Of these, launches in steady iterations, divided by the number of these."),
-      TotalTimeColumn(),
+      As(Role::kWeight, TotalTimeColumn()),
       Detail(MeanTimeColumn()),
       Detail(RealColumn("launch_percent", "%", Better::kLower,
                         "Total time as a part of that of all launches: of the host, not of the "
@@ -106,8 +106,8 @@ std::vector<Column> Columns() {
       Detail(IntegerColumn("captured", "", Better::kNeither,
                            "Launches recorded into a CUDA graph instead of executed.")),
       Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids.")),
-      Detail(TextColumn("grid", "The most frequent grid, in blocks.")),
-      Detail(TextColumn("block", "The most frequent block, in threads.")),
+      As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
+      As(Role::kChoice, Detail(TextColumn("block", "The most frequent block, in threads."))),
       Detail(IntegerColumn("failed", "", Better::kLower, "Launches that returned an error.")),
       Detail(TextColumn("name", "The kernel's whole name.")),
   };

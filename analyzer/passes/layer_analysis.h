@@ -3,6 +3,7 @@
 #define DLHOOK_ANALYZER_PASSES_LAYER_ANALYSIS_H_
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "analyzer/layers/attribution.h"
@@ -17,13 +18,16 @@ class LayerAnalysis {
   // `model` must outlive it and not change.
   explicit LayerAnalysis(const TraceModel& model, AttributionOptions options = {})
       : model_(model), options_(options) {}
+  // Of a part of a run, of which both are known.
+  LayerAnalysis(const TraceModel& model, Attribution attribution, std::vector<StepTrack> steps)
+      : model_(model), attribution_(std::move(attribution)), steps_(std::move(steps)) {}
 
   const Attribution& attribution() const;
   const std::vector<StepTrack>& steps() const;
 
  private:
   const TraceModel& model_;
-  const AttributionOptions options_;
+  const AttributionOptions options_ = {};
   mutable std::optional<Attribution> attribution_;
   mutable std::optional<std::vector<StepTrack>> steps_;
 };

@@ -40,26 +40,26 @@ const char* LabelName(LayersBy by) {
 // In text `model` and `recompute` have places of their own only where they say something.
 std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute) {
   std::vector<Column> columns = {
-      TextColumn(LabelName(by), "As the program names it, in the order of the first forward pass."),
-      TextColumn("model", "Which network, where there are several."),
-      StepTimeColumn("forward", "Wall share of its forward pass in a mean step."),
-      StepTimeColumn("backward", "Of its backward pass: data, weights and bias together."),
-      StepTimeColumn("recompute", "Forward pass done again for the backward pass (checkpointing)."),
+      As(Role::kName, TextColumn(LabelName(by), "As the program names it, in the order of the first forward pass.")),
+      As(Role::kKey, TextColumn("model", "Which network, where there are several.")),
+      As(Role::kPart, StepTimeColumn("forward", "Wall share of its forward pass in a mean step.")),
+      As(Role::kPart, StepTimeColumn("backward", "Of its backward pass: data, weights and bias together.")),
+      As(Role::kPart, StepTimeColumn("recompute", "Forward pass done again for the backward pass (checkpointing).")),
       RealColumn("time_percent", "%", Better::kLower, "All its time as a part of the steps' time."),
       RealColumn("rate", "GFLOP/s", Better::kHigher, "FLOPs of its library calls over all its time."),
-      StepTimeColumn("layout", "Of all its time: moving tensors into another memory format for it."),
+      As(Role::kPart, StepTimeColumn("layout", "Of all its time: moving tensors into another memory format for it.")),
       TextColumn("matched_by", "Weakest evidence that was needed: framework, module, pointers, shapes, order."),
       Detail(StepTimeColumn("time", "Wall share of all it does in a mean step.")),
       Detail(StepTimeColumn("backward_data", "Of backward: gradient of the layer's input.")),
       Detail(StepTimeColumn("backward_weights", "Of backward: gradient of the weights.")),
       Detail(StepTimeColumn("backward_bias", "Of backward: gradient of the bias.")),
-      Detail(StepTimeColumn("update", "The optimizer's work.")),
+      As(Role::kPart, Detail(StepTimeColumn("update", "The optimizer's work."))),
       Detail(RealColumn("calls", "", Better::kLower, "Library calls in a mean step.")),
       Detail(RealColumn("flops", "flops", Better::kNeither, "Of its library calls in a mean step.")),
       Detail(RealColumn("bytes", "bytes", Better::kNeither, "Operands of its library calls in a mean step.")),
       Detail(StepTimeColumn("thread_time", "Durations over all threads in a mean step, with what other layers do inside.")),
       Detail(StepTimeColumn("self_time", "The same without what other layers do inside.")),
-      Detail(StepTimeColumn("wall_share", "Of all steps together: the rows add up to them exactly.")),
+      As(Role::kWeight, Detail(StepTimeColumn("wall_share", "Of all steps together: the rows add up to them exactly."))),
   };
   if (by != LayersBy::kType) columns.push_back(Detail(TextColumn("type", "Kind of work.")));
   if (by != LayersBy::kModule) columns.push_back(Detail(TextColumn("module", "Innermost module around it.")));

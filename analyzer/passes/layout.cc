@@ -34,21 +34,21 @@ using MoveMap = std::map<Move, MoveTotals>;
 
 std::vector<Column> Columns() {
   return {
-      TextColumn("dims", "Of the tensor moved; of a kernel, which does not tell them, its name."),
-      TextColumn(
-          "tensor",
-          "weights, bias or activations (gradients too): what ops of this run have such a tensor."),
-      TextColumn("from", "Memory format before."),
-      TextColumn("to", "Memory format after."),
+      As(Role::kShape, TextColumn("dims", "Of the tensor moved; of a kernel, which does not tell them, its name.")),
+      As(Role::kKey,
+         TextColumn("tensor",
+                    "weights, bias or activations (gradients too): what ops of this run have such a tensor.")),
+      As(Role::kKey, TextColumn("from", "Memory format before.")),
+      As(Role::kKey, TextColumn("to", "Memory format after.")),
       CallsColumn("Reorders, transforms, transposes; launches of conversion kernels."),
       TotalTimeColumn(),
       TextColumn("caused_by",
                  "On a GPU: the ops that these calls are charged to, with the number of calls: the "
                  "library call around it, else the next one that reads what was written."),
       WallPercentColumn(),
-      IntegerColumn("round_trip_calls", "", Better::kLower,
-                    "Of these calls, those that are one half of a round trip: moved away and back "
-                    "between two ops."),
+      As(Role::kAmount, IntegerColumn("round_trip_calls", "", Better::kLower,
+                                      "Of these calls, those that are one half of a round trip: moved away and back "
+                                      "between two ops.")),
       IntegerColumn("round_trip_time", "ns", Better::kLower, "Total time of those."),
       IntegerColumn("bytes", "bytes", Better::kLower, "Read and written by one call."),
       RealColumn("throughput", "GB/s", Better::kHigher,
@@ -56,9 +56,9 @@ std::vector<Column> Columns() {
       MeanTimeColumn(),
       WallShareColumn(),
       TextColumn("change", "format, type, both, or copy where neither changes."),
-      TextColumn("from_type", "Data type before."),
-      TextColumn("to_type", "Data type after."),
-      TextColumn("implementations", "Kernels that the library chose."),
+      As(Role::kKey, TextColumn("from_type", "Data type before.")),
+      As(Role::kKey, TextColumn("to_type", "Data type after.")),
+      As(Role::kChoice, TextColumn("implementations", "Kernels that the library chose.")),
   };
 }
 

@@ -17,32 +17,32 @@ Key KeyOf(const Op& op) { return {KindLabel(op), ProblemLabel(op), op.types, op.
 
 std::vector<Column> Columns() {
   return {
-      TextColumn(
-          "kind",
-          "What was computed; create: the library prepared a primitive for it; search: it "
-          "was asked for an algorithm; trial: an algorithm was only tried; capture: the call "
-          "was recorded into a CUDA graph."),
-      TextColumn("direction", "Forward or backward, where the library says so."),
-      TextColumn("problem", "Its size, as the library states it."),
+      As(Role::kKey,
+         TextColumn("kind",
+                    "What was computed; create: the library prepared a primitive for it; search: it "
+                    "was asked for an algorithm; trial: an algorithm was only tried; capture: the call "
+                    "was recorded into a CUDA graph.")),
+      As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
+      As(Role::kShape, TextColumn("problem", "Its size, as the library states it.")),
       CallsColumn("Calls, without those inside another call of the same kind."),
       WallShareColumn(),
       WallPercentColumn(),
       TotalTimeColumn(),
       MeanTimeColumn(),
-      RateColumn(),
-      TextColumn("types",
-                 "Data types of source, weights and destination; one where all are equal."),
-      IntegerColumn("self_time", "ns", Better::kLower,
-                    "Total time without calls inside of other kinds."),
-      IntegerColumn("min_time", "ns", Better::kLower, "Shortest call."),
-      IntegerColumn("max_time", "ns", Better::kLower, "Longest call."),
-      IntegerColumn("flops", "flops", Better::kNeither,
-                    "Floating-point operations of one call, by the books."),
-      IntegerColumn("nested_calls", "", Better::kNeither,
-                    "Calls inside another call of the same kind: the same work seen again."),
-      TextColumn("functions", "Functions or taps that the calls were seen through."),
-      TextColumn("families", "Libraries."),
-      TextColumn("implementations", "Kernels that the library chose; see the table algorithms."),
+      Detail(RateColumn()),
+      As(Role::kChoice, Detail(TextColumn("types",
+                                          "Data types of source, weights and destination; one where all are equal."))),
+      Detail(IntegerColumn("self_time", "ns", Better::kLower,
+                    "Total time without calls inside of other kinds.")),
+      Detail(IntegerColumn("min_time", "ns", Better::kLower, "Shortest call.")),
+      Detail(IntegerColumn("max_time", "ns", Better::kLower, "Longest call.")),
+      Detail(IntegerColumn("flops", "flops", Better::kNeither,
+                    "Floating-point operations of one call, by the books.")),
+      Detail(IntegerColumn("nested_calls", "", Better::kNeither,
+                    "Calls inside another call of the same kind: the same work seen again.")),
+      Detail(TextColumn("functions", "Functions or taps that the calls were seen through.")),
+      As(Role::kChoice, Detail(TextColumn("families", "Libraries."))),
+      As(Role::kChoice, Detail(TextColumn("implementations", "Kernels that the library chose; see the table algorithms."))),
   };
 }
 

@@ -59,13 +59,14 @@ Sums SumPhases(const TraceModel& model, const StepGroup& group) {
 std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
   std::vector<Column> columns = {
       IntegerColumn("process", "", Better::kNeither, "Process id."),
-      TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't."),
-      TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows."),
+      As(Role::kKey, TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
+      As(Role::kKey, TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
       IntegerColumn("steps", "", Better::kNeither, "Steps that the row speaks of."),
       IntegerColumn("time", "ns", Better::kLower, "In a mean step; of warm-up: its mean step."),
       RealColumn("percent", "%", Better::kLower, "Of the steady steps' time."),
       RealColumn("calls", "", Better::kLower, "Library calls in a mean step, without those inside others."),
-      IntegerColumn("total_time", "ns", Better::kLower, "Of all these steps: a kind's phases add up to their duration."),
+      As(Role::kWeight, IntegerColumn("total_time", "ns", Better::kLower,
+                                      "Of all these steps: a kind's phases add up to their duration.")),
   };
   columns[0].detail = !HasSeveralProcesses(groups);
   return columns;

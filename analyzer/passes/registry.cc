@@ -21,6 +21,7 @@ const std::vector<Pass>& Passes() {
       {"tuning", "what finding and preparing algorithms cost", TuningTable},
       {"candidates", "algorithms that were tried or offered for a problem", CandidatesTable},
       {"iterations", "the repeating step of the program: warm-up, steady, other", IterationsTable},
+      {"capabilities", "what was seen and how, what could not be, and what to do about it", CapabilitiesTable},
   };
   return *passes;
 }

@@ -16,6 +16,7 @@
 #include "analyzer/layers/iterations.h"
 #include "analyzer/layers/step_iterations.h"
 #include "analyzer/model/losses.h"
+#include "analyzer/passes/capability_advice.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"
@@ -246,6 +247,12 @@ void AddCapabilities(const TraceModel& model, Metrics& metrics) {
   }
 }
 
+bool HasTroubles(const TraceModel& model) {
+  return std::any_of(model.processes.begin(), model.processes.end(), [](const ProcessInfo& process) {
+    return !process.losses.empty() || std::any_of(process.capabilities.begin(), process.capabilities.end(), IsMissing);
+  });
+}
+
 // How processes ended, if not by their own exit, and what was odd in their traces.
 void AddOddities(const TraceModel& model, Metrics& metrics) {
   int64_t unfinished = 0, vanished = 0, stops = 0;
@@ -276,6 +283,7 @@ absl::StatusOr<Table> SummaryTable(const TraceModel& model, const PassOptions& o
   AddFailures(model, metrics);
   AddLosses(model, metrics);
   AddCapabilities(model, metrics);
+  if (HasTroubles(model)) table.notes.emplace_back("What could not be seen and what to do: dlhook report RUN --table capabilities.");
   AddOddities(model, metrics);
   return table;
 }

@@ -22,6 +22,7 @@ absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const PassOption
 absl::StatusOr<Table> TuningTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> IterationsTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const PassOptions& options);
 
 }  // namespace dlhook::analyzer
 

@@ -161,7 +161,11 @@ std::string RenderJson(const Report& report) {
     AppendTable(table, &out);
     separator = ",\n";
   }
-  absl::StrAppend(&out, "],\n \"run\": ", Dump(RunJson(*report.run)), "}\n");
+  if (report.base != nullptr) {
+    absl::StrAppend(&out, "],\n \"base\": ", Dump(RunJson(*report.base)), ",\n \"run\": ", Dump(RunJson(*report.run)), "}\n");
+  } else {
+    absl::StrAppend(&out, "],\n \"run\": ", Dump(RunJson(*report.run)), "}\n");
+  }
   return out;
 }
 

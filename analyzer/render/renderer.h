@@ -19,7 +19,9 @@ namespace dlhook::analyzer {
 struct Report {
   const TraceModel* run = nullptr;  // for its name, processes, losses and oddities; never null
   std::vector<Table> tables;
-  int width = 80;  // of the place where text is read
+  int width = 80;      // of the place where text is read
+  bool color = false;  // whether that place understands colour
+  const TraceModel* base = nullptr;  // of a diff: the run that `run` is compared with
 };
 
 struct Renderer {

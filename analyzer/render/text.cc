@@ -1,99 +1,150 @@
-// Tables for people: aligned, in lines of Report.width as far as possible, with what matters about
-// the run below.
+// Tables for people: aligned, in lines of Report.width as far as possible, with what matters about the run below.
 #include <algorithm>
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"
+#include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 
 namespace dlhook::analyzer {
 namespace {
 
 constexpr absl::string_view kGap = "  ";
+constexpr size_t kMaxHiddenLine = 2;  // lines that columns without room may take
 
-void AppendLine(std::string line, std::string* out) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  absl::StrAppend(out, line, "\n");
-}
+// One report's lines.
+class TextWriter {
+ public:
+  TextWriter(size_t width, bool color) : width_(width), color_(color) {}
 
-// Lines after the first are indented.
-void AppendSentence(absl::string_view sentence, size_t width, std::string* out) {
-  const char* indent = "";
-  for (const std::string& line : Wrapped(sentence, width - 4)) {
-    AppendLine(absl::StrCat(indent, line), out);
-    indent = "    ";
+  void Line(std::string line) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    absl::StrAppend(&out_, line, "\n");
   }
-}
+  // Lines after the first are indented. `lead`: how its beginning stands out.
+  void Sentence(absl::string_view sentence, absl::string_view lead = "", Style style = Style::kPlain) {
+    const char* indent = "";
+    for (const std::string& line : Wrapped(sentence, width_ - 4)) {
+      const absl::string_view begin = *indent == '\0' && absl::StartsWith(line, lead) ? lead : "";
+      Line(absl::StrCat(indent, Styled(begin, style, color_), line.substr(begin.size())));
+      indent = "    ";
+    }
+  }
+  void WriteTable(const Table& table);
+  void Remark(const std::string& remark) { Sentence(remark, remark.substr(0, remark.find(':')), Style::kWarning); }
 
-void AppendHeader(const std::vector<TextColumn>& columns, std::string* out) {
+  bool is_empty() const { return out_.empty(); }
+  std::string Take() { return std::move(out_); }
+
+ private:
+  void Header(const std::vector<TextColumn>& columns);
+  void RowLines(const std::vector<TextColumn>& columns, size_t row);
+  std::string StyledCell(const TextColumn& column, const std::string& text, size_t row) const;
+  void Hidden(const std::vector<std::string>& names);
+
+  const size_t width_;
+  const bool color_;
+  std::string out_;
+};
+
+void TextWriter::Header(const std::vector<TextColumn>& columns) {
   size_t lines = 0;
   for (const TextColumn& column : columns) lines = std::max(lines, column.header.size());
   for (size_t i = 0; i < lines; ++i) {
     std::vector<std::string> parts;
     for (const TextColumn& column : columns) {
       const size_t above = lines - column.header.size();
-      parts.push_back(Padded(i < above ? "" : column.header[i - above], column));
+      parts.push_back(Styled(Padded(i < above ? "" : column.header[i - above], column), Style::kHeader, color_));
     }
-    AppendLine(absl::StrJoin(parts, kGap), out);
+    Line(absl::StrJoin(parts, kGap));
   }
   std::vector<std::string> rules;
   for (const TextColumn& column : columns) rules.emplace_back(column.width, '-');
-  AppendLine(absl::StrJoin(rules, kGap), out);
+  Line(Styled(absl::StrJoin(rules, kGap), Style::kQuiet, color_));
+}
+
+// `text`: the cell, shortened and padded.
+std::string TextWriter::StyledCell(const TextColumn& column, const std::string& text, size_t row) const {
+  if (column.hot[row]) return Styled(text, Style::kHot, color_);
+  if (column.cells[row] == "-") return Styled(text, Style::kQuiet, color_);
+  const size_t unit = column.right ? text.rfind(' ') : std::string::npos;
+  if (unit == std::string::npos || unit + 1 == text.size() || absl::ascii_isdigit(text[unit + 1])) return text;
+  return absl::StrCat(text.substr(0, unit), Styled(text.substr(unit), Style::kQuiet, color_));
 }
 
 // The last column may take several lines, the others stand in the first of them.
-void AppendRow(const std::vector<TextColumn>& columns, size_t row, std::string* out) {
+void TextWriter::RowLines(const std::vector<TextColumn>& columns, size_t row) {
   const TextColumn& last = columns.back();
   std::vector<std::string> last_lines = {last.cells[row]};
-  if (!last.right && TextWidth(last.cells[row]) > last.width)
-    last_lines = Wrapped(last.cells[row], last.width);
+  if (!last.right && TextWidth(last.cells[row]) > last.width) last_lines = Wrapped(last.cells[row], last.width);
   for (size_t line = 0; line < last_lines.size(); ++line) {
     std::vector<std::string> parts;
     for (size_t i = 0; i + 1 < columns.size(); ++i) {
-      parts.push_back(
-          Padded(line == 0 ? Shortened(columns[i].cells[row], columns[i].width) : "", columns[i]));
+      const TextColumn& column = columns[i];
+      parts.push_back(line == 0 ? StyledCell(column, Padded(Shortened(column.cells[row], column.width), column), row)
+                                : Padded("", column));
     }
-    parts.push_back(Padded(Shortened(last_lines[line], last.width), last));
-    AppendLine(absl::StrJoin(parts, kGap), out);
+    parts.push_back(StyledCell(last, Padded(Shortened(last_lines[line], last.width), last), row));
+    Line(absl::StrJoin(parts, kGap));
   }
 }
 
-void AppendTable(const Table& table, size_t width, std::string* out) {
-  AppendSentence(absl::StrCat(table.name, table.title.empty() ? "" : ": ", table.title), width,
-                 out);
-  if (table.rows.empty()) {
-    absl::StrAppend(out, "(no rows)\n");
-  } else {
-    const TextColumns columns = LayOutColumns(table, width, kGap.size());
-    AppendHeader(columns.shown, out);
-    for (size_t row = 0; row < table.rows.size(); ++row) AppendRow(columns.shown, row, out);
-    if (!columns.hidden.empty()) {
-      AppendSentence(absl::StrCat("(no room for: ", absl::StrJoin(columns.hidden, ", "),
-                                  "; see --format csv)"),
-                     width, out);
-    }
+// As many of their names as have room in a few lines: there may be dozens.
+void TextWriter::Hidden(const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  std::string sentence;
+  for (size_t shown = names.size(); shown > 0; --shown) {
+    sentence = absl::StrCat("(no room for ", names.size(), " of the columns: ",
+                            absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "),
+                            shown < names.size() ? ", ..." : "", "; --format csv has all)");
+    if (Wrapped(sentence, width_ - 4).size() <= kMaxHiddenLine) break;
   }
-  for (const std::string& note : table.notes) AppendSentence(note, width, out);
+  Sentence(sentence);
+}
+
+void TextWriter::WriteTable(const Table& table) {
+  Sentence(absl::StrCat(table.name, table.title.empty() ? "" : ": ", table.title), table.name, Style::kTitle);
+  if (table.rows.empty()) {
+    Line("(no rows)");
+  } else {
+    const TextColumns columns = LayOutColumns(table, width_, kGap.size());
+    Header(columns.shown);
+    for (size_t row = 0; row < table.rows.size(); ++row) RowLines(columns.shown, row);
+    Hidden(columns.hidden);
+  }
+  for (const std::string& note : table.notes) Sentence(note);
+}
+
+// Of a diff both runs', each with its side.
+std::vector<std::string> Remarks(const Report& report) {
+  if (report.base == nullptr) return RunRemarks(*report.run);
+  std::vector<std::string> remarks;
+  for (const std::string& remark : RunRemarks(*report.base)) remarks.push_back(absl::StrCat("BASE: ", remark));
+  for (const std::string& remark : RunRemarks(*report.run)) remarks.push_back(absl::StrCat("NEW: ", remark));
+  return remarks;
 }
 
 }  // namespace
 
 std::string RenderText(const Report& report) {
-  const size_t width = std::max(report.width, 20);
-  std::string out;
+  TextWriter writer(std::max(report.width, 20), report.color);
   for (const Table& table : report.tables) {
-    if (!out.empty()) out.push_back('\n');
-    AppendTable(table, width, &out);
+    if (!writer.is_empty()) writer.Line("");
+    writer.WriteTable(table);
   }
-  const std::vector<std::string> remarks = RunRemarks(*report.run);
-  if (!remarks.empty() && !out.empty()) out.push_back('\n');
-  for (const std::string& remark : remarks) AppendSentence(remark, width, &out);
-  return out;
+  const std::vector<std::string> remarks = Remarks(report);
+  if (!remarks.empty() && !writer.is_empty()) writer.Line("");
+  for (const std::string& remark : remarks) writer.Remark(remark);
+  return writer.Take();
 }
 
 }  // namespace dlhook::analyzer

@@ -4,18 +4,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analyzer/model/op.h"
 #include "analyzer/render/human.h"
+#include "analyzer/render/short_forms.h"
 
 namespace dlhook::analyzer {
 namespace {
 
 constexpr size_t kMinText = 15;      // text is not shortened below this
-constexpr size_t kMinLastText = 24;  // nor, in the last column, broken into shorter lines
+constexpr size_t kMinLastText = 22;  // nor, in the last column, broken into shorter lines
 constexpr size_t kComfortableText = 32;
+constexpr size_t kComfortableLastText = 40;  // sentences
+constexpr double kHotPercent = 10;  // of the time
 constexpr absl::string_view kCut = "..";
+constexpr char kNotKnown[] = "-";  // as HumanCell has it
 
 // Text from the trace must not move the cursor or break the line.
 std::string Printable(std::string text) {
@@ -39,6 +45,8 @@ std::string CellText(const Table& table, const Row& row, size_t index) {
     if (const auto* row_unit = std::get_if<std::string>(&row[index + 1])) unit = *row_unit;
   }
   std::string text = HumanCell(row[index], unit);
+  if (table.columns[index].name == "problem") text = HumanProblem(text);
+  if (table.columns[index].name == "direction" && text == DirectionName(Direction::kUnknown)) return kNotKnown;
   if (unit != table.columns[index].unit && !IsUnitInCell(unit)) absl::StrAppend(&text, " ", unit);
   return Printable(std::move(text));
 }
@@ -61,6 +69,18 @@ std::vector<std::string> HeaderLines(const Column& column, size_t width) {
   return lines;
 }
 
+// A share of the time, not of something else: less of it is better.
+bool IsHot(const Column& column, const Cell& cell) {
+  const auto* percent = std::get_if<double>(&cell);
+  return percent != nullptr && column.unit == "%" && column.better == Better::kLower && *percent >= kHotPercent;
+}
+
+void FitWidth(TextColumn* column) {
+  column->width = 0;
+  for (const std::string& cell : column->cells) column->width = std::max(column->width, TextWidth(cell));
+  for (const std::string& line : column->header) column->width = std::max(column->width, TextWidth(line));
+}
+
 TextColumn MakeColumn(const Table& table, size_t index) {
   const Column& column = table.columns[index];
   TextColumn text;
@@ -69,16 +89,17 @@ TextColumn MakeColumn(const Table& table, size_t index) {
   text.detail = column.detail;
   for (const Row& row : table.rows) {
     text.cells.push_back(CellText(table, row, index));
-    text.width = std::max(text.width, TextWidth(text.cells.back()));
+    text.hot.push_back(IsHot(column, row[index]));
   }
+  FitWidth(&text);
   text.header = HeaderLines(column, text.width);
-  for (const std::string& line : text.header) text.width = std::max(text.width, TextWidth(line));
+  FitWidth(&text);
   return text;
 }
 
 bool SaysNothing(const TextColumn& column) {
   return std::all_of(column.cells.begin(), column.cells.end(),
-                     [](const std::string& cell) { return cell.empty() || cell == "-"; });
+                     [](const std::string& cell) { return cell.empty() || cell == kNotKnown; });
 }
 
 // Length of a line with text of at most `text_width`.
@@ -92,9 +113,21 @@ size_t LineWidth(const std::vector<TextColumn>& columns, size_t text_width, size
   return total - std::min(total, gap);
 }
 
-// Takes from the widest text columns what the line is too long.
+void TakeShortWords(std::vector<TextColumn>* columns) {
+  for (TextColumn& column : *columns) {
+    if (column.name != "kind" && column.name != "direction") continue;
+    for (std::string& cell : column.cells) cell = ShortWord(cell);
+    FitWidth(&column);
+  }
+}
+
+// Takes from the widest text columns what the line is too long; first from the last one, whose text goes on below.
 void ShortenText(size_t width, size_t gap, std::vector<TextColumn>* columns) {
-  for (size_t total = LineWidth(*columns, SIZE_MAX, SIZE_MAX, gap); total > width; --total) {
+  TextColumn& last = columns->back();
+  const size_t total = LineWidth(*columns, SIZE_MAX, SIZE_MAX, gap);
+  if (total > width && !last.right && last.width > kComfortableLastText)
+    last.width = std::max(kComfortableLastText, last.width - std::min(last.width, total - width));
+  for (size_t now = LineWidth(*columns, SIZE_MAX, SIZE_MAX, gap); now > width; --now) {
     TextColumn* widest = nullptr;
     for (TextColumn& column : *columns) {
       const size_t least = &column == &columns->back() ? kMinLastText : kMinText;
@@ -106,6 +139,11 @@ void ShortenText(size_t width, size_t gap, std::vector<TextColumn>* columns) {
   }
 }
 
+// One word of a C++ name: its last part alone still says what it is.
+bool IsName(absl::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_' || c == ':'; });
+}
+
 }  // namespace
 
 size_t TextWidth(absl::string_view text) {
@@ -114,6 +152,8 @@ size_t TextWidth(absl::string_view text) {
 
 std::string Shortened(const std::string& text, size_t width) {
   if (TextWidth(text) <= width || text.size() != TextWidth(text)) return text;
+  if (const size_t scope = text.rfind("::"); scope != std::string::npos && IsName(text) && text.size() - scope > 4)
+    return Shortened(text.substr(scope + 2), width);
   const size_t kept = width - kCut.size();
   return absl::StrCat(text.substr(0, kept - kept / 2), kCut, text.substr(text.size() - kept / 2));
 }
@@ -145,6 +185,7 @@ TextColumns LayOutColumns(const Table& table, size_t width, size_t gap) {
     columns.hidden.insert(columns.hidden.begin(), column->name);
     shown.erase(column);
   };
+  if (LineWidth(shown, SIZE_MAX, kComfortableLastText, gap) > width) TakeShortWords(&shown);
   while (LineWidth(shown, kComfortableText, kComfortableText, gap) > width) {
     const auto detail =
         std::find_if(shown.rbegin(), shown.rend(), [](const TextColumn& c) { return c.detail; });

@@ -18,6 +18,7 @@ struct TextColumn {
   bool detail = false;
   std::vector<std::string> header;  // lines
   std::vector<std::string> cells;
+  std::vector<bool> hot;  // cells that hold a large share
   size_t width = 0;
 };
 
@@ -26,15 +27,15 @@ struct TextColumns {
   std::vector<std::string> hidden;  // names of columns that there was no room for
 };
 
-// Leaves out columns in which no row has anything; then, where the line is too long, details from
-// the right; then it shortens text; then it leaves out other columns from the right.
+// Leaves out columns in which no row has anything; then, where the line is too long, it takes shorter words, leaves out
+// details from the right, shortens text, and leaves out other columns from the right.
 TextColumns LayOutColumns(const Table& table, size_t width, size_t gap);
 
 // Characters, taking text to be UTF-8 without wide or combining ones.
 size_t TextWidth(absl::string_view text);
 
-// With the middle cut out where it is longer: the beginning and end of a problem tell more than its
-// middle.
+// Where it is longer: without the namespaces of a C++ name, then with the middle cut out, for the beginning and the end
+// of a name tell more than its middle.
 std::string Shortened(const std::string& text, size_t width);
 
 std::string Padded(const std::string& text, const TextColumn& column);

@@ -13,6 +13,18 @@ namespace dlhook::analyzer {
 enum class ColumnType { kText, kInteger, kReal };
 enum class Better { kNeither, kLower, kHigher };
 
+// What a column is for those who compare the tables of two runs (analyzer/diff). Tables with a kWeight column can be compared.
+enum class Role {
+  kNone,
+  kKey,     // rows that are alike in all of these are about the same thing
+  kName,    // the same, of a layer, which the program may have renamed
+  kShape,   // the same, of a problem, which may change its sizes
+  kChoice,  // how it is done: what may explain a change
+  kWeight,  // time, summed over the run: what rows are compared by. One a table
+  kAmount,  // another such sum: calls, bytes
+  kPart     // a part of the weight, in a mean step
+};
+
 // A text column named "unit" right of a number column without a unit holds that number's unit, row by row.
 struct Column {
   std::string name;         // stable, lower_case, unique in its table
@@ -21,6 +33,7 @@ struct Column {
   Better better = Better::kNeither;
   std::string explanation;  // one sentence for people
   bool detail = false;      // of second rank: text shows it only where the line has room
+  Role role = Role::kNone;
 };
 
 // monostate: not known (text: "-", csv: empty, json: null). Never used for zero.

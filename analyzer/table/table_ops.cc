@@ -41,6 +41,13 @@ std::optional<size_t> FindColumn(const Table& table, absl::string_view name) {
   return std::nullopt;
 }
 
+size_t ColumnOf(const Table& table, Role role) {
+  for (size_t column = 0; column < table.columns.size(); ++column) {
+    if (table.columns[column].role == role) return column;
+  }
+  return kNoColumn;
+}
+
 void SortBy(size_t column, Table* table) {
   std::stable_sort(table->rows.begin(), table->rows.end(), [column](const Row& a, const Row& b) {
     return ComesBefore(a[column], b[column]);

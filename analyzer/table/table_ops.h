@@ -14,6 +14,10 @@ namespace dlhook::analyzer {
 
 std::optional<size_t> FindColumn(const Table& table, absl::string_view name);
 
+// The first column with the role; kNoColumn where there is none.
+inline constexpr size_t kNoColumn = static_cast<size_t>(-1);
+size_t ColumnOf(const Table& table, Role role);
+
 // Numbers from the largest, text from A; what is not known comes last. Rows that are equal keep
 // their order.
 void SortBy(size_t column, Table* table);

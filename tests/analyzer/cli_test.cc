@@ -3,14 +3,20 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/explain.h"
+#include "analyzer/passes/pass.h"
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {
@@ -106,35 +112,48 @@ TEST_F(CliTest, SortsAndLimits) {
 
 TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   const std::string trace = WriteTrace();
-  EXPECT_TRUE(
-      absl::StartsWith(Dlhook("reprot").err, "dlhook: unknown command 'reprot'; commands are "));
+  EXPECT_TRUE(absl::StartsWith(
+      Dlhook("reprot").err, "dlhook: unknown command 'reprot'; did you mean report? Expected one of: run, report, "));
   EXPECT_EQ(Dlhook("reprot").exit_code, 2);
-  ExpectUsageError("report", "report: expected RUN (see dlhook help report)");
+  EXPECT_TRUE(absl::StartsWith(Dlhook("zzz").err, "dlhook: unknown command 'zzz'; expected one of: run, "));
+  ExpectUsageError("report", "report: expected RUN, found nothing (see dlhook help report)");
+  ExpectUsageError("ctl stop", "ctl: expected start|stop|status RUN, found only 'stop' (see dlhook help ctl)");
+  ExpectUsageError("ctl stpo " + folder_.path(),
+                   "ctl: unknown action 'stpo'; did you mean stop? Expected one of: start, stop, status");
+  ExpectUsageError(
+      "ctl stop /none",
+      "ctl: /none: no such folder; expected that of a run which goes on (dlhook run -o RUN, or DLHOOK_OUT)");
+  ExpectUsageError("ctl stop " + folder_.path(),
+                   "ctl: " + folder_.path() +
+                       ": no process that is recorded into this folder is alive; recording starts and stops only in "
+                       "programs that run");
   ExpectUsageError("report --tabel ops " + trace,
-                   "report: unknown flag --tabel; it knows --table, --format, --sort, --by, "
-                   "--depth, --evidence, --limit, --help (see dlhook help report)");
+                   "report: unknown flag '--tabel'; did you mean --table? Expected one of: --table, --format, --sort, "
+                   "--limit, --by, --depth, --evidence, --explain, --color, --help (see dlhook help report)");
   ExpectUsageError("report -x " + trace,
-                   "report: unknown flag -x; it knows --table, --format, --sort, --by, "
-                   "--depth, --evidence, --limit, --help (see dlhook help report)");
+                   "report: unknown flag '-x'; expected one of: --table, --format, --sort, --limit, --by, "
+                   "--depth, --evidence, --explain, --color, --help (see dlhook help report)");
   ExpectUsageError("report " + trace + " --table",
                    "report: --table expects a value: NAME[,NAME]... (see dlhook help report)");
   ExpectUsageError("report --help=x", "report: --help takes no value (see dlhook help report)");
-  ExpectUsageError("report a b", "report: unexpected 'b' (see dlhook help report)");
+  ExpectUsageError("report a b", "report: expected only RUN, found 'b' too (see dlhook help report)");
   ExpectUsageError("report " + trace + " --format xml",
-                   "report: unknown format 'xml'; there are text, csv, json");
+                   "report: unknown format 'xml'; expected one of: text, csv, json");
   ExpectUsageError("report " + trace + " --limit many",
                    "report: --limit expects a number of rows, found 'many'");
   ExpectUsageError("report " + trace + " --by colour",
                    "report: --by expects layer, module, type, op or line, found 'colour'");
-  ExpectUsageError("report " + trace + " --depth -1",
-                   "report: --depth expects a number of parts of a name, found '-1'");
+  ExpectUsageError(
+      "report " + trace + " --depth -1",
+      "report: --depth expects a number of parts of a name (layer1.0.conv2 has three; 0: all of them), found '-1'");
   ExpectUsageError("report " + trace + " --evidence none",
                    "report: --evidence expects all or structure, found 'none'");
   ExpectUsageError("report " + trace + " --limit -3",
                    "report: --limit expects a number of rows, found '-3'");
-  ExpectUsageError("dump", "dump: expected RUN (see dlhook help dump)");
+  ExpectUsageError("report " + trace + " --color red", "report: --color expects auto, always or never, found 'red'");
+  ExpectUsageError("dump", "dump: expected RUN, found nothing (see dlhook help dump)");
   ExpectUsageError("dump --table x",
-                   "dump: unknown flag --table; it knows --help (see dlhook help dump)");
+                   "dump: unknown flag '--table'; expected one of: --help (see dlhook help dump)");
   ExpectUsageError(
       "report /none",
       "report: /none: no such file or folder; expected a run (a folder with *.dlh files) or one "
@@ -145,14 +164,14 @@ TEST_F(CliTest, ListsTablesAndColumnsWhereOneIsUnknown) {
   const std::string trace = WriteTrace();
   const Outcome table = Dlhook("report " + trace + " --table ops,oops");
   EXPECT_EQ(table.exit_code, 2);
-  EXPECT_TRUE(
-      absl::StartsWith(table.err, "dlhook: report: unknown table 'oops'; there are summary, layers, "))
+  EXPECT_TRUE(absl::StartsWith(
+      table.err, "dlhook: report: unknown table 'oops'; did you mean ops? Expected one of: summary, layers, "))
       << table.err;
   const Outcome column = Dlhook("report " + trace + " --table ops --sort colour");
   EXPECT_EQ(column.exit_code, 2);
   EXPECT_EQ(column.out, "");
   EXPECT_TRUE(absl::StartsWith(column.err,
-                               "dlhook: report: unknown column 'colour' to sort by; there are "))
+                               "dlhook: report: unknown column 'colour' to sort by; expected one of: kind, "))
       << column.err;
   EXPECT_TRUE(absl::StrContains(column.err, "calls"));
 }
@@ -173,6 +192,82 @@ TEST_F(CliTest, ShowsHelp) {
   EXPECT_EQ(Dlhook("--version").out, "dlhook " DLHOOK_VERSION "\n");
 }
 
+TEST_F(CliTest, HelpsWithEveryCommandByExample) {
+  for (const Command& command : Commands()) {
+    ASSERT_FALSE(command.examples.empty()) << command.name;
+    const std::string help = Dlhook(absl::StrCat("help ", command.name)).out;
+    for (const Example& example : command.examples) {
+      EXPECT_TRUE(absl::StrContains(help, example.command)) << command.name;
+      EXPECT_TRUE(absl::StrContains(example.command, absl::StrCat("dlhook ", command.name))) << example.command;
+    }
+    for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 100u) << line;
+  }
+  for (absl::string_view line : absl::StrSplit(Dlhook("help").out, '\n')) EXPECT_LE(line.size(), 80u) << line;
+}
+
+// Examples that could not be typed would be worse than none.
+TEST_F(CliTest, ParsesItsOwnExamples) {
+  for (const Command& command : Commands()) {
+    for (const Example& example : command.examples) {
+      const std::string begin = absl::StrCat("dlhook ", command.name);
+      std::string words(example.command.substr(example.command.find(begin) + begin.size()));
+      words.resize(std::min(words.size(), words.find_first_of("|>&")));
+      const std::vector<std::string> list = absl::StrSplit(words, ' ', absl::SkipEmpty());
+      EXPECT_TRUE(ParseArgs(command, list).ok()) << example.command;
+    }
+  }
+}
+
+TEST_F(CliTest, ExplainsEveryColumn) {
+  const absl::StatusOr<std::vector<Table>> tables = EmptyTables();
+  ASSERT_TRUE(tables.ok()) << tables.status();
+  EXPECT_EQ(tables->size(), Passes().size());
+  for (const Table& table : *tables) {
+    EXPECT_FALSE(table.columns.empty()) << table.name;
+    for (const Column& column : table.columns) {
+      EXPECT_TRUE(absl::EndsWith(column.explanation, ".")) << table.name << "." << column.name;
+      const auto text = Explain(*tables, absl::StrCat(table.name, ".", column.name), 80, false);
+      ASSERT_TRUE(text.ok()) << text.status();
+      EXPECT_TRUE(absl::StartsWith(*text, column.name)) << *text;
+    }
+  }
+}
+
+// What `--explain` says of a run without anything in it must hold for every run.
+TEST_F(CliTest, ExplainsTheColumnsThatRunsHave) {
+  const std::string trace = WriteTrace();
+  for (const auto& table : nlohmann::json::parse(Dlhook("report --format json " + trace).out)["tables"]) {
+    const std::string glossary = Dlhook(absl::StrCat("report --explain ", std::string(table["name"]))).out;
+    for (const auto& column : table["columns"]) {
+      EXPECT_TRUE(absl::StrContains(absl::StrCat("\n", glossary), absl::StrCat("\n", std::string(column["name"]))))
+          << table["name"] << column["name"];
+    }
+  }
+}
+
+TEST_F(CliTest, ExplainsOneColumnATableOrAll) {
+  EXPECT_EQ(Dlhook("report --explain gemm.m").out, Dlhook("report --explain m").out);
+  EXPECT_EQ(Dlhook("report --explain mean_time").out.substr(0, 31), "mean_time (ns, less is better)\n");
+  EXPECT_TRUE(absl::StrContains(Dlhook("report --explain ops").out, "\n    Longest call.\n    In table ops\n"));
+  const std::string all = Dlhook("report --explain all").out;
+  EXPECT_TRUE(absl::StrContains(all, "\nround_trip_calls"));
+  EXPECT_TRUE(absl::StrContains(all, "\nmicro_steps"));
+  ExpectUsageError("report --explain wal_share",
+                   "report: --explain: no table has a column 'wal_share'; did you mean wall_share? --explain all tells "
+                   "of every column, --explain TABLE of those of one");
+  EXPECT_TRUE(absl::StrContains(Dlhook("report --explain ops.m").err, "no table has a column 'ops.m'"));
+}
+
+TEST_F(CliTest, ColoursOnlyWhenAsked) {
+  const std::string trace = WriteTrace();
+  const std::string plain = Dlhook("report " + trace).out;
+  EXPECT_FALSE(absl::StrContains(plain, "\033")) << "a pipe is no terminal";
+  const std::string coloured = Dlhook("report --color always " + trace).out;
+  EXPECT_TRUE(absl::StrContains(coloured, "\033[1m"));
+  EXPECT_EQ(std::regex_replace(coloured, std::regex("\033\\[[0-9;]*m"), ""), plain);
+  EXPECT_FALSE(absl::StrContains(Dlhook("report --color always --format csv " + trace).out, "\033"));
+}
+
 TEST_F(CliTest, ReportsTheWholePacketsOfADamagedTrace) {
   const std::string bytes = TraceBytesOf(TraceText());
   const std::string trace = folder_.Write("1.dlh", bytes.substr(0, bytes.size() - 3));
@@ -181,6 +276,7 @@ TEST_F(CliTest, ReportsTheWholePacketsOfADamagedTrace) {
   EXPECT_TRUE(absl::StrContains(outcome.out, "outer")) << outcome.out;
   EXPECT_TRUE(absl::StartsWith(outcome.err, "dlhook: " + trace + ": byte ")) << outcome.err;
   EXPECT_TRUE(absl::StrContains(outcome.err, "cut off inside a packet: expected "));
+  EXPECT_TRUE(absl::EndsWith(outcome.err, "; the tables show what is whole\n")) << outcome.err;
 }
 
 TEST_F(CliTest, RefusesWhatIsNoTrace) {
@@ -199,6 +295,7 @@ TEST_F(CliTest, RefusesWhatIsNoTrace) {
                folder_.Write("newer", TraceBytesOf("packet { header { schema_major: 2 } }")));
     EXPECT_EQ(newer.exit_code, 2);
     EXPECT_TRUE(absl::StrContains(newer.err, "/newer: schema version 2.0"));
+    EXPECT_TRUE(absl::EndsWith(newer.err, "; read it with the dlhook that wrote it\n")) << newer.err;
   }
 }
 

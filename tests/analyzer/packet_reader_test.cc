@@ -121,7 +121,7 @@ TEST(PacketReader, RefusesANewerSchemaAndSaysWhich) {
   EXPECT_TRUE(absl::IsFailedPrecondition(result.status));
   EXPECT_EQ(Message(result.status),
             "x.dlh: schema version 3.1, written by dlhook 7.2; this one (dlhook " DLHOOK_VERSION
-            ") reads up to 1.x");
+            ") reads up to 1.x; read it with the dlhook that wrote it");
   EXPECT_TRUE(result.payloads.empty());
 }
 

@@ -3,12 +3,15 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "analyzer/render/human.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"
+#include "analyzer/render/short_forms.h"
+#include "analyzer/render/text_columns.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer {
@@ -98,6 +101,90 @@ TEST(Render, TextKeepsControlCharactersOfTheTraceFromTheTerminal) {
   Table table = SmallTable();
   table.rows[0][0] = std::string("x\033[2J\ny");
   EXPECT_TRUE(absl::StrContains(Render(TraceModel(), {table}, RenderText), "x?[2J?y"));
+}
+
+Table ConvolutionTable() {
+  Table table;
+  table.name = "ops";
+  table.columns = {{"kind", "", ColumnType::kText, Better::kNeither, ""},
+                   {"direction", "", ColumnType::kText, Better::kNeither, ""},
+                   {"problem", "", ColumnType::kText, Better::kNeither, ""},
+                   {"percent", "%", ColumnType::kReal, Better::kLower, ""},
+                   {"total_time", "ns", ColumnType::kInteger, Better::kLower, ""},
+                   {"functions", "", ColumnType::kText, Better::kNeither, "", /*detail=*/true}};
+  table.rows = {{std::string("convolution"), std::string("backward-weights"),
+                 std::string("mb60_ic6oc16_ih14oh10kh5sh1dh0ph0_iw14ow10kw5sw1dw0pw0"), 10.0, int64_t{1500},
+                 std::string("onednn:exec")},
+                {std::string("reorder"), std::string("unknown"), std::string("8x16 ab->ba"), 9.9, std::monostate(),
+                 std::string("onednn:exec")}};
+  return table;
+}
+
+TEST(Render, TextTakesShorterWordsBeforeItCutsAnything) {
+  const TraceModel run;
+  const auto render = [&](int width) {
+    return RenderText({.run = &run, .tables = {ConvolutionTable()}, .width = width});
+  };
+  EXPECT_EQ(render(100),
+            "ops\n"
+            "                                                              total\n"
+            "kind         direction         problem             percent     time  functions\n"
+            "-----------  ----------------  ------------------  -------  -------  -----------\n"
+            "convolution  backward-weights  60x6x14x14 oc16 k5    10.0%  1.50 us  onednn:exec\n"
+            "reorder      -                 8x16 ab->ba            9.9%        -  onednn:exec\n");
+  EXPECT_EQ(render(75),
+            "ops\n"
+            "                                                     total\n"
+            "kind     direction    problem             percent     time  functions\n"
+            "-------  -----------  ------------------  -------  -------  -----------\n"
+            "conv     bwd-weights  60x6x14x14 oc16 k5    10.0%  1.50 us  onednn:exec\n"
+            "reorder  -            8x16 ab->ba            9.9%        -  onednn:exec\n");
+  EXPECT_TRUE(absl::StrContains(render(62), "(no room for 1 of the columns: functions; --format csv"));
+}
+
+TEST(Render, ColourSurroundsWordsAndLeavesTheRest) {
+  const TraceModel run = SmallRun();
+  const auto render = [&](bool color) {
+    return RenderText({.run = &run, .tables = {ConvolutionTable()}, .width = 100, .color = color});
+  };
+  const std::string text = render(true);
+  EXPECT_TRUE(absl::StrContains(text, "\033[1;36mops\033[0m\n"));
+  EXPECT_TRUE(absl::StrContains(text, "\033[1mproblem\033[0m             "));
+  EXPECT_TRUE(absl::StrContains(text, "   \033[1;33m10.0%\033[0m  1.50 \033[2mus\033[0m")) << "a tenth of the time";
+  EXPECT_TRUE(absl::StrContains(text, "    9.9%  ")) << "less than that";
+  EXPECT_TRUE(absl::StrContains(text, "\033[33mlost\033[0m: 3 calls"));
+  EXPECT_EQ(std::regex_replace(text, std::regex("\033\\[[0-9;]*m"), ""), render(false));
+}
+
+TEST(ShortForms, TellTheEssentialsOfAProblem) {
+  EXPECT_EQ(HumanProblem("mb60_ic6oc16_ih14oh10kh5sh1dh0ph0_iw14ow10kw5sw1dw0pw0"), "60x6x14x14 oc16 k5");
+  EXPECT_EQ(HumanProblem("mb8_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1 implicit_gemm"),
+            "8x3x32x32 oc16 k3 p1 implicit_gemm");
+  EXPECT_EQ(HumanProblem("g8mb2_ic8oc8_ih9oh5kh3sh2dh0ph1_iw9ow9kw1sw1dw0pw0"), "2x8x9x9 oc8 k3x1 s2x1 p1x0 g8");
+  EXPECT_EQ(HumanProblem("mb1_ic4oc4_ih16oh12kh3sh1dh1ph0_iw16ow12kw3sw1dw1pw0"), "1x4x16x16 oc4 k3 d2");
+  EXPECT_EQ(HumanProblem("mb2_ic16oc8_ih8oh16kh2sh2dh0ph0_iw8ow16kw2sw2dw0pw0"), "2x16x8x8 oc8 k2 s2 o16")
+      << "a deconvolution's output does not follow by a convolution's formula";
+  EXPECT_EQ(HumanProblem("mb8ic64_ih16oh8kh2sh2dh0ph0_iw16ow8kw2sw2dw0pw0 pooling_max"),
+            "8x64x16x16 k2 s2 pooling_max");
+  EXPECT_EQ(HumanProblem("mb1_ic2oc3_id4od4kd1sd1dd0pd0_ih5oh5kh1sh1dh0ph0_iw6ow6kw1sw1dw0pw0"), "1x2x4x5x6 oc3 k1");
+  EXPECT_EQ(HumanProblem("mb8ic1152oc10"), "8x1152 oc10");
+}
+
+TEST(ShortForms, LeaveWhatTheyDoNotKnow) {
+  for (const std::string text :
+       {"m120 n60 k400 TN f32", "60x6x28x28 abcd->aBcd16b", "l1t6mb4sic32slc16dhc32dic32", "mb8ic16ih30iw30ls5beta0.75",
+        "mb8_ic3oc16_ih-1oh32", "mb99999999999ic3ih9iw9", "", "conv1"}) {
+    EXPECT_EQ(HumanProblem(text), text);
+  }
+  EXPECT_EQ(ShortWord("search:convolution"), "search:conv");
+  EXPECT_EQ(ShortWord("convolution1"), "convolution1");
+}
+
+TEST(TextColumns, ShortensCppNamesByTheirNamespaces) {
+  EXPECT_EQ(Shortened("torch::autograd::AccumulateGrad", 20), "AccumulateGrad");
+  EXPECT_EQ(Shortened("aten::max_pool2d_with_indices", 16), "max_poo..indices");
+  EXPECT_EQ(Shortened("void f<at::native::Add>(int)", 16), "void f<..d>(int)");
+  EXPECT_EQ(Shortened("aten::add", 20), "aten::add");
 }
 
 TEST(Render, CsvQuotesAndLeavesUnknownEmpty) {

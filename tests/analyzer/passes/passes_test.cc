@@ -63,7 +63,7 @@ TEST(AllTablesTest, AreWellFormed) {
   }
   EXPECT_EQ(names, (std::set<std::string>{"summary", "layers", "accounting", "phases", "latency",
                                           "ops", "algorithms", "layout", "gemm", "copies", "kernels", "collectives", "tuning",
-                                          "candidates", "iterations"}));
+                                          "candidates", "iterations", "capabilities"}));
 }
 
 TEST(OpsTableTest, WallSharesAddUpToTheWallTime) {

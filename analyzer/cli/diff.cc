@@ -1,0 +1,231 @@
+// Two runs -> models -> what changed -> renderer -> stdout.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/names.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/cli/tables.h"
+#include "analyzer/diff/diff_runs.h"
+#include "analyzer/diff/sides.h"
+#include "analyzer/render/renderer.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr size_t kTextLimit = 20;  // rows of a table that a person still reads
+constexpr const char* kDefaultTables[] = {"layers", "work", "layout"};
+
+struct DiffOptions {
+  std::vector<const Pass*> passes;
+  const Renderer* renderer = nullptr;
+  LayerOptions layers;
+  std::optional<size_t> limit;
+  std::optional<double> fail_above_percent;
+  bool hides_noise = false;  // what a person asked to see nothing of
+  bool color = false;
+};
+
+int Fail(const absl::Status& status) {
+  PrintError(absl::StrCat("diff: ", status.message()));
+  return kExitBadInput;
+}
+
+// Not "unknown" where the table exists and only can't be compared.
+absl::StatusOr<std::vector<const Pass*>> FindComparable(const std::vector<std::string>& names) {
+  const std::vector<std::string> known = NamesOf(ComparablePasses());
+  std::vector<const Pass*> passes;
+  for (const std::string& name : names) {
+    const absl::StatusOr<const Pass*> pass = FindNamed(ComparablePasses(), "table", name);
+    if (!pass.ok() && FindNamed(Passes(), "table", name).ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("the table ", name,
+                                                     " cannot be compared: its rows have no time per step; "
+                                                     "tables that can are ",
+                                                     absl::StrJoin(known, ", ")));
+    }
+    if (!pass.ok()) return pass.status();
+    if (std::find(passes.begin(), passes.end(), *pass) == passes.end()) passes.push_back(*pass);
+  }
+  return passes;
+}
+
+// "3%" or "3".
+absl::StatusOr<double> ReadPercent(absl::string_view text) {
+  absl::string_view number = text;
+  absl::ConsumeSuffix(&number, "%");
+  double percent = 0;
+  if (!absl::SimpleAtod(number, &percent) || !std::isfinite(percent) || percent < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--fail-above expects a percentage that is not negative, such as 3%, found '", text, "'"));
+  }
+  return percent;
+}
+
+absl::Status ReadLimits(const Args& args, bool is_text, DiffOptions& options) {
+  if (is_text) options.limit = kTextLimit;
+  options.hides_noise = is_text && !args.Last("limit");
+  if (const std::optional<std::string> text = args.Last("limit")) {
+    uint32_t limit = 0;
+    if (!absl::SimpleAtoi(*text, &limit)) {
+      return absl::InvalidArgumentError(absl::StrCat("--limit expects a number of rows, found '", *text, "'"));
+    }
+    options.limit.reset();
+    if (limit > 0) options.limit = limit;
+  }
+  if (const std::optional<std::string> text = args.Last("fail-above")) {
+    const absl::StatusOr<double> percent = ReadPercent(*text);
+    if (!percent.ok()) return percent.status();
+    options.fail_above_percent = *percent;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DiffOptions> OptionsOf(const Args& args) {
+  DiffOptions options;
+  std::vector<std::string> names = ListOf(args, "table");
+  if (names.empty()) names.assign(std::begin(kDefaultTables), std::end(kDefaultTables));
+  const auto passes = FindComparable(names);
+  if (!passes.ok()) return passes.status();
+  options.passes = *passes;
+  const std::string format = args.Last("format").value_or("text");
+  const auto renderer = FindNamed(Renderers(), "format", format);
+  if (!renderer.ok()) return renderer.status();
+  options.renderer = *renderer;
+  const absl::StatusOr<LayerOptions> layers = ReadLayerFlags(args);
+  if (!layers.ok()) return layers.status();
+  options.layers = *layers;
+  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
+  if (!color.ok()) return color.status();
+  options.color = *color;
+  if (absl::Status status = ReadLimits(args, format == "text", options); !status.ok()) return status;
+  return options;
+}
+
+// Rows that say nothing but that times vary; tables that have no others are named in one line.
+void HideNoise(std::vector<Table>& tables) {
+  std::vector<std::string> quiet;
+  for (Table& table : tables) {
+    const size_t verdict = *FindColumn(table, "verdict");
+    const size_t before = table.rows.size();
+    table.rows.erase(std::remove_if(table.rows.begin(), table.rows.end(),
+                                    [&](const Row& row) { return row[verdict] == Cell("noise"); }),
+                     table.rows.end());
+    const size_t hidden = before - table.rows.size();
+    if (&table == &tables.front()) continue;
+    if (table.rows.empty())
+      quiet.push_back(hidden == 0 ? table.name : absl::StrCat(table.name, " (", hidden, " rows)"));
+    if (hidden > 0)
+      table.notes.push_back(absl::StrCat(hidden, " more rows differ within noise (--limit 0 shows them)."));
+  }
+  const auto is_quiet = [&](const Table& table) { return &table != &tables.front() && table.rows.empty(); };
+  tables.erase(std::remove_if(tables.begin() + 1, tables.end(), is_quiet), tables.end());
+  if (quiet.empty()) return;
+  tables.back().notes.push_back(
+      absl::StrCat("Nothing beyond noise in: ", absl::StrJoin(quiet, ", "), " (--limit 0 shows all)."));
+}
+
+absl::StatusOr<LoadedRun> OpenSide(const char* side, const std::string& path) {
+  absl::StatusOr<LoadedRun> run = OpenRun(path);
+  if (!run.ok()) return absl::Status(run.status().code(), absl::StrCat(side, ": ", run.status().message()));
+  if (!run->model.processes.empty()) return run;
+  std::string why = "it has no process trace that can be read";
+  if (!run->damage.empty()) why = std::string(run->damage.front().message());
+  return absl::DataLossError(absl::StrCat(side, ": ", path, ": ", why));
+}
+
+int PrintDiff(RunsDiff diff, const Baseline<const TraceModel*>& base, const Contender<const TraceModel*>& candidate,
+              const DiffOptions& options) {
+  if (options.hides_noise) HideNoise(diff.tables);
+  if (options.limit) {
+    for (Table& table : diff.tables) LimitRows(*options.limit, &table);
+  }
+  Report report;
+  report.run = *candidate;
+  report.base = *base;
+  report.tables = std::move(diff.tables);
+  report.width = OutputWidth(STDOUT_FILENO);
+  report.color = options.color;
+  return PrintOutput(options.renderer->render(report));
+}
+
+int RunDiff(const Args& args) {
+  const absl::StatusOr<DiffOptions> options = OptionsOf(args);
+  if (!options.ok()) return Fail(options.status());
+  absl::StatusOr<LoadedRun> base = OpenSide("BASE", args.operands()[0]);
+  if (!base.ok()) return Fail(base.status());
+  absl::StatusOr<LoadedRun> candidate = OpenSide("NEW", args.operands()[1]);
+  if (!candidate.ok()) return Fail(candidate.status());
+  const RunAnalysis base_analysis(&base->model, options->layers),
+      candidate_analysis(&candidate->model, options->layers);
+  absl::StatusOr<RunsDiff> diff =
+      DiffRuns(Baseline(AnalyzedRun{&base->model, base_analysis.options()}),
+               Contender(AnalyzedRun{&candidate->model, candidate_analysis.options()}), options->passes);
+  if (!diff.ok()) return Fail(diff.status());
+  const bool is_slower = options->fail_above_percent && diff->IsSlowerThan(*options->fail_above_percent);
+  int exit_code = PrintDiff(*std::move(diff), Baseline<const TraceModel*>(&base->model),
+                            Contender<const TraceModel*>(&candidate->model), *options);
+  for (const LoadedRun* run : {&*base, &*candidate}) {
+    for (const absl::Status& status : run->damage) PrintError(status.message());
+    if (!run->damage.empty()) exit_code = kExitBadInput;
+  }
+  return exit_code == kExitOk && is_slower ? kExitThreshold : exit_code;
+}
+
+std::string Details() {
+  std::string text =
+      "BASE and NEW are runs (folders of process traces) or process traces. Compared are times\n"
+      "per steady step; of whole runs where one of the two has no steps.\n\ntables (default: layers, work, layout):\n";
+  for (const Pass& pass : ComparablePasses())
+    absl::StrAppend(&text, absl::StrFormat("  %-12s%s\n", pass.name, pass.summary));
+  absl::StrAppend(&text, "\nformats:\n");
+  for (const Renderer& renderer : Renderers()) {
+    absl::StrAppend(&text, absl::StrFormat("  %-12s%s\n", renderer.name, renderer.summary));
+  }
+  absl::StrAppend(&text,
+                  "\nA change within its noise bound (from the spread over steps) is called noise, and text\n"
+                  "leaves such rows out; --limit 0 shows them.\n\n"
+                  "With --fail-above P the exit code is 1 if a step takes more than P percent longer in\n"
+                  "NEW and the change is beyond noise; where no noise is known, if it takes more than P\n"
+                  "percent longer. Of damaged runs what is whole is compared; then the exit code is 2.\n");
+  return text;
+}
+
+}  // namespace
+
+Command DiffCommand() {
+  Command command = {
+      .name = "diff",
+      .summary = "what changed from one run to another, and why",
+      .operands = "BASE NEW",
+      .flags = {{"table", "NAME[,NAME]...", "only these tables; may be repeated"},
+                {"format", "FORMAT", "how to write them (default: text)"},
+                {"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
+                {"fail-above", "PERCENT", "exit with 1 if a step got slower by more than this"},
+                ColorFlag()},
+      .examples = {{"dlhook diff BEFORE AFTER", "whether a step got faster or slower, in which layers, and why"},
+                   {"dlhook diff BEFORE AFTER --fail-above 3%", "in CI: exit code 1 if a step takes 3 % longer"},
+                   {"dlhook diff BEFORE AFTER --table algorithms", "which algorithms the libraries chose instead"},
+                   {"dlhook diff BEFORE AFTER --format json", "the same for programs"}},
+      .min_operands = 2,
+      .max_operands = 2,
+      .details = Details,
+      .run = RunDiff};
+  const std::vector<Flag> layer_flags = LayerFlags();
+  command.flags.insert(command.flags.begin() + 3, layer_flags.begin(), layer_flags.end());
+  return command;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,149 @@
+// `dlhook doctor`: what works here, and with a program, what of it is seen and what is not. Everything is tried.
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/executable.h"
+#include "analyzer/cli/load_options.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/cli/trial.h"
+#include "analyzer/doctor/machine.h"
+#include "analyzer/doctor/print.h"
+#include "analyzer/model/load_run.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+// A folder that is removed with all that is in it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::error_code error;
+    path_ = (std::filesystem::temp_directory_path(error) / "dlhook-doctor-XXXXXX").string();
+    if (mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  ~ScratchFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  bool is_there() const { return !path_.empty(); }
+  // A new, empty folder in it.
+  std::string Folder(const char* name) const {
+    std::error_code error;
+    std::filesystem::create_directory(std::filesystem::path(path_) / name, error);
+    return absl::StrCat(path_, "/", name);
+  }
+
+ private:
+  std::string path_;
+};
+
+std::string EndLabel(const Trial& trial) {
+  if (trial.was_ended) return "ended by dlhook doctor (--seconds)";
+  if (WIFSIGNALED(trial.wait_status)) return absl::StrCat("signal ", WTERMSIG(trial.wait_status));
+  return absl::StrCat("exit code ", WEXITSTATUS(trial.wait_status));
+}
+
+// A program that can't be preloaded is a finding, not an error.
+TriedProgram Unreachable(const std::vector<std::string>& words, const absl::Status& status) {
+  TriedProgram tried;
+  tried.words = words;
+  tried.end = "not started";
+  tried.report.findings.push_back(
+      {ObstacleId(status), Level::kProblem, words.front(), absl::StrCat(status.message(), "."),
+       "Profile a build of it that is linked dynamically, for this machine, and starts as an "
+       "ordinary user's program."});
+  return tried;
+}
+
+absl::StatusOr<TriedProgram> DescribeProgram(const std::vector<std::string>& words, int seconds,
+                                             const std::string& shim, const ScratchFolder& scratch) {
+  const absl::StatusOr<std::string> program = FindProgram(words.front());
+  if (!program.ok()) return program.status();
+  if (const absl::Status status = CheckPreloadable(*program); !status.ok()) {
+    if (absl::IsNotFound(status)) return status;
+    return Unreachable(words, status);
+  }
+  const HookedNames names;
+  const std::string folder = scratch.Folder("run");
+  absl::StatusOr<Trial> trial =
+      TryProgram({.program = *program, .words = words, .shim = shim, .folder = folder, .seconds = seconds}, names);
+  if (!trial.ok()) return trial.status();
+  const absl::StatusOr<LoadedRun> run = LoadRun(folder, {.drain_leftover = LeftoverDrain(), .progress = nullptr});
+  if (run.ok() && !run->model.processes.empty()) trial->model = &run->model;
+  return TriedProgram{words, EndLabel(*trial), DescribeTrial(*trial, names)};
+}
+
+int Fail(absl::string_view message) {
+  PrintError(absl::StrCat("doctor: ", message));
+  return kExitBadInput;
+}
+
+int RunDoctor(const Args& args) {
+  if (getenv(kProbeVariable) != nullptr) return AnswerProbe();
+  const std::string format = args.Last("format").value_or("text");
+  if (format != "text" && format != "json")
+    return Fail(absl::StrCat("--format expects text or json, found '", format, "'"));
+  int seconds = 0;
+  const std::optional<std::string> wanted = args.Last("seconds");
+  if (wanted.has_value() && (!absl::SimpleAtoi(*wanted, &seconds) || seconds <= 0)) {
+    return Fail(absl::StrCat("--seconds expects a whole number above 0, found '", *wanted, "'"));
+  }
+  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
+  if (!color.ok()) return Fail(color.status().message());
+  const ScratchFolder scratch;
+  if (!scratch.is_there()) return Fail("no temporary folder can be made; set TMPDIR to a place that can be written");
+  DoctorReport report;
+  const absl::StatusOr<std::string> shim = FindShim();
+  report.machine = CheckMachine(shim, scratch.Folder("probe"), LeftoverDrain());
+  if (!args.operands().empty() && shim.ok()) {
+    absl::StatusOr<TriedProgram> program = DescribeProgram(args.operands(), seconds, *shim, scratch);
+    if (!program.ok()) return Fail(program.status().message());
+    report.program = *std::move(program);
+  }
+  const std::string text = format == "json"
+                               ? DoctorJson(report)
+                               : DoctorText(report, static_cast<size_t>(OutputWidth(STDOUT_FILENO)), *color);
+  return std::max(PrintOutput(text), report.CountBad() > 0 ? kExitThreshold : kExitOk);
+}
+
+}  // namespace
+
+Command DoctorCommand() {
+  return {.name = "doctor",
+          .summary = "what works here, what of a program can be seen, what to do",
+          .operands = "[PROGRAM [WORD]...]",
+          .flags = {{"format", "FORMAT", "text or json (default: text)"},
+                    {"seconds", "N", "end the program after N seconds (default: it ends by itself)"},
+                    ColorFlag()},
+          .examples = {{"dlhook doctor", "checks the installation and the machine"},
+                       {"dlhook doctor --seconds 60 -- python train.py",
+                        "which of its libraries are seen, how, and what is not"}},
+          .min_operands = 0,
+          .max_operands = SIZE_MAX,
+          .stops_at_operand = true,
+          .details =
+              [] {
+                return std::string(
+                    "The program is run under dlhook, recorded into a temporary folder, and looked\n"
+                    "into when each of its processes ends; what it prints goes to stderr. While it\n"
+                    "is watched no debugger can attach to it, and set-uid programs that it starts\n"
+                    "gain no rights.\n\n"
+                    "Exit codes: 0 everything that dlhook knows of can be seen; 1 there is a warning\n"
+                    "or problem; 2 no such program, or bad usage.\n");
+              },
+          .run = RunDoctor};
+}
+
+}  // namespace dlhook::analyzer

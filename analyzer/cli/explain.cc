@@ -1,0 +1,120 @@
+// Columns with the same name and meaning are one entry that names all tables that have it.
+#include "analyzer/cli/explain.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/cli/names.h"
+#include "analyzer/cli/tables.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/render/style.h"
+#include "analyzer/render/text_columns.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr char kIndent[] = "    ";
+
+struct Entry {
+  Column column;
+  std::vector<std::string> tables;
+};
+
+bool HaveOneMeaning(const Column& a, const Column& b) {
+  return a.name == b.name && a.unit == b.unit && a.better == b.better && a.explanation == b.explanation;
+}
+
+void Add(const Column& column, const std::string& table, std::vector<Entry>* entries) {
+  const auto known = std::find_if(entries->begin(), entries->end(),
+                                  [&](const Entry& entry) { return HaveOneMeaning(entry.column, column); });
+  if (known != entries->end()) {
+    known->tables.push_back(table);
+  } else {
+    entries->push_back({column, {table}});
+  }
+}
+
+// Of all tables' columns for which `is_wanted` says so, in the order of the tables.
+template <typename IsWanted>
+std::vector<Entry> Collect(const std::vector<Table>& tables, IsWanted is_wanted) {
+  std::vector<Entry> entries;
+  for (const Table& table : tables) {
+    for (const Column& column : table.columns) {
+      if (is_wanted(table, column)) Add(column, table.name, &entries);
+    }
+  }
+  return entries;
+}
+
+// "ns, less is better"
+std::string Facts(const Column& column) {
+  std::vector<std::string> facts;
+  if (!column.unit.empty()) facts.push_back(column.unit);
+  if (column.better == Better::kLower) facts.emplace_back("less is better");
+  if (column.better == Better::kHigher) facts.emplace_back("more is better");
+  return absl::StrJoin(facts, ", ");
+}
+
+void AppendIndented(const std::string& sentence, int width, std::string* out) {
+  const size_t room = static_cast<size_t>(std::max(width, 20)) - sizeof kIndent;
+  for (const std::string& line : Wrapped(sentence, room)) absl::StrAppend(out, kIndent, line, "\n");
+}
+
+std::string Text(const std::vector<Entry>& entries, int width, bool color) {
+  std::string text;
+  for (const Entry& entry : entries) {
+    const std::string facts = Facts(entry.column);
+    absl::StrAppend(&text, Styled(entry.column.name, Style::kHeader, color), facts.empty() ? "" : " (", facts,
+                    facts.empty() ? "\n" : ")\n");
+    AppendIndented(entry.column.explanation, width, &text);
+    AppendIndented(
+        absl::StrCat(entry.tables.size() == 1 ? "In table " : "In tables ", absl::StrJoin(entry.tables, ", ")), width,
+        &text);
+  }
+  return text;
+}
+
+absl::Status Unknown(const std::vector<Table>& tables, const std::string& name) {
+  std::set<std::string> known;
+  for (const Table& table : tables) {
+    known.insert(table.name);
+    for (const Column& column : table.columns) known.insert(column.name);
+  }
+  const std::string column = name.substr(name.find('.') == std::string::npos ? 0 : name.find('.') + 1);
+  const std::string nearest = NearestName(column, {known.begin(), known.end()});
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--explain: no table has a column '", name, "'", nearest.empty() ? "" : "; did you mean ", nearest,
+      nearest.empty() ? "; " : "? ", "--explain all tells of every column, --explain TABLE of those of one"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Table>> EmptyTables() {
+  TraceModel model;
+  const absl::StatusOr<std::vector<const Pass*>> passes = FindPasses({});
+  if (!passes.ok()) return passes.status();
+  return RunAnalysis(&model).MakeTables(*passes);
+}
+
+absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std::string& name, int width, bool color) {
+  std::vector<Entry> entries = Collect(tables, [&](const Table& table, const Column& column) {
+    return name == "all" || column.name == name || absl::StrCat(table.name, ".", column.name) == name;
+  });
+  for (const Table& table : tables) {
+    if (table.name != name) continue;
+    for (const Column& column : table.columns) {
+      if (column.name != name) Add(column, table.name, &entries);
+    }
+  }
+  if (entries.empty()) return Unknown(tables, name);
+  if (name == "all") {
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const Entry& a, const Entry& b) { return a.column.name < b.column.name; });
+  }
+  return Text(entries, width, color);
+}
+
+}  // namespace dlhook::analyzer

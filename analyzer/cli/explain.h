@@ -1,0 +1,24 @@
+// `dlhook report --explain`: the glossary of columns. It is made of the tables themselves, of a run without anything in
+// it.
+#ifndef DLHOOK_ANALYZER_CLI_EXPLAIN_H_
+#define DLHOOK_ANALYZER_CLI_EXPLAIN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+// One for each pass, with columns and without rows.
+absl::StatusOr<std::vector<Table>> EmptyTables();
+
+// `name`: a column, TABLE.COLUMN, a table (all its columns), or "all". Lines of at most `width`. InvalidArgument names
+// what was probably meant.
+absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std::string& name, int width, bool color);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_CLI_EXPLAIN_H_

@@ -1,0 +1,90 @@
+// roff: see man(7). The build writes it with `dlhook help --man` and installs it.
+#include "analyzer/cli/man.h"
+
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/variables.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr char kDate[] = "2026-11-22";  // of the last change of what the page says beside the lists
+
+// Text that roff takes as it is: "-" stays what can be copied into a shell.
+std::string Escaped(absl::string_view text) {
+  std::string escaped = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}, {"~", "\\(ti"}, {"^", "\\(ha"}});
+  return absl::StartsWith(escaped, ".") || absl::StartsWith(escaped, "'") ? absl::StrCat("\\&", escaped) : escaped;
+}
+
+std::string Section(absl::string_view title) { return absl::StrCat(".SH ", title, "\n"); }
+
+// A term in bold, what it says, and its explanation.
+std::string Term(absl::string_view term, absl::string_view value, absl::string_view meaning) {
+  return absl::StrCat(".TP\n\\fB", Escaped(term), "\\fR", value.empty() ? "" : " ",
+                      value.empty() ? "" : absl::StrCat("\\fI", Escaped(value), "\\fR"), "\n", Escaped(meaning), "\n");
+}
+
+// Lines as they stand in the help, tables of them too.
+std::string Verbatim(absl::string_view text) {
+  std::string out = ".PP\n.nf\n";
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!line.empty()) absl::StrAppend(&out, Escaped(line), "\n");
+    if (line.empty() && !absl::EndsWith(out, ".nf\n") && !absl::EndsWith(out, ".sp\n")) absl::StrAppend(&out, ".sp\n");
+  }
+  if (absl::EndsWith(out, ".sp\n")) out.resize(out.size() - 4);
+  return absl::StrCat(out, ".fi\n");
+}
+
+std::string CommandText(const Command& command) {
+  std::string text = absl::StrCat(".SS dlhook ", command.name, "\n\\fBdlhook ", command.name, "\\fR",
+                                  command.flags.empty() ? "" : " [\\fIFLAG\\fR]...", " \\fI", Escaped(command.operands),
+                                  "\\fR\n.PP\n", Escaped(command.summary), "\n");
+  for (const Flag& flag : command.flags) {
+    const std::string letter = flag.letter == 0 ? "" : absl::StrCat("-", std::string(1, flag.letter), ", ");
+    absl::StrAppend(&text, Term(absl::StrCat(letter, "--", flag.name), flag.value, flag.help));
+  }
+  if (command.details != nullptr) absl::StrAppend(&text, Verbatim(command.details()));
+  return text;
+}
+
+std::string Examples() {
+  std::string text = Section("EXAMPLES");
+  for (const Command& command : Commands()) {
+    for (const Example& example : command.examples) absl::StrAppend(&text, Term(example.command, "", example.meaning));
+  }
+  return text;
+}
+
+std::string Environment() {
+  std::string text = absl::StrCat(Section("ENVIRONMENT"), "Of the program that is recorded:\n");
+  for (const Variable& variable : Variables()) {
+    absl::StrAppend(&text, Term(variable.name, "",
+                                absl::StrCat(variable.meaning, ". Values: ", variable.values,
+                                             ". Default: ", variable.standard, ".")));
+  }
+  return absl::StrCat(text, ".PP\n", Escaped(FamiliesSentence()), "\n.PP\nOf dlhook itself:\n",
+                      Term("COLUMNS", "", "width of text where the output is no terminal"),
+                      Term("NO_COLOR", "", "if it is set and not empty, no colour unless --color always asks for it"),
+                      Term("TERM", "", "no colour where it is dumb or not set"));
+}
+
+}  // namespace
+
+std::string ManPage() {
+  std::string text = absl::StrCat(".TH DLHOOK 1 \"", kDate, "\" \"dlhook " DLHOOK_VERSION "\" \"User Commands\"\n",
+                                  Section("NAME"), "dlhook \\- ", Escaped(kOneLine), "\n", Section("SYNOPSIS"),
+                                  "\\fBdlhook\\fR \\fICOMMAND\\fR [\\fIWORD\\fR]...\n", Section("DESCRIPTION"),
+                                  Escaped(kDescription), "\n", Section("COMMANDS"));
+  for (const Command& command : Commands()) absl::StrAppend(&text, CommandText(command));
+  absl::StrAppend(&text, Examples(), Section("EXIT STATUS"));
+  for (const ExitCode& code : ExitCodes()) absl::StrAppend(&text, Term(code.code, "", code.meaning));
+  return absl::StrCat(text, Environment());
+}
+
+}  // namespace dlhook::analyzer

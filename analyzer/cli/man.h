@@ -1,0 +1,14 @@
+// The man page, made of what the help is made of.
+#ifndef DLHOOK_ANALYZER_CLI_MAN_H_
+#define DLHOOK_ANALYZER_CLI_MAN_H_
+
+#include <string>
+
+namespace dlhook::analyzer {
+
+// dlhook.1 in the man macros of roff.
+std::string ManPage();
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_CLI_MAN_H_

@@ -1,0 +1,42 @@
+// What to say about a name on the command line that nothing has.
+#ifndef DLHOOK_ANALYZER_CLI_NAMES_H_
+#define DLHOOK_ANALYZER_CLI_NAMES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace dlhook::analyzer {
+
+// The name that was probably meant: the one with the fewest typing errors, or the one that begins with what was typed.
+// Empty: none is near.
+std::string NearestName(absl::string_view name, const std::vector<std::string>& known);
+
+// InvalidArgument: "unknown table 'op'; did you mean ops? Expected one of: summary, ops". `hint` says where the reader
+// finds more: " (see dlhook help)"; `use` what the name was for: " to sort by".
+absl::Status UnknownName(absl::string_view what, absl::string_view name, const std::vector<std::string>& known,
+                         absl::string_view hint = "", absl::string_view use = "");
+
+template <typename T>
+std::vector<std::string> NamesOf(const std::vector<T>& registry) {
+  std::vector<std::string> names;
+  for (const T& element : registry) names.emplace_back(element.name);
+  return names;
+}
+
+// The element of a registry (passes, renderers …) with this name.
+template <typename T>
+absl::StatusOr<const T*> FindNamed(const std::vector<T>& registry, absl::string_view what, absl::string_view name) {
+  for (const T& element : registry) {
+    if (element.name == name) return &element;
+  }
+  return UnknownName(what, name, NamesOf(registry));
+}
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_CLI_NAMES_H_

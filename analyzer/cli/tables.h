@@ -1,0 +1,67 @@
+// What the commands that show tables of runs share: opening a run, the flags --table and those of layers, running
+// passes.
+#ifndef DLHOOK_ANALYZER_CLI_TABLES_H_
+#define DLHOOK_ANALYZER_CLI_TABLES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "analyzer/cli/command.h"
+#include "analyzer/model/load_run.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/passes/choices.h"
+#include "analyzer/passes/layer_analysis.h"
+#include "analyzer/passes/layer_groups.h"
+#include "analyzer/passes/pass.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+// Reads a run, with progress on a terminal and what killed processes left in their rings.
+absl::StatusOr<LoadedRun> OpenRun(const std::string& path);
+
+// All values of a flag that takes comma lists and may be repeated.
+std::vector<std::string> ListOf(const Args& args, absl::string_view flag);
+
+// In the order asked for, none twice; of no names all. InvalidArgument names the unknown one and what there is.
+absl::StatusOr<std::vector<const Pass*>> FindPasses(const std::vector<std::string>& names);
+
+struct LayerOptions {
+  LayersBy by = LayersBy::kLayer;  // of the table `layers`: see passes/pass.h
+  int depth = 0;
+  bool use_framework_evidence = true;  // false: layers by operands, shapes and order alone
+};
+
+// --by, --depth and --evidence.
+std::vector<Flag> LayerFlags();
+absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args);
+
+// What passes need of a run, computed once for all of them.
+class RunAnalysis {
+ public:
+  // `model` must outlive it. Resolves the choices in it (passes/choices.h): once for each model.
+  explicit RunAnalysis(TraceModel* model, const LayerOptions& options = {});
+  RunAnalysis(const RunAnalysis&) = delete;
+  RunAnalysis& operator=(const RunAnalysis&) = delete;
+
+  // One table a pass, checked.
+  absl::StatusOr<std::vector<Table>> MakeTables(const std::vector<const Pass*>& passes) const;
+
+  const TraceModel& model() const { return model_; }
+  PassOptions options() const;
+  const LayerAnalysis& layers() const { return layers_; }
+  const RunTotals& totals() const { return totals_; }
+
+ private:
+  const TraceModel& model_;
+  const LayerOptions options_;
+  const Choices choices_;
+  const RunTotals totals_;
+  const LayerAnalysis layers_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_CLI_TABLES_H_

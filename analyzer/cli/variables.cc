@@ -1,0 +1,52 @@
+// To add a variable: a line here, one in README.md, and its reader in preload/core/config.cc.
+#include "analyzer/cli/variables.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "preload/core/hook_table.h"
+
+namespace dlhook::analyzer {
+
+const std::vector<Variable>& Variables() {
+  static const auto& kVariables = *new std::vector<Variable>{
+      {"DLHOOK_OUT", "a folder", "dlhook-KEY in the working directory",
+       "where the run lies; all processes of one launch share it"},
+      {"DLHOOK_CAPTURE",
+       "comma list of the families below, all, none; a list that begins with -NAME starts from the default",
+       "all but those marked", "what is recorded"},
+      {"DLHOOK_START", "on, off", "on", "off: record nothing until dlhook ctl start RUN"},
+      {"DLHOOK_MAX_BYTES", "bytes", "no bound",
+       "a process trace that large goes on with totals per operation instead of single calls"},
+      {"DLHOOK_SCOPES", "on, light, off", "on",
+       "the frameworks' own ops and layers (PyTorch, TensorFlow, NVTX); light: of PyTorch the first 20 steps, then two "
+       "of "
+       "every sixteen"},
+      {"DLHOOK_PYTHON", "on, scopes, off", "on",
+       "Python lines and module names: at ops of frameworks and at other calls, at ops only, nowhere"},
+      {"DLHOOK_ONEDNN", "auto, off, force", "auto",
+       "the oneDNN tap: only in libraries known to stand it, never, in every one"},
+      {"DLHOOK_ONEDNN_LEVEL", "1, 2", "1", "executions; also creations of primitives, with cache hits"},
+      {"DLHOOK_CLOCK", "tsc, monotonic", "tsc where it is invariant", "the clock"},
+      {"DLHOOK_RING_KIB", "KiB", "15360",
+       "room of all rings together; each of the first eight threads gets 1/15, later ones less"},
+      {"DLHOOK_DRAIN", "auto, collector, none", "auto",
+       "who takes records out of the rings: a thread in the process, another process (set by dlhook run), nobody "
+       "before "
+       "the run is opened"},
+      {"DLHOOK_VERBOSE", "1", "off", "one line on stderr"},
+  };
+  return kVariables;
+}
+
+std::string FamiliesSentence() {
+  std::vector<absl::string_view> standard, others;
+  for (int i = 0; i < kFamilyCount; ++i) {
+    ((kDefaultFamilies >> i & 1) != 0 ? standard : others).push_back(kFamilyNames[i]);
+  }
+  return absl::StrCat("Families: ", absl::StrJoin(standard, ", "),
+                      "; off unless asked for: ", absl::StrJoin(others, ", "), ".");
+}
+
+}  // namespace dlhook::analyzer

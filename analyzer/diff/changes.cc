@@ -1,0 +1,148 @@
+// How much rows changed: see changes.h.
+#include "analyzer/diff/changes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr double kPartThatCounts = 0.03;  // of a step
+constexpr size_t kLeastActivities = 2;
+
+double WeightOf(const MeasuredTable& table, size_t row) {
+  const auto* sum = std::get_if<int64_t>(&table.table.rows[row][ColumnOf(table.table, Role::kWeight)]);
+  return sum == nullptr ? 0 : static_cast<double>(*sum) / table.per;
+}
+
+// Of a row that one side does not have: as many blocks of nothing.
+BlockMeans BlocksOf(const MeasuredTable& table, size_t row) {
+  return row == kNoRow ? BlockMeans(table.block_count) : table.blocks[row];
+}
+
+struct WeightedRatio {
+  double ratio;
+  double weight;
+};
+
+double TotalWeight(const std::vector<WeightedRatio>& ratios) {
+  double weight = 0;
+  for (const WeightedRatio& ratio : ratios) weight += ratio.weight;
+  return weight;
+}
+
+double WeightedMedian(std::vector<WeightedRatio> ratios) {
+  std::sort(ratios.begin(), ratios.end(), [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
+  double below = 0;
+  const double half = TotalWeight(ratios) / 2;
+  for (const WeightedRatio& ratio : ratios) {
+    below += ratio.weight;
+    if (below >= half) return ratio.ratio;
+  }
+  return 1;
+}
+
+// Of each kind of activity, what each layer's part of it became. Single ops would be too small: a time slice that the
+// machine gave to others falls on some of them and spares the rest.
+std::map<std::string, std::vector<WeightedRatio>> RatiosByActivity(const TableChanges& work) {
+  const size_t activity = *FindColumn(work.base->table, "activity");
+  const size_t layer = ColumnOf(work.base->table, Role::kName);
+  std::map<std::pair<std::string, std::string>, TimeChange> parts;
+  for (const RowChange& row : work.rows) {
+    if (row.rows.match != Match::kSame) continue;
+    const Row& cells = work.base->table.rows[row.rows.base];
+    parts[{CellText(cells[activity]), CellText(cells[layer])}].Add(row.time);
+  }
+  std::map<std::string, std::vector<WeightedRatio>> ratios;
+  for (const auto& [part, time] : parts) {
+    if (time.base_ns > 0) ratios[part.first].push_back({time.candidate_ns / time.base_ns, time.base_ns});
+  }
+  return ratios;
+}
+
+void AddBlocks(const BlockMeans& from, BlockMeans& to) {
+  to.resize(std::max(from.size(), to.size()));
+  for (size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+}
+
+}  // namespace
+
+const char* FindingName(Finding finding) {
+  switch (finding) {
+    case Finding::kEqual:
+      return "equal";
+    case Finding::kNoise:
+      return "noise";
+    case Finding::kSlower:
+      return "slower";
+    case Finding::kFaster:
+      return "faster";
+    case Finding::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+void TimeChange::Add(const TimeChange& other) {
+  base_ns += other.base_ns;
+  candidate_ns += other.candidate_ns;
+  AddBlocks(other.base_blocks, base_blocks);
+  AddBlocks(other.candidate_blocks, candidate_blocks);
+}
+
+void Judge(const Pace& pace, double exponent, size_t tests, TimeChange& change) {
+  change.noise_ns = NoiseBound(Baseline(change.base_blocks), Contender(change.candidate_blocks), tests);
+  const double shift_ns = change.base_ns * (std::pow(pace.ratio, exponent) - 1);
+  const double change_ns = change.change_ns();
+  if (change.noise_ns && shift_ns * change_ns > 0) *change.noise_ns += std::abs(shift_ns);
+  if (change_ns == 0) {
+    change.finding = Finding::kEqual;
+  } else if (!change.noise_ns) {
+    change.finding = Finding::kUnknown;
+  } else if (std::abs(change_ns) <= *change.noise_ns) {
+    change.finding = Finding::kNoise;
+  } else {
+    change.finding = change_ns > 0 ? Finding::kSlower : Finding::kFaster;
+  }
+}
+
+TableChanges CompareTables(Baseline<const MeasuredTable*> base, Contender<const MeasuredTable*> candidate,
+                           const NameMap& names) {
+  TableChanges changes = {*base, *candidate, {}};
+  for (const RowPair& pair : MatchRows(Baseline(&(*base)->table), Contender(&(*candidate)->table), names)) {
+    RowChange& change = changes.rows.emplace_back();
+    change.rows = pair;
+    if (pair.base != kNoRow) change.time.base_ns = WeightOf(**base, pair.base);
+    if (pair.candidate != kNoRow) change.time.candidate_ns = WeightOf(**candidate, pair.candidate);
+    change.time.base_blocks = BlocksOf(**base, pair.base);
+    change.time.candidate_blocks = BlocksOf(**candidate, pair.candidate);
+  }
+  return changes;
+}
+
+Pace FindPace(const TableChanges& work) {
+  double base_ns = 0;
+  for (const RowChange& row : work.rows) base_ns += row.time.base_ns;
+  std::vector<double> medians;
+  for (const auto& [activity, ratios] : RatiosByActivity(work)) {
+    if (TotalWeight(ratios) >= kPartThatCounts * base_ns) medians.push_back(WeightedMedian(ratios));
+  }
+  Pace pace;
+  if (medians.size() < kLeastActivities) return pace;
+  const auto [least, most] = std::minmax_element(medians.begin(), medians.end());
+  if (*least > 1) pace.ratio = *least;
+  if (*most < 1 && *most > 0) pace.ratio = *most;
+  return pace;
+}
+
+void JudgeRows(const Pace& pace, TableChanges& changes) {
+  for (RowChange& row : changes.rows) Judge(pace, kPaceOfPart, changes.rows.size(), row.time);
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,78 @@
+// How much each row of a table changed from one run to the other, and whether that is more than noise.
+#ifndef DLHOOK_ANALYZER_DIFF_CHANGES_H_
+#define DLHOOK_ANALYZER_DIFF_CHANGES_H_
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "analyzer/diff/match_rows.h"
+#include "analyzer/diff/measured_run.h"
+#include "analyzer/diff/noise.h"
+#include "analyzer/diff/row_keys.h"
+#include "analyzer/diff/sides.h"
+
+namespace dlhook::analyzer {
+
+enum class Finding {
+  kEqual,  // to the nanosecond
+  kNoise,  // not more than the noise bound
+  kSlower,
+  kFaster,
+  kUnknown  // how much it varies by itself is not known
+};
+const char* FindingName(Finding finding);  // "equal", "noise", "slower", "faster", "unknown"
+
+// A time per step on both sides.
+struct TimeChange {
+  double base_ns = 0;
+  double candidate_ns = 0;
+  BlockMeans base_blocks, candidate_blocks;  // empty: not known
+  std::optional<double> noise_ns;
+  Finding finding = Finding::kEqual;
+
+  double change_ns() const { return candidate_ns - base_ns; }
+  // Adds what belongs together; to be judged anew.
+  void Add(const TimeChange& other);
+};
+
+// What a run does to all of its parts alike, with a busier, slower or hotter machine: candidate over base, 1 where
+// nothing is shared. The spread inside a run says nothing of it. Measured on what both runs did in the same way, for
+// each kind of activity (library, framework, Python …) that took 3 % of the base's step or more, if there are at least
+// two: the median over the layers' parts of it, by time; if all activities went one way, the one nearest to 1. A change
+// of the program slows most of its math and most of its Python by the same factor only by accident.
+struct Pace {
+  double ratio = 1;
+};
+
+// Noise bound and finding. The bound is NoiseBound() and, for a change in the direction of the pace, what the pace
+// explains: base * |ratio^k - 1|; k = 2 for the step as a whole, 3 for a part of it: activities do not suffer alike.
+// The exponents are from 126 pairs of equal runs on a busy machine (tests/analyzer/diff/README.md).
+inline constexpr double kPaceOfStep = 2;
+inline constexpr double kPaceOfPart = 3;
+void Judge(const Pace& pace, double exponent, size_t tests, TimeChange& change);
+
+struct RowChange {
+  RowPair rows;
+  TimeChange time;
+};
+
+struct TableChanges {
+  const MeasuredTable* base = nullptr;
+  const MeasuredTable* candidate = nullptr;
+  std::vector<RowChange> rows;
+};
+
+// Not judged yet. Both must outlive it.
+TableChanges CompareTables(Baseline<const MeasuredTable*> base, Contender<const MeasuredTable*> candidate,
+                           const NameMap& names);
+
+// `work`: of the tables `work` (work_table.h).
+Pace FindPace(const TableChanges& work);
+
+// Every row, as one of many.
+void JudgeRows(const Pace& pace, TableChanges& changes);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DIFF_CHANGES_H_

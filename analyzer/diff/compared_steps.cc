@@ -1,0 +1,151 @@
+// Which steps stand for a run: see compared_steps.h.
+#include "analyzer/diff/compared_steps.h"
+
+#include <algorithm>
+#include <map>
+
+#include "analyzer/layers/iterations.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr double kOuterFence = 3;  // interquartile ranges
+constexpr double kHalfAsLongAgain = 1.5;
+
+int64_t DurationOf(const Step& step) { return step.end_ns - step.start_ns; }
+
+bool IsCounted(const Step& step, IterationKind kind) {
+  return step.kind == kind && !step.is_warm_up && (step.is_regular || kind == IterationKind::kInference);
+}
+
+// The first track of each process: those with most time stand first.
+std::vector<const StepTrack*> FirstTracks(const std::vector<StepTrack>& tracks) {
+  std::map<ProcessIndex, const StepTrack*> first;
+  for (const StepTrack& track : tracks) first.try_emplace(track.process, &track);
+  std::vector<const StepTrack*> ordered;
+  for (const auto& [process, track] : first) ordered.push_back(track);
+  return ordered;
+}
+
+int64_t MostFrequentBatch(const ComparedSteps& steps) {
+  std::map<int64_t, int64_t> counts;
+  for (const StepTrack& track : steps.tracks) {
+    for (const Step& step : track.steps) ++counts[step.batch];
+  }
+  if (counts.empty()) return 0;
+  return std::max_element(counts.begin(), counts.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+void LeaveOutInterrupted(ComparedSteps& steps) {
+  const std::vector<int64_t> durations = steps.Durations();
+  if (durations.empty()) return;
+  const Quartiles quartiles = QuartilesOf(durations);
+  const double fence =
+      static_cast<double>(quartiles.upper) + kOuterFence * static_cast<double>(quartiles.upper - quartiles.lower);
+  const double limit_ns = std::max(fence, kHalfAsLongAgain * static_cast<double>(quartiles.median));
+  for (StepTrack& track : steps.tracks) {
+    const auto is_interrupted = [&](const Step& step) { return static_cast<double>(DurationOf(step)) > limit_ns; };
+    for (const Step& step : track.steps) {
+      if (!is_interrupted(step)) continue;
+      ++steps.interrupted;
+      steps.interrupted_ns += DurationOf(step);
+    }
+    track.steps.erase(std::remove_if(track.steps.begin(), track.steps.end(), is_interrupted), track.steps.end());
+  }
+}
+
+}  // namespace
+
+int64_t ComparedSteps::count() const {
+  int64_t count = 0;
+  for (const StepTrack& track : tracks) count += static_cast<int64_t>(track.steps.size());
+  return count;
+}
+
+int64_t ComparedSteps::total_ns() const {
+  int64_t total_ns = 0;
+  for (int64_t duration_ns : Durations()) total_ns += duration_ns;
+  return total_ns;
+}
+
+std::vector<int64_t> ComparedSteps::Durations() const {
+  std::vector<int64_t> durations;
+  for (const StepTrack& track : tracks) {
+    for (const Step& step : track.steps) durations.push_back(DurationOf(step));
+  }
+  return durations;
+}
+
+std::vector<IterationKind> KindsOfSteps(const std::vector<StepTrack>& tracks) {
+  std::vector<IterationKind> kinds;
+  for (IterationKind kind : {IterationKind::kTraining, IterationKind::kInference, IterationKind::kUnknown}) {
+    for (const StepTrack* track : FirstTracks(tracks)) {
+      const bool has_kind = std::any_of(track->steps.begin(), track->steps.end(),
+                                        [&](const Step& step) { return IsCounted(step, kind); });
+      if (!has_kind) continue;
+      kinds.push_back(kind);
+      break;
+    }
+  }
+  return kinds;
+}
+
+ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, IterationKind kind) {
+  ComparedSteps chosen;
+  chosen.kind = kind;
+  bool need_scopes = false;
+  for (const StepTrack* track : FirstTracks(tracks)) {
+    for (const Step& step : track->steps) need_scopes |= IsCounted(step, kind) && step.has_scopes;
+  }
+  for (const StepTrack* track : FirstTracks(tracks)) {
+    StepTrack& own = chosen.tracks.emplace_back();
+    own.process = track->process;
+    own.thread = track->thread;
+    own.by_kind_only = track->by_kind_only;
+    for (const Step& step : track->steps) {
+      if (IsCounted(step, kind) && (step.has_scopes || !need_scopes)) own.steps.push_back(step);
+    }
+    const bool has_others = own.steps.size() > 1;
+    if (has_others && kind != IterationKind::kInference && own.steps.back().end_ns == track->steps.back().end_ns) {
+      own.steps.pop_back();
+    }
+    // What tables over these steps alone would make of them.
+    for (Step& step : own.steps) step.is_regular = true;
+  }
+  LeaveOutInterrupted(chosen);
+  chosen.batch = MostFrequentBatch(chosen);
+  return chosen;
+}
+
+std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t blocks) {
+  size_t most = 0;
+  for (const StepTrack& track : steps.tracks) most = std::max(most, track.steps.size());
+  std::vector<ComparedSteps> cut(std::min(blocks, most));
+  for (size_t block = 0; block < cut.size(); ++block) {
+    cut[block].kind = steps.kind;
+    cut[block].batch = steps.batch;
+    for (const StepTrack& track : steps.tracks) {
+      const size_t begin = block * track.steps.size() / cut.size();
+      const size_t end = (block + 1) * track.steps.size() / cut.size();
+      StepTrack& part = cut[block].tracks.emplace_back(track);
+      part.steps.assign(track.steps.begin() + static_cast<std::ptrdiff_t>(begin),
+                        track.steps.begin() + static_cast<std::ptrdiff_t>(end));
+    }
+  }
+  return cut;
+}
+
+std::string StepWord(IterationKind kind) {
+  switch (kind) {
+    case IterationKind::kTraining:
+      return "training step";
+    case IterationKind::kInference:
+      return "request";
+    default:
+      return "step";
+  }
+}
+
+}  // namespace dlhook::analyzer

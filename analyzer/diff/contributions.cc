@@ -1,0 +1,198 @@
+// Which layers make the change, and why: see contributions.h.
+#include "analyzer/diff/contributions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/diff/diff_table.h"
+#include "analyzer/diff/work_table.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr double kPartOfReason = 0.2;  // of the change that it is to explain
+constexpr size_t kMostReasons = 2;
+constexpr char kSameCalls[] = "the same calls take another time";
+constexpr double kOtherCalls = 0.05;  // per step: less is a call at the edge of a block of steps
+
+// One row of `work` and what its cells say.
+class WorkRow {
+ public:
+  WorkRow(const TableChanges& work, const RowChange& row) : work_(work), row_(row) {}
+
+  std::string Text(const char* column, bool of_base) const {
+    const Table& table = of_base ? work_.base->table : work_.candidate->table;
+    return CellText(table.rows[of_base ? row_.rows.base : row_.rows.candidate][*FindColumn(table, column)]);
+  }
+  std::string Newest(const char* column) const { return Text(column, row_.rows.candidate == kNoRow); }
+  bool MovesData() const { return Newest("purpose") == kMovesData; }
+
+  // Per step.
+  double Calls(bool of_base) const {
+    const MeasuredTable& side = of_base ? *work_.base : *work_.candidate;
+    const size_t index = of_base ? row_.rows.base : row_.rows.candidate;
+    if (index == kNoRow) return 0;
+    const auto* calls = std::get_if<int64_t>(&side.table.rows[index][*FindColumn(side.table, "calls")]);
+    return calls == nullptr ? 0 : static_cast<double>(*calls) / side.per;
+  }
+
+ private:
+  const TableChanges& work_;
+  const RowChange& row_;
+};
+
+void AddMove(const WorkRow& row, const TimeChange& time, LayoutChange& layout) {
+  layout.time.Add(time);
+  layout.base_calls += row.Calls(true);
+  layout.candidate_calls += row.Calls(false);
+}
+
+// What rows of one group say together: clause -> how much of the change.
+class Clauses {
+ public:
+  Clauses(const TableChanges& work, const std::vector<const RowChange*>& rows) {
+    LayoutChange layout;
+    for (const RowChange* row : rows) {
+      const WorkRow cells(work, *row);
+      if (cells.MovesData()) {
+        AddMove(cells, row->time, layout);
+      } else if (!cells.Newest("what").empty()) {  // of Python, waiting … the time itself is all that is known
+        clauses_[ClauseOf(cells, row->rows.match)] += row->time.change_ns();
+      }
+    }
+    if (layout.time.change_ns() != 0) clauses_[ClauseOf(layout)] += layout.time.change_ns();
+  }
+
+  std::vector<std::string> Explaining(double change_ns) const {
+    std::vector<std::pair<double, std::string>> order;
+    for (const auto& [text, ns] : clauses_) {
+      if (ns * change_ns > 0 && std::abs(ns) >= kPartOfReason * std::abs(change_ns))
+        order.emplace_back(-std::abs(ns), text);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < std::min(order.size(), kMostReasons); ++i) texts.push_back(order[i].second);
+    return texts;
+  }
+
+ private:
+  static std::string ClauseOf(const WorkRow& row, Match match) {
+    const std::string what = row.Newest("what");
+    switch (match) {
+      case Match::kAdded:
+        return absl::StrCat(what, " is new in it");
+      case Match::kRemoved:
+        return absl::StrCat(what, " is gone from it");
+      case Match::kResized:
+        return absl::StrCat("its size changed (", SizesChanged(row.Text("problem", true), row.Text("problem", false)),
+                            ")");
+      case Match::kChanged:
+        return ChoiceClause(row);
+      case Match::kSame:
+        break;
+    }
+    const double before = row.Calls(true), after = row.Calls(false);
+    if (std::abs(before - after) <= kOtherCalls) return kSameCalls;
+    return absl::StrFormat("%s is called %.3g times a step instead of %.3g", what, after, before);
+  }
+
+  static std::string ChoiceClause(const WorkRow& row) {
+    const auto changed = [&](const char* column) { return row.Text(column, true) != row.Text(column, false); };
+    const auto clause = [&](const char* words, const char* column) {
+      return absl::StrCat(words, row.Text(column, true), " to ", row.Text(column, false));
+    };
+    if (changed("chosen")) return clause("the implementation changed from ", "chosen");
+    if (changed("types")) return clause("its data types changed from ", "types");
+    return clause("its tensors' memory formats changed from ", "formats");
+  }
+
+  static std::string ClauseOf(const LayoutChange& layout) {
+    if (!layout.HasOtherCalls()) return "moving its tensors into other memory formats takes another time";
+    return absl::StrFormat("its layout changes (reorders) went from %.3g to %.3g a step", layout.base_calls,
+                           layout.candidate_calls);
+  }
+
+  std::map<std::string, double> clauses_;
+};
+
+using Group = std::pair<std::string, std::string>;
+
+Group GroupOf(const TableChanges& work, const RowChange& row, const NameMap& names) {
+  const bool is_gone = row.rows.candidate == kNoRow;
+  const Table& table = is_gone ? work.base->table : work.candidate->table;
+  const Row& cells = table.rows[is_gone ? row.rows.base : row.rows.candidate];
+  std::string layer = CellText(cells[ColumnOf(table, Role::kName)]);
+  if (is_gone) {
+    const auto renamed = names.find(layer);
+    if (renamed != names.end()) layer = renamed->second;
+  }
+  return {layer, CellText(cells[*FindColumn(table, "direction")])};
+}
+
+std::string RatioClause(const TimeChange& time) {
+  return absl::StrFormat("the same calls take %.2f times as long", time.candidate_ns / time.base_ns);
+}
+
+}  // namespace
+
+bool LayoutChange::HasOtherCalls() const { return std::abs(base_calls - candidate_calls) > kOtherCalls; }
+
+LayoutChange FindLayoutChange(const TableChanges& work, const Pace& pace) {
+  LayoutChange layout;
+  for (const RowChange& row : work.rows) {
+    const WorkRow cells(work, row);
+    if (cells.MovesData()) AddMove(cells, row.time, layout);
+  }
+  Judge(pace, kPaceOfPart, 1, layout.time);
+  return layout;
+}
+
+std::string Contribution::Sentence() const {
+  std::string text = layer;
+  if (!direction.empty()) absl::StrAppend(&text, " ", direction);
+  absl::StrAppend(&text, " ", SignedTime(time.change_ns()));
+  if (!why.empty()) absl::StrAppend(&text, ", because ", absl::StrJoin(why, " and "));
+  return text;
+}
+
+std::vector<Contribution> FindContributions(const TableChanges& work, const NameMap& names, const Pace& pace) {
+  std::map<Group, std::vector<const RowChange*>> groups;
+  std::map<std::string, std::pair<bool, bool>> layers;  // on which sides
+  for (const RowChange& row : work.rows) {
+    const Group group = GroupOf(work, row, names);
+    groups[group].push_back(&row);
+    layers[group.first].first |= row.rows.base != kNoRow;
+    layers[group.first].second |= row.rows.candidate != kNoRow;
+  }
+  std::vector<Contribution> contributions;
+  for (const auto& [group, rows] : groups) {
+    Contribution& contribution = contributions.emplace_back();
+    contribution.layer = absl::StrContains(group.first, '\x1e') ? group.first.substr(1) : group.first;
+    contribution.direction = group.second;
+    for (const RowChange* row : rows) contribution.time.Add(row->time);
+    Judge(pace, kPaceOfPart, groups.size(), contribution.time);
+    const auto [in_base, in_candidate] = layers[group.first];
+    if (!in_base) contribution.match = Match::kAdded;
+    if (!in_candidate) contribution.match = Match::kRemoved;
+    contribution.why = Clauses(work, rows).Explaining(contribution.time.change_ns());
+    for (std::string& clause : contribution.why) {
+      if (clause == kSameCalls) clause = RatioClause(contribution.time);
+    }
+    if (!in_base) contribution.why = {"the layer is new"};
+    if (!in_candidate) contribution.why = {"the layer is gone"};
+  }
+  std::stable_sort(contributions.begin(), contributions.end(), [](const Contribution& a, const Contribution& b) {
+    return std::abs(a.time.change_ns()) > std::abs(b.time.change_ns());
+  });
+  return contributions;
+}
+
+}  // namespace dlhook::analyzer

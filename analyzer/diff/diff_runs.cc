@@ -1,0 +1,104 @@
+// Two runs -> what changed: see diff_runs.h.
+#include "analyzer/diff/diff_runs.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "analyzer/diff/compared_steps.h"
+#include "analyzer/diff/contributions.h"
+#include "analyzer/diff/diff_table.h"
+#include "analyzer/diff/layer_names.h"
+#include "analyzer/diff/measured_run.h"
+#include "analyzer/diff/verdict.h"
+#include "analyzer/diff/work_table.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr Pass kWork = {"work", "what each layer's time consists of: op, problem, algorithm, formats", WorkTable};
+
+// Steps of a kind that both have; else of the most telling kind of each; none where one of them has none.
+std::pair<ComparedSteps, ComparedSteps> StepsOfBoth(const AnalyzedRun& base, const AnalyzedRun& candidate) {
+  const std::vector<StepTrack>& base_tracks = base.options.analysis->steps();
+  const std::vector<StepTrack>& candidate_tracks = candidate.options.analysis->steps();
+  const std::vector<IterationKind> before = KindsOfSteps(base_tracks), after = KindsOfSteps(candidate_tracks);
+  if (before.empty() || after.empty()) return {};
+  for (IterationKind kind : before) {
+    if (std::find(after.begin(), after.end(), kind) == after.end()) continue;
+    return {ChooseSteps(base_tracks, kind), ChooseSteps(candidate_tracks, kind)};
+  }
+  return {ChooseSteps(base_tracks, before.front()), ChooseSteps(candidate_tracks, after.front())};
+}
+
+TimeChange TimeOfStep(const MeasuredRun& base, const MeasuredRun& candidate) {
+  TimeChange time;
+  time.base_ns = base.time_ns;
+  time.candidate_ns = candidate.time_ns;
+  time.base_blocks = base.blocks;
+  time.candidate_blocks = candidate.blocks;
+  return time;
+}
+
+// Of an empty run, for its columns.
+bool IsComparable(const Pass& pass) {
+  TraceModel model;
+  const Choices choices = ResolveChoices(&model);
+  const RunTotals totals = ComputeTotals(model);
+  const LayerAnalysis analysis(model);
+  const absl::StatusOr<Table> table = pass.run(model, {.choices = &choices, .totals = &totals, .analysis = &analysis});
+  return table.ok() && IsComparable(*table);
+}
+
+}  // namespace
+
+const std::vector<Pass>& ComparablePasses() {
+  static const auto& kPasses = *[] {
+    auto* passes = new std::vector<Pass>{kWork};
+    for (const Pass& pass : Passes()) {
+      if (IsComparable(pass)) passes->push_back(pass);
+    }
+    return passes;
+  }();
+  return kPasses;
+}
+
+bool RunsDiff::IsSlowerThan(double percent) const {
+  const bool is_more = time.change_ns() > percent / 100 * time.base_ns;
+  return is_more && (time.finding == Finding::kSlower || time.finding == Finding::kUnknown);
+}
+
+absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<AnalyzedRun> candidate,
+                                  const std::vector<const Pass*>& passes) {
+  std::vector<const Pass*> all = {&kWork};
+  std::copy_if(passes.begin(), passes.end(), std::back_inserter(all),
+               [](const Pass* pass) { return pass->name != kWork.name; });
+  const auto [base_steps, candidate_steps] = StepsOfBoth(*base, *candidate);
+  const absl::StatusOr<MeasuredRun> before = MeasureRun(*base->model, base->options, base_steps, all);
+  if (!before.ok()) return before.status();
+  const absl::StatusOr<MeasuredRun> after = MeasureRun(*candidate->model, candidate->options, candidate_steps, all);
+  if (!after.ok()) return after.status();
+  const NameMap names =
+      MatchLayerNames(Baseline(Network{base->model, &base->options.analysis->attribution()}),
+                      Contender(Network{candidate->model, &candidate->options.analysis->attribution()}));
+  std::vector<TableChanges> changes;
+  for (size_t i = 0; i < all.size(); ++i) {
+    changes.push_back(CompareTables(Baseline(&before->tables[i]), Contender(&after->tables[i]), names));
+  }
+  const Pace pace = FindPace(changes.front());
+  RunsDiff diff;
+  diff.time = TimeOfStep(*before, *after);
+  Judge(pace, kPaceOfStep, 1, diff.time);
+  diff.tables.push_back(VerdictTable({base->model, candidate->model, &*before, &*after, &changes.front(),
+                                      FindContributions(changes.front(), names, pace),
+                                      FindLayoutChange(changes.front(), pace), diff.time, pace}));
+  for (TableChanges& table : changes) JudgeRows(pace, table);
+  for (const Pass* pass : passes) {
+    const auto place =
+        std::find_if(all.begin(), all.end(), [&](const Pass* other) { return other->name == pass->name; });
+    diff.tables.push_back(DiffTable(changes[static_cast<size_t>(place - all.begin())]));
+  }
+  return diff;
+}
+
+}  // namespace dlhook::analyzer

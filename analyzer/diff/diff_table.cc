@@ -1,0 +1,227 @@
+// The changes of a table as a table: see diff_table.h.
+#include "analyzer/diff/diff_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/passes/columns.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr double kPartWorthNaming = 0.2;  // of the row's change
+
+bool IsIdentity(Role role) { return role == Role::kKey || role == Role::kName || role == Role::kShape; }
+
+int64_t Rounded(double ns) { return static_cast<int64_t>(std::llround(ns)); }
+
+std::string VerdictName(Finding finding, Match match) {
+  if (finding == Finding::kSlower && match == Match::kAdded) return "added";
+  if (finding == Finding::kFaster && match == Match::kRemoved) return "removed";
+  return FindingName(finding);
+}
+
+// The row of the new run; of a removed one that of the base run.
+const Cell& NewestCell(const TableChanges& changes, const RowPair& rows, size_t column) {
+  return rows.candidate == kNoRow ? changes.base->table.rows[rows.base][column]
+                                  : changes.candidate->table.rows[rows.candidate][column];
+}
+
+// Per step, whatever it is a sum of.
+Cell PerStep(const MeasuredTable& table, size_t row, size_t column) {
+  if (row == kNoRow) return std::monostate();
+  const auto* sum = std::get_if<int64_t>(&table.table.rows[row][column]);
+  if (sum == nullptr) return std::monostate();
+  return static_cast<double>(*sum) / table.per;
+}
+
+double NumberOf(const Cell& cell) {
+  if (const auto* integer = std::get_if<int64_t>(&cell)) return static_cast<double>(*integer);
+  const auto* real = std::get_if<double>(&cell);
+  return real == nullptr ? 0 : *real;
+}
+
+// Amounts of steps that are cut into blocks may differ by a call at the edge.
+bool IsOtherAmount(const Cell& a, const Cell& b) { return std::abs(NumberOf(a) - NumberOf(b)) > 0.05; }
+
+std::string AmountText(const Cell& cell) { return absl::StrFormat("%.3g", NumberOf(cell)); }
+
+class Reasons {
+ public:
+  Reasons(const TableChanges& changes, const RowChange& row) : changes_(changes), row_(row) {}
+
+  std::string Text() {
+    if (row_.rows.base == kNoRow || row_.rows.candidate == kNoRow) return "";
+    for (size_t column = 0; column < changes_.base->table.columns.size(); ++column) Look(column);
+    return absl::StrJoin(words_, "; ");
+  }
+
+ private:
+  void Look(size_t column) {
+    const Column& about = changes_.base->table.columns[column];
+    const Cell& before = changes_.base->table.rows[row_.rows.base][column];
+    const Cell& after = changes_.candidate->table.rows[row_.rows.candidate][column];
+    const std::string from = CellText(before), to = CellText(after);
+    if (about.role == Role::kName && from != to) words_.push_back(absl::StrCat("was ", from));
+    if (about.role == Role::kShape && from != to)
+      words_.push_back(absl::StrCat(about.name, ": ", SizesChanged(from, to)));
+    if (about.role == Role::kChoice && from != to) {
+      words_.push_back(absl::StrCat(about.name, ": ", OrNone(from), " -> ", OrNone(to)));
+    }
+    if (about.role == Role::kAmount) LookAtAmount(about, column);
+    if (about.role == Role::kPart) LookAtPart(about, NumberOf(after) - NumberOf(before));
+  }
+
+  static std::string OrNone(const std::string& text) { return text.empty() ? "none" : text; }
+
+  void LookAtAmount(const Column& about, size_t column) {
+    const Cell before = PerStep(*changes_.base, row_.rows.base, column);
+    const Cell after = PerStep(*changes_.candidate, row_.rows.candidate, column);
+    if (!IsOtherAmount(before, after)) return;
+    words_.push_back(absl::StrCat(about.name, ": ", AmountText(before), " -> ", AmountText(after)));
+  }
+
+  void LookAtPart(const Column& about, double change_ns) {
+    const bool is_worth = std::abs(change_ns) >= kPartWorthNaming * std::abs(row_.time.change_ns());
+    if (is_worth && change_ns != 0) words_.push_back(absl::StrCat(about.name, " ", SignedTime(change_ns)));
+  }
+
+  const TableChanges& changes_;
+  const RowChange& row_;
+  std::vector<std::string> words_;
+};
+
+std::vector<Column> ColumnsOf(const Table& table) {
+  std::vector<Column> columns;
+  for (const Column& column : table.columns) {
+    if (IsIdentity(column.role)) columns.push_back(column);
+  }
+  for (Column& column : ChangeColumns()) columns.push_back(std::move(column));
+  for (const Column& column : table.columns) {
+    if (column.role != Role::kAmount) continue;
+    for (const char* side : {"base", "new"}) {
+      columns.push_back(Detail(RealColumn(absl::StrCat(column.name, "_", side), column.unit, column.better,
+                                          absl::StrCat(column.explanation, " Per step, on this side."))));
+    }
+  }
+  columns.push_back(TextColumn("why", "What else differs: how it is done, its size, name, parts and calls per step."));
+  return columns;
+}
+
+Row DiffRow(const TableChanges& changes, const RowChange& change) {
+  const Table& table = changes.base->table;
+  Row row;
+  for (size_t column = 0; column < table.columns.size(); ++column) {
+    if (IsIdentity(table.columns[column].role)) row.push_back(NewestCell(changes, change.rows, column));
+  }
+  for (Cell& cell : ChangeCells(change.time, change.rows.match)) row.push_back(std::move(cell));
+  for (size_t column = 0; column < table.columns.size(); ++column) {
+    if (table.columns[column].role != Role::kAmount) continue;
+    row.push_back(PerStep(*changes.base, change.rows.base, column));
+    row.push_back(PerStep(*changes.candidate, change.rows.candidate, column));
+  }
+  const std::string reason = RowReason(changes, change);
+  row.push_back(reason.empty() ? Cell() : Cell(reason));
+  return row;
+}
+
+bool IsBeyondNoise(const RowChange& change) {
+  return change.time.finding != Finding::kNoise && change.time.finding != Finding::kEqual;
+}
+
+bool IsEqual(const TableChanges& changes, const RowChange& change) {
+  const bool on_both = change.rows.base != kNoRow && change.rows.candidate != kNoRow;
+  return on_both && change.time.finding == Finding::kEqual && RowReason(changes, change).empty();
+}
+
+}  // namespace
+
+std::vector<Column> ChangeColumns() {
+  const auto time = [](std::string name, std::string explanation) {
+    return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
+  };
+  return {
+      time("change", "New minus base, per step; of the whole run where steps are not known."),
+      RealColumn("percent", "%", Better::kLower, "Change as a part of the base's time."),
+      Detail(time("base", "Wall share per step in the base run.")),
+      Detail(time("new", "The same in the new run.")),
+      Detail(time("noise",
+                  "Bound of what the change may be by chance: from the spread over steps, and what all of the step "
+                  "shares.")),
+      TextColumn("verdict",
+                 "slower, faster, added or removed: beyond noise; noise: within it; unknown: no spread is known."),
+  };
+}
+
+Row ChangeCells(const TimeChange& time, Match match) {
+  return {Rounded(time.change_ns()),
+          Percent(Rounded(time.change_ns()), Rounded(time.base_ns)),
+          Rounded(time.base_ns),
+          Rounded(time.candidate_ns),
+          time.noise_ns ? Cell(Rounded(*time.noise_ns)) : Cell(),
+          VerdictName(time.finding, match)};
+}
+
+std::string ShortTime(double ns) {
+  constexpr std::pair<double, const char*> kUnits[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
+  for (const auto& [unit_ns, unit] : kUnits) {
+    // 999.6 us are 1 ms.
+    const double value = ns / unit_ns;
+    if (value >= 0.9995) return absl::StrFormat("%.*f %s", value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, value, unit);
+  }
+  return absl::StrFormat("%.0f ns", ns);
+}
+
+std::string SignedTime(double ns) { return absl::StrCat(ns < 0 ? "-" : "+", ShortTime(std::abs(ns))); }
+
+std::string SizesChanged(const std::string& base, const std::string& candidate) {
+  std::vector<std::string> words;
+  const auto end_of_letters = [](const std::string& text, size_t at) {
+    while (at < text.size() && !absl::ascii_isdigit(static_cast<unsigned char>(text[at]))) ++at;
+    return at;
+  };
+  const auto end_of_digits = [](const std::string& text, size_t at) {
+    while (at < text.size() && absl::ascii_isdigit(static_cast<unsigned char>(text[at]))) ++at;
+    return at;
+  };
+  for (size_t i = 0, j = 0; i < base.size() && j < candidate.size();) {
+    const size_t i_digits = end_of_letters(base, i), j_digits = end_of_letters(candidate, j);
+    const size_t i_end = end_of_digits(base, i_digits), j_end = end_of_digits(candidate, j_digits);
+    const std::string letters = base.substr(i, i_digits - i);
+    if (letters != candidate.substr(j, j_digits - j)) return absl::StrCat(base, " -> ", candidate);
+    const std::string from = base.substr(i_digits, i_end - i_digits), to = candidate.substr(j_digits, j_end - j_digits);
+    const size_t name = letters.find_last_of("_ x");
+    const std::string label = name == std::string::npos ? letters : letters.substr(name + 1);
+    if (from != to) words.push_back(absl::StrCat(label, label.empty() ? "" : " ", from, " -> ", to));
+    i = i_end;
+    j = j_end;
+  }
+  return words.empty() ? absl::StrCat(base, " -> ", candidate) : absl::StrJoin(words, ", ");
+}
+
+std::string RowReason(const TableChanges& changes, const RowChange& row) { return Reasons(changes, row).Text(); }
+
+Table DiffTable(const TableChanges& changes) {
+  const Table& about = changes.candidate->table;
+  Table table = NewTable(about.name, about.title, ColumnsOf(about));
+  std::vector<const RowChange*> order;
+  for (const RowChange& row : changes.rows) {
+    if (!IsEqual(changes, row)) order.push_back(&row);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const RowChange* a, const RowChange* b) {
+    if (IsBeyondNoise(*a) != IsBeyondNoise(*b)) return IsBeyondNoise(*a);
+    return std::abs(a->time.change_ns()) > std::abs(b->time.change_ns());
+  });
+  for (const RowChange* row : order) table.rows.push_back(DiffRow(changes, *row));
+  return table;
+}
+
+}  // namespace dlhook::analyzer

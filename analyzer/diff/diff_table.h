@@ -1,0 +1,33 @@
+// The changes of a table as a table, so that every format writes it.
+#ifndef DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_
+#define DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "analyzer/diff/changes.h"
+#include "analyzer/diff/row_keys.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+// One row a pair that is not equal in all: what is beyond noise first, then by how much it changed.
+Table DiffTable(const TableChanges& changes);
+
+// Columns `change`, `base`, `new`, `percent`, `noise`, `verdict` of a time per step, and what stands in them.
+std::vector<Column> ChangeColumns();
+Row ChangeCells(const TimeChange& time, Match match);
+
+// "6.72 ms", with three digits; "+480 us", "-1.20 ms".
+std::string ShortTime(double ns);
+std::string SignedTime(double ns);
+
+// "oc 6 -> 12, ih 32 -> 28": sizes that differ, with the letters before them.
+std::string SizesChanged(const std::string& base, const std::string& candidate);
+
+// What differs in how the row is done, its size, its name and its amounts; "" where nothing does.
+std::string RowReason(const TableChanges& changes, const RowChange& row);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_

@@ -1,0 +1,131 @@
+// Rows that are about the same thing: see match_rows.h.
+#include "analyzer/diff/match_rows.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+// Of one form and key; with more rows than this each takes the next.
+constexpr size_t kMostCompared = 100;
+
+// "mb60_ic1" is the form "mb#_ic#" with the sizes 60 and 1.
+struct Shape {
+  std::string form;
+  std::vector<std::string> sizes;
+};
+
+Shape ShapeOf(const std::string& text) {
+  Shape shape;
+  for (size_t at = 0; at < text.size();) {
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(text[at]))) {
+      shape.form.push_back(text[at++]);
+      continue;
+    }
+    const size_t begin = at;
+    while (at < text.size() && absl::ascii_isdigit(static_cast<unsigned char>(text[at]))) ++at;
+    shape.form.push_back('#');
+    shape.sizes.push_back(text.substr(begin, at - begin));
+  }
+  return shape;
+}
+
+size_t EqualSizes(const Shape& a, const Shape& b) {
+  size_t equal = 0;
+  for (size_t i = 0; i < a.sizes.size(); ++i) equal += a.sizes[i] == b.sizes[i] ? 1 : 0;
+  return equal;
+}
+
+class Matcher {
+ public:
+  Matcher(const Table& base, const Table& candidate, const NameMap& names)
+      : base_(base),
+        candidate_(candidate),
+        names_(names),
+        of_base_(base.rows.size()),
+        of_candidate_(candidate.rows.size()) {}
+
+  std::vector<RowPair> Run() {
+    PairInOrder(KeyParts::kAll, Match::kSame);
+    PairInOrder(KeyParts::kWithoutChoices, Match::kChanged);
+    PairResized();
+    for (size_t row = 0; row < of_base_.size(); ++row) {
+      if (!of_base_[row]) pairs_.push_back({row, kNoRow, Match::kRemoved});
+    }
+    for (size_t row = 0; row < of_candidate_.size(); ++row) {
+      if (!of_candidate_[row]) pairs_.push_back({kNoRow, row, Match::kAdded});
+    }
+    return std::move(pairs_);
+  }
+
+ private:
+  // Rows not yet paired, by key.
+  using Bucket = std::pair<std::vector<size_t>, std::vector<size_t>>;
+
+  std::map<std::string, Bucket> OpenRows(KeyParts parts) const {
+    std::map<std::string, Bucket> buckets;
+    for (size_t row = 0; row < of_base_.size(); ++row) {
+      if (!of_base_[row]) buckets[RowKey(base_, row, parts, &names_)].first.push_back(row);
+    }
+    for (size_t row = 0; row < of_candidate_.size(); ++row) {
+      if (!of_candidate_[row]) buckets[RowKey(candidate_, row, parts)].second.push_back(row);
+    }
+    return buckets;
+  }
+
+  void Pair(size_t base, size_t candidate, Match match) {
+    of_base_[base] = of_candidate_[candidate] = true;
+    pairs_.push_back({base, candidate, match});
+  }
+
+  void PairInOrder(KeyParts parts, Match match) {
+    for (const auto& [key, bucket] : OpenRows(parts)) {
+      for (size_t i = 0; i < std::min(bucket.first.size(), bucket.second.size()); ++i) {
+        Pair(bucket.first[i], bucket.second[i], match);
+      }
+    }
+  }
+
+  // Of one op of one layer that is evidence enough.
+  void PairResized() {
+    const bool is_of_layer = ColumnOf(base_, Role::kName) != kNoColumn;
+    for (const auto& [key, bucket] : OpenRows(KeyParts::kWithoutShape)) {
+      const auto& [before, after] = bucket;
+      std::vector<std::tuple<size_t, size_t, size_t>> likely;  // sizes that differ, rows
+      for (size_t i = 0; i < std::min(before.size(), kMostCompared); ++i) {
+        const Shape shape = ShapeOf(RowKey(base_, before[i], KeyParts::kShape));
+        for (size_t j = 0; j < std::min(after.size(), kMostCompared); ++j) {
+          const Shape other = ShapeOf(RowKey(candidate_, after[j], KeyParts::kShape));
+          if (shape.form != other.form) continue;
+          const size_t differing = shape.sizes.size() - EqualSizes(shape, other);
+          if (is_of_layer || 2 * differing <= shape.sizes.size()) likely.emplace_back(differing, before[i], after[j]);
+        }
+      }
+      std::sort(likely.begin(), likely.end());
+      for (const auto& [differing, base, candidate] : likely) {
+        if (!of_base_[base] && !of_candidate_[candidate]) Pair(base, candidate, Match::kResized);
+      }
+    }
+  }
+
+  const Table& base_;
+  const Table& candidate_;
+  const NameMap& names_;
+  std::vector<bool> of_base_, of_candidate_;  // already in a pair
+  std::vector<RowPair> pairs_;
+};
+
+}  // namespace
+
+std::vector<RowPair> MatchRows(Baseline<const Table*> base, Contender<const Table*> candidate, const NameMap& names) {
+  return Matcher(**base, **candidate, names).Run();
+}
+
+}  // namespace dlhook::analyzer

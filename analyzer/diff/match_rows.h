@@ -1,0 +1,37 @@
+// Rows of a table of two runs that are about the same thing.
+#ifndef DLHOOK_ANALYZER_DIFF_MATCH_ROWS_H_
+#define DLHOOK_ANALYZER_DIFF_MATCH_ROWS_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "analyzer/diff/row_keys.h"
+#include "analyzer/diff/sides.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+inline constexpr size_t kNoRow = static_cast<size_t>(-1);
+
+enum class Match {
+  kSame,     // same problem, done in the same way
+  kChanged,  // same problem, done in another way (Role::kChoice)
+  kResized,  // a problem of the same form with other sizes
+  kAdded,    // only in the new run
+  kRemoved   // only in the base run
+};
+
+struct RowPair {
+  size_t base = kNoRow;
+  size_t candidate = kNoRow;
+  Match match = Match::kSame;
+};
+
+// Every row of both tables is in exactly one pair. In turn: equal in all that the row is and how it is done; equal in
+// what it is (of several, in the order of the rows); of the same form, the most alike sizes first (at least half of
+// them equal, where rows are not of one layer). `names`: see row_keys.h.
+std::vector<RowPair> MatchRows(Baseline<const Table*> base, Contender<const Table*> candidate, const NameMap& names);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DIFF_MATCH_ROWS_H_

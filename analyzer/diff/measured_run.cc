@@ -1,0 +1,111 @@
+// A run as it is compared with another: see measured_run.h.
+#include "analyzer/diff/measured_run.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/diff/row_keys.h"
+#include "analyzer/diff/step_slice.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+absl::StatusOr<std::vector<Table>> RunPasses(const TraceModel& model, const PassOptions& options,
+                                             const std::vector<const Pass*>& passes) {
+  std::vector<Table> tables;
+  for (const Pass* pass : passes) {
+    absl::StatusOr<Table> table = pass->run(model, options);
+    if (!table.ok()) return table.status();
+    if (absl::Status status = CheckTable(*table); !status.ok()) return status;
+    tables.push_back(*std::move(table));
+  }
+  return tables;
+}
+
+absl::StatusOr<std::vector<Table>> RunPassesOn(const StepSlice& slice, const PassOptions& options,
+                                               const std::vector<const Pass*>& passes) {
+  PassOptions own = options;
+  own.choices = &slice.choices();
+  own.totals = &slice.totals();
+  own.analysis = &slice.analysis();
+  return RunPasses(slice.model(), own, passes);
+}
+
+// Steps that are not compared (warm-up alone, validation) must not pass for the whole.
+absl::StatusOr<std::vector<Table>> RunPassesOnAll(const TraceModel& model, const PassOptions& options,
+                                                  const std::vector<const Pass*>& passes) {
+  const LayerAnalysis analysis(model, options.analysis->attribution(), {});
+  PassOptions own = options;
+  own.analysis = &analysis;
+  return RunPasses(model, own, passes);
+}
+
+// Adds the weights of a block's rows to those of the same meaning in the table of all blocks.
+class BlockRows {
+ public:
+  explicit BlockRows(const Table& whole) : weight_(ColumnOf(whole, Role::kWeight)) {
+    for (size_t row = 0; row < whole.rows.size(); ++row) {
+      exact_.try_emplace(RowKey(whole, row, KeyParts::kAll), row);
+      same_.try_emplace(RowKey(whole, row, KeyParts::kWithoutChoices), row);
+    }
+  }
+
+  void Add(const Table& block, double steps, size_t index, std::vector<BlockMeans>& blocks) const {
+    for (size_t row = 0; row < block.rows.size(); ++row) {
+      const auto* weight = std::get_if<int64_t>(&block.rows[row][weight_]);
+      const size_t whole = Find(block, row);
+      if (weight != nullptr && whole != kNoColumn) blocks[whole][index] += static_cast<double>(*weight) / steps;
+    }
+  }
+
+ private:
+  size_t Find(const Table& block, size_t row) const {
+    const auto exact = exact_.find(RowKey(block, row, KeyParts::kAll));
+    if (exact != exact_.end()) return exact->second;
+    const auto same = same_.find(RowKey(block, row, KeyParts::kWithoutChoices));
+    return same != same_.end() ? same->second : kNoColumn;
+  }
+
+  const size_t weight_;
+  std::map<std::string, size_t> exact_, same_;
+};
+
+}  // namespace
+
+bool IsComparable(const Table& table) { return ColumnOf(table, Role::kWeight) != kNoColumn; }
+
+absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const PassOptions& options, const ComparedSteps& steps,
+                                       const std::vector<const Pass*>& passes) {
+  MeasuredRun run;
+  run.steps = steps;
+  const int64_t count = steps.count();
+  const Attribution& attribution = options.analysis->attribution();
+  absl::StatusOr<std::vector<Table>> tables = count == 0
+                                                  ? RunPassesOnAll(model, options, passes)
+                                                  : RunPassesOn(StepSlice(model, attribution, steps), options, passes);
+  if (!tables.ok()) return tables.status();
+  run.time_ns = count == 0 ? static_cast<double>(model.wall_ns())
+                           : static_cast<double>(steps.total_ns()) / static_cast<double>(count);
+  const std::vector<ComparedSteps> blocks = CutIntoBlocks(steps, kBlocks);
+  std::vector<BlockRows> rows;
+  for (Table& table : *tables) {
+    rows.emplace_back(table);
+    const std::vector<BlockMeans> zeros(table.rows.size(), BlockMeans(blocks.size()));
+    run.tables.push_back({std::move(table), static_cast<double>(std::max<int64_t>(count, 1)), blocks.size(), zeros});
+  }
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    const auto block_steps = static_cast<double>(blocks[block].count());
+    run.blocks.push_back(static_cast<double>(blocks[block].total_ns()) / block_steps);
+    const auto parts = RunPassesOn(StepSlice(model, attribution, blocks[block]), options, passes);
+    if (!parts.ok()) return parts.status();
+    for (size_t i = 0; i < parts->size(); ++i) rows[i].Add((*parts)[i], block_steps, block, run.tables[i].blocks);
+  }
+  return run;
+}
+
+}  // namespace dlhook::analyzer

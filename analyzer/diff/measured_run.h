@@ -1,0 +1,40 @@
+// A run as it is compared with another: tables over its steps, and how much these spread.
+#ifndef DLHOOK_ANALYZER_DIFF_MEASURED_RUN_H_
+#define DLHOOK_ANALYZER_DIFF_MEASURED_RUN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/diff/compared_steps.h"
+#include "analyzer/diff/noise.h"
+#include "analyzer/passes/pass.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+struct MeasuredTable {
+  Table table;
+  double per = 1;                  // sums are of so many steps
+  size_t block_count = 0;          // 0: there are no steps
+  std::vector<BlockMeans> blocks;  // of each row: its weight per step in each block
+};
+
+struct MeasuredRun {
+  ComparedSteps steps;                // without any: times are of the whole run
+  double time_ns = 0;                 // of a mean step, or the run
+  BlockMeans blocks;                  // the same in each block
+  std::vector<MeasuredTable> tables;  // one a pass
+};
+
+// Whether tables of this kind can be compared: there is a time by which.
+bool IsComparable(const Table& table);
+
+// `model` with its choices resolved. `options`: of the whole run; only how its layers are folded is taken from them
+// where there are steps.
+absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const PassOptions& options, const ComparedSteps& steps,
+                                       const std::vector<const Pass*>& passes);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DIFF_MEASURED_RUN_H_

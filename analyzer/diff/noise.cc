@@ -1,0 +1,85 @@
+// By how much two means differ by chance: see noise.h.
+#include "analyzer/diff/noise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr double kLargestCorrelation = 0.8;
+
+// Upper quantile of the normal distribution, upper < 0.5.
+double NormalQuantile(double upper) {
+  // Newton's steps on erfc from a rough start converge for all that is asked here.
+  double x = std::sqrt(std::max(0.0, -2 * std::log(2 * upper)));
+  for (int i = 0; i < 50; ++i) {
+    const double error = 0.5 * std::erfc(x / std::numbers::sqrt2) - upper;
+    const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+    const double step = error / density;
+    x += std::clamp(step, -0.5, 0.5);
+    if (std::abs(step) < 1e-12) break;
+  }
+  return x;
+}
+
+// Variance of the mean of the blocks.
+double VarianceOfMean(const BlockMeans& blocks) {
+  const double mean = MeanOf(blocks);
+  const auto n = static_cast<double>(blocks.size());
+  double squares = 0, products = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    squares += (blocks[i] - mean) * (blocks[i] - mean);
+    if (i > 0) products += (blocks[i] - mean) * (blocks[i - 1] - mean);
+  }
+  if (squares == 0) return 0;
+  // An estimate of few blocks is too low by about 1/n.
+  const double r = std::clamp(products / squares + 1 / n, 0.0, kLargestCorrelation);
+  return squares / (n - 1) / n * (1 + r) / (1 - r);
+}
+
+}  // namespace
+
+double MeanOf(const BlockMeans& blocks) {
+  if (blocks.empty()) return 0;
+  double sum = 0;
+  for (double block : blocks) sum += block;
+  return sum / static_cast<double>(blocks.size());
+}
+
+double StudentQuantile(double two_sided, double degrees_of_freedom) {
+  const double n = degrees_of_freedom, p = two_sided;
+  if (n < 1.5) return 1 / std::tan(p * std::numbers::pi / 2);
+  if (n < 2.5) return std::sqrt(2 / (p * (2 - p)) - 2);
+  const double a = 1 / (n - 0.5);
+  const double b = 48 / (a * a);
+  double c = ((20700 * a / b - 98) * a - 16) * a + 96.36;
+  const double d = ((94.5 / (b + c) - 3) / b + 1) * std::sqrt(a * std::numbers::pi / 2) * n;
+  double y = std::pow(d * p, 2 / n);
+  if (y > 0.05 + a) {
+    const double x = -NormalQuantile(p / 2);
+    y = x * x;
+    if (n < 5) c += 0.3 * (n - 4.5) * (x + 0.6);
+    c = (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b + c;
+    y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x;
+    y = std::expm1(a * y * y);
+  } else {
+    y = ((1 / (((n + 6) / (n * y) - 0.089 * d - 0.822) * (n + 2) * 3) + 0.5 / (n + 4)) * y - 1) * (n + 1) / (n + 2) +
+        1 / y;
+  }
+  return std::sqrt(n * y);
+}
+
+std::optional<double> NoiseBound(Baseline<BlockMeans> base, Contender<BlockMeans> candidate, size_t tests) {
+  if (base->size() < kLeastBlocks || candidate->size() < kLeastBlocks) return std::nullopt;
+  const double base_variance = VarianceOfMean(*base), new_variance = VarianceOfMean(*candidate);
+  const double variance = base_variance + new_variance;
+  if (variance == 0) return 0;
+  const double df = variance * variance /
+                    (base_variance * base_variance / static_cast<double>(base->size() - 1) +
+                     new_variance * new_variance / static_cast<double>(candidate->size() - 1));
+  return StudentQuantile(kAlpha / static_cast<double>(std::max<size_t>(tests, 1)), df) * std::sqrt(variance);
+}
+
+}  // namespace dlhook::analyzer

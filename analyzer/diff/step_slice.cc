@@ -1,0 +1,165 @@
+// A run as if only some of its steps had happened: see step_slice.h.
+#include "analyzer/diff/step_slice.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace dlhook::analyzer {
+namespace {
+
+// The steps of one process, ascending.
+using Intervals = std::vector<std::pair<int64_t, int64_t>>;
+
+bool Overlaps(const Intervals& intervals, int64_t start_ns, int64_t end_ns) {
+  const auto first = std::upper_bound(intervals.begin(), intervals.end(), start_ns,
+                                      [](int64_t ns, const auto& interval) { return ns < interval.second; });
+  return first != intervals.end() && first->first < std::max(end_ns, start_ns + 1);
+}
+
+template <typename T>
+void Keep(const std::vector<T>& from, const std::vector<uint32_t>& kept, std::vector<T>& to) {
+  if (from.empty()) return;
+  to.reserve(kept.size());
+  for (uint32_t index : kept) to.push_back(from[index]);
+}
+
+// What was an index into all is one into what was kept.
+void Renumber(const std::vector<uint32_t>& number, std::vector<uint32_t>& indices) {
+  for (uint32_t& index : indices) {
+    if (index != kNone) index = number[index];
+  }
+}
+
+class Slicer {
+ public:
+  Slicer(const TraceModel& model, const ComparedSteps& steps) : model_(model), steps_of_(model.processes.size()) {
+    for (const StepTrack& track : steps.tracks) {
+      for (const Step& step : track.steps) steps_of_[track.process].push_back({step.start_ns, step.end_ns});
+    }
+    kept_calls_ = Choose(model.calls, 0, call_number_);
+    // What a thread does between two scopes shows from both: so those before a step and after it, too. They count for
+    // nothing.
+    const int64_t margin_ns = steps.count() == 0 ? 0 : steps.total_ns() / steps.count();
+    kept_scopes_ = Choose(model.scopes, margin_ns, scope_number_);
+  }
+
+  TraceModel Cut() const {
+    TraceModel slice;
+    CopyWhatAllShare(slice);
+    CutCalls(slice);
+    CutScopes(slice);
+    for (const FailedCall& failed : model_.failed_calls) {
+      if (call_number_[failed.call] != kNone) slice.failed_calls.push_back({call_number_[failed.call], failed.status});
+    }
+    for (const auto& [call, stack] : model_.call_stacks) {
+      if (call_number_[call] != kNone) slice.call_stacks.emplace_back(call_number_[call], stack);
+    }
+    for (CallIndex call : model_.operands.call) {
+      if (call_number_[call] == kNone) continue;
+      slice.operands.call.push_back(call_number_[call]);
+      slice.operands.begin.push_back(slice.operands.value.size());
+      const auto values = model_.OperandsOf(call);
+      slice.operands.value.insert(slice.operands.value.end(), values.begin(), values.end());
+    }
+    return slice;
+  }
+
+  Attribution Cut(const Attribution& attribution) const {
+    Attribution slice;
+    slice.layers = attribution.layers;
+    Keep(attribution.of_call, kept_calls_, slice.of_call);
+    Keep(attribution.of_scope, kept_scopes_, slice.of_scope);
+    return slice;
+  }
+
+  // Of [start, end) of the slice, what is in no step.
+  int64_t BetweenSteps(const TraceModel& slice) const {
+    Intervals all;
+    for (const Intervals& intervals : steps_of_) all.insert(all.end(), intervals.begin(), intervals.end());
+    std::sort(all.begin(), all.end());
+    int64_t between_ns = 0, at_ns = slice.start_ns;
+    for (const auto& [start_ns, end_ns] : all) {
+      between_ns += std::max<int64_t>(start_ns - at_ns, 0);
+      at_ns = std::max(at_ns, end_ns);
+    }
+    return between_ns + slice.end_ns - at_ns;
+  }
+
+ private:
+  template <typename Columns>
+  std::vector<uint32_t> Choose(const Columns& columns, int64_t margin_ns, std::vector<uint32_t>& number) const {
+    std::vector<uint32_t> kept;
+    number.assign(columns.size(), kNone);
+    for (uint32_t i = 0; i < columns.size(); ++i) {
+      const Intervals& intervals = steps_of_[model_.threads[columns.thread[i]].process];
+      const int64_t start_ns = columns.start_ns[i];
+      if (!Overlaps(intervals, start_ns - margin_ns, start_ns + columns.duration_ns[i] + margin_ns)) continue;
+      number[i] = static_cast<uint32_t>(kept.size());
+      kept.push_back(i);
+    }
+    return kept;
+  }
+
+  void CopyWhatAllShare(TraceModel& slice) const {
+    slice.name = model_.name;
+    slice.processes = model_.processes;
+    slice.threads = model_.threads;
+    slice.ops = model_.ops;
+    slice.scope_windows = model_.scope_windows;
+    slice.names = model_.names;
+    slice.python_stacks = model_.python_stacks;
+    slice.modules = model_.modules;
+    slice.capture_states = model_.capture_states;
+    slice.start_ns = model_.end_ns;
+    slice.end_ns = model_.start_ns;
+    for (const Intervals& intervals : steps_of_) {
+      if (intervals.empty()) continue;
+      slice.start_ns = std::min(slice.start_ns, intervals.front().first);
+      slice.end_ns = std::max(slice.end_ns, intervals.back().second);
+    }
+  }
+
+  void CutCalls(TraceModel& slice) const {
+    Keep(model_.calls.start_ns, kept_calls_, slice.calls.start_ns);
+    Keep(model_.calls.duration_ns, kept_calls_, slice.calls.duration_ns);
+    Keep(model_.calls.self_ns, kept_calls_, slice.calls.self_ns);
+    Keep(model_.calls.op, kept_calls_, slice.calls.op);
+    Keep(model_.calls.thread, kept_calls_, slice.calls.thread);
+    Keep(model_.calls.parent, kept_calls_, slice.calls.parent);
+    Keep(model_.calls.sequence, kept_calls_, slice.calls.sequence);
+    Keep(model_.calls.scope, kept_calls_, slice.calls.scope);
+    Renumber(call_number_, slice.calls.parent);
+    Renumber(scope_number_, slice.calls.scope);
+  }
+
+  void CutScopes(TraceModel& slice) const {
+    Keep(model_.scopes.start_ns, kept_scopes_, slice.scopes.start_ns);
+    Keep(model_.scopes.duration_ns, kept_scopes_, slice.scopes.duration_ns);
+    Keep(model_.scopes.self_ns, kept_scopes_, slice.scopes.self_ns);
+    Keep(model_.scopes.name, kept_scopes_, slice.scopes.name);
+    Keep(model_.scopes.kind, kept_scopes_, slice.scopes.kind);
+    Keep(model_.scopes.link, kept_scopes_, slice.scopes.link);
+    Keep(model_.scopes.thread, kept_scopes_, slice.scopes.thread);
+    Keep(model_.scopes.parent, kept_scopes_, slice.scopes.parent);
+    Keep(model_.scopes.python_stack, kept_scopes_, slice.scopes.python_stack);
+    Renumber(scope_number_, slice.scopes.parent);
+  }
+
+  const TraceModel& model_;
+  std::vector<Intervals> steps_of_;  // by process
+  std::vector<uint32_t> kept_calls_, kept_scopes_;
+  std::vector<uint32_t> call_number_, scope_number_;  // in the slice, of each in the run; kNone: not kept
+};
+
+}  // namespace
+
+StepSlice::StepSlice(const TraceModel& model, const Attribution& attribution, const ComparedSteps& steps) {
+  const Slicer slicer(model, steps);
+  model_ = slicer.Cut();
+  totals_ = ComputeTotals(model_);
+  totals_.unattributed_ns -= slicer.BetweenSteps(model_);
+  analysis_.emplace(model_, slicer.Cut(attribution), steps.tracks);
+}
+
+}  // namespace dlhook::analyzer

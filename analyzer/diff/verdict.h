@@ -1,0 +1,37 @@
+// The table `verdict`: one sentence on two runs, what explains it, and what to know of the comparison.
+#ifndef DLHOOK_ANALYZER_DIFF_VERDICT_H_
+#define DLHOOK_ANALYZER_DIFF_VERDICT_H_
+
+#include <string>
+#include <vector>
+
+#include "analyzer/diff/changes.h"
+#include "analyzer/diff/contributions.h"
+#include "analyzer/diff/measured_run.h"
+#include "analyzer/diff/sides.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+struct VerdictInput {
+  const TraceModel* base = nullptr;
+  const TraceModel* candidate = nullptr;
+  const MeasuredRun* base_run = nullptr;
+  const MeasuredRun* candidate_run = nullptr;
+  const TableChanges* work = nullptr;
+  std::vector<Contribution> contributions;
+  LayoutChange layout;
+  TimeChange time;  // of a step, judged
+  Pace pace;
+};
+
+// "NEW is 12 % slower per training step (6.01 -> 6.72 ms, noise 2.0 %): conv2 backward-weights +480 us, because …".
+std::string VerdictSentence(const VerdictInput& input);
+
+// Rows: the step, then what contributes to its change beyond noise. Title: the sentence.
+Table VerdictTable(const VerdictInput& input);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DIFF_VERDICT_H_

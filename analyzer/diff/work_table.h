@@ -1,0 +1,18 @@
+// What a step's time consists of, as finely as it can be told: the table that says why a layer's time changed.
+#ifndef DLHOOK_ANALYZER_DIFF_WORK_TABLE_H_
+#define DLHOOK_ANALYZER_DIFF_WORK_TABLE_H_
+
+#include "absl/status/statusor.h"
+#include "analyzer/passes/pass.h"
+
+namespace dlhook::analyzer {
+
+// Table `work`: one row for each layer, direction, op, problem and way in which it is done, with its exact wall share.
+// Of all steps of the analysis; of the whole run where it has none.
+absl::StatusOr<Table> WorkTable(const TraceModel& model, const PassOptions& options);
+
+inline constexpr char kMovesData[] = "layout";  // in the column `purpose`
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DIFF_WORK_TABLE_H_

@@ -1,0 +1,28 @@
+// Names and counts.
+#include "analyzer/doctor/finding.h"
+
+#include <algorithm>
+
+namespace dlhook::analyzer {
+
+const char* LevelName(Level level) {
+  switch (level) {
+    case Level::kOk:
+      return "ok";
+    case Level::kNote:
+      return "note";
+    case Level::kWarning:
+      return "warning";
+    case Level::kProblem:
+      return "problem";
+  }
+  return "";
+}
+
+int CountBad(const std::vector<Finding>& findings) {
+  return static_cast<int>(std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.level == Level::kWarning || finding.level == Level::kProblem;
+  }));
+}
+
+}  // namespace dlhook::analyzer

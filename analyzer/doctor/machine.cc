@@ -1,0 +1,239 @@
+// One function a check. To add one: write it, call it in CheckMachine, add its id to README.md.
+#include "analyzer/doctor/machine.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/doctor/probe.h"
+#include "analyzer/model/load_run.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Findings = std::vector<Finding>;
+
+constexpr uint64_t kRingBytes = 16 << 20;  // of one process at most
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return std::string(absl::StripAsciiWhitespace(text.str()));
+}
+
+// The shim, its version and its clock: from the trace of a process that it was preloaded into.
+void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scratch, DrainLeftover drain,
+               Findings* findings) {
+  if (!shim.ok()) {
+    findings->push_back({"shim", Level::kProblem, "", absl::StrCat(shim.status().message(), "."),
+                         "Install dlhook again: its library belongs into lib beside bin."});
+    return;
+  }
+  absl::Status status = RunProbe(*shim, scratch);
+  LoadedRun run;
+  if (status.ok()) {
+    absl::StatusOr<LoadedRun> loaded = LoadRun(scratch, {.drain_leftover = drain, .progress = nullptr});
+    if (loaded.ok()) run = *std::move(loaded);
+    if (run.model.scopes.size() != 1)
+      status = absl::InternalError("what a process with it preloaded did was not recorded");
+  }
+  if (!status.ok()) {
+    findings->push_back(
+        {"shim", Level::kProblem, *shim, absl::StrCat("does not work: ", status.message(), "."),
+         "Try LD_DEBUG=libs LD_PRELOAD=libdlhook.so with a small program; x86-64 and glibc 2.34 or newer are needed."});
+    return;
+  }
+  const trace::Header& header = run.model.processes.front().header;
+  findings->push_back({"shim", Level::kOk, *shim, "was preloaded into a process and recorded what it did.", ""});
+  const bool same = header.tool_version() == DLHOOK_VERSION;
+  findings->push_back({"version", same ? Level::kOk : Level::kProblem, "",
+                       absl::StrCat("dlhook ", DLHOOK_VERSION, ", its library ", header.tool_version(), "."),
+                       same ? "" : "Install both from one build."});
+  const bool is_tsc = header.clock().kind() == trace::Clock::TSC;
+  findings->push_back(
+      {"clock", is_tsc ? Level::kOk : Level::kNote, "",
+       is_tsc ? absl::StrCat("time-stamp counter, ", header.clock().ticks_per_second() / 1000000, " MHz.")
+              : absl::StrCat("CLOCK_MONOTONIC: ", header.clock().fallback_reason(), ". A call costs some ns more."),
+       ""});
+}
+
+// The shim allocates its rings before it maps them.
+std::string TryRings(const std::string& folder) {
+  struct statvfs info;
+  if (statvfs(folder.c_str(), &info) != 0) return strerror(errno);
+  if (uint64_t{info.f_bavail} * info.f_frsize <= 2 * kRingBytes) {
+    return absl::StrCat("only ", (uint64_t{info.f_bavail} * info.f_frsize) >> 20, " MiB are free");
+  }
+  std::string path = absl::StrCat(folder, "/dlhook-doctor-XXXXXX");
+  const int fd = mkostemp(path.data(), O_CLOEXEC);
+  if (fd < 0) return strerror(errno);
+  unlink(path.c_str());
+  std::string trouble;
+  if (const int error = posix_fallocate(fd, 0, kRingBytes); error != 0) trouble = strerror(error);
+  if (trouble.empty()) {
+    void* memory = mmap(nullptr, kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+      trouble = strerror(errno);
+    } else {
+      munmap(memory, kRingBytes);
+    }
+  }
+  close(fd);
+  return trouble;
+}
+
+void CheckRings(Findings* findings) {
+  const std::string trouble = TryRings("/dev/shm");
+  if (trouble.empty()) {
+    findings->push_back({"rings", Level::kOk, "/dev/shm", "has room for the rings of records.", ""});
+  } else {
+    findings->push_back({"rings", Level::kWarning, "/dev/shm",
+                         absl::StrCat("can't hold the rings: ", trouble, ". They go into the run's folder instead."),
+                         "Give it 64 MiB a process (docker run --shm-size=1g), or write runs to a local disk."});
+  }
+}
+
+void CheckPreloaders(Findings* findings) {
+  std::vector<std::string> others;
+  const char* variable = getenv("LD_PRELOAD");
+  if (variable != nullptr && *variable != '\0') others.push_back(absl::StrCat("LD_PRELOAD=", variable));
+  if (const std::string file = ReadFile("/etc/ld.so.preload"); !file.empty()) {
+    others.push_back(absl::StrCat("/etc/ld.so.preload: ", absl::StrJoin(absl::StrSplit(file, '\n'), " ")));
+  }
+  findings->push_back({"preloaders", others.empty() ? Level::kOk : Level::kNote, "",
+                       others.empty() ? "nothing else is preloaded."
+                                      : absl::StrCat("others are preloaded, too: ", absl::StrJoin(others, "; "),
+                                                     ". dlhook comes first and calls go on to them."),
+                       others.empty() ? "" : "With a program, dlhook doctor tells whether they take calls away."});
+}
+
+std::string TryCounter() {
+  perf_event_attr event = {};
+  event.size = sizeof event;
+  event.type = PERF_TYPE_HARDWARE;
+  event.config = PERF_COUNT_HW_CPU_CYCLES;
+  event.exclude_kernel = 1;
+  event.exclude_hv = 1;
+  const long fd = syscall(SYS_perf_event_open, &event, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+  if (fd < 0) return strerror(errno);
+  close(static_cast<int>(fd));
+  return "";
+}
+
+void CheckCounters(Findings* findings) {
+  const std::string trouble = TryCounter();
+  const std::string paranoid = ReadFile("/proc/sys/kernel/perf_event_paranoid");
+  findings->push_back({"counters", trouble.empty() ? Level::kOk : Level::kNote, "",
+                       trouble.empty()
+                           ? "the processor's counters can be read."
+                           : absl::StrCat("the processor's counters can't be read (perf_event_open: ", trouble,
+                                          "; kernel.perf_event_paranoid is ", paranoid.empty() ? "not there" : paranoid,
+                                          "). This version of dlhook reads none."),
+                       ""});
+}
+
+// In a child, as a library may do anything when it is loaded. 0: loaded, 1: not there, 2: of what `check` says.
+int TryLibrary(const std::vector<const char*>& sonames, int (*check)(void*)) {
+  const pid_t child = fork();
+  if (child < 0) return 1;
+  if (child == 0) {
+    for (const char* soname : sonames) {
+      void* library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+      if (library != nullptr) _exit(check == nullptr ? 0 : check(library));
+    }
+    _exit(1);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+}
+
+int CheckDriver(void* library) {
+  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
+  return init != nullptr && init(0) == 0 ? 0 : 2;
+}
+
+void CheckGpu(Findings* findings) {
+  const int driver = TryLibrary({"libcuda.so.1"}, CheckDriver);
+  const char* kTexts[] = {"the CUDA driver works: calls of CUDA's libraries are recorded with the host's time.",
+                          "no CUDA driver: only what runs on the CPU is seen.",
+                          "the CUDA driver is there, but finds no device."};
+  findings->push_back({"gpu", driver == 2 ? Level::kNote : Level::kOk, "", kTexts[driver > 2 ? 2 : driver], ""});
+}
+
+// Of no use to this version, but people ask for them.
+void CheckOptionalLibraries(Findings* findings) {
+  const std::pair<const char*, std::vector<const char*>> kLibraries[] = {
+      {"CUPTI", {"libcupti.so", "libcupti.so.13", "libcupti.so.12"}},
+      {"PAPI", {"libpapi.so", "libpapi.so.7", "libpapi.so.6.0", "libpapi.so.5.7"}},
+      {"libunwind", {"libunwind.so.8"}},
+      {"debuginfod", {"libdebuginfod.so.1"}}};
+  std::vector<std::string> there, missing;
+  for (const auto& [name, sonames] : kLibraries) {
+    (TryLibrary(sonames, nullptr) == 0 ? there : missing).emplace_back(name);
+  }
+  findings->push_back(
+      {"optional-libraries", Level::kOk, "",
+       absl::StrCat(there.empty() ? "" : absl::StrCat("there: ", absl::StrJoin(there, ", "), "; "),
+                    missing.empty() ? "" : absl::StrCat("not there: ", absl::StrJoin(missing, ", "), "; "),
+                    "this version uses none of them."),
+       ""});
+}
+
+void CheckConfinement(Findings* findings) {
+  std::string filter, privileges;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (absl::StartsWith(line, "Seccomp:")) filter = std::string(absl::StripAsciiWhitespace(line.substr(8)));
+  }
+  std::vector<std::string> words;
+  std::error_code error;
+  const bool in_container =
+      std::filesystem::exists("/.dockerenv", error) || std::filesystem::exists("/run/.containerenv", error);
+  if (in_container) words.emplace_back("a container");
+  if (!filter.empty() && filter != "0") words.emplace_back("a filter of system calls (seccomp)");
+  const std::string scope = ReadFile("/proc/sys/kernel/yama/ptrace_scope");
+  const bool no_ptrace = scope == "3" || (scope == "2" && geteuid() != 0);
+  findings->push_back(
+      {"confinement", no_ptrace ? Level::kNote : Level::kOk, "",
+       absl::StrCat(words.empty() ? "none" : absl::StrCat("this is ", absl::StrJoin(words, " with ")),
+                    no_ptrace ? "; ptrace is forbidden, so dlhook doctor can't follow a program." : "."),
+       no_ptrace ? "sysctl kernel.yama.ptrace_scope=1" : ""});
+}
+
+}  // namespace
+
+Findings CheckMachine(const absl::StatusOr<std::string>& shim, const std::string& scratch,
+                      DrainLeftover drain_leftover) {
+  Findings findings;
+  CheckShim(shim, scratch, std::move(drain_leftover), &findings);
+  CheckRings(&findings);
+  CheckPreloaders(&findings);
+  CheckConfinement(&findings);
+  CheckGpu(&findings);
+  CheckCounters(&findings);
+  CheckOptionalLibraries(&findings);
+  return findings;
+}
+
+}  // namespace dlhook::analyzer

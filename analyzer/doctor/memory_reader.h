@@ -1,0 +1,31 @@
+// Memory of a process that is looked at from outside.
+#ifndef DLHOOK_ANALYZER_DOCTOR_MEMORY_READER_H_
+#define DLHOOK_ANALYZER_DOCTOR_MEMORY_READER_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dlhook::analyzer {
+
+class MemoryReader {
+ public:
+  virtual ~MemoryReader() = default;
+  // True only where all `bytes` could be read; then they are in `to`.
+  virtual bool Read(uint64_t address, void* to, size_t bytes) const = 0;
+};
+
+// A running or stopped process of this user's.
+class ProcessMemory : public MemoryReader {
+ public:
+  explicit ProcessMemory(pid_t pid) : pid_(pid) {}
+  bool Read(uint64_t address, void* to, size_t bytes) const override;
+
+ private:
+  pid_t pid_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DOCTOR_MEMORY_READER_H_

@@ -1,0 +1,185 @@
+// Pure functions.
+#include "analyzer/doctor/print.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/io/byte_source.h"
+#include "analyzer/render/style.h"
+#include "analyzer/render/text_columns.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kLabelWidth = 9;  // "warning  "
+constexpr size_t kIndent = kLabelWidth + 2;
+
+void AppendWrapped(absl::string_view label, Style style, absl::string_view text, size_t width, bool color,
+                   std::string* out) {
+  std::string padded(label);
+  padded.resize(kLabelWidth, ' ');
+  std::string before = absl::StrCat("  ", Styled(padded, style, color));
+  for (const std::string& line : Wrapped(text, width - kIndent)) {
+    absl::StrAppend(out, before, line, "\n");
+    before = std::string(kIndent, ' ');
+  }
+}
+
+Style StyleOf(Level level) {
+  return level == Level::kOk ? Style::kPlain : level == Level::kNote ? Style::kQuiet : Style::kWarning;
+}
+
+void AppendFinding(const Finding& finding, size_t width, bool color, std::string* out) {
+  const std::string subject = finding.subject.empty() ? "" : absl::StrCat(finding.subject, " ");
+  AppendWrapped(LevelName(finding.level), StyleOf(finding.level), absl::StrCat(finding.id, ": ", subject, finding.text),
+                width, color, out);
+  if (!finding.advice.empty())
+    AppendWrapped("", Style::kPlain, absl::StrCat("What to do: ", finding.advice), width, color, out);
+}
+
+std::string CountLabel(const LibraryReport& library) {
+  std::vector<std::string> parts;
+  const std::string families = absl::StrJoin(library.families, ", ");
+  if (!library.provides.empty()) {
+    parts.push_back(absl::StrCat(families, ": has ", library.provides.size(), " functions that dlhook hooks"));
+  }
+  if (library.recorded.has_value()) parts.push_back(absl::StrCat(*library.recorded, " calls of them recorded"));
+  if (!library.calls.empty()) {
+    parts.push_back(absl::StrCat(library.provides.empty() ? absl::StrCat(families, ": ") : "", "refers to ",
+                                 library.calls.size(), ", bound to dlhook: ", library.through.size()));
+  }
+  if (!library.past.empty()) parts.push_back(absl::StrCat("bound past it: ", library.past.size()));
+  if (!library.unbound.empty()) parts.push_back(absl::StrCat("not called yet: ", library.unbound.size()));
+  if (!library.inside.empty()) parts.push_back(absl::StrCat("has ", library.inside));
+  for (const Tap& tap : library.taps) {
+    parts.push_back(
+        absl::StrCat(tap.name, " ", tap.state, tap.reason.empty() ? "" : absl::StrCat(" (", tap.reason, ")")));
+  }
+  return absl::StrJoin(parts, "; ");
+}
+
+void AppendLibraries(const std::vector<LibraryReport>& libraries, size_t width, bool color, std::string* out) {
+  for (const LibraryReport& library : libraries) {
+    if (library.State() == "caller") continue;
+    absl::StrAppend(out, "  ", Styled(BaseName(library.path), Style::kHeader, color), ": ", library.State(), "\n");
+    AppendWrapped("", Style::kPlain, absl::StrCat(CountLabel(library), "."), width, color, out);
+  }
+  std::vector<std::string> callers;
+  for (const LibraryReport& library : libraries) {
+    if (library.State() == "caller") callers.push_back(BaseName(library.path));
+  }
+  if (callers.empty()) return;
+  const std::string names = callers.size() <= 6
+                                ? absl::StrJoin(callers, ", ")
+                                : absl::StrCat(absl::StrJoin(callers.begin(), callers.begin() + 6, ", "), " and ",
+                                               callers.size() - 6, " more");
+  AppendWrapped("callers", Style::kPlain, absl::StrCat("bound to dlhook: ", names, "."), width, color, out);
+}
+
+void AppendProgram(const TriedProgram& program, size_t width, bool color, std::string* out) {
+  const ProgramReport& report = program.report;
+  absl::StrAppend(out, "\n", Styled(absl::StrCat("program: ", absl::StrJoin(program.words, " ")), Style::kTitle, color),
+                  "\n");
+  std::vector<std::string> counts;
+  for (const auto& [family, count] : report.recorded) counts.push_back(absl::StrCat(family, ": ", count));
+  AppendWrapped("ended", Style::kPlain,
+                absl::StrCat(program.end, "; processes looked into: ", report.processes_looked_into,
+                             ", recorded: ", report.processes_recorded, "."),
+                width, color, out);
+  AppendWrapped("recorded", Style::kPlain, absl::StrCat(counts.empty() ? "nothing" : absl::StrJoin(counts, ", "), "."),
+                width, color, out);
+  absl::StrAppend(out, "\n", Styled("libraries", Style::kTitle, color), "\n");
+  if (report.libraries.empty()) absl::StrAppend(out, "  none that dlhook knows\n");
+  AppendLibraries(report.libraries, width, color, out);
+  absl::StrAppend(out, "\n", Styled("what can't be seen, or only in part", Style::kTitle, color), "\n");
+  if (report.findings.empty()) absl::StrAppend(out, "  nothing that is known\n");
+  for (Finding finding : report.findings) {
+    finding.subject = BaseName(finding.subject);  // json has the path
+    AppendFinding(finding, width, color, out);
+  }
+}
+
+Json FindingsJson(const std::vector<Finding>& findings) {
+  Json list = Json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"id", finding.id},
+                    {"level", LevelName(finding.level)},
+                    {"subject", finding.subject},
+                    {"text", finding.text},
+                    {"advice", finding.advice}});
+  }
+  return list;
+}
+
+Json LibraryJson(const LibraryReport& library) {
+  Json taps = Json::array();
+  for (const Tap& tap : library.taps)
+    taps.push_back({{"name", tap.name}, {"state", tap.state}, {"reason", tap.reason}});
+  return {{"path", library.path},
+          {"soname", library.soname},
+          {"build_id", library.build_id},
+          {"state", library.State()},
+          {"families", library.families},
+          {"provides", library.provides.size()},
+          {"recorded_calls", library.recorded.has_value() ? Json(*library.recorded) : Json()},
+          {"refers_to", library.calls.size()},
+          {"bound_to_dlhook", library.through.size()},
+          {"bound_past_dlhook", library.past},
+          {"not_called_yet", library.unbound.size()},
+          {"weak", library.weak},
+          {"inside", library.inside},
+          {"taps", taps},
+          {"processes", library.processes}};
+}
+
+Json ProgramJson(const TriedProgram& program) {
+  Json libraries = Json::array();
+  for (const LibraryReport& library : program.report.libraries) libraries.push_back(LibraryJson(library));
+  return {{"words", program.words},
+          {"end", program.end},
+          {"processes_looked_into", program.report.processes_looked_into},
+          {"processes_recorded", program.report.processes_recorded},
+          {"recorded", program.report.recorded},
+          {"libraries", libraries},
+          {"findings", FindingsJson(program.report.findings)}};
+}
+
+}  // namespace
+
+int DoctorReport::CountBad() const {
+  return analyzer::CountBad(machine) + (program.has_value() ? analyzer::CountBad(program->report.findings) : 0);
+}
+
+std::string DoctorReport::Verdict() const {
+  const int bad = CountBad();
+  if (bad > 0)
+    return absl::StrCat(bad, bad == 1 ? " thing needs" : " things need", " a look: see warning and problem above.");
+  return program.has_value() ? "dlhook works here and sees all of this program that it knows of."
+                             : "dlhook works here. For a program: dlhook doctor -- PROGRAM.";
+}
+
+std::string DoctorText(const DoctorReport& report, size_t width, bool color) {
+  width = std::max<size_t>(width, 40);
+  std::string out = absl::StrCat(Styled("this machine", Style::kTitle, color), "\n");
+  for (const Finding& finding : report.machine) AppendFinding(finding, width, color, &out);
+  if (report.program.has_value()) AppendProgram(*report.program, width, color, &out);
+  absl::StrAppend(&out, "\n");
+  for (const std::string& line : Wrapped(report.Verdict(), width)) absl::StrAppend(&out, line, "\n");
+  return out;
+}
+
+std::string DoctorJson(const DoctorReport& report) {
+  const Json json = {{"version", DLHOOK_VERSION},
+                     {"verdict", report.Verdict()},
+                     {"warnings_and_problems", report.CountBad()},
+                     {"machine", FindingsJson(report.machine)},
+                     {"program", report.program.has_value() ? ProgramJson(*report.program) : Json()}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace dlhook::analyzer

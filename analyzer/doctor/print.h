@@ -1,0 +1,35 @@
+// The doctor's report as text for people and as json.
+#ifndef DLHOOK_ANALYZER_DOCTOR_PRINT_H_
+#define DLHOOK_ANALYZER_DOCTOR_PRINT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/doctor/finding.h"
+#include "analyzer/doctor/program_report.h"
+
+namespace dlhook::analyzer {
+
+struct TriedProgram {
+  std::vector<std::string> words;
+  std::string end;  // "exit code 0", "signal 11", "ended after 10 s"
+  ProgramReport report;
+};
+
+struct DoctorReport {
+  std::vector<Finding> machine;
+  std::optional<TriedProgram> program;
+
+  // Warnings and problems.
+  int CountBad() const;
+  // One sentence.
+  std::string Verdict() const;
+};
+
+std::string DoctorText(const DoctorReport& report, size_t width, bool color);
+std::string DoctorJson(const DoctorReport& report);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DOCTOR_PRINT_H_

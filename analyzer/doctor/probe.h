@@ -1,0 +1,16 @@
+// A process with the shim preloaded that makes one record.
+#ifndef DLHOOK_ANALYZER_DOCTOR_PROBE_H_
+#define DLHOOK_ANALYZER_DOCTOR_PROBE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace dlhook::analyzer {
+
+// Starts it, waits for it. Its trace lies in `folder` then. An error says what happened instead.
+absl::Status RunProbe(const std::string& shim, const std::string& folder);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DOCTOR_PROBE_H_

@@ -1,0 +1,153 @@
+// /proc/PID and the process's memory; nothing is written, nothing is stopped here.
+#include "analyzer/doctor/process_look.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "preload/core/hook_table.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr std::array<absl::string_view, 5> kWantedVariables = {"LD_PRELOAD", "LD_AUDIT", "CUDA_INJECTION64_PATH",
+                                                               "NVTX_INJECTION64_PATH", "DLHOOK_CAPTURE"};
+
+absl::StatusOr<std::string> ReadProcFile(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || file.bad()) return absl::ErrnoToStatus(errno == 0 ? EACCES : errno, path);
+  return text.str();
+}
+
+std::map<std::string, std::string> WantedVariables(absl::string_view environment) {
+  std::map<std::string, std::string> variables;
+  for (absl::string_view entry : absl::StrSplit(environment, '\0')) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(entry, absl::MaxSplits('=', 1));
+    const bool is_wanted =
+        std::find(kWantedVariables.begin(), kWantedVariables.end(), parts.first) != kWantedVariables.end();
+    if (is_wanted && !parts.second.empty()) variables.emplace(parts.first, parts.second);
+  }
+  return variables;
+}
+
+struct MapsLine {
+  uint64_t start = 0;
+  uint64_t offset = 0;
+  bool is_code = false;
+  std::string file;  // device, inode and path: what makes it the same file
+  std::string path;
+};
+
+// "7f3a0000-7f3b0000 r-xp 00001000 08:01 1234   /usr/lib/libm.so.6"; false: of no file.
+bool ParseMapsLine(absl::string_view line, MapsLine* parsed) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(' ', 5));
+  if (parts.size() < 6) return false;
+  const absl::string_view path = absl::StripLeadingAsciiWhitespace(parts[5]);
+  const absl::string_view start = parts[0].substr(0, parts[0].find('-'));
+  if (!absl::StartsWith(path, "/") || !absl::SimpleHexAtoi(start, &parsed->start)) return false;
+  parsed->is_code = absl::StrContains(parts[1], 'x');
+  parsed->file = absl::StrCat(parts[3], " ", parts[4], " ", path);
+  parsed->path = std::string(absl::StripSuffix(path, " (deleted)"));
+  return absl::SimpleHexAtoi(parts[2], &parsed->offset);
+}
+
+bool IsSameFile(const std::string& path, const std::string& other) {
+  std::error_code error;
+  return path == other || (std::filesystem::equivalent(path, other, error) && !error);
+}
+
+// Objects that neither export nor call anything hooked but are in every process.
+bool IsLoaderOrLibc(absl::string_view path) {
+  const absl::string_view name = path.substr(path.rfind('/') + 1);
+  return absl::StartsWith(name, "ld-linux") || absl::StartsWith(name, "libc.so.");
+}
+
+}  // namespace
+
+std::vector<MappedFile> MappedFiles(absl::string_view maps) {
+  struct Group {
+    MappedFile file;
+    std::string key;
+    bool has_code = false;
+  };
+  std::vector<Group> groups;
+  for (absl::string_view line : absl::StrSplit(maps, '\n')) {
+    MapsLine parsed;
+    if (!ParseMapsLine(line, &parsed)) continue;
+    if (parsed.offset == 0 && (groups.empty() || groups.back().key != parsed.file || groups.back().has_code)) {
+      groups.push_back({{parsed.path, parsed.start}, parsed.file, parsed.is_code});
+      continue;
+    }
+    const auto group = std::find_if(groups.rbegin(), groups.rend(),
+                                    [&](const Group& candidate) { return candidate.key == parsed.file; });
+    if (group != groups.rend()) group->has_code = group->has_code || parsed.is_code;
+  }
+  std::vector<MappedFile> files;
+  for (Group& group : groups) {
+    if (group.has_code) files.push_back(std::move(group.file));
+  }
+  return files;
+}
+
+const LoadedObject* ProcessLook::ObjectAt(uint64_t address) const {
+  for (const LoadedObject& object : objects) {
+    if (object.image.Contains(address)) return &object;
+  }
+  return nullptr;
+}
+
+HookedNames::HookedNames() : all_({"getenv", "dlsym"}) {
+  for (int i = 0; i < kHookCount; ++i) all_.emplace(kHookNames[i].name);
+}
+
+std::string HookedNames::FamilyOf(const std::string& name) {
+  const int hook = FindHook(name.c_str());
+  return hook < 0 ? "" : kFamilyNames[kHookNames[hook].family];
+}
+
+absl::StatusOr<ProcessLook> LookInto(pid_t pid, const std::string& shim_path, const HookedNames& names) {
+  const std::string folder = absl::StrCat("/proc/", pid);
+  ProcessLook look;
+  look.pid = pid;
+  std::error_code error;
+  look.program = std::filesystem::read_symlink(folder + "/exe", error).string();
+  const absl::StatusOr<std::string> maps = ReadProcFile(folder + "/maps");
+  if (!maps.ok()) return maps.status();
+  if (const absl::StatusOr<std::string> environment = ReadProcFile(folder + "/environ"); environment.ok()) {
+    look.environment = WantedVariables(*environment);
+  }
+  const ProcessMemory memory(pid);
+  const std::vector<MappedFile> files = MappedFiles(*maps);
+  for (const MappedFile& file : files) {
+    absl::StatusOr<ElfImage> image = ReadElfImage(memory, file.base, names.all());
+    if (!image.ok()) continue;  // another kind of file with executable pages, or a statically linked program
+    if (IsSameFile(file.path, shim_path)) look.shim = look.objects.size();
+    look.objects.push_back({file.path, file.base, *std::move(image)});
+    if (IsLoaderOrLibc(file.path)) look.objects.back().image.slots.clear();
+  }
+  if (look.objects.empty() && !files.empty()) {
+    char byte = 0;
+    if (!memory.Read(files.front().base, &byte, 1)) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("the memory of process ", pid, " can't be read: ", strerror(errno)));
+    }
+  }
+  return look;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,64 @@
+// One look into a running (or stopped) process: which objects it has loaded and to what their references to hooked
+// names are bound.
+#ifndef DLHOOK_ANALYZER_DOCTOR_PROCESS_LOOK_H_
+#define DLHOOK_ANALYZER_DOCTOR_PROCESS_LOOK_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/doctor/elf_image.h"
+
+namespace dlhook::analyzer {
+
+// An ELF file as /proc/PID/maps shows it.
+struct MappedFile {
+  std::string path;
+  uint64_t base = 0;  // where its first page is
+};
+
+// Files with code, once for each time they are mapped, in the order of addresses. `maps`: the text of /proc/PID/maps.
+std::vector<MappedFile> MappedFiles(absl::string_view maps);
+
+struct LoadedObject {
+  std::string path;
+  uint64_t base = 0;
+  ElfImage image;
+};
+
+struct ProcessLook {
+  pid_t pid = 0;
+  std::string program;                             // path of the executable
+  std::map<std::string, std::string> environment;  // as the process was started with; those that concern preloading
+  std::vector<LoadedObject> objects;
+  std::optional<size_t> shim;  // its index
+
+  // The object that holds `address`; null: none (code made at run time, or the address is no address).
+  const LoadedObject* ObjectAt(uint64_t address) const;
+};
+
+// Names that the shim exports, and which library's calls they are of.
+class HookedNames {
+ public:
+  HookedNames();
+  // Functions whose calls are recorded, and getenv and dlsym, by which taps are armed and pointers are found.
+  const NameSet& all() const { return all_; }
+  // "blas", "cudnn" …; empty for getenv and dlsym.
+  static std::string FamilyOf(const std::string& name);
+
+ private:
+  NameSet all_;
+};
+
+// NotFound: the process is gone. PermissionDenied: it may not be looked into.
+absl::StatusOr<ProcessLook> LookInto(pid_t pid, const std::string& shim_path, const HookedNames& names);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DOCTOR_PROCESS_LOOK_H_

@@ -1,0 +1,342 @@
+// One function a kind of trouble. Reads what was collected, opens nothing.
+#include "analyzer/doctor/program_findings.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/io/byte_source.h"
+#include "analyzer/model/losses.h"
+#include "analyzer/passes/capability_advice.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Findings = std::vector<Finding>;
+
+// "sgemm_, dgemm_, dgemv_ and 4 more"
+std::string Names(const std::set<std::string>& names) {
+  constexpr size_t kShown = 3;
+  std::vector<std::string> shown(names.begin(), std::next(names.begin(), std::min(kShown, names.size())));
+  const std::string text = absl::StrJoin(shown, ", ");
+  return names.size() <= kShown ? text : absl::StrCat(text, " and ", names.size() - kShown, " more");
+}
+
+// The same finding of several processes stands once.
+void AddOnce(Finding finding, Findings* findings) {
+  const bool is_known = std::any_of(findings->begin(), findings->end(), [&finding](const Finding& known) {
+    return known.id == finding.id && known.subject == finding.subject && known.text == finding.text;
+  });
+  if (!is_known) findings->push_back(std::move(finding));
+}
+
+bool IsPreloaded(const std::string& path, const ProcessLook& look) {
+  const auto preload = look.environment.find("LD_PRELOAD");
+  if (preload == look.environment.end()) return false;
+  for (absl::string_view entry : absl::StrSplit(preload->second, absl::ByAnyChar(": "), absl::SkipEmpty())) {
+    if (BaseName(entry) == BaseName(path)) return true;
+  }
+  return false;
+}
+
+bool HasTwoNamespaces(const ProcessLook& look) {
+  return std::count_if(look.objects.begin(), look.objects.end(), [](const LoadedObject& object) {
+           return absl::StartsWith(object.image.soname, "libc.so.");
+         }) > 1;
+}
+
+bool IsHooked(const BoundSlot& slot) { return !HookedNames::FamilyOf(slot.name).empty(); }
+
+// Names of `object` bound past the shim, by whose definitions they are bound to.
+std::map<const LoadedObject*, std::set<std::string>> PastShim(const LoadedObject& object, const ProcessLook& look) {
+  std::map<const LoadedObject*, std::set<std::string>> past;
+  for (const BoundSlot& slot : object.image.slots) {
+    if (IsHooked(slot) && BindingOf(slot, object, look) == Binding::kPastShim) {
+      past[look.ObjectAt(slot.value)].insert(slot.name);
+    }
+  }
+  return past;
+}
+
+Finding DescribePast(const LoadedObject& object, const LoadedObject& target, const std::set<std::string>& names,
+                     const ProcessLook& look) {
+  Finding finding;
+  finding.level = Level::kWarning;
+  finding.subject = object.path;
+  const std::string calls = absl::StrCat("calls ", Names(names), " in ", BaseName(target.path));
+  if (IsPreloaded(target.path, look)) {
+    finding.id = "other-preloader";
+    finding.text =
+        absl::StrCat(calls, ", past dlhook: that is preloaded before it and has functions of the same names.");
+    finding.advice = "Let dlhook come first in LD_PRELOAD: the other library still gets the calls, from dlhook.";
+  } else if (target.image.is_executable) {
+    finding.id = "executable-definition";
+    finding.text = absl::StrCat(
+        calls, ", past dlhook: the program defines these functions itself, and the loader takes its own first.");
+    finding.advice =
+        "Link the program without -rdynamic (--export-dynamic), or with the functions in a shared library.";
+  } else if (HasTwoNamespaces(look)) {
+    finding.id = "other-namespace";
+    finding.text = absl::StrCat(
+        calls, ", past dlhook: it was opened by dlmopen into a namespace of its own, where nothing is preloaded.");
+    finding.advice = "Have it opened by dlopen for the time of the profile.";
+  } else {
+    finding.id = "deepbind";
+    finding.text =
+        absl::StrCat(calls, ", past dlhook: it was opened with RTLD_DEEPBIND, so its own libraries come first.");
+    finding.advice = "Have it opened without RTLD_DEEPBIND for the time of the profile.";
+  }
+  return finding;
+}
+
+void AddPastBindings(const Trial& trial, Findings* findings) {
+  for (const ProcessLook& look : trial.looks) {
+    if (!look.shim.has_value()) continue;
+    for (size_t i = 0; i < look.objects.size(); ++i) {
+      if (i == *look.shim) continue;
+      const LoadedObject& object = look.objects[i];
+      for (const auto& [target, names] : PastShim(object, look)) {
+        if (target != nullptr) AddOnce(DescribePast(object, *target, names, look), findings);
+      }
+    }
+  }
+}
+
+// Preloaded beside dlhook and of the same names, but behind it: calls go through both.
+void AddOtherPreloaders(const Trial& trial, const ProgramReport& report, Findings* findings) {
+  for (const ProcessLook& look : trial.looks) {
+    for (size_t i = 0; look.shim.has_value() && i < look.objects.size(); ++i) {
+      const LoadedObject& object = look.objects[i];
+      if (i == *look.shim || !IsPreloaded(object.path, look)) continue;
+      const auto library = std::find_if(report.libraries.begin(), report.libraries.end(),
+                                        [&object](const LibraryReport& known) { return known.path == object.path; });
+      if (library == report.libraries.end() || library->provides.empty()) continue;
+      AddOnce({"preloader-chained", Level::kNote, object.path,
+               absl::StrCat("is preloaded, too, and has ", Names(library->provides),
+                            ": calls go through dlhook first and then on to it; times include its own."),
+               ""},
+              findings);
+    }
+  }
+}
+
+void AddWeakReferences(const ProgramReport& report, Findings* findings) {
+  for (const LibraryReport& library : report.libraries) {
+    if (library.weak.empty()) continue;
+    findings->push_back(
+        {"weak-reference", Level::kWarning, library.path,
+         absl::StrCat("refers weakly to ", Names(library.weak),
+                      ", which nothing but dlhook defines: under dlhook it takes the function to be there."),
+         "If it behaves otherwise under dlhook, give it the library, or profile without that feature."});
+  }
+}
+
+// Whose own calls of its functions nobody expects to see: a library that is one of BLAS.
+bool IsABlas(const std::string& path) {
+  const std::string name = absl::AsciiStrToLower(BaseName(path));
+  return absl::StrContains(name, "blas") || absl::StrContains(name, "mkl") || absl::StrContains(name, "lapack") ||
+         absl::StrContains(name, "blis");
+}
+
+// Libraries of NVIDIA's are all linked so, and what matters in them is what is called from outside.
+void AddSymbolic(const Trial& trial, Findings* findings) {
+  for (const ProcessLook& look : trial.looks) {
+    for (const LoadedObject& object : look.objects) {
+      std::set<std::string> names;
+      for (const ExportedSymbol& symbol : object.image.exports) {
+        const bool is_blas = absl::StartsWith(HookedNames::FamilyOf(symbol.name), "blas");
+        if (is_blas && (object.image.is_symbolic || symbol.is_protected)) names.insert(symbol.name);
+      }
+      if (names.empty()) continue;
+      const bool is_a_blas = IsABlas(object.path);
+      AddOnce({"symbolic", is_a_blas ? Level::kNote : Level::kWarning, object.path,
+               absl::StrCat(
+                   "defines ", Names(names), object.image.is_symbolic ? " and is linked -Bsymbolic" : " as protected",
+                   ": calls that it makes of them itself (of its LAPACK's, say) can't be seen; those of others are."),
+               is_a_blas ? "" : "Link it without -Bsymbolic (or protected symbols) for the time of the profile."},
+              findings);
+    }
+  }
+}
+
+// It asks for the settings of its log where dlhook can't answer.
+bool IsDeaf(const std::string& path, const Trial& trial) {
+  for (const ProcessLook& look : trial.looks) {
+    for (const LoadedObject& object : look.objects) {
+      if (object.path != path || !look.shim.has_value()) continue;
+      const bool is_deaf =
+          std::any_of(object.image.slots.begin(), object.image.slots.end(), [&](const BoundSlot& slot) {
+            return slot.name == "getenv" && BindingOf(slot, object, look) == Binding::kPastShim;
+          });
+      if (is_deaf) return true;
+    }
+  }
+  return false;
+}
+
+Finding DescribeInside(const LibraryReport& library, const Trial& trial) {
+  if (library.inside != "oneDNN") {
+    return {"hidden-blas", Level::kWarning, library.path,
+            absl::StrCat("has ", library.inside, " linked into it with hidden functions: its calls can't be seen."),
+            "Use a build that loads it as a shared library."};
+  }
+  if (IsDeaf(library.path, trial)) {
+    return {"deaf-onednn", Level::kWarning, library.path,
+            "has oneDNN and asks for its settings past dlhook: its log can't be turned on.",
+            "Have it opened without RTLD_DEEPBIND for the time of the profile."};
+  }
+  return {
+      "onednn-silent", Level::kNote, library.path,
+      "has oneDNN, and nothing was heard of it: it did not run in this trial, or its log is not turned on (in builds "
+      "that are not known, or with DLHOOK_ONEDNN=off).",
+      "Try a longer part of the program; then DLHOOK_ONEDNN=force, if it works under ONEDNN_VERBOSE=1 without dlhook."};
+}
+
+void AddInside(const ProgramReport& report, const Trial& trial, Findings* findings) {
+  for (const LibraryReport& library : report.libraries) {
+    if (!library.inside.empty() && library.taps.empty()) findings->push_back(DescribeInside(library, trial));
+  }
+}
+
+void AddCapabilities(const TraceModel& model, Findings* findings) {
+  for (const ProcessInfo& process : model.processes) {
+    for (const trace::Capability& capability : process.capabilities) {
+      if (capability.state() == trace::Capability::ON) continue;
+      const std::string state = absl::AsciiStrToLower(trace::Capability::State_Name(capability.state()));
+      AddOnce({absl::StrCat(capability.name(), "-", state), IsMissing(capability) ? Level::kWarning : Level::kNote,
+               capability.object(), absl::StrCat(capability.name(), " is ", state, ": ", capability.reason(), "."),
+               AdviceFor(capability)},
+              findings);
+    }
+    for (const trace::Loss& loss : process.losses) {
+      const std::string reason = absl::AsciiStrToLower(trace::Loss::Reason_Name(loss.reason()));
+      const char* what = CountsScopes(loss.reason()) ? " scopes" : " calls";
+      AddOnce({absl::StrCat("loss-", reason), Level::kWarning, process.file,
+               absl::StrCat(loss.calls(), what, " were not recorded: ", reason, loss.detail().empty() ? "" : ", ",
+                            loss.detail(), "."),
+               AdviceFor(loss)},
+              findings);
+    }
+  }
+}
+
+// A process without the shim matters where it has something that would have been hooked.
+void AddUnreached(const Trial& trial, Findings* findings) {
+  for (const ProcessLook& look : trial.looks) {
+    if (look.shim.has_value()) continue;
+    const bool matters = std::any_of(look.objects.begin(), look.objects.end(), [](const LoadedObject& object) {
+      const auto is_hooked = [](const auto& symbol) { return !HookedNames::FamilyOf(symbol.name).empty(); };
+      return std::any_of(object.image.exports.begin(), object.image.exports.end(), is_hooked) ||
+             std::any_of(object.image.slots.begin(), object.image.slots.end(), is_hooked);
+    });
+    if (!matters) continue;
+    const bool was_asked = look.environment.contains("LD_PRELOAD");
+    AddOnce(
+        {was_asked ? "shim-not-loaded" : "environment-cleared", Level::kWarning, look.program,
+         was_asked ? "was started with LD_PRELOAD, but the loader did not take dlhook into it."
+                   : "was started without LD_PRELOAD: whoever started it cleared the environment.",
+         was_asked
+             ? "See what it says itself with LD_DEBUG=libs; a file with capabilities or another root hides LD_PRELOAD."
+             : "Have LD_PRELOAD and the DLHOOK_ variables passed on."},
+        findings);
+  }
+  for (const Obstacle& obstacle : trial.obstacles) {
+    AddOnce({obstacle.id, Level::kNote, obstacle.program,
+             absl::StrCat("was started by the program and can't be seen: ", obstacle.text, "."),
+             "If it does the work to be profiled, start another build of it."},
+            findings);
+  }
+}
+
+void AddOtherTools(const Trial& trial, Findings* findings) {
+  for (const ProcessLook& look : trial.looks) {
+    if (const auto tool = look.environment.find("CUDA_INJECTION64_PATH"); tool != look.environment.end()) {
+      AddOnce({"cupti-taken", Level::kNote, tool->second,
+               "is injected into CUDA programs and has CUPTI, which admits one tool. This version of dlhook does not "
+               "use CUPTI.",
+               ""},
+              findings);
+    }
+    for (const LoadedObject& object : look.objects) {
+      if (absl::StartsWith(BaseName(object.path), "libasan.so")) {
+        AddOnce({"sanitizer", Level::kWarning, look.program,
+                 "is built with AddressSanitizer, which wants to be the first library and may refuse to run with "
+                 "dlhook before it.",
+                 "Profile a build without it."},
+                findings);
+      }
+    }
+  }
+}
+
+void AddEnd(const Trial& trial, const ProgramReport& report, Findings* findings) {
+  const int status = trial.wait_status;
+  const bool failed = !trial.was_ended && status != 0;
+  if (failed) {
+    const std::string how = WIFSIGNALED(status) ? absl::StrCat("was ended by signal ", WTERMSIG(status))
+                                                : absl::StrCat("ended with exit code ", WEXITSTATUS(status));
+    findings->push_back({"program-failed", Level::kWarning, trial.words.front(),
+                         absl::StrCat(how, ": what it would have loaded later is not known."),
+                         "See that it ends well without dlhook, then try again."});
+  }
+  if (!trial.why_not_followed.empty()) {
+    findings->push_back({"not-followed", Level::kWarning, trial.words.front(),
+                         absl::StrCat("could not be followed to its end (", trial.why_not_followed,
+                                      "): only what was recorded is told, not what its libraries are bound to."),
+                         "In a container allow ptrace (docker run --cap-add=SYS_PTRACE)."});
+  }
+  if (report.recorded.empty()) {
+    findings->push_back(
+        {"no-calls", Level::kProblem, trial.words.front(), "made no call that dlhook sees.",
+         "Try a part of the program that computes; if it does, its mathematics is linked in a way that is told above, "
+         "or is its own."});
+  }
+}
+
+}  // namespace
+
+Binding BindingOf(const BoundSlot& slot, const LoadedObject& object, const ProcessLook& look) {
+  const LoadedObject& shim = look.objects[*look.shim];
+  if (shim.image.Contains(slot.value)) return Binding::kThroughShim;
+  if (slot.definition != 0 && slot.value == slot.definition) return Binding::kPastShim;
+  const LoadedObject* target = look.ObjectAt(slot.value);
+  // Before the first call a slot leads to the object's own code that looks the function up.
+  if (target == nullptr || target == &object) return Binding::kUnbound;
+  return Binding::kPastShim;
+}
+
+bool IsDefinedBeside(const std::string& name, const ProcessLook& look, const LoadedObject& shim) {
+  return std::any_of(look.objects.begin(), look.objects.end(), [&](const LoadedObject& object) {
+    if (&object == &shim) return false;
+    const std::vector<ExportedSymbol>& exports = object.image.exports;
+    return std::any_of(exports.begin(), exports.end(),
+                       [&name](const ExportedSymbol& symbol) { return symbol.name == name; });
+  });
+}
+
+std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& report) {
+  Findings findings;
+  AddUnreached(trial, &findings);
+  AddPastBindings(trial, &findings);
+  AddOtherPreloaders(trial, report, &findings);
+  AddWeakReferences(report, &findings);
+  AddSymbolic(trial, &findings);
+  AddInside(report, trial, &findings);
+  if (trial.model != nullptr) AddCapabilities(*trial.model, &findings);
+  AddOtherTools(trial, &findings);
+  AddEnd(trial, report, &findings);
+  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+    return static_cast<int>(a.level) > static_cast<int>(b.level);
+  });
+  return findings;
+}
+
+}  // namespace dlhook::analyzer

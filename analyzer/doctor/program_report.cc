@@ -1,0 +1,180 @@
+// Merges the looks into all processes with what was recorded. The findings are in program_findings.cc.
+#include "analyzer/doctor/program_report.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/doctor/program_findings.h"
+#include "analyzer/io/byte_source.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Libraries = std::map<std::string, LibraryReport>;
+
+void AddSlot(const BoundSlot& slot, const LoadedObject& object, const ProcessLook& look, LibraryReport* library) {
+  const LoadedObject& shim = look.objects[*look.shim];
+  library->calls.insert(slot.name);
+  switch (BindingOf(slot, object, look)) {
+    case Binding::kThroughShim:
+      library->through.insert(slot.name);
+      if (slot.is_weak && !IsDefinedBeside(slot.name, look, shim)) library->weak.insert(slot.name);
+      break;
+    case Binding::kUnbound:
+      library->unbound.insert(slot.name);
+      break;
+    case Binding::kPastShim:
+      library->past.insert(slot.name);
+      break;
+  }
+}
+
+void AddObject(const LoadedObject& object, const ProcessLook& look, Libraries* libraries) {
+  LibraryReport library;
+  for (const ExportedSymbol& symbol : object.image.exports) {
+    if (HookedNames::FamilyOf(symbol.name).empty()) continue;
+    library.provides.insert(symbol.name);
+    library.families.insert(HookedNames::FamilyOf(symbol.name));
+  }
+  for (const BoundSlot& slot : object.image.slots) {
+    if (HookedNames::FamilyOf(slot.name).empty()) continue;
+    library.families.insert(HookedNames::FamilyOf(slot.name));
+    AddSlot(slot, object, look, &library);
+  }
+  LibraryReport& known = (*libraries)[object.path];
+  known.path = object.path;
+  known.soname = object.image.soname;
+  known.build_id = object.image.build_id;
+  ++known.processes;
+  known.families.merge(library.families);
+  for (auto set : {&LibraryReport::provides, &LibraryReport::calls, &LibraryReport::through, &LibraryReport::past,
+                   &LibraryReport::unbound, &LibraryReport::weak}) {
+    (known.*set).merge(library.*set);
+  }
+}
+
+// Paths of the objects in which hooked functions were really called. The trace has the names that the loader was given,
+// so an object is found by its address.
+std::set<std::string> CalledLibraries(const Trial& trial) {
+  std::set<std::string> called;
+  for (const ProcessInfo& process : trial.model->processes) {
+    for (const trace::Mapping& mapping : process.mappings) {
+      if (mapping.role() != trace::Mapping::LIBRARY) continue;
+      for (const ProcessLook& look : trial.looks) {
+        if (static_cast<uint32_t>(look.pid) != process.header.process().pid()) continue;
+        const LoadedObject* object = look.ObjectAt(mapping.start());
+        if (object != nullptr) called.insert(object->path);
+      }
+    }
+  }
+  return called;
+}
+
+void AddRecorded(const Trial& trial, Libraries* libraries, ProgramReport* report) {
+  const RunTotals totals = ComputeTotals(*trial.model);
+  const std::set<std::string> called = CalledLibraries(trial);
+  std::map<std::string, int64_t> calls_of;
+  for (OpIndex op = 0; op < trial.model->ops.size(); ++op) {
+    if (totals.ops[op].calls == 0) continue;
+    report->recorded[trial.model->ops[op].family] += totals.ops[op].calls;
+    calls_of[trial.model->ops[op].function] += totals.ops[op].calls;
+  }
+  if (trial.model->scopes.size() > 0) report->recorded["scopes"] = static_cast<int64_t>(trial.model->scopes.size());
+  for (const std::string& path : called) (*libraries)[path].recorded = 0;
+  for (const auto& [function, calls] : calls_of) {
+    std::vector<LibraryReport*> providers;
+    for (const std::string& path : called) {
+      LibraryReport& library = (*libraries)[path];
+      if (library.provides.contains(function)) providers.push_back(&library);
+    }
+    for (LibraryReport* provider : providers) {
+      const bool is_shared = providers.size() > 1 || !provider->recorded.has_value();
+      provider->recorded = is_shared ? std::nullopt : std::optional<int64_t>(*provider->recorded + calls);
+    }
+  }
+}
+
+// A capability has the base name of its object. An empty one is of the process.
+void AddTaps(const TraceModel& model, Libraries* libraries) {
+  for (const ProcessInfo& process : model.processes) {
+    for (const trace::Capability& capability : process.capabilities) {
+      for (auto& [path, library] : *libraries) {
+        const std::string object = BaseName(capability.object());
+        if (object.empty() || (BaseName(path) != object && library.soname != object)) continue;
+        const Tap tap = {capability.name(), absl::AsciiStrToLower(trace::Capability::State_Name(capability.state())),
+                         capability.reason()};
+        const bool is_known = std::any_of(library.taps.begin(), library.taps.end(), [&tap](const Tap& known) {
+          return known.name == tap.name && known.state == tap.state;
+        });
+        if (!is_known) library.taps.push_back(tap);
+      }
+    }
+  }
+}
+
+bool HasATap(const LibraryReport& library, absl::string_view name) {
+  return std::any_of(library.taps.begin(), library.taps.end(), [name](const Tap& tap) { return tap.name == name; });
+}
+
+// What a look at the file tells is only asked where nothing better is known.
+void LookInside(Libraries* libraries) {
+  for (auto& [path, library] : *libraries) {
+    if (HasATap(library, "onednn-tap")) {
+      library.inside = "oneDNN";
+      continue;
+    }
+    library.inside = LibraryInside(path);
+    // MKL's own parts; or a BLAS whose functions are exported and so hooked.
+    const bool is_seen = !library.provides.empty() || absl::StartsWith(BaseName(path), "libmkl_");
+    if (library.inside != "oneDNN" && is_seen) library.inside.clear();
+  }
+}
+
+int Rank(const LibraryReport& library) {
+  if (library.recorded.has_value() || !library.taps.empty()) return 0;
+  if (!library.past.empty()) return 1;
+  return library.provides.empty() ? 3 : 2;
+}
+
+}  // namespace
+
+std::string LibraryReport::State() const {
+  const bool is_tapped = std::any_of(taps.begin(), taps.end(), [](const Tap& tap) { return tap.state == "on"; });
+  const bool is_hooked = recorded.has_value();
+  if (is_hooked) return is_tapped ? "hooked and tapped" : "hooked";
+  if (is_tapped) return "tapped";
+  if (!past.empty()) return "not seen";
+  return provides.empty() && !calls.empty() ? "caller" : "not called";
+}
+
+ProgramReport DescribeTrial(const Trial& trial, const HookedNames&) {
+  ProgramReport report;
+  Libraries libraries;
+  for (const ProcessLook& look : trial.looks) {
+    ++report.processes_looked_into;
+    if (!look.shim.has_value()) continue;
+    for (size_t i = 0; i < look.objects.size(); ++i) {
+      if (i != *look.shim) AddObject(look.objects[i], look, &libraries);
+    }
+  }
+  if (trial.model != nullptr) {
+    report.processes_recorded = static_cast<int>(trial.model->processes.size());
+    AddRecorded(trial, &libraries, &report);
+    AddTaps(*trial.model, &libraries);
+  }
+  LookInside(&libraries);
+  for (auto& [path, library] : libraries) {
+    const bool matters =
+        !library.provides.empty() || !library.calls.empty() || !library.taps.empty() || !library.inside.empty();
+    if (matters) report.libraries.push_back(std::move(library));
+  }
+  std::stable_sort(report.libraries.begin(), report.libraries.end(),
+                   [](const LibraryReport& a, const LibraryReport& b) { return Rank(a) < Rank(b); });
+  report.findings = FindTroubles(trial, report);
+  return report;
+}
+
+}  // namespace dlhook::analyzer

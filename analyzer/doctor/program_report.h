@@ -1,0 +1,78 @@
+// What a trial of a program showed: pure data and pure functions from what was looked at and recorded.
+#ifndef DLHOOK_ANALYZER_DOCTOR_PROGRAM_REPORT_H_
+#define DLHOOK_ANALYZER_DOCTOR_PROGRAM_REPORT_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analyzer/doctor/finding.h"
+#include "analyzer/doctor/process_look.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+// A process that LD_PRELOAD can't reach.
+struct Obstacle {
+  std::string program;
+  std::string id;  // "static-binary" …
+  std::string text;
+};
+
+struct Trial {
+  std::vector<std::string> words;
+  int wait_status = 0;
+  bool was_ended = false;             // by --seconds
+  std::vector<ProcessLook> looks;     // the last one of each process
+  std::vector<Obstacle> obstacles;    // of processes that the program started
+  std::string why_not_followed;       // ptrace's refusal; empty: every process was looked into when it ended
+  const TraceModel* model = nullptr;  // what was recorded; null: nothing
+};
+
+struct Tap {
+  std::string name;
+  std::string state;
+  std::string reason;
+};
+
+// One library (or the executable) that has to do with hooked names or taps.
+struct LibraryReport {
+  std::string path;
+  std::string soname;
+  std::string build_id;
+  std::set<std::string> families;   // of the functions it provides and calls
+  std::set<std::string> provides;   // hooked functions that it exports
+  std::set<std::string> calls;      // hooked functions that it refers to …
+  std::set<std::string> through;    // … of them bound to dlhook,
+  std::set<std::string> past;       // … bound to something else: never seen
+  std::set<std::string> unbound;    // … not called yet (lazy binding)
+  std::set<std::string> weak;       // … weak references that only dlhook defines
+  std::optional<int64_t> recorded;  // calls of the functions it provides; not known where several libraries share them
+  std::vector<Tap> taps;
+  std::string inside;  // "oneDNN", "OpenBLAS", "MKL": a library linked into it whose functions it does not export
+  int processes = 0;
+
+  // "hooked", "tapped", "hooked and tapped", "not called", "not seen", "caller".
+  std::string State() const;
+};
+
+struct ProgramReport {
+  std::vector<LibraryReport> libraries;  // those that provide or tell first, then callers
+  std::vector<Finding> findings;
+  std::map<std::string, int64_t> recorded;  // calls by family, "scopes"
+  int processes_looked_into = 0;
+  int processes_recorded = 0;
+};
+
+ProgramReport DescribeTrial(const Trial& trial, const HookedNames& names);
+
+// The name of a library that `path` holds without exporting its functions, by texts that are in all of its releases:
+// "oneDNN", "OpenBLAS", "MKL". Empty: none. Reads the file.
+std::string LibraryInside(const std::string& path);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DOCTOR_PROGRAM_REPORT_H_

@@ -1,0 +1,135 @@
+// PTRACE_SEIZE: no stop signals of its own, group stops stay what they are.
+#include "analyzer/doctor/tracer.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cstddef>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr long kOptions =
+    PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT;
+constexpr int kDetachTries = 200;  // of 5 ms
+constexpr long kDetachNapNs = 5 * 1000 * 1000;
+
+// 0 where the thread is gone.
+pid_t ProcessOf(pid_t thread) {
+  std::ifstream status(absl::StrCat("/proc/", thread, "/status"));
+  for (std::string line; std::getline(status, line);) {
+    pid_t process = 0;
+    if (absl::StartsWith(line, "Tgid:") && absl::SimpleAtoi(line.substr(5), &process)) return process;
+  }
+  return 0;
+}
+
+void Continue(pid_t thread, int signal) {
+  ptrace(PTRACE_CONT, thread, nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(signal)));
+}
+
+}  // namespace
+
+absl::Status Tracer::Attach(pid_t program) {
+  program_ = program;
+  if (ptrace(PTRACE_SEIZE, program, nullptr, reinterpret_cast<void*>(kOptions)) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat("ptrace: ", strerror(errno)));
+  }
+  is_attached_ = true;
+  threads_[program] = program;
+  return absl::OkStatus();
+}
+
+bool Tracer::Step() {
+  int status = 0;
+  pid_t thread = 0;
+  while ((thread = waitpid(-1, &status, __WALL | WNOHANG)) > 0) {
+    if (WIFSTOPPED(status)) {
+      HandleStop(thread, status);
+      continue;
+    }
+    threads_.erase(thread);
+    if (thread != program_) continue;
+    wait_status_ = status;
+    return false;
+  }
+  return true;
+}
+
+void Tracer::HandleStop(pid_t thread, int status) {
+  if (threads_.find(thread) == threads_.end()) threads_[thread] = ProcessOf(thread);
+  const int event = status >> 16;
+  const int signal = WSTOPSIG(status);
+  if (event == 0) {
+    Continue(thread, signal);  // a signal on its way
+  } else {
+    HandleEvent(thread, event, signal);
+  }
+}
+
+void Tracer::HandleEvent(pid_t thread, int event, int signal) {
+  const bool is_group_stop = event == PTRACE_EVENT_STOP && signal != SIGTRAP;
+  if (is_group_stop) {
+    ptrace(PTRACE_LISTEN, thread, nullptr, nullptr);
+    return;
+  }
+  if (event == PTRACE_EVENT_EXEC) {
+    threads_[thread] = thread;  // whichever thread called it, it is the process's only one now
+    observer_.on_exec(thread);
+  } else if (event == PTRACE_EVENT_EXIT && EndsProcess(thread, threads_[thread])) {
+    observer_.on_exit(threads_[thread]);
+  }
+  Continue(thread, 0);
+}
+
+// A thread may end alone. The last look at a process stands, so one look too many does no harm.
+bool Tracer::EndsProcess(pid_t thread, pid_t process) const {
+  if (thread == process) return true;
+  unsigned long code = 0;
+  if (ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &code) == 0 && WIFSIGNALED(static_cast<int>(code))) return true;
+  const long call = ptrace(PTRACE_PEEKUSER, thread, offsetof(user_regs_struct, orig_rax), nullptr);
+  return call == SYS_exit_group;
+}
+
+std::set<pid_t> Tracer::Processes() const {
+  std::set<pid_t> processes;
+  for (const auto& [thread, process] : threads_) {
+    if (process > 0) processes.insert(process);
+  }
+  return processes;
+}
+
+// A thread must be stopped to be let go.
+void Tracer::Detach() {
+  if (!is_attached_) return;
+  for (const auto& [thread, process] : threads_) ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+  for (int i = 0; i < kDetachTries && !threads_.empty(); ++i) {
+    int status = 0;
+    const pid_t thread = waitpid(-1, &status, __WALL | WNOHANG);
+    if (thread < 0) return;  // none is left
+    if (thread == 0) {
+      const timespec nap = {0, kDetachNapNs};
+      nanosleep(&nap, nullptr);
+    } else if (WIFSTOPPED(status)) {
+      const intptr_t signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
+      ptrace(PTRACE_DETACH, thread, nullptr, reinterpret_cast<void*>(signal));
+      threads_.erase(thread);
+    } else {
+      threads_.erase(thread);
+    }
+  }
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,52 @@
+// Follows a program and all that it starts with ptrace, so that each process can be looked into at the moment it ends,
+// when everything it will ever have loaded is loaded and nothing is unmapped yet, however it ends (but for SIGKILL from
+// another). What the program notices: a debugger can't attach to it, and set-uid programs that it starts gain no rights
+// (unless the user is root). Signals, stops, exit codes stay what they were.
+// Single-threaded: ptrace ties the followed processes to the thread that attached.
+#ifndef DLHOOK_ANALYZER_DOCTOR_TRACER_H_
+#define DLHOOK_ANALYZER_DOCTOR_TRACER_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include "absl/status/status.h"
+
+namespace dlhook::analyzer {
+
+class Tracer {
+ public:
+  struct Observer {
+    std::function<void(pid_t)> on_exec;  // a process has just begun to run another program
+    std::function<void(pid_t)> on_exit;  // a process is about to end; its memory is whole
+  };
+  explicit Tracer(Observer observer) : observer_(std::move(observer)) {}
+
+  // Of a process that waits for it before it calls exec. PermissionDenied: the kernel forbids it; then only Step() is
+  // of use, which tells when the program has ended.
+  absl::Status Attach(pid_t program);
+  // Handles what has happened; returns at once. False: the program has ended, as wait_status() says.
+  bool Step();
+  int wait_status() const { return wait_status_; }
+  // Process ids of the program and of all it started that still live.
+  std::set<pid_t> Processes() const;
+  // Those that still live go on without us.
+  void Detach();
+
+ private:
+  void HandleStop(pid_t thread, int status);
+  void HandleEvent(pid_t thread, int event, int signal);
+  bool EndsProcess(pid_t thread, pid_t process) const;
+
+  Observer observer_;
+  pid_t program_ = 0;
+  int wait_status_ = 0;
+  bool is_attached_ = false;
+  std::map<pid_t, pid_t> threads_;  // thread -> process
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DOCTOR_TRACER_H_

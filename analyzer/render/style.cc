@@ -1,0 +1,37 @@
+// ECMA-48 "select graphic rendition", the sequences that every terminal since the VT100 takes or ignores.
+#include "analyzer/render/style.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+absl::string_view Begin(Style style) {
+  switch (style) {
+    case Style::kTitle:
+      return "\033[1;36m";  // bold cyan
+    case Style::kHeader:
+      return "\033[1m";
+    case Style::kQuiet:
+      return "\033[2m";
+    case Style::kHot:
+      return "\033[1;33m";  // bold yellow
+    case Style::kWarning:
+      return "\033[33m";
+    case Style::kPlain:
+      break;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Styled(absl::string_view text, Style style, bool color) {
+  const size_t begin = text.find_first_not_of(' ');
+  if (!color || style == Style::kPlain || begin == absl::string_view::npos) return std::string(text);
+  const size_t end = text.find_last_not_of(' ') + 1;
+  return absl::StrCat(text.substr(0, begin), Begin(style), text.substr(begin, end - begin), "\033[0m",
+                      text.substr(end));
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,27 @@
+// Colour for terminals: few styles, named by what they say.
+#ifndef DLHOOK_ANALYZER_RENDER_STYLE_H_
+#define DLHOOK_ANALYZER_RENDER_STYLE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace dlhook::analyzer {
+
+enum class Style : uint8_t {
+  kPlain,
+  kTitle,    // a table's name
+  kHeader,   // a column's name
+  kQuiet,    // what the eye may pass over: units, rules, what is not known
+  kHot,      // a large share of the time
+  kWarning,  // what the reader must know of the run
+};
+
+// `text` between escape sequences; spaces around it stay outside, so that lines can be cut at their end. Without
+// `color` the text alone.
+std::string Styled(absl::string_view text, Style style, bool color);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_RENDER_STYLE_H_

@@ -1,0 +1,160 @@
+// `dlhook diff` as a program: exit codes at their edges, what it prints where, and what it says of runs that can't be
+// compared.
+#include <gtest/gtest.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/analyzer/test_trace.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using testing::Test;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+class DiffCliTest : public Test {
+ protected:
+  Outcome Diff(const std::string& words) {
+    const std::string err_path = folder_.path() + "/stderr";
+    FILE* pipe = popen(absl::StrCat("'" DLHOOK_BINARY "' diff ", words, " 2>'", err_path, "'").c_str(), "r");
+    Outcome outcome;
+    char buffer[4096];
+    for (size_t count; (count = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) outcome.out.append(buffer, count);
+    outcome.exit_code = WEXITSTATUS(pclose(pipe));
+    std::ifstream err(err_path);
+    outcome.err.assign(std::istreambuf_iterator<char>(err), {});
+    return outcome;
+  }
+
+  // Sixty equal steps of two calls, 1000 ns and `second_ns` apart.
+  std::string TraceText(int second_ns, int steps = 60) {
+    std::string text = HeaderText("pid: 7 program: '/usr/bin/train'") + OpsText();
+    for (int step = 0; step < steps; ++step) {
+      absl::StrAppend(&text, R"pb(packet { call_batch { thread_id: 1
+                                                        op_iid: [ 1, 2 ]
+                                                        sequence_delta: [ 0, 0 ]
+                                                        duration: [ 300, 400 ]
+                                                        parent_distance: [ 0, 0 ]
+                                                        base_sequence:)pb",
+                      2 * step, " base_end_ticks: ", step * (1000 + second_ns), " end_delta_ticks: [1000, ", second_ns,
+                      "] } }\n");
+    }
+    return absl::StrCat(text, "packet { footer { end: EXITED end_ticks: ", steps * (1000 + second_ns) + 500,
+                        " calls: ", 2 * steps, " } }");
+  }
+
+  std::string Write(const std::string& name, int second_ns, int steps = 60) {
+    return folder_.Write(name, TraceBytesOf(TraceText(second_ns, steps)));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(DiffCliTest, ARunAgainstItselfIsEmptyAndNoFailure) {
+  const std::string run = Write("1.dlh", 1000);
+  const Outcome outcome = Diff(absl::StrCat(run, " ", run, " --fail-above 0%"));
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(absl::StartsWith(outcome.out, "verdict: no difference: 2.00 us per step on both sides\n(no rows)\n"))
+      << outcome.out;
+}
+
+TEST_F(DiffCliTest, FailsAboveTheThresholdAndNotAtIt) {
+  const std::string base = Write("base.dlh", 1000), candidate = Write("new.dlh", 1060);  // 3 % more, exactly
+  const std::string both = absl::StrCat(base, " ", candidate);
+  EXPECT_EQ(Diff(both).exit_code, 0) << "nobody asked";
+  for (const char* passed : {"2.9", "2.9%", "0", "0%", "1e-3"}) {
+    const Outcome outcome = Diff(absl::StrCat(both, " --fail-above ", passed));
+    EXPECT_EQ(outcome.exit_code, 1) << passed;
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_TRUE(
+        absl::StartsWith(outcome.out, "verdict: NEW is 3.0 % slower per step (2.00 us -> 2.06 us, noise 0.0 %)"))
+        << outcome.out;
+  }
+  for (const char* held : {"3", "3%", "3.0", "'3 %'", "100%"}) {
+    EXPECT_EQ(Diff(absl::StrCat(both, " --fail-above ", held)).exit_code, 0) << held;
+  }
+  EXPECT_EQ(Diff(absl::StrCat(candidate, " ", base, " --fail-above 0")).exit_code, 0) << "faster";
+}
+
+TEST_F(DiffCliTest, ThresholdsThatAreNoPercentageAreRefused) {
+  const std::string run = Write("1.dlh", 1000);
+  for (const char* wrong : {"-1", "-1%", "fast", "3%%", "%", "''", "nan", "inf"}) {
+    const Outcome outcome = Diff(absl::StrCat(run, " ", run, " '--fail-above=", wrong, "'"));
+    EXPECT_EQ(outcome.exit_code, 2) << wrong;
+    EXPECT_EQ(outcome.out, "") << wrong;
+    EXPECT_TRUE(absl::StartsWith(outcome.err, "dlhook: diff: --fail-above expects a percentage that is not negative"))
+        << outcome.err;
+  }
+}
+
+TEST_F(DiffCliTest, SaysWhichSideIsMissingOrNoTrace) {
+  const std::string run = Write("1.dlh", 1000), text = folder_.Write("2.dlh", "no trace at all");
+  const Outcome missing = Diff(absl::StrCat(folder_.path(), "/none ", run));
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_TRUE(absl::StartsWith(missing.err, "dlhook: diff: BASE: ")) << missing.err;
+  const Outcome wrong = Diff(absl::StrCat(run, " ", text));
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_EQ(wrong.out, "");
+  EXPECT_TRUE(absl::StartsWith(wrong.err, "dlhook: diff: NEW: ")) << wrong.err;
+  EXPECT_EQ(Diff(run).exit_code, 2) << "one run";
+}
+
+TEST_F(DiffCliTest, ADamagedRunIsComparedAsFarAsItIsWhole) {
+  const std::string base = Write("base.dlh", 1000);
+  const std::string bytes = TraceBytesOf(TraceText(1060));
+  const std::string cut = folder_.Write("cut.dlh", bytes.substr(0, bytes.size() - 30) + "\xff\xff\xff\xff");
+  const Outcome outcome = Diff(absl::StrCat(base, " ", cut, " --fail-above 1"));
+  EXPECT_EQ(outcome.exit_code, 2) << "not 1: the input is bad";
+  EXPECT_TRUE(absl::StrContains(outcome.out, "verdict: NEW is 3.0 % slower")) << outcome.out;
+  EXPECT_TRUE(absl::StrContains(outcome.err, "cut.dlh")) << outcome.err;
+}
+
+TEST_F(DiffCliTest, RunsWithoutStepsAreComparedAsAWhole) {
+  const std::string base = Write("base.dlh", 1000, 1), candidate = Write("new.dlh", 3500, 1);
+  const Outcome outcome = Diff(absl::StrCat(base, " ", candidate, " --fail-above 3"));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(absl::StrContains(outcome.out, "noise not known")) << outcome.out;
+}
+
+TEST_F(DiffCliTest, TablesThatCannotBeComparedAreNamed) {
+  const std::string run = Write("1.dlh", 1000);
+  const Outcome known = Diff(absl::StrCat(run, " ", run, " --table summary"));
+  EXPECT_EQ(known.exit_code, 2);
+  EXPECT_TRUE(absl::StartsWith(known.err, "dlhook: diff: the table summary cannot be compared")) << known.err;
+  const Outcome unknown = Diff(absl::StrCat(run, " ", run, " --table layer"));
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_TRUE(absl::StrContains(unknown.err, "did you mean layers?")) << unknown.err;
+}
+
+TEST_F(DiffCliTest, WritesEveryFormatAndAllRowsOnDemand) {
+  const std::string both = absl::StrCat(Write("base.dlh", 1000), " ", Write("new.dlh", 1060));
+  const auto json = nlohmann::json::parse(Diff(absl::StrCat(both, " --format json --table ops,work")).out);
+  ASSERT_EQ(json["tables"].size(), 3u);
+  EXPECT_EQ(json["tables"][0]["name"], "verdict");
+  EXPECT_EQ(json["tables"][0]["rows"][0][0], "step");
+  EXPECT_EQ(json["tables"][1]["name"], "ops");
+  EXPECT_EQ(json["run"]["processes"].size(), 1u);
+  EXPECT_EQ(json["base"]["processes"].size(), 1u);
+  const Outcome csv = Diff(absl::StrCat(both, " --format csv --table work"));
+  EXPECT_TRUE(absl::StartsWith(
+      csv.out, "what,direction,change,percent,base,new,noise,verdict,why\nstep,,60,3,2000,2060,0,slower,"))
+      << csv.out;
+  EXPECT_TRUE(absl::StrContains(csv.out, "\nlayer,direction,activity,what,model,purpose,problem,change,")) << csv.out;
+  EXPECT_TRUE(absl::StrContains(csv.out, "[unattributed],")) << csv.out;
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

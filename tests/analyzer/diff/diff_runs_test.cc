@@ -1,0 +1,231 @@
+// What a diff says of two runs whose difference was made by hand.
+#include "analyzer/diff/diff_runs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "analyzer/diff/work_table.h"
+#include "tests/analyzer/diff/training_run.h"
+#include "tests/analyzer/passes/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+RunSpec Spec(int layers, unsigned seed) {
+  RunSpec spec;
+  spec.layers = Layers(layers);
+  spec.seed = seed;
+  return spec;
+}
+
+std::string Notes(const RunsDiff& diff) { return absl::StrJoin(diff.tables.front().notes, "\n"); }
+
+// Of the row after the step's: what contributes most.
+std::string TopCell(const RunsDiff& diff, const std::string& column) { return Text(diff.tables.front(), 1, column); }
+
+TEST(DiffRunsTest, ARunAgainstItselfIsEmpty) {
+  const TrainingRun run(Spec(3, 1));
+  const RunsDiff diff = Diff(run, run);
+  for (const Table& table : diff.tables) EXPECT_TRUE(table.rows.empty()) << table.name;
+  EXPECT_THAT(Sentence(diff), StartsWith("no difference: "));
+  EXPECT_FALSE(diff.IsSlowerThan(0));
+}
+
+TEST(DiffRunsTest, RunsThatDifferByChanceAreNoise) {
+  int beyond = 0;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    const RunsDiff diff = Diff(Spec(3, seed), Spec(3, 100 + seed));
+    beyond += StepVerdict(diff) != "noise" || diff.tables.front().rows.size() > 1 ? 1 : 0;
+  }
+  EXPECT_LE(beyond, 2);
+}
+
+TEST(DiffRunsTest, TheLayerThatGotSlowerIsNamedFirstWithItsAlgorithm) {
+  const RunSpec base = Spec(4, 1);
+  RunSpec changed = Spec(4, 2);
+  changed.layers[1].backward_ns *= 2;
+  changed.layers[1].implementation = "gemm:jit";
+  const RunsDiff diff = Diff(base, changed);
+  EXPECT_THAT(Sentence(diff), AllOf(StartsWith("NEW is 17 % slower per training step (1.20 ms -> 1.40 ms, noise "),
+                                    HasSubstr("features.1 backward-data +"),
+                                    HasSubstr("because the implementation changed from jit:avx512 to gemm:jit")));
+  EXPECT_EQ(StepVerdict(diff), "slower");
+  EXPECT_EQ(TopCell(diff, "what"), "features.1");
+  EXPECT_EQ(TopCell(diff, "direction"), "backward-data");
+  EXPECT_THAT(Notes(diff), Not(HasSubstr("same work")));
+  EXPECT_TRUE(diff.IsSlowerThan(3));
+  EXPECT_FALSE(diff.IsSlowerThan(20));
+}
+
+TEST(DiffRunsTest, TheOtherWayRoundItIsFasterAndNoFailure) {
+  RunSpec base = Spec(4, 1);
+  base.layers[1].backward_ns *= 2;
+  const RunsDiff diff = Diff(base, Spec(4, 2));
+  EXPECT_THAT(Sentence(diff),
+              AllOf(StartsWith("NEW is 14 % faster per training step"), HasSubstr("because the same calls take 0.5")));
+  EXPECT_EQ(StepVerdict(diff), "faster");
+  EXPECT_FALSE(diff.IsSlowerThan(0));
+}
+
+TEST(DiffRunsTest, ChangesThatCancelAreToldAlthoughTheStepIsTheSame) {
+  RunSpec base = Spec(4, 1), changed = Spec(4, 2);
+  base.layers[0].forward_ns = 200000;
+  changed.layers[3].forward_ns = 200000;
+  const RunsDiff diff = Diff(base, changed);
+  EXPECT_THAT(Sentence(diff), AllOf(StartsWith("no difference beyond noise"), HasSubstr("within the step: "),
+                                    HasSubstr("features.0 forward -"), HasSubstr("features.3 forward +")));
+}
+
+TEST(DiffRunsTest, ReordersThatAppearAreTheReason) {
+  RunSpec changed = Spec(2, 2);
+  changed.layers[1].reorders = 90;
+  const RunsDiff diff = Diff(Spec(2, 1), changed);
+  EXPECT_EQ(TopCell(diff, "what"), "features.1");
+  EXPECT_EQ(TopCell(diff, "why"), "its layout changes (reorders) went from 0 to 90 a step");
+  EXPECT_THAT(Sentence(diff), HasSubstr("; layout changes (reorders) went from 0 to 90 a step (+90.0 us)"));
+}
+
+TEST(DiffRunsTest, AWiderLayerIsTheSameLayerWithAnotherSize) {
+  RunSpec changed = Spec(3, 2);
+  changed.layers[2].channels = 64;
+  changed.layers[2].forward_ns *= 3;
+  changed.layers[2].backward_ns *= 3;
+  const RunsDiff diff = Diff(Spec(3, 1), changed);
+  EXPECT_EQ(TopCell(diff, "what"), "features.2");
+  EXPECT_THAT(Sentence(diff), HasSubstr("its size changed (oc 18 -> 64)"));
+  const Table& work = diff.tables[2];
+  const size_t row = RowWhere(work, {{"layer", "features.2"}, {"what", "convolution"}, {"direction", "forward"}});
+  EXPECT_EQ(Text(work, row, "why"), "problem: oc 18 -> 64");
+}
+
+TEST(DiffRunsTest, LayersComeAndGo) {
+  RunSpec more = Spec(3, 2);
+  more.layers.insert(more.layers.begin() + 1, LayerSpec{.name = "features.1", .channels = 99, .type = "norm"});
+  more.layers[2].name = "features.2";
+  more.layers[3].name = "features.3";
+  const RunsDiff added = Diff(Spec(3, 1), more);
+  EXPECT_EQ(TopCell(added, "what"), "features.1");
+  EXPECT_EQ(TopCell(added, "verdict"), "added");
+  EXPECT_EQ(TopCell(added, "why"), "the layer is new");
+  const Table& layers = added.tables[1];
+  EXPECT_EQ(Text(layers, RowWhere(layers, {{"layer", "features.3"}}), "why").substr(0, 14), "was features.2");
+  const RunsDiff removed = Diff(more, Spec(3, 1));
+  EXPECT_EQ(TopCell(removed, "what"), "features.1");
+  EXPECT_EQ(TopCell(removed, "verdict"), "removed");
+  EXPECT_EQ(TopCell(removed, "why"), "the layer is gone");
+}
+
+TEST(DiffRunsTest, ASlowerMachineIsNoise) {
+  RunSpec slow = Spec(4, 2);
+  slow.pace = 1.5;
+  const RunsDiff diff = Diff(Spec(4, 1), slow);
+  EXPECT_EQ(StepVerdict(diff), "noise");
+  EXPECT_THAT(Notes(diff), AllOf(HasSubstr("Both runs did the same work in the same way"),
+                                 HasSubstr("a busier or slower machine does that")));
+  EXPECT_FALSE(diff.IsSlowerThan(3));
+}
+
+TEST(DiffRunsTest, ALayerThatGotSlowerShowsOnASlowerMachineToo) {
+  RunSpec slow = Spec(4, 2);
+  slow.pace = 1.2;
+  slow.layers[2].forward_ns *= 5;
+  const RunsDiff diff = Diff(Spec(4, 1), slow);
+  EXPECT_EQ(TopCell(diff, "what"), "features.2");
+  EXPECT_EQ(diff.tables.front().rows.size(), 2u);
+}
+
+TEST(DiffRunsTest, ASlowerLibraryIsNoSlowerMachine) {
+  RunSpec slow = Spec(4, 2);
+  slow.library_pace = 1.5;
+  const RunsDiff diff = Diff(Spec(4, 1), slow);
+  EXPECT_EQ(StepVerdict(diff), "slower");
+  EXPECT_THAT(Notes(diff), Not(HasSubstr("busier")));
+  EXPECT_TRUE(diff.IsSlowerThan(3));
+}
+
+TEST(DiffRunsTest, WithTooFewStepsNoiseIsNotKnown) {
+  RunSpec base = Spec(2, 1), changed = Spec(2, 2);
+  base.steps = changed.steps = 2;
+  changed.layers[0].forward_ns *= 2;
+  const RunsDiff diff = Diff(base, changed);
+  EXPECT_EQ(StepVerdict(diff), "unknown");
+  EXPECT_THAT(Sentence(diff),
+              AllOf(HasSubstr("slower per training step"), HasSubstr("noise not known: too few steps")));
+  EXPECT_TRUE(diff.IsSlowerThan(3));
+  EXPECT_FALSE(diff.IsSlowerThan(90));
+}
+
+TEST(DiffRunsTest, WithoutStepsTheRunsAreCompared) {
+  RunSpec none = Spec(2, 1);
+  none.kind = IterationKind::kValidation;
+  const RunsDiff diff = Diff(none, Spec(2, 2));
+  EXPECT_EQ(StepVerdict(diff), "unknown");
+  EXPECT_EQ(Text(diff.tables.front(), 0, "what"), "run");
+  EXPECT_THAT(Sentence(diff), HasSubstr("noise not known: no steps"));
+  EXPECT_THAT(Notes(diff), HasSubstr("no steady steps were found"));
+}
+
+TEST(DiffRunsTest, StepsOfDifferentKindsAndBatchesAreSaidToBe) {
+  RunSpec serving = Spec(2, 2);
+  serving.kind = IterationKind::kInference;
+  EXPECT_THAT(Notes(Diff(Spec(2, 1), serving)), HasSubstr("no steps of the same kind"));
+  RunSpec twice = Spec(2, 2);
+  twice.batch = 16;
+  for (LayerSpec& layer : twice.layers) layer.forward_ns *= 2;
+  EXPECT_THAT(Notes(Diff(Spec(2, 1), twice)),
+              AllOf(HasSubstr("Batches differ: a sample takes "), HasSubstr("(batch 16)")));
+}
+
+TEST(DiffRunsTest, InterruptedStepsAreToldApart) {
+  RunSpec disturbed = Spec(2, 2);
+  disturbed.interrupted_every = 15;
+  const RunsDiff diff = Diff(Spec(2, 1), disturbed);
+  EXPECT_EQ(StepVerdict(diff), "noise");
+  EXPECT_THAT(Notes(diff),
+              AllOf(HasSubstr("6 more were interrupted"), HasSubstr("Interrupted steps took 0.0 % of BASE's")));
+}
+
+TEST(DiffRunsTest, EveryComparableTableIsMadeOfEveryRunAndItsColumnsAreExplained) {
+  std::vector<std::string> names;
+  for (const Pass& pass : ComparablePasses()) names.emplace_back(pass.name);
+  EXPECT_THAT(names, testing::IsSupersetOf({"work", "layers", "accounting", "phases", "ops", "algorithms", "layout",
+                                            "gemm", "copies", "kernels", "collectives"}));
+  EXPECT_THAT(names, Not(testing::Contains("summary")));
+  RunSpec changed = Spec(2, 2);
+  changed.layers[0].implementation = "gemm:jit";
+  changed.layers[0].forward_ns *= 2;
+  changed.layers[1].reorders = 3;
+  for (const Table& table : Diff(Spec(2, 1), changed, names).tables) {
+    for (const Column& column : table.columns) EXPECT_NE(column.explanation, "") << table.name << " " << column.name;
+    if (table.name == "algorithms") {
+      const size_t row = RowWhere(table, {{"verdict", "slower"}});
+      EXPECT_EQ(Text(table, row, "why"), "chosen: jit:avx512 -> gemm:jit");
+    }
+    if (table.name == "layout") {
+      ASSERT_EQ(table.rows.size(), 1u);
+      EXPECT_EQ(Text(table, 0, "verdict"), "added");
+      EXPECT_EQ(Real(table, 0, "calls_new"), 3);
+    }
+  }
+}
+
+TEST(DiffRunsTest, RowsOfWorkAddUpToTheStep) {
+  RunSpec changed = Spec(3, 2);
+  changed.layers[2].forward_ns *= 2;
+  const RunsDiff diff = Diff(Spec(3, 1), changed);
+  EXPECT_NEAR(static_cast<double>(Sum(diff.tables[2], "change")), diff.time.change_ns(), 20);
+  EXPECT_NEAR(static_cast<double>(Sum(diff.tables[1], "change")), diff.time.change_ns(), 20);
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

@@ -1,0 +1,107 @@
+// The noise bound: quantiles against printed tables, false alarms and power on samples whose truth is known.
+#include "analyzer/diff/noise.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace dlhook::analyzer {
+namespace {
+
+// Times of steps: each as the last one to the part `memory` (a neighbour comes and goes), with a spread of `spread` and
+// now and then a long one.
+class Steps {
+ public:
+  Steps(unsigned seed, double memory, double spread) : random_(seed), memory_(memory), spread_(spread) {}
+
+  BlockMeans Run(double mean, size_t steps) {
+    std::normal_distribution<double> normal;
+    std::vector<double> times;
+    double drift = normal(random_);
+    for (size_t i = 0; i < steps; ++i) {
+      drift = memory_ * drift + std::sqrt(1 - memory_ * memory_) * normal(random_);
+      const bool is_long = random_() % 50 == 0;
+      times.push_back(mean * (1 + spread_ * drift) * (is_long ? 1.3 : 1));
+    }
+    BlockMeans blocks(kBlocks);
+    for (size_t i = 0; i < steps; ++i) blocks[i * kBlocks / steps] += times[i] / (static_cast<double>(steps) / kBlocks);
+    return blocks;
+  }
+
+ private:
+  std::mt19937 random_;
+  const double memory_, spread_;
+};
+
+// How often a change of `change` is called beyond noise.
+double AlarmRate(double change, double memory, double spread, size_t steps) {
+  constexpr int kTrials = 1000;
+  Steps source(7, memory, spread);
+  int alarms = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const BlockMeans base = source.Run(1, steps), candidate = source.Run(1 + change, steps);
+    alarms += std::abs(MeanOf(candidate) - MeanOf(base)) > *NoiseBound(Baseline(base), Contender(candidate)) ? 1 : 0;
+  }
+  return static_cast<double>(alarms) / kTrials;
+}
+
+TEST(StudentQuantileTest, AgreesWithPrintedTables) {
+  EXPECT_NEAR(StudentQuantile(0.05, 1), 12.706, 0.001);
+  EXPECT_NEAR(StudentQuantile(0.01, 2), 9.925, 0.001);
+  EXPECT_NEAR(StudentQuantile(0.05, 3), 3.182, 0.005);
+  EXPECT_NEAR(StudentQuantile(0.01, 10), 3.169, 0.002);
+  EXPECT_NEAR(StudentQuantile(0.001, 10), 4.587, 0.003);
+  EXPECT_NEAR(StudentQuantile(0.05, 28), 2.048, 0.001);
+  EXPECT_NEAR(StudentQuantile(0.01, 1000), 2.581, 0.001);
+}
+
+TEST(NoiseBoundTest, EqualRunsAreRarelyCalledDifferent) {
+  EXPECT_LE(AlarmRate(0, 0, 0.05, 150), 0.02);
+  EXPECT_LE(AlarmRate(0, 0.9, 0.05, 150), 0.03) << "noise that lasts for some steps";
+  EXPECT_LE(AlarmRate(0, 0.97, 0.10, 450), 0.03) << "noise that lasts for many";
+  EXPECT_LE(AlarmRate(0, 0, 0.05, 15), 0.02) << "a step a block";
+}
+
+// Without blocks and their correlation the same noise would cry wolf: the test above has teeth.
+TEST(NoiseBoundTest, StepsAloneWouldPromiseTooMuch) {
+  Steps source(7, 0.97, 0.10);
+  int alarms = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    const BlockMeans base = source.Run(1, kBlocks), candidate = source.Run(1, kBlocks);
+    double squares = 0;
+    for (const BlockMeans* side : {&base, &candidate}) {
+      for (double step : *side) squares += (step - MeanOf(*side)) * (step - MeanOf(*side));
+    }
+    const double error = std::sqrt(squares / (kBlocks - 1) / kBlocks);
+    alarms += std::abs(MeanOf(candidate) - MeanOf(base)) > 2.8 * error ? 1 : 0;
+  }
+  EXPECT_GT(alarms, 60);
+}
+
+TEST(NoiseBoundTest, ChangesOfSomePercentAreFound) {
+  EXPECT_GE(AlarmRate(0.05, 0, 0.05, 150), 0.95);
+  EXPECT_GE(AlarmRate(-0.05, 0, 0.05, 150), 0.95);
+  EXPECT_GE(AlarmRate(0.20, 0.9, 0.05, 150), 0.90);
+}
+
+TEST(NoiseBoundTest, WhatHasNoSpreadHasNoBound) {
+  const BlockMeans two = {1, 2}, three = {1, 2, 3}, same = {5, 5, 5};
+  EXPECT_FALSE(NoiseBound(Baseline(two), Contender(three)).has_value());
+  EXPECT_FALSE(NoiseBound(Baseline(three), Contender(two)).has_value());
+  EXPECT_FALSE(NoiseBound(Baseline(BlockMeans()), Contender(BlockMeans())).has_value());
+  EXPECT_TRUE(NoiseBound(Baseline(three), Contender(three)).has_value());
+  EXPECT_EQ(NoiseBound(Baseline(same), Contender(same)), 0);
+}
+
+TEST(NoiseBoundTest, ManyTestsAskForMore) {
+  const BlockMeans blocks = {1, 2, 3, 2, 1, 2, 3, 2, 1, 2};
+  const double one = *NoiseBound(Baseline(blocks), Contender(blocks)),
+               many = *NoiseBound(Baseline(blocks), Contender(blocks), 100);
+  EXPECT_GT(many, 1.3 * one);
+  EXPECT_LT(many, 3 * one);
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

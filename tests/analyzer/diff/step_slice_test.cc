@@ -1,0 +1,80 @@
+// Runs cut to some of their steps: what passes say of the parts adds up to the whole.
+#include "analyzer/diff/step_slice.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "analyzer/diff/work_table.h"
+#include "tests/analyzer/diff/training_run.h"
+#include "tests/analyzer/passes/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+Table Work(const StepSlice& slice) {
+  const PassOptions options = {.choices = &slice.choices(), .totals = &slice.totals(), .analysis = &slice.analysis()};
+  absl::StatusOr<Table> table = WorkTable(slice.model(), options);
+  EXPECT_TRUE(table.ok());
+  CheckShape(*table);
+  return *table;
+}
+
+TEST(StepSliceTest, BlocksAddUpToTheStepsExactly) {
+  RunSpec spec;
+  spec.layers = Layers(3);
+  spec.layers[1].reorders = 2;
+  spec.steps = 50;
+  const TrainingRun run(spec);
+  const TraceModel& model = *run.analyzed().model;
+  const ComparedSteps steps = ChooseSteps(run.analysis().steps(), IterationKind::kTraining);
+  ASSERT_EQ(steps.count(), 49) << "without the last, which nothing ends";
+  const Table whole = Work(StepSlice(model, run.analysis().attribution(), steps));
+  EXPECT_EQ(Sum(whole, "wall_share"), steps.total_ns());
+  int64_t share_ns = 0, calls = 0;
+  const std::vector<ComparedSteps> blocks = CutIntoBlocks(steps, 7);
+  ASSERT_EQ(blocks.size(), 7u);
+  for (const ComparedSteps& block : blocks) {
+    const StepSlice slice(model, run.analysis().attribution(), block);
+    const Table part = Work(slice);
+    EXPECT_EQ(Sum(part, "wall_share"), block.total_ns());
+    share_ns += Sum(part, "wall_share");
+    for (size_t row = 0; row < part.rows.size(); ++row) {
+      if (Text(part, row, "what") == "reorder") calls += Integer(part, row, "calls");
+    }
+    EXPECT_EQ(slice.totals().unattributed_ns + slice.totals().in_library_wall_ns, slice.model().wall_ns());
+  }
+  EXPECT_EQ(share_ns, steps.total_ns());
+  EXPECT_EQ(calls, 2 * 49);
+}
+
+TEST(StepSliceTest, WhatIsBetweenStepsIsNotTheirs) {
+  RunSpec spec;
+  spec.layers = Layers(1);
+  spec.steps = 10;
+  TrainingRun run(spec);
+  std::vector<StepTrack> tracks = run.analysis().steps();
+  tracks[0].steps.erase(tracks[0].steps.begin() + 3, tracks[0].steps.begin() + 6);
+  const ComparedSteps steps = ChooseSteps(tracks, IterationKind::kTraining);
+  const StepSlice slice(run.model(), run.analysis().attribution(), steps);
+  EXPECT_EQ(slice.model().calls.size(), 6u * 2);
+  int64_t in_library_ns = 0;
+  for (int64_t duration_ns : slice.model().calls.duration_ns) in_library_ns += duration_ns;
+  EXPECT_EQ(slice.totals().unattributed_ns, steps.total_ns() - in_library_ns);
+}
+
+TEST(ComparedStepsTest, InterruptedStepsAreLeftOutAndCounted) {
+  RunSpec spec;
+  spec.layers = Layers(2);
+  spec.interrupted_every = 30;
+  const TrainingRun run(spec);
+  const ComparedSteps steps = ChooseSteps(run.analysis().steps(), IterationKind::kTraining);
+  EXPECT_EQ(steps.interrupted, 3);
+  EXPECT_EQ(steps.count(), 86);
+  EXPECT_EQ(steps.batch, 8);
+  EXPECT_EQ(ChooseSteps(run.analysis().steps(), IterationKind::kInference).count(), 0);
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

@@ -1,0 +1,148 @@
+// A training loop with layers, times and noise as a test says: see training_run.h.
+#include "tests/analyzer/diff/training_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/analyzer/passes/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr int64_t kReorderNs = 1000;
+
+class Writer {
+ public:
+  explicit Writer(const RunSpec& spec) : spec_(spec), random_(spec.seed) {
+    for (const LayerSpec& layer : spec.layers) {
+      Layer made;
+      made.name = layer.name;
+      made.type = layer.type;
+      attribution_.layers.push_back(made);
+    }
+  }
+
+  void Write() {
+    for (int step = 0; step < spec_.steps; ++step) {
+      Step made;
+      made.start_ns = now_ns_;
+      made.kind = spec_.kind;
+      made.has_scopes = true;
+      made.batch = spec_.batch;
+      const bool is_interrupted = spec_.interrupted_every > 0 && step % spec_.interrupted_every == 1;
+      for (LayerIndex layer = 0; layer < spec_.layers.size(); ++layer) Pass(layer, LayerDirection::kForward);
+      for (LayerIndex layer = 0; layer < spec_.layers.size(); ++layer) Pass(layer, LayerDirection::kBackwardData);
+      if (is_interrupted) now_ns_ += 9 * (now_ns_ - made.start_ns);
+      made.end_ns = now_ns_;
+      track_.steps.push_back(made);
+    }
+  }
+
+  ModelBuilder& builder() { return builder_; }
+  LayerAnalysis Analysis(const TraceModel& model) const { return {model, attribution_, {track_}}; }
+
+ private:
+  int64_t Jittered(int64_t ns) {
+    std::normal_distribution<double> noise(1, spec_.jitter);
+    return static_cast<int64_t>(std::max(0.1, noise(random_)) * static_cast<double>(ns) * spec_.pace);
+  }
+
+  void Pass(LayerIndex index, LayerDirection direction) {
+    const LayerSpec& layer = spec_.layers[index];
+    const bool is_forward = direction == LayerDirection::kForward;
+    const int64_t duration_ns = Jittered(is_forward ? layer.forward_ns : layer.backward_ns);
+    const auto call_ns = static_cast<int64_t>(spec_.library_pace * static_cast<double>(duration_ns) / 2);
+    const int reorders = is_forward ? layer.reorders : 0;
+    builder_.Scope(is_forward ? "aten::conv2d" : "ConvolutionBackward0", trace::ScopeBatch::FRAMEWORK_OP, now_ns_,
+                   call_ns + duration_ns / 2 + reorders * kReorderNs);
+    attribution_.of_scope.push_back({index, direction});
+    for (int i = 0; i < reorders; ++i) {
+      Call(Reorder(layer), kReorderNs, {index, direction});
+    }
+    Call(Convolution(layer, is_forward), call_ns, {index, direction});
+    now_ns_ += duration_ns / 2;
+  }
+
+  void Call(const std::string& line, int64_t duration_ns, Place place) {
+    builder_.Call(builder_.AddOp(OneDnnDefinition(line)), now_ns_, duration_ns);
+    attribution_.of_call.push_back(place);
+    now_ns_ += duration_ns;
+  }
+
+  std::string Convolution(const LayerSpec& layer, bool is_forward) const {
+    return absl::StrCat(
+        "onednn_verbose,v1,primitive,exec,cpu,convolution,", layer.implementation, ",",
+        is_forward ? "forward_training" : "backward_data",
+        ",src:f32::blocked:abcd::f0 wei:f32::blocked:abcd::f0 dst:f32::blocked:abcd::f0,,alg:convolution_direct,mb",
+        spec_.batch, "_ic3oc", layer.channels, "_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.1");
+  }
+  static std::string Reorder(const LayerSpec& layer) {
+    return absl::StrCat(
+        "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32::blocked:abcd::f0 "
+        "dst:f32::blocked:aBcd16b::f0,,,8x",
+        layer.channels, "x32x32,0.1");
+  }
+
+  const RunSpec& spec_;
+  std::mt19937 random_;
+  ModelBuilder builder_;
+  Attribution attribution_;
+  StepTrack track_;
+  int64_t now_ns_ = 0;
+};
+
+}  // namespace
+
+std::vector<LayerSpec> Layers(int count) {
+  std::vector<LayerSpec> layers;
+  for (int i = 0; i < count; ++i) {
+    LayerSpec& layer = layers.emplace_back();
+    layer.name = absl::StrCat("features.", i);
+    layer.channels = 16 + i;
+  }
+  return layers;
+}
+
+TrainingRun::TrainingRun(const RunSpec& spec) {
+  Writer writer(spec);
+  writer.Write();
+  model_ = writer.builder().Build();
+  choices_ = ResolveChoices(&model_);
+  totals_ = ComputeTotals(model_);
+  analysis_.emplace(writer.Analysis(model_));
+}
+
+AnalyzedRun TrainingRun::analyzed() const {
+  return {&model_, {.choices = &choices_, .totals = &totals_, .analysis = &*analysis_}};
+}
+
+RunsDiff Diff(const TrainingRun& base, const TrainingRun& candidate, const std::vector<std::string>& tables) {
+  std::vector<const Pass*> passes;
+  for (const std::string& name : tables) {
+    for (const Pass& pass : ComparablePasses()) {
+      if (pass.name == name) passes.push_back(&pass);
+    }
+  }
+  EXPECT_EQ(passes.size(), tables.size());
+  absl::StatusOr<RunsDiff> diff = DiffRuns(Baseline(base.analyzed()), Contender(candidate.analyzed()), passes);
+  EXPECT_TRUE(diff.ok()) << diff.status();
+  for (const Table& table : diff->tables) CheckShape(table);
+  return *std::move(diff);
+}
+
+RunsDiff Diff(const RunSpec& base, const RunSpec& candidate, const std::vector<std::string>& tables) {
+  return Diff(TrainingRun(base), TrainingRun(candidate), tables);
+}
+
+std::string Sentence(const RunsDiff& diff) { return diff.tables.front().title; }
+
+std::string StepVerdict(const RunsDiff& diff) {
+  const Table& verdict = diff.tables.front();
+  return verdict.rows.empty() ? "equal" : Text(verdict, 0, "verdict");
+}
+
+}  // namespace dlhook::analyzer

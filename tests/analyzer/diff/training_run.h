@@ -1,0 +1,74 @@
+// Runs for tests of diffs: a training loop whose layers, times and noise are as the test says, and the analysis of it.
+#ifndef DLHOOK_TESTS_ANALYZER_DIFF_TRAINING_RUN_H_
+#define DLHOOK_TESTS_ANALYZER_DIFF_TRAINING_RUN_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/diff/diff_runs.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/passes/choices.h"
+#include "analyzer/passes/layer_analysis.h"
+
+namespace dlhook::analyzer {
+
+// Per pass a framework scope of the time given, half of which is a library call; before the forward call `reorders` of
+// 1 us.
+struct LayerSpec {
+  std::string name;
+  int64_t forward_ns = 100000;
+  int64_t backward_ns = 200000;
+  std::string implementation = "jit:avx512";
+  int channels = 16;
+  int reorders = 0;
+  std::string type = "convolution";
+};
+
+struct RunSpec {
+  std::vector<LayerSpec> layers;
+  int steps = 90;
+  double jitter = 0.02;     // relative standard deviation of each time
+  double pace = 1;          // of everything in the run …
+  double library_pace = 1;  // … and besides of its library calls alone
+  unsigned seed = 1;
+  int batch = 8;
+  IterationKind kind = IterationKind::kTraining;
+  int interrupted_every = 0;  // each such step takes ten times as long; 0: none
+};
+
+// "features.0" … convolutions of equal cost.
+std::vector<LayerSpec> Layers(int count);
+
+class TrainingRun {
+ public:
+  explicit TrainingRun(const RunSpec& spec);
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
+
+  AnalyzedRun analyzed() const;
+  TraceModel& model() { return model_; }
+  const LayerAnalysis& analysis() const { return *analysis_; }
+
+ private:
+  TraceModel model_;
+  Choices choices_;
+  RunTotals totals_;
+  std::optional<LayerAnalysis> analysis_;
+};
+
+// Both sides in the order of the command line.
+RunsDiff Diff(const TrainingRun& base, const TrainingRun& candidate,
+              const std::vector<std::string>& tables = {"layers", "work"});
+RunsDiff Diff(const RunSpec& base, const RunSpec& candidate,
+              const std::vector<std::string>& tables = {"layers", "work"});
+
+// The sentence; the verdict on the step.
+std::string Sentence(const RunsDiff& diff);
+std::string StepVerdict(const RunsDiff& diff);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_TESTS_ANALYZER_DIFF_TRAINING_RUN_H_

@@ -1,0 +1,6 @@
+// A small shared library for elf_image_test to look at: two functions, one of which calls another library's.
+#include <stdlib.h>
+
+int sample_answer(void) { return 42; }
+
+void* sample_allocate(void) { return malloc(16); }

@@ -1,0 +1,174 @@
+// What the doctor concludes, from looks and runs written down by hand. What it concludes from real ones:
+// tests/preload_e2e/test_doctor.py.
+#include "analyzer/doctor/program_report.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "analyzer/doctor/print.h"
+#include "tests/analyzer/test_trace.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr uint64_t kShim = 0x10000;
+constexpr uint64_t kBlas = 0x20000;
+constexpr uint64_t kUser = 0x30000;
+constexpr uint64_t kPage = 0x1000;
+
+LoadedObject Object(const std::string& path, uint64_t base, const std::vector<std::string>& exports = {}) {
+  LoadedObject object;
+  object.path = path;
+  object.base = base;
+  object.image.segments = {{base, base + kPage}};
+  for (const std::string& name : exports) object.image.exports.push_back({name, false});
+  return object;
+}
+
+// A shim, a BLAS and a user of it whose reference holds `value`.
+ProcessLook Look(uint64_t value, bool is_weak = false) {
+  ProcessLook look;
+  look.pid = 4711;
+  look.program = "/bin/prog";
+  look.objects = {Object("/l/libdlhook.so", kShim, {"sgemm_"}), Object("/l/libblas.so", kBlas, {"sgemm_"}),
+                  Object("/l/user.so", kUser)};
+  look.objects[2].image.slots = {{.name = "sgemm_", .value = value, .definition = 0, .is_weak = is_weak}};
+  look.shim = 0;
+  return look;
+}
+
+ProgramReport Report(const ProcessLook& look, const TraceModel* model = nullptr, int wait_status = 0) {
+  Trial trial;
+  trial.words = {"prog"};
+  trial.wait_status = wait_status;
+  trial.looks = {look};
+  trial.model = model;
+  return DescribeTrial(trial, HookedNames());
+}
+
+std::map<std::string, Level> Levels(const ProgramReport& report) {
+  std::map<std::string, Level> levels;
+  for (const Finding& finding : report.findings) levels[finding.id] = finding.level;
+  return levels;
+}
+
+std::map<std::string, std::string> States(const ProgramReport& report) {
+  std::map<std::string, std::string> states;
+  for (const LibraryReport& library : report.libraries) states[library.path] = library.State();
+  return states;
+}
+
+// 3 calls of sgemm_ in the object at kBlas.
+TraceModel Recorded(const std::string& more = "") {
+  return LoadText(
+      HeaderText("pid: 4711") +
+      "packet { mapping { start: 0x20000 end: 0x21000 path: \"/l/libblas.so\" role: LIBRARY detail: \"sgemm_\" } }\n"
+      "packet { interned { op { iid: 1 function: \"sgemm_\" family: \"blas\" time_source: CLOCK_TICKS } } }\n"
+      "packet { call_batch { thread_id: 1 op_iid: [1, 1, 1] sequence_delta: [0, 0, 0] end_delta_ticks: [10, 10, 10] "
+      "duration: [5, 5, 5] parent_distance: [0, 0, 0] caller_iid: [0, 0, 0] } }\n" +
+      more);
+}
+
+TEST(ProgramReportTest, Bindings) {
+  const std::string user = "/l/user.so";
+  EXPECT_EQ(States(Report(Look(kShim + 8)))[user], "caller");
+  EXPECT_EQ(States(Report(Look(kBlas + 8)))[user], "not seen");
+  EXPECT_EQ(States(Report(Look(kUser + 8)))[user], "caller");  // still to be looked up
+  EXPECT_EQ(States(Report(Look(0x999000)))[user], "caller");   // leads nowhere
+  EXPECT_EQ(Levels(Report(Look(kBlas + 8))).count("deepbind"), 1u);
+  EXPECT_EQ(Levels(Report(Look(kShim + 8))).count("deepbind"), 0u);
+}
+
+TEST(ProgramReportTest, Hooked) {
+  const TraceModel model = Recorded();
+  const ProgramReport report = Report(Look(kShim + 8), &model);
+  EXPECT_EQ(States(report),
+            (std::map<std::string, std::string>{{"/l/libblas.so", "hooked"}, {"/l/user.so", "caller"}}));
+  EXPECT_EQ(report.recorded, (std::map<std::string, int64_t>{{"blas", 3}}));
+  EXPECT_EQ(report.libraries.front().recorded, 3);
+  EXPECT_TRUE(report.findings.empty());
+}
+
+TEST(ProgramReportTest, CallsThatTwoLibrariesShareAreNotGuessed) {
+  const TraceModel model = Recorded(
+      "packet { mapping { start: 0x40000 end: 0x41000 path: \"/l/other.so\" role: LIBRARY detail: \"sgemm_\" } }\n");
+  ProcessLook look = Look(kShim + 8);
+  look.objects.push_back(Object("/l/other.so", 0x40000, {"sgemm_"}));
+  for (const LibraryReport& library : Report(look, &model).libraries)
+    EXPECT_FALSE(library.recorded.has_value()) << library.path;
+}
+
+TEST(ProgramReportTest, WeakReferences) {
+  EXPECT_EQ(Levels(Report(Look(kShim + 8, true))).count("weak-reference"), 0u);
+  ProcessLook look = Look(kShim + 8, true);
+  look.objects[1].image.exports.clear();
+  EXPECT_EQ(Levels(Report(look))["weak-reference"], Level::kWarning);
+}
+
+TEST(ProgramReportTest, WhatTheTraceSaysOfTapsAndLosses) {
+  const TraceModel model = Recorded(
+      "packet { capability { name: \"onednn-tap\" state: REFUSED object: \"user.so\" reason: \"unknown oneDNN build\" "
+      "} }\n"
+      "packet { capability { name: \"python-frames\" state: OFF reason: \"not asked for\" } }\n"
+      "packet { capability { name: \"trace-me-tap\" state: LOST object: \"user.so\" reason: \"taken\" } }\n"
+      "packet { loss { reason: RING_FULL calls: 7 } }\n");
+  const ProgramReport report = Report(Look(kShim + 8), &model);
+  EXPECT_EQ(Levels(report), (std::map<std::string, Level>{{"onednn-tap-refused", Level::kWarning},
+                                                          {"python-frames-off", Level::kNote},
+                                                          {"trace-me-tap-lost", Level::kWarning},
+                                                          {"loss-ring_full", Level::kWarning}}));
+  for (const Finding& finding : report.findings) EXPECT_FALSE(finding.advice.empty()) << finding.id;
+  EXPECT_EQ(report.libraries[1].taps.size(), 2u);
+}
+
+TEST(ProgramReportTest, OtherTools) {
+  const TraceModel model = Recorded();
+  ProcessLook look = Look(kShim + 8);
+  look.environment["CUDA_INJECTION64_PATH"] = "/opt/nsys/libToolsInjection64.so";
+  look.objects.push_back(Object("/l/libasan.so.8", 0x50000));
+  EXPECT_EQ(Levels(Report(look, &model)),
+            (std::map<std::string, Level>{{"cupti-taken", Level::kNote}, {"sanitizer", Level::kWarning}}));
+}
+
+TEST(ProgramReportTest, ProcessesWithoutTheShim) {
+  const TraceModel model = Recorded();
+  ProcessLook look = Look(kBlas + 8);
+  look.objects.erase(look.objects.begin());
+  look.shim.reset();
+  EXPECT_EQ(Levels(Report(look, &model)), (std::map<std::string, Level>{{"environment-cleared", Level::kWarning}}));
+  look.environment["LD_PRELOAD"] = "/l/libdlhook.so";
+  EXPECT_EQ(Levels(Report(look, &model)), (std::map<std::string, Level>{{"shim-not-loaded", Level::kWarning}}));
+  look.objects.clear();  // nothing to be seen in it anyway
+  EXPECT_TRUE(Report(look, &model).findings.empty());
+}
+
+TEST(ProgramReportTest, Ends) {
+  const TraceModel model = Recorded();
+  EXPECT_TRUE(Report(Look(kShim + 8), &model, 0).findings.empty());
+  EXPECT_EQ(Levels(Report(Look(kShim + 8), &model, 11)).count("program-failed"), 1u);
+  EXPECT_EQ(Levels(Report(Look(kShim + 8), &model, 5 << 8)).count("program-failed"), 1u);
+  EXPECT_EQ(Levels(Report(Look(kShim + 8)))["no-calls"], Level::kProblem);
+}
+
+TEST(DoctorReportTest, Verdicts) {
+  DoctorReport report;
+  report.machine = {{"clock", Level::kOk, "", "good.", ""}, {"counters", Level::kNote, "", "none.", ""}};
+  EXPECT_EQ(report.CountBad(), 0);
+  const TraceModel model = Recorded();
+  report.program = TriedProgram{{"prog"}, "exit code 0", Report(Look(kBlas + 8), &model)};
+  EXPECT_EQ(report.CountBad(), 1);
+  const std::string text = DoctorText(report, 80, false);
+  EXPECT_NE(text.find("1 thing needs a look"), std::string::npos);
+  EXPECT_NE(text.find("warning  deepbind: user.so calls sgemm_ in libblas.so, past dlhook"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_NE(DoctorText(report, 80, true).find('\033'), std::string::npos);
+  size_t width = 0;
+  for (size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+    width = std::max(width, end - at);
+  EXPECT_LE(width, 80u);
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
