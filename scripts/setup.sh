@@ -4,17 +4,27 @@
 #   scripts/setup.sh            compilers, CMake and libraries, from Debian's packages (root, or sudo without a password)
 #   scripts/setup.sh --python   also virtual environments for the framework tests: build/venv (or $DLHOOK_VENV) with the packages
 #                               of scripts/requirements.txt; build/venv-cuda ($DLHOOK_CUDA_VENV), build/venv-nvidia
-#                               ($DLHOOK_NVIDIA_VENV) and build/venv-tensorflow ($DLHOOK_TENSORFLOW_VENV) with those of
-#                               requirements-cuda.txt, requirements-nvidia.txt and requirements-tensorflow.txt
+#                               ($DLHOOK_NVIDIA_VENV), build/venv-tensorflow ($DLHOOK_TENSORFLOW_VENV) and build/venv-mxnet
+#                               ($DLHOOK_MXNET_VENV) with those of requirements-{cuda,nvidia,tensorflow,mxnet}.txt;
+#                               Debian's own NumPy and SciPy, which run on any libblas.so.3
+#   scripts/setup.sh --debian-torch  also Debian's PyTorch (165 MB to load, 0.8 GB on disk, minutes)
+#   scripts/setup.sh --peers    also the tracers that scripts/bench.sh --peers compares with
 #
 # Quiet unless something fails; progress is shown on a terminal only.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
 
-# Build, then test: OpenBLAS, reference LAPACK, oneDNN and Fortran are for the victims of tests/preload_e2e.
+# Build, then test: BLAS in all its builds, reference LAPACK, oneDNN, Fortran and Java are for the victims of tests/preload_e2e.
 packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev libgtest-dev libgmock-dev nlohmann-json3-dev
-  libbenchmark-dev python3 python3-venv gfortran libopenblas-dev liblapack-dev libdnnl-dev"
+  libbenchmark-dev python3 python3-venv gfortran libopenblas-dev liblapack-dev libdnnl-dev
+  libopenblas0-openmp libopenblas0-serial libblis4-openmp libblis4-pthread libblis4-serial libblas3 openjdk-17-jdk-headless"
+# Small programs that tests/preload_e2e/test_programs.py runs preloaded; what else it knows it skips where it is missing.
+packages="$packages busybox redis-server sqlite3 strace tmux"
+
+packages="$packages mandoc"  # looks at the man page in tests/preload_e2e/test_manual.py
+
+peer_packages="lttng-tools liblttng-ust-dev babeltrace2 uftrace ltrace"
 
 missing_packages() {
   for package in $packages; do
@@ -71,12 +81,18 @@ install_python() {
   install_venv "${DLHOOK_CUDA_VENV:-$root/build/venv-cuda}" requirements-cuda.txt --no-deps
   install_venv "${DLHOOK_NVIDIA_VENV:-$root/build/venv-nvidia}" requirements-nvidia.txt --no-deps
   install_venv "${DLHOOK_TENSORFLOW_VENV:-$root/build/venv-tensorflow}" requirements-tensorflow.txt --no-deps
+  install_venv "${DLHOOK_MXNET_VENV:-$root/build/venv-mxnet}" requirements-mxnet.txt --no-deps
 }
 
 with_python=false
 for argument; do
   case $argument in
-    --python) with_python=true ;;
+    --python)
+      with_python=true
+      packages="$packages python3-numpy python3-scipy"
+      ;;
+    --debian-torch) packages="$packages python3-torch" ;;
+    --peers) packages="$packages $peer_packages" ;;
     -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) die "unknown argument: $argument (see --help)" ;;
   esac

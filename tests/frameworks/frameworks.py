@@ -10,6 +10,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "preload_e2e"))
 import e2e  # pylint: disable=wrong-import-position
 
 PYTHON = os.environ.get("DLHOOK_TEST_PYTHON", "")
+TENSORFLOW_PYTHON = os.environ.get("DLHOOK_TEST_TENSORFLOW_PYTHON", "")  # with Keras and JAX
+DEBIAN_PYTHON = "/usr/bin/python3"
 LENET = os.path.join(HERE, "..", "..", "examples", "01_first_profile", "train_lenet.py")
 MISSING = "no virtual environment: run scripts/setup.sh --python"
 

@@ -12,7 +12,8 @@ class Installed(e2e.Case):
     def test_from_another_prefix(self):
         prefix = os.path.join(self.folder, "prefix")
         subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, capture_output=True)
-        for path in ("bin/dlhook", "lib/libdlhook.so", "share/doc/dlhook/README.md", "share/doc/dlhook/LICENSE"):
+        for path in ("bin/dlhook", "lib/libdlhook.so", "share/doc/dlhook/README.md", "share/doc/dlhook/LICENSE",
+                     "share/man/man1/dlhook.1"):
             self.assertTrue(os.path.exists(os.path.join(prefix, path)), path)
         moved = prefix + "-moved"  # nothing may depend on where it was installed first
         os.rename(prefix, moved)

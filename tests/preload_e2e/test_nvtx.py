@@ -8,6 +8,9 @@ import e2e
 sys.path.append(os.path.join(e2e.HERE, "..", "frameworks"))
 import scopes  # pylint: disable=wrong-import-position
 
+# Two reads of the time-stamp counter in quick succession may come out of order by one of its steps (26 ticks on AMD's
+# Zen): nothing serializes them. Between the victim's ranges and products that are not inside lie hundreds.
+STEP_TICKS = 64
 MISSING = "no NVTX headers when this was built (a CUDA toolkit has them)"
 
 
@@ -34,8 +37,9 @@ class Nvtx(e2e.Case):
         found = {}
         for scope in trace.scopes:
             self.assertEqual(scope.kind, "NVTX_RANGE")
+            start, end = scope.start - STEP_TICKS, scope.end + STEP_TICKS
             found[scope.name] = [e2e.one(e2e.one(c.op, "gemm"), "m") for c in trace.calls if c.thread_id == scope.thread
-                                 and scope.start <= c.end_ticks - c.duration and c.end_ticks <= scope.end]
+                                 and start <= c.end_ticks - c.duration and c.end_ticks <= end]
         return found
 
     def test_ranges(self):

@@ -19,6 +19,11 @@ class Transparency(e2e.Case):
         yield "reload", [V("reload"), "5", *own[:2]], b""
         yield "nested", [V("nested"), "20"], b""
         yield "churn", [V("churn"), "100", "10", "2"], b""
+        yield "another BLAS", [V("linked_blas"), "2", "20"], b""
+        yield "products", [V("products"), "libopenblas.so.0"], b""
+        yield "primitives", [V("primitives")], b""
+        for release in "0123":
+            yield f"older oneDNN {release}", [V("mkldnn_user"), release], b""
         yield "stepwise", [V("stepwise")], b"5\n7\n"
         for mode in ("none", "return", "abort", "segv", "kill", "term", "_exit", "quick_exit", "fork",
                      "fork_exit", "exec", "exec_other"):

@@ -1,4 +1,5 @@
-"""The commands in the READMEs of examples/, run as they stand there, and what their output must show. No times."""
+"""The commands in the READMEs of examples/ and in docs/tutorial/README.md, run as they stand there, and what their output must show.
+No times."""
 
 import os
 import re
@@ -16,9 +17,9 @@ ALEXNET = ["conv1", "conv2", "conv3", "conv4", "conv5", "fc1", "fc2", "fc3"]
 RUNNABLE = ("dlhook ", "build/venv/bin/python ")
 
 
-def commands(example):
-    """The indented commands of a README, without their comments and with continued lines joined."""
-    with open(os.path.join(ROOT, "examples", example, "README.md"), encoding="utf-8") as file:
+def commands(document):
+    """The indented commands of a page, without their comments and with continued lines joined."""
+    with open(os.path.join(ROOT, document), encoding="utf-8") as file:
         text = file.read().replace("\\\n", " ")
     lines = re.findall(r"^ {4,}(\S.*)$", text, re.MULTILINE)
     return [line.split("  #")[0].strip() for line in lines if line.startswith(RUNNABLE)]
@@ -45,8 +46,11 @@ class Example(frameworks.Case):
         return result.out.decode()
 
     def run_readme(self, example):
-        """{command: its output}, in the order of the README."""
-        found = commands(example)
+        return self.run_page(os.path.join("examples", example, "README.md"))
+
+    def run_page(self, document):
+        """{command: its output}, in the order of the page."""
+        found = commands(document)
         self.assertTrue(found)
         return {command: self.shell(command) for command in found}
 
@@ -124,6 +128,32 @@ class EnsembleInput(Example):
         votes = {line for text in output.values() for line in text.split("\n") if line.startswith("votes:")}
         self.assertEqual(len(votes), 1, "sharing the input changed the votes")
         self.assertAlmostEqual(self.check("alone", 3) / self.check("shared", 1), 3)
+
+
+class Tutorial(Example):
+    """docs/tutorial/README.md: round trips before the fix, none after it, and a diff that says so. Whether it got faster is no
+    business of a test on a shared machine."""
+
+    def activations(self, run):
+        return [row for row in e2e.Run(os.path.join(self.folder, run)).table("layout") if row["tensor"] == "activations"]
+
+    def test_page(self):
+        output = self.run_page("docs/tutorial/README.md")
+        before, after = self.activations("before"), self.activations("after")
+        # Between two convolutions, forward: conv1 to conv2 and conv3 to conv4, each away and back; and their gradients.
+        self.assertEqual(sum(row["round_trip_calls"] for row in before), 2 * 4 * 30)
+        self.assertEqual(after, [])
+        for row in self.layers("before"):
+            if row["layer"] in ("conv1", "conv2", "conv3", "conv4"):
+                self.assertGreater(row["layout"], 0, row)
+        losses = re.findall(r"^loss ([\d.]+)$", "".join(output.values()), re.MULTILINE)
+        self.assertEqual(len(losses), 2)
+        self.assertAlmostEqual(float(losses[0]), float(losses[1]), delta=0.01)
+        (told,) = (text for command, text in output.items() if command.startswith("dlhook diff before after --table"))
+        self.assertIn("layout changes (reorders) went from 35 to 15 a step", " ".join(told.split()))
+        explained = [text for command, text in output.items() if "--explain" in command]
+        self.assertEqual(len(explained), 2)
+        self.assertTrue(all(explained))
 
 
 if __name__ == "__main__":

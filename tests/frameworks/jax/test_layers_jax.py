@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 import frameworks  # pylint: disable=wrong-import-position
 from frameworks import e2e  # pylint: disable=wrong-import-position
 
-PYTHON = os.environ.get("DLHOOK_TEST_TENSORFLOW_PYTHON", "")
+PYTHON = frameworks.TENSORFLOW_PYTHON
 STEPS = 6
 INSTRUCTION = re.compile(r"^  (?:ROOT )?(%\S+) = f32\[([\d,]*)\]\S* (\w[\w-]*)\(([^)]*)\)(.*)$", re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""A plain two-layer CNN, trained for some steps. cnn.py STEPS THREADS [channels_last] [inference]"""
+"""A plain two-layer CNN, trained for some steps. cnn.py STEPS THREADS [channels_last] [wide] [inference]"""
 
 import sys
 
@@ -8,8 +8,9 @@ from torch import nn
 steps, threads = int(sys.argv[1]), int(sys.argv[2])
 torch.set_num_threads(threads)
 torch.manual_seed(0)
-model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(),
-                      nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+width = 512 if "wide" in sys.argv else 16
+model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, width, 3, padding=1), nn.ReLU(),
+                      nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
 images, labels = torch.randn(8, 3, 32, 32), torch.randint(10, (8,))
 if "channels_last" in sys.argv:
     model, images = (x.to(memory_format=torch.channels_last) for x in (model, images))

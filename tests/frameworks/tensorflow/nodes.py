@@ -13,7 +13,7 @@ import frameworks  # pylint: disable=wrong-import-position
 import scopes  # pylint: disable=wrong-import-position
 from frameworks import e2e  # pylint: disable=wrong-import-position
 
-PYTHON = os.environ.get("DLHOOK_TEST_TENSORFLOW_PYTHON", "")
+PYTHON = frameworks.TENSORFLOW_PYTHON
 MISSING = "no virtual environment with TensorFlow and JAX: run scripts/setup.sh --python"
 
 # TensorFlow's own rule for a node of a graph: one colon between the node's name and its kernel's type.

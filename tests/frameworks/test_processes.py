@@ -1,0 +1,122 @@
+"""Programs of several processes: one run, a trace of each process that computed, in it what the process says it did."""
+
+import collections
+import glob
+import json
+import os
+
+import frameworks
+import scopes
+from frameworks import PYTHON, e2e, program
+
+STEPS = 3
+
+
+class Processes(frameworks.Case):
+    def check_products(self, run, done):
+        """`done`: [pid, rows] of each product with 30 x 40."""
+        expected = collections.defaultdict(collections.Counter)
+        for pid, rows in done:
+            expected[pid][rows] += 1
+        found = collections.defaultdict(collections.Counter)
+        for trace in run.traces():
+            self.assert_no_loss(trace)
+            for call in trace.top_calls():
+                function, m, n, k, _ = e2e.problem(call.op)
+                if (function, n, k) == ("scipy_cblas_dgemm64_", 40, 30):
+                    found[trace.pid][m] += 1
+        self.assertEqual(found, expected)
+
+    def test_pool(self):
+        for method, host in (("spawn", "launcher"), ("fork", "writer"), ("fork", "launcher"), ("forkserver", "writer")):
+            with self.subTest(method=method, host=host):
+                self.fresh_run()
+                result = self.under(host, program("pool", method))
+                self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+                done = json.loads(result.out)
+                run = e2e.Run(self.run_path)
+                self.check_products(run, done)
+                # Helpers (forkserver, resource tracker) compute nothing and leave nothing.
+                self.assertEqual({trace.pid for trace in run.traces()}, {pid for pid, _ in done})
+
+    def test_data_loader(self):
+        # Its workers are forked and leave by os._exit.
+        for host in ("launcher", "writer"):
+            with self.subTest(host=host):
+                self.fresh_run()
+                result = self.under(host, program("loader"))
+                self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+                run = e2e.Run(self.run_path)
+                self.check_products(run, json.loads(result.out))
+                of_parent = [e2e.problem(call.op)[:4] for trace in run.traces() for call in trace.top_calls()
+                             if e2e.problem(call.op)[0] == "sgemm_"]
+                self.assertEqual(of_parent, 6 * [("sgemm_", 24, 32, 48)])
+
+    def found_run(self, argv):
+        """Plain LD_PRELOAD, no DLHOOK_OUT: the one run folder that appears in the working directory, and the output."""
+        result = e2e.run(argv, env=e2e.clean_environment(LD_PRELOAD=e2e.SHIM, OMP_NUM_THREADS=1), cwd=self.folder)
+        self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+        (path,) = glob.glob(os.path.join(self.folder, "dlhook-*"))
+        return e2e.Run(path), result
+
+    def ranks_of(self, run):
+        """{rank: its trace} by the variables that each process found in its environment."""
+        ranks = {}
+        for trace in scopes.traces(run):
+            self.assert_no_loss(trace)
+            variables = {e2e.one(v, "name"): e2e.one(v, "value") for v in trace.header.get("rank_variable", [])}
+            self.assertEqual(variables["WORLD_SIZE"], "2")
+            ranks[int(variables["RANK"])] = trace
+        self.assertEqual(sorted(ranks), [0, 1])
+        return ranks
+
+    def check_training(self, run, output):
+        ranks = self.ranks_of(run)
+        told = [json.loads(line) for line in output.decode().splitlines()]
+        self.assertEqual({rank["rank"]: rank["pid"] for rank in told},
+                         {rank: trace.pid for rank, trace in ranks.items()})
+        for rank in told:
+            trace, batch = ranks[rank["rank"]], rank["batch"]
+            products = collections.Counter(e2e.problem(call.op)[:4] for call in trace.top_calls())
+            self.assertEqual(products, {("sgemm_", *shape): STEPS for shape in (
+                (24, batch, 48), (10, batch, 24), (24, batch, 10), (24, 10, batch), (48, 24, batch))})
+            # The reduction of the gradients shows as the op in which the framework does it.
+            reductions = [scope for scope in trace.scopes if scope.name == "gloo:all_reduce"]
+            self.assertGreaterEqual(len(reductions), STEPS, {scope.name for scope in trace.scopes})
+
+    def torchrun(self):
+        return [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
+                *program("ranks", STEPS)[1:]]
+
+    def test_torchrun(self):
+        result = self.under("launcher", self.torchrun(), OMP_NUM_THREADS=1)
+        self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+        self.check_training(e2e.Run(self.run_path), result.out)
+
+    def test_torchrun_without_launcher(self):
+        run, result = self.found_run(self.torchrun())
+        self.check_training(run, result.out)
+
+    def launch(self):
+        return ["bash", os.path.join(frameworks.HERE, "programs", "launch.sh"), *program("numpy_products")]
+
+    def check_launch(self, run, output):
+        """Each rank makes seven products in each of its two or three rounds."""
+        ranks = self.ranks_of(run)
+        self.assertEqual({trace.pid for trace in ranks.values()}, set(map(int, output.split())))
+        for rank, trace in ranks.items():
+            calls = [call for call in trace.top_calls() if e2e.problem(call.op)[1:4] != (20, 20, 20)]
+            self.assertEqual(len(calls), 7 * (rank + 2))
+
+    def test_launch_script(self):
+        run, result = self.found_run(self.launch())
+        self.check_launch(run, result.out)
+
+    def test_launch_script_under_the_launcher(self):
+        result = self.under("launcher", self.launch())
+        self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+        self.check_launch(e2e.Run(self.run_path), result.out)
+
+
+if __name__ == "__main__":
+    e2e.main()

@@ -1,0 +1,108 @@
+"""The man page, `dlhook help` and the README say the same: every command, flag, table, format and variable is in each of
+them that should have it, and roff's own checkers have nothing to say about the page."""
+
+import os
+import re
+import shutil
+
+import e2e
+
+ROOT = os.path.dirname(os.path.dirname(e2e.HERE))
+INTERNAL = {"DLHOOK_COLLECTOR"}  # between `dlhook run` and the shim; not for people
+
+
+def text_of(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def output(*words):
+    result = e2e.run([e2e.DLHOOK, *words])
+    assert result.code == 0, result
+    return result.out.decode()
+
+
+class Manual(e2e.Case):
+    def setUp(self):
+        super().setUp()
+        self.roff = output("help", "--man")
+        # As read: escapes undone, fonts dropped.
+        self.page = re.sub(r"\\f[BIR]|\\&", "", self.roff).replace("\\-", "-").replace("\\e", "\\")
+
+    def test_has_what_the_help_has(self):
+        commands = re.findall(r"^  (\w+) ", output("help").split("commands:\n")[1].split("\n\n")[0], re.MULTILINE)
+        self.assertGreaterEqual(len(commands), 6)
+        for command in commands[:-1]:  # the last one is help itself
+            help_text = output("help", command)
+            self.assertIn(f".SS dlhook {command}\n", self.page)
+            flags = re.findall(r"--[a-z-]+", help_text.split("flags:\n")[1].split("examples:\n")[0])
+            section = self.page.split(f".SS dlhook {command}\n")[1].split("\n.S")[0]
+            for flag in set(flags) - {"--help"}:
+                self.assertIn(f"{flag}", section, command)
+            examples = help_text.split("examples:\n")[1].split("\n\n")[0]
+            for example in re.findall(r"^  (\S.*)$", examples, re.MULTILINE):
+                self.assertIn(example, self.page)
+        report = output("report", self.run_of_a_victim(), "--format", "json")
+        for table in re.findall(r'"name": "(\w+)", "title"', report):
+            self.assertRegex(self.page, rf"(?m)^ +{table} +\S")
+        for name in ("text", "csv", "json"):
+            self.assertRegex(self.page, rf"(?m)^ +{name} +\S")
+        for code in ("0", "1", "2", "126", "127"):
+            self.assertIn(f".TP\n{code}\n", self.page.split(".SH EXIT STATUS\n")[1])
+
+    def run_of_a_victim(self):
+        self.recorded("launcher", [e2e.victim("nested"), "3"])
+        return self.run_path
+
+    def test_is_good_roff(self):
+        path = os.path.join(self.folder, "dlhook.1")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.roff)
+        checkers = {"man": ["man", "--warnings", "-l", path], "groff": ["groff", "-man", "-ww", "-z", path],
+                    "mandoc": ["mandoc", "-T", "lint", "-W", "warning", path]}
+        found = [argv for name, argv in checkers.items() if shutil.which(name)]
+        if not found:
+            self.skipTest("no man, groff or mandoc")
+        for argv in found:
+            result = e2e.run(argv, env=e2e.clean_environment(MANPAGER="cat", LC_ALL="C.UTF-8"))
+            words = result.err.decode() + (result.out.decode() if argv[0] == "mandoc" else "")
+            self.assertEqual((result.code, words), (0, ""), argv)
+
+
+class Variables(e2e.Case):
+    def told(self):
+        """{name: (values, default, meaning)} of the help."""
+        text = output("help", "variables")
+        blocks = re.findall(r"^(DLHOOK_\w+)\n((?:    .*\n)+)", text, re.MULTILINE)
+        told = {}
+        for name, block in blocks:
+            sentence = " ".join(line.strip() for line in block.splitlines())
+            told[name] = re.fullmatch(r"(.*) values: (.*) \(default: (.*)\)", sentence).group(2, 3, 1)
+        return told
+
+    def test_readme_has_the_same_table(self):
+        rows = re.findall(r"^\| `(DLHOOK_\w+)` \| (.*) \| (.*) \| (.*) \|$", text_of("README.md"), re.MULTILINE)
+        table = {name: tuple(cell.replace("`", "") for cell in cells) for name, *cells in rows}
+        self.assertEqual(table, self.told())
+
+    def test_the_shim_reads_these(self):
+        read = set(re.findall(r'lookup\("(DLHOOK_\w+)"\)', text_of("preload", "core", "config.cc")))
+        self.assertGreater(len(read), 8)
+        self.assertEqual(read - INTERNAL, set(self.told()))
+
+    def test_man_page_has_them(self):
+        page = output("help", "--man").split(".SH ENVIRONMENT\n")[1]
+        self.assertEqual(set(re.findall(r"^\\fB(DLHOOK_\w+)\\fR$", page, re.MULTILINE)), set(self.told()))
+
+    def test_families_are_those_of_the_readme(self):
+        text = " ".join(output("help", "variables").split())
+        families = re.search(r"Families: (.*?); off unless asked for: (.*?)\.", text)
+        names = set(families[1].split(", ")) | set(families[2].split(", "))
+        readme = text_of("README.md").split("\nFamilies: ")[1].split("\n\n")[0]
+        self.assertLessEqual(names, set(re.findall(r"`(\w+)`", readme)))
+        off = readme.split("Off unless asked for: ")[1]
+        self.assertLessEqual(set(families[2].split(", ")), set(re.findall(r"`(\w+)`", off)))
+
+
+if __name__ == "__main__":
+    e2e.main()

@@ -1,0 +1,72 @@
+"""Signal handlers that make calls, at any moment and left in any way; calls that are left by an exception, a
+cancellation, the thread's end. The program does what it does without dlhook, and every call that returned is recorded
+or counted as lost.
+"""
+
+import os
+
+import e2e
+
+
+class Counted(e2e.Case):
+    def summary(self):
+        return {row["metric"]: row["value"] for row in e2e.Run(self.run_path).table("summary")}
+
+    def assert_sound(self, summary):
+        """No record was damaged by another one; what is missing found no room in its ring."""
+        self.assertLessEqual({metric for metric in summary if metric.startswith("loss:")}, {"loss:ring_full"})
+        notes = [row["note"] for row in e2e.Run(self.run_path).table("summary") if row["metric"] == "oddity"]
+        self.assertEqual([note for note in notes if "twice" in note], [])
+
+
+class Handlers(Counted):
+    def check(self, mode, host):
+        counts = os.path.join(self.folder, "counts")
+        self.fresh_run()
+        result = self.under(host, [e2e.victim("signals"), mode, "1000", counts])
+        self.assertEqual((result.code, result.out), (0, b"done\n"), result.err)
+        with open(counts, encoding="ascii") as file:
+            begun, returned, handler_begun, handler_returned = map(int, file.read().split())
+        summary = self.summary()
+        self.assert_sound(summary)
+        known = summary["calls"] + summary["lost_calls"]
+        self.assertGreaterEqual(known, returned + handler_returned)
+        self.assertLessEqual(known, begun + handler_begun)
+
+    def test_modes(self):
+        for mode in ("plain", "alternate", "leave", "first"):
+            for host in e2e.HOSTS:
+                with self.subTest(mode=mode, host=host):
+                    self.check(mode, host)
+
+
+class Unwinding(Counted):
+    # Recorded calls: those that returned.
+    CALLS = {"throw": 1, "cancel": 1, "exit_thread": 1, "pending": 101}
+
+    def test_calls_that_are_left(self):
+        for mode, calls in self.CALLS.items():
+            argv = [e2e.victim("unwinding"), mode]
+            plain = e2e.run(argv)
+            for host in e2e.HOSTS:
+                with self.subTest(mode=mode, host=host):
+                    self.fresh_run()
+                    self.assert_same_behaviour(plain, self.under(host, argv), host)
+                    trace = e2e.Run(self.run_path).trace()
+                    self.assertEqual(len(trace.calls), calls)
+                    self.assert_no_loss(trace)
+
+    def test_threads_that_are_cancelled_anywhere(self):
+        argv = [e2e.victim("unwinding"), "asynchronous"]
+        plain = e2e.run(argv)
+        for host in e2e.HOSTS:
+            with self.subTest(host=host):
+                self.fresh_run()
+                self.assert_same_behaviour(plain, self.under(host, argv), host)
+                summary = self.summary()
+                self.assert_sound(summary)
+                self.assertGreaterEqual(summary["calls"] + summary["lost_calls"], 101)
+
+
+if __name__ == "__main__":
+    e2e.main()

@@ -1,0 +1,59 @@
+// A process that runs out of something. limits RESOURCE WHEN: RESOURCE is descriptors, address_space, file_size,
+// processes, locked (all memory is) or none; the limit is set `before` the first call or `later`. Then 50 calls, ten on
+// each of five threads one after another, and what the program itself could still do.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tiny_blas.h"
+
+static void* Calls(void* unused) {
+  for (int i = 0; i < 10; ++i) TinyGemm(2, 3, 4);
+  return NULL;
+}
+
+static void Limit(int resource, rlim_t value) {
+  struct rlimit limit = {value, value};
+  if (setrlimit(resource, &limit)) abort();
+}
+
+static rlim_t AddressSpaceInUse(void) {
+  long pages = 0;
+  FILE* file = fopen("/proc/self/statm", "r");
+  if (fscanf(file, "%ld", &pages) != 1) abort();
+  fclose(file);
+  return (rlim_t)pages * 4096;
+}
+
+static void Apply(const char* resource) {
+  if (strcmp(resource, "descriptors") == 0) Limit(RLIMIT_NOFILE, 0);
+  if (strcmp(resource, "address_space") == 0) Limit(RLIMIT_AS, AddressSpaceInUse() + (1 << 20));
+  if (strcmp(resource, "file_size") == 0) Limit(RLIMIT_FSIZE, 4096);
+  if (strcmp(resource, "processes") == 0) Limit(RLIMIT_NPROC, 1);
+  if (strcmp(resource, "locked") == 0 && mlockall(MCL_CURRENT | MCL_FUTURE)) puts("may not lock");
+}
+
+int main(int argc, char** argv) {
+  setvbuf(stdout, NULL, _IONBF, 0);
+  if (strcmp(argv[2], "later") == 0) Calls(NULL);
+  Apply(argv[1]);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 128 << 10);
+  for (int i = 0; i < 5; ++i) {
+    pthread_t thread;
+    if (pthread_create(&thread, &attributes, Calls, NULL) == 0) pthread_join(thread, NULL);
+    else Calls(NULL);
+  }
+  errno = 0;
+  int file = open("/dev/null", O_RDWR);
+  printf("%d %s\n", file >= 0, strerror(errno));
+  return 0;
+}

@@ -1,0 +1,23 @@
+// A BLAS that does nothing, so that a victim may call it anywhere: in signal handlers, on tiny stacks, a million times.
+#ifndef DLHOOK_TESTS_PRELOAD_E2E_VICTIMS_TINY_BLAS_H_
+#define DLHOOK_TESTS_PRELOAD_E2E_VICTIMS_TINY_BLAS_H_
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Called inside of each product where set.
+extern void (*tiny_blas_inside)(void);
+void cblas_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda,
+                 const float* b, int ldb, float beta, float* c, int ldc);
+
+static inline void TinyGemm(int m, int n, int k) {
+  float c[1] = {0};
+  cblas_sgemm(101, 111, 112, m, n, k, 1, c, k, c, k, 0, c, n);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // DLHOOK_TESTS_PRELOAD_E2E_VICTIMS_TINY_BLAS_H_
