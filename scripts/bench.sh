@@ -3,6 +3,9 @@
 #
 #   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls cuda drain memory reader torch scopes torch_cuda;
 #                                            all if none is named (about 15 minutes)
+#   scripts/bench.sh --peers [--scale F]     dlhook beside LTTng-UST, uftrace, ltrace, ONEDNN_VERBOSE, torch.profiler and cProfile:
+#                                            peer_calls peer_onednn peer_reading peer_torch (about 10 minutes).
+#                                            `scripts/setup.sh --peers` installs them; what is missing is left out and named.
 #
 # The figures with PyTorch need a Python that has torch: PYTHON_WITH_TORCH, else the virtual environment of
 # scripts/setup.sh --python, else python3; those with its CUDA wheel DLHOOK_CUDA_VENV, else build/venv-cuda. Without them they

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "cpu_time.h"
 #include "cuda_api.h"
 
 enum { kKernels = 40, kPlans = 8, kWarmUp = 8 };
@@ -155,17 +155,6 @@ static void Prepare(void) {
   Executions(kWarmUp);
 }
 
-static double ThreadNanoseconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-static int ByValue(const void* a, const void* b) {
-  double x = *(const double*)a, y = *(const double*)b;
-  return x < y ? -1 : x > y;
-}
-
 int main(int argc, char** argv) {
   if (argc != 4) return fprintf(stderr, "usage: cuda_caller KIND BATCHES CALLS\n"), 2;
   const struct Kind* kind = FindKind(argv[1]);
@@ -174,11 +163,10 @@ int main(int argc, char** argv) {
   if (strcmp(kind->name, "pack_cold") != 0) Prepare();
   double* batch_ns = calloc((size_t)batches, sizeof(double));
   for (int i = 0; i < batches; ++i) {
-    double before = ThreadNanoseconds();
+    double before = Nanoseconds(CLOCK_THREAD_CPUTIME_ID);
     kind->call(calls);
-    batch_ns[i] = (ThreadNanoseconds() - before) / calls;
+    batch_ns[i] = (Nanoseconds(CLOCK_THREAD_CPUTIME_ID) - before) / calls;
   }
-  qsort(batch_ns, (size_t)batches, sizeof(double), &ByValue);
-  printf("{\"thread_ns\": [%.4f]}\n", batch_ns[batches / 2]);
+  printf("{\"thread_ns\": [%.4f]}\n", Median(batch_ns, batches));
   return 0;
 }

@@ -5,7 +5,7 @@
 // after those and before the last reading, so that whoever works in the background has begun and has finished.
 //   thread_ns      per thread: CPU time of the thread per call, median of its batches
 //   process_ns     CPU time of the whole process per call, background threads included
-//   parent_ns      CPU time of the parent's main thread per call (the launcher that drains)
+//   background_ns  CPU time per call of the parent (the launcher that drains) and of the processes in BENCH_WATCH
 //   anon_kib, shmem_kib   memory: [before the first call, after the first tenth, at the end], all threads still alive
 #include <pthread.h>
 #include <stdint.h>
@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "cpu_time.h"
 
 void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n, const int* k, const float* alpha,
             const float* a, const int* lda, const float* b, const int* ldb, const float* beta, float* c, const int* ldc,
@@ -29,12 +30,6 @@ struct Worker {
 
 static int g_threads, g_batches, g_calls, g_pause_us;
 static pthread_barrier_t g_ready, g_start, g_tenth, g_end, g_leave;
-
-static double Nanoseconds(clockid_t clock) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
 
 static void CallAll(int calls) {
   static float operands[480];
@@ -72,23 +67,6 @@ static void* Work(void* argument) {
   return NULL;
 }
 
-static int ByValue(const void* a, const void* b) {
-  double x = *(const double*)a, y = *(const double*)b;
-  return x < y ? -1 : x > y;
-}
-
-// Nanoseconds that the parent's main thread was on a processor.
-static double ParentNanoseconds(void) {
-  char path[64];
-  double time = 0;
-  snprintf(path, sizeof path, "/proc/%d/schedstat", (int)getppid());
-  FILE* file = fopen(path, "r");
-  if (file == NULL) return 0;
-  if (fscanf(file, "%lf", &time) != 1) time = 0;
-  fclose(file);
-  return time;
-}
-
 struct Memory {
   long anon_kib, shmem_kib;
 };
@@ -108,8 +86,7 @@ static struct Memory ReadMemory(void) {
 static void PrintThreads(struct Worker* workers) {
   printf("{\"thread_ns\": [");
   for (int i = 0; i < g_threads; ++i) {
-    qsort(workers[i].batch_ns, (size_t)g_batches, sizeof(double), &ByValue);
-    printf("%s%.4f", i == 0 ? "" : ", ", workers[i].batch_ns[g_batches / 2]);
+    printf("%s%.4f", i == 0 ? "" : ", ", Median(workers[i].batch_ns, g_batches));
   }
   printf("]");
 }
@@ -136,7 +113,7 @@ int main(int argc, char** argv) {
   struct Worker* workers = StartWorkers();
   pthread_barrier_wait(&g_ready);
   nanosleep(&settle, NULL);  // whoever comes to life with the first calls has done so
-  double process = Nanoseconds(CLOCK_PROCESS_CPUTIME_ID), parent = ParentNanoseconds();
+  double process = Nanoseconds(CLOCK_PROCESS_CPUTIME_ID), background = BackgroundNanoseconds();
   pthread_barrier_wait(&g_start);
   pthread_barrier_wait(&g_tenth);
   memory[1] = ReadMemory();
@@ -144,10 +121,10 @@ int main(int argc, char** argv) {
   nanosleep(&settle, NULL);
   double calls = (double)g_threads * g_batches * g_calls;
   process = (Nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - process) / calls;
-  parent = (ParentNanoseconds() - parent) / calls;
+  background = (BackgroundNanoseconds() - background) / calls;
   memory[2] = ReadMemory();
   PrintThreads(workers);
-  printf(", \"process_ns\": %.4f, \"parent_ns\": %.4f", process, parent);
+  printf(", \"process_ns\": %.4f, \"background_ns\": %.4f", process, background);
   printf(", \"anon_kib\": [%ld, %ld, %ld]", memory[0].anon_kib, memory[1].anon_kib, memory[2].anon_kib);
   printf(", \"shmem_kib\": [%ld, %ld, %ld]}\n", memory[0].shmem_kib, memory[1].shmem_kib, memory[2].shmem_kib);
   fflush(stdout);

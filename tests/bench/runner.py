@@ -15,9 +15,9 @@ TORCH_PYTHON = os.environ.get("DLHOOK_BENCH_PYTHON", "")  # has torch; empty: no
 CUDA_PYTHON = os.environ.get("DLHOOK_BENCH_CUDA_PYTHON", "")  # has torch for CUDA on the fake libraries; empty: none
 
 
-def say(text):
-    """Progress on a terminal, nothing in a pipe."""
-    if sys.stderr.isatty():
+def say(text, always=False):
+    """Progress on a terminal, nothing in a pipe unless it has to be said."""
+    if always or sys.stderr.isatty():
         print(f"==> {text}", file=sys.stderr, flush=True)
 
 
@@ -68,10 +68,21 @@ def report(folder, table):
     return json.loads(result.stdout)["tables"][0]
 
 
-def run(command, **variables):
-    """The last line of what the program prints, as JSON."""
-    result = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, env=clean_environment(**variables))
+def run(command, output=None, **variables):
+    """The last line of what the program prints, as JSON. `output`: a file that takes what it prints."""
+    words, environment = [str(word) for word in command], clean_environment(**variables)
+    if output is None:
+        result = subprocess.run(words, capture_output=True, text=True, env=environment)
+    else:
+        with open(output, "w", encoding="utf-8") as file:
+            result = subprocess.run(words, stdout=file, stderr=subprocess.PIPE, text=True, env=environment)
     if result.returncode != 0:
         raise RuntimeError(f"{command[0]} ended with {result.returncode}: {result.stderr[-2000:]}")
-    return json.loads(result.stdout.splitlines()[-1])
+    if output is None:
+        return last_line(result.stdout)
+    with open(output, encoding="utf-8", errors="replace") as file:
+        return last_line(file.read())
+
+
+def last_line(text):
+    return json.loads(text.splitlines()[-1])

@@ -1,7 +1,7 @@
 """Trains a network whose mode changes every few iterations: dlhook recording everything, everything but scopes and Python, or
 nothing. Needs torch; runs under `dlhook run` (figures_scopes.py starts it) and prints its times as one JSON object.
 
-Usage: torch_scope_steps.py MODEL GROUPS BLOCK SKIP    each group is one block of SKIP + BLOCK iterations per mode, the first SKIP
+Usage: torch_scope_steps.py MODEL GROUPS BLOCK SKIP    MODEL: a function of torch_steps; each group is one block of SKIP + BLOCK iterations per mode, the first SKIP
 untimed (in light mode the first iterations after a start are all recorded)
 """
 
@@ -33,7 +33,7 @@ def main():
     model_name, groups, block, skip = sys.argv[1], *map(int, sys.argv[2:5])
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    training = torch_steps.Training(*{"lenet": torch_steps.lenet, "alexnet": torch_steps.alexnet}[model_name]())
+    training = torch_steps.Training(*getattr(torch_steps, model_name)())
     for _ in range(torch_steps.WARM_UP):
         training.step()
     switch = torch_steps.Switch()
