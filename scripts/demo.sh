@@ -28,5 +28,5 @@ fi
 say "training LeNet under dlhook"
 dlhook=$(find "$root/build/release" -type f -name dlhook -perm -u+x | head -n 1)
 "$dlhook" run -o "$run" -- "$python" "$root/examples/01_first_profile/train_lenet.py"
-say "report"
-"$dlhook" report "$run"
+say "report (of all tables: dlhook report ${run#"$root"/})"
+"$dlhook" report "$run" --table layers,accounting,layout,algorithms,gemm --limit 10
