@@ -20,6 +20,16 @@ FIELDS = ("operation", "engine", "primitive", "implementation", "prop_kind", "me
           "auxiliary", "problem")
 
 
+def is_numpys_import(call):
+    """What `import numpy` computes itself in some releases, to see whether its BLAS handles floating-point errors: a
+    process that only imports it has a trace, too."""
+    return e2e.problem(call.op)[1:4] == (20, 20, 20)
+
+
+def computes(trace):
+    return not all(map(is_numpys_import, trace.calls))
+
+
 def program(name, *arguments):
     return [PYTHON, os.path.join(HERE, "programs", name + ".py"), *map(str, arguments)]
 

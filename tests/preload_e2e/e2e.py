@@ -45,6 +45,7 @@ def clean_environment(**extra):
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("DLHOOK_", "ONEDNN_", "DNNL_", "MKLDNN_", "PYTHON", "LD_"))}
     env["OPENBLAS_NUM_THREADS"] = "1"
+    env["OMP_WAIT_POLICY"] = "passive"  # tests share two cores: threads that spin for each other hold up all of them
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     env.update({name: str(value) for name, value in extra.items()})
     return env

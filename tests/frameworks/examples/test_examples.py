@@ -30,7 +30,8 @@ class Example(frameworks.Case):
 
     def setUp(self):
         super().setUp()
-        for target, link in ((os.path.join(ROOT, "examples"), "examples"), (e2e.DLHOOK, "bin/dlhook"),
+        for target, link in ((os.path.join(ROOT, "examples"), "examples"), (os.path.join(ROOT, "docs"), "docs"),
+                             (e2e.DLHOOK, "bin/dlhook"),
                              (venv_of(frameworks.PYTHON), "build/venv"),
                              (venv_of(TENSORFLOW_PYTHON), "build/venv-tensorflow")):
             os.makedirs(os.path.dirname(os.path.join(self.folder, link)), exist_ok=True)
