@@ -1,5 +1,6 @@
-// Large blocks of the program `dlhook` are asked for in large pages: a report of millions of calls spent half of its time on touching
-// small ones first. Replaces the global operator new, so it is linked to the program alone, never to a library or a test.
+// Large blocks of the program `dlhook` are asked for in large pages: a report of millions of calls spent half of its
+// time on touching small ones first. Replaces the global operator new, so it is linked to the program alone, never to
+// a library or a test.
 #include <sys/mman.h>
 
 #include <cstdlib>
