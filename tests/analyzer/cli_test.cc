@@ -236,7 +236,8 @@ TEST_F(CliTest, ExplainsEveryColumn) {
 // What `--explain` says of a run without anything in it must hold for every run.
 TEST_F(CliTest, ExplainsTheColumnsThatRunsHave) {
   const std::string trace = WriteTrace();
-  for (const auto& table : nlohmann::json::parse(Dlhook("report --format json " + trace).out)["tables"]) {
+  const auto report = nlohmann::json::parse(Dlhook("report --format json " + trace).out);
+  for (const auto& table : report["tables"]) {
     const std::string glossary = Dlhook(absl::StrCat("report --explain ", std::string(table["name"]))).out;
     for (const auto& column : table["columns"]) {
       EXPECT_TRUE(absl::StrContains(absl::StrCat("\n", glossary), absl::StrCat("\n", std::string(column["name"]))))
