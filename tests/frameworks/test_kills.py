@@ -104,6 +104,8 @@ class Kills(e2e.Case):
         """Without those of workers that were killed between making the file and linking their rings: nothing is
         committed by then."""
         run = e2e.Run(self.run_path)
+        if not os.path.isdir(self.run_path):  # nobody came to a first record
+            return {}
         for name in run.files():
             path = os.path.join(self.run_path, name)
             if name.endswith(".dlh") and os.path.getsize(path) == 0 and not os.path.islink(path[:-len("dlh")] + "ring"):
@@ -146,7 +148,7 @@ class Kills(e2e.Case):
         workers.begin(slot, 0)
         workers.wait_for(lambda: workers.pid(slot))
         began = time.monotonic()
-        if chance.random() < 0.2:
+        if slot % 3 == 2:  # before its first step, perhaps before its first record
             time.sleep(chance.uniform(0, start_up))
         else:
             workers.wait_for(lambda: workers.steps(slot))
@@ -195,7 +197,7 @@ class Kills(e2e.Case):
                     if part:
                         total += self.batch(framework, host, way, part, chance, expected)
                         total[f"{way} under {host}"] += part
-        self.assertGreater(total["steps"], kills, "hardly any step was made: the test proves nothing")
+        self.assertGreaterEqual(total["steps"], kills * 2 // 3, "hardly any step was made: the test proves nothing")
         print(f"{framework}: seed {self.options.seed}, {kills} kills: {dict(total)}", file=sys.stderr)
 
     def test_numpy(self):
