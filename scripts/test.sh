@@ -41,7 +41,7 @@ if $fast; then
   scripts/build.sh release
   ctest_preset release -LE 'slow|frameworks' "$@"
 else
-  scripts/setup.sh --python --debian-torch
+  scripts/setup.sh --python
   scripts/build.sh release
   ctest_preset release "$@"
   for preset in asan tsan; do
