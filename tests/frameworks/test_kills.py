@@ -5,7 +5,8 @@ same calls and scopes (runs to the end tell how many), and all of a step's recor
 counted. So a trace must hold, in each of its threads without a gap, at least those of the counted steps and less than
 those of one step more.
 
-One kill in five comes anywhere between the process's start and its steps, the others while it steps.
+The third kill of every three in a batch comes anywhere between the process's start and its steps, the others while it
+steps.
 
     test_kills.py [--kills N] [--spawned PERCENT] [--seed SEED]   (15, 20, random)
 
