@@ -65,10 +65,9 @@ class BatchFinder {
   }
 
   void Run() {
-    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
-      const ThreadIndex thread = model_.calls.thread[call];
-      const bool is_own = model_.threads[thread].process == track_.process &&
-                          (track_.thread == kNone || track_.thread == thread);
+    const auto [begin, end] = model_.calls.RangeOf(track_.thread);
+    for (CallIndex call = begin; call < end; ++call) {
+      const bool is_own = model_.threads[model_.calls.thread[call]].process == track_.process;
       if (is_own && model_.calls.parent[call] == kNone) Take(call);
     }
     for (size_t i = 0; i < guesses_.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "analyzer/layers/batch_size.h"
 #include "analyzer/layers/iterations.h"
 #include "analyzer/layers/moments.h"
@@ -15,23 +16,6 @@
 
 namespace dlhook::analyzer {
 namespace {
-
-ProcessMoments OfThread(const ProcessMoments& all, ThreadIndex thread, const std::map<int64_t, ThreadIndex>& forward_threads) {
-  ProcessMoments one;
-  for (const Moment& moment : all.moments) {
-    bool is_own = moment.thread == thread;
-    // Gradients that a thread of autograd's computes for this one.
-    if (!is_own && moment.kind == MomentKind::kBackward && moment.link >= 0) {
-      const auto forward = forward_threads.find(moment.link);
-      is_own = forward != forward_threads.end() && forward->second == thread;
-    }
-    if (is_own) one.moments.push_back(moment);
-  }
-  one.trained_links = all.trained_links;
-  one.windows = all.windows;
-  one.has_op_scopes = all.has_op_scopes;
-  return one;
-}
 
 // Threads that repeat independently: each updates weights of its own; or, where nothing is trained, runs networks of its own.
 std::set<ThreadIndex> IndependentThreads(const ProcessMoments& all) {
@@ -55,8 +39,24 @@ std::map<int64_t, ThreadIndex> ForwardThreads(const ProcessMoments& all) {
   return threads;
 }
 
-StepTrack TrackByScopes(const TraceModel& model, const Attribution& attribution, const ProcessMoments& moments) {
-  const std::vector<StepItem> items = MakeItems(moments.moments, attribution, moments.trained_links, {});
+// The moments of each of `threads`, in order; a moment may belong to two.
+std::map<ThreadIndex, std::vector<Moment>> MomentsByThread(const ProcessMoments& all, const std::set<ThreadIndex>& threads) {
+  const std::map<int64_t, ThreadIndex> forward_threads = ForwardThreads(all);
+  std::map<ThreadIndex, std::vector<Moment>> by_thread;
+  for (const Moment& moment : all.moments) {
+    if (threads.contains(moment.thread)) by_thread[moment.thread].push_back(moment);
+    // Gradients that a thread of autograd's computes for another.
+    if (moment.kind != MomentKind::kBackward || moment.link < 0) continue;
+    const auto forward = forward_threads.find(moment.link);
+    if (forward == forward_threads.end() || forward->second == moment.thread) continue;
+    if (threads.contains(forward->second)) by_thread[forward->second].push_back(moment);
+  }
+  return by_thread;
+}
+
+StepTrack TrackByScopes(const TraceModel& model, const Attribution& attribution, const std::vector<Moment>& moments,
+                        const absl::flat_hash_set<int64_t>& trained_links) {
+  const std::vector<StepItem> items = MakeItems(moments, attribution, trained_links, {});
   StepTrack track;
   track.steps = AssembleSteps(model, attribution, moments, items, /*has_cuts=*/false);
   return track;
@@ -64,11 +64,10 @@ StepTrack TrackByScopes(const TraceModel& model, const Attribution& attribution,
 
 std::vector<StepTrack> TracksByScopes(const TraceModel& model, const Attribution& attribution, const ProcessMoments& all) {
   const std::set<ThreadIndex> threads = IndependentThreads(all);
-  if (threads.empty()) return {TrackByScopes(model, attribution, all)};
-  const std::map<int64_t, ThreadIndex> forward_threads = ForwardThreads(all);
+  if (threads.empty()) return {TrackByScopes(model, attribution, all.moments, all.trained_links)};
   std::vector<StepTrack> tracks;
-  for (ThreadIndex thread : threads) {
-    tracks.push_back(TrackByScopes(model, attribution, OfThread(all, thread, forward_threads)));
+  for (const auto& [thread, moments] : MomentsByThread(all, threads)) {
+    tracks.push_back(TrackByScopes(model, attribution, moments, all.trained_links));
     tracks.back().thread = thread;
   }
   return tracks;
@@ -86,9 +85,9 @@ Step PlainStep(const Iteration& iteration) {
 std::vector<int64_t> LastCallEnds(const TraceModel& model, const IterationTrack& track) {
   std::vector<int64_t> ends(track.iterations.size());
   for (size_t i = 0; i < ends.size(); ++i) ends[i] = track.iterations[i].start_ns;
-  for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    const ThreadIndex thread = model.calls.thread[call];
-    if (model.threads[thread].process != track.process || (track.thread != kNone && track.thread != thread)) continue;
+  const auto [begin, end] = model.calls.RangeOf(track.thread);
+  for (CallIndex call = begin; call < end; ++call) {
+    if (model.threads[model.calls.thread[call]].process != track.process) continue;
     const int64_t start_ns = model.calls.start_ns[call];
     const auto after = std::upper_bound(track.iterations.begin(), track.iterations.end(), start_ns,
                                         [](int64_t ns, const Iteration& iteration) { return ns < iteration.start_ns; });
@@ -107,7 +106,7 @@ StepTrack TrackByIterations(const TraceModel& model, const Attribution& attribut
   for (const Iteration& iteration : iterations.iterations) cuts.push_back(iteration.start_ns);
   std::vector<StepItem> items = MakeItems(moments.moments, attribution, moments.trained_links, cuts);
   std::erase_if(items, [&](const StepItem& item) { return item.start_ns < cuts.front(); });
-  const std::vector<Step> told = AssembleSteps(model, attribution, moments, items, /*has_cuts=*/true);
+  const std::vector<Step> told = AssembleSteps(model, attribution, moments.moments, items, /*has_cuts=*/true);
   const std::vector<int64_t> last_call_ends = LastCallEnds(model, iterations);
   StepTrack track;
   track.thread = iterations.thread;

@@ -28,9 +28,9 @@ struct Draft {
 
 class Assembler {
  public:
-  Assembler(const TraceModel& model, const Attribution& attribution, const ProcessMoments& process,
+  Assembler(const TraceModel& model, const Attribution& attribution, const std::vector<Moment>& moments,
             const std::vector<StepItem>& items, bool has_cuts)
-      : model_(model), attribution_(attribution), process_(process), items_(items), has_cuts_(has_cuts) {
+      : model_(model), attribution_(attribution), moments_(moments), items_(items), has_cuts_(has_cuts) {
     for (const StepItem& item : items_) {
       has_updates_ |= item.kind == MomentKind::kUpdate;
       has_backward_ |= item.kind == MomentKind::kBackward;
@@ -201,7 +201,7 @@ class Assembler {
     std::set<std::pair<uint32_t, uint32_t>> marks;
     for (size_t i = begin; i < end; ++i) {
       for (uint32_t mark : items_[i].marks) {
-        const Moment& moment = process_.moments[mark];
+        const Moment& moment = moments_[mark];
         if (!moment.is_scope || moment.is_graph_node) continue;
         marks.insert({model_.scopes.name[moment.index], model_.scopes.python_stack[moment.index]});
       }
@@ -323,7 +323,7 @@ class Assembler {
     int64_t longest_ns = -1;
     int64_t pause_start_ns = 0;
     for (size_t i = items_[draft.end - 1].first + 1; i <= items_[next.begin].first; ++i) {
-      const Moment& moment = process_.moments[i];
+      const Moment& moment = moments_[i];
       if (moment.start_ns - busy_until_ns > longest_ns && moment.start_ns >= step.end_ns) {
         longest_ns = moment.start_ns - busy_until_ns;
         pause_start_ns = busy_until_ns;
@@ -337,7 +337,7 @@ class Assembler {
 
   const TraceModel& model_;
   const Attribution& attribution_;
-  const ProcessMoments& process_;
+  const std::vector<Moment>& moments_;
   const std::vector<StepItem>& items_;
   const bool has_cuts_;
   bool has_updates_ = false;
@@ -347,9 +347,9 @@ class Assembler {
 
 }  // namespace
 
-std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution, const ProcessMoments& process,
+std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution, const std::vector<Moment>& moments,
                                 const std::vector<StepItem>& items, bool has_cuts) {
-  return Assembler(model, attribution, process, items, has_cuts).Run();
+  return Assembler(model, attribution, moments, items, has_cuts).Run();
 }
 
 }  // namespace dlhook::analyzer

@@ -16,11 +16,11 @@ constexpr size_t kEnough = 3;  // steps of a batch size, to have a median of the
 // By step: a primitive was created that no cache had, or an algorithm tried.
 std::vector<bool> Preparing(const TraceModel& model, const StepTrack& track) {
   std::vector<bool> preparing(track.steps.size(), false);
-  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+  const auto [begin, end] = model.calls.RangeOf(track.thread);
+  for (CallIndex call = begin; call < end; ++call) {
     const Op& op = model.ops[model.calls.op[call]];
-    const ThreadIndex thread = model.calls.thread[call];
     if (!(op.is_creation && !op.cache_hit) && !op.is_trial) continue;
-    if (model.threads[thread].process != track.process || (track.thread != kNone && track.thread != thread)) continue;
+    if (model.threads[model.calls.thread[call]].process != track.process) continue;
     const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), model.calls.start_ns[call],
                                         [](int64_t ns, const Step& step) { return ns < step.start_ns; });
     if (after != track.steps.begin()) preparing[static_cast<size_t>(after - track.steps.begin()) - 1] = true;

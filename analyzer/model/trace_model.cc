@@ -5,6 +5,12 @@
 
 namespace dlhook::analyzer {
 
+std::pair<CallIndex, CallIndex> CallColumns::RangeOf(ThreadIndex of_thread) const {
+  if (of_thread == kNone) return {0, static_cast<CallIndex>(size())};
+  const auto [begin, end] = std::equal_range(thread.begin(), thread.end(), of_thread);
+  return {static_cast<CallIndex>(begin - thread.begin()), static_cast<CallIndex>(end - thread.begin())};
+}
+
 int32_t TraceModel::StatusOf(CallIndex call) const {
   const auto place =
       std::lower_bound(failed_calls.begin(), failed_calls.end(), call,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -56,6 +57,8 @@ struct CallColumns {
   std::vector<ScopeIndex> scope;  // the innermost around the call; kNone: none. Empty where the run has no scopes
   size_t size() const { return op.size(); }
   ScopeIndex ScopeOf(CallIndex call) const { return scope.empty() ? kNone : scope[call]; }
+  // The calls [first, second) of one thread; all where `of_thread` is kNone.
+  std::pair<CallIndex, CallIndex> RangeOf(ThreadIndex of_thread) const;
 };
 
 // Scopes as parallel arrays, ordered by (thread, start, outer first).
