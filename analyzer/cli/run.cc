@@ -48,26 +48,39 @@ bool HoldsARun(const std::filesystem::path& folder) {
   return false;
 }
 
+// Where the run goes by the user's wish, and by which of the two ways it was said; empty: by none.
+struct WantedFolder {
+  std::string said;  // for messages: "-o ", "DLHOOK_OUT="
+  std::string path;
+};
+
+WantedFolder FindWantedFolder(const Args& args) {
+  if (const std::optional<std::string> output = args.Last("output")) return {"-o ", *output};
+  const char* const variable = getenv("DLHOOK_OUT");
+  // Inside of another `dlhook run` the variable is that one's.
+  if (variable == nullptr || *variable == '\0' || getenv("DLHOOK_COLLECTOR") != nullptr) return {};
+  return {"DLHOOK_OUT=", variable};
+}
+
 // An empty folder to write into, as an absolute path.
-absl::StatusOr<std::string> MakeRunFolder(const std::string& wanted, bool is_default) {
-  std::filesystem::path folder = std::filesystem::absolute(wanted).lexically_normal();
-  for (int n = 2; is_default && std::filesystem::exists(folder); ++n) {
-    folder = std::filesystem::absolute(absl::StrCat(wanted, "-", n));
+absl::StatusOr<std::string> MakeRunFolder(const WantedFolder& wanted, const std::string& otherwise) {
+  const std::string& name = wanted.path.empty() ? otherwise : wanted.path;
+  std::filesystem::path folder = std::filesystem::absolute(name).lexically_normal();
+  for (int n = 2; wanted.path.empty() && std::filesystem::exists(folder); ++n) {
+    folder = std::filesystem::absolute(absl::StrCat(name, "-", n));
   }
+  const std::string said = absl::StrCat(wanted.said, folder.string());
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (!std::filesystem::is_directory(folder)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("-o ", folder.string(), ": can't make this folder: ",
-                     error ? error.message() : "a file is in the way", "; name another one"));
+        absl::StrCat(said, ": can't make this folder: ", error ? error.message() : "a file is in the way", "; name another one"));
   }
   if (HoldsARun(folder)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("-o ", folder.string(), ": holds a run already; name another folder, or remove this one"));
+    return absl::InvalidArgumentError(absl::StrCat(said, ": holds a run already; name another folder, or remove this one"));
   }
   if (access(folder.c_str(), W_OK | X_OK) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("-o ", folder.string(), ": can't be written: ", strerror(errno), "; name another folder"));
+    return absl::InvalidArgumentError(absl::StrCat(said, ": can't be written: ", strerror(errno), "; name another folder"));
   }
   return folder.string();
 }
@@ -121,9 +134,7 @@ int RunRun(const Args& args) {
   }
   const absl::StatusOr<std::string> shim = FindShim();
   if (!shim.ok()) return Fail(shim.status(), kExitBadInput);
-  const std::optional<std::string> wanted = args.Last("output");
-  const absl::StatusOr<std::string> folder =
-      MakeRunFolder(wanted.value_or(DefaultRunFolder(words.front())), !wanted.has_value());
+  const absl::StatusOr<std::string> folder = MakeRunFolder(FindWantedFolder(args), DefaultRunFolder(words.front()));
   if (!folder.ok()) return Fail(folder.status(), kExitBadInput);
   const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, *folder));
   if (!started.ok()) {
@@ -148,7 +159,7 @@ Command RunCommand() {
       .name = "run",
       .summary = "start a program and record it",
       .operands = "PROGRAM [WORD]...",
-      .flags = {{"output", "RUN", "folder for the traces (default: dlhook-PROGRAM-DATE-TIME)", 'o'}},
+      .flags = {{"output", "RUN", "folder for the traces (default: $DLHOOK_OUT, else dlhook-PROGRAM-DATE-TIME)", 'o'}},
       .examples = {{"dlhook run -o first -- python train.py",
                     "records into the folder first; then: dlhook report first"},
                    {"DLHOOK_CAPTURE=onednn,blas dlhook run -- ./serve --port 80",

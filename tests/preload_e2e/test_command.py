@@ -41,6 +41,21 @@ class RunCommand(e2e.Case):
         os.chmod(path, 0o4755)
         self.refused([path], 2, "set-uid")
 
+    def test_the_variable_names_the_folder_as_the_option_does(self):
+        command = [e2e.DLHOOK, "run", "--", e2e.victim("nested"), "5"]
+        env = e2e.clean_environment(DLHOOK_OUT="named")
+        result = e2e.run(command, env=env, cwd=self.folder)
+        self.assertEqual(result.code, 0, result.err.decode())
+        self.assertTrue([name for name in os.listdir(os.path.join(self.folder, "named")) if name.endswith(".dlh")])
+        again = e2e.run(command, env=env, cwd=self.folder)
+        self.assertEqual(again.code, 2)
+        self.assertIn("DLHOOK_OUT=", again.err.decode())
+        self.assertIn("holds a run already", again.err.decode())
+        # Inside of another `dlhook run` the variable is that one's: the inner one has a folder of its own.
+        inner = e2e.run([e2e.DLHOOK, "run", "-o", "outer", "--", "/bin/sh", "-c", " ".join(command)],
+                        env=e2e.clean_environment(), cwd=self.folder)
+        self.assertEqual(inner.code, 0, inner.err.decode())
+
     def test_script_without_calls(self):
         path = os.path.join(self.folder, "script")
         with open(path, "w", encoding="ascii") as file:
