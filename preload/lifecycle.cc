@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "preload/capture/counters.h"
+#include "preload/capture/native_stack.h"
 #include "preload/core/config.h"
 #include "preload/core/hook_table.h"
 #include "preload/core/identity.h"
@@ -55,6 +57,9 @@ void FillHeader(const Config& config, SessionHeader* session) {
   snprintf(session->tool_version, sizeof session->tool_version, "%s", DLHOOK_VERSION);
   session->configured_families = config.families;
   session->trace_bytes_limit = config.max_bytes;
+  session->counters_interval_ms = config.counters[0] == '\0' ? 0 : config.counters_interval_ms;
+  session->counters_at_interval_only = config.counters_at == CountersAt::kTime;
+  snprintf(session->counters, sizeof session->counters, "%s", config.counters);
   // Private memory can't be drained from outside.
   bool outside = config.drain == DrainMode::kCollector && session->is_private == 0;
   session->collector_pid = outside ? config.collector_pid : 0;
@@ -87,10 +92,13 @@ __attribute__((constructor)) void OnLoad() {
 __attribute__((destructor)) void OnUnload() {
   ProcessState* process = GetProcess();
   if (process == nullptr) return;
+  ThreadState* thread = dlhook_thread;
+  if (thread != nullptr && thread->active != 0) CloseNativeStacks(thread);  // the main thread has no other end
   uint32_t phase = process->phase.exchange(kFinished);
   if (phase != kRecording) return;
   int saved_errno = errno;
   SessionHeader* session = process->session;
+  CloseProcessCounters();
   session->enabled_families.store(0);
   session->exit_ticks = ReadTicks(static_cast<ClockKind>(session->clock_kind));
   session->exited.store(1, std::memory_order_release);

@@ -17,6 +17,7 @@
 #include "preload/core/config.h"
 #include "preload/core/session_files.h"
 #include "preload/core/undisturbed.h"
+#include "preload/drain/counter_sampler.h"
 #include "preload/drain/drain.h"
 
 namespace dlhook {
@@ -40,6 +41,7 @@ enum ReadyWord : uint32_t { kNotYet = 0, kReady = 1, kCannot = 2 };
 struct Writer {
   FileSink sink;
   Drain drain;
+  CounterSampler sampler;
   RingFolders folders;
 };
 
@@ -55,8 +57,11 @@ bool OpenWriter(ProcessState* process, Writer* writer) {
   // own is still its.
   bool has_own_table = syscall(kCloseRange, 0, ~0u, kUnshare) == 0;
   if (has_own_table) OpenRingFolders(process, &writer->folders);
-  return writer->sink.Open(process->session->trace_path, true) &&
-         writer->drain.Open(process->session, process->session->mapping_bytes, &writer->sink);
+  bool is_open = writer->sink.Open(process->session->trace_path, true) &&
+                 writer->drain.Open(process->session, process->session->mapping_bytes, &writer->sink);
+  // In the host's table there is no room for the files of all its threads.
+  if (is_open && has_own_table) writer->sampler.Open(process->session, true, &writer->drain);
+  return is_open;
 }
 
 void Announce(ProcessState* process, ReadyWord word) {
@@ -65,14 +70,15 @@ void Announce(ProcessState* process, ReadyWord word) {
 }
 
 // Until somebody says what comes then.
-StopWord DrainUntilStopped(ProcessState* process, Drain* drain) {
+StopWord DrainUntilStopped(ProcessState* process, Writer* writer) {
   long nap_ns = kShortNapNs;
   for (;;) {
     uint32_t stop = process->writer_stop.load(std::memory_order_acquire);
     if (stop != kGoOn) return static_cast<StopWord>(stop);
-    uint32_t fullness = drain->Step(false, true);
+    uint32_t fullness = writer->drain.Step(false, true);
+    writer->sampler.Step(&writer->drain);
     nap_ns = fullness > 32 ? kShortNapNs : nap_ns * 2 > kLongNapNs ? kLongNapNs : nap_ns * 2;
-    timespec nap = {0, nap_ns};
+    timespec nap = {0, NapUntilSample(nap_ns, kLongNapNs, writer->sampler.NanosecondsToNext())};
     syscall(SYS_futex, &process->writer_stop, FUTEX_WAIT_PRIVATE, 0, &nap, nullptr, 0);
   }
 }
@@ -85,7 +91,9 @@ void* WriterMain(void* argument) {
     return nullptr;
   }
   Announce(process, kReady);
-  StopWord stop = DrainUntilStopped(process, &writer->drain);
+  StopWord stop = DrainUntilStopped(process, writer);
+  writer->sampler.Finish(&writer->drain);
+  writer->sampler.Close();
   if (stop == kPause) {
     writer->drain.Suspend();
   } else {

@@ -22,6 +22,11 @@ packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-de
 # Small programs that tests/preload_e2e/test_programs.py runs preloaded; what else it knows it skips where it is missing.
 packages="$packages busybox redis-server sqlite3 strace tmux"
 
+# Symbols of native stacks (libdw), compressed exports (zlib); the shim opens libunwind and PAPI at run time if they are there.
+packages="$packages libdw-dev zlib1g-dev libunwind-dev libpapi-dev"
+packages="$packages libdebuginfod1 xz-utils"  # the forms of debug information that tests/analyzer/symbols makes
+packages="$packages valgrind graphviz"  # callgrind_annotate and dot read what `dlhook export` writes
+packages="$packages papi-tools linux-perf"  # say what can be counted, in tests/preload_e2e/test_counters_command.py
 packages="$packages mandoc"  # looks at the man page in tests/preload_e2e/test_manual.py
 
 peer_packages="lttng-tools liblttng-ust-dev babeltrace2 uftrace ltrace"

@@ -76,6 +76,12 @@ uint32_t Collector::Step() {
   return fullest;
 }
 
+uint64_t Collector::NanosecondsToSample() const {
+  uint64_t least = UINT64_MAX;
+  for (const auto& [link, drain] : drains_) least = std::min(least, drain->NanosecondsToSample());
+  return least;
+}
+
 void Collector::Finish() {
   FindRings();
   while (!drains_.empty()) {

@@ -18,6 +18,8 @@ class Collector {
   // Looks for new rings, drains all, closes the traces of processes that have exited. Returns how full the fullest ring
   // was, in 1/256.
   uint32_t Step();
+  // Until some process's counters are to be sampled; UINT64_MAX: none are.
+  uint64_t NanosecondsToSample() const;
   // At the end of the run: everything is drained; processes that still live go on without us.
   void Finish();
 

@@ -92,7 +92,7 @@ int Collect(pid_t program, Collector* collector) {
   while (waitpid(program, &wait_status, WNOHANG) == 0) {
     const uint32_t fullness = collector->Step();
     nap_ns = fullness > 32 ? kShortNapNs : std::min(nap_ns * 2, kLongNapNs);
-    const timespec nap = {0, nap_ns};
+    const timespec nap = {0, NapUntilSample(nap_ns, kLongNapNs, collector->NanosecondsToSample())};
     nanosleep(&nap, nullptr);
   }
   collector->Finish();

@@ -166,22 +166,27 @@ absl::StatusOr<std::unique_ptr<RingDrain>> RingDrain::Open(std::unique_ptr<RingF
   if (!drain->drain_.Open(drain->session(), drain->ring_->file_bytes(), &drain->sink_)) {
     return absl::DataLossError(absl::StrCat(trace_path, ": its rings: ", drain->drain_.error()));
   }
+  drain->sampler_.Open(drain->session(), false, &drain->drain_);
   return drain;
 }
 
 uint32_t RingDrain::Step() {
   drain_.set_mapping_bytes(ring_->file_bytes());
-  return drain_.Step(false, true);
+  const uint32_t fullness = drain_.Step(false, true);
+  sampler_.Step(&drain_);
+  return fullness;
 }
 
 void RingDrain::Finish() {
   drain_.set_mapping_bytes(ring_->file_bytes());
+  sampler_.Finish(&drain_);
   drain_.Finish(EndOf(*session()), true);
   sink_.Close();
   ring_->Remove();
 }
 
 void RingDrain::HandOver() {
+  sampler_.Finish(&drain_);
   drain_.Step(true, true);
   sink_.Close();
   session()->collector_pid = 0;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "analyzer/io/trace_bytes.h"
 #include "preload/core/session.h"
+#include "preload/drain/counter_sampler.h"
 #include "preload/drain/drain.h"
 
 namespace dlhook::analyzer {
@@ -76,6 +77,8 @@ class RingDrain {
   SessionHeader* session() const { return ring_->session(); }
   // Returns how full the fullest ring was, in 1/256.
   uint32_t Step();
+  // Until the next sample of counters is due; UINT64_MAX: none is wanted.
+  uint64_t NanosecondsToSample() const { return sampler_.NanosecondsToNext(); }
   // The process is gone: takes what is left, closes the trace, removes the rings.
   void Finish();
   // The process goes on without us: its shim drains from now on when it must.
@@ -89,6 +92,7 @@ class RingDrain {
   std::string trace_path_;
   FileSink sink_;
   Drain drain_;
+  CounterSampler sampler_;
 };
 
 // For the trace at `trace_path`: rings of a process that is gone are drained into the file and removed, where that can be

@@ -21,7 +21,7 @@ struct PythonLayout {
   uint16_t frame_previous;
   uint16_t frame_code;
   uint16_t frame_instruction;  // until 3.10 a number (int32_t), then a pointer into the code
-  uint16_t frame_owner;       // 0: frames have none
+  uint16_t frame_owner;       // 0: frames have none, and each is run by a call of the interpreter's own
   uint16_t frame_locals;
   uint16_t code_file;
   uint16_t code_name;         // co_qualname, co_name until 3.10
@@ -36,6 +36,7 @@ struct PythonLayout {
   uint8_t text_shift;
   PythonLines lines;
   uint8_t minor;              // of the release: 11 for 3.11
+  uint8_t frame_entry;        // 3.11: the frame says whether it is an entry; 0: it does not
 };
 
 // The same in every version that is supported.

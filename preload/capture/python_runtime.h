@@ -48,6 +48,14 @@ inline const void* PythonFrameOf(const PythonRuntime& python, const void* thread
   return ReadAt<const void*>(holder, static_cast<size_t>(layout.holder_frame));
 }
 
+// From 3.13 on the interpreter puts a frame of its own below an __init__ that it calls without leaving its loop: the code of that is in a
+// file named as its function, and has no line.
+inline bool IsInterpretersOwn(const PythonLayout& layout, const void* code) {
+  constexpr uint8_t kFirstMinor = 13;
+  return layout.minor >= kFirstMinor && ReadAt<int32_t>(code, layout.code_first_line) == 0 &&
+         ReadAt<const void*>(code, layout.code_file) == ReadAt<const void*>(code, layout.code_name);
+}
+
 // Calls visit(frame, code, byte of the instruction) from the innermost frame outwards until it returns false.
 template <typename Visit>
 inline void VisitFrames(const PythonRuntime& python, const void* frame, Visit visit) {
@@ -57,11 +65,22 @@ inline void VisitFrames(const PythonRuntime& python, const void* frame, Visit vi
     uintptr_t reference = ReadAt<uintptr_t>(frame, layout.frame_code) & ~uintptr_t{layout.tag_bits};
     auto code = reinterpret_cast<const char*>(reference);
     if (code == nullptr || ReadAt<const void*>(code, kPyTypeOffset) != python.code_type) continue;
+    if (__builtin_expect(IsInterpretersOwn(layout, code), 0)) continue;
     int64_t offset = layout.instruction_unit != 0
                          ? int64_t{ReadAt<int32_t>(frame, layout.frame_instruction)} * layout.instruction_unit
                          : ReadAt<const char*>(frame, layout.frame_instruction) - (code + layout.code_start);
     if (!visit(frame, code, offset)) return;
   }
+}
+
+// Whether a frame is the outermost that its call of the interpreter (_PyEval_EvalFrameDefault) runs. That call puts a frame of its own
+// below it from 3.12 on.
+inline bool IsEntryFrame(const PythonRuntime& python, const void* frame) {
+  const PythonLayout& layout = python.layout;
+  if (layout.frame_entry != 0) return ReadAt<uint8_t>(frame, layout.frame_entry) != 0;
+  if (layout.frame_owner == 0) return true;
+  const void* outer = ReadAt<const void*>(frame, layout.frame_previous);
+  return outer == nullptr || ReadAt<uint8_t>(outer, layout.frame_owner) >= kFirstShimOwner;
 }
 
 // The first argument of a function that is running; null where it was deleted.

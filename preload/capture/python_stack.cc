@@ -106,7 +106,7 @@ StackKey KeyOf(const PythonRuntime& python, PythonProcess* process, PythonThread
   bool unsearched = false;
   VisitFrames(python, first, [&](const void* frame, const void* code, int64_t offset) {
     if (++count > kMaxPythonFrames) return false;
-    key = (Rotate(key, 7) ^ FrameKey(python, code, offset)) * 0x9fb21c651e98df25u;
+    key = (Rotate(key, 7) ^ (FrameKey(python, code, offset) + IsEntryFrame(python, frame))) * 0x9fb21c651e98df25u;
     const void* module = ModuleOfFrame(python, frame, code);
     if (__builtin_expect(module == nullptr, 1)) return true;
     uint32_t number = NumberOf(process, memory, module, &unsearched);
@@ -147,6 +147,7 @@ PythonFrameDefinition DescribeFrame(const PythonRuntime& python, PythonProcess* 
     int32_t first_line = ReadAt<int32_t>(code, layout.code_first_line);
     described.line = PythonLine(layout.lines, bytes, ReadAt<size_t>(table, kPyBytesLength), first_line, offset);
   }
+  described.is_entry = IsEntryFrame(python, frame);
   const void* module = ModuleOfFrame(python, frame, code);
   if (module != nullptr) described.object = FindObject(*process, module, ReadAt<const void*>(module, kPyTypeOffset));
   return described;

@@ -13,6 +13,7 @@
 #define DLHOOK_PRELOAD_CORE_CALL_SCOPE_H_
 
 #include "preload/capture/python_stack.h"
+#include "preload/core/call_detail.h"
 #include "preload/core/clock.h"
 #include "preload/core/hook_table.h"
 #include "preload/core/record.h"
@@ -27,6 +28,7 @@ struct CallFrame {
   uint64_t sequence;
   uint64_t caller;
   uint32_t parent_distance;
+  uint32_t detail;  // the family's bit where the call has details, else 0
   HookId hook;
 };
 
@@ -68,6 +70,8 @@ inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame
   } else {
     frame->parent_distance = OpenNestedCall(thread, reinterpret_cast<uintptr_t>(frame), frame->sequence);
   }
+  frame->detail = thread->detail_families & family_bit;
+  if (__builtin_expect(frame->detail != 0, 0)) BeginCallDetail(thread, family_bit);
   frame->start_ticks = ReadTicks(thread->clock);
   return real;
 }
@@ -79,6 +83,11 @@ inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_word
   uint64_t end_ticks = ReadTicks(thread->clock);
   if (thread->depth > 0) --thread->depth;
   uint32_t words = sizeof(CallRecord) / 8 + shape_words + address_count;
+  uint32_t native_stack = 0;
+  if (__builtin_expect(frame->detail != 0, 0)) {
+    native_stack = EndCallDetail(thread, frame->detail, end_ticks - frame->start_ticks);
+    if (native_stack != 0) words += sizeof(CallTrailer) / 8;
+  }
   RecordHeader* header = ReserveCall(thread, words, reinterpret_cast<uintptr_t>(frame));
   if (__builtin_expect(header == nullptr, 0)) return nullptr;
   CallRecord* record = reinterpret_cast<CallRecord*>(header);
@@ -90,6 +99,10 @@ inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_word
   record->parent_distance = frame->parent_distance;
   record->status = 0;
   record->caller = frame->caller;
+  if (__builtin_expect(native_stack != 0, 0)) {
+    auto trailer = reinterpret_cast<CallTrailer*>(reinterpret_cast<uint64_t*>(record) + words - 1);
+    *trailer = {native_stack, 0};
+  }
   return record;
 }
 

@@ -117,6 +117,48 @@ void ParseCaptureVariables(const char* (*lookup)(const char*), Config* config) {
   }
 }
 
+void ParseStackVariables(const char* (*lookup)(const char*), Config* config) {
+  static const char* const kModes[] = {"off", "native", "all", nullptr};
+  static const char* const kSwitch[] = {"off", "on", nullptr};
+  const char* value = lookup("DLHOOK_STACKS");
+  if (value != nullptr) {
+    config->stacks = static_cast<StacksMode>(ParseChoice("DLHOOK_STACKS", value, kModes, "off, native or all", 0, config));
+  }
+  value = lookup("DLHOOK_STACKS_CHECK");
+  if (value != nullptr) {
+    config->stacks_check = ParseChoice("DLHOOK_STACKS_CHECK", value, kSwitch, "on or off", 0, config) == 1;
+  }
+  value = lookup("DLHOOK_STACKS_MIN_US");
+  if (value != nullptr) config->stacks_min_ns = ParseNumber("DLHOOK_STACKS_MIN_US", value, 0, config) * 1000;
+  value = lookup("DLHOOK_STACKS_FAMILIES");
+  uint32_t wanted = value != nullptr && *value != '\0' ? ParseFamilies(value, config) : AllFamilies();
+  config->stack_families = config->stacks == StacksMode::kOff ? 0 : wanted & config->families;
+  if (config->stacks == StacksMode::kAll) config->python = PythonMode::kOn;
+}
+
+void ParseCounterVariables(const char* (*lookup)(const char*), Config* config) {
+  static const char* const kPlaces[] = {"time", "scope", "call", nullptr};
+  constexpr uint64_t kLongestIntervalMs = 60 * 1000;
+  const char* value = lookup("DLHOOK_COUNTERS");
+  if (value != nullptr) snprintf(config->counters, sizeof config->counters, "%s", value);
+  value = lookup("DLHOOK_COUNTERS_AT");
+  if (value != nullptr) {
+    config->counters_at =
+        static_cast<CountersAt>(ParseChoice("DLHOOK_COUNTERS_AT", value, kPlaces, "time, scope or call", 1, config));
+  }
+  value = lookup("DLHOOK_COUNTERS_MS");
+  if (value != nullptr) {
+    uint64_t interval_ms = ParseNumber("DLHOOK_COUNTERS_MS", value, config->counters_interval_ms, config);
+    if (interval_ms <= kLongestIntervalMs) {
+      config->counters_interval_ms = static_cast<uint32_t>(interval_ms);
+    } else {
+      Complain(config, "DLHOOK_COUNTERS_MS", value, "at most 60000");
+    }
+  }
+  value = lookup("DLHOOK_COUNTERS_REPLAY");
+  if (value != nullptr) snprintf(config->counters_replay, sizeof config->counters_replay, "%s", value);
+}
+
 void ParseOutputVariables(const char* (*lookup)(const char*), Config* config) {
   static const char* const kDrains[] = {"auto", "collector", "none", nullptr};
   const char* value = lookup("DLHOOK_OUT");
@@ -158,7 +200,11 @@ void ParseConfig(const char* (*lookup)(const char* name), Config* config) {
   config->onednn_level = 1;
   config->scopes = ScopesMode::kOn;
   config->python = PythonMode::kOn;
+  config->counters_at = CountersAt::kScope;
+  config->counters_interval_ms = 10;
   ParseCaptureVariables(lookup, config);
+  ParseStackVariables(lookup, config);
+  ParseCounterVariables(lookup, config);
   ParseOutputVariables(lookup, config);
 }
 

@@ -19,6 +19,12 @@ enum class ScopesMode : uint32_t { kOff = 0, kLight = 1, kOn = 2 };
 // Python stacks: at scopes and at calls outside of framework ops, at scopes only, nowhere.
 enum class PythonMode : uint32_t { kOff = 0, kScopes = 1, kOn = 2 };
 
+// Native stacks of calls; kAll: with the Python frames that belong among them.
+enum class StacksMode : uint32_t { kOff = 0, kNative = 1, kAll = 2 };
+
+// Where counters are read: at the interval only; also where scopes begin and end; also around every recorded call.
+enum class CountersAt : uint32_t { kTime = 0, kScope = 1, kCall = 2 };
+
 enum class OneDnnMode : uint32_t { kOff = 0, kAuto = 1, kForce = 2 };
 
 struct Config {
@@ -34,7 +40,15 @@ struct Config {
   OneDnnMode onednn;          // DLHOOK_ONEDNN
   int onednn_level;           // DLHOOK_ONEDNN_LEVEL
   ScopesMode scopes;          // DLHOOK_SCOPES
-  PythonMode python;          // DLHOOK_PYTHON
+  PythonMode python;          // DLHOOK_PYTHON; kOn where DLHOOK_STACKS=all
+  StacksMode stacks;          // DLHOOK_STACKS
+  bool stacks_check;          // DLHOOK_STACKS_CHECK: every stack is compared with one that is unwound whole
+  uint32_t stack_families;    // DLHOOK_STACKS_FAMILIES of DLHOOK_CAPTURE; 0: no stacks
+  uint64_t stacks_min_ns;     // DLHOOK_STACKS_MIN_US: shorter calls get none
+  char counters[512];         // DLHOOK_COUNTERS: names of counters and sets, empty: none
+  CountersAt counters_at;     // DLHOOK_COUNTERS_AT
+  uint32_t counters_interval_ms;  // DLHOOK_COUNTERS_MS; 0: not over time
+  char counters_replay[512];  // DLHOOK_COUNTERS_REPLAY: readings come from this file (tests)
   char complaint[256];        // first value that could not be understood, as a sentence
 };
 

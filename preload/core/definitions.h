@@ -32,8 +32,9 @@ struct PythonStackDefinition {
 struct PythonFrameDefinition {
   uint32_t file;      // kText
   uint32_t function;  // kText
-  uint32_t line;      // 0: not known
-  uint32_t object;    // trace::PythonModule.object, 0: none
+  uint32_t line : 31;     // 0: not known
+  uint32_t is_entry : 1;  // trace::PythonFrame.is_entry
+  uint32_t object;        // trace::PythonModule.object, 0: none
 };
 
 // Keeps `size` bytes for the drain; returns their number, or 0 where there is no session, no room or too much of it (counted;

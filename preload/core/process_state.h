@@ -15,6 +15,9 @@
 
 namespace dlhook {
 
+constexpr uint32_t kMaxRegistryObjects = 1024;
+constexpr uint32_t kMaxRegistryCapabilities = 256;
+
 enum ProcessPhase : uint32_t { kUntouched = 0, kStarting = 1, kRecording = 2, kFailed = 3, kFinished = 4 };
 
 struct ProcessState {
@@ -28,8 +31,8 @@ struct ProcessState {
   std::atomic<uint32_t> writer_stop;   // futex
   pthread_t writer;
   // Bit i: entry i of the registry is in this process's trace.
-  std::atomic<uint64_t> written_objects;
-  std::atomic<uint64_t> written_capabilities;
+  std::atomic<uint64_t> written_objects[kMaxRegistryObjects / 64];
+  std::atomic<uint64_t> written_capabilities[kMaxRegistryCapabilities / 64];
   SpinLock definitions_lock;
   uint64_t definitions_allocated;  // bytes with real pages
   ThreadState threads[kMaxSlots];

@@ -31,6 +31,7 @@ enum class RecordType : uint8_t {
   kScope = 32,           // ScopeRecord + name
   kPythonStack = 33,     // PythonStackRecord
   kPythonModule = 34,    // PythonModuleRecord + texts
+  kCounters = 35,        // CounterRecord + values
 };
 
 inline bool IsCall(RecordType type) {
@@ -49,7 +50,8 @@ struct RecordHeader {
 };
 static_assert(sizeof(RecordHeader) == 8);
 
-// Followed by shape_words words that define the op together with `hook`, then address_count operand addresses.
+// Followed by shape_words words that define the op together with `hook`, then address_count operand addresses, then, where
+// header.words says that there is one more, a CallTrailer.
 struct CallRecord {
   RecordHeader header;
   uint64_t start_ticks;
@@ -63,6 +65,13 @@ struct CallRecord {
   uint64_t* addresses() { return shape() + header.shape_words; }
 };
 static_assert(sizeof(CallRecord) == 48);
+
+// What only some calls have (core/call_detail.h).
+struct CallTrailer {
+  uint32_t native_stack;  // StackNode of the innermost frame (core/stack_nodes.h), 0: none
+  uint32_t reserved;
+};
+static_assert(sizeof(CallTrailer) == 8);
 
 // trace::DataType
 enum class DataType : uint8_t {
@@ -314,6 +323,8 @@ struct TapLineRecord {
   uint32_t text_bytes;
   uint32_t source;  // which library of the process wrote it (its own template and version lines count), from 1
   uint32_t cut;     // 1: the line was longer
+  uint32_t native_stack;  // as CallTrailer's
+  uint32_t reserved;
 };
 constexpr size_t kMaxTapTextBytes = 4096;
 
@@ -354,6 +365,23 @@ struct PythonModuleRecord {
   uint32_t parent;
   uint32_t text_bytes;
 };
+
+// trace::CounterBatch::Source
+enum class CounterSource : uint8_t { kUnknown, kRusage, kProc, kPerfRead, kPerfRdpmc, kPapi, kReplay };
+
+// A reading by the thread itself. header.shape_words values follow: as many as `set` has names.
+struct CounterRecord {
+  RecordHeader header;
+  uint64_t ticks;
+  uint32_t set;  // a definition (kText): names of counters, separated by commas
+  CounterSource source;
+  uint8_t is_process;  // 1: of the whole process, not of the thread
+  uint8_t reserved[2];
+  uint64_t enabled_ns;  // both 0 where nothing is multiplexed
+  uint64_t running_ns;
+};
+static_assert(sizeof(CounterRecord) == 40);
+constexpr uint32_t kMaxCountersOfSet = 16;
 
 struct ThreadRecord {
   RecordHeader header;

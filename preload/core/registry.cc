@@ -16,8 +16,6 @@
 namespace dlhook {
 namespace {
 
-constexpr uint32_t kEntries = 64;  // bits of a mask in ProcessState
-
 struct KnownObject {
   uint64_t start;
   uint64_t end;
@@ -29,17 +27,17 @@ struct KnownObject {
 };
 
 struct KnownCapability {
-  char name[32];
+  char name[96];
   char object[96];
-  char reason[160];
+  char reason[200];
   CapabilityState state;
   uint64_t ticks;
 };
 
 SpinLock g_lock;
-KnownObject g_objects[kEntries];
+KnownObject g_objects[kMaxRegistryObjects];
 uint32_t g_object_count;
-KnownCapability g_capabilities[kEntries];
+KnownCapability g_capabilities[kMaxRegistryCapabilities];
 uint32_t g_capability_count;
 
 // The note of the linker, in the program headers of the mapped file. The first page of an object is its ELF header.
@@ -94,16 +92,14 @@ bool FindRange(const link_map* object, KnownObject* known) {
              &search) != 0;
 }
 
-bool Describe(const link_map* object, KnownObject* known) {
-  *known = {};
-  if (!FindRange(object, known)) return false;
+// Of an object whose range is known.
+void Describe(const link_map* object, KnownObject* known) {
   if (object->l_name[0] != '\0') {
     snprintf(known->path, sizeof known->path, "%s", object->l_name);
   } else if (readlink("/proc/self/exe", known->path, sizeof known->path - 1) < 0) {
     snprintf(known->path, sizeof known->path, "%s", program_invocation_name);
   }
   ReadBuildId(object, known);
-  return true;
 }
 
 ThreadState* RecordingThread() {
@@ -151,47 +147,101 @@ bool WriteCapability(ThreadState* thread, const KnownCapability& capability) {
   return true;
 }
 
-void AddObject(const link_map* object, MappingRole role, const char* detail) {
-  KnownObject described;
-  if (object == nullptr || !Describe(object, &described)) return;
+bool IsSame(const KnownObject& one, const KnownObject& other) {
+  return one.start == other.start && one.build_id_bytes == other.build_id_bytes &&
+         memcmp(one.build_id, other.build_id, sizeof one.build_id) == 0 && strcmp(one.path, other.path) == 0;
+}
+
+// In this role, and not replaced since by another object that was loaded at its place.
+bool IsKnown(const KnownObject& described) {
+  for (uint32_t i = g_object_count; i-- > 0;) {
+    const KnownObject& known = g_objects[i];
+    if (known.start >= described.end || described.start >= known.end) continue;
+    if (!IsSame(known, described)) return false;
+    if (known.role == described.role) return true;
+  }
+  return false;
+}
+
+// False: there are too many.
+bool AddDescribed(const KnownObject& described) {
+  SpinLockHolder holder(&g_lock);
+  if (IsKnown(described)) return true;
+  if (g_object_count == kMaxRegistryObjects) return false;
+  g_objects[g_object_count++] = described;
+  return true;
+}
+
+void AddObject(const link_map* object, KnownObject* described) {
+  static std::atomic<bool> is_full{false};
+  Describe(object, described);
+  if (AddDescribed(*described) || is_full.exchange(true)) return;
+  char reason[96];
+  snprintf(reason, sizeof reason, "more than %u objects: further ones are not in the trace", kMaxRegistryObjects);
+  ReportCapability("mappings", "", CapabilityState::kLost, reason);
+}
+
+void AddBinding(const link_map* object, MappingRole role, const char* detail) {
+  KnownObject described = {};
+  if (object == nullptr || !FindRange(object, &described)) return;
   described.role = role;
   snprintf(described.detail, sizeof described.detail, "%s", detail);
-  SpinLockHolder holder(&g_lock);
-  for (uint32_t i = 0; i < g_object_count; ++i) {
-    const KnownObject& known = g_objects[i];
-    if (known.start == described.start && known.role == role && strcmp(known.path, described.path) == 0) return;
+  AddObject(object, &described);
+}
+
+// A capability's place, or null: there are too many. The lock is held.
+KnownCapability* PlaceOf(const char* name, const char* object) {
+  uint32_t i = 0;
+  for (; i < g_capability_count; ++i) {
+    if (strcmp(g_capabilities[i].name, name) == 0 && strcmp(g_capabilities[i].object, object) == 0) return &g_capabilities[i];
   }
-  if (g_object_count < kEntries) g_objects[g_object_count++] = described;
+  if (i == kMaxRegistryCapabilities) return nullptr;
+  ++g_capability_count;
+  return &g_capabilities[i];
+}
+
+template <size_t kWords>
+bool IsWritten(const std::atomic<uint64_t> (&words)[kWords], uint32_t i) {
+  return (words[i / 64].load() >> i % 64 & 1) != 0;
+}
+
+template <size_t kWords>
+void SetWritten(std::atomic<uint64_t> (*words)[kWords], uint32_t i) {
+  (*words)[i / 64].fetch_or(uint64_t{1} << i % 64);
 }
 
 }  // namespace
 
 void ReportBinding(const link_map* caller, const link_map* library, const char* name) {
   RefreshPython();  // a program may load it late
-  AddObject(caller, MappingRole::kCaller, "");
-  AddObject(library, MappingRole::kLibrary, name);
+  AddBinding(caller, MappingRole::kCaller, "");
+  AddBinding(library, MappingRole::kLibrary, name);
+  if (ThreadState* thread = RecordingThread()) FlushRegistry(thread);
+}
+
+void ReportCode(const link_map* object, uint64_t start, uint64_t end) {
+  KnownObject described = {};
+  described.start = start;
+  described.end = end;
+  described.role = MappingRole::kCode;
+  AddObject(object, &described);
   if (ThreadState* thread = RecordingThread()) FlushRegistry(thread);
 }
 
 void ReportCapability(const char* name, const char* object, CapabilityState state, const char* reason) {
   {
     SpinLockHolder holder(&g_lock);
-    uint32_t i = 0;
-    while (i < g_capability_count &&
-           (strcmp(g_capabilities[i].name, name) != 0 || strcmp(g_capabilities[i].object, object) != 0)) {
-      ++i;
-    }
-    if (i == kEntries) return;
-    if (i == g_capability_count) ++g_capability_count;
-    KnownCapability& known = g_capabilities[i];
-    snprintf(known.name, sizeof known.name, "%s", name);
-    snprintf(known.object, sizeof known.object, "%s", object);
-    snprintf(known.reason, sizeof known.reason, "%s", reason);
-    known.state = state;
+    KnownCapability* known = PlaceOf(name, object);
+    if (known == nullptr) return;
+    snprintf(known->name, sizeof known->name, "%s", name);
+    snprintf(known->object, sizeof known->object, "%s", object);
+    snprintf(known->reason, sizeof known->reason, "%s", reason);
+    known->state = state;
     ThreadState* thread = RecordingThread();
-    known.ticks = ReadTicks(thread != nullptr ? thread->clock : ClockKind::kTsc);
+    known->ticks = ReadTicks(thread != nullptr ? thread->clock : ClockKind::kTsc);
     ProcessState* process = GetProcess();
-    if (process != nullptr) process->written_capabilities.fetch_and(~(uint64_t{1} << i));
+    auto i = static_cast<uint32_t>(known - g_capabilities);
+    if (process != nullptr) process->written_capabilities[i / 64].fetch_and(~(uint64_t{1} << i % 64));
   }
   if (ThreadState* thread = RecordingThread()) FlushRegistry(thread);
 }
@@ -208,15 +258,11 @@ void FlushRegistry(ThreadState* thread) {
   if (process == nullptr) return;
   SpinLockHolder holder(&g_lock);
   for (uint32_t i = 0; i < g_object_count; ++i) {
-    uint64_t bit = uint64_t{1} << i;
-    if ((process->written_objects.load() & bit) == 0 && WriteObject(thread, g_objects[i])) {
-      process->written_objects.fetch_or(bit);
-    }
+    if (!IsWritten(process->written_objects, i) && WriteObject(thread, g_objects[i])) SetWritten(&process->written_objects, i);
   }
   for (uint32_t i = 0; i < g_capability_count; ++i) {
-    uint64_t bit = uint64_t{1} << i;
-    if ((process->written_capabilities.load() & bit) == 0 && WriteCapability(thread, g_capabilities[i])) {
-      process->written_capabilities.fetch_or(bit);
+    if (!IsWritten(process->written_capabilities, i) && WriteCapability(thread, g_capabilities[i])) {
+      SetWritten(&process->written_capabilities, i);
     }
   }
 }

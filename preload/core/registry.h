@@ -13,13 +13,16 @@ struct link_map;
 namespace dlhook {
 
 // trace::Mapping::Role
-enum class MappingRole : uint32_t { kUnknown = 0, kCaller = 1, kLibrary = 2 };
+enum class MappingRole : uint32_t { kUnknown = 0, kCaller = 1, kLibrary = 2, kCode = 4 };
 
 // trace::Capability::State
 enum class CapabilityState : uint32_t { kUnknown = 0, kOn = 1, kOff = 2, kRefused = 3, kLost = 4, kAbsent = 5 };
 
 // `caller` calls a function `name` that `library` holds. Either may be null (JIT code).
 void ReportBinding(const link_map* caller, const link_map* library, const char* name);
+
+// Frames of native stacks lie in `object`, mapped at [start, end). Takes no lock of the loader's.
+void ReportCode(const link_map* object, uint64_t start, uint64_t end);
 
 // The last state of a (name, object) holds. Strings are copied.
 void ReportCapability(const char* name, const char* object, CapabilityState state, const char* reason);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "preload/capture/counters.h"
 #include "preload/capture/python_stack.h"
 #include "preload/core/clock.h"
 
@@ -34,6 +35,12 @@ void WriteRecord(ThreadState* thread, const OpenScopeEntry& scope, uint32_t dept
   CommitRecord(thread, header);
 }
 
+// Where a scope begins or ends, outside of the operators of a framework: what their insides count is theirs.
+void CountAtBoundary(ThreadState* thread, ScopeKind kind) {
+  if (__builtin_expect(thread->counters == nullptr, 1) || !MayHavePythonFrames(thread)) return;
+  ReadCountersAtScope(thread, kind);
+}
+
 // Operators ("aten::conv2d") run no Python; user-defined functions of autograd ("CheckpointFunction") do.
 bool MayRunPython(ScopeKind kind, const char* name, size_t name_bytes) {
   return kind != ScopeKind::kFrameworkOp || memchr(name, ':', name_bytes) == nullptr;
@@ -52,6 +59,7 @@ ThreadState* ScopeThread(uint32_t family_bit) {
 }
 
 void OpenScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, int64_t link, const void* owner) {
+  CountAtBoundary(thread, kind);
   uint32_t cut = name_bytes > kMaxScopeNameBytes;
   if (cut != 0) name_bytes = kMaxScopeNameBytes;
   if (thread->scope_depth == kMaxOpenScopes || thread->scope_names_used + name_bytes > kScopeNamesBytes) {
@@ -80,6 +88,7 @@ bool CloseScope(ThreadState* thread, const void* owner) {
   while (place > 0 && thread->scopes[place - 1].owner != owner) --place;
   if (place == 0) return false;
   // Ranges of the user's may end in any order, on any thread; what a framework brackets can't outlast what is around it.
+  ScopeKind kind = thread->scopes[place - 1].kind;
   uint32_t kept = 0;
   for (uint32_t i = thread->scope_depth; i-- > place - 1;) {
     const OpenScopeEntry& scope = thread->scopes[i];
@@ -94,6 +103,7 @@ bool CloseScope(ThreadState* thread, const void* owner) {
   thread->scope_depth = to;
   const OpenScopeEntry* top = to == 0 ? nullptr : &thread->scopes[to - 1];
   thread->scope_names_used = top == nullptr ? 0 : uint32_t{top->name_offset} + top->name_bytes;
+  CountAtBoundary(thread, kind);
   return true;
 }
 

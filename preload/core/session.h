@@ -3,6 +3,7 @@
 //
 //   +0                 SessionHeader (control words, identity, slots, checkpoints)
 //   +kSessionDataStart definitions: texts that records refer to (core/definitions.h), allocated as they come
+//   +kStackNodesStart  StackNodes (core/stack_nodes.h), allocated as they come
 //   +kRingsStart       slot 0's ring, slot 1's ring, … sizes by SlotBytes()
 //
 // Thread: written by the host (identity before publication, rings always) and by its drain (checkpoints, tails).
@@ -30,6 +31,8 @@ struct alignas(64) Slot {
   std::atomic<uint64_t> bytes;  // power of two; 0: no memory yet
   uint64_t data_offset;         // from the start of the mapping
   std::atomic<uint32_t> owned;  // 1: a live thread writes here
+  std::atomic<uint32_t> tid;        // that thread: for who samples counters (drain/counter_sampler.h)
+  std::atomic<uint32_t> thread_id;
 
   alignas(64) std::atomic<uint64_t> head;  // producer: committed up to here
   std::atomic<uint64_t> dropped;           // producer: records that found no room
@@ -48,6 +51,8 @@ struct Checkpoint {
   uint64_t reported_refused_definitions;
   uint64_t reported_deep_scopes;
   uint64_t left_out_scopes;  // beyond trace_bytes_limit, not yet in a Loss packet
+  uint64_t left_out_readings;
+  uint64_t reported_dropped_readings;
   uint64_t lost_calls;   // could not be written (output full), not yet in a Loss packet
   uint64_t lost_bytes;
   uint32_t lost_errno;
@@ -89,7 +94,9 @@ struct SessionHeader {
   std::atomic<uint64_t> plain_pointers;
   std::atomic<uint64_t> refused_definitions;  // no room for them
   std::atomic<uint64_t> deep_scopes;          // scopes that found too many others open on their thread
+  std::atomic<uint64_t> dropped_readings;     // of counters, by threads whose ring was full
   std::atomic<uint64_t> definitions_bytes;    // published so far
+  std::atomic<uint32_t> stack_nodes;          // published so far, node 0 included; 0: none yet
   std::atomic<uint32_t> next_thread_id;
   std::atomic<uint32_t> slots_in_use;  // slots from here on never had memory (those before may not have it yet)
   std::atomic<uint32_t> drained_by_host;  // 1: a writer thread of the host drains (also after its collector died)
@@ -117,6 +124,9 @@ struct SessionHeader {
   char requested_output[256];
   char output_refusal[96];
   uint64_t trace_bytes_limit;
+  uint32_t counters_interval_ms;  // 0: whoever drains samples nothing
+  uint32_t counters_at_interval_only;  // 1: threads read none themselves
+  char counters[512];             // DLHOOK_COUNTERS
   RankVariable rank_variables[kMaxRankVariables];
   char trace_path[4096];  // absolute
 
@@ -132,7 +142,9 @@ struct SessionHeader {
 constexpr uint32_t kSessionLayout = 1 * 1000000 + sizeof(SessionHeader);
 constexpr uint64_t kSessionDataStart = (sizeof(SessionHeader) + 4095) & ~uint64_t{4095};
 constexpr uint64_t kDefinitionsCapacity = 4 << 20;
-constexpr uint64_t kRingsStart = kSessionDataStart + kDefinitionsCapacity;
+constexpr uint64_t kStackNodesStart = kSessionDataStart + kDefinitionsCapacity;
+constexpr uint64_t kStackNodesCapacity = 4 << 20;  // bytes
+constexpr uint64_t kRingsStart = kStackNodesStart + kStackNodesCapacity;
 
 inline uint64_t TicksPerSecond(const SessionHeader& session) {
   return session.ticks_per_second == 0 ? 1000000000u : session.ticks_per_second;

@@ -12,7 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "preload/capture/counters.h"
+#include "preload/capture/native_stack.h"
+#include "preload/core/call_detail.h"
 #include "preload/core/config.h"
+#include "preload/core/left_frame.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 #include "preload/core/shared_pages.h"
@@ -53,6 +57,8 @@ void DetachThread(void*) {
   ThreadState* thread = dlhook_thread;
   dlhook_thread = nullptr;
   if (thread == nullptr || thread->active == 0) return;
+  CloseThreadCounters(thread);
+  CloseNativeStacks(thread);
   WriteThreadRecord(thread, RecordType::kThreadEnd);
   Slot* slot = thread->ring.slot;
   thread->active = 0;
@@ -108,7 +114,10 @@ void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
   thread->tid = static_cast<uint32_t>(syscall(SYS_gettid));
   thread->clock = static_cast<ClockKind>(session->clock_kind);
   thread->session = session;
+  slot->tid.store(thread->tid, std::memory_order_relaxed);
+  slot->thread_id.store(thread->thread_id, std::memory_order_release);
   thread->ring.Start(slot, reinterpret_cast<char*>(session) + slot->data_offset);
+  thread->detail_families = DetailFamilies();
   thread->active = 1;
 }
 
@@ -122,6 +131,7 @@ ThreadState* ClaimThread(ProcessState* process) {
       dlhook_thread = thread;
       pthread_setspecific(ThreadEndKey(), thread);
       FlushRegistry(thread);
+      OpenThreadCounters(thread);
       return thread;
     }
     thread->active = 0;
@@ -148,13 +158,6 @@ bool EnsureSession(ProcessState* process) {
     timespec nap = {0, 50 * 1000};
     clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
   }
-}
-
-// Whoever reserved at `reserver` and has not committed: was it left by longjmp? If it may still go on, this is the handler of a
-// signal that interrupted it; such a one runs deeper on the same stack, or on the alternate one.
-bool WasLeft(uintptr_t reserver, uintptr_t frame) {
-  stack_t alternate;
-  return frame >= reserver && sigaltstack(nullptr, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK) == 0;
 }
 
 // As ReserveAfterLook, with the reservation of a frame that was left taken back.

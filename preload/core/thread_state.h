@@ -80,7 +80,9 @@ struct OpenScopeEntry {
 constexpr uint32_t kMaxOpenScopes = 64;
 constexpr uint32_t kScopeNamesBytes = 8192;
 
-struct PythonThread;  // capture/python_stack.cc
+struct PythonThread;       // capture/python_stack.cc
+struct NativeStackThread;  // capture/native_stack.cc
+struct CounterThread;      // capture/counters.cc
 
 // On cache lines of its own.
 struct alignas(64) ThreadState {
@@ -93,6 +95,7 @@ struct alignas(64) ThreadState {
   SessionHeader* session;
   RingProducer ring;
   uint64_t next_sequence;
+  uint32_t detail_families;  // whose calls have more to be told than a record holds (core/call_detail.h)
   uint32_t scope_depth;
   uint32_t scope_names_used;  // bytes
   OpenCall open[kMaxOpenCalls];
@@ -104,7 +107,10 @@ struct alignas(64) ThreadState {
   KnownPlan plans[kKnownPlans];
   OpenScopeEntry scopes[kMaxOpenScopes];
   char scope_names[kScopeNamesBytes];
-  PythonThread* python;  // stacks that were met; null before the first. Pages of their own, used again by the slot's next thread
+  // Null before they are needed first. Pages of their own, used again by the slot's next thread.
+  PythonThread* python;              // stacks that were met
+  NativeStackThread* native_stacks;  // the last stack, rules of frames that were met
+  CounterThread* counters;           // open counters
 };
 
 // The thread's words of TLS (initial-exec, < 256 bytes). `real_from_thunk`: see link/thunks.S.

@@ -15,6 +15,7 @@ struct BatchedCall {
   uint32_t caller_iid;
   int32_t status;
   uint32_t python_stack_iid;
+  uint32_t stack_iid;
   const uint64_t* addresses;  // op's address_count of them
 };
 
@@ -41,7 +42,8 @@ class CallBatch {
       status_index_.AppendVarint(count_);
       status_.AppendVarint(ZigZag(call.status) & 0xffffffff);
     }
-    if (call.python_stack_iid != 0 || has_python_) AddPythonStack(call.python_stack_iid);
+    python_.Add(call.python_stack_iid, count_);
+    stack_.Add(call.stack_iid, count_);
     ++count_;
     return true;
   }
@@ -64,15 +66,29 @@ class CallBatch {
     writer.UInt(3, base_end_);
     const Buffer* const columns[] = {&op_, &sequence_, &end_, &duration_, &parent_, &caller_, &address_};
     for (uint32_t i = 0; i < 7; ++i) writer.Packed(4 + i, *columns[i]);
+    if (stack_.begun) writer.Packed(11, stack_.bytes);
     writer.Packed(12, status_index_);
     writer.Packed(13, status_);
-    if (has_python_) writer.Packed(14, python_);
+    if (python_.begun) writer.Packed(14, python_.bytes);
     writer.End(batch);
     writer.End(packet);
     count_ = 0;
   }
 
  private:
+  // A column that begins with the first call that has something there: most batches have none.
+  struct LateColumn {
+    Buffer bytes;
+    bool begun = false;
+
+    void Add(uint32_t iid, uint32_t calls_before) {
+      if (iid == 0 && !begun) return;
+      for (uint32_t i = 0; !begun && i < calls_before; ++i) bytes.AppendVarint(0);
+      begun = true;
+      bytes.AppendVarint(iid);
+    }
+  };
+
   // Makes room for a whole batch at once, so that Add need not look.
   bool Start(uint32_t thread_id, const BatchedCall& call) {
     thread_id_ = thread_id;
@@ -80,21 +96,14 @@ class CallBatch {
     base_end_ = call.end_ticks;
     previous_sequence_ = base_sequence_;
     previous_end_ = base_end_;
-    has_python_ = false;
+    python_.begun = stack_.begun = false;
     Buffer* const columns[] = {&op_, &sequence_, &end_, &duration_, &parent_, &caller_, &address_,
-                               &status_index_, &status_, &python_};
+                               &status_index_, &status_, &python_.bytes, &stack_.bytes};
     for (Buffer* column : columns) {
       column->Clear();
       if (!column->Reserve(kMaxVarintBytes * kMaxCalls)) return false;
     }
     return true;
-  }
-
-  // The column begins with the first stack: most batches have none.
-  void AddPythonStack(uint32_t iid) {
-    for (uint32_t i = 0; !has_python_ && i < count_; ++i) python_.AppendVarint(0);
-    has_python_ = true;
-    python_.AppendVarint(iid);
   }
 
   uint32_t count_ = 0;
@@ -103,8 +112,8 @@ class CallBatch {
   uint64_t base_end_ = 0;
   uint64_t previous_sequence_ = 0;
   uint64_t previous_end_ = 0;
-  bool has_python_ = false;
-  Buffer op_, sequence_, end_, duration_, parent_, caller_, address_, status_index_, status_, python_;
+  Buffer op_, sequence_, end_, duration_, parent_, caller_, address_, status_index_, status_;
+  LateColumn python_, stack_;
 };
 
 }  // namespace dlhook

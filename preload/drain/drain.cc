@@ -32,8 +32,16 @@ size_t MinimumBytes(const RecordHeader& header) {
     case RecordType::kScope: return sizeof(ScopeRecord);
     case RecordType::kPythonStack: return sizeof(PythonStackRecord);
     case RecordType::kPythonModule: return sizeof(PythonModuleRecord);
+    case RecordType::kCounters: return sizeof(CounterRecord) + 8u * header.shape_words;
     default: return 0;
   }
+}
+
+// What stands behind the operand addresses, where the record is that long.
+uint32_t NativeStackIn(const CallRecord& record) {
+  size_t words = MinimumBytes(record.header) / 8;
+  if (record.header.words <= words) return 0;
+  return reinterpret_cast<const CallTrailer*>(reinterpret_cast<const uint64_t*>(&record) + words)->native_stack;
 }
 
 // The text that follows a record of type T lies within it.
@@ -128,6 +136,7 @@ void Drain::ForgetDefinitions() {
   interner_.Clear();
   pending_strings_.Clear();
   pending_.Clear();
+  pending_native_stacks_.Clear();
   pending_stacks_.Clear();
 }
 
@@ -210,6 +219,8 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
       return;
     case RecordType::kPythonModule:
       return TakePythonModule(reinterpret_cast<const PythonModuleRecord*>(record));
+    case RecordType::kCounters:
+      return TakeCounters(slot, reinterpret_cast<const CounterRecord*>(record));
     default:
       return;
   }
@@ -252,9 +263,10 @@ void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
                       0,
                       record->status,
                       0,
+                      0,
                       const_cast<CallRecord*>(record)->addresses()};
   call.caller_iid = interner_.Address(record->caller);
-  AddCall(slot, op, call, record->header.address_count);
+  AddCall(slot, op, call, record->header.address_count, NativeStackIn(*record));
 }
 
 // Splitting a line costs more than everything else here: only new ops need it.
@@ -271,7 +283,8 @@ void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
   bool is_new = false;
   uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
   if (is_new) DefineTapOp(op, session_->tap_sources[record->source], text, record->text_bytes);
-  AddCall(slot, op, {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, 0, nullptr}, 0);
+  BatchedCall call = {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, 0, 0, nullptr};
+  AddCall(slot, op, call, 0, record->native_stack);
 }
 
 void Drain::DefineTapOp(uint32_t op, const TapSource& source, const char* text, size_t size) {
@@ -282,7 +295,7 @@ void Drain::DefineTapOp(uint32_t op, const TapSource& source, const char* text, 
   WriteTapDefinition(op, ParseTapLine(text, size, fields), version, &pending_);
 }
 
-void Drain::AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t address_count) {
+void Drain::AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t address_count, uint32_t native_stack) {
   uint32_t thread_id = state_.thread_ids[slot];
   ++state_.calls;
   if (call.end_ticks > state_.last_record_ticks) state_.last_record_ticks = call.end_ticks;
@@ -293,6 +306,7 @@ void Drain::AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t addre
   }
   if (batch_.MustFlushBefore(thread_id, call.sequence)) FlushBatch();
   call.python_stack_iid = PythonStackOf(state_.python_stacks[slot]);
+  if (native_stack != 0) call.stack_iid = NativeStackOf(native_stack);
   if (!batch_.Add(thread_id, op, call)) {
     ++state_.lost_calls;
     ++state_.lost_bytes;
@@ -312,6 +326,7 @@ void Drain::TakeThread(uint32_t slot, const ThreadRecord* record) {
   bool begins = record->header.type == RecordType::kThreadBegin;
   WriteDropped(slot, record->slot_dropped);
   if (begins) state_.thread_ids[slot] = record->thread_id;
+  if (begins) tids_[slot] = record->tid;
   state_.python_stacks[slot] = 0;
   WriteThreadPacket(record->thread_id, record->tid, record->name, begins ? 0 : record->ticks, &out_);
 }

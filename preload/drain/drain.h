@@ -12,6 +12,7 @@
 #include "preload/drain/aggregates.h"
 #include "preload/drain/byte_sink.h"
 #include "preload/drain/call_batch.h"
+#include "preload/drain/counter_batch.h"
 #include "preload/drain/interner.h"
 #include "preload/drain/packet_writer.h"
 #include "preload/drain/scope_batch.h"
@@ -36,6 +37,25 @@ class Drain {
   const char* error() const { return error_; }
   // The mapping's file has grown: rings up to here may be read.
   void set_mapping_bytes(uint64_t bytes) { mapping_bytes_ = bytes; }
+  // Readings that whoever drains took itself (drain/counter_sampler.h). `names`: of the counters, separated by commas.
+  void AddSamples(uint32_t thread_id, uint32_t tid, CounterSource source, const char* names, const CounterReading* readings,
+                  uint32_t count);
+  // A thread that makes no records of its own: the drain's.
+  void AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]);
+  // What whoever samples can't count, and why. trace::Capability::State
+  void AddCapability(const char* name, uint32_t state, const char* reason);
+  // The trace has told of this thread, which still is there.
+  bool HasThread(uint32_t thread_id) const {
+    for (uint32_t known : state_.thread_ids) {
+      if (known == thread_id) return true;
+    }
+    return false;
+  }
+  // True where the trace has reached its limit: what comes from now on should be little.
+  bool IsBeyondLimit() const {
+    uint64_t limit = session_->trace_bytes_limit;
+    return limit != 0 && state_.file_bytes + out_.size() > limit;
+  }
   // Of the whole trace, as far as written.
   uint64_t calls() const { return state_.calls; }
 
@@ -61,11 +81,13 @@ class Drain {
   uint32_t NameOf(const void* text, uint32_t bytes);
   uint32_t DefinedNameOf(uint32_t number);
   uint32_t PythonStackOf(uint32_t number);
-  bool IsBeyondLimit() const {
-    uint64_t limit = session_->trace_bytes_limit;
-    return limit != 0 && state_.file_bytes + out_.size() > limit;
-  }
-  void AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t address_count);
+  uint32_t NativeStackOf(uint32_t number);
+  void TakeCounters(uint32_t slot, const CounterRecord* record);
+  void NameCounters(const char* names, size_t size, CounterBatchKey* key);
+  void AddReading(const CounterBatchKey& key, const CounterReading& reading);
+  // `native_stack`: a StackNode, 0: none.
+  void AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t address_count, uint32_t native_stack);
+  bool HasDefinitions() const;
   void FlushBatch();
   void FlushAggregates(uint64_t now_ticks, bool force);
   void WriteCaptureState();
@@ -81,13 +103,16 @@ class Drain {
   const char* error_ = "";
   Interner interner_;
   Buffer out_;      // packets not yet written
-  // Definitions that must precede the open batches: strings, ops, Python stacks.
+  // Definitions that must precede the open batches: strings, ops, native stacks, Python stacks.
   Buffer pending_strings_;
   Buffer pending_;
+  Buffer pending_native_stacks_;
   Buffer pending_stacks_;
   Buffer scratch_;
   CallBatch batch_;
   ScopeBatch scopes_;
+  CounterBatches counters_;
+  uint32_t tids_[kMaxSlots] = {};  // of the slots' current threads; 0: began before this drain did
   AggregateTable aggregates_;
   Checkpoint state_ = {};  // as it will be once out_ is written
   uint64_t unwritten_calls_ = 0;  // in out_ and the open batch

@@ -12,10 +12,15 @@ constexpr uint64_t kMaxAggregateWindowSeconds = 60;
 
 }  // namespace
 
+bool Drain::HasDefinitions() const {
+  const size_t stacks = pending_native_stacks_.size() + pending_stacks_.size();
+  return pending_strings_.size() + pending_.size() + interner_.new_addresses().size() + stacks > 0;
+}
+
 // Definitions first, then the calls that use them.
 void Drain::FlushBatch() {
   const Buffer& addresses = interner_.new_addresses();
-  if (pending_strings_.size() + pending_.size() + addresses.size() + pending_stacks_.size() > 0) {
+  if (HasDefinitions()) {
     PacketWriter writer(&out_);
     size_t packet = writer.Begin(1);
     size_t interned = writer.Begin(2);
@@ -25,16 +30,19 @@ void Drain::FlushBatch() {
       writer.UInt(3, interner_.first_new_address_iid());
       writer.Packed(4, addresses);
     }
+    out_.Append(pending_native_stacks_.data(), pending_native_stacks_.size());
     out_.Append(pending_stacks_.data(), pending_stacks_.size());
     writer.End(interned);
     writer.End(packet);
     pending_strings_.Clear();
     pending_.Clear();
+    pending_native_stacks_.Clear();
     pending_stacks_.Clear();
     interner_.ClearNewAddresses();
   }
   if (batch_.count() > 0) batch_.Flush(&out_);
   if (scopes_.count() > 0) scopes_.Flush(&out_);
+  counters_.Flush(&out_);
 }
 
 void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
@@ -94,6 +102,15 @@ void Drain::WriteLosses(bool is_end) {
     WriteLossPacket({kTraceLimit, 0, state_.left_out_scopes, 0, "scopes"}, &out_);
     state_.left_out_scopes = 0;
   }
+  uint64_t dropped = session_->dropped_readings.load(std::memory_order_relaxed);
+  if (dropped != state_.reported_dropped_readings) {
+    WriteLossPacket({kReadingsDropped, 0, dropped - state_.reported_dropped_readings, 0, "ring full"}, &out_);
+    state_.reported_dropped_readings = dropped;
+  }
+  if (state_.left_out_readings != 0) {
+    WriteLossPacket({kReadingsDropped, 0, state_.left_out_readings, 0, "trace at its limit"}, &out_);
+    state_.left_out_readings = 0;
+  }
   if (state_.lost_bytes != 0) {
     uint32_t reason = state_.lost_errno == ENOENT ? kOutputGone : kOutputFull;
     WriteLossPacket({reason, 0, state_.lost_calls, state_.lost_bytes, strerror(static_cast<int>(state_.lost_errno))},
@@ -127,6 +144,7 @@ void Drain::Publish(bool last) {
   state_.reported_plain_pointers = durable.reported_plain_pointers;
   state_.reported_refused_definitions = durable.reported_refused_definitions;
   state_.reported_deep_scopes = durable.reported_deep_scopes;
+  state_.reported_dropped_readings = durable.reported_dropped_readings;
   unwritten_calls_ = 0;
   if (result == WriteResult::kGone) state_.file_bytes = 0;
   out_.Clear();

@@ -50,6 +50,7 @@ uint32_t Drain::PythonStackOf(uint32_t number) {
     writer.UInt(2, DefinedNameOf(frames[i].function));
     writer.UInt(3, frames[i].line);
     writer.UInt(4, frames[i].object);
+    writer.UInt(5, frames[i].is_entry);
     writer.End(frame);
   }
   writer.UInt(3, stack->is_cut != 0);

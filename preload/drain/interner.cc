@@ -57,7 +57,8 @@ uint32_t KeyTable::Find(const void* key, uint32_t key_bytes, bool* is_new) {
 bool Interner::Init() {
   address_memory_.Resize(sizeof(AddressEntry) * kAddressCapacity);
   addresses_ = reinterpret_cast<AddressEntry*>(address_memory_.data());
-  return addresses_ != nullptr && ops_.Init() && names_.Init() && python_stacks_.Init();
+  stack_nodes_.Resize(kMaxStackNodes / 8);
+  return addresses_ != nullptr && stack_nodes_.data() != nullptr && ops_.Init() && names_.Init() && python_stacks_.Init();
 }
 
 void Interner::Clear() {
@@ -65,6 +66,8 @@ void Interner::Clear() {
   names_.Clear();
   python_stacks_.Clear();
   if (address_count_ > 0) memset(address_memory_.data(), 0, address_memory_.size());
+  if (has_stack_nodes_) memset(stack_nodes_.data(), 0, stack_nodes_.size());
+  has_stack_nodes_ = false;
   memset(hints_, 0, sizeof hints_);
   address_count_ = 0;
   ClearNewAddresses();

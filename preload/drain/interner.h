@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "preload/core/stack_nodes.h"
 #include "preload/drain/buffer.h"
 
 namespace dlhook {
@@ -43,7 +44,8 @@ class Interner {
 
   bool Init();
   void Clear();
-  // True when there may be no room for the definitions of one more record.
+  // True when there may be no room for the definitions of one more record (a native stack: some 1 000 addresses, which the last
+  // quarter of their table takes).
   bool NearlyFull() const {
     return ops_.NearlyFull() || names_.NearlyFull() || python_stacks_.NearlyFull() ||
            address_count_ > kAddressCapacity * 3 / 4 - 8;
@@ -56,6 +58,14 @@ class Interner {
   // … of a stack, by its definition's number.
   uint32_t PythonStack(uint32_t definition, bool* is_new) {
     return python_stacks_.Find(&definition, sizeof definition, is_new);
+  }
+  // Nodes of native stacks that were defined. `number` is a node's: less than kMaxStackNodes.
+  bool HasStackNode(uint32_t number) const {
+    return number < kMaxStackNodes && (stack_nodes_.data()[number / 8] >> (number % 8) & 1) != 0;
+  }
+  void AddStackNode(uint32_t number) {
+    stack_nodes_.data()[number / 8] |= static_cast<char>(1 << (number % 8));
+    has_stack_nodes_ = true;
   }
   // Id of an address; 0 for 0.
   uint32_t Address(uint64_t address) {
@@ -111,6 +121,8 @@ class Interner {
   KeyTable python_stacks_{kPythonStackCapacity};
   Buffer address_memory_;
   Buffer new_addresses_;
+  Buffer stack_nodes_;  // a bit each
+  bool has_stack_nodes_ = false;
   AddressEntry* addresses_ = nullptr;
   uint32_t address_count_ = 0;
   uint32_t first_new_address_iid_ = 1;

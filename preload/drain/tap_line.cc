@@ -47,34 +47,6 @@ TextSpan NextField(TextSpan* rest) {
   return field;
 }
 
-// Milliseconds as printf's %g writes them ("0.0429688", "9.76562e-05") to nanoseconds. Not strtod: the host may have set
-// a locale with another decimal point.
-bool ParseMilliseconds(TextSpan text, uint64_t* nanoseconds) {
-  size_t i = 0;
-  double value = 0;
-  int exponent = 0;
-  bool digits = false;
-  for (; i < text.size && IsDigit(text.data[i]); ++i, digits = true) value = value * 10 + (text.data[i] - '0');
-  if (i < text.size && text.data[i] == '.') {
-    for (++i; i < text.size && IsDigit(text.data[i]); ++i, digits = true, --exponent) {
-      value = value * 10 + (text.data[i] - '0');
-    }
-  }
-  if (digits && i + 1 < text.size && text.data[i] == 'e') {
-    bool negative = text.data[i + 1] == '-';
-    int written = 0;
-    for (i += IsDigit(text.data[i + 1]) ? 1 : 2; i < text.size && IsDigit(text.data[i]) && written < 100; ++i) {
-      written = written * 10 + (text.data[i] - '0');
-    }
-    exponent += negative ? -written : written;
-  }
-  if (!digits || i != text.size) return false;
-  for (exponent += 6; exponent > 0 && value < 1e18; --exponent) value *= 10;
-  for (; exponent < 0 && value > 0; ++exponent) value /= 10;
-  *nanoseconds = value < 1e18 ? static_cast<uint64_t>(value + 0.5) : 0;
-  return true;
-}
-
 bool IsTimestamp(TextSpan field) {
   return field.size > 0 && IsDigit(field.data[0]) && memchr(field.data, '.', field.size) != nullptr;
 }
@@ -122,6 +94,33 @@ bool SplitBody(TextSpan body, const char* template_fields, TapLine* line) {
 }
 
 }  // namespace
+
+// Not strtod: the host may have set a locale with another decimal point.
+bool ParseMilliseconds(TextSpan text, uint64_t* nanoseconds) {
+  size_t i = 0;
+  double value = 0;
+  int exponent = 0;
+  bool digits = false;
+  for (; i < text.size && IsDigit(text.data[i]); ++i, digits = true) value = value * 10 + (text.data[i] - '0');
+  if (i < text.size && text.data[i] == '.') {
+    for (++i; i < text.size && IsDigit(text.data[i]); ++i, digits = true, --exponent) {
+      value = value * 10 + (text.data[i] - '0');
+    }
+  }
+  if (digits && i + 1 < text.size && text.data[i] == 'e') {
+    bool negative = text.data[i + 1] == '-';
+    int written = 0;
+    for (i += IsDigit(text.data[i + 1]) ? 1 : 2; i < text.size && IsDigit(text.data[i]) && written < 100; ++i) {
+      written = written * 10 + (text.data[i] - '0');
+    }
+    exponent += negative ? -written : written;
+  }
+  if (!digits || i != text.size) return false;
+  for (exponent += 6; exponent > 0 && value < 1e18; --exponent) value *= 10;
+  for (; exponent < 0 && value > 0; ++exponent) value /= 10;
+  *nanoseconds = value < 1e18 ? static_cast<uint64_t>(value + 0.5) : 0;
+  return true;
+}
 
 TapLine ParseTapLine(const char* text, size_t size, const char* template_fields) {
   TapLine line = {};

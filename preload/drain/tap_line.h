@@ -1,5 +1,5 @@
 // Splitting of a oneDNN log line into the fields that its template names.
-// Thread: the drain's. Pure; no allocation; the input is untrusted.
+// Thread: the drain's; ParseMilliseconds: any. Pure; no allocation; the input is untrusted.
 #ifndef DLHOOK_PRELOAD_DRAIN_TAP_LINE_H_
 #define DLHOOK_PRELOAD_DRAIN_TAP_LINE_H_
 
@@ -29,6 +29,9 @@ struct TapLine {
 // `template_fields`: "operation,engine,primitive,…" from the library's own template line, or "" (releases before 2.1 print
 // none: then as the number of fields says); null: without the fields. Example line: "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,…,0.026123".
 TapLine ParseTapLine(const char* text, size_t size, const char* template_fields);
+
+// Milliseconds as printf's %g writes them ("0.0429688", "9.76562e-05") to nanoseconds. False: it is something else.
+bool ParseMilliseconds(TextSpan text, uint64_t* nanoseconds);
 
 }  // namespace dlhook
 

@@ -11,11 +11,14 @@
 
 #include <atomic>
 
+#include "preload/capture/native_stack.h"
+#include "preload/capture/python_stack.h"
 #include "preload/core/config.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 #include "preload/core/spin_lock.h"
 #include "preload/core/thread_state.h"
+#include "preload/drain/tap_line.h"
 #include "preload/link/resolver.h"
 #include "preload/tap/environment_hooks.h"
 #include "preload/tap/onednn.h"
@@ -176,6 +179,18 @@ void ShareSource(SessionHeader* session, uint32_t index) {
   shared.ready.store(1, std::memory_order_release);
 }
 
+// A line's last field is its duration in milliseconds.
+bool IsStackWanted(const char* text, size_t size) {
+  const Config& config = GetConfig();
+  if ((config.stack_families & FamilyBit()) == 0) return false;
+  if (config.stacks_min_ns == 0) return true;
+  while (size > 0 && text[size - 1] == '\n') --size;
+  size_t start = size;
+  while (start > 0 && text[start - 1] != ',') --start;
+  uint64_t duration_ns = 0;
+  return ParseMilliseconds({text + start, size - start}, &duration_ns) && duration_ns >= config.stacks_min_ns;
+}
+
 void RecordLine(uint32_t index, const char* text, size_t size) {
   ThreadState* thread = dlhook_thread;
   if (thread == nullptr || thread->active == 0) thread = AttachThread(FamilyBit());
@@ -183,10 +198,12 @@ void RecordLine(uint32_t index, const char* text, size_t size) {
   uint64_t end_ticks = ReadTicks(thread->clock);
   DropStaleOpenCalls(thread, reinterpret_cast<uintptr_t>(&end_ticks));
   ShareSource(thread->session, index);
+  if (thread->depth == 0 && !NotePythonOfCall(thread)) return thread->ring.CountDropped();
   uint32_t cut = size > kMaxTapTextBytes;
   if (cut != 0) size = kMaxTapTextBytes;
   uint32_t words = static_cast<uint32_t>((sizeof(TapLineRecord) + size + 7) / 8);
   uint64_t sequence = TakeSequence(thread);
+  uint32_t native_stack = IsStackWanted(text, size) ? CaptureNativeStack(thread) : 0;
   RecordHeader* header = ReserveCall(thread, words, reinterpret_cast<uintptr_t>(&end_ticks));
   if (header == nullptr) return;
   uint64_t parent = EnclosingSequence(thread);
@@ -198,6 +215,8 @@ void RecordLine(uint32_t index, const char* text, size_t size) {
   record->text_bytes = static_cast<uint32_t>(size);
   record->source = index;
   record->cut = cut;
+  record->native_stack = native_stack;
+  record->reserved = 0;
   memcpy(record + 1, text, size);
   CommitRecord(thread, header);
 }

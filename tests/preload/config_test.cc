@@ -71,6 +71,35 @@ TEST(ConfigTest, Python) {
   EXPECT_NE(std::string(config.complaint).find("on, scopes or off"), std::string::npos);
 }
 
+TEST(ConfigTest, Stacks) {
+  EXPECT_EQ(Parse({}).stacks, StacksMode::kOff);
+  EXPECT_EQ(Parse({}).stack_families, 0u);
+  const Config native = Parse({{"DLHOOK_STACKS", "native"}, {"DLHOOK_PYTHON", "off"}});
+  EXPECT_EQ(native.stack_families, native.families);
+  EXPECT_EQ(native.python, PythonMode::kOff);
+  EXPECT_EQ(Parse({{"DLHOOK_STACKS", "all"}, {"DLHOOK_PYTHON", "off"}}).python, PythonMode::kOn);
+  // Only of what is captured at all.
+  EXPECT_EQ(Parse({{"DLHOOK_STACKS", "native"}, {"DLHOOK_CAPTURE", "-onednn"}, {"DLHOOK_STACKS_FAMILIES", "blas,onednn"}}).stack_families,
+            Bit("blas"));
+  EXPECT_EQ(Parse({{"DLHOOK_STACKS_FAMILIES", "blas"}}).stack_families, 0u);
+  EXPECT_EQ(Parse({{"DLHOOK_STACKS_MIN_US", "50"}}).stacks_min_ns, 50000u);
+  EXPECT_TRUE(Parse({{"DLHOOK_STACKS_CHECK", "on"}}).stacks_check);
+  EXPECT_NE(std::string(Parse({{"DLHOOK_STACKS", "python"}}).complaint).find("off, native or all"), std::string::npos);
+}
+
+TEST(ConfigTest, Counters) {
+  EXPECT_STREQ(Parse({}).counters, "");
+  EXPECT_EQ(Parse({}).counters_at, CountersAt::kScope);
+  EXPECT_EQ(Parse({}).counters_interval_ms, 10u);
+  const Config config = Parse({{"DLHOOK_COUNTERS", "software,cycles"}, {"DLHOOK_COUNTERS_AT", "call"}, {"DLHOOK_COUNTERS_MS", "0"}});
+  EXPECT_STREQ(config.counters, "software,cycles");
+  EXPECT_EQ(config.counters_at, CountersAt::kCall);
+  EXPECT_EQ(config.counters_interval_ms, 0u);
+  const Config wrong = Parse({{"DLHOOK_COUNTERS_MS", "60001"}});
+  EXPECT_EQ(wrong.counters_interval_ms, 10u);
+  EXPECT_NE(std::string(wrong.complaint).find("60000"), std::string::npos);
+}
+
 TEST(ConfigTest, WhatIsNotUnderstoodIsSaidAndLeavesTheDefault) {
   EXPECT_NE(std::string(Parse({{"DLHOOK_CAPTURE", "blas,cudnnn"}}).complaint).find("cudnnn"), std::string::npos);
   const Config config = Parse({{"DLHOOK_MAX_BYTES", "10MB"}, {"DLHOOK_ONEDNN_LEVEL", "7"}});

@@ -87,7 +87,7 @@ struct Reader {
       std::string text;
       for (const trace::PythonFrame& frame : stack.frame()) {
         text += strings.at(frame.function_iid()) + "@" + strings.at(frame.file_iid()) + ":" + std::to_string(frame.line()) +
-                (frame.object() == 0 ? "" : "#" + std::to_string(frame.object())) + ";";
+                (frame.object() == 0 ? "" : "#" + std::to_string(frame.object())) + (frame.is_entry() ? "|" : ";");
       }
       stacks[stack.iid()] = text + (stack.is_cut() ? "…" : "");
     }
@@ -121,7 +121,7 @@ TEST(DrainScopesTest, ScopesComeOutAsTheyWentIn) {
   TestSession session(kRingBytes, 2, kDefinitionsRoom);
   const uint32_t file = session.PutDefinition(DefinitionKind::kText, "train.py");
   const uint32_t function = session.PutDefinition(DefinitionKind::kText, "LeNet.forward");
-  const uint32_t stack = PutStackDefinition(&session, {{file, function, 42, 7}, {file, function, 9, 0}}, 1);
+  const uint32_t stack = PutStackDefinition(&session, {{file, function, 42, 0, 7}, {file, function, 9, 1, 0}}, 1);
   RingProducer first = session.Producer(0), second = session.Producer(1);
   PutThread(&first, 1, "main");
   PutThread(&second, 2, "autograd");
@@ -139,14 +139,14 @@ TEST(DrainScopesTest, ScopesComeOutAsTheyWentIn) {
   EXPECT_THAT(Reader(trace).scopes,
               ElementsAre("1 aten::convolution FRAMEWORK_OP 110..190 2@5 6",
                           "1 aten::conv2d FRAMEWORK_OP 100..200 2@5 6 "
-                          "LeNet.forward@train.py:42#7;LeNet.forward@train.py:9;…",
+                          "LeNet.forward@train.py:42#7;LeNet.forward@train.py:9|…",
                           "1 x GRAPH_NODE 90..95 0@0 -1", "2 ConvolutionBackward0 BACKWARD_NODE 1000..1500 0@1 6"));
 }
 
 TEST(DrainScopesTest, CallsCarryTheStackInForceOnTheirThread) {
   TestSession session(kRingBytes, 2, kDefinitionsRoom);
   const uint32_t name = session.PutDefinition(DefinitionKind::kText, "f");
-  const uint32_t stack = PutStackDefinition(&session, {{name, name, 1, 0}});
+  const uint32_t stack = PutStackDefinition(&session, {{name, name, 1, 1, 0}});
   RingProducer ring = session.Producer(0), other = session.Producer(1);
   PutThread(&ring, 1, "main");
   PutThread(&other, 2, "other");
@@ -159,14 +159,14 @@ TEST(DrainScopesTest, CallsCarryTheStackInForceOnTheirThread) {
   PutGemm(&other, {.sequence = 1});
   PutThread(&ring, 3, "a later thread of the slot");
   PutGemm(&ring, {.sequence = 1});
-  EXPECT_THAT(Reader(ParseTrace(DrainAll(&session))).call_stacks, ElementsAre("-", "f@f:1;", "f@f:1;", "-"));
+  EXPECT_THAT(Reader(ParseTrace(DrainAll(&session))).call_stacks, ElementsAre("-", "f@f:1|", "f@f:1|", "-"));
 }
 
 // A drain that takes over goes on with the stack that its predecessor knew.
 TEST(DrainScopesTest, TheStackInForceOutlivesADrain) {
   TestSession session(kRingBytes, 1, kDefinitionsRoom);
   const uint32_t name = session.PutDefinition(DefinitionKind::kText, "f");
-  const uint32_t stack = PutStackDefinition(&session, {{name, name, 1, 0}});
+  const uint32_t stack = PutStackDefinition(&session, {{name, name, 1, 1, 0}});
   RingProducer ring = session.Producer(0);
   PutThread(&ring, 1, "main");
   PutPythonStack(&ring, stack);
@@ -181,7 +181,7 @@ TEST(DrainScopesTest, TheStackInForceOutlivesADrain) {
   ASSERT_TRUE(drain.Open(session.header(), session.bytes(), &sink));
   drain.Finish(ProcessEnd::kVanished, false);
   const trace::Trace trace = ParseTrace({sink.buffer().data(), sink.buffer().size()});
-  EXPECT_THAT(Reader(trace).call_stacks, ElementsAre("f@f:1;"));
+  EXPECT_THAT(Reader(trace).call_stacks, ElementsAre("f@f:1|"));
 }
 
 TEST(DrainScopesTest, ModulesKeepAllTheirNames) {
@@ -250,7 +250,7 @@ TEST(DrainScopesTest, SurvivesRandomRingsAndDefinitions) {
   for (int round = 0; round < 300; ++round) {
     TestSession session(16384, 1, kDefinitionsRoom);
     const uint32_t name = session.PutDefinition(DefinitionKind::kText, "f");
-    const uint32_t stack = PutStackDefinition(&session, {{name, name, 1, 0}, {name, name, 2, 1}});
+    const uint32_t stack = PutStackDefinition(&session, {{name, name, 1, 0, 0}, {name, name, 2, 1, 1}});
     RingProducer ring = session.Producer(0);
     PutThread(&ring, 1, "main");
     for (int i = 0; i < 5; ++i) PutScope(&ring, {.name = "scope", .python_stack = stack});

@@ -46,6 +46,14 @@ uint32_t TestSession::PutDefinition(DefinitionKind kind, const std::string& byte
   return static_cast<uint32_t>(offset / 8 + 1);
 }
 
+uint32_t TestSession::PutStackNode(const StackNode& node) {
+  uint32_t number = header()->stack_nodes;
+  if (number == 0) number = 1;  // node 0 is none
+  memcpy(reinterpret_cast<char*>(header()) + kStackNodesStart + number * sizeof node, &node, sizeof node);
+  header()->stack_nodes = number + 1;
+  return number;
+}
+
 namespace {
 
 RecordHeader* ReserveSomehow(RingProducer* ring, uint32_t words) {
@@ -69,7 +77,7 @@ bool PutThread(RingProducer* ring, uint32_t thread_id, const char* name) {
 }
 
 bool PutGemm(RingProducer* ring, const TestGemm& gemm) {
-  const uint16_t words = sizeof(CallRecord) / 8 + kGemmShapeWords + 3;
+  const uint16_t words = sizeof(CallRecord) / 8 + kGemmShapeWords + 3 + (gemm.native_stack != 0 ? 1 : 0);
   RecordHeader* space = ReserveSomehow(ring, words);
   if (space == nullptr) return false;
   auto record = reinterpret_cast<CallRecord*>(space);
@@ -94,11 +102,13 @@ bool PutGemm(RingProducer* ring, const TestGemm& gemm) {
   shape.batch = 1;
   memcpy(record->shape(), &shape, sizeof shape);
   for (int i = 0; i < 3; ++i) record->addresses()[i] = gemm.address + static_cast<uint64_t>(i) * 64;
+  const CallTrailer trailer = {gemm.native_stack, 0};
+  if (gemm.native_stack != 0) memcpy(record->addresses() + 3, &trailer, sizeof trailer);
   ring->Commit(space);
   return true;
 }
 
-bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const std::string& text) {
+bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const std::string& text, uint32_t native_stack) {
   const auto words = static_cast<uint16_t>((sizeof(TapLineRecord) + text.size() + 7) / 8);
   RecordHeader* space = ReserveSomehow(ring, words);
   if (space == nullptr) return false;
@@ -108,6 +118,7 @@ bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const
   record->end_ticks = end_ticks;
   record->sequence = sequence;
   record->text_bytes = static_cast<uint32_t>(text.size());
+  record->native_stack = native_stack;
   memcpy(record + 1, text.data(), text.size());
   ring->Commit(space);
   return true;

@@ -10,6 +10,7 @@
 #include "preload/core/definitions.h"
 #include "preload/core/ring.h"
 #include "preload/core/session.h"
+#include "preload/core/stack_nodes.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook {
@@ -27,6 +28,9 @@ class TestSession {
   RingProducer Producer(uint32_t slot);
   // Appends a definition as core/definitions.cc does and returns its number.
   uint32_t PutDefinition(DefinitionKind kind, const std::string& bytes);
+  // Appends a node and returns its number; the session has kStackRoom for definitions.
+  uint32_t PutStackNode(const StackNode& node);
+  static constexpr uint64_t kStackRoom = kRingsStart - kSessionDataStart;
 
  private:
   struct alignas(4096) Page {
@@ -44,9 +48,10 @@ struct TestGemm {
   uint64_t end_ticks = 2000;
   int64_t m = 8, n = 4, k = 2;
   uint64_t address = 0x1000;
+  uint32_t native_stack = 0;
 };
 bool PutGemm(RingProducer* ring, const TestGemm& gemm);
-bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const std::string& text);
+bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const std::string& text, uint32_t native_stack = 0);
 
 trace::Trace ParseTrace(const std::string& bytes);
 

@@ -9,7 +9,10 @@
 
 #include <map>
 
+#include "preload/capture/counters.h"
+#include "preload/capture/native_stack.h"
 #include "preload/capture/python_stack.h"
+#include "preload/core/call_detail.h"
 #include "preload/core/registry.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
@@ -65,6 +68,13 @@ std::atomic<uint32_t> g_python_for_calls{0};
 uint32_t CapturePythonStack(ThreadState*) { return 0; }
 bool RecordPythonStack(ThreadState*) { return true; }
 void RefreshPython() {}
+
+// Stand for capture/counters.cc, capture/call_detail.cc and capture/native_stack.cc: no counters and no native stacks here.
+void OpenThreadCounters(ThreadState*) {}
+void CloseThreadCounters(ThreadState*) {}
+void ReadCountersAtScope(ThreadState*, ScopeKind) {}
+uint32_t DetailFamilies() { return 0; }
+void CloseNativeStacks(ThreadState*) {}
 
 void StartWriter(ProcessState*) {}
 void FlushRegistry(ThreadState*) {}

@@ -47,6 +47,7 @@ def clean_environment(**extra):
     env["OPENBLAS_NUM_THREADS"] = "1"
     env["OMP_WAIT_POLICY"] = "passive"  # tests share two cores: threads that spin for each other hold up all of them
     env["PYTHONDONTWRITEBYTECODE"] = "1"
+    env["DLHOOK_CACHE"] = "off"  # tests leave nothing at home
     env.update({name: str(value) for name, value in extra.items()})
     return env
 

@@ -34,21 +34,24 @@ class PythonTrace(e2e.Trace):
         super().__init__()
         self._strings = {}
         self._stacks = {}
+        self._entries = {}  # of a stack: for each frame, whether it is one where a call of the interpreter's loop begins
         self.is_cut = set()  # stacks
         self.modules = {}  # number -> the record that says most
         self.stack_of = {}  # (thread, sequence) -> stack, () where none is known
+        self.entries_of = {}  # (thread, sequence) -> a flag for each frame of the stack
         self.scopes = []  # (thread, start, name, stack)
 
     def add(self, packet):
         (kind, (data,)), = packet.items()
         if kind == "reset":
-            self._strings, self._stacks = {}, {}
+            self._strings, self._stacks, self._entries = {}, {}, {}
         elif kind == "interned":
             for string in data.get("string", []):
                 self._strings[e2e.one(string, "iid")] = e2e.one(string, "value", "")
             for stack in data.get("python_stack", []):
                 frames = tuple(self._frame(frame) for frame in stack.get("frame", []))
                 self._stacks[e2e.one(stack, "iid")] = frames
+                self._entries[e2e.one(stack, "iid")] = tuple(e2e.one(frame, "is_entry", False) for frame in stack.get("frame", []))
                 if e2e.one(stack, "is_cut", False):
                     self.is_cut.add(frames)
         elif kind == "python_module":
@@ -74,6 +77,7 @@ class PythonTrace(e2e.Trace):
         iids = batch.get("python_stack_iid") or [0] * len(added)
         for call, iid in zip(added, iids, strict=True):
             self.stack_of[call[:2]] = self.stack(iid)
+            self.entries_of[call[:2]] = self._entries[iid] if iid else ()
 
     def _add_scopes(self, batch):
         end = e2e.one(batch, "base_end_ticks", 0)

@@ -1,5 +1,5 @@
 """Every call's Python stack equals traceback.extract_stack() at the same place: same files, functions, lines, for each interpreter
-that the machine has."""
+that the machine has; and it says of as many frames that a call of the interpreter's loop begins there as glibc's backtrace() shows."""
 
 import collections
 import json
@@ -13,12 +13,12 @@ KEPT_FRAMES = 64
 
 
 def witness(path):
-    """{(thread id, process id): [frames of each call]}"""
+    """{(thread id, process id): [(frames, calls of the interpreter's loop) of each call]}"""
     found = collections.defaultdict(list)
     with open(path, encoding="utf-8") as lines:
         for line in lines:
-            tid, pid, frames = json.loads(line)
-            found[tid, pid].append([tuple(frame) for frame in frames])
+            tid, pid, frames, loops = json.loads(line)
+            found[tid, pid].append(([tuple(frame) for frame in frames], loops))
     return found
 
 
@@ -37,13 +37,15 @@ class Frames(e2e.Case):
     def check(self, trace, expected):
         seen = collections.defaultdict(list)
         for call in trace.calls_of("cblas_dger"):
-            seen[trace.tid(call.thread_id), trace.pid].append(trace.stack_of[call[:2]])
+            seen[trace.tid(call.thread_id), trace.pid].append((trace.stack_of[call[:2]], trace.entries_of[call[:2]]))
         mine = {key: value for key, value in expected.items() if key[1] == trace.pid}
         self.assertEqual({key: len(value) for key, value in seen.items()}, {key: len(value) for key, value in mine.items()})
         for key, places in mine.items():
-            for frames, place in zip(seen[key], places):
+            for (frames, entries), (place, loops) in zip(seen[key], places):
                 self.assertEqual(plain(frames), place[:KEPT_FRAMES])
                 self.assertEqual(frames in trace.is_cut, len(place) > KEPT_FRAMES)
+                if len(place) <= KEPT_FRAMES:
+                    self.assertEqual(sum(entries), loops, frames)
 
     def places(self, version, host):
         program = self.program(version)

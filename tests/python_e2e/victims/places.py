@@ -1,6 +1,7 @@
 """Calls a product from every kind of place a program has, and writes where it stood: argv[1] is the file for that, argv[2] the library.
 
-A line for each call: thread id, process id and the frames, innermost first, as traceback.extract_stack() gives them.
+A line for each call: thread id, process id, the frames, innermost first, as traceback.extract_stack() gives them, and how many calls of the
+interpreter's own loop the C library's backtrace() shows around it.
 """
 
 import asyncio
@@ -18,16 +19,32 @@ A = (ctypes.c_double * 4)(1, 2, 3, 4)
 B = (ctypes.c_double * 4)()
 WITNESS = open(sys.argv[1], "a", buffering=1)
 LOCK = threading.Lock()
+C = ctypes.CDLL(None)
+ROOM = 16384
+LOOPS = {}  # address -> whether it is in the interpreter's loop
 
 
-def note(stack):
+class SymbolInfo(ctypes.Structure):
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+
+
+def is_loop(address):
+    if address not in LOOPS:
+        found = SymbolInfo()
+        C.dladdr(ctypes.c_void_p(address - 1), ctypes.byref(found))
+        LOOPS[address] = found.name == b"_PyEval_EvalFrameDefault"
+    return LOOPS[address]
+
+
+def note(stack, addresses, count):
     frames = [(f.filename, f.name, f.lineno or 0) for f in reversed(stack)]
+    loops = sum(is_loop(address) for address in addresses[:count])
     with LOCK:
-        WITNESS.write(json.dumps([threading.get_native_id(), os.getpid(), frames]) + "\n")
+        WITNESS.write(json.dumps([threading.get_native_id(), os.getpid(), frames, loops]) + "\n")
 
 
 def call():
-    note(traceback.extract_stack()), LIBRARY.cblas_dger(101, 1, 1, ONE, A, 1, A, 1, B, 1)
+    note(traceback.extract_stack(), (at := (ctypes.c_void_p * ROOM)()), C.backtrace(at, ROOM)), LIBRARY.cblas_dger(101, 1, 1, ONE, A, 1, A, 1, B, 1)
 
 
 def decorated(function):
@@ -115,8 +132,69 @@ def callbacks():
     sorted([2, 1], key=lambda x: call() or x)
     list(map(lambda _: call(), [1]))
     compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-    libc = ctypes.CDLL(None)
-    libc.qsort(A, 2, 8, compare(lambda *_: call() or 0))
+    C.qsort(A, 2, 8, compare(lambda *_: call() or 0))
+
+
+class Slots:
+    """Each way in goes one level deeper."""
+
+    def __init__(self, depth):
+        self.depth = depth
+
+    def __call__(self):
+        return chain(self.depth)
+
+    def __add__(self, other):
+        return chain(self.depth)
+
+    def __iter__(self):
+        yield chain(self.depth)
+
+    def __getattr__(self, name):
+        return chain(self.depth)
+
+    def __enter__(self):
+        return chain(self.depth)
+
+    def __exit__(self, *_):
+        pass
+
+    def __lt__(self, other):
+        chain(self.depth)
+        return False
+
+
+class Made:
+    def __init__(self, depth):
+        chain(depth)
+
+
+def deeper(depth):
+    """Python to Python, and through each kind of C between."""
+    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(lambda *_: chain(depth))
+    yield lambda: chain(depth)
+    yield lambda: sorted([1], key=lambda _: chain(depth))
+    yield functools.partial(chain, depth)
+    yield lambda: list(map(chain, [depth]))
+    yield lambda: C.qsort(A, 2, 8, callback)
+    yield lambda: next(chain(depth) for _ in range(1))
+    yield Slots(depth)
+    yield lambda: Slots(depth) + 1
+    yield lambda: next(iter(Slots(depth)))
+    yield lambda: Slots(depth).missing
+    yield lambda: Made(depth)
+    yield lambda: max(Slots(depth), Slots(0))
+    yield lambda: functools.reduce(lambda *_: chain(depth), [1, 2])
+    yield lambda: exec("chain(depth)", {"chain": chain, "depth": depth})
+
+
+def chain(depth):
+    call()
+    for way in deeper(depth - 1) if depth else ():
+        way()
+    with Slots(0) if depth else open(os.devnull):
+        pass
+    return 0
 
 
 def threads():
@@ -143,6 +221,7 @@ def main():
     generated()
     größe()
     callbacks()
+    chain(2)
     threads()
     child = os.fork()
     if child == 0:

@@ -1,0 +1,35 @@
+// See core/call_detail.h.
+#include "preload/core/call_detail.h"
+
+#include "preload/capture/counters.h"
+#include "preload/capture/native_stack.h"
+#include "preload/core/clock.h"
+#include "preload/core/config.h"
+
+namespace dlhook {
+namespace {
+
+bool CountsCalls() { return GetConfig().counters[0] != '\0' && GetConfig().counters_at == CountersAt::kCall; }
+
+bool IsLongEnough(const ThreadState* thread, uint64_t duration_ticks) {
+  uint64_t least_ns = GetConfig().stacks_min_ns;
+  if (least_ns == 0) return true;
+  return static_cast<double>(duration_ticks) * 1e9 >=
+         static_cast<double>(least_ns) * static_cast<double>(TicksPerSecond(*thread->session));
+}
+
+}  // namespace
+
+uint32_t DetailFamilies() { return GetConfig().stack_families | (CountsCalls() ? GetConfig().families : 0); }
+
+void BeginCallDetail(ThreadState* thread, uint32_t) {
+  if (CountsCalls()) ReadCounters(thread);
+}
+
+uint32_t EndCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t duration_ticks) {
+  if (CountsCalls()) ReadCounters(thread);
+  bool wanted = (GetConfig().stack_families & family_bit) != 0 && IsLongEnough(thread, duration_ticks);
+  return wanted ? CaptureNativeStack(thread) : 0;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,163 @@
+// The plan: words -> counters -> the cheapest source that has each -> sets.
+#include "preload/capture/counter_plan.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "preload/capture/counter_papi.h"
+#include "preload/capture/counter_replay.h"
+#include "preload/core/config.h"
+#include "preload/core/definitions.h"
+#include "preload/core/process_id.h"
+#include "preload/core/spin_lock.h"
+
+namespace dlhook {
+namespace {
+
+SpinLock g_lock;
+std::atomic<bool> g_is_made{false};
+CounterList g_list;
+CounterPlan g_plan;
+PerfGroups g_groups;
+
+// Numbers of the sets' names in this process's session.
+SpinLock g_definitions_lock;
+uint32_t g_definitions[kMaxCounterSets];
+uint32_t g_definitions_of;  // a process id
+
+bool ReadWhole(const char* path, char* text, size_t size) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  ssize_t bytes = read(fd, text, size - 1);
+  close(fd);
+  text[bytes < 0 ? 0 : bytes] = '\0';
+  return bytes >= 0;
+}
+
+bool Has(const CounterSpec& spec, CounterSource source) { return (spec.sources & SourceBit(source)) != 0; }
+
+// An empty set of this source, or the last one of it where that has room.
+PlannedSet* SetFor(CounterSource source, bool begins) {
+  for (uint32_t i = g_plan.set_count; i-- > 0 && !begins;) {
+    PlannedSet& set = g_plan.sets[i];
+    if (set.source == source && set.count < kMaxCountersOfSet) return &set;
+  }
+  if (g_plan.set_count == kMaxCounterSets) return nullptr;
+  PlannedSet* set = &g_plan.sets[g_plan.set_count++];
+  *set = {};
+  set->source = source;
+  return set;
+}
+
+void AddTo(CounterSource source, bool begins, const CounterSpec& spec, bool user_only, const char* reason) {
+  PlannedSet* set = SetFor(source, begins);
+  if (set == nullptr)
+    return ReportCounter(spec.name, CapabilityState::kRefused, "more sets of counters than dlhook reads at once");
+  set->counters[set->count] = &spec;
+  set->user_only[set->count] = user_only;
+  set->usage[set->count] = source == CounterSource::kRusage ? UsageFieldOf(spec.name) : UsageField::kNone;
+  ++set->count;
+  ReportCounter(spec.name, CapabilityState::kOn, reason);
+}
+
+void Refuse(void*, const CounterSpec& spec, const char* reason) {
+  ReportCounter(spec.name, CapabilityState::kRefused, reason);
+}
+
+void PlanPerf(const CounterSpec* const* specs, size_t count) {
+  DividePerfGroups(specs, count, &Refuse, nullptr, &g_groups);
+  const PerfEvent* event = g_groups.events;
+  for (uint32_t group = 0; group < g_groups.count; ++group) {
+    for (uint32_t i = 0; i < g_groups.sizes[group]; ++i, ++event) {
+      AddTo(CounterSource::kPerfRead, i == 0, *event->spec, event->user_only,
+            event->user_only ? "perf_event, in user mode only (perf_event_paranoid)" : "perf_event");
+    }
+  }
+}
+
+// The cheapest source that has it. PAPI only for what the others lack: it brings a library and descriptors into the
+// process.
+void PlanSources() {
+  const CounterSpec* perf[kMaxCounters];
+  size_t perf_count = 0;
+  for (size_t i = 0; i < g_list.count; ++i) {
+    const CounterSpec& spec = g_list.counters[i];
+    if (Replays(spec.name)) {
+      continue;
+    } else if (Has(spec, CounterSource::kRusage)) {
+      AddTo(CounterSource::kRusage, false, spec, false, "getrusage");
+    } else if (Has(spec, CounterSource::kProc)) {
+      ReportCounter(spec.name, CapabilityState::kOn, "over time only: costs more than what it tells of a scope");
+    } else if (spec.perf_type != kNoPerfType) {
+      perf[perf_count++] = &spec;
+    } else if (!PlanPapi(&spec)) {
+      continue;  // said why
+    } else {
+      AddTo(CounterSource::kPapi, false, spec, false, "PAPI");
+    }
+  }
+  PlanPerf(perf, perf_count);
+}
+
+void PlanReplay() {
+  const CounterList* replayed = ReplayedCounters();
+  for (size_t i = 0; i < replayed->count; ++i) {
+    AddTo(CounterSource::kReplay, i == 0, replayed->counters[i], false, "recorded readings (DLHOOK_COUNTERS_REPLAY)");
+  }
+}
+
+void MakePlan() {
+  g_plan = {};
+  LoadReplay(GetConfig().counters_replay);
+  ParseCounters(GetConfig().counters, ThisProcessor(), &ReadWhole, &g_list);
+  if (g_list.complaint[0] != '\0') ReportCapability("counters", "", CapabilityState::kRefused, g_list.complaint);
+  for (size_t i = 0; i < g_list.refused_count; ++i) {
+    ReportCounter(g_list.refused[i].name, CapabilityState::kRefused, g_list.refused[i].reason);
+  }
+  PlanReplay();
+  PlanSources();
+}
+
+uint32_t DefineNames(const PlannedSet& set) {
+  char names[kMaxCountersOfSet * sizeof(CounterSpec::name)];
+  size_t size = 0;
+  for (uint32_t i = 0; i < set.count; ++i) {
+    int written = snprintf(names + size, sizeof names - size, "%s%s", i == 0 ? "" : ",", set.counters[i]->name);
+    size += static_cast<size_t>(written);
+  }
+  return Define(DefinitionKind::kText, names, size);
+}
+
+}  // namespace
+
+void ReportCounter(const char* name, CapabilityState state, const char* reason) {
+  char capability[sizeof(CounterSpec::name) + 16];
+  snprintf(capability, sizeof capability, "counter:%s", name);
+  ReportCapability(capability, "", state, reason);
+}
+
+const CounterPlan& GetCounterPlan() {
+  if (!g_is_made.load(std::memory_order_acquire)) {
+    SpinLockHolder holder(&g_lock);
+    if (!g_is_made.load(std::memory_order_relaxed)) MakePlan();
+    g_is_made.store(true, std::memory_order_release);
+  }
+  return g_plan;
+}
+
+uint32_t DefineCounterSet(const PlannedSet& set) {
+  SpinLockHolder holder(&g_definitions_lock);
+  if (g_definitions_of != ProcessId()) {
+    memset(g_definitions, 0, sizeof g_definitions);
+    g_definitions_of = ProcessId();
+  }
+  uint32_t* number = &g_definitions[&set - g_plan.sets];
+  if (*number == 0) *number = DefineNames(set);
+  return *number;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,43 @@
+// What DLHOOK_COUNTERS comes to on this machine: which counters threads read, from where, which together. Found once in
+// a process image (a forked child's is its parent's). Thread: any, on the slow path of attaching; the plan does not
+// change once it is there.
+#ifndef DLHOOK_PRELOAD_CAPTURE_COUNTER_PLAN_H_
+#define DLHOOK_PRELOAD_CAPTURE_COUNTER_PLAN_H_
+
+#include <cstdint>
+
+#include "preload/core/counter_names.h"
+#include "preload/core/perf_group.h"
+#include "preload/core/record.h"
+#include "preload/core/registry.h"
+#include "preload/core/rusage_counters.h"
+
+namespace dlhook {
+
+// Counters that are read together, by one record.
+struct PlannedSet {
+  CounterSource source;  // kPerfRead also where a thread may read by rdpmc
+  uint32_t count;
+  const CounterSpec* counters[kMaxCountersOfSet];
+  bool user_only[kMaxCountersOfSet];
+  UsageField usage[kMaxCountersOfSet];
+};
+constexpr uint32_t kMaxCounterSets = 8;
+
+struct CounterPlan {
+  uint32_t set_count;
+  PlannedSet sets[kMaxCounterSets];
+};
+
+// Says as capabilities what can't be counted and why.
+const CounterPlan& GetCounterPlan();
+
+// Of one counter ("counter:instructions").
+void ReportCounter(const char* name, CapabilityState state, const char* reason);
+
+// The names of a set's counters, separated by commas, as a definition of this process's session; 0: no room.
+uint32_t DefineCounterSet(const PlannedSet& set);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_CAPTURE_COUNTER_PLAN_H_

@@ -1,0 +1,381 @@
+// Samples of counters.
+#include "preload/drain/counter_sampler.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <initializer_list>
+
+#include "preload/core/counter_names.h"
+#include "preload/core/identity.h"
+
+namespace dlhook {
+namespace {
+
+constexpr uint64_t kSamplesPerListing = 5;
+constexpr uint64_t kSamplesPerSeldom = 10;
+constexpr uint64_t kHandOversPerSecond = 4;
+constexpr uint32_t kIdleSamples = 8;  // then a thread is looked at less often
+constexpr uint32_t kIdleLookSamples = 4;
+constexpr uint64_t kPartOfProcessor = 150;  // samples take at most 1/150 of one
+constexpr uint64_t kLongestIntervalSeconds = 60;
+
+// The clock of a thread of one's own process (see clock_getcpuclockid; glibc has no function for a tid), of a process.
+clockid_t ClockOfThread(uint32_t tid) { return static_cast<clockid_t>((~tid << 3) | 6u); }
+clockid_t ClockOfProcess(uint32_t pid) { return static_cast<clockid_t>((~pid << 3) | 2u); }
+
+bool ReadClock(clockid_t clock, uint64_t* ns) {
+  timespec now;
+  if (clock_gettime(clock, &now) != 0) return false;
+  *ns = static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+  return true;
+}
+
+// Their files cost more than what they tell at every sample.
+bool IsSeldom(UsageField field) { return field >= UsageField::kVoluntarySwitches; }
+
+struct DirectoryEntry {
+  uint64_t inode;
+  int64_t offset;
+  uint16_t bytes;
+  uint8_t type;
+  char name[];
+};
+
+}  // namespace
+
+void CounterSampler::AddCounter(const char* name, size_t bytes) {
+  UsageField field = UsageFieldOf(name);
+  if (field == UsageField::kNone) return;
+  wants_faults_ = wants_faults_ || (field != UsageField::kTaskClock && !IsSeldom(field));
+  wants_switches_ = wants_switches_ || (IsSeldom(field) && field != UsageField::kMigrations);
+  wants_migrations_ = wants_migrations_ || field == UsageField::kMigrations;
+  for (Series* series : {IsSeldom(field) ? &seldom_ : &often_, &process_}) {
+    // From outside nobody tells the switches of a process, and its migrations nobody at all.
+    bool is_told = !IsSeldom(field) || (is_own_process_ && field != UsageField::kMigrations);
+    if (series == &process_ && !is_told) continue;
+    size_t used = strlen(series->names);
+    if (series->count == kMaxCountersOfSet || used + bytes + 2 > sizeof series->names) continue;
+    snprintf(series->names + used, sizeof series->names - used, "%s%s", used == 0 ? "" : ",", name);
+    series->fields[series->count++] = field;
+  }
+}
+
+uint64_t CounterSampler::NowTicks() const { return ReadTicks(static_cast<ClockKind>(session_->clock_kind)); }
+
+void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* drain) {
+  if (session->counters_interval_ms == 0 || (!is_own_process && session->pid_namespace != PidNamespace())) return;
+  session_ = session;
+  is_own_process_ = is_own_process;
+  char words[sizeof session->counters];
+  snprintf(words, sizeof words, "%.*s", static_cast<int>(sizeof words - 1), session->counters);
+  CounterList list;
+  ParseCounters(words, ThisProcessor(), nullptr, &list);
+  const CounterSpec* perf[kMaxCounters];
+  size_t perf_count = 0;
+  for (size_t i = 0; i < list.count; ++i) {
+    const CounterSpec& spec = list.counters[i];
+    AddCounter(spec.name, strlen(spec.name));
+    if (UsageFieldOf(spec.name) == UsageField::kNone && spec.perf_type != kNoPerfType) perf[perf_count++] = &spec;
+  }
+  wants_perf_ = perf_.Open(perf, perf_count, kMaxThreads, drain);
+  void* memory = mmap(nullptr, sizeof(Thread) * kMaxThreads, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED || (process_.count == 0 && !wants_perf_)) {
+    if (memory != MAP_FAILED) munmap(memory, sizeof(Thread) * kMaxThreads);
+    session_ = nullptr;
+    return;
+  }
+  threads_ = static_cast<Thread*>(memory);
+  char path[32];
+  snprintf(path, sizeof path, "/proc/%u/task", session->pid);
+  directory_ = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  interval_ticks_ = TicksPerSecond(*session) * session->counters_interval_ms / 1000;
+  next_hand_over_ticks_ = NowTicks() + TicksPerSecond(*session) / kHandOversPerSecond;
+  rlimit limit;
+  bool is_known = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kMaxThreads * kProcFileCount * 2;
+  threads_with_files_ = is_known ? static_cast<uint32_t>(limit.rlim_cur) / (kProcFileCount * 2) : kMaxThreads;
+  BeginThread(0, drain);
+}
+
+// The drain's own, under a name by which a reader tells it from the program's. After the program's first: that one is number 1.
+void CounterSampler::NameOwnThread(Drain* drain) {
+  static const char kName[16] = "dlhook";
+  if (!is_own_process_ || is_own_named_ || session_->next_thread_id.load(std::memory_order_relaxed) == 0) return;
+  auto tid = static_cast<uint32_t>(syscall(SYS_gettid));
+  Thread* own = FindThread(tid);
+  if (own == nullptr) return;
+  HandOver(drain, own);
+  is_own_named_ = true;
+  own->thread_id = session_->next_thread_id.fetch_add(1) + 1;
+  drain->AddThread(own->thread_id, tid, kName);
+}
+
+void CounterSampler::Close() {
+  for (uint32_t i = 0; i < thread_count_; ++i) CloseProcFiles(&threads_[i].files);
+  if (threads_ != nullptr) munmap(threads_, sizeof(Thread) * kMaxThreads);
+  if (directory_ >= 0) close(directory_);
+  threads_ = nullptr;
+  directory_ = -1;
+  thread_count_ = 0;
+  session_ = nullptr;
+}
+
+uint64_t CounterSampler::NanosecondsToNext() const {
+  if (session_ == nullptr) return UINT64_MAX;
+  uint64_t now = NowTicks();
+  if (now >= next_ticks_) return 0;
+  return static_cast<uint64_t>(static_cast<double>(next_ticks_ - now) * 1e9 /
+                               static_cast<double>(TicksPerSecond(*session_)));
+}
+
+void CounterSampler::Step(Drain* drain) {
+  if (session_ == nullptr || NowTicks() < next_ticks_) return;
+  // The first thread has a number before the drain's own gets one.
+  bool has_begun = session_->next_thread_id.load(std::memory_order_relaxed) != 0;
+  if (!has_begun || session_->stopped.load(std::memory_order_relaxed) != 0) {
+    next_ticks_ = NowTicks() + interval_ticks_;
+    return;
+  }
+  uint64_t began_ns = ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID);
+  Sample(drain, false);
+  uint64_t cost_ns = ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID) - began_ns;
+  uint64_t second = TicksPerSecond(*session_);
+  uint64_t least = cost_ns * kPartOfProcessor * (second / 1000000u) / 1000u;
+  // Beyond its limit a trace grows slower and slower.
+  if (drain->IsBeyondLimit() && interval_ticks_ < kLongestIntervalSeconds * second) interval_ticks_ *= 2;
+  next_ticks_ = NowTicks() + (least > interval_ticks_ ? least : interval_ticks_);
+}
+
+void CounterSampler::Finish(Drain* drain) {
+  if (session_ == nullptr) return;
+  Sample(drain, true);
+  HandOverAll(drain);
+}
+
+void CounterSampler::Sample(Drain* drain, bool all) {
+  if (all || samples_ % kSamplesPerListing == 0) ListThreads(drain);
+  bool is_seldom = seldom_.count != 0 && (all || samples_ % kSamplesPerSeldom == 0);
+  ++samples_;
+  LookAtProcess(drain, NowTicks());
+  for (uint32_t i = 1; i < thread_count_;) {
+    Thread* thread = &threads_[i];
+    uint64_t ticks = NowTicks();
+    if (thread->is_alive && (all || ticks >= thread->next_look_ticks)) Look(drain, thread, ticks);
+    if (is_seldom && thread->ran_since_seldom) ReadSeldom(drain, thread, ticks);
+    if (thread->is_alive) {
+      ++i;
+    } else {
+      EndThread(drain, thread);
+    }
+  }
+  uint64_t now = NowTicks();
+  if (now < next_hand_over_ticks_) return;
+  next_hand_over_ticks_ = now + TicksPerSecond(*session_) / kHandOversPerSecond;
+  HandOverAll(drain);
+}
+
+// ---- which threads there are ----
+
+void CounterSampler::ListThreads(Drain* drain) {
+  if (directory_ < 0 || lseek(directory_, 0, SEEK_SET) != 0) return;
+  for (uint32_t i = 1; i < thread_count_; ++i) threads_[i].is_alive = false;
+  cursor_ = 1;
+  alignas(8) char buffer[8192];
+  for (;;) {
+    long bytes = syscall(SYS_getdents64, directory_, buffer, sizeof buffer);
+    if (bytes <= 0) break;
+    for (long at = 0; at < bytes;) {
+      auto entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
+      at += entry->bytes;
+      auto tid = static_cast<uint32_t>(strtoul(entry->name, nullptr, 10));
+      if (tid == 0) continue;  // "." and ".."
+      Thread* known = FindThread(tid);
+      if (known != nullptr) known->is_alive = true;
+      if (known == nullptr) BeginThread(tid, drain);
+    }
+  }
+  NameThreads(drain);
+  NameOwnThread(drain);
+}
+
+// The numbers of those that record.
+void CounterSampler::NameThreads(Drain* drain) {
+  uint32_t slots = session_->slots_in_use.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < slots && i < kMaxSlots; ++i) {
+    const Slot& slot = session_->slots[i];
+    if (slot.owned.load(std::memory_order_acquire) == 0) continue;
+    Thread* thread = FindThread(slot.tid.load(std::memory_order_relaxed));
+    uint32_t thread_id = slot.thread_id.load(std::memory_order_acquire);
+    if (thread == nullptr || thread->tid == 0 || thread->thread_id == thread_id || !drain->HasThread(thread_id))
+      continue;
+    HandOver(drain, thread);
+    thread->thread_id = thread_id;
+    // From now on it reads them itself.
+    if (wants_perf_ && session_->counters_at_interval_only == 0) perf_.End(IndexOf(thread), IndexOf(thread));
+  }
+}
+
+// They are listed in the same order every time.
+CounterSampler::Thread* CounterSampler::FindThread(uint32_t tid) {
+  for (uint32_t i = 0; i < thread_count_; ++i) {
+    uint32_t at = (cursor_ + i) % thread_count_;
+    if (threads_[at].tid != tid) continue;
+    cursor_ = at + 1;
+    return &threads_[at];
+  }
+  return nullptr;
+}
+
+void CounterSampler::BeginThread(uint32_t tid, Drain* drain) {
+  if (thread_count_ == kMaxThreads) return;
+  Thread* thread = &threads_[thread_count_++];
+  memset(static_cast<void*>(thread), 0, sizeof *thread);
+  thread->tid = tid;
+  thread->is_alive = true;
+  StartProcFiles(session_->pid, tid, thread_count_ <= threads_with_files_, &thread->files);
+  if (wants_perf_ && tid != 0) perf_.Begin(thread_count_ - 1, tid, drain);
+}
+
+void CounterSampler::EndThread(Drain* drain, Thread* thread) {
+  HandOver(drain, thread);
+  CloseProcFiles(&thread->files);
+  Thread* last = &threads_[--thread_count_];
+  if (wants_perf_) perf_.End(IndexOf(thread), IndexOf(last));
+  if (thread != last) memcpy(static_cast<void*>(thread), last, sizeof *thread);
+}
+
+// ---- what they have done ----
+
+bool CounterSampler::ReadTaskClock(Thread* thread, uint64_t* task_clock_ns) const {
+  if (is_own_process_) return ReadClock(ClockOfThread(thread->tid), task_clock_ns);
+  char text[128];
+  return ReadProcFile(&thread->files, ProcFile::kSchedstat, text, sizeof text) && ParseSchedstat(text, task_clock_ns);
+}
+
+bool CounterSampler::ReadFaults(Thread* thread, uint64_t* start_jiffies) const {
+  char text[1024];
+  ProcStat stat;
+  if (!ReadProcFile(&thread->files, ProcFile::kStat, text, sizeof text) || !ParseStat(text, &stat)) return false;
+  thread->last.minor_faults = stat.minor_faults;
+  thread->last.major_faults = stat.major_faults;
+  *start_jiffies = stat.start_jiffies;
+  return true;
+}
+
+void CounterSampler::ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks) {
+  char text[8192];
+  Usage* last = &thread->last;
+  if (wants_switches_) {
+    bool is_there = ReadProcFile(&thread->files, ProcFile::kStatus, text, sizeof text);
+    if (!is_there || !ParseSwitches(text, &last->voluntary_switches, &last->involuntary_switches)) return;
+  }
+  // A kernel without this file was told of when the process began to count.
+  if (wants_migrations_ && ReadProcFile(&thread->files, ProcFile::kSched, text, sizeof text))
+    ParseMigrations(text, &last->migrations);
+  thread->ran_since_seldom = false;
+  if (thread->held_seldom_count == kHeldSeldom) HandOver(drain, thread);
+  thread->held_seldom[thread->held_seldom_count++] = {ticks, thread->last};
+}
+
+void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
+  uint64_t task_clock_ns;
+  if (!ReadTaskClock(thread, &task_clock_ns)) {
+    thread->is_alive = false;
+    return;
+  }
+  if (thread->has_begun && task_clock_ns == thread->last.task_clock_ns) {
+    thread->idle_ticks = ticks;
+    if (++thread->idle_samples >= kIdleSamples) thread->next_look_ticks = ticks + kIdleLookSamples * interval_ticks_;
+    return;
+  }
+  // It began to run after it was seen idle, not when its last reading was taken.
+  if (thread->idle_ticks != 0) Hold(drain, thread, thread->idle_ticks);
+  thread->idle_ticks = 0;
+  thread->idle_samples = 0;
+  thread->ran_since_seldom = true;
+  bool is_first = !thread->has_begun;
+  uint64_t start_jiffies = 0;
+  if ((wants_faults_ || is_first) && !ReadFaults(thread, &start_jiffies)) return;
+  thread->last.task_clock_ns = task_clock_ns;
+  if (is_first) {
+    Usage usage = thread->last;
+    thread->last = {};
+    thread->has_begun = true;
+    thread->start_ticks = TicksOfStart(start_jiffies);
+    Hold(drain, thread, thread->start_ticks);
+    if (seldom_.count != 0) thread->held_seldom[thread->held_seldom_count++] = {thread->start_ticks, {}};
+    thread->last = usage;
+  }
+  Hold(drain, thread, ticks);
+  if (wants_perf_) perf_.Sample(IndexOf(thread), ticks, thread->thread_id, thread->tid, drain);
+}
+
+void CounterSampler::LookAtProcess(Drain* drain, uint64_t ticks) {
+  Thread* process = &threads_[0];
+  Usage usage = {};
+  if (is_own_process_) {
+    if (!ReadUsage(RUSAGE_SELF, CLOCK_PROCESS_CPUTIME_ID, true, true, &usage)) return;
+  } else {
+    char text[1024];
+    ProcStat stat;
+    if (!ReadClock(ClockOfProcess(session_->pid), &usage.task_clock_ns)) return;
+    if (!ReadProcFile(&process->files, ProcFile::kStat, text, sizeof text) || !ParseStat(text, &stat)) return;
+    usage.minor_faults = stat.minor_faults;
+    usage.major_faults = stat.major_faults;
+  }
+  if (!process->has_begun) {
+    process->has_begun = true;
+    Hold(drain, process, TicksOfStart(session_->start_time_jiffies));
+  }
+  process->last = usage;
+  Hold(drain, process, ticks);
+}
+
+// In ticks of the trace. A start counts in hundredths of a second since boot.
+uint64_t CounterSampler::TicksOfStart(uint64_t start_jiffies) const {
+  uint64_t now_ns = ClockNanoseconds(CLOCK_BOOTTIME);
+  uint64_t start_ns = start_jiffies * (1000000000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK)));
+  uint64_t age_ns = now_ns > start_ns ? now_ns - start_ns : 0;
+  auto age_ticks =
+      static_cast<uint64_t>(static_cast<double>(age_ns) * static_cast<double>(TicksPerSecond(*session_)) / 1e9);
+  uint64_t now = NowTicks();
+  return now > age_ticks ? now - age_ticks : 0;
+}
+
+// ---- to the drain ----
+
+void CounterSampler::Hold(Drain* drain, Thread* thread, uint64_t ticks) {
+  if (thread->held_count == kHeldReadings) HandOver(drain, thread);
+  thread->held[thread->held_count++] = {ticks, thread->last};
+}
+
+void CounterSampler::Give(Drain* drain, const Thread& thread, const Series& series, const Held* held, uint32_t count) {
+  if (series.count == 0 || count == 0) return;
+  CounterReading readings[kHeldReadings];
+  for (uint32_t i = 0; i < count; ++i) {
+    readings[i] = {held[i].ticks, 0, 0, {}};
+    for (uint32_t j = 0; j < series.count; ++j) readings[i].values[j] = FieldOf(held[i].usage, series.fields[j]);
+  }
+  bool is_usage = thread.tid == 0 && is_own_process_;
+  drain->AddSamples(thread.thread_id, thread.tid, is_usage ? CounterSource::kRusage : CounterSource::kProc,
+                    series.names, readings, count);
+}
+
+void CounterSampler::HandOver(Drain* drain, Thread* thread) {
+  Give(drain, *thread, thread->tid == 0 ? process_ : often_, thread->held, thread->held_count);
+  Give(drain, *thread, seldom_, thread->held_seldom, thread->held_seldom_count);
+  if (wants_perf_) perf_.HandOver(IndexOf(thread), thread->thread_id, thread->tid, drain);
+  thread->held_count = thread->held_seldom_count = 0;
+}
+
+void CounterSampler::HandOverAll(Drain* drain) {
+  for (uint32_t i = 0; i < thread_count_; ++i) HandOver(drain, &threads_[i]);
+}
+
+}  // namespace dlhook

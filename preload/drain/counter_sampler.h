@@ -1,0 +1,121 @@
+// Counters over time (DLHOOK_COUNTERS_MS): readings of all threads of a recorded process, also of those that make no
+// recorded call, and of the process as a whole, taken by whoever drains. Of the threads' own readings
+// (capture/counters.h) it knows nothing. Thread: the drain's. System calls on every sample; descriptors of /proc and of
+// perf in the drain's own table. Bounds what it takes of a processor.
+#ifndef DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
+#define DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
+
+#include <cstdint>
+
+#include "preload/core/session.h"
+#include "preload/drain/drain.h"
+#include "preload/drain/perf_sampler.h"
+#include "preload/drain/proc_counters.h"
+
+namespace dlhook {
+
+class CounterSampler {
+ public:
+  CounterSampler() = default;
+  ~CounterSampler() { Close(); }
+  CounterSampler(const CounterSampler&) = delete;
+  CounterSampler& operator=(const CounterSampler&) = delete;
+
+  // Does nothing where the session wants no samples. The calling thread's own process: clocks of its threads are at
+  // hand.
+  void Open(SessionHeader* session, bool is_own_process, Drain* drain);
+  // Takes a sample if it is due.
+  void Step(Drain* drain);
+  // Takes a last sample, if the process still is there, and hands all to the drain.
+  void Finish(Drain* drain);
+  void Close();
+  // How long until the next sample is due; UINT64_MAX: never.
+  uint64_t NanosecondsToNext() const;
+
+ private:
+  static constexpr uint32_t kMaxThreads = 2048;
+  static constexpr uint32_t kHeldReadings = 32;
+  static constexpr uint32_t kHeldSeldom = 4;
+
+  // Names of a series' counters, and what they are.
+  struct Series {
+    char names[256];
+    UsageField fields[kMaxCountersOfSet];
+    uint32_t count;
+  };
+  struct Held {
+    uint64_t ticks;
+    Usage usage;
+  };
+  struct Thread {
+    uint32_t tid;  // 0: the process as a whole
+    uint32_t thread_id;
+    bool is_alive;  // was in the last listing
+    bool has_begun;
+    bool ran_since_seldom;
+    uint32_t idle_samples;
+    uint64_t start_ticks;
+    uint64_t next_look_ticks;
+    uint64_t idle_ticks;  // when it was last seen to have done nothing since its last reading; 0: not
+    Usage last;
+    ProcFiles files;
+    uint32_t held_count;
+    uint32_t held_seldom_count;
+    Held held[kHeldReadings];
+    Held held_seldom[kHeldSeldom];
+  };
+
+  void AddCounter(const char* name, size_t bytes);
+  uint64_t NowTicks() const;
+  void Sample(Drain* drain, bool all);
+  void ListThreads(Drain* drain);
+  void NameThreads(Drain* drain);
+  Thread* FindThread(uint32_t tid);
+  void BeginThread(uint32_t tid, Drain* drain);
+  void NameOwnThread(Drain* drain);
+  uint32_t IndexOf(const Thread* thread) const { return static_cast<uint32_t>(thread - threads_); }
+  void EndThread(Drain* drain, Thread* thread);
+  bool ReadTaskClock(Thread* thread, uint64_t* task_clock_ns) const;
+  bool ReadFaults(Thread* thread, uint64_t* start_jiffies) const;
+  void ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks);
+  void Look(Drain* drain, Thread* thread, uint64_t ticks);
+  void LookAtProcess(Drain* drain, uint64_t ticks);
+  void Hold(Drain* drain, Thread* thread, uint64_t ticks);
+  void HandOver(Drain* drain, Thread* thread);
+  void HandOverAll(Drain* drain);
+  void Give(Drain* drain, const Thread& thread, const Series& series, const Held* held, uint32_t count);
+  uint64_t TicksOfStart(uint64_t start_jiffies) const;
+
+  SessionHeader* session_ = nullptr;
+  bool is_own_process_ = false;
+  bool is_own_named_ = false;
+  Series often_ = {};    // what costs little: of threads at every sample
+  Series seldom_ = {};   // of threads, what costs more
+  Series process_ = {};  // of the process
+  bool wants_faults_ = false;
+  bool wants_switches_ = false;
+  bool wants_migrations_ = false;
+  bool wants_perf_ = false;
+  PerfSampler perf_;
+  int directory_ = -1;
+  Thread* threads_ = nullptr;  // [0] is the process
+  uint32_t thread_count_ = 0;
+  uint32_t threads_with_files_ = 0;  // beyond, files are opened for every read
+  uint32_t cursor_ = 0;              // where FindThread begins
+  uint64_t samples_ = 0;
+  uint64_t interval_ticks_ = 0;
+  uint64_t next_ticks_ = 0;
+  uint64_t next_hand_over_ticks_ = 0;
+};
+
+// How long whoever drains sleeps: not longer than until the next sample, and up to it where that is soon and nothing
+// else is to do, as waking up costs more than most samples.
+inline long NapUntilSample(long nap_ns, long longest_nap_ns, uint64_t to_sample_ns) {
+  if (to_sample_ns < static_cast<uint64_t>(nap_ns)) return static_cast<long>(to_sample_ns);
+  bool is_soon = nap_ns == longest_nap_ns && to_sample_ns < 2 * static_cast<uint64_t>(longest_nap_ns);
+  return is_soon ? static_cast<long>(to_sample_ns) : nap_ns;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_

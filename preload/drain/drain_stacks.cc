@@ -1,0 +1,52 @@
+// Native stacks on their way through the drain: nodes of the session's tree -> Interned.stack. Thread: the drain's.
+// Trusts nothing in the mapping: a node is read once, and a chain of them ends.
+#include "preload/core/stack_nodes.h"
+#include "preload/drain/drain.h"
+
+namespace dlhook {
+namespace {
+
+// More than the capture keeps (it marks the cut itself): only a host that scribbles gets here.
+constexpr uint32_t kMaxStackDepth = 1024;
+
+void WriteNode(uint32_t iid, const StackNode& node, uint32_t address_iid, Buffer* out) {
+  PacketWriter writer(out);
+  size_t message = writer.Begin(5);  // Interned.stack
+  writer.UInt(1, iid);
+  writer.UInt(2, address_iid);
+  writer.UInt(3, node.parent);
+  writer.UInt(4, static_cast<uint32_t>(node.cut));
+  writer.UInt(5, node.is_signal_frame != 0);
+  writer.End(message);
+}
+
+}  // namespace
+
+// Id of the stack with this node innermost, 0 where there is none. A node's number is its id: it is unique in the
+// session, so that what was defined since the last Reset fits in a bit each.
+uint32_t Drain::NativeStackOf(uint32_t number) {
+  uint32_t numbers[kMaxStackDepth];
+  StackNode nodes[kMaxStackDepth];
+  uint32_t depth = 0;
+  for (uint32_t at = number; at != 0 && !interner_.HasStackNode(at);) {
+    const StackNode* found = FindStackNode(session_, mapping_bytes_, at);
+    if (found == nullptr || depth == kMaxStackDepth) {
+      if (depth == 0) return 0;
+      StackNode& outermost = nodes[depth - 1];
+      outermost.parent = 0;
+      outermost.cut = found == nullptr ? StackCut::kUnreadable : StackCut::kTooDeep;
+      break;
+    }
+    memcpy(&nodes[depth], found, sizeof *found);
+    if (nodes[depth].parent >= at) nodes[depth].parent = 0;  // written to since it was looked at
+    numbers[depth] = at;
+    at = nodes[depth++].parent;
+  }
+  while (depth-- > 0) {
+    interner_.AddStackNode(numbers[depth]);
+    WriteNode(numbers[depth], nodes[depth], interner_.Address(nodes[depth].address), &pending_native_stacks_);
+  }
+  return number;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,117 @@
+// Groups of perf events on the threads of a recorded process.
+#include "preload/drain/perf_sampler.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "preload/core/registry.h"
+
+namespace dlhook {
+namespace {
+
+void TellRefusal(void* drain, const CounterSpec& spec, const char* reason) {
+  char name[sizeof spec.name + 16];
+  snprintf(name, sizeof name, "counter:%s", spec.name);
+  static_cast<Drain*>(drain)->AddCapability(name, static_cast<uint32_t>(CapabilityState::kRefused), reason);
+}
+
+}  // namespace
+
+PerfSampler::~PerfSampler() {
+  if (threads_ == nullptr) return;
+  for (uint32_t i = 0; i < capacity_; ++i) CloseThread(&threads_[i]);
+  munmap(threads_, capacity_ * sizeof(Thread));
+}
+
+bool PerfSampler::Open(const CounterSpec* const* specs, size_t count, uint32_t threads, Drain* drain) {
+  if (count == 0) return false;
+  const CounterSpec* kept[kMaxCounters];
+  for (size_t i = 0; i < count; ++i) {
+    list_.counters[i] = *specs[i];
+    kept[i] = &list_.counters[i];
+  }
+  DividePerfGroups(kept, count, &TellRefusal, drain, &groups_);
+  if (groups_.count > kMaxGroups) groups_.count = kMaxGroups;
+  if (groups_.count == 0) return false;
+  void* memory = mmap(nullptr, threads * sizeof(Thread), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  threads_ = static_cast<Thread*>(memory);
+  capacity_ = threads;
+  DescribeGroups();
+  return true;
+}
+
+void PerfSampler::DescribeGroups() {
+  uint32_t event = 0;
+  for (uint32_t group = 0; group < groups_.count; ++group) {
+    first_[group] = event;
+    size_t used = 0;
+    for (uint32_t i = 0; i < groups_.sizes[group]; ++i, ++event) {
+      int written = snprintf(names_[group] + used, sizeof names_[group] - used, "%s%s", i == 0 ? "" : ",",
+                             groups_.events[event].spec->name);
+      used += static_cast<size_t>(written);
+    }
+  }
+}
+
+void PerfSampler::Begin(uint32_t index, uint32_t tid, Drain* drain) {
+  if (index >= capacity_) return;
+  Thread* thread = &threads_[index];
+  thread->is_open = true;
+  for (uint32_t group = 0; group < groups_.count; ++group) {
+    thread->held_count[group] = 0;
+    const PerfEvent* events = &groups_.events[first_[group]];
+    if (OpenPerfGroup(events, groups_.sizes[group], static_cast<pid_t>(tid), false, &thread->groups[group])) continue;
+    // A thread that has just ended is no news.
+    if (errno == ESRCH || has_complained_) continue;
+    has_complained_ = true;
+    char reason[200];
+    ExplainPerfError(*events[0].spec, errno, reason, sizeof reason);
+    TellRefusal(drain, *events[0].spec, reason);
+  }
+}
+
+void PerfSampler::Sample(uint32_t index, uint64_t ticks, uint32_t thread_id, uint32_t tid, Drain* drain) {
+  if (index >= capacity_ || !threads_[index].is_open) return;
+  Thread* thread = &threads_[index];
+  for (uint32_t group = 0; group < groups_.count; ++group) {
+    PerfReading reading;
+    if (thread->groups[group].count == 0 || !ReadPerfGroup(thread->groups[group], &reading)) continue;
+    if (thread->held_count[group] == kHeldReadings) HandOver(index, thread_id, tid, drain);
+    CounterReading* held = &thread->held[group][thread->held_count[group]++];
+    *held = {ticks, reading.enabled_ns, reading.running_ns, {}};
+    memcpy(held->values, reading.values, sizeof reading.values);
+  }
+}
+
+void PerfSampler::HandOver(uint32_t index, uint32_t thread_id, uint32_t tid, Drain* drain) {
+  if (index >= capacity_ || !threads_[index].is_open) return;
+  Thread* thread = &threads_[index];
+  for (uint32_t group = 0; group < groups_.count; ++group) {
+    uint32_t count = thread->held_count[group];
+    if (count != 0)
+      drain->AddSamples(thread_id, tid, CounterSource::kPerfRead, names_[group], thread->held[group], count);
+    thread->held_count[group] = 0;
+  }
+}
+
+void PerfSampler::CloseThread(Thread* thread) {
+  if (!thread->is_open) return;
+  for (PerfGroup& group : thread->groups) {
+    if (group.count != 0) ClosePerfGroup(&group);
+  }
+  thread->is_open = false;
+}
+
+void PerfSampler::End(uint32_t index, uint32_t last) {
+  if (index >= capacity_) return;
+  CloseThread(&threads_[index]);
+  if (index == last) return;
+  memcpy(static_cast<void*>(&threads_[index]), &threads_[last], sizeof threads_[index]);
+  threads_[last].is_open = false;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,46 @@
+// What /proc tells of a thread: pure functions over the files' text (unit-tested), and the files of one thread kept
+// open. Thread: the drain's.
+#ifndef DLHOOK_PRELOAD_DRAIN_PROC_COUNTERS_H_
+#define DLHOOK_PRELOAD_DRAIN_PROC_COUNTERS_H_
+
+#include <cstdint>
+
+#include "preload/core/rusage_counters.h"
+
+namespace dlhook {
+
+// The first number of "schedstat": ns on a processor. False where there is none.
+bool ParseSchedstat(const char* text, uint64_t* task_clock_ns);
+
+struct ProcStat {
+  uint64_t minor_faults;
+  uint64_t major_faults;
+  uint64_t cpu_jiffies;    // user and system
+  uint64_t start_jiffies;  // since boot
+};
+bool ParseStat(const char* text, ProcStat* stat);
+
+// Of "status". False where they are not there.
+bool ParseSwitches(const char* text, uint64_t* voluntary, uint64_t* involuntary);
+
+// Of "sched": moves to another processor.
+bool ParseMigrations(const char* text, uint64_t* migrations);
+
+enum class ProcFile : uint32_t { kSchedstat, kStat, kStatus, kSched };
+constexpr uint32_t kProcFileCount = 4;
+
+// Files of /proc/PID/task/TID, or of the process as a whole (`tid` 0).
+struct ProcFiles {
+  uint32_t pid;
+  uint32_t tid;
+  bool stays_open;  // a read is then a fifth of what it is with opening
+  int fds[kProcFileCount];
+};
+void StartProcFiles(uint32_t pid, uint32_t tid, bool stays_open, ProcFiles* files);
+void CloseProcFiles(ProcFiles* files);
+// The file from its beginning, as a string; false where the thread is gone or the kernel has no such file.
+bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_DRAIN_PROC_COUNTERS_H_

@@ -1,0 +1,64 @@
+"""`dlhook export`: each format, as its own readers see it, adds up to what the tables say; what can't be exported is
+told."""
+
+import os
+
+import e2e
+import exports
+
+
+OUTER = "cblas_sgemm m8 n9 k10 NT f32 row-major"
+INNER = "sgemm_ m9 n8 k10 TN f32"
+
+
+class Export(e2e.Case):
+    def test_formats(self):
+        run = self.recorded("launcher", [e2e.victim("nested"), "40"])
+        profile = exports.check_totals(self, run)
+        self.assertEqual({stack for stack, _, _ in profile.samples},
+                         {(OUTER,), (OUTER, INNER)})
+        self.assertEqual({labels["op"] for _, _, labels in profile.samples}, {"gemm"})
+        # The inner call does the outer one's work: it counts once.
+        self.assertEqual(profile.sum("flops"), 40 * 2 * 8 * 9 * 10)
+        inner = exports.folded(run, "--function", "sgemm_", "--weight", "calls")
+        self.assertEqual(inner, {(INNER,): 40})
+
+    def test_totals_without_calls_of_their_own(self):
+        """A trace that was as large as allowed holds sums of what came later."""
+        run = self.recorded("writer", [e2e.victim("nested"), "20000"], DLHOOK_MAX_BYTES=65536)
+        self.assertTrue(run.trace().aggregates)
+        exports.check_totals(self, run, "--frames", "process,thread,native,python")
+        kept = sum(weight for stack, weight in exports.folded(run, "--weight", "calls").items()
+                   if stack[0] != "[no stack kept]")
+        self.assertEqual(kept, len(run.trace().calls))
+
+    def test_mistakes(self):
+        run = self.recorded("launcher", [e2e.victim("nested"), "3"])
+
+        def error(*options):
+            return exports.export(run, *options, expected_code=2)
+
+        self.assertIn("unknown format 'pporf'; did you mean pprof? Expected one of: folded, pprof, callgrind, dot",
+                      error("--format", "pporf"))
+        self.assertIn("unknown weight 'tiem'; did you mean time?", error("--weight", "tiem"))
+        self.assertIn("unknown frames 'pythn'; did you mean python?", error("--frames", "native,pythn"))
+        self.assertIn("unknown function 'sgem_'; did you mean sgemm_?", error("--function", "sgem_"))
+        self.assertIn("unknown layer 'conv9'", error("--layer", "conv9"))
+        self.assertIn("--min-share expects a number of percent, found '101'", error("--min-share", "101"))
+        missing = os.path.join(self.folder, "none", "file")
+        self.assertIn(f"cannot write {missing}: No such file or directory", error("--out", missing))
+        self.assertIn("cannot write /dev/full: No space left on device", error("--out", "/dev/full"))
+
+    def test_a_run_without_calls(self):
+        header = b'packet { header { schema_major: 1 process { pid: 7 } clock { kind: MONOTONIC } } }'
+        schema = os.path.join(exports.ROOT, "proto")
+        trace = e2e.run(["protoc", f"--proto_path={schema}", "--encode=dlhook.trace.Trace", "trace.proto"], stdin=header)
+        path = os.path.join(self.folder, "1.dlh")
+        with open(path, "wb") as file:
+            file.write(trace.out)
+        self.assertIn("1.dlh: no calls were recorded, so there is nothing to export",
+                      exports.export(e2e.Run(path), expected_code=2))
+
+
+if __name__ == "__main__":
+    e2e.main()
