@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["io", "model", "table", "layers", "passes", "diff", "render", "doctor", "export", "cli"]
+LAYERS = ["io", "model", "symbols", "stacks", "table", "layers", "passes", "diff", "render", "doctor", "export", "cli"]
 SHIM_PARTS_FOR_ANALYZER = {"drain", "core"}
 SHIM_FILES_FOR_ANALYZER = {"preload/tap/nvtx_abi.h"}  # plain data of NVTX's
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')

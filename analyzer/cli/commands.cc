@@ -29,9 +29,9 @@ std::string Overview() {
   std::string text = absl::StrCat("dlhook " DLHOOK_VERSION ": ", kOneLine,
                                   "\n\nusage: dlhook COMMAND [WORD]...\n\ncommands:\n");
   for (const Command& command : Commands()) {
-    absl::StrAppend(&text, absl::StrFormat("  %-8s%s\n", command.name, command.summary));
+    absl::StrAppend(&text, absl::StrFormat("  %-10s%s\n", command.name, command.summary));
   }
-  absl::StrAppend(&text, "  help    what a command does and its flags: dlhook help COMMAND\n\nto begin with:\n",
+  absl::StrAppend(&text, "  help      what a command does and its flags: dlhook help COMMAND\n\nto begin with:\n",
                   "  dlhook run -o RUN -- python train.py\n  dlhook report RUN\n\nexit codes:\n");
   for (const ExitCode& code : ExitCodes())
     absl::StrAppend(&text, absl::StrFormat("  %-6s%s\n", code.code, code.meaning));
@@ -83,7 +83,7 @@ int Help(absl::Span<const std::string> words) {
 const std::vector<ExitCode>& ExitCodes() {
   static const auto& kExitCodes = *new std::vector<ExitCode>{
       {"0", "all is well"},
-      {"1", "diff --fail-above: slower by more than that; doctor: something is amiss"},
+      {"1", "diff --fail-above: slower by more than that; doctor, counters: amiss"},
       {"2", "bad input or usage; what could be read of a damaged run is still shown"},
       {"126", "run: the program can't be executed"},
       {"127", "run: no such program"},
@@ -97,9 +97,11 @@ const std::vector<Command>& Commands() {
       RunCommand(),
       ReportCommand(),
       DiffCommand(),
+      ExportCommand(),
       DumpCommand(),
       CtlCommand(),
       DoctorCommand(),
+      CountersCommand(),
   };
   return kCommands;
 }

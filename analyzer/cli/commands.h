@@ -14,9 +14,11 @@ namespace dlhook::analyzer {
 Command ReportCommand();
 Command DiffCommand();
 Command DumpCommand();
+Command ExportCommand();
 Command RunCommand();
 Command CtlCommand();
 Command DoctorCommand();
+Command CountersCommand();
 
 const std::vector<Command>& Commands();  // in the order of the help
 

@@ -189,10 +189,10 @@ std::string Details() {
       "BASE and NEW are runs (folders of process traces) or process traces. Compared are times\n"
       "per steady step; of whole runs where one of the two has no steps.\n\ntables (default: layers, work, layout):\n";
   for (const Pass& pass : ComparablePasses())
-    absl::StrAppend(&text, absl::StrFormat("  %-12s%s\n", pass.name, pass.summary));
+    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", pass.name, pass.summary));
   absl::StrAppend(&text, "\nformats:\n");
   for (const Renderer& renderer : Renderers()) {
-    absl::StrAppend(&text, absl::StrFormat("  %-12s%s\n", renderer.name, renderer.summary));
+    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", renderer.name, renderer.summary));
   }
   absl::StrAppend(&text,
                   "\nA change within its noise bound (from the spread over steps) is called noise, and text\n"

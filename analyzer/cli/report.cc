@@ -116,10 +116,10 @@ int RunReport(const Args& args) {
 std::string Details() {
   std::string text = "RUN is a folder of process traces (*.dlh) or one process trace.\n\ntables:\n";
   for (const Pass& pass : Passes())
-    absl::StrAppend(&text, absl::StrFormat("  %-14s%s\n", pass.name, pass.summary));
+    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", pass.name, pass.summary));
   absl::StrAppend(&text, "\nformats:\n");
   for (const Renderer& renderer : Renderers()) {
-    absl::StrAppend(&text, absl::StrFormat("  %-14s%s\n", renderer.name, renderer.summary));
+    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", renderer.name, renderer.summary));
   }
   absl::StrAppend(
       &text,
@@ -135,6 +135,7 @@ absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& o
   if (!passes.ok()) return passes.status();
   const auto renderer = FindNamed(Renderers(), "format", options.format);
   if (!renderer.ok()) return renderer.status();
+  if (absl::Status status = CheckFunctions(model, options.layers.functions); !status.ok()) return status;
   absl::StatusOr<std::vector<Table>> tables = RunAnalysis(&model, options.layers).MakeTables(*passes);
   if (!tables.ok()) return tables.status();
   if (options.sort_column) {
@@ -164,6 +165,7 @@ Command ReportCommand() {
            {"dlhook report RUN --table layers,layout", "what each layer costs, and where tensors are transposed"},
            {"dlhook report RUN --table ops --sort calls --limit 5", "the five problems that are computed most often"},
            {"dlhook report RUN --table ops --format csv >ops.csv", "every row and every column, for a spreadsheet"},
+           {"dlhook report RUN --table callers --function sgemm_", "who called this product: function, line, layer"},
            {"dlhook report --explain wall_share", "what the column wall_share holds, and which tables have it"},
            {"dlhook report RUN --color always | less -R", "colours in a pager"}},
       .min_operands = 1,

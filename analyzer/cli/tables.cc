@@ -12,6 +12,9 @@
 #include "analyzer/cli/load_options.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/cli/symbol_options.h"
+#include "analyzer/symbols/add_symbols.h"
+#include "analyzer/passes/call_filter.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer {
@@ -21,14 +24,48 @@ constexpr std::pair<absl::string_view, LayersBy> kLayersBy[] = {{"layer", Layers
                                                                 {"module", LayersBy::kModule},
                                                                 {"type", LayersBy::kType},
                                                                 {"op", LayersBy::kOp},
-                                                                {"line", LayersBy::kLine}};
+                                                                {"line", LayersBy::kLine},
+                                                                {"function", LayersBy::kFunction},
+                                                                {"stack", LayersBy::kStack}};
+constexpr std::pair<absl::string_view, CountersBy> kCountersBy[] = {{"phase", CountersBy::kPhase},
+                                                                    {"iteration", CountersBy::kIteration},
+                                                                    {"scope", CountersBy::kScope},
+                                                                    {"thread", CountersBy::kThread}};
+constexpr char kExpectedBy[] =
+    "layer, module, type, op, line, function or stack (of the table counters also phase, iteration, scope or thread)";
+constexpr int64_t kMaxIntervalMs = 24 * 3600 * 1000;
+
+// False: it is none of theirs.
+bool ReadCountersBy(const std::string& by, LayerOptions* options) {
+  for (const auto& [name, value] : kCountersBy) {
+    if (name != by) continue;
+    options->counters_by = value;
+    return true;
+  }
+  return false;
+}
+
+absl::Status ReadInterval(const Args& args, LayerOptions* options) {
+  const std::optional<std::string> text = args.Last("interval");
+  int64_t interval_ms = 0;
+  if (!text) return absl::OkStatus();
+  if (!absl::SimpleAtoi(*text, &interval_ms) || interval_ms <= 0 || interval_ms > kMaxIntervalMs) {
+    return absl::InvalidArgumentError(absl::StrCat("--interval expects milliseconds from 1 to a day, found '", *text, "'"));
+  }
+  options->interval_ns = interval_ms * 1000 * 1000;
+  return absl::OkStatus();
+}
+
 
 }  // namespace
 
 absl::StatusOr<LoadedRun> OpenRun(const std::string& path) {
   ReadingProgress progress(path);
-  return LoadRun(path, {.drain_leftover = LeftoverDrain(),
-                        .progress = [&](uint64_t done, uint64_t all) { progress.Update(done, all); }});
+  absl::StatusOr<LoadedRun> run =
+      LoadRun(path, {.drain_leftover = LeftoverDrain(),
+                     .progress = [&](uint64_t done, uint64_t all) { progress.Update(done, all); }});
+  if (run.ok()) AddSymbols(SymbolOptionsFor(path), &run->model);
+  return run;
 }
 
 std::vector<std::string> ListOf(const Args& args, absl::string_view flag) {
@@ -53,9 +90,12 @@ absl::StatusOr<std::vector<const Pass*>> FindPasses(const std::vector<std::strin
 }
 
 std::vector<Flag> LayerFlags() {
-  return {{"by", "WHAT", "rows of layers: layer, module, type, op or line (default: layer)"},
+  return {{"by", "WHAT",
+           "layer, module, type, op, line, function, stack; counters: phase, ..."},
+          {"interval", "MS", "counters_over_time by so many milliseconds (default: by iterations)"},
           {"depth", "N", "fold modules deeper than N into those around them (0: none)"},
-          {"evidence", "WHICH", "all, or structure: layers from calls alone (default: all)"}};
+          {"evidence", "WHICH", "all, or structure: layers from calls alone (default: all)"},
+          {"function", "NAME[,NAME]...", "callers, stacks: only these functions or kinds (sgemm_, reorder)"}};
 }
 
 absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args) {
@@ -63,10 +103,12 @@ absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args) {
   const std::string by = args.Last("by").value_or("layer");
   const auto* const found =
       std::find_if(std::begin(kLayersBy), std::end(kLayersBy), [&](const auto& known) { return known.first == by; });
-  if (found == std::end(kLayersBy)) {
-    return absl::InvalidArgumentError(absl::StrCat("--by expects layer, module, type, op or line, found '", by, "'"));
+  const bool is_of_counters = found == std::end(kLayersBy) && ReadCountersBy(by, &options);
+  if (found == std::end(kLayersBy) && !is_of_counters) {
+    return absl::InvalidArgumentError(absl::StrCat("--by expects ", kExpectedBy, ", found '", by, "'"));
   }
-  options.by = found->second;
+  if (!is_of_counters) options.by = found->second;
+  if (absl::Status status = ReadInterval(args, &options); !status.ok()) return status;
   const std::string depth = args.Last("depth").value_or("0");
   if (!absl::SimpleAtoi(depth, &options.depth) || options.depth < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -77,7 +119,16 @@ absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args) {
     return absl::InvalidArgumentError(absl::StrCat("--evidence expects all or structure, found '", evidence, "'"));
   }
   options.use_framework_evidence = evidence == "all";
+  options.functions = ListOf(args, "function");
   return options;
+}
+
+absl::Status CheckFunctions(const TraceModel& model, const std::vector<std::string>& functions) {
+  const std::vector<std::string> known = FunctionsAndKinds(model);
+  for (const std::string& name : functions) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) return UnknownName("function", name, known);
+  }
+  return absl::OkStatus();
 }
 
 RunAnalysis::RunAnalysis(TraceModel* model, const LayerOptions& options)
@@ -92,7 +143,10 @@ PassOptions RunAnalysis::options() const {
           .totals = &totals_,
           .analysis = &layers_,
           .layers_by = options_.by,
-          .layers_depth = options_.depth};
+          .layers_depth = options_.depth,
+          .counters_by = options_.counters_by,
+          .interval_ns = options_.interval_ns,
+          .functions = options_.functions};
 }
 
 absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<const Pass*>& passes) const {

@@ -19,7 +19,7 @@
 
 namespace dlhook::analyzer {
 
-// Reads a run, with progress on a terminal and what killed processes left in their rings.
+// Reads a run, with progress on a terminal and what killed processes left in their rings, and names its native stacks.
 absl::StatusOr<LoadedRun> OpenRun(const std::string& path);
 
 // All values of a flag that takes comma lists and may be repeated.
@@ -31,12 +31,17 @@ absl::StatusOr<std::vector<const Pass*>> FindPasses(const std::vector<std::strin
 struct LayerOptions {
   LayersBy by = LayersBy::kLayer;  // of the table `layers`: see passes/pass.h
   int depth = 0;
+  CountersBy counters_by = CountersBy::kLayers;  // of the table `counters`
+  int64_t interval_ns = 0;                       // of the table `counters_over_time`
   bool use_framework_evidence = true;  // false: layers by operands, shapes and order alone
+  std::vector<std::string> functions;  // of the tables `callers` and `stacks`: see passes/pass.h
 };
 
-// --by, --depth and --evidence.
+// --by, --interval, --depth, --evidence and --function.
 std::vector<Flag> LayerFlags();
 absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args);
+// InvalidArgument: the run has no such function and no such kind of op.
+absl::Status CheckFunctions(const TraceModel& model, const std::vector<std::string>& functions);
 
 // What passes need of a run, computed once for all of them.
 class RunAnalysis {

@@ -25,6 +25,19 @@ const std::vector<Variable>& Variables() {
        "every sixteen"},
       {"DLHOOK_PYTHON", "on, scopes, off", "on",
        "Python lines and module names: at ops of frameworks and at other calls, at ops only, nowhere"},
+      {"DLHOOK_STACKS", "off, native, all", "off",
+       "native stacks of calls; all: with the Python lines that belong among them"},
+      {"DLHOOK_STACKS_FAMILIES", "as DLHOOK_CAPTURE", "all", "calls of which families get a native stack"},
+      {"DLHOOK_STACKS_MIN_US", "microseconds", "0", "calls that are shorter get no native stack"},
+      {"DLHOOK_STACKS_CHECK", "on, off", "off",
+       "compare every native stack with one that is unwound whole (slow); the capability native-stacks-check tells"},
+      {"DLHOOK_COUNTERS", "comma list of counters and sets (dlhook counters lists them)", "none",
+       "what else is counted: page faults, CPU time, instructions and others"},
+      {"DLHOOK_COUNTERS_AT", "time, scope, call", "scope",
+       "where counters are read: at the interval only; also where a framework's ops begin and end; also around every "
+       "call"},
+      {"DLHOOK_COUNTERS_MS", "milliseconds", "10", "interval of the readings of every thread; 0: none"},
+      {"DLHOOK_COUNTERS_REPLAY", "a file", "none", "readings come from this file, not from the machine (for tests)"},
       {"DLHOOK_ONEDNN", "auto, off, force", "auto",
        "the oneDNN tap: only in libraries known to stand it, never, in every one"},
       {"DLHOOK_ONEDNN_LEVEL", "1, 2", "1", "executions; also creations of primitives, with cache hits"},
@@ -35,6 +48,8 @@ const std::vector<Variable>& Variables() {
        "who takes records out of the rings: a thread in the process, another process (set by dlhook run), nobody "
        "before "
        "the run is opened"},
+      {"DLHOOK_CACHE", "a folder, off", "dlhook in $XDG_CACHE_HOME or ~/.cache",
+       "where reports keep the names of native frames that they have looked up"},
       {"DLHOOK_VERBOSE", "1", "off", "one line on stderr"},
   };
   return kVariables;

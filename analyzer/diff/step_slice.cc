@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/diff/counter_slice.h"
+
 namespace dlhook::analyzer {
 namespace {
 
@@ -49,6 +51,9 @@ class Slicer {
     CopyWhatAllShare(slice);
     CutCalls(slice);
     CutScopes(slice);
+    for (const CounterSeries& series : model_.counters) {
+      slice.counters.push_back(SliceOf(series, steps_of_[series.process]));
+    }
     for (const FailedCall& failed : model_.failed_calls) {
       if (call_number_[failed.call] != kNone) slice.failed_calls.push_back({call_number_[failed.call], failed.status});
     }
@@ -109,6 +114,8 @@ class Slicer {
     slice.scope_windows = model_.scope_windows;
     slice.names = model_.names;
     slice.python_stacks = model_.python_stacks;
+    slice.native_frames = model_.native_frames;
+    slice.native_symbols = model_.native_symbols;
     slice.modules = model_.modules;
     slice.capture_states = model_.capture_states;
     slice.start_ns = model_.end_ns;
@@ -129,6 +136,7 @@ class Slicer {
     Keep(model_.calls.parent, kept_calls_, slice.calls.parent);
     Keep(model_.calls.sequence, kept_calls_, slice.calls.sequence);
     Keep(model_.calls.scope, kept_calls_, slice.calls.scope);
+    Keep(model_.calls.native_stack, kept_calls_, slice.calls.native_stack);
     Renumber(call_number_, slice.calls.parent);
     Renumber(scope_number_, slice.calls.scope);
   }

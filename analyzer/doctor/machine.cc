@@ -4,11 +4,9 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +21,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/doctor/counter_tables.h"
+#include "analyzer/doctor/counter_trials.h"
 #include "analyzer/doctor/probe.h"
 #include "analyzer/model/load_run.h"
 
@@ -126,29 +126,11 @@ void CheckPreloaders(Findings* findings) {
                        others.empty() ? "" : "With a program, dlhook doctor tells whether they take calls away."});
 }
 
-std::string TryCounter() {
-  perf_event_attr event = {};
-  event.size = sizeof event;
-  event.type = PERF_TYPE_HARDWARE;
-  event.config = PERF_COUNT_HW_CPU_CYCLES;
-  event.exclude_kernel = 1;
-  event.exclude_hv = 1;
-  const long fd = syscall(SYS_perf_event_open, &event, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-  if (fd < 0) return strerror(errno);
-  close(static_cast<int>(fd));
-  return "";
-}
-
 void CheckCounters(Findings* findings) {
-  const std::string trouble = TryCounter();
-  const std::string paranoid = ReadFile("/proc/sys/kernel/perf_event_paranoid");
-  findings->push_back({"counters", trouble.empty() ? Level::kOk : Level::kNote, "",
-                       trouble.empty()
-                           ? "the processor's counters can be read."
-                           : absl::StrCat("the processor's counters can't be read (perf_event_open: ", trouble,
-                                          "; kernel.perf_event_paranoid is ", paranoid.empty() ? "not there" : paranoid,
-                                          "). This version of dlhook reads none."),
-                       ""});
+  const CountingMachine machine = LookAtCounting();
+  std::vector<SetTrial> sets;
+  for (const CounterSet& set : kCounterSets) sets.push_back(TrySet(machine, set));
+  findings->push_back(CountingFinding(machine, sets));
 }
 
 // In a child, as a library may do anything when it is loaded. 0: loaded, 1: not there, 2: of what `check` says.
@@ -181,11 +163,11 @@ void CheckGpu(Findings* findings) {
   findings->push_back({"gpu", driver == 2 ? Level::kNote : Level::kOk, "", kTexts[driver > 2 ? 2 : driver], ""});
 }
 
-// Of no use to this version, but people ask for them.
+// What is opened where it is there, and CUPTI, which people ask for.
 void CheckOptionalLibraries(Findings* findings) {
   const std::pair<const char*, std::vector<const char*>> kLibraries[] = {
       {"CUPTI", {"libcupti.so", "libcupti.so.13", "libcupti.so.12"}},
-      {"PAPI", {"libpapi.so", "libpapi.so.7", "libpapi.so.6.0", "libpapi.so.5.7"}},
+      {"PAPI", {"libpapi.so", "libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0", "libpapi.so.6.0"}},
       {"libunwind", {"libunwind.so.8"}},
       {"debuginfod", {"libdebuginfod.so.1"}}};
   std::vector<std::string> there, missing;
@@ -196,7 +178,7 @@ void CheckOptionalLibraries(Findings* findings) {
       {"optional-libraries", Level::kOk, "",
        absl::StrCat(there.empty() ? "" : absl::StrCat("there: ", absl::StrJoin(there, ", "), "; "),
                     missing.empty() ? "" : absl::StrCat("not there: ", absl::StrJoin(missing, ", "), "; "),
-                    "this version uses none of them."),
+                    "this version does not use CUPTI yet."),
        ""});
 }
 

@@ -211,6 +211,13 @@ void AddCapabilities(const TraceModel& model, Findings* findings) {
     for (const trace::Capability& capability : process.capabilities) {
       if (capability.state() == trace::Capability::ON) continue;
       const std::string state = absl::AsciiStrToLower(trace::Capability::State_Name(capability.state()));
+      // Counters that lack for one reason are one finding.
+      if (IsOfCounters(capability)) {
+        AddOnce({absl::StrCat("counters-", state), Level::kNote, "",
+                 absl::StrCat("of DLHOOK_COUNTERS some are ", state, ": ", capability.reason(), "."), AdviceFor(capability)},
+                findings);
+        continue;
+      }
       AddOnce({absl::StrCat(capability.name(), "-", state), IsMissing(capability) ? Level::kWarning : Level::kNote,
                capability.object(), absl::StrCat(capability.name(), " is ", state, ": ", capability.reason(), "."),
                AdviceFor(capability)},

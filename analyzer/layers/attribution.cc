@@ -2,6 +2,7 @@
 #include "analyzer/layers/attribution.h"
 
 #include "analyzer/layers/compiled_regions.h"
+#include "analyzer/layers/function_layers.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -50,6 +51,7 @@ const char* EvidenceName(Evidence evidence) {
     case Evidence::kNone: return "";
     case Evidence::kFramework: return "framework";
     case Evidence::kModule: return "module";
+    case Evidence::kFunction: return "function";
     case Evidence::kPointers: return "pointers";
     case Evidence::kShapes: return "shapes";
     case Evidence::kOrder: return "order";
@@ -63,7 +65,9 @@ Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions&
     attribution = AttributeByFramework(model);
     // With layers of the framework, calls outside its scopes are preparations, other libraries' work …: few, and no layers.
     if (attribution.layers.empty() && HasOpenCalls(model, attribution)) {
-      TakeOpenCalls(model, AttributeByStructure(model), &attribution);
+      Attribution structure = AttributeByStructure(model);
+      NameByFunctions(model, &structure);
+      TakeOpenCalls(model, structure, &attribution);
     }
   } else {
     attribution = AttributeByStructure(model);

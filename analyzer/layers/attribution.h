@@ -4,6 +4,7 @@
 //   framework   the framework's own links: TensorFlow's node names, PyTorch's sequence numbers that pair a forward op with its
 //               backward node, NVTX ranges
 //   module      the innermost user module in the Python stack
+//   function    the framework's function above the call in the native stack (ConvolutionLayer<float>::Forward_cpu)
 //   pointers    operands: weights shared by forward and backward-data, input by forward and backward-weights
 //   shapes      y = x w, dx = dy wT, dw = xT dy; convolutions by descriptor; im2col + gemm
 //   order       the backward pass meets the layers in reverse
@@ -27,7 +28,7 @@ enum class LayerDirection : uint8_t {
 };
 const char* LayerDirectionName(LayerDirection direction);  // "forward", "backward-data", …
 
-enum class Evidence : uint8_t { kNone, kFramework, kModule, kPointers, kShapes, kOrder };
+enum class Evidence : uint8_t { kNone, kFramework, kModule, kFunction, kPointers, kShapes, kOrder };
 const char* EvidenceName(Evidence evidence);  // "framework", "module", …; "" for kNone
 
 // What a layer is: one place in the network, over all iterations and directions.
@@ -62,11 +63,17 @@ struct AttributionOptions {
   bool use_framework_evidence = true;  // false: pointers, shapes and order alone
 };
 
+// Oddities of calls that no sequence of layers explains; gone where something else did.
+inline constexpr char kUnpairedBackward[] =
+    "a backward call without the forward call of its layer (by operands, shapes and order)";
+inline constexpr char kOutsideOfNetworks[] = "a forward call outside of every sequence of layers that repeats";
+
 // Never fails; what can't be attributed has layer kNone.
 Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions& options);
 
 // The two ways, which AttributeToLayers combines: by scopes and modules (framework_links.cc), and by pointers, shapes and
-// order for calls that the first leaves open or where there is no framework evidence (structure.cc).
+// order for calls that the first leaves open or where there is no framework evidence (structure.cc), which the functions above them
+// then name where they are known (function_layers.cc).
 Attribution AttributeByFramework(const TraceModel& model);
 Attribution AttributeByStructure(const TraceModel& model);
 

@@ -80,6 +80,8 @@ PythonPlace ReadStack(const TraceModel& model, const PythonStack& stack, const s
 
 }  // namespace
 
+bool IsFrameworkFile(absl::string_view file) { return OwnerOf(file) != Owner::kUser; }
+
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model) {
   std::vector<bool> is_file(model.names.size());
   for (const PythonStack& stack : model.python_stacks) {

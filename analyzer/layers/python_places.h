@@ -24,6 +24,9 @@ struct PythonPlace {
   ModuleIndex module() const { return modules.empty() ? kNone : modules.front(); }
 };
 
+// Whether the file is of a framework or of Python itself: its lines say nothing about the user's program.
+bool IsFrameworkFile(absl::string_view file);
+
 // One element per stack of the model.
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model);
 

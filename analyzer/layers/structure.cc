@@ -263,8 +263,8 @@ void Attributor::CountOddities() {
   const auto count = [&](const char* sentence, int64_t calls) {
     if (calls > 0) result_.oddities[sentence] += calls;
   };
-  count("a backward call without the forward call of its layer (by operands, shapes and order)", unpaired_);
-  count("a forward call outside of every sequence of layers that repeats", outside_);
+  count(kUnpairedBackward, unpaired_);
+  count(kOutsideOfNetworks, outside_);
   count("a layout conversion that no layer beside it explains", left_reorders_);
 }
 

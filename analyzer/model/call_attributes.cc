@@ -17,9 +17,11 @@ bool IsInOperator(const TraceModel& model, CallIndex call) {
 
 }  // namespace
 
-void CallAttributes::Add(const trace::CallBatch& batch, size_t count, PythonBuilder* python, Oddities* oddities) {
+void CallAttributes::Add(const trace::CallBatch& batch, size_t count, PythonBuilder* python, NativeStackBuilder* native,
+                         Oddities* oddities) {
   if (batch.status_index_size() != 0 || batch.status_size() != 0) AddStatuses(batch, count, oddities);
   if (batch.python_stack_iid_size() != 0) AddPythonStacks(batch, count, python);
+  if (batch.stack_iid_size() != 0) AddNativeStacks(batch, count, native);
 }
 
 // The indices of the failed calls ascend, so their sequence numbers are found in one pass.
@@ -53,7 +55,28 @@ void CallAttributes::AddPythonStacks(const trace::CallBatch& batch, size_t count
   }
 }
 
+void CallAttributes::AddNativeStacks(const trace::CallBatch& batch, size_t count, NativeStackBuilder* native) {
+  const size_t stacks = std::min(count, static_cast<size_t>(batch.stack_iid_size()));
+  uint64_t sequence = batch.base_sequence();
+  for (int i = 0; i < static_cast<int>(stacks); ++i) {
+    sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(i)});
+    const FrameIndex stack = native->Find(batch.stack_iid(i));
+    if (stack != kNone) native_stacks_.Add(sequence, stack);
+  }
+}
+
+// The column ends with the last thread so far that has stacks.
+void CallAttributes::AppendNativeStacks(size_t first_call, CallColumns* calls) {
+  native_stacks_.Sort();
+  calls->native_stack.resize(calls->size(), kNone);
+  for (size_t i = first_call; i < calls->size(); ++i) {
+    const FrameIndex* stack = native_stacks_.Find(calls->sequence[i]);
+    if (stack != nullptr) calls->native_stack[i] = *stack;
+  }
+}
+
 void CallAttributes::Append(size_t first_call, TraceModel* model) {
+  if (!native_stacks_.empty()) AppendNativeStacks(first_call, &model->calls);
   if (statuses_.empty() && python_stacks_.empty()) return;
   statuses_.Sort();
   python_stacks_.Sort();

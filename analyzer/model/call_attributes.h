@@ -1,4 +1,4 @@
-// What only some calls of a thread have: a status other than success, a Python stack of their own.
+// What only some calls of a thread have: a status other than success, a Python stack of their own, a native stack.
 #ifndef DLHOOK_ANALYZER_MODEL_CALL_ATTRIBUTES_H_
 #define DLHOOK_ANALYZER_MODEL_CALL_ATTRIBUTES_H_
 
@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "analyzer/model/by_sequence.h"
+#include "analyzer/model/native_stack_builder.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/python_builder.h"
 #include "analyzer/model/trace_model.h"
@@ -16,7 +17,7 @@ namespace dlhook::analyzer {
 class CallAttributes {
  public:
   // Of the first `count` calls of a batch. Stacks are looked up at once: the next Reset ends their ids.
-  void Add(const trace::CallBatch& batch, size_t count, PythonBuilder* python, Oddities* oddities);
+  void Add(const trace::CallBatch& batch, size_t count, PythonBuilder* python, NativeStackBuilder* native, Oddities* oddities);
 
   // Appends those of the calls from `first_call` on, which are this thread's and have their scopes.
   void Append(size_t first_call, TraceModel* model);
@@ -24,9 +25,12 @@ class CallAttributes {
  private:
   void AddStatuses(const trace::CallBatch& batch, size_t count, Oddities* oddities);
   void AddPythonStacks(const trace::CallBatch& batch, size_t count, PythonBuilder* python);
+  void AddNativeStacks(const trace::CallBatch& batch, size_t count, NativeStackBuilder* native);
+  void AppendNativeStacks(size_t first_call, CallColumns* calls);
 
   BySequence<int32_t> statuses_;
   BySequence<StackIndex> python_stacks_;
+  BySequence<FrameIndex> native_stacks_;
 };
 
 }  // namespace dlhook::analyzer

@@ -63,8 +63,7 @@ void OperandBuilder::AddKept(const trace::CallBatch& batch, size_t count, Thread
       operands->places.Add(sequence, operands->values.size());
       operands->values.push_back(rule.count);
       for (uint32_t j = 0; j < rule.count; ++j) {
-        const uint32_t address = batch.address_iid(next + static_cast<int>(j));
-        operands->values.push_back(address < addresses_.size() ? addresses_[address] : 0);
+        operands->values.push_back(AddressOf(batch.address_iid(next + static_cast<int>(j))));
       }
     }
     next += static_cast<int>(rule.count);

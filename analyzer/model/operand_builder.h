@@ -31,6 +31,9 @@ class OperandBuilder {
   void AddAddresses(const trace::Interned& interned);
   void Reset();
 
+  // 0: not defined since the last Reset.
+  uint64_t AddressOf(uint32_t iid) const { return iid < addresses_.size() ? addresses_[iid] : 0; }
+
   // The first `count` calls of a batch.
   void Add(const trace::CallBatch& batch, size_t count, ThreadOperands* operands) const {
     if (keeps_any_) AddKept(batch, count, operands);

@@ -83,6 +83,7 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
     case trace::Packet::kReset:
       op_by_iid_.clear();
       operands_.Reset();
+      native_stacks_.Reset();
       return python_.Reset();
     case trace::Packet::kCaptureState:
       return capture_states_.push_back(packet->capture_state());
@@ -94,9 +95,10 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       return AddScopes(packet->scope_batch());
     case trace::Packet::kPythonModule:
       return python_.AddModule(packet->python_module());
-    case trace::Packet::kGpuActivity:
     case trace::Packet::kCounterBatch:
-      return run_->oddities_.Count("a packet of GPU activity or counters, which this version does not read");
+      return counters_.Add(packet->counter_batch(), &python_, &run_->oddities_);
+    case trace::Packet::kGpuActivity:
+      return run_->oddities_.Count("a packet of GPU activity, which this version does not read");
     case trace::Packet::DATA_NOT_SET:
       return run_->oddities_.Count("a packet of a kind that this version does not know");
   }
@@ -111,6 +113,7 @@ void ProcessBuilder::AddHeader(trace::Header* header) {
 void ProcessBuilder::AddDefinitions(const trace::Interned& interned) {
   AddOps(interned);
   operands_.AddAddresses(interned);
+  native_stacks_.AddDefinitions(interned, operands_);
   python_.AddDefinitions(interned);
 }
 
@@ -185,7 +188,7 @@ void ProcessBuilder::AddCalls(const trace::CallBatch& batch) {
               is_defined ? op_by_iid_[iid] : FindOp(iid), batch.parent_distance(i)};
   }
   thread.calls.Commit(count - duplicates);
-  thread.attributes.Add(batch, count, &python_, &run_->oddities_);
+  thread.attributes.Add(batch, count, &python_, &native_stacks_, &run_->oddities_);
   operands_.Add(batch, count, &thread.operands);
   recorded_calls_ += count;
   run_->oddities_.Count("a call that stands in the trace twice (the second was left out)",
@@ -236,6 +239,7 @@ void ProcessBuilder::Finish() {
     FinishThread(&thread, clock);
   }
   python_.Finish();
+  counters_.Finish(clock, index_, indices, &run_->counter_budget_, &model, &run_->oddities_);
   FinishAggregates(clock, indices);
   std::vector<int64_t> stops_ns;
   for (const trace::CaptureState& state : capture_states_) {

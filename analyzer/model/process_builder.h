@@ -13,6 +13,8 @@
 
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/model/call_attributes.h"
+#include "analyzer/model/counter_builder.h"
+#include "analyzer/model/native_stack_builder.h"
 #include "analyzer/model/operand_builder.h"
 #include "analyzer/model/python_builder.h"
 #include "analyzer/model/scope_builder.h"
@@ -24,7 +26,10 @@ namespace dlhook::analyzer {
 class ProcessBuilder {
  public:
   ProcessBuilder(TraceBuilder* run, std::string file)
-      : run_(run), python_(&run->model_, &run->names_, &run->oddities_), operands_(&run->oddities_) {
+      : run_(run),
+        python_(&run->model_, &run->names_, &run->oddities_),
+        native_stacks_(&run->model_, &run->oddities_),
+        operands_(&run->oddities_) {
     process_.file = std::move(file);
   }
 
@@ -75,7 +80,9 @@ class ProcessBuilder {
   std::vector<trace::ClockSample> clock_samples_;
   std::vector<uint32_t> op_by_iid_;  // kNone: not defined since the last Reset
   PythonBuilder python_;
+  NativeStackBuilder native_stacks_;
   OperandBuilder operands_;
+  CounterBuilder counters_;
   std::map<uint32_t, Thread> threads_;
   uint32_t current_thread_id_ = 0;
   Thread* current_thread_ = nullptr;

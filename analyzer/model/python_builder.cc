@@ -36,6 +36,7 @@ StackIndex NameTable::Stack(PythonStack stack) {
   std::string key(1, stack.is_cut ? '1' : '0');
   for (const PythonFrame& frame : stack.frames) {
     for (const uint32_t word : {frame.file, frame.function, frame.line, frame.module}) AppendWord(word, &key);
+    key.push_back(frame.is_entry ? '1' : '0');
   }
   const auto [place, is_new] = stacks_.emplace(std::move(key), static_cast<StackIndex>(model_->python_stacks.size()));
   if (is_new) model_->python_stacks.push_back(std::move(stack));
@@ -59,8 +60,8 @@ void PythonBuilder::AddStack(const trace::InternedPythonStack& stack) {
   frames.is_cut = stack.is_cut();
   frames.frames.reserve(stack.frame_size());
   for (const trace::PythonFrame& frame : stack.frame()) {
-    frames.frames.push_back(
-        {FindName(frame.file_iid()), FindName(frame.function_iid()), frame.line(), FindModule(frame.object())});
+    frames.frames.push_back({FindName(frame.file_iid()), FindName(frame.function_iid()), frame.line(),
+                             FindModule(frame.object()), frame.is_entry()});
   }
   Set(stack.iid(), table_->Stack(std::move(frames)), &stack_by_iid_);
 }

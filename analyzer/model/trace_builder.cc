@@ -76,7 +76,9 @@ TraceModel TraceBuilder::Build() && {
     model_.start_ns = std::min(model_.start_ns, process.start_ns);
     model_.end_ns = std::max(model_.end_ns, process.end_ns);
   }
-  if (!model_.calls.scope.empty()) model_.calls.scope.resize(model_.calls.size(), kNone);
+  for (std::vector<uint32_t>* column : {&model_.calls.scope, &model_.calls.native_stack}) {
+    if (!column->empty()) column->resize(model_.calls.size(), kNone);
+  }
   model_.oddities = std::move(oddities_).Take();
   return std::move(model_);
 }

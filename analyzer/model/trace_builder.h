@@ -51,6 +51,7 @@ class TraceBuilder {
   Oddities oddities_;
   TimeBudget call_time_;
   TimeBudget scope_time_;
+  TimeBudget counter_budget_;  // of what counters counted, nanoseconds or not
   absl::flat_hash_map<std::string, OpIndex> op_by_definition_;
   bool has_axis_ = false;
   std::string axis_boot_id_;

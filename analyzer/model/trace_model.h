@@ -22,6 +22,7 @@ using ScopeIndex = uint32_t;
 using StackIndex = uint32_t;   // of model.python_stacks
 using ModuleIndex = uint32_t;  // of model.modules
 using NameIndex = uint32_t;    // of model.names
+using FrameIndex = uint32_t;   // of model.native_frames
 constexpr uint32_t kNone = 0xffffffff;
 
 struct ProcessInfo {
@@ -55,8 +56,10 @@ struct CallColumns {
   std::vector<CallIndex> parent;  // kNone: top level
   std::vector<uint64_t> sequence;
   std::vector<ScopeIndex> scope;  // the innermost around the call; kNone: none. Empty where the run has no scopes
+  std::vector<FrameIndex> native_stack;  // innermost frame of the caller; kNone: none. Empty where the run has no native stacks
   size_t size() const { return op.size(); }
   ScopeIndex ScopeOf(CallIndex call) const { return scope.empty() ? kNone : scope[call]; }
+  FrameIndex NativeStackOf(CallIndex call) const { return native_stack.empty() ? kNone : native_stack[call]; }
   // The calls [first, second) of one thread; all where `of_thread` is kNone.
   std::pair<CallIndex, CallIndex> RangeOf(ThreadIndex of_thread) const;
 };
@@ -80,11 +83,55 @@ struct PythonFrame {
   NameIndex function = 0;
   uint32_t line = 0;             // 0: not known
   ModuleIndex module = kNone;    // the module whose call this frame is
+  bool is_entry = false;         // see trace::PythonFrame
 };
 
 struct PythonStack {
   std::vector<PythonFrame> frames;  // innermost first
   bool is_cut = false;
+};
+
+// Frames of native stacks as a forest: a stack is its innermost frame. Distinct over a process; a parent stands before its children.
+struct NativeFrameColumns {
+  std::vector<uint64_t> address;    // in the process; of a return address already that of the call (one less)
+  std::vector<FrameIndex> parent;   // the next frame outwards; kNone: none is known
+  std::vector<ProcessIndex> process;
+  std::vector<trace::InternedStack::Cut> cut;  // why there is no parent
+  size_t size() const { return address.size(); }
+};
+
+// What addresses of native frames are. Filled after the run was read (analyzer/symbols), from files of this machine.
+struct NativeSymbol {
+  NameIndex function = kNone;  // demangled, with its arguments; kNone: not known
+  NameIndex object = kNone;    // path of the mapped file ("[jit]" for code of a perf map or jitdump); kNone: in no mapping
+  uint64_t offset = 0;         // of the address in the function; in the object where the function is not known
+  NameIndex file = kNone;      // of the source
+  uint32_t line = 0;           // 0: not known
+  bool is_inlined = false;     // into the next one
+};
+struct NativeSymbols {
+  // Of frame f: symbols[begin[f]] to symbols[begin[f + 1] - 1], the innermost inlined function first, at least one.
+  std::vector<uint32_t> begin;
+  std::vector<NativeSymbol> symbols;
+  absl::Span<const NativeSymbol> Of(FrameIndex frame) const {
+    return {symbols.data() + begin[frame], begin[frame + 1] - begin[frame]};
+  }
+  bool empty() const { return begin.empty(); }
+  std::vector<std::string> notes;  // what could not be named, and why: for people
+};
+
+// Readings of one set of counters on one thread, ascending in time. See trace::CounterBatch.
+struct CounterSeries {
+  ProcessIndex process = 0;
+  ThreadIndex thread = kNone;  // kNone: a thread that made no recorded call
+  uint32_t tid = 0;
+  trace::CounterBatch::Kind kind = trace::CounterBatch::UNKNOWN;
+  trace::CounterBatch::Source source = trace::CounterBatch::SOURCE_UNKNOWN;
+  std::vector<NameIndex> names;     // the counters
+  std::vector<int64_t> time_ns;     // of the readings
+  std::vector<uint64_t> value;      // names.size() a reading
+  std::vector<uint64_t> enabled_ns;  // empty where nothing is multiplexed, or one a reading
+  std::vector<uint64_t> running_ns;
 };
 
 // Time in which a tap in its light mode recorded scopes of ops; outside of these it left them out. Told by a user range of this
@@ -157,6 +204,9 @@ struct TraceModel {
   std::vector<std::string> names;  // distinct over the run
   std::vector<PythonStack> python_stacks;
   std::vector<Module> modules;
+  NativeFrameColumns native_frames;
+  NativeSymbols native_symbols;  // empty before they were looked up
+  std::vector<CounterSeries> counters;  // by process, thread (those without one last), kind
   // Of calls that are not made directly by a framework's operator: call -> stack, ascending by call.
   std::vector<std::pair<CallIndex, StackIndex>> call_stacks;
   std::vector<AggregateRow> aggregates;

@@ -26,7 +26,8 @@ std::vector<Column> Columns() {
   return {
       TextColumn(
           "kind",
-          "library: its functions were called through dlhook; caller: it called them; tap: it tells by itself; loss."),
+          "library: its functions were called through dlhook; caller: it called them; tap: it tells by itself; "
+          "counter; loss."),
       TextColumn("object", "The file that holds the code; empty: of the process as a whole."),
       TextColumn("name", "Of a library its kind, of a tap or loss its name."),
       TextColumn("state", "hooked, on, off (the user's choice), refused (dlhook's), lost (was on), absent, lost."),
@@ -158,7 +159,8 @@ class Facts {
     std::vector<std::string> words;
     if (!capability.reason().empty()) words.push_back(capability.reason());
     if (const std::string advice = AdviceFor(capability); !advice.empty()) words.push_back(advice);
-    const Fact fact = {.kind = "tap",
+    const bool is_counter = IsOfCounters(capability);
+    const Fact fact = {.kind = is_counter ? "counter" : "tap",
                        .object = BaseName(capability.object()),
                        .name = capability.name(),
                        .state = Lower(trace::Capability::State_Name(capability.state())),
@@ -166,7 +168,7 @@ class Facts {
                        .path = "",
                        .build_id = ""};
     const int sharing = sharers[capability.name()];
-    const bool tells = capability.name() != "python-frames" && capability.name() != "module-names";
+    const bool tells = capability.name() != "python-frames" && capability.name() != "module-names" && !is_counter;
     const bool is_on = capability.state() == trace::Capability::ON;
     Add(fact, is_on ? ToldBy(process, capability.name()) : 0, tells && is_on && sharing == 1);
   }
@@ -197,7 +199,7 @@ Cell TextCell(const std::string& text) { return text.empty() ? Cell() : Cell(tex
 absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const PassOptions&) {
   Table table = NewTable("capabilities", "What was seen, how, and what could not be", Columns());
   const Facts facts(model);
-  for (const char* kind : {"library", "tap", "loss", "caller"}) {
+  for (const char* kind : {"library", "tap", "counter", "loss", "caller"}) {
     for (const auto& [fact, sum] : facts.sums()) {
       if (fact.kind != kind) continue;
       table.rows.push_back({fact.kind, TextCell(fact.object), TextCell(fact.name), fact.state,

@@ -3,6 +3,7 @@
 
 #include <iterator>
 
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer {
@@ -22,6 +23,7 @@ constexpr Advice kMissing[] = {
     {"python-frames", "Lines of the program and names of modules are missing; CPython 3.8 to 3.13 is known."},
     {"module-names", "Layers are then named by their classes and lines."},
     {"nvtx-tap", "Ranges of NVTX are missing; everything else is there."},
+    {"native-stacks", "Who asked for a call is then told by Python's lines and the framework's ops alone."},
 };
 
 // Where the user left it out.
@@ -30,8 +32,11 @@ constexpr Advice kOff[] = {
     {"record-function-tap", "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
     {"trace-me-tap", "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
     {"python-frames", "Leave DLHOOK_PYTHON as it is by default."},
+    {"native-stacks", "Record with DLHOOK_STACKS=all, or native."},
     {"nvtx-tap", "Unset NVTX_INJECTION64_PATH and leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
 };
+
+constexpr char kCounters[] = "See dlhook counters.";
 
 template <size_t N>
 std::string Find(const Advice (&advice)[N], absl::string_view capability) {
@@ -43,7 +48,12 @@ std::string Find(const Advice (&advice)[N], absl::string_view capability) {
 
 }  // namespace
 
+bool IsOfCounters(const trace::Capability& capability) {
+  return capability.name() == "counters" || absl::StartsWith(capability.name(), kCounterPrefix);
+}
+
 std::string AdviceFor(const trace::Capability& capability) {
+  if (IsOfCounters(capability)) return IsMissing(capability) ? kCounters : "";
   switch (capability.state()) {
     case trace::Capability::OFF:
       return Find(kOff, capability.name());
@@ -70,6 +80,8 @@ std::string AdviceFor(const trace::Loss& loss) {
       return "Not more than 2048 functions can be told apart that were looked up by dlsym.";
     case trace::Loss::COLLECTOR_GONE:
       return "Leave dlhook run alive while its program runs.";
+    case trace::Loss::READINGS_DROPPED:
+      return "Read counters less often (DLHOOK_COUNTERS_AT=time, DLHOOK_COUNTERS_MS), or give rings more room (DLHOOK_RING_KIB).";
     case trace::Loss::TRACE_LIMIT:
       return "Raise DLHOOK_MAX_BYTES.";
     case trace::Loss::BAD_RECORD:

@@ -8,6 +8,10 @@
 
 namespace dlhook::analyzer {
 
+// Capabilities of counters are called so: "counter:cycles"; what of DLHOOK_COUNTERS is not understood: "counters".
+inline constexpr char kCounterPrefix[] = "counter:";
+bool IsOfCounters(const trace::Capability& capability);
+
 // A sentence; empty where nothing is missing or nothing can be done.
 std::string AdviceFor(const trace::Capability& capability);
 std::string AdviceFor(const trace::Loss& loss);

@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "analyzer/layers/op_labels.h"
+#include "analyzer/passes/askers.h"
 #include "analyzer/passes/columns.h"
 
 namespace dlhook::analyzer {
@@ -32,6 +33,8 @@ LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution
     : model_(model), attribution_(attribution), by_(by == LayersBy::kLayer && depth > 0 ? LayersBy::kModule : by), depth_(depth) {
   if (by_ == LayersBy::kOp) {
     GroupOps();
+  } else if (by_ == LayersBy::kFunction || by_ == LayersBy::kStack) {
+    GroupCalls();
   } else {
     GroupLayers();
   }
@@ -78,7 +81,17 @@ void LayerGroups::GroupOps() {
   }
 }
 
+void LayerGroups::GroupCalls() {
+  Askers askers(model_, attribution_);
+  const GroupIndex unknown = Group("", by_ == LayersBy::kStack ? "[stack not known]" : "[function not known]");
+  for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+    const std::string& label = by_ == LayersBy::kStack ? askers.PathOf(call) : askers.FunctionOf(call);
+    of_call_.push_back(label.empty() ? unknown : Group("", label));
+  }
+}
+
 GroupIndex LayerGroups::OfCall(CallIndex call) const {
+  if (!of_call_.empty()) return of_call_[call];
   if (by_ == LayersBy::kOp) return of_op_[model_.calls.op[call]];
   const LayerIndex layer = attribution_.of_call[call].layer;
   return layer == kNone ? library_ : of_layer_[layer];
@@ -88,7 +101,7 @@ GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
   const bool is_op = model_.scopes.kind[scope] != Kind::USER_RANGE && model_.scopes.kind[scope] != Kind::NVTX_RANGE;
   if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.name[scope]];
   const LayerIndex layer = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope].layer : kNone;
-  if (layer != kNone && by_ != LayersBy::kOp) return of_layer_[layer];
+  if (layer != kNone && !of_layer_.empty()) return of_layer_[layer];
   return is_op ? framework_ : python_;  // inside a range that the program brackets by itself its own code runs
 }
 

@@ -14,14 +14,14 @@
 
 namespace dlhook::analyzer {
 
-enum class LayersBy : uint8_t { kLayer, kModule, kType, kOp, kLine };
+enum class LayersBy : uint8_t { kLayer, kModule, kType, kOp, kLine, kFunction, kStack };
 
 using GroupIndex = uint32_t;
 
 struct LayerGroup {
   std::string model;
   std::string label;
-  std::vector<LayerIndex> layers;  // ascending; empty for rows of no layer and of `--by op`
+  std::vector<LayerIndex> layers;  // ascending; empty for rows of no layer and of `--by op`, `function` and `stack`
 };
 
 // Which row a call or scope belongs to.
@@ -45,6 +45,7 @@ class LayerGroups {
   std::string LabelOf(const Layer& layer) const;
   void GroupLayers();
   void GroupOps();
+  void GroupCalls();
 
   const TraceModel& model_;
   const Attribution& attribution_;
@@ -52,7 +53,7 @@ class LayerGroups {
   const int depth_;
   std::vector<LayerGroup> groups_;
   std::map<std::pair<std::string, std::string>, GroupIndex> known_;
-  std::vector<GroupIndex> of_layer_, of_op_, of_name_;
+  std::vector<GroupIndex> of_layer_, of_op_, of_name_, of_call_;
   GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, python_ = 0, data_loading_ = 0, waiting_ = 0, unattributed_ = 0;
 };
 

@@ -33,6 +33,8 @@ const char* LabelName(LayersBy by) {
     case LayersBy::kType: return "type";
     case LayersBy::kOp: return "op";
     case LayersBy::kLine: return "line";
+    case LayersBy::kFunction: return "function";
+    case LayersBy::kStack: return "stack";
   }
   return "layer";
 }
@@ -48,7 +50,7 @@ std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute) {
       RealColumn("time_percent", "%", Better::kLower, "All its time as a part of the steps' time."),
       RealColumn("rate", "GFLOP/s", Better::kHigher, "FLOPs of its library calls over all its time."),
       As(Role::kPart, StepTimeColumn("layout", "Of all its time: moving tensors into another memory format for it.")),
-      TextColumn("matched_by", "Weakest evidence that was needed: framework, module, pointers, shapes, order."),
+      TextColumn("matched_by", "Weakest evidence that was needed: framework, module, function, pointers, shapes, order."),
       Detail(StepTimeColumn("time", "Wall share of all it does in a mean step.")),
       Detail(StepTimeColumn("backward_data", "Of backward: gradient of the layer's input.")),
       Detail(StepTimeColumn("backward_weights", "Of backward: gradient of the weights.")),
@@ -217,7 +219,8 @@ class LayersReport {
 }  // namespace
 
 absl::StatusOr<Table> LayersTable(const TraceModel& model, const PassOptions& options) {
-  if (options.analysis->attribution().layers.empty()) {
+  const bool needs_layers = options.layers_by != LayersBy::kFunction && options.layers_by != LayersBy::kStack;
+  if (needs_layers && options.analysis->attribution().layers.empty()) {
     Table table = NewTable("layers", kTitle, Columns(options.layers_by, false, false));
     table.notes.push_back("No layers were found.");
     return table;

@@ -7,6 +7,8 @@
 #ifndef DLHOOK_ANALYZER_PASSES_PASS_H_
 #define DLHOOK_ANALYZER_PASSES_PASS_H_
 
+#include <string>
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +21,9 @@
 
 namespace dlhook::analyzer {
 
+// Rows of the table `counters`: as those of `layers`, or …
+enum class CountersBy : uint8_t { kLayers, kPhase, kIteration, kScope, kThread };
+
 struct PassOptions {
   // Of the same model, computed once for all passes; never null. ResolveChoices first: it gives
   // some calls other ops.
@@ -28,6 +33,10 @@ struct PassOptions {
   // Of the table `layers`: what its rows are; modules' names are cut after `layers_depth` parts (0: not at all).
   LayersBy layers_by = LayersBy::kLayer;
   int layers_depth = 0;
+  CountersBy counters_by = CountersBy::kLayers;
+  int64_t interval_ns = 0;  // of the table `counters_over_time`: rows are so long instead of iterations; 0: iterations
+  // Of the tables `callers` and `stacks`: only calls of these functions or kinds; empty: all.
+  std::vector<std::string> functions = {};
 };
 
 struct Pass {

@@ -15,12 +15,16 @@ const std::vector<Pass>& Passes() {
       {"algorithms", "implementations and algorithms that libraries chose", AlgorithmsTable},
       {"layout", "tensors moved from one memory format to another, and back", LayoutTable},
       {"gemm", "matrix products by shape", GemmTable},
+      {"callers", "who asked for each problem: framework function, line of the program, layer", CallersTable},
+      {"stacks", "the heaviest stacks, native functions with Python's lines among them", StacksTable},
       {"copies", "memory copied between host and GPU, by direction and kind", CopiesTable},
       {"kernels", "kernel launches by name and by who launched them", KernelsTable},
       {"collectives", "communication between ranks", CollectivesTable},
       {"tuning", "what finding and preparing algorithms cost", TuningTable},
       {"candidates", "algorithms that were tried or offered for a problem", CandidatesTable},
       {"iterations", "the repeating step of the program: warm-up, steady, other", IterationsTable},
+      {"counters", "what the processor counted, by layer and direction, or --by phase ...", CountersTable},
+      {"counters_over_time", "the same by iteration, or by --interval", CountersOverTimeTable},
       {"capabilities", "what was seen and how, what could not be, and what to do about it", CapabilitiesTable},
   };
   return *passes;

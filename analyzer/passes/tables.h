@@ -16,11 +16,15 @@ absl::StatusOr<Table> OpsTable(const TraceModel& model, const PassOptions& optio
 absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> LayoutTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> GemmTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> CallersTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> StacksTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> CopiesTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> KernelsTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> TuningTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> CountersTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> CountersOverTimeTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> IterationsTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const PassOptions& options);
 

@@ -161,11 +161,10 @@ std::string RenderJson(const Report& report) {
     AppendTable(table, &out);
     separator = ",\n";
   }
-  if (report.base != nullptr) {
-    absl::StrAppend(&out, "],\n \"base\": ", Dump(RunJson(*report.base)), ",\n \"run\": ", Dump(RunJson(*report.run)), "}\n");
-  } else {
-    absl::StrAppend(&out, "],\n \"run\": ", Dump(RunJson(*report.run)), "}\n");
-  }
+  out += "]";
+  if (report.base != nullptr) absl::StrAppend(&out, ",\n \"base\": ", Dump(RunJson(*report.base)));
+  if (report.run != nullptr) absl::StrAppend(&out, ",\n \"run\": ", Dump(RunJson(*report.run)));
+  out += "}\n";
   return out;
 }
 

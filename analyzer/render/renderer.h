@@ -17,7 +17,7 @@
 namespace dlhook::analyzer {
 
 struct Report {
-  const TraceModel* run = nullptr;  // for its name, processes, losses and oddities; never null
+  const TraceModel* run = nullptr;  // for its name, processes, losses and oddities; null: the tables are of no run
   std::vector<Table> tables;
   int width = 80;      // of the place where text is read
   bool color = false;  // whether that place understands colour

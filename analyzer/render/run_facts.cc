@@ -7,6 +7,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "analyzer/model/losses.h"
 
 namespace dlhook::analyzer {
@@ -36,6 +38,8 @@ std::string LossSentence(trace::Loss::Reason reason) {
       return "more were open at once than a thread keeps";
     case trace::Loss::TRACE_LIMIT:
       return "the trace had reached its limit (DLHOOK_MAX_BYTES)";
+    case trace::Loss::READINGS_DROPPED:
+      return "readings of counters: the next one of the thread tells the sum";
     default:
       return absl::StrCat("reason ", static_cast<int>(reason));
   }
@@ -70,20 +74,36 @@ void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
   }
 }
 
+// Counters that lack for one reason are one sentence: "refused: counter:cycles, instructions: no PMU".
+std::vector<std::string> CapabilitySentences(const ProcessInfo& process) {
+  // By what stands before and behind them.
+  std::map<std::pair<std::string, std::string>, std::vector<absl::string_view>> names;
+  for (const trace::Capability& capability : process.capabilities) {
+    const bool is_lost = capability.state() == trace::Capability::LOST;
+    if (!is_lost && capability.state() != trace::Capability::REFUSED) continue;
+    absl::string_view name = capability.name();
+    std::string before = is_lost ? "gone during the run: " : "refused: ";
+    if (absl::ConsumePrefix(&name, "counter:")) {
+      before += "counter:";
+    } else {
+      absl::StrAppend(&before, std::exchange(name, ""));
+    }
+    std::string behind;
+    if (!capability.object().empty()) absl::StrAppend(&behind, " of ", capability.object());
+    if (!capability.reason().empty()) absl::StrAppend(&behind, ": ", capability.reason());
+    names[{before, behind}].push_back(name);
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [text, of] : names) {
+    sentences.push_back(absl::StrCat(text.first, absl::StrJoin(of, ", "), text.second));
+  }
+  return sentences;
+}
+
 void AppendCapabilities(const TraceModel& run, std::vector<std::string>* remarks) {
   std::map<std::string, int> sentences;
   for (const ProcessInfo& process : run.processes) {
-    for (const trace::Capability& capability : process.capabilities) {
-      if (capability.state() != trace::Capability::REFUSED &&
-          capability.state() != trace::Capability::LOST)
-        continue;
-      std::string sentence = absl::StrCat(
-          capability.state() == trace::Capability::LOST ? "gone during the run: " : "refused: ",
-          capability.name());
-      if (!capability.object().empty()) absl::StrAppend(&sentence, " of ", capability.object());
-      if (!capability.reason().empty()) absl::StrAppend(&sentence, ": ", capability.reason());
-      ++sentences[sentence];
-    }
+    for (const std::string& sentence : CapabilitySentences(process)) ++sentences[sentence];
   }
   for (const auto& [sentence, processes] : sentences) {
     remarks->push_back(processes == 1 ? sentence

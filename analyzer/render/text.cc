@@ -126,6 +126,7 @@ void TextWriter::WriteTable(const Table& table) {
 
 // Of a diff both runs', each with its side.
 std::vector<std::string> Remarks(const Report& report) {
+  if (report.run == nullptr) return {};
   if (report.base == nullptr) return RunRemarks(*report.run);
   std::vector<std::string> remarks;
   for (const std::string& remark : RunRemarks(*report.base)) remarks.push_back(absl::StrCat("BASE: ", remark));

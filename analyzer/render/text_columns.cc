@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -21,6 +22,7 @@ constexpr size_t kComfortableText = 32;
 constexpr size_t kComfortableLastText = 40;  // sentences
 constexpr double kHotPercent = 10;  // of the time
 constexpr absl::string_view kCut = "..";
+constexpr size_t kTellingName = 8;  // a shorter name without its class ("Compute", "forward") says nothing
 constexpr char kNotKnown[] = "-";  // as HumanCell has it
 
 // Text from the trace must not move the cursor or break the line.
@@ -139,7 +141,7 @@ void ShortenText(size_t width, size_t gap, std::vector<TextColumn>* columns) {
   }
 }
 
-// One word of a C++ name: its last part alone still says what it is.
+// One word of a C++ name: its last parts alone still say what it is.
 bool IsName(absl::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_' || c == ':'; });
 }
@@ -152,8 +154,11 @@ size_t TextWidth(absl::string_view text) {
 
 std::string Shortened(const std::string& text, size_t width) {
   if (TextWidth(text) <= width || text.size() != TextWidth(text)) return text;
-  if (const size_t scope = text.rfind("::"); scope != std::string::npos && IsName(text) && text.size() - scope > 4)
-    return Shortened(text.substr(scope + 2), width);
+  const size_t scope = IsName(text) ? text.find("::") : std::string::npos;
+  if (scope != std::string::npos) {
+    const std::string rest = text.substr(scope + 2);
+    if (rest.size() > kTellingName || absl::StrContains(rest, "::")) return Shortened(rest, width);
+  }
   const size_t kept = width - kCut.size();
   return absl::StrCat(text.substr(0, kept - kept / 2), kCut, text.substr(text.size() - kept / 2));
 }

@@ -129,10 +129,11 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
                        "programs that run");
   ExpectUsageError("report --tabel ops " + trace,
                    "report: unknown flag '--tabel'; did you mean --table? Expected one of: --table, --format, --sort, "
-                   "--limit, --by, --depth, --evidence, --explain, --color, --help (see dlhook help report)");
+                   "--limit, --by, --interval, --depth, --evidence, --function, --explain, --color, --help (see dlhook help "
+                   "report)");
   ExpectUsageError("report -x " + trace,
                    "report: unknown flag '-x'; expected one of: --table, --format, --sort, --limit, --by, "
-                   "--depth, --evidence, --explain, --color, --help (see dlhook help report)");
+                   "--interval, --depth, --evidence, --function, --explain, --color, --help (see dlhook help report)");
   ExpectUsageError("report " + trace + " --table",
                    "report: --table expects a value: NAME[,NAME]... (see dlhook help report)");
   ExpectUsageError("report --help=x", "report: --help takes no value (see dlhook help report)");
@@ -142,7 +143,8 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   ExpectUsageError("report " + trace + " --limit many",
                    "report: --limit expects a number of rows, found 'many'");
   ExpectUsageError("report " + trace + " --by colour",
-                   "report: --by expects layer, module, type, op or line, found 'colour'");
+                   "report: --by expects layer, module, type, op, line, function or stack (of the table counters also phase, "
+                   "iteration, scope or thread), found 'colour'");
   ExpectUsageError(
       "report " + trace + " --depth -1",
       "report: --depth expects a number of parts of a name (layer1.0.conv2 has three; 0: all of them), found '-1'");

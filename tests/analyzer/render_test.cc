@@ -1,6 +1,7 @@
 // One table in every format, byte for byte.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -292,6 +293,31 @@ TEST(TableOps, FindsTablesThatBreakTheirPromise) {
 TEST(Renderers, HaveDifferentNames) {
   ASSERT_EQ(Renderers().size(), 3u);
   EXPECT_EQ(Renderers()[0].name, "text");
+}
+
+// Of ten counters that one machine does not have, one sentence.
+TEST(RunFactsTest, CountersThatLackForOneReasonAreOneSentence) {
+  TraceModel run = SmallRun();
+  for (const char* name : {"counter:cycles", "counter:instructions", "counter:slots", "counters"}) {
+    trace::Capability& capability = run.processes[0].capabilities.emplace_back();
+    capability.set_name(name);
+    capability.set_state(trace::Capability::REFUSED);
+    capability.set_reason(name == std::string("counter:slots") ? "not on this processor" : "no PMU");
+  }
+  const std::vector<std::string> remarks = RunRemarks(run);
+  for (const char* sentence : {"refused: counter:cycles, instructions: no PMU",
+                               "refused: counter:slots: not on this processor", "refused: counters: no PMU", "refused: onednn-tap of x.so: unknown build"}) {
+    EXPECT_EQ(std::count(remarks.begin(), remarks.end(), sentence), 1) << sentence;
+  }
+}
+
+// What a machine can count is of no run.
+TEST(RenderTest, TablesOfNoRun) {
+  const Report report = {.run = nullptr, .tables = {SmallTable()}};
+  const TraceModel empty;
+  EXPECT_EQ(RenderText(report), RenderText({.run = &empty, .tables = {SmallTable()}}));
+  EXPECT_FALSE(nlohmann::json::parse(RenderJson(report)).contains("run"));
+  EXPECT_EQ(RenderCsv(report).substr(0, 7), "problem");
 }
 
 }  // namespace

@@ -14,12 +14,12 @@ MARGIN_NS = 2000  # clocks of trace and program agree better than this
 class Training:
     """One process's blocks."""
 
-    def __init__(self, model, threads, groups, block, level=1):
+    def __init__(self, model, threads, groups, block, level=1, stacks="off"):
         say(f"{model}, {threads} thread(s), level {level}: {groups} groups of {block} iterations per mode")
         command = [TORCH_PYTHON, os.path.join(HERE, "torch_steps.py"), model, threads, groups, block]
         with RunFolder() as folder:
             result = run([DLHOOK, "run", "-o", folder.path, "--", *command], DLHOOK_ONEDNN_LEVEL=level, DLHOOK_SCOPES="off",
-                         DLHOOK_PYTHON="off")
+                         DLHOOK_PYTHON="off", DLHOOK_STACKS=stacks)
             times = trace_check.call_times(folder.path)
             self.bytes_per_call = folder.trace_bytes() / len(times)
             self.problem = _problem(result, times, folder.counts()[1])
@@ -77,6 +77,7 @@ def torch_figures(scale):
     rows = _rows("LeNet, level 1", first, 1.03)
     rows += _rows("LeNet, level 1, 2 threads", Training("lenet", 2, groups(120), 3), 1.03, wall_only=True)
     rows += _rows("LeNet, level 2", Training("lenet", 1, groups(700), 3, level=2), 1.045)
+    rows += _rows("LeNet, level 1, native stacks", Training("lenet", 1, groups(700), 3, stacks="native"), 1.08)
     rows += _rows("CNN of AlexNet's size, level 1", Training("alexnet", 1, groups(150), 1), 1.01)
     rows.append(Row("launcher while nothing is recorded", "% of a core", first.idle_launcher))
     rows.append(Row("trace of LeNet's training", "B a call", Estimate([first.bytes_per_call]), limit=32))

@@ -48,8 +48,13 @@ uint8_t ShapeWordsOf(RecordType type) {
 
 }  // namespace
 
-HostileSession::HostileSession(Input* input)
-    : input_(input), session_(uint64_t{2048} << input->Byte() % 4, kSlots, kDefinitionsRoom) {
+HostileSession::HostileSession(Input* input) : HostileSession(input, input->Byte()) {}
+
+// The whole layout, with native stacks, is 8 MiB: not for every input.
+HostileSession::HostileSession(Input* input, uint8_t size)
+    : input_(input),
+      has_stacks_(size / 4 % 16 == 5),
+      session_(uint64_t{2048} << size % 4, kSlots, has_stacks_ ? TestSession::kStackRoom : kDefinitionsRoom) {
   for (uint32_t i = 0; i < kSlots; ++i) {
     rings_[i] = session_.Producer(i);
     PutThread(&rings_[i], i + 1, "fuzz");
@@ -77,13 +82,14 @@ void HostileSession::Step(uint8_t choice, const std::function<void(uint8_t choic
     case 6:
       return PutText(ring, RecordType::kPythonModule, sizeof(PythonModuleRecord));
     case 7:
+      if (choice >= 128) return PutCounters(ring);
       return PutText(ring, RecordType::kPythonStack, sizeof(PythonStackRecord));
     case 8:
       PutThread(ring, static_cast<uint32_t>(input_->Size()), input_->Bytes(15).c_str());
       return;
     case 9:
     case 10:
-      return PutDefinition();
+      return has_stacks_ && choice % 16 == 10 ? PutStackNode() : PutDefinition();
     case 11:
       return PutRubbish(ring);
     case 12:
@@ -116,7 +122,9 @@ void HostileSession::PutCall(RingProducer* ring, RecordType type) {
   const auto shape_words = static_cast<uint8_t>(ShapeWordsOf(type) + (odd >= 224 ? odd : 0));
   const uint8_t addresses = input_->Byte() % 8;
   const std::string shape = input_->Bytes(8u * shape_words);
-  RecordHeader* space = Reserve(ring, sizeof(CallRecord) + 8u * shape_words + 8u * addresses);
+  const CallTrailer trailer = {has_stacks_ ? input_->Byte() % 64u : 0, 0};
+  const size_t trailer_bytes = trailer.native_stack != 0 ? sizeof trailer : 0;
+  RecordHeader* space = Reserve(ring, sizeof(CallRecord) + 8u * shape_words + 8u * addresses + trailer_bytes);
   if (space == nullptr) return;
   auto call = reinterpret_cast<CallRecord*>(space);
   const uint16_t words = space->words;
@@ -130,6 +138,7 @@ void HostileSession::PutCall(RingProducer* ring, RecordType type) {
   call->caller = input_->Size();
   memcpy(call->shape(), shape.data(), shape.size());
   for (uint8_t i = 0; i < addresses; ++i) call->addresses()[i] = 0x1000u + input_->Byte() * 64u;
+  memcpy(call->addresses() + addresses, &trailer, trailer_bytes);
   ring->Commit(space);
   ++calls_;
 }
@@ -149,6 +158,7 @@ void HostileSession::PutTapLine(RingProducer* ring) {
   line->text_bytes = static_cast<uint32_t>(text.size());
   line->source = input_->Byte() % (kMaxTapSources + 1);
   line->cut = input_->Byte() == 255;
+  line->native_stack = has_stacks_ ? input_->Byte() % 64u : 0;
   memcpy(line + 1, text.data(), text.size());
   ring->Commit(space);
   if (change < 64 && line->source < kMaxTapSources) ++calls_;
@@ -172,6 +182,26 @@ void HostileSession::PutScope(RingProducer* ring) {
   scope->name_bytes = static_cast<uint16_t>(name.size());
   scope->kind = static_cast<ScopeKind>(input_->Byte() % 16);
   memcpy(scope + 1, name.data(), name.size());
+  ring->Commit(space);
+}
+
+// As many values as it likes, of a set that may not be there or have other names.
+void HostileSession::PutCounters(RingProducer* ring) {
+  const uint8_t count = input_->Byte() % 20;
+  const std::string values = input_->Bytes(8u * count);
+  RecordHeader* space = Reserve(ring, sizeof(CounterRecord) + 8u * count);
+  if (space == nullptr) return;
+  auto record = reinterpret_cast<CounterRecord*>(space);
+  const uint16_t words = space->words;
+  memset(static_cast<void*>(record), 0, 8u * words);
+  record->header = {words, RecordType::kCounters, 0, 0, count, 0};
+  record->ticks = input_->Size();
+  record->set = input_->Number<uint16_t>() % (kDefinitionsRoom / 8);
+  record->source = static_cast<CounterSource>(input_->Byte() % 8);
+  record->is_process = input_->Byte() % 4 == 0;
+  record->enabled_ns = input_->Size();
+  record->running_ns = input_->Size();
+  memcpy(record + 1, values.data(), values.size());
   ring->Commit(space);
 }
 
@@ -214,6 +244,20 @@ void HostileSession::PutDefinition() {
   session_.PutDefinition(kind, bytes);
 }
 
+// With a parent outside of it as the capture writes it, or any.
+void HostileSession::PutStackNode() {
+  if (session_.header()->stack_nodes >= kMaxStackNodes) return;
+  const uint8_t parent = input_->Byte();
+  const uint32_t next = session_.header()->stack_nodes;
+  StackNode node = {};
+  node.address = 0x2000u + input_->Byte();
+  node.parent = parent >= 240 ? input_->Number<uint32_t>() : next == 0 ? 0 : parent % next;
+  node.cut = static_cast<StackCut>(input_->Byte() % 8);
+  node.is_signal_frame = parent % 2;
+  if (parent >= 240) is_scribbled_ = true;
+  session_.PutStackNode(node);
+}
+
 // Writes where a stray pointer of the host may: header, checkpoints, slots, definitions, rings.
 // What tells a ring file from others stays, or nothing would be drained.
 void HostileSession::Scribble() {
@@ -227,8 +271,10 @@ void HostileSession::Scribble() {
        offsetof(SessionHeader, checkpoints) + offsetof(Checkpoint, tails) + 8 * kSlots},
       {offsetof(SessionHeader, slots), offsetof(SessionHeader, slots) + kSlots * sizeof(Slot)},
       {kSessionDataStart, kSessionDataStart + 2048},
-      {kSessionDataStart + kDefinitionsRoom, session_.bytes()}};
-  const auto& [begin, end] = kPlaces[input_->Byte() % (sizeof kPlaces / sizeof kPlaces[0])];
+      {kSessionDataStart + kDefinitionsRoom, session_.bytes()},
+      {kStackNodesStart, kStackNodesStart + 1024}};
+  const size_t places = sizeof kPlaces / sizeof kPlaces[0] - (has_stacks_ ? 0 : 1);
+  const auto& [begin, end] = kPlaces[input_->Byte() % places];
   const std::string bytes = input_->Bytes(1 + input_->Byte() % 16);
   const uint64_t at = begin + input_->Number<uint16_t>() % (end - begin);
   if (at + bytes.size() > session_.bytes()) return;

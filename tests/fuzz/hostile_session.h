@@ -24,17 +24,21 @@ class HostileSession {
   uint64_t calls() const { return calls_; }
 
  private:
+  HostileSession(Input* input, uint8_t size);
   void Step(uint8_t choice, const std::function<void(uint8_t choice)>& pause);
   void PutCall(RingProducer* ring, RecordType type);
   void PutTapLine(RingProducer* ring);
   void PutScope(RingProducer* ring);
+  void PutCounters(RingProducer* ring);
   void PutText(RingProducer* ring, RecordType type, size_t fixed_bytes);
   void PutRubbish(RingProducer* ring);
   void PutDefinition();
+  void PutStackNode();
   void Scribble();
   RecordHeader* Reserve(RingProducer* ring, size_t bytes);
 
   Input* input_;
+  bool has_stacks_;
   TestSession session_;
   RingProducer rings_[3];
   bool is_scribbled_ = false;

@@ -22,6 +22,21 @@ TraceModel ModelOf(absl::string_view bytes) {
   return std::move(builder).Build();
 }
 
+void CheckStacks(const TraceModel& model) {
+  const NativeFrameColumns& frames = model.native_frames;
+  Require(model.calls.native_stack.empty() || model.calls.native_stack.size() == model.calls.size(),
+          "the stacks of calls are none or of one length with them");
+  Require(frames.parent.size() == frames.size() && frames.process.size() == frames.size() && frames.cut.size() == frames.size(),
+          "columns of frames are of one length");
+  for (const FrameIndex frame : model.calls.native_stack) {
+    Require(frame == kNone || frame < frames.size(), "a call's stack is one of the model's");
+  }
+  for (FrameIndex i = 0; i < frames.size(); ++i) {
+    Require(frames.parent[i] == kNone || frames.parent[i] < i, "a frame comes after the one around it");
+    Require(frames.process[i] < model.processes.size(), "a frame's process is one of the model's");
+  }
+}
+
 void CheckColumns(const TraceModel& model) {
   const size_t calls = model.calls.size();
   Require(model.calls.parent.size() == calls && model.calls.op.size() == calls,
@@ -47,5 +62,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using dlhook::analyzer::TraceModel;
   const TraceModel model = dlhook::analyzer::ModelOf({reinterpret_cast<const char*>(data), size});
   dlhook::analyzer::CheckColumns(model);
+  dlhook::analyzer::CheckStacks(model);
   return 0;
 }

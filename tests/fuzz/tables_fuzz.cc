@@ -27,7 +27,7 @@ void MakeTables(absl::string_view bytes) {
   const PassOptions options = {.choices = &choices,
                                .totals = &totals,
                                .analysis = &analysis,
-                               .layers_by = static_cast<LayersBy>(bytes.size() % 5),
+                               .layers_by = static_cast<LayersBy>(bytes.size() % 7),
                                .layers_depth = static_cast<int>(bytes.size() % 3)};
   Report report;
   report.run = &model;

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "analyzer/diff/counter_slice.h"
 #include "analyzer/diff/work_table.h"
 #include "tests/analyzer/diff/training_run.h"
 #include "tests/analyzer/passes/model_builder.h"
@@ -62,6 +64,27 @@ TEST(StepSliceTest, WhatIsBetweenStepsIsNotTheirs) {
   int64_t in_library_ns = 0;
   for (int64_t duration_ns : slice.model().calls.duration_ns) in_library_ns += duration_ns;
   EXPECT_EQ(slice.totals().unattributed_ns, steps.total_ns() - in_library_ns);
+}
+
+// What slices of neighbouring steps count adds up to what the whole does; between steps nothing counts.
+TEST(CounterSliceTest, ReadingsAreDividedWhereStepsBegin) {
+  CounterSeries series;
+  series.names = {0, 1};
+  series.time_ns = {100, 200, 200, 400};
+  series.value = {1000, 5, 1010, 5, 1011, 6, 1101, 7};
+  const auto amounts = [&](const std::vector<std::pair<int64_t, int64_t>>& intervals) {
+    const CounterSeries slice = SliceOf(series, intervals);
+    EXPECT_EQ(slice.value.size(), 2 * slice.time_ns.size());
+    if (slice.value.empty()) return std::pair<uint64_t, uint64_t>();
+    return std::pair(slice.value[slice.value.size() - 2] - slice.value[0], slice.value.back() - slice.value[1]);
+  };
+  using Pair = std::pair<uint64_t, uint64_t>;
+  EXPECT_EQ(amounts({{0, 1000}}), Pair(101, 2));
+  EXPECT_EQ(amounts({{0, 150}}), Pair(5, 0));
+  EXPECT_EQ(amounts({{150, 301}}), Pair(6 + 45, 1));
+  EXPECT_EQ(amounts({{301, 400}}), Pair(45, 1));
+  EXPECT_EQ(amounts({{0, 150}, {301, 500}}), Pair(5 + 45, 1));
+  EXPECT_EQ(amounts({{500, 600}}), Pair());
 }
 
 TEST(ComparedStepsTest, InterruptedStepsAreLeftOutAndCounted) {

@@ -69,6 +69,19 @@ TEST(CapabilitiesTest, Taps) {
   EXPECT_NE(Text(table, refused, "note").find("unknown oneDNN build. If the program works"), std::string::npos);
 }
 
+TEST(CapabilitiesTest, Counters) {
+  TraceModel model = Model();
+  AddCapability(model.processes[0], "counter:task-clock", trace::Capability::ON, "", "getrusage");
+  AddCapability(model.processes[0], "counter:cycles", trace::Capability::REFUSED, "", "not on this machine");
+  const Table table = RunPass("capabilities", model);
+  const size_t granted = RowWhere(table, {{"name", "counter:task-clock"}});
+  EXPECT_EQ(Text(table, granted, "kind"), "counter");
+  EXPECT_EQ(Text(table, granted, "note"), "getrusage");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(table.rows[granted][4]));  // it tells of no records
+  const size_t refused = RowWhere(table, {{"name", "counter:cycles"}});
+  EXPECT_EQ(Text(table, refused, "note"), "not on this machine. See dlhook counters.");
+}
+
 TEST(CapabilitiesTest, Losses) {
   const Table table = RunPass("capabilities", Model());
   const size_t loss = RowWhere(table, {{"kind", "loss"}});

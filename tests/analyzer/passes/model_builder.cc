@@ -153,6 +153,30 @@ StackIndex ModelBuilder::AddStack(const std::vector<Frame>& frames) {
   return static_cast<StackIndex>(model_.python_stacks.size() - 1);
 }
 
+FrameIndex ModelBuilder::AddNativeStack(const std::vector<std::string>& functions, const std::string& object) {
+  NativeFrameColumns& frames = model_.native_frames;
+  NativeSymbols& symbols = model_.native_symbols;
+  if (symbols.begin.empty()) symbols.begin.push_back(0);
+  FrameIndex parent = kNone;
+  for (auto function = functions.rbegin(); function != functions.rend(); ++function) {
+    const auto [at, is_new] = native_frames_.try_emplace({parent, *function}, static_cast<FrameIndex>(frames.size()));
+    if (is_new) {
+      frames.address.push_back(0x1000 + 0x10 * frames.size());
+      frames.parent.push_back(parent);
+      frames.process.push_back(0);
+      frames.cut.push_back(trace::InternedStack::WHOLE);
+      const std::vector<std::string> inlined = absl::StrSplit(*function, '|');
+      for (const std::string& name : inlined) {
+        symbols.symbols.push_back(
+            {.function = AddName(name), .object = AddName(object), .offset = 4, .is_inlined = &name != &inlined.back()});
+      }
+      symbols.begin.push_back(static_cast<uint32_t>(symbols.symbols.size()));
+    }
+    parent = at->second;
+  }
+  return parent;
+}
+
 void ModelBuilder::Log(const std::string& text, int64_t gap_ns) {
   const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
   for (const std::string& line : lines) {
@@ -237,6 +261,7 @@ TraceModel ModelBuilder::Build(int64_t wall_ns) {
       kept.value.insert(kept.value.end(), call.operands.begin(), call.operands.end());
     }
     if (call.python_stack != kNone) model_.call_stacks.emplace_back(index, call.python_stack);
+    if (model_.native_frames.size() > 0) calls.native_stack.push_back(call.native_stack);
     open.push_back(index);
   }
   BuildScopes();

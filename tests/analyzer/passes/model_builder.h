@@ -3,7 +3,9 @@
 #define DLHOOK_TESTS_ANALYZER_PASSES_MODEL_BUILDER_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
@@ -37,6 +39,12 @@ class ModelBuilder {
   // The last call's own Python stack.
   void StackOfLastCall(StackIndex stack) { calls_.back().python_stack = stack; }
 
+  // Functions, innermost first, each a frame in `object`; "a|b": b, with a inlined into it. Equal outer parts of stacks
+  // are shared.
+  FrameIndex AddNativeStack(const std::vector<std::string>& functions,
+                            const std::string& object = "/home/u/lib/libframework.so");
+  void NativeStackOfLastCall(FrameIndex frame) { calls_.back().native_stack = frame; }
+
   // `link`: see proto/call.proto. Of scopes of the same thread and times the one that was added first is the outer one.
   void Scope(const std::string& name, trace::ScopeBatch::Kind kind, int64_t start_ns, int64_t duration_ns,
              ThreadIndex thread = 0, int64_t link = -1, StackIndex python_stack = kNone);
@@ -68,6 +76,7 @@ class ModelBuilder {
     int32_t status;
     std::vector<uint64_t> operands;
     StackIndex python_stack = kNone;
+    FrameIndex native_stack = kNone;
   };
   struct PendingScope {
     NameIndex name;
@@ -82,6 +91,7 @@ class ModelBuilder {
   void JoinCalls();
 
   TraceModel model_;
+  std::map<std::pair<FrameIndex, std::string>, FrameIndex> native_frames_;  // by parent and functions
   std::vector<PendingCall> calls_;
   std::vector<PendingScope> scopes_;
   int64_t now_ns_ = 0;

@@ -62,8 +62,8 @@ TEST(AllTablesTest, AreWellFormed) {
     }
   }
   EXPECT_EQ(names, (std::set<std::string>{"summary", "layers", "accounting", "phases", "latency",
-                                          "ops", "algorithms", "layout", "gemm", "copies", "kernels", "collectives", "tuning",
-                                          "candidates", "iterations", "capabilities"}));
+                                          "ops", "algorithms", "layout", "gemm", "callers", "stacks", "copies", "kernels", "collectives", "tuning",
+                                          "candidates", "iterations", "counters", "counters_over_time", "capabilities"}));
 }
 
 TEST(OpsTableTest, WallSharesAddUpToTheWallTime) {

@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 TENSORFLOW_PYTHON = os.environ.get("DLHOOK_TEST_TENSORFLOW_PYTHON", "")
 ALEXNET = ["conv1", "conv2", "conv3", "conv4", "conv5", "fc1", "fc2", "fc3"]
 # Words that a README's command may begin with; others (scripts/setup.sh, export …) prepare what the test has already.
-RUNNABLE = ("dlhook ", "build/venv/bin/python ")
+RUNNABLE = ("dlhook ", "DLHOOK_", "build/venv/bin/python ")
 
 
 def commands(document):
@@ -78,6 +78,23 @@ class FirstProfile(Example):
         self.assertAlmostEqual(sum(row["time_percent"] for row in rows), 100)
 
 
+class WhoCalledThisGemm(Example):
+    def calls(self, run, line):
+        rows = e2e.Run(os.path.join(self.folder, run)).table("callers")
+        return {(row["kind"], row["asked_by"]): row["calls"] for row in rows if row["line"] == line}
+
+    def test_readme(self):
+        output = self.run_readme("04_who_called_this_gemm")
+        losses = [text for text in re.findall(r"loss ([\d.]+)", "".join(output.values()))]
+        self.assertEqual(losses[0], losses[1])
+        self.assertEqual(list(self.calls("who", "whiten.py:29").values()), [20])
+        self.assertEqual(list(self.calls("who", "whiten.py:31").values()), [20])
+        self.assertEqual(list(self.calls("once", "whiten.py:31").values()), [1])
+        self.assertEqual(self.calls("once", "whiten.py:22"), {("gemm", "at::native::structured_addmm_out_cpu"): 20})
+        stacks = next(text for command, text in output.items() if "--table stacks" in command)
+        self.assertIn("learn_whitening", stacks)
+
+
 class FrameworkComparison(Example):
     def setUp(self):
         super().setUp()
@@ -129,6 +146,18 @@ class EnsembleInput(Example):
         votes = {line for text in output.values() for line in text.split("\n") if line.startswith("votes:")}
         self.assertEqual(len(votes), 1, "sharing the input changed the votes")
         self.assertAlmostEqual(self.check("alone", 3) / self.check("shared", 1), 3)
+
+
+class CountersOverTime(Example):
+    def test_readme(self):
+        if not os.access(TENSORFLOW_PYTHON, os.X_OK):
+            self.skipTest(frameworks.MISSING)
+        self.run_readme("05_counters_over_time")
+        run = e2e.Run(os.path.join(self.folder, "fit"))
+        steps = [row for row in run.table("counters_over_time") if row["kind"] == "training"]
+        self.assertEqual(sum(row["phase"] == "steady" for row in steps), 19)
+        faults = {phase: [row["minor_faults"] for row in steps if row["phase"] == phase] for phase in ("warm-up", "steady")}
+        self.assertGreater(min(faults["warm-up"]), 3 * sorted(faults["steady"])[9], "memory is touched first in the first step")
 
 
 class Tutorial(Example):

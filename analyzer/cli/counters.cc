@@ -1,0 +1,156 @@
+// `dlhook counters`: what this machine can count, tried; for words of DLHOOK_COUNTERS whether they would work.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/names.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/cli/tables.h"
+#include "analyzer/doctor/counter_tables.h"
+#include "analyzer/render/renderer.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+const std::vector<std::string>& TableNames() {
+  static const auto& kNames = *new std::vector<std::string>{"machine", "sets", "counters", "metrics", "papi"};
+  return kNames;
+}
+
+int Fail(absl::string_view message) {
+  PrintError(absl::StrCat("counters: ", message));
+  return kExitBadInput;
+}
+
+// Everything that the processor may have.
+std::string AllWords(const Processor& processor) {
+  std::vector<std::string> words;
+  for (size_t i = 0; i < KnownCounterCount(); ++i) {
+    const KnownCounter known = KnownCounterAt(i);
+    if (known.cores == 0 || (known.cores & processor.core) != 0) words.emplace_back(known.name);
+  }
+  return absl::StrJoin(words, ",");
+}
+
+std::vector<std::string> PapiNames(const CounterList& list) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < list.count; ++i) {
+    if (list.counters[i].perf_type != kNoPerfType || (list.counters[i].sources & SourceBit(CounterSource::kPapi)) == 0)
+      continue;
+    names.emplace_back(absl::StripPrefix(list.counters[i].name, "papi::"));
+  }
+  return names;
+}
+
+CountingReport TryAll(const std::vector<std::string>& sets, const CounterList& asked, bool wants_papi) {
+  CountingReport report;
+  report.machine = LookAtCounting();
+  if (wants_papi) report.papi = TryPapi(PapiNames(asked));
+  for (const CounterSet& set : kCounterSets) {
+    const bool is_wanted = std::find(sets.begin(), sets.end(), set.name) != sets.end();
+    if (is_wanted) report.sets.push_back(TrySet(report.machine, set));
+  }
+  report.counters = TryCounters(report.machine, asked, report.papi);
+  report.refused = RefusedOf(asked);
+  return report;
+}
+
+std::vector<Table> TablesOf(const CountingReport& report, const std::vector<std::string>& wanted, bool is_asked) {
+  std::vector<Table> tables;
+  const auto wants = [&](absl::string_view name, bool by_default) {
+    return wanted.empty() ? by_default : std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+  };
+  if (wants("machine", !is_asked)) tables.push_back(MachineTable(report.machine, report.papi));
+  if (wants("sets", true) && !report.sets.empty()) tables.push_back(SetsTable(report));
+  if (wants("counters", true)) tables.push_back(CountersTable(report));
+  if (wants("metrics", is_asked)) tables.push_back(MetricsTable(report.counters));
+  if (wants("papi", !is_asked && !report.papi.events.empty())) tables.push_back(PapiTable(report.papi));
+  return tables;
+}
+
+absl::Status CheckNames(const std::vector<std::string>& names, absl::string_view what,
+                        const std::vector<std::string>& known) {
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) return UnknownName(what, name, known);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> SetNames() {
+  std::vector<std::string> names;
+  for (const CounterSet& set : kCounterSets) names.emplace_back(set.name);
+  return names;
+}
+
+// A word that was asked for and can't be counted.
+bool HasMissing(const CountingReport& report) {
+  return !report.refused.empty() || std::any_of(report.counters.begin(), report.counters.end(),
+                                                [](const CounterTrial& trial) { return !trial.works; });
+}
+
+int RunCounters(const Args& args) {
+  const std::vector<std::string> sets = ListOf(args, "set");
+  const std::vector<std::string> tables = ListOf(args, "table");
+  for (const absl::Status& status : {CheckNames(sets, "set", SetNames()), CheckNames(tables, "table", TableNames())}) {
+    if (!status.ok()) return Fail(status.message());
+  }
+  const auto renderer = FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
+  if (!renderer.ok()) return Fail(renderer.status().message());
+  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
+  if (!color.ok()) return Fail(color.status().message());
+
+  std::vector<std::string> words = args.operands();
+  words.insert(words.end(), sets.begin(), sets.end());
+  const bool is_asked = !words.empty();
+  const Processor processor = ThisProcessor();
+  const CounterList asked = ParseWords(is_asked ? absl::StrJoin(words, ",") : AllWords(processor), processor);
+  if (asked.complaint[0] != '\0') return Fail(asked.complaint);
+  const bool wants_papi = !is_asked || !PapiNames(asked).empty();
+  const CountingReport report = TryAll(is_asked ? sets : SetNames(), asked, wants_papi);
+  const std::string text = (*renderer)->render({.run = nullptr,
+                                                .tables = TablesOf(report, tables, is_asked),
+                                                .width = OutputWidth(STDOUT_FILENO),
+                                                .color = *color});
+  return std::max(PrintOutput(text), is_asked && HasMissing(report) ? kExitThreshold : kExitOk);
+}
+
+std::string Details() {
+  std::string text =
+      "WORD is what DLHOOK_COUNTERS takes: a set, a counter (cycles, cycles:u, page-faults),\n"
+      "a raw event (r01c2), an event of a PMU in /sys/bus/event_source/devices\n"
+      "(cpu/event=0x3c,umask=0/), PAPI's presets (PAPI_FP_OPS) and others (papi::NAME).\n"
+      "Each is opened and read in this process; PAPI is tried in a child.\n\nsets:\n";
+  for (const CounterSet& set : kCounterSets)
+    absl::StrAppend(&text, absl::StrFormat("  %-10s%s\n", set.name, set.meaning));
+  absl::StrAppend(&text, "\ntables: ", absl::StrJoin(TableNames(), ", "), "\n\n",
+                  "Exit codes: 0 all that was asked for can be counted; 1 something can't;\n"
+                  "2 a word is not understood, or bad usage.\n");
+  return text;
+}
+
+}  // namespace
+
+Command CountersCommand() {
+  return {.name = "counters",
+          .summary = "what this machine can count: counters of processor and kernel",
+          .operands = "[WORD]...",
+          .flags = {{"set", "NAMES", "only these sets: their counters, and what they tell"},
+                    {"table", "NAMES", "only these tables"},
+                    {"format", "FORMAT", "text, csv or json (default: text)"},
+                    ColorFlag()},
+          .examples = {{"dlhook counters", "what can be counted here, which sets work, why not the rest"},
+                       {"dlhook counters --set topdown", "Top-Down: its events on this processor and the formulas"},
+                       {"dlhook counters instructions PAPI_FP_OPS", "whether these would work; exit code 1 if not"}},
+          .min_operands = 0,
+          .max_operands = SIZE_MAX,
+          .details = Details,
+          .run = RunCounters};
+}
+
+}  // namespace dlhook::analyzer

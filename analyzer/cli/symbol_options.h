@@ -1,0 +1,17 @@
+// Where the commands of dlhook look for symbols of a run, and where they keep what they found.
+#ifndef DLHOOK_ANALYZER_CLI_SYMBOL_OPTIONS_H_
+#define DLHOOK_ANALYZER_CLI_SYMBOL_OPTIONS_H_
+
+#include <string>
+
+#include "analyzer/symbols/add_symbols.h"
+
+namespace dlhook::analyzer {
+
+// `run`: its folder or one of its traces. The cache is $DLHOOK_CACHE ("off": none), else $XDG_CACHE_HOME/dlhook, else
+// ~/.cache/dlhook.
+SymbolOptions SymbolOptionsFor(const std::string& run);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_CLI_SYMBOL_OPTIONS_H_

@@ -1,0 +1,19 @@
+// Readings of counters as if only some of a run's steps had happened.
+#ifndef DLHOOK_ANALYZER_DIFF_COUNTER_SLICE_H_
+#define DLHOOK_ANALYZER_DIFF_COUNTER_SLICE_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+// `intervals`: ascending, disjoint. Between them the series counts nothing; where one begins or ends between two readings, what was
+// counted between these is divided by time, so that slices of neighbouring intervals add up to the whole.
+CounterSeries SliceOf(const CounterSeries& series, const std::vector<std::pair<int64_t, int64_t>>& intervals);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DIFF_COUNTER_SLICE_H_

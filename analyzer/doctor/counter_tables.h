@@ -1,0 +1,38 @@
+// What `dlhook counters` and the doctor say about counting, from what was tried. Pure.
+#ifndef DLHOOK_ANALYZER_DOCTOR_COUNTER_TABLES_H_
+#define DLHOOK_ANALYZER_DOCTOR_COUNTER_TABLES_H_
+
+#include <string>
+#include <vector>
+
+#include "analyzer/doctor/counter_trials.h"
+#include "analyzer/doctor/finding.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+struct CountingReport {
+  CountingMachine machine;
+  PapiTrials papi;
+  std::vector<SetTrial> sets;
+  std::vector<CounterTrial> counters;  // that were asked for, else all that this processor may have
+  std::vector<CounterRefusal> refused;
+};
+
+// `machine`: what counting depends on and what to do, a row a fact.
+Table MachineTable(const CountingMachine& machine, const PapiTrials& papi);
+// `sets`: which sets work, wholly or in part.
+Table SetsTable(const CountingReport& report);
+// `counters`: a row a counter.
+Table CountersTable(const CountingReport& report);
+// `papi`: PAPI's presets.
+Table PapiTable(const PapiTrials& papi);
+// `metrics`: what can be told from these counters, and by which formula.
+Table MetricsTable(const std::vector<CounterTrial>& counters);
+
+// The doctor's sentence.
+Finding CountingFinding(const CountingMachine& machine, const std::vector<SetTrial>& sets);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DOCTOR_COUNTER_TABLES_H_

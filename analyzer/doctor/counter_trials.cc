@@ -1,0 +1,251 @@
+// Opens what the shim would open, with the same functions (preload/core/perf_group.h), so that what works here works
+// there.
+#include "analyzer/doctor/counter_trials.h"
+
+#include <linux/perf_event.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "preload/core/perf_group.h"
+#include "preload/core/rusage_counters.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr char kPmuFolder[] = "/sys/bus/event_source/devices";
+constexpr int kReadings = 200;  // of a round
+constexpr int kRounds = 5;
+constexpr int kCapPerfmon = 38;  // linux/capability.h, since 5.8
+constexpr int kCapSysAdmin = 21;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return std::string(absl::StripAsciiWhitespace(text.str()));
+}
+
+std::optional<int> ReadInt(const std::string& path) {
+  int value = 0;
+  return absl::SimpleAtoi(ReadFile(path), &value) ? std::optional<int>(value) : std::nullopt;
+}
+
+bool ReadSmall(const char* path, char* text, size_t size) {
+  std::ifstream file(path);
+  if (!file) return false;
+  file.read(text, static_cast<std::streamsize>(size - 1));
+  text[file.gcount()] = '\0';
+  return true;
+}
+
+std::string StatusLine(absl::string_view path, absl::string_view key) {
+  std::ifstream file{std::string(path)};
+  for (std::string line; std::getline(file, line);) {
+    absl::string_view rest = line;
+    if (absl::ConsumePrefix(&rest, key)) return std::string(absl::StripAsciiWhitespace(rest));
+  }
+  return "";
+}
+
+bool MayCountAll() {
+  uint64_t effective = 0;
+  if (!absl::SimpleHexAtoi(StatusLine("/proc/self/status", "CapEff:"), &effective)) return false;
+  return (effective >> kCapPerfmon & 1) != 0 || (effective >> kCapSysAdmin & 1) != 0;
+}
+
+// "cpu", of hybrid processors "cpu_core" and "cpu_atom", of ARM's "armv8_pmuv3_0".
+std::vector<std::string> CorePmus() {
+  std::vector<std::string> pmus;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(kPmuFolder, error)) {
+    const std::string name = entry.path().filename();
+    if (name == "cpu" || absl::StartsWith(name, "cpu_") || absl::StartsWith(name, "armv8_")) pmus.push_back(name);
+  }
+  std::sort(pmus.begin(), pmus.end());
+  return pmus;
+}
+
+// The largest group of a counter that any of the processor's counters can count.
+size_t TryCountersAtOnce() {
+  const CounterList list = ParseWords("branches:u", Processor{});
+  size_t most = 0;
+  for (uint32_t count = 1; count <= kMaxCountersOfSet; ++count) {
+    PerfEvent events[kMaxCountersOfSet];
+    std::fill_n(events, count, PerfEvent{&list.counters[0], true});
+    PerfGroup group = {};
+    if (!OpenPerfGroup(events, count, 0, false, &group)) break;
+    ClosePerfGroup(&group);
+    most = count;
+  }
+  return most;
+}
+
+// ns of one of many: the fastest round, as the others had company.
+template <typename Read>
+double TimeOf(const Read& read) {
+  double best = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kReadings; ++i) read();
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+    const double each = took.count() / kReadings;
+    if (round == 0 || each < best) best = each;
+  }
+  return best;
+}
+
+bool Has(const CounterSpec& spec, CounterSource source) { return (spec.sources & SourceBit(source)) != 0; }
+
+void TryUsage(CounterTrial* trial) {
+  const bool is_clock = UsageFieldOf(trial->spec.name) == UsageField::kTaskClock;
+  Usage usage;
+  trial->works = ReadUsage(RUSAGE_THREAD, CLOCK_THREAD_CPUTIME_ID, is_clock, !is_clock, &usage);
+  if (!trial->works) {
+    trial->reason = "the kernel refuses getrusage";
+    return;
+  }
+  trial->source = CounterSource::kRusage;
+  trial->read_ns = TimeOf([&] { ReadUsage(RUSAGE_THREAD, CLOCK_THREAD_CPUTIME_ID, is_clock, !is_clock, &usage); });
+}
+
+void KeepReason(void* context, const CounterSpec&, const char* reason) { *static_cast<std::string*>(context) = reason; }
+
+void TryPerf(CounterTrial* trial) {
+  // What only counts beside `slots` is tried with it.
+  const CounterList with_slots = ParseWords("slots", ThisProcessor());
+  const CounterSpec* specs[2] = {&trial->spec, nullptr};
+  size_t count = 1;
+  if (trial->spec.needs_slots && with_slots.count == 1) {
+    specs[0] = &with_slots.counters[0];
+    specs[1] = &trial->spec;
+    count = 2;
+  }
+  PerfGroups groups = {};
+  DividePerfGroups(specs, count, &KeepReason, &trial->reason, &groups);
+  if (groups.count != 1 || groups.sizes[0] != count) {
+    if (trial->reason.empty()) trial->reason = "the processor can't count it in one group with slots";
+    return;
+  }
+  PerfGroup group = {};
+  if (!OpenPerfGroup(groups.events, groups.sizes[0], 0, false, &group)) {
+    char reason[200];
+    ExplainPerfError(trial->spec, errno, reason, sizeof reason);
+    trial->reason = reason;
+    return;
+  }
+  trial->works = true;
+  trial->reason.clear();
+  trial->user_only = groups.events[count - 1].user_only;
+  const bool by_rdpmc = !trial->spec.needs_slots && !trial->spec.leads_group && MapPerfGroup(&group);
+  trial->source = by_rdpmc ? CounterSource::kPerfRdpmc : CounterSource::kPerfRead;
+  PerfReading reading;
+  trial->read_ns = TimeOf([&] { ReadPerfGroup(group, &reading); });
+  ClosePerfGroup(&group);
+}
+
+void TakePapi(const PapiTrials& papi, CounterTrial* trial) {
+  const std::string name(absl::StripPrefix(trial->spec.name, "papi::"));
+  for (const PapiEvent& event : papi.events) {
+    if (event.name != name) continue;
+    trial->works = event.works;
+    trial->reason = event.works ? "" : absl::StrCat("PAPI: ", event.reason);
+    trial->source = event.works ? CounterSource::kPapi : CounterSource::kUnknown;
+    return;
+  }
+  trial->reason = papi.library.empty()    ? "PAPI is not installed"
+                  : !papi.trouble.empty() ? absl::StrCat(papi.library, ": ", papi.trouble)
+                                          : "PAPI says that this machine does not have it";
+}
+
+size_t GroupsOf(const std::vector<CounterTrial>& trials) {
+  std::vector<const CounterSpec*> specs;
+  for (const CounterTrial& trial : trials) {
+    const bool by_perf = trial.source == CounterSource::kPerfRead || trial.source == CounterSource::kPerfRdpmc;
+    if (by_perf && trial.spec.perf_type != PERF_TYPE_SOFTWARE) specs.push_back(&trial.spec);
+  }
+  if (specs.empty()) return 0;
+  PerfGroups groups = {};
+  std::string unused;
+  DividePerfGroups(specs.data(), specs.size(), &KeepReason, &unused, &groups);
+  return groups.count;
+}
+
+}  // namespace
+
+CounterList ParseWords(const std::string& words, const Processor& processor) {
+  CounterList list;
+  ParseCounters(words.c_str(), processor, &ReadSmall, &list);
+  return list;
+}
+
+CountingMachine LookAtCounting() {
+  CountingMachine machine;
+  machine.processor = ThisProcessor();
+  machine.is_virtual = absl::StrContains(StatusLine("/proc/cpuinfo", "flags"), " hypervisor");
+  machine.pmus = CorePmus();
+  machine.paranoid = ReadInt("/proc/sys/kernel/perf_event_paranoid");
+  machine.watchdog = ReadInt("/proc/sys/kernel/nmi_watchdog");
+  if (!machine.pmus.empty()) machine.rdpmc = ReadInt(absl::StrCat(kPmuFolder, "/", machine.pmus.front(), "/rdpmc"));
+  machine.may_count_all = MayCountAll();
+  machine.counters_at_once = TryCountersAtOnce();
+  return machine;
+}
+
+std::vector<CounterTrial> TryCounters(const CountingMachine& machine, const CounterList& list, const PapiTrials& papi) {
+  std::vector<CounterTrial> trials;
+  for (size_t i = 0; i < list.count; ++i) {
+    CounterTrial trial;
+    trial.spec = list.counters[i];
+    if (Has(trial.spec, CounterSource::kRusage)) {
+      TryUsage(&trial);
+    } else if (Has(trial.spec, CounterSource::kPapi)) {
+      TakePapi(papi, &trial);
+    } else {
+      TryPerf(&trial);
+    }
+    const bool lacks_pmu =
+        !trial.works && trial.spec.perf_type < PERF_TYPE_MAX && trial.spec.perf_type != PERF_TYPE_SOFTWARE;
+    if (lacks_pmu && machine.pmus.empty()) trial.reason = "no PMU";  // the kernel's error says less
+    trials.push_back(std::move(trial));
+  }
+  return trials;
+}
+
+std::vector<CounterRefusal> RefusedOf(const CounterList& list) {
+  return {list.refused, list.refused + list.refused_count};
+}
+
+SetTrial TrySet(const CountingMachine& machine, const CounterSet& set) {
+  const CounterList list = ParseWords(set.name, machine.processor);
+  SetTrial trial = {set, TryCounters(machine, list, {}), RefusedOf(list), 0};
+  trial.groups = GroupsOf(trial.counters);
+  return trial;
+}
+
+std::string PmuAdvice(const CountingMachine& machine) {
+  if (!machine.pmus.empty() || !machine.is_virtual) return "";
+  return "ask whoever runs this virtual machine for a PMU (KVM: -cpu host,pmu=on; clouds: a metal or large instance).";
+}
+
+std::string AdviceFor(const CountingMachine& machine, const CounterTrial& trial) {
+  if (trial.works || Has(trial.spec, CounterSource::kPapi)) return "";
+  if (!machine.paranoid.has_value()) return "a kernel with CONFIG_PERF_EVENTS is needed.";
+  if (trial.spec.perf_type != PERF_TYPE_SOFTWARE && machine.pmus.empty()) return PmuAdvice(machine);
+  if (!machine.may_count_all && *machine.paranoid >= (trial.spec.is_in_kernel ? 2 : 3)) {
+    return absl::StrCat("sysctl kernel.perf_event_paranoid=", trial.spec.is_in_kernel ? 1 : 2);
+  }
+  return "";
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,134 @@
+// Callgrind's profile format (version 1), as its manual defines it; read by callgrind_annotate and KCachegrind.
+//
+// Recursion: a function that is on the stack already gets a name of its own, as callgrind itself writes with
+// --separate-recs: "f'2" is f called while one f runs. So every cost on an edge is true, and the inclusive cost of f
+// holds what its recursion costs once. "calls=" counts the library calls below an edge: how often Python or a framework
+// was called is not recorded.
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "analyzer/export/exporter.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr Weight kEvents[] = {Weight::kTime, Weight::kCalls, Weight::kFlops, Weight::kBytes};
+
+// "(3) name" where it is new, "(3)" from then on.
+class Compressor {
+ public:
+  std::string operator()(const std::string& name) {
+    const auto [at, is_new] = ids_.try_emplace(name, ids_.size() + 1);
+    return absl::StrCat("(", at->second, ")", is_new ? " " : "",
+                        is_new ? absl::StrReplaceAll(name, {{"\n", " "}, {"\r", " "}}) : "");
+  }
+
+ private:
+  std::map<std::string, size_t> ids_;
+};
+
+std::string Costs(const Weights& weights) {
+  std::string text;
+  for (Weight event : kEvents) absl::StrAppend(&text, " ", weights[static_cast<size_t>(event)]);
+  return text;
+}
+
+bool IsZero(const Weights& weights) { return weights == Weights{}; }
+
+class Writer {
+ public:
+  explicit Writer(const Profile& profile)
+      : profile_(profile), self_(profile.SelfWeights()), total_(profile.TotalWeights()) {
+    for (const ProfileFunction& function : profile.functions()) {
+      name_of_.push_back(written_.try_emplace({function.file, function.name}, written_.size()).first->second);
+    }
+    depths_.resize(profile.nodes().size());
+    for (NodeIndex node = kRoot + 1; node < profile.nodes().size(); ++node) Collect(node);
+  }
+
+  std::string Write() {
+    WriteHead();
+    for (const auto& [body, lines] : bodies_) WriteBody(body, lines);
+    absl::StrAppend(&text_, "totals:", Costs(profile_.Sum()), "\n");
+    return std::move(text_);
+  }
+
+ private:
+  using Body = std::pair<FunctionIndex, uint32_t>;  // a function, and how many of it were on the stack
+  struct Lines {
+    Weights self = {};
+    std::map<std::pair<uint32_t, Body>, Weights> calls;  // from which line to whom
+  };
+
+  // Readers know functions by file and name alone.
+  uint32_t DepthOf(NodeIndex node) const {
+    const size_t name = name_of_[profile_.FunctionOf(node)];
+    for (NodeIndex outer = profile_.nodes()[node].parent; outer != kRoot; outer = profile_.nodes()[outer].parent) {
+      if (name_of_[profile_.FunctionOf(outer)] == name) return depths_[outer] + 1;
+    }
+    return 1;
+  }
+
+  void Collect(NodeIndex node) {
+    depths_[node] = DepthOf(node);
+    const Body body = {profile_.FunctionOf(node), depths_[node]};
+    AddTo(self_[node], bodies_[body].self);
+    const NodeIndex caller = profile_.nodes()[node].parent;
+    if (caller == kRoot) return;
+    AddTo(total_[node],
+          bodies_[{profile_.FunctionOf(caller), depths_[caller]}].calls[{profile_.FrameOf(caller).line, body}]);
+  }
+
+  void WriteHead() {
+    absl::StrAppend(&text_,
+                    "# callgrind format\nversion: 1\ncreator: dlhook " DLHOOK_VERSION "\ncmd: ", profile_.model().name,
+                    "\npositions: line\n");
+    std::string names;
+    for (Weight event : kEvents) {
+      const WeightWord& word = WeightWords()[static_cast<size_t>(event)];
+      absl::StrAppend(&text_, "event: ", word.name, " : ", word.meaning, event == Weight::kTime ? " (ns)" : "", "\n");
+      absl::StrAppend(&names, " ", word.name);
+    }
+    absl::StrAppend(&text_, "events:", names, "\nsummary:", Costs(profile_.Sum()), "\n");
+  }
+
+  // "fn=" or "cfn=" with what says where it is; `c` is the prefix of a callee's.
+  void WriteName(const char* c, Body body) {
+    const ProfileFunction& function = profile_.functions()[body.first];
+    const std::string name = body.second > 1 ? absl::StrCat(function.name, "'", body.second) : function.name;
+    absl::StrAppend(&text_, c, "ob=", objects_(function.object.empty() ? "???" : function.object), "\n",
+                    *c == 0 ? "fl=" : "cfi=", files_(function.file.empty() ? "???" : function.file), "\n", c,
+                    "fn=", names_(name), "\n");
+  }
+
+  void WriteBody(Body body, const Lines& lines) {
+    text_.push_back('\n');
+    WriteName("", body);
+    if (!IsZero(lines.self)) absl::StrAppend(&text_, "0", Costs(lines.self), "\n");
+    for (const auto& [call, weights] : lines.calls) {
+      WriteName("c", call.second);
+      absl::StrAppend(&text_, "calls=", weights[static_cast<size_t>(Weight::kCalls)], " 0\n", call.first,
+                      Costs(weights), "\n");
+    }
+  }
+
+  const Profile& profile_;
+  const std::vector<Weights> self_, total_;
+  std::map<std::pair<std::string, std::string>, size_t> written_;  // file and name
+  std::vector<size_t> name_of_;                                    // by FunctionIndex: what stands in written_
+  std::vector<uint32_t> depths_;                                   // by NodeIndex
+  std::map<Body, Lines> bodies_;
+  Compressor objects_, files_, names_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string ExportCallgrind(const Profile& profile, const ExportOptions& /*options*/) {
+  return Writer(profile).Write();
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,48 @@
+// An exporter turns a profile into the bytes of a file that other tools read. It is a pure function: no I/O, no state.
+//
+// To add one:
+//   1. write analyzer/export/NAME.cc with a function `std::string ExportName(const Profile&, const ExportOptions&)`,
+//   declared below;
+//   2. add its line to kExporters in analyzer/export/registry.cc and its file to CMakeLists.txt.
+#ifndef DLHOOK_ANALYZER_EXPORT_EXPORTER_H_
+#define DLHOOK_ANALYZER_EXPORT_EXPORTER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/export/profile.h"
+
+namespace dlhook::analyzer {
+
+struct ExportOptions {
+  Weight weight = Weight::kTime;  // of formats that have one
+  bool with_lines = false;        // names of frames have lines, where they are no field of their own
+  double min_percent = 0.5;       // of a graph: functions and edges below this part of the whole are left out
+};
+
+struct Exporter {
+  absl::string_view name;
+  absl::string_view summary;  // for --help
+  bool is_binary;
+  std::string (*write)(const Profile&, const ExportOptions&);
+};
+
+const std::vector<Exporter>& Exporters();
+
+std::string ExportFolded(const Profile& profile, const ExportOptions& options);
+std::string ExportPprof(const Profile& profile, const ExportOptions& options);
+std::string ExportCallgrind(const Profile& profile, const ExportOptions& options);
+std::string ExportDot(const Profile& profile, const ExportOptions& options);
+
+struct WeightWord {
+  absl::string_view name;
+  absl::string_view unit;
+  absl::string_view meaning;
+  Weight weight;
+};
+const std::vector<WeightWord>& WeightWords();  // by Weight
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_EXPORT_EXPORTER_H_

@@ -1,0 +1,15 @@
+// gzip (RFC 1952), the same bytes for the same input whenever and wherever it runs.
+#ifndef DLHOOK_ANALYZER_EXPORT_GZIP_H_
+#define DLHOOK_ANALYZER_EXPORT_GZIP_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace dlhook::analyzer {
+
+std::string Gzip(absl::string_view bytes);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_EXPORT_GZIP_H_

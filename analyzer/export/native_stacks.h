@@ -1,0 +1,42 @@
+// The stacks of calls as they were unwound, with Python frames woven in (stacks/call_stacks.h).
+#ifndef DLHOOK_ANALYZER_EXPORT_NATIVE_STACKS_H_
+#define DLHOOK_ANALYZER_EXPORT_NATIVE_STACKS_H_
+
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/export/profile.h"
+#include "analyzer/stacks/call_stacks.h"
+
+namespace dlhook::analyzer {
+
+struct NativeStackOptions {
+  bool with_python = true;
+  bool with_plumbing = false;  // functions that only pass a call on
+};
+
+// Remembers what it has seen: `profile` must outlive it.
+class NativeStacks {
+ public:
+  NativeStacks(const NativeStackOptions& options, Profile* profile);
+
+  // The node of the stack of `call` inside `outer`, without the call itself. A call inside another is inside its node:
+  // of its stack only what lies further in than that call's is added.
+  NodeIndex Under(NodeIndex outer, CallIndex call);
+
+ private:
+  std::vector<ProfileFrameIndex> FramesOf(CallIndex call);  // outermost first
+  ProfileFrameIndex FrameOf(const StackEntry& entry, FrameIndex native, bool is_inlined);
+  size_t FramesInCommon(NodeIndex outer, const std::vector<ProfileFrameIndex>& frames) const;
+
+  const TraceModel& model_;
+  const NativeStackOptions options_;
+  Profile& profile_;
+  CallStacks stacks_;
+  absl::flat_hash_map<std::tuple<NodeIndex, FrameIndex, StackIndex>, NodeIndex> known_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_EXPORT_NATIVE_STACKS_H_

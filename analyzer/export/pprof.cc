@@ -1,0 +1,165 @@
+// pprof's profile.proto (third_party/pprof/), gzipped: calls, time, FLOPs and bytes of every distinct stack, with
+// labels by which `pprof -tagfocus`, `-tagroot` and its web view choose: layer, direction, phase, op, thread, process.
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/export/exporter.h"
+#include "analyzer/export/gzip.h"
+#include "analyzer/export/third_party/pprof/profile.pb.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+namespace pb = perftools::profiles;
+
+// A count first, by convention. The last one is what readers show at first where no default is named; speedscope takes
+// the field for the default to be an index into these, so none is.
+constexpr Weight kSampleTypes[] = {Weight::kCalls, Weight::kFlops, Weight::kBytes, Weight::kTime};
+
+class Writer {
+ public:
+  explicit Writer(const Profile& profile) : profile_(profile) { Text(""); }
+
+  std::string Write() {
+    out_.set_duration_nanos(profile_.model().wall_ns());
+    out_.add_comment(Text(absl::StrCat("dlhook " DLHOOK_VERSION ": ", profile_.model().name)));
+    AddSampleTypes();
+    AddMappings();
+    AddFunctions();
+    for (const ProfileSample& sample : profile_.samples()) AddSample(sample);
+    return Gzip(out_.SerializeAsString());
+  }
+
+ private:
+  int64_t Text(const std::string& text) {
+    const auto [at, is_new] = texts_.try_emplace(text, out_.string_table_size());
+    if (is_new) out_.add_string_table(text);
+    return at->second;
+  }
+
+  void AddSampleTypes() {
+    for (Weight weight : kSampleTypes) {
+      const WeightWord& word = WeightWords()[static_cast<size_t>(weight)];
+      pb::ValueType* type = out_.add_sample_type();
+      type->set_type(Text(std::string(word.name)));
+      type->set_unit(Text(word.unit == "ns" ? "nanoseconds" : std::string(word.unit)));
+    }
+  }
+
+  // The first one is the program, as readers expect: "main binary".
+  void AddMappings() {
+    const std::vector<ProcessInfo>& processes = profile_.model().processes;
+    if (!processes.empty()) AddMapping()->set_filename(Text(processes.front().header.process().program()));
+    mapping_begin_.push_back(out_.mapping_size());
+    for (const ProcessInfo& process : processes) {
+      for (const trace::Mapping& mapping : process.mappings) {
+        pb::Mapping* added = AddMapping();
+        added->set_memory_start(mapping.start());
+        added->set_memory_limit(mapping.end());
+        added->set_filename(Text(mapping.path()));
+        added->set_build_id(Text(absl::BytesToHexString(mapping.build_id())));
+      }
+      mapping_begin_.push_back(out_.mapping_size());
+    }
+  }
+
+  // Names are as good as dlhook could find them on the machine of the run: nothing for pprof to look up.
+  pb::Mapping* AddMapping() {
+    pb::Mapping* mapping = out_.add_mapping();
+    mapping->set_id(out_.mapping_size());
+    mapping->set_has_functions(true);
+    mapping->set_has_filenames(true);
+    mapping->set_has_line_numbers(true);
+    mapping->set_has_inline_frames(true);
+    return mapping;
+  }
+
+  void AddFunctions() {
+    for (const ProfileFunction& function : profile_.functions()) {
+      pb::Function* added = out_.add_function();
+      added->set_id(out_.function_size());
+      added->set_name(Text(function.name));
+      // Where both are equal, pprof takes the name for one that it should shorten itself: "<module>" would lose all.
+      if (!function.full_name.empty()) added->set_system_name(Text(function.full_name));
+      added->set_filename(Text(function.file));
+    }
+  }
+
+  uint64_t MappingOf(FrameIndex native) const {
+    const NativeFrameColumns& frames = profile_.model().native_frames;
+    const uint64_t address = frames.address[native];
+    for (int i = mapping_begin_[frames.process[native]]; i < mapping_begin_[frames.process[native] + 1]; ++i) {
+      if (address >= out_.mapping(i).memory_start() && address < out_.mapping(i).memory_limit())
+        return out_.mapping(i).id();
+    }
+    return 0;
+  }
+
+  // `lines`: the innermost inlined function first.
+  uint64_t LocationOf(const std::vector<ProfileFrameIndex>& lines) {
+    const auto [at, is_new] = locations_.try_emplace(lines, out_.location_size() + 1);
+    if (!is_new) return at->second;
+    pb::Location* location = out_.add_location();
+    location->set_id(at->second);
+    for (ProfileFrameIndex index : lines) {
+      const ProfileFrame& frame = profile_.frames()[index];
+      pb::Line* line = location->add_line();
+      line->set_function_id(frame.function + 1);
+      line->set_line(frame.line);
+    }
+    const FrameIndex native = profile_.frames()[lines.front()].native;
+    if (native == kNone) return at->second;
+    location->set_address(profile_.model().native_frames.address[native]);
+    location->set_mapping_id(MappingOf(native));
+    return at->second;
+  }
+
+  // Frames that are inlined into the next one stand at one location with it.
+  void AddLocations(NodeIndex node, pb::Sample* sample) {
+    std::vector<ProfileFrameIndex> lines;
+    for (; node != kRoot; node = profile_.nodes()[node].parent) {
+      lines.push_back(profile_.nodes()[node].frame);
+      const ProfileFrame& frame = profile_.FrameOf(node);
+      const NodeIndex outer = profile_.nodes()[node].parent;
+      const bool goes_on = frame.is_inlined && outer != kRoot && profile_.FrameOf(outer).native == frame.native;
+      if (goes_on) continue;
+      sample->add_location_id(LocationOf(lines));
+      lines.clear();
+    }
+  }
+
+  void AddLabel(const std::string& key, const std::string& value, pb::Sample* sample) {
+    if (value.empty()) return;
+    pb::Label* label = sample->add_label();
+    label->set_key(Text(key));
+    label->set_str(Text(value));
+  }
+
+  void AddSample(const ProfileSample& sample) {
+    pb::Sample* added = out_.add_sample();
+    AddLocations(sample.stack, added);
+    for (Weight weight : kSampleTypes) added->add_value(sample.weights[static_cast<size_t>(weight)]);
+    const ProfileLabels& labels = profile_.labels()[sample.labels];
+    AddLabel("layer", labels.layer, added);
+    AddLabel("direction", labels.direction, added);
+    AddLabel("phase", labels.phase, added);
+    AddLabel("op", labels.op, added);
+    AddLabel("thread", labels.thread, added);
+    AddLabel("process", labels.process, added);
+  }
+
+  const Profile& profile_;
+  pb::Profile out_;
+  std::map<std::string, int64_t> texts_;
+  std::vector<int> mapping_begin_;  // by process: its first one in out_.mapping()
+  std::map<std::vector<ProfileFrameIndex>, uint64_t> locations_;
+};
+
+}  // namespace
+
+std::string ExportPprof(const Profile& profile, const ExportOptions& /*options*/) { return Writer(profile).Write(); }
+
+}  // namespace dlhook::analyzer

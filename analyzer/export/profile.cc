@@ -1,0 +1,78 @@
+// The tree of stacks: see profile.h.
+#include "analyzer/export/profile.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+// The index of `key` in `list`, which it is added to where it is new.
+template <typename Key, typename Element>
+uint32_t Intern(const Key& key, const Element& element, absl::flat_hash_map<Key, uint32_t>& known,
+                std::vector<Element>& list) {
+  const auto [place, is_new] = known.try_emplace(key, static_cast<uint32_t>(list.size()));
+  if (is_new) list.push_back(element);
+  return place->second;
+}
+
+}  // namespace
+
+FunctionIndex Profile::Function(const ProfileFunction& function) {
+  return Intern(function, function, function_index_, functions_);
+}
+
+ProfileFrameIndex Profile::Frame(const ProfileFrame& frame) { return Intern(frame, frame, frame_index_, frames_); }
+
+NodeIndex Profile::Child(NodeIndex parent, ProfileFrameIndex frame) {
+  return Intern(std::make_pair(parent, frame), ProfileNode{parent, frame}, node_index_, nodes_);
+}
+
+LabelsIndex Profile::AddLabels(ProfileLabels labels) {
+  labels_.push_back(std::move(labels));
+  return static_cast<LabelsIndex>(labels_.size() - 1);
+}
+
+void Profile::Add(NodeIndex stack, LabelsIndex labels, const Weights& weights) {
+  const uint32_t sample =
+      Intern(std::make_pair(stack, labels), ProfileSample{stack, labels, {}}, sample_index_, samples_);
+  AddTo(weights, samples_[sample].weights);
+}
+
+std::vector<NodeIndex> Profile::PathTo(NodeIndex node) const {
+  std::vector<NodeIndex> path;
+  for (; node != kRoot; node = nodes_[node].parent) path.push_back(node);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+std::vector<Weights> Profile::SelfWeights() const {
+  std::vector<Weights> self(nodes_.size());
+  for (const ProfileSample& sample : samples_) AddTo(sample.weights, self[sample.stack]);
+  return self;
+}
+
+std::vector<Weights> Profile::TotalWeights() const {
+  std::vector<Weights> total = SelfWeights();
+  for (size_t node = total.size() - 1; node > kRoot; --node) AddTo(total[node], total[nodes_[node].parent]);
+  return total;
+}
+
+Weights Profile::Sum() const {
+  Weights sum = {};
+  for (const ProfileSample& sample : samples_) AddTo(sample.weights, sum);
+  return sum;
+}
+
+std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool with_line) {
+  const ProfileFunction& function = profile.functions()[frame.function];
+  const std::string line = with_line && frame.line > 0 ? absl::StrCat(":", frame.line) : "";
+  const bool names_file = function.kind == FrameKind::kPython || !line.empty();
+  if (!names_file || function.file.empty()) return function.name;
+  return absl::StrCat(function.name, " (", BaseNameOf(function.file), line, ")");
+}
+
+std::string BaseNameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,127 @@
+// What all exporters write: calls by the stack in which they were made, as a call tree with weights.
+#ifndef DLHOOK_ANALYZER_EXPORT_PROFILE_H_
+#define DLHOOK_ANALYZER_EXPORT_PROFILE_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+enum class Weight : uint8_t { kTime, kCalls, kFlops, kBytes };
+constexpr size_t kWeights = 4;
+using Weights = std::array<int64_t, kWeights>;  // by Weight; time: self time of calls in nanoseconds
+
+inline void AddTo(const Weights& from, Weights& to) {
+  for (size_t i = 0; i < kWeights; ++i) to[i] += from[i];
+}
+
+enum class FrameKind : uint8_t { kProcess, kThread, kLayer, kPython, kNative, kScope, kCall, kNote };
+
+constexpr char kPythonObject[] = "[python]";  // ProfileFunction.object of all Python code
+
+struct ProfileFunction {
+  FrameKind kind = FrameKind::kNote;
+  std::string name = {};      // as shown
+  std::string object = {};    // file that holds the code, else a word in brackets: "[python]", "[blas]"; may be empty
+  std::string file = {};      // of the source; empty: not known
+  std::string full_name = {};  // with templates and arguments; empty: as `name`
+
+  friend bool operator==(const ProfileFunction&, const ProfileFunction&) = default;
+  template <typename H>
+  friend H AbslHashValue(H hash, const ProfileFunction& f) {
+    return H::combine(std::move(hash), f.kind, f.name, f.object, f.file, f.full_name);
+  }
+};
+using FunctionIndex = uint32_t;
+
+// A function at the place where it makes the next call.
+struct ProfileFrame {
+  FunctionIndex function = 0;
+  uint32_t line = 0;          // 0: not known
+  FrameIndex native = kNone;  // of kNative where its address is known
+  bool is_inlined = false;    // into the next frame outwards
+
+  friend bool operator==(const ProfileFrame&, const ProfileFrame&) = default;
+  template <typename H>
+  friend H AbslHashValue(H hash, const ProfileFrame& f) {
+    return H::combine(std::move(hash), f.function, f.line, f.native, f.is_inlined);
+  }
+};
+using ProfileFrameIndex = uint32_t;
+
+// A stack, as a node of the tree of all stacks: its innermost frame, and the stack outside of that.
+using NodeIndex = uint32_t;
+constexpr NodeIndex kRoot = 0;  // the empty stack; has no frame
+struct ProfileNode {
+  NodeIndex parent = kRoot;  // less than the node's own index
+  ProfileFrameIndex frame = 0;
+};
+
+// Words about calls beside their stack; empty: not known.
+struct ProfileLabels {
+  std::string process = {}, thread = {}, layer = {}, direction = {}, phase = {}, op = {};
+};
+using LabelsIndex = uint32_t;
+
+struct ProfileSample {
+  NodeIndex stack = kRoot;
+  LabelsIndex labels = 0;
+  Weights weights = {};
+};
+
+class Profile {
+ public:
+  explicit Profile(const TraceModel& model) : model_(model), nodes_(1) {}
+
+  FunctionIndex Function(const ProfileFunction& function);
+  ProfileFrameIndex Frame(const ProfileFrame& frame);
+  NodeIndex Child(NodeIndex parent, ProfileFrameIndex frame);
+  LabelsIndex AddLabels(ProfileLabels labels);
+  void Add(NodeIndex stack, LabelsIndex labels, const Weights& weights);
+
+  const TraceModel& model() const { return model_; }
+  const std::vector<ProfileFunction>& functions() const { return functions_; }
+  const std::vector<ProfileFrame>& frames() const { return frames_; }
+  const std::vector<ProfileNode>& nodes() const { return nodes_; }  // parents before children; the first is the root
+  const std::vector<ProfileLabels>& labels() const { return labels_; }
+  const std::vector<ProfileSample>& samples() const { return samples_; }  // distinct by (stack, labels)
+
+  const ProfileFrame& FrameOf(NodeIndex node) const { return frames_[nodes_[node].frame]; }
+  FunctionIndex FunctionOf(NodeIndex node) const { return FrameOf(node).function; }
+  std::vector<NodeIndex> PathTo(NodeIndex node) const;  // outermost first, without the root
+
+  // By node: of the calls made in just this stack, and of all made in it or further in.
+  std::vector<Weights> SelfWeights() const;
+  std::vector<Weights> TotalWeights() const;
+  Weights Sum() const;
+
+ private:
+  const TraceModel& model_;
+  std::vector<ProfileFunction> functions_;
+  std::vector<ProfileFrame> frames_;
+  std::vector<ProfileNode> nodes_;
+  std::vector<ProfileLabels> labels_;
+  std::vector<ProfileSample> samples_;
+  absl::flat_hash_map<ProfileFunction, FunctionIndex> function_index_;
+  absl::flat_hash_map<ProfileFrame, ProfileFrameIndex> frame_index_;
+  absl::flat_hash_map<std::pair<NodeIndex, ProfileFrameIndex>, NodeIndex> node_index_;
+  absl::flat_hash_map<std::pair<NodeIndex, LabelsIndex>, uint32_t> sample_index_;
+};
+
+// "LeNet.forward (train_lenet.py)", with the line "LeNet.forward (train_lenet.py:31)"; native functions and calls by
+// name alone.
+std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool with_line);
+
+std::string BaseNameOf(const std::string& path);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_EXPORT_PROFILE_H_

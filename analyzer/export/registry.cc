@@ -1,0 +1,26 @@
+// The formats and weights of `dlhook export`.
+#include "analyzer/export/exporter.h"
+
+namespace dlhook::analyzer {
+
+const std::vector<Exporter>& Exporters() {
+  static const auto& kExporters = *new std::vector<Exporter>{
+      {"folded", "a line a stack, for flame graphs: flamegraph.pl, inferno, speedscope", false, ExportFolded},
+      {"pprof", "profile.proto, gzipped: pprof, go tool pprof, speedscope", true, ExportPprof},
+      {"callgrind", "for callgrind_annotate and KCachegrind", false, ExportCallgrind},
+      {"dot", "a graph of functions, for Graphviz: dot -Tsvg", false, ExportDot},
+  };
+  return kExporters;
+}
+
+const std::vector<WeightWord>& WeightWords() {
+  static const auto& kWeightWords = *new std::vector<WeightWord>{
+      {"time", "ns", "time in calls, without calls inside them", Weight::kTime},
+      {"calls", "count", "number of calls", Weight::kCalls},
+      {"flops", "count", "floating-point operations, by the books", Weight::kFlops},
+      {"bytes", "bytes", "operands read and written once", Weight::kBytes},
+  };
+  return kWeightWords;
+}
+
+}  // namespace dlhook::analyzer

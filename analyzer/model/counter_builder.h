@@ -1,0 +1,55 @@
+// Readings of counters of one process trace -> model.counters.
+#ifndef DLHOOK_ANALYZER_MODEL_COUNTER_BUILDER_H_
+#define DLHOOK_ANALYZER_MODEL_COUNTER_BUILDER_H_
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "analyzer/model/clock_map.h"
+#include "analyzer/model/oddities.h"
+#include "analyzer/model/python_builder.h"
+#include "analyzer/model/time_budget.h"
+#include "analyzer/model/trace_model.h"
+#include "proto/call.pb.h"
+
+namespace dlhook::analyzer {
+
+class CounterBuilder {
+ public:
+  // Names are looked up in `names` at once: the next Reset ends their ids.
+  void Add(const trace::CounterBatch& batch, PythonBuilder* names, Oddities* oddities);
+
+  // Appends the series to the model, by thread. `threads`: of the ids of the trace. A thread that the sampler met before it made its
+  // first recorded call is known by its tid from then on: its series are one. Values never run backwards afterwards, and differences
+  // are no more than is left of `budget`, which all processes share: sums of a report can't overflow.
+  void Finish(const ClockMap& clock, ProcessIndex process, const std::map<uint32_t, ThreadIndex>& threads, TimeBudget* budget,
+              TraceModel* model, Oddities* oddities);
+
+ private:
+  struct Key {
+    uint32_t thread = 0;  // as trace::CounterBatch.thread_id; in Finish a ThreadIndex
+    uint32_t tid = 0;
+    int kind = 0;
+    int source = 0;
+    bool is_multiplexed = false;
+    std::vector<NameIndex> names;
+    auto Fields() const { return std::tie(thread, tid, kind, source, is_multiplexed, names); }
+    bool operator<(const Key& other) const { return Fields() < other.Fields(); }
+  };
+  struct Readings {
+    std::vector<uint64_t> ticks;
+    std::vector<uint64_t> value;  // names.size() a reading
+    std::vector<uint64_t> enabled_ns;
+    std::vector<uint64_t> running_ns;
+  };
+
+  std::map<Key, Readings> Join(const std::map<uint32_t, ThreadIndex>& threads, const TraceModel& model);
+
+  std::map<Key, Readings> readings_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_COUNTER_BUILDER_H_

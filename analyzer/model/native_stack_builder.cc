@@ -1,0 +1,52 @@
+// Only what was defined before can be a parent, so no stack has a frame twice.
+#include "analyzer/model/native_stack_builder.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr uint32_t kMaxIid = 1 << 20;  // of a writer's stacks: nothing real comes near
+
+}  // namespace
+
+void NativeStackBuilder::AddDefinitions(const trace::Interned& interned, const OperandBuilder& addresses) {
+  for (const trace::InternedStack& stack : interned.stack()) {
+    const uint64_t address = addresses.AddressOf(stack.address_iid());
+    if (stack.iid() == 0 || stack.iid() > kMaxIid || address == 0) {
+      oddities_->Count("a definition of a native stack with an impossible id, or without an address");
+      continue;
+    }
+    Add(stack, address);
+  }
+}
+
+void NativeStackBuilder::Add(const trace::InternedStack& stack, uint64_t address) {
+  const FrameIndex parent = Find(stack.parent_iid());
+  const bool is_torn = parent == kNone && stack.parent_iid() != 0;
+  const trace::InternedStack::Cut cut = parent != kNone ? trace::InternedStack::WHOLE
+                                        : is_torn       ? trace::InternedStack::UNREADABLE
+                                                        : stack.cut();
+  // A return address may be the first of the next function.
+  const uint64_t at = stack.is_signal_frame() ? address : address - 1;
+  if (stack.iid() >= frame_by_iid_.size()) frame_by_iid_.resize(stack.iid() + 1, kNone);
+  frame_by_iid_[stack.iid()] = Intern(at, parent, cut);
+}
+
+FrameIndex NativeStackBuilder::Intern(uint64_t address, FrameIndex parent, trace::InternedStack::Cut cut) {
+  NativeFrameColumns& frames = model_->native_frames;
+  const auto [place, is_new] =
+      frames_.emplace(std::tuple(address, parent, static_cast<int>(cut)), static_cast<FrameIndex>(frames.size()));
+  if (is_new) {
+    frames.address.push_back(address);
+    frames.parent.push_back(parent);
+    frames.process.push_back(process_);
+    frames.cut.push_back(cut);
+  }
+  return place->second;
+}
+
+FrameIndex NativeStackBuilder::Unknown() {
+  oddities_->Count("a native stack that the trace does not define (its definition was lost)");
+  return kNone;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,46 @@
+// Native stacks of one process trace: their ids while they hold, and the frames that are distinct over the process.
+#ifndef DLHOOK_ANALYZER_MODEL_NATIVE_STACK_BUILDER_H_
+#define DLHOOK_ANALYZER_MODEL_NATIVE_STACK_BUILDER_H_
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/model/oddities.h"
+#include "analyzer/model/operand_builder.h"
+#include "analyzer/model/trace_model.h"
+#include "proto/trace.pb.h"
+
+namespace dlhook::analyzer {
+
+class NativeStackBuilder {
+ public:
+  NativeStackBuilder(TraceModel* model, Oddities* oddities)
+      : model_(model), oddities_(oddities), process_(static_cast<ProcessIndex>(model->processes.size())) {}
+
+  // `addresses` has those of `interned` already.
+  void AddDefinitions(const trace::Interned& interned, const OperandBuilder& addresses);
+  void Reset() { frame_by_iid_.clear(); }
+
+  // The innermost frame of the stack with this id since the last Reset. One that the trace does not define is an
+  // oddity.
+  FrameIndex Find(uint32_t iid) {
+    return iid == 0 ? kNone : iid < frame_by_iid_.size() && frame_by_iid_[iid] != kNone ? frame_by_iid_[iid] : Unknown();
+  }
+
+ private:
+  void Add(const trace::InternedStack& stack, uint64_t address);
+  FrameIndex Intern(uint64_t address, FrameIndex parent, trace::InternedStack::Cut cut);
+  FrameIndex Unknown();
+
+  TraceModel* model_;
+  Oddities* oddities_;
+  ProcessIndex process_;
+  std::vector<FrameIndex> frame_by_iid_;
+  absl::flat_hash_map<std::tuple<uint64_t, FrameIndex, int>, FrameIndex> frames_;  // by address, parent and cut
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_NATIVE_STACK_BUILDER_H_

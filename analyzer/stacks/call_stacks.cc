@@ -1,0 +1,185 @@
+#include "analyzer/stacks/call_stacks.h"
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/io/byte_source.h"
+#include "analyzer/stacks/fold_names.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr char kCutText[] = "[…]";
+constexpr char kUnknownPython[] = "[Python]";
+
+StackEntry Marker(StackEntry::Kind kind, const char* text) {
+  StackEntry entry;
+  entry.kind = kind;
+  entry.function = entry.full_function = text;
+  return entry;
+}
+
+// Groups of frames that one loop runs each; what is left of one at the end counts.
+size_t GroupsOf(const PythonStack& stack) {
+  size_t groups = 0;
+  bool is_open = false;
+  for (const PythonFrame& frame : stack.frames) {
+    groups += frame.is_entry;
+    is_open = !frame.is_entry;
+  }
+  return groups + is_open;
+}
+
+}  // namespace
+
+// Innermost first, without what a thread begins with.
+struct CallStacks::NativeStack {
+  std::vector<FrameIndex> frames;
+  size_t loops = 0;
+  bool is_cut = false;
+};
+
+absl::Span<const StackEntryIndex> CallStacks::Of(CallIndex call) { return WovenOf(call).entries; }
+
+absl::Span<const FrameIndex> CallStacks::FramesOf(CallIndex call) { return WovenOf(call).frames; }
+
+const CallStacks::Woven& CallStacks::WovenOf(CallIndex call) {
+  const FrameIndex native = model_.calls.NativeStackOf(call);
+  const StackIndex python = model_.PythonStackOf(call);
+  const auto [place, is_new] = woven_.try_emplace({native, python});
+  if (is_new) place->second = Weave(native, python);
+  return place->second;
+}
+
+CallStacks::Woven CallStacks::Weave(FrameIndex innermost, StackIndex python) {
+  Woven woven;
+  if (innermost == kNone) {
+    if (python != kNone) AddAllFrom(model_.python_stacks[python], 0, &woven);
+    return woven;
+  }
+  const NativeStack native = Unroll(innermost);
+  if (native.loops == 0 && python != kNone) {
+    WeaveByObject(native, python, &woven);
+  } else {
+    WeaveByLoops(native, python, &woven);
+  }
+  return woven;
+}
+
+void CallStacks::WeaveByLoops(const NativeStack& native, StackIndex python, Woven* out) {
+  const PythonStack* stack = python == kNone ? nullptr : &model_.python_stacks[python];
+  if (stack != nullptr) {
+    const size_t groups = GroupsOf(*stack);
+    const bool is_too_short = groups < native.loops && !stack->is_cut;
+    const bool is_too_long = groups > native.loops && !native.is_cut;
+    if (is_too_short || is_too_long) stack = nullptr;
+  }
+  size_t next = 0;
+  for (const FrameIndex frame : native.frames) {
+    if (!interpreter_.IsLoop(frame)) {
+      if (!interpreter_.IsInside(frame)) AddNative(frame, out);
+    } else if (stack != nullptr && next < stack->frames.size()) {
+      next = AddGroup(*stack, next, out);
+    } else {
+      AddUnknownPython(out);
+    }
+  }
+  if (!native.is_cut) return;
+  AddCut(out);
+  if (stack != nullptr && next < stack->frames.size()) AddAllFrom(*stack, next, out);
+}
+
+void CallStacks::WeaveByObject(const NativeStack& native, StackIndex python, Woven* out) {
+  for (const FrameIndex frame : native.frames) {
+    if (interpreter_.IsInPython(frame)) {
+      AddAllFrom(model_.python_stacks[python], 0, out);
+      return AddCut(out);
+    }
+    AddNative(frame, out);
+  }
+  if (!native.is_cut) return;
+  AddCut(out);
+  AddAllFrom(model_.python_stacks[python], 0, out);
+}
+
+CallStacks::NativeStack CallStacks::Unroll(FrameIndex innermost) const {
+  NativeStack stack;
+  const NativeFrameColumns& frames = model_.native_frames;
+  for (FrameIndex frame = innermost; frame != kNone; frame = frames.parent[frame]) {
+    stack.frames.push_back(frame);
+    stack.loops += interpreter_.IsLoop(frame);
+    stack.is_cut = frames.cut[frame] != trace::InternedStack::WHOLE;
+  }
+  while (!stack.is_cut && stack.frames.size() > 1 && interpreter_.IsStart(stack.frames.back())) stack.frames.pop_back();
+  return stack;
+}
+
+void CallStacks::AddNative(FrameIndex frame, Woven* out) {
+  const uint64_t address = model_.native_frames.address[frame];
+  if (model_.native_symbols.empty()) return out->Add(NativeEntry({}, address), frame);
+  for (const NativeSymbol& symbol : model_.native_symbols.Of(frame)) out->Add(NativeEntry(symbol, address), frame);
+}
+
+void CallStacks::AddCut(Woven* out) {
+  if (cut_ == kNone) cut_ = Add(Marker(StackEntry::Kind::kCut, kCutText));
+  if (!out->EndsWith(cut_)) out->Add(cut_);
+}
+
+// Once for loops that follow on each other: how many Python frames they run is not known either.
+void CallStacks::AddUnknownPython(Woven* out) {
+  if (unknown_python_ == kNone) unknown_python_ = Add(Marker(StackEntry::Kind::kPython, kUnknownPython));
+  if (!out->EndsWith(unknown_python_)) out->Add(unknown_python_);
+}
+
+size_t CallStacks::AddGroup(const PythonStack& stack, size_t first, Woven* out) {
+  size_t next = first;
+  bool is_last = false;
+  while (!is_last && next < stack.frames.size()) {
+    is_last = stack.frames[next].is_entry;
+    out->Add(PythonEntry(stack.frames[next++]));
+  }
+  if (!is_last && stack.is_cut) AddCut(out);
+  return next;
+}
+
+void CallStacks::AddAllFrom(const PythonStack& stack, size_t first, Woven* out) {
+  for (size_t i = first; i < stack.frames.size(); ++i) out->Add(PythonEntry(stack.frames[i]));
+  if (stack.is_cut) AddCut(out);
+}
+
+StackEntryIndex CallStacks::NativeEntry(const NativeSymbol& symbol, uint64_t address) {
+  const bool is_named = symbol.function != kNone;
+  const uint64_t place = is_named ? symbol.line : symbol.object != kNone ? symbol.offset : address;
+  const auto [known, is_new] = native_entries_.try_emplace({symbol.function, symbol.object, symbol.file, place});
+  if (!is_new) return known->second;
+  const auto name = [this](NameIndex index) { return index == kNone ? std::string() : model_.names[index]; };
+  StackEntry entry;
+  entry.object = name(symbol.object);
+  entry.file = name(symbol.file);
+  entry.line = symbol.line;
+  if (is_named) {
+    entry.full_function = name(symbol.function);
+    entry.function = FoldFunction(entry.full_function);
+    entry.is_plumbing = IsPlumbing(entry.full_function);
+  } else {
+    const std::string of_object = symbol.object == kNone ? "" : absl::StrCat(BaseName(entry.object), "+");
+    entry.function = entry.full_function = absl::StrCat(of_object, "0x", absl::Hex(place));
+  }
+  return known->second = Add(std::move(entry));
+}
+
+StackEntryIndex CallStacks::PythonEntry(const PythonFrame& frame) {
+  const auto [known, is_new] = python_entries_.try_emplace({frame.function, frame.file, frame.line});
+  if (!is_new) return known->second;
+  StackEntry entry;
+  entry.kind = StackEntry::Kind::kPython;
+  entry.function = entry.full_function = model_.names[frame.function];
+  entry.file = model_.names[frame.file];
+  entry.line = frame.line;
+  return known->second = Add(std::move(entry));
+}
+
+StackEntryIndex CallStacks::Add(StackEntry entry) {
+  entries_.push_back(std::move(entry));
+  return static_cast<StackEntryIndex>(entries_.size() - 1);
+}
+
+}  // namespace dlhook::analyzer

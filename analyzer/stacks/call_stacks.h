@@ -1,0 +1,101 @@
+// The stack of a call as a person reads it: native frames by their names, inlined functions among them, Python frames
+// in the place of the interpreter's.
+//
+// Each call of CPython's evaluation loop is a native frame, and runs one Python frame or, from 3.11 on, several; the
+// outermost of them says so (PythonFrame.is_entry). From the innermost frame outwards, the n-th loop stands for the
+// n-th group of Python frames. Rules:
+// - Frames of the interpreter beside its loops are left out, and so is what a thread begins with in the C library.
+// - Both stacks whole: there must be as many groups as loops. One is cut: it may have fewer. Where that is not so (the
+//   Python stack was another moment's, or a frame was just taken down), each loop is shown as "[Python]": some Python
+//   runs there.
+// - The native stack is cut and there are Python frames left: they follow the cut; native frames between them are not
+//   known.
+// - The Python stack is cut: so is the group in which it ends; further loops are "[Python]".
+// - No loop could be named, but the interpreter's object is known by its path: Python frames stand in the place of its
+//   innermost frame, and what is outside of that is cut.
+#ifndef DLHOOK_ANALYZER_STACKS_CALL_STACKS_H_
+#define DLHOOK_ANALYZER_STACKS_CALL_STACKS_H_
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/stacks/interpreter_frames.h"
+
+namespace dlhook::analyzer {
+
+struct StackEntry {
+  // kCut: "[…]", frames here, or all further out, are not known.
+  enum class Kind : uint8_t { kNative, kPython, kCut };
+  Kind kind = Kind::kNative;
+  // As shown: folded (stacks/fold_names.h), "libfoo.so+0x1234" where it has no name; "LeNet.forward".
+  std::string function;
+  std::string full_function;  // demangled, with templates and arguments
+  std::string object;         // path of the library; empty for Python
+  std::string file;           // empty: not known
+  uint32_t line = 0;          // 0: not known
+  bool is_plumbing = false;   // only passes the call on (stacks/fold_names.h)
+};
+using StackEntryIndex = uint32_t;
+
+// Not thread-safe: remembers what it has woven. `model` must outlive it and not change.
+class CallStacks {
+ public:
+  explicit CallStacks(const TraceModel& model) : model_(model), interpreter_(model) {}
+
+  // Innermost first; empty where no stack of the call is known. Of a call without native stack its Python frames alone.
+  // Holds as long as this object.
+  absl::Span<const StackEntryIndex> Of(CallIndex call);
+  // For each entry of Of(call) the native frame that it is of, inlined functions as the one around them; kNone: of
+  // none.
+  absl::Span<const FrameIndex> FramesOf(CallIndex call);
+  const StackEntry& entry(StackEntryIndex index) const { return entries_[index]; }
+  size_t entries() const { return entries_.size(); }
+
+ private:
+  struct Woven {
+    std::vector<StackEntryIndex> entries;
+    std::vector<FrameIndex> frames;  // by entry
+
+    void Add(StackEntryIndex entry, FrameIndex frame = kNone) {
+      entries.push_back(entry);
+      frames.push_back(frame);
+    }
+    bool EndsWith(StackEntryIndex entry) const { return !entries.empty() && entries.back() == entry; }
+  };
+  struct NativeStack;
+
+  const Woven& WovenOf(CallIndex call);
+  Woven Weave(FrameIndex innermost, StackIndex python);
+  void WeaveByLoops(const NativeStack& native, StackIndex python, Woven* out);
+  void WeaveByObject(const NativeStack& native, StackIndex python, Woven* out);
+  NativeStack Unroll(FrameIndex innermost) const;
+  void AddNative(FrameIndex frame, Woven* out);
+  void AddCut(Woven* out);
+  void AddUnknownPython(Woven* out);
+  // Frames from `first` on, up to the end of their group, or all. Returns the first that was not added.
+  size_t AddGroup(const PythonStack& stack, size_t first, Woven* out);
+  void AddAllFrom(const PythonStack& stack, size_t first, Woven* out);
+  StackEntryIndex NativeEntry(const NativeSymbol& symbol, uint64_t address);
+  StackEntryIndex PythonEntry(const PythonFrame& frame);
+  StackEntryIndex Add(StackEntry entry);
+
+  const TraceModel& model_;
+  InterpreterFrames interpreter_;
+  std::vector<StackEntry> entries_;
+  absl::flat_hash_map<std::pair<FrameIndex, StackIndex>, Woven> woven_;
+  // By function, object, file, line; by object and offset where the function is not known.
+  absl::flat_hash_map<std::tuple<NameIndex, NameIndex, NameIndex, uint64_t>, StackEntryIndex> native_entries_;
+  absl::flat_hash_map<std::tuple<NameIndex, NameIndex, uint32_t>, StackEntryIndex> python_entries_;
+  StackEntryIndex cut_ = kNone;
+  StackEntryIndex unknown_python_ = kNone;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_STACKS_CALL_STACKS_H_

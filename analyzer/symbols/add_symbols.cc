@@ -1,0 +1,300 @@
+// Addresses of frames -> objects -> names. Each object is opened once, whatever number of processes had it mapped, and
+// only if a frame lies in it.
+#include "analyzer/symbols/add_symbols.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/symbols/code_map.h"
+#include "analyzer/symbols/demangle.h"
+#include "analyzer/symbols/frame_codec.h"
+#include "analyzer/symbols/isolated.h"
+#include "analyzer/symbols/jit_files.h"
+#include "analyzer/symbols/resolve_object.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr char kJitObject[] = "[jit]";
+
+// Frames beside which a note stands, and the calls whose stacks they are in.
+struct Extent {
+  int64_t frames = 0;
+  int64_t calls = 0;
+};
+
+std::string Describe(const Extent& extent) {
+  return absl::StrCat(extent.frames, extent.frames == 1 ? " frame" : " frames", " in the stacks of ", extent.calls,
+                      extent.calls == 1 ? " call" : " calls");
+}
+
+// Calls and frames with at least one frame outwards from them for which `is_meant` is set.
+Extent ExtentOf(const TraceModel& model, const std::vector<bool>& is_meant) {
+  Extent extent;
+  std::vector<bool> passes(is_meant.size());  // parents stand before their children
+  for (size_t frame = 0; frame < is_meant.size(); ++frame) {
+    const FrameIndex parent = model.native_frames.parent[frame];
+    passes[frame] = is_meant[frame] || (parent != kNone && passes[parent]);
+    extent.frames += is_meant[frame] ? 1 : 0;
+  }
+  for (const FrameIndex frame : model.calls.native_stack) extent.calls += frame != kNone && passes[frame] ? 1 : 0;
+  return extent;
+}
+
+// The model's names, and new ones.
+class Names {
+ public:
+  explicit Names(std::vector<std::string>* names) : names_(*names) {
+    for (size_t i = 0; i < names_.size(); ++i) known_.emplace(names_[i], static_cast<NameIndex>(i));
+  }
+  NameIndex Of(absl::string_view text) {
+    if (text.empty()) return kNone;
+    const std::string name = PrintableName(text);
+    const auto [place, is_new] = known_.emplace(name, static_cast<NameIndex>(names_.size()));
+    if (is_new) names_.push_back(name);
+    return place->second;
+  }
+
+ private:
+  std::vector<std::string>& names_;
+  absl::flat_hash_map<std::string, NameIndex> known_;
+};
+
+// When the process began, by the clock on the wall: its trace was written until it ended.
+std::optional<int64_t> StartOf(const ProcessInfo& process, const std::string& run_folder) {
+  struct stat status;
+  const std::string path = absl::StrCat(run_folder, "/", process.file);
+  if (process.file.empty() || stat(path.c_str(), &status) != 0) return std::nullopt;
+  constexpr int64_t kSecond = 1000000000;
+  return status.st_mtim.tv_sec - (process.end_ns - process.start_ns) / kSecond;
+}
+
+class SymbolAdder {
+ public:
+  SymbolAdder(const SymbolOptions& options, TraceModel* model)
+      : options_(options), model_(*model), names_(&model->names), place_of_(model->native_frames.size()) {}
+
+  void Run() {
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) FindPlaces(process);
+    AskObjects();
+    Fill();
+    TellObjects();
+    TellOthers();
+  }
+
+ private:
+  static constexpr uint32_t kNoObject = kNone;
+  struct Place {
+    uint32_t object = kNoObject;  // of requests_
+    uint64_t offset = 0;          // in it
+    bool is_doubtful = false;
+    const JitFunction* jit = nullptr;  // instead of an object
+  };
+
+  void FindPlaces(ProcessIndex process) {
+    const CodeMap map(model_.processes[process]);
+    const JitSymbols* jit = nullptr;
+    absl::flat_hash_map<uint64_t, Place> known;
+    for (size_t frame = 0; frame < place_of_.size(); ++frame) {
+      if (model_.native_frames.process[frame] != process) continue;
+      const uint64_t address = model_.native_frames.address[frame];
+      const auto [found, is_new] = known.try_emplace(address);
+      if (is_new) {
+        Place& place = found->second;
+        if (const trace::Mapping* const mapping = map.Find(address, &place.is_doubtful)) {
+          place.object = ObjectOf(*mapping, process);
+          place.offset = address - mapping->start();
+          requests_[place.object].offsets.push_back(place.offset);
+        } else {
+          if (jit == nullptr) jit = JitOf(process);
+          place.jit = jit->Find(address);
+        }
+      }
+      place_of_[frame] = found->second;
+    }
+  }
+
+  // Of the processes only those with frames outside of all files have their JIT files read.
+  const JitSymbols* JitOf(ProcessIndex process) {
+    const JitOwner owner = {.pid = model_.processes[process].header.process().pid(),
+                            .start_realtime_s = StartOf(model_.processes[process], options_.run_folder)};
+    const auto place =
+        jit_.emplace(process, ReadJitFiles(options_.run_folder, owner, &model_.native_symbols.notes)).first;
+    if (place->second.replaced() > 0) {
+      model_.native_symbols.notes.push_back(
+          absl::StrCat("Process ", owner.pid, " put new code into the place of ", place->second.replaced(),
+                       " functions that it had compiled before: frames there have the last one's name."));
+    }
+    return &place->second;
+  }
+
+  uint32_t ObjectOf(const trace::Mapping& mapping, ProcessIndex process) {
+    const auto [place, is_new] =
+        objects_.emplace(std::make_pair(mapping.path(), mapping.build_id()), static_cast<uint32_t>(requests_.size()));
+    if (is_new) {
+      requests_.push_back({mapping.path(), mapping.build_id(), {}});
+      starts_.push_back(StartOf(model_.processes[process], options_.run_folder));
+    }
+    return place->second;
+  }
+
+  void AskObjects() {
+    for (ObjectRequest& request : requests_) {
+      std::sort(request.offsets.begin(), request.offsets.end());
+      request.offsets.erase(std::unique(request.offsets.begin(), request.offsets.end()), request.offsets.end());
+    }
+    const ResolveOptions how = {.cache_folder = options_.cache_folder, .use_debug_info = options_.use_debug_info};
+    const char* const servers = getenv("DEBUGINFOD_URLS");
+    constexpr int kSeconds = 120;
+    constexpr int kSecondsWithNetwork = 1800;
+    const bool asks_network = servers != nullptr && *servers != '\0';
+    const std::vector<IsolatedResult> results =
+        RunIsolated(requests_.size(), asks_network ? kSecondsWithNetwork : kSeconds,
+                    [&](size_t i) { return EncodeAnswer(ResolveObject(requests_[i], how)); });
+    answers_.resize(requests_.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      ObjectAnswer& answer = answers_[i];
+      if (!results[i].failure.empty()) {
+        answer.refusal = results[i].failure;
+      } else if (!DecodeAnswer(results[i].bytes, &answer) ||
+                 (answer.refusal.empty() && answer.frames.size() != requests_[i].offsets.size())) {
+        answer = {};
+        answer.refusal = "reading it failed";
+      }
+    }
+  }
+
+  void Fill() {
+    NativeSymbols& symbols = model_.native_symbols;
+    // Frames at one address have the same symbols: looked up once.
+    absl::flat_hash_map<std::pair<uint32_t, uint64_t>, std::vector<NativeSymbol>> known;
+    for (size_t frame = 0; frame < place_of_.size(); ++frame) {
+      symbols.begin.push_back(static_cast<uint32_t>(symbols.symbols.size()));
+      const Place& place = place_of_[frame];
+      if (place.object == kNoObject) {
+        symbols.symbols.push_back(OutsideOfFiles(place, model_.native_frames.address[frame]));
+        continue;
+      }
+      std::vector<NativeSymbol>& of_address = known[{place.object, place.offset}];
+      if (of_address.empty()) of_address = InObject(place);
+      symbols.symbols.insert(symbols.symbols.end(), of_address.begin(), of_address.end());
+    }
+    symbols.begin.push_back(static_cast<uint32_t>(symbols.symbols.size()));
+  }
+
+  NativeSymbol OutsideOfFiles(const Place& place, uint64_t address) {
+    NativeSymbol symbol;
+    symbol.offset = address;
+    if (place.jit == nullptr) return symbol;
+    symbol.function = names_.Of(place.jit->name);
+    symbol.object = names_.Of(kJitObject);
+    symbol.offset = address - place.jit->start;
+    for (const JitLine& line : place.jit->lines) {
+      if (line.address > address) break;
+      symbol.file = names_.Of(line.file);
+      symbol.line = line.line;
+    }
+    return symbol;
+  }
+
+  std::vector<NativeSymbol> InObject(const Place& place) {
+    const ObjectRequest& request = requests_[place.object];
+    const ObjectAnswer& answer = answers_[place.object];
+    NativeSymbol symbol;
+    symbol.object = names_.Of(request.path);
+    symbol.offset = place.offset + answer.first_address;
+    const auto at =
+        std::lower_bound(request.offsets.begin(), request.offsets.end(), place.offset) - request.offsets.begin();
+    if (answer.frames.empty() || answer.frames[static_cast<size_t>(at)].empty()) return {symbol};
+    std::vector<NativeSymbol> symbols;
+    for (const SymbolFrame& frame : answer.frames[static_cast<size_t>(at)]) {
+      symbol.function = names_.Of(frame.function);
+      if (symbol.function != kNone) symbol.offset = frame.offset;
+      symbol.file = names_.Of(frame.file);
+      symbol.line = frame.line;
+      symbol.is_inlined = frame.is_inlined;
+      symbols.push_back(symbol);
+    }
+    return symbols;
+  }
+
+  template <typename IsMeant>
+  Extent ExtentWhere(IsMeant is_meant) const {
+    std::vector<bool> meant(place_of_.size());
+    for (size_t frame = 0; frame < place_of_.size(); ++frame) meant[frame] = is_meant(place_of_[frame]);
+    return ExtentOf(model_, meant);
+  }
+
+  void TellObjects() {
+    std::vector<std::string>& notes = model_.native_symbols.notes;
+    for (uint32_t object = 0; object < requests_.size(); ++object) {
+      const ObjectRequest& request = requests_[object];
+      const ObjectAnswer& answer = answers_[object];
+      const auto extent = [&] {
+        return Describe(ExtentWhere([&](const Place& place) { return place.object == object; }));
+      };
+      if (!answer.refusal.empty()) {
+        notes.push_back(absl::StrCat(request.path, ": ", answer.refusal, ". ", extent(), " have no names."));
+      } else if (!answer.remark.empty()) {
+        notes.push_back(absl::StrCat(request.path, ": ", answer.remark, "."));
+      } else if (request.build_id.empty() && IsNewerThan(request.path, starts_[object])) {
+        notes.push_back(absl::StrCat(request.path,
+                                     " has no build-id and was written after the run began: the names of ", extent(),
+                                     " may be those of other code."));
+      }
+    }
+  }
+
+  static bool IsNewerThan(const std::string& path, const std::optional<int64_t>& start_s) {
+    struct stat status;
+    return start_s && stat(path.c_str(), &status) == 0 && status.st_mtim.tv_sec > *start_s;
+  }
+
+  void TellOthers() {
+    std::vector<std::string>& notes = model_.native_symbols.notes;
+    const Extent doubtful = ExtentWhere([](const Place& place) { return place.is_doubtful; });
+    if (doubtful.frames > 0) {
+      notes.push_back(
+          absl::StrCat(Describe(doubtful),
+                       " lie where several files were mapped one after another: they have the last one's names."));
+    }
+    const Extent nowhere =
+        ExtentWhere([](const Place& place) { return place.object == kNoObject && place.jit == nullptr; });
+    if (nowhere.frames > 0) {
+      notes.push_back(
+          absl::StrCat(Describe(nowhere),
+                       " lie in code of no file. What a program compiles while it runs has names where it "
+                       "writes a perf map (python -X perf, node --perf-basic-prof, java -XX:+DumpPerfMapAtExit)."));
+    }
+  }
+
+  const SymbolOptions& options_;
+  TraceModel& model_;
+  Names names_;
+  std::vector<Place> place_of_;  // of frames
+  std::map<ProcessIndex, JitSymbols> jit_;
+  absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> objects_;
+  std::vector<ObjectRequest> requests_;
+  std::vector<std::optional<int64_t>> starts_;  // of the first process that had the object
+  std::vector<ObjectAnswer> answers_;
+};
+
+}  // namespace
+
+void AddSymbols(const SymbolOptions& options, TraceModel* model) {
+  if (model->native_frames.size() == 0 || !model->native_symbols.empty()) return;
+  SymbolAdder(options, model).Run();
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,27 @@
+// Which file was mapped at an address of a process.
+#ifndef DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_
+#define DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+class CodeMap {
+ public:
+  explicit CodeMap(const ProcessInfo& process);
+
+  // The mapping that was told last of those that hold the address; null: none. Where files followed each other at one
+  // place (dlclose), frames have no time by which to choose: `*is_doubtful` is set.
+  const trace::Mapping* Find(uint64_t address, bool* is_doubtful) const;
+
+ private:
+  std::vector<const trace::Mapping*> mappings_;  // in the order in which they were told, each file and place once
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_

@@ -1,0 +1,21 @@
+// Names of symbols as they were written in the source.
+#ifndef DLHOOK_ANALYZER_SYMBOLS_DEMANGLE_H_
+#define DLHOOK_ANALYZER_SYMBOLS_DEMANGLE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace dlhook::analyzer {
+
+// Of C++ (Itanium ABI) and of Rust (legacy scheme) with arguments; without the version that a symbol of .symtab may
+// carry ("@@GLIBC_2.34"). What is not mangled stays as it is.
+std::string DemangleSymbol(absl::string_view symbol);
+
+// Names come from files that may be damaged, and are printed on terminals and written as UTF-8: what is no text becomes
+// '?'.
+std::string PrintableName(absl::string_view name);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_SYMBOLS_DEMANGLE_H_

@@ -1,0 +1,38 @@
+// Frames as bytes: on their way from the process that looked them up, and in the cache.
+#ifndef DLHOOK_ANALYZER_SYMBOLS_FRAME_CODEC_H_
+#define DLHOOK_ANALYZER_SYMBOLS_FRAME_CODEC_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/symbols/symbol_frame.h"
+
+namespace dlhook::analyzer {
+
+void AppendNumber(uint64_t number, std::string* bytes);
+void AppendText(absl::string_view text, std::string* bytes);
+void AppendFrames(const SymbolFrames& frames, std::string* bytes);
+
+// Reads them back. Whatever the bytes are, it stays inside; `ok` is false from the first thing on that is not whole.
+class FrameReader {
+ public:
+  explicit FrameReader(absl::string_view bytes) : rest_(bytes) {}
+  uint64_t Number();
+  std::string Text();
+  SymbolFrames Frames();
+  bool ok() const { return ok_; }
+  bool done() const { return rest_.empty(); }
+
+ private:
+  absl::string_view rest_;
+  bool ok_ = true;
+};
+
+std::string EncodeAnswer(const ObjectAnswer& answer);
+// False: damaged.
+bool DecodeAnswer(absl::string_view bytes, ObjectAnswer* answer);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_SYMBOLS_FRAME_CODEC_H_

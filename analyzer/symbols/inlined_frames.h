@@ -1,0 +1,60 @@
+// Functions that were inlined at an address, and lines, from DWARF.
+#ifndef DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_
+#define DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_
+
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/symbols/symbol_frame.h"
+
+namespace dlhook::analyzer {
+
+// Not thread-safe; remembers the functions of compilation units that it has met (libdw's own search passes over a whole
+// unit for each address). `module` must outlive it.
+class InlinedFrames {
+ public:
+  explicit InlinedFrames(Dwfl_Module* module);
+
+  // False: the module has no DWARF, here or in a separate file.
+  bool has_dwarf() const { return dwarf_ != nullptr; }
+
+  // Innermost first, the function that has code of its own last. Empty: DWARF says nothing about the address.
+  SymbolFrames At(uint64_t address);
+
+ private:
+  struct FunctionRange {
+    uint64_t low;
+    uint64_t high;
+    Dwarf_Die die;
+  };
+  struct Unit {
+    Dwarf_Die die;                         // with lines and source files
+    Dwarf_Die contents;                    // with functions: of split DWARF another one
+    std::vector<FunctionRange> functions;  // by low
+  };
+  struct UnitRange {
+    uint64_t low;
+    uint64_t high;
+    Dwarf_Die die;
+  };
+
+  Unit* UnitAt(uint64_t address);
+  bool FindUnitDie(uint64_t address, Dwarf_Die* die);
+  void IndexUnits();
+  void CollectFunctions(Dwarf_Die* parent, int depth, Unit* unit);
+
+  Dwarf* dwarf_ = nullptr;
+  Dwarf_Addr bias_ = 0;  // address in the module - address in DWARF
+  bool units_indexed_ = false;
+  std::vector<UnitRange> unit_ranges_;  // where the compiler wrote no .debug_aranges; by low
+  absl::flat_hash_map<Dwarf_Off, std::unique_ptr<Unit>> units_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_

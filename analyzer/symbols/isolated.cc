@@ -1,0 +1,141 @@
+// A child does the work and writes results into a pipe, each behind its size. Where it ends early, another one goes on
+// behind the piece of work that it was at.
+#include "analyzer/symbols/isolated.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Work = absl::FunctionRef<std::string(size_t)>;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr uint64_t kMaxResultBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxBytesBeside = uint64_t{8} << 30;  // memory of a child, besides what it has from its parent
+
+bool WriteAll(int pipe, const void* bytes, size_t size) {
+  const char* at = static_cast<const char*>(bytes);
+  while (size > 0) {
+    const ssize_t written = write(pipe, at, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    at += written;
+    size -= static_cast<size_t>(written);
+  }
+  return true;
+}
+
+// A file that claims to unpack to a terabyte must not take the machine's memory with it.
+void LimitMemory() {
+#ifndef __SANITIZE_ADDRESS__
+  unsigned long long pages[6] = {};  // size, resident, shared, text, library, data
+  FILE* const file = fopen("/proc/self/statm", "re");
+  if (file == nullptr) return;
+  const int read =
+      fscanf(file, "%llu %llu %llu %llu %llu %llu", &pages[0], &pages[1], &pages[2], &pages[3], &pages[4], &pages[5]);
+  fclose(file);
+  if (read != 6) return;
+  const rlim_t bytes = pages[5] * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + kMaxBytesBeside;
+  const rlimit limit = {bytes, bytes};
+  setrlimit(RLIMIT_DATA, &limit);
+#endif
+}
+
+[[noreturn]] void DoWork(size_t first, size_t count, int pipe, Work work) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  LimitMemory();
+  for (size_t i = first; i < count; ++i) {
+    const std::string result = work(i);
+    const uint64_t size = result.size();
+    if (!WriteAll(pipe, &size, sizeof size) || !WriteAll(pipe, result.data(), result.size())) break;
+  }
+  _exit(0);
+}
+
+// False: the pipe has ended, or the time is over (`*late`).
+bool ReadAll(int pipe, steady_clock::time_point deadline, void* bytes, size_t size, bool* late) {
+  char* at = static_cast<char*>(bytes);
+  while (size > 0) {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now()).count();
+    pollfd ready = {pipe, POLLIN, 0};
+    const int answer = left <= 0 ? 0 : poll(&ready, 1, static_cast<int>(left));
+    if (answer < 0 && errno == EINTR) continue;
+    *late = answer == 0;
+    if (answer <= 0) return false;
+    const ssize_t got = read(pipe, at, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+// Takes results until the child ends; the number of them.
+void TakeResults(int pipe, size_t count, int seconds_each, bool* late, std::vector<IsolatedResult>* results) {
+  while (results->size() < count) {
+    const auto deadline = steady_clock::now() + std::chrono::seconds(seconds_each);
+    uint64_t size = 0;
+    if (!ReadAll(pipe, deadline, &size, sizeof size, late) || size > kMaxResultBytes) return;
+    IsolatedResult result;
+    result.bytes.resize(size);
+    if (!ReadAll(pipe, deadline, result.bytes.data(), size, late)) return;
+    results->push_back(std::move(result));
+  }
+}
+
+std::string EndOf(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (WIFSIGNALED(status)) {
+    const char* const name = sigabbrev_np(WTERMSIG(status));
+    return absl::StrCat("reading it crashed (SIG", name != nullptr ? name : absl::StrCat(WTERMSIG(status)), ")");
+  }
+  return "reading it failed";
+}
+
+}  // namespace
+
+std::vector<IsolatedResult> RunIsolated(size_t count, int seconds_each, Work work) {
+  std::vector<IsolatedResult> results;
+  while (results.size() < count) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) break;
+    const pid_t child = fork();
+    if (child == 0) {
+      close(ends[0]);
+      DoWork(results.size(), count, ends[1], work);
+    }
+    close(ends[1]);
+    bool late = false;
+    if (child > 0) TakeResults(ends[0], count, seconds_each, &late, &results);
+    close(ends[0]);
+    if (child < 0) break;
+    if (results.size() < count) kill(child, SIGKILL);
+    std::string end = EndOf(child);
+    if (results.size() < count)
+      results.push_back({"", late ? absl::StrCat("reading it took more than ", seconds_each, " s") : std::move(end)});
+  }
+  while (results.size() < count) results.push_back({"", "no process could be started to read it"});
+  return results;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,22 @@
+// Names of the stubs through which an object calls others.
+#ifndef DLHOOK_ANALYZER_SYMBOLS_PLT_NAMES_H_
+#define DLHOOK_ANALYZER_SYMBOLS_PLT_NAMES_H_
+
+#include <gelf.h>
+
+#include <cstdint>
+#include <string>
+
+namespace dlhook::analyzer {
+
+struct PltStub {
+  std::string name;  // "sgemm_@plt"; empty: the address is in no stub
+  uint64_t start = 0;
+};
+
+// `address` as in the file. x86-64: a stub is a jump through a word of the GOT, which a relocation fills.
+PltStub PltStubAt(Elf* elf, uint64_t address);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_SYMBOLS_PLT_NAMES_H_

@@ -1,0 +1,22 @@
+// Names, lines and inlined functions of addresses in one object, from its file, its debug files, and the cache of
+// earlier answers.
+#ifndef DLHOOK_ANALYZER_SYMBOLS_RESOLVE_OBJECT_H_
+#define DLHOOK_ANALYZER_SYMBOLS_RESOLVE_OBJECT_H_
+
+#include <string>
+
+#include "analyzer/symbols/symbol_frame.h"
+
+namespace dlhook::analyzer {
+
+struct ResolveOptions {
+  std::string cache_folder;  // empty: no cache
+  bool use_debug_info = true;
+};
+
+// Reads files that may be anything, by libraries that may fail on them: call it in a process that may die (isolated.h).
+ObjectAnswer ResolveObject(const ObjectRequest& request, const ResolveOptions& options);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_SYMBOLS_RESOLVE_OBJECT_H_

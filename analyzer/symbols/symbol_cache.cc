@@ -1,0 +1,153 @@
+// A file: a line that names the format, a checksum, the key, then (address, frames) until it ends.
+#include "analyzer/symbols/symbol_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/symbols/frame_codec.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Another number whenever other names come out of the same files.
+constexpr absl::string_view kFormat = "dlhook symbols 1\n";
+constexpr absl::string_view kSuffix = ".symbols";
+constexpr size_t kChecksumBytes = 8;
+constexpr uint64_t kMaxFileBytes = 64 << 20;
+constexpr uint64_t kMaxFolderBytes = 256 << 20;
+
+// All of a file of at most kMaxFileBytes; empty where it is larger, missing, or no file.
+std::string ReadSmallFile(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return "";
+  struct stat status;
+  std::string bytes;
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) <= kMaxFileBytes) {
+    bytes.resize(static_cast<size_t>(status.st_size));
+    const ssize_t size = read(file, bytes.data(), bytes.size());
+    bytes.resize(size < 0 ? 0 : static_cast<size_t>(size));
+  }
+  close(file);
+  return bytes;
+}
+
+bool WriteAll(int file, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+// A reader sees the old file or the new one, never a part.
+void ReplaceFile(const std::string& path, absl::string_view bytes) {
+  const std::string draft = absl::StrCat(path, ".", getpid());
+  const int file = open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  const bool is_whole = WriteAll(file, bytes);
+  if (close(file) != 0 || !is_whole || rename(draft.c_str(), path.c_str()) != 0) unlink(draft.c_str());
+}
+
+}  // namespace
+
+// FNV-1a. Files are damaged by full disks and killed processes, not by somebody who can calculate.
+uint64_t ChecksumOf(absl::string_view bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : bytes) hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
+  return hash;
+}
+
+SymbolCache::SymbolCache(const std::string& folder, const std::string& name, const std::string& key)
+    : folder_(name.empty() ? "" : folder), name_(absl::StrCat(name, kSuffix)), key_(key) {
+  if (!folder_.empty()) Read();
+}
+
+void SymbolCache::Read() {
+  const std::string path = absl::StrCat(folder_, "/", name_);
+  if (!Parse(ReadSmallFile(path))) return answers_.clear();
+  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // used now
+}
+
+bool SymbolCache::Parse(absl::string_view bytes) {
+  if (!absl::StartsWith(bytes, kFormat) || bytes.size() < kFormat.size() + kChecksumBytes) return false;
+  bytes.remove_prefix(kFormat.size());
+  uint64_t checksum = 0;
+  memcpy(&checksum, bytes.data(), kChecksumBytes);
+  bytes.remove_prefix(kChecksumBytes);
+  if (checksum != ChecksumOf(bytes)) return false;
+  FrameReader reader(bytes);
+  if (reader.Text() != key_) return false;
+  while (reader.ok() && !reader.done()) {
+    const uint64_t address = reader.Number();
+    answers_[address] = reader.Frames();
+  }
+  return reader.ok();
+}
+
+const SymbolFrames* SymbolCache::Find(uint64_t address) const {
+  const auto place = answers_.find(address);
+  return place == answers_.end() ? nullptr : &place->second;
+}
+
+void SymbolCache::Add(uint64_t address, const SymbolFrames& frames) {
+  if (!folder_.empty()) answers_[address] = frames;
+}
+
+void SymbolCache::Write() {
+  if (folder_.empty()) return;
+  std::string body;
+  AppendText(key_, &body);
+  for (const auto& [address, frames] : answers_) {
+    AppendNumber(address, &body);
+    AppendFrames(frames, &body);
+  }
+  if (body.size() > kMaxFileBytes) return;
+  std::error_code ignored;
+  fs::create_directories(folder_, ignored);
+  const uint64_t checksum = ChecksumOf(body);
+  ReplaceFile(absl::StrCat(folder_, "/", name_),
+              absl::StrCat(kFormat, absl::string_view(reinterpret_cast<const char*>(&checksum), kChecksumBytes), body));
+  TrimCache(folder_, kMaxFolderBytes);
+}
+
+void TrimCache(const std::string& folder, uint64_t max_bytes) {
+  struct Entry {
+    fs::file_time_type used;
+    uint64_t bytes;
+    fs::path path;
+  };
+  std::vector<Entry> entries;
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;
+    if (!absl::StrContains(at->path().filename().string(), kSuffix))
+      continue;  // somebody else's; drafts of the killed are ours
+    Entry entry = {at->last_write_time(gone), 0, at->path()};
+    if (!gone) entry.bytes = at->file_size(gone);
+    if (gone) continue;
+    bytes += entry.bytes;
+    entries.push_back(std::move(entry));
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& left, const Entry& right) { return left.used < right.used; });
+  for (size_t i = 0; i < entries.size() && bytes > max_bytes; ++i) {
+    if (fs::remove(entries[i].path, error)) bytes -= entries[i].bytes;
+  }
+}
+
+}  // namespace dlhook::analyzer

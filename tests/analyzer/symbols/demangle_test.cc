@@ -1,0 +1,49 @@
+// Names of symbols as libraries have them.
+#include "analyzer/symbols/demangle.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace dlhook::analyzer {
+namespace {
+
+TEST(Demangle, Cpp) {
+  EXPECT_EQ(DemangleSymbol("_ZN2at6native6linearERKNS_6TensorES3_"),
+            "at::native::linear(at::Tensor const&, at::Tensor const&)");
+  EXPECT_EQ(DemangleSymbol("_ZN5caffe16ConvolutionLayerIfE11Forward_cpuEv"),
+            "caffe::ConvolutionLayer<float>::Forward_cpu()");
+  EXPECT_EQ(DemangleSymbol("_ZN6victim5Layer7ForwardEv.cold"), "victim::Layer::Forward() [clone .cold]");
+}
+
+TEST(Demangle, VersionsAreLeftOut) {
+  EXPECT_EQ(DemangleSymbol("memcpy@@GLIBC_2.14"), "memcpy");
+  EXPECT_EQ(DemangleSymbol("pthread_create@GLIBC_2.2.5"), "pthread_create");
+  EXPECT_EQ(DemangleSymbol("_ZN10tensorflow6TensorC1Ev@@tensorflow"), "tensorflow::Tensor::Tensor()");
+}
+
+TEST(Demangle, WhatIsNotMangledStays) {
+  for (const char* const name : {"", "main", "sgemm_", "_Z", "_Znot", "@", "_start"})
+    EXPECT_EQ(DemangleSymbol(name), name);
+  const std::string endless = "_ZN" + std::string(200000, '1');
+  EXPECT_EQ(DemangleSymbol(endless), endless);
+}
+
+TEST(Demangle, Rust) {
+  EXPECT_EQ(DemangleSymbol("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+  EXPECT_EQ(DemangleSymbol(
+                "_ZN66_$LT$alloc..vec..Vec$LT$T$GT$$u20$as$u20$core..ops..drop..Drop$GT$4drop17h0123456789abcdefE"),
+            "<alloc::vec::Vec<T> as core::ops::drop::Drop>::drop");
+}
+
+TEST(PrintableName, KeepsTextOnly) {
+  EXPECT_EQ(PrintableName("f(int)"), "f(int)");
+  EXPECT_EQ(PrintableName("py::f:/home/jos\xc3\xa9/\xe2\x82\xac/\xf0\x9f\x90\x8d.py"),
+            "py::f:/home/jos\xc3\xa9/\xe2\x82\xac/\xf0\x9f\x90\x8d.py");
+  EXPECT_EQ(PrintableName("a\nb\tc\x7f\x1b[31m"), "a?b?c??[31m");
+  EXPECT_EQ(PrintableName("\xbd broken \xc3"), "? broken ?");
+  EXPECT_EQ(PrintableName("\xc3\xa9\xff"), "???");  // all or nothing
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

@@ -1,0 +1,55 @@
+// What analyzer/symbols says of addresses in a file, for comparison with binutils' and elfutils' addr2line:
+//   name_addresses [--cache FOLDER] [--build-id HEX] FILE <ADDRESSES
+// Addresses are hexadecimal, one a line, as nm prints them. Prints for each "ADDRESS", then a line
+// "\tFUNCTION\tOFFSET\tFILE:LINE" for each frame, innermost first. "refused: REASON", "remark: TEXT" and "seconds: S"
+// go to stderr.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "analyzer/symbols/demangle.h"
+#include "analyzer/symbols/resolve_object.h"
+
+int main(int argc, char** argv) {
+  using namespace dlhook::analyzer;
+  ResolveOptions options;
+  ObjectRequest request;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--cache" && i + 1 < argc) {
+      options.cache_folder = argv[++i];
+    } else if (argument == "--build-id" && i + 1 < argc) {
+      request.build_id = absl::HexStringToBytes(argv[++i]);
+    } else {
+      request.path = argument;
+    }
+  }
+  // Where the file's first page lies is not known before it was opened.
+  const uint64_t first = ResolveObject(request, options).first_address;
+  std::string line;
+  uint64_t address = 0;
+  while (std::getline(std::cin, line)) {
+    if (absl::SimpleHexAtoi(line, &address)) request.offsets.push_back(address - first);
+  }
+  std::sort(request.offsets.begin(), request.offsets.end());
+  const auto start = std::chrono::steady_clock::now();
+  const ObjectAnswer answer = ResolveObject(request, options);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!answer.refusal.empty()) fprintf(stderr, "refused: %s\n", answer.refusal.c_str());
+  if (!answer.remark.empty()) fprintf(stderr, "remark: %s\n", answer.remark.c_str());
+  fprintf(stderr, "seconds: %.4f\n", seconds);
+  for (size_t i = 0; i < answer.frames.size(); ++i) {
+    printf("%lx\n", request.offsets[i] + first);
+    for (const SymbolFrame& frame : answer.frames[i]) {
+      printf("\t%s\t%lx\t%s:%u\n", PrintableName(frame.function).c_str(), frame.offset,
+             PrintableName(frame.file).c_str(), frame.line);
+    }
+  }
+  return answer.refusal.empty() ? 0 : 1;
+}

@@ -1,0 +1,97 @@
+// What the cache keeps, forgets and survives.
+#include "analyzer/symbols/symbol_cache.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SymbolCacheTest : public testing::Test {
+ protected:
+  SymbolCacheTest() : folder_(fs::path(testing::TempDir()) / absl::StrCat("symbol_cache_", getpid())) {}
+  ~SymbolCacheTest() override { fs::remove_all(folder_); }
+
+  void Keep(const std::string& build_id, const std::string& key, uint64_t address, const std::string& function) {
+    SymbolCache cache(folder_, build_id, key);
+    cache.Add(address, {{.function = "inlined", .offset = 0, .file = "a.cc", .line = 3, .is_inlined = true},
+                        {.function = function, .offset = 5, .file = "b.cc", .line = 4000000000}});
+    cache.Write();
+  }
+  std::string Found(const std::string& build_id, const std::string& key, uint64_t address) {
+    const SymbolCache cache(folder_, build_id, key);
+    const SymbolFrames* const frames = cache.Find(address);
+    if (frames == nullptr) return "";
+    EXPECT_EQ(frames->size(), 2u);
+    EXPECT_TRUE(frames->front().is_inlined);
+    EXPECT_EQ(frames->front().file, "a.cc");
+    EXPECT_EQ(frames->back().line, 4000000000u);
+    EXPECT_EQ(frames->back().offset, 5u);
+    EXPECT_FALSE(frames->back().is_inlined);
+    return frames->back().function;
+  }
+
+  const std::string folder_;
+};
+
+TEST_F(SymbolCacheTest, KeepsAndAdds) {
+  Keep("aa", "key", 1, "one");
+  Keep("aa", "key", 2, "two");
+  EXPECT_EQ(Found("aa", "key", 1), "one");
+  EXPECT_EQ(Found("aa", "key", 2), "two");
+  EXPECT_EQ(Found("aa", "key", 3), "");
+  EXPECT_EQ(Found("bb", "key", 1), "");
+}
+
+TEST_F(SymbolCacheTest, AnotherKeyForgets) {
+  Keep("aa", "no debug file", 1, "one");
+  EXPECT_EQ(Found("aa", "a debug file", 1), "");
+}
+
+TEST_F(SymbolCacheTest, NoFolderNoBuildId) {
+  Keep("", "key", 1, "one");
+  EXPECT_FALSE(fs::exists(folder_));
+  SymbolCache("", "aa", "key").Write();
+  SymbolCache("/proc/nowhere", "aa", "key").Write();
+}
+
+TEST_F(SymbolCacheTest, DamageIsForgotten) {
+  Keep("aa", "key", 1, "one");
+  const fs::path file = fs::path(folder_) / "aa.symbols";
+  std::ifstream in(file, std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), {});
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x41);
+    std::ofstream(file, std::ios::binary) << damaged;
+    EXPECT_EQ(Found("aa", "key", 1), "") << "byte " << i;
+    std::ofstream(file, std::ios::binary) << whole.substr(0, i);
+    EXPECT_EQ(Found("aa", "key", 1), "") << "cut at " << i;
+  }
+}
+
+TEST_F(SymbolCacheTest, TheLongestUnusedGoFirst) {
+  for (const char* const name : {"aa", "bb", "cc"}) Keep(name, "key", 1, std::string(1000, 'x'));
+  std::ofstream(fs::path(folder_) / "mine.txt") << std::string(5000, 'x');  // not of the cache
+  const auto now = fs::file_time_type::clock::now();
+  fs::last_write_time(fs::path(folder_) / "aa.symbols", now - std::chrono::hours(1));
+  fs::last_write_time(fs::path(folder_) / "bb.symbols", now - std::chrono::hours(2));
+  TrimCache(folder_, 2500);
+  EXPECT_TRUE(fs::exists(fs::path(folder_) / "aa.symbols"));
+  EXPECT_FALSE(fs::exists(fs::path(folder_) / "bb.symbols"));
+  EXPECT_TRUE(fs::exists(fs::path(folder_) / "cc.symbols"));
+  EXPECT_TRUE(fs::exists(fs::path(folder_) / "mine.txt"));
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
