@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,7 +12,9 @@
 #include "preload/core/config.h"
 #include "preload/core/hook_table.h"
 #include "preload/core/identity.h"
+#include "preload/core/own_stack.h"
 #include "preload/core/process_state.h"
+#include "preload/core/registry.h"
 #include "preload/core/session_files.h"
 #include "preload/writer_thread.h"
 
@@ -22,8 +23,6 @@ namespace dlhook {
 LoadTime g_load_time;
 
 namespace {
-
-constexpr size_t kStartStackBytes = 256 << 10;
 
 ClockSample LoadSample(ClockKind kind, const ClockSample& now) {
   if (g_load_time.pid != static_cast<uint32_t>(getpid())) return now;  // a forked child, or no constructor yet
@@ -98,26 +97,13 @@ __attribute__((destructor)) void OnUnload() {
   if (phase != kRecording) return;
   int saved_errno = errno;
   SessionHeader* session = process->session;
+  if (thread != nullptr && thread->active != 0) FlushRegistry(thread);  // what found the ring full when it was told
   CloseProcessCounters();
   session->enabled_families.store(0);
   session->exit_ticks = ReadTicks(static_cast<ClockKind>(session->clock_kind));
   session->exited.store(1, std::memory_order_release);
   StopWriter(process);
   errno = saved_errno;
-}
-
-// Runs function(argument) on the stack that ends at `top`. Nothing may unwind through it: no signal handler runs and no cancellation
-// acts meanwhile (core/undisturbed.h).
-void CallOnStack(void* top, void (*function)(void*), void* argument) {
-  asm volatile(
-      "movq %%rsp, %%rbx\n\t"
-      "movq %[top], %%rsp\n\t"
-      "call *%[function]\n\t"
-      "movq %%rbx, %%rsp"
-      : "+D"(argument), [top] "+r"(top), [function] "+r"(function)
-      :
-      : "rax", "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",
-        "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
 }
 
 bool StartSessionHere(ProcessState* process) {
@@ -158,16 +144,12 @@ bool StartSession(ProcessState* process) {
     ProcessState* process;
     bool done;
   } start = {process, false};
-  void* stack = mmap(nullptr, kStartStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (stack == MAP_FAILED) return false;
-  CallOnStack(
-      static_cast<char*>(stack) + kStartStackBytes,
+  CallOnOwnStack(
       [](void* argument) {
         auto start = static_cast<Start*>(argument);
         start->done = StartSessionHere(start->process);
       },
       &start);
-  munmap(stack, kStartStackBytes);
   return start.done;
 }
 

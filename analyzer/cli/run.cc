@@ -1,6 +1,7 @@
 // `dlhook run`: starts a program with libdlhook.so preloaded, drains its rings from outside, prints the summary.
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,6 +86,15 @@ absl::StatusOr<std::string> MakeRunFolder(const WantedFolder& wanted, const std:
   return folder.string();
 }
 
+// Here lie some descriptors of each of the program's processes, and those of their samples. The program, which has been
+// started, keeps the limit that it was given.
+void RaiseDescriptorLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // Drains until the program has ended; returns its wait status.
 int Collect(pid_t program, Collector* collector) {
   long nap_ns = kShortNapNs;
@@ -141,6 +151,7 @@ int RunRun(const Args& args) {
     return Fail(started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
   }
   signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files ends a write, not the collection
+  RaiseDescriptorLimit();
   RemoveOrphanedRings();
   Collector collector(*folder);
   const int wait_status = Collect(*started, &collector);

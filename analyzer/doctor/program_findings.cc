@@ -225,9 +225,9 @@ void AddCapabilities(const TraceModel& model, Findings* findings) {
     }
     for (const trace::Loss& loss : process.losses) {
       const std::string reason = absl::AsciiStrToLower(trace::Loss::Reason_Name(loss.reason()));
-      const char* what = CountsScopes(loss.reason()) ? " scopes" : " calls";
+      const char* what = LossNoun(loss.reason(), false);
       AddOnce({absl::StrCat("loss-", reason), Level::kWarning, process.file,
-               absl::StrCat(loss.calls(), what, " were not recorded: ", reason, loss.detail().empty() ? "" : ", ",
+               absl::StrCat(loss.calls(), " ", what, " were not recorded: ", reason, loss.detail().empty() ? "" : ", ",
                             loss.detail(), "."),
                AdviceFor(loss)},
               findings);

@@ -28,6 +28,12 @@ std::string LinkOf(const std::string& trace_path) {
   return absl::StrCat(absl::StripSuffix(trace_path, ".dlh"), kRingSuffix);
 }
 
+bool IsOutOfDescriptors(int error) { return error == EMFILE || error == ENFILE; }
+
+absl::Status OutOfDescriptors(const std::string& name) {
+  return absl::ResourceExhaustedError(absl::StrCat(name, ": too many files are open to drain it (ulimit -n)"));
+}
+
 uint64_t SizeOfFile(int fd) {
   struct stat info;
   return fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
@@ -70,6 +76,7 @@ absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenTarget(const std::string
   ring->link_ = link;
   ring->path_ = path;
   ring->fd_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (ring->fd_ < 0 && IsOutOfDescriptors(errno)) return OutOfDescriptors(link);
   if (ring->fd_ < 0) {
     return absl::DataLossError(absl::StrCat(link, ": the rings it points to, ", path, ", can't be opened: ",
                                             strerror(errno), "; what the process had not yet written is lost"));
@@ -161,6 +168,7 @@ absl::StatusOr<std::unique_ptr<RingDrain>> RingDrain::Open(std::unique_ptr<RingF
   drain->ring_ = std::move(ring);
   drain->trace_path_ = trace_path;
   if (!drain->sink_.Open(drain->trace_path_.c_str(), true)) {
+    if (IsOutOfDescriptors(drain->sink_.error())) return OutOfDescriptors(trace_path);
     return absl::PermissionDeniedError(absl::StrCat(trace_path, ": ", strerror(drain->sink_.error())));
   }
   if (!drain->drain_.Open(drain->session(), drain->ring_->file_bytes(), &drain->sink_)) {

@@ -38,7 +38,8 @@ class PrivatePages {
 // Shared mapping of a ring file. While this object lives nobody else drains it (if `locked()`).
 class RingFile {
  public:
-  // NotFound: there is none. DataLoss: the link's target is gone, or it is no ring file.
+  // NotFound: there is none. DataLoss: the link's target is gone, or it is no ring file. ResourceExhausted: no descriptor
+  // is left, try again.
   static absl::StatusOr<std::unique_ptr<RingFile>> Open(const std::string& link);
   static absl::StatusOr<std::unique_ptr<RingFile>> OpenTarget(const std::string& link, const std::string& path);
   ~RingFile();

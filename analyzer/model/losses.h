@@ -11,6 +11,18 @@ inline bool CountsScopes(trace::Loss::Reason reason) {
   return reason == trace::Loss::SCOPES_TOO_DEEP || reason == trace::Loss::TRACE_LIMIT;
 }
 
+// Of these, readings of counters.
+inline bool CountsReadings(trace::Loss::Reason reason) { return reason == trace::Loss::READINGS_DROPPED; }
+
+inline bool CountsCalls(trace::Loss::Reason reason) { return !CountsScopes(reason) && !CountsReadings(reason); }
+
+// The noun behind Loss.calls.
+inline const char* LossNoun(trace::Loss::Reason reason, bool is_one) {
+  if (CountsScopes(reason)) return is_one ? "scope" : "scopes";
+  if (CountsReadings(reason)) return is_one ? "reading of counters" : "readings of counters";
+  return is_one ? "call" : "calls";
+}
+
 }  // namespace dlhook::analyzer
 
 #endif  // DLHOOK_ANALYZER_MODEL_LOSSES_H_

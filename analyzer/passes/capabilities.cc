@@ -175,7 +175,7 @@ class Facts {
 
   void AddLoss(const trace::Loss& loss) {
     std::vector<std::string> words;
-    if (CountsScopes(loss.reason())) words.emplace_back("scopes");
+    if (!CountsCalls(loss.reason())) words.emplace_back(LossNoun(loss.reason(), false));
     if (!loss.detail().empty()) words.push_back(loss.detail());
     if (const std::string advice = AdviceFor(loss); !advice.empty()) words.push_back(advice);
     const Fact fact = {.kind = "loss",

@@ -181,14 +181,14 @@ void AddLosses(const TraceModel& model, Metrics& metrics) {
       sum.set_reason(loss.reason());
       sum.set_calls(sum.calls() + loss.calls());
       sum.set_bytes(sum.bytes() + loss.bytes());
-      calls += CountsScopes(loss.reason()) ? 0 : static_cast<int64_t>(loss.calls());
+      calls += CountsCalls(loss.reason()) ? static_cast<int64_t>(loss.calls()) : 0;
     }
   }
   metrics.Count("lost_calls", calls,
                 losses.empty() ? "nothing known to be lost" : "not in this report; by reason below");
   for (const auto& [key, sum] : losses) {
     metrics.Count(absl::StrCat("loss:", key.first), static_cast<int64_t>(sum.calls()),
-                  absl::StrCat(CountsScopes(sum.reason()) ? "scopes; " : "",
+                  absl::StrCat(CountsCalls(sum.reason()) ? "" : absl::StrCat(LossNoun(sum.reason(), false), "; "),
                                sum.bytes() > 0 ? absl::StrCat(sum.bytes(), " bytes; ") : "", key.second));
   }
 }

@@ -39,7 +39,7 @@ std::string LossSentence(trace::Loss::Reason reason) {
     case trace::Loss::TRACE_LIMIT:
       return "the trace had reached its limit (DLHOOK_MAX_BYTES)";
     case trace::Loss::READINGS_DROPPED:
-      return "readings of counters: the next one of the thread tells the sum";
+      return "the thread's next one tells the sum";
     default:
       return absl::StrCat("reason ", static_cast<int>(reason));
   }
@@ -62,11 +62,11 @@ void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
   }
   for (const auto& [key, sum] : sums) {
     std::string remark = "lost: ";
-    const bool of_scopes = CountsScopes(static_cast<trace::Loss::Reason>(key.first));
-    if (sum.calls > 0) absl::StrAppend(&remark, sum.calls, of_scopes ? " scope" : " call", sum.calls == 1 ? "" : "s");
+    const auto reason = static_cast<trace::Loss::Reason>(key.first);
+    if (sum.calls > 0) absl::StrAppend(&remark, sum.calls, " ", LossNoun(reason, sum.calls == 1));
     if (sum.bytes > 0) absl::StrAppend(&remark, sum.calls > 0 ? ", " : "", sum.bytes, " bytes");
     if (sum.calls + sum.bytes > 0) absl::StrAppend(&remark, ": ");
-    absl::StrAppend(&remark, LossSentence(static_cast<trace::Loss::Reason>(key.first)));
+    absl::StrAppend(&remark, LossSentence(reason));
     if (!key.second.empty()) absl::StrAppend(&remark, " (", key.second, ")");
     if (sum.processes.size() > 1)
       absl::StrAppend(&remark, ", in ", sum.processes.size(), " processes");

@@ -9,6 +9,9 @@
 namespace dlhook {
 namespace {
 
+// Since the call began, by the function itself or a signal handler: the child's state is wiped.
+bool WasForked(const ThreadState* thread) { return thread->active == 0; }
+
 bool CountsCalls() { return GetConfig().counters[0] != '\0' && GetConfig().counters_at == CountersAt::kCall; }
 
 bool IsLongEnough(const ThreadState* thread, uint64_t duration_ticks) {
@@ -23,10 +26,12 @@ bool IsLongEnough(const ThreadState* thread, uint64_t duration_ticks) {
 uint32_t DetailFamilies() { return GetConfig().stack_families | (CountsCalls() ? GetConfig().families : 0); }
 
 void BeginCallDetail(ThreadState* thread, uint32_t) {
+  if (WasForked(thread)) return;
   if (CountsCalls()) ReadCounters(thread);
 }
 
 uint32_t EndCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t duration_ticks) {
+  if (WasForked(thread)) return 0;
   if (CountsCalls()) ReadCounters(thread);
   bool wanted = (GetConfig().stack_families & family_bit) != 0 && IsLongEnough(thread, duration_ticks);
   return wanted ? CaptureNativeStack(thread) : 0;

@@ -9,6 +9,8 @@
 #include <initializer_list>
 
 #include "preload/capture/counter_plan.h"
+#include "preload/core/own_stack.h"
+#include "preload/core/process_id.h"
 #include "preload/link/resolver.h"
 
 namespace dlhook {
@@ -16,6 +18,7 @@ namespace {
 
 constexpr int kOk = 0;
 constexpr int kNull = -1;
+constexpr int kNoMemory = -2;
 constexpr int kAllDomains = 0xf;  // PAPI_DOM_MAX: user, kernel, other, supervisor
 
 struct Papi {
@@ -42,6 +45,7 @@ struct Function {
 Papi g_papi;
 enum class PapiState : uint8_t { kUntried, kReady, kNone };
 PapiState g_state;
+uint32_t g_process;  // that has opened it
 char g_reason[160];
 
 bool FindFunctions(void* library) {
@@ -93,6 +97,7 @@ bool IsReady() {
   if (g_state == PapiState::kReady) return true;
   if (g_state == PapiState::kNone) return false;
   g_state = PapiState::kNone;
+  g_process = ProcessId();
   snprintf(g_reason, sizeof g_reason, "needs PAPI (libpapi.so.7 or .so.6), which is not installed");
   for (const char* soname :
        {"libpapi.so.7", "libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0", "libpapi.so.6", "libpapi.so.6.0"}) {
@@ -150,10 +155,24 @@ bool PlanPapi(const CounterSpec* spec) {
 }
 
 int OpenPapiSet(const CounterSpec* const* specs, uint32_t count, const char** reason) {
-  int set = kNull;
-  int error = MakeSet(specs, count, &set);
-  if (error == kOk) return set;
-  *reason = g_papi.strerror(error);
+  struct Making {
+    const CounterSpec* const* specs;
+    uint32_t count;
+    int set;
+    int error;
+  } making = {specs, count, kNull, kNoMemory};
+  if (g_process != ProcessId()) {
+    *reason = "PAPI does not survive a fork: not of this process, its parent has opened it";
+    return -1;
+  }
+  CallOnOwnStack(
+      [](void* argument) {
+        auto making = static_cast<Making*>(argument);
+        making->error = MakeSet(making->specs, making->count, &making->set);
+      },
+      &making);
+  if (making.error == kOk) return making.set;
+  *reason = g_papi.strerror(making.error);
   return -1;
 }
 

@@ -1,6 +1,7 @@
 // Counters of PAPI: its presets and the events of its components, for what perf_event lacks. The library is opened when
-// one is asked for. It keeps memory and descriptors of its own in the process, at numbers of its choice. Thread:
-// planning on the slow path of attaching; event sets belong to the thread that opened them.
+// one is asked for. It keeps memory and descriptors of its own in the process, at numbers of its choice; a forked child,
+// which would find its locks and its events as they were, does without. Thread: planning by one thread of the process;
+// event sets belong to the thread that opened them. Slow paths run on a stack of their own, undisturbed.
 #ifndef DLHOOK_PRELOAD_CAPTURE_COUNTER_PAPI_H_
 #define DLHOOK_PRELOAD_CAPTURE_COUNTER_PAPI_H_
 

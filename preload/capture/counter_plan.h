@@ -1,6 +1,6 @@
 // What DLHOOK_COUNTERS comes to on this machine: which counters threads read, from where, which together. Found once in
-// a process image (a forked child's is its parent's). Thread: any, on the slow path of attaching; the plan does not
-// change once it is there.
+// a process image (a forked child's is its parent's). Thread: any, undisturbed, on the slow path of attaching; sets come to
+// the plan at its end and do not change any more.
 #ifndef DLHOOK_PRELOAD_CAPTURE_COUNTER_PLAN_H_
 #define DLHOOK_PRELOAD_CAPTURE_COUNTER_PLAN_H_
 
@@ -26,11 +26,12 @@ constexpr uint32_t kMaxCounterSets = 8;
 
 struct CounterPlan {
   uint32_t set_count;
-  PlannedSet sets[kMaxCounterSets];
+  const PlannedSet* sets;
 };
 
-// Says as capabilities what can't be counted and why.
-const CounterPlan& GetCounterPlan();
+// For a thread that begins to record. Says as capabilities what can't be counted and why. Without PAPI's counters where
+// another thread does not come to an end with opening PAPI: nobody waits for the loader's lock, which it may need.
+CounterPlan GetCounterPlan();
 
 // Of one counter ("counter:instructions").
 void ReportCounter(const char* name, CapabilityState state, const char* reason);

@@ -52,7 +52,8 @@ CounterThread* MemoryOf(ThreadState* thread) {
   if (thread->counters != nullptr) return thread->counters;
   void* pages = mmap(nullptr, sizeof(CounterThread), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return nullptr;
-  madvise(pages, sizeof(CounterThread), MADV_DONTFORK);  // a child's ThreadState does not know of it
+  // Neither wiped in a child nor kept from it: a signal handler may fork while we write here, and return. The child's
+  // ThreadState does not know of this memory.
   thread->counters = static_cast<CounterThread*>(pages);
   return thread->counters;
 }
@@ -63,7 +64,7 @@ void ReportLost(const PlannedSet& set, const char* reason) {
 }
 
 bool OpenPerf(OpenSet* open) {
-  PerfEvent events[kMaxCountersOfSet];
+  PerfEvent events[kMaxCountersOfSet] = {};
   const PlannedSet& set = *open->set;
   bool needs_read = false;
   for (uint32_t i = 0; i < set.count; ++i) {
@@ -143,7 +144,7 @@ bool WriteReading(ThreadState* thread, const CounterRecord& head, uint32_t count
   uint32_t words = static_cast<uint32_t>(sizeof(CounterRecord) / 8 + count);
   RecordHeader* space = ReserveDescription(thread, words);
   if (space == nullptr) {
-    thread->session->dropped_readings.fetch_add(1, std::memory_order_relaxed);
+    if (thread->active != 0) thread->session->dropped_readings.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
   if (__atomic_load_n(readings, __ATOMIC_RELAXED) != number) {
@@ -164,10 +165,11 @@ void ReadAll(ThreadState* thread, CounterThread* counters) {
     PerfReading reading = {};
     uint64_t number = __atomic_add_fetch(&counters->readings, 1, __ATOMIC_RELAXED);
     uint64_t ticks = ReadTicks(thread->clock);
-    if (!ReadSet(counters, open, &reading)) continue;
+    counters->last_ticks = ticks;  // also where it fails, or each scope would try again
+    // A child that a signal handler forked has none of the pages that rdpmc needs.
+    if (thread->active == 0 || !ReadSet(counters, open, &reading)) continue;
     CounterRecord head = {{}, ticks, open->definition, open->source, 0, {}, reading.enabled_ns, reading.running_ns};
     WriteReading(thread, head, open->set->count, reading.values, &counters->readings, number);
-    counters->last_ticks = ticks;
   }
 }
 
@@ -195,7 +197,7 @@ CounterThread* OpenOf(ThreadState* thread) {
 
 void OpenThreadCounters(ThreadState* thread) {
   if (!IsWanted()) return;
-  const CounterPlan& plan = GetCounterPlan();
+  CounterPlan plan = GetCounterPlan();
   bool only_over_time = GetConfig().counters_at == CountersAt::kTime;
   CounterThread* counters = plan.set_count == 0 || only_over_time ? nullptr : MemoryOf(thread);
   if (counters == nullptr) return;

@@ -1,5 +1,6 @@
 #include "preload/capture/native_stack.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -12,8 +13,8 @@
 #include "preload/capture/stack_walk.h"
 #include "preload/core/config.h"
 #include "preload/core/left_frame.h"
-#include "preload/core/process_id.h"
 #include "preload/core/registry.h"
+#include "preload/core/undisturbed.h"
 #include "preload/link/resolver.h"
 
 namespace dlhook {
@@ -59,7 +60,8 @@ NativeStackThread* NewMemory(ThreadState* thread) {
     return nullptr;
   }
   madvise(pages, sizeof(NativeStackThread), MADV_NOHUGEPAGE);  // much of it is never touched
-  madvise(pages, sizeof(NativeStackThread), MADV_WIPEONFORK);  // not DONTFORK: a handler may fork while we write here
+  // A forked child keeps a copy that its wiped ThreadState does not know of: a handler that forked may return into a
+  // capture there, which must find what it was at.
   thread->native_stacks = static_cast<NativeStackThread*>(pages);
   SayThatThereAreStacks(CapabilityState::kOn, "");
   return thread->native_stacks;
@@ -129,10 +131,7 @@ uint32_t Remember(NativeStackThread* memory, const StackWalk& walk, WalkEnd end,
     bool is_end = !joined && i + 1 == walk.count();
     if (!frame.is_own) {
       node = NodeOf(memory, frame.state, node, cut);
-      if (__builtin_expect(node == 0, 0)) {
-        memory->last.Forget();
-        return 0;
-      }
+      if (__builtin_expect(node == 0, 0)) return 0;  // no room: what is outside may still be joined
       cut = StackCut::kWhole;
     }
     if (keep) memory->last.Push(frame, walk.OuterOf(i), is_end, node);
@@ -156,7 +155,7 @@ uint32_t CaptureWhole(NativeStackThread* memory, const FrameState& start, bool k
 
 uint32_t Capture(ThreadState* thread, NativeStackThread* memory, const FrameState& start) {
   StackBounds* bounds = &memory->bounds;
-  bool is_own = bounds->Holds(start.sp) || ExtendBounds(start.sp, thread->tid == ProcessId(), bounds);
+  bool is_own = bounds->Holds(start.sp) || ExtendBounds(start.sp, bounds);
   if (__builtin_expect(!is_own, 0)) return CaptureWhole(memory, start, true);
   memory->last.Verify(start.sp);
   StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames);
@@ -186,8 +185,10 @@ uint32_t CaptureAndCheck(ThreadState* thread, NativeStackThread* memory, const F
     }
     if (i == 0) ticks = ReadTicks(thread->clock) - begin;
   }
+  Undisturbed undisturbed;  // by a handler that forks: its child has no session to look into
+  if (thread->active == 0) return 0;
   IsOwnAddress is_own = [](void* rules, uint64_t address) {
-    return static_cast<RuleCache*>(rules)->Find(address, false, false).is_own();
+    return static_cast<RuleCache*>(rules)->Find(address, false, false)->is_own();
   };
   bool as_libunwind = memory->checked_count == 0 || EqualsNode(*thread->session, whole, memory->checked,
                                                                memory->checked_count, is_own, &memory->rules);
@@ -195,13 +196,10 @@ uint32_t CaptureAndCheck(ThreadState* thread, NativeStackThread* memory, const F
   return whole;
 }
 
-}  // namespace
-
-__attribute__((noinline)) uint32_t CaptureNativeStack(ThreadState* thread) {
-  auto frame = static_cast<const uint64_t*>(__builtin_frame_address(0));
+// `place`: in the stack frame of whoever captures.
+uint32_t CaptureFrom(ThreadState* thread, const FrameState& caller, uintptr_t place) {
   NativeStackThread* memory = MemoryOf(thread);
   if (memory == nullptr) return 0;
-  auto place = reinterpret_cast<uintptr_t>(frame);
   if (__builtin_expect(memory->busy != 0, 0)) {
     if (!WasLeft(memory->busy, place)) return 0;
     memory->last.Forget();
@@ -214,11 +212,22 @@ __attribute__((noinline)) uint32_t CaptureNativeStack(ThreadState* thread) {
     ForgetAddresses(memory);
     memory->generation = generation;
   }
-  FrameState caller = {frame[1], place + 16, frame[0], false};
   uint32_t node = __builtin_expect(GetConfig().stacks_check, 0) ? CaptureAndCheck(thread, memory, caller)
                                                                 : Capture(thread, memory, caller);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   memory->busy = 0;
+  return node;
+}
+
+}  // namespace
+
+__attribute__((noinline)) uint32_t CaptureNativeStack(ThreadState* thread) {
+  if (__builtin_expect(thread->active == 0, 0)) return 0;  // forked since the call began
+  auto frame = static_cast<const uint64_t*>(__builtin_frame_address(0));
+  auto place = reinterpret_cast<uintptr_t>(frame);
+  int saved_errno = errno;  // of the call
+  uint32_t node = CaptureFrom(thread, {frame[1], place + 16, frame[0], false}, place);
+  errno = saved_errno;
   return node;
 }
 

@@ -10,7 +10,8 @@
 namespace dlhook {
 
 // The StackNode of the innermost frame outside of the shim; 0: none (no room: counted; a signal handler that
-// interrupted this). No system call and no lock where the stack's functions and frames were met before.
+// interrupted this; a child that was forked since the call began). Saves errno. No system call and no lock where the
+// stack's functions and frames were met before.
 uint32_t CaptureNativeStack(ThreadState* thread);
 
 // When a thread that has recorded ends: says how the stacks compared (DLHOOK_STACKS_CHECK).

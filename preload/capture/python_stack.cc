@@ -187,7 +187,6 @@ PythonThread* MemoryOf(ThreadState* thread) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void* pages = mmap(nullptr, sizeof(PythonThread), PROT_READ | PROT_WRITE, flags, -1, 0);
     if (pages == MAP_FAILED) return nullptr;
-    madvise(pages, sizeof(PythonThread), MADV_DONTFORK);  // a child's ThreadState does not know of it
     memory = static_cast<PythonThread*>(pages);
     __atomic_store_n(&thread->python, memory, __ATOMIC_RELEASE);
   }

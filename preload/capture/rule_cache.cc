@@ -20,7 +20,7 @@ bool IsOwn(const CodeObject& object) {
 
 void RuleCache::Clear() { memset(static_cast<void*>(entries_), 0, sizeof entries_); }
 
-const CachedRule& RuleCache::Fill(CachedRule* set, uint64_t address, bool is_interrupted, bool may_lock) {
+CachedRule* RuleCache::Fill(CachedRule* set, uint64_t address, bool is_interrupted, bool may_lock) {
   CodeObject object;
   FoundRule found = FindRule(address, is_interrupted, may_lock, &object);
   bool is_own = IsOwn(object);
@@ -31,6 +31,10 @@ const CachedRule& RuleCache::Fill(CachedRule* set, uint64_t address, bool is_int
                   (found.is_guess ? CachedRule::kGuessBit : 0) | (found.is_code ? 0 : CachedRule::kNoCodeBit) |
                   (is_own ? CachedRule::kOwnBit : 0);
   uint64_t pc = is_interrupted ? address : address - 1;
+  if (!may_lock && object.map == nullptr) {  // libgcc might tell more when it may be asked
+    unkept_ = {bits, rule.cfa_offset, rule.bp_offset, rule.return_offset};
+    return &unkept_;
+  }
   // A signal handler that leaves by longjmp must not leave half of it behind.
   CachedRule* entry = &set[0];
   set[1].key = 0;
@@ -43,7 +47,7 @@ const CachedRule& RuleCache::Fill(CachedRule* set, uint64_t address, bool is_int
   entry->return_offset = rule.return_offset;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   entry->key = pc << 16 | bits;
-  return *entry;
+  return entry;
 }
 
 }  // namespace dlhook

@@ -22,6 +22,9 @@ struct CachedRule {
   static constexpr uint64_t kGuessBit = 1 << 7;
   static constexpr uint64_t kNoCodeBit = 1 << 8;
   static constexpr uint64_t kOwnBit = 1 << 9;  // the shim's
+  // Of the address as a return address: does a call come before it? Neither: not asked yet.
+  static constexpr uint64_t kAfterCallBit = 1 << 10;
+  static constexpr uint64_t kAfterNoCallBit = 1 << 11;
   static constexpr uint64_t kBits = 0xffff;
 
   CfaFrom cfa_from() const { return static_cast<CfaFrom>(key & 3); }
@@ -40,20 +43,28 @@ class RuleCache {
  public:
   static constexpr uint32_t kSets = 2048;
 
-  // `may_lock`: see FindRule.
-  const CachedRule& Find(uint64_t address, bool is_interrupted, bool may_lock) {
+  // `may_lock`: see FindRule. Valid until the next one is asked for.
+  CachedRule* Find(uint64_t address, bool is_interrupted, bool may_lock) {
     uint64_t pc = is_interrupted ? address : address - 1;
     CachedRule* set = entries_[(pc * 0x9e3779b97f4a7c15u) >> 53];
-    if (__builtin_expect(set[0].key >> 16 == pc, 1)) return set[0];
-    if (__builtin_expect(set[1].key >> 16 == pc, 1)) return set[1];
+    if (__builtin_expect(set[0].key >> 16 == pc, 1)) return &set[0];
+    if (__builtin_expect(set[1].key >> 16 == pc, 1)) return &set[1];
     return Fill(set, address, is_interrupted, may_lock);
+  }
+  // Is the instruction before `address`, whose rule this is, a call? A system call the first time.
+  static bool IsAfterCall(CachedRule* rule, uint64_t address) {
+    constexpr uint64_t kYes = CachedRule::kAfterCallBit;
+    constexpr uint64_t kNo = CachedRule::kAfterNoCallBit;
+    if ((rule->key & (kYes | kNo)) == 0) rule->key |= FollowsCall(address) ? kYes : kNo;
+    return (rule->key & kYes) != 0;
   }
   void Clear();
 
  private:
-  const CachedRule& Fill(CachedRule* set, uint64_t address, bool is_interrupted, bool may_lock);
+  CachedRule* Fill(CachedRule* set, uint64_t address, bool is_interrupted, bool may_lock);
 
   CachedRule entries_[kSets][2];
+  CachedRule unkept_;
 };
 
 }  // namespace dlhook

@@ -30,24 +30,38 @@ uint64_t EndOfReadable(uint64_t start, uint64_t end) {
   return start < end ? start : end;
 }
 
-uint64_t EndOfThreadsStack() {
+uint64_t ControlBlock() {
   uint64_t control_block;
   asm("movq %%fs:0, %0" : "=r"(control_block));
   return control_block;
 }
 
-uint64_t EndOfMainStack() {
+// Of the thread that runs on the stack that the kernel made. Told by its control block, which is the same in a forked
+// child: a child's only thread has the process's id, whatever stack it runs on.
+uint64_t g_first_control_block;
+
+__attribute__((constructor)) void NoteFirstThread() {
+  if (gettid() == getpid()) g_first_control_block = ControlBlock();
+}
+
+uint64_t EndOfFirstStack() {
   static const auto end = static_cast<uint64_t*>(RealDlsym(RTLD_DEFAULT, "__libc_stack_end"));
   return end == nullptr ? 0 : *end;
 }
 
+uint64_t EndOfStack() {
+  uint64_t control_block = ControlBlock();
+  if (g_first_control_block == 0) NoteFirstThread();  // called by a constructor that came before ours
+  return control_block == g_first_control_block ? EndOfFirstStack() : control_block;
+}
+
 }  // namespace
 
-bool ExtendBounds(uint64_t stack_pointer, bool is_main_thread, StackBounds* bounds) {
+bool ExtendBounds(uint64_t stack_pointer, StackBounds* bounds) {
   if (stack_pointer >= bounds->foreign_low && stack_pointer < bounds->foreign_high) return false;
   uint64_t page = stack_pointer & ~(kPageBytes - 1);
   uint64_t end = bounds->high;
-  if (end == 0) end = (is_main_thread ? EndOfMainStack() : EndOfThreadsStack()) & ~uint64_t{7};
+  if (end == 0) end = EndOfStack() & ~uint64_t{7};
   bool is_below = page < end && end - page <= kMaxStackBytes;
   uint64_t known = bounds->high != 0 && is_below ? bounds->low : end;
   uint64_t readable = is_below ? EndOfReadable(page, known) : page + kPageBytes;

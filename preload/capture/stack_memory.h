@@ -20,9 +20,9 @@ struct StackBounds {
 };
 
 // `stack_pointer` is the thread's own. Looks at the stack's end: above a thread's stack glibc keeps the thread's
-// control block, above the main thread's lie the program's arguments. One system call for 64 pages, the first time at
-// this depth. False: another stack, or it can't be said.
-bool ExtendBounds(uint64_t stack_pointer, bool is_main_thread, StackBounds* bounds);
+// control block, above that of the thread that the program began with lie the program's arguments. One system call for
+// 64 pages, the first time at this depth. False: another stack, or it can't be said.
+bool ExtendBounds(uint64_t stack_pointer, StackBounds* bounds);
 
 // Words of the thread's own stack.
 class OwnStack {

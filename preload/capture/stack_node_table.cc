@@ -1,6 +1,5 @@
 #include "preload/capture/stack_node_table.h"
 
-#include <errno.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -21,6 +20,7 @@ struct NodeTable {
   SpinLock lock;
   uint64_t allocated;                        // bytes of the mapping with real pages
   std::atomic<uint32_t> first;               // nodes before this one are retired
+  std::atomic<uint32_t> is_full;
   std::atomic<uint32_t> index[kIndexEntries];  // node by hash; 0: free. Filled after the node was
 };
 
@@ -60,8 +60,14 @@ bool Allocate(const ProcessState* process, NodeTable* table, uint32_t count) {
   uint64_t target = (bytes + kStepBytes - 1) / kStepBytes * kStepBytes;
   if (target > kStackNodesCapacity) return false;
   if (!AllocatePages(process, kStackNodesStart + table->allocated, target - table->allocated)) return false;
+  if (process->session == nullptr) return false;  // the same
   table->allocated = target;
   return true;
+}
+
+uint32_t Refuse(SessionHeader* session) {
+  session->refused_definitions.fetch_add(1, std::memory_order_relaxed);
+  return 0;
 }
 
 uint32_t Add(const ProcessState* process, NodeTable* table, StackNode* nodes, const StackNode& wanted) {
@@ -70,11 +76,14 @@ uint32_t Add(const ProcessState* process, NodeTable* table, StackNode* nodes, co
   uint32_t found = Find(*table, nodes, wanted, &place);  // another thread may have been faster
   if (found != 0) return found;
   SessionHeader* session = process->session;
+  if (session == nullptr) return 0;  // a signal handler forked since: this is the child
   uint32_t number = session->stack_nodes.load(std::memory_order_relaxed);
   if (number == 0) number = 1;
-  if (!Allocate(process, table, number + 1)) {
-    session->refused_definitions.fetch_add(1, std::memory_order_relaxed);
-    return 0;
+  bool has_room = Allocate(process, table, number + 1);
+  if (process->session == nullptr) return 0;
+  if (!has_room) {
+    table->is_full.store(1, std::memory_order_relaxed);
+    return Refuse(session);
   }
   nodes[number] = wanted;
   session->stack_nodes.store(number + 1, std::memory_order_release);
@@ -93,10 +102,9 @@ uint32_t FindOrAddStackNode(const StackNode& wanted) {
   uint32_t place;
   uint32_t found = Find(*table, nodes, wanted, &place);
   if (found != 0) return found;
-  int saved_errno = errno;
-  uint32_t number = Add(process, table, nodes, wanted);
-  errno = saved_errno;
-  return number;
+  // Without the lock: every new stack comes here from now on.
+  if (table->is_full.load(std::memory_order_relaxed) != 0) return Refuse(process->session);
+  return Add(process, table, nodes, wanted);
 }
 
 void RetireStackNodes() {

@@ -57,17 +57,18 @@ class StackWalk {
     bool was_guess = false;
     for (;;) {
       if (join->Knows(state)) return WalkEnd::kJoined;
-      const CachedRule& rule = rules_->Find(state.address, state.is_interrupted, may_lock_);
-      if (__builtin_expect(!rule.is_code() || was_guess, 0)) {
-        bool is_wrong = !rule.is_code() || (!state.is_interrupted && !FollowsCall(state.address));
+      CachedRule* rule = rules_->Find(state.address, state.is_interrupted, may_lock_);
+      if (__builtin_expect(!rule->is_code() || was_guess, 0)) {
+        if (!may_lock_) is_exact_ = false;  // another walk may be told where this one had to guess
+        bool is_wrong = !rule->is_code() || (!state.is_interrupted && !RuleCache::IsAfterCall(rule, state.address));
         if (is_wrong) return Fail(was_guess ? WalkEnd::kNoUnwindInfo : WalkEnd::kOutOfStack);
       }
       if (__builtin_expect(count_ == max_, 0)) return Fail(WalkEnd::kTooDeep);
       WalkedFrame* frame = &frames_[count_++];
       frame->state = state;
       WalkEnd end;
-      if (!Step(rule, stack, frame, &end)) return end;
-      was_guess = rule.is_guess();
+      if (!Step(*rule, stack, frame, &end)) return end;
+      was_guess = rule->is_guess();
     }
   }
 

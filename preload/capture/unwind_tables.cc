@@ -4,7 +4,10 @@
 #include <link.h>
 #include <string.h>
 
+#include <atomic>
+
 #include "preload/capture/own_memory.h"
+#include "preload/core/process_state.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 
@@ -49,21 +52,59 @@ bool FindByIteration(uint64_t address, CodeObject* object) {
   return found != 0 && object->map != nullptr;
 }
 
-// What a JIT compiler registered with libgcc (__register_frame), or null. Takes libgcc's lock (before GCC 13).
+constexpr char kLibgcc[] = "libgcc_s.so.1";
+
+// Searched for again only when something was loaded since. dlopen(RTLD_NOLOAD) would search the library path, under a
+// lock that is held while libraries' constructors run.
+bool IsLibgccLoaded() {
+  static std::atomic<uint64_t> without{0};  // so many loads had been made when it was not there
+  struct Search {
+    uint64_t without;
+    uint64_t loads;
+    bool is_loaded;
+  } search = {without.load(std::memory_order_relaxed), 0, false};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* argument) {
+        auto search = static_cast<Search*>(argument);
+        search->loads = info->dlpi_adds;
+        if (search->loads == search->without) return 1;
+        const char* slash = strrchr(info->dlpi_name, '/');
+        search->is_loaded = strcmp(slash == nullptr ? info->dlpi_name : slash + 1, kLibgcc) == 0;
+        return search->is_loaded ? 1 : 0;
+      },
+      &search);
+  if (!search.is_loaded) without.store(search.loads, std::memory_order_relaxed);
+  return search.is_loaded;
+}
+
+struct FdeBases {
+  void* text;
+  void* data;
+  void* function;
+};
+using FindFdeFunction = const uint8_t* (*)(void*, FdeBases*);
+
+// libgcc's _Unwind_Find_FDE, or null.
+FindFdeFunction LibgccsFindFde() {
+  static std::atomic<FindFdeFunction> known{nullptr};
+  static std::atomic<uint32_t> known_generation{0};  // after a dlclose it may be gone
+  uint32_t generation = CurrentBindingGeneration();
+  if (known_generation.load(std::memory_order_acquire) == generation) return known.load(std::memory_order_relaxed);
+  void* libgcc = IsLibgccLoaded() ? dlopen(kLibgcc, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+  if (libgcc == nullptr) return nullptr;
+  auto find = reinterpret_cast<FindFdeFunction>(RealDlsym(libgcc, "_Unwind_Find_FDE"));
+  RealDlclose(libgcc);
+  known.store(find, std::memory_order_relaxed);
+  known_generation.store(generation, std::memory_order_release);
+  return find;
+}
+
+// What a JIT compiler registered with libgcc (__register_frame), or null. Takes libgcc's lock (before GCC 13), which a
+// forked child may have inherited locked for ever: there nobody is asked.
 const uint8_t* FindRegisteredFde(uint64_t pc) {
-  struct Bases {
-    void* text;
-    void* data;
-    void* function;
-  } bases;
-  using FindFdeFunction = const uint8_t* (*)(void*, Bases*);
-  static FindFdeFunction find = nullptr;
-  if (find == nullptr) {
-    void* libgcc = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (libgcc == nullptr) return nullptr;
-    find = reinterpret_cast<FindFdeFunction>(RealDlsym(libgcc, "_Unwind_Find_FDE"));
-    RealDlclose(libgcc);
-  }
+  if (g_load_time.pid != 0 && g_load_time.pid != ProcessId()) return nullptr;
+  FindFdeFunction find = LibgccsFindFde();
+  FdeBases bases;
   return find == nullptr ? nullptr : find(reinterpret_cast<void*>(pc), &bases);
 }
 

@@ -1,7 +1,8 @@
 // The rule for an address of this process: which object holds it, its tables; for code of no object what was registered
 // for it (JIT compilers), else what its instructions tell.
-// Thread: any application thread; for an address that is new to the thread. Takes no lock of the loader's (before glibc
-// 2.35: it does).
+// Thread: any application thread; for an address that is new to the thread. Takes no lock of the loader's for code of
+// loaded objects (before glibc 2.35: it does); for other code that of dl_iterate_phdr, libgcc's, and once after each
+// dlclose dlopen's.
 #ifndef DLHOOK_PRELOAD_CAPTURE_UNWIND_TABLES_H_
 #define DLHOOK_PRELOAD_CAPTURE_UNWIND_TABLES_H_
 

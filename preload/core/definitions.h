@@ -42,18 +42,27 @@ struct PythonFrameDefinition {
 // Thread: any application thread.
 uint32_t Define(DefinitionKind kind, const void* bytes, size_t size);
 
-// The definition of this number, or null where there is none of that kind. Trusts nothing in the mapping.
+// What FindDefinition found. `bytes` is what was checked: the mapping may be written to meanwhile.
+struct DefinedBytes {
+  const char* data;  // null: there is none
+  uint32_t bytes;
+};
+
+// The definition of this number, if it is of that kind. Trusts nothing in the mapping.
 // Thread: the drain's.
-inline const Definition* FindDefinition(const SessionHeader* session, uint64_t mapping_bytes, uint32_t number,
-                                        DefinitionKind kind) {
+inline DefinedBytes FindDefinition(const SessionHeader* session, uint64_t mapping_bytes, uint32_t number,
+                                   DefinitionKind kind) {
+  constexpr DefinedBytes kNone = {nullptr, 0};
   uint64_t end = session->definitions_bytes.load(std::memory_order_acquire);
   uint64_t offset = (uint64_t{number} - 1) * 8;
-  if (number == 0 || end > kDefinitionsCapacity || mapping_bytes < kSessionDataStart + end) return nullptr;
-  if (offset + sizeof(Definition) > end) return nullptr;
+  if (number == 0 || end > kDefinitionsCapacity || mapping_bytes < kSessionDataStart + end) return kNone;
+  if (offset + sizeof(Definition) > end) return kNone;
   auto data = reinterpret_cast<const char*>(session) + kSessionDataStart + offset;
   auto definition = reinterpret_cast<const Definition*>(data);
-  bool whole = definition->bytes <= end - offset - sizeof(Definition) && definition->bytes <= kMaxDefinitionBytes;
-  return whole && definition->kind == static_cast<uint32_t>(kind) ? definition : nullptr;
+  uint32_t bytes = __atomic_load_n(&definition->bytes, __ATOMIC_RELAXED);
+  bool whole = bytes <= end - offset - sizeof(Definition) && bytes <= kMaxDefinitionBytes;
+  if (!whole || definition->kind != static_cast<uint32_t>(kind)) return kNone;
+  return {data + sizeof(Definition), bytes};
 }
 
 }  // namespace dlhook

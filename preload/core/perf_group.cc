@@ -310,7 +310,7 @@ void ExplainPerfError(const CounterSpec& spec, int error, char* reason, size_t s
       return;
     case EMFILE:
     case ENFILE:
-      snprintf(reason, size, "no descriptor left for it (ulimit -n; at most an eighth of them is taken)");
+      snprintf(reason, size, "no descriptor left for it (ulimit -n; dlhook takes a small part of them only)");
       return;
     case EINVAL:
       snprintf(reason, size, "no such event of this processor");

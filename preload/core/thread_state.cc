@@ -59,6 +59,7 @@ void DetachThread(void*) {
   if (thread == nullptr || thread->active == 0) return;
   CloseThreadCounters(thread);
   CloseNativeStacks(thread);
+  FlushRegistry(thread);  // what found the ring full when it was told
   WriteThreadRecord(thread, RecordType::kThreadEnd);
   Slot* slot = thread->ring.slot;
   thread->active = 0;
@@ -114,7 +115,9 @@ void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
   thread->tid = static_cast<uint32_t>(syscall(SYS_gettid));
   thread->clock = static_cast<ClockKind>(session->clock_kind);
   thread->session = session;
-  slot->tid.store(thread->tid, std::memory_order_relaxed);
+  // A reader must not take one thread's number for the other's: counter_sampler.cc, NameThreads.
+  slot->thread_id.store(0, std::memory_order_relaxed);
+  slot->tid.store(thread->tid, std::memory_order_release);
   slot->thread_id.store(thread->thread_id, std::memory_order_release);
   thread->ring.Start(slot, reinterpret_cast<char*>(session) + slot->data_offset);
   thread->detail_families = DetailFamilies();

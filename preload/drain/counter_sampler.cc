@@ -1,6 +1,8 @@
 // Samples of counters.
 #include "preload/drain/counter_sampler.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,14 +40,6 @@ bool ReadClock(clockid_t clock, uint64_t* ns) {
 
 // Their files cost more than what they tell at every sample.
 bool IsSeldom(UsageField field) { return field >= UsageField::kVoluntarySwitches; }
-
-struct DirectoryEntry {
-  uint64_t inode;
-  int64_t offset;
-  uint16_t bytes;
-  uint8_t type;
-  char name[];
-};
 
 }  // namespace
 
@@ -92,14 +86,8 @@ void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* dr
     return;
   }
   threads_ = static_cast<Thread*>(memory);
-  char path[32];
-  snprintf(path, sizeof path, "/proc/%u/task", session->pid);
-  directory_ = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   interval_ticks_ = TicksPerSecond(*session) * session->counters_interval_ms / 1000;
   next_hand_over_ticks_ = NowTicks() + TicksPerSecond(*session) / kHandOversPerSecond;
-  rlimit limit;
-  bool is_known = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kMaxThreads * kProcFileCount * 2;
-  threads_with_files_ = is_known ? static_cast<uint32_t>(limit.rlim_cur) / (kProcFileCount * 2) : kMaxThreads;
   BeginThread(0, drain);
 }
 
@@ -117,7 +105,10 @@ void CounterSampler::NameOwnThread(Drain* drain) {
 }
 
 void CounterSampler::Close() {
-  for (uint32_t i = 0; i < thread_count_; ++i) CloseProcFiles(&threads_[i].files);
+  for (uint32_t i = 0; i < thread_count_; ++i) {
+    CloseProcFiles(&threads_[i].files);
+    perf_.End(i, i);
+  }
   if (threads_ != nullptr) munmap(threads_, sizeof(Thread) * kMaxThreads);
   if (directory_ >= 0) close(directory_);
   threads_ = nullptr;
@@ -182,26 +173,42 @@ void CounterSampler::Sample(Drain* drain, bool all) {
 
 // ---- which threads there are ----
 
+// Tried again where no descriptor was left.
+bool CounterSampler::OpenDirectory() {
+  char path[32];
+  snprintf(path, sizeof path, "/proc/%u/task", session_->pid);
+  if (directory_ < 0) directory_ = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return directory_ >= 0 && lseek(directory_, 0, SEEK_SET) == 0;
+}
+
 void CounterSampler::ListThreads(Drain* drain) {
-  if (directory_ < 0 || lseek(directory_, 0, SEEK_SET) != 0) return;
-  for (uint32_t i = 1; i < thread_count_; ++i) threads_[i].is_alive = false;
+  if (!OpenDirectory()) return;
+  for (uint32_t i = 1; i < thread_count_; ++i) ++threads_[i].listings_without;
   cursor_ = 1;
   alignas(8) char buffer[8192];
   for (;;) {
     long bytes = syscall(SYS_getdents64, directory_, buffer, sizeof buffer);
     if (bytes <= 0) break;
     for (long at = 0; at < bytes;) {
-      auto entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
-      at += entry->bytes;
-      auto tid = static_cast<uint32_t>(strtoul(entry->name, nullptr, 10));
+      auto entry = reinterpret_cast<const dirent64*>(buffer + at);
+      at += entry->d_reclen;
+      auto tid = static_cast<uint32_t>(strtoul(entry->d_name, nullptr, 10));
       if (tid == 0) continue;  // "." and ".."
       Thread* known = FindThread(tid);
-      if (known != nullptr) known->is_alive = true;
+      if (known != nullptr) known->listings_without = 0;
       if (known == nullptr) BeginThread(tid, drain);
     }
   }
+  EndUnlisted();
   NameThreads(drain);
   NameOwnThread(drain);
+}
+
+// The kernel ends a listing early where the thread dies at which it has arrived: one listing proves nothing.
+void CounterSampler::EndUnlisted() {
+  for (uint32_t i = 1; i < thread_count_; ++i) {
+    if (threads_[i].listings_without > 1) threads_[i].is_alive = false;
+  }
 }
 
 // The numbers of those that record.
@@ -210,10 +217,12 @@ void CounterSampler::NameThreads(Drain* drain) {
   for (uint32_t i = 0; i < slots && i < kMaxSlots; ++i) {
     const Slot& slot = session_->slots[i];
     if (slot.owned.load(std::memory_order_acquire) == 0) continue;
-    Thread* thread = FindThread(slot.tid.load(std::memory_order_relaxed));
+    // Both of one thread: the number is 0 while the slot changes hands.
     uint32_t thread_id = slot.thread_id.load(std::memory_order_acquire);
-    if (thread == nullptr || thread->tid == 0 || thread->thread_id == thread_id || !drain->HasThread(thread_id))
-      continue;
+    uint32_t tid = slot.tid.load(std::memory_order_acquire);
+    if (thread_id == 0 || slot.thread_id.load(std::memory_order_relaxed) != thread_id) continue;
+    Thread* thread = tid == 0 ? nullptr : FindThread(tid);
+    if (thread == nullptr || thread->thread_id == thread_id || !drain->HasThread(thread_id)) continue;
     HandOver(drain, thread);
     thread->thread_id = thread_id;
     // From now on it reads them itself.
@@ -238,7 +247,7 @@ void CounterSampler::BeginThread(uint32_t tid, Drain* drain) {
   memset(static_cast<void*>(thread), 0, sizeof *thread);
   thread->tid = tid;
   thread->is_alive = true;
-  StartProcFiles(session_->pid, tid, thread_count_ <= threads_with_files_, &thread->files);
+  StartProcFiles(session_->pid, tid, &thread->files);
   if (wants_perf_ && tid != 0) perf_.Begin(thread_count_ - 1, tid, drain);
 }
 
@@ -285,7 +294,10 @@ void CounterSampler::ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks) {
 
 void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
   uint64_t task_clock_ns;
-  if (!ReadTaskClock(thread, &task_clock_ns)) {
+  bool is_there = ReadTaskClock(thread, &task_clock_ns);
+  if (!is_there && (errno == EMFILE || errno == ENFILE)) return;  // no descriptor left: nothing is known
+  // A clock that fell is that of a later thread with its number.
+  if (!is_there || task_clock_ns < thread->last.task_clock_ns) {
     thread->is_alive = false;
     return;
   }
@@ -301,12 +313,19 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
   thread->ran_since_seldom = true;
   bool is_first = !thread->has_begun;
   uint64_t start_jiffies = 0;
+  Usage before = thread->last;
   if ((wants_faults_ || is_first) && !ReadFaults(thread, &start_jiffies)) return;
+  if (!is_first && start_jiffies != 0 && start_jiffies != thread->start_jiffies) {
+    thread->last = before;  // what was read is a later thread's
+    thread->is_alive = false;
+    return;
+  }
   thread->last.task_clock_ns = task_clock_ns;
   if (is_first) {
     Usage usage = thread->last;
     thread->last = {};
     thread->has_begun = true;
+    thread->start_jiffies = start_jiffies;
     thread->start_ticks = TicksOfStart(start_jiffies);
     Hold(drain, thread, thread->start_ticks);
     if (seldom_.count != 0) thread->held_seldom[thread->held_seldom_count++] = {thread->start_ticks, {}};

@@ -50,11 +50,13 @@ class CounterSampler {
   struct Thread {
     uint32_t tid;  // 0: the process as a whole
     uint32_t thread_id;
-    bool is_alive;  // was in the last listing
+    bool is_alive;
+    uint32_t listings_without;  // in a row
     bool has_begun;
     bool ran_since_seldom;
     uint32_t idle_samples;
     uint64_t start_ticks;
+    uint64_t start_jiffies;  // 0: not asked for
     uint64_t next_look_ticks;
     uint64_t idle_ticks;  // when it was last seen to have done nothing since its last reading; 0: not
     Usage last;
@@ -68,7 +70,9 @@ class CounterSampler {
   void AddCounter(const char* name, size_t bytes);
   uint64_t NowTicks() const;
   void Sample(Drain* drain, bool all);
+  bool OpenDirectory();
   void ListThreads(Drain* drain);
+  void EndUnlisted();
   void NameThreads(Drain* drain);
   Thread* FindThread(uint32_t tid);
   void BeginThread(uint32_t tid, Drain* drain);
@@ -100,8 +104,7 @@ class CounterSampler {
   int directory_ = -1;
   Thread* threads_ = nullptr;  // [0] is the process
   uint32_t thread_count_ = 0;
-  uint32_t threads_with_files_ = 0;  // beyond, files are opened for every read
-  uint32_t cursor_ = 0;              // where FindThread begins
+  uint32_t cursor_ = 0;  // where FindThread begins
   uint64_t samples_ = 0;
   uint64_t interval_ticks_ = 0;
   uint64_t next_ticks_ = 0;

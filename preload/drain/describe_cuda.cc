@@ -104,10 +104,9 @@ void WriteCopy(const CallRecord& record, PacketWriter* writer) {
 void WriteLaunch(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer) {
   LaunchShape shape;
   if (!ReadShape(record, &shape)) return;
-  const Definition* name =
-      FindDefinition(definitions.session, definitions.mapping_bytes, shape.kernel, DefinitionKind::kKernel);
+  DefinedBytes name = FindDefinition(definitions.session, definitions.mapping_bytes, shape.kernel, DefinitionKind::kKernel);
   size_t launch = writer->Begin(kLaunchField);
-  if (name != nullptr) writer->Text(1, reinterpret_cast<const char*>(name + 1), name->bytes);
+  if (name.data != nullptr) writer->Text(1, name.data, name.bytes);
   for (uint32_t i = 0; i < 3; ++i) writer->UInt(2 + i, shape.grid[i]);
   for (uint32_t i = 0; i < 3; ++i) writer->UInt(5 + i, shape.block[i]);
   writer->UInt(8, shape.shared_bytes);
@@ -158,11 +157,10 @@ void WriteLegacyCudnn(const CallRecord& record, PacketWriter* writer) {
 void WritePlan(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer) {
   PlanShape shape;
   if (!ReadShape(record, &shape)) return;
-  const Definition* plan =
-      FindDefinition(definitions.session, definitions.mapping_bytes, shape.plan, DefinitionKind::kCudnnPlan);
+  DefinedBytes plan = FindDefinition(definitions.session, definitions.mapping_bytes, shape.plan, DefinitionKind::kCudnnPlan);
   size_t cudnn = writer->Begin(kCudnnField);
-  if (plan != nullptr && IsCudnnMessage(plan + 1, plan->bytes)) {
-    writer->Raw(plan + 1, plan->bytes);
+  if (plan.data != nullptr && IsCudnnMessage(plan.data, plan.bytes)) {
+    writer->Raw(plan.data, plan.bytes);
   } else {
     writer->String(1, "unknown");
   }

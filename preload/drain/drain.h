@@ -44,7 +44,7 @@ class Drain {
   void AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]);
   // What whoever samples can't count, and why. trace::Capability::State
   void AddCapability(const char* name, uint32_t state, const char* reason);
-  // The trace has told of this thread, which still is there.
+  // The trace has told of this thread, and of none that came after it in its slot.
   bool HasThread(uint32_t thread_id) const {
     for (uint32_t known : state_.thread_ids) {
       if (known == thread_id) return true;

@@ -34,16 +34,16 @@ void Drain::NameCounters(const char* names, size_t size, CounterBatchKey* key) {
 }
 
 void Drain::TakeCounters(uint32_t slot, const CounterRecord* record) {
-  const Definition* names = FindDefinition(session_, mapping_bytes_, record->set, DefinitionKind::kText);
+  DefinedBytes names = FindDefinition(session_, mapping_bytes_, record->set, DefinitionKind::kText);
   uint32_t count = record->header.shape_words;
-  if (names == nullptr || count > kMaxCountersOfSet) return;
+  if (names.data == nullptr || count > kMaxCountersOfSet) return;
   bool is_process = record->is_process != 0;
   if (!is_process && state_.thread_ids[slot] == 0) return;  // nobody's
   if (record->ticks > state_.last_record_ticks) state_.last_record_ticks = record->ticks;
   CounterBatchKey key = {0, 0, ReadingKind::kBoundary, record->source, 0, {}};
   if (!is_process) key.thread_id = state_.thread_ids[slot];
   if (!is_process) key.tid = tids_[slot];
-  NameCounters(reinterpret_cast<const char*>(names + 1), names->bytes, &key);
+  NameCounters(names.data, names.bytes, &key);
   if (key.count != count) return;  // written to since its header was looked at
   CounterReading reading = {record->ticks, record->enabled_ns, record->running_ns, {}};
   memcpy(reading.values, record + 1, count * sizeof reading.values[0]);

@@ -23,21 +23,21 @@ uint32_t Drain::NameOf(const void* text, uint32_t bytes) {
 
 // … of a kText definition; 0 where there is none.
 uint32_t Drain::DefinedNameOf(uint32_t number) {
-  const Definition* text = FindDefinition(session_, mapping_bytes_, number, DefinitionKind::kText);
-  return text == nullptr ? 0 : NameOf(text + 1, text->bytes);
+  DefinedBytes text = FindDefinition(session_, mapping_bytes_, number, DefinitionKind::kText);
+  return text.data == nullptr ? 0 : NameOf(text.data, text.bytes);
 }
 
 // Id of the stack that a definition holds, 0 where there is none.
 uint32_t Drain::PythonStackOf(uint32_t number) {
   if (number == 0) return 0;
-  const Definition* found = FindDefinition(session_, mapping_bytes_, number, DefinitionKind::kPythonStack);
-  if (found == nullptr || found->bytes < sizeof(PythonStackDefinition)) return 0;
+  DefinedBytes found = FindDefinition(session_, mapping_bytes_, number, DefinitionKind::kPythonStack);
+  if (found.data == nullptr || found.bytes < sizeof(PythonStackDefinition)) return 0;
   bool is_new = false;
   uint32_t iid = interner_.PythonStack(number, &is_new);
   if (!is_new) return iid;
-  auto stack = reinterpret_cast<const PythonStackDefinition*>(found + 1);
+  auto stack = reinterpret_cast<const PythonStackDefinition*>(found.data);
   auto frames = reinterpret_cast<const PythonFrameDefinition*>(stack + 1);
-  size_t room = (found->bytes - sizeof *stack) / sizeof *frames;
+  size_t room = (found.bytes - sizeof *stack) / sizeof *frames;
   uint32_t count = stack->frame_count;
   if (count > room) count = static_cast<uint32_t>(room);
   if (count > kMaxFrames) count = kMaxFrames;

@@ -7,9 +7,23 @@
 #include <sys/mman.h>
 
 #include "preload/core/registry.h"
+#include "preload/drain/descriptor_budget.h"
 
 namespace dlhook {
 namespace {
+
+bool OpenGroup(const PerfEvent* events, uint32_t count, uint32_t tid, PerfGroup* group) {
+  *group = {};
+  if (!TakeDescriptors(count)) {
+    errno = EMFILE;
+    return false;
+  }
+  if (OpenPerfGroup(events, count, static_cast<pid_t>(tid), false, group)) return true;
+  int saved_errno = errno;
+  GiveBackDescriptors(count);
+  errno = saved_errno;
+  return false;
+}
 
 void TellRefusal(void* drain, const CounterSpec& spec, const char* reason) {
   char name[sizeof spec.name + 16];
@@ -64,7 +78,7 @@ void PerfSampler::Begin(uint32_t index, uint32_t tid, Drain* drain) {
   for (uint32_t group = 0; group < groups_.count; ++group) {
     thread->held_count[group] = 0;
     const PerfEvent* events = &groups_.events[first_[group]];
-    if (OpenPerfGroup(events, groups_.sizes[group], static_cast<pid_t>(tid), false, &thread->groups[group])) continue;
+    if (OpenGroup(events, groups_.sizes[group], tid, &thread->groups[group])) continue;
     // A thread that has just ended is no news.
     if (errno == ESRCH || has_complained_) continue;
     has_complained_ = true;
@@ -101,7 +115,9 @@ void PerfSampler::HandOver(uint32_t index, uint32_t thread_id, uint32_t tid, Dra
 void PerfSampler::CloseThread(Thread* thread) {
   if (!thread->is_open) return;
   for (PerfGroup& group : thread->groups) {
-    if (group.count != 0) ClosePerfGroup(&group);
+    if (group.count == 0) continue;
+    GiveBackDescriptors(group.count);
+    ClosePerfGroup(&group);
   }
   thread->is_open = false;
 }

@@ -1,11 +1,14 @@
 // Files of /proc.
 #include "preload/drain/proc_counters.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "preload/drain/descriptor_budget.h"
 
 namespace dlhook {
 namespace {
@@ -27,6 +30,14 @@ int OpenFile(uint32_t pid, uint32_t tid, ProcFile which) {
     snprintf(path, sizeof path, "/proc/%u/task/%u/%s", pid, tid, name);
   }
   return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+void CloseKept(int* fd) {
+  int saved_errno = errno;
+  close(*fd);
+  GiveBackDescriptors(1);
+  *fd = -1;
+  errno = saved_errno;
 }
 
 }  // namespace
@@ -64,26 +75,28 @@ bool ParseMigrations(const char* text, uint64_t* migrations) {
   return colon != nullptr;
 }
 
-void StartProcFiles(uint32_t pid, uint32_t tid, bool stays_open, ProcFiles* files) {
-  *files = {pid, tid, stays_open, {-1, -1, -1, -1}};
-}
+void StartProcFiles(uint32_t pid, uint32_t tid, ProcFiles* files) { *files = {pid, tid, {-1, -1, -1, -1}}; }
 
 void CloseProcFiles(ProcFiles* files) {
   for (int& fd : files->fds) {
-    if (fd >= 0) close(fd);
-    fd = -1;
+    if (fd >= 0) CloseKept(&fd);
   }
 }
 
 bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size) {
   int* kept = &files->fds[static_cast<uint32_t>(which)];
-  int fd = *kept >= 0 ? *kept : OpenFile(files->pid, files->tid, which);
+  bool is_kept = *kept >= 0;
+  int fd = is_kept ? *kept : OpenFile(files->pid, files->tid, which);
   ssize_t bytes = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
   text[bytes < 0 ? 0 : bytes] = '\0';
-  if (files->stays_open) {
+  if (is_kept && bytes <= 0) {
+    CloseKept(kept);  // of a thread that is gone: another one may have its number
+  } else if (!is_kept && bytes > 0 && TakeDescriptors(1)) {
     *kept = fd;
-  } else if (fd >= 0) {
+  } else if (!is_kept && fd >= 0) {
+    int saved_errno = errno;
     close(fd);
+    errno = saved_errno;
   }
   return bytes > 0;
 }

@@ -33,12 +33,13 @@ constexpr uint32_t kProcFileCount = 4;
 struct ProcFiles {
   uint32_t pid;
   uint32_t tid;
-  bool stays_open;  // a read is then a fifth of what it is with opening
+  // A read is then a fifth of what it is with opening. -1: not open, also beyond the budget (drain/descriptor_budget.h).
   int fds[kProcFileCount];
 };
-void StartProcFiles(uint32_t pid, uint32_t tid, bool stays_open, ProcFiles* files);
+void StartProcFiles(uint32_t pid, uint32_t tid, ProcFiles* files);
 void CloseProcFiles(ProcFiles* files);
-// The file from its beginning, as a string; false where the thread is gone or the kernel has no such file.
+// The file from its beginning, as a string; false, with errno, where the thread is gone, the kernel has no such file, or no
+// descriptor is left.
 bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size);
 
 }  // namespace dlhook

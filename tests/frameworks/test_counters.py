@@ -10,7 +10,8 @@ import frameworks
 from frameworks import e2e, program
 
 COUNTERS = ["task_clock", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches"]
-TOLERANCE = 0.02
+# Switches: how often a process is interrupted while it ends, after the last reading, is the machine's business.
+TOLERANCES = [0.02, 0.02, 0.02, 0.1, 0.1]
 # What a process does before the shim is loaded into it, and after the shim's last reading.
 UNSEEN = [30e6, 500, 20, 50, 50]
 
@@ -32,8 +33,8 @@ class Counters(frameworks.Case):
         return [sum(row[counter] or 0 for row in rows) for counter in COUNTERS]
 
     def assert_near(self, found, expected, what):
-        for counter, a, b, more in zip(COUNTERS, found, expected, UNSEEN):
-            self.assertLessEqual(abs(a - b), TOLERANCE * b + more, f"{counter} of {what}: {a}, kernel: {b}")
+        for counter, a, b, tolerance, more in zip(COUNTERS, found, expected, TOLERANCES, UNSEEN):
+            self.assertLessEqual(abs(a - b), tolerance * b + more, f"{counter} of {what}: {a}, kernel: {b}")
 
     def check_sums(self, run, usage):
         """All tables are divisions of the same sum: that of the processes."""
@@ -93,8 +94,9 @@ class Counters(frameworks.Case):
         found = self.sums(self.rows(run, "counters"))
         expected = [clock * 1e6, faults, switches]
         joined = [found[0], found[1] + found[2], found[3] + found[4]]
-        for counter, a, b, more in zip(events.split(","), joined, expected, (UNSEEN[0], 500, 100)):
-            self.assertLessEqual(abs(a - b), TOLERANCE * b + more, f"{counter}: {a}, perf: {b}")
+        allowed = zip((0.02, 0.02, 0.1), (UNSEEN[0], 500, 100))
+        for counter, a, b, (tolerance, more) in zip(events.split(","), joined, expected, allowed):
+            self.assertLessEqual(abs(a - b), tolerance * b + more, f"{counter}: {a}, perf: {b}")
 
 
 if __name__ == "__main__":

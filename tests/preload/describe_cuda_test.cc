@@ -371,8 +371,8 @@ TEST(DescribeCudaTest, HostileDefinitions) {
   }
   // A file that is shorter than its header says.
   session.header()->definitions_bytes = kRoom;
-  EXPECT_EQ(FindDefinition(session.header(), kSessionDataStart + kRoom - 1, kernel, DefinitionKind::kKernel), nullptr);
-  EXPECT_NE(FindDefinition(session.header(), kSessionDataStart + kRoom, kernel, DefinitionKind::kKernel), nullptr);
+  EXPECT_EQ(FindDefinition(session.header(), kSessionDataStart + kRoom - 1, kernel, DefinitionKind::kKernel).data, nullptr);
+  EXPECT_NE(FindDefinition(session.header(), kSessionDataStart + kRoom, kernel, DefinitionKind::kKernel).data, nullptr);
 }
 
 // A stray write of the host may leave anything where a plan was: the trace must parse nevertheless.

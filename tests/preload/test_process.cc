@@ -108,8 +108,8 @@ ThreadState* Attach() {
 
 std::string DefinitionText(uint32_t number, DefinitionKind kind) {
   const SessionHeader* session = GetProcess()->session;
-  const Definition* found = FindDefinition(session, session->mapping_bytes, number, kind);
-  return found == nullptr ? "(none)" : std::string(reinterpret_cast<const char*>(found + 1), found->bytes);
+  DefinedBytes found = FindDefinition(session, session->mapping_bytes, number, kind);
+  return found.data == nullptr ? "(none)" : std::string(found.data, found.bytes);
 }
 
 int WaitForChild(int pid) {

@@ -204,6 +204,25 @@ class Counters(CountersCase):
         (_, (series, *_)), = found.items()
         self.assertTrue(series)  # counted() has seen that all ascend
 
+    def test_signal_handlers_that_fork_while_counters_are_read(self):
+        self.counted("writer", "forks", "60", DLHOOK_COUNTERS="task-clock,page-faults", DLHOOK_COUNTERS_AT="call")
+        # Those forked while a record is written do not come out of it, with or without counters: one in fifty.
+        self.assertLess(int(self.lines[0][0]), 60 // 4)
+
+    def test_the_collector_has_descriptors_for_all_processes(self):
+        self.fresh_run()
+        script = 'ulimit -n 64; exec "$@"'
+        argv = ["sh", "-c", script, "sh", *self.command("launcher", [e2e.victim("counted"), "family", "5"])]
+        result = e2e.run(argv, env=self.environment("launcher", DLHOOK_COUNTERS="software"))
+        self.assertEqual(result.code, 0, result.err)
+        self.assertNotIn(b"can't be opened", result.err)
+        found = counters_of(self.run_path)
+        self.assertEqual(len(found), 6)
+        parent = min(found)
+        for pid, (series, *_) in found.items():
+            sampled = {key.tid for key in series if key.kind == "SAMPLE" and key.tid not in (0, pid)}
+            self.assertEqual(len(sampled), 0 if pid == parent else 12, pid)
+
     def papi(self, *words, counters):
         """Where PAPI is a library of the test's: Debian's counts nothing on machines without counters of the processor."""
         os.symlink(e2e.library("papi_counting"), os.path.join(self.folder, "libpapi.so.7"))
@@ -224,6 +243,28 @@ class Counters(CountersCase):
         _, series, capabilities = self.papi("threads", "100", counters="PAPI_TOT_INS")
         self.assertEqual(capabilities["PAPI_TOT_INS"], ("LOST", "Insufficient memory"))
         self.assertTrue(series)
+
+
+    def test_papi_is_not_used_by_a_forked_child(self):
+        os.symlink(e2e.library("papi_counting"), os.path.join(self.folder, "libpapi.so.7"))
+        found, usage = self.counted("writer", "fork", DLHOOK_COUNTERS="PAPI_TOT_INS", DLHOOK_COUNTERS_AT="call",
+                                    LD_LIBRARY_PATH=self.folder)
+        self.assertEqual(set(found), set(usage))  # both came to their end
+        parent, child = sorted(found)
+        self.assertEqual(found[parent][1]["PAPI_TOT_INS"], ("ON", "PAPI"))
+        state, reason = found[child][1]["PAPI_TOT_INS"]
+        self.assertEqual(state, "LOST")
+        self.assertIn("fork", reason)
+        self.assertEqual({key.kind for key in found[child][0]}, set())
+
+    def test_papi_does_not_need_the_threads_stack(self):
+        os.symlink(e2e.library("papi_counting"), os.path.join(self.folder, "libpapi.so.7"))
+        self.fresh_run()
+        result = self.under("writer", [e2e.victim("small_stacks"), "3"], DLHOOK_COUNTERS="PAPI_TOT_INS",
+                            DLHOOK_COUNTERS_AT="call", LD_LIBRARY_PATH=self.folder)
+        self.assertEqual((result.code, result.out), (0, b"done\n"), result.err)
+        (_, (series, *_)), = counters_of(self.run_path).items()
+        self.assertEqual(len(series), 3)
 
 
 class PerfDescriptors(CountersCase):

@@ -101,6 +101,22 @@ class Stacks(e2e.Case):
         pairs = self.check("fork")
         self.assertEqual((len(pairs), self.cuts(pairs)), (6, {"WHOLE"}))
 
+    def test_fork_inside_a_call(self):
+        """The child ends a call that is its parent's: not recorded there, and without its parent's session."""
+        counters = {"DLHOOK_COUNTERS": "task-clock", "DLHOOK_COUNTERS_AT": "call"}
+        for extra in ({}, {"DLHOOK_STACKS_CHECK": "on"}, counters):
+            with self.subTest(**extra):
+                pairs = self.check("fork_inside", **extra)
+                self.assertEqual((len(pairs), self.cuts(pairs)), (4, {"WHOLE"}))
+        traces, _ = self.traces_of("writer", "fork_inside", DLHOOK_STACKS_MIN_US="1000000")
+        self.assertEqual(sum(len(trace.calls) for trace in traces), 4)
+        self.assertEqual([trace.stack_of for trace in traces], [{}, {}])
+
+    def test_fork_from_a_thread(self):
+        """The child's thread is on its own stack: read directly, so also where copies are refused."""
+        pairs = self.check("fork_thread")
+        self.assertEqual((len(pairs), self.cuts(pairs)), (3 + 1 + 3 + 3, {"WHOLE"}))
+
     def test_threads(self):
         (trace,), known = self.traces_of("writer", "threads")
         self.assertEqual(len(trace.calls), 8 * 15)
@@ -134,6 +150,18 @@ class Stacks(e2e.Case):
                     until = wanted.index(None)
                     self.assertEqual(stack[0][1:until + 1], wanted[:until])
                     self.assertEqual(stack[1], "NO_UNWIND_INFO")
+
+    def test_guessed_frames_cost_no_system_call(self):
+        """What was asked of an address once is remembered: stacks are as whole where no copy may be made any more."""
+        pairs = self.check("guessed")
+        self.assertEqual((len(pairs), self.cuts(pairs)), (6 * 3, {"WHOLE"}))
+
+    def test_forked_child_does_not_ask_libgcc(self):
+        traces, known = self.traces_of("writer", "jit_fork", os.path.join(e2e.VICTIMS, "libgcc", "libgcc_s.so.1"))
+        for trace in traces:
+            for call, wanted in zip(trace.calls, known[trace.pid], strict=True):
+                self.assert_begins(trace.stack_of[call[:2]], wanted)
+        self.assertEqual(len(traces), 2)
 
     def test_depth_is_bounded(self):
         for depth, cut in ((500, "WHOLE"), (5000, "TOO_DEEP")):

@@ -102,6 +102,52 @@ static void UnderSignals(void) {
   setitimer(ITIMER_REAL, &never, NULL);
 }
 
+static volatile int forks, broken;
+static int wanted_forks;
+
+static void AlarmSoon(void) {
+  struct itimerval soon = {{0, 0}, {0, 500}};
+  setitimer(ITIMER_REAL, &soon, NULL);
+}
+
+// The child goes on where the parent was interrupted.
+static void ForkOnAlarm(int number) {
+  (void)number;
+  int status;
+  pid_t child = fork();
+  if (child == 0) return;
+  waitpid(child, &status, 0);
+  ++forks;
+  broken += status != 0;
+  if (forks < wanted_forks) AlarmSoon();
+}
+
+// Returns how many of its children did not come out of the call during which they were forked.
+static int UnderForks(int wanted) {
+  struct sigaction action = {.sa_handler = ForkOnAlarm, .sa_flags = SA_RESTART};
+  sigaction(SIGALRM, &action, NULL);
+  pid_t parent = getpid();
+  wanted_forks = wanted;
+  AlarmSoon();
+  while (forks < wanted) {
+    TinyGemm(2, 3, 4);
+    if (getpid() != parent) _exit(0);
+  }
+  return broken;
+}
+
+// Processes that come one after another and have silent threads, all alive at once.
+static void Family(int count) {
+  int is_child = 0;
+  for (int i = 0; i < count && !is_child; ++i) {
+    usleep(60 * 1000);
+    is_child = fork() == 0;
+  }
+  if (is_child) Work();
+  if (is_child) InThreads(12, Silent);
+  while (!is_child && wait(NULL) > 0) continue;
+}
+
 static void CloseAll(void) {
   for (int fd = 3; fd < 4096; ++fd) close(fd);
 }
@@ -114,6 +160,8 @@ int main(int argc, char** argv) {
   if (!strcmp(command, "silent")) InThreads(number, Silent);
   if (!strcmp(command, "descriptors")) printf("%d taken\n", TakeDescriptors());
   if (!strcmp(command, "signals")) UnderSignals();
+  if (!strcmp(command, "forks")) printf("%d broken\n", UnderForks(number));
+  if (!strcmp(command, "family")) Family(number);
   if (!strcmp(command, "daemon")) CloseAll();
   if (!strcmp(command, "kill")) {
     usleep(200 * 1000);

@@ -1,15 +1,24 @@
 // Makes products from stacks of all kinds, and prints after each the return addresses that it knows to be on its stack,
 // innermost first: what a profiler must find. "-" stands for an address that is not known, "!" before one for an
 // interrupted instruction.
-// stacks MODE    MODE: plain, deep N, threads, fork, context, switched, signal, alternate, untold, jit, smashed
+// stacks MODE    MODE: plain, deep N, threads, fork, fork_inside, fork_thread, context, switched, signal, alternate,
+//                      untold, jit, jit_fork LIBRARY, guessed, smashed
+// Exits with 2 where a forked child came to harm, 3 where a product changed errno.
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -45,7 +54,9 @@ static void Print(void) {
 
 NOINLINE static void Product(int n) {
   ENTER();
+  errno = 4242;
   TinyGemm(n, n, n);
+  if (errno != 4242) _exit(3);
   Print();
   LEAVE();
 }
@@ -93,6 +104,11 @@ static void Threads(void) {
   for (int i = 0; i < 8; ++i) pthread_create(&threads[i], NULL, ThreadMain, &rounds);
   for (int i = 0; i < 8; ++i) pthread_join(threads[i], NULL);
 }
+static void WaitForChild(void) {
+  int status = 0;
+  wait(&status);
+  if (status != 0) _exit(2);
+}
 NOINLINE static void Fork(void) {
   ENTER();
   Outer(1);
@@ -100,8 +116,54 @@ NOINLINE static void Fork(void) {
     Outer(1);
     _exit(0);
   }
-  wait(NULL);
+  WaitForChild();
   LEAVE();
+}
+static void ForkHere(void) {
+  tiny_blas_inside = NULL;
+  g_is_silent = fork() == 0;  // the child's call that is open is its parent's
+}
+NOINLINE static void ForkInside(void) {
+  ENTER();
+  tiny_blas_inside = ForkHere;
+  Product(1);
+  if (g_is_silent) {
+    g_is_silent = 0;
+    Outer(1);
+    _exit(0);
+  }
+  WaitForChild();
+  LEAVE();
+}
+
+// From now on process_vm_readv fails on this thread.
+static void DenyCopies(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog filter = {4, code};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) fputs("no filter\n", stderr);
+}
+static void* ForkingThread(void* unused) {
+  Outer(1);
+  if (fork() == 0) {  // the child's only thread runs on this thread's stack
+    Recurse(40);
+    Outer(1);
+    DenyCopies();
+    Outer(1);
+    _exit(0);
+  }
+  WaitForChild();
+  return NULL;
+}
+static void ForkFromThread(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, ForkingThread, NULL);
+  pthread_join(thread, NULL);
 }
 
 // Other stacks.
@@ -207,6 +269,37 @@ static Caller* Copied(Caller* caller) {
   return (Caller*)(code + 64);
 }
 
+// Frames whose callees have no tables, at other places each time.
+NOINLINE static void Guess(int room) {
+  ENTER();
+  volatile char* moved = __builtin_alloca((size_t)room);
+  moved[0] = 1;
+  Through(WithFramePointer);
+  moved[0] = 2;
+  LEAVE();
+}
+static void Guessed(void) {
+  Guess(4096);
+  Guess(2048);
+  DenyCopies();
+  for (int room = 1024; room > 0; room -= 256) Guess(room);
+}
+
+// LIBRARY takes libgcc's place and aborts where it is asked in a child.
+NOINLINE static void JitFork(const char* path) {
+  ENTER();
+  void* library = dlopen(path, RTLD_NOW);
+  int* asked = dlsym(library, "asked");
+  Through(Copied(WithFramePointer));
+  if (*asked == 0) abort();
+  if (fork() == 0) {
+    Through(Copied(WithFramePointer));
+    _exit(0);
+  }
+  WaitForChild();
+  LEAVE();
+}
+
 // Overwrites what lies above its frame while it calls.
 NOINLINE static void Smash(unsigned seed) {
   enum { kWords = 48 };
@@ -241,12 +334,16 @@ int main(int argc, char** argv) {
   if (!strcmp(mode, "deep")) Recurse(atoi(argv[2]));
   if (!strcmp(mode, "threads")) Threads();
   if (!strcmp(mode, "fork")) Fork();
+  if (!strcmp(mode, "fork_inside")) ForkInside();
+  if (!strcmp(mode, "fork_thread")) ForkFromThread();
   if (!strcmp(mode, "context")) Context();
   if (!strcmp(mode, "switched")) Switched();
   if (!strcmp(mode, "signal")) Signal(0);
   if (!strcmp(mode, "alternate")) Signal(SA_ONSTACK);
   if (!strcmp(mode, "untold")) ThroughAll(WithFramePointer, WithEpilogue, WithNeither);
   if (!strcmp(mode, "jit")) ThroughAll(Copied(WithFramePointer), Copied(WithEpilogue), Copied(WithNeither));
+  if (!strcmp(mode, "jit_fork")) JitFork(argv[2]);
+  if (!strcmp(mode, "guessed")) Guessed();
   if (!strcmp(mode, "smashed")) {
     for (unsigned seed = 0; seed < 3000; ++seed) Smash(seed);
   }
