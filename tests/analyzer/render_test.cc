@@ -237,6 +237,19 @@ TEST(Render, TextSaysWhatOfScopesIsMissing) {
   EXPECT_EQ(RunRemarks(run), std::vector<std::string>{"lost: 7 scopes: more were open at once than a thread keeps"});
 }
 
+TEST(Render, TextSaysWhatOfReadingsIsMissing) {
+  TraceModel run;
+  run.processes.emplace_back();
+  run.processes[0].has_footer = true;
+  trace::Loss loss;
+  loss.set_reason(trace::Loss::READINGS_DROPPED);
+  loss.set_calls(1);
+  loss.set_detail("ring full");
+  run.processes[0].losses.push_back(loss);
+  EXPECT_EQ(RunRemarks(run),
+            std::vector<std::string>{"lost: 1 reading of counters: the thread's next one tells the sum (ring full)"});
+}
+
 TEST(Render, JsonIsValidWhateverTheTextHolds) {
   Table table = SmallTable();
   table.rows[0][0] = std::string("\xff\"\\\n\0x", 7);
