@@ -14,11 +14,11 @@ MARGIN_NS = 2000  # clocks of trace and program agree better than this
 class Training:
     """One process's blocks."""
 
-    def __init__(self, model, groups, block, skip, mode):
-        say(f"{model}, DLHOOK_SCOPES={mode}: {groups} groups of {skip} + {block} iterations per mode")
+    def __init__(self, model, groups, block, skip, mode, counters=""):
+        say(f"{model}, DLHOOK_SCOPES={mode} DLHOOK_COUNTERS={counters}: {groups} groups of {skip} + {block} iterations per mode")
         command = [TORCH_PYTHON, os.path.join(HERE, "torch_scope_steps.py"), model, groups, block, skip]
         with RunFolder() as folder:
-            result = run([DLHOOK, "run", "-o", folder.path, "--", *command], DLHOOK_SCOPES=mode)
+            result = run([DLHOOK, "run", "-o", folder.path, "--", *command], DLHOOK_SCOPES=mode, DLHOOK_COUNTERS=counters)
             times = trace_check.call_times(folder.path, "scope_batch")
             lost = folder.counts()[1]
         self.groups, in_blocks = {}, {"off": 0, "calls": 0, "all": 0}
@@ -55,6 +55,7 @@ def scopes_figures(scale):
         return max(8, int(count * scale))
 
     rows = _rows("LeNet, scopes and modules", Training("lenet", groups(400), 3, 1, "on"), 1.08)
+    rows += _rows("LeNet, scopes, modules and software counters", Training("lenet", groups(400), 3, 1, "on", "software"), 1.10)
     # A whole number of cycles of the light mode, after the steps that it records all of.
     rows += _rows("LeNet, light", Training("lenet", groups(60), 32, 20, "light"), 1.04)
     rows += _rows("CNN of AlexNet's size, scopes and modules", Training("alexnet", groups(100), 1, 1, "on"), 1.03)
