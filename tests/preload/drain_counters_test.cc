@@ -69,14 +69,6 @@ std::vector<std::string> Readings(const trace::Trace& trace) {
   return readings;
 }
 
-std::string DrainAll(TestSession* session) {
-  MemorySink sink;
-  Drain drain;
-  EXPECT_TRUE(drain.Open(session->header(), session->bytes(), &sink)) << drain.error();
-  drain.Finish(ProcessEnd::kVanished, false);
-  return {sink.buffer().data(), sink.buffer().size()};
-}
-
 TEST(DrainCountersTest, ReadingsComeOutAsTheyWentIn) {
   TestSession session(kRingBytes, 2, kDefinitionsRoom);
   const uint32_t software = session.PutDefinition(DefinitionKind::kText, "task-clock,minor-faults");

@@ -109,14 +109,6 @@ struct Reader {
   }
 };
 
-std::string DrainAll(TestSession* session) {
-  MemorySink sink;
-  Drain drain;
-  EXPECT_TRUE(drain.Open(session->header(), session->bytes(), &sink)) << drain.error();
-  drain.Finish(ProcessEnd::kVanished, false);
-  return {sink.buffer().data(), sink.buffer().size()};
-}
-
 TEST(DrainScopesTest, ScopesComeOutAsTheyWentIn) {
   TestSession session(kRingBytes, 2, kDefinitionsRoom);
   const uint32_t file = session.PutDefinition(DefinitionKind::kText, "train.py");

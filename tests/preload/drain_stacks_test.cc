@@ -61,14 +61,6 @@ struct Reader {
   }
 };
 
-std::string DrainAll(TestSession* session, uint64_t mapping_bytes = 0) {
-  MemorySink sink;
-  Drain drain;
-  EXPECT_TRUE(drain.Open(session->header(), mapping_bytes == 0 ? session->bytes() : mapping_bytes, &sink)) << drain.error();
-  drain.Finish(ProcessEnd::kVanished, false);
-  return {sink.buffer().data(), sink.buffer().size()};
-}
-
 StackNode Node(uint64_t address, uint32_t parent, StackCut cut = StackCut::kWhole) { return {address, parent, cut, 0, {}}; }
 
 TEST(DrainStacksTest, StacksComeOutAsTheyWentIn) {

@@ -52,14 +52,6 @@ class FailingSink final : public ByteSink {
   bool vanish = false;
 };
 
-std::string DrainAll(TestSession* session) {
-  MemorySink sink;
-  Drain drain;
-  EXPECT_TRUE(drain.Open(session->header(), session->bytes(), &sink)) << drain.error();
-  drain.Finish(ProcessEnd::kVanished, false);
-  return Bytes(sink);
-}
-
 void FillExample(TestSession* session) {
   RingProducer first = session->Producer(0);
   RingProducer second = session->Producer(1);

@@ -191,7 +191,7 @@ TEST(PerfGroupTest, AllOfAGroupBeginAtOnce) {
   PerfGroups groups;
   DividePerfGroups(
       specs, 2, [](void*, const CounterSpec&, const char*) {}, nullptr, &groups);
-  if (groups.count == 0) GTEST_SKIP() << "perf_event_open: " << strerror(errno);
+  if (groups.count == 0) GTEST_SKIP() << "SKIPPED: perf_group_test: perf_event_open: " << strerror(errno);
   constexpr uint64_t kPages = 300;
   std::vector<PerfGroup> open(groups.count);
   uint32_t first = 0;
@@ -233,7 +233,7 @@ class RealGroupTest : public ::testing::Test {
   void SetUp() override {
     if (OpenPerfGroup(events_, 2, 0, true, &group_)) return;
     for (PerfEvent& event : events_) event.user_only = true;
-    if (!OpenPerfGroup(events_, 2, 0, true, &group_)) GTEST_SKIP() << "perf_event_open: " << strerror(errno);
+    if (!OpenPerfGroup(events_, 2, 0, true, &group_)) GTEST_SKIP() << "SKIPPED: perf_group_test: perf_event_open: " << strerror(errno);
   }
   void TearDown() override {
     if (group_.count != 0) ClosePerfGroup(&group_);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "preload/core/hook_table.h"
+#include "preload/drain/drain.h"
 
 namespace dlhook {
 
@@ -122,6 +123,14 @@ bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const
   memcpy(record + 1, text.data(), text.size());
   ring->Commit(space);
   return true;
+}
+
+std::string DrainAll(TestSession* session, uint64_t mapping_bytes) {
+  MemorySink sink;
+  Drain drain;
+  EXPECT_TRUE(drain.Open(session->header(), mapping_bytes == 0 ? session->bytes() : mapping_bytes, &sink)) << drain.error();
+  drain.Finish(ProcessEnd::kVanished, false);
+  return {sink.buffer().data(), sink.buffer().size()};
 }
 
 trace::Trace ParseTrace(const std::string& bytes) {

@@ -151,7 +151,7 @@ TEST_F(AddSymbolsTest, NamesTheKernelsCode) {
     if (absl::StrContains(mapping.path(), "vdso"))
       Stack({mapping.start() + VdsoSymbol(mapping.start(), "__vdso_clock_gettime") + 1});
   }
-  if (model_.native_frames.size() == 0) GTEST_SKIP() << "no vdso here";
+  if (model_.native_frames.size() == 0) GTEST_SKIP() << "SKIPPED: add_symbols_test: no vdso here";
   Add();
   EXPECT_THAT(notes(), IsEmpty());
   EXPECT_THAT(FunctionOf(0), HasSubstr("clock_gettime"));
