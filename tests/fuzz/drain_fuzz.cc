@@ -58,7 +58,7 @@ uint64_t CheckTrace(absl::string_view bytes) {
   return calls;
 }
 
-void DrainAll(Input* input) {
+void DrainHostile(Input* input) {
   HostileSession host(input);
   SessionHeader* header = host.session()->header();
   const uint8_t options = input->Byte();
@@ -87,6 +87,6 @@ void DrainAll(Input* input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   dlhook::Input input(data, size);
-  dlhook::DrainAll(&input);
+  dlhook::DrainHostile(&input);
   return 0;
 }
