@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,37 @@ void RemoveIn(int folder, const char* path) {
   if (folder < 0 || unlinkat(folder, strrchr(path, '/') + 1, 0) != 0) unlink(path);
 }
 
+// This process's session, where a forked child can still read it.
+struct {
+  SessionHeader* session;
+  uint64_t bytes;
+} g_mapped;
+
+// A signal handler may have forked in the middle of a record, and the child returns into it: what it still stores goes to memory that
+// nobody reads, where the session was. Its next call starts a session of its own. (Not after _Fork and clone: they run no handlers.)
+void InForkedChild() {
+  SessionHeader* session = g_mapped.session;
+  if (session == nullptr) return;
+  g_mapped.session = nullptr;
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+  int saved_errno = errno;
+  void* memory = mmap(session, g_mapped.bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+  if (memory != session && memory != MAP_FAILED) munmap(memory, g_mapped.bytes);
+  ThreadState* thread = dlhook_thread;
+  if (memory == session && thread != nullptr) {
+    session->drained_by_host.store(1);  // nobody is to be looked for
+    thread->session = session;
+    thread->ring.slot = &session->slots[0];
+    thread->ring.data = reinterpret_cast<char*>(session) + kRingsStart;  // slot 0's ring is as large as any
+  }
+  errno = saved_errno;
+}
+
+void PrepareForForks(SessionHeader* session, uint64_t bytes) {
+  static bool is_registered = pthread_atfork(nullptr, nullptr, &InForkedChild) == 0;
+  g_mapped = {is_registered ? session : nullptr, bytes};
+}
+
 }  // namespace
 
 SessionHeader* MapSession(ProcessState* process, const char* run_folder) {
@@ -108,6 +140,7 @@ SessionHeader* MapSession(ProcessState* process, const char* run_folder) {
   madvise(session, bytes, MADV_DONTFORK);  // a child has its own
   madvise(session, bytes, MADV_DONTDUMP);
   session->mapping_bytes = bytes;
+  PrepareForForks(session, bytes);
   return session;
 }
 

@@ -40,6 +40,15 @@ class Handlers(Counted):
                     self.check(mode, host)
 
 
+class Forks(e2e.Case):
+    def test_children_return_into_an_interrupted_call(self):
+        for host in e2e.HOSTS:
+            with self.subTest(host=host):
+                self.fresh_run()
+                result = self.under(host, [e2e.victim("signal_forks"), "300"])
+                self.assertEqual((result.code, result.out, result.err), (0, b"done\n", b""))
+
+
 class Unwinding(Counted):
     # Recorded calls: those that returned.
     CALLS = {"throw": 1, "cancel": 1, "exit_thread": 1, "pending": 101}
