@@ -1,0 +1,38 @@
+# Headers of others that take longer to read than most of our files take to compile, compiled once for all targets of a folder.
+# Only where a build starts from nothing: ccache can't see into them, and a file that forgets an #include compiles.
+set(_default ON)
+if(CMAKE_CXX_COMPILER_LAUNCHER)
+  set(_default OFF)
+endif()
+option(DLHOOK_PRECOMPILED_HEADERS "Precompile the headers of libraries" ${_default})
+
+function(_dlhook_targets_below folder result)
+  get_property(_targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  get_property(_folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(_folder ${_folders})
+    _dlhook_targets_below(${_folder} _more)
+    list(APPEND _targets ${_more})
+  endforeach()
+  set(${result} ${_targets} PARENT_SCOPE)
+endfunction()
+
+# dlhook_precompile_headers(NAME LINK library… HEADERS <header>… EXCEPT target…): for all C++ targets of this folder and those below.
+# To be called behind their definition.
+function(dlhook_precompile_headers name)
+  cmake_parse_arguments(PARSE_ARGV 1 _arg "" "" "LINK;HEADERS;EXCEPT")
+  if(NOT DLHOOK_PRECOMPILED_HEADERS)
+    return()
+  endif()
+  _dlhook_targets_below(${CMAKE_CURRENT_SOURCE_DIR} _targets)
+  file(CONFIGURE OUTPUT ${name}.cc CONTENT "")
+  add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc)
+  target_compile_features(${name} PRIVATE cxx_std_20)
+  target_link_libraries(${name} PRIVATE ${_arg_LINK})
+  target_precompile_headers(${name} PRIVATE ${_arg_HEADERS})
+  foreach(_target ${_targets})
+    get_target_property(_type ${_target} TYPE)
+    if(_type MATCHES "STATIC_LIBRARY|EXECUTABLE" AND NOT _target IN_LIST _arg_EXCEPT)
+      target_precompile_headers(${_target} REUSE_FROM ${name})
+    endif()
+  endforeach()
+endfunction()
