@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Makes the fake vendor libraries of tests/fakes from preload/api/*.api, the behaviours and what a PyTorch wheel imports.
 
-    gen_fakes.py --out DIR --behaviours tests/fakes [--wheel SITE_PACKAGES/torch/lib] [--map FILE=LIBRARY:NODE]... FILE.api...
+    gen_fakes.py --out DIR --behaviours tests/fakes [--wheel SITE_PACKAGES/torch/lib] [--map FILE=LIBRARY:NODE:LACKING]... FILE.api...
         DIR/LIBRARY.cc  each function of the tables: logs the call, does what the behaviour of its name does
         DIR/LIBRARY.S   what is in no table: a jump to the behaviour, or `return 0` for an import of the wheel without one
-        FILE            a version script that exports LIBRARY's functions under the version node NODE (`-`: none)
+        FILE            a version script that exports LIBRARY's functions under the version node NODE (`-`: none), but for those
+                        that are LACKING (`NAME,…`)
 
 A behaviour is a function that begins with FAKE(TYPE, NAME, … in tests/fakes/LIBRARY/*.cc (core/fake.h). A function of a
 table without one returns 0; products of cuBLAS and kernels of cuDNN advance the clock of their stream first.
@@ -89,6 +90,13 @@ TYPES = {
         f'struct{size}': Type(f'fake::Struct<{size}>', f'Bytes("{{name}}", &{{name}}, {size})')
         for size in (16, 24, 32, 64, 128)
     },
+}
+# What the genuine functions take where the wrappers, which pass everything on, take more.
+NARROW = {
+    **dict.fromkeys(('int', 'option', 'enum', 'int32', 'code'), 'int32_t'),
+    'uint32': 'uint32_t',
+    'short': 'int16_t',
+    'byte': 'int8_t',
 }
 RETURNS = {
     'void': 'void',
@@ -175,6 +183,16 @@ def log_of(kind, name, width):
     )
 
 
+def callback_parameters(hook):
+    """C++ of the structure that CUPTI shows its subscriber of a call, as generated_cuda_meta.h has it."""
+    fields, values = [], []
+    for kind, name in certain(hook):
+        cxx = NARROW.get(kind, TYPES[kind].cxx)
+        fields.append(f'{cxx} {name};')
+        values.append(f'static_cast<{cxx}>({name})' if kind in NARROW else name)
+    return f'  const struct {{ {" ".join(fields)} }} callback_parameters = {{{", ".join(values)}}};'
+
+
 def wrapper(hook, behaviour):
     returns = RETURNS[hook.returns]
     parameters = ', '.join(f'{TYPES[kind].cxx} {name}' for kind, name in hook.parameters)
@@ -182,10 +200,12 @@ def wrapper(hook, behaviour):
     lines = []
     if behaviour:
         lines.append(f'extern "C" {returns} {behaviour}({parameters});')
-    lines += [
-        f'extern "C" {returns} {hook.symbol}({parameters}) {{',
-        f'  fake::Call call("{hook.library}", "{hook.symbol}");',
-    ]
+    lines.append(f'extern "C" {returns} {hook.symbol}({parameters}) {{')
+    shown = ''
+    if hook.library in ('cuda', 'cudart') and certain(hook):
+        lines.append(callback_parameters(hook))
+        shown = ', &callback_parameters'
+    lines.append(f'  fake::Call call("{hook.library}", "{hook.symbol}"{shown});')
     call = f'{behaviour}({arguments})' if behaviour else ''
     if hook.returns == 'void':
         lines += [f'  {call};'] if call else []
@@ -305,8 +325,9 @@ def generate(arguments):
         write_if_changed(arguments.out / f'{library}.S', rest_source(rest, behaviours[library]))
     for pair in arguments.map:
         path, _, target = pair.partition('=')
-        library, _, node = target.partition(':')
-        write_if_changed(pathlib.Path(path), version_script(exported[library], node))
+        library, node, lacking = (target + ':').split(':')[:3]
+        symbols = exported[library] - set(lacking.split(','))
+        write_if_changed(pathlib.Path(path), version_script(symbols, node))
 
 
 def main():
@@ -316,7 +337,7 @@ def main():
     parser.add_argument('--out', type=pathlib.Path, required=True)
     parser.add_argument('--behaviours', type=pathlib.Path, required=True)
     parser.add_argument('--wheel', type=pathlib.Path)
-    parser.add_argument('--map', action='append', default=[], metavar='FILE=LIBRARY:NODE')
+    parser.add_argument('--map', action='append', default=[], metavar='FILE=LIBRARY:NODE:LACKING')
     parser.add_argument('tables', nargs='+', type=pathlib.Path, metavar='FILE.api')
     try:
         generate(parser.parse_args())

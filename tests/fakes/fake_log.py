@@ -14,7 +14,27 @@ import sys
 HANDLES = range(0x7E8000000000, 0x7E9000000000)
 MEMORY = range(0x7E9000000000, 0x7EF000000000)
 SMALL = 0x10000  # null and the handles of the default streams
+# What dlhook asks of each device that it meets, once (preload/gpu/gpu_devices.cc), on a thread of its own.
+DEVICE_QUESTIONS = frozenset(("cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDeviceTotalMem_v2", "cuDeviceGetUuid",
+                              "cuDeviceGetUuid_v2", "cuDeviceGetPCIBusId"))
 ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+@dataclasses.dataclass
+class Activity:
+    """What a device ran: a word `gpu=…` of the notes."""
+
+    kind: str  # K: kernel, C: copy, S: set, G: a launched graph as a whole (beside its nodes)
+    device: int
+    stream: int  # CUPTI's number
+    start_ns: int  # of CLOCK_REALTIME
+    end_ns: int
+    asked_ns: int
+    correlation: int
+    node: int  # CUPTI's number of the executable graph's node; 0: none
+    graph: int  # of the executable graph; 0: none
+    bytes: int
+    name: str  # of kernels: mangled; of copies as in `copy=`
 
 
 @dataclasses.dataclass
@@ -25,8 +45,9 @@ class Call:
     library: str
     function: str
     status: str  # returned number or pointer; '' for void
-    note: dict  # what the fake did: key=value words; words without '=' have the value ''
+    note: dict  # what the fake did: key=value words but `gpu=`; words without '=' have the value ''
     arguments: dict  # name -> text, as the table names them
+    gpu: list  # Activity, in the order of being asked for
 
     def number(self, name):
         """An argument as an integer; of `ADDRESS>VALUE` the address."""
@@ -41,11 +62,18 @@ class Call:
         return int(self.status, 0) if self.status else None
 
 
+def parse_activity(text):
+    kind, *numbers, name = text.split(":", 10)
+    return Activity(kind, *map(int, numbers), name)
+
+
 def parse(line):
     sequence, thread, depth, library, function, status, note, *arguments = line.split("\t")
-    notes = dict(word.partition("=")[::2] for word in note.split(" ") if word)
+    words = [word.partition("=")[::2] for word in note.split(" ") if word]
+    notes = {name: value for name, value in words if name != "gpu"}
+    gpu = [parse_activity(value) for name, value in words if name == "gpu"]
     values = dict(argument.partition("=")[::2] for argument in arguments)
-    return Call(int(sequence), int(thread), int(depth), library, function, status, notes, values)
+    return Call(int(sequence), int(thread), int(depth), library, function, status, notes, values, gpu)
 
 
 def read(path):
@@ -56,8 +84,15 @@ def read(path):
     return calls
 
 
+def activities(calls):
+    """What the devices ran, in the order in which it was asked for: all but whole graphs."""
+    return [activity for call in calls for activity in call.gpu if activity.kind != "G"]
+
+
 def stable(calls, handles=True):
-    """One text a call, without sequence numbers and without addresses that the fakes did not choose.
+    """One text a call, without sequence numbers, addresses that the fakes did not choose, times on the host's clock.
+
+    Without calls of CUPTI: dlhook makes some of its own. Threads are numbered anew: it has threads that make calls, too.
 
     handles=False leaves out those of handles too: they change when something creates handles between the program's own.
     """
@@ -67,11 +102,15 @@ def stable(calls, handles=True):
         return match[0] if value in MEMORY or value < SMALL or (handles and value in HANDLES) else "0x…"
 
     lines = []
+    threads = {}  # numbered anew: dlhook's own thread has no number here
     for call in calls:
+        if call.library == "cupti":
+            continue
         arguments = [f"{name}={ADDRESS.sub(shown, value)}" for name, value in call.arguments.items()]
         notes = [f"{name}={value}" if value else name for name, value in call.note.items()]
         status = ADDRESS.sub(shown, call.status)
-        lines.append(" ".join([f"{call.thread}/{call.depth}", call.function, f"-> {status}", *notes, *arguments]))
+        thread = threads.setdefault(call.thread, len(threads))
+        lines.append(" ".join([f"{thread}/{call.depth}", call.function, f"-> {status}", *notes, *arguments]))
     return lines
 
 

@@ -26,6 +26,8 @@
 
 namespace fake {
 
+struct Api;  // activity.h
+
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
   int64_t volume() const { return int64_t{x} * y * z; }
@@ -41,13 +43,16 @@ struct Struct {
 
 class FAKE_API Call {
  public:
-  Call(const char* library, const char* function);
+  // `parameters`: what CUPTI shows its subscriber.
+  Call(const char* library, const char* function, const void* parameters = nullptr);
   ~Call();
   Call(const Call&) = delete;
 
   // What DLHOOK_FAKE_FAIL wants this call to return instead of doing anything; 0: nothing.
   int failure() const { return failure_; }
   bool logged() const { return line_ != nullptr; }
+  const char* library() const { return library_; }
+  const char* function() const { return function_; }
 
   // Arguments in order, once the call is over: so what it wrote can be shown (`name=ADDRESS>VALUE`,
   // if it succeeded).
@@ -78,11 +83,15 @@ class FAKE_API Call {
   int failure_ = 0;
   bool succeeded_ = true;
   const char* library_;
+  Api* api_ = nullptr;  // of the runtime's and the driver's: CUPTI is told of it
 };
 
 // Adds to the column `note` of the innermost call of this thread: what the fake knows and no
 // argument says.
 FAKE_API void Note(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// The innermost call of this thread; unchanged where there is none.
+void CurrentCall(const char** library, const char** function);
 
 // --- scenario.cc: DLHOOK_FAKE_* ---
 
@@ -112,6 +121,7 @@ FAKE_API void DeviceMemory(int device, size_t* free, size_t* total);
 // Handles that the libraries give out: zeroed, from an arena of their own, the last freed first.
 FAKE_API void* AllocateHandle(size_t bytes);
 FAKE_API void FreeHandle(void* handle, size_t bytes);
+FAKE_API bool IsHandle(const void* handle);
 
 template <class T>
 T* New() {
@@ -130,17 +140,23 @@ void Delete(T* object) {
 struct Node {
   enum Kind { kKernel, kCopy, kSet, kHost, kEmpty } kind = kEmpty;
   int64_t nanoseconds = 0;
-  void* destination = nullptr;
+  void* destination = nullptr;  // of kernels: null unless they copy (NCCL's)
   const void* source = nullptr;
   size_t bytes = 0;
   int value = 0;
   void (*host)(void*) = nullptr;
   void* host_data = nullptr;
+  const char* name = nullptr;  // of kernels: mangled, lives as long as the process
+  Dim3 grid, block;
+  uint32_t shared_bytes = 0;
+  uint64_t id = 0;  // of graph nodes: CUPTI's
 };
 
 struct Graph {
   std::vector<Node*> nodes;
-  uint64_t id = 0;
+  uint64_t id = 0;           // of the capture
+  uint32_t activity_id = 0;  // CUPTI's
+  bool executable = false;
 };
 
 struct Stream {
@@ -148,12 +164,16 @@ struct Stream {
   int priority = 0;
   unsigned flags = 0;
   int64_t nanoseconds = 0;   // of its virtual clock
+  int64_t completes_ns = 0;  // when what it has is done, CLOCK_REALTIME
+  uint32_t id = 0;           // CUPTI's
   Graph* capture = nullptr;  // of a capture that goes on
   bool origin = false;       // the stream whose EndCapture ends it
 };
 
 struct Event {
   int64_t nanoseconds = 0;
+  int64_t completes_ns = 0;  // CLOCK_REALTIME
+  uint32_t id = 0;           // CUPTI's
   bool recorded = false;
   unsigned flags = 0;
   Graph* capture = nullptr;
@@ -165,7 +185,11 @@ FAKE_API void DeleteStream(Stream* stream);
 
 // Work in order of a stream: done now, unless the stream is captured.
 FAKE_API void Enqueue(Stream* stream, const Node& node);
-FAKE_API void Work(const void* stream, int64_t nanoseconds);
+// A kernel of a library. `name` null: one named after the function that the program called.
+FAKE_API void Work(const void* stream, int64_t nanoseconds, const char* name = nullptr);
+// A kernel of NCCL, which takes as long as a copy.
+FAKE_API void Collective(const void* stream, void* destination, const void* source, size_t bytes,
+                         const char* name);
 FAKE_API void Copy(const void* stream, void* destination, const void* source, size_t bytes);
 FAKE_API void Set(const void* stream, void* destination, int value, size_t bytes);
 
@@ -175,7 +199,8 @@ FAKE_API void BeginCapture(Stream* stream, Graph* graph);
 FAKE_API Graph* EndCapture(Stream* stream);
 FAKE_API void Launch(const Graph& graph, const void* stream);
 FAKE_API Graph* NewGraph();
-FAKE_API Graph* CloneGraph(const Graph& graph);
+FAKE_API void AddNode(Graph* graph, const Node& node);
+FAKE_API Graph* CloneGraph(const Graph& graph, bool executable);
 FAKE_API void DeleteGraph(Graph* graph);
 
 // What a cudaKernel_t, a CUkernel, a CUfunction and a cudaFunction_t of the fakes point to.
@@ -184,9 +209,13 @@ struct Kernel {
 };
 
 FAKE_API void LaunchKernel(const Kernel* kernel, const Dim3& grid, const Dim3& block,
-                           const void* stream);
+                           const void* stream, uint32_t shared_bytes = 0);
+
+// What the next kernel that this thread launches takes, in place of LaunchTime.
+FAKE_API void NextKernelTakes(int64_t nanoseconds);
 
 // The cost model; README.md has the formulas.
+FAKE_API int64_t Slowed(int64_t nanoseconds);  // times DLHOOK_FAKE_SLOW
 FAKE_API int64_t LaunchTime(const Dim3& grid, const Dim3& block);
 FAKE_API int64_t ProductTime(int64_t m, int64_t n, int64_t k, int64_t batch);
 

@@ -16,7 +16,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "fake.h"
+#include "activity.h"
 
 namespace fake {
 namespace {
@@ -142,22 +142,43 @@ void AppendFormat(std::string* text, const char* format, ...) {
   *text += buffer;
 }
 
+// Whether CUPTI knows a function: what a compiler's start-up code calls it does not, but launches.
+bool IsApi(const char* library, const char* function) {
+  if (strcmp(library, "cuda") == 0) return true;
+  if (strcmp(library, "cudart") != 0) return false;
+  return strncmp(function, "__cuda", 6) != 0 || strncmp(function, "__cudaLaunch", 12) == 0;
+}
+
+Api* OpenApi(const char* library, const char* function, const void* parameters) {
+  auto* api = new Api;
+  api->parameters = parameters;
+  api->runtime = strcmp(library, "cudart") == 0;
+  api->function = function;
+  if (api->runtime || strcmp(function, "cuInit") == 0) Initialize();
+  EnterApi(api);
+  return api;
+}
+
 }  // namespace
 
-Call::Call(const char* library, const char* function)
+Call::Call(const char* library, const char* function, const void* parameters)
     : function_(function), outer_(innermost), library_(library) {
   depth_ = outer_ != nullptr ? outer_->depth_ + 1 : 0;
   innermost = this;
   failure_ = FailureOf(function);
-  if (!Wanted(function)) return;
-  if (thread_number < 0) thread_number = next_thread++;
-  sequence_ = next_sequence++;
-  line_ = new std::string;
-  note_ = new std::string;
-  result_ = new std::string;
+  if (Wanted(function)) {
+    if (thread_number < 0) thread_number = next_thread++;
+    sequence_ = next_sequence++;
+    line_ = new std::string;
+    note_ = new std::string;
+    result_ = new std::string;
+  }
+  if (IsApi(library, function)) api_ = OpenApi(library, function, parameters);
 }
 
 Call::~Call() {
+  if (api_ != nullptr) ExitApi(api_);
+  delete api_;
   innermost = outer_;
   if (line_ == nullptr) return;
   std::string head;
@@ -253,6 +274,7 @@ Call& Call::PointerAt(const char* name, const void* address) {
 
 void Call::Status(int64_t status) {
   succeeded_ = status == 0;
+  if (api_ != nullptr) api_->status = static_cast<int>(status);
   const bool asks_for_it = strstr(function_, "LastError") != nullptr;
   if (!succeeded_ && !asks_for_it && strcmp(library_, "cudart") == 0)
     SetLastRuntimeError(static_cast<int>(status));
@@ -268,6 +290,12 @@ void Call::Note(const char* text) {
   if (note_ == nullptr) return;
   if (!note_->empty()) *note_ += ' ';
   *note_ += text;
+}
+
+void CurrentCall(const char** library, const char** function) {
+  if (innermost == nullptr) return;
+  *library = innermost->library();
+  *function = innermost->function();
 }
 
 void Note(const char* format, ...) {

@@ -200,4 +200,8 @@ void FreeHandle(void* handle, size_t bytes) {
   All().free_handles[bytes].push_back(handle);
 }
 
+bool IsHandle(const void* handle) {
+  return All().handles.Contains(reinterpret_cast<uintptr_t>(handle));
+}
+
 }  // namespace fake

@@ -10,6 +10,8 @@ struct Handle {
   int pointer_mode = 0;
 };
 
+constexpr char kGemmKernel[] = "ampere_sgemm_128x64_nn";
+
 Handle* Of(void* handle) { return static_cast<Handle*>(handle); }
 
 }  // namespace
@@ -43,7 +45,7 @@ extern "C" __attribute__((visibility("hidden"))) int FakeProduct(void* handle, i
   if (fake::Switch("NESTED")) return ProductByLt(Of(handle)->stream, m, n, k, batch);
   const int64_t nanoseconds = fake::ProductTime(m, n, k, batch);
   fake::Note("ns=%lld", static_cast<long long>(nanoseconds));
-  fake::Work(Of(handle)->stream, nanoseconds);
+  fake::Work(Of(handle)->stream, nanoseconds, kGemmKernel);
   return 0;
 }
 

@@ -10,6 +10,9 @@
 namespace {
 
 constexpr int kSuccess = 0, kInvalidValue = 7;
+constexpr char kGemmKernel[] =
+    "sm90_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x128x32_warpgroupsize1x1x1_execute_segment_"
+    "k_off_kernel__5x_cublas";
 
 // --- attributes of every kind of descriptor ---
 
@@ -274,13 +277,14 @@ FAKE(int, cublasLtMatmul, void*, const void* description, const void*, const voi
                chosen->split_k);
   }
   fake::Note("ns=%lld", static_cast<long long>(nanoseconds));
-  fake::Work(stream, nanoseconds);
+  fake::Work(stream, nanoseconds, kGemmKernel);
   return kSuccess;
 }
 
 FAKE(int, cublasLtMatrixTransform, void*, const void*, const void*, const void*, const void*,
      const void*, const void*, const void*, void*, const void* c_layout, void* stream) {
-  fake::Work(stream, 3000 + Value<int64_t>(c_layout, 2, 0) * Value<int64_t>(c_layout, 3, 0) / 250);
+  const int64_t elements = Value<int64_t>(c_layout, 2, 0) * Value<int64_t>(c_layout, 3, 0);
+  fake::Work(stream, fake::Slowed(3000 + elements / 250));
   return kSuccess;
 }
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "fake.h"
+#include "activity.h"
 
 using fake::Dim3;
 using fake::Kernel;
@@ -29,9 +29,8 @@ namespace {
 constexpr int kSuccess = 0, kInvalidValue = 1, kInvalidDevice = 101, kNotFound = 500;
 constexpr uint64_t kPerThreadStream = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
 
-// The context of device d is &contexts[d].
-char contexts[64];
 thread_local void* current_context;
+thread_local std::vector<std::pair<void*, int>> pushed_over;  // contexts and devices
 
 bool Valid(int device) { return device >= 0 && device < fake::DeviceCount(); }
 
@@ -128,6 +127,18 @@ FAKE(int, cuDeviceGetAttribute, int* value, int attribute, int device) {
     case 41:
       *value = 1;
       break;
+    case 13:  // clock, kHz
+      *value = 1980000;
+      break;
+    case 33:  // PCI bus
+      *value = 0x10 + device;
+      break;
+    case 36:  // memory clock, kHz
+      *value = 2619000;
+      break;
+    case 37:  // memory bus, bits
+      *value = 5120;
+      break;
     case 75:
       *value = 9;
       break;
@@ -140,6 +151,21 @@ FAKE(int, cuDeviceGetAttribute, int* value, int attribute, int device) {
   return kSuccess;
 }
 
+FAKE(int, cuDeviceGetPCIBusId, char* id, int length, int device) {
+  snprintf(id, static_cast<size_t>(length), "0000:%02x:00.0", 0x10 + device);
+  return kSuccess;
+}
+
+FAKE(int, cuDeviceGetUuid_v2, void* uuid, int device) {
+  if (!Valid(device)) return kInvalidDevice;
+  fake::DeviceUuid(device, uuid);
+  return kSuccess;
+}
+
+FAKE(int, cuDeviceGetUuid, void* uuid, int device) {
+  return behave_cuDeviceGetUuid_v2(uuid, device);
+}
+
 FAKE(int, cuDevicePrimaryCtxGetState, int, unsigned* flags, int* active) {
   *flags = 0;
   *active = 1;
@@ -148,19 +174,20 @@ FAKE(int, cuDevicePrimaryCtxGetState, int, unsigned* flags, int* active) {
 
 FAKE(int, cuDevicePrimaryCtxRetain, void** context, int device) {
   if (!Valid(device)) return kInvalidDevice;
-  *context = &contexts[device];
+  fake::UseContext(device);
+  *context = fake::ContextOf(device);
   return kSuccess;
 }
 
 FAKE(int, cuCtxGetCurrent, void** context) {
-  *context = current_context != nullptr ? current_context : &contexts[fake::CurrentDevice()];
+  *context = current_context != nullptr ? current_context : fake::ContextOf(fake::CurrentDevice());
   return kSuccess;
 }
 
 FAKE(int, cuCtxSetCurrent, void* context) {
   current_context = context;
   if (context != nullptr)
-    fake::SetCurrentDevice(static_cast<int>(static_cast<char*>(context) - contexts));
+    fake::SetCurrentDevice(fake::DeviceOfContext(context));
   return kSuccess;
 }
 
@@ -169,11 +196,23 @@ FAKE(int, cuCtxCreate_v2, void** context, unsigned, int device) {
   return behave_cuCtxSetCurrent(*context);
 }
 
-FAKE(int, cuCtxPushCurrent_v2, void* context) { return behave_cuCtxSetCurrent(context); }
+FAKE(int, cuCtxDestroy_v2, void* context) {
+  fake::DestroyContext(fake::DeviceOfContext(context));
+  if (current_context == context) current_context = nullptr;
+  return kSuccess;
+}
+
+FAKE(int, cuCtxPushCurrent_v2, void* context) {
+  pushed_over.push_back({current_context, fake::CurrentDevice()});
+  return behave_cuCtxSetCurrent(context);
+}
 
 FAKE(int, cuCtxPopCurrent_v2, void** context) {
   if (context != nullptr) *context = current_context;
-  current_context = nullptr;
+  if (pushed_over.empty()) return behave_cuCtxSetCurrent(nullptr);
+  current_context = pushed_over.back().first;
+  fake::SetCurrentDevice(pushed_over.back().second);
+  pushed_over.pop_back();
   return kSuccess;
 }
 

@@ -2,14 +2,19 @@
 // for programs with a static runtime.
 #include <cstring>
 
-#include "fake.h"
+#include "activity.h"
 
 using fake::Kernel;
 using fake::StreamOf;
 
 namespace {
 
-constexpr int kSuccess = 0, kInvalidValue = 1;
+constexpr int kSuccess = 0, kInvalidValue = 1, kNotReady = 600;
+
+int Synchronously(int status) {
+  fake::WaitForStream(nullptr, false);
+  return status;
+}
 
 }  // namespace
 
@@ -69,17 +74,17 @@ FAKE(int, cuMemcpyAsync, void* destination, const void* source, size_t bytes, vo
 }
 
 FAKE(int, cuMemcpy, void* destination, const void* source, size_t bytes) {
-  return behave_cuMemcpyAsync(destination, source, bytes, nullptr);
+  return Synchronously(behave_cuMemcpyAsync(destination, source, bytes, nullptr));
 }
 
 FAKE(int, cuMemcpyHtoD_v2, void* to, const void* from, size_t bytes) {
-  return behave_cuMemcpyAsync(to, from, bytes, nullptr);
+  return Synchronously(behave_cuMemcpyAsync(to, from, bytes, nullptr));
 }
 FAKE(int, cuMemcpyDtoH_v2, void* to, const void* from, size_t bytes) {
-  return behave_cuMemcpyAsync(to, from, bytes, nullptr);
+  return Synchronously(behave_cuMemcpyAsync(to, from, bytes, nullptr));
 }
 FAKE(int, cuMemcpyDtoD_v2, void* to, const void* from, size_t bytes) {
-  return behave_cuMemcpyAsync(to, from, bytes, nullptr);
+  return Synchronously(behave_cuMemcpyAsync(to, from, bytes, nullptr));
 }
 
 FAKE(int, cuMemcpyHtoDAsync_v2, void* to, const void* from, size_t bytes, void* stream) {
@@ -164,9 +169,10 @@ FAKE(int, cuOccupancyMaxActiveBlocksPerMultiprocessor, int* blocks, void*, int t
 }
 
 FAKE(int, cuLaunchKernel, void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-     unsigned block_x, unsigned block_y, unsigned block_z, unsigned, void* stream, void**, void**) {
+     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, void* stream, void**,
+     void**) {
   fake::LaunchKernel(static_cast<Kernel*>(function), {grid_x, grid_y, grid_z},
-                     {block_x, block_y, block_z}, stream);
+                     {block_x, block_y, block_z}, stream, shared);
   return kSuccess;
 }
 
@@ -207,6 +213,34 @@ FAKE(int, cuStreamWaitEvent, void* stream, void* event, unsigned) {
   return kSuccess;
 }
 
+FAKE(int, cuStreamSynchronize, void* stream) {
+  fake::WaitForStream(stream);
+  return kSuccess;
+}
+
+FAKE(int, cuStreamQuery, void* stream) {
+  return fake::IsOver(StreamOf(stream)->completes_ns) ? kSuccess : kNotReady;
+}
+
+FAKE(int, cuCtxSynchronize, ) {
+  fake::WaitForDevice();
+  return kSuccess;
+}
+
+FAKE(int, cuEventSynchronize, void* event) {
+  fake::WaitForEvent(static_cast<fake::Event*>(event));
+  return kSuccess;
+}
+
+FAKE(int, cuEventQuery, void* event) {
+  return fake::IsOver(static_cast<fake::Event*>(event)->completes_ns) ? kSuccess : kNotReady;
+}
+
+FAKE(int, cuStreamGetCtx, void* stream, void** context) {
+  *context = fake::ContextOf(StreamOf(stream)->device);
+  return kSuccess;
+}
+
 FAKE(int, cuStreamIsCapturing, void* stream, int* capturing) {
   *capturing = StreamOf(stream)->capture != nullptr;
   return kSuccess;
@@ -230,6 +264,7 @@ FAKE(int, cuEventRecord, void* event, void* stream) {
 }
 
 FAKE(int, cuEventElapsedTime, float* milliseconds, void* begin, void* end) {
+  if (!fake::IsOver(static_cast<fake::Event*>(end)->completes_ns)) return kNotReady;
   *milliseconds = static_cast<float>(static_cast<fake::Event*>(end)->nanoseconds -
                                      static_cast<fake::Event*>(begin)->nanoseconds) /
                   1e6f;

@@ -1,10 +1,15 @@
 // libcudart: copies and sets. They really copy, once their stream has come to them: at once, or at
 // a graph's launch.
-#include "fake.h"
+#include "activity.h"
 
 namespace {
 
 constexpr int kSuccess = 0;
+
+int Synchronously(int status) {
+  fake::WaitForStream(nullptr, false);
+  return status;
+}
 
 }  // namespace
 
@@ -14,7 +19,7 @@ FAKE(int, cudaMemcpyAsync, void* destination, const void* source, size_t bytes, 
 }
 
 FAKE(int, cudaMemcpy, void* destination, const void* source, size_t bytes, int kind) {
-  return behave_cudaMemcpyAsync(destination, source, bytes, kind, nullptr);
+  return Synchronously(behave_cudaMemcpyAsync(destination, source, bytes, kind, nullptr));
 }
 
 FAKE(int, cudaMemcpyPeerAsync, void* destination, int, const void* source, int, size_t bytes,
@@ -23,7 +28,7 @@ FAKE(int, cudaMemcpyPeerAsync, void* destination, int, const void* source, int, 
 }
 
 FAKE(int, cudaMemcpyPeer, void* destination, int, const void* source, int, size_t bytes) {
-  return behave_cudaMemcpyAsync(destination, source, bytes, 3, nullptr);
+  return Synchronously(behave_cudaMemcpyAsync(destination, source, bytes, 3, nullptr));
 }
 
 FAKE(int, cudaMemcpy2DAsync, void* destination, size_t destination_pitch, const void* source,
@@ -37,8 +42,8 @@ FAKE(int, cudaMemcpy2DAsync, void* destination, size_t destination_pitch, const 
 
 FAKE(int, cudaMemcpy2D, void* destination, size_t destination_pitch, const void* source,
      size_t source_pitch, size_t width, size_t height, int kind) {
-  return behave_cudaMemcpy2DAsync(destination, destination_pitch, source, source_pitch, width,
-                                  height, kind, nullptr);
+  return Synchronously(behave_cudaMemcpy2DAsync(destination, destination_pitch, source,
+                                                source_pitch, width, height, kind, nullptr));
 }
 
 FAKE(int, cudaMemcpyToSymbolAsync, const void* symbol, const void* source, size_t bytes,
@@ -50,7 +55,8 @@ FAKE(int, cudaMemcpyToSymbolAsync, const void* symbol, const void* source, size_
 
 FAKE(int, cudaMemcpyToSymbol, const void* symbol, const void* source, size_t bytes, size_t offset,
      int kind) {
-  return behave_cudaMemcpyToSymbolAsync(symbol, source, bytes, offset, kind, nullptr);
+  return Synchronously(
+      behave_cudaMemcpyToSymbolAsync(symbol, source, bytes, offset, kind, nullptr));
 }
 
 FAKE(int, cudaMemcpyFromSymbolAsync, void* destination, const void* symbol, size_t bytes,
@@ -61,7 +67,8 @@ FAKE(int, cudaMemcpyFromSymbolAsync, void* destination, const void* symbol, size
 
 FAKE(int, cudaMemcpyFromSymbol, void* destination, const void* symbol, size_t bytes, size_t offset,
      int kind) {
-  return behave_cudaMemcpyFromSymbolAsync(destination, symbol, bytes, offset, kind, nullptr);
+  return Synchronously(
+      behave_cudaMemcpyFromSymbolAsync(destination, symbol, bytes, offset, kind, nullptr));
 }
 
 FAKE(int, cudaMemcpyBatchAsync, void* const* destinations, const void* const* sources,

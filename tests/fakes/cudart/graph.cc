@@ -49,6 +49,11 @@ FAKE(int, cudaGraphCreate, void** graph, unsigned) {
   return 0;
 }
 
+FAKE(int, cudaGraphClone, void** clone, void* graph) {
+  *clone = fake::CloneGraph(*static_cast<Graph*>(graph), false);
+  return 0;
+}
+
 FAKE(int, cudaGraphDestroy, void* graph) {
   fake::DeleteGraph(static_cast<Graph*>(graph));
   return 0;
@@ -69,7 +74,7 @@ FAKE(int, cudaGraphNodeGetDependencies, void*, void**, void*, size_t* count) {
 }
 
 FAKE(int, cudaGraphInstantiateWithFlags, void** executable, void* graph, uint64_t) {
-  *executable = fake::CloneGraph(*static_cast<Graph*>(graph));
+  *executable = fake::CloneGraph(*static_cast<Graph*>(graph), true);
   return 0;
 }
 

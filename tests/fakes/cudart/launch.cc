@@ -107,14 +107,15 @@ FAKE(int, __cudaPopCallConfiguration, Dim3* grid, Dim3* block, size_t* shared, v
   return 0;
 }
 
-FAKE(int, __cudaLaunchKernel, void* kernel, Dim3 grid, Dim3 block, void**, size_t, void* stream) {
-  fake::LaunchKernel(KernelOf(kernel), grid, block, stream);
+FAKE(int, __cudaLaunchKernel, void* kernel, Dim3 grid, Dim3 block, void**, size_t shared,
+     void* stream) {
+  fake::LaunchKernel(KernelOf(kernel), grid, block, stream, static_cast<uint32_t>(shared));
   return 0;
 }
 
-FAKE(int, cudaLaunchKernel, const void* function, Dim3 grid, Dim3 block, void**, size_t,
+FAKE(int, cudaLaunchKernel, const void* function, Dim3 grid, Dim3 block, void**, size_t shared,
      void* stream) {
-  fake::LaunchKernel(KernelOf(function), grid, block, stream);
+  fake::LaunchKernel(KernelOf(function), grid, block, stream, static_cast<uint32_t>(shared));
   return 0;
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "device_properties.h"
-#include "fake.h"
+#include "activity.h"
 
 using fake::CurrentDevice;
 
@@ -123,6 +123,12 @@ FAKE(int, cudaDeviceGetAttribute, int* value, int attribute, int device) {
   for (const auto& [known, given] : values) {
     if (known == attribute) *value = given;
   }
+  return kSuccess;
+}
+
+// Resets the context: what was asked for before is done, as of here.
+FAKE(int, cudaDeviceReset, ) {
+  fake::DestroyContext(CurrentDevice());
   return kSuccess;
 }
 

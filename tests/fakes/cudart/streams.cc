@@ -1,11 +1,11 @@
 // libcudart: streams and events.
-#include "fake.h"
+#include "activity.h"
 
 using fake::StreamOf;
 
 namespace {
 
-constexpr int kSuccess = 0, kInvalidValue = 1, kInvalidHandle = 400;
+constexpr int kSuccess = 0, kInvalidValue = 1, kInvalidHandle = 400, kNotReady = 600;
 
 }  // namespace
 
@@ -45,6 +45,31 @@ FAKE(int, cudaStreamGetDevice, void* stream, int* device) {
 FAKE(int, cudaStreamWaitEvent, void* stream, void* event, unsigned) {
   fake::Wait(stream, static_cast<fake::Event*>(event));
   return kSuccess;
+}
+
+FAKE(int, cudaStreamSynchronize, void* stream) {
+  fake::WaitForStream(stream);
+  return kSuccess;
+}
+
+FAKE(int, cudaDeviceSynchronize, ) {
+  fake::WaitForDevice();
+  return kSuccess;
+}
+
+FAKE(int, cudaThreadSynchronize, ) { return behave_cudaDeviceSynchronize(); }
+
+FAKE(int, cudaEventSynchronize, void* event) {
+  fake::WaitForEvent(static_cast<fake::Event*>(event));
+  return kSuccess;
+}
+
+FAKE(int, cudaStreamQuery, void* stream) {
+  return fake::IsOver(StreamOf(stream)->completes_ns) ? kSuccess : kNotReady;
+}
+
+FAKE(int, cudaEventQuery, void* event) {
+  return fake::IsOver(static_cast<fake::Event*>(event)->completes_ns) ? kSuccess : kNotReady;
 }
 
 FAKE(int, cudaLaunchHostFunc, void* stream, void (*function)(void*), void* data) {
@@ -89,6 +114,7 @@ FAKE(int, cudaEventElapsedTime, float* milliseconds, void* begin, void* end) {
   const auto* first = static_cast<fake::Event*>(begin);
   const auto* last = static_cast<fake::Event*>(end);
   if (!first->recorded || !last->recorded) return kInvalidHandle;
+  if (!fake::IsOver(last->completes_ns)) return kNotReady;
   *milliseconds = static_cast<float>(last->nanoseconds - first->nanoseconds) / 1e6f;
   fake::Note("ns=%lld", static_cast<long long>(last->nanoseconds - first->nanoseconds));
   return kSuccess;

@@ -126,9 +126,12 @@ FAKE(int, cudnnBackendExecute, void* handle, void* plan, void*) {
 
 FAKE(int, cudnnBackendPopulateCudaGraph, void*, void* plan, void*, void* graph) {
   std::string kinds;
-  auto* node = fake::New<fake::Node>();
-  node->kind = fake::Node::kKernel;
-  node->nanoseconds = PlanTime(Of(plan)->contents, &kinds);
-  static_cast<fake::Graph*>(graph)->nodes.push_back(node);
+  fake::Node node;
+  node.kind = fake::Node::kKernel;
+  node.nanoseconds = PlanTime(Of(plan)->contents, &kinds);
+  node.name = kConvolutionKernel;
+  node.grid = {132, 1, 1};
+  node.block = {256, 1, 1};
+  fake::AddNode(static_cast<fake::Graph*>(graph), node);
   return kSuccess;
 }

@@ -118,7 +118,7 @@ int64_t OperationTime(const Shared& operation, int percent) {
                c = Numbers(Child(operation, 1522), kTensorSizes);
     return fake::ProductTime(Product(c, 0), 1, a.empty() ? 1 : a.back(), 1);
   }
-  return 1000;
+  return fake::Slowed(1000);
 }
 
 void NoteTensor(const char* name, const Shared& tensor) {

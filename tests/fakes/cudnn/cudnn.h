@@ -11,6 +11,10 @@ struct CudnnHandle {
 
 inline CudnnHandle* CudnnHandleOf(void* handle) { return static_cast<CudnnHandle*>(handle); }
 
+constexpr char kConvolutionKernel[] =
+    "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_"
+    "warpgroupsize1x1x1_execute_kernel";
+
 // The kernels of a convolution (inner_launches.cc), those that change layouts around it too unless
 // it is channels-last.
 void LaunchConvolution(void* handle, int64_t nanoseconds, bool channels_last);
@@ -22,5 +26,6 @@ void NoteNumbers(const char* name, const std::vector<int64_t>& numbers,
 // 4000 ns + one for 10 000 operations, times what the scenario says of the algorithm or engine.
 inline int64_t ConvolutionTime(int64_t output_elements, int64_t filter_elements_per_output,
                                int percent) {
-  return (4000 + 2 * output_elements * filter_elements_per_output / 10000) * percent / 100;
+  return fake::Slowed((4000 + 2 * output_elements * filter_elements_per_output / 10000) * percent /
+                      100);
 }

@@ -13,7 +13,7 @@ constexpr int kSuccess = 0, kBadParameter = 2000;
 
 // The generated wrapper of a call with a handle and without a behaviour here ends with this.
 extern "C" __attribute__((visibility("hidden"))) int FakeKernel(void* handle) {
-  fake::Work(CudnnHandleOf(handle)->stream, 5000);
+  fake::Work(CudnnHandleOf(handle)->stream, fake::Slowed(5000));
   return kSuccess;
 }
 

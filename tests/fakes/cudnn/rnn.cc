@@ -160,7 +160,7 @@ int Run(void* handle, const void* descriptor, const void* x, const void* y) {
   note("x", *As<Sequences>(x));
   note("y", *As<Sequences>(y));
   fake::Note("layers=%d mode=%d", rnn.layers, rnn.mode);
-  fake::Work(CudnnHandleOf(handle)->stream, 5000);
+  fake::Work(CudnnHandleOf(handle)->stream, fake::Slowed(5000));
   return kSuccess;
 }
 

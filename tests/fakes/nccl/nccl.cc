@@ -38,11 +38,22 @@ size_t ElementBytes(int type) {
   }
 }
 
-int Move(const void* from, void* to, size_t count, int type, void* stream) {
+constexpr char kAllReduce[] =
+    "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+constexpr char kBroadcast[] =
+    "_Z31ncclDevKernel_Broadcast_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+constexpr char kAllGather[] =
+    "_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+constexpr char kReduceScatter[] =
+    "_Z43ncclDevKernel_ReduceScatter_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+constexpr char kSendReceive[] =
+    "_Z22ncclDevKernel_SendRecv24ncclDevKernelArgsStorageILm4096EE";
+
+int Move(const char* kernel, const void* from, void* to, size_t count, int type, void* stream) {
   if (from != to)
-    fake::Copy(stream, to, from, count * ElementBytes(type));
+    fake::Collective(stream, to, from, count * ElementBytes(type), kernel);
   else
-    fake::Work(stream, 5000);
+    fake::Work(stream, fake::Slowed(5000), kernel);
   return kSuccess;
 }
 
@@ -122,21 +133,21 @@ FAKE(const char*, ncclGetLastError, void*) { return ""; }
 
 FAKE(int, ncclAllReduce, const void* from, void* to, size_t count, int type, int, void*,
      void* stream) {
-  return Move(from, to, count, type, stream);
+  return Move(kAllReduce, from, to, count, type, stream);
 }
 
 FAKE(int, ncclReduce, const void* from, void* to, size_t count, int type, int, int root,
      void* communicator, void* stream) {
-  return Of(communicator)->rank == root ? Move(from, to, count, type, stream) : kSuccess;
+  return Of(communicator)->rank == root ? Move(kAllReduce, from, to, count, type, stream) : kSuccess;
 }
 
 FAKE(int, ncclBroadcast, const void* from, void* to, size_t count, int type, int, void*,
      void* stream) {
-  return Move(from, to, count, type, stream);
+  return Move(kBroadcast, from, to, count, type, stream);
 }
 
 FAKE(int, ncclBcast, void* buffer, size_t count, int type, int, void*, void* stream) {
-  return Move(buffer, buffer, count, type, stream);
+  return Move(kBroadcast, buffer, buffer, count, type, stream);
 }
 
 FAKE(int, ncclAllGather, const void* from, void* to, size_t count, int type, void* communicator,
@@ -144,7 +155,7 @@ FAKE(int, ncclAllGather, const void* from, void* to, size_t count, int type, voi
   const size_t bytes = count * ElementBytes(type);
   for (int rank = 0; rank < Of(communicator)->ranks; ++rank) {
     char* place = static_cast<char*>(to) + static_cast<size_t>(rank) * bytes;
-    if (place != from) fake::Copy(stream, place, from, bytes);
+    if (place != from) fake::Collective(stream, place, from, bytes, kAllGather);
   }
   return kSuccess;
 }
@@ -152,12 +163,12 @@ FAKE(int, ncclAllGather, const void* from, void* to, size_t count, int type, voi
 FAKE(int, ncclReduceScatter, const void* from, void* to, size_t count, int type, int,
      void* communicator, void* stream) {
   const size_t offset = static_cast<size_t>(Of(communicator)->rank) * count * ElementBytes(type);
-  return Move(static_cast<const char*>(from) + offset, to, count, type, stream);
+  return Move(kReduceScatter, static_cast<const char*>(from) + offset, to, count, type, stream);
 }
 
 FAKE(int, ncclAlltoAll, const void* from, void* to, size_t count, int type, void* communicator,
      void* stream) {
-  return Move(from, to, count * static_cast<size_t>(Of(communicator)->ranks), type, stream);
+  return Move(kSendReceive, from, to, count * static_cast<size_t>(Of(communicator)->ranks), type, stream);
 }
 
 FAKE(int, ncclMemAlloc, void** out, size_t bytes) {

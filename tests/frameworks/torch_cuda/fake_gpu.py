@@ -30,6 +30,7 @@ NOT_LOGGED = (
 
 # What dlhook itself calls, to understand the calls it records; none of it is in a family captured by default.
 OWN_CALLS = {
+    *fake_log.DEVICE_QUESTIONS,
     "cublasLtMatmulAlgoConfigGetAttribute",
     "cublasLtMatmulDescGetAttribute",
     "cublasLtMatrixLayoutGetAttribute",

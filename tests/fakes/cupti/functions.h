@@ -1,0 +1,33 @@
+// What all exported functions of the fake libcupti have in common: a line in the log, failures that the
+// scenario asks for, nothing without a driver.
+#pragma once
+
+#include "cupti.h"
+
+namespace cupti {
+
+class Entry {
+ public:
+  explicit Entry(const char* function) : call_("cupti", function) {}
+
+  Entry& Number(const char* name, int64_t value) {
+    if (call_.logged()) call_.Number(name, value);
+    return *this;
+  }
+  Entry& Pointer(const char* name, const void* value) {
+    if (call_.logged()) call_.Pointer(name, value);
+    return *this;
+  }
+  template <class Body>
+  int Answer(const Body& body) {
+    int status = call_.failure();
+    if (status == kSuccess) status = Usable() ? body() : kNotInitialized;
+    call_.Status(status);
+    return status;
+  }
+
+ private:
+  fake::Call call_;
+};
+
+}  // namespace cupti
