@@ -16,6 +16,7 @@
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 #include "preload/core/session_files.h"
+#include "preload/gpu/gpu_time.h"
 #include "preload/writer_thread.h"
 
 namespace dlhook {
@@ -91,6 +92,7 @@ __attribute__((constructor)) void OnLoad() {
 __attribute__((destructor)) void OnUnload() {
   ProcessState* process = GetProcess();
   if (process == nullptr) return;
+  AbandonGpuTime();  // nothing is left of it where its own exit handler has run
   ThreadState* thread = dlhook_thread;
   if (thread != nullptr && thread->active != 0) CloseNativeStacks(thread);  // the main thread has no other end
   uint32_t phase = process->phase.exchange(kFinished);

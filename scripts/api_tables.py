@@ -12,6 +12,7 @@ from api_types import (
     LETTERS,
     RETURN_TYPES,
     TYPES,
+    WORK,
     Api,
     Decoder,
     DriverVariant,
@@ -131,6 +132,7 @@ class TableReader:
 
     def read_library(self, lines):
         library = section = ''
+        work = 'none'
         spellings = {}
         for place, text in lines:
             keyword, *words = text.split()
@@ -144,13 +146,16 @@ class TableReader:
                 spellings[words[0]] = read_spelling(words[1:], place)
             elif keyword == 'section' and len(words) == 1:
                 section = self.known('family', self.api.families, words[0], place)
+                work = 'none'
+            elif keyword == 'work' and len(words) == 1:
+                work = self.known('work', WORK, words[0], place)
             elif keyword == 'newest' and len(words) == 1 and words[0].isdigit():
                 self.api.newest_driver = int(words[0])
             elif '(' in text:
-                self.read_prototype(place, text, library, section, spellings)
+                self.read_prototype(place, text, library, section, spellings, work)
             else:
                 raise place.error(
-                    f"found '{text}', expected library, soname i32|i64, spelling, section, newest VERSION, "
+                    f"found '{text}', expected library, soname i32|i64, spelling, section, work, newest VERSION, "
                     'family, decoder, tracker or a prototype'
                 )
 
@@ -162,13 +167,12 @@ class TableReader:
             )
         return name
 
-    def read_prototype(self, place, text, library, section, spellings):
+    def read_prototype(self, place, text, library, section, spellings, work):
         match = PROTOTYPE.fullmatch(text)
         if not match:
             raise place.error(
                 f"found '{text}', expected: SPELLING RETURN NAME(TYPE NAME, …) [@decode(…)] [@track(…)] "
-                '[@family(…)] [@since(…)] [@more(…)]'
-
+                '[@family(…)] [@work(…)] [@since(…)] [@more(…)]'
             )
         if not library or not section:
             raise place.error(
@@ -178,10 +182,12 @@ class TableReader:
         self.known('return type', RETURN_TYPES, match['returns'], place)
         attributes = dict(ATTRIBUTE.findall(match['attributes']))
         for attribute in attributes:
-            self.known('attribute', ('decode', 'track', 'family', 'since', 'more'), attribute, place)
+            self.known('attribute', ('decode', 'track', 'family', 'work', 'since', 'more'), attribute, place)
         family = self.known('family', self.api.families, attributes.get('family', section), place)
         parameters = read_parameters(match['parameters'], place)
         more = read_more(attributes.get('more', '0'), parameters, place)
+        kind = self.known('work', WORK, attributes.get('work', work), place)
+        made = read_work(kind, parameters, place)
         for letter, name in expand_letters(match['name'], place):
             resolved = tuple(
                 (resolve_type(kind, letter, place), parameter) for kind, parameter in parameters
@@ -201,6 +207,7 @@ class TableReader:
                     decoder=decoder,
                     constants=constants,
                     tracker=tracker,
+                    work=made,
                     more=more,
                     library=library,
                     place=place,
@@ -329,6 +336,20 @@ def read_parameters(text, place):
     if len(set(names)) != len(names):
         raise place.error('found two parameters of one name')
     return parameters
+
+
+def read_work(kind, parameters, place):
+    """(enumerator of EventWork, parameter that tells the stream or '') of a line; () for work of none."""
+    parameter, enumerator = WORK[kind]
+    kinds = {name: kind for kind, name in parameters}
+    if kind == 'stream' and 'stream' not in kinds:
+        return 'kDefaultStream', ''
+    if parameter and kinds.get(parameter) != 'ptr':
+        raise place.error(
+            f"found '{kinds.get(parameter, 'no parameter')} {parameter}', expected 'ptr {parameter}' for work {kind}, "
+            'or @work(none)'
+        )
+    return (enumerator, parameter) if enumerator else ()
 
 
 def read_more(text, parameters, place):

@@ -92,6 +92,23 @@ BYTES = {'i32': 4, 'i64': 8}
 # What a wrapper knows besides the parameters: the real function's address, the address to which the call returns.
 CONTEXT = {'real': 'reinterpret_cast<void*>(real)', 'caller': '__builtin_return_address(0)'}
 
+# Kinds of `work` lines: the parameter that tells the stream, and what that is to preload/gpu/event_calls.h.
+WORK = {
+    'none': ('', ''),
+    'stream': ('stream', 'kStream'),
+    'launch_config': ('config', 'kLaunchConfig'),
+    'cublas': ('handle', 'kCublas'),
+    'cudnn': ('handle', 'kCudnn'),
+    'cusparse': ('handle', 'kCusparse'),
+    'cusolver_dense': ('handle', 'kCusolverDn'),
+    'cusolver_sparse': ('handle', 'kCusolverSp'),
+    'collective': ('stream', 'kCollective'),
+    'group_begin': ('', 'kGroupBegin'),
+    'group_end': ('', 'kGroupEnd'),
+    'ends_context': ('context', 'kEndsContext'),
+    'ends_device': ('', 'kEndsDevice'),
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Place:
@@ -140,6 +157,7 @@ class Hook:
     decoder: str  # '' for a call that is only timed
     constants: tuple  # of (name, C++ value)
     tracker: str  # '' for none
+    work: tuple  # (enumerator of EventWork, parameter or '') of a call that makes a GPU work; (): none
     more: int  # so many parameters at the end exist in some versions of the library only
     library: str
     place: Place

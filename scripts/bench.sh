@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds what the benchmarks need, runs them and prints tables: figure, limit, median [95 % interval], verdict.
 #
-#   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls cuda drain memory reader torch scopes torch_cuda;
+#   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls cuda gpu drain memory reader torch scopes torch_cuda;
 #                                            all if none is named (about 15 minutes)
 #   scripts/bench.sh --peers [--scale F]     dlhook beside LTTng-UST, uftrace, ltrace, ONEDNN_VERBOSE, torch.profiler and cProfile:
 #                                            peer_calls peer_onednn peer_reading peer_torch (about 10 minutes).
@@ -23,7 +23,7 @@ build=${DLHOOK_BENCH_BUILD:-$root/build/bench}
 cuda_venv=${DLHOOK_CUDA_VENV:-$root/build/venv-cuda}
 quietly "configure ($build)" cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDLHOOK_BUILD_BENCHMARKS=ON \
   -DDLHOOK_CUDA_VENV="$cuda_venv"
-quietly "build ($build)" cmake --build "$build" --target dlhook dlhook_shim dlhook_benchmarks
+quietly "build ($build)" cmake --build "$build" --target dlhook dlhook_shim dlhook_benchmarks dlhook_fakes_cuda13
 
 has_torch() { "$1" -c 'import torch' >/dev/null 2>&1; }
 torch_python=
@@ -38,7 +38,6 @@ done
 cuda_python=
 if [ -x "$cuda_venv/bin/python" ]; then
   cuda_python=$cuda_venv/bin/python
-  quietly "build (fakes)" cmake --build "$build" --target dlhook_fakes_cuda13
   quietly "lay fakes into $cuda_venv" \
     python3 -B "$root/tests/frameworks/torch_cuda/fake_site.py" "$cuda_venv" "$build/tests/fakes/cuda13"
 fi

@@ -84,6 +84,7 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       op_by_iid_.clear();
       operands_.Reset();
       native_stacks_.Reset();
+      gpu_.Reset();
       return python_.Reset();
     case trace::Packet::kCaptureState:
       return capture_states_.push_back(packet->capture_state());
@@ -98,7 +99,17 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
     case trace::Packet::kCounterBatch:
       return counters_.Add(packet->counter_batch(), &python_, &run_->oddities_);
     case trace::Packet::kGpuActivity:
-      return run_->oddities_.Count("a packet of GPU activity, which this version does not read");
+      return gpu_.AddActivities(packet->gpu_activity());
+    case trace::Packet::kGpuLink:
+      FindThread(packet->gpu_link().thread_id());  // may have asked for work without a recorded call
+      return gpu_.AddLinks(packet->gpu_link());
+    case trace::Packet::kGpuGraphNode:
+      FindThread(packet->gpu_graph_node().thread_id());
+      return gpu_.AddNodes(packet->gpu_graph_node());
+    case trace::Packet::kGpuDevice:
+      return gpu_.AddDevice(packet->gpu_device());
+    case trace::Packet::kGpuWindow:
+      return gpu_.AddWindow(packet->gpu_window());
     case trace::Packet::DATA_NOT_SET:
       return run_->oddities_.Count("a packet of a kind that this version does not know");
   }
@@ -115,6 +126,7 @@ void ProcessBuilder::AddDefinitions(const trace::Interned& interned) {
   operands_.AddAddresses(interned);
   native_stacks_.AddDefinitions(interned, operands_);
   python_.AddDefinitions(interned);
+  gpu_.AddDefinitions(interned, &python_);
 }
 
 void ProcessBuilder::AddOps(const trace::Interned& interned) {
@@ -241,12 +253,14 @@ void ProcessBuilder::Finish() {
   python_.Finish();
   counters_.Finish(clock, index_, indices, &run_->counter_budget_, &model, &run_->oddities_);
   FinishAggregates(clock, indices);
+  FinishGpu(clock, indices);
   std::vector<int64_t> stops_ns;
   for (const trace::CaptureState& state : capture_states_) {
     model.capture_states.emplace_back(index_, state);
     if (!state.recording()) stops_ns.push_back(clock.ToNs(state.ticks()));
   }
   FinishBounds(clock);
+  gpu_.FinishWindows(process_.start_ns, process_.end_ns);
   FinishScopeWindows(first_window, stops_ns, process_.end_ns, &model.scope_windows);
   CheckCallCount();
   model.processes.push_back(std::move(process_));
@@ -346,6 +360,12 @@ void ProcessBuilder::FinishAggregates(const ClockMap& clock,
     run_->model_.aggregates.push_back(row);
     recorded_calls_ += aggregate.count();
   }
+}
+
+// A process that was killed may have waited for work that ended after its last call.
+void ProcessBuilder::FinishGpu(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads) {
+  const int64_t end_ns = gpu_.Finish(clock, clock_samples_, threads);
+  if (end_ns != INT64_MIN && footer_.end() != trace::Footer::EXITED) Observe(end_ns, end_ns);
 }
 
 void ProcessBuilder::FinishBounds(const ClockMap& clock) {

@@ -14,6 +14,7 @@
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/model/call_attributes.h"
 #include "analyzer/model/counter_builder.h"
+#include "analyzer/model/gpu_builder.h"
 #include "analyzer/model/native_stack_builder.h"
 #include "analyzer/model/operand_builder.h"
 #include "analyzer/model/python_builder.h"
@@ -29,7 +30,8 @@ class ProcessBuilder {
       : run_(run),
         python_(&run->model_, &run->names_, &run->oddities_),
         native_stacks_(&run->model_, &run->oddities_),
-        operands_(&run->oddities_) {
+        operands_(&run->oddities_),
+        gpu_(&run->model_, &run->gpu_kernels_, &run->gpu_time_, &run->oddities_) {
     process_.file = std::move(file);
   }
 
@@ -70,6 +72,7 @@ class ProcessBuilder {
   void FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
   void FinishBounds(const ClockMap& clock);
   void Observe(int64_t start_ns, int64_t end_ns);
+  void FinishGpu(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
   void CheckCallCount();
 
   TraceBuilder* run_;
@@ -83,6 +86,7 @@ class ProcessBuilder {
   NativeStackBuilder native_stacks_;
   OperandBuilder operands_;
   CounterBuilder counters_;
+  GpuBuilder gpu_;
   std::map<uint32_t, Thread> threads_;
   uint32_t current_thread_id_ = 0;
   Thread* current_thread_ = nullptr;

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/packet_reader.h"
+#include "analyzer/model/gpu_builder.h"
 #include "analyzer/model/process_builder.h"
 
 namespace dlhook::analyzer {
@@ -79,6 +80,7 @@ TraceModel TraceBuilder::Build() && {
   for (std::vector<uint32_t>* column : {&model_.calls.scope, &model_.calls.native_stack}) {
     if (!column->empty()) column->resize(model_.calls.size(), kNone);
   }
+  FinishGpuColumns(&model_);
   model_.oddities = std::move(oddities_).Take();
   return std::move(model_);
 }

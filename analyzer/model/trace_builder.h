@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/model/clock_map.h"
+#include "analyzer/model/gpu_kernel_table.h"
 #include "analyzer/model/oddities.h"
 #include "analyzer/model/python_builder.h"
 #include "analyzer/model/time_budget.h"
@@ -48,9 +49,11 @@ class TraceBuilder {
 
   TraceModel model_;
   NameTable names_{&model_};
+  GpuKernelTable gpu_kernels_{&model_, &names_};
   Oddities oddities_;
   TimeBudget call_time_;
   TimeBudget scope_time_;
+  TimeBudget gpu_time_;
   TimeBudget counter_budget_;  // of what counters counted, nanoseconds or not
   absl::flat_hash_map<std::string, OpIndex> op_by_definition_;
   bool has_axis_ = false;

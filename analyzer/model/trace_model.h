@@ -23,6 +23,9 @@ using StackIndex = uint32_t;   // of model.python_stacks
 using ModuleIndex = uint32_t;  // of model.modules
 using NameIndex = uint32_t;    // of model.names
 using FrameIndex = uint32_t;   // of model.native_frames
+using GpuIndex = uint32_t;        // of model.gpu
+using GpuDeviceIndex = uint32_t;  // of model.gpu_devices
+using GpuKernelIndex = uint32_t;  // of model.gpu_kernels
 constexpr uint32_t kNone = 0xffffffff;
 
 struct ProcessInfo {
@@ -143,6 +146,73 @@ struct ScopeWindow {
 };
 constexpr char kScopeWindowName[] = "[dlhook] scopes recorded";
 
+// A GPU as one process sees it. 0 and empty: not known.
+struct GpuDevice {
+  ProcessIndex process = 0;
+  uint32_t ordinal = 0;  // CUDA's in the process
+  std::string name;
+  std::string uuid;  // "GPU-6a1b…"; two processes may share a device
+  uint32_t multiprocessors = 0;
+  uint32_t clock_khz = 0;
+  uint32_t compute_capability = 0;  // major * 10 + minor
+  uint64_t memory_bytes = 0;
+  uint64_t memory_bytes_per_second = 0;  // peak of its own memory
+  uint64_t link_bytes_per_second = 0;    // peak of its link to the host, in one direction
+  uint32_t link_generation = 0;          // of PCIe
+  uint32_t link_width = 0;               // lanes
+  bool is_partition = false;             // an instance of a divided GPU (MIG)
+};
+
+// A kernel as it was launched; distinct over the run.
+struct GpuKernel {
+  NameIndex name = kNone;        // demangled whole (model/kernel_name.h); kNone: not known
+  NameIndex short_name = kNone;  // without namespaces and template arguments
+  uint32_t grid[3] = {};         // blocks
+  uint32_t block[3] = {};        // threads
+  uint32_t registers_per_thread = 0;
+  uint32_t static_shared_bytes = 0;
+  uint32_t dynamic_shared_bytes = 0;
+};
+
+// What GPUs did, as parallel arrays, ordered by (process, device, start, end). Times on the run's axis, but with the error of the clocks'
+// correlation (CUPTI's: about a microsecond): work may seem to begin shortly before the call that asked for it.
+struct GpuActivityColumns {
+  static constexpr int64_t kNotKnown = INT64_MIN;
+  std::vector<int64_t> start_ns;
+  std::vector<int64_t> end_ns;
+  std::vector<int64_t> queued_ns;     // kNotKnown where it was not told. Empty where none was
+  std::vector<int64_t> submitted_ns;  // alike
+  std::vector<trace::GpuActivityBatch::Kind> kind;
+  std::vector<trace::GpuTimeSource> source;
+  std::vector<GpuDeviceIndex> device;
+  std::vector<uint32_t> stream;        // unique in the process
+  std::vector<GpuKernelIndex> kernel;  // kNone: no kernel, or not known which
+  std::vector<uint64_t> bytes;         // of copies and sets
+  std::vector<trace::Copy::Direction> direction;  // of copies and sets, as far as CUPTI tells
+  std::vector<trace::Copy::HostMemory> host_memory;
+  std::vector<uint32_t> graph;  // id of the launched graph that it is a part of; 0: none
+  // The innermost recorded call that asked for it (of a graph's node: the launch of the graph); kNone: none is known.
+  std::vector<CallIndex> launch_call;
+  // The call that it was computed for: launch_call, or of a graph's node the captured call that made the node.
+  std::vector<CallIndex> call;
+  std::vector<ThreadIndex> thread;  // that asked for it; kNone: not known
+  std::vector<int64_t> asked_ns;    // when, by the host's clock; kNotKnown
+  std::vector<ScopeIndex> scope;    // innermost around `call`; around asked_ns where there is no call. kNone. Empty where the run has no scopes
+  size_t size() const { return start_ns.size(); }
+  bool empty() const { return start_ns.empty(); }
+  int64_t DurationNs(GpuIndex activity) const { return end_ns[activity] - start_ns[activity]; }
+};
+
+// Time of a process in which times of GPUs came from one source (GPU_TIME_NONE: from none; why). By process, ascending, without gaps
+// from the first one on.
+struct GpuWindow {
+  ProcessIndex process = 0;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  trace::GpuTimeSource source = trace::GPU_TIME_NONE;
+  std::string reason;
+};
+
 // A layer object of a Python framework: see trace::PythonModule.
 struct Module {
   ProcessIndex process = 0;
@@ -207,6 +277,11 @@ struct TraceModel {
   NativeFrameColumns native_frames;
   NativeSymbols native_symbols;  // empty before they were looked up
   std::vector<CounterSeries> counters;  // by process, thread (those without one last), kind
+  GpuActivityColumns gpu;  // without OVERHEAD
+  std::vector<std::pair<int64_t, int64_t>> gpu_overhead;  // start and end of what measuring cost on the host, by the source's own account
+  std::vector<GpuDevice> gpu_devices;  // by process, ordinal; also such of which only activities tell
+  std::vector<GpuKernel> gpu_kernels;
+  std::vector<GpuWindow> gpu_windows;
   // Of calls that are not made directly by a framework's operator: call -> stack, ascending by call.
   std::vector<std::pair<CallIndex, StackIndex>> call_stacks;
   std::vector<AggregateRow> aggregates;

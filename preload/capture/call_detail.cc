@@ -5,6 +5,7 @@
 #include "preload/capture/native_stack.h"
 #include "preload/core/clock.h"
 #include "preload/core/config.h"
+#include "preload/gpu/gpu_time.h"
 
 namespace dlhook {
 namespace {
@@ -23,16 +24,20 @@ bool IsLongEnough(const ThreadState* thread, uint64_t duration_ticks) {
 
 }  // namespace
 
-uint32_t DetailFamilies() { return GetConfig().stack_families | (CountsCalls() ? GetConfig().families : 0); }
+uint32_t HostDetailFamilies() { return GetConfig().stack_families | (CountsCalls() ? GetConfig().families : 0); }
 
-void BeginCallDetail(ThreadState* thread, uint32_t) {
+uint32_t DetailFamilies() { return HostDetailFamilies() | GpuFamilies(); }
+
+void BeginCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t sequence) {
   if (WasForked(thread)) return;
+  if ((GpuFamilies() & family_bit) != 0) BeginGpuCall(thread, sequence);
   if (CountsCalls()) ReadCounters(thread);
 }
 
 uint32_t EndCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t duration_ticks) {
   if (WasForked(thread)) return 0;
   if (CountsCalls()) ReadCounters(thread);
+  if ((GpuFamilies() & family_bit) != 0) EndGpuCall(thread);
   bool wanted = (GetConfig().stack_families & family_bit) != 0 && IsLongEnough(thread, duration_ticks);
   return wanted ? CaptureNativeStack(thread) : 0;
 }

@@ -71,7 +71,7 @@ inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame
     frame->parent_distance = OpenNestedCall(thread, reinterpret_cast<uintptr_t>(frame), frame->sequence);
   }
   frame->detail = thread->detail_families & family_bit;
-  if (__builtin_expect(frame->detail != 0, 0)) BeginCallDetail(thread, family_bit);
+  if (__builtin_expect(frame->detail != 0, 0)) BeginCallDetail(thread, family_bit, frame->sequence);
   frame->start_ticks = ReadTicks(thread->clock);
   return real;
 }

@@ -14,6 +14,7 @@ namespace dlhook {
 namespace {
 
 constexpr uint64_t kDefaultRingBytes = 15u << 20;
+constexpr uint64_t kDefaultGpuBufferBytes = 32u << 20;
 
 void Complain(Config* config, const char* name, const char* value, const char* expected) {
   if (config->complaint[0] != '\0') return;
@@ -136,6 +137,26 @@ void ParseStackVariables(const char* (*lookup)(const char*), Config* config) {
   if (config->stacks == StacksMode::kAll) config->python = PythonMode::kOn;
 }
 
+void ParseGpuVariables(const char* (*lookup)(const char*), Config* config) {
+  static const char* const kModes[] = {"off", "auto", "cupti", "events", nullptr};
+  static const char* const kSwitch[] = {"off", "on", nullptr};
+  constexpr uint64_t kMostMib = 16 * 1024;
+  const char* value = lookup("DLHOOK_GPU");
+  if (value != nullptr) {
+    config->gpu = static_cast<GpuMode>(ParseChoice("DLHOOK_GPU", value, kModes, "auto, cupti, events or off", 1, config));
+  }
+  value = lookup("DLHOOK_GPU_QUEUE");
+  if (value != nullptr) config->gpu_queue_times = ParseChoice("DLHOOK_GPU_QUEUE", value, kSwitch, "on or off", 0, config) == 1;
+  value = lookup("DLHOOK_GPU_BUFFERS_MIB");
+  if (value == nullptr) return;
+  uint64_t mib = ParseNumber("DLHOOK_GPU_BUFFERS_MIB", value, kDefaultGpuBufferBytes >> 20, config);
+  if (mib < 1 || mib > kMostMib) {
+    Complain(config, "DLHOOK_GPU_BUFFERS_MIB", value, "1 to 16384 MiB");
+  } else {
+    config->gpu_buffer_bytes = mib << 20;
+  }
+}
+
 void ParseCounterVariables(const char* (*lookup)(const char*), Config* config) {
   static const char* const kPlaces[] = {"time", "scope", "call", nullptr};
   constexpr uint64_t kLongestIntervalMs = 60 * 1000;
@@ -202,9 +223,12 @@ void ParseConfig(const char* (*lookup)(const char* name), Config* config) {
   config->python = PythonMode::kOn;
   config->counters_at = CountersAt::kScope;
   config->counters_interval_ms = 10;
+  config->gpu = GpuMode::kAuto;
+  config->gpu_buffer_bytes = kDefaultGpuBufferBytes;
   ParseCaptureVariables(lookup, config);
   ParseStackVariables(lookup, config);
   ParseCounterVariables(lookup, config);
+  ParseGpuVariables(lookup, config);
   ParseOutputVariables(lookup, config);
 }
 

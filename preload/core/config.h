@@ -25,6 +25,9 @@ enum class StacksMode : uint32_t { kOff = 0, kNative = 1, kAll = 2 };
 // Where counters are read: at the interval only; also where scopes begin and end; also around every recorded call.
 enum class CountersAt : uint32_t { kTime = 0, kScope = 1, kCall = 2 };
 
+// Times of GPUs: CUPTI where it can be had, else pairs of events; only one of them; none.
+enum class GpuMode : uint32_t { kOff = 0, kAuto = 1, kCupti = 2, kEvents = 3 };
+
 enum class OneDnnMode : uint32_t { kOff = 0, kAuto = 1, kForce = 2 };
 
 struct Config {
@@ -49,6 +52,9 @@ struct Config {
   CountersAt counters_at;     // DLHOOK_COUNTERS_AT
   uint32_t counters_interval_ms;  // DLHOOK_COUNTERS_MS; 0: not over time
   char counters_replay[512];  // DLHOOK_COUNTERS_REPLAY: readings come from this file (tests)
+  GpuMode gpu;                // DLHOOK_GPU
+  uint64_t gpu_buffer_bytes;  // DLHOOK_GPU_BUFFERS_MIB: of all of CUPTI's buffers together
+  bool gpu_queue_times;       // DLHOOK_GPU_QUEUE: when kernels were queued and submitted
   char complaint[256];        // first value that could not be understood, as a sentence
 };
 

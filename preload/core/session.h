@@ -53,6 +53,9 @@ struct Checkpoint {
   uint64_t left_out_scopes;  // beyond trace_bytes_limit, not yet in a Loss packet
   uint64_t left_out_readings;
   uint64_t reported_dropped_readings;
+  uint64_t reported_gpu_dropped_cupti;
+  uint64_t reported_gpu_dropped_ring;
+  uint64_t left_out_gpu;  // records beyond trace_bytes_limit
   uint64_t lost_calls;   // could not be written (output full), not yet in a Loss packet
   uint64_t lost_bytes;
   uint32_t lost_errno;
@@ -95,6 +98,8 @@ struct SessionHeader {
   std::atomic<uint64_t> refused_definitions;  // no room for them
   std::atomic<uint64_t> deep_scopes;          // scopes that found too many others open on their thread
   std::atomic<uint64_t> dropped_readings;     // of counters, by threads whose ring was full
+  std::atomic<uint64_t> gpu_dropped_cupti;    // activities that CUPTI had no buffer for
+  std::atomic<uint64_t> gpu_dropped_ring;     // activities, links and graph nodes that found no room in a ring
   std::atomic<uint64_t> definitions_bytes;    // published so far
   std::atomic<uint32_t> stack_nodes;          // published so far, node 0 included; 0: none yet
   std::atomic<uint32_t> next_thread_id;

@@ -17,7 +17,7 @@ constexpr uint32_t kSchemaMinor = 1;
 enum LossReason : uint32_t {
   kRingFull = 1, kNoRing = 2, kOutputFull = 3, kOutputGone = 4, kBadRecord = 5, kRecordTooLong = 6,
   kPlainPointer = 7, kCollectorGone = 8, kDefinitionsFull = 9,
-  kScopesTooDeep = 10, kTraceLimit = 11, kReadingsDropped = 12
+  kScopesTooDeep = 10, kTraceLimit = 11, kReadingsDropped = 12, kGpuBuffersFull = 13, kGpuRecordsDropped = 14
 };
 // trace::Reset::Reason
 enum ResetReason : uint32_t { kTablesFull = 1, kNewWriter = 2 };

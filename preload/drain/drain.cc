@@ -33,6 +33,11 @@ size_t MinimumBytes(const RecordHeader& header) {
     case RecordType::kPythonStack: return sizeof(PythonStackRecord);
     case RecordType::kPythonModule: return sizeof(PythonModuleRecord);
     case RecordType::kCounters: return sizeof(CounterRecord) + 8u * header.shape_words;
+    case RecordType::kGpuActivity: return sizeof(GpuActivityRecord);
+    case RecordType::kGpuLink: return sizeof(GpuLinkRecord);
+    case RecordType::kGpuGraphNode: return sizeof(GpuGraphNodeRecord);
+    case RecordType::kGpuDevice: return sizeof(GpuDeviceRecord);
+    case RecordType::kGpuWindow: return sizeof(GpuWindowRecord);
     default: return 0;
   }
 }
@@ -138,6 +143,7 @@ void Drain::ForgetDefinitions() {
   pending_.Clear();
   pending_native_stacks_.Clear();
   pending_stacks_.Clear();
+  pending_gpu_kernels_.Clear();
 }
 
 // Returns how full the ring was, in 1/256.
@@ -221,6 +227,16 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
       return TakePythonModule(reinterpret_cast<const PythonModuleRecord*>(record));
     case RecordType::kCounters:
       return TakeCounters(slot, reinterpret_cast<const CounterRecord*>(record));
+    case RecordType::kGpuActivity:
+      return TakeGpuActivity(reinterpret_cast<const GpuActivityRecord*>(record));
+    case RecordType::kGpuLink:
+      return TakeGpuLink(slot, reinterpret_cast<const GpuLinkRecord*>(record));
+    case RecordType::kGpuGraphNode:
+      return TakeGpuGraphNode(slot, reinterpret_cast<const GpuGraphNodeRecord*>(record));
+    case RecordType::kGpuDevice:
+      return TakeGpuDevice(reinterpret_cast<const GpuDeviceRecord*>(record));
+    case RecordType::kGpuWindow:
+      return TakeGpuWindow(reinterpret_cast<const GpuWindowRecord*>(record));
     default:
       return;
   }

@@ -13,6 +13,7 @@
 #include "preload/drain/byte_sink.h"
 #include "preload/drain/call_batch.h"
 #include "preload/drain/counter_batch.h"
+#include "preload/drain/gpu_batch.h"
 #include "preload/drain/interner.h"
 #include "preload/drain/packet_writer.h"
 #include "preload/drain/scope_batch.h"
@@ -85,6 +86,14 @@ class Drain {
   void TakeCounters(uint32_t slot, const CounterRecord* record);
   void NameCounters(const char* names, size_t size, CounterBatchKey* key);
   void AddReading(const CounterBatchKey& key, const CounterReading& reading);
+  uint32_t GpuKernelOf(const GpuActivityRecord& activity);
+  void TakeGpuActivity(const GpuActivityRecord* record);
+  void TakeGpuLink(uint32_t slot, const GpuLinkRecord* record);
+  void TakeGpuGraphNode(uint32_t slot, const GpuGraphNodeRecord* record);
+  void TakeGpuDevice(const GpuDeviceRecord* record);
+  void TakeGpuWindow(const GpuWindowRecord* record);
+  bool LeavesOutGpu();
+  void LoseForMemory();
   // `native_stack`: a StackNode, 0: none.
   void AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t address_count, uint32_t native_stack);
   bool HasDefinitions() const;
@@ -103,15 +112,18 @@ class Drain {
   const char* error_ = "";
   Interner interner_;
   Buffer out_;      // packets not yet written
-  // Definitions that must precede the open batches: strings, ops, native stacks, Python stacks.
+  // Definitions that must precede the open batches: strings, ops, native stacks, Python stacks, kernels of GPUs.
   Buffer pending_strings_;
   Buffer pending_;
   Buffer pending_native_stacks_;
   Buffer pending_stacks_;
+  Buffer pending_gpu_kernels_;
   Buffer scratch_;
   CallBatch batch_;
   ScopeBatch scopes_;
   CounterBatches counters_;
+  GpuBatches gpu_;
+  bool leaves_out_gpu_ = false;  // since the trace is at its limit
   uint32_t tids_[kMaxSlots] = {};  // of the slots' current threads; 0: began before this drain did
   AggregateTable aggregates_;
   Checkpoint state_ = {};  // as it will be once out_ is written

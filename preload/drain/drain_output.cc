@@ -10,10 +10,25 @@ namespace {
 
 constexpr uint64_t kMaxAggregateWindowSeconds = 60;
 
+// What a counter of the session counts beyond `*reported`.
+void WriteGrowth(uint32_t reason, const std::atomic<uint64_t>& counter, const char* detail, uint64_t* reported,
+                 Buffer* out) {
+  uint64_t now = counter.load(std::memory_order_relaxed);
+  if (now == *reported) return;
+  WriteLossPacket({reason, 0, now - *reported, 0, detail}, out);
+  *reported = now;
+}
+
+// What the drain itself left out since the last time.
+void WriteLeftOut(uint32_t reason, const char* detail, uint64_t* count, Buffer* out) {
+  if (*count != 0) WriteLossPacket({reason, 0, *count, 0, detail}, out);
+  *count = 0;
+}
+
 }  // namespace
 
 bool Drain::HasDefinitions() const {
-  const size_t stacks = pending_native_stacks_.size() + pending_stacks_.size();
+  const size_t stacks = pending_native_stacks_.size() + pending_stacks_.size() + pending_gpu_kernels_.size();
   return pending_strings_.size() + pending_.size() + interner_.new_addresses().size() + stacks > 0;
 }
 
@@ -32,17 +47,20 @@ void Drain::FlushBatch() {
     }
     out_.Append(pending_native_stacks_.data(), pending_native_stacks_.size());
     out_.Append(pending_stacks_.data(), pending_stacks_.size());
+    out_.Append(pending_gpu_kernels_.data(), pending_gpu_kernels_.size());
     writer.End(interned);
     writer.End(packet);
     pending_strings_.Clear();
     pending_.Clear();
     pending_native_stacks_.Clear();
     pending_stacks_.Clear();
+    pending_gpu_kernels_.Clear();
     interner_.ClearNewAddresses();
   }
   if (batch_.count() > 0) batch_.Flush(&out_);
   if (scopes_.count() > 0) scopes_.Flush(&out_);
   counters_.Flush(&out_);
+  gpu_.Flush(&out_);
 }
 
 void Drain::FlushAggregates(uint64_t now_ticks, bool force) {
@@ -78,39 +96,17 @@ void Drain::WriteLosses(bool is_end) {
     bool caught_up = session_->slots[i].head.load(std::memory_order_acquire) == state_.tails[i];
     if (caught_up || is_end) WriteDropped(i, session_->slots[i].dropped.load(std::memory_order_relaxed));
   }
-  uint64_t no_ring = session_->no_ring_calls.load(std::memory_order_relaxed);
-  if (no_ring != state_.reported_no_ring) {
-    WriteLossPacket({kNoRing, 0, no_ring - state_.reported_no_ring, 0, ""}, &out_);
-    state_.reported_no_ring = no_ring;
-  }
-  uint64_t plain = session_->plain_pointers.load(std::memory_order_relaxed);
-  if (plain != state_.reported_plain_pointers) {
-    WriteLossPacket({kPlainPointer, 0, plain - state_.reported_plain_pointers, 0, "dlsym"}, &out_);
-    state_.reported_plain_pointers = plain;
-  }
-  uint64_t refused = session_->refused_definitions.load(std::memory_order_relaxed);
-  if (refused != state_.reported_refused_definitions) {
-    WriteLossPacket({kDefinitionsFull, 0, refused - state_.reported_refused_definitions, 0, "names, plans and stacks"}, &out_);
-    state_.reported_refused_definitions = refused;
-  }
-  uint64_t deep = session_->deep_scopes.load(std::memory_order_relaxed);
-  if (deep != state_.reported_deep_scopes) {
-    WriteLossPacket({kScopesTooDeep, 0, deep - state_.reported_deep_scopes, 0, "scopes"}, &out_);
-    state_.reported_deep_scopes = deep;
-  }
-  if (state_.left_out_scopes != 0) {
-    WriteLossPacket({kTraceLimit, 0, state_.left_out_scopes, 0, "scopes"}, &out_);
-    state_.left_out_scopes = 0;
-  }
-  uint64_t dropped = session_->dropped_readings.load(std::memory_order_relaxed);
-  if (dropped != state_.reported_dropped_readings) {
-    WriteLossPacket({kReadingsDropped, 0, dropped - state_.reported_dropped_readings, 0, "ring full"}, &out_);
-    state_.reported_dropped_readings = dropped;
-  }
-  if (state_.left_out_readings != 0) {
-    WriteLossPacket({kReadingsDropped, 0, state_.left_out_readings, 0, "trace at its limit"}, &out_);
-    state_.left_out_readings = 0;
-  }
+  WriteGrowth(kNoRing, session_->no_ring_calls, "", &state_.reported_no_ring, &out_);
+  WriteGrowth(kPlainPointer, session_->plain_pointers, "dlsym", &state_.reported_plain_pointers, &out_);
+  WriteGrowth(kDefinitionsFull, session_->refused_definitions, "names, plans and stacks",
+              &state_.reported_refused_definitions, &out_);
+  WriteGrowth(kScopesTooDeep, session_->deep_scopes, "scopes", &state_.reported_deep_scopes, &out_);
+  WriteLeftOut(kTraceLimit, "scopes", &state_.left_out_scopes, &out_);
+  WriteGrowth(kReadingsDropped, session_->dropped_readings, "ring full", &state_.reported_dropped_readings, &out_);
+  WriteLeftOut(kReadingsDropped, "trace at its limit", &state_.left_out_readings, &out_);
+  WriteGrowth(kGpuBuffersFull, session_->gpu_dropped_cupti, "", &state_.reported_gpu_dropped_cupti, &out_);
+  WriteGrowth(kGpuRecordsDropped, session_->gpu_dropped_ring, "ring full", &state_.reported_gpu_dropped_ring, &out_);
+  WriteLeftOut(kGpuRecordsDropped, "trace at its limit", &state_.left_out_gpu, &out_);
   if (state_.lost_bytes != 0) {
     uint32_t reason = state_.lost_errno == ENOENT ? kOutputGone : kOutputFull;
     WriteLossPacket({reason, 0, state_.lost_calls, state_.lost_bytes, strerror(static_cast<int>(state_.lost_errno))},
@@ -145,6 +141,8 @@ void Drain::Publish(bool last) {
   state_.reported_refused_definitions = durable.reported_refused_definitions;
   state_.reported_deep_scopes = durable.reported_deep_scopes;
   state_.reported_dropped_readings = durable.reported_dropped_readings;
+  state_.reported_gpu_dropped_cupti = durable.reported_gpu_dropped_cupti;
+  state_.reported_gpu_dropped_ring = durable.reported_gpu_dropped_ring;
   unwritten_calls_ = 0;
   if (result == WriteResult::kGone) state_.file_bytes = 0;
   out_.Clear();

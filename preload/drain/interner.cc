@@ -58,13 +58,15 @@ bool Interner::Init() {
   address_memory_.Resize(sizeof(AddressEntry) * kAddressCapacity);
   addresses_ = reinterpret_cast<AddressEntry*>(address_memory_.data());
   stack_nodes_.Resize(kMaxStackNodes / 8);
-  return addresses_ != nullptr && stack_nodes_.data() != nullptr && ops_.Init() && names_.Init() && python_stacks_.Init();
+  return addresses_ != nullptr && stack_nodes_.data() != nullptr && ops_.Init() && names_.Init() && python_stacks_.Init() &&
+         gpu_kernels_.Init();
 }
 
 void Interner::Clear() {
   ops_.Clear();
   names_.Clear();
   python_stacks_.Clear();
+  gpu_kernels_.Clear();
   if (address_count_ > 0) memset(address_memory_.data(), 0, address_memory_.size());
   if (has_stack_nodes_) memset(stack_nodes_.data(), 0, stack_nodes_.size());
   has_stack_nodes_ = false;

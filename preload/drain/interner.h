@@ -1,4 +1,4 @@
-// Dictionaries of the drain: op keys, names, Python stacks and addresses to small ids. Bounded: when one is full the drain sends a Reset and
+// Dictionaries of the drain: op keys, names, Python stacks, kernels of GPUs and addresses to small ids. Bounded: when one is full the drain sends a Reset and
 // both start over.
 // Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_INTERNER_H_
@@ -39,6 +39,7 @@ class Interner {
   static constexpr uint32_t kOpCapacity = 1 << 14;
   static constexpr uint32_t kNameCapacity = 1 << 15;
   static constexpr uint32_t kPythonStackCapacity = 1 << 14;
+  static constexpr uint32_t kGpuKernelCapacity = 1 << 14;
   static constexpr uint32_t kAddressCapacity = 1 << 16;
   static constexpr uint32_t kHintShapeWords = 8;  // of a matrix product
 
@@ -47,7 +48,7 @@ class Interner {
   // True when there may be no room for the definitions of one more record (a native stack: some 1 000 addresses, which the last
   // quarter of their table takes).
   bool NearlyFull() const {
-    return ops_.NearlyFull() || names_.NearlyFull() || python_stacks_.NearlyFull() ||
+    return ops_.NearlyFull() || names_.NearlyFull() || python_stacks_.NearlyFull() || gpu_kernels_.NearlyFull() ||
            address_count_ > kAddressCapacity * 3 / 4 - 8;
   }
 
@@ -59,6 +60,8 @@ class Interner {
   uint32_t PythonStack(uint32_t definition, bool* is_new) {
     return python_stacks_.Find(&definition, sizeof definition, is_new);
   }
+  // … of a kernel as it was launched.
+  uint32_t GpuKernel(const void* key, uint32_t key_bytes, bool* is_new) { return gpu_kernels_.Find(key, key_bytes, is_new); }
   // Nodes of native stacks that were defined. `number` is a node's: less than kMaxStackNodes.
   bool HasStackNode(uint32_t number) const {
     return number < kMaxStackNodes && (stack_nodes_.data()[number / 8] >> (number % 8) & 1) != 0;
@@ -119,6 +122,7 @@ class Interner {
   KeyTable ops_{kOpCapacity};
   KeyTable names_{kNameCapacity};
   KeyTable python_stacks_{kPythonStackCapacity};
+  KeyTable gpu_kernels_{kGpuKernelCapacity};
   Buffer address_memory_;
   Buffer new_addresses_;
   Buffer stack_nodes_;  // a bit each

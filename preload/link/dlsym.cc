@@ -10,6 +10,7 @@
 #include "preload/core/hook_table.h"
 #include "preload/core/registry.h"
 #include "preload/core/spin_lock.h"
+#include "preload/gpu/cupti_hooks.h"
 #include "preload/link/driver_entry.h"
 #include "preload/link/resolver.h"
 
@@ -42,9 +43,8 @@ void* FindThunk(void* real, void* wrapper) {
   return nullptr;
 }
 
-// A thunk for (hook, real), or the real function itself when the pool is used up (counted: its calls are not seen).
-void* ThunkFor(HookId hook, void* real) {
-  void* wrapper = kHookLinks[hook].wrapper;
+// A thunk for (wrapper, real), or the real function itself when the pool is used up (counted: its calls are not seen).
+void* ThunkFor(void* wrapper, void* real) {
   void* thunk = FindThunk(real, wrapper);
   if (thunk != nullptr) return thunk;
   SpinLockHolder holder(&g_thunks_lock);
@@ -75,8 +75,7 @@ bool StandsBeforeUs(const link_map* caller) {
 }
 
 // The value that the program would get without us, or null.
-void* WithoutUs(void* handle, const char* name, HookId hook, void* caller) {
-  void* wrapper = kHookLinks[hook].wrapper;
+void* WithoutUs(void* handle, const char* name, void* wrapper, void* caller) {
   void* found = handle == RTLD_NEXT ? wrapper : dlhook_real_dlsym(handle, name);
   if (found != wrapper) return found;
   // We stand first in the global scope: what comes after us is the answer.
@@ -100,14 +99,24 @@ bool IsInnerLookup(const link_map* caller, const char* name) {
   return !to_driver;
 }
 
+// The function of ours that stands for `name`: a hook of the tables, or one written by hand. Null: none.
+void* WrapperOf(const char* name) {
+  int hook = FindHook(name);
+  return hook < 0 ? CuptiWrapper(name) : kHookLinks[hook].wrapper;
+}
+
+void* WrappedFor(void* wrapper, const char* name, void* real, const link_map* caller) {
+  void* thunk = FindThunk(real, wrapper);
+  if (thunk != nullptr) return thunk;
+  if (ObjectOf(real) == OwnObject()) return real;  // a hook already: a library that is not bound to itself
+  ReportBinding(caller, ObjectOf(real), name);
+  return ThunkFor(wrapper, real);
+}
+
 }  // namespace
 
 void* HookFor(HookId hook, void* real, const link_map* caller) {
-  void* thunk = FindThunk(real, kHookLinks[hook].wrapper);
-  if (thunk != nullptr) return thunk;
-  if (ObjectOf(real) == OwnObject()) return real;  // a hook already: a library that is not bound to itself
-  ReportBinding(caller, ObjectOf(real), kHookNames[hook].name);
-  return ThunkFor(hook, real);
+  return WrappedFor(kHookLinks[hook].wrapper, kHookNames[hook].name, real, caller);
 }
 
 void InitRealDlsym() {
@@ -133,14 +142,14 @@ int RealDlclose(void* handle) {
 extern "C" DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void* caller) {
   using namespace dlhook;
   InitRealDlsym();
-  int hook = name == nullptr ? -1 : FindHook(name);
-  if (hook < 0) return {0, nullptr};
+  void* wrapper = name == nullptr ? nullptr : WrapperOf(name);
+  if (wrapper == nullptr) return {0, nullptr};
   const link_map* object = ObjectOf(caller);
   if (object == OwnObject()) return {0, nullptr};
   if (handle == RTLD_NEXT && !StandsBeforeUs(object)) return {0, nullptr};
   if (IsInnerLookup(object, name)) return {0, nullptr};
-  void* real = WithoutUs(handle, name, static_cast<HookId>(hook), caller);
-  return {1, real == nullptr ? nullptr : HookFor(static_cast<HookId>(hook), real, object)};
+  void* real = WithoutUs(handle, name, wrapper, caller);
+  return {1, real == nullptr ? nullptr : WrappedFor(wrapper, name, real, object)};
 }
 
 // Bindings to what is unmapped now must not be used again.

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <string>
+#include <utility>
 
 #include "preload/core/hook_table.h"
 #include "preload/core/record.h"
@@ -80,6 +82,7 @@ void HostileSession::Step(uint8_t choice, const std::function<void(uint8_t choic
     case 5:
       return PutText(ring, RecordType::kCapability, sizeof(CapabilityRecord));
     case 6:
+      if (choice >= 128) return PutGpu(ring);
       return PutText(ring, RecordType::kPythonModule, sizeof(PythonModuleRecord));
     case 7:
       if (choice >= 128) return PutCounters(ring);
@@ -100,6 +103,7 @@ void HostileSession::Step(uint8_t choice, const std::function<void(uint8_t choic
       SessionHeader* header = session_.header();
       header->slots[choice / 16 % kSlots].dropped += input_->Byte();
       header->no_ring_calls += input_->Byte();
+      header->gpu_dropped_ring += header->no_ring_calls % 3;
       header->stopped = input_->Byte() % 2;
       return;
     }
@@ -205,6 +209,17 @@ void HostileSession::PutCounters(RingProducer* ring) {
   ring->Commit(space);
 }
 
+// What GPUs did, of any kind: all but the type is the input's.
+void HostileSession::PutGpu(RingProducer* ring) {
+  constexpr std::pair<RecordType, size_t> kTypes[] = {{RecordType::kGpuActivity, sizeof(GpuActivityRecord)},
+                                                      {RecordType::kGpuLink, sizeof(GpuLinkRecord)},
+                                                      {RecordType::kGpuGraphNode, sizeof(GpuGraphNodeRecord)},
+                                                      {RecordType::kGpuDevice, sizeof(GpuDeviceRecord)},
+                                                      {RecordType::kGpuWindow, sizeof(GpuWindowRecord)}};
+  const auto& [type, size] = kTypes[input_->Byte() % std::size(kTypes)];
+  PutText(ring, type, size);
+}
+
 // Records of which only the text must fit: everything before it is the input's.
 void HostileSession::PutText(RingProducer* ring, RecordType type, size_t fixed_bytes) {
   const std::string fixed = input_->Bytes(fixed_bytes - sizeof(RecordHeader));
@@ -221,6 +236,8 @@ void HostileSession::PutText(RingProducer* ring, RecordType type, size_t fixed_b
     reinterpret_cast<CapabilityRecord*>(space)->text_bytes = bytes;
   if (type == RecordType::kPythonModule)
     reinterpret_cast<PythonModuleRecord*>(space)->text_bytes = bytes;
+  if (type == RecordType::kGpuDevice) reinterpret_cast<GpuDeviceRecord*>(space)->name_bytes = bytes;
+  if (type == RecordType::kGpuWindow) reinterpret_cast<GpuWindowRecord*>(space)->text_bytes = bytes;
   memcpy(reinterpret_cast<char*>(space) + fixed_bytes, text.data(), text.size());
   ring->Commit(space);
 }

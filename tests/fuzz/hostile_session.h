@@ -30,6 +30,7 @@ class HostileSession {
   void PutTapLine(RingProducer* ring);
   void PutScope(RingProducer* ring);
   void PutCounters(RingProducer* ring);
+  void PutGpu(RingProducer* ring);
   void PutText(RingProducer* ring, RecordType type, size_t fixed_bytes);
   void PutRubbish(RingProducer* ring);
   void PutDefinition();

@@ -51,7 +51,7 @@ class ErrorTest(TableTest):
 
     def test_unknown_attribute(self):
         self.assert_line_error(
-            'cblas void x(int m) @hot(yes)', "found attribute 'hot'", 'decode, track, family, since, more'
+            'cblas void x(int m) @hot(yes)', "found attribute 'hot'", 'decode, track, family, work, since, more'
         )
 
     def test_unknown_family(self):
@@ -162,6 +162,16 @@ class ErrorTest(TableTest):
             HEAD_LINES + 2,
             "found 'float m', expected a type that tracker seen can use",
         )
+
+    def test_unknown_work(self):
+        self.assert_line_error('work magic', "found work 'magic'", 'expected one of: none, stream')
+        self.assert_line_error('c status x(ptr stream) @work(magic)', "found work 'magic'", 'expected one of')
+
+    def test_work_without_its_parameter(self):
+        self.assert_line_error(
+            'c status x(int m) @work(cublas)', "found 'no parameter handle', expected 'ptr handle' for work cublas"
+        )
+        self.assert_line_error('c status x(word stream) @work(stream)', "found 'word stream'", 'or @work(none)')
 
     def test_bad_since(self):
         for text in ('12', '3020 7000 9000', 'new', '3020,7000'):

@@ -90,6 +90,56 @@ class ExpansionTest(TableTest):
         self.assertIn(f'kHookTableHash = {value:#x};', self.output('hook_names.cc'))
 
 
+class WorkTest(TableTest):
+    """Calls that make a GPU work: what the events around them are told."""
+
+    def begun(self, lines):
+        self.generate(lines)
+        return re.findall(r'GpuEventsOn\(\)\) BeginCallEvents\(&frame, \{(.*)\}\);', self.wrappers())
+
+    def test_streams_from_arguments(self):
+        self.assertEqual(
+            self.begun('c status x(ptr stream)\nwork stream\nc status y(int m, ptr stream)\nc status z(int m)\n'),
+            ['.work = EventWork::kStream, .argument = stream', '.work = EventWork::kDefaultStream'],
+        )
+
+    def test_it_holds_until_the_next_section(self):
+        self.assertEqual(self.begun('work stream\nsection pack\nc status x(ptr stream)\n'), [])
+        self.assertNotIn('event_calls.h', self.wrappers())
+
+    def test_streams_of_threads(self):
+        self.assertEqual(
+            self.begun('spelling twin i32 {}_ptsz\nwork stream\ntwin status x(ptr stream)\n'),
+            ['.work = EventWork::kStream, .per_thread = true, .argument = stream'],
+        )
+
+    def test_streams_of_handles(self):
+        self.assertEqual(
+            self.begun('work cublas\nc status x(ptr handle)\nc status y(ptr handle) @work(none)\n'),
+            ['.work = EventWork::kCublas, .argument = handle, .real = reinterpret_cast<void*>(real)'],
+        )
+
+    def test_copies_and_sets(self):
+        decoders = (
+            'decoder copy header=h function=F args=A record=r words=w addresses=1 fields= ignore=*'
+            ' constants=direction:CopyDirection=unknown\n'
+        )
+        self.assertEqual(
+            self.begun(decoders + 'work stream\nc status x(ptr dst) @decode(copy)\n'
+                       'c status y(ptr dst) @decode(copy, direction=set)\n'),
+            [
+                '.work = EventWork::kDefaultStream, .kind = GpuActivityKind::kCopy',
+                '.work = EventWork::kDefaultStream, .kind = GpuActivityKind::kSet',
+            ],
+        )
+
+    def test_they_begin_between_the_start_and_the_real_function(self):
+        self.generate('c status x(ptr stream) @work(stream)\n')
+        self.assertRegex(
+            self.wrappers(), r'BeginCall\(.*\n  if \(GpuEventsOn\(\)\) BeginCallEvents.*\n  const auto result = real\('
+        )
+
+
 class WrapperTest(TableTest):
     def test_decoded_fortran_function(self):
         self.generate('fortran void {s}x(char* trans_a, int* m, ptr alpha) @decode(gemm)\n')

@@ -98,6 +98,7 @@ int cudaStreamCreate(void** out);
 int cudaStreamDestroy(void* stream);
 int cudaStreamSynchronize(void* stream);
 int cudaDeviceSynchronize(void);
+int cudaDeviceReset(void);
 int cudaEventCreate(void** out);
 int cudaEventRecord(void* event, void* stream);
 int cudaEventElapsedTime(float* milliseconds, void* start, void* end);

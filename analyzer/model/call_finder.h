@@ -1,0 +1,42 @@
+// Calls of finished threads by their sequence numbers, and scopes by time.
+#ifndef DLHOOK_ANALYZER_MODEL_CALL_FINDER_H_
+#define DLHOOK_ANALYZER_MODEL_CALL_FINDER_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+class CallFinder {
+ public:
+  // Calls and scopes of the threads that are asked for stand in `model` already and do not change.
+  explicit CallFinder(const TraceModel& model) : model_(model) {}
+
+  // kNone: not in the trace.
+  CallIndex Find(ThreadIndex thread, uint64_t sequence);
+  // The innermost scope of the thread around this moment; kNone.
+  ScopeIndex ScopeAt(ThreadIndex thread, int64_t ns);
+
+ private:
+  struct ThreadCalls {
+    CallIndex first = 0, last = 0;
+    // Where the numbers do not ascend with the calls (a log's coarse times): all of them in order. Else empty.
+    std::vector<std::pair<uint64_t, CallIndex>> ordered;
+    ScopeIndex first_scope = 0, last_scope = 0;
+  };
+  const ThreadCalls& CallsOf(ThreadIndex thread);
+
+  const TraceModel& model_;
+  std::map<ThreadIndex, ThreadCalls> threads_;
+  ThreadIndex last_thread_ = kNone;
+  const ThreadCalls* last_calls_ = nullptr;
+  CallIndex last_found_ = 0;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_MODEL_CALL_FINDER_H_

@@ -1,0 +1,154 @@
+// What GPUs did, and who asked for it, on its way through the drain. Thread: the drain's. Trusts nothing in the
+// mapping: a record is copied before it is looked at.
+#include <errno.h>
+#include <string.h>
+
+#include "preload/core/definitions.h"
+#include "preload/drain/describe.h"
+#include "preload/drain/drain.h"
+
+namespace dlhook {
+namespace {
+
+// What tells kernels apart; without padding.
+struct KernelKey {
+  uint32_t name;  // definition
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t registers_per_thread;
+  uint32_t static_shared_bytes;
+  uint32_t dynamic_shared_bytes;
+};
+static_assert(sizeof(KernelKey) == 40);
+
+void WriteKernelDefinition(uint32_t iid, const KernelKey& kernel, uint32_t name_iid, Buffer* out) {
+  PacketWriter writer(out);
+  size_t message = writer.Begin(7);  // Interned.gpu_kernel
+  writer.UInt(1, iid);
+  writer.UInt(2, name_iid);
+  for (uint32_t i = 0; i < 3; ++i) writer.UInt(3 + i, kernel.grid[i]);
+  for (uint32_t i = 0; i < 3; ++i) writer.UInt(6 + i, kernel.block[i]);
+  writer.UInt(9, kernel.registers_per_thread);
+  writer.UInt(10, kernel.static_shared_bytes);
+  writer.UInt(11, kernel.dynamic_shared_bytes);
+  writer.End(message);
+}
+
+void WriteDevice(const GpuDeviceRecord& device, const char* name, Buffer* out) {
+  PacketWriter writer(out);
+  size_t packet = writer.Begin(1);
+  size_t message = writer.Begin(19);  // Packet.gpu_device
+  bool has_uuid = false;
+  for (uint8_t byte : device.uuid) has_uuid = has_uuid || byte != 0;
+  writer.UInt(1, device.ordinal);
+  writer.Text(2, name, device.name_bytes);
+  if (has_uuid) writer.Bytes(3, device.uuid, sizeof device.uuid);
+  writer.UInt(4, device.multiprocessors);
+  writer.UInt(5, device.clock_khz);
+  writer.UInt(6, device.compute_capability);
+  writer.UInt(7, device.memory_bytes);
+  writer.UInt(8, device.memory_bytes_per_second);
+  writer.UInt(9, device.link_bytes_per_second);
+  writer.UInt(10, device.link_generation);
+  writer.UInt(11, device.link_width);
+  writer.UInt(12, device.is_partition != 0);
+  writer.End(message);
+  writer.End(packet);
+}
+
+constexpr char kAtLimit[] = "the trace has reached its limit";
+
+void WriteWindow(uint64_t ticks, GpuTimeSource source, const char* reason, size_t reason_bytes, Buffer* out) {
+  PacketWriter writer(out);
+  size_t packet = writer.Begin(1);
+  size_t message = writer.Begin(20);  // Packet.gpu_window
+  writer.UInt(1, ticks);
+  writer.UInt(2, static_cast<uint32_t>(source));
+  writer.Text(3, reason, reason_bytes);
+  writer.End(message);
+  writer.End(packet);
+}
+
+template <typename Enum>
+Enum AtMost(Enum value, Enum last) {
+  return value <= last ? value : Enum{};
+}
+
+}  // namespace
+
+uint32_t Drain::GpuKernelOf(const GpuActivityRecord& activity) {
+  KernelKey key = {activity.kernel, {}, {}, activity.registers_per_thread, activity.static_shared_bytes,
+                   activity.dynamic_shared_bytes};
+  memcpy(key.grid, activity.grid, sizeof key.grid);
+  memcpy(key.block, activity.block, sizeof key.block);
+  bool is_new = false;
+  uint32_t iid = interner_.GpuKernel(&key, sizeof key, &is_new);
+  if (!is_new) return iid;
+  DefinedBytes name = FindDefinition(session_, mapping_bytes_, key.name, DefinitionKind::kKernel);
+  WriteKernelDefinition(iid, key, name.data == nullptr ? 0 : NameOf(name.data, name.bytes), &pending_gpu_kernels_);
+  return iid;
+}
+
+void Drain::TakeGpuActivity(const GpuActivityRecord* record) {
+  GpuActivityRecord activity;
+  memcpy(&activity, record, sizeof activity);
+  if (LeavesOutGpu()) return;
+  activity.kind = AtMost(activity.kind, GpuActivityKind::kOverhead);
+  activity.source = AtMost(activity.source, GpuTimeSource::kEvents);
+  activity.direction = AtMost(activity.direction, CopyDirection::kSet);
+  activity.host_memory = AtMost(activity.host_memory, HostMemory::kManaged);
+  if (gpu_.activities.MustFlushBefore(activity.source)) FlushBatch();
+  uint32_t kernel = activity.kind == GpuActivityKind::kKernel ? GpuKernelOf(activity) : 0;
+  if (!gpu_.activities.Add(activity, kernel)) LoseForMemory();
+}
+
+// Ring `slot` tells of calls of its own thread, or names another one.
+void Drain::TakeGpuLink(uint32_t slot, const GpuLinkRecord* record) {
+  GpuLinkRecord link;
+  memcpy(&link, record, sizeof link);
+  uint32_t thread_id = link.thread_id != 0 ? link.thread_id : state_.thread_ids[slot];
+  if (thread_id == 0 || LeavesOutGpu()) return;  // nobody's, or too much
+  if (!gpu_.AddLink(thread_id, link, &out_)) LoseForMemory();
+}
+
+void Drain::TakeGpuGraphNode(uint32_t slot, const GpuGraphNodeRecord* record) {
+  GpuGraphNodeRecord node;
+  memcpy(&node, record, sizeof node);
+  if (state_.thread_ids[slot] == 0 || LeavesOutGpu()) return;
+  if (!gpu_.AddNode(state_.thread_ids[slot], node, &out_)) LoseForMemory();
+}
+
+void Drain::TakeGpuDevice(const GpuDeviceRecord* record) {
+  GpuDeviceRecord device;
+  memcpy(&device, record, sizeof device);
+  if (sizeof device + uint64_t{device.name_bytes} > uint64_t{device.header.words} * 8) return;
+  WriteDevice(device, reinterpret_cast<const char*>(record + 1), &out_);
+}
+
+void Drain::TakeGpuWindow(const GpuWindowRecord* record) {
+  GpuWindowRecord window;
+  memcpy(&window, record, sizeof window);
+  if (sizeof window + uint64_t{window.text_bytes} > uint64_t{window.header.words} * 8) return;
+  if (IsBeyondLimit()) return WriteWindow(window.ticks, GpuTimeSource::kNone, kAtLimit, sizeof kAtLimit - 1, &out_);
+  GpuTimeSource source = AtMost(window.source, GpuTimeSource::kEvents);
+  WriteWindow(window.ticks, source, reinterpret_cast<const char*>(record + 1), window.text_bytes, &out_);
+}
+
+// True where what GPUs did is counted and left out, because the trace has reached its limit. Tells so from when on: who
+// looks for time in which a GPU had nothing to do shall not take it for such.
+bool Drain::LeavesOutGpu() {
+  if (!IsBeyondLimit()) return false;
+  if (!leaves_out_gpu_) {
+    WriteWindow(state_.last_record_ticks, GpuTimeSource::kNone, kAtLimit, sizeof kAtLimit - 1, &out_);
+  }
+  leaves_out_gpu_ = true;
+  ++state_.left_out_gpu;
+  return true;
+}
+
+void Drain::LoseForMemory() {
+  ++state_.lost_bytes;
+  state_.lost_errno = ENOMEM;
+}
+
+}  // namespace dlhook

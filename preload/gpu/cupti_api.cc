@@ -1,0 +1,203 @@
+// See cupti_api.h. Takes the loader's lock, so never under one that a thread inside the loader could want.
+#include "preload/gpu/cupti_api.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <initializer_list>
+
+#include "preload/link/resolver.h"
+
+namespace dlhook {
+namespace {
+
+CuptiApi g_api;
+bool g_is_loaded;
+
+// Loaded objects that tell where CUPTI is, by the beginning of their file's name.
+struct MappedLibraries {
+  char cupti[512];
+  char runtime[512];
+  char math[512];  // a wheel's runtime may be linked statically: where its other libraries lie
+};
+
+const char* BaseName(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+bool StartsWith(const char* text, const char* prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
+
+int NoteLibrary(dl_phdr_info* info, size_t, void* argument) {
+  auto found = static_cast<MappedLibraries*>(argument);
+  const char* base = BaseName(info->dlpi_name);
+  char(*place)[512] = StartsWith(base, "libcupti.so")     ? &found->cupti
+                      : StartsWith(base, "libcudart.so")  ? &found->runtime
+                      : StartsWith(base, "libcublas.so")  ? &found->math
+                      : StartsWith(base, "libcudnn.so")   ? &found->math
+                                                          : nullptr;
+  if (place != nullptr && (*place)[0] == '\0') snprintf(*place, sizeof *place, "%s", info->dlpi_name);
+  return 0;
+}
+
+void* OpenFile(const char* path) {
+  if (access(path, R_OK) != 0) return nullptr;
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) dlerror();  // nobody else's business
+  return library;
+}
+
+// The library of this major version in a folder. Until 11 its name has the minor version.
+void* OpenIn(const char* folder, int major) {
+  char path[1200];
+  snprintf(path, sizeof path, "%s/libcupti.so.%d", folder, major);
+  void* library = OpenFile(path);
+  for (int minor = 8; library == nullptr && major < 12 && minor >= 0; --minor) {
+    snprintf(path, sizeof path, "%s/libcupti.so.%d.%d", folder, major, minor);
+    library = OpenFile(path);
+  }
+  return library;
+}
+
+// Beside another of CUDA's libraries: in its folder, in the wheels' folders, in a toolkit's.
+void* OpenBeside(const char* neighbour, int major) {
+  char folder[1100];
+  const char* slash = strrchr(neighbour, '/');
+  if (slash == nullptr) return nullptr;
+  auto length = static_cast<int>(slash - neighbour);
+  for (const char* relative : {"", "/../../cuda_cupti/lib", "/../../cu13/lib", "/../extras/CUPTI/lib64",
+                               "/../../../extras/CUPTI/lib64"}) {
+    snprintf(folder, sizeof folder, "%.*s%s", length, neighbour, relative);
+    void* library = OpenIn(folder, major);
+    if (library != nullptr) return library;
+  }
+  return nullptr;
+}
+
+void* OpenInToolkit(int major) {
+  char folder[1100];
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    const char* root = getenv(variable);
+    if (root == nullptr || root[0] != '/') continue;
+    for (const char* relative : {"extras/CUPTI/lib64", "lib64"}) {
+      snprintf(folder, sizeof folder, "%.500s/%s", root, relative);
+      void* library = OpenIn(folder, major);
+      if (library != nullptr) return library;
+    }
+  }
+  return nullptr;
+}
+
+void* OpenByName(int major) {
+  char name[32];
+  snprintf(name, sizeof name, "libcupti.so.%d", major);
+  void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) dlerror();
+  return library;
+}
+
+// "libcudart.so.12" -> 12; 0 where the name does not tell.
+int MajorOf(const char* path) {
+  const char* suffix = strstr(BaseName(path), ".so.");
+  return suffix == nullptr ? 0 : atoi(suffix + 4);
+}
+
+void* OpenLibrary() {
+  MappedLibraries mapped = {};
+  dl_iterate_phdr(&NoteLibrary, &mapped);
+  if (mapped.cupti[0] != '\0') return dlopen(mapped.cupti, RTLD_NOW | RTLD_LOCAL);
+  constexpr int kNewest = 13;
+  constexpr int kOldest = 10;
+  int known = MajorOf(mapped.runtime);
+  // Linked statically: any that is not newer than the driver will do, CUPTI says so itself.
+  int newest = known != 0 ? known : kNewest;
+  int oldest = known != 0 ? known : kOldest;
+  for (int major = newest; major >= oldest; --major) {
+    void* library = OpenBeside(mapped.runtime, major);
+    if (library == nullptr) library = OpenBeside(mapped.math, major);
+    if (library == nullptr) library = OpenInToolkit(major);
+    if (library == nullptr) library = OpenByName(major);
+    if (library != nullptr) return library;
+  }
+  return nullptr;
+}
+
+struct Function {
+  const char* name;
+  void* function;
+  bool is_needed;
+};
+
+template <typename F>
+Function Of(const char* name, F* function, bool is_needed) {
+  return {name, static_cast<void*>(function), is_needed};
+}
+
+bool FindFunctions(void* library, CuptiApi* api) {
+  const Function functions[] = {
+      Of("cuptiGetVersion", &api->get_version, true),
+      Of("cuptiSubscribe", &api->subscribe, true),
+      Of("cuptiUnsubscribe", &api->unsubscribe, true),
+      Of("cuptiEnableCallback", &api->enable_callback, true),
+      Of("cuptiActivityRegisterCallbacks", &api->register_callbacks, true),
+      Of("cuptiActivityEnable", &api->enable, true),
+      Of("cuptiActivityDisable", &api->disable, true),
+      Of("cuptiActivityFlushAll", &api->flush_all, true),
+      Of("cuptiActivityGetNextRecord", &api->get_next_record, true),
+      Of("cuptiActivityGetNumDroppedRecords", &api->get_dropped, true),
+      Of("cuptiSubscribe_v2", &api->subscribe_v2, false),
+      Of("cuptiActivityEnableAndDump", &api->enable_and_dump, false),
+      Of("cuptiActivityGetAttribute", &api->get_attribute, false),
+      Of("cuptiActivitySetAttribute", &api->set_attribute, false),
+      Of("cuptiActivityEnableLatencyTimestamps", &api->enable_latency_timestamps, false),
+      Of("cuptiGetTimestamp", &api->get_timestamp, false),
+      Of("cuptiGetGraphNodeId", &api->get_graph_node_id, false),
+      Of("cuptiGetResultString", &api->get_result_string, false),
+      Of("cuptiActivityPushExternalCorrelationId", &api->push_external, false),
+      Of("cuptiActivityPopExternalCorrelationId", &api->pop_external, false),
+      Of("cuptiActivityRegisterTimestampCallback", &api->register_timestamp_callback, false),
+      Of("cuptiGetCallbackName", &api->get_callback_name, false),
+      Of("cuptiActivityEnableDriverApi", &api->enable_driver_api, false),
+      Of("cuptiActivityEnableRuntimeApi", &api->enable_runtime_api, false),
+  };
+  for (const Function& wanted : functions) {
+    void* found = RealDlsym(library, wanted.name);
+    if (found == nullptr && wanted.is_needed) return false;
+    memcpy(wanted.function, &found, sizeof found);
+  }
+  return true;
+}
+
+}  // namespace
+
+const CuptiApi* LoadCupti(const char** reason) {
+  if (g_is_loaded) return &g_api;
+  void* library = OpenLibrary();
+  if (library == nullptr) {
+    *reason = "no libcupti was found beside the CUDA libraries in use, in CUDA_HOME or where the loader looks";
+    return nullptr;
+  }
+  if (!FindFunctions(library, &g_api)) {
+    *reason = "this libcupti lacks a function that dlhook needs";
+    return nullptr;
+  }
+  g_api.get_version(&g_api.version);  // stays 0 without a driver
+  const link_map* object = ObjectOf(reinterpret_cast<const void*>(g_api.get_version));
+  snprintf(g_api.library, sizeof g_api.library, "%s", ObjectName(object));
+  g_is_loaded = true;
+  return &g_api;
+}
+
+const CuptiApi* LoadedCupti() { return g_is_loaded ? &g_api : nullptr; }
+
+const char* CuptiResultText(const CuptiApi& api, int result) {
+  const char* text = nullptr;
+  if (api.get_result_string == nullptr || api.get_result_string(result, &text) != cupti::kSuccess) text = nullptr;
+  return text == nullptr ? "an error that it does not name" : text;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,60 @@
+// The loaded CUPTI: which copy of the library, and its functions past our own hooks of them.
+// Thread: whoever opens it (under GpuState.control); afterwards the table is constant.
+#ifndef DLHOOK_PRELOAD_GPU_CUPTI_API_H_
+#define DLHOOK_PRELOAD_GPU_CUPTI_API_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/gpu/cupti_abi.h"
+
+namespace dlhook {
+
+struct CuptiApi {
+  using Callback = void (*)(void* user, uint32_t domain, uint32_t id, const void* data);
+  using RequestBuffer = void (*)(uint8_t** buffer, size_t* size, size_t* most_records);
+  using CompleteBuffer = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
+
+  int (*get_version)(uint32_t* version);
+  int (*subscribe)(void** subscriber, Callback callback, void* user);
+  int (*unsubscribe)(void* subscriber);
+  int (*enable_callback)(uint32_t enable, void* subscriber, uint32_t domain, uint32_t id);
+  int (*register_callbacks)(RequestBuffer request, CompleteBuffer complete);
+  int (*enable)(uint32_t kind);
+  int (*disable)(uint32_t kind);
+  int (*flush_all)(uint32_t flags);
+  int (*get_next_record)(uint8_t* buffer, size_t valid, void** record);
+  int (*get_dropped)(void* context, uint32_t stream, size_t* dropped);
+  // Null where this version has none.
+  int (*subscribe_v2)(void** subscriber, Callback callback, void* user, cupti::SubscriberParams* parameters);
+  int (*enable_and_dump)(uint32_t kind);
+  int (*get_attribute)(uint32_t attribute, size_t* size, void* value);
+  int (*set_attribute)(uint32_t attribute, size_t* size, void* value);
+  int (*enable_latency_timestamps)(uint8_t enable);
+  int (*get_timestamp)(uint64_t* timestamp);
+  int (*get_graph_node_id)(void* node, uint64_t* id);
+  int (*get_result_string)(int result, const char** text);
+  int (*push_external)(uint32_t kind, uint64_t id);
+  int (*pop_external)(uint32_t kind, uint64_t* last);
+  int (*register_timestamp_callback)(uint64_t (*timestamp)());
+  int (*get_callback_name)(uint32_t domain, uint32_t id, const char** name);
+  int (*enable_driver_api)(uint32_t id, uint8_t enable);
+  int (*enable_runtime_api)(uint32_t id, uint8_t enable);
+
+  uint32_t version;
+  char library[64];  // base name of its file
+};
+
+// Finds the library that is mapped already (another copy would be another client), else the one that belongs to the
+// CUDA runtime or driver in use, and its functions. Null: `reason` says why.
+const CuptiApi* LoadCupti(const char** reason);
+
+// The library, once loaded; else null.
+const CuptiApi* LoadedCupti();
+
+// What CUPTI calls this result; never null.
+const char* CuptiResultText(const CuptiApi& api, int result);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_GPU_CUPTI_API_H_

@@ -1,0 +1,156 @@
+// See cupti_callbacks.h.
+#include "preload/gpu/cupti_callbacks.h"
+
+#include "preload/core/clock.h"
+#include "preload/core/config.h"
+#include "preload/gpu/cupti_api.h"
+#include "preload/gpu/gpu_state.h"
+#include "preload/gpu/gpu_thread.h"
+#include "preload/gpu/gpu_time.h"
+#include "preload/gpu/injection.h"
+
+namespace dlhook {
+
+const CallbackRange kWorkCallbacks[] = {
+    {cupti::kDomainDriver, 43, 82},     // cuMemcpyHtoD … cu64Memcpy3DAsync, cuMemsetD8 … cu64MemsetD2D32
+    {cupti::kDomainDriver, 115, 117},   // cuLaunch, cuLaunchGrid, cuLaunchGridAsync
+    {cupti::kDomainDriver, 216, 227},   // cuMemsetD8Async … cu64MemsetD2D32Async
+    {cupti::kDomainDriver, 232, 234},   // cu64Memcpy2D, …Unaligned, …Async
+    {cupti::kDomainDriver, 248, 254},   // cuMemcpy_v2, cuMemsetD8_v2 … cuMemsetD2D32_v2
+    {cupti::kDomainDriver, 276, 293},   // cuMemcpyHtoD_v2 … cuMemcpyHtoAAsync_v2
+    {cupti::kDomainDriver, 305, 307},   // cuMemcpy, cuMemcpyAsync, cuLaunchKernel
+    {cupti::kDomainDriver, 318, 321},   // cuMemcpyPeer … cuMemcpy3DPeerAsync
+    {cupti::kDomainDriver, 397, 416},   // cuMemcpyHtoD_v2_ptds … cuMemsetD2D32_v2_ptds
+    {cupti::kDomainDriver, 418, 433},   // cuMemcpyAsync_ptsz … cuMemsetD2D32Async_ptsz
+    {cupti::kDomainDriver, 442, 442},   // cuLaunchKernel_ptsz
+    {cupti::kDomainDriver, 477, 478},   // cuLaunchCooperativeKernel, _ptsz
+    {cupti::kDomainDriver, 480, 480},   // cuLaunchCooperativeKernelMultiDevice
+    {cupti::kDomainDriver, 514, 515},   // cuGraphLaunch, _ptsz
+    {cupti::kDomainDriver, 652, 653},   // cuLaunchKernelEx, _ptsz
+    {cupti::kDomainDriver, 776, 779},   // cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, _ptsz
+    {cupti::kDomainDriver, 796, 799},   // their _v2 (13.0)
+    {cupti::kDomainRuntime, 13, 13},    // cudaLaunch
+    {cupti::kDomainRuntime, 31, 52},    // cudaMemcpy … cudaMemcpyFromSymbolAsync, cudaMemset … cudaMemset2DAsync
+    {cupti::kDomainRuntime, 142, 145},  // cudaMemset3D, cudaMemcpy3D, …Async
+    {cupti::kDomainRuntime, 160, 163},  // cudaMemcpyPeer … cudaMemcpy3DPeerAsync
+    {cupti::kDomainRuntime, 211, 211},  // cudaLaunchKernel
+    {cupti::kDomainRuntime, 213, 236},  // cudaLaunch_ptsz, cudaLaunchKernel_ptsz … cudaMemset2DAsync_ptsz
+    {cupti::kDomainRuntime, 243, 246},  // cudaMemset3D_ptds … cudaMemcpy3DAsync_ptsz
+    {cupti::kDomainRuntime, 249, 250},  // cudaMemcpy3DPeer_ptds, …Async_ptsz
+    {cupti::kDomainRuntime, 269, 270},  // cudaLaunchCooperativeKernel, _ptsz
+    {cupti::kDomainRuntime, 272, 272},  // cudaLaunchCooperativeKernelMultiDevice
+    {cupti::kDomainRuntime, 311, 312},  // cudaGraphLaunch, _ptsz
+    {cupti::kDomainRuntime, 430, 431},  // cudaLaunchKernelExC, _ptsz
+    {cupti::kDomainRuntime, 482, 485},  // cudaMemcpyBatchAsync, cudaMemcpy3DBatchAsync, _ptsz (12.8)
+    {cupti::kDomainRuntime, 505, 506},  // __cudaLaunchKernel, _ptsz
+    {cupti::kDomainRuntime, 509, 512},  // cudaMemcpyBatchAsync, cudaMemcpy3DBatchAsync, _ptsz (13.0)
+};
+const size_t kWorkCallbackCount = sizeof kWorkCallbacks / sizeof kWorkCallbacks[0];
+
+namespace {
+
+// The last link that this thread told: correlation id, and the lower half of the call's sequence number. A function
+// of the runtime and that of the driver inside it have the same id: the second is told only where it is a recorded
+// call of its own.
+__thread uint64_t t_last_link;
+
+// For requests that may not be refused (before CUPTI 12.9), and for those after the end. What is written there is lost.
+constexpr size_t kScratchBytes = 16 << 10;
+alignas(8) uint8_t g_scratch[kScratchBytes];
+
+ThreadState* RecordingThread() {
+  ThreadState* thread = dlhook_thread;
+  if (__builtin_expect(thread == nullptr || thread->active == 0, 0)) thread = AttachThread(GpuFamilies());
+  if (thread == nullptr) return nullptr;
+  return (thread->session->enabled_families.load(std::memory_order_relaxed) & GpuFamilies()) != 0 ? thread : nullptr;
+}
+
+void TellLink(ThreadState* thread, uint32_t correlation) {
+  uint64_t sequence = EnclosingSequence(thread);
+  uint64_t link = uint64_t{correlation} | sequence << 32;
+  if (link == t_last_link) return;
+  t_last_link = link;
+  GpuLinkRecord record = {};
+  record.header = {sizeof record / 8, RecordType::kGpuLink, 0, 0, 0, 0};
+  record.ticks = ReadTicks(thread->clock);
+  record.sequence = sequence;
+  record.correlation = correlation;
+  WriteGpuRecord(thread, &record.header, nullptr, 0, false);
+}
+
+void TellGraphNode(GpuState* state, ThreadState* thread, const cupti::GraphData& graph, bool is_clone) {
+  const CuptiApi* api = LoadedCupti();
+  GpuGraphNodeRecord record = {};
+  record.header = {sizeof record / 8, RecordType::kGpuGraphNode, 0, 0, 0, 0};
+  // Counted before the phase is looked at again: whoever hands CUPTI over waits for those inside, and none comes after.
+  state->inside_callbacks.fetch_add(1);
+  bool is_known = state->phase.load() == kGpuCupti && api != nullptr && api->get_graph_node_id != nullptr &&
+                  api->get_graph_node_id(graph.node, &record.node) == cupti::kSuccess;
+  if (is_known && is_clone) is_known = api->get_graph_node_id(graph.original_node, &record.original) == cupti::kSuccess;
+  state->inside_callbacks.fetch_sub(1);
+  if (!is_known) return;
+  record.ticks = ReadTicks(thread->clock);
+  record.sequence = EnclosingSequence(thread);
+  WriteGpuRecord(thread, &record.header, nullptr, 0, false);
+}
+
+void OnResource(GpuState* state, uint32_t id, const cupti::ResourceData& data) {
+  if (id == cupti::kModuleUnloadStarting) {
+    state->module_unloads.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  bool is_node = id == cupti::kGraphNodeCreated || id == cupti::kGraphNodeCloned;
+  ThreadState* thread = is_node && data.descriptor != nullptr ? RecordingThread() : nullptr;
+  if (thread != nullptr) TellGraphNode(state, thread, *data.descriptor, id == cupti::kGraphNodeCloned);
+}
+
+}  // namespace
+
+void OnCuptiCallback(void*, uint32_t domain, uint32_t id, const void* data) {
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  // Also in a forked child, whose state is wiped.
+  if (state == nullptr || state->phase.load(std::memory_order_relaxed) != kGpuCupti || data == nullptr) return;
+  if (domain == cupti::kDomainResource) {
+    OnResource(state, id, *static_cast<const cupti::ResourceData*>(data));
+    return;
+  }
+  auto call = static_cast<const cupti::CallbackData*>(data);
+  if (IsInjected()) OnInjectedCallback(domain, id, *call);
+  if (call->site != cupti::kApiEnter) return;
+  ThreadState* thread = RecordingThread();
+  if (thread != nullptr) TellLink(thread, call->correlation);
+}
+
+void OnBufferRequested(uint8_t** buffer, size_t* size, size_t* most_records) {
+  *most_records = 0;
+  *size = 0;
+  *buffer = nullptr;
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  bool is_open = state != nullptr && (state->phase.load(std::memory_order_acquire) == kGpuCupti ||
+                                      state->phase.load(std::memory_order_acquire) == kGpuStarting);
+  const CuptiApi* api = LoadedCupti();
+  if (is_open) {
+    uint64_t total = GetConfig().gpu_buffer_bytes;
+    *buffer = TakeActivityBuffer(&state->buffers, total);
+    if (*buffer != nullptr) {
+      *size = ActivityBufferBytes(total);
+      if (state->has_buffers.exchange(1, std::memory_order_relaxed) == 0) state->exit_handler_due.store(1);
+      return;
+    }
+    if (api != nullptr && api->version >= cupti::kVersionRefusedRequests) return;  // CUPTI counts what it drops
+  }
+  *buffer = g_scratch;
+  *size = kScratchBytes;
+}
+
+void OnBufferCompleted(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  if (state == nullptr) return;
+  if (buffer == g_scratch) {
+    if (state->has_thread.load(std::memory_order_relaxed) != 0) CountScratchRecords(buffer, valid);
+    return;
+  }
+  if (QueueActivityBuffer(&state->buffers, buffer, valid)) WakeGpuThread(state);
+}
+
+}  // namespace dlhook

@@ -1,0 +1,29 @@
+// What CUPTI calls back: for calls that make a GPU work, for nodes of graphs, for buffers.
+// Thread: application threads (calls, nodes, requests for buffers), CUPTI's own and ours (buffers that are full).
+// Never allocates, takes no lock but the queue's of buffers; calls into CUPTI only cuptiGetGraphNodeId, which is
+// there for such callbacks.
+#ifndef DLHOOK_PRELOAD_GPU_CUPTI_CALLBACKS_H_
+#define DLHOOK_PRELOAD_GPU_CUPTI_CALLBACKS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dlhook {
+
+// Functions [first, last] of a domain that make a GPU work, by CUPTI's numbers (cupti_driver_cbid.h,
+// cupti_runtime_cbid.h), which never change their meaning. Those that a version does not have are refused by it.
+struct CallbackRange {
+  uint8_t domain;  // cupti::Domain
+  uint16_t first;
+  uint16_t last;
+};
+extern const CallbackRange kWorkCallbacks[];
+extern const size_t kWorkCallbackCount;
+
+void OnCuptiCallback(void* user, uint32_t domain, uint32_t id, const void* data);
+void OnBufferRequested(uint8_t** buffer, size_t* size, size_t* most_records);
+void OnBufferCompleted(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_GPU_CUPTI_CALLBACKS_H_

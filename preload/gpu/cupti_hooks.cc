@@ -1,0 +1,252 @@
+// The interposed functions of libcupti that change its state, and the yielding to them: we let go of CUPTI before the
+// real function runs, and may have it back when the application holds nothing of it any more. Functions that only ask
+// or only concern the application's own subscription are not interposed. Our own calls go to the real functions
+// directly.
+// Thread: any application thread; also inside a callback of CUPTI's. Nothing here is on the way of a launch.
+#include "preload/gpu/cupti_hooks.h"
+
+#include <string.h>
+#include <time.h>
+
+#include <atomic>
+
+#include "preload/core/config.h"
+#include "preload/gpu/cupti_application.h"
+#include "preload/gpu/external_correlation.h"
+#include "preload/gpu/gpu_time.h"
+#include "preload/link/resolver.h"
+
+#define DLHOOK_EXPORT __attribute__((visibility("default")))
+
+namespace dlhook {
+namespace {
+
+constexpr char kReason[] = "the program uses CUPTI itself";
+constexpr int kNotInitialized = 15;  // CUPTI_ERROR_NOT_INITIALIZED
+const char* const kSonames[] = {"libcupti.so", nullptr};
+
+// All take integers and addresses, at most six, and return a CUptiResult: passed on as they came.
+using CuptiFunction = int (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+using RequestBuffer = void (*)(uint8_t** buffer, size_t* bytes, size_t* most_records);
+using CompleteBuffer = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid_bytes);
+
+CuptiApplication g_application(&ResumeGpuTime);
+
+// ---- The application's buffer functions, by copy of libcupti
+
+struct BufferFunctions {
+  std::atomic<CuptiFunction> register_callbacks;  // the copy's; null: free
+  std::atomic<RequestBuffer> request;
+  std::atomic<CompleteBuffer> complete;
+};
+constexpr uint32_t kCopies = 4;
+BufferFunctions g_buffer_functions[kCopies];
+
+template <uint32_t kCopy>
+void OnRequest(uint8_t** buffer, size_t* bytes, size_t* most_records) {
+  g_buffer_functions[kCopy].request.load(std::memory_order_acquire)(buffer, bytes, most_records);
+  if (buffer != nullptr && *buffer != nullptr) g_application.LendBuffer();
+}
+
+template <uint32_t kCopy>
+void OnComplete(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid_bytes) {
+  g_buffer_functions[kCopy].complete.load(std::memory_order_acquire)(context, stream, buffer, bytes, valid_bytes);
+  g_application.TakeBuffer();
+}
+
+const RequestBuffer kOnRequest[kCopies] = {&OnRequest<0>, &OnRequest<1>, &OnRequest<2>, &OnRequest<3>};
+const CompleteBuffer kOnComplete[kCopies] = {&OnComplete<0>, &OnComplete<1>, &OnComplete<2>, &OnComplete<3>};
+
+template <typename Function>
+uint64_t WordOf(Function function) {
+  return reinterpret_cast<uint64_t>(function);
+}
+
+int RegisterOurs(uint32_t copy, CuptiFunction real) {
+  return real(WordOf(kOnRequest[copy]), WordOf(kOnComplete[copy]), 0, 0, 0, 0);
+}
+
+// The copy's place, or kCopies.
+uint32_t PlaceOfCopy(CuptiFunction real) {
+  for (uint32_t copy = 0; copy < kCopies; ++copy) {
+    CuptiFunction found = nullptr;
+    bool is_new = g_buffer_functions[copy].register_callbacks.compare_exchange_strong(found, real);
+    if (is_new || found == real) return copy;
+  }
+  return kCopies;
+}
+
+// Between CUPTI and the application's functions stand ours, which count what it has lent. Without a place for that:
+// unseen, as if none were lent.
+int RegisterBufferFunctions(CuptiFunction real, const uint64_t* arguments) {
+  auto request = reinterpret_cast<RequestBuffer>(arguments[0]);
+  auto complete = reinterpret_cast<CompleteBuffer>(arguments[1]);
+  uint32_t copy = request == nullptr || complete == nullptr ? kCopies : PlaceOfCopy(real);
+  if (copy == kCopies) return real(arguments[0], arguments[1], 0, 0, 0, 0);
+  g_buffer_functions[copy].request.store(request, std::memory_order_release);
+  g_buffer_functions[copy].complete.store(complete, std::memory_order_release);
+  return RegisterOurs(copy, real);
+}
+
+// ---- The application's source of time, of the copy that it told last
+
+std::atomic<CuptiFunction> g_register_timestamps{nullptr};
+std::atomic<uint64_t> g_timestamps{0};
+
+uint64_t RealtimeNs() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+int RegisterTimestamps(CuptiFunction real, uint64_t function) {
+  int status = real(function, 0, 0, 0, 0, 0);
+  if (status != 0) return status;
+  g_timestamps.store(function);
+  g_register_timestamps.store(real);
+  return status;
+}
+
+// ---- Calls
+
+int CallReal(CuptiFunction real, const CuptiCall& call) {
+  const uint64_t* arguments = call.arguments;
+  if (call.role == CuptiRole::kCallbacks) return RegisterBufferFunctions(real, arguments);
+  if (call.role == CuptiRole::kTimestamps) return RegisterTimestamps(real, arguments[0]);
+  return real(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+}
+
+CuptiFunction RealOf(const char* name, void* own, void* caller) {
+  void* real = dlhook_real_from_thunk;
+  dlhook_real_from_thunk = nullptr;
+  if (real == nullptr) real = FindReal(name, kSonames, own, caller);
+  return reinterpret_cast<CuptiFunction>(real);
+}
+
+// What was registered with this copy of CUPTI is gone.
+void ForgetCopy(CuptiFunction finalize) {
+  ForgetPushedCalls();
+  const link_map* copy = ObjectOf(reinterpret_cast<void*>(finalize));
+  for (BufferFunctions& functions : g_buffer_functions) {
+    CuptiFunction real = functions.register_callbacks.load();
+    if (real != nullptr && ObjectOf(reinterpret_cast<void*>(real)) == copy) functions.register_callbacks.store(nullptr);
+  }
+  CuptiFunction real = g_register_timestamps.load();
+  if (real != nullptr && ObjectOf(reinterpret_cast<void*>(real)) == copy) g_register_timestamps.store(nullptr);
+}
+
+int OnCall(const char* name, void* own, void* caller, const CuptiCall& call) {
+  CuptiFunction real = RealOf(name, own, caller);
+  if (real == nullptr) return kNotInitialized;
+  g_application.Enter();
+  if (CuptiApplication::NeedsAll(call.role)) YieldGpuTime(kReason);
+  int status = CallReal(real, call);
+  if (call.role == CuptiRole::kFinalize && status == 0) ForgetCopy(real);
+  g_application.Leave(call, status);
+  return status;
+}
+
+}  // namespace
+
+ApplicationCupti ApplicationCuptiState() {
+  return {g_application.HoldsAny(), g_application.IsSubscribed(), g_register_timestamps.load() != nullptr,
+          g_application.HasFinalized()};
+}
+
+void UseOwnTimestamps() {
+  CuptiFunction real = g_register_timestamps.load();
+  if (real != nullptr) real(WordOf(&RealtimeNs), 0, 0, 0, 0, 0);
+}
+
+void RestoreApplicationCupti() {
+  for (uint32_t copy = 0; copy < kCopies; ++copy) {
+    CuptiFunction real = g_buffer_functions[copy].register_callbacks.load();
+    if (real != nullptr) RegisterOurs(copy, real);
+  }
+  CuptiFunction real = g_register_timestamps.load();
+  if (real != nullptr) real(g_timestamps.load(), 0, 0, 0, 0, 0);
+}
+
+}  // namespace dlhook
+
+// name, role, group. Getters of what we may have set belong to it: the application must read its own.
+#define DLHOOK_CUPTI_FUNCTIONS(X)                              \
+  X(cuptiSubscribe, kSubscribe, 0)                             \
+  X(cuptiSubscribe_v2, kSubscribe, 0)                          \
+  X(cuptiUnsubscribe, kUnsubscribe, 0)                         \
+  X(cuptiFinalize, kFinalize, 0)                               \
+  X(cuptiActivityRegisterCallbacks, kCallbacks, 0)             \
+  X(cuptiActivityRegisterTimestampCallback, kTimestamps, 0)    \
+  X(cuptiActivityEnable, kEnable, 0)                           \
+  X(cuptiActivityEnableAndDump, kEnable, 0)                    \
+  X(cuptiActivityDisable, kDisable, 0)                         \
+  X(cuptiActivityEnableContext, kEnableContext, 0)             \
+  X(cuptiActivityDisableContext, kDisableContext, 0)           \
+  X(cuptiActivityEnableDriverApi, kEnableApi, dlhook::kDriverFunctions)   \
+  X(cuptiActivityEnableRuntimeApi, kEnableApi, dlhook::kRuntimeFunctions) \
+  X(cuptiActivityFlush, kFlush, 0)                             \
+  X(cuptiActivityFlushAll, kFlush, 0)                          \
+  X(cuptiActivityGetAttribute, kSetting, 0)                    \
+  X(cuptiActivitySetAttribute, kSetting, 0)                    \
+  X(cuptiActivityFlushPeriod, kSetting, 0)                     \
+  X(cuptiActivityConfigureUnifiedMemoryCounter, kSetting, 0)   \
+  X(cuptiActivityEnableAllSyncRecords, kSetting, 0)            \
+  X(cuptiActivityEnableAllocationSource, kSetting, 0)          \
+  X(cuptiActivityEnableCudaEventDeviceTimestamps, kSetting, 0) \
+  X(cuptiActivityEnableDeviceGraph, kSetting, 0)               \
+  X(cuptiActivityEnableHWTrace, kSetting, 0)                   \
+  X(cuptiActivityEnableLatencyTimestamps, kSetting, 0)         \
+  X(cuptiActivityEnableLaunchAttributes, kSetting, 0)          \
+  X(cuptiGetThreadIdType, kSetting, 0)                         \
+  X(cuptiSetThreadIdType, kSetting, 0)                         \
+  X(cuptiSetEventCollectionMode, kSetting, 0)                  \
+  X(cuptiActivityConfigurePCSampling, kSetting, 0)             \
+  X(cuptiEventGroupEnable, kBegin, 2)                          \
+  X(cuptiEventGroupDisable, kEnd, 2)                           \
+  X(cuptiEventGroupSetEnable, kBegin, 3)                       \
+  X(cuptiEventGroupSetDisable, kEnd, 3)                        \
+  X(cuptiEnableKernelReplayMode, kBegin, 4)                    \
+  X(cuptiDisableKernelReplayMode, kEnd, 4)                     \
+  X(cuptiPCSamplingEnable, kBegin, 5)                          \
+  X(cuptiPCSamplingDisable, kEnd, 5)                           \
+  X(cuptiPmSamplingEnable, kBegin, 6)                          \
+  X(cuptiPmSamplingDisable, kEnd, 6)                           \
+  X(cuptiProfilerBeginSession, kBegin, 7)                      \
+  X(cuptiProfilerEndSession, kEnd, 7)                          \
+  X(cuptiRangeProfilerEnable, kBegin, 8)                       \
+  X(cuptiRangeProfilerDisable, kEnd, 8)                        \
+  X(cuptiSassMetricsEnable, kBegin, 9)                         \
+  X(cuptiSassMetricsDisable, kEnd, 9)                          \
+  X(cuptiActivityEnable_v2, kBegin, 10)                        \
+  X(cuptiActivityRegisterCallbacks_v2, kBegin, 10)
+
+extern "C" {
+
+// An activity of a subscriber of its own (CUDA 13.3) lasts until CUPTI is finalized: which call ends it is not known
+// here.
+#define DLHOOK_CUPTI_WRAPPER(name, role, group)                                                    \
+  DLHOOK_EXPORT int name(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) { \
+    return dlhook::OnCall(#name, reinterpret_cast<void*>(&name), __builtin_return_address(0),      \
+                          {dlhook::CuptiRole::role, group, {a, b, c, d, e, f}});                   \
+  }
+DLHOOK_CUPTI_FUNCTIONS(DLHOOK_CUPTI_WRAPPER)
+
+}  // extern "C"
+
+namespace dlhook {
+
+void* CuptiWrapper(const char* name) {
+  struct Entry {
+    const char* name;
+    void* wrapper;
+  };
+#define DLHOOK_CUPTI_ENTRY(name, role, group) {#name, reinterpret_cast<void*>(&name)},
+  static const Entry entries[] = {DLHOOK_CUPTI_FUNCTIONS(DLHOOK_CUPTI_ENTRY)};
+  if (strncmp(name, "cupti", 5) != 0) return nullptr;
+  for (const Entry& entry : entries) {
+    if (strcmp(entry.name, name) == 0) return entry.wrapper;
+  }
+  return nullptr;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,179 @@
+// See cupti_session.h. Which of CUPTI's functions may be called when: README.md.
+#include "preload/gpu/cupti_session.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include <initializer_list>
+
+#include "preload/core/config.h"
+#include "preload/gpu/cupti_callbacks.h"
+#include "preload/gpu/cupti_hooks.h"
+#include "preload/gpu/external_correlation.h"
+#include "preload/gpu/gpu_thread.h"
+#include "preload/gpu/injection.h"
+
+namespace dlhook {
+namespace {
+
+// The first is needed; a version may lack one of the others.
+constexpr uint32_t kKinds[] = {cupti::kConcurrentKernel, cupti::kMemcpy, cupti::kMemcpyPeer, cupti::kMemset,
+                               cupti::kOverhead};
+
+void SetByteAttribute(const CuptiApi& api, cupti::Attribute attribute, uint8_t value, uint8_t* before) {
+  size_t size = sizeof value;
+  if (api.set_attribute == nullptr) return;
+  if (before != nullptr) {
+    if (api.get_attribute == nullptr || api.get_attribute(attribute, &size, before) != cupti::kSuccess) return;
+  }
+  size = sizeof value;
+  api.set_attribute(attribute, &size, &value);
+}
+
+// One buffer for all threads: an idle thread keeps no records back, and few buffers do. CUPTI need not clear them on
+// the launching thread.
+void SetUp(const CuptiApi& api, GpuState* state) {
+  state->per_thread_buffers_before = 1;
+  state->zeroed_buffers_before = 0;
+  SetByteAttribute(api, cupti::kPerThreadBuffers, 0, &state->per_thread_buffers_before);
+  SetByteAttribute(api, cupti::kZeroedBuffers, 1, &state->zeroed_buffers_before);
+  if (GetConfig().gpu_queue_times && api.enable_latency_timestamps != nullptr) api.enable_latency_timestamps(1);
+}
+
+void PutBack(const CuptiApi& api, const GpuState& state) {
+  SetByteAttribute(api, cupti::kPerThreadBuffers, state.per_thread_buffers_before, nullptr);
+  SetByteAttribute(api, cupti::kZeroedBuffers, state.zeroed_buffers_before, nullptr);
+  if (GetConfig().gpu_queue_times && api.enable_latency_timestamps != nullptr) api.enable_latency_timestamps(0);
+}
+
+int Subscribe(const CuptiApi& api, void** subscriber, char (&holder)[cupti::kSubscriberNameBytes]) {
+  if (api.subscribe_v2 == nullptr) return api.subscribe(subscriber, &OnCuptiCallback, nullptr);
+  cupti::SubscriberParams parameters = {sizeof parameters, "dlhook", holder, sizeof holder};
+  return api.subscribe_v2(subscriber, &OnCuptiCallback, nullptr, &parameters);
+}
+
+void EnableCallbacks(const CuptiApi& api, void* subscriber) {
+  for (size_t i = 0; i < kWorkCallbackCount; ++i) {
+    const CallbackRange& range = kWorkCallbacks[i];
+    for (uint32_t id = range.first; id <= range.last; ++id) api.enable_callback(1, subscriber, range.domain, id);
+  }
+  for (uint32_t id : {cupti::kModuleUnloadStarting, cupti::kGraphNodeCreated, cupti::kGraphNodeCloned}) {
+    api.enable_callback(1, subscriber, cupti::kDomainResource, id);
+  }
+  if (IsInjected()) EnableInjectedCallbacks(api, subscriber);
+}
+
+int EnableKinds(const CuptiApi& api) {
+  // Devices are told when the driver starts; of one that has started already only where CUPTI can be asked to.
+  bool are_told = api.enable_and_dump != nullptr && api.enable_and_dump(cupti::kDevice) == cupti::kSuccess;
+  if (!are_told) api.enable(cupti::kDevice);
+  int result = cupti::kSuccess;
+  for (uint32_t kind : kKinds) {
+    int kind_result = api.enable(kind);
+    if (kind == kKinds[0]) result = kind_result;
+  }
+  return result;
+}
+
+void DisableKinds(const CuptiApi& api) {
+  for (uint32_t kind : kKinds) api.disable(kind);
+  api.disable(cupti::kDevice);
+}
+
+uint64_t RealtimeNs() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// What CUPTI's times are short of CLOCK_REALTIME. 0 where it is that clock, as on all platforms that are documented.
+int64_t ClockOffsetNs(const CuptiApi& api) {
+  constexpr int64_t kSameClockNs = 1000 * 1000;
+  uint64_t best_ns = UINT64_MAX;
+  int64_t offset_ns = 0;
+  for (int i = 0; i < 5 && api.get_timestamp != nullptr; ++i) {
+    uint64_t before_ns = RealtimeNs(), timestamp = 0;
+    if (api.get_timestamp(&timestamp) != cupti::kSuccess || timestamp == 0) return 0;
+    uint64_t took_ns = RealtimeNs() - before_ns;
+    if (took_ns >= best_ns) continue;
+    best_ns = took_ns;
+    offset_ns = static_cast<int64_t>(before_ns + took_ns / 2 - timestamp);
+  }
+  bool is_same = offset_ns > -kSameClockNs && offset_ns < kSameClockNs;
+  return is_same ? 0 : offset_ns;
+}
+
+// Before anything is called that another client would suffer from.
+CuptiAnswer AskApplication(const CuptiApi& api, const ApplicationCupti& application, char* reason,
+                           size_t reason_bytes) {
+  constexpr uint32_t kVersionFinalizeTwice = 26;  // 12.6: CUPTI can be started again after cuptiFinalize
+  const char* why = nullptr;
+  if (application.holds) why = "the program uses CUPTI itself";
+  if (application.has_finalized && api.version < kVersionFinalizeTwice) {
+    why = "the program has finalized CUPTI, which this version does not survive";
+  }
+  if (why == nullptr) return CuptiAnswer::kOn;
+  snprintf(reason, reason_bytes, "%s", why);
+  return CuptiAnswer::kTaken;
+}
+
+CuptiAnswer BecomeSubscriber(const CuptiApi& api, GpuState* state, char* reason, size_t reason_bytes) {
+  char holder[cupti::kSubscriberNameBytes] = "";
+  int result = Subscribe(api, &state->subscriber, holder);
+  if (result == cupti::kSuccess) return CuptiAnswer::kOn;
+  state->subscriber = nullptr;
+  if (result == cupti::kMultipleSubscribers) {
+    holder[sizeof holder - 1] = '\0';
+    snprintf(reason, reason_bytes, "another tool uses CUPTI%s%s", holder[0] == '\0' ? "" : ": ", holder);
+  } else {
+    snprintf(reason, reason_bytes, "CUPTI refuses a subscription: %s", CuptiResultText(api, result));
+  }
+  return CuptiAnswer::kRefused;
+}
+
+CuptiAnswer Refuse(const CuptiApi& api, GpuState* state, int result, char* reason, size_t reason_bytes) {
+  bool by_permission = result == cupti::kInsufficientPrivileges || result == cupti::kVirtualizedInsufficientPrivileges;
+  snprintf(reason, reason_bytes, "CUPTI refuses to record kernels: %s%s", CuptiResultText(api, result),
+           by_permission ? " (see NVIDIA's NVreg_RestrictProfilingToAdminUsers)" : "");
+  CloseCupti(api, state, true);
+  return CuptiAnswer::kRefused;
+}
+
+}  // namespace
+
+CuptiAnswer OpenCupti(const CuptiApi& api, GpuState* state, char* reason, size_t reason_bytes) {
+  ApplicationCupti application = ApplicationCuptiState();
+  CuptiAnswer answer = AskApplication(api, application, reason, reason_bytes);
+  if (answer != CuptiAnswer::kOn) return answer;
+  if (!application.is_subscribed) answer = BecomeSubscriber(api, state, reason, reason_bytes);
+  if (answer != CuptiAnswer::kOn) return answer;
+  SetUp(api, state);
+  if (application.has_timestamps) UseOwnTimestamps();
+  state->clock_offset_ns = ClockOffsetNs(api);
+  int result = api.register_callbacks(&OnBufferRequested, &OnBufferCompleted);
+  if (result == cupti::kSuccess) result = EnableKinds(api);
+  if (result != cupti::kSuccess) return Refuse(api, state, result, reason, reason_bytes);
+  if (state->subscriber != nullptr) {
+    EnableCallbacks(api, state->subscriber);
+  } else {
+    state->beside.store(StartExternalCorrelation(api) ? kBeside : kNeverBeside);
+  }
+  return CuptiAnswer::kOn;
+}
+
+void CloseCupti(const CuptiApi& api, GpuState* state, bool hand_over) {
+  DisableKinds(api);
+  if (state->beside.load() == kBeside) {
+    state->beside.store(kWasBeside);
+    StopExternalCorrelation(api);
+  }
+  api.flush_all(cupti::kFlushForced);
+  CountDroppedRecords();
+  if (!hand_over) return;
+  PutBack(api, *state);
+  if (state->subscriber != nullptr) api.unsubscribe(state->subscriber);
+  state->subscriber = nullptr;
+  RestoreApplicationCupti();
+}
+
+}  // namespace dlhook

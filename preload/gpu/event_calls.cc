@@ -1,0 +1,242 @@
+// See event_calls.h.
+#include "preload/gpu/event_calls.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "preload/core/clock.h"
+#include "preload/core/registry.h"
+#include "preload/gpu/event_collect.h"
+#include "preload/gpu/event_pool.h"
+#include "preload/link/library_api.h"
+
+namespace dlhook {
+
+std::atomic<uint32_t> g_gpu_events{0};
+
+namespace {
+
+// What a thread is at. A call that was left by longjmp or an exception is known by its frame: a later one lies at or
+// above it.
+struct EventThread {
+  EventPair* open;     // of the outermost timed call; calls inside are part of its work
+  uintptr_t frame;     // of that call
+  uintptr_t busy;      // frame of the call that is just being begun: a signal handler's calls are not timed meanwhile
+  uintptr_t group_stream;  // of what was queued in the open group of NCCL's; 0: none yet
+  uint32_t depth;      // of recorded calls, that call included
+  uint32_t generation;
+  uint32_t groups;     // open ones
+  uint32_t group_is_mixed;
+};
+__thread EventThread t_events;
+
+constexpr uint32_t kMostDriverMisses = 64;
+constexpr int kMostDriverYields = 10000;  // while another thread looks it up
+constexpr size_t kStreamInLaunchConfig = 32;  // bytes, in cudaLaunchConfig_t and CUlaunchConfig
+
+constexpr const char* kGetters[] = {"cublasGetStream_v2", "cudnnGetStream", "cusparseGetStream", "cusolverDnGetStream",
+                                    "cusolverSpGetStream"};
+
+using GetStream = int (*)(const void* handle, void** stream);
+
+template <int kGetter>
+struct StreamGetter {
+  GetStream get;
+  void Load(const void* real) { get = reinterpret_cast<GetStream>(LibraryFunction(real, kGetters[kGetter])); }
+};
+
+template <int kGetter>
+bool AskForStream(const EventCall& call, uintptr_t* stream) {
+  const auto* api = ApiOf<StreamGetter<kGetter>>(call.real);
+  void* found = nullptr;
+  if (api == nullptr || api->get == nullptr || call.argument == nullptr) return false;
+  if (api->get(call.argument, &found) != 0) return false;
+  *stream = reinterpret_cast<uintptr_t>(found);
+  return true;
+}
+
+bool StreamOf(const EventCall& call, uintptr_t* stream) {
+  *stream = 0;
+  switch (call.work) {
+    case EventWork::kStream:
+    case EventWork::kCollective:
+      *stream = reinterpret_cast<uintptr_t>(call.argument);
+      return true;
+    case EventWork::kDefaultStream:
+      return true;
+    case EventWork::kLaunchConfig:
+      if (call.argument == nullptr) return false;
+      memcpy(stream, static_cast<const char*>(call.argument) + kStreamInLaunchConfig, sizeof *stream);
+      return true;
+    case EventWork::kCublas:
+      return AskForStream<0>(call, stream);
+    case EventWork::kCudnn:
+      return AskForStream<1>(call, stream);
+    case EventWork::kCusparse:
+      return AskForStream<2>(call, stream);
+    case EventWork::kCusolverDn:
+      return AskForStream<3>(call, stream);
+    case EventWork::kCusolverSp:
+      return AskForStream<4>(call, stream);
+    case EventWork::kGroupEnd:
+      *stream = t_events.group_stream;
+      return t_events.group_stream != 0;
+    default:
+      return false;
+  }
+}
+
+uintptr_t WithDefault(uintptr_t stream, bool per_thread) {
+  return stream != 0 ? stream : per_thread ? kPerThreadStream : kLegacyStream;
+}
+
+// Null or complete. The driver may come with a later call: not before the runtime is first used.
+const EventDriver* DriverOf(EventState* state) {
+  uint32_t word = state->driver_state.load(std::memory_order_acquire);
+  if (__builtin_expect(word == 2, 1)) return &state->driver;
+  for (int i = 0; i < kMostDriverYields && word == 1; ++i) {
+    sched_yield();
+    word = state->driver_state.load(std::memory_order_acquire);
+  }
+  if (word == 2) return &state->driver;
+  if (word != 0 || !state->driver_state.compare_exchange_strong(word, 1, std::memory_order_acquire)) return nullptr;
+  bool loaded = state->driver.Load();
+  state->driver_state.store(loaded ? 2 : 0, std::memory_order_release);
+  if (loaded) return &state->driver;
+  if (state->driver_misses.fetch_add(1) + 1 == kMostDriverMisses) {
+    g_gpu_events.store(0, std::memory_order_relaxed);
+    ReportCapability("gpu-events", "", CapabilityState::kAbsent, "the process has no usable libcuda.so.1");
+  }
+  return nullptr;
+}
+
+// Null where the stream belongs to no context yet.
+void* ContextOfStream(const EventDriver& driver, uintptr_t stream) {
+  void* context = nullptr;
+  bool is_default = stream <= kPerThreadStream;
+  if (!is_default && driver.stream_context != nullptr &&
+      driver.stream_context(reinterpret_cast<void*>(stream), &context) == kDriverSuccess) {
+    return context;
+  }
+  return driver.context_current(&context) == kDriverSuccess ? context : nullptr;
+}
+
+// Also true of the legacy stream while it can't be used because another stream is being captured. Asking harms no
+// capture.
+bool IsCaptured(const EventDriver& driver, uintptr_t stream) {
+  int status = 0;
+  return driver.stream_is_capturing(reinterpret_cast<void*>(stream), &status) != kDriverSuccess || status != 0;
+}
+
+void DropOpen(EventState* state, EventThread* own, Untimed reason) {
+  EventPair* pair = own->open;
+  own->open = nullptr;
+  CountUntimed(state, reason);
+  if (!EnterAgain(state, pair, own->generation)) return;
+  EventContext* context = pair->context;
+  PutBack(state, pair);
+  LeaveContext(context);
+}
+
+void OpenPair(EventState* state, EventThread* own, CallFrame* frame, const EventCall& call) {
+  uintptr_t stream;
+  const EventDriver* driver = DriverOf(state);
+  if (driver == nullptr || !StreamOf(call, &stream)) return CountUntimed(state, Untimed::kNoContext);
+  stream = WithDefault(stream, call.per_thread);
+  void* current = ContextOfStream(*driver, stream);
+  if (current == nullptr) return CountUntimed(state, Untimed::kNoContext);
+  if (IsCaptured(*driver, stream)) return;
+  EventContext* context = ContextOf(state, current);
+  EventPair* pair = context == nullptr ? nullptr : TakePair(state, context, &own->generation);
+  if (pair == nullptr) return;
+  pair->sequence = frame->sequence;
+  pair->thread_id = frame->thread->thread_id;
+  pair->stream = stream;
+  pair->stream_number = NumberOfStream(state, *context, stream, pair->thread_id);
+  pair->kind = call.kind;
+  if (driver->event_record(pair->start, reinterpret_cast<void*>(stream)) == kDriverSuccess) {
+    own->open = pair;
+    own->frame = reinterpret_cast<uintptr_t>(frame);
+    own->depth = frame->thread->depth;
+  } else {
+    PutBack(state, pair);
+    CountUntimed(state, Untimed::kDriverFailed);
+  }
+  LeaveContext(context);
+}
+
+// Whether the call's own work begins now. Follows groups of NCCL's: nothing is launched before the outermost one ends.
+bool BeginsWork(EventState* state, EventThread* own, const EventCall& call) {
+  if (call.work == EventWork::kGroupBegin) {
+    if (own->groups++ == 0) own->group_stream = own->group_is_mixed = 0;
+    return false;
+  }
+  if (call.work == EventWork::kGroupEnd) {
+    if (own->groups == 0 || --own->groups != 0 || own->group_stream == 0) return false;
+    if (own->group_is_mixed != 0) CountUntimed(state, Untimed::kGroup);
+    return own->group_is_mixed == 0;
+  }
+  if (call.work != EventWork::kCollective || own->groups == 0) return true;
+  uintptr_t stream = WithDefault(reinterpret_cast<uintptr_t>(call.argument), call.per_thread);
+  if (own->group_stream != 0 && own->group_stream != stream) own->group_is_mixed = 1;
+  own->group_stream = stream;
+  return false;
+}
+
+void Begin(EventState* state, CallFrame* frame, const EventCall& call) {
+  if (call.work == EventWork::kEndsContext) return EndEventContexts(state, frame->thread, call.argument);
+  if (call.work == EventWork::kEndsDevice) return EndEventContexts(state, frame->thread, nullptr);
+  EventThread* own = &t_events;
+  auto place = reinterpret_cast<uintptr_t>(frame);
+  if (own->busy > place) return;
+  if (!BeginsWork(state, own, call) || frame->thread == nullptr || frame->detail == 0) return;
+  if (own->open != nullptr && own->frame > place) return;
+  own->busy = place;
+  if (own->open != nullptr) DropOpen(state, own, Untimed::kContextEnded);
+  OpenPair(state, own, frame, call);
+  own->busy = 0;
+}
+
+// The stream may be captured, or another context be current, since the call began.
+bool RecordStop(const EventDriver& driver, const EventPair& pair) {
+  if (IsCaptured(driver, pair.stream)) return false;
+  if (pair.stream <= kPerThreadStream && ContextOfStream(driver, pair.stream) != pair.context->context) return false;
+  return driver.event_record(pair.stop, reinterpret_cast<void*>(pair.stream)) == kDriverSuccess;
+}
+
+}  // namespace
+
+void BeginCallEvents(CallFrame* frame, const EventCall& call) {
+  EventState* state = LiveEventState();
+  if (state == nullptr) return;
+  int saved_errno = errno;
+  Begin(state, frame, call);
+  errno = saved_errno;
+  if (frame->thread != nullptr) frame->start_ticks = ReadTicks(frame->thread->clock);
+}
+
+void EndCallEvents(ThreadState* thread) {
+  EventThread* own = &t_events;
+  EventPair* pair = own->open;
+  if (pair == nullptr || own->depth != thread->depth + 1) return;
+  EventState* state = LiveEventState();
+  own->open = nullptr;
+  if (state == nullptr) return;
+  int saved_errno = errno;
+  if (EnterAgain(state, pair, own->generation)) {
+    EventContext* context = pair->context;
+    if (RecordStop(state->driver, *pair)) {
+      PutPending(state, pair);
+    } else {
+      PutBack(state, pair);
+      CountUntimed(state, Untimed::kDriverFailed);
+    }
+    LeaveContext(context);
+  } else {
+    CountUntimed(state, Untimed::kContextEnded);
+  }
+  errno = saved_errno;
+}
+
+}  // namespace dlhook

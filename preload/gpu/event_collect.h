@@ -1,0 +1,17 @@
+// Takes in what is complete of event pairs, and lets contexts go. See event_time.h for the rest.
+#ifndef DLHOOK_PRELOAD_GPU_EVENT_COLLECT_H_
+#define DLHOOK_PRELOAD_GPU_EVENT_COLLECT_H_
+
+#include "preload/core/thread_state.h"
+#include "preload/gpu/event_pool.h"
+
+namespace dlhook {
+
+// The application is about to end a context (null: whichever): takes in what is complete and gives back all events,
+// which would go with it. A context that lives on is opened again by its next call. `thread`: the calling one's, or
+// null. Thread: any application thread, before the real function.
+void EndEventContexts(EventState* state, ThreadState* thread, const void* context);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_GPU_EVENT_COLLECT_H_

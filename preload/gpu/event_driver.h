@@ -1,0 +1,74 @@
+// The driver's functions that event pairs need, as libcuda.so.1 itself has them: past our hooks, and past the runtime,
+// whose last error is the program's. Its own errors go back to us alone.
+// Thread: any; Load takes the loader's lock.
+#ifndef DLHOOK_PRELOAD_GPU_EVENT_DRIVER_H_
+#define DLHOOK_PRELOAD_GPU_EVENT_DRIVER_H_
+
+#include <cstdint>
+
+namespace dlhook {
+
+// CUresult
+constexpr int kDriverSuccess = 0;
+constexpr int kDriverNotReady = 600;
+// CUstream of the default streams, told apart whatever the caller was compiled for.
+constexpr uintptr_t kLegacyStream = 1;
+constexpr uintptr_t kPerThreadStream = 2;
+
+struct EventDriver {
+  int (*event_create)(void** event, unsigned flags);
+  int (*event_destroy)(void* event);
+  int (*event_record)(void* event, void* stream);
+  int (*event_query)(void* event);
+  int (*event_elapsed)(float* milliseconds, void* start, void* end);
+  int (*stream_create)(void** stream, unsigned flags);
+  int (*stream_destroy)(void* stream);
+  int (*stream_context)(void* stream, void** context);  // null before CUDA 9.2
+  int (*stream_is_capturing)(void* stream, int* status);
+  int (*exchange_capture_mode)(int* mode);  // null before CUDA 10.1
+  int (*context_current)(void** context);
+  int (*context_push)(void* context);
+  int (*context_pop)(void** context);
+  int (*context_device)(int* device);
+
+  // Of the mapped libcuda.so.1. False where there is none yet, or one that lacks what can't be done without.
+  bool Load();
+};
+
+// While it lives this thread may make events and ask for them although another thread captures a stream: such questions
+// would otherwise make that capture fail (cuThreadExchangeStreamCaptureMode). A capture of the thread's own is not
+// touched either.
+class CaptureTolerant {
+ public:
+  explicit CaptureTolerant(const EventDriver& driver);
+  ~CaptureTolerant();
+  CaptureTolerant(const CaptureTolerant&) = delete;
+  CaptureTolerant& operator=(const CaptureTolerant&) = delete;
+
+ private:
+  const EventDriver& driver_;
+  int mode_;
+  bool exchanged_;
+};
+
+// Makes a context current on this thread for as long as it lives.
+class CurrentContext {
+ public:
+  CurrentContext(const EventDriver& driver, void* context)
+      : driver_(driver), pushed_(driver.context_push(context) == kDriverSuccess) {}
+  ~CurrentContext() {
+    void* own = nullptr;
+    if (pushed_) driver_.context_pop(&own);
+  }
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+  bool ok() const { return pushed_; }
+
+ private:
+  const EventDriver& driver_;
+  bool pushed_;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_GPU_EVENT_DRIVER_H_

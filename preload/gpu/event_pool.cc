@@ -1,0 +1,161 @@
+// See event_pool.h.
+#include "preload/gpu/event_pool.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+
+#include "preload/gpu/event_anchor.h"
+
+namespace dlhook {
+namespace {
+
+std::atomic<EventState*> g_state{nullptr};
+
+ContextPhase PhaseOf(EventState* state, const EventContext& context) {
+  SpinLockHolder holder(&state->lock);
+  return context.phase;
+}
+
+// Null where there are too many contexts.
+EventContext* FindOrReserve(EventState* state, void* context, bool* is_new) {
+  SpinLockHolder holder(&state->lock);
+  EventContext* place = nullptr;
+  for (EventContext& known : state->contexts) {
+    if (known.phase == ContextPhase::kFree) {
+      if (place == nullptr) place = &known;
+    } else if (known.context == context) {
+      return &known;
+    }
+  }
+  if (place == nullptr) return nullptr;
+  *is_new = true;
+  place->context = context;
+  place->phase = ContextPhase::kOpening;
+  place->number = ++state->contexts_made;
+  return place;
+}
+
+// Another thread is at it for a fraction of a millisecond.
+void WaitUntilOpened(EventState* state, const EventContext& context) {
+  constexpr int kMostYields = 10000;
+  for (int i = 0; i < kMostYields && PhaseOf(state, context) == ContextPhase::kOpening; ++i) sched_yield();
+}
+
+// Outside the lock: the driver is called. Nobody else touches a context that is being opened.
+void Open(EventState* state, EventContext* context) {
+  bool opened = OpenContext(state->driver, context);
+  SpinLockHolder holder(&state->lock);
+  context->phase = opened ? ContextPhase::kReady : ContextPhase::kLost;
+}
+
+bool MakeEvents(const EventDriver& driver, EventPair* pair) {
+  CaptureTolerant tolerant(driver);
+  CurrentContext current(driver, pair->context->context);
+  constexpr unsigned kDefaultFlags = 0;  // with times, and whoever waits polls
+  if (!current.ok() || driver.event_create(&pair->start, kDefaultFlags) != kDriverSuccess) return false;
+  if (driver.event_create(&pair->stop, kDefaultFlags) == kDriverSuccess) return true;
+  driver.event_destroy(pair->start);
+  pair->start = nullptr;
+  return false;
+}
+
+EventPair* TakeFree(EventContext* context) {
+  if (context->free != nullptr) {
+    EventPair* pair = context->free;
+    context->free = pair->next;
+    return pair;
+  }
+  return context->pairs_made < kEventPairs ? &context->pairs[context->pairs_made++] : nullptr;
+}
+
+}  // namespace
+
+EventState* LiveEventState() {
+  EventState* state = g_state.load(std::memory_order_acquire);
+  return state != nullptr && state->active.load(std::memory_order_relaxed) != 0 ? state : nullptr;
+}
+
+EventState* NewEventState() {
+  if (g_state.load(std::memory_order_acquire) != nullptr) return LiveEventState();
+  void* memory = mmap(nullptr, sizeof(EventState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto state = static_cast<EventState*>(memory);
+  EventState* none = nullptr;
+  bool wiped = madvise(memory, sizeof(EventState), MADV_WIPEONFORK) == 0;
+  if (wiped) state->active.store(1, std::memory_order_relaxed);
+  if (wiped && g_state.compare_exchange_strong(none, state, std::memory_order_acq_rel)) return state;
+  munmap(memory, sizeof(EventState));
+  return LiveEventState();
+}
+
+EventContext* ContextOf(EventState* state, void* context) {
+  bool is_new = false;
+  EventContext* found = FindOrReserve(state, context, &is_new);
+  if (found != nullptr && !is_new) WaitUntilOpened(state, *found);
+  if (is_new) Open(state, found);
+  if (found != nullptr && PhaseOf(state, *found) == ContextPhase::kReady) return found;
+  CountUntimed(state, Untimed::kNoContext);
+  return nullptr;
+}
+
+EventPair* TakePair(EventState* state, EventContext* context, uint32_t* generation) {
+  EventPair* pair = nullptr;
+  {
+    SpinLockHolder holder(&state->lock);
+    if (context->phase == ContextPhase::kReady) pair = TakeFree(context);
+    if (pair != nullptr) {
+      context->inside.fetch_add(1, std::memory_order_relaxed);
+      pair->context = context;
+      pair->anchor = context->anchor;
+      ++context->anchors[pair->anchor].users;
+      *generation = context->generation;
+    }
+  }
+  if (pair == nullptr) {
+    CountUntimed(state, Untimed::kNoPair);
+    return nullptr;
+  }
+  if (pair->start != nullptr || MakeEvents(state->driver, pair)) return pair;
+  PutBack(state, pair);
+  LeaveContext(context);
+  CountUntimed(state, Untimed::kDriverFailed);
+  return nullptr;
+}
+
+void LeaveContext(EventContext* context) { context->inside.fetch_sub(1, std::memory_order_release); }
+
+bool EnterAgain(EventState* state, const EventPair* pair, uint32_t generation) {
+  EventContext* context = pair->context;
+  SpinLockHolder holder(&state->lock);
+  if (context->generation != generation || context->phase != ContextPhase::kReady) return false;
+  context->inside.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void PutBack(EventState* state, EventPair* pair) {
+  SpinLockHolder holder(&state->lock);
+  EventContext* context = pair->context;
+  --context->anchors[pair->anchor].users;
+  pair->next = context->free;
+  context->free = pair;
+}
+
+void PutPending(EventState* state, EventPair* pair) {
+  SpinLockHolder holder(&state->lock);
+  Append(&pair->context->pending, pair);
+}
+
+uint32_t NumberOfStream(EventState* state, const EventContext& context, uintptr_t stream, uint32_t thread_id) {
+  const EventStream wanted = {stream, context.number, stream == kPerThreadStream ? thread_id : 0};
+  SpinLockHolder holder(&state->lock);
+  // Most recent ones first: programs use few of their streams at a time.
+  for (uint32_t i = state->streams_made; i > 0; --i) {
+    const EventStream& known = state->streams[i - 1];
+    bool same = known.handle == wanted.handle && known.context == wanted.context;
+    if (same && known.thread_id == wanted.thread_id) return i;
+  }
+  if (state->streams_made < kEventStreams) state->streams[state->streams_made++] = wanted;
+  return state->streams_made;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,129 @@
+// Where event pairs come from and wait: contexts of the driver, each with a pool of pairs and with anchors, events
+// whose place on the host's clock is known. Plain data, valid when all zero, in memory that a forked child finds wiped:
+// a child does nothing of this.
+// Thread: any. What is guarded by `lock` is held for some instructions, never around a call into the driver.
+#ifndef DLHOOK_PRELOAD_GPU_EVENT_POOL_H_
+#define DLHOOK_PRELOAD_GPU_EVENT_POOL_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "preload/core/record.h"
+#include "preload/core/spin_lock.h"
+#include "preload/gpu/event_driver.h"
+
+namespace dlhook {
+
+struct EventContext;
+
+// Around the work of one call on its stream.
+struct EventPair {
+  EventPair* next;  // free, pending or waiting
+  void* start;      // CUevent; null: not made yet
+  void* stop;
+  EventContext* context;
+  uint64_t sequence;  // of the call
+  uintptr_t stream;
+  uint32_t thread_id;
+  uint32_t stream_number;
+  uint32_t anchor;
+  GpuActivityKind kind;
+};
+
+struct EventAnchor {
+  void* event;
+  uint64_t host_ns;  // CLOCK_REALTIME when it was reached
+  uint32_t users;    // pairs that are placed by it
+};
+
+struct EventList {
+  EventPair* head;
+  EventPair* tail;
+};
+
+enum class ContextPhase : uint32_t { kFree, kOpening, kReady, kEnding, kLost };
+
+// The GPU may lag behind by as many calls of a context as this; later ones are not timed.
+constexpr uint32_t kEventPairs = 4096;
+constexpr uint32_t kEventContexts = 16;
+constexpr uint32_t kEventAnchors = 4;
+constexpr uint32_t kEventStreams = 512;
+
+struct EventContext {
+  void* context;  // CUcontext
+  ContextPhase phase;
+  uint32_t generation;  // raised when it ends: pairs taken before are gone
+  uint32_t number;      // from 1
+  uint32_t device;      // CUDA's ordinal
+  uint32_t pairs_made;
+  uint32_t anchor;  // the current one
+  std::atomic<uint32_t> inside;  // threads that use an event of its just now
+  EventPair* free;
+  EventList pending;  // recorded, in the order of their ends
+  EventAnchor anchors[kEventAnchors];
+  // Of whoever holds EventState.collecting:
+  void* own_stream;
+  void* spare_event;
+  EventList waiting;  // taken over from `pending`
+  uint64_t anchored_ns;  // when the current anchor was made; CLOCK_MONOTONIC
+  EventPair pairs[kEventPairs];
+};
+
+struct EventStream {
+  uintptr_t handle;
+  uint32_t context;  // number
+  uint32_t thread_id;  // of a thread's own default stream, else 0
+};
+
+// Why calls went without times.
+enum class Untimed : uint32_t { kNoContext, kNoPair, kDriverFailed, kContextEnded, kGroup, kPending, kCount };
+
+struct EventState {
+  std::atomic<uint32_t> active;         // 0 in a forked child
+  std::atomic<uint32_t> driver_state;   // 0: not found yet, 1: a thread is at it, 2: `driver` is complete
+  std::atomic<uint32_t> driver_misses;
+  EventDriver driver;
+  SpinLock lock;
+  SpinLock collecting;  // around what asks about events, makes anchors and ends contexts
+  uint32_t contexts_made;
+  uint32_t streams_made;
+  EventStream streams[kEventStreams];
+  std::atomic<uint64_t> untimed[static_cast<uint32_t>(Untimed::kCount)];
+  EventContext contexts[kEventContexts];
+};
+
+// Null before StartEvents and in a forked child.
+EventState* LiveEventState();
+// For StartEvents: new memory. Null where there is none that can be wiped, or where events were on at a fork.
+EventState* NewEventState();
+
+inline void CountUntimed(EventState* state, Untimed reason) {
+  state->untimed[static_cast<uint32_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+}
+
+// The context, opened where it is new. Null where it can't be had (now); counted.
+EventContext* ContextOf(EventState* state, void* context);
+
+// A pair with both events, and entered into the context (LeaveContext). Null: none is free, or the context ended;
+// counted.
+EventPair* TakePair(EventState* state, EventContext* context, uint32_t* generation);
+void LeaveContext(EventContext* context);
+// Enters the context of a pair that was taken in `generation`; false where it has ended since.
+bool EnterAgain(EventState* state, const EventPair* pair, uint32_t generation);
+
+// The caller is inside the context, or holds `collecting`.
+void PutBack(EventState* state, EventPair* pair);
+void PutPending(EventState* state, EventPair* pair);
+
+// From 1; the last one for all that come when the table is full.
+uint32_t NumberOfStream(EventState* state, const EventContext& context, uintptr_t stream, uint32_t thread_id);
+
+inline void Append(EventList* list, EventPair* pair) {
+  pair->next = nullptr;
+  (list->head == nullptr ? list->head : list->tail->next) = pair;
+  list->tail = pair;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_GPU_EVENT_POOL_H_

@@ -1,0 +1,143 @@
+// See gpu_devices.h. The driver's functions are asked for beside the mapped libcuda.so.1; none of those used here
+// needs a context.
+#include "preload/gpu/gpu_devices.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/gpu/activity_reader.h"
+#include "preload/gpu/gpu_state.h"
+#include "preload/gpu/gpu_time.h"
+#include "preload/gpu/pci_link.h"
+#include "preload/link/dlsym.h"
+#include "preload/link/resolver.h"
+
+namespace dlhook {
+namespace {
+
+constexpr size_t kNameBytes = 96;
+constexpr size_t kBusIdBytes = 32;
+
+// CUdevice_attribute
+enum DeviceAttribute : int {
+  kClockKhz = 13,
+  kMultiprocessors = 16,
+  kMemoryClockKhz = 36,
+  kMemoryBusBits = 37,
+  kComputeMajor = 75,
+  kComputeMinor = 76,
+};
+
+struct DeviceDriver {
+  int (*get)(int* device, int ordinal);
+  int (*name)(char* name, int bytes, int device);
+  int (*attribute)(int* value, int attribute, int device);
+  int (*memory)(size_t* bytes, int device);
+  int (*uuid)(void* uuid, int device);
+  int (*bus_id)(char* id, int bytes, int device);
+};
+
+template <typename F>
+void Find(void* library, const char* name, F** function) {
+  *function = reinterpret_cast<F*>(RealDlsym(library, name));
+}
+
+// False where a function is missing or there is no driver in the process.
+bool LoadDriver(DeviceDriver* driver) {
+  void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) {
+    dlerror();  // nobody else's business
+    return false;
+  }
+  Find(library, "cuDeviceGet", &driver->get);
+  Find(library, "cuDeviceGetName", &driver->name);
+  Find(library, "cuDeviceGetAttribute", &driver->attribute);
+  Find(library, "cuDeviceTotalMem_v2", &driver->memory);
+  Find(library, "cuDeviceGetUuid_v2", &driver->uuid);  // of an instance of a divided GPU its own
+  if (driver->uuid == nullptr) Find(library, "cuDeviceGetUuid", &driver->uuid);
+  Find(library, "cuDeviceGetPCIBusId", &driver->bus_id);
+  RealDlclose(library);
+  return driver->get != nullptr && driver->attribute != nullptr;
+}
+
+uint32_t AttributeOf(const DeviceDriver& driver, int device, DeviceAttribute attribute) {
+  int value = 0;
+  return driver.attribute(&value, attribute, device) == 0 && value > 0 ? static_cast<uint32_t>(value) : 0;
+}
+
+// Reads a file of one short line; empty where there is none.
+void ReadLine(const char* path, char (&line)[64]) {
+  line[0] = '\0';
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  ssize_t size = read(file, line, sizeof line - 1);
+  close(file);
+  line[size < 0 ? 0 : size] = '\0';
+}
+
+void AskLink(const char* bus_id, GpuDeviceRecord* device) {
+  char path[128], line[64], lower[kBusIdBytes] = "";
+  for (size_t i = 0; bus_id[i] != '\0' && i + 1 < sizeof lower; ++i) lower[i] = static_cast<char>(tolower(bus_id[i]));
+  snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/max_link_speed", lower);
+  ReadLine(path, line);
+  device->link_generation = LinkGeneration(line);
+  snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/max_link_width", lower);
+  ReadLine(path, line);
+  device->link_width = static_cast<uint32_t>(strtoul(line, nullptr, 10));
+  device->link_bytes_per_second = LinkBytesPerSecond(device->link_generation, device->link_width);
+}
+
+void AskDriver(uint32_t ordinal, GpuDeviceRecord* device, char (&name)[kNameBytes]) {
+  DeviceDriver driver = {};
+  int handle = 0;
+  if (!LoadDriver(&driver) || driver.get(&handle, static_cast<int>(ordinal)) != 0) return;
+  device->multiprocessors = AttributeOf(driver, handle, kMultiprocessors);
+  device->clock_khz = AttributeOf(driver, handle, kClockKhz);
+  device->compute_capability =
+      AttributeOf(driver, handle, kComputeMajor) * 10 + AttributeOf(driver, handle, kComputeMinor);
+  // Two transfers a clock.
+  device->memory_bytes_per_second = uint64_t{AttributeOf(driver, handle, kMemoryClockKhz)} * 1000 * 2 *
+                                    AttributeOf(driver, handle, kMemoryBusBits) / 8;
+  size_t bytes = 0;
+  if (driver.memory != nullptr && driver.memory(&bytes, handle) == 0) device->memory_bytes = bytes;
+  if (driver.uuid != nullptr && driver.uuid(device->uuid, handle) != 0) memset(device->uuid, 0, sizeof device->uuid);
+  if (driver.name == nullptr || driver.name(name, sizeof name, handle) != 0) name[0] = '\0';
+  if (strstr(name, " MIG ") != nullptr) device->is_partition = 1;
+  char bus_id[kBusIdBytes] = "";
+  if (driver.bus_id != nullptr && driver.bus_id(bus_id, sizeof bus_id, handle) == 0) AskLink(bus_id, device);
+}
+
+// What CUPTI says goes before what the driver says.
+void Tell(ThreadState* own, uint32_t ordinal, const cupti::DeviceRecord* record, uint32_t cupti_version) {
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  if (state == nullptr || ordinal >= 64) return;
+  uint64_t bit = uint64_t{1} << ordinal;
+  if ((state->known_devices.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
+  int saved_errno = errno;
+  char name[kNameBytes] = "";
+  GpuDeviceRecord device = {};
+  device.header = {sizeof device / 8, RecordType::kGpuDevice, 0, 0, 0, 0};
+  device.ordinal = ordinal;
+  AskDriver(ordinal, &device, name);
+  if (record != nullptr) ReadDevice(*record, cupti_version, &device);
+  device.name_bytes = static_cast<uint32_t>(strnlen(name, sizeof name));
+  WriteGpuRecord(own, &device.header, name, device.name_bytes, false);
+  errno = saved_errno;
+}
+
+}  // namespace
+
+void NoteGpuDevice(ThreadState* own, uint32_t ordinal) { Tell(own, ordinal, nullptr, 0); }
+
+void NoteCuptiDevice(ThreadState* own, const cupti::DeviceRecord& record, uint32_t cupti_version) {
+  if (cupti_version >= cupti::kVersionGraphIds && record.is_visible == 0) return;
+  Tell(own, record.id, &record, cupti_version);
+}
+
+}  // namespace dlhook

@@ -1,0 +1,82 @@
+// The state of GPU times in this process. Valid when all zero, in memory that the kernel wipes in a forked child:
+// CUPTI does not survive a fork, so a child never calls it, whatever its parent's threads held at the fork.
+// Thread: any; what says otherwise belongs to the thread named.
+#ifndef DLHOOK_PRELOAD_GPU_GPU_STATE_H_
+#define DLHOOK_PRELOAD_GPU_GPU_STATE_H_
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "preload/core/record.h"
+#include "preload/core/spin_lock.h"
+#include "preload/core/thread_state.h"
+#include "preload/gpu/activity_buffers.h"
+#include "preload/gpu/kernel_names.h"
+
+namespace dlhook {
+
+enum GpuPhase : uint32_t {
+  kGpuUntouched = 0,
+  kGpuStarting = 1,  // a thread is at it; others go on without
+  kGpuCupti = 2,
+  kGpuYielded = 3,  // CUPTI is the application's
+  kGpuEvents = 4,
+  kGpuOff = 5,  // nothing can be had, or the process ends
+};
+
+// Whether calls are told to CUPTI by external correlation (gpu/external_correlation.h).
+enum GpuBeside : uint32_t { kNeverBeside = 0, kBeside = 1, kWasBeside = 2 };
+
+// What became of activities that were told and are not in the trace.
+struct GpuLeftOut {
+  uint64_t without_times;
+  uint64_t unknown_kinds;
+  uint32_t last_unknown_kind;
+};
+
+struct GpuState {
+  std::atomic<uint32_t> phase;  // GpuPhase
+  // Which way calls are joined to their work while CUPTI's one subscriber is the application.
+  std::atomic<uint32_t> beside;  // GpuBeside
+  // 1: the next call of the application's that ends has FinishGpuTime called at exit.
+  std::atomic<uint32_t> exit_handler_due;
+  // Held around every call of ours into CUPTI but those inside its callbacks, and around changes of `phase`. Never
+  // taken in one.
+  SpinLock control;
+  std::atomic<uint32_t> was_open;
+  std::atomic<uint32_t> has_buffers;  // CUPTI has asked for one: CUDA is up
+  std::atomic<uint32_t> inside_callbacks;  // that are in CUPTI themselves
+  std::atomic<uint64_t> known_devices;     // bit i: ordinal i was told
+  std::atomic<uint32_t> module_unloads;    // names of kernels may lie elsewhere since
+
+  // CUPTI's, under `control`.
+  void* subscriber;  // null: none of ours
+  uint8_t per_thread_buffers_before;  // attributes as they were
+  uint8_t zeroed_buffers_before;
+  int64_t clock_offset_ns;  // to be added to CUPTI's times
+  ActivityBuffers buffers;
+
+  // The thread "dlhook-gpu".
+  std::atomic<uint32_t> wake;  // futex; odd: it is to end
+  std::atomic<uint32_t> has_thread;
+  std::atomic<uint32_t> is_abandoned;  // CUDA may be gone: no call into it at the end
+  std::atomic<uint32_t> feeding;  // completed buffers are being read
+  pthread_t thread;
+  ThreadState* own;  // the thread's; null where there was no ring
+  KernelNames names;
+  GpuLeftOut left_out;
+  uint64_t stopped_from_ns;  // the last time in which nothing was to be recorded, as far as is known; CLOCK_REALTIME
+  uint64_t stopped_to_ns;    // 0: it goes on
+};
+
+// Null where there is no memory for it that can be wiped.
+GpuState* GetGpuState();
+
+// The same, null before the first call that needs it. Signal-safe.
+extern std::atomic<GpuState*> g_gpu_state;
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_GPU_GPU_STATE_H_

@@ -1,0 +1,228 @@
+// See gpu_thread.h.
+#include "preload/gpu/gpu_thread.h"
+
+#include <linux/futex.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/core/clock.h"
+#include "preload/core/config.h"
+#include "preload/core/process_state.h"
+#include "preload/core/registry.h"
+#include "preload/core/undisturbed.h"
+#include "preload/gpu/activity_reader.h"
+#include "preload/gpu/cupti_api.h"
+#include "preload/gpu/event_calls.h"
+#include "preload/gpu/event_time.h"
+#include "preload/gpu/external_correlation.h"
+#include "preload/gpu/gpu_devices.h"
+#include "preload/gpu/gpu_time.h"
+
+namespace dlhook {
+namespace {
+
+constexpr size_t kStackBytes = 512 << 10;
+constexpr uint64_t kFlushNs = 1000 * 1000 * 1000;
+constexpr uint64_t kEventsNs = 5 * 1000 * 1000;
+constexpr time_t kLongestEndSeconds = 10;
+
+uint64_t NowNs(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// What is recorded while recording is stopped (dlhook ctl stop) is not to be kept; CUPTI goes on meanwhile.
+void FollowStops(GpuState* state) {
+  const SessionHeader* session = state->own->session;
+  bool is_stopped = session->stopped.load(std::memory_order_relaxed) != 0;
+  bool was_stopped = state->stopped_from_ns != 0 && state->stopped_to_ns == 0;
+  if (is_stopped == was_stopped) return;
+  uint64_t per_second = TicksPerSecond(*session);
+  uint64_t ticks = ReadTicks(state->own->clock) - session->stopped_ticks.load(std::memory_order_relaxed);
+  uint64_t ago_ns = static_cast<uint64_t>(static_cast<double>(ticks) * 1e9 / static_cast<double>(per_second));
+  uint64_t changed_ns = NowNs(CLOCK_REALTIME) - ago_ns;
+  if (is_stopped) state->stopped_from_ns = changed_ns;
+  state->stopped_to_ns = is_stopped ? 0 : changed_ns;
+}
+
+bool WasStopped(const GpuState& state, uint64_t time_ns) {
+  return state.stopped_from_ns != 0 && time_ns >= state.stopped_from_ns &&
+         (state.stopped_to_ns == 0 || time_ns < state.stopped_to_ns);
+}
+
+void FeedActivity(GpuState* state, GpuActivityRecord* activity, const char* kernel_name) {
+  if (WasStopped(*state, activity->start_ns)) return;
+  uint32_t unloads = state->module_unloads.load(std::memory_order_relaxed);
+  activity->kernel = DefineKernelName(&state->names, kernel_name, unloads);
+  if (activity->kind != GpuActivityKind::kOverhead) NoteGpuDevice(state->own, activity->device);
+  WriteGpuRecord(state->own, &activity->header, nullptr, 0, true);
+}
+
+void FeedRecord(GpuState* state, const CuptiApi& api, const void* record) {
+  GpuActivityRecord activity;
+  GpuLinkRecord link;
+  const char* kernel_name = nullptr;
+  switch (ReadActivity(record, api.version, state->clock_offset_ns, &activity, &kernel_name)) {
+    case ActivityUse::kActivity:
+      return FeedActivity(state, &activity, kernel_name);
+    case ActivityUse::kWithoutTimes:
+      ++state->left_out.without_times;
+      return;
+    case ActivityUse::kDevice:
+      return NoteCuptiDevice(state->own, *static_cast<const cupti::DeviceRecord*>(record), api.version);
+    case ActivityUse::kLink:
+      if (!LinkOf(*static_cast<const cupti::ExternalCorrelationRecord*>(record), &link)) return;
+      WriteGpuRecord(state->own, &link.header, nullptr, 0, true);
+      return;
+    case ActivityUse::kNotNeeded:
+      return;
+    case ActivityUse::kUnknown:
+      ++state->left_out.unknown_kinds;
+      state->left_out.last_unknown_kind = *static_cast<const uint32_t*>(record);
+      return;
+  }
+}
+
+void FeedBuffer(GpuState* state, const CuptiApi& api, const ActivityBuffer& buffer) {
+  void* record = nullptr;
+  while (api.get_next_record(buffer.data, buffer.valid, &record) == cupti::kSuccess && record != nullptr) {
+    if (state->own != nullptr) {
+      FeedRecord(state, api, record);
+    } else {
+      GetProcess()->session->gpu_dropped_ring.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+}
+
+void FeedAll(GpuState* state) {
+  const CuptiApi* api = LoadedCupti();
+  state->feeding.store(1);
+  if (state->own != nullptr) FollowStops(state);
+  while (ActivityBuffer* buffer = api == nullptr ? nullptr : NextFullBuffer(&state->buffers)) {
+    FeedBuffer(state, *api, *buffer);
+    ReturnActivityBuffer(&state->buffers, buffer);
+  }
+  state->feeding.store(0, std::memory_order_release);
+}
+
+// What is complete, so that no more than a second is lost when the process is killed.
+void Flush(GpuState* state) {
+  SpinLockHolder holder(&state->control);
+  const CuptiApi* api = LoadedCupti();
+  if (api == nullptr || state->phase.load() != kGpuCupti) return;
+  if (state->buffers.at_cupti.load(std::memory_order_relaxed) != 0) api->flush_all(0);
+  CountDroppedRecords();
+}
+
+void TellLeftOut(const GpuLeftOut& left_out) {
+  const CuptiApi* api = LoadedCupti();
+  char reason[200];
+  if (api == nullptr || (left_out.without_times == 0 && left_out.unknown_kinds == 0)) return;
+  int used = 0;
+  if (left_out.without_times != 0) {
+    used = snprintf(reason, sizeof reason, "%lu activities had no times: %s", left_out.without_times,
+                    "they were not complete when they were asked for");
+  }
+  if (left_out.unknown_kinds != 0) {
+    snprintf(reason + used, sizeof reason - static_cast<size_t>(used),
+             "%s%lu records of kinds unknown to dlhook (the last one %u)", used == 0 ? "" : "; ",
+             left_out.unknown_kinds, left_out.last_unknown_kind);
+  }
+  ReportCapability("gpu-activities", api->library, CapabilityState::kLost, reason);
+}
+
+void Serve(GpuState* state) {
+  uint64_t next_flush_ns = NowNs(CLOCK_MONOTONIC) + kFlushNs;
+  for (;;) {
+    uint32_t seen = state->wake.load(std::memory_order_acquire);
+    if ((seen & 1) != 0) return;
+    FeedAll(state);
+    if (GpuEventsOn() && state->own != nullptr) CollectEvents(state->own);
+    uint64_t now_ns = NowNs(CLOCK_MONOTONIC);
+    if (now_ns >= next_flush_ns) {
+      Flush(state);
+      FeedAll(state);
+      next_flush_ns = now_ns + kFlushNs;
+    }
+    uint64_t nap_ns = GpuEventsOn() ? kEventsNs : next_flush_ns - now_ns;
+    timespec nap = {static_cast<time_t>(nap_ns / 1000000000u), static_cast<long>(nap_ns % 1000000000u)};
+    syscall(SYS_futex, &state->wake, FUTEX_WAIT_PRIVATE, seen, &nap, nullptr, 0);
+  }
+}
+
+void* GpuThreadMain(void* argument) {
+  auto state = static_cast<GpuState*>(argument);
+  prctl(PR_SET_NAME, "dlhook-gpu");
+  state->own = AttachThread(GpuFamilies());
+  Serve(state);
+  FeedAll(state);
+  if (state->own != nullptr) {
+    if (state->is_abandoned.load() == 0) FinishEvents(state->own);
+    TellLeftOut(state->left_out);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool StartGpuThread(GpuState* state) {
+  if (state->has_thread.load() != 0) return true;
+  Undisturbed undisturbed;  // it inherits blocked signals
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, kStackBytes);
+  bool created = pthread_create(&state->thread, &small, &GpuThreadMain, state) == 0 ||
+                 pthread_create(&state->thread, nullptr, &GpuThreadMain, state) == 0;
+  pthread_attr_destroy(&small);
+  if (created) state->has_thread.store(1);
+  return created;
+}
+
+void WakeGpuThread(GpuState* state) {
+  state->wake.fetch_add(2, std::memory_order_release);
+  syscall(SYS_futex, &state->wake, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+void WaitUntilFed(GpuState* state, uint32_t milliseconds) {
+  uint64_t end_ns = NowNs(CLOCK_MONOTONIC) + uint64_t{milliseconds} * 1000000;
+  while (HasFullBuffer(&state->buffers) || state->feeding.load(std::memory_order_acquire) != 0) {
+    if (state->has_thread.load() == 0 || NowNs(CLOCK_MONOTONIC) > end_ns) return;
+    timespec nap = {0, 100 * 1000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+  }
+}
+
+void StopGpuThread(GpuState* state) {
+  if (state->has_thread.exchange(0) == 0) return;
+  state->wake.fetch_or(1, std::memory_order_release);
+  syscall(SYS_futex, &state->wake, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  timespec deadline;
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += kLongestEndSeconds;
+  pthread_timedjoin_np(state->thread, nullptr, &deadline);
+}
+
+void CountScratchRecords(uint8_t* buffer, size_t valid) {
+  const CuptiApi* api = LoadedCupti();
+  ProcessState* process = GetProcess();
+  uint64_t records = 0;
+  void* record = nullptr;
+  if (api == nullptr || process == nullptr || process->session == nullptr) return;
+  while (api->get_next_record(buffer, valid, &record) == cupti::kSuccess && record != nullptr) ++records;
+  process->session->gpu_dropped_cupti.fetch_add(records, std::memory_order_relaxed);
+}
+
+void CountDroppedRecords() {
+  const CuptiApi* api = LoadedCupti();
+  ProcessState* process = GetProcess();
+  size_t dropped = 0;
+  if (api == nullptr || process == nullptr || process->session == nullptr) return;
+  if (api->get_dropped(nullptr, 0, &dropped) != cupti::kSuccess) return;
+  process->session->gpu_dropped_cupti.fetch_add(dropped, std::memory_order_relaxed);
+}
+
+}  // namespace dlhook

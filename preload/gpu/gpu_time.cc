@@ -1,0 +1,285 @@
+// Where times of GPUs come from: opening, yielding, the end. Changes of GpuState.phase are made under
+// GpuState.control, except for the two that a mark is enough for: a thread takes on the opening, and CUPTI may be had
+// again.
+#include "preload/gpu/gpu_time.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <initializer_list>
+
+#include "preload/core/call_detail.h"
+#include "preload/core/clock.h"
+#include "preload/core/config.h"
+#include "preload/core/process_id.h"
+#include "preload/core/process_state.h"
+#include "preload/core/registry.h"
+#include "preload/core/undisturbed.h"
+#include "preload/gpu/cupti_session.h"
+#include "preload/gpu/event_calls.h"
+#include "preload/gpu/event_time.h"
+#include "preload/gpu/external_correlation.h"
+#include "preload/gpu/gpu_state.h"
+#include "preload/gpu/gpu_thread.h"
+
+namespace dlhook {
+
+std::atomic<GpuState*> g_gpu_state{nullptr};
+
+namespace {
+
+constexpr uint32_t kLongestFeedMs = 2000;
+constexpr char kCapability[] = "gpu-time";
+
+// The process that opened it first: not in memory that is wiped, so that a child knows.
+std::atomic<uint32_t> g_opener{0};
+
+// The families' bits, 0: not asked for yet; kNoFamilies: none.
+std::atomic<uint32_t> g_families{0};
+constexpr uint32_t kNoFamilies = 1u << 31;
+
+uint32_t FindFamilies() {
+  uint32_t families = kNoFamilies;
+  for (const char* name : {"cuda_copy", "cuda_memory", "cuda_launch", "cuda_graph", "cublas", "cublaslt", "cudnn",
+                           "nccl", "cufft", "cusparse", "cusolver"}) {
+    families |= FamilyBitOf(name);
+  }
+  if (GetConfig().gpu == GpuMode::kOff) families = kNoFamilies;
+  g_families.store(families, std::memory_order_relaxed);
+  return families;
+}
+
+void TellWindow(ThreadState* thread, GpuTimeSource source, const char* reason) {
+  if (thread == nullptr || thread->active == 0) return;
+  GpuWindowRecord record = {};
+  record.header = {sizeof record / 8, RecordType::kGpuWindow, 0, 0, 0, 0};
+  record.ticks = ReadTicks(thread->clock);
+  record.source = source;
+  record.text_bytes = static_cast<uint32_t>(strlen(reason));
+  WriteGpuRecord(thread, &record.header, reason, record.text_bytes, false);
+}
+
+const char* LibraryName() { return LoadedCupti() == nullptr ? "" : LoadedCupti()->library; }
+
+// Under control. The process has none of CUPTI, and won't.
+void OpenWithoutCupti(GpuState* state, ThreadState* thread, const char* reason) {
+  char told[300];
+  bool has_driver = LoadedCupti() == nullptr || LoadedCupti()->version != 0;  // without CUPTI that can't be told
+  bool may_use_events = has_driver && (GetConfig().gpu == GpuMode::kAuto || GetConfig().gpu == GpuMode::kEvents);
+  if (may_use_events && StartGpuThread(state) && StartEvents()) {
+    snprintf(told, sizeof told, "by pairs of events: %s", reason);
+    ReportCapability(kCapability, LibraryName(), CapabilityState::kOn, told);
+    TellWindow(thread, GpuTimeSource::kEvents, reason);
+    state->phase.store(kGpuEvents, std::memory_order_release);
+    state->exit_handler_due.store(1);
+    return;
+  }
+  CapabilityState why = LoadedCupti() == nullptr ? CapabilityState::kAbsent : CapabilityState::kRefused;
+  ReportCapability(kCapability, LibraryName(), why, reason);
+  TellWindow(thread, GpuTimeSource::kNone, reason);
+  state->phase.store(kGpuOff, std::memory_order_release);
+}
+
+// Under control.
+void OpenWithCupti(GpuState* state, ThreadState* thread, const CuptiApi& api) {
+  char reason[300] = "dlhook could not start a thread";
+  CuptiAnswer answer = StartGpuThread(state) ? OpenCupti(api, state, reason, sizeof reason) : CuptiAnswer::kRefused;
+  if (answer == CuptiAnswer::kRefused) return OpenWithoutCupti(state, thread, reason);
+  if (answer == CuptiAnswer::kTaken) {
+    ReportCapability(kCapability, api.library, CapabilityState::kRefused, reason);
+    TellWindow(thread, GpuTimeSource::kNone, reason);
+    state->phase.store(kGpuYielded, std::memory_order_release);
+    return;
+  }
+  snprintf(reason, sizeof reason, "CUPTI, version %u%s%s", api.version,
+           state->subscriber == nullptr ? ", beside the program's subscription" : "",
+           state->clock_offset_ns == 0 ? "" : "; its clock is not CLOCK_REALTIME: an offset is added to its times");
+  ReportCapability(kCapability, api.library, CapabilityState::kOn, reason);
+  TellWindow(thread, GpuTimeSource::kCupti, "");
+  state->phase.store(kGpuCupti, std::memory_order_release);
+  if (state->was_open.exchange(1) == 0) state->exit_handler_due.store(1);
+}
+
+// Null where there is no CUPTI that works.
+const CuptiApi* FindCupti(const char** reason) {
+  if (GetConfig().gpu == GpuMode::kEvents) {
+    *reason = "DLHOOK_GPU=events";
+    return nullptr;
+  }
+  const CuptiApi* api = LoadCupti(reason);
+  if (api != nullptr && api->version == 0) {
+    *reason = "CUPTI finds no driver (its version is 0)";
+    return nullptr;
+  }
+  return api;
+}
+
+// The thread that made the phase kGpuStarting. The loader is entered without any lock of ours.
+void Open(GpuState* state, ThreadState* thread) {
+  Undisturbed undisturbed;
+  uint32_t opener = 0;
+  bool is_child = !g_opener.compare_exchange_strong(opener, ProcessId()) && opener != ProcessId();
+  const char* reason = "CUDA does not survive a fork: the parent process has used it";
+  const CuptiApi* api = is_child ? nullptr : FindCupti(&reason);
+  SpinLockHolder holder(&state->control);
+  if (state->phase.load() != kGpuStarting) return;  // the application wanted CUPTI meanwhile, or the process ends
+  if (is_child) {
+    state->phase.store(kGpuOff);
+  } else if (api == nullptr) {
+    OpenWithoutCupti(state, thread, reason);
+  } else {
+    OpenWithCupti(state, thread, *api);
+  }
+}
+
+__attribute__((noinline, cold)) void OpenFirst(ThreadState* thread) {
+  GpuState* state = GetGpuState();
+  uint32_t phase = kGpuUntouched;
+  if (state != nullptr && state->phase.compare_exchange_strong(phase, kGpuStarting)) Open(state, thread);
+}
+
+// Registered when CUDA is up, so that it runs before CUDA's own: once after the first call, and again when CUPTI has
+// asked for its first buffer, as the first call need not have started the driver.
+__attribute__((noinline, cold)) void RegisterExitHandler(GpuState* state) {
+  if (state->exit_handler_due.exchange(0) != 0) FinishGpuTimeAtExit();
+}
+
+// Calls of ours that are inside CUPTI on other threads; none comes after the phase has changed.
+void WaitForCallbacks(const GpuState& state) {
+  for (int naps = 0; state.inside_callbacks.load() != 0 && naps < 10000; ++naps) {
+    timespec nap = {0, 100 * 1000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+  }
+}
+
+// Nothing is to be done around calls until CUPTI has been handed over and is free again.
+bool IsSettled(const GpuState& state) {
+  uint32_t phase = state.phase.load();
+  bool is_quiet = phase == kGpuOff || phase == kGpuYielded || (phase == kGpuCupti && state.has_buffers.load() != 0);
+  return is_quiet && state.beside.load() == kNeverBeside && state.exit_handler_due.load() == 0;
+}
+
+// The thread's calls are spared the way to here. Looked at again afterwards: ResumeGpuTime changes the phase before
+// it calls all threads back.
+__attribute__((noinline, cold)) void Settle(const GpuState& state, ThreadState* thread) {
+  __atomic_store_n(&thread->detail_families, HostDetailFamilies(), __ATOMIC_SEQ_CST);
+  if (!IsSettled(state)) __atomic_store_n(&thread->detail_families, DetailFamilies(), __ATOMIC_SEQ_CST);
+}
+
+void CallThreadsBack() {
+  ProcessState* process = GetProcess();
+  if (process == nullptr) return;
+  for (ThreadState& thread : process->threads) {
+    if (thread.active != 0) __atomic_store_n(&thread.detail_families, DetailFamilies(), __ATOMIC_SEQ_CST);
+  }
+}
+
+}  // namespace
+
+GpuState* GetGpuState() {
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  if (__builtin_expect(state != nullptr, 1)) return state;
+  void* memory = mmap(nullptr, sizeof(GpuState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  if (madvise(memory, sizeof(GpuState), MADV_WIPEONFORK) != 0 ||
+      !g_gpu_state.compare_exchange_strong(state, static_cast<GpuState*>(memory))) {
+    munmap(memory, sizeof(GpuState));
+    return state;
+  }
+  return static_cast<GpuState*>(memory);
+}
+
+uint32_t GpuFamilies() {
+  uint32_t families = g_families.load(std::memory_order_relaxed);
+  if (__builtin_expect(families == 0, 0)) families = FindFamilies();
+  return families & ~kNoFamilies;
+}
+
+void BeginGpuCall(ThreadState* thread, uint64_t sequence) {
+  const GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  if (__builtin_expect(state == nullptr || state->phase.load(std::memory_order_relaxed) == kGpuUntouched, 0)) {
+    OpenFirst(thread);
+    state = g_gpu_state.load(std::memory_order_acquire);
+  }
+  bool is_beside = state != nullptr && state->beside.load(std::memory_order_relaxed) == kBeside;
+  if (__builtin_expect(is_beside, 0) && state->phase.load() == kGpuCupti) PushGpuCall(*LoadedCupti(), thread, sequence);
+}
+
+void EndGpuCall(ThreadState* thread) {
+  if (GpuEventsOn()) EndCallEvents(thread);
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  if (__builtin_expect(state == nullptr, 0)) return;
+  if (__builtin_expect(state->exit_handler_due.load(std::memory_order_relaxed) != 0, 0)) RegisterExitHandler(state);
+  if (__builtin_expect(state->beside.load(std::memory_order_relaxed) != kNeverBeside, 0) && LoadedCupti() != nullptr) {
+    PopGpuCall(*LoadedCupti(), thread);
+  }
+  if (IsSettled(*state)) Settle(*state, thread);
+}
+
+void StartGpuTime() {
+  ThreadState* thread = AttachThread(GpuFamilies());
+  if (thread != nullptr) OpenFirst(thread);
+}
+
+void YieldGpuTime(const char* reason) {
+  GpuState* state = GpuFamilies() == 0 ? nullptr : GetGpuState();
+  if (state == nullptr) return;
+  int saved_errno = errno;
+  {
+    SpinLockHolder holder(&state->control);
+    uint32_t phase = state->phase.load();
+    bool was_on = phase == kGpuCupti;
+    if (phase != kGpuEvents && phase != kGpuOff) state->phase.store(kGpuYielded);
+    if (was_on) {
+      bool has_ring = dlhook_thread != nullptr && dlhook_thread->active != 0;
+      ThreadState* thread = has_ring ? dlhook_thread : AttachThread(GpuFamilies());
+      TellWindow(thread, GpuTimeSource::kNone, reason);
+      CloseCupti(*LoadedCupti(), state, true);
+      ReportCapability(kCapability, LibraryName(), CapabilityState::kLost, reason);
+    } else if (phase == kGpuUntouched || phase == kGpuStarting) {
+      ReportCapability(kCapability, LibraryName(), CapabilityState::kRefused, reason);
+    }
+  }
+  WaitForCallbacks(*state);
+  WaitUntilFed(state, kLongestFeedMs);
+  errno = saved_errno;
+}
+
+void ResumeGpuTime() {
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  uint32_t yielded = kGpuYielded;
+  if (state != nullptr && state->phase.compare_exchange_strong(yielded, kGpuUntouched)) CallThreadsBack();
+}
+
+void FinishGpuTime() {
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  if (state == nullptr || state->has_thread.load() == 0) return;
+  int saved_errno = errno;
+  {
+    SpinLockHolder holder(&state->control);
+    uint32_t phase = state->phase.exchange(kGpuOff);
+    if (phase == kGpuCupti) CloseCupti(*LoadedCupti(), state, false);
+  }
+  StopGpuThread(state);
+  errno = saved_errno;
+}
+
+void FinishGpuTimeAtExit() {
+  // Not atexit: that would bring in __cxa_atexit, which belongs to the C++ runtime's interface.
+  on_exit([](int, void*) { FinishGpuTime(); }, nullptr);
+}
+
+void AbandonGpuTime() {
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  if (state == nullptr) return;
+  if (state->has_thread.load() == 0) return;
+  state->is_abandoned.store(1);
+  state->phase.store(kGpuOff);
+  StopGpuThread(state);
+}
+
+}  // namespace dlhook

@@ -1,0 +1,179 @@
+// See injection.h.
+#include "preload/gpu/injection.h"
+
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <atomic>
+#include <initializer_list>
+
+#include "preload/core/call_scope.h"
+#include "preload/core/config.h"
+#include "preload/core/process_state.h"
+#include "preload/core/registry.h"
+#include "preload/gpu/gpu_time.h"
+#include "preload/gpu/injected_copy.h"
+#include "preload/link/resolver.h"
+
+extern "C" __attribute__((visibility("default"))) int InitializeInjection();
+
+namespace dlhook {
+namespace {
+
+std::atomic<bool> g_injected{false};
+
+// ---- CUPTI's functions and ours
+
+// By domain (runtime, driver) and CUPTI's number: 0 no hook, else its id + 1. Written before the callbacks are enabled.
+constexpr uint32_t kMostFunctions = 2048;
+uint16_t g_hooks[2][kMostFunctions];
+
+uint16_t* EntryOf(uint32_t domain, uint32_t id) {
+  bool is_known = (domain == cupti::kDomainRuntime || domain == cupti::kDomainDriver) && id < kMostFunctions;
+  return is_known ? &g_hooks[domain == cupti::kDomainDriver ? 1 : 0][id] : nullptr;
+}
+
+// CUPTI names the runtime's functions with the version in which they came, after a "_v": cudaMemcpy_v3020. The
+// driver's names end as they are exported.
+int HookOfFunction(const char* name) {
+  int hook = FindHook(name);
+  const char* version = hook >= 0 ? nullptr : strrchr(name, '_');
+  char plain[128];
+  if (version == nullptr || version[1] != 'v' || static_cast<size_t>(version - name) >= sizeof plain) return hook;
+  memcpy(plain, name, static_cast<size_t>(version - name));
+  plain[version - name] = '\0';
+  return FindHook(plain);
+}
+
+uint32_t FamilyBitOfHook(HookId hook) { return 1u << kHookNames[hook].family; }
+
+// ---- Calls
+
+// The call that is open on a thread, by slot; used by the slot's thread only.
+struct InjectedCall {
+  uint32_t thread_id;
+  uint32_t correlation;
+  bool is_open;
+  HookId hook;
+  uint64_t start_ticks;
+  uint64_t sequence;
+};
+InjectedCall g_calls[kMaxSlots];
+
+InjectedCall* CallOf(const ThreadState* thread) {
+  InjectedCall* call = &g_calls[thread - GetProcess()->threads];
+  if (call->thread_id != thread->thread_id) *call = {thread->thread_id, 0, false, 0, 0, 0};
+  return call;
+}
+
+ThreadState* RecordingThread(uint32_t family_bit) {
+  ThreadState* thread = dlhook_thread;
+  if (thread == nullptr || thread->active == 0) thread = AttachThread(family_bit);
+  if (thread == nullptr) return nullptr;
+  uint32_t enabled = thread->session->enabled_families.load(std::memory_order_relaxed);
+  return (enabled & family_bit) != 0 ? thread : nullptr;
+}
+
+void Begin(HookId hook, const cupti::CallbackData& data) {
+  ThreadState* thread = RecordingThread(FamilyBitOfHook(hook));
+  if (thread == nullptr) return;
+  InjectedCall* call = CallOf(thread);
+  // A call whose exit never came is given up; a hook's own, or the runtime's around the driver's, is this one already.
+  if (call->is_open && call->correlation != data.correlation) thread->depth = 0;
+  if (thread->depth != 0) return;
+  if (!NotePythonOfCall(thread)) return thread->ring.CountDropped();
+  *call = {thread->thread_id, data.correlation, true, hook, 0, TakeSequence(thread)};
+  // CUPTI's own frame: it lies above all that the function calls, which the callback's does not.
+  thread->open[0] = {reinterpret_cast<uintptr_t>(&data), call->sequence};
+  thread->depth = 1;
+  call->start_ticks = ReadTicks(thread->clock);
+}
+
+void End(HookId hook, const cupti::CallbackData& data) {
+  ThreadState* thread = dlhook_thread;
+  if (thread == nullptr || thread->active == 0) return;
+  InjectedCall* call = CallOf(thread);
+  if (!call->is_open || call->hook != hook || call->correlation != data.correlation) return;
+  call->is_open = false;
+  CallFrame frame = {thread, call->start_ticks, call->sequence, 0, 0, 0, hook};
+  CopyArgs copy;
+  bool is_copy = ParseInjectedCopy(kHookNames[hook].name, data.parameters, &copy);
+  CallRecord* record = is_copy ? EndCall(&frame, RecordType::kCopyCall, kCopyShapeWords, 3)
+                               : EndCall(&frame, RecordType::kCall, 0, 0);
+  if (record == nullptr) return;
+  if (data.result != nullptr) record->status = *static_cast<const int32_t*>(data.result);
+  if (is_copy) {
+    // Where its memory lies can't be asked: the address is that of a library without such questions.
+    copy.real = reinterpret_cast<const void*>(&clock_gettime);
+    DecodeCopy(copy, record);
+  }
+  CommitCall(&frame, record);
+}
+
+// ---- Injection
+
+// What was preloaded, or linked, stands before the C library; what was loaded later, behind it.
+bool IsPreloaded() {
+  const link_map* libc = ObjectOf(reinterpret_cast<const void*>(&clock_gettime));
+  for (const link_map* map = ObjectOf(reinterpret_cast<const void*>(&IsPreloaded)); map != nullptr; map = map->l_next) {
+    if (map == libc) return true;
+  }
+  return false;
+}
+
+// Another copy of dlhook, whose hooks are bound.
+bool AnotherIsPreloaded() {
+  const link_map* own = ObjectOf(reinterpret_cast<const void*>(&IsPreloaded));
+  const link_map* map = own;
+  while (map != nullptr && map->l_prev != nullptr) map = map->l_prev;
+  for (; map != nullptr && map != own; map = map->l_next) {
+    if (strncmp(ObjectName(map), "libdlhook.so", 12) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsInjected() { return g_injected.load(std::memory_order_relaxed); }
+
+void EnableInjectedCallbacks(const CuptiApi& api, void* subscriber) {
+  if (api.get_callback_name == nullptr) return;
+  for (uint32_t domain : {cupti::kDomainRuntime, cupti::kDomainDriver}) {
+    for (uint32_t id = 1; id < kMostFunctions; ++id) {
+      const char* name = nullptr;
+      if (api.get_callback_name(domain, id, &name) != cupti::kSuccess || name == nullptr) continue;
+      int hook = HookOfFunction(name);
+      if (hook < 0 || (GetConfig().families & FamilyBitOfHook(static_cast<HookId>(hook))) == 0) continue;
+      *EntryOf(domain, id) = static_cast<uint16_t>(hook + 1);
+      api.enable_callback(1, subscriber, domain, id);
+    }
+  }
+}
+
+void OnInjectedCallback(uint32_t domain, uint32_t id, const cupti::CallbackData& data) {
+  const uint16_t* entry = EntryOf(domain, id);
+  if (entry == nullptr || *entry == 0) return;
+  auto hook = static_cast<HookId>(*entry - 1);
+  if (data.site == cupti::kApiEnter) {
+    Begin(hook, data);
+  } else {
+    End(hook, data);
+  }
+}
+
+}  // namespace dlhook
+
+// The driver calls it, inside cuInit. Anything but 0: accepted.
+int InitializeInjection() {
+  using namespace dlhook;
+  if (IsPreloaded() || AnotherIsPreloaded() || GpuFamilies() == 0) return 1;
+  if (g_injected.exchange(true)) return 1;
+  ReportCapability("injection", "", CapabilityState::kOn,
+                   "loaded by the CUDA driver: calls come from CUPTI, as far as gpu-time is on");
+  StartGpuTime();
+  // Behind the driver's own handlers, so it runs before them.
+  FinishGpuTimeAtExit();
+  return 1;
+}

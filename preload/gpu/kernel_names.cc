@@ -1,0 +1,72 @@
+// Two open-addressing tables of fixed size: a program with more kernels than they hold has later ones' names read
+// again each time, and defined again.
+#include "preload/gpu/kernel_names.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "preload/capture/own_memory.h"
+#include "preload/core/definitions.h"
+
+namespace dlhook {
+namespace {
+
+constexpr uint32_t kEntries = 32768;  // power of two
+constexpr uint32_t kMostUsed = kEntries / 4 * 3;
+constexpr size_t kMostNameBytes = 4096;
+
+KernelNameEntry* TableOf(KernelNameEntry** table) {
+  if (*table != nullptr) return *table;
+  constexpr size_t kBytes = kEntries * sizeof(KernelNameEntry);
+  void* pages = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  *table = pages == MAP_FAILED ? nullptr : static_cast<KernelNameEntry*>(pages);
+  return *table;
+}
+
+// The key's entry, or the free one where it would lie; null where there is no room for one more.
+KernelNameEntry* Find(KernelNameEntry** table, uint32_t used, uint64_t key) {
+  KernelNameEntry* entries = TableOf(table);
+  if (entries == nullptr) return nullptr;
+  for (uint64_t i = (key * 0x9e3779b97f4a7c15u) >> 32;; ++i) {
+    KernelNameEntry* entry = &entries[i & (kEntries - 1)];
+    if (entry->key == key) return entry;
+    if (entry->key == 0) return used < kMostUsed ? entry : nullptr;
+  }
+}
+
+// FNV-1a; never 0.
+uint64_t HashOf(const char* bytes, size_t size) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < size; ++i) hash = (hash ^ static_cast<uint8_t>(bytes[i])) * 0x100000001b3u;
+  return hash | 1;
+}
+
+uint32_t DefineContent(KernelNames* names, const char* bytes, size_t size) {
+  uint64_t hash = HashOf(bytes, size);
+  KernelNameEntry* entry = Find(&names->by_content, names->contents, hash);
+  if (entry != nullptr && entry->key == hash) return entry->definition;
+  uint32_t definition = Define(DefinitionKind::kKernel, bytes, size);
+  if (entry == nullptr || definition == 0) return definition;
+  *entry = {hash, definition, 0};
+  ++names->contents;
+  return definition;
+}
+
+}  // namespace
+
+uint32_t DefineKernelName(KernelNames* names, const char* name, uint32_t generation) {
+  uint64_t key = reinterpret_cast<uint64_t>(name);
+  if (key == 0) return 0;
+  KernelNameEntry* entry = Find(&names->by_pointer, names->pointers, key);
+  if (entry != nullptr && entry->key == key && entry->generation == generation) return entry->definition;
+  // Its module may be gone: never read directly.
+  char copy[kMostNameBytes];
+  size_t size = strnlen(copy, CopyOwnMemory(key, copy, sizeof copy));
+  uint32_t definition = size == 0 ? 0 : DefineContent(names, copy, size);
+  if (entry == nullptr) return definition;
+  if (entry->key == 0) ++names->pointers;
+  *entry = {key, definition, generation};
+  return definition;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,64 @@
+// Packets of GPUs for traces of tests, as textproto: goes behind HeaderText() and GpuClockText().
+#ifndef DLHOOK_TESTS_ANALYZER_GPU_TRACE_H_
+#define DLHOOK_TESTS_ANALYZER_GPU_TRACE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/trace.pb.h"
+
+namespace dlhook::analyzer {
+
+// What GpuClockText's clock sample says CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. GpuActivityText adds it: its times
+// are the model's.
+constexpr int64_t kTestRealtimeOffsetNs = 1'700'000'000'000'000'000;
+std::string GpuClockText();
+
+// As an element of trace::GpuActivityBatch. Joined to its call by a link with its correlation (GpuLinkText), or by
+// thread_id and sequence.
+struct TestActivity {
+  trace::GpuActivityBatch::Kind kind = trace::GpuActivityBatch::KERNEL;
+  int64_t start_ns = 0;  // of the model's axis
+  int64_t duration_ns = 0;
+  uint32_t correlation = 0;
+  uint32_t kernel_iid = 0;
+  uint32_t device = 0;
+  uint32_t stream = 7;
+  uint64_t bytes = 0;
+  trace::Copy::Direction direction = trace::Copy::DIRECTION_UNKNOWN;
+  trace::Copy::HostMemory host_memory = trace::Copy::NONE;
+  uint32_t peer_device_plus_1 = 0;
+  uint64_t graph_node = 0;
+  uint32_t graph = 0;
+  int64_t queued_ns = -1;  // -1: not known
+  int64_t submitted_ns = -1;
+  uint32_t thread_id = 0;
+  uint64_t sequence = 0;
+};
+std::string GpuActivityText(const std::vector<TestActivity>& activities,
+                            trace::GpuTimeSource source = trace::GPU_TIME_CUPTI);
+
+// Kernel `iid` of this name, launched as 8 blocks of 256 threads.
+std::string GpuKernelText(uint32_t iid, const std::string& mangled_name);
+
+struct TestLink {
+  uint32_t correlation = 0;
+  uint64_t sequence = 0;  // 0: no recorded call was open
+  int64_t ticks = 0;
+};
+std::string GpuLinkText(uint32_t thread_id, const std::vector<TestLink>& links);
+
+struct TestGraphNode {
+  uint64_t node = 0;
+  uint64_t original = 0;  // 0: made by the call
+  uint64_t sequence = 0;
+  int64_t ticks = 0;
+};
+std::string GpuGraphNodeText(uint32_t thread_id, const std::vector<TestGraphNode>& nodes);
+
+std::string GpuWindowText(int64_t ticks, trace::GpuTimeSource source, const std::string& reason = "");
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_TESTS_ANALYZER_GPU_TRACE_H_
