@@ -97,6 +97,7 @@ const std::vector<Command>& Commands() {
       RunCommand(),
       ReportCommand(),
       DiffCommand(),
+      ScalingCommand(),
       ExportCommand(),
       DumpCommand(),
       CtlCommand(),

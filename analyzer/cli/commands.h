@@ -13,6 +13,7 @@ namespace dlhook::analyzer {
 
 Command ReportCommand();
 Command DiffCommand();
+Command ScalingCommand();
 Command DumpCommand();
 Command ExportCommand();
 Command RunCommand();

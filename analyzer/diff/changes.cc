@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer {
@@ -142,7 +143,10 @@ Pace FindPace(const TableChanges& work) {
 }
 
 void JudgeRows(const Pace& pace, TableChanges& changes) {
-  for (RowChange& row : changes.rows) Judge(pace, kPaceOfPart, changes.rows.size(), row.time);
+  const Table& table = changes.base->table;
+  const bool is_of_gpus = absl::StartsWith(table.columns[ColumnOf(table, Role::kWeight)].name, "gpu_");
+  const Pace own = is_of_gpus ? Pace() : pace;
+  for (RowChange& row : changes.rows) Judge(own, kPaceOfPart, changes.rows.size(), row.time);
 }
 
 }  // namespace dlhook::analyzer

@@ -70,7 +70,7 @@ TableChanges CompareTables(Baseline<const MeasuredTable*> base, Contender<const 
 // `work`: of the tables `work` (work_table.h).
 Pace FindPace(const TableChanges& work);
 
-// Every row, as one of many.
+// Every row, as one of many. GPUs have a pace of their own: the host's explains nothing of their times.
 void JudgeRows(const Pace& pace, TableChanges& changes);
 
 }  // namespace dlhook::analyzer

@@ -151,7 +151,7 @@ std::vector<Column> ChangeColumns() {
   return {
       time("change", "New minus base, per step; of the whole run where steps are not known."),
       RealColumn("percent", "%", Better::kLower, "Change as a part of the base's time."),
-      Detail(time("base", "Wall share per step in the base run.")),
+      Detail(time("base", "Time per step in the base run: wall share; of GPUs durations.")),
       Detail(time("new", "The same in the new run.")),
       Detail(time("noise",
                   "Bound of what the change may be by chance: from the spread over steps, and what all of the step "

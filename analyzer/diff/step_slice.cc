@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analyzer/diff/counter_slice.h"
+#include "analyzer/layers/gpu_places.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -44,6 +45,7 @@ class Slicer {
     // nothing.
     const int64_t margin_ns = steps.count() == 0 ? 0 : steps.total_ns() / steps.count();
     kept_scopes_ = Choose(model.scopes, margin_ns, scope_number_);
+    ChooseGpuWork();
   }
 
   TraceModel Cut() const {
@@ -51,6 +53,7 @@ class Slicer {
     CopyWhatAllShare(slice);
     CutCalls(slice);
     CutScopes(slice);
+    CutGpuWork(slice);
     for (const CounterSeries& series : model_.counters) {
       slice.counters.push_back(SliceOf(series, steps_of_[series.process]));
     }
@@ -75,6 +78,8 @@ class Slicer {
     slice.layers = attribution.layers;
     Keep(attribution.of_call, kept_calls_, slice.of_call);
     Keep(attribution.of_scope, kept_scopes_, slice.of_scope);
+    // A call that was captured into a CUDA graph lies in no step: here is what it says of the work.
+    Keep(GpuPlaces(model_, attribution), kept_gpu_, slice.of_gpu);
     return slice;
   }
 
@@ -106,6 +111,17 @@ class Slicer {
     return kept;
   }
 
+  // What was asked for in a step belongs to it, whenever it was done.
+  void ChooseGpuWork() {
+    const GpuActivityColumns& gpu = model_.gpu;
+    for (GpuIndex i = 0; i < gpu.size(); ++i) {
+      const Intervals& intervals = steps_of_[model_.gpu_devices[gpu.device[i]].process];
+      const bool is_asked = gpu.asked_ns[i] != GpuActivityColumns::kNotKnown;
+      const int64_t start_ns = is_asked ? gpu.asked_ns[i] : gpu.start_ns[i], end_ns = is_asked ? start_ns : gpu.end_ns[i];
+      if (Overlaps(intervals, start_ns, end_ns)) kept_gpu_.push_back(i);
+    }
+  }
+
   void CopyWhatAllShare(TraceModel& slice) const {
     slice.name = model_.name;
     slice.processes = model_.processes;
@@ -117,6 +133,9 @@ class Slicer {
     slice.native_frames = model_.native_frames;
     slice.native_symbols = model_.native_symbols;
     slice.modules = model_.modules;
+    slice.gpu_devices = model_.gpu_devices;
+    slice.gpu_kernels = model_.gpu_kernels;
+    slice.gpu_windows = model_.gpu_windows;
     slice.capture_states = model_.capture_states;
     slice.start_ns = model_.end_ns;
     slice.end_ns = model_.start_ns;
@@ -154,9 +173,39 @@ class Slicer {
     Renumber(scope_number_, slice.scopes.parent);
   }
 
+  void CutGpuWork(TraceModel& slice) const {
+    const GpuActivityColumns& from = model_.gpu;
+    GpuActivityColumns& to = slice.gpu;
+    Keep(from.start_ns, kept_gpu_, to.start_ns);
+    Keep(from.end_ns, kept_gpu_, to.end_ns);
+    Keep(from.queued_ns, kept_gpu_, to.queued_ns);
+    Keep(from.submitted_ns, kept_gpu_, to.submitted_ns);
+    Keep(from.kind, kept_gpu_, to.kind);
+    Keep(from.source, kept_gpu_, to.source);
+    Keep(from.device, kept_gpu_, to.device);
+    Keep(from.stream, kept_gpu_, to.stream);
+    Keep(from.kernel, kept_gpu_, to.kernel);
+    Keep(from.bytes, kept_gpu_, to.bytes);
+    Keep(from.direction, kept_gpu_, to.direction);
+    Keep(from.host_memory, kept_gpu_, to.host_memory);
+    Keep(from.graph, kept_gpu_, to.graph);
+    Keep(from.launch_call, kept_gpu_, to.launch_call);
+    Keep(from.call, kept_gpu_, to.call);
+    Keep(from.thread, kept_gpu_, to.thread);
+    Keep(from.asked_ns, kept_gpu_, to.asked_ns);
+    Keep(from.scope, kept_gpu_, to.scope);
+    Renumber(call_number_, to.launch_call);
+    Renumber(call_number_, to.call);
+    Renumber(scope_number_, to.scope);
+    for (const auto& [start_ns, end_ns] : model_.gpu_overhead) {
+      const auto is_in = [&](const Intervals& intervals) { return Overlaps(intervals, start_ns, end_ns); };
+      if (std::any_of(steps_of_.begin(), steps_of_.end(), is_in)) slice.gpu_overhead.emplace_back(start_ns, end_ns);
+    }
+  }
+
   const TraceModel& model_;
   std::vector<Intervals> steps_of_;  // by process
-  std::vector<uint32_t> kept_calls_, kept_scopes_;
+  std::vector<uint32_t> kept_calls_, kept_scopes_, kept_gpu_;
   std::vector<uint32_t> call_number_, scope_number_;  // in the slice, of each in the run; kNone: not kept
 };
 

@@ -23,6 +23,7 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/doctor/counter_tables.h"
 #include "analyzer/doctor/counter_trials.h"
+#include "analyzer/doctor/gpu_trials.h"
 #include "analyzer/doctor/probe.h"
 #include "analyzer/model/load_run.h"
 
@@ -133,52 +134,37 @@ void CheckCounters(Findings* findings) {
   findings->push_back(CountingFinding(machine, sets));
 }
 
-// In a child, as a library may do anything when it is loaded. 0: loaded, 1: not there, 2: of what `check` says.
-int TryLibrary(const std::vector<const char*>& sonames, int (*check)(void*)) {
+// In a child, as a library may do anything when it is loaded.
+bool CanBeLoaded(const std::vector<const char*>& sonames) {
   const pid_t child = fork();
-  if (child < 0) return 1;
+  if (child < 0) return false;
   if (child == 0) {
     for (const char* soname : sonames) {
-      void* library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
-      if (library != nullptr) _exit(check == nullptr ? 0 : check(library));
+      if (dlopen(soname, RTLD_NOW | RTLD_LOCAL) != nullptr) _exit(0);
     }
     _exit(1);
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-int CheckDriver(void* library) {
-  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
-  return init != nullptr && init(0) == 0 ? 0 : 2;
-}
-
-void CheckGpu(Findings* findings) {
-  const int driver = TryLibrary({"libcuda.so.1"}, CheckDriver);
-  const char* kTexts[] = {"the CUDA driver works: calls of CUDA's libraries are recorded with the host's time.",
-                          "no CUDA driver: only what runs on the CPU is seen.",
-                          "the CUDA driver is there, but finds no device."};
-  findings->push_back({"gpu", driver == 2 ? Level::kNote : Level::kOk, "", kTexts[driver > 2 ? 2 : driver], ""});
-}
-
-// What is opened where it is there, and CUPTI, which people ask for.
+// What is opened where it is there.
 void CheckOptionalLibraries(Findings* findings) {
   const std::pair<const char*, std::vector<const char*>> kLibraries[] = {
-      {"CUPTI", {"libcupti.so", "libcupti.so.13", "libcupti.so.12"}},
       {"PAPI", {"libpapi.so", "libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0", "libpapi.so.6.0"}},
       {"libunwind", {"libunwind.so.8"}},
       {"debuginfod", {"libdebuginfod.so.1"}}};
   std::vector<std::string> there, missing;
   for (const auto& [name, sonames] : kLibraries) {
-    (TryLibrary(sonames, nullptr) == 0 ? there : missing).emplace_back(name);
+    (CanBeLoaded(sonames) ? there : missing).emplace_back(name);
   }
   findings->push_back(
       {"optional-libraries", Level::kOk, "",
-       absl::StrCat(there.empty() ? "" : absl::StrCat("there: ", absl::StrJoin(there, ", "), "; "),
-                    missing.empty() ? "" : absl::StrCat("not there: ", absl::StrJoin(missing, ", "), "; "),
-                    "this version does not use CUPTI yet."),
+       absl::StrCat(there.empty() ? "" : absl::StrCat("there: ", absl::StrJoin(there, ", ")),
+                    there.empty() || missing.empty() ? "" : "; ",
+                    missing.empty() ? "" : absl::StrCat("not there: ", absl::StrJoin(missing, ", ")), "."),
        ""});
 }
 
@@ -212,7 +198,7 @@ Findings CheckMachine(const absl::StatusOr<std::string>& shim, const std::string
   CheckRings(&findings);
   CheckPreloaders(&findings);
   CheckConfinement(&findings);
-  CheckGpu(&findings);
+  for (Finding& finding : GpuFindings(LookAtGpus())) findings.push_back(std::move(finding));
   CheckCounters(&findings);
   CheckOptionalLibraries(&findings);
   return findings;

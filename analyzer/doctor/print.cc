@@ -96,12 +96,17 @@ void AppendProgram(const TriedProgram& program, size_t width, bool color, std::s
   absl::StrAppend(out, "\n", Styled("libraries", Style::kTitle, color), "\n");
   if (report.libraries.empty()) absl::StrAppend(out, "  none that dlhook knows\n");
   AppendLibraries(report.libraries, width, color, out);
-  absl::StrAppend(out, "\n", Styled("what can't be seen, or only in part", Style::kTitle, color), "\n");
-  if (report.findings.empty()) absl::StrAppend(out, "  nothing that is known\n");
-  for (Finding finding : report.findings) {
-    finding.subject = BaseName(finding.subject);  // json has the path
-    AppendFinding(finding, width, color, out);
-  }
+  const auto append = [&](absl::string_view title, bool is_ok, absl::string_view none) {
+    std::string lines;
+    for (Finding finding : report.findings) {
+      finding.subject = BaseName(finding.subject);  // json has the path
+      if ((finding.level == Level::kOk) == is_ok) AppendFinding(finding, width, color, &lines);
+    }
+    if (lines.empty()) lines = std::string(none);
+    if (!lines.empty()) absl::StrAppend(out, "\n", Styled(title, Style::kTitle, color), "\n", lines);
+  };
+  append("seen beside the calls", true, "");
+  append("what can't be seen, or only in part", false, "  nothing that is known\n");
 }
 
 Json FindingsJson(const std::vector<Finding>& findings) {

@@ -209,12 +209,19 @@ void AddInside(const ProgramReport& report, const Trial& trial, Findings* findin
 void AddCapabilities(const TraceModel& model, Findings* findings) {
   for (const ProcessInfo& process : model.processes) {
     for (const trace::Capability& capability : process.capabilities) {
-      if (capability.state() == trace::Capability::ON) continue;
+      if (capability.state() == trace::Capability::ON) {
+        if (capability.name() == "gpu-time") {
+          AddOnce({"gpu-time", Level::kOk, capability.object(), absl::StrCat(capability.object().empty() ? "" :
+              "tells ", "times of GPUs: ", capability.reason(), "."), ""}, findings);
+        }
+        continue;
+      }
       const std::string state = absl::AsciiStrToLower(trace::Capability::State_Name(capability.state()));
       // Counters that lack for one reason are one finding.
       if (IsOfCounters(capability)) {
         AddOnce({absl::StrCat("counters-", state), Level::kNote, "",
-                 absl::StrCat("of DLHOOK_COUNTERS some are ", state, ": ", capability.reason(), "."), AdviceFor(capability)},
+                 absl::StrCat("of DLHOOK_COUNTERS some are ", state, ": ", capability.reason(),
+                              "."), AdviceFor(capability)},
                 findings);
         continue;
       }
@@ -263,15 +270,34 @@ void AddUnreached(const Trial& trial, Findings* findings) {
   }
 }
 
+// CUPTI admits one subscriber; dlhook leaves it to the other.
+void AddOthersOfCupti(const ProcessLook& look, Findings* findings) {
+  const char* const kAdvice = "Profile without the other tool, or see the capability gpu-time for what dlhook had.";
+  const auto tool = look.environment.find("CUDA_INJECTION64_PATH");
+  if (tool != look.environment.end() && BaseName(tool->second) != "libdlhook.so") {
+    AddOnce({"cupti-taken", Level::kNote, tool->second,
+             "is injected into CUDA programs and may take CUPTI, which admits one tool: times of GPUs then come from "
+             "pairs of events, or from "
+             "nowhere.",
+             kAdvice},
+            findings);
+  } else if (look.environment.contains("NSYS_PROFILING_SESSION_ID")) {
+    AddOnce({"cupti-taken", Level::kNote, "Nsight Systems",
+             "runs this program and has CUPTI, which admits one tool: times of GPUs then come from pairs of events, or "
+             "from nowhere.", kAdvice},
+            findings);
+  }
+  if (look.environment.contains("CUDA_MPS_PIPE_DIRECTORY")) {
+    AddOnce({"gpu-shared", Level::kNote, look.program,
+             "uses its GPUs through MPS (CUDA_MPS_PIPE_DIRECTORY): other processes' kernels may run beside its own and "
+             "make them longer.", ""},
+            findings);
+  }
+}
+
 void AddOtherTools(const Trial& trial, Findings* findings) {
   for (const ProcessLook& look : trial.looks) {
-    if (const auto tool = look.environment.find("CUDA_INJECTION64_PATH"); tool != look.environment.end()) {
-      AddOnce({"cupti-taken", Level::kNote, tool->second,
-               "is injected into CUDA programs and has CUPTI, which admits one tool. This version of dlhook does not "
-               "use CUPTI.",
-               ""},
-              findings);
-    }
+    AddOthersOfCupti(look, findings);
     for (const LoadedObject& object : look.objects) {
       if (absl::StartsWith(BaseName(object.path), "libasan.so")) {
         AddOnce({"sanitizer", Level::kWarning, look.program,

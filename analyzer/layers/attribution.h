@@ -55,6 +55,7 @@ struct Attribution {
   std::vector<Layer> layers;       // in the order of the first forward pass
   std::vector<Place> of_call;      // by CallIndex
   std::vector<Place> of_scope;     // by ScopeIndex; empty where the run has no scopes
+  std::vector<Place> of_gpu;       // by GpuIndex; of parts of a run, where the calls that GPUs work for may be missing. Else empty
   // Pairings that evidence contradicted, links without a partner …: sentence -> count.
   std::map<std::string, int64_t> oddities;
 };

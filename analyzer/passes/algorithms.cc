@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/layers/call_context.h"
 #include "analyzer/passes/columns.h"
+#include "analyzer/passes/gpu_call_times.h"
 #include "analyzer/passes/op_groups.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"
@@ -39,6 +40,7 @@ Key KeyOf(const Op& op) {
 
 struct Choice {
   OpGroup executions;
+  GpuOpTime gpu;
   std::string chosen;
   int64_t cache_hits = 0;
   int64_t cache_misses = 0;
@@ -181,6 +183,15 @@ void AddExecution(const Op& op, const OpTotals& totals,
   if (op.tensor_core) choice.tensor_cores.insert(TensorCoreLabel(*op.tensor_core));
 }
 
+// What launches of CUDA graphs computed of captured calls, where their GPU time is known.
+bool AddReplays(const Op& op, const GpuOpTime& time, std::map<Key, Choice>& choices) {
+  if (time.activities == 0 || !HasChoice(op)) return false;
+  Choice& choice = choices[KeyOf(op)];
+  choice.chosen = ChosenLabel(op);
+  choice.gpu.Add(time);
+  return true;
+}
+
 void AddCreation(const Op& op, const OpTotals& totals, Choice& choice) {
   choice.chosen = ChosenLabel(op);
   (op.cache_hit ? choice.cache_hits : choice.cache_misses) += totals.calls;
@@ -233,6 +244,7 @@ void AddNotes(const LeftOut& left_out, Table& table) {
 absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const PassOptions& options) {
   const std::map<std::string, int64_t> candidates = CountCandidates(model, *options.choices);
   const std::vector<OpIndex> home = HomeOps(model, *options.totals);
+  const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
   std::map<Key, Choice> choices;
   LeftOut left_out;
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
@@ -243,7 +255,7 @@ absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const PassOptions
       left_out.trials += totals.calls;
       left_out.trials_ns += totals.total_ns;
     } else if (op.captured) {
-      left_out.captured += HasChoice(op) ? totals.calls : 0;
+      left_out.captured += AddReplays(op, gpu_times[i], choices) || !HasChoice(op) ? 0 : totals.calls;
     } else if (!HasChoice(op)) {
       left_out.silent_calls += IsSilent(op) ? totals.calls : 0;
     } else if (op.is_creation) {
@@ -252,19 +264,23 @@ absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const PassOptions
       choices[KeyOf(model.ops[home[i]])].executions.Add(op, totals, /*at_home=*/false);
     } else {
       AddExecution(op, totals, candidates, choices[KeyOf(op)]);
+      choices[KeyOf(op)].gpu.Add(gpu_times[i]);
     }
   }
   std::vector<const std::pair<const Key, Choice>*> order;
   for (const auto& choice : choices) order.push_back(&choice);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return std::tie(a->second.executions.total_ns, a->second.creation_ns) >
-           std::tie(b->second.executions.total_ns, b->second.creation_ns);
+    return std::tie(a->second.gpu.busy_ns, a->second.executions.total_ns, a->second.creation_ns) >
+           std::tie(b->second.gpu.busy_ns, b->second.executions.total_ns, b->second.creation_ns);
   });
 
   Table table = NewTable("algorithms", "Implementation and algorithm of each problem", Columns());
+  std::vector<GpuOpTime> gpu;
   for (const auto* choice : order) {
     table.rows.push_back(ChoiceRow(choice->first, choice->second, model.wall_ns()));
+    gpu.push_back(choice->second.gpu);
   }
+  InsertGpuColumns(model, options, "calls", gpu, &table);
   AddFallbackNotes(model, *options.choices, table);
   AddNotes(left_out, table);
   return table;

@@ -33,7 +33,7 @@ std::vector<Column> Columns() {
       TextColumn("state", "hooked, on, off (the user's choice), refused (dlhook's), lost (was on), absent, lost."),
       Detail(
           IntegerColumn("records", "", Better::kNeither,
-                        "Calls or scopes it told; those lost. Empty where several objects of a process share them.")),
+                        "Calls, scopes or work of GPUs that it told; those lost. Empty where several objects of a process share them.")),
       Detail(IntegerColumn("processes", "", Better::kNeither, "Processes of the run in which it is so.")),
       TextColumn("note", "Why, and what to do."),
       Detail(TextColumn("path", "Of the object.")),
@@ -102,6 +102,7 @@ std::vector<std::map<std::string, int64_t>> CountTold(const TraceModel& model) {
     }
     for (const auto& [kind, count] : scopes[process]) told[process][TapOfScope(kind)] += count;
   }
+  for (const GpuDeviceIndex device : model.gpu.device) ++told[model.gpu_devices[device].process]["gpu-time"];
   return told;
 }
 

@@ -24,6 +24,7 @@ constexpr Advice kMissing[] = {
     {"module-names", "Layers are then named by their classes and lines."},
     {"nvtx-tap", "Ranges of NVTX are missing; everything else is there."},
     {"native-stacks", "Who asked for a call is then told by Python's lines and the framework's ops alone."},
+    {"gpu-time", "Without times of GPUs calls have the host's time alone; dlhook doctor says what this machine has."},
 };
 
 // Where the user left it out.
@@ -33,6 +34,7 @@ constexpr Advice kOff[] = {
     {"trace-me-tap", "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
     {"python-frames", "Leave DLHOOK_PYTHON as it is by default."},
     {"native-stacks", "Record with DLHOOK_STACKS=all, or native."},
+    {"gpu-time", "Leave DLHOOK_GPU as it is by default."},
     {"nvtx-tap", "Unset NVTX_INJECTION64_PATH and leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
 };
 
@@ -82,6 +84,10 @@ std::string AdviceFor(const trace::Loss& loss) {
       return "Leave dlhook run alive while its program runs.";
     case trace::Loss::READINGS_DROPPED:
       return "Read counters less often (DLHOOK_COUNTERS_AT=time, DLHOOK_COUNTERS_MS), or give rings more room (DLHOOK_RING_KIB).";
+    case trace::Loss::GPU_BUFFERS_FULL:
+      return "Give CUPTI's buffers more room (DLHOOK_GPU_BUFFERS_MIB).";
+    case trace::Loss::GPU_RECORDS_DROPPED:
+      return "Give rings more room (DLHOOK_RING_KIB).";
     case trace::Loss::TRACE_LIMIT:
       return "Raise DLHOOK_MAX_BYTES.";
     case trace::Loss::BAD_RECORD:

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/passes/columns.h"
+#include "analyzer/passes/gpu_call_times.h"
 #include "analyzer/passes/op_groups.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"
@@ -23,6 +24,7 @@ using Key = std::tuple<std::string, trace::Collective::Kind, uint64_t, int32_t, 
 
 struct CollectiveGroup {
   OpGroup ops;
+  GpuOpTime gpu;
   int64_t failed = 0;
   bool is_asynchronous = false;
   std::set<int32_t> ranks;
@@ -109,14 +111,59 @@ Row GroupRow(const Key& key, const CollectiveGroup& group, int64_t wall_ns) {
 
 using CollectiveMap = std::map<Key, CollectiveGroup>;
 
-CollectiveMap Collect(const TraceModel& model, const RunTotals& totals) {
+// What the slowest link moves for each byte of NCCL's count, by the best algorithm: nccl-tests, doc/PERFORMANCE.md
+// ("bus bandwidth"),
+// which states it for the bytes of all ranks together where the count is one rank's part (gather, scatter, all-to-all).
+double BusBytes(const Key& key) {
+  const auto ranks = static_cast<double>(std::get<3>(key));
+  switch (std::get<1>(key)) {
+    case trace::Collective::ALL_REDUCE:
+      return 2 * (ranks - 1) / ranks;
+    case trace::Collective::ALL_GATHER:
+    case trace::Collective::REDUCE_SCATTER:
+    case trace::Collective::ALL_TO_ALL:
+      return ranks - 1;
+    case trace::Collective::BROADCAST:
+    case trace::Collective::REDUCE:
+    case trace::Collective::SEND:
+    case trace::Collective::RECEIVE:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+std::vector<Column> GpuColumns() {
+  return {IntegerColumn("gpu_time", "ns", Better::kLower,
+                        "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks there."),
+          RealColumn("gpu_rate", "GB/s", Better::kHigher, "Bytes over GPU time."),
+          RealColumn("bus_rate", "GB/s", Better::kHigher,
+                     "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as nccl-tests has it.")};
+}
+
+Row GpuCells(const Key& key, const CollectiveGroup& group) {
+  const GpuOpTime& gpu = group.gpu;
+  if (gpu.activities == 0) return Row(3);
+  const double bytes = static_cast<double>(std::get<4>(key)) * static_cast<double>(gpu.executions);
+  if (bytes <= 0 || gpu.busy_ns == 0) return {gpu.busy_ns, Cell(), Cell()};
+  const double rate = bytes / static_cast<double>(gpu.busy_ns);
+  const bool has_bus = std::get<3>(key) > 1 && BusBytes(key) > 0;
+  return {gpu.busy_ns, rate, has_bus ? Cell(rate * BusBytes(key)) : Cell()};
+}
+
+constexpr size_t kGpuColumnsAt = 8;
+
+CollectiveMap Collect(const TraceModel& model, const PassOptions& options) {
+  const RunTotals& totals = *options.totals;
   CollectiveMap groups;
   const std::vector<OpIndex> home = HomeOps(model, totals);
+  const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
     if (!op.definition.has_collective() || totals.ops[i].calls == 0) continue;
     CollectiveGroup& group = groups[KeyOf(model.ops[home[i]])];
     group.ops.Add(op, totals.ops[i], home[i] == i);
+    group.gpu.Add(gpu_times[i]);
     if (home[i] != i) continue;
     const trace::Collective& collective = op.definition.collective();
     group.is_asynchronous |= op.is_asynchronous;
@@ -136,7 +183,8 @@ CollectiveMap Collect(const TraceModel& model, const RunTotals& totals) {
 }  // namespace
 
 absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const PassOptions& options) {
-  const CollectiveMap groups = Collect(model, *options.totals);
+  const CollectiveMap groups = Collect(model, options);
+  const bool has_gpu = GpuTimesOf(model, options) != GpuTimes::kNone;
   std::vector<const CollectiveMap::value_type*> order;
   for (const auto& group : groups) order.push_back(&group);
   const auto bytes = [](const auto* group) {
@@ -149,7 +197,13 @@ absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const PassOption
   Table table = NewTable("collectives", "Communication between ranks", Columns());
   for (const auto* group : order) {
     table.rows.push_back(GroupRow(group->first, group->second, model.wall_ns()));
+    if (!has_gpu) continue;
+    const Row gpu = GpuCells(group->first, group->second);
+    table.rows.back().insert(table.rows.back().begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
   }
+  if (!has_gpu) return table;
+  const std::vector<Column> gpu = GpuColumns();
+  table.columns.insert(table.columns.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
   return table;
 }
 

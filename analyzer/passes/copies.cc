@@ -4,10 +4,12 @@
 #include <map>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/passes/columns.h"
+#include "analyzer/passes/gpu_copies.h"
 #include "analyzer/passes/op_groups.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"
@@ -15,8 +17,10 @@
 namespace dlhook::analyzer {
 namespace {
 
-// How the call was made. A captured one copies nothing: it becomes a part of a CUDA graph.
-enum class Form { kSync, kAsync, kCaptured };
+// How the call was made. A captured one copies nothing: it becomes a part of a CUDA graph. Not seen: GPUs copied, for
+// libraries that
+// copy by themselves.
+enum class Form { kSync, kAsync, kCaptured, kNotSeen };
 
 using Key = std::tuple<trace::Copy::Direction, trace::Copy::HostMemory, Form>;
 
@@ -48,6 +52,7 @@ struct CopyGroup {
   int64_t timed_bytes = 0;  // of calls whose duration is the copy's
   int64_t timed_ns = 0;
   double min_rate = 0, max_rate = 0;
+  GpuCopySum gpu;
   std::array<int64_t, kSizeCount> sizes = {};
   std::set<std::string> functions;
 };
@@ -105,16 +110,55 @@ void AddCalls(const Op& op, int64_t calls, const Durations& durations, CopyGroup
 
 using CopyMap = std::map<Key, CopyGroup>;
 
+// What the GPU says of a copy is exact; the call may have left it to the library (cudaMemcpyDefault).
+Key KeyOf(const TraceModel& model, const Op& op, GpuIndex activity) {
+  Key key = KeyOf(op);
+  if (model.gpu.direction[activity] != trace::Copy::DIRECTION_UNKNOWN) std::get<0>(key) = model.gpu.direction[activity];
+  const trace::Copy::HostMemory memory = model.gpu.host_memory[activity];
+  if (memory != trace::Copy::NONE && memory != trace::Copy::HOST_UNKNOWN) std::get<1>(key) = memory;
+  return key;
+}
+
+void AddNotSeen(const TraceModel& model, GpuIndex activity, CopyGroup& group) {
+  group.bytes += static_cast<int64_t>(model.gpu.bytes[activity]);
+  ++group.sizes[SizeClassOf(model.gpu.bytes[activity])];
+}
+
+// The row of each call, where the GPU told of its copy.
+using KeyOfCall = absl::flat_hash_map<CallIndex, Key>;
+
+// What GPUs copied, under the call that asked for it.
+KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap& groups) {
+  KeyOfCall keys;
+  const GpuCopies copies(model);
+  for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
+    if (!copies.IsCopy(activity)) continue;
+    const CallIndex call = model.gpu.call[activity] == kNone ? kNone : same_work.Outermost(model.gpu.call[activity]);
+    const bool is_seen = call != kNone && model.ops[model.calls.op[call]].definition.has_copy();
+    const Key key = is_seen ? KeyOf(model, model.ops[model.calls.op[call]], activity)
+                            : Key{model.gpu.direction[activity], model.gpu.host_memory[activity], Form::kNotSeen};
+    if (is_seen) keys.try_emplace(call, key);
+    CopyGroup& group = groups[is_seen ? keys.at(call) : key];
+    copies.Add(activity, &group.gpu);
+    if (!is_seen) AddNotSeen(model, activity, group);
+  }
+  return keys;
+}
+
 // The driver's copy inside the runtime's is the same copy seen again.
-CopyMap Collect(const TraceModel& model, const RunTotals& totals) {
+CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) {
   const SameWork same_work(model);
   CopyMap groups;
+  const KeyOfCall told = has_gpu ? CollectGpu(model, same_work, groups) : KeyOfCall();
+  std::map<OpIndex, Key> told_of_op;  // of its first call
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
     if (!op.definition.has_copy() || same_work.IsNested(call)) continue;
     const int64_t ns = model.calls.duration_ns[call];
     if (model.StatusOf(call) == 0) {
-      AddCalls(op, 1, {ns, ns, ns}, groups[KeyOf(op)]);
+      const auto key = told.find(call);
+      if (key != told.end()) told_of_op.try_emplace(model.calls.op[call], key->second);
+      AddCalls(op, 1, {ns, ns, ns}, groups[key != told.end() ? key->second : KeyOf(op)]);
     } else {
       ++groups[KeyOf(op)].failed;
       groups[KeyOf(op)].functions.insert(op.function);
@@ -131,7 +175,8 @@ CopyMap Collect(const TraceModel& model, const RunTotals& totals) {
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[home[i]];
     if (!op.definition.has_copy() || totals.ops[i].calls == 0) continue;
-    groups[KeyOf(op)].wall_share_ns += totals.ops[i].wall_share_ns;
+    const auto key = told_of_op.find(home[i]);
+    groups[key != told_of_op.end() ? key->second : KeyOf(op)].wall_share_ns += totals.ops[i].wall_share_ns;
   }
   return groups;
 }
@@ -176,25 +221,33 @@ const char* FormLabel(Form form) {
       return "sync";
     case Form::kAsync:
       return "async";
-    default:
+    case Form::kCaptured:
       return "captured";
+    case Form::kNotSeen:
+      return "not seen by a hook";
   }
+  return "";
 }
 
-std::vector<Column> Columns() {
+constexpr size_t kGpuColumnsAt = 7;
+
+std::vector<Column> Columns(bool has_gpu) {
   std::vector<Column> columns = {
       As(Role::kKey, TextColumn("direction", "HtoD: host to device …; peer: between devices; set: memset.")),
       As(Role::kKey, TextColumn("memory", "What kind of host memory takes part.")),
       TextColumn("form",
-                 "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
+                 has_gpu ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; not seen by a hook: "
+                           "asked for inside a library."
+                         : "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
       CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
       As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of these calls together.")),
       RealColumn("bytes_percent", "%", Better::kNeither,
                  "As a part of all bytes copied (not set, not captured)."),
       TotalTimeColumn(),
       RealColumn("rate", "GB/s", Better::kHigher,
-                 "Bytes over time, of synchronous copies from or to the host, as the caller waits "
-                 "for them: waiting for earlier work is included. Others: not known."),
+                 has_gpu ? "Bytes over the GPU's time; of calls of which that is not known see rate_source."
+                         : "Bytes over time, of synchronous copies from or to the host, as the caller waits "
+                           "for them: waiting for earlier work is included. Others: not known."),
       RealColumn("min_rate", "GB/s", Better::kHigher, "Of the slowest such copy."),
       RealColumn("max_rate", "GB/s", Better::kHigher, "Of the fastest such copy."),
       IntegerColumn("mean_bytes", "bytes", Better::kNeither, "Bytes of one call."),
@@ -207,6 +260,12 @@ std::vector<Column> Columns() {
                                            absl::StrCat("Calls by size: ", size.words, "."))));
   }
   columns.push_back(Detail(TextColumn("functions", "Functions that made these copies.")));
+  if (!has_gpu) return columns;
+  for (Column& column : columns) {
+    if (column.name == "bytes_percent" || column.name == "total_time" || column.name == "mean_bytes") column.detail = true;
+  }
+  const std::vector<Column> gpu = GpuCopyColumns();
+  columns.insert(columns.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
   return columns;
 }
 
@@ -214,26 +273,43 @@ bool IsCopied(const Key& key) {
   return std::get<0>(key) != trace::Copy::SET && std::get<2>(key) != Form::kCaptured;
 }
 
-Row GroupRow(const Key& key, const CopyGroup& group, int64_t all_bytes, int64_t wall_ns) {
+// Rate, the least, the largest: by the GPU's time, else as the caller waits.
+Row Rates(const CopyGroup& group) {
+  const GpuCopySum& gpu = group.gpu;
+  if (gpu.timed_ns > 0) return {Rate(gpu.timed_bytes, 1, gpu.timed_ns), gpu.min_rate, gpu.max_rate};
+  if (group.timed_ns == 0) return Row(3);
+  return {Rate(group.timed_bytes, 1, group.timed_ns), group.min_rate, group.max_rate};
+}
+
+Row GpuCells(const CopyGroup& group) {
+  Row cells = GpuCopyCells(group.gpu);
+  if (group.gpu.timed_ns == 0) cells[3] = group.timed_ns > 0 ? Cell("host") : Cell();
+  return cells;
+}
+
+Row GroupRow(const Key& key, const CopyGroup& group, int64_t all_bytes, int64_t wall_ns, bool has_gpu) {
   const auto& [direction, memory, form] = key;
-  const bool timed = group.timed_ns > 0;
+  const Row rates = Rates(group);
   Row row = {std::string(DirectionLabel(direction)),
              std::string(MemoryLabel(memory)),
              std::string(FormLabel(form)),
-             group.calls,
+             form == Form::kNotSeen ? Cell() : Cell(group.calls),
              group.bytes,
              IsCopied(key) ? Percent(group.bytes, all_bytes) : Cell(),
              group.total_ns,
-             Rate(group.timed_bytes, 1, group.timed_ns),
-             timed ? Cell(group.min_rate) : Cell(),
-             timed ? Cell(group.max_rate) : Cell(),
-             Mean(group.bytes, group.calls),
+             rates[0],
+             rates[1],
+             rates[2],
+             Mean(group.bytes, form == Form::kNotSeen ? group.gpu.copies : group.calls),
              group.failed,
              group.copies,
              Percent(group.wall_share_ns, wall_ns),
              group.wall_share_ns};
   for (int64_t count : group.sizes) row.emplace_back(count);
   row.emplace_back(Join(group.functions));
+  if (!has_gpu) return row;
+  const Row gpu = GpuCells(group);
+  row.insert(row.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
   return row;
 }
 
@@ -258,7 +334,8 @@ void AddSizeNotes(const CopyMap& groups, Table& table) {
 }  // namespace
 
 absl::StatusOr<Table> CopiesTable(const TraceModel& model, const PassOptions& options) {
-  const CopyMap groups = Collect(model, *options.totals);
+  const bool has_gpu = GpuTimesOf(model, options) != GpuTimes::kNone;
+  const CopyMap groups = Collect(model, *options.totals, has_gpu);
   int64_t all_bytes = 0;
   std::vector<const CopyMap::value_type*> order;
   for (const auto& group : groups) {
@@ -270,9 +347,9 @@ absl::StatusOr<Table> CopiesTable(const TraceModel& model, const PassOptions& op
     return std::tie(a_copied, a->second.bytes) > std::tie(b_copied, b->second.bytes);
   });
 
-  Table table = NewTable("copies", "Memory copied and filled, by direction", Columns());
+  Table table = NewTable("copies", "Memory copied and filled, by direction", Columns(has_gpu));
   for (const auto* group : order) {
-    table.rows.push_back(GroupRow(group->first, group->second, all_bytes, model.wall_ns()));
+    table.rows.push_back(GroupRow(group->first, group->second, all_bytes, model.wall_ns(), has_gpu));
   }
   AddSizeNotes(groups, table);
   return table;

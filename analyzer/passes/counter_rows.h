@@ -38,6 +38,12 @@ std::unique_ptr<CounterRows> RowsByPhase(const TraceModel& model, const PassOpti
 std::unique_ptr<CounterRows> RowsByIteration(const TraceModel& model, const PassOptions& options);
 std::unique_ptr<CounterRows> RowsByInterval(const TraceModel& model, int64_t interval_ns);
 
+// Rows of time in the order of their starts; what has none last.
+void SortByStart(Table* table);
+
+// A round number of ms that makes at most so many rows as can be read.
+int64_t IntervalFor(int64_t wall_ns);
+
 }  // namespace dlhook::analyzer
 
 #endif  // DLHOOK_ANALYZER_PASSES_COUNTER_ROWS_H_

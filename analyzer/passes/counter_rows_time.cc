@@ -12,6 +12,7 @@
 namespace dlhook::analyzer {
 namespace {
 
+constexpr int64_t kRowsOverTime = 100;  // at most, where nobody says how long an interval is and there are no steps
 constexpr char kOutside[] = "[outside of steps]";
 constexpr char kNotSampled[] = "[not sampled]";
 
@@ -231,6 +232,23 @@ std::unique_ptr<CounterRows> RowsByIteration(const TraceModel& model, const Pass
 
 std::unique_ptr<CounterRows> RowsByInterval(const TraceModel& model, int64_t interval_ns) {
   return std::make_unique<IntervalRows>(model, interval_ns);
+}
+
+void SortByStart(Table* table) {
+  size_t start = 0;
+  while (start < table->columns.size() && table->columns[start].name != "start") ++start;
+  if (start == table->columns.size()) return;
+  const auto time_of = [&](const Row& row) {
+    const auto* ns = std::get_if<int64_t>(&row[start]);
+    return ns == nullptr ? INT64_MAX : *ns;
+  };
+  std::stable_sort(table->rows.begin(), table->rows.end(), [&](const Row& a, const Row& b) { return time_of(a) < time_of(b); });
+}
+
+int64_t IntervalFor(int64_t wall_ns) {
+  int64_t interval_ns = 1000 * 1000;
+  for (int i = 0; wall_ns / interval_ns >= kRowsOverTime; ++i) interval_ns *= i % 3 == 1 ? 5 : 2;  // 1, 2, 10, 20, 100 …
+  return interval_ns;
 }
 
 }  // namespace dlhook::analyzer

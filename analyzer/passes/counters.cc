@@ -17,8 +17,6 @@
 namespace dlhook::analyzer {
 namespace {
 
-constexpr int64_t kRowsOverTime = 100;  // at most, where nobody says how long an interval is and there are no steps
-
 void AppendColumns(std::vector<Column> more, std::vector<Column>* columns) {
   for (Column& column : more) {
     const auto is_taken = [&](const Column& known) { return known.name == column.name; };
@@ -39,18 +37,6 @@ std::vector<size_t> OrderOf(const CounterSums& sums, bool in_order) {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return sums.LeadOf(a) > sums.LeadOf(b); });
   }
   return order;
-}
-
-// Rows of time in the order of their starts; what has none last.
-void SortByStart(Table* table) {
-  size_t start = 0;
-  while (start < table->columns.size() && table->columns[start].name != "start") ++start;
-  if (start == table->columns.size()) return;
-  const auto time_of = [&](const Row& row) {
-    const auto* ns = std::get_if<int64_t>(&row[start]);
-    return ns == nullptr ? INT64_MAX : *ns;
-  };
-  std::stable_sort(table->rows.begin(), table->rows.end(), [&](const Row& a, const Row& b) { return time_of(a) < time_of(b); });
 }
 
 Table MakeTable(const TraceModel& model, std::string name, std::string title, std::unique_ptr<CounterRows> rows) {
@@ -106,13 +92,6 @@ Table ByThreadTable(const TraceModel& model) {
   }
   table.notes = sums.Notes();
   return table;
-}
-
-// A round number of ms that makes at most so many rows.
-int64_t IntervalFor(int64_t wall_ns) {
-  int64_t interval_ns = 1000 * 1000;
-  for (int i = 0; wall_ns / interval_ns >= kRowsOverTime; ++i) interval_ns *= i % 3 == 1 ? 5 : 2;  // 1, 2, 10, 20, 100 …
-  return interval_ns;
 }
 
 }  // namespace

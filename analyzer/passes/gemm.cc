@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/passes/columns.h"
+#include "analyzer/passes/gpu_call_times.h"
 #include "analyzer/layers/gemm_shape.h"
 #include "analyzer/passes/op_groups.h"
 #include "analyzer/passes/pass.h"
@@ -26,6 +27,7 @@ Key KeyOf(const Op& op) {
 // A group of calls, and what cuBLAS and cuBLASLt say of them.
 struct ProductGroup {
   OpGroup calls;
+  GpuOpTime gpu;
   bool on_gpu = false;
   int64_t failed = 0;
   std::set<std::string> row_major, compute_types, math_modes, epilogues, tensor_cores;
@@ -133,24 +135,30 @@ std::string Note(const ProductMap& groups, int64_t gemm_ns, int64_t wall_ns) {
       calls, HumanTime(gemm_ns), HumanTime(wall_share_ns), percent);
 }
 
-// A captured one computes nothing: it becomes a part of a CUDA graph.
-bool IsListed(const Op& op) {
-  return !op.is_creation && !op.is_trial && !op.captured && IsMatrixProduct(op);
-}
+bool IsProduct(const Op& op) { return !op.is_creation && !op.is_trial && IsMatrixProduct(op); }
+
+// A captured one computes nothing: it becomes a part of a CUDA graph, whose launches have GPU time.
+bool IsListed(const Op& op) { return IsProduct(op) && !op.captured; }
 
 }  // namespace
 
 absl::StatusOr<Table> GemmTable(const TraceModel& model, const PassOptions& options) {
   const RunTotals& totals = *options.totals;
   const std::vector<OpIndex> home = HomeOps(model, totals);
+  const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
   ProductMap groups;
   int64_t gemm_ns = 0;
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
-    if (totals.ops[i].calls == 0 || !IsListed(op)) continue;
+    if (totals.ops[i].calls == 0 || !IsProduct(op)) continue;
+    if (op.captured) {
+      if (gpu_times[i].activities > 0) groups[KeyOf(op)].gpu.Add(gpu_times[i]);
+      continue;
+    }
     ProductGroup& group = groups[KeyOf(model.ops[home[i]])];
     group.calls.Add(op, totals.ops[i], home[i] == i);
     AddGpuWords(op, group);
+    group.gpu.Add(gpu_times[i]);
     gemm_ns += totals.ops[i].total_ns;
   }
   const SameWork same_work(model);
@@ -161,13 +169,17 @@ absl::StatusOr<Table> GemmTable(const TraceModel& model, const PassOptions& opti
   std::vector<const ProductMap::value_type*> order;
   for (const auto& group : groups) order.push_back(&group);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return a->second.calls.total_ns > b->second.calls.total_ns;
+    return std::tie(a->second.gpu.busy_ns, a->second.calls.total_ns) >
+           std::tie(b->second.gpu.busy_ns, b->second.calls.total_ns);
   });
 
   Table table = NewTable("gemm", "Matrix products by shape", Columns());
+  std::vector<GpuOpTime> gpu;
   for (const auto* group : order) {
     table.rows.push_back(GroupRow(group->first, group->second, gemm_ns, model.wall_ns()));
+    gpu.push_back(group->second.gpu);
   }
+  InsertGpuColumns(model, options, "calls", gpu, &table);
   if (!groups.empty()) table.notes.push_back(Note(groups, gemm_ns, model.wall_ns()));
   return table;
 }

@@ -8,6 +8,7 @@
 #include "analyzer/layers/call_context.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/passes/columns.h"
+#include "analyzer/passes/gpu_kernels.h"
 #include "analyzer/passes/iteration_clock.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"
@@ -164,6 +165,7 @@ void AddNotes(const TraceModel& model, const RunTotals& totals, const LaunchMap&
 }  // namespace
 
 absl::StatusOr<Table> KernelsTable(const TraceModel& model, const PassOptions& options) {
+  if (GpuTimesOf(model, options) == GpuTimes::kOfKernels) return GpuKernelsTable(model, options);
   const bool any = std::any_of(model.ops.begin(), model.ops.end(),
                                [](const Op& op) { return op.definition.has_launch(); });
   Table table = NewTable("kernels", "Kernel launches, by name and by who launched them", Columns());

@@ -3,6 +3,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "analyzer/layers/call_context.h"
 #include "analyzer/layers/op_labels.h"
 #include "analyzer/passes/askers.h"
 #include "analyzer/passes/columns.h"
@@ -45,6 +46,9 @@ LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution
   data_loading_ = Group("", "[data loading]");
   waiting_ = Group("", "[waiting]");
   unattributed_ = Group("", kUnattributed);
+  gpu_unknown_ = Group("", "[GPU work of no known call]");
+  gpu_idle_ = Group("", "[GPU idle]");
+  gpu_blind_ = Group("", "[GPU not measured]");
 }
 
 GroupIndex LayerGroups::Group(const std::string& model, const std::string& label) {
@@ -95,6 +99,23 @@ GroupIndex LayerGroups::OfCall(CallIndex call) const {
   if (by_ == LayersBy::kOp) return of_op_[model_.calls.op[call]];
   const LayerIndex layer = attribution_.of_call[call].layer;
   return layer == kNone ? library_ : of_layer_[layer];
+}
+
+// A launch is made for the library's op around it.
+GroupIndex LayerGroups::OfGpuCall(CallIndex call) const {
+  if (by_ != LayersBy::kOp) return OfCall(call);
+  const CallIndex around = IsLibraryOp(model_.ops[model_.calls.op[call]]) ? call : EnclosingLibraryOp(model_, call);
+  return OfCall(around == kNone ? call : around);
+}
+
+GroupIndex LayerGroups::OfGpu(GpuIndex activity, const Place& place) const {
+  if (place.layer != kNone && !of_layer_.empty()) return of_layer_[place.layer];
+  const CallIndex call = model_.gpu.call[activity];
+  const ScopeIndex scope = model_.gpu.scope.empty() ? kNone : model_.gpu.scope[activity];
+  const bool is_op_of_framework = by_ == LayersBy::kOp && call != kNone && scope != kNone &&
+                                  OfGpuCall(call) == OfCall(call) && !IsLibraryOp(model_.ops[model_.calls.op[call]]);
+  if (call != kNone && !is_op_of_framework) return OfGpuCall(call);
+  return scope == kNone ? gpu_unknown_ : OfScope(scope);
 }
 
 GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {

@@ -34,10 +34,15 @@ class LayerGroups {
   const std::vector<LayerGroup>& groups() const { return groups_; }
   GroupIndex OfCall(CallIndex call) const;
   GroupIndex OfScope(ScopeIndex scope) const;
+  // `place`: of GpuPlaces.
+  GroupIndex OfGpu(GpuIndex activity, const Place& place) const;
   GroupIndex python() const { return python_; }
   GroupIndex data_loading() const { return data_loading_; }
   GroupIndex waiting() const { return waiting_; }
   GroupIndex unattributed() const { return unattributed_; }
+  GroupIndex gpu_unknown() const { return gpu_unknown_; }  // work of GPUs of which no hook saw who asked for it
+  GroupIndex gpu_idle() const { return gpu_idle_; }
+  GroupIndex gpu_blind() const { return gpu_blind_; }  // nothing is known of GPUs then
   bool IsLayerGroup(GroupIndex group) const { return group < first_rest_; }
 
  private:
@@ -46,6 +51,7 @@ class LayerGroups {
   void GroupLayers();
   void GroupOps();
   void GroupCalls();
+  GroupIndex OfGpuCall(CallIndex call) const;
 
   const TraceModel& model_;
   const Attribution& attribution_;
@@ -55,6 +61,7 @@ class LayerGroups {
   std::map<std::pair<std::string, std::string>, GroupIndex> known_;
   std::vector<GroupIndex> of_layer_, of_op_, of_name_, of_call_;
   GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, python_ = 0, data_loading_ = 0, waiting_ = 0, unattributed_ = 0;
+  GroupIndex gpu_unknown_ = 0, gpu_idle_ = 0, gpu_blind_ = 0;
 };
 
 }  // namespace dlhook::analyzer

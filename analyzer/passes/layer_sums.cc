@@ -2,9 +2,14 @@
 #include "analyzer/passes/layer_sums.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/layers/gpu_division.h"
+#include "analyzer/layers/gpu_places.h"
+#include "analyzer/layers/intervals.h"
 #include "analyzer/layers/scope_names.h"
 #include "analyzer/layers/time_division.h"
 #include "analyzer/model/same_work.h"
@@ -14,12 +19,11 @@
 namespace dlhook::analyzer {
 namespace {
 
-struct Interval {
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-};
+// Real nesting is a few calls deep; only a damaged trace goes beyond.
+constexpr int kMaxDepth = 64;
 
-// Requests of a server differ in their batch: all count. Of training steps the odd ones (a last smaller batch) would blur
+// Requests of a server differ in their batch: all count. Of training steps the odd ones (a last smaller batch) would
+// blur
 // the mean.
 bool IsCounted(const Step& step, IterationKind kind, bool need_scopes) {
   return step.kind == kind && !step.is_warm_up && (step.has_scopes || !need_scopes) &&
@@ -53,8 +57,9 @@ class StepChoice {
   int64_t total_ns() const { return total_ns_; }
   const std::string& sentence() const { return sentence_; }
 
-  bool Contains(ProcessIndex process, int64_t time_ns) const {
-    const std::vector<Interval>& intervals = intervals_[process];
+  bool Contains(ProcessIndex process, int64_t time_ns) const { return IsIn(intervals_[process], time_ns); }
+
+  static bool IsIn(const std::vector<Interval>& intervals, int64_t time_ns) {
     const auto after = std::upper_bound(intervals.begin(), intervals.end(), time_ns,
                                         [](int64_t time, const Interval& interval) { return time < interval.start_ns; });
     return after != intervals.begin() && time_ns < std::prev(after)->end_ns;
@@ -105,6 +110,8 @@ class Summer {
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) DivideProcess(process);
     SumScopes();
     SumCalls();
+    FindMeasuredSteps();
+    SumGpu();
     return std::move(sums_);
   }
 
@@ -198,6 +205,79 @@ class Summer {
     }
   }
 
+  // Of what GPUs did in other steps only a part is known, if any: a mean with them would be too small.
+  void FindMeasuredSteps() {
+    if (model_.gpu.empty()) return;
+    size_t count = 0;
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+      std::vector<Interval>& measured = measured_.emplace_back(steps_.Of(process));
+      const IntervalSet blind = GpuBlindTime(model_, process);
+      std::erase_if(measured, [&](const Interval& step) { return blind.CoveredNs(step.start_ns, step.end_ns) > 0; });
+      count += measured.size();
+    }
+    sums_.gpu_step_count = static_cast<int64_t>(count);
+    if (count > 0 && sums_.step_count > 0) return;
+    for (ProcessIndex process = 0; process < measured_.size(); ++process) measured_[process] = steps_.Of(process);
+    sums_.gpu_step_count = sums_.step_count;
+  }
+
+  void SumGpu() {
+    const GpuActivityColumns& gpu = model_.gpu;
+    if (gpu.empty()) return;
+    const SameWork same_work(model_);
+    const std::vector<Place> places = GpuPlaces(model_, attribution_);
+    std::vector<GroupIndex> group_of;
+    for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
+      group_of.push_back(groups_.OfGpu(activity, places[activity]));
+      if (!CountsGpu(activity)) continue;
+      AddGpu(activity, places[activity].direction, &sums_.groups[group_of.back()]);
+      AddGpuWork(activity, same_work, &sums_.groups[group_of.back()]);
+    }
+    for (GpuDeviceIndex device = 0; device < model_.gpu_devices.size(); ++device) DivideGpu(device, group_of);
+  }
+
+  bool CountsGpu(GpuIndex activity) const {
+    return StepChoice::IsIn(measured_[model_.gpu_devices[model_.gpu.device[activity]].process],
+                            GpuAskedNs(model_, activity));
+  }
+
+  void AddGpu(GpuIndex activity, LayerDirection direction, LayerSums::Group* group) const {
+    const int64_t duration_ns = model_.gpu.DurationNs(activity);
+    group->gpu_ns += duration_ns;
+    group->gpu_by_direction_ns[static_cast<size_t>(direction)] += duration_ns;
+    ++group->gpu_activities;
+    if (model_.gpu.kind[activity] == trace::GpuActivityBatch::KERNEL) ++group->gpu_kernels;
+  }
+
+  // Calls that return before their work is done count with what the GPU did for them, captured ones with every launch
+  // of their graph.
+  void AddGpuWork(GpuIndex activity, const SameWork& same_work, LayerSums::Group* group) {
+    const CallIndex launch = model_.gpu.graph[activity] == 0 ? kNone : model_.gpu.launch_call[activity];
+    CallIndex call = model_.gpu.call[activity];
+    for (int depth = 0; call != kNone && depth < kMaxDepth; call = model_.calls.parent[call], ++depth) {
+      const std::optional<int64_t>& flops = model_.ops[model_.calls.op[call]].flops;
+      if (!flops || same_work.IsNested(call) || !executions_.insert({call, launch}).second) continue;
+      group->gpu_flops += static_cast<double>(*flops);
+    }
+  }
+
+  void DivideGpu(GpuDeviceIndex device, const std::vector<GroupIndex>& group_of) {
+    const auto [first, end] = GpuRangeOf(model_, device);
+    if (first == end) return;  // the process does not use it
+    const ProcessIndex process = model_.gpu_devices[device].process;
+    const IntervalSet blind = GpuBlindTime(model_, process);
+    DivideGpuTime(model_, device, IntervalSet(steps_.Of(process)), [&](const GpuTimePiece& piece) {
+      sums_.gpu_total_ns += piece.share_ns;
+      if (piece.activity != kNone) {
+        sums_.groups[group_of[piece.activity]].gpu_share_ns += piece.share_ns;
+        return;
+      }
+      const int64_t blind_ns = blind.CoveredNs(piece.start_ns, piece.end_ns);
+      sums_.groups[groups_.gpu_blind()].gpu_share_ns += blind_ns;
+      sums_.groups[groups_.gpu_idle()].gpu_share_ns += piece.share_ns - blind_ns;
+    });
+  }
+
   static void AddWork(const Op& op, LayerSums::Group* group) {
     ++group->calls;
     if (op.is_creation || op.is_trial) return;
@@ -210,8 +290,10 @@ class Summer {
   const Attribution& attribution_;
   const LayerGroups& groups_;
   const StepChoice steps_;
+  std::vector<std::vector<Interval>> measured_;  // of these steps, by process
   std::vector<bool> is_move_;    // by op
   std::vector<bool> is_layout_;  // by scope
+  absl::flat_hash_set<std::pair<CallIndex, CallIndex>> executions_;  // call, launch of its graph
   LayerSums sums_;
 };
 
@@ -220,6 +302,11 @@ class Summer {
 int64_t LayerSums::Group::backward_ns() const {
   return Of(LayerDirection::kBackward) + Of(LayerDirection::kBackwardData) + Of(LayerDirection::kBackwardWeights) +
          Of(LayerDirection::kBackwardBias);
+}
+
+int64_t LayerSums::Group::gpu_backward_ns() const {
+  return GpuOf(LayerDirection::kBackward) + GpuOf(LayerDirection::kBackwardData) + GpuOf(LayerDirection::kBackwardWeights) +
+         GpuOf(LayerDirection::kBackwardBias);
 }
 
 LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,

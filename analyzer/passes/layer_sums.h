@@ -26,14 +26,28 @@ struct LayerSums {
     double bytes = 0;
     bool has_rate = true;  // false: calls return before their work is done
 
+    // Of GPUs: what was asked for in those of these steps in which GPUs were measured, whenever it ran …
+    int64_t gpu_ns = 0;  // durations
+    std::array<int64_t, 8> gpu_by_direction_ns{};
+    int64_t gpu_activities = 0;
+    int64_t gpu_kernels = 0;
+    double gpu_flops = 0;  // of the library calls that it was computed for, once for each execution
+    // … and what ran in these steps: each moment of a GPU divided equally among what it does.
+    int64_t gpu_share_ns = 0;
+
     int64_t Of(LayerDirection direction) const { return by_direction_ns[static_cast<size_t>(direction)]; }
     int64_t backward_ns() const;
+    int64_t GpuOf(LayerDirection direction) const { return gpu_by_direction_ns[static_cast<size_t>(direction)]; }
+    int64_t gpu_backward_ns() const;
   };
   std::vector<Group> groups;  // by GroupIndex
   int64_t total_ns = 0;       // of the steps; the groups' wall shares add up to it
+  int64_t gpu_total_ns = 0;   // of the steps, once for each GPU that their process uses; the groups' GPU shares add up to it
   int64_t step_count = 0;     // 0: no steps are known, all is of the whole run
+  int64_t gpu_step_count = 0;  // of them, those all through which GPUs were measured; where none was, all
   std::string sentence;       // which steps these are
   int64_t steps() const { return step_count > 0 ? step_count : 1; }
+  int64_t gpu_steps() const { return gpu_step_count > 0 ? gpu_step_count : 1; }
 };
 
 // Of steady training steps where there are any, else of steady inference, else of what repeats; of the whole run where

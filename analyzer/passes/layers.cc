@@ -39,8 +39,50 @@ const char* LabelName(LayersBy by) {
   return "layer";
 }
 
+// Of what GPUs did, where the run has their times.
+std::vector<Column> GpuColumns() {
+  return {
+      As(Role::kPart, StepTimeColumn("gpu_forward", "How long GPUs worked for its forward pass in a mean step: sum of durations.")),
+      As(Role::kPart, StepTimeColumn("gpu_backward", "For its backward pass: data, weights and bias together.")),
+      RealColumn("gpu_percent", "%", Better::kLower,
+                 "Its part of the GPUs' time in the steps: every moment of a GPU divided equally among what runs in it."),
+      RealColumn("gpu_rate", "GFLOP/s", Better::kHigher, "FLOPs of its library calls, as executed, over all its GPU time."),
+      RealColumn("kernels", "", Better::kLower, "Kernels in a mean step."),
+  };
+}
+
+std::vector<Column> GpuDetailColumns() {
+  return {
+      Detail(StepTimeColumn("gpu_time", "Sum of all durations on GPUs in a mean step, of what was asked for in the steps.")),
+      As(Role::kPart, Detail(StepTimeColumn("gpu_recompute", "Of gpu_time: forward pass done again."))),
+      As(Role::kPart, Detail(StepTimeColumn("gpu_update", "Of gpu_time: the optimizer's work."))),
+      Detail(StepTimeColumn("gpu_backward_data", "Of gpu_backward: gradient of the layer's input.")),
+      Detail(StepTimeColumn("gpu_backward_weights", "Of gpu_backward: gradient of the weights.")),
+      As(Role::kWeight, Detail(StepTimeColumn("gpu_total", "Sum of all durations on GPUs of all steps together."))),
+      Detail(StepTimeColumn("gpu_share", "Part of the GPUs' time of all steps together: the rows add up to it exactly.")),
+  };
+}
+
+constexpr size_t kGpuColumnsAt = 2;
+constexpr size_t kGpuDetailsAt = 10;  // before those come in: behind `time`
+// With GPU times the line is full without these.
+constexpr const char* kSecondRankBesideGpu[] = {"time_percent", "rate", "layout", "matched_by", "recompute"};
+
+// What a layer costs a program that waits for GPUs is their time; the host's stands beside it.
+void AddGpuColumns(std::vector<Column>* columns) {
+  for (Column& column : *columns) {
+    if (column.role == Role::kWeight) column.role = Role::kNone;
+    if (column.role == Role::kPart) column.role = Role::kNone;
+    const auto is_this = [&](const char* name) { return column.name == name; };
+    if (std::any_of(std::begin(kSecondRankBesideGpu), std::end(kSecondRankBesideGpu), is_this)) column.detail = true;
+  }
+  const std::vector<Column> gpu = GpuColumns(), details = GpuDetailColumns();
+  columns->insert(columns->begin() + kGpuDetailsAt, details.begin(), details.end());
+  columns->insert(columns->begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
+}
+
 // In text `model` and `recompute` have places of their own only where they say something.
-std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute) {
+std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute, bool has_gpu) {
   std::vector<Column> columns = {
       As(Role::kName, TextColumn(LabelName(by), "As the program names it, in the order of the first forward pass.")),
       As(Role::kKey, TextColumn("model", "Which network, where there are several.")),
@@ -73,6 +115,7 @@ std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute) {
     if (column.name == "recompute") column.detail = !has_recompute;
     if (column.name == "layout") column.detail = has_recompute;
   }
+  if (has_gpu) AddGpuColumns(&columns);
   return columns;
 }
 
@@ -101,21 +144,26 @@ class LayersReport {
  public:
   LayersReport(const TraceModel& model, const PassOptions& options)
       : attribution_(options.analysis->attribution()),
+        has_gpu_(GpuTimesOf(model, options) != GpuTimes::kNone),
         by_(options.layers_depth > 0 && options.layers_by == LayersBy::kLayer ? LayersBy::kModule : options.layers_by),
         groups_(model, attribution_, by_, options.layers_depth),
         sums_(SumLayers(model, *options.analysis, groups_, *options.totals)) {}
 
   Table Make() {
     has_models_ = HasSeveralModels();
-    Table table = NewTable("layers", kTitle, Columns(by_, has_models_, HasRecompute()));
+    Table table = NewTable("layers", kTitle, Columns(by_, has_models_, HasRecompute(), has_gpu_));
     for (GroupIndex group : Order()) {
-      if (sums_.groups[group].share_ns != 0) table.rows.push_back(RowOf(table, group));
+      if (IsListed(sums_.groups[group])) table.rows.push_back(RowOf(table, group));
     }
     AddNotes(&table);
     return table;
   }
 
  private:
+  bool IsListed(const LayerSums::Group& group) const {
+    return group.share_ns != 0 || (has_gpu_ && (group.gpu_share_ns != 0 || group.gpu_activities != 0));
+  }
+
   bool HasSeveralModels() const {
     std::vector<std::string> models;
     for (const LayerGroup& group : groups_.groups()) {
@@ -138,15 +186,23 @@ class LayersReport {
     std::stable_sort(order.begin(), order.end(), [&](GroupIndex a, GroupIndex b) {
       const bool of_layer = groups_.IsLayerGroup(a), other_of_layer = groups_.IsLayerGroup(b);
       if (of_layer != other_of_layer) return of_layer;
-      return of_layer && sums_.groups[a].share_ns > sums_.groups[b].share_ns;
+      return of_layer && WeightOf(a) > WeightOf(b);
     });
     return order;
+  }
+
+  std::pair<int64_t, int64_t> WeightOf(GroupIndex group) const {
+    return {has_gpu_ ? sums_.groups[group].gpu_share_ns : 0, sums_.groups[group].share_ns};
   }
 
   // What is nothing in all steps is not known rather than zero: a pooling layer has no gradient of weights.
   Cell PerStep(int64_t sum_ns) const {
     if (sum_ns == 0) return std::monostate();
     return Mean(sum_ns, sums_.steps());
+  }
+  Cell PerGpuStep(int64_t sum_ns) const {
+    if (sum_ns == 0) return std::monostate();
+    return Mean(sum_ns, sums_.gpu_steps());
   }
   Cell RealPerStep(double sum) const {
     if (sum == 0) return std::monostate();
@@ -181,10 +237,34 @@ class LayersReport {
                PerStep(sums.thread_ns),
                PerStep(sums.self_ns),
                sums.share_ns};
+    if (has_gpu_) {
+      const Row gpu = GpuCells(sums), details = GpuDetailCells(sums);
+      row.insert(row.begin() + kGpuDetailsAt, details.begin(), details.end());
+      row.insert(row.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
+    }
     for (size_t column = row.size(); column < table.columns.size(); ++column) {
       row.push_back(TextOrUnknown(Common(attribution_, group, FieldOf(table.columns[column].name))));
     }
     return row;
+  }
+
+  Row GpuCells(const LayerSums::Group& sums) const {
+    const auto kernels = static_cast<double>(sums.gpu_kernels);
+    return {PerGpuStep(sums.GpuOf(LayerDirection::kForward)),
+            PerGpuStep(sums.gpu_backward_ns()),
+            sums.gpu_share_ns == 0 ? Cell() : Percent(sums.gpu_share_ns, sums_.gpu_total_ns),
+            sums.gpu_flops > 0 && sums.gpu_ns > 0 ? Cell(sums.gpu_flops / static_cast<double>(sums.gpu_ns)) : Cell(),
+            sums.gpu_kernels == 0 ? Cell() : Cell(kernels / static_cast<double>(sums_.gpu_steps()))};
+  }
+
+  Row GpuDetailCells(const LayerSums::Group& sums) const {
+    return {PerGpuStep(sums.gpu_ns),
+            PerGpuStep(sums.GpuOf(LayerDirection::kRecompute)),
+            PerGpuStep(sums.GpuOf(LayerDirection::kUpdate)),
+            PerGpuStep(sums.GpuOf(LayerDirection::kBackwardData)),
+            PerGpuStep(sums.GpuOf(LayerDirection::kBackwardWeights)),
+            sums.gpu_ns,
+            sums.gpu_share_ns};
   }
 
   static std::string Layer::*FieldOf(const std::string& column) {
@@ -197,6 +277,7 @@ class LayersReport {
 
   void AddNotes(Table* table) const {
     table->notes.push_back(sums_.sentence);
+    if (has_gpu_) AddGpuNotes(table);
     size_t noted = 0, ambiguous = 0;
     for (const Layer& layer : attribution_.layers) {
       if (layer.ambiguity.empty()) continue;
@@ -209,7 +290,25 @@ class LayersReport {
     }
   }
 
+  void AddGpuNotes(Table* table) const {
+    const int64_t idle_ns = sums_.groups[groups_.gpu_idle()].gpu_share_ns;
+    const int64_t blind_ns = sums_.groups[groups_.gpu_blind()].gpu_share_ns;
+    const int64_t measured_ns = sums_.gpu_total_ns - blind_ns;
+    if (measured_ns == 0) return;
+    table->notes.push_back(absl::StrFormat("GPUs had nothing to do in %.1f %% of the steps' time%s: see the table gpu_idle.",
+                                           100.0 * static_cast<double>(idle_ns) / static_cast<double>(measured_ns),
+                                           blind_ns > 0 ? " in which they were measured" : ""));
+    if (blind_ns > 0) {
+      table->notes.push_back(absl::StrCat("Of ", HumanTime(blind_ns), " of the steps it is not known what GPUs did."));
+    }
+    if (sums_.gpu_step_count < sums_.step_count) {
+      table->notes.push_back(absl::StrCat("Means of GPU times are of the ", sums_.gpu_step_count,
+                                          " steps all through which GPUs were measured."));
+    }
+  }
+
   const Attribution& attribution_;
+  const bool has_gpu_;
   const LayersBy by_;
   const LayerGroups groups_;
   const LayerSums sums_;
@@ -221,7 +320,7 @@ class LayersReport {
 absl::StatusOr<Table> LayersTable(const TraceModel& model, const PassOptions& options) {
   const bool needs_layers = options.layers_by != LayersBy::kFunction && options.layers_by != LayersBy::kStack;
   if (needs_layers && options.analysis->attribution().layers.empty()) {
-    Table table = NewTable("layers", kTitle, Columns(options.layers_by, false, false));
+    Table table = NewTable("layers", kTitle, Columns(options.layers_by, false, false, false));
     table.notes.push_back("No layers were found.");
     return table;
   }

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "analyzer/passes/columns.h"
+#include "analyzer/passes/gpu_call_times.h"
 #include "analyzer/passes/op_groups.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"
@@ -46,6 +47,12 @@ std::vector<Column> Columns() {
   };
 }
 
+// What is booked in one row.
+struct RowSums {
+  OpGroup group;
+  GpuOpTime gpu;
+};
+
 Row GroupRow(const Op& op, const OpGroup& group, int64_t wall_ns) {
   return {
       KindLabel(op),
@@ -81,24 +88,30 @@ Row UnattributedRow(const TraceModel& model, const RunTotals& totals, size_t col
 absl::StatusOr<Table> OpsTable(const TraceModel& model, const PassOptions& options) {
   const RunTotals& totals = *options.totals;
   const std::vector<OpIndex> home = HomeOps(model, totals);
-  std::map<Key, OpGroup> groups;
+  const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
+  std::map<Key, RowSums> groups;
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     if (totals.ops[i].calls == 0) continue;
     const auto [it, is_new] = groups.try_emplace(KeyOf(model.ops[home[i]]));
-    if (is_new) it->second.first = home[i];
-    it->second.Add(model.ops[i], totals.ops[i], home[i] == i);
+    if (is_new) it->second.group.first = home[i];
+    it->second.group.Add(model.ops[i], totals.ops[i], home[i] == i);
+    it->second.gpu.Add(gpu_times[i]);
   }
-  std::vector<const OpGroup*> order;
-  for (const auto& [key, group] : groups) order.push_back(&group);
-  std::stable_sort(order.begin(), order.end(), [](const OpGroup* a, const OpGroup* b) {
-    return std::tie(a->wall_share_ns, a->total_ns) > std::tie(b->wall_share_ns, b->total_ns);
+  std::vector<const RowSums*> order;
+  for (const auto& [key, rows] : groups) order.push_back(&rows);
+  std::stable_sort(order.begin(), order.end(), [](const RowSums* a, const RowSums* b) {
+    return std::tie(a->gpu.busy_ns, a->group.wall_share_ns, a->group.total_ns) >
+           std::tie(b->gpu.busy_ns, b->group.wall_share_ns, b->group.total_ns);
   });
 
   Table table = NewTable("ops", "What was computed, by problem and direction", Columns());
-  for (const OpGroup* group : order) {
-    table.rows.push_back(GroupRow(model.ops[group->first], *group, model.wall_ns()));
+  std::vector<GpuOpTime> gpu;
+  for (const RowSums* rows : order) {
+    table.rows.push_back(GroupRow(model.ops[rows->group.first], rows->group, model.wall_ns()));
+    gpu.push_back(rows->gpu);
   }
   table.rows.push_back(UnattributedRow(model, totals, table.columns.size()));
+  InsertGpuColumns(model, options, "calls", gpu, &table);
   return table;
 }
 

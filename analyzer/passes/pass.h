@@ -7,8 +7,9 @@
 #ifndef DLHOOK_ANALYZER_PASSES_PASS_H_
 #define DLHOOK_ANALYZER_PASSES_PASS_H_
 
-#include <string>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,6 +25,9 @@ namespace dlhook::analyzer {
 // Rows of the table `counters`: as those of `layers`, or …
 enum class CountersBy : uint8_t { kLayers, kPhase, kIteration, kScope, kThread };
 
+// What is known of GPUs' times: nothing, of copies and calls as a whole, also of each kernel.
+enum class GpuTimes : uint8_t { kNone, kOfWork, kOfKernels };
+
 struct PassOptions {
   // Of the same model, computed once for all passes; never null. ResolveChoices first: it gives
   // some calls other ops.
@@ -34,10 +38,16 @@ struct PassOptions {
   LayersBy layers_by = LayersBy::kLayer;
   int layers_depth = 0;
   CountersBy counters_by = CountersBy::kLayers;
-  int64_t interval_ns = 0;  // of the table `counters_over_time`: rows are so long instead of iterations; 0: iterations
+  int64_t interval_ns = 0;  // of the tables `..._over_time`: rows are so long instead of iterations; 0: iterations
+  // As which kind of run it is to be told. Not set: as what it is. Runs that are compared must be told alike.
+  std::optional<GpuTimes> gpu_times = std::nullopt;
   // Of the tables `callers` and `stacks`: only calls of these functions or kinds; empty: all.
   std::vector<std::string> functions = {};
 };
+
+GpuTimes GpuTimesOf(const TraceModel& model);
+// As the table is to tell it.
+GpuTimes GpuTimesOf(const TraceModel& model, const PassOptions& options);
 
 struct Pass {
   absl::string_view name;

@@ -18,6 +18,7 @@
 #include "analyzer/model/losses.h"
 #include "analyzer/passes/capability_advice.h"
 #include "analyzer/passes/columns.h"
+#include "analyzer/passes/gpu_summary.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"
 
@@ -187,9 +188,11 @@ void AddLosses(const TraceModel& model, Metrics& metrics) {
   metrics.Count("lost_calls", calls,
                 losses.empty() ? "nothing known to be lost" : "not in this report; by reason below");
   for (const auto& [key, sum] : losses) {
-    metrics.Count(absl::StrCat("loss:", key.first), static_cast<int64_t>(sum.calls()),
-                  absl::StrCat(CountsCalls(sum.reason()) ? "" : absl::StrCat(LossNoun(sum.reason(), false), "; "),
-                               sum.bytes() > 0 ? absl::StrCat(sum.bytes(), " bytes; ") : "", key.second));
+    std::vector<std::string> words;
+    if (!CountsCalls(sum.reason())) words.emplace_back(LossNoun(sum.reason(), false));
+    if (sum.bytes() > 0) words.push_back(absl::StrCat(sum.bytes(), " bytes"));
+    if (!key.second.empty()) words.push_back(key.second);
+    metrics.Count(absl::StrCat("loss:", key.first), static_cast<int64_t>(sum.calls()), absl::StrJoin(words, "; "));
   }
 }
 
@@ -279,6 +282,7 @@ absl::StatusOr<Table> SummaryTable(const TraceModel& model, const PassOptions& o
   AddTimes(model, *options.totals, metrics);
   AddCounts(model, *options.totals, metrics);
   AddScopes(model, metrics);
+  AddGpuMetrics(model, options, &table);
   AddIterations(model, *options.analysis, metrics);
   AddFailures(model, metrics);
   AddLosses(model, metrics);

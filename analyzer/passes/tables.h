@@ -20,7 +20,14 @@ absl::StatusOr<Table> CallersTable(const TraceModel& model, const PassOptions& o
 absl::StatusOr<Table> StacksTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> CopiesTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> KernelsTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> LaunchesTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> DevicesTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> RanksTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> OverlapTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> OverlapOverTimeTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> GuidedTable(const TraceModel& model, const PassOptions& options);
+absl::StatusOr<Table> GpuIdleTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> TuningTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const PassOptions& options);
 absl::StatusOr<Table> CountersTable(const TraceModel& model, const PassOptions& options);

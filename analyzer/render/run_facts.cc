@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/model/losses.h"
+#include "analyzer/render/human.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -40,6 +41,10 @@ std::string LossSentence(trace::Loss::Reason reason) {
       return "the trace had reached its limit (DLHOOK_MAX_BYTES)";
     case trace::Loss::READINGS_DROPPED:
       return "the thread's next one tells the sum";
+    case trace::Loss::GPU_BUFFERS_FULL:
+      return "CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)";
+    case trace::Loss::GPU_RECORDS_DROPPED:
+      return "no room for what GPUs did, or for who asked for it";
     default:
       return absl::StrCat("reason ", static_cast<int>(reason));
   }
@@ -111,6 +116,23 @@ void AppendCapabilities(const TraceModel& run, std::vector<std::string>* remarks
   }
 }
 
+// Time without times of GPUs in processes that have some: whoever looks for idle GPUs shall not find these.
+void AppendGpuGaps(const TraceModel& run, std::vector<std::string>* remarks) {
+  std::vector<bool> is_measured(run.processes.size());
+  for (const GpuWindow& window : run.gpu_windows) {
+    if (window.source != trace::GPU_TIME_NONE) is_measured[window.process] = true;
+  }
+  std::map<std::pair<ProcessIndex, std::string>, int64_t> gaps_ns;
+  for (const GpuWindow& window : run.gpu_windows) {
+    const bool is_gap = window.source == trace::GPU_TIME_NONE && is_measured[window.process] && window.start_ns < window.end_ns;
+    if (is_gap) gaps_ns[{window.process, window.reason}] += window.end_ns - window.start_ns;
+  }
+  for (const auto& [gap, ns] : gaps_ns) {
+    remarks->push_back(absl::StrCat("gap: no times of GPUs for ", HumanCell(ns, "ns"), " of ", run.processes[gap.first].file,
+                                    gap.second.empty() ? "" : ": ", gap.second));
+  }
+}
+
 void AppendOutputs(const TraceModel& run, std::vector<std::string>* remarks) {
   for (const ProcessInfo& process : run.processes) {
     const trace::Header& header = process.header;
@@ -146,6 +168,7 @@ std::vector<std::string> RunRemarks(const TraceModel& run) {
   std::vector<std::string> remarks;
   AppendLosses(run, &remarks);
   AppendCapabilities(run, &remarks);
+  AppendGpuGaps(run, &remarks);
   AppendOutputs(run, &remarks);
   for (const auto& [sentence, count] : run.oddities) {
     remarks.push_back(count == 1 ? absl::StrCat("odd: ", sentence)

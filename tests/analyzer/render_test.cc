@@ -250,6 +250,29 @@ TEST(Render, TextSaysWhatOfReadingsIsMissing) {
             std::vector<std::string>{"lost: 1 reading of counters: the thread's next one tells the sum (ring full)"});
 }
 
+TEST(Render, TextSaysWhereTimesOfGpusLackAndWhatWasLost) {
+  TraceModel run;
+  run.processes.resize(2);
+  for (ProcessInfo& process : run.processes) process.has_footer = true;
+  run.processes[0].file = "1.dlh";
+  trace::Loss loss;
+  loss.set_reason(trace::Loss::GPU_BUFFERS_FULL);
+  loss.set_calls(9);
+  run.processes[0].losses.push_back(loss);
+  loss.set_reason(trace::Loss::GPU_RECORDS_DROPPED);
+  loss.set_detail("ring full");
+  run.processes[0].losses.push_back(loss);
+  run.gpu_windows = {{0, 0, 100, trace::GPU_TIME_CUPTI, ""},
+                     {0, 100, 1'000'100, trace::GPU_TIME_NONE, "the program uses CUPTI itself"},
+                     {0, 1'000'100, 2'000'000, trace::GPU_TIME_CUPTI, ""},
+                     {0, 2'000'000, 4'000'000, trace::GPU_TIME_NONE, "the program uses CUPTI itself"},
+                     {1, 0, 100, trace::GPU_TIME_NONE, "no driver"}};  // its capability says so
+  EXPECT_EQ(RunRemarks(run), (std::vector<std::string>{
+                                 "lost: 9 activities of GPUs: CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)",
+                                 "lost: 9 records of GPU work: no room for what GPUs did, or for who asked for it (ring full)",
+                                 "gap: no times of GPUs for 3.00 ms of 1.dlh: the program uses CUPTI itself"}));
+}
+
 TEST(Render, JsonIsValidWhateverTheTextHolds) {
   Table table = SmallTable();
   table.rows[0][0] = std::string("\xff\"\\\n\0x", 7);

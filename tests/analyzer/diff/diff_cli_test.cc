@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -26,9 +27,11 @@ struct Outcome {
 
 class DiffCliTest : public Test {
  protected:
-  Outcome Diff(const std::string& words) {
+  Outcome Diff(const std::string& words) { return Dlhook("diff " + words); }
+
+  Outcome Dlhook(const std::string& words) {
     const std::string err_path = folder_.path() + "/stderr";
-    FILE* pipe = popen(absl::StrCat("'" DLHOOK_BINARY "' diff ", words, " 2>'", err_path, "'").c_str(), "r");
+    FILE* pipe = popen(absl::StrCat("'" DLHOOK_BINARY "' ", words, " 2>'", err_path, "'").c_str(), "r");
     Outcome outcome;
     char buffer[4096];
     for (size_t count; (count = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) outcome.out.append(buffer, count);
@@ -154,6 +157,40 @@ TEST_F(DiffCliTest, WritesEveryFormatAndAllRowsOnDemand) {
       << csv.out;
   EXPECT_TRUE(absl::StrContains(csv.out, "\nlayer,direction,activity,what,model,purpose,problem,change,")) << csv.out;
   EXPECT_TRUE(absl::StrContains(csv.out, "[unattributed],")) << csv.out;
+}
+
+// `dlhook scaling`, in the same way.
+TEST_F(DiffCliTest, ScalingComparesManyRuns) {
+  const std::string slow = Write("slow.dlh", 2000), fast = Write("fast.dlh", 500);
+  const Outcome table = Dlhook(absl::StrCat("scaling ", slow, " ", fast, " --kind strong --format json"));
+  ASSERT_EQ(table.exit_code, 0) << table.err;
+  const nlohmann::json json = nlohmann::json::parse(table.out);
+  const nlohmann::json& rows = json["tables"][0]["rows"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0][0], slow);
+  size_t speed_up = 0;
+  while (json["tables"][0]["columns"][speed_up]["name"] != "speed_up") ++speed_up;
+  EXPECT_DOUBLE_EQ(rows[0][speed_up], 1.0);
+  EXPECT_NEAR(rows[1][speed_up], 2.0, 0.05);
+  const Outcome unknown = Dlhook(absl::StrCat("scaling ", slow, " ", fast));
+  EXPECT_EQ(unknown.exit_code, 0);
+  EXPECT_TRUE(absl::StrContains(unknown.out, "--kind strong")) << unknown.out;
+}
+
+TEST_F(DiffCliTest, ScalingSaysWhatIsWrong) {
+  const std::string run = Write("run.dlh", 500), other = Write("other.dlh", 600), stepless = Write("stepless.dlh", 500, 1);
+  for (const auto& [words, complaint] : std::map<std::string, std::string>{
+           {run, "RUN RUN..."},
+           {absl::StrCat(run, " ", run), "the same run stands there twice"},
+           {absl::StrCat(run, " ", other, " --kind linear"), "--kind expects auto, strong or weak, found 'linear'"},
+           {absl::StrCat(run, " ", other, " --format xml"), "unknown format 'xml'"},
+           {absl::StrCat(run, " ", stepless), "no steady steps were found in it"},
+           {absl::StrCat(run, " ", folder_.path(), "/nothing"), "nothing"}}) {
+    const Outcome outcome = Dlhook("scaling " + words);
+    EXPECT_EQ(outcome.exit_code, 2) << words;
+    EXPECT_EQ(outcome.out, "") << words;
+    EXPECT_TRUE(absl::StrContains(outcome.err, complaint)) << outcome.err;
+  }
 }
 
 }  // namespace

@@ -227,5 +227,36 @@ TEST(DiffRunsTest, RowsOfWorkAddUpToTheStep) {
   EXPECT_NEAR(static_cast<double>(Sum(diff.tables[1], "change")), diff.time.change_ns(), 20);
 }
 
+TEST(DiffRunsTest, LayersAndKernelsAreComparedByGpuTimeWhereBothRunsHaveIt) {
+  RunSpec base, candidate;
+  base.layers = candidate.layers = Layers(3);
+  for (LayerSpec& layer : base.layers) layer.gpu_ns = 50000;
+  candidate.layers = base.layers;
+  candidate.layers[1].gpu_ns = 60000;
+  const RunsDiff diff = Diff(base, candidate, {"layers", "kernels"});
+  const Table& layers = diff.tables[1];
+  const size_t slower = RowWhere(layers, {{"verdict", "slower"}});
+  EXPECT_EQ(Text(layers, slower, "layer"), "features.1");
+  EXPECT_NEAR(static_cast<double>(Integer(layers, slower, "change")), 2 * 10000 * 1.005, 10);  // forward and backward
+  const Table& kernels = diff.tables[2];
+  EXPECT_EQ(RowsWhere(kernels, {{"verdict", "slower"}, {"kernel", "kernel of features.1"}}).size(), 2u);  // in both directions
+  EXPECT_EQ(RowsWhere(kernels, {{"verdict", "slower"}}).size(), 2u);
+  EXPECT_EQ(StepVerdict(diff), StepVerdict(Diff(base, base))) << "the step is the host's";
+}
+
+TEST(DiffRunsTest, ARunWithoutGpuTimesIsComparedByTheHosts) {
+  RunSpec base, candidate;
+  base.layers = candidate.layers = Layers(3);
+  candidate.layers[1].gpu_ns = 60000;
+  candidate.seed = 2;
+  for (const RunsDiff& diff : {Diff(base, candidate, {"layers", "kernels", "ops", "copies"}),
+                               Diff(candidate, base, {"layers", "kernels", "ops", "copies"})}) {
+    for (size_t row = 0; row < diff.tables[1].rows.size(); ++row) {
+      EXPECT_THAT(Text(diff.tables[1], row, "verdict"), testing::AnyOf("noise", "equal"));
+    }
+    EXPECT_TRUE(diff.tables[2].rows.empty());  // no launch was seen
+  }
+}
+
 }  // namespace
 }  // namespace dlhook::analyzer

@@ -10,6 +10,7 @@
 #include "analyzer/diff/counter_slice.h"
 #include "analyzer/diff/work_table.h"
 #include "tests/analyzer/diff/training_run.h"
+#include "tests/analyzer/passes/gpu_model.h"
 #include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -64,6 +65,51 @@ TEST(StepSliceTest, WhatIsBetweenStepsIsNotTheirs) {
   int64_t in_library_ns = 0;
   for (int64_t duration_ns : slice.model().calls.duration_ns) in_library_ns += duration_ns;
   EXPECT_EQ(slice.totals().unattributed_ns, steps.total_ns() - in_library_ns);
+}
+
+// Work belongs to the step in which it was asked for, and to its layer also where the call that made it lies in another step.
+TEST(StepSliceTest, WorkOfGpusBelongsToTheStepThatAskedForIt) {
+  RunSpec spec;
+  spec.layers = Layers(2);
+  spec.steps = 10;
+  TrainingRun run(spec);
+  TraceModel& model = run.model();
+  const StepTrack& track = run.analysis().steps()[0];
+  const auto call_in = [&](int64_t start_ns, int64_t end_ns) {
+    CallIndex call = 0;
+    while (model.calls.start_ns[call] < start_ns) ++call;
+    EXPECT_LT(model.calls.start_ns[call], end_ns);
+    return call;
+  };
+  const Step &third = track.steps[3], &fifth = track.steps[5];
+  const CallIndex in_third = call_in(third.start_ns, third.end_ns), in_fifth = call_in(fifth.start_ns, fifth.end_ns);
+  const int64_t third_ns = model.calls.start_ns[in_third], fifth_ns = model.calls.start_ns[in_fifth];
+  AddGpuWork({{.start_ns = third.start_ns + 50, .asked_by_ns = third_ns, .bytes = 1, .captured_by_ns = fifth_ns},
+              {.start_ns = third.start_ns + 60, .asked_by_ns = fifth_ns, .bytes = 2},
+              {.start_ns = third.start_ns + 70, .bytes = 3},
+              {.start_ns = fifth.start_ns, .asked_by_ns = third_ns, .bytes = 4},
+              {.start_ns = fifth.start_ns, .bytes = 5}},
+             &model);
+  model.gpu_windows = {{0, model.start_ns, model.end_ns, trace::GPU_TIME_CUPTI, ""}};
+  model.gpu_overhead = {{third.start_ns, third.start_ns + 5}, {fifth.start_ns, fifth.start_ns + 5}};
+  std::vector<StepTrack> tracks = {track};
+  tracks[0].steps = {third};
+  ComparedSteps steps = ChooseSteps(run.analysis().steps(), IterationKind::kTraining);
+  steps.tracks = tracks;
+  const StepSlice slice(model, run.analysis().attribution(), steps);
+  const GpuActivityColumns& gpu = slice.model().gpu;
+  ASSERT_EQ(gpu.bytes, (std::vector<uint64_t>{1, 3, 4}));
+  EXPECT_EQ(slice.model().calls.start_ns[gpu.launch_call[0]], third_ns);
+  EXPECT_EQ(gpu.call[0], kNone) << "lies in no step of these";
+  EXPECT_EQ(gpu.launch_call[1], kNone);
+  EXPECT_EQ(gpu.call[2], gpu.launch_call[0]);
+  EXPECT_EQ(slice.model().gpu_overhead.size(), 1u);
+  EXPECT_EQ(slice.model().gpu_windows.size(), 1u);
+  EXPECT_EQ(slice.model().gpu_devices.size(), 1u);
+  const std::vector<Place>& places = slice.analysis().attribution().of_gpu;
+  ASSERT_EQ(places.size(), 3u);
+  EXPECT_EQ(places[0].layer, run.analysis().attribution().of_call[in_fifth].layer);
+  EXPECT_NE(places[0].layer, kNone);
 }
 
 // What slices of neighbouring steps count adds up to what the whole does; between steps nothing counts.

@@ -25,6 +25,7 @@ struct LayerSpec {
   int channels = 16;
   int reorders = 0;
   std::string type = "convolution";
+  int64_t gpu_ns = 0;  // what each of its calls makes a GPU do; 0: nothing
 };
 
 struct RunSpec {

@@ -1,5 +1,6 @@
 // What the doctor concludes, from looks and runs written down by hand. What it concludes from real ones:
 // tests/preload_e2e/test_doctor.py.
+#include "analyzer/doctor/gpu_trials.h"
 #include "analyzer/doctor/program_report.h"
 
 #include <gtest/gtest.h>
@@ -130,6 +131,65 @@ TEST(ProgramReportTest, OtherTools) {
   look.objects.push_back(Object("/l/libasan.so.8", 0x50000));
   EXPECT_EQ(Levels(Report(look, &model)),
             (std::map<std::string, Level>{{"cupti-taken", Level::kNote}, {"sanitizer", Level::kWarning}}));
+}
+
+TEST(ProgramReportTest, WhereTimesOfGpusComeFrom) {
+  const TraceModel model = Recorded(
+      "packet { capability { name: \"gpu-time\" state: ON object: \"libcupti.so.13\" reason: \"CUPTI 13.0\" } }\n");
+  ProcessLook look = Look(kShim + 8);
+  look.environment["CUDA_INJECTION64_PATH"] = "/opt/dlhook/lib/libdlhook.so";  // dlhook itself takes CUPTI from nobody
+  look.environment["CUDA_MPS_PIPE_DIRECTORY"] = "/run/mps";
+  EXPECT_EQ(Levels(Report(look, &model)), (std::map<std::string, Level>{{"gpu-time", Level::kOk}, {"gpu-shared",
+      Level::kNote}}));
+  look.environment.clear();
+  look.environment["NSYS_PROFILING_SESSION_ID"] = "7";
+  EXPECT_EQ(Levels(Report(look, &model)), (std::map<std::string, Level>{{"gpu-time", Level::kOk}, {"cupti-taken",
+      Level::kNote}}));
+  const TraceModel refused = Recorded("packet { capability { name: \"gpu-time\" state: REFUSED reason: \"nsys has "
+                                      "CUPTI\" } }\n");
+  const ProgramReport report = Report(Look(kShim + 8), &refused);
+  EXPECT_EQ(Levels(report), (std::map<std::string, Level>{{"gpu-time-refused", Level::kWarning}}));
+  EXPECT_FALSE(report.findings.front().advice.empty());
+}
+
+TEST(GpuFindingsTest, SayWhatTimesToExpect) {
+  const auto levels = [](const GpuMachine& machine) {
+    std::map<std::string, Level> levels;
+    for (const Finding& finding : GpuFindings(machine)) levels[finding.id] = finding.level;
+    return levels;
+  };
+  GpuMachine machine;
+  EXPECT_EQ(levels(machine), (std::map<std::string, Level>{{"gpu", Level::kOk}}));
+  machine.has_driver = true;
+  machine.driver_status = 100;  // no device
+  machine.cupti = "/l/libcupti.so.13";
+  EXPECT_EQ(levels(machine), (std::map<std::string, Level>{{"gpu", Level::kNote}}));
+  machine.driver_status = 0;
+  machine.devices = {"NVIDIA H200"};
+  EXPECT_EQ(levels(machine), (std::map<std::string, Level>{{"gpu", Level::kOk}, {"gpu-times", Level::kWarning}}));
+  machine.cupti_version = 130001;
+  machine.counters_are_restricted = true;
+  EXPECT_EQ(levels(machine),
+            (std::map<std::string, Level>{{"gpu", Level::kOk}, {"gpu-times", Level::kOk}, {"gpu-counters",
+                Level::kOk}}));
+  EXPECT_NE(GpuFindings(machine)[1].text.find("CUDA 13.0"), std::string::npos);
+  machine.cupti_version = 10;  // CUDA 9.1: nothing for others than root
+  machine.devices = {"NVIDIA A100 MIG 1g.5gb"};
+  EXPECT_EQ(levels(machine), (std::map<std::string, Level>{{"gpu", Level::kOk}, {"gpu-times", Level::kOk},
+                                                           {"gpu-counters", Level::kWarning}, {"gpu-shared",
+                                                               Level::kNote}}));
+  machine.cupti.clear();
+  EXPECT_EQ(levels(machine)["gpu-times"], Level::kNote);
+}
+
+TEST(GpuFindingsTest, VersionsOfCupti) {
+  for (const auto& [version, name] : std::map<uint32_t, std::string>{
+           {1, "4.0"}, {6, "6.5"}, {7, "6.5"}, {8, "7.0"}, {12, "10"}, {18, "11.8"}, {26, "12.8"}, {28,
+               "12.9"}, {130100, "13.1"}}) {
+    EXPECT_EQ(CudaOfCupti(version), name) << version;
+  }
+  EXPECT_EQ(CudaOfCupti(0), "an unknown version");
+  EXPECT_EQ(CudaOfCupti(99), "an unknown version");
 }
 
 TEST(ProgramReportTest, ProcessesWithoutTheShim) {

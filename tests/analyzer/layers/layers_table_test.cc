@@ -8,6 +8,7 @@
 #include "analyzer/passes/layer_analysis.h"
 #include "analyzer/passes/pass.h"
 #include "tests/analyzer/layers/torch_recorder.h"
+#include "tests/analyzer/passes/gpu_model.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -118,6 +119,72 @@ TEST(LayersTableTest, ModulesFoldByDepth) {
   const std::vector<std::string> ops = Labels(LayersTableBy(model, LayersBy::kOp), "op");
   EXPECT_NE(std::find(ops.begin(), ops.end(), "gemm"), ops.end());
   EXPECT_NE(std::find(ops.begin(), ops.end(), "AddmmBackward0"), ops.end());
+}
+
+// Each product takes a GPU 100 ns and runs 5 ns after its call began, beside those before it: the GPU is behind the
+// host.
+TraceModel GpuTraining(int steps) {
+  TraceModel model = Training(steps);
+  std::vector<TestGpuWork> work;
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const int64_t start_ns = model.calls.start_ns[call];
+    work.push_back({.start_ns = start_ns + 5, .duration_ns = 100, .asked_by_ns = start_ns, .kernel = "gemm"});
+  }
+  work.push_back({.start_ns = model.end_ns / 2, .duration_ns = 33});  // asked for by nobody known
+  AddGpuWork(work, &model);
+  return model;
+}
+
+TEST(LayersTableTest, GpuTimesOfLayersAreThoseOfWhatTheirCallsAskedFor) {
+  const Table table = RunPass("layers", GpuTraining(8));
+  for (size_t row : {size_t{0}, size_t{1}}) {
+    EXPECT_EQ(Integer(table, row, "gpu_forward"), 100);
+    EXPECT_EQ(Integer(table, row, "gpu_backward"), 200);
+    EXPECT_EQ(Integer(table, row, "gpu_backward_data") + Integer(table, row, "gpu_backward_weights"), 200);
+    EXPECT_EQ(Integer(table, row, "gpu_time"), 300);
+    EXPECT_DOUBLE_EQ(Real(table, row, "kernels"), 3);
+    EXPECT_DOUBLE_EQ(Real(table, row, "gpu_rate"), 2.0 * 120 * 4 * 256 / 100);
+    EXPECT_GT(Integer(table, row, "forward"), 0);  // the host's time stands beside it
+  }
+  EXPECT_EQ(Text(table, 0, "layer"), "block.fc1");
+}
+
+TEST(LayersTableTest, GpuTimesAddUpExactly) {
+  const TraceModel model = GpuTraining(8);
+  const LayerAnalysis analysis(model);
+  int64_t steps_ns = 0, asked_ns = 0;
+  for (const StepTrack& track : analysis.steps()) {
+    for (const Step& step : track.steps) {
+      if (step.kind != IterationKind::kTraining || step.is_warm_up || !step.is_regular) continue;
+      steps_ns += step.end_ns - step.start_ns;
+      for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
+        const CallIndex call = model.gpu.call[activity];
+        const int64_t at_ns = call == kNone ? model.gpu.start_ns[activity] : model.calls.start_ns[call];
+        if (step.start_ns <= at_ns && at_ns < step.end_ns) asked_ns += model.gpu.DurationNs(activity);
+      }
+    }
+  }
+  for (LayersBy by : {LayersBy::kLayer, LayersBy::kModule, LayersBy::kType, LayersBy::kOp, LayersBy::kLine, LayersBy::kFunction,
+                      LayersBy::kStack}) {
+    const Table table = LayersTableBy(model, by);
+    EXPECT_EQ(Sum(table, "gpu_total"), asked_ns) << static_cast<int>(by);
+    EXPECT_EQ(Sum(table, "gpu_share"), steps_ns) << static_cast<int>(by);
+    EXPECT_EQ(Sum(table, "wall_share"), steps_ns) << static_cast<int>(by);
+  }
+}
+
+TEST(LayersTableTest, TimeInWhichGpusWereNotMeasuredIsNotIdle) {
+  TraceModel model = GpuTraining(8);
+  const auto share = [](const Table& table, const std::string& layer) {
+    return Integer(table, RowWhere(table, {{"layer", layer}}), "gpu_share");
+  };
+  const Table before = RunPass("layers", model);
+  EXPECT_TRUE(RowsWhere(before, {{"layer", "[GPU not measured]"}}).empty());
+  model.gpu_windows = {{0, model.start_ns, model.end_ns / 2, trace::GPU_TIME_CUPTI, ""},
+                       {0, model.end_ns / 2, model.end_ns, trace::GPU_TIME_NONE, "the program uses CUPTI itself"}};
+  const Table after = RunPass("layers", model);
+  EXPECT_GT(share(after, "[GPU not measured]"), 0);
+  EXPECT_EQ(share(after, "[GPU idle]") + share(after, "[GPU not measured]"), share(before, "[GPU idle]"));
 }
 
 TEST(LayersTableTest, ARunWithoutLayersSaysSo) {

@@ -63,7 +63,8 @@ TEST(AllTablesTest, AreWellFormed) {
   }
   EXPECT_EQ(names, (std::set<std::string>{"summary", "layers", "accounting", "phases", "latency",
                                           "ops", "algorithms", "layout", "gemm", "callers", "stacks", "copies", "kernels", "collectives", "tuning",
-                                          "candidates", "iterations", "counters", "counters_over_time", "capabilities"}));
+                                          "candidates", "iterations", "counters", "counters_over_time", "capabilities",
+                                          "devices", "ranks", "launches", "overlap", "overlap_over_time", "guided", "gpu_idle"}));
 }
 
 TEST(OpsTableTest, WallSharesAddUpToTheWallTime) {
@@ -204,7 +205,7 @@ TEST(SummaryTableTest, TellsWhatFrameworksAndPythonTold) {
   EXPECT_EQ(Integer(table, row("python_stacks"), "value"), 1);
   EXPECT_EQ(Integer(table, row("python_modules"), "value"), 1);
   EXPECT_EQ(Integer(table, row("lost_calls"), "value"), 0);  // those are scopes
-  EXPECT_EQ(Text(table, row("loss:trace_limit"), "note"), "scopes; ");
+  EXPECT_EQ(Text(table, row("loss:trace_limit"), "note"), "scopes");
 }
 
 TEST(SummaryTableTest, TellsWhatCouldNotBeSeen) {

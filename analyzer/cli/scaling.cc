@@ -1,0 +1,120 @@
+// Several runs -> a line of each -> one table -> renderer -> stdout.
+#include <unistd.h>
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/names.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/cli/tables.h"
+#include "analyzer/diff/scaling.h"
+#include "analyzer/render/renderer.h"
+#include "analyzer/render/text_columns.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr size_t kExplanationWidth = 84;
+
+int Fail(const absl::Status& status) {
+  PrintError(absl::StrCat("scaling: ", status.message()));
+  return kExitBadInput;
+}
+
+absl::StatusOr<ScalingKind> ReadKind(const Args& args) {
+  const std::string kind = args.Last("kind").value_or("auto");
+  if (kind == "auto") return ScalingKind::kByBatch;
+  if (kind == "strong") return ScalingKind::kStrong;
+  if (kind == "weak") return ScalingKind::kWeak;
+  return absl::InvalidArgumentError(absl::StrCat("--kind expects auto, strong or weak, found '", kind, "'"));
+}
+
+// The run is read, measured and forgotten: of many large runs only one is in memory.
+absl::StatusOr<ScalingRun> Measure(const std::string& path, bool* is_damaged) {
+  absl::StatusOr<LoadedRun> run = OpenRun(path);
+  if (!run.ok()) return run.status();
+  for (const absl::Status& status : run->damage) PrintError(status.message());
+  *is_damaged = *is_damaged || !run->damage.empty();
+  if (run->model.processes.empty()) return absl::DataLossError(absl::StrCat(path,
+      ": it has no process trace that can be read"));
+  const RunAnalysis analysis(&run->model);
+  absl::StatusOr<ScalingRun> measured = MeasureScaling(run->model, analysis.layers().steps());
+  if (!measured.ok()) return absl::Status(measured.status().code(), absl::StrCat(path, ": ",
+      measured.status().message()));
+  measured->name = path;
+  return measured;
+}
+
+int RunScaling(const Args& args) {
+  const absl::StatusOr<ScalingKind> kind = ReadKind(args);
+  if (!kind.ok()) return Fail(kind.status());
+  const auto renderer = FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
+  if (!renderer.ok()) return Fail(renderer.status());
+  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
+  if (!color.ok()) return Fail(color.status());
+  const std::vector<std::string>& paths = args.operands();
+  if (std::set<std::string>(paths.begin(), paths.end()).size() < paths.size()) {
+    return Fail(absl::InvalidArgumentError("the same run stands there twice"));
+  }
+  bool is_damaged = false;
+  std::vector<ScalingRun> runs;
+  for (const std::string& path : paths) {
+    absl::StatusOr<ScalingRun> run = Measure(path, &is_damaged);
+    if (!run.ok()) return Fail(run.status());
+    runs.push_back(*std::move(run));
+  }
+  Report report;
+  report.tables.push_back(ScalingTable(std::move(runs), *kind));
+  if (absl::Status status = CheckTable(report.tables.front()); !status.ok()) return Fail(status);
+  report.width = OutputWidth(STDOUT_FILENO);
+  report.color = *color;
+  const int exit_code = PrintOutput((*renderer)->render(report));
+  return is_damaged ? kExitBadInput : exit_code;
+}
+
+std::string Details() {
+  std::string text =
+      "RUNs are runs of one program on different numbers of devices, in any order. Compared are\n"
+      "mean steady steps; the run with fewest devices is what the others are measured by.\n\n"
+      "Strong scaling: more devices share the same batch. Weak scaling: each device keeps its\n"
+      "batch. auto tells them apart by the batch sizes in the calls; each process is taken to\n"
+      "have a batch of its own (data parallel).\n\n"
+      "columns:\n";
+  for (const Column& column : ScalingTable({}, ScalingKind::kByBatch).columns) {
+    absl::StrAppend(&text, "  ", column.name, column.unit.empty() ? "" : absl::StrCat(" (", column.unit, ")"), "\n");
+    for (const std::string& line : Wrapped(column.explanation, kExplanationWidth)) absl::StrAppend(&text, "      ",
+        line, "\n");
+  }
+  absl::StrAppend(&text, "\nformats:\n");
+  for (const Renderer& renderer : Renderers()) {
+    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", renderer.name, renderer.summary));
+  }
+  return text;
+}
+
+}  // namespace
+
+Command ScalingCommand() {
+  return {.name = "scaling",
+          .summary = "how runs on more devices compare: speed-up, efficiency, lost time",
+          .operands = "RUN RUN...",
+          .flags = {{"kind", "KIND", "auto, strong (same batch) or weak (same for each device)"},
+                    {"format", "FORMAT", "text, csv or json (default: text)"},
+                    ColorFlag()},
+          .examples = {{"dlhook scaling ONE TWO FOUR", "speed-up and efficiency, and what grew with the devices"},
+                       {"dlhook scaling ONE FOUR --kind weak", "the same, where calls do not tell the batch size"},
+                       {"dlhook scaling ONE TWO FOUR --format csv >scaling.csv", "for a plot"}},
+          .min_operands = 2,
+          .max_operands = SIZE_MAX,
+          .details = Details,
+          .run = RunScaling};
+}
+
+}  // namespace dlhook::analyzer

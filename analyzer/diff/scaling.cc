@@ -1,0 +1,235 @@
+// See scaling.h.
+#include "analyzer/diff/scaling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/passes/columns.h"
+#include "analyzer/passes/gpu_busy.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+// The processes with steps of the kind that most processes with steps have.
+std::vector<ProcessIndex> MainProcesses(const std::vector<MeasuredTime>& times) {
+  std::map<IterationKind, std::vector<ProcessIndex>> kinds;
+  for (ProcessIndex i = 0; i < times.size(); ++i) {
+    if (times[i].steps > 0) kinds[times[i].kind].push_back(i);
+  }
+  std::vector<ProcessIndex> processes;
+  for (const auto& [kind, of_kind] : kinds) {
+    if (of_kind.size() > processes.size()) processes = of_kind;
+  }
+  return processes;
+}
+
+// Of a device: its name by CUDA where it is known; else each process's devices are its own.
+std::string IdentityOf(const TraceModel& model, const GpuDevice& device) {
+  if (!device.uuid.empty()) return device.uuid;
+  return absl::StrCat(model.processes[device.process].header.process().host(), "/", device.process, "/",
+                      device.ordinal);
+}
+
+void AddDevices(const TraceModel& model, const std::vector<MeasuredTime>& times,
+                const std::vector<ProcessIndex>& processes,
+                ScalingRun& run) {
+  std::set<std::string> devices;
+  double rows = 0;
+  for (const DeviceWork& work : WorkOfDevices(model, times)) {
+    const GpuDevice& device = model.gpu_devices[work.device];
+    const MeasuredTime& time = times[device.process];
+    if (std::find(processes.begin(), processes.end(), device.process) == processes.end() || time.time.empty()) continue;
+    devices.insert(IdentityOf(model, device));
+    // As if the part that was not measured had been like the rest.
+    const double step_ns = static_cast<double>(time.duration_ns) / static_cast<double>(time.all_steps);
+    const double scale = step_ns / static_cast<double>(time.time.total_ns());
+    const auto busy_ns = work.Busy().total_ns();
+    run.compute_ns += scale * static_cast<double>(work.compute.total_ns());
+    run.communication_ns += scale * static_cast<double>(work.communication.total_ns());
+    run.exposed_communication_ns += scale * static_cast<double>(work.ExposedCommunication().total_ns());
+    run.exposed_copy_ns += scale * static_cast<double>(work.ExposedCopy().total_ns());
+    run.idle_ns += scale * static_cast<double>(time.time.total_ns() - busy_ns);
+    ++rows;
+  }
+  run.has_gpu_times = rows > 0;
+  run.devices = rows > 0 ? static_cast<int64_t>(devices.size()) : run.processes;
+  if (rows == 0) return;
+  for (double* ns : {&run.compute_ns, &run.communication_ns, &run.exposed_communication_ns, &run.exposed_copy_ns,
+                     &run.idle_ns})
+    *ns /= rows;
+}
+
+std::vector<Column> Columns() {
+  return {
+      TextColumn("run", "Its folder or file."),
+      IntegerColumn("devices", "", Better::kNeither, "GPUs that it used, each counted once; without times of GPUs its "
+                                                     "processes with steps."),
+      Detail(IntegerColumn("processes", "", Better::kNeither, "That have steady steps.")),
+      Detail(IntegerColumn("steps", "", Better::kNeither, "Steady steps of all processes: what the row is the mean "
+                                                          "of.")),
+      IntegerColumn("batch", "", Better::kNeither, "Samples of a step of all processes together; each is taken to have "
+                                                   "a batch of its own."),
+      IntegerColumn("step_time", "ns", Better::kLower, "Of a mean steady step."),
+      RealColumn("steps_per_second", "1/s", Better::kHigher, "Steps of one process."),
+      RealColumn("samples_per_second", "1/s", Better::kHigher, "Batch over step time."),
+      RealColumn("speed_up", "", Better::kHigher, "Work per second over that of the first row."),
+      RealColumn("efficiency", "%", Better::kHigher, "Speed-up over how many times as many devices there are."),
+      RealColumn("communication", "%", Better::kLower, "Part of a step in which kernels of collectives ran; mean over "
+                                                       "devices."),
+      RealColumn("exposed_communication", "%", Better::kLower, "Part of a step with communication and no compute "
+                                                               "beside it."),
+      RealColumn("idle", "%", Better::kLower, "Part of a step in which a device did nothing."),
+      IntegerColumn("lost", "ns", Better::kLower,
+                    "How much longer a step takes than the first row's would with as much work a device (never below "
+                    "0)."),
+      TextColumn("grew", "Of what the lost time consists, the largest first; together with what shrank it is the lost "
+                         "time."),
+      Detail(IntegerColumn("compute_time", "ns", Better::kLower, "In a mean step of a device.")),
+      Detail(IntegerColumn("exposed_communication_time", "ns", Better::kLower, "Likewise.")),
+      Detail(IntegerColumn("exposed_copy_time", "ns", Better::kLower, "Likewise: copies beside nothing else.")),
+      Detail(IntegerColumn("idle_time", "ns", Better::kLower, "Likewise: these four add up to the step.")),
+  };
+}
+
+int64_t Rounded(double ns) { return static_cast<int64_t>(std::llround(ns)); }
+
+class Comparison {
+ public:
+  Comparison(const std::vector<ScalingRun>& runs, ScalingKind kind) : base_(runs.front()), kind_(kind) {
+    has_batches_ = std::all_of(runs.begin(), runs.end(), [](const ScalingRun& run) { return run.batch > 0; });
+  }
+
+  // Work of a step in this run for each of the base's. Nothing: not known.
+  std::optional<double> WorkOf(const ScalingRun& run) const {
+    if (kind_ == ScalingKind::kStrong) return 1.0;
+    if (kind_ == ScalingKind::kWeak) return static_cast<double>(run.devices) / static_cast<double>(base_.devices);
+    if (!has_batches_) return std::nullopt;
+    return static_cast<double>(run.batch) / static_cast<double>(base_.batch);
+  }
+
+  Row RowOf(const ScalingRun& run) const {
+    const std::optional<double> work = WorkOf(run);
+    const double devices = static_cast<double>(run.devices) / static_cast<double>(base_.devices);
+    const double steps_per_second = 1e9 / run.step_ns;
+    Cell speed_up, efficiency, lost, grew;
+    if (work) {
+      const double times = *work * base_.step_ns / run.step_ns;
+      speed_up = times;
+      efficiency = 100.0 * times / devices;
+      const double ideal_ns = base_.step_ns * *work / devices;
+      lost = std::max<int64_t>(0, Rounded(run.step_ns - ideal_ns));
+      grew = GrewOf(run, *work / devices);
+    }
+    const auto part = [&](double ns) { return run.has_gpu_times ? Cell(100.0 * ns / run.step_ns) : Cell(); };
+    const auto time = [&](double ns) { return run.has_gpu_times ? Cell(Rounded(ns)) : Cell(); };
+    return {run.name,
+            run.devices,
+            run.processes,
+            run.steps,
+            run.batch > 0 ? Cell(run.batch) : Cell(),
+            Rounded(run.step_ns),
+            steps_per_second,
+            run.batch > 0 ? Cell(static_cast<double>(run.batch) * steps_per_second) : Cell(),
+            speed_up,
+            efficiency,
+            part(run.communication_ns),
+            part(run.exposed_communication_ns),
+            part(run.idle_ns),
+            lost,
+            grew,
+            time(run.compute_ns),
+            time(run.exposed_communication_ns),
+            time(run.exposed_copy_ns),
+            time(run.idle_ns)};
+  }
+
+ private:
+  // `share`: of the base's work of a device. Parts below a percent of the step are not worth a word.
+  Cell GrewOf(const ScalingRun& run, double share) const {
+    if (!run.has_gpu_times || !base_.has_gpu_times) return Cell();
+    std::vector<std::pair<double, const char*>> parts = {
+        {run.compute_ns - share * base_.compute_ns, "compute"},
+        {run.exposed_communication_ns - share * base_.exposed_communication_ns, "exposed communication"},
+        {run.exposed_copy_ns - share * base_.exposed_copy_ns, "copies"},
+        {run.idle_ns - share * base_.idle_ns, "idle"}};
+    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::string text;
+    for (const auto& [ns, name] : parts) {
+      if (ns < 0.01 * run.step_ns) continue;
+      absl::StrAppend(&text, text.empty() ? "" : ", ", name, " +", HumanTime(Rounded(ns)));
+    }
+    return text.empty() ? Cell() : Cell(text);
+  }
+
+  const ScalingRun& base_;
+  const ScalingKind kind_;
+  bool has_batches_ = false;
+};
+
+std::string KindNote(const std::vector<ScalingRun>& runs, ScalingKind kind) {
+  if (kind == ScalingKind::kStrong) return "Strong scaling, as asked for: a step is the same work in every run.";
+  if (kind == ScalingKind::kWeak) return "Weak scaling, as asked for: a step is the same work for each device in every "
+                                         "run.";
+  const ScalingRun& base = runs.front();
+  const auto all = [&](auto is) { return std::all_of(runs.begin(), runs.end(), is); };
+  if (!all([](const ScalingRun& run) { return run.batch > 0; })) {
+    return "The batch size is not known of every run, so speed-up and efficiency are not: say --kind strong or --kind "
+           "weak.";
+  }
+  if (all([&](const ScalingRun& run) { return run.batch == base.batch; })) return "Strong scaling: the same batch in "
+                                                                                  "every run.";
+  const bool is_weak = all([&](const ScalingRun& run) { return run.batch * base.devices == base.batch * run.devices; });
+  return is_weak ? "Weak scaling: the same batch for each device in every run."
+                 : "Batches are neither the same in every run nor the same for each device: compared is work per "
+                   "second.";
+}
+
+}  // namespace
+
+absl::StatusOr<ScalingRun> MeasureScaling(const TraceModel& model, const std::vector<StepTrack>& steps) {
+  const std::vector<MeasuredTime> times = MeasuredTimes(model, steps);
+  const std::vector<ProcessIndex> processes = MainProcesses(times);
+  if (processes.empty()) return absl::FailedPreconditionError("no steady steps were found in it");
+  ScalingRun run;
+  run.name = model.name;
+  run.kind = times[processes.front()].kind;
+  run.processes = static_cast<int64_t>(processes.size());
+  bool has_batches = true;
+  for (const ProcessIndex process : processes) {
+    const MeasuredTime& time = times[process];
+    run.steps += time.all_steps;
+    run.step_ns += static_cast<double>(time.duration_ns) / static_cast<double>(time.all_steps * run.processes);
+    run.batch += time.batch;
+    has_batches = has_batches && time.batch > 0;
+  }
+  if (!has_batches) run.batch = 0;
+  AddDevices(model, times, processes, run);
+  return run;
+}
+
+Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind) {
+  Table table = NewTable("scaling", "How the program scales", Columns());
+  if (runs.empty()) return table;
+  std::stable_sort(runs.begin(), runs.end(), [](const ScalingRun& a,
+                                                const ScalingRun& b) { return a.devices < b.devices; });
+  const Comparison comparison(runs, kind);
+  for (const ScalingRun& run : runs) table.rows.push_back(comparison.RowOf(run));
+  table.notes.push_back(KindNote(runs, kind));
+  const bool has_times = std::all_of(runs.begin(), runs.end(), [](const ScalingRun& run) { return run.has_gpu_times; });
+  if (!has_times) table.notes.emplace_back("Of runs without times of GPUs devices are counted as processes, and where "
+                                           "the time went is not known.");
+  const auto is_other = [&](const ScalingRun& run) { return run.kind != runs.front().kind; };
+  if (std::any_of(runs.begin(), runs.end(), is_other)) {
+    table.notes.emplace_back("The steps of these runs are not of the same kind (training, inference): they may not be "
+                             "comparable.");
+  }
+  return table;
+}
+
+}  // namespace dlhook::analyzer

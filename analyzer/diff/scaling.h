@@ -1,0 +1,45 @@
+// Several runs of one program on more and more devices: how much faster it gets, and what keeps it from being faster.
+#ifndef DLHOOK_ANALYZER_DIFF_SCALING_H_
+#define DLHOOK_ANALYZER_DIFF_SCALING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/layers/phases.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+// What the work of a step grows with. kByBatch: as the batch sizes say that the calls tell.
+enum class ScalingKind : uint8_t { kByBatch, kStrong, kWeak };
+
+// What the table needs of a run; the run itself may go.
+struct ScalingRun {
+  std::string name;
+  int64_t processes = 0;  // that have steady steps
+  int64_t devices = 0;    // that these used, each counted once; without times of GPUs: the processes
+  bool has_gpu_times = false;
+  IterationKind kind = IterationKind::kUnknown;
+  int64_t steps = 0;      // of all processes
+  double step_ns = 0;     // mean over processes of their mean steady step
+  int64_t batch = 0;      // of all processes together, in a step; 0: not known
+  // Parts of a mean step, mean over devices; they add up to step_ns. Only with times of GPUs.
+  double compute_ns = 0;
+  double exposed_communication_ns = 0;
+  double exposed_copy_ns = 0;
+  double idle_ns = 0;
+  double communication_ns = 0;  // exposed or not
+};
+
+// FailedPrecondition: no steady steps.
+absl::StatusOr<ScalingRun> MeasureScaling(const TraceModel& model, const std::vector<StepTrack>& steps);
+
+// Rows ascending by devices; the first of those with fewest devices is what the others are compared with.
+Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DIFF_SCALING_H_

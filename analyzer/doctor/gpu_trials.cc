@@ -1,0 +1,218 @@
+// The child writes lines: "driver STATUS VERSION", "device NAME", "cupti VERSION PATH". Functions are looked up, so
+// that no header of
+// CUDA's is needed.
+#include "analyzer/doctor/gpu_trials.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "analyzer/symbols/isolated.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr int kSeconds = 20;  // the first initialization of a driver takes seconds
+constexpr size_t kNameBytes = 128;
+constexpr int kMaxDevices = 64;
+constexpr uint32_t kTracingForAll = 11;  // CUPTI of CUDA 10.2: tracing needs no administrator any more
+
+template <typename Function>
+Function Find(void* library, const char* name) {
+  return reinterpret_cast<Function>(dlsym(library, name));
+}
+
+// Nothing that a library prints gets through.
+void SilenceStandardStreams() {
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int standard = 0; standard < 3 && null >= 0; ++standard) dup2(null, standard);
+}
+
+std::string AskDriver() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return "";
+  const auto init = Find<int (*)(unsigned)>(library, "cuInit");
+  const auto get_version = Find<int (*)(int*)>(library, "cuDriverGetVersion");
+  const auto get_count = Find<int (*)(int*)>(library, "cuDeviceGetCount");
+  const auto get_name = Find<int (*)(char*, int, int)>(library, "cuDeviceGetName");
+  const int status = init == nullptr ? -1 : init(0);
+  int version = 0, count = 0;
+  if (get_version == nullptr || get_version(&version) != 0) version = 0;
+  std::string lines = absl::StrCat("driver ", status, " ", version, "\n");
+  if (status != 0 || get_count == nullptr || get_name == nullptr || get_count(&count) != 0) return lines;
+  for (int device = 0; device < std::min(count, kMaxDevices); ++device) {
+    char name[kNameBytes] = "";
+    if (get_name(name, kNameBytes - 1, device) == 0) absl::StrAppend(&lines, "device ", name, "\n");
+  }
+  return lines;
+}
+
+std::vector<std::string> CuptiNames() {
+  std::vector<std::string> names = {"libcupti.so.13", "libcupti.so.12", "libcupti.so", "libcupti.so.10.2"};
+  std::vector<std::string> homes = {"/usr/local/cuda"};
+  for (const char* variable : {"CUDA_PATH", "CUDA_HOME"}) {
+    if (const char* home = getenv(variable); home != nullptr && *home != '\0') homes.insert(homes.begin(), home);
+  }
+  for (const std::string& home : homes) names.push_back(home + "/extras/CUPTI/lib64/libcupti.so");
+  return names;
+}
+
+std::string AskCupti() {
+  for (const std::string& name : CuptiNames()) {
+    void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) continue;
+    const auto get_version = Find<int (*)(uint32_t*)>(library, "cuptiGetVersion");
+    uint32_t version = 0;
+    if (get_version == nullptr || get_version(&version) != 0) version = 0;
+    struct link_map* map = nullptr;
+    const bool is_known = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name[0] != '\0';
+    return absl::StrCat("cupti ", version, " ", is_known ? map->l_name : name.c_str(), "\n");
+  }
+  return "";
+}
+
+void TakeLine(absl::string_view line, GpuMachine* machine) {
+  if (absl::ConsumePrefix(&line, "device ")) {
+    machine->devices.emplace_back(line);
+    return;
+  }
+  const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
+  if (words.size() != 3) return;
+  if (words[0] == "driver") {
+    machine->has_driver = absl::SimpleAtoi(words[1], &machine->driver_status) && absl::SimpleAtoi(words[2],
+        &machine->driver_version);
+  } else if (words[0] == "cupti" && absl::SimpleAtoi(words[1], &machine->cupti_version)) {
+    machine->cupti = std::string(words[2]);
+  }
+}
+
+// "RmProfilingAdminOnly: 1": how the driver was loaded.
+bool RestrictsCounters() {
+  std::ifstream file("/proc/driver/nvidia/params");
+  for (std::string line; std::getline(file, line);) {
+    if (absl::StartsWith(line, "RmProfilingAdminOnly:")) return !absl::StrContains(line, " 0");
+  }
+  return false;
+}
+
+bool HasMps() {
+  if (const char* folder = getenv("CUDA_MPS_PIPE_DIRECTORY"); folder != nullptr && *folder != '\0') return true;
+  std::error_code error;
+  return std::filesystem::exists("/tmp/nvidia-mps/control", error);
+}
+
+Finding DriverFinding(const GpuMachine& machine) {
+  if (!machine.trouble.empty()) {
+    return {"gpu", Level::kNote, "", absl::StrCat("what GPUs there are is not known: ", machine.trouble, "."), ""};
+  }
+  if (!machine.has_driver) return {"gpu", Level::kOk, "", "no CUDA driver: only what runs on the CPU is seen.", ""};
+  if (machine.driver_status != 0 || machine.devices.empty()) {
+    return {"gpu", Level::kNote, "", "the CUDA driver is there, but finds no device.", ""};
+  }
+  return {"gpu", Level::kOk, "",
+          absl::StrCat("the CUDA driver works (for CUDA ", machine.driver_version / 1000, ".",
+                       machine.driver_version % 1000 / 10,
+                       "): ", absl::StrJoin(machine.devices, ", "), "."),
+          ""};
+}
+
+Finding TimesFinding(const GpuMachine& machine) {
+  if (machine.cupti.empty()) {
+    return {"gpu-times", Level::kNote, "",
+            "no CUPTI where the loader or CUDA_HOME has libraries. Programs that bring their own (PyTorch's and "
+            "TensorFlow's packages) "
+            "have times of kernels and copies from it; of others pairs of events time whole calls.",
+            "Install CUPTI of the program's CUDA version (pip install nvidia-cuda-cupti), or put it on "
+            "LD_LIBRARY_PATH."};
+  }
+  if (machine.cupti_version == 0) {
+    return {"gpu-times", Level::kWarning, machine.cupti,
+            "finds no driver that it can work with: times of GPUs come from pairs of events, if at all.",
+            "Use CUPTI of a CUDA version that the driver supports."};
+  }
+  return {"gpu-times", Level::kOk, machine.cupti,
+          absl::StrCat("is CUPTI of CUDA ", CudaOfCupti(machine.cupti_version),
+                       ": times of kernels and copies come from it, unless the program has another."),
+          ""};
+}
+
+// Times of kernels and copies (tracing) have been free to everyone since CUDA 10.2: CUPTI's documentation,
+// "Limitations" of 11.0;
+// developer.nvidia.com/CUPTI_ERROR_INSUFFICIENT_PRIVILEGES.
+void AddCounterFinding(const GpuMachine& machine, std::vector<Finding>* findings) {
+  if (!machine.counters_are_restricted) return;
+  const bool hides_times = machine.cupti_version > 0 && machine.cupti_version <= kTracingForAll;
+  findings->push_back({"gpu-counters", hides_times ? Level::kWarning : Level::kOk, "",
+                       absl::StrCat("the driver keeps GPU counters for administrators (RmProfilingAdminOnly: 1)",
+                                    hides_times ? ", and this CUPTI with them times of kernels: only since CUDA 10.2 "
+                                                  "everyone has these."
+                                                : "; times of kernels and copies are not concerned."),
+                       hides_times ? "Load the driver with NVreg_RestrictProfilingToAdminUsers=0, or use a newer "
+                                     "CUPTI." : ""});
+}
+
+void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings) {
+  std::vector<std::string> words;
+  if (machine.has_mps) {
+    words.emplace_back("MPS lets several processes' kernels run at once: a kernel's time then holds what others take "
+                       "from it");
+  }
+  const bool has_mig = std::any_of(machine.devices.begin(), machine.devices.end(),
+                                   [](const std::string& name) { return absl::StrContains(name, "MIG "); });
+  if (has_mig) words.emplace_back("a MIG instance is a part of a GPU: its peaks are not the whole device's");
+  if (words.empty()) return;
+  findings->push_back({"gpu-shared", Level::kNote, "", absl::StrCat(absl::StrJoin(words, "; "), "."), ""});
+}
+
+}  // namespace
+
+GpuMachine LookAtGpus() {
+  GpuMachine machine;
+  const std::vector<IsolatedResult> results = RunIsolated(1, kSeconds, [](size_t) {
+    SilenceStandardStreams();
+    const std::string driver = AskDriver();
+    return driver.empty() ? "none\n" : driver + AskCupti();
+  });
+  machine.trouble = absl::StrReplaceAll(results.front().failure, {{"reading it", "asking the driver"}});
+  for (const absl::string_view line : absl::StrSplit(results.front().bytes, '\n', absl::SkipEmpty())) TakeLine(line,
+      &machine);
+  machine.counters_are_restricted = geteuid() != 0 && RestrictsCounters();
+  machine.has_mps = HasMps();
+  return machine;
+}
+
+std::vector<Finding> GpuFindings(const GpuMachine& machine) {
+  std::vector<Finding> findings = {DriverFinding(machine)};
+  if (!machine.has_driver || machine.driver_status != 0 || machine.devices.empty()) return findings;
+  findings.push_back(TimesFinding(machine));
+  AddCounterFinding(machine, &findings);
+  AddSharingFinding(machine, &findings);
+  return findings;
+}
+
+std::string CudaOfCupti(uint32_t version) {
+  // As cupti_version.h lists them.
+  constexpr const char* kVersions[] = {"4.0",  "4.1",  "5.0",  "5.5",  "6.0",  "6.5",  "7.0",  "8.0",  "9.0",  "9.1",
+                                       "10",   "11.0", "11.1", "11.2", "11.5", "11.6", "11.8", "12.0", "12.2", "12.3",
+                                       "12.4", "12.5", "12.6", "12.7", "12.8", "12.9", "12.9"};
+  // Number 7 is 6.5 once more.
+  if (version >= 100000) return absl::StrCat(version / 10000, ".", version % 10000 / 100);
+  const uint32_t index = version >= 7 ? version - 2 : version - 1;
+  return version >= 1 && index < std::size(kVersions) ? kVersions[index] : "an unknown version";
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,45 @@
+// The same collective call of several ranks: when each of them came to it.
+#ifndef DLHOOK_ANALYZER_PASSES_COLLECTIVE_ARRIVALS_H_
+#define DLHOOK_ANALYZER_PASSES_COLLECTIVE_ARRIVALS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+struct Arrival {
+  ProcessIndex process = 0;
+  CallIndex call = 0;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;  // start_ns: not known (asynchronous, and the GPU's times are not there)
+};
+
+// One collective operation, with the ranks of it that are in this run: at least two.
+struct Meeting {
+  std::vector<Arrival> arrivals;
+  bool on_gpu = false;  // times are those of the kernels, else those of the calls on the host
+  int64_t FirstNs() const;
+  int64_t LastNs() const;
+};
+
+struct Meetings {
+  std::vector<Meeting> meetings;
+  std::map<std::string, int64_t> oddities;  // why operations could not be matched: sentence -> number of communicators
+};
+
+// The k-th collective operation of a communicator on one rank is the k-th on each other one: NCCL and MPI demand the
+// same order.
+// Communicators of different processes are taken for one where they have the same number of ranks, are the process's
+// n-th of that size (and of
+// that rank, where one process has several devices), and all have different ranks in it. Not matched: operations
+// between two ranks, captured
+// into graphs, failed, of unknown rank, and where the run has only totals of some calls.
+Meetings MatchCollectives(const TraceModel& model);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_PASSES_COLLECTIVE_ARRIVALS_H_

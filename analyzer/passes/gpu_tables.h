@@ -1,0 +1,55 @@
+// What the tables of GPUs over time share: which devices they speak of, in which time, and what is to be said about it.
+#ifndef DLHOOK_ANALYZER_PASSES_GPU_TABLES_H_
+#define DLHOOK_ANALYZER_PASSES_GPU_TABLES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/layers/gpu_timeline.h"
+#include "analyzer/layers/intervals.h"
+#include "analyzer/layers/phases.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/passes/gpu_busy.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer {
+
+// The devices of a run that did something. Not for runs without times of GPUs: finding steps takes time.
+class GpuRun {
+ public:
+  GpuRun(const TraceModel& model, const std::vector<StepTrack>& steps);
+
+  const std::vector<GpuDeviceIndex>& devices() const { return devices_; }
+  const GpuTimeline& TimelineOf(GpuDeviceIndex device) const { return timelines_[device]; }
+  const std::vector<GpuTimeline>& timelines() const { return timelines_; }
+  // Time of the process that the tables speak of: its steady steps; all of it where it has none.
+  const IntervalSet& SteadyTime(GpuDeviceIndex device) const { return steady_[ProcessOf(device)].time; }
+  int64_t Steps(GpuDeviceIndex device) const { return steady_[ProcessOf(device)].steps; }  // 0: none
+  const IntervalSet& RunTime(GpuDeviceIndex device) const { return whole_[ProcessOf(device)]; }
+  ProcessIndex ProcessOf(GpuDeviceIndex device) const { return model_.gpu_devices[device].process; }
+
+  // Cells that name a device, in columns as LabelColumns has them: process id, CUDA's number, name.
+  std::vector<Column> LabelColumns() const;
+  Row LabelsOf(GpuDeviceIndex device) const;
+  static Row LabelsOfAll();
+  // What is not in the tables, and how exact they are.
+  std::vector<std::string> Notes() const;
+
+ private:
+  std::string TimeNote(ProcessIndex process) const;
+  std::string LagNote(ProcessIndex process) const;
+
+  const TraceModel& model_;
+  const std::vector<GpuTimeline> timelines_;
+  const std::vector<MeasuredTime> steady_;  // by process
+  std::vector<IntervalSet> whole_;          // by process
+  std::vector<GpuDeviceIndex> devices_;
+};
+
+// Of runs without times of GPUs.
+std::vector<Column> GpuLabelColumns(bool has_processes);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_PASSES_GPU_TABLES_H_

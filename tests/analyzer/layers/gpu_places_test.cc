@@ -1,0 +1,134 @@
+// Where work of GPUs belongs, and how a GPU's time is divided.
+#include "analyzer/layers/gpu_places.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "analyzer/layers/gpu_division.h"
+#include "tests/analyzer/passes/gpu_definitions.h"
+#include "tests/analyzer/passes/gpu_model.h"
+#include "tests/analyzer/passes/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Kind = trace::GpuActivityBatch;
+
+TEST(GpuPlacesTest, OfTheCallOfThoseAroundItElseOfTheScope) {
+  ModelBuilder builder;
+  builder.Call(builder.AddOp(LegacyDefinition(1)), 0, 100);
+  builder.Call(builder.AddOp(LaunchDefinition("conv")), 10, 20);
+  builder.Scope("aten::add", trace::ScopeBatch::FRAMEWORK_OP, 200, 100);
+  builder.Call(builder.AddOp(LaunchDefinition("add")), 210, 20);
+  TraceModel model = builder.Build(1000);
+  AddGpuWork({{.start_ns = 300, .duration_ns = 5, .asked_by_ns = 10},
+              {.start_ns = 310, .duration_ns = 5, .asked_by_ns = 210},
+              {.start_ns = 320, .duration_ns = 5}},
+             &model);
+  Attribution attribution;
+  attribution.layers.resize(2);
+  attribution.of_call.resize(model.calls.size());
+  attribution.of_scope.resize(model.scopes.size());
+  attribution.of_call[0] = {0, LayerDirection::kForward};
+  attribution.of_scope[0] = {1, LayerDirection::kBackward};
+  const std::vector<Place> places = GpuPlaces(model, attribution);
+  ASSERT_EQ(places.size(), 3u);
+  EXPECT_EQ(places[0].layer, 0u);
+  EXPECT_EQ(places[0].direction, LayerDirection::kForward);
+  EXPECT_EQ(places[1].layer, 1u);
+  EXPECT_EQ(places[1].direction, LayerDirection::kBackward);
+  EXPECT_EQ(places[2].layer, kNone);
+}
+
+TEST(GpuPlacesTest, StepsAreThoseThatAskedAndOfGraphsThoseThatReplayed) {
+  ModelBuilder builder;
+  trace::OpDefinition captured = LaunchDefinition("fill");
+  captured.set_captured(true);
+  builder.Call(builder.AddOp(captured), 5, 2);
+  builder.Call(builder.AddOp(LaunchDefinition("fill")), 110, 10);
+  builder.Call(builder.AddOp(TimedDefinition("cudaGraphLaunch", "cuda_graph")), 210, 10);
+  TraceModel model = builder.Build(1000);
+  AddGpuWork({{.start_ns = 250, .duration_ns = 50, .asked_by_ns = 110},  // runs while the next step is under way
+              {.start_ns = 300, .duration_ns = 5, .asked_by_ns = 210, .graph = 3, .captured_by_ns = 5},
+              {.start_ns = 310, .duration_ns = 5}},
+             &model);
+  const std::vector<StepTrack> tracks = {{0, kNone, false, {{.start_ns = 0, .end_ns = 100}, {.start_ns = 100, .end_ns = 200},
+                                                          {.start_ns = 200, .end_ns = 305}}}};
+  const std::vector<StepRef> steps = GpuSteps(model, tracks);
+  EXPECT_EQ(steps[0].step, 1u);
+  EXPECT_EQ(steps[1].step, 2u);
+  EXPECT_EQ(steps[1].track, 0u);
+  EXPECT_EQ(steps[2].step, kNone);
+  EXPECT_EQ(steps[2].track, kNone);
+}
+
+TEST(GpuPlacesTest, KindsOfWork) {
+  ModelBuilder builder;
+  builder.Call(builder.AddOp(Definition("function: 'ncclAllReduce' family: 'nccl' collective { kind: ALL_REDUCE bytes: 64 }")), 0, 10);
+  builder.Call(builder.AddOp(CopyDefinition("cudaMemcpyAsync", "direction: HOST_TO_DEVICE bytes: 9")), 20, 10);
+  TraceModel model = builder.Build(1000);
+  AddGpuWork({{.start_ns = 100, .duration_ns = 1, .asked_by_ns = 0, .kernel = "k"},
+              {.start_ns = 101, .duration_ns = 1, .kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"},
+              {.start_ns = 102, .duration_ns = 1, .kernel = "gemm"},
+              {.kind = Kind::COPY, .start_ns = 103, .duration_ns = 1},
+              {.kind = Kind::SET, .start_ns = 104, .duration_ns = 1},
+              {.kind = Kind::OP, .start_ns = 105, .duration_ns = 1, .asked_by_ns = 20},
+              {.kind = Kind::GRAPH, .start_ns = 106, .duration_ns = 1}},
+             &model);
+  std::vector<GpuWork> works;
+  for (GpuIndex i = 0; i < model.gpu.size(); ++i) works.push_back(GpuWorkOf(model, i));
+  EXPECT_EQ(works, (std::vector<GpuWork>{GpuWork::kCommunication, GpuWork::kCommunication, GpuWork::kCompute, GpuWork::kCopy,
+                                         GpuWork::kCopy, GpuWork::kCopy, GpuWork::kCompute}));
+}
+
+// Against the definition, nanosecond by nanosecond.
+TEST(GpuDivisionTest, EveryNanosecondIsDividedEqually) {
+  for (uint32_t seed = 1; seed <= 100; ++seed) {
+    std::mt19937 random(seed);
+    TraceModel model = ModelBuilder().Build(300);
+    std::vector<TestGpuWork> work;
+    for (int i = 0; i < 12; ++i) {
+      const auto start_ns = static_cast<int64_t>(random() % 250), duration_ns = static_cast<int64_t>(random() % 40);
+      work.push_back({.start_ns = start_ns, .duration_ns = duration_ns, .ordinal = static_cast<uint32_t>(random() % 2)});
+    }
+    AddGpuWork(work, &model);
+    const IntervalSet time({{20, 120}, {150, 260}});
+    for (GpuDeviceIndex device = 0; device < model.gpu_devices.size(); ++device) {
+      std::map<GpuIndex, double> expected;
+      for (const Interval& interval : time.intervals()) {
+        for (int64_t ns = interval.start_ns; ns < interval.end_ns; ++ns) {
+          std::vector<GpuIndex> running;
+          for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
+            if (model.gpu.device[i] == device && model.gpu.start_ns[i] <= ns && ns < model.gpu.end_ns[i]) running.push_back(i);
+          }
+          if (running.empty()) expected[kNone] += 1;
+          for (GpuIndex i : running) expected[i] += 1.0 / static_cast<double>(running.size());
+        }
+      }
+      std::map<GpuIndex, int64_t> shares;
+      int64_t sum_ns = 0;
+      DivideGpuTime(model, device, time, [&](const GpuTimePiece& piece) {
+        shares[piece.activity] += piece.share_ns;
+        sum_ns += piece.share_ns;
+      });
+      EXPECT_EQ(sum_ns, time.total_ns());
+      EXPECT_EQ(shares[kNone], static_cast<int64_t>(expected[kNone]));
+      for (const auto& [activity, share] : expected) {
+        EXPECT_NEAR(static_cast<double>(shares[activity]), share, 12) << seed << " " << activity;  // a nanosecond a piece
+      }
+    }
+  }
+}
+
+TEST(GpuDivisionTest, TimeWithoutASourceIsBlind) {
+  TraceModel model = ModelBuilder().Build(1000);
+  EXPECT_TRUE(GpuBlindTime(model, 0).empty());
+  model.gpu_windows = {{0, 100, 400, trace::GPU_TIME_CUPTI, ""}, {0, 400, 600, trace::GPU_TIME_NONE, "taken"},
+                       {0, 600, 900, trace::GPU_TIME_EVENTS, ""}};
+  EXPECT_EQ(GpuBlindTime(model, 0).intervals(), (std::vector<Interval>{{0, 100}, {400, 600}, {900, 1000}}));
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

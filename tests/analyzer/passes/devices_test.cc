@@ -1,0 +1,216 @@
+// The tables `devices` and `ranks`.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/analyzer/passes/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Kind = trace::GpuActivityBatch::Kind;
+
+// A model whose processes have a GPU each. Calls first: activities name them by the index that they will have.
+class GpuRun {
+ public:
+  explicit GpuRun(int processes) {
+    for (int i = 1; i < processes; ++i) builder_.AddThread(builder_.AddProcess());
+    for (int i = 0; i < processes; ++i) {
+      GpuDevice device;
+      device.process = static_cast<ProcessIndex>(i);
+      device.uuid = "GPU-" + std::to_string(i);
+      builder_.model().gpu_devices.push_back(device);
+    }
+  }
+
+  void Rank(ProcessIndex process, const std::string& rank) {
+    trace::RankVariable* variable = builder_.model().processes[process].header.add_rank_variable();
+    variable->set_name("RANK");
+    variable->set_value(rank);
+  }
+
+  void Work(Kind kind, GpuDeviceIndex device, int64_t start_ns, int64_t end_ns, CallIndex call = kNone,
+            uint64_t bytes = 0) {
+    GpuActivityColumns& gpu = builder_.model().gpu;
+    gpu.start_ns.push_back(start_ns);
+    gpu.end_ns.push_back(end_ns);
+    gpu.kind.push_back(kind);
+    gpu.source.push_back(trace::GPU_TIME_CUPTI);
+    gpu.device.push_back(device);
+    gpu.stream.push_back(7);
+    gpu.kernel.push_back(kNone);
+    gpu.bytes.push_back(bytes);
+    gpu.direction.push_back(trace::Copy::HOST_TO_DEVICE);
+    gpu.host_memory.push_back(trace::Copy::PINNED);
+    gpu.graph.push_back(0);
+    gpu.launch_call.push_back(call);
+    gpu.call.push_back(call);
+    gpu.thread.push_back(kNone);
+    gpu.asked_ns.push_back(GpuActivityColumns::kNotKnown);
+  }
+
+  void AllReduce(ProcessIndex process, int rank, int64_t start_ns, int64_t duration_ns, const std::string& more = "") {
+    builder_.Call(builder_.AddOp(Definition("function: 'ncclAllReduce' family: 'nccl' time_source: CLOCK_TICKS "
+                                            "collective { "
+                                            "kind: ALL_REDUCE bytes: 64 peer: -1 communicator: 1 ranks: 2 rank: " +
+                                            std::to_string(rank) + more + " }")),
+                  start_ns, duration_ns, process);
+  }
+
+  GpuDevice& Device(GpuDeviceIndex device) { return builder_.model().gpu_devices[device]; }
+  TraceModel Build() { return builder_.Build(1000); }
+  ModelBuilder& builder() { return builder_; }
+
+ private:
+  ModelBuilder builder_;
+};
+
+bool IsUnknown(const Table& table, size_t row, const std::string& column) {
+  return std::holds_alternative<std::monostate>(At(table, row, column));
+}
+
+TEST(DevicesTableTest, TimesOverlapAndAddUp) {
+  GpuRun run(1);
+  run.AllReduce(0, 0, 10, 5);
+  run.Work(trace::GpuActivityBatch::KERNEL, 0, 100, 300);
+  run.Work(trace::GpuActivityBatch::KERNEL, 0, 200, 400);     // beside the first: counts once
+  run.Work(trace::GpuActivityBatch::KERNEL, 0, 350, 500, 0);  // of the collective: 100 ns exposed
+  run.Work(trace::GpuActivityBatch::COPY, 0, 600, 650, kNone, 4096);
+  run.Work(trace::GpuActivityBatch::SET, 0, 900, 1100, kNone, 10);  // beyond the end: cut
+  const Table table = RunPass("devices", run.Build());
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(Integer(table, 0, "time"), 1000);
+  EXPECT_EQ(Integer(table, 0, "compute"), 300);
+  EXPECT_EQ(Integer(table, 0, "communication"), 150);
+  EXPECT_EQ(Integer(table, 0, "exposed_communication"), 100);
+  EXPECT_NEAR(Real(table, 0, "comm_overlap"), 100.0 / 3, 1e-9);
+  EXPECT_EQ(Integer(table, 0, "copy"), 150);
+  EXPECT_EQ(Integer(table, 0, "idle"), 1000 - 400 - 150);
+  EXPECT_DOUBLE_EQ(Real(table, 0, "busy"), 55.0);
+  EXPECT_EQ(Integer(table, 0, "kernels"), 3);
+  EXPECT_EQ(Integer(table, 0, "copies"), 2);
+  EXPECT_EQ(Integer(table, 0, "copied_bytes"), 4106);
+  EXPECT_EQ(Text(table, 0, "source"), "CUPTI");
+  EXPECT_TRUE(IsUnknown(table, 0, "steps"));
+  EXPECT_TRUE(IsUnknown(table, 0, "shared_with"));
+}
+
+TEST(DevicesTableTest, WhatWasNotMeasuredIsNotIdle) {
+  GpuRun run(1);
+  run.Work(trace::GpuActivityBatch::KERNEL, 0, 100, 300);
+  TraceModel model = run.Build();
+  model.gpu_windows = {{0, 50, 400, trace::GPU_TIME_CUPTI, ""}, {0, 400, 700, trace::GPU_TIME_NONE,
+                                                                 "the program uses CUPTI itself"},
+                       {0, 700, 1000, trace::GPU_TIME_CUPTI, ""}};
+  const Table table = RunPass("devices", model);
+  EXPECT_EQ(Integer(table, 0, "time"), 650);
+  EXPECT_EQ(Integer(table, 0, "idle"), 450);
+}
+
+TEST(DevicesTableTest, ProcessesThatShareADeviceSaySo) {
+  GpuRun run(3);
+  run.Rank(0, "10");
+  run.Rank(1, "9");
+  run.Device(2).uuid = run.Device(1).uuid;
+  run.Device(0).name = "NVIDIA H200";
+  run.Device(0).is_partition = true;
+  run.Device(0).link_generation = 5;
+  run.Device(0).link_width = 16;
+  for (GpuDeviceIndex device = 0; device < 3; ++device) run.Work(trace::GpuActivityBatch::KERNEL, device, 100, 300);
+  const Table table = RunPass("devices", run.Build());
+  ASSERT_EQ(table.rows.size(), 3u);
+  EXPECT_EQ(Text(table, 0, "rank"), "9");
+  EXPECT_EQ(Text(table, 0, "shared_with"), "process 4713");
+  EXPECT_EQ(Text(table, 1, "rank"), "10");
+  EXPECT_EQ(Text(table, 1, "name"), "NVIDIA H200, MIG instance");
+  EXPECT_EQ(Text(table, 1, "link"), "PCIe 5 x16");
+  EXPECT_TRUE(IsUnknown(table, 1, "shared_with"));
+  EXPECT_EQ(Text(table, 2, "shared_with"), "process 4712");
+  ASSERT_EQ(table.notes.size(), 1u);
+  EXPECT_NE(table.notes[0].find("process 4712, process 4713 share the device GPU-1"),
+            std::string::npos) << table.notes[0];
+}
+
+TEST(DevicesTableTest, RunsWithoutGpuTimesHaveNoRows) {
+  ModelBuilder builder;
+  builder.Call(builder.AddOp(GemmDefinition(4, 4, 4, "NN")), 0, 10);
+  EXPECT_TRUE(RunPass("devices", builder.Build()).rows.empty());
+}
+
+// Rank 1 comes 30 ns late to the first, rank 0 100 ns late to the second.
+TEST(RanksTableTest, WhoWaitsForWhomOnTheGpu) {
+  GpuRun run(2);
+  run.Rank(0, "0");
+  run.Rank(1, "1");
+  for (int process = 0; process < 2; ++process) {
+    run.AllReduce(static_cast<ProcessIndex>(process), process, 10, 5);
+    run.AllReduce(static_cast<ProcessIndex>(process), process, 400, 5,
+                  " count: 7");  // another problem: nothing repeats
+  }
+  // Calls 0 and 1 are of process 0.
+  run.Work(trace::GpuActivityBatch::KERNEL, 0, 50, 100);
+  run.Work(trace::GpuActivityBatch::KERNEL, 0, 100, 160, 0);
+  run.Work(trace::GpuActivityBatch::KERNEL, 0, 600, 650, 1);
+  run.Work(trace::GpuActivityBatch::KERNEL, 1, 50, 125);
+  run.Work(trace::GpuActivityBatch::KERNEL, 1, 130, 160, 2);
+  run.Work(trace::GpuActivityBatch::KERNEL, 1, 500, 650, 3);
+  const Table table = RunPass("ranks", run.Build());
+  ASSERT_EQ(table.rows.size(), 2u);
+  for (size_t row = 0; row < 2; ++row) EXPECT_EQ(Integer(table, row, "collectives"), 2);
+  EXPECT_EQ(Integer(table, 0, "waiting"), 30);
+  EXPECT_EQ(Integer(table, 1, "waiting"), 100);
+  EXPECT_EQ(Integer(table, 0, "lateness"), 50);
+  EXPECT_EQ(Integer(table, 1, "lateness"), 15);
+  EXPECT_EQ(Integer(table, 0, "came_last"), 1);
+  EXPECT_EQ(Integer(table, 1, "came_last"), 1);
+  EXPECT_EQ(Integer(table, 0, "compute"), 50);
+  EXPECT_EQ(Integer(table, 1, "communication"), 180);
+  ASSERT_EQ(table.notes.size(), 2u);
+  EXPECT_EQ(table.notes[0], "Compute of a step takes 75 ns on rank 1 and 50 ns on rank 0: 1.50 times as long.");
+  EXPECT_NE(table.notes[1].find("at 2 collective operations"), std::string::npos);
+  EXPECT_NE(table.notes[1].find("at most 100 ns"), std::string::npos) << table.notes[1];
+}
+
+TEST(RanksTableTest, WithoutGpuTimesBlockingCallsTell) {
+  GpuRun run(2);
+  run.AllReduce(0, 0, 10, 100, " blocking: true");
+  run.AllReduce(1, 1, 70, 40, " blocking: true");
+  const Table table = RunPass("ranks", run.Build());
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(Integer(table, 0, "waiting"), 60);
+  EXPECT_EQ(Integer(table, 1, "waiting"), 0);
+  EXPECT_TRUE(IsUnknown(table, 0, "compute"));
+}
+
+TEST(RanksTableTest, HowLongAsynchronousOnesWaitIsNotKnownByTheHost) {
+  GpuRun run(2);
+  run.AllReduce(0, 0, 10, 5);
+  run.AllReduce(1, 1, 70, 5);
+  const Table table = RunPass("ranks", run.Build());
+  EXPECT_TRUE(IsUnknown(table, 0, "waiting"));
+  EXPECT_EQ(Integer(table, 1, "lateness"), 60);
+}
+
+TEST(RanksTableTest, ProcessesOfSeveralGroupsAreNotMatched) {
+  GpuRun run(4);
+  for (int process = 0; process < 4; ++process) run.AllReduce(static_cast<ProcessIndex>(process), process % 2, 10, 5);
+  EXPECT_TRUE(RunPass("ranks", run.Build()).rows.empty());
+}
+
+TEST(RanksTableTest, OtherOperationsAreNotMatched) {
+  GpuRun run(2);
+  run.AllReduce(0, 0, 10, 5, " blocking: true");
+  run.AllReduce(1, 1, 10, 5, " blocking: true");
+  run.AllReduce(0, 0, 100, 5, " blocking: true");
+  run.builder().Call(run.builder().AddOp(Definition("function: 'ncclBroadcast' family: 'nccl' time_source: CLOCK_TICKS "
+                                                    "collective { "
+                                                    "kind: BROADCAST peer: 0 communicator: 1 ranks: 2 rank: 1 }")),
+                     100, 5, 1);
+  const Table table = RunPass("ranks", run.Build());
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(Integer(table, 0, "collectives"), 1);
+  EXPECT_NE(table.notes.back().find("other collective calls"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
