@@ -13,6 +13,7 @@ import sys
 import figures_calls
 import figures_cuda
 import figures_drain
+import figures_gpu
 import figures_peers
 import figures_reader
 import peers
@@ -26,6 +27,10 @@ def calls(scale):
 
 def cuda(scale):
     return figures_cuda.cuda_figures(rounds(61, scale))
+
+
+def gpu(scale):
+    return figures_gpu.gpu_figures(rounds(21, scale))
 
 
 def drain(scale):
@@ -90,7 +95,7 @@ def peer_torch(scale):
     return figures_peers_torch.torch(rounds(16, scale))
 
 
-FIGURES = {figure.__name__: figure for figure in (calls, cuda, drain, memory, reader, torch, scopes, torch_cuda)}
+FIGURES = {figure.__name__: figure for figure in (calls, cuda, gpu, drain, memory, reader, torch, scopes, torch_cuda)}
 PEERS = {figure.__name__: figure for figure in (peer_calls, peer_onednn, peer_reading, peer_torch)}
 
 

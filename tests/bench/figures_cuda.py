@@ -66,7 +66,8 @@ def _round(kind, variants):
     for variant in random.sample(variants, len(variants)):
         if variant == "dlhook":
             with RunFolder() as folder:
-                environment = {"DLHOOK_OUT": folder.path, "DLHOOK_RING_KIB": RING_64_MIB, "DLHOOK_DRAIN": "none"}
+                environment = {"DLHOOK_OUT": folder.path, "DLHOOK_RING_KIB": RING_64_MIB, "DLHOOK_DRAIN": "none",
+                               "DLHOOK_GPU": "off"}  # figures_gpu.py
                 result = run(caller, LD_PRELOAD=SHIM, **environment)
                 count = folder.counts()[0] if folder.was_made() else 0
         elif variant == "floor":

@@ -1,9 +1,9 @@
 // How fast the analyzer reads: a synthetic trace -> model -> totals per function, on one core.
-//   reader_bench [CALLS [THREADS [ROUNDS [SCOPES]]]]
-// SCOPES: of a framework around every second call, one in another; 0 without. The figures of scopes are of the whole reading, calls
-// and all.
-// Prints the median [smallest..largest] of the rounds, then all samples as one line of JSON. Not a test: nothing fails if it
-// is slow. CPU time is what a shared machine can repeat; wall time is what a user waits.
+//   reader_bench [CALLS [THREADS [ROUNDS [SCOPES [GPU]]]]]
+// SCOPES: of a framework around every second call, one in another; 0 without. GPU: kernels that every call asks for,
+// each with its link. The figures of scopes and of GPU work are of the whole reading, calls and all. Prints the median
+// [smallest..largest] of the rounds, then all samples as one line of JSON. Not a test: nothing fails if it is slow. CPU
+// time is what a shared machine can repeat; wall time is what a user waits.
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +26,8 @@ constexpr int kBatchCalls = 1024;
 constexpr int kShapes = 40;
 constexpr int kScopeNames = 200;
 constexpr int kPythonStacks = 100;
+constexpr int kKernels = 50;
+constexpr int64_t kFirstMonotonicNs = 5'000'000'000, kFirstRealtimeNs = 1'700'000'000'000'000'000;
 
 double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -77,6 +79,13 @@ trace::Packet Definitions() {
     frame->set_file_iid(1);
     frame->set_function_iid(2);
     frame->set_line(i);
+  }
+  for (int i = 1; i <= kKernels; ++i) {
+    trace::InternedGpuKernel* kernel = packet.mutable_interned()->add_gpu_kernel();
+    kernel->set_iid(i);
+    kernel->set_name_iid(i);
+    kernel->set_grid_x(i);
+    kernel->set_block_x(256);
   }
   return packet;
 }
@@ -137,7 +146,42 @@ void FillScopes(const trace::CallBatch& calls, int scopes, std::mt19937* random,
   }
 }
 
-void WriteTrace(const std::string& path, int64_t calls, int threads, int scopes) {
+// `kernels` of each call of the batch, on four streams, begun 10 us after its end.
+void FillGpu(const trace::CallBatch& calls, int kernels, Writer* writer, trace::GpuLinkBatch* links, trace::GpuActivityBatch* work) {
+  links->Clear();
+  work->Clear();
+  links->set_thread_id(calls.thread_id());
+  work->set_source(trace::GPU_TIME_CUPTI);
+  uint64_t sequence = calls.base_sequence(), end = calls.base_end_ticks(), last_ticks = 0, last_sequence = 0;
+  uint32_t correlation = 0;
+  int64_t last_start = 0;
+  for (int i = 0; i < calls.op_iid_size(); ++i) {
+    sequence += 1 + static_cast<uint64_t>(int64_t{calls.sequence_delta(i)});
+    end += static_cast<uint64_t>(calls.end_delta_ticks(i));
+    for (int j = 0; j < kernels; ++j) {
+      const uint64_t ticks = end - calls.duration(i) / 2;
+      const int64_t start = kFirstRealtimeNs + static_cast<int64_t>(static_cast<double>(end) / 2.445) + 10'000 + j * 100;
+      const uint32_t next = static_cast<uint32_t>(sequence) * 8 + j;
+      links->add_tick_delta(static_cast<int64_t>(ticks - last_ticks));
+      links->add_correlation_delta(int64_t{next} - correlation);
+      links->add_sequence_delta(static_cast<int64_t>(sequence - last_sequence));
+      work->add_kind(trace::GpuActivityBatch::KERNEL);
+      work->add_device(0);
+      work->add_context(1);
+      work->add_stream(7 + writer->random() % 4);
+      work->add_start_delta_ns(start - last_start);
+      work->add_duration_ns(1000 + writer->random() % 20000);
+      work->add_correlation_delta(int64_t{next} - correlation);
+      work->add_kernel_iid(1 + writer->random() % kKernels);
+      last_ticks = ticks;
+      last_sequence = sequence;
+      last_start = start;
+      correlation = next;
+    }
+  }
+}
+
+void WriteTrace(const std::string& path, int64_t calls, int threads, int scopes, int kernels) {
   std::ofstream out(path, std::ios::binary);
   trace::Packet header;
   header.mutable_header()->set_schema_major(1);
@@ -148,17 +192,21 @@ void WriteTrace(const std::string& path, int64_t calls, int threads, int scopes)
   trace::Packet sample;
   for (uint64_t second = 0; second < 60; ++second) {
     sample.mutable_clock_sample()->set_ticks(second * 2'445'000'000);
-    sample.mutable_clock_sample()->set_monotonic_ns(5'000'000'000 + second * 1'000'000'123);
-    sample.mutable_clock_sample()->set_realtime_ns(1'700'000'000'000'000'000 +
-                                                   second * 1'000'000'123);
+    sample.mutable_clock_sample()->set_monotonic_ns(kFirstMonotonicNs + second * 1'000'000'123);
+    sample.mutable_clock_sample()->set_realtime_ns(kFirstRealtimeNs + second * 1'000'000'123);
     Write(sample, &out);
   }
   std::vector<Writer> writers(threads);
-  trace::Packet packet, scope_packet;
+  trace::Packet packet, scope_packet, link_packet, gpu_packet;
   for (int64_t written = 0; written < calls; written += kBatchCalls) {
     const int thread = static_cast<int>(written / kBatchCalls % threads);
     FillBatch(thread + 1, &writers[thread], packet.mutable_call_batch());
     Write(packet, &out);
+    if (kernels > 0) {
+      FillGpu(packet.call_batch(), kernels, &writers[thread], link_packet.mutable_gpu_link(), gpu_packet.mutable_gpu_activity());
+      Write(link_packet, &out);
+      Write(gpu_packet, &out);
+    }
     if (scopes == 0) continue;
     FillScopes(packet.call_batch(), scopes, &writers[thread].random, scope_packet.mutable_scope_batch());
     Write(scope_packet, &out);
@@ -173,6 +221,7 @@ struct Sample {
   double file_bytes = 0;
   size_t calls = 0;
   size_t scopes = 0;
+  size_t gpu = 0;
 };
 
 Sample ReadOnce(const std::string& path) {
@@ -197,6 +246,7 @@ Sample ReadOnce(const std::string& path) {
   sample.file_bytes = static_cast<double>(file.tellg());
   sample.calls = run->model.calls.size();
   sample.scopes = run->model.scopes.size();
+  sample.gpu = run->model.gpu.size();
   sample.peak_bytes = StatusBytes("VmHWM:") - base_bytes;
   return sample;
 }
@@ -218,9 +268,10 @@ int Main(int argc, char** argv) {
   const int threads = argc > 2 ? std::atoi(argv[2]) : 1;
   const int rounds = argc > 3 ? std::atoi(argv[3]) : 5;
   const int scopes = argc > 4 ? std::atoi(argv[4]) : 0;
+  const int kernels = argc > 5 ? std::atoi(argv[5]) : 0;
   const std::string path = "/tmp/dlhook_reader_bench." + std::to_string(getpid()) + ".dlh";
-  WriteTrace(path, calls, threads, scopes);
-  std::vector<double> rate, cpu_rate, load_ns, totals_ns, memory, file, scope_rate, scope_memory;
+  WriteTrace(path, calls, threads, scopes, kernels);
+  std::vector<double> rate, cpu_rate, load_ns, totals_ns, memory, file, scope_rate, scope_memory, gpu_rate, gpu_memory;
   for (int round = 0; round < rounds; ++round) {
     const Sample sample = ReadOnce(path);
     const double count = static_cast<double>(sample.calls);
@@ -230,6 +281,10 @@ int Main(int argc, char** argv) {
     totals_ns.push_back((sample.total_seconds - sample.load_seconds) / count * 1e9);
     memory.push_back(sample.peak_bytes / count);
     file.push_back(sample.file_bytes / count);
+    if (sample.gpu != 0) {
+      gpu_rate.push_back(static_cast<double>(sample.gpu) / sample.load_seconds / 1e6);
+      gpu_memory.push_back(sample.peak_bytes / static_cast<double>(sample.gpu));
+    }
     if (sample.scopes == 0) continue;
     scope_rate.push_back(static_cast<double>(sample.scopes) / sample.load_seconds / 1e6);
     scope_memory.push_back(sample.peak_bytes / (static_cast<double>(sample.scopes) + count));
@@ -246,6 +301,10 @@ int Main(int argc, char** argv) {
   if (!scope_rate.empty()) {
     Print("M scopes/s, file to model", scope_rate);
     Print("bytes/(call or scope) in memory", scope_memory);
+  }
+  if (!gpu_rate.empty()) {
+    Print("M kernels/s, file to model", gpu_rate);
+    Print("bytes/kernel in memory, calls and all", gpu_memory);
   }
   std::printf("{");
   PrintJson("mcalls_per_second", rate, ", ");

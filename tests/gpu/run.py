@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Trains networks on a real GPU under dlhook and compares with what cuDNN and torch.profiler say; run.sh starts it.
 
-    run.py --dlhook FILE --python FILE [--steps N] [--record] [NAME…]
+    run.py --dlhook FILE --python FILE [--steps N] [--repeat N] [--record] [--no-overhead] [NAME…]
 
-NAME: what to train; all if none is named. --record: keeps the runs in tests/golden/gpu.
-Exit codes: 0 all alike; 1 something differs or a program failed; 2 wrong command line; 77 not run: no GPU, or no PyTorch
+NAME: what to train; all if none is named. --repeat: each side of a comparison of times runs so often, by turns;
+medians count.
+--record: keeps the runs in tests/golden/gpu. --no-overhead: leaves out the comparison with a bare tracer.
+Exit codes: 0 all alike; 1 something differs or a program failed; 2 wrong command line; 77 not run: no GPU, or no
+PyTorch
 for it.
 """
 
@@ -20,18 +23,22 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "preload_e2e"))
 import cudnn_log  # pylint: disable=wrong-import-position
 import e2e  # pylint: disable=wrong-import-position
+import gpu_trace  # pylint: disable=wrong-import-position
+import overhead  # pylint: disable=wrong-import-position
 import witnesses  # pylint: disable=wrong-import-position
 
 NOT_RUN = 77
 GOLDEN = os.path.join(HERE, "..", "golden", "gpu")
 GOLDEN_TABLES = ("summary", "ops", "algorithms", "layout", "gemm", "copies", "kernels", "tuning", "candidates",
-                 "iterations")  # fmt: skip
+                 "iterations", "layers", "launches", "overlap", "guided", "gpu_idle", "devices")  # fmt: skip
+KERNEL_TIME_PART, KERNEL_TIME_NS = 0.02, 100  # by which times of kernels may differ: of the time, and for each kernel
 
 # What is trained, as arguments of train.py.
 TRAININGS = {
     "alexnet": ["alexnet"],
     "resnet18": ["resnet18"],
     "resnet18_tuned": ["resnet18", "--channels-last", "--amp", "--benchmark"],
+    "alexnet_graph": ["alexnet", "--graph", "--steps", "8"],
 }
 
 
@@ -48,24 +55,30 @@ def why_not(python):
 
 
 class Training:
-    """The two runs of one network: under dlhook with cuDNN's log, and with torch.profiler but without dlhook."""
+    """The runs of one network: under dlhook with cuDNN's log, under dlhook alone, and with torch.profiler but without
+    dlhook."""
 
     def __init__(self, python, arguments, folder):
         self.command = [python, "-B", os.path.join(HERE, "train.py"), *arguments]
-        self.run = e2e.Run(os.path.join(folder, "run"))
+        self.folder = folder
+        self.run = self.new_run("run")
         self.log = os.path.join(folder, "cudnn.log")
         self.profile = os.path.join(folder, "profile.json")
 
-    def record(self):
-        environment = e2e.clean_environment(CUDNN_LOGLEVEL_DBG=3, CUDNN_LOGDEST_DBG=self.log)
-        _checked([e2e.DLHOOK, "run", "-o", self.run.path, "--", *self.command], environment)
+    def new_run(self, name):
+        return gpu_trace.GpuRun(os.path.join(self.folder, name))
 
-    def witness(self, *arguments):
-        _checked([*self.command, "--profile", self.profile, *arguments], e2e.clean_environment())
+    def record(self, run=None, arguments=(), **environment):
+        """Into `run`; into the first one with cuDNN's log, which costs time and changes no order."""
+        if run is None:
+            run, environment = self.run, {"CUDNN_LOGLEVEL_DBG": "3", "CUDNN_LOGDEST_DBG": self.log, **environment}
+        _checked([e2e.DLHOOK, "run", "-o", run.path, "--", *self.command, *arguments],
+                 e2e.clean_environment(**environment))
+        return run
 
-    def events(self):
-        with open(self.profile, encoding="utf-8") as file:
-            return json.load(file)["traceEvents"]
+    def witness(self, *arguments, profile=None):
+        _checked([*self.command, "--profile", profile or self.profile, *arguments], e2e.clean_environment())
+        return profile or self.profile
 
     def plans(self):
         """(differences, number of plans executed)"""
@@ -80,14 +93,68 @@ class Training:
         return lines, sum(said.values())
 
     def products(self):
-        said = witnesses.profiled_products(self.events())
+        said = witnesses.profiled_products(events_of(self.profile))
         recorded = witnesses.recorded_products(self.run.table("gemm"))
         return witnesses.differences(said, recorded), sum(said.values())
 
     def copies(self):
-        said = witnesses.profiled_copies(self.events())
+        said = witnesses.profiled_copies(events_of(self.profile))
         recorded = witnesses.recorded_copies(self.run.table("copies"))
         return witnesses.differences(said, recorded), sum(copied.copies for copied in said.values())
+
+    def gpu_copies(self):
+        said = witnesses.profiled_copies(events_of(self.profile))
+        recorded = witnesses.recorded_activity_copies(self.run.trace().activities)
+        return witnesses.differences(said, recorded), sum(copied.copies for copied in said.values())
+
+    def repeated(self, count):
+        """(runs, profiles) by turns, so that a GPU that gets warm is warm for both."""
+        runs, profiles = [], []
+        for i in range(count):
+            runs.append(self.record(self.new_run(f"times{i}")))
+            profiles.append(self.witness(profile=os.path.join(self.folder, f"times{i}.json")))
+        return runs, profiles
+
+    def kernel_times(self, runs, profiles):
+        """By kernel and by op: medians over the runs and over the profiles. What a graph replays has no op for the
+        profiler."""
+        lines, count = [], 0
+        profiles = [events_of(profile) for profile in profiles]
+        for said_of, recorded_of in KERNEL_SUMS[:1] if "--graph" in self.command else KERNEL_SUMS:
+            said = witnesses.median_times([said_of(events) for events in profiles])
+            recorded = witnesses.median_times([recorded_of(run.table("kernels")) for run in runs])
+            lines += witnesses.time_differences(said, recorded, KERNEL_TIME_PART, KERNEL_TIME_NS)
+            count += sum(number for number, _ in said.values())
+        return lines, count
+
+    def event_times(self):
+        by_cupti = witnesses.recorded_op_times(self.run.table("ops"))
+        by_events = witnesses.recorded_op_times(self.record(self.new_run("events"), DLHOOK_GPU="events").table("ops"))
+        return witnesses.event_differences(by_cupti, by_events), len(by_cupti)
+
+    def profiler_in_the_middle(self):
+        """The profiler sees what it sees without dlhook, and dlhook goes on after it."""
+        middle = ["--steps", "6", "--profile-steps", "2:4"]
+        said = events_of(self.witness(*middle, profile=os.path.join(self.folder, "alone.json")))
+        path = os.path.join(self.folder, "beside.json")
+        run = self.record(self.new_run("middle"), [*middle, "--profile", path])
+        counts = [witnesses.profiled_kernels(events) for events in (said, events_of(path))]
+        alone, beside = [{name: number for name, (number, _) in kernels.items()} for kernels in counts]
+        lines = witnesses.differences(alone, beside)
+        sources = [source for _, source, _ in run.trace().windows]
+        if sources[:1] != ["GPU_TIME_CUPTI"] or "GPU_TIME_NONE" not in sources or sources[-1:] != ["GPU_TIME_CUPTI"]:
+            lines.append(f"times of GPUs came from {sources}: expected CUPTI before and after a gap")
+        return lines, sum(alone.values())
+
+
+# What the profiler says of kernels, and the same of a run's table.
+KERNEL_SUMS = [(witnesses.profiled_kernels, witnesses.recorded_kernels),
+               (witnesses.profiled_op_kernels, witnesses.recorded_op_kernels)]  # fmt: skip
+
+
+def events_of(profile):
+    with open(profile, encoding="utf-8") as file:
+        return json.load(file)["traceEvents"]
 
 
 def _checked(command, environment):
@@ -137,6 +204,8 @@ def parse():
     parser.add_argument("--dlhook", required=True, help="the built command")
     parser.add_argument("--python", default="python3", help="one with PyTorch for CUDA")
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--no-overhead", action="store_true")
     parser.add_argument("--record", action="store_true", help="keep the runs in tests/golden/gpu")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in TRAININGS]
@@ -155,15 +224,27 @@ def main():
     alike = True
     for name in options.names or TRAININGS:
         with tempfile.TemporaryDirectory(prefix="dlhook-gpu-") as folder:
-            training = Training(options.python, [*TRAININGS[name], "--steps", str(options.steps)], folder)
+            training = Training(options.python, ["--steps", str(options.steps), *TRAININGS[name]], folder)
             training.record()
             training.witness()
-            checks = {"plans executed": training.plans, "products": training.products, "copies": training.copies}
-            same = compare(name, checks)
+            same = compare(name, checks_of(training, name, options))
             if same and options.record:
                 keep(name, training.run)
             alike = alike and same
+    if not options.no_overhead:
+        alike = overhead.is_small(options.python) and alike
     return 0 if alike else 1
+
+
+def checks_of(training, name, options):
+    """What a graph replays is no call: products and cuDNN's log have the captured ones only."""
+    checks = {"copies on the GPU": training.gpu_copies, "times of kernels": lambda:
+              training.kernel_times(*training.repeated(options.repeat))}
+    if not name.endswith("_graph"):
+        checks = {"plans executed": training.plans, "products": training.products, "copies": training.copies, **checks,
+                  "events beside CUPTI": training.event_times,
+                  "a profiler in the middle": training.profiler_in_the_middle}  # fmt: skip
+    return checks
 
 
 if __name__ == "__main__":

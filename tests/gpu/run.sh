@@ -1,12 +1,13 @@
 #!/bin/sh
 # On a machine with an NVIDIA GPU and PyTorch for CUDA: trains AlexNet and ResNet-18 for a few steps under dlhook and
-# compares what was recorded with cuDNN's own log and with torch.profiler. README.md says what exactly, and what has not
-# been tried.
+# compares what was recorded with cuDNN's own log and with torch.profiler, and what recording costs with a bare tracer of
+# CUPTI's activities. README.md says what exactly, and what has not been tried.
 #
-#   tests/gpu/run.sh [--build FOLDER] [--python FILE] [--steps N] [--record] [NAME…]
+#   tests/gpu/run.sh [--build FOLDER] [--python FILE] [--steps N] [--repeat N] [--record] [--no-overhead] [NAME…]
 #
 # --build: a build folder with dlhook in it; without it, build/release is built. --python: default python3.
-# --record: keeps the runs in tests/golden/gpu. NAME: alexnet, resnet18, resnet18_tuned; all if none is named.
+# --repeat: runs of each side of a comparison of times. --record: keeps the runs in tests/golden/gpu. --no-overhead: without
+# the bare tracer. NAME: alexnet, resnet18, resnet18_tuned, alexnet_graph; all if none is named.
 # Exit codes: 0 all alike; 1 something differs; 77 not run: no GPU. Never 0 where nothing was compared.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -1,11 +1,14 @@
-"""As much of run.py as needs no GPU, with PyTorch's CUDA wheel on the fake libraries: every training runs under dlhook,
-products equal the shapes that torch.profiler notes at the operators, and a kept run is compared again. What a GPU must
-say (cuDNN's log, copies) is not here; this proves nothing about real libraries."""
+"""run.py with PyTorch's CUDA wheel on the fake libraries: products, copies, times of kernels, events, graphs, and a
+kept run is compared
+again. try_on_fakes.py has what takes longer. Proves nothing about real libraries, and no time: those of the fakes come
+from their cost model."""
 
 import contextlib
 import io
 import os
+import shutil
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -16,7 +19,7 @@ import check_golden  # pylint: disable=wrong-import-position
 import fake_gpu  # pylint: disable=wrong-import-position
 import run  # pylint: disable=wrong-import-position
 
-SMALL = ["--steps", "2", "--batch", "2"]
+SMALL = ["--steps", "3"]
 
 
 def quiet(function, *arguments):
@@ -27,27 +30,61 @@ def quiet(function, *arguments):
     return result, printed.getvalue()
 
 
-class OnFakes(fake_gpu.Case):
-    def trained(self, name):
-        folder = os.path.join(self.folder, name)
-        os.mkdir(folder)
-        training = run.Training(fake_gpu.PYTHON, [*run.TRAININGS[name], *SMALL], folder)
-        training.record()
-        training.witness("--cpu-only")
-        return training
+class Trained(fake_gpu.Case):
+    trainings = {}  # made at first use: several tests look at the same
 
-    def test_products_are_alike(self):
-        for name in run.TRAININGS:
+    def trained(self, name):
+        if name not in Trained.trainings:
+            folder = tempfile.mkdtemp(prefix="dlhook-on-fakes-")
+            training = run.Training(fake_gpu.PYTHON, [*SMALL, *run.TRAININGS[name], "--batch", "2"], folder)
+            Trained.trainings[name] = training
+            training.record()
+            training.witness()
+        return Trained.trainings[name]
+
+    @classmethod
+    def tearDownClass(cls):
+        while cls.trainings:
+            shutil.rmtree(cls.trainings.popitem()[1].folder)
+
+    def assert_alike(self, name, checks):
+        alike, printed = quiet(run.compare, name, checks)
+        self.assertTrue(alike, printed)
+
+
+class OnFakes(Trained):
+    def kernel_check(self, training):
+        return lambda: training.kernel_times([training.run], [training.profile])
+
+    def test_trainings_are_alike(self):
+        for name in ("alexnet", "resnet18_tuned"):
             with self.subTest(name):
                 training = self.trained(name)
-                alike, printed = quiet(run.compare, name, {"products": training.products})
-                self.assertTrue(alike, printed)
+                self.assert_alike(name, {"products": training.products, "copies": training.copies, "gpu copies":
+                                         training.gpu_copies,
+                                         "times of kernels": self.kernel_check(training)})  # fmt: skip
+
+    def test_replayed_kernels_are_alike(self):
+        training = self.trained("alexnet_graph")
+        self.assert_alike("alexnet_graph", {"gpu copies": training.gpu_copies, "times of kernels":
+                                            self.kernel_check(training)})
+        self.assertGreater(sum(row["replayed"] for row in training.run.table("kernels") if row["layer"]), 0)
+
+    def test_events_are_alike(self):
+        self.assert_alike("alexnet", {"events": self.trained("alexnet").event_times})
 
     def test_a_witness_that_saw_nothing_is_no_proof(self):
         training = self.trained("alexnet")
-        alike, printed = quiet(run.compare, "alexnet", {"copies": training.copies})
+        with mock.patch.object(run, "events_of", lambda _: []):
+            alike, printed = quiet(run.compare, "alexnet", {"copies": training.copies})
         self.assertFalse(alike)
         self.assertIn("the witness saw none", printed)
+
+    def test_times_that_differ_are_told(self):
+        training = self.trained("alexnet")
+        with mock.patch.object(run, "KERNEL_TIME_PART", -0.01), mock.patch.object(run, "KERNEL_TIME_NS", 0):
+            lines, _ = training.kernel_times([training.run], [training.profile])
+        self.assertTrue(lines)
 
     def test_a_kept_run_is_compared_again(self):
         training = self.trained("alexnet")

@@ -1,9 +1,10 @@
-"""Brings what others say of a training (cuDNN's log, torch.profiler) and what dlhook recorded into one form and compares
-them."""
+"""Brings what others say of a training (cuDNN's log, torch.profiler) and what dlhook recorded into one form and
+compares them."""
 
 import collections
 import os
 import re
+import statistics
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -16,8 +17,23 @@ Product = collections.namedtuple("Product", "side other_side inner batch")
 # What was copied in one direction from or to one kind of host memory.
 Copied = collections.namedtuple("Copied", "copies bytes")
 
+# What a pair of events may hold beside the work between them: launching the first kernel, gaps between several. A
+# guess: no GPU has been there.
+EVENT_SLACK_NS = 10_000
+
 # Operators of PyTorch that are one product each: where their matrices stand among the inputs.
 MATRICES = {"aten::mm": 0, "aten::addmm": 1, "aten::bmm": 0, "aten::baddbmm": 1}
+
+
+# Operators by the name that dlhook gives what their libraries do. Kernels that PyTorch itself launches in them count
+# with these.
+OPS = {
+    "aten::mm": "gemm", "aten::addmm": "gemm", "aten::bmm": "gemm", "aten::baddbmm": "gemm",
+    "aten::cudnn_convolution": "convolution", "aten::convolution_backward": "convolution",
+    "aten::cudnn_batch_norm": "batch_normalization", "aten::cudnn_batch_norm_backward": "batch_normalization",
+}  # fmt: skip
+# Behind the name of an op.
+DIRECTIONS = ("forward", "backward", "backward-data", "backward-weights", "backward-bias")
 
 
 # --- what dlhook recorded ---------------------------------------------------------------------------------------------
@@ -65,6 +81,44 @@ def recorded_copies(rows):
     return total
 
 
+def recorded_kernels(rows):
+    """{kernel's whole name: [launches, nanoseconds]} of the rows of `dlhook report --table kernels`."""
+    total = {}
+    for row in rows:
+        _add_time(total, row["name"], row["calls"], row["gpu_time"])
+    return total
+
+
+def recorded_op_kernels(rows):
+    """The same by what launched them: {op: [launches, nanoseconds]}."""
+    total = {}
+    for row in rows:
+        launched_by = row["launched_by"] or "none"
+        words = launched_by.removeprefix("trial:").split()
+        op = words[0] if words[-1] in DIRECTIONS else " ".join(words)
+        _add_time(total, OPS.get(op, op), row["calls"], row["gpu_time"])
+    return total
+
+
+def recorded_activity_copies(activities):
+    """{(direction, kind of host memory): Copied} of the GPU's own copies (gpu_trace.Activity)."""
+    total = {}
+    for activity in activities:
+        if activity.kind == "COPY" and activity.direction in ("HtoD", "DtoH", "DtoD"):
+            host = "none" if activity.direction == "DtoD" else activity.host_memory
+            _add(total, (activity.direction, host), 1, activity.bytes)
+    return total
+
+
+def recorded_op_times(rows):
+    """{(kind, direction, problem): [calls, nanoseconds on the GPU]} of the rows of `dlhook report --table ops`."""
+    total = {}
+    for row in rows:
+        if row.get("gpu_time"):
+            _add_time(total, (row["kind"], row["direction"] or "", row["problem"]), row["calls"], row["gpu_time"])
+    return total
+
+
 # --- what torch.profiler saw ------------------------------------------------------------------------------------------
 
 
@@ -93,6 +147,27 @@ def profiled_copies(events):
     return total
 
 
+def profiled_kernels(events):
+    """The same as recorded_kernels: Kineto gives names whole and times in microseconds."""
+    total = {}
+    for event in events:
+        if event.get("cat") == "kernel":
+            _add_time(total, event["name"], 1, round(event["dur"] * 1000))
+    return total
+
+
+def profiled_op_kernels(events):
+    """{op: [kernels, nanoseconds]}: kernels name the innermost operator around their launch."""
+    operators = {event["args"]["External id"]: event["name"] for event in events
+                 if event.get("cat") == "cpu_op" and "External id" in event.get("args", {})}  # fmt: skip
+    total = {}
+    for event in events:
+        if event.get("cat") == "kernel":
+            operator = operators.get(event["args"].get("External id"), "none")
+            _add_time(total, OPS.get(operator, operator), 1, round(event["dur"] * 1000))
+    return total
+
+
 def _product(m, n, k, batch):
     return Product(min(m, n), max(m, n), k, batch)
 
@@ -100,6 +175,12 @@ def _product(m, n, k, batch):
 def _add(total, key, copies, size):
     before = total.get(key, Copied(0, 0))
     total[key] = Copied(before.copies + copies, before.bytes + size)
+
+
+def _add_time(total, key, count, nanoseconds):
+    sums = total.setdefault(key, [0, 0])
+    sums[0] += count
+    sums[1] += nanoseconds
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------
@@ -110,6 +191,40 @@ def differences(witness, recorded):
     keys = sorted(set(witness) | set(recorded), key=repr)
     return [f"{_text(key)}: {_amount(witness.get(key))} by the witness, {_amount(recorded.get(key))} recorded"
             for key in keys if witness.get(key) != recorded.get(key)]  # fmt: skip
+
+
+def median_times(runs):
+    """{key: [count, nanoseconds]} of several such dictionaries: medians of the times. The counts must be those of
+    every run."""
+    return {key: [runs[0].get(key, [0])[0], statistics.median(run[key][1] for run in runs if key in run)]
+            for key in {key for run in runs for key in run}}  # fmt: skip
+
+
+def time_differences(witness, recorded, part, nanoseconds_each):
+    """A line for each key that one of the two lacks, whose counts differ, or whose times differ by more than this part
+    of the witness's and
+    this much for each."""
+    lines = []
+    for key in sorted(set(witness) | set(recorded), key=repr):
+        said, saw = witness.get(key, [0, 0]), recorded.get(key, [0, 0])
+        if said[0] != saw[0]:
+            lines.append(f"{_text(key)}: {said[0]} by the witness, {saw[0]} recorded")
+        elif abs(saw[1] - said[1]) > part * said[1] + nanoseconds_each * said[0]:
+            lines.append(f"{_text(key)}: {said[0]} took {said[1]} ns by the witness, {saw[1]} ns recorded")
+    return lines
+
+
+def event_differences(by_cupti, by_events):
+    """Pairs of events hold all that ran between them: never less than the kernels (0.5 us exact), and not much more."""
+    lines = []
+    for key, (count, nanoseconds) in sorted(by_cupti.items(), key=repr):
+        if key not in by_events:
+            lines.append(f"{_text(key)}: not timed by events")
+            continue
+        low, high = nanoseconds - 1000 * count, 1.1 * nanoseconds + EVENT_SLACK_NS * count
+        if not low <= by_events[key][1] <= high:
+            lines.append(f"{_text(key)}: {count} took {nanoseconds} ns by CUPTI, {by_events[key][1]} ns by events")
+    return lines
 
 
 def _text(key):

@@ -7,6 +7,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "torch_cuda"))
+import fake_gpu  # pylint: disable=wrong-import-position
 import frameworks  # pylint: disable=wrong-import-position
 from frameworks import e2e  # pylint: disable=wrong-import-position
 
@@ -158,6 +160,30 @@ class CountersOverTime(Example):
         self.assertEqual(sum(row["phase"] == "steady" for row in steps), 19)
         faults = {phase: [row["minor_faults"] for row in steps if row["phase"] == phase] for phase in ("warm-up", "steady")}
         self.assertGreater(min(faults["warm-up"]), 3 * sorted(faults["steady"])[9], "memory is touched first in the first step")
+
+
+class IsMyGpuWaiting(Example):
+    """On the fake libraries, as the page says."""
+
+    def setUp(self):
+        super().setUp()
+        if not os.access(fake_gpu.PYTHON, os.X_OK):
+            self.skipTest(fake_gpu.MISSING)
+        fake_gpu.fake_site.lay(venv_of(fake_gpu.PYTHON), fake_gpu.FAKES)
+        os.symlink(venv_of(fake_gpu.PYTHON), os.path.join(self.folder, "build/venv-cuda"))
+
+    def overlap(self, run):
+        """Part of the time of copies in which a kernel ran, too; and the memory that most bytes came from."""
+        run = e2e.Run(os.path.join(self.folder, run))
+        (row,) = [row for row in run.table("overlap") if (row["work"], row["beside"]) == ("copies", "compute")]
+        return row["work_percent"], max(run.table("copies"), key=lambda row: row["bytes"])["memory"]
+
+    def test_readme(self):
+        self.run_readme("06_is_my_gpu_waiting")
+        self.assertEqual(self.overlap("pageable"), (0, "pageable"))
+        beside, memory = self.overlap("ahead")
+        self.assertEqual(memory, "pinned")
+        self.assertGreater(beside, 50)
 
 
 class Tutorial(Example):

@@ -1,0 +1,138 @@
+"""GPU times of layers and kernels of an AlexNet that PyTorch's unmodified CUDA wheel trains on the fake libraries: to
+the nanosecond those that the fakes' cost model gave what they "ran", by their own log.
+
+The log knows no layers. What it knows: each convolution by the shape of its weights and its direction, which thread
+asked (forward and the update: the main thread; backward: autograd's), and the order of what each asked for. Between two
+convolutions on the main thread all work is of the layers from the first one up to the second."""
+
+import collections
+import json
+
+import fake_gpu
+from fake_gpu import e2e, program
+import fake_log
+
+STEPS = 5
+# Weights as the log has them, by layer.
+CONVOLUTIONS = {
+    "96x3x11x11": "0",
+    "256x48x5x5": "4",
+    "384x256x3x3": "8",
+    "384x192x3x3": "10",
+    "256x192x3x3": "12",
+}
+
+
+def duration(activities):
+    return sum(activity.end_ns - activity.start_ns for activity in activities)
+
+
+def weights(call):
+    return (call.note.get("w") or call.note["dw"]).split(":")[0]
+
+
+def direction_of(call):
+    if "dw" in call.note:
+        return "backward-weights"
+    return "backward-data" if "dx" in call.note else "forward"
+
+
+class GpuLayers(fake_gpu.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.seen = None
+
+    def setUp(self):
+        super().setUp()
+        cls = type(self)
+        if cls.seen is None:
+            ((log, _),) = self.recorded_run(program("train", "alexnet", "--steps", STEPS))
+            cls.seen = log, self.tables("layers", "kernels", "summary")
+
+    def tables(self, *names):
+        """{name: [{column: value}]}"""
+        argv = [e2e.DLHOOK, "report", self.run_path, "--format", "json", "--limit", "0", "--table", ",".join(names)]
+        report = e2e.run(argv)
+        self.assertEqual(report.code, 0, report.err.decode())
+        result = {}
+        for table in json.loads(report.out)["tables"]:
+            columns = [column["name"] for column in table["columns"]]
+            result[table["name"]] = [dict(zip(columns, row)) for row in table["rows"]]
+        return result
+
+    def convolutions(self):
+        log, _ = self.seen
+        return [call for call in log if call.function == "cudnnBackendExecute"]
+
+    def layers(self):
+        _, tables = self.seen
+        return {row["layer"]: row for row in tables["layers"]}
+
+    def test_convolutions(self):
+        """Each layer's backward-data and backward-weights are its convolution alone; its kernels by direction."""
+        _, tables = self.seen
+        expected = collections.defaultdict(list)
+        for call in self.convolutions():
+            expected[CONVOLUTIONS[weights(call)], direction_of(call)].append(duration(call.gpu))
+        self.assertEqual(len(expected), 14)  # what reads the network's input has no backward-data
+        rows = {(row["layer"], row["launched_by"]): row for row in tables["kernels"]}
+        layers = self.layers()
+        for (layer, direction), durations in expected.items():
+            self.assertEqual(len(durations), STEPS)
+            self.assertEqual(len(set(durations)), 1)
+            row = rows[layer, f"convolution {direction}"]
+            self.assertEqual((row["calls"], row["gpu_time"]), (STEPS, sum(durations)), (layer, direction))
+            self.assertEqual(row["mean_time"], durations[0])
+            if direction != "forward":
+                column = "gpu_" + direction.replace("-", "_")
+                self.assertEqual(layers[layer][column], durations[0], (layer, direction))
+
+    def steps(self, thread):
+        """Of each step, the thread's calls with work, from the first convolution of the step on."""
+        log, _ = self.seen
+        steps = []
+        for call in log:
+            if call.thread != thread or not call.gpu:
+                continue
+            if call.function == "cudnnBackendExecute" and weights(call) == "96x3x11x11":
+                steps.append([])
+            if steps:
+                steps[-1].append(call)
+        return steps
+
+    def test_forward(self):
+        """Between two convolutions everything belongs to the layers from the first up to the second."""
+        main = self.convolutions()[0].thread
+        rows = self.layers()
+        layers = [name for name in rows if name.split(":")[0].isdigit()]
+        for step in self.steps(main):
+            starts = [at for at, call in enumerate(step) if call.function == "cudnnBackendExecute"]
+            names = [CONVOLUTIONS[weights(step[at])] for at in starts]
+            self.assertEqual(names, list(CONVOLUTIONS.values()))
+            for (begin, first), (end, second) in zip(zip(starts, names), zip(starts[1:], names[1:])):
+                between = [name for name in layers if int(first) <= int(name.split(":")[0]) < int(second)]
+                expected = sum(duration(call.gpu) for call in step[begin:end])
+                self.assertEqual(sum(rows[name]["gpu_forward"] or 0 for name in between), expected, (first, second))
+
+    def test_backward(self):
+        """Autograd's thread asks for all of the backward pass and nothing else."""
+        main = self.convolutions()[0].thread
+        (autograd,) = {call.thread for call in self.convolutions()} - {main}
+        log, _ = self.seen
+        total = sum(duration(call.gpu) for call in log if call.thread == autograd)
+        rows = self.layers()
+        self.assertEqual(sum(row["gpu_backward"] or 0 for row in rows.values()), total / STEPS)
+
+    def test_everything_is_there_once(self):
+        log, tables = self.seen
+        activities = fake_log.activities(log)
+        summary = {row["metric"]: row["value"] for row in tables["summary"]}
+        self.assertEqual(summary["gpu_activities"], len(activities))
+        kernels = [activity for activity in activities if activity.kind == "K"]
+        self.assertEqual(sum(row["calls"] for row in tables["kernels"]), len(kernels))
+        self.assertEqual(sum(row["gpu_time"] for row in tables["kernels"]), duration(kernels))
+
+
+if __name__ == "__main__":
+    e2e.main()
