@@ -42,12 +42,14 @@ absl::StatusOr<ScalingRun> Measure(const std::string& path, bool* is_damaged) {
   if (!run.ok()) return run.status();
   for (const absl::Status& status : run->damage) PrintError(status.message());
   *is_damaged = *is_damaged || !run->damage.empty();
-  if (run->model.processes.empty()) return absl::DataLossError(absl::StrCat(path,
-      ": it has no process trace that can be read"));
+  if (run->model.processes.empty()) {
+    return absl::DataLossError(absl::StrCat(path, ": it has no process trace that can be read"));
+  }
   const RunAnalysis analysis(&run->model);
   absl::StatusOr<ScalingRun> measured = MeasureScaling(run->model, analysis.layers().steps());
-  if (!measured.ok()) return absl::Status(measured.status().code(), absl::StrCat(path, ": ",
-      measured.status().message()));
+  if (!measured.ok()) {
+    return absl::Status(measured.status().code(), absl::StrCat(path, ": ", measured.status().message()));
+  }
   measured->name = path;
   return measured;
 }
@@ -89,8 +91,9 @@ std::string Details() {
       "columns:\n";
   for (const Column& column : ScalingTable({}, ScalingKind::kByBatch).columns) {
     absl::StrAppend(&text, "  ", column.name, column.unit.empty() ? "" : absl::StrCat(" (", column.unit, ")"), "\n");
-    for (const std::string& line : Wrapped(column.explanation, kExplanationWidth)) absl::StrAppend(&text, "      ",
-        line, "\n");
+    for (const std::string& line : Wrapped(column.explanation, kExplanationWidth)) {
+      absl::StrAppend(&text, "      ", line, "\n");
+    }
   }
   absl::StrAppend(&text, "\nformats:\n");
   for (const Renderer& renderer : Renderers()) {

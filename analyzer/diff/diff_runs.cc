@@ -75,7 +75,8 @@ absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<Analyzed
                [](const Pass* pass) { return pass->name != kWork.name; });
   const auto [base_steps, candidate_steps] = StepsOfBoth(*base, *candidate);
   PassOptions base_options = base->options, candidate_options = candidate->options;
-  base_options.gpu_times = candidate_options.gpu_times = std::min(GpuTimesOf(*base->model), GpuTimesOf(*candidate->model));
+  base_options.gpu_times = candidate_options.gpu_times =
+      std::min(GpuTimesOf(*base->model), GpuTimesOf(*candidate->model));
   const absl::StatusOr<MeasuredRun> before = MeasureRun(*base->model, base_options, base_steps, all);
   if (!before.ok()) return before.status();
   const absl::StatusOr<MeasuredRun> after = MeasureRun(*candidate->model, candidate_options, candidate_steps, all);

@@ -117,7 +117,8 @@ class Slicer {
     for (GpuIndex i = 0; i < gpu.size(); ++i) {
       const Intervals& intervals = steps_of_[model_.gpu_devices[gpu.device[i]].process];
       const bool is_asked = gpu.asked_ns[i] != GpuActivityColumns::kNotKnown;
-      const int64_t start_ns = is_asked ? gpu.asked_ns[i] : gpu.start_ns[i], end_ns = is_asked ? start_ns : gpu.end_ns[i];
+      const int64_t start_ns = is_asked ? gpu.asked_ns[i] : gpu.start_ns[i];
+      const int64_t end_ns = is_asked ? start_ns : gpu.end_ns[i];
       if (Overlaps(intervals, start_ns, end_ns)) kept_gpu_.push_back(i);
     }
   }

@@ -93,8 +93,8 @@ void TakeLine(absl::string_view line, GpuMachine* machine) {
   const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
   if (words.size() != 3) return;
   if (words[0] == "driver") {
-    machine->has_driver = absl::SimpleAtoi(words[1], &machine->driver_status) && absl::SimpleAtoi(words[2],
-        &machine->driver_version);
+    machine->has_driver =
+        absl::SimpleAtoi(words[1], &machine->driver_status) && absl::SimpleAtoi(words[2], &machine->driver_version);
   } else if (words[0] == "cupti" && absl::SimpleAtoi(words[1], &machine->cupti_version)) {
     machine->cupti = std::string(words[2]);
   }
@@ -134,8 +134,8 @@ Finding TimesFinding(const GpuMachine& machine) {
   if (machine.cupti.empty()) {
     return {"gpu-times", Level::kNote, "",
             "no CUPTI where the loader or CUDA_HOME has libraries. Programs that bring their own (PyTorch's and "
-            "TensorFlow's packages) "
-            "have times of kernels and copies from it; of others pairs of events time whole calls.",
+            "TensorFlow's packages) have times of kernels and copies from it; of others pairs of events time whole "
+            "calls.",
             "Install CUPTI of the program's CUDA version (pip install nvidia-cuda-cupti), or put it on "
             "LD_LIBRARY_PATH."};
   }
@@ -188,8 +188,9 @@ GpuMachine LookAtGpus() {
     return driver.empty() ? "none\n" : driver + AskCupti();
   });
   machine.trouble = absl::StrReplaceAll(results.front().failure, {{"reading it", "asking the driver"}});
-  for (const absl::string_view line : absl::StrSplit(results.front().bytes, '\n', absl::SkipEmpty())) TakeLine(line,
-      &machine);
+  for (const absl::string_view line : absl::StrSplit(results.front().bytes, '\n', absl::SkipEmpty())) {
+    TakeLine(line, &machine);
+  }
   machine.counters_are_restricted = geteuid() != 0 && RestrictsCounters();
   machine.has_mps = HasMps();
   return machine;

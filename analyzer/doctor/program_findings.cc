@@ -277,8 +277,7 @@ void AddOthersOfCupti(const ProcessLook& look, Findings* findings) {
   if (tool != look.environment.end() && BaseName(tool->second) != "libdlhook.so") {
     AddOnce({"cupti-taken", Level::kNote, tool->second,
              "is injected into CUDA programs and may take CUPTI, which admits one tool: times of GPUs then come from "
-             "pairs of events, or from "
-             "nowhere.",
+             "pairs of events, or from nowhere.",
              kAdvice},
             findings);
   } else if (look.environment.contains("NSYS_PROFILING_SESSION_ID")) {

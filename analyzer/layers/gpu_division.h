@@ -1,5 +1,6 @@
-// Divides the time of a GPU exactly among what it does: every nanosecond equally among the activities that run in it, the rest is idle.
-// Integer nanoseconds; what each gets and the idle time add up to the time of the device. As DivideTime does it for threads.
+// Divides the time of a GPU exactly among what it does: every nanosecond equally among the activities that run in it,
+// the rest is idle. Integer nanoseconds; what each gets and the idle time add up to the time of the device. As
+// DivideTime does it for threads.
 #ifndef DLHOOK_ANALYZER_LAYERS_GPU_DIVISION_H_
 #define DLHOOK_ANALYZER_LAYERS_GPU_DIVISION_H_
 
@@ -29,8 +30,8 @@ void DivideGpuTime(const TraceModel& model, GpuDeviceIndex device, const Interva
 // The activities [first, second) of a device.
 std::pair<GpuIndex, GpuIndex> GpuRangeOf(const TraceModel& model, GpuDeviceIndex device);
 
-// When times of this process's GPUs came from no source (GPU_TIME_NONE, or before the first window): a GPU that seems to do
-// nothing then need not be idle. Of a process that tells no windows: never.
+// When times of this process's GPUs came from no source (GPU_TIME_NONE, or before the first window): a GPU that seems
+// to do nothing then need not be idle. Of a process that tells no windows: never.
 IntervalSet GpuBlindTime(const TraceModel& model, ProcessIndex process);
 
 }  // namespace dlhook::analyzer

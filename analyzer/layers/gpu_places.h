@@ -1,4 +1,4 @@
-// What work of GPUs belongs to: the layer and direction, the step of the program, and which kind of work it is.
+// What work of GPUs belongs to: the layer and direction, when it was asked for, and which kind of work it is.
 #ifndef DLHOOK_ANALYZER_LAYERS_GPU_PLACES_H_
 #define DLHOOK_ANALYZER_LAYERS_GPU_PLACES_H_
 
@@ -6,34 +6,23 @@
 #include <vector>
 
 #include "analyzer/layers/attribution.h"
-#include "analyzer/layers/phases.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer {
 
 // What a GPU is busy with, as the metrics of overlap tell it apart.
 enum class GpuWork : uint8_t { kCompute, kCopy, kCommunication };
-const char* GpuWorkName(GpuWork work);  // "compute", "copy", "communication"
 
-// Communication: computed for a collective call, or a kernel that bears NCCL's name. Copy: copies and sets, and calls of copies timed
-// by events. Compute: the rest.
+// Communication: computed for a collective call, or a kernel that bears NCCL's name. Copy: copies and sets, and calls
+// of copies timed by events. Compute: the rest.
 GpuWork GpuWorkOf(const TraceModel& model, GpuIndex activity);
 
-// The place of each activity: that of the call that it was computed for (of the calls around it where that one has none), else that of
-// the scope in which it was asked for.
+// The place of each activity: that of the call that it was computed for (of the calls around it where that one has
+// none), else that of the scope in which it was asked for.
 std::vector<Place> GpuPlaces(const TraceModel& model, const Attribution& attribution);
 
 // When it was asked for, by the host's clock: when its launching call began, else asked_ns, else when it began itself.
 int64_t GpuAskedNs(const TraceModel& model, GpuIndex activity);
-
-// A step of the run that asked for work: a track and a step of it.
-struct StepRef {
-  uint32_t track = kNone;  // kNone: asked for outside of steps, or it is not known when
-  uint32_t step = kNone;
-};
-// The step of each activity: that in which its launching call began (or its asking thread was, by asked_ns). Of replayed graphs that of
-// the replay. Where no thread is known: the step of its process in which it began.
-std::vector<StepRef> GpuSteps(const TraceModel& model, const std::vector<StepTrack>& steps);
 
 }  // namespace dlhook::analyzer
 

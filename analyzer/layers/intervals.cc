@@ -84,14 +84,6 @@ IntervalSet IntervalSet::Difference(const IntervalSet& other) const {
   return IntervalSet(std::move(rest));
 }
 
-IntervalSet IntervalSet::Clipped(int64_t start_ns, int64_t end_ns) const {
-  std::vector<Interval> inside;
-  for (auto at = FirstEndingAfter(intervals_, start_ns); at != intervals_.end() && at->start_ns < end_ns; ++at) {
-    inside.push_back({std::max(at->start_ns, start_ns), std::min(at->end_ns, end_ns)});
-  }
-  return IntervalSet(std::move(inside));
-}
-
 int64_t IntervalSet::CoveredNs(int64_t start_ns, int64_t end_ns) const {
   if (end_ns <= start_ns) return 0;
   const auto before = [&](int64_t ns) {

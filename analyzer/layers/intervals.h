@@ -27,7 +27,6 @@ class IntervalSet {
   IntervalSet Union(const IntervalSet& other) const;
   IntervalSet Intersection(const IntervalSet& other) const;
   IntervalSet Difference(const IntervalSet& other) const;  // this without the other
-  IntervalSet Clipped(int64_t start_ns, int64_t end_ns) const;
   // Length of what lies in [start_ns, end_ns): logarithmic.
   int64_t CoveredNs(int64_t start_ns, int64_t end_ns) const;
 

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/layers/call_context.h"
+#include "analyzer/layers/graph_replays.h"
 #include "analyzer/layers/step_symbols.h"
 
 namespace dlhook::analyzer {
@@ -70,7 +71,7 @@ NameRole RoleOf(const std::string& name) {
 class Collector {
  public:
   Collector(const TraceModel& model, const Attribution& attribution, ProcessIndex process)
-      : model_(model), attribution_(attribution), process_(process) {}
+      : model_(model), attribution_(attribution), process_(process), replays_(FindGraphReplays(model, attribution)) {}
 
   ProcessMoments Run() {
     if (model_.scopes.size() > 0) CollectScopes();
@@ -210,7 +211,37 @@ class Collector {
     }
   }
 
+  // A launch of a graph is all that its nodes were captured for, in equal parts of the time that the call took the host.
+  void AddReplay(CallIndex call, const std::vector<ReplayedPart>& parts) {
+    const auto count = static_cast<int64_t>(parts.size());
+    for (int64_t i = 0; i < count; ++i) {
+      const ReplayedPart& part = parts[i];
+      Moment moment;
+      moment.start_ns = model_.calls.start_ns[call] + model_.calls.duration_ns[call] * i / count;
+      moment.end_ns = model_.calls.start_ns[call] + model_.calls.duration_ns[call] * (i + 1) / count;
+      moment.kind = KindOf(part.place.direction);
+      moment.thread = model_.calls.thread[call];
+      moment.index = call;
+      moment.layer = part.place.layer;
+      moment.rank = part.place.layer != kNone ? part.place.layer : kOpRank | model_.calls.op[call];
+      moment.link = TrainedLinkAround(part.scope);
+      Add(moment);
+    }
+  }
+
+  // The number of a backward node that ran, of the captured op; -1: none did, or it is not known.
+  int64_t TrainedLinkAround(ScopeIndex scope) const {
+    for (; scope != kNone; scope = model_.scopes.parent[scope]) {
+      const int64_t link = model_.scopes.link[scope];
+      const bool is_op = model_.scopes.kind[scope] == Scope::FRAMEWORK_OP;
+      if (is_op && link >= 0 && result_.trained_links.contains(link)) return link;
+    }
+    return -1;
+  }
+
   void AddCall(CallIndex call, const Op& op) {
+    const auto replay = replays_.find(call);
+    if (replay != replays_.end()) return AddReplay(call, replay->second);
     const Place place = call < attribution_.of_call.size() ? attribution_.of_call[call] : Place();
     Moment moment;
     moment.start_ns = model_.calls.start_ns[call];
@@ -231,6 +262,7 @@ class Collector {
   const TraceModel& model_;
   const Attribution& attribution_;
   const ProcessIndex process_;
+  const GraphReplays replays_;
   std::vector<NameRole> roles_;  // by name
   std::vector<bool> has_work_;   // by scope
   std::vector<Stand> stands_;    // by scope

@@ -40,16 +40,17 @@ uint32_t BlocksByRegisters(uint32_t registers_per_thread, uint32_t warps_per_blo
 }  // namespace
 
 std::optional<double> TheoreticalOccupancy(const GpuKernel& kernel, uint32_t compute_capability) {
-  const auto* limits = std::find_if(std::begin(kMultiprocessors), std::end(kMultiprocessors), [&](const Multiprocessor& one) {
-    return one.compute_capability == compute_capability;
-  });
+  const auto* limits =
+      std::find_if(std::begin(kMultiprocessors), std::end(kMultiprocessors),
+                   [&](const Multiprocessor& one) { return one.compute_capability == compute_capability; });
   const uint64_t threads = uint64_t{kernel.block[0]} * kernel.block[1] * kernel.block[2];
   if (limits == std::end(kMultiprocessors) || threads == 0 || threads > 1024) return {};
   if (kernel.registers_per_thread == 0 || kernel.registers_per_thread > kMostRegisters) return {};
   const uint32_t warps_per_block = (static_cast<uint32_t>(threads) + kWarp - 1) / kWarp;
   uint32_t blocks = std::min(limits->blocks, limits->warps / warps_per_block);
   blocks = std::min(blocks, BlocksByRegisters(kernel.registers_per_thread, warps_per_block));
-  const uint64_t shared_bytes = uint64_t{kernel.static_shared_bytes} + kernel.dynamic_shared_bytes + limits->shared_reserved;
+  const uint64_t shared_bytes =
+      uint64_t{kernel.static_shared_bytes} + kernel.dynamic_shared_bytes + limits->shared_reserved;
   if (shared_bytes > limits->shared_bytes) return {};
   const uint32_t of_block = RoundUp(static_cast<uint32_t>(shared_bytes), limits->shared_step);
   if (of_block > 0) blocks = std::min(blocks, limits->shared_bytes / of_block);

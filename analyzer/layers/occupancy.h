@@ -10,10 +10,9 @@
 namespace dlhook::analyzer {
 
 // From 0 to 1. The formula is that of NVIDIA's cuda_occupancy.h (CUDA 13.0), the limits are those of the CUDA C++
-// Programming Guide,
-// "Technical Specifications per Compute Capability", with as much shared memory as the multiprocessor can have. Not
-// known of compute
-// capabilities other than 7.0 to 12.1, and where the launch did not tell its block or registers.
+// Programming Guide, "Technical Specifications per Compute Capability", with as much shared memory as the
+// multiprocessor can have. Not known of compute capabilities other than 7.0 to 12.1, and where the launch did not tell
+// its block or registers.
 std::optional<double> TheoreticalOccupancy(const GpuKernel& kernel, uint32_t compute_capability);
 
 }  // namespace dlhook::analyzer

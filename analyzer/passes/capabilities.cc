@@ -33,7 +33,8 @@ std::vector<Column> Columns() {
       TextColumn("state", "hooked, on, off (the user's choice), refused (dlhook's), lost (was on), absent, lost."),
       Detail(
           IntegerColumn("records", "", Better::kNeither,
-                        "Calls, scopes or work of GPUs that it told; those lost. Empty where several objects of a process share them.")),
+                        "Calls, scopes or work of GPUs that it told; those lost. Empty where several objects of a "
+                        "process share them.")),
       Detail(IntegerColumn("processes", "", Better::kNeither, "Processes of the run in which it is so.")),
       TextColumn("note", "Why, and what to do."),
       Detail(TextColumn("path", "Of the object.")),

@@ -15,8 +15,8 @@ namespace {
 
 constexpr char kSeveralGroups[] =
     "communicators of equal size with the same rank twice: which processes belong together is not known";
-constexpr char kOtherOrder[] = "communicators whose ranks made other collective calls from some call on (calls may be "
-                               "lost)";
+constexpr char kOtherOrder[] =
+    "communicators whose ranks made other collective calls from some call on (calls may be lost)";
 constexpr char kTotalsOnly[] = "collective calls of which only totals were kept can't be matched between ranks";
 
 // One rank of a communicator: the calls it made, in their order.
@@ -30,14 +30,14 @@ using Communicator = std::tuple<std::string, int32_t, size_t>;  // family, ranks
 
 bool IsBetweenTwo(trace::Collective::Kind kind) {
   return kind == trace::Collective::SEND || kind == trace::Collective::RECEIVE ||
-  kind == trace::Collective::SEND_RECEIVE;
+         kind == trace::Collective::SEND_RECEIVE;
 }
 
 bool IsCollective(const Op& op) {
   if (!op.definition.has_collective() || op.captured) return false;
   const trace::Collective& collective = op.definition.collective();
   return !IsBetweenTwo(collective.kind()) && collective.rank() >= 0 && collective.ranks() > 1 &&
-  collective.communicator() > 0;
+         collective.communicator() > 0;
 }
 
 // Calls of each process to be matched, by time.

@@ -32,12 +32,10 @@ struct Meetings {
 };
 
 // The k-th collective operation of a communicator on one rank is the k-th on each other one: NCCL and MPI demand the
-// same order.
-// Communicators of different processes are taken for one where they have the same number of ranks, are the process's
-// n-th of that size (and of
-// that rank, where one process has several devices), and all have different ranks in it. Not matched: operations
-// between two ranks, captured
-// into graphs, failed, of unknown rank, and where the run has only totals of some calls.
+// same order. Communicators of different processes are taken for one where they have the same number of ranks, are the
+// process's n-th of that size (and of that rank, where one process has several devices), and all have different ranks
+// in it. Not matched: operations between two ranks, captured into graphs, failed, of unknown rank, and where the run
+// has only totals of some calls.
 Meetings MatchCollectives(const TraceModel& model);
 
 }  // namespace dlhook::analyzer

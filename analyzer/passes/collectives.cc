@@ -112,8 +112,8 @@ Row GroupRow(const Key& key, const CollectiveGroup& group, int64_t wall_ns) {
 using CollectiveMap = std::map<Key, CollectiveGroup>;
 
 // What the slowest link moves for each byte of NCCL's count, by the best algorithm: nccl-tests, doc/PERFORMANCE.md
-// ("bus bandwidth"),
-// which states it for the bytes of all ranks together where the count is one rank's part (gather, scatter, all-to-all).
+// ("bus bandwidth"), which states it for the bytes of all ranks together where the count is one rank's part (gather,
+// scatter, all-to-all).
 double BusBytes(const Key& key) {
   const auto ranks = static_cast<double>(std::get<3>(key));
   switch (std::get<1>(key)) {
@@ -135,10 +135,12 @@ double BusBytes(const Key& key) {
 
 std::vector<Column> GpuColumns() {
   return {IntegerColumn("gpu_time", "ns", Better::kLower,
-                        "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks there."),
+                        "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks "
+                        "there."),
           RealColumn("gpu_rate", "GB/s", Better::kHigher, "Bytes over GPU time."),
           RealColumn("bus_rate", "GB/s", Better::kHigher,
-                     "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as nccl-tests has it.")};
+                     "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as "
+                     "nccl-tests has it.")};
 }
 
 Row GpuCells(const Key& key, const CollectiveGroup& group) {

@@ -18,8 +18,7 @@ namespace dlhook::analyzer {
 namespace {
 
 // How the call was made. A captured one copies nothing: it becomes a part of a CUDA graph. Not seen: GPUs copied, for
-// libraries that
-// copy by themselves.
+// libraries that copy by themselves.
 enum class Form { kSync, kAsync, kCaptured, kNotSeen };
 
 using Key = std::tuple<trace::Copy::Direction, trace::Copy::HostMemory, Form>;
@@ -236,8 +235,8 @@ std::vector<Column> Columns(bool has_gpu) {
       As(Role::kKey, TextColumn("direction", "HtoD: host to device …; peer: between devices; set: memset.")),
       As(Role::kKey, TextColumn("memory", "What kind of host memory takes part.")),
       TextColumn("form",
-                 has_gpu ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; not seen by a hook: "
-                           "asked for inside a library."
+                 has_gpu ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; not seen "
+                           "by a hook: asked for inside a library."
                          : "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
       CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
       As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of these calls together.")),
@@ -262,7 +261,9 @@ std::vector<Column> Columns(bool has_gpu) {
   columns.push_back(Detail(TextColumn("functions", "Functions that made these copies.")));
   if (!has_gpu) return columns;
   for (Column& column : columns) {
-    if (column.name == "bytes_percent" || column.name == "total_time" || column.name == "mean_bytes") column.detail = true;
+    if (column.name == "bytes_percent" || column.name == "total_time" || column.name == "mean_bytes") {
+      column.detail = true;
+    }
   }
   const std::vector<Column> gpu = GpuCopyColumns();
   columns.insert(columns.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());

@@ -242,12 +242,14 @@ void SortByStart(Table* table) {
     const auto* ns = std::get_if<int64_t>(&row[start]);
     return ns == nullptr ? INT64_MAX : *ns;
   };
-  std::stable_sort(table->rows.begin(), table->rows.end(), [&](const Row& a, const Row& b) { return time_of(a) < time_of(b); });
+  std::stable_sort(table->rows.begin(), table->rows.end(),
+                   [&](const Row& a, const Row& b) { return time_of(a) < time_of(b); });
 }
 
 int64_t IntervalFor(int64_t wall_ns) {
   int64_t interval_ns = 1000 * 1000;
-  for (int i = 0; wall_ns / interval_ns >= kRowsOverTime; ++i) interval_ns *= i % 3 == 1 ? 5 : 2;  // 1, 2, 10, 20, 100 …
+  // 1, 2, 10, 20, 40, 200 … ms
+  for (int i = 0; wall_ns / interval_ns >= kRowsOverTime; ++i) interval_ns *= i % 3 == 1 ? 5 : 2;
   return interval_ns;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/gpu_busy.h"
+#include "analyzer/passes/gpu_tables.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/step_groups.h"
 #include "analyzer/passes/tables.h"
@@ -21,30 +22,30 @@ Column NsColumn(const char* name, Better better, const char* explanation) {
 
 std::vector<Column> Columns(bool has_ranks, bool has_processes) {
   std::vector<Column> columns = {
-      TextColumn("rank", "Of the process, as its launcher told it (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, "
-                         "SLURM_PROCID)."),
+      TextColumn("rank",
+                 "Of the process, as its launcher told it (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
       IntegerColumn("process", "", Better::kNeither, "Process id."),
       IntegerColumn("device", "", Better::kNeither, "CUDA's number of it in the process."),
       RealColumn("busy", "%", Better::kHigher, "Part of the time in which the device did something."),
       NsColumn("compute", Better::kLower, "Time in which it computed; overlapping kernels count once."),
       NsColumn("copy", Better::kLower, "Time in which it copied or set memory; overlapping ones count once."),
-      NsColumn("communication", Better::kLower, "Time in which kernels of collectives ran, waiting for other ranks "
-                                                "included."),
-      NsColumn("exposed_communication", Better::kLower, "Communication with no compute of this process beside it on "
-                                                        "the device."),
+      NsColumn("communication", Better::kLower,
+               "Time in which kernels of collectives ran, waiting for other ranks included."),
+      NsColumn("exposed_communication", Better::kLower,
+               "Communication with no compute of this process beside it on the device."),
       RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that had compute beside it."),
-      NsColumn("idle", Better::kLower, "Time in which it did nothing for this process: busy and idle add up to the "
-                                       "time."),
-      IntegerColumn("steps", "", Better::kNeither, "Steady steps that the row speaks of; not known: it speaks of the "
-                                                   "whole process."),
+      NsColumn("idle", Better::kLower,
+               "Time in which it did nothing for this process: busy and idle add up to the time."),
+      IntegerColumn("steps", "", Better::kNeither,
+                    "Steady steps that the row speaks of; not known: it speaks of the whole process."),
       NsColumn("time", Better::kLower, "Of these steps, as far as times of GPUs were measured."),
       TextColumn("source", "What told the times: CUPTI, or pairs of events (of whole calls, at most 0.5 us exact)."),
       TextColumn("name", "What it is."),
       Detail(IntegerColumn("kernels", "", Better::kNeither, "That began in the time; by events: operations.")),
       Detail(IntegerColumn("copies", "", Better::kNeither, "Copies and sets that began in the time.")),
       Detail(IntegerColumn("copied_bytes", "bytes", Better::kLower, "Of these copies and sets.")),
-      Detail(TextColumn("shared_with", "Other processes of the run that used the same device: their work is not in "
-                                       "this row.")),
+      Detail(TextColumn("shared_with",
+                        "Other processes of the run that used the same device: their work is not in this row.")),
       Detail(TextColumn("link", "To the host: PCIe generation and lanes.")),
       Detail(RealColumn("link_rate", "GB/s", Better::kNeither, "Peak of that link in one direction.")),
       Detail(RealColumn("memory_rate", "GB/s", Better::kNeither, "Peak of the device's own memory.")),
@@ -61,9 +62,9 @@ Cell KnownRate(uint64_t bytes_per_second) {
   return bytes_per_second == 0 ? Cell() : Cell(static_cast<double>(bytes_per_second) / 1e9);
 }
 
-Cell KnownCount(uint64_t count) { return count == 0 ? Cell() : Cell(static_cast<int64_t>(count)); }
-
-Cell KnownText(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+Cell KnownCount(uint64_t count) {
+  return count == 0 ? Cell() : Cell(static_cast<int64_t>(std::min<uint64_t>(count, INT64_MAX)));
+}
 
 std::string NameOf(const GpuDevice& device) {
   return absl::StrCat(device.name, device.is_partition && !device.name.empty() ? ", " : "",
@@ -72,8 +73,8 @@ std::string NameOf(const GpuDevice& device) {
 
 std::string LinkOf(const GpuDevice& device) {
   if (device.link_generation == 0) return "";
-  return absl::StrCat("PCIe ", device.link_generation, device.link_width == 0 ? "" : absl::StrCat(" x",
-      device.link_width));
+  return absl::StrCat("PCIe ", device.link_generation,
+                      device.link_width == 0 ? "" : absl::StrCat(" x", device.link_width));
 }
 
 std::string SourceOf(const DeviceWork& work) {

@@ -5,7 +5,6 @@
 #include <array>
 #include <climits>
 #include <cstddef>
-#include <iterator>
 #include <map>
 #include <utility>
 

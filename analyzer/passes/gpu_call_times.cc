@@ -37,7 +37,9 @@ GpuTimes GpuTimesOf(const TraceModel& model) {
   return any ? GpuTimes::kOfKernels : GpuTimes::kOfWork;
 }
 
-GpuTimes GpuTimesOf(const TraceModel& model, const PassOptions& options) { return options.gpu_times.value_or(GpuTimesOf(model)); }
+GpuTimes GpuTimesOf(const TraceModel& model, const PassOptions& options) {
+  return options.gpu_times.value_or(GpuTimesOf(model));
+}
 
 void GpuOpTime::Add(const GpuOpTime& other) {
   busy_ns += other.busy_ns;
@@ -69,8 +71,8 @@ std::vector<GpuOpTime> GpuTimesOfOps(const TraceModel& model, const PassOptions&
   return times;
 }
 
-void InsertGpuColumns(const TraceModel& model, const PassOptions& options, absl::string_view after, const std::vector<GpuOpTime>& rows,
-                      Table* table) {
+void InsertGpuColumns(const TraceModel& model, const PassOptions& options, absl::string_view after,
+                      const std::vector<GpuOpTime>& rows, Table* table) {
   const auto at = FindColumn(*table, after);
   if (GpuTimesOf(model, options) == GpuTimes::kNone || !at) return;
   const auto place = static_cast<std::ptrdiff_t>(*at) + 1;

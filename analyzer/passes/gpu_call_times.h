@@ -25,15 +25,14 @@ struct GpuOpTime {
 };
 
 // By op of the model; all zero where no GPU times are to be told. A call inside another view of the same work
-// (model/same_work.h) gives its time to that one. An op inside one of
-// another kind (a launch in a product) has it too, as in total_time.
+// (model/same_work.h) gives its time to that one. An op inside one of another kind (a launch in a product) has it too,
+// as in total_time.
 std::vector<GpuOpTime> GpuTimesOfOps(const TraceModel& model, const PassOptions& options);
 
 // Columns `gpu_time` and `gpu_rate` right of the column `after`; element i of `rows` is of the table's row i, rows
-// without an element
-// have none. Nothing where no GPU times are to be told.
-void InsertGpuColumns(const TraceModel& model, const PassOptions& options, absl::string_view after, const std::vector<GpuOpTime>& rows,
-                      Table* table);
+// without an element have none. Nothing where no GPU times are to be told.
+void InsertGpuColumns(const TraceModel& model, const PassOptions& options, absl::string_view after,
+                      const std::vector<GpuOpTime>& rows, Table* table);
 
 }  // namespace dlhook::analyzer
 

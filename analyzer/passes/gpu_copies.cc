@@ -48,7 +48,8 @@ void GpuCopies::Add(GpuIndex activity, GpuCopySum* sum) const {
   ++sum->copies;
   sum->bytes += bytes;
   sum->busy_ns += duration_ns;
-  sum->beside_compute_ns += timelines_[gpu.device[activity]].compute.CoveredNs(gpu.start_ns[activity], gpu.end_ns[activity]);
+  const IntervalSet& compute = timelines_[gpu.device[activity]].compute;
+  sum->beside_compute_ns += compute.CoveredNs(gpu.start_ns[activity], gpu.end_ns[activity]);
   (gpu.source[activity] == trace::GPU_TIME_EVENTS ? sum->is_events : sum->is_cupti) = true;
   if (duration_ns <= 0 || bytes == 0) return;
   const double rate = static_cast<double>(bytes) / static_cast<double>(duration_ns);
@@ -64,12 +65,14 @@ void GpuCopies::Add(GpuIndex activity, GpuCopySum* sum) const {
 
 std::vector<Column> GpuCopyColumns() {
   return {
-      IntegerColumn("gpu_time", "ns", Better::kLower, "Durations on GPUs of all these copies, in launches of CUDA graphs, too."),
+      IntegerColumn("gpu_time", "ns", Better::kLower,
+                    "Durations on GPUs of all these copies, in launches of CUDA graphs, too."),
       RealColumn("peak_percent", "%", Better::kHigher,
-                 "Of what the way can move: the link to the host in one direction; inside a device half its memory's rate, of sets "
-                 "all of it."),
+                 "Of what the way can move: the link to the host in one direction; inside a device half its memory's "
+                 "rate, of sets all of it."),
       RealColumn("overlap_percent", "%", Better::kHigher, "Part of gpu_time in which the same device computed."),
-      Detail(TextColumn("rate_source", "Where the time behind the rates comes from: cupti, events, or host: as the caller waits.")),
+      Detail(TextColumn("rate_source",
+                        "Where the time behind the rates comes from: cupti, events, or host: as the caller waits.")),
       Detail(IntegerColumn("gpu_copies", "", Better::kLower, "Copies that GPUs made.")),
       Detail(IntegerColumn("gpu_bytes", "bytes", Better::kLower, "Bytes that GPUs moved.")),
   };

@@ -29,14 +29,11 @@ constexpr char kOutside[] = "[outside of steady steps]";
 
 constexpr char kCauses[] =
     "Each nanosecond in which no kernel of the network runs has one. communication, copies: only that runs on the "
-    "device. While nothing "
-    "runs, by what the thread did that asked for the next work, until it asked: input pipeline: it was in the data "
-    "loader; "
-    "synchronization: it waited for the GPU, or would have asked so much earlier had it not waited before; "
-    "launch-bound: it was busy with "
-    "calls, framework or Python; and from then on: launch-bound until the call returned and 20 us more, copies if it "
-    "is one. not known: "
-    "nothing is known of the thread, or the work waited longer, for another stream, device or the host.";
+    "device. While nothing runs, by what the thread did that asked for the next work, until it asked: input pipeline: "
+    "it was in the data loader; synchronization: it waited for the GPU, or would have asked so much earlier had it not "
+    "waited before; launch-bound: it was busy with calls, framework or Python; and from then on: launch-bound until "
+    "the call returned and 20 us more, copies if it is one. not known: nothing is known of the thread, or the work "
+    "waited longer, for another stream, device or the host.";
 
 std::vector<Column> Columns(std::vector<Column> columns) {
   const auto time = [](std::string name, std::string explanation) {
@@ -272,11 +269,6 @@ class NextWork {
   Askers askers_;
 };
 
-Cell KnownText(const std::string& text) {
-  if (text.empty()) return std::monostate();
-  return text;
-}
-
 void AddRow(const TraceModel& model, const Line& line, int64_t idle_ns, int64_t time_ns, int64_t steps,
             NextWork& next_work, Row row, Table& table) {
   const auto& [key, sums] = line;
@@ -298,7 +290,7 @@ void AddRow(const TraceModel& model, const Line& line, int64_t idle_ns, int64_t 
   table.rows.push_back(std::move(row));
 }
 
-// "device 0: no kernel runs in 4.50 ms of a mean step of 12.30 ms (36.6 %), nothing at all in 3.20 ms:
+// "On device 0 no kernel runs in 4.50 ms of a mean step of 12.30 ms (36.6 %), nothing at all in 3.20 ms:
 // synchronization 2.10 ms, …"
 std::string DeviceNote(const TraceModel& model, const GpuRun& run, GpuDeviceIndex device,
                        const std::vector<Line>& lines) {
@@ -307,8 +299,9 @@ std::string DeviceNote(const TraceModel& model, const GpuRun& run, GpuDeviceInde
   int64_t idle_ns = 0;
   std::vector<std::pair<std::string, int64_t>> causes;  // in the order of the rows
   for (const auto& [key, sums] : lines) {
-    if (causes.empty() || causes.back().first != IdleCauseName(key.first))
+    if (causes.empty() || causes.back().first != IdleCauseName(key.first)) {
       causes.emplace_back(IdleCauseName(key.first), 0);
+    }
     causes.back().second += sums.steady_ns;
     idle_ns += sums.steady_ns;
   }
@@ -317,8 +310,7 @@ std::string DeviceNote(const TraceModel& model, const GpuRun& run, GpuDeviceInde
   const int64_t others_ns = CoveredIn(others, run.SteadyTime(device));
   const int64_t nothing_ns = time_ns - CoveredIn(own, run.SteadyTime(device)) - others_ns;
   std::string note = absl::StrFormat(
-      "Device %d: no kernel of the network runs in %s of %s of %s (%.1f %%), nothing at all in %s",
-      model.gpu_devices[device].ordinal,
+      "On %s no kernel of the network runs in %s of %s of %s (%.1f %%), nothing at all in %s", run.NameOf(device),
       HumanTime(idle_ns / steps), run.Steps(device) == 0 ? "the run" : "a mean step", HumanTime(time_ns / steps),
       100.0 * static_cast<double>(idle_ns) / static_cast<double>(std::max<int64_t>(time_ns, 1)),
       HumanTime(nothing_ns / steps));
@@ -334,11 +326,11 @@ std::string DeviceNote(const TraceModel& model, const GpuRun& run, GpuDeviceInde
   return note + ".";
 }
 
-std::string GapNote(const TraceModel& model, const Gap& gap, uint32_t ordinal, NextWork& next_work) {
+std::string GapNote(const TraceModel& model, const Gap& gap, const std::string& device, NextWork& next_work) {
   const auto most = std::max_element(gap.by_cause_ns.begin(), gap.by_cause_ns.end());
   const auto cause = static_cast<IdleCause>(most - gap.by_cause_ns.begin());
   std::string note =
-      absl::StrCat("Gap of ", HumanTime(gap.length_ns), " on device ", ordinal, ", ",
+      absl::StrCat("Gap of ", HumanTime(gap.length_ns), " on ", device, ", ",
                    HumanTime(gap.start_ns - model.start_ns), " after the run began, mostly ", IdleCauseName(cause));
   const std::string name = next_work.NameOf(gap.next), layer = next_work.LayerOf(gap.next),
                     line = next_work.LineOf(gap.next);
@@ -366,9 +358,10 @@ absl::StatusOr<Table> GpuIdleTable(const TraceModel& model, const PassOptions& o
       AddRow(model, line, idle_ns, run.SteadyTime(device).total_ns(), run.Steps(device), next_work,
              run.LabelsOf(device), table);
     }
-    const uint32_t ordinal = model.gpu_devices[device].ordinal;
     table.notes.push_back(DeviceNote(model, run, device, lines));
-    for (const Gap& gap : sums.longest_gaps()) table.notes.push_back(GapNote(model, gap, ordinal, next_work));
+    for (const Gap& gap : sums.longest_gaps()) {
+      table.notes.push_back(GapNote(model, gap, run.NameOf(device), next_work));
+    }
   }
   for (std::string& note : run.Notes()) table.notes.push_back(std::move(note));
   return table;

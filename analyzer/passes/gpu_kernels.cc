@@ -9,7 +9,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "analyzer/layers/call_context.h"
@@ -19,6 +18,7 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/gpu_busy.h"
+#include "analyzer/passes/gpu_tables.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -125,14 +125,18 @@ std::vector<Column> Columns() {
   return {
       As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
       As(Role::kName, TextColumn("layer", "For which it ran; of a graph's kernels that for which they were captured.")),
+      TextColumn("model", "Which network, where there are several."),
       As(Role::kKey, TextColumn("launched_by",
-                                "The library's op that it ran for, else the framework's; application: neither around the "
-                                "launch; not known: no hook saw who launched it.")),
+                                "The library's op that it ran for, else the framework's; application: neither around "
+                                "the launch; not known: no hook saw who launched it.")),
       CallsColumn("Times that it ran on a GPU, as parts of CUDA graphs, too."),
-      RealColumn("per_iteration", "", Better::kLower, "Of these, launched in steady steps, divided by the number of these."),
+      RealColumn("per_iteration", "", Better::kLower,
+                 "Of these, launched in steady steps, divided by the number of these."),
       As(Role::kWeight, TimeColumn("gpu_time", "Durations on GPUs, first launches included.")),
       RealColumn("gpu_percent", "%", Better::kLower, "GPU time as a part of that of all kernels."),
-      TimeColumn("mean_time", "Duration, without the process's first launch of this kernel where there are others, as the next five."),
+      TimeColumn("mean_time",
+                 "Duration, without the process's first launch of this kernel where there are others, as the next "
+                 "five."),
       TimeColumn("median_time", "Half of them took at most so long."),
       Detail(TimeColumn("min_time", "The shortest.")),
       Detail(TimeColumn("max_time", "The longest.")),
@@ -143,11 +147,11 @@ std::vector<Column> Columns() {
       As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
       As(Role::kChoice, Detail(TextColumn("block", "Its block, in threads."))),
       Detail(IntegerColumn("registers", "", Better::kLower, "Its registers for each thread.")),
-      Detail(IntegerColumn("shared_memory", "bytes", Better::kLower, "Its shared memory for each block, static and dynamic.")),
+      Detail(IntegerColumn("shared_memory", "bytes", Better::kLower,
+                           "Its shared memory for each block, static and dynamic.")),
       Detail(RealColumn("occupancy", "%", Better::kHigher,
-                        "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory and block size "
-                        "(formula of NVIDIA's cuda_occupancy.h): not measured.")),
-      Detail(TextColumn("model", "Which network, where there are several.")),
+                        "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory and "
+                        "block size (formula of NVIDIA's cuda_occupancy.h): not measured.")),
       Detail(TextColumn("name", "The kernel's whole name.")),
   };
 }
@@ -192,11 +196,21 @@ Row Shape(const TraceModel& model, const KernelGroup& group) {
           occupancy ? Cell(100 * *occupancy) : Cell()};
 }
 
-Cell TextOrUnknown(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+// Layers of several networks bear the same names.
+void ShowModels(const KernelMap& groups, Table* table) {
+  std::set<std::string> models;
+  for (const auto& [key, group] : groups) {
+    if (!key.model.empty()) models.insert(key.model);
+  }
+  for (Column& column : table->columns) {
+    if (column.name == "model") column.detail = models.size() < 2;
+  }
+}
 
 Row GroupRow(const TraceModel& model, const Key& key, const KernelGroup& group, int64_t all_ns, int64_t steps) {
   Row row = {key.short_name,
-             TextOrUnknown(key.layer),
+             KnownText(key.layer),
+             KnownText(key.model),
              key.launched_by,
              group.calls(),
              steps == 0 ? Cell() : Cell(static_cast<double>(group.steady) / static_cast<double>(steps)),
@@ -206,7 +220,6 @@ Row GroupRow(const TraceModel& model, const Key& key, const KernelGroup& group, 
   row.push_back(group.first_count > 0 ? Cell(group.first_ns) : Cell());
   row.push_back(group.replayed);
   for (Cell& cell : Shape(model, group)) row.push_back(std::move(cell));
-  row.push_back(TextOrUnknown(key.model));
   row.push_back(key.name);
   return row;
 }
@@ -229,9 +242,13 @@ void AddNotes(const TraceModel& model, const KernelMap& groups, Table* table) {
     first += group.first_count;
     first_ns += group.first_ns;
   }
-  table->notes.push_back(absl::StrCat(first, " first launches (", HumanTime(first_ns), ") are in the totals, not in means."));
-  if (captured > 0) table->notes.push_back(absl::StrCat(captured, " launches were captured into CUDA graphs instead of executed."));
-  if (without > 0) table->notes.push_back(absl::StrCat(without, " launches were seen of which no time of a GPU is known."));
+  const auto note = [&](int64_t count, absl::string_view what) {
+    if (count > 0) table->notes.push_back(absl::StrCat(count, " launches were ", what, "."));
+  };
+  table->notes.push_back(
+      absl::StrCat(first, " first launches (", HumanTime(first_ns), ") are in the totals, not in means."));
+  note(captured, "captured into CUDA graphs instead of executed");
+  note(without, "seen of which no time of a GPU is known");
 }
 
 }  // namespace
@@ -261,7 +278,8 @@ std::vector<bool> FirstLaunches(const TraceModel& model) {
   for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
     if (gpu.kernel[activity] == kNone || model.gpu_kernels[gpu.kernel[activity]].name == kNone) continue;
     const ProcessIndex process = model.gpu_devices[gpu.device[activity]].process;
-    GpuIndex& first = first_of.try_emplace({process, model.gpu_kernels[gpu.kernel[activity]].name}, activity).first->second;
+    const NameIndex name = model.gpu_kernels[gpu.kernel[activity]].name;
+    GpuIndex& first = first_of.try_emplace({process, name}, activity).first->second;
     if (GpuAskedNs(model, activity) < GpuAskedNs(model, first)) first = activity;
   }
   std::vector<bool> is_first(gpu.size());
@@ -280,8 +298,12 @@ Table GpuKernelsTable(const TraceModel& model, const PassOptions& options) {
   }
   std::stable_sort(order.begin(), order.end(),
                    [](const auto* a, const auto* b) { return a->second.total_ns > b->second.total_ns; });
-  Table table = NewTable("kernels", "Kernels by the time that GPUs spent in them, by layer and by what they ran for", Columns());
-  for (const auto* group : order) table.rows.push_back(GroupRow(model, group->first, group->second, all_ns, collector.steps()));
+  Table table =
+      NewTable("kernels", "Kernels by the time that GPUs spent in them, by layer and by what they ran for", Columns());
+  for (const auto* group : order) {
+    table.rows.push_back(GroupRow(model, group->first, group->second, all_ns, collector.steps()));
+  }
+  ShowModels(groups, &table);
   AddNotes(model, groups, &table);
   return table;
 }

@@ -15,8 +15,7 @@ namespace dlhook::analyzer {
 Table GpuKernelsTable(const TraceModel& model, const PassOptions& options);
 
 // For what a GPU worked: the library's op ("convolution backward-data"), else the framework's ("aten::add_"), else
-// "application" for a call
-// without either around it, "not known" where no hook saw who asked.
+// "application" for a call without either around it, "not known" where no hook saw who asked.
 std::string GpuAskerOf(const TraceModel& model, GpuIndex activity);
 
 // Of each activity: whether it is the first launch of its kernel in its process, which also loads the kernel (CUDA's

@@ -44,26 +44,33 @@ void AddBusy(const TraceModel& model, const PassOptions& options, Table* summary
     };
     const int64_t busy_ns = work.Busy().total_ns();
     const std::string time = measured.steps == 0 ? "the process's time" : absl::StrCat(measured.steps, " steady steps");
-    summary->rows.push_back({DeviceLabel(model, device), busy_ns, "ns", Percent(busy_ns, whole_ns),
-                             absl::StrFormat("of %s; compute %.3g %%, copies and sets %.3g %%, communication %.3g %%; by %s%s%s", time,
-                                             part(work.compute), part(work.copy), part(work.communication), SourceLabel(work),
-                                             device.name.empty() ? "" : "; ", device.name)});
+    const std::string note = absl::StrFormat(
+        "of %s; compute %.3g %%, copies and sets %.3g %%, communication %.3g %%; by %s%s%s", time, part(work.compute),
+        part(work.copy), part(work.communication), SourceLabel(work), device.name.empty() ? "" : "; ", device.name);
+    summary->rows.push_back({DeviceLabel(model, device), busy_ns, "ns", Percent(busy_ns, whole_ns), note});
   }
 }
 
 void AddActivities(const TraceModel& model, Table* summary) {
   constexpr std::pair<Kind::Kind, const char*> kWords[] = {
-      {Kind::KERNEL, "kernels"}, {Kind::COPY, "copies"}, {Kind::SET, "sets"}, {Kind::OP, "calls timed as a whole"}, {Kind::GRAPH, "graphs"}};
+      {Kind::KERNEL, "kernels"},
+      {Kind::COPY, "copies"},
+      {Kind::SET, "sets"},
+      {Kind::OP, "calls timed as a whole"},
+      {Kind::GRAPH, "graphs"},
+  };
   std::vector<std::string> words;
   for (const auto& [kind, word] : kWords) {
     const auto count = std::count(model.gpu.kind.begin(), model.gpu.kind.end(), kind);
     if (count > 0) words.push_back(absl::StrCat(word, " ", count));
   }
-  summary->rows.push_back({"gpu_activities", static_cast<int64_t>(model.gpu.size()), "", Cell(), absl::StrJoin(words, ", ")});
+  summary->rows.push_back(
+      {"gpu_activities", static_cast<int64_t>(model.gpu.size()), "", Cell(), absl::StrJoin(words, ", ")});
 }
 
 // The largest of them, of the whole run.
-void AddTop(const std::string& metric, const std::map<std::string, int64_t>& sums_ns, int64_t all_ns, const std::string& note, Table* summary) {
+void AddTop(const std::string& metric, const std::map<std::string, int64_t>& sums_ns, int64_t all_ns,
+            const std::string& note, Table* summary) {
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto& [name, sum_ns] : sums_ns) order.emplace_back(-sum_ns, name);
   std::sort(order.begin(), order.end());

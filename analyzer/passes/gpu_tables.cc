@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/layers/gpu_division.h"
 #include "analyzer/layers/gpu_places.h"
+#include "analyzer/model/losses.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/step_groups.h"
 
@@ -15,12 +16,9 @@ namespace {
 
 constexpr double kLagPart = 0.2;  // of the work of steady steps, outside of their time: worth a sentence
 
-Cell KnownText(const std::string& text) {
-  if (text.empty()) return std::monostate();
-  return text;
-}
-
 }  // namespace
+
+Cell KnownText(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
 
 std::vector<Column> GpuLabelColumns(bool has_processes) {
   std::vector<Column> columns = {
@@ -42,16 +40,22 @@ GpuRun::GpuRun(const TraceModel& model, const std::vector<StepTrack>& steps)
   }
 }
 
-std::vector<Column> GpuRun::LabelColumns() const {
-  return GpuLabelColumns(std::any_of(devices_.begin(), devices_.end(), [&](GpuDeviceIndex device) {
-    return ProcessOf(device) != ProcessOf(devices_.front());
-  }));
+bool GpuRun::HasSeveralProcesses() const {
+  return std::any_of(devices_.begin(), devices_.end(),
+                     [&](GpuDeviceIndex device) { return ProcessOf(device) != ProcessOf(devices_.front()); });
 }
+
+std::vector<Column> GpuRun::LabelColumns() const { return GpuLabelColumns(HasSeveralProcesses()); }
 
 Row GpuRun::LabelsOf(GpuDeviceIndex device) const {
   const GpuDevice& info = model_.gpu_devices[device];
   return {static_cast<int64_t>(model_.processes[info.process].header.process().pid()), absl::StrCat(info.ordinal),
           KnownText(info.name)};
+}
+
+std::string GpuRun::NameOf(GpuDeviceIndex device) const {
+  const std::string name = absl::StrCat("device ", model_.gpu_devices[device].ordinal);
+  return HasSeveralProcesses() ? absl::StrCat(name, " of ", ProcessLabel(model_, ProcessOf(device))) : name;
 }
 
 Row GpuRun::LabelsOfAll() { return {Cell(), "all", Cell()}; }
@@ -66,7 +70,7 @@ std::string GpuRun::TimeNote(ProcessIndex process) const {
   std::string note = absl::StrCat(label, ": ", time.steps, " steady ", IterationKindName(time.kind), " steps, ",
                                   HumanTime(of_steps_ns), ".");
   if (left_out > 0) {
-    absl::StrAppend(&note, " ", left_out, " more are left out: GPUs were not measured all through them.");
+    absl::StrAppend(&note, " Left out: ", left_out, " in which GPUs were not measured all the time.");
   } else if (unmeasured_ns > 0) {
     absl::StrAppend(&note, " ", HumanTime(unmeasured_ns), " of it are left out: GPUs were not measured then.");
   }
@@ -106,9 +110,7 @@ std::vector<std::string> GpuRun::Notes() const {
   int64_t lost = 0;
   for (const ProcessInfo& process : model_.processes) {
     for (const trace::Loss& loss : process.losses) {
-      const bool is_gpu =
-          loss.reason() == trace::Loss::GPU_BUFFERS_FULL || loss.reason() == trace::Loss::GPU_RECORDS_DROPPED;
-      lost += is_gpu ? static_cast<int64_t>(loss.calls()) : 0;
+      lost += CountsGpuRecords(loss.reason()) ? static_cast<int64_t>(loss.calls()) : 0;
     }
   }
   if (lost > 0) {

@@ -33,10 +33,13 @@ class GpuRun {
   std::vector<Column> LabelColumns() const;
   Row LabelsOf(GpuDeviceIndex device) const;
   static Row LabelsOfAll();
+  // For sentences: "device 0", of runs with several processes "device 0 of process 4711".
+  std::string NameOf(GpuDeviceIndex device) const;
   // What is not in the tables, and how exact they are.
   std::vector<std::string> Notes() const;
 
  private:
+  bool HasSeveralProcesses() const;
   std::string TimeNote(ProcessIndex process) const;
   std::string LagNote(ProcessIndex process) const;
 
@@ -46,6 +49,9 @@ class GpuRun {
   std::vector<IntervalSet> whole_;          // by process
   std::vector<GpuDeviceIndex> devices_;
 };
+
+// Not known where it is empty.
+Cell KnownText(const std::string& text);
 
 // Of runs without times of GPUs.
 std::vector<Column> GpuLabelColumns(bool has_processes);

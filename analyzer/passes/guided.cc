@@ -33,19 +33,14 @@ constexpr char kLow[] = "low";
 
 constexpr char kMetrics[] =
     "As in the Visual Profiler's guided analysis. compute/memcpy efficiency: compute time over copy time. "
-    "memcpy/compute overlap: time in "
-    "which copies and kernels ran at once, as a part of the smaller of both. memcpy throughput: mean rate of the "
-    "copies between host and "
-    "device that reach less than half of their link's peak (of all, if none is so slow). memcpy overlap: time in which "
-    "copies to and from "
-    "the device ran at once, as a part of the smaller of both. compute utilization: compute time as a part of the "
-    "steps' time. kernel "
-    "concurrency: time in which two kernels ran at once, as a part of the compute time. kernel priority: kernels by "
-    "their part of all "
+    "memcpy/compute overlap: time in which copies and kernels ran at once, as a part of the smaller of both. memcpy "
+    "throughput: mean rate of the copies between host and device that reach less than half of their link's peak (of "
+    "all, if none is so slow). memcpy overlap: time in which copies to and from the device ran at once, as a part of "
+    "the smaller of both. compute utilization: compute time as a part of the steps' time. kernel concurrency: time in "
+    "which two kernels ran at once, as a part of the compute time. kernel priority: kernels by their part of all "
     "kernels' time, which is what optimizing them can gain at most (the Visual Profiler weighed it with the achieved "
-    "occupancy, which takes "
-    "hardware counters). Times are unions: a moment counts once. Kernels of collectives are no compute, memset is no "
-    "copy.";
+    "occupancy, which takes hardware counters). Times are unions: a moment counts once. Kernels of collectives are no "
+    "compute, memset is no copy.";
 
 std::vector<Column> Columns(std::vector<Column> columns) {
   const auto time = [](std::string name, std::string explanation) {
@@ -62,8 +57,7 @@ std::vector<Column> Columns(std::vector<Column> columns) {
       As(Role::kKey, TextColumn("what", "Which kernel.")),
       time("time",
            "What the value is made of: the time above the fraction's line, in a mean steady step (of copies' "
-           "throughput: the sum "
-           "of the durations of those that it speaks of; of kernels: alike)."),
+           "throughput: the sum of the durations of those that it speaks of; of kernels: alike)."),
       time("of", "The time below the line, in a mean steady step (of throughput: all copies between host and device)."),
       IntegerColumn("at_stake", "ns", Better::kLower, "At most so much of a mean step could be saved here."),
       Detail(TextColumn("threshold", "What is called low, and where that comes from.")),
@@ -329,13 +323,11 @@ Cell MeanOf(const Cell& ns, int64_t steps) {
 }
 
 void AddRow(const Line& line, Row row, int64_t steps, Table& table) {
-  Cell what;
-  if (!line.what.empty()) what = line.what;
   const Row more = {line.metric,
                     line.value,
                     line.unit,
                     line.verdict,
-                    what,
+                    KnownText(line.what),
                     Mean(line.time_ns, steps),
                     Mean(line.of_ns, steps),
                     MeanOf(line.at_stake_ns, steps),
@@ -345,8 +337,8 @@ void AddRow(const Line& line, Row row, int64_t steps, Table& table) {
   table.rows.push_back(std::move(row));
 }
 
-std::string LowNote(const Line& line, uint32_t ordinal, int64_t steps) {
-  return absl::StrCat("Device ", ordinal, ", low ", line.metric, ": ", line.advice, ". At stake: at most ",
+std::string LowNote(const Line& line, const std::string& device, int64_t steps) {
+  return absl::StrCat("On ", device, " low ", line.metric, ": ", line.advice, ". At stake: at most ",
                       HumanTime(std::get<int64_t>(line.at_stake_ns) / steps),
                       " of a mean step. Low is: ", line.threshold, ".");
 }
@@ -362,7 +354,7 @@ absl::StatusOr<Table> GuidedTable(const TraceModel& model, const PassOptions& op
     const int64_t steps = std::max<int64_t>(run.Steps(device), 1);
     for (const Line& line : Guided(model, run, device).Lines()) {
       AddRow(line, run.LabelsOf(device), steps, table);
-      if (line.verdict == kLow) table.notes.push_back(LowNote(line, model.gpu_devices[device].ordinal, steps));
+      if (line.verdict == kLow) table.notes.push_back(LowNote(line, run.NameOf(device), steps));
     }
   }
   for (std::string& note : run.Notes()) table.notes.push_back(std::move(note));

@@ -1,5 +1,6 @@
 // Table `launches`: how long it takes from asking for a kernel until it runs, by thread and by what asked.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -92,7 +93,8 @@ void Add(const TraceModel& model, const Launch& launch, LaunchGroup* group) {
   group->wait_ns.push_back(NotNegative(gpu.start_ns[launch.first] - model.calls.start_ns[launch.call]));
   group->host_bound += launch.busy_ns < host_ns ? 1 : 0;
   const int64_t queued_ns = gpu.queued_ns.empty() ? GpuActivityColumns::kNotKnown : gpu.queued_ns[launch.first];
-  if (queued_ns != GpuActivityColumns::kNotKnown) group->queued_ns.push_back(NotNegative(gpu.start_ns[launch.first] - queued_ns));
+  if (queued_ns == GpuActivityColumns::kNotKnown) return;
+  group->queued_ns.push_back(NotNegative(gpu.start_ns[launch.first] - queued_ns));
 }
 
 LaunchMap Collect(const TraceModel& model) {
@@ -118,12 +120,13 @@ std::vector<Column> Columns() {
   return {
       As(Role::kKey, TextColumn("thread", "That launched: its name and number in the process.")),
       As(Role::kKey, TextColumn("launched_by",
-                                "The library's op or the framework's that the launches were made for; [graph]: launches of CUDA graphs, "
-                                "each with all that the graph does.")),
+                                "The library's op or the framework's that the launches were made for; [graph]: "
+                                "launches of CUDA graphs, each with all that the graph does.")),
       IntegerColumn("launches", "", Better::kLower, "Launching calls whose work's GPU time is known."),
       As(Role::kWeight, TimeColumn("host_total", "What these calls took the host.")),
       TimeColumn("gpu_total", "What they made GPUs do: sum of durations."),
-      TimeColumn("host_time", "Median duration of the launching call; without first launches of a kernel, as all that follows."),
+      TimeColumn("host_time",
+                 "Median duration of the launching call; without first launches of a kernel, as all that follows."),
       TimeColumn("wait_time", "Median from the beginning of the launching call until the GPU began."),
       TimeColumn("gpu_time", "Median of what one launch makes the GPU do."),
       RealColumn("launch_bound_percent", "%", Better::kLower,
@@ -134,20 +137,24 @@ std::vector<Column> Columns() {
       Detail(TimeColumn("wait_mean", "Mean from the beginning of the call until the GPU began.")),
       Detail(TimeColumn("wait_p95", "95 % waited at most so long.")),
       Detail(TimeColumn("wait_max", "The longest wait.")),
-      Detail(TimeColumn("queue_time", "Median from when CUPTI saw it queued until it began: told with DLHOOK_GPU_QUEUE=on.")),
+      Detail(TimeColumn("queue_time",
+                        "Median from when CUPTI saw it queued until it began: told with DLHOOK_GPU_QUEUE=on.")),
       Detail(TimeColumn("gpu_mean", "Mean of what one launch makes the GPU do.")),
       Detail(TimeColumn("gpu_p95", "95 % of the launches make it work at most so long.")),
       Detail(IntegerColumn("first_launches", "", Better::kNeither,
-                           "The process's first launches of a kernel, which also load it (CUDA loads kernels lazily).")),
+                           "The process's first launches of a kernel, which also load it (CUDA loads kernels "
+                           "lazily).")),
       Detail(TimeColumn("first_host_time", "What these took the host: warm-up.")),
       Detail(IntegerColumn("pid", "", Better::kNeither, "The thread's process.")),
   };
 }
 
+// Waits are no durations: what a damaged trace makes of them may not add up in 64 bits.
 Cell MeanOf(const std::vector<int64_t>& sorted) {
-  int64_t sum = 0;
+  if (sorted.empty()) return std::monostate();
+  __int128 sum = 0;
   for (int64_t value : sorted) sum += value;
-  return Mean(sum, static_cast<int64_t>(sorted.size()));
+  return static_cast<int64_t>(std::llround(static_cast<double>(sum) / static_cast<double>(sorted.size())));
 }
 
 Cell Quantile(const std::vector<int64_t>& sorted, double part) {
@@ -194,8 +201,9 @@ std::string Note(const LaunchMap& groups) {
     gpu_ns += group.gpu_total_ns;
   }
   const double percent = steady > 0 ? 100.0 * static_cast<double>(host_bound) / static_cast<double>(steady) : 0;
-  return absl::StrFormat("%d launches took the host %s and GPUs %s; %.3g %% of them took the host longer than the GPU.", launches,
-                         HumanTime(host_ns), HumanTime(gpu_ns), percent);
+  return absl::StrFormat(
+      "%d launches took the host %s and GPUs %s; %.3g %% of them took the host longer than the GPU.", launches,
+      HumanTime(host_ns), HumanTime(gpu_ns), percent);
 }
 
 }  // namespace

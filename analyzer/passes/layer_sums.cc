@@ -23,8 +23,7 @@ namespace {
 constexpr int kMaxDepth = 64;
 
 // Requests of a server differ in their batch: all count. Of training steps the odd ones (a last smaller batch) would
-// blur
-// the mean.
+// blur the mean.
 bool IsCounted(const Step& step, IterationKind kind, bool need_scopes) {
   return step.kind == kind && !step.is_warm_up && (step.has_scopes || !need_scopes) &&
          (step.is_regular || kind == IterationKind::kInference);
@@ -305,8 +304,8 @@ int64_t LayerSums::Group::backward_ns() const {
 }
 
 int64_t LayerSums::Group::gpu_backward_ns() const {
-  return GpuOf(LayerDirection::kBackward) + GpuOf(LayerDirection::kBackwardData) + GpuOf(LayerDirection::kBackwardWeights) +
-         GpuOf(LayerDirection::kBackwardBias);
+  return GpuOf(LayerDirection::kBackward) + GpuOf(LayerDirection::kBackwardData) +
+         GpuOf(LayerDirection::kBackwardWeights) + GpuOf(LayerDirection::kBackwardBias);
 }
 
 LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,

@@ -42,24 +42,29 @@ const char* LabelName(LayersBy by) {
 // Of what GPUs did, where the run has their times.
 std::vector<Column> GpuColumns() {
   return {
-      As(Role::kPart, StepTimeColumn("gpu_forward", "How long GPUs worked for its forward pass in a mean step: sum of durations.")),
+      As(Role::kPart, StepTimeColumn("gpu_forward",
+                                     "How long GPUs worked for its forward pass in a mean step: sum of durations.")),
       As(Role::kPart, StepTimeColumn("gpu_backward", "For its backward pass: data, weights and bias together.")),
       RealColumn("gpu_percent", "%", Better::kLower,
-                 "Its part of the GPUs' time in the steps: every moment of a GPU divided equally among what runs in it."),
-      RealColumn("gpu_rate", "GFLOP/s", Better::kHigher, "FLOPs of its library calls, as executed, over all its GPU time."),
+                 "Its part of the GPUs' time in the steps: every moment of a GPU divided equally among what runs in "
+                 "it."),
+      RealColumn("gpu_rate", "GFLOP/s", Better::kHigher,
+                 "FLOPs of its library calls, as executed, over all its GPU time."),
       RealColumn("kernels", "", Better::kLower, "Kernels in a mean step."),
   };
 }
 
 std::vector<Column> GpuDetailColumns() {
   return {
-      Detail(StepTimeColumn("gpu_time", "Sum of all durations on GPUs in a mean step, of what was asked for in the steps.")),
+      Detail(StepTimeColumn("gpu_time",
+                            "Sum of all durations on GPUs in a mean step, of what was asked for in the steps.")),
       As(Role::kPart, Detail(StepTimeColumn("gpu_recompute", "Of gpu_time: forward pass done again."))),
       As(Role::kPart, Detail(StepTimeColumn("gpu_update", "Of gpu_time: the optimizer's work."))),
       Detail(StepTimeColumn("gpu_backward_data", "Of gpu_backward: gradient of the layer's input.")),
       Detail(StepTimeColumn("gpu_backward_weights", "Of gpu_backward: gradient of the weights.")),
       As(Role::kWeight, Detail(StepTimeColumn("gpu_total", "Sum of all durations on GPUs of all steps together."))),
-      Detail(StepTimeColumn("gpu_share", "Part of the GPUs' time of all steps together: the rows add up to it exactly.")),
+      Detail(StepTimeColumn("gpu_share",
+                            "Part of the GPUs' time of all steps together: the rows add up to it exactly.")),
   };
 }
 
@@ -295,9 +300,10 @@ class LayersReport {
     const int64_t blind_ns = sums_.groups[groups_.gpu_blind()].gpu_share_ns;
     const int64_t measured_ns = sums_.gpu_total_ns - blind_ns;
     if (measured_ns == 0) return;
-    table->notes.push_back(absl::StrFormat("GPUs had nothing to do in %.1f %% of the steps' time%s: see the table gpu_idle.",
-                                           100.0 * static_cast<double>(idle_ns) / static_cast<double>(measured_ns),
-                                           blind_ns > 0 ? " in which they were measured" : ""));
+    table->notes.push_back(
+        absl::StrFormat("GPUs had nothing to do in %.1f %% of the steps' time%s: see the table gpu_idle.",
+                        100.0 * static_cast<double>(idle_ns) / static_cast<double>(measured_ns),
+                        blind_ns > 0 ? " in which they were measured" : ""));
     if (blind_ns > 0) {
       table->notes.push_back(absl::StrCat("Of ", HumanTime(blind_ns), " of the steps it is not known what GPUs did."));
     }

@@ -61,8 +61,7 @@ std::vector<Column> Columns(std::vector<Column> columns) {
          TextColumn("beside", "What runs at the same time; the same word again: two or more of them at once.")),
       time("time", Better::kHigher,
            "In which both ran, in a mean steady step (where no steps are found: in all); each moment counts once. By "
-           "the GPU's time: "
-           "what a step asked for may run in the next one's time."),
+           "the GPU's time: what a step asked for may run in the next one's time."),
       RealColumn("percent", "%", Better::kHigher,
                  "As a part of the smaller side's time, so of the overlap that is possible."),
       RealColumn("work_percent", "%", Better::kHigher, "As a part of the time in which the first side ran."),

@@ -24,25 +24,24 @@ std::vector<Column> Columns(bool has_ranks) {
       IntegerColumn("process", "", Better::kNeither, "Process id."),
       Detail(TextColumn("host", "Machine.")),
       IntegerColumn("devices", "", Better::kNeither, "GPUs that did something for it."),
-      IntegerColumn("steps", "", Better::kNeither, "Steady steps that the row speaks of; not known: it speaks of the "
-                                                   "whole process."),
+      IntegerColumn("steps", "", Better::kNeither,
+                    "Steady steps that the row speaks of; not known: it speaks of the whole process."),
       IntegerColumn("step_time", "ns", Better::kLower, "Of a mean step (the process where there are none)."),
       IntegerColumn("compute", "ns", Better::kLower,
                     "In which its GPUs computed, in a mean step; several GPUs' times are added. As far as times of "
-                    "GPUs were "
-                    "measured."),
+                    "GPUs were measured."),
       IntegerColumn("communication", "ns", Better::kLower, "The same of kernels of collectives, waiting included."),
       IntegerColumn("exposed_communication", "ns", Better::kLower, "Of it, without compute beside it on the same GPU."),
       RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that had compute beside it."),
       IntegerColumn("collectives", "", Better::kNeither,
                     "Collective operations in these steps of which the other ranks' calls are known too."),
-      IntegerColumn("came_last", "", Better::kLower, "Of them, those to which this rank came last: the others waited "
-                                                     "for it."),
+      IntegerColumn("came_last", "", Better::kLower,
+                    "Of them, those to which this rank came last: the others waited for it."),
       IntegerColumn("lateness", "ns", Better::kLower, "Mean time from the first rank's arrival to this one's."),
       IntegerColumn("waiting", "ns", Better::kLower,
                     "In a mean step, in collectives, until the last rank had come: from its kernel's start (its "
-                    "call's, where times of "
-                    "GPUs are not known), at most to its end. Not known of asynchronous calls without times of GPUs."),
+                    "call's, where times of GPUs are not known), at most to its end. Not known of asynchronous calls "
+                    "without times of GPUs."),
       RealColumn("waiting_percent", "%", Better::kLower, "Waiting as a part of the step's time."),
   };
   columns[0].detail = !has_ranks;
@@ -72,8 +71,10 @@ bool IsInSteps(const TraceModel& model, const std::vector<const Step*>& steps, P
 class RankTable {
  public:
   RankTable(const TraceModel& model, const std::vector<StepTrack>& tracks)
-      : model_(model), times_(MeasuredTimes(model,
-                                            tracks)), sums_(model.processes.size()), steps_(model.processes.size()) {
+      : model_(model),
+        times_(MeasuredTimes(model, tracks)),
+        sums_(model.processes.size()),
+        steps_(model.processes.size()) {
     for (const StepGroup& group : GroupSteps(tracks)) {
       if (group.kind == times_[group.process].kind) steps_[group.process] = group.steady;
     }
@@ -167,15 +168,15 @@ class RankTable {
       std::vector<int64_t> spreads_ns = spreads_ns_;
       std::sort(spreads_ns.begin(), spreads_ns.end());
       table->notes.push_back(absl::StrCat("From the first to the last rank's arrival at ", spreads_ns.size(),
-                                          " collective operations: median ", HumanTime(QuantileOfSorted(spreads_ns,
-                                              0.5)),
-                                          ", 95 % within ", HumanTime(QuantileOfSorted(spreads_ns, 0.95)), ", at most ",
+                                          " collective operations: median ",
+                                          HumanTime(QuantileOfSorted(spreads_ns, 0.5)), ", 95 % within ",
+                                          HumanTime(QuantileOfSorted(spreads_ns, 0.95)), ", at most ",
                                           HumanTime(spreads_ns.back()), "."));
     }
     if (by_host_ > 0) {
-      table->notes.push_back(absl::StrCat("Of ", by_host_, " of these operations arrivals are the host's calls: on the "
-                                                           "GPU they may have come "
-                                          "later, and not in this order."));
+      table->notes.push_back(absl::StrCat("Of ", by_host_,
+                                          " of these operations arrivals are the host's calls: on the GPU they may "
+                                          "have come later, and not in this order."));
     }
     std::set<std::string> hosts;
     for (const ProcessIndex process : shown) hosts.insert(model_.processes[process].header.process().host());
@@ -184,8 +185,9 @@ class RankTable {
                                           " machines: arrivals are only as exact as their clocks (CLOCK_REALTIME) "
                                           "agree."));
     }
-    for (const auto& [sentence, count] : oddities_) table->notes.push_back(absl::StrCat("Not matched: ", sentence,
-        " (", count, ")."));
+    for (const auto& [sentence, count] : oddities_) {
+      table->notes.push_back(absl::StrCat("Not matched: ", sentence, " (", count, ")."));
+    }
   }
 
   void AddImbalance(const std::vector<ProcessIndex>& shown, Table* table) const {
@@ -202,9 +204,9 @@ class RankTable {
 
   const TraceModel& model_;
   const std::vector<MeasuredTime> times_;
-  std::vector<RankSums> sums_;                     // by process
-  std::vector<std::vector<const Step*>> steps_;    // by process
-  std::vector<int64_t> spreads_ns_;                // of meetings in somebody's steps
+  std::vector<RankSums> sums_;                   // by process
+  std::vector<std::vector<const Step*>> steps_;  // by process
+  std::vector<int64_t> spreads_ns_;              // of meetings in somebody's steps
   int64_t by_host_ = 0;
   std::map<std::string, int64_t> oddities_;
 };

@@ -124,12 +124,13 @@ void AppendGpuGaps(const TraceModel& run, std::vector<std::string>* remarks) {
   }
   std::map<std::pair<ProcessIndex, std::string>, int64_t> gaps_ns;
   for (const GpuWindow& window : run.gpu_windows) {
-    const bool is_gap = window.source == trace::GPU_TIME_NONE && is_measured[window.process] && window.start_ns < window.end_ns;
+    const bool is_gap =
+        window.source == trace::GPU_TIME_NONE && is_measured[window.process] && window.start_ns < window.end_ns;
     if (is_gap) gaps_ns[{window.process, window.reason}] += window.end_ns - window.start_ns;
   }
   for (const auto& [gap, ns] : gaps_ns) {
-    remarks->push_back(absl::StrCat("gap: no times of GPUs for ", HumanCell(ns, "ns"), " of ", run.processes[gap.first].file,
-                                    gap.second.empty() ? "" : ": ", gap.second));
+    remarks->push_back(absl::StrCat("gap: no times of GPUs for ", HumanCell(ns, "ns"), " of ",
+                                    run.processes[gap.first].file, gap.second.empty() ? "" : ": ", gap.second));
   }
 }
 

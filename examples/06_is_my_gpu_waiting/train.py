@@ -2,8 +2,8 @@
 
 Usage: train.py [--input pageable|ahead] [--steps N] [--batch N]
 
-pageable: each batch is copied from ordinary memory when it is needed. ahead: from pinned memory, on a stream of its own, while the GPU still
-computes the batch before.
+pageable: each batch is copied from ordinary memory when it is needed. ahead: from pinned memory, on a stream of its
+own, while the GPU still computes the batch before.
 """
 
 import argparse

@@ -42,9 +42,10 @@ inline void* RealFunction(ThreadState* thread, HookId hook, void* caller) {
   if (__builtin_expect(thread == nullptr, 0)) return ResolveReal(nullptr, hook, caller);
   uint64_t key = reinterpret_cast<uint64_t>(caller) | (uint64_t{hook} << 48);
   const BindingCacheEntry& entry = thread->cache[BindingCacheIndex(key)];
+  real = __atomic_load_n(&entry.real, __ATOMIC_ACQUIRE);  // before the key: a signal handler may fork in between, which wipes both
   bool miss = entry.key != key || thread->cache_generation != CurrentBindingGeneration();
   if (__builtin_expect(miss, 0)) return ResolveReal(thread, hook, caller);
-  return entry.real;
+  return real;
 }
 
 inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame* frame) {

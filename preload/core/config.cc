@@ -143,10 +143,13 @@ void ParseGpuVariables(const char* (*lookup)(const char*), Config* config) {
   constexpr uint64_t kMostMib = 16 * 1024;
   const char* value = lookup("DLHOOK_GPU");
   if (value != nullptr) {
-    config->gpu = static_cast<GpuMode>(ParseChoice("DLHOOK_GPU", value, kModes, "auto, cupti, events or off", 1, config));
+    int mode = ParseChoice("DLHOOK_GPU", value, kModes, "auto, cupti, events or off", 1, config);
+    config->gpu = static_cast<GpuMode>(mode);
   }
   value = lookup("DLHOOK_GPU_QUEUE");
-  if (value != nullptr) config->gpu_queue_times = ParseChoice("DLHOOK_GPU_QUEUE", value, kSwitch, "on or off", 0, config) == 1;
+  if (value != nullptr) {
+    config->gpu_queue_times = ParseChoice("DLHOOK_GPU_QUEUE", value, kSwitch, "on or off", 0, config) == 1;
+  }
   value = lookup("DLHOOK_GPU_BUFFERS_MIB");
   if (value == nullptr) return;
   uint64_t mib = ParseNumber("DLHOOK_GPU_BUFFERS_MIB", value, kDefaultGpuBufferBytes >> 20, config);

@@ -58,8 +58,8 @@ bool Interner::Init() {
   address_memory_.Resize(sizeof(AddressEntry) * kAddressCapacity);
   addresses_ = reinterpret_cast<AddressEntry*>(address_memory_.data());
   stack_nodes_.Resize(kMaxStackNodes / 8);
-  return addresses_ != nullptr && stack_nodes_.data() != nullptr && ops_.Init() && names_.Init() && python_stacks_.Init() &&
-         gpu_kernels_.Init();
+  return addresses_ != nullptr && stack_nodes_.data() != nullptr && ops_.Init() && names_.Init() &&
+         python_stacks_.Init() && gpu_kernels_.Init();
 }
 
 void Interner::Clear() {

@@ -1,5 +1,5 @@
-// Dictionaries of the drain: op keys, names, Python stacks, kernels of GPUs and addresses to small ids. Bounded: when one is full the drain sends a Reset and
-// both start over.
+// Dictionaries of the drain: op keys, names, Python stacks, kernels of GPUs and addresses to small ids. Bounded: when
+// one is full the drain sends a Reset and both start over.
 // Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_INTERNER_H_
 #define DLHOOK_PRELOAD_DRAIN_INTERNER_H_
@@ -61,7 +61,9 @@ class Interner {
     return python_stacks_.Find(&definition, sizeof definition, is_new);
   }
   // … of a kernel as it was launched.
-  uint32_t GpuKernel(const void* key, uint32_t key_bytes, bool* is_new) { return gpu_kernels_.Find(key, key_bytes, is_new); }
+  uint32_t GpuKernel(const void* key, uint32_t key_bytes, bool* is_new) {
+    return gpu_kernels_.Find(key, key_bytes, is_new);
+  }
   // Nodes of native stacks that were defined. `number` is a node's: less than kMaxStackNodes.
   bool HasStackNode(uint32_t number) const {
     return number < kMaxStackNodes && (stack_nodes_.data()[number / 8] >> (number % 8) & 1) != 0;

@@ -1,6 +1,8 @@
 // See cupti_application.h.
 #include "preload/gpu/cupti_application.h"
 
+#include "preload/gpu/cupti_abi.h"
+
 namespace dlhook {
 
 void CuptiApplication::Enter() {
@@ -57,9 +59,8 @@ void CuptiApplication::Hold(uint64_t scope, uint64_t what, bool on) {
 
 // Switching a kind overrides what was said of single functions before.
 void CuptiApplication::ReleaseFunctions(uint64_t kind) {
-  constexpr uint64_t kDriverKind = 4, kRuntimeKind = 5;  // CUPTI_ACTIVITY_KIND_…
-  if (kind != kDriverKind && kind != kRuntimeKind) return;
-  uint64_t scope = kGroupScope + (kind == kDriverKind ? kDriverFunctions : kRuntimeFunctions);
+  if (kind != cupti::kDriver && kind != cupti::kRuntime) return;
+  uint64_t scope = kGroupScope + (kind == cupti::kDriver ? kDriverFunctions : kRuntimeFunctions);
   for (uint32_t i = held_count_; i-- != 0;) {
     if (held_[i].scope == scope) held_[i] = held_[--held_count_];
   }

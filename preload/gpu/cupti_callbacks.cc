@@ -58,13 +58,6 @@ __thread uint64_t t_last_link;
 constexpr size_t kScratchBytes = 16 << 10;
 alignas(8) uint8_t g_scratch[kScratchBytes];
 
-ThreadState* RecordingThread() {
-  ThreadState* thread = dlhook_thread;
-  if (__builtin_expect(thread == nullptr || thread->active == 0, 0)) thread = AttachThread(GpuFamilies());
-  if (thread == nullptr) return nullptr;
-  return (thread->session->enabled_families.load(std::memory_order_relaxed) & GpuFamilies()) != 0 ? thread : nullptr;
-}
-
 void TellLink(ThreadState* thread, uint32_t correlation) {
   uint64_t sequence = EnclosingSequence(thread);
   uint64_t link = uint64_t{correlation} | sequence << 32;
@@ -100,11 +93,18 @@ void OnResource(GpuState* state, uint32_t id, const cupti::ResourceData& data) {
     return;
   }
   bool is_node = id == cupti::kGraphNodeCreated || id == cupti::kGraphNodeCloned;
-  ThreadState* thread = is_node && data.descriptor != nullptr ? RecordingThread() : nullptr;
+  ThreadState* thread = is_node && data.descriptor != nullptr ? RecordingThread(GpuFamilies()) : nullptr;
   if (thread != nullptr) TellGraphNode(state, thread, *data.descriptor, id == cupti::kGraphNodeCloned);
 }
 
 }  // namespace
+
+ThreadState* RecordingThread(uint32_t families) {
+  ThreadState* thread = dlhook_thread;
+  if (__builtin_expect(thread == nullptr || thread->active == 0, 0)) thread = AttachThread(families);
+  if (thread == nullptr) return nullptr;
+  return (thread->session->enabled_families.load(std::memory_order_relaxed) & families) != 0 ? thread : nullptr;
+}
 
 void OnCuptiCallback(void*, uint32_t domain, uint32_t id, const void* data) {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
@@ -116,8 +116,12 @@ void OnCuptiCallback(void*, uint32_t domain, uint32_t id, const void* data) {
   }
   auto call = static_cast<const cupti::CallbackData*>(data);
   if (IsInjected()) OnInjectedCallback(domain, id, *call);
-  if (call->site != cupti::kApiEnter) return;
-  ThreadState* thread = RecordingThread();
+  if (call->site != cupti::kApiEnter) {
+    // Where no hook ends (gpu/injection.h): again when CUDA is up, so that it runs before CUDA's own.
+    if (IsInjected() && state->exit_handler_due.exchange(0) != 0) FinishGpuTimeAtExit();
+    return;
+  }
+  ThreadState* thread = RecordingThread(GpuFamilies());
   if (thread != nullptr) TellLink(thread, call->correlation);
 }
 
@@ -137,8 +141,8 @@ void OnBufferRequested(uint8_t** buffer, size_t* size, size_t* most_records) {
       if (state->has_buffers.exchange(1, std::memory_order_relaxed) == 0) state->exit_handler_due.store(1);
       return;
     }
-    if (api != nullptr && api->version >= cupti::kVersionRefusedRequests) return;  // CUPTI counts what it drops
   }
+  if (api != nullptr && api->version >= cupti::kVersionRefusedRequests) return;  // CUPTI counts what it drops
   *buffer = g_scratch;
   *size = kScratchBytes;
 }
@@ -147,7 +151,7 @@ void OnBufferCompleted(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
   if (state == nullptr) return;
   if (buffer == g_scratch) {
-    if (state->has_thread.load(std::memory_order_relaxed) != 0) CountScratchRecords(buffer, valid);
+    if (state->was_open.load() != 0 && state->is_closed.load() == 0) CountScratchRecords(buffer, valid);
     return;
   }
   if (QueueActivityBuffer(&state->buffers, buffer, valid)) WakeGpuThread(state);

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/core/thread_state.h"
+
 namespace dlhook {
 
 // Functions [first, last] of a domain that make a GPU work, by CUPTI's numbers (cupti_driver_cbid.h,
@@ -19,6 +21,9 @@ struct CallbackRange {
 };
 extern const CallbackRange kWorkCallbacks[];
 extern const size_t kWorkCallbackCount;
+
+// The calling thread where it records one of these families now, else null.
+ThreadState* RecordingThread(uint32_t families);
 
 void OnCuptiCallback(void* user, uint32_t domain, uint32_t id, const void* data);
 void OnBufferRequested(uint8_t** buffer, size_t* size, size_t* most_records);

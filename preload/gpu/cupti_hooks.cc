@@ -6,11 +6,11 @@
 #include "preload/gpu/cupti_hooks.h"
 
 #include <string.h>
-#include <time.h>
 
 #include <atomic>
 
-#include "preload/core/config.h"
+#include "preload/core/clock.h"
+#include "preload/gpu/cupti_api.h"
 #include "preload/gpu/cupti_application.h"
 #include "preload/gpu/external_correlation.h"
 #include "preload/gpu/gpu_time.h"
@@ -27,8 +27,8 @@ const char* const kSonames[] = {"libcupti.so", nullptr};
 
 // All take integers and addresses, at most six, and return a CUptiResult: passed on as they came.
 using CuptiFunction = int (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
-using RequestBuffer = void (*)(uint8_t** buffer, size_t* bytes, size_t* most_records);
-using CompleteBuffer = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid_bytes);
+using RequestBuffer = CuptiApi::RequestBuffer;
+using CompleteBuffer = CuptiApi::CompleteBuffer;
 
 CuptiApplication g_application(&ResumeGpuTime);
 
@@ -93,11 +93,7 @@ int RegisterBufferFunctions(CuptiFunction real, const uint64_t* arguments) {
 std::atomic<CuptiFunction> g_register_timestamps{nullptr};
 std::atomic<uint64_t> g_timestamps{0};
 
-uint64_t RealtimeNs() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
-}
+uint64_t RealtimeNs() { return ClockNanoseconds(CLOCK_REALTIME); }
 
 int RegisterTimestamps(CuptiFunction real, uint64_t function) {
   int status = real(function, 0, 0, 0, 0, 0);

@@ -2,10 +2,10 @@
 #include "preload/gpu/cupti_session.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include <initializer_list>
 
+#include "preload/core/clock.h"
 #include "preload/core/config.h"
 #include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/cupti_hooks.h"
@@ -80,21 +80,15 @@ void DisableKinds(const CuptiApi& api) {
   api.disable(cupti::kDevice);
 }
 
-uint64_t RealtimeNs() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
 // What CUPTI's times are short of CLOCK_REALTIME. 0 where it is that clock, as on all platforms that are documented.
 int64_t ClockOffsetNs(const CuptiApi& api) {
   constexpr int64_t kSameClockNs = 1000 * 1000;
   uint64_t best_ns = UINT64_MAX;
   int64_t offset_ns = 0;
   for (int i = 0; i < 5 && api.get_timestamp != nullptr; ++i) {
-    uint64_t before_ns = RealtimeNs(), timestamp = 0;
+    uint64_t before_ns = ClockNanoseconds(CLOCK_REALTIME), timestamp = 0;
     if (api.get_timestamp(&timestamp) != cupti::kSuccess || timestamp == 0) return 0;
-    uint64_t took_ns = RealtimeNs() - before_ns;
+    uint64_t took_ns = ClockNanoseconds(CLOCK_REALTIME) - before_ns;
     if (took_ns >= best_ns) continue;
     best_ns = took_ns;
     offset_ns = static_cast<int64_t>(before_ns + took_ns / 2 - timestamp);
@@ -169,9 +163,16 @@ void CloseCupti(const CuptiApi& api, GpuState* state, bool hand_over) {
   }
   api.flush_all(cupti::kFlushForced);
   CountDroppedRecords();
-  if (!hand_over) return;
-  PutBack(api, *state);
-  if (state->subscriber != nullptr) api.unsubscribe(state->subscriber);
+  state->is_to_be_handed_over = 1;
+  if (hand_over) HandOverCupti(state);
+}
+
+void HandOverCupti(GpuState* state) {
+  const CuptiApi* api = LoadedCupti();
+  if (state->is_to_be_handed_over == 0 || api == nullptr) return;
+  state->is_to_be_handed_over = 0;
+  PutBack(*api, *state);
+  if (state->subscriber != nullptr) api->unsubscribe(state->subscriber);
   state->subscriber = nullptr;
   RestoreApplicationCupti();
 }

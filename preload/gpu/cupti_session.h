@@ -16,9 +16,12 @@ enum class CuptiAnswer { kOn, kTaken, kRefused };
 // nothing of ours is on, and `reason` says why.
 CuptiAnswer OpenCupti(const CuptiApi& api, GpuState* state, char* reason, size_t reason_bytes);
 
-// Stops recording and has CUPTI hand over all that it holds. With `hand_over`, for the application to use: also the
-// subscription, and settings are as they were. Else the process ends, and CUPTI is left alone from here on.
+// Stops recording and has CUPTI give back all that it holds. With `hand_over` HandOverCupti comes with it; else the
+// process ends, and CUPTI is left alone from here on, unless the application asks for it in a handler of its own.
 void CloseCupti(const CuptiApi& api, GpuState* state, bool hand_over);
+
+// For the application to use after CloseCupti: without our subscription, settings as they were. Once.
+void HandOverCupti(GpuState* state);
 
 }  // namespace dlhook
 

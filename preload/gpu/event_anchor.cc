@@ -1,7 +1,7 @@
 // See event_anchor.h.
 #include "preload/gpu/event_anchor.h"
 
-#include <time.h>
+#include "preload/core/clock.h"
 
 namespace dlhook {
 namespace {
@@ -12,12 +12,6 @@ constexpr uint64_t kGoodEnoughNs = 4000;
 constexpr uint64_t kLongestTryNs = 2 * 1000 * 1000;
 constexpr uint64_t kAnchorLifeNs = 1000 * 1000 * 1000;
 
-uint64_t Now(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
 struct Reading {
   uint64_t host_ns;
   uint64_t between_ns;
@@ -25,17 +19,17 @@ struct Reading {
 
 // Records `event` on our stream and waits until it is reached; false where that takes too long.
 bool Reach(const EventDriver& driver, void* event, void* stream, Reading* reading) {
-  uint64_t before = Now(CLOCK_REALTIME);
+  uint64_t before_ns = ClockNanoseconds(CLOCK_REALTIME);
   if (driver.event_record(event, stream) != kDriverSuccess) return false;
   for (;;) {
     int status = driver.event_query(event);
-    uint64_t after = Now(CLOCK_REALTIME);
-    uint64_t between = after > before ? after - before : 0;
+    uint64_t after_ns = ClockNanoseconds(CLOCK_REALTIME);
+    uint64_t between_ns = after_ns > before_ns ? after_ns - before_ns : 0;
     if (status == kDriverSuccess) {
-      *reading = {before + between / 2, between};
+      *reading = {before_ns + between_ns / 2, between_ns};
       return true;
     }
-    if (status != kDriverNotReady || between > kLongestTryNs) return false;
+    if (status != kDriverNotReady || between_ns > kLongestTryNs) return false;
   }
 }
 
@@ -57,7 +51,7 @@ bool TakeAnchor(const EventDriver& driver, EventContext* context, EventAnchor* a
     context->spare_event = worse;
   }
   anchor->host_ns = best.host_ns;
-  context->anchored_ns = Now(CLOCK_MONOTONIC);
+  context->anchored_ns = ClockNanoseconds(CLOCK_MONOTONIC);
   return best.host_ns != 0;
 }
 
@@ -82,7 +76,7 @@ bool OpenContext(const EventDriver& driver, EventContext* context) {
 }
 
 void RefreshAnchor(EventState* state, EventContext* context) {
-  if (Now(CLOCK_MONOTONIC) - context->anchored_ns < kAnchorLifeNs) return;
+  if (ClockNanoseconds(CLOCK_MONOTONIC) - context->anchored_ns < kAnchorLifeNs) return;
   uint32_t next = kEventAnchors;
   {
     SpinLockHolder holder(&state->lock);

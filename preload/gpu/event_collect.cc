@@ -1,7 +1,6 @@
 // See event_time.h and event_collect.h.
 #include "preload/gpu/event_collect.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <time.h>

@@ -35,7 +35,8 @@ bool EventDriver::Load() {
                Find(library, "cuCtxGetCurrent", &context_current) &&
                Find(library, "cuCtxPushCurrent_v2", &context_push) &&
                Find(library, "cuCtxPopCurrent_v2", &context_pop) && Find(library, "cuCtxGetDevice", &context_device);
-    RealDlclose(library);  // whoever loaded it keeps it
+    // Kept open: pairs are asked about on our thread, also when the program has closed it.
+    if (!complete) RealDlclose(library);
   } else {
     dlerror();  // the program's next question must not be answered with our failure
   }

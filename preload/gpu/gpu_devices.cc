@@ -48,12 +48,13 @@ void Find(void* library, const char* name, F** function) {
   *function = reinterpret_cast<F*>(RealDlsym(library, name));
 }
 
-// False where a function is missing or there is no driver in the process.
-bool LoadDriver(DeviceDriver* driver) {
+// The library, to be closed when its functions are not needed any more: the program may close it meanwhile. Null: there
+// is no driver in the process.
+void* LoadDriver(DeviceDriver* driver) {
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) {
     dlerror();  // nobody else's business
-    return false;
+    return nullptr;
   }
   Find(library, "cuDeviceGet", &driver->get);
   Find(library, "cuDeviceGetName", &driver->name);
@@ -62,8 +63,7 @@ bool LoadDriver(DeviceDriver* driver) {
   Find(library, "cuDeviceGetUuid_v2", &driver->uuid);  // of an instance of a divided GPU its own
   if (driver->uuid == nullptr) Find(library, "cuDeviceGetUuid", &driver->uuid);
   Find(library, "cuDeviceGetPCIBusId", &driver->bus_id);
-  RealDlclose(library);
-  return driver->get != nullptr && driver->attribute != nullptr;
+  return library;
 }
 
 uint32_t AttributeOf(const DeviceDriver& driver, int device, DeviceAttribute attribute) {
@@ -93,10 +93,10 @@ void AskLink(const char* bus_id, GpuDeviceRecord* device) {
   device->link_bytes_per_second = LinkBytesPerSecond(device->link_generation, device->link_width);
 }
 
-void AskDriver(uint32_t ordinal, GpuDeviceRecord* device, char (&name)[kNameBytes]) {
-  DeviceDriver driver = {};
+void AskDriver(const DeviceDriver& driver, uint32_t ordinal, GpuDeviceRecord* device, char (&name)[kNameBytes]) {
   int handle = 0;
-  if (!LoadDriver(&driver) || driver.get(&handle, static_cast<int>(ordinal)) != 0) return;
+  if (driver.get == nullptr || driver.attribute == nullptr) return;
+  if (driver.get(&handle, static_cast<int>(ordinal)) != 0) return;
   device->multiprocessors = AttributeOf(driver, handle, kMultiprocessors);
   device->clock_khz = AttributeOf(driver, handle, kClockKhz);
   device->compute_capability =
@@ -124,7 +124,10 @@ void Tell(ThreadState* own, uint32_t ordinal, const cupti::DeviceRecord* record,
   GpuDeviceRecord device = {};
   device.header = {sizeof device / 8, RecordType::kGpuDevice, 0, 0, 0, 0};
   device.ordinal = ordinal;
-  AskDriver(ordinal, &device, name);
+  DeviceDriver driver = {};
+  void* library = LoadDriver(&driver);
+  AskDriver(driver, ordinal, &device, name);
+  if (library != nullptr) RealDlclose(library);
   if (record != nullptr) ReadDevice(*record, cupti_version, &device);
   device.name_bytes = static_cast<uint32_t>(strnlen(name, sizeof name));
   WriteGpuRecord(own, &device.header, name, device.name_bytes, false);

@@ -1,5 +1,5 @@
-// Records of GPU times into rings.
-#include <errno.h>
+// Records of GPU times into rings: see WriteGpuRecord in gpu_time.h.
+// Thread: the ring's; only dlhook-gpu is patient.
 #include <string.h>
 #include <time.h>
 

@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "preload/core/clock.h"
-#include "preload/core/config.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 #include "preload/core/undisturbed.h"
 #include "preload/gpu/activity_reader.h"
 #include "preload/gpu/cupti_api.h"
+#include "preload/gpu/cupti_session.h"
 #include "preload/gpu/event_calls.h"
 #include "preload/gpu/event_time.h"
 #include "preload/gpu/external_correlation.h"
@@ -24,16 +24,11 @@
 namespace dlhook {
 namespace {
 
-constexpr size_t kStackBytes = 512 << 10;
+constexpr size_t kStackBytes = 2 << 20;  // CUPTI runs on it
 constexpr uint64_t kFlushNs = 1000 * 1000 * 1000;
 constexpr uint64_t kEventsNs = 5 * 1000 * 1000;
+constexpr time_t kLongestCloseSeconds = 5;  // of CUPTI, at the end
 constexpr time_t kLongestEndSeconds = 10;
-
-uint64_t NowNs(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
-}
 
 // What is recorded while recording is stopped (dlhook ctl stop) is not to be kept; CUPTI goes on meanwhile.
 void FollowStops(GpuState* state) {
@@ -44,7 +39,7 @@ void FollowStops(GpuState* state) {
   uint64_t per_second = TicksPerSecond(*session);
   uint64_t ticks = ReadTicks(state->own->clock) - session->stopped_ticks.load(std::memory_order_relaxed);
   uint64_t ago_ns = static_cast<uint64_t>(static_cast<double>(ticks) * 1e9 / static_cast<double>(per_second));
-  uint64_t changed_ns = NowNs(CLOCK_REALTIME) - ago_ns;
+  uint64_t changed_ns = ClockNanoseconds(CLOCK_REALTIME) - ago_ns;
   if (is_stopped) state->stopped_from_ns = changed_ns;
   state->stopped_to_ns = is_stopped ? 0 : changed_ns;
 }
@@ -136,13 +131,13 @@ void TellLeftOut(const GpuLeftOut& left_out) {
 }
 
 void Serve(GpuState* state) {
-  uint64_t next_flush_ns = NowNs(CLOCK_MONOTONIC) + kFlushNs;
+  uint64_t next_flush_ns = ClockNanoseconds(CLOCK_MONOTONIC) + kFlushNs;
   for (;;) {
     uint32_t seen = state->wake.load(std::memory_order_acquire);
     if ((seen & 1) != 0) return;
     FeedAll(state);
     if (GpuEventsOn() && state->own != nullptr) CollectEvents(state->own);
-    uint64_t now_ns = NowNs(CLOCK_MONOTONIC);
+    uint64_t now_ns = ClockNanoseconds(CLOCK_MONOTONIC);
     if (now_ns >= next_flush_ns) {
       Flush(state);
       FeedAll(state);
@@ -154,11 +149,31 @@ void Serve(GpuState* state) {
   }
 }
 
+// The last time that CUPTI is called. Not on the thread that ends the process: exit may have been called by a handler of
+// a signal that came in the middle of CUPTI, whose lock would never be released then.
+void CloseAtEnd(GpuState* state) {
+  {
+    SpinLockHolder holder(&state->control);
+    uint32_t phase = state->phase.exchange(kGpuOff);
+    if (phase == kGpuCupti && state->is_abandoned.load() == 0) CloseCupti(*LoadedCupti(), state, false);
+  }
+  state->is_closed.store(1);
+}
+
+// False: it goes on.
+bool JoinWithin(pthread_t thread, time_t seconds) {
+  timespec deadline;
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += seconds;
+  return pthread_timedjoin_np(thread, nullptr, &deadline) == 0;
+}
+
 void* GpuThreadMain(void* argument) {
   auto state = static_cast<GpuState*>(argument);
   prctl(PR_SET_NAME, "dlhook-gpu");
   state->own = AttachThread(GpuFamilies());
   Serve(state);
+  CloseAtEnd(state);
   FeedAll(state);
   if (state->own != nullptr) {
     if (state->is_abandoned.load() == 0) FinishEvents(state->own);
@@ -188,9 +203,9 @@ void WakeGpuThread(GpuState* state) {
 }
 
 void WaitUntilFed(GpuState* state, uint32_t milliseconds) {
-  uint64_t end_ns = NowNs(CLOCK_MONOTONIC) + uint64_t{milliseconds} * 1000000;
+  uint64_t end_ns = ClockNanoseconds(CLOCK_MONOTONIC) + uint64_t{milliseconds} * 1000000;
   while (HasFullBuffer(&state->buffers) || state->feeding.load(std::memory_order_acquire) != 0) {
-    if (state->has_thread.load() == 0 || NowNs(CLOCK_MONOTONIC) > end_ns) return;
+    if (state->has_thread.load() == 0 || ClockNanoseconds(CLOCK_MONOTONIC) > end_ns) return;
     timespec nap = {0, 100 * 1000};
     clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
   }
@@ -200,10 +215,11 @@ void StopGpuThread(GpuState* state) {
   if (state->has_thread.exchange(0) == 0) return;
   state->wake.fetch_or(1, std::memory_order_release);
   syscall(SYS_futex, &state->wake, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-  timespec deadline;
-  clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += kLongestEndSeconds;
-  pthread_timedjoin_np(state->thread, nullptr, &deadline);
+  int cancel_state;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+  bool has_ended = JoinWithin(state->thread, kLongestCloseSeconds);
+  if (!has_ended && state->is_closed.load() != 0) JoinWithin(state->thread, kLongestEndSeconds);
+  pthread_setcancelstate(cancel_state, nullptr);
 }
 
 void CountScratchRecords(uint8_t* buffer, size_t valid) {

@@ -19,7 +19,8 @@ void WakeGpuThread(GpuState* state);
 // Until it has fed all that was queued; at most `milliseconds`. Thread: any but itself, not in CUPTI's callbacks.
 void WaitUntilFed(GpuState* state, uint32_t milliseconds);
 
-// It feeds what is queued, says what was left out, and ends. Thread: the one that ends the process.
+// It closes CUPTI, feeds what is queued, says what was left out, and ends; waited for at most some seconds. Thread: the one
+// that ends the process.
 void StopGpuThread(GpuState* state);
 
 // Records that CUPTI wrote where nobody can keep them count as dropped. Thread: CUPTI's callbacks.

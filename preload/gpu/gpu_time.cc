@@ -1,6 +1,6 @@
 // Where times of GPUs come from: opening, yielding, the end. Changes of GpuState.phase are made under
-// GpuState.control, except for the two that a mark is enough for: a thread takes on the opening, and CUPTI may be had
-// again.
+// GpuState.control, except for those that a mark is enough for: a thread takes on the opening, CUPTI may be had again,
+// the process ends with CUDA gone.
 #include "preload/gpu/gpu_time.h"
 
 #include <errno.h>
@@ -148,7 +148,7 @@ __attribute__((noinline, cold)) void RegisterExitHandler(GpuState* state) {
   if (state->exit_handler_due.exchange(0) != 0) FinishGpuTimeAtExit();
 }
 
-// Calls of ours that are inside CUPTI on other threads; none comes after the phase has changed.
+// Calls of ours that are inside CUPTI on other threads; none but a pop comes after the phase has changed.
 void WaitForCallbacks(const GpuState& state) {
   for (int naps = 0; state.inside_callbacks.load() != 0 && naps < 10000; ++naps) {
     timespec nap = {0, 100 * 1000};
@@ -200,13 +200,16 @@ uint32_t GpuFamilies() {
 }
 
 void BeginGpuCall(ThreadState* thread, uint64_t sequence) {
-  const GpuState* state = g_gpu_state.load(std::memory_order_acquire);
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
   if (__builtin_expect(state == nullptr || state->phase.load(std::memory_order_relaxed) == kGpuUntouched, 0)) {
     OpenFirst(thread);
     state = g_gpu_state.load(std::memory_order_acquire);
   }
   bool is_beside = state != nullptr && state->beside.load(std::memory_order_relaxed) == kBeside;
-  if (__builtin_expect(is_beside, 0) && state->phase.load() == kGpuCupti) PushGpuCall(*LoadedCupti(), thread, sequence);
+  if (__builtin_expect(!is_beside, 1)) return;
+  state->inside_callbacks.fetch_add(1);  // as in callbacks: whoever hands CUPTI over waits for us
+  if (state->phase.load() == kGpuCupti) PushGpuCall(*LoadedCupti(), thread, sequence);
+  state->inside_callbacks.fetch_sub(1);
 }
 
 void EndGpuCall(ThreadState* thread) {
@@ -215,7 +218,9 @@ void EndGpuCall(ThreadState* thread) {
   if (__builtin_expect(state == nullptr, 0)) return;
   if (__builtin_expect(state->exit_handler_due.load(std::memory_order_relaxed) != 0, 0)) RegisterExitHandler(state);
   if (__builtin_expect(state->beside.load(std::memory_order_relaxed) != kNeverBeside, 0) && LoadedCupti() != nullptr) {
+    state->inside_callbacks.fetch_add(1);
     PopGpuCall(*LoadedCupti(), thread);
+    state->inside_callbacks.fetch_sub(1);
   }
   if (IsSettled(*state)) Settle(*state, thread);
 }
@@ -228,11 +233,12 @@ void StartGpuTime() {
 void YieldGpuTime(const char* reason) {
   GpuState* state = GpuFamilies() == 0 ? nullptr : GetGpuState();
   if (state == nullptr) return;
-  int saved_errno = errno;
+  Undisturbed undisturbed;
   {
     SpinLockHolder holder(&state->control);
     uint32_t phase = state->phase.load();
     bool was_on = phase == kGpuCupti;
+    if (phase == kGpuOff) HandOverCupti(state);
     if (phase != kGpuEvents && phase != kGpuOff) state->phase.store(kGpuYielded);
     if (was_on) {
       bool has_ring = dlhook_thread != nullptr && dlhook_thread->active != 0;
@@ -246,7 +252,6 @@ void YieldGpuTime(const char* reason) {
   }
   WaitForCallbacks(*state);
   WaitUntilFed(state, kLongestFeedMs);
-  errno = saved_errno;
 }
 
 void ResumeGpuTime() {
@@ -259,12 +264,8 @@ void FinishGpuTime() {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
   if (state == nullptr || state->has_thread.load() == 0) return;
   int saved_errno = errno;
-  {
-    SpinLockHolder holder(&state->control);
-    uint32_t phase = state->phase.exchange(kGpuOff);
-    if (phase == kGpuCupti) CloseCupti(*LoadedCupti(), state, false);
-  }
   StopGpuThread(state);
+  state->phase.store(kGpuOff);
   errno = saved_errno;
 }
 
@@ -276,9 +277,9 @@ void FinishGpuTimeAtExit() {
 void AbandonGpuTime() {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
   if (state == nullptr) return;
+  state->phase.store(kGpuOff);  // also where another thread is about to open
   if (state->has_thread.load() == 0) return;
   state->is_abandoned.store(1);
-  state->phase.store(kGpuOff);
   StopGpuThread(state);
 }
 

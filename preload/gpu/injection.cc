@@ -2,7 +2,6 @@
 #include "preload/gpu/injection.h"
 
 #include <link.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,6 +12,7 @@
 #include "preload/core/config.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
+#include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/gpu/injected_copy.h"
 #include "preload/link/resolver.h"
@@ -66,14 +66,6 @@ InjectedCall* CallOf(const ThreadState* thread) {
   InjectedCall* call = &g_calls[thread - GetProcess()->threads];
   if (call->thread_id != thread->thread_id) *call = {thread->thread_id, 0, false, 0, 0, 0};
   return call;
-}
-
-ThreadState* RecordingThread(uint32_t family_bit) {
-  ThreadState* thread = dlhook_thread;
-  if (thread == nullptr || thread->active == 0) thread = AttachThread(family_bit);
-  if (thread == nullptr) return nullptr;
-  uint32_t enabled = thread->session->enabled_families.load(std::memory_order_relaxed);
-  return (enabled & family_bit) != 0 ? thread : nullptr;
 }
 
 void Begin(HookId hook, const cupti::CallbackData& data) {

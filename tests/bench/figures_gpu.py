@@ -1,8 +1,6 @@
 """What times of GPUs cost the calling thread, on the fake libraries (tests/fakes): a kernel launch with them and
-without. The fake CUPTI makes
-its records on the same thread, so the bare tracer of tests/gpu is the measure where it can be built: what a launch
-costs more than under it is
-dlhook's own."""
+without. The fake CUPTI makes its records on the same thread, so the bare tracer of tests/gpu is the measure where it
+can be built: what a launch costs more than under it is dlhook's own."""
 
 import os
 import random
@@ -50,10 +48,10 @@ def gpu_figures(rounds):
         return Estimate([a - b for a, b in zip(spent[name], spent[to], strict=True)])
 
     rows = [Row("kernel launch on the fakes: without dlhook", "ns CPU", Estimate(spent["none"]))]
-    rows += [Row(f"kernel launch on the fakes: added by dlhook, {MODES[mode]}", "ns CPU", added(mode,
-        "none")) for mode in MODES]
+    for mode, words in MODES.items():
+        rows.append(Row(f"kernel launch on the fakes: added by dlhook, {words}", "ns CPU", added(mode, "none")))
     if has_tracer:
         rows.append(Row("kernel launch on the fakes: added by a bare tracer", "ns CPU", added("bare", "none")))
-        rows.append(Row("kernel launch on the fakes: dlhook by CUPTI, over the bare tracer", "ns CPU", added("cupti",
-            "bare")))
+        over = added("cupti", "bare")
+        rows.append(Row("kernel launch on the fakes: dlhook by CUPTI, over the bare tracer", "ns CPU", over))
     return rows

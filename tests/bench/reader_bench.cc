@@ -147,7 +147,8 @@ void FillScopes(const trace::CallBatch& calls, int scopes, std::mt19937* random,
 }
 
 // `kernels` of each call of the batch, on four streams, begun 10 us after its end.
-void FillGpu(const trace::CallBatch& calls, int kernels, Writer* writer, trace::GpuLinkBatch* links, trace::GpuActivityBatch* work) {
+void FillGpu(const trace::CallBatch& calls, int kernels, Writer* writer, trace::GpuLinkBatch* links,
+             trace::GpuActivityBatch* work) {
   links->Clear();
   work->Clear();
   links->set_thread_id(calls.thread_id());
@@ -203,7 +204,8 @@ void WriteTrace(const std::string& path, int64_t calls, int threads, int scopes,
     FillBatch(thread + 1, &writers[thread], packet.mutable_call_batch());
     Write(packet, &out);
     if (kernels > 0) {
-      FillGpu(packet.call_batch(), kernels, &writers[thread], link_packet.mutable_gpu_link(), gpu_packet.mutable_gpu_activity());
+      FillGpu(packet.call_batch(), kernels, &writers[thread], link_packet.mutable_gpu_link(),
+              gpu_packet.mutable_gpu_activity());
       Write(link_packet, &out);
       Write(gpu_packet, &out);
     }

@@ -48,7 +48,8 @@ class Variants(cuda_e2e.Case):
         self.assertEqual(plain.code, 0, plain.err)
         without = cuda_e2e.fake_log.stable(self.log())
         self.cuda(argv)
-        ours = {"cuPointerGetAttribute", "cuFuncGetName", "cuGetProcAddress_v2", "cuStreamIsCapturing", *cuda_e2e.fake_log.DEVICE_QUESTIONS}
+        ours = {"cuPointerGetAttribute", "cuFuncGetName", "cuGetProcAddress_v2", "cuStreamIsCapturing",
+                *cuda_e2e.fake_log.DEVICE_QUESTIONS}
         self.assertEqual([line for line in cuda_e2e.fake_log.stable(self.log()) if line.split()[1] not in ours],
                          [line for line in without if line.split()[1] not in ours])
 

@@ -1,4 +1,5 @@
-"""Times of GPUs from CUPTI: what the fakes ran, to the nanosecond, and what must not happen where CUPTI can't be had or misbehaves."""
+"""Times of GPUs from CUPTI: what the fakes ran, to the nanosecond, and what must not happen where CUPTI can't be had or
+misbehaves."""
 
 import collections
 import glob
@@ -61,8 +62,10 @@ class Times(Case):
         trace = self.check("streams", 1, least=37)
         kernel = next(item for item in trace.activities if item.kind == "KERNEL")
         self.assertEqual((kernel.grid, kernel.block), ((7, 3, 2), (32, 4, 1)))
-        copies = collections.Counter((item.direction, item.host_memory) for item in trace.activities if item.kind == "COPY")
-        self.assertEqual(copies, {("HtoD", "pinned"): 6, ("DtoD", "none"): 6, ("DtoH", "pageable"): 6, ("HtoD", "pageable"): 1})
+        copies = collections.Counter(
+            (item.direction, item.host_memory) for item in trace.activities if item.kind == "COPY")
+        self.assertEqual(copies, {("HtoD", "pinned"): 6, ("DtoD", "none"): 6, ("DtoH", "pageable"): 6,
+                                  ("HtoD", "pageable"): 1})
 
     def test_two_streams_at_once(self):
         for extra in ({}, {"DLHOOK_FAKE_CUPTI_REVERSED": 1}):  # buffers and records come backwards
@@ -87,7 +90,8 @@ class Times(Case):
     def test_kernels_that_outlive_their_call(self):
         self.check("streams", 1, least=37, DLHOOK_FAKE_WAITS=1, DLHOOK_FAKE_SLOW=3)
         ends = {call[:2]: call.end_ticks for call in self.trace.calls}
-        late = [item for item in self.trace.activities if item.call and item.end_ns > self.trace.realtime_ns(ends[item.call])]
+        late = [item for item in self.trace.activities
+                if item.call and item.end_ns > self.trace.realtime_ns(ends[item.call])]
         self.assertTrue(late)
 
     def test_graph(self):
@@ -141,7 +145,8 @@ class Ends(Case):
         self.check("many", 10_000, least=10_000, DLHOOK_FAKE_CUPTI_REVERSED=1, DLHOOK_RING_KIB=MUCH_KIB)
         self.fresh_run()
         result = e2e.run([e2e.victim("gpu_work"), "many", "100000"], cwd=self.folder, env=self.environment(
-            "writer", DLHOOK_GPU="cupti", DLHOOK_FAKE_CUPTI_REVERSED=1, DLHOOK_GPU_BUFFERS_MIB=64, DLHOOK_FAKE_LOG_SKIP="cudaLaunchKernel"))
+            "writer", DLHOOK_GPU="cupti", DLHOOK_FAKE_CUPTI_REVERSED=1, DLHOOK_GPU_BUFFERS_MIB=64,
+            DLHOOK_FAKE_LOG_SKIP="cudaLaunchKernel"))
         self.assertEqual(result.code, 0)
         dump = e2e.run([e2e.DLHOOK, "dump", self.run_path]).out
         self.assertEqual((dump.count(b"KERNEL"), dump.count(b"GPU_BUFFERS_FULL")), (100_000, 0))
@@ -150,6 +155,11 @@ class Ends(Case):
         self.work("killed", expected_code=3)
         self.assertEqual(self.recorded(), self.ran())
         self.assertEqual(len(self.recorded()), 10)
+
+    def test_exit_in_the_middle_of_cupti(self):
+        # It ends, and the host's calls are there; what CUPTI held is lost.
+        trace = self.work(256 << 10, victim="exits_inside", expected_code=7, DLHOOK_GPU_BUFFERS_MIB=1, DLHOOK_RING_KIB=MUCH_KIB)
+        self.assertGreater(len(trace.calls), 500)
 
     def test_reset(self):
         self.check("reset", least=38)
@@ -205,7 +215,8 @@ class Bad(Case):
 
     def test_switched_off(self):
         self.work("streams", 1, mode="off")
-        self.assertEqual((self.trace.activities, self.trace.windows, self.capability(), self.cupti_calls()), ([], [], None, []))
+        self.assertEqual((self.trace.activities, self.trace.windows, self.capability(), self.cupti_calls()),
+                         ([], [], None, []))
 
     def test_events_instead(self):
         trace = self.work("streams", 1, mode="auto", DLHOOK_FAKE_CUPTI_SUBSCRIBER="nsys")
@@ -230,7 +241,8 @@ class Bad(Case):
             with self.subTest(version=version):
                 trace = self.work("many", 8_000, DLHOOK_GPU_BUFFERS_MIB=1, DLHOOK_FAKE_CUPTI_VERSION=version, DLHOOK_RING_KIB=MUCH_KIB,
                                   DLHOOK_FAKE_CUPTI_REVERSED=1)
-                lost = sum(e2e.one(loss, "calls", 0) for loss in trace.losses if e2e.one(loss, "reason") == "GPU_BUFFERS_FULL")
+                lost = sum(e2e.one(loss, "calls", 0) for loss in trace.losses
+                           if e2e.one(loss, "reason") == "GPU_BUFFERS_FULL")
                 self.assertGreater(lost, 0)
                 # CUPTI drops records of overhead and devices, too.
                 self.assertIn(lost + len(self.recorded()) - len(self.ran()), range(0, 10))

@@ -76,6 +76,10 @@ class Others(cuda_e2e.Case):
         self.assertEqual(told, [1, 2])
         self.assertEqual(self.sources(trace)[-1], ON)
 
+    def test_the_program_comes_last(self):
+        # Its handler was there before dlhook's, so it runs after it.
+        self.both("at_exit:subscribe", "work:2")
+
     def test_a_subscription_that_is_never_given_back(self):
         """Kineto of older wheels. Ours are told beside it, joined by external correlation."""
         trace, told = self.both("subscribe", *PROFILE, "work:2", *PROFILE, "work:1")

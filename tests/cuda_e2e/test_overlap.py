@@ -81,7 +81,8 @@ class Overlap(cuda_e2e.Case):
     def test_two_devices_with_two_streams(self):
         run, devices = self.run_victim()
         self.assertEqual(sorted(devices), [0, 1])
-        self.assertGreater(sum(at_least(spans[COPIES] + spans[COMPUTE], 2) for spans in devices.values()), 0, "nothing tested")
+        self.assertGreater(
+            sum(at_least(spans[COPIES] + spans[COMPUTE], 2) for spans in devices.values()), 0, "nothing tested")
         for device, spans in devices.items():
             with self.subTest(device=device):
                 self.assertEqual(self.check_overlap(run, device, spans), 4 if spans[FROM_DEVICE] else 3)

@@ -24,9 +24,8 @@ FIRST_STEADY_STEP = 10
 
 def headers(python):
     """Folders with cupti.h and cuda.h: of a toolkit, else of the Python's packages. None: there are none."""
-    packages = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], check=True,
-                              capture_output=True,
-                              text=True).stdout.strip()  # fmt: skip
+    command = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     homes = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
     places = [f"{home}/{inside}" for home in homes if home for inside in ("include", "extras/CUPTI/include")]
     places += glob.glob(os.path.join(packages, "nvidia", "*", "include"))
@@ -42,9 +41,8 @@ def build(python, target):
     places = headers(python)
     if compiler is None or places is None:
         return "no C compiler" if compiler is None else "no cupti.h and cuda.h: set CUDA_HOME"
-    command = [compiler, "-O2", "-shared", "-fPIC", *(f"-I{place}" for place in places), os.path.join(HERE,
-        "bare_cupti.c"), "-o", target,
-               "-ldl"]  # fmt: skip
+    source = os.path.join(HERE, "bare_cupti.c")
+    command = [compiler, "-O2", "-shared", "-fPIC", *(f"-I{place}" for place in places), source, "-o", target, "-ldl"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     return result.stderr if result.returncode else ""
 

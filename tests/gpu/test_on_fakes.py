@@ -1,7 +1,6 @@
 """run.py with PyTorch's CUDA wheel on the fake libraries: products, copies, times of kernels, events, graphs, and a
-kept run is compared
-again. try_on_fakes.py has what takes longer. Proves nothing about real libraries, and no time: those of the fakes come
-from their cost model."""
+kept run is compared again. try_on_fakes.py has what takes longer. Proves nothing about real libraries, and no time:
+those of the fakes come from their cost model."""
 
 import contextlib
 import io
@@ -69,6 +68,9 @@ class OnFakes(Trained):
         self.assert_alike("alexnet_graph", {"gpu copies": training.gpu_copies, "times of kernels":
                                             self.kernel_check(training)})
         self.assertGreater(sum(row["replayed"] for row in training.run.table("kernels") if row["layer"]), 0)
+        steps = [row["phase"] for row in training.run.table("iterations") if row["kind"] == "training"]
+        # A launch of the graph is a step as one of single launches is. The capture looks like one, too.
+        self.assertEqual(len(steps), 8 + 1)
 
     def test_events_are_alike(self):
         self.assert_alike("alexnet", {"events": self.trained("alexnet").event_times})

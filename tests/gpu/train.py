@@ -4,11 +4,9 @@
              [--profile FILE [--profile-steps FIRST:END] [--cpu-only]]
 
 NETWORK: alexnet resnet18. Images come from pinned memory, labels from pageable. --graph: forward, backward and update
-are
-captured into a CUDA graph after three steps, and the others replay it. --times: the wall time of each step in seconds,
-a line
-each. --profile: torch.profiler around everything that uses the GPU, as a Chrome trace; --profile-steps: around steps
-FIRST to END - 1 alone. --cpu-only: without the GPU's own activities (operators and their shapes remain).
+are captured into a CUDA graph after three steps, and the others replay it. --times: the wall time of each step in
+seconds, a line each. --profile: torch.profiler around everything that uses the GPU, as a Chrome trace; --profile-steps:
+around steps FIRST to END - 1 alone. --cpu-only: without the GPU's own activities (operators and their shapes remain).
 """
 
 import argparse

@@ -202,8 +202,7 @@ def median_times(runs):
 
 def time_differences(witness, recorded, part, nanoseconds_each):
     """A line for each key that one of the two lacks, whose counts differ, or whose times differ by more than this part
-    of the witness's and
-    this much for each."""
+    of the witness's and this much for each."""
     lines = []
     for key in sorted(set(witness) | set(recorded), key=repr):
         said, saw = witness.get(key, [0, 0]), recorded.get(key, [0, 0])

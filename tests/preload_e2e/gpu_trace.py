@@ -8,12 +8,10 @@ import e2e
 from e2e import one
 
 # Times are CLOCK_REALTIME. `kernel`: the mangled name, "" where there is none. `call`: (thread_id, sequence) of the
-# call that asked for it,
-# None: none is known; of a graph's nodes that of the launch.
+# call that asked for it, None: none is known; of a graph's nodes that of the launch.
 Activity = collections.namedtuple(
     "Activity", "kind source device context stream start_ns end_ns correlation kernel grid block bytes direction "
-    "host_memory peer "
-    "graph_node graph queued_ns submitted_ns call")  # fmt: skip
+    "host_memory peer graph_node graph queued_ns submitted_ns call")  # fmt: skip
 Node = collections.namedtuple("Node", "node original call")
 DIRECTIONS = ("unknown", "HtoD", "DtoH", "DtoD", "HtoH", "peer", "set")
 HOST_MEMORY = ("none", "unknown", "pageable", "pinned", "managed")
@@ -86,8 +84,8 @@ class GpuTrace(e2e.TraceWithOperands):
         thread = one(data, "thread_id", 0)
         ticks = correlation = sequence = 0
         for deltas in zip(data["tick_delta"], data["correlation_delta"], data["sequence_delta"], strict=True):
-            ticks, correlation, sequence = (value + delta for value, delta in zip((ticks, correlation, sequence),
-                deltas, strict=True))
+            before = (ticks, correlation, sequence)
+            ticks, correlation, sequence = (value + delta for value, delta in zip(before, deltas, strict=True))
             self.links.setdefault(correlation, []).append((ticks, (thread, sequence) if sequence else None))
 
     def _place_links(self):

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "analyzer/layers/gpu_division.h"
+#include "analyzer/layers/moments.h"
 #include "tests/analyzer/passes/gpu_definitions.h"
 #include "tests/analyzer/passes/gpu_model.h"
 #include "tests/analyzer/passes/model_builder.h"
@@ -42,28 +43,6 @@ TEST(GpuPlacesTest, OfTheCallOfThoseAroundItElseOfTheScope) {
   EXPECT_EQ(places[2].layer, kNone);
 }
 
-TEST(GpuPlacesTest, StepsAreThoseThatAskedAndOfGraphsThoseThatReplayed) {
-  ModelBuilder builder;
-  trace::OpDefinition captured = LaunchDefinition("fill");
-  captured.set_captured(true);
-  builder.Call(builder.AddOp(captured), 5, 2);
-  builder.Call(builder.AddOp(LaunchDefinition("fill")), 110, 10);
-  builder.Call(builder.AddOp(TimedDefinition("cudaGraphLaunch", "cuda_graph")), 210, 10);
-  TraceModel model = builder.Build(1000);
-  AddGpuWork({{.start_ns = 250, .duration_ns = 50, .asked_by_ns = 110},  // runs while the next step is under way
-              {.start_ns = 300, .duration_ns = 5, .asked_by_ns = 210, .graph = 3, .captured_by_ns = 5},
-              {.start_ns = 310, .duration_ns = 5}},
-             &model);
-  const std::vector<StepTrack> tracks = {{0, kNone, false, {{.start_ns = 0, .end_ns = 100}, {.start_ns = 100, .end_ns = 200},
-                                                          {.start_ns = 200, .end_ns = 305}}}};
-  const std::vector<StepRef> steps = GpuSteps(model, tracks);
-  EXPECT_EQ(steps[0].step, 1u);
-  EXPECT_EQ(steps[1].step, 2u);
-  EXPECT_EQ(steps[1].track, 0u);
-  EXPECT_EQ(steps[2].step, kNone);
-  EXPECT_EQ(steps[2].track, kNone);
-}
-
 TEST(GpuPlacesTest, KindsOfWork) {
   ModelBuilder builder;
   builder.Call(builder.AddOp(Definition("function: 'ncclAllReduce' family: 'nccl' collective { kind: ALL_REDUCE bytes: 64 }")), 0, 10);
@@ -81,6 +60,36 @@ TEST(GpuPlacesTest, KindsOfWork) {
   for (GpuIndex i = 0; i < model.gpu.size(); ++i) works.push_back(GpuWorkOf(model, i));
   EXPECT_EQ(works, (std::vector<GpuWork>{GpuWork::kCommunication, GpuWork::kCommunication, GpuWork::kCompute, GpuWork::kCopy,
                                          GpuWork::kCopy, GpuWork::kCopy, GpuWork::kCompute}));
+}
+
+// A step that is the launch of a graph: what the graph's nodes were captured for, in the order of the GPU.
+TEST(GraphReplaysTest, ALaunchIsTheStepThatWasCaptured) {
+  ModelBuilder builder;
+  for (int64_t start_ns : {0, 20, 40}) builder.Call(builder.AddOp(LaunchDefinition("captured")), start_ns, 10);
+  for (int64_t start_ns : {100, 200}) builder.Call(builder.AddOp(TimedDefinition("cudaGraphLaunch", "cuda_graph")), start_ns, 30);
+  TraceModel model = builder.Build(1000);
+  std::vector<TestGpuWork> work;
+  for (int64_t launch_ns : {100, 200}) {
+    for (int64_t captured_ns : {0, 0, 20, 40}) {  // two kernels of the forward pass
+      const auto start_ns = launch_ns + 300 + 10 * static_cast<int64_t>(work.size());
+      work.push_back({.start_ns = start_ns, .duration_ns = 5, .asked_by_ns = launch_ns, .graph = 1, .captured_by_ns = captured_ns});
+    }
+  }
+  AddGpuWork(work, &model);
+  Attribution attribution;
+  attribution.layers.resize(2);
+  attribution.of_call.resize(model.calls.size());
+  attribution.of_call[0] = {0, LayerDirection::kForward};
+  attribution.of_call[1] = {0, LayerDirection::kBackwardWeights};
+  attribution.of_call[2] = {1, LayerDirection::kUpdate};
+  std::map<int64_t, std::vector<MomentKind>> by_launch;
+  for (const Moment& moment : CollectMoments(model, attribution, 0).moments) {
+    if (moment.start_ns < 100) continue;
+    by_launch[moment.start_ns / 100].push_back(moment.kind);
+    EXPECT_LE(moment.end_ns, moment.start_ns / 100 * 100 + 30);
+  }
+  const std::vector<MomentKind> step = {MomentKind::kForward, MomentKind::kBackward, MomentKind::kUpdate};
+  EXPECT_EQ(by_launch, (std::map<int64_t, std::vector<MomentKind>>{{1, step}, {2, step}}));
 }
 
 // Against the definition, nanosecond by nanosecond.

@@ -123,12 +123,13 @@ TEST(LayersTableTest, ModulesFoldByDepth) {
 
 // Each product takes a GPU 100 ns and runs 5 ns after its call began, beside those before it: the GPU is behind the
 // host.
-TraceModel GpuTraining(int steps) {
+TraceModel GpuTraining(int steps, double part = 1) {  // of the run, in which it was measured
   TraceModel model = Training(steps);
+  const auto end_ns = static_cast<int64_t>(part * static_cast<double>(model.end_ns));
   std::vector<TestGpuWork> work;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const int64_t start_ns = model.calls.start_ns[call];
-    work.push_back({.start_ns = start_ns + 5, .duration_ns = 100, .asked_by_ns = start_ns, .kernel = "gemm"});
+    if (start_ns < end_ns) work.push_back({.start_ns = start_ns + 5, .duration_ns = 100, .asked_by_ns = start_ns, .kernel = "gemm"});
   }
   work.push_back({.start_ns = model.end_ns / 2, .duration_ns = 33});  // asked for by nobody known
   AddGpuWork(work, &model);
@@ -185,6 +186,9 @@ TEST(LayersTableTest, TimeInWhichGpusWereNotMeasuredIsNotIdle) {
   const Table after = RunPass("layers", model);
   EXPECT_GT(share(after, "[GPU not measured]"), 0);
   EXPECT_EQ(share(after, "[GPU idle]") + share(after, "[GPU not measured]"), share(before, "[GPU idle]"));
+  TraceModel half = GpuTraining(8, 0.5);
+  half.gpu_windows = model.gpu_windows;
+  EXPECT_EQ(Integer(RunPass("layers", half), 0, "gpu_time"), 300);  // of the steps that were measured
 }
 
 TEST(LayersTableTest, ARunWithoutLayersSaysSo) {

@@ -51,8 +51,8 @@ class GpuRun {
 
   void AllReduce(ProcessIndex process, int rank, int64_t start_ns, int64_t duration_ns, const std::string& more = "") {
     builder_.Call(builder_.AddOp(Definition("function: 'ncclAllReduce' family: 'nccl' time_source: CLOCK_TICKS "
-                                            "collective { "
-                                            "kind: ALL_REDUCE bytes: 64 peer: -1 communicator: 1 ranks: 2 rank: " +
+                                            "collective { kind: ALL_REDUCE bytes: 64 peer: -1 communicator: 1 "
+                                            "ranks: 2 rank: " +
                                             std::to_string(rank) + more + " }")),
                   start_ns, duration_ns, process);
   }
@@ -203,8 +203,8 @@ TEST(RanksTableTest, OtherOperationsAreNotMatched) {
   run.AllReduce(1, 1, 10, 5, " blocking: true");
   run.AllReduce(0, 0, 100, 5, " blocking: true");
   run.builder().Call(run.builder().AddOp(Definition("function: 'ncclBroadcast' family: 'nccl' time_source: CLOCK_TICKS "
-                                                    "collective { "
-                                                    "kind: BROADCAST peer: 0 communicator: 1 ranks: 2 rank: 1 }")),
+                                                    "collective { kind: BROADCAST peer: 0 communicator: 1 ranks: 2 "
+                                                    "rank: 1 }")),
                      100, 5, 1);
   const Table table = RunPass("ranks", run.Build());
   ASSERT_EQ(table.rows.size(), 2u);

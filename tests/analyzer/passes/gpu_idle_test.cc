@@ -171,6 +171,7 @@ TEST(GpuIdleTest, ADeviceThatWorksForAnotherProcessIsNotIdle) {
   program.Work({.start_ns = 0, .end_ns = 100});
   program.Work({.start_ns = 50, .end_ns = 300, .device = 1});
   EXPECT_EQ(TimesOf(program, 400), (Times{{kUnknown, 100}}));
+  EXPECT_THAT(program.Run("gpu_idle").notes[0], HasSubstr("nothing at all in 100 ns: not known 100 ns; for 200 ns more"));
 }
 
 class RandomGpuIdleTest : public testing::TestWithParam<uint32_t> {
@@ -263,7 +264,7 @@ TEST(GpuIdleTableTest, RowsAddUpInStepsAndInTheRun) {
   EXPECT_EQ(Text(table, input, "then"), "cudaLaunchKernel");
   EXPECT_EQ(Integer(table, RowWhere(table, {{"cause", "synchronization"}}), "steady_time"), 2 * 290);
   EXPECT_THAT(table.notes[0],
-              HasSubstr("Device 0: no kernel of the network runs in 500 ns of a mean step of 1.00 us (50.0 %)"));
+              HasSubstr("On device 0 no kernel of the network runs in 500 ns of a mean step of 1.00 us (50.0 %)"));
 }
 
 TEST(GpuIdleTableTest, WhatWasNotMeasuredIsLeftOut) {
@@ -277,6 +278,27 @@ TEST(GpuIdleTableTest, WhatWasNotMeasuredIsLeftOut) {
   EXPECT_EQ(Sum(table, "steady_time"), 500);
   EXPECT_EQ(Sum(table, "run_time"), 500);
   EXPECT_THAT(table.notes.back(), HasSubstr("400 ns of it are left out: GPUs were not measured then"));
+}
+
+// A mean of steps some of which are known in part only would be too small.
+TEST(GpuIdleTableTest, StepsThatWereMeasuredInPartAreLeftOut) {
+  GpuProgram program;
+  program.Steps({0, 1000, 2000, 3000});
+  for (int64_t at_ns : {0, 1000, 2000}) program.Work({.start_ns = at_ns, .end_ns = at_ns + 100});
+  program.builder().model().gpu_windows = {{0, 0, 1500, trace::GPU_TIME_CUPTI, ""},
+                                           {0, 1500, 1600, trace::GPU_TIME_NONE, "taken"},
+                                           {0, 1600, 3000, trace::GPU_TIME_CUPTI, ""}};
+  program.Build(3000);
+  const Table table = program.Run("gpu_idle");
+  EXPECT_EQ(Sum(table, "time"), 900);
+  EXPECT_EQ(Sum(table, "steady_time"), 2 * 900);
+  EXPECT_EQ(Sum(table, "run_time"), 3 * 900 - 100);
+  EXPECT_THAT(table.notes.back(), HasSubstr("2 steady training steps, 2.00 us. Left out: 1 in which"));
+  const Table devices = program.Run("devices");
+  EXPECT_EQ(Integer(devices, 0, "steps"), 2);
+  EXPECT_EQ(Integer(devices, 0, "time"), 2000);
+  EXPECT_EQ(Integer(devices, 0, "kernels"), 2);
+  EXPECT_DOUBLE_EQ(Real(program.Run("kernels"), 0, "per_iteration"), 1);
 }
 
 TEST(GpuIdleTableTest, RunsWithoutTimesOfGpusSayNothing) {

@@ -27,8 +27,7 @@ struct TestGpuWork {
 };
 
 // Adds devices, kernels (8 blocks of 256 threads, 32 registers) and activities to a model that was built; links them to
-// its calls and
-// scopes as the model's own builder does.
+// its calls and scopes as the model's own builder does.
 void AddGpuWork(const std::vector<TestGpuWork>& work, TraceModel* model);
 
 }  // namespace dlhook::analyzer

@@ -4,6 +4,7 @@
 //   clock             times from a clock of its own, a year ahead of the usual one and twice as fast
 //   push pop          external correlation, kind CUSTOM0
 //   thread:STEP       on a thread of its own
+//   at_exit:STEP      in a handler of exit
 //   background, end   between them another thread launches kernels, with grids from 1 000 000 blocks on
 //   wait:N            until that thread has launched N more
 // Prints what CUPTI answered and every record that it was given, without what changes from run to run.
@@ -212,6 +213,10 @@ static void* OnThread(void* step) {
   return NULL;
 }
 
+static const char* step_at_exit;
+
+static void AtExit(void) { Step(step_at_exit); }
+
 static void Step(const char* step) {
   static void* subscriber;
   static pthread_t background;
@@ -238,6 +243,11 @@ static void Step(const char* step) {
   if (strncmp(step, "thread:", 7) == 0) {
     pthread_create(&thread, NULL, OnThread, (void*)(step + 7));
     pthread_join(thread, NULL);
+    return;
+  }
+  if (strncmp(step, "at_exit:", 8) == 0) {
+    step_at_exit = step + 8;
+    atexit(AtExit);
     return;
   }
   if (strcmp(step, "clock") == 0) own_clock_since = Realtime();

@@ -1,0 +1,26 @@
+// What launches of CUDA graphs run: the network's ops in the order in which they were captured, for steps that are a launch of a graph and
+// nothing else. Told by GPU times alone: a graph's nodes make no calls.
+#ifndef DLHOOK_ANALYZER_LAYERS_GRAPH_REPLAYS_H_
+#define DLHOOK_ANALYZER_LAYERS_GRAPH_REPLAYS_H_
+
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+// A run of work for one layer in one direction.
+struct ReplayedPart {
+  Place place;
+  ScopeIndex scope = kNone;  // in which its first piece was captured
+};
+
+// By the call that launched the graph: what has a direction, in the order of time on the GPU. Linear in activities.
+using GraphReplays = absl::flat_hash_map<CallIndex, std::vector<ReplayedPart>>;
+GraphReplays FindGraphReplays(const TraceModel& model, const Attribution& attribution);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_LAYERS_GRAPH_REPLAYS_H_
