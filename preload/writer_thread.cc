@@ -144,15 +144,17 @@ bool Stop(ProcessState* process, StopWord word) {
 }  // namespace
 
 void StartWriter(ProcessState* process) {
-  bool nobody_drains = GetConfig().drain == DrainMode::kNone && process->session->is_private == 0;
-  if (nobody_drains || process->writer_started.exchange(1) != 0) return;
   Undisturbed undisturbed;  // the writer inherits blocked signals
-  process->session->drained_by_host.store(1);
+  SessionHeader* session = process->session;
+  if (session == nullptr) return;  // a signal handler has forked since the caller looked: this is the child
+  bool nobody_drains = GetConfig().drain == DrainMode::kNone && session->is_private == 0;
+  if (nobody_drains || process->writer_started.exchange(1) != 0) return;
+  session->drained_by_host.store(1);
   process->writer_ready.store(kNotYet);
   bool created = CreateThread(process);
   if (created && WaitUntilReady(process)) return;
   if (created) pthread_join(process->writer, nullptr);
-  process->session->drained_by_host.store(0);
+  session->drained_by_host.store(0);
   process->writer_started.store(0);
 }
 
