@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,6 +40,8 @@ struct FakeDriver {
   std::string capability;
 };
 inline FakeDriver* g_fake;
+// All that were ever made: those of a context that ends are never destroyed by their owner.
+inline std::deque<FakeEvent> g_fake_events;
 
 constexpr uintptr_t kOwnStream = 0x5000;
 
@@ -53,12 +56,11 @@ inline int EventCreate(void** event, unsigned flags) {
   EXPECT_EQ(g_fake->mode, 2) << "made where another thread's capture would fail";
   if (int status = Status("create")) return status;
   ++g_fake->events;
-  *event = new FakeEvent;
+  *event = &g_fake_events.emplace_back();
   return 0;
 }
-inline int EventDestroy(void* event) {
+inline int EventDestroy(void*) {
   --g_fake->events;
-  delete static_cast<FakeEvent*>(event);
   return Status("destroy");
 }
 inline int EventRecord(void* event, void* stream) {
