@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "preload/core/gpu_records.h"
 #include "preload/core/hook_table.h"
 #include "preload/drain/describe.h"
 

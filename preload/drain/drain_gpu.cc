@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "preload/core/definitions.h"
+#include "preload/core/gpu_records.h"
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
 

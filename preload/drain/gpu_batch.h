@@ -3,6 +3,7 @@
 #ifndef DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_
 #define DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_
 
+#include "preload/core/gpu_records.h"
 #include "preload/core/record.h"
 #include "preload/drain/packet_writer.h"
 

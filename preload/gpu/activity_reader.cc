@@ -1,5 +1,6 @@
 // See activity_reader.h.
 #include "preload/gpu/activity_reader.h"
+#include "preload/core/gpu_records.h"
 
 #include <string.h>
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "preload/core/gpu_records.h"
 #include "preload/core/record.h"
 #include "preload/gpu/cupti_abi.h"
 

@@ -3,6 +3,7 @@
 
 #include "preload/core/clock.h"
 #include "preload/core/config.h"
+#include "preload/core/gpu_records.h"
 #include "preload/gpu/cupti_api.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_thread.h"

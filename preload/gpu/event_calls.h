@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "preload/core/call_scope.h"
+#include "preload/core/gpu_records.h"
 #include "preload/core/record.h"
 
 namespace dlhook {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "preload/core/gpu_records.h"
 #include "preload/core/registry.h"
 #include "preload/gpu/event_anchor.h"
 #include "preload/gpu/event_calls.h"

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "preload/core/gpu_records.h"
 #include "preload/core/record.h"
 #include "preload/core/spin_lock.h"
 #include "preload/gpu/event_driver.h"

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "preload/core/gpu_records.h"
 #include "preload/core/process_state.h"
 #include "preload/gpu/cupti_callbacks.h"
 

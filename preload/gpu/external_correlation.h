@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "preload/core/gpu_records.h"
 #include "preload/core/record.h"
 #include "preload/core/thread_state.h"
 #include "preload/gpu/cupti_api.h"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "preload/core/clock.h"
+#include "preload/core/gpu_records.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 #include "preload/core/undisturbed.h"

@@ -15,6 +15,7 @@
 #include "preload/core/call_detail.h"
 #include "preload/core/clock.h"
 #include "preload/core/config.h"
+#include "preload/core/gpu_records.h"
 #include "preload/core/process_id.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "preload/core/gpu_records.h"
 #include "preload/core/hook_table.h"
 #include "preload/core/record.h"
 #include "preload/drain/drain.h"

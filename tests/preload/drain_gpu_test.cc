@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "preload/core/gpu_records.h"
 #include "preload/drain/drain.h"
 #include "tests/preload/session_fixture.h"
 

@@ -1,4 +1,5 @@
 // Pairs of events around calls, on a driver that does what the tests say (fake_event_driver.h).
+#include "preload/core/gpu_records.h"
 #include "preload/gpu/event_time.h"
 
 #include <gtest/gtest.h>

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "preload/core/gpu_records.h"
 #include "preload/core/record.h"
 #include "preload/gpu/event_driver.h"
 
