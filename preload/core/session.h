@@ -133,7 +133,12 @@ struct SessionHeader {
   uint32_t counters_at_interval_only;  // 1: threads read none themselves
   char counters[512];             // DLHOOK_COUNTERS
   RankVariable rank_variables[kMaxRankVariables];
-  char trace_path[4096];  // absolute
+  char trace_path[4096];  // absolute, as it was when the session began: for messages and for this process; readers go by the next fields
+  // What these rings belong to, so that a copy of the run is not taken for the run: the run folder and the trace in it.
+  uint64_t folder_device;
+  uint64_t folder_inode;
+  uint64_t trace_inode;
+  char trace_name[128];  // "program-pid[-n].dlh"
 
   TapSource tap_sources[kMaxTapSources];
 

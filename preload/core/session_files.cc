@@ -77,6 +77,17 @@ void SafeName(const char* program, char (*name)[64]) {
   (*name)[i] = '\0';
 }
 
+// Which trace of which folder the rings belong to.
+void Describe(int trace, const char* run_folder, SessionHeader* session) {
+  struct stat info;
+  if (fstat(trace, &info) == 0) session->trace_inode = info.st_ino;
+  if (stat(run_folder, &info) == 0) {
+    session->folder_device = info.st_dev;
+    session->folder_inode = info.st_ino;
+  }
+  snprintf(session->trace_name, sizeof session->trace_name, "%s", strrchr(session->trace_path, '/') + 1);
+}
+
 // -1 where there is none.
 int OpenFolderOf(const char* path) {
   char folder[4200];
@@ -179,6 +190,7 @@ bool CreateTrace(const char* run_folder, SessionHeader* session) {
     if (length >= static_cast<int>(sizeof session->trace_path)) return false;
     int fd = open(session->trace_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) {
+      Describe(fd, run_folder, session);
       close(fd);
       return true;
     }
