@@ -66,15 +66,13 @@ void FillHeader(const Config& config, SessionHeader* session) {
   StartClock(config, session);
 }
 
-// The header is complete before its magic number says so and before the link makes it findable.
-void Publish(ProcessState* process, const Config& config) {
-  SessionHeader* session = process->session;
+// The header is complete before its magic number says so.
+void CompleteHeader(const Config& config, SessionHeader* session) {
   std::atomic_thread_fence(std::memory_order_release);
   session->magic = kSessionMagic;
   session->stopped_ticks.store(session->shim_loaded_ticks);
   session->stopped.store(config.start_recording ? 0 : 1);
   session->enabled_families.store(config.start_recording ? config.families : 0, std::memory_order_release);
-  PublishRing(process);
 }
 
 struct Identity {
@@ -127,7 +125,8 @@ bool StartSessionHere(ProcessState* process) {
     RemoveRing(process, RingFolders());
     return false;
   }
-  Publish(process, config);
+  NameLink(process);
+  CompleteHeader(config, session);
   if (config.verbose) {
     dprintf(STDERR_FILENO, "dlhook: recording to %s%s%s\n", session->trace_path, config.complaint[0] != '\0' ? "; " : "",
             config.complaint);
@@ -152,7 +151,11 @@ bool StartSession(ProcessState* process) {
         start->done = StartSessionHere(start->process);
       },
       &start);
-  return start.done;
+  if (!start.done) return false;
+  // The rings are found by others when it is settled who drains them.
+  if (process->session->collector_pid == 0) StartWriter(process);
+  PublishRing(process);
+  return true;
 }
 
 }  // namespace dlhook

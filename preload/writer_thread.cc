@@ -15,6 +15,8 @@
 #include <new>
 
 #include "preload/core/config.h"
+#include "preload/core/own_pages.h"
+#include "preload/core/own_thread.h"
 #include "preload/core/session_files.h"
 #include "preload/core/undisturbed.h"
 #include "preload/drain/counter_sampler.h"
@@ -26,7 +28,6 @@ namespace {
 // The writer sleeps between these, the shorter the fuller the rings were.
 constexpr long kShortNapNs = 500 * 1000;
 constexpr long kLongNapNs = 8 * 1000 * 1000;
-// Whatever the host's limit for stacks is. Its thread-local variables may need more: then the C library decides.
 constexpr size_t kStackBytes = 512 << 10;
 constexpr time_t kLongestStartSeconds = 2;
 constexpr time_t kLongestEndSeconds = 10;
@@ -39,6 +40,7 @@ enum StopWord : uint32_t { kGoOn = 0, kFinish = 1, kPause = 2 };
 enum ReadyWord : uint32_t { kNotYet = 0, kReady = 1, kCannot = 2 };
 
 struct Writer {
+  int lock = -1;  // of the ring file, where the descriptor is out of the host's reach
   FileSink sink;
   Drain drain;
   CounterSampler sampler;
@@ -48,20 +50,40 @@ struct Writer {
 // In pages of its own (the host's heap is not ours to use) and new for each process: a forked child must not see its
 // parent's.
 Writer* NewWriter() {
-  void* memory = mmap(nullptr, sizeof(Writer), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return memory == MAP_FAILED ? nullptr : new (memory) Writer;
+  void* memory = MapOwnPages(sizeof(Writer));
+  return memory == nullptr ? nullptr : new (memory) Writer;
+}
+
+// Whoever looks at a run from outside holds the lock for a moment. False: another one drains.
+bool TakeLock(const ProcessState* process, int* lock) {
+  constexpr int kTries = 20;
+  constexpr timespec kNap = {0, 5 * 1000 * 1000};
+  if (process->ring_path[0] == '\0') return true;
+  for (int i = 0; i < kTries; ++i) {
+    if (LockRing(process, lock) != RingLock::kOfAnother) return true;  // if it can't be known, drained_by_host says whose they are
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &kNap, nullptr);
+  }
+  return false;
 }
 
 bool OpenWriter(ProcessState* process, Writer* writer) {
   // Before Linux 5.9 the table stays the host's: then as few descriptors as possible, and the sink looks whether its
   // own is still its.
   bool has_own_table = syscall(kCloseRange, 0, ~0u, kUnshare) == 0;
+  if (has_own_table && !TakeLock(process, &writer->lock)) return false;
   if (has_own_table) OpenRingFolders(process, &writer->folders);
   bool is_open = writer->sink.Open(process->session->trace_path, true) &&
                  writer->drain.Open(process->session, process->session->mapping_bytes, &writer->sink);
   // In the host's table there is no room for the files of all its threads.
   if (is_open && has_own_table) writer->sampler.Open(process->session, true, &writer->drain);
   return is_open;
+}
+
+void CloseWriter(Writer* writer) {
+  CloseRingFolders(&writer->folders);
+  if (writer->lock >= 0) close(writer->lock);
+  writer->~Writer();
+  munmap(writer, sizeof(Writer));
 }
 
 void Announce(ProcessState* process, ReadyWord word) {
@@ -87,6 +109,7 @@ void* WriterMain(void* argument) {
   auto process = static_cast<ProcessState*>(argument);
   Writer* writer = NewWriter();
   if (writer == nullptr || !OpenWriter(process, writer)) {
+    if (writer != nullptr) CloseWriter(writer);
     Announce(process, kCannot);
     return nullptr;
   }
@@ -101,20 +124,13 @@ void* WriterMain(void* argument) {
   }
   writer->sink.Close();
   if (stop == kFinish) RemoveRing(process, writer->folders);
-  CloseRingFolders(&writer->folders);
-  writer->~Writer();
-  munmap(writer, sizeof(Writer));
+  CloseWriter(writer);
   return nullptr;
 }
 
 bool CreateThread(ProcessState* process) {
-  pthread_attr_t small;
-  pthread_attr_init(&small);
-  pthread_attr_setstacksize(&small, kStackBytes);
-  bool created = pthread_create(&process->writer, &small, &WriterMain, process) == 0 ||
-                 pthread_create(&process->writer, nullptr, &WriterMain, process) == 0;
-  pthread_attr_destroy(&small);
-  return created;
+  static void* stack = nullptr;
+  return StartOwnThread(&stack, kStackBytes, &WriterMain, process, &process->writer);
 }
 
 // The files must be open when the first call returns: the host may then change its root, its user or its limits.
@@ -155,6 +171,7 @@ void StartWriter(ProcessState* process) {
   if (created && WaitUntilReady(process)) return;
   if (created) pthread_join(process->writer, nullptr);
   session->drained_by_host.store(0);
+  process->writer_failures.fetch_add(1);
   process->writer_started.store(0);
 }
 

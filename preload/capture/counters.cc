@@ -3,12 +3,12 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "preload/capture/counter_papi.h"
 #include "preload/capture/counter_plan.h"
 #include "preload/capture/counter_replay.h"
 #include "preload/core/config.h"
+#include "preload/core/own_pages.h"
 #include "preload/core/process_state.h"
 #include "preload/core/undisturbed.h"
 
@@ -50,11 +50,9 @@ bool IsWanted() { return GetConfig().counters[0] != '\0' || GetConfig().counters
 
 CounterThread* MemoryOf(ThreadState* thread) {
   if (thread->counters != nullptr) return thread->counters;
-  void* pages = mmap(nullptr, sizeof(CounterThread), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) return nullptr;
   // Neither wiped in a child nor kept from it: a signal handler may fork while we write here, and return. The child's
   // ThreadState does not know of this memory.
-  thread->counters = static_cast<CounterThread*>(pages);
+  thread->counters = static_cast<CounterThread*>(MapOwnPages(sizeof(CounterThread)));
   return thread->counters;
 }
 

@@ -13,6 +13,7 @@
 #include "preload/capture/stack_walk.h"
 #include "preload/core/config.h"
 #include "preload/core/left_frame.h"
+#include "preload/core/own_pages.h"
 #include "preload/core/registry.h"
 #include "preload/core/undisturbed.h"
 #include "preload/link/resolver.h"
@@ -53,9 +54,8 @@ void SayThatThereAreStacks(CapabilityState state, const char* reason) {
 }
 
 NativeStackThread* NewMemory(ThreadState* thread) {
-  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* pages = mmap(nullptr, sizeof(NativeStackThread), PROT_READ | PROT_WRITE, flags, -1, 0);
-  if (pages == MAP_FAILED) {
+  void* pages = MapOwnPages(sizeof(NativeStackThread));
+  if (pages == nullptr) {
     SayThatThereAreStacks(CapabilityState::kRefused, "no memory");
     return nullptr;
   }

@@ -16,6 +16,7 @@
 #include "preload/capture/python_process.h"
 #include "preload/capture/python_runtime.h"
 #include "preload/core/clock.h"
+#include "preload/core/own_pages.h"
 #include "preload/core/process_id.h"
 #include "preload/core/registry.h"
 
@@ -232,10 +233,8 @@ struct Scratch {
 };
 
 bool NameModules(PythonProcess* process) {
-  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* memory = mmap(nullptr, sizeof(Scratch), PROT_READ | PROT_WRITE, flags, -1, 0);
-  if (memory == MAP_FAILED) return true;
-  auto scratch = static_cast<Scratch*>(memory);
+  auto scratch = static_cast<Scratch*>(MapOwnPages(sizeof(Scratch)));
+  if (scratch == nullptr) return true;
   int was_enabled = g_api.GcDisable != nullptr ? g_api.GcDisable() : 0;
   ReleaseReferences(process);
   CollectLiveModules(g_python, &scratch->live);
@@ -247,7 +246,7 @@ bool NameModules(PythonProcess* process) {
     g_api.DecRef(static_cast<PyObject*>(const_cast<void*>(scratch->live.objects[i])));
   }
   if (was_enabled != 0) g_api.GcEnable();
-  munmap(memory, sizeof(Scratch));
+  munmap(scratch, sizeof(Scratch));
   return complete;
 }
 

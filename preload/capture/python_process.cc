@@ -1,7 +1,7 @@
 #include "preload/capture/python_process.h"
+#include "preload/core/own_pages.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 namespace dlhook {
 namespace {
@@ -14,21 +14,7 @@ uint32_t IndexOf(const void* object) {
 
 }  // namespace
 
-PythonProcess* GetPythonProcess() {
-  PythonProcess* process = g_process.load(std::memory_order_acquire);
-  if (__builtin_expect(process != nullptr, 1)) return process;
-  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* memory = mmap(nullptr, sizeof(PythonProcess), PROT_READ | PROT_WRITE, flags, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  madvise(memory, sizeof(PythonProcess), MADV_NOHUGEPAGE);  // most of it is never touched
-  // All zero is a valid state.
-  if (madvise(memory, sizeof(PythonProcess), MADV_WIPEONFORK) != 0 ||
-      !g_process.compare_exchange_strong(process, static_cast<PythonProcess*>(memory))) {
-    munmap(memory, sizeof(PythonProcess));
-    return process;
-  }
-  return static_cast<PythonProcess*>(memory);
-}
+PythonProcess* GetPythonProcess() { return OneForEachProcess(&g_process); }
 
 uint32_t FindObject(const PythonProcess& process, const void* object, const void* type) {
   uint32_t start = IndexOf(object);

@@ -1,7 +1,6 @@
 #include "preload/capture/python_stack.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "preload/capture/python_exit.h"
 #include "preload/capture/python_lines.h"
@@ -10,6 +9,7 @@
 #include "preload/capture/python_runtime.h"
 #include "preload/core/config.h"
 #include "preload/core/definitions.h"
+#include "preload/core/own_pages.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 
@@ -184,10 +184,8 @@ uint32_t LookUpStack(const PythonRuntime& python, PythonProcess* process, uint64
 PythonThread* MemoryOf(ThreadState* thread) {
   PythonThread* memory = thread->python;
   if (memory == nullptr) {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void* pages = mmap(nullptr, sizeof(PythonThread), PROT_READ | PROT_WRITE, flags, -1, 0);
-    if (pages == MAP_FAILED) return nullptr;
-    memory = static_cast<PythonThread*>(pages);
+    memory = static_cast<PythonThread*>(MapOwnPages(sizeof(PythonThread)));
+    if (memory == nullptr) return nullptr;
     __atomic_store_n(&thread->python, memory, __ATOMIC_RELEASE);
   }
   if (__builtin_expect(memory->thread_id != thread->thread_id, 0)) {

@@ -1,9 +1,9 @@
 #include "preload/capture/stack_node_table.h"
 
-#include <sys/mman.h>
 
 #include <atomic>
 
+#include "preload/core/own_pages.h"
 #include "preload/core/process_state.h"
 #include "preload/core/shared_pages.h"
 #include "preload/core/spin_lock.h"
@@ -26,20 +26,7 @@ struct NodeTable {
 
 std::atomic<NodeTable*> g_table{nullptr};
 
-NodeTable* GetTable() {
-  NodeTable* table = g_table.load(std::memory_order_acquire);
-  if (__builtin_expect(table != nullptr, 1)) return table;
-  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* memory = mmap(nullptr, sizeof(NodeTable), PROT_READ | PROT_WRITE, flags, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  madvise(memory, sizeof(NodeTable), MADV_NOHUGEPAGE);  // most of it is never touched
-  if (madvise(memory, sizeof(NodeTable), MADV_WIPEONFORK) != 0 ||
-      !g_table.compare_exchange_strong(table, static_cast<NodeTable*>(memory))) {
-    munmap(memory, sizeof(NodeTable));
-    return table;
-  }
-  return static_cast<NodeTable*>(memory);
-}
+NodeTable* GetTable() { return OneForEachProcess(&g_table); }
 
 // Walks the wanted node's places: its number, or 0 and the first free place.
 uint32_t Find(const NodeTable& table, const StackNode* nodes, const StackNode& wanted, uint32_t* place) {

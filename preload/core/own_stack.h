@@ -8,6 +8,8 @@
 
 #include <cstddef>
 
+#include "preload/core/own_pages.h"
+
 namespace dlhook {
 
 // Runs function(argument) on the stack that ends at `top`.
@@ -26,8 +28,8 @@ inline void CallOnStack(void* top, void (*function)(void*), void* argument) {
 // The same on a stack that is there for this call. False where there is no memory for it: nothing was called.
 inline bool CallOnOwnStack(void (*function)(void*), void* argument) {
   constexpr size_t kBytes = 256 << 10;
-  void* stack = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (stack == MAP_FAILED) return false;
+  void* stack = MapOwnPages(kBytes);
+  if (stack == nullptr) return false;
   CallOnStack(static_cast<char*>(stack) + kBytes, function, argument);
   munmap(stack, kBytes);
   return true;

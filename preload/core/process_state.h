@@ -24,11 +24,14 @@ struct ProcessState {
   std::atomic<uint32_t> phase;  // ProcessPhase
   SessionHeader* session;
   char ring_path[128];  // of the mapping; empty: private memory
+  uint64_t ring_device;
+  uint64_t ring_inode;
   char link_path[4200];  // name.ring in the run folder
   uint64_t ring_bytes_total;
   std::atomic<uint32_t> writer_started;
   std::atomic<uint32_t> writer_ready;  // futex; words: writer_thread.cc
   std::atomic<uint32_t> writer_stop;   // futex
+  std::atomic<uint32_t> writer_failures;  // to start one
   pthread_t writer;
   // Bit i: entry i of the registry is in this process's trace.
   std::atomic<uint64_t> written_objects[kMaxRegistryObjects / 64];
@@ -41,7 +44,8 @@ struct ProcessState {
 // Null where there is no memory for it.
 ProcessState* GetProcess();
 
-// Slow path of attaching: creates files, mapping and writer thread. False: this process can't be recorded.
+// Slow path of attaching: creates files, mapping and, where nobody outside drains, the writer thread. False: this process can't be
+// recorded.
 bool StartSession(ProcessState* process);
 
 // Starts the writer thread unless there is one, and waits until it has opened its files. Also called when the collector turns out to be

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -15,6 +16,7 @@
 #include <initializer_list>
 
 #include "preload/core/fallback_folder.h"
+#include "preload/core/own_pages.h"
 #include "preload/core/shared_pages.h"
 #include "preload/drain/byte_sink.h"
 
@@ -31,7 +33,8 @@ bool HasRoom(const char* folder, uint64_t bytes) {
 
 // A new file in `folder` with the header's pages allocated, mapped at full length: rings are allocated as threads come (a hole until
 // then).
-SessionHeader* MapFile(const char* folder, uint64_t bytes, char (*path)[128]) {
+SessionHeader* MapFile(const char* folder, uint64_t bytes, ProcessState* process) {
+  auto path = &process->ring_path;
   if (!MayMakeFile(bytes)) return nullptr;
   for (int attempt = 0; attempt < 1000; ++attempt) {
     int length = snprintf(*path, sizeof *path, "%s/dlhook-%u-%d-%d.ring", folder, static_cast<unsigned>(getuid()),
@@ -40,13 +43,16 @@ SessionHeader* MapFile(const char* folder, uint64_t bytes, char (*path)[128]) {
     int fd = open(*path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno == EEXIST) continue;
     if (fd < 0) return nullptr;
-    void* memory = MAP_FAILED;
-    if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
+    void* memory = nullptr;
+    struct stat info;
+    if (fstat(fd, &info) == 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0 &&
         fallocate(fd, 0, 0, static_cast<off_t>(kSessionDataStart)) == 0) {
-      memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+      memory = MapOwnPages(bytes, fd);
+      process->ring_device = info.st_dev;
+      process->ring_inode = info.st_ino;
     }
     close(fd);
-    if (memory != MAP_FAILED) return static_cast<SessionHeader*>(memory);
+    if (memory != nullptr) return static_cast<SessionHeader*>(memory);
     unlink(*path);
     return nullptr;
   }
@@ -139,13 +145,12 @@ void PrepareForForks(SessionHeader* session, uint64_t bytes) {
 SessionHeader* MapSession(ProcessState* process, const char* run_folder) {
   uint64_t bytes = MappingBytes(process->ring_bytes_total);
   SessionHeader* session = nullptr;
-  if (HasRoom("/dev/shm", bytes)) session = MapFile("/dev/shm", bytes, &process->ring_path);
-  if (session == nullptr && HasRoom(run_folder, bytes)) session = MapFile(run_folder, bytes, &process->ring_path);
+  if (HasRoom("/dev/shm", bytes)) session = MapFile("/dev/shm", bytes, process);
+  if (session == nullptr && HasRoom(run_folder, bytes)) session = MapFile(run_folder, bytes, process);
   if (session == nullptr) {
     process->ring_path[0] = '\0';
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    session = static_cast<SessionHeader*>(memory);
+    session = static_cast<SessionHeader*>(MapOwnPages(bytes));
+    if (session == nullptr) return nullptr;
     session->is_private = 1;
   }
   madvise(session, bytes, MADV_DONTFORK);  // a child has its own
@@ -199,12 +204,31 @@ bool CreateTrace(const char* run_folder, SessionHeader* session) {
   return false;
 }
 
-void PublishRing(ProcessState* process) {
+void NameLink(ProcessState* process) {
   if (process->ring_path[0] == '\0') return;
   const char* trace = process->session->trace_path;
   size_t stem = strlen(trace) - strlen(".dlh");
   snprintf(process->link_path, sizeof process->link_path, "%.*s.ring", static_cast<int>(stem), trace);
+}
+
+void PublishRing(ProcessState* process) {
+  if (process->link_path[0] == '\0') return;
   if (symlink(process->ring_path, process->link_path) != 0) process->link_path[0] = '\0';
+}
+
+RingLock LockRing(const ProcessState* process, int* descriptor) {
+  struct stat info;
+  int fd = open(process->ring_path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return RingLock::kUnknown;
+  bool is_ours =
+      fstat(fd, &info) == 0 && info.st_dev == process->ring_device && info.st_ino == process->ring_inode;
+  if (is_ours && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    *descriptor = fd;
+    return RingLock::kOurs;
+  }
+  bool is_held = is_ours && errno == EWOULDBLOCK;
+  close(fd);
+  return is_held ? RingLock::kOfAnother : RingLock::kUnknown;
 }
 
 void OpenRingFolders(const ProcessState* process, RingFolders* folders) {

@@ -21,8 +21,17 @@ bool ChooseRunFolder(const Config& config, const char* run_key, char (*folder)[4
 // Creates an empty process trace with a new name "program-pid[-n].dlh" and sets session->trace_path.
 bool CreateTrace(const char* run_folder, SessionHeader* session);
 
-// name.ring beside the trace, pointing to the ring mapping: from now on others can drain it.
+// process->link_path: name.ring beside the trace.
+void NameLink(ProcessState* process);
+
+// Makes the link to the ring mapping: from now on others can find it.
 void PublishRing(ProcessState* process);
+
+// Who holds the lock on the ring file drains it. Needs the file by its name: kUnknown where the host may not open it any more, or
+// has no descriptor left.
+enum class RingLock { kOurs, kOfAnother, kUnknown };
+// kOurs: held as long as `*descriptor` is open.
+RingLock LockRing(const ProcessState* process, int* descriptor);
 
 // Where mapping and link lie, held by descriptor: the host may change its root directory. -1: go by the path.
 struct RingFolders {

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -17,6 +16,7 @@
 #include "preload/core/call_detail.h"
 #include "preload/core/config.h"
 #include "preload/core/left_frame.h"
+#include "preload/core/own_pages.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 #include "preload/core/shared_pages.h"
@@ -154,7 +154,6 @@ bool EnsureSession(ProcessState* process) {
     if (phase == kUntouched && process->phase.compare_exchange_strong(phase, kStarting)) {
       bool started = StartSession(process);
       process->phase.store(started ? kRecording : kFailed, std::memory_order_release);
-      if (started && process->session->collector_pid == 0) StartWriter(process);
       continue;
     }
     // Not sched_yield: a thread of real-time priority would never let the starter run.
@@ -170,6 +169,12 @@ RecordHeader* ReserveAgain(ThreadState* thread, uint32_t words, uintptr_t frame)
   return ring->ReserveAfterLook(words, frame);
 }
 
+// Each failure to start a writer doubles the time to the next attempt: those take a thread or wait for a lock.
+bool IsTurn(const ProcessState* process, uint64_t check) {
+  uint32_t failures = process->writer_failures.load(std::memory_order_relaxed);
+  return (check & ((uint64_t{1} << (failures < 32 ? failures : 32)) - 1)) == 0;
+}
+
 // Every so many drops: is there anybody who drains?
 void CheckCollector(ThreadState* thread, uint64_t dropped) {
   if (dropped % 1024 != 1) return;
@@ -181,24 +186,13 @@ void CheckCollector(ThreadState* thread, uint64_t dropped) {
   if (gone) session->collector_lost = 1;
   ProcessState* process = GetProcess();
   bool without = collector == 0 && process != nullptr && process->writer_started.load() == 0;
-  if ((gone || without) && process != nullptr) StartWriter(process);
+  if ((gone || without) && process != nullptr && IsTurn(process, dropped / 1024)) StartWriter(process);
   errno = saved_errno;
 }
 
 }  // namespace
 
-ProcessState* GetProcess() {
-  ProcessState* process = g_process.load(std::memory_order_acquire);
-  if (__builtin_expect(process != nullptr, 1)) return process;
-  void* memory = mmap(nullptr, sizeof(ProcessState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  if (madvise(memory, sizeof(ProcessState), MADV_WIPEONFORK) != 0 ||
-      !g_process.compare_exchange_strong(process, static_cast<ProcessState*>(memory))) {
-    munmap(memory, sizeof(ProcessState));
-    return process;  // null on a kernel that can't wipe (before 4.14): not recorded
-  }
-  return static_cast<ProcessState*>(memory);
-}
+ProcessState* GetProcess() { return OneForEachProcess(&g_process); }
 
 void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame) {
   while (thread->depth > 0 && thread->depth <= kMaxOpenCalls && thread->open[thread->depth - 1].frame <= frame) {

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/core/own_pages.h"
+
 namespace dlhook {
 
 class Buffer {
@@ -64,10 +66,9 @@ class Buffer {
   bool Grow(size_t bytes) {
     size_t capacity = capacity_ == 0 ? 4096 : capacity_;
     while (capacity < bytes) capacity *= 2;
-    void* grown = data_ == nullptr ? mmap(nullptr, capacity, PROT_READ | PROT_WRITE,
-                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                                   : mremap(data_, capacity_, capacity, MREMAP_MAYMOVE);
-    if (grown == MAP_FAILED) return false;
+    void* grown =
+        data_ == nullptr ? MapOwnPages(capacity) : mremap(data_, capacity_, capacity, MREMAP_MAYMOVE);
+    if (grown == nullptr || grown == MAP_FAILED) return false;
     data_ = static_cast<char*>(grown);
     capacity_ = capacity;
     return true;

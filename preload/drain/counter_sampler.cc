@@ -15,6 +15,7 @@
 
 #include "preload/core/counter_names.h"
 #include "preload/core/identity.h"
+#include "preload/core/own_pages.h"
 
 namespace dlhook {
 namespace {
@@ -78,10 +79,9 @@ void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* dr
     if (UsageFieldOf(spec.name) == UsageField::kNone && spec.perf_type != kNoPerfType) perf[perf_count++] = &spec;
   }
   wants_perf_ = perf_.Open(perf, perf_count, kMaxThreads, drain);
-  void* memory = mmap(nullptr, sizeof(Thread) * kMaxThreads, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED || (process_.count == 0 && !wants_perf_)) {
-    if (memory != MAP_FAILED) munmap(memory, sizeof(Thread) * kMaxThreads);
+  void* memory = MapOwnPages(sizeof(Thread) * kMaxThreads);
+  if (memory == nullptr || (process_.count == 0 && !wants_perf_)) {
+    if (memory != nullptr) munmap(memory, sizeof(Thread) * kMaxThreads);
     session_ = nullptr;
     return;
   }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "preload/core/own_pages.h"
 #include "preload/core/registry.h"
 #include "preload/drain/descriptor_budget.h"
 
@@ -49,10 +50,8 @@ bool PerfSampler::Open(const CounterSpec* const* specs, size_t count, uint32_t t
   DividePerfGroups(kept, count, &TellRefusal, drain, &groups_);
   if (groups_.count > kMaxGroups) groups_.count = kMaxGroups;
   if (groups_.count == 0) return false;
-  void* memory = mmap(nullptr, threads * sizeof(Thread), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
-  threads_ = static_cast<Thread*>(memory);
+  threads_ = static_cast<Thread*>(MapOwnPages(threads * sizeof(Thread)));
+  if (threads_ == nullptr) return false;
   capacity_ = threads;
   DescribeGroups();
   return true;

@@ -1,9 +1,9 @@
 // See activity_buffers.h.
 #include "preload/gpu/activity_buffers.h"
+#include "preload/core/own_pages.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 namespace dlhook {
 namespace {
@@ -46,9 +46,9 @@ uint8_t* TakeActivityBuffer(ActivityBuffers* pool, uint64_t total) {
   ActivityBuffer* buffer = &pool->buffers[number - 1];
   if (buffer->data == nullptr) {
     int saved_errno = errno;
-    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* pages = MapOwnPages(bytes);
     errno = saved_errno;
-    if (pages == MAP_FAILED) {
+    if (pages == nullptr) {
       GiveBack(pool, number);
       return nullptr;
     }

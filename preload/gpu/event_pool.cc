@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include "preload/core/own_pages.h"
 #include "preload/gpu/event_anchor.h"
 
 namespace dlhook {
@@ -77,8 +78,8 @@ EventState* LiveEventState() {
 
 EventState* NewEventState() {
   if (g_state.load(std::memory_order_acquire) != nullptr) return LiveEventState();
-  void* memory = mmap(nullptr, sizeof(EventState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
+  void* memory = MapOwnPages(sizeof(EventState));
+  if (memory == nullptr) return nullptr;
   auto state = static_cast<EventState*>(memory);
   EventState* none = nullptr;
   bool wiped = madvise(memory, sizeof(EventState), MADV_WIPEONFORK) == 0;

@@ -10,6 +10,7 @@
 
 #include "preload/core/clock.h"
 #include "preload/core/gpu_records.h"
+#include "preload/core/own_thread.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
 #include "preload/core/undisturbed.h"
@@ -188,12 +189,8 @@ void* GpuThreadMain(void* argument) {
 bool StartGpuThread(GpuState* state) {
   if (state->has_thread.load() != 0) return true;
   Undisturbed undisturbed;  // it inherits blocked signals
-  pthread_attr_t small;
-  pthread_attr_init(&small);
-  pthread_attr_setstacksize(&small, kStackBytes);
-  bool created = pthread_create(&state->thread, &small, &GpuThreadMain, state) == 0 ||
-                 pthread_create(&state->thread, nullptr, &GpuThreadMain, state) == 0;
-  pthread_attr_destroy(&small);
+  static void* stack = nullptr;
+  bool created = StartOwnThread(&stack, kStackBytes, &GpuThreadMain, state, &state->thread);
   if (created) state->has_thread.store(1);
   return created;
 }

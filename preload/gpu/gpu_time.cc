@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include <initializer_list>
@@ -16,6 +15,7 @@
 #include "preload/core/clock.h"
 #include "preload/core/config.h"
 #include "preload/core/gpu_records.h"
+#include "preload/core/own_pages.h"
 #include "preload/core/process_id.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
@@ -181,18 +181,7 @@ void CallThreadsBack() {
 
 }  // namespace
 
-GpuState* GetGpuState() {
-  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
-  if (__builtin_expect(state != nullptr, 1)) return state;
-  void* memory = mmap(nullptr, sizeof(GpuState), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  if (madvise(memory, sizeof(GpuState), MADV_WIPEONFORK) != 0 ||
-      !g_gpu_state.compare_exchange_strong(state, static_cast<GpuState*>(memory))) {
-    munmap(memory, sizeof(GpuState));
-    return state;
-  }
-  return static_cast<GpuState*>(memory);
-}
+GpuState* GetGpuState() { return OneForEachProcess(&g_gpu_state); }
 
 uint32_t GpuFamilies() {
   uint32_t families = g_families.load(std::memory_order_relaxed);

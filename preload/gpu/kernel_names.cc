@@ -3,10 +3,10 @@
 #include "preload/gpu/kernel_names.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "preload/capture/own_memory.h"
 #include "preload/core/definitions.h"
+#include "preload/core/own_pages.h"
 
 namespace dlhook {
 namespace {
@@ -17,9 +17,7 @@ constexpr size_t kMostNameBytes = 4096;
 
 KernelNameEntry* TableOf(KernelNameEntry** table) {
   if (*table != nullptr) return *table;
-  constexpr size_t kBytes = kEntries * sizeof(KernelNameEntry);
-  void* pages = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  *table = pages == MAP_FAILED ? nullptr : static_cast<KernelNameEntry*>(pages);
+  *table = static_cast<KernelNameEntry*>(MapOwnPages(kEntries * sizeof(KernelNameEntry)));
   return *table;
 }
 

@@ -1,13 +1,13 @@
 #include "preload/track/cudnn_graph.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include <atomic>
 #include <new>
 
 #include "preload/core/definitions.h"
 #include "preload/core/config.h"
+#include "preload/core/own_pages.h"
 #include "preload/decode/arguments.h"
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
@@ -26,18 +26,7 @@ std::atomic<Tracker*> g_tracker{nullptr};
 // Changes when a plan goes: threads then look known plans up again.
 std::atomic<uint32_t> g_plan_generation{1};
 
-Tracker* GetTracker() {
-  Tracker* tracker = g_tracker.load(std::memory_order_acquire);
-  if (__builtin_expect(tracker != nullptr, 1)) return tracker;
-  void* memory = mmap(nullptr, sizeof(Tracker), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  if (madvise(memory, sizeof(Tracker), MADV_WIPEONFORK) != 0 ||
-      !g_tracker.compare_exchange_strong(tracker, static_cast<Tracker*>(memory))) {
-    munmap(memory, sizeof(Tracker));
-    return tracker;
-  }
-  return static_cast<Tracker*>(memory);
-}
+Tracker* GetTracker() { return OneForEachProcess(&g_tracker); }
 
 // cudnnBackendAttributeType_t
 enum { kTypeBoolean = 2, kTypeInt64 = 3, kTypeDescriptor = 15 };

@@ -1,5 +1,6 @@
 // The table of descriptors and the memory of their nodes.
 #include "preload/track/cudnn_nodes.h"
+#include "preload/core/own_pages.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -16,11 +17,6 @@ static_assert(sizeof(BackendNode) <= 2 * kSmallest && sizeof(BackendChildren) <=
 const void* Tombstone() { return reinterpret_cast<const void*>(uintptr_t{1}); }
 
 uint64_t Hash(const void* descriptor) { return (reinterpret_cast<uint64_t>(descriptor) * 0x9e3779b97f4a7c15u) >> 24; }
-
-void* Pages(size_t bytes) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
-}
 
 int SizeClass(size_t bytes) {
   int size_class = 0;
@@ -40,7 +36,7 @@ char* NodeTable::Allocate(size_t bytes) {
   size_t size = kSmallest << size_class;
   if (size > pages_left_) {
     size_t wanted = size > kPagesAtOnce ? size : kPagesAtOnce;
-    auto pages = static_cast<char*>(Pages(wanted));
+    auto pages = static_cast<char*>(MapOwnPages(wanted));
     if (pages == nullptr) return nullptr;
     pages_ = pages;
     pages_left_ = wanted;
@@ -63,7 +59,7 @@ bool NodeTable::Grow() {
   uint64_t live = 0;
   for (uint64_t i = 0; i < capacity_; ++i) live += entries_[i].node != nullptr;
   uint64_t capacity = capacity_ == 0 ? 4096 : live * 4 <= capacity_ ? capacity_ : capacity_ * 2;
-  auto larger = static_cast<Entry*>(Pages(capacity * sizeof(Entry)));
+  auto larger = static_cast<Entry*>(MapOwnPages(capacity * sizeof(Entry)));
   if (larger == nullptr) return false;
   count_ = 0;
   for (uint64_t i = 0; i < capacity_; ++i) {

@@ -3,11 +3,11 @@
 #include "preload/track/kernels.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include <atomic>
 
 #include "preload/core/definitions.h"
+#include "preload/core/own_pages.h"
 #include "preload/core/spin_lock.h"
 #include "preload/core/thread_state.h"
 #include "preload/link/library_api.h"
@@ -34,11 +34,6 @@ char* g_names = nullptr;  // bump memory for copied names
 size_t g_names_left = 0;
 
 uint64_t Hash(const void* function) { return (reinterpret_cast<uint64_t>(function) * 0x9e3779b97f4a7c15u) >> 20; }
-
-void* Pages(size_t bytes) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
-}
 
 Entry* Find(Table* table, const void* function) {
   if (table == nullptr) return nullptr;
@@ -71,7 +66,7 @@ Table* Roomy() {
   Table* table = g_table.load(std::memory_order_relaxed);
   if (table != nullptr && table->count < table->capacity / 2) return table;
   uint64_t capacity = table == nullptr ? 16384 : table->capacity * 2;
-  auto larger = static_cast<Table*>(Pages(sizeof(Table) + capacity * sizeof(Entry)));
+  auto larger = static_cast<Table*>(MapOwnPages(sizeof(Table) + capacity * sizeof(Entry)));
   if (larger == nullptr) return nullptr;
   larger->capacity = capacity;
   for (uint64_t i = 0; table != nullptr && i < table->capacity; ++i) {
@@ -98,7 +93,7 @@ const char* CopyName(const char* name) {
   SpinLockHolder holder(&g_lock);
   if (size > g_names_left) {
     size_t bytes = size > (256 << 10) ? size : 256 << 10;
-    auto memory = static_cast<char*>(Pages(bytes));
+    auto memory = static_cast<char*>(MapOwnPages(bytes));
     if (memory == nullptr) return nullptr;
     g_names = memory;
     g_names_left = bytes;

@@ -71,6 +71,9 @@ class Limits(Hostile):
     def test_locked_memory(self):
         self.limit("locked", 50, 60)
 
+    def test_little_locked_memory(self):
+        self.limit("locked_little", 50, 60)
+
     def test_small_stacks(self):
         self.check([e2e.victim("small_stacks"), "40"], 40)
         script = f"ulimit -s 100; exec {e2e.victim('small_stacks')} 40"

@@ -1,6 +1,9 @@
 """Fork, exec and every way to end: each process has a trace of its own and nothing recorded is missing."""
 
+import fcntl
+import glob
 import os
+import signal
 
 import e2e
 
@@ -91,6 +94,86 @@ class Helpers(e2e.Case):
         e2e.run(["/bin/sh", "-c", script], env=env, cwd=self.folder)
         created = [name for name in os.listdir(self.folder) if name.startswith("dlhook-")]
         self.assertEqual(len(created), 1)
+
+
+class Lock(e2e.Case):
+    """Who drains a ring holds the lock on its file, from before the ring can be found."""
+
+    def start(self, host, **extra):
+        process = e2e.start(self.command(host, [e2e.victim("stepwise")]), cwd=self.folder,
+                            env=self.environment(host, **extra))
+        for stream in (process.stdin, process.stdout, process.stderr):
+            self.addCleanup(stream.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def step(self, process, calls):
+        process.stdin.write(f"{calls}\n".encode())
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), f"{calls} done\n".encode())
+
+    def ring(self):
+        """As soon as its link is there."""
+        links = []
+        while not links:
+            links = glob.glob(os.path.join(self.run_path, "*.ring"))
+        return os.readlink(links[0])
+
+    def is_locked(self, ring):
+        with open(ring, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def test_of_the_writer(self):
+        for _ in range(5):
+            self.fresh_run()
+            process = self.start("writer")
+            process.stdin.write(b"5\n")
+            process.stdin.flush()
+            ring = self.ring()
+            self.assertTrue(self.is_locked(ring))
+            self.assertEqual(process.stdout.readline(), b"5 done\n")
+            files = glob.glob(f"/proc/{process.pid}/fd/*")
+            self.assertNotIn(ring, [os.readlink(file) for file in files])  # none of the host's own descriptors
+            process.kill()
+            process.wait()
+            self.assertFalse(self.is_locked(ring))
+            self.assertEqual(len(e2e.Run(self.run_path).trace().calls), 5)
+
+    def test_of_nobody(self):
+        process = self.start("rings")
+        self.step(process, 5)
+        self.assertFalse(self.is_locked(self.ring()))
+
+    def test_after_the_collector(self):
+        # A ring of 16 KiB fills at once: then the host looks for its collector, and drains itself.
+        process = self.start("launcher", DLHOOK_RING_KIB=16)
+        self.step(process, 5)
+        ring = self.ring()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        self.assertFalse(self.is_locked(ring))
+        self.step(process, 50000)
+        self.assertTrue(self.is_locked(ring))
+
+    def test_is_held_by_another(self):
+        """Then the host does not drain; what its rings have no room for is counted."""
+        process = self.start("launcher", DLHOOK_RING_KIB=16)
+        self.step(process, 5)
+        ring = self.ring()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        with open(ring, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.step(process, 20000)
+        process.stdin.close()
+        self.assertEqual(process.stdout.read(), b"")  # the host has ended
+        trace = e2e.Run(self.run_path).trace()
+        self.assertEqual(len(trace.calls) + trace.loss_count(), 20005)
 
 
 if __name__ == "__main__":

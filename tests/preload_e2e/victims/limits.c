@@ -1,15 +1,17 @@
 // A process that runs out of something. limits RESOURCE WHEN: RESOURCE is descriptors, address_space, file_size,
-// processes, locked (all memory is) or none; the limit is set `before` the first call or `later`. Then 50 calls, ten on
+// processes, locked (all memory is), locked_little (all new memory is, and at most 2 MiB may be) or none; the limit is set `before` the first call or `later`. Then 50 calls, ten on
 // each of five threads one after another, and what the program itself could still do.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tiny_blas.h"
@@ -32,12 +34,24 @@ static rlim_t AddressSpaceInUse(void) {
   return (rlim_t)pages * 4096;
 }
 
+// From here on it is bound by the limit for locked memory, also as root.
+static void LockNewMemory(void) {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct data[2];
+  if (syscall(SYS_capget, &header, data)) abort();
+  data[0].effective &= ~(1u << CAP_IPC_LOCK);
+  data[0].permitted &= ~(1u << CAP_IPC_LOCK);
+  if (syscall(SYS_capset, &header, data) || mlockall(MCL_FUTURE)) puts("may not lock");
+  Limit(RLIMIT_MEMLOCK, 2 << 20);
+}
+
 static void Apply(const char* resource) {
   if (strcmp(resource, "descriptors") == 0) Limit(RLIMIT_NOFILE, 0);
   if (strcmp(resource, "address_space") == 0) Limit(RLIMIT_AS, AddressSpaceInUse() + (1 << 20));
   if (strcmp(resource, "file_size") == 0) Limit(RLIMIT_FSIZE, 4096);
   if (strcmp(resource, "processes") == 0) Limit(RLIMIT_NPROC, 1);
   if (strcmp(resource, "locked") == 0 && mlockall(MCL_CURRENT | MCL_FUTURE)) puts("may not lock");
+  if (strcmp(resource, "locked_little") == 0) LockNewMemory();
 }
 
 int main(int argc, char** argv) {
@@ -55,5 +69,7 @@ int main(int argc, char** argv) {
   errno = 0;
   int file = open("/dev/null", O_RDWR);
   printf("%d %s\n", file >= 0, strerror(errno));
+  void* memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  printf("%d more\n", memory != MAP_FAILED);
   return 0;
 }
