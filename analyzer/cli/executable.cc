@@ -4,7 +4,9 @@
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -67,15 +69,15 @@ absl::Status CheckElf(const std::string& path, const std::string& start) {
   return CantPreload(path, "static-binary", "is statically linked");
 }
 
+// As the kernel decides on AT_SECURE. For root a set-uid program of root's and capabilities gain nothing.
 bool IsPrivileged(const std::string& path) {
   struct stat info;
-  if (stat(path.c_str(), &info) != 0 || getuid() == 0) {
-    // For root a set-uid program of root's gains nothing; one of another user's still changes the user.
-    return stat(path.c_str(), &info) == 0 && ((info.st_mode & S_ISUID) != 0 && info.st_uid != getuid());
-  }
+  const bool may_gain = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1;
+  if (!may_gain || stat(path.c_str(), &info) != 0) return false;
   const bool changes_user = (info.st_mode & S_ISUID) != 0 && info.st_uid != getuid();
   const bool changes_group = (info.st_mode & S_ISGID) != 0 && info.st_gid != getgid();
-  return changes_user || changes_group;
+  const bool adds_capabilities = getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
+  return changes_user || changes_group || adds_capabilities;
 }
 
 }  // namespace
@@ -111,7 +113,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& program) {
 absl::Status CheckPreloadable(const std::string& path) {
   std::string file = path;
   for (int depth = 0; depth < kMaxInterpreters; ++depth) {
-    if (IsPrivileged(file)) return CantPreload(file, "set-uid", "is set-uid or set-gid");
+    if (IsPrivileged(file)) return CantPreload(file, "set-uid", "is set-uid or set-gid or has capabilities");
     const std::string start = ReadStart(file, 64 << 10);
     if (absl::StartsWith(start, ELFMAG)) return CheckElf(file, start);
     if (!absl::StartsWith(start, "#!")) return absl::OkStatus();  // the shell will try

@@ -74,6 +74,20 @@ bool LayoutFromTable(const OffsetIndex& index, uint32_t version, const uint64_t*
   return true;
 }
 
+// PyMemberDef.
+struct PythonMember {
+  const char* name;
+  int type;
+  ptrdiff_t offset;
+  int flags;
+  const char* doc;
+};
+
+bool MemberIsAt(const PythonMember* member, const char* name, uint16_t offset) {
+  while (member->name != nullptr && strcmp(member->name, name) != 0) ++member;
+  return member->name != nullptr && member->offset == offset;
+}
+
 }  // namespace
 
 bool LayoutOfPython(const char* version, const void* debug_offsets, PythonLayout* layout, const char** reason) {
@@ -103,6 +117,15 @@ bool LayoutOfPython(const char* version, const void* debug_offsets, PythonLayout
     return LayoutFromTable(index, 0x300 + index.minor, table, layout, reason);
   }
   return false;
+}
+
+bool LayoutAgrees(const PythonLayout& layout, const void* code_type, const void* type_type) {
+  // Where objects begin otherwise (free-threaded, with lists of all objects), no other offset of a type holds either.
+  if (ReadAt<const void*>(code_type, kPyTypeOffset) != type_type) return false;
+  auto members = ReadAt<const PythonMember*>(code_type, kPyTypeMembers);
+  return members != nullptr && MemberIsAt(members, "co_filename", layout.code_file) &&
+         MemberIsAt(members, layout.minor < 11 ? "co_name" : "co_qualname", layout.code_name) &&
+         MemberIsAt(members, "co_firstlineno", layout.code_first_line);
 }
 
 }  // namespace dlhook

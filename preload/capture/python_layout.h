@@ -48,6 +48,7 @@ constexpr size_t kPyBytesLength = 16;
 constexpr size_t kPyBytesData = 32;
 constexpr size_t kPyCellContent = 16;
 constexpr size_t kPyTypeName = 24;
+constexpr size_t kPyTypeMembers = 240;
 constexpr uint8_t kFirstShimOwner = 3;  // frames of the interpreter's own (from 3.12) have this owner or a greater one
 
 template <typename T>
@@ -61,6 +62,10 @@ inline T ReadAt(const void* object, size_t offset) {
 // free-threaded.
 // Pure: unit-tested.
 bool LayoutOfPython(const char* version, const void* debug_offsets, PythonLayout* layout, const char** reason);
+
+// Whether this interpreter's own description of its code objects (PyCode_Type's table of members) is that of the layout: forks of
+// CPython (without a GIL, with other frames) keep the version they come from. `type_type`: PyType_Type. Pure: unit-tested.
+bool LayoutAgrees(const PythonLayout& layout, const void* code_type, const void* type_type);
 
 }  // namespace dlhook
 

@@ -95,7 +95,12 @@ PythonState Examine(void* scope) {
   bool known = LayoutOfPython(version, RealDlsym(scope, "_PyRuntime"), &g_python.layout, &reason);
   bool debug_build = RealDlsym(scope, "_Py_NegativeRefcount") != nullptr;
   if (known && debug_build) reason = "debug builds of Python are not supported";
-  if (known && !debug_build && TakeSymbols(scope, &g_python)) {
+  known = known && !debug_build && TakeSymbols(scope, &g_python);
+  if (known && !LayoutAgrees(g_python.layout, g_python.code_type, RealDlsym(scope, "PyType_Type"))) {
+    known = false;
+    reason = "its objects are not laid out as in CPython of this version";
+  }
+  if (known) {
     snprintf(sentence, sizeof sentence, "Python %.*s", length, version);
     ReportCapability("python-frames", "", CapabilityState::kOn, sentence);
     return PythonState::kOn;

@@ -132,6 +132,33 @@ TEST(PythonLayoutTest, TableOfOffsets) {
   EXPECT_EQ(answer.layout.tag_bits, 0);
 }
 
+struct Member {  // PyMemberDef
+  const char* name;
+  int type;
+  ptrdiff_t offset;
+  int flags;
+  const char* doc;
+};
+
+// A PyCode_Type whose header is `header_words` long before its type, with these members.
+bool Agrees(size_t header_words, const std::vector<Member>& members) {
+  const int type_of_types = 0;
+  std::vector<const void*> code_type(64, nullptr);
+  code_type[header_words] = &type_of_types;
+  code_type[30 + header_words - 1] = members.data();
+  return LayoutAgrees(Layout("3.11.7 (main)").layout, code_type.data(), &type_of_types);
+}
+
+TEST(PythonLayoutTest, ForksThatKeepTheVersion) {
+  const Member name{"co_qualname", 6, 128, 1, nullptr}, line{"co_firstlineno", 1, 72, 1, nullptr};
+  const Member file{"co_filename", 6, 112, 1, nullptr}, other_file{"co_filename", 6, 120, 1, nullptr}, end{};
+  EXPECT_TRUE(Agrees(1, {line, file, name, end}));
+  EXPECT_FALSE(Agrees(1, {line, other_file, name, end}));
+  EXPECT_FALSE(Agrees(1, {line, file, end}));
+  EXPECT_FALSE(Agrees(2, {line, file, name, end}));  // as without a GIL: the thread that owns the object comes first
+  EXPECT_FALSE(Agrees(3, {line, file, name, end}));
+}
+
 TEST(PythonLayoutTest, TablesThatCanNotBeTrusted) {
   EXPECT_FALSE(Layout("3.13.0 (main)", nullptr).supported);
   std::vector<uint64_t> table = Table313();

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import struct
 import unittest
 
 import e2e
@@ -40,6 +41,29 @@ class RunCommand(e2e.Case):
         os.chown(path, 65534, 65534)
         os.chmod(path, 0o4755)
         self.refused([path], 2, "set-uid")
+        os.chown(path, 0, 65534)
+        os.chmod(path, 0o2755)
+        self.refused([path], 2, "set-gid")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to give a program capabilities")
+    def test_capabilities(self):
+        path = os.path.join(self.folder, "capable")
+        shutil.copy("/bin/true", path)
+        os.chmod(path, 0o755)
+        os.chmod(self.folder, 0o777)
+        try:  # cap_net_raw, as ping may have it: VFS_CAP_REVISION_2 with the effective bit, permitted, inheritable
+            os.setxattr(path, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
+        except OSError as error:
+            self.skipTest(f"no file capabilities here: {error.strerror}")
+        nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+        command = [e2e.DLHOOK, "run", "-o", self.run_path, "--", path]
+        result = e2e.run([*nobody, *command], cwd=self.folder)
+        self.assertEqual((result.code, result.out), (2, b""), result.err)
+        self.assertIn("capabilities", result.err.decode())
+        # Root gains nothing by them, and nobody does where nothing may be gained.
+        for who in ([], [*nobody, "--no-new-privs"]):
+            result = e2e.run([*who, *command], cwd=self.folder)
+            self.assertEqual(result.code, 0, result.err)
 
     def test_the_variable_names_the_folder_as_the_option_does(self):
         command = [e2e.DLHOOK, "run", "--", e2e.victim("nested"), "5"]
