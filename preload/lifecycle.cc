@@ -9,6 +9,7 @@
 
 #include "preload/capture/counters.h"
 #include "preload/capture/native_stack.h"
+#include "preload/core/character.h"
 #include "preload/core/config.h"
 #include "preload/core/hook_table.h"
 #include "preload/core/identity.h"
@@ -128,8 +129,10 @@ bool StartSessionHere(ProcessState* process) {
   NameLink(process);
   CompleteHeader(config, session);
   if (config.verbose) {
-    dprintf(STDERR_FILENO, "dlhook: recording to %s%s%s\n", session->trace_path, config.complaint[0] != '\0' ? "; " : "",
-            config.complaint);
+    static char path[sizeof session->trace_path], complaint[2 * sizeof config.complaint];  // one starter at a time
+    SpellOut(session->trace_path, path, sizeof path);
+    SpellOut(config.complaint, complaint, sizeof complaint);
+    dprintf(STDERR_FILENO, "dlhook: recording to %s%s%s\n", path, complaint[0] != '\0' ? "; " : "", complaint);
   }
   return true;
 }

@@ -109,7 +109,7 @@ const std::vector<Command>& Commands() {
 
 int Main(absl::Span<const std::string> words) {
   if (words.empty()) {
-    PrintError(absl::StrCat("a command is missing\n\n", Overview()));
+    PrintError("a command is missing", absl::StrCat("\n", Overview()));
     return kExitBadInput;
   }
   const std::string& name = words.front();

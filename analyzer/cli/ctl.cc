@@ -1,5 +1,7 @@
 // `dlhook ctl`: starts and stops recording in processes that run. Writes one word of the memory they share; they notice
 // at their next call.
+#include <string.h>
+
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,6 +15,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
+#include "analyzer/render/escape.h"
 #include "preload/core/clock.h"
 
 namespace dlhook::analyzer {
@@ -63,7 +66,8 @@ int RunCtl(const Args& args) {
   for (const std::unique_ptr<RingFile>& ring : rings) {
     SessionHeader* session = ring->session();
     if (verb != "status") SetRecording(verb == "start", session);
-    absl::StrAppendFormat(&text, "%u %s: %s\n", session->pid, std::string(session->program),
+    const absl::string_view program(session->program, strnlen(session->program, sizeof session->program));
+    absl::StrAppendFormat(&text, "%u %s: %s\n", session->pid, VisibleText(program),
                           session->stopped.load() == 0 ? "recording" : "stopped");
   }
   return PrintOutput(text);

@@ -12,6 +12,7 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/io/trace_bytes.h"
+#include "analyzer/render/escape.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook::analyzer {
@@ -31,7 +32,7 @@ absl::Status DumpPackets(PacketReader* reader) {
     if (!reader->Parse(reader->payload(), packet)) continue;
     std::string printed;
     printer.PrintToString(trace, &printed);
-    text += printed;
+    text += EscapedTextproto(printed);
     if (text.size() < kBufferBytes) continue;
     if (absl::Status status = WriteOutput(text); !status.ok()) return status;
     text.clear();
@@ -46,7 +47,7 @@ absl::Status DumpTrace(const std::string& path, absl::Status* damage) {
     *damage = trace.status();
     return absl::OkStatus();
   }
-  if (absl::Status status = WriteOutput(absl::StrCat("# file: ", BaseName(path), "\n"));
+  if (absl::Status status = WriteOutput(absl::StrCat("# file: ", VisibleText(BaseName(path)), "\n"));
       !status.ok())
     return status;
   PacketReader reader(path, trace->chunks());

@@ -2,9 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -95,18 +92,6 @@ absl::Status CheckFilters(const ProfileOptions& options, const RunAnalysis& anal
   return check("layer", options.layer, LayerNames(analysis.layers().attribution()));
 }
 
-absl::Status WriteFile(const std::string& path, absl::string_view bytes) {
-  std::FILE* file = std::fopen(path.c_str(), "we");
-  bool written = file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  int error = errno;
-  if (file != nullptr && std::fclose(file) != 0 && written) {
-    written = false;
-    error = errno;
-  }
-  if (written) return absl::OkStatus();
-  return absl::ErrnoToStatus(error, absl::StrCat("cannot write ", path, ": ", std::strerror(error)));
-}
-
 absl::StatusOr<std::string> MakeExport(const Options& options, TraceModel* model) {
   if (model->calls.size() == 0 && model->aggregates.empty()) {
     return absl::NotFoundError(absl::StrCat(model->name,
@@ -139,9 +124,10 @@ int RunExport(const Args& args) {
   if (!run->model.processes.empty()) {
     const absl::StatusOr<std::string> bytes = MakeExport(*options, &run->model);
     if (!bytes.ok()) return Fail(bytes.status());
+    const OutputKind kind = options->exporter->is_binary ? OutputKind::kBytes : OutputKind::kText;
     if (!options->out) {
-      exit_code = std::max(exit_code, PrintOutput(*bytes));
-    } else if (const absl::Status status = WriteFile(*options->out, *bytes); !status.ok()) {
+      exit_code = std::max(exit_code, PrintOutput(*bytes, kind));
+    } else if (const absl::Status status = WriteOutputFile(*options->out, *bytes, kind); !status.ok()) {
       return Fail(status);
     }
   }

@@ -1,6 +1,7 @@
-// stdout by write(2): stdio would hide a closed pipe until the end.
+// By write(2): stdio would hide a closed pipe until the end.
 #include "analyzer/cli/output.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -8,12 +9,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/render/escape.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -21,36 +21,52 @@ namespace {
 constexpr uint64_t kLargeRunBytes = 64 << 20;  // read in about a second
 constexpr int kDefaultWidth = 80;
 
+// Returns errno, 0 where all is written.
+int WriteAll(int fd, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(fd, bytes.data(), bytes.size());
+    if (count >= 0) {
+      bytes.remove_prefix(count);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+int WriteAll(int fd, absl::string_view output, OutputKind kind) {
+  return kind == OutputKind::kText ? WriteAll(fd, VisibleLines(output)) : WriteAll(fd, output);
+}
+
 }  // namespace
 
 // SIGPIPE is left as it is (`run` hands it on to its program): by default it ends dlhook without a
 // word, and where it is ignored, write() says so.
-absl::Status WriteOutput(absl::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = write(STDOUT_FILENO, text.data(), text.size());
-    if (count >= 0) {
-      text.remove_prefix(count);
-    } else if (errno == EPIPE) {
-      return absl::OutOfRangeError("the output was closed");
-    } else if (errno != EINTR) {
-      return absl::ErrnoToStatus(errno,
-                                 absl::StrCat("cannot write the output: ", std::strerror(errno)));
-    }
-  }
-  return absl::OkStatus();
+absl::Status WriteOutput(absl::string_view output, OutputKind kind, int fd) {
+  const int error = WriteAll(fd, output, kind);
+  if (error == 0) return absl::OkStatus();
+  if (error == EPIPE) return absl::OutOfRangeError("the output was closed");
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot write the output: ", std::strerror(error)));
 }
 
-int PrintOutput(absl::string_view text) {
-  const absl::Status status = WriteOutput(text);
+int PrintOutput(absl::string_view output, OutputKind kind) {
+  const absl::Status status = WriteOutput(output, kind);
   if (status.ok() || absl::IsOutOfRange(status)) return kExitOk;
   PrintError(status.message());
   return kExitBadInput;
 }
 
-void PrintError(absl::string_view message) {
-  const std::string line =
-      absl::StrCat("dlhook: ", message, absl::EndsWith(message, "\n") ? "" : "\n");
-  std::fwrite(line.data(), 1, line.size(), stderr);
+absl::Status WriteOutputFile(const std::string& path, absl::string_view output, OutputKind kind) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  int error = fd < 0 ? errno : WriteAll(fd, output, kind);
+  if (fd >= 0 && close(fd) != 0 && error == 0) error = errno;
+  if (error == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot write ", path, ": ", std::strerror(error)));
+}
+
+void PrintError(absl::string_view message, absl::string_view help) {
+  // A message that nobody can be told is lost.
+  WriteOutput(absl::StrCat("dlhook: ", VisibleText(message), "\n", help), OutputKind::kText, STDERR_FILENO).IgnoreError();
 }
 
 int OutputWidth(int fd) {
@@ -80,8 +96,8 @@ absl::StatusOr<bool> ReadColorFlag(const Args& args, int fd) {
   return absl::InvalidArgumentError(absl::StrCat("--color expects auto, always or never, found '", when, "'"));
 }
 
-ReadingProgress::ReadingProgress(std::string name)
-    : name_(std::move(name)), is_terminal_(isatty(STDERR_FILENO) != 0) {}
+ReadingProgress::ReadingProgress(absl::string_view name)
+    : name_(VisibleText(name)), is_terminal_(isatty(STDERR_FILENO) != 0) {}
 
 void ReadingProgress::Update(uint64_t done, uint64_t all) {
   if (!is_terminal_ || all < kLargeRunBytes) return;

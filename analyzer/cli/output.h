@@ -14,15 +14,21 @@
 
 namespace dlhook::analyzer {
 
-// Writes to stdout. OutOfRange: nobody reads any more (a closed pipe), which is no error of
-// anyone's.
-absl::Status WriteOutput(absl::string_view text);
+// All that dlhook writes for people and other programs passes here. kText: lines, which are made harmless (VisibleLines in
+// analyzer/render/escape.h); kBytes: of a format that is no text.
+enum class OutputKind : uint8_t { kText, kBytes };
+
+// Writes to stdout, or to `fd`. OutOfRange: nobody reads any more (a closed pipe), which is no error of anyone's.
+absl::Status WriteOutput(absl::string_view output, OutputKind kind = OutputKind::kText, int fd = STDOUT_FILENO);
 
 // WriteOutput as the last thing that a command does; returns the exit code.
-int PrintOutput(absl::string_view text);
+int PrintOutput(absl::string_view output, OutputKind kind = OutputKind::kText);
 
-// One message on stderr, "dlhook: " before it.
-void PrintError(absl::string_view message);
+// Writes a new file, or over an old one.
+absl::Status WriteOutputFile(const std::string& path, absl::string_view output, OutputKind kind);
+
+// One message on stderr, a line with "dlhook: " before it; `help`: lines below it.
+void PrintError(absl::string_view message, absl::string_view help = "");
 
 // Columns of the terminal that `fd` is; where it is none COLUMNS, else 80.
 int OutputWidth(int fd = STDOUT_FILENO);
@@ -37,7 +43,7 @@ absl::StatusOr<bool> ReadColorFlag(const Args& args, int fd);
 // end.
 class ReadingProgress {
  public:
-  explicit ReadingProgress(std::string name);
+  explicit ReadingProgress(absl::string_view name);
   ~ReadingProgress();
 
   void Update(uint64_t done, uint64_t all);

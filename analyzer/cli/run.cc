@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -123,7 +122,7 @@ void PrintSummary(const std::string& folder, const Collector& collector) {
   if (run.ok() && !run->model.processes.empty()) {
     const absl::StatusOr<std::string> report = MakeReport(
         run->model, {.tables = {"summary"}, .width = OutputWidth(STDERR_FILENO), .color = IsColorful(STDERR_FILENO)});
-    if (report.ok()) fputs(report->c_str(), stderr);
+    if (report.ok()) WriteOutput(*report, OutputKind::kText, STDERR_FILENO).IgnoreError();
   }
   PrintError(absl::StrCat(collector.calls(), " calls recorded; next: dlhook report ", folder));
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
+#include "analyzer/render/escape.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 
@@ -66,7 +67,7 @@ std::string CountLabel(const LibraryReport& library) {
 void AppendLibraries(const std::vector<LibraryReport>& libraries, size_t width, bool color, std::string* out) {
   for (const LibraryReport& library : libraries) {
     if (library.State() == "caller") continue;
-    absl::StrAppend(out, "  ", Styled(BaseName(library.path), Style::kHeader, color), ": ", library.State(), "\n");
+    absl::StrAppend(out, "  ", Styled(VisibleText(BaseName(library.path)), Style::kHeader, color), ": ", library.State(), "\n");
     AppendWrapped("", Style::kPlain, absl::StrCat(CountLabel(library), "."), width, color, out);
   }
   std::vector<std::string> callers;
@@ -83,7 +84,7 @@ void AppendLibraries(const std::vector<LibraryReport>& libraries, size_t width, 
 
 void AppendProgram(const TriedProgram& program, size_t width, bool color, std::string* out) {
   const ProgramReport& report = program.report;
-  absl::StrAppend(out, "\n", Styled(absl::StrCat("program: ", absl::StrJoin(program.words, " ")), Style::kTitle, color),
+  absl::StrAppend(out, "\n", Styled(VisibleText(absl::StrCat("program: ", absl::StrJoin(program.words, " "))), Style::kTitle, color),
                   "\n");
   std::vector<std::string> counts;
   for (const auto& [family, count] : report.recorded) counts.push_back(absl::StrCat(family, ": ", count));
@@ -184,7 +185,7 @@ std::string DoctorJson(const DoctorReport& report) {
                      {"warnings_and_problems", report.CountBad()},
                      {"machine", FindingsJson(report.machine)},
                      {"program", report.program.has_value() ? ProgramJson(*report.program) : Json()}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return EscapedJson(json.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace dlhook::analyzer

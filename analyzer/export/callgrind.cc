@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/export/exporter.h"
+#include "analyzer/render/escape.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -23,7 +23,7 @@ class Compressor {
   std::string operator()(const std::string& name) {
     const auto [at, is_new] = ids_.try_emplace(name, ids_.size() + 1);
     return absl::StrCat("(", at->second, ")", is_new ? " " : "",
-                        is_new ? absl::StrReplaceAll(name, {{"\n", " "}, {"\r", " "}}) : "");
+                        is_new ? CallgrindName(name) : "");
   }
 
  private:
@@ -84,7 +84,8 @@ class Writer {
 
   void WriteHead() {
     absl::StrAppend(&text_,
-                    "# callgrind format\nversion: 1\ncreator: dlhook " DLHOOK_VERSION "\ncmd: ", profile_.model().name,
+                    "# callgrind format\nversion: 1\ncreator: dlhook " DLHOOK_VERSION "\ncmd: ",
+                    CallgrindName(profile_.model().name),
                     "\npositions: line\n");
     std::string names;
     for (Weight event : kEvents) {

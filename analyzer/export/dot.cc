@@ -9,18 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/export/exporter.h"
+#include "analyzer/render/escape.h"
 
 namespace dlhook::analyzer {
 namespace {
 
 constexpr size_t kLongestName = 80;
-
-// As a string of dot's, without the quotes: a backslash begins escapes there.
-std::string Quoted(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", " "}, {"\r", " "}});
-}
 
 std::string Shortened(const std::string& name) {
   if (name.size() <= kLongestName) return name;
@@ -138,10 +133,10 @@ class Writer {
     const double size = 9 + std::sqrt(PercentOf(self_[index])) * 2;
     const std::string tooltip = function.full_name.empty() ? function.name : function.full_name;
     return absl::StrFormat("  n%d [label=\"%s%s\\n%s%s (%.1f%%)\", fontsize=%.0f, fillcolor=\"%s\", tooltip=\"%s\"]\n",
-                           index, Quoted(Shortened(function.name)),
-                           place.empty() ? "" : absl::StrCat("\\n", Quoted(BaseNameOf(place))), self,
+                           index, DotString(Shortened(VisibleText(function.name))),
+                           place.empty() ? "" : absl::StrCat("\\n", DotString(BaseNameOf(place))), self,
                            Amount(options_.weight, total_[index]), PercentOf(total_[index]), size,
-                           Colour(PercentOf(total_[index])), Quoted(tooltip));
+                           Colour(PercentOf(total_[index])), DotString(tooltip));
   }
 
   // From nearly white to orange: the more, the warmer.
@@ -163,7 +158,7 @@ class Writer {
       ++dropped;
       dropped_self += self_[function];
     }
-    std::string title = absl::StrCat(Quoted(profile_.model().name), ": ", Amount(options_.weight, sum_),
+    std::string title = absl::StrCat(DotString(profile_.model().name), ": ", Amount(options_.weight, sum_),
                                      options_.weight == Weight::kTime ? " in library calls" : "");
     if (dropped == 0 && dropped_edges == 0) return title;
     return absl::StrFormat(

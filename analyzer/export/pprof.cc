@@ -9,6 +9,7 @@
 #include "analyzer/export/exporter.h"
 #include "analyzer/export/gzip.h"
 #include "analyzer/export/third_party/pprof/profile.pb.h"
+#include "analyzer/render/escape.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -34,7 +35,9 @@ class Writer {
   }
 
  private:
-  int64_t Text(const std::string& text) {
+  // All strings of the file: readers print names as they are.
+  int64_t Text(absl::string_view from_outside) {
+    const std::string text = VisibleText(from_outside);
     const auto [at, is_new] = texts_.try_emplace(text, out_.string_table_size());
     if (is_new) out_.add_string_table(text);
     return at->second;
@@ -44,8 +47,8 @@ class Writer {
     for (Weight weight : kSampleTypes) {
       const WeightWord& word = WeightWords()[static_cast<size_t>(weight)];
       pb::ValueType* type = out_.add_sample_type();
-      type->set_type(Text(std::string(word.name)));
-      type->set_unit(Text(word.unit == "ns" ? "nanoseconds" : std::string(word.unit)));
+      type->set_type(Text(word.name));
+      type->set_unit(Text(word.unit == "ns" ? "nanoseconds" : word.unit));
     }
   }
 

@@ -1,22 +1,18 @@
-// RFC 4180, but with "\n" as line end, as every tool on this system reads and writes it.
+// RFC 4180, but with "\n" as line end, as every tool on this system reads and writes it. A row is a line: what would end
+// one inside of a cell is escaped.
 #include <string>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
+#include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
 
 namespace dlhook::analyzer {
 namespace {
 
-std::string Quoted(const std::string& text) {
-  if (text.find_first_of("\",\r\n") == std::string::npos) return text;
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
-}
-
 std::string CellText(const Cell& cell) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return Quoted(*text);
+  if (const auto* text = std::get_if<std::string>(&cell)) return CsvField(*text);
   if (const auto* integer = std::get_if<int64_t>(&cell)) return absl::StrCat(*integer);
   if (const auto* real = std::get_if<double>(&cell)) return absl::StrFormat("%.9g", *real);
   return "";
@@ -25,7 +21,7 @@ std::string CellText(const Cell& cell) {
 void AppendTable(const Table& table, std::string* out) {
   const char* separator = "";
   for (const Column& column : table.columns) {
-    absl::StrAppend(out, separator, Quoted(column.name));
+    absl::StrAppend(out, separator, CsvField(column.name));
     separator = ",";
   }
   out->push_back('\n');

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"
 
@@ -19,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 // Text that is no UTF-8 (file names may be) gets replacement characters.
 std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return EscapedJson(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 absl::string_view TypeName(ColumnType type) {

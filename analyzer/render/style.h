@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_RENDER_STYLE_H_
 #define DLHOOK_ANALYZER_RENDER_STYLE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -21,6 +22,9 @@ enum class Style : uint8_t {
 // `text` between escape sequences; spaces around it stay outside, so that lines can be cut at their end. Without
 // `color` the text alone.
 std::string Styled(absl::string_view text, Style style, bool color);
+
+// Bytes of the escape sequence of Styled's with which the text begins; 0: with none.
+size_t StyleLength(absl::string_view text);
 
 }  // namespace dlhook::analyzer
 

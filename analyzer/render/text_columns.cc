@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "analyzer/model/op.h"
+#include "analyzer/render/escape.h"
 #include "analyzer/render/human.h"
 #include "analyzer/render/short_forms.h"
 
@@ -24,14 +25,6 @@ constexpr double kHotPercent = 10;  // of the time
 constexpr absl::string_view kCut = "..";
 constexpr size_t kTellingName = 8;  // a shorter name without its class ("Compute", "forward") says nothing
 constexpr char kNotKnown[] = "-";  // as HumanCell has it
-
-// Text from the trace must not move the cursor or break the line.
-std::string Printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
 
 // See table.h on columns named "unit".
 bool HoldsUnitOfPrevious(const Table& table, size_t index) {
@@ -50,15 +43,15 @@ std::string CellText(const Table& table, const Row& row, size_t index) {
   if (table.columns[index].name == "problem") text = HumanProblem(text);
   if (table.columns[index].name == "direction" && text == DirectionName(Direction::kUnknown)) return kNotKnown;
   if (unit != table.columns[index].unit && !IsUnitInCell(unit)) absl::StrAppend(&text, " ", unit);
-  return Printable(std::move(text));
+  return VisibleText(text);
 }
 
 // The words of the name on as few lines as fit into `width`, without a unit that the cells show.
 std::vector<std::string> HeaderLines(const Column& column, size_t width) {
   absl::string_view name = column.name;
   if (!column.unit.empty()) absl::ConsumeSuffix(&name, absl::StrCat("_", column.unit));
-  std::vector<std::string> words = absl::StrSplit(name, '_');
-  if (!IsUnitInCell(column.unit)) words.push_back(column.unit);
+  std::vector<std::string> words = absl::StrSplit(VisibleText(name), '_');
+  if (!IsUnitInCell(column.unit)) words.push_back(VisibleText(column.unit));
   for (const std::string& word : words) width = std::max(width, TextWidth(word));
   std::vector<std::string> lines;
   for (const std::string& word : words) {
@@ -170,10 +163,11 @@ std::string Padded(const std::string& text, const TextColumn& column) {
 
 std::vector<std::string> Wrapped(absl::string_view text, size_t width) {
   std::vector<std::string> lines = {""};
-  for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+  const std::string visible = VisibleText(text);
+  for (absl::string_view word : absl::StrSplit(visible, ' ', absl::SkipEmpty())) {
     if (!lines.back().empty() && TextWidth(lines.back()) + 1 + TextWidth(word) > width)
       lines.emplace_back();
-    absl::StrAppend(&lines.back(), lines.back().empty() ? "" : " ", Printable(std::string(word)));
+    absl::StrAppend(&lines.back(), lines.back().empty() ? "" : " ", word);
   }
   return lines;
 }

@@ -60,9 +60,8 @@ class Names {
   }
   NameIndex Of(absl::string_view text) {
     if (text.empty()) return kNone;
-    const std::string name = PrintableName(text);
-    const auto [place, is_new] = known_.emplace(name, static_cast<NameIndex>(names_.size()));
-    if (is_new) names_.push_back(name);
+    const auto [place, is_new] = known_.emplace(text, static_cast<NameIndex>(names_.size()));
+    if (is_new) names_.emplace_back(text);
     return place->second;
   }
 

@@ -49,37 +49,7 @@ std::string FromRust(absl::string_view name) {
   return absl::StrReplaceAll(text, {{"::_<", "::<"}}).substr(absl::StartsWith(text, "_<") ? 1 : 0);
 }
 
-// Bytes of the character that begins here; 0: none does.
-size_t Utf8Bytes(absl::string_view text) {
-  const auto byte = static_cast<unsigned char>(text.front());
-  const size_t bytes = byte < 0x80 ? 1 : byte < 0xc2 ? 0 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : byte < 0xf5 ? 4 : 0;
-  if (bytes == 0 || bytes > text.size()) return 0;
-  for (const char next : text.substr(1, bytes - 1)) {
-    if ((static_cast<unsigned char>(next) & 0xc0) != 0x80) return 0;
-  }
-  return bytes;
-}
-
-bool IsUtf8(absl::string_view text) {
-  while (!text.empty()) {
-    const size_t bytes = Utf8Bytes(text);
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
 }  // namespace
-
-std::string PrintableName(absl::string_view name) {
-  const bool is_utf8 = IsUtf8(name);
-  std::string printable(name);
-  for (char& character : printable) {
-    const bool is_ascii = static_cast<unsigned char>(character) < 0x80;
-    if (is_ascii ? !absl::ascii_isprint(character) : !is_utf8) character = '?';
-  }
-  return printable;
-}
 
 std::string DemangleSymbol(absl::string_view symbol) {
   if (const size_t version = symbol.find('@'); version != absl::string_view::npos && version > 0)

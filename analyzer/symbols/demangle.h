@@ -12,10 +12,6 @@ namespace dlhook::analyzer {
 // carry ("@@GLIBC_2.34"). What is not mangled stays as it is.
 std::string DemangleSymbol(absl::string_view symbol);
 
-// Names come from files that may be damaged, and are printed on terminals and written as UTF-8: what is no text becomes
-// '?'.
-std::string PrintableName(absl::string_view name);
-
 }  // namespace dlhook::analyzer
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_DEMANGLE_H_

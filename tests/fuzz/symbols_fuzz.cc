@@ -56,7 +56,6 @@ void ReadName(absl::string_view name) {
   Require(folded.size() <= demangled.size(), "folded names are no longer");
   Require(demangled.empty() || !folded.empty(), "a name stays a name");
   IsPlumbing(demangled);
-  PrintableName(name);
 }
 
 void ReadObject(absl::string_view bytes) {

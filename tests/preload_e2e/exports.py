@@ -35,6 +35,14 @@ def folded(run, *options):
     return stacks
 
 
+def encoded(textproto):
+    """The bytes of a trace."""
+    schema = os.path.join(ROOT, "proto")
+    result = e2e.run(["protoc", f"--proto_path={schema}", "--encode=dlhook.trace.Trace", "trace.proto"], stdin=textproto)
+    assert result.code == 0, result.err.decode()
+    return result.out
+
+
 def totals(run):
     """(thread time, calls) as the tables of `dlhook report` have them."""
     summary = {row["metric"]: row["value"] for row in run.table("summary")}

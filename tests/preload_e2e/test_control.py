@@ -156,6 +156,12 @@ class Verbose(e2e.Case):
         self.assertEqual((result.code, result.out), (plain.code, plain.out))
         self.assertLessEqual(result.err.count(b"\n"), 1)
 
+    def test_names_can_not_speak_to_the_terminal(self):
+        out = os.path.join(self.folder, "x\x1b[31m\u202e\u00e9\n")
+        result = e2e.run([e2e.victim("nested"), "5"], env=self.environment("writer", DLHOOK_VERBOSE="1", DLHOOK_OUT=out))
+        self.assertIn(b"/x\\x1b[31m\\xe2\\x80\\xae\xc3\xa9\\x0a/", result.err)
+        self.assertEqual(result.err.count(b"\n"), 1)
+
 
 if __name__ == "__main__":
     e2e.main()

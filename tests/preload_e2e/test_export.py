@@ -1,7 +1,10 @@
 """`dlhook export`: each format, as its own readers see it, adds up to what the tables say; what can't be exported is
 told."""
 
+import csv
+import io
 import os
+import re
 
 import e2e
 import exports
@@ -32,6 +35,26 @@ class Export(e2e.Case):
                    if stack[0] != "[no stack kept]")
         self.assertEqual(kept, len(run.trace().calls))
 
+    def test_hostile_names(self):
+        """Readers of each format find the totals, and names in which what could harm them is spelled out."""
+        run = self.recorded("launcher", [e2e.victim("nested"), "40"])
+        hostile = "\x1b]0;x\x07\u009b31m\n\r\t\u202e;=1\"&#27;\\"
+        spelled = "\\x1b]0;x\\x07\\u009b31m\\n\\x0d\\t\\u202e;=1\"&#27;\\"
+        folder = os.path.join(self.folder, "run" + hostile)
+        os.mkdir(folder)
+        escaped = "".join(f"\\{byte:03o}" for byte in hostile.encode())
+        text = e2e.run([e2e.DLHOOK, "dump", run.path]).out.decode()
+        text = re.sub(r'(\b(?:program|function|path|name): "[^"]+)', lambda match: match[1] + escaped, text)
+        with open(os.path.join(folder, f"1{hostile}.dlh"), "wb") as file:
+            file.write(exports.encoded(text.encode()))
+        renamed = e2e.Run(folder)
+        profile = exports.check_totals(self, renamed)
+        self.assertEqual({stack[0].split(" ")[0] for stack, _, _ in profile.samples}, {"cblas_sgemm" + spelled})
+        self.assertEqual([table["name"] for table in renamed.report("--table", "ops")["tables"]], ["ops"])
+        rows = list(csv.DictReader(io.StringIO(e2e.run(
+            [e2e.DLHOOK, "report", folder, "--table", "ops", "--format", "csv"]).out.decode()), strict=True))
+        self.assertIn(f"cblas_sgemm{spelled}, sgemm_{spelled}", {row["functions"] for row in rows})
+
     def test_mistakes(self):
         run = self.recorded("launcher", [e2e.victim("nested"), "3"])
 
@@ -51,11 +74,9 @@ class Export(e2e.Case):
 
     def test_a_run_without_calls(self):
         header = b'packet { header { schema_major: 1 process { pid: 7 } clock { kind: MONOTONIC } } }'
-        schema = os.path.join(exports.ROOT, "proto")
-        trace = e2e.run(["protoc", f"--proto_path={schema}", "--encode=dlhook.trace.Trace", "trace.proto"], stdin=header)
         path = os.path.join(self.folder, "1.dlh")
         with open(path, "wb") as file:
-            file.write(trace.out)
+            file.write(exports.encoded(header))
         self.assertIn("1.dlh: no calls were recorded, so there is nothing to export",
                       exports.export(e2e.Run(path), expected_code=2))
 

@@ -48,7 +48,7 @@ TEST_F(ExportersTest, FoldedHasNoSignsOfItsOwnInNames) {
   Add({call("a;b\nc"), call("reorder 64")}, 5);
   Add({call(" ")}, 6);
   Add({call("unused")}, 0);
-  EXPECT_EQ(ExportFolded(profile_, {}), "? 6\na:b c;reorder_64 5\n");
+  EXPECT_EQ(ExportFolded(profile_, {}), "? 6\na:b\\nc;reorder_64 5\n");
 }
 
 TEST_F(ExportersTest, FoldedJoinsWhatDiffersInLinesOnly) {
@@ -116,7 +116,7 @@ TEST_F(ExportersTest, DotTakesAnyName) {
   const std::string text = ExportDot(profile_, {});
   EXPECT_TRUE(absl::StrContains(text, "\"quote\\\" backslash\\\\n\\nfile.py")) << text;
   EXPECT_TRUE(absl::StrContains(text, absl::StrCat(std::string(80, 'x'), "…"))) << text;
-  EXPECT_TRUE(absl::StrContains(text, "\"new line\\nfile.py")) << text;
+  EXPECT_TRUE(absl::StrContains(text, "\"new\\\\nline\\nfile.py")) << text;
 }
 
 std::string Unpacked(const std::string& packed) {

@@ -36,14 +36,5 @@ TEST(Demangle, Rust) {
             "<alloc::vec::Vec<T> as core::ops::drop::Drop>::drop");
 }
 
-TEST(PrintableName, KeepsTextOnly) {
-  EXPECT_EQ(PrintableName("f(int)"), "f(int)");
-  EXPECT_EQ(PrintableName("py::f:/home/jos\xc3\xa9/\xe2\x82\xac/\xf0\x9f\x90\x8d.py"),
-            "py::f:/home/jos\xc3\xa9/\xe2\x82\xac/\xf0\x9f\x90\x8d.py");
-  EXPECT_EQ(PrintableName("a\nb\tc\x7f\x1b[31m"), "a?b?c??[31m");
-  EXPECT_EQ(PrintableName("\xbd broken \xc3"), "? broken ?");
-  EXPECT_EQ(PrintableName("\xc3\xa9\xff"), "???");  // all or nothing
-}
-
 }  // namespace
 }  // namespace dlhook::analyzer

@@ -13,7 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
-#include "analyzer/symbols/demangle.h"
+#include "analyzer/render/escape.h"
 #include "analyzer/symbols/resolve_object.h"
 
 int main(int argc, char** argv) {
@@ -47,8 +47,8 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < answer.frames.size(); ++i) {
     printf("%lx\n", request.offsets[i] + first);
     for (const SymbolFrame& frame : answer.frames[i]) {
-      printf("\t%s\t%lx\t%s:%u\n", PrintableName(frame.function).c_str(), frame.offset,
-             PrintableName(frame.file).c_str(), frame.line);
+      printf("\t%s\t%lx\t%s:%u\n", VisibleText(frame.function).c_str(), frame.offset,
+             VisibleText(frame.file).c_str(), frame.line);
     }
   }
   return answer.refusal.empty() ? 0 : 1;
