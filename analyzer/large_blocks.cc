@@ -19,8 +19,12 @@ void* LargeBlock(size_t bytes) {
 
 }  // namespace
 
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return bytes >= 2 * kLargePageBytes ? LargeBlock(bytes) : std::malloc(bytes == 0 ? 1 : bytes);
+}
+
 void* operator new(size_t bytes) {
-  void* block = bytes >= 2 * kLargePageBytes ? LargeBlock(bytes) : std::malloc(bytes == 0 ? 1 : bytes);
+  void* block = operator new(bytes, std::nothrow);
   if (block == nullptr) throw std::bad_alloc();
   return block;
 }

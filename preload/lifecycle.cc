@@ -15,6 +15,7 @@
 #include "preload/core/identity.h"
 #include "preload/core/own_stack.h"
 #include "preload/core/process_state.h"
+#include "preload/core/race_checkers.h"
 #include "preload/core/registry.h"
 #include "preload/core/session_files.h"
 #include "preload/gpu/gpu_time.h"
@@ -86,6 +87,7 @@ struct Identity {
 __attribute__((constructor)) void OnLoad() {
   g_load_time = {TakeClockSample(ClockKind::kTsc), static_cast<uint32_t>(getpid())};
   GetConfig();
+  HideVariablesFromRaceCheckers();
 }
 
 __attribute__((destructor)) void OnUnload() {

@@ -26,6 +26,7 @@ packages="$packages busybox redis-server sqlite3 strace tmux"
 packages="$packages libdw-dev zlib1g-dev libunwind-dev libpapi-dev"
 packages="$packages libdebuginfod1 xz-utils"  # the forms of debug information that tests/analyzer/symbols makes
 packages="$packages valgrind graphviz"  # callgrind_annotate and dot read what `dlhook export` writes
+packages="$packages libjemalloc2 libtcmalloc-minimal4"  # preloaded in tests/preload_e2e/test_sanitizers.py
 packages="$packages papi-tools linux-perf"  # say what can be counted, in tests/preload_e2e/test_counters_command.py
 packages="$packages mandoc"  # looks at the man page in tests/preload_e2e/test_manual.py
 

@@ -62,7 +62,10 @@ std::vector<char*> Pointers(const std::vector<std::string>& words) {
 std::vector<std::string> PreloadVariables(const std::string& shim, const std::string& folder) {
   const char* preload = getenv("LD_PRELOAD");
   const char* drain = getenv("DLHOOK_DRAIN");
+  const char* asan = getenv("ASAN_OPTIONS");
   std::vector<std::string> variables = {
+      // The shared runtime of AddressSanitizer ends a program in which another library comes before it.
+      absl::StrCat("ASAN_OPTIONS=", asan == nullptr ? "" : absl::StrCat(asan, ":"), "verify_asan_link_order=0"),
       absl::StrCat("LD_PRELOAD=", shim, preload != nullptr && *preload != '\0' ? absl::StrCat(":", preload) : ""),
       absl::StrCat("DLHOOK_OUT=", folder), absl::StrCat("DLHOOK_COLLECTOR=", getpid())};
   if (drain == nullptr) variables.emplace_back("DLHOOK_DRAIN=collector");

@@ -47,6 +47,16 @@ class ShimTest(unittest.TestCase):
                    and name != "__cxa_finalize"]
         self.assertEqual(foreign, [])
 
+    def test_calls_the_c_library_itself(self):
+        """Functions are bound by preload/link/libc_functions.S, whatever comes first in the search order; only data is left to the
+        loader. A function that is new here must be added there."""
+        data = {"__environ", "environ", "__progname", "__progname_full", "program_invocation_name",
+                "program_invocation_short_name", "_r_debug", "stdout"}
+        strong = {name for name, _, weak in undefined_symbols() if not weak}
+        self.assertEqual(strong - data, set())
+        weak = {name for name, _, weak in undefined_symbols() if weak}
+        self.assertEqual(weak - {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__", "__cxa_finalize"}, set())
+
     def test_thread_local_storage_is_initial_exec_and_small(self):
         self.assertNotIn("__tls_get_addr", {name for name, _, _ in undefined_symbols()})
         self.assertIn("STATIC_TLS", run("readelf", "-dW", SHIM))

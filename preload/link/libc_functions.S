@@ -1,0 +1,47 @@
+# The C library's functions that the shim calls, bound to the C library itself: hidden names that take the place of the global
+# ones and lead, from the moment the shim is relocated, to libc.so.6 (libc_functions.cc), whatever stands before it in the search
+# order. A sanitizer's runtime, another preloaded library or the program may have its own strcmp, open or pthread_create: it may
+# not be ready when we are first called, would see accesses and threads that are not the program's, or act on them.
+#
+# A function that is missing here is called through the global scope: tests/preload_e2e/test_sanitizers.py finds it.
+        .macro  libc_functions name:req, more:vararg
+        .hidden \name
+        .globl  \name
+        .type   \name, @gnu_indirect_function
+        .p2align 4
+\name:
+        .cfi_startproc
+        endbr64
+        leaq    .Lname_\name(%rip), %rdi
+        jmp     dlhook_find_libc_function
+        .cfi_endproc
+        .size   \name, .-\name
+        .pushsection .rodata.str1.1,"aMS",@progbits,1
+.Lname_\name:
+        .asciz  "\name"
+        .popsection
+        .ifnb   \more
+        libc_functions \more
+        .endif
+        .endm
+
+        .text
+# Strings
+        libc_functions isalnum, memchr, memcmp, memcpy, memmem, memmove, memrchr, memset, strchr, strcmp, strcpy, strcspn
+        libc_functions strerror, strlen, strncasecmp, strncmp, strnlen, strrchr, strspn, strstr, strtok_r, tolower
+        libc_functions __isoc99_sscanf, snprintf, strtod, strtol, strtoll, strtoul, strtoull, vsnprintf
+# Files
+        libc_functions access, close, dprintf, fallocate, fcntl, flock, fputs, fstat, ftruncate, getcwd, ioctl, lseek, mkdir, open, pread, pwrite
+        libc_functions read, readlink, stat, statvfs, symlink, unlink, unlinkat, vfprintf, write
+# Processes and memory
+        libc_functions __errno_location, __register_atfork, _exit, gethostname, getpgrp, getpid, getppid, getrlimit, getrusage, getsid
+        libc_functions gettid, getuid, kill, madvise, mprotect, munlock, munmap, on_exit, prctl, process_vm_readv, syscall, sysconf
+# Threads, signals, time
+        libc_functions clock_gettime, clock_nanosleep, pthread_attr_destroy, pthread_attr_init, pthread_attr_setdetachstate
+        libc_functions pthread_attr_setstack, pthread_attr_setstacksize, pthread_create, pthread_join, pthread_key_create, pthread_once, pthread_self
+        libc_functions pthread_setcancelstate, pthread_setspecific, pthread_sigmask, pthread_timedjoin_np, sched_yield, sigaltstack
+        libc_functions sigdelset, sigfillset
+# The loader
+        libc_functions dl_iterate_phdr, dladdr1, dlerror, dlopen, dlvsym
+
+        .section .note.GNU-stack,"",@progbits
