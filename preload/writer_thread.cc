@@ -14,6 +14,7 @@
 
 #include <new>
 
+#include "preload/core/clock.h"
 #include "preload/core/config.h"
 #include "preload/core/own_pages.h"
 #include "preload/core/own_thread.h"
@@ -151,10 +152,7 @@ bool WaitUntilReady(ProcessState* process) {
 bool Stop(ProcessState* process, StopWord word) {
   process->writer_stop.store(word, std::memory_order_release);
   syscall(SYS_futex, &process->writer_stop, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-  timespec deadline;
-  clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += kLongestEndSeconds;
-  return pthread_timedjoin_np(process->writer, nullptr, &deadline) == 0;
+  return JoinWithin(process->writer, kLongestEndSeconds);
 }
 
 }  // namespace

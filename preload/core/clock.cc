@@ -30,6 +30,13 @@ bool KernelListsTsc() {
 
 }  // namespace
 
+bool JoinWithin(pthread_t thread, time_t seconds) {
+  timespec deadline;
+  clock_gettime(CLOCK_MONOTONIC, &deadline);
+  deadline.tv_sec += seconds;
+  return pthread_clockjoin_np(thread, nullptr, CLOCK_MONOTONIC, &deadline) == 0;
+}
+
 ClockKind ChooseClock(bool want_monotonic, const char** reason) {
   *reason = "";
   if (want_monotonic) {

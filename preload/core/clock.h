@@ -3,6 +3,7 @@
 #ifndef DLHOOK_PRELOAD_CORE_CLOCK_H_
 #define DLHOOK_PRELOAD_CORE_CLOCK_H_
 
+#include <pthread.h>
 #include <time.h>
 #include <x86intrin.h>
 
@@ -30,6 +31,9 @@ inline uint64_t ReadTicks(ClockKind kind) {
   if (__builtin_expect(kind == ClockKind::kTsc, 1)) return __rdtsc();
   return ClockNanoseconds(CLOCK_MONOTONIC);
 }
+
+// Waits for the end of `thread`, by a clock that nobody can set. False: it goes on.
+bool JoinWithin(pthread_t thread, time_t seconds);
 
 // Chooses the clock: TSC where the processor calls it invariant and the kernel itself trusts it (it does not count as
 // unstable), unless `want_monotonic`. `reason` receives a static string when the answer is not TSC.

@@ -162,14 +162,6 @@ void CloseAtEnd(GpuState* state) {
   state->is_closed.store(1);
 }
 
-// False: it goes on.
-bool JoinWithin(pthread_t thread, time_t seconds) {
-  timespec deadline;
-  clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += seconds;
-  return pthread_timedjoin_np(thread, nullptr, &deadline) == 0;
-}
-
 void* GpuThreadMain(void* argument) {
   auto state = static_cast<GpuState*>(argument);
   prctl(PR_SET_NAME, "dlhook-gpu");

@@ -1,0 +1,189 @@
+"""Hosts that docs/reliability.md lists: rings of the kernel, own page faults, faked clocks, refused system calls, containers, a
+browser's sandbox, Erlang, sudo. Each does what it does without dlhook, leaves nothing in the run but traces, and its calls are
+known.
+"""
+
+import errno
+import os
+import shutil
+import struct
+import subprocess
+
+import e2e
+
+HOSTS = ("launcher", "writer")
+NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+
+# Those that shim and launcher make beyond what a small program makes, and those that sandboxes are known to refuse.
+SYSTEM_CALLS = {
+    "madvise": 28, "mincore": 27, "nanosleep": 35, "ftruncate": 77, "getcwd": 79, "symlink": 88, "readlink": 89, "sysinfo": 99,
+    "prctl": 157, "sigaltstack": 131, "statfs": 137, "mlock": 149, "munlock": 150, "flock": 73, "fallocate": 285, "unshare": 272,
+    "membarrier": 324, "memfd_create": 319, "mlock2": 325, "statx": 332, "rseq": 334, "clone3": 435, "close_range": 436,
+    "openat2": 437, "pidfd_open": 434, "faccessat2": 439, "futex_waitv": 449, "clock_nanosleep": 230, "getrusage": 98,
+    "perf_event_open": 298, "process_vm_readv": 310, "kcmp": 312, "renameat2": 316, "sched_getaffinity": 204}
+
+
+class Host(e2e.Case):
+    def known(self):
+        """Calls that are recorded, and those that are known to be lost; None: there is no trace."""
+        run = e2e.Run(self.run_path)
+        if not any(name.endswith(".dlh") for name in run.files()):
+            return None
+        return sum(len(trace.calls) + trace.loss_count() for trace in run.traces())
+
+    def check(self, argv, calls, hosts=HOSTS, wrap=(), **variables):
+        """Under each host as without dlhook; `wrap` is what the program is started by, under dlhook, too."""
+        argv = [*wrap, *argv]
+        plain = e2e.run(argv, env=e2e.clean_environment(**variables), cwd=self.folder)
+        if plain.code == 77:
+            self.skipTest("the kernel has not what it takes")
+        for host in hosts:
+            with self.subTest(argv=argv, host=host):
+                self.fresh_run()
+                self.assert_same_behaviour(plain, self.under(host, argv, **variables), host)
+                self.assertEqual(self.known(), calls)
+                self.assertEqual([name for name in e2e.Run(self.run_path).files() if name.endswith(".ring")], [])
+        return plain
+
+
+class Kernel(Host):
+    def test_io_uring(self):
+        for arguments in ([], ["poll"]):
+            plain = self.check([e2e.victim("uring"), "file", *arguments], 250)
+            self.assertEqual((plain.code, plain.out), (3, b"0 bad\n"))
+
+    def test_userfaultfd(self):
+        for mode, calls in (("missing", 201), ("protected", 101)):
+            plain = self.check([e2e.victim("faults"), mode], calls, DLHOOK_STACKS="native")
+            self.assertEqual((plain.code, plain.out), (3, b"1\n"))
+
+    def test_refused_system_calls(self):
+        program = [e2e.victim("storm"), "child"]
+        for error in (errno.ENOSYS, errno.EPERM):
+            for name, number in SYSTEM_CALLS.items():
+                with self.subTest(refused=name, error=error):
+                    self.refused(program, error, [number])
+
+    def test_refused_together(self):
+        calls = [number for name, number in SYSTEM_CALLS.items() if name not in ("prctl", "sched_getaffinity")]
+        for error in (errno.ENOSYS, errno.EPERM):
+            with self.subTest(error=error):
+                self.refused([e2e.victim("storm"), "child"], error, calls)
+
+    def refused(self, program, error, numbers):
+        """As without dlhook. What is recorded is less where memory can't be shared: then children that leave by _exit have none."""
+        argv = [e2e.victim("refused"), str(error), ",".join(map(str, numbers)), *program]
+        plain = e2e.run(argv, cwd=self.folder)
+        if plain.code == 77:
+            self.skipTest("no seccomp")
+        for host in HOSTS:
+            self.fresh_run()
+            self.assert_same_behaviour(plain, self.under(host, argv), host)
+
+
+class Clocks(Host):
+    def test_faked(self):
+        """Preloaded before the shim, or behind it: times are the machine's."""
+        faked = e2e.library("faked_clock")
+        for order in ("{0}:{1}", "{1}:{0}"):
+            for clock in ("tsc", "monotonic"):
+                with self.subTest(order=order, clock=clock):
+                    self.fresh_run()
+                    env = e2e.clean_environment(LD_PRELOAD=order.format(e2e.SHIM, faked), DLHOOK_OUT=self.run_path,
+                                                DLHOOK_CLOCK=clock)
+                    self.assertEqual(e2e.run([e2e.victim("storm"), "child"], env=env).code, 0)
+                    summary = {row["metric"]: row["value"] for row in e2e.Run(self.run_path).table("summary")}
+                    self.assertGreater(summary["thread_time"], 0)
+                    self.assertLess(summary["wall"], 1000 * 10**9)
+                    self.assertNotIn("oddity", summary)
+
+    def test_time_namespace(self):
+        wrap = ["unshare", "--time", "--fork", "--monotonic", "100000", "--boottime", "100000"]
+        if e2e.run([*wrap, "/bin/true"]).code != 0:
+            self.skipTest("no time namespaces here")
+        for clock in ("tsc", "monotonic"):
+            self.check([e2e.victim("small_stacks"), "40"], 40, wrap=wrap, DLHOOK_CLOCK=clock)
+
+
+class Containers(Host):
+    def inside(self, flags, script=""):
+        wrap = ["unshare", *flags, "/bin/sh", "-c", script + ' exec "$@"', "sh"]
+        if e2e.run([*wrap, "/bin/true"]).code != 0:
+            self.skipTest(f"unshare {' '.join(flags)}: not here")
+        return wrap
+
+    def test_namespaces(self):
+        for flags in (["-U"], ["-Ur"], ["-n", "-i", "-u"], ["-C"], ["-m"]):
+            with self.subTest(flags=flags):
+                self.check([e2e.victim("storm"), "child"], 5, wrap=self.inside(flags))
+
+    def test_devices_of_its_own(self):
+        """As in Docker: /dev/shm is small, of no use, or somebody else's."""
+        for options in ("size=64k", "size=2m", "ro", "nr_inodes=1"):
+            with self.subTest(options=options):
+                mount = f"mount -t tmpfs -o {options} none /dev/shm || exit 99;"
+                self.check([e2e.victim("small_stacks"), "40"], 40, wrap=self.inside(["-m"], mount))
+
+
+class Privileged(Host):
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+
+    def test_sudo(self):
+        """It hands on no LD_PRELOAD: nothing is recorded, nothing changed."""
+        if not shutil.which("sudo"):
+            self.skipTest("no sudo")
+        self.check(["sudo", "-u", "nobody", e2e.victim("storm"), "child"], None)
+
+    def test_su(self):
+        os.chmod(self.folder, 0o777)
+        self.check(["runuser", "-u", "nobody", "--", "/bin/true"], None)
+
+
+class Bystanders(Host):
+    """Programs that call nothing themselves: a preloaded library calls in each of their processes, and counts."""
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.folder, 0o777)
+        self.counts = os.path.join(self.folder, "counts")
+
+    def watched(self, host, argv, prefix=(), **variables):
+        """The result, and how many calls were begun and done."""
+        with open(self.counts, "wb") as file:
+            file.write(bytes(4096))
+        os.chmod(self.counts, 0o666)
+        self.fresh_run()
+        os.mkdir(self.run_path)
+        os.chmod(self.run_path, 0o777)
+        env = self.environment(host, BYSTANDER_COUNTS=self.counts, HOME=self.folder, **variables)
+        env["LD_PRELOAD"] = ":".join(filter(None, [env.get("LD_PRELOAD"), e2e.library("bystander")]))
+        result = subprocess.run([*prefix, *self.command(host, argv)], env=env, cwd=self.folder, stdin=subprocess.DEVNULL,
+                                capture_output=True, timeout=120, check=False)
+        with open(self.counts, "rb") as file:
+            return result, struct.unpack("<qq", file.read(16))
+
+    def test_chromium(self):
+        """The browser in its own sandbox: processes in namespaces, under seccomp."""
+        if not shutil.which("chromium"):
+            self.skipTest("no chromium")
+        page = os.path.join(self.folder, "page.html")
+        with open(page, "w", encoding="ascii") as file:
+            file.write("<p><script>document.write(6 * 7)</script></p>")
+        argv = ["chromium", "--headless", "--disable-gpu", "--no-first-run", "--user-data-dir=" + self.folder + "/profile",
+                "--dump-dom", "file://" + page]
+        # Its zygotes insist on one thread: where they call, a writer thread is one too many.
+        for prefix, options, host in ((NOBODY, [], "launcher"), ([], ["--no-sandbox"], "launcher"),
+                                      ([], ["--no-sandbox", "--single-process", "--no-zygote"], "writer")):
+            with self.subTest(options=options, host=host):
+                result, (begun, done) = self.watched(host, argv + options, prefix)
+                self.assertEqual(result.returncode, 0, result.stderr[-2000:])
+                self.assertIn(b"42", result.stdout)
+                self.assertGreater(done, 0)
+                self.assertTrue(done - 10 <= self.known() <= begun, (begun, done, self.known()))
+
+
+if __name__ == "__main__":
+    e2e.main()
