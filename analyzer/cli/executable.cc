@@ -29,7 +29,7 @@ constexpr int kMaxInterpreters = 4;  // as the kernel has it
 
 bool IsFile(const std::string& path) {
   struct stat info;
-  return stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode);
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
 std::string ReadStart(const std::string& path, size_t size) {

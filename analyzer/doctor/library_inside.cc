@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include <array>
-#include <filesystem>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -13,7 +12,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-constexpr uintmax_t kSmallestCarrier = 1 << 20;  // a math library is never smaller
+constexpr uint64_t kSmallestCarrier = 1 << 20;  // a math library is never smaller
 
 constexpr std::array<std::pair<absl::string_view, absl::string_view>, 5> kTexts = {{
     {"onednn_verbose", "oneDNN"},   // 2.5 and later
@@ -22,20 +21,31 @@ constexpr std::array<std::pair<absl::string_view, absl::string_view>, 5> kTexts 
     {"OpenBLAS 0.", "OpenBLAS"},    // openblas_get_config()
     {"MKL_VERBOSE", "MKL"},
 }};
+constexpr size_t kLongestText = 16;
+constexpr size_t kStepBytes = 1 << 20;  // of the file at a time
+
+// The first of the texts [0, end) that stands in `bytes`; `end`: none.
+size_t FirstTextIn(absl::string_view bytes, size_t end) {
+  for (size_t i = 0; i < end; ++i) {
+    const absl::string_view text = kTexts[i].first;
+    if (memmem(bytes.data(), bytes.size(), text.data(), text.size()) != nullptr) return i;
+  }
+  return end;
+}
 
 }  // namespace
 
 std::string LibraryInside(const std::string& path) {
-  std::error_code error;
-  const uintmax_t bytes = std::filesystem::file_size(path, error);
-  if (error || bytes < kSmallestCarrier) return "";
   const absl::StatusOr<ByteSource> file = ByteSource::Open(path);
-  if (!file.ok()) return "";
-  const absl::string_view text = file->bytes();
-  for (const auto& [needle, library] : kTexts) {
-    if (memmem(text.data(), text.size(), needle.data(), needle.size()) != nullptr) return std::string(library);
+  if (!file.ok() || file->size() < kSmallestCarrier) return "";
+  ByteChunk bytes(&*file, file->size());
+  size_t found = kTexts.size();
+  for (uint64_t offset = 0; offset < file->size(); offset += kStepBytes) {
+    const absl::StatusOr<absl::string_view> part = bytes.At(offset, kStepBytes + kLongestText);
+    if (!part.ok()) return "";
+    found = FirstTextIn(*part, found);
   }
-  return "";
+  return found == kTexts.size() ? "" : std::string(kTexts[found].second);
 }
 
 }  // namespace dlhook::analyzer

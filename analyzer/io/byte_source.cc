@@ -2,18 +2,15 @@
 #include "analyzer/io/byte_source.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -23,22 +20,23 @@
 namespace dlhook::analyzer {
 namespace {
 
+constexpr size_t kWindowBytes = 256 << 10;  // of a file in memory: stays in the cache while it is parsed
+
 absl::Status FileError(absl::string_view path, absl::string_view what, int error) {
-  return absl::ErrnoToStatus(error, absl::StrCat(path, ": ", what, ": ", std::strerror(error)));
+  return absl::ErrnoToStatus(error, absl::StrCat(path, ": ", what));
 }
 
-absl::StatusOr<std::string> ReadToEnd(int fd, absl::string_view path) {
-  std::string bytes;
-  char buffer[1 << 16];
-  while (true) {
-    const ssize_t count = read(fd, buffer, sizeof(buffer));
-    if (count == 0) return bytes;
-    if (count > 0) {
-      bytes.append(buffer, count);
-    } else if (errno != EINTR) {
-      return FileError(path, "cannot read", errno);
-    }
-  }
+// Of anything that is no regular file.
+absl::string_view KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+absl::Status CheckRegular(const std::string& path, mode_t mode) {
+  if (S_ISREG(mode)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": is ", KindOf(mode), "; expected a regular file"));
 }
 
 absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
@@ -66,41 +64,62 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
 }  // namespace
 
 absl::StatusOr<ByteSource> ByteSource::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return FileError(path, "cannot open", errno);
-  const auto close_file = absl::MakeCleanup([fd] { close(fd); });
   struct stat info;
-  if (fstat(fd, &info) != 0) return FileError(path, "cannot stat", errno);
+  if (stat(path.c_str(), &info) != 0) return FileError(path, "cannot open", errno);
+  // Before it is opened, which a device may notice; and below, for it may be another file by then.
+  if (absl::Status status = CheckRegular(path, info.st_mode); !status.ok()) return status;
   ByteSource source;
-  if (S_ISREG(info.st_mode) && info.st_size > 0) {
-    void* mapping = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (mapping != MAP_FAILED) {
-      madvise(mapping, info.st_size, MADV_SEQUENTIAL);
-      source.mapping_ = mapping;
-      source.mapped_bytes_ = info.st_size;
-      return source;
-    }
-  }
-  absl::StatusOr<std::string> bytes = ReadToEnd(fd, path);
-  if (!bytes.ok()) return bytes.status();
-  source.owned_ = *std::move(bytes);
+  source.path_ = path;
+  source.fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (source.fd_ < 0) return FileError(path, "cannot open", errno);
+  if (fstat(source.fd_, &info) != 0) return FileError(path, "cannot stat", errno);
+  if (absl::Status status = CheckRegular(path, info.st_mode); !status.ok()) return status;
+  posix_fadvise(source.fd_, 0, 0, POSIX_FADV_SEQUENTIAL);
+  source.size_ = static_cast<uint64_t>(info.st_size);
   return source;
 }
 
 ByteSource& ByteSource::operator=(ByteSource&& other) noexcept {
-  std::swap(mapping_, other.mapping_);
-  std::swap(mapped_bytes_, other.mapped_bytes_);
-  std::swap(owned_, other.owned_);
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
   return *this;
 }
 
 ByteSource::~ByteSource() {
-  if (mapping_ != nullptr) munmap(mapping_, mapped_bytes_);
+  if (fd_ >= 0) close(fd_);
 }
 
-absl::string_view ByteSource::bytes() const {
-  if (mapping_ != nullptr) return {static_cast<const char*>(mapping_), mapped_bytes_};
-  return owned_;
+absl::Status ByteSource::Read(uint64_t offset, absl::Span<char> to) const {
+  for (size_t done = 0; done < to.size();) {
+    const ssize_t count = pread(fd_, to.data() + done, to.size() - done, static_cast<off_t>(offset + done));
+    if (count == 0) return Shortened();
+    if (count < 0 && errno != EINTR) return FileError(path_, "cannot read", errno);
+    if (count > 0) done += static_cast<size_t>(count);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ByteSource::Shortened() const {
+  struct stat info;
+  if (fstat(fd_, &info) != 0) return FileError(path_, "cannot stat", errno);
+  return absl::DataLossError(absl::StrCat(path_, ": the file was shortened while it was read: it had ", size_,
+                                          " bytes, now it ends after ", info.st_size));
+}
+
+absl::StatusOr<absl::string_view> ByteChunk::At(uint64_t offset, size_t wanted) {
+  if (file_ == nullptr) return memory_.substr(std::min<uint64_t>(offset, size_));
+  const uint64_t left = size_ - std::min(offset, size_);
+  const bool is_inside = offset >= window_offset_ && offset + std::min<uint64_t>(wanted, left) <= window_offset_ + window_bytes_;
+  if (!is_inside) {
+    const size_t bytes = std::min<uint64_t>(std::max(wanted, kWindowBytes), left);
+    if (window_.size() < bytes) window_.resize(bytes);
+    window_bytes_ = 0;
+    if (absl::Status status = file_->Read(offset, absl::MakeSpan(window_.data(), bytes)); !status.ok()) return status;
+    window_offset_ = offset;
+    window_bytes_ = bytes;
+  }
+  return absl::string_view(window_.data(), window_bytes_).substr(offset - window_offset_);
 }
 
 std::string BaseName(absl::string_view path) {

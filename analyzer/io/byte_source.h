@@ -3,21 +3,24 @@
 #define DLHOOK_ANALYZER_IO_BYTE_SOURCE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace dlhook::analyzer {
 
 constexpr absl::string_view kTraceSuffix = ".dlh";
 
-// The contents of one file: mapped where it is a regular file (traces only grow, so the mapping
-// stays valid), read to its end where it is a pipe or a device.
+// A regular file that is read in pieces. Never mapped: who reads a mapping dies when somebody shortens the file.
 class ByteSource {
  public:
+  // Anything else than a regular file is refused: a FIFO or a device may have no end, or none that comes soon.
   static absl::StatusOr<ByteSource> Open(const std::string& path);
 
   ByteSource(ByteSource&& other) noexcept { *this = std::move(other); }
@@ -26,14 +29,42 @@ class ByteSource {
   ByteSource& operator=(const ByteSource&) = delete;
   ~ByteSource();
 
-  absl::string_view bytes() const;
+  // When it was opened: what is appended later is not read.
+  uint64_t size() const { return size_; }
+
+  // Fills `to` with the bytes from `offset` on. Fails where the file has become shorter than that.
+  absl::Status Read(uint64_t offset, absl::Span<char> to) const;
 
  private:
   ByteSource() = default;
+  absl::Status Shortened() const;
 
-  void* mapping_ = nullptr;
-  size_t mapped_bytes_ = 0;
-  std::string owned_;
+  std::string path_;
+  int fd_ = -1;
+  uint64_t size_ = 0;
+};
+
+// Bytes in memory, or of a file of which a part at a time is in memory. What it is made of must outlive it.
+class ByteChunk {
+ public:
+  ByteChunk(absl::string_view bytes) : memory_(bytes), size_(bytes.size()) {}
+  ByteChunk(const std::string& bytes) : ByteChunk(absl::string_view(bytes)) {}
+  ByteChunk(const char* bytes) : ByteChunk(absl::string_view(bytes)) {}
+  // The first `size` bytes of `file`.
+  ByteChunk(const ByteSource* file, uint64_t size) : file_(file), size_(size) {}
+
+  uint64_t size() const { return size_; }
+
+  // The bytes from `offset` on: at least `wanted`, or all until the end where there are fewer. Valid until the next call.
+  absl::StatusOr<absl::string_view> At(uint64_t offset, size_t wanted);
+
+ private:
+  absl::string_view memory_;
+  const ByteSource* file_ = nullptr;
+  uint64_t size_ = 0;
+  std::vector<char> window_;  // of the file
+  uint64_t window_offset_ = 0;
+  size_t window_bytes_ = 0;
 };
 
 // The process traces of one launch.

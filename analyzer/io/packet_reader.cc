@@ -3,7 +3,6 @@
 
 #include <google/protobuf/stubs/logging.h>
 
-#include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,13 +14,14 @@ namespace dlhook::analyzer {
 namespace {
 
 constexpr char kPacketTag = 0x0A;  // field 1 of Trace, length-delimited
+constexpr size_t kMaxVarintBytes = 10;
 constexpr char kHeaderTag = 0x42;  // field 8 of Packet, length-delimited
 
 }  // namespace
 
 bool ConsumeVarint(absl::string_view* bytes, uint64_t* value) {
   *value = 0;
-  for (size_t i = 0; i < bytes->size() && i < 10; ++i) {
+  for (size_t i = 0; i < bytes->size() && i < kMaxVarintBytes; ++i) {
     const uint8_t byte = (*bytes)[i];
     *value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
     if (byte < 0x80) {
@@ -32,7 +32,7 @@ bool ConsumeVarint(absl::string_view* bytes, uint64_t* value) {
   return false;
 }
 
-PacketReader::PacketReader(std::string name, std::vector<absl::string_view> chunks)
+PacketReader::PacketReader(std::string name, std::vector<ByteChunk> chunks)
     : name_(std::move(name)), chunks_(std::move(chunks)) {}
 
 bool PacketReader::Next() {
@@ -51,26 +51,35 @@ bool PacketReader::Next() {
 }
 
 bool PacketReader::NextInChunk() {
-  absl::string_view rest = chunks_[chunk_].substr(offset_);
-  if (rest.empty()) return false;
+  const absl::StatusOr<absl::string_view> start = chunks_[chunk_].At(offset_, 1 + kMaxVarintBytes);
+  if (!start.ok()) return Unreadable(start.status());
+  if (start->empty()) return false;
   packet_offset_ = offset_;
-  if (rest.front() != kPacketTag) {
+  if (start->front() != kPacketTag) {
     return Damage(offset_, absl::StrFormat("expected the start of a packet (0x0a), found 0x%02x",
-                                           static_cast<uint8_t>(rest.front())));
+                                           static_cast<uint8_t>(start->front())));
   }
-  const absl::string_view packet = rest;
-  rest.remove_prefix(1);
+  absl::string_view rest = start->substr(1);
   uint64_t length = 0;
   if (!ConsumeVarint(&rest, &length)) {
-    if (rest.size() < 10) return CutOff(packet, 0);
+    if (rest.size() < kMaxVarintBytes) return CutOff(*start, start->size(), 0);
     return Damage(offset_ + 1, "expected the length of a packet, found no valid varint");
   }
-  if (length > rest.size()) return CutOff(packet, packet.size() - rest.size() + length);
-  if (length > INT_MAX)
-    return Damage(offset_, "a packet of more than 2 GiB; expected at most that");
-  payload_ = rest.substr(0, length);
-  offset_ += packet.size() - rest.size() + length;
-  return header_seen_ || CheckHeader();
+  return ReadPayload(*start, length, start->size() - rest.size()) && (header_seen_ || CheckHeader());
+}
+
+// `start`: what is in memory of the packet, its first `framing` bytes are tag and length.
+bool PacketReader::ReadPayload(absl::string_view start, uint64_t length, size_t framing) {
+  const uint64_t left = chunks_[chunk_].size() - offset_;
+  if (length > left - framing) return CutOff(start, left, framing + length);
+  if (length > kMaxPacketBytes) {
+    return Damage(offset_, absl::StrCat("a packet of ", length, " bytes; expected at most ", kMaxPacketBytes));
+  }
+  const absl::StatusOr<absl::string_view> whole = chunks_[chunk_].At(offset_, framing + length);
+  if (!whole.ok()) return Unreadable(whole.status());
+  payload_ = whole->substr(framing, length);
+  offset_ += framing + length;
+  return true;
 }
 
 bool PacketReader::CheckHeader() {
@@ -104,7 +113,8 @@ bool PacketReader::Parse(absl::string_view bytes, google::protobuf::MessageLite*
   return false;
 }
 
-bool PacketReader::CutOff(absl::string_view rest, uint64_t expected_bytes) {
+// `rest`: what is in memory of the packet's `found_bytes`.
+bool PacketReader::CutOff(absl::string_view rest, uint64_t found_bytes, uint64_t expected_bytes) {
   if (!header_seen_) {
     // Text may begin with a line feed, which is also a packet's tag: only a header makes it a
     // trace.
@@ -119,18 +129,23 @@ bool PacketReader::CutOff(absl::string_view rest, uint64_t expected_bytes) {
   if (status_.ok()) {
     status_ = absl::DataLossError(absl::StrCat(
         Place(packet_offset_), ": cut off inside ", header_seen_ ? "a packet" : "the header packet",
-        ": expected ", expected, ", found the end after ", rest.size()));
+        ": expected ", expected, ", found the end after ", found_bytes));
   }
   return false;
 }
 
-bool PacketReader::Damage(size_t offset, absl::string_view what) {
+bool PacketReader::Damage(uint64_t offset, absl::string_view what) {
   if (!header_seen_ && offset <= packet_offset_ + 1) {
     Refuse(absl::InvalidArgumentError(
         absl::StrCat(name_, ": not a dlhook trace (byte ", offset, ": ", what, ")")));
   } else if (status_.ok()) {
     status_ = absl::DataLossError(absl::StrCat(Place(offset), ": ", what));
   }
+  return false;
+}
+
+bool PacketReader::Unreadable(absl::Status status) {
+  if (status_.ok()) status_ = std::move(status);
   return false;
 }
 
@@ -141,7 +156,7 @@ void PacketReader::Refuse(absl::Status status) {
   offset_ = 0;
 }
 
-std::string PacketReader::Place(size_t offset) const {
+std::string PacketReader::Place(uint64_t offset) const {
   return absl::StrCat(name_, chunk_ == 0 ? "" : " (part recovered from memory)", ": byte ", offset);
 }
 

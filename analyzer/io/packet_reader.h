@@ -16,9 +16,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/io/byte_source.h"
 #include "google/protobuf/message_lite.h"
 
 namespace dlhook::analyzer {
+
+// A writer's are below 1 MiB. As objects in memory the smallest messages take some 100 times their bytes.
+constexpr uint64_t kMaxPacketBytes = 4 << 20;
 
 // The newest Header.schema_major that this program understands.
 constexpr uint32_t kSchemaMajor = 1;
@@ -32,12 +36,12 @@ class PacketReader {
   // `chunks`: the bytes of the file, then such as were recovered elsewhere (a killed process's
   // rings). Each begins with a packet of its own, so that a cut tail in one does not take the next
   // one with it. The bytes must outlive the reader.
-  PacketReader(std::string name, std::vector<absl::string_view> chunks);
+  PacketReader(std::string name, std::vector<ByteChunk> chunks);
 
   // Steps to the next packet. False at the end; then status() tells whether everything was read.
   bool Next();
 
-  // The bytes of the packet (a serialized trace::Packet, without its framing).
+  // The bytes of the packet (a serialized trace::Packet, without its framing); valid until Next.
   absl::string_view payload() const { return payload_; }
 
   // Parses `bytes`, a part of payload(), into `message`. On failure the rest of the chunk is given
@@ -52,17 +56,19 @@ class PacketReader {
 
  private:
   bool NextInChunk();
+  bool ReadPayload(absl::string_view start, uint64_t length, size_t framing);
   bool CheckHeader();
-  bool Damage(size_t offset, absl::string_view what);
-  bool CutOff(absl::string_view rest, uint64_t expected_bytes);
+  bool Damage(uint64_t offset, absl::string_view what);
+  bool Unreadable(absl::Status status);
+  bool CutOff(absl::string_view rest, uint64_t found_bytes, uint64_t expected_bytes);
   void Refuse(absl::Status status);
-  std::string Place(size_t offset) const;
+  std::string Place(uint64_t offset) const;
 
   std::string name_;
-  std::vector<absl::string_view> chunks_;
+  std::vector<ByteChunk> chunks_;
   size_t chunk_ = 0;
-  size_t offset_ = 0;         // in the chunk, after the current packet
-  size_t packet_offset_ = 0;  // in the chunk, of the current packet
+  uint64_t offset_ = 0;         // in the chunk, after the current packet
+  uint64_t packet_offset_ = 0;  // in the chunk, of the current packet
   uint64_t bytes_before_chunk_ = 0;
   bool header_seen_ = false;
   absl::string_view payload_;

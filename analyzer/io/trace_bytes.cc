@@ -1,7 +1,7 @@
 // File plus leftover. The rings come first: draining them may append to the file.
 #include "analyzer/io/trace_bytes.h"
-#include "absl/strings/string_view.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace dlhook::analyzer {
@@ -17,11 +17,10 @@ absl::StatusOr<TraceBytes> TraceBytes::Open(const std::string& path, const Drain
   return trace;
 }
 
-std::vector<absl::string_view> TraceBytes::chunks() const {
-  absl::string_view bytes = file_.bytes();
-  if (leftover_.cut_file) bytes = bytes.substr(0, leftover_.file_bytes);
-  std::vector<absl::string_view> chunks = {bytes};
-  if (!leftover_.packets.empty()) chunks.push_back(leftover_.packets);
+std::vector<ByteChunk> TraceBytes::chunks() const {
+  const uint64_t bytes = leftover_.cut_file ? std::min(leftover_.file_bytes, file_.size()) : file_.size();
+  std::vector<ByteChunk> chunks = {ByteChunk(&file_, bytes)};
+  if (!leftover_.packets.empty()) chunks.emplace_back(leftover_.packets);
   return chunks;
 }
 

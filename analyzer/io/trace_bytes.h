@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
 
 namespace dlhook::analyzer {
@@ -29,7 +28,7 @@ class TraceBytes {
   static absl::StatusOr<TraceBytes> Open(const std::string& path, const DrainLeftover& drain_leftover);
 
   // For PacketReader; valid as long as this object.
-  std::vector<absl::string_view> chunks() const;
+  std::vector<ByteChunk> chunks() const;
 
   const absl::Status& leftover_status() const { return leftover_status_; }
 

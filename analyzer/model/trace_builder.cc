@@ -18,7 +18,7 @@ constexpr uint64_t kProgressBytes = 4 << 20;
 
 }  // namespace
 
-absl::Status TraceBuilder::AddTrace(const std::string& path, std::vector<absl::string_view> chunks,
+absl::Status TraceBuilder::AddTrace(const std::string& path, std::vector<ByteChunk> chunks,
                                     const ReadProgress& progress) {
   PacketReader reader(path, std::move(chunks));
   ProcessBuilder process(this, BaseName(path));

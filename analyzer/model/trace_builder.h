@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/io/byte_source.h"
 #include "analyzer/model/clock_map.h"
 #include "analyzer/model/gpu_kernel_table.h"
 #include "analyzer/model/oddities.h"
@@ -36,7 +37,7 @@ class TraceBuilder {
   // Adds one process trace. `path`: what messages call it; `chunks`: see PacketReader; they are not
   // kept. Not OK: what is damaged or why the trace was refused; the whole packets before that are
   // part of the model (of a refused trace: nothing).
-  absl::Status AddTrace(const std::string& path, std::vector<absl::string_view> chunks,
+  absl::Status AddTrace(const std::string& path, std::vector<ByteChunk> chunks,
                         const ReadProgress& progress = nullptr);
 
   TraceModel Build() &&;

@@ -1,9 +1,13 @@
 // Framing and opening: every prefix of a trace, every kind of file that is none, every sentence.
 #include "analyzer/io/packet_reader.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -37,8 +41,8 @@ struct ReadResult {
   absl::Status status;
 };
 
-ReadResult ReadAll(const std::vector<absl::string_view>& chunks) {
-  PacketReader reader("x.dlh", chunks);
+ReadResult ReadAll(std::vector<ByteChunk> chunks) {
+  PacketReader reader("x.dlh", std::move(chunks));
   ReadResult result;
   trace::Packet packet;
   while (reader.Next()) {
@@ -179,6 +183,71 @@ TEST(PacketReader, SurvivesEveryChangedByte) {
       EXPECT_LE(result.payloads.size(), 5u);
     }
   }
+}
+
+TEST(PacketReader, RefusesAPacketThatIsTooLarge) {
+  const std::string good = TraceBytesOf(SmallTrace());
+  trace::Trace large;
+  large.add_packet()->mutable_thread()->set_name(std::string(kMaxPacketBytes, 'x'));
+  const std::string bytes = good + TraceBytesOf(large);
+  const ReadResult result = ReadAll({bytes});
+  EXPECT_EQ(result.payloads.size(), 5u);
+  EXPECT_EQ(Message(result.status), absl::StrCat("x.dlh: byte ", good.size(), ": a packet of ", kMaxPacketBytes + 10,
+                                                 " bytes; expected at most ", kMaxPacketBytes));
+}
+
+// A trace of several windows of the file: more than is in memory at once.
+std::string LongTrace() {
+  trace::Trace trace = SmallTrace();
+  for (int i = 0; i < 3000; ++i) trace.add_packet()->mutable_thread()->set_name(std::string(i, 'x'));
+  return TraceBytesOf(trace);
+}
+
+TEST(PacketReader, ReadsAFileAsItReadsMemory) {
+  const TemporaryFolder folder;
+  const std::string bytes = LongTrace();
+  const absl::StatusOr<ByteSource> file = ByteSource::Open(folder.Write("1.dlh", bytes));
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (const size_t size : {bytes.size(), bytes.size() - 1, size_t{3000}, size_t{1}, size_t{0}}) {
+    const ReadResult result = ReadAll({ByteChunk(&*file, size)});
+    const ReadResult expected = ReadAll({absl::string_view(bytes).substr(0, size)});
+    EXPECT_EQ(result.payloads, expected.payloads) << size;
+    EXPECT_EQ(result.status, expected.status) << size;
+  }
+}
+
+TEST(PacketReader, SaysThatAFileWasShortenedWhileItWasRead) {
+  const TemporaryFolder folder;
+  const std::string bytes = LongTrace();
+  const std::string path = folder.Write("1.dlh", bytes);
+  const absl::StatusOr<ByteSource> file = ByteSource::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  PacketReader reader("x.dlh", {ByteChunk(&*file, file->size())});
+  ASSERT_TRUE(reader.Next());
+  std::filesystem::resize_file(path, 1000);
+  int packets = 1;
+  while (reader.Next()) ++packets;
+  EXPECT_GE(packets, 5);
+  EXPECT_EQ(Message(reader.status()), absl::StrCat(path, ": the file was shortened while it was read: it had ",
+                                                   bytes.size(), " bytes, now it ends after 1000"));
+}
+
+TEST(LoadRun, RefusesWhatIsNoFile) {
+  const TemporaryFolder folder;
+  folder.Write("1.dlh", TraceBytesOf(SmallTrace()));
+  ASSERT_EQ(mkfifo((folder.path() + "/2.dlh").c_str(), 0600), 0);
+  std::filesystem::create_directory(folder.path() + "/3.dlh");
+  std::filesystem::create_symlink("/dev/zero", folder.path() + "/4.dlh");
+  std::filesystem::create_symlink("5.dlh", folder.path() + "/5.dlh");
+  const absl::StatusOr<LoadedRun> run = LoadRun(folder.path());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->model.calls.size(), 2u);
+  std::vector<std::string> messages;
+  for (const absl::Status& damage : run->damage) messages.push_back(Message(damage));
+  EXPECT_THAT(messages, testing::ElementsAre(folder.path() + "/2.dlh: is a FIFO; expected a regular file",
+                                             folder.path() + "/3.dlh: is a folder; expected a regular file",
+                                             folder.path() + "/4.dlh: is a device; expected a regular file",
+                                             folder.path() + "/5.dlh: cannot open: Too many levels of symbolic links"));
 }
 
 TEST(LoadRun, SaysWhatIsWrongWithAFolder) {
