@@ -78,9 +78,7 @@ void CompleteHeader(const Config& config, SessionHeader* session) {
 }
 
 struct Identity {
-  char folder[4096];
-  char requested[256];
-  char refusal[96];
+  RunPlace place;
   char key[96];
 };
 
@@ -109,34 +107,45 @@ __attribute__((destructor)) void OnUnload() {
   errno = saved_errno;
 }
 
-bool StartSessionHere(ProcessState* process) {
+// Makes the files. Their folder stays open.
+bool MakeFiles(ProcessState* process, const Config& config, Identity* identity) {
+  RunPlace* place = &identity->place;
+  if (!ChooseRunFolder(config, identity->key, place)) return false;
+  process->ring_bytes_total = config.ring_bytes_total;
+  SessionHeader* session = MapSession(process, *place);
+  if (session == nullptr) return false;
+  process->session = session;
+  memcpy(session->run_key, identity->key, sizeof session->run_key);
+  DescribeProcess(session);
+  FillHeader(config, session);
+  if (!CreateTrace(place, session)) {
+    RemoveRing(process, RunFolders());
+    return false;
+  }
+  memcpy(session->requested_output, place->requested, sizeof session->requested_output);
+  memcpy(session->output_refusal, place->refusal, sizeof session->output_refusal);
+  NameLink(process);
+  CompleteHeader(config, session);
+  return true;
+}
+
+// The run folder's descriptor, -1: this process can't be recorded.
+int StartSessionHere(ProcessState* process) {
   const Config& config = GetConfig();
   static Identity identity;  // one starter at a time
   memset(&identity, 0, sizeof identity);
   MakeRunKey(identity.key, sizeof identity.key);
-  if (!ChooseRunFolder(config, identity.key, &identity.folder, &identity.requested, &identity.refusal)) return false;
-  process->ring_bytes_total = config.ring_bytes_total;
-  SessionHeader* session = MapSession(process, identity.folder);
-  if (session == nullptr) return false;
-  process->session = session;
-  memcpy(session->run_key, identity.key, sizeof session->run_key);
-  memcpy(session->requested_output, identity.requested, sizeof session->requested_output);
-  memcpy(session->output_refusal, identity.refusal, sizeof session->output_refusal);
-  DescribeProcess(session);
-  FillHeader(config, session);
-  if (!CreateTrace(identity.folder, session)) {
-    RemoveRing(process, RingFolders());
-    return false;
-  }
-  NameLink(process);
-  CompleteHeader(config, session);
+  bool made = MakeFiles(process, config, &identity);
+  if (!made && identity.place.folder >= 0) close(identity.place.folder);
+  if (!made) return -1;
   if (config.verbose) {
+    const SessionHeader* session = process->session;
     static char path[sizeof session->trace_path], complaint[2 * sizeof config.complaint];  // one starter at a time
     SpellOut(session->trace_path, path, sizeof path);
     SpellOut(config.complaint, complaint, sizeof complaint);
     dprintf(STDERR_FILENO, "dlhook: recording to %s%s%s\n", path, complaint[0] != '\0' ? "; " : "", complaint);
   }
-  return true;
+  return identity.place.folder;
 }
 
 }  // namespace
@@ -148,18 +157,19 @@ extern "C" __attribute__((visibility("hidden"))) void __cxa_pure_virtual() { __b
 bool StartSession(ProcessState* process) {
   struct Start {
     ProcessState* process;
-    bool done;
-  } start = {process, false};
+    int folder;
+  } start = {process, -1};
   CallOnOwnStack(
       [](void* argument) {
         auto start = static_cast<Start*>(argument);
-        start->done = StartSessionHere(start->process);
+        start->folder = StartSessionHere(start->process);
       },
       &start);
-  if (!start.done) return false;
+  if (start.folder < 0) return false;
   // The rings are found by others when it is settled who drains them.
   if (process->session->collector_pid == 0) StartWriter(process);
-  PublishRing(process);
+  PublishRing(process, start.folder);
+  close(start.folder);
   return true;
 }
 

@@ -45,7 +45,7 @@ struct Writer {
   FileSink sink;
   Drain drain;
   CounterSampler sampler;
-  RingFolders folders;
+  RunFolders folders;
 };
 
 // In pages of its own (the host's heap is not ours to use) and new for each process: a forked child must not see its
@@ -67,13 +67,20 @@ bool TakeLock(const ProcessState* process, int* lock) {
   return false;
 }
 
+bool OpenTrace(const ProcessState* process, Writer* writer) {
+  const SessionHeader& session = *process->session;
+  if (writer->folders.run >= 0) {
+    return writer->sink.OpenAt(writer->folders.run, session.trace_name, session.trace_inode, true);
+  }
+  return writer->sink.OpenAt(AT_FDCWD, session.trace_path, session.trace_inode, true);
+}
+
 bool OpenWriter(ProcessState* process, Writer* writer) {
   // Before Linux 5.9 the table stays the host's: then as few descriptors as possible, and the sink looks whether its
   // own is still its.
   bool has_own_table = syscall(kCloseRange, 0, ~0u, kUnshare) == 0;
-  if (has_own_table && !TakeLock(process, &writer->lock)) return false;
-  if (has_own_table) OpenRingFolders(process, &writer->folders);
-  bool is_open = writer->sink.Open(process->session->trace_path, true) &&
+  if (has_own_table && !(TakeLock(process, &writer->lock) && OpenRunFolders(process, &writer->folders))) return false;
+  bool is_open = OpenTrace(process, writer) &&
                  writer->drain.Open(process->session, process->session->mapping_bytes, &writer->sink);
   // In the host's table there is no room for the files of all its threads.
   if (is_open && has_own_table) writer->sampler.Open(process->session, true, &writer->drain);
@@ -81,7 +88,7 @@ bool OpenWriter(ProcessState* process, Writer* writer) {
 }
 
 void CloseWriter(Writer* writer) {
-  CloseRingFolders(&writer->folders);
+  CloseRunFolders(&writer->folders);
   if (writer->lock >= 0) close(writer->lock);
   writer->~Writer();
   munmap(writer, sizeof(Writer));
@@ -92,12 +99,21 @@ void Announce(ProcessState* process, ReadyWord word) {
   syscall(SYS_futex, &process->writer_ready, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
+// Somebody may have removed the trace, or the whole run.
+void FollowTrace(ProcessState* process, Writer* writer) {
+  process->session->trace_inode = writer->sink.inode();
+  if (!writer->sink.IsRemoved() || writer->folders.run < 0) return;
+  RenewRunFolder(process, &writer->folders);
+  writer->sink.MoveTo(writer->folders.run, process->session->trace_name);
+}
+
 // Until somebody says what comes then.
 StopWord DrainUntilStopped(ProcessState* process, Writer* writer) {
   long nap_ns = kShortNapNs;
   for (;;) {
     uint32_t stop = process->writer_stop.load(std::memory_order_acquire);
     if (stop != kGoOn) return static_cast<StopWord>(stop);
+    FollowTrace(process, writer);
     uint32_t fullness = writer->drain.Step(false, true);
     writer->sampler.Step(&writer->drain);
     nap_ns = fullness > 32 ? kShortNapNs : nap_ns * 2 > kLongNapNs ? kLongNapNs : nap_ns * 2;
@@ -116,6 +132,7 @@ void* WriterMain(void* argument) {
   }
   Announce(process, kReady);
   StopWord stop = DrainUntilStopped(process, writer);
+  FollowTrace(process, writer);
   writer->sampler.Finish(&writer->drain);
   writer->sampler.Close();
   if (stop == kPause) {

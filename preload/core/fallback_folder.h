@@ -14,7 +14,7 @@ namespace dlhook {
 inline void FallbackFolder(const char* wanted, char* folder, size_t size) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char* c = wanted; *c != '\0'; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
-  snprintf(folder, size, "/tmp/dlhook-%u/%016llx", static_cast<unsigned>(getuid()),
+  snprintf(folder, size, "/tmp/dlhook-%u/%016llx", static_cast<unsigned>(geteuid()),
            static_cast<unsigned long long>(hash));
 }
 

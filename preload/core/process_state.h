@@ -26,7 +26,7 @@ struct ProcessState {
   char ring_path[128];  // of the mapping; empty: private memory
   uint64_t ring_device;
   uint64_t ring_inode;
-  char link_path[4200];  // name.ring in the run folder
+  char link_name[136];  // name.ring in the run folder; empty: there is none
   uint64_t ring_bytes_total;
   std::atomic<uint32_t> writer_started;
   std::atomic<uint32_t> writer_ready;  // futex; words: writer_thread.cc

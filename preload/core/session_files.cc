@@ -16,31 +16,36 @@
 #include <initializer_list>
 
 #include "preload/core/fallback_folder.h"
+#include "preload/core/folders.h"
 #include "preload/core/own_pages.h"
 #include "preload/core/shared_pages.h"
-#include "preload/drain/byte_sink.h"
 
 namespace dlhook {
 namespace {
 
+const char* BaseName(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
 uint64_t MappingBytes(uint64_t ring_bytes_total) { return SlotOffset(kMaxSlots, ring_bytes_total); }
 
 // Room for all rings and as much again for others.
-bool HasRoom(const char* folder, uint64_t bytes) {
+bool HasRoom(int folder, uint64_t bytes) {
   struct statvfs info;
-  return statvfs(folder, &info) == 0 && uint64_t{info.f_bavail} * info.f_frsize > 2 * bytes;
+  return fstatvfs(folder, &info) == 0 && uint64_t{info.f_bavail} * info.f_frsize > 2 * bytes;
 }
 
 // A new file in `folder` with the header's pages allocated, mapped at full length: rings are allocated as threads come (a hole until
-// then).
-SessionHeader* MapFile(const char* folder, uint64_t bytes, ProcessState* process) {
-  auto path = &process->ring_path;
+// then). `path`: of the folder.
+SessionHeader* MapFile(int folder, const char* path, uint64_t bytes, ProcessState* process) {
   if (!MayMakeFile(bytes)) return nullptr;
   for (int attempt = 0; attempt < 1000; ++attempt) {
-    int length = snprintf(*path, sizeof *path, "%s/dlhook-%u-%d-%d.ring", folder, static_cast<unsigned>(getuid()),
-                          static_cast<int>(getpid()), attempt);
-    if (length >= static_cast<int>(sizeof *path)) return nullptr;
-    int fd = open(*path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int length = snprintf(process->ring_path, sizeof process->ring_path, "%s/dlhook-%u-%d-%d.ring", path,
+                          static_cast<unsigned>(getuid()), static_cast<int>(getpid()), attempt);
+    if (length >= static_cast<int>(sizeof process->ring_path)) return nullptr;
+    const char* name = BaseName(process->ring_path);
+    int fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno == EEXIST) continue;
     if (fd < 0) return nullptr;
     void* memory = nullptr;
@@ -53,22 +58,19 @@ SessionHeader* MapFile(const char* folder, uint64_t bytes, ProcessState* process
     }
     close(fd);
     if (memory != nullptr) return static_cast<SessionHeader*>(memory);
-    unlink(*path);
+    unlinkat(folder, name, 0);
     return nullptr;
   }
   return nullptr;
 }
 
-// False with errno set. Tries what a trace will need: to make a file.
-bool CanWriteInto(const char* folder) {
-  if (!MakeFolders(folder)) return false;
-  char probe[4200];
-  snprintf(probe, sizeof probe, "%s/.dlhook-probe-%d", folder, static_cast<int>(getpid()));
-  int fd = open(probe, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return false;
-  close(fd);
-  unlink(probe);
-  return true;
+SessionHeader* MapFileWhereThereIsRoom(const RunPlace& place, uint64_t bytes, ProcessState* process) {
+  SessionHeader* session = nullptr;
+  int memory = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (memory >= 0 && HasRoom(memory, bytes)) session = MapFile(memory, "/dev/shm", bytes, process);
+  if (memory >= 0) close(memory);
+  if (session == nullptr && HasRoom(place.folder, bytes)) session = MapFile(place.folder, place.path, bytes, process);
+  return session;
 }
 
 // Program names become file names.
@@ -83,30 +85,72 @@ void SafeName(const char* program, char (*name)[64]) {
   (*name)[i] = '\0';
 }
 
+void DescribeFolder(int folder, SessionHeader* session) {
+  struct stat info;
+  if (fstat(folder, &info) != 0) return;
+  session->folder_device = info.st_dev;
+  session->folder_inode = info.st_ino;
+}
+
 // Which trace of which folder the rings belong to.
-void Describe(int trace, const char* run_folder, SessionHeader* session) {
+void Describe(int trace, int folder, SessionHeader* session) {
   struct stat info;
   if (fstat(trace, &info) == 0) session->trace_inode = info.st_ino;
-  if (stat(run_folder, &info) == 0) {
-    session->folder_device = info.st_dev;
-    session->folder_inode = info.st_ino;
+  DescribeFolder(folder, session);
+}
+
+int OpenFolderOf(const char* path, bool make) {
+  char folder[4096];
+  snprintf(folder, sizeof folder, "%.*s", static_cast<int>(BaseName(path) - path), path);
+  return OpenFolder(folder, make);
+}
+
+bool IsSame(int folder, uint64_t device, uint64_t inode) {
+  struct stat info;
+  return folder >= 0 && fstat(folder, &info) == 0 && info.st_dev == device && info.st_ino == inode;
+}
+
+void RemoveLink(const ProcessState* process, int folder) {
+  char target[sizeof process->ring_path] = "";
+  ssize_t length = readlinkat(folder, process->link_name, target, sizeof target - 1);
+  if (length > 0 && strcmp(target, process->ring_path) == 0) unlinkat(folder, process->link_name, 0);
+}
+
+// The fallback in the temporary folder.
+bool FallBack(const char* why, RunPlace* place) {
+  char wanted[sizeof place->path];
+  snprintf(wanted, sizeof wanted, "%s", place->path);
+  snprintf(place->requested, sizeof place->requested, "%.255s", wanted);
+  snprintf(place->refusal, sizeof place->refusal, "%s", why);
+  if (place->folder >= 0) close(place->folder);
+  FallbackFolder(wanted, place->path, sizeof place->path);
+  place->folder = OpenPrivateFolder(place->path);
+  return place->folder >= 0;
+}
+
+// False with errno set.
+bool CreateTraceIn(const RunPlace& place, SessionHeader* session) {
+  char program[64];
+  SafeName(session->program[0] != '\0' ? session->program : "program", &program);
+  for (int attempt = 1; attempt < 10000; ++attempt) {
+    char suffix[16] = "";
+    if (attempt > 1) snprintf(suffix, sizeof suffix, "-%d", attempt);
+    snprintf(session->trace_name, sizeof session->trace_name, "%s-%u%s.dlh", program, session->pid, suffix);
+    int length =
+        snprintf(session->trace_path, sizeof session->trace_path, "%s/%s", place.path, session->trace_name);
+    if (length >= static_cast<int>(sizeof session->trace_path)) {
+      errno = ENAMETOOLONG;
+      return false;
+    }
+    int fd = openat(place.folder, session->trace_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+      Describe(fd, place.folder, session);
+      close(fd);
+      return true;
+    }
+    if (errno != EEXIST) return false;
   }
-  snprintf(session->trace_name, sizeof session->trace_name, "%s", strrchr(session->trace_path, '/') + 1);
-}
-
-// -1 where there is none.
-int OpenFolderOf(const char* path) {
-  char folder[4200];
-  snprintf(folder, sizeof folder, "%s", path);
-  char* slash = strrchr(folder, '/');
-  if (slash == nullptr) return -1;
-  slash[1] = '\0';
-  return open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
-void RemoveIn(int folder, const char* path) {
-  if (path[0] == '\0') return;
-  if (folder < 0 || unlinkat(folder, strrchr(path, '/') + 1, 0) != 0) unlink(path);
+  return false;
 }
 
 // This process's session, where a forked child can still read it.
@@ -142,11 +186,9 @@ void PrepareForForks(SessionHeader* session, uint64_t bytes) {
 
 }  // namespace
 
-SessionHeader* MapSession(ProcessState* process, const char* run_folder) {
+SessionHeader* MapSession(ProcessState* process, const RunPlace& place) {
   uint64_t bytes = MappingBytes(process->ring_bytes_total);
-  SessionHeader* session = nullptr;
-  if (HasRoom("/dev/shm", bytes)) session = MapFile("/dev/shm", bytes, process);
-  if (session == nullptr && HasRoom(run_folder, bytes)) session = MapFile(run_folder, bytes, process);
+  SessionHeader* session = MapFileWhereThereIsRoom(place, bytes, process);
   if (session == nullptr) {
     process->ring_path[0] = '\0';
     session = static_cast<SessionHeader*>(MapOwnPages(bytes));
@@ -160,92 +202,106 @@ SessionHeader* MapSession(ProcessState* process, const char* run_folder) {
   return session;
 }
 
-bool ChooseRunFolder(const Config& config, const char* run_key, char (*folder)[4096], char (*requested)[256],
-                     char (*refusal)[96]) {
-  char wanted[4096];
+bool ChooseRunFolder(const Config& config, const char* run_key, RunPlace* place) {
   char here[2048];
-  if (config.out[0] == '/') {
-    snprintf(wanted, sizeof wanted, "%s", config.out);
-  } else {
-    if (getcwd(here, sizeof here) == nullptr) snprintf(here, sizeof here, "/");
-    if (config.out[0] != '\0') {
-      snprintf(wanted, sizeof wanted, "%s/%.2000s", here, config.out);
-    } else {
-      snprintf(wanted, sizeof wanted, "%s/dlhook-%.96s", here, run_key);
-    }
+  char name[128];
+  const char* wanted = config.out;
+  place->folder = -1;
+  if (wanted[0] == '\0') {
+    snprintf(name, sizeof name, "dlhook-%.96s", run_key);
+    wanted = name;
   }
-  size_t length = strlen(wanted);
-  while (length > 1 && wanted[length - 1] == '/') wanted[--length] = '\0';
-  snprintf(*folder, sizeof *folder, "%s", wanted);
-  if (CanWriteInto(wanted)) return true;
-  snprintf(*requested, sizeof *requested, "%.255s", wanted);
-  snprintf(*refusal, sizeof *refusal, "%s", strerror(errno));
-  FallbackFolder(wanted, *folder, sizeof *folder);
-  return CanWriteInto(*folder);
+  if (wanted[0] == '/') {
+    snprintf(place->path, sizeof place->path, "%s", wanted);
+  } else if (getcwd(here, sizeof here) != nullptr && here[0] == '/') {
+    snprintf(place->path, sizeof place->path, "%s/%.2000s", here, wanted);
+  } else {
+    snprintf(place->path, sizeof place->path, "%.2000s", wanted);
+    return FallBack("the working directory was removed", place);
+  }
+  size_t length = strlen(place->path);
+  while (length > 1 && place->path[length - 1] == '/') place->path[--length] = '\0';
+  place->folder = OpenFolder(place->path, true);
+  return place->folder >= 0 || FallBack(strerror(errno), place);
 }
 
-bool CreateTrace(const char* run_folder, SessionHeader* session) {
-  char program[64];
-  SafeName(session->program[0] != '\0' ? session->program : "program", &program);
-  for (int attempt = 1; attempt < 10000; ++attempt) {
-    char suffix[16] = "";
-    if (attempt > 1) snprintf(suffix, sizeof suffix, "-%d", attempt);
-    int length = snprintf(session->trace_path, sizeof session->trace_path, "%s/%s-%u%s.dlh", run_folder, program,
-                          session->pid, suffix);
-    if (length >= static_cast<int>(sizeof session->trace_path)) return false;
-    int fd = open(session->trace_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-      Describe(fd, run_folder, session);
-      close(fd);
-      return true;
-    }
-    if (errno != EEXIST) return false;
-  }
-  return false;
+bool CreateTrace(RunPlace* place, SessionHeader* session) {
+  if (CreateTraceIn(*place, session)) return true;
+  return place->refusal[0] == '\0' && FallBack(strerror(errno), place) && CreateTraceIn(*place, session);
 }
 
 void NameLink(ProcessState* process) {
+  const char* trace = process->session->trace_name;
   if (process->ring_path[0] == '\0') return;
-  const char* trace = process->session->trace_path;
-  size_t stem = strlen(trace) - strlen(".dlh");
-  snprintf(process->link_path, sizeof process->link_path, "%.*s.ring", static_cast<int>(stem), trace);
+  snprintf(process->link_name, sizeof process->link_name, "%.*s.ring", static_cast<int>(strlen(trace) - strlen(".dlh")), trace);
 }
 
-void PublishRing(ProcessState* process) {
-  if (process->link_path[0] == '\0') return;
-  if (symlink(process->ring_path, process->link_path) != 0) process->link_path[0] = '\0';
+void PublishRing(ProcessState* process, int folder) {
+  const SessionHeader* session = process->session;
+  if (process->link_name[0] == '\0' || !IsSame(folder, session->folder_device, session->folder_inode)) return;
+  if (symlinkat(process->ring_path, folder, process->link_name) != 0 && errno != EEXIST) process->link_name[0] = '\0';
 }
 
 RingLock LockRing(const ProcessState* process, int* descriptor) {
-  struct stat info;
-  int fd = open(process->ring_path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  int fd = OpenRingFile(process);
   if (fd < 0) return RingLock::kUnknown;
-  bool is_ours =
-      fstat(fd, &info) == 0 && info.st_dev == process->ring_device && info.st_ino == process->ring_inode;
-  if (is_ours && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
     *descriptor = fd;
     return RingLock::kOurs;
   }
-  bool is_held = is_ours && errno == EWOULDBLOCK;
+  bool is_held = errno == EWOULDBLOCK;
   close(fd);
   return is_held ? RingLock::kOfAnother : RingLock::kUnknown;
 }
 
-void OpenRingFolders(const ProcessState* process, RingFolders* folders) {
-  folders->mapping = OpenFolderOf(process->ring_path);
-  folders->link = OpenFolderOf(process->link_path);
+int OpenRunFolder(const SessionHeader* session) {
+  int folder = OpenFolderOf(session->trace_path, false);
+  if (IsSame(folder, session->folder_device, session->folder_inode)) return folder;
+  if (folder >= 0) close(folder);
+  return -1;
 }
 
-void CloseRingFolders(RingFolders* folders) {
-  for (int* folder : {&folders->mapping, &folders->link}) {
+bool OpenRunFolders(const ProcessState* process, RunFolders* folders) {
+  folders->run = OpenRunFolder(process->session);
+  if (process->ring_path[0] != '\0') folders->mapping = OpenFolderOf(process->ring_path, false);
+  return folders->run >= 0;
+}
+
+void CloseRunFolders(RunFolders* folders) {
+  for (int* folder : {&folders->mapping, &folders->run}) {
     if (*folder >= 0) close(*folder);
     *folder = -1;
   }
 }
 
-void RemoveRing(const ProcessState* process, const RingFolders& folders) {
-  RemoveIn(folders.mapping, process->ring_path);
-  RemoveIn(folders.link, process->link_path);
+void RenewRunFolder(ProcessState* process, RunFolders* folders) {
+  struct stat info;
+  SessionHeader* session = process->session;
+  bool is_removed = folders->run >= 0 && fstat(folders->run, &info) == 0 && info.st_nlink == 0;
+  if (is_removed) {
+    int folder = OpenFolderOf(session->trace_path, true);
+    if (folder < 0) return;
+    close(folders->run);
+    folders->run = folder;
+    DescribeFolder(folder, session);
+  }
+  PublishRing(process, folders->run);
+}
+
+void RemoveRing(const ProcessState* process, const RunFolders& folders) {
+  if (process->ring_path[0] == '\0') return;
+  struct stat info;
+  RunFolders own;
+  const RunFolders* held = &folders;
+  if (folders.run < 0) {
+    OpenRunFolders(process, &own);
+    held = &own;
+  }
+  const char* name = BaseName(process->ring_path);
+  bool is_ours = fstatat(held->mapping, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_ino == process->ring_inode;
+  if (is_ours) unlinkat(held->mapping, name, 0);
+  RemoveLink(process, held->run);
+  CloseRunFolders(&own);
 }
 
 }  // namespace dlhook

@@ -12,6 +12,9 @@ namespace dlhook {
 // False where a file of `bytes` bytes is beyond the process's limit: making it would be a SIGXFSZ.
 bool MayMakeFile(uint64_t bytes);
 
+// The mapping's file, read and write; -1 where the host may not open it any more, or another one lies under its name.
+int OpenRingFile(const ProcessState* process);
+
 // Pages for [offset, offset + bytes) of the mapping, so that stores find them. False where there is no room.
 bool AllocatePages(const ProcessState* process, uint64_t offset, uint64_t bytes);
 

@@ -2,10 +2,7 @@
 #include "preload/drain/byte_sink.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace dlhook {
@@ -24,58 +21,60 @@ int MoveUp(int fd) {
   return moved;
 }
 
-bool MakeParentFolders(const char* path) {
-  char folder[4096];
-  snprintf(folder, sizeof folder, "%s", path);
-  char* slash = strrchr(folder, '/');
-  if (slash == nullptr || slash == folder) return true;
-  *slash = '\0';
-  return MakeFolders(folder);
-}
-
 }  // namespace
 
-bool MakeFolders(const char* path) {
-  char partial[4096];
-  size_t length = strlen(path);
-  if (length >= sizeof partial) {
-    errno = ENAMETOOLONG;
-    return false;
-  }
-  for (size_t i = 1; i <= length; ++i) {
-    if (path[i] != '/' && path[i] != '\0') continue;
-    memcpy(partial, path, i);
-    partial[i] = '\0';
-    if (mkdir(partial, 0700) != 0 && errno != EEXIST && errno != EISDIR) {
-      int error = errno;
-      struct stat info;
-      if (stat(partial, &info) == 0 && S_ISDIR(info.st_mode)) continue;  // e.g. EROFS on an existing folder
-      errno = error;
-      return false;
-    }
-  }
-  struct stat info;
-  if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return true;
-  errno = ENOTDIR;
-  return false;
+void FileSink::Adopt(int fd, const struct stat& info) {
+  fd_ = MoveUp(fd);
+  device_ = info.st_dev;
+  inode_ = info.st_ino;
+  size_ = static_cast<uint64_t>(info.st_size);
+  reserved_ = 0;
 }
 
-bool FileSink::Open(const char* path, bool recreate) {
-  path_ = path;
-  recreate_ = recreate;
-  int fd = open(path, O_WRONLY | O_CLOEXEC | (recreate ? O_CREAT : 0), 0600);
+bool FileSink::OpenExisting(uint64_t inode) {
+  int fd = openat(folder_, name_, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   struct stat info;
   if (fd < 0 || fstat(fd, &info) != 0) {
     error_ = errno;
     if (fd >= 0) close(fd);
     return false;
   }
-  fd_ = MoveUp(fd);
-  device_ = info.st_dev;
-  inode_ = info.st_ino;
-  size_ = static_cast<uint64_t>(info.st_size);
-  reserved_ = 0;
+  // One that is known by its inode was made by us. Any other must at least be nobody else's, under no second name.
+  bool is_it = inode != 0 ? info.st_ino == inode : info.st_uid == geteuid() && info.st_nlink == 1;
+  if (!S_ISREG(info.st_mode) || !is_it) {
+    close(fd);
+    error_ = EEXIST;
+    return false;
+  }
+  Adopt(fd, info);
   return true;
+}
+
+// What has taken its name meanwhile is somebody's: it gets another one.
+bool FileSink::OpenNew() {
+  constexpr int kMostAside = 100;
+  for (int aside = 1; aside <= kMostAside; ++aside) {
+    int fd = openat(folder_, name_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    struct stat info;
+    if (fd >= 0 && fstat(fd, &info) == 0) {
+      Adopt(fd, info);
+      return true;
+    }
+    error_ = errno;
+    if (fd >= 0) close(fd);
+    if (error_ != EEXIST) return false;
+    char other[4200];
+    snprintf(other, sizeof other, "%s.aside-%d", name_, aside);
+    if (renameat2(folder_, name_, folder_, other, RENAME_NOREPLACE) != 0 && errno != EEXIST) return false;
+  }
+  return false;
+}
+
+bool FileSink::OpenAt(int folder, const char* name, uint64_t inode, bool recreate) {
+  folder_ = folder;
+  name_ = name;
+  recreate_ = recreate;
+  return OpenExisting(inode) || (recreate && error_ == ENOENT && OpenNew());
 }
 
 void FileSink::Close() {
@@ -96,22 +95,26 @@ bool FileSink::IsStillOurs(uint64_t* links) const {
   return true;
 }
 
+bool FileSink::IsRemoved() const {
+  uint64_t links = 0;
+  return IsStillOurs(&links) && links == 0;
+}
+
 WriteResult FileSink::Reopen() {
   uint64_t links = 0;
   bool ours = IsStillOurs(&links);
   if (ours && links > 0) return WriteResult::kOk;
-  struct stat info;
-  uint64_t old_inode = inode_;
-  uint64_t old_device = device_;
-  bool removed = stat(path_, &info) != 0 || info.st_ino != old_inode || info.st_dev != old_device;
-  if (ours) close(fd_);
-  fd_ = -1;
-  if (removed && recreate_) MakeParentFolders(path_);
   uint64_t size = size_;
-  if (!Open(path_, recreate_)) return WriteResult::kFailed;
-  if (removed) return WriteResult::kGone;
-  size_ = size;
-  return WriteResult::kOk;
+  error_ = ENOENT;
+  if (!ours && OpenExisting(inode_)) {
+    size_ = size;
+    return WriteResult::kOk;
+  }
+  bool is_gone = error_ == ENOENT || error_ == ELOOP || error_ == EEXIST;  // rather than out of reach
+  int removed = ours ? fd_ : -1;
+  if (!is_gone || !recreate_ || !OpenNew()) return WriteResult::kFailed;
+  if (removed >= 0) close(removed);
+  return WriteResult::kGone;
 }
 
 bool FileSink::Allocate(uint64_t bytes) {

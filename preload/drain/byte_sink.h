@@ -3,6 +3,9 @@
 #ifndef DLHOOK_PRELOAD_DRAIN_BYTE_SINK_H_
 #define DLHOOK_PRELOAD_DRAIN_BYTE_SINK_H_
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <cstdint>
 
 #include "preload/drain/buffer.h"
@@ -29,7 +32,8 @@ class ByteSink {
 };
 
 // Appends to a file. Keeps no claim on a file descriptor number: a host that closes or re-uses it is noticed before each
-// write, and the file is opened again.
+// write, and the file is opened again. Never writes to anything else than the regular file that it opened or made: no link is followed,
+// and what has come to lie under the file's name is put aside.
 class FileSink final : public ByteSink {
  public:
   FileSink() = default;
@@ -37,19 +41,32 @@ class FileSink final : public ByteSink {
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;
 
-  // `path` must outlive the sink. `recreate`: where file or folder vanish, make them again.
-  bool Open(const char* path, bool recreate);
+  // The file `name` in `folder` (both must outlive the sink), which has this inode; 0: any file of ours. `recreate`: where it is not
+  // there, now or later, make it.
+  bool OpenAt(int folder, const char* name, uint64_t inode, bool recreate);
+  bool Open(const char* path, bool recreate) { return OpenAt(AT_FDCWD, path, 0, recreate); }
+  // Where the file is made anew when it is gone.
+  void MoveTo(int folder, const char* name) {
+    folder_ = folder;
+    name_ = name;
+  }
+  bool IsRemoved() const;
+  uint64_t inode() const { return inode_; }
   void Close();
   WriteResult Write(const char* data, size_t size, bool last) override;
   bool Truncate(uint64_t bytes) override;
 
  private:
+  void Adopt(int fd, const struct stat& info);
+  bool OpenExisting(uint64_t inode);
+  bool OpenNew();
   bool IsStillOurs(uint64_t* links) const;
   WriteResult Reopen();
   bool Allocate(uint64_t bytes);
   bool Reserve(uint64_t bytes);
 
-  const char* path_ = nullptr;
+  int folder_ = AT_FDCWD;
+  const char* name_ = nullptr;
   bool recreate_ = false;
   int fd_ = -1;
   uint64_t device_ = 0;
@@ -70,9 +87,6 @@ class MemorySink final : public ByteSink {
  private:
   Buffer buffer_;
 };
-
-// mkdir -p; false with errno set.
-bool MakeFolders(const char* path);
 
 }  // namespace dlhook
 

@@ -130,21 +130,24 @@ void Drain::Publish(bool last) {
     return;
   }
   // What was in out_ is lost, its definitions too, and with them the aggregates that use them; what it reported as lost stays
-  // to be reported.
-  state_.lost_calls = durable.lost_calls + unwritten_calls_ + aggregates_.calls();
+  // to be reported. With the file all goes that it held.
+  static const Checkpoint kNothing = {};
+  const bool is_gone = result == WriteResult::kGone;
+  const Checkpoint& held = is_gone ? kNothing : durable;
+  state_.lost_calls = is_gone ? state_.calls : durable.lost_calls + unwritten_calls_ + aggregates_.calls();
   aggregates_.Drop();
-  state_.lost_bytes = durable.lost_bytes + out_.size();
-  state_.lost_errno = result == WriteResult::kGone ? ENOENT : static_cast<uint32_t>(sink_->error());
-  memcpy(state_.reported_dropped, durable.reported_dropped, sizeof state_.reported_dropped);
-  state_.reported_no_ring = durable.reported_no_ring;
-  state_.reported_plain_pointers = durable.reported_plain_pointers;
-  state_.reported_refused_definitions = durable.reported_refused_definitions;
-  state_.reported_deep_scopes = durable.reported_deep_scopes;
-  state_.reported_dropped_readings = durable.reported_dropped_readings;
-  state_.reported_gpu_dropped_cupti = durable.reported_gpu_dropped_cupti;
-  state_.reported_gpu_dropped_ring = durable.reported_gpu_dropped_ring;
+  state_.lost_bytes = durable.lost_bytes + out_.size() + (is_gone ? durable.file_bytes : 0);
+  state_.lost_errno = is_gone ? ENOENT : static_cast<uint32_t>(sink_->error());
+  memcpy(state_.reported_dropped, held.reported_dropped, sizeof state_.reported_dropped);
+  state_.reported_no_ring = held.reported_no_ring;
+  state_.reported_plain_pointers = held.reported_plain_pointers;
+  state_.reported_refused_definitions = held.reported_refused_definitions;
+  state_.reported_deep_scopes = held.reported_deep_scopes;
+  state_.reported_dropped_readings = held.reported_dropped_readings;
+  state_.reported_gpu_dropped_cupti = held.reported_gpu_dropped_cupti;
+  state_.reported_gpu_dropped_ring = held.reported_gpu_dropped_ring;
   unwritten_calls_ = 0;
-  if (result == WriteResult::kGone) state_.file_bytes = 0;
+  if (is_gone) state_.file_bytes = 0;
   out_.Clear();
   SaveCheckpoint();
   if (state_.file_bytes == 0) {

@@ -31,10 +31,11 @@
         libc_functions strerror, strlen, strncasecmp, strncmp, strnlen, strrchr, strspn, strstr, strtok_r, tolower
         libc_functions __isoc99_sscanf, snprintf, strtod, strtol, strtoll, strtoul, strtoull, vsnprintf
 # Files
-        libc_functions access, close, dprintf, fallocate, fcntl, flock, fputs, fstat, ftruncate, getcwd, ioctl, lseek, mkdir, open, pread, pwrite
-        libc_functions read, readlink, stat, statvfs, symlink, unlink, unlinkat, vfprintf, write
+        libc_functions access, close, dprintf, fallocate, fchmod, fcntl, flock, fputs, fstat, fstatat, fstatvfs, ftruncate, getcwd, ioctl
+        libc_functions lseek, mkdirat, open, openat, pread, pwrite, read, readlink, readlinkat, renameat2, stat, symlinkat, unlinkat, vfprintf
+        libc_functions write
 # Processes and memory
-        libc_functions __errno_location, __register_atfork, _exit, gethostname, getpgrp, getpid, getppid, getrlimit, getrusage, getsid
+        libc_functions __errno_location, __register_atfork, _exit, geteuid, gethostname, getpgrp, getpid, getppid, getrlimit, getrusage, getsid
         libc_functions gettid, getuid, kill, madvise, mprotect, munlock, munmap, on_exit, prctl, process_vm_readv, syscall, sysconf
 # Threads, signals, time
         libc_functions clock_gettime, clock_nanosleep, pthread_attr_destroy, pthread_attr_init, pthread_attr_setdetachstate

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,10 @@ void* MapSession(ProcessState* process, uint64_t bytes) {
   }
   const int fd = open(g_session_file.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return MAP_FAILED;
+  struct stat info;
+  if (fstat(fd, &info) != 0) return MAP_FAILED;
+  process->ring_device = info.st_dev;
+  process->ring_inode = info.st_ino;
   snprintf(process->ring_path, sizeof process->ring_path, "%s", g_session_file.c_str());
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);

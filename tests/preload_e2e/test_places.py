@@ -3,11 +3,14 @@
 The file systems are mounted in a mount namespace of the test's own, so nothing is left behind however the test ends.
 """
 
+import glob
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
+import time
 import unittest
 
 import e2e
@@ -147,25 +150,213 @@ class Places(PlaceCase):
                 self.assertEqual(sum(len(t.calls) + t.loss_count() for t in traces), 2000)
                 shutil.rmtree(self.run_path, ignore_errors=True)
 
-    def test_removed_during_the_run(self):
+    def test_without_a_working_directory(self):
+        """It was removed: the run goes to the temporary folder, not to the root's."""
+        self.run_path = os.path.basename(self.folder)
+        for host in ("writer", "rings"):
+            with self.subTest(host=host):
+                script = f"mkdir here; cd here; rmdir ../here; exec {e2e.victim('stepwise')}"
+                argv = ["sh", "-c", script]
+                self.assert_same_behaviour(e2e.run(argv, stdin=b"9\n", cwd=self.folder),
+                                           self.under(host, argv, stdin=b"9\n"), host)
+                self.assertFalse(os.path.exists(f"/{self.run_path}"))
+                (run,) = self.found()
+                self.assertEqual(len(run.trace().calls), 9)
+                self.assertIn(b"the working directory was removed", e2e.run([e2e.DLHOOK, "report", run.path]).out)
+                shutil.rmtree(self.fallback())
+
+
+class Changed(PlaceCase):
+    """What somebody does to a run while it is written."""
+
+    def change(self, host, action, **extra):
+        """`action` between a thousand calls and another; the files that hold calls afterwards."""
+        self.fresh_run()
+        process = e2e.start(self.command(host, [e2e.victim("stepwise")]), cwd=self.folder,
+                            env=self.environment(host, **extra))
+        self.step(process, 1000)
+        trace, = glob.glob(os.path.join(self.run_path, "*.dlh"))
+        ring, = [os.readlink(link) for link in glob.glob(os.path.join(self.run_path, "*.ring"))]
+        while os.path.getsize(trace) == 0:  # until it is being drained
+            time.sleep(0.001)
+        action(trace)
+        self.step(process, 1000)
+        process.stdin.close()
+        self.assertEqual(process.stdout.read(), b"")
+        self.assertEqual(process.wait(60), 0)
+        error = process.stderr.read()
+        if host == "writer":
+            self.assertEqual(error, b"")
+        process.stdout.close()
+        process.stderr.close()
+        self.assertFalse(os.path.exists(ring))
+
+    def check_sum(self, path, calls=2000):
+        run = e2e.Run(path)
+        trace = run.trace()
+        self.assertEqual(len(trace.calls) + trace.loss_count(), calls)
+        self.assertEqual([name for name in run.files() if name.endswith(".ring")], [])
+        return trace
+
+    def test_the_run_was_removed(self):
         for host in ("launcher", "writer"):
             with self.subTest(host=host):
-                self.fresh_run()
-                process = e2e.start(self.command(host, [e2e.victim("stepwise")]), cwd=self.folder,
-                                    env=self.environment(host))
-                self.step(process, 1000)
-                shutil.rmtree(self.run_path, ignore_errors=True)
-                self.step(process, 1000)
-                process.stdin.close()
-                self.assertEqual(process.stdout.read(), b"")
-                self.assertEqual(process.wait(60), 0)
-                error = process.stderr.read()
-                if host == "writer":
-                    self.assertEqual(error, b"")
+                self.change(host, lambda trace: shutil.rmtree(self.run_path))
                 for run in self.found():
                     self.assertIn("OUTPUT_GONE", run.trace().loss_reasons())
-                process.stdout.close()
-                process.stderr.close()
+                if host == "writer":
+                    self.check_sum(self.run_path)
+
+    def test_the_trace_was_removed(self):
+        for host in ("launcher", "writer"):
+            with self.subTest(host=host):
+                self.change(host, os.remove)
+                trace = self.check_sum(self.run_path)
+                self.assertIn("OUTPUT_GONE", trace.loss_reasons())
+
+    def test_the_trace_was_replaced(self):
+        """What took its name is not written to, whatever it is."""
+        mine = os.path.join(self.folder, "mine")
+
+        def link(trace):
+            os.symlink(mine, trace + "~")
+            os.rename(trace + "~", trace)
+
+        def other_name(trace):
+            os.link(mine, trace + "~")
+            os.rename(trace + "~", trace)
+
+        def pipe(trace):
+            os.mkfifo(trace + "~")
+            os.rename(trace + "~", trace)
+
+        def folder(trace):
+            os.remove(trace)
+            os.mkdir(trace)
+
+        with open(mine, "w", encoding="ascii") as file:
+            file.write("mine")
+        for host in ("launcher", "writer"):
+            for action in (link, other_name, pipe, folder):
+                with self.subTest(host=host, action=action.__name__):
+                    self.change(host, action)
+                    self.check_sum(self.run_path)
+                    with open(mine, encoding="ascii") as file:
+                        self.assertEqual(file.read(), "mine")
+
+    def test_the_run_was_renamed(self):
+        """The trace goes on where the folder is; processes that start later make another one under the old name."""
+        renamed = os.path.join(self.folder, "renamed")
+
+        def rename(_):
+            os.rename(self.run_path, renamed)
+            later = self.under("writer", [e2e.victim("stepwise")], stdin=b"7\n")
+            self.assertEqual(later.out, b"7 done\n")
+
+        self.change("writer", rename)
+        self.check_sum(renamed)
+        self.assertEqual(len(e2e.Run(renamed).trace().calls), 2000)
+        self.assertEqual(len(self.check_sum(self.run_path, 7).calls), 7)
+
+
+OTHER, SOMEBODY = 65534, 12345
+AS_USER = ("import os, sys; user = int(sys.argv[1]); os.setgroups([]); os.setgid(user); os.setuid(user); "
+           "os.execv(sys.argv[2], sys.argv[2:])")
+
+
+class OtherUsers(PlaceCase):
+    """Folders in which others may write."""
+
+    def in_the_way(self, make, hosts=e2e.HOSTS):
+        """Run folders in which `make` (shell) puts things under the names that the process will use; then it runs."""
+        for host in hosts:
+            with self.subTest(host=host):
+                self.fresh_run()
+                os.mkdir(self.run_path)
+                out = self.run_path
+                stem = f"{out}/victim_stepwise-$$"
+                script = f"{make.format(out=out, stem=stem, to=self.folder)}; exec {e2e.victim('stepwise')}"
+                result = self.under(host, ["timeout", "-s", "KILL", "60", "sh", "-c", script], stdin=b"50\n")
+                self.assertEqual((result.code, result.out), (0, b"50 done\n"), result.err)
+                self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("stolen")], [])
+                yield out
+
+    def test_pipes_under_our_names(self):
+        for out in self.in_the_way("mkfifo {out}/.dlhook-probe-$$ {stem}.dlh {stem}.ring {stem}-2.dlh", ("writer", "rings")):
+            calls = [name for name in os.listdir(out) if name.endswith("-3.dlh")]
+            self.assertEqual(len(calls), 1)
+
+    def test_links_under_our_names(self):
+        make = "for name in {out}/.dlhook-probe-$$ {stem}.dlh {stem}.ring {stem}-2.dlh; do ln -s {to}/stolen $name; done"
+        for out in self.in_the_way(make):
+            traces = [name for name in os.listdir(out) if name.endswith("-3.dlh")]
+            self.assertEqual(len(traces), 1)
+            trace = os.stat(os.path.join(out, traces[0]), follow_symlinks=False)
+            self.assertTrue(stat.S_ISREG(trace.st_mode))
+
+    @unittest.skipUnless(os.getuid() == 0, "takes several users")
+    def test_somebody_elses_link_on_the_way(self):
+        """In a folder like /tmp: it is not followed."""
+        target = os.path.join(self.folder, "target")
+        shared = os.path.join(self.folder, "shared")
+        for folder in (target, shared):
+            os.mkdir(folder)
+        os.chmod(shared, 0o777)  # not sticky: there the kernel itself would refuse
+        link = os.path.join(shared, "link")
+        os.symlink(target, link)
+        os.chown(link, OTHER, OTHER, follow_symlinks=False)
+        for name in ("link", "link/run"):
+            self.run_path = os.path.join(shared, name)
+            self.stepwise("writer", 100)
+            self.assertEqual(os.listdir(target), [])
+            shutil.rmtree(self.fallback())
+        os.chown(link, 0, 0, follow_symlinks=False)  # one's own is
+        self.run_path = link
+        self.stepwise("writer", 100)
+        self.assertEqual(len(e2e.Run(target).trace().calls), 200)
+
+    @unittest.skipUnless(os.getuid() == 0, "takes several users")
+    def test_the_temporary_folder_is_somebody_elses(self):
+        """Whose folder has the name of ours under /tmp gets nothing."""
+        os.chmod(self.folder, 0o755)
+        self.run_path = os.path.join(self.folder, "closed", "run")
+        os.mkdir(os.path.dirname(self.run_path), 0o700)
+        fallback = f"/tmp/dlhook-{SOMEBODY}"
+        target = os.path.join(self.folder, "target")
+        argv = [sys.executable, "-c", AS_USER, str(SOMEBODY), e2e.victim("stepwise")]
+        for kind in ("folder", "link", "own"):
+            with self.subTest(kind=kind):
+                os.makedirs(target, exist_ok=True)
+                os.chmod(target, 0o777)
+                if kind == "link":
+                    os.symlink(target, fallback)
+                    os.chown(fallback, OTHER, OTHER, follow_symlinks=False)
+                else:
+                    os.mkdir(fallback)
+                    os.chmod(fallback, 0o777)
+                    os.chown(fallback, *(2 * [OTHER if kind == "folder" else SOMEBODY]))
+                try:
+                    result = self.under("writer", argv, stdin=b"30\n")
+                    self.assertEqual((result.code, result.out, result.err), (0, b"30 done\n", b""))
+                    self.assertEqual(os.listdir(target), [])
+                    self.assertEqual(len(os.listdir(fallback)), 1 if kind == "own" else 0)
+                    if kind == "own":
+                        self.assertEqual(stat.S_IMODE(os.stat(fallback).st_mode), 0o700)
+                finally:
+                    os.remove(fallback) if kind == "link" else shutil.rmtree(fallback)
+
+    @unittest.skipUnless(os.getuid() == 0, "takes several users")
+    def test_somebody_elses_run_folder(self):
+        """Where others may write the run, nobody else can read what is in it, or lead us elsewhere."""
+        self.run_path = os.path.join(self.folder, "theirs")
+        os.mkdir(self.run_path)
+        os.chmod(self.run_path, 0o777)
+        os.chown(self.run_path, OTHER, OTHER)
+        self.stepwise("writer", 100)
+        trace, = glob.glob(os.path.join(self.run_path, "*.dlh"))
+        info = os.stat(trace)
+        self.assertEqual((info.st_uid, stat.S_IMODE(info.st_mode)), (0, 0o600))
+        self.assertEqual(len(e2e.Run(self.run_path).trace().calls), 200)
 
 
 class CollectorKilled(PlaceCase):
