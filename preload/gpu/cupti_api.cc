@@ -46,9 +46,7 @@ int NoteLibrary(dl_phdr_info* info, size_t, void* argument) {
 
 void* OpenFile(const char* path) {
   if (access(path, R_OK) != 0) return nullptr;
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) dlerror();  // nobody else's business
-  return library;
+  return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
 // The library of this major version in a folder. Until 11 its name has the minor version.
@@ -95,9 +93,7 @@ void* OpenInToolkit(int major) {
 void* OpenByName(int major) {
   char name[32];
   snprintf(name, sizeof name, "libcupti.so.%d", major);
-  void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) dlerror();
-  return library;
+  return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
 // "libcudart.so.12" -> 12; 0 where the name does not tell.

@@ -37,8 +37,6 @@ bool EventDriver::Load() {
                Find(library, "cuCtxPopCurrent_v2", &context_pop) && Find(library, "cuCtxGetDevice", &context_device);
     // Kept open: pairs are asked about on our thread, also when the program has closed it.
     if (!complete) RealDlclose(library);
-  } else {
-    dlerror();  // the program's next question must not be answered with our failure
   }
   errno = saved_errno;
   return complete;

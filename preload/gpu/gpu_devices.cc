@@ -53,10 +53,7 @@ void Find(void* library, const char* name, F** function) {
 // is no driver in the process.
 void* LoadDriver(DeviceDriver* driver) {
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) {
-    dlerror();  // nobody else's business
-    return nullptr;
-  }
+  if (library == nullptr) return nullptr;
   Find(library, "cuDeviceGet", &driver->get);
   Find(library, "cuDeviceGetName", &driver->name);
   Find(library, "cuDeviceGetAttribute", &driver->attribute);

@@ -1,35 +1,44 @@
-# dlsym and the thunks. x86-64 System V.
+# dlsym, dlvsym and the thunks. x86-64 System V.
 #
-# dlsym jumps to glibc's with the caller's return address still on the stack, so that RTLD_NEXT and RTLD_DEFAULT mean what
+# Both jump to glibc's with the caller's return address still on the stack, so that RTLD_NEXT and RTLD_DEFAULT mean what
 # they mean for the caller; only look-ups of hooked names are answered here.
-        .text
-        .globl  dlsym
-        .type   dlsym, @function
+        .macro  look_up name, real, version:vararg
+        .globl  \name
+        .type   \name, @function
         .p2align 4
-dlsym:
+\name:
         .cfi_startproc
         endbr64
         pushq   %rdi
         .cfi_adjust_cfa_offset 8
         pushq   %rsi
         .cfi_adjust_cfa_offset 8
-        movq    16(%rsp), %rdx
-        subq    $8, %rsp
+        pushq   %rdx
         .cfi_adjust_cfa_offset 8
+        \version
+        movq    24(%rsp), %rdx
         call    dlhook_dlsym_answer
-        addq    $8, %rsp
+        testq   %rax, %rax
+        je      1f
+        movq    %rdx, %rax
+        addq    $24, %rsp
+        .cfi_adjust_cfa_offset -24
+        ret
+        .cfi_adjust_cfa_offset 24
+1:      popq    %rdx
         .cfi_adjust_cfa_offset -8
         popq    %rsi
         .cfi_adjust_cfa_offset -8
         popq    %rdi
         .cfi_adjust_cfa_offset -8
-        testq   %rax, %rax
-        je      1f
-        movq    %rdx, %rax
-        ret
-1:      jmp     *dlhook_real_dlsym(%rip)
+        jmp     *\real(%rip)
         .cfi_endproc
-        .size   dlsym, .-dlsym
+        .size   \name, .-\name
+        .endm
+
+        .text
+        look_up dlsym, dlhook_real_dlsym, xorl %ecx, %ecx
+        look_up dlvsym, dlhook_real_dlvsym, movq %rdx, %rcx
 
 # Thunk i: dlhook_real_from_thunk = table[i].real; goto table[i].wrapper. Touches r10 and r11 only (no argument of a C
 # function is in them). kThunks and kThunkBytes of dlsym.cc.

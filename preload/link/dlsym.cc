@@ -1,7 +1,8 @@
-// What dlsym answers for hooked names, and dlclose.
+// What dlsym and dlvsym answer for hooked names, and dlclose.
 #include "preload/link/dlsym.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
 
@@ -12,10 +13,13 @@
 #include "preload/core/spin_lock.h"
 #include "preload/gpu/cupti_hooks.h"
 #include "preload/link/driver_entry.h"
+#include "preload/link/loader_error.h"
 #include "preload/link/resolver.h"
+#include "preload/tap/onednn.h"
 
 extern "C" {
 void* (*dlhook_real_dlsym)(void* handle, const char* name) = nullptr;
+void* (*dlhook_real_dlvsym)(void* handle, const char* name, const char* version) = nullptr;
 
 // thunks.S: kThunks stubs of kThunkBytes each, and the table they read.
 struct ThunkEntry {
@@ -61,7 +65,7 @@ void* ThunkFor(void* wrapper, void* real) {
 }
 
 const link_map* OwnObject() {
-  static const link_map* own = ObjectOf(reinterpret_cast<const void*>(&InitRealDlsym));
+  static const link_map* own = ObjectOf(reinterpret_cast<const void*>(&RealDlsymPointer));
   return own;
 }
 
@@ -74,20 +78,46 @@ bool StandsBeforeUs(const link_map* caller) {
   return false;
 }
 
+// What a program asks for. A version: by dlvsym.
+struct Wanted {
+  void* handle;
+  const char* name;
+  const char* version;
+  void* caller;
+};
+
+// As glibc answers a question about `handle` from the shim; its error is left pending.
+void* Ask(const Wanted& wanted, void* handle) {
+  if (wanted.version != nullptr) return dlhook_real_dlvsym(handle, wanted.name, wanted.version);
+  return RealDlsymPointer()(handle, wanted.name);
+}
+
 // The value that the program would get without us, or null.
-void* WithoutUs(void* handle, const char* name, void* wrapper, void* caller) {
-  void* found = handle == RTLD_NEXT ? wrapper : dlhook_real_dlsym(handle, name);
-  if (found != wrapper) return found;
+void* WithoutUs(const Wanted& wanted, void* wrapper) {
+  KeptLoaderError kept;
+  void* found = wanted.handle == RTLD_NEXT ? wrapper : Ask(wanted, wanted.handle);
+  bool is_beyond_us = found == nullptr && wanted.handle == RTLD_DEFAULT;
+  if (found != wrapper && !is_beyond_us) return found;
   // We stand first in the global scope: what comes after us is the answer.
-  found = dlhook_real_dlsym(RTLD_NEXT, name);
-  if (found != nullptr || handle != RTLD_DEFAULT) return found;
-  const link_map* object = ObjectOf(caller);  // RTLD_DEFAULT ends with the caller's own scope
-  if (object == nullptr || object->l_name[0] == '\0') return nullptr;
-  void* own = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
-  if (own == nullptr) return nullptr;
-  found = dlhook_real_dlsym(own, name);
-  RealDlclose(own);
+  found = Ask(wanted, RTLD_NEXT);
+  if (found != nullptr || wanted.handle != RTLD_DEFAULT) return found;
+  const link_map* object = ObjectOf(wanted.caller);  // RTLD_DEFAULT ends with the caller's own scope
+  found = FindInObject(wanted.name, wanted.version, object);
   return found == wrapper ? nullptr : found;
+}
+
+const char* NameInErrors(const link_map* object) {
+  return object == nullptr || object->l_name[0] == '\0' ? program_invocation_name : object->l_name;
+}
+
+// The error that the program would find: of a question about the caller's scope, with the caller's name.
+void LeaveError(const Wanted& wanted, void* wrapper, const link_map* caller) {
+  if (wanted.handle != RTLD_NEXT && wanted.handle != RTLD_DEFAULT) {
+    if (Ask(wanted, wanted.handle) != wrapper) return;
+    caller = nullptr;  // dlopen(NULL)
+  }
+  Ask(wanted, RTLD_NEXT);
+  RenameInLoaderError(NameInErrors(OwnObject()), NameInErrors(caller));
 }
 
 // What the vendor's libraries look up from each other: libcudnn.so its parts, engines libcublasLt, the runtime the driver.
@@ -102,7 +132,9 @@ bool IsInnerLookup(const link_map* caller, const char* name) {
 // The function of ours that stands for `name`: a hook of the tables, or one written by hand. Null: none.
 void* WrapperOf(const char* name) {
   int hook = FindHook(name);
-  return hook < 0 ? CuptiWrapper(name) : kHookLinks[hook].wrapper;
+  if (hook >= 0) return kHookLinks[hook].wrapper;
+  void* wrapper = CuptiWrapper(name);
+  return wrapper != nullptr ? wrapper : SetVerboseWrapper(name);
 }
 
 void* WrappedFor(void* wrapper, const char* name, void* real, const link_map* caller) {
@@ -119,42 +151,48 @@ void* HookFor(HookId hook, void* real, const link_map* caller) {
   return WrappedFor(kHookLinks[hook].wrapper, kHookNames[hook].name, real, caller);
 }
 
-void InitRealDlsym() {
-  if (__builtin_expect(dlhook_real_dlsym != nullptr, 1)) return;
-  void* real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
-  if (real == nullptr) real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-  dlhook_real_dlsym = reinterpret_cast<void* (*)(void*, const char*)>(real);
-}
-
-int RealDlclose(void* handle) {
-  using Dlclose = int (*)(void*);
-  static std::atomic<Dlclose> real{nullptr};
-  Dlclose call = real.load(std::memory_order_relaxed);
-  if (call == nullptr) {
-    call = reinterpret_cast<Dlclose>(RealDlsym(RTLD_NEXT, "dlclose"));
-    real.store(call, std::memory_order_relaxed);
+Dlsym RealDlsymPointer() {
+  if (__builtin_expect(dlhook_real_dlsym == nullptr, 0)) {
+    auto real = RealDlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+    dlhook_real_dlvsym = reinterpret_cast<decltype(dlhook_real_dlvsym)>(RealDlvsym(RTLD_NEXT, "dlvsym", "GLIBC_2.2.5"));
+    __atomic_store_n(&dlhook_real_dlsym, reinterpret_cast<Dlsym>(real), __ATOMIC_RELEASE);
   }
-  return call(handle);
+  return dlhook_real_dlsym;
 }
 
 }  // namespace dlhook
 
-extern "C" DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void* caller) {
+extern "C" DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void* caller, const char* version) {
   using namespace dlhook;
-  InitRealDlsym();
+  RealDlsymPointer();
   void* wrapper = name == nullptr ? nullptr : WrapperOf(name);
   if (wrapper == nullptr) return {0, nullptr};
   const link_map* object = ObjectOf(caller);
   if (object == OwnObject()) return {0, nullptr};
   if (handle == RTLD_NEXT && !StandsBeforeUs(object)) return {0, nullptr};
   if (IsInnerLookup(object, name)) return {0, nullptr};
-  void* real = WithoutUs(handle, name, wrapper, caller);
-  return {1, real == nullptr ? nullptr : WrappedFor(wrapper, name, real, object)};
+  const Wanted wanted = {handle, name, version, caller};
+  void* real = WithoutUs(wanted, wrapper);
+  if (real == nullptr) {
+    LeaveError(wanted, wrapper, object);
+    return {1, nullptr};
+  }
+  int saved_errno = errno;
+  void* answer = WrappedFor(wrapper, name, real, object);
+  ClearLoaderError();
+  errno = saved_errno;
+  return {1, answer};
 }
 
 // Bindings to what is unmapped now must not be used again.
 extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) noexcept {
-  int result = dlhook::RealDlclose(handle);
+  static std::atomic<int (*)(void*)> real{nullptr};
+  auto call = real.load(std::memory_order_relaxed);
+  if (call == nullptr) {
+    call = reinterpret_cast<int (*)(void*)>(dlhook::RealDlsym(RTLD_NEXT, "dlclose"));
+    real.store(call, std::memory_order_relaxed);
+  }
+  int result = call(handle);
   dlhook::g_binding_generation.fetch_add(1, std::memory_order_relaxed);
   return result;
 }

@@ -1,4 +1,4 @@
-// Our dlsym and the thunks it hands out.
+// Our dlsym and dlvsym and the thunks they hand out.
 // TensorFlow, JAX and XLA reach everything through dlopen + dlsym, so a pointer from dlsym must be a hook too. Each
 // distinct real function that dlsym finds gets a thunk of its own: it notes the real function and jumps to the wrapper.
 // So a call through the pointer reaches exactly the function that was looked up, whoever calls it (ctypes, JIT code, another
@@ -14,27 +14,28 @@
 struct link_map;
 
 extern "C" {
-// glibc's; null before InitRealDlsym.
+// glibc's; null before the first question.
 extern void* (*dlhook_real_dlsym)(void* handle, const char* name) __attribute__((visibility("hidden")));
+extern void* (*dlhook_real_dlvsym)(void* handle, const char* name, const char* version) __attribute__((visibility("hidden")));
 
 struct DlsymAnswer {
   uint64_t handled;  // 0: jump to the real dlsym as if we were not there
   void* value;
 };
-// Called by the assembly stub `dlsym` with the caller's return address.
-DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void* caller) __attribute__((visibility("hidden")));
+// Called by the assembly stubs `dlsym` (no version) and `dlvsym` with the caller's return address.
+DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void* caller, const char* version)
+    __attribute__((visibility("hidden")));
 }
 
 namespace dlhook {
 
-void InitRealDlsym();
+// glibc's, which replaces the program's pending error.
+using Dlsym = void* (*)(void* handle, const char* name);
+Dlsym RealDlsymPointer();
 
 // What to give `caller` instead of the pointer `real` to a hooked function: a thunk, or `real` itself where there are no more
 // thunks (counted).
 void* HookFor(HookId hook, void* real, const link_map* caller);
-
-// glibc's dlclose, past our own.
-int RealDlclose(void* handle);
 
 }  // namespace dlhook
 

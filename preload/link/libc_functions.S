@@ -4,22 +4,26 @@
 # not be ready when we are first called, would see accesses and threads that are not the program's, or act on them.
 #
 # A function that is missing here is called through the global scope: tests/preload_e2e/test_sanitizers.py finds it.
-        .macro  libc_functions name:req, more:vararg
-        .hidden \name
-        .globl  \name
-        .type   \name, @gnu_indirect_function
+        .macro  bind symbol:req, name:req
+        .hidden \symbol
+        .globl  \symbol
+        .type   \symbol, @gnu_indirect_function
         .p2align 4
-\name:
+\symbol:
         .cfi_startproc
         endbr64
         leaq    .Lname_\name(%rip), %rdi
         jmp     dlhook_find_libc_function
         .cfi_endproc
-        .size   \name, .-\name
+        .size   \symbol, .-\symbol
         .pushsection .rodata.str1.1,"aMS",@progbits,1
 .Lname_\name:
         .asciz  "\name"
         .popsection
+        .endm
+
+        .macro  libc_functions name:req, more:vararg
+        bind    \name, \name
         .ifnb   \more
         libc_functions \more
         .endif
@@ -42,7 +46,10 @@
         libc_functions pthread_attr_setstack, pthread_attr_setstacksize, pthread_create, pthread_join, pthread_key_create, pthread_once, pthread_self
         libc_functions pthread_setcancelstate, pthread_setspecific, pthread_sigmask, pthread_clockjoin_np, sched_yield, sigaltstack
         libc_functions sigdelset, sigfillset
-# The loader
-        libc_functions dl_iterate_phdr, dladdr1, dlerror, dlopen, dlvsym
+# The loader; those that replace the pending error only for link/ (libc_functions.h)
+        libc_functions dl_iterate_phdr, dladdr1, dlerror
+        bind    dlhook_libc_dlclose, dlclose
+        bind    dlhook_libc_dlopen, dlopen
+        bind    dlhook_libc_dlvsym, dlvsym
 
         .section .note.GNU-stack,"",@progbits

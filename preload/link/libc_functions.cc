@@ -1,6 +1,8 @@
 // Finds functions of libc.so.6 for libc_functions.S, while the loader relocates the shim: nothing here may call a function of
 // the C library, nor anything that is reached through a relocation of the indirect kind.
 // Thread: the one that loads the shim.
+#include "preload/link/libc_functions.h"
+
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
@@ -15,20 +17,8 @@ bool Equal(const char* one, const char* other) {
   return false;
 }
 
-const link_map* FindLibc() {
-  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
-    const char* base = map->l_name;
-    for (const char* at = base; *at != '\0'; ++at) {
-      if (*at == '/') base = at + 1;
-    }
-    if (Equal(base, "libc.so.6")) return map;
-  }
-  return nullptr;
-}
-
 // The tables of libc.so.6 that a look-up reads.
 struct Libc {
-  const char* base = nullptr;
   const ElfW(Sym)* symbols = nullptr;
   const char* strings = nullptr;
   const ElfW(Half)* versions = nullptr;
@@ -36,10 +26,9 @@ struct Libc {
 
   explicit Libc(const link_map* map) {
     if (map == nullptr) return;
-    base = reinterpret_cast<const char*>(map->l_addr);
     for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
       uint64_t value = entry->d_un.d_ptr;  // the loader has made some of these addresses
-      const char* address = value < map->l_addr ? base + value : reinterpret_cast<const char*>(value);
+      auto address = reinterpret_cast<const char*>(value < map->l_addr ? map->l_addr + value : value);
       if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(address);
       if (entry->d_tag == DT_STRTAB) strings = address;
       if (entry->d_tag == DT_VERSYM) versions = reinterpret_cast<const ElfW(Half)*>(address);
@@ -68,13 +57,26 @@ struct Libc {
 };
 
 }  // namespace
+
+const link_map* FindLibc() {
+  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+    const char* base = map->l_name;
+    for (const char* at = base; *at != '\0'; ++at) {
+      if (*at == '/') base = at + 1;
+    }
+    if (Equal(base, "libc.so.6")) return map;
+  }
+  return nullptr;
+}
+
+const ElfW(Sym)* FindLibcSymbol(const char* name) { return Libc(FindLibc()).Find(name); }
+
 }  // namespace dlhook
 
 extern "C" __attribute__((visibility("hidden"))) const void* dlhook_find_libc_function(const char* name) {
-  dlhook::Libc libc(dlhook::FindLibc());
-  const ElfW(Sym)* symbol = libc.Find(name);
+  const ElfW(Sym)* symbol = dlhook::FindLibcSymbol(name);
   if (symbol == nullptr) __builtin_trap();  // not a C library that the shim was linked for
-  const char* address = libc.base + symbol->st_value;
-  if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC) return address;
+  uint64_t address = dlhook::FindLibc()->l_addr + symbol->st_value;
+  if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC) return reinterpret_cast<const void*>(address);
   return reinterpret_cast<const void* (*)()>(address)();
 }

@@ -139,14 +139,9 @@ void* FindInObject(const char* name, const char* version, const link_map* object
   if (object == nullptr || object->l_name == nullptr || object->l_name[0] == '\0') return nullptr;
   void* handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr) return nullptr;
-  void* found = version == nullptr ? RealDlsym(handle, name) : dlvsym(handle, name, version);
+  void* found = version == nullptr ? RealDlsym(handle, name) : RealDlvsym(handle, name, version);
   RealDlclose(handle);
   return found;
-}
-
-void* RealDlsym(void* handle, const char* name) {
-  InitRealDlsym();
-  return dlhook_real_dlsym(handle, name);
 }
 
 link_map* ObjectOf(const void* address) {
@@ -180,7 +175,7 @@ void* FindReal(const char* name, const char* const* sonames, void* own_symbol, v
   // Two libraries with versioned symbols (two CUDA runtimes): the loader passes over definitions of another version.
   const char* version = global != nullptr && own != nullptr && global != own ? RequiredVersion(object, name) : nullptr;
   if (version != nullptr) {
-    global = dlvsym(RTLD_NEXT, name, version);
+    global = RealDlvsym(RTLD_NEXT, name, version);
     own = FindInObject(name, version, object);
   }
   void* real = ChooseBinding(global, own, object);

@@ -35,8 +35,11 @@ void* FindReal(const char* name, const char* const* sonames, void* own_symbol, v
 // The symbol (of a version, if one is given) in the scope of `object` and its dependencies, or null. Not for the main program.
 void* FindInObject(const char* name, const char* version, const link_map* object);
 
-// glibc's dlsym, past our own.
+// glibc's dlsym, dlvsym and dlclose, past our own. The program's dlerror() does not notice, nor that the shim calls dlopen
+// (link/loader.cc).
 void* RealDlsym(void* handle, const char* name);
+void* RealDlvsym(void* handle, const char* name, const char* version);
+int RealDlclose(void* handle);
 
 // The loaded object that holds `address`, or null (JIT code).
 link_map* ObjectOf(const void* address);

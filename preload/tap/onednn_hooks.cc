@@ -26,6 +26,10 @@
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
 
 extern "C" {
+DLHOOK_EXPORT int dnnl_set_verbose(int level);
+DLHOOK_EXPORT int mkldnn_set_verbose(int level);
+DLHOOK_EXPORT int _ZN5torch7verbose19_mkldnn_set_verboseEi(int level);
+
 // Set on first use; read by the stubs.
 void* dlhook_real_printf __attribute__((visibility("hidden"))) = nullptr;
 void* dlhook_real_printf_chk __attribute__((visibility("hidden"))) = nullptr;
@@ -282,7 +286,9 @@ size_t Format(char* buffer, size_t size, const char* format, va_list arguments) 
 // torch::verbose::_mkldnn_set_verbose, dnnl_set_verbose and mkldnn_set_verbose: remembers what the user wants, asks for what both want.
 int SetVerbose(const char* name, void* own_symbol, int level, void* caller) {
   using Set = int (*)(int);
-  auto real = reinterpret_cast<Set>(FindReal(name, nullptr, own_symbol, caller));
+  void* looked_up = dlhook_real_from_thunk;
+  dlhook_real_from_thunk = nullptr;
+  auto real = reinterpret_cast<Set>(looked_up != nullptr ? looked_up : FindReal(name, nullptr, own_symbol, caller));
   if (real == nullptr) return 0;
   const link_map* object = ObjectOf(reinterpret_cast<void*>(real));
   const Config& config = GetConfig();
@@ -304,6 +310,19 @@ bool IsVerboseVariable(const char* name) {
     if (strcmp(name, variable) == 0) return true;
   }
   return false;
+}
+
+void* SetVerboseWrapper(const char* name) {
+  static const struct {
+    const char* name;
+    int (*function)(int);
+  } kSwitches[] = {{"dnnl_set_verbose", &dnnl_set_verbose},
+                   {"mkldnn_set_verbose", &mkldnn_set_verbose},
+                   {"_ZN5torch7verbose19_mkldnn_set_verboseEi", &_ZN5torch7verbose19_mkldnn_set_verboseEi}};
+  for (const auto& known : kSwitches) {
+    if (strcmp(known.name, name) == 0) return reinterpret_cast<void*>(known.function);
+  }
+  return nullptr;
 }
 
 char* AnswerVerboseVariable(const char* name, void* caller) {
