@@ -3,6 +3,7 @@
 // call, inside that call.
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,6 +54,15 @@ void StartClock(const Config& config, SessionHeader* session) {
   session->ticks_per_second = EstimateTicksPerSecond(kind, session->clock_samples[1], TakeClockSample(kind));
 }
 
+// The launcher that drains this process; 0: none can.
+uint32_t CollectorOf(const Config& config, const SessionHeader& session) {
+  if (config.drain != DrainMode::kCollector || session.is_private != 0) return 0;  // private memory can't be drained from outside
+  char name[sizeof config.collector];
+  auto pid = static_cast<uint32_t>(strtoul(config.collector, nullptr, 10));
+  NameCollector(pid, name, sizeof name);
+  return strcmp(name, config.collector) == 0 ? pid : 0;
+}
+
 void FillHeader(const Config& config, SessionHeader* session) {
   session->layout = kSessionLayout;
   session->hook_table_hash = kHookTableHash;
@@ -62,9 +72,7 @@ void FillHeader(const Config& config, SessionHeader* session) {
   session->counters_interval_ms = config.counters[0] == '\0' ? 0 : config.counters_interval_ms;
   session->counters_at_interval_only = config.counters_at == CountersAt::kTime;
   snprintf(session->counters, sizeof session->counters, "%s", config.counters);
-  // Private memory can't be drained from outside.
-  bool outside = config.drain == DrainMode::kCollector && session->is_private == 0;
-  session->collector_pid = outside ? config.collector_pid : 0;
+  session->collector_pid = CollectorOf(config, *session);
   StartClock(config, session);
 }
 

@@ -3,15 +3,17 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "preload/core/clock.h"
+#include "preload/core/identity.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -20,43 +22,74 @@ namespace {
 constexpr int64_t kFirstLookEveryNs = 5 * 1000 * 1000;
 constexpr int64_t kLookEveryNs = 40 * 1000 * 1000;
 
-std::string TraceOf(const std::string& link) { return absl::StrCat(absl::StripSuffix(link, kRingSuffix), ".dlh"); }
-
 bool IsGone(const SessionHeader& session) {
   return kill(static_cast<pid_t>(session.pid), 0) != 0 && errno == ESRCH;
 }
 
+// Traces of two folders may have one name.
+std::string KeyOf(const RunFolder& folder, const std::string& trace_name) {
+  return absl::StrCat(folder.info().st_dev, ":", folder.info().st_ino, "/", trace_name);
+}
+
+// Others', of other launchers, of nobody: a process that drains itself names none.
+bool NamesUs(const SessionHeader& session) {
+  return session.collector_pid == static_cast<uint32_t>(getpid()) && session.pid_namespace == PidNamespace();
+}
+
 }  // namespace
 
+// The shim goes by the path: where the folder was renamed or removed, processes that start later make another one there.
+void Collector::FindFolder() {
+  struct stat info;
+  const bool is_known = !folders_.empty() && stat(path_.c_str(), &info) == 0 && folders_.back()->IsSameAs(info);
+  if (is_known) return;
+  if (!folders_.empty() && folders_.back()->IsRemoved()) mkdir(path_.c_str(), 0700);
+  const auto folder = RunFolder::Open(path_);
+  if (!folder.ok()) return;
+  folders_.push_back(*folder);
+  if (!IsOnlyOurs((*folder)->info())) return;
+  for (const auto& [key, drain] : drains_) drain->MoveFromRemoved(*folder);
+}
+
+void Collector::Refuse(const std::string& key, const absl::Status& status) {
+  if (absl::IsNotFound(status) || absl::IsResourceExhausted(status)) return;  // closed meanwhile; at the end whoever opens the run
+  if (absl::IsFailedPrecondition(status)) {
+    not_ours_.insert(key);
+    return;
+  }
+  // A process that ends removes its rings before their link.
+  if (++failures_[key] == 2) problems_.emplace_back(status.message());
+}
+
+void Collector::Adopt(const std::shared_ptr<const RunFolder>& folder, const std::string& trace_name) {
+  const std::string key = KeyOf(*folder, trace_name);
+  if (drains_.count(key) != 0 || not_ours_.count(key) != 0 || failures_[key] >= 2) return;
+  absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::Open(folder, trace_name);
+  if (!ring.ok()) return Refuse(key, ring.status());
+  if (!(*ring)->IsOurs() || !NamesUs((*ring)->header())) {
+    not_ours_.insert(key);
+    return;
+  }
+  if (!(*ring)->Lock()) return;
+  absl::StatusOr<std::unique_ptr<RingDrain>> drain = RingDrain::Open(*std::move(ring));
+  if (!drain.ok()) return Refuse(key, drain.status());
+  drains_[key] = *std::move(drain);
+  traces_.insert(trace_name);
+}
+
 void Collector::FindRings() {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
-    const std::string link = entry.path().string();
-    if (!absl::EndsWith(link, kRingSuffix) || drains_.count(link) != 0) continue;
-    if (std::find(failed_.begin(), failed_.end(), link) != failed_.end()) continue;
-    absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::Open(link);
-    if (absl::IsNotFound(ring.status())) continue;  // closed meanwhile
-    absl::Status status = ring.status();
-    if (ring.ok()) {
-      absl::StatusOr<std::unique_ptr<RingDrain>> drain = RingDrain::Open(*std::move(ring), TraceOf(link));
-      status = drain.status();
-      if (drain.ok()) {
-        drains_[link] = *std::move(drain);
-        ++processes_;
-        continue;
-      }
+  FindFolder();
+  for (const auto& folder : folders_) {
+    for (const std::string& link : folder->Names(kRingSuffix)) {
+      Adopt(folder, absl::StrCat(absl::StripSuffix(link, kRingSuffix), kTraceSuffix));
     }
-    if (absl::IsResourceExhausted(status)) continue;  // for now; at the end whoever opens the run drains it
-    failed_.push_back(link);
-    problems_.emplace_back(status.message());
   }
 }
 
-void Collector::Close(const std::string& link) {
-  RingDrain& drain = *drains_[link];
-  drain.Finish();
-  calls_ += drain.calls();
-  drains_.erase(link);
+void Collector::Close(Drains::iterator drain) {
+  drain->second->Finish();
+  calls_ += drain->second->calls();
+  drains_.erase(drain);
 }
 
 uint32_t Collector::Step() {
@@ -67,13 +100,13 @@ uint32_t Collector::Step() {
     next_look_ns_ = now_ns + (drains_.empty() ? kFirstLookEveryNs : kLookEveryNs);
   }
   uint32_t fullest = 0;
-  std::vector<std::string> ended;
-  for (const auto& [link, drain] : drains_) {
-    const bool over = look && (drain->session()->exited.load() != 0 || IsGone(*drain->session()));
-    fullest = std::max(fullest, drain->Step());
-    if (over) ended.push_back(link);
+  for (auto next = drains_.begin(); next != drains_.end();) {
+    const auto drain = next++;
+    const SessionHeader& session = *drain->second->session();
+    const bool over = look && (session.exited.load() != 0 || IsGone(session));
+    fullest = std::max(fullest, drain->second->Step());
+    if (over) Close(drain);
   }
-  for (const std::string& link : ended) Close(link);
   return fullest;
 }
 
@@ -86,16 +119,15 @@ uint64_t Collector::NanosecondsToSample() const {
 void Collector::Finish() {
   FindRings();
   while (!drains_.empty()) {
-    const std::string link = drains_.begin()->first;
-    RingDrain& drain = *drains_.begin()->second;
-    if (drain.session()->exited.load() != 0 || !drain.ring().IsMappedByProcess()) {
-      Close(link);
+    const auto drain = drains_.begin();
+    if (drain->second->session()->exited.load() != 0 || !drain->second->ring().IsMappedByProcess()) {
+      Close(drain);
       continue;
     }
-    drain.HandOver();
-    calls_ += drain.calls();
+    drain->second->HandOver();
+    calls_ += drain->second->calls();
     ++still_running_;
-    drains_.erase(link);
+    drains_.erase(drain);
   }
 }
 

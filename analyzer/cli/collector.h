@@ -1,9 +1,11 @@
-// Drains the rings of all processes of a run from outside, as they come and go. The host of the drain under `dlhook run`.
+// Drains the rings of the processes that this launcher started from outside, as they come and go. The host of the drain under
+// `dlhook run`. Several may work in one folder: a ring names the one that drains it.
 #ifndef DLHOOK_ANALYZER_CLI_COLLECTOR_H_
 #define DLHOOK_ANALYZER_CLI_COLLECTOR_H_
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,7 @@ namespace dlhook::analyzer {
 
 class Collector {
  public:
-  explicit Collector(std::string run_folder) : folder_(std::move(run_folder)) {}
+  explicit Collector(std::string run_folder) : path_(std::move(run_folder)) {}
 
   // Looks for new rings, drains all, closes the traces of processes that have exited. Returns how full the fullest ring
   // was, in 1/256.
@@ -23,22 +25,34 @@ class Collector {
   // At the end of the run: everything is drained; processes that still live go on without us.
   void Finish();
 
-  int processes() const { return processes_; }
+  int processes() const { return static_cast<int>(traces_.size()); }
   int still_running() const { return still_running_; }
+  // What its processes made, wherever it went.
   uint64_t calls() const { return calls_; }
+  // Base names of the traces that it drained.
+  const std::set<std::string>& traces() const { return traces_; }
+  // Where traces may lie: the run folder and, where that was renamed or removed, the one that came in its place.
+  const std::vector<std::shared_ptr<const RunFolder>>& folders() const { return folders_; }
   // Rings that could not be drained: sentences.
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
-  void FindRings();
-  void Close(const std::string& link);
+  using Drains = std::map<std::string, std::unique_ptr<RingDrain>>;
 
-  std::string folder_;
-  std::map<std::string, std::unique_ptr<RingDrain>> drains_;  // by link
-  std::vector<std::string> failed_;                           // links
+  void FindFolder();
+  void FindRings();
+  void Adopt(const std::shared_ptr<const RunFolder>& folder, const std::string& trace_name);
+  void Refuse(const std::string& key, const absl::Status& status);
+  void Close(Drains::iterator drain);
+
+  std::string path_;
+  std::vector<std::shared_ptr<const RunFolder>> folders_;
+  Drains drains_;                        // by KeyOf()
+  std::set<std::string> traces_;
+  std::set<std::string> not_ours_;       // keys
+  std::map<std::string, int> failures_;  // by key
   std::vector<std::string> problems_;
   int64_t next_look_ns_ = 0;
-  int processes_ = 0;
   int still_running_ = 0;
   uint64_t calls_ = 0;
 };

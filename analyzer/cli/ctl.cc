@@ -1,15 +1,14 @@
 // `dlhook ctl`: starts and stops recording in processes that run. Writes one word of the memory they share; they notice
 // at their next call.
-#include <string.h>
-
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
@@ -21,14 +20,16 @@
 namespace dlhook::analyzer {
 namespace {
 
+using Rings = std::vector<std::unique_ptr<RingFile>>;
+
 // The rings of processes of the run that still live.
-std::vector<std::unique_ptr<RingFile>> LiveRings(const std::string& folder) {
-  std::vector<std::unique_ptr<RingFile>> rings;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string link = entry.path().string();
-    if (!absl::EndsWith(link, kRingSuffix)) continue;
-    absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::Open(link);
+absl::StatusOr<Rings> LiveRings(const std::string& path) {
+  const auto folder = RunFolder::Open(path);
+  if (!folder.ok()) return folder.status();
+  Rings rings;
+  for (const std::string& link : (*folder)->Names(kRingSuffix)) {
+    absl::StatusOr<std::unique_ptr<RingFile>> ring =
+        RingFile::Open(*folder, absl::StrCat(absl::StripSuffix(link, kRingSuffix), kTraceSuffix));
     if (ring.ok() && (*ring)->IsMappedByProcess()) rings.push_back(*std::move(ring));
   }
   return rings;
@@ -57,20 +58,29 @@ int RunCtl(const Args& args) {
     PrintError(absl::StrCat("ctl: ", UnknownName("action", verb, {"start", "stop", "status"}).message()));
     return kExitBadInput;
   }
-  const std::vector<std::unique_ptr<RingFile>> rings = LiveRings(folder);
-  if (rings.empty()) {
+  const absl::StatusOr<Rings> rings = LiveRings(folder);
+  if (!rings.ok() || rings->empty()) {
     PrintError(absl::StrCat("ctl: ", folder, WhyNoRings(folder)));
     return kExitBadInput;
   }
   std::string text;
-  for (const std::unique_ptr<RingFile>& ring : rings) {
-    SessionHeader* session = ring->session();
-    if (verb != "status") SetRecording(verb == "start", session);
-    const absl::string_view program(session->program, strnlen(session->program, sizeof session->program));
-    absl::StrAppendFormat(&text, "%u %s: %s\n", session->pid, VisibleText(program),
-                          session->stopped.load() == 0 ? "recording" : "stopped");
+  int exit_code = kExitOk;
+  for (const std::unique_ptr<RingFile>& ring : *rings) {
+    const std::string process = absl::StrCat(ring->header().pid, " ", VisibleText(TextOf(ring->header().program)));
+    bool is_stopped = ring->header().stopped.load() != 0;
+    if (verb != "status") {
+      const absl::Status status = ring->IsOurs() ? ring->Map() : absl::PermissionDeniedError("of another user, who alone may");
+      if (status.ok()) {
+        SetRecording(verb == "start", ring->session());
+        is_stopped = verb == "stop";
+      } else {
+        PrintError(absl::StrCat("ctl: ", process, ": can't ", verb, " its recording: ", status.message()));
+        exit_code = kExitBadInput;
+      }
+    }
+    absl::StrAppend(&text, process, is_stopped ? ": stopped\n" : ": recording\n");
   }
-  return PrintOutput(text);
+  return std::max(exit_code, PrintOutput(text));
 }
 
 }  // namespace

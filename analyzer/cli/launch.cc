@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "preload/core/identity.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -63,11 +64,13 @@ std::vector<std::string> PreloadVariables(const std::string& shim, const std::st
   const char* preload = getenv("LD_PRELOAD");
   const char* drain = getenv("DLHOOK_DRAIN");
   const char* asan = getenv("ASAN_OPTIONS");
+  char collector[96];
+  NameCollector(static_cast<uint32_t>(getpid()), collector, sizeof collector);
   std::vector<std::string> variables = {
       // The shared runtime of AddressSanitizer ends a program in which another library comes before it.
       absl::StrCat("ASAN_OPTIONS=", asan == nullptr ? "" : absl::StrCat(asan, ":"), "verify_asan_link_order=0"),
       absl::StrCat("LD_PRELOAD=", shim, preload != nullptr && *preload != '\0' ? absl::StrCat(":", preload) : ""),
-      absl::StrCat("DLHOOK_OUT=", folder), absl::StrCat("DLHOOK_COLLECTOR=", getpid())};
+      absl::StrCat("DLHOOK_OUT=", folder), absl::StrCat("DLHOOK_COLLECTOR=", collector)};
   if (drain == nullptr) variables.emplace_back("DLHOOK_DRAIN=collector");
   return variables;
 }

@@ -1,7 +1,9 @@
 // `dlhook run`: starts a program with libdlhook.so preloaded, drains its rings from outside, prints the summary.
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,11 +11,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "analyzer/cli/collector.h"
@@ -23,9 +28,13 @@
 #include "analyzer/cli/load_options.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/report.h"
+#include "analyzer/cli/run_file.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/model/load_run.h"
+#include "analyzer/model/losses.h"
+#include "analyzer/render/run_facts.h"
+#include "preload/core/folders.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -38,14 +47,6 @@ constexpr long kLongNapNs = 8 * 1000 * 1000;
 std::string DefaultRunFolder(const std::string& program) {
   return absl::StrCat("dlhook-", BaseName(program), "-",
                       absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone()));
-}
-
-bool HoldsARun(const std::filesystem::path& folder) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (absl::EndsWith(entry.path().string(), kTraceSuffix)) return true;
-  }
-  return false;
 }
 
 // Where the run goes by the user's wish, and by which of the two ways it was said; empty: by none.
@@ -62,27 +63,41 @@ WantedFolder FindWantedFolder(const Args& args) {
   return {"DLHOOK_OUT=", variable};
 }
 
-// An empty folder to write into, as an absolute path.
-absl::StatusOr<std::string> MakeRunFolder(const WantedFolder& wanted, const std::string& otherwise) {
-  const std::string& name = wanted.path.empty() ? otherwise : wanted.path;
-  std::filesystem::path folder = std::filesystem::absolute(name).lexically_normal();
-  for (int n = 2; wanted.path.empty() && std::filesystem::exists(folder); ++n) {
+// A folder that this call has made.
+std::string MakeNewFolder(const std::string& name) {
+  std::string folder = std::filesystem::absolute(name);
+  for (int n = 2; mkdir(folder.c_str(), 0700) != 0 && errno == EEXIST; ++n) {
     folder = std::filesystem::absolute(absl::StrCat(name, "-", n));
   }
-  const std::string said = absl::StrCat(wanted.said, folder.string());
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!std::filesystem::is_directory(folder)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(said, ": can't make this folder: ", error ? error.message() : "a file is in the way", "; name another one"));
+  return folder;
+}
+
+// Where this launcher works.
+struct RunPlace {
+  std::string path;  // absolute
+  std::unique_ptr<RunFile> file;
+};
+
+absl::StatusOr<RunPlace> MakeRunPlace(const WantedFolder& wanted, const std::string& otherwise) {
+  const std::string path = wanted.path.empty() ? MakeNewFolder(otherwise)
+                                               : std::filesystem::absolute(wanted.path).lexically_normal().string();
+  const std::string said = absl::StrCat(wanted.said, path);
+  const int made = OpenFolder(path.c_str(), true);
+  if (made < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(said, ": can't make this folder: ", strerror(errno), "; name another one"));
   }
-  if (HoldsARun(folder)) {
-    return absl::InvalidArgumentError(absl::StrCat(said, ": holds a run already; name another folder, or remove this one"));
-  }
-  if (access(folder.c_str(), W_OK | X_OK) != 0) {
+  close(made);
+  if (access(path.c_str(), W_OK | X_OK) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(said, ": can't be written: ", strerror(errno), "; name another folder"));
   }
-  return folder.string();
+  const auto folder = RunFolder::Open(path);
+  if (!folder.ok()) return folder.status();
+  absl::StatusOr<std::unique_ptr<RunFile>> file = RunFile::Join(*folder);
+  if (!file.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(said, ": ", file.status().message(), "; name another folder, or remove this one"));
+  }
+  return RunPlace{path, *std::move(file)};
 }
 
 // Here lie some descriptors of each of the program's processes, and those of their samples. The program, which has been
@@ -108,23 +123,74 @@ int Collect(pid_t program, Collector* collector) {
   return wait_status;
 }
 
-void PrintSummary(const std::string& folder, const Collector& collector) {
+// What traces hold, and what of their calls they don't.
+struct Held {
+  uint64_t calls = 0;
+  uint64_t lost = 0;
+  std::set<std::string> reasons = {};
+};
+
+void Count(const TraceModel& model, Held* held) {
+  held->calls += model.calls.size();
+  for (const AggregateRow& row : model.aggregates) held->calls += row.count;
+  for (const ProcessInfo& process : model.processes) {
+    for (const trace::Loss& loss : process.losses) {
+      if (!CountsCalls(loss.reason()) || loss.calls() == 0) continue;
+      held->lost += loss.calls();
+      held->reasons.insert(LossSentence(loss.reason()));
+    }
+  }
+}
+
+void PrintTables(TraceModel* model) {
+  const absl::StatusOr<std::string> report = MakeReport(
+      *model, {.tables = {"summary"}, .width = OutputWidth(STDERR_FILENO), .color = IsColorful(STDERR_FILENO)});
+  if (report.ok()) WriteOutput(*report, OutputKind::kText, STDERR_FILENO).IgnoreError();
+}
+
+// Counted in the traces: what was taken out of the rings may not have found a place there.
+void PrintEnd(const Collector& collector, bool is_shared) {
+  Held held;
+  std::vector<std::string> places;
+  for (const auto& folder : collector.folders()) {
+    const std::string path = folder->Path();
+    LoadOptions options = {.drain_leftover = LeftoverDrain(), .progress = nullptr};
+    if (is_shared) options.only = collector.traces();
+    absl::StatusOr<LoadedRun> run = LoadRun(path, options);
+    if (!run.ok() || run->model.processes.empty()) continue;
+    Count(run->model, &held);
+    places.push_back(path);
+    if (!is_shared) PrintTables(&run->model);
+  }
+  if (collector.calls() > held.calls + held.lost && collector.still_running() == 0) {
+    held.lost = collector.calls() - held.calls;
+    held.reasons.insert(LossSentence(trace::Loss::OUTPUT_GONE));
+  }
+  std::string line = absl::StrCat(held.calls, " calls recorded");
+  if (held.lost > 0) absl::StrAppend(&line, ", ", held.lost, " lost (", absl::StrJoin(held.reasons, "; "), ")");
+  if (is_shared) absl::StrAppend(&line, " of the ", collector.processes(), " processes of this launcher, others share the run");
+  if (!places.empty()) absl::StrAppend(&line, "; next: dlhook report ", absl::StrJoin(places, " and dlhook report "));
+  PrintError(line);
+}
+
+bool HasTraces(const Collector& collector) {
+  for (const auto& folder : collector.folders()) {
+    if (!folder->Names(std::string(kTraceSuffix)).empty()) return true;
+  }
+  return collector.processes() > 0;
+}
+
+void PrintSummary(const Collector& collector, bool is_shared) {
   for (const std::string& problem : collector.problems()) PrintError(problem);
-  if (collector.processes() == 0) {
+  if (collector.processes() == 0 && (is_shared || !HasTraces(collector))) {
     PrintError("the program made no call that dlhook sees, nothing was recorded; why: dlhook doctor -- PROGRAM");
     return;
   }
   if (collector.still_running() > 0) {
-    PrintError(absl::StrCat(collector.still_running(), " of its processes still run; their traces go on in ", folder,
-                            ", and what is there can be read at any time"));
+    PrintError(absl::StrCat(collector.still_running(), " of its processes still run; their traces go on in ",
+                            collector.folders().front()->Path(), ", and what is there can be read at any time"));
   }
-  absl::StatusOr<LoadedRun> run = LoadRun(folder, {.drain_leftover = LeftoverDrain(), .progress = nullptr});
-  if (run.ok() && !run->model.processes.empty()) {
-    const absl::StatusOr<std::string> report = MakeReport(
-        run->model, {.tables = {"summary"}, .width = OutputWidth(STDERR_FILENO), .color = IsColorful(STDERR_FILENO)});
-    if (report.ok()) WriteOutput(*report, OutputKind::kText, STDERR_FILENO).IgnoreError();
-  }
-  PrintError(absl::StrCat(collector.calls(), " calls recorded; next: dlhook report ", folder));
+  PrintEnd(collector, is_shared);
 }
 
 int Fail(const absl::Status& status, int exit_code) {
@@ -143,21 +209,22 @@ int RunRun(const Args& args) {
   }
   const absl::StatusOr<std::string> shim = FindShim();
   if (!shim.ok()) return Fail(shim.status(), kExitBadInput);
-  const absl::StatusOr<std::string> folder = MakeRunFolder(FindWantedFolder(args), DefaultRunFolder(words.front()));
-  if (!folder.ok()) return Fail(folder.status(), kExitBadInput);
-  const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, *folder));
+  const absl::StatusOr<RunPlace> place = MakeRunPlace(FindWantedFolder(args), DefaultRunFolder(words.front()));
+  if (!place.ok()) return Fail(place.status(), kExitBadInput);
+  const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, place->path));
   if (!started.ok()) {
+    place->file->RemoveIfLast();
     return Fail(started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
   }
   signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files ends a write, not the collection
   RaiseDescriptorLimit();
   RemoveOrphanedRings();
-  Collector collector(*folder);
+  Collector collector(place->path);
   const int wait_status = Collect(*started, &collector);
-  PrintSummary(*folder, collector);
-  if (collector.processes() == 0) {
-    std::error_code error;
-    std::filesystem::remove(*folder, error);  // if it is empty
+  PrintSummary(collector, !place->file->IsLast());
+  if (!HasTraces(collector)) {
+    place->file->RemoveIfLast();
+    rmdir(place->path.c_str());  // if it is empty
   }
   return EndAs(wait_status);
 }

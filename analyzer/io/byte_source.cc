@@ -146,6 +146,12 @@ absl::StatusOr<RunFiles> FindRunAt(const std::string& path) {
   return run;
 }
 
+// In the temporary folder anybody may make folders.
+bool IsOurFolder(const std::string& path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+}
+
 // Where the shim put a run whose folder it could not write.
 std::string FallbackOf(const std::string& path) {
   std::string wanted = std::filesystem::absolute(path).lexically_normal().string();
@@ -160,7 +166,9 @@ std::string FallbackOf(const std::string& path) {
 absl::StatusOr<RunFiles> FindRun(const std::string& path) {
   absl::StatusOr<RunFiles> run = FindRunAt(path);
   if (!absl::IsNotFound(run.status())) return run;
-  absl::StatusOr<RunFiles> fallback = FindRunAt(FallbackOf(path));
+  const std::string other = FallbackOf(path);
+  if (!IsOurFolder(other)) return run;
+  absl::StatusOr<RunFiles> fallback = FindRunAt(other);
   if (!fallback.ok()) return run;
   fallback->name = BaseName(path);
   return fallback;

@@ -32,6 +32,20 @@ bool ConsumeVarint(absl::string_view* bytes, uint64_t* value) {
   return false;
 }
 
+bool EndsAPacket(ByteChunk bytes, uint64_t at) {
+  if (at > bytes.size()) return false;
+  uint64_t offset = 0;
+  while (offset < at) {
+    const absl::StatusOr<absl::string_view> start = bytes.At(offset, 1 + kMaxVarintBytes);
+    if (!start.ok() || start->empty() || start->front() != kPacketTag) return false;
+    absl::string_view rest = start->substr(1);
+    uint64_t length = 0;
+    if (!ConsumeVarint(&rest, &length) || length > at) return false;
+    offset += start->size() - rest.size() + length;
+  }
+  return offset == at;
+}
+
 PacketReader::PacketReader(std::string name, std::vector<ByteChunk> chunks)
     : name_(std::move(name)), chunks_(std::move(chunks)) {}
 

@@ -31,6 +31,9 @@ constexpr uint32_t kSchemaMajor = 1;
 // bytes.
 bool ConsumeVarint(absl::string_view* bytes, uint64_t* value);
 
+// True where a packet of `bytes` ends at `at`, or there is none before it.
+bool EndsAPacket(ByteChunk bytes, uint64_t at);
+
 class PacketReader {
  public:
   // `chunks`: the bytes of the file, then such as were recovered elsewhere (a killed process's

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
@@ -19,14 +20,18 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "analyzer/io/packet_reader.h"
 #include "preload/core/identity.h"
+#include "proto/trace.pb.h"
 
 namespace dlhook::analyzer {
 namespace {
 
-std::string LinkOf(const std::string& trace_path) {
-  return absl::StrCat(absl::StripSuffix(trace_path, ".dlh"), kRingSuffix);
-}
+constexpr char kSharedMemory[] = "/dev/shm";
+// More than any setting makes: a sparse file takes no memory, but what is in it is copied.
+constexpr uint64_t kMostRingBytes = uint64_t{2} << 30;
+
+std::string LinkOf(const std::string& trace) { return absl::StrCat(absl::StripSuffix(trace, kTraceSuffix), kRingSuffix); }
 
 bool IsOutOfDescriptors(int error) { return error == EMFILE || error == ENFILE; }
 
@@ -34,24 +39,77 @@ absl::Status OutOfDescriptors(const std::string& name) {
   return absl::ResourceExhaustedError(absl::StrCat(name, ": too many files are open to drain it (ulimit -n)"));
 }
 
-uint64_t SizeOfFile(int fd) {
-  struct stat info;
-  return fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+int OpenSharedMemory() { return open(kSharedMemory, O_PATH | O_DIRECTORY | O_CLOEXEC); }
+
+std::string BootId() {
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  return id;
+}
+
+std::string HostName() {
+  char name[sizeof SessionHeader::host] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// A sentence for the user where a process of that host and boot can't have its rings here; empty: it can.
+std::string WhyElsewhere(const std::string& trace, const std::string& host, const std::string& boot_id) {
+  if (boot_id.empty() || boot_id == BootId()) return "";
+  if (host == HostName()) {
+    return absl::StrCat(trace, ": the machine was restarted before what its process left in memory was taken: that is lost");
+  }
+  return absl::StrCat(trace, ": its process ran on ", host, ", and only there can be read what it had not yet written");
+}
+
+// Of rings that can't be found: the trace knows where its process ran.
+absl::Status NotHere(const RunFolder& folder, const std::string& trace, const std::string& what) {
+  const absl::StatusOr<ByteSource> file = ByteSource::Open(folder.PathOf(trace));
+  trace::Packet packet;
+  if (file.ok()) {
+    PacketReader reader(trace, {ByteChunk(&*file, file->size())});
+    if (reader.Next()) reader.Parse(reader.payload(), &packet);
+  }
+  const trace::Process& process = packet.header().process();
+  const std::string why = WhyElsewhere(trace, process.host(), process.boot_id());
+  if (!why.empty()) return absl::FailedPreconditionError(why);
+  return absl::DataLossError(absl::StrCat(folder.Path(), "/", trace, ": ", what,
+                                          "; what the process had not yet written is lost"));
+}
+
+// A drain that takes over cuts the trace to what its rings say was written: only where a packet ends, or the cut would make
+// the trace unreadable from there.
+absl::Status CheckCut(const RunFolder& folder, const std::string& trace, uint64_t file_bytes) {
+  const absl::StatusOr<ByteSource> file = ByteSource::Open(folder.PathOf(trace));
+  if (!file.ok()) return file.status();
+  if (EndsAPacket(ByteChunk(&*file, file->size()), file_bytes)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(folder.Path(), "/", trace, ": its rings say that ", file_bytes,
+                                          " bytes of it were written, where no packet ends: what is in them can't be added"));
+}
+
+uint64_t WrittenBytes(const SessionHeader& session) {
+  return session.checkpoints[session.current_checkpoint.load() & 1].file_bytes;
+}
+
+ProcessEnd EndOf(const SessionHeader& session) {
+  return session.exited.load() != 0 ? ProcessEnd::kExited : ProcessEnd::kVanished;
 }
 
 // Drains a private copy of the rings; `is_over` adds losses and the footer.
-absl::StatusOr<Leftover> DrainCopy(const PrivatePages& copy, const std::string& name, ProcessEnd end, bool is_over) {
+absl::StatusOr<Leftover> DrainCopy(const RingFile& ring, const PrivatePages& copy, bool is_over) {
   auto session = reinterpret_cast<SessionHeader*>(copy.data());
   Leftover leftover;
   leftover.cut_file = true;
-  leftover.file_bytes = session->checkpoints[session->current_checkpoint.load() & 1].file_bytes;
+  leftover.file_bytes = WrittenBytes(*session);
+  const absl::Status cut = CheckCut(*ring.folder(), ring.trace_name(), leftover.file_bytes);
+  if (!cut.ok()) return cut;
   MemorySink sink;
   Drain drain;
   if (!drain.Open(session, copy.bytes(), &sink)) {
-    return absl::DataLossError(absl::StrCat(name, ": rings left by its process: ", drain.error()));
+    return absl::DataLossError(absl::StrCat(ring.trace_name(), ": rings left by its process: ", drain.error()));
   }
   if (is_over) {
-    drain.Finish(end, false);
+    drain.Finish(EndOf(*session), false);
   } else {
     drain.Step(true, true);
   }
@@ -59,69 +117,7 @@ absl::StatusOr<Leftover> DrainCopy(const PrivatePages& copy, const std::string& 
   return leftover;
 }
 
-ProcessEnd EndOf(const SessionHeader& session) {
-  return session.exited.load() != 0 ? ProcessEnd::kExited : ProcessEnd::kVanished;
-}
-
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<RingFile>> RingFile::Open(const std::string& link) {
-  std::error_code error;
-  if (!std::filesystem::is_symlink(link, error)) return absl::NotFoundError(link);
-  return OpenTarget(link, std::filesystem::read_symlink(link, error).string());
-}
-
-absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenTarget(const std::string& link, const std::string& path) {
-  auto ring = std::unique_ptr<RingFile>(new RingFile);
-  ring->link_ = link;
-  ring->path_ = path;
-  ring->fd_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (ring->fd_ < 0 && IsOutOfDescriptors(errno)) return OutOfDescriptors(link);
-  if (ring->fd_ < 0) {
-    return absl::DataLossError(absl::StrCat(link, ": the rings it points to, ", path, ", can't be opened: ",
-                                            strerror(errno), "; what the process had not yet written is lost"));
-  }
-  ring->locked_ = flock(ring->fd_, LOCK_EX | LOCK_NB) == 0;
-  SessionHeader* header = nullptr;
-  if (SizeOfFile(ring->fd_) >= kSessionDataStart) {
-    void* memory = mmap(nullptr, kSessionDataStart, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd_, 0);
-    if (memory != MAP_FAILED) header = static_cast<SessionHeader*>(memory);
-  }
-  const uint64_t bytes = header == nullptr ? 0 : header->mapping_bytes;
-  const bool valid = header != nullptr && header->magic == kSessionMagic && bytes >= kSessionDataStart &&
-                     bytes <= (uint64_t{1} << 40);
-  if (header != nullptr) munmap(header, kSessionDataStart);
-  if (!valid) return absl::DataLossError(absl::StrCat(path, ": not a ring file of dlhook"));
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd_, 0);
-  if (memory == MAP_FAILED) return absl::DataLossError(absl::StrCat(path, ": can't be mapped: ", strerror(errno)));
-  ring->session_ = static_cast<SessionHeader*>(memory);
-  ring->mapped_bytes_ = bytes;
-  return ring;
-}
-
-RingFile::~RingFile() {
-  if (session_ != nullptr) munmap(session_, mapped_bytes_);
-  if (fd_ >= 0) close(fd_);  // and with it the lock
-}
-
-uint64_t RingFile::file_bytes() const { return std::min(SizeOfFile(fd_), mapped_bytes_); }
-
-bool RingFile::IsMappedByProcess() const {
-  const uint32_t pid = session_->pid;
-  if (session_->pid_namespace != PidNamespace()) return true;  // of a container: nobody here can tell
-  if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
-  if (StartTimeOf(pid) != session_->start_time_jiffies) return false;
-  std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
-  for (std::string line; std::getline(maps, line);) {
-    if (absl::StrContains(line, path_)) return true;
-  }
-  return false;
-}
-
-void RingFile::Remove() {
-  unlink(path_.c_str());
-  unlink(link_.c_str());
-}
 
 PrivatePages::PrivatePages(uint64_t bytes) {
   void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -132,6 +128,137 @@ PrivatePages::PrivatePages(uint64_t bytes) {
 
 PrivatePages::~PrivatePages() {
   if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenAt(int place, const std::string& name) {
+  auto ring = std::unique_ptr<RingFile>(new RingFile);
+  ring->name_ = name;
+  ring->fd_ = openat(place, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (ring->fd_ < 0) return absl::ErrnoToStatus(errno, strerror(errno));
+  struct stat info;
+  const bool is_file = fstat(ring->fd_, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 1;
+  const bool is_whole = is_file && ring->header_.data() != nullptr &&
+                        pread(ring->fd_, ring->header_.data(), kSessionDataStart, 0) == ssize_t{kSessionDataStart};
+  const SessionHeader& header = ring->header();
+  if (!is_whole || header.magic != kSessionMagic || header.mapping_bytes < kSessionDataStart ||
+      header.mapping_bytes > (uint64_t{1} << 40)) {
+    return absl::DataLossError("not a ring file of dlhook");
+  }
+  if (header.layout != kSessionLayout) return absl::DataLossError("written by another build of dlhook, which must drain it");
+  return ring;
+}
+
+absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenShared(const std::string& name) {
+  const int place = OpenSharedMemory();
+  if (place < 0) return absl::ErrnoToStatus(errno, strerror(errno));
+  absl::StatusOr<std::unique_ptr<RingFile>> ring = OpenAt(place, name);
+  close(place);
+  return ring;
+}
+
+absl::StatusOr<std::unique_ptr<RingFile>> RingFile::Open(std::shared_ptr<const RunFolder> folder,
+                                                         const std::string& trace_name) {
+  const std::string link = LinkOf(trace_name);
+  char target[PATH_MAX];
+  const ssize_t length = readlinkat(folder->fd(), link.c_str(), target, sizeof target);
+  if (length < 0) return absl::NotFoundError(link);
+  const std::string path(target, static_cast<size_t>(length));
+  const std::string name = BaseName(path);
+  const bool is_shared = absl::StartsWith(path, absl::StrCat(kSharedMemory, "/"));
+  absl::StatusOr<std::unique_ptr<RingFile>> ring = is_shared ? OpenShared(name) : OpenAt(folder->fd(), name);
+  if (absl::IsResourceExhausted(ring.status())) return OutOfDescriptors(trace_name);
+  if (absl::IsPermissionDenied(ring.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(trace_name, ": what its process has not yet written is another user's and can't be read"));
+  }
+  if (!ring.ok()) {
+    return NotHere(*folder, trace_name, absl::StrCat("its rings ", name, " can't be opened: ", ring.status().message()));
+  }
+  (*ring)->folder_ = std::move(folder);
+  (*ring)->trace_name_ = trace_name;
+  (*ring)->is_in_folder_ = !is_shared;
+  if (absl::Status status = (*ring)->CheckIdentity(); !status.ok()) return status;
+  return ring;
+}
+
+// A copy of a run has the original's links: what they lead to stays the original's.
+absl::Status RingFile::CheckIdentity() const {
+  const SessionHeader& session = header();
+  const std::string why = WhyElsewhere(trace_name_, TextOf(session.host), TextOf(session.boot_id));
+  if (!why.empty()) return absl::FailedPreconditionError(why);
+  struct stat trace;
+  struct stat rings;
+  const bool is_its = folder_->Stat(trace_name_, &trace) && fstat(fd_, &rings) == 0 && trace.st_uid == rings.st_uid &&
+                      trace.st_ino == session.trace_inode && folder_->info().st_dev == session.folder_device &&
+                      folder_->info().st_ino == session.folder_inode && TextOf(session.trace_name) == trace_name_;
+  if (is_its) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(trace_name_, ": a copy: what its process left in memory belongs to the original, and is missing here; "
+                                "report the original, then copy it again"));
+}
+
+RingFile::~RingFile() {
+  if (session_ != nullptr) munmap(session_, mapped_bytes_);
+  if (fd_ >= 0) close(fd_);  // and with it the lock
+}
+
+bool RingFile::IsOurs() const {
+  struct stat info;
+  return fstat(fd_, &info) == 0 && IsOurOwnFile(info);
+}
+
+bool RingFile::Lock() {
+  struct stat info;
+  return flock(fd_, LOCK_EX | LOCK_NB) == 0 && fstat(fd_, &info) == 0 && info.st_nlink != 0;
+}
+
+// By the descriptor: this very file, whatever lies under its name.
+absl::Status RingFile::Map() {
+  const int fd = open(absl::StrCat("/proc/self/fd/", fd_).c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0 && IsOutOfDescriptors(errno)) return OutOfDescriptors(trace_name_);
+  void* memory = fd < 0 ? MAP_FAILED : mmap(nullptr, header().mapping_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (memory == MAP_FAILED) return absl::DataLossError(absl::StrCat(name_, ": can't be mapped: ", strerror(error)));
+  session_ = static_cast<SessionHeader*>(memory);
+  mapped_bytes_ = header().mapping_bytes;
+  return absl::OkStatus();
+}
+
+uint64_t RingFile::file_bytes() const {
+  struct stat info;
+  const uint64_t bytes = fstat(fd_, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+  return std::min(bytes, header().mapping_bytes);
+}
+
+bool RingFile::IsMappedByProcess() const {
+  const SessionHeader& session = header();
+  const uint32_t pid = session.pid;
+  if (TextOf(session.boot_id) != BootId()) return TextOf(session.host) != HostName();
+  if (session.pid_namespace != PidNamespace()) return true;  // of a container: nobody here can tell
+  if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
+  if (StartTimeOf(pid) != session.start_time_jiffies) return false;
+  std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
+  if (!maps.is_open()) return true;  // another user's, or it has become one
+  for (std::string line; std::getline(maps, line);) {
+    if (absl::StrContains(line, absl::StrCat("/", name_))) return true;
+  }
+  return false;
+}
+
+void RingFile::Remove() {
+  const int place = is_in_folder_ ? -1 : OpenSharedMemory();
+  struct stat named;
+  struct stat ours;
+  const int at = is_in_folder_ ? folder_->fd() : place;
+  const bool is_this = fstatat(at, name_.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd_, &ours) == 0 &&
+                       named.st_ino == ours.st_ino && named.st_dev == ours.st_dev;
+  if (is_this) unlinkat(at, name_.c_str(), 0);
+  if (place >= 0) close(place);
+  const std::string link = LinkOf(trace_name_);
+  if (folder_ != nullptr && folder_->Stat(link, &named) && S_ISLNK(named.st_mode) && named.st_uid == geteuid()) {
+    unlinkat(folder_->fd(), link.c_str(), 0);
+  }
 }
 
 // What the file holds: rings that no thread ever used are holes in it.
@@ -150,29 +277,45 @@ bool RingFile::CopyTo(const PrivatePages& copy) const {
   return true;
 }
 
-absl::StatusOr<PrivatePages> RingFile::Snapshot() const {
-  for (int attempt = 0; attempt < 50; ++attempt) {
-    const uint32_t before = session_->checkpoint_generation.load();
-    PrivatePages copy(file_bytes());
-    const bool whole = copy.bytes() >= kSessionDataStart && CopyTo(copy);
-    const bool stable = before % 2 == 0 && session_->checkpoint_generation.load() == before;
-    if (stable && whole) return copy;
-    usleep(1000);
-  }
-  return absl::UnavailableError(absl::StrCat(path_, ": its process writes too fast to be read meanwhile"));
+uint32_t RingFile::Generation() const {
+  uint32_t generation = 1;
+  const auto at = static_cast<off_t>(offsetof(SessionHeader, checkpoint_generation));
+  return pread(fd_, &generation, sizeof generation, at) == sizeof generation ? generation : 1;
 }
 
-absl::StatusOr<std::unique_ptr<RingDrain>> RingDrain::Open(std::unique_ptr<RingFile> ring,
-                                                           const std::string& trace_path) {
+absl::StatusOr<PrivatePages> RingFile::Snapshot() const {
+  struct stat info;
+  if (fstat(fd_, &info) != 0 || static_cast<uint64_t>(info.st_blocks) * 512 > kMostRingBytes) {
+    return absl::DataLossError(absl::StrCat(trace_name_, ": its rings take more than 2 GiB, which dlhook never makes"));
+  }
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    const uint32_t before = Generation();
+    PrivatePages copy(file_bytes());
+    const bool whole = before % 2 == 0 && copy.bytes() >= kSessionDataStart && CopyTo(copy);
+    if (whole && Generation() == before) return copy;
+    usleep(1000);
+  }
+  return absl::UnavailableError(absl::StrCat(trace_name_, ": its process writes too fast to be read meanwhile"));
+}
+
+absl::StatusOr<std::unique_ptr<RingDrain>> RingDrain::Open(std::unique_ptr<RingFile> ring) {
+  const std::string name = ring->trace_name();
+  struct stat trace;
+  if (!ring->folder()->Stat(name, &trace) || !IsOurOwnFile(trace) || trace.st_ino != ring->header().trace_inode) {
+    return absl::PermissionDeniedError(absl::StrCat(name, ": was replaced, or others may write it: not written to"));
+  }
+  if (absl::Status status = ring->Map(); !status.ok()) return status;
+  const absl::Status cut = CheckCut(*ring->folder(), name, WrittenBytes(*ring->session()));
+  if (!cut.ok()) return cut;
   auto drain = std::unique_ptr<RingDrain>(new RingDrain);
   drain->ring_ = std::move(ring);
-  drain->trace_path_ = trace_path;
-  if (!drain->sink_.Open(drain->trace_path_.c_str(), true)) {
-    if (IsOutOfDescriptors(drain->sink_.error())) return OutOfDescriptors(trace_path);
-    return absl::PermissionDeniedError(absl::StrCat(trace_path, ": ", strerror(drain->sink_.error())));
+  drain->folder_ = drain->ring_->folder();
+  if (!drain->sink_.OpenAt(drain->folder_->fd(), drain->ring_->trace_name().c_str(), trace.st_ino, true)) {
+    if (IsOutOfDescriptors(drain->sink_.error())) return OutOfDescriptors(name);
+    return absl::PermissionDeniedError(absl::StrCat(name, ": ", strerror(drain->sink_.error())));
   }
   if (!drain->drain_.Open(drain->session(), drain->ring_->file_bytes(), &drain->sink_)) {
-    return absl::DataLossError(absl::StrCat(trace_path, ": its rings: ", drain->drain_.error()));
+    return absl::DataLossError(absl::StrCat(name, ": its rings: ", drain->drain_.error()));
   }
   drain->sampler_.Open(drain->session(), false, &drain->drain_);
   return drain;
@@ -182,6 +325,7 @@ uint32_t RingDrain::Step() {
   drain_.set_mapping_bytes(ring_->file_bytes());
   const uint32_t fullness = drain_.Step(false, true);
   sampler_.Step(&drain_);
+  session()->trace_inode = sink_.inode();  // another one where the trace was removed and begun anew
   return fullness;
 }
 
@@ -200,35 +344,75 @@ void RingDrain::HandOver() {
   session()->collector_pid = 0;
 }
 
+void RingDrain::MoveFromRemoved(std::shared_ptr<const RunFolder> folder) {
+  if (!folder_->IsRemoved()) return;
+  folder_ = std::move(folder);
+  sink_.MoveTo(folder_->fd(), ring_->trace_name().c_str());
+}
+
+uint64_t RingDrain::calls() const {
+  uint64_t calls = drain_.calls() + session()->no_ring_calls.load();
+  for (const Slot& slot : session()->slots) calls += slot.dropped.load();
+  return calls;
+}
+
+namespace {
+
+// Of a process that is gone: its run may have another name by now, but lies where it lay.
+bool RunIsStillThere(const SessionHeader& session) {
+  const std::filesystem::path folder = std::filesystem::path(TextOf(session.trace_path)).parent_path();
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.parent_path(), error)) {
+    struct stat info;
+    if (lstat(entry.path().c_str(), &info) != 0 || info.st_ino != session.folder_inode) continue;
+    const auto run = RunFolder::Open(entry.path().string());
+    if (run.ok() && (*run)->info().st_dev == session.folder_device &&
+        (*run)->Stat(TextOf(session.trace_name), &info) && info.st_ino == session.trace_inode) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Leftover Noted(const absl::Status& status) {
+  Leftover leftover;
+  leftover.note = std::string(status.message());
+  return leftover;
+}
+
+}  // namespace
+
 void RemoveOrphanedRings() {
   const std::string prefix = absl::StrCat("dlhook-", getuid(), "-");
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
-    const std::string path = entry.path().string();
-    if (!absl::StartsWith(entry.path().filename().string(), prefix) || !absl::EndsWith(path, kRingSuffix)) continue;
-    absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::OpenTarget("", path);
-    if (!ring.ok() || !(*ring)->locked() || (*ring)->IsMappedByProcess()) continue;
-    const SessionHeader& session = *(*ring)->session();
-    const std::string trace(session.trace_path, strnlen(session.trace_path, sizeof session.trace_path));
-    if (std::filesystem::read_symlink(LinkOf(trace), error).string() == path) continue;  // its run is still there
-    unlink(path.c_str());
+  for (const auto& entry : std::filesystem::directory_iterator(kSharedMemory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!absl::StartsWith(name, prefix) || !absl::EndsWith(name, kRingSuffix)) continue;
+    const absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::OpenShared(name);
+    if (!ring.ok() || !(*ring)->IsOurs() || (*ring)->IsMappedByProcess() || !(*ring)->Lock()) continue;
+    if (!RunIsStillThere((*ring)->header())) (*ring)->Remove();
   }
 }
 
 absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path) {
-  absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::Open(LinkOf(trace_path));
+  const std::string parent = std::filesystem::path(trace_path).parent_path().string();
+  const auto folder = RunFolder::Open(parent.empty() ? "." : parent);
+  if (!folder.ok()) return folder.status();
+  const std::string name = BaseName(trace_path);
+  absl::StatusOr<std::unique_ptr<RingFile>> ring = RingFile::Open(*folder, name);
   if (absl::IsNotFound(ring.status())) return Leftover{};
+  if (absl::IsFailedPrecondition(ring.status())) return Noted(ring.status());
   if (!ring.ok()) return ring.status();
-  const SessionHeader& session = *(*ring)->session();
   const bool is_over = !(*ring)->IsMappedByProcess();
-  const ProcessEnd end = EndOf(session);
-  const bool may_write = is_over && (*ring)->locked() && access(trace_path.c_str(), W_OK) == 0;
-  if (!may_write) {
+  struct stat trace;
+  const bool may_write = is_over && IsOnlyOurs((*folder)->info()) && (*ring)->IsOurs() && (*folder)->Stat(name, &trace) &&
+                         IsOurOwnFile(trace) && faccessat((*folder)->fd(), name.c_str(), W_OK, AT_EACCESS) == 0;
+  if (!may_write || !(*ring)->Lock()) {
     absl::StatusOr<PrivatePages> copy = (*ring)->Snapshot();
     if (!copy.ok()) return copy.status();
-    return DrainCopy(*copy, trace_path, end, is_over);
+    return DrainCopy(**ring, *copy, is_over);
   }
-  absl::StatusOr<std::unique_ptr<RingDrain>> drain = RingDrain::Open(*std::move(ring), trace_path);
+  absl::StatusOr<std::unique_ptr<RingDrain>> drain = RingDrain::Open(*std::move(ring));
   if (!drain.ok()) return drain.status();
   (*drain)->Finish();
   return Leftover{};

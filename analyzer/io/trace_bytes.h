@@ -17,7 +17,8 @@ namespace dlhook::analyzer {
 struct Leftover {
   bool cut_file = false;  // only the first file_bytes bytes of the file count
   uint64_t file_bytes = 0;
-  std::string packets;  // to be read after them
+  std::string packets = {};  // to be read after them
+  std::string note = {};     // a sentence for the user: what of it can't be had here
 };
 // Takes it out of the rings of the trace at `path`; called before the file is read, to which it may append.
 using DrainLeftover = std::function<absl::StatusOr<Leftover>(const std::string& path)>;
@@ -31,6 +32,8 @@ class TraceBytes {
   std::vector<ByteChunk> chunks() const;
 
   const absl::Status& leftover_status() const { return leftover_status_; }
+  const std::string& leftover_note() const { return leftover_.note; }
+  bool empty() const { return file_.size() == 0 && leftover_.packets.empty(); }
 
  private:
   explicit TraceBytes(ByteSource file) : file_(std::move(file)) {}

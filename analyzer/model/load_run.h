@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct LoadOptions {
   DrainLeftover drain_leftover = nullptr;  // may be unset
   // Called now and then with the bytes read of all bytes. May be unset.
   std::function<void(uint64_t done, uint64_t all)> progress = nullptr;
+  std::set<std::string> only = {};  // base names of traces: these alone; empty: all
 };
 
 struct LoadedRun {

@@ -40,6 +40,9 @@ class TraceBuilder {
   absl::Status AddTrace(const std::string& path, std::vector<ByteChunk> chunks,
                         const ReadProgress& progress = nullptr);
 
+  // An oddity of the run that no packet tells of.
+  void Note(absl::string_view sentence) { oddities_.Count(sentence); }
+
   TraceModel Build() &&;
 
  private:

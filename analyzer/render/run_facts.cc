@@ -15,41 +15,6 @@
 namespace dlhook::analyzer {
 namespace {
 
-std::string LossSentence(trace::Loss::Reason reason) {
-  switch (reason) {
-    case trace::Loss::RING_FULL:
-      return "the drain did not keep up with the calls";
-    case trace::Loss::NO_RING:
-      return "no ring for a thread (too many threads, or no memory)";
-    case trace::Loss::OUTPUT_FULL:
-      return "no space where the trace is written";
-    case trace::Loss::OUTPUT_GONE:
-      return "the trace or its folder was removed during the run";
-    case trace::Loss::BAD_RECORD:
-      return "a ring held bytes that are no record";
-    case trace::Loss::RECORD_TOO_LONG:
-      return "a log line was longer than a record and was cut";
-    case trace::Loss::DLSYM_PLAIN_POINTER:
-      return "a function was looked up past dlhook: its calls are not seen";
-    case trace::Loss::COLLECTOR_GONE:
-      return "the collector ended before the process did";
-    case trace::Loss::DEFINITIONS_FULL:
-      return "no room for more names, plans and Python stacks: what refers to them says less";
-    case trace::Loss::SCOPES_TOO_DEEP:
-      return "more were open at once than a thread keeps";
-    case trace::Loss::TRACE_LIMIT:
-      return "the trace had reached its limit (DLHOOK_MAX_BYTES)";
-    case trace::Loss::READINGS_DROPPED:
-      return "the thread's next one tells the sum";
-    case trace::Loss::GPU_BUFFERS_FULL:
-      return "CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)";
-    case trace::Loss::GPU_RECORDS_DROPPED:
-      return "no room for what GPUs did, or for who asked for it";
-    default:
-      return absl::StrCat("reason ", static_cast<int>(reason));
-  }
-}
-
 void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
   struct Sum {
     uint64_t calls = 0;
@@ -155,6 +120,41 @@ void AppendOutputs(const TraceModel& run, std::vector<std::string>* remarks) {
 std::string EndName(const ProcessInfo& process) {
   if (!process.has_footer) return "open";
   return absl::AsciiStrToLower(trace::Footer::End_Name(process.end));
+}
+
+std::string LossSentence(trace::Loss::Reason reason) {
+  switch (reason) {
+    case trace::Loss::RING_FULL:
+      return "the drain did not keep up with the calls";
+    case trace::Loss::NO_RING:
+      return "no ring for a thread (too many threads, or no memory)";
+    case trace::Loss::OUTPUT_FULL:
+      return "no space where the trace is written";
+    case trace::Loss::OUTPUT_GONE:
+      return "the trace or its folder was removed during the run";
+    case trace::Loss::BAD_RECORD:
+      return "a ring held bytes that are no record";
+    case trace::Loss::RECORD_TOO_LONG:
+      return "a log line was longer than a record and was cut";
+    case trace::Loss::DLSYM_PLAIN_POINTER:
+      return "a function was looked up past dlhook: its calls are not seen";
+    case trace::Loss::COLLECTOR_GONE:
+      return "the collector ended before the process did";
+    case trace::Loss::DEFINITIONS_FULL:
+      return "no room for more names, plans and Python stacks: what refers to them says less";
+    case trace::Loss::SCOPES_TOO_DEEP:
+      return "more were open at once than a thread keeps";
+    case trace::Loss::TRACE_LIMIT:
+      return "the trace had reached its limit (DLHOOK_MAX_BYTES)";
+    case trace::Loss::READINGS_DROPPED:
+      return "the thread's next one tells the sum";
+    case trace::Loss::GPU_BUFFERS_FULL:
+      return "CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)";
+    case trace::Loss::GPU_RECORDS_DROPPED:
+      return "no room for what GPUs did, or for who asked for it";
+    default:
+      return absl::StrCat("reason ", static_cast<int>(reason));
+  }
 }
 
 std::string LossReasonName(trace::Loss::Reason reason) {

@@ -11,6 +11,8 @@
 namespace dlhook::analyzer {
 
 std::string EndName(const ProcessInfo& process);                  // "exited", "vanished", "open"
+// Why something was lost, for people.
+std::string LossSentence(trace::Loss::Reason reason);
 std::string LossReasonName(trace::Loss::Reason reason);           // "ring_full" …
 std::string CapabilityStateName(trace::Capability::State state);  // "on", "refused" …
 

@@ -199,9 +199,7 @@ void ParseOutputVariables(const char* (*lookup)(const char*), Config* config) {
         ParseChoice("DLHOOK_DRAIN", value, kDrains, "auto, collector or none", 0, config));
   }
   value = lookup("DLHOOK_COLLECTOR");
-  if (value != nullptr) {
-    config->collector_pid = static_cast<uint32_t>(ParseNumber("DLHOOK_COLLECTOR", value, 0, config));
-  }
+  if (value != nullptr) snprintf(config->collector, sizeof config->collector, "%s", value);
   value = lookup("DLHOOK_VERBOSE");
   config->verbose = value != nullptr && strcmp(value, "1") == 0;
 }

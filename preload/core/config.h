@@ -39,7 +39,7 @@ struct Config {
   bool start_recording;       // DLHOOK_START
   bool verbose;               // DLHOOK_VERBOSE
   DrainMode drain;            // DLHOOK_DRAIN
-  uint32_t collector_pid;     // DLHOOK_COLLECTOR
+  char collector[96];         // DLHOOK_COLLECTOR, see NameCollector in core/identity.h
   OneDnnMode onednn;          // DLHOOK_ONEDNN
   int onednn_level;           // DLHOOK_ONEDNN_LEVEL
   ScopesMode scopes;          // DLHOOK_SCOPES

@@ -14,6 +14,7 @@
 namespace dlhook {
 namespace {
 
+const char kBootId[] = "/proc/sys/kernel/random/boot_id";
 const char* const kRankVariables[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS",
                                       "PMI_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
 const char* const kInterpreters[] = {"python", "pypy", "bash", "sh", "dash", "perl", "ruby", "node", "julia",
@@ -84,6 +85,14 @@ uint64_t PidNamespace() {
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
+void NameCollector(uint32_t pid, char* name, size_t size) {
+  char boot_id[40];
+  ReadFile(kBootId, boot_id, sizeof boot_id);
+  boot_id[strcspn(boot_id, "\n")] = '\0';
+  snprintf(name, size, "%u:%u:%llu:%s", pid, static_cast<unsigned>(geteuid()),
+           static_cast<unsigned long long>(PidNamespace()), boot_id);
+}
+
 void FindProgramAndScript(const char* words, size_t size, char (*program)[64], char (*script)[64]) {
   (*script)[0] = '\0';
   snprintf(*program, sizeof *program, "%s", size == 0 ? "" : BaseName(words));
@@ -104,7 +113,7 @@ void DescribeProcess(SessionHeader* session) {
   session->parent_pid = static_cast<uint32_t>(getppid());
   session->start_time_jiffies = StartTimeOf(session->pid);
   session->pid_namespace = PidNamespace();
-  ReadFile("/proc/sys/kernel/random/boot_id", session->boot_id, sizeof session->boot_id);
+  ReadFile(kBootId, session->boot_id, sizeof session->boot_id);
   session->boot_id[strcspn(session->boot_id, "\n")] = '\0';
   gethostname(session->host, sizeof session->host - 1);
   char words[8192];

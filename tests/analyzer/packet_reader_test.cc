@@ -266,15 +266,44 @@ TEST(LoadRun, SaysWhatIsWrongWithAFolder) {
 TEST(LoadRun, ReadsTheGoodTracesBesideABadOne) {
   const TemporaryFolder folder;
   folder.Write("1.dlh", TraceBytesOf(SmallTrace()));
-  folder.Write("2.dlh", "");
+  folder.Write("2.dlh", "no trace");
   folder.Write("3.dlh", TraceBytesOf(SmallTrace()));
   const absl::StatusOr<LoadedRun> run = LoadRun(folder.path());
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(run->model.processes.size(), 2u);
   EXPECT_EQ(run->model.calls.size(), 4u);
   ASSERT_EQ(run->damage.size(), 1u);
+  EXPECT_TRUE(absl::StrContains(Message(run->damage[0]), folder.path() + "/2.dlh: "));
+}
+
+TEST(LoadRun, ReadsNothingOutOfAnEmptyTraceBesideOthers) {
+  const TemporaryFolder folder;
+  folder.Write("1.dlh", TraceBytesOf(SmallTrace()));
+  folder.Write("2.dlh", "");
+  const absl::StatusOr<LoadedRun> run = LoadRun(folder.path());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE(run->damage.empty());
+  ASSERT_EQ(run->model.oddities.size(), 1u);
+  EXPECT_TRUE(absl::StrContains(run->model.oddities.begin()->first, "2.dlh: empty"));
+}
+
+TEST(LoadRun, SaysThatTheOnlyTraceIsEmpty) {
+  const TemporaryFolder folder;
+  folder.Write("2.dlh", "");
+  const absl::StatusOr<LoadedRun> run = LoadRun(folder.path());
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ(run->damage.size(), 1u);
   EXPECT_TRUE(
       absl::StrContains(Message(run->damage[0]), folder.path() + "/2.dlh: the file is empty"));
+}
+
+TEST(EndsAPacket, OnlyWherePacketsEnd) {
+  const std::string bytes = TraceBytesOf(SmallTrace());
+  EXPECT_TRUE(EndsAPacket(bytes, 0));
+  EXPECT_TRUE(EndsAPacket(bytes, bytes.size()));
+  EXPECT_FALSE(EndsAPacket(bytes, 1));
+  EXPECT_FALSE(EndsAPacket(bytes, bytes.size() - 1));
+  EXPECT_FALSE(EndsAPacket(bytes, bytes.size() + 1));
 }
 
 TEST(LoadRun, AppendsWhatWasLeftInMemory) {

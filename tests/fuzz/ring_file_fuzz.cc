@@ -2,7 +2,7 @@
 // stray write left there, its size is not what the header says, and beside it stands a trace that
 // may be shorter than the rings believe.
 #include <fcntl.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -41,20 +41,19 @@ class Folder {
   fs::path path_;
 };
 
-// In memory under a name that can be opened, as rings are.
-class MemoryFile {
- public:
-  explicit MemoryFile(const std::string& bytes) : fd_(memfd_create("rings", MFD_CLOEXEC)) {
-    Require(
-        fd_ >= 0 && write(fd_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
-        "there is memory");
-  }
-  ~MemoryFile() { close(fd_); }
-  std::string path() const { return absl::StrCat("/proc/self/fd/", fd_); }
+void Write(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
- private:
-  int fd_;
-};
+// What a run's own rings say; without it nothing of them is read.
+void NameTrace(const fs::path& trace, SessionHeader* header) {
+  struct stat info;
+  Require(stat(trace.c_str(), &info) == 0, "the trace was written");
+  header->trace_inode = info.st_ino;
+  Require(stat(trace.parent_path().c_str(), &info) == 0, "its folder is there");
+  header->folder_device = info.st_dev;
+  header->folder_inode = info.st_ino;
+  std::ifstream("/proc/sys/kernel/random/boot_id").get(header->boot_id, sizeof header->boot_id);
+  trace.filename().string().copy(header->trace_name, sizeof header->trace_name - 1);
+}
 
 void ScribbleIdentity(Input* input, SessionHeader* header) {
   header->pid_namespace = input->Byte() % 2 == 0 ? PidNamespace() : 1;  // 1: another machine's
@@ -64,6 +63,7 @@ void ScribbleIdentity(Input* input, SessionHeader* header) {
   if (choice % 8 == 3) header->mapping_bytes = input->Size();
   if (choice % 8 == 1) header->hook_table_hash = input->Size();
   if (choice % 16 == 2) header->magic = input->Size();
+  if (choice % 16 == 7) header->trace_inode = input->Size();
 }
 
 std::string FileOf(Input* input, TestSession* session) {
@@ -86,19 +86,23 @@ void OpenRings(Input* input) {
   static const Folder folder;
   const fs::path trace = folder.path() / "fuzz.dlh";
   const fs::path link = folder.path() / absl::StrCat("fuzz", kRingSuffix);
-  const std::string written = input->Bytes(input->Byte() % 64);
+  const uint8_t written = input->Byte();
+  std::string packets;  // empty ones: every second place is the end of one
+  for (int i = 0; i < written % 64; ++i) packets += std::string("\x0a\0", 2);
+  Write(trace, written < 128 ? packets : input->Bytes(written % 64));
   HostileSession host(input);
   host.session()->header()->mapping_bytes = host.session()->bytes();
+  NameTrace(trace, host.session()->header());
   ScribbleIdentity(input, host.session()->header());
   const std::string for_file = input->Bytes(4);
   host.Play([](uint8_t) {});
   host.session()->header()->checkpoint_generation =
       0;  // even: nobody is writing, for which a reader would wait
   Input file_input(reinterpret_cast<const uint8_t*>(for_file.data()), for_file.size());
-  const MemoryFile rings(FileOf(&file_input, host.session()));
-  std::ofstream(trace, std::ios::binary) << written;
+  const fs::path rings = folder.path() / "dlhook-rings";
+  Write(rings, FileOf(&file_input, host.session()));
   fs::remove(link);
-  fs::create_symlink(rings.path(), link);
+  fs::create_symlink(rings, link);
   ReadAll(trace.string());
 }
 

@@ -113,7 +113,7 @@ TEST(ConfigTest, Values) {
   const Config config = Parse({{"DLHOOK_OUT", "/tmp/run"}, {"DLHOOK_MAX_BYTES", "1000000"}, {"DLHOOK_CLOCK", "monotonic"},
                                {"DLHOOK_RING_KIB", "1024"}, {"DLHOOK_START", "off"}, {"DLHOOK_DRAIN", "none"},
                                {"DLHOOK_ONEDNN", "force"}, {"DLHOOK_ONEDNN_LEVEL", "2"}, {"DLHOOK_VERBOSE", "1"},
-                               {"DLHOOK_COLLECTOR", "42"}});
+                               {"DLHOOK_COLLECTOR", "42:0:1:boot"}});
   EXPECT_STREQ(config.out, "/tmp/run");
   EXPECT_EQ(config.max_bytes, 1000000u);
   EXPECT_TRUE(config.monotonic_clock);
@@ -123,7 +123,7 @@ TEST(ConfigTest, Values) {
   EXPECT_EQ(config.onednn, OneDnnMode::kForce);
   EXPECT_EQ(config.onednn_level, 2);
   EXPECT_TRUE(config.verbose);
-  EXPECT_EQ(config.collector_pid, 42u);
+  EXPECT_STREQ(config.collector, "42:0:1:boot");
   EXPECT_STREQ(config.complaint, "");
 }
 

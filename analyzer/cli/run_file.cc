@@ -1,0 +1,106 @@
+// Made whole or not at all by its lock: who makes it writes the key under the shared lock, who finds it empty waits.
+#include "analyzer/cli/run_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "analyzer/io/byte_source.h"
+#include "preload/core/identity.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr char kName[] = "dlhook.run";
+constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+constexpr int kTries = 200;
+constexpr useconds_t kNapUs = 10 * 1000;
+
+enum class Found { kJoined, kTryAgain, kOthers };
+
+std::string OwnKey() {
+  char key[96];
+  MakeRunKey(key, sizeof key);
+  return key;
+}
+
+std::string KeyIn(int fd) {
+  char text[128];
+  const ssize_t length = pread(fd, text, sizeof text, 0);
+  return std::string(absl::StripSuffix(absl::string_view(text, length < 0 ? 0 : length), "\n"));
+}
+
+bool WriteKey(int fd, const std::string& key) {
+  const std::string line = absl::StrCat(key, "\n");
+  return ftruncate(fd, 0) == 0 && pwrite(fd, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size());
+}
+
+// Not all file systems have locks: then the key alone says who belongs together.
+bool Lock(int fd, int operation) { return flock(fd, operation | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+
+bool IsAbandoned(int fd) { return Lock(fd, LOCK_EX); }
+
+bool StillLiesIn(const RunFolder& folder, int fd) {
+  struct stat named;
+  struct stat info;
+  return folder.Stat(kName, &named) && fstat(fd, &info) == 0 && named.st_ino == info.st_ino;
+}
+
+Found JoinThose(const RunFolder& folder, int fd) {
+  const std::string key = OwnKey();
+  const std::string found = KeyIn(fd);
+  const bool is_abandoned = found != key && IsAbandoned(fd);
+  if (found.empty() && !is_abandoned) return Found::kTryAgain;
+  if (is_abandoned && !folder.Names(std::string(kTraceSuffix)).empty()) return Found::kOthers;
+  if (is_abandoned && !WriteKey(fd, key)) return Found::kOthers;
+  return Lock(fd, LOCK_SH) && StillLiesIn(folder, fd) ? Found::kJoined : Found::kTryAgain;
+}
+
+absl::Status HoldsARun() { return absl::AlreadyExistsError("holds a run already"); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Join(std::shared_ptr<const RunFolder> folder) {
+  for (int i = 0; i < kTries; ++i) {
+    if (i > 0) usleep(kNapUs);
+    const bool holds_traces = !folder->Names(std::string(kTraceSuffix)).empty();  // before the file: who made both made it first
+    int fd = openat(folder->fd(), kName, kFlags);
+    if (fd < 0 && errno == ENOENT && holds_traces) return HoldsARun();
+    const bool is_new = fd < 0 && errno == ENOENT;
+    if (is_new) fd = openat(folder->fd(), kName, kFlags | O_CREAT | O_EXCL, 0600);
+    if (fd < 0 && errno == EEXIST) continue;
+    if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(kName, ": ", strerror(errno)));
+    auto file = std::unique_ptr<RunFile>(new RunFile(folder, fd));
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink > 1) {
+      return absl::AlreadyExistsError("holds a run of another user");
+    }
+    if (is_new && Lock(fd, LOCK_SH)) {
+      WriteKey(fd, OwnKey());  // where there is no room, nobody joins
+      return file;
+    }
+    const Found found = is_new ? Found::kTryAgain : JoinThose(*folder, fd);
+    if (found == Found::kJoined) return file;
+    if (found == Found::kOthers) return HoldsARun();
+  }
+  return HoldsARun();
+}
+
+RunFile::~RunFile() { close(fd_); }
+
+// For a moment only: others may still join.
+bool RunFile::IsLast() { return IsAbandoned(fd_) && Lock(fd_, LOCK_SH); }
+
+void RunFile::RemoveIfLast() {
+  if (IsAbandoned(fd_) && StillLiesIn(*folder_, fd_)) unlinkat(folder_->fd(), kName, 0);
+}
+
+}  // namespace dlhook::analyzer
