@@ -54,16 +54,16 @@ void StartClock(const Config& config, SessionHeader* session) {
   session->ticks_per_second = EstimateTicksPerSecond(kind, session->clock_samples[1], TakeClockSample(kind));
 }
 
-// The launcher that drains this process; 0: none can.
-uint32_t CollectorOf(const Config& config, const SessionHeader& session) {
-  if (config.drain != DrainMode::kCollector || session.is_private != 0) return 0;  // private memory can't be drained from outside
+// The launcher that can drain this process; 0: there is none.
+uint32_t CollectorOf(const Config& config) {
+  if (config.drain != DrainMode::kCollector) return 0;
   char name[sizeof config.collector];
   auto pid = static_cast<uint32_t>(strtoul(config.collector, nullptr, 10));
   NameCollector(pid, name, sizeof name);
   return strcmp(name, config.collector) == 0 ? pid : 0;
 }
 
-void FillHeader(const Config& config, SessionHeader* session) {
+void FillHeader(const Config& config, uint32_t collector, SessionHeader* session) {
   session->layout = kSessionLayout;
   session->hook_table_hash = kHookTableHash;
   snprintf(session->tool_version, sizeof session->tool_version, "%s", DLHOOK_VERSION);
@@ -72,7 +72,7 @@ void FillHeader(const Config& config, SessionHeader* session) {
   session->counters_interval_ms = config.counters[0] == '\0' ? 0 : config.counters_interval_ms;
   session->counters_at_interval_only = config.counters_at == CountersAt::kTime;
   snprintf(session->counters, sizeof session->counters, "%s", config.counters);
-  session->collector_pid = CollectorOf(config, *session);
+  session->collector_pid = session->is_private != 0 ? 0 : collector;  // private memory can't be drained from outside
   StartClock(config, session);
 }
 
@@ -120,12 +120,15 @@ bool MakeFiles(ProcessState* process, const Config& config, Identity* identity) 
   RunPlace* place = &identity->place;
   if (!ChooseRunFolder(config, identity->key, place)) return false;
   process->ring_bytes_total = config.ring_bytes_total;
+  uint32_t collector = CollectorOf(config);
+  // In another container than the launcher: its /dev/shm may go away with it, the run folder is what both see.
+  place->for_rings = config.drain == DrainMode::kCollector && collector == 0;
   SessionHeader* session = MapSession(process, *place);
   if (session == nullptr) return false;
   process->session = session;
   memcpy(session->run_key, identity->key, sizeof session->run_key);
   DescribeProcess(session);
-  FillHeader(config, session);
+  FillHeader(config, collector, session);
   if (!CreateTrace(place, session)) {
     RemoveRing(process, RunFolders());
     return false;
@@ -176,7 +179,10 @@ bool StartSession(ProcessState* process) {
   if (start.folder < 0) return false;
   // The rings are found by others when it is settled who drains them.
   if (process->session->collector_pid == 0) StartWriter(process);
-  PublishRing(process, start.folder);
+  if (!PublishRing(process, start.folder) && process->session->collector_pid != 0) {
+    process->session->collector_pid = 0;
+    StartWriter(process);
+  }
   close(start.folder);
   return true;
 }

@@ -207,7 +207,7 @@ bool RingFile::IsOurs() const {
   return fstat(fd_, &info) == 0 && IsOurOwnFile(info);
 }
 
-bool RingFile::Lock() {
+bool RingFile::Lock() const {
   struct stat info;
   return flock(fd_, LOCK_EX | LOCK_NB) == 0 && fstat(fd_, &info) == 0 && info.st_nlink != 0;
 }
@@ -235,7 +235,8 @@ bool RingFile::IsMappedByProcess() const {
   const SessionHeader& session = header();
   const uint32_t pid = session.pid;
   if (TextOf(session.boot_id) != BootId()) return TextOf(session.host) != HostName();
-  if (session.pid_namespace != PidNamespace()) return true;  // of a container: nobody here can tell
+  // Of a container: its number means nothing here. Who drains itself holds the lock as long as it lives.
+  if (session.pid_namespace != PidNamespace()) return session.drained_by_host.load() == 0 || !Lock();
   if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
   if (StartTimeOf(pid) != session.start_time_jiffies) return false;
   std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));

@@ -65,10 +65,10 @@ class RingFile {
   // What our own process made and nobody else may write: only such rings are ever written to.
   bool IsOurs() const;
   // The process still has these rings mapped (it may have called exec, or another process may have its number), or nobody
-  // here can tell.
+  // here can tell. Of a process in another container the lock tells: it is ours then if the process is gone.
   bool IsMappedByProcess() const;
   // While this object lives nobody else drains it. False: somebody does, or has removed it meanwhile.
-  bool Lock();
+  bool Lock() const;
   // Maps it shared and writable; only where IsOurs().
   absl::Status Map();
   SessionHeader* session() const { return session_; }  // null before Map()

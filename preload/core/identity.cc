@@ -89,8 +89,10 @@ void NameCollector(uint32_t pid, char* name, size_t size) {
   char boot_id[40];
   ReadFile(kBootId, boot_id, sizeof boot_id);
   boot_id[strcspn(boot_id, "\n")] = '\0';
-  snprintf(name, size, "%u:%u:%llu:%s", pid, static_cast<unsigned>(geteuid()),
-           static_cast<unsigned long long>(PidNamespace()), boot_id);
+  struct stat memory = {};
+  stat("/dev/shm", &memory);
+  snprintf(name, size, "%u:%u:%llu:%llx:%s", pid, static_cast<unsigned>(geteuid()),
+           static_cast<unsigned long long>(PidNamespace()), static_cast<unsigned long long>(memory.st_dev), boot_id);
 }
 
 void FindProgramAndScript(const char* words, size_t size, char (*program)[64], char (*script)[64]) {

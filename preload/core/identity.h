@@ -24,8 +24,8 @@ uint64_t StartTimeOf(uint32_t pid);
 // Inode of the calling process's pid namespace; 0: unknown.
 uint64_t PidNamespace();
 
-// What a launcher of process id `pid` is called in DLHOOK_COLLECTOR: another user, another pid namespace or another machine
-// calls it otherwise, and its processes drain themselves.
+// What a launcher of process id `pid` is called in DLHOOK_COLLECTOR: another user, another pid namespace, another /dev/shm or
+// another machine calls it otherwise, and its processes drain themselves.
 void NameCollector(uint32_t pid, char* name, size_t size);
 
 // Of argv as in /proc/self/cmdline (NUL-separated words; words[size] is NUL, too). Pure: unit-tested.

@@ -65,12 +65,13 @@ SessionHeader* MapFile(int folder, const char* path, uint64_t bytes, ProcessStat
 }
 
 SessionHeader* MapFileWhereThereIsRoom(const RunPlace& place, uint64_t bytes, ProcessState* process) {
-  SessionHeader* session = nullptr;
+  auto beside_trace = [&] { return HasRoom(place.folder, bytes) ? MapFile(place.folder, place.path, bytes, process) : nullptr; };
+  SessionHeader* session = place.for_rings ? beside_trace() : nullptr;
+  if (session != nullptr) return session;
   int memory = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (memory >= 0 && HasRoom(memory, bytes)) session = MapFile(memory, "/dev/shm", bytes, process);
   if (memory >= 0) close(memory);
-  if (session == nullptr && HasRoom(place.folder, bytes)) session = MapFile(place.folder, place.path, bytes, process);
-  return session;
+  return session != nullptr ? session : beside_trace();
 }
 
 // Program names become file names.
@@ -236,10 +237,11 @@ void NameLink(ProcessState* process) {
   snprintf(process->link_name, sizeof process->link_name, "%.*s.ring", static_cast<int>(strlen(trace) - strlen(".dlh")), trace);
 }
 
-void PublishRing(ProcessState* process, int folder) {
+bool PublishRing(ProcessState* process, int folder) {
   const SessionHeader* session = process->session;
-  if (process->link_name[0] == '\0' || !IsSame(folder, session->folder_device, session->folder_inode)) return;
+  if (process->link_name[0] == '\0' || !IsSame(folder, session->folder_device, session->folder_inode)) return false;
   if (symlinkat(process->ring_path, folder, process->link_name) != 0 && errno != EEXIST) process->link_name[0] = '\0';
+  return process->link_name[0] != '\0';
 }
 
 RingLock LockRing(const ProcessState* process, int* descriptor) {

@@ -15,6 +15,7 @@ struct RunPlace {
   char path[4096];
   char requested[256];  // where it was asked for, if it is elsewhere
   char refusal[96];     // why
+  bool for_rings;       // rather than /dev/shm
 };
 
 // The run folder, made if missing: DLHOOK_OUT or one named by `run_key`, else one in the temporary folder that `dlhook report` knows to
@@ -31,8 +32,9 @@ bool CreateTrace(RunPlace* place, SessionHeader* session);
 // process->link_name: name.ring beside the trace.
 void NameLink(ProcessState* process);
 
-// Makes the link to the ring mapping in the run folder, held by `folder`: from now on others can find it.
-void PublishRing(ProcessState* process, int folder);
+// Makes the link to the ring mapping in the run folder, held by `folder`: from now on others can find it. False: they can't (a file
+// system without links).
+bool PublishRing(ProcessState* process, int folder);
 
 // Who holds the lock on the ring file drains it. Needs the file by its name: kUnknown where the host may not open it any more, or
 // has no descriptor left.

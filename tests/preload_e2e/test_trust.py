@@ -298,7 +298,7 @@ class Launchers(TrustCase):
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
         # It says that the launcher drains it, as its own processes do.
-        name = f"{launcher.pid}:{USER}:{os.stat('/proc/self/ns/pid').st_ino}:{boot}"
+        name = f"{launcher.pid}:{USER}:{os.stat('/proc/self/ns/pid').st_ino}:{os.stat('/dev/shm').st_dev:x}:{boot}"
         planted = subprocess.Popen([e2e.victim("stepwise")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=USER,
                                    group=USER, extra_groups=[],
                                    env=e2e.clean_environment(LD_PRELOAD=e2e.SHIM, DLHOOK_OUT=run, DLHOOK_DRAIN="collector",
