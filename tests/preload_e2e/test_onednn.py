@@ -139,13 +139,14 @@ class Older(e2e.Case):
 
     def test_the_users_own_switch(self):
         for release, version in enumerate(self.VERSIONS):
-            with self.subTest(version=version):
-                argv = self.argv(release, "blocks")
-                plain = e2e.run(argv)
-                self.assertEqual(len(log_lines(plain.out)), 4)
-                self.fresh_run()
-                self.assert_same_behaviour(plain, self.under("writer", argv), "writer")
-                self.assertEqual(len(e2e.Run(self.run_path).trace().calls), 12)
+            for how in ("blocks", "found"):
+                with self.subTest(version=version, how=how):
+                    argv = self.argv(release, how)
+                    plain = e2e.run(argv)
+                    self.assertEqual(len(log_lines(plain.out)), 4)
+                    self.fresh_run()
+                    self.assert_same_behaviour(plain, self.under("writer", argv), "writer")
+                    self.assertEqual(len(e2e.Run(self.run_path).trace().calls), 12)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class Linked(e2e.Case):
 class LookedUp(e2e.Case):
     def test_dlopen_and_dlsym(self):
         for host in e2e.HOSTS:
-            for extra in ([], ["deepbind"]):
+            for extra in ([], ["deepbind"], ["version", e2e.library("versioned_blas")]):
                 with self.subTest(host=host, extra=extra):
                     trace = self.recorded(host, [e2e.victim("opened"), "40", *extra]).trace()
                     self.assert_problems(trace.top_calls(), {("cblas_sgemm", 5, 6, 7, "NT"): 40})

@@ -1,19 +1,24 @@
-// Linked to the library of mkldnn.c; uses its own stdio beside it. mkldnn_user RELEASE [blocks]: with "blocks" it
-// switches the log on for the second of three rounds by mkldnn_set_verbose. Says at the end whether its own file had
+// Linked to the library of mkldnn.c; uses its own stdio beside it. mkldnn_user RELEASE [blocks|found]: it
+// switches the log on for the second of three rounds by mkldnn_set_verbose, with "found" as dlsym finds it in the library. Says at the end whether its own file had
 // been flushed.
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 void Execute(int release, int rounds);
 int mkldnn_set_verbose(int level);
 
 int main(int argc, char** argv) {
+  int (*set_verbose)(int) = mkldnn_set_verbose;
+  if (argc > 2 && strcmp(argv[2], "found") == 0)
+    set_verbose = (int (*)(int))dlsym(dlopen("libmkldnn.so", RTLD_NOW | RTLD_NOLOAD), "mkldnn_set_verbose");
   FILE* own = tmpfile();
   fputs("not yet written", own);
   for (int round = 0; round < 3; ++round) {
     printf("%s %d\n", "mkldnn round", round);
-    if (argc > 2) mkldnn_set_verbose(round == 1);
+    if (argc > 2) set_verbose(round == 1);
     Execute(atoi(argv[1]), 2);
   }
   struct stat status;
