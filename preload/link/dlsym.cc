@@ -151,6 +151,12 @@ void* HookFor(HookId hook, void* real, const link_map* caller) {
   return WrappedFor(kHookLinks[hook].wrapper, kHookNames[hook].name, real, caller);
 }
 
+const void* BehindThunk(const void* address) {
+  auto offset = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(dlhook_thunks);
+  bool is_thunk = offset % kThunkBytes == 0 && offset / kThunkBytes < g_thunk_count.load(std::memory_order_acquire);
+  return is_thunk ? dlhook_thunk_table[offset / kThunkBytes].real : nullptr;
+}
+
 Dlsym RealDlsymPointer() {
   if (__builtin_expect(dlhook_real_dlsym == nullptr, 0)) {
     auto real = RealDlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");

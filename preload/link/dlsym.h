@@ -37,6 +37,9 @@ Dlsym RealDlsymPointer();
 // thunks (counted).
 void* HookFor(HookId hook, void* real, const link_map* caller);
 
+// The real function of the thunk at `address`, or null: there is none.
+const void* BehindThunk(const void* address);
+
 }  // namespace dlhook
 
 #endif  // DLHOOK_PRELOAD_LINK_DLSYM_H_

@@ -47,7 +47,8 @@
         libc_functions pthread_setcancelstate, pthread_setspecific, pthread_sigmask, pthread_clockjoin_np, sched_yield, sigaltstack
         libc_functions sigdelset, sigfillset
 # The loader; those that replace the pending error only for link/ (libc_functions.h)
-        libc_functions dl_iterate_phdr, dladdr1, dlerror
+        libc_functions dl_iterate_phdr, dlerror
+        bind    dlhook_libc_dladdr1, dladdr1
         bind    dlhook_libc_dlclose, dlclose
         bind    dlhook_libc_dlopen, dlopen
         bind    dlhook_libc_dlvsym, dlvsym

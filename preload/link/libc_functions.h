@@ -3,10 +3,12 @@
 #ifndef DLHOOK_PRELOAD_LINK_LIBC_FUNCTIONS_H_
 #define DLHOOK_PRELOAD_LINK_LIBC_FUNCTIONS_H_
 
+#include <dlfcn.h>
 #include <link.h>
 
 // Functions of the dl family, for link/ alone: they replace the program's pending error (link/loader_error.h).
 extern "C" {
+int dlhook_libc_dladdr1(const void* address, Dl_info* info, void** more, int flags) __attribute__((visibility("hidden")));
 void* dlhook_libc_dlopen(const char* path, int mode) __attribute__((visibility("hidden")));
 void* dlhook_libc_dlvsym(void* handle, const char* name, const char* version) __attribute__((visibility("hidden")));
 int dlhook_libc_dlclose(void* handle) __attribute__((visibility("hidden")));

@@ -11,6 +11,7 @@
 #include "preload/core/registry.h"
 #include "preload/core/spin_lock.h"
 #include "preload/link/dlsym.h"
+#include "preload/link/libc_functions.h"
 #include "preload/link/symbol_version.h"
 
 namespace dlhook {
@@ -154,7 +155,7 @@ link_map* ObjectOf(const void* address) {
   }
   Dl_info info;
   link_map* map = nullptr;
-  if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) return nullptr;
+  if (dlhook_libc_dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) return nullptr;
   return map;
 }
 

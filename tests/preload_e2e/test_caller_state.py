@@ -1,5 +1,5 @@
 """What a call must leave alone: the pending dlerror(), errno, the floating-point environment. Every function that the shim exports is
-called in front of a library in which all of them do nothing.
+called in front of a library in which all of them do nothing. And what the loader says of functions: as without dlhook.
 """
 
 import os
@@ -8,7 +8,7 @@ import re
 import e2e
 
 # Functions of the C library, which loader_errors calls, and the entries that others call in us.
-NOT_IN_A_LIBRARY = {"dlsym", "dlvsym", "dlclose", "getenv", "printf", "__printf_chk", "fflush", "unshare", "setns",
+NOT_IN_A_LIBRARY = {"dlsym", "dlvsym", "dladdr", "dladdr1", "dlclose", "getenv", "printf", "__printf_chk", "fflush", "unshare", "setns",
                     "InitializeInjection", "InitializeInjectionNvtx2"}
 
 # Their decoders follow arrays as long as an argument says: these arguments are all one address.
@@ -49,6 +49,12 @@ class CallerState(e2e.Case):
         for library, symbol in ((e2e.library("tiny_blas"), "cblas_sgemm"), ("libblas.so.3", "sgemm_"), ("libdnnl.so.2", "sgemm_")):
             self.check_under_all_hosts([e2e.victim("loader_errors"), library, symbol])
         self.check_under_all_hosts([e2e.victim("loader_errors"), e2e.library("tiny_blas"), "sgemm_"], LD_BIND_NOW="1")
+
+    def test_where_functions_come_from(self):
+        """R's extSoftVersion() and others print their BLAS so."""
+        for library in ([], ["libopenblas.so.0"], [e2e.library("versioned_blas")]):
+            plain = self.check_under_all_hosts([e2e.victim("where_from"), *library])
+            self.assertEqual(plain.out.count(b"libvictim_tiny_blas.so"), 9 if library else 12, plain.out)
 
 
 if __name__ == "__main__":
