@@ -153,6 +153,7 @@ void PrintEnd(const Collector& collector, bool is_shared) {
   Held held;
   std::vector<std::string> places;
   for (const auto& folder : collector.folders()) {
+    if (folder->IsRemoved()) continue;
     const std::string path = folder->Path();
     LoadOptions options = {.drain_leftover = LeftoverDrain(), .progress = nullptr};
     if (is_shared) options.only = collector.traces();

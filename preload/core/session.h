@@ -44,7 +44,7 @@ struct alignas(64) Slot {
 // cuts the trace file to file_bytes and goes on from `tails`: nothing is lost and nothing stands twice.
 struct Checkpoint {
   uint64_t file_bytes;
-  uint64_t calls;
+  uint64_t calls;  // taken out of the rings, lost ones too
   uint64_t last_record_ticks;
   uint64_t reported_no_ring;
   uint64_t reported_plain_pointers;
@@ -57,6 +57,7 @@ struct Checkpoint {
   uint64_t reported_gpu_dropped_ring;
   uint64_t left_out_gpu;  // records beyond trace_bytes_limit
   uint64_t lost_calls;   // could not be written (output full), not yet in a Loss packet
+  uint64_t told_lost_calls;  // the same, in Loss packets
   uint64_t lost_bytes;
   uint32_t lost_errno;
   uint32_t finished;  // footer written

@@ -5,6 +5,7 @@ The file systems are mounted in a mount namespace of the test's own, so nothing 
 
 import glob
 import os
+import re
 import shutil
 import signal
 import stat
@@ -51,8 +52,17 @@ class PlaceCase(e2e.Case):
         return [e2e.Run(path) for path in paths if os.path.isdir(path) and os.listdir(path)]
 
     def stepwise(self, host, calls):
+        """What was on stderr."""
         argv, stdin = [e2e.victim("stepwise")], f"{calls}\n{calls}\n".encode()
-        self.assert_same_behaviour(e2e.run(argv, stdin=stdin), self.under(host, argv, stdin=stdin), host)
+        result = self.under(host, argv, stdin=stdin)
+        self.assert_same_behaviour(e2e.run(argv, stdin=stdin), result, host)
+        return result.err
+
+    def check_last_line(self, error, trace):
+        """`dlhook run` says what the trace holds, and what not; so does the footer."""
+        calls, lost = re.search(rb"dlhook: (\d+) calls recorded(?:, (\d+) lost)?[^\n]*\n$", error).groups(b"0")
+        self.assertEqual((int(calls), int(lost)), (len(trace.calls), trace.loss_count()))
+        self.assertEqual(e2e.one(trace.footer, "calls", 0), len(trace.calls))
 
     def check_refused(self, host, message, calls=200):
         """All calls are there, in another place, and the report says why."""
@@ -113,8 +123,10 @@ class Places(PlaceCase):
             with self.subTest(host=host):
                 place = self.mount("size=1m")
                 self.run_path = os.path.join(place, "run")
-                self.stepwise(host, 150000)
+                error = self.stepwise(host, 150000)
                 trace = e2e.Run(self.run_path).trace()
+                if host == "launcher":
+                    self.check_last_line(error, trace)
                 self.assertTrue(trace.calls)
                 self.assertEqual(len(trace.calls) + trace.loss_count(), 300000)
                 self.assertIn("OUTPUT_FULL", trace.loss_reasons())
@@ -190,6 +202,7 @@ class Changed(PlaceCase):
         process.stdout.close()
         process.stderr.close()
         self.assertFalse(os.path.exists(ring))
+        return error
 
     def check_sum(self, path, calls=2000):
         run = e2e.Run(path)
@@ -201,17 +214,19 @@ class Changed(PlaceCase):
     def test_the_run_was_removed(self):
         for host in ("launcher", "writer"):
             with self.subTest(host=host):
-                self.change(host, lambda trace: shutil.rmtree(self.run_path))
-                for run in self.found():
-                    self.assertIn("OUTPUT_GONE", run.trace().loss_reasons())
-                if host == "writer":
-                    self.check_sum(self.run_path)
+                error = self.change(host, lambda trace: shutil.rmtree(self.run_path))
+                trace = self.check_sum(self.run_path)
+                self.assertIn("OUTPUT_GONE", trace.loss_reasons())
+                if host == "launcher":
+                    self.check_last_line(error, trace)
 
     def test_the_trace_was_removed(self):
         for host in ("launcher", "writer"):
             with self.subTest(host=host):
-                self.change(host, os.remove)
+                error = self.change(host, os.remove)
                 trace = self.check_sum(self.run_path)
+                if host == "launcher":
+                    self.check_last_line(error, trace)
                 self.assertIn("OUTPUT_GONE", trace.loss_reasons())
 
     def test_the_trace_was_replaced(self):
