@@ -41,7 +41,10 @@ quietly "configure ($build)" cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD
   -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all \
   -DCMAKE_C_COMPILER="$(echo "$clang" | sed 's/++//')" -DCMAKE_CXX_COMPILER="$clang" \
   -DDLHOOK_SANITIZE=fuzzer-no-link,address,undefined
-quietly "build ($build)" cmake --build "$build" --target dlhook_fuzz_targets
+programs=
+for target in $targets; do programs="$programs ${target}_fuzz"; done
+# shellcheck disable=SC2086  # a list of targets
+quietly "build ($build)" cmake --build "$build" --target ${programs:-dlhook_fuzz_targets}
 
 mkdir -p "$build/findings"
 failed=

@@ -75,6 +75,7 @@ int RunScaling(const Args& args) {
   Report report;
   report.tables.push_back(ScalingTable(std::move(runs), *kind));
   if (absl::Status status = CheckTable(report.tables.front()); !status.ok()) return Fail(status);
+  TakeAwayNonsense(&report.tables.front());
   report.width = OutputWidth(STDOUT_FILENO);
   report.color = *color;
   const int exit_code = PrintOutput((*renderer)->render(report));

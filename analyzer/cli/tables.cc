@@ -152,9 +152,8 @@ PassOptions RunAnalysis::options() const {
 absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<const Pass*>& passes) const {
   std::vector<Table> tables;
   for (const Pass* pass : passes) {
-    absl::StatusOr<Table> table = pass->run(model_, options());
+    absl::StatusOr<Table> table = MakeTable(*pass, model_, options());
     if (!table.ok()) return table.status();
-    if (absl::Status status = CheckTable(*table); !status.ok()) return status;
     tables.push_back(*std::move(table));
   }
   return tables;

@@ -12,6 +12,7 @@
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/diff/verdict.h"
 #include "analyzer/diff/work_table.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -101,6 +102,7 @@ absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<Analyzed
         std::find_if(all.begin(), all.end(), [&](const Pass* other) { return other->name == pass->name; });
     diff.tables.push_back(DiffTable(changes[static_cast<size_t>(place - all.begin())]));
   }
+  for (Table& table : diff.tables) TakeAwayNonsense(&table);
   return diff;
 }
 

@@ -108,8 +108,9 @@ std::vector<Column> ColumnsOf(const Table& table) {
   for (const Column& column : table.columns) {
     if (column.role != Role::kAmount) continue;
     for (const char* side : {"base", "new"}) {
-      columns.push_back(Detail(RealColumn(absl::StrCat(column.name, "_", side), column.unit, column.better,
-                                          absl::StrCat(column.explanation, " Per step, on this side."))));
+      columns.push_back(
+          Detail(Within(column.range, RealColumn(absl::StrCat(column.name, "_", side), column.unit, column.better,
+                                                 absl::StrCat(column.explanation, " Per step, on this side.")))));
     }
   }
   columns.push_back(TextColumn("why", "What else differs: how it is done, its size, name, parts and calls per step."));
@@ -149,8 +150,8 @@ std::vector<Column> ChangeColumns() {
     return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
   };
   return {
-      time("change", "New minus base, per step; of the whole run where steps are not known."),
-      RealColumn("percent", "%", Better::kLower, "Change as a part of the base's time."),
+      Within(Range::kSigned, time("change", "New minus base, per step; of the whole run where steps are not known.")),
+      Within(Range::kSigned, RealColumn("percent", "%", Better::kLower, "Change as a part of the base's time.")),
       Detail(time("base", "Time per step in the base run: wall share; of GPUs durations.")),
       Detail(time("new", "The same in the new run.")),
       Detail(time("noise",

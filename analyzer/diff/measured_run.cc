@@ -19,9 +19,8 @@ absl::StatusOr<std::vector<Table>> RunPasses(const TraceModel& model, const Pass
                                              const std::vector<const Pass*>& passes) {
   std::vector<Table> tables;
   for (const Pass* pass : passes) {
-    absl::StatusOr<Table> table = pass->run(model, options);
+    absl::StatusOr<Table> table = MakeTable(*pass, model, options);
     if (!table.ok()) return table.status();
-    if (absl::Status status = CheckTable(*table); !status.ok()) return status;
     tables.push_back(*std::move(table));
   }
   return tables;

@@ -78,7 +78,8 @@ std::vector<Column> Columns() {
       RealColumn("steps_per_second", "1/s", Better::kHigher, "Steps of one process."),
       RealColumn("samples_per_second", "1/s", Better::kHigher, "Batch over step time."),
       RealColumn("speed_up", "", Better::kHigher, "Work per second over that of the first row."),
-      RealColumn("efficiency", "%", Better::kHigher, "Speed-up over how many times as many devices there are."),
+      Within(Range::kNotNegative,
+             RealColumn("efficiency", "%", Better::kHigher, "Speed-up over how many times as many devices there are.")),
       RealColumn("communication", "%", Better::kLower, "Part of a step in which kernels of collectives ran; mean over "
                                                        "devices."),
       RealColumn("exposed_communication", "%", Better::kLower, "Part of a step with communication and no compute "

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "analyzer/model/saturated.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer {
@@ -20,7 +21,7 @@ constexpr size_t kWeights = 4;
 using Weights = std::array<int64_t, kWeights>;  // by Weight; time: self time of calls in nanoseconds
 
 inline void AddTo(const Weights& from, Weights& to) {
-  for (size_t i = 0; i < kWeights; ++i) to[i] += from[i];
+  for (size_t i = 0; i < kWeights; ++i) AddSaturated(from[i], &to[i]);
 }
 
 enum class FrameKind : uint8_t { kProcess, kThread, kLayer, kPython, kNative, kScope, kCall, kNote };

@@ -81,8 +81,8 @@ class ProfileBuilder {
     node = profile_.Child(node, OpFrame(row.op));
     const int64_t outer_calls = row.count - row.nested_count;
     profile_.Add(node, Labels(row.thread, {}, PhaseKind::kUnknown, row.op),
-                 {row.sum_ns - row.nested_sum_ns, row.count, outer_calls * op.flops.value_or(0),
-                  outer_calls * op.bytes.value_or(0)});
+                 {row.sum_ns - row.nested_sum_ns, row.count, SaturatedProduct(outer_calls, op.flops.value_or(0)),
+                  SaturatedProduct(outer_calls, op.bytes.value_or(0))});
   }
 
   bool IsChosen(OpIndex op, LayerIndex layer) const {

@@ -10,6 +10,7 @@
 #include "analyzer/layers/iteration_finder.h"
 #include "analyzer/layers/step_symbols.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/model/saturated.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -106,7 +107,7 @@ void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex 
   if ((!is_launch && !is_copy) || op.captured || same_work.IsNested(call)) return;
   if (is_launch) ++iteration.launches;
   if (is_copy) ++iteration.copies;
-  if (is_copy) iteration.copied_bytes += static_cast<int64_t>(op.definition.copy().bytes());
+  if (is_copy) AddSaturated(static_cast<int64_t>(op.definition.copy().bytes()), &iteration.copied_bytes);
 }
 
 void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls,

@@ -129,6 +129,19 @@ StepTrack TrackByIterations(const TraceModel& model, const Attribution& attribut
   return track;
 }
 
+// Steps of a process that were found by one thing, and what they consist of by another, may contradict each other: phases are
+// cut to what is inside the step and behind the phase before.
+void CutToStep(Step& step) {
+  step.end_ns = std::max(step.start_ns, step.end_ns);
+  int64_t from_ns = step.start_ns;
+  for (PhaseInterval& phase : step.phases) {
+    phase.start_ns = std::clamp(phase.start_ns, from_ns, step.end_ns);
+    phase.end_ns = std::clamp(phase.end_ns, phase.start_ns, step.end_ns);
+    from_ns = phase.end_ns;
+  }
+  std::erase_if(step.phases, [](const PhaseInterval& phase) { return phase.start_ns == phase.end_ns; });
+}
+
 // What follows the last phase may well run on after the window.
 int64_t LastPhaseEnd(const Step& step) { return step.phases.empty() ? step.end_ns : step.phases.back().end_ns; }
 
@@ -175,6 +188,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
   for (StepTrack& track : tracks) {
     track.process = process;
     SetHasScopes(moments, track);
+    for (Step& step : track.steps) CutToStep(step);
     SetBatchSizes(model, attribution, track);
     SetRegular(track);
     MarkWarmUp(model, track);

@@ -138,7 +138,14 @@ void ProcessBuilder::AddOps(const trace::Interned& interned) {
     }
     if (iid >= op_by_iid_.size()) op_by_iid_.resize(iid + 1, kNone);
     const uint32_t tap = definition.time_source() == trace::ONEDNN_LOG ? kTapCall : 0;
-    op_by_iid_[iid] = run_->InternOp(definition) | tap;
+    if (definition.copy().bytes() > kMaxCounted) {
+      run_->oddities_.Count("a copy of more bytes than any memory has (taken to be of none)");
+      trace::OpDefinition mended = definition;
+      mended.mutable_copy()->clear_bytes();
+      op_by_iid_[iid] = run_->InternOp(mended) | tap;
+    } else {
+      op_by_iid_[iid] = run_->InternOp(definition) | tap;
+    }
     operands_.Define(definition);
   }
 }

@@ -38,6 +38,11 @@ Column As(Role role, Column column) {
   return column;
 }
 
+Column Within(Range range, Column column) {
+  column.range = range;
+  return column;
+}
+
 Column CallsColumn(std::string explanation) {
   return As(Role::kAmount, IntegerColumn("calls", "", Better::kLower, std::move(explanation)));
 }

@@ -27,6 +27,8 @@ Column Detail(Column column);
 // With what it is for those who compare two runs.
 Column As(Role role, Column column);
 
+Column Within(Range range, Column column);
+
 // Columns of most tables. `of`: what is counted, e.g. "calls of this problem".
 Column CallsColumn(std::string explanation);
 Column TotalTimeColumn();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/model/saturated.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/gpu_copies.h"
 #include "analyzer/passes/op_groups.h"
@@ -92,15 +93,15 @@ void AddRates(const Op& op, int64_t calls, const Durations& durations, CopyGroup
   const double fastest = static_cast<double>(bytes) / static_cast<double>(durations.min_ns);
   group.min_rate = group.timed_ns == 0 ? slowest : std::min(group.min_rate, slowest);
   group.max_rate = std::max(group.max_rate, fastest);
-  group.timed_bytes += calls * bytes;
+  AddSaturated(SaturatedProduct(calls, bytes), &group.timed_bytes);
   group.timed_ns += durations.sum_ns;
 }
 
 void AddCalls(const Op& op, int64_t calls, const Durations& durations, CopyGroup& group) {
   const trace::Copy& copy = op.definition.copy();
   group.calls += calls;
-  group.copies += calls * std::max<int64_t>(copy.copies(), 1);
-  group.bytes += calls * static_cast<int64_t>(copy.bytes());
+  AddSaturated(SaturatedProduct(calls, std::max<int64_t>(copy.copies(), 1)), &group.copies);
+  AddSaturated(SaturatedProduct(calls, static_cast<int64_t>(copy.bytes())), &group.bytes);
   group.total_ns += durations.sum_ns;
   group.sizes[SizeClassOf(copy.bytes())] += calls;
   group.functions.insert(op.function);
@@ -341,7 +342,7 @@ absl::StatusOr<Table> CopiesTable(const TraceModel& model, const PassOptions& op
   std::vector<const CopyMap::value_type*> order;
   for (const auto& group : groups) {
     order.push_back(&group);
-    if (IsCopied(group.first)) all_bytes += group.second.bytes;
+    if (IsCopied(group.first)) AddSaturated(group.second.bytes, &all_bytes);
   }
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     const bool a_copied = IsCopied(a->first), b_copied = IsCopied(b->first);

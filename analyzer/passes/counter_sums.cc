@@ -20,6 +20,7 @@ namespace dlhook::analyzer {
 namespace {
 
 constexpr absl::string_view kClock = "task-clock";
+constexpr double kMostSkew = 1.05;
 constexpr size_t kCountersInText = 4;  // columns, with time's
 constexpr absl::string_view kSoftware[] = {"task-clock",         "minor-faults",         "major-faults",
                                            "voluntary-switches", "involuntary-switches", "cpu-migrations"};
@@ -170,7 +171,8 @@ std::vector<Column> CounterSums::Columns(bool has_shares) const {
     Column share = As(Role::kWeight, IntegerColumn("wall_share", "ns", Better::kLower, kShareExplanation));
     add(std::move(share));
   }
-  const Column running = RealColumn("running_percent", "%", Better::kNeither, kRunningExplanation);
+  const Column running =
+      Within(Range::kMeasured, RealColumn("running_percent", "%", Better::kNeither, kRunningExplanation));
   if (clock_ == kNone) add(running);
   for (const std::string& counter : counters) {
     Column column = CounterColumn(counter);
@@ -179,7 +181,8 @@ std::vector<Column> CounterSums::Columns(bool has_shares) const {
     if (clock_ != kNone && counter == names_[clock_]) add(running);
   }
   for (const DerivedMetric* metric : DistinctMetrics()) {
-    add(RealColumn(std::string(metric->name), std::string(metric->unit), metric->better, absl::StrCat(metric->explanation, ".")));
+    add(Within(Range::kMeasured, RealColumn(std::string(metric->name), std::string(metric->unit), metric->better,
+                                            absl::StrCat(metric->explanation, "."))));
     columns.back().detail = absl::EndsWith(metric->name, "_per_s");
   }
   add(RealColumn("estimated_percent", "%", Better::kNeither, kEstimatedExplanation));
@@ -197,7 +200,9 @@ std::optional<double> CounterSums::AmountOf(const RowSums& sums, absl::string_vi
 void CounterSums::Append(size_t row, Row* cells) const {
   const RowSums& sums = sums_[row];
   const auto percent = [](double part, double whole) { return whole > 0 ? Cell(100.0 * part / whole) : Cell(); };
-  const Cell running = percent(sums.own_running_ns, sums.own_time_ns);
+  // A reading's moment and its counters are not read at once, so short spans seem to be run for a little longer than they are.
+  const bool is_all = sums.own_running_ns > sums.own_time_ns && sums.own_running_ns <= sums.own_time_ns * kMostSkew;
+  const Cell running = percent(is_all ? sums.own_time_ns : sums.own_running_ns, sums.own_time_ns);
   if (has_shares_) cells->push_back(sums.share_ns);
   if (clock_ == kNone) cells->push_back(running);
   for (CounterIndex counter : InReportOrder()) {

@@ -67,9 +67,10 @@ std::vector<Column> GpuCopyColumns() {
   return {
       IntegerColumn("gpu_time", "ns", Better::kLower,
                     "Durations on GPUs of all these copies, in launches of CUDA graphs, too."),
-      RealColumn("peak_percent", "%", Better::kHigher,
-                 "Of what the way can move: the link to the host in one direction; inside a device half its memory's "
-                 "rate, of sets all of it."),
+      Within(Range::kMeasured,
+             RealColumn("peak_percent", "%", Better::kHigher,
+                        "Of what the way can move: the link to the host in one direction; inside a device half its "
+                        "memory's rate, of sets all of it.")),
       RealColumn("overlap_percent", "%", Better::kHigher, "Part of gpu_time in which the same device computed."),
       Detail(TextColumn("rate_source",
                         "Where the time behind the rates comes from: cupti, events, or host: as the caller waits.")),

@@ -171,20 +171,38 @@ class Summer {
     return steps_.Contains(model_.threads[thread].process, start_ns);
   }
 
-  // Adds a duration to its group, and takes it off the one around it.
-  void AddNested(GroupIndex group, GroupIndex around, int64_t duration_ns) {
-    if (group == around) return;
-    sums_.groups[group].thread_ns += duration_ns;
-    sums_.groups[group].self_ns += duration_ns;
-    if (around != kNone) sums_.groups[around].self_ns -= duration_ns;
+  // A scope or call that counts; kNone: it does not, for instance because it began before the step.
+  struct Counted {
+    GroupIndex group = kNone;
+    int64_t start_ns = 0;
+    int64_t end_ns = 0;
+  };
+  Counted CountedScope(ScopeIndex scope) const {
+    const ScopeColumns& scopes = model_.scopes;
+    if (scope == kNone || !Counts(scopes.thread[scope], scopes.start_ns[scope])) return {};
+    return {groups_.OfScope(scope), scopes.start_ns[scope], scopes.start_ns[scope] + scopes.duration_ns[scope]};
+  }
+  Counted CountedCall(CallIndex call) const {
+    const CallColumns& calls = model_.calls;
+    if (!Counts(calls.thread[call], calls.start_ns[call])) return {};
+    return {groups_.OfCall(call), calls.start_ns[call], calls.start_ns[call] + calls.duration_ns[call]};
+  }
+
+  // Adds a duration to its group, and takes it off the one around it: what lies in it, for sequence numbers of a damaged trace
+  // may contradict its times.
+  void AddNested(const Counted& inner, const Counted& around) {
+    if (inner.group == around.group) return;
+    sums_.groups[inner.group].thread_ns += inner.end_ns - inner.start_ns;
+    sums_.groups[inner.group].self_ns += inner.end_ns - inner.start_ns;
+    if (around.group == kNone) return;
+    const int64_t inside_ns = std::min(inner.end_ns, around.end_ns) - std::max(inner.start_ns, around.start_ns);
+    sums_.groups[around.group].self_ns -= std::max<int64_t>(inside_ns, 0);
   }
 
   void SumScopes() {
-    const ScopeColumns& scopes = model_.scopes;
-    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-      if (!Counts(scopes.thread[scope], scopes.start_ns[scope])) continue;
-      const ScopeIndex parent = scopes.parent[scope];
-      AddNested(groups_.OfScope(scope), parent == kNone ? kNone : groups_.OfScope(parent), scopes.duration_ns[scope]);
+    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+      const Counted counted = CountedScope(scope);
+      if (counted.group != kNone) AddNested(counted, CountedScope(model_.scopes.parent[scope]));
     }
   }
 
@@ -192,15 +210,11 @@ class Summer {
     const SameWork same_work(model_);
     const CallColumns& calls = model_.calls;
     for (CallIndex call = 0; call < calls.size(); ++call) {
-      if (!Counts(calls.thread[call], calls.start_ns[call])) continue;
-      const GroupIndex index = groups_.OfCall(call);
+      const Counted counted = CountedCall(call);
+      if (counted.group == kNone) continue;
       const CallIndex parent = calls.parent[call];
-      const ScopeIndex scope = calls.ScopeOf(call);
-      GroupIndex around = kNone;
-      if (parent != kNone) around = groups_.OfCall(parent);
-      if (parent == kNone && scope != kNone) around = groups_.OfScope(scope);
-      AddNested(index, around, calls.duration_ns[call]);
-      if (!same_work.IsNested(call)) AddWork(model_.ops[calls.op[call]], &sums_.groups[index]);
+      AddNested(counted, parent != kNone ? CountedCall(parent) : CountedScope(calls.ScopeOf(call)));
+      if (!same_work.IsNested(call)) AddWork(model_.ops[calls.op[call]], &sums_.groups[counted.group]);
     }
   }
 

@@ -7,6 +7,7 @@
 #ifndef DLHOOK_ANALYZER_PASSES_PASS_H_
 #define DLHOOK_ANALYZER_PASSES_PASS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -56,6 +57,10 @@ struct Pass {
 };
 
 const std::vector<Pass>& Passes();  // in report order
+
+// The table of a pass, well-formed and without numbers that can't be; `mistakes`, where not null: see TakeAwayNonsense.
+absl::StatusOr<Table> MakeTable(const Pass& pass, const TraceModel& model, const PassOptions& options,
+                                size_t* mistakes = nullptr);
 
 }  // namespace dlhook::analyzer
 

@@ -1,6 +1,7 @@
 // All passes, in report order. See pass.h for how to add one.
 #include "analyzer/passes/pass.h"
 #include "analyzer/passes/tables.h"
+#include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer {
 
@@ -35,6 +36,16 @@ const std::vector<Pass>& Passes() {
       {"capabilities", "what was seen and how, what could not be, and what to do about it", CapabilitiesTable},
   };
   return *passes;
+}
+
+absl::StatusOr<Table> MakeTable(const Pass& pass, const TraceModel& model, const PassOptions& options,
+                                size_t* mistakes) {
+  absl::StatusOr<Table> table = pass.run(model, options);
+  if (!table.ok()) return table;
+  if (absl::Status status = CheckTable(*table); !status.ok()) return status;
+  const size_t taken = TakeAwayNonsense(&*table);
+  if (mistakes != nullptr) *mistakes = taken;
+  return table;
 }
 
 }  // namespace dlhook::analyzer

@@ -52,7 +52,8 @@ std::vector<Column> Columns() {
       TextColumn("metric", "What is told."),
       IntegerColumn("value", "", Better::kNeither, "In the row's unit."),
       TextColumn("unit", "ns, bytes; empty for counts."),
-      RealColumn("percent", "%", Better::kNeither, "The value as a part of what the note names."),
+      Within(Range::kNotNegative,
+             RealColumn("percent", "%", Better::kNeither, "The value as a part of what the note names.")),
       TextColumn("note", "What it means, or why."),
   };
 }

@@ -146,8 +146,8 @@ std::vector<Column> Columns() {
       IntegerColumn("total_time", "ns", Better::kLower,
                     "Of the calls; of autotuning, from the first trial to the end of waiting for "
                     "the last one."),
-      RealColumn("run_percent", "%", Better::kLower,
-                 "Total time as a part of the run's time (threads may overlap)."),
+      Within(Range::kNotNegative, RealColumn("run_percent", "%", Better::kLower,
+                                             "Total time as a part of the run's time (threads may overlap).")),
       IntegerColumn("candidates", "", Better::kNeither,
                     "Most algorithms that one search tried or offered."),
       Detail(TextColumn("direction", "Forward or backward.")),

@@ -25,6 +25,14 @@ enum class Role {
   kPart     // a part of the weight, in a mean step
 };
 
+// What a number may be; always finite.
+enum class Range : uint8_t {
+  kByUnit,       // 0 or more, and of "%" 100 at most
+  kNotNegative,  // 0 or more, also of "%": a sum over threads that overlap
+  kMeasured,     // as kByUnit, but a ratio of what different clocks or counters measured: beyond it these are wrong, not the pass
+  kSigned
+};
+
 // A text column named "unit" right of a number column without a unit holds that number's unit, row by row.
 struct Column {
   std::string name;         // stable, lower_case, unique in its table
@@ -34,6 +42,7 @@ struct Column {
   std::string explanation;  // one sentence for people
   bool detail = false;      // of second rank: text shows it only where the line has room
   Role role = Role::kNone;
+  Range range = Range::kByUnit;
 };
 
 // monostate: not known (text: "-", csv: empty, json: null). Never used for zero.

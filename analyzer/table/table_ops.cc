@@ -2,6 +2,7 @@
 #include "analyzer/table/table_ops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <variant>
 
@@ -30,6 +31,30 @@ size_t Alternative(ColumnType type) {
       return Cell(0.0).index();
   }
   return 0;
+}
+
+constexpr double kRoundingPercent = 1e-9;
+
+// A percentage that rounding put above 100 becomes 100.
+bool IsPossible(Range range, absl::string_view unit, Cell* cell) {
+  if (const auto* integer = std::get_if<int64_t>(cell)) return range == Range::kSigned || *integer >= 0;
+  auto* real = std::get_if<double>(cell);
+  if (real == nullptr) return true;
+  if (!std::isfinite(*real)) return false;
+  if (range == Range::kByUnit && unit == "%" && *real > 100 && *real <= 100 + kRoundingPercent) *real = 100;
+  return range == Range::kSigned || (*real >= 0 && (range == Range::kNotNegative || unit != "%" || *real <= 100));
+}
+
+std::string NumberText(const Cell& cell) {
+  const auto* integer = std::get_if<int64_t>(&cell);
+  return integer != nullptr ? absl::StrCat(*integer) : absl::StrCat(std::get<double>(cell));
+}
+
+// The unit of a cell: its column's, or that of its row (see table.h).
+absl::string_view UnitOf(const Table& table, const Row& row, size_t column) {
+  const bool is_in_row = table.columns[column].unit.empty() && column + 1 < row.size() &&
+                         table.columns[column + 1].name == "unit" && std::holds_alternative<std::string>(row[column + 1]);
+  return is_in_row ? std::get<std::string>(row[column + 1]) : table.columns[column].unit;
 }
 
 }  // namespace
@@ -80,6 +105,26 @@ absl::Status CheckTable(const Table& table) {
     }
   }
   return absl::OkStatus();
+}
+
+size_t TakeAwayNonsense(Table* table) {
+  size_t mistakes = 0;
+  for (size_t i = 0; i < table->columns.size(); ++i) {
+    const Column& column = table->columns[i];
+    size_t count = 0;
+    std::string example;
+    for (Row& row : table->rows) {
+      const absl::string_view unit = UnitOf(*table, row, i);
+      if (IsPossible(column.range, unit, &row[i])) continue;
+      if (count++ == 0) example = absl::StrCat(NumberText(row[i]), unit.empty() ? "" : " ", unit);
+      row[i] = std::monostate();
+    }
+    if (count == 0) continue;
+    if (column.range != Range::kMeasured) mistakes += count;
+    table->notes.push_back(absl::StrCat("Odd: ", column.name, " of ", count, count == 1 ? " row" : " rows", " can't be (",
+                                        example, ") and is left out: the trace is damaged, or a clock or counter went wrong."));
+  }
+  return mistakes;
 }
 
 }  // namespace dlhook::analyzer

@@ -28,6 +28,10 @@ void LimitRows(size_t limit, Table* table);
 // Checks what table.h demands of a table: unique column names, rows of the right length and types.
 absl::Status CheckTable(const Table& table);
 
+// Takes away numbers that are none (not finite) or can't be (see Range), and says so in a note. Returns how many of them are
+// mistakes of who made the table, whatever the trace said.
+size_t TakeAwayNonsense(Table* table);
+
 }  // namespace dlhook::analyzer
 
 #endif  // DLHOOK_ANALYZER_TABLE_TABLE_OPS_H_

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -324,6 +325,34 @@ TEST(TableOps, FindsTablesThatBreakTheirPromise) {
   Table same_names = SmallTable();
   same_names.columns[1].name = "problem";
   EXPECT_FALSE(CheckTable(same_names).ok());
+}
+
+TEST(TableOps, TakesAwayNumbersThatCanNotBe) {
+  Table table;
+  table.columns = {{"time", "ns", ColumnType::kInteger},
+                   {"percent", "%", ColumnType::kReal},
+                   {"value", "", ColumnType::kReal},
+                   {"unit", "", ColumnType::kText},
+                   {"overlapping", "%", ColumnType::kReal},
+                   {"measured", "%", ColumnType::kReal},
+                   {"change", "%", ColumnType::kReal}};
+  table.columns[4].range = Range::kNotNegative;
+  table.columns[5].range = Range::kMeasured;
+  table.columns[6].range = Range::kSigned;
+  const double infinity = std::numeric_limits<double>::infinity();
+  table.rows = {{int64_t{0}, 100.0, 100.0, "%", 300.0, 100.0, -300.0},
+                {int64_t{-5}, 100.06, 100.06, "%", -1.0, 100.06, infinity},
+                {std::monostate(), 100 + 1e-12, 1e6, "calls", infinity, -1.0, std::nan("")}};
+  const std::vector<Row> expected = {
+      {int64_t{0}, 100.0, 100.0, "%", 300.0, 100.0, -300.0},
+      {Cell(), Cell(), Cell(), "%", Cell(), Cell(), Cell()},
+      {Cell(), 100.0, 1e6, "calls", Cell(), Cell(), Cell()}};
+  EXPECT_EQ(TakeAwayNonsense(&table), 7u);  // not the two that were measured
+  EXPECT_EQ(table.rows, expected);
+  ASSERT_EQ(table.notes.size(), 6u);
+  EXPECT_EQ(table.notes[0],
+            "Odd: time of 1 row can't be (-5 ns) and is left out: the trace is damaged, or a clock or counter went wrong.");
+  EXPECT_EQ(TakeAwayNonsense(&table), 0u);
 }
 
 TEST(Renderers, HaveDifferentNames) {

@@ -9,7 +9,6 @@
 #include "analyzer/model/trace_builder.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/table/table_ops.h"
 #include "tests/fuzz/input.h"
 
 namespace dlhook::analyzer {
@@ -33,9 +32,10 @@ void MakeTables(absl::string_view bytes) {
   report.run = &model;
   report.width = 20 + static_cast<int>(bytes.size() % 200);
   for (const Pass& pass : Passes()) {
-    absl::StatusOr<Table> table = pass.run(model, options);
-    Require(table.ok(), "every table can be made of every trace");
-    Require(CheckTable(*table).ok(), "tables are well-formed");
+    size_t mistakes = 0;
+    absl::StatusOr<Table> table = MakeTable(pass, model, options, &mistakes);
+    Require(table.ok(), "every table can be made of every trace, and is well-formed");
+    Require(mistakes == 0, table->notes.empty() ? "" : table->notes.back().c_str());
     report.tables.push_back(*std::move(table));
   }
   const Renderer& renderer = Renderers()[bytes.size() % Renderers().size()];
