@@ -85,12 +85,15 @@ void CompleteHeader(const Config& config, SessionHeader* session) {
   session->enabled_families.store(config.start_recording ? config.families : 0, std::memory_order_release);
 }
 
+char g_script[64];
+
 struct Identity {
   RunPlace place;
   char key[96];
 };
 
-__attribute__((constructor)) void OnLoad() {
+__attribute__((constructor)) void OnLoad(int, char** argv, char**) {
+  ScriptAtStart(argv, &g_script);
   g_load_time = {TakeClockSample(ClockKind::kTsc), static_cast<uint32_t>(getpid())};
   GetConfig();
   HideVariablesFromRaceCheckers();
@@ -127,7 +130,7 @@ bool MakeFiles(ProcessState* process, const Config& config, Identity* identity) 
   if (session == nullptr) return false;
   process->session = session;
   memcpy(session->run_key, identity->key, sizeof session->run_key);
-  DescribeProcess(session);
+  DescribeProcess(g_script, session);
   FillHeader(config, collector, session);
   if (!CreateTrace(place, session)) {
     RemoveRing(process, RunFolders());

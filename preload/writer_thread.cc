@@ -18,6 +18,7 @@
 #include "preload/core/config.h"
 #include "preload/core/own_pages.h"
 #include "preload/core/own_thread.h"
+#include "preload/core/process_room.h"
 #include "preload/core/session_files.h"
 #include "preload/core/undisturbed.h"
 #include "preload/drain/counter_sampler.h"
@@ -178,7 +179,7 @@ void StartWriter(ProcessState* process) {
   Undisturbed undisturbed;  // the writer inherits blocked signals
   SessionHeader* session = process->session;
   if (session == nullptr) return;  // a signal handler has forked since the caller looked: this is the child
-  bool nobody_drains = GetConfig().drain == DrainMode::kNone && session->is_private == 0;
+  bool nobody_drains = session->is_private == 0 && (GetConfig().drain == DrainMode::kNone || !IsRoomForThread());
   if (nobody_drains || process->writer_started.exchange(1) != 0) return;
   session->drained_by_host.store(1);
   process->writer_ready.store(kNotYet);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,31 +18,35 @@ namespace {
 const char kBootId[] = "/proc/sys/kernel/random/boot_id";
 const char* const kRankVariables[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS",
                                       "PMI_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
-const char* const kInterpreters[] = {"python", "pypy", "bash", "sh", "dash", "perl", "ruby", "node", "julia",
-                                     "Rscript", "lua"};
-
-// Number of bytes read into `text`, which is always terminated.
-size_t ReadFile(const char* path, char* text, size_t size) {
-  text[0] = '\0';
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  ssize_t n = read(fd, text, size - 1);
-  close(fd);
-  if (n < 0) n = 0;
-  text[n] = '\0';
-  return static_cast<size_t>(n);
-}
+// Those in whose short options a `c` (and for the others an `e`) says that code follows instead of a script.
+const char* const kShells[] = {"python", "pypy", "bash", "sh", "dash"};
+const char* const kOtherInterpreters[] = {"perl", "ruby", "node", "julia", "Rscript", "lua"};
 
 const char* BaseName(const char* path) {
   const char* slash = strrchr(path, '/');
   return slash == nullptr ? path : slash + 1;
 }
 
-bool IsInterpreter(const char* program) {
-  for (const char* interpreter : kInterpreters) {
-    if (strncmp(program, interpreter, strlen(interpreter)) == 0) return true;
+template <size_t kCount>
+bool IsOneOf(const char* const (&names)[kCount], const char* program) {
+  for (const char* name : names) {
+    if (strncmp(program, name, strlen(name)) == 0) return true;
   }
   return false;
+}
+
+bool IsInterpreter(const char* program) { return IsOneOf(kShells, program) || IsOneOf(kOtherInterpreters, program); }
+
+// The path that was executed.
+const char* StartedAs() {
+  auto path = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  return path == nullptr ? "" : path;
+}
+
+bool SaysThatCodeFollows(const char* option, bool is_shell) {
+  if (option[1] == '-') return !is_shell && strncmp(option, "--e", 3) == 0;  // --eval, --execute
+  if (is_shell) return option[1] != 'W' && option[1] != 'X' && strchr(option, 'c') != nullptr;
+  return strcspn(option, "eEp") != strlen(option);
 }
 
 // Keeps what may stand in a file name.
@@ -70,11 +75,22 @@ bool LauncherKey(const char* name, const char* first, const char* second, char* 
 
 }  // namespace
 
+size_t ReadFileAt(int folder, const char* path, char* text, size_t size) {
+  text[0] = '\0';
+  int fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  ssize_t n = read(fd, text, size - 1);
+  close(fd);
+  if (n < 0) n = 0;
+  text[n] = '\0';
+  return static_cast<size_t>(n);
+}
+
 uint64_t StartTimeOf(uint32_t pid) {
   char path[64];
   char text[1024];
   snprintf(path, sizeof path, "/proc/%u/stat", pid);
-  if (ReadFile(path, text, sizeof text) == 0) return 0;
+  if (ReadFileAt(AT_FDCWD, path, text, sizeof text) == 0) return 0;
   const char* at = strrchr(text, ')');  // the name before it may hold anything
   for (int field = 2; at != nullptr && field < 22; ++field) at = strchr(at + 1, ' ');
   return at == nullptr ? 0 : strtoull(at + 1, nullptr, 10);
@@ -87,7 +103,7 @@ uint64_t PidNamespace() {
 
 void NameCollector(uint32_t pid, char* name, size_t size) {
   char boot_id[40];
-  ReadFile(kBootId, boot_id, sizeof boot_id);
+  ReadFileAt(AT_FDCWD, kBootId, boot_id, sizeof boot_id);
   boot_id[strcspn(boot_id, "\n")] = '\0';
   struct stat memory = {};
   stat("/dev/shm", &memory);
@@ -95,32 +111,54 @@ void NameCollector(uint32_t pid, char* name, size_t size) {
            static_cast<unsigned long long>(PidNamespace()), static_cast<unsigned long long>(memory.st_dev), boot_id);
 }
 
-void FindProgramAndScript(const char* words, size_t size, char (*program)[64], char (*script)[64]) {
+void FindScript(const char* program, const char* const* words, char (*script)[64]) {
   (*script)[0] = '\0';
-  snprintf(*program, sizeof *program, "%s", size == 0 ? "" : BaseName(words));
-  if (size == 0 || !IsInterpreter(*program)) return;
-  for (size_t at = strlen(words) + 1; at < size; at += strlen(words + at) + 1) {
-    const char* word = words + at;
-    if (strcmp(word, "-c") == 0) return;
-    if (word[0] == '-') continue;
-    bool takes_value = strcmp(words + at - 3, "-W") == 0 || strcmp(words + at - 3, "-X") == 0;
-    if (takes_value) continue;
-    snprintf(*script, sizeof *script, "%s", BaseName(word));
+  bool is_shell = IsOneOf(kShells, program);
+  if (words[0] == nullptr || !IsInterpreter(program)) return;
+  for (const char* const* word = words + 1; *word != nullptr; ++word) {
+    if ((*word)[0] == '-' && SaysThatCodeFollows(*word, is_shell)) return;
+    bool is_value = strcmp(word[-1], "-W") == 0 || strcmp(word[-1], "-X") == 0;
+    if ((*word)[0] == '-' || is_value) continue;
+    snprintf(*script, sizeof *script, "%s", BaseName(*word));
     return;
   }
 }
 
-void DescribeProcess(SessionHeader* session) {
+void ScriptAtStart(const char* const* words, char (*script)[64]) {
+  const char* started_as = StartedAs();
+  FindScript(BaseName(started_as), words, script);
+  // Of a script that was executed itself, the kernel made an interpreter's command line.
+  if ((*script)[0] == '\0' && words[0] != nullptr) FindScript(BaseName(words[0]), words, script);
+}
+
+void FindProgram(const char* started_as, char (*program)[64]) {
+  constexpr char kDeleted[] = " (deleted)";
+  char path[4096];
+  struct stat started, executable;
+  // A name of a descriptor says nothing; one that is no name of the executable is that of a script, or was overwritten.
+  bool is_link = strncmp(started_as, "/dev/fd/", 8) == 0 || strncmp(started_as, "/proc/", 6) == 0;
+  if (is_link || stat(started_as, &started) != 0 || stat("/proc/self/exe", &executable) != 0 ||
+      started.st_dev != executable.st_dev || started.st_ino != executable.st_ino) {
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length < 0 ? 0 : length] = '\0';
+    char* end = path + strlen(path);
+    if (end - path > static_cast<ssize_t>(strlen(kDeleted))) end -= strlen(kDeleted);
+    if (strcmp(end, kDeleted) == 0) *end = '\0';
+    started_as = path;
+  }
+  snprintf(*program, sizeof *program, "%s", BaseName(started_as));
+}
+
+void DescribeProcess(const char* script, SessionHeader* session) {
   session->pid = static_cast<uint32_t>(getpid());
   session->parent_pid = static_cast<uint32_t>(getppid());
   session->start_time_jiffies = StartTimeOf(session->pid);
   session->pid_namespace = PidNamespace();
-  ReadFile(kBootId, session->boot_id, sizeof session->boot_id);
+  ReadFileAt(AT_FDCWD, kBootId, session->boot_id, sizeof session->boot_id);
   session->boot_id[strcspn(session->boot_id, "\n")] = '\0';
   gethostname(session->host, sizeof session->host - 1);
-  char words[8192];
-  size_t size = ReadFile("/proc/self/cmdline", words, sizeof words);
-  FindProgramAndScript(words, size, &session->program, &session->script);
+  FindProgram(StartedAs(), &session->program);
+  if (IsInterpreter(session->program)) snprintf(session->script, sizeof session->script, "%s", script);
   for (const char* name : kRankVariables) {
     const char* value = EnvironmentVariable(name);
     if (value == nullptr || session->rank_variable_count == kMaxRankVariables) continue;

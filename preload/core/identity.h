@@ -11,8 +11,12 @@
 
 namespace dlhook {
 
-// Fills pid, parent, start time, boot id, host, program, script and rank variables.
-void DescribeProcess(SessionHeader* session);
+// Base name of an interpreter's script. To be asked when the process begins, with its argv: programs write other things over it later
+// (setproctitle).
+void ScriptAtStart(const char* const* words, char (*script)[64]);
+
+// Fills pid, parent, start time, boot id, host, program, script (if the program is an interpreter) and rank variables.
+void DescribeProcess(const char* script, SessionHeader* session);
 
 // A word that is the same for all processes of one launch and differs between launches, in the shape of a file name:
 // "slurm-1234.0", "torchrun-…", "4700-8812345" (process group and its leader's start time). See preload/README.md.
@@ -28,8 +32,13 @@ uint64_t PidNamespace();
 // another machine calls it otherwise, and its processes drain themselves.
 void NameCollector(uint32_t pid, char* name, size_t size);
 
-// Of argv as in /proc/self/cmdline (NUL-separated words; words[size] is NUL, too). Pure: unit-tested.
-void FindProgramAndScript(const char* words, size_t size, char (*program)[64], char (*script)[64]);
+// Of argv, which ends with a null pointer. Pure.
+void FindScript(const char* program, const char* const* words, char (*script)[64]);
+// The executable's base name: that by which it was started (a link's, say), which is not argv[0]: callers put anything there.
+void FindProgram(const char* started_as, char (*program)[64]);
+
+// What the file says, `size - 1` bytes at most and a zero after them; their number.
+size_t ReadFileAt(int folder, const char* path, char* text, size_t size);
 
 }  // namespace dlhook
 

@@ -21,7 +21,7 @@ constexpr uint32_t kMaxRegistryCapabilities = 256;
 enum ProcessPhase : uint32_t { kUntouched = 0, kStarting = 1, kRecording = 2, kFailed = 3, kFinished = 4 };
 
 struct ProcessState {
-  std::atomic<uint32_t> phase;  // ProcessPhase
+  std::atomic<uint32_t> phase;  // ProcessPhase; futex
   SessionHeader* session;
   char ring_path[128];  // of the mapping; empty: private memory
   uint64_t ring_device;

@@ -6,18 +6,19 @@
 #ifndef DLHOOK_PRELOAD_CORE_SPIN_LOCK_H_
 #define DLHOOK_PRELOAD_CORE_SPIN_LOCK_H_
 
-#include <sched.h>
 #include <time.h>
 
 #include <atomic>
 #include <cstdint>
 
+#include "preload/core/futex.h"
 #include "preload/core/process_id.h"
 
 namespace dlhook {
 
 struct SpinLock {
-  std::atomic<uint64_t> holder{0};  // process id, and in the lower half what tells threads apart
+  std::atomic<uint64_t> holder{0};  // process id, and in the lower half what tells threads apart: a futex
+  std::atomic<uint32_t> sleepers{0};
 };
 
 class SpinLockHolder {
@@ -25,7 +26,7 @@ class SpinLockHolder {
   explicit SpinLockHolder(SpinLock* lock) : lock_(lock), me_(Me()), held_(TryLock() || Wait()) {}
   ~SpinLockHolder() {
     uint64_t expected = me_;
-    if (held_) lock_->holder.compare_exchange_strong(expected, 0, std::memory_order_release);
+    if (held_ && lock_->holder.compare_exchange_strong(expected, 0) && lock_->sleepers.load() != 0) FutexWake(lock_, 1);
   }
   SpinLockHolder(const SpinLockHolder&) = delete;
   SpinLockHolder& operator=(const SpinLockHolder&) = delete;
@@ -41,21 +42,24 @@ class SpinLockHolder {
     if (lock_->holder.compare_exchange_strong(holder, me_, std::memory_order_acquire)) return true;
     return holder >> 32 != me_ >> 32 && lock_->holder.compare_exchange_strong(holder, me_, std::memory_order_acquire);
   }
-  // Without a count of tries: on a busy machine the holder may not run for longer than any number of yields takes.
+  // Without a count of tries: on a busy machine the holder may not run for longer than any number of them takes.
   // False: goes on without the lock.
   bool Wait() {
     constexpr time_t kLongestSeconds = 5;
+    constexpr timespec kNap = {0, 100 * 1000 * 1000};
     if (lock_->holder.load(std::memory_order_relaxed) == me_) return false;
     timespec start, now;
     clock_gettime(CLOCK_MONOTONIC, &start);
+    lock_->sleepers.fetch_add(1);
+    bool taken = false;
     do {
-      for (int i = 0; i < 100; ++i) {
-        sched_yield();
-        if (TryLock()) return true;
-      }
+      auto holder = static_cast<uint32_t>(lock_->holder.load());
+      if (holder != 0) FutexWait(lock_, holder, kNap);
+      taken = TryLock();
       clock_gettime(CLOCK_MONOTONIC, &now);
-    } while (now.tv_sec - start.tv_sec <= kLongestSeconds);
-    lock_->holder.store(me_, std::memory_order_relaxed);
+    } while (!taken && now.tv_sec - start.tv_sec <= kLongestSeconds);
+    lock_->sleepers.fetch_sub(1);
+    if (!taken) lock_->holder.store(me_, std::memory_order_relaxed);
     return true;
   }
 

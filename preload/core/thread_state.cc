@@ -15,6 +15,7 @@
 #include "preload/capture/native_stack.h"
 #include "preload/core/call_detail.h"
 #include "preload/core/config.h"
+#include "preload/core/futex.h"
 #include "preload/core/left_frame.h"
 #include "preload/core/own_pages.h"
 #include "preload/core/process_state.h"
@@ -147,6 +148,7 @@ ThreadState* ClaimThread(ProcessState* process) {
 
 // Waits for whoever starts the session; false where this process is not recorded.
 bool EnsureSession(ProcessState* process) {
+  constexpr timespec kLongestWait = {1, 0};
   for (;;) {
     uint32_t phase = process->phase.load(std::memory_order_acquire);
     if (phase == kRecording) return true;
@@ -154,11 +156,10 @@ bool EnsureSession(ProcessState* process) {
     if (phase == kUntouched && process->phase.compare_exchange_strong(phase, kStarting)) {
       bool started = StartSession(process);
       process->phase.store(started ? kRecording : kFailed, std::memory_order_release);
+      FutexWake(&process->phase, INT_MAX);
       continue;
     }
-    // Not sched_yield: a thread of real-time priority would never let the starter run.
-    timespec nap = {0, 50 * 1000};
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+    FutexWait(&process->phase, kStarting, kLongestWait);
   }
 }
 

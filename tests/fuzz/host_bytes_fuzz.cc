@@ -60,10 +60,19 @@ void ReadVersion(Input* input) {
 }
 
 void ReadCommandLine(Input* input) {
-  const Exact words(input->Rest() + '\0');
-  char program[64], script[64];
-  FindProgramAndScript(words.data(), words.size() - 1, &program, &script);
-  Require(strnlen(program, 64) < 64 && strnlen(script, 64) < 64, "names end");
+  const std::string text = input->Rest();
+  std::vector<std::unique_ptr<Exact>> copies;
+  std::vector<const char*> words;
+  for (size_t at = 0; at < text.size(); at += strlen(text.c_str() + at) + 1) {
+    copies.push_back(std::make_unique<Exact>(std::string(text.c_str() + at) + '\0'));
+    words.push_back(copies.back()->data());
+  }
+  words.push_back(nullptr);
+  char script[64];
+  for (const char* program : {"python3", "perl", "sh", words[0] == nullptr ? "" : words[0]}) {
+    FindScript(program, words.data(), &script);
+    Require(strnlen(script, 64) < 64, "names end");
+  }
 }
 
 std::string variable;  // what every DLHOOK_* variable is set to

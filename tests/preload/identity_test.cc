@@ -11,29 +11,48 @@
 namespace dlhook {
 namespace {
 
-std::pair<std::string, std::string> Find(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += word + '\0';
-  char program[64];
+std::string Script(std::vector<const char*> words) {
+  words.push_back(nullptr);
+  const char* program = words[0] == nullptr ? "" : words[0];
   char script[64];
-  FindProgramAndScript(text.data(), text.size(), &program, &script);
-  return {program, script};
+  FindScript(program, words.data(), &script);
+  return script;
 }
 
-using Names = std::pair<std::string, std::string>;
-
-TEST(IdentityTest, ProgramAndScript) {
-  EXPECT_EQ(Find({"/usr/bin/python3.11", "/home/me/train.py", "--secret=1"}), Names("python3.11", "train.py"));
-  EXPECT_EQ(Find({"python", "-u", "-X", "dev", "train.py"}), Names("python", "train.py"));
-  EXPECT_EQ(Find({"python", "-c", "print('secret')"}), Names("python", ""));
-  EXPECT_EQ(Find({"python", "-m", "torch.distributed.run", "x"}), Names("python", "torch.distributed.run"));
-  EXPECT_EQ(Find({"./a.out", "secret"}), Names("a.out", ""));
-  EXPECT_EQ(Find({"python"}), Names("python", ""));
-  EXPECT_EQ(Find({}), Names("", ""));
+TEST(IdentityTest, Scripts) {
+  EXPECT_EQ(Script({"python3.11", "/home/me/train.py", "--secret=1"}), "train.py");
+  EXPECT_EQ(Script({"python", "-u", "-X", "dev", "-Werror::cc", "train.py"}), "train.py");
+  EXPECT_EQ(Script({"python", "-m", "torch.distributed.run", "x"}), "torch.distributed.run");
+  EXPECT_EQ(Script({"bash", "-ex", "launch.sh"}), "launch.sh");
+  EXPECT_EQ(Script({"./a.out", "secret"}), "");
+  EXPECT_EQ(Script({"python"}), "");
+  EXPECT_EQ(Script({}), "");
+  const std::string name(200, 's');
+  EXPECT_EQ(Script({"python", name.c_str()}), std::string(63, 's'));
 }
 
-TEST(IdentityTest, LongNamesAreCut) {
-  EXPECT_EQ(Find({"/x/" + std::string(200, 'p')}).first, std::string(63, 'p'));
+TEST(IdentityTest, CodeOnTheCommandLineIsNoScript) {
+  EXPECT_EQ(Script({"python", "-c", "secret"}), "");
+  EXPECT_EQ(Script({"python", "-Ic", "secret"}), "");
+  EXPECT_EQ(Script({"bash", "-lc", "secret"}), "");
+  EXPECT_EQ(Script({"perl", "-we", "secret"}), "");
+  EXPECT_EQ(Script({"node", "--eval", "secret"}), "");
+  EXPECT_EQ(Script({"node", "-p", "secret"}), "");
+}
+
+TEST(IdentityTest, ProgramsByTheNameTheyWereStartedBy) {
+  const std::string link = ::testing::TempDir() + "dlhook_" + std::string(100, 'p');
+  unlink(link.c_str());
+  ASSERT_EQ(symlink("/proc/self/exe", link.c_str()), 0);
+  char program[64];
+  FindProgram(link.c_str(), &program);
+  EXPECT_EQ(std::string(program), ("dlhook_" + std::string(100, 'p')).substr(0, 63));
+  unlink(link.c_str());
+  // Scripts, descriptors and what was overwritten: the executable's own name.
+  for (const char* started_as : {"/bin/true", "/proc/self/exe", "/dev/fd/3", "ssh user:secret@host", ""}) {
+    FindProgram(started_as, &program);
+    EXPECT_STREQ(program, "identity_test");
+  }
 }
 
 TEST(IdentityTest, StartTime) {

@@ -4,6 +4,7 @@ does without dlhook, and its calls are recorded or, where that can't be, counted
 
 import os
 import resource
+import unittest
 
 import e2e
 
@@ -67,6 +68,16 @@ class Limits(Hostile):
 
     def test_processes(self):
         self.limit("processes", 50, 60)
+
+    @unittest.skipUnless(os.getuid() == 0, "takes a user who has no other processes")
+    def test_the_last_process(self):
+        """It is the host's: the rings are drained by whoever opens the run."""
+        os.chmod(self.folder, 0o777)
+        argv = [e2e.victim("limits"), "processes_left", "before"]
+        plain = e2e.run(argv, cwd=self.folder)
+        self.assertIn(b"5 threads", plain.out)
+        self.assert_same_behaviour(plain, self.under("writer", argv), "writer")
+        self.assertEqual(self.known(self.traces()), 60)
 
     def test_locked_memory(self):
         self.limit("locked", 50, 60)

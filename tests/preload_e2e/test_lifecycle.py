@@ -3,6 +3,7 @@
 import fcntl
 import glob
 import os
+import shutil
 import signal
 
 import e2e
@@ -94,6 +95,39 @@ class Helpers(e2e.Case):
         e2e.run(["/bin/sh", "-c", script], env=env, cwd=self.folder)
         created = [name for name in os.listdir(self.folder) if name.startswith("dlhook-")]
         self.assertEqual(len(created), 1)
+
+
+class Names(e2e.Case):
+    """Program and script as the process was started, whatever is in its argv; nothing else of its command line."""
+
+    def names(self, host, argv, **where):
+        run = self.recorded(host, argv, **where)
+        process = run.trace().process
+        dump = e2e.run([e2e.DLHOOK, "dump", run.path]).out
+        self.assertNotIn(b"SECRET", dump)
+        self.assertEqual([name for name in run.files() if "SECRET" in name], [])
+        return e2e.one(process, "program"), e2e.one(process, "script", "")
+
+    def test_another_first_word(self):
+        script = f"exec -a 'ssh user:SECRET@host' {e2e.victim('nested')} 2"
+        for host in e2e.HOSTS:
+            with self.subTest(host=host):
+                self.assertEqual(self.names(host, ["bash", "-c", script]), ("victim_nested", ""))
+
+    def test_links_and_scripts(self):
+        link, python, script = (os.path.join(self.folder, name) for name in ("link", "python3", "train.py"))
+        os.symlink(e2e.victim("nested"), link)
+        shutil.copy(e2e.victim("title"), python)
+        with open(script, "w", encoding="ascii") as file:
+            file.write(f"#!{python} -u\n")
+        os.chmod(script, 0o755)
+        where = {"LD_LIBRARY_PATH": e2e.VICTIMS}
+        for host in e2e.HOSTS:
+            with self.subTest(host=host):
+                self.assertEqual(self.names(host, [link, "2"]), ("link", ""))
+                self.assertEqual(self.names(host, [python, script, "SECRET"], **where), ("python3", "train.py"))
+                self.assertEqual(self.names(host, [python, "-c", "SECRET"], **where), ("python3", ""))
+                self.assertEqual(self.names(host, [script, "SECRET"], **where), ("python3", "train.py"))
 
 
 class Lock(e2e.Case):

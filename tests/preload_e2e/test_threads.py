@@ -1,6 +1,7 @@
 """Many threads at once and many one after another."""
 
 import collections
+import resource
 
 import e2e
 
@@ -24,6 +25,19 @@ class Threads(e2e.Case):
         for host in ("launcher", "writer"):
             with self.subTest(host=host):
                 self.check(host, 10000, 20, 1)
+
+    def test_a_herd_of_first_calls(self):
+        """Those who wait for the session to begin sleep: they don't keep its starter from running."""
+        threads = 2000
+        for host in ("launcher", "writer"):
+            with self.subTest(host=host):
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                run = self.recorded(host, [e2e.victim("herd"), str(threads), "10"])
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw
+                self.assertLess(switches, 25 * threads)
+                trace = run.trace()
+                self.assertEqual(len(trace.calls) + trace.loss_count(), 10 * threads)
 
 
 if __name__ == "__main__":

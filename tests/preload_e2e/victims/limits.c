@@ -1,5 +1,5 @@
 // A process that runs out of something. limits RESOURCE WHEN: RESOURCE is descriptors, address_space, file_size,
-// processes, locked (all memory is), locked_little (all new memory is, and at most 2 MiB may be) or none; the limit is set `before` the first call or `later`. Then 50 calls, ten on
+// processes, processes_left (one more, for a user of its own; then ten calls), locked (all memory is), locked_little (all new memory is, and at most 2 MiB may be) or none; the limit is set `before` the first call or `later`. Then 50 calls, ten on
 // each of five threads one after another, and what the program itself could still do.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -45,11 +45,18 @@ static void LockNewMemory(void) {
   Limit(RLIMIT_MEMLOCK, 2 << 20);
 }
 
+static void LeaveOneProcess(void) {
+  if (setgid(12345) || setuid(12345)) puts("may not change user");
+  Limit(RLIMIT_NPROC, 2);
+  Calls(NULL);
+}
+
 static void Apply(const char* resource) {
   if (strcmp(resource, "descriptors") == 0) Limit(RLIMIT_NOFILE, 0);
   if (strcmp(resource, "address_space") == 0) Limit(RLIMIT_AS, AddressSpaceInUse() + (1 << 20));
   if (strcmp(resource, "file_size") == 0) Limit(RLIMIT_FSIZE, 4096);
   if (strcmp(resource, "processes") == 0) Limit(RLIMIT_NPROC, 1);
+  if (strcmp(resource, "processes_left") == 0) LeaveOneProcess();
   if (strcmp(resource, "locked") == 0 && mlockall(MCL_CURRENT | MCL_FUTURE)) puts("may not lock");
   if (strcmp(resource, "locked_little") == 0) LockNewMemory();
 }
@@ -61,11 +68,13 @@ int main(int argc, char** argv) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, 128 << 10);
+  int threads = 0;
   for (int i = 0; i < 5; ++i) {
     pthread_t thread;
-    if (pthread_create(&thread, &attributes, Calls, NULL) == 0) pthread_join(thread, NULL);
+    if (pthread_create(&thread, &attributes, Calls, NULL) == 0 && ++threads) pthread_join(thread, NULL);
     else Calls(NULL);
   }
+  printf("%d threads\n", threads);
   errno = 0;
   int file = open("/dev/null", O_RDWR);
   printf("%d %s\n", file >= 0, strerror(errno));
