@@ -320,7 +320,7 @@ void* SetVerboseWrapper(const char* name) {
                    {"mkldnn_set_verbose", &mkldnn_set_verbose},
                    {"_ZN5torch7verbose19_mkldnn_set_verboseEi", &_ZN5torch7verbose19_mkldnn_set_verboseEi}};
   for (const auto& known : kSwitches) {
-    if (strcmp(known.name, name) == 0) return reinterpret_cast<void*>(known.function);
+    if (known.name[0] == name[0] && strcmp(known.name, name) == 0) return reinterpret_cast<void*>(known.function);
   }
   return nullptr;
 }
