@@ -3,6 +3,8 @@
 //   driver call VERSION FLAGS   copies, launches, graphs through the variants of that version
 //   driver ask                  reads lines SYMBOL VERSION FLAGS; answers each with the object that holds the function
 #define _GNU_SOURCE
+#include <link.h>
+
 #include "tell.h"
 
 static int (*cuGetProcAddress_v2)(const char* symbol, void** out, int version, uint64_t flags, int* found);
@@ -153,9 +155,9 @@ static void Changed(void) {
 static int Ask(void) {
   char symbol[128];
   while (scanf("%127s %d %d", symbol, &version, &flags) == 3) {
-    Dl_info info = {0};
+    struct dl_find_object found = {0};  // what lies there; dladdr says whose it is
     void* function = Get(symbol);
-    const char* file = function != NULL && dladdr(function, &info) != 0 ? info.dli_fname : "-";
+    const char* file = function != NULL && _dl_find_object(function, &found) == 0 ? found.dlfo_link_map->l_name : "-";
     const char* slash = strrchr(file, '/');
     printf("%s %d %d %s\n", symbol, version, flags, slash != NULL ? slash + 1 : file);
   }
