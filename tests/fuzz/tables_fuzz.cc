@@ -18,6 +18,7 @@ namespace {
 void MakeTables(absl::string_view bytes) {
   TraceBuilder builder("fuzz");
   builder.AddTrace("fuzz.dlh", {bytes}).IgnoreError();
+  if (bytes.size() % 8 == 0) builder.AddTrace("again.dlh", {bytes}).IgnoreError();  // a run of several processes
   TraceModel model = std::move(builder).Build();
   if (model.processes.empty()) return;
   const Choices choices = ResolveChoices(&model);
@@ -27,7 +28,8 @@ void MakeTables(absl::string_view bytes) {
                                .totals = &totals,
                                .analysis = &analysis,
                                .layers_by = static_cast<LayersBy>(bytes.size() % 7),
-                               .layers_depth = static_cast<int>(bytes.size() % 3)};
+                               .layers_depth = static_cast<int>(bytes.size() % 3),
+                               .counters_by = static_cast<CountersBy>(bytes.size() % 5)};
   Report report;
   report.run = &model;
   report.width = 20 + static_cast<int>(bytes.size() % 200);
