@@ -39,8 +39,10 @@ size_t PutVisible(absl::string_view /*rest*/, const Character& character, std::s
     absl::StrAppend(out, "\\t");
   } else if (character.bytes == 1) {
     absl::StrAppendFormat(out, "\\x%02x", character.code);
+  } else if (character.code < 0x10000) {
+    absl::StrAppendFormat(out, "\\u%04x", character.code);
   } else {
-    absl::StrAppendFormat(out, character.code < 0x10000 ? "\\u%04x" : "\\U%08x", character.code);
+    absl::StrAppendFormat(out, "\\U%08x", character.code);
   }
   return character.bytes;
 }
