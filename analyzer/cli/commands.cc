@@ -1,13 +1,18 @@
 // Finds the command, parses its words, runs it.
 #include "analyzer/cli/commands.h"
 
+#include <exception>
+#include <new>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/cli/man.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/variables.h"
+#include "analyzer/model/limits.h"
 #include "analyzer/render/text_columns.h"
 
 namespace dlhook::analyzer {
@@ -78,6 +83,21 @@ int Help(absl::Span<const std::string> words) {
   return command == nullptr ? UnknownCommand(topic) : PrintOutput(HelpText(*command));
 }
 
+// The last line of defence: what a run makes of its reader ends in a sentence, not in an abort.
+int RunGuarded(const Command& command, const Args& args) {
+  const std::string where = absl::StrCat(command.name, ": ", absl::StrJoin(args.operands(), " "), ": ");
+  try {
+    return command.run(args);
+  } catch (const LimitError& error) {
+    PrintError(absl::StrCat(where, error.what()));
+  } catch (const std::bad_alloc&) {
+    PrintError(absl::StrCat(where, "out of memory: reading it takes more than this process may have (ulimit -v, ulimit -d) or is there"));
+  } catch (const std::exception& error) {
+    PrintError(absl::StrCat(where, "cannot be finished: ", error.what()));
+  }
+  return kExitBadInput;
+}
+
 }  // namespace
 
 const std::vector<ExitCode>& ExitCodes() {
@@ -123,7 +143,7 @@ int Main(absl::Span<const std::string> words) {
     return kExitBadInput;
   }
   if (args->Has("help")) return PrintOutput(HelpText(*command));
-  return command->run(*args);
+  return RunGuarded(*command, *args);
 }
 
 }  // namespace dlhook::analyzer

@@ -11,6 +11,7 @@ std::string ExportFolded(const Profile& profile, const ExportOptions& options) {
     titles.push_back(FoldedFrame(FrameTitle(profile, frame, options.with_lines)));
   // Stacks that differ only in lines that are not shown are one.
   std::map<std::string, int64_t> lines;
+  Limit bytes("bytes of distinct stacks", kMaxExportBytes);
   const std::vector<Weights> self = profile.SelfWeights();
   for (NodeIndex node = kRoot + 1; node < profile.nodes().size(); ++node) {
     const int64_t weight = self[node][static_cast<size_t>(options.weight)];
@@ -18,11 +19,16 @@ std::string ExportFolded(const Profile& profile, const ExportOptions& options) {
     std::string line;
     for (NodeIndex outer : profile.PathTo(node)) {
       absl::StrAppend(&line, line.empty() ? "" : ";", titles[profile.nodes()[outer].frame]);
+      if (line.size() > kMaxExportBytes) break;
     }
-    lines[line] += weight;
+    const auto [at, is_new] = lines.try_emplace(std::move(line), 0);
+    if (is_new) bytes.Take(at->first.size());
+    at->second += weight;
   }
   std::string text;
-  for (const auto& [line, weight] : lines) absl::StrAppend(&text, line, " ", weight, "\n");
+  for (; !lines.empty(); lines.erase(lines.begin())) {
+    absl::StrAppend(&text, lines.begin()->first, " ", lines.begin()->second, "\n");
+  }
   return text;
 }
 

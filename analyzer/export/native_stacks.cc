@@ -13,6 +13,7 @@ NodeIndex NativeStacks::Under(NodeIndex outer, CallIndex call) {
       known_.try_emplace({outer, model_.calls.NativeStackOf(call), model_.PythonStackOf(call)}, kRoot);
   if (!is_new) return place->second;
   const std::vector<ProfileFrameIndex> frames = FramesOf(call);
+  steps_.Take(profile_.nodes()[outer].depth);
   NodeIndex node = outer;
   for (size_t i = FramesInCommon(outer, frames); i < frames.size(); ++i) node = profile_.Child(node, frames[i]);
   return place->second = node;

@@ -34,6 +34,7 @@ class NativeStacks {
   const NativeStackOptions options_;
   Profile& profile_;
   CallStacks stacks_;
+  Limit steps_{"frames around calls in calls", kMaxProfileSteps};
   absl::flat_hash_map<std::tuple<NodeIndex, FrameIndex, StackIndex>, NodeIndex> known_;
 };
 

@@ -10,6 +10,7 @@
 #include "analyzer/export/gzip.h"
 #include "analyzer/export/third_party/pprof/profile.pb.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/symbols/code_map.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -58,6 +59,7 @@ class Writer {
     if (!processes.empty()) AddMapping()->set_filename(Text(processes.front().header.process().program()));
     mapping_begin_.push_back(out_.mapping_size());
     for (const ProcessInfo& process : processes) {
+      maps_.emplace_back(process);
       for (const trace::Mapping& mapping : process.mappings) {
         pb::Mapping* added = AddMapping();
         added->set_memory_start(mapping.start());
@@ -93,12 +95,12 @@ class Writer {
 
   uint64_t MappingOf(FrameIndex native) const {
     const NativeFrameColumns& frames = profile_.model().native_frames;
-    const uint64_t address = frames.address[native];
-    for (int i = mapping_begin_[frames.process[native]]; i < mapping_begin_[frames.process[native] + 1]; ++i) {
-      if (address >= out_.mapping(i).memory_start() && address < out_.mapping(i).memory_limit())
-        return out_.mapping(i).id();
-    }
-    return 0;
+    const ProcessIndex process = frames.process[native];
+    bool is_doubtful = false;
+    const trace::Mapping* const found = maps_[process].Find(frames.address[native], &is_doubtful);
+    if (found == nullptr) return 0;
+    const auto place = found - profile_.model().processes[process].mappings.data();
+    return out_.mapping(mapping_begin_[process] + static_cast<int>(place)).id();
   }
 
   // `lines`: the innermost inlined function first.
@@ -157,6 +159,7 @@ class Writer {
   const Profile& profile_;
   pb::Profile out_;
   std::map<std::string, int64_t> texts_;
+  std::vector<CodeMap> maps_;       // by process
   std::vector<int> mapping_begin_;  // by process: its first one in out_.mapping()
   std::map<std::vector<ProfileFrameIndex>, uint64_t> locations_;
 };

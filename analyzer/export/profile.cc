@@ -26,7 +26,11 @@ FunctionIndex Profile::Function(const ProfileFunction& function) {
 ProfileFrameIndex Profile::Frame(const ProfileFrame& frame) { return Intern(frame, frame, frame_index_, frames_); }
 
 NodeIndex Profile::Child(NodeIndex parent, ProfileFrameIndex frame) {
-  return Intern(std::make_pair(parent, frame), ProfileNode{parent, frame}, node_index_, nodes_);
+  const uint32_t depth = nodes_[parent].depth + 1;
+  const size_t known = nodes_.size();
+  const NodeIndex node = Intern(std::make_pair(parent, frame), ProfileNode{parent, frame, depth}, node_index_, nodes_);
+  if (nodes_.size() > known) steps_.Take(depth);
+  return node;
 }
 
 LabelsIndex Profile::AddLabels(ProfileLabels labels) {
@@ -35,8 +39,10 @@ LabelsIndex Profile::AddLabels(ProfileLabels labels) {
 }
 
 void Profile::Add(NodeIndex stack, LabelsIndex labels, const Weights& weights) {
+  const size_t known = samples_.size();
   const uint32_t sample =
       Intern(std::make_pair(stack, labels), ProfileSample{stack, labels, {}}, sample_index_, samples_);
+  if (samples_.size() > known) steps_.Take(nodes_[stack].depth);
   AddTo(weights, samples_[sample].weights);
 }
 

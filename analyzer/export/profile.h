@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "analyzer/model/limits.h"
 #include "analyzer/model/saturated.h"
 #include "analyzer/model/trace_model.h"
 
@@ -64,6 +65,7 @@ constexpr NodeIndex kRoot = 0;  // the empty stack; has no frame
 struct ProfileNode {
   NodeIndex parent = kRoot;  // less than the node's own index
   ProfileFrameIndex frame = 0;
+  uint32_t depth = 0;  // frames of the stack
 };
 
 // Words about calls beside their stack; empty: not known.
@@ -111,6 +113,7 @@ class Profile {
   std::vector<ProfileNode> nodes_;
   std::vector<ProfileLabels> labels_;
   std::vector<ProfileSample> samples_;
+  Limit steps_{"frames in the stacks to be written", kMaxProfileSteps};  // exporters walk outwards from every node
   absl::flat_hash_map<ProfileFunction, FunctionIndex> function_index_;
   absl::flat_hash_map<ProfileFrame, ProfileFrameIndex> frame_index_;
   absl::flat_hash_map<std::pair<NodeIndex, ProfileFrameIndex>, NodeIndex> node_index_;

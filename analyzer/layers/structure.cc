@@ -80,10 +80,9 @@ void Attributor::FindTracks() {
   // By thread: the track that is its own, else the process's.
   std::vector<const IterationTrack*> of_thread(model_.threads.size(), nullptr);
   for (const IterationTrack& track : iterations) {
-    for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) {
-      const bool is_its =
-          track.thread == kNone ? model_.threads[thread].process == track.process : track.thread == thread;
-      if (is_its) of_thread[thread] = &track;
+    if (track.thread != kNone) of_thread[track.thread] = &track;
+    for (ThreadIndex thread = 0; track.thread == kNone && thread < model_.threads.size(); ++thread) {
+      if (model_.threads[thread].process == track.process) of_thread[thread] = &track;
     }
   }
   std::map<std::pair<ProcessIndex, const IterationTrack*>, std::vector<CallIndex>> calls;

@@ -13,6 +13,8 @@ namespace {
 
 // A layer is ambiguous if more than one in so many of its passes were.
 constexpr int64_t kDisputedPart = 10;
+// Each place of each pass is compared with all of them.
+constexpr size_t kMaxNetworks = 64;
 
 using Signature = std::vector<std::string>;
 
@@ -126,6 +128,7 @@ bool HasAnyLayerOf(const std::vector<Network>& networks, absl::Span<const Forwar
 }
 
 void AddNetwork(absl::Span<const Forward> forwards, std::vector<Network>& networks) {
+  if (networks.size() >= kMaxNetworks) return;
   Network network;
   for (size_t i = 0; i < forwards.size(); ++i) {
     network.layers.push_back(LayerOf(forwards[i]));
@@ -175,9 +178,18 @@ bool IsInOneRow(const Network& network, const std::vector<size_t>& members) {
 
 }  // namespace
 
+// Whether their KeyOf are equal; asked of every place of every pass.
 bool IsSameLayer(const NetworkLayer& layer, const Forward& forward) {
-  return layer.facts->type == forward.facts->type &&
-         KeyOf(layer) == KeyOf(*forward.facts, forward.is_attention, layer.weights_are_a);
+  const OpFacts& one = *layer.facts;
+  const OpFacts& other = *forward.facts;
+  if (layer.is_attention != forward.is_attention || one.type != other.type) return false;
+  if (layer.is_attention) return true;
+  if (one.is_product != other.is_product) return false;
+  if (!one.is_product) return one.key == other.key;
+  const ProductShape& a = one.product;
+  const ProductShape& b = other.product;
+  if (layer.weights_are_a) return a.m == b.m && a.n == b.n && a.k == b.k;
+  return a.n == b.n && a.k == b.k && (a.batch > 1) == (b.batch > 1);
 }
 
 std::vector<Network> LearnNetworks(const std::vector<const Pass*>& passes) {
@@ -236,7 +248,8 @@ std::vector<std::optional<NetworkPlace>> PlacesOf(const Pass& pass, const std::v
 Evidence EvidenceOf(const Network& network, size_t layer) {
   const NetworkLayer& known = network.layers[layer];
   if (known.evidence != Evidence::kNone) return known.evidence;
-  const auto has_its_shape = [&](const NetworkLayer& other) { return KeyOf(other) == KeyOf(known); };
+  const std::string key = KeyOf(known);
+  const auto has_its_shape = [&](const NetworkLayer& other) { return KeyOf(other) == key; };
   return std::count_if(network.layers.begin(), network.layers.end(), has_its_shape) > 1 ? Evidence::kOrder
                                                                                         : Evidence::kShapes;
 }

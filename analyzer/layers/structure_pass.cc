@@ -13,6 +13,7 @@
 #include <string>
 
 #include "analyzer/layers/structure_products.h"
+#include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -51,7 +52,7 @@ class PassReader {
   }
 
  private:
-  Unit UnitAt(size_t begin) const;
+  Unit UnitAt(size_t begin);
   void Take(const Unit& unit, size_t next);
   void TakeBackward(const Unit& unit);
   void TakeAttention(const Unit& unit);
@@ -81,25 +82,28 @@ class PassReader {
   Pass pass_;
   std::vector<BackwardCall> backward_;  // of ops that say their direction
   std::map<std::string, std::pair<int, int>> backward_counts_;  // by key: of data and of weights
+  std::map<std::string, size_t> forward_counts_;  // by key
   std::set<OpIndex> forward_ops_;
   std::vector<Unit> tentative_;  // forward work in the backward pass: recomputed, or a new pass
   std::vector<std::pair<CallIndex, uint64_t>> open_biases_;  // that read this address
+  size_t no_heads_until_ = 0;  // calls before it are no attention's heads
   bool in_backward_ = false;
 };
 
-Unit PassReader::UnitAt(size_t begin) const {
+Unit PassReader::UnitAt(size_t begin) {
   Unit unit;
   unit.op = model_.calls.op[calls_[begin]];
   unit.facts = &facts_[unit.op];
   unit.operands = OperandsOfCall(model_, facts_, calls_[begin]);
   std::set<OpIndex> ops;
   size_t end = begin;
-  for (; end < calls_.size(); ++end) {
+  for (; end < calls_.size() && begin >= no_heads_until_; ++end) {
     const OpIndex op = model_.calls.op[calls_[end]];
     if (facts_[op].work != Work::kProduct || !facts_[op].product.is_slice) break;
     ops.insert(op);
   }
   unit.is_attention = end - begin >= kMinHeadProducts && ops.size() > 1;
+  if (!unit.is_attention) no_heads_until_ = std::max(no_heads_until_, end);
   unit.calls = calls_.subspan(begin, unit.is_attention ? end - begin : 1);
   return unit;
 }
@@ -165,7 +169,7 @@ void PassReader::TakeProduct(const Unit& unit, size_t next) {
 }
 
 void PassReader::TakeForward(const Unit& unit) {
-  if (in_backward_ && MayBeRecomputed(unit)) {
+  if (in_backward_ && tentative_.size() < kMaxPassLayers && MayBeRecomputed(unit)) {
     tentative_.push_back(unit);
     return;
   }
@@ -190,6 +194,9 @@ void PassReader::TakeBias(const Unit& unit) {
   const ProductShape& shape = unit.facts->product;
   const bool reads_b = unit.facts->is_product && shape.b_bytes > shape.a_bytes;
   open_biases_.emplace_back(call, reads_b ? unit.operands.b : unit.operands.a);
+  if (open_biases_.size() < 2 * kMaxPassLayers) return;
+  for (size_t i = 0; i < kMaxPassLayers; ++i) pass_.unpaired.push_back(open_biases_[i].first);
+  open_biases_.erase(open_biases_.begin(), open_biases_.begin() + kMaxPassLayers);
 }
 
 // Sizes say whose gradient it may be, `evidence` what must prove it. Of ops that say their direction only that one.
@@ -278,9 +285,8 @@ bool PassReader::IsOpen(const Forward& forward) const {
   }
   const auto counts = backward_counts_.find(forward.facts->key);
   const int closed = counts == backward_counts_.end() ? 0 : std::max(counts->second.first, counts->second.second);
-  int later = 0;
-  for (auto it = pass_.forwards.rbegin(); &*it != &forward; ++it) later += it->facts->key == forward.facts->key;
-  return later >= closed;
+  const size_t later = forward_counts_.at(forward.facts->key) - forward.same_key_before - 1;
+  return later >= static_cast<size_t>(closed);
 }
 
 bool PassReader::Repeats(const Unit& unit, const Forward& forward) const {
@@ -298,7 +304,7 @@ bool PassReader::Repeats(const Unit& unit, const Forward& forward) const {
 
 bool PassReader::MayBeRecomputed(const Unit& unit) const {
   return std::any_of(pass_.forwards.begin(), pass_.forwards.end(),
-                     [&](const Forward& forward) { return IsOpen(forward) && Repeats(unit, forward); });
+                     [&](const Forward& forward) { return Repeats(unit, forward) && IsOpen(forward); });
 }
 
 // Whether the units repeat the layers from `begin` on, which still wait for their backward work.
@@ -334,9 +340,11 @@ void PassReader::ConfirmRecompute() {
 }
 
 void PassReader::AddForward(const Unit& unit) {
+  if (pass_.forwards.size() >= kMaxPassLayers) FinishPass();  // each piece of work looks at all before it
   Forward forward;
   forward.facts = unit.facts;
   forward.is_attention = unit.is_attention;
+  forward.same_key_before = forward_counts_[unit.facts->key]++;
   forward.weights_are_a = unit.facts->product.weights_are_a;
   pass_.forwards.push_back(std::move(forward));
   AddTo(pass_.forwards.back(), unit, LayerDirection::kForward);
@@ -384,6 +392,7 @@ void PassReader::FinishPass() {
   pass_ = Pass();
   backward_.clear();
   backward_counts_.clear();
+  forward_counts_.clear();
   forward_ops_.clear();
   open_biases_.clear();
   in_backward_ = false;

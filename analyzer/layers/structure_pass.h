@@ -26,6 +26,7 @@ struct Operands {
 // One layer's forward work in one pass, with the backward work that was paired with it.
 struct Forward {
   const OpFacts* facts = nullptr;
+  size_t same_key_before = 0;  // forward work of this key in the pass
   std::vector<OpIndex> ops;  // of forward calls
   std::vector<std::pair<CallIndex, LayerDirection>> calls;
   // Addresses of its operands, every one once; after the pass only the first of b.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "analyzer/model/limits.h"
+
 namespace dlhook::analyzer {
 namespace {
 
@@ -25,6 +27,7 @@ class ScopeNester {
     for (size_t i = scopes_.size(); i-- > 0;) {
       OpenScope scope = Read(scopes_[i]);
       while (!open_.empty() && !Holds(open_.back(), scope)) CloseInnermost();
+      if (open_.size() >= kMaxOpenScopes) CloseInnermost();  // many walk from each call outwards
       Fit(&scope);
       open_.push_back(scope);
     }

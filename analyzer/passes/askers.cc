@@ -165,8 +165,8 @@ Askers::Askers(const TraceModel& model, const Attribution& attribution)
 
 const std::string& Askers::FunctionOf(CallIndex call) { return Of(call).function; }
 const std::string& Askers::LineOf(CallIndex call) { return Of(call).line; }
-const std::string& Askers::StackOf(CallIndex call) { return Of(call).stack; }
-const std::string& Askers::PathOf(CallIndex call) { return Of(call).path; }
+const std::string& Askers::StackOf(CallIndex call) { return WithStack(call).stack; }
+const std::string& Askers::PathOf(CallIndex call) { return WithStack(call).path; }
 
 NameIndex Askers::OpScopeOf(CallIndex call) const {
   for (ScopeIndex scope = model_.calls.ScopeOf(call); scope != kNone; scope = model_.scopes.parent[scope]) {
@@ -177,13 +177,18 @@ NameIndex Askers::OpScopeOf(CallIndex call) const {
   return kNone;
 }
 
-const Askers::Answer& Askers::Of(CallIndex call) {
+Askers::Key Askers::KeyOf(CallIndex call) const {
   Key key;
   key.frame = model_.calls.NativeStackOf(call);
   key.python_stack = model_.PythonStackOf(call);
   key.scope = OpScopeOf(call);
   key.layer = call < attribution_.of_call.size() ? attribution_.of_call[call].layer : kNone;
   key.op = model_.calls.op[call];
+  return key;
+}
+
+Askers::Answer& Askers::Of(CallIndex call) {
+  const Key key = KeyOf(call);
   const auto found = answers_.find(key);
   if (found != answers_.end()) return found->second;
   return answers_.emplace(key, Find(call, key)).first->second;
@@ -194,8 +199,17 @@ Askers::Answer Askers::Find(CallIndex call, const Key& key) {
   Answer answer;
   answer.function = AskingFunction(stack, key);
   answer.line = UserLine(stack, key, answer.function);
+  return answer;
+}
+
+const Askers::Answer& Askers::WithStack(CallIndex call) {
+  Answer& answer = Of(call);
+  if (answer.has_stack) return answer;
+  const Key key = KeyOf(call);
+  const absl::Span<const StackEntryIndex> stack = stacks_.Of(call);
   answer.stack = WholeStack(stack, key);
   answer.path = Path(stack, key);
+  answer.has_stack = true;
   return answer;
 }
 
@@ -245,11 +259,15 @@ std::string Askers::UserLine(absl::Span<const StackEntryIndex> stack, const Key&
   return OwnFunction(stack, function);
 }
 
-std::string Askers::WholeStack(absl::Span<const StackEntryIndex> stack, const Key& key) const {
+std::string Askers::WholeStack(absl::Span<const StackEntryIndex> stack, const Key& key) {
   if (stack.empty()) return "";
-  std::vector<std::string> words = {model_.ops[key.op].function};
-  for (StackEntryIndex index : stack) words.push_back(WithLine(stacks_.entry(index)));
-  return absl::StrJoin(words, kBetween);
+  std::string text = model_.ops[key.op].function;
+  for (StackEntryIndex index : stack) {
+    const std::string word = WithLine(stacks_.entry(index));
+    text_.Take(word.size() + kBetween.size());
+    absl::StrAppend(&text, kBetween, word);
+  }
+  return text;
 }
 
 // Whether people read over it. Frameworks' Python counts only where there is no other.

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/python_places.h"
+#include "analyzer/model/limits.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/stacks/call_stacks.h"
 
@@ -54,15 +55,19 @@ class Askers {
     }
   };
   struct Answer {
-    std::string function, line, stack, path;
+    std::string function, line;
+    std::string stack, path;  // long: not before somebody asks
+    bool has_stack = false;
   };
-  const Answer& Of(CallIndex call);
+  Answer& Of(CallIndex call);
+  const Answer& WithStack(CallIndex call);
+  Key KeyOf(CallIndex call) const;
   Answer Find(CallIndex call, const Key& key);
   NameIndex OpScopeOf(CallIndex call) const;
   std::string AskingFunction(absl::Span<const StackEntryIndex> stack, const Key& key) const;
   std::string UserLine(absl::Span<const StackEntryIndex> stack, const Key& key, const std::string& function) const;
   std::string OwnFunction(absl::Span<const StackEntryIndex> stack, const std::string& asking) const;
-  std::string WholeStack(absl::Span<const StackEntryIndex> stack, const Key& key) const;
+  std::string WholeStack(absl::Span<const StackEntryIndex> stack, const Key& key);
   std::string Path(absl::Span<const StackEntryIndex> stack, const Key& key) const;
   bool IsOnPath(const StackEntry& entry, bool has_user_lines) const;
 
@@ -70,6 +75,7 @@ class Askers {
   const Attribution& attribution_;
   const std::vector<PythonPlace> places_;  // by StackIndex
   CallStacks stacks_;
+  Limit text_{"bytes of distinct stacks of calls", kMaxStackTextBytes};
   absl::node_hash_map<Key, Answer> answers_;  // what was returned stays where it is
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/limits.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/counter_rows.h"
 #include "analyzer/passes/step_groups.h"
@@ -190,8 +191,11 @@ class IntervalRows : public CounterRows {
   }
 
   std::vector<int64_t> Boundaries(ProcessIndex) const override {
+    const int64_t intervals = model_.wall_ns() / interval_ns_;
+    Limit("intervals of this length in the run (--interval)", kMaxIntervals).Take(static_cast<uint64_t>(intervals));
     std::vector<int64_t> boundaries;
-    for (int64_t ns = model_.start_ns; ns < model_.end_ns; ns += interval_ns_) boundaries.push_back(ns);
+    for (int64_t i = 0; i <= intervals; ++i) boundaries.push_back(model_.start_ns + i * interval_ns_);
+    if (boundaries.back() == model_.end_ns) boundaries.pop_back();
     return boundaries;
   }
 

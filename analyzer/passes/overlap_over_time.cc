@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/limits.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/counter_rows.h"
 #include "analyzer/passes/gpu_tables.h"
@@ -112,11 +113,13 @@ RowTimes TimesOf(const Measures& measures, ProcessIndex process, const std::vect
 }
 
 void AddRows(const TraceModel& model, const GpuRun& run, CounterRows& rows, Table& table) {
+  Limit intervals("intervals of devices", kMaxIntervals);
   for (GpuDeviceIndex device : run.devices()) {
     const ProcessIndex process = run.ProcessOf(device);
     std::vector<int64_t> boundaries = rows.Boundaries(process);
     boundaries.insert(boundaries.end(), {model.start_ns, model.end_ns});
     std::sort(boundaries.begin(), boundaries.end());
+    intervals.Take(boundaries.size());
     for (const auto& [number, ns] : TimesOf(Measures(run, device), process, boundaries, rows)) {
       Row row = rows.LabelsOf(number);
       row.push_back(absl::StrCat(model.gpu_devices[device].ordinal));

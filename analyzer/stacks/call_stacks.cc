@@ -45,7 +45,10 @@ const CallStacks::Woven& CallStacks::WovenOf(CallIndex call) {
   const FrameIndex native = model_.calls.NativeStackOf(call);
   const StackIndex python = model_.PythonStackOf(call);
   const auto [place, is_new] = woven_.try_emplace({native, python});
-  if (is_new) place->second = Weave(native, python);
+  if (is_new) {
+    place->second = Weave(native, python);
+    frames_.Take(place->second.entries.size());
+  }
   return place->second;
 }
 
@@ -100,10 +103,11 @@ void CallStacks::WeaveByObject(const NativeStack& native, StackIndex python, Wov
   AddAllFrom(model_.python_stacks[python], 0, out);
 }
 
-CallStacks::NativeStack CallStacks::Unroll(FrameIndex innermost) const {
+CallStacks::NativeStack CallStacks::Unroll(FrameIndex innermost) {
   NativeStack stack;
   const NativeFrameColumns& frames = model_.native_frames;
   for (FrameIndex frame = innermost; frame != kNone; frame = frames.parent[frame]) {
+    frames_.Take(1);
     stack.frames.push_back(frame);
     stack.loops += interpreter_.IsLoop(frame);
     stack.is_cut = frames.cut[frame] != trace::InternedStack::WHOLE;

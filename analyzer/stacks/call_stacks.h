@@ -24,6 +24,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
+#include "analyzer/model/limits.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/stacks/interpreter_frames.h"
 
@@ -74,7 +75,7 @@ class CallStacks {
   Woven Weave(FrameIndex innermost, StackIndex python);
   void WeaveByLoops(const NativeStack& native, StackIndex python, Woven* out);
   void WeaveByObject(const NativeStack& native, StackIndex python, Woven* out);
-  NativeStack Unroll(FrameIndex innermost) const;
+  NativeStack Unroll(FrameIndex innermost);
   void AddNative(FrameIndex frame, Woven* out);
   void AddCut(Woven* out);
   void AddUnknownPython(Woven* out);
@@ -92,6 +93,7 @@ class CallStacks {
   // By function, object, file, line; by object and offset where the function is not known.
   absl::flat_hash_map<std::tuple<NameIndex, NameIndex, NameIndex, uint64_t>, StackEntryIndex> native_entries_;
   absl::flat_hash_map<std::tuple<NameIndex, NameIndex, uint32_t>, StackEntryIndex> python_entries_;
+  Limit frames_{"frames in distinct stacks of calls", kMaxStackFrames};
   StackEntryIndex cut_ = kNone;
   StackEntryIndex unknown_python_ = kNone;
 };

@@ -27,6 +27,7 @@ namespace dlhook::analyzer {
 namespace {
 
 constexpr char kJitObject[] = "[jit]";
+constexpr uint32_t kMaxObjectNotes = 200;  // each looks at all frames
 
 // Frames beside which a note stands, and the calls whose stacks they are in.
 struct Extent {
@@ -240,6 +241,10 @@ class SymbolAdder {
     for (uint32_t object = 0; object < requests_.size(); ++object) {
       const ObjectRequest& request = requests_[object];
       const ObjectAnswer& answer = answers_[object];
+      if (object >= kMaxObjectNotes && !notes.empty()) {
+        notes.push_back(absl::StrCat("Nothing is said here of ", requests_.size() - object, " other files."));
+        return;
+      }
       const auto extent = [&] {
         return Describe(ExtentWhere([&](const Place& place) { return place.object == object; }));
       };

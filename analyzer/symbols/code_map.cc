@@ -1,37 +1,62 @@
-// A process tells of some hundred files: they are passed over one by one.
+// The address space is cut where a mapping begins or ends; each piece knows the mapping told last.
 #include "analyzer/symbols/code_map.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/string_view.h"
 
 namespace dlhook::analyzer {
 namespace {
 
-bool IsSame(const trace::Mapping& left, const trace::Mapping& right) {
-  return left.start() == right.start() && left.path() == right.path() && left.build_id() == right.build_id();
-}
+using File = std::pair<absl::string_view, absl::string_view>;  // path and build-id
+
+struct Bound {
+  uint64_t address = 0;
+  bool begins = false;
+  size_t order = 0;  // in which the mapping was told
+};
 
 }  // namespace
 
 CodeMap::CodeMap(const ProcessInfo& process) {
-  for (const trace::Mapping& mapping : process.mappings) {
-    const auto known = std::find_if(mappings_.begin(), mappings_.end(),
-                                    [&](const trace::Mapping* one) { return IsSame(*one, mapping); });
-    if (known != mappings_.end()) mappings_.erase(known);
-    mappings_.push_back(&mapping);
+  const std::vector<trace::Mapping>& mappings = process.mappings;
+  // Of those told twice the last time counts: another may have lain there in between.
+  std::map<std::tuple<uint64_t, absl::string_view, absl::string_view>, size_t> last;
+  for (size_t i = 0; i < mappings.size(); ++i) last[{mappings[i].start(), mappings[i].path(), mappings[i].build_id()}] = i;
+  std::vector<Bound> bounds;
+  for (const auto& [key, i] : last) {
+    if (mappings[i].start() >= mappings[i].end()) continue;
+    bounds.push_back({mappings[i].start(), true, i});
+    bounds.push_back({mappings[i].end(), false, i});
+  }
+  std::sort(bounds.begin(), bounds.end(), [](const Bound& a, const Bound& b) { return a.address < b.address; });
+  std::map<size_t, const trace::Mapping*> open;
+  std::map<File, int> open_files;
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    const trace::Mapping& mapping = mappings[bounds[i].order];
+    const auto file = open_files.try_emplace({mapping.path(), mapping.build_id()}, 0).first;
+    if (bounds[i].begins) {
+      open.emplace(bounds[i].order, &mapping);
+      ++file->second;
+    } else {
+      open.erase(bounds[i].order);
+      if (--file->second == 0) open_files.erase(file);
+    }
+    if (i + 1 < bounds.size() && bounds[i + 1].address == bounds[i].address) continue;
+    pieces_.push_back({bounds[i].address, open.empty() ? nullptr : open.rbegin()->second, open_files.size() > 1});
   }
 }
 
 const trace::Mapping* CodeMap::Find(uint64_t address, bool* is_doubtful) const {
-  const trace::Mapping* found = nullptr;
-  for (auto mapping = mappings_.rbegin(); mapping != mappings_.rend(); ++mapping) {
-    if (address < (*mapping)->start() || address >= (*mapping)->end()) continue;
-    if (found == nullptr) {
-      found = *mapping;
-    } else if (found->path() != (*mapping)->path() || found->build_id() != (*mapping)->build_id()) {
-      *is_doubtful = true;
-    }
-  }
-  return found;
+  const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), address,
+                                      [](uint64_t at, const Piece& piece) { return at < piece.start; });
+  if (after == pieces_.begin()) return nullptr;
+  const Piece& piece = *(after - 1);
+  if (piece.is_doubtful) *is_doubtful = true;
+  return piece.mapping;
 }
 
 }  // namespace dlhook::analyzer

@@ -19,7 +19,13 @@ class CodeMap {
   const trace::Mapping* Find(uint64_t address, bool* is_doubtful) const;
 
  private:
-  std::vector<const trace::Mapping*> mappings_;  // in the order in which they were told, each file and place once
+  // From `start` until the next one's.
+  struct Piece {
+    uint64_t start = 0;
+    const trace::Mapping* mapping = nullptr;
+    bool is_doubtful = false;
+  };
+  std::vector<Piece> pieces_;  // ascending
 };
 
 }  // namespace dlhook::analyzer

@@ -57,7 +57,8 @@ void LimitMemory() {
 #endif
 }
 
-[[noreturn]] void DoWork(size_t first, size_t count, int pipe, Work work) {
+// noexcept: what is thrown must end this process, not go on in what its parent was doing.
+[[noreturn]] void DoWork(size_t first, size_t count, int pipe, Work work) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
