@@ -123,6 +123,7 @@ bool MakeFiles(ProcessState* process, const Config& config, Identity* identity) 
   RunPlace* place = &identity->place;
   if (!ChooseRunFolder(config, identity->key, place)) return false;
   process->ring_bytes_total = config.ring_bytes_total;
+  process->growth_bytes = config.growth_bytes;
   uint32_t collector = CollectorOf(config);
   // In another container than the launcher: its /dev/shm may go away with it, the run folder is what both see.
   place->for_rings = config.drain == DrainMode::kCollector && collector == 0;

@@ -359,6 +359,7 @@ void ProcessBuilder::FinishAggregates(const ClockMap& clock,
     row.max_ns = ns(aggregate.max());
     row.nested_count = static_cast<int64_t>(std::min(aggregate.nested_count(), aggregate.count()));
     row.nested_sum_ns = std::min(row.sum_ns, ns(aggregate.nested_sum()));
+    row.cause = aggregate.cause();
     if (!run_->call_time_.Take(row.sum_ns)) {
       run_->oddities_.Count("a total of calls whose times can't be true");
       continue;

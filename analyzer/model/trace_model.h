@@ -241,6 +241,7 @@ struct AggregateRow {
   int64_t max_ns = 0;
   int64_t nested_count = 0;
   int64_t nested_sum_ns = 0;
+  trace::CallAggregate::Cause cause = trace::CallAggregate::TRACE_LIMIT;
 };
 
 // Totals of one op over calls and aggregates alike: what weight-aware passes read. Times are thread time.

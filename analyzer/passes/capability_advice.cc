@@ -71,7 +71,7 @@ std::string AdviceFor(const trace::Capability& capability) {
 std::string AdviceFor(const trace::Loss& loss) {
   switch (loss.reason()) {
     case trace::Loss::RING_FULL:
-      return "Give rings more room (DLHOOK_RING_KIB) or record less (DLHOOK_CAPTURE).";
+      return "Give rings more room (DLHOOK_RING_KIB, DLHOOK_GROWTH_KIB) or record less (DLHOOK_CAPTURE).";
     case trace::Loss::NO_RING:
       return "Give rings more room (DLHOOK_RING_KIB); at most 232 threads are recorded at once.";
     case trace::Loss::OUTPUT_FULL:

@@ -132,7 +132,7 @@ absl::StatusOr<Table> IterationsTable(const TraceModel& model, const PassOptions
   if (aggregated > 0) {
     table.notes.push_back(absl::StrCat(
         aggregated,
-        " calls were kept as totals only (DLHOOK_MAX_BYTES): they are in no iteration."));
+        " calls are known only as totals per op: they are in no iteration."));
   }
   return table;
 }

@@ -98,7 +98,7 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
     metrics.Count("captured_calls", captured, "recorded into CUDA graphs, not executed then");
   }
   if (aggregated > 0) {
-    metrics.Count("aggregated_calls", aggregated, "kept as totals only, beyond DLHOOK_MAX_BYTES");
+    metrics.Count("aggregated_calls", aggregated, "of them, known only as totals per op and thread: they stand in no layer and iteration");
   }
 }
 

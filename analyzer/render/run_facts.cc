@@ -44,6 +44,19 @@ void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
   }
 }
 
+// Calls that are no loss: all tables of ops count them, none that needs single calls does.
+void AppendTotals(const TraceModel& run, std::vector<std::string>* remarks) {
+  std::map<trace::CallAggregate::Cause, int64_t> calls;
+  for (const AggregateRow& row : run.aggregates) calls[row.cause] += row.count;
+  for (const auto& [cause, count] : calls) {
+    const bool is_full = cause == trace::CallAggregate::RING_FULL;
+    remarks->push_back(absl::StrCat("totals: ", count, count == 1 ? " call is" : " calls are",
+                                    " known only as totals per op and thread, because ",
+                                    is_full ? "they came faster than they were written (DLHOOK_GROWTH_KIB gives them more room)"
+                                            : "the trace had reached its limit (DLHOOK_MAX_BYTES)"));
+  }
+}
+
 // Counters that lack for one reason are one sentence: "refused: counter:cycles, instructions: no PMU".
 std::vector<std::string> CapabilitySentences(const ProcessInfo& process) {
   // By what stands before and behind them.
@@ -168,6 +181,7 @@ std::string CapabilityStateName(trace::Capability::State state) {
 std::vector<std::string> RunRemarks(const TraceModel& run) {
   std::vector<std::string> remarks;
   AppendLosses(run, &remarks);
+  AppendTotals(run, &remarks);
   AppendCapabilities(run, &remarks);
   AppendGpuGaps(run, &remarks);
   AppendOutputs(run, &remarks);

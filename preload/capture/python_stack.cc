@@ -9,6 +9,7 @@
 #include "preload/capture/python_runtime.h"
 #include "preload/core/config.h"
 #include "preload/core/definitions.h"
+#include "preload/core/full_ring.h"
 #include "preload/core/own_pages.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
@@ -284,8 +285,11 @@ bool RecordPythonStack(ThreadState* thread) {
   if (thread->python == nullptr) return true;  // no stack was ever met on this slot
   PythonThread* memory = MemoryOf(thread);
   if (definition == memory->recorded) return true;
-  RecordHeader* header = ReserveDescription(thread, sizeof(PythonStackRecord) / 8);
-  if (header == nullptr) return false;
+  if (IsKeepingTotals(thread)) return true;  // they don't tell where from
+  RecordHeader* header = ReserveForCalls(thread, sizeof(PythonStackRecord) / 8, reinterpret_cast<uintptr_t>(&definition));
+  if (header == nullptr) {
+    return GetConfig().on_full == OnFull::kAggregate && KeepTotals(thread, reinterpret_cast<uintptr_t>(&definition));
+  }
   auto record = reinterpret_cast<PythonStackRecord*>(header);
   record->header = {sizeof(PythonStackRecord) / 8, RecordType::kPythonStack, 0, 0, 0, 0};
   record->python_stack = definition;

@@ -14,6 +14,7 @@ namespace dlhook {
 namespace {
 
 constexpr uint64_t kDefaultRingBytes = 15u << 20;
+constexpr uint64_t kDefaultGrowthBytes = 64u << 20;
 constexpr uint64_t kDefaultGpuBufferBytes = 32u << 20;
 
 void Complain(Config* config, const char* name, const char* value, const char* expected) {
@@ -183,7 +184,18 @@ void ParseCounterVariables(const char* (*lookup)(const char*), Config* config) {
   if (value != nullptr) snprintf(config->counters_replay, sizeof config->counters_replay, "%s", value);
 }
 
+void ParseGrowth(const char* value, Config* config) {
+  constexpr uint64_t kMostKib = 64 << 20;
+  uint64_t kib = ParseNumber("DLHOOK_GROWTH_KIB", value, kDefaultGrowthBytes >> 10, config);
+  if (kib <= kMostKib) {
+    config->growth_bytes = kib << 10;
+  } else {
+    Complain(config, "DLHOOK_GROWTH_KIB", value, "at most 67108864 KiB");
+  }
+}
+
 void ParseOutputVariables(const char* (*lookup)(const char*), Config* config) {
+  static const char* const kOnFull[] = {"aggregate", "drop", "wait", nullptr};
   static const char* const kDrains[] = {"auto", "collector", "none", nullptr};
   const char* value = lookup("DLHOOK_OUT");
   if (value != nullptr) snprintf(config->out, sizeof config->out, "%s", value);
@@ -192,6 +204,13 @@ void ParseOutputVariables(const char* (*lookup)(const char*), Config* config) {
   value = lookup("DLHOOK_RING_KIB");
   if (value != nullptr) {
     config->ring_bytes_total = ParseNumber("DLHOOK_RING_KIB", value, kDefaultRingBytes >> 10, config) << 10;
+  }
+  value = lookup("DLHOOK_GROWTH_KIB");
+  if (value != nullptr) ParseGrowth(value, config);
+  value = lookup("DLHOOK_ON_FULL");
+  if (value != nullptr) {
+    config->on_full =
+        static_cast<OnFull>(ParseChoice("DLHOOK_ON_FULL", value, kOnFull, "aggregate, drop or wait", 0, config));
   }
   value = lookup("DLHOOK_DRAIN");
   if (value != nullptr) {
@@ -217,6 +236,7 @@ void ParseConfig(const char* (*lookup)(const char* name), Config* config) {
   memset(config, 0, sizeof *config);
   config->families = kDefaultFamilies;
   config->ring_bytes_total = kDefaultRingBytes;
+  config->growth_bytes = kDefaultGrowthBytes;
   config->start_recording = true;
   config->onednn = OneDnnMode::kAuto;
   config->onednn_level = 1;

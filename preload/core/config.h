@@ -30,11 +30,16 @@ enum class GpuMode : uint32_t { kOff = 0, kAuto = 1, kCupti = 2, kEvents = 3 };
 
 enum class OneDnnMode : uint32_t { kOff = 0, kAuto = 1, kForce = 2 };
 
+// What becomes of a call that finds no room: it goes into totals of its op, is dropped and counted, or waits.
+enum class OnFull : uint32_t { kAggregate = 0, kDrop = 1, kWait = 2 };
+
 struct Config {
   char out[4096];      // DLHOOK_OUT, empty: not set
   uint32_t families;   // DLHOOK_CAPTURE, bit i = kFamilyNames[i]
   uint64_t max_bytes;  // DLHOOK_MAX_BYTES, 0: no limit
   uint64_t ring_bytes_total;  // DLHOOK_RING_KIB
+  uint64_t growth_bytes;      // DLHOOK_GROWTH_KIB
+  OnFull on_full;             // DLHOOK_ON_FULL
   bool monotonic_clock;       // DLHOOK_CLOCK=monotonic
   bool start_recording;       // DLHOOK_START
   bool verbose;               // DLHOOK_VERBOSE

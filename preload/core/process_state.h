@@ -28,6 +28,7 @@ struct ProcessState {
   uint64_t ring_inode;
   char link_name[136];  // name.ring in the run folder; empty: there is none
   uint64_t ring_bytes_total;
+  uint64_t growth_bytes;
   std::atomic<uint32_t> writer_started;
   std::atomic<uint32_t> writer_ready;  // futex; words: writer_thread.cc
   std::atomic<uint32_t> writer_stop;   // futex

@@ -37,6 +37,7 @@ enum class RecordType : uint8_t {
   kGpuGraphNode = 38,    // GpuGraphNodeRecord
   kGpuDevice = 39,       // GpuDeviceRecord + name
   kGpuWindow = 40,       // GpuWindowRecord + text
+  kCallTotals = 41,      // CallTotalsRecord + a call's record (core/call_totals.h)
 };
 
 inline bool IsCall(RecordType type) {

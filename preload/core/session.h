@@ -5,6 +5,7 @@
 //   +kSessionDataStart definitions: texts that records refer to (core/definitions.h), allocated as they come
 //   +kStackNodesStart  StackNodes (core/stack_nodes.h), allocated as they come
 //   +kRingsStart       slot 0's ring, slot 1's ring, … sizes by SlotBytes()
+//   +chunks_offset     chunks: room for rings that are full (core/ring_growth.h), allocated as they are taken
 //
 // Thread: written by the host (identity before publication, rings always) and by its drain (checkpoints, tails).
 // Everything here may be read by another process and after the host was killed.
@@ -21,11 +22,13 @@ namespace dlhook {
 
 constexpr uint64_t kSessionMagic = 0x31474e5252484c44;  // "DLHRRNG1"
 constexpr uint32_t kMaxSlots = 232;
+constexpr uint32_t kMaxChunks = 1024;
 constexpr uint32_t kMaxTapSources = 8;
 constexpr uint32_t kMaxRankVariables = 8;
 
-// One thread's ring: single producer (the thread), single consumer (the drain). Offsets count bytes since the start
-// and never wrap; a record lies at offset & (bytes - 1) and never crosses the end of the ring.
+// One thread's ring: single producer (the thread), single consumer (the drain). Positions count bytes since the start
+// and never wrap; a record lies at position & (bytes - 1) and never crosses the end of the ring. What does not lie in a chunk of
+// the slot lies in the slot's own memory.
 struct alignas(64) Slot {
   // Set once, when the slot first gets memory.
   std::atomic<uint64_t> bytes;  // power of two; 0: no memory yet
@@ -39,6 +42,15 @@ struct alignas(64) Slot {
 
   alignas(64) std::atomic<uint64_t> tail;  // consumer: free up to here
 };
+
+// A ring that a slot writes on in while its own is full: positions from `start` to `end`.
+struct Chunk {
+  std::atomic<uint32_t> owner;      // slot + 1; 0: free; kChunkTaken: about to be somebody's
+  std::atomic<uint32_t> has_pages;  // 1: stores find memory
+  std::atomic<uint64_t> start;
+  std::atomic<uint64_t> end;  // 0: the producer has not left it. The drain frees it when it has come so far
+};
+constexpr uint32_t kChunkTaken = UINT32_MAX;
 
 // What the drain has made durable: written to the inactive copy, then made current by one store. A drain that takes over
 // cuts the trace file to file_bytes and goes on from `tails`: nothing is lost and nothing stands twice.
@@ -143,6 +155,12 @@ struct SessionHeader {
 
   TapSource tap_sources[kMaxTapSources];
 
+  uint64_t chunks_offset;
+  uint64_t chunk_bytes;  // power of two
+  uint32_t chunk_count;  // 0: rings don't grow
+  std::atomic<uint32_t> chunks_used;  // chunks for records from here on never belonged to a slot
+  Chunk chunks[kMaxChunks];
+
   alignas(64) std::atomic<uint32_t> current_checkpoint;  // 0 or 1
   std::atomic<uint32_t> checkpoint_generation;           // even: stable
   Checkpoint checkpoints[2];
@@ -174,6 +192,16 @@ inline uint64_t SlotOffset(uint32_t slot, uint64_t total) {
   uint64_t offset = kRingsStart;
   for (uint32_t i = 0; i < slot; ++i) offset += SlotBytes(i, total);
   return offset;
+}
+
+// Chunks from here on hold totals of calls (core/call_totals.h) and no records: those are kept when nothing else is.
+inline uint32_t RecordChunks(const SessionHeader& session) { return session.chunk_count - (session.chunk_count + 3) / 4; }
+
+// Of what rings may grow by: DLHOOK_GROWTH_KIB.
+inline uint64_t ChunkBytes(uint64_t growth) {
+  uint64_t power = 64 << 10;  // several of the longest records; a thread takes one in some microseconds
+  while (power * kMaxChunks < growth) power *= 2;
+  return power;
 }
 
 }  // namespace dlhook

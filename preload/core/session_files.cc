@@ -28,12 +28,29 @@ const char* BaseName(const char* path) {
   return slash == nullptr ? path : slash + 1;
 }
 
-uint64_t MappingBytes(uint64_t ring_bytes_total) { return SlotOffset(kMaxSlots, ring_bytes_total); }
+// The mapping: rings, and behind them what they may grow by (a hole until then).
+struct Room {
+  uint64_t rings;
+  uint64_t growth;
 
-// Room for all rings and as much again for others.
-bool HasRoom(int folder, uint64_t bytes) {
+  uint64_t Sum() const { return rings + growth; }
+};
+
+Room RoomFor(const ProcessState& process) {
+  uint64_t chunk = ChunkBytes(process.growth_bytes);
+  Room room = {SlotOffset(kMaxSlots, process.ring_bytes_total), (process.growth_bytes + chunk - 1) / chunk * chunk};
+  if (!MayMakeFile(room.Sum())) room.growth = 0;
+  return room;
+}
+
+// Room for all rings and as much again for others; what they may grow by is at most an eighth of what is free: in a container
+// /dev/shm may have 64 MiB, and the host may need it.
+bool FitInto(int folder, Room* room) {
   struct statvfs info;
-  return fstatvfs(folder, &info) == 0 && uint64_t{info.f_bavail} * info.f_frsize > 2 * bytes;
+  if (fstatvfs(folder, &info) != 0) return false;
+  uint64_t free = uint64_t{info.f_bavail} * info.f_frsize;
+  if (room->growth > free / 8) room->growth = free / 8;
+  return free > 2 * room->rings;
 }
 
 // A new file in `folder` with the header's pages allocated, mapped at full length: rings are allocated as threads come (a hole until
@@ -64,14 +81,25 @@ SessionHeader* MapFile(int folder, const char* path, uint64_t bytes, ProcessStat
   return nullptr;
 }
 
-SessionHeader* MapFileWhereThereIsRoom(const RunPlace& place, uint64_t bytes, ProcessState* process) {
-  auto beside_trace = [&] { return HasRoom(place.folder, bytes) ? MapFile(place.folder, place.path, bytes, process) : nullptr; };
-  SessionHeader* session = place.for_rings ? beside_trace() : nullptr;
+SessionHeader* MapIn(int folder, const char* path, ProcessState* process, Room* room) {
+  Room here = *room;
+  SessionHeader* session = FitInto(folder, &here) ? MapFile(folder, path, here.Sum(), process) : nullptr;
+  if (session != nullptr) *room = here;
+  return session;
+}
+
+SessionHeader* MapSomewhere(const RunPlace& place, ProcessState* process, Room* room) {
+  SessionHeader* session = place.for_rings ? MapIn(place.folder, place.path, process, room) : nullptr;
   if (session != nullptr) return session;
   int memory = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (memory >= 0 && HasRoom(memory, bytes)) session = MapFile(memory, "/dev/shm", bytes, process);
+  if (memory >= 0) session = MapIn(memory, "/dev/shm", process, room);
   if (memory >= 0) close(memory);
-  return session != nullptr ? session : beside_trace();
+  if (session == nullptr) session = MapIn(place.folder, place.path, process, room);
+  if (session != nullptr) return session;
+  process->ring_path[0] = '\0';
+  session = static_cast<SessionHeader*>(MapOwnPages(room->Sum()));
+  if (session != nullptr) session->is_private = 1;
+  return session;
 }
 
 // Program names become file names.
@@ -188,14 +216,17 @@ void PrepareForForks(SessionHeader* session, uint64_t bytes) {
 }  // namespace
 
 SessionHeader* MapSession(ProcessState* process, const RunPlace& place) {
-  uint64_t bytes = MappingBytes(process->ring_bytes_total);
-  SessionHeader* session = MapFileWhereThereIsRoom(place, bytes, process);
-  if (session == nullptr) {
-    process->ring_path[0] = '\0';
-    session = static_cast<SessionHeader*>(MapOwnPages(bytes));
-    if (session == nullptr) return nullptr;
-    session->is_private = 1;
+  Room room = RoomFor(*process);
+  SessionHeader* session = MapSomewhere(place, process, &room);
+  if (session == nullptr && room.growth != 0) {
+    room.growth = 0;
+    session = MapSomewhere(place, process, &room);
   }
+  if (session == nullptr) return nullptr;
+  session->chunks_offset = room.rings;
+  session->chunk_bytes = ChunkBytes(process->growth_bytes);
+  session->chunk_count = static_cast<uint32_t>(room.growth / session->chunk_bytes);
+  uint64_t bytes = room.Sum();
   madvise(session, bytes, MADV_DONTFORK);  // a child has its own
   madvise(session, bytes, MADV_DONTDUMP);
   session->mapping_bytes = bytes;

@@ -15,11 +15,13 @@
 #include "preload/capture/native_stack.h"
 #include "preload/core/call_detail.h"
 #include "preload/core/config.h"
+#include "preload/core/full_ring.h"
 #include "preload/core/futex.h"
 #include "preload/core/left_frame.h"
 #include "preload/core/own_pages.h"
 #include "preload/core/process_state.h"
 #include "preload/core/registry.h"
+#include "preload/core/ring_growth.h"
 #include "preload/core/shared_pages.h"
 #include "preload/core/undisturbed.h"
 
@@ -61,7 +63,9 @@ void DetachThread(void*) {
   CloseThreadCounters(thread);
   CloseNativeStacks(thread);
   FlushRegistry(thread);  // what found the ring full when it was told
+  GiveBackTotals(thread);
   WriteThreadRecord(thread, RecordType::kThreadEnd);
+  ShrinkRing(thread);
   Slot* slot = thread->ring.slot;
   thread->active = 0;
   slot->owned.store(0, std::memory_order_release);
@@ -134,6 +138,7 @@ ThreadState* ClaimThread(ProcessState* process) {
     if (WriteThreadRecord(thread, RecordType::kThreadBegin)) {
       dlhook_thread = thread;
       pthread_setspecific(ThreadEndKey(), thread);
+      AdoptTotals(thread);
       FlushRegistry(thread);
       OpenThreadCounters(thread);
       return thread;
@@ -163,11 +168,15 @@ bool EnsureSession(ProcessState* process) {
   }
 }
 
-// As ReserveAfterLook, with the reservation of a frame that was left taken back.
-RecordHeader* ReserveAgain(ThreadState* thread, uint32_t words, uintptr_t frame) {
+// True in a handler of a signal that interrupted a record being written. The reservation of a frame that was left is taken back.
+bool IsBusy(ThreadState* thread, uintptr_t frame) {
   RingProducer* ring = &thread->ring;
-  if (ring->busy != 0 && WasLeft(ring->busy, frame)) ring->Release();
-  return ring->ReserveAfterLook(words, frame);
+  if (ring->busy == 0) return false;
+  if (!WasLeft(ring->busy, frame)) return true;
+  EndGrowth(thread);
+  SettleTotals(thread);
+  ring->Release();
+  return false;
 }
 
 // Each failure to start a writer doubles the time to the next attempt: those take a thread or wait for a lock.
@@ -176,19 +185,63 @@ bool IsTurn(const ProcessState* process, uint64_t check) {
   return (check & ((uint64_t{1} << (failures < 32 ? failures : 32)) - 1)) == 0;
 }
 
-// Every so many drops: is there anybody who drains?
-void CheckCollector(ThreadState* thread, uint64_t dropped) {
-  if (dropped % 1024 != 1) return;
+constexpr uint32_t kCallsBetweenLooks = 1024;
+void NoteFull(ThreadState* thread, uint32_t calls);
+
+// As ReserveAfterLook, with more room where there is none.
+RecordHeader* ReserveAgain(ThreadState* thread, uint32_t words, uintptr_t frame, bool is_call) {
+  if (IsBusy(thread, frame)) return nullptr;
+  RingProducer* ring = &thread->ring;
+  GoHome(thread, frame);
+  RecordHeader* record = ring->ReserveAfterLook(words, frame, !is_call);
+  if (record != nullptr || thread->active == 0 || !GrowRing(thread, frame)) return record;
+  NoteFull(thread, kCallsBetweenLooks / 4);
+  return ring->ReserveAfterLook(words, frame, !is_call);
+}
+
+// Is there anybody who drains? Starts the writer where nobody is left.
+bool HasDrain(ThreadState* thread) {
   SessionHeader* session = thread->session;
-  if (session->drained_by_host.load(std::memory_order_relaxed) != 0) return;
+  if (session->drained_by_host.load(std::memory_order_relaxed) != 0) return true;
   int saved_errno = errno;
   uint32_t collector = session->collector_pid;
   bool gone = collector != 0 && kill(static_cast<pid_t>(collector), 0) != 0 && errno == ESRCH;
   if (gone) session->collector_lost = 1;
   ProcessState* process = GetProcess();
   bool without = collector == 0 && process != nullptr && process->writer_started.load() == 0;
-  if ((gone || without) && process != nullptr && IsTurn(process, dropped / 1024)) StartWriter(process);
+  if ((gone || without) && process != nullptr && IsTurn(process, thread->full_looks++)) StartWriter(process);
   errno = saved_errno;
+  return session->drained_by_host.load(std::memory_order_relaxed) != 0 || (collector != 0 && !gone);
+}
+
+// Until the drain has made room; null where nobody drains, or recording ends.
+RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, uintptr_t frame, bool is_call) {
+  constexpr uint32_t kNapsBetweenLooks = 256;
+  if (IsBusy(thread, frame)) return nullptr;  // a handler of a signal would wait for what it interrupted
+  RecordHeader* record = nullptr;
+  int saved_errno = errno;
+  for (uint32_t naps = 0; record == nullptr && thread->active != 0; ++naps) {
+    if (naps % kNapsBetweenLooks == 0 && !HasDrain(thread)) break;
+    if (thread->session->enabled_families.load(std::memory_order_relaxed) == 0) break;
+    timespec nap = {0, 200 * 1000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+    record = ReserveAgain(thread, words, frame, is_call);
+  }
+  errno = saved_errno;
+  return record;
+}
+
+// So many calls found the ring full: every now and then somebody must look.
+void NoteFull(ThreadState* thread, uint32_t calls) {
+  thread->full_calls += calls;
+  if (thread->full_calls < kCallsBetweenLooks) return;
+  thread->full_calls = 0;
+  HasDrain(thread);
+}
+
+void CountDropped(ThreadState* thread) {
+  thread->ring.CountDropped();
+  NoteFull(thread, 1);
 }
 
 }  // namespace
@@ -229,16 +282,45 @@ ThreadState* AttachThread(uint32_t family_bit) {
 RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words) {
   auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   RecordHeader* record = thread->ring.Reserve(words, frame);
-  return record != nullptr ? record : ReserveAgain(thread, words, frame);
+  return record != nullptr ? record : ReserveAgain(thread, words, frame, false);
+}
+
+RecordHeader* ReserveForCalls(ThreadState* thread, uint32_t words, uintptr_t frame) {
+  RecordHeader* record = thread->ring.Reserve(words, frame);
+  if (record != nullptr || thread->active == 0) return record;
+  record = ReserveAgain(thread, words, frame, false);
+  return record == nullptr && GetConfig().on_full == OnFull::kWait ? WaitForRoom(thread, words, frame, false) : record;
+}
+
+RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, uintptr_t frame) {
+  RecordHeader* record = ReserveForCalls(thread, words, frame);
+  if (record == nullptr && thread->active != 0) CountDropped(thread);
+  return record;
 }
 
 RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words, uintptr_t frame) {
   if (thread->active == 0) return nullptr;  // forked between begin and end of a call
-  RecordHeader* record = ReserveAgain(thread, words, frame);
-  if (record != nullptr) return record;
-  thread->ring.CountDropped();
-  CheckCollector(thread, thread->ring.slot->dropped.load(std::memory_order_relaxed));
-  return nullptr;
+  OnFull on_full = GetConfig().on_full;
+  bool is_free = !IsBusy(thread, frame);
+  RecordHeader* record = is_free && !IsKeepingTotals(thread) ? ReserveAgain(thread, words, frame, true) : nullptr;
+  if (record == nullptr && is_free && on_full == OnFull::kWait) record = WaitForRoom(thread, words, frame, true);
+  if (record == nullptr && is_free && on_full == OnFull::kAggregate) record = StageCall(thread, frame);
+  if (record == nullptr) CountDropped(thread);
+  return record;
+}
+
+void CommitNoticed(ThreadState* thread, const RecordHeader* record) {
+  RingProducer* ring = &thread->ring;
+  if (thread->active == 0) return ring->Commit(record);  // forked since it was reserved
+  if (IsStaged(thread, record)) {
+    AddStagedCall(thread, record);
+    ring->Release();
+    NoteFull(thread, 1);
+  } else {
+    ring->Commit(record);
+  }
+  bool may_resume = IsKeepingTotals(thread) && thread->depth == 0 && ring->Backlog() <= thread->resume_backlog;
+  if (may_resume) HandOverTotals(thread, reinterpret_cast<uintptr_t>(&may_resume));
 }
 
 }  // namespace dlhook

@@ -80,6 +80,8 @@ struct OpenScopeEntry {
 constexpr uint32_t kMaxOpenScopes = 64;
 constexpr uint32_t kScopeNamesBytes = 8192;
 
+struct TotalsTable;        // core/call_totals.h
+constexpr uint32_t kMaxTotalsTables = 4;
 struct PythonThread;       // capture/python_stack.cc
 struct NativeStackThread;  // capture/native_stack.cc
 struct CounterThread;      // capture/counters.cc
@@ -95,6 +97,16 @@ struct alignas(64) ThreadState {
   SessionHeader* session;
   RingProducer ring;
   uint64_t next_sequence;
+  uint32_t chunk;         // that the ring is in, + 1; 0: in the slot's own memory (core/ring_growth.h)
+  uint32_t moves;         // 1: on the way to next_chunk
+  uint32_t next_chunk;
+  uint32_t full_calls;  // that found the ring full since somebody looked for the drain
+  uint32_t full_looks;
+  uint32_t totals_count;
+  TotalsTable* totals[kMaxTotalsTables];  // core/full_ring.h
+  RecordHeader* staging;
+  uint64_t chunk_refused_at[2];  // the drain's tail + 1 when there was none for records, for totals: until it moves on
+  uint64_t resume_backlog;  // single calls are written again when no more than that waits for the drain
   uint32_t detail_families;  // whose calls have more to be told than a record holds (core/call_detail.h)
   uint32_t scope_depth;
   uint32_t scope_names_used;  // bytes
@@ -125,7 +137,7 @@ extern __thread void* dlhook_real_from_thunk __attribute__((visibility("hidden")
 ThreadState* AttachThread(uint32_t family_bit);
 
 // Null, or the space of a call's record of `words` words, not visible to the drain before CommitRecord. Counts what it drops.
-// `frame`: an address in the stack frame that commits.
+// `frame`: an address in the stack frame that commits. What finds no room: core/full_ring.h.
 RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words, uintptr_t frame);
 
 inline RecordHeader* ReserveCall(ThreadState* thread, uint32_t words, uintptr_t frame) {
@@ -140,10 +152,19 @@ inline uint64_t TakeSequence(ThreadState* thread) {
   return number + 1;
 }
 
-// The same for a record that is no call: a loss is the caller's business.
+// The same for a record that is no call, also where calls find no more room: a loss is the caller's business.
 RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words);
 
-inline void CommitRecord(ThreadState* thread, const RecordHeader* record) { thread->ring.Commit(record); }
+// The same for a record that calls can't do without, or that stands beside them; DLHOOK_ON_FULL=wait waits for it, too.
+RecordHeader* ReserveForCalls(ThreadState* thread, uint32_t words, uintptr_t frame);
+RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, uintptr_t frame);  // counts what it drops
+
+void CommitNoticed(ThreadState* thread, const RecordHeader* record);
+inline void CommitRecord(ThreadState* thread, const RecordHeader* record) {
+  bool is_noticed = thread->ring.head + uint64_t{record->words} * 8 >= thread->ring.notice_at;
+  if (__builtin_expect(is_noticed, 0)) return CommitNoticed(thread, record);
+  thread->ring.Commit(record);
+}
 
 // Forgets recorded calls that were left without returning: their frames don't lie above `frame`.
 void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame);

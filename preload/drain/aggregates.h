@@ -1,11 +1,25 @@
-// Totals per (thread, op) for the time after DLHOOK_MAX_BYTES is reached: trace::CallAggregate.
+// Totals of calls on their way out (trace::CallAggregate): those that the recorded threads kept themselves, and per (thread, op)
+// those for the time after DLHOOK_MAX_BYTES is reached.
 // Thread: the drain's. Bounded: when the table is full it must be flushed.
 #ifndef DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
 #define DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
 
+#include "preload/core/call_totals.h"
 #include "preload/drain/packet_writer.h"
 
 namespace dlhook {
+
+// trace::CallAggregate::Cause
+enum class TotalsCause : uint32_t { kTraceLimit = 0, kRingFull = 1 };
+
+struct Aggregate {
+  uint32_t thread_id;
+  uint32_t op_iid;
+  uint64_t start_ticks;
+  uint64_t end_ticks;
+  TotalsCause cause;
+};
+void WriteAggregatePacket(const Aggregate& aggregate, const CallTotals& totals, Buffer* out);
 
 class AggregateTable {
  public:
@@ -15,7 +29,7 @@ class AggregateTable {
   bool empty() const { return count_ == 0; }
   uint64_t calls() const { return calls_; }  // that the rows stand for
 
-  void Add(uint32_t thread_id, uint32_t op_iid, uint64_t duration, bool nested, uint64_t end_ticks);
+  void Add(uint32_t thread_id, uint32_t op_iid, const CallTotals& totals, uint64_t end_ticks);
   // Appends one packet for each row and empties the table.
   void Flush(uint64_t window_end_ticks, Buffer* out);
   // Empties the table: its op ids mean nothing any more.
@@ -25,8 +39,7 @@ class AggregateTable {
   struct Row {
     uint32_t thread_id;
     uint32_t op_iid;  // 0: free
-    uint64_t count, sum, min, max, nested_count, nested_sum;
-    uint64_t histogram[65];
+    CallTotals totals;
   };
 
   Row* Find(uint32_t thread_id, uint32_t op_iid);

@@ -39,6 +39,7 @@ size_t MinimumBytes(const RecordHeader& header) {
     case RecordType::kGpuGraphNode: return sizeof(GpuGraphNodeRecord);
     case RecordType::kGpuDevice: return sizeof(GpuDeviceRecord);
     case RecordType::kGpuWindow: return sizeof(GpuWindowRecord);
+    case RecordType::kCallTotals: return sizeof(CallTotalsRecord) + sizeof(RecordHeader);
     default: return 0;
   }
 }
@@ -101,14 +102,41 @@ void Drain::StartOver(uint32_t reset_reason) {
   if (reset_reason != 0) WriteResetPacket(reset_reason, &out_);
 }
 
-// Reads the slot once: what was checked is what is used, whatever the host does to it meanwhile.
-Drain::RingView Drain::RingOf(const Slot& slot) const {
-  uint64_t bytes = slot.bytes.load(std::memory_order_acquire);
-  uint64_t offset = __atomic_load_n(&slot.data_offset, __ATOMIC_RELAXED);
+// What was checked is what is used, whatever the host does to it meanwhile.
+Drain::Segment Drain::MemoryAt(uint64_t offset, uint64_t bytes) const {
   bool power_of_two = bytes >= 64 && (bytes & (bytes - 1)) == 0;
   bool inside = offset >= kSessionDataStart && offset % 8 == 0 && offset <= mapping_bytes_ &&
                 bytes <= mapping_bytes_ - offset;
-  return {power_of_two && inside ? reinterpret_cast<const char*>(session_) + offset : nullptr, bytes};
+  return {power_of_two && inside ? reinterpret_cast<const char*>(session_) + offset : nullptr, bytes, UINT64_MAX};
+}
+
+Drain::Segment Drain::SegmentAt(uint32_t index, uint64_t position) const {
+  const Slot& slot = session_->slots[index];
+  Segment home = MemoryAt(__atomic_load_n(&slot.data_offset, __ATOMIC_RELAXED), slot.bytes.load(std::memory_order_acquire));
+  uint32_t used = session_->chunks_used.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < used && i < kMaxChunks; ++i) {
+    const Chunk& chunk = session_->chunks[i];
+    if (chunk.owner.load(std::memory_order_acquire) != index + 1) continue;
+    uint64_t start = chunk.start.load(std::memory_order_relaxed);
+    uint64_t end = chunk.end.load(std::memory_order_acquire);
+    if (start > position && start < home.end) home.end = start;
+    if (start > position || (end != 0 && end <= position)) continue;
+    uint64_t bytes = __atomic_load_n(&session_->chunk_bytes, __ATOMIC_RELAXED);
+    uint64_t offset = __atomic_load_n(&session_->chunks_offset, __ATOMIC_RELAXED);
+    bool whole = bytes <= mapping_bytes_ && offset <= mapping_bytes_;  // no sum of the two wraps then
+    Segment segment = whole ? MemoryAt(offset + i * bytes, bytes) : Segment{};
+    segment.end = end == 0 ? UINT64_MAX : end;
+    return segment;
+  }
+  return home;
+}
+
+// In which records of a slot can wait.
+uint64_t Drain::RoomOf(const Slot& slot) const {
+  uint32_t used = session_->chunks_used.load(std::memory_order_acquire);
+  uint64_t chunk = __atomic_load_n(&session_->chunk_bytes, __ATOMIC_RELAXED);
+  uint64_t home = slot.bytes.load(std::memory_order_acquire);
+  return home + (chunk <= mapping_bytes_ && used <= kMaxChunks ? used * chunk : 0);
 }
 
 uint32_t Drain::Step(bool everything, bool take_clock_sample) {
@@ -152,18 +180,18 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   const Slot& slot = session_->slots[index];
   uint64_t head = slot.head.load(std::memory_order_acquire);
   uint64_t waiting = head - state_.tails[index];
-  RingView ring = RingOf(slot);
-  uint64_t bytes = ring.bytes;
+  uint64_t bytes = slot.bytes.load(std::memory_order_acquire);
   uint64_t used = head - slot.tail.load(std::memory_order_relaxed);  // taken but not yet written counts, too
   uint32_t fullness = bytes == 0 ? 0 : used < bytes ? static_cast<uint32_t>(used * 256 / bytes) : 256;
   if (waiting == 0) return fullness;
-  if (ring.data == nullptr || waiting > bytes) {
+  Segment segment = SegmentAt(index, state_.tails[index]);
+  if (segment.data == nullptr || waiting > RoomOf(slot)) {
     WriteLossPacket({kBadRecord, state_.thread_ids[index], 0, waiting, "ring header"}, &out_);
     state_.tails[index] = head;
     return 0;
   }
   if (!everything && waiting < kWorthDrainingBytes && waiting < bytes / 8) return fullness;
-  while (const RecordHeader* record = NextRecord(index, ring, head)) {
+  while (const RecordHeader* record = NextRecord(index, head, &segment)) {
     // Another core wrote the records: each line comes from its cache. A few records ahead hides that.
     __builtin_prefetch(reinterpret_cast<const char*>(record) + 768);
     __builtin_prefetch(reinterpret_cast<const char*>(record) + 832);
@@ -185,15 +213,16 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
 }
 
 // Null at the end, or where what lies there is no record: the rest of the ring is then given up and counted.
-const RecordHeader* Drain::NextRecord(uint32_t index, const RingView& ring, uint64_t head) {
+const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head, Segment* segment) {
   uint64_t tail = state_.tails[index];
   if (tail == head) return nullptr;
-  if (tail % 8 == 0) {
-    uint64_t offset = tail & (ring.bytes - 1);
-    auto record = reinterpret_cast<const RecordHeader*>(ring.data + offset);
+  if (tail >= segment->end) *segment = SegmentAt(index, tail);
+  if (tail % 8 == 0 && segment->data != nullptr) {
+    uint64_t offset = tail & (segment->bytes - 1);
+    auto record = reinterpret_cast<const RecordHeader*>(segment->data + offset);
     uint64_t size = uint64_t{record->words} * 8;
     size_t minimum = MinimumBytes(*record);
-    bool whole = size >= minimum && size <= head - tail && offset + size <= ring.bytes;
+    bool whole = size >= minimum && size <= head - tail && offset + size <= segment->bytes;
     if (size != 0 && minimum != 0 && whole) return record;
   }
   WriteLossPacket({kBadRecord, state_.thread_ids[index], 0, head - tail, "record"}, &out_);
@@ -238,6 +267,8 @@ void Drain::Take(uint32_t slot, const RecordHeader* record) {
       return TakeGpuDevice(reinterpret_cast<const GpuDeviceRecord*>(record));
     case RecordType::kGpuWindow:
       return TakeGpuWindow(reinterpret_cast<const GpuWindowRecord*>(record));
+    case RecordType::kCallTotals:
+      return TakeTotals(reinterpret_cast<const CallTotalsRecord*>(record));
     default:
       return;
   }
@@ -286,6 +317,18 @@ void Drain::TakeCall(uint32_t slot, const CallRecord* record) {
   AddCall(slot, op, call, record->header.address_count, NativeStackIn(*record));
 }
 
+uint32_t Drain::TapOpOf(const TapLineRecord* record, const TapLine& line) {
+  scratch_.Clear();
+  scratch_.Append(&record->header.type, 1);
+  scratch_.Append(&record->source, 4);
+  scratch_.Append(line.identity.data, line.identity.size);
+  bool is_new = false;
+  uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
+  auto text = reinterpret_cast<const char*>(record + 1);
+  if (is_new) DefineTapOp(op, session_->tap_sources[record->source], text, record->text_bytes);
+  return op;
+}
+
 // Splitting a line costs more than everything else here: only new ops need it.
 void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
   if (!TextFits(record) || record->source >= kMaxTapSources) return;
@@ -293,13 +336,7 @@ void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
   TapLine line = ParseTapLine(text, record->text_bytes, nullptr);
   if (record->cut != 0) WriteLossPacket({kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
   if (!line.is_call) return;
-  scratch_.Clear();
-  scratch_.Append(&record->header.type, 1);
-  scratch_.Append(&record->source, 4);
-  scratch_.Append(line.identity.data, line.identity.size);
-  bool is_new = false;
-  uint32_t op = interner_.Op(scratch_.data(), static_cast<uint32_t>(scratch_.size()), &is_new);
-  if (is_new) DefineTapOp(op, session_->tap_sources[record->source], text, record->text_bytes);
+  uint32_t op = TapOpOf(record, line);
   BatchedCall call = {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, 0, 0, nullptr};
   AddCall(slot, op, call, 0, record->native_stack);
 }
@@ -318,7 +355,9 @@ void Drain::AddCall(uint32_t slot, uint32_t op, BatchedCall call, uint32_t addre
   if (call.end_ticks > state_.last_record_ticks) state_.last_record_ticks = call.end_ticks;
   if (IsBeyondLimit()) {
     if (aggregates_.full()) FlushAggregates(call.end_ticks, true);
-    aggregates_.Add(thread_id, op, call.duration, call.parent_distance != 0, call.end_ticks);
+    CallTotals totals = {};
+    totals.Add(call.duration, call.parent_distance != 0);
+    aggregates_.Add(thread_id, op, totals, call.end_ticks);
     return;
   }
   if (batch_.MustFlushBefore(thread_id, call.sequence)) FlushBatch();

@@ -18,6 +18,7 @@
 #include "preload/drain/interner.h"
 #include "preload/drain/packet_writer.h"
 #include "preload/drain/scope_batch.h"
+#include "preload/drain/tap_line.h"
 
 namespace dlhook {
 
@@ -34,6 +35,8 @@ class Drain {
   uint32_t Step(bool everything, bool take_clock_sample);
   // Writes all that it holds: another drain may go on.
   void Suspend();
+  // Takes what threads of a process that is gone kept as totals and could not hand over.
+  void TakeLeftTotals();
   // Drains the rest and writes losses and the footer.
   void Finish(ProcessEnd end, bool take_clock_sample);
   const char* error() const { return error_; }
@@ -62,21 +65,30 @@ class Drain {
   uint64_t calls() const { return state_.calls; }
 
  private:
-  struct RingView {
-    const char* data;  // null: the slot does not say where a ring could be
+  // A part of a slot's positions, and the memory in which they lie.
+  struct Segment {
+    const char* data;  // null: the session does not say where it could be
     uint64_t bytes;    // power of two
+    uint64_t end;      // the first position that lies elsewhere
   };
-  RingView RingOf(const Slot& slot) const;
+  Segment MemoryAt(uint64_t offset, uint64_t bytes) const;
+  Segment SegmentAt(uint32_t index, uint64_t position) const;
+  uint64_t RoomOf(const Slot& slot) const;
+  void FreeChunks();
   void StartOver(uint32_t reset_reason);
   void ForgetDefinitions();
   uint32_t DrainSlot(uint32_t index, bool everything);
-  const RecordHeader* NextRecord(uint32_t index, const RingView& ring, uint64_t head);
+  const RecordHeader* NextRecord(uint32_t index, uint64_t head, Segment* segment);
   void Take(uint32_t slot, const RecordHeader* record);
   uint32_t OpOf(const CallRecord* record);
   uint32_t HintedOpOf(const CallRecord* record);
   void DefineTapOp(uint32_t op, const TapSource& source, const char* text, size_t size);
   void TakeCall(uint32_t slot, const CallRecord* record);
+  uint32_t TapOpOf(const TapLineRecord* record, const TapLine& line);
   void TakeTapLine(uint32_t slot, const TapLineRecord* record);
+  void TakeTotals(const CallTotalsRecord* record);
+  void TakeTotalsTable(const TotalsTable* table, uint64_t table_bytes, uint64_t head);
+  void AddTotals(uint32_t op, const CallTotalsRecord& record);
   void TakeThread(uint32_t slot, const ThreadRecord* record);
   void TakeScope(uint32_t slot, const ScopeRecord* record);
   void TakePythonModule(const PythonModuleRecord* record);

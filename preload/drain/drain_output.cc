@@ -171,7 +171,20 @@ void Drain::SaveCheckpoint() {
   for (uint32_t i = 0; i < kMaxSlots; ++i) {
     session_->slots[i].tail.store(state_.tails[i], std::memory_order_release);
   }
+  FreeChunks();
   tails_moved_ = false;
+}
+
+// Those whose records are durable and whose threads have left them.
+void Drain::FreeChunks() {
+  uint32_t used = session_->chunks_used.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < used && i < kMaxChunks; ++i) {
+    Chunk& chunk = session_->chunks[i];
+    uint32_t owner = chunk.owner.load(std::memory_order_acquire);
+    uint64_t end = chunk.end.load(std::memory_order_acquire);
+    bool is_done = owner != 0 && owner <= kMaxSlots && end != 0 && end <= state_.tails[owner - 1];
+    if (is_done) chunk.owner.store(0, std::memory_order_release);
+  }
 }
 
 void Drain::Suspend() {
@@ -189,6 +202,8 @@ void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
   }
   FlushBatch();
   Publish(false);
+  TakeLeftTotals();  // with the footer in one piece: a drain that takes over must not take them again
+  FlushAggregates(0, true);
   WriteLosses(true);
   uint64_t end_ticks = end == ProcessEnd::kExited ? session_->exit_ticks : state_.last_record_ticks;
   WriteFooterPacket(static_cast<uint32_t>(end), end_ticks, state_.calls - state_.told_lost_calls, &out_);

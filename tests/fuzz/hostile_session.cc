@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "preload/core/call_totals.h"
 #include "preload/core/gpu_records.h"
 #include "preload/core/hook_table.h"
 #include "preload/core/record.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr uint32_t kSlots = 3;
 constexpr uint64_t kDefinitionsRoom = 16 << 10;
 constexpr int kMaxSteps = 400;
+constexpr uint32_t kChunks = 4;  // the last one for totals
 constexpr char kTapLine[] =
     "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,forward_training,src:f32:a:"
     "blocked:abcd::f0 "
@@ -57,11 +59,14 @@ HostileSession::HostileSession(Input* input) : HostileSession(input, input->Byte
 HostileSession::HostileSession(Input* input, uint8_t size)
     : input_(input),
       has_stacks_(size / 4 % 16 == 5),
-      session_(uint64_t{2048} << size % 4, kSlots, has_stacks_ ? TestSession::kStackRoom : kDefinitionsRoom) {
+      session_(uint64_t{2048} << size % 4, kSlots, has_stacks_ ? TestSession::kStackRoom : kDefinitionsRoom, kChunks) {
   for (uint32_t i = 0; i < kSlots; ++i) {
     rings_[i] = session_.Producer(i);
     PutThread(&rings_[i], i + 1, "fuzz");
   }
+  auto table = reinterpret_cast<TotalsTable*>(session_.ChunkMemory(kChunks - 1));
+  table->used = sizeof *table;
+  session_.header()->chunks[kChunks - 1].owner = kTotalsOwner + 1;
 }
 
 void HostileSession::Play(const std::function<void(uint8_t choice)>& pause) {
@@ -95,7 +100,8 @@ void HostileSession::Step(uint8_t choice, const std::function<void(uint8_t choic
     case 10:
       return has_stacks_ && choice % 16 == 10 ? PutStackNode() : PutDefinition();
     case 11:
-      return PutRubbish(ring);
+      if (choice >= 192) return LeaveTotals();
+      return choice >= 128 ? PutTotals(ring) : PutRubbish(ring);
     case 12:
     case 13:
       return Scribble();
@@ -117,6 +123,11 @@ RecordHeader* HostileSession::Reserve(RingProducer* ring, size_t bytes) {
   const auto words = static_cast<uint32_t>((bytes + 7) / 8);
   RecordHeader* record = ring->Reserve(words);
   if (record == nullptr) record = ring->ReserveAfterLook(words);
+  for (uint32_t i = 0; record == nullptr && i < kChunks - 1; ++i) {
+    if (session_.header()->chunks[i].owner != 0) continue;
+    session_.MoveTo(i, static_cast<uint32_t>(ring - rings_), ring);
+    record = ring->ReserveAfterLook(words);
+  }
   if (record != nullptr) *record = {static_cast<uint16_t>(words), RecordType::kPad, 0, 0, 0, 0};
   return record;
 }
@@ -243,6 +254,57 @@ void HostileSession::PutText(RingProducer* ring, RecordType type, size_t fixed_b
   ring->Commit(space);
 }
 
+// Of calls of an op without operands; counts them.
+std::string HostileSession::Totals() {
+  const RecordType types[] = {RecordType::kCall, RecordType::kGemmCall, RecordType::kSearchCall};
+  CallRecord call = {};
+  call.header.type = types[input_->Byte() % std::size(types)];
+  call.header.shape_words = ShapeWordsOf(call.header.type);
+  call.header.hook = static_cast<HookId>(input_->Byte());
+  const std::string shape = input_->Bytes(8u * call.header.shape_words);
+  CallTotalsRecord totals = {};
+  totals.thread_id = input_->Byte();
+  totals.start_ticks = input_->Size();
+  totals.end_ticks = input_->Size();
+  totals.totals.sums = {1u + input_->Byte(), input_->Size(), input_->Size(), input_->Size(), input_->Byte(), input_->Size()};
+  totals.totals.histogram[input_->Byte() % CallTotals::kBuckets] = input_->Size();
+  calls_ += totals.totals.sums.count;
+  totals.header = {static_cast<uint16_t>((sizeof totals + sizeof call) / 8 + call.header.shape_words), RecordType::kCallTotals, 0, 0, 0, 0};
+  std::string bytes(reinterpret_cast<const char*>(&totals), sizeof totals);
+  bytes.append(reinterpret_cast<const char*>(&call), sizeof call).append(shape);
+  bytes.resize(8u * totals.header.words);
+  return bytes;
+}
+
+void HostileSession::PutTotals(RingProducer* ring) {
+  const uint64_t before = calls_;
+  const std::string bytes = Totals();
+  RecordHeader* space = Reserve(ring, bytes.size());
+  if (space == nullptr) {
+    calls_ = before;
+    return;
+  }
+  memcpy(static_cast<void*>(space), bytes.data(), bytes.size());
+  ring->Commit(space);
+}
+
+// In the table of a thread that is gone: perhaps in the ring already, perhaps just being changed.
+void HostileSession::LeaveTotals() {
+  auto table = reinterpret_cast<TotalsTable*>(session_.ChunkMemory(kChunks - 1));
+  const uint64_t before = calls_;
+  const std::string bytes = Totals();
+  const uint32_t used = table->used;
+  const uint64_t handed_over = input_->Byte() % 4 == 0 ? input_->Byte() : 0;
+  const bool fits = used >= sizeof *table && used + sizeof handed_over + bytes.size() <= TestSession::kChunkBytes - kStagingBytes / 4;
+  if (!fits || handed_over != 0) calls_ = before;
+  if (!fits) return;
+  char* entry = reinterpret_cast<char*>(table) + used;
+  memcpy(entry, &handed_over, sizeof handed_over);
+  memcpy(entry + sizeof handed_over, bytes.data(), bytes.size());
+  table->used = used + static_cast<uint32_t>(sizeof handed_over + bytes.size());
+  is_scribbled_ = is_scribbled_ || handed_over != 0;  // the ring's head may not be so far
+}
+
 // A record of any type and any idea of its own size.
 void HostileSession::PutRubbish(RingProducer* ring) {
   const std::string bytes = input_->Bytes(8 + input_->Byte());
@@ -282,7 +344,8 @@ void HostileSession::Scribble() {
   is_scribbled_ = true;
   const uint64_t kPlaces[][2] = {
       {offsetof(SessionHeader, enabled_families), offsetof(SessionHeader, tap_sources)},
-      {offsetof(SessionHeader, tap_sources), offsetof(SessionHeader, current_checkpoint)},
+      {offsetof(SessionHeader, tap_sources), offsetof(SessionHeader, chunks_offset)},
+      {offsetof(SessionHeader, chunks_offset), offsetof(SessionHeader, chunks) + kChunks * sizeof(Chunk)},
       {offsetof(SessionHeader, current_checkpoint), offsetof(SessionHeader, checkpoints)},
       {offsetof(SessionHeader, checkpoints), offsetof(SessionHeader, checkpoints) + 96},
       {offsetof(SessionHeader, checkpoints) + offsetof(Checkpoint, tails),

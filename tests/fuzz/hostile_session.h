@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "tests/fuzz/input.h"
 #include "tests/preload/session_fixture.h"
@@ -33,6 +34,9 @@ class HostileSession {
   void PutGpu(RingProducer* ring);
   void PutText(RingProducer* ring, RecordType type, size_t fixed_bytes);
   void PutRubbish(RingProducer* ring);
+  std::string Totals();
+  void PutTotals(RingProducer* ring);
+  void LeaveTotals();
   void PutDefinition();
   void PutStackNode();
   void Scribble();

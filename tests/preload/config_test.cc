@@ -113,11 +113,13 @@ TEST(ConfigTest, Values) {
   const Config config = Parse({{"DLHOOK_OUT", "/tmp/run"}, {"DLHOOK_MAX_BYTES", "1000000"}, {"DLHOOK_CLOCK", "monotonic"},
                                {"DLHOOK_RING_KIB", "1024"}, {"DLHOOK_START", "off"}, {"DLHOOK_DRAIN", "none"},
                                {"DLHOOK_ONEDNN", "force"}, {"DLHOOK_ONEDNN_LEVEL", "2"}, {"DLHOOK_VERBOSE", "1"},
-                               {"DLHOOK_COLLECTOR", "42:0:1:boot"}});
+                               {"DLHOOK_COLLECTOR", "42:0:1:boot"}, {"DLHOOK_GROWTH_KIB", "512"}, {"DLHOOK_ON_FULL", "wait"}});
   EXPECT_STREQ(config.out, "/tmp/run");
   EXPECT_EQ(config.max_bytes, 1000000u);
   EXPECT_TRUE(config.monotonic_clock);
   EXPECT_EQ(config.ring_bytes_total, 1024u * 1024);
+  EXPECT_EQ(config.growth_bytes, 512u * 1024);
+  EXPECT_EQ(config.on_full, OnFull::kWait);
   EXPECT_FALSE(config.start_recording);
   EXPECT_EQ(config.drain, DrainMode::kNone);
   EXPECT_EQ(config.onednn, OneDnnMode::kForce);

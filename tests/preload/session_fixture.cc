@@ -10,8 +10,8 @@
 
 namespace dlhook {
 
-TestSession::TestSession(uint64_t ring_bytes, uint32_t slots, uint64_t definitions_room)
-    : pages_((kSessionDataStart + definitions_room + ring_bytes * slots + sizeof(Page) - 1) / sizeof(Page)) {
+TestSession::TestSession(uint64_t ring_bytes, uint32_t slots, uint64_t definitions_room, uint32_t chunks)
+    : pages_((kSessionDataStart + definitions_room + ring_bytes * slots + chunks * kChunkBytes + sizeof(Page) - 1) / sizeof(Page)) {
   SessionHeader* session = header();
   session->magic = kSessionMagic;
   session->layout = kSessionLayout;
@@ -25,6 +25,9 @@ TestSession::TestSession(uint64_t ring_bytes, uint32_t slots, uint64_t definitio
   strcpy(session->program, "victim");
   strcpy(session->tool_version, "0.1.0");
   session->slots_in_use = slots;
+  session->chunks_offset = kSessionDataStart + definitions_room + ring_bytes * slots;
+  session->chunk_bytes = kChunkBytes;
+  session->chunk_count = chunks;
   for (uint32_t i = 0; i < slots; ++i) {
     session->slots[i].data_offset = kSessionDataStart + definitions_room + i * ring_bytes;
     session->slots[i].bytes = ring_bytes;
@@ -35,6 +38,18 @@ RingProducer TestSession::Producer(uint32_t slot) {
   RingProducer ring = {};
   ring.Start(&header()->slots[slot], reinterpret_cast<char*>(header()) + header()->slots[slot].data_offset);
   return ring;
+}
+
+void TestSession::MoveTo(uint32_t index, uint32_t slot, RingProducer* ring) {
+  for (Chunk& chunk : header()->chunks) {
+    if (chunk.owner == slot + 1 && chunk.end == 0) chunk.end = ring->head;
+  }
+  Chunk& chunk = header()->chunks[index];
+  chunk.start = ring->head;
+  chunk.end = 0;
+  chunk.owner = slot + 1;
+  if (header()->chunks_used <= index) header()->chunks_used = index + 1;
+  ring->MoveTo(ChunkMemory(index), kChunkBytes, ring->head);
 }
 
 uint32_t TestSession::PutDefinition(DefinitionKind kind, const std::string& bytes) {

@@ -17,8 +17,10 @@ namespace dlhook {
 
 class TestSession {
  public:
-  // `ring_bytes`: of every slot, a power of two. `definitions_room`: between the header and the rings, whole pages.
-  explicit TestSession(uint64_t ring_bytes, uint32_t slots = 2, uint64_t definitions_room = 0);
+  // `ring_bytes`: of every slot, a power of two. `definitions_room`: between the header and the rings, whole pages. `chunks`: of
+  // kChunkBytes, behind the rings.
+  explicit TestSession(uint64_t ring_bytes, uint32_t slots = 2, uint64_t definitions_room = 0, uint32_t chunks = 0);
+  static constexpr uint64_t kChunkBytes = 8192;
 
   SessionHeader* header() { return reinterpret_cast<SessionHeader*>(pages_.data()); }
   uint64_t bytes() const { return pages_.size() * sizeof(Page); }
@@ -26,6 +28,9 @@ class TestSession {
   TestSession(const TestSession&) = default;
 
   RingProducer Producer(uint32_t slot);
+  // Chunk `index` becomes the slot's: where `ring` goes on.
+  void MoveTo(uint32_t index, uint32_t slot, RingProducer* ring);
+  char* ChunkMemory(uint32_t index) { return reinterpret_cast<char*>(header()) + header()->chunks_offset + index * kChunkBytes; }
   // Appends a definition as core/definitions.cc does and returns its number.
   uint32_t PutDefinition(DefinitionKind kind, const std::string& bytes);
   // Appends a node and returns its number; the session has kStackRoom for definitions.

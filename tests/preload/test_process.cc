@@ -47,12 +47,17 @@ void* MapSession(ProcessState* process, uint64_t bytes) {
 
 // Stands for lifecycle.cc.
 bool StartSession(ProcessState* process) {
-  const uint64_t bytes = kRingsStart + 2 * kTestRingBytes;
+  constexpr uint32_t kChunks = 256;
+  const uint64_t rings_end = kRingsStart + 2 * kTestRingBytes;
+  const uint64_t bytes = rings_end + kChunks * ChunkBytes(0);
   void* memory = MapSession(process, bytes);
   if (memory == MAP_FAILED) return false;
   process->session = static_cast<SessionHeader*>(memory);
   process->ring_bytes_total = kTestRingBytes;
   process->session->mapping_bytes = bytes;
+  process->session->chunks_offset = rings_end;
+  process->session->chunk_bytes = ChunkBytes(0);
+  process->session->chunk_count = kChunks;
   process->session->pid = static_cast<uint32_t>(getpid());
   process->session->collector_pid = static_cast<uint32_t>(getpid());
   process->session->clock_kind = static_cast<uint32_t>(ClockKind::kTsc);

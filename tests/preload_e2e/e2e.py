@@ -216,6 +216,10 @@ class Trace:
     def loss_count(self):
         return sum(one(loss, "calls", 0) for loss in self.losses)
 
+    def known_count(self):
+        """Calls that the trace tells of: one by one, in totals, as lost."""
+        return len(self.calls) + sum(one(aggregate, "count") for aggregate in self.aggregates) + self.loss_count()
+
     def loss_reasons(self):
         return {one(loss, "reason") for loss in self.losses}
 

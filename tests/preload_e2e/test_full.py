@@ -1,0 +1,111 @@
+"""More calls than the drain takes: tight loops, a drain that stands still, threads by the thousand, signals, forks, kills, in each
+mode of DLHOOK_ON_FULL. What the report knows (single calls, calls in totals, lost calls) equals what the victim counted, and times of
+ops lie between those that the victim measured inside of its calls and around them.
+"""
+
+import collections
+import os
+import struct
+import unittest
+
+import e2e
+
+SMALL = {"DLHOOK_RING_KIB": 64, "DLHOOK_GROWTH_KIB": 4096}  # soon full; a quarter of the growth is for totals
+CALLS = 200000
+
+Counted = collections.namedtuple("Counted", "calls inside_ns around_ns")
+
+
+class Full(e2e.Case):
+    def flood(self, host, mode, threads, calls, expected_code=0, **environment):
+        """What the victim counted, and the loaded run."""
+        path = os.path.join(self.folder, "counters")
+        run = self.recorded(host, [e2e.victim("flood"), mode, str(threads), str(calls), path], expected_code, **environment)
+        with open(path, "rb") as file:
+            columns = zip(*(row[:3] for row in struct.iter_unpack("<8q", file.read())))
+        os.remove(path)
+        return Counted(*map(sum, columns)), run
+
+    def known(self, traces):
+        """(single calls, calls in totals, lost calls)"""
+        totals = [aggregate for trace in traces for aggregate in trace.aggregates]
+        for aggregate in totals:
+            self.assertEqual(e2e.one(aggregate, "cause"), "RING_FULL")
+            self.assertEqual(sum(aggregate["histogram"]), e2e.one(aggregate, "count"))
+            self.assertLessEqual(e2e.one(aggregate, "min"), e2e.one(aggregate, "max"))
+        return (sum(len(trace.calls) for trace in traces), sum(e2e.one(total, "count") for total in totals),
+                sum(trace.loss_count() for trace in traces))
+
+    def check(self, host, mode, threads, calls, wants_totals=None, wants_loss=False, **environment):
+        with self.subTest(host=host, mode=mode, **environment):
+            counted, run = self.flood(host, mode, threads, calls, expected_code=137 if mode == "kill" else 0, **environment)
+            single, in_totals, lost = self.known(run.traces())
+            slack = threads if mode == "kill" else 0  # calls that ended and were not yet counted
+            self.assertGreaterEqual(single + in_totals + lost, counted.calls)
+            self.assertLessEqual(single + in_totals + lost, counted.calls + slack)
+            if wants_totals is not None:
+                self.assertEqual(in_totals > 0, wants_totals)
+            if not wants_loss:
+                self.assertEqual(lost, 0)
+            self.check_tables(run, counted, single, in_totals, lost, slack)
+            return single, in_totals, lost
+
+    def check_tables(self, run, counted, single, in_totals, lost, slack):
+        rows = [row for row in run.table("ops") if row["calls"] is not None]
+        self.assertEqual(sum(row["calls"] for row in rows), single + in_totals)
+        summary = {row["metric"]: row for row in run.table("summary")}
+        self.assertEqual(summary["calls"]["value"], single + in_totals)
+        self.assertEqual(summary.get("aggregated_calls", {"value": 0})["value"], in_totals)
+        if lost == 0:
+            total_ns = sum(row["total_ns"] for row in rows)
+            self.assertGreaterEqual(total_ns, 0.999 * counted.inside_ns)
+            if slack == 0:
+                self.assertLessEqual(total_ns, 1.001 * counted.around_ns)
+
+    def test_nobody_drains(self):
+        """Whatever the machine does meanwhile: rings grow, then there are totals; the report reads them where they lie."""
+        for threads in (1, 4):
+            self.check("rings", "plain", threads, CALLS, wants_totals=True, **SMALL)
+        self.check("rings", "plain", 2, CALLS, wants_totals=False)
+
+    def test_a_tight_loop(self):
+        for host in ("launcher", "writer"):
+            self.check(host, "plain", 2, CALLS, **SMALL)
+
+    def test_a_stopped_launcher(self):
+        self.check("launcher", "stop", 3, CALLS, wants_totals=True, **SMALL)
+
+    def test_many_short_threads(self):
+        for host in e2e.HOSTS:
+            self.check(host, "short", 100, 2000, **SMALL)
+
+    def test_many_threads_at_once(self):
+        self.check("rings", "plain", 100, 4000, wants_totals=True, DLHOOK_RING_KIB=64, DLHOOK_GROWTH_KIB=32 * 1024)
+
+    def test_handlers_interrupt_totals(self):
+        # What a handler calls inside of a record being written is refused: counted, not kept.
+        single, in_totals, lost = self.check("rings", "handler", 1, CALLS, wants_totals=True, wants_loss=True, **SMALL)
+        self.assertLess(lost, (single + in_totals) / 10)
+
+    def test_a_fork_in_between(self):
+        for host in e2e.HOSTS:
+            self.check(host, "fork", 1, CALLS, **SMALL)
+
+    def test_killed_while_totals_are_kept(self):
+        for calls in (CALLS, CALLS + 1, CALLS + 777):
+            self.check("rings", "kill", 3, calls, wants_totals=True, **SMALL)
+
+    def test_drop(self):
+        single, _, lost = self.check("rings", "plain", 1, CALLS, wants_totals=False, wants_loss=True, DLHOOK_ON_FULL="drop", **SMALL)
+        self.assertGreater(single, 10000)
+        self.assertGreater(lost, 10000)
+
+    def test_wait(self):
+        for host in ("launcher", "writer"):
+            self.check(host, "plain", 2, CALLS, wants_totals=False, DLHOOK_ON_FULL="wait", DLHOOK_RING_KIB=16, DLHOOK_GROWTH_KIB=0)
+        # Nobody drains, and nobody will.
+        self.check("rings", "plain", 1, CALLS, wants_totals=False, wants_loss=True, DLHOOK_ON_FULL="wait", **SMALL)
+
+
+if __name__ == "__main__":
+    e2e.main()
