@@ -23,13 +23,11 @@
 #include "preload/core/undisturbed.h"
 #include "preload/drain/counter_sampler.h"
 #include "preload/drain/drain.h"
+#include "preload/drain/nap.h"
 
 namespace dlhook {
 namespace {
 
-// The writer sleeps between these, the shorter the fuller the rings were.
-constexpr long kShortNapNs = 500 * 1000;
-constexpr long kLongNapNs = 8 * 1000 * 1000;
 constexpr size_t kStackBytes = 512 << 10;
 constexpr time_t kLongestStartSeconds = 2;
 constexpr time_t kLongestEndSeconds = 10;
@@ -110,15 +108,15 @@ void FollowTrace(ProcessState* process, Writer* writer) {
 
 // Until somebody says what comes then.
 StopWord DrainUntilStopped(ProcessState* process, Writer* writer) {
-  long nap_ns = kShortNapNs;
+  DrainNap naps;
+  bool rings_grow = process->session->chunk_count != 0;
   for (;;) {
     uint32_t stop = process->writer_stop.load(std::memory_order_acquire);
     if (stop != kGoOn) return static_cast<StopWord>(stop);
     FollowTrace(process, writer);
     uint32_t fullness = writer->drain.Step(false, true);
     writer->sampler.Step(&writer->drain);
-    nap_ns = fullness > 32 ? kShortNapNs : nap_ns * 2 > kLongNapNs ? kLongNapNs : nap_ns * 2;
-    timespec nap = {0, NapUntilSample(nap_ns, kLongNapNs, writer->sampler.NanosecondsToNext())};
+    timespec nap = {0, naps.Next(fullness, rings_grow, writer->sampler.NanosecondsToNext())};
     syscall(SYS_futex, &process->writer_stop, FUTEX_WAIT_PRIVATE, 0, &nap, nullptr, 0);
   }
 }

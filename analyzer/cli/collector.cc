@@ -116,6 +116,11 @@ uint64_t Collector::NanosecondsToSample() const {
   return least;
 }
 
+bool Collector::RingsGrow() const {
+  return std::all_of(drains_.begin(), drains_.end(),
+                     [](const auto& drain) { return drain.second->session()->chunk_count != 0; });
+}
+
 void Collector::Finish() {
   FindRings();
   while (!drains_.empty()) {

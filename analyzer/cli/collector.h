@@ -22,6 +22,8 @@ class Collector {
   uint32_t Step();
   // Until some process's counters are to be sampled; UINT64_MAX: none are.
   uint64_t NanosecondsToSample() const;
+  // All rings do: they may be left alone for longer.
+  bool RingsGrow() const;
   // At the end of the run: everything is drained; processes that still live go on without us.
   void Finish();
 

@@ -35,14 +35,14 @@
 #include "analyzer/model/losses.h"
 #include "analyzer/render/run_facts.h"
 #include "preload/core/folders.h"
+#include "preload/drain/nap.h"
 
 namespace dlhook::analyzer {
 namespace {
 
 constexpr int kExitNotExecutable = 126;  // as shells have it
 constexpr int kExitNotFound = 127;
-constexpr long kShortNapNs = 500 * 1000;
-constexpr long kLongNapNs = 8 * 1000 * 1000;
+constexpr int kDrainNice = -5;
 
 std::string DefaultRunFolder(const std::string& program) {
   return absl::StrCat("dlhook-", BaseName(program), "-",
@@ -111,14 +111,21 @@ void RaiseDescriptorLimit() {
 
 // Drains until the program has ended; returns its wait status.
 int Collect(pid_t program, Collector* collector) {
-  long nap_ns = kShortNapNs;
+  DrainNap naps;
   int wait_status = 0;
+  sigset_t child, before;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child, &before);  // it ends a nap
+  const int priority = getpriority(PRIO_PROCESS, 0);
+  setpriority(PRIO_PROCESS, 0, priority + kDrainNice);  // where it may: on a busy machine the drain must get its turn
   while (waitpid(program, &wait_status, WNOHANG) == 0) {
     const uint32_t fullness = collector->Step();
-    nap_ns = fullness > 32 ? kShortNapNs : std::min(nap_ns * 2, kLongNapNs);
-    const timespec nap = {0, NapUntilSample(nap_ns, kLongNapNs, collector->NanosecondsToSample())};
-    nanosleep(&nap, nullptr);
+    const timespec nap = {0, naps.Next(fullness, collector->RingsGrow(), collector->NanosecondsToSample())};
+    sigtimedwait(&child, nullptr, &nap);
   }
+  setpriority(PRIO_PROCESS, 0, priority);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
   collector->Finish();
   return wait_status;
 }

@@ -159,7 +159,7 @@ RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words);
 RecordHeader* ReserveForCalls(ThreadState* thread, uint32_t words, uintptr_t frame);
 RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, uintptr_t frame);  // counts what it drops
 
-void CommitNoticed(ThreadState* thread, const RecordHeader* record);
+__attribute__((cold)) void CommitNoticed(ThreadState* thread, const RecordHeader* record);
 inline void CommitRecord(ThreadState* thread, const RecordHeader* record) {
   bool is_noticed = thread->ring.head + uint64_t{record->words} * 8 >= thread->ring.notice_at;
   if (__builtin_expect(is_noticed, 0)) return CommitNoticed(thread, record);

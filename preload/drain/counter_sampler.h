@@ -111,14 +111,6 @@ class CounterSampler {
   uint64_t next_hand_over_ticks_ = 0;
 };
 
-// How long whoever drains sleeps: not longer than until the next sample, and up to it where that is soon and nothing
-// else is to do, as waking up costs more than most samples.
-inline long NapUntilSample(long nap_ns, long longest_nap_ns, uint64_t to_sample_ns) {
-  if (to_sample_ns < static_cast<uint64_t>(nap_ns)) return static_cast<long>(to_sample_ns);
-  bool is_soon = nap_ns == longest_nap_ns && to_sample_ns < 2 * static_cast<uint64_t>(longest_nap_ns);
-  return is_soon ? static_cast<long>(to_sample_ns) : nap_ns;
-}
-
 }  // namespace dlhook
 
 #endif  // DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_

@@ -6,12 +6,11 @@ ops lie between those that the victim measured inside of its calls and around th
 import collections
 import os
 import struct
-import unittest
 
 import e2e
 
 SMALL = {"DLHOOK_RING_KIB": 64, "DLHOOK_GROWTH_KIB": 4096}  # soon full; a quarter of the growth is for totals
-CALLS = 200000
+CALLS = 60000
 
 Counted = collections.namedtuple("Counted", "calls inside_ns around_ns")
 
@@ -51,13 +50,13 @@ class Full(e2e.Case):
             return single, in_totals, lost
 
     def check_tables(self, run, counted, single, in_totals, lost, slack):
-        rows = [row for row in run.table("ops") if row["calls"] is not None]
-        self.assertEqual(sum(row["calls"] for row in rows), single + in_totals)
         summary = {row["metric"]: row for row in run.table("summary")}
         self.assertEqual(summary["calls"]["value"], single + in_totals)
         self.assertEqual(summary.get("aggregated_calls", {"value": 0})["value"], in_totals)
         if lost == 0:
-            total_ns = sum(row["total_ns"] for row in rows)
+            rows = [row for row in run.table("ops") if row["calls"] is not None]
+            self.assertEqual(sum(row["calls"] for row in rows), single + in_totals)
+            total_ns = sum(row["total_time"] for row in rows)
             self.assertGreaterEqual(total_ns, 0.999 * counted.inside_ns)
             if slack == 0:
                 self.assertLessEqual(total_ns, 1.001 * counted.around_ns)
@@ -66,7 +65,7 @@ class Full(e2e.Case):
         """Whatever the machine does meanwhile: rings grow, then there are totals; the report reads them where they lie."""
         for threads in (1, 4):
             self.check("rings", "plain", threads, CALLS, wants_totals=True, **SMALL)
-        self.check("rings", "plain", 2, CALLS, wants_totals=False)
+        self.check("rings", "plain", 1, CALLS, wants_totals=False)
 
     def test_a_tight_loop(self):
         for host in ("launcher", "writer"):
@@ -76,11 +75,11 @@ class Full(e2e.Case):
         self.check("launcher", "stop", 3, CALLS, wants_totals=True, **SMALL)
 
     def test_many_short_threads(self):
-        for host in e2e.HOSTS:
-            self.check(host, "short", 100, 2000, **SMALL)
+        for host in ("launcher", "writer"):
+            self.check(host, "short", 100, 1000, **SMALL)
 
     def test_many_threads_at_once(self):
-        self.check("rings", "plain", 100, 4000, wants_totals=True, DLHOOK_RING_KIB=64, DLHOOK_GROWTH_KIB=32 * 1024)
+        self.check("rings", "plain", 100, 2000, wants_totals=True, DLHOOK_RING_KIB=64, DLHOOK_GROWTH_KIB=32 * 1024)
 
     def test_handlers_interrupt_totals(self):
         # What a handler calls inside of a record being written is refused: counted, not kept.
@@ -92,7 +91,7 @@ class Full(e2e.Case):
             self.check(host, "fork", 1, CALLS, **SMALL)
 
     def test_killed_while_totals_are_kept(self):
-        for calls in (CALLS, CALLS + 1, CALLS + 777):
+        for calls in (CALLS, CALLS + 777):
             self.check("rings", "kill", 3, calls, wants_totals=True, **SMALL)
 
     def test_drop(self):
