@@ -98,14 +98,16 @@ bool HasRoom(const Slot& slot) {
   return used <= slot.bytes.load(std::memory_order_relaxed) / 2;
 }
 
-// Index of a ring that belongs to the calling thread from now on, or kMaxSlots.
+// Index of a ring that belongs to the calling thread from now on, or kMaxSlots. Rather one with room than one that must grow at once.
 uint32_t ClaimSlot(ProcessState* process) {
-  for (uint32_t i = 0; i < kMaxSlots; ++i) {
-    Slot& slot = process->session->slots[i];
+  bool rings_grow = process->session->chunk_count != 0;
+  for (uint32_t i = 0; i < kMaxSlots * (rings_grow ? 2 : 1); ++i) {
+    uint32_t index = i % kMaxSlots;
+    Slot& slot = process->session->slots[index];
     uint32_t free = 0;
-    if (slot.owned.load(std::memory_order_relaxed) != 0 || !HasRoom(slot)) continue;
+    if (slot.owned.load(std::memory_order_relaxed) != 0 || (i < kMaxSlots && !HasRoom(slot))) continue;
     if (!slot.owned.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
-    if (GiveMemory(process, i)) return i;
+    if (GiveMemory(process, index)) return index;
     slot.owned.store(0, std::memory_order_release);
     return kMaxSlots;
   }

@@ -125,7 +125,7 @@ void DecodeGemmBatch(const GemmBatchArgs& args, CallRecord* record);
 
 // The others need kGemmShapeWords and three addresses. They are inline because they are on every
 // hooked call's way: the compiler stores the arguments straight into the record.
-inline void DecodeGemm(const GemmArgs& args, CallRecord* record) {
+__attribute__((always_inline)) inline void DecodeGemm(const GemmArgs& args, CallRecord* record) {
   const bool row_major = args.order == 'R';
   GemmArgs shape = args;
   // oneMKL's cblas_gemm_s8u8s32 takes the unsigned matrix as A in row-major order and as B in

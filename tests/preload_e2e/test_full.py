@@ -76,10 +76,10 @@ class Full(e2e.Case):
 
     def test_many_short_threads(self):
         for host in ("launcher", "writer"):
-            self.check(host, "short", 100, 1000, **SMALL)
+            self.check(host, "short", 100, 600)
 
     def test_many_threads_at_once(self):
-        self.check("rings", "plain", 100, 2000, wants_totals=True, DLHOOK_RING_KIB=64, DLHOOK_GROWTH_KIB=32 * 1024)
+        self.check("rings", "plain", 100, 3000, wants_totals=True, DLHOOK_RING_KIB=64, DLHOOK_GROWTH_KIB=32 * 1024)
 
     def test_handlers_interrupt_totals(self):
         # What a handler calls inside of a record being written is refused: counted, not kept.
