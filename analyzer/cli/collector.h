@@ -15,7 +15,8 @@ namespace dlhook::analyzer {
 
 class Collector {
  public:
-  explicit Collector(std::string run_folder) : path_(std::move(run_folder)) {}
+  // Holds the folder from now on: to be made before the program starts, which may rename it.
+  explicit Collector(std::string run_folder) : path_(std::move(run_folder)) { FindFolder(); }
 
   // Looks for new rings, drains all, closes the traces of processes that have exited. Returns how full the fullest ring
   // was, in 1/256.

@@ -219,6 +219,7 @@ int RunRun(const Args& args) {
   if (!shim.ok()) return Fail(shim.status(), kExitBadInput);
   const absl::StatusOr<RunPlace> place = MakeRunPlace(FindWantedFolder(args), DefaultRunFolder(words.front()));
   if (!place.ok()) return Fail(place.status(), kExitBadInput);
+  Collector collector(place->path);
   const absl::StatusOr<pid_t> started = StartProgram(*program, words, PreloadVariables(*shim, place->path));
   if (!started.ok()) {
     place->file->RemoveIfLast();
@@ -227,7 +228,6 @@ int RunRun(const Args& args) {
   signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files ends a write, not the collection
   RaiseDescriptorLimit();
   RemoveOrphanedRings();
-  Collector collector(place->path);
   const int wait_status = Collect(*started, &collector);
   PrintSummary(collector, !place->file->IsLast());
   if (!HasTraces(collector)) {
