@@ -11,6 +11,7 @@
 
 namespace dlhook::analyzer {
 
+constexpr size_t kMaxNameBytes = 16 << 10;        // of a name; the shim keeps names of half that
 constexpr uint64_t kMaxStackFrames = 1 << 22;     // of all distinct stacks of calls together
 constexpr uint64_t kMaxStackTextBytes = 64 << 20;  // of all distinct stacks written out
 constexpr uint64_t kMaxProfileSteps = 1 << 27;    // from every node of an exported call tree to its root

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "analyzer/model/limits.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -24,6 +25,7 @@ void Set(uint32_t iid, T value, std::vector<T>* by_iid) {
 }  // namespace
 
 NameIndex NameTable::Name(absl::string_view name) {
+  name = name.substr(0, kMaxNameBytes);
   const auto known = names_.find(name);
   if (known != names_.end()) return known->second;
   const auto index = static_cast<NameIndex>(model_->names.size());
@@ -47,6 +49,7 @@ void PythonBuilder::AddDefinitions(const trace::Interned& interned) {
   for (const trace::InternedString& string : interned.string()) {
     if (!IsPossible(string.iid())) continue;
     const NameIndex name = table_->Name(string.value());
+    if (string.value().size() > kMaxNameBytes) oddities_->Count("a name of more than 16 KiB (it was cut)");
     if (string.value() == kScopeWindowName) scope_window_ = name;
     Set(string.iid(), name, &name_by_iid_);
   }
@@ -79,7 +82,8 @@ void PythonBuilder::AddModule(const trace::PythonModule& module) {
   known.root = root;
   known.parent = parent;
   if (known.type.empty() || absl::StrContains(module.type(), '.')) known.type = module.type();
-  if (module.name_size() != 0) known.names.assign(module.name().begin(), module.name().end());
+  if (module.name_size() != 0) known.names.clear();
+  for (const std::string& name : module.name()) known.names.push_back(name.substr(0, kMaxNameBytes));
 }
 
 void PythonBuilder::Reset() {
