@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "preload/capture/python_layout.h"
 #include "preload/capture/python_lines.h"
