@@ -12,6 +12,7 @@ namespace dlhook {
 
 TestSession::TestSession(uint64_t ring_bytes, uint32_t slots, uint64_t definitions_room, uint32_t chunks)
     : pages_((kSessionDataStart + definitions_room + ring_bytes * slots + chunks * kChunkBytes + sizeof(Page) - 1) / sizeof(Page)) {
+  chunks_offset_ = kSessionDataStart + definitions_room + ring_bytes * slots;
   SessionHeader* session = header();
   session->magic = kSessionMagic;
   session->layout = kSessionLayout;
@@ -25,7 +26,7 @@ TestSession::TestSession(uint64_t ring_bytes, uint32_t slots, uint64_t definitio
   strcpy(session->program, "victim");
   strcpy(session->tool_version, "0.1.0");
   session->slots_in_use = slots;
-  session->chunks_offset = kSessionDataStart + definitions_room + ring_bytes * slots;
+  session->chunks_offset = chunks_offset_;
   session->chunk_bytes = kChunkBytes;
   session->chunk_count = chunks;
   for (uint32_t i = 0; i < slots; ++i) {

@@ -30,7 +30,7 @@ class TestSession {
   RingProducer Producer(uint32_t slot);
   // Chunk `index` becomes the slot's: where `ring` goes on.
   void MoveTo(uint32_t index, uint32_t slot, RingProducer* ring);
-  char* ChunkMemory(uint32_t index) { return reinterpret_cast<char*>(header()) + header()->chunks_offset + index * kChunkBytes; }
+  char* ChunkMemory(uint32_t index) { return reinterpret_cast<char*>(header()) + chunks_offset_ + index * kChunkBytes; }
   // Appends a definition as core/definitions.cc does and returns its number.
   uint32_t PutDefinition(DefinitionKind kind, const std::string& bytes);
   // Appends a node and returns its number; the session has kStackRoom for definitions.
@@ -42,6 +42,7 @@ class TestSession {
     char bytes[4096];
   };
   std::vector<Page> pages_;
+  uint64_t chunks_offset_;  // whatever is written over the header
 };
 
 // Each returns whether there was room.
