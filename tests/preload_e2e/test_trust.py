@@ -310,7 +310,7 @@ class Launchers(TrustCase):
         ring = os.readlink(os.path.join(run, link))
         self.rings.append(ring)
         trace = os.path.join(run, link[:-5] + ".dlh")
-        time.sleep(0.5)  # the launcher looks 25 times a second
+        time.sleep(0.5)  # several looks of the launcher, which sleeps 100 ms at most; asserts nothing
         self.assertEqual(os.path.getsize(trace), 0)
         os.remove(trace)
         os.symlink(target, trace)
