@@ -62,6 +62,7 @@ class BatchFinder {
   BatchFinder(const TraceModel& model, const Attribution& attribution, StepTrack& track)
       : model_(model), attribution_(attribution), track_(track), guesses_(track.steps.size()) {
     for (const Op& op : model_.ops) batches_.push_back(BatchOf(op));
+    for (size_t i = 0; i < guesses_.size(); ++i) guesses_[i].is_told = track.steps[i].batch > 0;
   }
 
   void Run() {

@@ -11,7 +11,7 @@
 
 namespace dlhook::analyzer {
 
-// Fills Step.batch of a track where it can be told:
+// Fills Step.batch of a track where it is 0 and can be told:
 // - the minibatch that the first convolution, pooling, norm … of the step names;
 // - else the number of rows that all products of the first forward pass have in common. Where two numbers are common to all
 //   (layers of equal width), there is one product only, or one of them does a convolution, it isn't known.

@@ -54,21 +54,39 @@ std::map<ThreadIndex, std::vector<Moment>> MomentsByThread(const ProcessMoments&
   return by_thread;
 }
 
-StepTrack TrackByScopes(const TraceModel& model, const Attribution& attribution, const std::vector<Moment>& moments,
-                        const absl::flat_hash_set<int64_t>& trained_links) {
-  const std::vector<StepItem> items = MakeItems(moments, attribution, trained_links, {});
-  StepTrack track;
+// Each run's batch size by itself: those of one step may differ.
+void SetBatchesOfRuns(const TraceModel& model, const Attribution& attribution, StepTrack runs, std::vector<StepItem>& items) {
+  const auto is_run = [](const StepItem& item) { return item.kind == MomentKind::kForward; };
+  for (const StepItem& item : items) {
+    if (!is_run(item)) continue;
+    Step& run = runs.steps.emplace_back();
+    run.start_ns = item.start_ns;
+    run.end_ns = item.end_ns;
+  }
+  SetBatchSizes(model, attribution, runs);
+  size_t next = 0;
+  for (StepItem& item : items) {
+    if (is_run(item)) item.batch = runs.steps[next++].batch;
+  }
+}
+
+StepTrack TrackByScopes(const TraceModel& model, const Attribution& attribution, StepTrack track,
+                        const std::vector<Moment>& moments, const absl::flat_hash_set<int64_t>& trained_links) {
+  std::vector<StepItem> items = MakeItems(moments, attribution, trained_links, {});
+  SetBatchesOfRuns(model, attribution, track, items);
   track.steps = AssembleSteps(model, attribution, moments, items, /*has_cuts=*/false);
   return track;
 }
 
-std::vector<StepTrack> TracksByScopes(const TraceModel& model, const Attribution& attribution, const ProcessMoments& all) {
+std::vector<StepTrack> TracksByScopes(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
+                                      const ProcessMoments& all) {
   const std::set<ThreadIndex> threads = IndependentThreads(all);
-  if (threads.empty()) return {TrackByScopes(model, attribution, all.moments, all.trained_links)};
+  StepTrack track = {.process = process};
+  if (threads.empty()) return {TrackByScopes(model, attribution, track, all.moments, all.trained_links)};
   std::vector<StepTrack> tracks;
   for (const auto& [thread, moments] : MomentsByThread(all, threads)) {
-    tracks.push_back(TrackByScopes(model, attribution, moments, all.trained_links));
-    tracks.back().thread = thread;
+    track.thread = thread;
+    tracks.push_back(TrackByScopes(model, attribution, track, moments, all.trained_links));
   }
   return tracks;
 }
@@ -102,15 +120,14 @@ std::vector<int64_t> LastCallEnds(const TraceModel& model, const IterationTrack&
 // irregular one is validation.
 StepTrack TrackByIterations(const TraceModel& model, const Attribution& attribution, const ProcessMoments& moments,
                             const IterationTrack& iterations) {
+  StepTrack track = {.process = iterations.process, .thread = iterations.thread, .by_kind_only = iterations.by_kind_only};
   std::vector<int64_t> cuts;
   for (const Iteration& iteration : iterations.iterations) cuts.push_back(iteration.start_ns);
   std::vector<StepItem> items = MakeItems(moments.moments, attribution, moments.trained_links, cuts);
   std::erase_if(items, [&](const StepItem& item) { return item.start_ns < cuts.front(); });
+  SetBatchesOfRuns(model, attribution, track, items);
   const std::vector<Step> told = AssembleSteps(model, attribution, moments.moments, items, /*has_cuts=*/true);
   const std::vector<int64_t> last_call_ends = LastCallEnds(model, iterations);
-  StepTrack track;
-  track.thread = iterations.thread;
-  track.by_kind_only = iterations.by_kind_only;
   size_t next = 0;
   for (const Iteration& iteration : iterations.iterations) {
     const size_t first = track.steps.size();
@@ -178,7 +195,7 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
   const bool by_scopes = (moments.has_updates || moments.has_backward_scopes ||
                           (moments.has_forward_scopes && moments.windows.empty()));
   std::vector<StepTrack> tracks;
-  if (by_scopes) tracks = TracksByScopes(model, attribution, moments);
+  if (by_scopes) tracks = TracksByScopes(model, attribution, process, moments);
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
   if (tracks.empty()) {
     for (const IterationTrack& track : iterations) {
@@ -186,7 +203,6 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
     }
   }
   for (StepTrack& track : tracks) {
-    track.process = process;
     SetHasScopes(moments, track);
     for (Step& step : track.steps) CutToStep(step);
     SetBatchSizes(model, attribution, track);

@@ -8,14 +8,11 @@
 #include <string>
 #include <utility>
 
+#include "analyzer/layers/step_beginnings.h"
 #include "analyzer/layers/update_cycle.h"
 
 namespace dlhook::analyzer {
 namespace {
-
-// Of the training steps, how many must begin alike for that to be a habit of theirs.
-constexpr double kMostSteps = 0.75;
-constexpr size_t kMinSteps = 3;
 
 // Items [begin, end) that are one step.
 struct Draft {
@@ -39,10 +36,7 @@ class Assembler {
   }
 
   std::vector<Step> Run() {
-    std::vector<Draft> raw = CutAtUpdates();
-    std::vector<Draft> drafts;
-    const size_t habit = UntrainedByHabit(raw);
-    for (const Draft& draft : raw) SplitOffUntrained(draft, habit, drafts);
+    std::vector<Draft> drafts = SplitOffUntrained(CutAtUpdates());
     JoinTurns(drafts);
     std::vector<Step> steps;
     for (size_t i = 0; i < drafts.size(); ++i) steps.push_back(MakeStep(drafts[i]));
@@ -84,64 +78,54 @@ class Assembler {
     return drafts;
   }
 
-  bool IsPass(size_t item) const { return items_[item].kind == MomentKind::kForward; }
+  bool IsRun(size_t item) const { return items_[item].kind == MomentKind::kForward; }
 
-  // Gradients of the pass are computed: the tap says so, or a backward pass follows at once.
-  bool IsTrained(const Draft& draft, size_t pass) const {
-    if (items_[pass].has_links) return items_[pass].is_linked;
-    for (size_t i = pass + 1; i < draft.end && !IsPass(i); ++i) {
+  bool ContinuesPass(size_t item) const { return item < items_.size() && items_[item].continues_pass; }
+
+  // Gradients of the run are computed: the tap says so; where it says nothing of the pass, a backward pass follows at once.
+  bool IsTrained(const Draft& draft, size_t run) const {
+    if (items_[run].has_links) return items_[run].is_linked;
+    for (size_t i = run + 1; i < draft.end && (!IsRun(i) || ContinuesPass(i)); ++i) {
+      if (items_[i].has_links) return false;
       if (items_[i].kind == MomentKind::kBackward) return true;
       if (items_[i].kind == MomentKind::kInput) return false;
     }
     return false;
   }
 
-  // First pass of which gradients are computed, or the backward pass itself; draft.end: there is none.
+  // First run of which gradients are computed, or the backward pass itself; draft.end: there is none.
   size_t FirstTrained(const Draft& draft) const {
     for (size_t i = draft.begin; i < draft.end; ++i) {
-      if (items_[i].kind == MomentKind::kBackward || (IsPass(i) && IsTrained(draft, i))) return i;
+      if (items_[i].kind == MomentKind::kBackward || (IsRun(i) && IsTrained(draft, i))) return i;
     }
     return draft.end;
   }
 
-  size_t UntrainedBefore(const Draft& draft, size_t end) const {
-    size_t count = 0;
-    for (size_t i = draft.begin; i < end; ++i) count += IsPass(i) ? 1 : 0;
-    return count;
-  }
-
-  // How many passes without backward most training steps begin with.
-  size_t UntrainedByHabit(const std::vector<Draft>& drafts) const {
-    std::map<size_t, size_t> counts;
-    size_t steps = 0;
-    for (const Draft& draft : drafts) {
+  // Passes before the beginning of a training step, and those after the last backward, are steps of their own.
+  std::vector<Draft> SplitOffUntrained(const std::vector<Draft>& raw) const {
+    std::vector<TrainingItems> trainings;
+    for (const Draft& draft : raw) {
       const size_t trained = FirstTrained(draft);
       if (trained == draft.end) continue;
-      ++counts[UntrainedBefore(draft, trained)];
-      ++steps;
+      const size_t end = has_cuts_ ? AfterLastBackward(draft) : draft.end;
+      trainings.push_back({draft.begin, end, trained, SignatureOf(draft.begin, end)});
     }
-    for (const auto& [untrained, count] : counts) {
-      if (steps >= kMinSteps && static_cast<double>(count) >= kMostSteps * static_cast<double>(steps)) return untrained;
-    }
-    return 0;
-  }
-
-  // Passes before the trained ones but for the `habit` last, and passes after the last backward, are steps of their own.
-  void SplitOffUntrained(const Draft& draft, size_t habit, std::vector<Draft>& drafts) const {
-    const size_t trained = FirstTrained(draft);
+    const std::vector<size_t> beginnings = FindStepBeginnings(model_, moments_, items_, trainings);
     const IterationKind untrained_kind = UntrainedKind();
-    if (trained == draft.end) {
-      AddUntrained(draft.begin, draft.end, untrained_kind, drafts);
-      return;
+    std::vector<Draft> drafts;
+    size_t next = 0;
+    for (const Draft& draft : raw) {
+      if (next == trainings.size() || trainings[next].begin != draft.begin) {
+        AddUntrained(draft.begin, draft.end, untrained_kind, drafts);
+        continue;
+      }
+      const size_t begin = beginnings[next], end = trainings[next].end;
+      if (begin > draft.begin) AddUntrained(draft.begin, begin, untrained_kind, drafts);
+      drafts.push_back({begin, end, IterationKind::kTraining, trainings[next].update, MicroSteps(begin, end)});
+      if (end < draft.end) AddUntrained(end, draft.end, untrained_kind, drafts);
+      ++next;
     }
-    const size_t untrained = UntrainedBefore(draft, trained);
-    size_t begin = draft.begin;
-    if (untrained > habit) begin = AfterPasses(draft.begin, untrained - habit);
-    if (begin > draft.begin) AddUntrained(draft.begin, begin, untrained_kind, drafts);
-    const size_t end = has_cuts_ ? AfterLastBackward(draft) : draft.end;
-    Draft training = {begin, end, IterationKind::kTraining, SignatureOf(begin, end), MicroSteps(begin, end)};
-    drafts.push_back(training);
-    if (end < draft.end) AddUntrained(end, draft.end, untrained_kind, drafts);
+    return drafts;
   }
 
   IterationKind UntrainedKind() const {
@@ -149,13 +133,6 @@ class Assembler {
     return std::any_of(items_.begin(), items_.end(), [](const StepItem& item) { return item.kind == MomentKind::kForward; })
                ? IterationKind::kInference
                : IterationKind::kUnknown;
-  }
-
-  size_t AfterPasses(size_t begin, size_t passes) const {
-    for (size_t i = begin; i < items_.size(); ++i) {
-      if (IsPass(i) && --passes == 0) return i + 1;
-    }
-    return items_.size();
   }
 
   size_t AfterLastBackward(const Draft& draft) const {
@@ -171,23 +148,20 @@ class Assembler {
   // where steps are told by cuts.
   void AddUntrained(size_t begin, size_t end, IterationKind kind, std::vector<Draft>& drafts) const {
     size_t first = begin;
+    uint64_t signature = 0;
     for (size_t i = begin; i < end; ++i) {
-      if (!IsPass(i) || (has_cuts_ && kind != IterationKind::kValidation)) continue;
-      drafts.push_back({first, i + 1, kind, LayersOf(i)});
+      if (!IsRun(i) || (has_cuts_ && kind != IterationKind::kValidation)) continue;
+      signature = signature * 1000003 + SignatureOfRun(items_[i]);
+      if (i + 1 < end && ContinuesPass(i + 1)) continue;
+      drafts.push_back({first, i + 1, kind, signature});
       first = i + 1;
+      signature = 0;
     }
     if (first == begin) {
       if (has_cuts_) drafts.push_back({begin, end, kind});
     } else if (!drafts.empty()) {
       drafts.back().end = std::max(drafts.back().end, EndOfTail(first, end));
     }
-  }
-
-  // Which layers a pass went through. Networks that are run one after the other (an ensemble) take turns as updates do.
-  uint64_t LayersOf(size_t pass) const {
-    uint64_t signature = 0;
-    for (LayerIndex layer : items_[pass].layers) signature = signature * 1000003 + layer + 1;
-    return signature;
   }
 
   // An input that was asked for and not used (the end of an epoch) is no part of the step before it.
@@ -243,21 +217,33 @@ class Assembler {
     step.kind = draft.kind;
     step.micro_steps = draft.micro_steps;
     step.model = ModelOf(draft);
+    step.batch = BatchOf(draft);
     step.phases = PhasesOf(draft);
     step.end_ns = step.start_ns;
     for (size_t i = draft.begin; i < draft.end; ++i) step.end_ns = std::max(step.end_ns, items_[i].end_ns);
     return step;
   }
 
+  // Of a training step the network that is trained.
   std::string ModelOf(const Draft& draft) const {
     std::set<std::string> models;
     for (size_t i = draft.begin; i < draft.end; ++i) {
+      if (draft.kind == IterationKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
       for (LayerIndex layer : items_[i].layers) {
         const Layer& described = attribution_.layers[layer];
         if (described.type != "loss" && !described.model.empty()) models.insert(described.model);
       }
     }
     return models.size() == 1 ? *models.begin() : "";
+  }
+
+  // Of the first run that tells it; of a training step's trained ones.
+  int64_t BatchOf(const Draft& draft) const {
+    for (size_t i = draft.begin; i < draft.end; ++i) {
+      if (draft.kind == IterationKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
+      if (items_[i].batch > 0) return items_[i].batch;
+    }
+    return 0;
   }
 
   PhaseKind PhaseOf(const StepItem& item, IterationKind kind) const {
@@ -283,9 +269,10 @@ class Assembler {
     for (size_t i = draft.begin; i < draft.end; ++i) {
       const StepItem& item = items_[i];
       PhaseInterval phase = {item.start_ns, item.end_ns, PhaseOf(item, draft.kind)};
-      if (!phases.empty()) phase.start_ns = std::max(phase.start_ns, phases.back().end_ns);
+      const bool in_pass = i > draft.begin && items_[i].continues_pass;
+      if (!phases.empty()) phase.start_ns = in_pass ? phases.back().end_ns : std::max(phase.start_ns, phases.back().end_ns);
       const bool before_backward =
-          IsPass(i) && i + 1 < draft.end &&
+          IsRun(i) && i + 1 < draft.end &&
           (items_[i + 1].kind == MomentKind::kBackward || items_[i + 1].kind == MomentKind::kZeroGrad);
       if (before_backward) phase.end_ns = items_[i + 1].start_ns;
       if (phase.end_ns <= phase.start_ns) continue;

@@ -11,10 +11,10 @@
 
 namespace dlhook::analyzer {
 
-// Without batch, warm-up, regularity and has_scopes. The rules:
+// Without warm-up, regularity and has_scopes. The rules:
 // - a training step ends with the update of weights; where none is seen, with the backward pass; with cuts, at them;
-// - forward passes of which no backward follows are validation steps in a program that trains. Those that every training step
-//   begins with (a teacher, pseudo-labels) are a part of it;
+// - forward passes of which no backward follows are validation steps in a program that trains, but for those that training steps
+//   begin with (a teacher, pseudo-labels): step_beginnings.h;
 // - updates that take turns (two optimizers, of a generator and a discriminator) are one step together, and so are networks
 //   that run in turn all the time (an ensemble whose members prepare the input themselves);
 // - training steps go on until the next step begins, so that nothing between them is lost; an inference step ends with its own

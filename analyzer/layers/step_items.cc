@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace dlhook::analyzer {
 namespace {
+
+constexpr double kMostRuns = 0.75;  // of a network that begins passes, so many come alone
 
 class ItemMaker {
  public:
@@ -28,10 +31,53 @@ class ItemMaker {
       is_cut_ |= at_cut;
       if (moments_[i].kind != MomentKind::kOther) Take(i);
     }
+    JoinPasses();
     return std::move(items_);
   }
 
  private:
+  using Beginning = std::pair<uint32_t, uint32_t>;  // rank and name of a run's first moment
+
+  Beginning BeginningOf(const StepItem& run) const { return {moments_[run.first].rank, moments_[run.first].name}; }
+
+  bool FollowsRun(size_t i) const {
+    return i > 0 && items_[i].kind == MomentKind::kForward && items_[i - 1].kind == MomentKind::kForward && !items_[i].at_cut;
+  }
+
+  struct Habit {
+    size_t runs = 0;
+    size_t rows = 0;   // of runs, one after the other
+    size_t alone = 0;  // rows of one run
+    bool BeginsPasses() const { return rows > 1 && static_cast<double>(alone) >= kMostRuns * static_cast<double>(rows); }
+  };
+
+  std::map<Beginning, Habit> Habits() const {
+    std::map<Beginning, Habit> habits;
+    for (size_t i = 0, next = 0; i < items_.size(); i = next) {
+      next = i + 1;
+      if (items_[i].kind != MomentKind::kForward) continue;
+      while (next < items_.size() && FollowsRun(next) && BeginningOf(items_[next]) == BeginningOf(items_[i])) ++next;
+      Habit& habit = habits[BeginningOf(items_[i])];
+      habit.runs += next - i;
+      ++habit.rows;
+      habit.alone += next == i + 1 ? 1 : 0;
+    }
+    return habits;
+  }
+
+  void JoinPasses() {
+    const std::map<Beginning, Habit> habits = Habits();
+    size_t first = 0;
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (FollowsRun(i) && BeginningOf(items_[i]) != BeginningOf(items_[first])) {
+        const Habit& of_first = habits.at(BeginningOf(items_[first]));
+        const bool both_once = of_first.runs == 1 && habits.at(BeginningOf(items_[i])).runs == 1;
+        items_[i].continues_pass = both_once || of_first.BeginsPasses();
+      }
+      if (!items_[i].continues_pass) first = i;
+    }
+  }
+
   // Networks by name; what has no layer is of one.
   const std::string& ModelOf(const Moment& moment) const {
     static const std::string* const none = new std::string;
@@ -60,10 +106,10 @@ class ItemMaker {
     is_cut_ = false;
     item->end_ns = std::max(item->end_ns, moment.end_ns);
     if (moment.kind == MomentKind::kUpdate) item->marks.push_back(static_cast<uint32_t>(i));
-    if (moment.kind == MomentKind::kForward) AddToPass(moment, *item);
+    if (moment.kind == MomentKind::kForward) AddToRun(moment, *item);
   }
 
-  void AddToPass(const Moment& moment, StepItem& item) {
+  void AddToRun(const Moment& moment, StepItem& item) {
     if (moment.layer != kNone && (last_forward_ == nullptr || last_forward_->layer != moment.layer || item.layers.empty())) {
       item.layers.insert(moment.layer);
     }
@@ -78,7 +124,7 @@ class ItemMaker {
     StepItem& last = items_.back();
     if (moment.kind == MomentKind::kInput) return nullptr;  // whatever was done in between is no input
     if (last.kind == moment.kind) {
-      return moment.kind == MomentKind::kForward && BeginsPass(last, moment) ? nullptr : &last;
+      return moment.kind == MomentKind::kForward && BeginsRun(last, moment) ? nullptr : &last;
     }
     // Weights are updated while gradients of others are still being computed (an executor runs what is ready; optimizers
     // that are fused into the backward pass).
@@ -87,8 +133,9 @@ class ItemMaker {
     return nullptr;
   }
 
-  bool BeginsPass(const StepItem& pass, const Moment& moment) const {
-    const Moment& first = moments_[pass.first];
+  bool BeginsRun(const StepItem& run, const Moment& moment) const {
+    const Moment& first = moments_[run.first];
+    if (!IsLoss(moment) && ModelOf(moment) != ModelOf(first)) return true;
     if (moment.rank != first.rank || moment.name != first.name || last_forward_ == nullptr) return false;
     // A cell that is run in a loop is met again before the pass is through.
     if (IsLoss(*last_forward_)) return true;

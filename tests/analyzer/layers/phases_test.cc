@@ -161,6 +161,63 @@ TEST(PhasesTest, AGradientlessPassOfEveryStepIsAPartOfIt) {
   EXPECT_EQ(Kinds(OnlyTrack(program)), "tttttt");
 }
 
+TEST(PhasesTest, EvaluationInEachRoundIsNoPartOfTheNextStep) {
+  for (int64_t batch : {16, 8}) {  // an other one than in training; the same, but that the first step does without
+    TrainingProgram program;
+    const int net = program.AddModel("LeNet", 3);
+    for (int i = 0; i < 6; ++i) {
+      if (batch == 16) program.Forward(net, /*grad=*/false, batch);
+      program.Forward(net);
+      program.Backward();
+      program.Update();
+      if (batch == 8) program.Forward(net, /*grad=*/false, batch);
+    }
+    const StepTrack track = OnlyTrack(program);
+    EXPECT_EQ(Kinds(track), batch == 16 ? "vtvtvtvtvtvt" : "tvtvtvtvtvtv");
+    for (const Step& step : track.steps) EXPECT_EQ(step.batch, step.kind == IterationKind::kTraining ? 8 : batch);
+  }
+}
+
+TEST(PhasesTest, ATeacherIsAPartOfTheStepAndEvaluationIsNot) {
+  TrainingProgram program;
+  const int teacher = program.AddModel("Teacher", 2);
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 12; ++i) {
+    program.Forward(teacher, /*grad=*/false);
+    program.Forward(net);
+    program.Backward();
+    program.Update();
+    if (i % 3 == 2) program.Forward(net, /*grad=*/false);
+  }
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "tttvtttvtttvtttv");
+  for (const Step& step : track.steps) EXPECT_EQ(step.model, "LeNet");
+}
+
+TEST(PhasesTest, ANetworkThatRanOnceIsNoPartOfTheRequests) {
+  TrainingProgram program;
+  const int tried = program.AddModel("Tried", 2);
+  const int served = program.AddModel("Served", 2);
+  program.Forward(tried, false, 1);
+  for (int i = 0; i < 20; ++i) program.Forward(served, false);
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "iiiiiiiiiiiiiiiiiiiii");
+  EXPECT_EQ(track.steps[0].model, "Tried");
+  EXPECT_EQ(track.steps[1].model, "Served");
+}
+
+// An encoder is run for each request, a decoder for each word.
+TEST(PhasesTest, ANetworkInALoopIsAPartOfTheRequest) {
+  TrainingProgram program;
+  const int encoder = program.AddModel("Encoder", 2);
+  const int decoder = program.AddModel("Decoder", 2);
+  for (int i = 0; i < 5; ++i) {
+    program.Forward(encoder, false);
+    for (int word = 0; word < 7; ++word) program.Forward(decoder, false);
+  }
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "iiiii");
+}
+
 TEST(PhasesTest, VaryingBatch) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);

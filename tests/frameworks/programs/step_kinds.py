@@ -1,0 +1,289 @@
+"""step_kinds.py FOLDER LOOP...: programs in which steps of more than one kind take turns or follow each other, each in a process of its
+own, forked: PyTorch is imported once. Writes to FOLDER/LOOP.json the process id and what each step was, as JSON: [kind, batch, micro
+steps], with threads a list of each."""
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import warnings
+
+import torch
+import torch.distributed as dist
+from torch import nn
+import torch.nn.functional as F
+
+torch.manual_seed(1)
+torch.set_num_threads(1)
+STEPS = []
+
+
+class Net(nn.Module):
+    def __init__(self, width=32, outputs=10):
+        super().__init__()
+        self.fc1 = nn.Linear(20, width)
+        self.fc2 = nn.Linear(width, 2 * width)
+        self.fc3 = nn.Linear(2 * width, outputs)
+
+    def forward(self, x):
+        return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
+
+
+class Wide(Net):
+    def __init__(self):
+        super().__init__(width=64)
+
+
+class Wider(Net):
+    def __init__(self):
+        super().__init__(width=128)
+
+
+class Teacher(Net):
+    pass
+
+
+def note(kind, batch, micro_steps=None, steps=None):
+    (STEPS if steps is None else steps).append([kind, batch, micro_steps])
+
+
+def batch_of(size):
+    return torch.randn(size, 20), torch.randint(0, 10, (size,))
+
+
+def train(net, optimizer, size=8, micro_steps=1, steps=None):
+    optimizer.zero_grad()
+    for _ in range(micro_steps):
+        x, y = batch_of(size)
+        F.cross_entropy(net(x), y).backward()
+    optimizer.step()
+    note("training", size, micro_steps, steps)
+
+
+def evaluate(net, size=16, rounds=1):
+    net.eval()
+    with torch.no_grad():
+        for _ in range(rounds):
+            x, y = batch_of(size)
+            (net(x).argmax(1) == y).float().mean().item()
+            note("validation", size)
+    net.train()
+
+
+def sgd(net):
+    return torch.optim.SGD(net.parameters(), lr=0.01)
+
+
+def evaluation_each_round():
+    net = Net()
+    optimizer = sgd(net)
+    for _ in range(12):
+        train(net, optimizer)
+        evaluate(net)
+
+
+def evaluation_first_each_round():
+    net = Net()
+    optimizer = sgd(net)
+    for _ in range(12):
+        evaluate(net)
+        train(net, optimizer)
+
+
+def evaluation_of_the_same_batch():
+    """As large as a training batch, in each round."""
+    net = Net()
+    optimizer = sgd(net)
+    for _ in range(12):
+        train(net, optimizer)
+        evaluate(net, 8)
+
+
+def evaluation_after_accumulation():
+    net = Net()
+    optimizer = sgd(net)
+    for _ in range(8):
+        train(net, optimizer, micro_steps=3)
+        evaluate(net, rounds=2)
+
+
+def evaluation_before_training():
+    net = Net()
+    optimizer = sgd(net)
+    evaluate(net, rounds=4)
+    for _ in range(8):
+        train(net, optimizer)
+
+
+def evaluation_now_and_then():
+    net = Net()
+    optimizer = sgd(net)
+    for i in range(20):
+        train(net, optimizer)
+        if i % 4 == 3:
+            evaluate(net, rounds=2)
+
+
+def teacher():
+    """A network that is not trained says what the other shall learn."""
+    taught, net = Teacher().eval(), Net()
+    optimizer = sgd(net)
+    for i in range(12):
+        x, _ = batch_of(8)
+        with torch.no_grad():
+            target = taught(x)
+        optimizer.zero_grad()
+        F.mse_loss(net(x), target).backward()
+        optimizer.step()
+        note("training", 8, 1)
+        if i % 3 == 2:
+            evaluate(net)
+
+
+def inference_after_one_call():
+    Net()(torch.randn(1, 20))
+    net = Wide().eval()
+    with torch.no_grad():
+        for _ in range(200):
+            net(torch.randn(4, 20))
+            note("inference", 4)
+
+
+def quantized():
+    warnings.simplefilter("ignore")
+    net = Net().eval()
+    net(torch.randn(2, 20))
+    quantized_net = torch.ao.quantization.quantize_dynamic(net, {nn.Linear}, dtype=torch.qint8)
+    with torch.no_grad():
+        for _ in range(200):
+            quantized_net(torch.randn(4, 20))
+            note("inference", 4)
+
+
+def sweep():
+    """Three trainings after one another."""
+    for kind, size in ((Net, 8), (Wide, 16), (Wider, 32)):
+        net = kind()
+        optimizer = sgd(net)
+        for _ in range(10):
+            train(net, optimizer, size)
+
+
+def sweep_of_one_class():
+    """The same class, other widths and batches."""
+    for width, size in ((32, 8), (64, 16), (128, 32)):
+        net = Net(width)
+        optimizer = sgd(net)
+        for _ in range(10):
+            train(net, optimizer, size)
+
+
+def in_threads(work):
+    """Two threads, each with steps of its own; WORK(number, steps)."""
+    lists = [[], []]
+    threads = [threading.Thread(target=work, args=(i, lists[i]), name=f"worker{i}") for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    STEPS.extend(lists)
+
+
+def training_in_threads():
+    def work(number, steps):
+        net = (Net, Wide)[number]()
+        optimizer = sgd(net)
+        for _ in range(15):
+            train(net, optimizer, (8, 16)[number], steps=steps)
+    in_threads(work)
+
+
+def serving_in_threads():
+    def work(number, steps):
+        net = (Net, Wide)[number]().eval()
+        with torch.no_grad():
+            for _ in range(20):
+                net(torch.randn((4, 2)[number], 20))
+                note("inference", (4, 2)[number], steps=steps)
+    in_threads(work)
+
+
+def lbfgs():
+    net = Net()
+    optimizer = torch.optim.LBFGS(net.parameters(), lr=0.1, max_iter=4)
+    for _ in range(8):
+        x, y = batch_of(8)
+        calls = []
+
+        def closure(x=x, y=y, calls=calls):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            calls.append(1)
+            return loss
+        optimizer.step(closure)
+        note("training", 8, len(calls))
+
+
+def one_sample():
+    net = Net().eval()
+    with torch.no_grad():
+        for _ in range(40):
+            net(torch.randn(1, 20))
+            note("inference", 1)
+
+
+def convolutions_of_one_sample():
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.Flatten(), nn.Linear(8 * 8 * 8, 10)).eval()
+    with torch.no_grad():
+        for _ in range(40):
+            net(torch.randn(1, 3, 12, 12))
+            note("inference", 1)
+
+
+def distributed():
+    with tempfile.TemporaryDirectory() as folder:
+        dist.init_process_group("gloo", init_method="file://" + os.path.join(folder, "store"), rank=0, world_size=1)
+        net = nn.parallel.DistributedDataParallel(Net())
+        optimizer = sgd(net)
+        for _ in range(8):
+            train(net, optimizer)
+        dist.destroy_process_group()
+
+
+def named_ranges():
+    """The program says itself what it does."""
+    net = Net()
+    optimizer = sgd(net)
+    for _ in range(8):
+        with torch.profiler.record_function("train_step"):
+            train(net, optimizer)
+        with torch.profiler.record_function("eval_step"):
+            evaluate(net)
+
+
+def import_what_is_imported_late():
+    weights = torch.zeros(1, requires_grad=True)
+    weights.sum().backward()
+    torch.optim.SGD([weights]).step()
+    assert torch.ao.quantization
+
+
+def main():
+    import_what_is_imported_late()
+    for loop in sys.argv[2:]:
+        child = os.fork()
+        if child != 0:
+            _, status = os.waitpid(child, 0)
+            if status != 0:
+                sys.exit(f"{loop}: {status}")
+            continue
+        globals()[loop]()
+        with open(os.path.join(sys.argv[1], loop + ".json"), "w", encoding="utf-8") as file:
+            json.dump([os.getpid(), STEPS], file)
+        return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Steps of more than one kind in one program of PyTorch: evaluation between training steps, trainings after one another or in threads,
+inference after other calls. The witness is the program itself (programs/step_kinds.py), which says what each step was."""
+
+import glob
+import json
+import os
+import shutil
+import tempfile
+
+import frameworks
+from frameworks import e2e, program
+
+
+LOOPS = ["evaluation_each_round", "evaluation_first_each_round", "evaluation_of_the_same_batch", "evaluation_after_accumulation",
+         "evaluation_before_training", "evaluation_now_and_then", "teacher", "inference_after_one_call", "quantized"]
+
+
+class Steps(frameworks.Case):
+    runs = {}  # by loop: what was recorded of its process, and what the program says of its steps
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.runs.pop("folder"), ignore_errors=True)
+
+    def record(self, loop):
+        if not self.runs:
+            self.runs["folder"] = tempfile.mkdtemp(prefix="dlhook-steps-")
+            self.run_path = os.path.join(self.runs["folder"], "run")
+            result = self.under("launcher", program("step_kinds", self.runs["folder"], *LOOPS), OMP_NUM_THREADS=1)
+            self.assertEqual(result.code, 0, result.err.decode()[-2000:])
+            for each in LOOPS:
+                with open(os.path.join(self.runs["folder"], each + ".json"), encoding="utf-8") as file:
+                    process, told = json.load(file)
+                (trace,) = glob.glob(os.path.join(self.run_path, f"*-{process}.dlh"))
+                self.runs[each] = e2e.Run(trace), told
+        return self.runs[loop]
+
+    def check(self, loop):
+        """Each step is what the program says it was; returns the run and its steps."""
+        run, told = self.record(loop)
+        steps = run.table("iterations")
+        self.assertEqual([[step["kind"], step["batch"], step["micro_steps"]] for step in steps], told)
+        return run, steps
+
+    def check_calls(self, run, calls):
+        """Library calls in a mean step, {kind: number}."""
+        seen = {}
+        for row in run.table("phases"):
+            if row["phase"] != "warm-up":
+                seen[row["step"]] = seen.get(row["step"], 0) + row["calls"]
+        self.assertEqual(seen, calls)
+
+    def test_evaluation_in_each_round(self):
+        """3 products forward, 5 backward: the first layer's input needs no gradient."""
+        run, _ = self.check("evaluation_each_round")
+        self.check_calls(run, {"training": 8, "validation": 3})
+
+    def test_evaluation_first_in_each_round(self):
+        self.check("evaluation_first_each_round")
+
+    def test_evaluation_with_batches_of_the_same_size(self):
+        self.check("evaluation_of_the_same_batch")
+
+    def test_evaluation_after_gradient_accumulation(self):
+        run, _ = self.check("evaluation_after_accumulation")
+        self.check_calls(run, {"training": 24, "validation": 3})
+
+    def test_evaluation_before_training(self):
+        self.check("evaluation_before_training")
+
+    def test_evaluation_now_and_then(self):
+        self.check("evaluation_now_and_then")
+
+    def test_a_teacher_belongs_to_the_step(self):
+        run, steps = self.check("teacher")
+        self.check_calls(run, {"training": 11, "validation": 3})
+        self.assertEqual({step["model"] for step in steps}, {"Net"})
+
+    def test_inference_after_another_network(self):
+        run, told = self.record("inference_after_one_call")
+        steps = run.table("iterations")
+        self.assertEqual([[step["kind"], step["batch"], None] for step in steps], [["inference", 1, None]] + told)
+        self.assertEqual({step["model"] for step in steps[1:]}, {"Wide"})
+
+    def test_quantized_inference(self):
+        """Its products are made by a library that is not seen."""
+        run, told = self.record("quantized")
+        steps = run.table("iterations")
+        self.assertEqual([step["kind"] for step in steps], ["inference"] * (1 + len(told)))
+
+
+if __name__ == "__main__":
+    e2e.main()
