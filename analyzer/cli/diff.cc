@@ -118,10 +118,11 @@ absl::StatusOr<DiffOptions> OptionsOf(const Args& args) {
 void HideNoise(std::vector<Table>& tables) {
   std::vector<std::string> quiet;
   for (Table& table : tables) {
-    const size_t verdict = *FindColumn(table, "verdict");
+    const std::optional<size_t> verdict = FindColumn(table, "verdict");
+    if (!verdict) continue;
     const size_t before = table.rows.size();
     table.rows.erase(std::remove_if(table.rows.begin(), table.rows.end(),
-                                    [&](const Row& row) { return row[verdict] == Cell("noise"); }),
+                                    [&](const Row& row) { return row[*verdict] == Cell("noise"); }),
                      table.rows.end());
     const size_t hidden = before - table.rows.size();
     if (&table == &tables.front()) continue;
@@ -174,14 +175,19 @@ int RunDiff(const Args& args) {
       DiffRuns(Baseline(AnalyzedRun{&base->model, base_analysis.options()}),
                Contender(AnalyzedRun{&candidate->model, candidate_analysis.options()}), options->passes);
   if (!diff.ok()) return Fail(diff.status());
-  const bool is_slower = options->fail_above_percent && diff->IsSlowerThan(*options->fail_above_percent);
+  const Gate gate = options->fail_above_percent ? diff->decision.SlowerThan(*options->fail_above_percent) : Gate::kPasses;
   int exit_code = PrintDiff(*std::move(diff), Baseline<const TraceModel*>(&base->model),
                             Contender<const TraceModel*>(&candidate->model), *options);
   for (const LoadedRun* run : {&*base, &*candidate}) {
     for (const absl::Status& status : run->damage) PrintError(status.message());
     if (!run->damage.empty()) exit_code = kExitBadInput;
   }
-  return exit_code == kExitOk && is_slower ? kExitThreshold : exit_code;
+  if (gate == Gate::kCannotTell) {
+    PrintError("diff: --fail-above: NEW takes longer by more than this, but not whether that is more than noise is known: "
+               "too few steady steps");
+    exit_code = kExitBadInput;
+  }
+  return exit_code == kExitOk && gate == Gate::kFails ? kExitThreshold : exit_code;
 }
 
 std::string Details() {
@@ -197,9 +203,13 @@ std::string Details() {
   absl::StrAppend(&text,
                   "\nA change within its noise bound (from the spread over steps) is called noise, and text\n"
                   "leaves such rows out; --limit 0 shows them.\n\n"
-                  "With --fail-above P the exit code is 1 if a step takes more than P percent longer in\n"
-                  "NEW and the change is beyond noise; where no noise is known, if it takes more than P\n"
-                  "percent longer. Of damaged runs what is whole is compared; then the exit code is 2.\n");
+                  "With --fail-above P the exit code is 1 if a step (a sample, where batches differ) takes\n"
+                  "longer in NEW by more than P percent and the noise bound together. Of comparisons of\n"
+                  "programs that are not slower by more than P percent at most 1 in 200 fails, as long as\n"
+                  "what disturbs the machine comes and goes within a run; what lasts for the whole of one\n"
+                  "run and not of the other, P must leave room for. Where NEW is slower by more than P\n"
+                  "percent and no noise is known (fewer than three steps), the exit code is 2. Of damaged\n"
+                  "runs what is whole is compared; then the exit code is 2.\n");
   return text;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/work_table.h"
+#include "analyzer/passes/activity_labels.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer {
@@ -21,6 +22,7 @@ namespace {
 constexpr double kPartOfReason = 0.2;  // of the change that it is to explain
 constexpr size_t kMostReasons = 2;
 constexpr char kSameCalls[] = "the same calls take another time";
+constexpr char kSameOps[] = "its ops take another time";
 constexpr double kOtherCalls = 0.05;  // per step: less is a call at the edge of a block of steps
 
 // One row of `work` and what its cells say.
@@ -33,6 +35,7 @@ class WorkRow {
     return CellText(table.rows[of_base ? row_.rows.base : row_.rows.candidate][*FindColumn(table, column)]);
   }
   std::string Newest(const char* column) const { return Text(column, row_.rows.candidate == kNoRow); }
+  bool IsCall() const { return Newest("activity") == ActivityName(ActivityKind::kCall); }
   bool MovesData() const { return Newest("purpose") == kMovesData; }
 
   // Per step.
@@ -58,7 +61,8 @@ void AddMove(const WorkRow& row, const TimeChange& time, LayoutChange& layout) {
 // What rows of one group say together: clause -> how much of the change.
 class Clauses {
  public:
-  Clauses(const TableChanges& work, const std::vector<const RowChange*>& rows) {
+  Clauses(const TableChanges& work, const std::vector<const RowChange*>& rows)
+      : per_(work.base->block_count == 0 ? "in the run" : "a step") {
     LayoutChange layout;
     for (const RowChange* row : rows) {
       const WorkRow cells(work, *row);
@@ -80,11 +84,13 @@ class Clauses {
     std::sort(order.begin(), order.end());
     std::vector<std::string> texts;
     for (size_t i = 0; i < std::min(order.size(), kMostReasons); ++i) texts.push_back(order[i].second);
+    // A framework's op takes longer where the call in it does.
+    if (texts.size() > 1) texts.erase(std::remove(texts.begin(), texts.end(), kSameOps), texts.end());
     return texts;
   }
 
  private:
-  static std::string ClauseOf(const WorkRow& row, Match match) {
+  std::string ClauseOf(const WorkRow& row, Match match) const {
     const std::string what = row.Newest("what");
     switch (match) {
       case Match::kAdded:
@@ -100,8 +106,10 @@ class Clauses {
         break;
     }
     const double before = row.Calls(true), after = row.Calls(false);
-    if (std::abs(before - after) <= kOtherCalls) return kSameCalls;
-    return absl::StrFormat("%s is called %.3g times a step instead of %.3g", what, after, before);
+    if (std::abs(before - after) > kOtherCalls) {
+      return absl::StrFormat("%s is called %.3g times %s instead of %.3g", what, after, per_, before);
+    }
+    return row.IsCall() ? kSameCalls : kSameOps;
   }
 
   static std::string ChoiceClause(const WorkRow& row) {
@@ -114,12 +122,13 @@ class Clauses {
     return clause("its tensors' memory formats changed from ", "formats");
   }
 
-  static std::string ClauseOf(const LayoutChange& layout) {
+  std::string ClauseOf(const LayoutChange& layout) const {
     if (!layout.HasOtherCalls()) return "moving its tensors into other memory formats takes another time";
-    return absl::StrFormat("its layout changes (reorders) went from %.3g to %.3g a step", layout.base_calls,
-                           layout.candidate_calls);
+    return absl::StrFormat("its layout changes (reorders) went from %.3g to %.3g %s", layout.base_calls,
+                           layout.candidate_calls, per_);
   }
 
+  const char* const per_;
   std::map<std::string, double> clauses_;
 };
 
@@ -137,8 +146,10 @@ Group GroupOf(const TableChanges& work, const RowChange& row, const NameMap& nam
   return {layer, CellText(cells[*FindColumn(table, "direction")])};
 }
 
-std::string RatioClause(const TimeChange& time) {
-  return absl::StrFormat("the same calls take %.2f times as long", time.candidate_ns / time.base_ns);
+// Of a framework's ops no sizes are known: they need not do the same.
+std::string RatioClause(const std::string& clause, const TimeChange& time) {
+  return absl::StrFormat("%s take %.2f times as long", clause == kSameCalls ? "the same calls" : "its ops",
+                         time.candidate_ns / time.base_ns);
 }
 
 }  // namespace
@@ -163,31 +174,46 @@ std::string Contribution::Sentence() const {
   return text;
 }
 
+std::map<std::string, Match> LayersOfOneSide(const TableChanges& work, const NameMap& names) {
+  std::map<std::string, std::pair<bool, bool>> sides;
+  for (const RowChange& row : work.rows) {
+    auto& [in_base, in_candidate] = sides[GroupOf(work, row, names).first];
+    in_base |= row.rows.base != kNoRow;
+    in_candidate |= row.rows.candidate != kNoRow;
+  }
+  std::map<std::string, Match> layers;
+  for (const auto& [layer, on] : sides) {
+    if (on.first && on.second) continue;
+    layers[layer] = on.first ? Match::kRemoved : Match::kAdded;
+  }
+  return layers;
+}
+
+std::string LayerLabel(const std::string& layer) {
+  return absl::StartsWith(layer, "\x1e") ? layer.substr(1) : layer;
+}
+
 std::vector<Contribution> FindContributions(const TableChanges& work, const NameMap& names, const Pace& pace) {
   std::map<Group, std::vector<const RowChange*>> groups;
-  std::map<std::string, std::pair<bool, bool>> layers;  // on which sides
-  for (const RowChange& row : work.rows) {
-    const Group group = GroupOf(work, row, names);
-    groups[group].push_back(&row);
-    layers[group.first].first |= row.rows.base != kNoRow;
-    layers[group.first].second |= row.rows.candidate != kNoRow;
-  }
+  for (const RowChange& row : work.rows) groups[GroupOf(work, row, names)].push_back(&row);
+  const std::map<std::string, Match> of_one_side = LayersOfOneSide(work, names);
   std::vector<Contribution> contributions;
   for (const auto& [group, rows] : groups) {
     Contribution& contribution = contributions.emplace_back();
-    contribution.layer = absl::StrContains(group.first, '\x1e') ? group.first.substr(1) : group.first;
+    contribution.layer = LayerLabel(group.first);
     contribution.direction = group.second;
     for (const RowChange* row : rows) contribution.time.Add(row->time);
     Judge(pace, kPaceOfPart, groups.size(), contribution.time);
-    const auto [in_base, in_candidate] = layers[group.first];
-    if (!in_base) contribution.match = Match::kAdded;
-    if (!in_candidate) contribution.match = Match::kRemoved;
+    const auto own = of_one_side.find(group.first);
+    if (own != of_one_side.end()) {
+      contribution.match = own->second;
+      contribution.why = {own->second == Match::kAdded ? "the layer is new" : "the layer is gone"};
+      continue;
+    }
     contribution.why = Clauses(work, rows).Explaining(contribution.time.change_ns());
     for (std::string& clause : contribution.why) {
-      if (clause == kSameCalls) clause = RatioClause(contribution.time);
+      if (clause == kSameCalls || clause == kSameOps) clause = RatioClause(clause, contribution.time);
     }
-    if (!in_base) contribution.why = {"the layer is new"};
-    if (!in_candidate) contribution.why = {"the layer is gone"};
   }
   std::stable_sort(contributions.begin(), contributions.end(), [](const Contribution& a, const Contribution& b) {
     return std::abs(a.time.change_ns()) > std::abs(b.time.change_ns());

@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_DIFF_CONTRIBUTIONS_H_
 #define DLHOOK_ANALYZER_DIFF_CONTRIBUTIONS_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,10 @@ struct LayoutChange {
   bool HasOtherCalls() const;
 };
 LayoutChange FindLayoutChange(const TableChanges& work, const Pace& pace);
+
+// Layers that only one side has: kAdded, kRemoved. Names as in `names`; LayerLabel makes them those of the program.
+std::map<std::string, Match> LayersOfOneSide(const TableChanges& work, const NameMap& names);
+std::string LayerLabel(const std::string& layer);
 
 // Of all layers and directions, the largest change first, judged. `work`: of the tables `work` (work_table.h).
 std::vector<Contribution> FindContributions(const TableChanges& work, const NameMap& names, const Pace& pace);

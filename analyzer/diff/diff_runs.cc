@@ -8,6 +8,8 @@
 #include "analyzer/diff/compared_steps.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
+#include "analyzer/diff/differences.h"
+#include "analyzer/diff/done_work.h"
 #include "analyzer/diff/layer_names.h"
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/diff/verdict.h"
@@ -32,13 +34,8 @@ std::pair<ComparedSteps, ComparedSteps> StepsOfBoth(const AnalyzedRun& base, con
   return {ChooseSteps(base_tracks, before.front()), ChooseSteps(candidate_tracks, after.front())};
 }
 
-TimeChange TimeOfStep(const MeasuredRun& base, const MeasuredRun& candidate) {
-  TimeChange time;
-  time.base_ns = base.time_ns;
-  time.candidate_ns = candidate.time_ns;
-  time.base_blocks = base.blocks;
-  time.candidate_blocks = candidate.blocks;
-  return time;
+DoneWork WorkOf(const AnalyzedRun& run, const MeasuredRun& measured) {
+  return CountWork(*run.model, run.options.analysis->steps(), measured.steps);
 }
 
 // Of an empty run, for its columns.
@@ -64,11 +61,6 @@ const std::vector<Pass>& ComparablePasses() {
   return kPasses;
 }
 
-bool RunsDiff::IsSlowerThan(double percent) const {
-  const bool is_more = time.change_ns() > percent / 100 * time.base_ns;
-  return is_more && (time.finding == Finding::kSlower || time.finding == Finding::kUnknown);
-}
-
 absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<AnalyzedRun> candidate,
                                   const std::vector<const Pass*>& passes) {
   std::vector<const Pass*> all = {&kWork};
@@ -90,13 +82,18 @@ absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<Analyzed
     changes.push_back(CompareTables(Baseline(&before->tables[i]), Contender(&after->tables[i]), names));
   }
   const Pace pace = FindPace(changes.front());
+  const std::vector<Difference> differences = FindDifferences(
+      Baseline(DifferenceInput{base->model, &before->steps, WorkOf(*base, *before)}),
+      Contender(DifferenceInput{candidate->model, &after->steps, WorkOf(*candidate, *after)}), changes.front(), names);
   RunsDiff diff;
-  diff.time = TimeOfStep(*before, *after);
-  Judge(pace, kPaceOfStep, 1, diff.time);
-  diff.tables.push_back(VerdictTable({base->model, candidate->model, &*before, &*after, &changes.front(),
-                                      FindContributions(changes.front(), names, pace),
-                                      FindLayoutChange(changes.front(), pace), diff.time, pace}));
-  for (TableChanges& table : changes) JudgeRows(pace, table);
+  diff.decision =
+      Decide(Baseline<const MeasuredRun*>(&*before), Contender<const MeasuredRun*>(&*after), pace, differences.empty());
+  const Pace& own = diff.decision.pace;
+  diff.tables.push_back(VerdictTable({base->model, candidate->model, &*before, &*after, &diff.decision, differences,
+                                      FindContributions(changes.front(), names, own),
+                                      FindLayoutChange(changes.front(), own)}));
+  diff.tables.push_back(DifferencesTable(differences));
+  for (TableChanges& table : changes) JudgeRows(own, table);
   for (const Pass* pass : passes) {
     const auto place =
         std::find_if(all.begin(), all.end(), [&](const Pass* other) { return other->name == pass->name; });

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/diff/changes.h"
+#include "analyzer/diff/decision.h"
 #include "analyzer/diff/sides.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/table/table.h"
@@ -20,13 +20,9 @@ struct AnalyzedRun {
 };
 
 struct RunsDiff {
-  // `verdict` first (its title is the sentence), then one for each pass.
+  // `verdict` first (its title is the sentence), then `differences`, then one for each pass.
   std::vector<Table> tables;
-  TimeChange time;  // of a step; of the whole run where one of the runs has no steps
-
-  // Slower by more than `percent` of the base's time, and by more than noise. Where no noise is known: by more than
-  // `percent`.
-  bool IsSlowerThan(double percent) const;
+  Decision decision;
 };
 
 // `passes` must make comparable tables (measured_run.h).

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -134,6 +135,31 @@ Row DiffRow(const TableChanges& changes, const RowChange& change) {
   return row;
 }
 
+struct SizeChange {
+  std::string label, from, to;
+};
+
+// The numbers that differ, with the letters before them; none where anything else differs.
+std::vector<SizeChange> ChangedSizes(const std::string& base, const std::string& candidate) {
+  std::vector<SizeChange> sizes;
+  const auto end_of = [](const std::string& text, size_t at, bool of_digits) {
+    while (at < text.size() && absl::ascii_isdigit(static_cast<unsigned char>(text[at])) == of_digits) ++at;
+    return at;
+  };
+  for (size_t i = 0, j = 0; i < base.size() && j < candidate.size();) {
+    const size_t i_digits = end_of(base, i, false), j_digits = end_of(candidate, j, false);
+    const size_t i_end = end_of(base, i_digits, true), j_end = end_of(candidate, j_digits, true);
+    const std::string letters = base.substr(i, i_digits - i);
+    if (letters != candidate.substr(j, j_digits - j)) return {};
+    const std::string from = base.substr(i_digits, i_end - i_digits), to = candidate.substr(j_digits, j_end - j_digits);
+    const size_t name = letters.find_last_of("_ x");
+    if (from != to) sizes.push_back({name == std::string::npos ? letters : letters.substr(name + 1), from, to});
+    i = i_end;
+    j = j_end;
+  }
+  return sizes;
+}
+
 bool IsBeyondNoise(const RowChange& change) {
   return change.time.finding != Finding::kNoise && change.time.finding != Finding::kEqual;
 }
@@ -185,27 +211,19 @@ std::string SignedTime(double ns) { return absl::StrCat(ns < 0 ? "-" : "+", Shor
 
 std::string SizesChanged(const std::string& base, const std::string& candidate) {
   std::vector<std::string> words;
-  const auto end_of_letters = [](const std::string& text, size_t at) {
-    while (at < text.size() && !absl::ascii_isdigit(static_cast<unsigned char>(text[at]))) ++at;
-    return at;
-  };
-  const auto end_of_digits = [](const std::string& text, size_t at) {
-    while (at < text.size() && absl::ascii_isdigit(static_cast<unsigned char>(text[at]))) ++at;
-    return at;
-  };
-  for (size_t i = 0, j = 0; i < base.size() && j < candidate.size();) {
-    const size_t i_digits = end_of_letters(base, i), j_digits = end_of_letters(candidate, j);
-    const size_t i_end = end_of_digits(base, i_digits), j_end = end_of_digits(candidate, j_digits);
-    const std::string letters = base.substr(i, i_digits - i);
-    if (letters != candidate.substr(j, j_digits - j)) return absl::StrCat(base, " -> ", candidate);
-    const std::string from = base.substr(i_digits, i_end - i_digits), to = candidate.substr(j_digits, j_end - j_digits);
-    const size_t name = letters.find_last_of("_ x");
-    const std::string label = name == std::string::npos ? letters : letters.substr(name + 1);
-    if (from != to) words.push_back(absl::StrCat(label, label.empty() ? "" : " ", from, " -> ", to));
-    i = i_end;
-    j = j_end;
+  for (const SizeChange& size : ChangedSizes(base, candidate)) {
+    words.push_back(absl::StrCat(size.label, size.label.empty() ? "" : " ", size.from, " -> ", size.to));
   }
   return words.empty() ? absl::StrCat(base, " -> ", candidate) : absl::StrJoin(words, ", ");
+}
+
+bool SizesScale(const std::string& base, const std::string& candidate, int64_t before, int64_t after) {
+  const std::vector<SizeChange> sizes = ChangedSizes(base, candidate);
+  return !sizes.empty() && std::all_of(sizes.begin(), sizes.end(), [&](const SizeChange& size) {
+    int64_t from = 0, to = 0;
+    return absl::SimpleAtoi(size.from, &from) && absl::SimpleAtoi(size.to, &to) &&
+           static_cast<__int128>(from) * after == static_cast<__int128>(to) * before;
+  });
 }
 
 std::string RowReason(const TableChanges& changes, const RowChange& row) { return Reasons(changes, row).Text(); }

@@ -2,6 +2,7 @@
 #ifndef DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_
 #define DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ std::string SignedTime(double ns);
 
 // "oc 6 -> 12, ih 32 -> 28": sizes that differ, with the letters before them.
 std::string SizesChanged(const std::string& base, const std::string& candidate);
+
+// Whether all that differs are sizes that went from a multiple of `before` to the same multiple of `after`.
+bool SizesScale(const std::string& base, const std::string& candidate, int64_t before, int64_t after);
 
 // What differs in how the row is done, its size, its name and its amounts; "" where nothing does.
 std::string RowReason(const TableChanges& changes, const RowChange& row);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/diff/row_keys.h"
 #include "analyzer/diff/step_slice.h"
+#include "analyzer/layers/iterations.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer {
@@ -100,6 +101,7 @@ absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const PassOption
   for (size_t block = 0; block < blocks.size(); ++block) {
     const auto block_steps = static_cast<double>(blocks[block].count());
     run.blocks.push_back(static_cast<double>(blocks[block].total_ns()) / block_steps);
+    run.low_blocks.push_back(static_cast<double>(QuartilesOf(blocks[block].Durations()).lower));
     const auto parts = RunPassesOn(StepSlice(model, attribution, blocks[block]), options, passes);
     if (!parts.ok()) return parts.status();
     for (size_t i = 0; i < parts->size(); ++i) rows[i].Add((*parts)[i], block_steps, block, run.tables[i].blocks);

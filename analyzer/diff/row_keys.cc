@@ -3,6 +3,7 @@
 
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace dlhook::analyzer {
@@ -31,11 +32,20 @@ std::string CellText(const Cell& cell) {
   return "";
 }
 
+namespace {
+
+// "others (115)" are the others, however many they are.
+std::string WithoutNumber(const std::string& text) {
+  return absl::StartsWith(text, "others (") ? "others" : text;
+}
+
+}  // namespace
+
 std::string RowKey(const Table& table, size_t row, KeyParts parts, const NameMap* names) {
   std::string key;
   for (size_t column = 0; column < table.columns.size(); ++column) {
     if (!IsPart(table.columns[column].role, parts)) continue;
-    std::string text = CellText(table.rows[row][column]);
+    std::string text = WithoutNumber(CellText(table.rows[row][column]));
     if (names != nullptr && table.columns[column].role == Role::kName) {
       const auto translated = names->find(text);
       if (translated != names->end()) text = translated->second;

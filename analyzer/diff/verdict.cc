@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -22,7 +20,6 @@ constexpr double kExplained = 0.8;           // part of the change after which n
 constexpr double kWorthNaming = 0.05;        // of the change
 constexpr double kLayoutWorthNaming = 0.01;  // of the step
 constexpr double kPaceWorthNoting = 0.05;    // away from 1
-constexpr double kMostlyAlike = 0.999;
 constexpr double kInterruptedWorthNoting = 0.01;  // of the time
 
 std::string PercentText(double part, double whole) {
@@ -37,20 +34,33 @@ std::string Unit(const VerdictInput& input) {
   return HasSteps(input) ? StepWord(input.candidate_run->steps.kind) : "run";
 }
 
-std::string NoiseText(const VerdictInput& input) {
-  if (!input.time.noise_ns) return HasSteps(input) ? "noise not known: too few steps" : "noise not known: no steps";
-  return absl::StrCat("noise ", PercentText(*input.time.noise_ns, input.time.base_ns));
+std::string PerText(const VerdictInput& input) {
+  if (input.decision->per == Per::kSample) return " per sample";
+  return HasSteps(input) ? absl::StrCat(" per ", Unit(input)) : "";
+}
+
+// Where samples are compared, what a step takes.
+std::string StepText(const VerdictInput& input) {
+  const TimeChange& step = input.decision->whole;
+  if (input.decision->per != Per::kSample) return "";
+  return absl::StrCat("; ", ShortTime(step.base_ns), " -> ", ShortTime(step.candidate_ns), " per ", Unit(input));
+}
+
+std::string NoiseText(const VerdictInput& input, const TimeChange& time) {
+  if (!time.noise_ns) return HasSteps(input) ? "noise not known: too few steps" : "noise not known: no steps";
+  return absl::StrCat("noise ", PercentText(*time.noise_ns, time.base_ns));
 }
 
 bool IsBeyondNoise(const Contribution& contribution) {
   return contribution.time.finding == Finding::kSlower || contribution.time.finding == Finding::kFaster;
 }
 
-// Those that made the step change, until they explain most of it.
+// Those that made the step change, until they explain most of it. Where batches differ, times per step explain nothing.
 std::vector<std::string> Causes(const VerdictInput& input) {
   std::vector<std::string> causes;
+  if (input.decision->per == Per::kSample) return causes;
   double explained_ns = 0;
-  const double change_ns = input.time.change_ns();
+  const double change_ns = input.decision->whole.change_ns();
   for (const Contribution& contribution : input.contributions) {
     const double part_ns = contribution.time.change_ns();
     const bool fits = IsBeyondNoise(contribution) || contribution.time.finding == Finding::kUnknown;
@@ -65,27 +75,41 @@ std::vector<std::string> Causes(const VerdictInput& input) {
 // "; layout changes (reorders) went from 14 to 6 a step (-540 us)": they are spread over many layers.
 std::string LayoutClause(const VerdictInput& input) {
   const LayoutChange& layout = input.layout;
-  const bool is_much = std::abs(layout.time.change_ns()) >= kLayoutWorthNaming * input.time.base_ns;
-  if (!layout.HasOtherCalls() || !is_much) return "";
-  return absl::StrFormat("; layout changes (reorders) went from %.3g to %.3g a step (%s)", layout.base_calls,
-                         layout.candidate_calls, SignedTime(layout.time.change_ns()));
+  const TimeChange& time = layout.time;
+  const bool is_much = std::abs(time.change_ns()) >= kLayoutWorthNaming * input.decision->whole.base_ns;
+  if (input.decision->per == Per::kSample || !layout.HasOtherCalls() || !is_much || time.finding == Finding::kNoise) return "";
+  return absl::StrFormat("; layout changes (reorders) went from %.3g to %.3g %s (%s)", layout.base_calls,
+                         layout.candidate_calls, HasSteps(input) ? "a step" : "in the run",
+                         SignedTime(time.change_ns()));
+}
+
+// "2.04 ms -> 2.67 ms per training step (+31 %, noise 19 %)".
+std::string TimesText(const VerdictInput& input) {
+  const Decision& decision = *input.decision;
+  const TimeChange& time = decision.time;
+  const char* beyond = decision.only_some_steps ? ", but only some steps" : "";
+  return absl::StrCat(ShortTime(time.base_ns), " -> ", ShortTime(time.candidate_ns), PerText(input), " (",
+                      time.change_ns() > 0 ? "+" : "-", PercentText(time.change_ns(), time.base_ns), beyond, ", ",
+                      NoiseText(input, time), StepText(input), ")");
+}
+
+// "31 % slower per training step (2.04 ms -> 2.67 ms, noise 19 %)".
+std::string SlowerText(const VerdictInput& input) {
+  const Decision& decision = *input.decision;
+  const TimeChange& time = decision.time;
+  return absl::StrCat(PercentText(time.change_ns(), time.base_ns), time.change_ns() > 0 ? " slower" : " faster",
+                      PerText(input), " (", ShortTime(time.base_ns), " -> ", ShortTime(time.candidate_ns), ", ",
+                      NoiseText(input, time), StepText(input), ")");
 }
 
 // What changed although the step as a whole did not.
 std::vector<std::string> ChangesWithin(const VerdictInput& input) {
   std::vector<std::string> changes;
+  if (input.decision->per == Per::kSample) return changes;
   for (const Contribution& contribution : input.contributions) {
     if (IsBeyondNoise(contribution) && changes.size() < kMostNamed) changes.push_back(contribution.Sentence());
   }
   return changes;
-}
-
-bool IsSameWork(const VerdictInput& input) {
-  return std::all_of(input.work->rows.begin(), input.work->rows.end(), [&](const RowChange& row) {
-    // Of ops that come only now and then one run may have one, the other none.
-    return (row.rows.match == Match::kSame && RowReason(*input.work, row).empty()) ||
-           std::max(row.time.base_ns, row.time.candidate_ns) < (1 - kMostlyAlike) * input.time.base_ns;
-  });
 }
 
 std::string SideNote(const char* side, const TraceModel& model, const MeasuredRun& run) {
@@ -106,24 +130,17 @@ std::string SideNote(const char* side, const TraceModel& model, const MeasuredRu
   return note + ".";
 }
 
-std::string ProgramOf(const TraceModel& model) {
-  if (model.processes.empty()) return "";
-  const trace::Process& process = model.processes.front().header.process();
-  const std::string& path = process.script().empty() ? process.program() : process.script();
-  return path.substr(path.rfind('/') + 1);
-}
-
 void AddPaceNote(const VerdictInput& input, Table& table) {
-  const bool moved = std::abs(std::log(input.pace.ratio)) > kPaceWorthNoting;
-  if (IsSameWork(input) && input.time.finding != Finding::kEqual) {
+  const Decision& decision = *input.decision;
+  if (decision.is_same_work && decision.time.finding != Finding::kEqual) {
     table.notes.push_back("Both runs did the same work in the same way: only its speed differs.");
   }
-  if (!moved) return;
+  if (decision.time.finding != Finding::kNoise || std::abs(std::log(decision.pace.ratio)) <= kPaceWorthNoting) return;
+  const double ratio = decision.pace.ratio;
   table.notes.push_back(absl::StrFormat(
       "Half or more of every kind of activity (library, framework, Python) took at least %.2f times as long%s: a "
-      "busier or slower "
-      "machine does that, a change of the program hardly. It counts as noise.",
-      input.pace.ratio > 1 ? input.pace.ratio : 1 / input.pace.ratio, input.pace.ratio > 1 ? " in NEW" : " in BASE"));
+      "busier or slower machine does that, a change of the program hardly. It counts as noise.",
+      ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? " in NEW" : " in BASE"));
 }
 
 void AddDifferenceNotes(const VerdictInput& input, Table& table) {
@@ -134,17 +151,11 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
                                        " of BASE (", IterationKindName(before.kind), ") is compared with a ",
                                        StepWord(after.kind), " of NEW (", IterationKindName(after.kind), ")."));
   }
-  if (before.batch != after.batch && before.batch > 0 && after.batch > 0) {
-    const double base_ns = input.time.base_ns / static_cast<double>(before.batch);
-    const double new_ns = input.time.candidate_ns / static_cast<double>(after.batch);
-    table.notes.push_back(absl::StrCat("Batches differ: a sample takes ", ShortTime(base_ns), " in BASE (batch ",
-                                       before.batch, ") and ", ShortTime(new_ns), " in NEW (batch ", after.batch,
-                                       ")."));
-  }
-  if (ProgramOf(*input.base) != ProgramOf(*input.candidate)) {
-    table.notes.push_back(
-        absl::StrCat("BASE ran ", ProgramOf(*input.base), ", NEW ran ", ProgramOf(*input.candidate), "."));
-  }
+  if (!input.decision->only_some_steps) return;
+  const TimeChange& low = input.decision->low;
+  table.notes.push_back(absl::StrCat("The faster quarter of the steps takes up to ", ShortTime(low.base_ns), " in BASE and ",
+                                     ShortTime(low.candidate_ns),
+                                     " in NEW: no such difference. Only some steps take longer, as on a busy machine."));
 }
 
 double InterruptedPart(const ComparedSteps& steps) {
@@ -182,31 +193,31 @@ Row VerdictRow(std::string what, const std::string& direction, const TimeChange&
 }  // namespace
 
 std::string VerdictSentence(const VerdictInput& input) {
-  const TimeChange& time = input.time;
-  const std::string times = absl::StrCat(ShortTime(time.base_ns), " -> ", ShortTime(time.candidate_ns));
-  const std::string per = HasSteps(input) ? absl::StrCat(" per ", Unit(input)) : "";
-  if (time.finding == Finding::kEqual) {
-    return absl::StrCat("no difference: ", ShortTime(time.base_ns), per, " on both sides");
+  const Decision& decision = *input.decision;
+  const std::string differences =
+      decision.is_same_work ? "" : absl::StrCat("NEW differs: ", DifferencesText(input.differences), ". ");
+  if (decision.time.finding == Finding::kEqual) {
+    return absl::StrCat(differences, decision.is_same_work ? "no difference: " : "No difference in time: ",
+                        ShortTime(decision.time.base_ns), PerText(input), " on both sides");
   }
-  if (time.finding == Finding::kNoise) {
-    const char* sign = time.change_ns() > 0 ? "+" : "-";
-    const std::string sentence = absl::StrCat("no difference beyond noise: ", times, per, " (", sign,
-                                              PercentText(time.change_ns(), time.base_ns), ", ", NoiseText(input), ")");
+  if (decision.time.finding == Finding::kNoise) {
     const std::vector<std::string> within = ChangesWithin(input);
-    return absl::StrCat(sentence, within.empty() ? "" : "; within the step: ", absl::StrJoin(within, "; "),
+    return absl::StrCat(differences,
+                        decision.is_same_work ? "no difference beyond noise: " : "No difference in time beyond noise: ",
+                        TimesText(input), within.empty() ? "" : "; within the step: ", absl::StrJoin(within, "; "),
                         LayoutClause(input));
   }
-  const char* direction = time.change_ns() > 0 ? "slower" : "faster";
-  const std::string sentence = absl::StrCat("NEW is ", PercentText(time.change_ns(), time.base_ns), " ", direction, per,
-                                            " (", times, ", ", NoiseText(input), ")");
   const std::vector<std::string> causes = Causes(input);
-  return absl::StrCat(sentence, causes.empty() ? "" : ": ", absl::StrJoin(causes, "; "), LayoutClause(input));
+  return absl::StrCat(differences, decision.is_same_work ? "NEW is " : "It is ", SlowerText(input),
+                      causes.empty() ? "" : ": ", absl::StrJoin(causes, "; "), LayoutClause(input));
 }
 
 Table VerdictTable(const VerdictInput& input) {
   Table table = NewTable("verdict", VerdictSentence(input), Columns());
-  if (input.time.finding != Finding::kEqual) {
-    table.rows.push_back(VerdictRow(Unit(input), "", input.time, Match::kSame, {}));
+  const Decision& decision = *input.decision;
+  if (decision.time.finding != Finding::kEqual) {
+    if (decision.per == Per::kSample) table.rows.push_back(VerdictRow("sample", "", decision.time, Match::kSame, {}));
+    table.rows.push_back(VerdictRow(Unit(input), "", decision.whole, Match::kSame, {}));
     for (const Contribution& contribution : input.contributions) {
       if (!IsBeyondNoise(contribution)) continue;
       table.rows.push_back(VerdictRow(contribution.layer, contribution.direction, contribution.time, contribution.match,

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/diff/changes.h"
 #include "analyzer/diff/contributions.h"
+#include "analyzer/diff/decision.h"
+#include "analyzer/diff/differences.h"
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/diff/sides.h"
 #include "analyzer/model/trace_model.h"
@@ -19,14 +20,14 @@ struct VerdictInput {
   const TraceModel* candidate = nullptr;
   const MeasuredRun* base_run = nullptr;
   const MeasuredRun* candidate_run = nullptr;
-  const TableChanges* work = nullptr;
+  const Decision* decision = nullptr;
+  std::vector<Difference> differences;
   std::vector<Contribution> contributions;
   LayoutChange layout;
-  TimeChange time;  // of a step, judged
-  Pace pace;
 };
 
-// "NEW is 12 % slower per training step (6.01 -> 6.72 ms, noise 2.0 %): conv2 backward-weights +480 us, because …".
+// What the programs do differently first, then what that costs: "NEW: batch 8 -> 16; it is 12 % slower per sample (601 -> 672 us,
+// noise 2.0 %): conv2 backward-weights +480 us, because …".
 std::string VerdictSentence(const VerdictInput& input);
 
 // Rows: the step, then what contributes to its change beyond noise. Title: the sentence.

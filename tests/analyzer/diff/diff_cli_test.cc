@@ -128,8 +128,9 @@ TEST_F(DiffCliTest, ADamagedRunIsComparedAsFarAsItIsWhole) {
 TEST_F(DiffCliTest, RunsWithoutStepsAreComparedAsAWhole) {
   const std::string base = Write("base.dlh", 1000, 1), candidate = Write("new.dlh", 3500, 1);
   const Outcome outcome = Diff(absl::StrCat(base, " ", candidate, " --fail-above 3"));
-  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.exit_code, 2) << "neither passed nor failed";
   EXPECT_TRUE(absl::StrContains(outcome.out, "noise not known")) << outcome.out;
+  EXPECT_TRUE(absl::StrContains(outcome.err, "--fail-above: NEW takes longer by more than this")) << outcome.err;
 }
 
 TEST_F(DiffCliTest, TablesThatCannotBeComparedAreNamed) {
@@ -145,10 +146,11 @@ TEST_F(DiffCliTest, TablesThatCannotBeComparedAreNamed) {
 TEST_F(DiffCliTest, WritesEveryFormatAndAllRowsOnDemand) {
   const std::string both = absl::StrCat(Write("base.dlh", 1000), " ", Write("new.dlh", 1060));
   const auto json = nlohmann::json::parse(Diff(absl::StrCat(both, " --format json --table ops,work")).out);
-  ASSERT_EQ(json["tables"].size(), 3u);
+  ASSERT_EQ(json["tables"].size(), 4u);
   EXPECT_EQ(json["tables"][0]["name"], "verdict");
   EXPECT_EQ(json["tables"][0]["rows"][0][0], "step");
-  EXPECT_EQ(json["tables"][1]["name"], "ops");
+  EXPECT_EQ(json["tables"][1]["name"], "differences");
+  EXPECT_EQ(json["tables"][2]["name"], "ops");
   EXPECT_EQ(json["run"]["processes"].size(), 1u);
   EXPECT_EQ(json["base"]["processes"].size(), 1u);
   const Outcome csv = Diff(absl::StrCat(both, " --format csv --table work"));

@@ -38,7 +38,7 @@ TEST(DiffRunsTest, ARunAgainstItselfIsEmpty) {
   const RunsDiff diff = Diff(run, run);
   for (const Table& table : diff.tables) EXPECT_TRUE(table.rows.empty()) << table.name;
   EXPECT_THAT(Sentence(diff), StartsWith("no difference: "));
-  EXPECT_FALSE(diff.IsSlowerThan(0));
+  EXPECT_EQ(diff.decision.SlowerThan(0), Gate::kPasses);
 }
 
 TEST(DiffRunsTest, RunsThatDifferByChanceAreNoise) {
@@ -56,15 +56,16 @@ TEST(DiffRunsTest, TheLayerThatGotSlowerIsNamedFirstWithItsAlgorithm) {
   changed.layers[1].backward_ns *= 2;
   changed.layers[1].implementation = "gemm:jit";
   const RunsDiff diff = Diff(base, changed);
-  EXPECT_THAT(Sentence(diff), AllOf(StartsWith("NEW is 17 % slower per training step (1.20 ms -> 1.40 ms, noise "),
+  EXPECT_THAT(Sentence(diff), AllOf(StartsWith("NEW differs: convolution jit:avx512 -> gemm:jit. It is 17 % slower per training step (1.20 ms -> "
+                               "1.40 ms, noise "),
                                     HasSubstr("features.1 backward-data +"),
                                     HasSubstr("because the implementation changed from jit:avx512 to gemm:jit")));
   EXPECT_EQ(StepVerdict(diff), "slower");
   EXPECT_EQ(TopCell(diff, "what"), "features.1");
   EXPECT_EQ(TopCell(diff, "direction"), "backward-data");
   EXPECT_THAT(Notes(diff), Not(HasSubstr("same work")));
-  EXPECT_TRUE(diff.IsSlowerThan(3));
-  EXPECT_FALSE(diff.IsSlowerThan(20));
+  EXPECT_EQ(diff.decision.SlowerThan(3), Gate::kFails);
+  EXPECT_EQ(diff.decision.SlowerThan(20), Gate::kPasses);
 }
 
 TEST(DiffRunsTest, TheOtherWayRoundItIsFasterAndNoFailure) {
@@ -74,7 +75,7 @@ TEST(DiffRunsTest, TheOtherWayRoundItIsFasterAndNoFailure) {
   EXPECT_THAT(Sentence(diff),
               AllOf(StartsWith("NEW is 14 % faster per training step"), HasSubstr("because the same calls take 0.5")));
   EXPECT_EQ(StepVerdict(diff), "faster");
-  EXPECT_FALSE(diff.IsSlowerThan(0));
+  EXPECT_EQ(diff.decision.SlowerThan(0), Gate::kPasses);
 }
 
 TEST(DiffRunsTest, ChangesThatCancelAreToldAlthoughTheStepIsTheSame) {
@@ -103,7 +104,7 @@ TEST(DiffRunsTest, AWiderLayerIsTheSameLayerWithAnotherSize) {
   const RunsDiff diff = Diff(Spec(3, 1), changed);
   EXPECT_EQ(TopCell(diff, "what"), "features.2");
   EXPECT_THAT(Sentence(diff), HasSubstr("its size changed (oc 18 -> 64)"));
-  const Table& work = diff.tables[2];
+  const Table& work = TableOf(diff, "work");
   const size_t row = RowWhere(work, {{"layer", "features.2"}, {"what", "convolution"}, {"direction", "forward"}});
   EXPECT_EQ(Text(work, row, "why"), "problem: oc 18 -> 64");
 }
@@ -117,7 +118,7 @@ TEST(DiffRunsTest, LayersComeAndGo) {
   EXPECT_EQ(TopCell(added, "what"), "features.1");
   EXPECT_EQ(TopCell(added, "verdict"), "added");
   EXPECT_EQ(TopCell(added, "why"), "the layer is new");
-  const Table& layers = added.tables[1];
+  const Table& layers = TableOf(added, "layers");
   EXPECT_EQ(Text(layers, RowWhere(layers, {{"layer", "features.3"}}), "why").substr(0, 14), "was features.2");
   const RunsDiff removed = Diff(more, Spec(3, 1));
   EXPECT_EQ(TopCell(removed, "what"), "features.1");
@@ -132,7 +133,7 @@ TEST(DiffRunsTest, ASlowerMachineIsNoise) {
   EXPECT_EQ(StepVerdict(diff), "noise");
   EXPECT_THAT(Notes(diff), AllOf(HasSubstr("Both runs did the same work in the same way"),
                                  HasSubstr("a busier or slower machine does that")));
-  EXPECT_FALSE(diff.IsSlowerThan(3));
+  EXPECT_EQ(diff.decision.SlowerThan(3), Gate::kPasses);
 }
 
 TEST(DiffRunsTest, ALayerThatGotSlowerShowsOnASlowerMachineToo) {
@@ -150,7 +151,7 @@ TEST(DiffRunsTest, ASlowerLibraryIsNoSlowerMachine) {
   const RunsDiff diff = Diff(Spec(4, 1), slow);
   EXPECT_EQ(StepVerdict(diff), "slower");
   EXPECT_THAT(Notes(diff), Not(HasSubstr("busier")));
-  EXPECT_TRUE(diff.IsSlowerThan(3));
+  EXPECT_EQ(diff.decision.SlowerThan(3), Gate::kFails);
 }
 
 TEST(DiffRunsTest, WithTooFewStepsNoiseIsNotKnown) {
@@ -161,8 +162,8 @@ TEST(DiffRunsTest, WithTooFewStepsNoiseIsNotKnown) {
   EXPECT_EQ(StepVerdict(diff), "unknown");
   EXPECT_THAT(Sentence(diff),
               AllOf(HasSubstr("slower per training step"), HasSubstr("noise not known: too few steps")));
-  EXPECT_TRUE(diff.IsSlowerThan(3));
-  EXPECT_FALSE(diff.IsSlowerThan(90));
+  EXPECT_EQ(diff.decision.SlowerThan(3), Gate::kCannotTell);
+  EXPECT_EQ(diff.decision.SlowerThan(90), Gate::kPasses);
 }
 
 TEST(DiffRunsTest, WithoutStepsTheRunsAreCompared) {
@@ -182,8 +183,9 @@ TEST(DiffRunsTest, StepsOfDifferentKindsAndBatchesAreSaidToBe) {
   RunSpec twice = Spec(2, 2);
   twice.batch = 16;
   for (LayerSpec& layer : twice.layers) layer.forward_ns *= 2;
-  EXPECT_THAT(Notes(Diff(Spec(2, 1), twice)),
-              AllOf(HasSubstr("Batches differ: a sample takes "), HasSubstr("(batch 16)")));
+  EXPECT_THAT(Sentence(Diff(Spec(2, 1), twice)),
+              AllOf(StartsWith("NEW differs: batch 8 -> 16. It is 33 % faster per sample (74.9 us -> 50.0 us, noise "),
+                    testing::EndsWith("; 599 us -> 800 us per training step)")));
 }
 
 TEST(DiffRunsTest, InterruptedStepsAreToldApart) {
@@ -223,8 +225,8 @@ TEST(DiffRunsTest, RowsOfWorkAddUpToTheStep) {
   RunSpec changed = Spec(3, 2);
   changed.layers[2].forward_ns *= 2;
   const RunsDiff diff = Diff(Spec(3, 1), changed);
-  EXPECT_NEAR(static_cast<double>(Sum(diff.tables[2], "change")), diff.time.change_ns(), 20);
-  EXPECT_NEAR(static_cast<double>(Sum(diff.tables[1], "change")), diff.time.change_ns(), 20);
+  EXPECT_NEAR(static_cast<double>(Sum(TableOf(diff, "work"), "change")), diff.decision.time.change_ns(), 20);
+  EXPECT_NEAR(static_cast<double>(Sum(TableOf(diff, "layers"), "change")), diff.decision.time.change_ns(), 20);
 }
 
 TEST(DiffRunsTest, LayersAndKernelsAreComparedByGpuTimeWhereBothRunsHaveIt) {
@@ -234,11 +236,11 @@ TEST(DiffRunsTest, LayersAndKernelsAreComparedByGpuTimeWhereBothRunsHaveIt) {
   candidate.layers = base.layers;
   candidate.layers[1].gpu_ns = 60000;
   const RunsDiff diff = Diff(base, candidate, {"layers", "kernels"});
-  const Table& layers = diff.tables[1];
+  const Table& layers = TableOf(diff, "layers");
   const size_t slower = RowWhere(layers, {{"verdict", "slower"}});
   EXPECT_EQ(Text(layers, slower, "layer"), "features.1");
   EXPECT_NEAR(static_cast<double>(Integer(layers, slower, "change")), 2 * 10000 * 1.005, 10);  // forward and backward
-  const Table& kernels = diff.tables[2];
+  const Table& kernels = TableOf(diff, "kernels");
   EXPECT_EQ(RowsWhere(kernels, {{"verdict", "slower"}, {"kernel", "kernel of features.1"}}).size(), 2u);  // in both directions
   EXPECT_EQ(RowsWhere(kernels, {{"verdict", "slower"}}).size(), 2u);
   EXPECT_EQ(StepVerdict(diff), StepVerdict(Diff(base, base))) << "the step is the host's";
@@ -251,10 +253,10 @@ TEST(DiffRunsTest, ARunWithoutGpuTimesIsComparedByTheHosts) {
   candidate.seed = 2;
   for (const RunsDiff& diff : {Diff(base, candidate, {"layers", "kernels", "ops", "copies"}),
                                Diff(candidate, base, {"layers", "kernels", "ops", "copies"})}) {
-    for (size_t row = 0; row < diff.tables[1].rows.size(); ++row) {
-      EXPECT_THAT(Text(diff.tables[1], row, "verdict"), testing::AnyOf("noise", "equal"));
+    for (size_t row = 0; row < TableOf(diff, "layers").rows.size(); ++row) {
+      EXPECT_THAT(Text(TableOf(diff, "layers"), row, "verdict"), testing::AnyOf("noise", "equal"));
     }
-    EXPECT_TRUE(diff.tables[2].rows.empty());  // no launch was seen
+    EXPECT_TRUE(TableOf(diff, "kernels").rows.empty());  // no launch was seen
   }
 }
 

@@ -153,6 +153,10 @@ RunsDiff Diff(const RunSpec& base, const RunSpec& candidate, const std::vector<s
   return Diff(TrainingRun(base), TrainingRun(candidate), tables);
 }
 
+const Table& TableOf(const RunsDiff& diff, const std::string& name) {
+  return *std::find_if(diff.tables.begin(), diff.tables.end(), [&](const Table& table) { return table.name == name; });
+}
+
 std::string Sentence(const RunsDiff& diff) { return diff.tables.front().title; }
 
 std::string StepVerdict(const RunsDiff& diff) {

@@ -66,6 +66,7 @@ RunsDiff Diff(const TrainingRun& base, const TrainingRun& candidate,
 RunsDiff Diff(const RunSpec& base, const RunSpec& candidate,
               const std::vector<std::string>& tables = {"layers", "work"});
 
+const Table& TableOf(const RunsDiff& diff, const std::string& name);
 // The sentence; the verdict on the step.
 std::string Sentence(const RunsDiff& diff);
 std::string StepVerdict(const RunsDiff& diff);

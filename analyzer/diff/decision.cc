@@ -1,0 +1,67 @@
+// Slower or faster: see decision.h.
+#include "analyzer/diff/decision.h"
+
+#include <algorithm>
+
+namespace dlhook::analyzer {
+namespace {
+
+BlockMeans Scaled(BlockMeans blocks, double factor) {
+  for (double& block : blocks) block *= factor;
+  return blocks;
+}
+
+TimeChange ChangeOf(const BlockMeans& base, const BlockMeans& candidate, double base_factor, double candidate_factor) {
+  TimeChange change;
+  change.base_blocks = Scaled(base, base_factor);
+  change.candidate_blocks = Scaled(candidate, candidate_factor);
+  change.base_ns = MeanOf(change.base_blocks);
+  change.candidate_ns = MeanOf(change.candidate_blocks);
+  return change;
+}
+
+bool IsBeyondNoise(const TimeChange& change) {
+  return change.finding == Finding::kSlower || change.finding == Finding::kFaster;
+}
+
+}  // namespace
+
+Gate Decision::SlowerThan(double percent) const {
+  const double excess_ns = time.change_ns() - percent / 100 * time.base_ns;
+  if (excess_ns <= 0) return Gate::kPasses;
+  if (time.finding == Finding::kUnknown) return Gate::kCannotTell;
+  return time.finding == Finding::kSlower && excess_ns > *time.noise_ns ? Gate::kFails : Gate::kPasses;
+}
+
+Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const MeasuredRun*>& candidate,
+                const Pace& pace, bool is_same_work) {
+  const MeasuredRun &before = **base, &after = **candidate;
+  const int64_t base_batch = before.steps.batch, batch = after.steps.batch;
+  Decision decision;
+  decision.is_same_work = is_same_work;
+  if (is_same_work) decision.pace = pace;
+  double base_factor = 1, factor = 1;
+  if (before.steps.count() == 0) decision.per = Per::kRun;
+  if (decision.per == Per::kStep && base_batch > 0 && batch > 0 && base_batch != batch) {
+    decision.per = Per::kSample;
+    base_factor = 1 / static_cast<double>(base_batch);
+    factor = 1 / static_cast<double>(batch);
+  }
+  decision.low = ChangeOf(before.low_blocks, after.low_blocks, base_factor, factor);
+  Judge(decision.pace, kPaceOfStep, 1, decision.low);
+  decision.time = ChangeOf(before.blocks, after.blocks, base_factor, factor);
+  decision.time.base_ns = before.time_ns * base_factor;  // blocks may have a step more or less
+  decision.time.candidate_ns = after.time_ns * factor;
+  Judge(decision.pace, kPaceOfStep, 1, decision.time);
+  decision.only_some_steps =
+      is_same_work && IsBeyondNoise(decision.time) && decision.low.finding != decision.time.finding;
+  if (decision.only_some_steps) decision.time.finding = Finding::kNoise;
+  decision.whole = decision.time;
+  if (decision.per == Per::kSample) {
+    decision.whole = ChangeOf(before.blocks, after.blocks, 1, 1);
+    Judge(decision.pace, kPaceOfStep, 1, decision.whole);
+  }
+  return decision;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,326 @@
+// What two programs do differently: see differences.h.
+#include "analyzer/diff/differences.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/diff/contributions.h"
+#include "analyzer/diff/diff_table.h"
+#include "analyzer/diff/work_table.h"
+#include "analyzer/passes/activity_labels.h"
+#include "analyzer/passes/columns.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Counts = std::map<std::string, double>;
+using Kind = DifferenceKind;
+
+constexpr size_t kKindsInSentence = 3;
+constexpr size_t kOfAKindInSentence = 2;
+constexpr double kOtherCount = 0.05;   // per step: less is a call at the edge of a step
+constexpr double kCallsAtEdges = 1.5;  // in all steps together
+constexpr double kOtherRate = 1.5;     // of steps of another kind: that many times as often
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::string ProgramOf(const TraceModel& model) {
+  if (model.processes.empty()) return "";
+  const trace::Process& process = model.processes.front().header.process();
+  return BaseName(process.script().empty() ? process.program() : process.script());
+}
+
+std::string CountText(double count) { return absl::StrFormat("%.3g", count); }
+
+std::string NumberText(int64_t number) { return number == 0 ? "" : absl::StrCat(number); }
+
+std::string Arrow(const std::string& base, const std::string& candidate) {
+  return absl::StrCat(base.empty() ? "none" : base, " -> ", candidate.empty() ? "none" : candidate);
+}
+
+// Build ids of what was mapped, by file name.
+std::map<std::string, std::string> Builds(const TraceModel& model) {
+  std::map<std::string, std::string> builds;
+  for (const ProcessInfo& process : model.processes) {
+    for (const trace::Mapping& mapping : process.mappings) {
+      if (!mapping.build_id().empty()) builds.try_emplace(BaseName(mapping.path()), mapping.build_id());
+    }
+  }
+  return builds;
+}
+
+std::string Hex(absl::string_view bytes) {
+  std::string text;
+  for (char byte : bytes.substr(0, 6)) absl::StrAppendFormat(&text, "%02x", static_cast<unsigned char>(byte));
+  return text;
+}
+
+class Finder {
+ public:
+  Finder(const DifferenceInput& base, const DifferenceInput& candidate, const TableChanges& work)
+      : base_(base), candidate_(candidate), work_(work) {
+    const auto steps = static_cast<double>(std::min(base.work.steps, candidate.work.steps));
+    tolerance_ = steps == 0 ? 0.5 : std::max(kOtherCount, kCallsAtEdges / steps);
+  }
+
+  std::vector<Difference> Find(const NameMap& names) {
+    AddPrograms();
+    AddSteps();
+    AddSet(Kind::kOptimizer, "optimizer", base_.work.optimizers, candidate_.work.optimizers);
+    if (!base_.work.loaders.empty() || !candidate_.work.loaders.empty()) {
+      AddSet(Kind::kLoading, "data is loaded", base_.work.loaders, candidate_.work.loaders);
+    }
+    AddLayers(names);
+    AddTypes();
+    AddRows();
+    AddCounts(Kind::kCalls, "calls of ", base_.work.calls, candidate_.work.calls);
+    AddCounts(Kind::kOps, "", base_.work.ops, candidate_.work.ops);
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const Difference& a, const Difference& b) { return a.kind < b.kind; });
+    return std::move(found_);
+  }
+
+ private:
+  void Add(Kind kind, const std::string& what, const std::string& base, const std::string& candidate) {
+    found_.push_back({kind, what, base, candidate, absl::StrCat(what, " ", Arrow(base, candidate))});
+  }
+
+  void AddIfOther(Kind kind, const std::string& what, const std::string& base, const std::string& candidate) {
+    if (base != candidate) Add(kind, what, base, candidate);
+  }
+
+  void AddSet(Kind kind, const std::string& what, const std::set<std::string>& base,
+              const std::set<std::string>& candidate) {
+    AddIfOther(kind, what, absl::StrJoin(base, ", "), absl::StrJoin(candidate, ", "));
+  }
+
+  void AddPrograms() {
+    AddIfOther(Kind::kProgram, "program", ProgramOf(*base_.model), ProgramOf(*candidate_.model));
+    const auto before = Builds(*base_.model), after = Builds(*candidate_.model);
+    for (const auto& [file, build] : before) {
+      const auto other = after.find(file);
+      if (other == after.end() || other->second == build) continue;
+      found_.push_back({Kind::kLibraries, absl::StrCat("build of ", file), Hex(build), Hex(other->second),
+                        absl::StrCat("another build of ", file)});
+    }
+    AddIfOther(Kind::kProcesses, "recorded processes", NumberText(Size(base_.work.processes)),
+               NumberText(Size(candidate_.work.processes)));
+  }
+
+  void AddSteps() {
+    const ComparedSteps &before = *base_.steps, &after = *candidate_.steps;
+    if (base_.work.steps == 0 || candidate_.work.steps == 0) return;
+    AddIfOther(Kind::kSteps, "kind of step", IterationKindName(before.kind), IterationKindName(after.kind));
+    for (IterationKind kind : {IterationKind::kTraining, IterationKind::kValidation, IterationKind::kInference}) {
+      if (kind != before.kind && kind != after.kind) AddOtherSteps(kind);
+    }
+    if (before.batch > 0 && after.batch > 0) {
+      AddIfOther(Kind::kBatch, "batch", NumberText(before.batch), NumberText(after.batch));
+    }
+    AddIfOther(Kind::kBatch, "forward and backward passes before an update", NumberText(base_.work.micro_steps),
+               NumberText(candidate_.work.micro_steps));
+  }
+
+  void AddOtherSteps(IterationKind kind) {
+    const auto rate = [&](const DoneWork& work) {
+      const auto found = work.other_steps.find(kind);
+      return found == work.other_steps.end() ? 0 : found->second;
+    };
+    const double before = rate(base_.work), after = rate(candidate_.work);
+    if (std::abs(before - after) <= tolerance_ || std::max(before, after) < kOtherRate * std::min(before, after)) return;
+    Add(Kind::kSteps, absl::StrCat(IterationKindName(kind), " passes a step"), CountText(before), CountText(after));
+  }
+
+  // Each layer of one side by the outermost module around it that the other side has not: a block of many is one.
+  void AddLayers(const NameMap& names) {
+    const std::map<std::string, Match> of_one_side = LayersOfOneSide(work_, names);
+    std::map<std::pair<Match, std::string>, int> modules;
+    for (const auto& [layer, match] : of_one_side) {
+      const std::string name = LayerLabel(layer);
+      if (absl::StartsWith(name, "[") || absl::StartsWith(name, "optimizer (")) continue;
+      const MeasuredTable& other = match == Match::kAdded ? *work_.base : *work_.candidate;
+      ++modules[{match, OuterOf(name, LayersOf(other.table))}];
+    }
+    for (const auto& [module, layers] : modules) {
+      const bool is_new = module.first == Match::kAdded;
+      const std::string name = layers == 1 ? module.second : absl::StrCat(module.second, " (", layers, " layers)");
+      // "train.py:53 add" is an op outside of all modules.
+      const char* noun = absl::StrContains(module.second, ' ') ? "" : "layer ";
+      found_.push_back({Kind::kLayers, noun[0] == '\0' ? "op" : "layer", is_new ? "" : name, is_new ? name : "",
+                        absl::StrCat(noun, name, is_new ? " is new" : " is gone")});
+    }
+  }
+
+  static std::set<std::string> LayersOf(const Table& table) {
+    std::set<std::string> layers;
+    for (const Row& row : table.rows) layers.insert(CellText(row[ColumnOf(table, Role::kName)]));
+    return layers;
+  }
+
+  static std::string OuterOf(const std::string& layer, const std::set<std::string>& others) {
+    if (absl::StrContains(layer, ' ')) return layer;  // an op of a line of the program
+    for (size_t end = layer.find_first_of(".:"); end != std::string::npos; end = layer.find_first_of(".:", end + 1)) {
+      const std::string outer = layer.substr(0, end);
+      const bool has_it = std::any_of(others.begin(), others.end(), [&](const std::string& other) {
+        return absl::StartsWith(other, outer) && (other.size() == end || other[end] == '.' || other[end] == ':');
+      });
+      if (!has_it) return outer;
+    }
+    return layer;
+  }
+
+  void AddTypes() {
+    const auto used = [&](const Counts& types) {
+      std::set<std::string> names;
+      for (const auto& [name, count] : types) {
+        if (count > tolerance_) names.insert(name);
+      }
+      return names;
+    };
+    AddSet(Kind::kTypes, "data types of calls", used(base_.work.types), used(candidate_.work.types));
+  }
+
+  // How rows of library calls that are about the same thing differ, each way once, the most frequent first.
+  void AddRows() {
+    std::map<std::pair<Kind, std::string>, std::pair<double, Difference>> ways;
+    for (const RowChange& row : work_.rows) {
+      const Match match = row.rows.match;
+      if (match != Match::kResized && match != Match::kChanged) continue;
+      for (Difference& way : WaysOf(row, match)) {
+        auto& [calls, difference] = ways[{way.kind, way.words}];
+        calls += CallsOf(row);
+        difference = std::move(way);
+      }
+    }
+    std::vector<std::pair<double, Difference>> order;
+    for (auto& [key, way] : ways) order.push_back(std::move(way));
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (auto& [calls, difference] : order) found_.push_back(std::move(difference));
+  }
+
+  std::vector<Difference> WaysOf(const RowChange& row, Match match) const {
+    const auto cell = [&](bool of_base, const char* column) {
+      const Table& table = of_base ? work_.base->table : work_.candidate->table;
+      return CellText(table.rows[of_base ? row.rows.base : row.rows.candidate][*FindColumn(table, column)]);
+    };
+    std::vector<Difference> ways;
+    const std::string what = cell(false, "what");
+    const bool moves_data = cell(false, "purpose") == kMovesData;  // follows from the others' formats
+    if (cell(false, "activity") != ActivityName(ActivityKind::kCall) || moves_data) return ways;
+    const std::string from = cell(true, "problem"), to = cell(false, "problem");
+    if (match == Match::kResized && !IsOfBatch(from, to)) {
+      const std::string sizes = SizesChanged(from, to);
+      ways.push_back({Kind::kSizes, absl::StrCat("size of ", what), from, to, absl::StrCat(what, " ", sizes)});
+    }
+    for (const auto& [kind, column] : {std::pair{Kind::kImplementations, "chosen"}, {Kind::kFormats, "formats"}}) {
+      const std::string before = cell(true, column), after = cell(false, column);
+      if (before == after) continue;
+      const char* noun = kind == Kind::kFormats ? "memory formats of " : "implementation of ";
+      ways.push_back({kind, absl::StrCat(noun, what), before, after,
+                      absl::StrCat(what, " ", kind == Kind::kFormats ? FirstChanged(before, after) : Arrow(before, after))});
+    }
+    return ways;
+  }
+
+  // All that differs is what the batch makes differ.
+  bool IsOfBatch(const std::string& from, const std::string& to) const {
+    const int64_t before = base_.steps->batch, after = candidate_.steps->batch;
+    if (before <= 0 || after <= 0 || before == after) return false;
+    return SizesScale(from, to, before, after);
+  }
+
+  static std::string FirstChanged(const std::string& before, const std::string& after) {
+    const std::vector<std::string> from = absl::StrSplit(before, ' '), to = absl::StrSplit(after, ' ');
+    for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
+      if (from[i] != to[i]) return Arrow(from[i], to[i]);
+    }
+    return Arrow(before, after);
+  }
+
+  double CallsOf(const RowChange& row) const {
+    const Table& table = work_.candidate->table;
+    const auto* calls = std::get_if<int64_t>(&table.rows[row.rows.candidate][*FindColumn(table, "calls")]);
+    return calls == nullptr ? 0 : static_cast<double>(*calls);
+  }
+
+  void AddCounts(Kind kind, const std::string& prefix, const Counts& before, const Counts& after) {
+    std::map<std::string, std::pair<double, double>> both;
+    for (const auto& [name, count] : before) both[name].first = count;
+    for (const auto& [name, count] : after) both[name].second = count;
+    std::vector<std::pair<double, Difference>> order;
+    const char* suffix = base_.work.steps > 0 && candidate_.work.steps > 0 ? " a step" : " in the run";
+    for (const auto& [name, counts] : both) {
+      const double change = std::abs(counts.first - counts.second);
+      if (change <= tolerance_) continue;
+      const std::string from = CountText(counts.first), to = CountText(counts.second);
+      order.push_back({change,
+                       {kind, absl::StrCat(prefix, name, suffix), from, to,
+                        absl::StrCat(name, " ", Arrow(from, to), suffix)}});
+    }
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (auto& [change, difference] : order) found_.push_back(std::move(difference));
+  }
+
+  template <typename Set>
+  static int64_t Size(const Set& set) {
+    return static_cast<int64_t>(set.size());
+  }
+
+  const DifferenceInput &base_, &candidate_;
+  const TableChanges& work_;
+  double tolerance_ = 0;  // of counts per step
+  std::vector<Difference> found_;
+};
+
+}  // namespace
+
+std::vector<Difference> FindDifferences(const Baseline<DifferenceInput>& base,
+                                        const Contender<DifferenceInput>& candidate, const TableChanges& work,
+                                        const NameMap& names) {
+  return Finder(*base, *candidate, work).Find(names);
+}
+
+std::string DifferencesText(const std::vector<Difference>& differences) {
+  std::vector<std::string> kinds;
+  size_t told = 0;
+  bool is_told = false;  // that the program does other things
+  for (size_t i = 0; i < differences.size() && kinds.size() < kKindsInSentence;) {
+    const Kind kind = differences[i].kind;
+    size_t end = i;
+    while (end < differences.size() && differences[end].kind == kind) ++end;
+    if (kind != Kind::kOps || !is_told) {
+      std::vector<std::string> words;
+      for (size_t j = i; j < std::min(end, i + kOfAKindInSentence); ++j) words.push_back(differences[j].words);
+      told += words.size();
+      kinds.push_back(absl::StrJoin(words, ", "));
+    }
+    is_told = is_told || kind > Kind::kProcesses;
+    i = end;
+  }
+  const size_t more = differences.size() - told;
+  return absl::StrCat(absl::StrJoin(kinds, "; "), more == 0 ? "" : absl::StrCat("; ", more, " more"));
+}
+
+Table DifferencesTable(const std::vector<Difference>& differences) {
+  Table table = NewTable("differences", "What the programs do differently, whatever it costs",
+                         {TextColumn("what", "What differs; counts are per step, of whole runs where one has no steps."),
+                          TextColumn("base", "In the base run."), TextColumn("new", "In the new run.")});
+  const auto cell = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
+  for (const Difference& difference : differences) {
+    table.rows.push_back({difference.what, cell(difference.base), cell(difference.candidate)});
+  }
+  return table;
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,112 @@
+// What a run does, counted: see done_work.h.
+#include "analyzer/diff/done_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "analyzer/layers/op_labels.h"
+#include "analyzer/layers/scope_names.h"
+#include "analyzer/model/same_work.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using Kind = trace::ScopeBatch;
+
+// How often these are called depends on time (polling), on what a cache holds, or on the library alone.
+bool IsDecidedByProgram(const Op& op) {
+  static const auto& kOthers = *new std::set<std::string>{"call", "allocation", "free", "search"};
+  return !op.is_creation && !op.is_trial && kOthers.count(op.kind) == 0;
+}
+
+bool IsCountedScope(trace::ScopeBatch::Kind kind) {
+  return kind == Kind::FRAMEWORK_OP || kind == Kind::BACKWARD_NODE || kind == Kind::GRAPH_NODE ||
+         kind == Kind::USER_RANGE;
+}
+
+class Counter {
+ public:
+  Counter(const TraceModel& model, const ComparedSteps& steps) : model_(model), intervals_(model.processes.size()) {
+    work_.steps = steps.count();
+    for (const StepTrack& track : steps.tracks) {
+      for (const Step& step : track.steps) intervals_[track.process].emplace_back(step.start_ns, step.end_ns);
+    }
+  }
+
+  void CountCalls() {
+    const SameWork same_work(model_);
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      const Op& op = model_.ops[model_.calls.op[call]];
+      work_.processes.insert(model_.threads[model_.calls.thread[call]].process);
+      if (!IsDecidedByProgram(op) || !IsIn(model_.calls, call) || same_work.IsNested(call)) continue;
+      work_.calls[KindLabel(op)] += Share();
+      if (!op.types.empty()) work_.types[op.types] += Share();
+    }
+  }
+
+  void CountScopes() {
+    const std::vector<ScopeName> names = ReadScopeNames(model_);
+    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+      const ScopeName& name = names[model_.scopes.name[scope]];
+      const std::string& text = model_.names[model_.scopes.name[scope]];
+      if (name.role == ScopeRole::kOptimizer) {
+        work_.optimizers.insert(name.op);
+      } else if (absl::StrContains(text, "_MultiProcessingDataLoaderIter")) {
+        work_.loaders.insert("in worker processes");
+      } else if (absl::StrContains(text, "_SingleProcessDataLoaderIter")) {
+        work_.loaders.insert("in the program itself");
+      } else if (IsCountedScope(model_.scopes.kind[scope]) && IsIn(model_.scopes, scope)) {
+        work_.ops[text] += Share();
+      }
+    }
+  }
+
+  void CountSteps(const std::vector<StepTrack>& all, const ComparedSteps& compared) {
+    std::map<int64_t, int64_t> micro_steps;
+    for (const StepTrack& track : compared.tracks) {
+      for (const Step& step : track.steps) ++micro_steps[step.micro_steps];
+    }
+    int64_t most = 0;
+    for (const auto& [count, steps] : micro_steps) {
+      if (steps > most) work_.micro_steps = count;
+      most = std::max(most, steps);
+    }
+    for (const StepTrack& track : all) {
+      for (const Step& step : track.steps) {
+        if (step.kind != compared.kind && work_.steps > 0) work_.other_steps[step.kind] += Share();
+      }
+    }
+  }
+
+  DoneWork Take() { return std::move(work_); }
+
+ private:
+  double Share() const { return 1.0 / static_cast<double>(std::max<int64_t>(work_.steps, 1)); }
+
+  template <typename Columns>
+  bool IsIn(const Columns& columns, uint32_t index) const {
+    if (work_.steps == 0) return true;
+    const auto& intervals = intervals_[model_.threads[columns.thread[index]].process];
+    const int64_t ns = columns.start_ns[index];
+    const auto after = std::upper_bound(intervals.begin(), intervals.end(), ns,
+                                        [](int64_t time, const auto& interval) { return time < interval.first; });
+    return after != intervals.begin() && ns < std::prev(after)->second;
+  }
+
+  const TraceModel& model_;
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> intervals_;  // of the steps, by process
+  DoneWork work_;
+};
+
+}  // namespace
+
+DoneWork CountWork(const TraceModel& model, const std::vector<StepTrack>& all, const ComparedSteps& steps) {
+  Counter counter(model, steps);
+  counter.CountCalls();
+  counter.CountScopes();
+  counter.CountSteps(all, steps);
+  return counter.Take();
+}
+
+}  // namespace dlhook::analyzer

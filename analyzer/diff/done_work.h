@@ -1,0 +1,35 @@
+// What the compared steps of a run do, counted: all that needs no clock.
+#ifndef DLHOOK_ANALYZER_DIFF_DONE_WORK_H_
+#define DLHOOK_ANALYZER_DIFF_DONE_WORK_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analyzer/diff/compared_steps.h"
+#include "analyzer/layers/phases.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+struct DoneWork {
+  int64_t steps = 0;  // 0: counts are of the whole run
+  // Per step.
+  std::map<std::string, double> calls;  // of libraries, by kind; only such as a program decides on: no queries, no allocations
+  std::map<std::string, double> ops;    // of the framework, and the user's ranges, by name
+  std::map<std::string, double> types;  // calls by data types
+  std::map<IterationKind, double> other_steps;
+  int64_t micro_steps = 0;              // of most steps
+  std::set<std::string> optimizers;
+  std::set<std::string> loaders;        // "in the program", "in worker processes"
+  std::set<ProcessIndex> processes;     // that made calls
+};
+
+// `all`: of the whole run.
+DoneWork CountWork(const TraceModel& model, const std::vector<StepTrack>& all, const ComparedSteps& steps);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DIFF_DONE_WORK_H_
