@@ -8,6 +8,10 @@
 namespace dlhook {
 namespace {
 
+constexpr uint32_t kFewestRecords = 16;
+constexpr uint32_t kRecordsOfWhole = 1024;  // from here on few records are not few any more
+constexpr uint32_t kManyBuffers = 8;        // a second
+
 // Under the lock.
 uint32_t Pop(ActivityBuffers* pool, uint32_t* first) {
   uint32_t number = *first;
@@ -15,52 +19,102 @@ uint32_t Pop(ActivityBuffers* pool, uint32_t* first) {
   return number;
 }
 
-uint32_t TakeFreeOrNew(ActivityBuffers* pool, uint32_t most) {
+// 0: `most` of this kind are in use.
+uint32_t TakeFreeOrNew(ActivityBuffers* pool, BufferKind kind, uint64_t most) {
+  auto index = static_cast<uint32_t>(kind);
   SpinLockHolder holder(&pool->lock);
-  uint32_t number = Pop(pool, &pool->free_first);
-  if (number != 0 || pool->made >= most) return number;
+  uint32_t number = Pop(pool, &pool->free_first[index]);
+  if (number != 0 || pool->made_of_kind[index] >= most || pool->made == kMostActivityBuffers) return number;
+  ++pool->made_of_kind[index];
+  pool->buffers[pool->made].kind = kind;
   return ++pool->made;
 }
 
 void GiveBack(ActivityBuffers* pool, uint32_t number) {
+  ActivityBuffer* buffer = &pool->buffers[number - 1];
+  if (buffer->kind == BufferKind::kFewRecords) pool->with_few.fetch_sub(1, std::memory_order_relaxed);
   SpinLockHolder holder(&pool->lock);
-  pool->buffers[number - 1].next = pool->free_first;
-  pool->free_first = number;
+  uint32_t* first = &pool->free_first[static_cast<uint32_t>(buffer->kind)];
+  buffer->next = *first;
+  *first = number;
+}
+
+// Its pages; null: there are none (any more).
+uint8_t* Take(ActivityBuffers* pool, BufferKind kind, uint64_t most, size_t bytes) {
+  uint32_t number = TakeFreeOrNew(pool, kind, most);
+  if (number == 0) return nullptr;
+  if (kind == BufferKind::kFewRecords) pool->with_few.fetch_add(1, std::memory_order_relaxed);
+  ActivityBuffer* buffer = &pool->buffers[number - 1];
+  if (buffer->data == nullptr) {
+    int saved_errno = errno;
+    buffer->data = static_cast<uint8_t*>(MapOwnPages(bytes));
+    errno = saved_errno;
+  }
+  if (buffer->data == nullptr) GiveBack(pool, number);
+  return buffer->data;
 }
 
 // The number of the buffer at `data`, 0: none of ours. Without the lock: a buffer that CUPTI has does not change.
 uint32_t NumberOf(const ActivityBuffers* pool, const uint8_t* data) {
-  for (uint32_t i = 0; i < pool->made; ++i) {
+  for (uint32_t i = 0; data != nullptr && i < pool->made; ++i) {
     if (pool->buffers[i].data == data) return i + 1;
   }
   return 0;
 }
 
+bool IsScratch(const ActivityBuffers& pool, uint32_t number) {
+  return number != 0 && pool.buffers[number - 1].kind == BufferKind::kScratch;
+}
+
+// How many records it may take: four times as many with each quarter of the buffers that is under way.
+size_t FewRecords(const ActivityBuffers& pool) {
+  uint32_t records = pool.records.load(std::memory_order_relaxed);
+  uint32_t quarter = pool.with_few.load(std::memory_order_relaxed) * 4 / kFewRecordsBuffers;
+  size_t few = size_t{records < kFewestRecords ? kFewestRecords : records} << (2 * quarter);
+  return few < kRecordsOfWhole ? few : kRecordsOfWhole;
+}
+
 }  // namespace
 
-uint8_t* TakeActivityBuffer(ActivityBuffers* pool, uint64_t total) {
-  uint64_t bytes = ActivityBufferBytes(total);
-  uint64_t most = total / bytes < kMostActivityBuffers ? total / bytes : kMostActivityBuffers;
-  uint32_t number = TakeFreeOrNew(pool, static_cast<uint32_t>(most));
-  if (number == 0) return nullptr;
-  ActivityBuffer* buffer = &pool->buffers[number - 1];
-  if (buffer->data == nullptr) {
-    int saved_errno = errno;
-    void* pages = MapOwnPages(bytes);
-    errno = saved_errno;
-    if (pages == nullptr) {
-      GiveBack(pool, number);
-      return nullptr;
-    }
-    buffer->data = static_cast<uint8_t*>(pages);
+BufferGift TakeActivityBuffer(ActivityBuffers* pool, uint64_t total) {
+  BufferGift gift = {nullptr, kFewRecordsBytes, FewRecords(*pool)};
+  if (pool->records.load(std::memory_order_relaxed) < kRecordsOfWhole) {
+    gift.data = Take(pool, BufferKind::kFewRecords, kFewRecordsBuffers, gift.bytes);
   }
-  pool->at_cupti.fetch_add(1, std::memory_order_relaxed);
-  return buffer->data;
+  if (gift.data == nullptr) {
+    gift = {nullptr, ActivityBufferBytes(total), 0};
+    uint64_t most = total / gift.bytes < kMostActivityBuffers / 2 ? total / gift.bytes : kMostActivityBuffers / 2;
+    gift.data = Take(pool, BufferKind::kWhole, most, gift.bytes);
+  }
+  if (gift.data != nullptr) pool->at_cupti.fetch_add(1, std::memory_order_relaxed);
+  return gift;
+}
+
+BufferGift TakeScratch(ActivityBuffers* pool) {
+  return {Take(pool, BufferKind::kScratch, kMostActivityBuffers, kScratchBytes), kScratchBytes, 0};
+}
+
+void AdaptRecords(ActivityBuffers* pool) {
+  uint32_t filled = pool->filled.exchange(0, std::memory_order_relaxed);
+  uint32_t records = pool->records.load(std::memory_order_relaxed);
+  if (records < kFewestRecords) records = kFewestRecords;
+  if (filled > kManyBuffers && records < kRecordsOfWhole) records *= 4;
+  if (filled == 0 && pool->at_cupti.load(std::memory_order_relaxed) != 0) records /= 4;
+  pool->records.store(records, std::memory_order_relaxed);
+}
+
+bool ReturnScratch(ActivityBuffers* pool, uint8_t* data, size_t valid, void (*count)(uint8_t* data, size_t valid)) {
+  uint32_t number = NumberOf(pool, data);
+  if (!IsScratch(*pool, number)) return false;
+  count(data, valid);
+  memset(data, 0, valid);
+  GiveBack(pool, number);
+  return true;
 }
 
 bool QueueActivityBuffer(ActivityBuffers* pool, uint8_t* data, size_t valid) {
-  uint32_t number = data == nullptr ? 0 : NumberOf(pool, data);
-  if (number == 0) return false;
+  uint32_t number = NumberOf(pool, data);
+  if (number == 0 || IsScratch(*pool, number)) return false;
   pool->at_cupti.fetch_sub(1, std::memory_order_relaxed);
   ActivityBuffer* buffer = &pool->buffers[number - 1];
   buffer->valid = valid;
@@ -69,6 +123,7 @@ bool QueueActivityBuffer(ActivityBuffers* pool, uint8_t* data, size_t valid) {
     return false;
   }
   buffer->next = 0;
+  pool->filled.fetch_add(1, std::memory_order_relaxed);
   SpinLockHolder holder(&pool->lock);
   if (pool->full_first == 0) {
     pool->full_first = number;

@@ -15,8 +15,9 @@ constexpr int kInsufficientPrivileges = 35;
 constexpr int kMultipleSubscribers = 39;
 constexpr int kVirtualizedInsufficientPrivileges = 40;
 
-// cuptiGetVersion
+// cuptiGetVersion. Since 13.0 it is MMmmpp; before, a number of its own (cupti_version.h): 24 is 12.6, 26 is 12.8.
 constexpr uint32_t kVersionGraphIds = 18;         // 11.8: ids of graphs and their nodes in all records
+constexpr uint32_t kVersionFinalizeTwice = 24;    // 12.6: CUPTI can be started again after cuptiFinalize
 constexpr uint32_t kVersionRefusedRequests = 27;  // 12.9: a request for a buffer may be refused
 
 enum Kind : uint32_t {

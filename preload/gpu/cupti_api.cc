@@ -17,6 +17,7 @@ namespace {
 
 CuptiApi g_api;
 bool g_is_loaded;
+int g_version_result;
 
 // Loaded objects that tell where CUPTI is, by the beginning of their file's name.
 struct MappedLibraries {
@@ -168,32 +169,42 @@ bool FindFunctions(void* library, CuptiApi* api) {
   return true;
 }
 
-}  // namespace
-
-const CuptiApi* LoadCupti(const char** reason) {
-  if (g_is_loaded) return &g_api;
+bool Load(const char** reason) {
   void* library = OpenLibrary();
   if (library == nullptr) {
     *reason = "no libcupti was found beside the CUDA libraries in use, in CUDA_HOME or where the loader looks";
-    return nullptr;
+    return false;
   }
   if (!FindFunctions(library, &g_api)) {
     *reason = "this libcupti lacks a function that dlhook needs";
-    return nullptr;
+    return false;
   }
-  g_api.get_version(&g_api.version);  // stays 0 without a driver
   const link_map* object = ObjectOf(reinterpret_cast<const void*>(g_api.get_version));
   snprintf(g_api.library, sizeof g_api.library, "%s", ObjectName(object));
+  g_version_result = g_api.get_version(&g_api.version);
   g_is_loaded = true;
-  return &g_api;
+  return true;
+}
+
+}  // namespace
+
+const CuptiApi* LoadCupti(const char** reason) {
+  static char told[200];
+  if (!g_is_loaded && !Load(reason)) return nullptr;
+  // From 13.3 on this fails where there is no driver that suits; before, only the subscription does.
+  if (g_version_result == cupti::kSuccess && g_api.version != 0) return &g_api;
+  snprintf(told, sizeof told, "CUPTI can't start (cuptiGetVersion: %s): no driver, or one that does not suit it",
+           CuptiResultText(g_api, g_version_result).text);
+  *reason = told;
+  return nullptr;
 }
 
 const CuptiApi* LoadedCupti() { return g_is_loaded ? &g_api : nullptr; }
 
-const char* CuptiResultText(const CuptiApi& api, int result) {
-  const char* text = nullptr;
-  if (api.get_result_string == nullptr || api.get_result_string(result, &text) != cupti::kSuccess) text = nullptr;
-  return text == nullptr ? "an error that it does not name" : text;
+CuptiResultText::CuptiResultText(const CuptiApi& api, int result) {
+  const char* name = nullptr;
+  if (api.get_result_string == nullptr || api.get_result_string(result, &name) != cupti::kSuccess) name = nullptr;
+  snprintf(text, sizeof text, "%s %d", name == nullptr ? "error" : name, result);
 }
 
 }  // namespace dlhook

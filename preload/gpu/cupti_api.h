@@ -46,14 +46,17 @@ struct CuptiApi {
 };
 
 // Finds the library that is mapped already (another copy would be another client), else the one that belongs to the
-// CUDA runtime or driver in use, and its functions. Null: `reason` says why.
+// CUDA runtime or driver in use, and its functions. Null where there is none that works: `reason` says why.
 const CuptiApi* LoadCupti(const char** reason);
 
 // The library, once loaded; else null.
 const CuptiApi* LoadedCupti();
 
-// What CUPTI calls this result; never null.
-const char* CuptiResultText(const CuptiApi& api, int result);
+// What CUPTI calls this result, with its number.
+struct CuptiResultText {
+  CuptiResultText(const CuptiApi& api, int result);
+  char text[96];
+};
 
 }  // namespace dlhook
 

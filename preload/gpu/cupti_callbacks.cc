@@ -28,8 +28,10 @@ const CallbackRange kWorkCallbacks[] = {
     {cupti::kDomainDriver, 480, 480},   // cuLaunchCooperativeKernelMultiDevice
     {cupti::kDomainDriver, 514, 515},   // cuGraphLaunch, _ptsz
     {cupti::kDomainDriver, 652, 653},   // cuLaunchKernelEx, _ptsz
+    {cupti::kDomainDriver, 761, 762},   // cuMemBatchDecompressAsync, _ptsz (12.6)
     {cupti::kDomainDriver, 776, 779},   // cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, _ptsz
     {cupti::kDomainDriver, 796, 799},   // their _v2 (13.0)
+    {cupti::kDomainDriver, 837, 840},   // cuMemcpyWithAttributesAsync, cuMemcpy3DWithAttributesAsync, _ptsz (13.2)
     {cupti::kDomainRuntime, 13, 13},    // cudaLaunch
     {cupti::kDomainRuntime, 31, 52},    // cudaMemcpy … cudaMemcpyFromSymbolAsync, cudaMemset … cudaMemset2DAsync
     {cupti::kDomainRuntime, 142, 145},  // cudaMemset3D, cudaMemcpy3D, …Async
@@ -45,6 +47,7 @@ const CallbackRange kWorkCallbacks[] = {
     {cupti::kDomainRuntime, 482, 485},  // cudaMemcpyBatchAsync, cudaMemcpy3DBatchAsync, _ptsz (12.8)
     {cupti::kDomainRuntime, 505, 506},  // __cudaLaunchKernel, _ptsz
     {cupti::kDomainRuntime, 509, 512},  // cudaMemcpyBatchAsync, cudaMemcpy3DBatchAsync, _ptsz (13.0)
+    {cupti::kDomainRuntime, 554, 557},  // cudaMemcpyWithAttributesAsync, cudaMemcpy3DWithAttributesAsync, _ptsz (13.2)
 };
 const size_t kWorkCallbackCount = sizeof kWorkCallbacks / sizeof kWorkCallbacks[0];
 
@@ -55,9 +58,8 @@ namespace {
 // call of its own.
 __thread uint64_t t_last_link;
 
-// For requests that may not be refused (before CUPTI 12.9), and for those after the end. What is written there is lost.
-constexpr size_t kScratchBytes = 16 << 10;
-alignas(8) uint8_t g_scratch[kScratchBytes];
+// For requests that may not be refused, where nothing else is left. Never read.
+alignas(8) uint8_t g_last_scratch[4 << 10];
 
 void TellLink(ThreadState* thread, uint32_t correlation) {
   uint64_t sequence = EnclosingSequence(thread);
@@ -131,30 +133,28 @@ void OnBufferRequested(uint8_t** buffer, size_t* size, size_t* most_records) {
   *size = 0;
   *buffer = nullptr;
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
-  bool is_open = state != nullptr && (state->phase.load(std::memory_order_acquire) == kGpuCupti ||
-                                      state->phase.load(std::memory_order_acquire) == kGpuStarting);
+  uint32_t phase = state == nullptr ? kGpuOff : state->phase.load(std::memory_order_acquire);
+  bool is_open = phase == kGpuCupti || phase == kGpuStarting || (state != nullptr && state->is_closing.load() != 0);
   const CuptiApi* api = LoadedCupti();
+  BufferGift gift = {};
   if (is_open) {
-    uint64_t total = GetConfig().gpu_buffer_bytes;
-    *buffer = TakeActivityBuffer(&state->buffers, total);
-    if (*buffer != nullptr) {
-      *size = ActivityBufferBytes(total);
-      if (state->has_buffers.exchange(1, std::memory_order_relaxed) == 0) state->exit_handler_due.store(1);
-      return;
-    }
+    gift = TakeActivityBuffer(&state->buffers, GetConfig().gpu_buffer_bytes);
+    bool is_first = gift.data != nullptr && state->has_buffers.exchange(1, std::memory_order_relaxed) == 0;
+    if (is_first) state->exit_handler_due.store(1);
   }
-  if (api != nullptr && api->version >= cupti::kVersionRefusedRequests) return;  // CUPTI counts what it drops
-  *buffer = g_scratch;
-  *size = kScratchBytes;
+  if (gift.data == nullptr) {
+    if (api != nullptr && api->version >= cupti::kVersionRefusedRequests) return;  // CUPTI counts what it drops
+    if (state != nullptr) gift = TakeScratch(&state->buffers);
+    if (gift.data == nullptr) gift = {g_last_scratch, sizeof g_last_scratch, 0};
+  }
+  *buffer = gift.data;
+  *size = gift.bytes;
+  *most_records = gift.most_records;
 }
 
 void OnBufferCompleted(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
-  if (state == nullptr) return;
-  if (buffer == g_scratch) {
-    if (state->was_open.load() != 0 && state->is_closed.load() == 0) CountScratchRecords(buffer, valid);
-    return;
-  }
+  if (state == nullptr || ReturnScratch(&state->buffers, buffer, valid, &CountScratchRecords)) return;
   if (QueueActivityBuffer(&state->buffers, buffer, valid)) WakeGpuThread(state);
 }
 

@@ -100,15 +100,20 @@ int64_t ClockOffsetNs(const CuptiApi& api) {
 // Before anything is called that another client would suffer from.
 CuptiAnswer AskApplication(const CuptiApi& api, const ApplicationCupti& application, char* reason,
                            size_t reason_bytes) {
-  constexpr uint32_t kVersionFinalizeTwice = 26;  // 12.6: CUPTI can be started again after cuptiFinalize
   const char* why = nullptr;
   if (application.holds) why = "the program uses CUPTI itself";
-  if (application.has_finalized && api.version < kVersionFinalizeTwice) {
+  if (application.has_finalized && api.version < cupti::kVersionFinalizeTwice) {
     why = "the program has finalized CUPTI, which this version does not survive";
   }
   if (why == nullptr) return CuptiAnswer::kOn;
   snprintf(reason, reason_bytes, "%s", why);
   return CuptiAnswer::kTaken;
+}
+
+void TellRefusal(const CuptiApi& api, const char* what, int result, char* reason, size_t reason_bytes) {
+  bool by_permission = result == cupti::kInsufficientPrivileges || result == cupti::kVirtualizedInsufficientPrivileges;
+  snprintf(reason, reason_bytes, "CUPTI refuses %s: %s%s", what, CuptiResultText(api, result).text,
+           by_permission ? " (see NVIDIA's NVreg_RestrictProfilingToAdminUsers)" : "");
 }
 
 CuptiAnswer BecomeSubscriber(const CuptiApi& api, GpuState* state, char* reason, size_t reason_bytes) {
@@ -120,15 +125,13 @@ CuptiAnswer BecomeSubscriber(const CuptiApi& api, GpuState* state, char* reason,
     holder[sizeof holder - 1] = '\0';
     snprintf(reason, reason_bytes, "another tool uses CUPTI%s%s", holder[0] == '\0' ? "" : ": ", holder);
   } else {
-    snprintf(reason, reason_bytes, "CUPTI refuses a subscription: %s", CuptiResultText(api, result));
+    TellRefusal(api, "a subscription", result, reason, reason_bytes);
   }
   return CuptiAnswer::kRefused;
 }
 
 CuptiAnswer Refuse(const CuptiApi& api, GpuState* state, int result, char* reason, size_t reason_bytes) {
-  bool by_permission = result == cupti::kInsufficientPrivileges || result == cupti::kVirtualizedInsufficientPrivileges;
-  snprintf(reason, reason_bytes, "CUPTI refuses to record kernels: %s%s", CuptiResultText(api, result),
-           by_permission ? " (see NVIDIA's NVreg_RestrictProfilingToAdminUsers)" : "");
+  TellRefusal(api, "to record kernels", result, reason, reason_bytes);
   CloseCupti(api, state, true);
   return CuptiAnswer::kRefused;
 }
@@ -156,12 +159,14 @@ CuptiAnswer OpenCupti(const CuptiApi& api, GpuState* state, char* reason, size_t
 }
 
 void CloseCupti(const CuptiApi& api, GpuState* state, bool hand_over) {
+  state->is_closing.store(1);
   DisableKinds(api);
   if (state->beside.load() == kBeside) {
     state->beside.store(kWasBeside);
     StopExternalCorrelation(api);
   }
   api.flush_all(cupti::kFlushForced);
+  state->is_closing.store(0);
   CountDroppedRecords();
   state->is_to_be_handed_over = 1;
   if (hand_over) HandOverCupti(state);

@@ -106,7 +106,7 @@ const EventDriver* DriverOf(EventState* state) {
   if (loaded) return &state->driver;
   if (state->driver_misses.fetch_add(1) + 1 == kMostDriverMisses) {
     g_gpu_events.store(0, std::memory_order_relaxed);
-    ReportCapability("gpu-events", "", CapabilityState::kAbsent, "the process has no usable libcuda.so.1");
+    ReportCapability("gpu-events", "", CapabilityState::kAbsent, kNoDriver);
   }
   return nullptr;
 }

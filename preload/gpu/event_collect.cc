@@ -209,7 +209,10 @@ void ReportUntimed(EventState* state) {
     const char* before = used == 0 ? "calls without times: " : ", ";
     used += static_cast<size_t>(snprintf(text + used, sizeof text - used, "%s%lu (%s)", before, count, kReasons[i]));
   }
-  if (used != 0) ReportCapability("gpu-events", "", CapabilityState::kOn, text);
+  if (used == 0) return;
+  bool has_driver = state->driver_state.load(std::memory_order_acquire) == 2;
+  ReportCapability("gpu-events", "", has_driver ? CapabilityState::kOn : CapabilityState::kAbsent,
+                   has_driver ? text : kNoDriver);
 }
 
 }  // namespace

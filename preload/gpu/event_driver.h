@@ -15,6 +15,8 @@ constexpr int kDriverNotReady = 600;
 constexpr uintptr_t kLegacyStream = 1;
 constexpr uintptr_t kPerThreadStream = 2;
 
+constexpr char kNoDriver[] = "the process has no usable libcuda.so.1";
+
 struct EventDriver {
   int (*event_create)(void** event, unsigned flags);
   int (*event_destroy)(void* event);

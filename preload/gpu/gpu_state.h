@@ -46,6 +46,7 @@ struct GpuState {
   // taken in one.
   SpinLock control;
   std::atomic<uint32_t> was_open;
+  std::atomic<uint32_t> is_closing;   // the last flush is under way, and may ask for buffers
   std::atomic<uint32_t> has_buffers;  // CUPTI has asked for one: CUDA is up
   std::atomic<uint32_t> inside_callbacks;  // and calls, that are in CUPTI themselves
   std::atomic<uint64_t> known_devices;     // bit i: ordinal i was told

@@ -106,28 +106,36 @@ void FeedAll(GpuState* state) {
   state->feeding.store(0, std::memory_order_release);
 }
 
-// What is complete, so that no more than a second is lost when the process is killed.
+// What is complete, so that little is lost when the process is killed. Not under the lock: a callback of the
+// application's that calls CUPTI itself wants that while CUPTI may let our flush wait for the callback.
 void Flush(GpuState* state) {
-  SpinLockHolder holder(&state->control);
   const CuptiApi* api = LoadedCupti();
-  if (api == nullptr || state->phase.load() != kGpuCupti) return;
-  if (state->buffers.at_cupti.load(std::memory_order_relaxed) != 0) api->flush_all(0);
-  CountDroppedRecords();
+  AdaptRecords(&state->buffers);
+  state->inside_callbacks.fetch_add(1);  // whoever hands CUPTI over waits for us
+  if (state->phase.load() == kGpuCupti) {
+    if (state->buffers.at_cupti.load(std::memory_order_relaxed) != 0) api->flush_all(0);
+    CountDroppedRecords();
+  }
+  state->inside_callbacks.fetch_sub(1);
 }
 
-void TellLeftOut(const GpuLeftOut& left_out) {
+void TellLeftOut(const GpuLeftOut& left_out, uint64_t unread_names) {
   const CuptiApi* api = LoadedCupti();
-  char reason[200];
-  if (api == nullptr || (left_out.without_times == 0 && left_out.unknown_kinds == 0)) return;
+  char reason[400];
+  if (api == nullptr || (left_out.without_times | left_out.unknown_kinds | unread_names) == 0) return;
   int used = 0;
   if (left_out.without_times != 0) {
     used = snprintf(reason, sizeof reason, "%lu activities had no times: %s", left_out.without_times,
                     "they were not complete when they were asked for");
   }
   if (left_out.unknown_kinds != 0) {
-    snprintf(reason + used, sizeof reason - static_cast<size_t>(used),
-             "%s%lu records of kinds unknown to dlhook (the last one %u)", used == 0 ? "" : "; ",
-             left_out.unknown_kinds, left_out.last_unknown_kind);
+    used += snprintf(reason + used, sizeof reason - static_cast<size_t>(used),
+                     "%s%lu records of kinds unknown to dlhook (the last one %u)", used == 0 ? "" : "; ",
+                     left_out.unknown_kinds, left_out.last_unknown_kind);
+  }
+  if (unread_names != 0) {
+    snprintf(reason + used, sizeof reason - static_cast<size_t>(used), "%s%lu names of kernels could not be read: %s",
+             used == 0 ? "" : "; ", unread_names, WhyNamesAreUnread());
   }
   ReportCapability("gpu-activities", api->library, CapabilityState::kLost, reason);
 }
@@ -171,7 +179,7 @@ void* GpuThreadMain(void* argument) {
   FeedAll(state);
   if (state->own != nullptr) {
     if (state->is_abandoned.load() == 0) FinishEvents(state->own);
-    TellLeftOut(state->left_out);
+    TellLeftOut(state->left_out, state->names.unread);
   }
   return nullptr;
 }
@@ -217,7 +225,9 @@ void CountScratchRecords(uint8_t* buffer, size_t valid) {
   ProcessState* process = GetProcess();
   uint64_t records = 0;
   void* record = nullptr;
+  GpuState* state = g_gpu_state.load(std::memory_order_acquire);
   if (api == nullptr || process == nullptr || process->session == nullptr) return;
+  if (state == nullptr || state->was_open.load() == 0 || state->is_closed.load() != 0) return;
   while (api->get_next_record(buffer, valid, &record) == cupti::kSuccess && record != nullptr) ++records;
   process->session->gpu_dropped_cupti.fetch_add(records, std::memory_order_relaxed);
 }

@@ -69,8 +69,7 @@ const char* LibraryName() { return LoadedCupti() == nullptr ? "" : LoadedCupti()
 // Under control. The process has none of CUPTI, and won't.
 void OpenWithoutCupti(GpuState* state, ThreadState* thread, const char* reason) {
   char told[300];
-  bool has_driver = LoadedCupti() == nullptr || LoadedCupti()->version != 0;  // without CUPTI that can't be told
-  bool may_use_events = has_driver && (GetConfig().gpu == GpuMode::kAuto || GetConfig().gpu == GpuMode::kEvents);
+  bool may_use_events = GetConfig().gpu == GpuMode::kAuto || GetConfig().gpu == GpuMode::kEvents;
   if (may_use_events && StartGpuThread(state) && StartEvents()) {
     snprintf(told, sizeof told, "by pairs of events: %s", reason);
     ReportCapability(kCapability, LibraryName(), CapabilityState::kOn, told);
@@ -111,12 +110,7 @@ const CuptiApi* FindCupti(const char** reason) {
     *reason = "DLHOOK_GPU=events";
     return nullptr;
   }
-  const CuptiApi* api = LoadCupti(reason);
-  if (api != nullptr && api->version == 0) {
-    *reason = "CUPTI finds no driver (its version is 0)";
-    return nullptr;
-  }
-  return api;
+  return LoadCupti(reason);
 }
 
 // The thread that made the phase kGpuStarting. The loader is entered without any lock of ours.
@@ -149,7 +143,8 @@ __attribute__((noinline, cold)) void RegisterExitHandler(GpuState* state) {
   if (state->exit_handler_due.exchange(0) != 0) FinishGpuTimeAtExit();
 }
 
-// Calls of ours that are inside CUPTI on other threads; none but a pop comes after the phase has changed.
+// Calls of ours that are inside CUPTI on other threads; none but a pop comes after the phase has changed. Not for ever:
+// this may be a callback of the application's for which our flush waits.
 void WaitForCallbacks(const GpuState& state) {
   for (int naps = 0; state.inside_callbacks.load() != 0 && naps < 10000; ++naps) {
     timespec nap = {0, 100 * 1000};
@@ -230,6 +225,7 @@ void YieldGpuTime(const char* reason) {
     bool was_on = phase == kGpuCupti;
     if (phase == kGpuOff) HandOverCupti(state);
     if (phase != kGpuEvents && phase != kGpuOff) state->phase.store(kGpuYielded);
+    WaitForCallbacks(*state);
     if (was_on) {
       bool has_ring = dlhook_thread != nullptr && dlhook_thread->active != 0;
       ThreadState* thread = has_ring ? dlhook_thread : AttachThread(GpuFamilies());
@@ -240,7 +236,6 @@ void YieldGpuTime(const char* reason) {
       ReportCapability(kCapability, LibraryName(), CapabilityState::kRefused, reason);
     }
   }
-  WaitForCallbacks(*state);
   WaitUntilFed(state, kLongestFeedMs);
 }
 

@@ -2,7 +2,10 @@
 // again each time, and defined again.
 #include "preload/gpu/kernel_names.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "preload/capture/own_memory.h"
 #include "preload/core/definitions.h"
@@ -50,6 +53,21 @@ uint32_t DefineContent(KernelNames* names, const char* bytes, size_t size) {
   return definition;
 }
 
+// Containers may forbid the system call; a file of /proc does as well.
+size_t CopyByFile(uint64_t address, char* to, size_t size) {
+  int saved_errno = errno;
+  int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  ssize_t copied = memory < 0 ? -1 : pread(memory, to, size, static_cast<off_t>(address));
+  if (memory >= 0) close(memory);
+  errno = saved_errno;
+  return copied < 0 ? 0 : static_cast<size_t>(copied);
+}
+
+size_t CopyName(uint64_t address, char* to, size_t size) {
+  size_t copied = CopyOwnMemory(address, to, size);
+  return copied != 0 ? copied : CopyByFile(address, to, size);
+}
+
 }  // namespace
 
 uint32_t DefineKernelName(KernelNames* names, const char* name, uint32_t generation) {
@@ -59,12 +77,19 @@ uint32_t DefineKernelName(KernelNames* names, const char* name, uint32_t generat
   if (entry != nullptr && entry->key == key && entry->generation == generation) return entry->definition;
   // Its module may be gone: never read directly.
   char copy[kMostNameBytes];
-  size_t size = strnlen(copy, CopyOwnMemory(key, copy, sizeof copy));
+  size_t size = strnlen(copy, CopyName(key, copy, sizeof copy));
+  if (size == 0) ++names->unread;
   uint32_t definition = size == 0 ? 0 : DefineContent(names, copy, size);
   if (entry == nullptr) return definition;
   if (entry->key == 0) ++names->pointers;
   *entry = {key, definition, generation};
   return definition;
+}
+
+const char* WhyNamesAreUnread() {
+  char probe = 1, copy = 0;
+  bool can_read = CopyName(reinterpret_cast<uint64_t>(&probe), &copy, 1) == 1;
+  return can_read ? "their modules were unloaded before" : "process_vm_readv and /proc/self/mem are denied here";
 }
 
 }  // namespace dlhook

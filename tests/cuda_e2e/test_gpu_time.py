@@ -2,6 +2,7 @@
 misbehaves."""
 
 import collections
+import errno
 import glob
 
 import cuda_e2e
@@ -156,10 +157,16 @@ class Ends(Case):
         self.assertEqual(self.recorded(), self.ran())
         self.assertEqual(len(self.recorded()), 10)
 
+    def test_killed_while_busy(self):
+        # CUPTI gives no buffer back that holds work which is not over: small ones come back full.
+        self.work("busy", 400, expected_code=3, DLHOOK_FAKE_WAITS=1, DLHOOK_FAKE_SLOW=2000)
+        self.assertGreater(len(self.recorded()), 200)
+        self.assertLess(len(self.recorded()), 400)
+
     def test_exit_in_the_middle_of_cupti(self):
         # It ends, and the host's calls are there; what CUPTI held is lost.
         trace = self.work(256 << 10, victim="exits_inside", expected_code=7, DLHOOK_GPU_BUFFERS_MIB=1, DLHOOK_RING_KIB=MUCH_KIB)
-        self.assertGreater(len(trace.calls), 500)
+        self.assertGreater(len(trace.calls), 10)
 
     def test_reset(self):
         self.check("reset", least=38)
@@ -192,13 +199,36 @@ class Bad(Case):
     def test_no_driver(self):
         # The victim's own calls fail, too: it ends as without dlhook.
         plain = self.plain([e2e.victim("gpu_work"), "streams", "1"], DLHOOK_FAKE_DEVICES=0)
-        self.work("streams", 1, expected_code=plain.code, DLHOOK_FAKE_DEVICES=0)
-        state, reason = self.capability()
+        for generation, status, victim in (("cuda13", 999, "gpu_work"), ("cuda12", 15, "gpu_work_cuda12")):
+            with self.subTest(generation=generation):
+                extra = {"generation": generation, "victim": victim, "expected_code": plain.code, "DLHOOK_FAKE_DEVICES": 0}
+                self.work("streams", 1, **extra)
+                state, reason = self.capability()
+                self.assertEqual(state, "REFUSED")
+                self.assertIn(f"refuses a subscription: an error of the fake CUPTI {status}", reason)
+                self.assertLessEqual(set(self.cupti_calls()), {"cuptiGetVersion", "cuptiSubscribe", "cuptiSubscribe_v2"})
+                trace = self.work("streams", 1, mode="auto", **extra)
+                self.assertEqual(trace.activities, [])
+
+    def test_cannot_start(self):
+        # As that of CUDA 13.4 where the driver does not suit it: not even the version is told.
+        extra = {"DLHOOK_FAKE_FAIL": "cuptiGetVersion:*:999"}
+        state, reason = self.assert_none(**extra)
         self.assertEqual(state, "REFUSED")
-        self.assertIn("driver", reason)
+        self.assertIn("can't start (cuptiGetVersion: an error of the fake CUPTI 999)", reason)
         self.assertEqual(set(self.cupti_calls()), {"cuptiGetVersion"})
-        trace = self.work("streams", 1, mode="auto", expected_code=plain.code, DLHOOK_FAKE_DEVICES=0)
-        self.assertEqual([window[1] for window in trace.windows], ["GPU_TIME_NONE"])  # nor events
+        trace = self.work("streams", 1, mode="auto", **extra)
+        self.assertEqual([window[1] for window in trace.windows], ["GPU_TIME_EVENTS"])
+        self.assertGreaterEqual(len(trace.activities), 36)
+        self.assertIn("by pairs of events: CUPTI can't start", self.capability()[1])
+
+    def test_names_of_kernels_without_process_vm_readv(self):
+        process_vm_readv = "310"
+        argv = [e2e.victim("refused"), str(errno.EPERM), process_vm_readv, e2e.victim("gpu_work"), "streams", "1"]
+        run, _ = self.cuda(argv, DLHOOK_GPU="cupti")
+        (self.trace,) = run.traces(gpu_trace.GpuTrace)
+        self.assertEqual(self.recorded(), self.ran())
+        self.assertIsNone(self.capability("gpu-activities"))
 
     def test_subscriber_taken(self):
         state, reason = self.assert_none(DLHOOK_FAKE_CUPTI_SUBSCRIBER="nsys")
@@ -208,10 +238,14 @@ class Bad(Case):
         self.assertEqual(called[called.index("cuptiSubscribe_v2") + 1:], [])
 
     def test_no_permission(self):
-        state, reason = self.assert_none(DLHOOK_FAKE_FAIL="cuptiActivityEnable:*:35,cuptiActivityEnableAndDump:*:35")
-        self.assertEqual(state, "REFUSED")
-        self.assertIn("NVreg_RestrictProfilingToAdminUsers", reason)
-        self.assertIn("cuptiUnsubscribe", self.cupti_calls())
+        enable = "cuptiActivityEnable:*:{0},cuptiActivityEnableAndDump:*:{0}"
+        for refused, is_subscribed in ((enable.format(35), True), (enable.format(40), True),
+                                       ("cuptiSubscribe_v2:*:35", False)):  # fmt: skip
+            with self.subTest(refused):
+                state, reason = self.assert_none(DLHOOK_FAKE_FAIL=refused)
+                self.assertEqual(state, "REFUSED")
+                self.assertIn("NVreg_RestrictProfilingToAdminUsers", reason)
+                self.assertEqual("cuptiUnsubscribe" in self.cupti_calls(), is_subscribed)
 
     def test_switched_off(self):
         self.work("streams", 1, mode="off")
@@ -239,7 +273,7 @@ class Bad(Case):
     def test_buffers_lost(self):
         for version in (130000, 26):  # from 27 on a request may be refused
             with self.subTest(version=version):
-                trace = self.work("many", 8_000, DLHOOK_GPU_BUFFERS_MIB=1, DLHOOK_FAKE_CUPTI_VERSION=version, DLHOOK_RING_KIB=MUCH_KIB,
+                trace = self.work("many", 24_000, DLHOOK_GPU_BUFFERS_MIB=1, DLHOOK_FAKE_CUPTI_VERSION=version, DLHOOK_RING_KIB=MUCH_KIB,
                                   DLHOOK_FAKE_CUPTI_REVERSED=1)
                 lost = sum(e2e.one(loss, "calls", 0) for loss in trace.losses
                            if e2e.one(loss, "reason") == "GPU_BUFFERS_FULL")

@@ -122,8 +122,18 @@ class Others(cuda_e2e.Case):
         self.assertEqual(self.sources(trace), [ON, GAP, ON])
 
     def test_finalized(self):
-        _, told = self.both("work:1", "subscribe", *PROFILE, "unsubscribe", "finalize", "work:2", *PROFILE, "work:1")
-        self.assertEqual(told, [2, 3, 6, 7])
+        for version in (24, 130001):  # 24 is 12.6
+            with self.subTest(version=version):
+                _, told = self.both("work:1", "subscribe", *PROFILE, "unsubscribe", "finalize", "work:2", *PROFILE, "work:1",
+                                    DLHOOK_FAKE_CUPTI_VERSION=version)
+                self.assertEqual(told, [2, 3, 6, 7])
+
+    def test_finalized_where_that_is_the_end(self):
+        argv = [e2e.victim("cupti_client"), "linked", "work:1", "subscribe", "unsubscribe", "finalize", "work:2"]
+        run, _ = self.cuda(argv, DLHOOK_FAKE_CUPTI_VERSION=23)
+        (trace,) = run.traces(gpu_trace.GpuTrace)
+        self.assertEqual([window[1:] for window in trace.windows if window[1] == GAP][-1],
+                         (GAP, "the program has finalized CUPTI, which this version does not survive"))
 
     def test_no_call_of_ours_while_it_is_the_programs(self):
         self.both("work:1", *PROFILE[:2], "work:3", *PROFILE[3:], "work:1")

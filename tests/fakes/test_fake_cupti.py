@@ -317,15 +317,16 @@ class Clients(Case):
             status = cupti.GetVersion(byref(number))
             print(status, number.value, cupti.ActivityEnable(KERNEL), cupti.ActivityEnable(MEMCPY))
         """
-        self.assertEqual(self.work(code, FAIL="cuptiActivityEnable:1:35")[1], ["0 130000 35 0"])
+        self.assertEqual(self.work(code, FAIL="cuptiActivityEnable:1:35")[1], ["0 130001 35 0"])
         in_child = textwrap.indent(textwrap.dedent(code), " ")
         child = f"child = os.fork()\nif child == 0:{in_child} sys.stdout.flush(); os._exit(0)\nos.wait()"
-        self.assertEqual(self.work("Cupti(FOLDER, VERSION, (KERNEL,)); launch()\n" + child)[1], ["0 0 15 15"])
-        _, _, output = self.client("""
-            cupti, number = Library("libcupti.so.13"), c_int(9)
-            print(cupti.cuptiGetVersion(byref(number)), number.value, cupti.cuptiActivityEnable(10))
-        """, DEVICES="0")
-        self.assertEqual(output, "0 0 15\n")
+        self.assertEqual(self.work("Cupti(FOLDER, VERSION, (KERNEL,)); launch()\n" + child)[1], ["0 130001 999 999"])
+        for generation, answers in (("cuda13", "0 130001 999"), ("cuda12", "0 26 15")):
+            _, _, output = self.client(f"""
+                cupti, number = Library("libcupti.so.{test_fakes.VERSION[generation]}"), c_int(9)
+                print(cupti.cuptiGetVersion(byref(number)), number.value, cupti.cuptiActivityEnable(10))
+            """, generation, DEVICES="0")
+            self.assertEqual(output, answers + "\n")
 
     def test_what_older_ones_lack(self):
         names = ("cuptiSubscribe_v2", "cuptiActivityEnableRuntimeApi", "cuptiGetGraphNodeId")

@@ -230,23 +230,24 @@ TEST(PciLinkTest, Generations) {
 class BuffersTest : public testing::Test {
  protected:
   static constexpr uint64_t kTotal = 1 << 20;
+  uint8_t* Take() { return TakeActivityBuffer(&pool_, kTotal).data; }
   ActivityBuffers pool_ = {};
 };
 
 TEST_F(BuffersTest, AreBounded) {
   std::vector<uint8_t*> taken;
-  while (uint8_t* data = TakeActivityBuffer(&pool_, kTotal)) taken.push_back(data);
-  EXPECT_EQ(taken.size() * ActivityBufferBytes(kTotal), kTotal);
+  while (uint8_t* data = Take()) taken.push_back(data);
+  EXPECT_EQ(taken.size(), kFewRecordsBuffers + kTotal / ActivityBufferBytes(kTotal));
   EXPECT_EQ(pool_.at_cupti.load(), taken.size());
   for (uint8_t* data : taken) EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 8, 0u);
   EXPECT_FALSE(QueueActivityBuffer(&pool_, taken[1], 0));  // empty: free again at once
-  EXPECT_EQ(TakeActivityBuffer(&pool_, kTotal), taken[1]);
-  EXPECT_EQ(TakeActivityBuffer(&pool_, kTotal), nullptr);
+  EXPECT_EQ(Take(), taken[1]);
+  EXPECT_EQ(Take(), nullptr);
 }
 
 TEST_F(BuffersTest, ComeInTheOrderOfTheirCompletionAndGoBackZeroed) {
-  uint8_t* first = TakeActivityBuffer(&pool_, kTotal);
-  uint8_t* second = TakeActivityBuffer(&pool_, kTotal);
+  uint8_t* first = Take();
+  uint8_t* second = Take();
   memset(first, 1, 100);
   memset(second, 2, 200);
   EXPECT_TRUE(QueueActivityBuffer(&pool_, second, 200));
@@ -261,7 +262,7 @@ TEST_F(BuffersTest, ComeInTheOrderOfTheirCompletionAndGoBackZeroed) {
   EXPECT_EQ(NextFullBuffer(&pool_), nullptr);
   EXPECT_FALSE(HasFullBuffer(&pool_));
   EXPECT_EQ(pool_.at_cupti.load(), 0u);
-  ASSERT_EQ(TakeActivityBuffer(&pool_, kTotal), second);
+  ASSERT_EQ(Take(), second);
   EXPECT_EQ(std::string(reinterpret_cast<char*>(second), 200), std::string(200, '\0'));
 }
 
@@ -269,6 +270,57 @@ TEST_F(BuffersTest, OthersAreNotTaken) {
   uint8_t foreign[8];
   EXPECT_FALSE(QueueActivityBuffer(&pool_, foreign, 8));
   EXPECT_FALSE(QueueActivityBuffer(&pool_, nullptr, 8));
+  EXPECT_EQ(NextFullBuffer(&pool_), nullptr);
+}
+
+// As few as keep CUPTI from holding much back, as many as the rate of work and the buffers under way ask for.
+TEST_F(BuffersTest, TakeMoreRecordsTheMoreComeBack) {
+  uint8_t* held_back = Take();
+  auto after_second = [&](int filled) {
+    for (int i = 0; i < filled; ++i) {
+      QueueActivityBuffer(&pool_, Take(), 8);
+      ReturnActivityBuffer(&pool_, NextFullBuffer(&pool_));
+    }
+    AdaptRecords(&pool_);
+    BufferGift next = TakeActivityBuffer(&pool_, kTotal);
+    QueueActivityBuffer(&pool_, next.data, 0);
+    return next.most_records;
+  };
+  EXPECT_EQ(after_second(8), 16u);
+  EXPECT_EQ(after_second(9), 64u);
+  EXPECT_EQ(after_second(100), 256u);
+  EXPECT_EQ(after_second(1), 256u);
+  EXPECT_EQ(after_second(0), 64u);  // one is held back
+  EXPECT_EQ(after_second(0), 16u);
+  EXPECT_EQ(after_second(0), 16u);
+  QueueActivityBuffer(&pool_, held_back, 0);
+  EXPECT_EQ(after_second(0), 16u);
+  for (int i = 0; i < 3; ++i) after_second(9);
+  EXPECT_EQ(after_second(9), 0u);  // as many as fit
+}
+
+TEST_F(BuffersTest, TakeMoreRecordsTheMoreAreUnderWay) {
+  std::vector<size_t> records;
+  for (uint32_t i = 0; i <= kFewRecordsBuffers; ++i) records.push_back(TakeActivityBuffer(&pool_, kTotal).most_records);
+  EXPECT_EQ((std::vector<size_t>{records[0], records[7], records[8], records[16], records[24], records[32]}),
+            (std::vector<size_t>{16, 16, 64, 256, 1024, 0}));
+}
+
+uint64_t g_counted;
+
+TEST_F(BuffersTest, ScratchPagesAreNeverSharedAndNeverQueued) {
+  uint8_t* buffer = Take();
+  uint8_t* first = TakeScratch(&pool_).data;
+  ASSERT_NE(first, TakeScratch(&pool_).data);
+  memset(first, 1, kScratchBytes);
+  auto count = [](uint8_t*, size_t valid) { g_counted += valid; };
+  EXPECT_FALSE(ReturnScratch(&pool_, buffer, 8, count));
+  EXPECT_FALSE(QueueActivityBuffer(&pool_, first, 8));
+  EXPECT_TRUE(ReturnScratch(&pool_, first, kScratchBytes, count));
+  EXPECT_EQ(g_counted, kScratchBytes);
+  EXPECT_EQ(TakeScratch(&pool_).data, first);
+  EXPECT_EQ(first[0], 0);
+  EXPECT_EQ(pool_.at_cupti.load(), 1u);
   EXPECT_EQ(NextFullBuffer(&pool_), nullptr);
 }
 

@@ -103,6 +103,17 @@ int main(int argc, char** argv) {
     sleep(2);  // CUPTI is asked for what is complete every second
     _exit(3);
   }
+  if (strcmp(scenario, "busy") == 0) {  // never without work; three quarters of it are over
+    void* event;
+    QUIET(cudaEventCreate, &event);
+    for (long i = 0; i < number; ++i) {
+      Launch(FirstStub, streams[0]);
+      if (i == number * 3 / 4) QUIET(cudaEventRecord, event, streams[0]);
+    }
+    QUIET(cudaEventSynchronize, event);
+    usleep(300 * 1000);
+    _exit(3);
+  }
   if (strcmp(scenario, "reset") == 0) {
     Everything(1);
     QUIET(cudaDeviceReset);

@@ -13,12 +13,14 @@ uint32_t KindAt(const uint8_t* record) {
 
 }  // namespace
 
+// Without a driver, too.
 FAKE(int, cuptiActivityRegisterCallbacks, BufferRequested requested, BufferCompleted completed) {
-  return Entry("cuptiActivityRegisterCallbacks").Answer([&] {
-    if (requested == nullptr || completed == nullptr) return kInvalidParameter;
-    RegisterBufferCallbacks(requested, completed);
-    return kSuccess;
-  });
+  fake::Call call("cupti", "cuptiActivityRegisterCallbacks");
+  const bool is_complete = requested != nullptr && completed != nullptr;
+  const int status = call.failure() != 0 ? call.failure() : is_complete ? kSuccess : kInvalidParameter;
+  if (status == kSuccess) RegisterBufferCallbacks(requested, completed);
+  call.Status(status);
+  return status;
 }
 
 FAKE(int, cuptiActivityEnable, uint32_t kind) {
@@ -160,7 +162,7 @@ FAKE(int, cuptiActivityRegisterTimestampCallback, TimestampCallback callback) {
 
 FAKE(int, cuptiGetTimestamp, uint64_t* timestamp) {
   fake::Call call("cupti", "cuptiGetTimestamp");
-  *timestamp = Usable() ? Stamp(fake::RealTime()) : 0;
+  *timestamp = Stamp(fake::RealTime());
   call.Status(kSuccess);
   return kSuccess;
 }

@@ -152,6 +152,12 @@ void Complete(State* state) {
   }
 }
 
+// The genuine library has a place in the buffer for what is not over yet, and keeps such a buffer back until it is full.
+bool HasIncomplete(const State& state, uint64_t thread) {
+  return std::any_of(state.pending.begin(), state.pending.end(),
+                     [thread](const Pending& record) { return thread == 0 || record.thread == thread; });
+}
+
 // Begins anew in each process: a forked child has none.
 void* Work(void*) {
   State& state = The();
@@ -222,8 +228,9 @@ void Flush(bool forced) {
     const std::lock_guard<std::mutex> guard(state.lock);
     Collect(&state, forced);
     for (auto& [thread, buffer] : state.current) {
-      if (buffer.used > 0) state.full.push_back(buffer);
-      if (buffer.used > 0) buffer = Buffer{};
+      if (buffer.used == 0 || HasIncomplete(state, thread)) continue;
+      state.full.push_back(buffer);
+      buffer = Buffer{};
     }
   }
   Complete(&state);

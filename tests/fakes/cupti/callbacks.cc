@@ -8,7 +8,7 @@ using namespace cupti;
 namespace {
 
 // CUPTI_API_VERSION of 13.0, 12.8, 10.2.
-constexpr uint32_t kVersion = FAKE_CUDA_VERSION >= 13000   ? 130000
+constexpr uint32_t kVersion = FAKE_CUDA_VERSION >= 13000   ? 130001
                               : FAKE_CUDA_VERSION >= 12000 ? 26
                                                            : 12;
 
@@ -24,8 +24,7 @@ int Subscribe(void** handle, Session::Callback callback, void* user, const char*
 FAKE(int, cuptiGetVersion, uint32_t* version) {
   fake::Call call("cupti", "cuptiGetVersion");
   const char* wanted = fake::Setting("CUPTI_VERSION", "");
-  *version = *wanted != 0 ? static_cast<uint32_t>(atoi(wanted)) : kVersion;
-  if (!Usable()) *version = 0;
+  if (call.failure() == 0) *version = *wanted != 0 ? static_cast<uint32_t>(atoi(wanted)) : kVersion;
   call.Status(call.failure());
   return call.failure();
 }

@@ -14,7 +14,7 @@
 namespace cupti {
 
 constexpr int kSuccess = 0, kInvalidParameter = 1, kInvalidOperation = 7, kMaxLimitReached = 12,
-              kNotInitialized = 15, kInvalidKind = 21, kMultipleSubscribers = 39;
+              kNotInitialized = 15, kInvalidKind = 21, kMultipleSubscribers = 39, kUnknown = 999;
 
 // --- callback_ids.cc ---
 

@@ -21,7 +21,8 @@ class Entry {
   template <class Body>
   int Answer(const Body& body) {
     int status = call_.failure();
-    if (status == kSuccess) status = Usable() ? body() : kNotInitialized;
+    constexpr int kWithoutDriver = FAKE_CUDA_VERSION >= 13000 ? kUnknown : kNotInitialized;
+    if (status == kSuccess) status = Usable() ? body() : kWithoutDriver;
     call_.Status(status);
     return status;
   }
