@@ -78,6 +78,7 @@ class Slicer {
     slice.layers = attribution.layers;
     Keep(attribution.of_call, kept_calls_, slice.of_call);
     Keep(attribution.of_scope, kept_scopes_, slice.of_scope);
+    slice.of_gap = attribution.of_gap;
     // A call that was captured into a CUDA graph lies in no step: here is what it says of the work.
     Keep(GpuPlaces(model_, attribution), kept_gpu_, slice.of_gpu);
     return slice;

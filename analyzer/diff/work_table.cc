@@ -94,8 +94,8 @@ class Division {
       }
       case ActivityKind::kWaiting:
         return {groups_.waiting(), LayerDirection::kUnknown, piece.kind, model_.calls.op[piece.index]};
-      case ActivityKind::kPython:
-        return {groups_.python(), LayerDirection::kUnknown, piece.kind, kNone};
+      case ActivityKind::kNotSeen:
+        return {groups_.OfGap(piece.gap), attribution_.OfGap(piece.gap).place.direction, piece.kind, kNone};
       case ActivityKind::kDataLoading:
         return {groups_.data_loading(), LayerDirection::kUnknown, piece.kind, kNone};
       case ActivityKind::kUnattributed:

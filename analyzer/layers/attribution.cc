@@ -1,8 +1,11 @@
 // Layers by all evidence together: see attribution.h.
 #include "analyzer/layers/attribution.h"
 
+#include <utility>
+
 #include "analyzer/layers/compiled_regions.h"
 #include "analyzer/layers/function_layers.h"
+#include "analyzer/layers/gap_places.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -59,6 +62,30 @@ const char* EvidenceName(Evidence evidence) {
   return "";
 }
 
+// A range that belongs to a layer, as an optimizer's step does, holds its gaps.
+GapPlace Attribution::OfGap(const UnseenGap& gap) const {
+  const auto at = of_gap.find({gap.before, gap.after});
+  GapPlace found = at == of_gap.end() ? GapPlace() : at->second;
+  if (found.place.layer == kNone && gap.around < of_scope.size()) found.place = of_scope[gap.around];
+  return found;
+}
+
+void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution) {
+  std::vector<LayerIndex> new_index(attribution->layers.size(), kNone);
+  std::vector<Layer> layers;
+  for (LayerIndex old : order) {
+    new_index[old] = static_cast<LayerIndex>(layers.size());
+    layers.push_back(std::move(attribution->layers[old]));
+  }
+  attribution->layers = std::move(layers);
+  const auto renumber = [&](Place& place) {
+    if (place.layer != kNone) place.layer = new_index[place.layer];
+  };
+  for (Place& place : attribution->of_scope) renumber(place);
+  for (Place& place : attribution->of_call) renumber(place);
+  for (auto& [stacks, gap] : attribution->of_gap) renumber(gap.place);
+}
+
 Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions& options) {
   Attribution attribution;
   if (options.use_framework_evidence) {
@@ -74,6 +101,7 @@ Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions&
     attribution.of_scope.resize(model.scopes.size());
   }
   AttributeCompiledRegions(model, &attribution);
+  PlaceGaps(model, options.use_framework_evidence, &attribution);
   return attribution;
 }
 

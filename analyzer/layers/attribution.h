@@ -14,8 +14,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "analyzer/layers/time_division.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer {
@@ -51,11 +53,19 @@ struct Place {
   LayerDirection direction = LayerDirection::kUnknown;
 };
 
+// Of time of which nothing is seen (ActivityKind::kNotSeen).
+struct GapPlace {
+  Place place;       // of the module in whose call the gap lies
+  std::string line;  // "block.py:7 to 10": from one call to the next; "block.py:7": in it. Empty where it isn't known
+};
+
 struct Attribution {
   std::vector<Layer> layers;       // in the order of the first forward pass
   std::vector<Place> of_call;      // by CallIndex
   std::vector<Place> of_scope;     // by ScopeIndex; empty where the run has no scopes
   std::vector<Place> of_gpu;       // by GpuIndex; of parts of a run, where the calls that GPUs work for may be missing. Else empty
+  std::map<std::pair<StackIndex, StackIndex>, GapPlace> of_gap;  // by the stacks before and after
+  GapPlace OfGap(const UnseenGap& gap) const;
   // Pairings that evidence contradicted, links without a partner …: sentence -> count.
   std::map<std::string, int64_t> oddities;
 };
@@ -68,6 +78,9 @@ struct AttributionOptions {
 inline constexpr char kUnpairedBackward[] =
     "a backward call without the forward call of its layer (by operands, shapes and order)";
 inline constexpr char kOutsideOfNetworks[] = "a forward call outside of every sequence of layers that repeats";
+
+// Keeps only these layers, in this order.
+void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution);
 
 // Never fails; what can't be attributed has layer kNone.
 Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions& options);

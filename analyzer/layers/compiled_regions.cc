@@ -45,19 +45,11 @@ void RemoveEmptyLayers(Attribution* attribution) {
       if (place.layer != kNone) is_used[place.layer] = true;
     }
   }
-  std::vector<LayerIndex> new_index(is_used.size(), kNone);
-  std::vector<Layer> layers;
-  for (LayerIndex old = 0; old < is_used.size(); ++old) {
-    if (!is_used[old]) continue;
-    new_index[old] = static_cast<LayerIndex>(layers.size());
-    layers.push_back(std::move(attribution->layers[old]));
+  std::vector<LayerIndex> used;
+  for (LayerIndex layer = 0; layer < is_used.size(); ++layer) {
+    if (is_used[layer]) used.push_back(layer);
   }
-  attribution->layers = std::move(layers);
-  for (std::vector<Place>* places : {&attribution->of_call, &attribution->of_scope}) {
-    for (Place& place : *places) {
-      if (place.layer != kNone) place.layer = new_index[place.layer];
-    }
-  }
+  KeepLayers(used, attribution);
 }
 
 }  // namespace

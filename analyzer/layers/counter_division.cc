@@ -51,14 +51,8 @@ class Division {
   }
 
  private:
-  ThreadActivity::Range RangeOf(const std::vector<ThreadIndex>& column, ThreadIndex thread) const {
-    const auto [begin, end] = std::equal_range(column.begin(), column.end(), thread);
-    return {static_cast<uint32_t>(begin - column.begin()), static_cast<uint32_t>(end - column.begin())};
-  }
-
   void DivideThread(const CounterTimeline& timeline) {
-    ThreadActivity activity(model_, rules_, timeline.thread, RangeOf(model_.calls.thread, timeline.thread),
-                            RangeOf(model_.scopes.thread, timeline.thread));
+    ThreadActivity activity(model_, rules_, timeline.thread);
     auto boundary = boundaries_.begin();
     for (size_t i = 0; i < timeline.size(); ++i) {
       int64_t at_ns = timeline.start_ns[i];
@@ -67,7 +61,7 @@ class Division {
         while (boundary != boundaries_.end() && *boundary <= at_ns) ++boundary;
         int64_t end_ns = std::min(timeline.end_ns[i], activity.next_time_ns());
         if (boundary != boundaries_.end()) end_ns = std::min(end_ns, *boundary);
-        TakeOwn(timeline, i, {at_ns, end_ns, activity.now().kind, activity.now().index, timeline.thread, 0, false, false, {}, {}});
+        TakeOwn(timeline, i, {at_ns, end_ns, activity.now().kind, activity.now().index, timeline.thread, 0, false, false, {}, {}, activity.now().gap});
         at_ns = end_ns;
       }
     }
@@ -145,7 +139,7 @@ class Division {
     const ProcessInfo& process = model_.processes[process_];
     const bool is_alive = time.start_ns >= process.start_ns && time.end_ns <= process.end_ns;
     CountedPiece piece = {time.start_ns, time.end_ns, time.kind, time.index, time.thread,
-                          is_alive ? time.share_ns : 0, false, false, {}, {}};
+                          is_alive ? time.share_ns : 0, false, false, {}, {}, time.gap};
     take_(piece);
     piece.share_ns = 0;
     for (Pool pool : {kIdle, kOthers}) {

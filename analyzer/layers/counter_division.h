@@ -32,6 +32,7 @@ struct CountedPiece {
   bool is_of_other_threads = false;  // nobody's, and counted by threads that made no recorded call
   absl::Span<const CounterIndex> counters;
   absl::Span<const double> amounts;  // of each of these
+  UnseenGap gap = {};                      // as TimePiece.gap
 };
 
 // Calls `take` for all that one process counted; pieces are cut at `boundaries` (ascending). Wall shares are of the process's time.

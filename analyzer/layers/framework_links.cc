@@ -52,19 +52,8 @@ void OrderByFirstForward(const TraceModel& model, Attribution* attribution) {
     if (first[a].first == INT64_MIN && first[b].first == INT64_MIN) return a < b;
     return first[a] < first[b];
   });
-  std::vector<LayerIndex> new_index(order.size(), kNone);
-  std::vector<Layer> layers;
-  for (LayerIndex old : order) {
-    if (first[old].second == kNever) continue;  // nothing was placed in it
-    new_index[old] = static_cast<LayerIndex>(layers.size());
-    layers.push_back(std::move(attribution->layers[old]));
-  }
-  attribution->layers = std::move(layers);
-  for (std::vector<Place>* places : {&attribution->of_scope, &attribution->of_call}) {
-    for (Place& place : *places) {
-      if (place.layer != kNone) place.layer = new_index[place.layer];
-    }
-  }
+  std::erase_if(order, [&](LayerIndex layer) { return first[layer].second == kNever; });  // nothing was placed in it
+  KeepLayers(order, attribution);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ What WhatOf(const Activity& activity) {
     case ActivityKind::kWaiting: return What::kCall;
     case ActivityKind::kScope:
     case ActivityKind::kDataLoading: return What::kScope;
-    case ActivityKind::kPython: return What::kPython;
+    case ActivityKind::kNotSeen: return What::kPython;
     case ActivityKind::kUnattributed: break;
   }
   return What::kNothing;

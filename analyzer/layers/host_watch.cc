@@ -16,17 +16,6 @@ bool BlocksAsCopy(const Op& op) {
   return takes_host && (!copy.asynchronous() || copy.host_memory() == trace::Copy::PAGEABLE);
 }
 
-ThreadActivity::Range CallsOf(const TraceModel& model, ThreadIndex thread) {
-  const auto [begin, end] = model.calls.RangeOf(thread);
-  return {begin, end};
-}
-
-ThreadActivity::Range ScopesOf(const TraceModel& model, ThreadIndex thread) {
-  const auto& threads = model.scopes.thread;
-  const auto range = std::equal_range(threads.begin(), threads.end(), thread);
-  return {static_cast<uint32_t>(range.first - threads.begin()), static_cast<uint32_t>(range.second - threads.begin())};
-}
-
 }  // namespace
 
 HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model) {
@@ -72,7 +61,7 @@ bool HostRules::WaitsForGpu(const Activity& activity) const {
 }
 
 HostWatch::HostWatch(const TraceModel& model, const HostRules& rules, ThreadIndex thread)
-    : rules_(rules), thread_(model, rules.activities(), thread, CallsOf(model, thread), ScopesOf(model, thread)) {}
+    : rules_(rules), thread_(model, rules.activities(), thread) {}
 
 void HostWatch::Watch(int64_t start_ns, int64_t end_ns, const std::function<void(const Seen&)>& take) {
   while (thread_.next_time_ns() <= start_ns && thread_.next_time_ns() != INT64_MAX) Next();

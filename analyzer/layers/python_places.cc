@@ -83,8 +83,12 @@ PythonPlace ReadStack(const TraceModel& model, const PythonStack& stack, const s
 bool IsFrameworkFile(absl::string_view file) { return OwnerOf(file) != Owner::kUser; }
 
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model) {
+  return ReadPythonPlaces(model, model.python_stacks);
+}
+
+std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model, absl::Span<const PythonStack> stacks) {
   std::vector<bool> is_file(model.names.size());
-  for (const PythonStack& stack : model.python_stacks) {
+  for (const PythonStack& stack : stacks) {
     for (const PythonFrame& frame : stack.frames) is_file[frame.file] = true;
   }
   std::vector<Owner> owners(model.names.size(), Owner::kUser);
@@ -92,15 +96,16 @@ std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model) {
     if (is_file[name]) owners[name] = OwnerOf(model.names[name]);
   }
   std::vector<PythonPlace> places;
-  places.reserve(model.python_stacks.size());
-  std::map<Lines, uint32_t> paths, stacks;
-  for (const PythonStack& stack : model.python_stacks) {
+  places.reserve(stacks.size());
+  std::map<Lines, uint32_t> paths, whole_stacks;
+  for (const PythonStack& stack : stacks) {
     PythonPlace place = ReadStack(model, stack, owners);
     const Lines lines = LinesInside(stack, place);
     if (!lines.empty()) place.path = paths.try_emplace(lines, static_cast<uint32_t>(paths.size())).first->second;
     Lines all;
     for (const PythonFrame& frame : stack.frames) all.emplace_back(frame.file, frame.line);
-    place.all_lines = stacks.try_emplace(std::move(all), static_cast<uint32_t>(stacks.size())).first->second;
+    place.all_lines =
+        whole_stacks.try_emplace(std::move(all), static_cast<uint32_t>(whole_stacks.size())).first->second;
     places.push_back(std::move(place));
   }
   return places;

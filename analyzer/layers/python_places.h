@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "analyzer/model/trace_model.h"
 
 namespace dlhook::analyzer {
@@ -27,8 +28,9 @@ struct PythonPlace {
 // Whether the file is of a framework or of Python itself: its lines say nothing about the user's program.
 bool IsFrameworkFile(absl::string_view file);
 
-// One element per stack of the model.
+// One element per stack of the model; of `stacks`, whose frames are among the model's.
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model);
+std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model, absl::Span<const PythonStack> stacks);
 
 // "alexnet.py:42"; empty where the file isn't known.
 std::string LineLabel(const TraceModel& model, const PythonPlace& place);

@@ -49,9 +49,14 @@ bool ActivityRules::AreScopesWhole(ProcessIndex process, int64_t start_ns, int64
   return after != window && (after - 1)->end_ns >= end_ns;
 }
 
-ThreadActivity::ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread, Range calls,
-                               Range scopes)
-    : model_(model), rules_(rules), thread_(thread), calls_(calls), scopes_(scopes) {
+ThreadActivity::ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread)
+    : model_(model), rules_(rules), thread_(thread) {
+  const auto range_of = [&](const std::vector<ThreadIndex>& column) {
+    const auto [begin, end] = std::equal_range(column.begin(), column.end(), thread);
+    return Range{static_cast<uint32_t>(begin - column.begin()), static_cast<uint32_t>(end - column.begin())};
+  };
+  calls_ = range_of(model.calls.thread);
+  scopes_ = range_of(model.scopes.thread);
   next_ = FindNext();
 }
 
@@ -120,16 +125,17 @@ Activity ThreadActivity::Current() const {
 
 // From now to the next edge. `otherwise`: what it is where nobody knows.
 Activity ThreadActivity::InGap(Activity otherwise) const {
-  if (!IsOfPython(last_) || !IsOfPython(next_)) return otherwise;
+  const UnseenGap gap = {StackOf(last_), StackOf(next_), otherwise.index};
+  if (gap.before == kNone || gap.after == kNone) return otherwise;
   if (!rules_.AreScopesWhole(model_.threads[thread_].process, last_.time_ns, next_.time_ns)) return otherwise;
   if (IsAutograd(last_) && IsAutograd(next_)) return {ActivityKind::kScope, last_.index, /*is_work=*/true};
-  return {ActivityKind::kPython, thread_, /*is_work=*/false};
+  return {ActivityKind::kNotSeen, thread_, /*is_work=*/false, gap};
 }
 
-bool ThreadActivity::IsOfPython(const Edge& edge) const {
-  if (edge.kind == EdgeKind::kNone) return false;
+StackIndex ThreadActivity::StackOf(const Edge& edge) const {
+  if (edge.kind == EdgeKind::kNone) return kNone;
   const bool is_call = edge.kind == EdgeKind::kCallStart || edge.kind == EdgeKind::kCallEnd;
-  return (is_call ? model_.PythonStackOf(edge.index) : model_.scopes.python_stack[edge.index]) != kNone;
+  return is_call ? model_.PythonStackOf(edge.index) : model_.scopes.python_stack[edge.index];
 }
 
 bool ThreadActivity::IsAutograd(const Edge& edge) const {

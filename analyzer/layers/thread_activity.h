@@ -14,9 +14,12 @@ namespace dlhook::analyzer {
 
 struct Activity {
   ActivityKind kind = ActivityKind::kUnattributed;
-  uint32_t index = kNone;  // as TimePiece.index; with the kind it tells all
+  uint32_t index = kNone;  // as TimePiece.index; with kind and gap it tells all
   bool is_work = false;
-  friend bool operator==(const Activity& a, const Activity& b) { return a.kind == b.kind && a.index == b.index; }
+  UnseenGap gap = {};
+  friend bool operator==(const Activity& a, const Activity& b) {
+    return a.kind == b.kind && a.index == b.index && a.gap == b.gap;
+  }
 };
 
 // What calls and scopes are, looked up once for a whole model.
@@ -43,19 +46,20 @@ class ActivityRules {
 // Steps through the moments at which a thread's calls and scopes begin and end.
 class ThreadActivity {
  public:
-  struct Range {
-    uint32_t begin = 0;
-    uint32_t end = 0;
-  };
-  // Of the model's calls and scopes those of the thread.
-  ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread, Range calls, Range scopes);
+  ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread);
 
   ThreadIndex thread() const { return thread_; }
   const Activity& now() const { return now_; }
   int64_t next_time_ns() const { return next_.time_ns; }  // INT64_MAX: no more
   void Step();
+  // The Python stack of the last thing that began or ended; kNone: not known.
+  StackIndex last_stack() const { return StackOf(last_); }
 
  private:
+  struct Range {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+  };
   enum class EdgeKind : uint8_t { kNone, kCallStart, kCallEnd, kScopeStart, kScopeEnd };
   // A call or scope that begins or ends.
   struct Edge {
@@ -73,7 +77,7 @@ class ThreadActivity {
   void Take(const Edge& edge);
   Activity Current() const;
   Activity InGap(Activity otherwise) const;
-  bool IsOfPython(const Edge& edge) const;
+  StackIndex StackOf(const Edge& edge) const;
   bool IsAutograd(const Edge& edge) const;
   int64_t Clamped(int64_t time_ns) const;
 

@@ -33,21 +33,10 @@ class Division {
   using Event = std::pair<int64_t, size_t>;
 
   void AddThreads(ProcessIndex process) {
-    uint32_t call = 0, scope = 0;
-    const auto range_of = [](const std::vector<ThreadIndex>& column, ThreadIndex thread, uint32_t* next) {
-      const auto begin = column.begin() + *next;
-      const auto end = std::upper_bound(begin, column.end(), thread);
-      const ThreadActivity::Range range = {*next, static_cast<uint32_t>(end - column.begin())};
-      *next = range.end;
-      return range;
-    };
     for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) {
-      const ThreadActivity::Range calls = range_of(model_.calls.thread, thread, &call);
-      const ThreadActivity::Range scopes = range_of(model_.scopes.thread, thread, &scope);
-      const bool counts = process == kNone || model_.threads[thread].process == process;
-      if (counts && (calls.begin < calls.end || scopes.begin < scopes.end)) {
-        threads_.emplace_back(model_, rules_, thread, calls, scopes);
-      }
+      if (process != kNone && model_.threads[thread].process != process) continue;
+      threads_.emplace_back(model_, rules_, thread);
+      if (threads_.back().next_time_ns() == INT64_MAX) threads_.pop_back();
     }
     current_.resize(threads_.size());
     place_.resize(threads_.size());
@@ -121,6 +110,7 @@ class Division {
       piece.kind = current_[index].kind;
       piece.index = current_[index].index;
       piece.thread = threads_[index].thread();
+      piece.gap = current_[index].gap;
       take_(piece);
     }
     turn_ = (turn_ + rest_ns) % count;

@@ -8,9 +8,10 @@
 //   kWaiting      the innermost call waits for the GPU (WaitsForGpu)
 //   kDataLoading  directly in a scope of an input pipeline (enumerate(DataLoader)#…, IteratorGetNext, Iterator::…), or in a gap
 //                 inside of one
-//   kPython       in a gap between scopes and calls of the thread, if those before and after it (or the range that begins or ends
-//                 there) were made by Python. What Python does then is not known: it may sleep. Between two nodes of a backward
-//                 pass it is autograd's engine that works: kScope, of the node before
+//   kNotSeen      in a gap between scopes and calls of the thread, if those before and after it (or the range that begins or ends
+//                 there) were made by Python. What the thread does then is not seen: Python computes, or native code that it calls,
+//                 or the thread sleeps. Between two nodes of a backward pass it is autograd's engine that works: kScope, of the
+//                 node before. Whose a gap is: gap_places.h
 // or in none. Every instant is divided equally among the threads that work: in kCall, or in kScope, but for TensorFlow's TraceMe
 // events (TRACE_ME): in those a thread mostly waits for the executor's threads, whose nodes are scopes of their own. Instants in
 // which none works are divided among the threads in the other activities; instants without either are unattributed.
@@ -25,7 +26,15 @@
 
 namespace dlhook::analyzer {
 
-enum class ActivityKind : uint8_t { kUnattributed, kCall, kScope, kPython, kDataLoading, kWaiting };
+enum class ActivityKind : uint8_t { kUnattributed, kCall, kScope, kNotSeen, kDataLoading, kWaiting };
+
+// Of kNotSeen: the Python stacks of what was recorded before and after it, and the range of the user's or of NVTX around it.
+struct UnseenGap {
+  StackIndex before = kNone;
+  StackIndex after = kNone;
+  ScopeIndex around = kNone;
+  friend bool operator==(const UnseenGap& a, const UnseenGap& b) = default;
+};
 
 // A piece of time in which a set of activities does not change, with this activity's exact part of it.
 struct TimePiece {
@@ -33,8 +42,9 @@ struct TimePiece {
   int64_t end_ns = 0;    // of the piece; the activity's part is share_ns
   int64_t share_ns = 0;  // wall share; parts of one piece add up to its length
   ActivityKind kind = ActivityKind::kUnattributed;
-  uint32_t index = kNone;  // CallIndex of kCall and kWaiting, ScopeIndex of kScope and kDataLoading, ThreadIndex of kPython
+  uint32_t index = kNone;  // CallIndex of kCall and kWaiting, ScopeIndex of kScope and kDataLoading, ThreadIndex of kNotSeen
   ThreadIndex thread = kNone;  // kNone: unattributed
+  UnseenGap gap = {};                // of kNotSeen
 };
 
 // Calls `take` for every part of every piece of [model.start_ns, model.end_ns), in order of time; pieces are cut at

@@ -19,7 +19,7 @@ namespace dlhook::analyzer {
 namespace {
 
 constexpr size_t kPhases = 6;  // PhaseKind
-// Framework ops below this part of the step stand in one row together.
+// Framework ops and gaps below this part of the step stand in one row together.
 constexpr double kSmallPart = 0.005;
 
 struct Sums {
@@ -63,7 +63,14 @@ std::vector<Interval> IntervalsOf(const StepGroup& group) {
   return intervals;
 }
 
-Activity ActivityOf(const TraceModel& model, const TimePiece& piece) {
+// "block.0.attn, gpt.py:42 to 45": whose calls go on through the gap.
+std::string GapLabel(const Attribution& attribution, const UnseenGap& gap) {
+  const GapPlace found = attribution.OfGap(gap);
+  const std::string module = found.place.layer == kNone ? "" : attribution.layers[found.place.layer].module;
+  return absl::StrCat(module, module.empty() || found.line.empty() ? "" : ", ", found.line);
+}
+
+Activity ActivityOf(const TraceModel& model, const Attribution& attribution, const TimePiece& piece) {
   switch (piece.kind) {
     case ActivityKind::kCall:
       return {piece.kind, KindLabel(model.ops[model.calls.op[piece.index]])};
@@ -71,6 +78,8 @@ Activity ActivityOf(const TraceModel& model, const TimePiece& piece) {
       return {piece.kind, model.ops[model.calls.op[piece.index]].function};
     case ActivityKind::kScope:
       return {piece.kind, ScopeLabel(model, piece.index)};
+    case ActivityKind::kNotSeen:
+      return {piece.kind, GapLabel(attribution, piece.gap)};
     default:
       return {piece.kind, ""};
   }
@@ -78,8 +87,8 @@ Activity ActivityOf(const TraceModel& model, const TimePiece& piece) {
 
 class Accounting {
  public:
-  Accounting(const TraceModel& model, const std::vector<StepGroup>& groups)
-      : model_(model), groups_(groups), intervals_(groups.size()), next_(groups.size()), sums_(groups.size()) {
+  Accounting(const TraceModel& model, const Attribution& attribution, const std::vector<StepGroup>& groups)
+      : model_(model), attribution_(attribution), groups_(groups), intervals_(groups.size()), next_(groups.size()), sums_(groups.size()) {
     for (size_t i = 0; i < groups_.size(); ++i) intervals_[i] = IntervalsOf(groups_[i]);
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) Divide(process);
   }
@@ -111,12 +120,13 @@ class Accounting {
     size_t& next = next_[group];
     while (next < intervals.size() && intervals[next].end_ns <= piece.start_ns) ++next;
     if (next == intervals.size() || piece.start_ns < intervals[next].start_ns) return;
-    Sums& sums = sums_[group][ActivityOf(model_, piece)];
+    Sums& sums = sums_[group][ActivityOf(model_, attribution_, piece)];
     sums.total_ns += piece.share_ns;
     sums.by_phase_ns[static_cast<size_t>(intervals[next].phase)] += piece.share_ns;
   }
 
   const TraceModel& model_;
+  const Attribution& attribution_;
   const std::vector<StepGroup>& groups_;
   std::vector<std::vector<Interval>> intervals_;
   std::vector<size_t> next_;  // interval of each group
@@ -130,8 +140,8 @@ std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
   std::vector<Column> columns = {
       IntegerColumn("process", "", Better::kNeither, "Process id."),
       As(Role::kKey, TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
-      As(Role::kKey, TextColumn("activity", "library: calls; framework: its own ops; Python: between them.")),
-      As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op.")),
+      As(Role::kKey, TextColumn("activity", "library: calls; framework: its own ops; not seen: native code or Python between them.")),
+      As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op; of what is not seen the module and the lines that it lies between.")),
       time("time", "Wall share in a mean steady step."),
       RealColumn("percent", "%", Better::kLower, "Of the step."),
       As(Role::kPart, time("forward", "The part in the forward phase; where nothing is trained, in the network's pass.")),
@@ -150,22 +160,21 @@ std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
 
 using Line = std::pair<Activity, Sums>;
 
-// By time, but what isn't known stands last; small ops of the framework together.
+// By time, but what isn't known stands last; small ops of the framework together, and small gaps.
 std::vector<Line> LinesOf(const std::map<Activity, Sums>& activities, int64_t whole_ns) {
   std::vector<Line> lines;
-  Sums small;
-  int64_t small_kinds = 0;
+  std::map<ActivityKind, std::pair<Sums, int64_t>> small;  // and how many
   for (const auto& [activity, sums] : activities) {
     const bool is_small = static_cast<double>(sums.total_ns) < kSmallPart * static_cast<double>(whole_ns);
-    if (activity.first == ActivityKind::kScope && is_small) {
-      small.Add(sums);
-      ++small_kinds;
+    if ((activity.first == ActivityKind::kScope || activity.first == ActivityKind::kNotSeen) && is_small) {
+      small[activity.first].first.Add(sums);
+      ++small[activity.first].second;
     } else {
       lines.push_back({activity, sums});
     }
   }
-  if (small_kinds > 0) {
-    lines.push_back({{ActivityKind::kScope, absl::StrCat("others (", small_kinds, ")")}, small});
+  for (const auto& [kind, others] : small) {
+    lines.push_back({{kind, absl::StrCat("others (", others.second, ")")}, others.first});
   }
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
     const bool a_known = a.first.first != ActivityKind::kUnattributed;
@@ -192,16 +201,19 @@ void AddRows(const TraceModel& model, const StepGroup& group, const std::map<Act
 }
 
 void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Activity, Sums>& activities, Table& table) {
-  int64_t whole_ns = 0, unattributed_ns = 0;
+  int64_t whole_ns = 0, unattributed_ns = 0, not_seen_ns = 0;
   for (const auto& [activity, sums] : activities) {
     whole_ns += sums.total_ns;
     if (activity.first == ActivityKind::kUnattributed) unattributed_ns += sums.total_ns;
+    if (activity.first == ActivityKind::kNotSeen) not_seen_ns += sums.total_ns;
   }
   const auto steps = static_cast<int64_t>(group.steady.size());
   table.notes.push_back(absl::StrCat(
       ProcessLabel(model, group.process), ": ", steps, " steady ", IterationKindName(group.kind), " steps of ",
-      HumanTime(whole_ns / steps), " on average; ", HumanTime(unattributed_ns / steps),
-      " of it unattributed. The rows add up to it exactly.",
+      HumanTime(whole_ns / steps), " on average; in ", HumanTime((unattributed_ns + not_seen_ns) / steps),
+      " of it no library call and no framework's op ran: ", HumanTime(not_seen_ns / steps),
+      " not seen (native code or Python between two lines of the program), ", HumanTime(unattributed_ns / steps),
+      " unattributed. The rows add up to it exactly.",
       group.overlaps ? " Steps of several threads overlap: this is the time in which any was under way, divided by their number."
                      : ""));
 }
@@ -211,7 +223,7 @@ void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Ac
 absl::StatusOr<Table> AccountingTable(const TraceModel& model, const PassOptions& options) {
   const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
   Table table = NewTable("accounting", "Where the time of a step goes", Columns(groups));
-  const Accounting accounting(model, groups);
+  const Accounting accounting(model, options.analysis->attribution(), groups);
   for (size_t i = 0; i < groups.size(); ++i) {
     AddRows(model, groups[i], accounting.Of(i), table);
     AddNotes(model, groups[i], accounting.Of(i), table);

@@ -20,8 +20,8 @@ const char* ActivityName(ActivityKind kind) {
       return "library";
     case ActivityKind::kScope:
       return "framework";
-    case ActivityKind::kPython:
-      return "Python";
+    case ActivityKind::kNotSeen:
+      return "not seen";
     case ActivityKind::kDataLoading:
       return "data loading";
     case ActivityKind::kWaiting:

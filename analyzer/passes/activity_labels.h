@@ -12,7 +12,7 @@ namespace dlhook::analyzer {
 // "ConvolutionBackward0" of autograd's bracket around it, "_MklNativeFusedConv2D" of a graph's node, "relu" of aten::relu.
 std::string ScopeLabel(const TraceModel& model, ScopeIndex scope);
 
-// "library", "framework", "Python" …
+// "library", "framework", "not seen" …
 const char* ActivityName(ActivityKind kind);
 
 }  // namespace dlhook::analyzer

@@ -48,8 +48,8 @@ class LayerRows : public CounterRows {
 
   std::vector<Column> Columns() const override {
     std::vector<Column> columns = {
-        As(Role::kName, TextColumn("layer", "Layer as in the table layers, or what --by asks for; [python], [data loading], "
-                                            "[waiting]: a thread was in none; [other threads]: threads without recorded calls "
+        As(Role::kName, TextColumn("layer", "Layer as in the table layers, or what --by asks for; [not seen: native code or "
+                                            "Python], [data loading], [waiting]: a thread was in none; [other threads]: threads without recorded calls "
                                             "while nobody did anything that is known; [not sampled]: the process counted it, but "
                                             "no reading of a thread.")),
         As(Role::kKey, TextColumn("direction", "forward, backward-data …; recompute: forward pass for the backward pass.")),
@@ -70,7 +70,10 @@ class LayerRows : public CounterRows {
         group = groups_.OfScope(piece.index);
         if (piece.index < attribution_.of_scope.size()) direction = attribution_.of_scope[piece.index].direction;
         break;
-      case ActivityKind::kPython: group = groups_.python(); break;
+      case ActivityKind::kNotSeen:
+        group = groups_.OfGap(piece.gap);
+        direction = attribution_.OfGap(piece.gap).place.direction;
+        break;
       case ActivityKind::kDataLoading: group = groups_.data_loading(); break;
       case ActivityKind::kWaiting: group = groups_.waiting(); break;
       case ActivityKind::kUnattributed: break;

@@ -161,7 +161,7 @@ class IdleSums {
       case What::kOtherCopy: return "other copies, memset";
       case What::kCall: return kind.index == kNone ? "" : model_.ops[kind.index].function;
       case What::kScope: return ScopeLabel(model_, kind.index);
-      case What::kPython: return "Python";
+      case What::kPython: return "not seen: native code or Python";
       case What::kAsked: return "asked for, not begun";
       case What::kNothing: break;
     }

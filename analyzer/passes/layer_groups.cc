@@ -4,7 +4,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "analyzer/layers/call_context.h"
+#include "analyzer/layers/gap_places.h"
 #include "analyzer/layers/op_labels.h"
+#include "analyzer/layers/python_places.h"
 #include "analyzer/passes/askers.h"
 #include "analyzer/passes/columns.h"
 
@@ -38,11 +40,12 @@ LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution
     GroupCalls();
   } else {
     GroupLayers();
+    if (by_ == LayersBy::kLine) GroupLines();
   }
   first_rest_ = static_cast<GroupIndex>(groups_.size());
   framework_ = Group("", "[other framework ops]");
   library_ = Group("", "[other library calls]");
-  python_ = Group("", "[python]");
+  not_seen_ = Group("", kNotSeen);
   data_loading_ = Group("", "[data loading]");
   waiting_ = Group("", "[waiting]");
   unattributed_ = Group("", kUnattributed);
@@ -76,6 +79,16 @@ void LayerGroups::GroupLayers() {
   }
 }
 
+void LayerGroups::GroupLines() {
+  for (const PythonPlace& place : ReadPythonPlaces(model_)) {
+    const std::string line = LineLabel(model_, place);
+    of_stack_.push_back(line.empty() ? kNone : Group("", line));
+  }
+  for (const auto& [stacks, gap] : attribution_.of_gap) {
+    if (!gap.line.empty()) of_gap_[stacks] = Group("", gap.line);
+  }
+}
+
 void LayerGroups::GroupOps() {
   for (const Op& op : model_.ops) of_op_.push_back(Group("", KindLabel(op)));
   of_name_.assign(model_.names.size(), kNone);
@@ -98,7 +111,18 @@ GroupIndex LayerGroups::OfCall(CallIndex call) const {
   if (!of_call_.empty()) return of_call_[call];
   if (by_ == LayersBy::kOp) return of_op_[model_.calls.op[call]];
   const LayerIndex layer = attribution_.of_call[call].layer;
-  return layer == kNone ? library_ : of_layer_[layer];
+  return layer == kNone ? OfStack(model_.PythonStackOf(call), library_) : of_layer_[layer];
+}
+
+GroupIndex LayerGroups::OfStack(StackIndex stack, GroupIndex otherwise) const {
+  const bool is_known = !of_stack_.empty() && stack != kNone && of_stack_[stack] != kNone;
+  return is_known ? of_stack_[stack] : otherwise;
+}
+
+GroupIndex LayerGroups::OfGap(const UnseenGap& gap) const {
+  if (const auto at = of_gap_.find({gap.before, gap.after}); at != of_gap_.end()) return at->second;
+  const LayerIndex layer = attribution_.OfGap(gap).place.layer;
+  return layer == kNone || of_layer_.empty() ? not_seen_ : of_layer_[layer];
 }
 
 // A launch is made for the library's op around it.
@@ -123,7 +147,12 @@ GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
   if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.name[scope]];
   const LayerIndex layer = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope].layer : kNone;
   if (layer != kNone && !of_layer_.empty()) return of_layer_[layer];
-  return is_op ? framework_ : python_;  // inside a range that the program brackets by itself its own code runs
+  StackIndex stack = kNone;
+  for (ScopeIndex around = scope; around != kNone && stack == kNone; around = model_.scopes.parent[around]) {
+    stack = model_.scopes.python_stack[around];
+  }
+  // Inside a range that the program brackets by itself its own code runs.
+  return OfStack(stack, is_op ? framework_ : not_seen_);
 }
 
 }  // namespace dlhook::analyzer

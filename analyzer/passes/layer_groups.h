@@ -36,7 +36,8 @@ class LayerGroups {
   GroupIndex OfScope(ScopeIndex scope) const;
   // `place`: of GpuPlaces.
   GroupIndex OfGpu(GpuIndex activity, const Place& place) const;
-  GroupIndex python() const { return python_; }
+  GroupIndex OfGap(const UnseenGap& gap) const;
+  GroupIndex not_seen() const { return not_seen_; }
   GroupIndex data_loading() const { return data_loading_; }
   GroupIndex waiting() const { return waiting_; }
   GroupIndex unattributed() const { return unattributed_; }
@@ -51,6 +52,8 @@ class LayerGroups {
   void GroupLayers();
   void GroupOps();
   void GroupCalls();
+  void GroupLines();
+  GroupIndex OfStack(StackIndex stack, GroupIndex otherwise) const;
   GroupIndex OfGpuCall(CallIndex call) const;
 
   const TraceModel& model_;
@@ -60,7 +63,10 @@ class LayerGroups {
   std::vector<LayerGroup> groups_;
   std::map<std::pair<std::string, std::string>, GroupIndex> known_;
   std::vector<GroupIndex> of_layer_, of_op_, of_name_, of_call_;
-  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, python_ = 0, data_loading_ = 0, waiting_ = 0, unattributed_ = 0;
+  // `--by line`: what has no layer has a line all the same.
+  std::vector<GroupIndex> of_stack_;
+  std::map<std::pair<StackIndex, StackIndex>, GroupIndex> of_gap_;
+  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, data_loading_ = 0, waiting_ = 0, unattributed_ = 0;
   GroupIndex gpu_unknown_ = 0, gpu_idle_ = 0, gpu_blind_ = 0;
 };
 

@@ -150,6 +150,8 @@ class Summer {
     } else if (piece.kind == ActivityKind::kScope) {
       if (piece.index < attribution_.of_scope.size()) direction = attribution_.of_scope[piece.index].direction;
       is_layout = is_layout_[piece.index];
+    } else if (piece.kind == ActivityKind::kNotSeen) {
+      direction = attribution_.OfGap(piece.gap).place.direction;
     }
     group.by_direction_ns[static_cast<size_t>(direction)] += piece.share_ns;
     if (is_layout) group.layout_ns += piece.share_ns;
@@ -159,7 +161,7 @@ class Summer {
     switch (piece.kind) {
       case ActivityKind::kCall: return groups_.OfCall(piece.index);
       case ActivityKind::kScope: return groups_.OfScope(piece.index);
-      case ActivityKind::kPython: return groups_.python();
+      case ActivityKind::kNotSeen: return groups_.OfGap(piece.gap);
       case ActivityKind::kDataLoading: return groups_.data_loading();
       case ActivityKind::kWaiting: return groups_.waiting();
       case ActivityKind::kUnattributed: break;

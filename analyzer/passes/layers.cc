@@ -324,7 +324,8 @@ class LayersReport {
 }  // namespace
 
 absl::StatusOr<Table> LayersTable(const TraceModel& model, const PassOptions& options) {
-  const bool needs_layers = options.layers_by != LayersBy::kFunction && options.layers_by != LayersBy::kStack;
+  const bool has_lines = options.layers_by == LayersBy::kLine && !model.python_stacks.empty();
+  const bool needs_layers = !has_lines && options.layers_by != LayersBy::kFunction && options.layers_by != LayersBy::kStack;
   if (needs_layers && options.analysis->attribution().layers.empty()) {
     Table table = NewTable("layers", kTitle, Columns(options.layers_by, false, false, false));
     table.notes.push_back("No layers were found.");

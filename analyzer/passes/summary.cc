@@ -63,7 +63,7 @@ void AddTimes(const TraceModel& model, const RunTotals& totals, Metrics& metrics
   metrics.Time("wall", wall_ns, "from the first process's start to the last one's end");
   metrics.TimeOf("in_library_wall", totals.in_library_wall_ns, wall_ns,
                  "at least one call active; of wall");
-  metrics.TimeOf("unattributed_wall", totals.unattributed_ns, wall_ns, "no call active; of wall");
+  metrics.TimeOf("unattributed_wall", totals.unattributed_ns, wall_ns, "no library call active: a framework's own work, Python, code that is not seen, or nothing (see accounting); of wall");
   metrics.TimeOf(
       "thread_time", totals.thread_time_ns, wall_ns,
       "sum of all calls' durations over all threads; more than 100 % of wall if they overlap");

@@ -35,7 +35,7 @@ std::map<Key, int64_t> Shares(const TraceModel& model, ProcessIndex process = kN
 
 constexpr auto kCall = ActivityKind::kCall;
 constexpr auto kScope = ActivityKind::kScope;
-constexpr auto kPython = ActivityKind::kPython;
+constexpr auto kNotSeen = ActivityKind::kNotSeen;
 constexpr auto kDataLoading = ActivityKind::kDataLoading;
 constexpr auto kWaiting = ActivityKind::kWaiting;
 constexpr auto kUnattributed = ActivityKind::kUnattributed;
@@ -72,7 +72,7 @@ TEST_F(TimeDivision, ThreadsThatWorkShareEquallyAndTheOthersGetNothing) {
   AddScope("aten::a", Scope::FRAMEWORK_OP, 0, 9, stack, third);
   AddScope("aten::b", Scope::FRAMEWORK_OP, 100, 110, stack, third);  // Python from 9 to 100
   const std::map<Key, int64_t> expected = {
-      {{kCall, 0}, 3 + 10 + 61}, {{kScope, 0}, 3 + 10}, {{kScope, 1}, 3}, {{kPython, third}, 10}, {{kScope, 2}, 10}};
+      {{kCall, 0}, 3 + 10 + 61}, {{kScope, 0}, 3 + 10}, {{kScope, 1}, 3}, {{kNotSeen, third}, 10}, {{kScope, 2}, 10}};
   EXPECT_EQ(Shares(builder_.Build()), expected);
 }
 
@@ -87,7 +87,7 @@ TEST_F(TimeDivision, GapsArePythonsWhereBothNeighboursAre) {
   builder_.StackOfLastCall(stack);  // Python before
   const std::map<Key, int64_t> expected = {{{kUnattributed, kNone}, 100 + 150 + 100 + 50}, {{kScope, 0}, 100},
                                            {{kScope, 1}, 100},   {{kScope, 2}, 50},        {{kCall, 0}, 50},
-                                           {{kCall, 1}, 50},     {{kPython, 0}, 100 + 50}};
+                                           {{kCall, 1}, 50},     {{kNotSeen, 0}, 100 + 50}};
   EXPECT_EQ(Shares(builder_.Build(900)), expected);
 }
 
@@ -97,7 +97,7 @@ TEST_F(TimeDivision, RangesOfTheUserAreBrackets) {
   AddScope("aten::add_", Scope::FRAMEWORK_OP, 200, 300, stack);
   AddScope("range without Python", Scope::NVTX_RANGE, 600, 700);
   const std::map<Key, int64_t> expected = {
-      {{kUnattributed, kNone}, 200}, {{kPython, 0}, 100 + 200}, {{kScope, 1}, 100}, {{kScope, 2}, 100}};
+      {{kUnattributed, kNone}, 200}, {{kNotSeen, 0}, 100 + 200}, {{kScope, 1}, 100}, {{kScope, 2}, 100}};
   EXPECT_EQ(Shares(builder_.Build(700)), expected);
 }
 
@@ -138,7 +138,7 @@ TEST_F(TimeDivision, BetweenBackwardNodesTheEngineWorks) {
   AddScope("autograd::engine::evaluate_function: AddmmBackward0", Scope::FRAMEWORK_OP, 0, 100, stack);
   AddScope("ReluBackward0", Scope::BACKWARD_NODE, 110, 200, stack);
   AddScope("aten::add_", Scope::FRAMEWORK_OP, 250, 300, stack);
-  const std::map<Key, int64_t> expected = {{{kScope, 0}, 110}, {{kScope, 1}, 90}, {{kPython, 0}, 50}, {{kScope, 2}, 50}};
+  const std::map<Key, int64_t> expected = {{{kScope, 0}, 110}, {{kScope, 1}, 90}, {{kNotSeen, 0}, 50}, {{kScope, 2}, 50}};
   EXPECT_EQ(Shares(builder_.Build()), expected);
 }
 
@@ -146,7 +146,7 @@ TEST_F(TimeDivision, OutsideTheWindowsOfALightTapGapsAreNotPythons) {
   const StackIndex stack = Stack();
   for (int i = 0; i < 4; ++i) AddScope("aten::a", Scope::FRAMEWORK_OP, 100 * i, 100 * i + 50, stack);
   builder_.model().scope_windows = {{0, 0, 130}, {0, 240, 400}};
-  EXPECT_EQ(Shares(builder_.Build())[Key(kPython, 0)], 50 + 50);
+  EXPECT_EQ(Shares(builder_.Build())[Key(kNotSeen, 0)], 50 + 50);
   EXPECT_EQ(Shares(builder_.model())[Key(kUnattributed, kNone)], 50);
 }
 
@@ -298,7 +298,7 @@ class ThreadByDefinition {
     const auto last = std::prev(next);
     if (!IsOfPython(last->second) || !IsOfPython(next->second)) return otherwise;
     if (IsBackward(last->second) && IsBackward(next->second)) return {kScope, last->second.second};
-    return {kPython, thread_};
+    return {kNotSeen, thread_};
   }
   bool IsOfPython(const std::pair<bool, uint32_t>& edge) const {
     return (edge.first ? model_.PythonStackOf(edge.second) : model_.scopes.python_stack[edge.second]) != kNone;
@@ -374,7 +374,7 @@ TEST(TimeDivisionOfRandomRuns, IsTheDefinition) {
     }
     ASSERT_EQ(now_ns, run.model.end_ns) << "round " << round;
   }
-  for (ActivityKind kind : {kUnattributed, kCall, kScope, kPython, kDataLoading, kWaiting}) EXPECT_GT(met[kind], 50);
+  for (ActivityKind kind : {kUnattributed, kCall, kScope, kNotSeen, kDataLoading, kWaiting}) EXPECT_GT(met[kind], 50);
 }
 
 }  // namespace
