@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analyzer/layers/call_context.h"
+#include "analyzer/layers/call_loops.h"
 #include "analyzer/layers/iteration_finder.h"
 #include "analyzer/layers/step_symbols.h"
 #include "analyzer/model/same_work.h"
@@ -53,24 +54,30 @@ int64_t EndOf(const CallColumns& calls, CallIndex call) {
   return calls.start_ns[call] + calls.duration_ns[call];
 }
 
+// What calls are to the finder.
+struct Reading {
+  const std::vector<bool>& repeats;  // in a loop inside of a layer: as many as a batch has images
+  SymbolTable table;
+};
+
 // Calls inside other calls tell nothing new, and differ between warm-up and later.
-bool TakesPart(const TraceModel& model, CallIndex call) {
-  return model.calls.parent[call] == kNone && TellsSteps(model.ops[model.calls.op[call]]);
+bool TakesPart(const TraceModel& model, const Reading& reading, CallIndex call) {
+  return model.calls.parent[call] == kNone && TellsSteps(model.ops[model.calls.op[call]]) && !reading.repeats[call];
 }
 
 // `places`: where in `calls` each element of the sequence stands.
 StepSequence MakeSequence(const TraceModel& model, const std::vector<CallIndex>& calls,
-                          const SymbolTable& table, std::vector<uint32_t>& places) {
+                          const Reading& reading, std::vector<uint32_t>& places) {
   StepSequence sequence;
   for (uint32_t place = 0; place < calls.size(); ++place) {
     const CallIndex call = calls[place];
-    if (!TakesPart(model, call)) continue;
+    if (!TakesPart(model, reading, call)) continue;
     places.push_back(place);
-    sequence.symbol.push_back(table.of_op[model.calls.op[call]]);
+    sequence.symbol.push_back(reading.table.of_op[model.calls.op[call]]);
     sequence.start_ns.push_back(model.calls.start_ns[call]);
     sequence.end_ns.push_back(EndOf(model.calls, call));
   }
-  sequence.symbols = table.symbols;
+  sequence.symbols = reading.table.symbols;
   return sequence;
 }
 
@@ -175,9 +182,9 @@ void MarkWarmUp(size_t period_calls, IterationTrack& track) {
 }
 
 std::optional<IterationTrack> MakeTrack(const TraceModel& model, const std::vector<CallIndex>& calls,
-                                        const SymbolTable& table) {
+                                        const Reading& reading) {
   std::vector<uint32_t> places;
-  const StepSequence sequence = MakeSequence(model, calls, table, places);
+  const StepSequence sequence = MakeSequence(model, calls, reading, places);
   const StepPattern pattern = FindSteps(sequence);
   if (pattern.starts.empty()) return std::nullopt;
   IterationTrack track;
@@ -192,12 +199,12 @@ std::optional<IterationTrack> MakeTrack(const TraceModel& model, const std::vect
 
 std::vector<IterationTrack> TracksOfThreads(const TraceModel& model,
                                             const std::vector<bool>& threads,
-                                            const SymbolTable& table) {
+                                            const Reading& reading) {
   std::vector<IterationTrack> tracks;
   const std::vector<std::vector<CallIndex>> calls = CallsByThread(model, threads);
   for (ThreadIndex thread = 0; thread < calls.size(); ++thread) {
     if (calls[thread].empty()) continue;
-    if (auto track = MakeTrack(model, calls[thread], table)) {
+    if (auto track = MakeTrack(model, calls[thread], reading)) {
       track->thread = thread;
       tracks.push_back(*std::move(track));
     }
@@ -209,11 +216,11 @@ std::vector<IterationTrack> TracksOfThreads(const TraceModel& model,
 // requests independently show an accidental order at best.
 std::vector<IterationTrack> TracksOfProcess(const TraceModel& model,
                                             const std::vector<bool>& threads,
-                                            const SymbolTable& table) {
-  std::optional<IterationTrack> together = MakeTrack(model, CallsOfThreads(model, threads), table);
+                                            const Reading& reading) {
+  std::optional<IterationTrack> together = MakeTrack(model, CallsOfThreads(model, threads), reading);
   std::vector<IterationTrack> apart;
   if (std::count(threads.begin(), threads.end(), true) > 1)
-    apart = TracksOfThreads(model, threads, table);
+    apart = TracksOfThreads(model, threads, reading);
   double regular_calls = 0;
   for (const IterationTrack& track : apart) regular_calls += track.regular_calls;
   if (!together || together->regular_calls < 0.8 * regular_calls) return apart;
@@ -269,8 +276,9 @@ std::vector<int64_t> IterationTrack::Durations(Phase phase) const {
 
 std::vector<IterationTrack> FindIterations(const TraceModel& model) {
   std::vector<IterationTrack> all;
-  const SymbolTable exact = MakeSymbols(model.ops);
-  const SymbolTable coarse = MakeCoarseSymbols(model.ops);
+  const std::vector<bool> repeats = LoopRepeats(model);
+  const Reading exact = {repeats, MakeSymbols(model.ops)};
+  const Reading coarse = {repeats, MakeCoarseSymbols(model.ops)};
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     const std::vector<bool> threads = ThreadsOf(model, process);
     std::vector<IterationTrack> tracks = TracksOfProcess(model, threads, exact);

@@ -17,16 +17,23 @@
 #include "analyzer/layers/structure_facts.h"
 #include "analyzer/layers/structure_networks.h"
 #include "analyzer/layers/structure_pass.h"
+#include "analyzer/layers/structure_products.h"
 #include "analyzer/layers/structure_reorders.h"
+#include "analyzer/layers/structure_weights.h"
 
 namespace dlhook::analyzer {
 namespace {
+
+constexpr char kNotToldApart[] =
+    "neither their operands nor their sizes and order say which layer they are of, or whether they run forward or "
+    "backward; DLHOOK_STACKS=native records the functions that call them";
 
 // What belongs together in time: a process, or a thread that repeats for itself.
 struct Track {
   std::vector<CallIndex> calls;  // that say something about layers, in order of time
   std::vector<CallIndex> work;   // of them, without reorders
   std::vector<Pass> passes;
+  ProductLayers products;  // instead of passes, where all work is products with addresses
 };
 
 class Attributor {
@@ -42,6 +49,7 @@ class Attributor {
     AddLayers();
     for (const Track& track : tracks_) {
       for (const Pass& pass : track.passes) Attribute(pass);
+      AddProducts(track.products);
     }
     for (const Track& track : tracks_) left_reorders_ += ChargeReorders(model_, facts_, track.calls, result_.of_call);
     FinishLayers();
@@ -56,6 +64,7 @@ class Attributor {
   std::vector<const Pass*> AllPasses() const;
   bool CutForwardRuns();
   void AddLayers();
+  void AddProducts(const ProductLayers& products);
   void Attribute(const Pass& pass);
   void AttributeForward(const Forward& forward, const NetworkPlace& place);
   void FinishLayers();
@@ -99,6 +108,19 @@ void Attributor::FindTracks() {
   }
 }
 
+// Without products of the heads of an attention, which belong together.
+bool AreProductsWithAddresses(const TraceModel& model, const std::vector<OpFacts>& facts,
+                              const std::vector<CallIndex>& calls) {
+  constexpr size_t kHeads = 4;
+  size_t slices = 0;
+  for (CallIndex call : calls) {
+    const OpFacts& of = facts[model.calls.op[call]];
+    slices = of.product.is_slice ? slices + 1 : 0;
+    if (of.work != Work::kProduct || slices >= kHeads || OperandsOfCall(model, facts, call).a == 0) return false;
+  }
+  return !calls.empty();
+}
+
 // Passes are cut where iterations begin only if nothing runs backward: else backward work tells better where they
 // end.
 Track Attributor::TrackOf(std::vector<CallIndex> calls, const IterationTrack* iterations) const {
@@ -106,6 +128,14 @@ Track Attributor::TrackOf(std::vector<CallIndex> calls, const IterationTrack* it
   track.calls = std::move(calls);
   for (CallIndex call : track.calls) {
     if (facts_[model_.calls.op[call]].work != Work::kReorder) track.work.push_back(call);
+  }
+  if (AreProductsWithAddresses(model_, facts_, track.work)) {
+    std::vector<int64_t> step_starts_ns;
+    for (size_t i = 0; iterations != nullptr && i < iterations->iterations.size(); ++i) {
+      step_starts_ns.push_back(iterations->iterations[i].start_ns);
+    }
+    track.products = ReadProductLayers(model_, facts_, track.work, step_starts_ns);
+    return track;
   }
   track.passes = ReadPasses(model_, facts_, track.work, {});
   const auto has_backward = [](const Pass& pass) { return pass.has_backward; };
@@ -210,6 +240,30 @@ void Attributor::AddLayers() {
       result_.layers.push_back(std::move(layer));
     }
   }
+}
+
+void Attributor::AddProducts(const ProductLayers& products) {
+  std::map<std::string, int> counts;
+  for (const ProductLayer& known : products.layers) {
+    const auto index = static_cast<LayerIndex>(result_.layers.size());
+    Layer layer;
+    layer.type = known.type;
+    layer.name = absl::StrCat(known.prefix, ++counts[known.prefix]);
+    layer.evidence = known.evidence;
+    result_.layers.push_back(std::move(layer));
+    for (const auto& [call, direction] : known.calls) result_.of_call[call] = {index, direction};
+  }
+  if (products.layers.empty()) {
+    outside_ += static_cast<int64_t>(products.open.size());
+    return;
+  }
+  if (products.open.empty()) return;
+  Layer open;
+  open.type = "matrix product";
+  open.name = "products, not told apart";
+  open.ambiguity = kNotToldApart;
+  for (CallIndex call : products.open) result_.of_call[call].layer = static_cast<LayerIndex>(result_.layers.size());
+  result_.layers.push_back(std::move(open));
 }
 
 void Attributor::Attribute(const Pass& pass) {

@@ -1,0 +1,107 @@
+// Writes the matrix products of training programs, each with the layer, direction and step that it is known to be of.
+#ifndef DLHOOK_TESTS_ANALYZER_LAYERS_NETWORK_PROGRAMS_H_
+#define DLHOOK_TESTS_ANALYZER_LAYERS_NETWORK_PROGRAMS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyzer/layers/attribution.h"
+#include "tests/analyzer/passes/model_builder.h"
+
+namespace dlhook::analyzer {
+
+// How a program makes its calls.
+enum class Way {
+  kBatches,     // one product for a whole batch
+  kImages,      // convolutions image by image, with a buffer of columns that they share
+  kTransposed,  // gradients with operands exchanged and results transposed, row- and column-major mixed
+  kDynamic,     // batches of many sizes; forward work between backward work; evaluation now and then
+};
+inline constexpr Way kWays[] = {Way::kBatches, Way::kImages, Way::kTransposed, Way::kDynamic};
+const char* WayName(Way way);
+
+struct CallTruth {
+  std::string layer;  // "" for what is of no layer
+  std::string type;   // Layer.type
+  LayerDirection direction = LayerDirection::kUnknown;
+};
+
+// A tensor of `rows` samples (images have `columns` numbers each).
+struct Matrix {
+  uint64_t address = 0;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t bytes() const { return 4 * rows * columns; }
+};
+
+// A program of a framework that records what it did forward and goes back through it.
+class NetworkProgram {
+ public:
+  explicit NetworkProgram(Way way) : way_(way) {}
+
+  // Blocks that were given back are used again, the last one first, as caching allocators do.
+  Matrix New(int64_t rows, int64_t columns);
+  void Free(const Matrix& matrix);
+
+  // Each: forward; its backward work waits on the tape. A layer's weights live from its first use on.
+  Matrix Linear(const std::string& layer, const Matrix& x, int64_t out);
+  Matrix Conv(const std::string& layer, const Matrix& x, int64_t in, int64_t out, int64_t size, int64_t kernel,
+              int64_t stride = 1);
+  Matrix Attention(const std::string& layer, const Matrix& q, const Matrix& k, const Matrix& v, int64_t heads,
+                   int64_t length);
+  Matrix Activation(const Matrix& x);  // no product; a new buffer
+  Matrix Join(const std::vector<Matrix>& parts);
+  // The weights on the left, samples in columns, new weights after each step: networks of courses.
+  Matrix CourseLinear(const std::string& layer, const Matrix& x, int64_t out);
+
+  // Back through all that is on the tape. In the dynamic way with other products in between.
+  void Backward();
+  // Forward only: what was used goes back to the allocator.
+  void Forget();
+  void UpdateCourseWeights();
+  // A program's other product, e.g. a metric.
+  void Other(int64_t size);
+
+  Way way() const { return way_; }
+  const std::vector<CallTruth>& truths() const { return truths_; }
+  TraceModel Build() { return builder_.Build(); }
+
+ private:
+  struct Side {
+    uint64_t address = 0;
+    bool transposed = false;
+  };
+  void Product(int64_t m, int64_t n, int64_t k, Side left, Side right, uint64_t result, const CallTruth& truth,
+               int64_t batch = 1);
+  Matrix Weights(const std::string& layer, int64_t rows, int64_t columns);
+  // Gradients of weights: at once, or after those of all inputs.
+  void Later(std::function<void()> work);
+  Matrix GradientOf(const Matrix& tensor) { return New(tensor.rows, tensor.columns); }
+
+  ModelBuilder builder_;
+  Way way_;
+  std::vector<CallTruth> truths_;
+  uint64_t next_ = 0x7f0000000000;
+  std::map<int64_t, std::vector<uint64_t>> free_;
+  std::map<std::string, Matrix> weights_;
+  std::vector<Matrix> live_;
+  std::vector<std::function<void()>> tape_;
+  std::vector<std::function<void()>> deferred_;
+  bool is_deferring_ = false;
+  int passes_ = 0;
+  int products_ = 0;
+};
+
+struct NetworkCase {
+  std::string name;
+  void (*train)(NetworkProgram&);  // several steps
+  int least_recall;                // percent of the calls that must be told, whatever the way
+};
+const std::vector<NetworkCase>& NetworkCases();
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_TESTS_ANALYZER_LAYERS_NETWORK_PROGRAMS_H_

@@ -1,0 +1,104 @@
+// Layers from calls alone on programs whose truth is known: networks x ways of making calls. Prints the table of
+// docs/truth.md ("Layers from calls alone").
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/layers/attribution.h"
+#include "tests/analyzer/layers/network_programs.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+struct Score {
+  int64_t calls = 0;  // of layers
+  int64_t named = 0;  // that a sure row claims
+  int64_t right = 0;  // of them in a right row
+  int wrong_rows = 0;
+  int rows = 0;
+  std::string mistakes;
+};
+
+bool IsBackward(LayerDirection direction) {
+  return direction == LayerDirection::kBackwardData || direction == LayerDirection::kBackwardWeights ||
+         direction == LayerDirection::kBackward;
+}
+
+// A sum of both gradients is right of either; nothing else is right but what it is.
+bool IsDirection(LayerDirection said, const CallTruth& truth) {
+  return said == truth.direction || (said == LayerDirection::kBackward && IsBackward(truth.direction));
+}
+
+bool IsType(const std::string& said, const CallTruth& truth) {
+  return said == truth.type || said == "matrix product";
+}
+
+bool IsSure(const Layer& layer) { return layer.ambiguity.empty(); }
+
+// A row is right if its calls are all of its layer and direction, and the layer is in no other row.
+Score ScoreOf(const Attribution& found, const std::vector<CallTruth>& truths) {
+  std::map<LayerIndex, std::map<std::string, int64_t>> votes;
+  for (size_t i = 0; i < truths.size(); ++i) {
+    const Place& place = found.of_call[i];
+    if (place.layer != kNone) ++votes[place.layer][truths[i].layer];
+  }
+  std::map<LayerIndex, std::string> layer_of;
+  std::map<std::string, std::pair<int64_t, LayerIndex>> best;
+  for (const auto& [index, counts] : votes) {
+    const auto most = std::max_element(counts.begin(), counts.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    layer_of[index] = most->first;
+    if (most->second > best[most->first].first) best[most->first] = {most->second, index};
+  }
+  std::map<std::pair<LayerIndex, LayerDirection>, std::pair<int64_t, bool>> rows;  // calls, right
+  Score score;
+  for (size_t i = 0; i < truths.size(); ++i) {
+    const CallTruth& truth = truths[i];
+    if (!truth.layer.empty()) ++score.calls;
+    const Place& place = found.of_call[i];
+    if (place.layer == kNone || !IsSure(found.layers[place.layer])) continue;
+    const Layer& layer = found.layers[place.layer];
+    const bool right = truth.layer == layer_of[place.layer] && best[truth.layer].second == place.layer &&
+                       IsDirection(place.direction, truth) && IsType(layer.type, truth);
+    auto& row = rows.try_emplace({place.layer, place.direction}, 0, true).first->second;
+    ++row.first;
+    if (row.second && !right) {
+      absl::StrAppend(&score.mistakes, "\n  call ", i, ": ", layer.name, " ", layer.type, " ",
+                      LayerDirectionName(place.direction), " is ", truth.layer, " ",
+                      LayerDirectionName(truth.direction));
+    }
+    row.second = row.second && right;
+    ++score.named;
+    score.right += right ? 1 : 0;
+  }
+  score.rows = static_cast<int>(rows.size());
+  for (const auto& [key, row] : rows) score.wrong_rows += row.second ? 0 : 1;
+  return score;
+}
+
+int Percent(int64_t part, int64_t whole) { return whole == 0 ? 100 : static_cast<int>(100 * part / whole); }
+
+TEST(NetworkProgramsTest, NoWrongRowThatLooksSure) {
+  std::printf("%-14s %-12s %6s %6s %6s %6s\n", "network", "way", "prec.", "recall", "wrong", "rows");
+  for (const NetworkCase& network : NetworkCases()) {
+    for (Way way : kWays) {
+      NetworkProgram program(way);
+      network.train(program);
+      const Attribution found = AttributeByStructure(program.Build());
+      const Score score = ScoreOf(found, program.truths());
+      std::printf("%-14s %-12s %5d%% %5d%% %6d %6d\n", network.name.c_str(), WayName(way),
+                  Percent(score.right, score.named), Percent(score.right, score.calls), score.wrong_rows, score.rows);
+      EXPECT_GE(Percent(score.right, score.calls), network.least_recall) << network.name << ", " << WayName(way);
+      EXPECT_EQ(score.wrong_rows, 0) << network.name << ", " << WayName(way) << score.mistakes;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
