@@ -20,6 +20,7 @@
 #include "preload/core/registry.h"
 #include "preload/core/session_files.h"
 #include "preload/gpu/gpu_time.h"
+#include "preload/link/libc_functions.h"
 #include "preload/writer_thread.h"
 
 namespace dlhook {
@@ -99,9 +100,16 @@ __attribute__((constructor)) void OnLoad(int, char** argv, char**) {
   HideVariablesFromRaceCheckers();
 }
 
+// Nothing was recorded, and the reason is known: the trace says it.
+void TellWhyNothing(ProcessState* process) {
+  bool is_silent = process->phase.load(std::memory_order_acquire) == kUntouched;
+  if (is_silent && g_load_time.pid == static_cast<uint32_t>(getpid()) && IsALibraryRefused()) AttachThread(GetConfig().families);
+}
+
 __attribute__((destructor)) void OnUnload() {
   ProcessState* process = GetProcess();
   if (process == nullptr) return;
+  TellWhyNothing(process);
   AbandonGpuTime();  // nothing is left of it where its own exit handler has run
   ThreadState* thread = dlhook_thread;
   if (thread != nullptr && thread->active != 0) CloseNativeStacks(thread);  // the main thread has no other end
@@ -116,6 +124,17 @@ __attribute__((destructor)) void OnUnload() {
   session->exited.store(1, std::memory_order_release);
   StopWriter(process);
   errno = saved_errno;
+}
+
+// Of a process that ends without its destructors, as workers of Python's multiprocessing do. A child of vfork has its parent's
+// memory, but not its number.
+[[noreturn]] void Leave(int status) {
+  ProcessState* process = GetProcess();
+  if (process != nullptr && process->phase.load(std::memory_order_acquire) == kRecording &&
+      process->session->pid == static_cast<uint32_t>(getpid())) {
+    process->session->left_ticks.store(ReadTicks(static_cast<ClockKind>(process->session->clock_kind)));
+  }
+  dlhook_libc__exit(status);
 }
 
 // Makes the files. Their folder stays open.
@@ -164,6 +183,11 @@ int StartSessionHere(ProcessState* process) {
 }
 
 }  // namespace
+
+extern "C" {
+__attribute__((visibility("default"))) void _exit(int status) { Leave(status); }
+__attribute__((visibility("default"))) void _Exit(int status) noexcept { Leave(status); }
+}
 
 // The shim links no C++ runtime; nothing ever calls a pure virtual function.
 extern "C" __attribute__((visibility("hidden"))) void __cxa_pure_virtual() { __builtin_trap(); }

@@ -12,14 +12,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 #include "preload/core/identity.h"
 
 namespace dlhook::analyzer {
 namespace {
 
-constexpr char kName[] = "dlhook.run";
+constexpr auto& kName = kRunFileName;
 constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 constexpr int kTries = 200;
 constexpr useconds_t kNapUs = 10 * 1000;
@@ -35,7 +34,8 @@ std::string OwnKey() {
 std::string KeyIn(int fd) {
   char text[128];
   const ssize_t length = pread(fd, text, sizeof text, 0);
-  return std::string(absl::StripSuffix(absl::string_view(text, length < 0 ? 0 : length), "\n"));
+  const absl::string_view lines(text, length < 0 ? 0 : static_cast<size_t>(length));
+  return std::string(lines.substr(0, lines.find('\n')));
 }
 
 bool WriteKey(int fd, const std::string& key) {
@@ -101,6 +101,11 @@ bool RunFile::IsLast() { return IsAbandoned(fd_) && Lock(fd_, LOCK_SH); }
 
 void RunFile::RemoveIfLast() {
   if (IsAbandoned(fd_) && StillLiesIn(*folder_, fd_)) unlinkat(folder_->fd(), kName, 0);
+}
+
+void RunFile::TellOfNoCalls(const std::string& program) {
+  const std::string lines = absl::StrCat(OwnKey(), "\n", program, "\n");
+  if (pwrite(fd_, lines.data(), lines.size(), 0) < 0) return;  // the launcher has said it, too
 }
 
 }  // namespace dlhook::analyzer

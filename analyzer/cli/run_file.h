@@ -3,6 +3,7 @@
 #define DLHOOK_ANALYZER_CLI_RUN_FILE_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "analyzer/io/run_folder.h"
@@ -21,8 +22,10 @@ class RunFile {
 
   // Asked at the end: nobody else works in the folder any more.
   bool IsLast();
-  // Nothing was recorded: others than those who work here find an empty folder again.
+  // The program could not be started: others than those who work here find an empty folder again.
   void RemoveIfLast();
+  // The program made no call that is recorded. Whoever opens the run is told (FindRun). No words of its command line: they may be secret.
+  void TellOfNoCalls(const std::string& program);
 
  private:
   RunFile(std::shared_ptr<const RunFolder> folder, int fd) : folder_(std::move(folder)), fd_(fd) {}

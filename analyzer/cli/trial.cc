@@ -14,6 +14,7 @@
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/executable.h"
 #include "analyzer/cli/launch.h"
+#include "analyzer/doctor/cpu_samples.h"
 #include "analyzer/doctor/tracer.h"
 #include "analyzer/io/ring_file.h"
 
@@ -46,6 +47,7 @@ class Trialist {
   const HookedNames& names_;
   Collector collector_;
   Tracer tracer_;
+  CpuSampler sampler_;
   Trial trial_;
   std::map<pid_t, ProcessLook> looks_;
   sigset_t child_signal_;
@@ -58,6 +60,8 @@ absl::StatusOr<Trial> Trialist::Run() {
   const LaunchOptions launch = {.stdout_to_stderr = true, .before_start = [this](pid_t program) {
                                   const absl::Status status = tracer_.Attach(program);
                                   if (!status.ok()) trial_.why_not_followed = std::string(status.message());
+                                  const absl::Status sampled = sampler_.Open(program);
+                                  if (!sampled.ok()) trial_.why_not_sampled = std::string(sampled.message());
                                   // Not before the fork: the program must not inherit it.
                                   sigprocmask(SIG_BLOCK, &child_signal_, nullptr);
                                 }};
@@ -70,6 +74,8 @@ absl::StatusOr<Trial> Trialist::Run() {
   tracer_.Detach();
   collector_.Finish();
   trial_.wait_status = tracer_.wait_status();
+  sampler_.Step();
+  trial_.samples = sampler_.counts();
   for (auto& [process, look] : looks_) trial_.looks.push_back(std::move(look));
   return std::move(trial_);
 }
@@ -83,6 +89,7 @@ void Trialist::Wait(pid_t program) {
   const Clock::time_point start = Clock::now();
   while (tracer_.Step()) {
     collector_.Step();
+    sampler_.Step();
     if (options_.seconds > 0 && Clock::now() - start > std::chrono::seconds(options_.seconds)) return End(program);
     Nap();
   }
@@ -106,6 +113,8 @@ void Trialist::End(pid_t program) {
 
 void Trialist::OnExec(pid_t process) {
   looks_.erase(process);
+  sampler_.Step();
+  sampler_.Forget(process);
   std::error_code error;
   const std::string path = std::filesystem::read_symlink(absl::StrCat("/proc/", process, "/exe"), error).string();
   const absl::Status status = CheckPreloadable(path);

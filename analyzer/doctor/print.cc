@@ -143,6 +143,27 @@ Json LibraryJson(const LibraryReport& library) {
           {"processes", library.processes}};
 }
 
+const char* KindName(CpuTime::Kind kind) {
+  switch (kind) {
+    case CpuTime::Kind::kSeen:
+      return "seen";
+    case CpuTime::Kind::kPython:
+      return "python";
+    case CpuTime::Kind::kSystem:
+      return "system";
+    case CpuTime::Kind::kUnseen:
+      return "unseen";
+  }
+  return "";
+}
+
+Json CpuTimeJson(const std::vector<CpuTime>& times) {
+  Json list = Json::array();
+  for (const CpuTime& time : times)
+    list.push_back({{"path", time.path}, {"kind", KindName(time.kind)}, {"samples", time.samples}});
+  return list;
+}
+
 Json ProgramJson(const TriedProgram& program) {
   Json libraries = Json::array();
   for (const LibraryReport& library : program.report.libraries) libraries.push_back(LibraryJson(library));
@@ -151,6 +172,7 @@ Json ProgramJson(const TriedProgram& program) {
           {"processes_looked_into", program.report.processes_looked_into},
           {"processes_recorded", program.report.processes_recorded},
           {"recorded", program.report.recorded},
+          {"cpu_time", CpuTimeJson(program.report.cpu_time)},
           {"libraries", libraries},
           {"findings", FindingsJson(program.report.findings)}};
 }
@@ -165,8 +187,11 @@ std::string DoctorReport::Verdict() const {
   const int bad = CountBad();
   if (bad > 0)
     return absl::StrCat(bad, bad == 1 ? " thing needs" : " things need", " a look: see warning and problem above.");
-  return program.has_value() ? "dlhook works here and sees all of this program that it knows of."
-                             : "dlhook works here. For a program: dlhook doctor -- PROGRAM.";
+  if (!program.has_value()) return "dlhook works here. For a program: dlhook doctor -- PROGRAM.";
+  const std::optional<int> seen = SeenPercent(program->report.cpu_time);
+  return seen.has_value() ? absl::StrCat("dlhook works here: it sees libraries that have ", *seen, " % of this program's CPU time.")
+                          : "dlhook works here. What share of this program it sees is not known: its trial was too short, or could "
+                            "not be sampled.";
 }
 
 std::string DoctorText(const DoctorReport& report, size_t width, bool color) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/doctor/cpu_time.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/passes/capability_advice.h"
@@ -195,9 +196,8 @@ Finding DescribeInside(const LibraryReport& library, const Trial& trial) {
   }
   return {
       "onednn-silent", Level::kNote, library.path,
-      "has oneDNN, and nothing was heard of it: it did not run in this trial, or its log is not turned on (in builds "
-      "that are not known, or with DLHOOK_ONEDNN=off).",
-      "Try a longer part of the program; then DLHOOK_ONEDNN=force, if it works under ONEDNN_VERBOSE=1 without dlhook."};
+      "has oneDNN, and nothing was heard of it: it did not run in this trial, or it was built without its log.",
+      "Try a longer part of the program."};
 }
 
 void AddInside(const ProgramReport& report, const Trial& trial, Findings* findings) {
@@ -268,6 +268,21 @@ void AddUnreached(const Trial& trial, Findings* findings) {
              "If it does the work to be profiled, start another build of it."},
             findings);
   }
+}
+
+// Calls of mathematics, and nobody who tells for which layer.
+void AddLayerNames(const Trial& trial, const ProgramReport& report, Findings* findings) {
+  if (trial.model == nullptr || trial.model->scopes.size() > 0) return;
+  const bool computes = std::any_of(report.recorded.begin(), report.recorded.end(), [](const auto& family) {
+    return family.first == "blas" || family.first == "onednn" || family.first == "cublas" || family.first == "cublaslt" ||
+           family.first == "cudnn";
+  });
+  if (!computes) return;
+  findings->push_back({"no-layer-names", Level::kNote, "",
+                       "no framework told which layer a call belongs to: layers are found from the calls alone, and have no "
+                       "names of the program's.",
+                       "In a C++ program with symbols DLHOOK_STACKS=native names them by the functions above the calls; of a "
+                       "Python program report --by line tells the lines."});
 }
 
 // CUPTI admits one subscriber; dlhook leaves it to the other.
@@ -363,6 +378,8 @@ std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& repor
   AddSymbolic(trial, &findings);
   AddInside(report, trial, &findings);
   if (trial.model != nullptr) AddCapabilities(*trial.model, &findings);
+  AddCpuTimeFindings(trial, report.cpu_time, &findings);
+  AddLayerNames(trial, report, &findings);
   AddOtherTools(trial, &findings);
   AddEnd(trial, report, &findings);
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {

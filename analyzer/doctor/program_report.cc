@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/doctor/cpu_time.h"
 #include "analyzer/doctor/program_findings.h"
 #include "analyzer/io/byte_source.h"
 
@@ -141,8 +142,12 @@ int Rank(const LibraryReport& library) {
 
 }  // namespace
 
+bool LibraryReport::IsTapped() const {
+  return std::any_of(taps.begin(), taps.end(), [](const Tap& tap) { return tap.state == "on"; });
+}
+
 std::string LibraryReport::State() const {
-  const bool is_tapped = std::any_of(taps.begin(), taps.end(), [](const Tap& tap) { return tap.state == "on"; });
+  const bool is_tapped = IsTapped();
   const bool is_hooked = recorded.has_value();
   if (is_hooked) return is_tapped ? "hooked and tapped" : "hooked";
   if (is_tapped) return "tapped";
@@ -166,6 +171,15 @@ ProgramReport DescribeTrial(const Trial& trial, const HookedNames&) {
     AddTaps(*trial.model, &libraries);
   }
   LookInside(&libraries);
+  std::set<std::string> seen;
+  bool kernels_are_seen = false;  // those that oneDNN makes at run time
+  for (const auto& [path, library] : libraries) {
+    if (!library.IsSeen()) continue;
+    seen.insert(path);
+    kernels_are_seen = kernels_are_seen || library.inside == "oneDNN";
+  }
+  if (kernels_are_seen) seen.insert("");
+  report.cpu_time = DivideCpuTime(trial, seen);
   for (auto& [path, library] : libraries) {
     const bool matters =
         !library.provides.empty() || !library.calls.empty() || !library.taps.empty() || !library.inside.empty();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/doctor/cpu_time.h"
 #include "analyzer/doctor/finding.h"
 #include "analyzer/doctor/process_look.h"
 #include "analyzer/model/trace_model.h"
@@ -30,6 +31,8 @@ struct Trial {
   std::vector<Obstacle> obstacles;    // of processes that the program started
   std::string why_not_followed;       // ptrace's refusal; empty: every process was looked into when it ended
   const TraceModel* model = nullptr;  // what was recorded; null: nothing
+  std::map<pid_t, std::map<uint64_t, int64_t>> samples;  // of CPU time in user code, by process and address
+  std::string why_not_sampled;        // the kernel's refusal; empty: every process was sampled
 };
 
 struct Tap {
@@ -57,12 +60,16 @@ struct LibraryReport {
 
   // "hooked", "tapped", "hooked and tapped", "not called", "not seen", "caller".
   std::string State() const;
+  bool IsTapped() const;
+  // At least some of what it does is.
+  bool IsSeen() const { return recorded.has_value() || IsTapped(); }
 };
 
 struct ProgramReport {
   std::vector<LibraryReport> libraries;  // those that provide or tell first, then callers
   std::vector<Finding> findings;
   std::map<std::string, int64_t> recorded;  // calls by family, "scopes"
+  std::vector<CpuTime> cpu_time;            // an object an entry, most samples first
   int processes_looked_into = 0;
   int processes_recorded = 0;
 };

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "preload/core/fallback_folder.h"
 
@@ -39,6 +40,17 @@ absl::Status CheckRegular(const std::string& path, mode_t mode) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": is ", KindOf(mode), "; expected a regular file"));
 }
 
+// The program of which nothing was recorded here; empty: not known.
+std::string SilentProgram(const std::string& folder) {
+  constexpr uint64_t kMostBytes = 4096;
+  const absl::StatusOr<ByteSource> file = ByteSource::Open(absl::StrCat(folder, "/", kRunFileName));
+  if (!file.ok()) return "";
+  std::string text(std::min(file->size(), kMostBytes), '\0');
+  if (!file->Read(0, absl::MakeSpan(text)).ok()) return "";
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  return lines.size() < 2 ? "" : lines[1];
+}
+
 absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
   std::error_code error;
   size_t entries = 0;
@@ -49,6 +61,11 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
     if (absl::EndsWith(file, kTraceSuffix)) run.paths.push_back(file);
   }
   if (error) return FileError(path, "cannot list the folder", error.value());
+  const std::string silent = run.paths.empty() ? SilentProgram(path) : "";
+  if (!silent.empty()) {
+    return absl::NotFoundError(absl::StrCat(path, ": its program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- ",
+                                            silent, " ..."));
+  }
   if (entries == 0) {
     return absl::NotFoundError(
         absl::StrCat(path, ": the folder is empty; expected process traces (*", kTraceSuffix, ")"));

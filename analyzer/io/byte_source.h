@@ -16,6 +16,8 @@
 namespace dlhook::analyzer {
 
 constexpr absl::string_view kTraceSuffix = ".dlh";
+// What launchers leave in a run folder: a line with the launch's key and, where nothing was recorded, one with the program.
+constexpr char kRunFileName[] = "dlhook.run";
 
 // A regular file that is read in pieces. Never mapped: who reads a mapping dies when somebody shortens the file.
 class ByteSource {

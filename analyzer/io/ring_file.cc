@@ -92,7 +92,8 @@ uint64_t WrittenBytes(const SessionHeader& session) {
 }
 
 ProcessEnd EndOf(const SessionHeader& session) {
-  return session.exited.load() != 0 ? ProcessEnd::kExited : ProcessEnd::kVanished;
+  if (session.exited.load() != 0) return ProcessEnd::kExited;
+  return session.left_ticks.load() != 0 ? ProcessEnd::kLeft : ProcessEnd::kVanished;
 }
 
 // Drains a private copy of the rings; `is_over` adds losses and the footer.

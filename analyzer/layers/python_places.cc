@@ -1,6 +1,8 @@
 // Where in the user's program a Python stack stands: see python_places.h.
 #include "analyzer/layers/python_places.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -12,11 +14,9 @@ namespace {
 
 enum class Owner : uint8_t { kUser, kFramework, kOptimizer, kAutograd };
 
-// Folders of site-packages whose lines say nothing about the user's network. Libraries of models (torchvision,
-// transformers) are not among them: there a line is what the user would look up.
-constexpr absl::string_view kFrameworks[] = {"torch",  "functorch", "keras", "tensorflow", "jax",       "jaxlib",
-                                             "flax",   "haiku",     "optax", "numpy",      "lightning", "pytorch_lightning",
-                                             "_pytest"};
+// What is installed is not the user's program. But libraries of models are: there a line is what the user would look up.
+constexpr absl::string_view kModels[] = {"torchvision", "torchaudio", "timm",  "transformers", "diffusers", "sentence_transformers",
+                                         "ultralytics", "monai",      "peft", "keras_cv",     "keras_hub", "segmentation_models_pytorch"};
 
 // What follows "site-packages/" or "dist-packages/"; empty where the file is in neither.
 absl::string_view InPackages(absl::string_view file) {
@@ -24,16 +24,32 @@ absl::string_view InPackages(absl::string_view file) {
   return packages == absl::string_view::npos ? "" : file.substr(packages + 10);
 }
 
+absl::string_view PackageOf(absl::string_view file) {
+  const absl::string_view inside = InPackages(file);
+  return inside.substr(0, inside.find('/'));
+}
+
+bool IsOfPython(absl::string_view file) {
+  return absl::StartsWith(file, "<frozen ") || (InPackages(file).empty() && absl::StrContains(file, "/lib/python3."));
+}
+
 Owner OwnerOf(absl::string_view file) {
   const absl::string_view inside = InPackages(file);
   if (absl::StartsWith(inside, "torch/optim/")) return Owner::kOptimizer;
   if (absl::StartsWith(inside, "torch/autograd/")) return Owner::kAutograd;
-  const absl::string_view package = inside.substr(0, inside.find('/'));
-  for (absl::string_view framework : kFrameworks) {
-    if (package == framework) return Owner::kFramework;
+  if (inside.empty()) return IsOfPython(file) ? Owner::kFramework : Owner::kUser;
+  const absl::string_view package = PackageOf(file);
+  const bool holds_models = std::find(std::begin(kModels), std::end(kModels), package) != std::end(kModels);
+  return holds_models ? Owner::kUser : Owner::kFramework;
+}
+
+// The installed package that was started as the program (python -m PACKAGE); empty: it is none.
+absl::string_view StartedPackage(const TraceModel& model, const PythonStack& stack) {
+  for (auto frame = stack.frames.rbegin(); frame != stack.frames.rend(); ++frame) {
+    const absl::string_view file = model.names[frame->file];
+    if (!IsOfPython(file)) return model.names[frame->function] == "<module>" ? PackageOf(file) : "";
   }
-  const bool of_python = absl::StartsWith(file, "<frozen ") || (inside.empty() && absl::StrContains(file, "/lib/python3."));
-  return of_python ? Owner::kFramework : Owner::kUser;
+  return "";
 }
 
 bool IsBackwardCall(absl::string_view function) {
@@ -56,10 +72,13 @@ Lines LinesInside(const PythonStack& stack, const PythonPlace& place) {
   return lines;
 }
 
-PythonPlace ReadStack(const TraceModel& model, const PythonStack& stack, const std::vector<Owner>& owners) {
+// Lines of the package `started` are the user's, too.
+PythonPlace ReadStack(const TraceModel& model, const PythonStack& stack, const std::vector<Owner>& owners,
+                      absl::string_view started) {
   PythonPlace place;
   for (const PythonFrame& frame : stack.frames) {
-    const Owner owner = owners[frame.file];
+    const bool is_started = !started.empty() && PackageOf(model.names[frame.file]) == started;
+    const Owner owner = is_started ? Owner::kUser : owners[frame.file];
     if (owner == Owner::kAutograd && IsBackwardCall(model.names[frame.function])) {
       place.is_in_backward = true;
     } else if (owner == Owner::kOptimizer && place.modules.empty()) {
@@ -99,7 +118,9 @@ std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model, absl::Span<co
   places.reserve(stacks.size());
   std::map<Lines, uint32_t> paths, whole_stacks;
   for (const PythonStack& stack : stacks) {
-    PythonPlace place = ReadStack(model, stack, owners);
+    PythonPlace place = ReadStack(model, stack, owners, "");
+    const absl::string_view started = place.file == kNone ? StartedPackage(model, stack) : "";
+    if (!started.empty()) place = ReadStack(model, stack, owners, started);
     const Lines lines = LinesInside(stack, place);
     if (!lines.empty()) place.path = paths.try_emplace(lines, static_cast<uint32_t>(paths.size())).first->second;
     Lines all;

@@ -17,7 +17,7 @@ struct PythonPlace {
   // the module's call, whoever called the module. kNone: not known.
   uint32_t path = kNone;
   uint32_t all_lines = kNone;        // equal where the whole stack is
-  NameIndex file = kNone;            // innermost line that is not a framework's
+  NameIndex file = kNone;            // innermost line of the program itself
   uint32_t line = 0;
   bool is_in_optimizer = false;      // in its step, outside any module called from there
   bool is_in_backward = false;       // under a call of backward() …
@@ -25,7 +25,7 @@ struct PythonPlace {
   ModuleIndex module() const { return modules.empty() ? kNone : modules.front(); }
 };
 
-// Whether the file is of a framework or of Python itself: its lines say nothing about the user's program.
+// Whether the file is installed (but for libraries of models) or of Python itself: its lines say nothing about the user's program.
 bool IsFrameworkFile(absl::string_view file);
 
 // One element per stack of the model; of `stacks`, whose frames are among the model's.

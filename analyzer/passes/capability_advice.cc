@@ -16,7 +16,6 @@ struct Advice {
 
 // Where it was refused, lost or is not there.
 constexpr Advice kMissing[] = {
-    {"onednn-tap", "If the program works under ONEDNN_VERBOSE=1 without dlhook, set DLHOOK_ONEDNN=force."},
     {"record-function-tap",
      "Layers then come from the calls alone; the PyTorch releases that are known are in README.md."},
     {"trace-me-tap", "Layers then come from the calls alone and from Python's frames."},
@@ -37,6 +36,12 @@ constexpr Advice kOff[] = {
     {"gpu-time", "Leave DLHOOK_GPU as it is by default."},
     {"nvtx-tap", "Unset NVTX_INJECTION64_PATH and leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
 };
+
+// OpenVINO's oneDNN fails while it logs executions: nobody is told to have it log.
+std::string AdviceForRefusedLog(absl::string_view library) {
+  if (absl::StartsWith(library, "libopenvino")) return "Its primitives fail while it logs; OpenVINO's own profiling tells of them.";
+  return "If the program works under ONEDNN_VERBOSE=1 without dlhook, set DLHOOK_ONEDNN=force.";
+}
 
 constexpr char kCounters[] = "See dlhook counters.";
 
@@ -60,6 +65,8 @@ std::string AdviceFor(const trace::Capability& capability) {
     case trace::Capability::OFF:
       return Find(kOff, capability.name());
     case trace::Capability::REFUSED:
+      if (capability.name() == "onednn-tap") return AdviceForRefusedLog(capability.object());
+      return Find(kMissing, capability.name());
     case trace::Capability::LOST:
     case trace::Capability::ABSENT:
       return Find(kMissing, capability.name());

@@ -268,7 +268,7 @@ void AddOddities(const TraceModel& model, Metrics& metrics) {
   if (unfinished > 0)
     metrics.Count("processes_without_end", unfinished, "still running, or the trace was cut off");
   if (vanished > 0)
-    metrics.Count("processes_vanished", vanished, "killed, or left without running destructors");
+    metrics.Count("processes_vanished", vanished, "gone without a word: killed, or became another program (exec)");
   if (stops > 0)
     metrics.Count("recording_stops", stops,
                   "calls between a stop and the next start were not recorded");

@@ -246,6 +246,14 @@ void ReportCapability(const char* name, const char* object, CapabilityState stat
   if (ThreadState* thread = RecordingThread()) FlushRegistry(thread);
 }
 
+bool IsALibraryRefused() {
+  SpinLockHolder holder(&g_lock);
+  for (uint32_t i = 0; i < g_capability_count; ++i) {
+    if (g_capabilities[i].state == CapabilityState::kRefused && g_capabilities[i].object[0] != '\0') return true;
+  }
+  return false;
+}
+
 void CountPlainPointer() {
   ProcessState* process = GetProcess();
   if (process != nullptr && process->phase.load(std::memory_order_acquire) == kRecording) {

@@ -27,6 +27,9 @@ void ReportCode(const link_map* object, uint64_t start, uint64_t end);
 // The last state of a (name, object) holds. Strings are copied.
 void ReportCapability(const char* name, const char* object, CapabilityState state, const char* reason);
 
+// A library's own word on its calls can't be had.
+bool IsALibraryRefused();
+
 // dlsym had to give out a real pointer.
 void CountPlainPointer();
 

@@ -120,6 +120,7 @@ struct SessionHeader {
   std::atomic<uint32_t> drained_by_host;  // 1: a writer thread of the host drains (also after its collector died)
   std::atomic<uint32_t> exited;           // 1: the host's destructor ran
   uint64_t exit_ticks;
+  std::atomic<uint64_t> left_ticks;  // of its call of _exit; 0: none
   uint32_t collector_pid;
   uint32_t collector_lost;  // 1: the host found its collector gone
 

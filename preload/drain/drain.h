@@ -23,7 +23,7 @@
 namespace dlhook {
 
 // How the recorded process ended, as far as the drain's owner knows. trace::Footer::End
-enum class ProcessEnd : uint32_t { kUnknown = 0, kExited = 1, kVanished = 2 };
+enum class ProcessEnd : uint32_t { kUnknown = 0, kExited = 1, kVanished = 2, kLeft = 3 };
 
 class Drain {
  public:

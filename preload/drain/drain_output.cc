@@ -205,7 +205,9 @@ void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
   TakeLeftTotals();  // with the footer in one piece: a drain that takes over must not take them again
   FlushAggregates(0, true);
   WriteLosses(true);
-  uint64_t end_ticks = end == ProcessEnd::kExited ? session_->exit_ticks : state_.last_record_ticks;
+  uint64_t end_ticks = end == ProcessEnd::kExited ? session_->exit_ticks
+                       : end == ProcessEnd::kLeft ? session_->left_ticks.load()
+                                                  : state_.last_record_ticks;
   WriteFooterPacket(static_cast<uint32_t>(end), end_ticks, state_.calls - state_.told_lost_calls, &out_);
   state_.finished = 1;
   Publish(true);

@@ -39,8 +39,9 @@
         libc_functions lseek, mkdirat, open, openat, pread, pwrite, read, readlink, readlinkat, renameat2, stat, symlinkat, unlinkat, vfprintf
         libc_functions write
 # Processes and memory
-        libc_functions __errno_location, __register_atfork, _exit, getauxval, geteuid, gethostname, getpgrp, getpid, getppid, getrlimit, getrusage, getsid
+        libc_functions __errno_location, __register_atfork, getauxval, geteuid, gethostname, getpgrp, getpid, getppid, getrlimit, getrusage, getsid
         libc_functions gettid, getuid, kill, madvise, mprotect, munlock, munmap, on_exit, prctl, process_vm_readv, syscall, sysconf
+        bind    dlhook_libc__exit, _exit
 # Threads, signals, time
         libc_functions clock_gettime, clock_nanosleep, pthread_attr_destroy, pthread_attr_init, pthread_attr_setdetachstate
         libc_functions pthread_attr_setstack, pthread_attr_setstacksize, pthread_create, pthread_join, pthread_key_create, pthread_once, pthread_self

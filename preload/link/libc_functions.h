@@ -14,6 +14,9 @@ void* dlhook_libc_dlvsym(void* handle, const char* name, const char* version) __
 int dlhook_libc_dlclose(void* handle) __attribute__((visibility("hidden")));
 }
 
+// For those that end the process themselves; the plain name is interposed (lifecycle.cc).
+extern "C" [[noreturn]] void dlhook_libc__exit(int status) __attribute__((visibility("hidden")));
+
 namespace dlhook {
 
 // Null where there is none of that name.

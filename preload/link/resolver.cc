@@ -117,8 +117,8 @@ void* ChooseBinding(void* global, void* own, const link_map* caller) {
   char text[512];
   int size = snprintf(text, sizeof text, "%s: symbol lookup error: %s: undefined symbol: %s\n",
                       program_invocation_name, caller == nullptr ? "?" : ObjectName(caller), name);
-  if (write(STDERR_FILENO, text, static_cast<size_t>(size)) < 0) _exit(127);
-  _exit(127);
+  if (write(STDERR_FILENO, text, static_cast<size_t>(size)) < 0) dlhook_libc__exit(127);
+  dlhook_libc__exit(127);
 }
 
 void* ResolveSlow(HookId hook, void* caller) {

@@ -141,7 +141,7 @@ bool MayArm(const char* object_name, const Config& config) {
   }
   if (config.onednn == OneDnnMode::kAuto && !IsKnownOneDnnCarrier(object_name)) {
     ReportCapability(kCapabilityName, object_name, CapabilityState::kRefused,
-                     "unknown oneDNN build; DLHOOK_ONEDNN=force tries all the same");
+                     "its build of oneDNN is not one that dlhook knows to work while it logs");
     return false;
   }
   return true;

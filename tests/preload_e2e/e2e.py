@@ -260,7 +260,8 @@ class Run:
         self.path = path
 
     def files(self):
-        return sorted(os.listdir(self.path)) if os.path.isdir(self.path) else []
+        """What was recorded; not the file by which launchers know each other."""
+        return sorted(set(os.listdir(self.path)) - {"dlhook.run"}) if os.path.isdir(self.path) else []
 
     def report(self, *options):
         result = run([DLHOOK, "report", self.path, "--format", "json", *options])

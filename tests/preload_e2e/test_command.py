@@ -64,6 +64,7 @@ class RunCommand(e2e.Case):
         for who in ([], [*nobody, "--no-new-privs"]):
             result = e2e.run([*who, *command], cwd=self.folder)
             self.assertEqual(result.code, 0, result.err)
+            shutil.rmtree(self.run_path)
 
     def test_the_variable_names_the_folder_as_the_option_does(self):
         command = [e2e.DLHOOK, "run", "--", e2e.victim("nested"), "5"]
@@ -85,8 +86,16 @@ class RunCommand(e2e.Case):
         with open(path, "w", encoding="ascii") as file:
             file.write("#!/bin/sh\necho hello; exit 5\n")
         os.chmod(path, 0o700)
-        result = e2e.run([e2e.DLHOOK, "run", "-o", self.run_path, "--", path])
+        result = e2e.run([e2e.DLHOOK, "run", "-o", self.run_path, "--", path, "SECRET"])
+        with open(os.path.join(self.run_path, "dlhook.run"), encoding="ascii") as file:
+            self.assertNotIn("SECRET", file.read())
         self.assertEqual((result.code, result.out), (5, b"hello\n"))
+        # The run says so, and does not stand in the way of the next.
+        for command in ("report", "dump"):
+            said = e2e.run([e2e.DLHOOK, command, self.run_path])
+            self.assertEqual((said.code, said.out), (2, b""))
+            self.assertIn(f"made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- {path} ...", said.err.decode())
+        self.assertEqual(len(self.recorded("launcher", [e2e.victim("nested"), "5"]).traces()), 1)
 
     def test_no_program(self):
         result = e2e.run([e2e.DLHOOK, "run", "--"])

@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import shutil
+import sys
 import unittest
 
 import e2e
@@ -44,10 +45,15 @@ class Case(e2e.Case):
         report = json.loads(result.out)
         self.assertEqual(result.code, 1 if report["warnings_and_problems"] else 0, result.err)
         self.stderr = result.err
-        return report["program"]
+        # True of everything here: no victim tells of layers, hardly one computes long enough. WhoComputes is about them.
+        program = report["program"]
+        self.general = {finding["id"]: finding for finding in program["findings"]
+                        if finding["id"] in ("no-layer-names", "cpu-time", "cpu-time-unknown")}
+        program["findings"] = [finding for finding in program["findings"] if finding["id"] not in self.general]
+        return program
 
     def findings(self, argv, *flags, **extra):
-        """{id: level} of what concerns the program."""
+        """{id: level}"""
         return {finding["id"]: finding["level"] for finding in self.report(argv, *flags, **extra)["findings"]}
 
     @staticmethod
@@ -187,6 +193,34 @@ class Seen(Case):
     def test_tap_is_off(self):
         findings = self.findings([e2e.victim("onednn"), "3"], DLHOOK_ONEDNN="off")
         self.assertEqual(findings, {"onednn-silent": "note", "no-calls": "problem"})
+
+
+class WhoComputes(Case):
+    """CPU time by library, where the kernel lets us sample. A checksum of zeros computes in sha256sum or its libcrypto."""
+
+    def test_share(self):
+        script = "head -c 400000000 /dev/zero | sha256sum"
+        program = self.report(["/bin/sh", "-c", script])
+        found = {finding["id"]: finding for finding in program["findings"]}
+        if "cpu-time-unknown" in self.general:
+            self.assertEqual(program["cpu_time"], [])
+            self.skipTest(self.general["cpu-time-unknown"]["text"])
+        self.assertIn("% in others", self.general["cpu-time"]["text"])
+        self.assertNotIn("no-layer-names", self.general)
+        self.assertRegex(os.path.basename(found["computes-unseen"]["subject"]), "^(sha256sum|libcrypto)")
+        heaviest = program["cpu_time"][0]
+        self.assertEqual((heaviest["path"], heaviest["kind"]), (found["computes-unseen"]["subject"], "unseen"))
+        self.assertGreater(heaviest["samples"], sum(entry["samples"] for entry in program["cpu_time"]) / 2)
+
+    def test_layers_have_no_names(self):
+        self.report([e2e.victim("nested"), "5"])
+        self.assertEqual(self.general["no-layer-names"]["level"], "note")
+
+    def test_python(self):
+        program = self.report([sys.executable, "-c", "sum(i * i for i in range(12_000_000))"])
+        if not program["cpu_time"]:
+            self.skipTest("no samples: perf_event_open is refused here")
+        self.assertEqual(program["cpu_time"][0]["kind"], "python")
 
 
 class NotSeen(Case):

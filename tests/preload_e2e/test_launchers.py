@@ -110,10 +110,10 @@ class Launchers(LaunchersCase):
         self.end(preloaded, 4)
         self.check(3, 2 * CALLS + 7 + 11)
 
-    def test_a_launcher_that_records_nothing_leaves_nothing(self):
+    def test_a_launcher_that_records_nothing_leaves_a_word(self):
         result = e2e.run([e2e.DLHOOK, "run", "-o", self.run_path, "--", "/bin/true"])
         self.assertEqual(result.code, 0)
-        self.assertFalse(os.path.exists(self.run_path))
+        self.assertEqual(os.listdir(self.run_path), ["dlhook.run"])
 
 
 class Renamed(LaunchersCase):

@@ -40,13 +40,20 @@ ProcessLook Look(uint64_t value, bool is_weak = false) {
   return look;
 }
 
-ProgramReport Report(const ProcessLook& look, const TraceModel* model = nullptr, int wait_status = 0) {
+Trial TrialOf(const ProcessLook& look, const TraceModel* model = nullptr, int wait_status = 0) {
   Trial trial;
   trial.words = {"prog"};
   trial.wait_status = wait_status;
   trial.looks = {look};
   trial.model = model;
-  return DescribeTrial(trial, HookedNames());
+  return trial;
+}
+
+// Without the finding that is true of all runs here but those with scopes.
+ProgramReport Report(const ProcessLook& look, const TraceModel* model = nullptr, int wait_status = 0) {
+  ProgramReport report = DescribeTrial(TrialOf(look, model, wait_status), HookedNames());
+  std::erase_if(report.findings, [](const Finding& finding) { return finding.id == "no-layer-names"; });
+  return report;
 }
 
 std::map<std::string, Level> Levels(const ProgramReport& report) {
@@ -122,6 +129,61 @@ TEST(ProgramReportTest, WhatTheTraceSaysOfTapsAndLosses) {
                                                           {"loss-ring_full", Level::kWarning}}));
   for (const Finding& finding : report.findings) EXPECT_FALSE(finding.advice.empty()) << finding.id;
   EXPECT_EQ(report.libraries[1].taps.size(), 2u);
+}
+
+TEST(ProgramReportTest, WhereNobodyTellsOfLayers) {
+  const auto has_names = [](const TraceModel& model) {
+    return Levels(DescribeTrial(TrialOf(Look(kShim + 8), &model), HookedNames())).count("no-layer-names") == 0;
+  };
+  TraceModel model = Recorded();
+  EXPECT_FALSE(has_names(model));
+  model.scopes.name.push_back(0);
+  EXPECT_TRUE(has_names(model));
+}
+
+// Samples of CPU time at these addresses.
+Trial Sampled(const std::map<uint64_t, int64_t>& samples, const TraceModel* model) {
+  ProcessLook look = Look(kShim + 8);
+  look.objects.push_back(Object("/l/libonnxruntime.so.1", 0x50000));
+  look.objects.push_back(Object("/usr/bin/python3.11", 0x60000));
+  look.objects.push_back(Object("/l/libc.so.6", 0x70000));
+  Trial trial = TrialOf(look, model);
+  trial.samples[look.pid] = samples;
+  trial.samples[12] = {{0x50000, 1000}};  // of a process that nobody looked into
+  return trial;
+}
+
+TEST(ProgramReportTest, WhoComputes) {
+  const TraceModel model = Recorded();
+  const ProgramReport report =
+      DescribeTrial(Sampled({{kBlas + 1, 30}, {kBlas + 2, 20}, {0x50010, 25}, {0x60000, 15}, {0x70000, 8}, {0x999000, 2}}, &model),
+                    HookedNames());
+  EXPECT_EQ(SeenPercent(report.cpu_time), 50);
+  EXPECT_EQ(report.cpu_time.front().path, "/l/libblas.so");
+  std::map<std::string, Finding> findings;
+  for (const Finding& finding : report.findings) findings[finding.id] = finding;
+  EXPECT_EQ(findings["computes-unseen"].level, Level::kWarning);
+  EXPECT_EQ(findings["computes-unseen"].subject, "/l/libonnxruntime.so.1");
+  EXPECT_EQ(findings["cpu-time"].text,
+            "50 % of its CPU time in libraries that dlhook sees (libblas.so 50 %); 27 % in others (libonnxruntime.so.1 25 %, code "
+            "made at run time 2 %); 15 % in Python's interpreter; 8 % in the C library and in runtimes (libc.so.6 8 %); 100 samples, "
+            "start and imports included.");
+}
+
+TEST(ProgramReportTest, WhoComputesIsNotGuessed) {
+  const TraceModel model = Recorded();
+  const ProgramReport few = DescribeTrial(Sampled({{0x50010, 25}}, &model), HookedNames());
+  EXPECT_EQ(SeenPercent(few.cpu_time), std::nullopt);
+  EXPECT_EQ(Levels(few).count("computes-unseen"), 0u);
+  Trial refused = Sampled({}, &model);
+  refused.why_not_sampled = "perf_event_open: Operation not permitted";
+  EXPECT_EQ(Levels(DescribeTrial(refused, HookedNames()))["cpu-time-unknown"], Level::kNote);
+  const auto verdict = [](const ProgramReport& report) {
+    return DoctorReport{{}, TriedProgram{{"prog"}, "exit code 0", report}}.Verdict();
+  };
+  EXPECT_NE(verdict(few).find("is not known"), std::string::npos);
+  EXPECT_NE(verdict(DescribeTrial(Sampled({{kBlas, 80}, {0x60000, 20}}, &model), HookedNames())).find("80 % of this program's CPU time"),
+            std::string::npos);
 }
 
 TEST(ProgramReportTest, OtherTools) {

@@ -43,6 +43,10 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "term") == 0) kill(getpid(), SIGTERM);
   if (strcmp(mode, "_exit") == 0) _exit(6);
   if (strcmp(mode, "quick_exit") == 0) quick_exit(7);
+  if (strcmp(mode, "vfork") == 0) {  // the child has the parent's memory
+    if (vfork() == 0) _exit(0);
+    kill(getpid(), SIGKILL);
+  }
   if (strcmp(mode, "fork") == 0) return ForkedChild(calls, 0);
   if (strcmp(mode, "fork_exit") == 0) return ForkedChild(calls, 1);
   if (strcmp(mode, "exec") == 0) execl("/proc/self/exe", argv[0], "return", argv[2], (char*)NULL);

@@ -1,0 +1,39 @@
+// Who computed: samples of CPU time by the object that the code lies in.
+#ifndef DLHOOK_ANALYZER_DOCTOR_CPU_TIME_H_
+#define DLHOOK_ANALYZER_DOCTOR_CPU_TIME_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analyzer/doctor/finding.h"
+
+namespace dlhook::analyzer {
+
+struct Trial;
+
+struct CpuTime {
+  enum class Kind {
+    kSeen,    // a library whose calls or own word dlhook has
+    kPython,  // the interpreter
+    kSystem,  // the C library, the loader, runtimes of languages and threads: they work for whoever calls them
+    kUnseen,
+  };
+  Kind kind = Kind::kUnseen;
+  std::string path;  // empty: code that was made at run time
+  int64_t samples = 0;
+};
+
+// An object an entry, most samples first. `seen`: paths of libraries that dlhook sees; the empty one stands for code made at run time.
+std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::string>& seen);
+
+// The share of libraries that dlhook sees; nullopt: there are too few samples to say.
+std::optional<int> SeenPercent(const std::vector<CpuTime>& times);
+
+void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, std::vector<Finding>* findings);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DOCTOR_CPU_TIME_H_
