@@ -56,7 +56,7 @@ std::string Share(const std::vector<CpuTime>& times, CpuTime::Kind kind, absl::s
   std::vector<std::string> names;
   for (const CpuTime& time : times) {
     if (time.kind != kind || Percent(time.samples, all) == 0 || names.size() == kShown) continue;
-    names.push_back(absl::StrCat(time.path.empty() ? "code made at run time" : BaseName(time.path), " ",
+    names.push_back(absl::StrCat(time.path.empty() ? "code made at run time" : ShortPath(time.path), " ",
                                  Percent(time.samples, all), " %"));
   }
   const std::string share = absl::StrCat(Percent(SumOf(times, kind), all), " % ", what);

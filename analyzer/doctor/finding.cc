@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "analyzer/io/byte_source.h"
+
 namespace dlhook::analyzer {
 
 const char* LevelName(Level level) {
@@ -17,6 +19,12 @@ const char* LevelName(Level level) {
       return "problem";
   }
   return "";
+}
+
+std::string ShortPath(const std::string& path) {
+  const std::string kPackages = "-packages/";
+  const size_t packages = path.rfind(kPackages);
+  return packages == std::string::npos ? BaseName(path) : path.substr(packages + kPackages.size());
 }
 
 int CountBad(const std::vector<Finding>& findings) {

@@ -23,6 +23,9 @@ struct Finding {
   std::string advice;   // what to do; empty: nothing
 };
 
+// The file's name, of what is installed for Python with its package: "blis/cy.cpython-311-x86_64-linux-gnu.so".
+std::string ShortPath(const std::string& path);
+
 // Warnings and problems.
 int CountBad(const std::vector<Finding>& findings);
 

@@ -100,7 +100,7 @@ void AppendProgram(const TriedProgram& program, size_t width, bool color, std::s
   const auto append = [&](absl::string_view title, bool is_ok, absl::string_view none) {
     std::string lines;
     for (Finding finding : report.findings) {
-      finding.subject = BaseName(finding.subject);  // json has the path
+      finding.subject = ShortPath(finding.subject);  // json has the path
       if ((finding.level == Level::kOk) == is_ok) AppendFinding(finding, width, color, &lines);
     }
     if (lines.empty()) lines = std::string(none);

@@ -144,7 +144,7 @@ TEST(ProgramReportTest, WhereNobodyTellsOfLayers) {
 // Samples of CPU time at these addresses.
 Trial Sampled(const std::map<uint64_t, int64_t>& samples, const TraceModel* model) {
   ProcessLook look = Look(kShim + 8);
-  look.objects.push_back(Object("/l/libonnxruntime.so.1", 0x50000));
+  look.objects.push_back(Object("/v/lib/python3.11/site-packages/onnxruntime/libonnxruntime.so.1", 0x50000));
   look.objects.push_back(Object("/usr/bin/python3.11", 0x60000));
   look.objects.push_back(Object("/l/libc.so.6", 0x70000));
   Trial trial = TrialOf(look, model);
@@ -163,10 +163,10 @@ TEST(ProgramReportTest, WhoComputes) {
   std::map<std::string, Finding> findings;
   for (const Finding& finding : report.findings) findings[finding.id] = finding;
   EXPECT_EQ(findings["computes-unseen"].level, Level::kWarning);
-  EXPECT_EQ(findings["computes-unseen"].subject, "/l/libonnxruntime.so.1");
+  EXPECT_EQ(findings["computes-unseen"].subject, "/v/lib/python3.11/site-packages/onnxruntime/libonnxruntime.so.1");
   EXPECT_EQ(findings["cpu-time"].text,
-            "50 % of its CPU time in libraries that dlhook sees (libblas.so 50 %); 27 % in others (libonnxruntime.so.1 25 %, code "
-            "made at run time 2 %); 15 % in Python's interpreter; 8 % in the C library and in runtimes (libc.so.6 8 %); 100 samples, "
+            "50 % of its CPU time in libraries that dlhook sees (libblas.so 50 %); 27 % in others (onnxruntime/libonnxruntime.so.1 25 %, "
+            "code made at run time 2 %); 15 % in Python's interpreter; 8 % in the C library and in runtimes (libc.so.6 8 %); 100 samples, "
             "start and imports included.");
 }
 
