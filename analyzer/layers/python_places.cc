@@ -29,8 +29,9 @@ absl::string_view PackageOf(absl::string_view file) {
   return inside.substr(0, inside.find('/'));
 }
 
+// NumPy before 1.25 makes the functions that find others' overrides at run time.
 bool IsOfPython(absl::string_view file) {
-  return absl::StartsWith(file, "<frozen ") || (InPackages(file).empty() && absl::StrContains(file, "/lib/python3."));
+  return absl::StartsWith(file, "<frozen ") || absl::StartsWith(file, "<__array_function__ ") || (InPackages(file).empty() && absl::StrContains(file, "/lib/python3."));
 }
 
 Owner OwnerOf(absl::string_view file) {

@@ -218,6 +218,7 @@ std::string Askers::AskingFunction(absl::Span<const StackEntryIndex> stack, cons
   const StackEntry* python = nullptr;
   for (StackEntryIndex index : stack) {
     const StackEntry& entry = stacks_.entry(index);
+    if (entry.kind == StackEntry::Kind::kPython && absl::StartsWith(entry.file, "<__array_function__ ")) continue;
     if (entry.kind == StackEntry::Kind::kPython) python = &entry;
     if (entry.kind != StackEntry::Kind::kNative) break;
     if (HasName(entry) && ComputesOpOrLayer(entry)) return entry.function;
