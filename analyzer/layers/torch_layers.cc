@@ -38,6 +38,7 @@ class LayerMaker {
         modules_(NameModules(model, places)), candidate_of_(units.units.size(), kNone) {
     for (const Unit& unit : units_.units) trains_ = trains_ || unit.is_linked;
     CountWeightedOps();
+    FindCopies();
   }
 
   UnitLayers Make() {
@@ -72,6 +73,14 @@ class LayerMaker {
     }
   }
 
+  // Units that bring a tensor's data to another place, as contiguous does where it has to.
+  void FindCopies() {
+    copies_.resize(units_.units.size());
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+      if (units_.unit_of[scope] != kNone && names_[scopes_.name[scope]].op == "copy_") copies_[units_.unit_of[scope]] = true;
+    }
+  }
+
   bool IsWholeLayer(ModuleIndex module) const {
     if (module == kNone) return false;
     return modules_[module].is_whole || (weighted_ops_[module] < 2 && !modules_[module].is_root);
@@ -93,8 +102,20 @@ class LayerMaker {
     }
     candidate_of_[index] = CandidateOf(index);
     if (unit.kind != UnitKind::kForward) return;
-    for (UnitIndex view : waiting) candidate_of_[view] = candidate_of_[index];
+    for (UnitIndex view : waiting) candidate_of_[view] = CandidateOfCopyBeside(view, waiting, ModuleOf(unit));
+    for (UnitIndex view : waiting) candidate_of_[view] = candidate_of_[view] == kNone ? candidate_of_[index] : candidate_of_[view];
     waiting.clear();
+  }
+
+  // Of what a module does in its own lines before `next` the layer of the copy among it; kNone: it makes none.
+  uint32_t CandidateOfCopyBeside(UnitIndex unit, const std::vector<UnitIndex>& waiting, ModuleIndex next) {
+    const ModuleIndex module = ModuleOf(units_.units[unit]);
+    if (module == kNone || module == next) return kNone;
+    if (copies_[unit]) return CandidateOf(unit);
+    for (const UnitIndex other : waiting) {
+      if (copies_[other] && ModuleOf(units_.units[other]) == module) return CandidateOf(other);
+    }
+    return kNone;
   }
 
   uint32_t CandidateOf(UnitIndex index) {
@@ -207,6 +228,7 @@ class LayerMaker {
   const TorchUnits& units_;
   const std::vector<ModuleName> modules_;
   std::vector<int> weighted_ops_;  // by module
+  std::vector<bool> copies_;       // by unit
   bool trains_ = false;
   std::vector<uint32_t> occurrence_;
   std::vector<std::vector<UnitIndex>> waiting_;  // by thread: units that belong to the layer of the next one

@@ -15,7 +15,8 @@ namespace dlhook::analyzer {
 // - other modules' own ops are layers "MODULE:op", told apart by line and, on one line, by their order in the pass;
 // - outside modules a layer is a line's op ("block.py:17 conv2d #3"), if a backward node or weights belong to it, or if the
 //   process neither trains nor has modules;
-// - views and copies between layers belong to the next layer, which needs them so;
+// - views and copies between layers belong to the next layer, which needs them so; but copies that a module makes in its own lines
+//   before it calls another one, and the views beside them, are its layer "MODULE:contiguous";
 // - what the optimizer runs is the layer "optimizer (SGD)".
 struct UnitLayers {
   std::vector<Layer> layers;

@@ -12,9 +12,31 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Key = std::tuple<std::string, std::string, std::string, Direction>;
+using Key = std::tuple<std::string, std::string, std::string, std::string>;
 
-Key KeyOf(const Op& op) { return {KindLabel(op), ProblemLabel(op), op.types, op.direction}; }
+Key KeyOf(const Op& op, const std::string& direction) { return {KindLabel(op), ProblemLabel(op), op.types, direction}; }
+
+// What the library says of each op; where it says nothing, what the layers of all its calls say. Unknown: also several.
+std::vector<std::string> DirectionsOf(const TraceModel& model, const Attribution& attribution) {
+  constexpr auto kSeveral = static_cast<LayerDirection>(0xff);
+  std::vector<LayerDirection> of_calls(model.ops.size(), LayerDirection::kUnknown);
+  std::vector<bool> is_met(model.ops.size());
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const OpIndex op = model.calls.op[call];
+    const LayerDirection direction = attribution.of_call[call].direction;
+    of_calls[op] = is_met[op] && of_calls[op] != direction ? kSeveral : direction;
+    is_met[op] = true;
+  }
+  std::vector<std::string> directions;
+  for (OpIndex op = 0; op < model.ops.size(); ++op) {
+    const bool is_told = model.ops[op].direction != Direction::kUnknown;
+    const bool is_known = of_calls[op] != LayerDirection::kUnknown && of_calls[op] != kSeveral;
+    directions.emplace_back(is_told    ? DirectionName(model.ops[op].direction)
+                            : is_known ? LayerDirectionName(of_calls[op])
+                                       : DirectionName(Direction::kUnknown));
+  }
+  return directions;
+}
 
 std::vector<Column> Columns() {
   return {
@@ -23,7 +45,7 @@ std::vector<Column> Columns() {
                     "What was computed; create: the library prepared a primitive for it; search: it "
                     "was asked for an algorithm; trial: an algorithm was only tried; capture: the call "
                     "was recorded into a CUDA graph.")),
-      As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
+      As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so, or the layers of all these calls.")),
       As(Role::kShape, TextColumn("problem", "Its size, as the library states it.")),
       CallsColumn("Calls, without those inside another call of the same kind."),
       WallShareColumn(),
@@ -51,12 +73,13 @@ std::vector<Column> Columns() {
 struct RowSums {
   OpGroup group;
   GpuOpTime gpu;
+  std::string direction;
 };
 
-Row GroupRow(const Op& op, const OpGroup& group, int64_t wall_ns) {
+Row GroupRow(const Op& op, const std::string& direction, const OpGroup& group, int64_t wall_ns) {
   return {
       KindLabel(op),
-      std::string(DirectionName(op.direction)),
+      direction,
       ProblemLabel(op),
       group.calls,
       group.wall_share_ns,
@@ -89,11 +112,15 @@ absl::StatusOr<Table> OpsTable(const TraceModel& model, const PassOptions& optio
   const RunTotals& totals = *options.totals;
   const std::vector<OpIndex> home = HomeOps(model, totals);
   const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
+  const std::vector<std::string> directions = DirectionsOf(model, options.analysis->attribution());
   std::map<Key, RowSums> groups;
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     if (totals.ops[i].calls == 0) continue;
-    const auto [it, is_new] = groups.try_emplace(KeyOf(model.ops[home[i]]));
-    if (is_new) it->second.group.first = home[i];
+    const auto [it, is_new] = groups.try_emplace(KeyOf(model.ops[home[i]], directions[home[i]]));
+    if (is_new) {
+      it->second.group.first = home[i];
+      it->second.direction = directions[home[i]];
+    }
     it->second.group.Add(model.ops[i], totals.ops[i], home[i] == i);
     it->second.gpu.Add(gpu_times[i]);
   }
@@ -107,7 +134,7 @@ absl::StatusOr<Table> OpsTable(const TraceModel& model, const PassOptions& optio
   Table table = NewTable("ops", "What was computed, by problem and direction", Columns());
   std::vector<GpuOpTime> gpu;
   for (const RowSums* rows : order) {
-    table.rows.push_back(GroupRow(model.ops[rows->group.first], rows->group, model.wall_ns()));
+    table.rows.push_back(GroupRow(model.ops[rows->group.first], rows->direction, rows->group, model.wall_ns()));
     gpu.push_back(rows->gpu);
   }
   table.rows.push_back(UnattributedRow(model, totals, table.columns.size()));

@@ -308,5 +308,77 @@ TEST_F(NetTest, WithoutPythonLayersAreCalledAsInTheLiterature) {
               ElementsAre("conv2 backward", "conv1 backward", "conv2 backward", "conv1 backward"));
 }
 
+// Attention on two threads: half of its products run on a thread of OpenMP's that waits for work otherwise.
+TEST_F(NetTest, CallsOfWorkersBelongToTheOpThatWaitsForThem) {
+  ModelBuilder& builder = recorder_.builder();
+  const ThreadIndex worker = builder.AddThread();
+  const OpIndex gemm = builder.AddOp(GemmDefinition(16, 32, 128, "NN"));
+  recorder_.Begin("aten::scaled_dot_product_attention", Kind::FRAMEWORK_OP, 0, InNet(10, fc1_));
+  recorder_.Begin("aten::flash_attention", Kind::FRAMEWORK_OP, 0);
+  const int64_t start_ns = recorder_.now_ns();
+  recorder_.Call(gemm);
+  builder.Call(gemm, start_ns + 1, 18, worker);
+  builder.Scope("aten::empty", Kind::FRAMEWORK_OP, start_ns + 19, 1, worker);
+  recorder_.End();
+  recorder_.End();
+  builder.Call(gemm, recorder_.now_ns() - 5, 10, worker);  // goes on after it: of something else
+  const TraceModel model = builder.Build();
+  EXPECT_THAT(PlacesOfCalls(model, AttributeToLayers(model, {})), ElementsAre("fc1 forward", "fc1 forward", "- unknown"));
+}
+
+TEST_F(NetTest, CallsOfWorkersWhileTwoThreadsRunOpsAreNotToldApart) {
+  ModelBuilder& builder = recorder_.builder();
+  const ThreadIndex second = builder.AddThread(), worker = builder.AddThread();
+  const OpIndex gemm = builder.AddOp(GemmDefinition(16, 32, 128, "NN"));
+  const StackIndex stack = InNet(10, fc1_);
+  builder.Scope("aten::linear", Kind::FRAMEWORK_OP, 100, 100, 0, -1, stack);
+  builder.Scope("aten::linear", Kind::FRAMEWORK_OP, 150, 100, second, -1, stack);
+  builder.Call(gemm, 110, 20, worker);
+  builder.Call(gemm, 160, 20, worker);
+  builder.Call(gemm, 210, 20, worker);
+  const TraceModel model = builder.Build();
+  const Attribution attribution = AttributeToLayers(model, {});
+  EXPECT_THAT(PlacesOfCalls(model, attribution), ElementsAre("fc1 forward", "- unknown", "fc1 forward"));
+  ASSERT_EQ(attribution.oddities.size(), 1u);
+  EXPECT_THAT(attribution.oddities.begin()->first, testing::HasSubstr("not told apart"));
+  EXPECT_EQ(attribution.oddities.begin()->second, 1);
+}
+
+// A thread of the program's own, as its stacks show, does its own work.
+TEST_F(NetTest, CallsOfOtherThreadsOfPythonAreNoWorkers) {
+  ModelBuilder& builder = recorder_.builder();
+  const ThreadIndex other = builder.AddThread();
+  builder.Scope("aten::linear", Kind::FRAMEWORK_OP, 100, 100, 0, -1, InNet(10, fc1_));
+  builder.Call(builder.AddOp(GemmDefinition(16, 32, 128, "NN")), 110, 20, other);
+  builder.StackOfLastCall(InProgram(50));
+  const TraceModel model = builder.Build();
+  EXPECT_THAT(PlacesOfCalls(model, AttributeToLayers(model, {})), ElementsAre("- unknown"));
+}
+
+// y.transpose(1, 2).contiguous().view(…) before fc2: the copy is the network's own work, not its next layer's.
+TEST_F(NetTest, CopiesInAModulesOwnLinesAreNotItsNextLayers) {
+  recorder_.Linear(InNet(10, fc1_));
+  recorder_.Op("aten::transpose", InNet(11));
+  recorder_.Begin("aten::contiguous", Kind::FRAMEWORK_OP, recorder_.next_node(), InNet(11));
+  recorder_.Op("aten::copy_", kNone, false);
+  recorder_.End();
+  recorder_.Op("aten::view", InNet(11));
+  recorder_.Linear(InNet(12, fc2_));
+  recorder_.Op("aten::view", InNet(13));  // without a copy views go along with what needs them
+  recorder_.Linear(InNet(14, fc1_));
+  const TraceModel model = recorder_.builder().Build();
+  const Attribution attribution = AttributeToLayers(model, {});
+  EXPECT_THAT(PlacesOf(model, attribution, "aten::contiguous"), ElementsAre("Net:contiguous forward"));
+  EXPECT_THAT(PlacesOf(model, attribution, "aten::transpose"), ElementsAre("Net:contiguous forward"));
+  EXPECT_THAT(PlacesOf(model, attribution, "aten::view"), ElementsAre("Net:contiguous forward", "fc1 forward"));
+}
+
+// In evaluation nothing is linked to a backward node: the layers say that the products are of a forward pass.
+TEST_F(NetTest, OpsTakeTheirDirectionFromTheLayersOfTheirCalls) {
+  for (int i = 0; i < 3; ++i) recorder_.Linear(InNet(10, fc1_));
+  const Table table = RunPass("ops", recorder_.builder().Build());
+  EXPECT_EQ(Text(table, RowWhere(table, {{"kind", "gemm"}}), "direction"), "forward");
+}
+
 }  // namespace
 }  // namespace dlhook::analyzer
