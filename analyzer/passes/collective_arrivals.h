@@ -13,7 +13,7 @@ namespace dlhook::analyzer {
 
 struct Arrival {
   ProcessIndex process = 0;
-  CallIndex call = 0;
+  int64_t called_ns = 0;  // when the host made the call, or began the operation
   int64_t start_ns = 0;
   int64_t end_ns = 0;  // start_ns: not known (asynchronous, and the GPU's times are not there)
 };
@@ -21,7 +21,8 @@ struct Arrival {
 // One collective operation, with the ranks of it that are in this run: at least two.
 struct Meeting {
   std::vector<Arrival> arrivals;
-  bool on_gpu = false;  // times are those of the kernels, else those of the calls on the host
+  bool on_gpu = false;        // times are those of the kernels, else those of the calls on the host …
+  bool is_estimated = false;  // … which return before the work is done
   int64_t FirstNs() const;
   int64_t LastNs() const;
 };
@@ -35,7 +36,8 @@ struct Meetings {
 // same order. Communicators of different processes are taken for one where they have the same number of ranks, are the
 // process's n-th of that size (and of that rank, where one process has several devices), and all have different ranks
 // in it. Not matched: operations between two ranks, captured into graphs, failed, of unknown rank, and where the run
-// has only totals of some calls.
+// has only totals of some calls. Ranges of backends (collective_ranges.h) tell no communicator: the k-th of a kind on one rank is the k-th
+// of that kind on each other one, unless a rank was done before another began, which shows that they are of several groups.
 Meetings MatchCollectives(const TraceModel& model);
 
 }  // namespace dlhook::analyzer

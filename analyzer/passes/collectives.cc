@@ -1,14 +1,17 @@
-// Table `collectives`: communication between ranks, by NCCL and MPI.
+// Table `collectives`: communication between ranks: calls of NCCL and MPI, ranges of Gloo and UCC.
 #include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/layers/collective_ranges.h"
 #include "analyzer/model/same_work.h"
 #include "analyzer/passes/columns.h"
+#include "analyzer/passes/gpu_busy.h"
 #include "analyzer/passes/gpu_call_times.h"
 #include "analyzer/passes/op_groups.h"
 #include "analyzer/passes/pass.h"
@@ -77,12 +80,42 @@ std::vector<Column> Columns() {
       IntegerColumn("failed", "", Better::kLower, "Calls that returned an error."),
       TextColumn("callers", "Ranks that called, where known."),
       TextColumn("peers", "Roots or partners, where there are any."),
-      TextColumn("functions", "Functions called."),
+      TextColumn("functions", "Functions called; ranges of torch.distributed's backend (gloo:all_reduce), of which sizes are not known."),
       WallShareColumn(),
   };
 }
 
 std::string JoinNumbers(const std::set<int32_t>& numbers) { return absl::StrJoin(numbers, ","); }
+
+// Of ranges neither size nor communicator is known, and shares of wall time are those of calls.
+void AddRanges(const TraceModel& model, Table* table) {
+  const std::vector<bool> is_collective = CollectiveNames(model);
+  std::map<NameIndex, CollectiveGroup> groups;
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    const NameIndex name = model.scopes.name[scope];
+    if (!is_collective[name]) continue;
+    CollectiveGroup& group = groups[name];
+    ++group.ops.calls;
+    group.ops.total_ns += model.scopes.duration_ns[scope];
+    int32_t rank = 0;
+    if (absl::SimpleAtoi(RankOf(model, model.threads[model.scopes.thread[scope]].process), &rank)) group.ranks.insert(rank);
+  }
+  for (const auto& [name, group] : groups) {
+    Row row(table->columns.size());
+    const auto set = [&](const char* column, Cell cell) {
+      for (size_t i = 0; i < row.size(); ++i) {
+        if (table->columns[i].name == column) row[i] = cell;
+      }
+    };
+    set("kind", Words(trace::Collective::Kind_Name(*CollectiveOf(model.names[name]))));
+    set("calls", group.ops.calls);
+    set("total_time", group.ops.total_ns);
+    set("mean_time", Mean(group.ops.total_ns, group.ops.calls));
+    set("callers", JoinNumbers(group.ranks));
+    set("functions", model.names[name]);
+    table->rows.push_back(std::move(row));
+  }
+}
 
 Row GroupRow(const Key& key, const CollectiveGroup& group, int64_t wall_ns) {
   const auto& [family, kind, communicator, ranks, size, type, reduction] = key;
@@ -203,9 +236,11 @@ absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const PassOption
     const Row gpu = GpuCells(group->first, group->second);
     table.rows.back().insert(table.rows.back().begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
   }
-  if (!has_gpu) return table;
-  const std::vector<Column> gpu = GpuColumns();
-  table.columns.insert(table.columns.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
+  if (has_gpu) {
+    const std::vector<Column> gpu = GpuColumns();
+    table.columns.insert(table.columns.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
+  }
+  AddRanges(model, &table);
   return table;
 }
 

@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "analyzer/layers/call_context.h"
+#include "analyzer/layers/collective_ranges.h"
 #include "analyzer/layers/gap_places.h"
 #include "analyzer/layers/op_labels.h"
 #include "analyzer/layers/python_places.h"
@@ -33,7 +34,8 @@ std::string CutAfter(const std::string& name, const std::string& model, int dept
 }  // namespace
 
 LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth)
-    : model_(model), attribution_(attribution), by_(by == LayersBy::kLayer && depth > 0 ? LayersBy::kModule : by), depth_(depth) {
+    : model_(model), attribution_(attribution), by_(by == LayersBy::kLayer && depth > 0 ? LayersBy::kModule : by), depth_(depth),
+      is_collective_(CollectiveNames(model)) {
   if (by_ == LayersBy::kOp) {
     GroupOps();
   } else if (by_ == LayersBy::kFunction || by_ == LayersBy::kStack) {
@@ -46,6 +48,7 @@ LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution
   framework_ = Group("", "[other framework ops]");
   library_ = Group("", "[other library calls]");
   not_seen_ = Group("", kNotSeen);
+  communication_ = Group("", "[communication]");
   data_loading_ = Group("", "[data loading]");
   waiting_ = Group("", "[waiting]");
   unattributed_ = Group("", kUnattributed);
@@ -147,6 +150,7 @@ GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
   if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.name[scope]];
   const LayerIndex layer = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope].layer : kNone;
   if (layer != kNone && !of_layer_.empty()) return of_layer_[layer];
+  if (is_collective_[model_.scopes.name[scope]]) return communication_;
   StackIndex stack = kNone;
   for (ScopeIndex around = scope; around != kNone && stack == kNone; around = model_.scopes.parent[around]) {
     stack = model_.scopes.python_stack[around];

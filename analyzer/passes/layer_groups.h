@@ -60,13 +60,14 @@ class LayerGroups {
   const Attribution& attribution_;
   const LayersBy by_;
   const int depth_;
+  const std::vector<bool> is_collective_;  // by name
   std::vector<LayerGroup> groups_;
   std::map<std::pair<std::string, std::string>, GroupIndex> known_;
   std::vector<GroupIndex> of_layer_, of_op_, of_name_, of_call_;
   // `--by line`: what has no layer has a line all the same.
   std::vector<GroupIndex> of_stack_;
   std::map<std::pair<StackIndex, StackIndex>, GroupIndex> of_gap_;
-  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, data_loading_ = 0, waiting_ = 0, unattributed_ = 0;
+  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, communication_ = 0, data_loading_ = 0, waiting_ = 0, unattributed_ = 0;
   GroupIndex gpu_unknown_ = 0, gpu_idle_ = 0, gpu_blind_ = 0;
 };
 

@@ -56,6 +56,7 @@ struct RankSums {
   int64_t collectives = 0;
   int64_t came_last = 0;
   int64_t lateness_ns = 0;
+  int64_t caused_ns = 0;  // for how long the first rank waited where this one came last
   int64_t waiting_ns = 0;
   bool knows_waiting = true;
 };
@@ -113,18 +114,20 @@ class RankTable {
     const int64_t first_ns = meeting.FirstNs(), last_ns = meeting.LastNs();
     bool counts = false;
     for (const Arrival& arrival : meeting.arrivals) {
-      if (!IsInSteps(model_, steps_[arrival.process], arrival.process, model_.calls.start_ns[arrival.call])) continue;
+      if (!IsInSteps(model_, steps_[arrival.process], arrival.process, arrival.called_ns)) continue;
       counts = true;
       RankSums& sums = sums_[arrival.process];
       ++sums.collectives;
-      sums.came_last += arrival.start_ns == last_ns && last_ns > first_ns ? 1 : 0;
+      const bool is_last = arrival.start_ns == last_ns && last_ns > first_ns;
+      sums.came_last += is_last ? 1 : 0;
+      sums.caused_ns += is_last ? last_ns - first_ns : 0;
       sums.lateness_ns += arrival.start_ns - first_ns;
       sums.waiting_ns += std::min(last_ns, std::max(arrival.end_ns, arrival.start_ns)) - arrival.start_ns;
       sums.knows_waiting = sums.knows_waiting && arrival.end_ns > arrival.start_ns;
     }
     if (!counts) return;
     spreads_ns_.push_back(last_ns - first_ns);
-    by_host_ += meeting.on_gpu ? 0 : 1;
+    by_host_ += meeting.is_estimated ? 1 : 0;
   }
 
   // Of what GPUs did: those that were measured.
@@ -164,6 +167,7 @@ class RankTable {
 
   void AddNotes(const std::vector<ProcessIndex>& shown, Table* table) const {
     AddImbalance(shown, table);
+    AddLastRank(shown, table);
     if (!spreads_ns_.empty()) {
       std::vector<int64_t> spreads_ns = spreads_ns_;
       std::sort(spreads_ns.begin(), spreads_ns.end());
@@ -188,6 +192,21 @@ class RankTable {
     for (const auto& [sentence, count] : oddities_) {
       table->notes.push_back(absl::StrCat("Not matched: ", sentence, " (", count, ")."));
     }
+  }
+
+  // The rank for which the others mostly wait, if there is one and it matters.
+  void AddLastRank(const std::vector<ProcessIndex>& shown, Table* table) const {
+    int64_t all_ns = 0;
+    for (const ProcessIndex process : shown) all_ns += sums_[process].caused_ns;
+    const ProcessIndex last = *std::max_element(shown.begin(), shown.end(), [&](ProcessIndex a, ProcessIndex b) {
+      return sums_[a].caused_ns < sums_[b].caused_ns;
+    });
+    const int64_t caused_ns = sums_[last].caused_ns;
+    if (caused_ns < times_[last].duration_ns / 100 || 3 * caused_ns < 2 * all_ns || caused_ns == 0) return;
+    table->notes.push_back(absl::StrCat(
+        "The others wait for ", Label(last), ": it came last to ", sums_[last].came_last, " of ", sums_[last].collectives,
+        " operations, in a mean step ", HumanTime(caused_ns / std::max<int64_t>(1, times_[last].all_steps)),
+        " after the first one."));
   }
 
   void AddImbalance(const std::vector<ProcessIndex>& shown, Table* table) const {

@@ -87,6 +87,17 @@ class Processes(frameworks.Case):
             # The reduction of the gradients shows as the op in which the framework does it.
             reductions = [scope for scope in trace.scopes if scope.name == "gloo:all_reduce"]
             self.assertGreaterEqual(len(reductions), STEPS, {scope.name for scope in trace.scopes})
+        self.check_collectives(run, ranks)
+
+    def check_collectives(self, run, ranks):
+        """Tables of communication without hooks: the ranges of both ranks, and who came late to them."""
+        told = collections.Counter(scope.name for trace in ranks.values() for scope in trace.scopes if scope.name.startswith("gloo:"))
+        self.assertEqual({row["functions"]: row["calls"] for row in run.table("collectives")}, told)
+        rows = {row["rank"]: row for row in run.table("ranks")}
+        self.assertEqual(sorted(rows), ["0", "1"])
+        self.assertGreaterEqual(rows["1"]["came_last"], STEPS - 1)
+        self.assertGreater(rows["1"]["lateness"], rows["0"]["lateness"])
+        self.assertGreater(rows["0"]["waiting"], rows["1"]["waiting"])
 
     def torchrun(self):
         return [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",

@@ -71,5 +71,23 @@ TEST(CollectivesTableTest, BlockingCallsHaveARate) {
   EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, send, "bytes")));
 }
 
+// Backends of torch.distributed without hooks tell by ranges; those of NCCL and MPI stand for calls that are there.
+TEST(CollectivesTableTest, RangesOfGlooStandInIt) {
+  ModelBuilder builder;
+  for (int i = 0; i < 3; ++i) {
+    builder.Scope("gloo:_allgather_base", trace::ScopeBatch::USER_RANGE, i * 100, 10 + i);
+    builder.Scope("nccl:all_reduce", trace::ScopeBatch::USER_RANGE, i * 100 + 50, 10);
+  }
+  const Table table = RunPass("collectives", builder.Build(1000));
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(Text(table, 0, "kind"), "all gather");
+  EXPECT_EQ(Integer(table, 0, "calls"), 3);
+  EXPECT_EQ(Integer(table, 0, "total_time"), 33);
+  EXPECT_EQ(Integer(table, 0, "mean_time"), 11);
+  EXPECT_EQ(Text(table, 0, "functions"), "gloo:_allgather_base");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, 0, "size")));
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, 0, "wall_share")));
+}
+
 }  // namespace
 }  // namespace dlhook::analyzer

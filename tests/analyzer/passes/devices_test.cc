@@ -1,7 +1,9 @@
 // The tables `devices` and `ranks`.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "tests/analyzer/passes/model_builder.h"
 
@@ -165,10 +167,12 @@ TEST(RanksTableTest, WhoWaitsForWhomOnTheGpu) {
   EXPECT_EQ(Integer(table, 1, "came_last"), 1);
   EXPECT_EQ(Integer(table, 0, "compute"), 50);
   EXPECT_EQ(Integer(table, 1, "communication"), 180);
-  ASSERT_EQ(table.notes.size(), 2u);
+  ASSERT_EQ(table.notes.size(), 3u);
   EXPECT_EQ(table.notes[0], "Compute of a step takes 75 ns on rank 1 and 50 ns on rank 0: 1.50 times as long.");
-  EXPECT_NE(table.notes[1].find("at 2 collective operations"), std::string::npos);
-  EXPECT_NE(table.notes[1].find("at most 100 ns"), std::string::npos) << table.notes[1];
+  EXPECT_EQ(table.notes[1],
+            "The others wait for rank 0: it came last to 1 of 2 operations, in a mean step 100 ns after the first one.");
+  EXPECT_NE(table.notes[2].find("at 2 collective operations"), std::string::npos);
+  EXPECT_NE(table.notes[2].find("at most 100 ns"), std::string::npos) << table.notes[2];
 }
 
 TEST(RanksTableTest, WithoutGpuTimesBlockingCallsTell) {
@@ -195,6 +199,69 @@ TEST(RanksTableTest, ProcessesOfSeveralGroupsAreNotMatched) {
   GpuRun run(4);
   for (int process = 0; process < 4; ++process) run.AllReduce(static_cast<ProcessIndex>(process), process % 2, 10, 5);
   EXPECT_TRUE(RunPass("ranks", run.Build()).rows.empty());
+}
+
+// What torch.distributed's Gloo records: a range on a thread of its own for each operation.
+class GlooRun {
+ public:
+  GlooRun() {
+    for (int i = 1; i < kRanks; ++i) builder_.AddThread(builder_.AddProcess());
+    for (int i = 0; i < kRanks; ++i) {
+      trace::RankVariable* variable = builder_.model().processes[static_cast<size_t>(i)].header.add_rank_variable();
+      variable->set_name("RANK");
+      variable->set_value(std::to_string(i));
+    }
+  }
+  void Range(int rank, const std::string& what, int64_t start_ns, int64_t end_ns) {
+    builder_.Scope("gloo:" + what, trace::ScopeBatch::USER_RANGE, start_ns, end_ns - start_ns, static_cast<ThreadIndex>(rank));
+  }
+  // All are done 10 ns after the last has begun.
+  void AllReduce(const std::vector<int64_t>& starts_ns) {
+    const int64_t last_ns = *std::max_element(starts_ns.begin(), starts_ns.end());
+    for (int rank = 0; rank < static_cast<int>(starts_ns.size()); ++rank) {
+      Range(rank, "all_reduce", starts_ns[static_cast<size_t>(rank)], last_ns + 10);
+    }
+  }
+  TraceModel Build() { return builder_.Build(1000); }
+
+ private:
+  static constexpr int kRanks = 4;
+  ModelBuilder builder_;
+};
+
+TEST(RanksTableTest, RangesOfGlooTellForWhomTheOthersWait) {
+  GlooRun run;
+  for (int64_t step = 0; step < 5; ++step) run.AllReduce({step * 100 + 1, step * 100, step * 100 + 50, step * 100 + 2});
+  const Table table = RunPass("ranks", run.Build());
+  ASSERT_EQ(table.rows.size(), 4u);
+  EXPECT_EQ(Integer(table, 2, "came_last"), 5);
+  EXPECT_EQ(Integer(table, 2, "waiting"), 0);
+  EXPECT_EQ(Integer(table, 1, "waiting"), 5 * 50) << "of the whole run, which has no steps";
+  EXPECT_EQ(table.notes[0],
+            "The others wait for rank 2: it came last to 5 of 5 operations, in a mean step 250 ns after the first one.");
+}
+
+// Ranks 0 and 1 are one group, 2 and 3 another one: nothing says so but that the one is done before the other begins.
+TEST(RanksTableTest, RangesOfSeveralGroupsAreNotMatched) {
+  GlooRun run;
+  for (int64_t step = 0; step < 5; ++step) {
+    for (int rank = 0; rank < 4; ++rank) {
+      const int64_t start_ns = step * 100 + (rank < 2 ? 0 : 50);
+      run.Range(rank, "all_reduce", start_ns, start_ns + 20);
+    }
+  }
+  EXPECT_TRUE(RunPass("ranks", run.Build()).rows.empty());
+}
+
+// A root may be done with a broadcast before the others begin, so that only equal numbers speak for one group.
+TEST(RanksTableTest, BroadcastsMatchWhereAllRanksMadeAsMany) {
+  GlooRun run, uneven;
+  for (int rank = 0; rank < 4; ++rank) {
+    for (GlooRun* each : {&run, &uneven}) each->Range(rank, "broadcast", 100 * rank, 100 * rank + 10);
+  }
+  uneven.Range(3, "broadcast", 900, 910);
+  EXPECT_EQ(RunPass("ranks", run.Build()).rows.size(), 4u);
+  EXPECT_TRUE(RunPass("ranks", uneven.Build()).rows.empty());
 }
 
 TEST(RanksTableTest, OtherOperationsAreNotMatched) {

@@ -1,4 +1,4 @@
-"""Data-parallel training of a small network on gloo, started by torchrun. ranks.py STEPS
+"""Data-parallel training of a small network on gloo, started by torchrun; rank 1 comes late to each reduction. ranks.py STEPS
 
 Each rank prints {rank, pid, batch}, as JSON.
 """
@@ -6,6 +6,7 @@ Each rank prints {rank, pid, batch}, as JSON.
 import json
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -20,6 +21,7 @@ model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(48, 24), nn.
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for _ in range(int(sys.argv[1])):
     optimizer.zero_grad()
+    time.sleep(0.1 * rank)
     model(torch.ones(batch, 48)).sum().backward()
     optimizer.step()
 # In one write: the ranks share the pipe.
