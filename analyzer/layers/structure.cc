@@ -116,9 +116,9 @@ bool AreProductsWithAddresses(const TraceModel& model, const std::vector<OpFacts
   for (CallIndex call : calls) {
     const OpFacts& of = facts[model.calls.op[call]];
     slices = of.product.is_slice ? slices + 1 : 0;
-    if (of.work != Work::kProduct || slices >= kHeads || OperandsOfCall(model, facts, call).a == 0) return false;
+    if (of.work != Work::kProduct || slices >= kHeads) return false;
   }
-  return !calls.empty();
+  return !calls.empty() && OperandsOfCall(model, facts, calls[0]).a != 0;
 }
 
 // Passes are cut where iterations begin only if nothing runs backward: else backward work tells better where they

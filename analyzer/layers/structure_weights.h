@@ -25,7 +25,7 @@ struct ProductLayers {
   std::vector<CallIndex> open;       // calls that could not be told apart
 };
 
-// `calls`: those of a track that say something about layers, in order of time: products alone, with addresses.
+// `calls`: those of a track that say something about layers, in order of time: products alone, the first with addresses.
 // `step_starts_ns`: ascending.
 ProductLayers ReadProductLayers(const TraceModel& model, const std::vector<OpFacts>& facts,
                                 absl::Span<const CallIndex> calls, const std::vector<int64_t>& step_starts_ns);

@@ -41,6 +41,10 @@ struct Matrix {
 class NetworkProgram {
  public:
   explicit NetworkProgram(Way way) : way_(way) {}
+  // Weights without biases lie one behind the other.
+  void SetBiases(bool has_biases) { has_biases_ = has_biases; }
+  // Operands are recorded of so many products only.
+  void KeepOperandsOf(size_t products) { kept_ = products; }
 
   // Blocks that were given back are used again, the last one first, as caching allocators do.
   Matrix New(int64_t rows, int64_t columns);
@@ -91,6 +95,8 @@ class NetworkProgram {
   std::vector<std::function<void()>> tape_;
   std::vector<std::function<void()>> deferred_;
   bool is_deferring_ = false;
+  bool has_biases_ = true;
+  size_t kept_ = SIZE_MAX;
   int passes_ = 0;
   int products_ = 0;
 };
@@ -101,6 +107,9 @@ struct NetworkCase {
   int least_recall;                // percent of the calls that must be told, whatever the way
 };
 const std::vector<NetworkCase>& NetworkCases();
+
+// Convolutions and linear layers of any sizes, each seed another network.
+void TrainAnyNetwork(NetworkProgram& program, uint32_t seed);
 
 }  // namespace dlhook::analyzer
 

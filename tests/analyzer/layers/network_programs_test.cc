@@ -100,5 +100,33 @@ TEST(NetworkProgramsTest, NoWrongRowThatLooksSure) {
   }
 }
 
+TEST(NetworkProgramsTest, NoWrongRowInAnyNetwork) {
+  int64_t right = 0, calls = 0;
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    for (Way way : kWays) {
+      NetworkProgram program(way);
+      TrainAnyNetwork(program, seed);
+      const Score score = ScoreOf(AttributeByStructure(program.Build()), program.truths());
+      right += score.right;
+      calls += score.calls;
+      EXPECT_EQ(score.wrong_rows, 0) << "seed " << seed << ", " << WayName(way) << score.mistakes;
+    }
+  }
+  EXPECT_GE(Percent(right, calls), 95);
+}
+
+// A long run keeps operands of its first products only; layers of one shape are told apart by order then.
+TEST(NetworkProgramsTest, GoesOnWithoutOperands) {
+  for (const NetworkCase& network : NetworkCases()) {
+    NetworkProgram all(Way::kBatches), part(Way::kBatches);
+    network.train(all);
+    part.KeepOperandsOf(all.truths().size() * 5 / 8);
+    network.train(part);
+    const Score score = ScoreOf(AttributeByStructure(part.Build()), part.truths());
+    EXPECT_EQ(score.wrong_rows, 0) << network.name << score.mistakes;
+    EXPECT_GE(Percent(score.right, score.calls), network.least_recall) << network.name;
+  }
+}
+
 }  // namespace
 }  // namespace dlhook::analyzer
