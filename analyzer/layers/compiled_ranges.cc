@@ -2,9 +2,11 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/layers/gap_places.h"
 #include "analyzer/layers/links.h"
 
 namespace dlhook::analyzer {
@@ -31,13 +33,14 @@ class RegionLinker {
  public:
   RegionLinker(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution)
       : model_(model), scopes_(model.scopes), names_(names), attribution_(*attribution),
-        region_of_(model.scopes.size(), kNone) {}
+        region_of_(model.scopes.size(), kNone), in_compiler_(CompilerStacks(model)) {}
 
   void Link() {
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const ScopeIndex parent = scopes_.parent[scope];
       if (parent != kNone) region_of_[scope] = region_of_[parent];
       if (region_of_[scope] == kNone) region_of_[scope] = RegionOf(scope);
+      if (region_of_[scope] == kNone && IsInCompiler(scope)) region_of_[scope] = CompilationLayer(&attribution_);
       if (region_of_[scope] != kNone) attribution_.of_scope[scope] = {region_of_[scope], DirectionOf(scope)};
     }
   }
@@ -56,6 +59,12 @@ class RegionLinker {
     return LayerNamed(absl::StrCat("compiled region ", region));
   }
 
+  // What a compiler runs to see what a function does, on tensors without data.
+  bool IsInCompiler(ScopeIndex scope) const {
+    const StackIndex stack = scopes_.python_stack[scope];
+    return stack != kNone && in_compiler_[stack];
+  }
+
   LayerIndex LayerNamed(const std::string& name) {
     const auto [at, is_new] = regions_.try_emplace(name, static_cast<LayerIndex>(attribution_.layers.size()));
     if (is_new) {
@@ -71,6 +80,7 @@ class RegionLinker {
 
   LayerDirection DirectionOf(ScopeIndex scope) const {
     const ScopeIndex parent = scopes_.parent[scope];
+    if (attribution_.layers[region_of_[scope]].type == kCompilation) return LayerDirection::kUnknown;
     if (parent != kNone && region_of_[parent] != kNone) return attribution_.of_scope[parent].direction;
     if (scopes_.kind[scope] == Kind::NVTX_RANGE) return LayerDirection::kUnknown;
     for (ScopeIndex around = scope; around != kNone; around = scopes_.parent[around]) {
@@ -84,7 +94,8 @@ class RegionLinker {
   const ScopeColumns& scopes_;
   const std::vector<ScopeName>& names_;
   Attribution& attribution_;
-  std::vector<LayerIndex> region_of_;  // by scope
+  std::vector<LayerIndex> region_of_;    // by scope
+  const std::vector<bool> in_compiler_;  // by stack
   std::map<std::string, LayerIndex> regions_;
 };
 

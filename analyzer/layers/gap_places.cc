@@ -2,6 +2,7 @@
 #include "analyzer/layers/gap_places.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -18,6 +19,17 @@
 
 namespace dlhook::analyzer {
 namespace {
+
+// Files of PyTorch whose functions run while it compiles, and not in what was compiled. Stacks are cut at their outer end: any of them will do.
+bool IsCompilers(absl::string_view file) {
+  static constexpr absl::string_view kCompilers[] = {
+      "/torch/_dynamo/convert_frame.py", "/torch/_dynamo/symbolic_convert.py", "/torch/_dynamo/output_graph.py",
+      "/torch/_dynamo/variables/",       "/torch/_inductor/graph.py",          "/torch/_inductor/scheduler.py",
+      "/torch/_inductor/lowering.py",    "/torch/_inductor/codegen/",          "/torch/_inductor/fx_passes/",
+      "/torch/_inductor/pattern_matcher.py"};
+  return std::any_of(std::begin(kCompilers), std::end(kCompilers),
+                     [&](absl::string_view part) { return absl::StrContains(file, part); });
+}
 
 using Stacks = std::pair<StackIndex, StackIndex>;  // before and after
 using Node = uint32_t;
@@ -58,7 +70,7 @@ class PythonCalls {
 class GapPlacer {
  public:
   GapPlacer(const TraceModel& model, bool with_modules, Attribution* attribution)
-      : model_(model), rules_(model), with_modules_(with_modules), calls_(model), attribution_(*attribution) {}
+      : model_(model), rules_(model), with_modules_(with_modules), calls_(model), in_compiler_(CompilerStacks(model)), attribution_(*attribution) {}
 
   void Place() {
     for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) Follow(thread);
@@ -69,7 +81,9 @@ class GapPlacer {
     auto place = places.begin();
     for (const Stacks& gap : gaps_) {
       const PythonStack& stack = stacks[static_cast<size_t>(place - places.begin())];
-      attribution_.of_gap[gap] = {PlaceOf(*place), LineOf(gap, stack, *place)};
+      const bool compiles = with_modules_ && (in_compiler_[gap.first] || in_compiler_[gap.second]);
+      const dlhook::analyzer::Place of_compilation = {compiles ? CompilationLayer(&attribution_) : kNone};
+      attribution_.of_gap[gap] = {compiles ? of_compilation : PlaceOf(*place), LineOf(gap, stack, *place)};
       ++place;
     }
     OrderLayers();
@@ -178,6 +192,7 @@ class GapPlacer {
   const ActivityRules rules_;
   const bool with_modules_;
   PythonCalls calls_;
+  const std::vector<bool> in_compiler_;  // by stack
   std::vector<ModuleName> modules_;
   std::set<Stacks> gaps_;
   std::set<Stacks> seen_;                            // one after the other, on a thread
@@ -187,6 +202,28 @@ class GapPlacer {
 };
 
 }  // namespace
+
+std::vector<bool> CompilerStacks(const TraceModel& model) {
+  std::vector<bool> in_compiler;
+  for (const PythonStack& stack : model.python_stacks) {
+    in_compiler.push_back(std::any_of(stack.frames.begin(), stack.frames.end(), [&](const PythonFrame& frame) {
+      return IsCompilers(model.names[frame.file]);
+    }));
+  }
+  return in_compiler;
+}
+
+LayerIndex CompilationLayer(Attribution* attribution) {
+  std::vector<Layer>& layers = attribution->layers;
+  const auto at = std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.type == kCompilation; });
+  if (at != layers.end()) return static_cast<LayerIndex>(at - layers.begin());
+  Layer layer;
+  layer.name = "compilation (torch.compile)";
+  layer.type = kCompilation;
+  layer.evidence = Evidence::kModule;
+  layers.push_back(std::move(layer));
+  return static_cast<LayerIndex>(layers.size() - 1);
+}
 
 void PlaceGaps(const TraceModel& model, bool with_modules, Attribution* attribution) {
   if (!model.python_stacks.empty()) GapPlacer(model, with_modules, attribution).Place();

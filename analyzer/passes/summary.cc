@@ -13,8 +13,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/layers/gap_places.h"
 #include "analyzer/layers/iterations.h"
 #include "analyzer/layers/step_iterations.h"
+#include "analyzer/layers/time_division.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/passes/capability_advice.h"
 #include "analyzer/passes/columns.h"
@@ -146,8 +148,27 @@ void AddScopes(const TraceModel& model, Metrics& metrics) {
   }
 }
 
+// Of torch.compile, all threads together; 0: nothing was compiled.
+int64_t CompilationNs(const TraceModel& model, const Attribution& attribution) {
+  const std::vector<Layer>& layers = attribution.layers;
+  const auto at = std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.type == kCompilation; });
+  if (at == layers.end()) return 0;
+  const auto compilation = static_cast<LayerIndex>(at - layers.begin());
+  int64_t sum_ns = 0;
+  DivideTime(model, kNone, {}, [&](const TimePiece& piece) {
+    LayerIndex layer = kNone;
+    if (piece.kind == ActivityKind::kCall) layer = attribution.of_call[piece.index].layer;
+    if (piece.kind == ActivityKind::kScope) layer = attribution.of_scope[piece.index].layer;
+    if (piece.kind == ActivityKind::kNotSeen) layer = attribution.OfGap(piece.gap).place.layer;
+    sum_ns += layer == compilation ? piece.share_ns : 0;
+  });
+  return sum_ns;
+}
+
 // Of the track with most time; the table `iterations` has all.
 void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metrics& metrics) {
+  const int64_t compilation_ns = CompilationNs(model, analysis.attribution());
+  if (compilation_ns > 0) metrics.TimeOf("compilation", compilation_ns, model.wall_ns(), "torch.compile at work, as far as operators recorded in it show; of wall");
   const std::vector<StepTrack>& tracks = analysis.steps();
   if (tracks.empty()) {
     metrics.Count("iterations", 0, "no sequence of calls repeats often enough");
@@ -160,7 +181,8 @@ void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metri
                     ? ""
                     : absl::StrCat("of the first of ", tracks.size(), " processes or threads"));
   metrics.Count("iterations_warm_up", track.Count(Phase::kWarmUp),
-                "the first ones, as long as they do or take more");
+                compilation_ns == 0 ? "the first ones, as long as they do or take more"
+                                    : "the first ones, as long as they compile, do or take more");
   metrics.Count("iterations_steady", track.Count(Phase::kSteady),
                 "as most iterations are");
   if (steady.empty()) return;

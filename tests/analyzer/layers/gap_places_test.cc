@@ -150,6 +150,27 @@ TEST_F(GapPlaces, InAnOptimizersStepAreTheOptimizers) {
   EXPECT_EQ(NotSeen(), (Sums{{"optimizer (SGD) update, train.py:6 to 6", 10}}));
 }
 
+// torch.compile runs the network's lines on tensors without data: neither its ops nor the time between are the network's.
+TEST_F(GapPlaces, InACompilationAreTheCompilations) {
+  const Frame compiler = {"/l/site-packages/torch/_dynamo/symbolic_convert.py", "run", 900, kNone};
+  const Frame wrapper = {"/l/site-packages/torch/_dynamo/eval_frame.py", "compile_wrapper", 700, kNone};
+  InMain(4);
+  Wait(5);
+  Op({compiler, wrapper, Call(net_), Main(5)});
+  Wait(1000);
+  Op({compiler, wrapper, Call(net_), Main(5)});
+  Wait(3);
+  Op({wrapper, Call(net_), Main(5)});
+  Wait(7);
+  InMain(6);
+  const std::map<std::string, int64_t> sums = NotSeen();
+  int64_t compilation_ns = 0;
+  for (const auto& [label, ns] : sums) compilation_ns += label.find("compilation (torch.compile)") == 0 ? ns : 0;
+  EXPECT_EQ(compilation_ns, 5 + 1000 + 3);
+  const Table summary = RunPass("summary", builder_.model());
+  EXPECT_EQ(Integer(summary, RowWhere(summary, {{"metric", "compilation"}}), "value"), 5 + 1000 + 3 + 2 * 10);
+}
+
 TEST_F(GapPlaces, WithoutEvidenceOfTheFrameworkOnlyLinesAreKnown) {
   InBlock(7);
   Wait(500);
