@@ -62,7 +62,7 @@ TYPES = {
 }
 RETURN_TYPES = {
     'void': ('void', 'void'),
-    'size_t': ('uint64_t', 'Int<8>'),
+    'size_t': ('uint64_t', 'Eight'),
     'ptr': ('void*', 'AnyPtr'),
     'status': ('int32_t', 'Int<4>'),  # 0 for success; goes into the record
     'int32': ('int32_t', 'Int<4>'),

@@ -75,6 +75,7 @@ bool IsMatrixProduct(const Op& op) {
 std::optional<GemmShape> GemmShapeOf(const Op& op) {
   if (op.definition.has_gemm()) {
     const trace::Gemm& gemm = op.definition.gemm();
+    if (gemm.groups() > 0 && gemm.m() == 0 && gemm.n() == 0) return std::nullopt;  // in the device's memory
     return GemmShape{.m = gemm.m(),
                      .n = gemm.n(),
                      .k = gemm.k(),

@@ -61,7 +61,7 @@ std::string HostMemoryName(trace::Copy::HostMemory memory) {
 }
 
 bool IsGpuFamily(const std::string& family) {
-  return absl::StartsWith(family, "cu") || family == "nccl";
+  return absl::StartsWith(family, "cu") || family == "nccl" || family == "nvshmem";
 }
 
 void DecodeCopy(const trace::Copy& copy, Op& op) {

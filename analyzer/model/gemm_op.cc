@@ -65,7 +65,8 @@ struct Shape {
 
 // The leading dimensions are left out: they tell where a matrix lies, not which product it is.
 std::string GemmProblem(const trace::Gemm& gemm, const Shape& shape) {
-  std::string text = absl::StrCat("m", shape.m, " n", shape.n, " k", shape.k);
+  const bool is_known = gemm.groups() == 0 || shape.m != 0 || shape.n != 0;  // else they lie in the device's memory
+  std::string text = is_known ? absl::StrCat("m", shape.m, " n", shape.n, " k", shape.k) : "m? n? k?";
   if (!shape.trans.empty()) absl::StrAppend(&text, " ", shape.trans);
   absl::StrAppend(&text, " ", shape.types);
   if (gemm.batch() > 1) absl::StrAppend(&text, " batch", gemm.batch());

@@ -192,7 +192,8 @@ std::optional<int64_t> GemmFlops(const trace::Gemm& gemm) {
     return std::nullopt;
   }
   if (gemm.groups() > 0) {
-    if (gemm.flops() > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
+    const bool is_known = gemm.flops() != 0 || gemm.m() != 0;  // else sizes lie in the device's memory
+    if (!is_known || gemm.flops() > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
     return static_cast<int64_t>(gemm.flops());
   }
   const int64_t batch = BatchOf(gemm.batch());
@@ -208,7 +209,7 @@ std::optional<int64_t> GemmFlops(const trace::Gemm& gemm) {
 std::optional<int64_t> GemmBytes(const trace::Gemm& gemm) {
   const bool computes =
       gemm.kind() != trace::Gemm::PACK && gemm.kind() != trace::Gemm::HEURISTIC;
-  if (!computes || gemm.groups() > 1) return std::nullopt;
+  if (!computes || gemm.groups() > 1 || (gemm.groups() == 1 && gemm.m() == 0)) return std::nullopt;
   const bool triangle = gemm.kind() == trace::Gemm::GEMMT;
   const Count c = triangle ? Triangle(gemm.n()) : Product({gemm.m(), gemm.n()});
   const int64_t m = triangle ? gemm.n() : gemm.m();

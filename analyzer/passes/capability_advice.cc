@@ -86,7 +86,8 @@ std::string AdviceFor(const trace::Loss& loss) {
     case trace::Loss::OUTPUT_GONE:
       return "Leave the run's folder alone while the program runs.";
     case trace::Loss::DLSYM_PLAIN_POINTER:
-      return "Not more than 2048 functions can be told apart that were looked up by dlsym.";
+      return "Not more than 2048 functions can be told apart that were looked up by dlsym; of the CUDA driver's, those with "
+             "arguments newer than this dlhook are left alone.";
     case trace::Loss::COLLECTOR_GONE:
       return "Leave dlhook run alive while its program runs.";
     case trace::Loss::READINGS_DROPPED:

@@ -76,6 +76,8 @@ bool IsTimed(const Op& op) {
     case trace::Copy::HOST_TO_DEVICE:
     case trace::Copy::DEVICE_TO_HOST:
     case trace::Copy::HOST_TO_HOST:
+    case trace::Copy::FILE_TO_DEVICE:
+    case trace::Copy::DEVICE_TO_FILE:
       return true;
     default:
       return false;
@@ -195,6 +197,10 @@ const char* DirectionLabel(trace::Copy::Direction direction) {
       return "peer";
     case trace::Copy::SET:
       return "set";
+    case trace::Copy::FILE_TO_DEVICE:
+      return "FtoD";
+    case trace::Copy::DEVICE_TO_FILE:
+      return "DtoF";
     default:
       return "unknown";
   }

@@ -181,7 +181,9 @@ constexpr uint8_t kCudaGemmShapeWords = sizeof(CudaGemmShape) / 8;
 constexpr uint8_t kGroupedCudaGemmShapeWords = (sizeof(CudaGemmShape) + sizeof(GemmGroups)) / 8;
 
 // trace::Copy::Direction and HostMemory
-enum class CopyDirection : uint8_t { kUnknown, kHostToDevice, kDeviceToHost, kDeviceToDevice, kHostToHost, kPeer, kSet };
+enum class CopyDirection : uint8_t {
+  kUnknown, kHostToDevice, kDeviceToHost, kDeviceToDevice, kHostToHost, kPeer, kSet, kFileToDevice, kDeviceToFile
+};
 enum class HostMemory : uint8_t { kNone, kUnknown, kPageable, kPinned, kManaged };
 
 // Layout of trace::Copy.

@@ -136,6 +136,16 @@ void DecodeNccl(const NcclArgs& args, CallRecord* record) {
   Store(record, shape, communicator, send, receive, args.stream);
 }
 
+void DecodeNvshmem(const NvshmemArgs& args, CallRecord* record) {
+  CollectiveShape shape = {};
+  shape.kind = args.kind;
+  shape.captured = IsCaptured(args.stream);
+  shape.reduction = -1;
+  shape.peer = args.peer >= 0 ? args.peer : args.root;
+  shape.count = shape.bytes = args.bytes;
+  Store(record, shape, nullptr, args.src, args.dst, args.stream);
+}
+
 void DecodeMpi(const MpiArgs& args, CallRecord* record) {
   const MpiApi* api = ApiOf<MpiApi>(args.real);
   const Communicator* communicator = nullptr;

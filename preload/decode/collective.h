@@ -1,6 +1,6 @@
-// Collectives and point-to-point messages of NCCL and MPI -> CollectiveShape.
+// Collectives and point-to-point messages of NCCL, NVSHMEM and MPI -> CollectiveShape.
 // Thread: any application thread, after the real function has returned.
-// The members of the *Args structs are the parameter names of preload/api/{nccl,mpi}.api.
+// The members of the *Args structs are the parameter names of preload/api/{nccl,nvshmem,mpi}.api.
 #ifndef DLHOOK_PRELOAD_DECODE_COLLECTIVE_H_
 #define DLHOOK_PRELOAD_DECODE_COLLECTIVE_H_
 
@@ -26,6 +26,18 @@ struct NcclArgs {
   const void* real = nullptr;
 };
 void DecodeNccl(const NcclArgs& args, CallRecord* record);
+
+// By bytes; of which team is not asked.
+struct NvshmemArgs {
+  CollectiveKind kind = CollectiveKind::kUnknown;
+  const void* dst = nullptr;
+  const void* src = nullptr;
+  uint64_t bytes = 0;
+  int32_t peer = -1;
+  int32_t root = -1;
+  const void* stream = nullptr;
+};
+void DecodeNvshmem(const NvshmemArgs& args, CallRecord* record);
 
 struct MpiArgs {
   CollectiveKind kind = CollectiveKind::kUnknown;

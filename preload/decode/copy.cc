@@ -106,8 +106,7 @@ void DecodeCopy(const CopyArgs& args, CallRecord* record) {
   shape.bytes = args.width != 0 ? shape.width_bytes * args.height : args.bytes + args.count * args.element_bytes;
   shape.source_device = args.src_device;
   shape.destination_device = args.dst_device;
-  bool on_devices = shape.direction == CopyDirection::kSet || shape.direction == CopyDirection::kPeer;
-  if (!on_devices) Classify(record, args.dst, args.src, args.real, &shape);
+  if (shape.direction < CopyDirection::kPeer) Classify(record, args.dst, args.src, args.real, &shape);
   StoreAddresses(record, args.dst, args.src, args.stream);
 }
 
@@ -160,6 +159,47 @@ void DecodeCopyStruct(const CopyStructArgs& args, CallRecord* record) {
   }
   if (!peer) Classify(record, dst, src, args.real, &shape);
   StoreAddresses(record, dst, src, args.stream);
+}
+
+void DecodeCopyOperations(const CopyOperationsArgs& args, CallRecord* record) {
+  constexpr size_t kOperationBytes = 112, kSource = 8, kDestination = 48, kExtent = 80;
+  constexpr uint32_t kArray = 2;  // the type of an operand, 8 bytes before it
+  CopyShape& shape = *new (record->shape()) CopyShape{};
+  shape.asynchronous = 1;
+  shape.captured = IsCaptured(args.stream);
+  if (args.count > 1) shape.copies = static_cast<uint32_t>(args.count);
+  auto operation = static_cast<const char*>(args.operations);
+  if (record->status != 0 || operation == nullptr || args.count == 0) {
+    return StoreAddresses(record, nullptr, nullptr, args.stream);
+  }
+  auto src = FieldAt<const void*>(operation, kSource);
+  auto dst = FieldAt<const void*>(operation, kDestination);
+  bool has_array = false;
+  for (uint64_t i = 0; i < args.count; ++i, operation += kOperationBytes) {
+    auto extent = [&](int axis) { return FieldAt<uint64_t>(operation, kExtent + 8 * static_cast<size_t>(axis)); };
+    // With an array the extent counts elements of a size that the structure does not tell.
+    has_array |= FieldAt<uint32_t>(operation, kSource - 8) == kArray;
+    has_array |= FieldAt<uint32_t>(operation, kDestination - 8) == kArray;
+    shape.bytes += extent(0) * extent(1) * extent(2);
+    if (args.count > 1) continue;
+    shape.width_bytes = extent(0);
+    shape.height = extent(1);
+    shape.depth = extent(2);
+  }
+  if (has_array) {
+    shape.bytes = shape.width_bytes = 0;
+    shape.host_memory = HostMemory::kUnknown;
+  } else {
+    Classify(record, dst, src, args.real, &shape);
+  }
+  StoreAddresses(record, dst, src, args.stream);
+}
+
+void DecodeRuntimeCopyOperations(const RuntimeCopyOperationsArgs& args, CallRecord* record) {
+  // CUDA 12.8 and 12.9 have one more parameter before the flags.
+  bool stream_is_last = CudaRuntimeVersion(args.real) < 13000;
+  auto stream = reinterpret_cast<const void*>(stream_is_last ? args.last : args.stream);
+  DecodeCopyOperations({args.operations, args.count, stream, args.real}, record);
 }
 
 void DecodeCopyBatch(const CopyBatchArgs& args, CallRecord* record) {

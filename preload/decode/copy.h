@@ -41,6 +41,25 @@ struct CopyStructArgs {
 };
 void DecodeCopyStruct(const CopyStructArgs& args, CallRecord* record);
 
+// cudaMemcpy3DBatchOp and CUDA_MEMCPY3D_BATCH_OP, which are the same. Addresses are those of the first.
+struct CopyOperationsArgs {
+  const void* operations = nullptr;
+  uint64_t count = 1;
+  const void* stream = nullptr;
+  const void* real = nullptr;
+};
+void DecodeCopyOperations(const CopyOperationsArgs& args, CallRecord* record);
+
+// cudaMemcpy3DBatchAsync, whose last parameters depend on the runtime's version.
+struct RuntimeCopyOperationsArgs {
+  const void* operations = nullptr;
+  uint64_t count = 0;
+  int64_t stream = 0;
+  int64_t last = 0;
+  const void* real = nullptr;
+};
+void DecodeRuntimeCopyOperations(const RuntimeCopyOperationsArgs& args, CallRecord* record);
+
 // cudaMemset3D: the cudaPitchedPtr and the cudaExtent come by value.
 struct Set3dArgs {
   bool asynchronous = false;

@@ -35,7 +35,10 @@ enum { kComputeType = 0, kScaleType = 1, kTransA = 3, kTransB = 4, kEpilogue = 7
 // cublasLtMatrixTransformDescAttributes_t
 enum { kTransformTransA = 2, kTransformTransB = 3 };
 // cublasLtMatrixLayoutAttribute_t
-enum { kType = 0, kOrder = 1, kRows = 2, kColumns = 3, kLeadingDimension = 4, kBatch = 5, kBatchStride = 6 };
+enum { kType = 0, kOrder = 1, kRows = 2, kColumns = 3, kLeadingDimension = 4, kBatch = 5, kBatchStride = 6, kBatchMode = 8 };
+// cublasLtBatchMode_t. Of both but the first, addresses are those of arrays of pointers; of groups the sizes lie in the
+// device's memory, and are 0 here.
+enum { kStrided = 0, kPointerArray = 1, kGrouped = 2 };
 // cublasLtMatmulAlgoConfigAttributes_t
 enum { kId = 0, kTile = 1, kSplitK = 2, kReduction = 3, kSwizzle = 4, kCustom = 5, kStages = 6, kInnerShape = 7, kCluster = 8 };
 
@@ -52,6 +55,7 @@ struct Layout {
   uint32_t order = 0;
   int64_t rows = 0, columns = 0, leading = 0, batch_stride = 0;
   int32_t batch = 1;
+  uint32_t mode = kStrided;
 };
 
 Layout ReadLayout(const LtApi& api, const void* layout) {
@@ -64,6 +68,7 @@ Layout ReadLayout(const LtApi& api, const void* layout) {
   result.leading = Ask<int64_t>(api.layout, layout, kLeadingDimension, 0);
   result.batch = Ask<int32_t>(api.layout, layout, kBatch, 1);
   result.batch_stride = Ask<int64_t>(api.layout, layout, kBatchStride, 0);
+  result.mode = Ask<uint32_t>(api.layout, layout, kBatchMode, kStrided);
   return result;
 }
 
@@ -76,12 +81,20 @@ CudaGemmShape UnknownShape() {
   return shape;
 }
 
+struct Problem {
+  CudaGemmShape shape = UnknownShape();
+  GemmGroups groups = {};
+  Alignment alignment;
+  bool is_direct = true;  // addresses are those of the matrices
+};
+
 // The product's sizes in D's own terms (rows are m), whatever the memory orders, which stand beside it.
-CudaGemmShape ReadProblem(const LtApi& api, const LtProblem& problem, Alignment* alignment) {
+Problem ReadProblem(const LtApi& api, const LtProblem& problem) {
   Layout a = ReadLayout(api, problem.a_layout);
   Layout b = ReadLayout(api, problem.b_layout);
   Layout d = ReadLayout(api, problem.d_layout);
-  CudaGemmShape shape = UnknownShape();
+  Problem result;
+  CudaGemmShape& shape = result.shape;
   int32_t trans_a = Ask<int32_t>(api.description, problem.description, kTransA, 0);
   shape.gemm.trans_a = CublasOperation(trans_a);
   shape.gemm.trans_b = CublasOperation(Ask<int32_t>(api.description, problem.description, kTransB, 0));
@@ -102,11 +115,19 @@ CudaGemmShape ReadProblem(const LtApi& api, const LtProblem& problem, Alignment*
   shape.scale_type = static_cast<int16_t>(Ask<int32_t>(api.description, problem.description, kScaleType, -1));
   shape.epilogue = Ask<uint32_t>(api.description, problem.description, kEpilogue, 1);
   shape.fast_accumulation = Ask<int8_t>(api.description, problem.description, kFastAccumulation, 0) != 0;
+  if (d.mode == kGrouped) result.groups.groups = d.batch;
   for (const Layout* layout : {&a, &b, &d}) {
-    alignment->AddElements(layout->leading, layout->type);
-    if (layout->batch > 1) alignment->AddElements(layout->batch_stride, layout->type);
+    if (layout->mode != kStrided) result.is_direct = false;
+    if (layout->mode == kGrouped) continue;
+    result.alignment.AddElements(layout->leading, layout->type);
+    if (layout->mode == kStrided && layout->batch > 1) result.alignment.AddElements(layout->batch_stride, layout->type);
   }
-  return shape;
+  return result;
+}
+
+void Store(CallRecord* record, const Problem& problem) {
+  new (record->shape()) CudaGemmShape(problem.shape);
+  new (record->shape() + kCudaGemmShapeWords) GemmGroups(problem.groups);
 }
 
 void ReadAlgorithm(const LtApi& api, const void* algorithm, CudaGemmShape* shape) {
@@ -164,36 +185,38 @@ void ReadChooser(const void* algorithm, CudaGemmShape* shape) {
 }  // namespace
 
 void DecodeLtMatmul(const LtMatmulArgs& args, CallRecord* record) {
-  Alignment alignment;
-  CudaGemmShape shape = UnknownShape();
+  Problem problem;
+  CudaGemmShape& shape = problem.shape;
   if (const LtApi* api = ApiOf<LtApi>(args.real)) {
-    LtProblem problem = {args.description, args.a_layout, args.b_layout, args.c_layout, args.d_layout};
-    shape = ReadProblem(*api, problem, &alignment);
+    problem = ReadProblem(*api, {args.description, args.a_layout, args.b_layout, args.c_layout, args.d_layout});
     if (args.algorithm != nullptr) ReadAlgorithm(*api, args.algorithm, &shape);
     ReadChooser(args.algorithm, &shape);
   }
-  for (const void* operand : {args.a, args.b, args.c, args.d}) alignment.AddAddress(operand);
-  shape.alignment_log2 = alignment.Log2();
+  bool direct = problem.is_direct;
+  for (const void* operand : {args.a, args.b, args.c, args.d}) {
+    if (direct) problem.alignment.AddAddress(operand);
+  }
+  shape.alignment_log2 = problem.alignment.Log2();
   shape.workspace_bytes = args.workspace_bytes;
   shape.captured = IsCaptured(args.stream);
-  new (record->shape()) CudaGemmShape(shape);
-  record->addresses()[0] = Address(args.a);
-  record->addresses()[1] = Address(args.b);
-  record->addresses()[2] = Address(args.d);
+  Store(record, problem);
+  record->addresses()[0] = direct ? Address(args.a) : 0;
+  record->addresses()[1] = direct ? Address(args.b) : 0;
+  record->addresses()[2] = direct ? Address(args.d) : 0;
 }
 
 void DecodeLtHeuristic(const LtHeuristicArgs& args, CallRecord* record) {
-  Alignment alignment;
-  CudaGemmShape shape = UnknownShape();
+  Problem problem;
+  CudaGemmShape& shape = problem.shape;
   if (const LtApi* api = ApiOf<LtApi>(args.real)) {
-    shape = ReadProblem(*api, {args.description, args.a_layout, args.b_layout, args.c_layout, args.d_layout}, &alignment);
+    problem = ReadProblem(*api, {args.description, args.a_layout, args.b_layout, args.c_layout, args.d_layout});
   }
   shape.gemm.kind = GemmKind::kHeuristic;
-  shape.alignment_log2 = alignment.Log2();
+  shape.alignment_log2 = problem.alignment.Log2();
   shape.heuristic_requested = static_cast<uint16_t>(args.requested);
   bool answered = record->status == 0 && args.returned != nullptr;
   shape.heuristic_results = answered ? static_cast<uint16_t>(*args.returned) : 0;
-  new (record->shape()) CudaGemmShape(shape);
+  Store(record, problem);
   for (int i = 0; i < 3; ++i) record->addresses()[i] = 0;
 }
 

@@ -46,7 +46,7 @@ constexpr uint32_t kNoFamilies = 1u << 31;
 uint32_t FindFamilies() {
   uint32_t families = kNoFamilies;
   for (const char* name : {"cuda_copy", "cuda_memory", "cuda_launch", "cuda_graph", "cublas", "cublaslt", "cudnn",
-                           "nccl", "cufft", "cusparse", "cusolver"}) {
+                           "nccl", "cufft", "cusparse", "cusolver", "curand", "cufile", "nvshmem"}) {
     families |= FamilyBitOf(name);
   }
   if (GetConfig().gpu == GpuMode::kOff) families = kNoFamilies;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "preload/core/hook_table.h"
+#include "preload/core/registry.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/library_api.h"
 
@@ -16,6 +17,17 @@ struct RuntimeApi {
   int (*version)(int* version);
   void Load(const void* real) { version = reinterpret_cast<int (*)(int*)>(LibraryFunction(real, "cudaRuntimeGetVersion")); }
 };
+
+// For a version newer than the table the driver may answer with a variant of another argument list. It is the table's if the
+// loader finds it under that name, or if the driver answers the newest version that the table knows with the same.
+bool IsOfTable(const DriverEntryArgs& args, int hook) {
+  if (LibraryFunction(*args.out, kHookNames[hook].name) == *args.out) return true;
+  using GetProcAddress = int (*)(const char* symbol, void** out, int version, uint64_t flags, int* found);
+  auto get = reinterpret_cast<GetProcAddress>(LibraryFunction(*args.out, "cuGetProcAddress_v2"));
+  void* known = nullptr;
+  int found = 0;
+  return get != nullptr && get(args.symbol, &known, kNewestDriverVersion, args.flags, &found) == 0 && known == *args.out;
+}
 
 }  // namespace
 
@@ -60,8 +72,7 @@ void TrackDriverEntry(const DriverEntryArgs& args) {
   uint32_t version = args.version > 0 ? static_cast<uint32_t>(args.version) : CudaRuntimeVersion(args.real);
   int hook = FindDriverVariant(args.symbol, version, (args.flags & kPerThreadStream) != 0);
   if (hook < 0) return;
-  // A program newer than the table may be given a variant with another argument list: then only what is known by address is.
-  if (version > kNewestDriverVersion && LibraryFunction(*args.out, kHookNames[hook].name) != *args.out) return;
+  if (version > kNewestDriverVersion && !IsOfTable(args, hook)) return CountPlainPointer();
   *args.out = HookFor(static_cast<HookId>(hook), *args.out, caller);
 }
 

@@ -51,6 +51,16 @@ class Xla(cuda_e2e.Case):
         self.assertEqual(tried, [4, 4])
 
 
+class Grouped(cuda_e2e.Case):
+    def test_sizes_in_the_devices_memory(self):
+        run, calls = self.check_victim([e2e.victim("grouped")])
+        products = [call for call in calls if call.function == "cublasLtMatmul"]
+        self.assertEqual([call.addresses for call in products], [[0, 0, 0]] * 2)  # arrays of pointers are no operands
+        known = [[row[name] for name in ("m", "n", "k", "batch", "flops")] for row in run.table("gemm")]
+        self.assertEqual(sorted(known, key=str), [[64, 32, 128, 7, 2 * 64 * 32 * 128 * 7], [None] * 5])
+        self.assertIn("m? n? k? NN f16:f16:f32 batch5 groups5", {row["problem"] for row in run.table("ops")})
+
+
 class Legacy(cuda_e2e.Case):
     def check(self, mode, generation="cuda12", **extra):
         return self.check_victim([e2e.victim("legacy"), mode], generation=generation, **extra)

@@ -68,6 +68,11 @@ class Times(Case):
         self.assertEqual(copies, {("HtoD", "pinned"): 6, ("DtoD", "none"): 6, ("DtoH", "pageable"): 6,
                                   ("HtoD", "pageable"): 1})
 
+    def test_copies_with_attributes(self):
+        trace = self.check("attributes", least=2)
+        self.assertEqual([(item.direction, item.bytes) for item in trace.activities if item.kind == "COPY"],
+                         [("HtoD", 5000), ("HtoD", 600)])
+
     def test_two_streams_at_once(self):
         for extra in ({}, {"DLHOOK_FAKE_CUPTI_REVERSED": 1}):  # buffers and records come backwards
             with self.subTest(**extra):

@@ -273,6 +273,53 @@ TEST_F(CopyTest, Batch) {
   EXPECT_EQ(failed.shape<CopyShape>().bytes, 0u);
 }
 
+// cudaMemcpy3DBatchOp: as driver_types.h has it.
+struct CopyOperation {
+  struct {
+    uint32_t type = 1;  // a pointer; 2: an array
+    const void* address = nullptr;
+    uint64_t row = 0, layer = 0, location = 0;
+  } source, destination;
+  uint64_t extent[3] = {};
+  uint64_t order_and_flags = 0;
+};
+static_assert(sizeof(CopyOperation) == 112);
+
+TEST_F(CopyTest, Operations) {
+  CopyOperation operations[2];
+  operations[0].source.address = Pointer(0x5000), operations[0].destination.address = Pointer(0xd000);
+  operations[0].extent[0] = 100, operations[0].extent[1] = 4, operations[0].extent[2] = 3;
+  operations[1].extent[0] = 7, operations[1].extent[1] = operations[1].extent[2] = 1;
+  FakeRuntimeAnswers()->pointer_type = 2;
+  auto decode = [&](uint64_t count, int32_t status = 0) {
+    TestRecord record(kCopyShapeWords, 3, status);
+    DecodeCopyOperations({operations, count, Pointer(0x30), RuntimeReal()}, record.record());
+    EXPECT_TRUE(record.untouched_behind());
+    bool is_read = count > 0 && status == 0;
+    EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{is_read ? 0xd000u : 0, is_read ? 0x5000u : 0, 0x30}));
+    return record.shape<CopyShape>();
+  };
+  const CopyShape one = decode(1);
+  EXPECT_EQ(one.direction, CopyDirection::kDeviceToDevice);
+  EXPECT_EQ((std::vector<uint64_t>{one.bytes, one.copies, one.width_bytes, one.height, one.depth}),
+            (std::vector<uint64_t>{1200, 0, 100, 4, 3}));
+  const CopyShape both = decode(2);
+  EXPECT_EQ((std::vector<uint64_t>{both.bytes, both.copies, both.width_bytes}), (std::vector<uint64_t>{1207, 2, 0}));
+  EXPECT_EQ(decode(0).bytes, 0u);
+  EXPECT_EQ(decode(1000, 1).bytes, 0u);  // the array is not read
+  operations[0].destination.type = 2;    // elements of a size that is not told
+  const CopyShape array = decode(1);
+  EXPECT_EQ(array.bytes, 0u);
+  EXPECT_EQ(array.direction, CopyDirection::kUnknown);
+  // cudaMemcpy3DBatchAsync: CUDA 13 dropped a parameter before the flags.
+  for (int version : {12080, 13000}) {
+    FakeRuntimeAnswers()->runtime_version = version;
+    TestRecord record(kCopyShapeWords, 3);
+    DecodeRuntimeCopyOperations({operations, 1, 0x31, 0x32, RuntimeReal()}, record.record());
+    EXPECT_EQ(record.addresses()[2], version < 13000 ? 0x32u : 0x31u) << version;
+  }
+}
+
 TEST_F(CopyTest, Allocations) {
   void* memory = const_cast<void*>(Pointer(0xabc000));
   AllocationArgs args;

@@ -50,7 +50,7 @@ class CublasLtTest : public ::testing::Test {
   }
 
   CudaGemmShape Decode(std::vector<uint64_t>* addresses = nullptr) {
-    TestRecord record(kCudaGemmShapeWords, 3);
+    TestRecord record(kGroupedCudaGemmShapeWords, 3);
     DecodeLtMatmul(args_, record.record());
     EXPECT_TRUE(record.untouched_behind());
     if (addresses != nullptr) *addresses = record.addresses();
@@ -132,6 +132,26 @@ TEST_F(CublasLtTest, BatchesAndAlignment) {
   a_ = Layout(2, 0, 256, 120, 256, 1, 1), b_.list[5].value = d_.list[5].value = 1;
   args_.c = args_.d;
   EXPECT_EQ(Decode().alignment_log2, 8);
+}
+
+// Sizes of grouped layouts lie in the device's memory; operands behind arrays of pointers are no operands.
+TEST_F(CublasLtTest, GroupsAndArraysOfPointers) {
+  for (uint32_t mode : {1u, 2u}) {
+    for (FakeAttributes* layout : {&a_, &b_, &d_}) {
+      *layout = mode == 2 ? Layout(2, 0, 0, 0, 0, 5) : Layout(2, 0, 64, 64, 64, 5);
+      layout->list[7] = {8, 4, static_cast<int64_t>(mode)};
+    }
+    TestRecord record(kGroupedCudaGemmShapeWords, 3);
+    DecodeLtMatmul(args_, record.record());
+    const CudaGemmShape shape = record.shape<CudaGemmShape>();
+    GemmGroups groups;
+    memcpy(&groups, record.record()->shape() + kCudaGemmShapeWords, sizeof groups);
+    EXPECT_EQ(groups.groups, mode == 2 ? 5 : 0);
+    EXPECT_EQ(groups.flops, 0u);
+    EXPECT_EQ(shape.gemm.batch, 5);
+    EXPECT_EQ(shape.gemm.m, mode == 2 ? 0 : 64);
+    EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0, 0, 0}));
+  }
 }
 
 // Attributes that a version does not know keep what they mean when they were never set.
@@ -251,7 +271,7 @@ TEST_F(CublasLtTest, ManyAnswers) {
     args.algorithm = &unknown.algorithm;
     args.real = Real();
     FakeRuntimeAnswers()->status = 1;
-    TestRecord record(kCudaGemmShapeWords, 3);
+    TestRecord record(kGroupedCudaGemmShapeWords, 3);
     DecodeLtMatmul(args, record.record());
     ASSERT_EQ(record.shape<CudaGemmShape>().chooser, Chooser::kFixed);
   }
@@ -285,7 +305,7 @@ TEST_F(CublasLtTest, TheQuestionItself) {
   args.requested = 8;
   args.returned = &returned;
   args.real = Real();
-  TestRecord record(kCudaGemmShapeWords, 3);
+  TestRecord record(kGroupedCudaGemmShapeWords, 3);
   DecodeLtHeuristic(args, record.record());
   const auto shape = record.shape<CudaGemmShape>();
   EXPECT_EQ(shape.gemm.kind, GemmKind::kHeuristic);

@@ -126,7 +126,11 @@ TEST_F(DriverEntryTest, TheDynamicRuntimeAndItsKinGetPlainPointers) {
 }
 
 // A version that the table does not know may answer the name with another argument list.
-TEST_F(DriverEntryTest, NewerThanTheTable) { EXPECT_EQ(Answer("cuMemcpy", 13010), answer_); }
+TEST_F(DriverEntryTest, NewerThanTheTable) {
+  g_plain_pointers = 0;
+  EXPECT_EQ(Answer("cuMemcpy", 13010), answer_);
+  EXPECT_EQ(g_plain_pointers, 1u);
+}
 
 }  // namespace
 }  // namespace dlhook

@@ -63,6 +63,8 @@ bool StartSession(ProcessState* process) {
   process->session->clock_kind = static_cast<uint32_t>(ClockKind::kTsc);
   return true;
 }
+uint64_t g_plain_pointers = 0;
+
 // Stand for the generated table: sorted by name, kind of stream, version.
 const DriverVariant kDriverVariants[] = {
     {"cuMemAlloc", 2000, 0, 10},        {"cuMemAlloc", 3020, 0, 11},        {"cuMemcpy", 4000, 0, 20},
@@ -88,6 +90,7 @@ void CloseNativeStacks(ThreadState*) {}
 
 void StartWriter(ProcessState*) {}
 void FlushRegistry(ThreadState*) {}
+void CountPlainPointer() { ++g_plain_pointers; }
 
 // Stand for link/resolver.cc and link/dlsym.cc.
 std::atomic<uint32_t> g_binding_generation{1};

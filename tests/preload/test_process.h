@@ -29,6 +29,9 @@ extern std::string g_session_file;
 // What ObjectOf answers for this address from now on.
 void PretendObject(const void* address, link_map* object);
 
+// Of CountPlainPointer.
+extern uint64_t g_plain_pointers;
+
 // What HookFor gives instead of a real function, so that tests can tell.
 inline void* HookMarker(HookId hook) { return reinterpret_cast<void*>(uintptr_t{0x70000} + hook); }
 

@@ -42,8 +42,9 @@ class HeaderTest(TableTest):
         self.assertEqual(result.returncode, 0, result.stderr[:4000])
         return set(re.findall(r'static_assert\(Conforms<decltype\((\w+)\)', self.output('abi_check.cc')))
 
-    def check_library(self, library, headers, flags=(), variants=((),), old=None):
-        """Each line of the library's table is declared by one of the headers, or its name is in the pattern `old`.
+    def check_library(self, library, headers, flags=(), variants=((),), old=None, new=None):
+        """Each line of the library's table is declared by one of the headers, or its name is in the pattern `old`, or in
+        `new` and in none of them.
 
         `variants`: further flags under which the headers declare more of the names.
         """
@@ -57,5 +58,8 @@ class HeaderTest(TableTest):
                     self.skipTest(f'no {header}')
                 found |= conforming
         missing = sorted(name for name in hooks - found if not old or not re.fullmatch(old, name))
+        later = {name for name in hooks if new and re.fullmatch(new, name)}
+        if not later & found:  # the headers are from before
+            missing = [name for name in missing if name not in later]
         self.assertEqual(missing, [], f'hooked, but not in {headers}')
         print(f'{library}: {len(found)} of {len(hooks)} functions are declared so by {" ".join(headers)}')

@@ -7,6 +7,7 @@ import glob
 import os
 import pathlib
 import re
+import unittest
 
 import table_case
 from header_case import HeaderTest
@@ -55,12 +56,22 @@ class ToolkitHeadersTest(HeaderTest):
             r'Thread(Exit|Synchronize))'
         )
         self.check_library(
-            'cudart', ['cuda_runtime_api.h'], self.flags, self.OWN_STREAM, old=rf'{until_12}|__cuda\w+'
+            'cudart',
+            ['cuda_runtime_api.h'],
+            self.flags,
+            self.OWN_STREAM,
+            old=rf'{until_12}|__cuda\w+',
+            new='cuda(ExecutionCtx.*|.*WithAttributesAsync.*|LaunchHostFunc_v2.*|StreamBeginRecaptureToGraph.*)',
         )
 
     def test_driver(self):
         self.check_library(
-            'cuda', ['cuda.h'], self.flags, (*self.OWN_STREAM, ('-D__CUDA_API_VERSION_INTERNAL',))
+            'cuda',
+            ['cuda.h'],
+            self.flags,
+            (*self.OWN_STREAM, ('-D__CUDA_API_VERSION_INTERNAL',)),
+            new='cu(.*WithAttributesAsync.*|LaunchHostFunc_v2.*|StreamBeginRecaptureToGraph.*|FabricCpyBatchAsync.*|'
+            'GraphAddNode_v3)',
         )
 
     def test_what_the_compiler_calls(self):
@@ -81,6 +92,28 @@ class ToolkitHeadersTest(HeaderTest):
         found = self.conforming('compiler.h', tables, [*self.flags, f'-I{self.folder}'])
         hooks = api_tables.TableReader().read(tables).hooks
         self.assertEqual({name for name in hooks if name.startswith('__')} - found, set())
+
+
+class CallbackIdsTest(unittest.TestCase):
+    """The ranges of CUPTI's callback numbers in which calls are joined to their work, against its headers."""
+
+    WORK = re.compile(r'(__)?cu(da|64)?(Launch(?!HostFunc)|Mem(cpy|set(?!Access|MemPool))|GraphLaunch|MemBatchDecompress)')
+
+    def test_all_that_makes_work_and_nothing_else(self):
+        source = (pathlib.Path(ROOT) / 'preload/gpu/cupti_callbacks.cc').read_text()
+        ranges = re.findall(r'\{cupti::kDomain(\w+), (\d+), (\d+)\}', source)
+        self.assertGreater(len(ranges), 30)
+        for domain in ('Driver', 'Runtime'):
+            header = CUDA / f'cupti_{domain.lower()}_cbid.h'
+            if not header.exists():
+                self.skipTest('no headers of CUPTI')
+            numbers = {number for of, first, last in ranges if of == domain for number in range(int(first), int(last) + 1)}
+            names = re.findall(rf'CUPTI_{domain.upper()}_TRACE_CBID_(\w+)\s*=\s*(\d+)', header.read_text())
+            work = {int(number): name for name, number in names if self.WORK.match(name)}
+            self.assertGreater(len(work), 70)
+            self.assertEqual({work[number] for number in set(work) - numbers}, set())
+            others = {name for name, number in names if int(number) in numbers - set(work)}
+            self.assertEqual({name for name in others if not re.match(r'cu(da)?(Mem|\d+)', name)}, set())
 
 
 class MpiHeadersTest(HeaderTest):

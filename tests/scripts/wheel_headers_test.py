@@ -1,4 +1,5 @@
-"""The tables against the headers inside the nvidia-* wheels: cuBLAS, cuDNN, NCCL, cuFFT, cuSPARSE, cuSOLVER, NVRTC.
+"""The tables against the headers inside the nvidia-* wheels: cuBLAS, cuDNN, NCCL, cuFFT, cuSPARSE, cuSOLVER, NVRTC, cuRAND,
+cuFile, NVSHMEM.
 
 Run: python3 tests/scripts/wheel_headers_test.py. DLHOOK_NVIDIA_INCLUDE: folders of headers, separated by colons; without
 it those of the wheels in build/venv-nvidia. DLHOOK_CUDA_INCLUDE: the toolkit's, which some of them include.
@@ -28,15 +29,15 @@ class WheelHeadersTest(HeaderTest):
         if not FOLDERS:
             self.skipTest('no headers of nvidia-* wheels: set DLHOOK_NVIDIA_INCLUDE')
 
-    def check(self, library, *headers, old=None):
-        self.check_library(library, headers, FLAGS, old=old)
+    def check(self, library, *headers, old=None, new=None):
+        self.check_library(library, headers, FLAGS, old=old, new=new)
 
     def test_cublas(self):
         # The overloads for the types of CUDA 10; their _64 twins, of the same lines, are checked.
         self.check('cublas', 'cublas_api.h', old='cublasGemm(Batched|StridedBatched)?Ex')
 
     def test_cublaslt(self):
-        self.check('cublaslt', 'cublasLt.h')
+        self.check('cublaslt', 'cublasLt.h', new='cublasLt(.*ForStream|Grouped.*)')
 
     def test_cudnn(self):
         until_8 = (
@@ -45,10 +46,10 @@ class WheelHeadersTest(HeaderTest):
             'AlgorithmDescriptor|MatrixMathType|LinLayer.*|PaddingMode|BiasMode|WorkspaceSize|TrainingReserveSize|'
             'ParamsSize))'
         )
-        self.check('cudnn', 'cudnn.h', old=until_8)
+        self.check('cudnn', 'cudnn.h', old=until_8, new='cudnn((Long)?FFTCausalConv1d|GnnAgg).*')
 
     def test_nccl(self):
-        self.check('nccl', 'nccl.h')
+        self.check('nccl', 'nccl.h', new='nccl(.(?!nit))*Config')
 
     def test_cufft(self):
         self.check('cufft', 'cufft.h', 'cufftXt.h')
@@ -64,6 +65,15 @@ class WheelHeadersTest(HeaderTest):
 
     def test_nvrtc(self):
         self.check('nvrtc', 'nvrtc.h', old='nvrtcGetNVVM')  # until CUDA 12
+
+    def test_curand(self):
+        self.check('curand', 'curand.h')
+
+    def test_cufile(self):
+        self.check('cufile', 'cufile.h')
+
+    def test_nvshmem(self):
+        self.check('nvshmem', 'nvshmem_host.h')
 
 
 if __name__ == '__main__':

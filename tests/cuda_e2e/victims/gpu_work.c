@@ -40,6 +40,20 @@ static void Everything(int stream_count) {
   QUIET(cudaMemcpy, device, pageable, 4096, kHostToDevice);
 }
 
+// cudaMemcpy3DBatchOp
+static void WithAttributes(void) {
+  struct {
+    struct {
+      unsigned type;
+      void* address;
+      size_t row, layer, location;
+    } source, destination;
+    size_t width, height, depth, order_and_flags;
+  } operation = {{1, pinned, 0, 0, 0}, {1, device, 0, 0, 0}, 30, 4, 5, 0};
+  QUIET(cudaMemcpyWithAttributesAsync, device, pinned, 5000, NULL, streams[0]);
+  QUIET(cudaMemcpy3DWithAttributesAsync, &operation, 0, streams[1]);
+}
+
 static void TwoDevices(void) {
   void* other;
   QUIET(cudaSetDevice, 1);
@@ -93,6 +107,7 @@ int main(int argc, char** argv) {
   const long number = argc > 2 ? atol(argv[2]) : 0;
   Start();
   if (strcmp(scenario, "streams") == 0) Everything((int)number);
+  if (strcmp(scenario, "attributes") == 0) WithAttributes();
   if (strcmp(scenario, "devices") == 0) TwoDevices();
   if (strcmp(scenario, "graph") == 0) Graph();
   if (strcmp(scenario, "fork") == 0) Fork();

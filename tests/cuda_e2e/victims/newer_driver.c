@@ -1,12 +1,13 @@
-// A libcuda.so.1 of the future: from CUDA 99.0 on a name is answered with a variant that has another argument list.
+// A libcuda.so.1 of the future: from CUDA 99.0 on a name is answered with a variant that has another argument list. As with
+// a genuine driver, what is answered need not be what the loader finds under that name.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-int cuMemcpyHtoD_v2(uint64_t dst, const void* src, size_t bytes) {
-  return printf("v2 %#lx %zu\n", (long)dst, bytes) < 0;
-}
+static int Copy(uint64_t dst, const void* src, size_t bytes) { return printf("v2 %#lx %zu\n", (long)dst, bytes) < 0; }
+
+int cuMemcpyHtoD_v2(uint64_t dst, const void* src, size_t bytes) { return Copy(dst, src, bytes); }
 
 int cuMemcpyHtoD_v9(size_t bytes, double factor, uint64_t dst, int* left) {
   *left = (int)bytes - 1;
@@ -15,6 +16,6 @@ int cuMemcpyHtoD_v9(size_t bytes, double factor, uint64_t dst, int* left) {
 
 int cuGetProcAddress_v2(const char* symbol, void** out, int version, uint64_t flags, int* found) {
   *found = strcmp(symbol, "cuMemcpyHtoD") == 0 ? 0 : 1;
-  *out = *found != 0 ? NULL : version >= 99000 ? (void*)cuMemcpyHtoD_v9 : (void*)cuMemcpyHtoD_v2;
+  *out = *found != 0 ? NULL : version >= 99000 ? (void*)cuMemcpyHtoD_v9 : (void*)Copy;
   return *found != 0 ? 500 : 0;
 }

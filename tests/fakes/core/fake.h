@@ -191,6 +191,23 @@ FAKE_API void Work(const void* stream, int64_t nanoseconds, const char* name = n
 FAKE_API void Collective(const void* stream, void* destination, const void* source, size_t bytes,
                          const char* name);
 FAKE_API void Copy(const void* stream, void* destination, const void* source, size_t bytes);
+// cudaMemcpy3DBatchOp, CUDA_MEMCPY3D_BATCH_OP: between addresses, row after row.
+struct CopyOperation {
+  struct Operand {
+    int32_t type, unused;
+    void* address;
+    size_t row, layer;
+    uint64_t location;
+  } source, destination;
+  size_t width, height, depth;
+  int32_t order;
+  uint32_t flags;
+};
+static_assert(sizeof(CopyOperation) == 112);
+inline void CopyOperations(const void* stream, const CopyOperation* operations, size_t count) {
+  for (const CopyOperation* op = operations; op != operations + count; ++op)
+    Copy(stream, op->destination.address, op->source.address, op->width * op->height * op->depth);
+}
 FAKE_API void Set(const void* stream, void* destination, int value, size_t bytes);
 
 FAKE_API void Record(Event* event, const void* stream);

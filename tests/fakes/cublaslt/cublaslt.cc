@@ -172,6 +172,19 @@ FAKE(int, cublasLtMatrixLayoutCreate, void** layout, int type, uint64_t rows, ui
   return kSuccess;
 }
 
+// Sizes are where the program says, in the device's memory; the groups are counted as a batch.
+FAKE(int, cublasLtGroupedMatrixLayoutCreate, void** layout, int type, int groups, const void* rows,
+     const void* columns, const void* leading) {
+  behave_cublasLtMatrixLayoutCreate(layout, type, 0, 0, 0);
+  auto* attributes = static_cast<Attributes*>(*layout);
+  Put<int32_t>(attributes, 5, groups);
+  Put<uint32_t>(attributes, 8, 2);  // CUBLASLT_BATCH_MODE_GROUPED
+  Put<const void*>(attributes, 9, rows);
+  Put<const void*>(attributes, 10, columns);
+  Put<const void*>(attributes, 11, leading);
+  return kSuccess;
+}
+
 FAKE(int, cublasLtMatmulDescSetAttribute, void* d, int name, const void* value, size_t bytes) {
   return SetAttribute(d, name, value, bytes);
 }
@@ -221,6 +234,13 @@ FAKE(int, cublasLtMatmulAlgoGetHeuristic, void*, const void*, const void*, const
   return kSuccess;  // with no results too: so callers see it who then try another way
 }
 
+FAKE(int, cublasLtMatmulAlgoGetHeuristicForStream, void* handle, const void* description,
+     const void* a, const void* b, const void* c, const void* d, const void* preference,
+     int requested, void* results, int* returned, void*) {
+  return behave_cublasLtMatmulAlgoGetHeuristic(handle, description, a, b, c, d, preference,
+                                               requested, results, returned);
+}
+
 FAKE(int, cublasLtMatmulAlgoInit, void*, int, int, int, int, int, int, int id, void* algorithm) {
   Algorithm fresh{};
   fresh.id = id;
@@ -235,6 +255,11 @@ FAKE(int, cublasLtMatmulAlgoCheck, void*, const void*, const void*, const void*,
   memcpy(&fresh.algorithm, algorithm, sizeof fresh.algorithm);
   memcpy(result, &fresh, sizeof fresh);
   return kSuccess;
+}
+
+FAKE(int, cublasLtMatmulAlgoCheckForStream, void* handle, const void* description, const void* a,
+     const void* b, const void* c, const void* d, const void* algorithm, void* result, void*) {
+  return behave_cublasLtMatmulAlgoCheck(handle, description, a, b, c, d, algorithm, result);
 }
 
 FAKE(int, cublasLtMatmulAlgoConfigGetAttribute, const void* algorithm, int name, void* value,

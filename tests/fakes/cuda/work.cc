@@ -99,6 +99,23 @@ FAKE(int, cuMemcpyDtoDAsync_v2, void* to, const void* from, size_t bytes, void* 
   return behave_cuMemcpyAsync(to, from, bytes, stream);
 }
 
+FAKE(int, cuMemcpyWithAttributesAsync, void* to, const void* from, size_t bytes, const void*,
+     void* stream) {
+  return behave_cuMemcpyAsync(to, from, bytes, stream);
+}
+
+FAKE(int, cuMemcpy3DWithAttributesAsync, const fake::CopyOperation* operation, uint64_t,
+     void* stream) {
+  fake::CopyOperations(stream, operation, 1);
+  return kSuccess;
+}
+
+FAKE(int, cuMemcpy3DBatchAsync_v2, size_t count, const fake::CopyOperation* operations, uint64_t,
+     void* stream) {
+  fake::CopyOperations(stream, operations, count);
+  return kSuccess;
+}
+
 FAKE(int, cuMemsetD8Async, void* memory, unsigned char value, size_t count, void* stream) {
   fake::Set(stream, memory, value, count);
   return kSuccess;

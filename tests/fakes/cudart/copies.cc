@@ -77,6 +77,18 @@ FAKE(int, cudaMemcpyBatchAsync, void* const* destinations, const void* const* so
   return kSuccess;
 }
 
+FAKE(int, cudaMemcpyWithAttributesAsync, void* to, const void* from, size_t bytes, const void*,
+     void* stream) {
+  fake::Copy(stream, to, from, bytes);
+  return kSuccess;
+}
+
+FAKE(int, cudaMemcpy3DWithAttributesAsync, const fake::CopyOperation* operation, uint64_t,
+     void* stream) {
+  fake::CopyOperations(stream, operation, 1);
+  return kSuccess;
+}
+
 FAKE(int, cudaMemsetAsync, void* memory, int value, size_t bytes, void* stream) {
   fake::Set(stream, memory, value, bytes);
   return kSuccess;

@@ -16,6 +16,11 @@ FAKE(int, cudaStreamBeginCaptureToGraph, void* stream, void* graph, const void*,
   return 0;
 }
 
+FAKE(int, cudaStreamBeginRecaptureToGraph, void* stream, int, void* graph, void*) {
+  fake::BeginCapture(StreamOf(stream), static_cast<Graph*>(graph));
+  return 0;
+}
+
 FAKE(int, cudaStreamEndCapture, void* stream, void** graph) {
   Graph* captured = fake::EndCapture(StreamOf(stream));
   *graph = captured;

@@ -81,6 +81,10 @@ FAKE(int, cudaLaunchHostFunc, void* stream, void (*function)(void*), void* data)
   return kSuccess;
 }
 
+FAKE(int, cudaLaunchHostFunc_v2, void* stream, void (*function)(void*), void* data, unsigned) {
+  return behave_cudaLaunchHostFunc(stream, function, data);
+}
+
 FAKE(int, cudaStreamAddCallback, void* stream, void (*callback)(void*, int, void*), void* data,
      unsigned) {
   callback(stream, kSuccess, data);

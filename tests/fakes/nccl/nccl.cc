@@ -171,6 +171,17 @@ FAKE(int, ncclAlltoAll, const void* from, void* to, size_t count, int type, void
   return Move(kSendReceive, from, to, count * static_cast<size_t>(Of(communicator)->ranks), type, stream);
 }
 
+// With a configuration of the call.
+FAKE(int, ncclAllReduceConfig, const void* from, void* to, size_t count, int type, int operation,
+     void* communicator, void* stream, const void*) {
+  return behave_ncclAllReduce(from, to, count, type, operation, communicator, stream);
+}
+
+FAKE(int, ncclAllGatherConfig, const void* from, void* to, size_t count, int type,
+     void* communicator, void* stream, const void*) {
+  return behave_ncclAllGather(from, to, count, type, communicator, stream);
+}
+
 FAKE(int, ncclMemAlloc, void** out, size_t bytes) {
   *out = fake::AllocateDevice(fake::CurrentDevice(), bytes);
   return *out != nullptr ? kSuccess : 1;
