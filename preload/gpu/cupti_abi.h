@@ -11,6 +11,7 @@ namespace dlhook {
 namespace cupti {
 
 constexpr int kSuccess = 0;
+constexpr int kInvalidParameter = 1;
 constexpr int kInsufficientPrivileges = 35;
 constexpr int kMultipleSubscribers = 39;
 constexpr int kVirtualizedInsufficientPrivileges = 40;

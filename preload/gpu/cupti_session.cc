@@ -47,9 +47,11 @@ void PutBack(const CuptiApi& api, const GpuState& state) {
 }
 
 int Subscribe(const CuptiApi& api, void** subscriber, char (&holder)[cupti::kSubscriberNameBytes]) {
-  if (api.subscribe_v2 == nullptr) return api.subscribe(subscriber, &OnCuptiCallback, nullptr);
   cupti::SubscriberParams parameters = {sizeof parameters, "dlhook", holder, sizeof holder};
-  return api.subscribe_v2(subscriber, &OnCuptiCallback, nullptr, &parameters);
+  int result = cupti::kInvalidParameter;
+  if (api.subscribe_v2 != nullptr) result = api.subscribe_v2(subscriber, &OnCuptiCallback, nullptr, &parameters);
+  // The structure is that of 13.0, of which a newer library may want more (13.3 has another field).
+  return result != cupti::kInvalidParameter ? result : api.subscribe(subscriber, &OnCuptiCallback, nullptr);
 }
 
 void EnableCallbacks(const CuptiApi& api, void* subscriber) {

@@ -252,6 +252,12 @@ class Bad(Case):
                 self.assertIn("NVreg_RestrictProfilingToAdminUsers", reason)
                 self.assertEqual("cuptiUnsubscribe" in self.cupti_calls(), is_subscribed)
 
+    def test_a_newer_structure_of_subscribers(self):
+        trace = self.work("streams", 1, DLHOOK_FAKE_FAIL="cuptiSubscribe_v2:*:1")  # CUPTI_ERROR_INVALID_PARAMETER
+        self.assertEqual([window[1] for window in trace.windows], ["GPU_TIME_CUPTI"])
+        self.assertEqual(self.recorded(), self.ran())
+        self.assertIn("cuptiSubscribe", self.cupti_calls())
+
     def test_switched_off(self):
         self.work("streams", 1, mode="off")
         self.assertEqual((self.trace.activities, self.trace.windows, self.capability(), self.cupti_calls()),
