@@ -253,10 +253,6 @@ void Attributor::AddProducts(const ProductLayers& products) {
     result_.layers.push_back(std::move(layer));
     for (const auto& [call, direction] : known.calls) result_.of_call[call] = {index, direction};
   }
-  if (products.layers.empty()) {
-    outside_ += static_cast<int64_t>(products.open.size());
-    return;
-  }
   if (products.open.empty()) return;
   Layer open;
   open.type = "matrix product";

@@ -263,11 +263,13 @@ std::vector<size_t> Reader::CountFitting() const {
 }
 
 // A layer with more gradients than forward products, or that runs forward in two ways, is none. One without gradients,
-// where others have some, must fit on those beside it.
+// where others have some, must fit on those beside it. Where nobody has any, a network would run whole in each step: all of
+// it is told, or nothing is.
 void Reader::CheckLayers() {
   struct Counts {
     size_t forward = 0, data = 0, weights = 0;
     std::set<int64_t> sums_over;
+    std::set<size_t> steps;
   };
   std::vector<Counts> counts(layers_.size());
   for (WorkIndex i = 0; i < works_.size(); ++i) {
@@ -277,6 +279,7 @@ void Reader::CheckLayers() {
     if (work.direction == LayerDirection::kForward) {
       ++of.forward;
       of.sums_over.insert(ShapeOf(i).k);
+      of.steps.insert(work.step);
     }
     if (work.direction == LayerDirection::kBackwardData) ++of.data;
     if (work.direction == LayerDirection::kBackwardWeights) ++of.weights;
@@ -291,6 +294,18 @@ void Reader::CheckLayers() {
     const bool too_many = of.weights > most || of.data > gradients * most;
     if (too_many || is_alone || of.sums_over.size() > 1) layers_[layer].is_sure = false;
   }
+  if (any_gradient) return;
+  std::set<size_t> steps;
+  bool is_whole = true;
+  for (const Work& work : works_) {
+    steps.insert(work.step);
+    is_whole = is_whole && work.layer != kNone && layers_[work.layer].is_sure;
+  }
+  for (const Counts& of : counts) {
+    const auto most = kNearlyAll * static_cast<double>(steps.size());
+    is_whole = is_whole && (steps.size() < kMinSteps || static_cast<double>(of.steps.size()) >= most);
+  }
+  for (Layer& layer : layers_) layer.is_sure = layer.is_sure && is_whole;
 }
 
 }  // namespace dlhook::analyzer::product_reader

@@ -23,6 +23,8 @@ namespace dlhook::analyzer::product_reader {
 
 // Of an op's calls: nearly all, and hardly any.
 inline constexpr double kNearlyAll = 0.8;
+// Steps from which on it counts what stays where it is.
+inline constexpr size_t kMinSteps = 3;
 inline constexpr double kHardlyAny = 0.3;
 using WorkIndex = uint32_t;
 using LayerNumber = uint32_t;

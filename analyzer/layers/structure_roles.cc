@@ -13,8 +13,6 @@
 namespace dlhook::analyzer::product_reader {
 namespace {
 
-// Steps from which on it counts what stays where it is.
-constexpr size_t kMinSteps = 3;
 // How far beside a product its bias is looked for.
 constexpr size_t kBeside = 4;
 // How many reads of a matrix are looked back at.
