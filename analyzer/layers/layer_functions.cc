@@ -156,12 +156,24 @@ LayerFunction ReadDlib(absl::string_view owner, absl::string_view owner_class, L
   return {std::string(owner), std::move(work), direction, true};
 }
 
+// PaddlePaddle: phi::ConvGradKernel<float, phi::CPUContext>. Products of matrices may be of any layer.
+std::optional<LayerFunction> ReadPhiKernel(absl::string_view name) {
+  absl::ConsumeSuffix(&name, "Impl");
+  if (!absl::ConsumeSuffix(&name, "Kernel")) return std::nullopt;
+  const bool is_backward = absl::ConsumeSuffix(&name, "Grad");
+  if (!absl::StrContains(name, "Conv")) return std::nullopt;
+  const bool is_transposed = absl::StrContains(name, "Transpose");
+  return LayerFunction{absl::StrCat("phi::", name), is_transposed ? "transposed convolution" : "convolution",
+                       is_backward ? LayerDirection::kBackward : LayerDirection::kForward, false};
+}
+
 }  // namespace
 
 std::optional<LayerFunction> ReadLayerFunction(absl::string_view function) {
   const std::vector<absl::string_view> parts = PartsOf(function);
   const absl::string_view method = WithoutTemplate(parts.back());
   if (parts.size() < 2) return ReadCFunction(method);
+  if (parts.front() == "phi") return ReadPhiKernel(method);
   const auto* const known =
       std::find_if(std::begin(kMethods), std::end(kMethods), [&](const Method& m) { return m.name == method; });
   if (known == std::end(kMethods)) return std::nullopt;

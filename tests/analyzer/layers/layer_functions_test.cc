@@ -1,4 +1,5 @@
-// Layer functions by name. Names are those of real libraries: Caffe 1.0, dlib 19.24, ncnn, OpenCV 4, mlpack 4, darknet.
+// Layer functions by name. Names are those of real libraries: Caffe 1.0, dlib 19.24, ncnn, OpenCV 4, mlpack 4, darknet,
+// MXNet 1.9, PaddlePaddle 3.3.
 #include "analyzer/layers/layer_functions.h"
 
 #include <gtest/gtest.h>
@@ -41,6 +42,13 @@ TEST(LayerFunctionsTest, KnowsFrameworks) {
             "mlpack::LinearType<arma::Mat<double>, mlpack::NoRegularizer> | linear | backward-weights");
   EXPECT_EQ(Read("mlpack::LinearType<arma::Mat<double>, mlpack::NoRegularizer>::Backward(arma::Mat<double> const&)"),
             "mlpack::LinearType<arma::Mat<double>, mlpack::NoRegularizer> | linear | backward-data");
+  EXPECT_EQ(Read("mxnet::op::ConvolutionOp<mshadow::cpu, float>::Backward(mxnet::OpContext const&)"),
+            "mxnet::op::ConvolutionOp<mshadow::cpu, float> | convolution | backward");
+  EXPECT_EQ(Read("void phi::ConvKernelImpl<float, phi::CPUContext>(phi::CPUContext const&, phi::DenseTensor const&)"),
+            "phi::Conv | convolution | forward");
+  EXPECT_EQ(Read("void phi::ConvGradKernel<float, phi::CPUContext>(phi::CPUContext const&, phi::DenseTensor const&)"),
+            "phi::Conv | convolution | backward");
+  EXPECT_EQ(Read("void phi::MatmulGradKernel<float, phi::CPUContext>(phi::CPUContext const&)"), "none");
   EXPECT_EQ(Read("torch::nn::Conv2dImpl::forward(at::Tensor const&)"), "torch::nn::Conv2dImpl | convolution | forward");
 }
 

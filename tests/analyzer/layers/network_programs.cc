@@ -1,10 +1,15 @@
 // Matrix products of training programs: see network_programs.h.
 #include "tests/analyzer/layers/network_programs.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <fstream>
 #include <random>
+#include <sstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace dlhook::analyzer {
@@ -489,6 +494,33 @@ const std::vector<NetworkCase>& NetworkCases() {
       {"siamese", TrainSiamese, 100},
       {"NumPy course", TrainCourse, 100}};
   return *cases;
+}
+
+RecordedProgram ReadRecordedProgram(const std::string& name) {
+  std::ifstream file(absl::StrCat(DLHOOK_RECORDED, "/", name, ".txt"));
+  EXPECT_TRUE(file.good()) << name;
+  RecordedProgram program;
+  ModelBuilder builder;
+  for (std::string line; std::getline(file, line);) {
+    if (absl::StartsWith(line, "#")) continue;
+    std::istringstream words(line);
+    int64_t m = 0, n = 0, k = 0;
+    bool row_major = false;
+    std::string trans, direction;
+    CallTruth truth;
+    uint64_t a = 0, b = 0, c = 0;
+    words >> m >> n >> k >> trans >> row_major >> std::hex >> a >> b >> c >> truth.layer >> direction;
+    trace::OpDefinition definition = GemmDefinition(m, n, k, trans, "cblas_sgemm");
+    definition.mutable_gemm()->set_row_major(row_major);
+    builder.Call(builder.AddOp(definition), builder.now_ns() + 10, 1000, 0, 0, {a, b, c});
+    truth.type = absl::StartsWith(truth.layer, "conv") ? "convolution" : "linear";
+    for (LayerDirection each : {kForward, kData, kWeights}) {
+      if (direction == LayerDirectionName(each)) truth.direction = each;
+    }
+    program.truths.push_back(truth);
+  }
+  program.model = builder.Build();
+  return program;
 }
 
 }  // namespace dlhook::analyzer

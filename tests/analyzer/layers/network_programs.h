@@ -111,6 +111,13 @@ const std::vector<NetworkCase>& NetworkCases();
 // Convolutions and linear layers of any sizes, each seed another network.
 void TrainAnyNetwork(NetworkProgram& program, uint32_t seed);
 
+// The products of a real program, of recorded/NAME.txt.
+struct RecordedProgram {
+  TraceModel model;
+  std::vector<CallTruth> truths;
+};
+RecordedProgram ReadRecordedProgram(const std::string& name);
+
 }  // namespace dlhook::analyzer
 
 #endif  // DLHOOK_TESTS_ANALYZER_LAYERS_NETWORK_PROGRAMS_H_

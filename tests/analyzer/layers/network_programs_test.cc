@@ -1,5 +1,5 @@
-// Layers from calls alone on programs whose truth is known: networks x ways of making calls. Prints the table of
-// docs/truth.md ("Layers from calls alone").
+// Layers from calls alone on programs whose truth is known: networks x ways of making calls, and recorded ones. Prints
+// the tables of docs/truth.md ("Layers from calls alone").
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -113,6 +113,32 @@ TEST(NetworkProgramsTest, NoWrongRowInAnyNetwork) {
     }
   }
   EXPECT_GE(Percent(right, calls), 95);
+}
+
+struct RecordedCase {
+  const char* name;
+  int least_recall;
+};
+
+// Calls of real programs (recorded/README.md), each with what the program is known to compute.
+TEST(NetworkProgramsTest, RecordedPrograms) {
+  std::printf("%-18s %6s %6s %6s %6s\n", "recorded", "prec.", "recall", "wrong", "rows");
+  for (const RecordedCase& recorded : std::vector<RecordedCase>{{"paddle_lenet", 100},
+                                                                {"mxnet_lenet", 100},
+                                                                {"chainer_lenet", 100},
+                                                                {"chainer_rnn", 100},
+                                                                {"sklearn_mlp", 100},
+                                                                {"autograd_mlp", 85},
+                                                                {"numpy_cs231n", 100},
+                                                                {"numpy_course", 65}}) {
+    const RecordedProgram program = ReadRecordedProgram(recorded.name);
+    const Score score = ScoreOf(AttributeByStructure(program.model), program.truths);
+    std::printf("%-18s %5d%% %5d%% %6d %6d\n", recorded.name, Percent(score.right, score.named),
+                Percent(score.right, score.calls), score.wrong_rows, score.rows);
+    EXPECT_GT(score.calls, 0);
+    EXPECT_EQ(score.wrong_rows, 0) << recorded.name << score.mistakes;
+    EXPECT_GE(Percent(score.right, score.calls), recorded.least_recall) << recorded.name;
+  }
 }
 
 // A long run keeps operands of its first products only; layers of one shape are told apart by order then.
