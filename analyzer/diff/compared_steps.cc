@@ -112,7 +112,10 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, IterationKind ki
       own.steps.pop_back();
     }
     // What tables over these steps alone would make of them.
-    for (Step& step : own.steps) step.is_regular = true;
+    for (Step& step : own.steps) {
+      step.is_regular = true;
+      step.sort.clear();
+    }
   }
   LeaveOutInterrupted(chosen);
   chosen.batch = MostFrequentBatch(chosen);

@@ -55,6 +55,8 @@ struct Guess {
   bool is_over = false;  // the backward pass has begun
   int products = 0;
   std::set<int64_t> common;
+  std::set<int64_t> rows;  // of products that a framework's ops make
+  bool all_have_rows = true;
 };
 
 class BatchFinder {
@@ -73,7 +75,12 @@ class BatchFinder {
     }
     for (size_t i = 0; i < guesses_.size(); ++i) {
       const Guess& guess = guesses_[i];
-      if (!guess.is_told && guess.products > 1 && guess.common.size() == 1) track_.steps[i].batch = *guess.common.begin();
+      if (guess.is_told || guess.products == 0) continue;
+      if (guess.all_have_rows && guess.rows.size() == 1) {
+        track_.steps[i].batch = *guess.rows.begin();
+      } else if (guess.products > 1 && guess.common.size() == 1) {
+        track_.steps[i].batch = *guess.common.begin();
+      }
     }
   }
 
@@ -102,8 +109,15 @@ class BatchFinder {
       return;
     }
     // A convolution done as a product, image by image: its sides are channels and places.
-    if (IsConvolution(attribution_, call)) guess.is_told = true;
+    if (IsConvolution(attribution_, call)) return;
     const std::set<int64_t> sides = {op.definition.gemm().m(), op.definition.gemm().n()};
+    const ScopeIndex scope = model_.calls.ScopeOf(call);
+    // PyTorch's tensors are stored by rows, the library takes them for columns: a row of the result is a column of its own.
+    if (!op.definition.gemm().row_major() && scope != kNone && model_.scopes.kind[scope] == trace::ScopeBatch::FRAMEWORK_OP) {
+      guess.rows.insert(op.definition.gemm().n());
+    } else {
+      guess.all_have_rows = false;
+    }
     if (guess.products++ == 0) {
       guess.common = sides;
     } else {

@@ -13,8 +13,9 @@ namespace dlhook::analyzer {
 
 // Fills Step.batch of a track where it is 0 and can be told:
 // - the minibatch that the first convolution, pooling, norm … of the step names;
-// - else the number of rows that all products of the first forward pass have in common. Where two numbers are common to all
-//   (layers of equal width), there is one product only, or one of them does a convolution, it isn't known.
+// - else the number of rows that all products of the first forward pass have in common, without those that do convolutions. Where it is
+//   not known which side is rows (no framework's op makes them) and two numbers are common to all, or there is one product only, it
+//   isn't known. Of sequences rows may be tokens.
 // With gradient accumulation that is the batch of one pass.
 void SetBatchSizes(const TraceModel& model, const Attribution& attribution, StepTrack& track);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/layers/call_context.h"
@@ -91,6 +92,7 @@ class Collector {
   void CollectScopes() {
     for (const std::string& name : model_.names) roles_.push_back(RoleOf(name));
     MarkWork();
+    MarkClosures();
     stands_.assign(model_.scopes.size(), Stand::kTransparent);
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
       if (model_.threads[model_.scopes.thread[scope]].process != process_) continue;
@@ -116,6 +118,22 @@ class Collector {
     }
   }
 
+  // Updates that compute gradients themselves, by a closure of the program's (LBFGS).
+  void MarkClosures() {
+    const ScopeColumns& scopes = model_.scopes;
+    update_around_.assign(scopes.size(), kNone);
+    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+      const ScopeIndex parent = scopes.parent[scope];
+      if (parent != kNone) update_around_[scope] = roles_[scopes.name[parent]] == NameRole::kUpdate ? parent : update_around_[parent];
+      const ScopeIndex update = update_around_[scope];
+      if (update == kNone) continue;
+      int64_t& inside_end_ns = closures_.try_emplace(update, -1).first->second;
+      const bool is_gradient = scopes.kind[scope] == Scope::BACKWARD_NODE || roles_[scopes.name[scope]] == NameRole::kEngine;
+      if (is_gradient) inside_end_ns = std::max(inside_end_ns, scopes.start_ns[scope] + scopes.duration_ns[scope]);
+    }
+    absl::erase_if(closures_, [](const auto& closure) { return closure.second < 0; });
+  }
+
   void NoteLinks(ScopeIndex scope) {
     if (model_.scopes.kind[scope] != Scope::BACKWARD_NODE) return;
     result_.has_backward_scopes = true;
@@ -126,12 +144,16 @@ class Collector {
     const NameRole role = roles_[model_.scopes.name[scope]];
     const int64_t start_ns = model_.scopes.start_ns[scope];
     const Place place = PlaceOfScope(scope);
-    const MomentKind kind = KindOfScope(scope, role, place);
+    MomentKind kind = KindOfScope(scope, role, place);
     if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
-    stands_[scope] = Stand::kMoment;
+    const auto closure = closures_.find(scope);
+    if (closure == closures_.end()) stands_[scope] = Stand::kMoment;
+    // Before its last gradients an optimizer updates nothing for good.
+    const ScopeIndex around = update_around_[scope];
+    if (kind == MomentKind::kUpdate && around != kNone && closures_.contains(around)) kind = MomentKind::kZeroGrad;
     Moment moment;
-    moment.start_ns = start_ns;
     moment.end_ns = start_ns + model_.scopes.duration_ns[scope];
+    moment.start_ns = closure == closures_.end() ? start_ns : std::min(closure->second, moment.end_ns);
     moment.kind = kind;
     moment.is_graph_node = model_.scopes.kind[scope] == Scope::GRAPH_NODE;
     moment.is_scope = true;
@@ -176,8 +198,9 @@ class Collector {
     if (role == NameRole::kFunction) return MomentKind::kOther;
     const MomentKind kind = KindOf(place.direction);
     if (kind == MomentKind::kBackward || kind == MomentKind::kUpdate) return kind;
-    // The plain arithmetic of a program (a metric, a mean) is no network's.
-    const bool in_module = place.layer != kNone && !attribution_.layers[place.layer].module.empty();
+    // The plain arithmetic of a program (a metric, a mean) is no network's, nor are the buckets of what distributes one.
+    const bool in_module = place.layer != kNone && !attribution_.layers[place.layer].module.empty() &&
+                           !absl::EndsWith(attribution_.layers[place.layer].module_type, "DataParallel");
     return has_work_[scope] || in_module ? MomentKind::kForward : MomentKind::kOther;
   }
 
@@ -266,6 +289,8 @@ class Collector {
   std::vector<NameRole> roles_;  // by name
   std::vector<bool> has_work_;   // by scope
   std::vector<Stand> stands_;    // by scope
+  std::vector<ScopeIndex> update_around_;                // by scope: the innermost update that it is a part of
+  absl::flat_hash_map<ScopeIndex, int64_t> closures_;    // updates with gradients inside, and when the last of these ended
   ProcessMoments result_;
 };
 

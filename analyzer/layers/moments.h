@@ -19,7 +19,7 @@ enum class MomentKind : uint8_t {
   kForward,   // an op of a network
   kBackward,
   kUpdate,
-  kZeroGrad
+  kZeroGrad  // or what an optimizer does between the gradients that it asks for itself
 };
 
 // An outermost scope that tells something, or a call outside such scopes.

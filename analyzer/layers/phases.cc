@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "analyzer/layers/batch_size.h"
 #include "analyzer/layers/iterations.h"
 #include "analyzer/layers/moments.h"
 #include "analyzer/layers/step_assembly.h"
 #include "analyzer/layers/step_items.h"
+#include "analyzer/layers/step_names.h"
 #include "analyzer/layers/warm_up.h"
 
 namespace dlhook::analyzer {
@@ -176,18 +178,6 @@ void SetHasScopes(const ProcessMoments& moments, StepTrack& track) {
   }
 }
 
-// Same batch and same number of passes as most of the kind.
-void SetRegular(StepTrack& track) {
-  std::map<IterationKind, std::map<std::pair<int64_t, int32_t>, int64_t>> counts;
-  for (const Step& step : track.steps) ++counts[step.kind][{step.batch, step.micro_steps}];
-  for (Step& step : track.steps) {
-    if (step.kind == IterationKind::kInference) continue;  // requests come as they come
-    int64_t most = 0;
-    for (const auto& [shape, count] : counts[step.kind]) most = std::max(most, count);
-    step.is_regular = step.is_regular && counts[step.kind][{step.batch, step.micro_steps}] == most;
-  }
-}
-
 std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
                                        const std::vector<IterationTrack>& iterations) {
   const ProcessMoments moments = CollectMoments(model, attribution, process);
@@ -204,11 +194,14 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
   }
   for (StepTrack& track : tracks) {
     SetHasScopes(moments, track);
-    for (Step& step : track.steps) CutToStep(step);
+    for (Step& step : track.steps) {
+      step.thread = track.thread;
+      CutToStep(step);
+    }
     SetBatchSizes(model, attribution, track);
-    SetRegular(track);
-    MarkWarmUp(model, track);
   }
+  NameSteps(model, tracks);
+  for (StepTrack& track : tracks) MarkWarmUp(model, track);
   return tracks;
 }
 
@@ -244,6 +237,10 @@ const char* IterationKindName(IterationKind kind) {
       break;
   }
   return "unknown";
+}
+
+std::string StepName(IterationKind kind, const std::string& sort) {
+  return sort.empty() ? IterationKindName(kind) : absl::StrCat(IterationKindName(kind), " (", sort, ")");
 }
 
 std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution& attribution) {

@@ -19,6 +19,9 @@ const char* PhaseKindName(PhaseKind kind);  // "input", "forward", …
 enum class IterationKind : uint8_t { kUnknown, kTraining, kValidation, kInference };
 const char* IterationKindName(IterationKind kind);
 
+// "training", "training (Net #2)".
+std::string StepName(IterationKind kind, const std::string& sort);
+
 struct PhaseInterval {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -29,12 +32,14 @@ struct Step {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   IterationKind kind = IterationKind::kUnknown;
+  ThreadIndex thread = kNone;  // of its track
   bool is_warm_up = false;
-  bool is_regular = true;      // as most of its kind: same batch, same micro steps, same calls where only calls are known
+  bool is_regular = true;      // as others of its sort: same batch, same micro steps, same calls where only calls are known
   bool has_scopes = false;     // scopes were recorded all through it (light mode leaves some out)
   int64_t batch = 0;           // size, where it is known; else 0
   int32_t micro_steps = 1;     // forward+backward passes before the update (gradient accumulation)
-  std::string model;           // Layer.model of what ran, where one network did
+  std::string model;           // Layer.model of what was trained, or ran, where one network was
+  std::string sort;            // what tells it from others of its kind: step_names.h; empty: nothing does
   std::vector<PhaseInterval> phases;  // ascending, disjoint, inside the step; gaps are of no phase
 };
 

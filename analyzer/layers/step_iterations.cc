@@ -38,4 +38,14 @@ IterationTrack MeasureSteps(const TraceModel& model, const StepTrack& steps) {
   return track;
 }
 
+std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps, const IterationTrack& measured) {
+  std::map<std::string, std::vector<int64_t>> durations;
+  for (size_t i = 0; i < steps.steps.size(); ++i) {
+    if (measured.iterations[i].phase != Phase::kSteady) continue;
+    std::vector<int64_t>& of_name = durations[StepName(steps.steps[i].kind, steps.steps[i].sort)];
+    if (i + 1 < steps.steps.size() || of_name.empty()) of_name.push_back(measured.iterations[i].duration_ns());
+  }
+  return durations;
+}
+
 }  // namespace dlhook::analyzer

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "analyzer/layers/iterations.h"
@@ -13,19 +14,26 @@ namespace {
 constexpr double kWarmUpFactor = 1.5;
 constexpr size_t kEnough = 3;  // steps of a batch size, to have a median of their own
 
-// By step: a primitive was created that no cache had, or an algorithm tried.
-std::vector<bool> Preparing(const TraceModel& model, const StepTrack& track) {
-  std::vector<bool> preparing(track.steps.size(), false);
+// What the library was asked for in a step.
+struct Asked {
+  bool prepares = false;  // a primitive was created that no cache had, or an algorithm tried
+  int64_t calls = 0;
+};
+
+std::vector<Asked> AskedInSteps(const TraceModel& model, const StepTrack& track) {
+  std::vector<Asked> asked(track.steps.size());
   const auto [begin, end] = model.calls.RangeOf(track.thread);
   for (CallIndex call = begin; call < end; ++call) {
-    const Op& op = model.ops[model.calls.op[call]];
-    if (!(op.is_creation && !op.cache_hit) && !op.is_trial) continue;
     if (model.threads[model.calls.thread[call]].process != track.process) continue;
     const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), model.calls.start_ns[call],
                                         [](int64_t ns, const Step& step) { return ns < step.start_ns; });
-    if (after != track.steps.begin()) preparing[static_cast<size_t>(after - track.steps.begin()) - 1] = true;
+    if (after == track.steps.begin() || model.calls.start_ns[call] >= (after - 1)->end_ns) continue;
+    Asked& of_step = asked[static_cast<size_t>(after - track.steps.begin()) - 1];
+    const Op& op = model.ops[model.calls.op[call]];
+    of_step.prepares |= (op.is_creation && !op.cache_hit) || op.is_trial;
+    of_step.calls += op.is_creation ? 0 : 1;
   }
-  return preparing;
+  return asked;
 }
 
 // Median durations of the later half of the steps, by batch size. Of regular ones; without the track's last one, which is cut
@@ -60,14 +68,25 @@ class Medians {
   std::map<int64_t, int64_t> median_ns_;
 };
 
-void MarkKind(const std::vector<bool>& preparing, const std::vector<Step>& all, const std::vector<Step*>& steps) {
+// Calls of the later half of the steps, where they are most.
+int64_t MostCalls(const std::vector<Asked>& asked, const std::vector<Step>& all, const std::vector<Step*>& steps) {
+  int64_t most = 0;
+  for (size_t i = steps.size() / 2; i < steps.size(); ++i) {
+    most = std::max(most, asked[static_cast<size_t>(steps[i] - all.data())].calls);
+  }
+  return most;
+}
+
+void MarkAlike(const std::vector<Asked>& asked, const std::vector<Step>& all, const std::vector<Step*>& steps) {
   const Medians medians(steps, &all.back());
   if (medians.count() < 2) return;
+  const int64_t most_calls = MostCalls(asked, all, steps);
   for (size_t i = 0; i < steps.size() / 2; ++i) {
     Step& step = *steps[i];
     const auto duration_ns = static_cast<double>(step.end_ns - step.start_ns);
     const bool is_slow = duration_ns > kWarmUpFactor * static_cast<double>(medians.Of(step.batch));
-    const bool is_preparing = preparing[static_cast<size_t>(&step - all.data())];
+    const Asked& of_step = asked[static_cast<size_t>(&step - all.data())];
+    const bool is_preparing = of_step.prepares || of_step.calls > most_calls;
     if (!is_slow && !is_preparing && step.is_regular) return;
     step.is_warm_up = is_slow || is_preparing;
   }
@@ -76,10 +95,10 @@ void MarkKind(const std::vector<bool>& preparing, const std::vector<Step>& all, 
 }  // namespace
 
 void MarkWarmUp(const TraceModel& model, StepTrack& track) {
-  const std::vector<bool> preparing = Preparing(model, track);
-  std::map<IterationKind, std::vector<Step*>> by_kind;
-  for (Step& step : track.steps) by_kind[step.kind].push_back(&step);
-  for (auto& [kind, steps] : by_kind) MarkKind(preparing, track.steps, steps);
+  const std::vector<Asked> asked = AskedInSteps(model, track);
+  std::map<std::string, std::vector<Step*>> alike;
+  for (Step& step : track.steps) alike[StepName(step.kind, step.sort)].push_back(&step);
+  for (auto& [name, steps] : alike) MarkAlike(asked, track.steps, steps);
 }
 
 }  // namespace dlhook::analyzer

@@ -7,7 +7,8 @@
 
 namespace dlhook::analyzer {
 
-// Marks, for each kind of step, the first ones, as long as they prepare primitives, try algorithms or take more than half as
+// Marks, of the steps of each name, the first ones, as long as they prepare primitives, try algorithms, make more
+// calls than any of the later half (which pack weights) or take more than half as
 // long again as the later half does (of the same batch, where there are enough). Odd ones among them don't end it.
 void MarkWarmUp(const TraceModel& model, StepTrack& track);
 

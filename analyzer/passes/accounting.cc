@@ -153,7 +153,9 @@ std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
   };
   columns[0].detail = !HasSeveralProcesses(groups);
   const bool one_kind = std::all_of(groups.begin(), groups.end(),
-                                    [&](const StepGroup& group) { return group.kind == groups.front().kind; });
+                                    [&](const StepGroup& group) {
+                                      return group.kind == groups.front().kind && group.sort == groups.front().sort;
+                                    });
   columns[1].detail = one_kind;
   return columns;
 }
@@ -191,7 +193,7 @@ void AddRows(const TraceModel& model, const StepGroup& group, const std::map<Act
   const int64_t pid = model.processes[group.process].header.process().pid();
   for (const auto& [activity, sums] : LinesOf(activities, whole_ns)) {
     const auto mean = [&](int64_t ns) { return ns == 0 ? Cell() : Mean(ns, steps); };
-    table.rows.push_back({pid, IterationKindName(group.kind),
+    table.rows.push_back({pid, StepName(group.kind, group.sort),
                           ActivityName(activity.first), activity.second.empty() ? Cell() : Cell(activity.second),
                           Mean(sums.total_ns, steps), Percent(sums.total_ns, whole_ns),
                           mean(sums.Of(PhaseKind::kForward) + sums.Of(PhaseKind::kInference)),
@@ -209,13 +211,16 @@ void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Ac
   }
   const auto steps = static_cast<int64_t>(group.steady.size());
   table.notes.push_back(absl::StrCat(
-      ProcessLabel(model, group.process), ": ", steps, " steady ", IterationKindName(group.kind), " steps of ",
+      ProcessLabel(model, group.process), ": ", SteadySteps(steps, group.kind, group.sort), " of ",
       HumanTime(whole_ns / steps), " on average; in ", HumanTime((unattributed_ns + not_seen_ns) / steps),
       " of it no library call and no framework's op ran: ", HumanTime(not_seen_ns / steps),
       " not seen (native code or Python between two lines of the program), ", HumanTime(unattributed_ns / steps),
       " unattributed. The rows add up to it exactly.",
       group.overlaps ? " Steps of several threads overlap: this is the time in which any was under way, divided by their number."
-                     : ""));
+                     : "",
+      group.threads.contains(kNone) ? ""
+                                    : absl::StrCat(" Steps of ", ThreadLabel(model, group.threads),
+                                                   ": what other threads did in that time is in these rows, too.")));
 }
 
 }  // namespace

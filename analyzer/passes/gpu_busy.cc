@@ -64,6 +64,7 @@ std::vector<MeasuredTime> MeasuredTimes(const TraceModel& model, const std::vect
     if (time.steps > 0) continue;
     const std::vector<const Step*> measured = MeasuredSteps(group.steady, GpuBlindTime(model, group.process));
     time.kind = group.kind;
+    time.sort = group.sort;
     time.steps = static_cast<int64_t>(measured.size());
     time.batch = CommonBatch(measured);
     time.time = TimeOf(measured);

@@ -17,6 +17,7 @@ namespace dlhook::analyzer {
 // none was, what was measured of all of them.
 struct MeasuredTime {
   IterationKind kind = IterationKind::kUnknown;
+  std::string sort;        // Step.sort
   int64_t steps = 0;       // 0: none were found, `time` is of the whole process
   int64_t batch = 0;       // of these steps, where all have one; else 0
   IntervalSet time;        // of these steps (or the process), as far as times of GPUs were measured

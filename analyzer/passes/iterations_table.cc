@@ -1,6 +1,7 @@
 // Table `iterations`: the repeating step of the program, one row a step.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,8 @@
 namespace dlhook::analyzer {
 namespace {
 
+constexpr size_t kMaxSortsNoted = 8;
+
 std::vector<Column> Columns() {
   return {
       IntegerColumn("process", "", Better::kNeither, "Process id."),
@@ -24,7 +27,7 @@ std::vector<Column> Columns() {
       TextColumn("phase",
                  "warm-up; steady: as most iterations are; other: evaluation, a smaller batch and the like."),
       TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
-      IntegerColumn("batch", "", Better::kNeither, "Samples in one pass, where shapes tell it."),
+      IntegerColumn("batch", "", Better::kNeither, "Samples in one pass, where shapes tell it (of sequences that may be their tokens)."),
       IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
       IntegerColumn("duration", "ns", Better::kLower,
                     "From its first call to the next iteration's; of the last one: to the end of "
@@ -42,7 +45,9 @@ std::vector<Column> Columns() {
       IntegerColumn("copied", "bytes", Better::kLower, "Bytes of these copies."),
       Detail(IntegerColumn("micro_steps", "", Better::kNeither,
                            "Backward passes before the weights are updated (gradient accumulation).")),
-      Detail(TextColumn("model", "Which network, where one alone ran.")),
+      Detail(TextColumn("model", "Which network was trained, or ran, where it was one alone.")),
+      Detail(TextColumn("step", "The kind, and in brackets what tells steps like it from others: the program's own range, the network, "
+                                "the batch.")),
       Detail(
           IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
   };
@@ -78,6 +83,7 @@ void AddRows(const TraceModel& model, const StepTrack& steps, const IterationTra
          Percent(iteration.in_library_ns, iteration.duration_ns()), gpu(iteration.launches),
          gpu(iteration.copies), gpu(iteration.copied_bytes),
          is_training ? Cell(int64_t{step.micro_steps}) : Cell(), step.model.empty() ? Cell() : Cell(step.model),
+         StepName(step.kind, step.sort),
          gpu(iteration.trials)});
   }
 }
@@ -88,22 +94,35 @@ std::string Name(const TraceModel& model, const IterationTrack& track) {
   return name;
 }
 
-std::string SteadyNote(const TraceModel& model, const IterationTrack& track) {
-  const std::vector<int64_t> steady = track.Durations(Phase::kSteady);
-  std::string note =
-      absl::StrCat(Name(model, track), ": ", track.iterations.size(), " iterations, ",
-                   track.Count(Phase::kWarmUp), " warm-up, ", track.Count(Phase::kSteady),
-                   " steady, ", track.Count(Phase::kOther), " other");
-  if (!steady.empty()) {
-    const Quartiles quartiles = QuartilesOf(steady);
-    absl::StrAppend(&note, "; steady median ", HumanTime(quartiles.median), ", quartiles ",
-                    HumanTime(quartiles.lower), " to ", HumanTime(quartiles.upper));
-  }
-  return note + ".";
+std::string Median(const std::vector<int64_t>& durations) {
+  const Quartiles quartiles = QuartilesOf(durations);
+  return absl::StrCat("median ", HumanTime(quartiles.median), ", quartiles ", HumanTime(quartiles.lower), " to ",
+                      HumanTime(quartiles.upper));
 }
 
-void AddNotes(const TraceModel& model, const IterationTrack& track, Table& table) {
-  table.notes.push_back(SteadyNote(model, track));
+// Steps of several sorts have a median each.
+void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const IterationTrack& track, Table& table) {
+  const auto durations = SteadyDurations(steps, track);
+  const std::string counts =
+      absl::StrCat(Name(model, track), ": ", track.iterations.size(), " iterations, ", track.Count(Phase::kWarmUp), " warm-up, ",
+                   track.Count(Phase::kSteady), " steady, ", track.Count(Phase::kOther), " other");
+  if (durations.size() == 1) {
+    table.notes.push_back(absl::StrCat(counts, "; steady ", Median(durations.begin()->second), "."));
+    return;
+  }
+  table.notes.push_back(counts + ".");
+  size_t noted = 0;
+  for (const auto& [name, of_name] : durations) {
+    if (++noted > kMaxSortsNoted) break;
+    table.notes.push_back(absl::StrCat(Name(model, track), ": steady ", name, ": ", of_name.size(), ", ", Median(of_name), "."));
+  }
+  if (durations.size() > kMaxSortsNoted) {
+    table.notes.push_back(absl::StrCat(durations.size() - kMaxSortsNoted, " more sorts of steps: see the table phases."));
+  }
+}
+
+void AddNotes(const TraceModel& model, const StepTrack& steps, const IterationTrack& track, Table& table) {
+  AddSteadyNotes(model, steps, track, table);
   if (track.calls_before > 0) {
     table.notes.push_back(absl::StrCat(Name(model, track), ": ", track.calls_before,
                                        " calls before the first iteration."));
@@ -123,7 +142,7 @@ absl::StatusOr<Table> IterationsTable(const TraceModel& model, const PassOptions
   for (const StepTrack& steps : options.analysis->steps()) {
     const IterationTrack track = MeasureSteps(model, steps);
     AddRows(model, steps, track, table);
-    AddNotes(model, track, table);
+    AddNotes(model, steps, track, table);
   }
   if (table.rows.empty())
     table.notes.push_back("No sequence of calls repeats often enough to be an iteration.");

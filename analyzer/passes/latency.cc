@@ -1,6 +1,7 @@
 // Table `latency`: how long requests take, by batch size.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,14 +66,19 @@ Row RowOf(int64_t pid, const std::string& model, const std::string& batch, Reque
           has_rate ? Cell(1e9 * static_cast<double>(requests.samples) / static_cast<double>(sum_ns)) : Cell()};
 }
 
-void AddRows(const TraceModel& model, const StepGroup& group, Table& table) {
+// Of one process: requests of all sorts.
+struct Served {
+  std::vector<const Step*> steady;  // by start
+  size_t warm_up = 0;
+};
+
+void AddRows(int64_t pid, const Served& served, Table& table) {
   std::map<std::pair<std::string, int64_t>, Requests> by_batch;
   Requests all;
-  for (const Step* step : group.steady) {
+  for (const Step* step : served.steady) {
     by_batch[{step->model, step->batch}].Add(*step);
     all.Add(*step);
   }
-  const int64_t pid = model.processes[group.process].header.process().pid();
   for (const auto& [key, requests] : by_batch) {
     table.rows.push_back(RowOf(pid, key.first, key.second > 0 ? absl::StrCat(key.second) : "unknown", requests));
   }
@@ -80,18 +86,21 @@ void AddRows(const TraceModel& model, const StepGroup& group, Table& table) {
 }
 
 // How much of the time requests were under way, and how many came.
-std::string LoadNote(const TraceModel& model, const StepGroup& group) {
-  const int64_t start_ns = group.steady.front()->start_ns;
+std::string LoadNote(const std::string& process, const Served& served) {
+  const int64_t start_ns = served.steady.front()->start_ns;
   int64_t end_ns = start_ns, busy_ns = 0;
-  for (const Step* step : group.steady) {
+  std::set<ThreadIndex> threads;
+  for (const Step* step : served.steady) {
     busy_ns += std::max<int64_t>(0, step->end_ns - std::max(step->start_ns, end_ns));
     end_ns = std::max(end_ns, step->end_ns);
+    threads.insert(step->thread);
   }
   const double seconds = static_cast<double>(end_ns - start_ns) / 1e9;
-  return absl::StrFormat("%s: %d requests in %s, %.4g a second; %.3g %% of the time at least one was under way; %d of warm-up left out.",
-                         ProcessLabel(model, group.process), group.steady.size(), HumanTime(end_ns - start_ns),
-                         static_cast<double>(group.steady.size()) / seconds,
-                         100.0 * static_cast<double>(busy_ns) / static_cast<double>(end_ns - start_ns), group.warm_up.size());
+  const std::string of_threads = threads.size() > 1 ? absl::StrCat(" of ", threads.size(), " threads") : "";
+  return absl::StrFormat("%s: %d requests%s in %s, %.4g a second; %.3g %% of the time at least one was under way; %d of warm-up left out.",
+                         process, served.steady.size(), of_threads, HumanTime(end_ns - start_ns),
+                         static_cast<double>(served.steady.size()) / seconds,
+                         100.0 * static_cast<double>(busy_ns) / static_cast<double>(end_ns - start_ns), served.warm_up);
 }
 
 }  // namespace
@@ -100,9 +109,16 @@ absl::StatusOr<Table> LatencyTable(const TraceModel& model, const PassOptions& o
   std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
   std::erase_if(groups, [](const StepGroup& group) { return group.kind != IterationKind::kInference; });
   Table table = NewTable("latency", "How long requests take, by batch size", Columns(groups));
+  std::map<ProcessIndex, Served> by_process;
   for (const StepGroup& group : groups) {
-    AddRows(model, group, table);
-    table.notes.push_back(LoadNote(model, group));
+    Served& served = by_process[group.process];
+    served.steady.insert(served.steady.end(), group.steady.begin(), group.steady.end());
+    served.warm_up += group.warm_up.size();
+  }
+  for (auto& [process, served] : by_process) {
+    SortByStart(served.steady);
+    AddRows(model.processes[process].header.process().pid(), served, table);
+    table.notes.push_back(LoadNote(ProcessLabel(model, process), served));
   }
   if (groups.empty()) table.notes.push_back("No process was seen that runs a network without training it.");
   return table;

@@ -51,6 +51,7 @@ LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution
   communication_ = Group("", "[communication]");
   data_loading_ = Group("", "[data loading]");
   waiting_ = Group("", "[waiting]");
+  other_threads_ = Group("", "[other threads]");
   unattributed_ = Group("", kUnattributed);
   gpu_unknown_ = Group("", "[GPU work of no known call]");
   gpu_idle_ = Group("", "[GPU idle]");

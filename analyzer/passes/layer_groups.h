@@ -40,6 +40,7 @@ class LayerGroups {
   GroupIndex not_seen() const { return not_seen_; }
   GroupIndex data_loading() const { return data_loading_; }
   GroupIndex waiting() const { return waiting_; }
+  GroupIndex other_threads() const { return other_threads_; }  // where steps are one thread's
   GroupIndex unattributed() const { return unattributed_; }
   GroupIndex gpu_unknown() const { return gpu_unknown_; }  // work of GPUs of which no hook saw who asked for it
   GroupIndex gpu_idle() const { return gpu_idle_; }
@@ -67,7 +68,8 @@ class LayerGroups {
   // `--by line`: what has no layer has a line all the same.
   std::vector<GroupIndex> of_stack_;
   std::map<std::pair<StackIndex, StackIndex>, GroupIndex> of_gap_;
-  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, communication_ = 0, data_loading_ = 0, waiting_ = 0, unattributed_ = 0;
+  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, communication_ = 0, data_loading_ = 0, waiting_ = 0;
+  GroupIndex other_threads_ = 0, unattributed_ = 0;
   GroupIndex gpu_unknown_ = 0, gpu_idle_ = 0, gpu_blind_ = 0;
 };
 

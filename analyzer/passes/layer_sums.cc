@@ -2,7 +2,9 @@
 #include "analyzer/passes/layer_sums.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -15,6 +17,7 @@
 #include "analyzer/model/same_work.h"
 #include "analyzer/passes/columns.h"
 #include "analyzer/passes/layout_moves.h"
+#include "analyzer/passes/step_groups.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -24,40 +27,61 @@ constexpr int kMaxDepth = 64;
 
 // Requests of a server differ in their batch: all count. Of training steps the odd ones (a last smaller batch) would
 // blur the mean.
-bool IsCounted(const Step& step, IterationKind kind, bool need_scopes) {
-  return step.kind == kind && !step.is_warm_up && (step.has_scopes || !need_scopes) &&
-         (step.is_regular || kind == IterationKind::kInference);
+bool IsCounted(const Step& step, IterationKind kind) {
+  return step.kind == kind && !step.is_warm_up && (step.is_regular || kind == IterationKind::kInference);
 }
 
-// The steps that count, by process, ascending.
-class StepChoice {
+// When the steps of a set were, by process and thread.
+class StepTimes {
  public:
-  StepChoice(const TraceModel& model, const std::vector<StepTrack>& tracks) : intervals_(model.processes.size()) {
-    std::vector<bool> is_taken(model.processes.size());
-    for (const StepTrack& track : tracks) {
-      // Of threads that repeat on their own the busiest: the time of a process is divided once.
-      if (is_taken[track.process]) continue;
-      is_taken[track.process] = true;
-      first_.push_back(&track);
+  StepTimes(const TraceModel& model, const StepSet& set) : all_(model.processes.size()), threads_(model.processes.size()) {
+    for (const auto& [process, step] : set.steps) {
+      all_[process].push_back({step->start_ns, step->end_ns});
+      threads_[process][step->thread].push_back(all_[process].back());
+      total_ns_ += step->end_ns - step->start_ns;
+      of_threads_.insert(step->thread);
     }
-    for (IterationKind kind : {IterationKind::kTraining, IterationKind::kInference, IterationKind::kUnknown}) {
-      if (Choose(kind)) return;
+    const auto by_start = [](const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; };
+    for (std::vector<Interval>& intervals : all_) std::stable_sort(intervals.begin(), intervals.end(), by_start);
+    for (auto& threads : threads_) {
+      for (auto& [thread, intervals] : threads) std::stable_sort(intervals.begin(), intervals.end(), by_start);
+    }
+    count_ = static_cast<int64_t>(set.steps.size());
+    if (count_ > 0) {
+      const std::string threads = of_threads_.contains(kNone) ? ""
+                                  : of_threads_.size() > 1    ? absl::StrCat(" of ", ThreadLabel(model, of_threads_))
+                                                              : absl::StrCat(" of thread ", ThreadLabel(model, of_threads_));
+      sentence_ = absl::StrCat("Mean of ", SteadySteps(count_, set.kind, set.sort), threads, " of ",
+                               HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.");
+      return;
     }
     for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
       const ProcessInfo& info = model.processes[process];
-      intervals_[process].push_back({info.start_ns, info.end_ns});
+      all_[process].push_back({info.start_ns, info.end_ns});
+      threads_[process][kNone] = all_[process];
       total_ns_ += info.end_ns - info.start_ns;
     }
     sentence_ = absl::StrCat("No steady steps were found: times are of the whole run, ", HumanTime(total_ns_), ".");
   }
 
-  const std::vector<Interval>& Of(ProcessIndex process) const { return intervals_[process]; }
+  // By start; those of several threads may overlap.
+  const std::vector<Interval>& Of(ProcessIndex process) const { return all_[process]; }
+  // kNone: steps of all threads together.
+  const std::map<ThreadIndex, std::vector<Interval>>& ByThread(ProcessIndex process) const { return threads_[process]; }
   int64_t count() const { return count_; }
   int64_t total_ns() const { return total_ns_; }
   const std::string& sentence() const { return sentence_; }
 
-  bool Contains(ProcessIndex process, int64_t time_ns) const { return IsIn(intervals_[process], time_ns); }
+  // Whether what the thread does then is a step's.
+  bool Contains(ProcessIndex process, ThreadIndex thread, int64_t time_ns) const {
+    for (ThreadIndex of : {thread, ThreadIndex{kNone}}) {
+      const auto intervals = threads_[process].find(of);
+      if (intervals != threads_[process].end() && IsIn(intervals->second, time_ns)) return true;
+    }
+    return false;
+  }
 
+  // `intervals`: disjoint, ascending.
   static bool IsIn(const std::vector<Interval>& intervals, int64_t time_ns) {
     const auto after = std::upper_bound(intervals.begin(), intervals.end(), time_ns,
                                         [](int64_t time, const Interval& interval) { return time < interval.start_ns; });
@@ -65,28 +89,9 @@ class StepChoice {
   }
 
  private:
-  bool Choose(IterationKind kind) {
-    bool need_scopes = false;
-    for (const StepTrack* track : first_) {
-      for (const Step& step : track->steps) need_scopes = need_scopes || IsCounted(step, kind, true);
-    }
-    for (const StepTrack* track : first_) {
-      for (const Step& step : track->steps) {
-        if (!IsCounted(step, kind, need_scopes)) continue;
-        intervals_[track->process].push_back({step.start_ns, step.end_ns});
-        total_ns_ += step.end_ns - step.start_ns;
-        ++count_;
-      }
-    }
-    if (count_ == 0) return false;
-    const std::string name = kind == IterationKind::kUnknown ? "" : absl::StrCat(IterationKindName(kind), " ");
-    sentence_ = absl::StrCat("Mean of ", count_, " steady ", name, count_ == 1 ? "step" : "steps", " of ",
-                             HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.");
-    return true;
-  }
-
-  std::vector<const StepTrack*> first_;
-  std::vector<std::vector<Interval>> intervals_;
+  std::vector<std::vector<Interval>> all_;
+  std::vector<std::map<ThreadIndex, std::vector<Interval>>> threads_;
+  std::set<ThreadIndex> of_threads_;
   int64_t count_ = 0;
   int64_t total_ns_ = 0;
   std::string sentence_;
@@ -94,8 +99,9 @@ class StepChoice {
 
 class Summer {
  public:
-  Summer(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals)
-      : model_(model), attribution_(analysis.attribution()), groups_(groups), steps_(model, analysis.steps()) {
+  Summer(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals,
+         const StepSet& set)
+      : model_(model), attribution_(analysis.attribution()), groups_(groups), steps_(model, set) {
     sums_.groups.resize(groups.groups().size());
     sums_.total_ns = steps_.total_ns();
     sums_.step_count = steps_.count();
@@ -130,12 +136,19 @@ class Summer {
     std::vector<int64_t> boundaries;
     for (const Interval& interval : steps_.Of(process)) {
       boundaries.push_back(interval.start_ns);
-      if (boundaries.size() == 1 || interval.end_ns != boundaries.back()) boundaries.push_back(interval.end_ns);
+      boundaries.push_back(interval.end_ns);
     }
     std::sort(boundaries.begin(), boundaries.end());
     boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
     DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
-      if (steps_.Contains(process, piece.start_ns)) AddPiece(piece);
+      for (const auto& [thread, intervals] : steps_.ByThread(process)) {
+        if (!StepTimes::IsIn(intervals, piece.start_ns)) continue;
+        if (thread == kNone || piece.thread == kNone || piece.thread == thread) {
+          AddPiece(piece);
+        } else {
+          sums_.groups[groups_.other_threads()].share_ns += piece.share_ns;
+        }
+      }
     });
   }
 
@@ -170,7 +183,7 @@ class Summer {
   }
 
   bool Counts(ThreadIndex thread, int64_t start_ns) const {
-    return steps_.Contains(model_.threads[thread].process, start_ns);
+    return steps_.Contains(model_.threads[thread].process, thread, start_ns);
   }
 
   // A scope or call that counts; kNone: it does not, for instance because it began before the step.
@@ -241,6 +254,7 @@ class Summer {
     if (gpu.empty()) return;
     const SameWork same_work(model_);
     const std::vector<Place> places = GpuPlaces(model_, attribution_);
+    for (const std::vector<Interval>& measured : measured_) measured_time_.emplace_back(measured);
     std::vector<GroupIndex> group_of;
     for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
       group_of.push_back(groups_.OfGpu(activity, places[activity]));
@@ -252,8 +266,9 @@ class Summer {
   }
 
   bool CountsGpu(GpuIndex activity) const {
-    return StepChoice::IsIn(measured_[model_.gpu_devices[model_.gpu.device[activity]].process],
-                            GpuAskedNs(model_, activity));
+    const int64_t asked_ns = GpuAskedNs(model_, activity);
+    const IntervalSet& measured = measured_time_[model_.gpu_devices[model_.gpu.device[activity]].process];
+    return measured.CoveredNs(asked_ns, asked_ns + 1) > 0;
   }
 
   void AddGpu(GpuIndex activity, LayerDirection direction, LayerSums::Group* group) const {
@@ -304,8 +319,9 @@ class Summer {
   const TraceModel& model_;
   const Attribution& attribution_;
   const LayerGroups& groups_;
-  const StepChoice steps_;
+  const StepTimes steps_;
   std::vector<std::vector<Interval>> measured_;  // of these steps, by process
+  std::vector<IntervalSet> measured_time_;       // the same
   std::vector<bool> is_move_;    // by op
   std::vector<bool> is_layout_;  // by scope
   absl::flat_hash_set<std::pair<CallIndex, CallIndex>> executions_;  // call, launch of its graph
@@ -324,9 +340,37 @@ int64_t LayerSums::Group::gpu_backward_ns() const {
          GpuOf(LayerDirection::kBackwardWeights) + GpuOf(LayerDirection::kBackwardBias);
 }
 
-LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,
-                    const RunTotals& totals) {
-  return Summer(model, analysis, groups, totals).Sum();
+std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks) {
+  for (IterationKind kind : {IterationKind::kTraining, IterationKind::kInference, IterationKind::kUnknown}) {
+    std::map<std::string, std::pair<bool, int64_t>> sorts;  // whether scopes were recorded in some, and their time
+    for (const StepTrack& track : tracks) {
+      for (const Step& step : track.steps) {
+        if (!IsCounted(step, kind)) continue;
+        auto& [has_scopes, time_ns] = sorts[step.sort];
+        has_scopes |= step.has_scopes;
+        time_ns += step.end_ns - step.start_ns;
+      }
+    }
+    std::vector<StepSet> sets;
+    for (const auto& [sort, told] : sorts) {
+      StepSet& set = sets.emplace_back(StepSet{kind, sort, {}});
+      for (const StepTrack& track : tracks) {
+        for (const Step& step : track.steps) {
+          if (!IsCounted(step, kind) || step.sort != sort || step.has_scopes != told.first) continue;
+          set.steps.push_back({track.process, &step});
+        }
+      }
+    }
+    std::stable_sort(sets.begin(), sets.end(),
+                     [&](const StepSet& a, const StepSet& b) { return sorts[a.sort].second > sorts[b.sort].second; });
+    if (!sets.empty()) return sets;
+  }
+  return {};
+}
+
+LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals,
+                    const StepSet& set) {
+  return Summer(model, analysis, groups, totals, set).Sum();
 }
 
 }  // namespace dlhook::analyzer

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/layers/attribution.h"
@@ -50,10 +51,21 @@ struct LayerSums {
   int64_t gpu_steps() const { return gpu_step_count > 0 ? gpu_step_count : 1; }
 };
 
-// Of steady training steps where there are any, else of steady inference, else of what repeats; of the whole run where
-// nothing does.
-LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,
-                    const RunTotals& totals);
+// Steps that a mean is taken of: of one kind and sort, of all processes and threads.
+struct StepSet {
+  IterationKind kind = IterationKind::kUnknown;
+  std::string sort;  // Step.sort
+  std::vector<std::pair<ProcessIndex, const Step*>> steps;
+};
+
+// The steady training steps where there are any, else those of inference, else what repeats: a set for each sort, those with most
+// time first. Empty: there are none.
+std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks);
+
+// Over the steps of `set`; over the whole run where that has none. In a step of one thread what others do meanwhile is of the group
+// other_threads().
+LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals,
+                    const StepSet& set);
 
 }  // namespace dlhook::analyzer
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@ namespace dlhook::analyzer {
 namespace {
 
 constexpr size_t kMaxAmbiguitiesNoted = 5;
+constexpr size_t kMaxStepSets = 16;  // sorts of steps that have rows
 constexpr char kTitle[] = "What each layer costs, forward and backward, in a mean step";
 
 Column StepTimeColumn(std::string name, std::string explanation) {
@@ -121,6 +124,8 @@ std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute, bo
     if (column.name == "layout") column.detail = has_recompute;
   }
   if (has_gpu) AddGpuColumns(&columns);
+  columns.insert(columns.begin(), Detail(TextColumn("step", "Which steps the mean is of: kind, and in brackets what tells them from "
+                                                            "others; of the whole run where no steps are known.")));
   return columns;
 }
 
@@ -145,14 +150,16 @@ Cell TextOrUnknown(std::string text) {
   return text;
 }
 
+// Of one set of steps.
 class LayersReport {
  public:
-  LayersReport(const TraceModel& model, const PassOptions& options)
+  LayersReport(const TraceModel& model, const PassOptions& options, const StepSet& set)
       : attribution_(options.analysis->attribution()),
+        step_(set.steps.empty() ? "" : StepName(set.kind, set.sort)),
         has_gpu_(GpuTimesOf(model, options) != GpuTimes::kNone),
         by_(options.layers_depth > 0 && options.layers_by == LayersBy::kLayer ? LayersBy::kModule : options.layers_by),
         groups_(model, attribution_, by_, options.layers_depth),
-        sums_(SumLayers(model, *options.analysis, groups_, *options.totals)) {}
+        sums_(SumLayers(model, *options.analysis, groups_, *options.totals, set)) {}
 
   Table Make() {
     has_models_ = HasSeveralModels();
@@ -247,6 +254,7 @@ class LayersReport {
       row.insert(row.begin() + kGpuDetailsAt, details.begin(), details.end());
       row.insert(row.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
     }
+    row.insert(row.begin(), TextOrUnknown(step_));
     for (size_t column = row.size(); column < table.columns.size(); ++column) {
       row.push_back(TextOrUnknown(Common(attribution_, group, FieldOf(table.columns[column].name))));
     }
@@ -283,6 +291,10 @@ class LayersReport {
   void AddNotes(Table* table) const {
     table->notes.push_back(sums_.sentence);
     if (has_gpu_) AddGpuNotes(table);
+    const bool calls_differ = std::any_of(sums_.groups.begin(), sums_.groups.end(), [&](const LayerSums::Group& group) {
+      return group.calls % sums_.steps() != 0;
+    });
+    if (calls_differ) table->notes.push_back("Not all these steps make the same library calls: numbers of calls are means.");
     size_t noted = 0, ambiguous = 0;
     for (const Layer& layer : attribution_.layers) {
       if (layer.ambiguity.empty()) continue;
@@ -314,6 +326,7 @@ class LayersReport {
   }
 
   const Attribution& attribution_;
+  const std::string step_;
   const bool has_gpu_;
   const LayersBy by_;
   const LayerGroups groups_;
@@ -331,7 +344,22 @@ absl::StatusOr<Table> LayersTable(const TraceModel& model, const PassOptions& op
     table.notes.push_back("No layers were found.");
     return table;
   }
-  return LayersReport(model, options).Make();
+  std::vector<StepSet> sets = StepSetsOf(options.analysis->steps());
+  const size_t found = sets.size();
+  if (sets.empty()) sets.emplace_back();
+  if (sets.size() > kMaxStepSets) sets.resize(kMaxStepSets);
+  Table table = LayersReport(model, options, sets.front()).Make();
+  for (size_t i = 1; i < sets.size(); ++i) {
+    Table more = LayersReport(model, options, sets[i]).Make();
+    for (size_t column = 0; column < table.columns.size(); ++column) table.columns[column].detail &= more.columns[column].detail;
+    std::move(more.rows.begin(), more.rows.end(), std::back_inserter(table.rows));
+    table.notes.insert(table.notes.begin() + static_cast<std::ptrdiff_t>(i), more.notes.front());
+  }
+  if (sets.size() > 1) table.columns.front() = As(Role::kKey, TextColumn("step", table.columns.front().explanation));
+  if (found > sets.size()) {
+    table.notes.push_back(absl::StrCat(found - sets.size(), " more sorts of steps are not in these rows: see the table phases."));
+  }
+  return table;
 }
 
 }  // namespace dlhook::analyzer

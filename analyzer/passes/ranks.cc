@@ -77,7 +77,8 @@ class RankTable {
         sums_(model.processes.size()),
         steps_(model.processes.size()) {
     for (const StepGroup& group : GroupSteps(tracks)) {
-      if (group.kind == times_[group.process].kind) steps_[group.process] = group.steady;
+      const MeasuredTime& time = times_[group.process];
+      if (group.kind == time.kind && group.sort == time.sort) steps_[group.process] = group.steady;
     }
     AddWork();
     const Meetings found = MatchCollectives(model);

@@ -7,6 +7,7 @@
 #include <array>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -175,7 +176,11 @@ void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metri
     return;
   }
   const IterationTrack track = MeasureSteps(model, tracks[0]);
-  const std::vector<int64_t> steady = track.Durations(Phase::kSteady);
+  const auto durations = SteadyDurations(tracks[0], track);
+  const auto time_of = [](const std::vector<int64_t>& of_name) { return std::accumulate(of_name.begin(), of_name.end(), int64_t{0}); };
+  const auto longest = std::max_element(durations.begin(), durations.end(), [&](const auto& a, const auto& b) {
+    return time_of(a.second) < time_of(b.second);
+  });
   metrics.Count("iterations", static_cast<int64_t>(track.iterations.size()),
                 tracks.size() == 1
                     ? ""
@@ -185,10 +190,11 @@ void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metri
                                     : "the first ones, as long as they compile, do or take more");
   metrics.Count("iterations_steady", track.Count(Phase::kSteady),
                 "as most iterations are");
-  if (steady.empty()) return;
-  const Quartiles quartiles = QuartilesOf(steady);
+  if (longest == durations.end()) return;
+  const Quartiles quartiles = QuartilesOf(longest->second);
   metrics.Time("iteration_median", quartiles.median,
-               "of steady iterations; the last one is cut short and left out");
+               durations.size() == 1 ? "of steady iterations; the last one is cut short and left out"
+                                     : absl::StrCat("of steady ", longest->first, ", which took most time; others: table phases"));
   metrics.Time("iteration_spread", quartiles.upper - quartiles.lower,
                "interquartile range of steady iterations");
 }

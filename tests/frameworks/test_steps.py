@@ -13,7 +13,9 @@ from frameworks import e2e, program
 
 
 LOOPS = ["evaluation_each_round", "evaluation_first_each_round", "evaluation_of_the_same_batch", "evaluation_after_accumulation",
-         "evaluation_before_training", "evaluation_now_and_then", "teacher", "inference_after_one_call", "quantized"]
+         "evaluation_before_training", "evaluation_now_and_then", "teacher", "inference_after_one_call", "quantized", "sweep",
+         "sweep_of_one_class", "training_in_threads", "serving_in_threads", "lbfgs", "one_sample", "convolutions_of_one_sample",
+         "distributed", "named_ranges"]
 
 
 class Steps(frameworks.Case):
@@ -88,6 +90,58 @@ class Steps(frameworks.Case):
         run, told = self.record("quantized")
         steps = run.table("iterations")
         self.assertEqual([step["kind"] for step in steps], ["inference"] * (1 + len(told)))
+
+    def test_trainings_after_one_another(self):
+        """Steps of each are a sort of their own; a layer's mean is of the steps in which its network runs."""
+        for loop, networks in ("sweep", ["Net", "Wide", "Wider"]), ("sweep_of_one_class", ["Net", "Net #2", "Net #3"]):
+            run, steps = self.check(loop)
+            names = [f"training ({network})" for network in networks]
+            self.assertEqual([step["step"] for step in steps], [name for name in names for _ in range(10)])
+            self.check_calls(run, dict.fromkeys(names, 8))
+            layers = [row for row in run.table("layers") if row["type"] == "linear"]
+            self.assertEqual(sorted((row["step"], row["model"], row["calls"]) for row in layers),
+                             sorted((name, network, calls) for name, network in zip(names, networks) for calls in (2, 3, 3)))
+
+    def test_trainings_in_threads(self):
+        """Both are in all tables, each by itself."""
+        run, told = self.record("training_in_threads")
+        by_thread = {}
+        for step in run.table("iterations"):
+            by_thread.setdefault(step["thread"], []).append([step["kind"], step["batch"], step["micro_steps"]])
+        self.assertEqual(sorted(by_thread.values()), sorted(told))
+        self.check_calls(run, {"training (Net)": 8, "training (Wide)": 8})
+        rows = run.table("layers")
+        linear = [row for row in rows if row["type"] == "linear"]
+        self.assertEqual(sorted((row["step"], row["model"], row["calls"]) for row in linear),
+                         [(f"training ({network})", network, calls) for network in ("Net", "Wide") for calls in (2, 3, 3)])
+        for name in {row["step"] for row in rows}:
+            steady = [step for step in run.table("iterations") if step["step"] == name and step["phase"] == "steady"]
+            self.assertEqual(sum(row["wall_share"] for row in rows if row["step"] == name), sum(step["duration"] for step in steady))
+        notes = run.report("--table", "layers")["tables"][0]["notes"]
+        self.assertEqual(len([note for note in notes if " of thread " in note]), 2, notes)
+
+    def test_serving_in_threads(self):
+        run, _ = self.record("serving_in_threads")
+        rows = {(row["step"], row["model"]) for row in run.table("layers") if row["type"] == "linear"}
+        self.assertEqual(rows, {("inference (Net)", "Net"), ("inference (Wide)", "Wide")})
+        (note,) = run.report("--table", "latency")["tables"][0]["notes"]
+        self.assertIn(" of 2 threads ", note)
+
+    def test_closures_of_an_optimizer_are_one_step(self):
+        run, _ = self.check("lbfgs")
+        self.check_calls(run, {"training": 32})
+
+    def test_one_sample(self):
+        for loop in ("one_sample", "convolutions_of_one_sample"):
+            run, _ = self.check(loop)
+            self.assertEqual({row["batch"] for row in run.table("latency")}, {"1"})
+
+    def test_the_buckets_of_distributed_training_are_no_step(self):
+        self.check("distributed")
+
+    def test_ranges_of_the_program_name_steps(self):
+        run, _ = self.check("named_ranges")
+        self.assertEqual({row["step"] for row in run.table("phases")}, {"training (train_step)", "validation (eval_step)"})
 
 
 if __name__ == "__main__":

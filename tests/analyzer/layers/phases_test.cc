@@ -218,6 +218,49 @@ TEST(PhasesTest, ANetworkInALoopIsAPartOfTheRequest) {
   EXPECT_EQ(Kinds(OnlyTrack(program)), "iiiii");
 }
 
+// Of sentences hardly two steps have the same number of rows.
+TEST(PhasesTest, BatchesThatAlwaysVaryAreAlike) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 10; ++i) TrainStep(program, net, 8 + i);
+  for (const Step& step : OnlyTrack(program).steps) {
+    EXPECT_TRUE(step.is_regular);
+    EXPECT_EQ(step.sort, "batches 8 to 17");
+  }
+}
+
+TEST(PhasesTest, TrainingsAfterOneAnotherAreSortsOfTheirOwn) {
+  TrainingProgram program;
+  const int models[] = {program.AddModel("A", 2), program.AddModel("B", 2)};
+  for (int model : models) {
+    for (int64_t batch : {8, 16}) {
+      for (int i = 0; i < 5; ++i) TrainStep(program, model, i == 4 ? 3 : batch);
+    }
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(Kinds(track), "tttttttttttttttttttt");
+  const std::string sorts[] = {"A, batch 8", "A, batch 16", "B, batch 8", "B, batch 16"};
+  for (size_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(track.steps[i].is_regular, i % 5 != 4) << i;
+    if (i % 5 != 4) EXPECT_EQ(track.steps[i].sort, sorts[i / 5]) << i;
+  }
+}
+
+TEST(PhasesTest, MoreCallsThanLaterAreWarmUp) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  const trace::OpDefinition packing = OneDnnDefinition(
+      "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32::blocked:abcd::f0 dst:f32::blocked:Acdb16a::f0,,,"
+      "16x3x3x3,0.01");
+  for (int i = 0; i < 8; ++i) {
+    if (i < 2) program.builder().Call(program.builder().AddOp(packing), program.now_ns() + 130, 5);
+    program.Forward(net, /*grad=*/false);
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(Kinds(track), "iiiiiiii");
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(track.steps[i].is_warm_up, i < 2) << i;
+}
+
 TEST(PhasesTest, VaryingBatch) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);
@@ -440,6 +483,7 @@ TEST(PhasesTest, LightTapTellsWhichStepsAreComplete) {
   for (size_t i = 0; i < 12; ++i) {
     const bool recorded = i < 4 || i == 8 || i == 9;
     EXPECT_EQ(track.steps[i].has_scopes, recorded) << i;
+    EXPECT_EQ(track.steps[i].sort, "") << i;
     EXPECT_EQ(Phases(track.steps[i]), "input update forward backward update") << i;
   }
 }
