@@ -183,7 +183,7 @@ std::map<std::string, Match> LayersOfOneSide(const TableChanges& work, const Nam
   }
   std::map<std::string, Match> layers;
   for (const auto& [layer, on] : sides) {
-    if (on.first && on.second) continue;
+    if ((on.first && on.second) || absl::StartsWith(layer, "[")) continue;  // "[python]" is no layer
     layers[layer] = on.first ? Match::kRemoved : Match::kAdded;
   }
   return layers;

@@ -32,7 +32,7 @@ struct LayoutChange {
 };
 LayoutChange FindLayoutChange(const TableChanges& work, const Pace& pace);
 
-// Layers that only one side has: kAdded, kRemoved. Names as in `names`; LayerLabel makes them those of the program.
+// Layers of the program that only one side has: kAdded, kRemoved. Names as in `names`; LayerLabel makes them those of the program.
 std::map<std::string, Match> LayersOfOneSide(const TableChanges& work, const NameMap& names);
 std::string LayerLabel(const std::string& layer);
 

@@ -11,6 +11,11 @@ BlockMeans Scaled(BlockMeans blocks, double factor) {
   return blocks;
 }
 
+BlockMeans Minus(BlockMeans blocks, const BlockMeans& others) {
+  for (size_t i = 0; i < std::min(blocks.size(), others.size()); ++i) blocks[i] -= others[i];
+  return blocks;
+}
+
 TimeChange ChangeOf(const BlockMeans& base, const BlockMeans& candidate, double base_factor, double candidate_factor) {
   TimeChange change;
   change.base_blocks = Scaled(base, base_factor);
@@ -53,9 +58,17 @@ Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const 
   decision.time.base_ns = before.time_ns * base_factor;  // blocks may have a step more or less
   decision.time.candidate_ns = after.time_ns * factor;
   Judge(decision.pace, kPaceOfStep, 1, decision.time);
-  decision.only_some_steps =
-      is_same_work && IsBeyondNoise(decision.time) && decision.low.finding != decision.time.finding;
-  if (decision.only_some_steps) decision.time.finding = Finding::kNoise;
+  if (before.load.is_known && after.load.is_known && decision.per != Per::kRun) {
+    decision.cpu = ChangeOf(before.load.cpu_blocks, after.load.cpu_blocks, base_factor, factor);
+    Judge(decision.pace, kPaceOfStep, 1, decision.cpu);
+    TimeChange running = ChangeOf(Minus(before.blocks, before.load.waiting_blocks),
+                                  Minus(after.blocks, after.load.waiting_blocks), base_factor, factor);
+    Judge(decision.pace, kPaceOfStep, 1, running);
+    if (running.finding != decision.time.finding) decision.doubt = Doubt::kWaiting;
+  }
+  if (is_same_work && decision.low.finding != decision.time.finding) decision.doubt = Doubt::kOnlySomeSteps;
+  if (!IsBeyondNoise(decision.time)) decision.doubt = Doubt::kNone;
+  if (decision.doubt != Doubt::kNone) decision.time.finding = Finding::kNoise;
   decision.whole = decision.time;
   if (decision.per == Per::kSample) {
     decision.whole = ChangeOf(before.blocks, after.blocks, 1, 1);

@@ -83,8 +83,8 @@ absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<Analyzed
   }
   const Pace pace = FindPace(changes.front());
   const std::vector<Difference> differences = FindDifferences(
-      Baseline(DifferenceInput{base->model, &before->steps, WorkOf(*base, *before)}),
-      Contender(DifferenceInput{candidate->model, &after->steps, WorkOf(*candidate, *after)}), changes.front(), names);
+      Baseline(DifferenceInput{base->model, &*before, WorkOf(*base, *before)}),
+      Contender(DifferenceInput{candidate->model, &*after, WorkOf(*candidate, *after)}), changes.front(), names);
   RunsDiff diff;
   diff.decision =
       Decide(Baseline<const MeasuredRun*>(&*before), Contender<const MeasuredRun*>(&*after), pace, differences.empty());

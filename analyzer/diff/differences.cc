@@ -114,12 +114,32 @@ class Finder {
       found_.push_back({Kind::kLibraries, absl::StrCat("build of ", file), Hex(build), Hex(other->second),
                         absl::StrCat("another build of ", file)});
     }
+    AddSettings();
     AddIfOther(Kind::kProcesses, "recorded processes", NumberText(Size(base_.work.processes)),
                NumberText(Size(candidate_.work.processes)));
   }
 
+  void AddSettings() {
+    const auto header_of = [](const TraceModel& model) {
+      return model.processes.empty() ? trace::Header() : model.processes.front().header;
+    };
+    const trace::Header before = header_of(*base_.model), after = header_of(*candidate_.model);
+    std::map<std::string, std::pair<std::string, std::string>> settings;
+    for (const trace::Setting& setting : before.setting()) settings[setting.name()].first = setting.value();
+    for (const trace::Setting& setting : after.setting()) settings[setting.name()].second = setting.value();
+    for (const auto& [name, values] : settings) AddIfOther(Kind::kEnvironment, name, values.first, values.second);
+    if (before.processors() != 0 && after.processors() != 0) {
+      AddIfOther(Kind::kProcesses, "processors that the program may use", NumberText(before.processors()),
+                 NumberText(after.processors()));
+    }
+    const MachineLoad &load = base_.run->load, &other = candidate_.run->load;
+    if (load.is_known && other.is_known) {
+      AddIfOther(Kind::kProcesses, "threads of the program", NumberText(load.threads), NumberText(other.threads));
+    }
+  }
+
   void AddSteps() {
-    const ComparedSteps &before = *base_.steps, &after = *candidate_.steps;
+    const ComparedSteps &before = base_.run->steps, &after = candidate_.run->steps;
     if (base_.work.steps == 0 || candidate_.work.steps == 0) return;
     AddIfOther(Kind::kSteps, "kind of step", IterationKindName(before.kind), IterationKindName(after.kind));
     for (IterationKind kind : {IterationKind::kTraining, IterationKind::kValidation, IterationKind::kInference}) {
@@ -139,7 +159,8 @@ class Finder {
     };
     const double before = rate(base_.work), after = rate(candidate_.work);
     if (std::abs(before - after) <= tolerance_ || std::max(before, after) < kOtherRate * std::min(before, after)) return;
-    Add(Kind::kSteps, absl::StrCat(IterationKindName(kind), " passes a step"), CountText(before), CountText(after));
+    Add(Kind::kSteps, absl::StrCat(IterationKindName(kind), " passes a step"),
+        absl::StrFormat("%.2g", before), absl::StrFormat("%.2g", after));
   }
 
   // Each layer of one side by the outermost module around it that the other side has not: a block of many is one.
@@ -148,7 +169,7 @@ class Finder {
     std::map<std::pair<Match, std::string>, int> modules;
     for (const auto& [layer, match] : of_one_side) {
       const std::string name = LayerLabel(layer);
-      if (absl::StartsWith(name, "[") || absl::StartsWith(name, "optimizer (")) continue;
+      if (absl::StrContains(name, '[') || absl::StartsWith(name, "optimizer (")) continue;  // "blocks.2:[not seen]"
       const MeasuredTable& other = match == Match::kAdded ? *work_.base : *work_.candidate;
       ++modules[{match, OuterOf(name, LayersOf(other.table))}];
     }
@@ -235,7 +256,7 @@ class Finder {
 
   // All that differs is what the batch makes differ.
   bool IsOfBatch(const std::string& from, const std::string& to) const {
-    const int64_t before = base_.steps->batch, after = candidate_.steps->batch;
+    const int64_t before = base_.run->steps.batch, after = candidate_.run->steps.batch;
     if (before <= 0 || after <= 0 || before == after) return false;
     return SizesScale(from, to, before, after);
   }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "analyzer/diff/changes.h"
-#include "analyzer/diff/compared_steps.h"
 #include "analyzer/diff/done_work.h"
+#include "analyzer/diff/measured_run.h"
 #include "analyzer/diff/row_keys.h"
 #include "analyzer/diff/sides.h"
 #include "analyzer/model/trace_model.h"
@@ -43,7 +43,7 @@ struct Difference {
 
 struct DifferenceInput {
   const TraceModel* model = nullptr;
-  const ComparedSteps* steps = nullptr;
+  const MeasuredRun* run = nullptr;
   DoneWork work;
 };
 

@@ -79,19 +79,29 @@ class BlockRows {
 
 bool IsComparable(const Table& table) { return ColumnOf(table, Role::kWeight) != kNoColumn; }
 
-absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const PassOptions& options, const ComparedSteps& steps,
-                                       const std::vector<const Pass*>& passes) {
+MeasuredRun MeasureDurations(const ComparedSteps& steps) {
   MeasuredRun run;
   run.steps = steps;
+  run.time_ns = static_cast<double>(steps.total_ns()) / static_cast<double>(std::max<int64_t>(steps.count(), 1));
+  for (const ComparedSteps& block : CutIntoBlocks(steps, kBlocks)) {
+    run.blocks.push_back(static_cast<double>(block.total_ns()) / static_cast<double>(block.count()));
+    run.low_blocks.push_back(static_cast<double>(QuartilesOf(block.Durations()).lower));
+  }
+  return run;
+}
+
+absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const PassOptions& options, const ComparedSteps& steps,
+                                       const std::vector<const Pass*>& passes) {
+  MeasuredRun run = MeasureDurations(steps);
   const int64_t count = steps.count();
   const Attribution& attribution = options.analysis->attribution();
   absl::StatusOr<std::vector<Table>> tables = count == 0
                                                   ? RunPassesOnAll(model, options, passes)
                                                   : RunPassesOn(StepSlice(model, attribution, steps), options, passes);
   if (!tables.ok()) return tables.status();
-  run.time_ns = count == 0 ? static_cast<double>(model.wall_ns())
-                           : static_cast<double>(steps.total_ns()) / static_cast<double>(count);
+  if (count == 0) run.time_ns = static_cast<double>(model.wall_ns());
   const std::vector<ComparedSteps> blocks = CutIntoBlocks(steps, kBlocks);
+  run.load = FindLoad(model, steps, blocks);
   std::vector<BlockRows> rows;
   for (Table& table : *tables) {
     rows.emplace_back(table);
@@ -100,8 +110,6 @@ absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const PassOption
   }
   for (size_t block = 0; block < blocks.size(); ++block) {
     const auto block_steps = static_cast<double>(blocks[block].count());
-    run.blocks.push_back(static_cast<double>(blocks[block].total_ns()) / block_steps);
-    run.low_blocks.push_back(static_cast<double>(QuartilesOf(blocks[block].Durations()).lower));
     const auto parts = RunPassesOn(StepSlice(model, attribution, blocks[block]), options, passes);
     if (!parts.ok()) return parts.status();
     for (size_t i = 0; i < parts->size(); ++i) rows[i].Add((*parts)[i], block_steps, block, run.tables[i].blocks);

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/diff/compared_steps.h"
+#include "analyzer/diff/machine_load.h"
 #include "analyzer/diff/noise.h"
 #include "analyzer/passes/pass.h"
 #include "analyzer/table/table.h"
@@ -25,11 +26,15 @@ struct MeasuredRun {
   double time_ns = 0;                 // of a mean step, or the run
   BlockMeans blocks;                  // the same in each block
   BlockMeans low_blocks;              // in each block the lower quartile of its steps
+  MachineLoad load;
   std::vector<MeasuredTable> tables;  // one a pass
 };
 
 // Whether tables of this kind can be compared: there is a time by which.
 bool IsComparable(const Table& table);
+
+// What the durations of the steps alone tell: `steps` to `low_blocks`.
+MeasuredRun MeasureDurations(const ComparedSteps& steps);
 
 // `model` with its choices resolved. `options`: of the whole run; only how its layers are folded is taken from them
 // where there are steps.

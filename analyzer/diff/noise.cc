@@ -8,7 +8,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-constexpr double kLargestCorrelation = 0.8;
+constexpr double kLargestCorrelation = 0.9;
 
 // Upper quantile of the normal distribution, upper < 0.5.
 double NormalQuantile(double upper) {
@@ -34,8 +34,9 @@ double VarianceOfMean(const BlockMeans& blocks) {
     if (i > 0) products += (blocks[i] - mean) * (blocks[i - 1] - mean);
   }
   if (squares == 0) return 0;
-  // An estimate of few blocks is too low by about 1/n.
-  const double r = std::clamp(products / squares + 1 / n, 0.0, kLargestCorrelation);
+  // An estimate of few blocks is too low by about (1 + 3 r) / n (Kendall, "Note on bias in the estimation of
+  // autocorrelation", 1954).
+  const double r = std::clamp(products / squares + (1 + 3 * products / squares) / n, 0.0, kLargestCorrelation);
   return squares / (n - 1) / n * (1 + r) / (1 - r);
 }
 

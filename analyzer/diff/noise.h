@@ -8,7 +8,7 @@
 //
 //     bound = t(1 - alpha/2, df) * sqrt(se_base^2 + se_new^2)        se^2 = s^2 / n * (1 + r) / (1 - r)
 //
-// s: standard deviation of the n block means; r: their lag-1 autocorrelation where it is positive (at most 0.8): what
+// s: standard deviation of the n block means; r: their lag-1 autocorrelation where it is positive (at most 0.9): what
 // correlation blocks still have. Where many rows are tested, alpha is divided by their number (Bonferroni).
 //
 // What differs between two runs as a whole (a busier or slower machine) shows in no spread inside of one of them: Pace

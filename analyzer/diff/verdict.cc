@@ -46,6 +46,13 @@ std::string StepText(const VerdictInput& input) {
   return absl::StrCat("; ", ShortTime(step.base_ns), " -> ", ShortTime(step.candidate_ns), " per ", Unit(input));
 }
 
+// What the processors did for it, whoever else wanted them.
+std::string CpuText(const VerdictInput& input) {
+  const TimeChange& cpu = input.decision->cpu;
+  if (cpu.base_ns == 0) return "";
+  return absl::StrCat(", CPU time ", ShortTime(cpu.base_ns), " -> ", ShortTime(cpu.candidate_ns));
+}
+
 std::string NoiseText(const VerdictInput& input, const TimeChange& time) {
   if (!time.noise_ns) return HasSteps(input) ? "noise not known: too few steps" : "noise not known: no steps";
   return absl::StrCat("noise ", PercentText(*time.noise_ns, time.base_ns));
@@ -87,10 +94,12 @@ std::string LayoutClause(const VerdictInput& input) {
 std::string TimesText(const VerdictInput& input) {
   const Decision& decision = *input.decision;
   const TimeChange& time = decision.time;
-  const char* beyond = decision.only_some_steps ? ", but only some steps" : "";
+  const char* beyond = decision.doubt == Doubt::kOnlySomeSteps ? ", but only some steps"
+                       : decision.doubt == Doubt::kWaiting     ? ", but it waited for processors"
+                                                               : "";
   return absl::StrCat(ShortTime(time.base_ns), " -> ", ShortTime(time.candidate_ns), PerText(input), " (",
                       time.change_ns() > 0 ? "+" : "-", PercentText(time.change_ns(), time.base_ns), beyond, ", ",
-                      NoiseText(input, time), StepText(input), ")");
+                      NoiseText(input, time), CpuText(input), StepText(input), ")");
 }
 
 // "31 % slower per training step (2.04 ms -> 2.67 ms, noise 19 %)".
@@ -99,7 +108,7 @@ std::string SlowerText(const VerdictInput& input) {
   const TimeChange& time = decision.time;
   return absl::StrCat(PercentText(time.change_ns(), time.base_ns), time.change_ns() > 0 ? " slower" : " faster",
                       PerText(input), " (", ShortTime(time.base_ns), " -> ", ShortTime(time.candidate_ns), ", ",
-                      NoiseText(input, time), StepText(input), ")");
+                      NoiseText(input, time), CpuText(input), StepText(input), ")");
 }
 
 // What changed although the step as a whole did not.
@@ -107,7 +116,8 @@ std::vector<std::string> ChangesWithin(const VerdictInput& input) {
   std::vector<std::string> changes;
   if (input.decision->per == Per::kSample) return changes;
   for (const Contribution& contribution : input.contributions) {
-    if (IsBeyondNoise(contribution) && changes.size() < kMostNamed) changes.push_back(contribution.Sentence());
+    const bool is_much = std::abs(contribution.time.change_ns()) >= kWorthNaming * input.decision->whole.base_ns;
+    if (is_much && IsBeyondNoise(contribution) && changes.size() < kMostNamed) changes.push_back(contribution.Sentence());
   }
   return changes;
 }
@@ -127,13 +137,15 @@ std::string SideNote(const char* side, const TraceModel& model, const MeasuredRu
     absl::StrAppend(&note, "; ", steps.interrupted, " more were interrupted (", HumanTime(steps.interrupted_ns),
                     ") and are left out");
   }
-  return note + ".";
+  return absl::StrCat(note, "; ", run.load.Text(), ".");
 }
 
 void AddPaceNote(const VerdictInput& input, Table& table) {
   const Decision& decision = *input.decision;
   if (decision.is_same_work && decision.time.finding != Finding::kEqual) {
-    table.notes.push_back("Both runs did the same work in the same way: only its speed differs.");
+    const bool knows_threads = input.base_run->load.is_known && input.candidate_run->load.is_known;
+    table.notes.push_back(absl::StrCat("Both runs did the same work in the same way: only its speed differs",
+                                       knows_threads ? "." : " (or how many threads did it, which was not sampled)."));
   }
   if (decision.time.finding != Finding::kNoise || std::abs(std::log(decision.pace.ratio)) <= kPaceWorthNoting) return;
   const double ratio = decision.pace.ratio;
@@ -151,11 +163,17 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
                                        " of BASE (", IterationKindName(before.kind), ") is compared with a ",
                                        StepWord(after.kind), " of NEW (", IterationKindName(after.kind), ")."));
   }
-  if (!input.decision->only_some_steps) return;
   const TimeChange& low = input.decision->low;
-  table.notes.push_back(absl::StrCat("The faster quarter of the steps takes up to ", ShortTime(low.base_ns), " in BASE and ",
-                                     ShortTime(low.candidate_ns),
-                                     " in NEW: no such difference. Only some steps take longer, as on a busy machine."));
+  if (input.decision->doubt == Doubt::kOnlySomeSteps) {
+    table.notes.push_back(absl::StrCat("The faster quarter of the steps takes up to ", ShortTime(low.base_ns), " in BASE and ",
+                                       ShortTime(low.candidate_ns),
+                                       " in NEW: no such difference. Only some steps take longer, as on a busy machine."));
+  }
+  if (input.decision->doubt == Doubt::kWaiting) {
+    table.notes.push_back(
+        "Without the time for which the program could have run and had no processor there is no such difference: the "
+        "machine was busier on one side.");
+  }
 }
 
 double InterruptedPart(const ComparedSteps& steps) {

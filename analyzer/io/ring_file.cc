@@ -320,6 +320,7 @@ absl::StatusOr<std::unique_ptr<RingDrain>> RingDrain::Open(std::unique_ptr<RingF
     return absl::DataLossError(absl::StrCat(name, ": its rings: ", drain->drain_.error()));
   }
   drain->sampler_.Open(drain->session(), false, &drain->drain_);
+  drain->load_.emplace(*drain->session());
   return drain;
 }
 
@@ -327,6 +328,7 @@ uint32_t RingDrain::Step() {
   drain_.set_mapping_bytes(ring_->file_bytes());
   const uint32_t fullness = drain_.Step(false, true);
   sampler_.Step(&drain_);
+  load_->Step(drain_);
   session()->trace_inode = sink_.inode();  // another one where the trace was removed and begun anew
   return fullness;
 }

@@ -7,10 +7,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "analyzer/io/load_sampler.h"
 #include "analyzer/io/run_folder.h"
 #include "analyzer/io/trace_bytes.h"
 #include "preload/core/session.h"
@@ -125,6 +127,7 @@ class RingDrain {
   FileSink sink_;
   Drain drain_;
   CounterSampler sampler_;
+  std::optional<LoadSampler> load_;
 };
 
 // For the trace at `trace_path`: what a process that is gone left in its rings. Where trace, folder and rings are the

@@ -110,6 +110,8 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       return gpu_.AddDevice(packet->gpu_device());
     case trace::Packet::kGpuWindow:
       return gpu_.AddWindow(packet->gpu_window());
+    case trace::Packet::kLoadSample:
+      return load_samples_.push_back(packet->load_sample());
     case trace::Packet::DATA_NOT_SET:
       return run_->oddities_.Count("a packet of a kind that this version does not know");
   }
@@ -260,6 +262,7 @@ void ProcessBuilder::Finish() {
   python_.Finish();
   counters_.Finish(clock, index_, indices, &run_->counter_budget_, &model, &run_->oddities_);
   FinishAggregates(clock, indices);
+  FinishLoads(clock);
   FinishGpu(clock, indices);
   std::vector<int64_t> stops_ns;
   for (const trace::CaptureState& state : capture_states_) {
@@ -271,6 +274,25 @@ void ProcessBuilder::Finish() {
   FinishScopeWindows(first_window, stops_ns, process_.end_ns, &model.scope_windows);
   CheckCallCount();
   model.processes.push_back(std::move(process_));
+}
+
+// One that goes back in time, or whose times do, is none.
+void ProcessBuilder::FinishLoads(const ClockMap& clock) {
+  constexpr uint64_t kMost = uint64_t{1} << 62;
+  LoadSample last;
+  for (const trace::LoadSample& sample : load_samples_) {
+    const LoadSample load = {.process = index_,
+                             .time_ns = clock.ToNs(sample.ticks()),
+                             .cpu_ns = static_cast<int64_t>(std::min(sample.cpu_ns(), kMost)),
+                             .waiting_ns = static_cast<int64_t>(std::min(sample.waiting_ns(), kMost)),
+                             .threads = sample.threads(),
+                             .runnable = sample.runnable(),
+                             .processors = sample.processors()};
+    const bool is_first = &sample == load_samples_.data();
+    if (!is_first && load.time_ns <= last.time_ns) continue;
+    if (load.cpu_ns < last.cpu_ns || load.waiting_ns < last.waiting_ns) continue;
+    run_->model_.loads.push_back(last = load);
+  }
 }
 
 void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {

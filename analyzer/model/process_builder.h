@@ -69,6 +69,7 @@ class ProcessBuilder {
   Thread& FindThread(uint32_t thread_id);
   void FinishThread(Thread* thread, const ClockMap& clock);
   void AppendCalls(Thread* thread, ThreadIndex index);
+  void FinishLoads(const ClockMap& clock);
   void FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
   void FinishBounds(const ClockMap& clock);
   void Observe(int64_t start_ns, int64_t end_ns);
@@ -81,6 +82,7 @@ class ProcessBuilder {
   bool has_header_ = false;
   trace::Footer footer_;
   std::vector<trace::ClockSample> clock_samples_;
+  std::vector<trace::LoadSample> load_samples_;
   std::vector<uint32_t> op_by_iid_;  // kNone: not defined since the last Reset
   PythonBuilder python_;
   NativeStackBuilder native_stacks_;

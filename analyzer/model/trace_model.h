@@ -146,6 +146,17 @@ struct ScopeWindow {
 };
 constexpr char kScopeWindowName[] = "[dlhook] scopes recorded";
 
+// How busy a process and its machine were: see trace::LoadSample.
+struct LoadSample {
+  ProcessIndex process = 0;
+  int64_t time_ns = 0;
+  int64_t cpu_ns = 0;
+  int64_t waiting_ns = 0;
+  uint32_t threads = 0;
+  uint32_t runnable = 0;
+  uint32_t processors = 0;
+};
+
 // A GPU as one process sees it. 0 and empty: not known.
 struct GpuDevice {
   ProcessIndex process = 0;
@@ -278,6 +289,7 @@ struct TraceModel {
   NativeFrameColumns native_frames;
   NativeSymbols native_symbols;  // empty before they were looked up
   std::vector<CounterSeries> counters;  // by process, thread (those without one last), kind
+  std::vector<LoadSample> loads;  // by process, ascending; cpu_ns and waiting_ns don't fall
   GpuActivityColumns gpu;  // without OVERHEAD
   std::vector<std::pair<int64_t, int64_t>> gpu_overhead;  // start and end of what measuring cost on the host, by the source's own account
   std::vector<GpuDevice> gpu_devices;  // by process, ordinal; also such of which only activities tell

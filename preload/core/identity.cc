@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload/core/environment.h"
@@ -18,6 +19,15 @@ namespace {
 const char kBootId[] = "/proc/sys/kernel/random/boot_id";
 const char* const kRankVariables[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS",
                                       "PMI_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
+// By these libraries decide how they compute. None holds a secret or a path.
+const char* const kSettings[] = {
+    "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_DYNAMIC", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME",
+    "MKL_NUM_THREADS", "MKL_DYNAMIC", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE",
+    "BLIS_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE",
+    "ATEN_CPU_CAPABILITY", "TORCHDYNAMO_DISABLE", "PYTORCH_CUDA_ALLOC_CONF", "TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO", "NCCL_PROTO", "MALLOC_ARENA_MAX"};
+static_assert(sizeof kSettings / sizeof *kSettings <= kMaxSettings);
 // Those in whose short options a `c` (and for the others an `e`) says that code follows instead of a script.
 const char* const kShells[] = {"python", "pypy", "bash", "sh", "dash"};
 const char* const kOtherInterpreters[] = {"perl", "ruby", "node", "julia", "Rscript", "lua"};
@@ -149,6 +159,19 @@ void FindProgram(const char* started_as, char (*program)[64]) {
   snprintf(*program, sizeof *program, "%s", BaseName(started_as));
 }
 
+void DescribeSettings(SessionHeader* session) {
+  for (const char* name : kSettings) {
+    const char* value = EnvironmentVariable(name);
+    if (value == nullptr) continue;
+    Setting& setting = session->settings[session->setting_count++];
+    snprintf(setting.name, sizeof setting.name, "%s", name);
+    snprintf(setting.value, sizeof setting.value, "%.63s", value);
+  }
+  uint64_t processors[128] = {};
+  long bytes = syscall(SYS_sched_getaffinity, 0, sizeof processors, processors);
+  for (long i = 0; i < bytes / 8; ++i) session->processors += static_cast<uint32_t>(__builtin_popcountll(processors[i]));
+}
+
 void DescribeProcess(const char* script, SessionHeader* session) {
   session->pid = static_cast<uint32_t>(getpid());
   session->parent_pid = static_cast<uint32_t>(getppid());
@@ -166,6 +189,7 @@ void DescribeProcess(const char* script, SessionHeader* session) {
     snprintf(variable.name, sizeof variable.name, "%s", name);
     snprintf(variable.value, sizeof variable.value, "%.31s", value);
   }
+  DescribeSettings(session);
 }
 
 void MakeRunKey(char* key, size_t size) {

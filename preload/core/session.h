@@ -25,6 +25,7 @@ constexpr uint32_t kMaxSlots = 232;
 constexpr uint32_t kMaxChunks = 1024;
 constexpr uint32_t kMaxTapSources = 8;
 constexpr uint32_t kMaxRankVariables = 8;
+constexpr uint32_t kMaxSettings = 32;
 
 // One thread's ring: single producer (the thread), single consumer (the drain). Positions count bytes since the start
 // and never wrap; a record lies at position & (bytes - 1) and never crosses the end of the ring. What does not lie in a chunk of
@@ -92,6 +93,11 @@ struct RankVariable {
   char value[32];
 };
 
+struct Setting {
+  char name[32];
+  char value[64];
+};
+
 struct SessionHeader {
   uint64_t magic;
   uint32_t layout;
@@ -147,6 +153,9 @@ struct SessionHeader {
   uint32_t counters_at_interval_only;  // 1: threads read none themselves
   char counters[512];             // DLHOOK_COUNTERS
   RankVariable rank_variables[kMaxRankVariables];
+  uint32_t setting_count;
+  uint32_t processors;  // that the process may run on; 0: not known
+  Setting settings[kMaxSettings];
   char trace_path[4096];  // absolute, as it was when the session began: for messages and for this process; readers go by the next fields
   // What these rings belong to, so that a copy of the run is not taken for the run: the run folder and the trace in it.
   uint64_t folder_device;

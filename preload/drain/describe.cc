@@ -10,7 +10,7 @@ namespace {
 // Packet field numbers (trace.proto).
 enum PacketField : uint32_t {
   kInterned = 2, kClockSamplePacket = 3, kHeader = 8, kThread = 9, kMappingPacket = 10, kCapabilityPacket = 11,
-  kLossPacket = 12, kReset = 13, kCaptureStatePacket = 14, kFooter = 15
+  kLossPacket = 12, kReset = 13, kCaptureStatePacket = 14, kFooter = 15, kLoadSamplePacket = 21
 };
 
 // Writes one packet: PacketScope scope(out, kThread); scope.writer.UInt(…);
@@ -58,6 +58,16 @@ void WriteRankVariables(const SessionHeader& session, PacketWriter* writer) {
     WriteBounded(writer, 2, session.rank_variables[i].value);
     writer->End(variable);
   }
+}
+
+void WriteSettings(const SessionHeader& session, PacketWriter* writer) {
+  for (uint32_t i = 0; i < session.setting_count && i < kMaxSettings; ++i) {
+    size_t setting = writer->Begin(12);
+    WriteBounded(writer, 1, session.settings[i].name);
+    WriteBounded(writer, 2, session.settings[i].value);
+    writer->End(setting);
+  }
+  writer->UInt(13, session.processors);
 }
 
 void WriteFamilies(uint32_t mask, PacketWriter* writer) {
@@ -145,6 +155,7 @@ void WriteHeaderPacket(const SessionHeader& session, Buffer* out) {
   WriteBounded(&writer, 9, session.requested_output);
   WriteBounded(&writer, 10, session.output_refusal);
   writer.UInt(11, session.trace_bytes_limit);
+  WriteSettings(session, &writer);
 }
 
 void WriteClockSamplePacket(const ClockSample& sample, Buffer* out) {
@@ -153,6 +164,16 @@ void WriteClockSamplePacket(const ClockSample& sample, Buffer* out) {
   scope.writer.UInt(2, sample.monotonic_ns);
   scope.writer.UInt(3, sample.realtime_ns);
   scope.writer.UInt(4, sample.uncertainty_ticks & 0xffffffff);
+}
+
+void WriteLoadSamplePacket(const LoadSample& sample, Buffer* out) {
+  PacketScope scope(out, kLoadSamplePacket);
+  scope.writer.UInt(1, sample.ticks);
+  scope.writer.UInt(2, sample.cpu_ns);
+  scope.writer.UInt(3, sample.waiting_ns);
+  scope.writer.UInt(4, sample.threads);
+  scope.writer.UInt(5, sample.runnable);
+  scope.writer.UInt(6, sample.processors);
 }
 
 void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out) {

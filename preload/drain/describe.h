@@ -24,6 +24,16 @@ enum ResetReason : uint32_t { kTablesFull = 1, kNewWriter = 2 };
 
 void WriteHeaderPacket(const SessionHeader& session, Buffer* out);
 void WriteClockSamplePacket(const ClockSample& sample, Buffer* out);
+// trace::LoadSample
+struct LoadSample {
+  uint64_t ticks;
+  uint64_t cpu_ns;
+  uint64_t waiting_ns;
+  uint32_t threads;
+  uint32_t runnable;
+  uint32_t processors;
+};
+void WriteLoadSamplePacket(const LoadSample& sample, Buffer* out);
 void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out);
 void WriteMappingPacket(const MappingRecord& record, Buffer* out);
 void WriteCapabilityPacket(const CapabilityRecord& record, Buffer* out);

@@ -14,6 +14,7 @@
 #include "preload/drain/byte_sink.h"
 #include "preload/drain/call_batch.h"
 #include "preload/drain/counter_batch.h"
+#include "preload/drain/describe.h"
 #include "preload/drain/gpu_batch.h"
 #include "preload/drain/interner.h"
 #include "preload/drain/packet_writer.h"
@@ -47,6 +48,10 @@ class Drain {
                   uint32_t count);
   // A thread that makes no records of its own: the drain's.
   void AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]);
+  // How busy the process is (the launcher's io/load_sampler.h). Not beyond the trace's limit.
+  void AddLoad(const LoadSample& sample) {
+    if (!IsBeyondLimit()) WriteLoadSamplePacket(sample, &out_);
+  }
   // What whoever samples can't count, and why. trace::Capability::State
   void AddCapability(const char* name, uint32_t state, const char* reason);
   // The trace has told of this thread, and of none that came after it in its slot.

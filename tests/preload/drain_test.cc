@@ -69,11 +69,17 @@ TEST(DrainTest, WritesTheBytesThatLibprotobufWouldWrite) {
   session.header()->rank_variable_count = 1;
   strcpy(session.header()->rank_variables[0].name, "RANK");
   strcpy(session.header()->rank_variables[0].value, "3");
+  session.header()->setting_count = 1;
+  strcpy(session.header()->settings[0].name, "OMP_NUM_THREADS");
+  strcpy(session.header()->settings[0].value, "8");
+  session.header()->processors = 2;
   session.header()->configured_families = 3;
   FillExample(&session);
   const std::string bytes = DrainAll(&session);
   const trace::Trace trace = ParseTrace(bytes);
   EXPECT_EQ(trace.SerializeAsString(), bytes);
+  EXPECT_EQ(trace.packet(0).header().setting(0).value(), "8");
+  EXPECT_EQ(trace.packet(0).header().processors(), 2u);
   EXPECT_EQ(trace.packet(0).header().process().script(), "train.py");
   EXPECT_EQ(trace.packet(0).header().rank_variable(0).value(), "3");
 }

@@ -35,12 +35,36 @@ class Writer {
       made.has_scopes = true;
       made.batch = spec_.batch;
       const bool is_interrupted = spec_.interrupted_every > 0 && step % spec_.interrupted_every == 1;
-      for (LayerIndex layer = 0; layer < spec_.layers.size(); ++layer) Pass(layer, LayerDirection::kForward);
-      for (LayerIndex layer = 0; layer < spec_.layers.size(); ++layer) Pass(layer, LayerDirection::kBackwardData);
+      made.micro_steps = spec_.micro_steps;
+      if (!spec_.loader.empty()) Range("enumerate(DataLoader)#" + spec_.loader + ".__next__");
+      for (int i = 0; i < spec_.micro_steps; ++i) {
+        Passes(LayerDirection::kForward);
+        for (int product = 0; product < spec_.products; ++product) Product();
+        Passes(LayerDirection::kBackwardData);
+      }
+      if (!spec_.optimizer.empty()) Range("Optimizer.step#" + spec_.optimizer + ".step");
       if (is_interrupted) now_ns_ += 9 * (now_ns_ - made.start_ns);
+      const int64_t busy_ns = now_ns_ - made.start_ns + Jittered(spec_.python_ns);
+      now_ns_ = made.start_ns + busy_ns + Jittered(spec_.sleep_ns) + Jittered(spec_.waiting_ns);
       made.end_ns = now_ns_;
       track_.steps.push_back(made);
+      Sample(busy_ns);
+      for (int i = 0; i < spec_.validations; ++i) Validate();
     }
+  }
+
+  // What surrounds the calls.
+  void Describe(TraceModel& model) const {
+    trace::Header& header = model.processes.front().header;
+    for (const auto& [name, value] : spec_.settings) {
+      trace::Setting* setting = header.add_setting();
+      setting->set_name(name);
+      setting->set_value(value);
+    }
+    trace::Mapping& library = model.processes.front().mappings.emplace_back();
+    library.set_path("/lib/libdnnl.so");
+    library.set_build_id(spec_.library_build);
+    model.loads = loads_;
   }
 
   ModelBuilder& builder() { return builder_; }
@@ -48,6 +72,7 @@ class Writer {
   std::vector<TestGpuWork> GpuWork(const TraceModel& model) const {
     std::vector<TestGpuWork> work;
     for (CallIndex call = 0; call < model.calls.size(); ++call) {
+      if (attribution_.of_call[call].layer == kNone) continue;
       const LayerSpec& layer = spec_.layers[attribution_.of_call[call].layer];
       if (layer.gpu_ns == 0) continue;
       const int64_t duration_ns = layer.gpu_ns + static_cast<int64_t>(call * 37 % 100) * layer.gpu_ns / 10000;
@@ -60,7 +85,47 @@ class Writer {
   LayerAnalysis Analysis(const TraceModel& model) const { return {model, attribution_, {track_}}; }
 
  private:
+  void Passes(LayerDirection direction) {
+    for (LayerIndex layer = 0; layer < spec_.layers.size(); ++layer) Pass(layer, direction);
+  }
+
+  void Range(const std::string& name) {
+    builder_.Scope(name, trace::ScopeBatch::USER_RANGE, now_ns_, 1000);
+    attribution_.of_scope.push_back({});
+    now_ns_ += 1000;
+  }
+
+  void Product() {
+    builder_.Call(builder_.AddOp(GemmDefinition(8, 10, 10, "NN")), now_ns_, 1000);
+    attribution_.of_call.push_back({});
+    now_ns_ += 1000;
+  }
+
+  void Validate() {
+    Step made;
+    made.start_ns = now_ns_;
+    made.kind = IterationKind::kValidation;
+    made.has_scopes = true;
+    Passes(LayerDirection::kForward);
+    made.end_ns = now_ns_;
+    track_.steps.push_back(made);
+  }
+
+  void Sample(int64_t busy_ns) {
+    if (spec_.threads == 0) return;
+    if (loads_.empty()) loads_.emplace_back();
+    LoadSample sample = loads_.back();
+    sample.time_ns = now_ns_;
+    sample.cpu_ns += busy_ns;
+    sample.waiting_ns += spec_.waiting_ns;
+    sample.threads = static_cast<uint32_t>(spec_.threads);
+    sample.runnable = spec_.waiting_ns > 0 ? 4 : 1;
+    sample.processors = 2;
+    loads_.push_back(sample);
+  }
+
   int64_t Jittered(int64_t ns) {
+    if (ns == 0) return 0;
     std::normal_distribution<double> noise(1, spec_.jitter);
     return static_cast<int64_t>(std::max(0.1, noise(random_)) * static_cast<double>(ns) * spec_.pace);
   }
@@ -91,8 +156,11 @@ class Writer {
     return absl::StrCat(
         "onednn_verbose,v1,primitive,exec,cpu,convolution,", layer.implementation, ",",
         is_forward ? "forward_training" : "backward_data",
-        ",src:f32::blocked:abcd::f0 wei:f32::blocked:abcd::f0 dst:f32::blocked:abcd::f0,,alg:convolution_direct,mb",
+        ",", Tensor("src"), " wei:", spec_.dtype, "::blocked:abcd::f0 ", Tensor("dst"), ",,alg:convolution_direct,mb",
         spec_.batch, "_ic3oc", layer.channels, "_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.1");
+  }
+  std::string Tensor(const std::string& role) const {
+    return absl::StrCat(role, ":", spec_.dtype, "::blocked:", spec_.format, "::f0");
   }
   static std::string Reorder(const LayerSpec& layer) {
     return absl::StrCat(
@@ -106,6 +174,7 @@ class Writer {
   ModelBuilder builder_;
   Attribution attribution_;
   StepTrack track_;
+  std::vector<LoadSample> loads_;
   int64_t now_ns_ = 0;
 };
 
@@ -125,6 +194,7 @@ TrainingRun::TrainingRun(const RunSpec& spec) {
   Writer writer(spec);
   writer.Write();
   model_ = writer.builder().Build();
+  writer.Describe(model_);
   AddGpuWork(writer.GpuWork(model_), &model_);
   choices_ = ResolveChoices(&model_);
   totals_ = ComputeTotals(model_);

@@ -3,6 +3,7 @@
 #define DLHOOK_TESTS_ANALYZER_DIFF_TRAINING_RUN_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,19 @@ struct RunSpec {
   int batch = 8;
   IterationKind kind = IterationKind::kTraining;
   int interrupted_every = 0;  // each such step takes ten times as long; 0: none
+  std::string dtype = "f32";
+  std::string format = "abcd";  // of activations
+  std::string optimizer;        // "SGD": its step at the end of each; empty: none
+  std::string loader;           // "_SingleProcessDataLoaderIter"
+  int products = 0;             // matrix products of a step beside the layers
+  int micro_steps = 1;
+  int validations = 0;          // steps of validation after each one
+  int64_t python_ns = 0;        // at the end of each step, outside of all scopes; on a processor …
+  int64_t sleep_ns = 0;         // … and not
+  int64_t waiting_ns = 0;       // for a processor that others have, in each step
+  int threads = 0;              // of the process; 0: no load was sampled
+  std::map<std::string, std::string> settings;
+  std::string library_build = "A";
 };
 
 // "features.0" … convolutions of equal cost.

@@ -1,0 +1,112 @@
+// How busy the machine was: see machine_load.h.
+#include "analyzer/diff/machine_load.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "analyzer/diff/diff_table.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+constexpr size_t kLeastSamples = 8;  // while the steps ran: what a step took is read off between two of them
+
+using Samples = absl::Span<const LoadSample>;
+
+struct Taken {
+  double cpu_ns = 0;
+  double waiting_ns = 0;
+};
+
+Samples SamplesOf(const TraceModel& model, ProcessIndex process) {
+  const auto less = [](const LoadSample& sample, ProcessIndex index) { return sample.process < index; };
+  const auto begin = std::lower_bound(model.loads.begin(), model.loads.end(), process, less);
+  const auto end = std::lower_bound(begin, model.loads.end(), process + 1, less);
+  return {model.loads.data() + (begin - model.loads.begin()), static_cast<size_t>(end - begin)};
+}
+
+// Up to a moment, in proportion between two samples.
+Taken TakenUntil(Samples samples, int64_t time_ns) {
+  const auto after = std::upper_bound(samples.begin(), samples.end(), time_ns,
+                                      [](int64_t ns, const LoadSample& sample) { return ns < sample.time_ns; });
+  if (after == samples.begin() || after == samples.end()) {
+    const LoadSample& edge = after == samples.begin() ? samples.front() : samples.back();
+    return {static_cast<double>(edge.cpu_ns), static_cast<double>(edge.waiting_ns)};
+  }
+  const LoadSample& from = *std::prev(after);
+  const double part =
+      static_cast<double>(time_ns - from.time_ns) / static_cast<double>(after->time_ns - from.time_ns);
+  const auto between = [&](int64_t a, int64_t b) { return static_cast<double>(a) + part * static_cast<double>(b - a); };
+  return {between(from.cpu_ns, after->cpu_ns), between(from.waiting_ns, after->waiting_ns)};
+}
+
+Taken PerStep(const TraceModel& model, const ComparedSteps& steps) {
+  Taken sum;
+  for (const StepTrack& track : steps.tracks) {
+    const Samples samples = SamplesOf(model, track.process);
+    for (const Step& step : track.steps) {
+      const Taken before = TakenUntil(samples, step.start_ns), after = TakenUntil(samples, step.end_ns);
+      sum.cpu_ns += after.cpu_ns - before.cpu_ns;
+      sum.waiting_ns += after.waiting_ns - before.waiting_ns;
+    }
+  }
+  const auto count = static_cast<double>(std::max<int64_t>(steps.count(), 1));
+  return {sum.cpu_ns / count, sum.waiting_ns / count};
+}
+
+// Of what was going on between the first step and the end of the last; empty where that is not enough to tell.
+std::vector<const LoadSample*> SamplesIn(const TraceModel& model, const ComparedSteps& steps) {
+  std::vector<const LoadSample*> inside;
+  for (const StepTrack& track : steps.tracks) {
+    if (track.steps.empty()) continue;
+    const size_t before = inside.size();
+    for (const LoadSample& sample : SamplesOf(model, track.process)) {
+      const bool is_in = sample.time_ns >= track.steps.front().start_ns && sample.time_ns <= track.steps.back().end_ns;
+      if (is_in) inside.push_back(&sample);
+    }
+    if (inside.size() - before < kLeastSamples) return {};
+  }
+  return inside;
+}
+
+void Summarize(const std::vector<const LoadSample*>& samples, MachineLoad& load) {
+  std::vector<uint32_t> threads;
+  for (const LoadSample* sample : samples) {
+    load.runnable += static_cast<double>(sample->runnable) / static_cast<double>(samples.size());
+    load.processors = std::max(load.processors, sample->processors);
+    threads.push_back(sample->threads);
+  }
+  std::nth_element(threads.begin(), threads.begin() + static_cast<std::ptrdiff_t>(threads.size() / 2), threads.end());
+  load.threads = threads[threads.size() / 2];
+  load.is_known = true;
+}
+
+}  // namespace
+
+std::string MachineLoad::Text() const {
+  if (!is_known) return "how busy the machine was is not known";
+  return absl::StrCat("CPU time ", ShortTime(cpu_ns), ", waiting for a processor ", ShortTime(waiting_ns),
+                      cpu_blocks.empty() ? "" : " a step", "; ", absl::StrFormat("%.1f", runnable),
+                      " threads wanted the machine's ", processors, processors == 1 ? " processor" : " processors");
+}
+
+MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& steps, const std::vector<ComparedSteps>& blocks) {
+  MachineLoad load;
+  const std::vector<const LoadSample*> samples = SamplesIn(model, steps);
+  if (samples.empty()) return load;
+  Summarize(samples, load);
+  const Taken taken = PerStep(model, steps);
+  load.cpu_ns = taken.cpu_ns;
+  load.waiting_ns = taken.waiting_ns;
+  for (const ComparedSteps& block : blocks) {
+    const Taken part = PerStep(model, block);
+    load.cpu_blocks.push_back(part.cpu_ns);
+    load.waiting_blocks.push_back(part.waiting_ns);
+  }
+  return load;
+}
+
+}  // namespace dlhook::analyzer

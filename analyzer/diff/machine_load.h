@@ -1,0 +1,34 @@
+// How busy the machine was while the compared steps ran, and what of their time it took away.
+#ifndef DLHOOK_ANALYZER_DIFF_MACHINE_LOAD_H_
+#define DLHOOK_ANALYZER_DIFF_MACHINE_LOAD_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/diff/compared_steps.h"
+#include "analyzer/diff/noise.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer {
+
+// Per step; of the whole run where there are no steps (then without blocks).
+struct MachineLoad {
+  bool is_known = false;  // samples were taken (by the launcher), and enough of them while the steps ran
+  double cpu_ns = 0;      // of all threads of the process
+  double waiting_ns = 0;  // that its first thread could have run and had no processor
+  BlockMeans cpu_blocks, waiting_blocks;
+  double runnable = 0;  // threads of the machine that ran or could, mean over samples
+  uint32_t processors = 0;
+  uint32_t threads = 0;  // of the process; median
+
+  // "CPU time 1.80 ms, waiting for a processor 0.21 ms a step; 2.9 threads wanted the machine's 2 processors".
+  std::string Text() const;
+};
+
+// `blocks`: of the same steps.
+MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& steps, const std::vector<ComparedSteps>& blocks);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_DIFF_MACHINE_LOAD_H_

@@ -1,0 +1,32 @@
+// How busy a process that the launcher drains is, and its machine: LoadSamples of its trace. Only the launcher takes them: in the recorded
+// process they would be system calls that its sandbox might not allow.
+#ifndef DLHOOK_ANALYZER_IO_LOAD_SAMPLER_H_
+#define DLHOOK_ANALYZER_IO_LOAD_SAMPLER_H_
+
+#include <cstdint>
+
+#include "preload/core/session.h"
+#include "preload/drain/drain.h"
+
+namespace dlhook::analyzer {
+
+class LoadSampler {
+ public:
+  // Of a process in another pid namespace nothing is known.
+  explicit LoadSampler(const SessionHeader& session);
+
+  // Takes a sample if one is due and the process is there.
+  void Step(Drain& drain);
+
+ private:
+  uint32_t pid_ = 0;  // 0: none is taken
+  ClockKind clock_ = ClockKind::kUnknown;
+  uint64_t second_ticks_ = 0;
+  uint64_t first_ticks_ = 0;
+  uint64_t next_ticks_ = 0;
+  uint32_t processors_ = 0;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_ANALYZER_IO_LOAD_SAMPLER_H_

@@ -1,0 +1,81 @@
+// The one decision on two runs: how often --fail-above fails equal programs, what speaks against a change, what can't be told.
+#include "analyzer/diff/decision.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dlhook::analyzer {
+namespace {
+
+// What disturbs the steps of a run: a load that comes and goes (autoregressive, each step's as the last one's to the part `memory`),
+// never makes faster than undisturbed, and now and then stops a step.
+struct Disturbance {
+  std::string name;
+  double memory;
+  double spread;     // of the load, as a part of a step
+  int stopped_every;  // one step in so many; 0: none
+  double stopped_for = 0.4;
+};
+
+const Disturbance kIndependent = {"independent", 0, 0.05, 0}, kSomeSteps = {"some steps long", 0.9, 0.05, 50},
+                  kManySteps = {"many steps long", 0.97, 0.10, 50}, kHeavy = {"heavy", 0.8, 0.40, 20, 3},
+                  kStops = {"stops", 0.5, 0.02, 10, 1};
+
+MeasuredRun Run(std::mt19937& random, const Disturbance& disturbance, int steps, double slower = 0) {
+  std::normal_distribution<double> normal;
+  StepTrack track;
+  int64_t now_ns = 0;
+  double load = normal(random);
+  for (int i = 0; i < steps; ++i) {
+    load = disturbance.memory * load + std::sqrt(1 - disturbance.memory * disturbance.memory) * normal(random);
+    const bool is_stopped = disturbance.stopped_every > 0 && random() % static_cast<unsigned>(disturbance.stopped_every) == 0;
+    const double part = 1 + disturbance.spread * std::abs(load) + (is_stopped ? disturbance.stopped_for : 0);
+    Step& step = track.steps.emplace_back();
+    step.kind = IterationKind::kTraining;
+    step.start_ns = now_ns;
+    now_ns = step.end_ns = now_ns + static_cast<int64_t>(1e6 * (1 + slower) * part);
+  }
+  return MeasureDurations(ChooseSteps({track}, IterationKind::kTraining));
+}
+
+// The part of comparisons in which --fail-above `percent` fails.
+double FailureRate(const Disturbance& disturbance, int steps, double slower, double percent) {
+  constexpr int kTrials = 1000;
+  std::mt19937 random(17);
+  int failures = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const MeasuredRun base = Run(random, disturbance, steps), candidate = Run(random, disturbance, steps, slower);
+    const Decision decision = Decide(Baseline(&base), Contender(&candidate), Pace(), true);
+    failures += decision.SlowerThan(percent) == Gate::kFails ? 1 : 0;
+  }
+  return static_cast<double>(failures) / kTrials;
+}
+
+// Runs of at least 60 steps that last at least six times as long as what disturbs them.
+TEST(DecisionTest, EqualProgramsFailNotMoreOftenThanIsSaid) {
+  for (const auto& [disturbance, steps] : {std::pair{kIndependent, 20}, {kIndependent, 60}, {kSomeSteps, 60},
+                                           {kSomeSteps, 300}, {kManySteps, 300}, {kHeavy, 60}, {kStops, 60}}) {
+    EXPECT_LE(FailureRate(disturbance, steps, 0, 0), kFalseAlarms) << disturbance.name << ", " << steps << " steps";
+  }
+}
+
+TEST(DecisionTest, ProgramsThatAreSlowerByWhatIsAllowedFailAsSeldom) {
+  EXPECT_LE(FailureRate(kIndependent, 60, 0.03, 3), kFalseAlarms);
+  EXPECT_LE(FailureRate(kSomeSteps, 100, 0.03, 3), kFalseAlarms);
+}
+
+TEST(DecisionTest, ProgramsThatAreSlowerByMoreFail) {
+  EXPECT_GE(FailureRate(kIndependent, 60, 0.10, 3), 0.9);
+  EXPECT_GE(FailureRate(kSomeSteps, 300, 0.20, 3), 0.9);
+}
+
+// What the simulation would say if nothing were known of how noise lasts: the test above has teeth.
+TEST(DecisionTest, ADisturbanceAsLongAsTheRunIsNotTold) { EXPECT_GT(FailureRate(kManySteps, 20, 0, 0), 0.03); }
+
+}  // namespace
+}  // namespace dlhook::analyzer

@@ -1,0 +1,151 @@
+// Changes planted into a training loop, and the first sentence that a diff says of each: what was changed leads, whatever it costs.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <ostream>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "analyzer/diff/diff_runs.h"
+#include "tests/analyzer/diff/training_run.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+struct PlantedChange {
+  const char* name;
+  std::function<void(RunSpec&)> plant;  // in the new run
+  const char* sentence;                 // how it begins
+  const char* cost;                     // what else it says
+  Gate gate;                            // at 3 %
+  friend std::ostream& operator<<(std::ostream& out, const PlantedChange& change) { return out << change.name; }
+};
+
+RunSpec Before() {
+  RunSpec spec;
+  spec.layers = Layers(3);
+  spec.optimizer = "SGD";
+  spec.loader = "_SingleProcessDataLoaderIter";
+  spec.threads = 5;
+  return spec;
+}
+
+void MakeSlower(RunSpec& spec, double times) {
+  for (LayerSpec& layer : spec.layers) {
+    layer.forward_ns = static_cast<int64_t>(static_cast<double>(layer.forward_ns) * times);
+    layer.backward_ns = static_cast<int64_t>(static_cast<double>(layer.backward_ns) * times);
+  }
+}
+
+const PlantedChange kChanges[] = {
+    {"Nothing", [](RunSpec&) {}, "no difference beyond noise: 901 us -> 903 us per training step (", "CPU time 901 us -> 903 us",
+     Gate::kPasses},
+    {"Batch",
+     [](RunSpec& spec) {
+       spec.batch = 16;
+       MakeSlower(spec, 2.4);
+     },
+     "NEW differs: batch 8 -> 16. It is 20 % slower per sample (113 us -> 135 us, noise ", "per training step)",
+     Gate::kFails},
+    {"Threads",
+     [](RunSpec& spec) {
+       spec.threads = 6;
+       MakeSlower(spec, 0.6);
+     },
+     "NEW differs: threads of the program 5 -> 6. It is 40 % faster per training step (", "the same calls take 0.60 times",
+     Gate::kPasses},
+    {"DataType",
+     [](RunSpec& spec) {
+       spec.dtype = "bf16";
+       MakeSlower(spec, 0.5);
+     },
+     "NEW differs: data types of calls f32 -> bf16. It is 50 % faster per training step (", "", Gate::kPasses},
+    {"ChannelsLast",
+     [](RunSpec& spec) {
+       spec.format = "acdb";
+       spec.layers[1].implementation = "brg_conv_fwd:avx512_core";
+     },
+     "NEW differs: convolution src:abcd -> src:acdb; convolution jit:avx512 -> brg_conv_fwd:avx512_core. No difference in time "
+     "beyond noise: ",
+     "", Gate::kPasses},
+    {"ExtraLayer",
+     [](RunSpec& spec) { spec.layers.push_back({.name = "extra", .channels = 99}); },
+     "NEW differs: layer extra is new; convolution 6 -> 8 a step; 2 more. It is 33 % slower per training step (",
+     "extra backward-data +200 us, because the layer is new", Gate::kFails},
+    {"ExtraBlock",
+     [](RunSpec& spec) {
+       for (const char* name : {"block.conv1", "block.conv2", "block.sub.conv"}) {
+         spec.layers.push_back({.name = name, .channels = 99, .type = "norm"});
+       }
+     },
+     "NEW differs: layer block (3 layers) is new; ", "", Gate::kFails},
+    {"WiderLayer",
+     [](RunSpec& spec) {
+       spec.layers[2].channels = 64;
+       spec.layers[2].backward_ns *= 2;
+     },
+     "NEW differs: convolution oc 18 -> 64. It is 22 % slower per training step (",
+     "features.2 backward-data +200 us, because its size changed (oc 18 -> 64)", Gate::kFails},
+    {"Evaluation", [](RunSpec& spec) { spec.validations = 1; },
+     "NEW differs: validation passes a step 0 -> 1. No difference in time beyond noise: ", "", Gate::kPasses},
+    {"Optimizer", [](RunSpec& spec) { spec.optimizer = "Adam"; },
+     "NEW differs: optimizer SGD -> Adam. No difference in time beyond noise: ", "", Gate::kPasses},
+    {"LossWithAProduct", [](RunSpec& spec) { spec.products = 2; },
+     "NEW differs: gemm 0 -> 2 a step. No difference in time beyond noise: ", "", Gate::kPasses},
+    {"InstructionSet",
+     [](RunSpec& spec) {
+       spec.settings["ONEDNN_MAX_CPU_ISA"] = "SSE41";
+       for (LayerSpec& layer : spec.layers) layer.implementation = "jit:sse41";
+       MakeSlower(spec, 3);
+     },
+     "NEW differs: ONEDNN_MAX_CPU_ISA none -> SSE41; convolution jit:avx512 -> jit:sse41. It is 200 % slower per training step (",
+     "because the implementation changed from jit:avx512 to jit:sse41", Gate::kFails},
+    {"Workers", [](RunSpec& spec) { spec.loader = "_MultiProcessingDataLoaderIter"; },
+     "NEW differs: data is loaded in the program itself -> in worker processes. No difference in time beyond noise: ", "",
+     Gate::kPasses},
+    {"Sleep", [](RunSpec& spec) { spec.sleep_ns = 900000; },
+     "NEW is 100 % slower per training step (901 us -> 1.80 ms, noise ", "CPU time 901 us -> 90", Gate::kFails},
+    {"Python", [](RunSpec& spec) { spec.python_ns = 900000; },
+     "NEW is 100 % slower per training step (901 us -> 1.80 ms, noise ", "CPU time 901 us -> 1.80 ms", Gate::kFails},
+    {"Accumulation", [](RunSpec& spec) { spec.micro_steps = 2; },
+     "NEW differs: forward and backward passes before an update 1 -> 2; convolution 6 -> 12 a step; 2 more. It is 100 % slower per "
+     "training step (",
+     "convolution is called 2 times a step instead of 1", Gate::kFails},
+    {"Reorders", [](RunSpec& spec) { spec.layers[0].reorders = 100; },
+     "NEW differs: reorder 0 -> 100 a step. It is 11 % slower per training step (",
+     "layout changes (reorders) went from 0 to 100 a step", Gate::kFails},
+    {"Library", [](RunSpec& spec) { spec.library_build = "B"; },
+     "NEW differs: another build of libdnnl.so. No difference in time beyond noise: ", "", Gate::kPasses},
+    {"BusyMachine", [](RunSpec& spec) { spec.waiting_ns = 400000; },
+     "no difference beyond noise: 901 us -> 1.30 ms per training step (+45 %, but it waited for processors, noise ",
+     "CPU time 901 us -> 90", Gate::kPasses},
+};
+
+class PlantedChangesTest : public testing::TestWithParam<PlantedChange> {};
+
+TEST_P(PlantedChangesTest, IsToldFirst) {
+  RunSpec after = Before();
+  after.seed = 2;
+  GetParam().plant(after);
+  const RunsDiff diff = Diff(Before(), after);
+  const std::string sentence = Sentence(diff);
+  EXPECT_TRUE(absl::StartsWith(sentence, GetParam().sentence)) << sentence;
+  EXPECT_TRUE(absl::StrContains(sentence, GetParam().cost)) << sentence;
+  EXPECT_EQ(diff.decision.SlowerThan(3), GetParam().gate) << sentence;
+  // Verdict, notes and differences tell what the sentence tells.
+  const Table& differences = TableOf(diff, "differences");
+  EXPECT_EQ(differences.rows.empty(), !absl::StartsWith(sentence, "NEW differs: "));
+  std::string notes;
+  for (const std::string& note : diff.tables.front().notes) notes += note;
+  EXPECT_EQ(absl::StrContains(notes, "the same work in the same way"), differences.rows.empty()) << notes;
+  const bool is_noise = absl::StrContains(sentence, "o difference ");
+  EXPECT_EQ(StepVerdict(diff) == "noise", is_noise) << sentence;
+  EXPECT_TRUE(!absl::StrContains(notes, "counts as noise") || is_noise) << notes;
+  EXPECT_TRUE(!is_noise || GetParam().gate == Gate::kPasses);
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, PlantedChangesTest, testing::ValuesIn(kChanges),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace dlhook::analyzer
