@@ -129,7 +129,7 @@ __attribute__((destructor)) void OnUnload() {
 // Of a process that ends without its destructors, as workers of Python's multiprocessing do. A child of vfork has its parent's
 // memory, but not its number.
 [[noreturn]] void Leave(int status) {
-  ProcessState* process = GetProcess();
+  ProcessState* process = FindProcess();  // a sandbox may forbid to make it
   if (process != nullptr && process->phase.load(std::memory_order_acquire) == kRecording &&
       process->session->pid == static_cast<uint32_t>(getpid())) {
     process->session->left_ticks.store(ReadTicks(static_cast<ClockKind>(process->session->clock_kind)));

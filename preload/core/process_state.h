@@ -45,6 +45,9 @@ struct ProcessState {
 // Null where there is no memory for it.
 ProcessState* GetProcess();
 
+// The same, null where nobody has asked for it yet. No system call.
+ProcessState* FindProcess();
+
 // Slow path of attaching: creates files, mapping and, where nobody outside drains, the writer thread. False: this process can't be
 // recorded.
 bool StartSession(ProcessState* process);

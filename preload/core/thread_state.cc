@@ -249,6 +249,7 @@ void CountDropped(ThreadState* thread) {
 }  // namespace
 
 ProcessState* GetProcess() { return OneForEachProcess(&g_process); }
+ProcessState* FindProcess() { return g_process.load(std::memory_order_acquire); }
 
 void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame) {
   while (thread->depth > 0 && thread->depth <= kMaxOpenCalls && thread->open[thread->depth - 1].frame <= frame) {
