@@ -206,7 +206,7 @@ std::string Details() {
                   "With --fail-above P the exit code is 1 if a step (a sample, where batches differ) takes\n"
                   "longer in NEW by more than P percent and the noise bound together. Of comparisons of\n"
                   "programs that are not slower by more than P percent at most 1 in 200 fails, as long as\n"
-                  "what disturbs the machine comes and goes within a run; what lasts for the whole of one\n"
+                  "a run lasts six times as long as what disturbs the machine; what lasts for all of one\n"
                   "run and not of the other, P must leave room for. Where NEW is slower by more than P\n"
                   "percent and no noise is known (fewer than three steps), the exit code is 2. Of damaged\n"
                   "runs what is whole is compared; then the exit code is 2.\n");

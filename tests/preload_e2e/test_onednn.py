@@ -94,7 +94,7 @@ class Primitives(e2e.Case):
         self.assertEqual({row["kind"] for row in rows if row["calls"]}, kinds)
         # 2 m n k of the matrix products, of the inner product and its two gradients; 2 times weights by positions.
         flops = {(row["kind"], row["direction"]): row["flops"] for row in rows if row["flops"]}
-        self.assertEqual(flops[("matmul", "unknown")], 2 * 4 * 6 * 5)
+        self.assertEqual({of for (kind, _), of in flops.items() if kind == "matmul"}, {2 * 4 * 6 * 5})
         self.assertEqual({flops[("inner_product", direction)] for direction in
                           ("forward", "backward-data", "backward-weights")}, {2 * 4 * 6 * 10})
         self.assertEqual(flops[("deconvolution", "forward")], 2 * 2 * 8 * 8 * 3 * 3 * 2 * 2)

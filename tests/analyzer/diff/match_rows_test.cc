@@ -41,6 +41,10 @@ std::vector<std::string> Matched(const Table& base, const Table& candidate, cons
 
 using Texts = std::vector<std::string>;
 
+TEST(MatchRowsTest, OthersAreOneRowHoweverMany) {
+  EXPECT_EQ(Matched(Problems({{"others (115)", "", ""}}), Problems({{"others (103)", "", ""}})), Texts{"0-0 same"});
+}
+
 TEST(MatchRowsTest, OrderDoesNotMatter) {
   EXPECT_EQ(Matched(Problems({{"conv", "ic3", "a"}, {"pool", "ic3", "b"}}),
                     Problems({{"pool", "ic3", "b"}, {"conv", "ic3", "a"}})),
