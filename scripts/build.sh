@@ -1,6 +1,6 @@
 #!/bin/sh
 # Configures and builds one preset of CMakePresets.json: scripts/build.sh [release|dev|asan|tsan] [target…]
-# Quiet unless something fails. The result lies in build/PRESET.
+# A line on stderr for each stage, more only when it fails. The result lies in build/PRESET.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"

@@ -1,30 +1,38 @@
+# shellcheck shell=sh
 # Shared by setup.sh, build.sh, test.sh and demo.sh: sourced, not run. Plain POSIX sh.
 # The caller sets `root` (the repository's top folder) first.
+
+# Scripts that call each other count seconds from the start of the outermost.
+: "${DLHOOK_SCRIPT_START:=$(date +%s)}"
+export DLHOOK_SCRIPT_START
 
 die() {
   echo "${0##*/}: $*" >&2
   exit 1
 }
 
-# say TEXT: progress for people; silent in a pipe, where only results and failures are wanted.
+# say TEXT: progress, on stderr, with the seconds since the start.
 say() {
-  if [ -t 2 ]; then echo "==> $*" >&2; fi
+  printf '==> %4d s  %s\n' "$(($(date +%s) - DLHOOK_SCRIPT_START))" "$*" >&2
 }
 
-# quietly TEXT COMMAND…: runs it with its output in a log that is shown only when it fails.
+# quietly TEXT COMMAND…: runs it with its output in a log that is shown only when it fails. Every minute it says how far the log is.
 quietly() {
   quietly_text=$1
   shift
   say "$quietly_text"
   quietly_log=$(mktemp)
-  if "$@" >"$quietly_log" 2>&1 </dev/null; then
-    rm -f "$quietly_log"
-    return 0
-  else
-    quietly_status=$?
+  # Without this shell it would be nobody's; its sleep keeps no pipe of the caller open.
+  while sleep 60 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+    say "$quietly_text: $(tail -n 1 "$quietly_log" | cut -c 1-100)"
+  done &
+  quietly_clock=$!
+  if "$@" >"$quietly_log" 2>&1 </dev/null; then quietly_status=0; else quietly_status=$?; fi
+  kill "$quietly_clock"
+  if [ "$quietly_status" != 0 ]; then
+    echo "${0##*/}: failed: $quietly_text" >&2
+    tail -n 60 "$quietly_log" >&2
   fi
-  echo "${0##*/}: failed: $quietly_text" >&2
-  tail -n 60 "$quietly_log" >&2
   rm -f "$quietly_log"
   return "$quietly_status"
 }

@@ -10,7 +10,7 @@
 #   scripts/setup.sh --debian-torch  also Debian's PyTorch (165 MB to load, 0.8 GB on disk, minutes)
 #   scripts/setup.sh --peers    also the tracers that scripts/bench.sh --peers compares with
 #
-# Quiet unless something fails; progress is shown on a terminal only.
+# A line on stderr for each stage, more only when it fails.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"

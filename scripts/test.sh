@@ -23,13 +23,37 @@ cd "$root"
 # Tests that load both cores would disturb each other: run_serial marks those, the rest share the machine.
 jobs=$(nproc)
 failed=
+results=
+stages=$(mktemp)
+
+# stage NAME COMMAND…: what took how long, for the report at the end.
+stage() {
+  stage_name=$1
+  shift
+  stage_start=$(date +%s)
+  if "$@"; then stage_status=0; else stage_status=$?; fi
+  echo "$(($(date +%s) - stage_start)) $stage_name" >>"$stages"
+  return "$stage_status"
+}
+
+# Last of all, so that the tail of a log is enough.
+report() {
+  # shellcheck disable=SC2086  # a list of words
+  python3 -B scripts/test_report.py "$stages" $results
+  rm -f "$stages"
+}
+trap report EXIT
 
 # ctest_preset PRESET ARGS…: runs the tests, then names every skipped one with its reason.
 ctest_preset() {
   preset=$1
   shift
+  junit=build/$preset/Testing/tests.xml
+  rm -f "$junit"
+  results="$results $preset=$junit"
   say "test ($preset)"
-  ctest --preset "$preset" -j "$jobs" "$@" || failed="$failed $preset"
+  ctest --preset "$preset" -j "$jobs" --output-junit "$root/$junit" --test-output-truncation middle "$@" ||
+    failed="$failed $preset"
   # Every test program says why it leaves something out with a line of this form.
   skips=$(sed -n 's/^.*SKIPPED: /  /p' "$root/build/$preset/Testing/Temporary/LastTest.log" | sort | uniq -c)
   echo "skipped ($preset): $(printf '%s' "$skips" | grep -c .)"
@@ -37,16 +61,14 @@ ctest_preset() {
 }
 
 if $fast; then
-  scripts/setup.sh
-  scripts/build.sh release
-  ctest_preset release -LE 'slow|frameworks' "$@"
+  stage "set-up" scripts/setup.sh
+  stage "build (release)" scripts/build.sh release
+  stage "test (release)" ctest_preset release -LE 'slow|frameworks' "$@"
 else
-  scripts/setup.sh --python
-  scripts/build.sh release
-  ctest_preset release "$@"
-  for preset in asan tsan; do
-    scripts/build.sh "$preset"
-    ctest_preset "$preset" "$@"
+  stage "set-up" scripts/setup.sh --python
+  for preset in release asan tsan; do
+    stage "build ($preset)" scripts/build.sh "$preset"
+    stage "test ($preset)" ctest_preset "$preset" "$@"
   done
 fi
 [ -z "$failed" ] || die "tests failed:$failed"
