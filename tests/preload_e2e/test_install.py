@@ -1,6 +1,7 @@
 """`cmake --install` into an empty prefix, used from there. What the shim brings along is tests/abi's business."""
 
 import os
+import re
 import subprocess
 
 import e2e
@@ -12,9 +13,14 @@ class Installed(e2e.Case):
     def test_from_another_prefix(self):
         prefix = os.path.join(self.folder, "prefix")
         subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, capture_output=True)
-        for path in ("bin/dlhook", "lib/libdlhook.so", "share/doc/dlhook/README.md", "share/doc/dlhook/LICENSE",
-                     "share/man/man1/dlhook.1"):
+        for path in ("bin/dlhook", "lib/libdlhook.so", "share/doc/dlhook/LICENSE", "share/man/man1/dlhook.1"):
             self.assertTrue(os.path.exists(os.path.join(prefix, path)), path)
+        documents = os.path.join(prefix, "share", "doc", "dlhook")
+        with open(os.path.join(documents, "README.md"), encoding="utf-8") as readme:
+            links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", readme.read())
+        self.assertIn("docs/README.md", links)
+        for link in links:
+            self.assertTrue(os.path.exists(os.path.join(documents, link)), link)
         moved = prefix + "-moved"  # nothing may depend on where it was installed first
         os.rename(prefix, moved)
         dlhook = os.path.join(moved, "bin", "dlhook")

@@ -1,4 +1,4 @@
-"""The man page, `dlhook help` and the README say the same: every command, flag, table, format and variable is in each of
+"""The man page, `dlhook help` and docs/environment.md say the same: every command, flag, table, format and variable is in each of
 them that should have it, and roff's own checkers have nothing to say about the page."""
 
 import os
@@ -81,8 +81,8 @@ class Variables(e2e.Case):
             told[name] = re.fullmatch(r"(.*) values: (.*) \(default: (.*)\)", sentence).group(2, 3, 1)
         return told
 
-    def test_readme_has_the_same_table(self):
-        rows = re.findall(r"^\| `(DLHOOK_\w+)` \| (.*) \| (.*) \| (.*) \|$", text_of("README.md"), re.MULTILINE)
+    def test_the_page_has_the_same_table(self):
+        rows = re.findall(r"^\| `(DLHOOK_\w+)` \| (.*) \| (.*) \| (.*) \|$", text_of("docs", "environment.md"), re.MULTILINE)
         table = {name: tuple(cell.replace("`", "") for cell in cells) for name, *cells in rows}
         self.assertEqual(table, self.told())
 
@@ -95,13 +95,13 @@ class Variables(e2e.Case):
         page = output("help", "--man").split(".SH ENVIRONMENT\n")[1]
         self.assertEqual(set(re.findall(r"^\\fB(DLHOOK_\w+)\\fR$", page, re.MULTILINE)), set(self.told()))
 
-    def test_families_are_those_of_the_readme(self):
+    def test_families_are_those_of_the_page(self):
         text = " ".join(output("help", "variables").split())
         families = re.search(r"Families: (.*?); off unless asked for: (.*?)\.", text)
         names = set(families[1].split(", ")) | set(families[2].split(", "))
-        readme = text_of("README.md").split("\nFamilies: ")[1].split("\n\n")[0]
-        self.assertLessEqual(names, set(re.findall(r"`(\w+)`", readme)))
-        off = readme.split("Off unless asked for: ")[1]
+        page = text_of("docs", "environment.md").split("\nFamilies: ")[1].split("\n\n")[0]
+        self.assertLessEqual(names, set(re.findall(r"`(\w+)`", page)))
+        off = page.split("Off unless asked for: ")[1]
         self.assertLessEqual(set(families[2].split(", ")), set(re.findall(r"`(\w+)`", off)))
 
 

@@ -1,0 +1,82 @@
+"""Every relative link and anchor of every page (*.md) leads somewhere, docs/README.md names all pages, and README.md stays short."""
+
+import os
+import re
+import unittest
+import urllib.parse
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LINK = re.compile(r"\[[^\]\n]*(?:\n[^\]\n]*)?\]\(([^)\s]+)\)")  # the text may go on in the next line
+README_LINES = 150
+README_COLUMNS = 130
+
+
+def pages():
+    """Paths of all pages, relative to the repository; what is built or installed there is none of them."""
+    found = []
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name != "build" and not name.startswith(".")]
+        found += [os.path.relpath(os.path.join(folder, name), ROOT) for name in files if name.endswith(".md")]
+    return sorted(found)
+
+
+def text_of(page):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        return file.read()
+
+
+def prose(text):
+    """Without code: its brackets are no links and its # no headings."""
+    text = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^(?: {4}|\t).*$", "", text, flags=re.MULTILINE)
+
+
+def anchors(page):
+    """As GitHub makes them: lower case, punctuation dropped, blanks to dashes, -1 behind a second one of a name."""
+    found = {}
+    names = set()
+    for heading in re.findall(r"^#+ +(.*?) *#*$", prose(text_of(page)), re.MULTILINE):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        count = found[name] = found.get(name, -1) + 1
+        names.add(f"{name}-{count}" if count else name)
+    return names
+
+
+def links(page):
+    return LINK.findall(re.sub(r"`[^`\n]*`", "code", prose(text_of(page))))
+
+
+def broken(page):
+    """The links of a page that lead nowhere."""
+    wrong = []
+    for link in links(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = urllib.parse.unquote(link).partition("#")
+        target = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+        exists = not target.startswith("..") and os.path.exists(os.path.join(ROOT, target))
+        if not exists or (anchor and not (target.endswith(".md") and anchor in anchors(target))):
+            wrong.append(link)
+    return wrong
+
+
+class Pages(unittest.TestCase):
+    def test_links_and_anchors(self):
+        self.assertGreater(len(pages()), 30)
+        self.assertEqual({page: broken(page) for page in pages() if broken(page)}, {})
+
+    def test_index_names_every_page(self):
+        named = {os.path.normpath(os.path.join("docs", link.partition("#")[0])) for link in links("docs/README.md")}
+        missing = [page for page in pages() if page.startswith("docs/") and page not in named | {"docs/README.md"}]
+        self.assertEqual(missing, [])
+
+    def test_readme_is_short(self):
+        lines = text_of("README.md").splitlines()
+        self.assertLessEqual(len(lines), README_LINES)
+        wide = [line for line in lines if len(line) > README_COLUMNS and not line.startswith("|")]
+        self.assertEqual(wide, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
