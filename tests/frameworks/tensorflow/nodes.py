@@ -14,7 +14,7 @@ import scopes  # pylint: disable=wrong-import-position
 from frameworks import e2e  # pylint: disable=wrong-import-position
 
 PYTHON = frameworks.TENSORFLOW_PYTHON
-MISSING = "no virtual environment with TensorFlow and JAX: run scripts/setup.sh --python"
+MISSING = "no virtual environment with TensorFlow and JAX: run scripts/setup.sh --frameworks"
 
 # TensorFlow's own rule for a node of a graph: one colon between the node's name and its kernel's type.
 NODE = re.compile(r"[A-Za-z0-9_./>\\-]+:\w+")
@@ -51,10 +51,7 @@ class Case(e2e.Case):
 
 
 def recorded_events(trace):
-    """The scopes of a trace as events, with times of CLOCK_REALTIME."""
-    samples = [(e2e.one(s, "ticks"), e2e.one(s, "realtime_ns")) for s in trace.clock_samples]
-    (first, first_ns), (last, last_ns) = samples[0], samples[-1]
-    ns_per_tick = (last_ns - first_ns) / (last - first)
+    """The scopes of a trace as events. Durations are exact: by the rate that the shim itself turned nanoseconds into ticks with."""
+    ns_per_tick = 1e9 / e2e.one(e2e.one(trace.header, "clock"), "ticks_per_second")
     for scope in trace.scopes:
-        start_ns = first_ns + (scope.start - first) * ns_per_tick
-        yield Event(scope.thread, scope.name, start_ns, (scope.end - scope.start) * ns_per_tick)
+        yield Event(scope.thread, scope.name, scope.start * ns_per_tick, (scope.end - scope.start) * ns_per_tick)

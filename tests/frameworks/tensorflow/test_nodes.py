@@ -9,9 +9,11 @@ from nodes import Case, e2e, is_node, layer_of, program
 LAYERS = ["conv1", "pool1", "conv2", "pool2", "conv3", "conv4", "conv5", "pool5", "flatten", "fc1", "fc2", "fc3"]
 NO_NODES = {"flatten"}  # a reshape, which the graph's optimizer folds
 MODES = ("fit", "loop", "predict")
-# A clock sample costs a few microseconds; the profiler's times are cut to nanoseconds.
-CLOCK_NS = 100_000
-DURATION_NS = 5
+DURATION_NS = 2  # both are cut to whole ticks, or nanoseconds
+
+
+def end_of(event):
+    return event.start_ns + event.duration_ns
 
 
 def totals(events):
@@ -32,12 +34,11 @@ class Nodes(Case):
         return list(nodes.recorded_events(trace)), self.events(path)
 
     def window(self, ours, theirs):
-        """Nodes of both in the profiler's session, in the order of their ends."""
-        theirs = sorted((e for e in theirs if is_node(e.name)), key=lambda e: e.start_ns + e.duration_ns)
-        begin = min(e.start_ns for e in theirs) - CLOCK_NS
-        end = theirs[-1].start_ns + theirs[-1].duration_ns + CLOCK_NS
-        ours = [e for e in ours if is_node(e.name) and begin <= e.start_ns and e.start_ns + e.duration_ns <= end]
-        return sorted(ours, key=lambda e: e.start_ns + e.duration_ns), theirs
+        """Nodes of both in the profiler's session, in the order of their ends. What the program says before and at its end bounds it."""
+        ends = {event.name: end_of(event) for event in ours}
+        begin, end = ends["before the session"], ends["in the session"]
+        ours = [e for e in ours if is_node(e.name) and begin < end_of(e) < end]
+        return sorted(ours, key=end_of), sorted((e for e in theirs if is_node(e.name)), key=end_of)
 
     def test_the_profiler_sees_the_same_nodes(self):
         for mode, host in zip(MODES, ("launcher", "writer", "launcher")):

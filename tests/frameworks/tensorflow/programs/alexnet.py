@@ -99,6 +99,7 @@ def profiled_events(folder):
 run()
 if len(sys.argv) > 3:
     with tempfile.TemporaryDirectory() as log:
+        TraceMe("before the session").Stop()
         before = TraceMe("begun before the session")
         tf.profiler.experimental.start(log)
         inside = TraceMe("in the session")
