@@ -8,7 +8,7 @@
 #                                            `scripts/setup.sh --peers` installs them; what is missing is left out and named.
 #
 # The figures with PyTorch need a Python that has torch: PYTHON_WITH_TORCH, else the virtual environment of
-# scripts/setup.sh --python, else python3; those with its CUDA wheel DLHOOK_CUDA_VENV, else build/venv-cuda. Without them they
+# scripts/setup.sh --frameworks, else python3; those with its CUDA wheel DLHOOK_CUDA_VENV, else build/venv-cuda. Without them they
 # are skipped. Method and results: tests/bench/README.md.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)

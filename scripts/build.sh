@@ -1,5 +1,5 @@
 #!/bin/sh
-# Configures and builds one preset of CMakePresets.json: scripts/build.sh [release|dev|asan|tsan] [target…]
+# Configures and builds one preset of CMakePresets.json: scripts/build.sh [product|release|dev|asan|tsan] [target…]
 # A line on stderr for each stage, more only when it fails. The result lies in build/PRESET.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # From a fresh Debian 12 machine to a report: installs what is missing, builds dlhook, trains a small network with
-# PyTorch under it and prints where the time went. Takes a few minutes the first time, seconds afterwards.
+# PyTorch under it and prints where the time went. Takes some minutes the first time, seconds afterwards.
 #
 #   scripts/demo.sh [RUN]   keeps the run in folder RUN (default: build/demo-run, replaced each time)
 #
@@ -17,16 +17,19 @@ run=${1:-$root/build/demo-run}
 if [ "$#" = 0 ]; then rm -rf "$run"; fi
 [ ! -e "$run" ] || die "$run exists; name a new folder"
 
+"$root/scripts/setup.sh"
 python=${PYTHON:-python3}
 if "$python" -c 'import sklearn, torch' 2>/dev/null; then
-  "$root/scripts/setup.sh"
+  "$root/scripts/build.sh" product
 else
-  "$root/scripts/setup.sh" --python
+  # Loading PyTorch keeps the network busy, building the processors.
   python=${DLHOOK_VENV:-$root/build/venv}/bin/python
+  beside "$root/scripts/setup.sh" --demo
+  "$root/scripts/build.sh" product
+  await
 fi
-"$root/scripts/build.sh" release dlhook dlhook_shim
 say "training LeNet under dlhook"
-dlhook=$(find "$root/build/release" -type f -name dlhook -perm -u+x | head -n 1)
+dlhook=$root/build/product/analyzer/dlhook
 "$dlhook" run -o "$run" -- "$python" "$root/examples/01_first_profile/train_lenet.py"
 say "report (of all tables: dlhook report ${run#"$root"/})"
 "$dlhook" report "$run" --table layers,accounting,layout,algorithms,gemm --limit 10

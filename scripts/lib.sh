@@ -45,3 +45,21 @@ retry() {
   done
   return 1
 }
+
+# beside COMMAND…: runs it at the same time as what follows; `await` waits for it. It ends with this script, however that ends.
+beside() {
+  setsid "$@" </dev/null &
+  beside_pid=$!
+  trap end_beside EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+}
+
+await() {
+  wait "$beside_pid"
+}
+
+# All that `beside` started.
+end_beside() {
+  if [ -n "${beside_pid:-}" ]; then kill -s TERM -- "-$beside_pid" 2>/dev/null || true; fi
+}

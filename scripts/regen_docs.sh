@@ -23,7 +23,7 @@ esac
 output=$(mktemp)
 trap 'rm -f "$output" "$output.page"' EXIT
 # Both streams, as a user sees them; no absolute path of this machine.
-"$root/scripts/demo.sh" 2>&1 | sed "s|$root/||g; s|[[:space:]]*\$||" >"$output"
+"$root/scripts/demo.sh" 2>&1 | sed "/^==> /d; s|$root/||g; s|[[:space:]]*\$||" >"$output"
 {
   sed "/^$begin\$/q" "$page"
   echo '```'

@@ -1,34 +1,38 @@
 #!/bin/sh
-# Installs what building and testing dlhook need. Safe to run again: what is there already is left alone.
+# Installs what dlhook needs, on Debian 12. Safe to run again: what is there already is left alone.
 #
-#   scripts/setup.sh            compilers, CMake and libraries, from Debian's packages (root, or sudo without a password)
-#   scripts/setup.sh --python   also virtual environments for the framework tests: build/venv (or $DLHOOK_VENV) with the packages
-#                               of scripts/requirements.txt; build/venv-cuda ($DLHOOK_CUDA_VENV), build/venv-nvidia
-#                               ($DLHOOK_NVIDIA_VENV), build/venv-tensorflow ($DLHOOK_TENSORFLOW_VENV) and build/venv-mxnet
-#                               ($DLHOOK_MXNET_VENV) with those of requirements-{cuda,nvidia,tensorflow,mxnet}.txt;
-#                               Debian's own NumPy and SciPy, which run on any libblas.so.3
-#   scripts/setup.sh --debian-torch  also Debian's PyTorch (165 MB to load, 0.8 GB on disk, minutes)
-#   scripts/setup.sh --peers    also the tracers that scripts/bench.sh --peers compares with
+#   scripts/setup.sh                what building needs: a compiler, CMake and libraries, from Debian's packages (root, or sudo
+#                                   without a password)
+#   scripts/setup.sh --demo         also what scripts/demo.sh and most examples need: PyTorch and scikit-learn of
+#                                   scripts/requirements.txt in a virtual environment, build/venv (or $DLHOOK_VENV)
+#   scripts/setup.sh --test         also what building the tests and running those without frameworks needs: GoogleTest, BLAS in all its
+#                                   builds, Fortran, Java, programs to preload, linters (build/venv-lint)
+#   scripts/setup.sh --frameworks   also what the framework tests need: all of --demo, Debian's NumPy and SciPy, Keras in build/venv, and
+#                                   requirements-{cuda,nvidia,tensorflow,mxnet}.txt in build/venv-cuda ($DLHOOK_CUDA_VENV),
+#                                   build/venv-nvidia ($DLHOOK_NVIDIA_VENV), build/venv-tensorflow ($DLHOOK_TENSORFLOW_VENV) and
+#                                   build/venv-mxnet ($DLHOOK_MXNET_VENV): 7 GB
+#   scripts/setup.sh --debian-torch also Debian's PyTorch (165 MB to load, 0.8 GB on disk, minutes)
+#   scripts/setup.sh --peers        also the tracers that scripts/bench.sh --peers compares with
 #
 # A line on stderr for each stage, more only when it fails.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
 
-# Build, then test: BLAS in all its builds, reference LAPACK, oneDNN, Fortran and Java are for the victims of tests/preload_e2e.
-packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev libgtest-dev libgmock-dev nlohmann-json3-dev
-  libbenchmark-dev python3 python3-venv gfortran libopenblas-dev liblapack-dev libdnnl-dev
+# libdw: symbols of native stacks; zlib: compressed exports.
+packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev nlohmann-json3-dev libdw-dev zlib1g-dev python3"
+
+# BLAS in all its builds, reference LAPACK, oneDNN, Fortran and Java are for the victims of tests/preload_e2e.
+test_packages="libgtest-dev libgmock-dev libbenchmark-dev gfortran libopenblas-dev liblapack-dev libdnnl-dev
   libopenblas0-openmp libopenblas0-serial libblis4-openmp libblis4-pthread libblis4-serial libblas3 openjdk-17-jdk-headless"
 # Small programs that tests/preload_e2e/test_programs.py runs preloaded; what else it knows it skips where it is missing.
-packages="$packages busybox redis-server sqlite3 strace tmux"
-
-# Symbols of native stacks (libdw), compressed exports (zlib); the shim opens libunwind and PAPI at run time if they are there.
-packages="$packages libdw-dev zlib1g-dev libunwind-dev libpapi-dev"
-packages="$packages libdebuginfod1 xz-utils"  # the forms of debug information that tests/analyzer/symbols makes
-packages="$packages valgrind graphviz"  # callgrind_annotate and dot read what `dlhook export` writes
-packages="$packages libjemalloc2 libtcmalloc-minimal4"  # preloaded in tests/preload_e2e/test_sanitizers.py
-packages="$packages papi-tools linux-perf"  # say what can be counted, in tests/preload_e2e/test_counters_command.py
-packages="$packages mandoc"  # looks at the man page in tests/preload_e2e/test_manual.py
+test_packages="$test_packages busybox redis-server sqlite3 strace tmux"
+test_packages="$test_packages libunwind-dev libpapi-dev"  # the shim opens these at run time if they are there
+test_packages="$test_packages libdebuginfod1 xz-utils"  # the forms of debug information that tests/analyzer/symbols makes
+test_packages="$test_packages valgrind graphviz"  # callgrind_annotate and dot read what `dlhook export` writes
+test_packages="$test_packages libjemalloc2 libtcmalloc-minimal4"  # preloaded in tests/preload_e2e/test_sanitizers.py
+test_packages="$test_packages papi-tools linux-perf"  # say what can be counted, in tests/preload_e2e/test_counters_command.py
+test_packages="$test_packages mandoc"  # looks at the man page in tests/preload_e2e/test_manual.py
 
 peer_packages="lttng-tools liblttng-ust-dev babeltrace2 uftrace ltrace"
 
@@ -72,30 +76,35 @@ venv_python() {
 install_venv() {
   venv=$1
   requirements=$root/scripts/$2
+  stamp="$venv/.dlhook-$2"
   shift 2
-  stamp="$venv/.dlhook-requirements"
   if cmp -s "$requirements" "$stamp"; then return 0; fi
   python=$(venv_python)
-  quietly "virtual environment in ${venv#"$root"/}" "$python" -m venv "$venv"
-  quietly "pip install $(grep -c == "$requirements") packages (some are large)" \
+  [ -x "$venv/bin/python" ] || quietly "virtual environment in ${venv#"$root"/}" "$python" -m venv "$venv"
+  quietly "pip install of ${requirements#"$root"/} ($(grep -c == "$requirements") packages) into ${venv#"$root"/}" \
     retry "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@" -r "$requirements"
   cp "$requirements" "$stamp"
 }
 
-install_python() {
-  install_venv "${DLHOOK_VENV:-$root/build/venv}" requirements.txt
+for_demo() { install_venv "${DLHOOK_VENV:-$root/build/venv}" requirements.txt; }
+
+for_frameworks() {
+  for_demo
+  install_venv "${DLHOOK_VENV:-$root/build/venv}" requirements-keras.txt
   install_venv "${DLHOOK_CUDA_VENV:-$root/build/venv-cuda}" requirements-cuda.txt --no-deps
   install_venv "${DLHOOK_NVIDIA_VENV:-$root/build/venv-nvidia}" requirements-nvidia.txt --no-deps
   install_venv "${DLHOOK_TENSORFLOW_VENV:-$root/build/venv-tensorflow}" requirements-tensorflow.txt --no-deps
   install_venv "${DLHOOK_MXNET_VENV:-$root/build/venv-mxnet}" requirements-mxnet.txt --no-deps
 }
 
-with_python=false
+environments=
 for argument; do
   case $argument in
-    --python)
-      with_python=true
-      packages="$packages python3-numpy python3-scipy"
+    --demo) packages="$packages python3-venv"; environments="$environments for_demo" ;;
+    --test) packages="$packages $test_packages" ;;
+    --frameworks)
+      packages="$packages python3-venv python3-numpy python3-scipy"
+      environments="$environments for_frameworks"
       ;;
     --debian-torch) packages="$packages python3-torch" ;;
     --peers) packages="$packages $peer_packages" ;;
@@ -104,4 +113,4 @@ for argument; do
   esac
 done
 install_packages
-if $with_python; then install_python; fi
+for environment in $environments; do "$environment"; done

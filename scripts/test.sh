@@ -61,11 +61,11 @@ ctest_preset() {
 }
 
 if $fast; then
-  stage "set-up" scripts/setup.sh
+  stage "set-up" scripts/setup.sh --test
   stage "build (release)" scripts/build.sh release
   stage "test (release)" ctest_preset release -LE 'slow|frameworks' "$@"
 else
-  stage "set-up" scripts/setup.sh --python
+  stage "set-up" scripts/setup.sh --test --frameworks
   for preset in release asan tsan; do
     stage "build ($preset)" scripts/build.sh "$preset"
     stage "test ($preset)" ctest_preset "$preset" "$@"

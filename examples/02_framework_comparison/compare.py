@@ -5,7 +5,7 @@ Usage: compare.py [--steps N] [--batch N] [--frameworks NAMES] [--dlhook PROGRAM
   --dlhook PROGRAM    default: dlhook of PATH, else that of build/release
   --out FOLDER        where the recorded runs go, one folder a framework (default: framework_comparison); runs that
                       are there already are read, not made again
-  DLHOOK_VENV, DLHOOK_TENSORFLOW_VENV   virtual environments (default: those of scripts/setup.sh --python, in build/)
+  DLHOOK_VENV, DLHOOK_TENSORFLOW_VENV   virtual environments (default: those of scripts/setup.sh --frameworks, in build/)
 
 Everything printed comes from `dlhook report RUN --table layers --format json`.
 """
@@ -42,7 +42,7 @@ def record(framework, options):
         program, variable, folder = PROGRAMS[framework]
         python = python_of(variable, folder)
         if not os.access(python, os.X_OK):
-            sys.exit(f"compare.py: no {framework} here: {python} is missing (scripts/setup.sh --python makes it)")
+            sys.exit(f"compare.py: no {framework} here: {python} is missing (scripts/setup.sh --frameworks makes it)")
         words = [options.dlhook, "run", "-o", run, "--", python, os.path.join(HERE, program),
                  "--steps", str(options.steps), "--batch", str(options.batch)]
         result = subprocess.run(words, stderr=subprocess.PIPE, check=False)

@@ -65,7 +65,7 @@ def scopes(scale):
 
 def torch_cuda(scale):
     if not runner.CUDA_PYTHON:
-        print("SKIPPED: torch_cuda: no PyTorch for CUDA: run scripts/setup.sh --python", file=sys.stderr)
+        print("SKIPPED: torch_cuda: no PyTorch for CUDA: run scripts/setup.sh --frameworks", file=sys.stderr)
         return []
     import figures_torch_cuda
 

@@ -13,7 +13,7 @@ PYTHON = os.environ.get("DLHOOK_TEST_PYTHON", "")
 TENSORFLOW_PYTHON = os.environ.get("DLHOOK_TEST_TENSORFLOW_PYTHON", "")  # with Keras and JAX
 DEBIAN_PYTHON = "/usr/bin/python3"
 LENET = os.path.join(HERE, "..", "..", "examples", "01_first_profile", "train_lenet.py")
-MISSING = "no virtual environment: run scripts/setup.sh --python"
+MISSING = "no virtual environment: run scripts/setup.sh --frameworks"
 
 # The fields of an execution or creation line, in the order of the `template:` line of oneDNN 3.x.
 FIELDS = ("operation", "engine", "primitive", "implementation", "prop_kind", "memory_descriptors", "attributes",

@@ -74,7 +74,7 @@ class Counters(frameworks.Case):
 
     def test_tensorflow(self):
         if not os.access(frameworks.TENSORFLOW_PYTHON, os.X_OK):
-            self.skipTest("no virtual environment with TensorFlow: run scripts/setup.sh --python")
+            self.skipTest("no virtual environment with TensorFlow: run scripts/setup.sh --frameworks")
         argv = [frameworks.TENSORFLOW_PYTHON, *program("keras_cnn", 30)[1:]]
         run, usage = self.count("launcher", argv, KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3")
         layers = self.check_sums(run, usage)

@@ -57,7 +57,7 @@ class Debian(Products):
     def setUp(self):
         probe = e2e.run([DEBIAN_PYTHON, "-c", "import numpy, scipy"])
         if probe.code != 0:
-            self.skipTest("no python3-numpy and python3-scipy of Debian: run scripts/setup.sh --python")
+            self.skipTest("no python3-numpy and python3-scipy of Debian: run scripts/setup.sh --frameworks")
         e2e.Case.setUp(self)
 
     test_wheels = None

@@ -28,7 +28,7 @@ def commands(document):
 
 
 class Example(frameworks.Case):
-    """A folder that looks like the repository after scripts/setup.sh --python and a release build."""
+    """A folder that looks like the repository after scripts/setup.sh --frameworks and a release build."""
 
     def setUp(self):
         super().setUp()

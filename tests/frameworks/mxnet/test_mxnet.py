@@ -29,7 +29,7 @@ def without_times(output):
     return re.sub(rb"(?m)^((?:mkl)?d?nn\w*_verbose,(?:exec|create).*),[-+\d.e]+$", rb"\1,TIME", output)
 
 
-@unittest.skipUnless(os.access(PYTHON, os.X_OK), "no virtual environment with MXNet: run scripts/setup.sh --python")
+@unittest.skipUnless(os.access(PYTHON, os.X_OK), "no virtual environment with MXNet: run scripts/setup.sh --frameworks")
 class OneDnn1(e2e.Case):
     def plain(self, **extra):
         result = e2e.run(PROGRAM, env=e2e.clean_environment(**ONE_WORKER, **extra), cwd=self.folder)

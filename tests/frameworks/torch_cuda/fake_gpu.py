@@ -16,7 +16,7 @@ import fake_site  # pylint: disable=wrong-import-position
 
 PYTHON = os.environ.get("DLHOOK_TEST_CUDA_PYTHON", "")
 FAKES = os.environ.get("DLHOOK_TEST_FAKES", "")
-MISSING = "no virtual environment with PyTorch's CUDA wheel: run scripts/setup.sh --cuda"
+MISSING = "no virtual environment with PyTorch's CUDA wheel: run scripts/setup.sh --frameworks"
 PROGRAMS = os.path.join(HERE, "programs")
 
 # Start-up registration: 24 000 lines that no test reads.
