@@ -267,18 +267,22 @@ bool Reader::IsGradientBySizes(const std::vector<KindIndex>& before, Kind& kind)
 
 // The part of a kind's works that read on this side what they read in nearly every step, and nothing else lies there.
 double Reader::SteadyPart(const Kind& kind, Side side) const {
-  std::set<size_t> steps;
-  absl::flat_hash_map<Matrix, std::set<size_t>> steps_of;
+  struct Steps {  // products are in the order of time, so each step is counted when it begins
+    size_t last = SIZE_MAX;
+    size_t count = 0;
+    void Add(size_t step) { count += step != std::exchange(last, step) ? 1 : 0; }
+  } steps;
+  absl::flat_hash_map<Matrix, Steps> steps_of;
   for (WorkIndex work : kind.works) {
-    steps.insert(works_[work].step);
-    steps_of[MatrixOf(work, side)].insert(works_[work].step);
+    steps.Add(works_[work].step);
+    steps_of[MatrixOf(work, side)].Add(works_[work].step);
   }
-  if (steps.size() < kMinSteps) return 0;
+  if (steps.count < kMinSteps) return 0;
   size_t steady = 0;
   for (WorkIndex work : kind.works) {
     const Matrix matrix = MatrixOf(work, side);
     const bool is_in_all =
-        static_cast<double>(steps_of[matrix].size()) >= kNearlyAll * static_cast<double>(steps.size());
+        static_cast<double>(steps_of[matrix].count) >= kNearlyAll * static_cast<double>(steps.count);
     steady += is_in_all && IsExclusive(matrix) ? 1 : 0;
   }
   return static_cast<double>(steady) / static_cast<double>(kind.works.size());

@@ -206,15 +206,20 @@ std::vector<Side> Reader::SidesByRows() const {
   std::vector<std::array<int64_t, 3>> fits(kinds_.size());  // with weights A, with B; all
   const auto divide = [](int64_t one, int64_t other) { return std::max(one, other) % std::min(one, other) == 0; };
   const auto compare = [&](const std::vector<WorkIndex>& streak) {
-    for (WorkIndex open : streak) {
-      if (KindOf(open).weights != Side::kNone) continue;
-      for (WorkIndex known : streak) {
-        if (KindOf(known).weights == Side::kNone || works_[known].is_loop) continue;
-        const int64_t rows = SizesOf(known).rows;
-        auto& fit = fits[works_[open].kind];
-        fit[0] += divide(ShapeOf(open).n, rows) ? 1 : 0;
-        fit[1] += divide(ShapeOf(open).m, rows) ? 1 : 0;
-        ++fit[2];
+    // Streaks may be as long as the run, but its ops are few.
+    std::map<OpIndex, std::pair<WorkIndex, int64_t>> open;  // one of its products, how many there are
+    std::map<int64_t, int64_t> known;                       // rows, how many products have them
+    for (WorkIndex work : streak) {
+      if (KindOf(work).weights == Side::kNone) ++open.try_emplace(works_[work].op, work, 0).first->second.second;
+      if (KindOf(work).weights != Side::kNone && !works_[work].is_loop) ++known[SizesOf(work).rows];
+    }
+    for (const auto& [op, products] : open) {
+      const auto& [work, count] = products;
+      auto& fit = fits[works_[work].kind];
+      for (const auto& [rows, times] : known) {
+        fit[0] += divide(ShapeOf(work).n, rows) ? count * times : 0;
+        fit[1] += divide(ShapeOf(work).m, rows) ? count * times : 0;
+        fit[2] += count * times;
       }
     }
   };

@@ -41,7 +41,9 @@ void Reader::VoteForTypes(const std::vector<WorkIndex>& streak) {
     const int64_t rows = KindOf(work).weights == Side::kNone ? std::min(shape.m, shape.n) : SizesOf(work).rows;
     if (!works_[work].is_loop) fewest_rows = std::min(fewest_rows, rows);
   }
+  std::set<int64_t> outs;  // of the products before; few, however long the streak is
   for (size_t i = 0; i < streak.size(); ++i) {
+    if (i > 0) outs.insert(SizesOf(streak[i - 1]).out);
     if (works_[streak[i]].layer == kNone) continue;
     Layer& layer = layers_[works_[streak[i]].layer];
     const LayerSizes own = SizesOf(streak[i]);
@@ -50,10 +52,9 @@ void Reader::VoteForTypes(const std::vector<WorkIndex>& streak) {
       continue;
     }
     bool has_kernel = i == 0 && (IsKernel(own.in) || (own.in % 3 == 0 && IsKernel(own.in / 3)));
-    for (size_t j = 0; j < i && !has_kernel; ++j) {
-      const LayerSizes other = SizesOf(streak[j]);
-      has_kernel = own.in % other.out == 0 && IsKernel(own.in / other.out);
-    }
+    has_kernel = has_kernel || std::any_of(outs.begin(), outs.end(), [&](int64_t out) {
+      return own.in % out == 0 && IsKernel(own.in / out);
+    });
     const bool is_flat = own.rows == fewest_rows;
     if (!is_flat) {
       ++(has_kernel ? layer.convolution : layer.either);
