@@ -32,6 +32,7 @@ test_packages="$test_packages libdebuginfod1 xz-utils"  # the forms of debug inf
 test_packages="$test_packages valgrind graphviz"  # callgrind_annotate and dot read what `dlhook export` writes
 test_packages="$test_packages libjemalloc2 libtcmalloc-minimal4"  # preloaded in tests/preload_e2e/test_sanitizers.py
 test_packages="$test_packages papi-tools linux-perf"  # say what can be counted, in tests/preload_e2e/test_counters_command.py
+test_packages="$test_packages clang-format shellcheck"  # for scripts/lint.sh
 test_packages="$test_packages mandoc"  # looks at the man page in tests/preload_e2e/test_manual.py
 
 peer_packages="lttng-tools liblttng-ust-dev babeltrace2 uftrace ltrace"
@@ -88,6 +89,8 @@ install_venv() {
 
 for_demo() { install_venv "${DLHOOK_VENV:-$root/build/venv}" requirements.txt; }
 
+for_tests() { install_venv "${DLHOOK_LINT_VENV:-$root/build/venv-lint}" requirements-lint.txt; }
+
 for_frameworks() {
   for_demo
   install_venv "${DLHOOK_VENV:-$root/build/venv}" requirements-keras.txt
@@ -101,7 +104,7 @@ environments=
 for argument; do
   case $argument in
     --demo) packages="$packages python3-venv"; environments="$environments for_demo" ;;
-    --test) packages="$packages $test_packages" ;;
+    --test) packages="$packages python3-venv $test_packages"; environments="$environments for_tests" ;;
     --frameworks)
       packages="$packages python3-venv python3-numpy python3-scipy"
       environments="$environments for_frameworks"

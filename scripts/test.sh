@@ -62,13 +62,15 @@ ctest_preset() {
 
 if $fast; then
   stage "set-up" scripts/setup.sh --test
+  stage "lint" scripts/lint.sh || failed="$failed lint"
   stage "build (release)" scripts/build.sh release
   stage "test (release)" ctest_preset release -LE 'slow|frameworks' "$@"
 else
   stage "set-up" scripts/setup.sh --test --frameworks
+  stage "lint" scripts/lint.sh || failed="$failed lint"
   for preset in release asan tsan; do
     stage "build ($preset)" scripts/build.sh "$preset"
     stage "test ($preset)" ctest_preset "$preset" "$@"
   done
 fi
-[ -z "$failed" ] || die "tests failed:$failed"
+[ -z "$failed" ] || die "failed:$failed"

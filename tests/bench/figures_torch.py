@@ -24,7 +24,7 @@ class Training:
             self.bytes_per_call = folder.trace_bytes() / len(times)
             self.problem = _problem(result, times, folder.counts()[1])
         self.groups = {}
-        for group, mode, wall, cpu, start, end in result["blocks"]:
+        for group, mode, wall, cpu, _start, _end in result["blocks"]:
             self.groups.setdefault(group, {})[mode] = (wall, cpu)
         self.calls_per_iteration = _calls_in(times, result, "on") / groups / block
         self.launcher = statistics.median(result["launcher_shares"])

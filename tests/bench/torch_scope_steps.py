@@ -1,8 +1,8 @@
 """Trains a network whose mode changes every few iterations: dlhook recording everything, everything but scopes and Python, or
 nothing. Needs torch; runs under `dlhook run` (figures_scopes.py starts it) and prints its times as one JSON object.
 
-Usage: torch_scope_steps.py MODEL GROUPS BLOCK SKIP    MODEL: a function of torch_steps; each group is one block of SKIP + BLOCK iterations per mode, the first SKIP
-untimed (in light mode the first iterations after a start are all recorded)
+Usage: torch_scope_steps.py MODEL GROUPS BLOCK SKIP    MODEL: a function of torch_steps; each group is one block of
+SKIP + BLOCK iterations per mode, the first SKIP untimed (in light mode the first iterations after a start are all recorded)
 """
 
 import gc

@@ -84,7 +84,7 @@ class Diff(frameworks.Case):
         step, top = tables["verdict"][:2]
         self.assertEqual((step["what"], step["verdict"]), ("training step", "slower"))
         self.assertEqual(top["what"], "2", verdict["title"])
-        self.assertRegex(verdict["title"], 
+        self.assertRegex(verdict["title"],
                          r"^NEW differs: convolution oc 16 -> 512.* It is [\d.]+ % slower per training step .*: 2 ")
         self.assertTrue(any("oc 16 -> 512" in (row["why"] or "") for row in tables["verdict"] if row["what"] == "2"))
         self.assertEqual(max(tables["layers"], key=lambda row: row["change"])["layer"], "2")

@@ -52,7 +52,7 @@ class Export(frameworks.Case):
         """Each convolution runs forward in each step and once before; calls of the backward phase are backward."""
         profile = exports.Profile(exports.pprof(self, self.training))
         forward, directions = collections.Counter(), collections.defaultdict(set)
-        for stack, values, labels in profile.samples:
+        for _stack, values, labels in profile.samples:
             if labels["op"] == "convolution" and labels["direction"] == "forward":
                 forward[labels["layer"]] += values[profile.types.index("calls")]
             directions[labels.get("phase")].add(labels.get("direction", "")[:8])

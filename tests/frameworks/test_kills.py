@@ -26,7 +26,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 
 import frameworks
 import scopes

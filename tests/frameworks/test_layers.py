@@ -17,7 +17,8 @@ PLACES = os.environ.get("DLHOOK_TEST_LAYER_PLACES", "")
 STEPS = 6
 NETWORKS = ("lenet", "alexnet", "vgg11", "resnet18", "inception", "grouped", "lstm", "transformer", "siamese", "checkpoint",
             "checkpoint_reentrant")
-OF_NO_LAYER = ("[other framework ops]", "[other library calls]", "[not seen: native code or Python]", "[data loading]", "[waiting]", "[unattributed]")
+OF_NO_LAYER = ("[other framework ops]", "[other library calls]", "[not seen: native code or Python]",
+               "[data loading]", "[waiting]", "[unattributed]")
 # A view between layers belongs to the layer that needs it, the next one; the node of such an op, too.
 VIEWS = re.compile(r"(View|Reshape|ReshapeAlias|UnsafeView|Transpose|Permute|T|Unsqueeze|Squeeze|Select|Slice|Expand|"
                    r"AsStrided|Clone|Alias|Unbind|SplitWithSizes)Backward\d")
@@ -35,7 +36,8 @@ class Layers(frameworks.Case):
     def layers_of(self, run):
         """Rows of modules and functional ops, without the loss, the optimizer, what is not seen and what is of no layer."""
         rows = run.table("layers")
-        return [row for row in rows if row["layer"] not in OF_NO_LAYER and row["type"] not in ("optimizer", "loss", "native code or Python")]
+        return [row for row in rows
+                if row["layer"] not in OF_NO_LAYER and row["type"] not in ("optimizer", "loss", "native code or Python")]
 
     def check_order(self, network, rows, witness):
         """Every called module once, in the order of the calls; rows between them are functional ops of other modules."""

@@ -8,8 +8,8 @@ import re
 import e2e
 
 # Functions of the C library, which loader_errors calls, and the entries that others call in us.
-NOT_IN_A_LIBRARY = {"dlsym", "dlvsym", "dladdr", "dladdr1", "dlclose", "getenv", "printf", "__printf_chk", "fflush", "unshare", "setns", "_exit", "_Exit",
-                    "InitializeInjection", "InitializeInjectionNvtx2"}
+NOT_IN_A_LIBRARY = {"dlsym", "dlvsym", "dladdr", "dladdr1", "dlclose", "getenv", "printf", "__printf_chk", "fflush",
+                    "unshare", "setns", "_exit", "_Exit", "InitializeInjection", "InitializeInjectionNvtx2"}
 
 # Their decoders follow arrays as long as an argument says: these arguments are all one address.
 ARRAYS = re.compile(r"batch|grouped|^gemm_s", re.IGNORECASE)

@@ -4,7 +4,6 @@ The wheels' 3.x, and genuine older releases: tests/frameworks.
 """
 
 import re
-import unittest
 
 import e2e
 

@@ -233,7 +233,7 @@ class DriverVersionTest(unittest.TestCase):
     def test_order_of_suffixes(self):
         """Of one name, _v3 is answered to later versions than _v2."""
         by_name = collections.defaultdict(list)
-        for (base, per_thread, since), variant in sorted(self.variants.items()):
+        for (base, per_thread, _since), variant in sorted(self.variants.items()):
             suffix = re.search(r'_v(\d+)', variant.symbol)
             if base != 'cuGraphInstantiate':
                 by_name[base, per_thread].append(int(suffix[1]) if suffix else 1)

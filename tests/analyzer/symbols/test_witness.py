@@ -44,6 +44,7 @@ class Ours:
                               env={**os.environ, "DEBUGINFOD_URLS": "", **(env or {})})
         self.exit_code, self.messages = done.returncode, done.stderr
         self.frames = {}
+        at = None
         for line in done.stdout.split("\n"):
             words = line.split("\t")
             if len(words) == 4:

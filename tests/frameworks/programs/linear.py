@@ -6,7 +6,7 @@ import torch
 
 torch.set_num_threads(1)
 layer = torch.nn.Linear(48, 24)
-for step in range(int(sys.argv[1])):
+for _step in range(int(sys.argv[1])):
     inputs = torch.ones(32, 48, requires_grad=True)
     layer(inputs).sum().backward()
 with torch.no_grad():

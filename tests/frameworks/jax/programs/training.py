@@ -68,7 +68,7 @@ if "hlo" in sys.argv:
     print(json.dumps({"jaxpr": list(products(jax.make_jaxpr(train_step)(layers, x, y).jaxpr)),
                       "program": train_step.lower(layers, x, y).compile().as_text()}))
 else:
-    for step in range(int(sys.argv[2])):
+    for _step in range(int(sys.argv[2])):
         layers = train_step(layers, x, y)
         jax.block_until_ready(layers)
     print(f"{float(jnp.sum(layers[-1])):.4f}")

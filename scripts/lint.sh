@@ -1,0 +1,56 @@
+#!/bin/sh
+# Looks at the sources without building them: shell scripts (shellcheck), Python (ruff: ruff.toml), C and C++ (clang-format
+# of Debian 12, version 14: .clang-format).
+#
+#   scripts/lint.sh         says what is wrong; exit code 1
+#   scripts/lint.sh --fix   mends what can be mended by itself: the format of C and C++, some of Python
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+. "$root/scripts/lib.sh"
+
+check_cpp_format=false  # true once the whole tree was formatted
+
+fix=false
+case ${1:-} in
+  --fix) fix=true ;;
+  -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  '') ;;
+  *) die "unknown argument: $1 (see --help)" ;;
+esac
+cd "$root"
+
+ruff=${DLHOOK_LINT_VENV:-$root/build/venv-lint}/bin/ruff
+for tool in shellcheck clang-format "$ruff"; do
+  command -v "$tool" >/dev/null || die "no $tool: run scripts/setup.sh --test"
+done
+
+failed=
+# lint NAME COMMAND…
+lint() {
+  lint_name=$1
+  shift
+  "$@" || failed="$failed $lint_name"
+}
+
+# Files of the sources with one of these names: source_files PATTERN…
+source_files() {
+  for pattern; do find .ci analyzer docs examples preload proto scripts tests -name "$pattern" -type f; done
+}
+
+# shellcheck disable=SC2046  # no name here has a space
+lint shellcheck shellcheck -x .ci/run $(source_files '*.sh')
+
+# cpp_format CLANG_FORMAT_OPTIONS…
+cpp_format() {
+  source_files '*.c' '*.cc' '*.h' | xargs -n 32 -P "$(nproc)" clang-format "$@"
+}
+
+if $fix; then
+  lint ruff "$ruff" check --quiet --fix
+  cpp_format -i
+else
+  lint ruff "$ruff" check --quiet
+  if $check_cpp_format; then lint clang-format cpp_format --dry-run -Werror; fi
+fi
+
+[ -z "$failed" ] || die "failed:$failed"
