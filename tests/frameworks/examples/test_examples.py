@@ -157,9 +157,9 @@ class CountersOverTime(Example):
         self.run_readme("05_counters_over_time")
         run = e2e.Run(os.path.join(self.folder, "fit"))
         steps = [row for row in run.table("counters_over_time") if row["kind"] == "training"]
-        self.assertEqual(sum(row["phase"] == "steady" for row in steps), 19)
-        faults = {phase: [row["minor_faults"] for row in steps if row["phase"] == phase] for phase in ("warm-up", "steady")}
-        self.assertGreater(min(faults["warm-up"]), 3 * sorted(faults["steady"])[9], "memory is touched first in the first step")
+        first, *others = [row["minor_faults"] for row in steps[1:]]  # before the first whole step there is a part of one
+        self.assertEqual(len(others), 19)
+        self.assertGreater(first, 3 * sorted(others)[9], "memory is touched first in the first step")
 
 
 class IsMyGpuWaiting(Example):
