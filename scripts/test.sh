@@ -38,6 +38,7 @@ stage() {
 
 # Last of all, so that the tail of a log is enough.
 report() {
+  end_beside
   # shellcheck disable=SC2086  # a list of words
   python3 -B scripts/test_report.py "$stages" $results
   rm -f "$stages"
@@ -66,9 +67,13 @@ if $fast; then
   stage "build (release)" scripts/build.sh release
   stage "test (release)" ctest_preset release -LE 'slow|frameworks' "$@"
 else
-  stage "set-up" scripts/setup.sh --test --frameworks
+  stage "set-up (without frameworks)" scripts/setup.sh --test
+  # Loading the frameworks keeps the network busy, building the processors. Only the release build looks at them.
+  beside scripts/setup.sh --frameworks
+  trap report EXIT
   stage "lint" scripts/lint.sh || failed="$failed lint"
-  for preset in release asan tsan; do
+  for preset in tsan asan release; do
+    [ "$preset" != release ] || stage "set-up (frameworks), what was left" await || die "set-up of the frameworks failed"
     stage "build ($preset)" scripts/build.sh "$preset"
     stage "test ($preset)" ctest_preset "$preset" "$@"
   done
