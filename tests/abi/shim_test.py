@@ -1,4 +1,4 @@
-"""libdlhook.so keeps its promises to the processes it is loaded into (shared/DESIGN.md 3.2, 3.3): exports are exactly the
+"""libdlhook.so keeps its promises to the processes it is loaded into (docs/design.md, "Rules of the shim"): exports are exactly the
 hooked names, unversioned; NEEDED is libc; TLS is initial-exec and small; no C++ runtime; an old enough glibc will do."""
 
 import os

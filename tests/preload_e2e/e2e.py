@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 Result = collections.namedtuple("Result", "code out err")
 Call = collections.namedtuple("Call", "thread_id sequence parent op caller end_ticks duration")
 
-# The three hosts of the drain (DESIGN 2): the launcher, a writer thread in the host, whoever opens the run.
+# The three hosts of the drain (docs/design.md, "The drain"): the launcher, a writer thread in the host, whoever opens the run.
 HOSTS = tuple(os.environ.get("DLHOOK_TEST_HOSTS", "launcher writer rings").split())
 
 

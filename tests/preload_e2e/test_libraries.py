@@ -1,4 +1,4 @@
-"""Several libraries that carry the same names: each caller must get its own (DESIGN 3.9)."""
+"""Several libraries that carry the same names: each caller must get its own (docs/design.md, "The real function")."""
 
 import collections
 
