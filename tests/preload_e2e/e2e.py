@@ -64,7 +64,27 @@ def start(argv, env=None, cwd=None):
                             start_new_session=True)
 
 
-def run(argv, env=None, cwd=None, stdin=b"", timeout=300):
+def waiting(session):
+    """What the processes of a session do at this moment, a line a thread: for programs that don't end."""
+    lines = []
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            if os.getsid(int(pid)) != session:
+                continue
+            for thread in sorted(os.listdir(f"/proc/{pid}/task"), key=int):
+                told = []
+                for name in ("comm", "wchan", "syscall", "stat"):
+                    with open(f"/proc/{pid}/task/{thread}/{name}", encoding="utf-8", errors="replace") as file:
+                        told.append(file.read().strip())
+                comm, place, call, stat = told
+                state, *numbers = stat.rsplit(") ", 1)[1].split()
+                lines.append(f"{pid} {thread} {comm} {state} user {numbers[10]} system {numbers[11]} {place} {call}")
+        except OSError:  # it has ended
+            pass
+    return lines[:60]
+
+
+def run(argv, env=None, cwd=None, stdin=b"", timeout=200):
     """Runs to the end. Output goes through files, as a test must not depend on who reads how fast."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, \
             tempfile.TemporaryFile() as given:
@@ -74,10 +94,11 @@ def run(argv, env=None, cwd=None, stdin=b"", timeout=300):
                                    stdout=out, stderr=err, preexec_fn=limits, start_new_session=True)
         try:
             code = process.wait(timeout)
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired as expired:
+            lines = waiting(process.pid)
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            raise
+            raise AssertionError("\n".join([f"{expired}; its threads then:", *lines])) from None
         out.seek(0)
         err.seek(0)
         return Result(code, out.read(), err.read())

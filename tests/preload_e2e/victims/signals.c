@@ -1,5 +1,5 @@
 // Signal handlers that call hooked functions, at any moment. signals MODE HANDLERS COUNTS: works until so many handlers
-// have run.
+// have run. Each sets the timer for the next: on a machine where a handler takes longer than the timer, work would stand still.
 //   plain     handlers on the thread's own stack      alternate  on a small stack of their own
 //   leave     every third handler leaves by siglongjmp, out of whatever it interrupted
 //   first     as leave, and the process's first call is one that may be left
@@ -19,12 +19,19 @@
 static volatile long begun, returned, handler_begun, handler_returned, handlers;
 static volatile int may_leave, leave;
 static sigjmp_buf again;
+static timer_t timer;
+
+static void SetTimer(void) {
+  struct itimerspec soon = {.it_value = {0, 70 * 1000}};
+  timer_settime(timer, 0, &soon, NULL);
+}
 
 static void Handle(int number) {
   ++handlers;
   ++handler_begun;
   TinyGemm(5, 6, 7);
   ++handler_returned;
+  SetTimer();
   if (leave && may_leave && handlers % 3 == 0) siglongjmp(again, 1);
 }
 
@@ -33,12 +40,10 @@ static void StartTimer(int signal, int flags) {
   stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
   struct sigaction action = {.sa_handler = Handle, .sa_flags = flags};
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal};
-  struct itimerspec often = {{0, 70 * 1000}, {0, 70 * 1000}};
-  timer_t timer;
   sigaltstack(&alternate, NULL);
   sigaction(signal, &action, NULL);
   timer_create(CLOCK_MONOTONIC, &event, &timer);
-  timer_settime(timer, 0, &often, NULL);
+  SetTimer();
 }
 
 static void Work(long enough) {
