@@ -23,7 +23,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-dev nlohmann-json3-dev libdw-dev zlib1g-dev python3"
 
 # BLAS in all its builds, reference LAPACK, oneDNN, Fortran and Java are for the victims of tests/preload_e2e.
-test_packages="libgtest-dev libgmock-dev libbenchmark-dev gfortran libopenblas-dev liblapack-dev libdnnl-dev
+test_packages="libgtest-dev libgmock-dev gfortran libopenblas-dev liblapack-dev libdnnl-dev
   libopenblas0-openmp libopenblas0-serial libblis4-openmp libblis4-pthread libblis4-serial libblas3 openjdk-17-jdk-headless"
 # Small programs that tests/preload_e2e/test_programs.py runs preloaded; what else it knows it skips where it is missing.
 test_packages="$test_packages busybox redis-server sqlite3 strace tmux"
