@@ -8,19 +8,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/capture/counters.h"
-#include "preload/capture/native_stack.h"
-#include "preload/core/character.h"
-#include "preload/core/config.h"
-#include "preload/core/hook_table.h"
-#include "preload/core/identity.h"
-#include "preload/core/own_stack.h"
-#include "preload/core/process_state.h"
-#include "preload/core/race_checkers.h"
-#include "preload/core/registry.h"
-#include "preload/core/session_files.h"
+#include "preload/base/libc_functions.h"
+#include "preload/base/own_stack.h"
+#include "preload/base/race_checkers.h"
+#include "preload/counters/counters.h"
+#include "preload/format/character.h"
+#include "preload/format/hook_table.h"
+#include "preload/format/identity.h"
 #include "preload/gpu/gpu_time.h"
-#include "preload/link/libc_functions.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/parts.h"
+#include "preload/runtime/process_state.h"
+#include "preload/runtime/registry.h"
+#include "preload/runtime/session_files.h"
+#include "preload/unwind/native_stack.h"
 #include "preload/writer_thread.h"
 
 namespace dlhook {

@@ -14,16 +14,16 @@
 
 #include <new>
 
-#include "preload/core/clock.h"
-#include "preload/core/config.h"
-#include "preload/core/own_pages.h"
-#include "preload/core/own_thread.h"
-#include "preload/core/process_room.h"
-#include "preload/core/session_files.h"
-#include "preload/core/undisturbed.h"
+#include "preload/base/own_pages.h"
+#include "preload/base/own_thread.h"
 #include "preload/drain/counter_sampler.h"
 #include "preload/drain/drain.h"
 #include "preload/drain/nap.h"
+#include "preload/format/clock.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/process_room.h"
+#include "preload/runtime/session_files.h"
+#include "preload/runtime/undisturbed.h"
 
 namespace dlhook {
 namespace {

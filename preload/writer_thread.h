@@ -3,7 +3,7 @@
 #ifndef DLHOOK_PRELOAD_WRITER_THREAD_H_
 #define DLHOOK_PRELOAD_WRITER_THREAD_H_
 
-#include "preload/core/process_state.h"
+#include "preload/runtime/process_state.h"
 
 namespace dlhook {
 

@@ -4,9 +4,10 @@
     check_layering.py [REPOSITORY]
 
 Rules:
-  analyzer/  each layer may use itself and those before it in LAYERS; of the shim only drain/ and core/ (plain data,
-             and the drain, which is linked by both).
-  preload/   nothing of the analyzer, no Abseil, no libprotobuf: the shim brings nothing into a process.
+  analyzer/  each room may use itself and those before it in ANALYZER; of the shim only what FROM_SHIM names (plain data, names of
+             counters, and the drain, which is linked by both).
+  preload/   each room may use itself and those before it in PRELOAD; nothing of the analyzer, no Abseil, no libprotobuf: the shim
+             brings nothing into a process. Files in no room (lifecycle.cc …) may use all of them.
   proto/     nothing of ours.
 Prints each violation as FILE:LINE: sentence; exit code 1 if there are any.
 """
@@ -14,58 +15,70 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["io", "model", "symbols", "stacks", "table", "layers", "passes", "diff", "render", "doctor", "export", "cli"]
-SHIM_PARTS_FOR_ANALYZER = {"drain", "core"}
-SHIM_FILES_FOR_ANALYZER = {"preload/tap/nvtx_abi.h"}  # plain data of NVTX's
+# Bottom to top. A folder inside another one is a room of its own where it is named here, else a shelf of the outer one.
+ANALYZER = ["io", "model", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
+            "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu",
+            "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
+            "diff", "render", "doctor", "export", "cli"]
+PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "track", "decode", "tap", "gpu"]
+ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
+FROM_SHIM = {"format", "abi", "counters", "drain"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 SOURCES = {".h", ".cc", ".c", ".S"}
 
 
-def analyzer_violation(layer, target):
-    """Why analyzer/LAYER must not include `target`, or None."""
-    parts = target.split("/")
-    if target in SHIM_FILES_FOR_ANALYZER:
-        return None
-    if parts[0] == "preload" and parts[1] not in SHIM_PARTS_FOR_ANALYZER:
-        return f"the analyzer uses only {', '.join(sorted(SHIM_PARTS_FOR_ANALYZER))} of preload/"
-    if parts[0] == "tests":
-        return "tests are not part of the program"
-    if parts[0] != "analyzer" or layer is None or len(parts) < 3:
-        return None
-    if parts[1] not in LAYERS:
-        return f"analyzer/{parts[1]} has no place in LAYERS"
-    if LAYERS.index(parts[1]) > LAYERS.index(layer):
-        return f"analyzer/{layer} must not use analyzer/{parts[1]} (order: {' -> '.join(LAYERS)})"
+def room_of(path):
+    """The room of "analyzer/layers/structure/pass.h": "layers/structure"; None: in no room."""
+    top, *folders = path.split("/")[:-1]
+    for depth in range(len(folders), 0, -1):
+        if "/".join(folders[:depth]) in ROOMS[top]:
+            return "/".join(folders[:depth])
     return None
 
 
-def preload_violation(target):
-    """Why preload/ must not include `target`, or None."""
+def order_violation(top, room, target):
+    """Why TOP/ROOM must not include `target` of the same top folder, or None."""
+    rooms = ROOMS[top]
+    target_room = room_of(target)
+    if target_room is None or room is None or rooms.index(target_room) <= rooms.index(room):
+        return None
+    return f"{top}/{room} must not use {top}/{target_room} (order: {' -> '.join(rooms)})"
+
+
+def analyzer_violation(room, target):
+    """Why analyzer/ROOM must not include `target`, or None."""
+    parts = target.split("/")
+    if parts[0] == "preload" and parts[1] not in FROM_SHIM:
+        return f"the analyzer uses only {', '.join(sorted(FROM_SHIM))} of preload/"
+    if parts[0] == "tests":
+        return "tests are not part of the program"
+    return order_violation("analyzer", room, target) if parts[0] == "analyzer" else None
+
+
+def preload_violation(room, target):
+    """Why preload/ROOM must not include `target`, or None."""
     if target.startswith(("analyzer/", "tests/")):
         return "the shim uses nothing of the analyzer"
     if target.startswith(("absl/", "google/protobuf/")) or target.endswith(".pb.h"):
         return "the shim brings no library into the process"
-    return None
+    return order_violation("preload", room, target) if target.startswith("preload/") else None
 
 
 def violations(root):
-    for folder in ("analyzer", "preload"):
-        for path in sorted((root / folder).rglob("*")):
+    for top, check in (("analyzer", analyzer_violation), ("preload", preload_violation)):
+        for path in sorted((root / top).rglob("*")):
             if path.suffix not in SOURCES:
                 continue
-            parts = path.relative_to(root).parts
-            layer = parts[1] if len(parts) > 2 else None
-            if folder == "analyzer" and layer is not None and layer not in LAYERS:
-                yield f"{path.relative_to(root)}:1: analyzer/{layer} has no place in LAYERS"
+            name = path.relative_to(root).as_posix()
+            room = room_of(name)
+            if room is None and name.count("/") > 1:
+                yield f"{name}:1: its folder has no place in {top.upper()}"
                 continue
             for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
                 match = INCLUDE.match(line)
-                if not match:
-                    continue
-                target = match.group(1)
-                reason = analyzer_violation(layer, target) if folder == "analyzer" else preload_violation(target)
+                reason = check(room, match.group(1)) if match else None
                 if reason:
-                    yield f"{path.relative_to(root)}:{number}: includes {target}: {reason}"
+                    yield f"{name}:{number}: includes {match.group(1)}: {reason}"
 
 
 def main():

@@ -70,7 +70,7 @@ def hook_names(api):
     lines = [
         HEAD,
         '#include <cstring>\n',
-        '#include "preload/core/hook_table.h"\n',
+        '#include "preload/format/hook_table.h"\n',
         'namespace dlhook {\n',
         'const char* const kFamilyNames[] = {' + ', '.join(f'"{name}"' for name in families) + '};',
         f'const int kFamilyCount = {len(families)};',
@@ -153,7 +153,7 @@ def time_call(hook):
 
 
 def wrapper(hook, hook_id, api):
-    """One exported function; preload/core/call_scope.h says what it does."""
+    """One exported function; preload/runtime/call_scope.h says what it does."""
     parameters = wrapper_parameters(hook)
     declared = ', '.join(f'{kind} {name}' for kind, name in parameters)
     passed = ', '.join(name for _, name in parameters)
@@ -197,8 +197,8 @@ def wrappers_source(api, hooks):
         HEAD,
         '#include <cstddef>',
         '#include <cstdint>\n',
-        '#include "preload/core/abi_types.h"',
-        '#include "preload/core/call_scope.h"',
+        '#include "preload/abi/abi_types.h"',
+        '#include "preload/runtime/call_scope.h"',
         *(['#include "preload/gpu/event_calls.h"'] if any(hook.work for _, hook in hooks) else []),
         *(f'#include "{header}"' for header in sorted(set(used))),
         '',
@@ -243,7 +243,7 @@ def variant_table(api):
 
 
 def tables_source(api):
-    lines = [HEAD, '#include "preload/core/hook_table.h"\n', EXPORT, 'namespace dlhook {\n']
+    lines = [HEAD, '#include "preload/format/hook_table.h"\n', EXPORT, 'namespace dlhook {\n']
     return '\n'.join([*lines, *link_table(api), *variant_table(api), '}  // namespace dlhook', ''])
 
 

@@ -12,10 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "preload/core/clock.h"
-#include "preload/core/identity.h"
+#include "preload/format/clock.h"
+#include "preload/format/identity.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 // The first ring fills while nobody knows of it; later ones are of processes that start beside others.
@@ -136,4 +136,4 @@ void Collector::Finish() {
   }
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

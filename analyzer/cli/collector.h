@@ -11,7 +11,7 @@
 
 #include "analyzer/io/ring_file.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 class Collector {
  public:
@@ -60,6 +60,6 @@ class Collector {
   uint64_t calls_ = 0;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_COLLECTOR_H_

@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/cli/names.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr Flag kHelpFlag = {"help", "", "show this and exit"};
@@ -128,4 +128,4 @@ std::string HelpText(const Command& command) {
   return text;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

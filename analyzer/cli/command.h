@@ -21,7 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 // Exit codes; `run` passes on its program's own.
 constexpr int kExitOk = 0;
@@ -79,6 +79,6 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
 
 std::string HelpText(const Command& command);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_COMMAND_H_

@@ -15,7 +15,7 @@
 #include "analyzer/model/limits.h"
 #include "analyzer/render/text_columns.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 const char kOneLine[] = "what deep-learning programs do inside the math libraries";
 const char kDescription[] =
@@ -146,4 +146,4 @@ int Main(absl::Span<const std::string> words) {
   return RunGuarded(*command, *args);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

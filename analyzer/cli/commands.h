@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "analyzer/cli/command.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 Command ReportCommand();
 Command DiffCommand();
@@ -35,6 +35,6 @@ const std::vector<ExitCode>& ExitCodes();
 // `words`: the command line without the program's name. Returns the exit code.
 int Main(absl::Span<const std::string> words);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_COMMANDS_H_

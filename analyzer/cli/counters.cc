@@ -15,7 +15,7 @@
 #include "analyzer/doctor/counter_tables.h"
 #include "analyzer/render/renderer.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 const std::vector<std::string>& TableNames() {
@@ -153,4 +153,4 @@ Command CountersCommand() {
           .run = RunCounters};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

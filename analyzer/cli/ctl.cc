@@ -15,9 +15,9 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/render/escape.h"
-#include "preload/core/clock.h"
+#include "preload/format/clock.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 using Rings = std::vector<std::unique_ptr<RingFile>>;
@@ -97,4 +97,4 @@ Command CtlCommand() {
           .run = RunCtl};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

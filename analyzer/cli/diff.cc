@@ -23,14 +23,14 @@
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr size_t kTextLimit = 20;  // rows of a table that a person still reads
 constexpr const char* kDefaultTables[] = {"layers", "work", "layout"};
 
 struct DiffOptions {
-  std::vector<const Pass*> passes;
+  std::vector<const TableKind*> kinds;
   const Renderer* renderer = nullptr;
   LayerOptions layers;
   std::optional<size_t> limit;
@@ -45,21 +45,21 @@ int Fail(const absl::Status& status) {
 }
 
 // Not "unknown" where the table exists and only can't be compared.
-absl::StatusOr<std::vector<const Pass*>> FindComparable(const std::vector<std::string>& names) {
-  const std::vector<std::string> known = NamesOf(ComparablePasses());
-  std::vector<const Pass*> passes;
+absl::StatusOr<std::vector<const TableKind*>> FindComparable(const std::vector<std::string>& names) {
+  const std::vector<std::string> known = NamesOf(ComparableTables());
+  std::vector<const TableKind*> kinds;
   for (const std::string& name : names) {
-    const absl::StatusOr<const Pass*> pass = FindNamed(ComparablePasses(), "table", name);
-    if (!pass.ok() && FindNamed(Passes(), "table", name).ok()) {
+    const absl::StatusOr<const TableKind*> kind = FindNamed(ComparableTables(), "table", name);
+    if (!kind.ok() && FindNamed(TableKinds(), "table", name).ok()) {
       return absl::InvalidArgumentError(absl::StrCat("the table ", name,
                                                      " cannot be compared: its rows have no time per step; "
                                                      "tables that can are ",
                                                      absl::StrJoin(known, ", ")));
     }
-    if (!pass.ok()) return pass.status();
-    if (std::find(passes.begin(), passes.end(), *pass) == passes.end()) passes.push_back(*pass);
+    if (!kind.ok()) return kind.status();
+    if (std::find(kinds.begin(), kinds.end(), *kind) == kinds.end()) kinds.push_back(*kind);
   }
-  return passes;
+  return kinds;
 }
 
 // "3%" or "3".
@@ -97,9 +97,9 @@ absl::StatusOr<DiffOptions> OptionsOf(const Args& args) {
   DiffOptions options;
   std::vector<std::string> names = ListOf(args, "table");
   if (names.empty()) names.assign(std::begin(kDefaultTables), std::end(kDefaultTables));
-  const auto passes = FindComparable(names);
-  if (!passes.ok()) return passes.status();
-  options.passes = *passes;
+  const auto kinds = FindComparable(names);
+  if (!kinds.ok()) return kinds.status();
+  options.kinds = *kinds;
   const std::string format = args.Last("format").value_or("text");
   const auto renderer = FindNamed(Renderers(), "format", format);
   if (!renderer.ok()) return renderer.status();
@@ -173,7 +173,7 @@ int RunDiff(const Args& args) {
       candidate_analysis(&candidate->model, options->layers);
   absl::StatusOr<RunsDiff> diff =
       DiffRuns(Baseline(AnalyzedRun{&base->model, base_analysis.options()}),
-               Contender(AnalyzedRun{&candidate->model, candidate_analysis.options()}), options->passes);
+               Contender(AnalyzedRun{&candidate->model, candidate_analysis.options()}), options->kinds);
   if (!diff.ok()) return Fail(diff.status());
   const Gate gate = options->fail_above_percent ? diff->decision.SlowerThan(*options->fail_above_percent) : Gate::kPasses;
   int exit_code = PrintDiff(*std::move(diff), Baseline<const TraceModel*>(&base->model),
@@ -194,8 +194,8 @@ std::string Details() {
   std::string text =
       "BASE and NEW are runs (folders of process traces) or process traces. Compared are times\n"
       "per steady step; of whole runs where one of the two has no steps.\n\ntables (default: layers, work, layout):\n";
-  for (const Pass& pass : ComparablePasses())
-    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", pass.name, pass.summary));
+  for (const TableKind& kind : ComparableTables())
+    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", kind.name, kind.summary));
   absl::StrAppend(&text, "\nformats:\n");
   for (const Renderer& renderer : Renderers()) {
     absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", renderer.name, renderer.summary));
@@ -238,4 +238,4 @@ Command DiffCommand() {
   return command;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

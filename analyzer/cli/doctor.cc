@@ -19,7 +19,7 @@
 #include "analyzer/doctor/print.h"
 #include "analyzer/model/load_run.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 // A folder that is removed with all that is in it.
@@ -146,4 +146,4 @@ Command DoctorCommand() {
           .run = RunDoctor};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

@@ -15,7 +15,7 @@
 #include "analyzer/render/escape.h"
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr size_t kBufferBytes = 1 << 16;
@@ -90,4 +90,4 @@ Command DumpCommand() {
           .run = RunDump};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

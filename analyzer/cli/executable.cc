@@ -22,7 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr int kMaxInterpreters = 4;  // as the kernel has it
@@ -152,4 +152,4 @@ absl::StatusOr<std::string> FindShim() {
                                           "; keep bin/dlhook and lib/libdlhook.so as cmake --install puts them"));
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 // Path of `program` as execvp would find it. NotFound, or PermissionDenied where a file of that name may not be executed.
 absl::StatusOr<std::string> FindProgram(const std::string& program);
@@ -23,6 +23,6 @@ std::string ObstacleId(const absl::Status& status);
 // libdlhook.so beside this program: ../lib, ../lib/x86_64-linux-gnu, lib. NotFound lists where it was looked for.
 absl::StatusOr<std::string> FindShim();
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_EXECUTABLE_H_

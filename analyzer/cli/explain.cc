@@ -13,7 +13,7 @@
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr char kIndent[] = "    ";
@@ -94,9 +94,9 @@ absl::Status Unknown(const std::vector<Table>& tables, const std::string& name) 
 
 absl::StatusOr<std::vector<Table>> EmptyTables() {
   TraceModel model;
-  const absl::StatusOr<std::vector<const Pass*>> passes = FindPasses({});
-  if (!passes.ok()) return passes.status();
-  return RunAnalysis(&model).MakeTables(*passes);
+  const absl::StatusOr<std::vector<const TableKind*>> kinds = FindTables({});
+  if (!kinds.ok()) return kinds.status();
+  return RunAnalysis(&model).MakeTables(*kinds);
 }
 
 absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std::string& name, int width, bool color) {
@@ -117,4 +117,4 @@ absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std:
   return Text(entries, width, color);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

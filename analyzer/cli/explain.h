@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 // One for each pass, with columns and without rows.
 absl::StatusOr<std::vector<Table>> EmptyTables();
@@ -19,6 +19,6 @@ absl::StatusOr<std::vector<Table>> EmptyTables();
 // what was probably meant.
 absl::StatusOr<std::string> Explain(const std::vector<Table>& tables, const std::string& name, int width, bool color);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_EXPLAIN_H_

@@ -19,7 +19,7 @@
 #include "analyzer/export/profile_builder.h"
 #include "analyzer/model/losses.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 struct Options {
@@ -182,4 +182,4 @@ Command ExportCommand() {
           .run = RunExport};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

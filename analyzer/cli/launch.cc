@@ -15,9 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "preload/core/identity.h"
+#include "preload/format/identity.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 std::atomic<pid_t> g_program{0};
@@ -128,4 +128,4 @@ int EndAs(int wait_status) {
   return 128 + signal;  // not reached but for signals that do not end a process
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

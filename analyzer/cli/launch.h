@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 // What a program needs in its environment to be recorded into `folder`, drained by this process. Other preloaded
 // libraries come behind the shim.
@@ -31,6 +31,6 @@ absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<st
 // Ends this process as `wait_status` says the program ended: the same exit code (returned), or the same signal.
 int EndAs(int wait_status);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_LAUNCH_H_

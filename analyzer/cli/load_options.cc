@@ -3,8 +3,8 @@
 
 #include "analyzer/io/ring_file.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 DrainLeftover LeftoverDrain() { return DrainLeftoverRings; }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

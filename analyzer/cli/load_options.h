@@ -4,11 +4,11 @@
 
 #include "analyzer/io/trace_bytes.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 // The drain for what killed processes left in their rings.
 DrainLeftover LeftoverDrain();
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_LOAD_OPTIONS_H_

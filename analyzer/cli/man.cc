@@ -11,7 +11,7 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/variables.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr char kDate[] = "2026-11-22";  // of the last change of what the page says beside the lists
@@ -87,4 +87,4 @@ std::string ManPage() {
   return absl::StrCat(text, Environment());
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

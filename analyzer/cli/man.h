@@ -4,11 +4,11 @@
 
 #include <string>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 // dlhook.1 in the man macros of roff.
 std::string ManPage();
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_MAN_H_

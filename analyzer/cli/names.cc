@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 // Letters to insert, remove, replace or swap with the next one.
@@ -53,4 +53,4 @@ absl::Status UnknownName(absl::string_view what, absl::string_view name, const s
       nearest.empty() ? "expected" : "Expected", " one of: ", absl::StrJoin(known, ", "), hint));
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 // The name that was probably meant: the one with the fewest typing errors, or the one that begins with what was typed.
 // Empty: none is near.
@@ -37,6 +37,6 @@ absl::StatusOr<const T*> FindNamed(const std::vector<T>& registry, absl::string_
   return UnknownName(what, name, NamesOf(registry));
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_NAMES_H_

@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/render/escape.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr uint64_t kLargeRunBytes = 64 << 20;  // read in about a second
@@ -112,4 +112,4 @@ ReadingProgress::~ReadingProgress() {
   if (shown_percent_ >= 0) std::fprintf(stderr, "\r\033[K");
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

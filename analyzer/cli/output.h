@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/cli/command.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 // All that dlhook writes for people and other programs passes here. kText: lines, which are made harmless (VisibleLines in
 // analyzer/render/escape.h); kBytes: of a format that is no text.
@@ -54,6 +54,6 @@ class ReadingProgress {
   int shown_percent_ = -1;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_OUTPUT_H_

@@ -1,4 +1,4 @@
-// Run -> model -> passes -> tables -> renderer -> stdout.
+// Run -> model -> tables -> renderer -> stdout.
 #include "analyzer/cli/report.h"
 
 #include <unistd.h>
@@ -18,7 +18,7 @@
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr size_t kTextLimit = 20;  // rows of a table that a person still reads
@@ -76,8 +76,8 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   if (!layers.ok()) return layers.status();
   options.layers = *layers;
   // Before a large run is read for nothing.
-  const auto passes = FindPasses(options.tables);
-  if (!passes.ok()) return passes.status();
+  const auto kinds = FindTables(options.tables);
+  if (!kinds.ok()) return kinds.status();
   const auto renderer = FindNamed(Renderers(), "format", options.format);
   if (!renderer.ok()) return renderer.status();
   return options;
@@ -115,8 +115,8 @@ int RunReport(const Args& args) {
 
 std::string Details() {
   std::string text = "RUN is a folder of process traces (*.dlh) or one process trace.\n\ntables:\n";
-  for (const Pass& pass : Passes())
-    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", pass.name, pass.summary));
+  for (const TableKind& kind : TableKinds())
+    absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", kind.name, kind.summary));
   absl::StrAppend(&text, "\nformats:\n");
   for (const Renderer& renderer : Renderers()) {
     absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", renderer.name, renderer.summary));
@@ -131,12 +131,12 @@ std::string Details() {
 }  // namespace
 
 absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& options) {
-  const auto passes = FindPasses(options.tables);
-  if (!passes.ok()) return passes.status();
+  const auto kinds = FindTables(options.tables);
+  if (!kinds.ok()) return kinds.status();
   const auto renderer = FindNamed(Renderers(), "format", options.format);
   if (!renderer.ok()) return renderer.status();
   if (absl::Status status = CheckFunctions(model, options.layers.functions); !status.ok()) return status;
-  absl::StatusOr<std::vector<Table>> tables = RunAnalysis(&model, options.layers).MakeTables(*passes);
+  absl::StatusOr<std::vector<Table>> tables = RunAnalysis(&model, options.layers).MakeTables(*kinds);
   if (!tables.ok()) return tables.status();
   if (options.sort_column) {
     if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok())
@@ -177,4 +177,4 @@ Command ReportCommand() {
   return command;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

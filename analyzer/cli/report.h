@@ -11,7 +11,7 @@
 #include "analyzer/cli/tables.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 struct ReportOptions {
   std::vector<std::string> tables = {};  // empty: all
@@ -23,10 +23,10 @@ struct ReportOptions {
   LayerOptions layers = {};
 };
 
-// Resolves the choices in the model (passes/choices.h): once for each model.
+// Resolves the choices in the model (calls/choices.h): once for each model.
 // InvalidArgument, naming what was given and listing what there is, where an option is wrong.
 absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& options);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_REPORT_H_

@@ -34,10 +34,10 @@
 #include "analyzer/model/load_run.h"
 #include "analyzer/model/losses.h"
 #include "analyzer/render/run_facts.h"
-#include "preload/core/folders.h"
 #include "preload/drain/nap.h"
+#include "preload/format/folders.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr int kExitNotExecutable = 126;  // as shells have it
@@ -260,4 +260,4 @@ Command RunCommand() {
       .run = RunRun};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

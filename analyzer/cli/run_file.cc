@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/io/byte_source.h"
-#include "preload/core/identity.h"
+#include "preload/format/identity.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr auto& kName = kRunFileName;
@@ -108,4 +108,4 @@ void RunFile::TellOfNoCalls(const std::string& program) {
   if (pwrite(fd_, lines.data(), lines.size(), 0) < 0) return;  // the launcher has said it, too
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

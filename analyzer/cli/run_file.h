@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "analyzer/io/run_folder.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 // While it lives this process is known to work in the folder: by a shared lock of the file.
 class RunFile {
@@ -34,6 +34,6 @@ class RunFile {
   int fd_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_RUN_FILE_H_

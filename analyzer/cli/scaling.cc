@@ -18,7 +18,7 @@
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/table_ops.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr size_t kExplanationWidth = 84;
@@ -121,4 +121,4 @@ Command ScalingCommand() {
           .run = RunScaling};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 // Empty: unset or empty.
@@ -36,4 +36,4 @@ SymbolOptions SymbolOptionsFor(const std::string& run) {
   return {.run_folder = folder.empty() ? "." : folder.string(), .cache_folder = CacheFolder()};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

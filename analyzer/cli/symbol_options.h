@@ -6,12 +6,12 @@
 
 #include "analyzer/symbols/add_symbols.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 // `run`: its folder or one of its traces. The cache is $DLHOOK_CACHE ("off": none), else $XDG_CACHE_HOME/dlhook, else
 // ~/.cache/dlhook.
 SymbolOptions SymbolOptionsFor(const std::string& run);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_SYMBOL_OPTIONS_H_

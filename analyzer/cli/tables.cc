@@ -1,4 +1,4 @@
-// Opening runs and running passes.
+// Opening runs and making tables.
 #include "analyzer/cli/tables.h"
 
 #include <algorithm>
@@ -9,15 +9,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/tables/table_kind.h"
 #include "analyzer/cli/load_options.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/symbol_options.h"
 #include "analyzer/symbols/add_symbols.h"
-#include "analyzer/passes/call_filter.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/tables/calls/call_filter.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr std::pair<absl::string_view, LayersBy> kLayersBy[] = {{"layer", LayersBy::kLayer},
@@ -76,17 +77,17 @@ std::vector<std::string> ListOf(const Args& args, absl::string_view flag) {
   return names;
 }
 
-absl::StatusOr<std::vector<const Pass*>> FindPasses(const std::vector<std::string>& names) {
-  std::vector<const Pass*> passes;
+absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::string>& names) {
+  std::vector<const TableKind*> kinds;
   for (const std::string& name : names) {
-    const absl::StatusOr<const Pass*> pass = FindNamed(Passes(), "table", name);
-    if (!pass.ok()) return pass.status();
-    if (std::find(passes.begin(), passes.end(), *pass) == passes.end()) passes.push_back(*pass);
+    const absl::StatusOr<const TableKind*> kind = FindNamed(TableKinds(), "table", name);
+    if (!kind.ok()) return kind.status();
+    if (std::find(kinds.begin(), kinds.end(), *kind) == kinds.end()) kinds.push_back(*kind);
   }
   if (names.empty()) {
-    for (const Pass& pass : Passes()) passes.push_back(&pass);
+    for (const TableKind& kind : TableKinds()) kinds.push_back(&kind);
   }
-  return passes;
+  return kinds;
 }
 
 std::vector<Flag> LayerFlags() {
@@ -138,7 +139,7 @@ RunAnalysis::RunAnalysis(TraceModel* model, const LayerOptions& options)
       totals_(ComputeTotals(*model)),
       layers_(*model, {.use_framework_evidence = options.use_framework_evidence}) {}
 
-PassOptions RunAnalysis::options() const {
+TableOptions RunAnalysis::options() const {
   return {.choices = &choices_,
           .totals = &totals_,
           .analysis = &layers_,
@@ -149,14 +150,14 @@ PassOptions RunAnalysis::options() const {
           .functions = options_.functions};
 }
 
-absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<const Pass*>& passes) const {
+absl::StatusOr<std::vector<Table>> RunAnalysis::MakeTables(const std::vector<const TableKind*>& kinds) const {
   std::vector<Table> tables;
-  for (const Pass* pass : passes) {
-    absl::StatusOr<Table> table = MakeTable(*pass, model_, options());
+  for (const TableKind* kind : kinds) {
+    absl::StatusOr<Table> table = MakeTable(*kind, model_, options());
     if (!table.ok()) return table.status();
     tables.push_back(*std::move(table));
   }
   return tables;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

@@ -1,5 +1,5 @@
 // What the commands that show tables of runs share: opening a run, the flags --table and those of layers, running
-// passes.
+// tables.
 #ifndef DLHOOK_ANALYZER_CLI_TABLES_H_
 #define DLHOOK_ANALYZER_CLI_TABLES_H_
 
@@ -8,16 +8,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/calls/choices.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/model/load_run.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/passes/choices.h"
-#include "analyzer/passes/layer_analysis.h"
-#include "analyzer/passes/layer_groups.h"
-#include "analyzer/passes/pass.h"
 #include "analyzer/table/table.h"
+#include "analyzer/tables/network/layer_groups.h"
+#include "analyzer/tables/table_kind.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 // Reads a run, with progress on a terminal and what killed processes left in their rings, and names its native stacks.
 absl::StatusOr<LoadedRun> OpenRun(const std::string& path);
@@ -26,15 +26,15 @@ absl::StatusOr<LoadedRun> OpenRun(const std::string& path);
 std::vector<std::string> ListOf(const Args& args, absl::string_view flag);
 
 // In the order asked for, none twice; of no names all. InvalidArgument names the unknown one and what there is.
-absl::StatusOr<std::vector<const Pass*>> FindPasses(const std::vector<std::string>& names);
+absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::string>& names);
 
 struct LayerOptions {
-  LayersBy by = LayersBy::kLayer;  // of the table `layers`: see passes/pass.h
+  LayersBy by = LayersBy::kLayer;  // of the table `layers`: see tables/table_kind.h
   int depth = 0;
   CountersBy counters_by = CountersBy::kLayers;  // of the table `counters`
   int64_t interval_ns = 0;                       // of the table `counters_over_time`
   bool use_framework_evidence = true;  // false: layers by operands, shapes and order alone
-  std::vector<std::string> functions;  // of the tables `callers` and `stacks`: see passes/pass.h
+  std::vector<std::string> functions;  // of the tables `callers` and `stacks`: see tables/table_kind.h
 };
 
 // --by, --interval, --depth, --evidence and --function.
@@ -43,19 +43,19 @@ absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args);
 // InvalidArgument: the run has no such function and no such kind of op.
 absl::Status CheckFunctions(const TraceModel& model, const std::vector<std::string>& functions);
 
-// What passes need of a run, computed once for all of them.
+// What tables need of a run, computed once for all of them.
 class RunAnalysis {
  public:
-  // `model` must outlive it. Resolves the choices in it (passes/choices.h): once for each model.
+  // `model` must outlive it. Resolves the choices in it (calls/choices.h): once for each model.
   explicit RunAnalysis(TraceModel* model, const LayerOptions& options = {});
   RunAnalysis(const RunAnalysis&) = delete;
   RunAnalysis& operator=(const RunAnalysis&) = delete;
 
-  // One table a pass, checked.
-  absl::StatusOr<std::vector<Table>> MakeTables(const std::vector<const Pass*>& passes) const;
+  // One table a kind, checked.
+  absl::StatusOr<std::vector<Table>> MakeTables(const std::vector<const TableKind*>& kinds) const;
 
   const TraceModel& model() const { return model_; }
-  PassOptions options() const;
+  TableOptions options() const;
   const LayerAnalysis& layers() const { return layers_; }
   const RunTotals& totals() const { return totals_; }
 
@@ -67,6 +67,6 @@ class RunAnalysis {
   const LayerAnalysis layers_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_TABLES_H_

@@ -18,7 +18,7 @@
 #include "analyzer/doctor/tracer.h"
 #include "analyzer/io/ring_file.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 namespace {
 
 constexpr long kNapNs = 8 * 1000 * 1000;
@@ -136,4 +136,4 @@ absl::StatusOr<Trial> TryProgram(const TrialOptions& options, const HookedNames&
   return Trialist(options, names).Run();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "analyzer/doctor/program_report.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 struct TrialOptions {
   std::string program;  // path
@@ -22,6 +22,6 @@ struct TrialOptions {
 // The trial without its model. The program's stdout goes to stderr. The status is execve's where it fails.
 absl::StatusOr<Trial> TryProgram(const TrialOptions& options, const HookedNames& names);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_TRIAL_H_

@@ -1,13 +1,13 @@
-// To add a variable: a line here, one in README.md, and its reader in preload/core/config.cc.
+// To add a variable: a line here, one in README.md, and its reader in preload/runtime/config.cc.
 #include "analyzer/cli/variables.h"
 
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "preload/core/hook_table.h"
+#include "preload/format/hook_table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 const std::vector<Variable>& Variables() {
   static const auto& kVariables = *new std::vector<Variable>{
@@ -74,4 +74,4 @@ std::string FamiliesSentence() {
                       "; off unless asked for: ", absl::StrJoin(others, ", "), ".");
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli

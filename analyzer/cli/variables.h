@@ -1,5 +1,5 @@
 // The environment variables of libdlhook.so, for `dlhook help variables` and the man page. README.md has the same
-// table, and preload/core/config.cc reads them: tests/analyzer/variables_test.py compares the three.
+// table, and preload/runtime/config.cc reads them: tests/analyzer/variables_test.py compares the three.
 #ifndef DLHOOK_ANALYZER_CLI_VARIABLES_H_
 #define DLHOOK_ANALYZER_CLI_VARIABLES_H_
 
@@ -8,7 +8,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline cli {
 
 struct Variable {
   absl::string_view name;
@@ -23,6 +23,6 @@ const std::vector<Variable>& Variables();
 // What DLHOOK_CAPTURE may name: "blas, blas2, …", and which of them are off unless asked for.
 std::string FamiliesSentence();
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::cli
 
 #endif  // DLHOOK_ANALYZER_CLI_VARIABLES_H_

@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "analyzer/table/table_ops.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr double kPartThatCounts = 0.03;  // of a step
@@ -74,17 +74,17 @@ void AddBlocks(const BlockMeans& from, BlockMeans& to) {
 
 }  // namespace
 
-const char* FindingName(Finding finding) {
+const char* SpeedName(Speed finding) {
   switch (finding) {
-    case Finding::kEqual:
+    case Speed::kEqual:
       return "equal";
-    case Finding::kNoise:
+    case Speed::kNoise:
       return "noise";
-    case Finding::kSlower:
+    case Speed::kSlower:
       return "slower";
-    case Finding::kFaster:
+    case Speed::kFaster:
       return "faster";
-    case Finding::kUnknown:
+    case Speed::kUnknown:
       break;
   }
   return "unknown";
@@ -103,13 +103,13 @@ void Judge(const Pace& pace, double exponent, size_t tests, TimeChange& change) 
   const double change_ns = change.change_ns();
   if (change.noise_ns && shift_ns * change_ns > 0) *change.noise_ns += std::abs(shift_ns);
   if (change_ns == 0) {
-    change.finding = Finding::kEqual;
+    change.finding = Speed::kEqual;
   } else if (!change.noise_ns) {
-    change.finding = Finding::kUnknown;
+    change.finding = Speed::kUnknown;
   } else if (std::abs(change_ns) <= *change.noise_ns) {
-    change.finding = Finding::kNoise;
+    change.finding = Speed::kNoise;
   } else {
-    change.finding = change_ns > 0 ? Finding::kSlower : Finding::kFaster;
+    change.finding = change_ns > 0 ? Speed::kSlower : Speed::kFaster;
   }
 }
 
@@ -149,4 +149,4 @@ void JudgeRows(const Pace& pace, TableChanges& changes) {
   for (RowChange& row : changes.rows) Judge(own, kPaceOfPart, changes.rows.size(), row.time);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

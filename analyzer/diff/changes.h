@@ -12,16 +12,16 @@
 #include "analyzer/diff/row_keys.h"
 #include "analyzer/diff/sides.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
-enum class Finding {
+enum class Speed {
   kEqual,  // to the nanosecond
   kNoise,  // not more than the noise bound
   kSlower,
   kFaster,
   kUnknown  // how much it varies by itself is not known
 };
-const char* FindingName(Finding finding);  // "equal", "noise", "slower", "faster", "unknown"
+const char* SpeedName(Speed finding);  // "equal", "noise", "slower", "faster", "unknown"
 
 // A time per step on both sides.
 struct TimeChange {
@@ -29,7 +29,7 @@ struct TimeChange {
   double candidate_ns = 0;
   BlockMeans base_blocks, candidate_blocks;  // empty: not known
   std::optional<double> noise_ns;
-  Finding finding = Finding::kEqual;
+  Speed finding = Speed::kEqual;
 
   double change_ns() const { return candidate_ns - base_ns; }
   // Adds what belongs together; to be judged anew.
@@ -73,6 +73,6 @@ Pace FindPace(const TableChanges& work);
 // Every row, as one of many. GPUs have a pace of their own: the host's explains nothing of their times.
 void JudgeRows(const Pace& pace, TableChanges& changes);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_CHANGES_H_

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <map>
 
-#include "analyzer/layers/iterations.h"
+#include "analyzer/steps/iterations.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr double kOuterFence = 3;  // interquartile ranges
@@ -151,4 +151,4 @@ std::string StepWord(IterationKind kind) {
   }
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

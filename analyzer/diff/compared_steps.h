@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "analyzer/diff/noise.h"
-#include "analyzer/layers/phases.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/phases.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 // Steady steps of one kind: no warm-up; of training those that are as most (requests all count); where scopes were
 // recorded in some steps only, those with scopes. Of a process whose threads repeat independently, those of the
@@ -42,6 +42,6 @@ std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t bloc
 // "training step", "request", "step".
 std::string StepWord(IterationKind kind);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_COMPARED_STEPS_H_

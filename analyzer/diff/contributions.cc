@@ -13,10 +13,10 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/work_table.h"
-#include "analyzer/passes/activity_labels.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/tables/activity_labels.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr double kPartOfReason = 0.2;  // of the change that it is to explain
@@ -221,4 +221,4 @@ std::vector<Contribution> FindContributions(const TableChanges& work, const Name
   return contributions;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

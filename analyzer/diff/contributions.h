@@ -9,7 +9,7 @@
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/row_keys.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 // A layer's one direction: its rows of the table `work` together.
 struct Contribution {
@@ -39,6 +39,6 @@ std::string LayerLabel(const std::string& layer);
 // Of all layers and directions, the largest change first, judged. `work`: of the tables `work` (work_table.h).
 std::vector<Contribution> FindContributions(const TableChanges& work, const NameMap& names, const Pace& pace);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_CONTRIBUTIONS_H_

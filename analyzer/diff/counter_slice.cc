@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 using Values = std::vector<uint64_t>;  // of the counters, then of enabled and running time where there are such
@@ -89,4 +89,4 @@ CounterSeries SliceOf(const CounterSeries& series, const std::vector<std::pair<i
   return slice.Take();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

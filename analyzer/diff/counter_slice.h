@@ -8,12 +8,12 @@
 
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 // `intervals`: ascending, disjoint. Between them the series counts nothing; where one begins or ends between two readings, what was
 // counted between these is divided by time, so that slices of neighbouring intervals add up to the whole.
 CounterSeries SliceOf(const CounterSeries& series, const std::vector<std::pair<int64_t, int64_t>>& intervals);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_COUNTER_SLICE_H_

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 BlockMeans Scaled(BlockMeans blocks, double factor) {
@@ -26,7 +26,7 @@ TimeChange ChangeOf(const BlockMeans& base, const BlockMeans& candidate, double 
 }
 
 bool IsBeyondNoise(const TimeChange& change) {
-  return change.finding == Finding::kSlower || change.finding == Finding::kFaster;
+  return change.finding == Speed::kSlower || change.finding == Speed::kFaster;
 }
 
 }  // namespace
@@ -34,8 +34,8 @@ bool IsBeyondNoise(const TimeChange& change) {
 Gate Decision::SlowerThan(double percent) const {
   const double excess_ns = time.change_ns() - percent / 100 * time.base_ns;
   if (excess_ns <= 0) return Gate::kPasses;
-  if (time.finding == Finding::kUnknown) return Gate::kCannotTell;
-  return time.finding == Finding::kSlower && excess_ns > *time.noise_ns ? Gate::kFails : Gate::kPasses;
+  if (time.finding == Speed::kUnknown) return Gate::kCannotTell;
+  return time.finding == Speed::kSlower && excess_ns > *time.noise_ns ? Gate::kFails : Gate::kPasses;
 }
 
 Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const MeasuredRun*>& candidate,
@@ -68,7 +68,7 @@ Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const 
   }
   if (is_same_work && decision.low.finding != decision.time.finding) decision.doubt = Doubt::kOnlySomeSteps;
   if (!IsBeyondNoise(decision.time)) decision.doubt = Doubt::kNone;
-  if (decision.doubt != Doubt::kNone) decision.time.finding = Finding::kNoise;
+  if (decision.doubt != Doubt::kNone) decision.time.finding = Speed::kNoise;
   decision.whole = decision.time;
   if (decision.per == Per::kSample) {
     decision.whole = ChangeOf(before.blocks, after.blocks, 1, 1);
@@ -77,4 +77,4 @@ Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const 
   return decision;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

@@ -8,7 +8,7 @@
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/diff/sides.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 enum class Per : uint8_t { kRun, kStep, kSample };  // a sample where batches differ
 
@@ -41,6 +41,6 @@ inline constexpr double kFalseAlarms = kAlpha / 2;  // slower is one of the two 
 Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const MeasuredRun*>& candidate,
                 const Pace& pace, bool is_same_work);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_DECISION_H_

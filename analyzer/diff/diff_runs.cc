@@ -16,10 +16,10 @@
 #include "analyzer/diff/work_table.h"
 #include "analyzer/table/table_ops.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
-constexpr Pass kWork = {"work", "what each layer's time consists of: op, problem, algorithm, formats", WorkTable};
+constexpr TableKind kWork = {"work", "what each layer's time consists of: op, problem, algorithm, formats", WorkTable};
 
 // Steps of a kind that both have; else of the most telling kind of each; none where one of them has none.
 std::pair<ComparedSteps, ComparedSteps> StepsOfBoth(const AnalyzedRun& base, const AnalyzedRun& candidate) {
@@ -39,35 +39,35 @@ DoneWork WorkOf(const AnalyzedRun& run, const MeasuredRun& measured) {
 }
 
 // Of an empty run, for its columns.
-bool IsComparable(const Pass& pass) {
+bool IsComparable(const TableKind& kind) {
   TraceModel model;
   const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
   const LayerAnalysis analysis(model);
-  const absl::StatusOr<Table> table = pass.run(model, {.choices = &choices, .totals = &totals, .analysis = &analysis});
+  const absl::StatusOr<Table> table = kind.run(model, {.choices = &choices, .totals = &totals, .analysis = &analysis});
   return table.ok() && IsComparable(*table);
 }
 
 }  // namespace
 
-const std::vector<Pass>& ComparablePasses() {
-  static const auto& kPasses = *[] {
-    auto* passes = new std::vector<Pass>{kWork};
-    for (const Pass& pass : Passes()) {
-      if (IsComparable(pass)) passes->push_back(pass);
+const std::vector<TableKind>& ComparableTables() {
+  static const auto& kTableKinds = *[] {
+    auto* kinds = new std::vector<TableKind>{kWork};
+    for (const TableKind& kind : TableKinds()) {
+      if (IsComparable(kind)) kinds->push_back(kind);
     }
-    return passes;
+    return kinds;
   }();
-  return kPasses;
+  return kTableKinds;
 }
 
 absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<AnalyzedRun> candidate,
-                                  const std::vector<const Pass*>& passes) {
-  std::vector<const Pass*> all = {&kWork};
-  std::copy_if(passes.begin(), passes.end(), std::back_inserter(all),
-               [](const Pass* pass) { return pass->name != kWork.name; });
+                                  const std::vector<const TableKind*>& kinds) {
+  std::vector<const TableKind*> all = {&kWork};
+  std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(all),
+               [](const TableKind* kind) { return kind->name != kWork.name; });
   const auto [base_steps, candidate_steps] = StepsOfBoth(*base, *candidate);
-  PassOptions base_options = base->options, candidate_options = candidate->options;
+  TableOptions base_options = base->options, candidate_options = candidate->options;
   base_options.gpu_times = candidate_options.gpu_times =
       std::min(GpuTimesOf(*base->model), GpuTimesOf(*candidate->model));
   const absl::StatusOr<MeasuredRun> before = MeasureRun(*base->model, base_options, base_steps, all);
@@ -75,8 +75,8 @@ absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<Analyzed
   const absl::StatusOr<MeasuredRun> after = MeasureRun(*candidate->model, candidate_options, candidate_steps, all);
   if (!after.ok()) return after.status();
   const NameMap names =
-      MatchLayerNames(Baseline(Network{base->model, &base->options.analysis->attribution()}),
-                      Contender(Network{candidate->model, &candidate->options.analysis->attribution()}));
+      MatchLayerNames(Baseline(NetworkSide{base->model, &base->options.analysis->attribution()}),
+                      Contender(NetworkSide{candidate->model, &candidate->options.analysis->attribution()}));
   std::vector<TableChanges> changes;
   for (size_t i = 0; i < all.size(); ++i) {
     changes.push_back(CompareTables(Baseline(&before->tables[i]), Contender(&after->tables[i]), names));
@@ -94,13 +94,13 @@ absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<Analyzed
                                       FindLayoutChange(changes.front(), own)}));
   diff.tables.push_back(DifferencesTable(differences));
   for (TableChanges& table : changes) JudgeRows(own, table);
-  for (const Pass* pass : passes) {
+  for (const TableKind* kind : kinds) {
     const auto place =
-        std::find_if(all.begin(), all.end(), [&](const Pass* other) { return other->name == pass->name; });
+        std::find_if(all.begin(), all.end(), [&](const TableKind* other) { return other->name == kind->name; });
     diff.tables.push_back(DiffTable(changes[static_cast<size_t>(place - all.begin())]));
   }
   for (Table& table : diff.tables) TakeAwayNonsense(&table);
   return diff;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

@@ -8,15 +8,15 @@
 #include "absl/status/statusor.h"
 #include "analyzer/diff/decision.h"
 #include "analyzer/diff/sides.h"
-#include "analyzer/passes/pass.h"
 #include "analyzer/table/table.h"
+#include "analyzer/tables/table_kind.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
-// A run with what passes need of it; choices resolved.
+// A run with what tables need of it; choices resolved.
 struct AnalyzedRun {
   const TraceModel* model = nullptr;
-  PassOptions options;
+  TableOptions options;
 };
 
 struct RunsDiff {
@@ -27,11 +27,11 @@ struct RunsDiff {
 
 // `passes` must make comparable tables (measured_run.h).
 absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<AnalyzedRun> candidate,
-                                  const std::vector<const Pass*>& passes);
+                                  const std::vector<const TableKind*>& kinds);
 
-// The passes that can be compared, `work` first: it is of the diff alone.
-const std::vector<Pass>& ComparablePasses();
+// The tables that can be compared, `work` first: it is of the diff alone.
+const std::vector<TableKind>& ComparableTables();
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_DIFF_RUNS_H_

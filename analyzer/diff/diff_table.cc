@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/passes/columns.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/tables/columns.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr double kPartWorthNaming = 0.2;  // of the row's change
@@ -24,10 +24,10 @@ bool IsIdentity(Role role) { return role == Role::kKey || role == Role::kName ||
 
 int64_t Rounded(double ns) { return static_cast<int64_t>(std::llround(ns)); }
 
-std::string VerdictName(Finding finding, Match match) {
-  if (finding == Finding::kSlower && match == Match::kAdded) return "added";
-  if (finding == Finding::kFaster && match == Match::kRemoved) return "removed";
-  return FindingName(finding);
+std::string VerdictName(Speed finding, Match match) {
+  if (finding == Speed::kSlower && match == Match::kAdded) return "added";
+  if (finding == Speed::kFaster && match == Match::kRemoved) return "removed";
+  return SpeedName(finding);
 }
 
 // The row of the new run; of a removed one that of the base run.
@@ -161,12 +161,12 @@ std::vector<SizeChange> ChangedSizes(const std::string& base, const std::string&
 }
 
 bool IsBeyondNoise(const RowChange& change) {
-  return change.time.finding != Finding::kNoise && change.time.finding != Finding::kEqual;
+  return change.time.finding != Speed::kNoise && change.time.finding != Speed::kEqual;
 }
 
 bool IsEqual(const TableChanges& changes, const RowChange& change) {
   const bool on_both = change.rows.base != kNoRow && change.rows.candidate != kNoRow;
-  return on_both && change.time.finding == Finding::kEqual && RowReason(changes, change).empty();
+  return on_both && change.time.finding == Speed::kEqual && RowReason(changes, change).empty();
 }
 
 }  // namespace
@@ -243,4 +243,4 @@ Table DiffTable(const TableChanges& changes) {
   return table;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

@@ -10,7 +10,7 @@
 #include "analyzer/diff/row_keys.h"
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 // One row a pair that is not equal in all: what is beyond noise first, then by how much it changed.
 Table DiffTable(const TableChanges& changes);
@@ -32,6 +32,6 @@ bool SizesScale(const std::string& base, const std::string& candidate, int64_t b
 // What differs in how the row is done, its size, its name and its amounts; "" where nothing does.
 std::string RowReason(const TableChanges& changes, const RowChange& row);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_

@@ -17,11 +17,11 @@
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/work_table.h"
-#include "analyzer/passes/activity_labels.h"
-#include "analyzer/passes/columns.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/tables/activity_labels.h"
+#include "analyzer/tables/columns.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 using Counts = std::map<std::string, double>;
@@ -344,4 +344,4 @@ Table DifferencesTable(const std::vector<Difference>& differences) {
   return table;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

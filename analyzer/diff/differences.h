@@ -14,7 +14,7 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 // In the order in which they are told: what people decide on first, then what follows from it.
 enum class DifferenceKind : uint8_t {
@@ -57,6 +57,6 @@ std::string DifferencesText(const std::vector<Difference>& differences);
 
 Table DifferencesTable(const std::vector<Difference>& differences);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_

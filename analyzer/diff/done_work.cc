@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "analyzer/layers/op_labels.h"
-#include "analyzer/layers/scope_names.h"
+#include "analyzer/calls/op_labels.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/model/same_work.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 using Kind = trace::ScopeBatch;
@@ -109,4 +109,4 @@ DoneWork CountWork(const TraceModel& model, const std::vector<StepTrack>& all, c
   return counter.Take();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

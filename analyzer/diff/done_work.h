@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "analyzer/diff/compared_steps.h"
-#include "analyzer/layers/phases.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/phases.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 struct DoneWork {
   int64_t steps = 0;  // 0: counts are of the whole run
@@ -30,6 +30,6 @@ struct DoneWork {
 // `all`: of the whole run.
 DoneWork CountWork(const TraceModel& model, const std::vector<StepTrack>& all, const ComparedSteps& steps);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_DONE_WORK_H_

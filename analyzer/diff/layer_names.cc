@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/op_labels.h"
+#include "analyzer/calls/op_labels.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 // Beyond this (branches unrolled by a tracer) names are taken as they are: the table below has their product as its
@@ -24,7 +24,7 @@ struct Named {
 };
 
 // Each name once, in the order of the first forward pass.
-std::vector<Named> NamedLayers(const Network& network) {
+std::vector<Named> NamedLayers(const NetworkSide& network) {
   const Attribution& attribution = *network.attribution;
   std::vector<Named> layers;
   std::map<std::string, size_t> places;
@@ -78,7 +78,7 @@ std::vector<std::pair<size_t, size_t>> Align(const std::vector<Named>& base, con
 
 }  // namespace
 
-NameMap MatchLayerNames(Baseline<Network> base, Contender<Network> candidate) {
+NameMap MatchLayerNames(Baseline<NetworkSide> base, Contender<NetworkSide> candidate) {
   const std::vector<Named> before = NamedLayers(*base), after = NamedLayers(*candidate);
   NameMap names;
   if (before.size() > kMostLayers || after.size() > kMostLayers) return names;
@@ -97,4 +97,4 @@ NameMap MatchLayerNames(Baseline<Network> base, Contender<Network> candidate) {
   return names;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

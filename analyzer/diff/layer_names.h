@@ -8,9 +8,9 @@
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
-struct Network {
+struct NetworkSide {
   const TraceModel* model = nullptr;
   const Attribution* attribution = nullptr;
 };
@@ -19,8 +19,8 @@ struct Network {
 // problems that a layer's forward pass computes, its kind of work, its name (Needleman and Wunsch, 1970). A layer of
 // the base run whose name is another layer's in the new run, and which itself is gone, gets a name that no row has.
 // Names that stay are not in the map.
-NameMap MatchLayerNames(Baseline<Network> base, Contender<Network> candidate);
+NameMap MatchLayerNames(Baseline<NetworkSide> base, Contender<NetworkSide> candidate);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_LAYER_NAMES_H_

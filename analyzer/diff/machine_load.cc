@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "analyzer/diff/diff_table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr size_t kLeastSamples = 8;  // while the steps ran: what a step took is read off between two of them
@@ -109,4 +109,4 @@ MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& steps, const 
   return load;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

@@ -10,7 +10,7 @@
 #include "analyzer/diff/noise.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 // Per step; of the whole run where there are no steps (then without blocks).
 struct MachineLoad {
@@ -29,6 +29,6 @@ struct MachineLoad {
 // `blocks`: of the same steps.
 MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& steps, const std::vector<ComparedSteps>& blocks);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_MACHINE_LOAD_H_

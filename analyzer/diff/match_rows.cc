@@ -10,7 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "analyzer/table/table_ops.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 // Of one form and key; with more rows than this each takes the next.
@@ -128,4 +128,4 @@ std::vector<RowPair> MatchRows(Baseline<const Table*> base, Contender<const Tabl
   return Matcher(**base, **candidate, names).Run();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

@@ -9,7 +9,7 @@
 #include "analyzer/diff/sides.h"
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 inline constexpr size_t kNoRow = static_cast<size_t>(-1);
 
@@ -32,6 +32,6 @@ struct RowPair {
 // them equal, where rows are not of one layer). `names`: see row_keys.h.
 std::vector<RowPair> MatchRows(Baseline<const Table*> base, Contender<const Table*> candidate, const NameMap& names);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_MATCH_ROWS_H_

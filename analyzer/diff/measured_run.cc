@@ -10,39 +10,39 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/diff/row_keys.h"
 #include "analyzer/diff/step_slice.h"
-#include "analyzer/layers/iterations.h"
+#include "analyzer/steps/iterations.h"
 #include "analyzer/table/table_ops.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
-absl::StatusOr<std::vector<Table>> RunPasses(const TraceModel& model, const PassOptions& options,
-                                             const std::vector<const Pass*>& passes) {
+absl::StatusOr<std::vector<Table>> RunTables(const TraceModel& model, const TableOptions& options,
+                                             const std::vector<const TableKind*>& kinds) {
   std::vector<Table> tables;
-  for (const Pass* pass : passes) {
-    absl::StatusOr<Table> table = MakeTable(*pass, model, options);
+  for (const TableKind* kind : kinds) {
+    absl::StatusOr<Table> table = MakeTable(*kind, model, options);
     if (!table.ok()) return table.status();
     tables.push_back(*std::move(table));
   }
   return tables;
 }
 
-absl::StatusOr<std::vector<Table>> RunPassesOn(const StepSlice& slice, const PassOptions& options,
-                                               const std::vector<const Pass*>& passes) {
-  PassOptions own = options;
+absl::StatusOr<std::vector<Table>> RunTablesOn(const StepSlice& slice, const TableOptions& options,
+                                               const std::vector<const TableKind*>& kinds) {
+  TableOptions own = options;
   own.choices = &slice.choices();
   own.totals = &slice.totals();
   own.analysis = &slice.analysis();
-  return RunPasses(slice.model(), own, passes);
+  return RunTables(slice.model(), own, kinds);
 }
 
 // Steps that are not compared (warm-up alone, validation) must not pass for the whole.
-absl::StatusOr<std::vector<Table>> RunPassesOnAll(const TraceModel& model, const PassOptions& options,
-                                                  const std::vector<const Pass*>& passes) {
+absl::StatusOr<std::vector<Table>> RunTablesOnAll(const TraceModel& model, const TableOptions& options,
+                                                  const std::vector<const TableKind*>& kinds) {
   const LayerAnalysis analysis(model, options.analysis->attribution(), {});
-  PassOptions own = options;
+  TableOptions own = options;
   own.analysis = &analysis;
-  return RunPasses(model, own, passes);
+  return RunTables(model, own, kinds);
 }
 
 // Adds the weights of a block's rows to those of the same meaning in the table of all blocks.
@@ -90,14 +90,14 @@ MeasuredRun MeasureDurations(const ComparedSteps& steps) {
   return run;
 }
 
-absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const PassOptions& options, const ComparedSteps& steps,
-                                       const std::vector<const Pass*>& passes) {
+absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const TableOptions& options, const ComparedSteps& steps,
+                                       const std::vector<const TableKind*>& kinds) {
   MeasuredRun run = MeasureDurations(steps);
   const int64_t count = steps.count();
   const Attribution& attribution = options.analysis->attribution();
   absl::StatusOr<std::vector<Table>> tables = count == 0
-                                                  ? RunPassesOnAll(model, options, passes)
-                                                  : RunPassesOn(StepSlice(model, attribution, steps), options, passes);
+                                                  ? RunTablesOnAll(model, options, kinds)
+                                                  : RunTablesOn(StepSlice(model, attribution, steps), options, kinds);
   if (!tables.ok()) return tables.status();
   if (count == 0) run.time_ns = static_cast<double>(model.wall_ns());
   const std::vector<ComparedSteps> blocks = CutIntoBlocks(steps, kBlocks);
@@ -110,11 +110,11 @@ absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const PassOption
   }
   for (size_t block = 0; block < blocks.size(); ++block) {
     const auto block_steps = static_cast<double>(blocks[block].count());
-    const auto parts = RunPassesOn(StepSlice(model, attribution, blocks[block]), options, passes);
+    const auto parts = RunTablesOn(StepSlice(model, attribution, blocks[block]), options, kinds);
     if (!parts.ok()) return parts.status();
     for (size_t i = 0; i < parts->size(); ++i) rows[i].Add((*parts)[i], block_steps, block, run.tables[i].blocks);
   }
   return run;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

@@ -9,10 +9,10 @@
 #include "analyzer/diff/compared_steps.h"
 #include "analyzer/diff/machine_load.h"
 #include "analyzer/diff/noise.h"
-#include "analyzer/passes/pass.h"
 #include "analyzer/table/table.h"
+#include "analyzer/tables/table_kind.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 struct MeasuredTable {
   Table table;
@@ -38,9 +38,9 @@ MeasuredRun MeasureDurations(const ComparedSteps& steps);
 
 // `model` with its choices resolved. `options`: of the whole run; only how its layers are folded is taken from them
 // where there are steps.
-absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const PassOptions& options, const ComparedSteps& steps,
-                                       const std::vector<const Pass*>& passes);
+absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const TableOptions& options, const ComparedSteps& steps,
+                                       const std::vector<const TableKind*>& kinds);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_MEASURED_RUN_H_

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr double kLargestCorrelation = 0.9;
@@ -83,4 +83,4 @@ std::optional<double> NoiseBound(Baseline<BlockMeans> base, Contender<BlockMeans
   return StudentQuantile(kAlpha / static_cast<double>(std::max<size_t>(tests, 1)), df) * std::sqrt(variance);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

@@ -22,7 +22,7 @@
 
 #include "analyzer/diff/sides.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 using BlockMeans = std::vector<double>;  // of consecutive blocks of steps, in order of time
 
@@ -39,6 +39,6 @@ double MeanOf(const BlockMeans& blocks);  // 0 of none
 // probability outside of +-quantile.
 double StudentQuantile(double two_sided, double degrees_of_freedom);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_NOISE_H_

@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 bool IsPart(Role role, KeyParts parts) {
@@ -55,4 +55,4 @@ std::string RowKey(const Table& table, size_t row, KeyParts parts, const NameMap
   return key;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

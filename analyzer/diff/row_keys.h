@@ -8,7 +8,7 @@
 
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 // Columns by their roles (table.h).
 enum class KeyParts {
@@ -26,6 +26,6 @@ std::string RowKey(const Table& table, size_t row, KeyParts parts, const NameMap
 
 std::string CellText(const Cell& cell);  // "" where it is not known
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_ROW_KEYS_H_

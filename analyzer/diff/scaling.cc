@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/passes/columns.h"
-#include "analyzer/passes/gpu_busy.h"
+#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/tables/columns.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 // The processes with steps of the kind that most processes with steps have.
@@ -232,4 +232,4 @@ Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind) {
   return table;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

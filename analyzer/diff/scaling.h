@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/layers/phases.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/phases.h"
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 // What the work of a step grows with. kByBatch: as the batch sizes say that the calls tell.
 enum class ScalingKind : uint8_t { kByBatch, kStrong, kWeak };
@@ -40,6 +40,6 @@ absl::StatusOr<ScalingRun> MeasureScaling(const TraceModel& model, const std::ve
 // Rows ascending by devices; the first of those with fewest devices is what the others are compared with.
 Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_SCALING_H_

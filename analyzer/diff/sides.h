@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 // What is compared with: the run before.
 template <typename T>
@@ -39,6 +39,6 @@ static_assert(!std::is_convertible_v<Baseline<int>, Contender<int>> &&
                   !std::is_convertible_v<int, Baseline<int>> && !std::is_convertible_v<int, Contender<int>>,
               "the sides of a comparison must not become each other");
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_SIDES_H_

@@ -8,7 +8,7 @@
 #include "analyzer/diff/counter_slice.h"
 #include "analyzer/layers/gpu_places.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 // The steps of one process, ascending.
@@ -221,4 +221,4 @@ StepSlice::StepSlice(const TraceModel& model, const Attribution& attribution, co
   analysis_.emplace(model_, slicer.Cut(attribution), steps.tracks);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

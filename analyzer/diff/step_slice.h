@@ -4,13 +4,13 @@
 
 #include <optional>
 
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/calls/choices.h"
 #include "analyzer/diff/compared_steps.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/passes/choices.h"
-#include "analyzer/passes/layer_analysis.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 class StepSlice {
  public:
@@ -32,6 +32,6 @@ class StepSlice {
   std::optional<LayerAnalysis> analysis_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_STEP_SLICE_H_

@@ -9,10 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/layers/iterations.h"
-#include "analyzer/passes/columns.h"
+#include "analyzer/steps/iterations.h"
+#include "analyzer/tables/columns.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr size_t kMostNamed = 3;             // in the sentence
@@ -59,7 +59,7 @@ std::string NoiseText(const VerdictInput& input, const TimeChange& time) {
 }
 
 bool IsBeyondNoise(const Contribution& contribution) {
-  return contribution.time.finding == Finding::kSlower || contribution.time.finding == Finding::kFaster;
+  return contribution.time.finding == Speed::kSlower || contribution.time.finding == Speed::kFaster;
 }
 
 // Those that made the step change, until they explain most of it. Where batches differ, times per step explain nothing.
@@ -70,7 +70,7 @@ std::vector<std::string> Causes(const VerdictInput& input) {
   const double change_ns = input.decision->whole.change_ns();
   for (const Contribution& contribution : input.contributions) {
     const double part_ns = contribution.time.change_ns();
-    const bool fits = IsBeyondNoise(contribution) || contribution.time.finding == Finding::kUnknown;
+    const bool fits = IsBeyondNoise(contribution) || contribution.time.finding == Speed::kUnknown;
     if (!fits || part_ns * change_ns <= 0 || std::abs(part_ns) < kWorthNaming * std::abs(change_ns)) continue;
     if (causes.size() == kMostNamed || explained_ns >= kExplained * std::abs(change_ns)) break;
     causes.push_back(contribution.Sentence());
@@ -84,7 +84,7 @@ std::string LayoutClause(const VerdictInput& input) {
   const LayoutChange& layout = input.layout;
   const TimeChange& time = layout.time;
   const bool is_much = std::abs(time.change_ns()) >= kLayoutWorthNaming * input.decision->whole.base_ns;
-  if (input.decision->per == Per::kSample || !layout.HasOtherCalls() || !is_much || time.finding == Finding::kNoise) return "";
+  if (input.decision->per == Per::kSample || !layout.HasOtherCalls() || !is_much || time.finding == Speed::kNoise) return "";
   return absl::StrFormat("; layout changes (reorders) went from %.3g to %.3g %s (%s)", layout.base_calls,
                          layout.candidate_calls, HasSteps(input) ? "a step" : "in the run",
                          SignedTime(time.change_ns()));
@@ -142,12 +142,12 @@ std::string SideNote(const char* side, const TraceModel& model, const MeasuredRu
 
 void AddPaceNote(const VerdictInput& input, Table& table) {
   const Decision& decision = *input.decision;
-  if (decision.is_same_work && decision.time.finding != Finding::kEqual) {
+  if (decision.is_same_work && decision.time.finding != Speed::kEqual) {
     const bool knows_threads = input.base_run->load.is_known && input.candidate_run->load.is_known;
     table.notes.push_back(absl::StrCat("Both runs did the same work in the same way: only its speed differs",
                                        knows_threads ? "." : " (or how many threads did it, which was not sampled)."));
   }
-  if (decision.time.finding != Finding::kNoise || std::abs(std::log(decision.pace.ratio)) <= kPaceWorthNoting) return;
+  if (decision.time.finding != Speed::kNoise || std::abs(std::log(decision.pace.ratio)) <= kPaceWorthNoting) return;
   const double ratio = decision.pace.ratio;
   table.notes.push_back(absl::StrFormat(
       "Half or more of every kind of activity (library, framework, Python) took at least %.2f times as long%s: a "
@@ -214,11 +214,11 @@ std::string VerdictSentence(const VerdictInput& input) {
   const Decision& decision = *input.decision;
   const std::string differences =
       decision.is_same_work ? "" : absl::StrCat("NEW differs: ", DifferencesText(input.differences), ". ");
-  if (decision.time.finding == Finding::kEqual) {
+  if (decision.time.finding == Speed::kEqual) {
     return absl::StrCat(differences, decision.is_same_work ? "no difference: " : "No difference in time: ",
                         ShortTime(decision.time.base_ns), PerText(input), " on both sides");
   }
-  if (decision.time.finding == Finding::kNoise) {
+  if (decision.time.finding == Speed::kNoise) {
     const std::vector<std::string> within = ChangesWithin(input);
     return absl::StrCat(differences,
                         decision.is_same_work ? "no difference beyond noise: " : "No difference in time beyond noise: ",
@@ -233,7 +233,7 @@ std::string VerdictSentence(const VerdictInput& input) {
 Table VerdictTable(const VerdictInput& input) {
   Table table = NewTable("verdict", VerdictSentence(input), Columns());
   const Decision& decision = *input.decision;
-  if (decision.time.finding != Finding::kEqual) {
+  if (decision.time.finding != Speed::kEqual) {
     if (decision.per == Per::kSample) table.rows.push_back(VerdictRow("sample", "", decision.time, Match::kSame, {}));
     table.rows.push_back(VerdictRow(Unit(input), "", decision.whole, Match::kSame, {}));
     for (const Contribution& contribution : input.contributions) {
@@ -250,4 +250,4 @@ Table VerdictTable(const VerdictInput& input) {
   return table;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

@@ -13,7 +13,7 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 
 struct VerdictInput {
   const TraceModel* base = nullptr;
@@ -33,6 +33,6 @@ std::string VerdictSentence(const VerdictInput& input);
 // Rows: the step, then what contributes to its change beyond noise. Title: the sentence.
 Table VerdictTable(const VerdictInput& input);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff
 
 #endif  // DLHOOK_ANALYZER_DIFF_VERDICT_H_

@@ -8,16 +8,18 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/layers/op_labels.h"
-#include "analyzer/layers/scope_names.h"
-#include "analyzer/layers/time_division.h"
+#include "analyzer/calls/op_labels.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/passes/activity_labels.h"
-#include "analyzer/passes/columns.h"
-#include "analyzer/passes/layout_moves.h"
-#include "analyzer/passes/op_groups.h"
+#include "analyzer/tables/activity_labels.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/layout_moves.h"
+#include "analyzer/tables/network/layer_groups.h"
+#include "analyzer/tables/op_groups.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/time/time_division.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline diff {
 namespace {
 
 // Of what is done again and again: place, kind of activity, and op or name.
@@ -52,7 +54,7 @@ std::vector<Intervals> IntervalsOf(const TraceModel& model, const std::vector<St
 
 class Division {
  public:
-  Division(const TraceModel& model, const PassOptions& options)
+  Division(const TraceModel& model, const TableOptions& options)
       : model_(model),
         attribution_(options.analysis->attribution()),
         groups_(model, attribution_, LayersBy::kLayer, 0),
@@ -189,7 +191,7 @@ Cell TextOrUnknown(const std::string& text) { return text.empty() ? Cell() : Cel
 
 }  // namespace
 
-absl::StatusOr<Table> WorkTable(const TraceModel& model, const PassOptions& options) {
+absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& options) {
   const Division division(model, options);
   const Wording wording(model, *options.totals);
   std::map<Words, Sums> rows;
@@ -214,4 +216,4 @@ absl::StatusOr<Table> WorkTable(const TraceModel& model, const PassOptions& opti
   return table;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::diff

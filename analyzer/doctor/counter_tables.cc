@@ -10,10 +10,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "analyzer/layers/derived_metrics.h"
-#include "analyzer/passes/columns.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/time/derived_metrics.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 const char* SourceName(CounterSource source) {
@@ -258,4 +258,4 @@ Finding CountingFinding(const CountingMachine& machine, const std::vector<SetTri
           fails.empty() ? "" : "dlhook counters tells of each counter why not, and what to do."};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

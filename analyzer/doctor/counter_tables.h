@@ -9,7 +9,7 @@
 #include "analyzer/doctor/finding.h"
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 struct CountingReport {
   CountingMachine machine;
@@ -33,6 +33,6 @@ Table MetricsTable(const std::vector<CounterTrial>& counters);
 // The doctor's sentence.
 Finding CountingFinding(const CountingMachine& machine, const std::vector<SetTrial>& sets);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_COUNTER_TABLES_H_

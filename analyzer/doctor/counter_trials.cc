@@ -1,4 +1,4 @@
-// Opens what the shim would open, with the same functions (preload/core/perf_group.h), so that what works here works
+// Opens what the shim would open, with the same functions (preload/counters/perf_group.h), so that what works here works
 // there.
 #include "analyzer/doctor/counter_trials.h"
 
@@ -17,10 +17,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "preload/core/perf_group.h"
-#include "preload/core/rusage_counters.h"
+#include "preload/counters/perf_group.h"
+#include "preload/counters/rusage_counters.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 constexpr char kPmuFolder[] = "/sys/bus/event_source/devices";
@@ -248,4 +248,4 @@ std::string AdviceFor(const CountingMachine& machine, const CounterTrial& trial)
   return "";
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

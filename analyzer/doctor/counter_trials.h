@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "analyzer/doctor/papi_trials.h"
-#include "preload/core/counter_names.h"
+#include "preload/counters/counter_names.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 // What counting depends on.
 struct CountingMachine {
@@ -52,6 +52,6 @@ std::string AdviceFor(const CountingMachine& machine, const CounterTrial& trial)
 CounterList ParseWords(const std::string& words, const Processor& processor);
 std::vector<CounterRefusal> RefusedOf(const CounterList& list);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_COUNTER_TRIALS_H_

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 constexpr uint64_t kPeriodNs = 5 * 1000 * 1000;
@@ -94,4 +94,4 @@ void CpuSampler::Read(const Ring& ring) {
   std::atomic_ref(page->data_tail).store(tail, std::memory_order_release);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

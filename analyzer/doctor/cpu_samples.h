@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 class CpuSampler {
  public:
@@ -42,6 +42,6 @@ class CpuSampler {
   std::map<pid_t, Counts> counts_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_CPU_SAMPLES_H_

@@ -12,7 +12,7 @@
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 constexpr int64_t kFewestSamples = 40;
@@ -115,4 +115,4 @@ void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, s
   }
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

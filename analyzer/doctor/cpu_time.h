@@ -10,7 +10,7 @@
 
 #include "analyzer/doctor/finding.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 struct Trial;
 
@@ -34,6 +34,6 @@ std::optional<int> SeenPercent(const std::vector<CpuTime>& times);
 
 void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, std::vector<Finding>* findings);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_CPU_TIME_H_

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 // The largest objects in use (TensorFlow's, PyTorch's, cuDNN's) stay a factor of ten below these.
@@ -210,4 +210,4 @@ absl::StatusOr<ElfImage> ReadElfImage(const MemoryReader& memory, uint64_t base,
   return ImageReader(memory, base, wanted).Read();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "analyzer/doctor/memory_reader.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 using NameSet = absl::flat_hash_set<std::string>;
 
@@ -52,6 +52,6 @@ struct ElfImage {
 // DataLoss: no ELF object of this architecture, or one that is not whole.
 absl::StatusOr<ElfImage> ReadElfImage(const MemoryReader& memory, uint64_t base, const NameSet& wanted);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_ELF_IMAGE_H_

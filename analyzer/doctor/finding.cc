@@ -5,7 +5,7 @@
 
 #include "analyzer/io/byte_source.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 const char* LevelName(Level level) {
   switch (level) {
@@ -33,4 +33,4 @@ int CountBad(const std::vector<Finding>& findings) {
   }));
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

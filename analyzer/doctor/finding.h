@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 enum class Level {
   kOk,
@@ -29,6 +29,6 @@ std::string ShortPath(const std::string& path);
 // Warnings and problems.
 int CountBad(const std::vector<Finding>& findings);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_FINDING_H_

@@ -23,7 +23,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/symbols/isolated.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 constexpr int kSeconds = 20;  // the first initialization of a driver takes seconds
@@ -216,4 +216,4 @@ std::string CudaOfCupti(uint32_t version) {
   return version >= 1 && index < std::size(kVersions) ? kVersions[index] : "an unknown version";
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

@@ -8,7 +8,7 @@
 
 #include "analyzer/doctor/finding.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 struct GpuMachine {
   bool has_driver = false;            // libcuda.so.1 can be loaded
@@ -30,6 +30,6 @@ std::vector<Finding> GpuFindings(const GpuMachine& machine);
 // "13.0", "12.9", "11.8": versions that CUPTI counts by itself before CUDA 13.
 std::string CudaOfCupti(uint32_t version);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_GPU_TRIALS_H_

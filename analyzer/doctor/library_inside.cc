@@ -9,7 +9,7 @@
 #include "analyzer/doctor/program_report.h"
 #include "analyzer/io/byte_source.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 constexpr uint64_t kSmallestCarrier = 1 << 20;  // a math library is never smaller
@@ -46,4 +46,4 @@ std::string LibraryInside(const std::string& path) {
   return found == kTexts.size() ? "" : std::string(kTexts[found].second);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

@@ -26,7 +26,7 @@
 #include "analyzer/doctor/probe.h"
 #include "analyzer/model/load_run.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 using Findings = std::vector<Finding>;
@@ -203,4 +203,4 @@ Findings CheckMachine(const absl::StatusOr<std::string>& shim, const std::string
   return findings;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

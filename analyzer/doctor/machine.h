@@ -10,7 +10,7 @@
 #include "analyzer/doctor/finding.h"
 #include "analyzer/io/trace_bytes.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 // `shim`: its path, or why it was not found. `scratch`: an empty folder to write into.
 std::vector<Finding> CheckMachine(const absl::StatusOr<std::string>& shim, const std::string& scratch,
@@ -21,6 +21,6 @@ inline constexpr char kProbeVariable[] = "DLHOOK_DOCTOR_PROBE";
 // Uses the shim that was preloaded into this process as a library would. 0: it answered.
 int AnswerProbe();
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_MACHINE_H_

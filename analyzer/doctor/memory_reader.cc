@@ -3,7 +3,7 @@
 
 #include <sys/uio.h>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
   auto* out = static_cast<char*>(to);
@@ -19,4 +19,4 @@ bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
   return true;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 class MemoryReader {
  public:
@@ -26,6 +26,6 @@ class ProcessMemory : public MemoryReader {
   pid_t pid_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_MEMORY_READER_H_

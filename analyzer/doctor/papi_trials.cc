@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 constexpr unsigned kSeconds = 10;
@@ -200,4 +200,4 @@ PapiTrials TryPapi(const std::vector<std::string>& wanted) {
   return trials;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

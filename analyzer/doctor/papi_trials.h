@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 struct PapiEvent {
   std::string name;    // "PAPI_TOT_CYC", "perf::PAGE-FAULTS"
@@ -24,6 +24,6 @@ struct PapiTrials {
 // `wanted`: names of events beside the presets, as PAPI knows them.
 PapiTrials TryPapi(const std::vector<std::string>& wanted);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_PAPI_TRIALS_H_

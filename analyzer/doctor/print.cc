@@ -12,7 +12,7 @@
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -213,4 +213,4 @@ std::string DoctorJson(const DoctorReport& report) {
   return EscapedJson(json.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

@@ -9,7 +9,7 @@
 #include "analyzer/doctor/finding.h"
 #include "analyzer/doctor/program_report.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 struct TriedProgram {
   std::vector<std::string> words;
@@ -30,6 +30,6 @@ struct DoctorReport {
 std::string DoctorText(const DoctorReport& report, size_t width, bool color);
 std::string DoctorJson(const DoctorReport& report);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_PRINT_H_

@@ -16,9 +16,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/doctor/machine.h"
-#include "preload/tap/nvtx_abi.h"
+#include "preload/abi/nvtx_abi.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 constexpr int kProbeSeconds = 10;
@@ -104,4 +104,4 @@ absl::Status RunProbe(const std::string& shim, const std::string& folder) {
   }
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

@@ -6,11 +6,11 @@
 
 #include "absl/status/status.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 // Starts it, waits for it. Its trace lies in `folder` then. An error says what happened instead.
 absl::Status RunProbe(const std::string& shim, const std::string& folder);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_PROBE_H_

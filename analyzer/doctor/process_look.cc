@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "preload/core/hook_table.h"
+#include "preload/format/hook_table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 constexpr std::array<absl::string_view, 7> kWantedVariables = {
@@ -152,4 +152,4 @@ absl::StatusOr<ProcessLook> LookInto(pid_t pid, const std::string& shim_path, co
   return look;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

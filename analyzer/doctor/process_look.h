@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/doctor/elf_image.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 // An ELF file as /proc/PID/maps shows it.
 struct MappedFile {
@@ -59,6 +59,6 @@ class HookedNames {
 // NotFound: the process is gone. PermissionDenied: it may not be looked into.
 absl::StatusOr<ProcessLook> LookInto(pid_t pid, const std::string& shim_path, const HookedNames& names);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_PROCESS_LOOK_H_

@@ -16,9 +16,9 @@
 #include "analyzer/doctor/cpu_time.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/losses.h"
-#include "analyzer/passes/capability_advice.h"
+#include "analyzer/tables/run/capability_advice.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 using Findings = std::vector<Finding>;
@@ -388,4 +388,4 @@ std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& repor
   return findings;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

@@ -7,7 +7,7 @@
 
 #include "analyzer/doctor/program_report.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 enum class Binding { kThroughShim, kPastShim, kUnbound };
 
@@ -20,6 +20,6 @@ bool IsDefinedBeside(const std::string& name, const ProcessLook& look, const Loa
 // To add one: a function that appends to the findings, called here; its id goes into README.md.
 std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& report);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_PROGRAM_FINDINGS_H_

@@ -11,7 +11,7 @@
 #include "analyzer/doctor/program_findings.h"
 #include "analyzer/io/byte_source.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 using Libraries = std::map<std::string, LibraryReport>;
@@ -191,4 +191,4 @@ ProgramReport DescribeTrial(const Trial& trial, const HookedNames&) {
   return report;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

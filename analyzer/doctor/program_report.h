@@ -14,7 +14,7 @@
 #include "analyzer/doctor/process_look.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 // A process that LD_PRELOAD can't reach.
 struct Obstacle {
@@ -80,6 +80,6 @@ ProgramReport DescribeTrial(const Trial& trial, const HookedNames& names);
 // "oneDNN", "OpenBLAS", "MKL". Empty: none. Reads the file.
 std::string LibraryInside(const std::string& path);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_PROGRAM_REPORT_H_

@@ -18,7 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 namespace {
 
 constexpr long kOptions =
@@ -132,4 +132,4 @@ void Tracer::Detach() {
   }
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline doctor {
 
 class Tracer {
  public:
@@ -47,6 +47,6 @@ class Tracer {
   std::map<pid_t, pid_t> threads_;  // thread -> process
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::doctor
 
 #endif  // DLHOOK_ANALYZER_DOCTOR_TRACER_H_

@@ -3,9 +3,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/op_labels.h"
+#include "analyzer/calls/op_labels.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 std::string CallLabel(const Op& op) {
   // A tap has no function that a reader would know: "onednn:exec".
@@ -20,4 +20,4 @@ std::string CallLabel(const Op& op) {
   return label;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

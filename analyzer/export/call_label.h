@@ -6,12 +6,12 @@
 
 #include "analyzer/model/op.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 // "sgemm_ m64 n64 k128 NT f32", "onednn convolution forward jit:avx2 mb64_ic3oc6_…", "cudaLaunchKernel
 // ampere_sgemm_128x64_nn".
 std::string CallLabel(const Op& op);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports
 
 #endif  // DLHOOK_ANALYZER_EXPORT_CALL_LABEL_H_

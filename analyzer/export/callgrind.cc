@@ -12,7 +12,7 @@
 #include "analyzer/export/exporter.h"
 #include "analyzer/render/escape.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 namespace {
 
 constexpr Weight kEvents[] = {Weight::kTime, Weight::kCalls, Weight::kFlops, Weight::kBytes};
@@ -132,4 +132,4 @@ std::string ExportCallgrind(const Profile& profile, const ExportOptions& /*optio
   return Writer(profile).Write();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

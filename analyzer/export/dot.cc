@@ -12,7 +12,7 @@
 #include "analyzer/export/exporter.h"
 #include "analyzer/render/escape.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 namespace {
 
 constexpr size_t kLongestName = 80;
@@ -177,4 +177,4 @@ class Writer {
 
 std::string ExportDot(const Profile& profile, const ExportOptions& options) { return Writer(profile, options).Write(); }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/export/profile.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 struct ExportOptions {
   Weight weight = Weight::kTime;  // of formats that have one
@@ -43,6 +43,6 @@ struct WeightWord {
 };
 const std::vector<WeightWord>& WeightWords();  // by Weight
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports
 
 #endif  // DLHOOK_ANALYZER_EXPORT_EXPORTER_H_

@@ -3,7 +3,7 @@
 #include "analyzer/export/exporter.h"
 #include "analyzer/render/escape.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 std::string ExportFolded(const Profile& profile, const ExportOptions& options) {
   std::vector<std::string> titles;
   titles.reserve(profile.frames().size());
@@ -32,4 +32,4 @@ std::string ExportFolded(const Profile& profile, const ExportOptions& options) {
   return text;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

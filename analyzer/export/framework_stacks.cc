@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 FrameworkStacks::FrameworkStacks(const FrameworkStackOptions& options, Profile* profile)
     : model_(profile->model()), options_(options), profile_(*profile), paths_{{0, kNone, kNone}} {
@@ -77,4 +77,4 @@ NodeIndex FrameworkStacks::AddScope(NodeIndex node, NameIndex name) {
   return profile_.Child(node, profile_.Frame({.function = function}));
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

@@ -10,7 +10,7 @@
 #include "analyzer/export/profile.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 struct FrameworkStackOptions {
   bool with_python = true;
@@ -52,6 +52,6 @@ class FrameworkStacks {
   absl::flat_hash_map<std::pair<NodeIndex, uint64_t>, NodeIndex> woven_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports
 
 #endif  // DLHOOK_ANALYZER_EXPORT_FRAMEWORK_STACKS_H_

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 namespace {
 
 constexpr int kGzipWindowBits = 15 + 16;   // the largest window; 16: with gzip's head and tail
@@ -40,4 +40,4 @@ std::string Gzip(absl::string_view bytes) {
   return packed;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

@@ -6,10 +6,10 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 std::string Gzip(absl::string_view bytes);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports
 
 #endif  // DLHOOK_ANALYZER_EXPORT_GZIP_H_

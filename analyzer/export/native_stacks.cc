@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 NativeStacks::NativeStacks(const NativeStackOptions& options, Profile* profile)
     : model_(profile->model()), options_(options), profile_(*profile), stacks_(profile->model()) {}
@@ -62,4 +62,4 @@ ProfileFrameIndex NativeStacks::FrameOf(const StackEntry& entry, FrameIndex nati
                          .is_inlined = is_inlined});
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

@@ -9,7 +9,7 @@
 #include "analyzer/export/profile.h"
 #include "analyzer/stacks/call_stacks.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 struct NativeStackOptions {
   bool with_python = true;
@@ -38,6 +38,6 @@ class NativeStacks {
   absl::flat_hash_map<std::tuple<NodeIndex, FrameIndex, StackIndex>, NodeIndex> known_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports
 
 #endif  // DLHOOK_ANALYZER_EXPORT_NATIVE_STACKS_H_

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 namespace {
 
 void SortByStart(std::vector<PhaseInterval>& phases) {
@@ -34,4 +34,4 @@ PhaseKind PhaseFinder::Of(CallIndex call) const {
   return (after - 1)->kind;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

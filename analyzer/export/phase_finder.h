@@ -4,10 +4,10 @@
 
 #include <vector>
 
-#include "analyzer/layers/phases.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/steps/phases.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 class PhaseFinder {
  public:
@@ -22,6 +22,6 @@ class PhaseFinder {
   std::vector<std::vector<PhaseInterval>> of_process_, of_thread_;  // by index, ascending by start
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports
 
 #endif  // DLHOOK_ANALYZER_EXPORT_PHASE_FINDER_H_

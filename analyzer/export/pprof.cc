@@ -12,7 +12,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/symbols/code_map.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 namespace {
 
 namespace pb = perftools::profiles;
@@ -168,4 +168,4 @@ class Writer {
 
 std::string ExportPprof(const Profile& profile, const ExportOptions& /*options*/) { return Writer(profile).Write(); }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

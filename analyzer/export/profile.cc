@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 namespace {
 
 // The index of `key` in `list`, which it is added to where it is new.
@@ -81,4 +81,4 @@ std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool w
 
 std::string BaseNameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

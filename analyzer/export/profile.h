@@ -15,7 +15,7 @@
 #include "analyzer/model/saturated.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 enum class Weight : uint8_t { kTime, kCalls, kFlops, kBytes };
 constexpr size_t kWeights = 4;
@@ -126,6 +126,6 @@ std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool w
 
 std::string BaseNameOf(const std::string& path);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports
 
 #endif  // DLHOOK_ANALYZER_EXPORT_PROFILE_H_

@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/export/call_label.h"
 #include "analyzer/export/framework_stacks.h"
 #include "analyzer/export/native_stacks.h"
 #include "analyzer/export/phase_finder.h"
-#include "analyzer/layers/op_labels.h"
 #include "analyzer/model/same_work.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 namespace {
 
 constexpr char kNoStackKept[] = "[no stack kept]";
@@ -197,4 +197,4 @@ std::vector<std::string> FunctionNames(const TraceModel& model) {
   return {names.begin(), names.end()};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/export/profile.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/passes/layer_analysis.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 // Which frames stand around a call's own, from the outermost.
 struct FrameChoice {
@@ -46,6 +46,6 @@ Profile BuildProfile(const TraceModel& model, const LayerAnalysis& analysis, con
 std::vector<std::string> LayerNames(const Attribution& attribution);
 std::vector<std::string> FunctionNames(const TraceModel& model);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports
 
 #endif  // DLHOOK_ANALYZER_EXPORT_PROFILE_BUILDER_H_

@@ -1,7 +1,7 @@
 // The formats and weights of `dlhook export`.
 #include "analyzer/export/exporter.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline exports {
 
 const std::vector<Exporter>& Exporters() {
   static const auto& kExporters = *new std::vector<Exporter>{
@@ -23,4 +23,4 @@ const std::vector<WeightWord>& WeightWords() {
   return kWeightWords;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::exports

@@ -16,9 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "preload/core/fallback_folder.h"
+#include "preload/format/fallback_folder.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 namespace {
 
 constexpr size_t kWindowBytes = 256 << 10;  // of a file in memory: stays in the cache while it is parsed
@@ -191,4 +191,4 @@ absl::StatusOr<RunFiles> FindRun(const std::string& path) {
   return fallback;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io

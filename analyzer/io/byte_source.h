@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 
 constexpr absl::string_view kTraceSuffix = ".dlh";
 // What launchers leave in a run folder: a line with the launch's key and, where nothing was recorded, one with the program.
@@ -81,6 +81,6 @@ absl::StatusOr<RunFiles> FindRun(const std::string& path);
 // The part after the last slash.
 std::string BaseName(absl::string_view path);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io
 
 #endif  // DLHOOK_ANALYZER_IO_BYTE_SOURCE_H_

@@ -10,10 +10,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "preload/core/clock.h"
-#include "preload/core/identity.h"
+#include "preload/format/clock.h"
+#include "preload/format/identity.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 namespace {
 
 constexpr uint64_t kOftenForSeconds = 10;
@@ -65,4 +65,4 @@ void LoadSampler::Step(Drain& drain) {
                  .processors = processors_});
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io

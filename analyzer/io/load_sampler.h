@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
-#include "preload/core/session.h"
 #include "preload/drain/drain.h"
+#include "preload/format/session.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 
 class LoadSampler {
  public:
@@ -27,6 +27,6 @@ class LoadSampler {
   uint32_t processors_ = 0;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io
 
 #endif  // DLHOOK_ANALYZER_IO_LOAD_SAMPLER_H_

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 namespace {
 
 constexpr char kPacketTag = 0x0A;  // field 1 of Trace, length-delimited
@@ -174,4 +174,4 @@ std::string PacketReader::Place(uint64_t offset) const {
   return absl::StrCat(name_, chunk_ == 0 ? "" : " (part recovered from memory)", ": byte ", offset);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io

@@ -19,7 +19,7 @@
 #include "analyzer/io/byte_source.h"
 #include "google/protobuf/message_lite.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 
 // A writer's are below 1 MiB. As objects in memory the smallest messages take some 100 times their bytes.
 constexpr uint64_t kMaxPacketBytes = 4 << 20;
@@ -78,6 +78,6 @@ class PacketReader {
   absl::Status status_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io
 
 #endif  // DLHOOK_ANALYZER_IO_PACKET_READER_H_

@@ -21,10 +21,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "analyzer/io/packet_reader.h"
-#include "preload/core/identity.h"
+#include "preload/format/identity.h"
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 namespace {
 
 constexpr char kSharedMemory[] = "/dev/shm";
@@ -422,4 +422,4 @@ absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path) {
   return Leftover{};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io

@@ -15,11 +15,11 @@
 #include "analyzer/io/load_sampler.h"
 #include "analyzer/io/run_folder.h"
 #include "analyzer/io/trace_bytes.h"
-#include "preload/core/session.h"
 #include "preload/drain/counter_sampler.h"
 #include "preload/drain/drain.h"
+#include "preload/format/session.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 
 constexpr char kRingSuffix[] = ".ring";
 
@@ -138,6 +138,6 @@ absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path);
 // Removes rings of this user's processes that are gone and whose run was deleted before anybody opened it.
 void RemoveOrphanedRings();
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io
 
 #endif  // DLHOOK_ANALYZER_IO_RING_FILE_H_

@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 
 bool IsOnlyOurs(const struct stat& info) {
   return info.st_uid == geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
@@ -61,4 +61,4 @@ std::vector<std::string> RunFolder::Names(const std::string& suffix) const {
   return names;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 
 // Ours, and nobody else may write it.
 bool IsOnlyOurs(const struct stat& info);
@@ -47,6 +47,6 @@ class RunFolder {
   struct stat info_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io
 
 #endif  // DLHOOK_ANALYZER_IO_RUN_FOLDER_H_

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 
 absl::StatusOr<TraceBytes> TraceBytes::Open(const std::string& path, const DrainLeftover& drain_leftover) {
   absl::StatusOr<Leftover> leftover = Leftover{};
@@ -24,4 +24,4 @@ std::vector<ByteChunk> TraceBytes::chunks() const {
   return chunks;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "analyzer/io/byte_source.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline io {
 
 // What the process of a trace left in its rings (it was killed, or it still runs).
 struct Leftover {
@@ -43,6 +43,6 @@ class TraceBytes {
   absl::Status leftover_status_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::io
 
 #endif  // DLHOOK_ANALYZER_IO_TRACE_BYTES_H_

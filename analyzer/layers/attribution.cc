@@ -1,39 +1,9 @@
-// Layers by all evidence together: see attribution.h.
+// Words for directions and evidence, places of gaps: see attribution.h.
 #include "analyzer/layers/attribution.h"
 
 #include <utility>
 
-#include "analyzer/layers/compiled_regions.h"
-#include "analyzer/layers/function_layers.h"
-#include "analyzer/layers/gap_places.h"
-
-namespace dlhook::analyzer {
-namespace {
-
-// Takes over the layers that the structure shows of calls outside all scopes: inside scopes the framework had its say.
-void TakeOpenCalls(const TraceModel& model, const Attribution& structure, Attribution* attribution) {
-  std::vector<LayerIndex> new_index(structure.layers.size(), kNone);
-  for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    const Place& found = structure.of_call[call];
-    Place& place = attribution->of_call[call];
-    if (found.layer == kNone || place.layer != kNone || model.calls.ScopeOf(call) != kNone) continue;
-    if (new_index[found.layer] == kNone) {
-      new_index[found.layer] = static_cast<LayerIndex>(attribution->layers.size());
-      attribution->layers.push_back(structure.layers[found.layer]);
-    }
-    place = {new_index[found.layer], found.direction};
-  }
-  for (const auto& [sentence, count] : structure.oddities) attribution->oddities[sentence] += count;
-}
-
-bool HasOpenCalls(const TraceModel& model, const Attribution& attribution) {
-  for (CallIndex call = 0; call < model.calls.size(); ++call) {
-    if (attribution.of_call[call].layer == kNone && model.calls.ScopeOf(call) == kNone) return true;
-  }
-  return false;
-}
-
-}  // namespace
+namespace dlhook::analyzer::inline layers {
 
 const char* LayerDirectionName(LayerDirection direction) {
   switch (direction) {
@@ -86,23 +56,4 @@ void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution) 
   for (auto& [stacks, gap] : attribution->of_gap) renumber(gap.place);
 }
 
-Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions& options) {
-  Attribution attribution;
-  if (options.use_framework_evidence) {
-    attribution = AttributeByFramework(model);
-    // With layers of the framework, calls outside its scopes are preparations, other libraries' work …: few, and no layers.
-    if (attribution.layers.empty() && HasOpenCalls(model, attribution)) {
-      Attribution structure = AttributeByStructure(model);
-      NameByFunctions(model, &structure);
-      TakeOpenCalls(model, structure, &attribution);
-    }
-  } else {
-    attribution = AttributeByStructure(model);
-    attribution.of_scope.resize(model.scopes.size());
-  }
-  AttributeCompiledRegions(model, &attribution);
-  PlaceGaps(model, options.use_framework_evidence, &attribution);
-  return attribution;
-}
-
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::layers

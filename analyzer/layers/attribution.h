@@ -17,10 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/layers/time_division.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline layers {
 
 using LayerIndex = uint32_t;
 
@@ -53,6 +52,14 @@ struct Place {
   LayerDirection direction = LayerDirection::kUnknown;
 };
 
+// Between what a thread was seen to do: the Python stacks of what was recorded before and after, and the range of the user's or of NVTX around.
+struct UnseenGap {
+  StackIndex before = kNone;
+  StackIndex after = kNone;
+  ScopeIndex around = kNone;
+  friend bool operator==(const UnseenGap& a, const UnseenGap& b) = default;
+};
+
 // Of time of which nothing is seen (ActivityKind::kNotSeen).
 struct GapPlace {
   Place place;       // of the module in whose call the gap lies
@@ -70,10 +77,6 @@ struct Attribution {
   std::map<std::string, int64_t> oddities;
 };
 
-struct AttributionOptions {
-  bool use_framework_evidence = true;  // false: pointers, shapes and order alone
-};
-
 // Oddities of calls that no sequence of layers explains; gone where something else did.
 inline constexpr char kUnpairedBackward[] =
     "a backward call without the forward call of its layer (by operands, shapes and order)";
@@ -82,15 +85,6 @@ inline constexpr char kOutsideOfNetworks[] = "a forward call outside of every se
 // Keeps only these layers, in this order.
 void KeepLayers(const std::vector<LayerIndex>& order, Attribution* attribution);
 
-// Never fails; what can't be attributed has layer kNone.
-Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions& options);
-
-// The two ways, which AttributeToLayers combines: by scopes and modules (framework_links.cc), and by pointers, shapes and
-// order for calls that the first leaves open or where there is no framework evidence (structure.cc), which the functions above them
-// then name where they are known (function_layers.cc).
-Attribution AttributeByFramework(const TraceModel& model);
-Attribution AttributeByStructure(const TraceModel& model);
-
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::layers
 
 #endif  // DLHOOK_ANALYZER_LAYERS_ATTRIBUTION_H_

@@ -3,7 +3,7 @@
 
 #include "absl/strings/match.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline layers {
 namespace {
 
 // Real nesting is a few calls deep; only a damaged trace goes beyond.
@@ -64,4 +64,4 @@ int64_t GpuAskedNs(const TraceModel& model, GpuIndex activity) {
   return gpu.asked_ns[activity] != GpuActivityColumns::kNotKnown ? gpu.asked_ns[activity] : gpu.start_ns[activity];
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::layers

@@ -8,7 +8,7 @@
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline layers {
 
 // What a GPU is busy with, as the metrics of overlap tell it apart.
 enum class GpuWork : uint8_t { kCompute, kCopy, kCommunication };
@@ -24,6 +24,6 @@ std::vector<Place> GpuPlaces(const TraceModel& model, const Attribution& attribu
 // When it was asked for, by the host's clock: when its launching call began, else asked_ns, else when it began itself.
 int64_t GpuAskedNs(const TraceModel& model, GpuIndex activity);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::layers
 
 #endif  // DLHOOK_ANALYZER_LAYERS_GPU_PLACES_H_

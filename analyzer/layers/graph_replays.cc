@@ -3,7 +3,7 @@
 
 #include "analyzer/layers/gpu_places.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline layers {
 
 GraphReplays FindGraphReplays(const TraceModel& model, const Attribution& attribution) {
   GraphReplays replays;
@@ -23,4 +23,4 @@ GraphReplays FindGraphReplays(const TraceModel& model, const Attribution& attrib
   return replays;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::layers

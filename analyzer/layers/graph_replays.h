@@ -9,7 +9,7 @@
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline layers {
 
 // A run of work for one layer in one direction.
 struct ReplayedPart {
@@ -21,6 +21,6 @@ struct ReplayedPart {
 using GraphReplays = absl::flat_hash_map<CallIndex, std::vector<ReplayedPart>>;
 GraphReplays FindGraphReplays(const TraceModel& model, const Attribution& attribution);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::layers
 
 #endif  // DLHOOK_ANALYZER_LAYERS_GRAPH_REPLAYS_H_

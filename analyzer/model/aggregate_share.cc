@@ -5,7 +5,7 @@
 
 #include "analyzer/model/wall_sweep.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 struct Row {
@@ -136,4 +136,4 @@ int64_t ShareIdleTime(const TraceModel& model, const Intervals& idle, std::vecto
   return assigned_ns;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Sequence numbers come nearly in order and are asked for nearly in order: so a sorted array and a place in it are faster and
 // smaller than a hash table.
@@ -51,6 +51,6 @@ class BySequence {
   size_t next_ = 0;  // the entry behind the one found last
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_BY_SEQUENCE_H_

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 // An operator of a framework runs no Python: of a call directly in it the writer repeats the stack of an earlier call. Functions
@@ -89,4 +89,4 @@ void CallAttributes::Append(size_t first_call, TraceModel* model) {
   }
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -12,7 +12,7 @@
 #include "analyzer/model/trace_model.h"
 #include "proto/call.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 class CallAttributes {
  public:
@@ -33,6 +33,6 @@ class CallAttributes {
   BySequence<FrameIndex> native_stacks_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_CALL_ATTRIBUTES_H_

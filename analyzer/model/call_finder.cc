@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 const CallFinder::ThreadCalls& CallFinder::CallsOf(ThreadIndex thread) {
   if (thread == last_thread_) return *last_calls_;
@@ -55,4 +55,4 @@ ScopeIndex CallFinder::ScopeAt(ThreadIndex thread, int64_t ns) {
   return scope;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -9,7 +9,7 @@
 
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 class CallFinder {
  public:
@@ -37,6 +37,6 @@ class CallFinder {
   CallIndex last_found_ = 0;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_CALL_FINDER_H_

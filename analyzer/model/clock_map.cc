@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr uint64_t kMinTicksPerSecond = 1000;
@@ -100,4 +100,4 @@ void ClockMap::Shift(int64_t ns) {
   segment_.base_ns = Clamp(static_cast<__int128>(segment_.base_ns) + ns);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -9,7 +9,7 @@
 #include "analyzer/model/oddities.h"
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Piecewise linear between clock samples and never decreasing: what nests in ticks nests in
 // nanoseconds. Outside the samples the mean rate goes on; with a single sample the header's rate;
@@ -69,6 +69,6 @@ class ClockMap {
   bool has_axis_ = false;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_CLOCK_MAP_H_

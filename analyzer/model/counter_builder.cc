@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr int kMaxCounters = 64;  // of one reading: nothing real comes near
@@ -140,4 +140,4 @@ void CounterBuilder::Finish(const ClockMap& clock, ProcessIndex process, const s
   oddities->Count("a counter that ran backwards, or too far (from there on it counts anew)", impossible);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -14,7 +14,7 @@
 #include "analyzer/model/trace_model.h"
 #include "proto/call.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 class CounterBuilder {
  public:
@@ -50,6 +50,6 @@ class CounterBuilder {
   std::map<Key, Readings> readings_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_COUNTER_BUILDER_H_

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 // cudaDataType by number, in the words of trace::DataType.
@@ -96,4 +96,4 @@ std::vector<std::string> EpilogueNames(uint32_t epilogue) {
   return names;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // cublasGemmAlgo_t: "gemm_default", "gemm_algo7_tensor_op".
 std::string GemmAlgorithmName(int32_t algorithm);
@@ -28,6 +28,6 @@ std::string LtClusterName(uint32_t cluster);  // "2x1x1"; "0" for auto
 std::string LtInnerShapeName(uint32_t shape);  // "mma16816"
 std::string LtOrderName(uint32_t order);      // "col", "col32"
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_CUBLAS_NAMES_H_

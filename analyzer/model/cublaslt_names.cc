@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/cublas_names.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 // cublasLtMatmulTile_t: rows and columns of C that a thread block computes, from 1 (8x8).
@@ -134,4 +134,4 @@ std::string LtClusterName(uint32_t cluster) { return NameOrNumber(kClusters, clu
 std::string LtInnerShapeName(uint32_t shape) { return NameOrNumber(kInnerShapes, shape); }
 std::string LtOrderName(uint32_t order) { return NameOrNumber(kOrders, order); }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/kernel_name.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 std::string LowerWithHyphens(const std::string& name) {
@@ -124,4 +124,4 @@ void DecodeCollective(const trace::Collective& collective, Op& op) {
   if (collective.ranks() > 0) absl::StrAppend(&op.problem, " ranks", collective.ranks());
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -7,7 +7,7 @@
 #include "analyzer/model/op.h"
 #include "proto/op.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // "host-to-device", "device-to-device", "peer", "set", "unknown".
 std::string CopyDirectionName(trace::Copy::Direction direction);
@@ -22,6 +22,6 @@ void DecodeLaunch(const trace::KernelLaunch& launch, Op& op);
 void DecodeAllocation(const trace::Allocation& allocation, Op& op);
 void DecodeCollective(const trace::Collective& collective, Op& op);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_CUDA_OP_H_

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 template <size_t N>
@@ -132,4 +132,4 @@ std::optional<int32_t> KnobTypeNumber(absl::string_view name) {
 
 std::string BehaviorNoteName(int32_t note) { return NameOrNumber(kBehaviorNotes, note); }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/op.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // cudnnConvolutionFwdAlgo_t, …BwdDataAlgo_t, …BwdFilterAlgo_t: "implicit_precomp_gemm", "winograd_nonfused", "algo_1".
 std::string ConvolutionAlgorithmName(Direction direction, int32_t algorithm);
@@ -35,6 +35,6 @@ std::string BehaviorNoteName(int32_t note);         // "runtime_compilation"
 // cudnnBackendKnobType_t of a name like "tile_size".
 std::optional<int32_t> KnobTypeNumber(absl::string_view name);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_CUDNN_NAMES_H_

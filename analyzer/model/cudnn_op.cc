@@ -20,7 +20,7 @@
 #include "analyzer/model/tensor_core.h"
 #include "analyzer/model/tensor_format.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 struct OperationKind {
@@ -378,4 +378,4 @@ void DecodeCudnnSearch(const trace::CudnnSearch& search, Op& op) {
   op.heuristic = absl::StrCat(op.candidates.size(), " of ", search.requested(), " requested");
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -16,7 +16,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/model/cudnn_names.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 using Json = nlohmann::json;
@@ -308,4 +308,4 @@ absl::StatusOr<trace::Cudnn> ParseCudnnPlanJson(absl::string_view json) {
   return PlanReader().Read(root);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

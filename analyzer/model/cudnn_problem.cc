@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/op_cost.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 using Recorded = trace::CudnnTensor;
@@ -248,4 +248,4 @@ std::optional<int64_t> CudnnFlops(const trace::Cudnn& cudnn, const std::string& 
   return any ? sum : std::nullopt;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

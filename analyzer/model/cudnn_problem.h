@@ -10,7 +10,7 @@
 
 #include "proto/op.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // The first tensor that has one of these roles, looked for in their order; null if there is none. Tensors with more
 // dimensions than any library takes are not found.
@@ -39,6 +39,6 @@ std::string CudnnProblem(const trace::Cudnn& cudnn, const std::string& kind);
 // of the result. nullopt where neither is there.
 std::optional<int64_t> CudnnFlops(const trace::Cudnn& cudnn, const std::string& kind);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_CUDNN_PROBLEM_H_

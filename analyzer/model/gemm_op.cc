@@ -11,7 +11,7 @@
 #include "analyzer/model/op_cost.h"
 #include "analyzer/model/tensor_core.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 const char* GemmKindName(trace::Gemm::Kind kind) {
@@ -183,4 +183,4 @@ void DecodeMatrixOp(const trace::MatrixOp& matrix, Op& op) {
   op.bytes = MatrixOpBytes(matrix);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -5,12 +5,12 @@
 #include "analyzer/model/op.h"
 #include "proto/op.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Each fills everything of `op` but what the definition itself says (function, family, time source, captured).
 void DecodeGemm(const trace::Gemm& gemm, Op& op);
 void DecodeMatrixOp(const trace::MatrixOp& matrix, Op& op);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_GEMM_OP_H_

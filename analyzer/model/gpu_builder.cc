@@ -9,7 +9,7 @@
 #include "analyzer/model/gpu_join.h"
 #include "analyzer/model/realtime_map.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 using Batch = trace::GpuActivityBatch;
@@ -304,4 +304,4 @@ void FinishGpuColumns(TraceModel* model) {
   if (!gpu.scope.empty()) gpu.scope.resize(gpu.size(), kNone);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -19,7 +19,7 @@
 #include "analyzer/model/trace_model.h"
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 class GpuBuilder {
  public:
@@ -78,6 +78,6 @@ class GpuBuilder {
 // Columns that only some processes fill, to the length of the others.
 void FinishGpuColumns(TraceModel* model);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_GPU_BUILDER_H_

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr int64_t kNotKnown = GpuActivityColumns::kNotKnown;
@@ -114,4 +114,4 @@ bool GpuJoin::IsMeasured(int64_t ns) const {
   return after != facts_.windows.begin() && std::prev(after)->source == trace::GPU_TIME_CUPTI;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

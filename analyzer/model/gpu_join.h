@@ -14,7 +14,7 @@
 #include "analyzer/model/realtime_map.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 class GpuJoin {
  public:
@@ -57,6 +57,6 @@ class GpuJoin {
   int64_t late_ = 0, unasked_ = 0, unmade_ = 0;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_GPU_JOIN_H_

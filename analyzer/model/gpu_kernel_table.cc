@@ -3,7 +3,7 @@
 
 #include "analyzer/model/kernel_name.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 GpuKernelTable::Names GpuKernelTable::NamesOf(NameIndex mangled) {
   if (mangled == kNone) return {};
@@ -39,4 +39,4 @@ GpuKernelIndex GpuKernelTable::Kernel(const trace::InternedGpuKernel& kernel, Na
   return place->second;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -9,7 +9,7 @@
 #include "analyzer/model/trace_model.h"
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 class GpuKernelTable {
  public:
@@ -31,6 +31,6 @@ class GpuKernelTable {
   absl::flat_hash_map<std::string, GpuKernelIndex> kernels_;  // by definition, with the name's index as id
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_GPU_KERNEL_TABLE_H_

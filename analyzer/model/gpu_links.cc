@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 ThreadIndex IndexOf(const std::map<uint32_t, ThreadIndex>& threads, uint32_t id) {
@@ -128,4 +128,4 @@ const GpuNodes::Node* GpuNodes::RootOf(uint64_t node, int64_t asked_ns) const {
   return &nodes_[nodes_[place].root];
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -13,7 +13,7 @@
 #include "analyzer/model/trace_model.h"
 #include "proto/call.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // By how much work may begin before the call that asked for it: what the clocks of host and GPU are apart at the most.
 constexpr int64_t kGpuClockErrorNs = 1'000'000;
@@ -69,6 +69,6 @@ class GpuNodes {
   std::vector<Node> nodes_;  // after Finish by node, time
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_GPU_LINKS_H_

@@ -6,7 +6,7 @@
 
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Some fields change their meaning once, when the work is joined to calls (gpu_join.h).
 struct StagedGpu {
@@ -34,6 +34,6 @@ struct StagedGpu {
 };
 static_assert(sizeof(StagedGpu) == 80);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_GPU_STAGING_H_

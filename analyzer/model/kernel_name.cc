@@ -16,7 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr size_t kMaxNames = 2;
@@ -156,4 +156,4 @@ std::string ShortKernelName(absl::string_view demangled) {
   return absl::StrCat(name, distinction);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

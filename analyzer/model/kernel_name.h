@@ -6,7 +6,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // The mangled name as C++ writes it; unchanged where it is no mangled name or the demangler gives up (beyond 1 024
 // characters libstdc++'s does).
@@ -21,6 +21,6 @@ std::string DemangleKernel(absl::string_view mangled);
 // Of a mangled name that could not be demangled: the function's own name.
 std::string ShortKernelName(absl::string_view demangled);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_KERNEL_NAME_H_

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 constexpr size_t kMaxNameBytes = 16 << 10;        // of a name; the shim keeps names of half that
 constexpr uint64_t kMaxStackFrames = 1 << 22;     // of all distinct stacks of calls together
@@ -42,6 +42,6 @@ class Limit {
   uint64_t left_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_LIMITS_H_

@@ -10,7 +10,7 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/model/trace_builder.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 uint64_t SizeOf(const std::vector<std::string>& paths) {
@@ -64,4 +64,4 @@ absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& op
   return run;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

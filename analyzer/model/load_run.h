@@ -13,7 +13,7 @@
 #include "analyzer/io/trace_bytes.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 struct LoadOptions {
   DrainLeftover drain_leftover = nullptr;  // may be unset
@@ -31,6 +31,6 @@ struct LoadedRun {
 // Fails only where there is nothing at all to read from.
 absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& options = {});
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_LOAD_RUN_H_

@@ -4,7 +4,7 @@
 
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Of these, Loss.calls counts scopes.
 inline bool CountsScopes(trace::Loss::Reason reason) {
@@ -32,6 +32,6 @@ inline const char* LossNoun(trace::Loss::Reason reason, bool is_one) {
   return is_one ? "call" : "calls";
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_LOSSES_H_

@@ -1,7 +1,7 @@
 // Only what was defined before can be a parent, so no stack has a frame twice.
 #include "analyzer/model/native_stack_builder.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr uint32_t kMaxIid = 1 << 20;  // of a writer's stacks: nothing real comes near
@@ -49,4 +49,4 @@ FrameIndex NativeStackBuilder::Unknown() {
   return kNone;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

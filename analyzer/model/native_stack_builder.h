@@ -12,7 +12,7 @@
 #include "analyzer/model/trace_model.h"
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 class NativeStackBuilder {
  public:
@@ -41,6 +41,6 @@ class NativeStackBuilder {
   absl::flat_hash_map<std::tuple<uint64_t, FrameIndex, int>, FrameIndex> frames_;  // by address, parent and cut
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_NATIVE_STACK_BUILDER_H_

@@ -8,7 +8,7 @@
 
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 struct OpenCall {
@@ -145,4 +145,4 @@ void NestCalls(const ClockMap& clock, absl::Span<StagedCall> calls, NestingCount
   Nester(clock, calls, counts).Run();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

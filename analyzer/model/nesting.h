@@ -9,7 +9,7 @@
 #include "analyzer/model/clock_map.h"
 #include "analyzer/model/staging.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // The step of the durations in oneDNN's log, 1/1024 ms rounded up.
 constexpr int64_t kTapResolutionNs = 977;
@@ -35,6 +35,6 @@ struct NestingCounts {
 //   - what stands before a tap call clips its start. Tap calls never hold tap calls.
 void NestCalls(const ClockMap& clock, absl::Span<StagedCall> calls, NestingCounts* counts);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_NESTING_H_

@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 class Oddities {
  public:
@@ -22,6 +22,6 @@ class Oddities {
   std::map<std::string, int64_t> counts_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_ODDITIES_H_

@@ -19,7 +19,7 @@
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op_cost.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 // Dims by role, in the order in which the log names the tensors. A role met again takes the next
@@ -362,4 +362,4 @@ void DecodeOneDnn(const trace::OneDnn& line, Op& op) {
   op.bytes = TensorBytes(op);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

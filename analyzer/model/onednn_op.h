@@ -5,12 +5,12 @@
 #include "analyzer/model/op.h"
 #include "proto/op.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Fills everything of `op` but what the definition itself says (function, family, time source).
 // What can't be understood stays in `problem` as text, without shapes.
 void DecodeOneDnn(const trace::OneDnn& line, Op& op);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_ONEDNN_OP_H_

@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 // dnnl_dt2str of 3.7; longer names first, because types are also found at the end of
@@ -193,4 +193,4 @@ std::optional<std::vector<Dims>> ParseDimsList(absl::string_view problem) {
   return list;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

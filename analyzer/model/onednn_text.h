@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/op.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 using Dims = std::vector<int64_t>;
 
@@ -41,6 +41,6 @@ std::optional<ProblemNumbers> ParseProblemNumbers(absl::string_view problem);
 // known yet ("*").
 std::optional<std::vector<Dims>> ParseDimsList(absl::string_view problem);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_ONEDNN_TEXT_H_

@@ -7,7 +7,7 @@
 #include "analyzer/model/gemm_op.h"
 #include "analyzer/model/onednn_op.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 std::string TypeName(trace::DataType type) {
   const bool is_known = type != trace::DATA_TYPE_UNKNOWN && trace::DataType_IsValid(type);
@@ -98,4 +98,4 @@ Op DecodeOp(const trace::OpDefinition& definition) {
   return op;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -9,7 +9,7 @@
 
 #include "proto/op.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 enum class Direction { kUnknown, kForward, kBackwardData, kBackwardWeights, kBackwardBias, kBackward, kUpdate };
 const char* DirectionName(Direction direction);  // "forward", "backward-data", …
@@ -70,7 +70,7 @@ struct Op {
   // there are no FLOP/s and no GB/s.
   bool is_asynchronous = false;
   bool captured = false;  // recorded into a CUDA graph, not executed
-  // Executions that only tried a candidate: set by passes/choices, which gives them an op of their own.
+  // Executions that only tried a candidate: set by calls/choices, which gives them an op of their own.
   bool is_trial = false;
   std::string subject;    // of a search: the kind of op for which an algorithm was asked, e.g. "convolution"
   std::vector<Candidate> candidates;  // of a search
@@ -99,6 +99,6 @@ const char* ChooserName(trace::Chooser chooser);  // "heuristic", "profiled" …
 // Never fails: what can't be understood keeps its text in `problem` and no shapes.
 Op DecodeOp(const trace::OpDefinition& definition);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_OP_H_

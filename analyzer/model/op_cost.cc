@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 using Count = std::optional<int64_t>;
@@ -282,4 +282,4 @@ std::optional<int64_t> TensorBytes(const Op& op) {
   return any ? total : std::nullopt;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

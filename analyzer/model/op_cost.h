@@ -22,7 +22,7 @@
 #include "analyzer/model/op.h"
 #include "proto/op.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Of positive factors; nullopt if one is negative or the product leaves int64.
 std::optional<int64_t> Product(std::initializer_list<int64_t> factors);
@@ -74,6 +74,6 @@ std::optional<int64_t> RnnFlops(const ProblemNumbers& numbers, int gates, int di
 // backward pass.
 std::optional<int64_t> TensorBytes(const Op& op);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_OP_COST_H_

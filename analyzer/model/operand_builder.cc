@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Products, convolutions and conversions of the GPU's libraries, which passes join by what they read and write, and times
 // between events; products of the CPU's, from whose operands layers are told.
@@ -85,4 +85,4 @@ void OperandBuilder::Append(ThreadOperands* operands, size_t first_call, TraceMo
   }
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -11,7 +11,7 @@
 #include "analyzer/model/trace_model.h"
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Of one thread. Of the CPU's products only the first so many calls are kept: what they tell, which call reads what another
 // wrote, the steps of a training repeat.
@@ -58,6 +58,6 @@ class OperandBuilder {
   std::vector<uint64_t> addresses_;  // by iid; 0 is none
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_OPERAND_BUILDER_H_

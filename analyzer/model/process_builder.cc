@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/nesting.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr char kCallBatchTag = 0x0A;       // field 1 of Packet, length-delimited
@@ -423,4 +423,4 @@ void ProcessBuilder::CheckCallCount() {
                                      " calls, it holds ", recorded_calls_));
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

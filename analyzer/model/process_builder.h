@@ -22,7 +22,7 @@
 #include "analyzer/model/staging.h"
 #include "analyzer/model/trace_builder.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 class ProcessBuilder {
  public:
@@ -103,6 +103,6 @@ class ProcessBuilder {
   trace::ScopeBatch scope_batch_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_PROCESS_BUILDER_H_

@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "analyzer/model/limits.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr uint32_t kMaxIid = 1 << 20;  // ids count from 1: nothing real comes near
@@ -131,4 +131,4 @@ void PythonBuilder::Finish() {
   }
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -13,7 +13,7 @@
 #include "analyzer/model/trace_model.h"
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // What is distinct over the run: the same names and stacks come again after a Reset, and in other processes.
 class NameTable {
@@ -72,6 +72,6 @@ class PythonBuilder {
   absl::flat_hash_map<uint32_t, ModuleIndex> module_by_object_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_PYTHON_BUILDER_H_

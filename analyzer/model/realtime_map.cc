@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr int64_t kMaxNs = int64_t{1} << 61;   // no clock goes as far; keeps damaged traces in range
@@ -92,4 +92,4 @@ std::vector<int64_t> RealtimeMap::Moments(int64_t realtime_ns) const {
   return moments;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

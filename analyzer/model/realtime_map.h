@@ -9,7 +9,7 @@
 #include "analyzer/model/clock_map.h"
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Both clocks run alike (NTP slews both) until somebody sets CLOCK_REALTIME. From one such step to the next is an
 // epoch; in it the distance between the clocks is one number, or, where the samples differ by more than reading them is
@@ -48,6 +48,6 @@ class RealtimeMap {
   std::vector<Epoch> epochs_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_REALTIME_MAP_H_

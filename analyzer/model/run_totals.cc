@@ -6,7 +6,7 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/model/wall_sweep.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 void AddRange(OpTotals* totals, int64_t min_ns, int64_t max_ns) {
@@ -63,4 +63,4 @@ RunTotals ComputeTotals(const TraceModel& model) {
   return totals;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

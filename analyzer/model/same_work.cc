@@ -5,7 +5,7 @@
 #include <string>
 #include <tuple>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 // Real nesting is a few calls deep; only a damaged trace goes beyond.
@@ -43,4 +43,4 @@ CallIndex SameWork::Outermost(CallIndex call) const {
   return outermost;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

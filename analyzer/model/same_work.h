@@ -8,7 +8,7 @@
 
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Two ops do the same kind of work if their kinds are equal, or both are matrix products of a BLAS (a gemv may be
 // done by a gemm, a batch by single products), and neither or both only create or search. Calls of which only the
@@ -28,6 +28,6 @@ class SameWork {
   std::vector<uint32_t> kinds_;  // by op: equal numbers do the same kind of work
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_SAME_WORK_H_

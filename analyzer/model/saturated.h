@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Of numbers that are not negative.
 inline int64_t SaturatedProduct(int64_t a, int64_t b) {
@@ -17,6 +17,6 @@ inline void AddSaturated(int64_t amount, int64_t* sum) {
   if (__builtin_add_overflow(*sum, amount, sum)) *sum = std::numeric_limits<int64_t>::max();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_SATURATED_H_

@@ -5,7 +5,7 @@
 
 #include "absl/types/span.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr size_t kScopesAtATime = 1 << 14;  // moved from staging to the model
@@ -181,4 +181,4 @@ void ThreadScopes::Join(size_t first_call, TraceModel* model) {
   }
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -16,7 +16,7 @@
 #include "analyzer/model/trace_model.h"
 #include "proto/call.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // The scopes of one thread while its trace is read.
 class ThreadScopes {
@@ -53,6 +53,6 @@ class ThreadScopes {
 // (ascending), or at `end_ns`.
 void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int64_t end_ns, std::vector<ScopeWindow>* windows);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_SCOPE_BUILDER_H_

@@ -8,7 +8,7 @@
 
 #include "analyzer/model/limits.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 struct OpenScope {
@@ -142,4 +142,4 @@ ScopeIndex InnermostIndex::At(int64_t point) {
   return steps_[step_].second;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

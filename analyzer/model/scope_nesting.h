@@ -11,7 +11,7 @@
 #include "analyzer/model/staging.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Scopes that overlap by less are made to nest without a word: a tap that tells of a scope when it is over tells its duration,
 // and both ends move by the time until then.
@@ -42,6 +42,6 @@ class InnermostIndex {
   size_t step_ = 0;                                    // the one found last
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_SCOPE_NESTING_H_

@@ -15,7 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // A call of one thread. Its fields change their meaning once, when the thread is nested
 // (nesting.h).
@@ -142,6 +142,6 @@ class SequenceSet {
   Block* words_ = nullptr;  // of block_; renewed whenever the map is touched
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_STAGING_H_

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/cublas_names.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr uint32_t kBestAlignment = 16;
@@ -130,4 +130,4 @@ std::optional<TensorCore> TensorCoreOf(const trace::Cudnn& cudnn, const Op& op) 
   return OfMathType(cudnn.math_type(), op.types);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

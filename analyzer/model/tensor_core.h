@@ -20,7 +20,7 @@
 #include "analyzer/model/op.h"
 #include "proto/op.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // nullopt: not a product on a GPU, or its types aren't known.
 std::optional<TensorCore> TensorCoreOf(const trace::Gemm& gemm);
@@ -28,6 +28,6 @@ std::optional<TensorCore> TensorCoreOf(const trace::Gemm& gemm);
 // `op`: kind and types are read. nullopt: no convolution, product, attention or RNN, or nothing is told.
 std::optional<TensorCore> TensorCoreOf(const trace::Cudnn& cudnn, const Op& op);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_TENSOR_CORE_H_

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr size_t kMaxDims = 12;  // more than any library takes
@@ -76,4 +76,4 @@ std::string TensorFormat(const std::vector<int64_t>& dims, const std::vector<int
   return IsPacked(dims, strides, by_stride, /*exactly=*/false) ? Name(by_stride) : "strided";
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // `dims` in logical order N, C, [D, [H,]] W. The dimensions' letters from the outermost in memory to the innermost,
 // if the elements lie without gaps: "nchw", "nhwc", "ndhwc", "chwn", "cnhw"; "strided" if not (a slice, a
@@ -15,6 +15,6 @@ namespace dlhook::analyzer {
 // without dims or strides.
 std::string TensorFormat(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_TENSOR_FORMAT_H_

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 class TimeBudget {
  public:
@@ -31,6 +31,6 @@ class TimeBudget {
   int64_t left_ns_ = int64_t{1} << 60;  // 36 years
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_TIME_BUDGET_H_

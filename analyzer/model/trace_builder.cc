@@ -11,7 +11,7 @@
 #include "analyzer/model/gpu_builder.h"
 #include "analyzer/model/process_builder.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr uint64_t kProgressBytes = 4 << 20;
@@ -85,4 +85,4 @@ TraceModel TraceBuilder::Build() && {
   return std::move(model_);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

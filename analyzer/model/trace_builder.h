@@ -20,7 +20,7 @@
 #include "analyzer/model/time_budget.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 // Called now and then with the number of bytes of the current trace read so far.
 using ReadProgress = std::function<void(uint64_t)>;
@@ -65,6 +65,6 @@ class TraceBuilder {
   std::optional<int64_t> axis_realtime_offset_ns_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_TRACE_BUILDER_H_

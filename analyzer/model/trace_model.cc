@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 std::pair<CallIndex, CallIndex> CallColumns::RangeOf(ThreadIndex of_thread) const {
   if (of_thread == kNone) return {0, static_cast<CallIndex>(size())};
@@ -37,4 +37,4 @@ StackIndex TraceModel::PythonStackOf(CallIndex call) const {
   return kNone;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

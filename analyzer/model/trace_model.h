@@ -12,7 +12,7 @@
 #include "analyzer/model/op.h"
 #include "proto/trace.pb.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 using OpIndex = uint32_t;
 using ThreadIndex = uint32_t;
@@ -324,6 +324,6 @@ struct RunTotals {
 };
 RunTotals ComputeTotals(const TraceModel& model);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_

@@ -7,7 +7,7 @@
 #include <functional>
 #include <queue>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 // The meter counts in 2^-16 ns; what does not divide evenly is carried to the next interval.
@@ -153,4 +153,4 @@ class Sweep {
 
 WallShares SweepWall(const TraceModel& model) { return Sweep(model).Run(); }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model

@@ -8,7 +8,7 @@
 
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline model {
 
 struct WallShares {
   std::vector<int64_t> op_ns;  // nanoseconds per op; with idle_ns they add up to model.wall_ns() exactly
@@ -31,6 +31,6 @@ WallShares SweepWall(const TraceModel& model);
 int64_t ShareIdleTime(const TraceModel& model, const std::vector<std::pair<int64_t, int64_t>>& idle,
                       std::vector<int64_t>* op_ns);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::model
 
 #endif  // DLHOOK_ANALYZER_MODEL_WALL_SWEEP_H_

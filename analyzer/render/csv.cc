@@ -8,7 +8,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 namespace {
 
 std::string CellText(const Cell& cell) {
@@ -46,4 +46,4 @@ std::string RenderCsv(const Report& report) {
   return out;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render

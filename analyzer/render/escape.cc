@@ -7,9 +7,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "analyzer/render/style.h"
-#include "preload/core/character.h"
+#include "preload/format/character.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 namespace {
 
 // The text with `put(rest, out)` in the place of each dangerous character. `put` returns how many bytes of `rest`, which
@@ -117,4 +117,4 @@ std::string FoldedFrame(absl::string_view name) {
   return frame;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render

@@ -10,7 +10,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 
 // A part of a line, for people: "\n", "\t", "\x1b", "\u202e", "\xff" for a byte that is no UTF-8. What it gives it leaves as it is,
 // so that it does no harm twice; a text that holds "\x1b" in four letters looks the same.
@@ -39,6 +39,6 @@ std::string DotString(absl::string_view text);
 // a weight (flamegraph.pl and inferno then expect a second one, of a difference), so that blank becomes "_".
 std::string FoldedFrame(absl::string_view name);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render
 
 #endif  // DLHOOK_ANALYZER_RENDER_ESCAPE_H_

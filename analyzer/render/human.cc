@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 namespace {
 
 struct Scale {
@@ -64,4 +64,4 @@ bool IsUnitInCell(absl::string_view unit) {
   return unit.empty() || unit == "ns" || unit == "bytes" || unit == "flops" || unit == "%";
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render

@@ -13,7 +13,7 @@
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -169,4 +169,4 @@ std::string RenderJson(const Report& report) {
   return out;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render

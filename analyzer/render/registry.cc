@@ -1,7 +1,7 @@
 // The formats of --format.
 #include "analyzer/render/renderer.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 
 const std::vector<Renderer>& Renderers() {
   static const auto& kRenderers = *new std::vector<Renderer>{
@@ -12,4 +12,4 @@ const std::vector<Renderer>& Renderers() {
   return kRenderers;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render

@@ -14,7 +14,7 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 
 struct Report {
   const TraceModel* run = nullptr;  // for its name, processes, losses and oddities; null: the tables are of no run
@@ -36,6 +36,6 @@ std::string RenderText(const Report& report);  // for people
 std::string RenderCsv(const Report& report);   // RFC 4180
 std::string RenderJson(const Report& report);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render
 
 #endif  // DLHOOK_ANALYZER_RENDER_RENDERER_H_

@@ -12,7 +12,7 @@
 #include "analyzer/model/losses.h"
 #include "analyzer/render/human.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 namespace {
 
 void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
@@ -192,4 +192,4 @@ std::vector<std::string> RunRemarks(const TraceModel& run) {
   return remarks;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render

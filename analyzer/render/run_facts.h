@@ -8,7 +8,7 @@
 
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 
 std::string EndName(const ProcessInfo& process);                  // "exited", "vanished", "open"
 // Why something was lost, for people.
@@ -21,6 +21,6 @@ std::string CapabilityStateName(trace::Capability::State state);  // "on", "refu
 // is well.
 std::vector<std::string> RunRemarks(const TraceModel& run);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render
 
 #endif  // DLHOOK_ANALYZER_RENDER_RUN_FACTS_H_

@@ -14,7 +14,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/model/onednn_text.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 namespace {
 
 constexpr std::pair<absl::string_view, absl::string_view> kShortWords[] = {
@@ -129,4 +129,4 @@ std::string ShortWord(absl::string_view word) {
   return std::string(word);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render

@@ -6,7 +6,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 
 // Problem descriptors of oneDNN, as its log has them and as cuDNN's problems are told too, with their essentials only:
 //   mb60_ic6oc16_ih14oh10kh5sh1dh0ph0_iw14ow10kw5sw1dw0pw0 -> 60x6x14x14 oc16 k5
@@ -20,6 +20,6 @@ std::string HumanProblem(absl::string_view problem);
 // they are.
 std::string ShortWord(absl::string_view word);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render
 
 #endif  // DLHOOK_ANALYZER_RENDER_SHORT_FORMS_H_

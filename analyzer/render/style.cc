@@ -4,7 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 namespace {
 
 constexpr absl::string_view kEnd = "\033[0m";
@@ -44,4 +44,4 @@ size_t StyleLength(absl::string_view text) {
   return absl::StartsWith(text, kEnd) ? kEnd.size() : 0;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render

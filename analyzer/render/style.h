@@ -8,7 +8,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 
 enum class Style : uint8_t {
   kPlain,
@@ -26,6 +26,6 @@ std::string Styled(absl::string_view text, Style style, bool color);
 // Bytes of the escape sequence of Styled's with which the text begins; 0: with none.
 size_t StyleLength(absl::string_view text);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render
 
 #endif  // DLHOOK_ANALYZER_RENDER_STYLE_H_

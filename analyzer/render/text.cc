@@ -15,7 +15,7 @@
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 namespace {
 
 constexpr absl::string_view kGap = "  ";
@@ -148,4 +148,4 @@ std::string RenderText(const Report& report) {
   return writer.Take();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render

@@ -14,7 +14,7 @@
 #include "analyzer/render/human.h"
 #include "analyzer/render/short_forms.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 namespace {
 
 constexpr size_t kMinText = 15;      // text is not shortened below this
@@ -197,4 +197,4 @@ TextColumns LayOutColumns(const Table& table, size_t width, size_t gap) {
   return columns;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline render {
 
 // One column as it is printed.
 struct TextColumn {
@@ -43,6 +43,6 @@ std::string Padded(const std::string& text, const TextColumn& column);
 // Broken at spaces into lines of at most `width`, where words are not longer; never empty.
 std::vector<std::string> Wrapped(absl::string_view text, size_t width);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::render
 
 #endif  // DLHOOK_ANALYZER_RENDER_TEXT_COLUMNS_H_

@@ -4,7 +4,7 @@
 #include "analyzer/io/byte_source.h"
 #include "analyzer/stacks/fold_names.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline stacks {
 namespace {
 
 constexpr char kCutText[] = "[…]";
@@ -186,4 +186,4 @@ StackEntryIndex CallStacks::Add(StackEntry entry) {
   return static_cast<StackEntryIndex>(entries_.size() - 1);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::stacks

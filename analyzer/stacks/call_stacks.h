@@ -28,7 +28,7 @@
 #include "analyzer/model/trace_model.h"
 #include "analyzer/stacks/interpreter_frames.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline stacks {
 
 struct StackEntry {
   // kCut: "[…]", frames here, or all further out, are not known.
@@ -98,6 +98,6 @@ class CallStacks {
   StackEntryIndex unknown_python_ = kNone;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::stacks
 
 #endif  // DLHOOK_ANALYZER_STACKS_CALL_STACKS_H_

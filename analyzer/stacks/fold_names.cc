@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline stacks {
 namespace {
 
 using absl::string_view;
@@ -358,4 +358,4 @@ bool IsPlumbing(absl::string_view function) {
                      [&](string_view prefix) { return absl::StartsWith(folded, prefix); });
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::stacks

@@ -8,7 +8,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline stacks {
 
 // `demangled`: NativeSymbol.function. "at::native::conv2d(at::Tensor const&, …)" -> "at::native::conv2d",
 // "tensorflow::MatMulOp<Eigen::ThreadPoolDevice, float, false>::Compute(…)" -> "tensorflow::MatMulOp::Compute",
@@ -21,6 +21,6 @@ std::string FoldFunction(absl::string_view demangled);
 // of a thread … Takes both the demangled and the folded name.
 bool IsPlumbing(absl::string_view function);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::stacks
 
 #endif  // DLHOOK_ANALYZER_STACKS_FOLD_NAMES_H_

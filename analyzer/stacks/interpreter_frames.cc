@@ -8,7 +8,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/io/byte_source.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline stacks {
 namespace {
 
 using absl::string_view;
@@ -84,4 +84,4 @@ const NativeSymbol* InterpreterFrames::Outermost(FrameIndex frame) const {
   return model_.native_symbols.empty() ? nullptr : &model_.native_symbols.Of(frame).back();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::stacks

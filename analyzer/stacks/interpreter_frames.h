@@ -7,7 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline stacks {
 
 // Whether a function is the loop, as compilers leave it: "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold",
 // and the instructions of an interpreter that is built of tail calls (from 3.14 on), "_TAIL_CALL_CALL".
@@ -38,6 +38,6 @@ class InterpreterFrames {
   absl::flat_hash_set<NameIndex> c_libraries_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::stacks
 
 #endif  // DLHOOK_ANALYZER_STACKS_INTERPRETER_FRAMES_H_

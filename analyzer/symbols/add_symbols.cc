@@ -23,7 +23,7 @@
 #include "analyzer/symbols/jit_files.h"
 #include "analyzer/symbols/resolve_object.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 constexpr char kJitObject[] = "[jit]";
@@ -301,4 +301,4 @@ void AddSymbols(const SymbolOptions& options, TraceModel* model) {
   SymbolAdder(options, model).Run();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

@@ -7,7 +7,7 @@
 
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 struct SymbolOptions {
   std::string run_folder;      // perf maps and jitdumps are looked for here, too
@@ -19,6 +19,6 @@ struct SymbolOptions {
 // native stacks.
 void AddSymbols(const SymbolOptions& options, TraceModel* model);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_ADD_SYMBOLS_H_

@@ -8,7 +8,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 using File = std::pair<absl::string_view, absl::string_view>;  // path and build-id
@@ -59,4 +59,4 @@ const trace::Mapping* CodeMap::Find(uint64_t address, bool* is_doubtful) const {
   return piece.mapping;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

@@ -8,7 +8,7 @@
 
 #include "analyzer/model/trace_model.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 class CodeMap {
  public:
@@ -28,6 +28,6 @@ class CodeMap {
   std::vector<Piece> pieces_;  // ascending
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_CODE_MAP_H_

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 // The demangler recurses; names of real libraries have at most some 30 000 characters.
@@ -64,4 +64,4 @@ std::string DemangleSymbol(absl::string_view symbol) {
   return EndsInRustHash(demangled) ? FromRust(demangled) : std::string(demangled);
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

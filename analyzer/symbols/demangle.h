@@ -6,12 +6,12 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 // Of C++ (Itanium ABI) and of Rust (legacy scheme) with arguments; without the version that a symbol of .symtab may
 // carry ("@@GLIBC_2.34"). What is not mangled stays as it is.
 std::string DemangleSymbol(absl::string_view symbol);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_DEMANGLE_H_

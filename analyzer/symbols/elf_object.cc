@@ -21,7 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 constexpr char kDebugFolder[] = "/usr/lib/debug";
@@ -186,4 +186,4 @@ Dwfl_Module* ElfObject::Module() {
   return module_;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 class ElfObject {
  public:
@@ -55,6 +55,6 @@ class ElfObject {
   Dwfl_Module* module_ = nullptr;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_ELF_OBJECT_H_

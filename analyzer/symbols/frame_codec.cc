@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 void AppendNumber(uint64_t number, std::string* bytes) {
   for (; number >= 0x80; number >>= 7) bytes->push_back(static_cast<char>(number | 0x80));
@@ -87,4 +87,4 @@ bool DecodeAnswer(absl::string_view bytes, ObjectAnswer* answer) {
   return reader.ok();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/symbols/symbol_frame.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 void AppendNumber(uint64_t number, std::string* bytes);
 void AppendText(absl::string_view text, std::string* bytes);
@@ -33,6 +33,6 @@ std::string EncodeAnswer(const ObjectAnswer& answer);
 // False: damaged.
 bool DecodeAnswer(absl::string_view bytes, ObjectAnswer* answer);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_FRAME_CODEC_H_

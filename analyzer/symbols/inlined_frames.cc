@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/symbols/demangle.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 // Namespaces and classes in each other; what a broken file nests deeper is not looked at.
@@ -194,4 +194,4 @@ SymbolFrames InlinedFrames::At(uint64_t address) {
   return frames;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/symbols/symbol_frame.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 // Not thread-safe; remembers the functions of compilation units that it has met (libdw's own search passes over a whole
 // unit for each address). `module` must outlive it.
@@ -55,6 +55,6 @@ class InlinedFrames {
   absl::flat_hash_map<Dwarf_Off, std::unique_ptr<Unit>> units_;
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_

@@ -19,7 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 using Work = absl::FunctionRef<std::string(size_t)>;
@@ -139,4 +139,4 @@ std::vector<IsolatedResult> RunIsolated(size_t count, int seconds_each, Work wor
   return results;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

@@ -9,7 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 struct IsolatedResult {
   std::string bytes;    // what the work returned
@@ -20,6 +20,6 @@ struct IsolatedResult {
 // single thread.
 std::vector<IsolatedResult> RunIsolated(size_t count, int seconds_each, absl::FunctionRef<std::string(size_t)> work);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_ISOLATED_H_

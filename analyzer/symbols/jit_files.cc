@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 namespace fs = std::filesystem;
@@ -100,4 +100,4 @@ JitSymbols ReadJitFiles(const std::string& run_folder, const JitOwner& owner, st
   return symbols;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

@@ -9,7 +9,7 @@
 
 #include "analyzer/symbols/jit_symbols.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 struct JitOwner {
   uint32_t pid = 0;
@@ -22,6 +22,6 @@ struct JitOwner {
 // refused is told in `notes`.
 JitSymbols ReadJitFiles(const std::string& run_folder, const JitOwner& owner, std::vector<std::string>* notes);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_JIT_FILES_H_

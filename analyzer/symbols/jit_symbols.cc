@@ -14,7 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 constexpr size_t kMaxNameBytes = 4096;
@@ -219,4 +219,4 @@ bool ReadJitDump(absl::string_view bytes, uint32_t pid, JitSymbols* symbols) {
   return true;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

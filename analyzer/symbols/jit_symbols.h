@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 struct JitLine {
   uint64_t address = 0;  // from here on
@@ -47,6 +47,6 @@ size_t ReadPerfMap(absl::string_view text, JitSymbols* symbols);
 // architecture. A file that ends in the middle of a record is read as far as it goes.
 bool ReadJitDump(absl::string_view bytes, uint32_t pid, JitSymbols* symbols);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_JIT_SYMBOLS_H_

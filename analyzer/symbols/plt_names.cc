@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/symbols/demangle.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 // The section says it; not every linker fills that in.
@@ -80,4 +80,4 @@ PltStub PltStubAt(Elf* elf, uint64_t address) {
   return {absl::StrCat(DemangleSymbol(name), "@plt"), start};
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 struct PltStub {
   std::string name;  // "sgemm_@plt"; empty: the address is in no stub
@@ -17,6 +17,6 @@ struct PltStub {
 // `address` as in the file. x86-64: a stub is a jump through a word of the GOT, which a relocation fills.
 PltStub PltStubAt(Elf* elf, uint64_t address);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_PLT_NAMES_H_

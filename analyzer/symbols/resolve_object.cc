@@ -18,7 +18,7 @@
 #include "analyzer/symbols/symbol_cache.h"
 #include "analyzer/symbols/symbol_table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 // A symbol names the function that has code of its own better than DWARF, which knows no aliases and no hand-written
@@ -104,4 +104,4 @@ ObjectAnswer ResolveObject(const ObjectRequest& request, const ResolveOptions& o
   return answer;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

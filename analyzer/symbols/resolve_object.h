@@ -7,7 +7,7 @@
 
 #include "analyzer/symbols/symbol_frame.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 struct ResolveOptions {
   std::string cache_folder;  // empty: no cache
@@ -17,6 +17,6 @@ struct ResolveOptions {
 // Reads files that may be anything, by libraries that may fail on them: call it in a process that may die (isolated.h).
 ObjectAnswer ResolveObject(const ObjectRequest& request, const ResolveOptions& options);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_RESOLVE_OBJECT_H_

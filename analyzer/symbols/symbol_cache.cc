@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/symbols/frame_codec.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 namespace fs = std::filesystem;
@@ -150,4 +150,4 @@ void TrimCache(const std::string& folder, uint64_t max_bytes) {
   }
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/symbols/symbol_frame.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 // Never fails: what can't be read is not there, what can't be written is lost. Several processes may use a folder at
 // once: files are replaced whole, and the last writer stands.
@@ -40,6 +40,6 @@ uint64_t ChecksumOf(absl::string_view bytes);
 // Removes the files that were used longest ago until the folder holds at most `max_bytes`.
 void TrimCache(const std::string& folder, uint64_t max_bytes);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_SYMBOL_CACHE_H_

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 struct SymbolFrame {
   std::string function;     // demangled; empty: not known
@@ -31,6 +31,6 @@ struct ObjectAnswer {
   std::string remark;                // something else that people should know; empty: nothing
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_SYMBOL_FRAME_H_

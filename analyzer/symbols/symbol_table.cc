@@ -7,7 +7,7 @@
 #include <cstring>
 #include <tuple>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 namespace {
 
 struct Candidate {
@@ -120,4 +120,4 @@ std::vector<SymbolMatch> MatchSymbols(Dwfl_Module* module, absl::Span<const uint
   return matcher.Finish();
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols

@@ -10,7 +10,7 @@
 
 #include "absl/types/span.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline symbols {
 
 struct SymbolMatch {
   const char* name = nullptr;  // mangled, the module's; null: none
@@ -23,6 +23,6 @@ struct SymbolMatch {
 // one without (assembly) ends where the next symbol begins.
 std::vector<SymbolMatch> MatchSymbols(Dwfl_Module* module, absl::Span<const uint64_t> addresses);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::symbols
 
 #endif  // DLHOOK_ANALYZER_SYMBOLS_SYMBOL_TABLE_H_

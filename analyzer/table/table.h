@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline table {
 
 enum class ColumnType { kText, kInteger, kReal };
 enum class Better { kNeither, kLower, kHigher };
@@ -57,6 +57,6 @@ struct Table {
   std::vector<std::string> notes;  // sentences shown under the table in text, carried in json
 };
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::table
 
 #endif  // DLHOOK_ANALYZER_TABLE_TABLE_H_

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline table {
 namespace {
 
 bool IsUnknown(const Cell& cell) { return std::holds_alternative<std::monostate>(cell); }
@@ -127,4 +127,4 @@ size_t TakeAwayNonsense(Table* table) {
   return mistakes;
 }
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::table

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer {
+namespace dlhook::analyzer::inline table {
 
 std::optional<size_t> FindColumn(const Table& table, absl::string_view name);
 
@@ -32,6 +32,6 @@ absl::Status CheckTable(const Table& table);
 // mistakes of who made the table, whatever the trace said.
 size_t TakeAwayNonsense(Table* table);
 
-}  // namespace dlhook::analyzer
+}  // namespace dlhook::analyzer::table
 
 #endif  // DLHOOK_ANALYZER_TABLE_TABLE_OPS_H_

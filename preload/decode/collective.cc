@@ -5,9 +5,9 @@
 #include <atomic>
 #include <new>
 
-#include "preload/core/spin_lock.h"
-#include "preload/decode/arguments.h"
-#include "preload/decode/cuda_types.h"
+#include "preload/abi/arguments.h"
+#include "preload/abi/cuda_types.h"
+#include "preload/base/spin_lock.h"
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
 

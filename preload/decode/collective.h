@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "preload/core/record.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "preload/core/record.h"
-#include "preload/decode/arguments.h"
+#include "preload/abi/arguments.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "preload/decode/cuda_types.h"
+#include "preload/abi/cuda_types.h"
 
 namespace dlhook {
 

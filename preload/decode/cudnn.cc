@@ -5,9 +5,9 @@
 #include <initializer_list>
 #include <new>
 
-#include "preload/decode/arguments.h"
-#include "preload/decode/cuda_event.h"
-#include "preload/decode/cuda_types.h"
+#include "preload/abi/arguments.h"
+#include "preload/abi/cuda_event.h"
+#include "preload/abi/cuda_types.h"
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "preload/core/record.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 

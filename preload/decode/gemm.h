@@ -14,8 +14,8 @@
 #include <new>
 #include <utility>
 
-#include "preload/core/record.h"
-#include "preload/decode/arguments.h"
+#include "preload/abi/arguments.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 

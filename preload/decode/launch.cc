@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "preload/decode/arguments.h"
+#include "preload/abi/arguments.h"
 #include "preload/track/capture.h"
 #include "preload/track/kernels.h"
 

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "preload/core/abi_types.h"
-#include "preload/core/record.h"
+#include "preload/abi/abi_types.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 

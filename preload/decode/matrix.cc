@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "preload/decode/arguments.h"
+#include "preload/abi/arguments.h"
 
 namespace dlhook {
 

@@ -4,8 +4,8 @@
 #ifndef DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
 #define DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
 
-#include "preload/core/call_totals.h"
-#include "preload/drain/packet_writer.h"
+#include "preload/format/call_totals.h"
+#include "preload/format/packet_writer.h"
 
 namespace dlhook {
 

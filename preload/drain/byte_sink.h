@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "preload/drain/buffer.h"
+#include "preload/base/buffer.h"
 
 namespace dlhook {
 

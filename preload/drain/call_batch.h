@@ -3,7 +3,7 @@
 #ifndef DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_
 #define DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_
 
-#include "preload/drain/packet_writer.h"
+#include "preload/format/packet_writer.h"
 
 namespace dlhook {
 

@@ -5,8 +5,8 @@
 
 #include <initializer_list>
 
-#include "preload/core/record.h"
-#include "preload/drain/packet_writer.h"
+#include "preload/format/packet_writer.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 

@@ -13,9 +13,9 @@
 
 #include <initializer_list>
 
-#include "preload/core/counter_names.h"
-#include "preload/core/identity.h"
-#include "preload/core/own_pages.h"
+#include "preload/base/own_pages.h"
+#include "preload/counters/counter_names.h"
+#include "preload/format/identity.h"
 
 namespace dlhook {
 namespace {

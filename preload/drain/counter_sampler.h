@@ -1,16 +1,16 @@
 // Counters over time (DLHOOK_COUNTERS_MS): readings of all threads of a recorded process, also of those that make no
 // recorded call, and of the process as a whole, taken by whoever drains. Of the threads' own readings
-// (capture/counters.h) it knows nothing. Thread: the drain's. System calls on every sample; descriptors of /proc and of
+// (counters/counters.h) it knows nothing. Thread: the drain's. System calls on every sample; descriptors of /proc and of
 // perf in the drain's own table. Bounds what it takes of a processor.
 #ifndef DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
 #define DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
 
 #include <cstdint>
 
-#include "preload/core/session.h"
 #include "preload/drain/drain.h"
 #include "preload/drain/perf_sampler.h"
 #include "preload/drain/proc_counters.h"
+#include "preload/format/session.h"
 
 namespace dlhook {
 

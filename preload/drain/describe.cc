@@ -1,8 +1,8 @@
 // Encoding of describing packets; field numbers are those of proto/*.proto.
 #include "preload/drain/describe.h"
 
-#include "preload/core/hook_table.h"
 #include "preload/drain/describe_cuda.h"
+#include "preload/format/hook_table.h"
 
 namespace dlhook {
 namespace {

@@ -3,10 +3,10 @@
 #ifndef DLHOOK_PRELOAD_DRAIN_DESCRIBE_H_
 #define DLHOOK_PRELOAD_DRAIN_DESCRIBE_H_
 
-#include "preload/core/record.h"
-#include "preload/core/session.h"
-#include "preload/drain/packet_writer.h"
-#include "preload/drain/tap_line.h"
+#include "preload/format/packet_writer.h"
+#include "preload/format/record.h"
+#include "preload/format/session.h"
+#include "preload/format/tap_line.h"
 
 namespace dlhook {
 

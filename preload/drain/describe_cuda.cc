@@ -1,8 +1,8 @@
 // Encoding of CUDA's ops.
 #include "preload/drain/describe_cuda.h"
 
-#include "preload/core/definitions.h"
 #include "preload/drain/message_check.h"
+#include "preload/format/definitions.h"
 
 namespace dlhook {
 namespace {

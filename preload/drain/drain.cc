@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "preload/core/gpu_records.h"
-#include "preload/core/hook_table.h"
 #include "preload/drain/describe.h"
+#include "preload/format/gpu_records.h"
+#include "preload/format/hook_table.h"
 
 namespace dlhook {
 namespace {

@@ -7,9 +7,6 @@
 
 #include <cstdint>
 
-#include "preload/core/gpu_records.h"
-#include "preload/core/record.h"
-#include "preload/core/session.h"
 #include "preload/drain/aggregates.h"
 #include "preload/drain/byte_sink.h"
 #include "preload/drain/call_batch.h"
@@ -17,9 +14,12 @@
 #include "preload/drain/describe.h"
 #include "preload/drain/gpu_batch.h"
 #include "preload/drain/interner.h"
-#include "preload/drain/packet_writer.h"
 #include "preload/drain/scope_batch.h"
-#include "preload/drain/tap_line.h"
+#include "preload/format/gpu_records.h"
+#include "preload/format/packet_writer.h"
+#include "preload/format/record.h"
+#include "preload/format/session.h"
+#include "preload/format/tap_line.h"
 
 namespace dlhook {
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "preload/core/definitions.h"
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
+#include "preload/format/definitions.h"
 
 namespace dlhook {
 namespace {

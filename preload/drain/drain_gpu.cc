@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "preload/core/definitions.h"
-#include "preload/core/gpu_records.h"
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
+#include "preload/format/definitions.h"
+#include "preload/format/gpu_records.h"
 
 namespace dlhook {
 namespace {

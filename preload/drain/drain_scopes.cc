@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "preload/core/definitions.h"
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
+#include "preload/format/definitions.h"
 
 namespace dlhook {
 namespace {

@@ -1,7 +1,7 @@
 // Native stacks on their way through the drain: nodes of the session's tree -> Interned.stack. Thread: the drain's.
 // Trusts nothing in the mapping: a node is read once, and a chain of them ends.
-#include "preload/core/stack_nodes.h"
 #include "preload/drain/drain.h"
+#include "preload/format/stack_nodes.h"
 
 namespace dlhook {
 namespace {

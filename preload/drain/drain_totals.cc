@@ -1,9 +1,9 @@
-// Calls that their threads kept as totals (core/call_totals.h), on their way through the drain. Trusts nothing in the mapping: what
+// Calls that their threads kept as totals (format/call_totals.h), on their way through the drain. Trusts nothing in the mapping: what
 // is looked at was copied before.
 #include <string.h>
 
-#include "preload/core/call_totals.h"
 #include "preload/drain/drain.h"
+#include "preload/format/call_totals.h"
 
 namespace dlhook {
 

@@ -3,9 +3,9 @@
 #ifndef DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_
 #define DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_
 
-#include "preload/core/gpu_records.h"
-#include "preload/core/record.h"
-#include "preload/drain/packet_writer.h"
+#include "preload/format/gpu_records.h"
+#include "preload/format/packet_writer.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "preload/core/stack_nodes.h"
-#include "preload/drain/buffer.h"
+#include "preload/base/buffer.h"
+#include "preload/format/stack_nodes.h"
 
 namespace dlhook {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "preload/drain/packet_writer.h"
+#include "preload/format/packet_writer.h"
 
 namespace dlhook {
 namespace {

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "preload/core/own_pages.h"
-#include "preload/core/registry.h"
+#include "preload/base/own_pages.h"
 #include "preload/drain/descriptor_budget.h"
+#include "preload/runtime/registry.h"
 
 namespace dlhook {
 namespace {

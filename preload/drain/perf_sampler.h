@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "preload/core/perf_group.h"
+#include "preload/counters/perf_group.h"
 #include "preload/drain/drain.h"
 
 namespace dlhook {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "preload/core/rusage_counters.h"
+#include "preload/counters/rusage_counters.h"
 
 namespace dlhook {
 

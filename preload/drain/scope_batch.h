@@ -3,8 +3,8 @@
 #ifndef DLHOOK_PRELOAD_DRAIN_SCOPE_BATCH_H_
 #define DLHOOK_PRELOAD_DRAIN_SCOPE_BATCH_H_
 
-#include "preload/core/record.h"
-#include "preload/drain/packet_writer.h"
+#include "preload/format/packet_writer.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 

@@ -1,6 +1,6 @@
 // See activity_buffers.h.
+#include "preload/base/own_pages.h"
 #include "preload/gpu/activity_buffers.h"
-#include "preload/core/own_pages.h"
 
 #include <errno.h>
 #include <string.h>

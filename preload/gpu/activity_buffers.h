@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/core/spin_lock.h"
+#include "preload/base/spin_lock.h"
 
 namespace dlhook {
 

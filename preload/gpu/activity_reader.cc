@@ -1,6 +1,6 @@
 // See activity_reader.h.
+#include "preload/format/gpu_records.h"
 #include "preload/gpu/activity_reader.h"
-#include "preload/core/gpu_records.h"
 
 #include <string.h>
 

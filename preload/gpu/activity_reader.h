@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "preload/core/gpu_records.h"
-#include "preload/core/record.h"
-#include "preload/gpu/cupti_abi.h"
+#include "preload/abi/cupti_abi.h"
+#include "preload/format/gpu_records.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/gpu/cupti_abi.h"
+#include "preload/abi/cupti_abi.h"
 
 namespace dlhook {
 

@@ -1,7 +1,7 @@
 // See cupti_application.h.
 #include "preload/gpu/cupti_application.h"
 
-#include "preload/gpu/cupti_abi.h"
+#include "preload/abi/cupti_abi.h"
 
 namespace dlhook {
 

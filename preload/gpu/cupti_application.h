@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "preload/core/spin_lock.h"
+#include "preload/base/spin_lock.h"
 
 namespace dlhook {
 

@@ -1,14 +1,14 @@
 // See cupti_callbacks.h.
 #include "preload/gpu/cupti_callbacks.h"
 
-#include "preload/core/clock.h"
-#include "preload/core/config.h"
-#include "preload/core/gpu_records.h"
+#include "preload/format/clock.h"
+#include "preload/format/gpu_records.h"
 #include "preload/gpu/cupti_api.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_thread.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/gpu/injection.h"
+#include "preload/runtime/config.h"
 
 namespace dlhook {
 

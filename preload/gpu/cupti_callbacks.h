@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/core/thread_state.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook {
 

@@ -9,11 +9,12 @@
 
 #include <atomic>
 
-#include "preload/core/clock.h"
+#include "preload/format/clock.h"
 #include "preload/gpu/cupti_api.h"
 #include "preload/gpu/cupti_application.h"
 #include "preload/gpu/external_correlation.h"
 #include "preload/gpu/gpu_time.h"
+#include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))

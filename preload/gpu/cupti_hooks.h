@@ -22,9 +22,6 @@ void UseOwnTimestamps();
 // are in force again, where it has any.
 void RestoreApplicationCupti();
 
-// The wrapper that dlsym gives out for this name of CUPTI's; null: not one of those.
-void* CuptiWrapper(const char* name);
-
 }  // namespace dlhook
 
 #endif  // DLHOOK_PRELOAD_GPU_CUPTI_HOOKS_H_

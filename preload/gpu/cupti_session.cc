@@ -5,13 +5,13 @@
 
 #include <initializer_list>
 
-#include "preload/core/clock.h"
-#include "preload/core/config.h"
+#include "preload/format/clock.h"
 #include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/cupti_hooks.h"
 #include "preload/gpu/external_correlation.h"
 #include "preload/gpu/gpu_thread.h"
 #include "preload/gpu/injection.h"
+#include "preload/runtime/config.h"
 
 namespace dlhook {
 namespace {

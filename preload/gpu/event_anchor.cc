@@ -1,7 +1,7 @@
 // See event_anchor.h.
 #include "preload/gpu/event_anchor.h"
 
-#include "preload/core/clock.h"
+#include "preload/format/clock.h"
 
 namespace dlhook {
 namespace {

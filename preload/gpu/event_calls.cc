@@ -5,11 +5,11 @@
 #include <sched.h>
 #include <string.h>
 
-#include "preload/core/clock.h"
-#include "preload/core/registry.h"
+#include "preload/format/clock.h"
 #include "preload/gpu/event_collect.h"
 #include "preload/gpu/event_pool.h"
 #include "preload/link/library_api.h"
+#include "preload/runtime/registry.h"
 
 namespace dlhook {
 

@@ -7,9 +7,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "preload/core/call_scope.h"
-#include "preload/core/gpu_records.h"
-#include "preload/core/record.h"
+#include "preload/format/gpu_records.h"
+#include "preload/format/record.h"
+#include "preload/runtime/call_scope.h"
 
 namespace dlhook {
 

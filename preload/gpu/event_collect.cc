@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "preload/core/gpu_records.h"
-#include "preload/core/registry.h"
+#include "preload/format/gpu_records.h"
 #include "preload/gpu/event_anchor.h"
 #include "preload/gpu/event_calls.h"
 #include "preload/gpu/event_time.h"
 #include "preload/gpu/gpu_devices.h"
 #include "preload/gpu/gpu_time.h"
+#include "preload/runtime/registry.h"
 
 namespace dlhook {
 namespace {

@@ -2,8 +2,8 @@
 #ifndef DLHOOK_PRELOAD_GPU_EVENT_COLLECT_H_
 #define DLHOOK_PRELOAD_GPU_EVENT_COLLECT_H_
 
-#include "preload/core/thread_state.h"
 #include "preload/gpu/event_pool.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook {
 

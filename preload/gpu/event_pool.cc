@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-#include "preload/core/own_pages.h"
+#include "preload/base/own_pages.h"
 #include "preload/gpu/event_anchor.h"
 
 namespace dlhook {

@@ -8,9 +8,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "preload/core/gpu_records.h"
-#include "preload/core/record.h"
-#include "preload/core/spin_lock.h"
+#include "preload/base/spin_lock.h"
+#include "preload/format/gpu_records.h"
+#include "preload/format/record.h"
 #include "preload/gpu/event_driver.h"
 
 namespace dlhook {

@@ -2,7 +2,7 @@
 #ifndef DLHOOK_PRELOAD_GPU_EVENT_TIME_H_
 #define DLHOOK_PRELOAD_GPU_EVENT_TIME_H_
 
-#include "preload/core/thread_state.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook {
 

@@ -3,9 +3,9 @@
 
 #include <atomic>
 
-#include "preload/core/gpu_records.h"
-#include "preload/core/process_state.h"
+#include "preload/format/gpu_records.h"
 #include "preload/gpu/cupti_callbacks.h"
+#include "preload/runtime/process_state.h"
 
 namespace dlhook {
 namespace {

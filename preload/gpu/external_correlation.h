@@ -7,10 +7,10 @@
 
 #include <cstdint>
 
-#include "preload/core/gpu_records.h"
-#include "preload/core/record.h"
-#include "preload/core/thread_state.h"
+#include "preload/format/gpu_records.h"
+#include "preload/format/record.h"
 #include "preload/gpu/cupti_api.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook {
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "preload/core/gpu_records.h"
+#include "preload/format/gpu_records.h"
 #include "preload/gpu/activity_reader.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_time.h"

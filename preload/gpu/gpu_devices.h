@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "preload/core/record.h"
-#include "preload/core/thread_state.h"
-#include "preload/gpu/cupti_abi.h"
+#include "preload/abi/cupti_abi.h"
+#include "preload/format/record.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook {
 

@@ -9,11 +9,11 @@
 #include <atomic>
 #include <cstdint>
 
-#include "preload/core/record.h"
-#include "preload/core/spin_lock.h"
-#include "preload/core/thread_state.h"
+#include "preload/base/spin_lock.h"
+#include "preload/format/record.h"
 #include "preload/gpu/activity_buffers.h"
 #include "preload/gpu/kernel_names.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook {
 

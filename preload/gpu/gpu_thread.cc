@@ -8,12 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/core/clock.h"
-#include "preload/core/gpu_records.h"
-#include "preload/core/own_thread.h"
-#include "preload/core/process_state.h"
-#include "preload/core/registry.h"
-#include "preload/core/undisturbed.h"
+#include "preload/base/own_thread.h"
+#include "preload/format/clock.h"
+#include "preload/format/gpu_records.h"
 #include "preload/gpu/activity_reader.h"
 #include "preload/gpu/cupti_api.h"
 #include "preload/gpu/cupti_session.h"
@@ -22,6 +19,9 @@
 #include "preload/gpu/external_correlation.h"
 #include "preload/gpu/gpu_devices.h"
 #include "preload/gpu/gpu_time.h"
+#include "preload/runtime/process_state.h"
+#include "preload/runtime/registry.h"
+#include "preload/runtime/undisturbed.h"
 
 namespace dlhook {
 namespace {

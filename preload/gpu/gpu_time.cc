@@ -11,21 +11,21 @@
 
 #include <initializer_list>
 
-#include "preload/core/call_detail.h"
-#include "preload/core/clock.h"
-#include "preload/core/config.h"
-#include "preload/core/gpu_records.h"
-#include "preload/core/own_pages.h"
-#include "preload/core/process_id.h"
-#include "preload/core/process_state.h"
-#include "preload/core/registry.h"
-#include "preload/core/undisturbed.h"
+#include "preload/base/own_pages.h"
+#include "preload/base/process_id.h"
+#include "preload/format/clock.h"
+#include "preload/format/gpu_records.h"
 #include "preload/gpu/cupti_session.h"
 #include "preload/gpu/event_calls.h"
 #include "preload/gpu/event_time.h"
 #include "preload/gpu/external_correlation.h"
 #include "preload/gpu/gpu_state.h"
 #include "preload/gpu/gpu_thread.h"
+#include "preload/runtime/call_detail.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/process_state.h"
+#include "preload/runtime/registry.h"
+#include "preload/runtime/undisturbed.h"
 
 namespace dlhook {
 

@@ -7,15 +7,15 @@
 
 #include <cstdint>
 
-#include "preload/core/record.h"
-#include "preload/core/thread_state.h"
+#include "preload/format/record.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook {
 
 // Families of calls that make GPUs work; 0 where DLHOOK_GPU=off.
 uint32_t GpuFamilies();
 
-// Around every recorded call of these families (capture/call_detail.cc), before its start is read and after its end
+// Around every recorded call of these families (call_detail.cc), before its start is read and after its end
 // was. `sequence`: the call's. Starts the recording at the process's first one.
 void BeginGpuCall(ThreadState* thread, uint64_t sequence);
 void EndGpuCall(ThreadState* thread);

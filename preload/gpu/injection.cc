@@ -8,14 +8,14 @@
 #include <atomic>
 #include <initializer_list>
 
-#include "preload/core/call_scope.h"
-#include "preload/core/config.h"
-#include "preload/core/process_state.h"
-#include "preload/core/registry.h"
 #include "preload/gpu/cupti_callbacks.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/gpu/injected_copy.h"
 #include "preload/link/resolver.h"
+#include "preload/runtime/call_scope.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/process_state.h"
+#include "preload/runtime/registry.h"
 
 extern "C" __attribute__((visibility("default"))) int InitializeInjection();
 

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "preload/capture/own_memory.h"
-#include "preload/core/definitions.h"
-#include "preload/core/own_pages.h"
+#include "preload/base/own_memory.h"
+#include "preload/base/own_pages.h"
+#include "preload/format/definitions.h"
 
 namespace dlhook {
 namespace {

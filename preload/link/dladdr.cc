@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "preload/core/hook_table.h"
+#include "preload/format/hook_table.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 

@@ -8,14 +8,12 @@
 
 #include <atomic>
 
-#include "preload/core/hook_table.h"
-#include "preload/core/registry.h"
-#include "preload/core/spin_lock.h"
-#include "preload/gpu/cupti_hooks.h"
+#include "preload/base/loader_error.h"
+#include "preload/base/spin_lock.h"
+#include "preload/format/hook_table.h"
 #include "preload/link/driver_entry.h"
-#include "preload/link/loader_error.h"
 #include "preload/link/resolver.h"
-#include "preload/tap/onednn.h"
+#include "preload/runtime/registry.h"
 
 extern "C" {
 void* (*dlhook_real_dlsym)(void* handle, const char* name) = nullptr;

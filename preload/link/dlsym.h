@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "preload/core/hook_table.h"
+#include "preload/format/hook_table.h"
 
 struct link_map;
 
@@ -36,6 +36,11 @@ Dlsym RealDlsymPointer();
 // What to give `caller` instead of the pointer `real` to a hooked function: a thunk, or `real` itself where there are no more
 // thunks (counted).
 void* HookFor(HookId hook, void* real, const link_map* caller);
+
+// Wrappers of functions that are in no table, or null: of CUPTI's (gpu/cupti_hooks.cc), of those that set oneDNN's log
+// (tap/onednn_hooks.cc).
+void* CuptiWrapper(const char* name);
+void* SetVerboseWrapper(const char* name);
 
 // The real function of the thunk at `address`, or null: there is none.
 const void* BehindThunk(const void* address);

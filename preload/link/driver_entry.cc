@@ -3,10 +3,10 @@
 #include <link.h>
 #include <string.h>
 
-#include "preload/core/hook_table.h"
-#include "preload/core/registry.h"
+#include "preload/format/hook_table.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/library_api.h"
+#include "preload/runtime/registry.h"
 
 namespace dlhook {
 namespace {

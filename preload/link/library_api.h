@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "preload/core/spin_lock.h"
+#include "preload/base/spin_lock.h"
 #include "preload/link/resolver.h"
 
 namespace dlhook {

@@ -1,9 +1,9 @@
 // The shim's calls of the dl family. None is made but here (and by the exported dlsym, dlvsym and dlclose, for the program).
 #include <dlfcn.h>
 
+#include "preload/base/libc_functions.h"
+#include "preload/base/loader_error.h"
 #include "preload/link/dlsym.h"
-#include "preload/link/libc_functions.h"
-#include "preload/link/loader_error.h"
 #include "preload/link/resolver.h"
 
 namespace dlhook {

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "preload/core/registry.h"
-#include "preload/core/spin_lock.h"
+#include "preload/base/libc_functions.h"
+#include "preload/base/spin_lock.h"
 #include "preload/link/dlsym.h"
-#include "preload/link/libc_functions.h"
 #include "preload/link/symbol_version.h"
+#include "preload/runtime/registry.h"
 
 namespace dlhook {
 

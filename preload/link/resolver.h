@@ -4,30 +4,12 @@
 #ifndef DLHOOK_PRELOAD_LINK_RESOLVER_H_
 #define DLHOOK_PRELOAD_LINK_RESOLVER_H_
 
-#include <atomic>
-#include <cstdint>
-
-#include "preload/core/hook_table.h"
-#include "preload/core/thread_state.h"
+#include "preload/format/hook_table.h"
+#include "preload/runtime/parts.h"
 
 struct link_map;
 
 namespace dlhook {
-
-// Raised by dlclose: cached bindings may then name unmapped or re-used addresses.
-extern std::atomic<uint32_t> g_binding_generation;
-
-inline uint32_t CurrentBindingGeneration() {
-  return g_binding_generation.load(std::memory_order_relaxed);
-}
-
-inline uint32_t BindingCacheIndex(uint64_t key) {
-  return static_cast<uint32_t>((key >> 2) ^ (key >> 9) ^ (key >> 48)) & (kBindingCacheEntries - 1);
-}
-
-// Never returns null: where there is no real function, does what the loader would (symbol lookup error, exit 127).
-// Saves errno. `thread` may be null (nothing is cached then).
-void* ResolveReal(ThreadState* thread, HookId hook, void* caller);
 
 // What `caller` would have got for `name` without dlhook, or null. For names outside the hook table too.
 void* FindReal(const char* name, const char* const* sonames, void* own_symbol, void* caller);

@@ -10,14 +10,14 @@
 
 #include <atomic>
 
-#include "preload/core/config.h"
-#include "preload/core/registry.h"
-#include "preload/core/scope.h"
-#include "preload/core/spin_lock.h"
+#include "preload/abi/nvtx_abi.h"
+#include "preload/base/spin_lock.h"
 #include "preload/link/resolver.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/registry.h"
+#include "preload/runtime/scope.h"
 #include "preload/tap/environment_hooks.h"
 #include "preload/tap/nvtx.h"
-#include "preload/tap/nvtx_abi.h"
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
 

@@ -40,9 +40,6 @@ const char* SettingToAnswer(const char* user_value, int level, char* buffer, uin
 bool IsVerboseVariable(const char* name);
 char* AnswerVerboseVariable(const char* name, void* caller);
 
-// Our function for one that switches the log at run time (dnnl_set_verbose …), or null. Defined in onednn_hooks.cc.
-void* SetVerboseWrapper(const char* name);
-
 }  // namespace dlhook
 
 #endif  // DLHOOK_PRELOAD_TAP_ONEDNN_H_

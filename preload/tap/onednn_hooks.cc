@@ -11,17 +11,18 @@
 
 #include <atomic>
 
-#include "preload/capture/native_stack.h"
-#include "preload/capture/python_stack.h"
-#include "preload/core/config.h"
-#include "preload/core/process_state.h"
-#include "preload/core/registry.h"
-#include "preload/core/spin_lock.h"
-#include "preload/core/thread_state.h"
-#include "preload/drain/tap_line.h"
+#include "preload/base/spin_lock.h"
+#include "preload/format/tap_line.h"
+#include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/parts.h"
+#include "preload/runtime/process_state.h"
+#include "preload/runtime/registry.h"
+#include "preload/runtime/thread_state.h"
 #include "preload/tap/environment_hooks.h"
 #include "preload/tap/onednn.h"
+#include "preload/unwind/native_stack.h"
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
 

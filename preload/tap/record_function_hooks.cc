@@ -1,6 +1,6 @@
 // The RecordFunction tap inside the process: the interposed at::getStepCallbacksUnlessEmpty, registration, the observers that
 // PyTorch calls, and the switch. at::RecordFunction::before are assembly stubs (record_function_stubs.S).
-// Thread: any application thread. A scope costs what core/scope.h does and two calls of PyTorch's own accessors; an operator costs a
+// Thread: any application thread. A scope costs what runtime/scope.h does and two calls of PyTorch's own accessors; an operator costs a
 // few loads while nothing is recorded. Observers may neither throw nor call an operator.
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,13 +12,13 @@
 #include <atomic>
 #include <new>
 
-#include "preload/core/clock.h"
-#include "preload/core/config.h"
-#include "preload/core/process_state.h"
-#include "preload/core/registry.h"
-#include "preload/core/scope.h"
-#include "preload/core/spin_lock.h"
+#include "preload/base/spin_lock.h"
+#include "preload/format/clock.h"
 #include "preload/link/resolver.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/process_state.h"
+#include "preload/runtime/registry.h"
+#include "preload/runtime/scope.h"
 #include "preload/tap/record_function.h"
 #include "preload/tap/record_function_library.h"
 
@@ -112,7 +112,7 @@ uint64_t NowMs() { return ClockNanoseconds(CLOCK_MONOTONIC_COARSE) / 1000000; }
 alignas(SpinLockHolder) char g_fork_holder[sizeof(SpinLockHolder)];
 void BeforeFork() { new (g_fork_holder) SpinLockHolder(&g_switch_lock); }
 void AfterForkInParent() { reinterpret_cast<SpinLockHolder*>(g_fork_holder)->~SpinLockHolder(); }
-// In the child the lock counts as free (core/spin_lock.h). A window that was open is the parent's.
+// In the child the lock counts as free (base/spin_lock.h). A window that was open is the parent's.
 void AfterForkInChild() { g_window_start_ticks.store(0); }
 
 // Is this tap's family recorded in this process, as far as is known without a session?

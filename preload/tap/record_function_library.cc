@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "preload/core/spin_lock.h"
+#include "preload/base/spin_lock.h"
 #include "preload/link/dlsym.h"
 
 extern "C" {

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/core/record.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 

@@ -9,10 +9,10 @@
 
 #include <atomic>
 
-#include "preload/core/config.h"
-#include "preload/core/registry.h"
-#include "preload/core/scope.h"
 #include "preload/link/resolver.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/registry.h"
+#include "preload/runtime/scope.h"
 #include "preload/tap/trace_me.h"
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))

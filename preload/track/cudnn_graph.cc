@@ -5,11 +5,11 @@
 #include <atomic>
 #include <new>
 
-#include "preload/core/definitions.h"
-#include "preload/core/config.h"
-#include "preload/core/own_pages.h"
-#include "preload/decode/arguments.h"
+#include "preload/abi/arguments.h"
+#include "preload/base/own_pages.h"
+#include "preload/format/definitions.h"
 #include "preload/link/library_api.h"
+#include "preload/runtime/config.h"
 #include "preload/track/capture.h"
 #include "preload/track/cudnn_nodes.h"
 #include "preload/track/cudnn_plan_facts.h"

@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "preload/core/record.h"
-#include "preload/core/thread_state.h"
+#include "preload/format/record.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook {
 

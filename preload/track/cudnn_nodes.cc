@@ -1,6 +1,6 @@
 // The table of descriptors and the memory of their nodes.
+#include "preload/base/own_pages.h"
 #include "preload/track/cudnn_nodes.h"
-#include "preload/core/own_pages.h"
 
 #include <string.h>
 #include <sys/mman.h>

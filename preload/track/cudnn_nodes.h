@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/core/spin_lock.h"
-#include "preload/drain/buffer.h"
+#include "preload/base/buffer.h"
+#include "preload/base/spin_lock.h"
 
 namespace dlhook {
 

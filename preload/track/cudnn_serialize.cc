@@ -1,9 +1,9 @@
 // A finalized plan as a trace::Cudnn; field numbers are those of proto/op.proto.
 #include <stdio.h>
 
-#include "preload/core/record.h"
-#include "preload/decode/cuda_types.h"
-#include "preload/drain/packet_writer.h"
+#include "preload/abi/cuda_types.h"
+#include "preload/format/packet_writer.h"
+#include "preload/format/record.h"
 #include "preload/track/cudnn_nodes.h"
 
 namespace dlhook {

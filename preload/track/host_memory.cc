@@ -2,8 +2,8 @@
 
 #include <atomic>
 
-#include "preload/core/thread_state.h"
 #include "preload/link/library_api.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook {
 namespace {

@@ -6,11 +6,11 @@
 
 #include <atomic>
 
-#include "preload/core/definitions.h"
-#include "preload/core/own_pages.h"
-#include "preload/core/spin_lock.h"
-#include "preload/core/thread_state.h"
+#include "preload/base/own_pages.h"
+#include "preload/base/spin_lock.h"
+#include "preload/format/definitions.h"
 #include "preload/link/library_api.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook {
 namespace {

@@ -36,7 +36,7 @@ struct KernelByNameArgs {
 };
 void TrackKernelByName(const KernelByNameArgs& args);
 
-// The definition (core/definitions.h) of the kernel behind a handle; 0 where its name is not known. `real`: the function that
+// The definition (format/definitions.h) of the kernel behind a handle; 0 where its name is not known. `real`: the function that
 // launched it, whose library is asked where no registration was seen (cuFuncGetName, from CUDA 12.3).
 uint32_t KernelDefinition(const void* function, const void* real);
 

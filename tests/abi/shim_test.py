@@ -48,7 +48,7 @@ class ShimTest(unittest.TestCase):
         self.assertEqual(foreign, [])
 
     def test_calls_the_c_library_itself(self):
-        """Functions are bound by preload/link/libc_functions.S, whatever comes first in the search order; only data is left to the
+        """Functions are bound by preload/base/libc_functions.S, whatever comes first in the search order; only data is left to the
         loader. A function that is new here must be added there."""
         data = {"__environ", "environ", "__progname", "__progname_full", "program_invocation_name",
                 "program_invocation_short_name", "_r_debug", "stdout"}

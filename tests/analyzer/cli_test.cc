@@ -16,7 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/explain.h"
-#include "analyzer/passes/pass.h"
+#include "analyzer/tables/table_kind.h"
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {
@@ -223,7 +223,7 @@ TEST_F(CliTest, ParsesItsOwnExamples) {
 TEST_F(CliTest, ExplainsEveryColumn) {
   const absl::StatusOr<std::vector<Table>> tables = EmptyTables();
   ASSERT_TRUE(tables.ok()) << tables.status();
-  EXPECT_EQ(tables->size(), Passes().size());
+  EXPECT_EQ(tables->size(), TableKinds().size());
   for (const Table& table : *tables) {
     EXPECT_FALSE(table.columns.empty()) << table.name;
     for (const Column& column : table.columns) {

@@ -20,7 +20,7 @@
 #include "analyzer/export/exporter.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/renderer.h"
-#include "preload/core/character.h"
+#include "preload/format/character.h"
 #include "proto/trace.pb.h"
 #include "tests/analyzer/test_trace.h"
 

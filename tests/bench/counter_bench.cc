@@ -13,10 +13,10 @@
 #include <cstring>
 #include <vector>
 
-#include "preload/core/clock.h"
-#include "preload/core/perf_group.h"
-#include "preload/core/perf_page.h"
-#include "preload/core/rusage_counters.h"
+#include "preload/counters/perf_group.h"
+#include "preload/counters/perf_page.h"
+#include "preload/counters/rusage_counters.h"
+#include "preload/format/clock.h"
 
 namespace dlhook {
 namespace {

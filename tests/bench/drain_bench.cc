@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "preload/core/hook_table.h"
-#include "preload/core/ring.h"
-#include "preload/core/session.h"
 #include "preload/drain/drain.h"
+#include "preload/format/hook_table.h"
+#include "preload/format/ring.h"
+#include "preload/format/session.h"
 
 namespace dlhook {
 namespace {

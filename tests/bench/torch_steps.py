@@ -43,7 +43,7 @@ def alexnet():
 
 
 class Switch:
-    """dlhook's control word in the memory that it shares with its drain (preload/core/session.h), and torch's own switch of
+    """dlhook's control word in the memory that it shares with its drain (preload/format/session.h), and torch's own switch of
     oneDNN's log. Under dlhook the latter sets the higher of the user's level and dlhook's, which is 0 while it is stopped."""
 
     ENABLED, CONFIGURED = 64, 68  # offsets in SessionHeader

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "analyzer/layers/attribution.h"
+#include "analyzer/layers/framework/framework_links.h"
 #include "analyzer/model/load_run.h"
 
 int main(int argc, char** argv) {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "preload/capture/python_layout.h"
-#include "preload/capture/python_lines.h"
-#include "preload/core/config.h"
-#include "preload/core/identity.h"
+#include "preload/format/identity.h"
+#include "preload/python/python_layout.h"
+#include "preload/python/python_lines.h"
+#include "preload/runtime/config.h"
 #include "tests/fuzz/input.h"
 
 namespace dlhook {

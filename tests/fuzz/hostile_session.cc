@@ -6,11 +6,11 @@
 #include <string>
 #include <utility>
 
-#include "preload/core/call_totals.h"
-#include "preload/core/gpu_records.h"
-#include "preload/core/hook_table.h"
-#include "preload/core/record.h"
 #include "preload/drain/drain.h"
+#include "preload/format/call_totals.h"
+#include "preload/format/gpu_records.h"
+#include "preload/format/hook_table.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 namespace {

@@ -5,12 +5,12 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "analyzer/layers/scope_names.h"
+#include "analyzer/calls/conversion_kernels.h"
+#include "analyzer/calls/scope_names.h"
 #include "analyzer/model/cudnn_plan_json.h"
 #include "analyzer/model/kernel_name.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op.h"
-#include "analyzer/passes/conversion_kernels.h"
 #include "tests/fuzz/input.h"
 
 namespace dlhook::analyzer {

@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "analyzer/layers/op_labels.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op.h"
 #include "preload/drain/describe.h"
-#include "preload/drain/tap_line.h"
+#include "preload/format/tap_line.h"
 #include "proto/trace.pb.h"
 #include "tests/fuzz/input.h"
 

@@ -16,7 +16,7 @@
 #include "analyzer/io/packet_reader.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/io/trace_bytes.h"
-#include "preload/core/identity.h"
+#include "preload/format/identity.h"
 #include "proto/trace.pb.h"
 #include "tests/fuzz/hostile_session.h"
 #include "tests/fuzz/input.h"

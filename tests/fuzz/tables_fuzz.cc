@@ -7,8 +7,8 @@
 
 #include "absl/strings/string_view.h"
 #include "analyzer/model/trace_builder.h"
-#include "analyzer/passes/pass.h"
 #include "analyzer/render/renderer.h"
+#include "analyzer/tables/table_kind.h"
 #include "tests/fuzz/input.h"
 
 namespace dlhook::analyzer {
@@ -24,7 +24,7 @@ void MakeTables(absl::string_view bytes) {
   const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
   const LayerAnalysis analysis(model, {.use_framework_evidence = bytes.size() % 4 != 0});
-  const PassOptions options = {.choices = &choices,
+  const TableOptions options = {.choices = &choices,
                                .totals = &totals,
                                .analysis = &analysis,
                                .layers_by = static_cast<LayersBy>(bytes.size() % 7),
@@ -33,9 +33,9 @@ void MakeTables(absl::string_view bytes) {
   Report report;
   report.run = &model;
   report.width = 20 + static_cast<int>(bytes.size() % 200);
-  for (const Pass& pass : Passes()) {
+  for (const TableKind& kind : TableKinds()) {
     size_t mistakes = 0;
-    absl::StatusOr<Table> table = MakeTable(pass, model, options, &mistakes);
+    absl::StatusOr<Table> table = MakeTable(kind, model, options, &mistakes);
     Require(table.ok(), "every table can be made of every trace, and is well-formed");
     Require(mistakes == 0, table->notes.empty() ? "" : table->notes.back().c_str());
     report.tables.push_back(*std::move(table));

@@ -13,7 +13,7 @@
 
 #include "absl/strings/string_view.h"
 #include "analyzer/model/trace_builder.h"
-#include "analyzer/passes/pass.h"
+#include "analyzer/tables/table_kind.h"
 #include "proto/trace.pb.h"
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed);
@@ -46,12 +46,12 @@ void ExpectPossibleNumbers(const std::string& bytes) {
   const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
   const LayerAnalysis analysis(model);
-  for (const Pass& pass : Passes()) {
+  for (const TableKind& kind : TableKinds()) {
     size_t mistakes = 0;
     const absl::StatusOr<Table> table =
-        MakeTable(pass, model, {.choices = &choices, .totals = &totals, .analysis = &analysis}, &mistakes);
+        MakeTable(kind, model, {.choices = &choices, .totals = &totals, .analysis = &analysis}, &mistakes);
     ASSERT_TRUE(table.ok()) << table.status();
-    EXPECT_EQ(mistakes, 0u) << pass.name << ": " << table->notes.back();
+    EXPECT_EQ(mistakes, 0u) << kind.name << ": " << table->notes.back();
   }
 }
 

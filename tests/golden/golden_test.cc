@@ -18,8 +18,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/load_run.h"
-#include "analyzer/passes/pass.h"
 #include "analyzer/render/renderer.h"
+#include "analyzer/tables/table_kind.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook::analyzer {
@@ -91,10 +91,10 @@ TEST_P(GoldenTest, EveryTable) {
   const Choices choices = ResolveChoices(&run->model);
   const RunTotals totals = ComputeTotals(run->model);
   const LayerAnalysis analysis(run->model);
-  for (const Pass& pass : Passes()) {
+  for (const TableKind& kind : TableKinds()) {
     size_t mistakes = 0;
     const absl::StatusOr<Table> table =
-        MakeTable(pass, run->model, {.choices = &choices, .totals = &totals, .analysis = &analysis}, &mistakes);
+        MakeTable(kind, run->model, {.choices = &choices, .totals = &totals, .analysis = &analysis}, &mistakes);
     ASSERT_TRUE(table.ok()) << table.status();
     EXPECT_EQ(mistakes, 0u) << table->name << ": " << table->notes.back();
     const fs::path expected =

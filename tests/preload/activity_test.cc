@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "preload/core/gpu_records.h"
+#include "preload/format/gpu_records.h"
 #include "preload/gpu/activity_buffers.h"
 #include "preload/gpu/activity_reader.h"
 #include "preload/gpu/pci_link.h"

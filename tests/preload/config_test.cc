@@ -1,5 +1,5 @@
 // DLHOOK_* variables.
-#include "preload/core/config.h"
+#include "preload/runtime/config.h"
 
 #include <gtest/gtest.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "preload/core/hook_table.h"
+#include "preload/format/hook_table.h"
 
 namespace dlhook {
 namespace {

@@ -1,7 +1,7 @@
 // Words of DLHOOK_COUNTERS on processors that this machine does not have: what perf_event is asked for, what is
 // refused, what is not understood. Configurations are compared with the vendors' event lists (github.com/intel/perfmon;
 // Linux's tools/perf/pmu-events) and with what `perf stat -vv` prints.
-#include "preload/core/counter_names.h"
+#include "preload/counters/counter_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "preload/core/identity.h"
 #include "preload/drain/counter_sampler.h"
 #include "preload/drain/descriptor_budget.h"
+#include "preload/format/identity.h"
 #include "tests/preload/session_fixture.h"
 
 namespace dlhook {

@@ -6,15 +6,15 @@
 
 #include <string>
 
-#include "preload/capture/counter_replay.h"
-#include "preload/core/perf_group.h"
-#include "preload/core/registry.h"
-#include "preload/core/rusage_counters.h"
+#include "preload/counters/counter_replay.h"
+#include "preload/counters/perf_group.h"
+#include "preload/counters/rusage_counters.h"
 #include "preload/drain/proc_counters.h"
+#include "preload/runtime/registry.h"
 
 namespace dlhook {
 
-// Stands for core/registry.cc.
+// Stands for runtime/registry.cc.
 void ReportCapability(const char*, const char*, CapabilityState, const char*) {}
 
 namespace {

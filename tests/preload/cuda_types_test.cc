@@ -1,5 +1,5 @@
 // Enumerators of CUDA's libraries, by hand from library_types.h, cudnn_graph_v9.h and nccl.h.
-#include "preload/decode/cuda_types.h"
+#include "preload/abi/cuda_types.h"
 
 #include <gtest/gtest.h>
 

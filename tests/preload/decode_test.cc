@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "preload/decode/arguments.h"
+#include "preload/abi/arguments.h"
 #include "preload/decode/gemm.h"
 #include "preload/decode/matrix.h"
 #include "tests/preload/test_record.h"

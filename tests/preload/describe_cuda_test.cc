@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "preload/core/hook_table.h"
 #include "preload/drain/describe.h"
+#include "preload/format/hook_table.h"
 #include "tests/preload/session_fixture.h"
 #include "tests/preload/test_record.h"
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
-#include "preload/core/gpu_records.h"
 #include "preload/drain/drain.h"
+#include "preload/format/gpu_records.h"
 #include "tests/preload/session_fixture.h"
 
 namespace dlhook {

@@ -1,5 +1,5 @@
 // Pairs of events around calls, on a driver that does what the tests say (fake_event_driver.h).
-#include "preload/core/gpu_records.h"
+#include "preload/format/gpu_records.h"
 #include "preload/gpu/event_time.h"
 
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@
 #include <thread>
 #include <vector>
 
-#include "preload/core/registry.h"
 #include "preload/gpu/event_anchor.h"
 #include "preload/gpu/event_calls.h"
 #include "preload/gpu/event_collect.h"
 #include "preload/gpu/event_pool.h"
 #include "preload/gpu/gpu_time.h"
+#include "preload/runtime/registry.h"
 #include "tests/preload/fake_event_driver.h"
 #include "tests/preload/test_process.h"
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "preload/core/gpu_records.h"
-#include "preload/core/record.h"
+#include "preload/format/gpu_records.h"
+#include "preload/format/record.h"
 #include "preload/gpu/event_driver.h"
 
 namespace dlhook {

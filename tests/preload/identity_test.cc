@@ -1,5 +1,5 @@
 // Program and script names out of a command line; nothing else of it may be kept.
-#include "preload/core/identity.h"
+#include "preload/format/identity.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "preload/tap/nvtx_abi.h"
+#include "preload/abi/nvtx_abi.h"
 
 #ifdef DLHOOK_HAS_NVTX_HEADERS
 #include <nvtx3/nvToolsExt.h>

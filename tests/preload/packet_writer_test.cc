@@ -1,5 +1,5 @@
 // The hand-written encoder against libprotobuf: lengths of every size, nesting, defaults.
-#include "preload/drain/packet_writer.h"
+#include "preload/format/packet_writer.h"
 
 #include <gtest/gtest.h>
 

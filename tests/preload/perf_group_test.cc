@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "preload/core/perf_group.h"
-#include "preload/core/perf_page.h"
-#include "preload/core/rusage_counters.h"
+#include "preload/counters/perf_group.h"
+#include "preload/counters/perf_page.h"
+#include "preload/counters/rusage_counters.h"
 
 namespace dlhook {
 namespace {

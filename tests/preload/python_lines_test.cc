@@ -1,5 +1,5 @@
 // Lines of instructions, against what five releases of Python say of their own tables; texts; layouts of releases.
-#include "preload/capture/python_lines.h"
+#include "preload/python/python_lines.h"
 
 #include <gtest/gtest.h>
 #include <string.h>

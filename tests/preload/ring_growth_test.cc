@@ -1,6 +1,6 @@
 // Rings that grow: order and completeness over chunks, chunks that are given back, drains that take over, threads that leave in the
 // middle, room that calls leave to scopes.
-#include "preload/core/ring_growth.h"
+#include "preload/runtime/ring_growth.h"
 
 #include <gtest/gtest.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "preload/core/call_totals.h"
-#include "preload/core/full_ring.h"
 #include "preload/drain/drain.h"
+#include "preload/format/call_totals.h"
+#include "preload/runtime/full_ring.h"
 #include "tests/preload/session_fixture.h"
 #include "tests/preload/test_process.h"
 

@@ -1,5 +1,5 @@
 // The ring: order, wrap-around, refusal when full, and one producer beside one consumer (run it under TSan).
-#include "preload/core/ring.h"
+#include "preload/format/ring.h"
 
 #include <gtest/gtest.h>
 

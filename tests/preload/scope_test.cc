@@ -1,5 +1,5 @@
-// core/scope.h: brackets of the calling thread as they end up in its ring.
-#include "preload/core/scope.h"
+// runtime/scope.h: brackets of the calling thread as they end up in its ring.
+#include "preload/runtime/scope.h"
 
 #include <gmock/gmock.h>
 

@@ -5,8 +5,8 @@
 
 #include <map>
 
-#include "preload/core/hook_table.h"
 #include "preload/drain/drain.h"
+#include "preload/format/hook_table.h"
 
 namespace dlhook {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "preload/core/definitions.h"
-#include "preload/core/ring.h"
-#include "preload/core/session.h"
-#include "preload/core/stack_nodes.h"
+#include "preload/format/definitions.h"
+#include "preload/format/ring.h"
+#include "preload/format/session.h"
+#include "preload/format/stack_nodes.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook {
@@ -31,7 +31,7 @@ class TestSession {
   // Chunk `index` becomes the slot's: where `ring` goes on.
   void MoveTo(uint32_t index, uint32_t slot, RingProducer* ring);
   char* ChunkMemory(uint32_t index) { return reinterpret_cast<char*>(header()) + chunks_offset_ + index * kChunkBytes; }
-  // Appends a definition as core/definitions.cc does and returns its number.
+  // Appends a definition as runtime/definitions.cc does and returns its number.
   uint32_t PutDefinition(DefinitionKind kind, const std::string& bytes);
   // Appends a node and returns its number; the session has kStackRoom for definitions.
   uint32_t PutStackNode(const StackNode& node);

@@ -1,4 +1,4 @@
-#include "preload/core/spin_lock.h"
+#include "preload/base/spin_lock.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 // Lines as MKL-DNN 0.x and oneDNN 1.x to 3.x print them (copied from real runs), split by the template line.
-#include "preload/drain/tap_line.h"
+#include "preload/format/tap_line.h"
 
 #include <gtest/gtest.h>
 #include <string.h>

@@ -10,13 +10,13 @@
 
 #include <map>
 
-#include "preload/capture/counters.h"
-#include "preload/capture/native_stack.h"
-#include "preload/capture/python_stack.h"
-#include "preload/core/call_detail.h"
-#include "preload/core/registry.h"
+#include "preload/counters/counters.h"
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
+#include "preload/runtime/call_detail.h"
+#include "preload/runtime/parts.h"
+#include "preload/runtime/registry.h"
+#include "preload/unwind/native_stack.h"
 
 namespace dlhook {
 
@@ -75,13 +75,13 @@ const DriverVariant kDriverVariants[] = {
 const int kDriverVariantCount = 10;
 const uint32_t kNewestDriverVersion = 13000;
 
-// Stand for capture/python_stack.cc: no Python here.
+// Stand for python/python_stack.cc: no Python here.
 std::atomic<uint32_t> g_python_for_calls{0};
 uint32_t CapturePythonStack(ThreadState*) { return 0; }
 bool RecordPythonStack(ThreadState*) { return true; }
 void RefreshPython() {}
 
-// Stand for capture/counters.cc, capture/call_detail.cc and capture/native_stack.cc: no counters and no native stacks here.
+// Stand for counters/counters.cc, call_detail.cc and unwind/native_stack.cc: no counters and no native stacks here.
 void OpenThreadCounters(ThreadState*) {}
 void CloseThreadCounters(ThreadState*) {}
 void ReadCountersAtScope(ThreadState*, ScopeKind) {}

@@ -1,4 +1,4 @@
-// A recorded process without a preloaded shim: core/thread_state.cc as it is, on a session that these tests make, and
+// A recorded process without a preloaded shim: runtime/thread_state.cc as it is, on a session that these tests make, and
 // what
 // link/ offers, without hooks.
 #ifndef DLHOOK_TESTS_PRELOAD_TEST_PROCESS_H_
@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <string>
 
-#include "preload/core/definitions.h"
-#include "preload/core/process_state.h"
-#include "preload/core/thread_state.h"
+#include "preload/format/definitions.h"
+#include "preload/runtime/process_state.h"
+#include "preload/runtime/thread_state.h"
 
 namespace dlhook {
 

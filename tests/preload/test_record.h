@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "preload/core/record.h"
+#include "preload/format/record.h"
 
 namespace dlhook {
 

@@ -7,7 +7,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "preload/capture/unwind_rules.h"
+#include "preload/unwind/unwind_rules.h"
 
 namespace {
 

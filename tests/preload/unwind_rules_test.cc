@@ -1,5 +1,5 @@
 // Rules from call frame information written by hand, byte by byte as the DWARF standard has it.
-#include "preload/capture/unwind_rules.h"
+#include "preload/unwind/unwind_rules.h"
 
 #include <gmock/gmock.h>
 

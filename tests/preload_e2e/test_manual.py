@@ -87,7 +87,7 @@ class Variables(e2e.Case):
         self.assertEqual(table, self.told())
 
     def test_the_shim_reads_these(self):
-        read = set(re.findall(r'lookup\("(DLHOOK_\w+)"\)', text_of("preload", "core", "config.cc")))
+        read = set(re.findall(r'lookup\("(DLHOOK_\w+)"\)', text_of("preload", "runtime", "config.cc")))
         self.assertGreater(len(read), 8)
         self.assertEqual(read - INTERNAL, set(self.told()) - OF_REPORTS)
 

@@ -39,7 +39,7 @@ class PlaceCase(e2e.Case):
         return place
 
     def fallback(self):
-        """Where a run goes whose folder cannot be written (preload/core/fallback_folder.h)."""
+        """Where a run goes whose folder cannot be written (preload/format/fallback_folder.h)."""
         digest = 0xcbf29ce484222325
         for byte in os.fsencode(self.run_path):
             digest = (digest ^ byte) * 0x100000001b3 % 2**64

@@ -45,7 +45,7 @@ int main() {
 REAL = """
 #include <cstdint>
 #include <cstring>
-#include "preload/core/call_scope.h"
+#include "preload/runtime/call_scope.h"
 struct dim3 { unsigned x, y, z; };
 struct Extent { size_t width, height, depth; };
 struct Pitched { void* pointer; size_t pitch, width, height; };
@@ -102,7 +102,7 @@ c size_t wide(ptr p)
 class ForwardTest(TableTest):
     def test_arguments_arrive_as_they_were_passed(self):
         self.generate(CALLED)
-        scope = self.folder / 'include/preload/core'
+        scope = self.folder / 'include/preload/runtime'
         scope.mkdir(parents=True)
         (scope / 'call_scope.h').write_text(SCOPE)
         (self.folder / 'calls.cc').write_text(CALLS)

@@ -199,7 +199,7 @@ TEST(DiffRunsTest, InterruptedStepsAreToldApart) {
 
 TEST(DiffRunsTest, EveryComparableTableIsMadeOfEveryRunAndItsColumnsAreExplained) {
   std::vector<std::string> names;
-  for (const Pass& pass : ComparablePasses()) names.emplace_back(pass.name);
+  for (const TableKind& kind : ComparableTables()) names.emplace_back(kind.name);
   EXPECT_THAT(names, testing::IsSupersetOf({"work", "layers", "accounting", "phases", "ops", "algorithms", "layout",
                                             "gemm", "copies", "kernels", "collectives"}));
   EXPECT_THAT(names, Not(testing::Contains("summary")));

@@ -25,7 +25,7 @@ Attribution Of(const Layers& network) {
 NameMap Names(const Layers& base, const Layers& candidate) {
   const TraceModel no_calls;
   const Attribution before = Of(base), after = Of(candidate);
-  return MatchLayerNames(Baseline(Network{&no_calls, &before}), Contender(Network{&no_calls, &after}));
+  return MatchLayerNames(Baseline(NetworkSide{&no_calls, &before}), Contender(NetworkSide{&no_calls, &after}));
 }
 
 TEST(LayerNamesTest, EqualNetworksKeepTheirNames) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analyzer/diff/diff_table.h"
-#include "analyzer/passes/columns.h"
+#include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer {
 namespace {

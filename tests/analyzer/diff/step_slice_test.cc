@@ -17,7 +17,7 @@ namespace dlhook::analyzer {
 namespace {
 
 Table Work(const StepSlice& slice) {
-  const PassOptions options = {.choices = &slice.choices(), .totals = &slice.totals(), .analysis = &slice.analysis()};
+  const TableOptions options = {.choices = &slice.choices(), .totals = &slice.totals(), .analysis = &slice.analysis()};
   absl::StatusOr<Table> table = WorkTable(slice.model(), options);
   EXPECT_TRUE(table.ok());
   CheckShape(*table);

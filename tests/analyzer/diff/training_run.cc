@@ -206,14 +206,14 @@ AnalyzedRun TrainingRun::analyzed() const {
 }
 
 RunsDiff Diff(const TrainingRun& base, const TrainingRun& candidate, const std::vector<std::string>& tables) {
-  std::vector<const Pass*> passes;
+  std::vector<const TableKind*> kinds;
   for (const std::string& name : tables) {
-    for (const Pass& pass : ComparablePasses()) {
-      if (pass.name == name) passes.push_back(&pass);
+    for (const TableKind& kind : ComparableTables()) {
+      if (kind.name == name) kinds.push_back(&kind);
     }
   }
-  EXPECT_EQ(passes.size(), tables.size());
-  absl::StatusOr<RunsDiff> diff = DiffRuns(Baseline(base.analyzed()), Contender(candidate.analyzed()), passes);
+  EXPECT_EQ(kinds.size(), tables.size());
+  absl::StatusOr<RunsDiff> diff = DiffRuns(Baseline(base.analyzed()), Contender(candidate.analyzed()), kinds);
   EXPECT_TRUE(diff.ok()) << diff.status();
   for (const Table& table : diff->tables) CheckShape(table);
   return *std::move(diff);

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/calls/choices.h"
 #include "analyzer/diff/diff_runs.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/passes/choices.h"
-#include "analyzer/passes/layer_analysis.h"
 
 namespace dlhook::analyzer {
 

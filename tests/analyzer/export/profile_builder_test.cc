@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/calls/choices.h"
 #include "analyzer/export/exporter.h"
-#include "analyzer/passes/choices.h"
 #include "tests/analyzer/passes/model_builder.h"
 #include "tests/analyzer/test_trace.h"
 

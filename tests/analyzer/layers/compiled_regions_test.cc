@@ -1,5 +1,5 @@
 // JAX on the CPU: one compiled region instead of layers made of slices of products.
-#include "analyzer/layers/compiled_regions.h"
+#include "analyzer/layers/framework/compiled_regions.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // What threads counted, divided among what they did: the rules one by one, and random runs, whose sums must be exact.
-#include "analyzer/layers/counter_division.h"
+#include "analyzer/time/counter_division.h"
 
 #include <gtest/gtest.h>
 

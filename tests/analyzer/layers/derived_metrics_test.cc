@@ -1,6 +1,6 @@
 // Formulas against published measurements: the counts that someone printed with what his tool made of them. Each names
 // its source.
-#include "analyzer/layers/derived_metrics.h"
+#include "analyzer/time/derived_metrics.h"
 
 #include <cmath>
 #include <map>
@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "preload/core/counter_names.h"
+#include "preload/counters/counter_names.h"
 
 namespace dlhook::analyzer {
 namespace {

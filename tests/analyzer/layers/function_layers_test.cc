@@ -1,5 +1,7 @@
 // Layers named by the functions above their calls, on programs written down call by call.
-#include "analyzer/layers/function_layers.h"
+#include "analyzer/analysis/attribute.h"
+#include "analyzer/layers/functions/function_layers.h"
+#include "analyzer/tables/table_kind.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

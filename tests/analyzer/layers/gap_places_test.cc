@@ -1,5 +1,5 @@
 // Whose time is what nothing is seen of: by the Python frames at both ends.
-#include "analyzer/layers/gap_places.h"
+#include "analyzer/time/gap_places.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/layers/time_division.h"
+#include "analyzer/analysis/attribute.h"
+#include "analyzer/time/time_division.h"
 #include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {

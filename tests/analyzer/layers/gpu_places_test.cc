@@ -6,8 +6,8 @@
 #include <map>
 #include <random>
 
-#include "analyzer/layers/gpu_division.h"
-#include "analyzer/layers/moments.h"
+#include "analyzer/gpu/gpu_division.h"
+#include "analyzer/steps/moments.h"
 #include "tests/analyzer/passes/gpu_definitions.h"
 #include "tests/analyzer/passes/gpu_model.h"
 #include "tests/analyzer/passes/model_builder.h"

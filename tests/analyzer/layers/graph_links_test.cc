@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analyzer/layers/attribution.h"
+#include "analyzer/layers/framework/framework_links.h"
 #include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {

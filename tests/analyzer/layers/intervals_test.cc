@@ -1,5 +1,5 @@
 // Sets of moments: random ones against a bitmap.
-#include "analyzer/layers/intervals.h"
+#include "analyzer/time/intervals.h"
 
 #include <gtest/gtest.h>
 

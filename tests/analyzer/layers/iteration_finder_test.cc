@@ -1,7 +1,7 @@
 // The iteration finder on sequences written down as text: a letter is an op, lower case forward,
 // upper case backward, anything else of no known direction; a blank is a pause; a ' after an op is
 // the same op at another batch size.
-#include "analyzer/layers/iteration_finder.h"
+#include "analyzer/steps/iteration_finder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

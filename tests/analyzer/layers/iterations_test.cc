@@ -1,5 +1,5 @@
 // Iterations with times and phases, and the table `iterations`.
-#include "analyzer/layers/iterations.h"
+#include "analyzer/steps/iterations.h"
 
 #include <gtest/gtest.h>
 

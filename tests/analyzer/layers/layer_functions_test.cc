@@ -1,6 +1,6 @@
 // Layer functions by name. Names are those of real libraries: Caffe 1.0, dlib 19.24, ncnn, OpenCV 4, mlpack 4, darknet,
 // MXNet 1.9, PaddlePaddle 3.3.
-#include "analyzer/layers/layer_functions.h"
+#include "analyzer/layers/functions/layer_functions.h"
 
 #include <gtest/gtest.h>
 

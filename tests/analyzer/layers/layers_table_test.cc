@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/passes/layer_analysis.h"
-#include "analyzer/passes/pass.h"
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/tables/table_kind.h"
 #include "tests/analyzer/layers/torch_recorder.h"
 #include "tests/analyzer/passes/gpu_model.h"
 
@@ -57,12 +57,12 @@ Table LayersTableBy(const TraceModel& model, LayersBy by, int depth = 0) {
   const Choices choices = ResolveChoices(&copy);
   const RunTotals totals = ComputeTotals(copy);
   const LayerAnalysis analysis(copy);
-  PassOptions options{.choices = &choices, .totals = &totals, .analysis = &analysis};
+  TableOptions options{.choices = &choices, .totals = &totals, .analysis = &analysis};
   options.layers_by = by;
   options.layers_depth = depth;
-  for (const Pass& pass : Passes()) {
-    if (pass.name != "layers") continue;
-    const absl::StatusOr<Table> table = pass.run(copy, options);
+  for (const TableKind& kind : TableKinds()) {
+    if (kind.name != "layers") continue;
+    const absl::StatusOr<Table> table = kind.run(copy, options);
     EXPECT_TRUE(table.ok()) << table.status();
     CheckShape(*table);
     return *table;

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/attribution.h"
+#include "analyzer/layers/structure/structure.h"
 #include "tests/analyzer/layers/network_programs.h"
 
 namespace dlhook::analyzer {

@@ -1,5 +1,5 @@
 // Theoretical occupancy. Expected numbers: NVIDIA's own cuda_occupancy.h of CUDA 13.0 for the same numbers.
-#include "analyzer/layers/occupancy.h"
+#include "analyzer/gpu/occupancy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Steps and phases of training loops written down scope by scope, and of programs of which only calls are known.
-#include "analyzer/layers/phases.h"
+#include "analyzer/steps/phases.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "analyzer/layers/update_cycle.h"
+#include "analyzer/steps/update_cycle.h"
 #include "tests/analyzer/layers/training_program.h"
 #include "tests/analyzer/passes/model_builder.h"
 

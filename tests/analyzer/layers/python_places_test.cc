@@ -1,5 +1,5 @@
 // Which line of a Python stack is the program's own.
-#include "analyzer/layers/python_places.h"
+#include "analyzer/calls/python_places.h"
 
 #include <gtest/gtest.h>
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "analyzer/layers/structure/structure.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -1,5 +1,5 @@
 // Time divided among activities: the rules one by one, and random runs against the definition.
-#include "analyzer/layers/time_division.h"
+#include "analyzer/time/time_division.h"
 
 #include <gtest/gtest.h>
 

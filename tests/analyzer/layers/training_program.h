@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analyzer/layers/attribution.h"
-#include "analyzer/layers/phases.h"
+#include "analyzer/steps/phases.h"
 #include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {

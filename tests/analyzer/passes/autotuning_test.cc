@@ -1,9 +1,9 @@
 // Autotuning told by its packs, and who chose: autotuning.h, choices.h.
-#include "analyzer/passes/autotuning.h"
+#include "analyzer/calls/autotuning.h"
 
 #include <gtest/gtest.h>
 
-#include "analyzer/passes/choices.h"
+#include "analyzer/calls/choices.h"
 #include "tests/analyzer/passes/gpu_definitions.h"
 #include "tests/analyzer/passes/model_builder.h"
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/passes/askers.h"
-#include "analyzer/passes/layer_analysis.h"
-#include "analyzer/passes/pass.h"
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/layers/functions/askers.h"
+#include "analyzer/tables/table_kind.h"
 #include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -45,14 +45,14 @@ Table RunWith(const std::string& name, TraceModel model, std::vector<std::string
   const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
   const LayerAnalysis analysis(model);
-  PassOptions options;
+  TableOptions options;
   options.choices = &choices;
   options.totals = &totals;
   options.analysis = &analysis;
   options.functions = std::move(functions);
   options.layers_by = by;
-  for (const Pass& pass : Passes()) {
-    if (pass.name == name) return *pass.run(model, options);
+  for (const TableKind& kind : TableKinds()) {
+    if (kind.name == name) return *kind.run(model, options);
   }
   return {};
 }

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/passes/choices.h"
-#include "analyzer/passes/pass.h"
-#include "analyzer/passes/tables.h"
+#include "analyzer/calls/choices.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
 #include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -43,7 +43,7 @@ class CountersTableTest : public testing::Test {
     AddSeries(kNone, 0, Batch::SAMPLE, {"task-clock"}, {{0, 0}, {500, 500}});
   }
 
-  Table Run(PassOptions options, absl::StatusOr<Table> (*pass)(const TraceModel&, const PassOptions&) = CountersTable) {
+  Table Run(TableOptions options, absl::StatusOr<Table> (*pass)(const TraceModel&, const TableOptions&) = CountersTable) {
     model_ = builder_.Build(500);
     const Choices choices = ResolveChoices(&model_);
     const RunTotals totals = ComputeTotals(model_);
@@ -84,13 +84,13 @@ TEST_F(CountersTableTest, RowsAreWhatTheProgramDid) {
 TEST_F(CountersTableTest, EveryDivisionHasTheSameSum) {
   AddRun();
   for (CountersBy by : {CountersBy::kLayers, CountersBy::kPhase, CountersBy::kIteration, CountersBy::kScope, CountersBy::kThread}) {
-    PassOptions options;
+    TableOptions options;
     options.counters_by = by;
     const Table table = Run(options);
     EXPECT_EQ(Sum(table, "task_clock"), 500) << static_cast<int>(by);
     EXPECT_EQ(Sum(table, "minor_faults"), 13) << static_cast<int>(by);
   }
-  PassOptions by_op, by_interval;
+  TableOptions by_op, by_interval;
   by_op.layers_by = LayersBy::kOp;
   by_interval.interval_ns = 100;
   EXPECT_EQ(Sum(Run(by_op), "task_clock"), 500);

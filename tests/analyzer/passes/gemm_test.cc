@@ -1,7 +1,7 @@
 // Shapes of matrix products and the table `gemm`.
 #include <gtest/gtest.h>
 
-#include "analyzer/layers/gemm_shape.h"
+#include "analyzer/calls/gemm_shape.h"
 #include "tests/analyzer/passes/gpu_definitions.h"
 #include "tests/analyzer/passes/model_builder.h"
 

@@ -1,5 +1,5 @@
 // Why a GPU does not compute: the rules one by one; random runs, whose causes must add up to the time.
-#include "analyzer/layers/gpu_idle.h"
+#include "analyzer/gpu/gpu_idle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

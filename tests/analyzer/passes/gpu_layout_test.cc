@@ -1,7 +1,7 @@
 // What the table `layout` says of GPU libraries and of conversion kernels.
 #include <gtest/gtest.h>
 
-#include "analyzer/passes/conversion_kernels.h"
+#include "analyzer/calls/conversion_kernels.h"
 #include "tests/analyzer/passes/gpu_definitions.h"
 #include "tests/analyzer/passes/model_builder.h"
 

@@ -111,22 +111,22 @@ const TraceModel& GpuProgram::Build(int64_t wall_ns) {
   return model_;
 }
 
-Table GpuProgram::Run(const std::string& pass, int64_t interval_ns) {
+Table GpuProgram::Run(const std::string& kind, int64_t interval_ns) {
   const Choices choices = ResolveChoices(&model_);
   const RunTotals totals = ComputeTotals(model_);
   Attribution attribution;
   attribution.of_call.resize(model_.calls.size());
   attribution.of_scope.resize(model_.scopes.size());
   const LayerAnalysis analysis(model_, std::move(attribution), tracks_);
-  for (const Pass& candidate : Passes()) {
-    if (candidate.name != pass) continue;
+  for (const TableKind& candidate : TableKinds()) {
+    if (candidate.name != kind) continue;
     absl::StatusOr<Table> table = candidate.run(
         model_, {.choices = &choices, .totals = &totals, .analysis = &analysis, .interval_ns = interval_ns});
     EXPECT_TRUE(table.ok()) << table.status();
     CheckShape(*table);
     return *std::move(table);
   }
-  ADD_FAILURE() << pass;
+  ADD_FAILURE() << kind;
   return {};
 }
 

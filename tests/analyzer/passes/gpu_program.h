@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/layers/phases.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/passes/pass.h"
+#include "analyzer/steps/phases.h"
+#include "analyzer/tables/table_kind.h"
 #include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {

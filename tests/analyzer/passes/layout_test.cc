@@ -2,7 +2,7 @@
 // reorders.
 #include <gtest/gtest.h>
 
-#include "analyzer/passes/round_trips.h"
+#include "analyzer/tables/calls/round_trips.h"
 #include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {

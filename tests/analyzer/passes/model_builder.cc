@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "analyzer/model/scope_nesting.h"
-#include "analyzer/passes/pass.h"
+#include "analyzer/tables/table_kind.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -275,10 +275,10 @@ Table RunPass(const std::string& name, TraceModel model) {
   const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
   const LayerAnalysis analysis(model);
-  const PassOptions options = {.choices = &choices, .totals = &totals, .analysis = &analysis};
-  for (const Pass& pass : Passes()) {
-    if (pass.name != name) continue;
-    absl::StatusOr<Table> table = pass.run(model, options);
+  const TableOptions options = {.choices = &choices, .totals = &totals, .analysis = &analysis};
+  for (const TableKind& kind : TableKinds()) {
+    if (kind.name != name) continue;
+    absl::StatusOr<Table> table = kind.run(model, options);
     EXPECT_TRUE(table.ok()) << table.status();
     CheckShape(*table);
     return *table;

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "analyzer/passes/pass.h"
+#include "analyzer/tables/table_kind.h"
 #include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {
@@ -47,11 +47,11 @@ TraceModel CrowdedModel() {
 TEST(AllTablesTest, AreWellFormed) {
   std::set<std::string> names;
   for (const TraceModel& model : {RealModel(), CrowdedModel(), ModelBuilder().Build()}) {
-    for (const Pass& pass : Passes()) {
-      const Table table = RunPass(std::string(pass.name), model);
-      EXPECT_EQ(table.name, pass.name);
+    for (const TableKind& kind : TableKinds()) {
+      const Table table = RunPass(std::string(kind.name), model);
+      EXPECT_EQ(table.name, kind.name);
       EXPECT_FALSE(table.title.empty());
-      EXPECT_FALSE(pass.summary.empty());
+      EXPECT_FALSE(kind.summary.empty());
       std::set<std::string> columns;
       for (const Column& column : table.columns) {
         EXPECT_TRUE(columns.insert(column.name).second) << table.name << "." << column.name;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/passes/autotuning.h"
+#include "analyzer/calls/autotuning.h"
 #include "tests/analyzer/passes/gpu_definitions.h"
 #include "tests/analyzer/passes/model_builder.h"
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "device_properties.h"
 #include "activity.h"
+#include "device_properties.h"
 
 using fake::CurrentDevice;
 

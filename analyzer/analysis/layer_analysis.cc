@@ -1,0 +1,17 @@
+// What several passes need of layers and steps: see layer_analysis.h.
+#include "analyzer/analysis/attribute.h"
+#include "analyzer/analysis/layer_analysis.h"
+
+namespace dlhook::analyzer::inline analysis {
+
+const Attribution& LayerAnalysis::attribution() const {
+  if (!attribution_) attribution_ = AttributeToLayers(model_, options_);
+  return *attribution_;
+}
+
+const std::vector<StepTrack>& LayerAnalysis::steps() const {
+  if (!steps_) steps_ = FindStepTracks(model_, attribution());
+  return *steps_;
+}
+
+}  // namespace dlhook::analyzer::analysis

@@ -1,0 +1,36 @@
+// Where a call stands among the calls around it.
+#ifndef DLHOOK_ANALYZER_CALLS_CALL_CONTEXT_H_
+#define DLHOOK_ANALYZER_CALLS_CALL_CONTEXT_H_
+
+#include <string>
+
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer::inline calls {
+
+// An op that computes something and may launch kernels or move data for it: of a linear-algebra,
+// neural-network or communication library. Not: launches, copies, allocations, calls of which only
+// the name is known.
+bool IsLibraryOp(const Op& op);
+
+// The innermost library op around `call`, kNone if there is none.
+CallIndex EnclosingLibraryOp(const TraceModel& model, CallIndex call);
+
+// "convolution backward-data", "gemm".
+std::string KindAndDirection(const Op& op);
+
+// A call that returns only when earlier work of the GPU (of a stream, up to an event) is done.
+bool WaitsForGpu(const Op& op);
+
+// cudaEventElapsedTime, cuEventElapsedTime: the operand is the time that it returned.
+bool IsElapsedTime(const Op& op);
+
+// cudaEventRecord, cuEventRecordWithFlags …
+bool IsEventRecord(const Op& op);
+
+// cudaGraphLaunch, cuGraphLaunch.
+bool IsGraphLaunch(const Op& op);
+
+}  // namespace dlhook::analyzer::calls
+
+#endif  // DLHOOK_ANALYZER_CALLS_CALL_CONTEXT_H_

@@ -1,0 +1,35 @@
+// Collective operations by their ranges: see collective_ranges.h.
+#include "analyzer/calls/collective_ranges.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+
+namespace dlhook::analyzer::inline calls {
+
+std::optional<trace::Collective::Kind> CollectiveOf(absl::string_view name) {
+  if (!absl::ConsumePrefix(&name, "gloo:") && !absl::ConsumePrefix(&name, "ucc:")) return std::nullopt;
+  using Collective = trace::Collective;
+  // all_gather and _allgather_base, all_reduce and sparse_all_reduce; what stands in others' names comes after them.
+  static constexpr std::pair<absl::string_view, Collective::Kind> kKinds[] = {
+      {"allreduce", Collective::ALL_REDUCE}, {"reducescatter", Collective::REDUCE_SCATTER}, {"reduce", Collective::REDUCE},
+      {"allgather", Collective::ALL_GATHER}, {"gather", Collective::GATHER},                {"scatter", Collective::SCATTER},
+      {"broadcast", Collective::BROADCAST},  {"alltoall", Collective::ALL_TO_ALL},          {"barrier", Collective::BARRIER},
+      {"send", Collective::SEND},            {"recv", Collective::RECEIVE}};
+  const std::string letters = absl::StrReplaceAll(name, {{"_", ""}});
+  for (const auto& [word, kind] : kKinds) {
+    if (absl::StrContains(letters, word)) return kind;
+  }
+  return Collective::KIND_UNKNOWN;
+}
+
+std::vector<bool> CollectiveNames(const TraceModel& model) {
+  std::vector<bool> names;
+  for (const std::string& name : model.names) names.push_back(CollectiveOf(name).has_value());
+  return names;
+}
+
+}  // namespace dlhook::analyzer::calls

@@ -1,0 +1,90 @@
+// A matrix product's shape: see gemm_shape.h.
+#include "analyzer/calls/gemm_shape.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/model/op_cost.h"
+
+namespace dlhook::analyzer::inline calls {
+namespace {
+
+const Tensor* Find(const Op& op, const char* role, const char* other_role) {
+  for (const Tensor& tensor : op.tensors) {
+    if (tensor.role == role || tensor.role == other_role) return &tensor;
+  }
+  return nullptr;
+}
+
+// "N" if the last two dimensions lie in the order of their names ("ab", "abc"), "T" if exchanged
+// ("ba", "acb"); packed formats
+// ("BA16a64b") are the library's own: "P".
+std::string Transposition(const Tensor& tensor) {
+  const std::string& tag = tensor.format;
+  if (tag.size() < 2 || tag.size() != tensor.dims.size()) return "P";
+  const auto row = tag.find(static_cast<char>('a' + tag.size() - 2));
+  const auto column = tag.find(static_cast<char>('a' + tag.size() - 1));
+  if (row == std::string::npos || column == std::string::npos) return "P";
+  return row < column ? "N" : "T";
+}
+
+int64_t BatchOf(const Dims& dst) {
+  return ElementCount(Dims(dst.begin(), dst.end() - 2)).value_or(1);
+}
+
+std::optional<GemmShape> MatMulShape(const Op& op) {
+  const Tensor* a = Find(op, "src", "src_a");
+  const Tensor* b = Find(op, "wei", "src_b");
+  const Tensor* c = Find(op, "dst", "dst");
+  if (!a || !b || !c || a->dims.size() < 2 || b->dims.size() < 2 || c->dims.size() < 2) {
+    return std::nullopt;
+  }
+  return GemmShape{.m = c->dims[c->dims.size() - 2],
+                   .n = c->dims.back(),
+                   .k = a->dims.back(),
+                   .batch = BatchOf(c->dims),
+                   .trans = absl::StrCat(Transposition(*a), Transposition(*b)),
+                   .order = "row"};
+}
+
+std::optional<GemmShape> InnerProductShape(const Op& op) {
+  const Tensor* wei = Find(op, "wei", "wei");
+  const Tensor* dst = Find(op, "dst", "dst");
+  if (!wei || !dst || wei->dims.size() < 2 || dst->dims.size() != 2) return std::nullopt;
+  const int64_t mb = dst->dims[0], oc = dst->dims[1];
+  const std::optional<int64_t> ic = ElementCount(Dims(wei->dims.begin() + 1, wei->dims.end()));
+  if (!ic) return std::nullopt;
+  switch (op.direction) {
+    case Direction::kBackwardData:
+      return GemmShape{mb, *ic, oc, 1, "", "row"};
+    case Direction::kBackwardWeights:
+      return GemmShape{oc, *ic, mb, 1, "", "row"};
+    default:
+      return GemmShape{mb, oc, *ic, 1, "", "row"};
+  }
+}
+
+}  // namespace
+
+bool IsMatrixProduct(const Op& op) {
+  if (op.definition.has_gemm()) return op.definition.gemm().kind() != trace::Gemm::HEURISTIC;
+  return op.definition.has_onednn() && (op.kind == "matmul" || op.kind == "inner_product" ||
+                                        op.kind == "gemm_api" || op.kind == "gemm");
+}
+
+std::optional<GemmShape> GemmShapeOf(const Op& op) {
+  if (op.definition.has_gemm()) {
+    const trace::Gemm& gemm = op.definition.gemm();
+    if (gemm.groups() > 0 && gemm.m() == 0 && gemm.n() == 0) return std::nullopt;  // in the device's memory
+    return GemmShape{.m = gemm.m(),
+                     .n = gemm.n(),
+                     .k = gemm.k(),
+                     .batch = std::max<int64_t>(gemm.batch(), 1),
+                     .trans = absl::StrCat(gemm.trans_a(), gemm.trans_b()),
+                     .order = gemm.row_major() ? "row" : "col"};
+  }
+  if (!IsMatrixProduct(op)) return std::nullopt;
+  return op.kind == "inner_product" ? InnerProductShape(op) : MatMulShape(op);
+}
+
+}  // namespace dlhook::analyzer::calls

@@ -1,0 +1,37 @@
+// A matrix product's shape, whoever computed it: BLAS, or oneDNN's matmul, inner_product and gemm.
+#ifndef DLHOOK_ANALYZER_CALLS_GEMM_SHAPE_H_
+#define DLHOOK_ANALYZER_CALLS_GEMM_SHAPE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "analyzer/model/op.h"
+
+namespace dlhook::analyzer::inline calls {
+
+// C[m,n] = op(A)[m,k] op(B)[k,n], `batch` times. `order` "col": as BLAS states it, "row": row-major
+// (cblas with CblasRowMajor, oneDNN). Only inner_product's shape depends on the direction:
+//   forward           dst[mb,oc] = src[mb,ic] wei^T
+//   backward-data     diff_src[mb,ic] = diff_dst[mb,oc] wei
+//   backward-weights  diff_wei[oc,ic] = diff_dst^T src[mb,ic]
+struct GemmShape {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  int64_t batch = 1;
+  std::string trans;  // of A and B, e.g. "TN"; empty where not known
+  std::string order;
+  auto operator<=>(const GemmShape&) const = default;
+};
+
+// nullopt: the op is no matrix product, or its shape isn't known.
+std::optional<GemmShape> GemmShapeOf(const Op& op);
+
+// Whether the op is a matrix product at all.
+bool IsMatrixProduct(const Op& op);
+
+}  // namespace dlhook::analyzer::calls
+
+#endif  // DLHOOK_ANALYZER_CALLS_GEMM_SHAPE_H_

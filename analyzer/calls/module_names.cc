@@ -1,0 +1,96 @@
+// What the modules of a run are called: see module_names.h.
+#include "analyzer/calls/module_names.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/calls/scope_names.h"
+
+namespace dlhook::analyzer::inline calls {
+namespace {
+
+// A program that makes a model anew for each trial would fill the report with them: beyond these all are one.
+constexpr int kMaxModelsOfType = 8;
+
+bool IsOfFramework(const std::string& type) {
+  for (const char* package : {"torch.", "keras.", "tensorflow.", "flax.", "torchvision.ops."}) {
+    if (absl::StartsWith(type, package)) return true;
+  }
+  return false;
+}
+
+// Modules that call other modules, as far as stacks show.
+std::vector<bool> FindContainers(const TraceModel& model, const std::vector<PythonPlace>& places) {
+  std::vector<bool> is_container(model.modules.size());
+  for (const PythonPlace& place : places) {
+    for (size_t i = 1; i < place.modules.size(); ++i) is_container[place.modules[i]] = true;
+  }
+  return is_container;
+}
+
+class ModuleNamer {
+ public:
+  ModuleNamer(const TraceModel& model, const std::vector<PythonPlace>& places)
+      : model_(model), is_container_(FindContainers(model, places)), labels_(model.modules.size()) {}
+
+  std::vector<ModuleName> Name() {
+    std::vector<ModuleName> named;
+    named.reserve(model_.modules.size());
+    for (ModuleIndex module = 0; module < model_.modules.size(); ++module) named.push_back(NameOf(module));
+    return named;
+  }
+
+ private:
+  ModuleIndex RootOf(ModuleIndex module) const {
+    const ModuleIndex root = model_.modules[module].root;
+    return root == kNone ? module : root;
+  }
+
+  // "AlexNet #2" of a root. Losses and other single layers are no models.
+  const std::string& LabelOf(ModuleIndex root) {
+    const Module& module = model_.modules[root];
+    std::string& label = labels_[root];
+    if (!label.empty()) return label;
+    const std::string type = ShortType(module.type);
+    const int number = ++models_[{module.process, type}];
+    label = number == 1 || number > kMaxModelsOfType ? type : absl::StrCat(type, " #", number);
+    return label;
+  }
+
+  // A loss made anew in each iteration is still the same one.
+  bool StandsAlone(ModuleIndex root) const {
+    return IsOfFramework(model_.modules[root].type) && !is_container_[root];
+  }
+
+  ModuleName NameOf(ModuleIndex index) {
+    const Module& module = model_.modules[index];
+    const ModuleIndex root = RootOf(index);
+    ModuleName named;
+    named.type = ShortType(module.type);
+    named.is_root = root == index;
+    named.is_whole = IsOfFramework(module.type) && !is_container_[index];
+    if (StandsAlone(root)) {
+      named.name = named.is_root && WorkOfModule(named.type) != "loss" ? LabelOf(root) : named.type;
+      return named;
+    }
+    named.model = LabelOf(root);
+    if (!module.names.empty()) named.name = module.names.front();
+    if (named.is_root) named.name = named.type;
+    return named;
+  }
+
+  const TraceModel& model_;
+  std::vector<bool> is_container_;
+  std::vector<std::string> labels_;
+  std::map<std::pair<ProcessIndex, std::string>, int> models_;
+};
+
+}  // namespace
+
+std::vector<ModuleName> NameModules(const TraceModel& model, const std::vector<PythonPlace>& places) {
+  return ModuleNamer(model, places).Name();
+}
+
+}  // namespace dlhook::analyzer::calls

@@ -1,0 +1,66 @@
+// Ops in words: see op_labels.h.
+#include "analyzer/calls/op_labels.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/calls/call_context.h"
+
+namespace dlhook::analyzer::inline calls {
+namespace {
+
+// oneDNN's `alg` of these says how (direct, winograd); of all others what.
+bool AlgorithmIsAChoice(const Op& op) {
+  return op.kind == "convolution" || op.kind == "deconvolution";
+}
+
+const Tensor* FirstDefined(const Op& op, const char* role) {
+  for (const Tensor& tensor : op.tensors) {
+    if (tensor.role == role && tensor.defined) return &tensor;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string ProblemLabel(const Op& op) {
+  if (op.kind == "reorder") {
+    const Tensor* from = FirstDefined(op, "src");
+    const Tensor* to = FirstDefined(op, "dst");
+    if (from && to) return absl::StrCat(op.problem, " ", from->format, "->", to->format);
+  }
+  if (op.algorithm.empty() || AlgorithmIsAChoice(op)) return op.problem;
+  return absl::StrCat(op.problem, " ", op.algorithm);
+}
+
+std::string KindLabel(const Op& op) {
+  if (op.is_creation) return absl::StrCat("create:", op.kind);
+  if (op.is_trial) return absl::StrCat("trial:", op.kind);
+  if (op.captured) return absl::StrCat("capture:", op.kind);
+  if (!op.subject.empty()) return absl::StrCat("search:", op.subject);
+  return op.kind;
+}
+
+std::string FormatsLabel(const Op& op) {
+  std::vector<std::string> words;
+  for (const Tensor& tensor : op.tensors) {
+    if (!tensor.defined) continue;
+    words.push_back(absl::StrCat(tensor.role, ":", tensor.format));
+    if (!tensor.strides.empty()) absl::StrAppend(&words.back(), "(", tensor.strides, ")");
+  }
+  return absl::StrJoin(words, " ");
+}
+
+bool TellsSteps(const Op& op) {
+  if (op.is_creation || op.is_trial || op.captured || !op.subject.empty()) return false;
+  if (op.kind == "allocation" || op.kind == "free" || op.family == "nvrtc") return false;
+  if (absl::StartsWith(op.family, "cuda_")) {
+    return op.definition.has_launch() || op.definition.has_copy() || IsGraphLaunch(op);
+  }
+  return !absl::EndsWith(op.family, "_setup");
+}
+
+}  // namespace dlhook::analyzer::calls

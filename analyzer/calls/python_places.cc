@@ -1,0 +1,143 @@
+// Where in the user's program a Python stack stands: see python_places.h.
+#include "analyzer/calls/python_places.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace dlhook::analyzer::inline calls {
+namespace {
+
+enum class Owner : uint8_t { kUser, kFramework, kOptimizer, kAutograd };
+
+// What is installed is not the user's program. But libraries of models are: there a line is what the user would look up.
+constexpr absl::string_view kModels[] = {"torchvision", "torchaudio", "timm",  "transformers", "diffusers", "sentence_transformers",
+                                         "ultralytics", "monai",      "peft", "keras_cv",     "keras_hub", "segmentation_models_pytorch"};
+
+// What follows "site-packages/" or "dist-packages/"; empty where the file is in neither.
+absl::string_view InPackages(absl::string_view file) {
+  const size_t packages = file.rfind("-packages/");
+  return packages == absl::string_view::npos ? "" : file.substr(packages + 10);
+}
+
+absl::string_view PackageOf(absl::string_view file) {
+  const absl::string_view inside = InPackages(file);
+  return inside.substr(0, inside.find('/'));
+}
+
+// NumPy before 1.25 makes the functions that find others' overrides at run time.
+bool IsOfPython(absl::string_view file) {
+  return absl::StartsWith(file, "<frozen ") || absl::StartsWith(file, "<__array_function__ ") || (InPackages(file).empty() && absl::StrContains(file, "/lib/python3."));
+}
+
+Owner OwnerOf(absl::string_view file) {
+  const absl::string_view inside = InPackages(file);
+  if (absl::StartsWith(inside, "torch/optim/")) return Owner::kOptimizer;
+  if (absl::StartsWith(inside, "torch/autograd/")) return Owner::kAutograd;
+  if (inside.empty()) return IsOfPython(file) ? Owner::kFramework : Owner::kUser;
+  const absl::string_view package = PackageOf(file);
+  const bool holds_models = std::find(std::begin(kModels), std::end(kModels), package) != std::end(kModels);
+  return holds_models ? Owner::kUser : Owner::kFramework;
+}
+
+// The installed package that was started as the program (python -m PACKAGE); empty: it is none.
+absl::string_view StartedPackage(const TraceModel& model, const PythonStack& stack) {
+  for (auto frame = stack.frames.rbegin(); frame != stack.frames.rend(); ++frame) {
+    const absl::string_view file = model.names[frame->file];
+    if (!IsOfPython(file)) return model.names[frame->function] == "<module>" ? PackageOf(file) : "";
+  }
+  return "";
+}
+
+bool IsBackwardCall(absl::string_view function) {
+  return function == "_engine_run_backward" || function == "backward" || function == "grad";
+}
+
+using Lines = std::vector<std::pair<NameIndex, uint32_t>>;
+
+// Lines inside the innermost module's call; without a module the user's innermost line alone.
+Lines LinesInside(const PythonStack& stack, const PythonPlace& place) {
+  Lines lines;
+  if (place.modules.empty()) {
+    if (place.file != kNone) lines.emplace_back(place.file, place.line);
+    return lines;
+  }
+  for (const PythonFrame& frame : stack.frames) {
+    if (frame.module != kNone) break;
+    lines.emplace_back(frame.file, frame.line);
+  }
+  return lines;
+}
+
+// Lines of the package `started` are the user's, too.
+PythonPlace ReadStack(const TraceModel& model, const PythonStack& stack, const std::vector<Owner>& owners,
+                      absl::string_view started) {
+  PythonPlace place;
+  for (const PythonFrame& frame : stack.frames) {
+    const bool is_started = !started.empty() && PackageOf(model.names[frame.file]) == started;
+    const Owner owner = is_started ? Owner::kUser : owners[frame.file];
+    if (owner == Owner::kAutograd && IsBackwardCall(model.names[frame.function])) {
+      place.is_in_backward = true;
+    } else if (owner == Owner::kOptimizer && place.modules.empty()) {
+      place.is_in_optimizer = !place.is_in_backward;
+    }
+    if (!place.is_in_backward && frame.module != kNone &&
+        (place.modules.empty() || place.modules.back() != frame.module)) {
+      place.modules.push_back(frame.module);
+    }
+    if (owner != Owner::kUser || place.file != kNone) continue;
+    place.file = frame.file;
+    place.line = frame.line;
+    if (!place.is_in_backward) place.runs_user_code = true;
+  }
+  place.runs_user_code = place.runs_user_code || !place.modules.empty();
+  return place;
+}
+
+}  // namespace
+
+bool IsFrameworkFile(absl::string_view file) { return OwnerOf(file) != Owner::kUser; }
+
+std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model) {
+  return ReadPythonPlaces(model, model.python_stacks);
+}
+
+std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model, absl::Span<const PythonStack> stacks) {
+  std::vector<bool> is_file(model.names.size());
+  for (const PythonStack& stack : stacks) {
+    for (const PythonFrame& frame : stack.frames) is_file[frame.file] = true;
+  }
+  std::vector<Owner> owners(model.names.size(), Owner::kUser);
+  for (NameIndex name = 0; name < model.names.size(); ++name) {
+    if (is_file[name]) owners[name] = OwnerOf(model.names[name]);
+  }
+  std::vector<PythonPlace> places;
+  places.reserve(stacks.size());
+  std::map<Lines, uint32_t> paths, whole_stacks;
+  for (const PythonStack& stack : stacks) {
+    PythonPlace place = ReadStack(model, stack, owners, "");
+    const absl::string_view started = place.file == kNone ? StartedPackage(model, stack) : "";
+    if (!started.empty()) place = ReadStack(model, stack, owners, started);
+    const Lines lines = LinesInside(stack, place);
+    if (!lines.empty()) place.path = paths.try_emplace(lines, static_cast<uint32_t>(paths.size())).first->second;
+    Lines all;
+    for (const PythonFrame& frame : stack.frames) all.emplace_back(frame.file, frame.line);
+    place.all_lines =
+        whole_stacks.try_emplace(std::move(all), static_cast<uint32_t>(whole_stacks.size())).first->second;
+    places.push_back(std::move(place));
+  }
+  return places;
+}
+
+std::string LineLabel(const TraceModel& model, const PythonPlace& place) {
+  if (place.file == kNone) return "";
+  const std::string& file = model.names[place.file];
+  const size_t slash = file.rfind('/');
+  return absl::StrCat(slash == std::string::npos ? file : file.substr(slash + 1), ":", place.line);
+}
+
+}  // namespace dlhook::analyzer::calls

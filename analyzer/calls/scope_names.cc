@@ -1,0 +1,166 @@
+// What the names of scopes say: see scope_names.h.
+#include "analyzer/calls/scope_names.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+
+namespace dlhook::analyzer::inline calls {
+namespace {
+
+constexpr absl::string_view kEvaluatePrefix = "autograd::engine::evaluate_function: ";
+
+// Ops that return a view, or inspect a tensor: microseconds of framework time that belong to whatever needs the view.
+constexpr absl::string_view kViews[] = {
+    "view", "_unsafe_view", "reshape", "_reshape_alias", "flatten", "unflatten", "transpose", "transpose_", "t", "permute",
+    "unsqueeze", "squeeze", "expand", "expand_as", "slice", "select", "narrow", "detach", "detach_", "alias", "split",
+    "split_with_sizes", "chunk", "unbind", "as_strided", "as_strided_", "contiguous", "numpy_T", "swapaxes", "movedim",
+    "unfold", "view_as", "diagonal", "size", "resolve_conj", "resolve_neg", "swapdims", "mT", "result_type", "is_nonzero",
+    "requires_grad_", "broadcast_tensors", "broadcast_to", "lift_fresh", "set_", "resize_", "channels_last"};
+
+constexpr absl::string_view kBookkeeping[] = {
+    "to", "_to_copy", "copy_", "empty", "empty_like", "empty_strided", "zeros", "zeros_like", "ones", "ones_like", "full",
+    "full_like", "fill_", "zero_", "randn", "rand", "randint", "randperm", "normal_", "uniform_", "random_", "tensor", "arange",
+    "linspace", "item", "_local_scalar_dense", "scalar_tensor", "clone", "stack", "eye", "manual_seed", "bernoulli_", "numpy",
+    "is_pinned", "pin_memory", "_pin_memory", "record_stream", "equal", "eq", "argmax", "empty_permuted", "isnan", "isfinite",
+    "allclose", "from_file", "detach", "kaiming_uniform_", "randn_like", "rand_like", "new_empty", "new_zeros", "set_data"};
+
+constexpr absl::string_view kProducts[] = {"mm", "addmm", "bmm", "baddbmm", "addmv", "mv", "matmul", "dot", "linear", "addbmm"};
+
+struct Word {
+  absl::string_view part;  // of the op's name in lower case without underscores, or the module's type in lower case
+  absl::string_view work;
+};
+
+// The first that occurs counts: longer and rarer words first.
+constexpr Word kWords[] = {
+    {"scaleddotproduct", "attention"}, {"multihead", "attention"}, {"attention", "attention"},
+    {"transformerencoderlayer", "transformer encoder layer"}, {"embedding", "embedding"},
+    {"convtranspose", "transposed convolution"}, {"deconv", "transposed convolution"},
+    {"conv2dtranspose", "transposed convolution"},
+    {"depthwiseconv", "convolution"}, {"separableconv", "convolution"}, {"conv", "convolution"},
+    {"batchnorm", "batch norm"}, {"batchnormalization", "batch norm"}, {"layernorm", "layer norm"},
+    {"layernormalization", "layer norm"}, {"groupnorm", "group norm"}, {"instancenorm", "instance norm"},
+    {"localresponsenorm", "local response norm"}, {"rmsnorm", "RMS norm"},
+    {"crossentropy", "loss"}, {"nllloss", "loss"}, {"loss", "loss"}, {"kldiv", "loss"},
+    {"adaptiveavgpool", "average pooling"}, {"avgpool", "average pooling"}, {"averagepooling", "average pooling"},
+    {"adaptivemaxpool", "max pooling"}, {"maxpool", "max pooling"}, {"lppool", "pooling"},
+    {"lstm", "lstm"}, {"gru", "gru"}, {"rnn", "rnn"},
+    {"addmm", "linear"}, {"linear", "linear"}, {"dense", "linear"},
+    {"baddbmm", "matmul"}, {"bmm", "matmul"}, {"matmul", "matmul"}, {"einsum", "matmul"},
+    {"leakyrelu", "leaky relu"}, {"prelu", "prelu"}, {"relu6", "relu"}, {"relu", "relu"}, {"hardtanh", "hardtanh"},
+    {"gelu", "gelu"}, {"silu", "silu"}, {"sigmoid", "sigmoid"}, {"logsoftmax", "log softmax"}, {"softmax", "softmax"},
+    {"dropout", "dropout"}, {"flatten", "reshape"}, {"reshape", "reshape"}, {"upsample", "upsampling"}};
+
+std::string Letters(absl::string_view name) {
+  std::string letters = absl::AsciiStrToLower(name);
+  letters.erase(std::remove(letters.begin(), letters.end(), '_'), letters.end());
+  return letters;
+}
+
+template <size_t kCount>
+bool OneOf(absl::string_view name, const absl::string_view (&names)[kCount]) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+const Word* FindWord(absl::string_view name) {
+  const std::string letters = Letters(name);
+  for (const Word& word : kWords) {
+    if (absl::StrContains(letters, word.part)) return &word;
+  }
+  return nullptr;
+}
+
+bool IsWeightedWork(absl::string_view work) {
+  static constexpr absl::string_view kWeighted[] = {"attention", "embedding", "convolution", "transposed convolution", "lstm",
+                                                    "gru", "rnn", "linear", "matmul", "transformer encoder layer"};
+  return OneOf(work, kWeighted);
+}
+
+// "Optimizer.step#SGD.step" -> "SGD".
+std::string OptimizerOf(absl::string_view name) {
+  const size_t hash = name.find('#');
+  if (hash == absl::string_view::npos) return std::string(name);
+  name.remove_prefix(hash + 1);
+  return std::string(name.substr(0, name.rfind('.')));
+}
+
+bool IsCompiled(absl::string_view name) {
+  return absl::StartsWith(name, "Torch-Compiled Region") || absl::StartsWith(name, "CompiledFunction") ||
+         absl::StrContains(name, "CompiledFxGraph");
+}
+
+ScopeName ReadName(absl::string_view name) {
+  ScopeName read;
+  if (absl::StartsWith(name, kEvaluatePrefix)) read.role = ScopeRole::kEvaluate;
+  if (absl::EndsWith(name, "AccumulateGrad") && read.role == ScopeRole::kOther) read.role = ScopeRole::kAccumulate;
+  if (absl::StartsWith(name, "Optimizer.")) {
+    read.role = ScopeRole::kOptimizer;
+    read.op = OptimizerOf(name);
+    return read;
+  }
+  if (IsCompiled(name)) read.role = ScopeRole::kCompiled;
+  const size_t colons = name.rfind("::");
+  read.op = std::string(colons == absl::string_view::npos ? name : name.substr(colons + 2));
+  read.is_function = colons == absl::string_view::npos && !name.empty() && absl::ascii_isupper(name[0]);
+  read.is_view = OneOf(read.op, kViews);
+  read.is_bookkeeping = OneOf(read.op, kBookkeeping);
+  read.is_layout_copy = read.op == "contiguous";
+  read.is_product = OneOf(read.op, kProducts);
+  const Word* const word = FindWord(read.op);
+  read.is_weighted = read.op == "mm" || read.op == "mv" || (word != nullptr && IsWeightedWork(word->work));
+  return read;
+}
+
+}  // namespace
+
+std::vector<ScopeName> ReadScopeNames(const TraceModel& model) {
+  std::vector<ScopeName> names;
+  names.reserve(model.names.size());
+  for (const std::string& name : model.names) names.push_back(ReadName(name));
+  return names;
+}
+
+std::string WorkOfOp(absl::string_view op) {
+  if (op == "mm" || op == "mv") return "matmul";
+  if (const Word* const word = FindWord(op)) return std::string(word->work);
+  while (absl::ConsumePrefix(&op, "_")) continue;
+  while (absl::ConsumeSuffix(&op, "_")) continue;
+  return absl::StrReplaceAll(op, {{"_", " "}});
+}
+
+std::string WorkOfModule(absl::string_view type) {
+  const Word* const word = FindWord(type);
+  return word == nullptr ? "" : std::string(word->work);
+}
+
+std::string ShortType(absl::string_view type) {
+  const size_t dot = type.rfind('.');
+  return std::string(dot == absl::string_view::npos ? type : type.substr(dot + 1));
+}
+
+std::string LiteratureName(absl::string_view work) {
+  if (work == "convolution") return "conv";
+  if (work == "transposed convolution") return "deconv";
+  if (work == "linear") return "fc";
+  if (work == "batch norm") return "bn";
+  if (absl::EndsWith(work, "pooling")) return "pool";
+  return absl::StrReplaceAll(work, {{" ", "_"}});
+}
+
+bool NodeFitsOp(absl::string_view node, absl::string_view op) {
+  node = node.substr(0, node.rfind("Backward"));
+  const size_t colons = op.rfind("::");
+  if (colons != absl::string_view::npos) op.remove_prefix(colons + 2);
+  const std::string of_op = Letters(op);
+  const std::string of_node = Letters(node);
+  // In-place ops and the parts that do an op's forward: nll_loss_forward, relu_, _log_softmax.
+  return absl::StartsWith(of_op, of_node) || absl::StartsWith(of_node, of_op);
+}
+
+}  // namespace dlhook::analyzer::calls

@@ -1,0 +1,182 @@
+// Why a GPU does not compute: the rules are in gpu_idle.h. Gaps come in order of time, so each thread is followed once.
+#include "analyzer/gpu/gpu_idle.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/gpu/gpu_division.h"
+#include "analyzer/layers/gpu_places.h"
+
+namespace dlhook::analyzer::inline gpu {
+namespace {
+
+using What = IdlePiece::What;
+
+What WhatOf(const Activity& activity) {
+  switch (activity.kind) {
+    case ActivityKind::kCall:
+    case ActivityKind::kWaiting: return What::kCall;
+    case ActivityKind::kScope:
+    case ActivityKind::kDataLoading: return What::kScope;
+    case ActivityKind::kNotSeen: return What::kPython;
+    case ActivityKind::kUnattributed: break;
+  }
+  return What::kNothing;
+}
+
+class IdleDivision {
+ public:
+  IdleDivision(const TraceModel& model, const HostRules& rules, const GpuTimeline& timeline, GpuDeviceIndex device,
+               const std::function<void(const IdlePiece&)>& take)
+      : model_(model),
+        rules_(rules),
+        timeline_(timeline),
+        take_(take),
+        range_(GpuRangeOf(model, device)),
+        next_(range_.first) {}
+
+  void Divide(const IntervalSet& gaps) {
+    // Who takes a moment first has it.
+    const IntervalSet communication = gaps.Intersection(timeline_.communication);
+    const IntervalSet busy = gaps.Intersection(timeline_.busy).Difference(communication);
+    const IntervalSet to_device = busy.Intersection(timeline_.to_device);
+    const IntervalSet from_device = busy.Intersection(timeline_.from_device).Difference(to_device);
+    const IntervalSet others = busy.Difference(to_device).Difference(from_device);
+    Add(communication, IdleCause::kCommunication, What::kNothing);
+    Add(to_device, IdleCause::kCopies, What::kToDevice);
+    Add(from_device, IdleCause::kCopies, What::kFromDevice);
+    Add(others, IdleCause::kCopies, What::kOtherCopy);
+    Add(gaps.Difference(communication).Difference(busy), IdleCause::kUnknown, What::kNothing);
+    std::sort(parts_.begin(), parts_.end(),
+              [](const Part& a, const Part& b) { return a.span.start_ns < b.span.start_ns; });
+    auto gap = gaps.intervals().begin();
+    for (const Part& part : parts_) {
+      while (gap->end_ns <= part.span.start_ns) ++gap;
+      gap_start_ns_ = gap->start_ns;
+      Take(part);
+    }
+  }
+
+ private:
+  struct Part {
+    Interval span;
+    IdleCause cause = IdleCause::kUnknown;  // kUnknown: nothing runs
+    What what = What::kNothing;
+  };
+
+  void Add(const IntervalSet& spans, IdleCause cause, What what) {
+    for (const Interval& span : spans.intervals()) parts_.push_back({span, cause, what});
+  }
+
+  void Emit(int64_t start_ns, int64_t end_ns, IdleCause cause, What what, uint32_t index = kNone) {
+    if (start_ns < end_ns) take_({start_ns, end_ns, cause, what, index, gap_start_ns_, NextAt(start_ns)});
+  }
+
+  // The first activity that begins at this time or later. Times ascend.
+  GpuIndex NextAt(int64_t ns) {
+    while (next_ < range_.second && model_.gpu.start_ns[next_] < ns) ++next_;
+    return next_ < range_.second ? next_ : kNone;
+  }
+
+  void Take(const Part& part) {
+    const auto& [span, cause, what] = part;
+    if (cause != IdleCause::kUnknown) return Emit(span.start_ns, span.end_ns, cause, what);
+    const GpuIndex next = NextAt(span.start_ns);
+    // After the last work of all, the thread that asked for it is as good as any.
+    const GpuIndex asked_with = next != kNone ? next : range_.second > range_.first ? range_.second - 1 : kNone;
+    if (asked_with == kNone || model_.gpu.thread[asked_with] == kNone) {
+      return Emit(span.start_ns, span.end_ns, IdleCause::kUnknown, What::kNothing);
+    }
+    const int64_t asked_ns = next == kNone ? span.end_ns : std::clamp(rules_.AskedNs(next), span.start_ns, span.end_ns);
+    TakeUnasked(model_.gpu.thread[asked_with], ThreadBefore(asked_with), {span.start_ns, asked_ns});
+    if (next != kNone) TakeAsked(next, asked_ns, span.end_ns);
+  }
+
+  ThreadIndex ThreadBefore(GpuIndex activity) const {
+    return activity > range_.first ? model_.gpu.thread[activity - 1] : kNone;
+  }
+
+  HostWatch& WatchOf(ThreadIndex thread) {
+    std::unique_ptr<HostWatch>& watch = watches_[thread];
+    if (watch == nullptr) watch = std::make_unique<HostWatch>(model_, rules_, thread);
+    return *watch;
+  }
+
+  // While nothing is known of the thread that asks, the one that asked before is at work: the program's, before it
+  // starts the backward pass on a thread of autograd's.
+  void TakeUnasked(ThreadIndex thread, ThreadIndex before, const Interval& span) {
+    if (span.start_ns >= span.end_ns) return;
+    HostWatch& watch = WatchOf(thread);
+    const bool has_other = before != kNone && before != thread;
+    watch.Watch(span.start_ns, span.end_ns, [&](const HostWatch::Seen& seen) {
+      if (!has_other || seen.activity.kind != ActivityKind::kUnattributed) return TakeSeen(watch, seen);
+      HostWatch& other = WatchOf(before);
+      other.Watch(seen.start_ns, seen.end_ns, [&](const HostWatch::Seen& of_other) { TakeSeen(other, of_other); });
+    });
+  }
+
+  void TakeSeen(HostWatch& watch, const HostWatch::Seen& seen) {
+    const auto& [start_ns, end_ns, activity] = seen;
+    const bool is_call = activity.kind == ActivityKind::kCall;
+    if (activity.kind == ActivityKind::kWaiting) {
+      return Emit(start_ns, end_ns, IdleCause::kSynchronization, What::kCall, activity.index);
+    }
+    if (is_call && rules_.IsBlockingCopy(activity.index)) {
+      return Emit(start_ns, end_ns, IdleCause::kCopies, What::kCall, activity.index);
+    }
+    if (is_call && rules_.IsHostCollective(activity.index)) {
+      return Emit(start_ns, end_ns, IdleCause::kCommunication, What::kCall, activity.index);
+    }
+    const ScopeIndex input = rules_.InputAround(activity);
+    if (input != kNone) return Emit(start_ns, end_ns, IdleCause::kInput, What::kScope, input);
+    const int64_t late_ns = start_ns + watch.UseWaited(end_ns - start_ns);
+    Emit(start_ns, late_ns, IdleCause::kSynchronization, What::kCall, watch.last_wait());
+    const What what = WhatOf(activity);
+    Emit(late_ns, end_ns, what == What::kNothing ? IdleCause::kUnknown : IdleCause::kLaunch, what, activity.index);
+  }
+
+  void TakeAsked(GpuIndex next, int64_t start_ns, int64_t end_ns) {
+    const CallIndex call = model_.gpu.launch_call[next];
+    const What what = call == kNone ? What::kAsked : What::kCall;
+    if (GpuWorkOf(model_, next) == GpuWork::kCopy) return Emit(start_ns, end_ns, IdleCause::kCopies, what, call);
+    int64_t returned_ns = start_ns;
+    if (call != kNone) returned_ns = std::max(start_ns, model_.calls.start_ns[call] + model_.calls.duration_ns[call]);
+    const int64_t launched_ns = std::min(end_ns, returned_ns + kLaunchLatencyNs);
+    Emit(start_ns, launched_ns, IdleCause::kLaunch, what, call);
+    Emit(launched_ns, end_ns, IdleCause::kUnknown, What::kAsked);
+  }
+
+  const TraceModel& model_;
+  const HostRules& rules_;
+  const GpuTimeline& timeline_;
+  const std::function<void(const IdlePiece&)>& take_;
+  const std::pair<GpuIndex, GpuIndex> range_;
+  GpuIndex next_;
+  std::vector<Part> parts_;
+  int64_t gap_start_ns_ = 0;
+  absl::flat_hash_map<ThreadIndex, std::unique_ptr<HostWatch>> watches_;
+};
+
+}  // namespace
+
+const char* IdleCauseName(IdleCause cause) {
+  switch (cause) {
+    case IdleCause::kLaunch: return "launch-bound";
+    case IdleCause::kSynchronization: return "synchronization";
+    case IdleCause::kCopies: return "copies";
+    case IdleCause::kInput: return "input pipeline";
+    case IdleCause::kCommunication: return "communication";
+    case IdleCause::kUnknown: break;
+  }
+  return "not known";
+}
+
+void DivideIdleTime(const TraceModel& model, const HostRules& rules, const std::vector<GpuTimeline>& timelines,
+                    GpuDeviceIndex device, const Interval& time, const std::function<void(const IdlePiece&)>& take) {
+  const IntervalSet gaps =
+      IntervalSet({time}).Difference(timelines[device].compute).Difference(BusyForOthers(model, timelines, device));
+  IdleDivision(model, rules, timelines[device], device, take).Divide(gaps);
+}
+
+}  // namespace dlhook::analyzer::gpu

@@ -1,0 +1,79 @@
+// What a thread of the host did while a GPU had nothing to do, and how far ahead it would be had it not waited for the
+// GPU before.
+#ifndef DLHOOK_ANALYZER_GPU_HOST_WATCH_H_
+#define DLHOOK_ANALYZER_GPU_HOST_WATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+#include "analyzer/time/thread_activity.h"
+
+namespace dlhook::analyzer::inline gpu {
+
+// What calls and scopes of the host mean to a GPU, looked up once for a whole model.
+class HostRules {
+ public:
+  explicit HostRules(const TraceModel& model);
+
+  const ActivityRules& activities() const { return activities_; }
+  // Copies that return only when the host's memory was read or written (CUDA's manual, "API synchronization behavior"):
+  // synchronous ones, and those with pageable memory.
+  bool IsBlockingCopy(CallIndex call) const { return roles_[model_.calls.op[call]] == Role::kBlockingCopy; }
+  // Communication of the host itself: MPI, Gloo.
+  bool IsHostCollective(CallIndex call) const { return roles_[model_.calls.op[call]] == Role::kHostCollective; }
+  // The innermost scope of an input pipeline around an activity of a thread; kNone.
+  ScopeIndex InputAround(const Activity& activity) const;
+  bool WaitsForGpu(const Activity& activity) const;
+  int64_t AskedNs(GpuIndex activity) const;
+  // When this thread asked for work of GPUs, ascending.
+  const std::vector<int64_t>& AskedBy(ThreadIndex thread) const { return asked_ns_[thread]; }
+
+ private:
+  enum class Role : uint8_t { kOther, kBlockingCopy, kHostCollective };
+
+  const TraceModel& model_;
+  const ActivityRules activities_;
+  std::vector<Role> roles_;                     // by op
+  std::vector<ScopeIndex> input_around_;        // by scope, including itself
+  std::vector<std::vector<int64_t>> asked_ns_;  // by thread
+};
+
+// Follows one thread forward in time.
+class HostWatch {
+ public:
+  HostWatch(const TraceModel& model, const HostRules& rules, ThreadIndex thread);
+
+  struct Seen {
+    int64_t start_ns = 0;
+    int64_t end_ns = 0;
+    Activity activity;
+  };
+  // What the thread did in [start_ns, end_ns), piece by piece. Spans must not overlap and come in order of time.
+  void Watch(int64_t start_ns, int64_t end_ns, const std::function<void(const Seen&)>& take);
+
+  // At the piece that is being taken: the call in which the thread last waited for the GPU (kNone: none yet), and up to
+  // so much of that waiting as was not used so far, nor was watched itself. Waits between which no work was asked for
+  // are one: the longest tells its name.
+  CallIndex last_wait() const { return last_wait_; }
+  int64_t UseWaited(int64_t wanted_ns);
+
+ private:
+  void Next();
+  void AddWait(int64_t start_ns, int64_t end_ns, CallIndex call);
+
+  const HostRules& rules_;
+  ThreadActivity thread_;
+  int64_t piece_start_ns_ = INT64_MIN;
+  size_t next_asked_ = 0;  // of AskedBy: not before the last wait's end
+  CallIndex last_wait_ = kNone;
+  int64_t longest_wait_ns_ = 0;
+  int64_t waited_ns_ = 0;
+  int64_t watched_ns_ = 0;  // of the wait that goes on
+};
+
+}  // namespace dlhook::analyzer::gpu
+
+#endif  // DLHOOK_ANALYZER_GPU_HOST_WATCH_H_

@@ -1,0 +1,76 @@
+// Calls of code that XLA compiled: see compiled_regions.h.
+#include "analyzer/layers/framework/compiled_regions.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+
+namespace dlhook::analyzer::inline framework {
+namespace {
+
+constexpr char kRegionName[] = "compiled by XLA";
+constexpr char kNoFunctionNames[] =
+    "which compiled function made the calls is not told on the CPU; of its code only products that oneDNN computed are "
+    "seen";
+
+Layer Region() {
+  Layer region;
+  region.name = kRegionName;
+  region.type = "compiled region";
+  region.ambiguity = kNoFunctionNames;
+  region.evidence = Evidence::kFramework;
+  region.is_compiled_region = true;
+  return region;
+}
+
+// All of the process's oneDNN is that of JAX's own library. With a second one beside it (PyTorch's, TensorFlow's) calls
+// can't be told apart.
+bool OneDnnIsXlas(const ProcessInfo& process) {
+  bool found = false;
+  for (const trace::Capability& capability : process.capabilities) {
+    if (capability.name() != "onednn-tap" || capability.state() != trace::Capability::ON) continue;
+    if (!absl::StrContains(capability.object(), "libjax_common")) return false;
+    found = true;
+  }
+  return found;
+}
+
+// Removes layers that have neither calls nor scopes any more.
+void RemoveEmptyLayers(Attribution* attribution) {
+  std::vector<bool> is_used(attribution->layers.size());
+  for (const std::vector<Place>* places : {&attribution->of_call, &attribution->of_scope}) {
+    for (const Place& place : *places) {
+      if (place.layer != kNone) is_used[place.layer] = true;
+    }
+  }
+  std::vector<LayerIndex> used;
+  for (LayerIndex layer = 0; layer < is_used.size(); ++layer) {
+    if (is_used[layer]) used.push_back(layer);
+  }
+  KeepLayers(used, attribution);
+}
+
+}  // namespace
+
+void AttributeCompiledRegions(const TraceModel& model, Attribution* attribution) {
+  std::vector<bool> is_xla;
+  for (const ProcessInfo& process : model.processes) is_xla.push_back(OneDnnIsXlas(process));
+  LayerIndex region = kNone;
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    if (!is_xla[model.threads[model.calls.thread[call]].process] || model.calls.ScopeOf(call) != kNone) continue;
+    if (model.ops[model.calls.op[call]].family != "onednn") continue;
+    if (region == kNone) {
+      region = static_cast<LayerIndex>(attribution->layers.size());
+      attribution->layers.push_back(Region());
+    }
+    attribution->of_call[call] = {region, LayerDirection::kUnknown};
+  }
+  if (region == kNone) return;
+  RemoveEmptyLayers(attribution);
+  // With nothing left of what was found by shapes and order, what was odd about that is of no interest either.
+  if (attribution->layers.size() == 1) attribution->oddities.clear();
+}
+
+}  // namespace dlhook::analyzer::framework

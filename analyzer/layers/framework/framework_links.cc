@@ -1,0 +1,140 @@
+// Layers by what frameworks say of themselves: see framework_links.h.
+#include "analyzer/layers/framework/framework_links.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "analyzer/layers/attribution.h"
+#include "analyzer/layers/framework/links.h"
+
+namespace dlhook::analyzer::inline framework {
+namespace {
+
+constexpr char kSeveralMasters[] =
+    "a call of a worker thread while several threads ran operators: for which of them is not told apart";
+
+// What the library says of the call is finer than what its scope says: a convolution's backward node holds both.
+// A transposed convolution's forward is another one's backward-data, so the scope has the first word.
+LayerDirection DirectionOfCall(LayerDirection of_scope, const Op& op) {
+  if (!IsBackwardDirection(of_scope)) return of_scope;
+  switch (op.direction) {
+    case Direction::kBackwardData: return LayerDirection::kBackwardData;
+    case Direction::kBackwardWeights: return LayerDirection::kBackwardWeights;
+    case Direction::kBackwardBias: return LayerDirection::kBackwardBias;
+    case Direction::kForward:
+      return op.kind == "convolution" || op.kind == "deconvolution" ? LayerDirection::kBackwardData : of_scope;
+    default: return of_scope;
+  }
+}
+
+// Threads that compute parts of an op for the thread that runs it (OpenMP's, at::parallel_for): none of their calls lies in a scope of
+// their own (they may allocate a tensor meanwhile, by an op), and Python is on none of their stacks.
+class WorkerCalls {
+ public:
+  explicit WorkerCalls(const TraceModel& model) : model_(model), is_master_(model.threads.size()) {
+    for (CallIndex call = 0; call < model.calls.size(); ++call) {
+      if (model.calls.ScopeOf(call) != kNone) is_master_[model.calls.thread[call]] = true;
+    }
+    for (const auto& [call, stack] : model.call_stacks) is_master_[model.calls.thread[call]] = true;
+    for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+      if (model.scopes.python_stack[scope] != kNone) is_master_[model.scopes.thread[scope]] = true;
+    }
+  }
+
+  // The op in which another thread stands all through the call; kNone: in none, or in several at once.
+  ScopeIndex OpAround(CallIndex call) {
+    const ThreadIndex own = model_.calls.thread[call];
+    if (is_master_[own]) return kNone;
+    ScopeIndex found = kNone;
+    for (ThreadIndex master = 0; master < is_master_.size(); ++master) {
+      if (!is_master_[master] || model_.threads[master].process != model_.threads[own].process) continue;
+      const ScopeIndex op = OpOn(master, model_.calls.start_ns[call], model_.calls.start_ns[call] + model_.calls.duration_ns[call]);
+      if (op == kNone) continue;
+      if (found != kNone) return ++not_told_apart_, kNone;
+      found = op;
+    }
+    return found;
+  }
+
+  int64_t not_told_apart() const { return not_told_apart_; }
+
+ private:
+  ScopeIndex OpOn(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const {
+    const ScopeColumns& scopes = model_.scopes;
+    const auto [first, last] = std::equal_range(scopes.thread.begin(), scopes.thread.end(), thread);
+    const auto begin = scopes.start_ns.begin() + (first - scopes.thread.begin());
+    const auto after = std::upper_bound(begin, scopes.start_ns.begin() + (last - scopes.thread.begin()), start_ns);
+    if (after == begin) return kNone;
+    auto scope = static_cast<ScopeIndex>(after - scopes.start_ns.begin() - 1);
+    while (scope != kNone && scopes.start_ns[scope] + scopes.duration_ns[scope] < end_ns) scope = scopes.parent[scope];
+    if (scope == kNone) return kNone;
+    const trace::ScopeBatch::Kind kind = scopes.kind[scope];
+    return kind == trace::ScopeBatch::FRAMEWORK_OP || kind == trace::ScopeBatch::BACKWARD_NODE ? scope : kNone;
+  }
+
+  const TraceModel& model_;
+  std::vector<bool> is_master_;  // by thread
+  int64_t not_told_apart_ = 0;
+};
+
+void PlaceCalls(const TraceModel& model, Attribution* attribution) {
+  const CallColumns& calls = model.calls;
+  WorkerCalls workers(model);
+  for (CallIndex call = 0; call < calls.size(); ++call) {
+    const ScopeIndex own = calls.ScopeOf(call);
+    const ScopeIndex scope = own != kNone ? own : workers.OpAround(call);
+    if (scope == kNone) continue;
+    Place place = attribution->of_scope[scope];
+    place.direction = DirectionOfCall(place.direction, model.ops[calls.op[call]]);
+    attribution->of_call[call] = place;
+  }
+  if (workers.not_told_apart() > 0) attribution->oddities[kSeveralMasters] = workers.not_told_apart();
+}
+
+// Layers in the order in which a forward pass first meets them (those of graph nodes as LinkGraphNodes gave them); those
+// without one (the optimizer) come last.
+void OrderByFirstForward(const TraceModel& model, Attribution* attribution) {
+  constexpr int64_t kNever = INT64_MAX;
+  std::vector<std::pair<int64_t, int64_t>> first(attribution->layers.size(), {kNever, kNever});  // forward, anything
+  for (ScopeIndex scope = 0; scope < attribution->of_scope.size(); ++scope) {
+    const Place& place = attribution->of_scope[scope];
+    if (place.layer == kNone) continue;
+    auto& [forward, anything] = first[place.layer];
+    anything = std::min(anything, model.scopes.start_ns[scope]);
+    if (place.direction != LayerDirection::kForward) continue;
+    const bool is_graph_node = model.scopes.kind[scope] == trace::ScopeBatch::GRAPH_NODE;
+    forward = std::min(forward, is_graph_node ? INT64_MIN : model.scopes.start_ns[scope]);
+  }
+  std::vector<LayerIndex> order(first.size());
+  for (LayerIndex i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](LayerIndex a, LayerIndex b) {
+    if (first[a].first == INT64_MIN && first[b].first == INT64_MIN) return a < b;
+    return first[a] < first[b];
+  });
+  std::erase_if(order, [&](LayerIndex layer) { return first[layer].second == kNever; });  // nothing was placed in it
+  KeepLayers(order, attribution);
+}
+
+}  // namespace
+
+bool IsBackwardDirection(LayerDirection direction) {
+  return direction == LayerDirection::kBackward || direction == LayerDirection::kBackwardData ||
+         direction == LayerDirection::kBackwardWeights || direction == LayerDirection::kBackwardBias;
+}
+
+Attribution AttributeByFramework(const TraceModel& model) {
+  Attribution attribution;
+  attribution.of_call.resize(model.calls.size());
+  if (model.scopes.size() == 0) return attribution;
+  attribution.of_scope.resize(model.scopes.size());
+  const std::vector<ScopeName> names = ReadScopeNames(model);
+  LinkTorch(model, names, &attribution);
+  LinkGraphNodes(model, &attribution);
+  LinkCompiledRegions(model, names, &attribution);
+  PlaceCalls(model, &attribution);
+  OrderByFirstForward(model, &attribution);
+  return attribution;
+}
+
+}  // namespace dlhook::analyzer::framework

@@ -1,0 +1,240 @@
+// TensorFlow's graph nodes, placed by their paths: see links.h.
+//
+//   StatefulPartitionedCall/sequential_1/conv2d_1/Relu:_MklNativeFusedConv2D                  forward of sequential_1/conv2d_1
+//   …/gradient_tape/sequential_1/conv2d_1/convolution/Conv2DBackpropFilter:_MklNativeConv…   its backward-weights
+//   StatefulPartitionedCall/sgd/Mul_3:Mul                                                    the optimizer
+//
+// A layer's path ends before the first part that names an op or one of the scopes that ops open inside a layer. Layers
+// are in the order in which the last of their forward nodes ran in the first step: the executor starts whatever is ready,
+// variables and random numbers first.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "analyzer/layers/framework/links.h"
+
+namespace dlhook::analyzer::inline framework {
+namespace {
+
+struct GraphName {
+  std::string path;   // of the layer; empty: the node stands outside layers
+  std::string whole;  // without calls of functions and gradient_tape
+  std::string node;   // last part: "MatMul_1"
+  std::string kernel;
+  std::string optimizer;  // "sgd"
+  bool is_backward = false;
+};
+
+constexpr absl::string_view kOptimizers[] = {"sgd",  "adam", "adamw", "rmsprop", "adagrad",  "nadam",     "ftrl",
+                                             "lion", "lamb", "muon",  "adamax",  "adadelta", "adafactor", "loss_scale_optimizer"};
+constexpr absl::string_view kInnerScopes[] = {"convolution", "batchnorm", "moments", "stateless_dropout", "depthwise",
+                                              "separable_conv2d", "stateless_random_uniform", "einsum", "tensordot"};
+
+// "conv2d" of "conv2d_1".
+absl::string_view WithoutNumber(absl::string_view part) {
+  const size_t last = part.find_last_not_of("0123456789");
+  return last != absl::string_view::npos && last + 1 < part.size() && part[last] == '_' ? part.substr(0, last) : part;
+}
+
+template <size_t kCount>
+bool OneOf(absl::string_view part, const absl::string_view (&parts)[kCount]) {
+  for (absl::string_view other : parts) {
+    if (WithoutNumber(part) == other) return true;
+  }
+  return false;
+}
+
+bool IsFunctionCall(absl::string_view part) { return absl::EndsWith(WithoutNumber(part), "PartitionedCall"); }
+
+bool EndsLayer(absl::string_view part) {
+  return absl::ascii_isupper(part[0]) || part[0] == '_' || OneOf(part, kInnerScopes);
+}
+
+GraphName ReadGraphName(absl::string_view name) {
+  GraphName read;
+  const size_t colon = name.rfind(':');
+  if (colon != absl::string_view::npos) read.kernel = std::string(name.substr(colon + 1));
+  std::vector<absl::string_view> parts = absl::StrSplit(name.substr(0, colon), '/', absl::SkipEmpty());
+  size_t first = 0;
+  for (; first < parts.size(); ++first) {
+    if (parts[first] == "gradient_tape" || parts[first] == "gradients") {
+      read.is_backward = true;
+    } else if (!IsFunctionCall(parts[first])) {
+      break;
+    }
+  }
+  parts.erase(parts.begin(), parts.begin() + static_cast<int64_t>(first));
+  if (parts.empty()) return read;
+  read.whole = absl::StrJoin(parts, "/");
+  read.node = std::string(parts.back());
+  if (parts.size() > 1 && OneOf(parts.front(), kOptimizers)) read.optimizer = std::string(parts.front());
+  parts.pop_back();
+  size_t length = 0;
+  while (length < parts.size() && !EndsLayer(parts[length])) ++length;
+  parts.resize(length);
+  read.path = absl::StrJoin(parts, "/");
+  return read;
+}
+
+class GraphLinker {
+ public:
+  GraphLinker(const TraceModel& model, Attribution* attribution)
+      : scopes_(model.scopes), attribution_(*attribution), read_(model.names.size()), place_(model.names.size()) {
+    std::vector<bool> is_node(model.names.size());
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+      if (IsNode(scope)) is_node[scopes_.name[scope]] = true;
+    }
+    for (NameIndex name = 0; name < is_node.size(); ++name) {
+      if (is_node[name]) names_.push_back(name);
+    }
+    for (NameIndex name : names_) read_[name] = ReadGraphName(model.names[name]);
+  }
+
+  void Link() {
+    CollectLayers();
+    AddLayersInOrder();
+    for (NameIndex name : names_) place_[name] = PlaceOf(read_[name]);
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+      if (IsNode(scope)) {
+        attribution_.of_scope[scope] = place_[scopes_.name[scope]];
+      } else if (const ScopeIndex parent = scopes_.parent[scope]; parent != kNone && IsNode(parent)) {
+        attribution_.of_scope[scope] = attribution_.of_scope[parent];
+      }
+    }
+  }
+
+ private:
+  bool IsNode(ScopeIndex scope) const { return scopes_.kind[scope] == trace::ScopeBatch::GRAPH_NODE; }
+
+  static bool IsWeighted(const GraphName& read) {
+    return absl::StrContains(read.kernel, "Conv") || absl::StrContains(read.kernel, "MatMul");
+  }
+
+  // What forward nodes name. Without a path (a custom function) the products themselves are the layers.
+  void CollectLayers() {
+    for (NameIndex name : names_) {
+      const GraphName& read = read_[name];
+      if (!read.optimizer.empty()) continue;
+      if (read.is_backward) {
+        backward_.insert(read.whole);
+        continue;
+      }
+      if (!read.path.empty() && read.path.find('/') != std::string::npos) forward_.insert(read.path);
+      if (read.path.empty() && IsWeighted(read)) forward_.insert(read.node);
+    }
+  }
+
+  // Arithmetic directly in a layer ("batch_normalization_1/mul_1") opens scopes named like layers do.
+  bool IsArithmeticOf(const std::string& path) const {
+    static constexpr absl::string_view kArithmetic[] = {"add", "sub", "mul", "truediv", "pow", "sqrt", "neg", "mean"};
+    const size_t slash = path.rfind('/');
+    return OneOf(path.substr(slash + 1), kArithmetic) && forward_.contains(path.substr(0, slash));
+  }
+
+  static bool IsLoss(const std::string& path) { return absl::StartsWith(path, "compile_loss"); }
+
+  // Nodes that do not lie on the way of the data: variables, and what keeps moving averages.
+  static bool IsAside(const GraphName& read) {
+    return absl::EndsWith(read.kernel, "VariableOp") || absl::ascii_islower(read.node[0]);
+  }
+
+  void AddLayersInOrder() {
+    std::erase_if(forward_, [&](const std::string& path) { return IsArithmeticOf(path); });
+    std::map<std::string, int64_t> first_ns;  // of nodes, with or without the function call around them
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+      const GraphName& read = read_[scopes_.name[scope]];
+      if (!IsNode(scope) || read.is_backward || !read.optimizer.empty() || read.whole.empty() || IsAside(read)) continue;
+      int64_t& first = first_ns.try_emplace(read.whole, INT64_MAX).first->second;
+      first = std::min(first, scopes_.start_ns[scope]);
+    }
+    std::map<std::string, int64_t> last_ns;  // of layers
+    for (const auto& [whole, start_ns] : first_ns) {
+      const std::string path = LayerPath(whole);
+      if (!path.empty()) last_ns[path] = std::max(last_ns[path], start_ns);
+    }
+    std::vector<std::tuple<bool, int64_t, std::string>> order;  // the loss last: in training the last layer's activation is its
+    for (const auto& [path, start_ns] : last_ns) order.emplace_back(IsLoss(path), start_ns, path);
+    std::sort(order.begin(), order.end());
+    for (const auto& [is_loss, start_ns, path] : order) LayerNamed(path, "");
+  }
+
+  // The longest layer path that the node stands in; empty: none.
+  std::string LayerPath(std::string path) const {
+    while (!path.empty() && !forward_.contains(path)) {
+      const size_t slash = path.rfind('/');
+      path.resize(slash == std::string::npos ? 0 : slash);
+    }
+    return path;
+  }
+
+  LayerDirection BackwardDirection(const GraphName& read) const {
+    if (absl::StrContains(read.node, "BackpropFilter")) return LayerDirection::kBackwardWeights;
+    if (absl::StrContains(read.node, "BackpropInput")) return LayerDirection::kBackwardData;
+    if (absl::StartsWith(read.node, "BiasAddGrad")) return LayerDirection::kBackwardBias;
+    if (WithoutNumber(read.node) != "MatMul") return LayerDirection::kBackward;
+    // dx is made before dw, and not at all for the first layer.
+    const std::string scope = read.whole.substr(0, read.whole.rfind('/'));
+    const bool is_first_of_two = read.node == "MatMul" && backward_.contains(absl::StrCat(scope, "/MatMul_1"));
+    return is_first_of_two ? LayerDirection::kBackwardData : LayerDirection::kBackwardWeights;
+  }
+
+  Place PlaceOf(const GraphName& read) {
+    if (!read.optimizer.empty()) {
+      return {LayerNamed(absl::StrCat("optimizer (", read.optimizer, ")"), "optimizer"), LayerDirection::kUpdate};
+    }
+    const std::string path = LayerPath(read.whole);
+    if (path.empty()) return {};
+    const LayerIndex layer = LayerNamed(path, "");
+    AddType(read, path, &attribution_.layers[layer]);
+    return {layer, read.is_backward ? BackwardDirection(read) : LayerDirection::kForward};
+  }
+
+  LayerIndex LayerNamed(const std::string& name, const std::string& type) {
+    const auto [at, is_new] = layers_.try_emplace(name, static_cast<LayerIndex>(attribution_.layers.size()));
+    if (is_new) {
+      Layer layer;
+      layer.name = name;
+      layer.type = type;
+      layer.evidence = Evidence::kFramework;
+      const size_t slash = name.find('/');
+      if (slash != std::string::npos && !IsLoss(name)) layer.model = name.substr(0, slash);
+      if (slash != std::string::npos) layer.module = name;
+      attribution_.layers.push_back(layer);
+    }
+    return at->second;
+  }
+
+  // The layer's own name mostly says what it does ("conv2d_1", "re_lu"); where it is the user's, the kernels do.
+  static void AddType(const GraphName& read, const std::string& path, Layer* layer) {
+    if (layer->type.empty()) layer->type = WorkOfModule(path.substr(path.rfind('/') + 1));
+    if (IsLoss(path)) layer->type = "loss";
+    if (layer->type.empty() && !read.is_backward && !absl::EndsWith(read.kernel, "VariableOp")) {
+      layer->type = WorkOfModule(read.kernel);
+    }
+  }
+
+  const ScopeColumns& scopes_;
+  Attribution& attribution_;
+  std::vector<NameIndex> names_;    // of graph nodes
+  std::vector<GraphName> read_;     // by name
+  std::vector<Place> place_;        // by name
+  std::set<std::string> forward_;   // paths of layers
+  std::set<std::string> backward_;  // whole paths of gradient nodes
+  std::map<std::string, LayerIndex> layers_;
+};
+
+}  // namespace
+
+void LinkGraphNodes(const TraceModel& model, Attribution* attribution) { GraphLinker(model, attribution).Link(); }
+
+}  // namespace dlhook::analyzer::framework

@@ -1,0 +1,143 @@
+// Which repetition of a line's op in one forward pass a unit is: see occurrences.h.
+#include "analyzer/layers/framework/occurrences.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace dlhook::analyzer::inline framework {
+namespace {
+
+constexpr uint32_t kMaxOccurrences = 64;
+
+// A line's op, in a module or in none: module, path, name. Without Python there is no path: then ops of a name are told apart by
+// order alone.
+using LineOp = std::tuple<ModuleIndex, uint32_t, NameIndex>;
+
+class OccurrenceCounter {
+ public:
+  OccurrenceCounter(const TraceModel& model, const std::vector<PythonPlace>& places, const TorchUnits& units)
+      : model_(model), scopes_(model.scopes), places_(places), units_(units), occurrence_(units.units.size()) {
+    CountNodes();
+  }
+
+  std::vector<uint32_t> Count() {
+    const std::vector<UnitIndex> by_time = UnitsByTime(model_, units_);
+    for (UnitIndex unit : by_time) {
+      if (units_.units[unit].is_linked) CountInPass(unit);
+    }
+    for (auto& [line_op, length] : length_) {
+      if (length > kMaxOccurrences && std::get<1>(line_op) != kNone) length = 1;
+    }
+    for (UnitIndex unit : by_time) {
+      const auto length = length_.find(LineOpOf(unit));
+      if (length == length_.end()) continue;
+      if (!units_.units[unit].is_linked) occurrence_[unit] = turns_[{ThreadOf(unit), units_.units[unit].kind, length->first}]++;
+      occurrence_[unit] %= length->second;
+    }
+    return std::move(occurrence_);
+  }
+
+ private:
+  struct Turn {
+    int64_t pass = -1;
+    uint32_t stack = kNone;  // PythonPlace::all_lines
+    uint32_t count = 0;
+  };
+  struct FirstInside {
+    LineOp unit;
+    int64_t calls = 0;
+  };
+
+  ThreadIndex ThreadOf(UnitIndex unit) const { return scopes_.thread[units_.units[unit].scope]; }
+  const PythonPlace* PlaceOf(UnitIndex unit) const {
+    const StackIndex stack = scopes_.python_stack[units_.units[unit].scope];
+    return stack == kNone ? nullptr : &places_[stack];
+  }
+
+  LineOp LineOpOf(UnitIndex unit) const {
+    const NameIndex name = scopes_.name[units_.units[unit].scope];
+    const PythonPlace* const place = PlaceOf(unit);
+    return place == nullptr ? LineOp{kNone, kNone, name} : LineOp{place->module(), place->path, name};
+  }
+
+  // Start times of backward nodes by thread, and of all threads of a process.
+  void CountNodes() {
+    nodes_.resize(model_.threads.size());
+    nodes_of_process_.resize(model_.processes.size());
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+      if (scopes_.kind[scope] != trace::ScopeBatch::BACKWARD_NODE) continue;
+      nodes_[scopes_.thread[scope]].push_back(scopes_.start_ns[scope]);
+      nodes_of_process_[model_.threads[scopes_.thread[scope]].process].push_back(scopes_.start_ns[scope]);
+    }
+    for (std::vector<int64_t>& starts : nodes_of_process_) std::sort(starts.begin(), starts.end());
+  }
+
+  // A number that is the same for two forward ops of a thread exactly where no backward node began between them.
+  int64_t PassOf(UnitIndex unit) const {
+    const ThreadIndex thread = ThreadOf(unit);
+    const std::vector<int64_t>& starts =
+        nodes_[thread].empty() ? nodes_of_process_[model_.threads[thread].process] : nodes_[thread];
+    const int64_t start_ns = scopes_.start_ns[units_.units[unit].scope];
+    return std::upper_bound(starts.begin(), starts.end(), start_ns) - starts.begin();
+  }
+
+  // How often the module has been called, as far as the first thing that it calls itself shows: another module.
+  int64_t CallsOfModule(UnitIndex unit) {
+    const PythonPlace* const place = PlaceOf(unit);
+    if (place == nullptr || place->modules.empty()) return 0;
+    const LineOp own = LineOpOf(unit);
+    for (size_t i = 1; i < place->modules.size(); ++i) {
+      const auto [at, is_new] = first_inside_.try_emplace({ThreadOf(unit), place->modules[i]}, FirstInside{own, 0});
+      if (!is_new && at->second.unit == own) ++at->second.calls;
+    }
+    const auto at = first_inside_.try_emplace({ThreadOf(unit), place->module()}, FirstInside{own, 0}).first;
+    return at->second.calls;
+  }
+
+  void CountInPass(UnitIndex unit) {
+    const int64_t calls = CallsOfModule(unit);
+    const LineOp line_op = LineOpOf(unit);
+    Turn& turn = turn_[{ThreadOf(unit), units_.units[unit].kind, line_op}];
+    const PythonPlace* const place = PlaceOf(unit);
+    const uint32_t stack = place == nullptr ? kNone : place->all_lines;
+    // Called from another line of the program the module is used a second time: the same layer.
+    const int64_t pass = PassOf(unit) + (calls << 32);
+    if (turn.pass != pass || turn.stack != stack) turn = {pass, stack, 0};
+    occurrence_[unit] = turn.count++;
+    uint32_t& length = length_[line_op];
+    length = std::max(length, turn.count);
+  }
+
+  const TraceModel& model_;
+  const ScopeColumns& scopes_;
+  const std::vector<PythonPlace>& places_;
+  const TorchUnits& units_;
+  std::vector<uint32_t> occurrence_;
+  std::vector<std::vector<int64_t>> nodes_, nodes_of_process_;
+  absl::flat_hash_map<std::pair<ThreadIndex, ModuleIndex>, FirstInside> first_inside_;
+  absl::flat_hash_map<std::tuple<ThreadIndex, UnitKind, LineOp>, Turn> turn_;
+  absl::flat_hash_map<std::tuple<ThreadIndex, UnitKind, LineOp>, uint32_t> turns_;
+  absl::flat_hash_map<LineOp, uint32_t> length_;  // repetitions in one pass
+};
+
+}  // namespace
+
+std::vector<UnitIndex> UnitsByTime(const TraceModel& model, const TorchUnits& units) {
+  std::vector<UnitIndex> order(units.units.size());
+  for (UnitIndex unit = 0; unit < order.size(); ++unit) order[unit] = unit;
+  const std::vector<int64_t>& start_ns = model.scopes.start_ns;
+  std::stable_sort(order.begin(), order.end(), [&](UnitIndex a, UnitIndex b) {
+    return start_ns[units.units[a].scope] < start_ns[units.units[b].scope];
+  });
+  return order;
+}
+
+std::vector<uint32_t> CountOccurrences(const TraceModel& model, const std::vector<PythonPlace>& places,
+                                       const TorchUnits& units) {
+  return OccurrenceCounter(model, places, units).Count();
+}
+
+}  // namespace dlhook::analyzer::framework

@@ -1,0 +1,211 @@
+// PyTorch's scopes and backward nodes, placed: see links.h.
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/calls/gemm_shape.h"
+#include "analyzer/layers/framework/links.h"
+#include "analyzer/layers/framework/torch_layers.h"
+#include "analyzer/layers/framework/torch_units.h"
+
+namespace dlhook::analyzer::inline framework {
+namespace {
+
+using Kind = trace::ScopeBatch;
+
+class TorchLinker {
+ public:
+  TorchLinker(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution)
+      : model_(model), scopes_(model.scopes), names_(names), places_(ReadPythonPlaces(model)),
+        units_(FindTorchUnits(model, names, places_)), of_scope_(attribution->of_scope), attribution_(attribution) {}
+
+  void Link() {
+    UnitLayers made = LayersOfUnits(model_, names_, places_, units_);
+    first_layer_ = static_cast<LayerIndex>(attribution_->layers.size());
+    std::move(made.layers.begin(), made.layers.end(), std::back_inserter(attribution_->layers));
+    layer_of_unit_ = std::move(made.of_unit);
+    FindProducts();
+    NoteFirstCalls();
+    last_layer_.assign(model_.threads.size(), kNone);
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) PlaceScope(scope);
+    for (const auto& [sentence, count] : units_.oddities) attribution_->oddities[sentence] += count;
+  }
+
+ private:
+  const ScopeName& NameOf(ScopeIndex scope) const { return names_[scopes_.name[scope]]; }
+
+  LayerIndex LayerOfUnit(UnitIndex unit) const {
+    const LayerIndex layer = unit == kNone ? kNone : layer_of_unit_[unit];
+    return layer == kNone ? kNone : first_layer_ + layer;
+  }
+
+  // Of a backward node: its forward op's. Where that was itself run by a backward node (a gradient's gradient), that node's.
+  LayerIndex LayerOfNode(ScopeIndex node) const {
+    const ScopeIndex forward = units_.forward_of[node];
+    if (forward == kNone) return kNone;
+    const LayerIndex layer = LayerOfUnit(units_.unit_of[forward]);
+    if (layer != kNone || units_.node_of[forward] == kNone || units_.node_of[forward] >= node) return layer;
+    return of_scope_[units_.node_of[forward]].layer;
+  }
+
+  // The products that a backward node runs itself, in order: by node.
+  void FindProducts() {
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+      const ScopeIndex parent = scopes_.parent[scope];
+      if (parent == kNone || scopes_.kind[parent] != Kind::BACKWARD_NODE || units_.unit_of[scope] != kNone) continue;
+      if (NameOf(scope).is_product) products_[parent].push_back(scope);
+    }
+  }
+
+  // y = x w: x's gradient is computed before w's. Where there is only one, x is the network's input, or w is frozen: what
+  // is summed over tells (the outputs for x, the batch for w).
+  LayerDirection DirectionOfProduct(ScopeIndex node, ScopeIndex product) const {
+    const std::vector<ScopeIndex>& products = products_.at(node);
+    if (NameOf(product).op == "bmm" || NameOf(product).op == "baddbmm") return LayerDirection::kBackwardData;
+    if (products.size() > 1) {
+      return product == products.front() ? LayerDirection::kBackwardData : LayerDirection::kBackwardWeights;
+    }
+    const std::optional<LayerDirection> by_shape = DirectionByShape(node, product);
+    return by_shape.value_or(LayerDirection::kBackwardWeights);
+  }
+
+  // Of y[batch, outputs] = x w: the product that sums over the outputs gives x's gradient, over the batch w's.
+  std::optional<LayerDirection> DirectionByShape(ScopeIndex node, ScopeIndex product) const {
+    const std::optional<GemmShape> forward = ProductIn(units_.forward_of[node]), backward = ProductIn(product);
+    if (!forward || !backward) return std::nullopt;
+    const bool is_row_major = forward->order == "row";
+    const int64_t outputs = is_row_major ? forward->n : forward->m, batch = is_row_major ? forward->m : forward->n;
+    if (outputs == batch) return std::nullopt;
+    if (backward->k == outputs) return LayerDirection::kBackwardData;
+    if (backward->k == batch) return LayerDirection::kBackwardWeights;
+    return std::nullopt;
+  }
+
+  // The first library call directly in the scope, if it is a matrix product.
+  std::optional<GemmShape> ProductIn(ScopeIndex scope) const {
+    const auto at = scope == kNone ? first_call_.end() : first_call_.find(scope);
+    if (at == first_call_.end()) return std::nullopt;
+    return GemmShapeOf(model_.ops[model_.calls.op[at->second]]);
+  }
+
+  void NoteFirstCalls() {
+    for (CallIndex call = 0; call < model_.calls.scope.size(); ++call) {
+      const ScopeIndex scope = model_.calls.scope[call];
+      if (scope != kNone && NameOf(scope).is_product) first_call_.try_emplace(scope, call);
+    }
+  }
+
+  Place PlaceOfUnit(UnitIndex unit) const {
+    static constexpr LayerDirection kDirections[] = {LayerDirection::kForward, LayerDirection::kRecompute,
+                                                     LayerDirection::kUpdate};
+    const LayerIndex layer = LayerOfUnit(unit);
+    return {layer, layer == kNone ? LayerDirection::kUnknown : kDirections[static_cast<int>(units_.units[unit].kind)]};
+  }
+
+  Place PlaceOfNode(ScopeIndex node) {
+    LayerIndex& last = last_layer_[scopes_.thread[node]];
+    // The engine adds a gradient to its parameter's right after the node that made it.
+    if (NameOf(node).role == ScopeRole::kAccumulate) return {last, LayerDirection::kBackwardWeights};
+    last = LayerOfNode(node);
+    const ScopeIndex forward = units_.forward_of[node];
+    const UnitIndex unit = forward == kNone ? kNone : units_.unit_of[forward];
+    // A weight's transpose, or a table's gradient.
+    const bool of_weights = unit != kNone && NameOf(units_.units[unit].scope).is_weighted &&
+                            (NameOf(forward).op == "t" || NameOf(forward).op == "embedding");
+    return {last, of_weights ? LayerDirection::kBackwardWeights : LayerDirection::kBackward};
+  }
+
+  // What the engine does after the node's own work, on behalf of it: sums over the batch for a bias.
+  bool IsBiasSum(ScopeIndex scope, ScopeIndex node) const {
+    const ScopeIndex forward = units_.forward_of[node];
+    if (NameOf(scope).op != "sum" || forward == kNone || units_.unit_of[forward] == kNone) return false;
+    return NameOf(units_.units[units_.unit_of[forward]].scope).is_weighted;
+  }
+
+  Place PlaceInNode(ScopeIndex scope, ScopeIndex node) {
+    const ScopeIndex parent = scopes_.parent[scope];
+    if (scope == node) return PlaceOfNode(node);
+    if (NameOf(scope).role == ScopeRole::kEvaluate) return EvaluatePlace(node);
+    if (parent == kNone) return {};
+    Place place = of_scope_[parent];
+    if (parent == node && NameOf(scope).is_product && products_.contains(node)) {
+      place.direction = DirectionOfProduct(node, scope);
+    } else if (NameOf(parent).role == ScopeRole::kEvaluate && IsBiasSum(scope, node)) {
+      place.direction = LayerDirection::kBackwardBias;
+    }
+    return place;
+  }
+
+  // The engine's bracket begins before its node.
+  Place EvaluatePlace(ScopeIndex node) const {
+    if (NameOf(node).role == ScopeRole::kAccumulate) {
+      return {last_layer_[scopes_.thread[node]], LayerDirection::kBackwardWeights};
+    }
+    return {LayerOfNode(node), LayerDirection::kBackward};
+  }
+
+  bool IsTorchScope(ScopeIndex scope) const {
+    const Kind::Kind kind = scopes_.kind[scope];
+    return kind == Kind::FRAMEWORK_OP || kind == Kind::BACKWARD_NODE || kind == Kind::FRAMEWORK_RANGE;
+  }
+
+  void PlaceScope(ScopeIndex scope) {
+    if (NameOf(scope).role == ScopeRole::kOptimizer) {
+      PlaceOptimizer(scope);
+      return;
+    }
+    if (!IsTorchScope(scope)) return;
+    const UnitIndex unit = units_.unit_of[scope];
+    const ScopeIndex node = units_.node_of[scope];
+    if (unit != kNone) {
+      of_scope_[scope] = PlaceOfUnit(unit);
+    } else if (node != kNone) {
+      of_scope_[scope] = PlaceInNode(scope, node);
+    }
+  }
+
+  // The bracket around the optimizer's ops: its own time is the optimizer's too, also where it runs no op that was recorded.
+  void PlaceOptimizer(ScopeIndex scope) {
+    const std::string name = "optimizer (" + NameOf(scope).op + ")";
+    const auto [at, is_new] = optimizers_.try_emplace(name, kNone);
+    for (LayerIndex i = 0; i < attribution_->layers.size() && at->second == kNone; ++i) {
+      if (attribution_->layers[i].name == name) at->second = i;
+    }
+    if (at->second == kNone) {
+      at->second = static_cast<LayerIndex>(attribution_->layers.size());
+      Layer layer;
+      layer.name = name;
+      layer.type = "optimizer";
+      layer.evidence = Evidence::kFramework;
+      attribution_->layers.push_back(std::move(layer));
+    }
+    of_scope_[scope] = {at->second, LayerDirection::kUpdate};
+  }
+
+  const TraceModel& model_;
+  const ScopeColumns& scopes_;
+  const std::vector<ScopeName>& names_;
+  const std::vector<PythonPlace> places_;
+  const TorchUnits units_;
+  std::vector<Place>& of_scope_;
+  Attribution* const attribution_;
+  LayerIndex first_layer_ = 0;
+  std::vector<LayerIndex> layer_of_unit_;
+  std::vector<LayerIndex> last_layer_;  // by thread: of the backward node before
+  absl::flat_hash_map<ScopeIndex, std::vector<ScopeIndex>> products_;
+  absl::flat_hash_map<ScopeIndex, CallIndex> first_call_;  // of products
+  std::map<std::string, LayerIndex> optimizers_;
+};
+
+}  // namespace
+
+void LinkTorch(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution) {
+  TorchLinker(model, names, attribution).Link();
+}
+
+}  // namespace dlhook::analyzer::framework

@@ -1,0 +1,184 @@
+// PyTorch's scopes, read: see torch_units.h.
+#include "analyzer/layers/framework/torch_units.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dlhook::analyzer::inline framework {
+namespace {
+
+using Kind = trace::ScopeBatch;
+
+constexpr char kUnpaired[] = "backward nodes whose forward op was not recorded";
+
+// Forward ops of one thread by the number of the node that they made, ascending.
+using Numbered = std::vector<std::pair<int64_t, ScopeIndex>>;
+
+class UnitFinder {
+ public:
+  UnitFinder(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<PythonPlace>& places)
+      : model_(model), scopes_(model.scopes), names_(names), places_(places) {
+    found_.unit_of.assign(scopes_.size(), kNone);
+    found_.node_of.assign(scopes_.size(), kNone);
+    found_.forward_of.assign(scopes_.size(), kNone);
+  }
+
+  TorchUnits Find() {
+    numbered_.resize(model_.threads.size());
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+      PlaceInNode(scope);
+      PlaceInUnit(scope);
+      NoteNumber(scope);
+    }
+    for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
+      if (scopes_.kind[scope] == Kind::BACKWARD_NODE && scopes_.link[scope] >= 0) Pair(scope);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  ScopeRole RoleOf(ScopeIndex scope) const { return names_[scopes_.name[scope]].role; }
+
+  void PlaceInNode(ScopeIndex scope) {
+    const ScopeIndex parent = scopes_.parent[scope];
+    const bool is_node = scopes_.kind[scope] == Kind::BACKWARD_NODE;
+    if (parent != kNone) found_.node_of[scope] = found_.node_of[parent];
+    if (RoleOf(scope) == ScopeRole::kEvaluate) found_.node_of[scope] = kNone;  // of another node, as of yet unknown
+    if (!is_node) return;
+    found_.node_of[scope] = scope;
+    if (parent != kNone && RoleOf(parent) == ScopeRole::kEvaluate) found_.node_of[parent] = scope;
+  }
+
+  bool IsPlainOp(ScopeIndex scope) const {
+    return scopes_.kind[scope] == Kind::FRAMEWORK_OP && RoleOf(scope) != ScopeRole::kEvaluate;
+  }
+
+  ModuleIndex ModuleOf(ScopeIndex scope) const {
+    const StackIndex stack = scopes_.python_stack[scope];
+    return stack == kNone ? kNone : places_[stack].module();
+  }
+
+  // Inside the op that Python asked for nobody else asks for ops, but for Functions written in Python: what these run is
+  // theirs, unless it is a module's (as in a checkpointed part of a network).
+  bool StartsUnit(ScopeIndex scope) const {
+    const ScopeIndex parent = scopes_.parent[scope];
+    if (parent == kNone) return true;
+    const UnitIndex around = found_.unit_of[parent];
+    if (scopes_.python_stack[scope] == kNone) return around == kNone && !IsPlainOp(parent);
+    return around == kNone || ModuleOf(found_.units[around].scope) != ModuleOf(scope);
+  }
+
+  bool IsUnderOptimizer(ScopeIndex scope) const {
+    const StackIndex stack = scopes_.python_stack[scope];
+    if (stack != kNone && places_[stack].is_in_optimizer) return true;
+    // A closure that the optimizer calls runs the network.
+    if (stack != kNone && (places_[stack].is_in_backward || !places_[stack].modules.empty())) return false;
+    for (; scope != kNone; scope = scopes_.parent[scope]) {
+      if (RoleOf(scope) == ScopeRole::kOptimizer) return true;
+    }
+    return false;
+  }
+
+  bool IsUnderEvaluate(ScopeIndex scope) const {
+    for (; scope != kNone; scope = scopes_.parent[scope]) {
+      if (RoleOf(scope) == ScopeRole::kEvaluate) return true;
+    }
+    return false;
+  }
+
+  // Under a backward node gradients are computed without a graph: an op with a number does a forward pass again, if it was
+  // called from a module or from the user's lines.
+  bool IsRecompute(ScopeIndex scope) const {
+    if (scopes_.link[scope] < 0) return false;
+    const StackIndex stack = scopes_.python_stack[scope];
+    return stack == kNone ? model_.python_stacks.empty() : places_[stack].runs_user_code;
+  }
+
+  void PlaceInUnit(ScopeIndex scope) {
+    const ScopeIndex parent = scopes_.parent[scope];
+    const bool is_op = IsPlainOp(scope);
+    if (!is_op && scopes_.kind[scope] != Kind::FRAMEWORK_RANGE) return;
+    if (!is_op || !StartsUnit(scope)) {
+      if (parent != kNone) found_.unit_of[scope] = found_.unit_of[parent];
+      return;
+    }
+    Unit unit{.scope = scope};
+    if (found_.node_of[scope] != kNone || IsUnderEvaluate(scope)) {
+      if (!IsRecompute(scope)) return;
+      unit.kind = UnitKind::kRecompute;
+    } else if (IsUnderOptimizer(scope)) {
+      unit.kind = UnitKind::kUpdate;
+    }
+    found_.unit_of[scope] = static_cast<UnitIndex>(found_.units.size());
+    found_.units.push_back(unit);
+  }
+
+  void NoteNumber(ScopeIndex scope) {
+    const int64_t number = scopes_.link[scope];
+    const bool may_make_node = scopes_.kind[scope] == Kind::FRAMEWORK_RANGE || IsPlainOp(scope);
+    if (number < 0 || !may_make_node) return;
+    Numbered& numbered = numbered_[scopes_.thread[scope]];
+    if (!numbered.empty() && numbered.back().first > number) return;
+    if (!numbered.empty() && numbered.back().first == number) {
+      numbered.back().second = scope;
+    } else {
+      numbered.push_back({number, scope});
+    }
+  }
+
+  // The forward op that the thread knows by the number, if it began before `before_ns`.
+  ScopeIndex ForwardOn(ThreadIndex thread, int64_t number, int64_t before_ns) const {
+    const Numbered& numbered = numbered_[thread];
+    const auto at = std::lower_bound(numbered.begin(), numbered.end(), std::make_pair(number, ScopeIndex{0}));
+    if (at == numbered.end() || at->first != number || scopes_.start_ns[at->second] > before_ns) return kNone;
+    return at->second;
+  }
+
+  bool Fits(ScopeIndex node, ScopeIndex forward) const {
+    return NodeFitsOp(model_.names[scopes_.name[node]], model_.names[scopes_.name[forward]]);
+  }
+
+  bool IsBetter(ScopeIndex node, ScopeIndex candidate, ScopeIndex best) const {
+    if (best == kNone) return true;
+    const bool fits = Fits(node, candidate), best_fits = Fits(node, best);
+    return fits != best_fits ? fits : scopes_.start_ns[candidate] > scopes_.start_ns[best];
+  }
+
+  void Pair(ScopeIndex node) {
+    const ThreadIndex own = scopes_.thread[node];
+    const int64_t number = scopes_.link[node], start_ns = scopes_.start_ns[node];
+    ScopeIndex forward = ForwardOn(own, number, start_ns);
+    // An engine's thread has numbers of its own where it recomputes: the names tell them from those of the forward thread.
+    if (forward == kNone || !Fits(node, forward)) {
+      for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) {
+        if (thread == own || model_.threads[thread].process != model_.threads[own].process) continue;
+        const ScopeIndex candidate = ForwardOn(thread, number, start_ns);
+        if (candidate != kNone && (forward == kNone || Fits(node, candidate)) && IsBetter(node, candidate, forward)) {
+          forward = candidate;
+        }
+      }
+    }
+    found_.forward_of[node] = forward;
+    if (forward == kNone) {
+      ++found_.oddities[kUnpaired];
+      return;
+    }
+    if (found_.unit_of[forward] != kNone) found_.units[found_.unit_of[forward]].is_linked = true;
+  }
+
+  const TraceModel& model_;
+  const ScopeColumns& scopes_;
+  const std::vector<ScopeName>& names_;
+  const std::vector<PythonPlace>& places_;
+  std::vector<Numbered> numbered_;  // by thread
+  TorchUnits found_;
+};
+
+}  // namespace
+
+TorchUnits FindTorchUnits(const TraceModel& model, const std::vector<ScopeName>& names,
+                          const std::vector<PythonPlace>& places) {
+  return UnitFinder(model, names, places).Find();
+}
+
+}  // namespace dlhook::analyzer::framework

@@ -1,0 +1,202 @@
+// What an op alone says about its layer: see structure_facts.h.
+//
+// To teach it a kind of op: a line in kKinds.
+#include "analyzer/layers/op_facts.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "analyzer/calls/op_labels.h"
+#include "analyzer/calls/gemm_shape.h"
+#include "analyzer/model/op_cost.h"
+
+namespace dlhook::analyzer::inline layers {
+namespace {
+
+struct KindWords {
+  absl::string_view kind;  // Op.kind
+  absl::string_view type;
+  absl::string_view prefix;
+};
+constexpr KindWords kKinds[] = {
+    {"convolution", "convolution", "conv"},
+    {"deconvolution", "deconvolution", "deconv"},
+    {"inner_product", "linear", "fc"},
+    {"pooling", "pooling", "pool"},
+    {"resampling", "resampling", "resample"},
+    {"batch_normalization", "batch norm", "bn"},
+    {"layer_normalization", "layer norm", "ln"},
+    {"group_normalization", "group norm", "gn"},
+    {"lrn", "lrn", "lrn"},
+    {"softmax", "softmax", "softmax"},
+    {"logsoftmax", "softmax", "softmax"},
+    {"dropout", "dropout", "dropout"},
+    {"attention", "attention", "attention"},
+    {"prelu", "prelu", "prelu"},
+    {"concat", "concat", "concat"},
+    {"shuffle", "shuffle", "shuffle"},
+};
+
+// "mb8_ic3…" without its batch, "8x16x32" without its first number: oneDNN's dimensions begin with the batch.
+std::string WithoutBatch(const std::string& problem) {
+  const size_t mb = problem.find("mb");
+  const size_t begin = mb == std::string::npos ? 0 : mb + 2;
+  size_t end = begin;
+  while (end < problem.size() && absl::ascii_isdigit(static_cast<unsigned char>(problem[end]))) ++end;
+  return absl::StrCat(problem.substr(0, begin), "*", problem.substr(end));
+}
+
+Extent ExtentOf(const std::vector<int64_t>& dims) {
+  if (dims.size() < 2) return {};
+  return {dims[1], ElementCount(Dims(dims.begin() + 2, dims.end())).value_or(0)};
+}
+
+void SetExtents(const Op& op, OpFacts& facts) {
+  for (const Tensor& tensor : op.tensors) {
+    const bool is_input = tensor.role == "src" || tensor.role == "data" || tensor.role == "src_0";
+    if (is_input && facts.in.channels == 0) facts.in = ExtentOf(tensor.dims);
+    if (tensor.role == "dst" && facts.out.channels == 0) facts.out = ExtentOf(tensor.dims);
+  }
+  if (facts.out.channels == 0) facts.out = facts.in;
+}
+
+// "eltwise_relu" -> "relu". Backward, it may be computed from the result: "eltwise_relu_use_dst_for_bwd".
+std::string ActivationName(const Op& op) {
+  absl::string_view name = op.algorithm;
+  absl::ConsumePrefix(&name, "eltwise_");
+  absl::ConsumeSuffix(&name, "_use_dst_for_bwd");
+  return name.empty() ? "activation" : std::string(name);
+}
+
+std::string RecurrentName(const Op& op) {
+  for (const char* cell : {"lstm", "gru"}) {
+    if (absl::StrContains(absl::AsciiStrToLower(op.algorithm), cell)) return cell;
+  }
+  return "rnn";
+}
+
+bool SetWords(const Op& op, OpFacts& facts) {
+  if (op.kind == "eltwise") {
+    facts.type = facts.prefix = ActivationName(op);
+    return true;
+  }
+  if (op.kind == "rnn") {
+    facts.type = facts.prefix = RecurrentName(op);
+    return true;
+  }
+  for (const KindWords& words : kKinds) {
+    if (words.kind != op.kind) continue;
+    facts.type = std::string(words.type);
+    facts.prefix = std::string(words.prefix);
+    return true;
+  }
+  return false;
+}
+
+int64_t BytesOf(const Op& op, int64_t rows, int64_t columns) {
+  const std::string type = op.types.substr(0, op.types.find(':'));
+  return Product({rows, columns, TypeBits(type).value_or(0)}).value_or(0) / 8;
+}
+
+// Whether op(X)[rows, columns] is a part of a wider matrix.
+bool IsSlice(int64_t leading, int64_t rows, int64_t columns, const std::string& trans, bool row_major) {
+  const bool is_plain = (trans == "N") != row_major;  // columns of op(X) are consecutive in memory
+  return leading > (is_plain ? rows : columns);
+}
+
+void SetGemmFacts(const trace::Gemm& gemm, ProductShape& product) {
+  const bool is_vector = gemm.kind() == trace::Gemm::GEMV;
+  product.weights_are_a = is_vector && !product.is_exchanged;
+  if (is_vector || gemm.batch() > 1) return;
+  product.is_slice = IsSlice(gemm.lda(), gemm.m(), gemm.k(), gemm.trans_a(), gemm.row_major()) ||
+                     IsSlice(gemm.ldb(), gemm.k(), gemm.n(), gemm.trans_b(), gemm.row_major());
+}
+
+void SetProduct(const Op& op, const GemmShape& shape, OpFacts& facts) {
+  ProductShape& product = facts.product;
+  facts.is_product = true;
+  const bool exchange = shape.order == "col";
+  const bool has_trans = shape.trans.size() == 2 && !absl::StrContains(shape.trans, 'P');
+  product.is_exchanged = exchange;
+  product.m = exchange ? shape.n : shape.m;
+  product.n = exchange ? shape.m : shape.n;
+  product.k = shape.k;
+  product.batch = shape.batch;
+  if (has_trans) {
+    product.a_is_transposed = shape.trans[exchange ? 1 : 0] != 'N';
+    product.b_is_transposed = shape.trans[exchange ? 0 : 1] != 'N';
+  }
+  product.a_bytes = BytesOf(op, product.m, product.k);
+  product.b_bytes = BytesOf(op, product.k, product.n);
+  product.c_bytes = BytesOf(op, product.m, product.n);
+  facts.in = {product.k, 1};
+  facts.out = {product.n, 1};
+  if (op.definition.has_gemm()) SetGemmFacts(op.definition.gemm(), product);
+}
+
+bool IsBiasOp(const Op& op) {
+  return op.definition.has_cudnn() &&
+         (op.algorithm == "binary_add" || op.direction == Direction::kBackwardBias);
+}
+
+OpFacts FactsOf(const Op& op) {
+  OpFacts facts;
+  const bool is_library_op = op.definition.has_onednn() || op.definition.has_cudnn() || op.definition.has_gemm();
+  if (!is_library_op || !TellsSteps(op)) return facts;
+  facts.direction = op.direction;
+  if (op.kind == "reorder") {
+    facts.work = Work::kReorder;
+    return facts;
+  }
+  if (IsBiasOp(op)) {
+    facts.work = Work::kBias;
+    return facts;
+  }
+  if (op.kind != "inner_product" && IsMatrixProduct(op)) {
+    const std::optional<GemmShape> shape = GemmShapeOf(op);
+    const bool is_packing = op.definition.has_gemm() && op.definition.gemm().kind() == trace::Gemm::PACK;
+    if (!shape || is_packing) return facts;
+    SetProduct(op, *shape, facts);
+    facts.work = Work::kProduct;
+    facts.type = shape->batch > 1 ? "batched product" : "linear";
+    facts.prefix = shape->batch > 1 ? "matmul" : "fc";
+    return facts;
+  }
+  if (!SetWords(op, facts)) return facts;
+  facts.work = Work::kLayer;
+  if (op.kind == "inner_product") {
+    if (const std::optional<GemmShape> shape = GemmShapeOf(op)) SetProduct(op, *shape, facts);
+    return facts;
+  }
+  facts.key = absl::StrCat(facts.type, "|", op.kind == "pooling" ? op.algorithm : "", "|", WithoutBatch(op.problem));
+  SetExtents(op, facts);
+  return facts;
+}
+
+}  // namespace
+
+bool IsBackward(Direction direction) {
+  return direction == Direction::kBackwardData || direction == Direction::kBackwardWeights ||
+         direction == Direction::kBackwardBias || direction == Direction::kBackward;
+}
+
+std::vector<OpFacts> FactsOfOps(const TraceModel& model) {
+  std::vector<OpFacts> facts;
+  facts.reserve(model.ops.size());
+  for (const Op& op : model.ops) facts.push_back(FactsOf(op));
+  return facts;
+}
+
+Operands OperandsOfCall(const TraceModel& model, const std::vector<OpFacts>& facts, CallIndex call) {
+  const absl::Span<const uint64_t> values = model.OperandsOf(call);
+  if (values.size() < 3) return {};
+  const bool is_exchanged = facts[model.calls.op[call]].product.is_exchanged;
+  return {values[is_exchanged ? 1 : 0], values[is_exchanged ? 0 : 1], values[2]};
+}
+
+}  // namespace dlhook::analyzer::layers

@@ -1,0 +1,408 @@
+// Passes through a network: see structure_pass.h. Reads the calls of a track in order of time.
+//
+// Backward work is known by its direction, where the library says it. A matrix product is backward work if its sizes
+// are those of a gradient of an earlier product and it reads an operand of that one; without addresses, once the
+// backward pass has begun, by the sizes alone, from the last layer on. Forward work after backward work begins a new
+// pass, unless it repeats layers whose gradients are still missing and these come right after it: activations
+// recomputed for them.
+#include "analyzer/layers/structure/network_pass.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "analyzer/layers/structure/products.h"
+#include "analyzer/model/limits.h"
+
+namespace dlhook::analyzer::inline structure {
+namespace {
+
+// Products that follow on each other and are parts of wider matrices: from so many on they are an attention's heads.
+constexpr size_t kMinHeadProducts = 4;
+// How far to look for the weights' gradient that proves that the backward pass has begun.
+constexpr size_t kLookAhead = 3;
+
+// One piece of work: a call, or the products of all heads of an attention.
+struct Unit {
+  absl::Span<const CallIndex> calls;
+  const OpFacts* facts = nullptr;
+  OpIndex op = 0;
+  Operands operands;
+  bool is_attention = false;
+};
+
+class PassReader {
+ public:
+  PassReader(const TraceModel& model, const std::vector<OpFacts>& facts, absl::Span<const CallIndex> calls)
+      : model_(model), facts_(facts), calls_(calls) {}
+
+  std::vector<Pass> Read(const std::vector<size_t>& cuts) {
+    size_t cut = 0;
+    for (size_t i = 0; i < calls_.size();) {
+      while (cut < cuts.size() && cuts[cut] < i) ++cut;
+      if (cut < cuts.size() && cuts[cut] == i && !in_backward_) FinishPass();
+      const Unit unit = UnitAt(i);
+      i += unit.calls.size();
+      Take(unit, i);
+    }
+    if (!tentative_.empty()) BeginPass();
+    FinishPass();
+    return std::move(passes_);
+  }
+
+ private:
+  Unit UnitAt(size_t begin);
+  void Take(const Unit& unit, size_t next);
+  void TakeBackward(const Unit& unit);
+  void TakeAttention(const Unit& unit);
+  void TakeProduct(const Unit& unit, size_t next);
+  void TakeForward(const Unit& unit);
+  void TakeBias(const Unit& unit);
+  bool AddGradient(const Unit& unit, Evidence evidence);
+  Forward* GradientOwner(const Unit& unit, Evidence evidence, GradientOf* of);
+  void SetGradient(const Unit& unit, GradientOf of, Evidence evidence, Forward& forward);
+  bool BeginsBackward(const Unit& unit, size_t next) const;
+  bool IsGradientOfTentative(const Unit& unit) const;
+  bool IsOpen(const Forward& forward) const;
+  bool Repeats(const Unit& unit, const Forward& forward) const;
+  bool MayBeRecomputed(const Unit& unit) const;
+  bool RepeatFrom(size_t begin, const std::vector<Unit>& units) const;
+  void ConfirmRecompute();
+  void AddForward(const Unit& unit);
+  void AddTo(Forward& forward, const Unit& unit, LayerDirection direction);
+  void NoteOutputGradient(uint64_t address, Forward& forward);
+  void BeginPass();
+  void FinishPass();
+
+  const TraceModel& model_;
+  const std::vector<OpFacts>& facts_;
+  absl::Span<const CallIndex> calls_;
+  std::vector<Pass> passes_;
+  Pass pass_;
+  std::vector<BackwardCall> backward_;  // of ops that say their direction
+  std::map<std::string, std::pair<int, int>> backward_counts_;  // by key: of data and of weights
+  std::map<std::string, size_t> forward_counts_;  // by key
+  std::set<OpIndex> forward_ops_;
+  std::vector<Unit> tentative_;  // forward work in the backward pass: recomputed, or a new pass
+  std::vector<std::pair<CallIndex, uint64_t>> open_biases_;  // that read this address
+  size_t no_heads_until_ = 0;  // calls before it are no attention's heads
+  bool in_backward_ = false;
+};
+
+Unit PassReader::UnitAt(size_t begin) {
+  Unit unit;
+  unit.op = model_.calls.op[calls_[begin]];
+  unit.facts = &facts_[unit.op];
+  unit.operands = OperandsOfCall(model_, facts_, calls_[begin]);
+  std::set<OpIndex> ops;
+  size_t end = begin;
+  for (; end < calls_.size() && begin >= no_heads_until_; ++end) {
+    const OpIndex op = model_.calls.op[calls_[end]];
+    if (facts_[op].work != Work::kProduct || !facts_[op].product.is_slice) break;
+    ops.insert(op);
+  }
+  unit.is_attention = end - begin >= kMinHeadProducts && ops.size() > 1;
+  if (!unit.is_attention) no_heads_until_ = std::max(no_heads_until_, end);
+  unit.calls = calls_.subspan(begin, unit.is_attention ? end - begin : 1);
+  return unit;
+}
+
+void PassReader::Take(const Unit& unit, size_t next) {
+  const OpFacts& facts = *unit.facts;
+  if (unit.is_attention) return TakeAttention(unit);
+  if (facts.work == Work::kBias) return TakeBias(unit);
+  if (facts.work == Work::kProduct) return TakeProduct(unit, next);
+  if (IsBackward(facts.direction)) return TakeBackward(unit);
+  if (facts.direction == Direction::kUnknown && in_backward_) {
+    pass_.unpaired.push_back(unit.calls[0]);
+    return;
+  }
+  TakeForward(unit);
+}
+
+void PassReader::TakeBackward(const Unit& unit) {
+  const OpFacts& facts = *unit.facts;
+  ConfirmRecompute();
+  in_backward_ = pass_.has_backward = true;
+  if (facts.is_product) {
+    if (!AddGradient(unit, Evidence::kShapes)) pass_.unpaired.push_back(unit.calls[0]);
+    return;
+  }
+  backward_.push_back({unit.calls[0], &facts, facts.direction, unit.operands});
+  auto& [data, weights] = backward_counts_[facts.key];
+  ++(facts.direction == Direction::kBackwardWeights ? weights : data);
+}
+
+void PassReader::TakeAttention(const Unit& unit) {
+  const auto open = std::find_if(pass_.forwards.rbegin(), pass_.forwards.rend(), [&](const Forward& forward) {
+    return forward.is_attention && !forward.has_backward_data;
+  });
+  const bool is_backward = in_backward_ && open != pass_.forwards.rend() && !Repeats(unit, *open);
+  if (!is_backward) return TakeForward(unit);
+  ConfirmRecompute();
+  open->has_backward_data = true;
+  open->evidence = std::max(open->evidence, Evidence::kOrder);
+  AddTo(*open, unit, LayerDirection::kBackward);
+}
+
+void PassReader::TakeProduct(const Unit& unit, size_t next) {
+  const ProductShape& shape = unit.facts->product;
+  if (!in_backward_ && !pass_.forwards.empty()) {
+    Forward& last = pass_.forwards.back();
+    const bool is_same_op = last.facts->is_product && last.ops[0] == unit.op;
+    if (is_same_op && ContinuesForward(shape, unit.operands, last)) {
+      return AddTo(last, unit, LayerDirection::kForward);
+    }
+  }
+  if (IsGradientOfTentative(unit)) ConfirmRecompute();
+  if (AddGradient(unit, Evidence::kPointers)) return;
+  if (shape.m == 1 || shape.n == 1 || shape.k == 1) {
+    const size_t before = open_biases_.size();
+    TakeBias(unit);
+    if (open_biases_.size() == before || in_backward_) return;
+    open_biases_.pop_back();  // a layer's product with one sample
+  }
+  if (in_backward_ && MayBeRecomputed(unit)) return TakeForward(unit);
+  if ((in_backward_ || BeginsBackward(unit, next)) && AddGradient(unit, Evidence::kShapes)) return;
+  TakeForward(unit);
+}
+
+void PassReader::TakeForward(const Unit& unit) {
+  if (in_backward_ && tentative_.size() < kMaxPassLayers && MayBeRecomputed(unit)) {
+    tentative_.push_back(unit);
+    return;
+  }
+  if (in_backward_) BeginPass();
+  AddForward(unit);
+}
+
+// Adds to the result of a layer, or sums the gradient of one.
+void PassReader::TakeBias(const Unit& unit) {
+  const CallIndex call = unit.calls[0];
+  for (auto it = pass_.forwards.rbegin(); it != pass_.forwards.rend(); ++it) {
+    const bool reads_gradient = ContainsAddress(it->output_gradients, unit.operands.a) ||
+                                ContainsAddress(it->output_gradients, unit.operands.b);
+    if (reads_gradient) return AddTo(*it, unit, LayerDirection::kBackwardBias);
+    const bool adds = !in_backward_ && unit.facts->direction != Direction::kBackwardBias;
+    if (adds && ContainsAddress(it->c, unit.operands.c)) {
+      it->calls.emplace_back(call, LayerDirection::kForward);
+      return;
+    }
+  }
+  // Of gradients the one that isn't the vector of ones: the larger operand of a product.
+  const ProductShape& shape = unit.facts->product;
+  const bool reads_b = unit.facts->is_product && shape.b_bytes > shape.a_bytes;
+  open_biases_.emplace_back(call, reads_b ? unit.operands.b : unit.operands.a);
+  if (open_biases_.size() < 2 * kMaxPassLayers) return;
+  for (size_t i = 0; i < kMaxPassLayers; ++i) pass_.unpaired.push_back(open_biases_[i].first);
+  open_biases_.erase(open_biases_.begin(), open_biases_.begin() + kMaxPassLayers);
+}
+
+// Sizes say whose gradient it may be, `evidence` what must prove it. Of ops that say their direction only that one.
+bool PassReader::AddGradient(const Unit& unit, Evidence evidence) {
+  const bool says_direction = unit.facts->direction != Direction::kUnknown;
+  if (!says_direction && forward_ops_.count(unit.op) > 0) return false;
+  GradientOf of = GradientOf::kNone;
+  Forward* owner = GradientOwner(unit, evidence, &of);
+  if (owner == nullptr) return false;
+  if (evidence == Evidence::kShapes) {
+    const auto fits = [&](const Forward& forward) {
+      return forward.facts->is_product && HasSameSizes(forward.facts->product, owner->facts->product);
+    };
+    if (std::count_if(pass_.forwards.begin(), pass_.forwards.end(), fits) > 1) evidence = Evidence::kOrder;
+  }
+  SetGradient(unit, of, evidence, *owner);
+  return true;
+}
+
+// How well a layer explains a gradient, best first.
+enum class Fit : uint8_t { kKnownOutput, kBegun, kOpen, kRepeated, kNone };
+
+// Of layers that fit equally well the last one.
+Forward* PassReader::GradientOwner(const Unit& unit, Evidence evidence, GradientOf* of) {
+  Forward* found = nullptr;
+  Fit best = Fit::kNone;
+  for (auto it = pass_.forwards.rbegin(); it != pass_.forwards.rend(); ++it) {
+    if (!it->facts->is_product || it->is_attention) continue;
+    const GradientOf fits = evidence == Evidence::kShapes
+                                ? GradientByShapes(*it, *unit.facts)
+                                : GradientByOperands(*it, unit.facts->product, unit.operands);
+    if (fits == GradientOf::kNone) continue;
+    const int calls = fits == GradientOf::kA ? it->gradients_of_a : it->gradients_of_b;
+    const bool is_known = ContainsAddress(it->output_gradients, OutputGradient(*it, fits, unit.operands));
+    const bool is_open = calls < it->forward_calls;
+    const Fit fit = !is_open ? Fit::kRepeated : is_known ? Fit::kKnownOutput : calls > 0 ? Fit::kBegun : Fit::kOpen;
+    if (fit >= best || (fit == Fit::kRepeated && evidence == Evidence::kShapes)) continue;
+    best = fit;
+    found = &*it;
+    *of = fits;
+  }
+  return found;
+}
+
+void PassReader::SetGradient(const Unit& unit, GradientOf of, Evidence evidence, Forward& forward) {
+  const bool of_weights = (of == GradientOf::kA) == forward.weights_are_a;
+  ++(of == GradientOf::kA ? forward.gradients_of_a : forward.gradients_of_b);
+  forward.evidence = std::max(forward.evidence, evidence);
+  in_backward_ = pass_.has_backward = true;
+  AddTo(forward, unit, of_weights ? LayerDirection::kBackwardWeights : LayerDirection::kBackwardData);
+  NoteOutputGradient(OutputGradient(forward, of, unit.operands), forward);
+}
+
+// Without addresses: the gradient of the last layer's weights, recognised by its transposed left operand, is here or
+// near.
+bool PassReader::BeginsBackward(const Unit& unit, size_t next) const {
+  if (pass_.forwards.empty() || unit.operands.a != 0 || forward_ops_.count(unit.op) > 0) return false;
+  const Forward& last = pass_.forwards.back();
+  if (!last.facts->is_product) return false;
+  const ProductShape& forward = last.facts->product;
+  const auto is_weights_gradient = [&](const OpFacts& facts) {
+    return facts.work == Work::kProduct && facts.product.a_is_transposed && MayBeGradientOfB(forward, facts.product);
+  };
+  if (is_weights_gradient(*unit.facts)) return true;
+  if (!MayBeGradientOfA(forward, unit.facts->product)) return false;
+  for (size_t i = next; i < std::min(next + kLookAhead, calls_.size()); ++i) {
+    if (is_weights_gradient(facts_[model_.calls.op[calls_[i]]])) return true;
+  }
+  return false;
+}
+
+bool PassReader::IsGradientOfTentative(const Unit& unit) const {
+  return std::any_of(tentative_.begin(), tentative_.end(), [&](const Unit& again) {
+    if (!again.facts->is_product || again.op == unit.op) return false;
+    Forward forward;
+    forward.facts = again.facts;
+    AddOperands(again.operands, forward);
+    return GradientByOperands(forward, unit.facts->product, unit.operands) != GradientOf::kNone;
+  });
+}
+
+// Whether the layer still waits for its backward work.
+bool PassReader::IsOpen(const Forward& forward) const {
+  if (forward.facts->is_product) {
+    return forward.gradients_of_a == 0 && forward.gradients_of_b == 0 && !forward.has_backward_data;
+  }
+  const auto counts = backward_counts_.find(forward.facts->key);
+  const int closed = counts == backward_counts_.end() ? 0 : std::max(counts->second.first, counts->second.second);
+  const size_t later = forward_counts_.at(forward.facts->key) - forward.same_key_before - 1;
+  return later >= static_cast<size_t>(closed);
+}
+
+bool PassReader::Repeats(const Unit& unit, const Forward& forward) const {
+  if (unit.is_attention != forward.is_attention) return false;
+  if (!unit.facts->is_product) return !forward.facts->is_product && forward.facts->key == unit.facts->key;
+  if (unit.is_attention) {
+    return std::all_of(unit.calls.begin(), unit.calls.end(), [&](CallIndex call) {
+      return std::count(forward.ops.begin(), forward.ops.end(), model_.calls.op[call]) > 0;
+    });
+  }
+  const bool same_weights = unit.operands.b == 0 || forward.b.empty() ||
+                            ContainsAddress(forward.b, unit.operands.b) || ContainsAddress(forward.a, unit.operands.a);
+  return forward.ops[0] == unit.op && same_weights;
+}
+
+bool PassReader::MayBeRecomputed(const Unit& unit) const {
+  return std::any_of(pass_.forwards.begin(), pass_.forwards.end(),
+                     [&](const Forward& forward) { return Repeats(unit, forward) && IsOpen(forward); });
+}
+
+// Whether the units repeat the layers from `begin` on, which still wait for their backward work.
+bool PassReader::RepeatFrom(size_t begin, const std::vector<Unit>& units) const {
+  if (begin + units.size() > pass_.forwards.size()) return false;
+  for (size_t i = 0; i < units.size(); ++i) {
+    const Forward& forward = pass_.forwards[begin + i];
+    if (!IsOpen(forward) || !Repeats(units[i], forward)) return false;
+  }
+  return true;
+}
+
+// Recomputed layers follow on each other as they did forward; of several such places the last one.
+void PassReader::ConfirmRecompute() {
+  if (tentative_.empty()) return;
+  std::vector<Unit> units = std::move(tentative_);
+  tentative_.clear();
+  std::vector<size_t> places;
+  for (size_t begin = 0; begin < pass_.forwards.size(); ++begin) {
+    if (RepeatFrom(begin, units)) places.push_back(begin);
+  }
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (places.empty()) {
+      pass_.unpaired.insert(pass_.unpaired.end(), units[i].calls.begin(), units[i].calls.end());
+      continue;
+    }
+    AddTo(pass_.forwards[places.back() + i], units[i], LayerDirection::kRecompute);
+    for (size_t place : places) {
+      Forward& forward = pass_.forwards[place + i];
+      forward.is_disputed = forward.is_disputed || places.size() > 1;
+    }
+  }
+}
+
+void PassReader::AddForward(const Unit& unit) {
+  if (pass_.forwards.size() >= kMaxPassLayers) FinishPass();  // each piece of work looks at all before it
+  Forward forward;
+  forward.facts = unit.facts;
+  forward.is_attention = unit.is_attention;
+  forward.same_key_before = forward_counts_[unit.facts->key]++;
+  forward.weights_are_a = unit.facts->product.weights_are_a;
+  pass_.forwards.push_back(std::move(forward));
+  AddTo(pass_.forwards.back(), unit, LayerDirection::kForward);
+}
+
+void PassReader::AddTo(Forward& forward, const Unit& unit, LayerDirection direction) {
+  for (CallIndex call : unit.calls) {
+    forward.calls.emplace_back(call, direction);
+    const OpIndex op = model_.calls.op[call];
+    if (direction != LayerDirection::kForward) continue;
+    ++forward.forward_calls;
+    if (std::count(forward.ops.begin(), forward.ops.end(), op) == 0) forward.ops.push_back(op);
+    forward_ops_.insert(op);
+  }
+  const bool is_forward = direction == LayerDirection::kForward || direction == LayerDirection::kRecompute;
+  if (is_forward) AddOperands(unit.operands, forward);
+}
+
+void PassReader::NoteOutputGradient(uint64_t address, Forward& forward) {
+  if (address == 0) return;
+  if (!ContainsAddress(forward.output_gradients, address)) forward.output_gradients.push_back(address);
+  std::erase_if(open_biases_, [&](const std::pair<CallIndex, uint64_t>& bias) {
+    if (bias.second != address) return false;
+    forward.calls.emplace_back(bias.first, LayerDirection::kBackwardBias);
+    return true;
+  });
+}
+
+// What seemed recomputed was the beginning of a new pass.
+void PassReader::BeginPass() {
+  std::vector<Unit> units = std::move(tentative_);
+  tentative_.clear();
+  FinishPass();
+  for (const Unit& unit : units) AddForward(unit);
+}
+
+void PassReader::FinishPass() {
+  PairBackward(backward_, pass_);
+  for (Forward& forward : pass_.forwards) {
+    for (uint64_t address : std::vector<uint64_t>(forward.output_gradients)) NoteOutputGradient(address, forward);
+  }
+  for (const auto& [call, address] : open_biases_) pass_.unpaired.push_back(call);
+  for (Forward& forward : pass_.forwards) DropAddresses(forward);
+  if (!pass_.forwards.empty() || !pass_.unpaired.empty()) passes_.push_back(std::move(pass_));
+  pass_ = Pass();
+  backward_.clear();
+  backward_counts_.clear();
+  forward_counts_.clear();
+  forward_ops_.clear();
+  open_biases_.clear();
+  in_backward_ = false;
+}
+
+}  // namespace
+
+std::vector<Pass> ReadPasses(const TraceModel& model, const std::vector<OpFacts>& facts,
+                             absl::Span<const CallIndex> calls, const std::vector<size_t>& cuts) {
+  return PassReader(model, facts, calls).Read(cuts);
+}
+
+}  // namespace dlhook::analyzer::structure

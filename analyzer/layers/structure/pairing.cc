@@ -1,0 +1,183 @@
+// Pairs backward calls of ops that say their direction (oneDNN's log, cuDNN) with the forward calls of one pass.
+//
+// Of several layers with the same descriptor: by the addresses, where there are any; else in reverse order, each
+// direction for itself, if every layer has its backward call. If some lack it (frozen weights, lost calls),
+// backward-data and backward-weights that follow on each other are taken for one layer's, and layers are matched
+// from the last one on.
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "analyzer/layers/structure/network_pass.h"
+
+namespace dlhook::analyzer::inline structure {
+namespace {
+
+bool Contains(const std::vector<uint64_t>& values, uint64_t value) {
+  return value != 0 && std::find(values.begin(), values.end(), value) != values.end();
+}
+
+bool IsWeights(const BackwardCall& call) { return call.direction == Direction::kBackwardWeights; }
+
+uint64_t OutputGradientOf(const BackwardCall& call) { return IsWeights(call) ? call.operands.b : call.operands.a; }
+
+LayerDirection DirectionIn(const BackwardCall& call) {
+  switch (call.direction) {
+    case Direction::kBackwardData:
+      return LayerDirection::kBackwardData;
+    case Direction::kBackwardWeights:
+      return LayerDirection::kBackwardWeights;
+    case Direction::kBackwardBias:
+      return LayerDirection::kBackwardBias;
+    default:
+      return LayerDirection::kBackward;
+  }
+}
+
+// The forwards and the backward calls of one descriptor.
+struct Group {
+  std::vector<Forward*> forwards;
+  std::vector<const BackwardCall*> calls;
+};
+
+bool& SlotOf(const BackwardCall& call, Forward& forward) {
+  return IsWeights(call) ? forward.has_backward_weights : forward.has_backward_data;
+}
+
+void Assign(const BackwardCall& call, Evidence evidence, Forward& forward) {
+  SlotOf(call, forward) = true;
+  forward.calls.emplace_back(call.call, DirectionIn(call));
+  forward.evidence = std::max(forward.evidence, evidence);
+  if (OutputGradientOf(call) != 0) forward.output_gradients.push_back(OutputGradientOf(call));
+}
+
+bool SharesOperand(const BackwardCall& call, const Forward& forward) {
+  return IsWeights(call) ? Contains(forward.a, call.operands.a) : Contains(forward.b, call.operands.b);
+}
+
+int64_t CountSharing(const BackwardCall& call, const Group& group) {
+  return std::count_if(group.forwards.begin(), group.forwards.end(),
+                       [&](const Forward* forward) { return SharesOperand(call, *forward); });
+}
+
+// By addresses: filter of backward-data, input of backward-weights; of several with the same input the one whose
+// gradient of the output is known already.
+Forward* ByOperands(const BackwardCall& call, const Group& group) {
+  Forward* found = nullptr;
+  for (auto it = group.forwards.rbegin(); it != group.forwards.rend(); ++it) {
+    Forward& forward = **it;
+    if (SlotOf(call, forward) || !SharesOperand(call, forward)) continue;
+    if (Contains(forward.output_gradients, OutputGradientOf(call))) return &forward;
+    if (found == nullptr) found = &forward;
+  }
+  return found;
+}
+
+Forward* LastWithout(const BackwardCall& call, const std::vector<Forward*>& forwards) {
+  for (auto it = forwards.rbegin(); it != forwards.rend(); ++it) {
+    if (!SlotOf(call, **it)) return *it;
+  }
+  return nullptr;
+}
+
+// Backward calls that follow on each other in different directions, as one layer's.
+std::vector<std::vector<const BackwardCall*>> Adjacent(const std::vector<const BackwardCall*>& calls) {
+  std::vector<std::vector<const BackwardCall*>> units;
+  for (const BackwardCall* call : calls) {
+    const bool joins = !units.empty() && units.back().size() == 1 && IsWeights(*units.back()[0]) != IsWeights(*call);
+    if (!joins) units.emplace_back();
+    units.back().push_back(call);
+  }
+  return units;
+}
+
+// Whether reverse order and neighbourhood say the same.
+bool AgreesWithNeighbours(const std::vector<const BackwardCall*>& calls) {
+  int data = 0, weights = 0;
+  for (const auto& unit : Adjacent(calls)) {
+    const int place = std::max(data, weights);
+    for (const BackwardCall* call : unit) {
+      int& count = IsWeights(*call) ? weights : data;
+      if (count++ != place) return false;
+    }
+  }
+  return true;
+}
+
+void PairInReverse(const Group& group, const std::vector<const BackwardCall*>& calls, Pass& pass) {
+  const Evidence evidence = group.forwards.size() > 1 ? Evidence::kOrder : Evidence::kShapes;
+  for (const BackwardCall* call : calls) {
+    Forward* forward = LastWithout(*call, group.forwards);
+    // More backward calls than layers: several calls for one layer only where there is no other.
+    if (forward == nullptr && group.forwards.size() == 1) forward = group.forwards[0];
+    if (forward == nullptr) {
+      pass.unpaired.push_back(call->call);
+    } else {
+      Assign(*call, evidence, *forward);
+    }
+  }
+}
+
+void PairNeighbours(const Group& group, const std::vector<const BackwardCall*>& calls, Pass& pass) {
+  const auto units = Adjacent(calls);
+  for (size_t i = 0; i < units.size(); ++i) {
+    const bool is_beyond = i >= group.forwards.size();
+    for (const BackwardCall* call : units[i]) {
+      if (is_beyond) {
+        pass.unpaired.push_back(call->call);
+      } else {
+        Assign(*call, Evidence::kOrder, *group.forwards[group.forwards.size() - 1 - i]);
+      }
+    }
+  }
+}
+
+// Every layer has its calls of both directions, or of the one that there is. The network's first layer needs no
+// gradient of its input.
+bool IsComplete(const Group& group, const std::vector<const BackwardCall*>& calls, bool has_first) {
+  const size_t weights =
+      std::count_if(calls.begin(), calls.end(), [](const BackwardCall* call) { return IsWeights(*call); });
+  const size_t data = calls.size() - weights, layers = group.forwards.size();
+  const bool has_data = data == 0 || data == layers || (has_first && data + 1 == layers);
+  return has_data && (weights == 0 || weights == layers);
+}
+
+void PairGroup(const Group& group, const Forward* first, Pass& pass) {
+  // First what only one layer explains: the gradients of the output that this tells help with the others.
+  std::vector<const BackwardCall*> open = group.calls;
+  for (bool only_clear : {true, false}) {
+    std::erase_if(open, [&](const BackwardCall* call) {
+      if (only_clear && CountSharing(*call, group) != 1) return false;
+      Forward* forward = ByOperands(*call, group);
+      if (forward != nullptr) Assign(*call, Evidence::kPointers, *forward);
+      return forward != nullptr;
+    });
+  }
+  if (open.empty()) return;
+  if (group.forwards.size() <= 1) return PairInReverse(group, open, pass);
+  const bool is_complete = IsComplete(group, open, group.forwards[0] == first);
+  const bool is_clear = is_complete && AgreesWithNeighbours(open);
+  if (is_complete) {
+    PairInReverse(group, open, pass);
+  } else {
+    PairNeighbours(group, open, pass);
+  }
+  for (Forward* forward : group.forwards) forward->is_disputed = forward->is_disputed || !is_clear;
+}
+
+}  // namespace
+
+void PairBackward(const std::vector<BackwardCall>& backward, Pass& pass) {
+  if (backward.empty()) return;
+  std::map<std::string, Group> groups;
+  const Forward* first = nullptr;
+  for (Forward& forward : pass.forwards) {
+    if (forward.facts->work != Work::kLayer || forward.facts->is_product) continue;
+    if (first == nullptr) first = &forward;
+    groups[forward.facts->key].forwards.push_back(&forward);
+  }
+  for (const BackwardCall& call : backward) groups[call.facts->key].calls.push_back(&call);
+  for (const auto& [key, group] : groups) PairGroup(group, first, pass);
+}
+
+}  // namespace dlhook::analyzer::structure

@@ -1,0 +1,311 @@
+// Which layer each product is of. See structure_reader.h.
+#include "analyzer/layers/structure/reader.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "analyzer/layers/structure/products.h"
+
+namespace dlhook::analyzer::inline structure::product_reader {
+
+// The next group of a convolution: all three operands follow on the group before.
+bool Reader::ContinuesGroup(WorkIndex before, WorkIndex work, Side weights) const {
+  if (before == kNone || weights == Side::kNone || works_[before].kind != works_[work].kind) return false;
+  const ProductShape& shape = ShapeOf(work);
+  const Operands &one = works_[before].at, &other = works_[work].at;
+  const auto follows = [](uint64_t first, int64_t bytes, uint64_t second) {
+    return bytes > 0 && first + static_cast<uint64_t>(bytes) == second;
+  };
+  return follows(one.a, shape.a_bytes, other.a) && follows(one.b, shape.b_bytes, other.b) &&
+         follows(one.c, shape.c_bytes, other.c);
+}
+
+// What tells layers with weights of these sizes apart: their addresses, if the weights stay or all are read in one
+// streak; nothing where there is one such layer whose weights are made anew for each step, where gradients were before.
+// Two networks that take turns look like one whose weights change places: that stays open.
+void Reader::FindIdentities() {
+  std::map<KindIndex, bool> is_steady;
+  std::map<WeightSizes, std::map<uint64_t, size_t>> reads;
+  std::map<WeightSizes, size_t> most_in_streak;
+  ForEachStreak([&](const std::vector<WorkIndex>& streak) {
+    std::map<WeightSizes, std::set<uint64_t>> in_streak;
+    for (WorkIndex work : streak) {
+      if (KindOf(work).weights == Side::kNone) continue;
+      const Matrix weights = MatrixOf(work, KindOf(work).weights);
+      const WeightSizes sizes(weights.shorter, weights.longer);
+      ++reads[sizes][weights.address];
+      in_streak[sizes].insert(weights.address);
+      const auto [at, is_new] = is_steady.try_emplace(works_[work].kind);
+      if (is_new) at->second = SteadyPart(KindOf(work), KindOf(work).weights) >= kNearlyAll;
+      if (at->second) identities_[sizes] = Identity::kAddress;
+    }
+    for (const auto& [sizes, addresses] : in_streak) {
+      most_in_streak[sizes] = std::max(most_in_streak[sizes], addresses.size());
+    }
+  });
+  for (const auto& [sizes, by_address] : reads) {
+    size_t all = 0, written = 0;
+    for (const auto& [address, count] : by_address) {
+      all += count;
+      written += written_.count(address);
+    }
+    const bool are_made_anew = 2 * all < 5 * by_address.size() || 2 * written >= by_address.size();
+    const Identity found = most_in_streak[sizes] == by_address.size()     ? Identity::kAddress
+                           : most_in_streak[sizes] == 1 && are_made_anew ? Identity::kSizes
+                                                                          : Identity::kOpen;
+    identities_.try_emplace(sizes, found);
+  }
+}
+
+// A layer for each matrix of weights, or for the sizes of one.
+void Reader::PlaceForward() {
+  FindIdentities();
+  std::map<std::tuple<uint64_t, int64_t, int64_t>, LayerNumber> numbers;
+  WorkIndex before = kNone;
+  for (WorkIndex i = 0; i < works_.size(); ++i) {
+    const Side side = KindOf(i).weights;
+    if (!IsForward(i) || side == Side::kNone) continue;
+    const Matrix weights = MatrixOf(i, side);
+    const Identity identity = identities_.at({weights.shorter, weights.longer});
+    if (identity == Identity::kOpen) continue;
+    const uint64_t address = identity == Identity::kAddress ? weights.address : 0;
+    const auto [at, is_new] = numbers.try_emplace({address, weights.shorter, weights.longer},
+                                                  static_cast<LayerNumber>(layers_.size()));
+    if (is_new && ContinuesGroup(before, i, side)) {
+      at->second = works_[before].layer;
+    } else if (is_new) {
+      layers_.emplace_back();
+    }
+    Work& work = works_[i];
+    work.layer = at->second;
+    work.direction = LayerDirection::kForward;
+    layers_[work.layer].forward.push_back(i);
+    before = i;
+  }
+}
+
+LayerNumber Reader::LayerOfLastForward(WorkIndex work, Side side) const {
+  LayerNumber layer = kNone;
+  for (const Read& read : reads_.at(MatrixOf(work, side))) {
+    if (read.work >= work) break;
+    if (works_[read.work].direction == LayerDirection::kForward) layer = works_[read.work].layer;
+  }
+  return layer;
+}
+
+// Of the forward products that read this matrix last, without a gradient between them.
+std::set<LayerNumber> Reader::LayersOfInput(WorkIndex gradient, Side side) const {
+  std::set<LayerNumber> layers;
+  bool ended = false;
+  for (const Read& read : reads_.at(MatrixOf(gradient, side))) {
+    if (read.work >= gradient) break;
+    if (IsGradient(read.work)) ended = true;
+    if (works_[read.work].direction != LayerDirection::kForward) continue;
+    if (std::exchange(ended, false)) layers.clear();
+    layers.insert(works_[read.work].layer);
+  }
+  return layers;
+}
+
+// Whether the layer's forward product did not run between the two: then they are of one step.
+bool Reader::IsOneStep(LayerNumber layer, WorkIndex one, WorkIndex other) const {
+  const std::vector<WorkIndex>& forward = layers_[layer].forward;
+  const auto [first, last] = std::minmax(one, other);
+  const auto next = std::upper_bound(forward.begin(), forward.end(), first);
+  return next == forward.end() || *next >= last;
+}
+
+// Of the gradient of an input that reads this gradient of an output.
+LayerNumber Reader::LayerBeside(WorkIndex work, const Matrix& output_gradient) const {
+  if (work >= works_.size() || works_[work].direction != LayerDirection::kBackwardData) return kNone;
+  return MatrixOf(work, Other(KindOf(work).input)) == output_gradient ? works_[work].layer : kNone;
+}
+
+// Of the only gradient of an input in its step that reads the same gradient of an output.
+LayerNumber Reader::LayerOfOutputGradient(WorkIndex gradient, const Matrix& output_gradient,
+                                          const std::set<LayerNumber>& among) const {
+  std::set<LayerNumber> layers;
+  for (const Read& read : reads_.at(output_gradient)) {
+    const Work& work = works_[read.work];
+    const bool may_be = work.direction == LayerDirection::kBackwardData && among.count(work.layer) > 0;
+    if (may_be && IsOneStep(work.layer, read.work, gradient)) layers.insert(work.layer);
+  }
+  return layers.size() == 1 ? *layers.begin() : kNone;
+}
+
+// Whether gradients of weights come before those of inputs.
+bool Reader::AreWeightsFirst() const {
+  size_t before = 0, behind = 0;
+  for (WorkIndex i = 1; i + 1 < works_.size(); ++i) {
+    const Kind& kind = KindOf(i);
+    if (!IsGradient(i) || kinds_[kind.forward].weights != kind.gradient_of) continue;
+    const Matrix read = MatrixOf(i, Other(kind.input));
+    const auto reads = [&](WorkIndex other) {
+      const bool is_of_same = IsGradient(other) && KindOf(other).forward == kind.forward;
+      return is_of_same && (MatrixOf(other, Side::kA) == read || MatrixOf(other, Side::kB) == read);
+    };
+    const bool is_before = reads(i - 1), is_behind = reads(i + 1);
+    if (is_before != is_behind) ++(is_before ? before : behind);
+  }
+  return behind > before;
+}
+
+// The layer that both operands lead to. Columns that were computed anew may lie where another layer's were.
+LayerNumber Reader::LayerOfWeightsGradient(WorkIndex gradient, const Kind& kind, bool weights_first) const {
+  std::set<LayerNumber> all, by_input;
+  for (WorkIndex work : kinds_[kind.forward].works) all.insert(works_[work].layer);
+  if (kind.shares != Side::kNone) by_input = LayersOfInput(gradient, kind.input);
+  if (by_input.empty()) by_input = all;
+  const Matrix output_gradient = MatrixOf(gradient, Other(kind.input));
+  const LayerNumber first = LayerBeside(weights_first ? gradient + 1 : gradient - 1, output_gradient);
+  const LayerNumber other = LayerBeside(weights_first ? gradient - 1 : gradient + 1, output_gradient);
+  const LayerNumber beside = first != kNone ? first : other;
+  if (beside != kNone && all.count(beside) > 0) {
+    return by_input.count(beside) > 0 || works_[gradient].is_loop ? beside : kNone;
+  }
+  return by_input.size() == 1 ? *by_input.begin() : LayerOfOutputGradient(gradient, output_gradient, by_input);
+}
+
+void Reader::PlaceGradients() {
+  const bool weights_first = AreWeightsFirst();
+  for (bool of_weights : {false, true}) {
+    for (const Kind& kind : kinds_) {
+      if (kind.role != Role::kGradient) continue;
+      const Side weights = kinds_[kind.forward].weights;
+      if (weights == Side::kNone || (kind.gradient_of == weights) != of_weights) continue;
+      for (WorkIndex i : kind.works) {
+        works_[i].layer =
+            of_weights ? LayerOfWeightsGradient(i, kind, weights_first) : LayerOfLastForward(i, kind.input);
+        if (works_[i].layer == kNone) continue;
+        works_[i].direction = of_weights ? LayerDirection::kBackwardWeights : LayerDirection::kBackwardData;
+        if (kind.by_shapes) layers_[works_[i].layer].evidence = Evidence::kShapes;
+      }
+    }
+  }
+}
+
+// Of the forward product in its step that read one of its operands; kNone: there are two.
+LayerNumber Reader::LayerOfBatchedGradient(WorkIndex gradient) const {
+  std::set<LayerNumber> layers;
+  for (Side side : {Side::kA, Side::kB}) {
+    LayerNumber last = kNone;
+    for (const Read& read : reads_.at(MatrixOf(gradient, side))) {
+      if (read.work >= gradient) break;
+      const Work& work = works_[read.work];
+      if (work.direction != LayerDirection::kForward) continue;
+      if (IsOneStep(work.layer, read.work, gradient)) last = work.layer;
+    }
+    if (last != kNone) layers.insert(last);
+  }
+  return layers.size() == 1 ? *layers.begin() : kNone;
+}
+
+// Products of parts of two activations have no weights: where they stand among others tells whether they run forward,
+// the matrices that they share with forward ones which gradients are theirs.
+void Reader::PlaceBatched() {
+  std::map<std::pair<LayerNumber, size_t>, LayerNumber> numbers;
+  std::vector<WorkIndex> waiting;
+  LayerNumber last = kNone;
+  bool is_backward = false;
+  const auto finish = [&](bool goes_on_forward) {
+    const bool forward = !is_backward && goes_on_forward;
+    size_t count = 0;
+    for (WorkIndex i : waiting) {
+      Work& work = works_[i];
+      if (forward) {
+        const auto [at, is_new] =
+            numbers.try_emplace({last, count++}, static_cast<LayerNumber>(layers_.size()));
+        if (is_new) layers_.push_back({"batched product", "matmul"});
+        work.layer = at->second;
+        work.direction = LayerDirection::kForward;
+        layers_[work.layer].forward.push_back(i);
+      } else if (is_backward && !goes_on_forward) {
+        work.layer = LayerOfBatchedGradient(i);
+        if (work.layer != kNone) work.direction = LayerDirection::kBackwardData;
+      }
+    }
+    waiting.clear();
+  };
+  for (WorkIndex i = 0; i < works_.size(); ++i) {
+    if (KindOf(i).role == Role::kBatched) waiting.push_back(i);
+    if (!IsForward(i) && !IsGradient(i)) continue;
+    finish(IsForward(i));
+    is_backward = IsGradient(i);
+    if (works_[i].layer != kNone) last = works_[i].layer;
+  }
+}
+
+void Reader::PlaceBiases() {
+  for (Work& work : works_) {
+    if (work.owner == kNone || works_[work.owner].layer == kNone) continue;
+    const bool forward = works_[work.owner].direction == LayerDirection::kForward;
+    if (!forward && facts_[work.op].product.k == 1) continue;  // adds to a gradient
+    work.layer = works_[work.owner].layer;
+    work.direction = forward ? LayerDirection::kForward : LayerDirection::kBackwardBias;
+  }
+}
+
+// How many forward products of each layer fit on the one before or behind them.
+std::vector<size_t> Reader::CountFitting() const {
+  std::vector<size_t> fitting(layers_.size());
+  ForEachStreak([&](const std::vector<WorkIndex>& streak) {
+    for (size_t i = 0; i < streak.size(); ++i) {
+      if (works_[streak[i]].layer == kNone) continue;
+      const auto fits = [&](size_t first, size_t second) {
+        return second < streak.size() && works_[streak[first]].layer != kNone &&
+               works_[streak[second]].layer != kNone &&
+               Fit(SizesOf(streak[first]), SizesOf(streak[second]), works_[streak[first]].is_loop).chain > 0;
+      };
+      if ((i > 0 && fits(i - 1, i)) || fits(i, i + 1)) ++fitting[works_[streak[i]].layer];
+    }
+  });
+  return fitting;
+}
+
+// A layer with more gradients than forward products, or that runs forward in two ways, is none. One without gradients,
+// where others have some, must fit on those beside it. Where nobody has any, a network would run whole in each step: all of
+// it is told, or nothing is.
+void Reader::CheckLayers() {
+  struct Counts {
+    size_t forward = 0, data = 0, weights = 0;
+    std::set<int64_t> sums_over;
+    std::set<size_t> steps;
+  };
+  std::vector<Counts> counts(layers_.size());
+  for (WorkIndex i = 0; i < works_.size(); ++i) {
+    const Work& work = works_[i];
+    if (work.layer == kNone || work.owner != kNone) continue;
+    Counts& of = counts[work.layer];
+    if (work.direction == LayerDirection::kForward) {
+      ++of.forward;
+      of.sums_over.insert(ShapeOf(i).k);
+      of.steps.insert(work.step);
+    }
+    if (work.direction == LayerDirection::kBackwardData) ++of.data;
+    if (work.direction == LayerDirection::kBackwardWeights) ++of.weights;
+  }
+  const std::vector<size_t> fitting = CountFitting();
+  const bool any_gradient =
+      std::any_of(counts.begin(), counts.end(), [](const Counts& of) { return of.weights + of.data > 0; });
+  for (LayerNumber layer = 0; layer < layers_.size(); ++layer) {
+    const Counts& of = counts[layer];
+    const size_t most = of.forward + of.forward / 10 + 1, gradients = layers_[layer].prefix == "matmul" ? 2 : 1;
+    const bool is_alone = any_gradient && of.weights + of.data == 0 && 2 * fitting[layer] < of.forward;
+    const bool too_many = of.weights > most || of.data > gradients * most;
+    if (too_many || is_alone || of.sums_over.size() > 1) layers_[layer].is_sure = false;
+  }
+  if (any_gradient) return;
+  std::set<size_t> steps;
+  bool is_whole = true;
+  for (const Work& work : works_) {
+    steps.insert(work.step);
+    is_whole = is_whole && work.layer != kNone && layers_[work.layer].is_sure;
+  }
+  for (const Counts& of : counts) {
+    const auto most = kNearlyAll * static_cast<double>(steps.size());
+    is_whole = is_whole && (steps.size() < kMinSteps || static_cast<double>(of.steps.size()) >= most);
+  }
+  for (Layer& layer : layers_) layer.is_sure = layer.is_sure && is_whole;
+}
+
+}  // namespace dlhook::analyzer::structure::product_reader

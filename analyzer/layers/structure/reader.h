@@ -1,0 +1,223 @@
+// How ReadProductLayers works, in parts: what products are (structure_roles.cc), where their weights stand
+// (structure_sides.cc), which layer each is of (structure_places.cc).
+#ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_
+#define DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
+#include "analyzer/layers/structure/network_pass.h"
+#include "analyzer/layers/structure/weights.h"
+
+namespace dlhook::analyzer::inline structure::product_reader {
+
+// Of an op's calls: nearly all, and hardly any.
+inline constexpr double kNearlyAll = 0.8;
+// Steps from which on it counts what stays where it is.
+inline constexpr size_t kMinSteps = 3;
+inline constexpr double kHardlyAny = 0.3;
+using WorkIndex = uint32_t;
+using LayerNumber = uint32_t;
+
+enum class Side : uint8_t { kNone, kA, kB };
+enum class Role : uint8_t { kOpen, kForward, kGradient, kBatched };
+
+// A matrix in memory; transposed it is the same.
+struct Matrix {
+  uint64_t address = 0;
+  int64_t shorter = 0;
+  int64_t longer = 0;
+  auto operator<=>(const Matrix&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const Matrix& m) {
+    return H::combine(std::move(h), m.address, m.shorter, m.longer);
+  }
+};
+
+// Products of one shape, however BLAS was told of it.
+using KindIndex = uint32_t;
+
+// A product, with its repetitions in a loop.
+struct Work {
+  OpIndex op = 0;
+  KindIndex kind = 0;
+  Operands at;
+  bool moves_a = false;  // from turn to turn of the loop
+  bool moves_b = false;
+  bool is_loop = false;
+  size_t step = 0;
+  std::vector<CallIndex> calls;
+  WorkIndex owner = kNone;  // of a bias: the product that it is added to, or whose operand it sums
+  LayerNumber layer = kNone;
+  LayerDirection direction = LayerDirection::kUnknown;
+};
+
+struct Kind {
+  const ProductShape* shape = nullptr;
+  std::vector<WorkIndex> works;  // without biases
+  Role role = Role::kOpen;
+  Side weights = Side::kNone;  // forward: which operand they are
+  // Gradient: of which forward kind, and which of its operands is read again. kNone: neither, it was computed anew.
+  KindIndex forward = 0;
+  Side shares = Side::kNone;
+  Side gradient_of = Side::kNone;
+  Side input = Side::kNone;  // of a gradient: its own operand that is (or would be) its forward product's
+  bool by_shapes = false;
+};
+
+struct Read {
+  WorkIndex work;
+  Side side;
+};
+
+// Another kind, its operand, and the own operand that reads the same.
+using Sharing = std::tuple<KindIndex, Side, Side>;
+
+// What tells layers whose weights have the same sizes apart.
+enum class Identity : uint8_t { kOpen, kAddress, kSizes };
+using WeightSizes = std::pair<int64_t, int64_t>;
+
+struct Layer {
+  std::string type;
+  std::string prefix;
+  Evidence evidence = Evidence::kPointers;
+  bool is_sure = true;
+  std::vector<WorkIndex> forward;
+  // Forward products that look like it.
+  int convolution = 0;
+  int linear = 0;
+  int either = 0;
+};
+
+inline Side Other(Side side) { return side == Side::kA ? Side::kB : Side::kA; }
+
+// Of a forward product whose weights are known: y[rows, out] = x[rows, in] w[in, out].
+struct LayerSizes {
+  int64_t rows, in, out;
+};
+// How well the second layer fits on the first: its sums over what that computes, and its rows.
+struct Fits {
+  int64_t chain = 0;
+  int64_t rows = 0;
+  int64_t all() const { return chain + rows; }
+};
+
+LayerSizes SizesOf(const ProductShape& shape, Side weights);
+// `is_image`: rows of the first are positions of one image.
+Fits Fit(const LayerSizes& first, const LayerSizes& second, bool is_image = false);
+// The area of a kernel is an odd square.
+bool IsKernel(int64_t area);
+
+class Reader {
+ public:
+  Reader(const TraceModel& model, const std::vector<OpFacts>& facts) : model_(model), facts_(facts) {}
+
+  ProductLayers Run(absl::Span<const CallIndex> calls, const std::vector<int64_t>& step_starts_ns) {
+    MakeWorks(calls, step_starts_ns);
+    IndexMatrices();
+    SetAsideBiases();
+    MakeKinds();
+    FindRoles();
+    FindWeights();
+    if (!RunsForward()) return Result();
+    PlaceForward();
+    PlaceGradients();
+    PlaceBatched();
+    PlaceBiases();
+    CheckLayers();
+    FindTypes();
+    return Result();
+  }
+
+ private:
+  void MakeWorks(absl::Span<const CallIndex> calls, const std::vector<int64_t>& step_starts_ns);
+  void IndexMatrices();
+  void SetAsideBiases();
+  void MakeKinds();
+  void FindRoles();
+  void FindRole(KindIndex index, const std::vector<KindIndex>& before);
+  std::map<Sharing, double> PartsShared(const Kind& kind, const std::vector<KindIndex>& before) const;
+  bool IsOtherGradient(const std::map<Sharing, double>& parts, Kind& kind) const;
+  bool RunsAmongForward(const Kind& kind) const;
+  bool RunsAmongGradients(const Kind& kind) const;
+  bool MayBeOpenGradient(const std::vector<KindIndex>& before, const Kind& kind) const;
+  bool IsGradientBySizes(const std::vector<KindIndex>& before, Kind& kind) const;
+  double SteadyPart(const Kind& kind, Side side) const;
+  void FindWeights();
+  Side FixedInLoops(const Kind& kind) const;
+  bool IsByImage(const Kind& kind) const;
+  Side SteadySide(const Kind& kind) const;
+  std::vector<Side> SidesByFit() const;
+  std::vector<Side> SidesByVariants() const;
+  Side SideOfKnownWeights(const Kind& kind) const;
+  std::vector<Side> SidesByRows() const;
+  void ForEachStreak(const std::function<void(const std::vector<WorkIndex>&)>& take) const;
+  bool HasGradient(KindIndex kind) const;
+  std::vector<Side> SidesOfFirstLayers() const;
+  Side SideByGradients(KindIndex kind) const;
+  bool RunsForward() const;
+  void FindIdentities();
+  void PlaceForward();
+  void PlaceGradients();
+  void PlaceBatched();
+  void PlaceBiases();
+  bool ContinuesGroup(WorkIndex before, WorkIndex work, Side weights) const;
+  LayerNumber LayerOfLastForward(WorkIndex work, Side side) const;
+  std::set<LayerNumber> LayersOfInput(WorkIndex gradient, Side side) const;
+  bool IsOneStep(LayerNumber layer, WorkIndex one, WorkIndex other) const;
+  LayerNumber LayerBeside(WorkIndex work, const Matrix& output_gradient) const;
+  LayerNumber LayerOfOutputGradient(WorkIndex gradient, const Matrix& output_gradient,
+                                    const std::set<LayerNumber>& among) const;
+  bool AreWeightsFirst() const;
+  LayerNumber LayerOfWeightsGradient(WorkIndex gradient, const Kind& kind, bool weights_first) const;
+  LayerNumber LayerOfBatchedGradient(WorkIndex gradient) const;
+  std::vector<size_t> CountFitting() const;
+  void CheckLayers();
+  void FindTypes();
+  void VoteForTypes(const std::vector<WorkIndex>& streak);
+  ProductLayers Result() const;
+
+  const Kind& KindOf(WorkIndex work) const { return kinds_[works_[work].kind]; }
+  bool IsForward(WorkIndex work) const {
+    return works_[work].owner == kNone && KindOf(work).role == Role::kForward;
+  }
+  bool IsGradient(WorkIndex work) const {
+    return works_[work].owner == kNone && KindOf(work).role == Role::kGradient;
+  }
+  const ProductShape& ShapeOf(WorkIndex work) const { return facts_[works_[work].op].product; }
+  Matrix MatrixOf(WorkIndex work, Side side) const {
+    const ProductShape& shape = ShapeOf(work);
+    const auto [shorter, longer] = side == Side::kA ? std::minmax(shape.m, shape.k) : std::minmax(shape.k, shape.n);
+    return {side == Side::kA ? works_[work].at.a : works_[work].at.b, shorter, longer};
+  }
+  LayerSizes SizesOf(WorkIndex work) const { return product_reader::SizesOf(ShapeOf(work), KindOf(work).weights); }
+  // Whether hardly anything else lies there: weights may be made where a first batch was.
+  bool IsExclusive(const Matrix& matrix) const {
+    const auto uses = static_cast<double>(uses_at_.at(matrix.address));
+    return static_cast<double>(reads_.at(matrix).size()) >= kNearlyAll * uses;
+  }
+
+  const TraceModel& model_;
+  const std::vector<OpFacts>& facts_;
+  std::vector<Work> works_;
+  std::vector<Kind> kinds_;
+  absl::flat_hash_map<Matrix, std::vector<Read>> reads_;
+  absl::flat_hash_map<uint64_t, size_t> uses_at_;  // how often products read or write at an address
+  absl::flat_hash_set<uint64_t> written_;        // where products write
+  std::map<WeightSizes, Identity> identities_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace dlhook::analyzer::structure::product_reader
+
+#endif  // DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_

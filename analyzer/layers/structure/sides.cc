@@ -1,0 +1,272 @@
+// Which operand of forward products the weights are. See structure_reader.h.
+//
+// What stays where it is while the other moves, in a loop over images or from step to step; where everything stays,
+// layers must fit on each other: one's rows are the next one's, its columns are what that sums over.
+#include "analyzer/layers/structure/reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace dlhook::analyzer::inline structure::product_reader {
+namespace {
+
+// Positions that pooling makes one.
+constexpr int64_t kMaxPool = 16;
+// Operands that are known to be weights tell of those beside them.
+constexpr int kRounds = 3;
+
+// kNone: nothing or contradictions.
+Side MostSay(const std::vector<Side>& sides) {
+  const auto a = std::count(sides.begin(), sides.end(), Side::kA), b = std::count(sides.begin(), sides.end(), Side::kB);
+  return a > b ? Side::kA : b > a ? Side::kB : Side::kNone;
+}
+
+bool IsSquareNumber(int64_t number) {
+  const auto root = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(number))));
+  return root * root == number;
+}
+
+}  // namespace
+
+bool IsKernel(int64_t area) { return area > 1 && area % 2 == 1 && IsSquareNumber(area); }
+
+LayerSizes SizesOf(const ProductShape& shape, Side weights) {
+  return weights == Side::kA ? LayerSizes{shape.n, shape.k, shape.m} : LayerSizes{shape.m, shape.k, shape.n};
+}
+
+Fits Fit(const LayerSizes& first, const LayerSizes& second, bool is_image) {
+  Fits fits;
+  const int64_t samples = is_image ? 1 : second.rows;
+  const bool is_pooled = first.rows % samples == 0 && first.rows / samples <= kMaxPool;
+  if (!is_image) fits.rows = first.rows == second.rows ? 2 : is_pooled ? 1 : 0;
+  if (second.in % first.out != 0) return fits;
+  const int64_t area = second.in / first.out;  // a kernel's, or positions that were made one row
+  const bool is_row = first.rows % (samples * area) == 0 && IsSquareNumber(first.rows / samples / area);
+  if (area == 1) {
+    fits.chain = first.rows == second.rows ? 2 : 1;
+  } else if (IsSquareNumber(area) && is_row) {
+    fits.chain = 2;
+  } else if (IsKernel(area) && (is_image || is_pooled || first.rows % second.rows != 0)) {
+    fits.chain = 1;
+  }
+  return fits;
+}
+
+// What stays where it is while the other operand moves on.
+Side Reader::FixedInLoops(const Kind& kind) const {
+  size_t a = 0, b = 0;
+  for (WorkIndex work : kind.works) {
+    if (!works_[work].is_loop || works_[work].moves_a == works_[work].moves_b) continue;
+    ++(works_[work].moves_a ? b : a);
+  }
+  const double most = kNearlyAll * static_cast<double>(kind.works.size());
+  if (static_cast<double>(a) >= most) return Side::kA;
+  return static_cast<double>(b) >= most ? Side::kB : Side::kNone;
+}
+
+// Image by image with one buffer of columns for all: only the results move on. The weights stand on the left.
+bool Reader::IsByImage(const Kind& kind) const {
+  return std::all_of(kind.works.begin(), kind.works.end(), [&](WorkIndex work) {
+    return works_[work].is_loop && !works_[work].moves_a && !works_[work].moves_b;
+  });
+}
+
+Side Reader::SteadySide(const Kind& kind) const {
+  const double a = SteadyPart(kind, Side::kA), b = SteadyPart(kind, Side::kB);
+  if (a >= kNearlyAll && b <= kHardlyAny) return Side::kA;
+  return b >= kNearlyAll && a <= kHardlyAny ? Side::kB : Side::kNone;
+}
+
+// What decides alone first: loops, other numbers of samples, weights that other kinds were found to have. Then what
+// may mislead: a whole data set stays where it is, new weights may be made for each step, and sizes may fit by chance.
+void Reader::FindWeights() {
+  const auto is_open = [](const Kind& kind) { return kind.role == Role::kForward && kind.weights == Side::kNone; };
+  const std::vector<Side> by_variants = SidesByVariants(), by_first_layer = SidesOfFirstLayers();
+  for (KindIndex i = 0; i < kinds_.size(); ++i) {
+    if (is_open(kinds_[i])) kinds_[i].weights = FixedInLoops(kinds_[i]);
+    if (is_open(kinds_[i])) kinds_[i].weights = by_variants[i];
+    if (is_open(kinds_[i]) && IsByImage(kinds_[i])) {
+      kinds_[i].weights = SteadySide(kinds_[i]) == Side::kB ? Side::kNone : Side::kA;
+    }
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    const std::vector<Side> by_fit = SidesByFit();
+    for (KindIndex i = 0; i < kinds_.size(); ++i) {
+      if (is_open(kinds_[i])) kinds_[i].weights = SideOfKnownWeights(kinds_[i]);
+      if (is_open(kinds_[i])) kinds_[i].weights = MostSay({SteadySide(kinds_[i]), by_first_layer[i], by_fit[i]});
+    }
+  }
+  const std::vector<Side> by_fit = SidesByFit(), by_rows = SidesByRows();
+  for (KindIndex i = 0; i < kinds_.size(); ++i) {
+    const bool no_evidence =
+        SteadySide(kinds_[i]) == Side::kNone && by_first_layer[i] == Side::kNone && by_fit[i] == Side::kNone;
+    if (!is_open(kinds_[i]) || !no_evidence || !HasGradient(i)) continue;
+    kinds_[i].weights = MostSay({SideByGradients(i), by_rows[i]});
+  }
+}
+
+// How forward products fit on those right before them, with weights on either side.
+std::vector<Side> Reader::SidesByFit() const {
+  std::vector<std::array<Fits, 2>> sums(kinds_.size());
+  const auto may_be = [&](WorkIndex work, Side side) {
+    return KindOf(work).weights == Side::kNone || KindOf(work).weights == side;
+  };
+  const auto add = [&](WorkIndex first, WorkIndex second, bool of_first) {
+    for (Side own : {Side::kA, Side::kB}) {
+      Fits best;
+      for (Side other : {Side::kA, Side::kB}) {
+        if (!may_be(of_first ? second : first, other)) continue;
+        const Fits fits = Fit(product_reader::SizesOf(ShapeOf(first), of_first ? own : other),
+                              product_reader::SizesOf(ShapeOf(second), of_first ? other : own), works_[first].is_loop);
+        if (fits.all() >= best.all()) best = fits;
+      }
+      Fits& sum = sums[works_[of_first ? first : second].kind][own == Side::kA ? 0 : 1];
+      sum.chain += best.chain;
+      sum.rows += best.rows;
+    }
+  };
+  WorkIndex begin = kNone, first = kNone;
+  for (WorkIndex second = 0; second < works_.size(); ++second) {
+    if (IsGradient(second)) first = begin = kNone;
+    if (!IsForward(second)) continue;
+    if (begin == kNone) begin = second;
+    const bool is_next_pass = works_[second].kind == works_[begin].kind;
+    if (first != kNone && !is_next_pass) {
+      add(first, second, /*of_first=*/true);
+      add(first, second, /*of_first=*/false);
+    }
+    first = second;
+  }
+  std::vector<Side> sides(kinds_.size(), Side::kNone);
+  // Rows alone say little: there may be as many samples as channels.
+  const auto is_better = [](const Fits& one, const Fits& other) {
+    return one.chain > 0 && 2 * one.all() > 3 * other.all();
+  };
+  for (KindIndex i = 0; i < kinds_.size(); ++i) {
+    if (is_better(sums[i][0], sums[i][1])) sides[i] = Side::kA;
+    if (is_better(sums[i][1], sums[i][0])) sides[i] = Side::kB;
+  }
+  return sides;
+}
+
+// What a kind of other streaks reads, too: with another number of samples a layer's weights are the same.
+std::vector<Side> Reader::SidesByVariants() const {
+  std::vector<std::set<size_t>> streaks_of(kinds_.size());
+  absl::flat_hash_map<Matrix, std::set<KindIndex>> readers;
+  size_t streaks = 0;
+  ForEachStreak([&](const std::vector<WorkIndex>& streak) {
+    ++streaks;
+    for (WorkIndex work : streak) {
+      streaks_of[works_[work].kind].insert(streaks);
+      for (Side side : {Side::kA, Side::kB}) readers[MatrixOf(work, side)].insert(works_[work].kind);
+    }
+  });
+  const auto is_variant = [&](KindIndex one, KindIndex other) {
+    const auto is_beside = [&](size_t streak) { return streaks_of[other].count(streak) > 0; };
+    const auto beside = std::count_if(streaks_of[one].begin(), streaks_of[one].end(), is_beside);
+    return 2 * static_cast<size_t>(beside) <= std::min(streaks_of[one].size(), streaks_of[other].size());
+  };
+  std::vector<Side> sides(kinds_.size(), Side::kNone);
+  for (KindIndex i = 0; i < kinds_.size(); ++i) {
+    if (kinds_[i].role != Role::kForward) continue;
+    std::array<double, 2> parts = {};
+    for (WorkIndex work : kinds_[i].works) {
+      for (Side side : {Side::kA, Side::kB}) {
+        const std::set<KindIndex>& others = readers[MatrixOf(work, side)];
+        const bool is_shared = std::any_of(others.begin(), others.end(),
+                                           [&](KindIndex other) { return other != i && is_variant(i, other); });
+        if (is_shared) parts[side == Side::kA ? 0 : 1] += 1.0 / static_cast<double>(kinds_[i].works.size());
+      }
+    }
+    if (parts[0] >= kNearlyAll && parts[1] <= kHardlyAny) sides[i] = Side::kA;
+    if (parts[1] >= kNearlyAll && parts[0] <= kHardlyAny) sides[i] = Side::kB;
+  }
+  return sides;
+}
+
+// Where other products' weights lie: the same layer with another number of samples.
+Side Reader::SideOfKnownWeights(const Kind& kind) const {
+  std::set<Matrix> known;
+  for (const Kind& other : kinds_) {
+    if (other.role != Role::kForward || other.weights == Side::kNone) continue;
+    for (WorkIndex work : other.works) known.insert(MatrixOf(work, other.weights));
+  }
+  std::array<double, 2> parts = {};
+  for (WorkIndex work : kind.works) {
+    parts[0] += static_cast<double>(known.count(MatrixOf(work, Side::kA))) / static_cast<double>(kind.works.size());
+    parts[1] += static_cast<double>(known.count(MatrixOf(work, Side::kB))) / static_cast<double>(kind.works.size());
+  }
+  if (parts[0] >= kNearlyAll && parts[1] <= kHardlyAny) return Side::kA;
+  return parts[1] >= kNearlyAll && parts[0] <= kHardlyAny ? Side::kB : Side::kNone;
+}
+
+// The samples divide the rows of all layers that run in a row.
+std::vector<Side> Reader::SidesByRows() const {
+  std::vector<std::array<int64_t, 3>> fits(kinds_.size());  // with weights A, with B; all
+  const auto divide = [](int64_t one, int64_t other) { return std::max(one, other) % std::min(one, other) == 0; };
+  const auto compare = [&](const std::vector<WorkIndex>& streak) {
+    // Streaks may be as long as the run, but its ops are few.
+    std::map<OpIndex, std::pair<WorkIndex, int64_t>> open;  // one of its products, how many there are
+    std::map<int64_t, int64_t> known;                       // rows, how many products have them
+    for (WorkIndex work : streak) {
+      if (KindOf(work).weights == Side::kNone) ++open.try_emplace(works_[work].op, work, 0).first->second.second;
+      if (KindOf(work).weights != Side::kNone && !works_[work].is_loop) ++known[SizesOf(work).rows];
+    }
+    for (const auto& [op, products] : open) {
+      const auto& [work, count] = products;
+      auto& fit = fits[works_[work].kind];
+      for (const auto& [rows, times] : known) {
+        fit[0] += divide(ShapeOf(work).n, rows) ? count * times : 0;
+        fit[1] += divide(ShapeOf(work).m, rows) ? count * times : 0;
+        fit[2] += count * times;
+      }
+    }
+  };
+  ForEachStreak(compare);
+  std::vector<Side> sides(kinds_.size(), Side::kNone);
+  for (KindIndex i = 0; i < kinds_.size(); ++i) {
+    const auto& [a, b, all] = fits[i];
+    if (a == all && 2 * b < all) sides[i] = Side::kA;
+    if (b == all && 2 * a < all) sides[i] = Side::kB;
+  }
+  return sides;
+}
+
+bool Reader::HasGradient(KindIndex kind) const {
+  return std::any_of(kinds_.begin(), kinds_.end(), [&](const Kind& gradient) {
+    return gradient.role == Role::kGradient && gradient.forward == kind;
+  });
+}
+
+// A first layer needs no gradient of its input: the only one that there is is that of its weights.
+std::vector<Side> Reader::SidesOfFirstLayers() const {
+  std::vector<size_t> streaks(kinds_.size()), first(kinds_.size());
+  ForEachStreak([&](const std::vector<WorkIndex>& streak) {
+    if (!streak.empty()) ++first[works_[streak[0]].kind];
+    std::set<KindIndex> kinds;
+    for (WorkIndex work : streak) kinds.insert(works_[work].kind);
+    for (KindIndex kind : kinds) ++streaks[kind];
+  });
+  std::vector<std::set<Side>> gradients(kinds_.size());
+  for (const Kind& kind : kinds_) {
+    if (kind.role == Role::kGradient) gradients[kind.forward].insert(kind.gradient_of);
+  }
+  std::vector<Side> sides(kinds_.size(), Side::kNone);
+  for (KindIndex i = 0; i < kinds_.size(); ++i) {
+    if (gradients[i].size() == 1 && 2 * first[i] >= streaks[i]) sides[i] = *gradients[i].begin();
+  }
+  return sides;
+}
+
+// Gradients of all weights are computed, but a first layer needs none of its input.
+Side Reader::SideByGradients(KindIndex kind) const {
+  size_t of_a = 0, of_b = 0;
+  for (const Kind& gradient : kinds_) {
+    if (gradient.role != Role::kGradient || gradient.forward != kind) continue;
+    (gradient.gradient_of == Side::kA ? of_a : of_b) += gradient.works.size();
+  }
+  return of_a > of_b ? Side::kA : of_b > of_a ? Side::kB : Side::kNone;
+}
+
+}  // namespace dlhook::analyzer::structure::product_reader

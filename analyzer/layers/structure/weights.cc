@@ -1,0 +1,159 @@
+// Layers by the matrices that products read: see structure_weights.h.
+//
+// A layer's forward product reads its weights and its input, the gradient of its input the weights again, and that of
+// its weights the input again; both gradients read the gradient of the output. So of products of the same three sizes
+// those that share matrices belong together, and the one that was met first runs forward. Weights are what stays where
+// it is from step to step while other operands move, in a loop over images or where memory is used again; where
+// everything stays, layers must fit on each other (one's rows are the next one's, its columns are what that sums over).
+// What none of this decides stays open.
+#include "analyzer/layers/structure/weights.h"
+
+#include <algorithm>
+
+#include "analyzer/layers/structure/products.h"
+#include "analyzer/layers/structure/reader.h"
+
+namespace dlhook::analyzer::inline structure {
+namespace product_reader {
+
+void Reader::FindTypes() {
+  ForEachStreak([&](const std::vector<WorkIndex>& streak) { VoteForTypes(streak); });
+  const auto is_any = [&](auto which) { return std::any_of(layers_.begin(), layers_.end(), which); };
+  const bool any_conv = is_any([](const Layer& layer) { return layer.convolution > layer.linear + layer.either; });
+  const bool any_batched = is_any([](const Layer& layer) { return layer.prefix == "matmul"; });
+  for (Layer& layer : layers_) {
+    if (layer.prefix == "matmul") continue;
+    // One by one, over more rows than there are samples: a convolution beside others, else each token's product.
+    if (any_conv) layer.convolution += layer.either;
+    if (any_batched && !any_conv) layer.linear += layer.either;
+    const bool told = layer.convolution + layer.linear > layer.either;
+    layer.type = !told ? "matrix product" : layer.convolution > layer.linear ? "convolution" : "linear";
+    layer.prefix = !told ? "product" : layer.convolution > layer.linear ? "conv" : "fc";
+  }
+}
+
+// A kernel's area is an odd square; the rows of a convolution are positions of all samples, and those of the layers
+// behind it the samples.
+void Reader::VoteForTypes(const std::vector<WorkIndex>& streak) {
+  int64_t fewest_rows = INT64_MAX;
+  for (WorkIndex work : streak) {
+    const ProductShape& shape = ShapeOf(work);
+    const int64_t rows = KindOf(work).weights == Side::kNone ? std::min(shape.m, shape.n) : SizesOf(work).rows;
+    if (!works_[work].is_loop) fewest_rows = std::min(fewest_rows, rows);
+  }
+  std::set<int64_t> outs;  // of the products before; few, however long the streak is
+  for (size_t i = 0; i < streak.size(); ++i) {
+    if (i > 0) outs.insert(SizesOf(streak[i - 1]).out);
+    if (works_[streak[i]].layer == kNone) continue;
+    Layer& layer = layers_[works_[streak[i]].layer];
+    const LayerSizes own = SizesOf(streak[i]);
+    if (works_[streak[i]].is_loop) {
+      ++(KindOf(streak[i]).weights == Side::kA ? layer.convolution : layer.linear);
+      continue;
+    }
+    bool has_kernel = i == 0 && (IsKernel(own.in) || (own.in % 3 == 0 && IsKernel(own.in / 3)));
+    has_kernel = has_kernel || std::any_of(outs.begin(), outs.end(), [&](int64_t out) {
+      return own.in % out == 0 && IsKernel(own.in / out);
+    });
+    const bool is_flat = own.rows == fewest_rows;
+    if (!is_flat) {
+      ++(has_kernel ? layer.convolution : layer.either);
+    } else if (!has_kernel || i == 0) {
+      ++layer.linear;
+    } else {
+      const LayerSizes before = SizesOf(streak[i - 1]);
+      const int64_t samples = works_[streak[i - 1]].is_loop ? 1 : own.rows;
+      const bool is_row_of_map = before.rows % samples == 0 && own.in % before.out == 0 &&
+                                 (before.rows / samples) % (own.in / before.out) == 0;
+      ++(is_row_of_map ? layer.linear : before.rows == own.rows ? layer.convolution : layer.either);
+    }
+  }
+}
+
+ProductLayers Reader::Result() const {
+  ProductLayers result;
+  std::map<LayerNumber, size_t> index;
+  for (const Work& work : works_) {
+    if (work.layer == kNone || !layers_[work.layer].is_sure) {
+      result.open.insert(result.open.end(), work.calls.begin(), work.calls.end());
+      continue;
+    }
+    const Layer& layer = layers_[work.layer];
+    const auto [at, is_new] = index.try_emplace(work.layer, result.layers.size());
+    if (is_new) result.layers.push_back({layer.type, layer.prefix, layer.evidence, {}});
+    for (CallIndex call : work.calls) result.layers[at->second].calls.emplace_back(call, work.direction);
+  }
+  return result;
+}
+
+namespace {
+
+// Operands are kept of a thread's first products only: the others are told by their ops, which go on in the same
+// order, or are of one layer and direction.
+class Continuation {
+ public:
+  Continuation(const TraceModel& model, absl::Span<const CallIndex> calls, size_t known, ProductLayers* result)
+      : model_(model), calls_(calls), known_(known), result_(*result), places_(calls.size()) {
+    absl::flat_hash_map<CallIndex, Place> place_of;
+    for (LayerNumber i = 0; i < result_.layers.size(); ++i) {
+      for (const auto& [call, direction] : result_.layers[i].calls) place_of[call] = {i, direction};
+    }
+    for (size_t i = 0; i < known_; ++i) {
+      if (const auto found = place_of.find(calls_[i]); found != place_of.end()) places_[i] = found->second;
+      const auto [at, is_new] = of_op_.try_emplace(OpAt(i), places_[i]);
+      const bool is_same = at->second.layer == places_[i].layer && at->second.direction == places_[i].direction;
+      if (!is_new && !is_same) at->second = {};
+    }
+  }
+
+  void Run() {
+    size_t period = Period();
+    for (size_t i = known_; i < calls_.size(); ++i) {
+      if (period != 0 && OpAt(i) != OpAt(i - period)) period = 0;
+      if (period != 0) {
+        places_[i] = places_[i - period];
+      } else if (const auto found = of_op_.find(OpAt(i)); found != of_op_.end()) {
+        places_[i] = found->second;
+      }
+      if (places_[i].layer == kNone) {
+        result_.open.push_back(calls_[i]);
+      } else {
+        result_.layers[places_[i].layer].calls.emplace_back(calls_[i], places_[i].direction);
+      }
+    }
+  }
+
+ private:
+  OpIndex OpAt(size_t i) const { return model_.calls.op[calls_[i]]; }
+
+  // After which the last ops repeat, twice at least; 0: none.
+  size_t Period() const {
+    for (size_t period = 1; 3 * period <= known_; ++period) {
+      size_t equal = 0;
+      while (equal < 2 * period && OpAt(known_ - 1 - equal) == OpAt(known_ - 1 - equal - period)) ++equal;
+      if (equal == 2 * period) return period;
+    }
+    return 0;
+  }
+
+  const TraceModel& model_;
+  const absl::Span<const CallIndex> calls_;
+  const size_t known_;
+  ProductLayers& result_;
+  std::vector<Place> places_;
+  absl::flat_hash_map<OpIndex, Place> of_op_;
+};
+
+}  // namespace
+}  // namespace product_reader
+
+ProductLayers ReadProductLayers(const TraceModel& model, const std::vector<OpFacts>& facts,
+                                absl::Span<const CallIndex> calls, const std::vector<int64_t>& step_starts_ns) {
+  size_t known = 0;
+  while (known < calls.size() && OperandsOfCall(model, facts, calls[known]).a != 0) ++known;
+  ProductLayers result = product_reader::Reader(model, facts).Run(calls.first(known), step_starts_ns);
+  product_reader::Continuation(model, calls, known, &result).Run();
+  return result;
+}
+
+}  // namespace dlhook::analyzer::structure

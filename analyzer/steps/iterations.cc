@@ -1,0 +1,321 @@
+// The iterations of a run: see iterations.h.
+#include "analyzer/steps/iterations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
+#include "analyzer/model/same_work.h"
+#include "analyzer/model/saturated.h"
+#include "analyzer/steps/call_loops.h"
+#include "analyzer/steps/iteration_finder.h"
+#include "analyzer/steps/step_symbols.h"
+
+namespace dlhook::analyzer::inline steps {
+namespace {
+
+// Without shapes, shorter patterns are found in anything (the blocks of a matrix factorization).
+constexpr size_t kMinPeriodByKind = 3;
+// An iteration at the beginning that takes longer than this many steady ones is warm-up.
+constexpr double kWarmUpFactor = 1.5;
+
+void SortByStart(const TraceModel& model, std::vector<CallIndex>* calls) {
+  const auto earlier = [&](CallIndex a, CallIndex b) {
+    return model.calls.start_ns[a] < model.calls.start_ns[b];
+  };
+  if (!std::is_sorted(calls->begin(), calls->end(), earlier)) {
+    std::stable_sort(calls->begin(), calls->end(), earlier);
+  }
+}
+
+std::vector<CallIndex> CallsOfThreads(const TraceModel& model, const std::vector<bool>& threads) {
+  std::vector<CallIndex> calls;
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    if (threads[model.calls.thread[call]]) calls.push_back(call);
+  }
+  SortByStart(model, &calls);
+  return calls;
+}
+
+// By thread; in one pass, because there may be many threads.
+std::vector<std::vector<CallIndex>> CallsByThread(const TraceModel& model, const std::vector<bool>& threads) {
+  std::vector<std::vector<CallIndex>> calls(threads.size());
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const ThreadIndex thread = model.calls.thread[call];
+    if (threads[thread]) calls[thread].push_back(call);
+  }
+  for (std::vector<CallIndex>& of_thread : calls) SortByStart(model, &of_thread);
+  return calls;
+}
+
+int64_t EndOf(const CallColumns& calls, CallIndex call) {
+  return calls.start_ns[call] + calls.duration_ns[call];
+}
+
+// What calls are to the finder.
+struct Reading {
+  const std::vector<bool>& repeats;  // in a loop inside of a layer: as many as a batch has images
+  SymbolTable table;
+};
+
+// Calls inside other calls tell nothing new, and differ between warm-up and later.
+bool TakesPart(const TraceModel& model, const Reading& reading, CallIndex call) {
+  return model.calls.parent[call] == kNone && TellsSteps(model.ops[model.calls.op[call]]) && !reading.repeats[call];
+}
+
+// `places`: where in `calls` each element of the sequence stands.
+StepSequence MakeSequence(const TraceModel& model, const std::vector<CallIndex>& calls,
+                          const Reading& reading, std::vector<uint32_t>& places) {
+  StepSequence sequence;
+  for (uint32_t place = 0; place < calls.size(); ++place) {
+    const CallIndex call = calls[place];
+    if (!TakesPart(model, reading, call)) continue;
+    places.push_back(place);
+    sequence.symbol.push_back(reading.table.of_op[model.calls.op[call]]);
+    sequence.start_ns.push_back(model.calls.start_ns[call]);
+    sequence.end_ns.push_back(EndOf(model.calls, call));
+  }
+  sequence.symbols = reading.table.symbols;
+  return sequence;
+}
+
+// A primitive is created before it is executed: creations right before an iteration's first
+// execution are a part of it.
+int64_t StartWithCreations(const TraceModel& model, const std::vector<CallIndex>& calls,
+                           uint32_t place) {
+  while (place > 0 && model.ops[model.calls.op[calls[place - 1]]].is_creation) --place;
+  return model.calls.start_ns[calls[place]];
+}
+
+void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls,
+               const std::vector<uint32_t>& places, const StepSequence& sequence,
+               const StepPattern& pattern, IterationTrack& track) {
+  for (size_t i = 0; i < pattern.starts.size(); ++i) {
+    Iteration iteration;
+    iteration.start_ns = StartWithCreations(model, calls, places[pattern.starts[i]]);
+    iteration.phase = pattern.regular[i] ? Phase::kSteady : Phase::kOther;
+    if (!track.iterations.empty()) track.iterations.back().end_ns = iteration.start_ns;
+    track.iterations.push_back(iteration);
+  }
+  Iteration& last = track.iterations.back();
+  last.end_ns = last.start_ns;
+  for (size_t i = pattern.starts.back(); i < sequence.size(); ++i) {
+    last.end_ns = std::max(last.end_ns, sequence.end_ns[i]);
+  }
+}
+
+void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex call,
+                  Iteration& iteration) {
+  const Op& op = model.ops[model.calls.op[call]];
+  const bool is_launch = op.definition.has_launch() || IsGraphLaunch(op);
+  const bool is_copy = op.definition.has_copy() && op.kind == "copy";
+  if ((!is_launch && !is_copy) || op.captured || same_work.IsNested(call)) return;
+  if (is_launch) ++iteration.launches;
+  if (is_copy) ++iteration.copies;
+  if (is_copy) AddSaturated(static_cast<int64_t>(op.definition.copy().bytes()), &iteration.copied_bytes);
+}
+
+void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls,
+                IterationTrack& track) {
+  const SameWork same_work(model);
+  size_t at = 0;
+  for (CallIndex call : calls) {
+    const int64_t start_ns = model.calls.start_ns[call];
+    const Op& op = model.ops[model.calls.op[call]];
+    if (start_ns < track.iterations[0].start_ns) {
+      track.calls_before += op.is_creation ? 0 : 1;
+      continue;
+    }
+    while (at + 1 < track.iterations.size() && track.iterations[at + 1].start_ns <= start_ns) ++at;
+    Iteration& iteration = track.iterations[at];
+    if (start_ns >= iteration.end_ns && iteration.end_ns > iteration.start_ns) continue;  // between requests
+    ++(op.is_creation ? iteration.creations : iteration.calls);
+    if (op.is_creation && !op.cache_hit) ++iteration.cache_misses;
+    if (op.is_trial) ++iteration.trials;
+    CountGpuWork(model, same_work, call, iteration);
+  }
+}
+
+// The union of the calls' intervals, divided among the iterations.
+void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& calls,
+                      IterationTrack& track) {
+  int64_t covered_until_ns = track.iterations[0].start_ns;
+  size_t at = 0;
+  for (CallIndex call : calls) {
+    int64_t begin_ns = std::max(model.calls.start_ns[call], covered_until_ns);
+    const int64_t end_ns = EndOf(model.calls, call);
+    covered_until_ns = std::max(covered_until_ns, end_ns);
+    while (begin_ns < end_ns && at < track.iterations.size()) {
+      Iteration& iteration = track.iterations[at];
+      begin_ns = std::max(begin_ns, iteration.start_ns);
+      const int64_t piece_end_ns = std::min(end_ns, iteration.end_ns);
+      if (piece_end_ns > begin_ns) iteration.in_library_ns += piece_end_ns - begin_ns;
+      begin_ns = std::max(begin_ns, piece_end_ns);
+      if (begin_ns < iteration.end_ns) break;
+      ++at;
+    }
+  }
+}
+
+int64_t MedianOfLaterHalf(std::vector<int64_t> durations) {
+  durations.erase(durations.begin(),
+                  durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2));
+  return QuartilesOf(std::move(durations)).median;
+}
+
+// The beginning, as long as it isn't like the later half of the steady ones. Work that is no
+// iteration of this kind (an evaluation before training) neither is warm-up nor ends it.
+void MarkWarmUp(size_t period_calls, IterationTrack& track) {
+  const std::vector<int64_t> durations = track.Durations(Phase::kSteady);
+  if (durations.size() < 2) return;
+  const double limit_ns = kWarmUpFactor * static_cast<double>(MedianOfLaterHalf(durations));
+  for (size_t i = 0; i < track.iterations.size() / 2; ++i) {
+    Iteration& iteration = track.iterations[i];
+    const bool regular = iteration.phase == Phase::kSteady;
+    const bool slow = static_cast<double>(iteration.duration_ns()) > limit_ns;
+    if (regular && !slow && iteration.cache_misses == 0 && iteration.trials == 0) return;
+    if (regular || iteration.calls >= static_cast<int64_t>(period_calls))
+      iteration.phase = Phase::kWarmUp;
+  }
+}
+
+std::optional<IterationTrack> MakeTrack(const TraceModel& model, const std::vector<CallIndex>& calls,
+                                        const Reading& reading) {
+  std::vector<uint32_t> places;
+  const StepSequence sequence = MakeSequence(model, calls, reading, places);
+  const StepPattern pattern = FindSteps(sequence);
+  if (pattern.starts.empty()) return std::nullopt;
+  IterationTrack track;
+  SetBounds(model, calls, places, sequence, pattern, track);
+  CountCalls(model, calls, track);
+  MeasureInLibrary(model, calls, track);
+  MarkWarmUp(pattern.period, track);
+  track.period = pattern.period;
+  track.regular_calls = pattern.coverage * static_cast<double>(sequence.size());
+  return track;
+}
+
+std::vector<IterationTrack> TracksOfThreads(const TraceModel& model,
+                                            const std::vector<bool>& threads,
+                                            const Reading& reading) {
+  std::vector<IterationTrack> tracks;
+  const std::vector<std::vector<CallIndex>> calls = CallsByThread(model, threads);
+  for (ThreadIndex thread = 0; thread < calls.size(); ++thread) {
+    if (calls[thread].empty()) continue;
+    if (auto track = MakeTrack(model, calls[thread], reading)) {
+      track->thread = thread;
+      tracks.push_back(*std::move(track));
+    }
+  }
+  return tracks;
+}
+
+// All threads together, or each for itself where that explains clearly more: threads that serve
+// requests independently show an accidental order at best.
+std::vector<IterationTrack> TracksOfProcess(const TraceModel& model,
+                                            const std::vector<bool>& threads,
+                                            const Reading& reading) {
+  std::optional<IterationTrack> together = MakeTrack(model, CallsOfThreads(model, threads), reading);
+  std::vector<IterationTrack> apart;
+  if (std::count(threads.begin(), threads.end(), true) > 1)
+    apart = TracksOfThreads(model, threads, reading);
+  double regular_calls = 0;
+  for (const IterationTrack& track : apart) regular_calls += track.regular_calls;
+  if (!together || together->regular_calls < 0.8 * regular_calls) return apart;
+  return {*std::move(together)};
+}
+
+std::vector<bool> ThreadsOf(const TraceModel& model, ProcessIndex process) {
+  std::vector<bool> threads(model.threads.size());
+  for (size_t i = 0; i < threads.size(); ++i) threads[i] = model.threads[i].process == process;
+  return threads;
+}
+
+}  // namespace
+
+void MeasureIterations(const TraceModel& model, IterationTrack& track) {
+  if (track.iterations.empty()) return;
+  std::vector<bool> threads = ThreadsOf(model, track.process);
+  if (track.thread != kNone) {
+    threads.assign(threads.size(), false);
+    threads[track.thread] = true;
+  }
+  const std::vector<CallIndex> calls = CallsOfThreads(model, threads);
+  CountCalls(model, calls, track);
+  MeasureInLibrary(model, calls, track);
+}
+
+const char* PhaseName(Phase phase) {
+  switch (phase) {
+    case Phase::kWarmUp:
+      return "warm-up";
+    case Phase::kSteady:
+      return "steady";
+    case Phase::kOther:
+      break;
+  }
+  return "other";
+}
+
+int64_t IterationTrack::Count(Phase phase) const {
+  return std::count_if(iterations.begin(), iterations.end(),
+                       [&](const Iteration& iteration) { return iteration.phase == phase; });
+}
+
+std::vector<int64_t> IterationTrack::Durations(Phase phase) const {
+  std::vector<int64_t> durations;
+  for (const Iteration& iteration : iterations) {
+    if (iteration.phase == phase) durations.push_back(iteration.duration_ns());
+  }
+  const bool last_too = !iterations.empty() && iterations.back().phase == phase;
+  if (last_too && durations.size() > 1) durations.pop_back();
+  return durations;
+}
+
+std::vector<IterationTrack> FindIterations(const TraceModel& model) {
+  std::vector<IterationTrack> all;
+  const std::vector<bool> repeats = LoopRepeats(model);
+  const Reading exact = {repeats, MakeSymbols(model.ops)};
+  const Reading coarse = {repeats, MakeCoarseSymbols(model.ops)};
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    const std::vector<bool> threads = ThreadsOf(model, process);
+    std::vector<IterationTrack> tracks = TracksOfProcess(model, threads, exact);
+    const bool by_kind_only = tracks.empty();
+    if (by_kind_only) {
+      tracks = TracksOfProcess(model, threads, coarse);
+      std::erase_if(tracks,
+                    [](const IterationTrack& track) { return track.period < kMinPeriodByKind; });
+    }
+    for (IterationTrack& track : tracks) {
+      track.process = process;
+      track.by_kind_only = by_kind_only;
+      all.push_back(std::move(track));
+    }
+  }
+  const auto length_ns = [](const IterationTrack& track) {
+    return track.iterations.back().end_ns - track.iterations.front().start_ns;
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const IterationTrack& a, const IterationTrack& b) {
+    return length_ns(a) > length_ns(b);
+  });
+  return all;
+}
+
+int64_t QuantileOfSorted(const std::vector<int64_t>& values, double part) {
+  const double place = part * static_cast<double>(values.size() - 1);
+  const size_t below = static_cast<size_t>(place);
+  const size_t above = std::min(below + 1, values.size() - 1);
+  const double fraction = place - static_cast<double>(below);
+  return values[below] + std::llround(fraction * static_cast<double>(values[above] - values[below]));
+}
+
+Quartiles QuartilesOf(std::vector<int64_t> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  return {QuantileOfSorted(values, 0.25), QuantileOfSorted(values, 0.5), QuantileOfSorted(values, 0.75)};
+}
+
+}  // namespace dlhook::analyzer::steps

@@ -1,0 +1,314 @@
+// What a process does when: see moments.h.
+#include "analyzer/steps/moments.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/op_labels.h"
+#include "analyzer/layers/graph_replays.h"
+#include "analyzer/steps/step_symbols.h"
+
+namespace dlhook::analyzer::inline steps {
+namespace {
+
+using Scope = trace::ScopeBatch;
+
+// Of calls without a layer the op stands for it: ops are numbered in the order in which they were first met, too.
+constexpr uint32_t kOpRank = 0x80000000;
+
+bool IsBackward(LayerDirection direction) {
+  switch (direction) {
+    case LayerDirection::kBackwardData:
+    case LayerDirection::kBackwardWeights:
+    case LayerDirection::kBackwardBias:
+    case LayerDirection::kBackward:
+    case LayerDirection::kRecompute:
+      return true;
+    default:
+      return false;
+  }
+}
+
+MomentKind KindOf(LayerDirection direction) {
+  if (IsBackward(direction)) return MomentKind::kBackward;
+  if (direction == LayerDirection::kForward) return MomentKind::kForward;
+  if (direction == LayerDirection::kUpdate) return MomentKind::kUpdate;
+  return MomentKind::kOther;
+}
+
+MomentKind KindOf(Direction direction) {
+  switch (direction) {
+    case Direction::kForward:
+      return MomentKind::kForward;
+    case Direction::kBackwardData:
+    case Direction::kBackwardWeights:
+    case Direction::kBackwardBias:
+    case Direction::kBackward:
+      return MomentKind::kBackward;
+    case Direction::kUpdate:
+      return MomentKind::kUpdate;
+    default:
+      return MomentKind::kOther;
+  }
+}
+
+// What the name alone says of a scope; the same for all scopes of that name.
+enum class NameRole : uint8_t { kPlain, kInput, kUpdate, kZeroGrad, kEngine, kGradientNode, kRegion, kFunction };
+
+NameRole RoleOf(const std::string& name) {
+  if (IsOptimizerStep(name)) return NameRole::kUpdate;
+  if (IsZeroGrad(name)) return NameRole::kZeroGrad;
+  if (IsInputName(name)) return NameRole::kInput;
+  if (absl::StartsWith(name, "autograd::engine::evaluate_function")) return NameRole::kEngine;
+  if (absl::StrContains(name, "gradient_tape/")) return NameRole::kGradientNode;
+  if (absl::StartsWith(name, "Torch-Compiled Region")) return NameRole::kRegion;
+  // A Python autograd.Function (checkpointing is one) brackets what its code runs.
+  if (!absl::StrContains(name, "::")) return NameRole::kFunction;
+  return NameRole::kPlain;
+}
+
+class Collector {
+ public:
+  Collector(const TraceModel& model, const Attribution& attribution, ProcessIndex process)
+      : model_(model), attribution_(attribution), process_(process), replays_(FindGraphReplays(model, attribution)) {}
+
+  ProcessMoments Run() {
+    if (model_.scopes.size() > 0) CollectScopes();
+    CollectCalls();
+    const auto earlier = [](const Moment& a, const Moment& b) { return a.start_ns < b.start_ns; };
+    std::stable_sort(result_.moments.begin(), result_.moments.end(), earlier);
+    for (const ScopeWindow& window : model_.scope_windows) {
+      if (window.process == process_) result_.windows.push_back({window.start_ns, window.end_ns});
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // What a scope is to the walk: a moment, something around moments, or a part of a moment.
+  enum class Stand : uint8_t { kTransparent, kMoment, kInside };
+
+  void CollectScopes() {
+    for (const std::string& name : model_.names) roles_.push_back(RoleOf(name));
+    MarkWork();
+    MarkClosures();
+    stands_.assign(model_.scopes.size(), Stand::kTransparent);
+    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+      if (model_.threads[model_.scopes.thread[scope]].process != process_) continue;
+      const ScopeIndex parent = model_.scopes.parent[scope];
+      NoteLinks(scope);
+      if (parent != kNone && stands_[parent] != Stand::kTransparent) {
+        stands_[scope] = Stand::kInside;
+        continue;
+      }
+      AddScope(scope);
+    }
+  }
+
+  // Scopes in which a library computes something.
+  void MarkWork() {
+    has_work_.assign(model_.scopes.size(), false);
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      if (model_.calls.parent[call] != kNone || !TellsSteps(model_.ops[model_.calls.op[call]])) continue;
+      for (ScopeIndex scope = model_.calls.ScopeOf(call); scope != kNone && !has_work_[scope];
+           scope = model_.scopes.parent[scope]) {
+        has_work_[scope] = true;
+      }
+    }
+  }
+
+  // Updates that compute gradients themselves, by a closure of the program's (LBFGS).
+  void MarkClosures() {
+    const ScopeColumns& scopes = model_.scopes;
+    update_around_.assign(scopes.size(), kNone);
+    for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
+      const ScopeIndex parent = scopes.parent[scope];
+      if (parent != kNone) update_around_[scope] = roles_[scopes.name[parent]] == NameRole::kUpdate ? parent : update_around_[parent];
+      const ScopeIndex update = update_around_[scope];
+      if (update == kNone) continue;
+      int64_t& inside_end_ns = closures_.try_emplace(update, -1).first->second;
+      const bool is_gradient = scopes.kind[scope] == Scope::BACKWARD_NODE || roles_[scopes.name[scope]] == NameRole::kEngine;
+      if (is_gradient) inside_end_ns = std::max(inside_end_ns, scopes.start_ns[scope] + scopes.duration_ns[scope]);
+    }
+    absl::erase_if(closures_, [](const auto& closure) { return closure.second < 0; });
+  }
+
+  void NoteLinks(ScopeIndex scope) {
+    if (model_.scopes.kind[scope] != Scope::BACKWARD_NODE) return;
+    result_.has_backward_scopes = true;
+    if (model_.scopes.link[scope] >= 0) result_.trained_links.insert(model_.scopes.link[scope]);
+  }
+
+  void AddScope(ScopeIndex scope) {
+    const NameRole role = roles_[model_.scopes.name[scope]];
+    const int64_t start_ns = model_.scopes.start_ns[scope];
+    const Place place = PlaceOfScope(scope);
+    MomentKind kind = KindOfScope(scope, role, place);
+    if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
+    const auto closure = closures_.find(scope);
+    if (closure == closures_.end()) stands_[scope] = Stand::kMoment;
+    // Before its last gradients an optimizer updates nothing for good.
+    const ScopeIndex around = update_around_[scope];
+    if (kind == MomentKind::kUpdate && around != kNone && closures_.contains(around)) kind = MomentKind::kZeroGrad;
+    Moment moment;
+    moment.end_ns = start_ns + model_.scopes.duration_ns[scope];
+    moment.start_ns = closure == closures_.end() ? start_ns : std::min(closure->second, moment.end_ns);
+    moment.kind = kind;
+    moment.is_graph_node = model_.scopes.kind[scope] == Scope::GRAPH_NODE;
+    moment.is_scope = true;
+    moment.thread = model_.scopes.thread[scope];
+    moment.index = scope;
+    moment.name = model_.scopes.name[scope];
+    moment.layer = place.layer;
+    moment.rank = place.layer;
+    moment.link = model_.scopes.link[scope];
+    Add(moment);
+  }
+
+  void Add(const Moment& moment) {
+    result_.has_updates |= moment.kind == MomentKind::kUpdate;
+    if (moment.is_scope) {
+      result_.has_forward_scopes |= moment.kind == MomentKind::kForward;
+      result_.has_backward_scopes |= moment.kind == MomentKind::kBackward;
+      const Scope::Kind kind = model_.scopes.kind[moment.index];
+      result_.has_op_scopes |= kind == Scope::FRAMEWORK_OP || kind == Scope::GRAPH_NODE;
+    }
+    result_.moments.push_back(moment);
+  }
+
+  MomentKind KindOfScope(ScopeIndex scope, NameRole role, const Place& place) const {
+    if (role == NameRole::kUpdate) return MomentKind::kUpdate;
+    if (role == NameRole::kZeroGrad) return MomentKind::kZeroGrad;
+    if (role == NameRole::kInput) return MomentKind::kInput;
+    switch (model_.scopes.kind[scope]) {
+      case Scope::BACKWARD_NODE:
+        return MomentKind::kBackward;
+      case Scope::GRAPH_NODE:
+        return KindOfGraphNode(scope, role, place);
+      case Scope::FRAMEWORK_OP:
+        return KindOfOp(scope, role, place);
+      default:
+        return role == NameRole::kRegion ? MomentKind::kForward : MomentKind::kOther;
+    }
+  }
+
+  MomentKind KindOfOp(ScopeIndex scope, NameRole role, const Place& place) const {
+    if (role == NameRole::kEngine) return MomentKind::kBackward;
+    if (role == NameRole::kFunction) return MomentKind::kOther;
+    const MomentKind kind = KindOf(place.direction);
+    if (kind == MomentKind::kBackward || kind == MomentKind::kUpdate) return kind;
+    // The plain arithmetic of a program (a metric, a mean) is no network's, nor are the buckets of what distributes one.
+    const bool in_module = place.layer != kNone && !attribution_.layers[place.layer].module.empty() &&
+                           !absl::EndsWith(attribution_.layers[place.layer].module_type, "DataParallel");
+    return has_work_[scope] || in_module ? MomentKind::kForward : MomentKind::kOther;
+  }
+
+  // The executor runs what is ready, so metrics come in between: only what computes in a library tells phases apart.
+  MomentKind KindOfGraphNode(ScopeIndex scope, NameRole role, const Place& place) const {
+    if (role == NameRole::kGradientNode) return MomentKind::kBackward;
+    const MomentKind kind = KindOf(place.direction);
+    if (kind == MomentKind::kForward && !has_work_[scope]) return MomentKind::kOther;
+    return kind;
+  }
+
+  bool IsTransparent(ScopeIndex scope, NameRole role) const {
+    switch (model_.scopes.kind[scope]) {
+      case Scope::FRAMEWORK_OP:
+        return role == NameRole::kFunction;
+      case Scope::GRAPH_NODE:  // a function call or a loop is a node around nodes
+        return true;
+      default:
+        return true;
+    }
+  }
+
+  void CollectCalls() {
+    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+      if (model_.threads[model_.calls.thread[call]].process != process_) continue;
+      const Op& op = model_.ops[model_.calls.op[call]];
+      if (model_.calls.parent[call] != kNone || !TellsSteps(op)) continue;
+      const ScopeIndex scope = model_.calls.ScopeOf(call);
+      if (scope != kNone && stands_[scope] != Stand::kTransparent) continue;
+      AddCall(call, op);
+    }
+  }
+
+  // A launch of a graph is all that its nodes were captured for, in equal parts of the time that the call took the host.
+  void AddReplay(CallIndex call, const std::vector<ReplayedPart>& parts) {
+    const auto count = static_cast<int64_t>(parts.size());
+    for (int64_t i = 0; i < count; ++i) {
+      const ReplayedPart& part = parts[i];
+      Moment moment;
+      moment.start_ns = model_.calls.start_ns[call] + model_.calls.duration_ns[call] * i / count;
+      moment.end_ns = model_.calls.start_ns[call] + model_.calls.duration_ns[call] * (i + 1) / count;
+      moment.kind = KindOf(part.place.direction);
+      moment.thread = model_.calls.thread[call];
+      moment.index = call;
+      moment.layer = part.place.layer;
+      moment.rank = part.place.layer != kNone ? part.place.layer : kOpRank | model_.calls.op[call];
+      moment.link = TrainedLinkAround(part.scope);
+      Add(moment);
+    }
+  }
+
+  // The number of a backward node that ran, of the captured op; -1: none did, or it is not known.
+  int64_t TrainedLinkAround(ScopeIndex scope) const {
+    for (; scope != kNone; scope = model_.scopes.parent[scope]) {
+      const int64_t link = model_.scopes.link[scope];
+      const bool is_op = model_.scopes.kind[scope] == Scope::FRAMEWORK_OP;
+      if (is_op && link >= 0 && result_.trained_links.contains(link)) return link;
+    }
+    return -1;
+  }
+
+  void AddCall(CallIndex call, const Op& op) {
+    const auto replay = replays_.find(call);
+    if (replay != replays_.end()) return AddReplay(call, replay->second);
+    const Place place = call < attribution_.of_call.size() ? attribution_.of_call[call] : Place();
+    Moment moment;
+    moment.start_ns = model_.calls.start_ns[call];
+    moment.end_ns = moment.start_ns + model_.calls.duration_ns[call];
+    moment.kind = KindOf(place.direction);
+    if (moment.kind == MomentKind::kOther) moment.kind = KindOf(op.direction);
+    moment.thread = model_.calls.thread[call];
+    moment.index = call;
+    moment.layer = place.layer;
+    moment.rank = place.layer != kNone ? place.layer : kOpRank | model_.calls.op[call];
+    Add(moment);
+  }
+
+  Place PlaceOfScope(ScopeIndex scope) const {
+    return scope < attribution_.of_scope.size() ? attribution_.of_scope[scope] : Place();
+  }
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const ProcessIndex process_;
+  const GraphReplays replays_;
+  std::vector<NameRole> roles_;  // by name
+  std::vector<bool> has_work_;   // by scope
+  std::vector<Stand> stands_;    // by scope
+  std::vector<ScopeIndex> update_around_;                // by scope: the innermost update that it is a part of
+  absl::flat_hash_map<ScopeIndex, int64_t> closures_;    // updates with gradients inside, and when the last of these ended
+  ProcessMoments result_;
+};
+
+}  // namespace
+
+// TensorFlow's node in a function, or the event of an eager call; torch's DataLoader.
+bool IsInputName(const std::string& name) {
+  if (absl::StartsWith(name, "enumerate(DataLoader)#")) return true;
+  const absl::string_view last = absl::string_view(name).substr(name.rfind('/') + 1);
+  return absl::StartsWith(last, "IteratorGetNext");
+}
+
+bool IsOptimizerStep(const std::string& name) { return absl::StartsWith(name, "Optimizer.step#"); }
+bool IsZeroGrad(const std::string& name) { return absl::StartsWith(name, "Optimizer.zero_grad#"); }
+
+ProcessMoments CollectMoments(const TraceModel& model, const Attribution& attribution, ProcessIndex process) {
+  return Collector(model, attribution, process).Run();
+}
+
+}  // namespace dlhook::analyzer::steps

@@ -1,0 +1,258 @@
+// What the program is doing when: see phases.h.
+#include "analyzer/steps/phases.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/steps/batch_size.h"
+#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/moments.h"
+#include "analyzer/steps/step_assembly.h"
+#include "analyzer/steps/step_items.h"
+#include "analyzer/steps/step_names.h"
+#include "analyzer/steps/warm_up.h"
+
+namespace dlhook::analyzer::inline steps {
+namespace {
+
+// Threads that repeat independently: each updates weights of its own; or, where nothing is trained, runs networks of its own.
+std::set<ThreadIndex> IndependentThreads(const ProcessMoments& all) {
+  std::set<ThreadIndex> updating, running;
+  for (const Moment& moment : all.moments) {
+    if (!moment.is_scope || moment.is_graph_node) continue;
+    if (moment.kind == MomentKind::kUpdate) updating.insert(moment.thread);
+    if (moment.kind == MomentKind::kForward) running.insert(moment.thread);
+  }
+  if (updating.size() > 1) return updating;
+  const bool trains = all.has_updates || all.has_backward_scopes;
+  if (!trains && running.size() > 1) return running;
+  return {};
+}
+
+std::map<int64_t, ThreadIndex> ForwardThreads(const ProcessMoments& all) {
+  std::map<int64_t, ThreadIndex> threads;
+  for (const Moment& moment : all.moments) {
+    if (moment.kind == MomentKind::kForward && moment.link >= 0) threads[moment.link] = moment.thread;
+  }
+  return threads;
+}
+
+// The moments of each of `threads`, in order; a moment may belong to two.
+std::map<ThreadIndex, std::vector<Moment>> MomentsByThread(const ProcessMoments& all, const std::set<ThreadIndex>& threads) {
+  const std::map<int64_t, ThreadIndex> forward_threads = ForwardThreads(all);
+  std::map<ThreadIndex, std::vector<Moment>> by_thread;
+  for (const Moment& moment : all.moments) {
+    if (threads.contains(moment.thread)) by_thread[moment.thread].push_back(moment);
+    // Gradients that a thread of autograd's computes for another.
+    if (moment.kind != MomentKind::kBackward || moment.link < 0) continue;
+    const auto forward = forward_threads.find(moment.link);
+    if (forward == forward_threads.end() || forward->second == moment.thread) continue;
+    if (threads.contains(forward->second)) by_thread[forward->second].push_back(moment);
+  }
+  return by_thread;
+}
+
+// Each run's batch size by itself: those of one step may differ.
+void SetBatchesOfRuns(const TraceModel& model, const Attribution& attribution, StepTrack runs, std::vector<StepItem>& items) {
+  const auto is_run = [](const StepItem& item) { return item.kind == MomentKind::kForward; };
+  for (const StepItem& item : items) {
+    if (!is_run(item)) continue;
+    Step& run = runs.steps.emplace_back();
+    run.start_ns = item.start_ns;
+    run.end_ns = item.end_ns;
+  }
+  SetBatchSizes(model, attribution, runs);
+  size_t next = 0;
+  for (StepItem& item : items) {
+    if (is_run(item)) item.batch = runs.steps[next++].batch;
+  }
+}
+
+StepTrack TrackByScopes(const TraceModel& model, const Attribution& attribution, StepTrack track,
+                        const std::vector<Moment>& moments, const absl::flat_hash_set<int64_t>& trained_links) {
+  std::vector<StepItem> items = MakeItems(moments, attribution, trained_links, {});
+  SetBatchesOfRuns(model, attribution, track, items);
+  track.steps = AssembleSteps(model, attribution, moments, items, /*has_cuts=*/false);
+  return track;
+}
+
+std::vector<StepTrack> TracksByScopes(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
+                                      const ProcessMoments& all) {
+  const std::set<ThreadIndex> threads = IndependentThreads(all);
+  StepTrack track = {.process = process};
+  if (threads.empty()) return {TrackByScopes(model, attribution, track, all.moments, all.trained_links)};
+  std::vector<StepTrack> tracks;
+  for (const auto& [thread, moments] : MomentsByThread(all, threads)) {
+    track.thread = thread;
+    tracks.push_back(TrackByScopes(model, attribution, track, moments, all.trained_links));
+  }
+  return tracks;
+}
+
+// An iteration that the finder gave no sense: neither directions nor scopes are known in it.
+Step PlainStep(const Iteration& iteration) {
+  Step step;
+  step.start_ns = iteration.start_ns;
+  step.end_ns = iteration.end_ns;
+  return step;
+}
+
+// By iteration: when the last call that began in it ended, whatever it did.
+std::vector<int64_t> LastCallEnds(const TraceModel& model, const IterationTrack& track) {
+  std::vector<int64_t> ends(track.iterations.size());
+  for (size_t i = 0; i < ends.size(); ++i) ends[i] = track.iterations[i].start_ns;
+  const auto [begin, end] = model.calls.RangeOf(track.thread);
+  for (CallIndex call = begin; call < end; ++call) {
+    if (model.threads[model.calls.thread[call]].process != track.process) continue;
+    const int64_t start_ns = model.calls.start_ns[call];
+    const auto after = std::upper_bound(track.iterations.begin(), track.iterations.end(), start_ns,
+                                        [](int64_t ns, const Iteration& iteration) { return ns < iteration.start_ns; });
+    if (after == track.iterations.begin()) continue;
+    int64_t& end_ns = ends[static_cast<size_t>(after - track.iterations.begin()) - 1];
+    end_ns = std::max(end_ns, start_ns + model.calls.duration_ns[call]);
+  }
+  return ends;
+}
+
+// Each iteration as the finder bounds it, but that requests end with their own work; what comes after the gradients of an
+// irregular one is validation.
+StepTrack TrackByIterations(const TraceModel& model, const Attribution& attribution, const ProcessMoments& moments,
+                            const IterationTrack& iterations) {
+  StepTrack track = {.process = iterations.process, .thread = iterations.thread, .by_kind_only = iterations.by_kind_only};
+  std::vector<int64_t> cuts;
+  for (const Iteration& iteration : iterations.iterations) cuts.push_back(iteration.start_ns);
+  std::vector<StepItem> items = MakeItems(moments.moments, attribution, moments.trained_links, cuts);
+  std::erase_if(items, [&](const StepItem& item) { return item.start_ns < cuts.front(); });
+  SetBatchesOfRuns(model, attribution, track, items);
+  const std::vector<Step> told = AssembleSteps(model, attribution, moments.moments, items, /*has_cuts=*/true);
+  const std::vector<int64_t> last_call_ends = LastCallEnds(model, iterations);
+  size_t next = 0;
+  for (const Iteration& iteration : iterations.iterations) {
+    const size_t first = track.steps.size();
+    for (; next < told.size() && told[next].start_ns < iteration.end_ns; ++next) track.steps.push_back(told[next]);
+    if (track.steps.size() == first) track.steps.push_back(PlainStep(iteration));
+    track.steps[first].start_ns = iteration.start_ns;
+    for (size_t i = first; i + 1 < track.steps.size(); ++i) track.steps[i].end_ns = track.steps[i + 1].start_ns;
+    Step& last = track.steps.back();
+    last.end_ns = iteration.end_ns;
+    if (last.kind == IterationKind::kInference) {
+      last.end_ns = std::min(iteration.end_ns, last_call_ends[static_cast<size_t>(&iteration - iterations.iterations.data())]);
+    }
+    const bool is_regular = iteration.phase != Phase::kOther;
+    for (size_t i = first; i < track.steps.size(); ++i) track.steps[i].is_regular = is_regular;
+  }
+  return track;
+}
+
+// Steps of a process that were found by one thing, and what they consist of by another, may contradict each other: phases are
+// cut to what is inside the step and behind the phase before.
+void CutToStep(Step& step) {
+  step.end_ns = std::max(step.start_ns, step.end_ns);
+  int64_t from_ns = step.start_ns;
+  for (PhaseInterval& phase : step.phases) {
+    phase.start_ns = std::clamp(phase.start_ns, from_ns, step.end_ns);
+    phase.end_ns = std::clamp(phase.end_ns, phase.start_ns, step.end_ns);
+    from_ns = phase.end_ns;
+  }
+  std::erase_if(step.phases, [](const PhaseInterval& phase) { return phase.start_ns == phase.end_ns; });
+}
+
+// What follows the last phase may well run on after the window.
+int64_t LastPhaseEnd(const Step& step) { return step.phases.empty() ? step.end_ns : step.phases.back().end_ns; }
+
+void SetHasScopes(const ProcessMoments& moments, StepTrack& track) {
+  if (!moments.has_op_scopes) return;
+  for (Step& step : track.steps) {
+    if (moments.windows.empty()) {
+      step.has_scopes = true;
+      continue;
+    }
+    // The window that begins last before the step must go on to its end.
+    const auto after = std::upper_bound(moments.windows.begin(), moments.windows.end(), step.start_ns,
+                                        [](int64_t ns, const auto& window) { return ns < window.first; });
+    step.has_scopes = after != moments.windows.begin() && (after - 1)->second >= LastPhaseEnd(step);
+  }
+}
+
+std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
+                                       const std::vector<IterationTrack>& iterations) {
+  const ProcessMoments moments = CollectMoments(model, attribution, process);
+  // A light tap tells the updates of all steps, but the ops of some only: without updates the calls know more.
+  const bool by_scopes = (moments.has_updates || moments.has_backward_scopes ||
+                          (moments.has_forward_scopes && moments.windows.empty()));
+  std::vector<StepTrack> tracks;
+  if (by_scopes) tracks = TracksByScopes(model, attribution, process, moments);
+  std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
+  if (tracks.empty()) {
+    for (const IterationTrack& track : iterations) {
+      if (track.process == process) tracks.push_back(TrackByIterations(model, attribution, moments, track));
+    }
+  }
+  for (StepTrack& track : tracks) {
+    SetHasScopes(moments, track);
+    for (Step& step : track.steps) {
+      step.thread = track.thread;
+      CutToStep(step);
+    }
+    SetBatchSizes(model, attribution, track);
+  }
+  NameSteps(model, tracks);
+  for (StepTrack& track : tracks) MarkWarmUp(model, track);
+  return tracks;
+}
+
+}  // namespace
+
+const char* PhaseKindName(PhaseKind kind) {
+  switch (kind) {
+    case PhaseKind::kInput:
+      return "input";
+    case PhaseKind::kForward:
+      return "forward";
+    case PhaseKind::kBackward:
+      return "backward";
+    case PhaseKind::kUpdate:
+      return "update";
+    case PhaseKind::kInference:
+      return "inference";
+    case PhaseKind::kUnknown:
+      break;
+  }
+  return "other";
+}
+
+const char* IterationKindName(IterationKind kind) {
+  switch (kind) {
+    case IterationKind::kTraining:
+      return "training";
+    case IterationKind::kValidation:
+      return "validation";
+    case IterationKind::kInference:
+      return "inference";
+    case IterationKind::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::string StepName(IterationKind kind, const std::string& sort) {
+  return sort.empty() ? IterationKindName(kind) : absl::StrCat(IterationKindName(kind), " (", sort, ")");
+}
+
+std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution& attribution) {
+  const std::vector<IterationTrack> iterations = FindIterations(model);
+  std::vector<StepTrack> all;
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    for (StepTrack& track : TracksOfProcess(model, attribution, process, iterations)) all.push_back(std::move(track));
+  }
+  const auto length_ns = [](const StepTrack& track) { return track.steps.back().end_ns - track.steps.front().start_ns; };
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const StepTrack& a, const StepTrack& b) { return length_ns(a) > length_ns(b); });
+  return all;
+}
+
+}  // namespace dlhook::analyzer::steps

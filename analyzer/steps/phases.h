@@ -1,0 +1,60 @@
+// What the program is doing when: forward, backward, update, input, validation, warm-up.
+#ifndef DLHOOK_ANALYZER_STEPS_PHASES_H_
+#define DLHOOK_ANALYZER_STEPS_PHASES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/layers/attribution.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer::inline steps {
+
+enum class PhaseKind : uint8_t { kUnknown, kInput, kForward, kBackward, kUpdate, kInference };
+const char* PhaseKindName(PhaseKind kind);  // "input", "forward", …
+
+// What an iteration is by what it holds: training has backward and update, accumulation steps have no update, validation
+// (inside a training run) and inference (serving) have forward only.
+enum class IterationKind : uint8_t { kUnknown, kTraining, kValidation, kInference };
+const char* IterationKindName(IterationKind kind);
+
+// "training", "training (Net #2)".
+std::string StepName(IterationKind kind, const std::string& sort);
+
+struct PhaseInterval {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  PhaseKind kind = PhaseKind::kUnknown;
+};
+
+struct Step {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  IterationKind kind = IterationKind::kUnknown;
+  ThreadIndex thread = kNone;  // of its track
+  bool is_warm_up = false;
+  bool is_regular = true;      // as others of its sort: same batch, same micro steps, same calls where only calls are known
+  bool has_scopes = false;     // scopes were recorded all through it (light mode leaves some out)
+  int64_t batch = 0;           // size, where it is known; else 0
+  int32_t micro_steps = 1;     // forward+backward passes before the update (gradient accumulation)
+  std::string model;           // Layer.model of what was trained, or ran, where one network was
+  std::string sort;            // what tells it from others of its kind: step_names.h; empty: nothing does
+  std::vector<PhaseInterval> phases;  // ascending, disjoint, inside the step; gaps are of no phase
+};
+
+// The steps of one process (or thread, where threads repeat independently of each other), ascending and disjoint.
+struct StepTrack {
+  ProcessIndex process = 0;
+  ThreadIndex thread = kNone;
+  bool by_kind_only = false;  // shapes change from step to step, and there are no scopes: found by kinds of calls alone
+  std::vector<Step> steps;
+};
+
+// Tracks with most time first. Built from scopes and directions where there are any, else from the iterations that
+// steps/iterations.h finds in the order of ops.
+std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution& attribution);
+
+}  // namespace dlhook::analyzer::steps
+
+#endif  // DLHOOK_ANALYZER_STEPS_PHASES_H_

@@ -1,0 +1,342 @@
+// Items put together to steps: see step_assembly.h.
+#include "analyzer/steps/step_assembly.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "analyzer/steps/step_beginnings.h"
+#include "analyzer/steps/update_cycle.h"
+
+namespace dlhook::analyzer::inline steps {
+namespace {
+
+// Items [begin, end) that are one step.
+struct Draft {
+  size_t begin = 0;
+  size_t end = 0;
+  IterationKind kind = IterationKind::kUnknown;
+  uint64_t signature = 0;  // which update, or which pass: steps that take turns are told apart by it
+  int32_t micro_steps = 1;
+};
+
+class Assembler {
+ public:
+  Assembler(const TraceModel& model, const Attribution& attribution, const std::vector<Moment>& moments,
+            const std::vector<StepItem>& items, bool has_cuts)
+      : model_(model), attribution_(attribution), moments_(moments), items_(items), has_cuts_(has_cuts) {
+    for (const StepItem& item : items_) {
+      has_updates_ |= item.kind == MomentKind::kUpdate;
+      has_backward_ |= item.kind == MomentKind::kBackward;
+    }
+    zero_grad_begins_ = ZeroGradBegins();
+  }
+
+  std::vector<Step> Run() {
+    std::vector<Draft> drafts = SplitOffUntrained(CutAtUpdates());
+    JoinTurns(drafts);
+    std::vector<Step> steps;
+    for (size_t i = 0; i < drafts.size(); ++i) steps.push_back(MakeStep(drafts[i]));
+    SetEnds(drafts, steps);
+    return steps;
+  }
+
+ private:
+  // Where gradients are zeroed at the beginning of a step, not at its end.
+  bool ZeroGradBegins() const {
+    for (const StepItem& item : items_) {
+      if (item.kind == MomentKind::kZeroGrad) return true;
+      if (item.kind == MomentKind::kForward) return false;
+    }
+    return false;
+  }
+
+  bool Begins(const Draft& current, const StepItem& item) const {
+    if (has_cuts_) return item.at_cut;
+    const bool is_done = Has(current, has_updates_ ? MomentKind::kUpdate : MomentKind::kBackward);
+    if (!is_done) return false;
+    return item.kind == MomentKind::kInput || item.kind == MomentKind::kForward ||
+           (item.kind == MomentKind::kZeroGrad && zero_grad_begins_);
+  }
+
+  bool Has(const Draft& draft, MomentKind kind) const {
+    for (size_t i = draft.begin; i < draft.end; ++i) {
+      if (items_[i].kind == kind) return true;
+    }
+    return false;
+  }
+
+  std::vector<Draft> CutAtUpdates() const {
+    std::vector<Draft> drafts;
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (drafts.empty() || Begins(drafts.back(), items_[i])) drafts.push_back({i, i});
+      drafts.back().end = i + 1;
+    }
+    return drafts;
+  }
+
+  bool IsRun(size_t item) const { return items_[item].kind == MomentKind::kForward; }
+
+  bool ContinuesPass(size_t item) const { return item < items_.size() && items_[item].continues_pass; }
+
+  // Gradients of the run are computed: the tap says so; where it says nothing of the pass, a backward pass follows at once.
+  bool IsTrained(const Draft& draft, size_t run) const {
+    if (items_[run].has_links) return items_[run].is_linked;
+    for (size_t i = run + 1; i < draft.end && (!IsRun(i) || ContinuesPass(i)); ++i) {
+      if (items_[i].has_links) return false;
+      if (items_[i].kind == MomentKind::kBackward) return true;
+      if (items_[i].kind == MomentKind::kInput) return false;
+    }
+    return false;
+  }
+
+  // First run of which gradients are computed, or the backward pass itself; draft.end: there is none.
+  size_t FirstTrained(const Draft& draft) const {
+    for (size_t i = draft.begin; i < draft.end; ++i) {
+      if (items_[i].kind == MomentKind::kBackward || (IsRun(i) && IsTrained(draft, i))) return i;
+    }
+    return draft.end;
+  }
+
+  // Passes before the beginning of a training step, and those after the last backward, are steps of their own.
+  std::vector<Draft> SplitOffUntrained(const std::vector<Draft>& raw) const {
+    std::vector<TrainingItems> trainings;
+    for (const Draft& draft : raw) {
+      const size_t trained = FirstTrained(draft);
+      if (trained == draft.end) continue;
+      const size_t end = has_cuts_ ? AfterLastBackward(draft) : draft.end;
+      trainings.push_back({draft.begin, end, trained, SignatureOf(draft.begin, end)});
+    }
+    const std::vector<size_t> beginnings = FindStepBeginnings(model_, moments_, items_, trainings);
+    const IterationKind untrained_kind = UntrainedKind();
+    std::vector<Draft> drafts;
+    size_t next = 0;
+    for (const Draft& draft : raw) {
+      if (next == trainings.size() || trainings[next].begin != draft.begin) {
+        AddUntrained(draft.begin, draft.end, untrained_kind, drafts);
+        continue;
+      }
+      const size_t begin = beginnings[next], end = trainings[next].end;
+      if (begin > draft.begin) AddUntrained(draft.begin, begin, untrained_kind, drafts);
+      drafts.push_back({begin, end, IterationKind::kTraining, trainings[next].update, MicroSteps(begin, end)});
+      if (end < draft.end) AddUntrained(end, draft.end, untrained_kind, drafts);
+      ++next;
+    }
+    return drafts;
+  }
+
+  IterationKind UntrainedKind() const {
+    if (has_backward_ || has_updates_) return IterationKind::kValidation;
+    return std::any_of(items_.begin(), items_.end(), [](const StepItem& item) { return item.kind == MomentKind::kForward; })
+               ? IterationKind::kInference
+               : IterationKind::kUnknown;
+  }
+
+  size_t AfterLastBackward(const Draft& draft) const {
+    size_t end = draft.end;
+    while (end > draft.begin && items_[end - 1].kind != MomentKind::kBackward && items_[end - 1].kind != MomentKind::kUpdate &&
+           items_[end - 1].kind != MomentKind::kZeroGrad) {
+      --end;
+    }
+    return end;
+  }
+
+  // One step a pass, with what comes before it; what follows the last one belongs to it. Items without any pass are a step only
+  // where steps are told by cuts.
+  void AddUntrained(size_t begin, size_t end, IterationKind kind, std::vector<Draft>& drafts) const {
+    size_t first = begin;
+    uint64_t signature = 0;
+    for (size_t i = begin; i < end; ++i) {
+      if (!IsRun(i) || (has_cuts_ && kind != IterationKind::kValidation)) continue;
+      signature = signature * 1000003 + SignatureOfRun(items_[i]);
+      if (i + 1 < end && ContinuesPass(i + 1)) continue;
+      drafts.push_back({first, i + 1, kind, signature});
+      first = i + 1;
+      signature = 0;
+    }
+    if (first == begin) {
+      if (has_cuts_) drafts.push_back({begin, end, kind});
+    } else if (!drafts.empty()) {
+      drafts.back().end = std::max(drafts.back().end, EndOfTail(first, end));
+    }
+  }
+
+  // An input that was asked for and not used (the end of an epoch) is no part of the step before it.
+  size_t EndOfTail(size_t first, size_t end) const {
+    while (end > first && items_[end - 1].kind == MomentKind::kInput) --end;
+    return end;
+  }
+
+  // Which optimizers updated, told by their names and where they were called.
+  uint64_t SignatureOf(size_t begin, size_t end) const {
+    std::set<std::pair<uint32_t, uint32_t>> marks;
+    for (size_t i = begin; i < end; ++i) {
+      for (uint32_t mark : items_[i].marks) {
+        const Moment& moment = moments_[mark];
+        if (!moment.is_scope || moment.is_graph_node) continue;
+        marks.insert({model_.scopes.name[moment.index], model_.scopes.python_stack[moment.index]});
+      }
+    }
+    uint64_t signature = 0;
+    for (const auto& [name, stack] : marks) signature = (signature * 1000003 + name + 1) * 1000003 + stack;
+    return signature;
+  }
+
+  int32_t MicroSteps(size_t begin, size_t end) const {
+    int32_t count = 0;
+    for (size_t i = begin; i < end; ++i) count += items_[i].kind == MomentKind::kBackward ? 1 : 0;
+    return std::max(count, 1);
+  }
+
+  void JoinTurns(std::vector<Draft>& drafts) const {
+    std::vector<uint64_t> signatures;
+    for (const Draft& draft : drafts) {
+      const bool has_turn = draft.kind == IterationKind::kTraining || draft.kind == IterationKind::kInference;
+      signatures.push_back(has_turn ? draft.signature : kNoTurn);
+    }
+    const std::vector<size_t> turns = FindTurns(signatures);
+    if (turns.empty()) return;
+    std::vector<Draft> joined;
+    for (size_t i = 0; i < drafts.size(); ++i) {
+      if (turns[i] == 0) {
+        joined.push_back(drafts[i]);
+        continue;
+      }
+      joined.back().end = drafts[i].end;
+      joined.back().micro_steps = std::max(joined.back().micro_steps, drafts[i].micro_steps);
+    }
+    drafts = std::move(joined);
+  }
+
+  Step MakeStep(const Draft& draft) const {
+    Step step;
+    step.start_ns = items_[draft.begin].start_ns;
+    step.kind = draft.kind;
+    step.micro_steps = draft.micro_steps;
+    step.model = ModelOf(draft);
+    step.batch = BatchOf(draft);
+    step.phases = PhasesOf(draft);
+    step.end_ns = step.start_ns;
+    for (size_t i = draft.begin; i < draft.end; ++i) step.end_ns = std::max(step.end_ns, items_[i].end_ns);
+    return step;
+  }
+
+  // Of a training step the network that is trained.
+  std::string ModelOf(const Draft& draft) const {
+    std::set<std::string> models;
+    for (size_t i = draft.begin; i < draft.end; ++i) {
+      if (draft.kind == IterationKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
+      for (LayerIndex layer : items_[i].layers) {
+        const Layer& described = attribution_.layers[layer];
+        if (described.type != "loss" && !described.model.empty()) models.insert(described.model);
+      }
+    }
+    return models.size() == 1 ? *models.begin() : "";
+  }
+
+  // Of the first run that tells it; of a training step's trained ones.
+  int64_t BatchOf(const Draft& draft) const {
+    for (size_t i = draft.begin; i < draft.end; ++i) {
+      if (draft.kind == IterationKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
+      if (items_[i].batch > 0) return items_[i].batch;
+    }
+    return 0;
+  }
+
+  PhaseKind PhaseOf(const StepItem& item, IterationKind kind) const {
+    switch (item.kind) {
+      case MomentKind::kInput:
+        return PhaseKind::kInput;
+      case MomentKind::kForward:
+        return kind == IterationKind::kTraining ? PhaseKind::kForward : PhaseKind::kInference;
+      case MomentKind::kBackward:
+        return PhaseKind::kBackward;
+      case MomentKind::kUpdate:
+      case MomentKind::kZeroGrad:
+        return PhaseKind::kUpdate;
+      case MomentKind::kOther:
+        break;
+    }
+    return PhaseKind::kUnknown;
+  }
+
+  // The loss, between the last layer and its gradient, is a part of the forward pass whatever it is made of.
+  std::vector<PhaseInterval> PhasesOf(const Draft& draft) const {
+    std::vector<PhaseInterval> phases;
+    for (size_t i = draft.begin; i < draft.end; ++i) {
+      const StepItem& item = items_[i];
+      PhaseInterval phase = {item.start_ns, item.end_ns, PhaseOf(item, draft.kind)};
+      const bool in_pass = i > draft.begin && items_[i].continues_pass;
+      if (!phases.empty()) phase.start_ns = in_pass ? phases.back().end_ns : std::max(phase.start_ns, phases.back().end_ns);
+      const bool before_backward =
+          IsRun(i) && i + 1 < draft.end &&
+          (items_[i + 1].kind == MomentKind::kBackward || items_[i + 1].kind == MomentKind::kZeroGrad);
+      if (before_backward) phase.end_ns = items_[i + 1].start_ns;
+      if (phase.end_ns <= phase.start_ns) continue;
+      const bool goes_on = !phases.empty() && phases.back().kind == phase.kind && phases.back().end_ns == phase.start_ns;
+      if (goes_on) {
+        phases.back().end_ns = phase.end_ns;
+      } else {
+        phases.push_back(phase);
+      }
+    }
+    return phases;
+  }
+
+  void SetEnds(const std::vector<Draft>& drafts, std::vector<Step>& steps) const {
+    for (size_t i = 0; i + 1 < steps.size(); ++i) {
+      if (steps[i].kind == IterationKind::kInference) {
+        MeetAtLongestPause(drafts[i], drafts[i + 1], steps[i], steps[i + 1]);
+      } else if (steps[i].kind == steps[i + 1].kind) {
+        steps[i].end_ns = steps[i + 1].start_ns;
+      }
+      steps[i].end_ns = std::min(steps[i].end_ns, steps[i + 1].start_ns);
+      ClipPhases(steps[i]);
+    }
+  }
+
+  static void ClipPhases(Step& step) {
+    while (!step.phases.empty() && step.phases.back().start_ns >= step.end_ns) step.phases.pop_back();
+    if (!step.phases.empty()) step.phases.back().end_ns = std::min(step.phases.back().end_ns, step.end_ns);
+  }
+
+  // What comes after a network's last layer belongs to its request, what comes before the first one too; between them the
+  // process was idle for longest.
+  void MeetAtLongestPause(const Draft& draft, const Draft& next, Step& step, Step& next_step) const {
+    int64_t busy_until_ns = step.end_ns;
+    int64_t longest_ns = -1;
+    int64_t pause_start_ns = 0;
+    for (size_t i = items_[draft.end - 1].first + 1; i <= items_[next.begin].first; ++i) {
+      const Moment& moment = moments_[i];
+      if (moment.start_ns - busy_until_ns > longest_ns && moment.start_ns >= step.end_ns) {
+        longest_ns = moment.start_ns - busy_until_ns;
+        pause_start_ns = busy_until_ns;
+      }
+      busy_until_ns = std::max(busy_until_ns, moment.end_ns);
+    }
+    if (longest_ns < 0) return;
+    step.end_ns = pause_start_ns;
+    next_step.start_ns = std::min(pause_start_ns + longest_ns, next_step.start_ns);
+  }
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const std::vector<Moment>& moments_;
+  const std::vector<StepItem>& items_;
+  const bool has_cuts_;
+  bool has_updates_ = false;
+  bool has_backward_ = false;
+  bool zero_grad_begins_ = false;
+};
+
+}  // namespace
+
+std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution, const std::vector<Moment>& moments,
+                                const std::vector<StepItem>& items, bool has_cuts) {
+  return Assembler(model, attribution, moments, items, has_cuts).Run();
+}
+
+}  // namespace dlhook::analyzer::steps

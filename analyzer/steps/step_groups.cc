@@ -1,0 +1,99 @@
+// Steps that a table speaks of together: see step_groups.h.
+#include "analyzer/steps/step_groups.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace dlhook::analyzer::inline steps {
+namespace {
+
+using Key = std::tuple<ProcessIndex, IterationKind, std::string>;
+
+bool Overlap(const std::vector<const Step*>& steps) {
+  for (size_t i = 1; i < steps.size(); ++i) {
+    if (steps[i]->start_ns < steps[i - 1]->end_ns) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void SortByStart(std::vector<const Step*>& steps) {
+  std::stable_sort(steps.begin(), steps.end(), [](const Step* a, const Step* b) { return a->start_ns < b->start_ns; });
+}
+
+std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks) {
+  std::map<Key, StepGroup> groups;
+  std::map<Key, bool> has_scopes;
+  for (const StepTrack& track : tracks) {
+    for (const Step& step : track.steps) {
+      if (!step.is_warm_up && step.is_regular) has_scopes[{track.process, step.kind, step.sort}] |= step.has_scopes;
+    }
+  }
+  for (const StepTrack& track : tracks) {
+    for (const Step& step : track.steps) {
+      StepGroup& group = groups[{track.process, step.kind, step.sort}];
+      group.process = track.process;
+      group.kind = step.kind;
+      group.sort = step.sort;
+      group.threads.insert(step.thread);
+      if (step.is_warm_up) {
+        group.warm_up.push_back(&step);
+      } else if (step.is_regular && step.has_scopes == has_scopes[{track.process, step.kind, step.sort}]) {
+        group.steady.push_back(&step);
+      } else {
+        ++group.odd;
+      }
+    }
+  }
+  std::vector<StepGroup> ordered;
+  for (auto& [key, group] : groups) {
+    if (group.steady.empty()) continue;
+    SortByStart(group.steady);
+    SortByStart(group.warm_up);
+    group.overlaps = Overlap(group.steady);
+    ordered.push_back(std::move(group));
+  }
+  std::stable_sort(ordered.begin(), ordered.end(), [](const StepGroup& a, const StepGroup& b) {
+    return DurationOf(a.steady) > DurationOf(b.steady);
+  });
+  return ordered;
+}
+
+std::string SteadySteps(int64_t count, IterationKind kind, const std::string& sort) {
+  const std::string of_kind = kind == IterationKind::kUnknown ? "" : absl::StrCat(IterationKindName(kind), " ");
+  const std::string of_sort = sort.empty() ? "" : absl::StrCat(" (", sort, ")");
+  return absl::StrCat(count, " steady ", of_kind, count == 1 ? "step" : "steps", of_sort);
+}
+
+int64_t DurationOf(const std::vector<const Step*>& steps) {
+  int64_t sum_ns = 0;
+  for (const Step* step : steps) sum_ns += step->end_ns - step->start_ns;
+  return sum_ns;
+}
+
+std::string ProcessLabel(const TraceModel& model, ProcessIndex process) {
+  return absl::StrCat("process ", model.processes[process].header.process().pid());
+}
+
+std::string ThreadLabel(const TraceModel& model, const std::set<ThreadIndex>& threads) {
+  if (threads.contains(kNone)) return "all";
+  if (threads.size() > 1) return absl::StrCat(threads.size(), " threads");
+  const ThreadData& thread = model.threads[*threads.begin()];
+  return absl::StrCat(thread.name, " ", thread.thread_id);
+}
+
+bool HasThreads(const std::vector<StepGroup>& groups) {
+  return std::any_of(groups.begin(), groups.end(), [](const StepGroup& group) { return !group.threads.contains(kNone); });
+}
+
+bool HasSeveralProcesses(const std::vector<StepGroup>& groups) {
+  return std::any_of(groups.begin(), groups.end(),
+                     [&](const StepGroup& group) { return group.process != groups.front().process; });
+}
+
+}  // namespace dlhook::analyzer::steps

@@ -1,0 +1,165 @@
+// Moments put together: see step_items.h.
+#include "analyzer/steps/step_items.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace dlhook::analyzer::inline steps {
+namespace {
+
+constexpr double kMostRuns = 0.75;  // of a network that begins passes, so many come alone
+
+class ItemMaker {
+ public:
+  ItemMaker(const std::vector<Moment>& moments, const Attribution& attribution,
+            const absl::flat_hash_set<int64_t>& trained_links)
+      : moments_(moments), attribution_(attribution), trained_links_(trained_links) {
+    for (const Moment& moment : moments_) {
+      if (moment.kind != MomentKind::kForward || IsLoss(moment)) continue;
+      uint32_t& last = last_rank_[ModelOf(moment)];
+      last = std::max(last, moment.rank);
+    }
+  }
+
+  std::vector<StepItem> Run(const std::vector<int64_t>& cuts) {
+    size_t cut = 0;
+    for (size_t i = 0; i < moments_.size(); ++i) {
+      bool at_cut = false;
+      for (; cut < cuts.size() && cuts[cut] <= moments_[i].start_ns; ++cut) at_cut = true;
+      is_cut_ |= at_cut;
+      if (moments_[i].kind != MomentKind::kOther) Take(i);
+    }
+    JoinPasses();
+    return std::move(items_);
+  }
+
+ private:
+  using Beginning = std::pair<uint32_t, uint32_t>;  // rank and name of a run's first moment
+
+  Beginning BeginningOf(const StepItem& run) const { return {moments_[run.first].rank, moments_[run.first].name}; }
+
+  bool FollowsRun(size_t i) const {
+    return i > 0 && items_[i].kind == MomentKind::kForward && items_[i - 1].kind == MomentKind::kForward && !items_[i].at_cut;
+  }
+
+  struct Habit {
+    size_t runs = 0;
+    size_t rows = 0;   // of runs, one after the other
+    size_t alone = 0;  // rows of one run
+    bool BeginsPasses() const { return rows > 1 && static_cast<double>(alone) >= kMostRuns * static_cast<double>(rows); }
+  };
+
+  std::map<Beginning, Habit> Habits() const {
+    std::map<Beginning, Habit> habits;
+    for (size_t i = 0, next = 0; i < items_.size(); i = next) {
+      next = i + 1;
+      if (items_[i].kind != MomentKind::kForward) continue;
+      while (next < items_.size() && FollowsRun(next) && BeginningOf(items_[next]) == BeginningOf(items_[i])) ++next;
+      Habit& habit = habits[BeginningOf(items_[i])];
+      habit.runs += next - i;
+      ++habit.rows;
+      habit.alone += next == i + 1 ? 1 : 0;
+    }
+    return habits;
+  }
+
+  void JoinPasses() {
+    const std::map<Beginning, Habit> habits = Habits();
+    size_t first = 0;
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (FollowsRun(i) && BeginningOf(items_[i]) != BeginningOf(items_[first])) {
+        const Habit& of_first = habits.at(BeginningOf(items_[first]));
+        const bool both_once = of_first.runs == 1 && habits.at(BeginningOf(items_[i])).runs == 1;
+        items_[i].continues_pass = both_once || of_first.BeginsPasses();
+      }
+      if (!items_[i].continues_pass) first = i;
+    }
+  }
+
+  // Networks by name; what has no layer is of one.
+  const std::string& ModelOf(const Moment& moment) const {
+    static const std::string* const none = new std::string;
+    return moment.layer == kNone ? *none : attribution_.layers[moment.layer].model;
+  }
+
+  // A graph counts its steps and updates its metrics whenever the executor comes to it; weights are updated after their gradients.
+  bool IsBookkeeping(const Moment& moment) const {
+    if (moment.kind != MomentKind::kUpdate || !moment.is_graph_node) return false;
+    return items_.empty() || (items_.back().kind != MomentKind::kBackward && items_.back().kind != MomentKind::kUpdate);
+  }
+
+  void Take(size_t i) {
+    const Moment& moment = moments_[i];
+    if (IsBookkeeping(moment)) return;
+    StepItem* item = is_cut_ ? nullptr : Continued(moment);
+    if (item == nullptr) {
+      items_.emplace_back();
+      item = &items_.back();
+      item->kind = moment.kind;
+      item->start_ns = moment.start_ns;
+      item->end_ns = moment.end_ns;
+      item->first = i;
+      item->at_cut = is_cut_;
+    }
+    is_cut_ = false;
+    item->end_ns = std::max(item->end_ns, moment.end_ns);
+    if (moment.kind == MomentKind::kUpdate) item->marks.push_back(static_cast<uint32_t>(i));
+    if (moment.kind == MomentKind::kForward) AddToRun(moment, *item);
+  }
+
+  void AddToRun(const Moment& moment, StepItem& item) {
+    if (moment.layer != kNone && (last_forward_ == nullptr || last_forward_->layer != moment.layer || item.layers.empty())) {
+      item.layers.insert(moment.layer);
+    }
+    if (moment.link >= 0) item.has_links = true;
+    if (moment.link >= 0 && trained_links_.contains(moment.link)) item.is_linked = true;
+    last_forward_ = &moment;
+  }
+
+  // The item that `moment` goes on with; nullptr: it begins one.
+  StepItem* Continued(const Moment& moment) {
+    if (items_.empty()) return nullptr;
+    StepItem& last = items_.back();
+    if (moment.kind == MomentKind::kInput) return nullptr;  // whatever was done in between is no input
+    if (last.kind == moment.kind) {
+      return moment.kind == MomentKind::kForward && BeginsRun(last, moment) ? nullptr : &last;
+    }
+    // Weights are updated while gradients of others are still being computed (an executor runs what is ready; optimizers
+    // that are fused into the backward pass).
+    const bool goes_on = moment.kind == MomentKind::kBackward && last.kind == MomentKind::kUpdate && items_.size() > 1;
+    if (goes_on && items_[items_.size() - 2].kind == MomentKind::kBackward) return &items_[items_.size() - 2];
+    return nullptr;
+  }
+
+  bool BeginsRun(const StepItem& run, const Moment& moment) const {
+    const Moment& first = moments_[run.first];
+    if (!IsLoss(moment) && ModelOf(moment) != ModelOf(first)) return true;
+    if (moment.rank != first.rank || moment.name != first.name || last_forward_ == nullptr) return false;
+    // A cell that is run in a loop is met again before the pass is through.
+    if (IsLoss(*last_forward_)) return true;
+    return last_forward_->rank == last_rank_.at(ModelOf(*last_forward_));
+  }
+
+  bool IsLoss(const Moment& moment) const {
+    return moment.layer != kNone && attribution_.layers[moment.layer].type == "loss";
+  }
+
+  const std::vector<Moment>& moments_;
+  const Attribution& attribution_;
+  const absl::flat_hash_set<int64_t>& trained_links_;
+  std::map<std::string, uint32_t> last_rank_;  // by network
+  const Moment* last_forward_ = nullptr;
+  bool is_cut_ = false;
+  std::vector<StepItem> items_;
+};
+
+}  // namespace
+
+std::vector<StepItem> MakeItems(const std::vector<Moment>& moments, const Attribution& attribution,
+                                const absl::flat_hash_set<int64_t>& trained_links, const std::vector<int64_t>& cuts) {
+  return ItemMaker(moments, attribution, trained_links).Run(cuts);
+}
+
+}  // namespace dlhook::analyzer::steps

@@ -1,0 +1,199 @@
+// Which steps are alike: see step_names.h.
+#include "analyzer/steps/step_names.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/steps/moments.h"
+
+namespace dlhook::analyzer::inline steps {
+namespace {
+
+constexpr size_t kFewSteps = 3;      // fewer are no sort of their own
+constexpr double kInARow = 0.75;     // of the steps of a size so many are followed by one of it
+constexpr double kManySteps = 0.25;  // or so many of all steps are of it
+constexpr double kMostSteps = 0.5;   // a size that is less frequent than that is not what the others are measured by
+
+using Size = std::pair<int64_t, int32_t>;  // batch, passes before the update
+
+Size SizeOf(const Step& step) { return {step.batch, step.micro_steps}; }
+
+double Part(size_t part, size_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
+
+// What steps of a size are counted to: the name is empty where all are of one sort.
+struct Sort {
+  std::string name;
+  bool is_regular = true;
+};
+
+// Of steps of one network, in order of time.
+class SizeSorter {
+ public:
+  explicit SizeSorter(const std::vector<Step*>& steps)
+      : steps_(steps), are_requests_(steps.front()->kind == IterationKind::kInference) {
+    std::map<Size, size_t> followed;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const Size size = SizeOf(*steps[i]);
+      ++counts_[size];
+      followed[size] += i + 1 < steps.size() && SizeOf(*steps[i + 1]) == size ? 1 : 0;
+    }
+    for (const auto& [size, count] : counts_) {
+      const bool are_many = !are_requests_ && Part(count, steps.size()) >= kManySteps;
+      const bool is_own = count >= kFewSteps && (are_many || Part(followed[size], count) >= kInARow);
+      (is_own ? own_ : rest_).insert(size);
+      if (count < most_) continue;
+      most_ = count;
+      most_frequent_ = size;
+    }
+  }
+
+  std::map<Size, Sort> SortAll() {
+    const bool is_varied = rest_.size() > 1 && (are_requests_ || (own_.empty() && Part(most_, steps_.size()) < kMostSteps));
+    const std::string span = rest_.empty() ? "" : absl::StrCat("batches ", rest_.begin()->first, " to ", rest_.rbegin()->first);
+    std::map<Size, Sort> sorts;
+    std::set<std::string> names;
+    for (const auto& [size, count] : counts_) {
+      Sort& sort = sorts[size];
+      if (is_varied && rest_.contains(size)) {
+        sort.name = span;
+      } else if (own_.contains(size) || are_requests_) {
+        sort.name = NameOf(size);
+      } else {
+        sort = {NameOf(most_frequent_), size == most_frequent_};
+      }
+      names.insert(sort.name);
+    }
+    if (names.size() == 1 && !is_varied) {
+      for (auto& [size, sort] : sorts) sort.name.clear();
+    }
+    return sorts;
+  }
+
+ private:
+  std::string NameOf(const Size& size) const {
+    const std::string batch = size.first > 0 ? absl::StrCat("batch ", size.first) : "batch not known";
+    return size.second > 1 ? absl::StrCat(batch, " x ", size.second) : batch;
+  }
+
+  const std::vector<Step*>& steps_;
+  const bool are_requests_;
+  std::map<Size, size_t> counts_;
+  std::set<Size> own_, rest_;
+  Size most_frequent_ = {};
+  size_t most_ = 0;  // steps of that size
+};
+
+// The program's own ranges around exactly one step each.
+class RangeFinder {
+ public:
+  RangeFinder(const TraceModel& model, const std::vector<StepTrack>& tracks) : model_(model) {
+    for (const StepTrack& track : tracks) FindIn(track);
+    for (const auto& [step, range] : ranges_) ++counts_[range];
+  }
+
+  // A name that hardly comes again ("step 17") is none.
+  std::string Of(const Step& step) const {
+    const auto range = ranges_.find(&step);
+    return range == ranges_.end() || counts_.at(range->second) < kFewSteps ? "" : model_.names[range->second];
+  }
+
+ private:
+  bool IsOwn(ScopeIndex scope) const {
+    const auto kind = model_.scopes.kind[scope];
+    if (kind != trace::ScopeBatch::USER_RANGE && kind != trace::ScopeBatch::NVTX_RANGE) return false;
+    const std::string& name = model_.names[model_.scopes.name[scope]];
+    return !IsOptimizerStep(name) && !IsZeroGrad(name) && !IsInputName(name) && !absl::StartsWith(name, "Torch-Compiled Region") &&
+           !absl::StartsWith(name, "ProfilerStep#");
+  }
+
+  void FindIn(const StepTrack& track) {
+    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+      const ThreadIndex thread = model_.scopes.thread[scope];
+      if (model_.threads[thread].process != track.process || (track.thread != kNone && track.thread != thread) || !IsOwn(scope)) continue;
+      const int64_t start_ns = model_.scopes.start_ns[scope];
+      const int64_t end_ns = start_ns + model_.scopes.duration_ns[scope];
+      const auto first = std::partition_point(track.steps.begin(), track.steps.end(),
+                                              [&](const Step& step) { return WorkStart(step) < start_ns; });
+      if (first == track.steps.end() || WorkEnd(*first) > end_ns) continue;
+      if (first + 1 != track.steps.end() && WorkStart(*(first + 1)) < end_ns) continue;
+      ranges_.try_emplace(&*first, model_.scopes.name[scope]);  // outer ranges stand before inner ones
+    }
+  }
+
+  static int64_t WorkStart(const Step& step) { return step.phases.empty() ? step.start_ns : step.phases.front().start_ns; }
+  static int64_t WorkEnd(const Step& step) { return step.phases.empty() ? step.end_ns : step.phases.back().end_ns; }
+
+  const TraceModel& model_;
+  std::map<const Step*, NameIndex> ranges_;
+  std::map<NameIndex, size_t> counts_;
+};
+
+using Network = std::tuple<IterationKind, std::string, std::string>;  // kind, range, model
+
+// Of a step in which scopes were not recorded (a light tap) it is not known: where there is one only it is that one.
+std::string KnownOr(const std::string& own, const Step& step, const std::set<std::string>& all) {
+  return own.empty() && !step.has_scopes && all.size() == 1 ? *all.begin() : own;
+}
+
+void Note(const std::string& own, const Step& step, std::set<std::string>& all) {
+  if (!own.empty() || step.has_scopes) all.insert(own);
+}
+
+}  // namespace
+
+void NameSteps(const TraceModel& model, std::vector<StepTrack>& tracks) {
+  const RangeFinder ranges(model, tracks);
+  std::vector<Step*> all;
+  for (StepTrack& track : tracks) {
+    for (Step& step : track.steps) all.push_back(&step);
+  }
+  std::map<IterationKind, std::set<std::string>> names;                           // of ranges
+  std::map<std::pair<IterationKind, std::string>, std::set<std::string>> models;  // by kind and range
+  const auto range_of = [&](const Step& step) { return KnownOr(ranges.Of(step), step, names[step.kind]); };
+  for (const Step* step : all) Note(ranges.Of(*step), *step, names[step->kind]);
+  for (const Step* step : all) Note(step->model, *step, models[{step->kind, range_of(*step)}]);
+  std::map<Network, std::vector<Step*>> networks;
+  for (Step* step : all) {
+    const std::string range = range_of(*step);
+    networks[{step->kind, range, KnownOr(step->model, *step, models[{step->kind, range}])}].push_back(step);
+  }
+  // What a framework tries before its first step has no network, and is no sort of its own either.
+  for (auto at = networks.begin(); at != networks.end();) {
+    const auto& [kind, range, network_model] = at->first;
+    std::set<std::string>& others = models[{kind, range}];
+    if (!network_model.empty() || at->second.size() >= kFewSteps || others.size() != 2) {
+      ++at;
+      continue;
+    }
+    others.erase("");
+    std::vector<Step*>& joined = networks[{kind, range, *others.begin()}];
+    for (Step* step : at->second) {
+      step->is_regular = false;
+      joined.push_back(step);
+    }
+    std::stable_sort(joined.begin(), joined.end(), [](const Step* a, const Step* b) { return a->start_ns < b->start_ns; });
+    at = networks.erase(at);
+  }
+  for (auto& [network, steps] : networks) {
+    const auto& [kind, range, network_model] = network;
+    std::map<Size, Sort> sorts = SizeSorter(steps).SortAll();
+    for (Step* step : steps) {
+      const Sort& sort = sorts[SizeOf(*step)];
+      std::vector<std::string> parts;
+      if (!range.empty()) parts.push_back(range);
+      if (models[{kind, range}].size() > 1) parts.push_back(network_model.empty() ? "no single network" : network_model);
+      if (!sort.name.empty()) parts.push_back(sort.name);
+      step->sort = absl::StrJoin(parts, ", ");
+      step->is_regular = step->is_regular && sort.is_regular;
+    }
+  }
+}
+
+}  // namespace dlhook::analyzer::steps

@@ -1,0 +1,137 @@
+// Ops as the iteration finder's symbols: see step_symbols.h.
+#include "analyzer/steps/step_symbols.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/calls/op_labels.h"
+
+namespace dlhook::analyzer::inline steps {
+namespace {
+
+StepSymbol::Pass PassOf(Direction direction) {
+  switch (direction) {
+    case Direction::kForward:
+      return StepSymbol::Pass::kForward;
+    case Direction::kBackwardData:
+    case Direction::kBackwardWeights:
+    case Direction::kBackwardBias:
+    case Direction::kBackward:
+      return StepSymbol::Pass::kBackward;
+    default:
+      return StepSymbol::Pass::kUnknown;
+  }
+}
+
+uint64_t HashOf(const std::string& text) { return absl::Hash<std::string>()(text); }
+
+std::string WithoutProblem(const Op& op) {
+  if (op.definition.has_launch()) return absl::StrCat(KindLabel(op), "|", op.kernel_name);
+  return absl::StrCat(KindLabel(op), "|", DirectionName(op.direction), "|", op.types, "|",
+                      op.algorithm);
+}
+
+// m, n or k may hold the batch: forward and data gradient have it in m or n, the weights' gradient
+// in k.
+std::vector<StepSymbol::BatchVariant> GemmVariants(const Op& op) {
+  std::vector<StepSymbol::BatchVariant> variants;
+  for (int dropped = 0; dropped < 3; ++dropped) {
+    trace::Gemm rest = op.definition.gemm();
+    const int64_t batch = dropped == 0 ? rest.m() : dropped == 1 ? rest.n() : rest.k();
+    if (dropped == 0) rest.clear_m();
+    if (dropped == 1) rest.clear_n();
+    if (dropped == 2) rest.clear_k();
+    const std::string text =
+        absl::StrCat(WithoutProblem(op), rest.m(), "|", rest.n(), "|", rest.k(), "|",
+                     rest.trans_a(), rest.trans_b(), "|", rest.batch());
+    variants.push_back({HashOf(text), batch});
+  }
+  return variants;
+}
+
+// The number after "mb", or the first number of "8x16x32x32": oneDNN's dimensions begin with the
+// batch.
+std::vector<StepSymbol::BatchVariant> OneDnnVariants(const Op& op) {
+  const std::string& problem = op.definition.onednn().problem();
+  const size_t mb = problem.find("mb");
+  const size_t begin = mb == std::string::npos ? 0 : mb + 2;
+  size_t end = begin;
+  while (end < problem.size() && absl::ascii_isdigit(static_cast<unsigned char>(problem[end])))
+    ++end;
+  int64_t batch = 0;
+  if (!absl::SimpleAtoi(absl::string_view(problem).substr(begin, end - begin), &batch)) return {};
+  return {{HashOf(absl::StrCat(WithoutProblem(op), "|", FormatsLabel(op), "|",
+                               problem.substr(0, begin), "|", problem.substr(end))),
+           batch}};
+}
+
+// Everything but the batch: the first dimension of X, Y and their gradients, not of weights.
+std::vector<StepSymbol::BatchVariant> CudnnVariants(const Op& op) {
+  int64_t batch = 0;
+  std::string rest = WithoutProblem(op);
+  for (const trace::CudnnTensor& tensor : op.definition.cudnn().tensor()) {
+    const bool is_parameter = tensor.role() == trace::CudnnTensor::W ||
+                              tensor.role() == trace::CudnnTensor::DW || tensor.dim_size() < 3;
+    absl::StrAppend(&rest, "|", tensor.role());
+    for (int i = 0; i < tensor.dim_size(); ++i) {
+      if (is_parameter || i > 0) absl::StrAppend(&rest, ",", tensor.dim(i));
+    }
+    if (!is_parameter && batch == 0) batch = tensor.dim(0);
+  }
+  return {{HashOf(rest), batch}};
+}
+
+std::vector<StepSymbol::BatchVariant> VariantsOf(const Op& op) {
+  if (op.definition.has_copy()) {
+    return {{HashOf(WithoutProblem(op)), static_cast<int64_t>(op.definition.copy().bytes())}};
+  }
+  if (op.definition.has_cudnn()) return CudnnVariants(op);
+  if (op.definition.has_gemm()) return GemmVariants(op);
+  if (op.definition.has_onednn()) return OneDnnVariants(op);
+  return {};
+}
+
+class Interner {
+ public:
+  uint32_t Intern(const std::string& text, const StepSymbol& symbol) {
+    const auto [it, is_new] = numbers_.emplace(text, static_cast<uint32_t>(table_.symbols.size()));
+    if (is_new) table_.symbols.push_back(symbol);
+    return it->second;
+  }
+  SymbolTable& table() { return table_; }
+
+ private:
+  std::map<std::string, uint32_t> numbers_;
+  SymbolTable table_;
+};
+
+}  // namespace
+
+SymbolTable MakeSymbols(const std::vector<Op>& ops) {
+  Interner interner;
+  for (const Op& op : ops) {
+    const std::string text = absl::StrCat(WithoutProblem(op), "|", ProblemLabel(op));
+    StepSymbol symbol = {PassOf(op.direction), VariantsOf(op)};
+    if (op.definition.has_launch()) symbol.any_batch = HashOf(WithoutProblem(op));
+    interner.table().of_op.push_back(interner.Intern(text, symbol));
+  }
+  return std::move(interner.table());
+}
+
+SymbolTable MakeCoarseSymbols(const std::vector<Op>& ops) {
+  Interner interner;
+  for (const Op& op : ops) {
+    interner.table().of_op.push_back(
+        interner.Intern(WithoutProblem(op), {PassOf(op.direction), {}}));
+  }
+  return std::move(interner.table());
+}
+
+}  // namespace dlhook::analyzer::steps

@@ -1,0 +1,28 @@
+// Ops as the iteration finder's symbols: what makes two calls the same work, and the same work at
+// another batch size.
+#ifndef DLHOOK_ANALYZER_STEPS_STEP_SYMBOLS_H_
+#define DLHOOK_ANALYZER_STEPS_STEP_SYMBOLS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/model/op.h"
+#include "analyzer/steps/iteration_finder.h"
+
+namespace dlhook::analyzer::inline steps {
+
+struct SymbolTable {
+  std::vector<uint32_t> of_op;  // per op of the model
+  std::vector<StepSymbol> symbols;
+};
+
+// Ops that differ only in leading dimensions, implementation or the function they were called
+// through are one symbol.
+SymbolTable MakeSymbols(const std::vector<Op>& ops);
+
+// Kind and direction only, without shapes: for programs whose shapes change from step to step.
+SymbolTable MakeCoarseSymbols(const std::vector<Op>& ops);
+
+}  // namespace dlhook::analyzer::steps
+
+#endif  // DLHOOK_ANALYZER_STEPS_STEP_SYMBOLS_H_

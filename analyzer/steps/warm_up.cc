@@ -1,0 +1,104 @@
+// Steps that are not yet like the others: see warm_up.h.
+#include "analyzer/steps/warm_up.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyzer/steps/iterations.h"
+
+namespace dlhook::analyzer::inline steps {
+namespace {
+
+constexpr double kWarmUpFactor = 1.5;
+constexpr size_t kEnough = 3;  // steps of a batch size, to have a median of their own
+
+// What the library was asked for in a step.
+struct Asked {
+  bool prepares = false;  // a primitive was created that no cache had, or an algorithm tried
+  int64_t calls = 0;
+};
+
+std::vector<Asked> AskedInSteps(const TraceModel& model, const StepTrack& track) {
+  std::vector<Asked> asked(track.steps.size());
+  const auto [begin, end] = model.calls.RangeOf(track.thread);
+  for (CallIndex call = begin; call < end; ++call) {
+    if (model.threads[model.calls.thread[call]].process != track.process) continue;
+    const auto after = std::upper_bound(track.steps.begin(), track.steps.end(), model.calls.start_ns[call],
+                                        [](int64_t ns, const Step& step) { return ns < step.start_ns; });
+    if (after == track.steps.begin() || model.calls.start_ns[call] >= (after - 1)->end_ns) continue;
+    Asked& of_step = asked[static_cast<size_t>(after - track.steps.begin()) - 1];
+    const Op& op = model.ops[model.calls.op[call]];
+    of_step.prepares |= (op.is_creation && !op.cache_hit) || op.is_trial;
+    of_step.calls += op.is_creation ? 0 : 1;
+  }
+  return asked;
+}
+
+// Median durations of the later half of the steps, by batch size. Of regular ones; without the track's last one, which is cut
+// short.
+class Medians {
+ public:
+  Medians(std::vector<Step*> steps, const Step* last) {
+    std::erase_if(steps, [](const Step* step) { return !step->is_regular; });
+    if (steps.size() > 1 && steps.back() == last) steps.pop_back();
+    count_ = steps.size();
+    std::vector<int64_t> all;
+    std::map<int64_t, std::vector<int64_t>> by_batch;
+    for (size_t i = steps.size() / 2; i < steps.size(); ++i) {
+      const int64_t duration_ns = steps[i]->end_ns - steps[i]->start_ns;
+      all.push_back(duration_ns);
+      by_batch[steps[i]->batch].push_back(duration_ns);
+    }
+    all_ns_ = QuartilesOf(all).median;
+    for (auto& [batch, durations] : by_batch) {
+      if (durations.size() >= kEnough) median_ns_[batch] = QuartilesOf(durations).median;
+    }
+  }
+  size_t count() const { return count_; }
+  int64_t Of(int64_t batch) const {
+    const auto found = median_ns_.find(batch);
+    return found == median_ns_.end() ? all_ns_ : found->second;
+  }
+
+ private:
+  size_t count_ = 0;
+  int64_t all_ns_ = 0;
+  std::map<int64_t, int64_t> median_ns_;
+};
+
+// Calls of the later half of the steps, where they are most.
+int64_t MostCalls(const std::vector<Asked>& asked, const std::vector<Step>& all, const std::vector<Step*>& steps) {
+  int64_t most = 0;
+  for (size_t i = steps.size() / 2; i < steps.size(); ++i) {
+    most = std::max(most, asked[static_cast<size_t>(steps[i] - all.data())].calls);
+  }
+  return most;
+}
+
+void MarkAlike(const std::vector<Asked>& asked, const std::vector<Step>& all, const std::vector<Step*>& steps) {
+  const Medians medians(steps, &all.back());
+  if (medians.count() < 2) return;
+  const int64_t most_calls = MostCalls(asked, all, steps);
+  for (size_t i = 0; i < steps.size() / 2; ++i) {
+    Step& step = *steps[i];
+    const auto duration_ns = static_cast<double>(step.end_ns - step.start_ns);
+    const bool is_slow = duration_ns > kWarmUpFactor * static_cast<double>(medians.Of(step.batch));
+    const Asked& of_step = asked[static_cast<size_t>(&step - all.data())];
+    const bool is_preparing = of_step.prepares || of_step.calls > most_calls;
+    if (!is_slow && !is_preparing && step.is_regular) return;
+    step.is_warm_up = is_slow || is_preparing;
+  }
+}
+
+}  // namespace
+
+void MarkWarmUp(const TraceModel& model, StepTrack& track) {
+  const std::vector<Asked> asked = AskedInSteps(model, track);
+  std::map<std::string, std::vector<Step*>> alike;
+  for (Step& step : track.steps) alike[StepName(step.kind, step.sort)].push_back(&step);
+  for (auto& [name, steps] : alike) MarkAlike(asked, track.steps, steps);
+}
+
+}  // namespace dlhook::analyzer::steps

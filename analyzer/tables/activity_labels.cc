@@ -1,0 +1,35 @@
+// What threads do, in words: see activity_labels.h.
+#include "analyzer/tables/activity_labels.h"
+
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "analyzer/tables/columns.h"
+
+namespace dlhook::analyzer::inline tables {
+
+std::string ScopeLabel(const TraceModel& model, ScopeIndex scope) {
+  absl::string_view name = model.names[model.scopes.name[scope]];
+  absl::ConsumePrefix(&name, "autograd::engine::evaluate_function: ");
+  if (model.scopes.kind[scope] == trace::ScopeBatch::GRAPH_NODE) name = name.substr(name.rfind(':') + 1);
+  return std::string(name);
+}
+
+const char* ActivityName(ActivityKind kind) {
+  switch (kind) {
+    case ActivityKind::kCall:
+      return "library";
+    case ActivityKind::kScope:
+      return "framework";
+    case ActivityKind::kNotSeen:
+      return "not seen";
+    case ActivityKind::kDataLoading:
+      return "data loading";
+    case ActivityKind::kWaiting:
+      return "waiting";
+    case ActivityKind::kUnattributed:
+      break;
+  }
+  return kUnattributed;
+}
+
+}  // namespace dlhook::analyzer::tables

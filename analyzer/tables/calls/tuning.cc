@@ -1,0 +1,223 @@
+// Table `tuning`: what it cost to find algorithms and to prepare them, apart from computing.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/model/same_work.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/op_groups.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+// activity, kind, direction, problem.
+using Key = std::tuple<std::string, std::string, Direction, std::string>;
+
+struct Cost {
+  int64_t count = 0;
+  int64_t total_ns = 0;
+  bool is_time_known = true;
+  int64_t candidates = 0;  // most of any search
+  int64_t trials = 0;
+  int64_t failed = 0;
+  std::set<std::string> chosen;
+  std::set<std::string> functions;
+};
+
+using CostMap = std::map<Key, Cost>;
+
+bool IsLtHeuristics(const Op& op) {
+  return op.definition.has_gemm() && op.definition.gemm().kind() == trace::Gemm::HEURISTIC;
+}
+
+bool IsCompilation(const Op& op) {
+  return op.family == "nvrtc" && absl::StrContains(op.function, "CompileProgram");
+}
+
+// Empty: the op is none of this.
+std::string ActivityOf(const Op& op) {
+  if (op.definition.has_cudnn_search()) {
+    return op.definition.cudnn_search().measured() ? "measuring" : "heuristics";
+  }
+  if (IsLtHeuristics(op)) return "heuristics";
+  if (IsCompilation(op)) return "compilation";
+  if (op.is_creation && !op.cache_hit) return "creation";
+  return "";
+}
+
+int64_t CandidatesOf(const Op& op) {
+  if (IsLtHeuristics(op)) return op.definition.gemm().cuda().heuristic_results();
+  return static_cast<int64_t>(op.candidates.size());
+}
+
+// Searches, heuristics, compilations, creations of primitives: calls of their own.
+void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) {
+  for (OpIndex i = 0; i < model.ops.size(); ++i) {
+    const Op& op = model.ops[i];
+    const std::string activity = ActivityOf(op);
+    const int64_t calls = totals.ops[i].calls - totals.ops[i].nested_calls;
+    if (activity.empty() || calls == 0) continue;
+    Cost& cost =
+        costs[{activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}];
+    cost.count += calls;
+    cost.total_ns += totals.ops[i].total_ns;
+    cost.candidates = std::max(cost.candidates, CandidatesOf(op));
+    cost.functions.insert(op.function);
+  }
+  const SameWork same_work(model);
+  for (const FailedCall& failed : model.failed_calls) {
+    const Op& op = model.ops[model.calls.op[failed.call]];
+    const std::string activity = ActivityOf(op);
+    if (activity.empty() || same_work.IsNested(failed.call)) continue;
+    ++costs[{activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}].failed;
+  }
+}
+
+void AddChosen(const TraceModel& model, const std::vector<AlgorithmSearch>& searches,
+               CostMap& costs) {
+  for (const AlgorithmSearch& search : searches) {
+    const Op& op = model.ops[model.calls.op[search.call]];
+    const auto it = costs.find({ActivityOf(op), op.subject, op.direction, op.problem});
+    if (it == costs.end() || !search.next_execution) continue;
+    it->second.chosen.insert(ChosenLabel(model.ops[*search.next_execution]));
+  }
+}
+
+void AddAutotuning(const TraceModel& model, const std::vector<PlanSearch>& searches,
+                   CostMap& costs) {
+  for (const PlanSearch& search : searches) {
+    const Op& op = model.ops[search.candidates[0].op];
+    Cost& cost = costs[{"autotuning", op.kind, op.direction, op.problem}];
+    ++cost.count;
+    cost.total_ns += search.end_ns - search.start_ns;
+    cost.candidates = std::max(cost.candidates, static_cast<int64_t>(search.candidates.size()));
+    for (const PlanCandidate& candidate : search.candidates) {
+      cost.trials += static_cast<int64_t>(candidate.calls.size());
+      cost.functions.insert(model.ops[candidate.op].function);
+    }
+    if (!search.winner) continue;
+    cost.chosen.insert(ChosenLabel(model.ops[search.candidates[*search.winner].op]));
+  }
+}
+
+// Ticks of a process's clock; not known where the trace does not say how long one is.
+std::optional<int64_t> TicksToNs(const ProcessInfo& process, uint64_t ticks) {
+  const uint64_t per_second = process.header.clock().ticks_per_second();
+  if (per_second == 0) return std::nullopt;
+  return static_cast<int64_t>(1e9 * static_cast<double>(ticks) / static_cast<double>(per_second));
+}
+
+// A plan's time of building is told by its executions.
+void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
+  std::set<std::tuple<ProcessIndex, uint32_t, uint64_t>> seen;  // number and time tell plans apart
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const Op& op = model.ops[model.calls.op[call]];
+    if (!IsPlanExecution(op)) continue;
+    const trace::CudnnPlan& plan = op.definition.cudnn().plan();
+    const ProcessIndex process = model.threads[model.calls.thread[call]].process;
+    if (plan.build_ticks() == 0) continue;
+    if (!seen.emplace(process, plan.number(), plan.build_ticks()).second) continue;
+    Cost& cost = costs[{"plan building", op.kind, op.direction, op.problem}];
+    ++cost.count;
+    cost.failed += plan.failed_before();
+    const auto ns = TicksToNs(model.processes[process], plan.build_ticks());
+    cost.is_time_known &= ns.has_value();
+    cost.total_ns += ns.value_or(0);
+  }
+}
+
+std::vector<Column> Columns() {
+  return {
+      TextColumn("activity",
+                 "measuring: the library ran the algorithms (cudnnFind); heuristics: it was asked "
+                 "for some; autotuning: the program executed plans one after another; plan "
+                 "building: of cuDNN's graph API; compilation: NVRTC; creation: of oneDNN "
+                 "primitives that were not in its cache."),
+      TextColumn("kind", "What was to be computed."),
+      TextColumn("problem", "Its size."),
+      TextColumn("chosen", "What was executed next for the problem; see the table candidates."),
+      IntegerColumn("count", "", Better::kLower, "Searches, plans, compilations or creations."),
+      IntegerColumn("total_time", "ns", Better::kLower,
+                    "Of the calls; of autotuning, from the first trial to the end of waiting for "
+                    "the last one."),
+      Within(Range::kNotNegative, RealColumn("run_percent", "%", Better::kLower,
+                                             "Total time as a part of the run's time (threads may overlap).")),
+      IntegerColumn("candidates", "", Better::kNeither,
+                    "Most algorithms that one search tried or offered."),
+      Detail(TextColumn("direction", "Forward or backward.")),
+      Detail(
+          IntegerColumn("trials", "", Better::kLower, "Executions that only tried a candidate.")),
+      Detail(IntegerColumn(
+          "failed", "", Better::kLower,
+          "Calls that returned an error; plans that could not be built before one could.")),
+      Detail(IntegerColumn("mean_time", "ns", Better::kLower, "Total time divided by count.")),
+      Detail(TextColumn("functions", "Functions that the calls were seen through.")),
+  };
+}
+
+Row CostRow(const Key& key, const Cost& cost, int64_t wall_ns) {
+  const auto& [activity, kind, direction, problem] = key;
+  const bool known = cost.is_time_known;
+  const bool has_candidates =
+      activity == "measuring" || activity == "heuristics" || activity == "autotuning";
+  return {activity,
+          kind,
+          problem,
+          Join(cost.chosen),
+          cost.count,
+          known ? Cell(cost.total_ns) : Cell(),
+          known ? Percent(cost.total_ns, wall_ns) : Cell(),
+          has_candidates ? Cell(cost.candidates) : Cell(),
+          std::string(DirectionName(direction)),
+          cost.trials,
+          cost.failed,
+          known ? Mean(cost.total_ns, cost.count) : Cell(),
+          Join(cost.functions)};
+}
+
+// One sentence for each activity, that with most time first.
+void AddNotes(const CostMap& costs, int64_t wall_ns, Table& table) {
+  std::map<std::string, std::pair<int64_t, int64_t>> sums;  // time, count
+  for (const auto& [key, cost] : costs) {
+    sums[std::get<0>(key)].first += cost.total_ns;
+    sums[std::get<0>(key)].second += cost.count;
+  }
+  std::vector<std::pair<std::string, std::pair<int64_t, int64_t>>> order(sums.begin(), sums.end());
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
+  for (const auto& [activity, sum] : order) {
+    const double percent =
+        wall_ns > 0 ? 100.0 * static_cast<double>(sum.first) / static_cast<double>(wall_ns) : 0;
+    table.notes.push_back(absl::StrFormat("%s: %d times, %s thread time, %.1f %% of the run.",
+                                          activity, sum.second, HumanTime(sum.first), percent));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Table> TuningTable(const TraceModel& model, const TableOptions& options) {
+  CostMap costs;
+  AddCalls(model, *options.totals, costs);
+  AddChosen(model, options.choices->algorithm_searches, costs);
+  AddAutotuning(model, options.choices->plan_searches, costs);
+  AddPlanBuilding(model, costs);
+  std::vector<const CostMap::value_type*> order;
+  for (const auto& cost : costs) order.push_back(&cost);
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return a->second.total_ns > b->second.total_ns;
+  });
+  Table table = NewTable("tuning", "What finding and preparing algorithms cost", Columns());
+  for (const auto* cost : order) {
+    table.rows.push_back(CostRow(cost->first, cost->second, model.wall_ns()));
+  }
+  AddNotes(costs, model.wall_ns(), table);
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,105 @@
+// Words that the passes share: see columns.h.
+#include "analyzer/tables/columns.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace dlhook::analyzer::inline tables {
+
+Table NewTable(std::string name, std::string title, std::vector<Column> columns) {
+  Table table;
+  table.name = std::move(name);
+  table.title = std::move(title);
+  table.columns = std::move(columns);
+  return table;
+}
+
+Column TextColumn(std::string name, std::string explanation) {
+  return {std::move(name), "", ColumnType::kText, Better::kNeither, std::move(explanation)};
+}
+
+Column IntegerColumn(std::string name, std::string unit, Better better, std::string explanation) {
+  return {std::move(name), std::move(unit), ColumnType::kInteger, better, std::move(explanation)};
+}
+
+Column RealColumn(std::string name, std::string unit, Better better, std::string explanation) {
+  return {std::move(name), std::move(unit), ColumnType::kReal, better, std::move(explanation)};
+}
+
+Column Detail(Column column) {
+  column.detail = true;
+  return column;
+}
+
+Column As(Role role, Column column) {
+  column.role = role;
+  return column;
+}
+
+Column Within(Range range, Column column) {
+  column.range = range;
+  return column;
+}
+
+Column CallsColumn(std::string explanation) {
+  return As(Role::kAmount, IntegerColumn("calls", "", Better::kLower, std::move(explanation)));
+}
+
+Column TotalTimeColumn() {
+  return IntegerColumn("total_time", "ns", Better::kLower,
+                       "Thread time: sum of the durations of these calls over all threads.");
+}
+
+Column MeanTimeColumn() {
+  return IntegerColumn("mean_time", "ns", Better::kLower, "Total time divided by calls.");
+}
+
+Column WallShareColumn() {
+  Column column = IntegerColumn("wall_share", "ns", Better::kLower,
+                                "Every instant of the run is divided equally among the calls "
+                                "active at it; this is these calls' part.");
+  column.detail = true;  // wall_percent says the same to people
+  return As(Role::kWeight, column);
+}
+
+Column WallPercentColumn() {
+  return RealColumn("wall_percent", "%", Better::kLower, "Wall share as a part of the run's time.");
+}
+
+Column RateColumn() {
+  return RealColumn("rate", "GFLOP/s", Better::kHigher,
+                    "FLOPs of all calls over their total time; not known of calls that return "
+                    "before the work is done.");
+}
+
+Cell Percent(int64_t part, int64_t whole) {
+  if (whole == 0) return std::monostate();
+  return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+Cell Mean(int64_t sum, int64_t count) {
+  if (count == 0) return std::monostate();
+  return static_cast<int64_t>(std::llround(static_cast<double>(sum) / static_cast<double>(count)));
+}
+
+Cell OrUnknown(const std::optional<int64_t>& value) {
+  if (!value) return std::monostate();
+  return *value;
+}
+
+Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns) {
+  if (!amount || total_ns <= 0) return std::monostate();
+  return static_cast<double>(*amount) * static_cast<double>(calls) / static_cast<double>(total_ns);
+}
+
+std::string HumanTime(int64_t ns) {
+  const double value = static_cast<double>(ns);
+  if (ns < 1000) return absl::StrFormat("%d ns", ns);
+  if (ns < 1000000) return absl::StrFormat("%.2f us", value / 1e3);
+  if (ns < 1000000000) return absl::StrFormat("%.2f ms", value / 1e6);
+  return absl::StrFormat("%.2f s", value / 1e9);
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,139 @@
+// Rows of counters by what was done: layers, or what they are folded into, and scopes. See counter_rows.h.
+#include "analyzer/tables/counters/counter_rows.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/activity_labels.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/network/layer_groups.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+constexpr char kOtherThreads[] = "[other threads]";
+constexpr char kNotSampled[] = "[not sampled]";
+
+// Numbers keys in the order in which they are met.
+template <typename Key>
+class Numbering {
+ public:
+  size_t Of(const Key& key) {
+    const auto [at, is_new] = numbers_.emplace(key, keys_.size());
+    if (is_new) keys_.push_back(key);
+    return at->second;
+  }
+  const Key& At(size_t number) const { return keys_[number]; }
+
+ private:
+  std::map<Key, size_t> numbers_;
+  std::vector<Key> keys_;
+};
+
+class LayerRows : public CounterRows {
+ public:
+  LayerRows(const TraceModel& model, const TableOptions& options)
+      : model_(model),
+        attribution_(options.analysis->attribution()),
+        by_(options.layers_by),
+        groups_(model, attribution_, by_, options.layers_depth) {
+    std::set<std::string> models;
+    for (const LayerGroup& group : groups_.groups()) {
+      if (!group.model.empty()) models.insert(group.model);
+    }
+    has_models_ = models.size() > 1;
+  }
+
+  std::vector<Column> Columns() const override {
+    std::vector<Column> columns = {
+        As(Role::kName, TextColumn("layer", "Layer as in the table layers, or what --by asks for; [not seen: native code or "
+                                            "Python], [data loading], [waiting]: a thread was in none; [other threads]: threads without recorded calls "
+                                            "while nobody did anything that is known; [not sampled]: the process counted it, but "
+                                            "no reading of a thread.")),
+        As(Role::kKey, TextColumn("direction", "forward, backward-data …; recompute: forward pass for the backward pass.")),
+        As(Role::kKey, TextColumn("model", "Which network, where there are several."))};
+    columns[2].detail = !has_models_;
+    return columns;
+  }
+
+  size_t RowOf(ProcessIndex, const CountedPiece& piece) override {
+    LayerDirection direction = LayerDirection::kUnknown;
+    GroupIndex group = groups_.unattributed();
+    switch (piece.kind) {
+      case ActivityKind::kCall:
+        group = groups_.OfCall(piece.index);
+        direction = attribution_.of_call[piece.index].direction;
+        break;
+      case ActivityKind::kScope:
+        group = groups_.OfScope(piece.index);
+        if (piece.index < attribution_.of_scope.size()) direction = attribution_.of_scope[piece.index].direction;
+        break;
+      case ActivityKind::kNotSeen:
+        group = groups_.OfGap(piece.gap);
+        direction = attribution_.OfGap(piece.gap).place.direction;
+        break;
+      case ActivityKind::kDataLoading: group = groups_.data_loading(); break;
+      case ActivityKind::kWaiting: group = groups_.waiting(); break;
+      case ActivityKind::kUnattributed: break;
+    }
+    if (piece.is_of_other_threads) group = kNone;
+    return rows_.Of({group, static_cast<int>(direction)});
+  }
+
+  Row LabelsOf(size_t row) const override {
+    const auto [group, direction] = rows_.At(row);
+    if (group == kNone) return {kOtherThreads, Cell(), Cell()};
+    const LayerGroup& of = groups_.groups()[group];
+    const auto known = static_cast<LayerDirection>(direction);
+    return {of.label, known == LayerDirection::kUnknown ? Cell() : Cell(LayerDirectionName(known)),
+            has_models_ && !of.model.empty() ? Cell(of.model) : Cell()};
+  }
+
+  Row RestLabels() const override { return {kNotSampled, Cell(), Cell()}; }
+
+ private:
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const LayersBy by_;
+  const LayerGroups groups_;
+  bool has_models_ = false;
+  Numbering<std::pair<GroupIndex, int>> rows_;  // kNone: other threads
+};
+
+class ScopeRows : public CounterRows {
+ public:
+  explicit ScopeRows(const TraceModel& model) : model_(model) {}
+
+  std::vector<Column> Columns() const override {
+    return {As(Role::kKey, TextColumn("scope", "Innermost scope around it: an op of the framework, a range of the program."))};
+  }
+
+  size_t RowOf(ProcessIndex, const CountedPiece& piece) override {
+    ScopeIndex scope = kNone;
+    if (piece.kind == ActivityKind::kScope || piece.kind == ActivityKind::kDataLoading) scope = piece.index;
+    if (piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting) scope = model_.calls.ScopeOf(piece.index);
+    if (scope != kNone) return rows_.Of(ScopeLabel(model_, scope));
+    if (piece.is_of_other_threads) return rows_.Of(kOtherThreads);
+    return rows_.Of(piece.kind == ActivityKind::kUnattributed ? kUnattributed : "[in no scope]");
+  }
+
+  Row LabelsOf(size_t row) const override { return {rows_.At(row)}; }
+  Row RestLabels() const override { return {kNotSampled}; }
+
+ private:
+  const TraceModel& model_;
+  Numbering<std::string> rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<CounterRows> RowsByLayer(const TraceModel& model, const TableOptions& options) {
+  return std::make_unique<LayerRows>(model, options);
+}
+
+std::unique_ptr<CounterRows> RowsByScope(const TraceModel& model) { return std::make_unique<ScopeRows>(model); }
+
+}  // namespace dlhook::analyzer::tables

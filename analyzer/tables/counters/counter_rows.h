@@ -1,0 +1,49 @@
+// What the rows of the tables of counters are: layers, phases, iterations, threads … and which row a piece of the run belongs to.
+#ifndef DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_ROWS_H_
+#define DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+#include "analyzer/table/table.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/time/counter_division.h"
+
+namespace dlhook::analyzer::inline tables {
+
+class CounterRows {
+ public:
+  virtual ~CounterRows() = default;
+
+  virtual std::vector<Column> Columns() const = 0;  // that name a row
+  // Where pieces must be cut so that each belongs to one row; ascending.
+  virtual std::vector<int64_t> Boundaries(ProcessIndex) const { return {}; }
+  // Pieces of a process come thread by thread, then all that the process shares.
+  virtual size_t RowOf(ProcessIndex process, const CountedPiece& piece) = 0;
+  // For as many rows as RowOf has told of. Cells of Columns().
+  virtual Row LabelsOf(size_t row) const = 0;
+  // Cells of the row of what no reading met.
+  virtual Row RestLabels() const = 0;
+  virtual bool AreInOrder() const { return false; }  // of time: not to be sorted by size
+  virtual std::vector<std::string> Notes() const { return {}; }
+};
+
+std::unique_ptr<CounterRows> RowsByLayer(const TraceModel& model, const TableOptions& options);
+std::unique_ptr<CounterRows> RowsByScope(const TraceModel& model);
+std::unique_ptr<CounterRows> RowsByPhase(const TraceModel& model, const TableOptions& options);
+std::unique_ptr<CounterRows> RowsByIteration(const TraceModel& model, const TableOptions& options);
+std::unique_ptr<CounterRows> RowsByInterval(const TraceModel& model, int64_t interval_ns);
+
+// Rows of time in the order of their starts; what has none last.
+void SortByStart(Table* table);
+
+// A round number of ms that makes at most so many rows as can be read.
+int64_t IntervalFor(int64_t wall_ns);
+
+}  // namespace dlhook::analyzer::tables
+
+#endif  // DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_ROWS_H_

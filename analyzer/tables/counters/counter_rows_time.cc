@@ -1,0 +1,260 @@
+// Rows of counters by time: phases of steps, iterations, intervals. See counter_rows.h.
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/model/limits.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/counters/counter_rows.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+constexpr int64_t kRowsOverTime = 100;  // at most, where nobody says how long an interval is and there are no steps
+constexpr char kOutside[] = "[outside of steps]";
+constexpr char kNotSampled[] = "[not sampled]";
+
+Column ProcessColumn(const TraceModel& model) {
+  Column column = IntegerColumn("process", "", Better::kNeither, "Process id.");
+  column.detail = model.processes.size() < 2;
+  return column;
+}
+
+Cell ProcessId(const TraceModel& model, ProcessIndex process) {
+  return static_cast<int64_t>(model.processes[process].header.process().pid());
+}
+
+// A step and a phase of it; of a run's processes.
+struct Moment {
+  const StepTrack* track = nullptr;  // null: in no step
+  size_t step = 0;
+  PhaseKind phase = PhaseKind::kUnknown;
+  const Step& at() const { return track->steps[step]; }
+};
+
+// Which step a moment of a thread is in. Where threads repeat on their own, each has its own steps, and what is done by others
+// belongs to the busiest's.
+class Steps {
+ public:
+  Steps(const TraceModel& model, const std::vector<StepTrack>& tracks) : tracks_(model.processes.size()) {
+    for (const StepTrack& track : tracks) tracks_[track.process].push_back(&track);
+  }
+
+  std::vector<int64_t> Boundaries(ProcessIndex process) const {
+    std::vector<int64_t> boundaries;
+    for (const StepTrack* track : tracks_[process]) {
+      for (const Step& step : track->steps) {
+        boundaries.insert(boundaries.end(), {step.start_ns, step.end_ns});
+        for (const PhaseInterval& phase : step.phases) boundaries.insert(boundaries.end(), {phase.start_ns, phase.end_ns});
+      }
+    }
+    std::sort(boundaries.begin(), boundaries.end());
+    boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
+    return boundaries;
+  }
+
+  Moment At(ProcessIndex process, ThreadIndex thread, int64_t time_ns) const {
+    const StepTrack* track = TrackOf(process, thread);
+    if (track == nullptr) return {};
+    const auto after = std::upper_bound(track->steps.begin(), track->steps.end(), time_ns,
+                                        [](int64_t ns, const Step& step) { return ns < step.start_ns; });
+    if (after == track->steps.begin() || time_ns >= (after - 1)->end_ns) return {};
+    Moment moment = {track, static_cast<size_t>(after - 1 - track->steps.begin()), PhaseKind::kUnknown};
+    const auto& phases = moment.at().phases;
+    const auto next = std::upper_bound(phases.begin(), phases.end(), time_ns,
+                                       [](int64_t ns, const PhaseInterval& phase) { return ns < phase.start_ns; });
+    if (next != phases.begin() && time_ns < (next - 1)->end_ns) moment.phase = (next - 1)->kind;
+    return moment;
+  }
+
+ private:
+  const StepTrack* TrackOf(ProcessIndex process, ThreadIndex thread) const {
+    const std::vector<const StepTrack*>& tracks = tracks_[process];
+    for (const StepTrack* track : tracks) {
+      if (track->thread == thread && thread != kNone) return track;
+    }
+    return tracks.empty() ? nullptr : tracks.front();
+  }
+
+  std::vector<std::vector<const StepTrack*>> tracks_;  // by process
+};
+
+class PhaseRows : public CounterRows {
+ public:
+  PhaseRows(const TraceModel& model, const TableOptions& options) : model_(model), steps_(model, options.analysis->steps()) {
+    for (const StepTrack& track : options.analysis->steps()) {
+      for (const Step& step : track.steps) ++counts_[{track.process, static_cast<int>(step.kind), step.is_warm_up}];
+    }
+  }
+
+  std::vector<Column> Columns() const override {
+    return {ProcessColumn(model_),
+            As(Role::kKey, TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
+            As(Role::kKey, TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
+            IntegerColumn("steps", "", Better::kNeither, "Steps that the row speaks of.")};
+  }
+
+  std::vector<int64_t> Boundaries(ProcessIndex process) const override { return steps_.Boundaries(process); }
+
+  size_t RowOf(ProcessIndex process, const CountedPiece& piece) override {
+    const Moment moment = steps_.At(process, piece.thread, piece.start_ns);
+    Key key = {process, -1, 0, false};
+    if (moment.track != nullptr) {
+      const Step& step = moment.at();
+      key = {process, static_cast<int>(step.kind), step.is_warm_up ? 0 : static_cast<int>(moment.phase), step.is_warm_up};
+    }
+    const auto [at, is_new] = rows_.emplace(key, keys_.size());
+    if (is_new) keys_.push_back(key);
+    return at->second;
+  }
+
+  Row LabelsOf(size_t row) const override {
+    const auto& [process, kind, phase, is_warm_up] = keys_[row];
+    const Cell pid = ProcessId(model_, process);
+    if (kind < 0) return {pid, kOutside, Cell(), Cell()};
+    const auto count = counts_.find({process, kind, is_warm_up});
+    return {pid, IterationKindName(static_cast<IterationKind>(kind)),
+            is_warm_up ? "warm-up" : PhaseKindName(static_cast<PhaseKind>(phase)),
+            count == counts_.end() ? Cell() : Cell(count->second)};
+  }
+
+  Row RestLabels() const override { return {Cell(), kNotSampled, Cell(), Cell()}; }
+
+ private:
+  using Key = std::tuple<ProcessIndex, int, int, bool>;  // process, kind of step (-1: none), phase, warm-up
+  const TraceModel& model_;
+  const Steps steps_;
+  std::map<std::tuple<ProcessIndex, int, bool>, int64_t> counts_;
+  std::map<Key, size_t> rows_;
+  std::vector<Key> keys_;
+};
+
+class IterationRows : public CounterRows {
+ public:
+  IterationRows(const TraceModel& model, const TableOptions& options) : model_(model), steps_(model, options.analysis->steps()) {}
+
+  std::vector<Column> Columns() const override {
+    return {ProcessColumn(model_),
+            IntegerColumn("index", "", Better::kNeither, "Number of the iteration, from 0; not known: outside of iterations."),
+            TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
+            TextColumn("phase", "warm-up; steady: as most iterations are; other: evaluation, a smaller batch and the like."),
+            Detail(TextColumn("thread", "Where threads repeat independently.")),
+            IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
+            IntegerColumn("duration", "ns", Better::kLower, "To the next iteration's start, or its own end.")};
+  }
+
+  std::vector<int64_t> Boundaries(ProcessIndex process) const override { return steps_.Boundaries(process); }
+
+  size_t RowOf(ProcessIndex process, const CountedPiece& piece) override {
+    const Moment moment = steps_.At(process, piece.thread, piece.start_ns);
+    const Key key = {process, moment.track, moment.step};
+    const auto [at, is_new] = rows_.emplace(key, keys_.size());
+    if (is_new) keys_.push_back(key);
+    return at->second;
+  }
+
+  Row LabelsOf(size_t row) const override {
+    const auto& [process, track, index] = keys_[row];
+    const Cell pid = ProcessId(model_, process);
+    if (track == nullptr) return {pid, Cell(), kOutside, Cell(), Cell(), Cell(), Cell()};
+    const Step& step = track->steps[index];
+    const char* phase = step.is_warm_up ? "warm-up" : step.is_regular ? "steady" : "other";
+    Cell thread;
+    if (track->thread != kNone) {
+      thread = absl::StrCat(model_.threads[track->thread].name, " ", model_.threads[track->thread].thread_id);
+    }
+    return {pid,  static_cast<int64_t>(index), IterationKindName(step.kind),
+            phase, thread, step.start_ns - model_.start_ns, step.end_ns - step.start_ns};
+  }
+
+  Row RestLabels() const override { return {Cell(), Cell(), kNotSampled, Cell(), Cell(), Cell(), Cell()}; }
+  bool AreInOrder() const override { return true; }
+
+ private:
+  using Key = std::tuple<ProcessIndex, const StepTrack*, size_t>;
+  const TraceModel& model_;
+  const Steps steps_;
+  std::map<Key, size_t> rows_;
+  std::vector<Key> keys_;
+};
+
+class IntervalRows : public CounterRows {
+ public:
+  IntervalRows(const TraceModel& model, int64_t interval_ns) : model_(model), interval_ns_(interval_ns) {}
+
+  std::vector<Column> Columns() const override {
+    return {ProcessColumn(model_), IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
+            IntegerColumn("duration", "ns", Better::kNeither, "Of the interval.")};
+  }
+
+  std::vector<int64_t> Boundaries(ProcessIndex) const override {
+    const int64_t intervals = model_.wall_ns() / interval_ns_;
+    Limit("intervals of this length in the run (--interval)", kMaxIntervals).Take(static_cast<uint64_t>(intervals));
+    std::vector<int64_t> boundaries;
+    for (int64_t i = 0; i <= intervals; ++i) boundaries.push_back(model_.start_ns + i * interval_ns_);
+    if (boundaries.back() == model_.end_ns) boundaries.pop_back();
+    return boundaries;
+  }
+
+  // What was counted before the run began, or after it, is its first or last interval's.
+  size_t RowOf(ProcessIndex process, const CountedPiece& piece) override {
+    const int64_t last_ns = std::max(model_.start_ns, model_.end_ns - 1);
+    const std::pair key = {process, (std::clamp(piece.start_ns, model_.start_ns, last_ns) - model_.start_ns) / interval_ns_};
+    const auto [at, is_new] = rows_.emplace(key, keys_.size());
+    if (is_new) keys_.push_back(key);
+    return at->second;
+  }
+
+  Row LabelsOf(size_t row) const override {
+    const auto& [process, interval] = keys_[row];
+    return {ProcessId(model_, process), interval * interval_ns_,
+            std::min(interval_ns_, model_.wall_ns() - interval * interval_ns_)};
+  }
+
+  Row RestLabels() const override { return {Cell(), Cell(), Cell()}; }
+  bool AreInOrder() const override { return true; }
+
+ private:
+  const TraceModel& model_;
+  const int64_t interval_ns_;
+  std::map<std::pair<ProcessIndex, int64_t>, size_t> rows_;
+  std::vector<std::pair<ProcessIndex, int64_t>> keys_;
+};
+
+}  // namespace
+
+std::unique_ptr<CounterRows> RowsByPhase(const TraceModel& model, const TableOptions& options) {
+  return std::make_unique<PhaseRows>(model, options);
+}
+
+std::unique_ptr<CounterRows> RowsByIteration(const TraceModel& model, const TableOptions& options) {
+  return std::make_unique<IterationRows>(model, options);
+}
+
+std::unique_ptr<CounterRows> RowsByInterval(const TraceModel& model, int64_t interval_ns) {
+  return std::make_unique<IntervalRows>(model, interval_ns);
+}
+
+void SortByStart(Table* table) {
+  size_t start = 0;
+  while (start < table->columns.size() && table->columns[start].name != "start") ++start;
+  if (start == table->columns.size()) return;
+  const auto time_of = [&](const Row& row) {
+    const auto* ns = std::get_if<int64_t>(&row[start]);
+    return ns == nullptr ? INT64_MAX : *ns;
+  };
+  std::stable_sort(table->rows.begin(), table->rows.end(),
+                   [&](const Row& a, const Row& b) { return time_of(a) < time_of(b); });
+}
+
+int64_t IntervalFor(int64_t wall_ns) {
+  int64_t interval_ns = 1000 * 1000;
+  // 1, 2, 10, 20, 40, 200 … ms
+  for (int i = 0; wall_ns / interval_ns >= kRowsOverTime; ++i) interval_ns *= i % 3 == 1 ? 5 : 2;
+  return interval_ns;
+}
+
+}  // namespace dlhook::analyzer::tables

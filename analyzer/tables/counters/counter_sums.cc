@@ -1,0 +1,280 @@
+// Sums of counters by row: see counter_sums.h.
+#include "analyzer/tables/counters/counter_sums.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/time/derived_metrics.h"
+#include "preload/counters/counter_names.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+constexpr absl::string_view kClock = "task-clock";
+constexpr double kMostSkew = 1.05;
+constexpr size_t kCountersInText = 4;  // columns, with time's
+constexpr absl::string_view kSoftware[] = {"task-clock",         "minor-faults",         "major-faults",
+                                           "voluntary-switches", "involuntary-switches", "cpu-migrations"};
+
+constexpr char kShareExplanation[] =
+    "Each instant of a process is divided equally among the threads that work in it; this is the row's part of the whole run.";
+constexpr char kRunningExplanation[] =
+    "Of the time that threads spent at it (workers without recorded calls aside) the part in which they ran on a processor; "
+    "else they waited, for something or for a processor.";
+constexpr char kEstimatedExplanation[] =
+    "Part of the running time (else of the first counter) that other threads of the process counted: workers without recorded "
+    "calls, given to what the process did meanwhile.";
+
+// Without ":u", ":k".
+bool IsClock(absl::string_view counter) { return counter == kClock || absl::StartsWith(counter, absl::StrCat(kClock, ":")); }
+
+Column CounterColumn(const std::string& counter) {
+  KnownCounter known = {};
+  const bool is_known = FindKnownCounter(counter.c_str(), &known);
+  const bool is_time = is_known && known.unit == CounterUnit::kNanoseconds;
+  const std::string meaning = is_known ? absl::StrCat(": ", known.meaning) : "";
+  std::string explanation = absl::StrCat("Counter ", counter, meaning, ". Summed over the run.");
+  return As(Role::kAmount, IntegerColumn(CounterColumnName(counter), is_time ? "ns" : "", Better::kLower, std::move(explanation)));
+}
+
+// Of what shares its name the first: formulas for other processors.
+std::vector<const DerivedMetric*> DistinctMetrics() {
+  std::vector<const DerivedMetric*> metrics;
+  for (const DerivedMetric& metric : DerivedMetrics()) {
+    const bool is_new = std::none_of(metrics.begin(), metrics.end(), [&](const auto* known) { return known->name == metric.name; });
+    if (is_new) metrics.push_back(&metric);
+  }
+  return metrics;
+}
+
+}  // namespace
+
+std::string CounterColumnName(absl::string_view counter) {
+  std::string name;
+  for (char c : counter) name += absl::ascii_isalnum(c) ? absl::ascii_tolower(c) : '_';
+  return name;
+}
+
+CounterSums::CounterSums(const TraceModel& model, const CountedRun& run) : model_(model), run_(run), totals_(run.counters.size()) {
+  for (NameIndex name : run.counters) names_.push_back(model.names[name]);
+  for (CounterIndex i = 0; i < names_.size(); ++i) {
+    if (clock_ == kNone && IsClock(names_[i])) clock_ = i;
+  }
+  if (clock_ != kNone) lead_ = clock_;
+  for (const CounterTimeline& timeline : run.timelines) {
+    for (size_t i = 0; i < timeline.amounts.size(); ++i) {
+      totals_[timeline.counters[i % timeline.counters.size()]] += timeline.amounts[i];
+    }
+  }
+}
+
+CounterSums::RowSums& CounterSums::At(size_t row) {
+  if (row >= sums_.size()) sums_.resize(row + 1);
+  sums_[row].amounts.resize(names_.size());
+  return sums_[row];
+}
+
+// A thread mostly waits in TensorFlow's TraceMe events (time_division.h): that it does not run there says nothing of the row.
+bool CounterSums::TellsOfRunning(const CountedPiece& piece) const {
+  if (piece.is_estimated || piece.kind == ActivityKind::kUnattributed) return false;
+  return piece.kind != ActivityKind::kScope || model_.scopes.kind[piece.index] != trace::ScopeBatch::TRACE_ME;
+}
+
+void CounterSums::Take(size_t row, const CountedPiece& piece) {
+  RowSums& sums = At(row);
+  sums.share_ns += piece.share_ns;
+  for (size_t j = 0; j < piece.counters.size(); ++j) {
+    const CounterIndex counter = piece.counters[j];
+    sums.amounts[counter] += piece.amounts[j];
+    if (piece.is_estimated && counter == lead_) sums.estimated += piece.amounts[j];
+    if (counter == clock_ && TellsOfRunning(piece)) {
+      sums.own_time_ns += static_cast<double>(piece.end_ns - piece.start_ns);
+      sums.own_running_ns += piece.amounts[j];
+    }
+  }
+}
+
+void CounterSums::Divide(CounterRows* rows) {
+  for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+    DivideCounters(model_, run_, process, rows->Boundaries(process),
+                   [&](const CountedPiece& piece) { Take(rows->RowOf(process, piece), piece); });
+  }
+  Round();
+}
+
+void CounterSums::ByThread() {
+  has_shares_ = false;
+  std::map<std::tuple<ProcessIndex, ThreadIndex, uint32_t>, size_t> numbers;
+  for (size_t i = 0; i < run_.timelines.size(); ++i) {
+    const CounterTimeline& timeline = run_.timelines[i];
+    const auto [at, is_new] = numbers.emplace(std::tuple(timeline.process, timeline.thread, timeline.tid), threads_.size());
+    if (is_new) threads_.push_back(i);
+    RowSums& sums = At(at->second);
+    for (size_t j = 0; j < timeline.amounts.size(); ++j) {
+      const CounterIndex counter = timeline.counters[j % timeline.counters.size()];
+      sums.amounts[counter] += static_cast<double>(timeline.amounts[j]);
+      if (counter != clock_) continue;
+      const size_t interval = j / timeline.counters.size();
+      sums.own_time_ns += static_cast<double>(timeline.end_ns[interval] - timeline.start_ns[interval]);
+      sums.own_running_ns += static_cast<double>(timeline.amounts[j]);
+    }
+  }
+  Round();
+}
+
+void CounterSums::Round() {
+  for (RowSums& sums : sums_) {
+    sums.amounts.resize(names_.size());
+    sums.counts.resize(names_.size());
+  }
+  for (CounterIndex counter = 0; counter < names_.size(); ++counter) {
+    std::vector<double> parts;
+    for (const RowSums& sums : sums_) parts.push_back(sums.amounts[counter]);
+    const std::vector<int64_t> counts = RoundToSum(parts, totals_[counter]);
+    for (size_t row = 0; row < sums_.size(); ++row) sums_[row].counts[counter] = counts[row];
+  }
+}
+
+// The one that tells of time first.
+std::vector<CounterIndex> CounterSums::InReportOrder() const {
+  std::vector<CounterIndex> order;
+  if (clock_ != kNone) order.push_back(clock_);
+  for (CounterIndex counter = 0; counter < names_.size(); ++counter) {
+    if (counter != clock_) order.push_back(counter);
+  }
+  return order;
+}
+
+std::vector<Column> CounterSums::Columns(bool has_shares) const {
+  std::vector<std::string> counters;
+  for (CounterIndex counter : InReportOrder()) counters.push_back(names_[counter]);
+  if (counters.empty()) {
+    for (absl::string_view counter : kSoftware) counters.emplace_back(counter);
+  }
+  std::vector<Column> columns;
+  const auto add = [&](Column column) {
+    const std::string name = column.name;
+    const auto is_taken = [&](const Column& known) { return known.name == column.name; };
+    for (int i = 2; std::any_of(columns.begin(), columns.end(), is_taken); ++i) column.name = absl::StrCat(name, "_", i);
+    columns.push_back(std::move(column));
+  };
+  if (has_shares) {
+    Column share = As(Role::kWeight, IntegerColumn("wall_share", "ns", Better::kLower, kShareExplanation));
+    add(std::move(share));
+  }
+  const Column running =
+      Within(Range::kMeasured, RealColumn("running_percent", "%", Better::kNeither, kRunningExplanation));
+  if (clock_ == kNone) add(running);
+  for (const std::string& counter : counters) {
+    Column column = CounterColumn(counter);
+    column.detail = columns.size() >= kCountersInText;  // what follows from them says more
+    add(std::move(column));
+    if (clock_ != kNone && counter == names_[clock_]) add(running);
+  }
+  for (const DerivedMetric* metric : DistinctMetrics()) {
+    add(Within(Range::kMeasured, RealColumn(std::string(metric->name), std::string(metric->unit), metric->better,
+                                            absl::StrCat(metric->explanation, "."))));
+    columns.back().detail = absl::EndsWith(metric->name, "_per_s");
+  }
+  add(RealColumn("estimated_percent", "%", Better::kNeither, kEstimatedExplanation));
+  return columns;
+}
+
+std::optional<double> CounterSums::AmountOf(const RowSums& sums, absl::string_view counter) const {
+  if (counter == kWallShare) return has_shares_ ? static_cast<double>(sums.share_ns) : sums.own_time_ns;
+  for (CounterIndex i = 0; i < names_.size(); ++i) {
+    if (names_[i] == counter) return static_cast<double>(sums.counts[i]);
+  }
+  return std::nullopt;
+}
+
+void CounterSums::Append(size_t row, Row* cells) const {
+  const RowSums& sums = sums_[row];
+  const auto percent = [](double part, double whole) { return whole > 0 ? Cell(100.0 * part / whole) : Cell(); };
+  // A reading's moment and its counters are not read at once, so short spans seem to be run for a little longer than they are.
+  const bool is_all = sums.own_running_ns > sums.own_time_ns && sums.own_running_ns <= sums.own_time_ns * kMostSkew;
+  const Cell running = percent(is_all ? sums.own_time_ns : sums.own_running_ns, sums.own_time_ns);
+  if (has_shares_) cells->push_back(sums.share_ns);
+  if (clock_ == kNone) cells->push_back(running);
+  for (CounterIndex counter : InReportOrder()) {
+    cells->push_back(sums.counts[counter]);
+    if (counter == clock_) cells->push_back(running);
+  }
+  const auto amount_of = [&](absl::string_view counter) { return AmountOf(sums, counter); };
+  for (const DerivedMetric* metric : DistinctMetrics()) {
+    std::optional<double> value;
+    for (const DerivedMetric& formula : DerivedMetrics()) {
+      if (formula.name == metric->name && !value) value = formula.Of(amount_of);
+    }
+    cells->push_back(value ? Cell(*value) : Cell());
+  }
+  cells->push_back(percent(sums.estimated, names_.empty() || !has_shares_ ? 0 : sums.amounts[lead_]));
+}
+
+std::optional<int64_t> CounterSums::RestOf(CounterIndex counter) const {
+  int64_t rest = -totals_[counter];
+  bool is_known = !run_.processes.empty();
+  for (const ProcessCounts& process : run_.processes) {
+    is_known = is_known && process.is_known[counter];
+    rest += process.amount[counter];
+  }
+  return is_known ? std::optional(rest) : std::nullopt;
+}
+
+bool CounterSums::HasRest() const {
+  for (CounterIndex counter = 0; counter < names_.size(); ++counter) {
+    if (RestOf(counter).value_or(0) != 0) return true;
+  }
+  return false;
+}
+
+void CounterSums::AppendRest(Row* cells) const {
+  if (has_shares_) cells->push_back(Cell());
+  if (clock_ == kNone) cells->push_back(Cell());
+  for (CounterIndex counter : InReportOrder()) {
+    cells->push_back(OrUnknown(RestOf(counter)));
+    if (counter == clock_) cells->push_back(Cell());
+  }
+  for (size_t i = 0; i < DistinctMetrics().size() + 1; ++i) cells->push_back(Cell());
+}
+
+// "Sum of the rows: task_clock 1.23 s (the process: 1.24 s), minor_faults 4711 …"
+std::string CounterSums::SumsNote() const {
+  std::vector<std::string> parts;
+  for (CounterIndex counter = 0; counter < names_.size(); ++counter) {
+    const bool is_time = CounterColumn(names_[counter]).unit == "ns";
+    const auto text = [&](int64_t amount) { return is_time ? HumanTime(amount) : absl::StrCat(amount); };
+    std::string part = absl::StrCat(CounterColumnName(names_[counter]), " ", text(totals_[counter]));
+    const std::optional<int64_t> rest = RestOf(counter);
+    if (rest) absl::StrAppend(&part, " (process as a whole: ", text(totals_[counter] + *rest), ")");
+    parts.push_back(std::move(part));
+  }
+  return absl::StrCat("Counted by the threads of the run: ", absl::StrJoin(parts, ", "), ".");
+}
+
+std::vector<std::string> CounterSums::Notes() const {
+  std::vector<std::string> notes;
+  if (names_.empty()) {
+    notes.push_back(
+        "No counters were read. Run again with DLHOOK_COUNTERS=software (`dlhook counters` says what this machine can count).");
+    return notes;
+  }
+  notes.push_back(SumsNote());
+  if (run_.enabled_ns > 0 && run_.running_ns < run_.enabled_ns) {
+    notes.push_back(absl::StrFormat(
+        "Counters shared the processor's registers: they were counted in %.0f %% of the time, and scaled.",
+        100.0 * static_cast<double>(run_.running_ns) / static_cast<double>(run_.enabled_ns)));
+  }
+  return notes;
+}
+
+}  // namespace dlhook::analyzer::tables

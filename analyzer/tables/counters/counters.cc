@@ -1,0 +1,126 @@
+// Tables `counters` and `counters_over_time`: what the processor counted, by what the program did meanwhile.
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/counters/counter_rows.h"
+#include "analyzer/tables/counters/counter_sums.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+#include "analyzer/time/counter_timeline.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+void AppendColumns(std::vector<Column> more, std::vector<Column>* columns) {
+  for (Column& column : more) {
+    const auto is_taken = [&](const Column& known) { return known.name == column.name; };
+    if (std::any_of(columns->begin(), columns->end(), is_taken)) column.name = absl::StrCat("counter_", column.name);
+    columns->push_back(std::move(column));
+  }
+}
+
+bool IsEmpty(const CounterSums::RowSums& sums) {
+  return sums.share_ns == 0 && std::all_of(sums.counts.begin(), sums.counts.end(), [](int64_t count) { return count == 0; });
+}
+
+// What is counted at all by the size of the lead, or in the order in which rows were met.
+std::vector<size_t> OrderOf(const CounterSums& sums, bool in_order) {
+  std::vector<size_t> order(sums.rows().size());
+  std::iota(order.begin(), order.end(), 0);
+  if (!in_order) {
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return sums.LeadOf(a) > sums.LeadOf(b); });
+  }
+  return order;
+}
+
+Table MakeTable(const TraceModel& model, std::string name, std::string title, std::unique_ptr<CounterRows> rows) {
+  const CountedRun run = ReadCounters(model);
+  CounterSums sums(model, run);
+  std::vector<Column> columns = rows->Columns();
+  AppendColumns(sums.Columns(/*has_shares=*/true), &columns);
+  if (rows->AreInOrder()) {  // the same moment of two runs is not the same thing: not to be compared
+    for (Column& column : columns) column.role = Role::kNone;
+  }
+  Table table = NewTable(std::move(name), std::move(title), std::move(columns));
+  if (!run.counters.empty()) {
+    sums.Divide(rows.get());
+    for (size_t row : OrderOf(sums, rows->AreInOrder())) {
+      if (IsEmpty(sums.rows()[row])) continue;
+      table.rows.push_back(rows->LabelsOf(row));
+      sums.Append(row, &table.rows.back());
+    }
+    if (rows->AreInOrder()) SortByStart(&table);
+    if (sums.HasRest()) {
+      table.rows.push_back(rows->RestLabels());
+      sums.AppendRest(&table.rows.back());
+    }
+  }
+  for (std::vector<std::string> notes : {sums.Notes(), rows->Notes()}) {
+    table.notes.insert(table.notes.end(), notes.begin(), notes.end());
+  }
+  return table;
+}
+
+Table ByThreadTable(const TraceModel& model) {
+  const CountedRun run = ReadCounters(model);
+  CounterSums sums(model, run);
+  std::vector<Column> columns = {IntegerColumn("process", "", Better::kNeither, "Process id."),
+                                 TextColumn("thread", "Its name; not known of threads that made no recorded call."),
+                                 IntegerColumn("tid", "", Better::kNeither, "Its number in the kernel."),
+                                 IntegerColumn("time", "ns", Better::kNeither, "In which its running time was counted.")};
+  columns[0].detail = model.processes.size() < 2;
+  AppendColumns(sums.Columns(/*has_shares=*/false), &columns);
+  Table table = NewTable("counters", "What the processor counted, by thread", std::move(columns));
+  sums.ByThread();
+  for (size_t row : OrderOf(sums, false)) {
+    const CounterTimeline& timeline = run.timelines[sums.ThreadOf(row)];
+    Cell name;
+    if (timeline.thread != kNone) name = model.threads[timeline.thread].name;
+    table.rows.push_back({static_cast<int64_t>(model.processes[timeline.process].header.process().pid()), name,
+                          static_cast<int64_t>(timeline.tid), static_cast<int64_t>(sums.rows()[row].own_time_ns)});
+    sums.Append(row, &table.rows.back());
+  }
+  if (!run.counters.empty() && sums.HasRest()) {
+    table.rows.push_back({Cell(), "[not sampled]", Cell(), Cell()});
+    sums.AppendRest(&table.rows.back());
+  }
+  table.notes = sums.Notes();
+  return table;
+}
+
+}  // namespace
+
+absl::StatusOr<Table> CountersTable(const TraceModel& model, const TableOptions& options) {
+  const std::string title = "What the processor counted, by what the program did";
+  switch (options.counters_by) {
+    case CountersBy::kPhase: return MakeTable(model, "counters", title, RowsByPhase(model, options));
+    case CountersBy::kIteration: return MakeTable(model, "counters", title, RowsByIteration(model, options));
+    case CountersBy::kScope: return MakeTable(model, "counters", title, RowsByScope(model));
+    case CountersBy::kThread: return ByThreadTable(model);
+    case CountersBy::kLayers: break;
+  }
+  return MakeTable(model, "counters", title, RowsByLayer(model, options));
+}
+
+absl::StatusOr<Table> CountersOverTimeTable(const TraceModel& model, const TableOptions& options) {
+  const std::string name = "counters_over_time";
+  const std::string title = "What the processor counted over time";
+  const bool has_counters = !model.counters.empty();
+  if (options.interval_ns == 0 && (!has_counters || !options.analysis->steps().empty())) {
+    return MakeTable(model, name, title, RowsByIteration(model, options));
+  }
+  const int64_t interval_ns = options.interval_ns > 0 ? options.interval_ns : IntervalFor(model.wall_ns());
+  Table table = MakeTable(model, name, title, RowsByInterval(model, interval_ns));
+  if (options.interval_ns == 0) {
+    table.notes.push_back(absl::StrCat("No steps were found: rows are intervals of ", HumanTime(interval_ns), "."));
+  }
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,366 @@
+// Table `copies`: memory copied and filled by the CUDA runtime and driver.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/model/same_work.h"
+#include "analyzer/model/saturated.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/gpu/gpu_copies.h"
+#include "analyzer/tables/op_groups.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+// How the call was made. A captured one copies nothing: it becomes a part of a CUDA graph. Not seen: GPUs copied, for
+// libraries that copy by themselves.
+enum class Form { kSync, kAsync, kCaptured, kNotSeen };
+
+using Key = std::tuple<trace::Copy::Direction, trace::Copy::HostMemory, Form>;
+
+struct SizeClass {
+  uint64_t limit;
+  const char* column;
+  const char* words;
+};
+constexpr SizeClass kSizes[] = {{4 << 10, "up_to_4KiB", "up to 4 KiB"},
+                                {64 << 10, "up_to_64KiB", "up to 64 KiB"},
+                                {1 << 20, "up_to_1MiB", "up to 1 MiB"},
+                                {16 << 20, "up_to_16MiB", "up to 16 MiB"},
+                                {UINT64_MAX, "larger", "larger"}};
+constexpr size_t kSizeCount = std::size(kSizes);
+
+size_t SizeClassOf(uint64_t bytes) {
+  size_t i = 0;
+  while (bytes > kSizes[i].limit) ++i;
+  return i;
+}
+
+struct CopyGroup {
+  int64_t calls = 0;   // that succeeded
+  int64_t failed = 0;  // others: they moved nothing
+  int64_t copies = 0;  // a batch call makes several
+  int64_t bytes = 0;
+  int64_t total_ns = 0;
+  int64_t wall_share_ns = 0;
+  int64_t timed_bytes = 0;  // of calls whose duration is the copy's
+  int64_t timed_ns = 0;
+  double min_rate = 0, max_rate = 0;
+  GpuCopySum gpu;
+  std::array<int64_t, kSizeCount> sizes = {};
+  std::set<std::string> functions;
+};
+
+Form FormOf(const Op& op) {
+  if (op.captured) return Form::kCaptured;
+  return op.definition.copy().asynchronous() ? Form::kAsync : Form::kSync;
+}
+
+Key KeyOf(const Op& op) {
+  return {op.definition.copy().direction(), op.definition.copy().host_memory(), FormOf(op)};
+}
+
+// Whether the call lasts as long as the copy. CUDA's manual, "API synchronization behavior": a
+// synchronous copy from or to the host returns when the host's memory has been read or written
+// (that from pageable memory: into the staging buffer); copies inside the device and memset return
+// before they are done, in their synchronous form too.
+bool IsTimed(const Op& op) {
+  if (FormOf(op) != Form::kSync) return false;
+  switch (op.definition.copy().direction()) {
+    case trace::Copy::HOST_TO_DEVICE:
+    case trace::Copy::DEVICE_TO_HOST:
+    case trace::Copy::HOST_TO_HOST:
+    case trace::Copy::FILE_TO_DEVICE:
+    case trace::Copy::DEVICE_TO_FILE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+struct Durations {
+  int64_t sum_ns = 0, min_ns = 0, max_ns = 0;
+};
+
+void AddRates(const Op& op, int64_t calls, const Durations& durations, CopyGroup& group) {
+  const auto bytes = static_cast<int64_t>(op.definition.copy().bytes());
+  if (!IsTimed(op) || bytes == 0 || durations.min_ns <= 0) return;
+  const double slowest = static_cast<double>(bytes) / static_cast<double>(durations.max_ns);
+  const double fastest = static_cast<double>(bytes) / static_cast<double>(durations.min_ns);
+  group.min_rate = group.timed_ns == 0 ? slowest : std::min(group.min_rate, slowest);
+  group.max_rate = std::max(group.max_rate, fastest);
+  AddSaturated(SaturatedProduct(calls, bytes), &group.timed_bytes);
+  group.timed_ns += durations.sum_ns;
+}
+
+void AddCalls(const Op& op, int64_t calls, const Durations& durations, CopyGroup& group) {
+  const trace::Copy& copy = op.definition.copy();
+  group.calls += calls;
+  AddSaturated(SaturatedProduct(calls, std::max<int64_t>(copy.copies(), 1)), &group.copies);
+  AddSaturated(SaturatedProduct(calls, static_cast<int64_t>(copy.bytes())), &group.bytes);
+  group.total_ns += durations.sum_ns;
+  group.sizes[SizeClassOf(copy.bytes())] += calls;
+  group.functions.insert(op.function);
+  AddRates(op, calls, durations, group);
+}
+
+using CopyMap = std::map<Key, CopyGroup>;
+
+// What the GPU says of a copy is exact; the call may have left it to the library (cudaMemcpyDefault).
+Key KeyOf(const TraceModel& model, const Op& op, GpuIndex activity) {
+  Key key = KeyOf(op);
+  if (model.gpu.direction[activity] != trace::Copy::DIRECTION_UNKNOWN) std::get<0>(key) = model.gpu.direction[activity];
+  const trace::Copy::HostMemory memory = model.gpu.host_memory[activity];
+  if (memory != trace::Copy::NONE && memory != trace::Copy::HOST_UNKNOWN) std::get<1>(key) = memory;
+  return key;
+}
+
+void AddNotSeen(const TraceModel& model, GpuIndex activity, CopyGroup& group) {
+  group.bytes += static_cast<int64_t>(model.gpu.bytes[activity]);
+  ++group.sizes[SizeClassOf(model.gpu.bytes[activity])];
+}
+
+// The row of each call, where the GPU told of its copy.
+using KeyOfCall = absl::flat_hash_map<CallIndex, Key>;
+
+// What GPUs copied, under the call that asked for it.
+KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap& groups) {
+  KeyOfCall keys;
+  const GpuCopies copies(model);
+  for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
+    if (!copies.IsCopy(activity)) continue;
+    const CallIndex call = model.gpu.call[activity] == kNone ? kNone : same_work.Outermost(model.gpu.call[activity]);
+    const bool is_seen = call != kNone && model.ops[model.calls.op[call]].definition.has_copy();
+    const Key key = is_seen ? KeyOf(model, model.ops[model.calls.op[call]], activity)
+                            : Key{model.gpu.direction[activity], model.gpu.host_memory[activity], Form::kNotSeen};
+    if (is_seen) keys.try_emplace(call, key);
+    CopyGroup& group = groups[is_seen ? keys.at(call) : key];
+    copies.Add(activity, &group.gpu);
+    if (!is_seen) AddNotSeen(model, activity, group);
+  }
+  return keys;
+}
+
+// The driver's copy inside the runtime's is the same copy seen again.
+CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) {
+  const SameWork same_work(model);
+  CopyMap groups;
+  const KeyOfCall told = has_gpu ? CollectGpu(model, same_work, groups) : KeyOfCall();
+  std::map<OpIndex, Key> told_of_op;  // of its first call
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const Op& op = model.ops[model.calls.op[call]];
+    if (!op.definition.has_copy() || same_work.IsNested(call)) continue;
+    const int64_t ns = model.calls.duration_ns[call];
+    if (model.StatusOf(call) == 0) {
+      const auto key = told.find(call);
+      if (key != told.end()) told_of_op.try_emplace(model.calls.op[call], key->second);
+      AddCalls(op, 1, {ns, ns, ns}, groups[key != told.end() ? key->second : KeyOf(op)]);
+    } else {
+      ++groups[KeyOf(op)].failed;
+      groups[KeyOf(op)].functions.insert(op.function);
+    }
+  }
+  for (const AggregateRow& row : model.aggregates) {
+    const Op& op = model.ops[row.op];
+    const int64_t calls = row.count - row.nested_count;
+    if (!op.definition.has_copy() || calls == 0) continue;
+    AddCalls(op, calls, {row.sum_ns - row.nested_sum_ns, row.min_ns, row.max_ns},
+             groups[KeyOf(op)]);
+  }
+  const std::vector<OpIndex> home = HomeOps(model, totals);
+  for (OpIndex i = 0; i < model.ops.size(); ++i) {
+    const Op& op = model.ops[home[i]];
+    if (!op.definition.has_copy() || totals.ops[i].calls == 0) continue;
+    const auto key = told_of_op.find(home[i]);
+    groups[key != told_of_op.end() ? key->second : KeyOf(op)].wall_share_ns += totals.ops[i].wall_share_ns;
+  }
+  return groups;
+}
+
+const char* DirectionLabel(trace::Copy::Direction direction) {
+  switch (direction) {
+    case trace::Copy::HOST_TO_DEVICE:
+      return "HtoD";
+    case trace::Copy::DEVICE_TO_HOST:
+      return "DtoH";
+    case trace::Copy::DEVICE_TO_DEVICE:
+      return "DtoD";
+    case trace::Copy::HOST_TO_HOST:
+      return "HtoH";
+    case trace::Copy::PEER:
+      return "peer";
+    case trace::Copy::SET:
+      return "set";
+    case trace::Copy::FILE_TO_DEVICE:
+      return "FtoD";
+    case trace::Copy::DEVICE_TO_FILE:
+      return "DtoF";
+    default:
+      return "unknown";
+  }
+}
+
+const char* MemoryLabel(trace::Copy::HostMemory memory) {
+  switch (memory) {
+    case trace::Copy::NONE:
+      return "none";
+    case trace::Copy::PAGEABLE:
+      return "pageable";
+    case trace::Copy::PINNED:
+      return "pinned";
+    case trace::Copy::MANAGED:
+      return "managed";
+    default:
+      return "unknown";
+  }
+}
+
+const char* FormLabel(Form form) {
+  switch (form) {
+    case Form::kSync:
+      return "sync";
+    case Form::kAsync:
+      return "async";
+    case Form::kCaptured:
+      return "captured";
+    case Form::kNotSeen:
+      return "not seen by a hook";
+  }
+  return "";
+}
+
+constexpr size_t kGpuColumnsAt = 7;
+
+std::vector<Column> Columns(bool has_gpu) {
+  std::vector<Column> columns = {
+      As(Role::kKey, TextColumn("direction", "HtoD: host to device …; peer: between devices; set: memset.")),
+      As(Role::kKey, TextColumn("memory", "What kind of host memory takes part.")),
+      TextColumn("form",
+                 has_gpu ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; not seen "
+                           "by a hook: asked for inside a library."
+                         : "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
+      CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
+      As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of these calls together.")),
+      RealColumn("bytes_percent", "%", Better::kNeither,
+                 "As a part of all bytes copied (not set, not captured)."),
+      TotalTimeColumn(),
+      RealColumn("rate", "GB/s", Better::kHigher,
+                 has_gpu ? "Bytes over the GPU's time; of calls of which that is not known see rate_source."
+                         : "Bytes over time, of synchronous copies from or to the host, as the caller waits "
+                           "for them: waiting for earlier work is included. Others: not known."),
+      RealColumn("min_rate", "GB/s", Better::kHigher, "Of the slowest such copy."),
+      RealColumn("max_rate", "GB/s", Better::kHigher, "Of the fastest such copy."),
+      IntegerColumn("mean_bytes", "bytes", Better::kNeither, "Bytes of one call."),
+      Detail(IntegerColumn("failed", "", Better::kLower, "Calls that returned an error.")),
+      Detail(IntegerColumn("copies", "", Better::kLower, "A batch call makes several.")),
+      Detail(WallPercentColumn()),
+      WallShareColumn()};
+  for (const SizeClass& size : kSizes) {
+    columns.push_back(Detail(IntegerColumn(size.column, "", Better::kNeither,
+                                           absl::StrCat("Calls by size: ", size.words, "."))));
+  }
+  columns.push_back(Detail(TextColumn("functions", "Functions that made these copies.")));
+  if (!has_gpu) return columns;
+  for (Column& column : columns) {
+    if (column.name == "bytes_percent" || column.name == "total_time" || column.name == "mean_bytes") {
+      column.detail = true;
+    }
+  }
+  const std::vector<Column> gpu = GpuCopyColumns();
+  columns.insert(columns.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
+  return columns;
+}
+
+bool IsCopied(const Key& key) {
+  return std::get<0>(key) != trace::Copy::SET && std::get<2>(key) != Form::kCaptured;
+}
+
+// Rate, the least, the largest: by the GPU's time, else as the caller waits.
+Row Rates(const CopyGroup& group) {
+  const GpuCopySum& gpu = group.gpu;
+  if (gpu.timed_ns > 0) return {Rate(gpu.timed_bytes, 1, gpu.timed_ns), gpu.min_rate, gpu.max_rate};
+  if (group.timed_ns == 0) return Row(3);
+  return {Rate(group.timed_bytes, 1, group.timed_ns), group.min_rate, group.max_rate};
+}
+
+Row GpuCells(const CopyGroup& group) {
+  Row cells = GpuCopyCells(group.gpu);
+  if (group.gpu.timed_ns == 0) cells[3] = group.timed_ns > 0 ? Cell("host") : Cell();
+  return cells;
+}
+
+Row GroupRow(const Key& key, const CopyGroup& group, int64_t all_bytes, int64_t wall_ns, bool has_gpu) {
+  const auto& [direction, memory, form] = key;
+  const Row rates = Rates(group);
+  Row row = {std::string(DirectionLabel(direction)),
+             std::string(MemoryLabel(memory)),
+             std::string(FormLabel(form)),
+             form == Form::kNotSeen ? Cell() : Cell(group.calls),
+             group.bytes,
+             IsCopied(key) ? Percent(group.bytes, all_bytes) : Cell(),
+             group.total_ns,
+             rates[0],
+             rates[1],
+             rates[2],
+             Mean(group.bytes, form == Form::kNotSeen ? group.gpu.copies : group.calls),
+             group.failed,
+             group.copies,
+             Percent(group.wall_share_ns, wall_ns),
+             group.wall_share_ns};
+  for (int64_t count : group.sizes) row.emplace_back(count);
+  row.emplace_back(Join(group.functions));
+  if (!has_gpu) return row;
+  const Row gpu = GpuCells(group);
+  row.insert(row.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
+  return row;
+}
+
+// "HtoD by size: 12 up to 4 KiB, 3 up to 1 MiB", a sentence for each direction.
+void AddSizeNotes(const CopyMap& groups, Table& table) {
+  std::map<trace::Copy::Direction, std::array<int64_t, kSizeCount>> sizes;
+  for (const auto& [key, group] : groups) {
+    if (std::get<2>(key) == Form::kCaptured) continue;
+    for (size_t i = 0; i < kSizeCount; ++i) sizes[std::get<0>(key)][i] += group.sizes[i];
+  }
+  for (const auto& [direction, counts] : sizes) {
+    std::vector<std::string> words;
+    for (size_t i = 0; i < kSizeCount; ++i) {
+      if (counts[i] > 0) words.push_back(absl::StrCat(counts[i], " ", kSizes[i].words));
+    }
+    if (words.empty()) continue;
+    table.notes.push_back(
+        absl::StrCat(DirectionLabel(direction), " by size: ", absl::StrJoin(words, ", "), "."));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Table> CopiesTable(const TraceModel& model, const TableOptions& options) {
+  const bool has_gpu = GpuTimesOf(model, options) != GpuTimes::kNone;
+  const CopyMap groups = Collect(model, *options.totals, has_gpu);
+  int64_t all_bytes = 0;
+  std::vector<const CopyMap::value_type*> order;
+  for (const auto& group : groups) {
+    order.push_back(&group);
+    if (IsCopied(group.first)) AddSaturated(group.second.bytes, &all_bytes);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    const bool a_copied = IsCopied(a->first), b_copied = IsCopied(b->first);
+    return std::tie(a_copied, a->second.bytes) > std::tie(b_copied, b->second.bytes);
+  });
+
+  Table table = NewTable("copies", "Memory copied and filled, by direction", Columns(has_gpu));
+  for (const auto* group : order) {
+    table.rows.push_back(GroupRow(group->first, group->second, all_bytes, model.wall_ns(), has_gpu));
+  }
+  AddSizeNotes(groups, table);
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,187 @@
+// Table `devices`: what each GPU was busy with, one row a device and process.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+Column NsColumn(const char* name, Better better, const char* explanation) {
+  return IntegerColumn(name, "ns", better, explanation);
+}
+
+std::vector<Column> Columns(bool has_ranks, bool has_processes) {
+  std::vector<Column> columns = {
+      TextColumn("rank",
+                 "Of the process, as its launcher told it (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
+      IntegerColumn("process", "", Better::kNeither, "Process id."),
+      IntegerColumn("device", "", Better::kNeither, "CUDA's number of it in the process."),
+      RealColumn("busy", "%", Better::kHigher, "Part of the time in which the device did something."),
+      NsColumn("compute", Better::kLower, "Time in which it computed; overlapping kernels count once."),
+      NsColumn("copy", Better::kLower, "Time in which it copied or set memory; overlapping ones count once."),
+      NsColumn("communication", Better::kLower,
+               "Time in which kernels of collectives ran, waiting for other ranks included."),
+      NsColumn("exposed_communication", Better::kLower,
+               "Communication with no compute of this process beside it on the device."),
+      RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that had compute beside it."),
+      NsColumn("idle", Better::kLower,
+               "Time in which it did nothing for this process: busy and idle add up to the time."),
+      IntegerColumn("steps", "", Better::kNeither,
+                    "Steady steps that the row speaks of; not known: it speaks of the whole process."),
+      NsColumn("time", Better::kLower, "Of these steps, as far as times of GPUs were measured."),
+      TextColumn("source", "What told the times: CUPTI, or pairs of events (of whole calls, at most 0.5 us exact)."),
+      TextColumn("name", "What it is."),
+      Detail(IntegerColumn("kernels", "", Better::kNeither, "That began in the time; by events: operations.")),
+      Detail(IntegerColumn("copies", "", Better::kNeither, "Copies and sets that began in the time.")),
+      Detail(IntegerColumn("copied_bytes", "bytes", Better::kLower, "Of these copies and sets.")),
+      Detail(TextColumn("shared_with",
+                        "Other processes of the run that used the same device: their work is not in this row.")),
+      Detail(TextColumn("link", "To the host: PCIe generation and lanes.")),
+      Detail(RealColumn("link_rate", "GB/s", Better::kNeither, "Peak of that link in one direction.")),
+      Detail(RealColumn("memory_rate", "GB/s", Better::kNeither, "Peak of the device's own memory.")),
+      Detail(IntegerColumn("memory", "bytes", Better::kNeither, "Of the device.")),
+      Detail(IntegerColumn("multiprocessors", "", Better::kNeither, "Of the device.")),
+      Detail(TextColumn("uuid", "Of the device; that of a MIG instance is its own.")),
+  };
+  columns[0].detail = !has_ranks;
+  columns[1].detail = !has_processes;
+  return columns;
+}
+
+Cell KnownRate(uint64_t bytes_per_second) {
+  return bytes_per_second == 0 ? Cell() : Cell(static_cast<double>(bytes_per_second) / 1e9);
+}
+
+Cell KnownCount(uint64_t count) {
+  return count == 0 ? Cell() : Cell(static_cast<int64_t>(std::min<uint64_t>(count, INT64_MAX)));
+}
+
+std::string NameOf(const GpuDevice& device) {
+  return absl::StrCat(device.name, device.is_partition && !device.name.empty() ? ", " : "",
+                      device.is_partition ? "MIG instance" : "");
+}
+
+std::string LinkOf(const GpuDevice& device) {
+  if (device.link_generation == 0) return "";
+  return absl::StrCat("PCIe ", device.link_generation,
+                      device.link_width == 0 ? "" : absl::StrCat(" x", device.link_width));
+}
+
+std::string SourceOf(const DeviceWork& work) {
+  if (work.is_cupti && work.is_events) return "CUPTI, events";
+  if (work.is_events) return "events";
+  return work.is_cupti ? "CUPTI" : "";
+}
+
+class Rows {
+ public:
+  Rows(const TraceModel& model, const std::vector<StepTrack>& steps)
+      : model_(model), times_(MeasuredTimes(model, steps)), works_(WorkOfDevices(model, times_)) {
+    for (const DeviceWork& work : works_) {
+      const GpuDevice& device = model.gpu_devices[work.device];
+      if (!device.uuid.empty()) users_[device.uuid].push_back(device.process);
+    }
+  }
+
+  void AddTo(Table* table) const {
+    for (const ProcessIndex process : ByRank(model_)) {
+      for (const DeviceWork& work : works_) {
+        if (model_.gpu_devices[work.device].process == process) table->rows.push_back(RowOf(work));
+      }
+    }
+    AddNotes(table);
+  }
+
+ private:
+  Row RowOf(const DeviceWork& work) const {
+    const GpuDevice& device = model_.gpu_devices[work.device];
+    const MeasuredTime& measured = times_[device.process];
+    const int64_t time_ns = measured.time.total_ns();
+    const int64_t busy_ns = work.Busy().total_ns();
+    const int64_t communication_ns = work.communication.total_ns();
+    const int64_t exposed_ns = work.ExposedCommunication().total_ns();
+    return {KnownText(RankOf(model_, device.process)),
+            int64_t{model_.processes[device.process].header.process().pid()},
+            int64_t{device.ordinal},
+            Percent(busy_ns, time_ns),
+            work.compute.total_ns(),
+            work.copy.total_ns(),
+            communication_ns,
+            exposed_ns,
+            Percent(communication_ns - exposed_ns, communication_ns),
+            time_ns - busy_ns,
+            measured.steps == 0 ? Cell() : Cell(measured.steps),
+            time_ns,
+            KnownText(SourceOf(work)),
+            KnownText(NameOf(device)),
+            work.kernels,
+            work.copies,
+            work.copied_bytes,
+            KnownText(SharedWith(device)),
+            KnownText(LinkOf(device)),
+            KnownRate(device.link_bytes_per_second),
+            KnownRate(device.memory_bytes_per_second),
+            KnownCount(device.memory_bytes),
+            KnownCount(device.multiprocessors),
+            KnownText(device.uuid)};
+  }
+
+  std::string SharedWith(const GpuDevice& device) const {
+    std::vector<std::string> others;
+    const auto users = users_.find(device.uuid);
+    if (users == users_.end()) return "";
+    for (const ProcessIndex user : users->second) {
+      if (user != device.process) others.push_back(ProcessLabel(model_, user));
+    }
+    return absl::StrJoin(others, ", ");
+  }
+
+  void AddNotes(Table* table) const {
+    for (const auto& [uuid, users] : users_) {
+      if (users.size() < 2) continue;
+      std::vector<std::string> labels;
+      for (const ProcessIndex user : users) labels.push_back(ProcessLabel(model_, user));
+      table->notes.push_back(absl::StrCat(absl::StrJoin(labels, ", "), " share the device ", uuid,
+                                          ": what one does is in its own row alone, idle time of the other may be work "
+                                          "of it."));
+    }
+    for (ProcessIndex i = 0; i < times_.size(); ++i) {
+      const bool has_work = std::any_of(works_.begin(), works_.end(), [&](const DeviceWork& work) {
+        return model_.gpu_devices[work.device].process == i;
+      });
+      const int64_t missing_ns = times_[i].duration_ns - times_[i].time.total_ns();
+      // Before the first call of CUDA's nothing is measured, nor needs to be.
+      if (!has_work || times_[i].steps == 0 || missing_ns == 0) continue;
+      table->notes.push_back(absl::StrCat(ProcessLabel(model_, i), ": of its steady steps ", HumanTime(missing_ns),
+                                          " are left out: times of GPUs were not measured all through them."));
+    }
+  }
+
+  const TraceModel& model_;
+  const std::vector<MeasuredTime> times_;
+  const std::vector<DeviceWork> works_;
+  std::map<std::string, std::vector<ProcessIndex>> users_;  // by uuid
+};
+
+}  // namespace
+
+absl::StatusOr<Table> DevicesTable(const TraceModel& model, const TableOptions& options) {
+  bool has_ranks = false;
+  for (ProcessIndex i = 0; i < model.processes.size(); ++i) has_ranks |= !RankOf(model, i).empty();
+  Table table = NewTable("devices", "What GPUs were busy with", Columns(has_ranks, model.processes.size() > 1));
+  if (model.gpu.empty()) return table;  // finding steps takes time
+  Rows(model, options.analysis->steps()).AddTo(&table);
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,93 @@
+// What GPUs' own times say of copies: see gpu_copies.h.
+#include "analyzer/tables/gpu/gpu_copies.h"
+
+#include <algorithm>
+
+#include "analyzer/layers/gpu_places.h"
+#include "analyzer/tables/columns.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+using Kind = trace::GpuActivityBatch;
+
+// Bytes a second that the way of such a copy can move at most; 0: not known. A copy inside a device reads and writes
+// its memory.
+double PeakOf(const GpuDevice& device, trace::Copy::Direction direction) {
+  const auto link = static_cast<double>(device.link_bytes_per_second);
+  const auto memory = static_cast<double>(device.memory_bytes_per_second);
+  switch (direction) {
+    case trace::Copy::HOST_TO_DEVICE:
+    case trace::Copy::DEVICE_TO_HOST:
+      return link;
+    case trace::Copy::DEVICE_TO_DEVICE:
+      return memory / 2;
+    case trace::Copy::SET:
+      return memory;
+    default:
+      return 0;
+  }
+}
+
+const char* SourceLabel(const GpuCopySum& sum) {
+  if (sum.is_cupti && sum.is_events) return "cupti, events";
+  return sum.is_cupti ? "cupti" : "events";
+}
+
+}  // namespace
+
+bool GpuCopies::IsCopy(GpuIndex activity) const {
+  const Kind::Kind kind = model_.gpu.kind[activity];
+  return kind == Kind::COPY || kind == Kind::SET || (kind == Kind::OP && GpuWorkOf(model_, activity) == GpuWork::kCopy);
+}
+
+void GpuCopies::Add(GpuIndex activity, GpuCopySum* sum) const {
+  const GpuActivityColumns& gpu = model_.gpu;
+  const int64_t duration_ns = gpu.DurationNs(activity);
+  const auto bytes = static_cast<int64_t>(gpu.bytes[activity]);
+  ++sum->copies;
+  sum->bytes += bytes;
+  sum->busy_ns += duration_ns;
+  const IntervalSet& compute = timelines_[gpu.device[activity]].compute;
+  sum->beside_compute_ns += compute.CoveredNs(gpu.start_ns[activity], gpu.end_ns[activity]);
+  (gpu.source[activity] == trace::GPU_TIME_EVENTS ? sum->is_events : sum->is_cupti) = true;
+  if (duration_ns <= 0 || bytes == 0) return;
+  const double rate = static_cast<double>(bytes) / static_cast<double>(duration_ns);
+  sum->min_rate = sum->timed_ns == 0 ? rate : std::min(sum->min_rate, rate);
+  sum->max_rate = std::max(sum->max_rate, rate);
+  sum->timed_bytes += bytes;
+  sum->timed_ns += duration_ns;
+  const double peak = PeakOf(model_.gpu_devices[gpu.device[activity]], gpu.direction[activity]);
+  if (peak <= 0) return;
+  sum->peak_bytes += peak / 1e9 * static_cast<double>(duration_ns);
+  sum->peak_of_bytes += bytes;
+}
+
+std::vector<Column> GpuCopyColumns() {
+  return {
+      IntegerColumn("gpu_time", "ns", Better::kLower,
+                    "Durations on GPUs of all these copies, in launches of CUDA graphs, too."),
+      Within(Range::kMeasured,
+             RealColumn("peak_percent", "%", Better::kHigher,
+                        "Of what the way can move: the link to the host in one direction; inside a device half its "
+                        "memory's rate, of sets all of it.")),
+      RealColumn("overlap_percent", "%", Better::kHigher, "Part of gpu_time in which the same device computed."),
+      Detail(TextColumn("rate_source",
+                        "Where the time behind the rates comes from: cupti, events, or host: as the caller waits.")),
+      Detail(IntegerColumn("gpu_copies", "", Better::kLower, "Copies that GPUs made.")),
+      Detail(IntegerColumn("gpu_bytes", "bytes", Better::kLower, "Bytes that GPUs moved.")),
+  };
+}
+
+Row GpuCopyCells(const GpuCopySum& sum) {
+  if (sum.copies == 0) return Row(6);
+  const bool has_peak = sum.peak_bytes > 0;
+  return {sum.busy_ns,
+          has_peak ? Cell(100.0 * static_cast<double>(sum.peak_of_bytes) / sum.peak_bytes) : Cell(),
+          Percent(sum.beside_compute_ns, sum.busy_ns),
+          SourceLabel(sum),
+          sum.copies,
+          sum.bytes};
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,370 @@
+// Table `gpu_idle`: why GPUs do not compute, to the nanosecond. The rules are in gpu/gpu_idle.h.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/gpu/gpu_idle.h"
+#include "analyzer/layers/functions/askers.h"
+#include "analyzer/layers/gpu_places.h"
+#include "analyzer/tables/activity_labels.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+// What the host did in less than this part of the idle time stands in one row for each cause.
+constexpr double kSmallPart = 0.005;
+constexpr size_t kLongestGaps = 3;
+constexpr char kOutside[] = "[outside of steady steps]";
+
+constexpr char kCauses[] =
+    "Each nanosecond in which no kernel of the network runs has one. communication, copies: only that runs on the "
+    "device. While nothing runs, by what the thread did that asked for the next work, until it asked: input pipeline: "
+    "it was in the data loader; synchronization: it waited for the GPU, or would have asked so much earlier had it not "
+    "waited before; launch-bound: it was busy with calls, framework or Python; and from then on: launch-bound until "
+    "the call returned and 20 us more, copies if it is one. not known: nothing is known of the thread, or the work "
+    "waited longer, for another stream, device or the host.";
+
+std::vector<Column> Columns(std::vector<Column> columns) {
+  const auto time = [](std::string name, std::string explanation) {
+    return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
+  };
+  const std::vector<Column> more = {
+      As(Role::kKey, TextColumn("cause", kCauses)),
+      As(Role::kKey,
+         TextColumn("during",
+                    "The call, framework op or data loader in which the host was, for synchronization the call that "
+                    "waited; the direction of copies that the device made.")),
+      time("time", "In a mean steady step (where no steps are found: in all)."),
+      RealColumn("percent", "%", Better::kLower, "As a part of the steps' time."),
+      RealColumn("idle_percent", "%", Better::kNeither,
+                 "As a part of the time in which no kernel of the network runs."),
+      IntegerColumn("gaps", "", Better::kLower, "Gaps between kernels that it has a part of, in all steady steps."),
+      time("longest", "Of one gap, the largest part that it has."),
+      IntegerColumn("longest_start", "ns", Better::kNeither, "When that gap began, since the run began."),
+      TextColumn("then", "What the device did after that: the call that asked for it, else the kernel."),
+      TextColumn("layer", "For which layer and direction."),
+      Detail(TextColumn("line", "The program's line that asked for it.")),
+      As(Role::kWeight, Detail(time("steady_time",
+                                    "In all steady steps: the rows of a device add up to the time in which it does not "
+                                    "compute, exactly, without time in which it works for other processes of the "
+                                    "run."))),
+      Detail(time("run_time", "In the whole run, as far as GPUs were measured: these add up alike.")),
+  };
+  columns.insert(columns.end(), more.begin(), more.end());
+  return columns;
+}
+
+struct Sums {
+  int64_t steady_ns = 0;
+  int64_t run_ns = 0;
+  int64_t gaps = 0;
+  int64_t gap_start_ns = INT64_MIN;  // of the gap that is being summed up, and its part in it
+  int64_t in_gap_ns = 0;
+  int64_t longest_ns = 0;
+  int64_t longest_start_ns = 0;
+  GpuIndex longest_next = kNone;
+
+  void Merge(const Sums& other) {
+    steady_ns += other.steady_ns;
+    run_ns += other.run_ns;
+    gaps += other.gaps;
+    if (other.longest_ns <= longest_ns) return;
+    longest_ns = other.longest_ns;
+    longest_start_ns = other.longest_start_ns;
+    longest_next = other.longest_next;
+  }
+};
+
+struct Gap {
+  int64_t start_ns = INT64_MIN;
+  int64_t length_ns = 0;
+  std::array<int64_t, kIdleCauses> by_cause_ns = {};
+  GpuIndex next = kNone;
+};
+
+using Key = std::pair<IdleCause, std::string>;  // cause, during
+using Line = std::pair<Key, Sums>;
+
+class IdleSums {
+ public:
+  IdleSums(const TraceModel& model, const HostRules& rules, const GpuRun& run, GpuDeviceIndex device)
+      : model_(model), steady_(run.SteadyTime(device)), run_(run.RunTime(device)) {
+    const ProcessInfo& process = model.processes[run.ProcessOf(device)];
+    DivideIdleTime(model, rules, run.timelines(), device, {process.start_ns, process.end_ns},
+                   [this](const IdlePiece& piece) { Take(piece); });
+    KeepGap();
+  }
+
+  const std::vector<Gap>& longest_gaps() const { return longest_gaps_; }
+
+  // By cause, those with most time first, what is not known last; in a cause by time.
+  std::vector<Line> Lines() const {
+    std::map<Key, Sums> by_label;
+    int64_t all_ns = 0;
+    std::array<int64_t, kIdleCauses> of_cause_ns = {};
+    for (const auto& [key, sums] : sums_) {
+      by_label[{key.cause, LabelOf(key)}].Merge(sums);
+      of_cause_ns[static_cast<size_t>(key.cause)] += sums.steady_ns;
+      all_ns += sums.steady_ns;
+    }
+    std::vector<Line> lines = WithoutSmall(by_label, all_ns);
+    const auto rank = [&](const Line& line) {
+      const IdleCause cause = line.first.first;
+      return std::tuple(cause == IdleCause::kUnknown, -of_cause_ns[static_cast<size_t>(cause)], cause,
+                        -line.second.steady_ns);
+    };
+    std::stable_sort(lines.begin(), lines.end(), [&](const Line& a, const Line& b) { return rank(a) < rank(b); });
+    return lines;
+  }
+
+ private:
+  using What = IdlePiece::What;
+  // What has no strings: one for each op and name.
+  struct Kind {
+    IdleCause cause = IdleCause::kUnknown;
+    What what = What::kNothing;
+    uint32_t index = kNone;  // OpIndex of calls, any ScopeIndex with the name of scopes
+    uint32_t id = kNone;     // OpIndex, NameIndex
+    bool operator==(const Kind& other) const { return cause == other.cause && what == other.what && id == other.id; }
+    template <typename H>
+    friend H AbslHashValue(H h, const Kind& kind) {
+      return H::combine(std::move(h), kind.cause, kind.what, kind.id);
+    }
+  };
+
+  Kind KindOf(const IdlePiece& piece) const {
+    Kind kind = {piece.cause, piece.what};
+    if (piece.index == kNone) return kind;
+    if (piece.what == What::kCall) kind.index = kind.id = model_.calls.op[piece.index];
+    if (piece.what == What::kScope) {
+      kind.index = piece.index;
+      kind.id = model_.scopes.name[piece.index];
+    }
+    return kind;
+  }
+
+  std::string LabelOf(const Kind& kind) const {
+    switch (kind.what) {
+      case What::kToDevice: return "HtoD";
+      case What::kFromDevice: return "DtoH";
+      case What::kOtherCopy: return "other copies, memset";
+      case What::kCall: return kind.index == kNone ? "" : model_.ops[kind.index].function;
+      case What::kScope: return ScopeLabel(model_, kind.index);
+      case What::kPython: return "not seen: native code or Python";
+      case What::kAsked: return "asked for, not begun";
+      case What::kNothing: break;
+    }
+    return "";
+  }
+
+  void Take(const IdlePiece& piece) {
+    const int64_t run_ns = run_.CoveredNs(piece.start_ns, piece.end_ns);
+    const int64_t steady_ns = steady_.CoveredNs(piece.start_ns, piece.end_ns);
+    if (run_ns == 0 && steady_ns == 0) return;
+    Sums& sums = sums_[KindOf(piece)];
+    sums.run_ns += run_ns;
+    if (steady_ns == 0) return;
+    sums.steady_ns += steady_ns;
+    if (sums.gap_start_ns != piece.gap_start_ns) {
+      sums.gap_start_ns = piece.gap_start_ns;
+      sums.in_gap_ns = 0;
+      ++sums.gaps;
+    }
+    sums.in_gap_ns += steady_ns;
+    if (sums.in_gap_ns > sums.longest_ns) {
+      sums.longest_ns = sums.in_gap_ns;
+      sums.longest_start_ns = piece.gap_start_ns;
+      sums.longest_next = piece.next;
+    }
+    if (gap_.start_ns != piece.gap_start_ns) {
+      KeepGap();
+      gap_ = {.start_ns = piece.gap_start_ns};
+    }
+    gap_.length_ns += steady_ns;
+    gap_.by_cause_ns[static_cast<size_t>(piece.cause)] += steady_ns;
+    gap_.next = piece.next;
+  }
+
+  void KeepGap() {
+    if (gap_.length_ns == 0) return;
+    const auto place = std::find_if(longest_gaps_.begin(), longest_gaps_.end(),
+                                    [&](const Gap& gap) { return gap.length_ns < gap_.length_ns; });
+    longest_gaps_.insert(place, gap_);
+    if (longest_gaps_.size() > kLongestGaps) longest_gaps_.pop_back();
+  }
+
+  static std::vector<Line> WithoutSmall(const std::map<Key, Sums>& by_label, int64_t all_ns) {
+    std::vector<Line> lines;
+    std::map<IdleCause, std::pair<int64_t, Sums>> small;
+    for (const auto& [key, sums] : by_label) {
+      if (static_cast<double>(sums.steady_ns) >= kSmallPart * static_cast<double>(all_ns) && sums.steady_ns > 0) {
+        lines.emplace_back(key, sums);
+        continue;
+      }
+      ++small[key.first].first;
+      small[key.first].second.Merge(sums);
+    }
+    for (const auto& [cause, others] : small) {
+      const bool is_in_steps = others.second.steady_ns > 0;
+      lines.emplace_back(Key{cause, is_in_steps ? absl::StrCat("others (", others.first, ")") : kOutside},
+                         others.second);
+    }
+    return lines;
+  }
+
+  const TraceModel& model_;
+  const IntervalSet& steady_;
+  const IntervalSet& run_;
+  absl::flat_hash_map<Kind, Sums> sums_;
+  Gap gap_;
+  std::vector<Gap> longest_gaps_;
+};
+
+// Who asked for the work after a gap.
+class NextWork {
+ public:
+  NextWork(const TraceModel& model, const Attribution& attribution)
+      : model_(model), attribution_(attribution), places_(GpuPlaces(model, attribution)), askers_(model, attribution) {}
+
+  std::string NameOf(GpuIndex activity) const {
+    if (activity == kNone) return "";
+    const CallIndex call = CallOf(activity);
+    if (call != kNone) return model_.ops[model_.calls.op[call]].function;
+    const GpuKernelIndex kernel = model_.gpu.kernel[activity];
+    const NameIndex name = kernel == kNone ? kNone : model_.gpu_kernels[kernel].short_name;
+    return name == kNone ? "" : model_.names[name];
+  }
+
+  std::string LayerOf(GpuIndex activity) const {
+    if (activity == kNone || places_[activity].layer == kNone) return "";
+    const Place& place = places_[activity];
+    const std::string& name = attribution_.layers[place.layer].name;
+    return place.direction == LayerDirection::kUnknown ? name
+                                                       : absl::StrCat(name, " ", LayerDirectionName(place.direction));
+  }
+
+  std::string LineOf(GpuIndex activity) {
+    return activity == kNone || CallOf(activity) == kNone ? "" : askers_.LineOf(CallOf(activity));
+  }
+
+ private:
+  CallIndex CallOf(GpuIndex activity) const {
+    return model_.gpu.call[activity] != kNone ? model_.gpu.call[activity] : model_.gpu.launch_call[activity];
+  }
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const std::vector<Place> places_;
+  Askers askers_;
+};
+
+void AddRow(const TraceModel& model, const Line& line, int64_t idle_ns, int64_t time_ns, int64_t steps,
+            NextWork& next_work, Row row, Table& table) {
+  const auto& [key, sums] = line;
+  const bool has_longest = sums.longest_ns > 0;
+  const Row more = {IdleCauseName(key.first),
+                    KnownText(key.second),
+                    Mean(sums.steady_ns, std::max<int64_t>(steps, 1)),
+                    Percent(sums.steady_ns, time_ns),
+                    Percent(sums.steady_ns, idle_ns),
+                    sums.gaps,
+                    has_longest ? Cell(sums.longest_ns) : Cell(),
+                    has_longest ? Cell(sums.longest_start_ns - model.start_ns) : Cell(),
+                    KnownText(next_work.NameOf(sums.longest_next)),
+                    KnownText(next_work.LayerOf(sums.longest_next)),
+                    KnownText(next_work.LineOf(sums.longest_next)),
+                    sums.steady_ns,
+                    sums.run_ns};
+  row.insert(row.end(), more.begin(), more.end());
+  table.rows.push_back(std::move(row));
+}
+
+// "On device 0 no kernel runs in 4.50 ms of a mean step of 12.30 ms (36.6 %), nothing at all in 3.20 ms:
+// synchronization 2.10 ms, …"
+std::string DeviceNote(const TraceModel& model, const GpuRun& run, GpuDeviceIndex device,
+                       const std::vector<Line>& lines) {
+  const int64_t steps = std::max<int64_t>(run.Steps(device), 1);
+  const int64_t time_ns = run.SteadyTime(device).total_ns();
+  int64_t idle_ns = 0;
+  std::vector<std::pair<std::string, int64_t>> causes;  // in the order of the rows
+  for (const auto& [key, sums] : lines) {
+    if (causes.empty() || causes.back().first != IdleCauseName(key.first)) {
+      causes.emplace_back(IdleCauseName(key.first), 0);
+    }
+    causes.back().second += sums.steady_ns;
+    idle_ns += sums.steady_ns;
+  }
+  const IntervalSet& own = run.TimelineOf(device).busy;
+  const IntervalSet others = BusyForOthers(model, run.timelines(), device).Difference(own);
+  const int64_t others_ns = CoveredIn(others, run.SteadyTime(device));
+  const int64_t nothing_ns = time_ns - CoveredIn(own, run.SteadyTime(device)) - others_ns;
+  std::string note = absl::StrFormat(
+      "On %s no kernel of the network runs in %s of %s of %s (%.1f %%), nothing at all in %s", run.NameOf(device),
+      HumanTime(idle_ns / steps), run.Steps(device) == 0 ? "the run" : "a mean step", HumanTime(time_ns / steps),
+      100.0 * static_cast<double>(idle_ns) / static_cast<double>(std::max<int64_t>(time_ns, 1)),
+      HumanTime(nothing_ns / steps));
+  const char* separator = ": ";
+  for (const auto& [name, ns] : causes) {
+    if (ns == 0) continue;
+    absl::StrAppend(&note, separator, name, " ", HumanTime(ns / steps));
+    separator = ", ";
+  }
+  if (others_ns > 0) {
+    absl::StrAppend(&note, "; for ", HumanTime(others_ns / steps), " more it works for other processes alone");
+  }
+  return note + ".";
+}
+
+std::string GapNote(const TraceModel& model, const Gap& gap, const std::string& device, NextWork& next_work) {
+  const auto most = std::max_element(gap.by_cause_ns.begin(), gap.by_cause_ns.end());
+  const auto cause = static_cast<IdleCause>(most - gap.by_cause_ns.begin());
+  std::string note =
+      absl::StrCat("Gap of ", HumanTime(gap.length_ns), " on ", device, ", ",
+                   HumanTime(gap.start_ns - model.start_ns), " after the run began, mostly ", IdleCauseName(cause));
+  const std::string name = next_work.NameOf(gap.next), layer = next_work.LayerOf(gap.next),
+                    line = next_work.LineOf(gap.next);
+  if (!name.empty()) absl::StrAppend(&note, "; then ", name);
+  if (!layer.empty()) absl::StrAppend(&note, " for ", layer);
+  if (!line.empty()) absl::StrAppend(&note, ", ", line);
+  return note + ".";
+}
+
+}  // namespace
+
+absl::StatusOr<Table> GpuIdleTable(const TraceModel& model, const TableOptions& options) {
+  const std::string title = "Why GPUs do not compute";
+  if (model.gpu.empty()) return NewTable("gpu_idle", title, Columns(GpuLabelColumns(false)));
+  const GpuRun run(model, options.analysis->steps());
+  Table table = NewTable("gpu_idle", title, Columns(run.LabelColumns()));
+  const HostRules rules(model);
+  NextWork next_work(model, options.analysis->attribution());
+  for (GpuDeviceIndex device : run.devices()) {
+    const IdleSums sums(model, rules, run, device);
+    const std::vector<Line> lines = sums.Lines();
+    int64_t idle_ns = 0;
+    for (const Line& line : lines) idle_ns += line.second.steady_ns;
+    for (const Line& line : lines) {
+      AddRow(model, line, idle_ns, run.SteadyTime(device).total_ns(), run.Steps(device), next_work,
+             run.LabelsOf(device), table);
+    }
+    table.notes.push_back(DeviceNote(model, run, device, lines));
+    for (const Gap& gap : sums.longest_gaps()) {
+      table.notes.push_back(GapNote(model, gap, run.NameOf(device), next_work));
+    }
+  }
+  for (std::string& note : run.Notes()) table.notes.push_back(std::move(note));
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

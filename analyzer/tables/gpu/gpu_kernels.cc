@@ -1,0 +1,311 @@
+// The table `kernels` with the times of GPUs: see gpu_kernels.h.
+#include "analyzer/tables/gpu/gpu_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "analyzer/calls/call_context.h"
+#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/occupancy.h"
+#include "analyzer/layers/gpu_places.h"
+#include "analyzer/model/same_work.h"
+#include "analyzer/steps/iterations.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+using Kind = trace::GpuActivityBatch;
+
+constexpr char kNotKnown[] = "not known";
+
+bool IsKernel(const TraceModel& model, GpuIndex activity) {
+  return model.gpu.kind[activity] == Kind::KERNEL || model.gpu.kind[activity] == Kind::GRAPH;
+}
+
+struct Key {
+  std::string name;  // whole: instances of one template are kernels of their own
+  std::string short_name;
+  std::string model, layer;
+  std::string launched_by;
+  auto operator<=>(const Key&) const = default;
+};
+
+struct KernelGroup {
+  int64_t total_ns = 0;
+  std::vector<int64_t> durations_ns;  // without first launches
+  int64_t first_count = 0;
+  int64_t first_ns = 0;
+  int64_t steady = 0;    // asked for in steady steps
+  int64_t replayed = 0;  // by CUDA graphs
+  std::map<GpuKernelIndex, int64_t> launches;  // of each grid, block …
+  uint32_t compute_capability = 0;
+  int64_t calls() const { return first_count + static_cast<int64_t>(durations_ns.size()); }
+};
+
+using KernelMap = std::map<Key, KernelGroup>;
+
+class Collector {
+ public:
+  Collector(const TraceModel& model, const TableOptions& options)
+      : model_(model),
+        attribution_(options.analysis->attribution()),
+        places_(GpuPlaces(model, attribution_)),
+        is_first_(FirstLaunches(model)),
+        times_(MeasuredTimes(model, options.analysis->steps())) {}
+
+  KernelMap Collect() const {
+    KernelMap groups;
+    for (GpuIndex activity = 0; activity < model_.gpu.size(); ++activity) {
+      if (IsKernel(model_, activity)) Add(activity, &groups[KeyOf(activity)]);
+    }
+    return groups;
+  }
+
+  int64_t steps() const {
+    int64_t steps = 0;
+    for (const MeasuredTime& time : times_) steps += time.steps;
+    return steps;
+  }
+
+ private:
+  Key KeyOf(GpuIndex activity) const {
+    Key key = {kNotKnown, kNotKnown, "", "", GpuAskerOf(model_, activity)};
+    if (model_.gpu.kind[activity] == Kind::GRAPH) key.name = key.short_name = "[whole graph]";
+    const GpuKernelIndex kernel = model_.gpu.kernel[activity];
+    if (kernel != kNone && model_.gpu_kernels[kernel].name != kNone) {
+      key.name = model_.names[model_.gpu_kernels[kernel].name];
+      key.short_name = model_.names[model_.gpu_kernels[kernel].short_name];
+    }
+    if (places_[activity].layer == kNone) return key;
+    key.model = attribution_.layers[places_[activity].layer].model;
+    key.layer = attribution_.layers[places_[activity].layer].name;
+    return key;
+  }
+
+  void Add(GpuIndex activity, KernelGroup* group) const {
+    const GpuActivityColumns& gpu = model_.gpu;
+    const GpuDevice& device = model_.gpu_devices[gpu.device[activity]];
+    const int64_t duration_ns = gpu.DurationNs(activity);
+    group->total_ns += duration_ns;
+    if (is_first_[activity]) {
+      ++group->first_count;
+      group->first_ns += duration_ns;
+    } else {
+      group->durations_ns.push_back(duration_ns);
+    }
+    const MeasuredTime& time = times_[device.process];
+    const int64_t asked_ns = GpuAskedNs(model_, activity);
+    if (time.steps > 0 && time.time.CoveredNs(asked_ns, asked_ns + 1) > 0) ++group->steady;
+    if (gpu.graph[activity] != 0) ++group->replayed;
+    if (gpu.kernel[activity] != kNone) ++group->launches[gpu.kernel[activity]];
+    group->compute_capability = device.compute_capability;
+  }
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const std::vector<Place> places_;
+  const std::vector<bool> is_first_;
+  const std::vector<MeasuredTime> times_;
+};
+
+Column TimeColumn(std::string name, std::string explanation) {
+  return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
+}
+
+std::vector<Column> Columns() {
+  return {
+      As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
+      As(Role::kName, TextColumn("layer", "For which it ran; of a graph's kernels that for which they were captured.")),
+      TextColumn("model", "Which network, where there are several."),
+      As(Role::kKey, TextColumn("launched_by",
+                                "The library's op that it ran for, else the framework's; application: neither around "
+                                "the launch; not known: no hook saw who launched it.")),
+      CallsColumn("Times that it ran on a GPU, as parts of CUDA graphs, too."),
+      RealColumn("per_iteration", "", Better::kLower,
+                 "Of these, launched in steady steps, divided by the number of these."),
+      As(Role::kWeight, TimeColumn("gpu_time", "Durations on GPUs, first launches included.")),
+      RealColumn("gpu_percent", "%", Better::kLower, "GPU time as a part of that of all kernels."),
+      TimeColumn("mean_time",
+                 "Duration, without the process's first launch of this kernel where there are others, as the next "
+                 "five."),
+      TimeColumn("median_time", "Half of them took at most so long."),
+      Detail(TimeColumn("min_time", "The shortest.")),
+      Detail(TimeColumn("max_time", "The longest.")),
+      Detail(TimeColumn("deviation", "Standard deviation of the durations.")),
+      Detail(TimeColumn("first_time", "Durations of first launches: the kernel may have been loaded for them.")),
+      Detail(IntegerColumn("replayed", "", Better::kNeither, "Of the calls, those in launches of CUDA graphs.")),
+      Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids and blocks.")),
+      As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
+      As(Role::kChoice, Detail(TextColumn("block", "Its block, in threads."))),
+      Detail(IntegerColumn("registers", "", Better::kLower, "Its registers for each thread.")),
+      Detail(IntegerColumn("shared_memory", "bytes", Better::kLower,
+                           "Its shared memory for each block, static and dynamic.")),
+      Detail(RealColumn("occupancy", "%", Better::kHigher,
+                        "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory and "
+                        "block size (formula of NVIDIA's cuda_occupancy.h): not measured.")),
+      Detail(TextColumn("name", "The kernel's whole name.")),
+  };
+}
+
+Cell Deviation(const std::vector<int64_t>& values, int64_t sum) {
+  if (values.size() < 2) return std::monostate();
+  const double mean = static_cast<double>(sum) / static_cast<double>(values.size());
+  double squares = 0;
+  for (int64_t value : values) squares += (static_cast<double>(value) - mean) * (static_cast<double>(value) - mean);
+  return static_cast<int64_t>(std::llround(std::sqrt(squares / static_cast<double>(values.size() - 1))));
+}
+
+// Mean, median, min, max, deviation.
+Row Statistics(const KernelGroup& group) {
+  if (group.durations_ns.empty()) {
+    const Cell mean = Mean(group.first_ns, group.first_count);
+    return {mean, mean, Cell(), Cell(), Cell()};
+  }
+  std::vector<int64_t> sorted = group.durations_ns;
+  std::sort(sorted.begin(), sorted.end());
+  int64_t sum = 0;
+  for (int64_t value : sorted) sum += value;
+  return {Mean(sum, static_cast<int64_t>(sorted.size())), QuantileOfSorted(sorted, 0.5), sorted.front(), sorted.back(),
+          Deviation(sorted, sum)};
+}
+
+std::string Dims(const uint32_t (&dims)[3]) { return absl::StrCat(dims[0], "x", dims[1], "x", dims[2]); }
+
+// Number of shapes, grid, block, registers, shared memory, occupancy.
+Row Shape(const TraceModel& model, const KernelGroup& group) {
+  if (group.launches.empty()) return Row(6);
+  const auto most = std::max_element(group.launches.begin(), group.launches.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  const GpuKernel& kernel = model.gpu_kernels[most->first];
+  const std::optional<double> occupancy = TheoreticalOccupancy(kernel, group.compute_capability);
+  const bool has_grid = kernel.grid[0] != 0, has_registers = kernel.registers_per_thread != 0;
+  return {static_cast<int64_t>(group.launches.size()),
+          has_grid ? Cell(Dims(kernel.grid)) : Cell(),
+          has_grid ? Cell(Dims(kernel.block)) : Cell(),
+          has_registers ? Cell(int64_t{kernel.registers_per_thread}) : Cell(),
+          has_registers ? Cell(int64_t{kernel.static_shared_bytes} + kernel.dynamic_shared_bytes) : Cell(),
+          occupancy ? Cell(100 * *occupancy) : Cell()};
+}
+
+// Layers of several networks bear the same names.
+void ShowModels(const KernelMap& groups, Table* table) {
+  std::set<std::string> models;
+  for (const auto& [key, group] : groups) {
+    if (!key.model.empty()) models.insert(key.model);
+  }
+  for (Column& column : table->columns) {
+    if (column.name == "model") column.detail = models.size() < 2;
+  }
+}
+
+Row GroupRow(const TraceModel& model, const Key& key, const KernelGroup& group, int64_t all_ns, int64_t steps) {
+  Row row = {key.short_name,
+             KnownText(key.layer),
+             KnownText(key.model),
+             key.launched_by,
+             group.calls(),
+             steps == 0 ? Cell() : Cell(static_cast<double>(group.steady) / static_cast<double>(steps)),
+             group.total_ns,
+             Percent(group.total_ns, all_ns)};
+  for (Cell& cell : Statistics(group)) row.push_back(std::move(cell));
+  row.push_back(group.first_count > 0 ? Cell(group.first_ns) : Cell());
+  row.push_back(group.replayed);
+  for (Cell& cell : Shape(model, group)) row.push_back(std::move(cell));
+  row.push_back(key.name);
+  return row;
+}
+
+// Launches that hooks saw and of which no time of a GPU came: before the measurement began, while the program used
+// CUPTI itself.
+void AddNotes(const TraceModel& model, const KernelMap& groups, Table* table) {
+  std::vector<bool> has_time(model.calls.size());
+  for (const CallIndex call : model.gpu.launch_call) {
+    for (CallIndex at = call; at != kNone; at = model.calls.parent[at]) has_time[at] = true;
+  }
+  const SameWork same_work(model);
+  int64_t without = 0, captured = 0, first = 0, first_ns = 0;
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const Op& op = model.ops[model.calls.op[call]];
+    if (!op.definition.has_launch() || same_work.IsNested(call) || model.StatusOf(call) != 0) continue;
+    (op.captured ? captured : without) += op.captured || !has_time[call] ? 1 : 0;
+  }
+  for (const auto& [key, group] : groups) {
+    first += group.first_count;
+    first_ns += group.first_ns;
+  }
+  const auto note = [&](int64_t count, absl::string_view what) {
+    if (count > 0) table->notes.push_back(absl::StrCat(count, " launches were ", what, "."));
+  };
+  table->notes.push_back(
+      absl::StrCat(first, " first launches (", HumanTime(first_ns), ") are in the totals, not in means."));
+  note(captured, "captured into CUDA graphs instead of executed");
+  note(without, "seen of which no time of a GPU is known");
+}
+
+}  // namespace
+
+std::string GpuAskerOf(const TraceModel& model, GpuIndex activity) {
+  const CallIndex call = model.gpu.call[activity];
+  if (call != kNone) {
+    const bool is_library = IsLibraryOp(model.ops[model.calls.op[call]]);
+    const CallIndex asker = is_library ? call : EnclosingLibraryOp(model, call);
+    if (asker != kNone) {
+      const std::string label = KindAndDirection(model.ops[model.calls.op[asker]]);
+      return std::string(absl::StripPrefix(label, "capture:"));
+    }
+  }
+  const ScopeIndex scope = model.gpu.scope.empty() ? kNone : model.gpu.scope[activity];
+  if (scope != kNone) {
+    const trace::ScopeBatch::Kind kind = model.scopes.kind[scope];
+    const bool is_range = kind == trace::ScopeBatch::USER_RANGE || kind == trace::ScopeBatch::NVTX_RANGE;
+    return is_range ? "application" : model.names[model.scopes.name[scope]];
+  }
+  return call == kNone ? kNotKnown : "application";
+}
+
+std::vector<bool> FirstLaunches(const TraceModel& model) {
+  const GpuActivityColumns& gpu = model.gpu;
+  absl::flat_hash_map<std::pair<ProcessIndex, NameIndex>, GpuIndex> first_of;
+  for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
+    if (gpu.kernel[activity] == kNone || model.gpu_kernels[gpu.kernel[activity]].name == kNone) continue;
+    const ProcessIndex process = model.gpu_devices[gpu.device[activity]].process;
+    const NameIndex name = model.gpu_kernels[gpu.kernel[activity]].name;
+    GpuIndex& first = first_of.try_emplace({process, name}, activity).first->second;
+    if (GpuAskedNs(model, activity) < GpuAskedNs(model, first)) first = activity;
+  }
+  std::vector<bool> is_first(gpu.size());
+  for (const auto& [key, activity] : first_of) is_first[activity] = true;
+  return is_first;
+}
+
+Table GpuKernelsTable(const TraceModel& model, const TableOptions& options) {
+  const Collector collector(model, options);
+  const KernelMap groups = collector.Collect();
+  int64_t all_ns = 0;
+  std::vector<const KernelMap::value_type*> order;
+  for (const auto& group : groups) {
+    order.push_back(&group);
+    all_ns += group.second.total_ns;
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->second.total_ns > b->second.total_ns; });
+  Table table =
+      NewTable("kernels", "Kernels by the time that GPUs spent in them, by layer and by what they ran for", Columns());
+  for (const auto* group : order) {
+    table.rows.push_back(GroupRow(model, group->first, group->second, all_ns, collector.steps()));
+  }
+  ShowModels(groups, &table);
+  AddNotes(model, groups, &table);
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

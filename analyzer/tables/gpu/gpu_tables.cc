@@ -1,0 +1,129 @@
+// What the tables of GPUs over time share: see gpu_tables.h.
+#include "analyzer/tables/gpu/gpu_tables.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/gpu/gpu_division.h"
+#include "analyzer/layers/gpu_places.h"
+#include "analyzer/model/losses.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/tables/columns.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+constexpr double kLagPart = 0.2;  // of the work of steady steps, outside of their time: worth a sentence
+
+}  // namespace
+
+Cell KnownText(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+
+std::vector<Column> GpuLabelColumns(bool has_processes) {
+  std::vector<Column> columns = {
+      IntegerColumn("process", "", Better::kNeither, "Process id."),
+      As(Role::kKey, TextColumn("device", "CUDA's number of it in the process; all: of all devices together.")),
+      Detail(TextColumn("name", "What device it is."))};
+  columns[0].detail = !has_processes;
+  return columns;
+}
+
+GpuRun::GpuRun(const TraceModel& model, const std::vector<StepTrack>& steps)
+    : model_(model), timelines_(GpuTimelines(model)), steady_(MeasuredTimes(model, steps)) {
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    const ProcessInfo& info = model.processes[process];
+    whole_.push_back(IntervalSet({{info.start_ns, info.end_ns}}).Difference(GpuBlindTime(model, process)));
+  }
+  for (GpuDeviceIndex device = 0; device < timelines_.size(); ++device) {
+    if (!timelines_[device].busy.empty()) devices_.push_back(device);
+  }
+}
+
+bool GpuRun::HasSeveralProcesses() const {
+  return std::any_of(devices_.begin(), devices_.end(),
+                     [&](GpuDeviceIndex device) { return ProcessOf(device) != ProcessOf(devices_.front()); });
+}
+
+std::vector<Column> GpuRun::LabelColumns() const { return GpuLabelColumns(HasSeveralProcesses()); }
+
+Row GpuRun::LabelsOf(GpuDeviceIndex device) const {
+  const GpuDevice& info = model_.gpu_devices[device];
+  return {static_cast<int64_t>(model_.processes[info.process].header.process().pid()), absl::StrCat(info.ordinal),
+          KnownText(info.name)};
+}
+
+std::string GpuRun::NameOf(GpuDeviceIndex device) const {
+  const std::string name = absl::StrCat("device ", model_.gpu_devices[device].ordinal);
+  return HasSeveralProcesses() ? absl::StrCat(name, " of ", ProcessLabel(model_, ProcessOf(device))) : name;
+}
+
+Row GpuRun::LabelsOfAll() { return {Cell(), "all", Cell()}; }
+
+std::string GpuRun::TimeNote(ProcessIndex process) const {
+  const MeasuredTime& time = steady_[process];
+  const std::string label = ProcessLabel(model_, process);
+  if (time.steps == 0) return absl::StrCat(label, ": no steady steps were found; all its time counts.");
+  const int64_t unmeasured_ns = time.duration_ns - time.time.total_ns();
+  const int64_t left_out = time.all_steps - time.steps;
+  const int64_t of_steps_ns = left_out > 0 ? time.time.total_ns() : time.duration_ns;
+  std::string note = absl::StrCat(label, ": ", SteadySteps(time.steps, time.kind, time.sort), ", ",
+                                  HumanTime(of_steps_ns), ".");
+  if (left_out > 0) {
+    absl::StrAppend(&note, " Left out: ", left_out, " in which GPUs were not measured all the time.");
+  } else if (unmeasured_ns > 0) {
+    absl::StrAppend(&note, " ", HumanTime(unmeasured_ns), " of it are left out: GPUs were not measured then.");
+  }
+  return note;
+}
+
+// Steps are those of the host, which may be far ahead of its GPUs.
+std::string GpuRun::LagNote(ProcessIndex process) const {
+  const IntervalSet& time = steady_[process].time;
+  if (steady_[process].steps == 0) return "";
+  int64_t asked_ns = 0, outside_ns = 0;
+  for (GpuIndex activity = 0; activity < model_.gpu.size(); ++activity) {
+    if (ProcessOf(model_.gpu.device[activity]) != process) continue;
+    const int64_t at_ns = GpuAskedNs(model_, activity), start_ns = model_.gpu.start_ns[activity],
+                  end_ns = model_.gpu.end_ns[activity];
+    if (time.CoveredNs(at_ns, at_ns + 1) == 0) continue;
+    asked_ns += end_ns - start_ns;
+    outside_ns += end_ns - start_ns - time.CoveredNs(start_ns, end_ns);
+  }
+  if (outside_ns <= kLagPart * static_cast<double>(asked_ns)) return "";
+  return absl::StrFormat(
+      "%s: %.0f %% of the work that steady steps asked for ran outside of their time: the host was ahead of the GPU. "
+      "What GPUs did is told by time here, not by who asked for it.",
+      ProcessLabel(model_, process), 100.0 * static_cast<double>(outside_ns) / static_cast<double>(asked_ns));
+}
+
+std::vector<std::string> GpuRun::Notes() const {
+  std::vector<std::string> notes;
+  std::vector<bool> is_told(model_.processes.size());
+  for (GpuDeviceIndex device : devices_) {
+    if (is_told[ProcessOf(device)]) continue;
+    is_told[ProcessOf(device)] = true;
+    notes.push_back(TimeNote(ProcessOf(device)));
+    const std::string lag = LagNote(ProcessOf(device));
+    if (!lag.empty()) notes.push_back(lag);
+  }
+  int64_t lost = 0;
+  for (const ProcessInfo& process : model_.processes) {
+    for (const trace::Loss& loss : process.losses) {
+      lost += CountsGpuRecords(loss.reason()) ? static_cast<int64_t>(loss.calls()) : 0;
+    }
+  }
+  if (lost > 0) {
+    notes.push_back(
+        absl::StrCat(lost, " activities of GPUs were lost (table summary): what seems idle here may have been busy."));
+  }
+  const auto& sources = model_.gpu.source;
+  if (std::find(sources.begin(), sources.end(), trace::GPU_TIME_EVENTS) != sources.end()) {
+    notes.emplace_back(
+        "Times are of pairs of CUDA events around whole calls, not of kernels: what runs between a call's kernels, or "
+        "without a call, is not seen.");
+  }
+  return notes;
+}
+
+}  // namespace dlhook::analyzer::tables

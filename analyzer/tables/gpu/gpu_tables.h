@@ -1,0 +1,61 @@
+// What the tables of GPUs over time share: which devices they speak of, in which time, and what is to be said about it.
+#ifndef DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_
+#define DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/gpu/gpu_timeline.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/steps/phases.h"
+#include "analyzer/table/table.h"
+#include "analyzer/time/intervals.h"
+
+namespace dlhook::analyzer::inline tables {
+
+// The devices of a run that did something. Not for runs without times of GPUs: finding steps takes time.
+class GpuRun {
+ public:
+  GpuRun(const TraceModel& model, const std::vector<StepTrack>& steps);
+
+  const std::vector<GpuDeviceIndex>& devices() const { return devices_; }
+  const GpuTimeline& TimelineOf(GpuDeviceIndex device) const { return timelines_[device]; }
+  const std::vector<GpuTimeline>& timelines() const { return timelines_; }
+  // Time of the process that the tables speak of: its steady steps; all of it where it has none.
+  const IntervalSet& SteadyTime(GpuDeviceIndex device) const { return steady_[ProcessOf(device)].time; }
+  int64_t Steps(GpuDeviceIndex device) const { return steady_[ProcessOf(device)].steps; }  // 0: none
+  const IntervalSet& RunTime(GpuDeviceIndex device) const { return whole_[ProcessOf(device)]; }
+  ProcessIndex ProcessOf(GpuDeviceIndex device) const { return model_.gpu_devices[device].process; }
+
+  // Cells that name a device, in columns as LabelColumns has them: process id, CUDA's number, name.
+  std::vector<Column> LabelColumns() const;
+  Row LabelsOf(GpuDeviceIndex device) const;
+  static Row LabelsOfAll();
+  // For sentences: "device 0", of runs with several processes "device 0 of process 4711".
+  std::string NameOf(GpuDeviceIndex device) const;
+  // What is not in the tables, and how exact they are.
+  std::vector<std::string> Notes() const;
+
+ private:
+  bool HasSeveralProcesses() const;
+  std::string TimeNote(ProcessIndex process) const;
+  std::string LagNote(ProcessIndex process) const;
+
+  const TraceModel& model_;
+  const std::vector<GpuTimeline> timelines_;
+  const std::vector<MeasuredTime> steady_;  // by process
+  std::vector<IntervalSet> whole_;          // by process
+  std::vector<GpuDeviceIndex> devices_;
+};
+
+// Not known where it is empty.
+Cell KnownText(const std::string& text);
+
+// Of runs without times of GPUs.
+std::vector<Column> GpuLabelColumns(bool has_processes);
+
+}  // namespace dlhook::analyzer::tables
+
+#endif  // DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_

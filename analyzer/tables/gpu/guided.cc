@@ -1,0 +1,364 @@
+// Table `guided`: the metrics of the Visual Profiler's guided analysis, which NVIDIA retired, with definitions.
+//
+// The names are NVIDIA's (see the "CUDA Profiler User's Guide" 9.0). What they are made of is taken from what the tool
+// printed of people's programs, as in
+//   Low Compute/Memcpy Efficiency [28.27 ms/34.35 ms = 0.823], Low Memcpy/Compute Overlap [293.9 us/28.27 ms = 1 %],
+//   Low Memcpy Throughput [205 MB/s avg, for memcpys accounting for 5.5 % of all memcpy time], Low Memcpy Overlap [22.3
+//   us/8.643 ms = 0.3 %], Low Compute Utilization [28.27 ms/2.879 s = 1 %]; of another program: Low Memcpy/Compute
+//   Overlap [0 ns/791.2 ms], Low Kernel Concurrency [0 ns/512.4 s].
+// So overlap is a part of the smaller side's time (of compute in the first, of copies in the second). Thresholds were
+// not found published: those here are dlhook's own, and each row says where its own comes from.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/gpu/gpu_division.h"
+#include "analyzer/layers/gpu_places.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+constexpr double kLowPercent = 50;        // of what is possible
+constexpr double kNegligiblePercent = 1;  // of the steps' time: what can be gained by less is not worth a verdict
+constexpr size_t kRankedKernels = 5;
+constexpr char kLow[] = "low";
+
+constexpr char kMetrics[] =
+    "As in the Visual Profiler's guided analysis. compute/memcpy efficiency: compute time over copy time. "
+    "memcpy/compute overlap: time in which copies and kernels ran at once, as a part of the smaller of both. memcpy "
+    "throughput: mean rate of the copies between host and device that reach less than half of their link's peak (of "
+    "all, if none is so slow). memcpy overlap: time in which copies to and from the device ran at once, as a part of "
+    "the smaller of both. compute utilization: compute time as a part of the steps' time. kernel concurrency: time in "
+    "which two kernels ran at once, as a part of the compute time. kernel priority: kernels by their part of all "
+    "kernels' time, which is what optimizing them can gain at most (the Visual Profiler weighed it with the achieved "
+    "occupancy, which takes hardware counters). Times are unions: a moment counts once. Kernels of collectives are no "
+    "compute, memset is no copy.";
+
+std::vector<Column> Columns(std::vector<Column> columns) {
+  const auto time = [](std::string name, std::string explanation) {
+    return IntegerColumn(std::move(name), "ns", Better::kNeither, std::move(explanation));
+  };
+  const std::vector<Column> more = {
+      As(Role::kKey, TextColumn("metric", kMetrics)),
+      RealColumn("value", "", Better::kHigher, "Of steady steps (where none are found, of all the process's time)."),
+      TextColumn("unit", "Of the value; empty: a plain ratio."),
+      TextColumn(
+          "verdict",
+          "low, ok; negligible: low, but less than 1 % of the time could be gained; unknown: no threshold is at hand; "
+          "none: there is nothing to speak of; rank of kernels."),
+      As(Role::kKey, TextColumn("what", "Which kernel.")),
+      time("time",
+           "What the value is made of: the time above the fraction's line, in a mean steady step (of copies' "
+           "throughput: the sum of the durations of those that it speaks of; of kernels: alike)."),
+      time("of", "The time below the line, in a mean steady step (of throughput: all copies between host and device)."),
+      IntegerColumn("at_stake", "ns", Better::kLower, "At most so much of a mean step could be saved here."),
+      Detail(TextColumn("threshold", "What is called low, and where that comes from.")),
+      Detail(TextColumn("advice", "What helps.")),
+  };
+  columns.insert(columns.end(), more.begin(), more.end());
+  return columns;
+}
+
+// The line of a metric before its verdict.
+struct Line {
+  std::string metric = {};
+  Cell value = {};
+  std::string unit = {};
+  std::string verdict = {};
+  std::string what = {};
+  int64_t time_ns = 0;
+  int64_t of_ns = 0;
+  Cell at_stake_ns = {};  // of all steps
+  std::string threshold = {};
+  std::string advice = {};
+};
+
+// Copies between host and device, one by one.
+struct Rates {
+  int64_t all_ns = 0;
+  int64_t all_bytes = 0;
+  int64_t slow_ns = 0;
+  int64_t slow_bytes = 0;
+  int64_t wasted_ns = 0;    // of slow ones: more than the link's peak takes
+  double bytes_per_ns = 0;  // peak
+  bool is_link_known = false;
+};
+
+bool CrossesLink(const TraceModel& model, GpuIndex activity) {
+  const trace::Copy::Direction direction = model.gpu.direction[activity];
+  return direction == trace::Copy::HOST_TO_DEVICE || direction == trace::Copy::DEVICE_TO_HOST;
+}
+
+double RateOf(const TraceModel& model, GpuIndex activity) {
+  return static_cast<double>(model.gpu.bytes[activity]) / static_cast<double>(model.gpu.DurationNs(activity));
+}
+
+class Guided {
+ public:
+  Guided(const TraceModel& model, const GpuRun& run, GpuDeviceIndex device)
+      : model_(model), device_(device), timeline_(run.TimelineOf(device)), time_(run.SteadyTime(device)) {}
+
+  std::vector<Line> Lines() const {
+    std::vector<Line> lines = {Efficiency(),  CopyComputeOverlap(), Throughput(),
+                               CopyOverlap(), Utilization(),        Concurrency()};
+    for (Line& line : Kernels()) lines.push_back(std::move(line));
+    return lines;
+  }
+
+ private:
+  int64_t In(const IntervalSet& set) const { return CoveredIn(set, time_); }
+  int64_t In(const IntervalSet& a, const IntervalSet& b) const { return CoveredIn(a.Intersection(b), time_); }
+
+  std::string Verdict(bool is_low, int64_t at_stake_ns) const {
+    if (!is_low) return "ok";
+    const double part =
+        100.0 * static_cast<double>(at_stake_ns) / static_cast<double>(std::max<int64_t>(time_.total_ns(), 1));
+    return part < kNegligiblePercent ? "negligible" : kLow;
+  }
+
+  // Sums over the activities that begin in the time.
+  template <typename Take>
+  void ForEach(Take take) const {
+    const auto [begin, end] = GpuRangeOf(model_, device_);
+    for (GpuIndex activity = begin; activity < end; ++activity) {
+      const int64_t start_ns = model_.gpu.start_ns[activity];
+      if (model_.gpu.DurationNs(activity) > 0 && time_.CoveredNs(start_ns, start_ns + 1) > 0) take(activity);
+    }
+  }
+
+  Line Efficiency() const {
+    Line line = {.metric = "compute/memcpy efficiency",
+                 .verdict = "none",
+                 .threshold = "below 1: more copies than compute (dlhook's)",
+                 .advice = "copy less: keep data on the GPU, send smaller types, or let copies run beside kernels"};
+    line.time_ns = In(timeline_.compute);
+    line.of_ns = In(timeline_.copies);
+    if (line.of_ns == 0) return line;
+    const int64_t exposed_ns = line.of_ns - In(timeline_.copies, timeline_.compute);
+    line.value = static_cast<double>(line.time_ns) / static_cast<double>(line.of_ns);
+    line.at_stake_ns = exposed_ns;
+    line.verdict = Verdict(line.time_ns < line.of_ns, exposed_ns);
+    return line;
+  }
+
+  // Of two things that can run at once.
+  Line Overlap(std::string metric, const IntervalSet& a, const IntervalSet& b, std::string advice) const {
+    Line line = {.metric = std::move(metric),
+                 .unit = "%",
+                 .verdict = "none",
+                 .threshold = "below 50 % of what is possible (dlhook's)",
+                 .advice = std::move(advice)};
+    line.time_ns = In(a, b);
+    line.of_ns = std::min(In(a), In(b));
+    if (line.of_ns == 0) return line;
+    line.value = Percent(line.time_ns, line.of_ns);
+    line.at_stake_ns = line.of_ns - line.time_ns;
+    line.verdict = Verdict(std::get<double>(line.value) < kLowPercent, line.of_ns - line.time_ns);
+    return line;
+  }
+
+  Line CopyComputeOverlap() const {
+    return Overlap(
+        "memcpy/compute overlap", timeline_.copies, timeline_.compute,
+        "pinned host memory, asynchronous copies on a stream of their own, the next batch while this one computes");
+  }
+
+  Line CopyOverlap() const {
+    return Overlap("memcpy overlap", timeline_.to_device, timeline_.from_device,
+                   "copy to and from the device on two streams, from pinned memory: the link works both ways at once");
+  }
+
+  Rates CopyRates() const {
+    Rates rates;
+    rates.bytes_per_ns = static_cast<double>(model_.gpu_devices[device_].link_bytes_per_second) / 1e9;
+    rates.is_link_known = rates.bytes_per_ns > 0;
+    ForEach([&](GpuIndex activity) {
+      if (!CrossesLink(model_, activity) || model_.gpu.bytes[activity] == 0) return;
+      rates.all_ns += model_.gpu.DurationNs(activity);
+      rates.all_bytes += static_cast<int64_t>(model_.gpu.bytes[activity]);
+      if (!rates.is_link_known) rates.bytes_per_ns = std::max(rates.bytes_per_ns, RateOf(model_, activity));
+    });
+    ForEach([&](GpuIndex activity) {
+      if (!CrossesLink(model_, activity) || model_.gpu.bytes[activity] == 0) return;
+      if (RateOf(model_, activity) >= rates.bytes_per_ns * kLowPercent / 100) return;
+      const int64_t duration_ns = model_.gpu.DurationNs(activity);
+      rates.slow_ns += duration_ns;
+      rates.slow_bytes += static_cast<int64_t>(model_.gpu.bytes[activity]);
+      rates.wasted_ns +=
+          duration_ns - static_cast<int64_t>(static_cast<double>(model_.gpu.bytes[activity]) / rates.bytes_per_ns);
+    });
+    return rates;
+  }
+
+  Line Throughput() const {
+    const Rates rates = CopyRates();
+    Line line = {.metric = "memcpy throughput",
+                 .unit = "MB/s",
+                 .verdict = "none",
+                 .advice = "pinned host memory; a few large copies in place of many small ones"};
+    line.time_ns = rates.slow_ns > 0 ? rates.slow_ns : rates.all_ns;
+    line.of_ns = rates.all_ns;
+    if (rates.all_ns == 0) return line;
+    const int64_t bytes = rates.slow_ns > 0 ? rates.slow_bytes : rates.all_bytes;
+    line.value = 1e3 * static_cast<double>(bytes) / static_cast<double>(line.time_ns);
+    line.at_stake_ns = rates.wasted_ns;
+    line.verdict = Verdict(rates.slow_ns > 0, rates.wasted_ns);
+    line.threshold = absl::StrFormat(
+        "copies below half of %.0f MB/s, %s", 1e3 * rates.bytes_per_ns,
+        rates.is_link_known ? "the link's peak" : "the fastest one's rate (the link's peak is not known)");
+    return line;
+  }
+
+  Line Utilization() const {
+    Line line = {.metric = "compute utilization",
+                 .unit = "%",
+                 .verdict = "none",
+                 .threshold = "below 50 % (the default of Nsight Systems' rule gpu_time_util)",
+                 .advice = "table gpu_idle says what the GPU waits for"};
+    line.time_ns = In(timeline_.compute);
+    line.of_ns = time_.total_ns();
+    if (line.of_ns == 0) return line;
+    line.value = Percent(line.time_ns, line.of_ns);
+    line.at_stake_ns = line.of_ns - line.time_ns;
+    line.verdict = Verdict(std::get<double>(line.value) < kLowPercent, line.of_ns - line.time_ns);
+    return line;
+  }
+
+  // Kernels of fewer blocks than the device has multiprocessors leave some of these idle: others could run beside them.
+  IntervalSet SmallKernels() const {
+    std::vector<Interval> small;
+    ForEach([&](GpuIndex activity) {
+      if (GpuWorkOf(model_, activity) != GpuWork::kCompute || model_.gpu.kernel[activity] == kNone) return;
+      const uint32_t* grid = model_.gpu_kernels[model_.gpu.kernel[activity]].grid;
+      const uint64_t blocks = uint64_t{grid[0]} * grid[1] * grid[2];
+      if (blocks == 0 || blocks >= model_.gpu_devices[device_].multiprocessors) return;
+      small.push_back({model_.gpu.start_ns[activity], model_.gpu.end_ns[activity]});
+    });
+    return IntervalSet(std::move(small));
+  }
+
+  Line Concurrency() const {
+    Line line = {
+        .metric = "kernel concurrency",
+        .unit = "%",
+        .verdict = "none",
+        .threshold =
+            "most of the time of kernels with fewer blocks than multiprocessors has no other kernel beside it "
+            "(dlhook's)",
+        .advice = "independent kernels on several streams or in a CUDA graph; larger batches fill the device, too"};
+    line.time_ns = In(timeline_.compute_twice);
+    line.of_ns = In(timeline_.compute);
+    if (line.of_ns == 0) return line;
+    line.value = Percent(line.time_ns, line.of_ns);
+    line.verdict = "unknown";
+    if (model_.gpu_devices[device_].multiprocessors == 0) return line;
+    const IntervalSet small = SmallKernels();
+    const int64_t small_ns = In(small), alone_ns = small_ns - In(small, timeline_.compute_twice);
+    line.at_stake_ns = alone_ns;
+    line.verdict = Verdict(2 * alone_ns > small_ns, alone_ns);
+    return line;
+  }
+
+  std::string KernelName(GpuIndex activity) const {
+    const GpuKernelIndex kernel = model_.gpu.kernel[activity];
+    const NameIndex name = kernel == kNone ? kNone : model_.gpu_kernels[kernel].short_name;
+    if (name != kNone) return model_.names[name];
+    const CallIndex call = model_.gpu.call[activity];
+    return call == kNone ? "" : model_.ops[model_.calls.op[call]].function;
+  }
+
+  std::vector<Line> Kernels() const {
+    std::map<std::string, int64_t> by_name;
+    std::map<std::pair<GpuKernelIndex, OpIndex>, int64_t> by_kernel;  // names are looked up once for each of these
+    std::map<std::pair<GpuKernelIndex, OpIndex>, GpuIndex> examples;
+    int64_t all_ns = 0;
+    ForEach([&](GpuIndex activity) {
+      if (GpuWorkOf(model_, activity) != GpuWork::kCompute) return;
+      const GpuKernelIndex kernel = model_.gpu.kernel[activity];
+      const CallIndex call = model_.gpu.call[activity];
+      const std::pair key = {kernel, kernel == kNone && call != kNone ? model_.calls.op[call] : kNone};
+      by_kernel[key] += model_.gpu.DurationNs(activity);
+      examples.try_emplace(key, activity);
+      all_ns += model_.gpu.DurationNs(activity);
+    });
+    for (const auto& [key, ns] : by_kernel) by_name[KernelName(examples[key])] += ns;
+    std::vector<std::pair<int64_t, std::string>> order;
+    for (const auto& [name, ns] : by_name) order.emplace_back(-ns, name);
+    std::sort(order.begin(), order.end());
+    std::vector<Line> lines;
+    for (const auto& [negative_ns, name] : order) {
+      if (lines.size() == kRankedKernels) break;
+      Line line = {.metric = "kernel priority",
+                   .unit = "%",
+                   .what = name,
+                   .threshold = "none: a ranking by time",
+                   .advice = "table kernels says which layer and op launch it"};
+      line.verdict = absl::StrCat("rank ", lines.size() + 1);
+      line.time_ns = -negative_ns;
+      line.of_ns = all_ns;
+      line.value = Percent(-negative_ns, all_ns);
+      line.at_stake_ns = -negative_ns;
+      lines.push_back(std::move(line));
+    }
+    return lines;
+  }
+
+  const TraceModel& model_;
+  const GpuDeviceIndex device_;
+  const GpuTimeline& timeline_;
+  const IntervalSet& time_;
+};
+
+Cell MeanOf(const Cell& ns, int64_t steps) {
+  const auto* known = std::get_if<int64_t>(&ns);
+  return known == nullptr ? Cell() : Mean(*known, steps);
+}
+
+void AddRow(const Line& line, Row row, int64_t steps, Table& table) {
+  const Row more = {line.metric,
+                    line.value,
+                    line.unit,
+                    line.verdict,
+                    KnownText(line.what),
+                    Mean(line.time_ns, steps),
+                    Mean(line.of_ns, steps),
+                    MeanOf(line.at_stake_ns, steps),
+                    line.threshold,
+                    line.advice};
+  row.insert(row.end(), more.begin(), more.end());
+  table.rows.push_back(std::move(row));
+}
+
+std::string LowNote(const Line& line, const std::string& device, int64_t steps) {
+  return absl::StrCat("On ", device, " low ", line.metric, ": ", line.advice, ". At stake: at most ",
+                      HumanTime(std::get<int64_t>(line.at_stake_ns) / steps),
+                      " of a mean step. Low is: ", line.threshold, ".");
+}
+
+}  // namespace
+
+absl::StatusOr<Table> GuidedTable(const TraceModel& model, const TableOptions& options) {
+  const std::string title = "How well GPUs are used: the metrics of the Visual Profiler's guided analysis";
+  if (model.gpu.empty()) return NewTable("guided", title, Columns(GpuLabelColumns(false)));
+  const GpuRun run(model, options.analysis->steps());
+  Table table = NewTable("guided", title, Columns(run.LabelColumns()));
+  for (GpuDeviceIndex device : run.devices()) {
+    const int64_t steps = std::max<int64_t>(run.Steps(device), 1);
+    for (const Line& line : Guided(model, run, device).Lines()) {
+      AddRow(line, run.LabelsOf(device), steps, table);
+      if (line.verdict == kLow) table.notes.push_back(LowNote(line, run.NameOf(device), steps));
+    }
+  }
+  for (std::string& note : run.Notes()) table.notes.push_back(std::move(note));
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,192 @@
+// Table `kernels`: launches by kernel and by the op that launched them.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/calls/call_context.h"
+#include "analyzer/model/same_work.h"
+#include "analyzer/steps/iteration_clock.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/gpu/gpu_kernels.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+constexpr char kApplication[] = "application";
+constexpr char kNotKnown[] = "not known";
+
+using Dim = std::tuple<uint32_t, uint32_t, uint32_t>;
+
+struct Key {
+  std::string name;  // whole: instances of one template are kernels of their own
+  std::string short_name;
+  std::string launched_by;
+  auto operator<=>(const Key&) const = default;
+};
+
+struct LaunchGroup {
+  int64_t calls = 0;     // executed
+  int64_t captured = 0;  // recorded into a CUDA graph
+  int64_t failed = 0;
+  int64_t steady_calls = 0;  // executed in steady iterations
+  int64_t total_ns = 0;
+  std::map<Dim, int64_t> grids;
+  std::map<Dim, int64_t> blocks;
+  int64_t all() const { return calls + captured + failed; }
+};
+
+using LaunchMap = std::map<Key, LaunchGroup>;
+
+Key KeyOf(const Op& op, std::string launched_by) {
+  const bool is_known = !op.kernel_name.empty();
+  return {is_known ? op.kernel_name : kNotKnown, is_known ? op.kernel_short : kNotKnown,
+          std::move(launched_by)};
+}
+
+std::string LauncherOf(const TraceModel& model, CallIndex call) {
+  const CallIndex launcher = EnclosingLibraryOp(model, call);
+  return launcher == kNone ? kApplication : KindAndDirection(model.ops[model.calls.op[launcher]]);
+}
+
+void AddShape(const Op& op, int64_t calls, LaunchGroup& group) {
+  const trace::KernelLaunch& launch = op.definition.launch();
+  group.grids[{launch.grid_x(), launch.grid_y(), launch.grid_z()}] += calls;
+  group.blocks[{launch.block_x(), launch.block_y(), launch.block_z()}] += calls;
+}
+
+// The driver's launch inside the runtime's is the same launch seen again.
+LaunchMap Collect(const TraceModel& model, const IterationClock& clock) {
+  const SameWork same_work(model);
+  LaunchMap groups;
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    const Op& op = model.ops[model.calls.op[call]];
+    if (!op.definition.has_launch() || same_work.IsNested(call)) continue;
+    LaunchGroup& group = groups[KeyOf(op, LauncherOf(model, call))];
+    AddShape(op, 1, group);
+    group.total_ns += model.calls.duration_ns[call];
+    if (model.StatusOf(call) != 0) {
+      ++group.failed;
+    } else if (op.captured) {
+      ++group.captured;
+    } else {
+      ++group.calls;
+      group.steady_calls +=
+          clock.IsSteady(model.calls.thread[call], model.calls.start_ns[call]) ? 1 : 0;
+    }
+  }
+  for (const AggregateRow& row : model.aggregates) {
+    const Op& op = model.ops[row.op];
+    const int64_t calls = row.count - row.nested_count;
+    if (!op.definition.has_launch() || calls == 0) continue;
+    LaunchGroup& group = groups[KeyOf(op, kNotKnown)];
+    AddShape(op, calls, group);
+    group.total_ns += row.sum_ns - row.nested_sum_ns;
+    (op.captured ? group.captured : group.calls) += calls;
+  }
+  return groups;
+}
+
+std::vector<Column> Columns() {
+  return {
+      As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
+      As(Role::kKey, TextColumn("launched_by",
+                                "The library call that launched it, where the launch was seen inside one; "
+                                "application: no such call around it.")),
+      CallsColumn("Launches executed, without the driver's inside the runtime's."),
+      RealColumn("per_iteration", "", Better::kLower,
+                 "Of these, launches in steady iterations, divided by the number of these."),
+      As(Role::kWeight, TotalTimeColumn()),
+      Detail(MeanTimeColumn()),
+      Detail(RealColumn("launch_percent", "%", Better::kLower,
+                        "Total time as a part of that of all launches: of the host, not of the "
+                        "GPU.")),
+      Detail(IntegerColumn("captured", "", Better::kNeither,
+                           "Launches recorded into a CUDA graph instead of executed.")),
+      Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids.")),
+      As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
+      As(Role::kChoice, Detail(TextColumn("block", "The most frequent block, in threads."))),
+      Detail(IntegerColumn("failed", "", Better::kLower, "Launches that returned an error.")),
+      Detail(TextColumn("name", "The kernel's whole name.")),
+  };
+}
+
+std::string MostFrequent(const std::map<Dim, int64_t>& dims) {
+  const auto it = std::max_element(
+      dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto& [x, y, z] = it->first;
+  return absl::StrCat(x, "x", y, "x", z);
+}
+
+Row GroupRow(const Key& key, const LaunchGroup& group, int64_t all_ns,
+             const IterationClock& clock) {
+  const int64_t iterations = clock.steady_iterations();
+  return {key.short_name,
+          key.launched_by,
+          group.calls,
+          iterations == 0
+              ? Cell()
+              : Cell(static_cast<double>(group.steady_calls) / static_cast<double>(iterations)),
+          group.total_ns,
+          Mean(group.total_ns, group.all()),
+          Percent(group.total_ns, all_ns),
+          group.captured,
+          static_cast<int64_t>(group.grids.size()),
+          MostFrequent(group.grids),
+          MostFrequent(group.blocks),
+          group.failed,
+          key.name};
+}
+
+void AddNotes(const TraceModel& model, const RunTotals& totals, const LaunchMap& groups,
+              Table& table) {
+  int64_t calls = 0, captured = 0, ns = 0, graphs = 0;
+  for (const auto& [key, group] : groups) {
+    calls += group.calls;
+    captured += group.captured;
+    ns += group.total_ns;
+  }
+  if (groups.empty()) return;
+  table.notes.push_back(
+      absl::StrCat(calls, " launches took the host ", HumanTime(ns), "; ", captured,
+                   " more were captured into CUDA graphs. How long the kernels ran is not known."));
+  for (OpIndex i = 0; i < model.ops.size(); ++i) {
+    if (IsGraphLaunch(model.ops[i])) graphs += totals.ops[i].calls - totals.ops[i].nested_calls;
+  }
+  if (graphs > 0) {
+    table.notes.push_back(absl::StrCat(
+        graphs, " launches of CUDA graphs repeat captured launches; they are not in `calls`."));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& options) {
+  if (GpuTimesOf(model, options) == GpuTimes::kOfKernels) return GpuKernelsTable(model, options);
+  const bool any = std::any_of(model.ops.begin(), model.ops.end(),
+                               [](const Op& op) { return op.definition.has_launch(); });
+  Table table = NewTable("kernels", "Kernel launches, by name and by who launched them", Columns());
+  if (!any) return table;
+  const IterationClock clock(model);
+  const LaunchMap groups = Collect(model, clock);
+  int64_t all_ns = 0;
+  std::vector<const LaunchMap::value_type*> order;
+  for (const auto& group : groups) {
+    order.push_back(&group);
+    all_ns += group.second.total_ns;
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return std::make_pair(a->second.all(), a->second.total_ns) >
+           std::make_pair(b->second.all(), b->second.total_ns);
+  });
+  for (const auto* group : order) {
+    table.rows.push_back(GroupRow(group->first, group->second, all_ns, clock));
+  }
+  AddNotes(model, *options.totals, groups, table);
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,148 @@
+// Table `overlap`: what runs beside what on each GPU.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+struct Pair {
+  const char* work;
+  const char* beside;
+  const IntervalSet GpuTimeline::*first;
+  const IntervalSet GpuTimeline::*second;
+  const IntervalSet GpuTimeline::*twice;  // null: of two kinds
+};
+constexpr Pair kPairs[] = {
+    {"copies", "compute", &GpuTimeline::copies, &GpuTimeline::compute, nullptr},
+    {"communication", "compute", &GpuTimeline::communication, &GpuTimeline::compute, nullptr},
+    {"communication", "copies", &GpuTimeline::communication, &GpuTimeline::copies, nullptr},
+    {"compute", "compute", &GpuTimeline::compute, &GpuTimeline::compute, &GpuTimeline::compute_twice},
+    {"copies", "copies", &GpuTimeline::copies, &GpuTimeline::copies, &GpuTimeline::copies_twice},
+    {"copies HtoD", "copies DtoH", &GpuTimeline::to_device, &GpuTimeline::from_device, nullptr},
+};
+
+struct Sums {
+  int64_t first_ns = 0;
+  int64_t second_ns = 0;
+  int64_t both_ns = 0;
+  void Add(const Sums& other) {
+    first_ns += other.first_ns;
+    second_ns += other.second_ns;
+    both_ns += other.both_ns;
+  }
+  Cell Possible() const { return Percent(both_ns, std::min(first_ns, second_ns)); }
+};
+
+struct PairSums {
+  Sums steady;
+  Sums run;
+  void Add(const PairSums& other) {
+    steady.Add(other.steady);
+    run.Add(other.run);
+  }
+};
+
+std::vector<Column> Columns(std::vector<Column> columns) {
+  const auto time = [](std::string name, Better better, std::string explanation) {
+    return IntegerColumn(std::move(name), "ns", better, std::move(explanation));
+  };
+  const std::vector<Column> more = {
+      As(Role::kKey,
+         TextColumn("work",
+                    "Compute: kernels but those of collectives; communication: those; copies: without memset.")),
+      As(Role::kKey,
+         TextColumn("beside", "What runs at the same time; the same word again: two or more of them at once.")),
+      time("time", Better::kHigher,
+           "In which both ran, in a mean steady step (where no steps are found: in all); each moment counts once. By "
+           "the GPU's time: what a step asked for may run in the next one's time."),
+      RealColumn("percent", "%", Better::kHigher,
+                 "As a part of the smaller side's time, so of the overlap that is possible."),
+      RealColumn("work_percent", "%", Better::kHigher, "As a part of the time in which the first side ran."),
+      RealColumn("beside_percent", "%", Better::kHigher, "As a part of the time in which the second side ran."),
+      time("work_time", Better::kNeither, "In which the first side ran, in a mean steady step."),
+      time("beside_time", Better::kNeither, "In which the second side ran, in a mean steady step."),
+      Detail(time("steady_time", Better::kHigher, "In which both ran, in all steady steps.")),
+      Detail(time("run_time", Better::kHigher, "In which both ran, in the whole run, as far as GPUs were measured.")),
+      Detail(RealColumn("run_percent", "%", Better::kHigher,
+                        "The same as a part of the smaller side's time in the whole run.")),
+      Detail(time("run_work_time", Better::kNeither, "In which the first side ran, in the whole run.")),
+      Detail(time("run_beside_time", Better::kNeither, "In which the second side ran, in the whole run.")),
+  };
+  columns.insert(columns.end(), more.begin(), more.end());
+  return columns;
+}
+
+PairSums SumsOf(const GpuRun& run, GpuDeviceIndex device, const Pair& pair) {
+  const GpuTimeline& timeline = run.TimelineOf(device);
+  const IntervalSet& first = timeline.*pair.first;
+  const IntervalSet& second = timeline.*pair.second;
+  const IntervalSet both = pair.twice != nullptr ? timeline.*pair.twice : first.Intersection(second);
+  const auto in = [&](const IntervalSet& time) {
+    return Sums{CoveredIn(first, time), CoveredIn(second, time), CoveredIn(both, time)};
+  };
+  return {in(run.SteadyTime(device)), in(run.RunTime(device))};
+}
+
+void AddRow(Row row, const Pair& pair, const PairSums& sums, int64_t steps, Table& table) {
+  if (sums.run.first_ns == 0 || sums.run.second_ns == 0) return;
+  const Sums& steady = sums.steady;
+  const int64_t count = std::max<int64_t>(steps, 1);
+  const Row more = {pair.work,
+                    pair.beside,
+                    Mean(steady.both_ns, count),
+                    steady.Possible(),
+                    Percent(steady.both_ns, steady.first_ns),
+                    Percent(steady.both_ns, steady.second_ns),
+                    Mean(steady.first_ns, count),
+                    Mean(steady.second_ns, count),
+                    steady.both_ns,
+                    sums.run.both_ns,
+                    sums.run.Possible(),
+                    sums.run.first_ns,
+                    sums.run.second_ns};
+  row.insert(row.end(), more.begin(), more.end());
+  table.rows.push_back(std::move(row));
+}
+
+// Steps of processes that use several devices count once.
+int64_t StepsOfAll(const GpuRun& run) {
+  int64_t steps = 0;
+  std::vector<ProcessIndex> seen;
+  for (GpuDeviceIndex device : run.devices()) {
+    if (std::find(seen.begin(), seen.end(), run.ProcessOf(device)) != seen.end()) continue;
+    seen.push_back(run.ProcessOf(device));
+    steps += run.Steps(device);
+  }
+  return steps;
+}
+
+}  // namespace
+
+absl::StatusOr<Table> OverlapTable(const TraceModel& model, const TableOptions& options) {
+  const std::string title = "What runs beside what on GPUs";
+  if (model.gpu.empty()) return NewTable("overlap", title, Columns(GpuLabelColumns(false)));
+  const GpuRun run(model, options.analysis->steps());
+  Table table = NewTable("overlap", title, Columns(run.LabelColumns()));
+  std::vector<PairSums> all(std::size(kPairs));
+  for (GpuDeviceIndex device : run.devices()) {
+    for (size_t i = 0; i < std::size(kPairs); ++i) {
+      const PairSums sums = SumsOf(run, device, kPairs[i]);
+      AddRow(run.LabelsOf(device), kPairs[i], sums, run.Steps(device), table);
+      all[i].Add(sums);
+    }
+  }
+  for (size_t i = 0; i < std::size(kPairs) && run.devices().size() > 1; ++i) {
+    AddRow(GpuRun::LabelsOfAll(), kPairs[i], all[i], StepsOfAll(run), table);
+  }
+  table.notes = run.Notes();
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,92 @@
+// GPU time of ops: see gpu_call_times.h.
+#include "analyzer/tables/gpu_call_times.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "analyzer/model/same_work.h"
+#include "analyzer/table/table_ops.h"
+#include "analyzer/tables/columns.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+// Real nesting is a few calls deep; only a damaged trace goes beyond.
+constexpr int kMaxDepth = 64;
+
+// An execution of a call: of a captured one the launch of its graph.
+using Execution = std::pair<CallIndex, CallIndex>;
+
+void AddBooks(const Op& op, GpuOpTime* time) {
+  const auto executions = static_cast<double>(time->executions);
+  time->bytes = executions * static_cast<double>(op.bytes.value_or(0));
+  if (!op.flops) return;
+  time->flops = executions * static_cast<double>(*op.flops);
+  time->flops_ns = time->busy_ns;
+}
+
+}  // namespace
+
+GpuTimes GpuTimesOf(const TraceModel& model) {
+  if (model.gpu.empty()) return GpuTimes::kNone;
+  const auto is_kernel = [](trace::GpuActivityBatch::Kind kind) {
+    return kind == trace::GpuActivityBatch::KERNEL || kind == trace::GpuActivityBatch::GRAPH;
+  };
+  const bool any = std::any_of(model.gpu.kind.begin(), model.gpu.kind.end(), is_kernel);
+  return any ? GpuTimes::kOfKernels : GpuTimes::kOfWork;
+}
+
+GpuTimes GpuTimesOf(const TraceModel& model, const TableOptions& options) {
+  return options.gpu_times.value_or(GpuTimesOf(model));
+}
+
+void GpuOpTime::Add(const GpuOpTime& other) {
+  busy_ns += other.busy_ns;
+  executions += other.executions;
+  activities += other.activities;
+  flops += other.flops;
+  flops_ns += other.flops_ns;
+  bytes += other.bytes;
+}
+
+std::vector<GpuOpTime> GpuTimesOfOps(const TraceModel& model, const TableOptions& options) {
+  const GpuActivityColumns& gpu = model.gpu;
+  std::vector<GpuOpTime> times(model.ops.size());
+  if (GpuTimesOf(model, options) == GpuTimes::kNone) return times;
+  const SameWork same_work(model);
+  absl::flat_hash_set<Execution> executions;
+  for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
+    const CallIndex launch = gpu.graph[activity] == 0 ? kNone : gpu.launch_call[activity];
+    CallIndex call = gpu.call[activity];
+    for (int depth = 0; call != kNone && depth < kMaxDepth; call = model.calls.parent[call], ++depth) {
+      if (same_work.IsNested(call)) continue;
+      GpuOpTime& time = times[model.calls.op[call]];
+      time.busy_ns += gpu.DurationNs(activity);
+      ++time.activities;
+      if (executions.insert({call, launch}).second) ++time.executions;
+    }
+  }
+  for (OpIndex op = 0; op < model.ops.size(); ++op) AddBooks(model.ops[op], &times[op]);
+  return times;
+}
+
+void InsertGpuColumns(const TraceModel& model, const TableOptions& options, absl::string_view after,
+                      const std::vector<GpuOpTime>& rows, Table* table) {
+  const auto at = FindColumn(*table, after);
+  if (GpuTimesOf(model, options) == GpuTimes::kNone || !at) return;
+  const auto place = static_cast<std::ptrdiff_t>(*at) + 1;
+  table->columns.insert(
+      table->columns.begin() + place,
+      {IntegerColumn("gpu_time", "ns", Better::kLower,
+                     "Durations of what GPUs did for these calls; of captured ones in every launch of their graph."),
+       RealColumn("gpu_rate", "GFLOP/s", Better::kHigher, "FLOPs of what GPUs executed over GPU time.")});
+  for (size_t i = 0; i < table->rows.size(); ++i) {
+    const GpuOpTime time = i < rows.size() ? rows[i] : GpuOpTime();
+    const Cell busy = time.activities > 0 ? Cell(time.busy_ns) : Cell();
+    const Cell rate = time.flops_ns > 0 ? Cell(time.flops / static_cast<double>(time.flops_ns)) : Cell();
+    table->rows[i].insert(table->rows[i].begin() + place, {busy, rate});
+  }
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,113 @@
+// Which ops move a tensor: see layout_moves.h.
+#include "analyzer/tables/layout_moves.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/calls/conversion_kernels.h"
+#include "analyzer/tables/op_groups.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+std::string FormatLabel(const Tensor& tensor) {
+  return tensor.strides.empty() ? tensor.format
+                                : absl::StrCat(tensor.format, "(", tensor.strides, ")");
+}
+
+const char* ChangeLabel(bool format, bool type) {
+  if (format) return type ? "format and type" : "format";
+  return type ? "type" : "copy";
+}
+
+Move ReorderMove(const Op& op, const TensorClasses& classes) {
+  Move move;
+  move.dims = op.problem;
+  move.tensor = classes.Of(op);
+  const Tensor* from = nullptr;
+  const Tensor* to = nullptr;
+  for (const Tensor& tensor : op.tensors) {
+    if (tensor.role == "src") from = &tensor;
+    if (tensor.role == "dst") to = &tensor;
+  }
+  if (!from || !to) {
+    move.change = "unknown";
+    move.from = FormatsLabel(op);
+    return move;
+  }
+  move.change = ChangeLabel(FormatLabel(*from) != FormatLabel(*to), from->type != to->type);
+  move.from = FormatLabel(*from);
+  move.to = FormatLabel(*to);
+  move.from_type = from->type;
+  move.to_type = to->type;
+  return move;
+}
+
+// cublasLtOrder_t + 1; 0: column-major by definition.
+std::string OrderName(uint32_t order) {
+  switch (order) {
+    case 0:
+    case 1:
+      return "col";
+    case 2:
+      return "row";
+    case 3:
+      return "col32";
+    case 4:
+      return "col4_4r2_8c";
+    case 5:
+      return "col32_2r_4r4";
+    default:
+      return absl::StrCat("order ", order - 1);
+  }
+}
+
+std::string TypeLabel(trace::DataType type) {
+  return absl::AsciiStrToLower(trace::DataType_Name(type));
+}
+
+bool IsTransposed(const std::string& trans) { return !trans.empty() && trans != "N"; }
+
+Move MatrixMove(const trace::MatrixOp& matrix) {
+  Move move;
+  move.dims = absl::StrCat(matrix.m(), "x", matrix.n());
+  if (matrix.batch() > 1) move.dims = absl::StrCat(matrix.batch(), "x", move.dims);
+  move.tensor = "matrix";
+  const bool transposed = IsTransposed(matrix.trans()) || IsTransposed(matrix.trans_b());
+  move.from = OrderName(matrix.order_a());
+  move.to = OrderName(matrix.order_c());
+  if (transposed) absl::StrAppend(&move.to, " transposed");
+  const trace::DataType to_type = matrix.c_type() ? matrix.c_type() : matrix.type();
+  move.from_type = TypeLabel(matrix.type());
+  move.to_type = TypeLabel(to_type);
+  move.change = ChangeLabel(move.from != move.to, to_type != matrix.type());
+  return move;
+}
+
+// geam without a transpose adds matrices.
+bool IsMatrixMove(const trace::MatrixOp& matrix) {
+  if (matrix.kind() == trace::MatrixOp::TRANSFORM) return true;
+  return matrix.kind() == trace::MatrixOp::GEAM &&
+         (IsTransposed(matrix.trans()) || IsTransposed(matrix.trans_b()));
+}
+
+}  // namespace
+
+std::optional<Move> MoveOf(const Op& op, const TensorClasses& classes) {
+  if (op.is_creation || op.is_trial) return std::nullopt;
+  if (op.kind == "reorder") return ReorderMove(op, classes);
+  if (op.definition.has_matrix() && IsMatrixMove(op.definition.matrix())) {
+    return MatrixMove(op.definition.matrix());
+  }
+  if (!op.definition.has_launch()) return std::nullopt;
+  const ConversionKernel* kernel = FindConversionKernel(op.kernel_name);
+  if (kernel == nullptr) return std::nullopt;
+  Move move;
+  move.dims = op.kernel_short;
+  move.tensor = "unknown";
+  move.change = std::string(kernel->change);
+  move.from = std::string(kernel->from);
+  move.to = std::string(kernel->to);
+  return move;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,28 @@
+// Which ops move a tensor from one layout or type to another, and what they move.
+#ifndef DLHOOK_ANALYZER_TABLES_LAYOUT_MOVES_H_
+#define DLHOOK_ANALYZER_TABLES_LAYOUT_MOVES_H_
+
+#include <optional>
+#include <string>
+
+#include "analyzer/calls/tensor_class.h"
+#include "analyzer/model/op.h"
+
+namespace dlhook::analyzer::inline tables {
+
+struct Move {
+  std::string dims;
+  std::string tensor;
+  std::string change;
+  std::string from, to;
+  std::string from_type, to_type;
+  auto operator<=>(const Move&) const = default;
+};
+
+// Reorders of oneDNN; cuDNN's transforms and reorders; cublasLtMatrixTransform; cublas<t>geam with
+// a transpose; conversion kernels by their names. nullopt: the op moves nothing.
+std::optional<Move> MoveOf(const Op& op, const TensorClasses& classes);
+
+}  // namespace dlhook::analyzer::tables
+
+#endif  // DLHOOK_ANALYZER_TABLES_LAYOUT_MOVES_H_

@@ -1,0 +1,164 @@
+// The rows of the table `layers`: see layer_groups.h.
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/network/layer_groups.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+#include "analyzer/calls/call_context.h"
+#include "analyzer/calls/collective_ranges.h"
+#include "analyzer/calls/op_labels.h"
+#include "analyzer/calls/python_places.h"
+#include "analyzer/layers/functions/askers.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/time/gap_places.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+using Kind = trace::ScopeBatch;
+
+// The first `depth` parts after the model's own; all of them where depth is 0.
+std::string CutAfter(const std::string& name, const std::string& model, int depth) {
+  if (depth == 0) return name;
+  size_t at = 0;
+  if (!model.empty() && absl::StartsWith(name, model) && name.size() > model.size() && name[model.size()] == '/') {
+    at = model.size() + 1;
+  }
+  for (int part = 0; part < depth; ++part) {
+    at = name.find_first_of("./", at);
+    if (at == std::string::npos) return name;
+    ++at;
+  }
+  return name.substr(0, at - 1);
+}
+
+}  // namespace
+
+LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth)
+    : model_(model), attribution_(attribution), by_(by == LayersBy::kLayer && depth > 0 ? LayersBy::kModule : by), depth_(depth),
+      is_collective_(CollectiveNames(model)) {
+  if (by_ == LayersBy::kOp) {
+    GroupOps();
+  } else if (by_ == LayersBy::kFunction || by_ == LayersBy::kStack) {
+    GroupCalls();
+  } else {
+    GroupLayers();
+    if (by_ == LayersBy::kLine) GroupLines();
+  }
+  first_rest_ = static_cast<GroupIndex>(groups_.size());
+  framework_ = Group("", "[other framework ops]");
+  library_ = Group("", "[other library calls]");
+  not_seen_ = Group("", kNotSeen);
+  communication_ = Group("", "[communication]");
+  data_loading_ = Group("", "[data loading]");
+  waiting_ = Group("", "[waiting]");
+  other_threads_ = Group("", "[other threads]");
+  unattributed_ = Group("", kUnattributed);
+  gpu_unknown_ = Group("", "[GPU work of no known call]");
+  gpu_idle_ = Group("", "[GPU idle]");
+  gpu_blind_ = Group("", "[GPU not measured]");
+}
+
+GroupIndex LayerGroups::Group(const std::string& model, const std::string& label) {
+  const auto [at, is_new] = known_.try_emplace({model, label}, static_cast<GroupIndex>(groups_.size()));
+  if (is_new) groups_.push_back({model, label, {}});
+  return at->second;
+}
+
+std::string LayerGroups::LabelOf(const Layer& layer) const {
+  switch (by_) {
+    case LayersBy::kModule: return CutAfter(layer.module.empty() ? layer.name : layer.module, layer.model, depth_);
+    case LayersBy::kType: return layer.type;
+    case LayersBy::kLine: return layer.line.empty() ? "[line not known]" : layer.line;
+    default: return layer.name;
+  }
+}
+
+void LayerGroups::GroupLayers() {
+  const bool across_models = by_ == LayersBy::kType || by_ == LayersBy::kLine;
+  for (LayerIndex i = 0; i < attribution_.layers.size(); ++i) {
+    const Layer& layer = attribution_.layers[i];
+    const GroupIndex group = Group(across_models ? "" : layer.model, LabelOf(layer));
+    groups_[group].layers.push_back(i);
+    of_layer_.push_back(group);
+  }
+}
+
+void LayerGroups::GroupLines() {
+  for (const PythonPlace& place : ReadPythonPlaces(model_)) {
+    const std::string line = LineLabel(model_, place);
+    of_stack_.push_back(line.empty() ? kNone : Group("", line));
+  }
+  for (const auto& [stacks, gap] : attribution_.of_gap) {
+    if (!gap.line.empty()) of_gap_[stacks] = Group("", gap.line);
+  }
+}
+
+void LayerGroups::GroupOps() {
+  for (const Op& op : model_.ops) of_op_.push_back(Group("", KindLabel(op)));
+  of_name_.assign(model_.names.size(), kNone);
+  for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+    GroupIndex& group = of_name_[model_.scopes.name[scope]];
+    if (group == kNone) group = Group("", model_.names[model_.scopes.name[scope]]);
+  }
+}
+
+void LayerGroups::GroupCalls() {
+  Askers askers(model_, attribution_);
+  const GroupIndex unknown = Group("", by_ == LayersBy::kStack ? "[stack not known]" : "[function not known]");
+  for (CallIndex call = 0; call < model_.calls.size(); ++call) {
+    const std::string& label = by_ == LayersBy::kStack ? askers.PathOf(call) : askers.FunctionOf(call);
+    of_call_.push_back(label.empty() ? unknown : Group("", label));
+  }
+}
+
+GroupIndex LayerGroups::OfCall(CallIndex call) const {
+  if (!of_call_.empty()) return of_call_[call];
+  if (by_ == LayersBy::kOp) return of_op_[model_.calls.op[call]];
+  const LayerIndex layer = attribution_.of_call[call].layer;
+  return layer == kNone ? OfStack(model_.PythonStackOf(call), library_) : of_layer_[layer];
+}
+
+GroupIndex LayerGroups::OfStack(StackIndex stack, GroupIndex otherwise) const {
+  const bool is_known = !of_stack_.empty() && stack != kNone && of_stack_[stack] != kNone;
+  return is_known ? of_stack_[stack] : otherwise;
+}
+
+GroupIndex LayerGroups::OfGap(const UnseenGap& gap) const {
+  if (const auto at = of_gap_.find({gap.before, gap.after}); at != of_gap_.end()) return at->second;
+  const LayerIndex layer = attribution_.OfGap(gap).place.layer;
+  return layer == kNone || of_layer_.empty() ? not_seen_ : of_layer_[layer];
+}
+
+// A launch is made for the library's op around it.
+GroupIndex LayerGroups::OfGpuCall(CallIndex call) const {
+  if (by_ != LayersBy::kOp) return OfCall(call);
+  const CallIndex around = IsLibraryOp(model_.ops[model_.calls.op[call]]) ? call : EnclosingLibraryOp(model_, call);
+  return OfCall(around == kNone ? call : around);
+}
+
+GroupIndex LayerGroups::OfGpu(GpuIndex activity, const Place& place) const {
+  if (place.layer != kNone && !of_layer_.empty()) return of_layer_[place.layer];
+  const CallIndex call = model_.gpu.call[activity];
+  const ScopeIndex scope = model_.gpu.scope.empty() ? kNone : model_.gpu.scope[activity];
+  const bool is_op_of_framework = by_ == LayersBy::kOp && call != kNone && scope != kNone &&
+                                  OfGpuCall(call) == OfCall(call) && !IsLibraryOp(model_.ops[model_.calls.op[call]]);
+  if (call != kNone && !is_op_of_framework) return OfGpuCall(call);
+  return scope == kNone ? gpu_unknown_ : OfScope(scope);
+}
+
+GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
+  const bool is_op = model_.scopes.kind[scope] != Kind::USER_RANGE && model_.scopes.kind[scope] != Kind::NVTX_RANGE;
+  if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.name[scope]];
+  const LayerIndex layer = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope].layer : kNone;
+  if (layer != kNone && !of_layer_.empty()) return of_layer_[layer];
+  if (is_collective_[model_.scopes.name[scope]]) return communication_;
+  StackIndex stack = kNone;
+  for (ScopeIndex around = scope; around != kNone && stack == kNone; around = model_.scopes.parent[around]) {
+    stack = model_.scopes.python_stack[around];
+  }
+  // Inside a range that the program brackets by itself its own code runs.
+  return OfStack(stack, is_op ? framework_ : not_seen_);
+}
+
+}  // namespace dlhook::analyzer::tables

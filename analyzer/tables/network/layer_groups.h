@@ -1,0 +1,77 @@
+// The rows of the table `layers`: layers, or what they are folded into.
+#ifndef DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_GROUPS_H_
+#define DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_GROUPS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/layers/attribution.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer::inline tables {
+
+using GroupIndex = uint32_t;
+
+struct LayerGroup {
+  std::string model;
+  std::string label;
+  std::vector<LayerIndex> layers;  // ascending; empty for rows of no layer and of `--by op`, `function` and `stack`
+};
+
+// Which row a call or scope belongs to.
+class LayerGroups {
+ public:
+  // `depth`: modules' names are cut after so many parts (layer1.0.conv2: layer1 at 1), and layers are folded into them;
+  // 0: not at all.
+  LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth);
+
+  const std::vector<LayerGroup>& groups() const { return groups_; }
+  GroupIndex OfCall(CallIndex call) const;
+  GroupIndex OfScope(ScopeIndex scope) const;
+  // `place`: of GpuPlaces.
+  GroupIndex OfGpu(GpuIndex activity, const Place& place) const;
+  GroupIndex OfGap(const UnseenGap& gap) const;
+  GroupIndex not_seen() const { return not_seen_; }
+  GroupIndex data_loading() const { return data_loading_; }
+  GroupIndex waiting() const { return waiting_; }
+  GroupIndex other_threads() const { return other_threads_; }  // where steps are one thread's
+  GroupIndex unattributed() const { return unattributed_; }
+  GroupIndex gpu_unknown() const { return gpu_unknown_; }  // work of GPUs of which no hook saw who asked for it
+  GroupIndex gpu_idle() const { return gpu_idle_; }
+  GroupIndex gpu_blind() const { return gpu_blind_; }  // nothing is known of GPUs then
+  bool IsLayerGroup(GroupIndex group) const { return group < first_rest_; }
+
+ private:
+  GroupIndex Group(const std::string& model, const std::string& label);
+  std::string LabelOf(const Layer& layer) const;
+  void GroupLayers();
+  void GroupOps();
+  void GroupCalls();
+  void GroupLines();
+  GroupIndex OfStack(StackIndex stack, GroupIndex otherwise) const;
+  GroupIndex OfGpuCall(CallIndex call) const;
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const LayersBy by_;
+  const int depth_;
+  const std::vector<bool> is_collective_;  // by name
+  std::vector<LayerGroup> groups_;
+  std::map<std::pair<std::string, std::string>, GroupIndex> known_;
+  std::vector<GroupIndex> of_layer_, of_op_, of_name_, of_call_;
+  // `--by line`: what has no layer has a line all the same.
+  std::vector<GroupIndex> of_stack_;
+  std::map<std::pair<StackIndex, StackIndex>, GroupIndex> of_gap_;
+  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, communication_ = 0, data_loading_ = 0, waiting_ = 0;
+  GroupIndex other_threads_ = 0, unattributed_ = 0;
+  GroupIndex gpu_unknown_ = 0, gpu_idle_ = 0, gpu_blind_ = 0;
+};
+
+}  // namespace dlhook::analyzer::tables
+
+#endif  // DLHOOK_ANALYZER_TABLES_NETWORK_LAYER_GROUPS_H_

@@ -1,0 +1,376 @@
+// What belongs to each row of the table `layers`: see layer_sums.h.
+#include "analyzer/tables/network/layer_sums.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/calls/scope_names.h"
+#include "analyzer/gpu/gpu_division.h"
+#include "analyzer/layers/gpu_places.h"
+#include "analyzer/model/same_work.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/layout_moves.h"
+#include "analyzer/time/intervals.h"
+#include "analyzer/time/time_division.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+// Real nesting is a few calls deep; only a damaged trace goes beyond.
+constexpr int kMaxDepth = 64;
+
+// Requests of a server differ in their batch: all count. Of training steps the odd ones (a last smaller batch) would
+// blur the mean.
+bool IsCounted(const Step& step, IterationKind kind) {
+  return step.kind == kind && !step.is_warm_up && (step.is_regular || kind == IterationKind::kInference);
+}
+
+// When the steps of a set were, by process and thread.
+class StepTimes {
+ public:
+  StepTimes(const TraceModel& model, const StepSet& set) : all_(model.processes.size()), threads_(model.processes.size()) {
+    for (const auto& [process, step] : set.steps) {
+      all_[process].push_back({step->start_ns, step->end_ns});
+      threads_[process][step->thread].push_back(all_[process].back());
+      total_ns_ += step->end_ns - step->start_ns;
+      of_threads_.insert(step->thread);
+    }
+    const auto by_start = [](const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; };
+    for (std::vector<Interval>& intervals : all_) std::stable_sort(intervals.begin(), intervals.end(), by_start);
+    for (auto& threads : threads_) {
+      for (auto& [thread, intervals] : threads) std::stable_sort(intervals.begin(), intervals.end(), by_start);
+    }
+    count_ = static_cast<int64_t>(set.steps.size());
+    if (count_ > 0) {
+      const std::string threads = of_threads_.contains(kNone) ? ""
+                                  : of_threads_.size() > 1    ? absl::StrCat(" of ", ThreadLabel(model, of_threads_))
+                                                              : absl::StrCat(" of thread ", ThreadLabel(model, of_threads_));
+      sentence_ = absl::StrCat("Mean of ", SteadySteps(count_, set.kind, set.sort), threads, " of ",
+                               HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.");
+      return;
+    }
+    for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+      const ProcessInfo& info = model.processes[process];
+      all_[process].push_back({info.start_ns, info.end_ns});
+      threads_[process][kNone] = all_[process];
+      total_ns_ += info.end_ns - info.start_ns;
+    }
+    sentence_ = absl::StrCat("No steady steps were found: times are of the whole run, ", HumanTime(total_ns_), ".");
+  }
+
+  // By start; those of several threads may overlap.
+  const std::vector<Interval>& Of(ProcessIndex process) const { return all_[process]; }
+  // kNone: steps of all threads together.
+  const std::map<ThreadIndex, std::vector<Interval>>& ByThread(ProcessIndex process) const { return threads_[process]; }
+  int64_t count() const { return count_; }
+  int64_t total_ns() const { return total_ns_; }
+  const std::string& sentence() const { return sentence_; }
+
+  // Whether what the thread does then is a step's.
+  bool Contains(ProcessIndex process, ThreadIndex thread, int64_t time_ns) const {
+    for (ThreadIndex of : {thread, ThreadIndex{kNone}}) {
+      const auto intervals = threads_[process].find(of);
+      if (intervals != threads_[process].end() && IsIn(intervals->second, time_ns)) return true;
+    }
+    return false;
+  }
+
+  // `intervals`: disjoint, ascending.
+  static bool IsIn(const std::vector<Interval>& intervals, int64_t time_ns) {
+    const auto after = std::upper_bound(intervals.begin(), intervals.end(), time_ns,
+                                        [](int64_t time, const Interval& interval) { return time < interval.start_ns; });
+    return after != intervals.begin() && time_ns < std::prev(after)->end_ns;
+  }
+
+ private:
+  std::vector<std::vector<Interval>> all_;
+  std::vector<std::map<ThreadIndex, std::vector<Interval>>> threads_;
+  std::set<ThreadIndex> of_threads_;
+  int64_t count_ = 0;
+  int64_t total_ns_ = 0;
+  std::string sentence_;
+};
+
+class Summer {
+ public:
+  Summer(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals,
+         const StepSet& set)
+      : model_(model), attribution_(analysis.attribution()), groups_(groups), steps_(model, set) {
+    sums_.groups.resize(groups.groups().size());
+    sums_.total_ns = steps_.total_ns();
+    sums_.step_count = steps_.count();
+    sums_.sentence = steps_.sentence();
+    const TensorClasses classes(model, totals);
+    for (const Op& op : model.ops) is_move_.push_back(MoveOf(op, classes).has_value());
+    FindLayoutScopes();
+  }
+
+  LayerSums Sum() {
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) DivideProcess(process);
+    SumScopes();
+    SumCalls();
+    FindMeasuredSteps();
+    SumGpu();
+    return std::move(sums_);
+  }
+
+ private:
+  // What `contiguous` runs: the copy into another format.
+  void FindLayoutScopes() {
+    const std::vector<ScopeName> names = ReadScopeNames(model_);
+    is_layout_.resize(model_.scopes.size());
+    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+      const ScopeIndex parent = model_.scopes.parent[scope];
+      is_layout_[scope] = names[model_.scopes.name[scope]].is_layout_copy || (parent != kNone && is_layout_[parent]);
+    }
+  }
+
+  void DivideProcess(ProcessIndex process) {
+    if (steps_.Of(process).empty()) return;
+    std::vector<int64_t> boundaries;
+    for (const Interval& interval : steps_.Of(process)) {
+      boundaries.push_back(interval.start_ns);
+      boundaries.push_back(interval.end_ns);
+    }
+    std::sort(boundaries.begin(), boundaries.end());
+    boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
+    DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
+      for (const auto& [thread, intervals] : steps_.ByThread(process)) {
+        if (!StepTimes::IsIn(intervals, piece.start_ns)) continue;
+        if (thread == kNone || piece.thread == kNone || piece.thread == thread) {
+          AddPiece(piece);
+        } else {
+          sums_.groups[groups_.other_threads()].share_ns += piece.share_ns;
+        }
+      }
+    });
+  }
+
+  void AddPiece(const TimePiece& piece) {
+    LayerSums::Group& group = sums_.groups[GroupOf(piece)];
+    group.share_ns += piece.share_ns;
+    LayerDirection direction = LayerDirection::kUnknown;
+    bool is_layout = false;
+    if (piece.kind == ActivityKind::kCall) {
+      direction = attribution_.of_call[piece.index].direction;
+      is_layout = is_move_[model_.calls.op[piece.index]];
+    } else if (piece.kind == ActivityKind::kScope) {
+      if (piece.index < attribution_.of_scope.size()) direction = attribution_.of_scope[piece.index].direction;
+      is_layout = is_layout_[piece.index];
+    } else if (piece.kind == ActivityKind::kNotSeen) {
+      direction = attribution_.OfGap(piece.gap).place.direction;
+    }
+    group.by_direction_ns[static_cast<size_t>(direction)] += piece.share_ns;
+    if (is_layout) group.layout_ns += piece.share_ns;
+  }
+
+  GroupIndex GroupOf(const TimePiece& piece) const {
+    switch (piece.kind) {
+      case ActivityKind::kCall: return groups_.OfCall(piece.index);
+      case ActivityKind::kScope: return groups_.OfScope(piece.index);
+      case ActivityKind::kNotSeen: return groups_.OfGap(piece.gap);
+      case ActivityKind::kDataLoading: return groups_.data_loading();
+      case ActivityKind::kWaiting: return groups_.waiting();
+      case ActivityKind::kUnattributed: break;
+    }
+    return groups_.unattributed();
+  }
+
+  bool Counts(ThreadIndex thread, int64_t start_ns) const {
+    return steps_.Contains(model_.threads[thread].process, thread, start_ns);
+  }
+
+  // A scope or call that counts; kNone: it does not, for instance because it began before the step.
+  struct Counted {
+    GroupIndex group = kNone;
+    int64_t start_ns = 0;
+    int64_t end_ns = 0;
+  };
+  Counted CountedScope(ScopeIndex scope) const {
+    const ScopeColumns& scopes = model_.scopes;
+    if (scope == kNone || !Counts(scopes.thread[scope], scopes.start_ns[scope])) return {};
+    return {groups_.OfScope(scope), scopes.start_ns[scope], scopes.start_ns[scope] + scopes.duration_ns[scope]};
+  }
+  Counted CountedCall(CallIndex call) const {
+    const CallColumns& calls = model_.calls;
+    if (!Counts(calls.thread[call], calls.start_ns[call])) return {};
+    return {groups_.OfCall(call), calls.start_ns[call], calls.start_ns[call] + calls.duration_ns[call]};
+  }
+
+  // Adds a duration to its group, and takes it off the one around it: what lies in it, for sequence numbers of a damaged trace
+  // may contradict its times.
+  void AddNested(const Counted& inner, const Counted& around) {
+    if (inner.group == around.group) return;
+    sums_.groups[inner.group].thread_ns += inner.end_ns - inner.start_ns;
+    sums_.groups[inner.group].self_ns += inner.end_ns - inner.start_ns;
+    if (around.group == kNone) return;
+    const int64_t inside_ns = std::min(inner.end_ns, around.end_ns) - std::max(inner.start_ns, around.start_ns);
+    sums_.groups[around.group].self_ns -= std::max<int64_t>(inside_ns, 0);
+  }
+
+  void SumScopes() {
+    for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
+      const Counted counted = CountedScope(scope);
+      if (counted.group != kNone) AddNested(counted, CountedScope(model_.scopes.parent[scope]));
+    }
+  }
+
+  void SumCalls() {
+    const SameWork same_work(model_);
+    const CallColumns& calls = model_.calls;
+    for (CallIndex call = 0; call < calls.size(); ++call) {
+      const Counted counted = CountedCall(call);
+      if (counted.group == kNone) continue;
+      const CallIndex parent = calls.parent[call];
+      AddNested(counted, parent != kNone ? CountedCall(parent) : CountedScope(calls.ScopeOf(call)));
+      if (!same_work.IsNested(call)) AddWork(model_.ops[calls.op[call]], &sums_.groups[counted.group]);
+    }
+  }
+
+  // Of what GPUs did in other steps only a part is known, if any: a mean with them would be too small.
+  void FindMeasuredSteps() {
+    if (model_.gpu.empty()) return;
+    size_t count = 0;
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) {
+      std::vector<Interval>& measured = measured_.emplace_back(steps_.Of(process));
+      const IntervalSet blind = GpuBlindTime(model_, process);
+      std::erase_if(measured, [&](const Interval& step) { return blind.CoveredNs(step.start_ns, step.end_ns) > 0; });
+      count += measured.size();
+    }
+    sums_.gpu_step_count = static_cast<int64_t>(count);
+    if (count > 0 && sums_.step_count > 0) return;
+    for (ProcessIndex process = 0; process < measured_.size(); ++process) measured_[process] = steps_.Of(process);
+    sums_.gpu_step_count = sums_.step_count;
+  }
+
+  void SumGpu() {
+    const GpuActivityColumns& gpu = model_.gpu;
+    if (gpu.empty()) return;
+    const SameWork same_work(model_);
+    const std::vector<Place> places = GpuPlaces(model_, attribution_);
+    for (const std::vector<Interval>& measured : measured_) measured_time_.emplace_back(measured);
+    std::vector<GroupIndex> group_of;
+    for (GpuIndex activity = 0; activity < gpu.size(); ++activity) {
+      group_of.push_back(groups_.OfGpu(activity, places[activity]));
+      if (!CountsGpu(activity)) continue;
+      AddGpu(activity, places[activity].direction, &sums_.groups[group_of.back()]);
+      AddGpuWork(activity, same_work, &sums_.groups[group_of.back()]);
+    }
+    for (GpuDeviceIndex device = 0; device < model_.gpu_devices.size(); ++device) DivideGpu(device, group_of);
+  }
+
+  bool CountsGpu(GpuIndex activity) const {
+    const int64_t asked_ns = GpuAskedNs(model_, activity);
+    const IntervalSet& measured = measured_time_[model_.gpu_devices[model_.gpu.device[activity]].process];
+    return measured.CoveredNs(asked_ns, asked_ns + 1) > 0;
+  }
+
+  void AddGpu(GpuIndex activity, LayerDirection direction, LayerSums::Group* group) const {
+    const int64_t duration_ns = model_.gpu.DurationNs(activity);
+    group->gpu_ns += duration_ns;
+    group->gpu_by_direction_ns[static_cast<size_t>(direction)] += duration_ns;
+    ++group->gpu_activities;
+    if (model_.gpu.kind[activity] == trace::GpuActivityBatch::KERNEL) ++group->gpu_kernels;
+  }
+
+  // Calls that return before their work is done count with what the GPU did for them, captured ones with every launch
+  // of their graph.
+  void AddGpuWork(GpuIndex activity, const SameWork& same_work, LayerSums::Group* group) {
+    const CallIndex launch = model_.gpu.graph[activity] == 0 ? kNone : model_.gpu.launch_call[activity];
+    CallIndex call = model_.gpu.call[activity];
+    for (int depth = 0; call != kNone && depth < kMaxDepth; call = model_.calls.parent[call], ++depth) {
+      const std::optional<int64_t>& flops = model_.ops[model_.calls.op[call]].flops;
+      if (!flops || same_work.IsNested(call) || !executions_.insert({call, launch}).second) continue;
+      group->gpu_flops += static_cast<double>(*flops);
+    }
+  }
+
+  void DivideGpu(GpuDeviceIndex device, const std::vector<GroupIndex>& group_of) {
+    const auto [first, end] = GpuRangeOf(model_, device);
+    if (first == end) return;  // the process does not use it
+    const ProcessIndex process = model_.gpu_devices[device].process;
+    const IntervalSet blind = GpuBlindTime(model_, process);
+    DivideGpuTime(model_, device, IntervalSet(steps_.Of(process)), [&](const GpuTimePiece& piece) {
+      sums_.gpu_total_ns += piece.share_ns;
+      if (piece.activity != kNone) {
+        sums_.groups[group_of[piece.activity]].gpu_share_ns += piece.share_ns;
+        return;
+      }
+      const int64_t blind_ns = blind.CoveredNs(piece.start_ns, piece.end_ns);
+      sums_.groups[groups_.gpu_blind()].gpu_share_ns += blind_ns;
+      sums_.groups[groups_.gpu_idle()].gpu_share_ns += piece.share_ns - blind_ns;
+    });
+  }
+
+  static void AddWork(const Op& op, LayerSums::Group* group) {
+    ++group->calls;
+    if (op.is_creation || op.is_trial) return;
+    group->flops += static_cast<double>(op.flops.value_or(0));
+    group->bytes += static_cast<double>(op.bytes.value_or(0));
+    if (op.flops && (op.is_asynchronous || op.captured)) group->has_rate = false;
+  }
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const LayerGroups& groups_;
+  const StepTimes steps_;
+  std::vector<std::vector<Interval>> measured_;  // of these steps, by process
+  std::vector<IntervalSet> measured_time_;       // the same
+  std::vector<bool> is_move_;    // by op
+  std::vector<bool> is_layout_;  // by scope
+  absl::flat_hash_set<std::pair<CallIndex, CallIndex>> executions_;  // call, launch of its graph
+  LayerSums sums_;
+};
+
+}  // namespace
+
+int64_t LayerSums::Group::backward_ns() const {
+  return Of(LayerDirection::kBackward) + Of(LayerDirection::kBackwardData) + Of(LayerDirection::kBackwardWeights) +
+         Of(LayerDirection::kBackwardBias);
+}
+
+int64_t LayerSums::Group::gpu_backward_ns() const {
+  return GpuOf(LayerDirection::kBackward) + GpuOf(LayerDirection::kBackwardData) +
+         GpuOf(LayerDirection::kBackwardWeights) + GpuOf(LayerDirection::kBackwardBias);
+}
+
+std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks) {
+  for (IterationKind kind : {IterationKind::kTraining, IterationKind::kInference, IterationKind::kUnknown}) {
+    std::map<std::string, std::pair<bool, int64_t>> sorts;  // whether scopes were recorded in some, and their time
+    for (const StepTrack& track : tracks) {
+      for (const Step& step : track.steps) {
+        if (!IsCounted(step, kind)) continue;
+        auto& [has_scopes, time_ns] = sorts[step.sort];
+        has_scopes |= step.has_scopes;
+        time_ns += step.end_ns - step.start_ns;
+      }
+    }
+    std::vector<StepSet> sets;
+    for (const auto& [sort, told] : sorts) {
+      StepSet& set = sets.emplace_back(StepSet{kind, sort, {}});
+      for (const StepTrack& track : tracks) {
+        for (const Step& step : track.steps) {
+          if (!IsCounted(step, kind) || step.sort != sort || step.has_scopes != told.first) continue;
+          set.steps.push_back({track.process, &step});
+        }
+      }
+    }
+    std::stable_sort(sets.begin(), sets.end(),
+                     [&](const StepSet& a, const StepSet& b) { return sorts[a.sort].second > sorts[b.sort].second; });
+    if (!sets.empty()) return sets;
+  }
+  return {};
+}
+
+LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals,
+                    const StepSet& set) {
+  return Summer(model, analysis, groups, totals, set).Sum();
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,261 @@
+// See collective_arrivals.h.
+#include "analyzer/tables/ranks/collective_arrivals.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
+#include "analyzer/calls/collective_ranges.h"
+#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/model/same_work.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+constexpr char kSeveralGroups[] =
+    "communicators of equal size with the same rank twice: which processes belong together is not known";
+constexpr char kOtherOrder[] =
+    "communicators whose ranks made other collective calls from some call on (calls may be lost)";
+constexpr char kCrossed[] =
+    "kinds of operations of which some rank was done before another began, or made another number: several groups of ranks, or lost records";
+constexpr char kTotalsOnly[] = "collective calls of which only totals were kept can't be matched between ranks";
+
+// One rank of a communicator: the calls it made, or the ranges of its backend, in their order.
+struct Member {
+  ProcessIndex process = 0;
+  int32_t rank = 0;
+  std::vector<CallIndex> calls;
+  std::vector<ScopeIndex> ranges;
+};
+
+using Communicator = std::tuple<std::string, int32_t, size_t>;  // family, ranks, which one of that size
+
+bool IsBetweenTwo(trace::Collective::Kind kind) {
+  return kind == trace::Collective::SEND || kind == trace::Collective::RECEIVE ||
+         kind == trace::Collective::SEND_RECEIVE;
+}
+
+bool IsCollective(const Op& op) {
+  if (!op.definition.has_collective() || op.captured) return false;
+  const trace::Collective& collective = op.definition.collective();
+  return !IsBetweenTwo(collective.kind()) && collective.rank() >= 0 && collective.ranks() > 1 &&
+         collective.communicator() > 0;
+}
+
+// Calls of each process to be matched, by time.
+std::vector<std::vector<CallIndex>> CallsOfProcesses(const TraceModel& model) {
+  const SameWork same_work(model);
+  std::vector<bool> is_collective(model.ops.size());
+  for (OpIndex op = 0; op < model.ops.size(); ++op) is_collective[op] = IsCollective(model.ops[op]);
+  std::vector<std::vector<CallIndex>> calls(model.processes.size());
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    if (!is_collective[model.calls.op[call]] || same_work.IsNested(call) || model.StatusOf(call) != 0) continue;
+    calls[model.threads[model.calls.thread[call]].process].push_back(call);
+  }
+  for (std::vector<CallIndex>& of_process : calls) {
+    std::stable_sort(of_process.begin(), of_process.end(), [&](CallIndex a, CallIndex b) {
+      return model.calls.start_ns[a] < model.calls.start_ns[b];
+    });
+  }
+  return calls;
+}
+
+std::map<Communicator, std::vector<Member>> FindMembers(const TraceModel& model) {
+  std::map<Communicator, std::vector<Member>> members;
+  const std::vector<std::vector<CallIndex>> calls = CallsOfProcesses(model);
+  for (ProcessIndex process = 0; process < calls.size(); ++process) {
+    std::map<std::pair<std::string, uint64_t>, Member> mine;  // by family and communicator
+    std::map<std::tuple<std::string, int32_t, int32_t>, std::set<uint64_t>> numbers;  // by family, ranks and rank
+    for (const CallIndex call : calls[process]) {
+      const Op& op = model.ops[model.calls.op[call]];
+      const trace::Collective& collective = op.definition.collective();
+      Member& member = mine[{op.family, collective.communicator()}];
+      member.process = process;
+      member.rank = collective.rank();
+      member.calls.push_back(call);
+      numbers[{op.family, collective.ranks(), collective.rank()}].insert(collective.communicator());
+    }
+    for (auto& [key, of_kind] : numbers) {
+      size_t place = 0;
+      for (const uint64_t number : of_kind) {
+        members[{std::get<0>(key), std::get<1>(key), place++}].push_back(std::move(mine[{std::get<0>(key), number}]));
+      }
+    }
+  }
+  return members;
+}
+
+// Ranges of collective operations by what is done, with the ranks of their processes.
+std::map<std::string, std::vector<Member>> FindRanges(const TraceModel& model) {
+  const std::vector<bool> is_collective = CollectiveNames(model);
+  std::map<std::pair<std::string, ProcessIndex>, Member> members;
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    if (!is_collective[model.scopes.name[scope]]) continue;
+    const std::string& name = model.names[model.scopes.name[scope]];
+    const ProcessIndex process = model.threads[model.scopes.thread[scope]].process;
+    if (IsBetweenTwo(*CollectiveOf(name))) continue;
+    Member& member = members[{name, process}];
+    member.process = process;
+    member.ranges.push_back(scope);
+  }
+  std::map<std::string, std::vector<Member>> by_name;
+  for (auto& [key, member] : members) {
+    if (!absl::SimpleAtoi(RankOf(model, member.process), &member.rank)) continue;
+    // Several threads of the backend take turns.
+    std::stable_sort(member.ranges.begin(), member.ranges.end(),
+                     [&](ScopeIndex a, ScopeIndex b) { return model.scopes.start_ns[a] < model.scopes.start_ns[b]; });
+    by_name[key.first].push_back(std::move(member));
+  }
+  return by_name;
+}
+
+// No rank is done with such an operation before the last one has begun it.
+bool IsSynchronizing(trace::Collective::Kind kind) {
+  return kind == trace::Collective::ALL_REDUCE || kind == trace::Collective::ALL_GATHER ||
+         kind == trace::Collective::REDUCE_SCATTER || kind == trace::Collective::ALL_TO_ALL ||
+         kind == trace::Collective::BARRIER;
+}
+
+bool HasRankTwice(const std::vector<Member>& members) {
+  std::set<int32_t> ranks;
+  return !std::all_of(members.begin(), members.end(),
+                      [&](const Member& member) { return ranks.insert(member.rank).second; });
+}
+
+// From the first kernel of each call to its last one, of calls that have some.
+absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> SpansOnGpu(const TraceModel& model) {
+  absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> spans;
+  for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
+    const CallIndex call = model.gpu.call[i];
+    if (call == kNone || !model.ops[model.calls.op[call]].definition.has_collective()) continue;
+    const auto [span, is_new] = spans.try_emplace(call, model.gpu.start_ns[i], model.gpu.end_ns[i]);
+    span->second.first = std::min(span->second.first, model.gpu.start_ns[i]);
+    span->second.second = std::max(span->second.second, model.gpu.end_ns[i]);
+  }
+  return spans;
+}
+
+class Matcher {
+ public:
+  explicit Matcher(const TraceModel& model) : model_(model), spans_(SpansOnGpu(model)) {}
+
+  Meetings Match() {
+    for (const auto& [name, members] : FindRanges(model_)) {
+      if (members.size() < 2) continue;
+      if (HasRankTwice(members)) {
+        ++result_.oddities[kSeveralGroups];
+      } else if (!MatchRanges(*CollectiveOf(name), members)) {
+        ++result_.oddities[kCrossed];
+      }
+    }
+    MatchCalls();
+    return std::move(result_);
+  }
+
+ private:
+  void MatchCalls() {
+    for (const AggregateRow& row : model_.aggregates) {
+      if (!IsCollective(model_.ops[row.op])) continue;
+      result_.oddities[kTotalsOnly] = 1;
+      return;
+    }
+    for (const auto& [communicator, members] : FindMembers(model_)) {
+      if (members.size() < 2) continue;
+      if (HasRankTwice(members)) {
+        ++result_.oddities[kSeveralGroups];
+      } else {
+        MatchMembers(members);
+      }
+    }
+  }
+
+  bool MatchRanges(trace::Collective::Kind kind, const std::vector<Member>& members) {
+    const bool is_synchronizing = IsSynchronizing(kind);
+    size_t count = members.front().ranges.size();
+    for (const Member& member : members) {
+      if (member.ranges.size() != count && !is_synchronizing) return false;
+      count = std::min(count, member.ranges.size());
+    }
+    std::vector<Meeting> meetings(count);
+    for (size_t k = 0; k < count; ++k) {
+      for (const Member& member : members) {
+        const int64_t start_ns = model_.scopes.start_ns[member.ranges[k]];
+        meetings[k].arrivals.push_back({member.process, start_ns, start_ns, start_ns + model_.scopes.duration_ns[member.ranges[k]]});
+      }
+      const int64_t last_ns = meetings[k].LastNs();
+      const auto is_before = [&](const Arrival& arrival) { return arrival.end_ns < last_ns; };
+      const std::vector<Arrival>& arrivals = meetings[k].arrivals;
+      if (is_synchronizing && AreOnOneMachine(members) && std::any_of(arrivals.begin(), arrivals.end(), is_before)) return false;
+    }
+    std::move(meetings.begin(), meetings.end(), std::back_inserter(result_.meetings));
+    return true;
+  }
+
+  // Clocks of several machines differ.
+  bool AreOnOneMachine(const std::vector<Member>& members) const {
+    const auto host_of = [&](const Member& member) { return model_.processes[member.process].header.process().boot_id(); };
+    return std::all_of(members.begin(), members.end(), [&](const Member& m) { return host_of(m) == host_of(members.front()); });
+  }
+
+  void MatchMembers(const std::vector<Member>& members) {
+    size_t count = members.front().calls.size();
+    for (const Member& member : members) count = std::min(count, member.calls.size());
+    for (size_t k = 0; k < count; ++k) {
+      const auto kind = [&](const Member& member) {
+        return model_.ops[model_.calls.op[member.calls[k]]].definition.collective().kind();
+      };
+      if (!std::all_of(members.begin(), members.end(),
+                       [&](const Member& m) { return kind(m) == kind(members.front()); })) {
+        ++result_.oddities[kOtherOrder];
+        return;
+      }
+      result_.meetings.push_back(MeetingOf(members, k));
+    }
+  }
+
+  Meeting MeetingOf(const std::vector<Member>& members, size_t k) const {
+    Meeting meeting;
+    meeting.on_gpu = std::all_of(members.begin(), members.end(),
+                                 [&](const Member& m) { return spans_.contains(m.calls[k]); });
+    for (const Member& member : members) {
+      const CallIndex call = member.calls[k];
+      Arrival arrival = {member.process, model_.calls.start_ns[call], model_.calls.start_ns[call], model_.calls.start_ns[call]};
+      if (meeting.on_gpu) {
+        std::tie(arrival.start_ns, arrival.end_ns) = spans_.at(call);
+      } else if (!model_.ops[model_.calls.op[call]].is_asynchronous) {
+        arrival.end_ns += model_.calls.duration_ns[call];
+      } else {
+        meeting.is_estimated = true;
+      }
+      meeting.arrivals.push_back(arrival);
+    }
+    return meeting;
+  }
+
+  const TraceModel& model_;
+  const absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> spans_;
+  Meetings result_;
+};
+
+}  // namespace
+
+int64_t Meeting::FirstNs() const {
+  int64_t first_ns = arrivals.front().start_ns;
+  for (const Arrival& arrival : arrivals) first_ns = std::min(first_ns, arrival.start_ns);
+  return first_ns;
+}
+
+int64_t Meeting::LastNs() const {
+  int64_t last_ns = arrivals.front().start_ns;
+  for (const Arrival& arrival : arrivals) last_ns = std::max(last_ns, arrival.start_ns);
+  return last_ns;
+}
+
+Meetings MatchCollectives(const TraceModel& model) { return Matcher(model).Match(); }
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,45 @@
+// The same collective call of several ranks: when each of them came to it.
+#ifndef DLHOOK_ANALYZER_TABLES_RANKS_COLLECTIVE_ARRIVALS_H_
+#define DLHOOK_ANALYZER_TABLES_RANKS_COLLECTIVE_ARRIVALS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer::inline tables {
+
+struct Arrival {
+  ProcessIndex process = 0;
+  int64_t called_ns = 0;  // when the host made the call, or began the operation
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;  // start_ns: not known (asynchronous, and the GPU's times are not there)
+};
+
+// One collective operation, with the ranks of it that are in this run: at least two.
+struct Meeting {
+  std::vector<Arrival> arrivals;
+  bool on_gpu = false;        // times are those of the kernels, else those of the calls on the host …
+  bool is_estimated = false;  // … which return before the work is done
+  int64_t FirstNs() const;
+  int64_t LastNs() const;
+};
+
+struct Meetings {
+  std::vector<Meeting> meetings;
+  std::map<std::string, int64_t> oddities;  // why operations could not be matched: sentence -> number of communicators
+};
+
+// The k-th collective operation of a communicator on one rank is the k-th on each other one: NCCL and MPI demand the
+// same order. Communicators of different processes are taken for one where they have the same number of ranks, are the
+// process's n-th of that size (and of that rank, where one process has several devices), and all have different ranks
+// in it. Not matched: operations between two ranks, captured into graphs, failed, of unknown rank, and where the run
+// has only totals of some calls. Ranges of backends (collective_ranges.h) tell no communicator: the k-th of a kind on one rank is the k-th
+// of that kind on each other one, unless a rank was done before another began, which shows that they are of several groups.
+Meetings MatchCollectives(const TraceModel& model);
+
+}  // namespace dlhook::analyzer::tables
+
+#endif  // DLHOOK_ANALYZER_TABLES_RANKS_COLLECTIVE_ARRIVALS_H_

@@ -1,0 +1,241 @@
+// Table `ranks`: the processes of a run beside each other: how evenly they are loaded, who waits for whom.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/gpu/gpu_busy.h"
+#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/ranks/collective_arrivals.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+std::vector<Column> Columns(bool has_ranks) {
+  std::vector<Column> columns = {
+      TextColumn("rank", "As its launcher told it (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
+      IntegerColumn("process", "", Better::kNeither, "Process id."),
+      Detail(TextColumn("host", "Machine.")),
+      IntegerColumn("devices", "", Better::kNeither, "GPUs that did something for it."),
+      IntegerColumn("steps", "", Better::kNeither,
+                    "Steady steps that the row speaks of; not known: it speaks of the whole process."),
+      IntegerColumn("step_time", "ns", Better::kLower, "Of a mean step (the process where there are none)."),
+      IntegerColumn("compute", "ns", Better::kLower,
+                    "In which its GPUs computed, in a mean step; several GPUs' times are added. As far as times of "
+                    "GPUs were measured."),
+      IntegerColumn("communication", "ns", Better::kLower, "The same of kernels of collectives, waiting included."),
+      IntegerColumn("exposed_communication", "ns", Better::kLower, "Of it, without compute beside it on the same GPU."),
+      RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that had compute beside it."),
+      IntegerColumn("collectives", "", Better::kNeither,
+                    "Collective operations in these steps of which the other ranks' calls are known too."),
+      IntegerColumn("came_last", "", Better::kLower,
+                    "Of them, those to which this rank came last: the others waited for it."),
+      IntegerColumn("lateness", "ns", Better::kLower, "Mean time from the first rank's arrival to this one's."),
+      IntegerColumn("waiting", "ns", Better::kLower,
+                    "In a mean step, in collectives, until the last rank had come: from its kernel's start (its "
+                    "call's, where times of GPUs are not known), at most to its end. Not known of asynchronous calls "
+                    "without times of GPUs."),
+      RealColumn("waiting_percent", "%", Better::kLower, "Waiting as a part of the step's time."),
+  };
+  columns[0].detail = !has_ranks;
+  return columns;
+}
+
+struct RankSums {
+  int64_t devices = 0;
+  int64_t compute_ns = 0;
+  int64_t communication_ns = 0;
+  int64_t exposed_ns = 0;
+  int64_t collectives = 0;
+  int64_t came_last = 0;
+  int64_t lateness_ns = 0;
+  int64_t caused_ns = 0;  // for how long the first rank waited where this one came last
+  int64_t waiting_ns = 0;
+  bool knows_waiting = true;
+};
+
+// Steady steps as the host sees them: unlike MeasuredTime::time with what was not measured on GPUs.
+bool IsInSteps(const TraceModel& model, const std::vector<const Step*>& steps, ProcessIndex process, int64_t ns) {
+  if (steps.empty()) return ns >= model.processes[process].start_ns;
+  const auto after = std::upper_bound(steps.begin(), steps.end(), ns,
+                                      [](int64_t at_ns, const Step* step) { return at_ns < step->start_ns; });
+  return after != steps.begin() && ns < (*(after - 1))->end_ns;
+}
+
+class RankTable {
+ public:
+  RankTable(const TraceModel& model, const std::vector<StepTrack>& tracks)
+      : model_(model),
+        times_(MeasuredTimes(model, tracks)),
+        sums_(model.processes.size()),
+        steps_(model.processes.size()) {
+    for (const StepGroup& group : GroupSteps(tracks)) {
+      const MeasuredTime& time = times_[group.process];
+      if (group.kind == time.kind && group.sort == time.sort) steps_[group.process] = group.steady;
+    }
+    AddWork();
+    const Meetings found = MatchCollectives(model);
+    for (const Meeting& meeting : found.meetings) AddMeeting(meeting);
+    oddities_ = found.oddities;
+  }
+
+  Table Make() const {
+    bool has_ranks = false;
+    for (ProcessIndex i = 0; i < model_.processes.size(); ++i) has_ranks |= !RankOf(model_, i).empty();
+    Table table = NewTable("ranks", "Ranks beside each other", Columns(has_ranks));
+    std::vector<ProcessIndex> shown;
+    for (const ProcessIndex process : ByRank(model_)) {
+      if (sums_[process].devices > 0 || sums_[process].collectives > 0) shown.push_back(process);
+    }
+    if (shown.size() < 2) return table;
+    for (const ProcessIndex process : shown) table.rows.push_back(RowOf(process));
+    AddNotes(shown, &table);
+    return table;
+  }
+
+ private:
+  void AddWork() {
+    for (const DeviceWork& work : WorkOfDevices(model_, times_)) {
+      RankSums& sums = sums_[model_.gpu_devices[work.device].process];
+      ++sums.devices;
+      sums.compute_ns += work.compute.total_ns();
+      sums.communication_ns += work.communication.total_ns();
+      sums.exposed_ns += work.ExposedCommunication().total_ns();
+    }
+  }
+
+  void AddMeeting(const Meeting& meeting) {
+    const int64_t first_ns = meeting.FirstNs(), last_ns = meeting.LastNs();
+    bool counts = false;
+    for (const Arrival& arrival : meeting.arrivals) {
+      if (!IsInSteps(model_, steps_[arrival.process], arrival.process, arrival.called_ns)) continue;
+      counts = true;
+      RankSums& sums = sums_[arrival.process];
+      ++sums.collectives;
+      const bool is_last = arrival.start_ns == last_ns && last_ns > first_ns;
+      sums.came_last += is_last ? 1 : 0;
+      sums.caused_ns += is_last ? last_ns - first_ns : 0;
+      sums.lateness_ns += arrival.start_ns - first_ns;
+      sums.waiting_ns += std::min(last_ns, std::max(arrival.end_ns, arrival.start_ns)) - arrival.start_ns;
+      sums.knows_waiting = sums.knows_waiting && arrival.end_ns > arrival.start_ns;
+    }
+    if (!counts) return;
+    spreads_ns_.push_back(last_ns - first_ns);
+    by_host_ += meeting.is_estimated ? 1 : 0;
+  }
+
+  // Of what GPUs did: those that were measured.
+  int64_t StepsOf(ProcessIndex process) const { return std::max<int64_t>(1, times_[process].steps); }
+
+  Row RowOf(ProcessIndex process) const {
+    const RankSums& sums = sums_[process];
+    const MeasuredTime& time = times_[process];
+    const trace::Header& header = model_.processes[process].header;
+    const std::string rank = RankOf(model_, process);
+    const int64_t steps = std::max<int64_t>(1, time.all_steps);
+    const bool has_gpu = sums.devices > 0;
+    const bool waits = sums.collectives > 0 && sums.knows_waiting;
+    const auto of_gpu = [&](int64_t ns) { return has_gpu ? Mean(ns, StepsOf(process)) : Cell(); };
+    return {rank.empty() ? Cell() : Cell(rank),
+            int64_t{header.process().pid()},
+            header.process().host().empty() ? Cell() : Cell(header.process().host()),
+            sums.devices,
+            time.all_steps == 0 ? Cell() : Cell(time.all_steps),
+            Mean(time.duration_ns, steps),
+            of_gpu(sums.compute_ns),
+            of_gpu(sums.communication_ns),
+            of_gpu(sums.exposed_ns),
+            Percent(sums.communication_ns - sums.exposed_ns, sums.communication_ns),
+            sums.collectives,
+            sums.came_last,
+            Mean(sums.lateness_ns, sums.collectives),
+            waits ? Mean(sums.waiting_ns, steps) : Cell(),
+            waits ? Percent(sums.waiting_ns, time.duration_ns) : Cell()};
+  }
+
+  // "0", or "process 4711" where the launcher told none.
+  std::string Label(ProcessIndex process) const {
+    const std::string rank = RankOf(model_, process);
+    return rank.empty() ? ProcessLabel(model_, process) : absl::StrCat("rank ", rank);
+  }
+
+  void AddNotes(const std::vector<ProcessIndex>& shown, Table* table) const {
+    AddImbalance(shown, table);
+    AddLastRank(shown, table);
+    if (!spreads_ns_.empty()) {
+      std::vector<int64_t> spreads_ns = spreads_ns_;
+      std::sort(spreads_ns.begin(), spreads_ns.end());
+      table->notes.push_back(absl::StrCat("From the first to the last rank's arrival at ", spreads_ns.size(),
+                                          " collective operations: median ",
+                                          HumanTime(QuantileOfSorted(spreads_ns, 0.5)), ", 95 % within ",
+                                          HumanTime(QuantileOfSorted(spreads_ns, 0.95)), ", at most ",
+                                          HumanTime(spreads_ns.back()), "."));
+    }
+    if (by_host_ > 0) {
+      table->notes.push_back(absl::StrCat("Of ", by_host_,
+                                          " of these operations arrivals are the host's calls: on the GPU they may "
+                                          "have come later, and not in this order."));
+    }
+    std::set<std::string> hosts;
+    for (const ProcessIndex process : shown) hosts.insert(model_.processes[process].header.process().host());
+    if (hosts.size() > 1) {
+      table->notes.push_back(absl::StrCat("The ranks ran on ", hosts.size(),
+                                          " machines: arrivals are only as exact as their clocks (CLOCK_REALTIME) "
+                                          "agree."));
+    }
+    for (const auto& [sentence, count] : oddities_) {
+      table->notes.push_back(absl::StrCat("Not matched: ", sentence, " (", count, ")."));
+    }
+  }
+
+  // The rank for which the others mostly wait, if there is one and it matters.
+  void AddLastRank(const std::vector<ProcessIndex>& shown, Table* table) const {
+    int64_t all_ns = 0;
+    for (const ProcessIndex process : shown) all_ns += sums_[process].caused_ns;
+    const ProcessIndex last = *std::max_element(shown.begin(), shown.end(), [&](ProcessIndex a, ProcessIndex b) {
+      return sums_[a].caused_ns < sums_[b].caused_ns;
+    });
+    const int64_t caused_ns = sums_[last].caused_ns;
+    if (caused_ns < times_[last].duration_ns / 100 || 3 * caused_ns < 2 * all_ns || caused_ns == 0) return;
+    table->notes.push_back(absl::StrCat(
+        "The others wait for ", Label(last), ": it came last to ", sums_[last].came_last, " of ", sums_[last].collectives,
+        " operations, in a mean step ", HumanTime(caused_ns / std::max<int64_t>(1, times_[last].all_steps)),
+        " after the first one."));
+  }
+
+  void AddImbalance(const std::vector<ProcessIndex>& shown, Table* table) const {
+    const auto compute = [&](ProcessIndex process) { return sums_[process].compute_ns / StepsOf(process); };
+    const auto [fastest, slowest] = std::minmax_element(
+        shown.begin(), shown.end(), [&](ProcessIndex a, ProcessIndex b) { return compute(a) < compute(b); });
+    if (compute(*fastest) == 0 || compute(*fastest) == compute(*slowest)) return;
+    table->notes.push_back(absl::StrFormat("Compute of a step takes %s on %s and %s on %s: %.2f times as long.",
+                                           HumanTime(compute(*slowest)), Label(*slowest), HumanTime(compute(*fastest)),
+                                           Label(*fastest),
+                                           static_cast<double>(compute(*slowest)) /
+                                               static_cast<double>(compute(*fastest))));
+  }
+
+  const TraceModel& model_;
+  const std::vector<MeasuredTime> times_;
+  std::vector<RankSums> sums_;                   // by process
+  std::vector<std::vector<const Step*>> steps_;  // by process
+  std::vector<int64_t> spreads_ns_;              // of meetings in somebody's steps
+  int64_t by_host_ = 0;
+  std::map<std::string, int64_t> oddities_;
+};
+
+}  // namespace
+
+absl::StatusOr<Table> RanksTable(const TraceModel& model, const TableOptions& options) {
+  if (model.processes.size() < 2) return NewTable("ranks", "Ranks beside each other", Columns(false));
+  return RankTable(model, options.analysis->steps()).Make();
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,51 @@
+// All tables, in report order. See pass.h for how to add one.
+#include "analyzer/table/table_ops.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+
+const std::vector<TableKind>& TableKinds() {
+  static const auto* const kinds = new std::vector<TableKind>{
+      {"summary", "the run in a few numbers, and what could not be seen", SummaryTable},
+      {"layers", "what each layer of the network costs, forward and backward", LayersTable},
+      {"accounting", "where the time of a step goes: libraries, framework, Python, input, waiting", AccountingTable},
+      {"phases", "input, forward, backward and update of a step; validation, warm-up", PhasesTable},
+      {"latency", "how long requests take, by batch size", LatencyTable},
+      {"ops", "what was computed, by problem and direction", OpsTable},
+      {"algorithms", "implementations and algorithms that libraries chose", AlgorithmsTable},
+      {"layout", "tensors moved from one memory format to another, and back", LayoutTable},
+      {"gemm", "matrix products by shape", GemmTable},
+      {"callers", "who asked for each problem: framework function, line of the program, layer", CallersTable},
+      {"stacks", "the heaviest stacks, native functions with Python's lines among them", StacksTable},
+      {"copies", "memory copied between host and GPU, by direction and kind", CopiesTable},
+      {"kernels", "kernel launches by name and by who launched them", KernelsTable},
+      {"launches", "how long launches take the host, and until the GPU begins", LaunchesTable},
+      {"collectives", "communication between ranks", CollectivesTable},
+      {"devices", "what each GPU was busy with, exposed communication, idle time", DevicesTable},
+      {"ranks", "how evenly ranks are loaded, and who waits for whom", RanksTable},
+      {"overlap", "what runs beside what on GPUs: copies, compute, communication", OverlapTable},
+      {"overlap_over_time", "the same by iteration, or by --interval", OverlapOverTimeTable},
+      {"guided", "how well GPUs are used: the Visual Profiler's guided metrics", GuidedTable},
+      {"gpu_idle", "why GPUs do not compute: launches, waiting, copies, input ...", GpuIdleTable},
+      {"tuning", "what finding and preparing algorithms cost", TuningTable},
+      {"candidates", "algorithms that were tried or offered for a problem", CandidatesTable},
+      {"iterations", "the repeating step of the program: warm-up, steady, other", IterationsTable},
+      {"counters", "what the processor counted, by layer and direction, or --by phase ...", CountersTable},
+      {"counters_over_time", "the same by iteration, or by --interval", CountersOverTimeTable},
+      {"capabilities", "what was seen and how, what could not be, and what to do about it", CapabilitiesTable},
+  };
+  return *kinds;
+}
+
+absl::StatusOr<Table> MakeTable(const TableKind& kind, const TraceModel& model, const TableOptions& options,
+                                size_t* mistakes) {
+  absl::StatusOr<Table> table = kind.run(model, options);
+  if (!table.ok()) return table;
+  if (absl::Status status = CheckTable(*table); !status.ok()) return status;
+  const size_t taken = TakeAwayNonsense(&*table);
+  if (mistakes != nullptr) *mistakes = taken;
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,240 @@
+// Table `accounting`: where the time of a step goes, to the nanosecond.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/calls/op_labels.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/tables/activity_labels.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+#include "analyzer/time/time_division.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+constexpr size_t kPhases = 6;  // PhaseKind
+// Framework ops and gaps below this part of the step stand in one row together.
+constexpr double kSmallPart = 0.005;
+
+struct Sums {
+  int64_t total_ns = 0;
+  std::array<int64_t, kPhases> by_phase_ns = {};
+  void Add(const Sums& other) {
+    total_ns += other.total_ns;
+    for (size_t i = 0; i < kPhases; ++i) by_phase_ns[i] += other.by_phase_ns[i];
+  }
+  int64_t Of(PhaseKind phase) const { return by_phase_ns[static_cast<size_t>(phase)]; }
+};
+
+// What takes the time: kind of activity, and which.
+using Activity = std::pair<ActivityKind, std::string>;
+
+// Intervals of steps, with the phase in each; pieces of time are looked up in order.
+struct Interval {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  PhaseKind phase = PhaseKind::kUnknown;
+};
+
+// Steps of threads that overlap are one interval together, of no phase.
+std::vector<Interval> IntervalsOf(const StepGroup& group) {
+  std::vector<Interval> intervals;
+  for (const Step* step : group.steady) {
+    if (group.overlaps) {
+      const bool goes_on = !intervals.empty() && step->start_ns <= intervals.back().end_ns;
+      if (!goes_on) intervals.push_back({step->start_ns, step->end_ns, PhaseKind::kUnknown});
+      intervals.back().end_ns = std::max(intervals.back().end_ns, step->end_ns);
+      continue;
+    }
+    int64_t at_ns = step->start_ns;
+    for (const PhaseInterval& phase : step->phases) {
+      if (phase.start_ns > at_ns) intervals.push_back({at_ns, phase.start_ns, PhaseKind::kUnknown});
+      intervals.push_back({phase.start_ns, phase.end_ns, phase.kind});
+      at_ns = phase.end_ns;
+    }
+    if (at_ns < step->end_ns) intervals.push_back({at_ns, step->end_ns, PhaseKind::kUnknown});
+  }
+  return intervals;
+}
+
+// "block.0.attn, gpt.py:42 to 45": whose calls go on through the gap.
+std::string GapLabel(const Attribution& attribution, const UnseenGap& gap) {
+  const GapPlace found = attribution.OfGap(gap);
+  const std::string module = found.place.layer == kNone ? "" : attribution.layers[found.place.layer].module;
+  return absl::StrCat(module, module.empty() || found.line.empty() ? "" : ", ", found.line);
+}
+
+Activity ActivityOf(const TraceModel& model, const Attribution& attribution, const TimePiece& piece) {
+  switch (piece.kind) {
+    case ActivityKind::kCall:
+      return {piece.kind, KindLabel(model.ops[model.calls.op[piece.index]])};
+    case ActivityKind::kWaiting:
+      return {piece.kind, model.ops[model.calls.op[piece.index]].function};
+    case ActivityKind::kScope:
+      return {piece.kind, ScopeLabel(model, piece.index)};
+    case ActivityKind::kNotSeen:
+      return {piece.kind, GapLabel(attribution, piece.gap)};
+    default:
+      return {piece.kind, ""};
+  }
+}
+
+class Accounting {
+ public:
+  Accounting(const TraceModel& model, const Attribution& attribution, const std::vector<StepGroup>& groups)
+      : model_(model), attribution_(attribution), groups_(groups), intervals_(groups.size()), next_(groups.size()), sums_(groups.size()) {
+    for (size_t i = 0; i < groups_.size(); ++i) intervals_[i] = IntervalsOf(groups_[i]);
+    for (ProcessIndex process = 0; process < model_.processes.size(); ++process) Divide(process);
+  }
+
+  const std::map<Activity, Sums>& Of(size_t group) const { return sums_[group]; }
+
+ private:
+  void Divide(ProcessIndex process) {
+    std::vector<int64_t> boundaries;
+    std::vector<size_t> own;
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (groups_[i].process != process) continue;
+      own.push_back(i);
+      for (const Interval& interval : intervals_[i]) {
+        boundaries.push_back(interval.start_ns);
+        boundaries.push_back(interval.end_ns);
+      }
+    }
+    if (own.empty()) return;
+    std::sort(boundaries.begin(), boundaries.end());
+    boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
+    DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
+      for (size_t group : own) Take(group, piece);
+    });
+  }
+
+  void Take(size_t group, const TimePiece& piece) {
+    const std::vector<Interval>& intervals = intervals_[group];
+    size_t& next = next_[group];
+    while (next < intervals.size() && intervals[next].end_ns <= piece.start_ns) ++next;
+    if (next == intervals.size() || piece.start_ns < intervals[next].start_ns) return;
+    Sums& sums = sums_[group][ActivityOf(model_, attribution_, piece)];
+    sums.total_ns += piece.share_ns;
+    sums.by_phase_ns[static_cast<size_t>(intervals[next].phase)] += piece.share_ns;
+  }
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const std::vector<StepGroup>& groups_;
+  std::vector<std::vector<Interval>> intervals_;
+  std::vector<size_t> next_;  // interval of each group
+  std::vector<std::map<Activity, Sums>> sums_;
+};
+
+std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
+  const auto time = [](std::string name, std::string explanation) {
+    return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
+  };
+  std::vector<Column> columns = {
+      IntegerColumn("process", "", Better::kNeither, "Process id."),
+      As(Role::kKey, TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
+      As(Role::kKey, TextColumn("activity", "library: calls; framework: its own ops; not seen: native code or Python between them.")),
+      As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op; of what is not seen the module and the lines that it lies between.")),
+      time("time", "Wall share in a mean steady step."),
+      RealColumn("percent", "%", Better::kLower, "Of the step."),
+      As(Role::kPart, time("forward", "The part in the forward phase; where nothing is trained, in the network's pass.")),
+      As(Role::kPart, time("backward", "The part in the backward phase.")),
+      As(Role::kPart, time("update", "The part while weights are updated and gradients zeroed.")),
+      Detail(time("input", "The part while the program waits for its next batch.")),
+      Detail(time("other", "The part in no phase.")),
+      As(Role::kWeight, Detail(time("wall_share", "Of all steady steps together: these add up to their duration exactly."))),
+  };
+  columns[0].detail = !HasSeveralProcesses(groups);
+  const bool one_kind = std::all_of(groups.begin(), groups.end(),
+                                    [&](const StepGroup& group) {
+                                      return group.kind == groups.front().kind && group.sort == groups.front().sort;
+                                    });
+  columns[1].detail = one_kind;
+  return columns;
+}
+
+using Line = std::pair<Activity, Sums>;
+
+// By time, but what isn't known stands last; small ops of the framework together, and small gaps.
+std::vector<Line> LinesOf(const std::map<Activity, Sums>& activities, int64_t whole_ns) {
+  std::vector<Line> lines;
+  std::map<ActivityKind, std::pair<Sums, int64_t>> small;  // and how many
+  for (const auto& [activity, sums] : activities) {
+    const bool is_small = static_cast<double>(sums.total_ns) < kSmallPart * static_cast<double>(whole_ns);
+    if ((activity.first == ActivityKind::kScope || activity.first == ActivityKind::kNotSeen) && is_small) {
+      small[activity.first].first.Add(sums);
+      ++small[activity.first].second;
+    } else {
+      lines.push_back({activity, sums});
+    }
+  }
+  for (const auto& [kind, others] : small) {
+    lines.push_back({{kind, absl::StrCat("others (", others.second, ")")}, others.first});
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
+    const bool a_known = a.first.first != ActivityKind::kUnattributed;
+    const bool b_known = b.first.first != ActivityKind::kUnattributed;
+    return a_known != b_known ? a_known : a.second.total_ns > b.second.total_ns;
+  });
+  return lines;
+}
+
+void AddRows(const TraceModel& model, const StepGroup& group, const std::map<Activity, Sums>& activities, Table& table) {
+  int64_t whole_ns = 0;
+  for (const auto& [activity, sums] : activities) whole_ns += sums.total_ns;
+  const auto steps = static_cast<int64_t>(group.steady.size());
+  const int64_t pid = model.processes[group.process].header.process().pid();
+  for (const auto& [activity, sums] : LinesOf(activities, whole_ns)) {
+    const auto mean = [&](int64_t ns) { return ns == 0 ? Cell() : Mean(ns, steps); };
+    table.rows.push_back({pid, StepName(group.kind, group.sort),
+                          ActivityName(activity.first), activity.second.empty() ? Cell() : Cell(activity.second),
+                          Mean(sums.total_ns, steps), Percent(sums.total_ns, whole_ns),
+                          mean(sums.Of(PhaseKind::kForward) + sums.Of(PhaseKind::kInference)),
+                          mean(sums.Of(PhaseKind::kBackward)), mean(sums.Of(PhaseKind::kUpdate)),
+                          mean(sums.Of(PhaseKind::kInput)), mean(sums.Of(PhaseKind::kUnknown)), sums.total_ns});
+  }
+}
+
+void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Activity, Sums>& activities, Table& table) {
+  int64_t whole_ns = 0, unattributed_ns = 0, not_seen_ns = 0;
+  for (const auto& [activity, sums] : activities) {
+    whole_ns += sums.total_ns;
+    if (activity.first == ActivityKind::kUnattributed) unattributed_ns += sums.total_ns;
+    if (activity.first == ActivityKind::kNotSeen) not_seen_ns += sums.total_ns;
+  }
+  const auto steps = static_cast<int64_t>(group.steady.size());
+  table.notes.push_back(absl::StrCat(
+      ProcessLabel(model, group.process), ": ", SteadySteps(steps, group.kind, group.sort), " of ",
+      HumanTime(whole_ns / steps), " on average; in ", HumanTime((unattributed_ns + not_seen_ns) / steps),
+      " of it no library call and no framework's op ran: ", HumanTime(not_seen_ns / steps),
+      " not seen (native code or Python between two lines of the program), ", HumanTime(unattributed_ns / steps),
+      " unattributed. The rows add up to it exactly.",
+      group.overlaps ? " Steps of several threads overlap: this is the time in which any was under way, divided by their number."
+                     : "",
+      group.threads.contains(kNone) ? ""
+                                    : absl::StrCat(" Steps of ", ThreadLabel(model, group.threads),
+                                                   ": what other threads did in that time is in these rows, too.")));
+}
+
+}  // namespace
+
+absl::StatusOr<Table> AccountingTable(const TraceModel& model, const TableOptions& options) {
+  const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
+  Table table = NewTable("accounting", "Where the time of a step goes", Columns(groups));
+  const Accounting accounting(model, options.analysis->attribution(), groups);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    AddRows(model, groups[i], accounting.Of(i), table);
+    AddNotes(model, groups[i], accounting.Of(i), table);
+  }
+  if (groups.empty()) table.notes.push_back("No steps were found whose time could be accounted for.");
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

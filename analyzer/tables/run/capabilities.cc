@@ -1,0 +1,218 @@
+// Table `capabilities`: which libraries were seen and how, what could not be seen, and what to do about it. A row is
+// the same fact in `processes` of the run's processes.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/io/byte_source.h"
+#include "analyzer/model/losses.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/run/capability_advice.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+#include "preload/format/hook_table.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+std::vector<Column> Columns() {
+  return {
+      TextColumn(
+          "kind",
+          "library: its functions were called through dlhook; caller: it called them; tap: it tells by itself; "
+          "counter; loss."),
+      TextColumn("object", "The file that holds the code; empty: of the process as a whole."),
+      TextColumn("name", "Of a library its kind, of a tap or loss its name."),
+      TextColumn("state", "hooked, on, off (the user's choice), refused (dlhook's), lost (was on), absent, lost."),
+      Detail(
+          IntegerColumn("records", "", Better::kNeither,
+                        "Calls, scopes or work of GPUs that it told; those lost. Empty where several objects of a "
+                        "process share them.")),
+      Detail(IntegerColumn("processes", "", Better::kNeither, "Processes of the run in which it is so.")),
+      TextColumn("note", "Why, and what to do."),
+      Detail(TextColumn("path", "Of the object.")),
+      Detail(TextColumn("build_id", "Of the object, in hexadecimal digits; empty: it has none.")),
+  };
+}
+
+struct Fact {
+  std::string kind;
+  std::string object;
+  std::string name;
+  std::string state;
+  std::string note;
+  std::string path;
+  std::string build_id;
+  auto Key() const { return std::tie(kind, object, name, state, note, path, build_id); }
+  bool operator<(const Fact& other) const { return Key() < other.Key(); }
+};
+
+struct Sum {
+  int64_t processes = 0;
+  int64_t records = 0;
+  bool is_known = true;
+};
+
+std::string Lower(const std::string& name) { return absl::AsciiStrToLower(name); }
+
+std::string FamilyOfHook(const std::string& function) {
+  const int hook = FindHook(function.c_str());
+  return hook < 0 ? "" : kFamilyNames[kHookNames[hook].family];
+}
+
+// Which tap tells scopes of a kind.
+const char* TapOfScope(trace::ScopeBatch::Kind kind) {
+  switch (kind) {
+    case trace::ScopeBatch::GRAPH_NODE:
+    case trace::ScopeBatch::TRACE_ME:
+      return "trace-me-tap";
+    case trace::ScopeBatch::NVTX_RANGE:
+      return "nvtx-tap";
+    default:
+      return "record-function-tap";
+  }
+}
+
+std::string SourceOfOp(const Op& op) {
+  return op.time_source == trace::ONEDNN_LOG ? "onednn-tap" : absl::StrCat("hook:", op.family);
+}
+
+// Records of each process by what told them: "hook:blas", "onednn-tap" … Counted by op and kind first: there are many
+// more calls.
+std::vector<std::map<std::string, int64_t>> CountTold(const TraceModel& model) {
+  std::vector<std::vector<int64_t>> calls(model.processes.size(), std::vector<int64_t>(model.ops.size()));
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    ++calls[model.threads[model.calls.thread[call]].process][model.calls.op[call]];
+  }
+  for (const AggregateRow& row : model.aggregates) calls[model.threads[row.thread].process][row.op] += row.count;
+  std::vector<std::map<trace::ScopeBatch::Kind, int64_t>> scopes(model.processes.size());
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    ++scopes[model.threads[model.scopes.thread[scope]].process][model.scopes.kind[scope]];
+  }
+  std::vector<std::map<std::string, int64_t>> told(model.processes.size());
+  for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
+    for (OpIndex op = 0; op < model.ops.size(); ++op) {
+      if (calls[process][op] > 0) told[process][SourceOfOp(model.ops[op])] += calls[process][op];
+    }
+    for (const auto& [kind, count] : scopes[process]) told[process][TapOfScope(kind)] += count;
+  }
+  for (const GpuDeviceIndex device : model.gpu.device) ++told[model.gpu_devices[device].process]["gpu-time"];
+  return told;
+}
+
+class Facts {
+ public:
+  explicit Facts(const TraceModel& model) : told_(CountTold(model)) {
+    for (ProcessIndex i = 0; i < model.processes.size(); ++i) AddProcess(i, model.processes[i]);
+  }
+
+  const std::map<Fact, Sum>& sums() const { return sums_; }
+
+ private:
+  void Add(const Fact& fact, int64_t records, bool is_known) {
+    Sum& sum = sums_[fact];
+    ++sum.processes;
+    sum.records += records;
+    sum.is_known = sum.is_known && is_known;
+  }
+
+  void AddProcess(ProcessIndex index, const ProcessInfo& process) {
+    std::map<std::string, int> sharers;  // how many objects tell the same kind of records
+    for (const trace::Mapping& mapping : process.mappings) {
+      if (mapping.role() == trace::Mapping::LIBRARY) ++sharers[absl::StrCat("hook:", FamilyOfHook(mapping.detail()))];
+    }
+    for (const trace::Capability& capability : process.capabilities) {
+      if (capability.state() == trace::Capability::ON) ++sharers[capability.name()];
+    }
+    for (const trace::Mapping& mapping : process.mappings) AddMapping(index, mapping, sharers);
+    for (const trace::Capability& capability : process.capabilities) AddCapability(index, capability, sharers);
+    for (const trace::Loss& loss : process.losses) AddLoss(loss);
+  }
+
+  int64_t ToldBy(ProcessIndex process, const std::string& source) const {
+    const auto found = told_[process].find(source);
+    return found == told_[process].end() ? 0 : found->second;
+  }
+
+  void AddMapping(ProcessIndex process, const trace::Mapping& mapping, std::map<std::string, int>& sharers) {
+    const bool is_library = mapping.role() == trace::Mapping::LIBRARY;
+    if (!is_library && mapping.role() != trace::Mapping::CALLER) return;
+    const std::string family = FamilyOfHook(mapping.detail());
+    const std::string source = absl::StrCat("hook:", family);
+    Fact fact = {.kind = is_library ? "library" : "caller",
+                 .object = BaseName(mapping.path()),
+                 .name = family,
+                 .state = "hooked",
+                 .note = "",
+                 .path = mapping.path(),
+                 .build_id = absl::BytesToHexString(mapping.build_id())};
+    if (is_library) fact.note = absl::StrCat("first called: ", mapping.detail());
+    Add(fact, is_library ? ToldBy(process, source) : 0, is_library && !family.empty() && sharers[source] == 1);
+  }
+
+  void AddCapability(ProcessIndex process, const trace::Capability& capability, std::map<std::string, int>& sharers) {
+    std::vector<std::string> words;
+    if (!capability.reason().empty()) words.push_back(capability.reason());
+    if (const std::string advice = AdviceFor(capability); !advice.empty()) words.push_back(advice);
+    const bool is_counter = IsOfCounters(capability);
+    const Fact fact = {.kind = is_counter ? "counter" : "tap",
+                       .object = BaseName(capability.object()),
+                       .name = capability.name(),
+                       .state = Lower(trace::Capability::State_Name(capability.state())),
+                       .note = absl::StrJoin(words, ". "),
+                       .path = "",
+                       .build_id = ""};
+    const int sharing = sharers[capability.name()];
+    const bool tells = capability.name() != "python-frames" && capability.name() != "module-names" && !is_counter;
+    const bool is_on = capability.state() == trace::Capability::ON;
+    Add(fact, is_on ? ToldBy(process, capability.name()) : 0, tells && is_on && sharing == 1);
+  }
+
+  void AddLoss(const trace::Loss& loss) {
+    std::vector<std::string> words;
+    if (!CountsCalls(loss.reason())) words.emplace_back(LossNoun(loss.reason(), false));
+    if (!loss.detail().empty()) words.push_back(loss.detail());
+    if (const std::string advice = AdviceFor(loss); !advice.empty()) words.push_back(advice);
+    const Fact fact = {.kind = "loss",
+                       .object = "",
+                       .name = Lower(trace::Loss::Reason_Name(loss.reason())),
+                       .state = "lost",
+                       .note = absl::StrJoin(words, ". "),
+                       .path = "",
+                       .build_id = ""};
+    Add(fact, static_cast<int64_t>(loss.calls()), true);
+  }
+
+  const std::vector<std::map<std::string, int64_t>> told_;  // by process
+  std::map<Fact, Sum> sums_;
+};
+
+Cell TextCell(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+
+}  // namespace
+
+absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const TableOptions&) {
+  Table table = NewTable("capabilities", "What was seen, how, and what could not be", Columns());
+  const Facts facts(model);
+  for (const char* kind : {"library", "tap", "counter", "loss", "caller"}) {
+    for (const auto& [fact, sum] : facts.sums()) {
+      if (fact.kind != kind) continue;
+      table.rows.push_back({fact.kind, TextCell(fact.object), TextCell(fact.name), fact.state,
+                            sum.is_known ? Cell(sum.records) : Cell(), sum.processes, TextCell(fact.note),
+                            TextCell(fact.path), TextCell(fact.build_id)});
+    }
+  }
+  if (table.rows.empty()) return table;
+  table.notes.emplace_back(
+      "What this run did not do is not here: dlhook doctor -- PROGRAM looks at every library that a program loads.");
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,112 @@
+// One line a capability (preload/tap/README.md has their names) and a reason of losses.
+#include "analyzer/tables/run/capability_advice.h"
+
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+struct Advice {
+  absl::string_view capability;
+  absl::string_view sentence;
+};
+
+// Where it was refused, lost or is not there.
+constexpr Advice kMissing[] = {
+    {"record-function-tap",
+     "Layers then come from the calls alone; the PyTorch releases that are known are in README.md."},
+    {"trace-me-tap", "Layers then come from the calls alone and from Python's frames."},
+    {"python-frames", "Lines of the program and names of modules are missing; CPython 3.8 to 3.13 is known."},
+    {"module-names", "Layers are then named by their classes and lines."},
+    {"nvtx-tap", "Ranges of NVTX are missing; everything else is there."},
+    {"native-stacks", "Who asked for a call is then told by Python's lines and the framework's ops alone."},
+    {"gpu-time", "Without times of GPUs calls have the host's time alone; dlhook doctor says what this machine has."},
+};
+
+// Where the user left it out.
+constexpr Advice kOff[] = {
+    {"onednn-tap", "Leave DLHOOK_ONEDNN and DLHOOK_CAPTURE as they are by default."},
+    {"record-function-tap", "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
+    {"trace-me-tap", "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
+    {"python-frames", "Leave DLHOOK_PYTHON as it is by default."},
+    {"native-stacks", "Record with DLHOOK_STACKS=all, or native."},
+    {"gpu-time", "Leave DLHOOK_GPU as it is by default."},
+    {"nvtx-tap", "Unset NVTX_INJECTION64_PATH and leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
+};
+
+// OpenVINO's oneDNN fails while it logs executions: nobody is told to have it log.
+std::string AdviceForRefusedLog(absl::string_view library) {
+  if (absl::StartsWith(library, "libopenvino")) return "Its primitives fail while it logs; OpenVINO's own profiling tells of them.";
+  return "If the program works under ONEDNN_VERBOSE=1 without dlhook, set DLHOOK_ONEDNN=force.";
+}
+
+constexpr char kCounters[] = "See dlhook counters.";
+
+template <size_t N>
+std::string Find(const Advice (&advice)[N], absl::string_view capability) {
+  for (const Advice& candidate : advice) {
+    if (candidate.capability == capability) return std::string(candidate.sentence);
+  }
+  return "";
+}
+
+}  // namespace
+
+bool IsOfCounters(const trace::Capability& capability) {
+  return capability.name() == "counters" || absl::StartsWith(capability.name(), kCounterPrefix);
+}
+
+std::string AdviceFor(const trace::Capability& capability) {
+  if (IsOfCounters(capability)) return IsMissing(capability) ? kCounters : "";
+  switch (capability.state()) {
+    case trace::Capability::OFF:
+      return Find(kOff, capability.name());
+    case trace::Capability::REFUSED:
+      if (capability.name() == "onednn-tap") return AdviceForRefusedLog(capability.object());
+      return Find(kMissing, capability.name());
+    case trace::Capability::LOST:
+    case trace::Capability::ABSENT:
+      return Find(kMissing, capability.name());
+    default:
+      return "";
+  }
+}
+
+std::string AdviceFor(const trace::Loss& loss) {
+  switch (loss.reason()) {
+    case trace::Loss::RING_FULL:
+      return "Give rings more room (DLHOOK_RING_KIB, DLHOOK_GROWTH_KIB) or record less (DLHOOK_CAPTURE).";
+    case trace::Loss::NO_RING:
+      return "Give rings more room (DLHOOK_RING_KIB); at most 232 threads are recorded at once.";
+    case trace::Loss::OUTPUT_FULL:
+      return "Make room where the run lies, name another place (-o, DLHOOK_OUT), or bound it (DLHOOK_MAX_BYTES).";
+    case trace::Loss::OUTPUT_GONE:
+      return "Leave the run's folder alone while the program runs.";
+    case trace::Loss::DLSYM_PLAIN_POINTER:
+      return "Not more than 2048 functions can be told apart that were looked up by dlsym; of the CUDA driver's, those with "
+             "arguments newer than this dlhook are left alone.";
+    case trace::Loss::COLLECTOR_GONE:
+      return "Leave dlhook run alive while its program runs.";
+    case trace::Loss::READINGS_DROPPED:
+      return "Read counters less often (DLHOOK_COUNTERS_AT=time, DLHOOK_COUNTERS_MS), or give rings more room (DLHOOK_RING_KIB).";
+    case trace::Loss::GPU_BUFFERS_FULL:
+      return "Give CUPTI's buffers more room (DLHOOK_GPU_BUFFERS_MIB).";
+    case trace::Loss::GPU_RECORDS_DROPPED:
+      return "Give rings more room (DLHOOK_RING_KIB).";
+    case trace::Loss::TRACE_LIMIT:
+      return "Raise DLHOOK_MAX_BYTES.";
+    case trace::Loss::BAD_RECORD:
+      return "Something wrote into dlhook's memory: please report it.";
+    default:
+      return "";
+  }
+}
+
+bool IsMissing(const trace::Capability& capability) {
+  return capability.state() == trace::Capability::REFUSED || capability.state() == trace::Capability::LOST;
+}
+
+}  // namespace dlhook::analyzer::tables

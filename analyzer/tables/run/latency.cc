@@ -1,0 +1,127 @@
+// Table `latency`: how long requests take, by batch size.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+struct Requests {
+  std::vector<int64_t> durations_ns;
+  int64_t samples = 0;
+  bool all_sizes_known = true;
+  void Add(const Step& step) {
+    durations_ns.push_back(step.end_ns - step.start_ns);
+    samples += step.batch;
+    all_sizes_known &= step.batch > 0;
+  }
+};
+
+std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
+  const auto percentile = [](std::string name, std::string explanation) {
+    return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
+  };
+  std::vector<Column> columns = {
+      IntegerColumn("process", "", Better::kNeither, "Process id."),
+      TextColumn("model", "Which network, where one alone ran."),
+      TextColumn("batch", "Samples in a request; all: whatever their number."),
+      IntegerColumn("requests", "", Better::kNeither, "Forward passes, without the warm-up."),
+      percentile("p50", "Half of the requests took at most so long."),
+      percentile("p90", "90 % of the requests took at most so long."),
+      percentile("p95", "95 % of the requests took at most so long."),
+      percentile("p99", "99 % of the requests took at most so long."),
+      Detail(percentile("max", "The slowest request.")),
+      RealColumn("throughput", "samples/s", Better::kHigher, "Samples over the time that requests took, pauses left out."),
+  };
+  columns[0].detail = !HasSeveralProcesses(groups);
+  return columns;
+}
+
+Row RowOf(int64_t pid, const std::string& model, const std::string& batch, Requests requests) {
+  std::vector<int64_t>& durations = requests.durations_ns;
+  std::sort(durations.begin(), durations.end());
+  int64_t sum_ns = 0;
+  for (int64_t duration_ns : durations) sum_ns += duration_ns;
+  const bool has_rate = requests.all_sizes_known && sum_ns > 0;
+  return {pid,
+          model.empty() ? Cell() : Cell(model),
+          batch,
+          static_cast<int64_t>(durations.size()),
+          QuantileOfSorted(durations, 0.5),
+          QuantileOfSorted(durations, 0.9),
+          QuantileOfSorted(durations, 0.95),
+          QuantileOfSorted(durations, 0.99),
+          durations.back(),
+          has_rate ? Cell(1e9 * static_cast<double>(requests.samples) / static_cast<double>(sum_ns)) : Cell()};
+}
+
+// Of one process: requests of all sorts.
+struct Served {
+  std::vector<const Step*> steady;  // by start
+  size_t warm_up = 0;
+};
+
+void AddRows(int64_t pid, const Served& served, Table& table) {
+  std::map<std::pair<std::string, int64_t>, Requests> by_batch;
+  Requests all;
+  for (const Step* step : served.steady) {
+    by_batch[{step->model, step->batch}].Add(*step);
+    all.Add(*step);
+  }
+  for (const auto& [key, requests] : by_batch) {
+    table.rows.push_back(RowOf(pid, key.first, key.second > 0 ? absl::StrCat(key.second) : "unknown", requests));
+  }
+  if (by_batch.size() > 1) table.rows.push_back(RowOf(pid, "", "all", all));
+}
+
+// How much of the time requests were under way, and how many came.
+std::string LoadNote(const std::string& process, const Served& served) {
+  const int64_t start_ns = served.steady.front()->start_ns;
+  int64_t end_ns = start_ns, busy_ns = 0;
+  std::set<ThreadIndex> threads;
+  for (const Step* step : served.steady) {
+    busy_ns += std::max<int64_t>(0, step->end_ns - std::max(step->start_ns, end_ns));
+    end_ns = std::max(end_ns, step->end_ns);
+    threads.insert(step->thread);
+  }
+  const double seconds = static_cast<double>(end_ns - start_ns) / 1e9;
+  const std::string of_threads = threads.size() > 1 ? absl::StrCat(" of ", threads.size(), " threads") : "";
+  return absl::StrFormat("%s: %d requests%s in %s, %.4g a second; %.3g %% of the time at least one was under way; %d of warm-up left out.",
+                         process, served.steady.size(), of_threads, HumanTime(end_ns - start_ns),
+                         static_cast<double>(served.steady.size()) / seconds,
+                         100.0 * static_cast<double>(busy_ns) / static_cast<double>(end_ns - start_ns), served.warm_up);
+}
+
+}  // namespace
+
+absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& options) {
+  std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
+  std::erase_if(groups, [](const StepGroup& group) { return group.kind != IterationKind::kInference; });
+  Table table = NewTable("latency", "How long requests take, by batch size", Columns(groups));
+  std::map<ProcessIndex, Served> by_process;
+  for (const StepGroup& group : groups) {
+    Served& served = by_process[group.process];
+    served.steady.insert(served.steady.end(), group.steady.begin(), group.steady.end());
+    served.warm_up += group.warm_up.size();
+  }
+  for (auto& [process, served] : by_process) {
+    SortByStart(served.steady);
+    AddRows(model.processes[process].header.process().pid(), served, table);
+    table.notes.push_back(LoadNote(ProcessLabel(model, process), served));
+  }
+  if (groups.empty()) table.notes.push_back("No process was seen that runs a network without training it.");
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

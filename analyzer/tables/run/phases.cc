@@ -1,0 +1,139 @@
+// Table `phases`: how a step is divided into input, forward, backward and update, by kind of step.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/steps/step_groups.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+constexpr PhaseKind kOrder[] = {PhaseKind::kInput,  PhaseKind::kForward,   PhaseKind::kBackward,
+                                PhaseKind::kUpdate, PhaseKind::kInference, PhaseKind::kUnknown};
+
+struct PhaseSums {
+  int64_t total_ns = 0;
+  int64_t calls = 0;
+};
+struct Sums {
+  std::array<PhaseSums, std::size(kOrder)> phases;  // by PhaseKind
+  int64_t least_calls = INT64_MAX, most_calls = 0;  // of a step
+  PhaseSums& Of(PhaseKind kind) { return phases[static_cast<size_t>(kind)]; }
+};
+
+PhaseKind PhaseAt(const Step& step, int64_t ns) {
+  for (const PhaseInterval& phase : step.phases) {
+    if (ns >= phase.start_ns && ns < phase.end_ns) return phase.kind;
+  }
+  return PhaseKind::kUnknown;
+}
+
+// Steps of one thread don't overlap.
+std::map<ThreadIndex, std::vector<const Step*>> ByThread(const StepGroup& group) {
+  std::map<ThreadIndex, std::vector<const Step*>> by_thread;
+  for (const Step* step : group.steady) by_thread[step->thread].push_back(step);
+  return by_thread;
+}
+
+void CountCalls(const TraceModel& model, ProcessIndex process, const std::vector<const Step*>& steps, Sums& sums) {
+  const ThreadIndex thread = steps.front()->thread;
+  std::vector<int64_t> counts(steps.size());
+  const auto [begin, end] = model.calls.RangeOf(thread);
+  for (CallIndex call = begin; call < end; ++call) {
+    const int64_t start_ns = model.calls.start_ns[call];
+    if (model.threads[model.calls.thread[call]].process != process || model.calls.parent[call] != kNone) continue;
+    if (model.ops[model.calls.op[call]].is_creation) continue;
+    const auto after = std::upper_bound(steps.begin(), steps.end(), start_ns,
+                                        [](int64_t ns, const Step* step) { return ns < step->start_ns; });
+    if (after == steps.begin() || start_ns >= (*(after - 1))->end_ns) continue;
+    ++sums.Of(PhaseAt(**(after - 1), start_ns)).calls;
+    ++counts[static_cast<size_t>(after - 1 - steps.begin())];
+  }
+  for (int64_t count : counts) {
+    sums.least_calls = std::min(sums.least_calls, count);
+    sums.most_calls = std::max(sums.most_calls, count);
+  }
+}
+
+Sums SumPhases(const TraceModel& model, const StepGroup& group) {
+  Sums sums;
+  for (const Step* step : group.steady) {
+    int64_t rest_ns = step->end_ns - step->start_ns;
+    for (const PhaseInterval& phase : step->phases) {
+      sums.Of(phase.kind).total_ns += phase.end_ns - phase.start_ns;
+      rest_ns -= phase.end_ns - phase.start_ns;
+    }
+    sums.Of(PhaseKind::kUnknown).total_ns += rest_ns;
+  }
+  for (const auto& [thread, steps] : ByThread(group)) CountCalls(model, group.process, steps, sums);
+  return sums;
+}
+
+std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
+  std::vector<Column> columns = {
+      IntegerColumn("process", "", Better::kNeither, "Process id."),
+      TextColumn("thread", "Name and number, where threads repeat independently; else all."),
+      As(Role::kKey, TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't. In brackets what "
+                                        "tells it from others: the program's own range, the network, the batch.")),
+      As(Role::kKey, TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
+      IntegerColumn("steps", "", Better::kNeither, "Steps that the row speaks of."),
+      IntegerColumn("time", "ns", Better::kLower, "In a mean step; of warm-up: its mean step."),
+      RealColumn("percent", "%", Better::kLower, "Of the steady steps' time."),
+      RealColumn("calls", "", Better::kLower, "Library calls in a mean step, without those inside others."),
+      As(Role::kWeight, IntegerColumn("total_time", "ns", Better::kLower,
+                                      "Of all these steps: a kind's phases add up to their duration.")),
+  };
+  columns[0].detail = !HasSeveralProcesses(groups);
+  columns[1].detail = !HasThreads(groups);
+  return columns;
+}
+
+void AddRows(const TraceModel& model, const StepGroup& group, Table& table) {
+  Sums sums = SumPhases(model, group);
+  const int64_t pid = model.processes[group.process].header.process().pid();
+  const std::string thread = ThreadLabel(model, group.threads);
+  const std::string kind = StepName(group.kind, group.sort);
+  const auto steps = static_cast<int64_t>(group.steady.size());
+  const int64_t whole_ns = DurationOf(group.steady);
+  for (PhaseKind phase : kOrder) {
+    const PhaseSums& sum = sums.Of(phase);
+    if (sum.total_ns == 0 && sum.calls == 0) continue;
+    const double calls = static_cast<double>(sum.calls) / static_cast<double>(steps);
+    table.rows.push_back({pid, thread, kind, PhaseKindName(phase), steps, Mean(sum.total_ns, steps),
+                          Percent(sum.total_ns, whole_ns), calls, sum.total_ns});
+  }
+  if (sums.least_calls < sums.most_calls) {
+    table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ", SteadySteps(steps, group.kind, group.sort),
+                                       " make ", sums.least_calls, " to ", sums.most_calls, " calls: numbers of calls are means."));
+  }
+  if (group.warm_up.empty()) return;
+  const auto warm_up = static_cast<int64_t>(group.warm_up.size());
+  const int64_t warm_up_ns = DurationOf(group.warm_up);
+  table.rows.push_back({pid, thread, kind, "warm-up", warm_up, Mean(warm_up_ns, warm_up), Cell(), Cell(), warm_up_ns});
+}
+
+}  // namespace
+
+absl::StatusOr<Table> PhasesTable(const TraceModel& model, const TableOptions& options) {
+  const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
+  Table table = NewTable("phases", "How steps are divided", Columns(groups));
+  for (const StepGroup& group : groups) {
+    AddRows(model, group, table);
+    if (group.odd > 0) {
+      table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ", group.odd, " ",
+                                         StepName(group.kind, group.sort),
+                                         " steps more, of another batch size or without scopes, are not in these rows."));
+    }
+  }
+  if (groups.empty()) table.notes.push_back("No steps were found.");
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

@@ -1,0 +1,324 @@
+// Table `summary`: the run in a few numbers, and what could not be seen.
+//
+// Every row is a metric: a whole number in `value` with its `unit`, where it makes sense a
+// `percent` (the note says of what), and a sentence. Metrics that come once for each of something
+// have its name after a colon: "capability:onednn-tap".
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/model/losses.h"
+#include "analyzer/steps/iterations.h"
+#include "analyzer/steps/step_iterations.h"
+#include "analyzer/tables/columns.h"
+#include "analyzer/tables/run/capability_advice.h"
+#include "analyzer/tables/run/gpu_summary.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/tables/tables.h"
+#include "analyzer/time/gap_places.h"
+#include "analyzer/time/time_division.h"
+
+namespace dlhook::analyzer::inline tables {
+namespace {
+
+class Metrics {
+ public:
+  explicit Metrics(Table& table) : table_(table) {}
+
+  void Time(const std::string& metric, int64_t ns, const std::string& note) {
+    Add(metric, ns, "ns", Cell(), note);
+  }
+  void TimeOf(const std::string& metric, int64_t ns, int64_t whole_ns, const std::string& note) {
+    Add(metric, ns, "ns", Percent(ns, whole_ns), note);
+  }
+  void Count(const std::string& metric, int64_t count, const std::string& note) {
+    Add(metric, count, "", Cell(), note);
+  }
+  void Add(const std::string& metric, Cell value, const std::string& unit, Cell percent,
+           const std::string& note) {
+    table_.rows.push_back({metric, std::move(value), unit, std::move(percent), note});
+  }
+
+ private:
+  Table& table_;
+};
+
+std::vector<Column> Columns() {
+  return {
+      TextColumn("metric", "What is told."),
+      IntegerColumn("value", "", Better::kNeither, "In the row's unit."),
+      TextColumn("unit", "ns, bytes; empty for counts."),
+      Within(Range::kNotNegative,
+             RealColumn("percent", "%", Better::kNeither, "The value as a part of what the note names.")),
+      TextColumn("note", "What it means, or why."),
+  };
+}
+
+void AddTimes(const TraceModel& model, const RunTotals& totals, Metrics& metrics) {
+  const int64_t wall_ns = model.wall_ns();
+  metrics.Time("wall", wall_ns, "from the first process's start to the last one's end");
+  metrics.TimeOf("in_library_wall", totals.in_library_wall_ns, wall_ns,
+                 "at least one call active; of wall");
+  metrics.TimeOf("unattributed_wall", totals.unattributed_ns, wall_ns, "no library call active: a framework's own work, Python, code that is not seen, or nothing (see accounting); of wall");
+  metrics.TimeOf(
+      "thread_time", totals.thread_time_ns, wall_ns,
+      "sum of all calls' durations over all threads; more than 100 % of wall if they overlap");
+}
+
+void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metrics) {
+  int64_t executions = 0, nested = 0, creations = 0, misses = 0, aggregated = 0;
+  int64_t trials = 0, captured = 0;
+  for (OpIndex i = 0; i < model.ops.size(); ++i) {
+    const Op& op = model.ops[i];
+    (op.is_creation ? creations : executions) += totals.ops[i].calls;
+    nested += op.is_creation ? 0 : totals.ops[i].nested_calls;
+    trials += op.is_trial ? totals.ops[i].calls : 0;
+    captured += op.captured ? totals.ops[i].calls : 0;
+    misses += op.is_creation && !op.cache_hit ? totals.ops[i].calls : 0;
+  }
+  for (const AggregateRow& row : model.aggregates) aggregated += row.count;
+  std::set<ThreadIndex> threads(model.calls.thread.begin(), model.calls.thread.end());
+  for (const AggregateRow& row : model.aggregates) threads.insert(row.thread);
+  metrics.Count("processes", static_cast<int64_t>(model.processes.size()), "with recorded calls");
+  metrics.Count("threads", static_cast<int64_t>(threads.size()), "with recorded calls");
+  metrics.Count("calls", executions, "executions, those inside other calls too");
+  metrics.Count("nested_calls", nested, "of them, inside another call of the same kind");
+  if (creations > 0) {
+    metrics.Count("creations", creations,
+                  absl::StrCat("oneDNN primitives prepared; ", misses, " not found in its cache"));
+  }
+  if (trials > 0) {
+    metrics.Count("trials", trials, "executions of cuDNN plans that only tried them");
+  }
+  if (captured > 0) {
+    metrics.Count("captured_calls", captured, "recorded into CUDA graphs, not executed then");
+  }
+  if (aggregated > 0) {
+    metrics.Count("aggregated_calls", aggregated, "of them, known only as totals per op and thread: they stand in no layer and iteration");
+  }
+}
+
+// "operators 1200, backward nodes 300".
+std::string ScopeKindsLabel(const ScopeColumns& scopes) {
+  static constexpr const char* kWords[] = {"other",         "operators",   "backward nodes",   "framework ranges",
+                                           "user's ranges", "graph nodes", "TraceMe's events", "NVTX ranges"};
+  std::array<int64_t, std::size(kWords)> counts = {};
+  for (const trace::ScopeBatch::Kind kind : scopes.kind) {
+    const auto index = static_cast<size_t>(kind);
+    ++counts[index < counts.size() ? index : 0];
+  }
+  std::vector<std::string> words;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > 0) words.push_back(absl::StrCat(kWords[i], " ", counts[i]));
+  }
+  return absl::StrJoin(words, ", ");
+}
+
+// What frameworks and Python told beside the calls; no rows where they told nothing.
+void AddScopes(const TraceModel& model, Metrics& metrics) {
+  const auto scopes = static_cast<int64_t>(model.scopes.size());
+  if (scopes > 0) {
+    const auto calls = static_cast<int64_t>(model.calls.size());
+    const int64_t inside = calls - std::count(model.calls.scope.begin(), model.calls.scope.end(), kNone);
+    metrics.Count("scopes", scopes, ScopeKindsLabel(model.scopes));
+    metrics.Add("calls_in_scopes", model.calls.scope.empty() ? 0 : inside, "",
+                Percent(model.calls.scope.empty() ? 0 : inside, calls), "made while one was open; of calls kept one by one");
+  }
+  if (!model.scope_windows.empty()) {
+    int64_t window_ns = 0, wall_ns = 0;
+    for (const ScopeWindow& window : model.scope_windows) window_ns += window.end_ns - window.start_ns;
+    for (const ProcessInfo& process : model.processes) wall_ns += process.end_ns - process.start_ns;
+    metrics.TimeOf("scope_windows", window_ns, wall_ns,
+                   "in which operators were recorded (DLHOOK_SCOPES=light); of the processes' time");
+  }
+  if (!model.python_stacks.empty()) {
+    metrics.Count("python_stacks", static_cast<int64_t>(model.python_stacks.size()), "that differ");
+  }
+  if (!model.modules.empty()) {
+    const auto is_named = [](const Module& module) { return !module.names.empty(); };
+    metrics.Count("python_modules", static_cast<int64_t>(model.modules.size()),
+                  absl::StrCat("layer objects of Python frameworks; names are known of ",
+                               std::count_if(model.modules.begin(), model.modules.end(), is_named)));
+  }
+}
+
+// Of torch.compile, all threads together; 0: nothing was compiled.
+int64_t CompilationNs(const TraceModel& model, const Attribution& attribution) {
+  const std::vector<Layer>& layers = attribution.layers;
+  const auto at = std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.type == kCompilation; });
+  if (at == layers.end()) return 0;
+  const auto compilation = static_cast<LayerIndex>(at - layers.begin());
+  int64_t sum_ns = 0;
+  DivideTime(model, kNone, {}, [&](const TimePiece& piece) {
+    LayerIndex layer = kNone;
+    if (piece.kind == ActivityKind::kCall) layer = attribution.of_call[piece.index].layer;
+    if (piece.kind == ActivityKind::kScope) layer = attribution.of_scope[piece.index].layer;
+    if (piece.kind == ActivityKind::kNotSeen) layer = attribution.OfGap(piece.gap).place.layer;
+    sum_ns += layer == compilation ? piece.share_ns : 0;
+  });
+  return sum_ns;
+}
+
+// Of the track with most time; the table `iterations` has all.
+void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metrics& metrics) {
+  const int64_t compilation_ns = CompilationNs(model, analysis.attribution());
+  if (compilation_ns > 0) metrics.TimeOf("compilation", compilation_ns, model.wall_ns(), "torch.compile at work, as far as operators recorded in it show; of wall");
+  const std::vector<StepTrack>& tracks = analysis.steps();
+  if (tracks.empty()) {
+    metrics.Count("iterations", 0, "no sequence of calls repeats often enough");
+    return;
+  }
+  const IterationTrack track = MeasureSteps(model, tracks[0]);
+  const auto durations = SteadyDurations(tracks[0], track);
+  const auto time_of = [](const std::vector<int64_t>& of_name) { return std::accumulate(of_name.begin(), of_name.end(), int64_t{0}); };
+  const auto longest = std::max_element(durations.begin(), durations.end(), [&](const auto& a, const auto& b) {
+    return time_of(a.second) < time_of(b.second);
+  });
+  metrics.Count("iterations", static_cast<int64_t>(track.iterations.size()),
+                tracks.size() == 1
+                    ? ""
+                    : absl::StrCat("of the first of ", tracks.size(), " processes or threads"));
+  metrics.Count("iterations_warm_up", track.Count(Phase::kWarmUp),
+                compilation_ns == 0 ? "the first ones, as long as they do or take more"
+                                    : "the first ones, as long as they compile, do or take more");
+  metrics.Count("iterations_steady", track.Count(Phase::kSteady),
+                "as most iterations are");
+  if (longest == durations.end()) return;
+  const Quartiles quartiles = QuartilesOf(longest->second);
+  metrics.Time("iteration_median", quartiles.median,
+               durations.size() == 1 ? "of steady iterations; the last one is cut short and left out"
+                                     : absl::StrCat("of steady ", longest->first, ", which took most time; others: table phases"));
+  metrics.Time("iteration_spread", quartiles.upper - quartiles.lower,
+               "interquartile range of steady iterations");
+}
+
+std::string Lower(const std::string& name) { return absl::AsciiStrToLower(name); }
+
+// Sums over processes; a reason that appears with several details has several rows.
+void AddLosses(const TraceModel& model, Metrics& metrics) {
+  std::map<std::pair<std::string, std::string>, trace::Loss> losses;
+  int64_t calls = 0;
+  for (const ProcessInfo& process : model.processes) {
+    for (const trace::Loss& loss : process.losses) {
+      trace::Loss& sum = losses[{Lower(trace::Loss::Reason_Name(loss.reason())), loss.detail()}];
+      sum.set_reason(loss.reason());
+      sum.set_calls(sum.calls() + loss.calls());
+      sum.set_bytes(sum.bytes() + loss.bytes());
+      calls += CountsCalls(loss.reason()) ? static_cast<int64_t>(loss.calls()) : 0;
+    }
+  }
+  metrics.Count("lost_calls", calls,
+                losses.empty() ? "nothing known to be lost" : "not in this report; by reason below");
+  for (const auto& [key, sum] : losses) {
+    std::vector<std::string> words;
+    if (!CountsCalls(sum.reason())) words.emplace_back(LossNoun(sum.reason(), false));
+    if (sum.bytes() > 0) words.push_back(absl::StrCat(sum.bytes(), " bytes"));
+    if (!key.second.empty()) words.push_back(key.second);
+    metrics.Count(absl::StrCat("loss:", key.first), static_cast<int64_t>(sum.calls()), absl::StrJoin(words, "; "));
+  }
+}
+
+// "status 2 (3 times), 700 (1)"
+std::string StatusesLabel(const std::map<int32_t, int64_t>& statuses) {
+  std::vector<std::string> words;
+  for (const auto& [status, calls] : statuses) {
+    words.push_back(absl::StrCat(words.empty() ? "status " : "", status, " (", calls,
+                                 words.empty() ? calls == 1 ? " time)" : " times)" : ")"));
+  }
+  return absl::StrJoin(words, ", ");
+}
+
+// Calls that returned an error, by function, the most frequent first.
+void AddFailures(const TraceModel& model, Metrics& metrics) {
+  std::map<std::string, std::map<int32_t, int64_t>> functions;
+  for (const FailedCall& failed : model.failed_calls) {
+    ++functions[model.ops[model.calls.op[failed.call]].function][failed.status];
+  }
+  std::vector<std::pair<int64_t, std::string>> order;
+  for (const auto& [function, statuses] : functions) {
+    int64_t calls = 0;
+    for (const auto& [status, count] : statuses) calls += count;
+    order.emplace_back(-calls, function);
+  }
+  std::sort(order.begin(), order.end());
+  if (order.empty()) return;
+  metrics.Count("failed_calls", static_cast<int64_t>(model.failed_calls.size()),
+                "returned an error to the program; by function below");
+  for (const auto& [calls, function] : order) {
+    metrics.Count(absl::StrCat("failed:", function), -calls, StatusesLabel(functions[function]));
+  }
+}
+
+std::string ObjectName(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+void AddCapabilities(const TraceModel& model, Metrics& metrics) {
+  std::map<std::tuple<std::string, std::string, std::string>, int64_t>
+      processes;  // name, state with object, reason
+  for (const ProcessInfo& process : model.processes) {
+    for (const trace::Capability& capability : process.capabilities) {
+      std::string state = Lower(trace::Capability::State_Name(capability.state()));
+      if (!capability.object().empty())
+        absl::StrAppend(&state, " in ", ObjectName(capability.object()));
+      ++processes[{capability.name(), state, capability.reason()}];
+    }
+  }
+  for (const auto& [key, count] : processes) {
+    const auto& [name, state, reason] = key;
+    metrics.Add(absl::StrCat("capability:", name), count, "processes", Cell(),
+                reason.empty() ? state : absl::StrCat(state, ": ", reason));
+  }
+}
+
+bool HasTroubles(const TraceModel& model) {
+  return std::any_of(model.processes.begin(), model.processes.end(), [](const ProcessInfo& process) {
+    return !process.losses.empty() || std::any_of(process.capabilities.begin(), process.capabilities.end(), IsMissing);
+  });
+}
+
+// How processes ended, if not by their own exit, and what was odd in their traces.
+void AddOddities(const TraceModel& model, Metrics& metrics) {
+  int64_t unfinished = 0, vanished = 0, stops = 0;
+  for (const ProcessInfo& process : model.processes) {
+    unfinished += process.has_footer ? 0 : 1;
+    vanished += process.has_footer && process.end == trace::Footer::VANISHED ? 1 : 0;
+  }
+  for (const auto& [thread, state] : model.capture_states) stops += state.recording() ? 0 : 1;
+  if (unfinished > 0)
+    metrics.Count("processes_without_end", unfinished, "still running, or the trace was cut off");
+  if (vanished > 0)
+    metrics.Count("processes_vanished", vanished, "gone without a word: killed, or became another program (exec)");
+  if (stops > 0)
+    metrics.Count("recording_stops", stops,
+                  "calls between a stop and the next start were not recorded");
+  for (const auto& [sentence, count] : model.oddities) metrics.Count("oddity", count, sentence);
+}
+
+}  // namespace
+
+absl::StatusOr<Table> SummaryTable(const TraceModel& model, const TableOptions& options) {
+  Table table = NewTable("summary", "The run in a few numbers", Columns());
+  Metrics metrics(table);
+  AddTimes(model, *options.totals, metrics);
+  AddCounts(model, *options.totals, metrics);
+  AddScopes(model, metrics);
+  AddGpuMetrics(model, options, &table);
+  AddIterations(model, *options.analysis, metrics);
+  AddFailures(model, metrics);
+  AddLosses(model, metrics);
+  AddCapabilities(model, metrics);
+  if (HasTroubles(model)) table.notes.emplace_back("What could not be seen and what to do: dlhook report RUN --table capabilities.");
+  AddOddities(model, metrics);
+  return table;
+}
+
+}  // namespace dlhook::analyzer::tables

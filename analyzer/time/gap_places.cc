@@ -1,0 +1,232 @@
+// Whose the time between calls is: see gap_places.h.
+#include "analyzer/time/gap_places.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/calls/module_names.h"
+#include "analyzer/calls/python_places.h"
+#include "analyzer/calls/scope_names.h"
+#include "analyzer/time/thread_activity.h"
+
+namespace dlhook::analyzer::inline time {
+namespace {
+
+// Files of PyTorch whose functions run while it compiles, and not in what was compiled. Stacks are cut at their outer end: any of them will do.
+bool IsCompilers(absl::string_view file) {
+  static constexpr absl::string_view kCompilers[] = {
+      "/torch/_dynamo/convert_frame.py", "/torch/_dynamo/symbolic_convert.py", "/torch/_dynamo/output_graph.py",
+      "/torch/_dynamo/variables/",       "/torch/_inductor/graph.py",          "/torch/_inductor/scheduler.py",
+      "/torch/_inductor/lowering.py",    "/torch/_inductor/codegen/",          "/torch/_inductor/fx_passes/",
+      "/torch/_inductor/pattern_matcher.py"};
+  return std::any_of(std::begin(kCompilers), std::end(kCompilers),
+                     [&](absl::string_view part) { return absl::StrContains(file, part); });
+}
+
+using Stacks = std::pair<StackIndex, StackIndex>;  // before and after
+using Node = uint32_t;
+
+// Calls of Python functions, as far as stacks tell them apart: by function and by the lines from which all of them are called.
+class PythonCalls {
+ public:
+  explicit PythonCalls(const TraceModel& model) : model_(model), paths_(model.python_stacks.size()) {}
+
+  // Of a stack the calls in it, outermost first.
+  const std::vector<Node>& PathOf(StackIndex stack) {
+    std::vector<Node>& path = paths_[stack];
+    if (!path.empty()) return path;
+    const std::vector<PythonFrame>& frames = model_.python_stacks[stack].frames;
+    Node around = kNone;
+    uint32_t line = 0;
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+      const auto key = std::make_tuple(around, line, frame->file, frame->function, frame->module);
+      around = nodes_.try_emplace(key, static_cast<Node>(nodes_.size())).first->second;
+      line = frame->line;
+      path.push_back(around);
+    }
+    return path;
+  }
+
+  size_t Common(StackIndex a, StackIndex b) {
+    const std::vector<Node>&of_a = PathOf(a), &of_b = PathOf(b);
+    const auto end = of_a.begin() + static_cast<std::ptrdiff_t>(std::min(of_a.size(), of_b.size()));
+    return static_cast<size_t>(std::mismatch(of_a.begin(), end, of_b.begin()).first - of_a.begin());
+  }
+
+ private:
+  const TraceModel& model_;
+  std::vector<std::vector<Node>> paths_;  // by stack
+  std::map<std::tuple<Node, uint32_t, NameIndex, NameIndex, ModuleIndex>, Node> nodes_;
+};
+
+class GapPlacer {
+ public:
+  GapPlacer(const TraceModel& model, bool with_modules, Attribution* attribution)
+      : model_(model), rules_(model), with_modules_(with_modules), calls_(model), in_compiler_(CompilerStacks(model)), attribution_(*attribution) {}
+
+  void Place() {
+    for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) Follow(thread);
+    std::vector<PythonStack> stacks;
+    for (const Stacks& gap : gaps_) stacks.push_back(InCommon(gap));
+    const std::vector<PythonPlace> places = ReadPythonPlaces(model_, stacks);
+    if (with_modules_) modules_ = NameModules(model_, ReadPythonPlaces(model_));
+    auto place = places.begin();
+    for (const Stacks& gap : gaps_) {
+      const PythonStack& stack = stacks[static_cast<size_t>(place - places.begin())];
+      const bool compiles = with_modules_ && (in_compiler_[gap.first] || in_compiler_[gap.second]);
+      const dlhook::analyzer::Place of_compilation = {compiles ? CompilationLayer(&attribution_) : kNone};
+      attribution_.of_gap[gap] = {compiles ? of_compilation : PlaceOf(*place), LineOf(gap, stack, *place)};
+      ++place;
+    }
+    OrderLayers();
+  }
+
+ private:
+  // Notes the gaps of a thread, and which stacks are the first ones of a call of a Python function.
+  void Follow(ThreadIndex thread) {
+    StackIndex before = kNone;
+    int64_t before_ns = 0;
+    for (ThreadActivity activity(model_, rules_, thread); activity.next_time_ns() != INT64_MAX;) {
+      const int64_t now_ns = activity.next_time_ns();
+      activity.Step();
+      if (activity.now().kind == ActivityKind::kNotSeen) gaps_.insert({activity.now().gap.before, activity.now().gap.after});
+      const StackIndex after = activity.last_stack();
+      if (after == kNone) continue;
+      if (before != kNone && !rules_.AreScopesWhole(model_.threads[thread].process, before_ns, now_ns)) before = kNone;
+      if (before != after && seen_.insert({before, after}).second) NoteEntries(before, after);
+      before = after;
+      before_ns = now_ns;
+    }
+  }
+
+  void NoteEntries(StackIndex before, StackIndex after) {
+    const std::vector<Node>& path = calls_.PathOf(after);
+    for (size_t i = before == kNone ? 0 : calls_.Common(before, after); i < path.size(); ++i) entries_.insert({path[i], after});
+  }
+
+  // The program itself, or the function that a thread runs, is called once.
+  bool IsOnce(const PythonFrame& frame) const {
+    return model_.names[frame.function] == "<module>" || model_.names[frame.function] == "_bootstrap";
+  }
+
+  // The frames that go on through the gap, innermost first.
+  PythonStack InCommon(const Stacks& gap) {
+    const auto& [before, after] = gap;
+    const std::vector<PythonFrame>& frames = model_.python_stacks[before].frames;
+    const std::vector<PythonFrame>& frames_after = model_.python_stacks[after].frames;
+    const std::vector<Node>& path = calls_.PathOf(after);
+    const size_t common = calls_.Common(before, after);
+    size_t count = 0;
+    while (count < common && (IsOnce(frames[frames.size() - 1 - count]) || !entries_.contains({path[count], after}))) ++count;
+    const auto is_module = [](const PythonFrame& frame) { return frame.module != kNone; };
+    if (count == common && count > 0 && frames_after[frames_after.size() - count].line < frames[frames.size() - count].line) {
+      const auto module = std::find_if(frames.rbegin(), frames.rbegin() + static_cast<std::ptrdiff_t>(count), is_module);
+      count = static_cast<size_t>(module - frames.rbegin());
+    }
+    return {{frames.end() - static_cast<std::ptrdiff_t>(count), frames.end()}, false};
+  }
+
+  // "block.py:7 to 10" where the innermost of these frames is the program's, in whose line 7 the gap begins.
+  std::string LineOf(const Stacks& gap, const PythonStack& stack, const PythonPlace& place) const {
+    const std::string line = LineLabel(model_, place);
+    if (line.empty() || place.file != stack.frames.front().file || place.line != stack.frames.front().line) return line;
+    const std::vector<PythonFrame>& after = model_.python_stacks[gap.second].frames;
+    return absl::StrCat(line, " to ", after[after.size() - stack.frames.size()].line);
+  }
+
+  dlhook::analyzer::Place PlaceOf(const PythonPlace& place) {
+    if (!with_modules_ || place.module() == kNone) return {};
+    const bool is_again = place.is_in_backward;
+    return {LayerOf(modules_[place.module()]), is_again ? LayerDirection::kRecompute : LayerDirection::kForward};
+  }
+
+  LayerIndex LayerOf(const ModuleName& module) {
+    if (module.name.empty()) return kNone;
+    const auto [at, is_new] = layers_.try_emplace({module.model, module.name}, kNone);
+    if (!is_new) return at->second;
+    std::vector<Layer>& layers = attribution_.layers;
+    for (LayerIndex i = 0; i < layers.size(); ++i) {
+      if (layers[i].model == module.model && layers[i].module == module.name && layers[i].name == module.name) return at->second = i;
+    }
+    Layer layer;
+    layer.model = module.model;
+    layer.name = absl::StrCat(module.name, ":[not seen]");
+    layer.module = module.name;
+    layer.module_type = module.type;
+    layer.type = "native code or Python";
+    layer.evidence = Evidence::kModule;
+    layers.push_back(std::move(layer));
+    return at->second = static_cast<LayerIndex>(layers.size() - 1);
+  }
+
+  // Those that were added stand behind the last layer of their module, or of what it holds.
+  void OrderLayers() {
+    const std::vector<Layer>& layers = attribution_.layers;
+    std::vector<LayerIndex> order;
+    for (LayerIndex i = 0; i < layers.size(); ++i) {
+      auto at = order.end();
+      if (absl::EndsWith(layers[i].name, ":[not seen]")) {
+        const auto last = std::find_if(order.rbegin(), order.rend(), [&](LayerIndex other) { return IsIn(layers[other], layers[i]); });
+        if (last != order.rend()) at = last.base();
+      }
+      order.insert(at, i);
+    }
+    KeepLayers(order, &attribution_);
+  }
+
+  static bool IsIn(const Layer& inner, const Layer& outer) {
+    if (inner.model != outer.model || inner.module.empty()) return false;
+    return inner.module == outer.module || absl::StartsWith(inner.module, absl::StrCat(outer.module, ".")) ||
+           outer.module == outer.module_type;
+  }
+
+  const TraceModel& model_;
+  const ActivityRules rules_;
+  const bool with_modules_;
+  PythonCalls calls_;
+  const std::vector<bool> in_compiler_;  // by stack
+  std::vector<ModuleName> modules_;
+  std::set<Stacks> gaps_;
+  std::set<Stacks> seen_;                            // one after the other, on a thread
+  std::set<std::pair<Node, StackIndex>> entries_;    // what a call of a function did first when it was called from outside
+  std::map<std::pair<std::string, std::string>, LayerIndex> layers_;  // by model and name of the module
+  Attribution& attribution_;
+};
+
+}  // namespace
+
+std::vector<bool> CompilerStacks(const TraceModel& model) {
+  std::vector<bool> in_compiler;
+  for (const PythonStack& stack : model.python_stacks) {
+    in_compiler.push_back(std::any_of(stack.frames.begin(), stack.frames.end(), [&](const PythonFrame& frame) {
+      return IsCompilers(model.names[frame.file]);
+    }));
+  }
+  return in_compiler;
+}
+
+LayerIndex CompilationLayer(Attribution* attribution) {
+  std::vector<Layer>& layers = attribution->layers;
+  const auto at = std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.type == kCompilation; });
+  if (at != layers.end()) return static_cast<LayerIndex>(at - layers.begin());
+  Layer layer;
+  layer.name = "compilation (torch.compile)";
+  layer.type = kCompilation;
+  layer.evidence = Evidence::kModule;
+  layers.push_back(std::move(layer));
+  return static_cast<LayerIndex>(layers.size() - 1);
+}
+
+void PlaceGaps(const TraceModel& model, bool with_modules, Attribution* attribution) {
+  if (!model.python_stacks.empty()) GapPlacer(model, with_modules, attribution).Place();
+}
+
+}  // namespace dlhook::analyzer::time

@@ -1,0 +1,145 @@
+// See thread_activity.h. The edges of a thread are taken in order of time; of several at one moment, ends come first, then scopes
+// begin, then calls.
+#include "analyzer/time/thread_activity.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "analyzer/calls/call_context.h"
+#include "analyzer/steps/moments.h"
+
+namespace dlhook::analyzer::inline time {
+namespace {
+
+using Scope = trace::ScopeBatch;
+
+// Beside what a program asks its pipeline by (IsInputName): what tf.data tells of the pipeline's own parts.
+bool IsInputPipeline(const std::string& name) { return IsInputName(name) || absl::StartsWith(name, "Iterator::"); }
+
+}  // namespace
+
+ActivityRules::ActivityRules(const TraceModel& model) : model_(model) {
+  waits_.reserve(model.ops.size());
+  for (const Op& op : model.ops) waits_.push_back(WaitsForGpu(op));
+  roles_.reserve(model.names.size());
+  for (const std::string& name : model.names) {
+    const bool is_engine = absl::StartsWith(name, "autograd::engine::evaluate_function");
+    roles_.push_back(IsInputPipeline(name) ? kInput : is_engine ? kEngine : 0);
+  }
+}
+
+bool ActivityRules::IsBracket(ScopeIndex scope) const {
+  const Scope::Kind kind = model_.scopes.kind[scope];
+  return kind == Scope::USER_RANGE || kind == Scope::NVTX_RANGE;
+}
+
+bool ActivityRules::IsAutograd(ScopeIndex scope) const {
+  return model_.scopes.kind[scope] == Scope::BACKWARD_NODE || (roles_[model_.scopes.name[scope]] & kEngine) != 0;
+}
+
+bool ActivityRules::AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const {
+  const std::vector<ScopeWindow>& windows = model_.scope_windows;
+  const auto is_before = [](const ScopeWindow& window, ProcessIndex index) { return window.process < index; };
+  auto window = std::lower_bound(windows.begin(), windows.end(), process, is_before);
+  if (window == windows.end() || window->process != process) return true;
+  const auto last = std::lower_bound(window, windows.end(), process + 1, is_before);
+  const auto begins_after = [](int64_t time_ns, const ScopeWindow& w) { return time_ns < w.start_ns; };
+  const auto after = std::upper_bound(window, last, start_ns, begins_after);
+  return after != window && (after - 1)->end_ns >= end_ns;
+}
+
+ThreadActivity::ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread)
+    : model_(model), rules_(rules), thread_(thread) {
+  const auto range_of = [&](const std::vector<ThreadIndex>& column) {
+    const auto [begin, end] = std::equal_range(column.begin(), column.end(), thread);
+    return Range{static_cast<uint32_t>(begin - column.begin()), static_cast<uint32_t>(end - column.begin())};
+  };
+  calls_ = range_of(model.calls.thread);
+  scopes_ = range_of(model.scopes.thread);
+  next_ = FindNext();
+}
+
+void ThreadActivity::Step() {
+  Take(next_);
+  last_ = next_;
+  next_ = FindNext();
+  now_ = Current();
+}
+
+int64_t ThreadActivity::Clamped(int64_t time_ns) const { return std::clamp(time_ns, model_.start_ns, model_.end_ns); }
+
+ThreadActivity::Edge ThreadActivity::FindNext() const {
+  Edge next;
+  const auto consider = [&](EdgeKind kind, uint32_t index, int64_t time_ns) {
+    if (Clamped(time_ns) < next.time_ns) next = {kind, index, Clamped(time_ns)};
+  };
+  if (!open_calls_.empty()) consider(EdgeKind::kCallEnd, open_calls_.back().index, open_calls_.back().end_ns);
+  if (!open_scopes_.empty()) consider(EdgeKind::kScopeEnd, open_scopes_.back().index, open_scopes_.back().end_ns);
+  if (scopes_.begin < scopes_.end) {
+    consider(EdgeKind::kScopeStart, scopes_.begin, model_.scopes.start_ns[scopes_.begin]);
+  }
+  if (calls_.begin < calls_.end) consider(EdgeKind::kCallStart, calls_.begin, model_.calls.start_ns[calls_.begin]);
+  return next;
+}
+
+void ThreadActivity::Take(const Edge& edge) {
+  switch (edge.kind) {
+    case EdgeKind::kCallStart:
+      open_calls_.push_back({edge.index, model_.calls.start_ns[edge.index] + model_.calls.duration_ns[edge.index]});
+      ++calls_.begin;
+      break;
+    case EdgeKind::kScopeStart: {
+      const ScopeIndex around = open_scopes_.empty() ? kNone : open_scopes_.back().input;
+      open_scopes_.push_back({edge.index, model_.scopes.start_ns[edge.index] + model_.scopes.duration_ns[edge.index],
+                              rules_.IsInput(edge.index) ? edge.index : around});
+      ++scopes_.begin;
+      break;
+    }
+    case EdgeKind::kCallEnd:
+      open_calls_.pop_back();
+      break;
+    case EdgeKind::kScopeEnd:
+      open_scopes_.pop_back();
+      break;
+    case EdgeKind::kNone:
+      break;
+  }
+}
+
+Activity ThreadActivity::Current() const {
+  if (!open_calls_.empty()) {
+    const CallIndex call = open_calls_.back().index;
+    const bool waits = rules_.Waits(call);
+    return {waits ? ActivityKind::kWaiting : ActivityKind::kCall, call, !waits};
+  }
+  if (open_scopes_.empty()) return InGap({});
+  const Open& scope = open_scopes_.back();
+  const bool is_bracket = rules_.IsBracket(scope.index);
+  if (scope.input == scope.index || (is_bracket && scope.input != kNone)) {
+    return {ActivityKind::kDataLoading, scope.input, /*is_work=*/false};
+  }
+  const Activity itself = {ActivityKind::kScope, scope.index, rules_.IsWork(scope.index)};
+  return is_bracket ? InGap(itself) : itself;
+}
+
+// From now to the next edge. `otherwise`: what it is where nobody knows.
+Activity ThreadActivity::InGap(Activity otherwise) const {
+  const UnseenGap gap = {StackOf(last_), StackOf(next_), otherwise.index};
+  if (gap.before == kNone || gap.after == kNone) return otherwise;
+  if (!rules_.AreScopesWhole(model_.threads[thread_].process, last_.time_ns, next_.time_ns)) return otherwise;
+  if (IsAutograd(last_) && IsAutograd(next_)) return {ActivityKind::kScope, last_.index, /*is_work=*/true};
+  return {ActivityKind::kNotSeen, thread_, /*is_work=*/false, gap};
+}
+
+StackIndex ThreadActivity::StackOf(const Edge& edge) const {
+  if (edge.kind == EdgeKind::kNone) return kNone;
+  const bool is_call = edge.kind == EdgeKind::kCallStart || edge.kind == EdgeKind::kCallEnd;
+  return is_call ? model_.PythonStackOf(edge.index) : model_.scopes.python_stack[edge.index];
+}
+
+bool ThreadActivity::IsAutograd(const Edge& edge) const {
+  return (edge.kind == EdgeKind::kScopeStart || edge.kind == EdgeKind::kScopeEnd) && rules_.IsAutograd(edge.index);
+}
+
+}  // namespace dlhook::analyzer::time

@@ -1,0 +1,98 @@
+// What one thread does, moment by moment, from its calls and scopes: the rules are in time_division.h.
+#ifndef DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_
+#define DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+#include "analyzer/time/time_division.h"
+
+namespace dlhook::analyzer::inline time {
+
+struct Activity {
+  ActivityKind kind = ActivityKind::kUnattributed;
+  uint32_t index = kNone;  // as TimePiece.index; with kind and gap it tells all
+  bool is_work = false;
+  UnseenGap gap = {};
+  friend bool operator==(const Activity& a, const Activity& b) {
+    return a.kind == b.kind && a.index == b.index && a.gap == b.gap;
+  }
+};
+
+// What calls and scopes are, looked up once for a whole model.
+class ActivityRules {
+ public:
+  explicit ActivityRules(const TraceModel& model);
+
+  bool Waits(CallIndex call) const { return waits_[model_.calls.op[call]]; }
+  bool IsInput(ScopeIndex scope) const { return (roles_[model_.scopes.name[scope]] & kInput) != 0; }
+  bool IsBracket(ScopeIndex scope) const;
+  bool IsAutograd(ScopeIndex scope) const;
+  bool IsWork(ScopeIndex scope) const { return model_.scopes.kind[scope] != trace::ScopeBatch::TRACE_ME; }
+  // Whether scopes of ops were recorded all through this time: a gap is one, and not what a light tap left out.
+  bool AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const;
+
+ private:
+  enum : uint8_t { kInput = 1, kEngine = 2 };
+
+  const TraceModel& model_;
+  std::vector<bool> waits_;     // by op
+  std::vector<uint8_t> roles_;  // by name
+};
+
+// Steps through the moments at which a thread's calls and scopes begin and end.
+class ThreadActivity {
+ public:
+  ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread);
+
+  ThreadIndex thread() const { return thread_; }
+  const Activity& now() const { return now_; }
+  int64_t next_time_ns() const { return next_.time_ns; }  // INT64_MAX: no more
+  void Step();
+  // The Python stack of the last thing that began or ended; kNone: not known.
+  StackIndex last_stack() const { return StackOf(last_); }
+
+ private:
+  struct Range {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+  };
+  enum class EdgeKind : uint8_t { kNone, kCallStart, kCallEnd, kScopeStart, kScopeEnd };
+  // A call or scope that begins or ends.
+  struct Edge {
+    EdgeKind kind = EdgeKind::kNone;
+    uint32_t index = kNone;
+    int64_t time_ns = INT64_MAX;
+  };
+  struct Open {
+    uint32_t index = 0;
+    int64_t end_ns = 0;
+    ScopeIndex input = kNone;  // of a scope: the innermost input scope around and including it
+  };
+
+  Edge FindNext() const;
+  void Take(const Edge& edge);
+  Activity Current() const;
+  Activity InGap(Activity otherwise) const;
+  StackIndex StackOf(const Edge& edge) const;
+  bool IsAutograd(const Edge& edge) const;
+  int64_t Clamped(int64_t time_ns) const;
+
+  const TraceModel& model_;
+  const ActivityRules& rules_;
+  const ThreadIndex thread_;
+  Range calls_;  // that have not begun
+  Range scopes_;
+  std::vector<Open> open_calls_;
+  std::vector<Open> open_scopes_;
+  Edge last_;
+  Edge next_;
+  Activity now_;
+};
+
+}  // namespace dlhook::analyzer::time
+
+#endif  // DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_

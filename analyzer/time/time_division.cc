@@ -1,0 +1,141 @@
+// One sweep over the edges of all threads: between two of them the set of activities stands still, and its time is divided at once.
+#include "analyzer/time/time_division.h"
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+
+#include "analyzer/time/thread_activity.h"
+
+namespace dlhook::analyzer::inline time {
+namespace {
+
+class Division {
+ public:
+  Division(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
+           const std::function<void(const TimePiece&)>& take)
+      : model_(model),
+        rules_(model),
+        take_(take),
+        boundary_(boundaries.begin()),
+        boundaries_end_(boundaries.end()),
+        now_ns_(model.start_ns) {
+    AddThreads(process);
+  }
+
+  void Run() {
+    for (size_t i = 0; i < threads_.size(); ++i) queue_.push({threads_[i].next_time_ns(), i});
+    while (!queue_.empty()) RunThread();
+    AdvanceTo(model_.end_ns);
+  }
+
+ private:
+  using Event = std::pair<int64_t, size_t>;
+
+  void AddThreads(ProcessIndex process) {
+    for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) {
+      if (process != kNone && model_.threads[thread].process != process) continue;
+      threads_.emplace_back(model_, rules_, thread);
+      if (threads_.back().next_time_ns() == INT64_MAX) threads_.pop_back();
+    }
+    current_.resize(threads_.size());
+    place_.resize(threads_.size());
+  }
+
+  // Lets the thread whose turn it is go on for as long as it stays ahead of the others.
+  void RunThread() {
+    const size_t index = queue_.top().second;
+    queue_.pop();
+    const int64_t limit_ns = queue_.empty() ? INT64_MAX : queue_.top().first;
+    ThreadActivity& thread = threads_[index];
+    while (thread.next_time_ns() <= limit_ns && thread.next_time_ns() != INT64_MAX) {
+      const int64_t time_ns = thread.next_time_ns();
+      thread.Step();
+      if (thread.now() == current_[index]) continue;
+      AdvanceTo(time_ns);
+      Leave(index);
+      current_[index] = thread.now();
+      Enter(index);
+    }
+    if (thread.next_time_ns() != INT64_MAX) queue_.push({thread.next_time_ns(), index});
+  }
+
+  // The threads that work, or those in other activities; null for those in none.
+  std::vector<size_t>* SetOf(size_t index) {
+    if (current_[index].kind == ActivityKind::kUnattributed) return nullptr;
+    return current_[index].is_work ? &working_ : &idling_;
+  }
+
+  void Enter(size_t index) {
+    std::vector<size_t>* set = SetOf(index);
+    if (set == nullptr) return;
+    place_[index] = set->size();
+    set->push_back(index);
+  }
+
+  void Leave(size_t index) {
+    std::vector<size_t>* set = SetOf(index);
+    if (set == nullptr) return;
+    const size_t last = set->back();
+    (*set)[place_[index]] = last;
+    place_[last] = place_[index];
+    set->pop_back();
+  }
+
+  void AdvanceTo(int64_t time_ns) {
+    while (now_ns_ < time_ns) {
+      while (boundary_ != boundaries_end_ && *boundary_ <= now_ns_) ++boundary_;
+      const int64_t end_ns = boundary_ != boundaries_end_ ? std::min(*boundary_, time_ns) : time_ns;
+      DividePiece(end_ns);
+      now_ns_ = end_ns;
+    }
+  }
+
+  // What does not divide evenly goes to one after the other in turn.
+  void DividePiece(int64_t end_ns) {
+    TimePiece piece;
+    piece.start_ns = now_ns_;
+    piece.end_ns = end_ns;
+    const std::vector<size_t>& set = working_.empty() ? idling_ : working_;
+    if (set.empty()) {
+      piece.share_ns = end_ns - now_ns_;
+      return take_(piece);
+    }
+    const auto count = static_cast<int64_t>(set.size());
+    const int64_t even_ns = (end_ns - now_ns_) / count;
+    const int64_t rest_ns = (end_ns - now_ns_) % count;
+    for (int64_t i = 0; i < count; ++i) {
+      const size_t index = set[static_cast<size_t>(i)];
+      piece.share_ns = even_ns + ((i + count - turn_ % count) % count < rest_ns ? 1 : 0);
+      piece.kind = current_[index].kind;
+      piece.index = current_[index].index;
+      piece.thread = threads_[index].thread();
+      piece.gap = current_[index].gap;
+      take_(piece);
+    }
+    turn_ = (turn_ + rest_ns) % count;
+  }
+
+  const TraceModel& model_;
+  const ActivityRules rules_;
+  const std::function<void(const TimePiece&)>& take_;
+  std::vector<int64_t>::const_iterator boundary_;  // the next one
+  const std::vector<int64_t>::const_iterator boundaries_end_;
+  int64_t now_ns_;
+  std::vector<ThreadActivity> threads_;
+  std::vector<Activity> current_;  // by place in threads_; as `place_` and the sets
+  std::vector<size_t> place_;      // in its set
+  std::vector<size_t> working_;
+  std::vector<size_t> idling_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<Event>> queue_;
+  int64_t turn_ = 0;
+};
+
+}  // namespace
+
+void DivideTime(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
+                const std::function<void(const TimePiece&)>& take) {
+  Division(model, process, boundaries, take).Run();
+}
+
+}  // namespace dlhook::analyzer::time

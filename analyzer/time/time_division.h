@@ -1,0 +1,51 @@
+// Divides the time of a run exactly among what its threads did: the sweep behind wall shares of layers, phases and the accounting
+// of iterations. Integer nanoseconds; shares of an interval add up to its length.
+//
+// Each thread is, at each moment, in one activity (thread_activity.h):
+//   kCall         in a library call: the innermost one
+//   kScope        else in a scope: the framework's own work, the innermost one. Ranges of the user and of NVTX are brackets and no
+//                 work: time directly in one is a gap (below), and counts as kScope only where nothing better is known
+//   kWaiting      the innermost call waits for the GPU (WaitsForGpu)
+//   kDataLoading  directly in a scope of an input pipeline (enumerate(DataLoader)#…, IteratorGetNext, Iterator::…), or in a gap
+//                 inside of one
+//   kNotSeen      in a gap between scopes and calls of the thread, if those before and after it (or the range that begins or ends
+//                 there) were made by Python. What the thread does then is not seen: Python computes, or native code that it calls,
+//                 or the thread sleeps. Between two nodes of a backward pass it is autograd's engine that works: kScope, of the
+//                 node before. Whose a gap is: gap_places.h
+// or in none. Every instant is divided equally among the threads that work: in kCall, or in kScope, but for TensorFlow's TraceMe
+// events (TRACE_ME): in those a thread mostly waits for the executor's threads, whose nodes are scopes of their own. Instants in
+// which none works are divided among the threads in the other activities; instants without either are unattributed.
+#ifndef DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_
+#define DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "analyzer/layers/attribution.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer::inline time {
+
+enum class ActivityKind : uint8_t { kUnattributed, kCall, kScope, kNotSeen, kDataLoading, kWaiting };
+
+// A piece of time in which a set of activities does not change, with this activity's exact part of it.
+struct TimePiece {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;    // of the piece; the activity's part is share_ns
+  int64_t share_ns = 0;  // wall share; parts of one piece add up to its length
+  ActivityKind kind = ActivityKind::kUnattributed;
+  uint32_t index = kNone;  // CallIndex of kCall and kWaiting, ScopeIndex of kScope and kDataLoading, ThreadIndex of kNotSeen
+  ThreadIndex thread = kNone;  // kNone: unattributed
+  UnseenGap gap = {};                // of kNotSeen
+};
+
+// Calls `take` for every part of every piece of [model.start_ns, model.end_ns), in order of time; pieces are cut at
+// `boundaries` (ascending), so that none crosses a boundary of an iteration or phase. Of one process, or of all together
+// (kNone). Aggregates take no part. Linear in calls + scopes (times the number of threads active together).
+void DivideTime(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
+                const std::function<void(const TimePiece&)>& take);
+
+}  // namespace dlhook::analyzer::time
+
+#endif  // DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_

@@ -1,0 +1,106 @@
+// From the ways in which BLAS interfaces hand over an argument to one form for the decoders.
+// Thread: any application thread, after the real function has returned.
+// Pure; reads only what that function had to read too.
+#ifndef DLHOOK_PRELOAD_ABI_ARGUMENTS_H_
+#define DLHOOK_PRELOAD_ABI_ARGUMENTS_H_
+
+#include <cstdint>
+
+namespace dlhook {
+
+// An integer that Fortran passes by address; 0 where there is none.
+inline int64_t IntegerAt(const int32_t* value) { return value == nullptr ? 0 : *value; }
+inline int64_t IntegerAt(const int64_t* value) { return value == nullptr ? 0 : *value; }
+
+// An option letter that Fortran passes by address, in upper case; '?' where it is no letter.
+inline char FortranOption(const char* value) {
+  if (value == nullptr) return '?';
+  const char upper = static_cast<char>(*value & ~0x20);
+  return upper >= 'A' && upper <= 'Z' ? upper : '?';
+}
+
+// The Fortran letter of a CBLAS enumerator. Order becomes 'R' or 'C', a packing identifier 'A' or
+// 'B'. Only the low half is the argument: the wrappers forward whole registers
+// (preload/api/README.md, "Integers").
+inline char CblasOption(int64_t value) {
+  switch (static_cast<int32_t>(value)) {
+    case 101:
+      return 'R';  // CblasRowMajor
+    case 102:
+      return 'C';  // CblasColMajor
+    case 111:
+      return 'N';  // CblasNoTrans
+    case 112:
+      return 'T';  // CblasTrans
+    case 113:
+      return 'C';  // CblasConjTrans
+    case 114:
+      return 'R';  // CblasConjNoTrans (OpenBLAS, BLIS)
+    case 121:
+      return 'U';  // CblasUpper
+    case 122:
+      return 'L';  // CblasLower
+    case 131:
+      return 'N';  // CblasNonUnit
+    case 132:
+      return 'U';  // CblasUnit
+    case 141:
+      return 'L';  // CblasLeft
+    case 142:
+      return 'R';  // CblasRight
+    case 151:
+      return 'P';  // CblasPacked (MKL)
+    case 161:
+      return 'A';  // CblasAMatrix (MKL)
+    case 162:
+      return 'B';  // CblasBMatrix (MKL)
+    default:
+      return '?';
+  }
+}
+
+// `option` where it is one of the allowed ones, else '?'.
+template <char... kAllowed>
+constexpr char OneOf(char option) {
+  return ((option == kAllowed) || ...) ? option : '?';
+}
+
+// The integers of a batch call, one a group, in either width.
+class IntegerArray {
+ public:
+  IntegerArray() = default;
+  explicit IntegerArray(const int32_t* values) : narrow_(values) {}
+  explicit IntegerArray(const int64_t* values) : wide_(values) {}
+
+  int64_t operator[](int64_t i) const {
+    if (wide_ != nullptr) return wide_[i];
+    return narrow_ == nullptr ? 0 : narrow_[i];
+  }
+
+ private:
+  const int32_t* narrow_ = nullptr;
+  const int64_t* wide_ = nullptr;
+};
+
+// The options of a batch call, one a group: Fortran's letters or CBLAS's enumerators.
+class OptionArray {
+ public:
+  OptionArray() = default;
+  explicit OptionArray(const char* letters) : letters_(letters) {}
+  explicit OptionArray(const int32_t* enumerators) : enumerators_(enumerators) {}
+
+  char operator[](int64_t i) const {
+    if (letters_ != nullptr) return FortranOption(letters_ + i);
+    return enumerators_ == nullptr ? '?' : CblasOption(enumerators_[i]);
+  }
+
+ private:
+  const char* letters_ = nullptr;
+  const int32_t* enumerators_ = nullptr;
+};
+
+inline uint64_t Address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_ABI_ARGUMENTS_H_

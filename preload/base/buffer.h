@@ -1,0 +1,88 @@
+// A growable byte buffer on its own pages: the drain may run inside the host, whose heap it must not use.
+// Thread: the drain's. Not copyable; never shrinks.
+#ifndef DLHOOK_PRELOAD_BASE_BUFFER_H_
+#define DLHOOK_PRELOAD_BASE_BUFFER_H_
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/base/own_pages.h"
+
+namespace dlhook {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() {
+    if (data_ != nullptr) munmap(data_, capacity_);
+  }
+
+  const char* data() const { return data_; }
+  char* data() { return data_; }
+  size_t size() const { return size_; }
+  void Clear() { size_ = 0; }
+  void Resize(size_t size) {
+    if (Reserve(size)) size_ = size;
+  }
+
+  // False where memory is out: the buffer is as before.
+  bool Reserve(size_t bytes) {
+    if (__builtin_expect(bytes <= capacity_, 1)) return true;
+    return Grow(bytes);
+  }
+
+  void Append(const void* bytes, size_t count) {
+    if (count == 0 || !Reserve(size_ + count)) return;  // `bytes` may be null then
+    memcpy(data_ + size_, bytes, count);
+    size_ += count;
+  }
+
+  // Where Reserve has made room.
+  void AppendVarintUnchecked(uint64_t value) {
+    char* at = data_ + size_;
+    while (value >= 0x80) {
+      *at++ = static_cast<char>(value | 0x80);
+      value >>= 7;
+    }
+    *at++ = static_cast<char>(value);
+    size_ = static_cast<size_t>(at - data_);
+  }
+
+  void AppendVarint(uint64_t value) {
+    if (!Reserve(size_ + 10)) return;
+    while (value >= 0x80) {
+      data_[size_++] = static_cast<char>(value | 0x80);
+      value >>= 7;
+    }
+    data_[size_++] = static_cast<char>(value);
+  }
+
+ private:
+  bool Grow(size_t bytes) {
+    size_t capacity = capacity_ == 0 ? 4096 : capacity_;
+    while (capacity < bytes) capacity *= 2;
+    void* grown =
+        data_ == nullptr ? MapOwnPages(capacity) : mremap(data_, capacity_, capacity, MREMAP_MAYMOVE);
+    if (grown == nullptr || grown == MAP_FAILED) return false;
+    data_ = static_cast<char*>(grown);
+    capacity_ = capacity;
+    return true;
+  }
+
+  char* data_ = nullptr;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+};
+
+inline uint64_t ZigZag(int64_t value) {
+  return (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_BASE_BUFFER_H_

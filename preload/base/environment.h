@@ -1,0 +1,21 @@
+// The environment without getenv, which is one of our own hooks.
+#ifndef DLHOOK_PRELOAD_BASE_ENVIRONMENT_H_
+#define DLHOOK_PRELOAD_BASE_ENVIRONMENT_H_
+
+#include <string.h>
+#include <unistd.h>
+
+namespace dlhook {
+
+// The value of a variable, or null.
+inline const char* EnvironmentVariable(const char* name) {
+  size_t length = strlen(name);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
+  }
+  return nullptr;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_BASE_ENVIRONMENT_H_

@@ -1,0 +1,25 @@
+// Sleeping until a word changes. Threads of real-time priority that yield or spin would never let a lesser one run that they wait for.
+// Thread: any.
+#ifndef DLHOOK_PRELOAD_BASE_FUTEX_H_
+#define DLHOOK_PRELOAD_BASE_FUTEX_H_
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdint>
+
+namespace dlhook {
+
+// Returns at once where *word is not `expected`; else when woken, after `most`, or for no reason at all.
+inline void FutexWait(const void* word, uint32_t expected, timespec most) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &most, nullptr, 0);
+}
+
+inline void FutexWake(const void* word, int threads) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0); }
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_BASE_FUTEX_H_

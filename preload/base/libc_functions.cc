@@ -1,0 +1,82 @@
+// Finds functions of libc.so.6 for libc_functions.S, while the loader relocates the shim: nothing here may call a function of
+// the C library, nor anything that is reached through a relocation of the indirect kind.
+// Thread: the one that loads the shim.
+#include "preload/base/libc_functions.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdint.h>
+
+namespace dlhook {
+namespace {
+
+bool Equal(const char* one, const char* other) {
+  for (; *one == *other; ++one, ++other) {
+    if (*one == '\0') return true;
+  }
+  return false;
+}
+
+// The tables of libc.so.6 that a look-up reads.
+struct Libc {
+  const ElfW(Sym)* symbols = nullptr;
+  const char* strings = nullptr;
+  const ElfW(Half)* versions = nullptr;
+  const uint32_t* hash = nullptr;  // DT_GNU_HASH
+
+  explicit Libc(const link_map* map) {
+    if (map == nullptr) return;
+    for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+      uint64_t value = entry->d_un.d_ptr;  // the loader has made some of these addresses
+      auto address = reinterpret_cast<const char*>(value < map->l_addr ? map->l_addr + value : value);
+      if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(address);
+      if (entry->d_tag == DT_STRTAB) strings = address;
+      if (entry->d_tag == DT_VERSYM) versions = reinterpret_cast<const ElfW(Half)*>(address);
+      if (entry->d_tag == DT_GNU_HASH) hash = reinterpret_cast<const uint32_t*>(address);
+    }
+  }
+
+  // The default version of `name`, or null.
+  const ElfW(Sym)* Find(const char* name) const {
+    if (symbols == nullptr || strings == nullptr || versions == nullptr || hash == nullptr) return nullptr;
+    uint32_t value = 5381;
+    for (const char* at = name; *at != '\0'; ++at) value = value * 33 + static_cast<uint8_t>(*at);
+    uint32_t bucket_count = hash[0], first = hash[1], bloom_words = hash[2];
+    const uint32_t* buckets = hash + 4 + bloom_words * 2;
+    const uint32_t* chain = buckets + bucket_count;
+    constexpr ElfW(Half) kHidden = 0x8000;  // kept for programs linked to an older release
+    for (uint32_t i = buckets[value % bucket_count]; i >= first; ++i) {
+      uint32_t entry = chain[i - first];
+      if ((entry | 1) == (value | 1) && (versions[i] & kHidden) == 0 && Equal(strings + symbols[i].st_name, name)) {
+        return &symbols[i];
+      }
+      if ((entry & 1) != 0) break;
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace
+
+const link_map* FindLibc() {
+  for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+    const char* base = map->l_name;
+    for (const char* at = base; *at != '\0'; ++at) {
+      if (*at == '/') base = at + 1;
+    }
+    if (Equal(base, "libc.so.6")) return map;
+  }
+  return nullptr;
+}
+
+const ElfW(Sym)* FindLibcSymbol(const char* name) { return Libc(FindLibc()).Find(name); }
+
+}  // namespace dlhook
+
+extern "C" __attribute__((visibility("hidden"))) const void* dlhook_find_libc_function(const char* name) {
+  const ElfW(Sym)* symbol = dlhook::FindLibcSymbol(name);
+  if (symbol == nullptr) __builtin_trap();  // not a C library that the shim was linked for
+  uint64_t address = dlhook::FindLibc()->l_addr + symbol->st_value;
+  if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC) return reinterpret_cast<const void*>(address);
+  return reinterpret_cast<const void* (*)()>(address)();
+}

@@ -1,0 +1,30 @@
+// What libc.so.6 itself exports, past whatever stands before it in the search order.
+// Thread: any; may be called before the shim is relocated.
+#ifndef DLHOOK_PRELOAD_BASE_LIBC_FUNCTIONS_H_
+#define DLHOOK_PRELOAD_BASE_LIBC_FUNCTIONS_H_
+
+#include <dlfcn.h>
+#include <link.h>
+
+// Functions of the dl family, for link/ alone: they replace the program's pending error (base/loader_error.h).
+extern "C" {
+int dlhook_libc_dladdr1(const void* address, Dl_info* info, void** more, int flags) __attribute__((visibility("hidden")));
+void* dlhook_libc_dlopen(const char* path, int mode) __attribute__((visibility("hidden")));
+void* dlhook_libc_dlvsym(void* handle, const char* name, const char* version) __attribute__((visibility("hidden")));
+int dlhook_libc_dlclose(void* handle) __attribute__((visibility("hidden")));
+}
+
+// For those that end the process themselves; the plain name is interposed (lifecycle.cc).
+extern "C" [[noreturn]] void dlhook_libc__exit(int status) __attribute__((visibility("hidden")));
+
+namespace dlhook {
+
+// Null where there is none of that name.
+const link_map* FindLibc();
+
+// The default version of `name`, or null.
+const ElfW(Sym)* FindLibcSymbol(const char* name);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_BASE_LIBC_FUNCTIONS_H_

@@ -1,0 +1,87 @@
+// Where the C library keeps a thread's pending error.
+#include "preload/base/loader_error.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "preload/base/libc_functions.h"
+
+namespace dlhook {
+namespace {
+
+// What __libc_dlerror_result points to (glibc 2.34 and newer).
+struct PendingError {
+  int code;
+  char source;
+  bool told;
+  const char* object;
+  char* text;  // until it was told, the object's name follows it in the same block
+};
+
+char* ThreadPointer() {
+  char* pointer;
+  asm("movq %%fs:0, %0" : "=r"(pointer));
+  return pointer;
+}
+
+// From the thread pointer to __libc_dlerror_result, or 0.
+intptr_t FindErrorOffset() {
+  struct Search {
+    const link_map* libc;
+    const void* block;
+  } search = {FindLibc(), nullptr};
+  const ElfW(Sym)* symbol = FindLibcSymbol("__libc_dlerror_result");
+  if (symbol == nullptr || ELF64_ST_TYPE(symbol->st_info) != STT_TLS) return 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* argument) {
+        auto search = static_cast<Search*>(argument);
+        if (info->dlpi_addr != search->libc->l_addr) return 0;
+        search->block = info->dlpi_tls_data;
+        return 1;
+      },
+      &search);
+  if (search.block == nullptr) return 0;
+  return static_cast<const char*>(search.block) + symbol->st_value - ThreadPointer();
+}
+
+// This thread's pending error, or null where the C library does not tell where it is: then an error of the program's is lost, and
+// none of ours is left.
+void** ErrorSlot() {
+  static const intptr_t offset = FindErrorOffset();
+  return offset == 0 ? nullptr : reinterpret_cast<void**>(ThreadPointer() + offset);
+}
+
+}  // namespace
+
+KeptLoaderError::KeptLoaderError() : errno_(errno), kept_(nullptr) {
+  void** slot = ErrorSlot();
+  if (slot == nullptr) return;
+  kept_ = *slot;
+  *slot = nullptr;
+}
+
+KeptLoaderError::~KeptLoaderError() {
+  ClearLoaderError();
+  if (void** slot = ErrorSlot()) *slot = kept_;
+  errno = errno_;
+}
+
+void ClearLoaderError() {
+  void** slot = ErrorSlot();
+  // The first call tells the error, the second one frees it.
+  for (int i = 0; i < 2 && (slot == nullptr || *slot != nullptr); ++i) dlerror();
+}
+
+void RenameInLoaderError(const char* from, const char* to) {
+  void** slot = ErrorSlot();
+  auto pending = slot == nullptr ? nullptr : static_cast<PendingError*>(*slot);
+  // As far as can be seen it is laid out as we think.
+  constexpr uintptr_t kLongest = 1 << 16;
+  if (reinterpret_cast<uintptr_t>(pending) < kLongest || pending->told || pending->text == nullptr) return;
+  uintptr_t distance = reinterpret_cast<uintptr_t>(pending->object) - reinterpret_cast<uintptr_t>(pending->text);
+  if (distance == 0 || distance > kLongest || pending->text + strlen(pending->text) + 1 != pending->object) return;
+  if (strcmp(pending->object, from) == 0) pending->object = to;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,54 @@
+// Memory of the shim's own, in pages apart from the host's heap: zeros, real where they were touched, and never locked. A host that
+// asked for all memory to be locked (mlockall(MCL_FUTURE)) asked for its own: ours is mostly room that nobody needs.
+// Thread: any. System calls; errno is as before.
+#ifndef DLHOOK_PRELOAD_BASE_OWN_PAGES_H_
+#define DLHOOK_PRELOAD_BASE_OWN_PAGES_H_
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstddef>
+
+namespace dlhook {
+
+// Null where there is no such memory. `fd`: of a file that is mapped from its beginning and shared.
+// The first page is mapped alone, and grows once it is known not to be locked: a large mapping would get all its pages at once,
+// or be refused by RLIMIT_MEMLOCK.
+inline void* MapOwnPages(size_t bytes, int fd = -1) {
+  constexpr size_t kPage = 4096;
+  int saved_errno = errno;
+  int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* memory = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, flags, fd, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  bool is_locked = madvise(memory, kPage, MADV_DONTNEED) != 0 && errno == EINVAL;
+  if (is_locked) munlock(memory, kPage);
+  void* grown = bytes <= kPage ? memory : mremap(memory, kPage, bytes, MREMAP_MAYMOVE);
+  if (grown == MAP_FAILED) {
+    munmap(memory, kPage);
+    return nullptr;
+  }
+  errno = saved_errno;
+  return grown;
+}
+
+// What there is one of in a process: made when it is asked for first, all zero, and again in a forked child, which finds it wiped.
+// Null where there is no memory for it, or where the kernel can't wipe it (before 4.14).
+template <typename T>
+T* OneForEachProcess(std::atomic<T*>* one) {
+  T* known = one->load(std::memory_order_acquire);
+  if (__builtin_expect(known != nullptr, 1)) return known;
+  void* memory = MapOwnPages(sizeof(T));
+  if (memory == nullptr) return nullptr;
+  madvise(memory, sizeof(T), MADV_NOHUGEPAGE);  // much of it is never touched
+  bool wiped = madvise(memory, sizeof(T), MADV_WIPEONFORK) == 0;
+  if (wiped && one->compare_exchange_strong(known, static_cast<T*>(memory), std::memory_order_acq_rel)) {
+    return static_cast<T*>(memory);
+  }
+  munmap(memory, sizeof(T));
+  return known;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_BASE_OWN_PAGES_H_

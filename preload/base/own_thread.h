@@ -1,0 +1,37 @@
+// Threads of the shim's own.
+// Thread: any that nothing disturbs (runtime/undisturbed.h): the new one inherits its blocked signals.
+#ifndef DLHOOK_PRELOAD_BASE_OWN_THREAD_H_
+#define DLHOOK_PRELOAD_BASE_OWN_THREAD_H_
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <cstddef>
+
+#include "preload/base/own_pages.h"
+
+namespace dlhook {
+
+// A thread on `stack_bytes` of own pages, whatever the host's limit for stacks is; where its thread-local variables need more than
+// that, the C library decides. `*stack`, null at first, keeps the pages for the next thread of its kind, which begins when this one
+// has ended (or in a forked child, where it never was).
+inline bool StartOwnThread(void** stack, size_t stack_bytes, void* (*main)(void*), void* argument, pthread_t* thread) {
+  constexpr size_t kGuardBytes = 4096;
+  if (*stack == nullptr) {
+    *stack = MapOwnPages(stack_bytes);
+    if (*stack != nullptr) mprotect(*stack, kGuardBytes, PROT_NONE);
+  }
+  if (*stack != nullptr) {
+    pthread_attr_t own;
+    pthread_attr_init(&own);
+    pthread_attr_setstack(&own, *stack, stack_bytes);
+    bool created = pthread_create(thread, &own, main, argument) == 0;
+    pthread_attr_destroy(&own);
+    if (created) return true;
+  }
+  return pthread_create(thread, nullptr, main, argument) == 0;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_BASE_OWN_THREAD_H_

@@ -1,0 +1,14 @@
+// The process's id without a system call. Thread: any.
+#ifndef DLHOOK_PRELOAD_BASE_PROCESS_ID_H_
+#define DLHOOK_PRELOAD_BASE_PROCESS_ID_H_
+
+#include <cstdint>
+
+namespace dlhook {
+
+// As getpid, but remembered where a forked child finds it wiped. Never 0.
+uint32_t ProcessId();
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_BASE_PROCESS_ID_H_

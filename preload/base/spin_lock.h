@@ -1,0 +1,73 @@
+// A lock for slow paths. Zero is unlocked.
+// Thread: any. A forked child may find it held by a thread that it does not have: the lock knows its holder's process,
+// and the child takes it over; what the lock guards is written so that a reader copes (keys are published last). A
+// signal handler that interrupts the holder on its own thread would wait for ever: it goes on at once, without the
+// lock. A holder that never comes back (left by longjmp) loses the lock after some seconds.
+#ifndef DLHOOK_PRELOAD_BASE_SPIN_LOCK_H_
+#define DLHOOK_PRELOAD_BASE_SPIN_LOCK_H_
+
+#include <time.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "preload/base/futex.h"
+#include "preload/base/process_id.h"
+
+namespace dlhook {
+
+struct SpinLock {
+  std::atomic<uint64_t> holder{0};  // process id, and in the lower half what tells threads apart: a futex
+  std::atomic<uint32_t> sleepers{0};
+};
+
+class SpinLockHolder {
+ public:
+  explicit SpinLockHolder(SpinLock* lock) : lock_(lock), me_(Me()), held_(TryLock() || Wait()) {}
+  ~SpinLockHolder() {
+    uint64_t expected = me_;
+    if (held_ && lock_->holder.compare_exchange_strong(expected, 0) && lock_->sleepers.load() != 0) FutexWake(lock_, 1);
+  }
+  SpinLockHolder(const SpinLockHolder&) = delete;
+  SpinLockHolder& operator=(const SpinLockHolder&) = delete;
+
+ private:
+  static uint64_t Me() {
+    uint64_t thread;
+    asm("movq %%fs:0, %0" : "=r"(thread));
+    return uint64_t{ProcessId()} << 32 | static_cast<uint32_t>(thread >> 4);
+  }
+  bool TryLock() {
+    uint64_t holder = 0;
+    if (lock_->holder.compare_exchange_strong(holder, me_, std::memory_order_acquire)) return true;
+    return holder >> 32 != me_ >> 32 && lock_->holder.compare_exchange_strong(holder, me_, std::memory_order_acquire);
+  }
+  // Without a count of tries: on a busy machine the holder may not run for longer than any number of them takes.
+  // False: goes on without the lock.
+  bool Wait() {
+    constexpr time_t kLongestSeconds = 5;
+    constexpr timespec kNap = {0, 100 * 1000 * 1000};
+    if (lock_->holder.load(std::memory_order_relaxed) == me_) return false;
+    timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    lock_->sleepers.fetch_add(1);
+    bool taken = false;
+    do {
+      auto holder = static_cast<uint32_t>(lock_->holder.load());
+      if (holder != 0) FutexWait(lock_, holder, kNap);
+      taken = TryLock();
+      clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (!taken && now.tv_sec - start.tv_sec <= kLongestSeconds);
+    lock_->sleepers.fetch_sub(1);
+    if (!taken) lock_->holder.store(me_, std::memory_order_relaxed);
+    return true;
+  }
+
+  SpinLock* lock_;
+  uint64_t me_;
+  bool held_;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_BASE_SPIN_LOCK_H_

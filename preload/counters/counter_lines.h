@@ -1,0 +1,46 @@
+// A line of the table of counters: between counter_names.cc, which holds it, and counter_words.cc, which looks words up
+// in it. Thread: any; constant.
+#ifndef DLHOOK_PRELOAD_COUNTERS_COUNTER_LINES_H_
+#define DLHOOK_PRELOAD_COUNTERS_COUNTER_LINES_H_
+
+#include "preload/counters/counter_names.h"
+
+namespace dlhook {
+
+enum CounterFlag : uint16_t {
+  kInNs = 1,
+  kInKernel = 2,
+  kLeads = 4,
+  kNeedsSlots = 8,
+  kWithSmt = 16,     // in its sets only where two threads share a core
+  kWithoutSmt = 32,  // … only where they don't
+};
+constexpr uint32_t kNotZen = ~uint32_t{0};  // as set_cores
+
+struct CounterLine {
+  const char* name;
+  const char* alias;
+  const char* meaning;
+  uint32_t type;
+  uint64_t config;
+  uint8_t sources;
+  uint8_t sets;        // bit i: of kCounterSets[i]
+  uint32_t set_cores;  // Microarchitecture bits on which its sets have it; 0: on all that have it
+  uint32_t cores;      // Microarchitecture bits that have it; 0: any
+  uint16_t flags;
+};
+
+size_t CounterLineCount();
+const CounterLine& CounterLineAt(size_t index);
+
+inline CounterUnit UnitOf(const CounterLine& line) {
+  return (line.flags & kInNs) != 0 ? CounterUnit::kNanoseconds : CounterUnit::kCount;
+}
+
+// Whether the processor has the counter; whether kCounterSets[set] has it there.
+bool IsOn(const CounterLine& line, const Processor& processor);
+bool IsInSet(const CounterLine& line, size_t set, const Processor& processor);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_COUNTERS_COUNTER_LINES_H_

@@ -1,0 +1,44 @@
+// What DLHOOK_COUNTERS comes to on this machine: which counters threads read, from where, which together. Found once in
+// a process image (a forked child's is its parent's). Thread: any, undisturbed, on the slow path of attaching; sets come to
+// the plan at its end and do not change any more.
+#ifndef DLHOOK_PRELOAD_COUNTERS_COUNTER_PLAN_H_
+#define DLHOOK_PRELOAD_COUNTERS_COUNTER_PLAN_H_
+
+#include <cstdint>
+
+#include "preload/counters/counter_names.h"
+#include "preload/counters/perf_group.h"
+#include "preload/counters/rusage_counters.h"
+#include "preload/format/record.h"
+#include "preload/runtime/registry.h"
+
+namespace dlhook {
+
+// Counters that are read together, by one record.
+struct PlannedSet {
+  CounterSource source;  // kPerfRead also where a thread may read by rdpmc
+  uint32_t count;
+  const CounterSpec* counters[kMaxCountersOfSet];
+  bool user_only[kMaxCountersOfSet];
+  UsageField usage[kMaxCountersOfSet];
+};
+constexpr uint32_t kMaxCounterSets = 8;
+
+struct CounterPlan {
+  uint32_t set_count;
+  const PlannedSet* sets;
+};
+
+// For a thread that begins to record. Says as capabilities what can't be counted and why. Without PAPI's counters where
+// another thread does not come to an end with opening PAPI: nobody waits for the loader's lock, which it may need.
+CounterPlan GetCounterPlan();
+
+// Of one counter ("counter:instructions").
+void ReportCounter(const char* name, CapabilityState state, const char* reason);
+
+// The names of a set's counters, separated by commas, as a definition of this process's session; 0: no room.
+uint32_t DefineCounterSet(const PlannedSet& set);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_COUNTERS_COUNTER_PLAN_H_

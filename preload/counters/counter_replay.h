@@ -1,0 +1,41 @@
+// Recorded readings in the place of counters: hardware that this machine does not have, in tests
+// (DLHOOK_COUNTERS_REPLAY=FILE).
+//
+//   # What a thread's next reading finds counted since its last one; after the last line the first follows again.
+//   counters cycles instructions cache-misses
+//   add 1000000 2000000 300
+//   add 1200000 2100000 310 enabled 10000000 running 5000000
+//   # Or what counters of so many bits hold, which wrap:
+//   bits 32
+//   raw 4294967000 17 3
+//
+// Thread: the file is read once, on the slow path of attaching; each thread goes through the lines by itself.
+#ifndef DLHOOK_PRELOAD_COUNTERS_COUNTER_REPLAY_H_
+#define DLHOOK_PRELOAD_COUNTERS_COUNTER_REPLAY_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/counters/counter_names.h"
+#include "preload/counters/perf_group.h"
+
+namespace dlhook {
+
+struct ReplayPosition {
+  uint32_t next;  // line
+  uint64_t raw[kMaxCountersOfSet];
+  PerfReading now;
+};
+
+// "": none. What is wrong with it becomes a capability.
+void LoadReplay(const char* path);
+// Pure, for tests: as LoadReplay of a file with this text. False with a sentence in `complaint`.
+bool ParseReplay(const char* text, size_t size, char* complaint, size_t complaint_size);
+
+bool Replays(const char* name);
+const CounterList* ReplayedCounters();
+void ReadReplay(ReplayPosition* position, PerfReading* reading);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_COUNTERS_COUNTER_REPLAY_H_

@@ -1,0 +1,68 @@
+// A counter of the processor read without a system call: the page that the kernel maps for a perf event, and rdpmc. The
+// protocol is that of <linux/perf_event.h>: the kernel raises `lock` before and after it writes. Thread: the one that
+// the event counts.
+#ifndef DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_
+#define DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_
+
+#include <linux/perf_event.h>
+#include <x86intrin.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace dlhook {
+
+struct PerfPageReading {
+  uint64_t value;
+  uint64_t enabled_ns;  // both 0 where the page does not tell how long it is since it was written
+  uint64_t running_ns;
+};
+
+// The instructions; tests have others.
+struct ProcessorCounters {
+  static uint64_t Pmc(uint32_t index) { return static_cast<uint64_t>(__rdpmc(static_cast<int>(index))); }
+  static uint64_t Tsc() { return __rdtsc(); }
+};
+
+// Nanoseconds since the page was written.
+inline uint64_t SincePageWasWritten(const volatile perf_event_mmap_page* page, uint64_t cycles) {
+  if (page->cap_user_time_short) {
+    cycles = page->time_cycles + ((cycles - page->time_cycles) & page->time_mask);
+  }
+  uint32_t shift = page->time_shift;
+  uint64_t whole = cycles >> shift;
+  uint64_t rest = cycles & ((uint64_t{1} << shift) - 1);
+  return page->time_offset + whole * page->time_mult + ((rest * page->time_mult) >> shift);
+}
+
+// False where the page can't tell the count: the event is not in a counter that may be read, or the kernel never
+// finished writing. A count while the event is out of the processor (index 0) is whole in the page.
+template <typename Counters = ProcessorCounters>
+bool ReadPerfPage(const volatile perf_event_mmap_page* page, PerfPageReading* reading) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    uint32_t sequence = page->lock;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!page->cap_user_rdpmc) return false;
+    uint32_t index = page->index;
+    uint64_t value = static_cast<uint64_t>(page->offset);
+    uint64_t enabled = page->time_enabled;
+    uint64_t running = page->time_running;
+    bool knows_time = page->cap_user_time != 0;
+    uint64_t since = knows_time ? SincePageWasWritten(page, Counters::Tsc()) : 0;
+    if (index != 0) {
+      uint32_t unused = 64u - page->pmc_width;
+      uint64_t raw = Counters::Pmc(index - 1) << unused;
+      value += static_cast<uint64_t>(static_cast<int64_t>(raw) >> unused);
+    }
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (page->lock != sequence) continue;
+    bool is_whole = knows_time || enabled != running;
+    *reading = {value, is_whole ? enabled + since : 0, is_whole ? running + (index != 0 ? since : 0) : 0};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_

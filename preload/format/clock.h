@@ -1,0 +1,50 @@
+// The clock of all recorded times: the invariant time-stamp counter, else CLOCK_MONOTONIC.
+// Thread: any. A read is 11 ns (TSC) or 27 ns; no system call.
+#ifndef DLHOOK_PRELOAD_FORMAT_CLOCK_H_
+#define DLHOOK_PRELOAD_FORMAT_CLOCK_H_
+
+#include <pthread.h>
+#include <time.h>
+#include <x86intrin.h>
+
+#include <cstdint>
+
+namespace dlhook {
+
+// trace::Clock::Kind
+enum class ClockKind : uint32_t { kUnknown = 0, kTsc = 1, kMonotonic = 2 };
+
+struct ClockSample {
+  uint64_t ticks;
+  uint64_t monotonic_ns;
+  uint64_t realtime_ns;
+  uint64_t uncertainty_ticks;
+};
+
+inline uint64_t ClockNanoseconds(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+inline uint64_t ReadTicks(ClockKind kind) {
+  if (__builtin_expect(kind == ClockKind::kTsc, 1)) return __rdtsc();
+  return ClockNanoseconds(CLOCK_MONOTONIC);
+}
+
+// Waits for the end of `thread`, by a clock that nobody can set. False: it goes on.
+bool JoinWithin(pthread_t thread, time_t seconds);
+
+// Chooses the clock: TSC where the processor calls it invariant and the kernel itself trusts it (it does not count as
+// unstable), unless `want_monotonic`. `reason` receives a static string when the answer is not TSC.
+ClockKind ChooseClock(bool want_monotonic, const char** reason);
+
+// The best of a few attempts: the one whose bracketing tick reads are closest.
+ClockSample TakeClockSample(ClockKind kind);
+
+// Rate between two samples, or what the processor states, or 0 where neither is known.
+uint64_t EstimateTicksPerSecond(ClockKind kind, const ClockSample& first, const ClockSample& last);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_FORMAT_CLOCK_H_

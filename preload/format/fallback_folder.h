@@ -1,0 +1,23 @@
+// Where runs go whose folder can't be written. Shared with the analyzer, which looks there.
+#ifndef DLHOOK_PRELOAD_FORMAT_FALLBACK_FOLDER_H_
+#define DLHOOK_PRELOAD_FORMAT_FALLBACK_FOLDER_H_
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dlhook {
+
+// "/tmp/dlhook-UID/HASH" for an absolute path.
+inline void FallbackFolder(const char* wanted, char* folder, size_t size) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char* c = wanted; *c != '\0'; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
+  snprintf(folder, size, "/tmp/dlhook-%u/%016llx", static_cast<unsigned>(geteuid()),
+           static_cast<unsigned long long>(hash));
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_FORMAT_FALLBACK_FOLDER_H_

@@ -1,0 +1,217 @@
+// Identity of process and run.
+#include "preload/format/identity.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/base/environment.h"
+
+namespace dlhook {
+namespace {
+
+const char kBootId[] = "/proc/sys/kernel/random/boot_id";
+const char* const kRankVariables[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS",
+                                      "PMI_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
+// By these libraries decide how they compute. None holds a secret or a path.
+const char* const kSettings[] = {
+    "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_DYNAMIC", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME",
+    "MKL_NUM_THREADS", "MKL_DYNAMIC", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE",
+    "BLIS_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE",
+    "ATEN_CPU_CAPABILITY", "TORCHDYNAMO_DISABLE", "PYTORCH_CUDA_ALLOC_CONF", "TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO", "NCCL_PROTO", "MALLOC_ARENA_MAX"};
+static_assert(sizeof kSettings / sizeof *kSettings <= kMaxSettings);
+// Those in whose short options a `c` (and for the others an `e`) says that code follows instead of a script.
+const char* const kShells[] = {"python", "pypy", "bash", "sh", "dash"};
+const char* const kOtherInterpreters[] = {"perl", "ruby", "node", "julia", "Rscript", "lua"};
+
+const char* BaseName(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+template <size_t kCount>
+bool IsOneOf(const char* const (&names)[kCount], const char* program) {
+  for (const char* name : names) {
+    if (strncmp(program, name, strlen(name)) == 0) return true;
+  }
+  return false;
+}
+
+bool IsInterpreter(const char* program) { return IsOneOf(kShells, program) || IsOneOf(kOtherInterpreters, program); }
+
+// The path that was executed.
+const char* StartedAs() {
+  auto path = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  return path == nullptr ? "" : path;
+}
+
+bool SaysThatCodeFollows(const char* option, bool is_shell) {
+  if (option[1] == '-') return !is_shell && strncmp(option, "--e", 3) == 0;  // --eval, --execute
+  if (is_shell) return option[1] != 'W' && option[1] != 'X' && strchr(option, 'c') != nullptr;
+  return strcspn(option, "eEp") != strlen(option);
+}
+
+// Keeps what may stand in a file name.
+void AppendSafe(char* text, size_t size, const char* more) {
+  size_t at = strlen(text);
+  for (; *more != '\0' && at + 1 < size; ++more) {
+    unsigned char c = static_cast<unsigned char>(*more);
+    text[at++] = isalnum(c) || c == '.' || c == '_' || c == '-' ? *more : '_';
+  }
+  text[at] = '\0';
+}
+
+// "name-VALUE1.VALUE2" of a launcher's own job id, if its first variable is set.
+bool LauncherKey(const char* name, const char* first, const char* second, char* key, size_t size) {
+  const char* id = EnvironmentVariable(first);
+  if (id == nullptr || *id == '\0') return false;
+  snprintf(key, size, "%s-", name);
+  AppendSafe(key, size, id);
+  const char* more = second == nullptr ? nullptr : EnvironmentVariable(second);
+  if (more != nullptr) {
+    AppendSafe(key, size, ".");
+    AppendSafe(key, size, more);
+  }
+  return true;
+}
+
+}  // namespace
+
+size_t ReadFileAt(int folder, const char* path, char* text, size_t size) {
+  text[0] = '\0';
+  int fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  ssize_t n = read(fd, text, size - 1);
+  close(fd);
+  if (n < 0) n = 0;
+  text[n] = '\0';
+  return static_cast<size_t>(n);
+}
+
+uint64_t StartTimeOf(uint32_t pid) {
+  char path[64];
+  char text[1024];
+  snprintf(path, sizeof path, "/proc/%u/stat", pid);
+  if (ReadFileAt(AT_FDCWD, path, text, sizeof text) == 0) return 0;
+  const char* at = strrchr(text, ')');  // the name before it may hold anything
+  for (int field = 2; at != nullptr && field < 22; ++field) at = strchr(at + 1, ' ');
+  return at == nullptr ? 0 : strtoull(at + 1, nullptr, 10);
+}
+
+uint64_t PidNamespace() {
+  struct stat info;
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+void NameCollector(uint32_t pid, char* name, size_t size) {
+  char boot_id[40];
+  ReadFileAt(AT_FDCWD, kBootId, boot_id, sizeof boot_id);
+  boot_id[strcspn(boot_id, "\n")] = '\0';
+  struct stat memory = {};
+  stat("/dev/shm", &memory);
+  snprintf(name, size, "%u:%u:%llu:%llx:%s", pid, static_cast<unsigned>(geteuid()),
+           static_cast<unsigned long long>(PidNamespace()), static_cast<unsigned long long>(memory.st_dev), boot_id);
+}
+
+void FindScript(const char* program, const char* const* words, char (*script)[64]) {
+  (*script)[0] = '\0';
+  bool is_shell = IsOneOf(kShells, program);
+  if (words[0] == nullptr || !IsInterpreter(program)) return;
+  for (const char* const* word = words + 1; *word != nullptr; ++word) {
+    if ((*word)[0] == '-' && SaysThatCodeFollows(*word, is_shell)) return;
+    bool is_value = strcmp(word[-1], "-W") == 0 || strcmp(word[-1], "-X") == 0;
+    if ((*word)[0] == '-' || is_value) continue;
+    snprintf(*script, sizeof *script, "%s", BaseName(*word));
+    return;
+  }
+}
+
+void ScriptAtStart(const char* const* words, char (*script)[64]) {
+  const char* started_as = StartedAs();
+  FindScript(BaseName(started_as), words, script);
+  // Of a script that was executed itself, the kernel made an interpreter's command line.
+  if ((*script)[0] == '\0' && words[0] != nullptr) FindScript(BaseName(words[0]), words, script);
+}
+
+void FindProgram(const char* started_as, char (*program)[64]) {
+  constexpr char kDeleted[] = " (deleted)";
+  char path[4096];
+  struct stat started, executable;
+  // A name of a descriptor says nothing; one that is no name of the executable is that of a script, or was overwritten.
+  bool is_link = strncmp(started_as, "/dev/fd/", 8) == 0 || strncmp(started_as, "/proc/", 6) == 0;
+  if (is_link || stat(started_as, &started) != 0 || stat("/proc/self/exe", &executable) != 0 ||
+      started.st_dev != executable.st_dev || started.st_ino != executable.st_ino) {
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length < 0 ? 0 : length] = '\0';
+    char* end = path + strlen(path);
+    if (end - path > static_cast<ssize_t>(strlen(kDeleted))) end -= strlen(kDeleted);
+    if (strcmp(end, kDeleted) == 0) *end = '\0';
+    started_as = path;
+  }
+  snprintf(*program, sizeof *program, "%s", BaseName(started_as));
+}
+
+void DescribeSettings(SessionHeader* session) {
+  for (const char* name : kSettings) {
+    const char* value = EnvironmentVariable(name);
+    if (value == nullptr) continue;
+    Setting& setting = session->settings[session->setting_count++];
+    snprintf(setting.name, sizeof setting.name, "%s", name);
+    snprintf(setting.value, sizeof setting.value, "%.63s", value);
+  }
+  uint64_t processors[128] = {};
+  long bytes = syscall(SYS_sched_getaffinity, 0, sizeof processors, processors);
+  for (long i = 0; i < bytes / 8; ++i) session->processors += static_cast<uint32_t>(__builtin_popcountll(processors[i]));
+}
+
+void DescribeProcess(const char* script, SessionHeader* session) {
+  session->pid = static_cast<uint32_t>(getpid());
+  session->parent_pid = static_cast<uint32_t>(getppid());
+  session->start_time_jiffies = StartTimeOf(session->pid);
+  session->pid_namespace = PidNamespace();
+  ReadFileAt(AT_FDCWD, kBootId, session->boot_id, sizeof session->boot_id);
+  session->boot_id[strcspn(session->boot_id, "\n")] = '\0';
+  gethostname(session->host, sizeof session->host - 1);
+  FindProgram(StartedAs(), &session->program);
+  if (IsInterpreter(session->program)) snprintf(session->script, sizeof session->script, "%s", script);
+  for (const char* name : kRankVariables) {
+    const char* value = EnvironmentVariable(name);
+    if (value == nullptr || session->rank_variable_count == kMaxRankVariables) continue;
+    RankVariable& variable = session->rank_variables[session->rank_variable_count++];
+    snprintf(variable.name, sizeof variable.name, "%s", name);
+    snprintf(variable.value, sizeof variable.value, "%.31s", value);
+  }
+  DescribeSettings(session);
+}
+
+void MakeRunKey(char* key, size_t size) {
+  if (LauncherKey("slurm", "SLURM_JOB_ID", "SLURM_STEP_ID", key, size)) return;
+  if (LauncherKey("mpi", "PMIX_NAMESPACE", nullptr, key, size)) return;
+  if (LauncherKey("mpi", "OMPI_MCA_ess_base_jobid", nullptr, key, size)) return;
+  if (LauncherKey("mpi", "PMI_JOBID", nullptr, key, size)) return;
+  // torchrun's default id is "none", and its workers are sessions of their own: their parent tells launches apart.
+  if (LauncherKey("torchrun", "TORCHELASTIC_RUN_ID", "MASTER_PORT", key, size)) {
+    char parent[48];
+    uint32_t pid = static_cast<uint32_t>(getppid());
+    snprintf(parent, sizeof parent, "-%u-%llu", pid, static_cast<unsigned long long>(StartTimeOf(pid)));
+    AppendSafe(key, size, parent);
+    return;
+  }
+  uint32_t leader = static_cast<uint32_t>(getpgrp());
+  uint64_t start = StartTimeOf(leader);
+  if (start == 0) {  // the leader has ended, or lives in another pid namespace
+    leader = static_cast<uint32_t>(getsid(0));
+    start = StartTimeOf(leader);
+  }
+  snprintf(key, size, "%u-%llu", leader, static_cast<unsigned long long>(start));
+}
+
+}  // namespace dlhook

@@ -1,0 +1,101 @@
+// Appends protobuf fields to a Buffer, in the bytes libprotobuf would write (tests compare them): lengths are minimal,
+// zero scalars and empty fields are left out as proto3 does.
+// Thread: the drain's.
+#ifndef DLHOOK_PRELOAD_FORMAT_PACKET_WRITER_H_
+#define DLHOOK_PRELOAD_FORMAT_PACKET_WRITER_H_
+
+#include "preload/base/buffer.h"
+
+namespace dlhook {
+
+// Bytes of the character that `text` begins with, 0 where it is none (overlong forms and surrogates among them).
+inline size_t Utf8Length(const char* text, size_t size) {
+  auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
+  unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  size_t length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+  if (length == 0 || length > size) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+  bool beyond = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);
+  return overlong || beyond ? 0 : length;
+}
+
+class PacketWriter {
+ public:
+  explicit PacketWriter(Buffer* out) : out_(out) {}
+
+  void UInt(uint32_t field, uint64_t value) {
+    if (value == 0) return;
+    Tag(field, 0);
+    out_->AppendVarint(value);
+  }
+  // int32/int64: negative values take ten bytes.
+  void Int(uint32_t field, int64_t value) { UInt(field, static_cast<uint64_t>(value)); }
+  void Bytes(uint32_t field, const void* data, size_t size) {
+    if (size == 0) return;
+    AlwaysBytes(field, data, size);
+  }
+  // A string field: what is no UTF-8 becomes '?' (names of threads, programs and files may be anything, but a parser refuses
+  // a packet whose string is not UTF-8).
+  void Text(uint32_t field, const char* text, size_t size) {
+    if (size != 0) RepeatedText(field, text, size);
+  }
+  // An element of a repeated string field.
+  void RepeatedText(uint32_t field, const char* text, size_t size) {
+    AlwaysBytes(field, text, size);
+    char* copy = out_->data() + out_->size() - size;
+    for (size_t i = 0; i < size;) {
+      size_t length = Utf8Length(copy + i, size - i);
+      if (length == 0) copy[i] = '?';
+      i += length == 0 ? 1 : length;
+    }
+  }
+  void String(uint32_t field, const char* text) { Text(field, text, strlen(text)); }
+  // One character, none for NUL.
+  void Char(uint32_t field, char c) { Text(field, &c, c == '\0' ? 0 : 1); }
+  // A packed repeated field whose encoded elements are in `column`.
+  void Packed(uint32_t field, const Buffer& column) { Bytes(field, column.data(), column.size()); }
+
+  // Inside Begin and End: an element of a packed field, or fields encoded elsewhere.
+  void Varint(uint64_t value) { out_->AppendVarint(value); }
+  void Raw(const void* data, size_t size) { out_->Append(data, size); }
+
+  // An element of a repeated field is written even when it is empty.
+  void AlwaysBytes(uint32_t field, const void* data, size_t size) {
+    Tag(field, 2);
+    out_->AppendVarint(size);
+    out_->Append(data, size);
+  }
+
+  // A nested message: returns a mark for End. Messages nest properly.
+  size_t Begin(uint32_t field) {
+    Tag(field, 2);
+    out_->AppendVarint(0);  // one byte of room for the length
+    return out_->size();
+  }
+  void End(size_t mark) {
+    size_t size = out_->size() - mark;
+    uint8_t length[10];
+    size_t length_bytes = 0;
+    for (size_t rest = size;;) {
+      length[length_bytes++] = static_cast<uint8_t>(rest >= 0x80 ? rest | 0x80 : rest);
+      if ((rest >>= 7) == 0) break;
+    }
+    size_t extra = length_bytes - 1;
+    out_->Resize(out_->size() + extra);
+    memmove(out_->data() + mark + extra, out_->data() + mark, size);
+    memcpy(out_->data() + mark - 1, length, length_bytes);
+  }
+
+ private:
+  void Tag(uint32_t field, uint32_t wire_type) { out_->AppendVarint(field << 3 | wire_type); }
+
+  Buffer* out_;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_FORMAT_PACKET_WRITER_H_

@@ -1,0 +1,426 @@
+// The records that application threads put into their rings and the drain takes out again.
+// Thread: written by the thread that owns the ring, read by the drain (perhaps of another process, perhaps after the
+// writer was killed). Plain data that carries its own bytes: no pointer into the host, no id of the host's heap.
+#ifndef DLHOOK_PRELOAD_FORMAT_RECORD_H_
+#define DLHOOK_PRELOAD_FORMAT_RECORD_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dlhook {
+
+enum class RecordType : uint8_t {
+  kPad = 0,          // fills the end of the ring; `words` says how far to skip
+  kCall = 1,         // CallRecord, no shape
+  kGemmCall = 2,     // CallRecord + GemmShape (+ GemmGroups) + addresses
+  kMatrixCall = 3,   // CallRecord + MatrixShape + addresses
+  kTapLine = 4,      // TapLineRecord + text
+  kThreadBegin = 5,  // ThreadRecord
+  kThreadEnd = 6,    // ThreadRecord
+  kMapping = 7,      // MappingRecord + text
+  kCapability = 8,   // CapabilityRecord + text
+  // CallRecord + the shape named + addresses. Every type from here on is a call.
+  kCudaGemmCall = 9,     // CudaGemmShape (+ GemmGroups)
+  kCopyCall = 10,        // CopyShape
+  kLaunchCall = 11,      // LaunchShape
+  kCudnnCall = 12,       // CudnnShape
+  kPlanCall = 13,        // PlanShape
+  kSearchCall = 14,      // SearchShape
+  kCollectiveCall = 15,  // CollectiveShape
+  kAllocationCall = 16,  // AllocationShape
+  kScope = 32,           // ScopeRecord + name
+  kPythonStack = 33,     // PythonStackRecord
+  kPythonModule = 34,    // PythonModuleRecord + texts
+  kCounters = 35,        // CounterRecord + values
+  kGpuActivity = 36,     // GpuActivityRecord
+  kGpuLink = 37,         // GpuLinkRecord
+  kGpuGraphNode = 38,    // GpuGraphNodeRecord
+  kGpuDevice = 39,       // GpuDeviceRecord + name
+  kGpuWindow = 40,       // GpuWindowRecord + text
+  kCallTotals = 41,      // CallTotalsRecord + a call's record (format/call_totals.h)
+};
+
+inline bool IsCall(RecordType type) {
+  return (type >= RecordType::kCall && type <= RecordType::kMatrixCall) ||
+         (type >= RecordType::kCudaGemmCall && type <= RecordType::kAllocationCall);
+}
+
+// First word of every record.
+struct RecordHeader {
+  uint16_t words;  // of the whole record, 8 bytes each, this one included; never 0 in a committed record
+  RecordType type;
+  uint8_t depth;  // number of recorded calls open on this thread around this one
+  uint16_t hook;  // HookId
+  uint8_t shape_words;
+  uint8_t address_count;
+};
+static_assert(sizeof(RecordHeader) == 8);
+
+// Followed by shape_words words that define the op together with `hook`, then address_count operand addresses, then, where
+// header.words says that there is one more, a CallTrailer.
+struct CallRecord {
+  RecordHeader header;
+  uint64_t start_ticks;
+  uint64_t end_ticks;
+  uint64_t sequence;         // from 1, given when the call began
+  uint32_t parent_distance;  // sequence - parent's sequence; 0: no parent
+  int32_t status;            // what the function returned, where it returns a status
+  uint64_t caller;           // return address
+
+  uint64_t* shape() { return reinterpret_cast<uint64_t*>(this + 1); }
+  uint64_t* addresses() { return shape() + header.shape_words; }
+};
+static_assert(sizeof(CallRecord) == 48);
+
+// What only some calls have (runtime/call_detail.h).
+struct CallTrailer {
+  uint32_t native_stack;  // StackNode of the innermost frame (format/stack_nodes.h), 0: none
+  uint32_t reserved;
+};
+static_assert(sizeof(CallTrailer) == 8);
+
+// trace::DataType
+enum class DataType : uint8_t {
+  kUnknown, kF32, kF64, kC32, kC64, kF16, kBf16, kS8, kU8, kS16, kS32, kS64, kF8E4m3, kF8E5m2, kF8E8m0, kF4E2m1, kTf32,
+  kBool, kS4, kU4, kC16, kU16, kU32, kU64, kCbf16
+};
+
+// trace::Gemm::Kind
+enum class GemmKind : uint8_t { kGemm, kGemv, kGer, kGemmt, kGemm3m, kCompute, kPack, kHeuristic };
+
+// Layout of trace::Gemm; see proto/op.proto for the meaning.
+struct GemmShape {
+  DataType a_type;
+  DataType b_type;
+  DataType c_type;
+  uint8_t row_major;
+  char trans_a;  // 'N', 'T', 'C', 'P'; '?' where the caller passed something else
+  char trans_b;
+  GemmKind kind;
+  uint8_t reserved;
+  int64_t m, n, k, lda, ldb, ldc, batch;
+};
+static_assert(sizeof(GemmShape) == 64);
+constexpr uint8_t kGemmShapeWords = sizeof(GemmShape) / 8;
+
+// After GemmShape in calls over several groups of problems.
+struct GemmGroups {
+  int64_t groups;
+  uint64_t flops;
+};
+constexpr uint8_t kGroupedGemmShapeWords = (sizeof(GemmShape) + sizeof(GemmGroups)) / 8;
+
+// trace::MatrixOp::Kind
+enum class MatrixKind : uint8_t {
+  kUnknown, kSymm, kHemm, kSyrk, kHerk, kSyr2k, kHer2k, kTrmm, kTrsm, kGeam, kDgmm, kTransform, kSpmm, kSddmm, kSpmv,
+  kSpgemm
+};
+
+// Layout of trace::MatrixOp.
+struct MatrixShape {
+  MatrixKind kind;
+  DataType type;
+  uint8_t row_major;
+  char side;  // 0 where the function has no such argument
+  char uplo;
+  char trans;
+  char diag;
+  uint8_t reserved;
+  int64_t m, n, k, lda, ldb, ldc, batch;
+};
+static_assert(sizeof(MatrixShape) == 64);
+constexpr uint8_t kMatrixShapeWords = sizeof(MatrixShape) / 8;
+
+// After MatrixShape in the calls of CUDA's libraries.
+struct CudaMatrixShape {
+  char trans_b;
+  uint8_t order_a;  // cublasLtOrder_t + 1, 0: none
+  uint8_t order_c;
+  DataType c_type;
+  uint8_t captured;
+  uint8_t reserved[3];
+  int64_t nonzeros;
+};
+constexpr uint8_t kCudaMatrixShapeWords = (sizeof(MatrixShape) + sizeof(CudaMatrixShape)) / 8;
+
+// trace::Chooser
+enum class Chooser : uint8_t { kUnknown, kFixed, kHeuristic, kLibrary, kFallback, kProfiled, kCached };
+
+// Layout of trace::CudaGemm; see proto/op.proto. int16 numbers: -1 where there is none.
+struct CudaGemmShape {
+  GemmShape gemm;
+  uint8_t lt;
+  uint8_t captured;
+  uint8_t fast_accumulation;
+  Chooser chooser;
+  uint8_t order_a;
+  uint8_t order_b;
+  uint8_t order_d;
+  uint8_t alignment_log2;
+  int16_t compute_type;
+  int16_t scale_type;
+  int16_t math_mode;
+  int16_t heuristic_rank;
+  int32_t algorithm;
+  uint32_t epilogue;
+  uint16_t tile;
+  uint16_t stages;
+  uint16_t split_k;
+  uint16_t reduction;
+  uint16_t swizzle;
+  uint16_t custom_option;
+  uint16_t inner_shape;
+  uint16_t cluster_shape;
+  uint16_t heuristic_requested;
+  uint16_t heuristic_results;
+  uint32_t reserved;
+  uint64_t workspace_bytes;
+};
+static_assert(sizeof(CudaGemmShape) == 120);
+constexpr uint8_t kCudaGemmShapeWords = sizeof(CudaGemmShape) / 8;
+constexpr uint8_t kGroupedCudaGemmShapeWords = (sizeof(CudaGemmShape) + sizeof(GemmGroups)) / 8;
+
+// trace::Copy::Direction and HostMemory
+enum class CopyDirection : uint8_t {
+  kUnknown, kHostToDevice, kDeviceToHost, kDeviceToDevice, kHostToHost, kPeer, kSet, kFileToDevice, kDeviceToFile
+};
+enum class HostMemory : uint8_t { kNone, kUnknown, kPageable, kPinned, kManaged };
+
+// Layout of trace::Copy.
+struct CopyShape {
+  CopyDirection direction;
+  HostMemory host_memory;
+  uint8_t asynchronous;
+  uint8_t captured;
+  uint32_t copies;
+  uint64_t bytes, width_bytes, height, depth;
+  int32_t source_device;
+  int32_t destination_device;
+};
+static_assert(sizeof(CopyShape) == 48);
+constexpr uint8_t kCopyShapeWords = sizeof(CopyShape) / 8;
+
+// Layout of trace::KernelLaunch. `kernel` is a definition (format/definitions.h), 0: not known.
+struct LaunchShape {
+  uint32_t kernel;
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t shared_bytes;
+  uint8_t cooperative;
+  uint8_t captured;
+  uint8_t reserved[6];
+};
+static_assert(sizeof(LaunchShape) == 40);
+constexpr uint8_t kLaunchShapeWords = sizeof(LaunchShape) / 8;
+
+// Names in kCudnnOperationNames (drain/describe_cuda.cc).
+enum class CudnnOperation : uint8_t {
+  kUnknown, kConvolutionForward, kConvolutionBackwardData, kConvolutionBackwardWeights, kConvolutionBackwardBias,
+  kConvolutionBiasActivation, kTransformTensor, kTransformFilter, kReorderFilter, kAddTensor, kActivationForward,
+  kActivationBackward, kPoolingForward, kPoolingBackward, kSoftmaxForward, kSoftmaxBackward, kLrnForward, kLrnBackward,
+  kBatchNormInference, kBatchNormTraining, kBatchNormBackward, kDropoutForward, kDropoutBackward, kRnnForward,
+  kRnnBackwardData, kRnnBackwardWeights, kAttentionForward, kAttentionBackwardData, kAttentionBackwardWeights,
+  kReduceTensor, kOpTensor, kScaleTensor, kSetTensor, kNormForward, kNormBackward, kCount
+};
+
+// trace::CudnnTensor::Role
+enum class TensorRole : uint8_t {
+  kUnknown, kX, kW, kY, kDx, kDw, kDy, kBias, kDbias, kZ, kScale, kMean, kVariance, kInput, kOutput
+};
+
+struct CudnnTensorShape {
+  TensorRole role;  // kUnknown: absent
+  DataType type;
+  uint8_t dims;
+  uint8_t vector_count;
+  int32_t dim[8];
+  int32_t stride[8];
+};
+static_assert(sizeof(CudnnTensorShape) == 68);
+
+// Layout of a legacy trace::Cudnn. -1 where the function has no such number.
+struct CudnnShape {
+  static constexpr int kTensors = 5;
+  CudnnOperation operation;
+  uint8_t spatial_dims;
+  DataType compute_type;
+  uint8_t captured;
+  int32_t algorithm;
+  int32_t math_type;
+  int32_t mode;
+  int32_t groups;
+  int32_t convolution_mode;
+  int32_t pad[3];
+  int32_t stride[3];
+  int32_t dilation[3];
+  uint32_t reserved;
+  uint64_t workspace_bytes;
+  CudnnTensorShape tensors[kTensors];
+  uint32_t reserved2;
+};
+static_assert(sizeof(CudnnShape) == 72 + 5 * 68 + 4);
+constexpr uint8_t kCudnnShapeWords = sizeof(CudnnShape) / 8;
+
+// An executed plan of the graph API: a definition that holds a serialized trace::Cudnn; 0: not known.
+struct PlanShape {
+  uint32_t plan;
+  uint8_t pack_seen_before;
+  uint8_t captured;
+  uint8_t reserved[2];
+};
+constexpr uint8_t kPlanShapeWords = sizeof(PlanShape) / 8;
+
+// Layout of trace::CudnnSearch.
+struct SearchCandidate {
+  int32_t algorithm;
+  int32_t status;
+  uint64_t time_ns;
+  uint64_t workspace_bytes;
+  int32_t determinism;
+  int32_t math_type;
+};
+struct SearchShape {
+  static constexpr int kCandidates = 8;
+  CudnnShape problem;
+  uint8_t measured;
+  uint8_t candidate_count;
+  uint16_t requested;
+  uint32_t reserved;
+  SearchCandidate candidates[kCandidates];
+};
+static_assert(sizeof(SearchShape) % 8 == 0);
+constexpr uint8_t kSearchShapeWords = sizeof(SearchShape) / 8;
+
+// trace::Collective::Kind
+enum class CollectiveKind : uint8_t {
+  kUnknown, kAllReduce, kBroadcast, kReduce, kAllGather, kReduceScatter, kSend, kReceive, kAllToAll, kGather, kScatter,
+  kBarrier, kSendReceive
+};
+struct CollectiveShape {
+  CollectiveKind kind;
+  DataType data_type;
+  uint8_t blocking;
+  uint8_t captured;
+  int32_t reduction;
+  int32_t peer;
+  int32_t rank;
+  int32_t ranks;
+  uint32_t communicator;
+  uint64_t bytes;
+  uint64_t count;
+};
+static_assert(sizeof(CollectiveShape) == 40);
+constexpr uint8_t kCollectiveShapeWords = sizeof(CollectiveShape) / 8;
+
+// trace::Allocation::Kind
+enum class AllocationKind : uint8_t { kUnknown, kDevice, kPinned, kManaged, kRegistered, kArray, kPool };
+struct AllocationShape {
+  AllocationKind kind;
+  uint8_t is_free;
+  uint8_t reserved[6];
+  uint64_t bytes;
+};
+constexpr uint8_t kAllocationShapeWords = sizeof(AllocationShape) / 8;
+
+// A line of a library's own log. `text_bytes` of text follow, cut at kMaxTapTextBytes.
+struct TapLineRecord {
+  RecordHeader header;
+  uint64_t end_ticks;
+  uint64_t sequence;
+  uint32_t parent_distance;
+  uint32_t text_bytes;
+  uint32_t source;  // which library of the process wrote it (its own template and version lines count), from 1
+  uint32_t cut;     // 1: the line was longer
+  uint32_t native_stack;  // as CallTrailer's
+  uint32_t reserved;
+};
+constexpr size_t kMaxTapTextBytes = 4096;
+
+// trace::ScopeBatch::Kind
+enum class ScopeKind : uint8_t {
+  kUnknown, kFrameworkOp, kBackwardNode, kFrameworkRange, kUserRange, kGraphNode, kTraceMe, kNvtxRange
+};
+
+// A scope that ended. `name_bytes` of its name follow, cut at kMaxScopeNameBytes.
+struct ScopeRecord {
+  RecordHeader header;  // depth: scopes open around it
+  uint64_t start_ticks;
+  uint64_t end_ticks;
+  uint64_t first_sequence;  // that the first call inside had or would have had; 0: not known
+  int64_t link;             // -1: none
+  uint32_t call_count;
+  uint32_t python_stack;  // definition, 0: none
+  uint16_t name_bytes;
+  ScopeKind kind;
+  uint8_t cut;  // 1: the name was longer
+  uint32_t reserved;
+};
+static_assert(sizeof(ScopeRecord) == 56);
+constexpr size_t kMaxScopeNameBytes = 1024;
+
+// From here on calls of this thread that carry no scope's stack were made under this one (a definition; 0: none known).
+struct PythonStackRecord {
+  RecordHeader header;
+  uint32_t python_stack;
+  uint32_t reserved;
+};
+
+// trace::PythonModule. `text_bytes` follow: type NUL name NUL name NUL …
+struct PythonModuleRecord {
+  RecordHeader header;
+  uint32_t object;
+  uint32_t root;
+  uint32_t parent;
+  uint32_t text_bytes;
+};
+
+// trace::CounterBatch::Source
+enum class CounterSource : uint8_t { kUnknown, kRusage, kProc, kPerfRead, kPerfRdpmc, kPapi, kReplay };
+
+// A reading by the thread itself. header.shape_words values follow: as many as `set` has names.
+struct CounterRecord {
+  RecordHeader header;
+  uint64_t ticks;
+  uint32_t set;  // a definition (kText): names of counters, separated by commas
+  CounterSource source;
+  uint8_t is_process;  // 1: of the whole process, not of the thread
+  uint8_t reserved[2];
+  uint64_t enabled_ns;  // both 0 where nothing is multiplexed
+  uint64_t running_ns;
+};
+static_assert(sizeof(CounterRecord) == 40);
+constexpr uint32_t kMaxCountersOfSet = 16;
+
+struct ThreadRecord {
+  RecordHeader header;
+  uint64_t ticks;
+  uint64_t slot_dropped;  // the slot's count of dropped calls so far: tells this thread's from its predecessor's
+  uint32_t thread_id;
+  uint32_t tid;
+  char name[16];
+};
+
+// `text_bytes` of text follow: path, then a NUL, then the detail (see trace::Mapping).
+struct MappingRecord {
+  RecordHeader header;
+  uint64_t start;
+  uint64_t end;
+  uint32_t role;  // trace::Mapping::Role
+  uint32_t text_bytes;
+  uint8_t build_id[20];
+  uint32_t build_id_bytes;
+};
+
+// `text_bytes` of text follow: name NUL object NUL reason; value = trace::Capability::State.
+struct CapabilityRecord {
+  RecordHeader header;
+  uint64_t ticks;
+  uint32_t value;
+  uint32_t text_bytes;
+};
+
+constexpr size_t kMaxRecordBytes = 8192;
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_FORMAT_RECORD_H_

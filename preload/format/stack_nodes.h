@@ -1,0 +1,38 @@
+// Native stacks as a tree: a node is a frame and the node of the frames outside of it, so a stack is the number of its innermost frame.
+// The nodes lie in the session's mapping: any drain can look them up, also after the process was killed, and a record that is
+// dropped takes nothing with it. (The design wanted stacks interned in the drain. A thread that sent differences to its last stack
+// would need a drain that has seen all of them, also the one that takes over.) Append-only, bounded.
+#ifndef DLHOOK_PRELOAD_FORMAT_STACK_NODES_H_
+#define DLHOOK_PRELOAD_FORMAT_STACK_NODES_H_
+
+#include <cstdint>
+
+#include "preload/format/session.h"
+
+namespace dlhook {
+
+// trace::InternedStack::Cut
+enum class StackCut : uint8_t { kWhole, kTooDeep, kNoUnwindInfo, kOutOfStack, kUnreadable };
+
+struct StackNode {
+  uint64_t address;  // return address; of a frame that a signal interrupted the instruction
+  uint32_t parent;   // less than this node's own number; 0: none
+  StackCut cut;
+  uint8_t is_signal_frame;
+  uint8_t reserved[2];
+};
+static_assert(sizeof(StackNode) == 16);
+constexpr uint32_t kMaxStackNodes = kStackNodesCapacity / sizeof(StackNode);
+
+// The node of this number, or null. Trusts nothing in the mapping. Thread: the drain's.
+inline const StackNode* FindStackNode(const SessionHeader* session, uint64_t mapping_bytes, uint32_t number) {
+  uint32_t published = session->stack_nodes.load(std::memory_order_acquire);
+  if (number == 0 || number >= published || published > kMaxStackNodes) return nullptr;
+  if (mapping_bytes < kStackNodesStart + uint64_t{published} * sizeof(StackNode)) return nullptr;
+  auto nodes = reinterpret_cast<const StackNode*>(reinterpret_cast<const char*>(session) + kStackNodesStart);
+  return nodes[number].parent < number ? nodes + number : nullptr;
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_FORMAT_STACK_NODES_H_

@@ -1,0 +1,38 @@
+// Splitting of a oneDNN log line into the fields that its template names.
+// Thread: the drain's; ParseMilliseconds: any. Pure; no allocation; the input is untrusted.
+#ifndef DLHOOK_PRELOAD_FORMAT_TAP_LINE_H_
+#define DLHOOK_PRELOAD_FORMAT_TAP_LINE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dlhook {
+
+struct TextSpan {
+  const char* data;
+  size_t size;
+};
+
+// Fields in the order of trace::OneDnn, whose tags are index + 1.
+enum OneDnnField {
+  kOperation, kEngine, kPrimitive, kImplementation, kPropKind, kMemoryDescriptors, kAttributes,
+  kAuxiliary, kProblem, kOther, kOneDnnFieldCount
+};
+
+struct TapLine {
+  bool is_call;          // an execution or a creation, with a time
+  uint64_t duration_ns;  // rounded from the log's milliseconds
+  TextSpan identity;     // the line from its operation on, without time and timestamp: equal for equal ops
+  TextSpan fields[kOneDnnFieldCount];
+};
+
+// `template_fields`: "operation,engine,primitive,…" from the library's own template line, or "" (releases before 2.1 print
+// none: then as the number of fields says); null: without the fields. Example line: "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,…,0.026123".
+TapLine ParseTapLine(const char* text, size_t size, const char* template_fields);
+
+// Milliseconds as printf's %g writes them ("0.0429688", "9.76562e-05") to nanoseconds. False: it is something else.
+bool ParseMilliseconds(TextSpan text, uint64_t* nanoseconds);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_FORMAT_TAP_LINE_H_

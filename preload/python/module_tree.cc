@@ -1,0 +1,221 @@
+#include "preload/python/module_tree.h"
+
+#include <string.h>
+
+#include "preload/python/python_runtime.h"
+
+namespace dlhook {
+namespace {
+
+constexpr size_t kMaxNames = 8;          // of one module
+constexpr size_t kMaxRecordText = 3072;  // type and names
+
+bool IsA(const PythonApi& api, PyObject* object, const void* type) {
+  return object != nullptr && api.TypeIsSubtype(ReadAt<const void*>(object, kPyTypeOffset), type) != 0;
+}
+
+// An attribute without the class's own __getattr__; null where there is none. A new reference.
+PyObject* Attribute(const PythonApi& api, PyObject* object, const char* name) {
+  PyObject* key = api.InternString(name);
+  PyObject* value = key == nullptr ? nullptr : api.GenericGetAttr(object, key);
+  if (key != nullptr) api.DecRef(key);
+  if (value == nullptr) api.ErrClear();
+  return value;
+}
+
+uint32_t AddText(ModuleTree* tree, const char* text, size_t bytes) {
+  if (bytes > ModuleTree::kTextBytes - tree->text_used) return ModuleTree::kTextBytes;
+  uint32_t offset = tree->text_used;
+  memcpy(tree->text + offset, text, bytes);
+  tree->text_used += static_cast<uint32_t>(bytes);
+  return offset;
+}
+
+size_t TextOf(const PythonApi& api, PyObject* string, char* text, size_t capacity) {
+  if (!IsA(api, string, api.text_type)) return 0;
+  return PythonText(g_python, string, text, capacity);
+}
+
+}  // namespace
+
+size_t ModuleTypeName(const PythonApi& api, PyObject* object, char* text, size_t capacity) {
+  auto type = ReadAt<PyObject*>(object, kPyTypeOffset);
+  PyObject* module = api.GetAttrString(type, "__module__");
+  PyObject* name = api.GetAttrString(type, "__qualname__");
+  if (module == nullptr || name == nullptr) api.ErrClear();
+  size_t size = TextOf(api, module, text, capacity - 1);
+  if (size > 0) text[size++] = '.';
+  size += TextOf(api, name, text + size, capacity - size);
+  if (module != nullptr) api.DecRef(module);
+  if (name != nullptr) api.DecRef(name);
+  return size;
+}
+
+namespace {
+
+// The types of one model are few: most entries share one that was read already.
+void SetTypeName(const PythonApi& api, ModuleTree* tree, ModuleTree::Entry* entry) {
+  const void* type = ReadAt<const void*>(entry->object, kPyTypeOffset);
+  uint32_t first = tree->count > 64 ? tree->count - 64 : 0;
+  for (uint32_t i = tree->count; i > first; --i) {
+    const ModuleTree::Entry& other = tree->entries[i - 1];
+    if (ReadAt<const void*>(other.object, kPyTypeOffset) != type) continue;
+    entry->type_name = other.type_name;
+    entry->type_name_bytes = other.type_name_bytes;
+    return;
+  }
+  char text[512];
+  size_t size = ModuleTypeName(api, entry->object, text, sizeof text);
+  entry->type_name = AddText(tree, text, size);
+  entry->type_name_bytes = entry->type_name == ModuleTree::kTextBytes ? 0 : static_cast<uint32_t>(size);
+}
+
+// False where there is no room.
+bool AddEntry(const PythonApi& api, ModuleTree* tree, PyObject* object, const char* name, size_t bytes) {
+  uint32_t offset = tree->count < ModuleTree::kMaxEntries ? AddText(tree, name, bytes) : ModuleTree::kTextBytes;
+  if (offset == ModuleTree::kTextBytes) return false;
+  ModuleTree::Entry* entry = &tree->entries[tree->count];
+  *entry = {object, offset, static_cast<uint32_t>(bytes), 0, 0, 0, 0};
+  api.IncRef(object);
+  SetTypeName(api, tree, entry);
+  ++tree->count;
+  return true;
+}
+
+struct Path {
+  const PyObject* objects[ModuleTree::kMaxDepth];  // a module may contain itself
+  uint32_t depth;
+  char name[1024];
+};
+
+bool IsOnPath(const Path& path, const PyObject* object) {
+  for (uint32_t i = 0; i < path.depth; ++i) {
+    if (path.objects[i] == object) return true;
+  }
+  return false;
+}
+
+void ReadTorchModule(const PythonApi& api, PyObject* module, size_t name_bytes, Path* path, ModuleTree* tree) {
+  if (path->depth == ModuleTree::kMaxDepth || IsOnPath(*path, module)) return;
+  if (!AddEntry(api, tree, module, path->name, name_bytes)) return;
+  PyObject* children = Attribute(api, module, "_modules");
+  path->objects[path->depth++] = module;
+  size_t position = 0;
+  PyObject *key, *child;
+  while (IsA(api, children, api.dict_type) && api.DictNext(children, &position, &key, &child) != 0) {
+    if (child == api.none || !IsA(api, key, api.text_type)) continue;
+    size_t start = name_bytes;
+    if (start > 0 && start < sizeof path->name) path->name[start++] = '.';
+    size_t added = PythonText(g_python, key, path->name + start, sizeof path->name - start);
+    ReadTorchModule(api, child, start + added, path, tree);
+  }
+  --path->depth;
+  if (children != nullptr) api.DecRef(children);
+}
+
+size_t TextOfAttribute(const PythonApi& api, PyObject* object, const char* name, char* text, size_t capacity) {
+  PyObject* value = Attribute(api, object, name);
+  size_t size = TextOf(api, value, text, capacity);
+  if (value != nullptr) api.DecRef(value);
+  return size;
+}
+
+// Layers know their own path once they are built; those that need no building (pooling) only have a name: after the
+// path of their model it is what theirs would be.
+size_t KerasName(const PythonApi& api, PyObject* layer, const ModuleTree::Entry* model, const ModuleTree& tree,
+                 char* text, size_t capacity) {
+  size_t size = TextOfAttribute(api, layer, "_path", text, capacity);
+  if (size > 0) return size;
+  if (model != nullptr && model->name_bytes + 1 < capacity) {
+    memcpy(text, tree.text + model->name, model->name_bytes);
+    size = model->name_bytes;
+    if (size > 0) text[size++] = '/';
+  }
+  size_t added = TextOfAttribute(api, layer, "_name", text + size, capacity - size);
+  if (added == 0) added = TextOfAttribute(api, layer, "name", text + size, capacity - size);
+  return added > 0 ? size + added : 0;
+}
+
+void ReadKerasLayer(const PythonApi& api, PyObject* layer, const ModuleTree::Entry* model, Path* path,
+                    ModuleTree* tree) {
+  if (path->depth == ModuleTree::kMaxDepth || IsOnPath(*path, layer)) return;
+  size_t bytes = KerasName(api, layer, model, *tree, path->name, sizeof path->name);
+  if (!AddEntry(api, tree, layer, path->name, bytes)) return;
+  const ModuleTree::Entry* entry = &tree->entries[tree->count - 1];
+  PyObject* children = Attribute(api, layer, "_layers");
+  path->objects[path->depth++] = layer;
+  ptrdiff_t count = IsA(api, children, api.list_type) ? api.ListSize(children) : 0;
+  for (ptrdiff_t i = 0; i < count; ++i) ReadKerasLayer(api, api.ListGetItem(children, i), entry, path, tree);
+  --path->depth;
+  if (children != nullptr) api.DecRef(children);
+}
+
+void SetText(PythonProcess* process, const ModuleTree& tree, uint32_t first) {
+  char text[kMaxRecordText];
+  const ModuleTree::Entry& head = tree.entries[first];
+  size_t size = head.type_name_bytes;
+  memcpy(text, tree.text + head.type_name, size);
+  text[size++] = '\0';
+  size_t names = 0;
+  for (uint32_t i = first + 1; i != 0 && names < kMaxNames; i = tree.entries[i - 1].next, ++names) {
+    const ModuleTree::Entry& entry = tree.entries[i - 1];
+    if (size + entry.name_bytes + 1 > sizeof text) break;
+    memcpy(text + size, tree.text + entry.name, entry.name_bytes);
+    size += entry.name_bytes;
+    text[size++] = '\0';
+  }
+  SetObjectText(process, head.number, text, size);
+}
+
+}  // namespace
+
+void ReadModuleTree(const PythonApi& api, PyObject* root, bool keras, ModuleTree* tree) {
+  tree->count = 0;
+  tree->text_used = 0;
+  Path path;
+  path.depth = 0;
+  if (keras) {
+    ReadKerasLayer(api, root, nullptr, &path, tree);
+  } else {
+    ReadTorchModule(api, root, 0, &path, tree);
+  }
+}
+
+void NumberModuleTree(PythonProcess* process, ModuleTree* tree) {
+  for (uint32_t i = 0; i < tree->count; ++i) {
+    ModuleTree::Entry* entry = &tree->entries[i];
+    const void* type = ReadAt<const void*>(entry->object, kPyTypeOffset);
+    entry->number = FindObject(*process, entry->object, type);
+    if (entry->number == 0) entry->number = AddObject(process, entry->object, type);
+  }
+  for (uint32_t i = tree->count; i > 0; --i) {  // backwards: chains then begin with the first name
+    ModuleTree::Entry* entry = &tree->entries[i - 1];
+    if (entry->number == 0) continue;
+    entry->next = tree->first_of[entry->number];
+    tree->first_of[entry->number] = i;
+  }
+}
+
+void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root) {
+  for (uint32_t i = 0; i < tree.count; ++i) {
+    const ModuleTree::Entry& entry = tree.entries[i];
+    if (entry.number == 0 || tree.first_of[entry.number] != i + 1) continue;
+    const PythonObject& known = process->objects[entry.number];
+    // Its names are those in the tree in which it was first seen. Keras calls each layer by itself while a model is
+    // built, and a layer has one path.
+    bool is_keras = (known.flags.load() & kObjectKeras) != 0;
+    bool is_anothers = known.root != 0 && known.root != root && !is_keras;
+    if (!is_anothers) SetText(process, tree, i);
+  }
+}
+
+void ReleaseModuleTree(const PythonApi& api, ModuleTree* tree) {
+  for (uint32_t i = 0; i < tree->count; ++i) {
+    uint32_t number = tree->entries[i].number;
+    tree->first_of[number] = 0;
+    api.DecRef(tree->entries[i].object);
+  }
+  tree->count = 0;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,53 @@
+// The modules below a root, with the names by which they are reached: torch's `_modules` dictionaries, Keras's
+// `_layers` lists.
+// Thread: Python's main thread with the GIL, inside the pending call (python_names.cc). Runs no Python code.
+#ifndef DLHOOK_PRELOAD_PYTHON_MODULE_TREE_H_
+#define DLHOOK_PRELOAD_PYTHON_MODULE_TREE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/python/python_api.h"
+#include "preload/python/python_process.h"
+
+namespace dlhook {
+
+// In the order of named_modules(remove_duplicate=False): a module that stands in several places has several entries.
+struct ModuleTree {
+  static constexpr uint32_t kMaxEntries = 16384;
+  static constexpr uint32_t kTextBytes = 2 << 20;
+  static constexpr uint32_t kMaxDepth = 64;
+  struct Entry {
+    PyObject* object;  // with a reference
+    uint32_t name;     // offset in `text`
+    uint32_t name_bytes;
+    uint32_t type_name;
+    uint32_t type_name_bytes;
+    uint32_t number;
+    uint32_t next;  // entry of the same object, plus 1
+  };
+  Entry entries[kMaxEntries];
+  uint32_t count;
+  uint32_t text_used;
+  uint32_t first_of[kMaxPythonObjects + 1];  // by number: entry plus 1
+  char text[kTextBytes];
+};
+
+// "torch.nn.modules.conv.Conv2d". Returns its bytes.
+size_t ModuleTypeName(const PythonApi& api, PyObject* object, char* text, size_t capacity);
+
+// What is beyond the bounds is left out. Errors are cleared.
+void ReadModuleTree(const PythonApi& api, PyObject* root, bool keras, ModuleTree* tree);
+
+// Gives the objects their numbers; those not called yet have theirs before they are seen. Needs the lock.
+void NumberModuleTree(PythonProcess* process, ModuleTree* tree);
+
+// Sets what is known of the modules that belong to this root. Needs the lock.
+void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root);
+
+// Drops the references.
+void ReleaseModuleTree(const PythonApi& api, ModuleTree* tree);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_PYTHON_MODULE_TREE_H_

@@ -1,0 +1,35 @@
+// The end of the interpreter: it frees the states of threads that still run (daemons), which those threads may be
+// reading just then.
+// So an atexit callback closes the door, and waits for who is inside. Readers pay a store, a load and no fence.
+// Thread: EnterPython and LeavePython on the reading thread; the callback on Python's main thread with the GIL.
+#ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_EXIT_H_
+#define DLHOOK_PRELOAD_PYTHON_PYTHON_EXIT_H_
+
+#include <atomic>
+#include <cstdint>
+
+namespace dlhook {
+
+extern std::atomic<uint32_t> g_python_closed;
+
+// False: the interpreter is ending, its structures must not be read any more. `reading` is the thread's own.
+inline bool EnterPython(std::atomic<uint32_t>* reading) {
+  reading->store(1, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // the callback orders the two for the processor (membarrier)
+  if (__builtin_expect(g_python_closed.load(std::memory_order_relaxed) == 0, 1)) return true;
+  reading->store(0, std::memory_order_release);
+  return false;
+}
+
+inline void LeavePython(std::atomic<uint32_t>* reading) { reading->store(0, std::memory_order_release); }
+
+// Has the interpreter register the callback, once in a process and its forked children. Needs no GIL. False: it
+// takes no call now.
+bool WatchPythonExit();
+
+// In python/python_stack.cc: is a thread of this process between EnterPython and LeavePython?
+bool IsAnyThreadReading();
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_EXIT_H_

@@ -1,0 +1,131 @@
+#include "preload/python/python_layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+namespace dlhook {
+namespace {
+
+// Measured with offsetof on the headers of 3.9.18, 3.10.13, 3.11.2, 3.11.7 and 3.12.1; structures do not change
+// after a final release.
+constexpr PythonLayout kPython39 = {24, -1,  24, 32, 104, 0, 360, 104, 112,
+                                    40, 120, 0,  48, 72,  1, 0,   2,   PythonLines::kLnotab, 9, 0};
+constexpr PythonLayout kPython310 = {24, -1,  24, 32, 96, 0, 352, 104, 112,
+                                     40, 120, 0,  48, 72, 2, 0,   2,   PythonLines::kLineTable, 10, 0};
+constexpr PythonLayout kPython311 = {56, 8,   48,  32,  56, 69, 72, 112, 128,
+                                     72, 136, 184, 48, 72, 0,  0,  2,  PythonLines::kLocations, 11, 68};
+constexpr PythonLayout kPython312 = {56, 0,   8,   0,  56, 70, 72, 112, 128,
+                                     68, 136, 192, 40, 56, 0,  0,  2,  PythonLines::kLocations, 12, 0};
+
+// From 3.13 on _PyRuntime begins with a table of offsets, all uint64_t: cookie, version, free_threaded, then groups.
+// Index of what is needed, counted from the cookie.
+struct OffsetIndex {
+  uint32_t minor;
+  uint8_t thread_frame, frame_previous, frame_code, frame_instruction, frame_locals, frame_owner;
+  uint8_t code_file, code_name, code_lines, code_first_line, code_start;
+  uint8_t string_state, string_length, ascii_bytes;
+  uint8_t tag_bits, text_shift;
+};
+constexpr OffsetIndex kOffsetIndex[] = {
+    {13, 23, 29, 30, 31, 32, 33, 35, 37, 38, 39, 43, 68, 69, 70, 0, 2},
+    {14, 26, 32, 33, 34, 35, 36, 40, 42, 43, 44, 48, 78, 79, 80, 3, 16},
+};
+
+bool LayoutFromTable(const OffsetIndex& index, uint32_t version, const uint64_t* table, PythonLayout* layout,
+                     const char** reason) {
+  if (table == nullptr || memcmp(table, "xdebugpy", 8) != 0 || (table[1] >> 16) != version) {
+    *reason = "this Python's table of offsets is not where it should be";
+    return false;
+  }
+  if (table[2] != 0) {
+    *reason = "free-threaded Python is not supported";
+    return false;
+  }
+  auto at = [table](uint8_t i) { return static_cast<uint16_t>(table[i]); };
+  bool plausible = table[index.string_state] == kPyStringState && table[index.string_length] == kPyStringLength;
+  const uint8_t used[] = {index.thread_frame, index.frame_code, index.frame_instruction, index.frame_locals,
+                          index.frame_owner,  index.code_file,  index.code_name,         index.code_lines,
+                          index.code_start,   index.ascii_bytes};
+  for (uint8_t i : used) plausible = plausible && table[i] < 4096;
+  if (!plausible) {
+    *reason = "this Python's table of offsets is not understood";
+    return false;
+  }
+  *layout = {at(index.thread_frame),
+             -1,
+             at(index.frame_previous),
+             at(index.frame_code),
+             at(index.frame_instruction),
+             at(index.frame_owner),
+             at(index.frame_locals),
+             at(index.code_file),
+             at(index.code_name),
+             at(index.code_first_line),
+             at(index.code_lines),
+             at(index.code_start),
+             at(index.ascii_bytes),
+             static_cast<uint16_t>(at(index.ascii_bytes) + 16),
+             0,
+             index.tag_bits,
+             index.text_shift,
+             PythonLines::kLocations,
+             static_cast<uint8_t>(index.minor),
+             0};
+  return true;
+}
+
+// PyMemberDef.
+struct PythonMember {
+  const char* name;
+  int type;
+  ptrdiff_t offset;
+  int flags;
+  const char* doc;
+};
+
+bool MemberIsAt(const PythonMember* member, const char* name, uint16_t offset) {
+  while (member->name != nullptr && strcmp(member->name, name) != 0) ++member;
+  return member->name != nullptr && member->offset == offset;
+}
+
+}  // namespace
+
+bool LayoutOfPython(const char* version, const void* debug_offsets, PythonLayout* layout, const char** reason) {
+  char* end = nullptr;
+  unsigned long major = strtoul(version, &end, 10);
+  unsigned long minor = *end == '.' ? strtoul(end + 1, &end, 10) : 0;
+  bool has_patch = *end == '.';
+  if (has_patch) strtoul(end + 1, &end, 10);
+  *reason = "this version of Python is not supported";
+  if (major != 3 || !has_patch) return false;
+  if (strncmp(end, "a", 1) == 0 || strncmp(end, "b", 1) == 0 || strncmp(end, "rc", 2) == 0) {
+    *reason = "this is a Python before its final release";
+    return false;
+  }
+  const PythonLayout* known = minor == 9    ? &kPython39
+                              : minor == 10 ? &kPython310
+                              : minor == 11 ? &kPython311
+                              : minor == 12 ? &kPython312
+                                            : nullptr;
+  if (known != nullptr) {
+    *layout = *known;
+    return true;
+  }
+  for (const OffsetIndex& index : kOffsetIndex) {
+    if (index.minor != minor) continue;
+    auto table = static_cast<const uint64_t*>(debug_offsets);
+    return LayoutFromTable(index, 0x300 + index.minor, table, layout, reason);
+  }
+  return false;
+}
+
+bool LayoutAgrees(const PythonLayout& layout, const void* code_type, const void* type_type) {
+  // Where objects begin otherwise (free-threaded, with lists of all objects), no other offset of a type holds either.
+  if (ReadAt<const void*>(code_type, kPyTypeOffset) != type_type) return false;
+  auto members = ReadAt<const PythonMember*>(code_type, kPyTypeMembers);
+  return members != nullptr && MemberIsAt(members, "co_filename", layout.code_file) &&
+         MemberIsAt(members, layout.minor < 11 ? "co_name" : "co_qualname", layout.code_name) &&
+         MemberIsAt(members, "co_firstlineno", layout.code_first_line);
+}
+
+}  // namespace dlhook

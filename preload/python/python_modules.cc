@@ -1,0 +1,261 @@
+#include "preload/python/python_modules.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "preload/base/process_id.h"
+#include "preload/format/clock.h"
+#include "preload/python/python_names.h"
+#include "preload/runtime/registry.h"
+
+namespace dlhook {
+namespace {
+
+constexpr uint32_t kMaxModuleCodes = 8;
+constexpr uint32_t kMaxNestedModules = 64;
+constexpr uint32_t kPatience = 1;  // stacks that are captured before a pending call counts as one that does not come
+
+// kTorch calls kTorchBefore21 for the same module, which then is no call of its own.
+enum class ModuleCall { kTorch, kTorchBefore21, kKeras };
+
+// The function through which each framework calls a module, by the end of its file's name and its qualified name
+// (before 3.11 the name alone). Its first argument is the module.
+struct KnownCall {
+  const char* file;
+  const char* function;
+  ModuleCall call;
+};
+constexpr KnownCall kKnownCalls[] = {
+    {"torch/nn/modules/module.py", "Module._wrapped_call_impl", ModuleCall::kTorch},
+    {"torch/nn/modules/module.py", "_wrapped_call_impl", ModuleCall::kTorch},
+    {"torch/nn/modules/module.py", "Module._call_impl", ModuleCall::kTorchBefore21},
+    {"torch/nn/modules/module.py", "_call_impl", ModuleCall::kTorchBefore21},
+    {"keras/src/layers/layer.py", "Layer.__call__", ModuleCall::kKeras},
+};
+
+struct ModuleCode {
+  std::atomic<const void*> code;
+  const void* name;
+  bool keras;
+};
+ModuleCode g_module_codes[kMaxModuleCodes];
+std::atomic<uint32_t> g_module_code_count{0};
+std::atomic<bool> g_torch_wraps_calls{false};  // torch 2.1 and later
+SpinLock g_module_codes_lock;
+
+const ModuleCode* FindModuleCode(const PythonRuntime& python, const void* code) {
+  uint32_t count = g_module_code_count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    const ModuleCode& known = g_module_codes[i];
+    if (known.code.load(std::memory_order_relaxed) != code) continue;
+    return ReadAt<const void*>(code, python.layout.code_name) == known.name ? &known : nullptr;
+  }
+  return nullptr;
+}
+
+bool EndsWith(const char* text, size_t size, const char* end) {
+  size_t end_size = strlen(end);
+  return size >= end_size && memcmp(text + size - end_size, end, end_size) == 0;
+}
+
+const KnownCall* Recognise(const PythonRuntime& python, const void* code) {
+  char name[48];
+  char file[1024];
+  size_t name_size = PythonText(python, ReadAt<const void*>(code, python.layout.code_name), name, sizeof name);
+  for (const KnownCall& known : kKnownCalls) {
+    if (name_size != strlen(known.function) || memcmp(name, known.function, name_size) != 0) continue;
+    size_t file_size = PythonText(python, ReadAt<const void*>(code, python.layout.code_file), file, sizeof file);
+    if (EndsWith(file, file_size, known.file)) return &known;
+  }
+  return nullptr;
+}
+
+// Is this code the one through which modules are called? It is noted then.
+void NoteModuleCode(const PythonRuntime& python, const void* code, bool before_torch_2_1) {
+  if (FindModuleCode(python, code) != nullptr) return;
+  const KnownCall* known = Recognise(python, code);
+  if (known == nullptr || (known->call == ModuleCall::kTorchBefore21) != before_torch_2_1) return;
+  if (known->call == ModuleCall::kTorch) g_torch_wraps_calls.store(true, std::memory_order_relaxed);
+  SpinLockHolder holder(&g_module_codes_lock);
+  uint32_t count = g_module_code_count.load();
+  if (count == kMaxModuleCodes || FindModuleCode(python, code) != nullptr) return;
+  g_module_codes[count].name = ReadAt<const void*>(code, python.layout.code_name);
+  g_module_codes[count].keras = known->call == ModuleCall::kKeras;
+  g_module_codes[count].code.store(code, std::memory_order_relaxed);
+  g_module_code_count.store(count + 1, std::memory_order_release);
+}
+
+void NoteModuleCodes(const PythonRuntime& python, const void* first, bool before_torch_2_1) {
+  uint32_t count = 0;
+  VisitFrames(python, first, [&](const void*, const void* code, int64_t) {
+    NoteModuleCode(python, code, before_torch_2_1);
+    return ++count < kMaxVisitedFrames;
+  });
+}
+
+struct NestedModules {
+  const void* objects[kMaxNestedModules];  // innermost first
+  bool keras[kMaxNestedModules];
+  uint32_t count;
+  const void* outermost;
+  bool outermost_is_keras;
+};
+
+NestedModules CollectModules(const PythonRuntime& python, const void* first) {
+  NestedModules found;
+  found.count = 0;
+  found.outermost = nullptr;
+  uint32_t frames = 0;
+  VisitFrames(python, first, [&](const void* frame, const void* code, int64_t) {
+    const ModuleCode* known = FindModuleCode(python, code);
+    const void* object = known == nullptr ? nullptr : FirstArgument(python, frame);
+    if (object != nullptr && object != found.outermost) {
+      if (found.count < kMaxNestedModules) {
+        found.keras[found.count] = known->keras;
+        found.objects[found.count++] = object;
+      }
+      found.outermost = object;
+      found.outermost_is_keras = known->keras;
+    } else if (object != nullptr && known->keras) {  // on PyTorch, where Keras calls its layers as torch's modules
+      found.outermost_is_keras = true;
+      if (found.objects[found.count - 1] == object) found.keras[found.count - 1] = true;
+    }
+    return ++frames < kMaxVisitedFrames;
+  });
+  return found;
+}
+
+// Of an object whose death nobody would have told us: under another root it is taken for another object at the same
+// address.
+bool IsAnother(const PythonObject& known, uint32_t root) {
+  uint32_t flags = known.flags.load(std::memory_order_acquire);
+  return (flags & (kObjectHeld | kObjectSeen)) == kObjectSeen && root != 0 && known.root != root;
+}
+
+// Number of a module that stands in a stack. *is_new: its name has to be found out.
+uint32_t NumberModule(PythonProcess* process, const void* object, bool keras, uint32_t root, uint32_t parent,
+                      bool* is_new) {
+  auto type = ReadAt<const char*>(object, kPyTypeOffset);
+  uint32_t number = FindObject(*process, object, type);
+  if (number != 0 && IsAnother(process->objects[number], root)) {
+    RetireObject(process, number);
+    number = 0;
+  }
+  if (number == 0) {
+    number = AddObject(process, object, type);
+    if (number == 0) return 0;
+    auto type_name = ReadAt<const char*>(type, kPyTypeName);
+    SetObjectText(process, number, type_name, strnlen(type_name, 256));
+    process->objects[number].flags.fetch_or(keras ? uint32_t{kObjectKeras} : 0u);
+    *is_new = true;
+  }
+  MarkSeen(process, number, root == 0 ? number : root, parent);
+  return number;
+}
+
+bool WriteObject(PythonProcess* process, ThreadState* thread, uint32_t number) {
+  PythonObject* object = &process->objects[number];
+  uint32_t words = static_cast<uint32_t>((sizeof(PythonModuleRecord) + object->text_bytes + 7) / 8);
+  RecordHeader* header = ReserveDescription(thread, words);
+  if (header == nullptr) return false;
+  auto record = reinterpret_cast<PythonModuleRecord*>(header);
+  record->header = {static_cast<uint16_t>(words), RecordType::kPythonModule, 0, 0, 0, 0};
+  record->object = number;
+  record->root = object->root;
+  record->parent = object->parent;
+  record->text_bytes = object->text_bytes;
+  memcpy(record + 1, process->arena + object->text, object->text_bytes);
+  CommitRecord(thread, header);
+  object->flags.fetch_or(kObjectWritten, std::memory_order_acq_rel);
+  return true;
+}
+
+void WantNames(PythonProcess* process) {
+  NamesState state = process->names_state.load();
+  while (state != NamesState::kWanted && state != NamesState::kRequested) {
+    if (!process->names_state.compare_exchange_weak(state, NamesState::kWanted)) continue;
+    process->names_wait.store(0);
+    return;
+  }
+}
+
+bool IsMainThread(const ThreadState* thread) { return thread->tid == ProcessId(); }
+
+// True once in `names_wait` times.
+bool IsTime(PythonProcess* process) {
+  uint32_t wait = process->names_wait.load(std::memory_order_relaxed);
+  if (wait > 0) process->names_wait.store(wait - 1, std::memory_order_relaxed);
+  return wait == 0;
+}
+
+}  // namespace
+
+void NoteModuleCodes(const PythonRuntime& python, const void* first) {
+  NoteModuleCodes(python, first, /*before_torch_2_1=*/false);
+  if (!g_torch_wraps_calls.load(std::memory_order_relaxed)) NoteModuleCodes(python, first, /*before_torch_2_1=*/true);
+}
+
+const void* ModuleOfFrame(const PythonRuntime& python, const void* frame, const void* code) {
+  return FindModuleCode(python, code) == nullptr ? nullptr : FirstArgument(python, frame);
+}
+
+void RegisterModules(const PythonRuntime& python, PythonProcess* process, ThreadState* thread, const void* frame) {
+  NestedModules found = CollectModules(python, frame);
+  if (found.count == 0) return;
+  bool is_new = false;
+  bool is_full = false;
+  bool is_unwritten = false;
+  {
+    SpinLockHolder holder(&process->lock);
+    uint32_t root = NumberModule(process, found.outermost, found.outermost_is_keras, 0, 0, &is_new);
+    uint32_t parent = found.objects[found.count - 1] == found.outermost ? 0 : root;
+    for (uint32_t i = found.count; i > 0; --i) {
+      uint32_t number = NumberModule(process, found.objects[i - 1], found.keras[i - 1], root, parent, &is_new);
+      parent = number != 0 ? number : parent;
+    }
+    is_unwritten = !WriteObjects(process, thread);
+    is_full = process->object_count == kMaxPythonObjects;
+  }
+  if (is_full) {
+    ReportCapability("module-names", "", CapabilityState::kLost, "more than 65536 modules: later ones have no number");
+  }
+  if (is_new || is_unwritten) WantNames(process);
+}
+
+bool WriteObjects(PythonProcess* process, ThreadState* thread) {
+  uint32_t number = process->first_unwritten == 0 ? 1 : process->first_unwritten;
+  for (; number <= process->object_count; ++number) {
+    uint32_t flags = process->objects[number].flags.load(std::memory_order_acquire);
+    if ((flags & (kObjectSeen | kObjectWritten)) == kObjectSeen && !WriteObject(process, thread, number)) break;
+  }
+  process->first_unwritten = number;
+  return number > process->object_count;
+}
+
+void AdvanceNames(PythonProcess* process, ThreadState* thread) {
+  NamesState state = process->names_state.load();
+  if (!IsTime(process)) return;
+  if (state == NamesState::kUnwritten) {
+    SpinLockHolder holder(&process->lock);
+    if (WriteObjects(process, thread)) process->names_state.compare_exchange_strong(state, NamesState::kNone);
+    return;
+  }
+  if (state == NamesState::kRequested) {
+    process->names_wait.store(kPatience, std::memory_order_relaxed);
+    if (IsMainThread(thread)) return;  // it comes to the call when this one returns
+    process->main_is_idle.store(1);
+    CallFromOwnThread();
+    return;
+  }
+  if (ReadTicks(thread->clock) < process->next_search_ticks.load(std::memory_order_relaxed)) return;
+  if (state != NamesState::kWanted) return;
+  if (!process->names_state.compare_exchange_strong(state, NamesState::kRequested)) return;
+  bool is_idle = process->main_is_idle.load(std::memory_order_relaxed) != 0 && !IsMainThread(thread);
+  process->names_wait.store(is_idle ? 0 : kPatience, std::memory_order_relaxed);
+  if (!RequestPendingCall()) {
+    process->names_wait.store(1000, std::memory_order_relaxed);
+    process->names_state.store(NamesState::kWanted);
+  }
+}
+
+}  // namespace dlhook

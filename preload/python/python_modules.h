@@ -1,0 +1,36 @@
+// The module objects (torch.nn.Module, keras.Layer) whose calls stand in Python stacks: their numbers, and their names,
+// which are read from the model by a pending call of the interpreter (README.md: what that costs and why it is safe).
+// Thread: functions that say so run on Python's main thread with the GIL; the others on any application thread.
+#ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_MODULES_H_
+#define DLHOOK_PRELOAD_PYTHON_PYTHON_MODULES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/python/python_process.h"
+#include "preload/python/python_runtime.h"
+#include "preload/runtime/thread_state.h"
+
+namespace dlhook {
+
+// Notes which code of this stack is the one through which modules are called: they must be known by their code before
+// their calls are. Slow path: for stacks that were not seen before.
+void NoteModuleCodes(const PythonRuntime& python, const void* first);
+
+// The module whose call this frame is, or null.
+const void* ModuleOfFrame(const PythonRuntime& python, const void* frame, const void* code);
+
+// Numbers the modules of a stack, outermost first, and asks for names where there are new ones.
+void RegisterModules(const PythonRuntime& python, PythonProcess* process, ThreadState* thread, const void* frame);
+
+// Writes the records of objects about which something new is known. False: the ring is full, the rest follows. Needs
+// the lock.
+bool WriteObjects(PythonProcess* process, ThreadState* thread);
+
+// The next step towards names that are wanted: asks the interpreter to call us, or sees to a call that does not
+// come. Needs no GIL.
+void AdvanceNames(PythonProcess* process, ThreadState* thread);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_MODULES_H_

@@ -1,0 +1,350 @@
+// The pending call. It runs no Python code, so the GIL does not change hands in it: it reads the dictionaries in which
+// the model's modules stand, and makes weak references. Nothing of it can be seen from Python but
+// `weakref.getweakrefcount`.
+#include "preload/python/python_names.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "preload/base/own_pages.h"
+#include "preload/base/process_id.h"
+#include "preload/format/clock.h"
+#include "preload/python/module_tree.h"
+#include "preload/python/python_api.h"
+#include "preload/python/python_modules.h"
+#include "preload/python/python_process.h"
+#include "preload/python/python_runtime.h"
+#include "preload/runtime/registry.h"
+
+namespace dlhook {
+namespace {
+
+constexpr uint32_t kMaxTries = 16;
+constexpr uint32_t kFreeSearches = 256;  // of models; then they take at most 1/kRestFactor of the time
+constexpr uint64_t kRestFactor = 64;
+// For a call by a thread of our own the model must stay where it is: its thread waits, so often and so long at most.
+constexpr uint32_t kMaxWaits = 64;
+constexpr uint32_t kMaxWaitSteps = 200;
+constexpr long kWaitStepNs = 100 * 1000;
+constexpr uint32_t kMaxRoots = 64;  // in one call; the rest follows
+constexpr uint32_t kMaxLiveModules = 1024;
+
+PythonApi g_api;
+enum class ApiState : uint32_t { kUnknown, kComplete, kIncomplete };
+std::atomic<ApiState> g_api_state{ApiState::kUnknown};
+
+bool HaveApi() {
+  ApiState state = g_api_state.load(std::memory_order_acquire);
+  if (state == ApiState::kUnknown) {
+    PythonApi api = {};
+    state = LoadPythonApi(&api) ? ApiState::kComplete : ApiState::kIncomplete;
+    g_api = api;  // the same from every thread
+    g_api_state.store(state, std::memory_order_release);
+    if (state == ApiState::kIncomplete) {
+      ReportCapability("module-names", "", CapabilityState::kRefused, "this Python lacks a function that names need");
+    }
+  }
+  return state == ApiState::kComplete;
+}
+
+// Called by the interpreter when a module dies. `self`: process id and number; a forked child has numbers of its own.
+PyObject* OnModuleDeath(PyObject* self, PyObject*) {
+  unsigned long long identity = g_api.LongAsUnsigned(self);
+  PythonProcess* process = GetPythonProcess();
+  if (process != nullptr && (identity >> 32) == ProcessId()) RetireObject(process, static_cast<uint32_t>(identity));
+  g_api.IncRef(g_api.none);
+  return g_api.none;
+}
+
+PyMethodDef g_on_module_death = {"module_died", &OnModuleDeath, 8, nullptr};
+
+// From now on we are told when it dies. Classes without weak references are left: their objects are told apart by
+// address and type.
+void Hold(PythonProcess* process, uint32_t number, PyObject* object) {
+  if (number == 0 || (process->objects[number].flags.load() & (kObjectHeld | kObjectRetired)) != 0) return;
+  PyObject* identity = g_api.LongFromUnsigned((uint64_t{ProcessId()} << 32) | number);
+  PyObject* callback = identity == nullptr ? nullptr : g_api.NewFunction(&g_on_module_death, identity, nullptr);
+  PyObject* reference = callback == nullptr ? nullptr : g_api.NewWeakRef(object, callback);
+  if (callback != nullptr) g_api.DecRef(callback);
+  if (identity != nullptr) g_api.DecRef(identity);
+  if (reference == nullptr) {
+    g_api.ErrClear();
+    return;
+  }
+  process->objects[number].weak_reference = reference;
+  process->objects[number].flags.fetch_or(kObjectHeld, std::memory_order_acq_rel);
+}
+
+// Weak references of the dead. Not in their callback, which still uses them.
+void ReleaseReferences(PythonProcess* process) {
+  uint32_t count = process->object_count;
+  for (uint32_t number = 1; number <= count; ++number) {
+    PythonObject* object = &process->objects[number];
+    if (object->weak_reference == nullptr || (object->flags.load() & kObjectRetired) == 0) continue;
+    g_api.DecRef(static_cast<PyObject*>(object->weak_reference));
+    object->weak_reference = nullptr;
+  }
+}
+
+// Modules in whose calls some thread of the interpreter is: alive now, and kept so (before 3.10 making a weak reference
+// may collect garbage).
+struct LiveModules {
+  const void* objects[kMaxLiveModules];
+  uint32_t count;
+
+  bool Has(const void* object) const {
+    for (uint32_t i = 0; i < count; ++i) {
+      if (objects[i] == object) return true;
+    }
+    return false;
+  }
+};
+
+// The other threads' frames stand still: whoever changes them has the GIL.
+void CollectLiveModules(const PythonRuntime& python, LiveModules* live) {
+  live->count = 0;
+  void* thread = g_api.FirstThread(python.main_interpreter());
+  for (; thread != nullptr; thread = g_api.NextThread(thread)) {
+    uint32_t frames = 0;
+    VisitFrames(python, PythonFrameOf(python, thread), [&](const void* frame, const void* code, int64_t) {
+      const void* object = ModuleOfFrame(python, frame, code);
+      if (object != nullptr && live->count < kMaxLiveModules && !live->Has(object)) {
+        g_api.IncRef(static_cast<PyObject*>(const_cast<void*>(object)));
+        live->objects[live->count++] = object;
+      }
+      return ++frames < kMaxVisitedFrames;
+    });
+  }
+}
+
+void HoldLiveModules(PythonProcess* process, const LiveModules& live) {
+  for (uint32_t i = 0; i < live.count; ++i) {
+    uint32_t number;
+    {
+      SpinLockHolder holder(&process->lock);
+      number = FindObject(*process, live.objects[i], ReadAt<const void*>(live.objects[i], kPyTypeOffset));
+    }
+    auto object = static_cast<PyObject*>(const_cast<void*>(live.objects[i]));
+    Hold(process, number, object);
+  }
+}
+
+bool IsBare(const PythonProcess& process, const PythonObject& object) {
+  return memchr(process.arena + object.text, '\0', object.text_bytes) == nullptr;
+}
+
+// Modules that stand in no model's tree (kept in a plain list): their types with their modules' names at least.
+void NameTypes(PythonProcess* process, const LiveModules& live) {
+  for (uint32_t i = 0; i < live.count; ++i) {
+    char text[512];
+    auto object = static_cast<PyObject*>(const_cast<void*>(live.objects[i]));
+    size_t size = ModuleTypeName(g_api, object, text, sizeof text - 1);
+    text[size++] = '\0';
+    SpinLockHolder holder(&process->lock);
+    uint32_t number = FindObject(*process, object, ReadAt<const void*>(object, kPyTypeOffset));
+    if (number != 0 && IsBare(*process, process->objects[number])) SetObjectText(process, number, text, size);
+  }
+}
+
+// The same for those that returned before we came, by what is known of others of the type, if such are alive.
+void NameTypesByOthers(PythonProcess* process) {
+  constexpr uint32_t kMaxOthers = 1024;
+  SpinLockHolder holder(&process->lock);
+  uint32_t count = process->object_count;
+  for (uint32_t number = 1; number <= count; ++number) {
+    PythonObject* object = &process->objects[number];
+    bool is_typed = (object->flags.fetch_or(kObjectTyped) & kObjectTyped) != 0;
+    if (is_typed || !IsBare(*process, *object)) continue;
+    for (uint32_t i = 1; i <= count && i < kMaxOthers; ++i) {
+      const PythonObject& other = process->objects[i];
+      bool is_alive = (other.flags.load() & (kObjectHeld | kObjectRetired)) == kObjectHeld;
+      if (!is_alive || other.type != object->type || IsBare(*process, other)) continue;
+      const char* type_name = process->arena + other.text;
+      SetObjectText(process, number, type_name, strlen(type_name) + 1);
+      break;
+    }
+  }
+}
+
+// Roots of whose trees something is not known, at most kMaxRoots. Those known to be dead are left.
+uint32_t RootsToRead(PythonProcess* process, uint32_t (&roots)[kMaxRoots]) {
+  SpinLockHolder holder(&process->lock);
+  uint32_t count = 0;
+  for (uint32_t number = 1; number <= process->object_count && count < kMaxRoots; ++number) {
+    PythonObject* object = &process->objects[number];
+    if ((object->flags.load() & (kObjectSeen | kObjectSearched | kObjectRetired)) != kObjectSeen) continue;
+    uint32_t root = object->root;
+    bool is_listed = root == 0 || (process->objects[root].flags.load() & kObjectRetired) != 0;
+    for (uint32_t i = 0; i < count; ++i) is_listed = is_listed || roots[i] == root;
+    if (!is_listed) roots[count++] = root;
+  }
+  return count;
+}
+
+// Everything seen so far under this root has been looked for in its tree.
+void MarkSearched(PythonProcess* process, uint32_t root) {
+  SpinLockHolder holder(&process->lock);
+  for (uint32_t number = 1; number <= process->object_count; ++number) {
+    PythonObject* object = &process->objects[number];
+    if (object->root == root && (object->flags.load() & kObjectSeen) != 0) object->flags.fetch_or(kObjectSearched);
+  }
+}
+
+void NameTree(PythonProcess* process, ModuleTree* tree, uint32_t root) {
+  auto object = static_cast<PyObject*>(const_cast<void*>(process->objects[root].object));
+  bool keras = (process->objects[root].flags.load() & kObjectKeras) != 0;
+  ReadModuleTree(g_api, object, keras, tree);
+  {
+    SpinLockHolder holder(&process->lock);
+    NumberModuleTree(process, tree);
+    SetTexts(process, *tree, root);
+  }
+  for (uint32_t i = 0; i < tree->count; ++i) Hold(process, tree->entries[i].number, tree->entries[i].object);
+  ReleaseModuleTree(g_api, tree);
+  MarkSearched(process, root);
+}
+
+// False: there are roots left which were not met alive.
+bool NameRoots(PythonProcess* process, const LiveModules& live, ModuleTree* tree) {
+  uint32_t roots[kMaxRoots];
+  uint32_t count = RootsToRead(process, roots);
+  bool complete = count < kMaxRoots;
+  for (uint32_t i = 0; i < count; ++i) {
+    PythonObject* root = &process->objects[roots[i]];
+    bool is_alive = (root->flags.load() & (kObjectHeld | kObjectRetired)) == kObjectHeld || live.Has(root->object);
+    if (is_alive) {
+      NameTree(process, tree, roots[i]);
+    } else if (++root->tries < kMaxTries) {
+      complete = false;
+    } else {
+      MarkSearched(process, roots[i]);  // its modules keep their types
+    }
+  }
+  return complete;
+}
+
+struct Scratch {
+  LiveModules live;
+  ModuleTree tree;
+};
+
+bool NameModules(PythonProcess* process) {
+  auto scratch = static_cast<Scratch*>(MapOwnPages(sizeof(Scratch)));
+  if (scratch == nullptr) return true;
+  int was_enabled = g_api.GcDisable != nullptr ? g_api.GcDisable() : 0;
+  ReleaseReferences(process);
+  CollectLiveModules(g_python, &scratch->live);
+  HoldLiveModules(process, scratch->live);
+  bool complete = NameRoots(process, scratch->live, &scratch->tree);
+  NameTypes(process, scratch->live);
+  NameTypesByOthers(process);
+  for (uint32_t i = 0; i < scratch->live.count; ++i) {
+    g_api.DecRef(static_cast<PyObject*>(const_cast<void*>(scratch->live.objects[i])));
+  }
+  if (was_enabled != 0) g_api.GcEnable();
+  munmap(scratch, sizeof(Scratch));
+  return complete;
+}
+
+// False: some are left for the next thread that captures a stack.
+bool WriteAll(PythonProcess* process) {
+  SpinLockHolder holder(&process->lock);
+  ThreadState* thread = dlhook_thread;
+  if (thread != nullptr && thread->active != 0) return WriteObjects(process, thread);
+  return process->first_unwritten > process->object_count;
+}
+
+// Unless another thread has wanted names meanwhile.
+void EndSearch(PythonProcess* process, bool is_complete, bool is_written) {
+  NamesState next = !is_complete ? NamesState::kWanted : !is_written ? NamesState::kUnwritten : NamesState::kNone;
+  NamesState in_hand = NamesState::kInHand;
+  process->names_wait.store(0);
+  process->names_state.compare_exchange_strong(in_hand, next);
+}
+
+void Search(PythonProcess* process) {
+  uint64_t start = ReadTicks(ClockKind::kTsc);
+  PyObject *type, *value, *traceback;
+  g_api.ErrFetch(&type, &value, &traceback);
+  ++process->searches;
+  bool complete = NameModules(process);
+  g_api.ErrRestore(type, value, traceback);
+  uint64_t end = ReadTicks(ClockKind::kTsc);
+  if (process->searches > kFreeSearches) process->next_search_ticks.store(end + (end - start) * kRestFactor);
+  process->object_generation.fetch_add(1);  // threads remember what was not known
+  EndSearch(process, complete, WriteAll(process));
+}
+
+// Returns 0 whatever happens: anything else would be an exception in the host.
+int OnPendingCall(void*) {
+  PythonProcess* process = GetPythonProcess();
+  NamesState requested = NamesState::kRequested;
+  if (g_python.is_finalizing() != 0 || g_python.newest_interpreter() != g_python.main_interpreter()) return 0;
+  if (process == nullptr || !process->names_state.compare_exchange_strong(requested, NamesState::kInHand)) return 0;
+  if (process->own_thread.load() == 0) process->main_is_idle.store(0);
+  int saved_errno = errno;
+  Search(process);
+  errno = saved_errno;
+  return 0;
+}
+
+void* CallWithGil(void* process) {
+  if (g_python.is_finalizing() == 0) {
+    int state = g_api.EnsureGil();
+    OnPendingCall(nullptr);
+    g_api.ReleaseGil(state);
+  }
+  static_cast<PythonProcess*>(process)->own_thread.store(0);
+  return nullptr;
+}
+
+void StartOwnThread(PythonProcess* process) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  pthread_attr_t detached;
+  pthread_t thread;
+  bool started = false;
+  if (pthread_attr_init(&detached) == 0) {
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    started = pthread_create(&thread, &detached, &CallWithGil, process) == 0;
+    pthread_attr_destroy(&detached);
+  }
+  if (!started) process->own_thread.store(0);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// Not with the GIL, which the other thread needs.
+void WaitForOwnThread(PythonProcess* process) {
+  if (g_api.HasGil() != 0 || process->waits.fetch_add(1) >= kMaxWaits) return;
+  for (uint32_t step = 0; step < kMaxWaitSteps && process->own_thread.load() != 0; ++step) {
+    timespec nap = {0, kWaitStepNs};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+  }
+}
+
+}  // namespace
+
+bool RequestPendingCall() {
+  if (!HaveApi()) return false;
+  if (g_api.AddCallForAnyThread != nullptr) {
+    return g_api.AddCallForAnyThread(g_python.main_interpreter(), &OnPendingCall, nullptr, 0) == 0;
+  }
+  return g_api.AddPendingCall(&OnPendingCall, nullptr) == 0;
+}
+
+void CallFromOwnThread() {
+  PythonProcess* process = GetPythonProcess();
+  // Another thread may be loading it just now.
+  bool has_api = g_api_state.load(std::memory_order_acquire) == ApiState::kComplete;
+  if (process == nullptr || !has_api) return;
+  if (g_api.AddCallForAnyThread != nullptr || g_python.is_finalizing() != 0) return;
+  if (process->own_thread.exchange(1) == 0) StartOwnThread(process);
+  WaitForOwnThread(process);
+}
+
+}  // namespace dlhook

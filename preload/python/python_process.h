@@ -1,0 +1,105 @@
+// What this process knows of its Python: stacks and texts that were defined, module objects and their names. In memory
+// that a forked child finds wiped: its definitions and numbers are its own.
+// Thread: any, under `lock` but for the atomics. Never wait for the GIL, call into Python or allocate with it held.
+#ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_PROCESS_H_
+#define DLHOOK_PRELOAD_PYTHON_PYTHON_PROCESS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/base/spin_lock.h"
+
+namespace dlhook {
+
+// Open addressing, linear probing, never more than 7/8 full. Key 0 is free.
+template <uint32_t kEntries>
+struct DefinitionTable {
+  struct Entry {
+    uint64_t key;
+    uint32_t definition;
+    uint32_t used;
+  };
+  Entry entries[kEntries];
+  uint32_t count;
+
+  // The entry of this key, or a free one; null where the table is full.
+  Entry* Find(uint64_t key) {
+    for (uint32_t i = 0; i < kEntries; ++i) {
+      Entry* entry = &entries[(key + i) % kEntries];
+      if (entry->used != 0 && entry->key == key) return entry;
+      if (entry->used == 0) return count < kEntries / 8 * 7 ? entry : nullptr;
+    }
+    return nullptr;
+  }
+  void Fill(Entry* entry, uint64_t key, uint32_t definition) {
+    *entry = {key, definition, 1};
+    ++count;
+  }
+};
+
+enum ObjectFlag : uint32_t {
+  kObjectSeen = 1,      // in a stack
+  kObjectWritten = 2,   // its record says what is known now
+  kObjectHeld = 4,      // a weak reference tells when it dies
+  kObjectRetired = 8,   // dead: its address may be another's
+  kObjectSearched = 16,  // its root's tree was read after it was seen
+  kObjectKeras = 32,
+  kObjectTyped = 64,  // others of its type were asked for the type's full name
+};
+
+struct PythonObject {
+  const void* object;
+  const void* type;
+  uint32_t root;
+  uint32_t parent;
+  uint32_t text;  // offset in the arena: type NUL name NUL name NUL …
+  uint32_t text_bytes;
+  std::atomic<uint32_t> flags;
+  uint32_t tries;    // of a root: to read its tree
+  void* weak_reference;
+};
+
+constexpr uint32_t kMaxPythonObjects = 65536;
+constexpr uint32_t kObjectIndexEntries = 2 * kMaxPythonObjects;
+constexpr uint32_t kObjectArenaBytes = 4 << 20;
+
+enum class NamesState : uint32_t { kNone = 0, kWanted = 1, kRequested = 2, kInHand = 3, kUnwritten = 4 };
+
+struct PythonProcess {
+  SpinLock lock;
+  std::atomic<uint32_t> object_generation;  // raised when an object dies
+  std::atomic<NamesState> names_state;
+  std::atomic<uint32_t> names_wait;  // stacks to capture before the next step
+  std::atomic<uint64_t> next_search_ticks;
+  std::atomic<uint32_t> own_thread;  // 1: a thread of ours waits for the GIL
+  std::atomic<uint32_t> waits;       // for that thread
+  std::atomic<uint32_t> main_is_idle;  // 1: the main thread did not come to the last pending call
+  uint32_t searches;
+  uint32_t object_count;
+  uint32_t first_unwritten;  // objects below this number have nothing to write
+  uint32_t arena_used;
+  DefinitionTable<32768> stacks;
+  DefinitionTable<16384> texts;
+  uint32_t object_index[kObjectIndexEntries];  // numbers, by address
+  PythonObject objects[kMaxPythonObjects + 1];  // by number, from 1
+  char arena[kObjectArenaBytes];
+};
+
+// Null where there is no memory for it.
+PythonProcess* GetPythonProcess();
+
+// The number of a living object, 0 where it has none. Needs the lock.
+uint32_t FindObject(const PythonProcess& process, const void* object, const void* type);
+// Gives it one; 0 where there are no more. Needs the lock.
+uint32_t AddObject(PythonProcess* process, const void* object, const void* type);
+// Replaces what is known of it by `bytes` bytes of text. Needs the lock.
+void SetObjectText(PythonProcess* process, uint32_t number, const char* text, size_t bytes);
+// It stands in a stack now, whose outermost module is `root`; `parent` is the one around it (0: none). Needs the lock.
+void MarkSeen(PythonProcess* process, uint32_t number, uint32_t root, uint32_t parent);
+// From now on the address is nobody's. Needs no lock.
+void RetireObject(PythonProcess* process, uint32_t number);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_PROCESS_H_

@@ -1,0 +1,25 @@
+// What some calls need beyond their record: a native stack, readings of counters around them, what it makes a GPU do. Outlined: a call without costs one test.
+// Thread: any application thread, for its own calls.
+#ifndef DLHOOK_PRELOAD_RUNTIME_CALL_DETAIL_H_
+#define DLHOOK_PRELOAD_RUNTIME_CALL_DETAIL_H_
+
+#include <cstdint>
+
+#include "preload/runtime/thread_state.h"
+
+namespace dlhook {
+
+// Families whose calls have details, by the configuration. For ThreadState.detail_families.
+uint32_t DetailFamilies();
+// The same without those that are only for the sake of GPU times.
+uint32_t HostDetailFamilies();
+
+// Before the call's start is read.
+void BeginCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t sequence);
+
+// After its end was read; `duration_ticks` long. Returns the StackNode of its caller, 0: none is kept.
+uint32_t EndCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t duration_ticks);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_RUNTIME_CALL_DETAIL_H_

@@ -1,0 +1,115 @@
+// What a generated wrapper does around the real function. The whole steady-state cost of dlhook is in this file.
+// Thread: any application thread. Never allocates, locks or makes a system call, except in the outlined slow paths
+// (first call of a thread, first call of a hook from a call site: see preload/README.md).
+//
+//   CallFrame frame;
+//   auto real = reinterpret_cast<Fn*>(BeginCall(kHook, kFamilyBit, __builtin_return_address(0), &frame));
+//   real(arguments...);
+//   if (CallRecord* record = EndCall(&frame, RecordType::kGemmCall, kGemmShapeWords, 3)) {
+//     DecodeGemm(…, record);
+//     CommitCall(&frame, record);
+//   }
+#ifndef DLHOOK_PRELOAD_RUNTIME_CALL_SCOPE_H_
+#define DLHOOK_PRELOAD_RUNTIME_CALL_SCOPE_H_
+
+#include "preload/format/clock.h"
+#include "preload/format/hook_table.h"
+#include "preload/format/record.h"
+#include "preload/runtime/call_detail.h"
+#include "preload/runtime/parts.h"
+#include "preload/runtime/thread_state.h"
+
+namespace dlhook {
+
+struct CallFrame {
+  ThreadState* thread;  // null: this call is not recorded
+  uint64_t start_ticks;
+  uint64_t sequence;
+  uint64_t caller;
+  uint32_t parent_distance;
+  uint32_t detail;  // the family's bit where the call has details, else 0
+  HookId hook;
+};
+
+// The real function behind `hook` for the object that holds `caller`. Never null.
+inline void* RealFunction(ThreadState* thread, HookId hook, void* caller) {
+  void* real = dlhook_real_from_thunk;
+  if (__builtin_expect(real != nullptr, 0)) {
+    dlhook_real_from_thunk = nullptr;
+    return real;
+  }
+  if (__builtin_expect(thread == nullptr, 0)) return ResolveReal(nullptr, hook, caller);
+  uint64_t key = reinterpret_cast<uint64_t>(caller) | (uint64_t{hook} << 48);
+  const BindingCacheEntry& entry = thread->cache[BindingCacheIndex(key)];
+  real = __atomic_load_n(&entry.real, __ATOMIC_ACQUIRE);  // before the key: a signal handler may fork in between, which wipes both
+  bool miss = entry.key != key || thread->cache_generation != CurrentBindingGeneration();
+  if (__builtin_expect(miss, 0)) return ResolveReal(thread, hook, caller);
+  return real;
+}
+
+inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame* frame) {
+  ThreadState* thread = dlhook_thread;
+  if (__builtin_expect(thread == nullptr || thread->active == 0, 0)) thread = AttachThread(family_bit);
+  void* real = RealFunction(thread, hook, caller);
+  frame->thread = nullptr;
+  if (__builtin_expect(thread == nullptr, 0)) return real;
+  uint32_t enabled = thread->session->enabled_families.load(std::memory_order_relaxed);
+  if (__builtin_expect((enabled & family_bit) == 0, 0)) return real;
+  if (thread->depth == 0 && __builtin_expect(!NotePythonOfCall(thread), 0)) {
+    thread->ring.CountDropped();
+    return real;
+  }
+  frame->thread = thread;
+  frame->hook = hook;
+  frame->caller = reinterpret_cast<uint64_t>(caller);
+  frame->sequence = TakeSequence(thread);
+  frame->parent_distance = 0;
+  if (__builtin_expect(thread->depth == 0, 1)) {
+    thread->open[0] = {reinterpret_cast<uintptr_t>(frame), frame->sequence};
+    thread->depth = 1;
+  } else {
+    frame->parent_distance = OpenNestedCall(thread, reinterpret_cast<uintptr_t>(frame), frame->sequence);
+  }
+  frame->detail = thread->detail_families & family_bit;
+  if (__builtin_expect(frame->detail != 0, 0)) BeginCallDetail(thread, family_bit, frame->sequence);
+  frame->start_ticks = ReadTicks(thread->clock);
+  return real;
+}
+
+// Null where the call is not recorded (stopped, ring full: counted). The caller fills shape and addresses, then commits.
+inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_words, uint8_t address_count) {
+  ThreadState* thread = frame->thread;
+  if (__builtin_expect(thread == nullptr, 0)) return nullptr;
+  uint64_t end_ticks = ReadTicks(thread->clock);
+  if (thread->depth > 0) --thread->depth;
+  uint32_t words = sizeof(CallRecord) / 8 + shape_words + address_count;
+  uint32_t native_stack = 0;
+  if (__builtin_expect(frame->detail != 0, 0)) {
+    native_stack = EndCallDetail(thread, frame->detail, end_ticks - frame->start_ticks);
+    if (native_stack != 0) words += sizeof(CallTrailer) / 8;
+  }
+  RecordHeader* header = ReserveCall(thread, words, reinterpret_cast<uintptr_t>(frame));
+  if (__builtin_expect(header == nullptr, 0)) return nullptr;
+  CallRecord* record = reinterpret_cast<CallRecord*>(header);
+  record->header = {static_cast<uint16_t>(words), type,        static_cast<uint8_t>(thread->depth),
+                    frame->hook,                  shape_words, address_count};
+  record->start_ticks = frame->start_ticks;
+  record->end_ticks = end_ticks;
+  record->sequence = frame->sequence;
+  record->parent_distance = frame->parent_distance;
+  record->status = 0;
+  record->caller = frame->caller;
+  if (__builtin_expect(native_stack != 0, 0)) {
+    auto trailer = reinterpret_cast<CallTrailer*>(reinterpret_cast<uint64_t*>(record) + words - 1);
+    *trailer = {native_stack, 0};
+  }
+  return record;
+}
+
+inline void CommitCall(CallFrame* frame, CallRecord* record) {
+  CommitRecord(frame->thread, &record->header);
+}
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_RUNTIME_CALL_SCOPE_H_

@@ -1,0 +1,59 @@
+// The writing side of the definitions: a bump allocator under a lock.
+#include "preload/format/definitions.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "preload/base/spin_lock.h"
+#include "preload/runtime/process_state.h"
+#include "preload/runtime/shared_pages.h"
+
+namespace dlhook {
+namespace {
+
+constexpr uint64_t kStepBytes = 64 << 10;
+
+// Real pages for the first `bytes` bytes.
+bool Allocate(ProcessState* process, uint64_t bytes) {
+  if (bytes <= process->definitions_allocated || process->ring_path[0] == '\0') return true;
+  uint64_t target = (bytes + kStepBytes - 1) / kStepBytes * kStepBytes;
+  if (target > kDefinitionsCapacity) target = kDefinitionsCapacity;
+  uint64_t from = process->definitions_allocated;
+  if (!AllocatePages(process, kSessionDataStart + from, target - from)) return false;
+  process->definitions_allocated = target;
+  return true;
+}
+
+}  // namespace
+
+uint32_t Define(DefinitionKind kind, const void* bytes, size_t size) {
+  ProcessState* process = GetProcess();
+  if (process == nullptr || process->phase.load(std::memory_order_acquire) != kRecording) return 0;
+  SessionHeader* session = process->session;
+  if (size > kMaxDefinitionBytes) {
+    if (kind != DefinitionKind::kKernel) {  // half a message is none
+      session->refused_definitions.fetch_add(1, std::memory_order_relaxed);
+      return 0;
+    }
+    size = kMaxDefinitionBytes;
+  }
+  int saved_errno = errno;
+  SpinLockHolder holder(&process->definitions_lock);
+  uint64_t offset = session->definitions_bytes.load(std::memory_order_relaxed);
+  uint64_t end = (offset + sizeof(Definition) + size + 7) & ~uint64_t{7};
+  uint32_t number = 0;
+  if (end <= kDefinitionsCapacity && Allocate(process, end)) {
+    char* data = reinterpret_cast<char*>(session) + kSessionDataStart + offset;
+    Definition head = {static_cast<uint32_t>(kind), static_cast<uint32_t>(size)};
+    memcpy(data, &head, sizeof head);
+    memcpy(data + sizeof head, bytes, size);
+    session->definitions_bytes.store(end, std::memory_order_release);
+    number = static_cast<uint32_t>(offset / 8 + 1);
+  } else {
+    session->refused_definitions.fetch_add(1, std::memory_order_relaxed);
+  }
+  errno = saved_errno;
+  return number;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,270 @@
+// Totals of calls that find no room.
+#include "preload/runtime/full_ring.h"
+
+#include <string.h>
+
+#include "preload/format/call_totals.h"
+#include "preload/format/tap_line.h"
+#include "preload/runtime/ring_growth.h"
+
+namespace dlhook {
+namespace {
+
+// What adding a call needs to know of its record.
+struct StagedCall {
+  const RecordHeader* record;
+  size_t bytes;  // of what tells the op
+  const void* key;
+  size_t key_bytes;
+  uint64_t duration;
+  uint64_t start_ticks;
+  uint64_t end_ticks;
+  bool is_nested;
+};
+
+uint32_t TotalsOwner(const ThreadState* thread) {
+  return kTotalsOwner + static_cast<uint32_t>(thread->ring.slot - thread->session->slots) + 1;
+}
+
+char* ChunkMemory(const SessionHeader* session, uint32_t index) {
+  return const_cast<char*>(reinterpret_cast<const char*>(session)) + session->chunks_offset + index * session->chunk_bytes;
+}
+
+TotalsEntry* EntryAt(TotalsTable* table, uint32_t at) {
+  return reinterpret_cast<TotalsEntry*>(reinterpret_cast<char*>(table) + at);
+}
+
+uint32_t BytesOf(const TotalsEntry& entry) {
+  return static_cast<uint32_t>(sizeof entry.handed_over) + uint32_t{entry.record.header.words} * 8;
+}
+
+// False: the line tells of no call.
+bool Describe(const RecordHeader* record, StagedCall* call) {
+  call->record = record;
+  if (record->type == RecordType::kTapLine) {
+    auto line = reinterpret_cast<const TapLineRecord*>(record);
+    TapLine parsed = ParseTapLine(reinterpret_cast<const char*>(line + 1), line->text_bytes, nullptr);
+    call->bytes = (sizeof *line + line->text_bytes + 7) / 8 * 8;
+    call->key = parsed.identity.data;
+    call->key_bytes = parsed.identity.size;
+    call->duration = parsed.duration_ns;
+    call->start_ticks = call->end_ticks = line->end_ticks;
+    call->is_nested = line->parent_distance != 0;
+    return parsed.is_call;
+  }
+  auto made = reinterpret_cast<const CallRecord*>(record);
+  call->bytes = sizeof *made + 8u * record->shape_words;
+  call->key = made + 1;
+  call->key_bytes = 8u * record->shape_words;
+  call->duration = made->end_ticks - made->start_ticks;
+  call->start_ticks = made->start_ticks;
+  call->end_ticks = made->end_ticks;
+  call->is_nested = made->parent_distance != 0;
+  return true;
+}
+
+uint32_t SourceOf(const RecordHeader* record) {
+  return record->type == RecordType::kTapLine ? reinterpret_cast<const TapLineRecord*>(record)->source : 0;
+}
+
+bool IsSameOp(const StagedCall& one, const StagedCall& other) {
+  const RecordHeader& a = *one.record;
+  const RecordHeader& b = *other.record;
+  return a.type == b.type && a.hook == b.hook && a.shape_words == b.shape_words && a.address_count == b.address_count &&
+         SourceOf(&a) == SourceOf(&b) && one.key_bytes == other.key_bytes && memcmp(one.key, other.key, one.key_bytes) == 0;
+}
+
+uint32_t HashOf(const StagedCall& call) {
+  uint64_t hash = uint64_t{call.record->hook} << 8 | static_cast<uint64_t>(call.record->type);
+  auto key = static_cast<const char*>(call.key);
+  for (size_t at = 0; at < call.key_bytes; at += 8) {
+    uint64_t word = 0;
+    memcpy(&word, key + at, call.key_bytes - at < 8 ? call.key_bytes - at : 8);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  }
+  return static_cast<uint32_t>(hash >> 32);
+}
+
+void Clear(TotalsEntry* entry) {
+  entry->record.start_ticks = 0;
+  entry->record.totals = {};
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  entry->handed_over = 0;
+}
+
+uint64_t EndOfTable(const SessionHeader* session) {
+  uint64_t end = session->chunk_bytes - kStagingBytes;
+  constexpr uint64_t kMost = 8 * UINT16_MAX;  // what a place can name
+  return end < kMost ? end : kMost;
+}
+
+// The entry of this op in table `index`, made where it is new and there is room; null where there is none.
+TotalsEntry* FindEntry(ThreadState* thread, uint32_t index, const StagedCall& call, uint32_t hash) {
+  TotalsTable* table = thread->totals[index];
+  for (uint32_t tries = 0; tries < TotalsTable::kPlaces / 2; ++tries) {
+    uint16_t* place = &table->places[(hash + tries) % TotalsTable::kPlaces];
+    if (*place != 0) {
+      TotalsEntry* entry = EntryAt(table, uint32_t{*place} * 8);
+      StagedCall first;
+      if (Describe(reinterpret_cast<const RecordHeader*>(&entry->record + 1), &first) && IsSameOp(first, call) &&
+          entry->record.thread_id == thread->thread_id) {
+        return entry;
+      }
+      continue;
+    }
+    uint32_t at = table->used.load(std::memory_order_relaxed);
+    auto bytes = static_cast<uint32_t>(sizeof(TotalsEntry) + call.bytes);
+    if (at + bytes > EndOfTable(thread->session)) return nullptr;
+    TotalsEntry* entry = EntryAt(table, at);
+    memset(static_cast<void*>(entry), 0, sizeof *entry);
+    entry->record.header = {static_cast<uint16_t>((bytes - sizeof entry->handed_over) / 8), RecordType::kCallTotals, 0, 0, 0, 0};
+    entry->record.thread_id = thread->thread_id;
+    memcpy(static_cast<void*>(&entry->record + 1), call.record, call.bytes);
+    table->used.store(at + bytes, std::memory_order_release);
+    *place = static_cast<uint16_t>(at / 8);
+    return entry;
+  }
+  return nullptr;
+}
+
+void UseTable(ThreadState* thread, TotalsTable* table) {
+  char* end = reinterpret_cast<char*>(table) + thread->session->chunk_bytes;
+  thread->staging = reinterpret_cast<RecordHeader*>(end - kStagingBytes);
+  thread->totals[thread->totals_count++] = table;
+}
+
+// One table more. False: there is no chunk for it.
+bool AddTable(ThreadState* thread) {
+  if (thread->totals_count == kMaxTotalsTables) return false;
+  SessionHeader* session = thread->session;
+  uint32_t index = TakeChunk(thread, true);
+  if (index == kMaxChunks) return false;
+  auto table = reinterpret_cast<TotalsTable*>(ChunkMemory(session, index));
+  memset(static_cast<void*>(table), 0, sizeof *table);
+  table->used.store(sizeof *table, std::memory_order_relaxed);
+  session->chunks[index].owner.store(TotalsOwner(thread), std::memory_order_release);
+  UseTable(thread, table);
+  return true;
+}
+
+void Change(TotalsTable* table, TotalsEntry* entry, const StagedCall& call) {
+  CallTotalsRecord& record = entry->record;
+  table->sums_before = record.totals.sums;
+  table->end_ticks_before = record.end_ticks;
+  table->bucket = CallTotals::Bucket(call.duration);
+  table->bucket_before = record.totals.histogram[table->bucket];
+  auto at = static_cast<uint32_t>(reinterpret_cast<char*>(entry) - reinterpret_cast<char*>(table));
+  table->changed.store(at, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_release);
+  if (record.totals.sums.count == 0) record.start_ticks = call.start_ticks;
+  record.totals.Add(call.duration, call.is_nested);
+  record.end_ticks = call.end_ticks;
+  table->changed.store(0, std::memory_order_release);
+}
+
+// False: the ring has no room for it.
+bool HandOver(ThreadState* thread, TotalsEntry* entry, uintptr_t frame) {
+  RingProducer* ring = &thread->ring;
+  uint32_t words = entry->record.header.words;
+  RecordHeader* space = ring->ReserveAfterLook(words, frame);
+  if (space == nullptr && GrowRing(thread, frame)) space = ring->ReserveAfterLook(words, frame);
+  if (space == nullptr) return false;
+  memcpy(static_cast<void*>(space), &entry->record, words * 8u);
+  entry->handed_over = ring->head + words * 8u;
+  ring->Publish(space);
+  Clear(entry);
+  ring->Release();
+  return true;
+}
+
+template <typename Function>
+void ForEachEntry(ThreadState* thread, Function function) {
+  for (uint32_t i = 0; i < thread->totals_count; ++i) {
+    TotalsTable* table = thread->totals[i];
+    uint32_t used = table->used.load(std::memory_order_relaxed);
+    for (uint32_t at = sizeof *table; at < used; at += BytesOf(*EntryAt(table, at))) {
+      if (!function(EntryAt(table, at))) return;
+    }
+  }
+}
+
+}  // namespace
+
+bool KeepTotals(ThreadState* thread, uintptr_t frame) {
+  RingProducer* ring = &thread->ring;
+  if (ring->refuses_calls) return true;
+  if (ring->busy != 0) return false;
+  ring->Take(frame);
+  bool can = thread->totals_count != 0 || AddTable(thread);
+  if (can) {
+    thread->resume_backlog = ring->Backlog() / 2;
+    ring->RefuseCalls(true);
+  }
+  ring->Release();
+  return can;
+}
+
+RecordHeader* StageCall(ThreadState* thread, uintptr_t frame) {
+  if (!KeepTotals(thread, frame)) return nullptr;
+  thread->ring.Take(frame);
+  return thread->staging;
+}
+
+void AddStagedCall(ThreadState* thread, const RecordHeader* record) {
+  StagedCall call;
+  if (!Describe(record, &call)) return;
+  uint32_t hash = HashOf(call);
+  for (uint32_t i = 0; i < thread->totals_count || AddTable(thread); ++i) {
+    TotalsEntry* entry = FindEntry(thread, i, call, hash);
+    if (entry != nullptr) return Change(thread->totals[i], entry, call);
+  }
+  thread->ring.CountDropped();
+}
+
+void HandOverTotals(ThreadState* thread, uintptr_t frame) {
+  bool is_all = true;
+  ForEachEntry(thread, [&](TotalsEntry* entry) {
+    return entry->record.totals.sums.count == 0 || (is_all = HandOver(thread, entry, frame));
+  });
+  if (is_all) thread->ring.RefuseCalls(false);
+}
+
+void SettleTotals(ThreadState* thread) {
+  for (uint32_t i = 0; i < thread->totals_count; ++i) {
+    TotalsTable* table = thread->totals[i];
+    uint32_t changed = table->changed.load(std::memory_order_relaxed);
+    if (changed != 0) UndoChange(*table, &EntryAt(table, changed)->record);
+    table->changed.store(0, std::memory_order_release);
+  }
+  ForEachEntry(thread, [&](TotalsEntry* entry) {
+    if (entry->handed_over != 0 && entry->handed_over <= thread->ring.head) Clear(entry);
+    entry->handed_over = 0;
+    return true;
+  });
+}
+
+void AdoptTotals(ThreadState* thread) {
+  SessionHeader* session = thread->session;
+  uint32_t owner = TotalsOwner(thread);
+  for (uint32_t i = RecordChunks(*session); i < session->chunk_count && thread->totals_count < kMaxTotalsTables; ++i) {
+    bool is_left = session->chunks[i].owner.load(std::memory_order_relaxed) == owner;
+    if (is_left) UseTable(thread, reinterpret_cast<TotalsTable*>(ChunkMemory(session, i)));
+  }
+  if (thread->totals_count == 0) return;
+  KeepTotals(thread, reinterpret_cast<uintptr_t>(&owner));
+  HandOverTotals(thread, reinterpret_cast<uintptr_t>(&owner));
+}
+
+void GiveBackTotals(ThreadState* thread) {
+  if (thread->totals_count == 0) return;
+  if (IsKeepingTotals(thread)) HandOverTotals(thread, reinterpret_cast<uintptr_t>(&thread));
+  if (IsKeepingTotals(thread)) return;  // the slot's next thread does, or the drain at the end
+  uint32_t owner = TotalsOwner(thread);
+  thread->totals_count = 0;
+  for (Chunk& chunk : thread->session->chunks) {
+    if (chunk.owner.load(std::memory_order_relaxed) == owner) chunk.owner.store(0, std::memory_order_release);
+  }
+}
+
+}  // namespace dlhook

@@ -1,0 +1,75 @@
+// What the runtime needs of the rooms above it, which define these functions: link, python, counters, unwind. A unit test defines those
+// that it leaves out (tests/preload/test_process.cc).
+// Thread: any application thread, for itself only.
+#ifndef DLHOOK_PRELOAD_RUNTIME_PARTS_H_
+#define DLHOOK_PRELOAD_RUNTIME_PARTS_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "preload/format/hook_table.h"
+#include "preload/runtime/scope.h"
+#include "preload/runtime/thread_state.h"
+
+namespace dlhook {
+
+// --- link ---
+
+// Raised by dlclose: cached bindings may then name unmapped or re-used addresses.
+extern std::atomic<uint32_t> g_binding_generation;
+
+inline uint32_t CurrentBindingGeneration() {
+  return g_binding_generation.load(std::memory_order_relaxed);
+}
+
+inline uint32_t BindingCacheIndex(uint64_t key) {
+  return static_cast<uint32_t>((key >> 2) ^ (key >> 9) ^ (key >> 48)) & (kBindingCacheEntries - 1);
+}
+
+// Never returns null: where there is no real function, does what the loader would (symbol lookup error, exit 127).
+// Saves errno. `thread` may be null (nothing is cached then).
+void* ResolveReal(ThreadState* thread, HookId hook, void* caller);
+
+// --- python ---
+
+// The Python stack of the calling thread: files, functions, lines, and the modules (torch.nn.Module, keras.Layer) whose calls its frames
+// are. A stack that was met before costs a walk over its frames: no lock, no allocation, no system call, no reference count, no GIL.
+// Only an unseen one is described (format/definitions.h), under a lock. python/README.md says why that is safe.
+//
+// The definition (kPythonStack) of it; 0: no Python, or none of its frames on this thread.
+uint32_t CapturePythonStack(ThreadState* thread);
+
+// 1: recorded calls carry stacks (DLHOOK_PYTHON=on, and there is a Python).
+extern std::atomic<uint32_t> g_python_for_calls;
+
+// Looks for Python again where none was found; for slow paths (a thread attaches, a new caller is bound).
+void RefreshPython();
+
+// Writes a PythonStackRecord if the stack is not that of the last call recorded. False: the ring had no room, and the
+// call would be taken for one of another place.
+bool RecordPythonStack(ThreadState* thread);
+
+// What a recorded call does before anything else, where no other call is open around it.
+inline bool NotePythonOfCall(ThreadState* thread) {
+  if (__builtin_expect(g_python_for_calls.load(std::memory_order_relaxed) == 0, 1)) return true;
+  return !MayHavePythonFrames(thread) || RecordPythonStack(thread);
+}
+
+// --- counters ---
+
+// When a thread begins to record and when it ends. Opening makes several system calls.
+void OpenThreadCounters(ThreadState* thread);
+void CloseThreadCounters(ThreadState* thread);
+
+// Where a scope of the thread begins or ends that is not inside a framework's operator: a reading, unless the last one
+// is too near. A system call, or rdpmc.
+void ReadCountersAtScope(ThreadState* thread, ScopeKind kind);
+
+// --- unwind ---
+
+// When a thread that has recorded ends: says how the native stacks compared (DLHOOK_STACKS_CHECK).
+void CloseNativeStacks(ThreadState* thread);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_RUNTIME_PARTS_H_

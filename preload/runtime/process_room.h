@@ -1,0 +1,13 @@
+// May this user have more threads?
+// Thread: the one that starts the writer.
+#ifndef DLHOOK_PRELOAD_RUNTIME_PROCESS_ROOM_H_
+#define DLHOOK_PRELOAD_RUNTIME_PROCESS_ROOM_H_
+
+namespace dlhook {
+
+// False where the limit (RLIMIT_NPROC) leaves so few to this process's user that the host may want them all itself.
+bool IsRoomForThread();
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_RUNTIME_PROCESS_ROOM_H_

@@ -1,0 +1,68 @@
+// The state of this process, in memory that a forked child finds wiped (MADV_WIPEONFORK): a child starts from nothing, with
+// a session, rings and a trace of its own, whatever its parent's other threads held at the fork.
+// Thread: any.
+#ifndef DLHOOK_PRELOAD_RUNTIME_PROCESS_STATE_H_
+#define DLHOOK_PRELOAD_RUNTIME_PROCESS_STATE_H_
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "preload/base/spin_lock.h"
+#include "preload/format/session.h"
+#include "preload/runtime/thread_state.h"
+
+namespace dlhook {
+
+constexpr uint32_t kMaxRegistryObjects = 1024;
+constexpr uint32_t kMaxRegistryCapabilities = 256;
+
+enum ProcessPhase : uint32_t { kUntouched = 0, kStarting = 1, kRecording = 2, kFailed = 3, kFinished = 4 };
+
+struct ProcessState {
+  std::atomic<uint32_t> phase;  // ProcessPhase; futex
+  SessionHeader* session;
+  char ring_path[128];  // of the mapping; empty: private memory
+  uint64_t ring_device;
+  uint64_t ring_inode;
+  char link_name[136];  // name.ring in the run folder; empty: there is none
+  uint64_t ring_bytes_total;
+  uint64_t growth_bytes;
+  std::atomic<uint32_t> writer_started;
+  std::atomic<uint32_t> writer_ready;  // futex; words: writer_thread.cc
+  std::atomic<uint32_t> writer_stop;   // futex
+  std::atomic<uint32_t> writer_failures;  // to start one
+  pthread_t writer;
+  // Bit i: entry i of the registry is in this process's trace.
+  std::atomic<uint64_t> written_objects[kMaxRegistryObjects / 64];
+  std::atomic<uint64_t> written_capabilities[kMaxRegistryCapabilities / 64];
+  SpinLock definitions_lock;
+  uint64_t definitions_allocated;  // bytes with real pages
+  ThreadState threads[kMaxSlots];
+};
+
+// Null where there is no memory for it.
+ProcessState* GetProcess();
+
+// The same, null where nobody has asked for it yet. No system call.
+ProcessState* FindProcess();
+
+// Slow path of attaching: creates files, mapping and, where nobody outside drains, the writer thread. False: this process can't be
+// recorded.
+bool StartSession(ProcessState* process);
+
+// Starts the writer thread unless there is one, and waits until it has opened its files. Also called when the collector turns out to be
+// gone.
+void StartWriter(ProcessState* process);
+
+// The clocks as the constructor saw them (which of the two tick sources will be used is not known yet).
+struct LoadTime {
+  ClockSample sample;  // ticks: TSC
+  uint32_t pid;  // 0: the constructor has not run
+};
+extern LoadTime g_load_time;
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_RUNTIME_PROCESS_STATE_H_

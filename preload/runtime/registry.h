@@ -1,0 +1,41 @@
+// What the process knows about itself besides calls: loaded objects that matter and capabilities. Kept here because it is
+// often learnt before there is a session (dlsym, getenv) and must be said again in a forked child's own trace.
+// Thread: any; takes a spin lock. Slow paths only.
+#ifndef DLHOOK_PRELOAD_RUNTIME_REGISTRY_H_
+#define DLHOOK_PRELOAD_RUNTIME_REGISTRY_H_
+
+#include <cstdint>
+
+#include "preload/runtime/thread_state.h"
+
+struct link_map;
+
+namespace dlhook {
+
+// trace::Mapping::Role
+enum class MappingRole : uint32_t { kUnknown = 0, kCaller = 1, kLibrary = 2, kCode = 4 };
+
+// trace::Capability::State
+enum class CapabilityState : uint32_t { kUnknown = 0, kOn = 1, kOff = 2, kRefused = 3, kLost = 4, kAbsent = 5 };
+
+// `caller` calls a function `name` that `library` holds. Either may be null (JIT code).
+void ReportBinding(const link_map* caller, const link_map* library, const char* name);
+
+// Frames of native stacks lie in `object`, mapped at [start, end). Takes no lock of the loader's.
+void ReportCode(const link_map* object, uint64_t start, uint64_t end);
+
+// The last state of a (name, object) holds. Strings are copied.
+void ReportCapability(const char* name, const char* object, CapabilityState state, const char* reason);
+
+// A library's own word on its calls can't be had.
+bool IsALibraryRefused();
+
+// dlsym had to give out a real pointer.
+void CountPlainPointer();
+
+// Writes what this process's trace does not have yet into the thread's ring.
+void FlushRegistry(ThreadState* thread);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_RUNTIME_REGISTRY_H_

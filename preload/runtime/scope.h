@@ -1,0 +1,39 @@
+// Scopes of the calling thread: named brackets around calls, told by the taps of frameworks (tap/record_function.cc, trace_me.cc,
+// nvtx.cc).
+// Thread: any application thread; each thread's scopes are its own. Never allocates, locks or makes a system call once the thread is
+// attached, but for a Python stack that was not seen before (python/python_stack.cc).
+#ifndef DLHOOK_PRELOAD_RUNTIME_SCOPE_H_
+#define DLHOOK_PRELOAD_RUNTIME_SCOPE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/runtime/thread_state.h"
+
+namespace dlhook {
+
+// The calling thread, where scopes of this family are recorded now, else null. Attaches it if need be.
+ThreadState* ScopeThread(uint32_t family_bit);
+
+// Opens a scope. `name` is copied. `owner` tells which CloseScope ends it; `link`: see proto/call.proto, -1 for none. Beyond
+// kMaxOpenScopes open ones and their names' room scopes are counted and not recorded.
+void OpenScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, int64_t link, const void* owner);
+
+// Ends the innermost open scope of this owner, and those inside it that were never ended, but for ranges of the user's, which may end
+// in any order. False, and nothing done, for an unknown
+// owner: its scope began before recording did, or on another thread. A scope that began while recording is written also where
+// recording has stopped since.
+bool CloseScope(ThreadState* thread, const void* owner);
+
+// A scope that has just ended and was not announced: `duration_ticks` before now.
+void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, uint64_t duration_ticks);
+
+// False inside an operator of a framework: between the calls there, no Python runs.
+bool MayHavePythonFrames(const ThreadState* thread);
+
+// Number of scopes open on this thread.
+uint32_t OpenScopes(const ThreadState* thread);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_RUNTIME_SCOPE_H_

@@ -1,0 +1,328 @@
+// Attaching threads to the session, and the slow paths of their rings.
+#include "preload/runtime/thread_state.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/base/futex.h"
+#include "preload/base/own_pages.h"
+#include "preload/runtime/call_detail.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/full_ring.h"
+#include "preload/runtime/left_frame.h"
+#include "preload/runtime/parts.h"
+#include "preload/runtime/process_state.h"
+#include "preload/runtime/registry.h"
+#include "preload/runtime/ring_growth.h"
+#include "preload/runtime/shared_pages.h"
+#include "preload/runtime/undisturbed.h"
+
+namespace dlhook {
+
+extern "C" {
+__thread ThreadState* dlhook_thread = nullptr;
+__thread void* dlhook_real_from_thunk = nullptr;
+}
+
+namespace {
+
+__thread uint8_t t_attaching;   // guards against hooks called by what attaching calls
+__thread uint8_t t_retry_wait;  // calls to let pass before looking for a free ring again
+
+std::atomic<ProcessState*> g_process{nullptr};
+
+// False where the ring has no room.
+bool WriteThreadRecord(ThreadState* thread, RecordType type) {
+  ThreadRecord record = {};
+  record.header = {sizeof(ThreadRecord) / 8, type, 0, 0, 0, 0};
+  record.ticks = ReadTicks(thread->clock);
+  record.slot_dropped = thread->ring.slot->dropped.load(std::memory_order_relaxed);
+  record.thread_id = thread->thread_id;
+  record.tid = thread->tid;
+  prctl(PR_GET_NAME, record.name);
+  RecordHeader* space = ReserveDescription(thread, record.header.words);
+  if (space == nullptr) return false;
+  memcpy(space, &record, sizeof record);
+  CommitRecord(thread, space);
+  return true;
+}
+
+// Called by the C library when a thread that has attached ends.
+void DetachThread(void*) {
+  ThreadState* thread = dlhook_thread;
+  dlhook_thread = nullptr;
+  if (thread == nullptr || thread->active == 0) return;
+  CloseThreadCounters(thread);
+  CloseNativeStacks(thread);
+  FlushRegistry(thread);  // what found the ring full when it was told
+  GiveBackTotals(thread);
+  WriteThreadRecord(thread, RecordType::kThreadEnd);
+  ShrinkRing(thread);
+  Slot* slot = thread->ring.slot;
+  thread->active = 0;
+  slot->owned.store(0, std::memory_order_release);
+}
+
+pthread_key_t ThreadEndKey() {
+  static pthread_key_t key;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, [] { pthread_key_create(&key, &DetachThread); });
+  return key;
+}
+
+bool GiveMemory(ProcessState* process, uint32_t index) {
+  Slot& slot = process->session->slots[index];
+  if (slot.bytes.load(std::memory_order_acquire) != 0) return true;
+  uint64_t bytes = SlotBytes(index, process->ring_bytes_total);
+  uint64_t offset = SlotOffset(index, process->ring_bytes_total);
+  if (!AllocatePages(process, offset, bytes)) return false;
+  std::atomic<uint32_t>& in_use = process->session->slots_in_use;
+  for (uint32_t seen = in_use.load(); seen <= index && !in_use.compare_exchange_weak(seen, index + 1);) {
+  }
+  slot.data_offset = offset;
+  slot.bytes.store(bytes, std::memory_order_release);
+  return true;
+}
+
+// The slot's earlier thread may have left more than the drain has taken yet.
+bool HasRoom(const Slot& slot) {
+  uint64_t used = slot.head.load(std::memory_order_relaxed) - slot.tail.load(std::memory_order_acquire);
+  return used <= slot.bytes.load(std::memory_order_relaxed) / 2;
+}
+
+// Index of a ring that belongs to the calling thread from now on, or kMaxSlots. Rather one with room than one that must grow at once.
+uint32_t ClaimSlot(ProcessState* process) {
+  bool rings_grow = process->session->chunk_count != 0;
+  for (uint32_t i = 0; i < kMaxSlots * (rings_grow ? 2 : 1); ++i) {
+    uint32_t index = i % kMaxSlots;
+    Slot& slot = process->session->slots[index];
+    uint32_t free = 0;
+    if (slot.owned.load(std::memory_order_relaxed) != 0 || (i < kMaxSlots && !HasRoom(slot))) continue;
+    if (!slot.owned.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
+    if (GiveMemory(process, index)) return index;
+    slot.owned.store(0, std::memory_order_release);
+    return kMaxSlots;
+  }
+  return kMaxSlots;
+}
+
+void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
+  SessionHeader* session = process->session;
+  Slot* slot = &session->slots[index];
+  memset(static_cast<void*>(thread), 0, offsetof(ThreadState, memory_answers));
+  thread->thread_id = session->next_thread_id.fetch_add(1) + 1;
+  thread->tid = static_cast<uint32_t>(syscall(SYS_gettid));
+  thread->clock = static_cast<ClockKind>(session->clock_kind);
+  thread->session = session;
+  // A reader must not take one thread's number for the other's: counter_sampler.cc, NameThreads.
+  slot->thread_id.store(0, std::memory_order_relaxed);
+  slot->tid.store(thread->tid, std::memory_order_release);
+  slot->thread_id.store(thread->thread_id, std::memory_order_release);
+  thread->ring.Start(slot, reinterpret_cast<char*>(session) + slot->data_offset);
+  thread->detail_families = DetailFamilies();
+  thread->active = 1;
+}
+
+ThreadState* ClaimThread(ProcessState* process) {
+  uint32_t index = ClaimSlot(process);
+  if (index < kMaxSlots) {
+    ThreadState* thread = &process->threads[index];
+    InitThread(process, index, thread);
+    // Without this record its calls could not be told from those of the slot's earlier thread.
+    if (WriteThreadRecord(thread, RecordType::kThreadBegin)) {
+      dlhook_thread = thread;
+      pthread_setspecific(ThreadEndKey(), thread);
+      AdoptTotals(thread);
+      FlushRegistry(thread);
+      OpenThreadCounters(thread);
+      return thread;
+    }
+    thread->active = 0;
+    process->session->slots[index].owned.store(0, std::memory_order_release);
+  }
+  t_retry_wait = 63;
+  process->session->no_ring_calls.fetch_add(1, std::memory_order_relaxed);
+  return nullptr;
+}
+
+// Waits for whoever starts the session; false where this process is not recorded.
+bool EnsureSession(ProcessState* process) {
+  constexpr timespec kLongestWait = {1, 0};
+  for (;;) {
+    uint32_t phase = process->phase.load(std::memory_order_acquire);
+    if (phase == kRecording) return true;
+    if (phase == kFailed || phase == kFinished) return false;
+    if (phase == kUntouched && process->phase.compare_exchange_strong(phase, kStarting)) {
+      bool started = StartSession(process);
+      process->phase.store(started ? kRecording : kFailed, std::memory_order_release);
+      FutexWake(&process->phase, INT_MAX);
+      continue;
+    }
+    FutexWait(&process->phase, kStarting, kLongestWait);
+  }
+}
+
+// True in a handler of a signal that interrupted a record being written. The reservation of a frame that was left is taken back.
+bool IsBusy(ThreadState* thread, uintptr_t frame) {
+  RingProducer* ring = &thread->ring;
+  if (ring->busy == 0) return false;
+  if (!WasLeft(ring->busy, frame)) return true;
+  EndGrowth(thread);
+  SettleTotals(thread);
+  ring->Release();
+  return false;
+}
+
+// Each failure to start a writer doubles the time to the next attempt: those take a thread or wait for a lock.
+bool IsTurn(const ProcessState* process, uint64_t check) {
+  uint32_t failures = process->writer_failures.load(std::memory_order_relaxed);
+  return (check & ((uint64_t{1} << (failures < 32 ? failures : 32)) - 1)) == 0;
+}
+
+constexpr uint32_t kCallsBetweenLooks = 1024;
+void NoteFull(ThreadState* thread, uint32_t calls);
+
+// As ReserveAfterLook, with more room where there is none.
+RecordHeader* ReserveAgain(ThreadState* thread, uint32_t words, uintptr_t frame, bool is_call) {
+  if (IsBusy(thread, frame)) return nullptr;
+  RingProducer* ring = &thread->ring;
+  GoHome(thread, frame);
+  RecordHeader* record = ring->ReserveAfterLook(words, frame, !is_call);
+  if (record != nullptr || thread->active == 0 || !GrowRing(thread, frame)) return record;
+  NoteFull(thread, kCallsBetweenLooks / 4);
+  return ring->ReserveAfterLook(words, frame, !is_call);
+}
+
+// Is there anybody who drains? Starts the writer where nobody is left.
+bool HasDrain(ThreadState* thread) {
+  SessionHeader* session = thread->session;
+  if (session->drained_by_host.load(std::memory_order_relaxed) != 0) return true;
+  int saved_errno = errno;
+  uint32_t collector = session->collector_pid;
+  bool gone = collector != 0 && kill(static_cast<pid_t>(collector), 0) != 0 && errno == ESRCH;
+  if (gone) session->collector_lost = 1;
+  ProcessState* process = GetProcess();
+  bool without = collector == 0 && process != nullptr && process->writer_started.load() == 0;
+  if ((gone || without) && process != nullptr && IsTurn(process, thread->full_looks++)) StartWriter(process);
+  errno = saved_errno;
+  return session->drained_by_host.load(std::memory_order_relaxed) != 0 || (collector != 0 && !gone);
+}
+
+// Until the drain has made room; null where nobody drains, or recording ends.
+RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, uintptr_t frame, bool is_call) {
+  constexpr uint32_t kNapsBetweenLooks = 256;
+  if (IsBusy(thread, frame)) return nullptr;  // a handler of a signal would wait for what it interrupted
+  RecordHeader* record = nullptr;
+  int saved_errno = errno;
+  for (uint32_t naps = 0; record == nullptr && thread->active != 0; ++naps) {
+    if (naps % kNapsBetweenLooks == 0 && !HasDrain(thread)) break;
+    if (thread->session->enabled_families.load(std::memory_order_relaxed) == 0) break;
+    timespec nap = {0, 200 * 1000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+    record = ReserveAgain(thread, words, frame, is_call);
+  }
+  errno = saved_errno;
+  return record;
+}
+
+// So many calls found the ring full: every now and then somebody must look.
+void NoteFull(ThreadState* thread, uint32_t calls) {
+  thread->full_calls += calls;
+  if (thread->full_calls < kCallsBetweenLooks) return;
+  thread->full_calls = 0;
+  HasDrain(thread);
+}
+
+void CountDropped(ThreadState* thread) {
+  thread->ring.CountDropped();
+  NoteFull(thread, 1);
+}
+
+}  // namespace
+
+ProcessState* GetProcess() { return OneForEachProcess(&g_process); }
+ProcessState* FindProcess() { return g_process.load(std::memory_order_acquire); }
+
+void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame) {
+  while (thread->depth > 0 && thread->depth <= kMaxOpenCalls && thread->open[thread->depth - 1].frame <= frame) {
+    --thread->depth;
+  }
+}
+
+uint32_t OpenNestedCall(ThreadState* thread, uintptr_t frame, uint64_t sequence) {
+  DropStaleOpenCalls(thread, frame);
+  uint64_t parent = EnclosingSequence(thread);
+  if (thread->depth < kMaxOpenCalls) thread->open[thread->depth] = {frame, sequence};
+  ++thread->depth;
+  return parent == 0 ? 0 : static_cast<uint32_t>(sequence - parent);
+}
+
+ThreadState* AttachThread(uint32_t family_bit) {
+  if (t_attaching != 0 || (GetConfig().families & family_bit) == 0) return nullptr;
+  ProcessState* process = GetProcess();
+  if (process == nullptr || process->phase.load(std::memory_order_relaxed) >= kFailed) return nullptr;
+  if (t_retry_wait > 0 && process->phase.load(std::memory_order_acquire) == kRecording) {
+    --t_retry_wait;
+    process->session->no_ring_calls.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  Undisturbed undisturbed;
+  t_attaching = 1;
+  dlhook_thread = nullptr;
+  ThreadState* thread = EnsureSession(process) ? ClaimThread(process) : nullptr;
+  t_attaching = 0;
+  return thread;
+}
+
+RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words) {
+  auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  RecordHeader* record = thread->ring.Reserve(words, frame);
+  return record != nullptr ? record : ReserveAgain(thread, words, frame, false);
+}
+
+RecordHeader* ReserveForCalls(ThreadState* thread, uint32_t words, uintptr_t frame) {
+  RecordHeader* record = thread->ring.Reserve(words, frame);
+  if (record != nullptr || thread->active == 0) return record;
+  record = ReserveAgain(thread, words, frame, false);
+  return record == nullptr && GetConfig().on_full == OnFull::kWait ? WaitForRoom(thread, words, frame, false) : record;
+}
+
+RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, uintptr_t frame) {
+  RecordHeader* record = ReserveForCalls(thread, words, frame);
+  if (record == nullptr && thread->active != 0) CountDropped(thread);
+  return record;
+}
+
+RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words, uintptr_t frame) {
+  if (thread->active == 0) return nullptr;  // forked between begin and end of a call
+  OnFull on_full = GetConfig().on_full;
+  bool is_free = !IsBusy(thread, frame);
+  RecordHeader* record = is_free && !IsKeepingTotals(thread) ? ReserveAgain(thread, words, frame, true) : nullptr;
+  if (record == nullptr && is_free && on_full == OnFull::kWait) record = WaitForRoom(thread, words, frame, true);
+  if (record == nullptr && is_free && on_full == OnFull::kAggregate) record = StageCall(thread, frame);
+  if (record == nullptr) CountDropped(thread);
+  return record;
+}
+
+void CommitNoticed(ThreadState* thread, const RecordHeader* record) {
+  RingProducer* ring = &thread->ring;
+  if (thread->active == 0) return ring->Commit(record);  // forked since it was reserved
+  if (IsStaged(thread, record)) {
+    AddStagedCall(thread, record);
+    ring->Release();
+    NoteFull(thread, 1);
+  } else {
+    ring->Commit(record);
+  }
+  bool may_resume = IsKeepingTotals(thread) && thread->depth == 0 && ring->Backlog() <= thread->resume_backlog;
+  if (may_resume) HandOverTotals(thread, reinterpret_cast<uintptr_t>(&may_resume));
+}
+
+}  // namespace dlhook

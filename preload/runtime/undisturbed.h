@@ -1,0 +1,71 @@
+// A slow path on an application thread that must run to its end: a signal handler may leave by longjmp, or call the
+// hook that it interrupted; a thread that is being cancelled would end inside our first system call.
+// Thread: any. Two system calls.
+#ifndef DLHOOK_PRELOAD_RUNTIME_UNDISTURBED_H_
+#define DLHOOK_PRELOAD_RUNTIME_UNDISTURBED_H_
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "preload/base/loader_error.h"
+
+namespace dlhook {
+
+// Floating-point arithmetic as a thread begins with it, while this lives: the program may have another rounding mode, or have
+// exceptions raise signals. Afterwards its modes and flags are as before.
+class OwnArithmetic {
+ public:
+  OwnArithmetic() {
+    asm volatile("fnstenv %0\n\tfninit" : "=m"(x87_)::"memory");  // its registers are empty where a function is called
+    asm volatile("stmxcsr %0" : "=m"(sse_));
+    constexpr uint32_t kDefault = 0x1f80;
+    asm volatile("ldmxcsr %0" ::"m"(kDefault));
+  }
+  ~OwnArithmetic() {
+    asm volatile("ldmxcsr %0" ::"m"(sse_) : "memory");
+    asm volatile("fldenv %0" ::"m"(x87_) : "memory");
+  }
+  OwnArithmetic(const OwnArithmetic&) = delete;
+  OwnArithmetic& operator=(const OwnArithmetic&) = delete;
+
+ private:
+  char x87_[28];
+  uint32_t sse_;
+};
+
+// Signals wait and cancellations don't act while it lives. Signals of the thread's own faults don't wait.
+class SignalsWait {
+ public:
+  SignalsWait() {
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
+    sigset_t others;
+    sigfillset(&others);
+    for (int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP}) sigdelset(&others, fault);
+    pthread_sigmask(SIG_BLOCK, &others, &signals_);
+  }
+  ~SignalsWait() {
+    pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
+    pthread_setcancelstate(cancel_state_, nullptr);
+  }
+  SignalsWait(const SignalsWait&) = delete;
+  SignalsWait& operator=(const SignalsWait&) = delete;
+
+ private:
+  int cancel_state_;
+  sigset_t signals_;
+};
+
+// All of this; errno, dlerror() and the floating-point environment are what they were, after it.
+class Undisturbed {
+ private:
+  SignalsWait signals_;  // the last to end: a handler may leave by longjmp
+  KeptLoaderError error_;
+  OwnArithmetic arithmetic_;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_RUNTIME_UNDISTURBED_H_

@@ -1,0 +1,71 @@
+// The stack that a thread had at its last capture. The next one mostly differs at its inner end only: where a frame's
+// state and every word that led from there outwards are what they were, so is the rest of the stack, because a walk
+// depends on nothing else.
+// Thread: the one whose stack it is; in memory that is all zero at first.
+#ifndef DLHOOK_PRELOAD_UNWIND_LAST_STACK_H_
+#define DLHOOK_PRELOAD_UNWIND_LAST_STACK_H_
+
+#include <cstdint>
+
+#include "preload/unwind/stack_walk.h"
+
+namespace dlhook {
+
+class LastStack {
+ public:
+  void Forget() { frame_count_ = 0; }
+
+  // Compares the words. `stack_pointer`: nothing below it is looked at; what was kept lies in the thread's own stack.
+  void Verify(uint64_t stack_pointer) {
+    uint32_t words = frame_count_ == 0 ? 0 : frames_[frame_count_ - 1].words;
+    uint32_t i = 0;
+    while (i < words && words_[i].place >= stack_pointer &&
+           *reinterpret_cast<const uint64_t*>(words_[i].place) == words_[i].value) {
+      ++i;
+    }
+    valid_words_ = i;
+    candidate_ = frame_count_;
+  }
+
+  // After Verify, for states from the inside outwards: is this one kept, and all outside of it?
+  bool Knows(const FrameState& state) {
+    while (candidate_ > 0 &&
+           (frames_[candidate_ - 1].state.sp < state.sp || frames_[candidate_ - 1].words > valid_words_)) {
+      --candidate_;
+    }
+    if (candidate_ == 0) return false;
+    const Frame& frame = frames_[candidate_ - 1];
+    return frame.state.sp == state.sp && frame.state.address == state.address &&
+           (!frame.needs_bp || frame.state.bp == state.bp) && frame.state.is_interrupted == state.is_interrupted;
+  }
+
+  // After Knows said so: how many frames there are from that one outwards, and its node.
+  uint32_t joined_count() const { return candidate_; }
+  uint32_t joined_node() const { return frames_[candidate_ - 1].node; }
+
+  // Keeps the joined frames (those of Knows; `joined` false: none); Push then adds further ones, outer ones first.
+  void Cut(bool joined) { frame_count_ = joined ? candidate_ : 0; }
+  void Push(const WalkedFrame& walked, const FrameState& outside, bool is_end, uint32_t node);
+
+ private:
+  struct Frame {
+    FrameState state;
+    bool needs_bp;   // what is outside depends on rbp
+    uint32_t node;
+    uint32_t words;  // that lead from here outwards: words_[0] to words_[words - 1]
+  };
+  struct Word {
+    uint64_t place;
+    uint64_t value;
+  };
+
+  uint32_t frame_count_;
+  uint32_t valid_words_;
+  uint32_t candidate_;  // frames that may still be joined
+  Frame frames_[kMaxNativeFrames];  // the outermost first
+  Word words_[3 * kMaxNativeFrames];
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_UNWIND_LAST_STACK_H_

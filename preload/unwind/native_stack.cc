@@ -1,0 +1,239 @@
+#include "preload/unwind/native_stack.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <initializer_list>
+
+#include "preload/base/own_pages.h"
+#include "preload/link/resolver.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/left_frame.h"
+#include "preload/runtime/parts.h"
+#include "preload/runtime/registry.h"
+#include "preload/runtime/undisturbed.h"
+#include "preload/unwind/code_objects.h"
+#include "preload/unwind/last_stack.h"
+#include "preload/unwind/stack_check.h"
+#include "preload/unwind/stack_node_table.h"
+#include "preload/unwind/stack_walk.h"
+
+namespace dlhook {
+
+// What a thread remembers of its stacks. Its pages are touched as they are needed.
+struct NativeStackThread {
+  struct KnownNode {
+    uint64_t key;  // address and, above it, what else tells nodes apart
+    uint32_t parent;
+    uint32_t node;
+  };
+  static constexpr uint32_t kNodeSets = 2048;
+
+  uintptr_t busy;       // an address in the frame of whoever is capturing, else 0
+  uint32_t thread_id;   // of the thread that these belong to: slots are used again
+  uint32_t generation;  // CurrentBindingGeneration() that the rules are of
+  StackBounds bounds;
+  StackWindow window;
+  LastStack last;
+  WalkedFrame walked[kMaxNativeFrames];  // the innermost first
+  RuleCache rules;
+  KnownNode nodes[kNodeSets][2];
+  uint32_t checked_count;
+  void* checked[kMaxCheckedAddresses];  // stack_check.h
+};
+
+namespace {
+
+struct NoJoin {
+  bool Knows(const FrameState&) const { return false; }
+};
+
+void SayThatThereAreStacks(CapabilityState state, const char* reason) {
+  static std::atomic<bool> is_said{false};
+  if (!is_said.exchange(true)) ReportCapability("native-stacks", "", state, reason);
+}
+
+NativeStackThread* NewMemory(ThreadState* thread) {
+  void* pages = MapOwnPages(sizeof(NativeStackThread));
+  if (pages == nullptr) {
+    SayThatThereAreStacks(CapabilityState::kRefused, "no memory");
+    return nullptr;
+  }
+  madvise(pages, sizeof(NativeStackThread), MADV_NOHUGEPAGE);  // much of it is never touched
+  // A forked child keeps a copy that its wiped ThreadState does not know of: a handler that forked may return into a
+  // capture there, which must find what it was at.
+  thread->native_stacks = static_cast<NativeStackThread*>(pages);
+  SayThatThereAreStacks(CapabilityState::kOn, "");
+  return thread->native_stacks;
+}
+
+void ForgetAddresses(NativeStackThread* memory) {
+  memory->last.Forget();
+  memory->rules.Clear();
+  memset(memory->nodes, 0, sizeof memory->nodes);
+}
+
+// Null: no memory.
+NativeStackThread* MemoryOf(ThreadState* thread) {
+  NativeStackThread* memory = thread->native_stacks;
+  if (__builtin_expect(memory == nullptr, 0)) memory = NewMemory(thread);
+  if (memory == nullptr) return nullptr;
+  if (__builtin_expect(memory->thread_id != thread->thread_id, 0)) {
+    memory->thread_id = thread->thread_id;
+    memory->busy = 0;
+    memory->bounds = {};
+    memory->last.Forget();
+  }
+  return memory;
+}
+
+StackCut CutOf(WalkEnd end) {
+  switch (end) {
+    case WalkEnd::kTooDeep: return StackCut::kTooDeep;
+    case WalkEnd::kNoUnwindInfo: return StackCut::kNoUnwindInfo;
+    case WalkEnd::kOutOfStack: return StackCut::kOutOfStack;
+    case WalkEnd::kUnreadable: return StackCut::kUnreadable;
+    default: return StackCut::kWhole;
+  }
+}
+
+uint32_t NodeOf(NativeStackThread* memory, const FrameState& state, uint32_t parent, StackCut cut) {
+  uint64_t key = state.address | uint64_t{state.is_interrupted} << 56 | static_cast<uint64_t>(cut) << 57;
+  NativeStackThread::KnownNode* set = memory->nodes[HashOfNode(state.address, parent) % NativeStackThread::kNodeSets];
+  for (int i = 0; i < 2; ++i) {
+    if (__builtin_expect(set[i].key == key && set[i].parent == parent, 1)) return set[i].node;
+  }
+  StackNode wanted = {state.address, parent, cut, state.is_interrupted, {0, 0}};
+  uint32_t node = FindOrAddStackNode(wanted);
+  if (node == 0) return 0;
+  // A signal handler that leaves by longjmp must not leave half of it behind.
+  for (NativeStackThread::KnownNode* known : {&set[1], &set[0]}) {
+    NativeStackThread::KnownNode now = known == &set[1] ? set[0] : NativeStackThread::KnownNode{key, parent, node};
+    known->key = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    known->parent = now.parent;
+    known->node = now.node;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    known->key = now.key;
+  }
+  return node;
+}
+
+// Gives the walked frames their nodes, outer ones first. `keep`: the next capture may join them. Returns the innermost
+// one's node.
+uint32_t Remember(NativeStackThread* memory, const StackWalk& walk, WalkEnd end, bool keep) {
+  bool joined = end == WalkEnd::kJoined;
+  uint32_t node = joined ? memory->last.joined_node() : 0;
+  if (keep) memory->last.Cut(joined);
+  StackCut cut = CutOf(end);
+  for (uint32_t i = walk.count(); i-- > 0;) {
+    const WalkedFrame& frame = memory->walked[i];
+    bool is_end = !joined && i + 1 == walk.count();
+    if (!frame.is_own) {
+      node = NodeOf(memory, frame.state, node, cut);
+      if (__builtin_expect(node == 0, 0)) return 0;  // no room: what is outside may still be joined
+      cut = StackCut::kWhole;
+    }
+    if (keep) memory->last.Push(frame, walk.OuterOf(i), is_end, node);
+  }
+  return node;
+}
+
+// By a walk to the end. `keep`: for the next capture.
+uint32_t CaptureWhole(NativeStackThread* memory, const FrameState& start, bool keep) {
+  StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames);
+  NoJoin none;
+  if (memory->bounds.Holds(start.sp)) {
+    OwnStack stack(start.sp, memory->bounds.high);
+    WalkEnd end = walk.Run(start, &stack, &none);
+    if (end != WalkEnd::kLeftStack) return Remember(memory, walk, end, keep && walk.is_exact());
+  }
+  CopiedStack stack(&memory->window);
+  WalkEnd end = walk.Run(start, &stack, &none);
+  return Remember(memory, walk, end, false);
+}
+
+uint32_t Capture(ThreadState* thread, NativeStackThread* memory, const FrameState& start) {
+  StackBounds* bounds = &memory->bounds;
+  bool is_own = bounds->Holds(start.sp) || ExtendBounds(start.sp, bounds);
+  if (__builtin_expect(!is_own, 0)) return CaptureWhole(memory, start, true);
+  memory->last.Verify(start.sp);
+  StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames);
+  OwnStack stack(start.sp, bounds->high);
+  WalkEnd end = walk.Run(start, &stack, &memory->last);
+  bool is_too_deep = end == WalkEnd::kJoined && memory->last.joined_count() + walk.count() > kMaxNativeFrames;
+  if (__builtin_expect(end == WalkEnd::kLeftStack || is_too_deep, 0)) return CaptureWhole(memory, start, true);
+  return Remember(memory, walk, end, walk.is_exact());
+}
+
+// The stack, once more without what is remembered of the last one, and by libunwind. Stacks that are the same are the
+// same node.
+uint32_t CaptureAndCheck(ThreadState* thread, NativeStackThread* memory, const FrameState& start) {
+  StackWay first = FirstWay();
+  uint64_t begin = ReadTicks(thread->clock);
+  uint64_t ticks = 0;
+  uint32_t node = 0;
+  uint32_t whole = 0;
+  for (uint32_t i = 0; i < kStackWays; ++i) {
+    auto way = static_cast<StackWay>((static_cast<uint32_t>(first) + i) % kStackWays);
+    if (way == StackWay::kJoined) {
+      node = Capture(thread, memory, start);
+    } else if (way == StackWay::kWhole) {
+      whole = CaptureWhole(memory, start, false);
+    } else {
+      memory->checked_count = BacktraceOfLibunwind(memory->checked);
+    }
+    if (i == 0) ticks = ReadTicks(thread->clock) - begin;
+  }
+  Undisturbed undisturbed;  // by a handler that forks: its child has no session to look into
+  if (thread->active == 0) return 0;
+  IsOwnAddress is_own = [](void* rules, uint64_t address) {
+    return static_cast<RuleCache*>(rules)->Find(address, false, false)->is_own();
+  };
+  bool as_libunwind = memory->checked_count == 0 || EqualsNode(*thread->session, whole, memory->checked,
+                                                               memory->checked_count, is_own, &memory->rules);
+  CountCheckedStack(node == whole, as_libunwind, first, ticks);
+  return whole;
+}
+
+// `place`: in the stack frame of whoever captures.
+uint32_t CaptureFrom(ThreadState* thread, const FrameState& caller, uintptr_t place) {
+  NativeStackThread* memory = MemoryOf(thread);
+  if (memory == nullptr) return 0;
+  if (__builtin_expect(memory->busy != 0, 0)) {
+    if (!WasLeft(memory->busy, place)) return 0;
+    memory->last.Forget();
+  }
+  memory->busy = place;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  uint32_t generation = CurrentBindingGeneration();
+  if (__builtin_expect(memory->generation != generation, 0)) {
+    RetireGoneObjects(generation);
+    ForgetAddresses(memory);
+    memory->generation = generation;
+  }
+  uint32_t node = __builtin_expect(GetConfig().stacks_check, 0) ? CaptureAndCheck(thread, memory, caller)
+                                                                : Capture(thread, memory, caller);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  memory->busy = 0;
+  return node;
+}
+
+}  // namespace
+
+__attribute__((noinline)) uint32_t CaptureNativeStack(ThreadState* thread) {
+  if (__builtin_expect(thread->active == 0, 0)) return 0;  // forked since the call began
+  auto frame = static_cast<const uint64_t*>(__builtin_frame_address(0));
+  auto place = reinterpret_cast<uintptr_t>(frame);
+  int saved_errno = errno;  // of the call
+  uint32_t node = CaptureFrom(thread, {frame[1], place + 16, frame[0], false}, place);
+  errno = saved_errno;
+  return node;
+}
+
+void CloseNativeStacks(ThreadState* thread) {
+  if (thread->native_stacks != nullptr && GetConfig().stacks_check) ReportStackCheck(thread);
+}
+
+}  // namespace dlhook

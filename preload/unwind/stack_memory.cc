@@ -1,0 +1,85 @@
+#include "preload/unwind/stack_memory.h"
+
+#include <dlfcn.h>
+
+#include "preload/base/own_memory.h"
+#include "preload/link/resolver.h"
+
+namespace dlhook {
+namespace {
+
+constexpr uint64_t kMaxStackBytes = 64 << 20;
+constexpr uint64_t kPagesAtOnce = 64;
+
+// Where the first page that can't be read begins, or `end`.
+uint64_t EndOfReadable(uint64_t start, uint64_t end) {
+  char bytes[kPagesAtOnce];
+  iovec remote[kPagesAtOnce];
+  int saved_errno = errno;
+  while (start < end) {
+    uint64_t count = 0;
+    for (uint64_t page = start; page < end && count < kPagesAtOnce; page += kPageBytes) {
+      remote[count++] = {reinterpret_cast<void*>(page), 1};
+    }
+    iovec local = {bytes, count};
+    ssize_t read = process_vm_readv(static_cast<pid_t>(ProcessId()), &local, 1, remote, count, 0);
+    if (read > 0) start += static_cast<uint64_t>(read) * kPageBytes;
+    if (read != static_cast<ssize_t>(count)) break;
+  }
+  errno = saved_errno;
+  return start < end ? start : end;
+}
+
+uint64_t ControlBlock() {
+  uint64_t control_block;
+  asm("movq %%fs:0, %0" : "=r"(control_block));
+  return control_block;
+}
+
+// Of the thread that runs on the stack that the kernel made. Told by its control block, which is the same in a forked
+// child: a child's only thread has the process's id, whatever stack it runs on.
+uint64_t g_first_control_block;
+
+__attribute__((constructor)) void NoteFirstThread() {
+  if (gettid() == getpid()) g_first_control_block = ControlBlock();
+}
+
+uint64_t EndOfFirstStack() {
+  static const auto end = static_cast<uint64_t*>(RealDlsym(RTLD_DEFAULT, "__libc_stack_end"));
+  return end == nullptr ? 0 : *end;
+}
+
+uint64_t EndOfStack() {
+  uint64_t control_block = ControlBlock();
+  if (g_first_control_block == 0) NoteFirstThread();  // called by a constructor that came before ours
+  return control_block == g_first_control_block ? EndOfFirstStack() : control_block;
+}
+
+}  // namespace
+
+bool ExtendBounds(uint64_t stack_pointer, StackBounds* bounds) {
+  if (stack_pointer >= bounds->foreign_low && stack_pointer < bounds->foreign_high) return false;
+  uint64_t page = stack_pointer & ~(kPageBytes - 1);
+  uint64_t end = bounds->high;
+  if (end == 0) end = EndOfStack() & ~uint64_t{7};
+  bool is_below = page < end && end - page <= kMaxStackBytes;
+  uint64_t known = bounds->high != 0 && is_below ? bounds->low : end;
+  uint64_t readable = is_below ? EndOfReadable(page, known) : page + kPageBytes;
+  if (is_below && readable == known) {
+    bounds->low = page;
+    bounds->high = end;
+    return true;
+  }
+  bounds->foreign_low = page;
+  bounds->foreign_high = readable > page ? readable : page + kPageBytes;
+  return false;
+}
+
+bool CopiedStack::Copy(uint64_t address) {
+  if (++copies_ > kMaxCopies) return false;
+  window_->start = address & ~(kPageBytes - 1);
+  window_->bytes = CopyOwnMemory(window_->start, window_->words, sizeof window_->words) & ~uint64_t{7};
+  return address - window_->start < window_->bytes;
+}
+
+}  // namespace dlhook

@@ -1,0 +1,72 @@
+// The memory that a walk over a stack may read: the thread's own stack directly, any other (coroutines, signals'
+// alternate stacks) by copies that the kernel makes.
+// Thread: the one whose stack it is.
+#ifndef DLHOOK_PRELOAD_UNWIND_STACK_MEMORY_H_
+#define DLHOOK_PRELOAD_UNWIND_STACK_MEMORY_H_
+
+#include <cstdint>
+
+namespace dlhook {
+
+// The part of the thread's own stack that is known to be readable: from where it was looked at up to its end.
+struct StackBounds {
+  uint64_t low;
+  uint64_t high;  // 0: nothing is known
+  // Stack pointers that were looked at and are not of the thread's own stack.
+  uint64_t foreign_low;
+  uint64_t foreign_high;
+
+  bool Holds(uint64_t stack_pointer) const { return stack_pointer >= low && stack_pointer < high; }
+};
+
+// `stack_pointer` is the thread's own. Looks at the stack's end: above a thread's stack glibc keeps the thread's
+// control block, above that of the thread that the program began with lie the program's arguments. One system call for
+// 64 pages, the first time at this depth. False: another stack, or it can't be said.
+bool ExtendBounds(uint64_t stack_pointer, StackBounds* bounds);
+
+// Words of the thread's own stack.
+class OwnStack {
+ public:
+  OwnStack(uint64_t low, uint64_t high) : low_(low), high_(high) {}
+  bool Read(uint64_t address, uint64_t* value) const {
+    if (__builtin_expect(address - low_ >= high_ - low_ || (address & 7) != 0, 0)) return false;
+    *value = *reinterpret_cast<const uint64_t*>(address);
+    return true;
+  }
+
+ private:
+  uint64_t low_;
+  uint64_t high_;  // a multiple of 8
+};
+
+// What was copied of a stack last.
+struct StackWindow {
+  static constexpr uint64_t kBytes = 8192;
+  uint64_t start;
+  uint64_t bytes;
+  uint64_t words[kBytes / 8];
+};
+
+// Words of any memory, by copies.
+class CopiedStack {
+ public:
+  explicit CopiedStack(StackWindow* window) : window_(window) { window->bytes = 0; }
+  bool Read(uint64_t address, uint64_t* value) {
+    if ((address & 7) != 0) return false;
+    if (address - window_->start >= window_->bytes && !Copy(address)) return false;
+    *value = window_->words[(address - window_->start) / 8];
+    return true;
+  }
+
+ private:
+  static constexpr uint32_t kMaxCopies = 256;
+
+  bool Copy(uint64_t address);
+
+  StackWindow* window_;
+  uint32_t copies_ = 0;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_UNWIND_STACK_MEMORY_H_

@@ -1,0 +1,151 @@
+// From frame to frame outwards, by rules. What is read of the stack is kept with each frame: whoever finds the same
+// words again need not walk.
+// Thread: the one whose stack it is. No lock and no system call where the rules are known and the stack is the thread's
+// own.
+#ifndef DLHOOK_PRELOAD_UNWIND_STACK_WALK_H_
+#define DLHOOK_PRELOAD_UNWIND_STACK_WALK_H_
+
+#include <cstdint>
+
+#include "preload/unwind/rule_cache.h"
+#include "preload/unwind/stack_memory.h"
+
+namespace dlhook {
+
+constexpr uint32_t kMaxNativeFrames = 512;
+
+// All that decides what lies outside of a frame, beside memory.
+struct FrameState {
+  uint64_t address;  // return address; of a frame that a signal interrupted the instruction
+  uint64_t sp;
+  uint64_t bp;
+  bool is_interrupted;
+};
+
+// On a cache line of its own. The state outside of it is the next frame's.
+struct WalkedFrame {
+  FrameState state;
+  // Where the outer state was read from; 0: it was not read.
+  uint64_t return_place;
+  uint64_t bp_place;
+  uint64_t cfa_place;
+  bool needs_bp;  // its rule does
+  bool keeps_bp;  // the outer frame's rbp is its own
+  bool is_own;    // of the shim
+};
+static_assert(sizeof(WalkedFrame) == 64);
+
+enum class WalkEnd : uint8_t {
+  kOutermost, kTooDeep, kNoUnwindInfo, kOutOfStack,
+  kUnreadable,  // a word of a stack that is not the thread's own
+  kJoined,      // at a frame of the last stack
+  kLeftStack,   // the signal interrupted code on another stack
+};
+
+class StackWalk {
+ public:
+  StackWalk(RuleCache* rules, WalkedFrame* frames, uint32_t max) : rules_(rules), frames_(frames), max_(max) {}
+
+  // `stack`: OwnStack or CopiedStack. `join`: says of a state whether what is outside of it is known.
+  template <typename Stack, typename Join>
+  WalkEnd Run(const FrameState& start, Stack* stack, Join* join) {
+    FrameState& state = outer_;
+    state = start;
+    count_ = 0;
+    may_lock_ = true;
+    is_exact_ = true;
+    bool was_guess = false;
+    for (;;) {
+      if (join->Knows(state)) return WalkEnd::kJoined;
+      CachedRule* rule = rules_->Find(state.address, state.is_interrupted, may_lock_);
+      if (__builtin_expect(!rule->is_code() || was_guess, 0)) {
+        if (!may_lock_) is_exact_ = false;  // another walk may be told where this one had to guess
+        bool is_wrong = !rule->is_code() || (!state.is_interrupted && !RuleCache::IsAfterCall(rule, state.address));
+        if (is_wrong) return Fail(was_guess ? WalkEnd::kNoUnwindInfo : WalkEnd::kOutOfStack);
+      }
+      if (__builtin_expect(count_ == max_, 0)) return Fail(WalkEnd::kTooDeep);
+      WalkedFrame* frame = &frames_[count_++];
+      frame->state = state;
+      WalkEnd end;
+      if (!Step(*rule, stack, frame, &end)) return end;
+      was_guess = rule->is_guess();
+    }
+  }
+
+  uint32_t count() const { return count_; }
+  // The state outside of frame i: of the last one what was read, or what was joined.
+  const FrameState& OuterOf(uint32_t i) const { return i + 1 < count_ ? frames_[i + 1].state : outer_; }
+  // False: the end depends on more than the words that were read.
+  bool is_exact() const { return is_exact_; }
+
+ private:
+  static WalkEnd Failure(const OwnStack&, bool is_signal_frame) {
+    return is_signal_frame ? WalkEnd::kLeftStack : WalkEnd::kOutOfStack;
+  }
+  static WalkEnd Failure(const CopiedStack&, bool) { return WalkEnd::kUnreadable; }
+  static bool MayGoBack(const OwnStack&) { return false; }
+  static bool MayGoBack(const CopiedStack&) { return true; }
+
+  WalkEnd Fail(WalkEnd end) {
+    is_exact_ = false;
+    return end;
+  }
+
+  // True: `outer_` is the next frame.
+  template <typename Stack>
+  bool Step(const CachedRule& rule, Stack* stack, WalkedFrame* frame, WalkEnd* end) {
+    const FrameState& inner = frame->state;
+    frame->return_place = frame->bp_place = frame->cfa_place = 0;
+    frame->is_own = rule.is_own();
+    frame->keeps_bp = rule.bp_from() == BpFrom::kSame;
+    frame->needs_bp = false;
+    if (__builtin_expect(rule.return_from() >= ReturnFrom::kOutermost, 0)) {
+      *end = rule.return_from() == ReturnFrom::kOutermost ? WalkEnd::kOutermost : WalkEnd::kNoUnwindInfo;
+      return false;
+    }
+    bool from_bp = rule.cfa_from() == CfaFrom::kBp || rule.cfa_from() == CfaFrom::kAtBp;
+    uint64_t cfa = (from_bp ? inner.bp : inner.sp) + static_cast<int64_t>(rule.cfa_offset);
+    frame->needs_bp = from_bp || rule.bp_from() == BpFrom::kAtBp;
+    bool is_readable = true;
+    if (__builtin_expect(rule.cfa_from() >= CfaFrom::kAtSp, 0)) {
+      frame->cfa_place = cfa;
+      is_readable = stack->Read(cfa, &cfa);
+    }
+    bool goes_out = cfa > inner.sp || (rule.is_signal_frame() && MayGoBack(*stack));
+    outer_.sp = cfa;
+    frame->return_place =
+        (rule.return_from() == ReturnFrom::kAtCfa ? cfa : inner.sp) + static_cast<int64_t>(rule.return_offset);
+    is_readable =
+        is_readable && goes_out && stack->Read(frame->return_place, &outer_.address) && ReadBp(rule, stack, frame);
+    if (__builtin_expect(!is_readable, 0)) {
+      *end = Fail(rule.is_guess() ? WalkEnd::kNoUnwindInfo : Failure(*stack, rule.is_signal_frame()));
+      return false;
+    }
+    outer_.is_interrupted = rule.is_signal_frame();
+    if (outer_.is_interrupted) may_lock_ = false;  // the interrupted code may hold the lock
+    *end = WalkEnd::kOutermost;
+    return outer_.address != 0;
+  }
+
+  template <typename Stack>
+  bool ReadBp(const CachedRule& rule, Stack* stack, WalkedFrame* frame) {
+    if (rule.bp_from() == BpFrom::kSame) return true;
+    uint64_t base = rule.bp_from() == BpFrom::kAtCfa ? outer_.sp
+                    : rule.bp_from() == BpFrom::kAtBp ? frame->state.bp
+                                                      : frame->state.sp;
+    frame->bp_place = base + static_cast<int64_t>(rule.bp_offset);
+    return stack->Read(frame->bp_place, &outer_.bp);
+  }
+
+  FrameState outer_;
+  RuleCache* rules_;
+  WalkedFrame* frames_;
+  uint32_t max_;
+  uint32_t count_ = 0;
+  bool may_lock_ = true;
+  bool is_exact_ = true;
+};
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_UNWIND_STACK_WALK_H_

@@ -1,0 +1,74 @@
+// How to get from a frame to its caller's: rules read from .eh_frame, the call frame information that compilers leave
+// for exceptions. A rule is what remains of an FDE's program for one address: 16 bytes that are applied in some
+// nanoseconds.
+// Pure functions over bytes; trusts lengths only as far as the given end.
+// Thread: any.
+#ifndef DLHOOK_PRELOAD_UNWIND_UNWIND_RULES_H_
+#define DLHOOK_PRELOAD_UNWIND_UNWIND_RULES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/format/stack_nodes.h"
+
+namespace dlhook {
+
+// Where the canonical frame address (the stack pointer before the call) comes from.
+enum class CfaFrom : uint8_t {
+  kSp,      // rsp + cfa_offset
+  kBp,      // rbp + cfa_offset
+  kAtSp,    // the word at rsp + cfa_offset: a signal's frame
+  kAtBp,    // the word at rbp + cfa_offset: functions that align their stack beyond 16 bytes
+};
+
+// Where the caller's rbp is.
+enum class BpFrom : uint8_t { kSame, kAtCfa, kAtBp, kAtSp };  // untouched; in the word at that + bp_offset
+
+enum class ReturnFrom : uint8_t {
+  kAtCfa,      // the word at the CFA + return_offset
+  kAtSp,       // the word at rsp + return_offset: a signal's frame
+  kOutermost,  // the thread's first function
+  kNowhere,    // no rule: StackCut in cfa_offset
+};
+
+struct UnwindRule {
+  int32_t cfa_offset;
+  int16_t bp_offset;
+  int16_t return_offset;
+  CfaFrom cfa_from;
+  BpFrom bp_from;
+  ReturnFrom return_from;
+  bool is_signal_frame;  // the caller was interrupted: its address is that of the next instruction, not of a return
+};
+
+// No way on from here.
+constexpr UnwindRule NoRule(StackCut cut) {
+  return {static_cast<int32_t>(cut), 0, 0, CfaFrom::kSp, BpFrom::kSame, ReturnFrom::kNowhere, false};
+}
+
+// A frame in which rbp points to the saved rbp.
+constexpr UnwindRule kFramePointerRule = {16, -16, -8, CfaFrom::kBp, BpFrom::kAtCfa, ReturnFrom::kAtCfa, false};
+
+// The FDE for `pc`, looked up in the binary search table at `header` (.eh_frame_hdr, mapped at its own address); null:
+// there is none, or no table.
+const uint8_t* FindFde(const uint8_t* header, uint64_t pc);
+
+// Is `pc` in the FDE's function?
+bool CoversAddress(const uint8_t* fde, uint64_t pc);
+
+// The rule at `pc` (an address within the instruction that the frame is in), from an FDE that is mapped at its own
+// address; `ip` is the instruction pointer that expressions see. A rule that needs more than rsp and rbp comes out as
+// NoRule.
+UnwindRule ReadRule(const uint8_t* fde, uint64_t pc, uint64_t ip);
+
+// Of a frame of code without such information, by the instructions that it returns to (`size` bytes): an epilogue ("add
+// $n,%rsp", "pop %rbp", "ret") says where the return address is. Trampolines of Python's -X perf and small stubs end
+// so. False: no epilogue.
+bool RuleOfEpilogue(const uint8_t* code, size_t size, UnwindRule* rule);
+
+// Do the bytes before a return address end with a call? `size` bytes end there.
+bool EndsWithCall(const uint8_t* code, size_t size);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_UNWIND_UNWIND_RULES_H_

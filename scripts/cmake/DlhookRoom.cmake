@@ -1,0 +1,9 @@
+# dlhook_room(NAME [USES library…] [INSIDE library…]): a room of the analyzer, the static library dlhook_NAME of all *.cc in the folder;
+# headers need USES, only the sources INSIDE. A new file needs no line anywhere.
+function(dlhook_room name)
+  cmake_parse_arguments(ROOM "" "" "USES;INSIDE" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  add_library(dlhook_${name} STATIC ${sources})
+  target_compile_features(dlhook_${name} PUBLIC cxx_std_20)
+  target_link_libraries(dlhook_${name} PUBLIC ${ROOM_USES} PRIVATE ${ROOM_INSIDE} dlhook_options)
+endfunction()
