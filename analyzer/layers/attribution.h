@@ -1,6 +1,6 @@
 // Which layer of the network, and which direction, every call and every scope of a run belongs to, and how that is known.
 //
-// Evidence, strongest first (the design's "Reconstructing layers"):
+// Evidence, strongest first (docs/design.md, "Layers"):
 //   framework   the framework's own links: TensorFlow's node names, PyTorch's sequence numbers that pair a forward op with its
 //               backward node, NVTX ranges
 //   module      the innermost user module in the Python stack
@@ -23,7 +23,7 @@ namespace dlhook::analyzer::inline layers {
 
 using LayerIndex = uint32_t;
 
-// What the design's words say; kBackward: of a backward op that can't be told further (an activation's).
+// What a call computes; kBackward: of a backward op that has no parts (an activation's).
 enum class LayerDirection : uint8_t {
   kUnknown, kForward, kBackwardData, kBackwardWeights, kBackwardBias, kBackward, kRecompute, kUpdate
 };

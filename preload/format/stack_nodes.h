@@ -1,7 +1,6 @@
 // Native stacks as a tree: a node is a frame and the node of the frames outside of it, so a stack is the number of its innermost frame.
 // The nodes lie in the session's mapping: any drain can look them up, also after the process was killed, and a record that is
-// dropped takes nothing with it. (The design wanted stacks interned in the drain. A thread that sent differences to its last stack
-// would need a drain that has seen all of them, also the one that takes over.) Append-only, bounded.
+// dropped takes nothing with it (docs/design.md, "Stacks", says why not in the drain). Append-only, bounded.
 #ifndef DLHOOK_PRELOAD_FORMAT_STACK_NODES_H_
 #define DLHOOK_PRELOAD_FORMAT_STACK_NODES_H_
 
