@@ -22,7 +22,7 @@ SUFFIXES = {".h", ".cc"}
 NOISE = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<d>[^(\s]*)\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])*\''
     r"|^[ \t]*\#(?:[^\n\\]|\\.)*", re.DOTALL | re.MULTILINE)
-NAMESPACE = re.compile(r"(?:inline\s+)?namespace\b\s*(?P<name>[\w:]*)\s*$")
+NAMESPACE = re.compile(r"(?:inline\s+)?namespace\b\s*(?P<name>[\w:\s]*)$")
 TYPE = re.compile(r"\b(?:struct|class|union|enum(?:\s+(?:class|struct))?)\s+(?:alignas\s*\([^)]*\)\s*|\[\[[^]]*\]\]\s*|"
                   r"__attribute__\s*\(\(.*?\)\)\s*)*(?P<name>[A-Za-z_][\w:]*(?:\s*<.*>)?)\s*(?:final\s*)?(?::[^:].*)?$", re.DOTALL)
 FUNCTION = re.compile(r"^.*?\b(?:inline|constexpr|template)\b.*?\b(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>.*)\)[^()]*$", re.DOTALL)
@@ -36,7 +36,7 @@ def opened(head):
     """What `{` behind these words opens: (kind, name)."""
     head = head.strip()
     if match := NAMESPACE.search(head):
-        return "namespace", match["name"]
+        return "namespace", re.sub(r"\binline\s|\s", "", match["name"])
     if head.endswith("=") or head.endswith(","):
         return "block", ""
     if (match := TYPE.search(head)) and "(" not in head[:match.start()].split(">")[-1]:

@@ -35,6 +35,11 @@ class Odr(unittest.TestCase):
                 found = self.found(analyzer__layers__pass__h=room("analyzer", PASS), analyzer__passes__pass__cc=other)
                 self.assertEqual(found, {"dlhook::analyzer::Pass": ["analyzer/layers/pass.h", "analyzer/passes/pass.cc"]})
 
+    def test_namespaces_that_are_inline(self):
+        files = {"analyzer__a__h": room("inline a", PASS), "analyzer__b__h": room("inline a", PASS),
+                 "analyzer__c__h": room("inline b", PASS)}
+        self.assertEqual(self.found(**files), {"dlhook::a::Pass": ["analyzer/a.h", "analyzer/b.h"]})
+
     def test_types_in_types(self):
         text = "struct Pass {\n  struct Row { int x; };\n};\n"
         self.assertEqual(len(self.found(analyzer__a__h=room("a", text), analyzer__b__h=room("a", text))), 2)

@@ -8,6 +8,7 @@ static char g_thing;
 
 #define NO_DEVICE(name) int name(void); int name(void) { return kNoDevice; }
 
+// clang-format off
 NO_DEVICE(cuInit) NO_DEVICE(cuDeviceGet) NO_DEVICE(cuCtxGetLimit) NO_DEVICE(cuStreamGetCtx)
 NO_DEVICE(cuLaunchKernel) NO_DEVICE(cuLaunchCooperativeKernel) NO_DEVICE(cuLaunchKernelEx)
 NO_DEVICE(cuOccupancyMaxPotentialClusterSize) NO_DEVICE(cuLinkCreate_v2) NO_DEVICE(cuLinkAddData_v2)
@@ -18,6 +19,7 @@ NO_DEVICE(cuModuleLoadData) NO_DEVICE(cuModuleGetGlobal_v2) NO_DEVICE(cuModuleGe
 NO_DEVICE(cuFuncSetAttribute) NO_DEVICE(cuFuncGetAttribute) NO_DEVICE(cuDevicePrimaryCtxRetain)
 NO_DEVICE(cuDevicePrimaryCtxReset) NO_DEVICE(cuDevicePrimaryCtxRelease) NO_DEVICE(cuDeviceGetAttribute)
 NO_DEVICE(cuCtxGetDevice)
+// clang-format on
 
 int cuDriverGetVersion(int* version);
 int cuDriverGetVersion(int* version) {
