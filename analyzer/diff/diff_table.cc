@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 
@@ -197,17 +198,7 @@ Row ChangeCells(const TimeChange& time, Match match) {
           VerdictName(time.finding, match)};
 }
 
-std::string ShortTime(double ns) {
-  constexpr std::pair<double, const char*> kUnits[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
-  for (const auto& [unit_ns, unit] : kUnits) {
-    // 999.6 us are 1 ms.
-    const double value = ns / unit_ns;
-    if (value >= 0.9995) return absl::StrFormat("%.*f %s", value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, value, unit);
-  }
-  return absl::StrFormat("%.0f ns", ns);
-}
-
-std::string SignedTime(double ns) { return absl::StrCat(ns < 0 ? "-" : "+", ShortTime(std::abs(ns))); }
+std::string SignedTime(double ns) { return absl::StrCat(ns < 0 ? "-" : "+", HumanTime(std::abs(ns))); }
 
 std::string SizesChanged(const std::string& base, const std::string& candidate) {
   std::vector<std::string> words;

@@ -8,6 +8,7 @@
 
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/row_keys.h"
+#include "analyzer/table/human.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline diff {
@@ -19,8 +20,7 @@ Table DiffTable(const TableChanges& changes);
 std::vector<Column> ChangeColumns();
 Row ChangeCells(const TimeChange& time, Match match);
 
-// "6.72 ms", with three digits; "+480 us", "-1.20 ms".
-std::string ShortTime(double ns);
+// "+480 us", "-1.20 ms".
 std::string SignedTime(double ns);
 
 // "oc 6 -> 12, ih 32 -> 28": sizes that differ, with the letters before them.

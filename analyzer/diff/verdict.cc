@@ -43,14 +43,14 @@ std::string PerText(const VerdictInput& input) {
 std::string StepText(const VerdictInput& input) {
   const TimeChange& step = input.decision->whole;
   if (input.decision->per != Per::kSample) return "";
-  return absl::StrCat("; ", ShortTime(step.base_ns), " -> ", ShortTime(step.candidate_ns), " per ", Unit(input));
+  return absl::StrCat("; ", HumanTime(step.base_ns), " -> ", HumanTime(step.candidate_ns), " per ", Unit(input));
 }
 
 // What the processors did for it, whoever else wanted them.
 std::string CpuText(const VerdictInput& input) {
   const TimeChange& cpu = input.decision->cpu;
   if (cpu.base_ns == 0) return "";
-  return absl::StrCat(", CPU time ", ShortTime(cpu.base_ns), " -> ", ShortTime(cpu.candidate_ns));
+  return absl::StrCat(", CPU time ", HumanTime(cpu.base_ns), " -> ", HumanTime(cpu.candidate_ns));
 }
 
 std::string NoiseText(const VerdictInput& input, const TimeChange& time) {
@@ -97,7 +97,7 @@ std::string TimesText(const VerdictInput& input) {
   const char* beyond = decision.doubt == Doubt::kOnlySomeSteps ? ", but only some steps"
                        : decision.doubt == Doubt::kWaiting     ? ", but it waited for processors"
                                                                : "";
-  return absl::StrCat(ShortTime(time.base_ns), " -> ", ShortTime(time.candidate_ns), PerText(input), " (",
+  return absl::StrCat(HumanTime(time.base_ns), " -> ", HumanTime(time.candidate_ns), PerText(input), " (",
                       time.change_ns() > 0 ? "+" : "-", PercentText(time.change_ns(), time.base_ns), beyond, ", ",
                       NoiseText(input, time), CpuText(input), StepText(input), ")");
 }
@@ -107,7 +107,7 @@ std::string SlowerText(const VerdictInput& input) {
   const Decision& decision = *input.decision;
   const TimeChange& time = decision.time;
   return absl::StrCat(PercentText(time.change_ns(), time.base_ns), time.change_ns() > 0 ? " slower" : " faster",
-                      PerText(input), " (", ShortTime(time.base_ns), " -> ", ShortTime(time.candidate_ns), ", ",
+                      PerText(input), " (", HumanTime(time.base_ns), " -> ", HumanTime(time.candidate_ns), ", ",
                       NoiseText(input, time), CpuText(input), StepText(input), ")");
 }
 
@@ -165,8 +165,8 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
   }
   const TimeChange& low = input.decision->low;
   if (input.decision->doubt == Doubt::kOnlySomeSteps) {
-    table.notes.push_back(absl::StrCat("The faster quarter of the steps takes up to ", ShortTime(low.base_ns), " in BASE and ",
-                                       ShortTime(low.candidate_ns),
+    table.notes.push_back(absl::StrCat("The faster quarter of the steps takes up to ", HumanTime(low.base_ns), " in BASE and ",
+                                       HumanTime(low.candidate_ns),
                                        " in NEW: no such difference. Only some steps take longer, as on a busy machine."));
   }
   if (input.decision->doubt == Doubt::kWaiting) {
@@ -216,7 +216,7 @@ std::string VerdictSentence(const VerdictInput& input) {
       decision.is_same_work ? "" : absl::StrCat("NEW differs: ", DifferencesText(input.differences), ". ");
   if (decision.time.finding == Speed::kEqual) {
     return absl::StrCat(differences, decision.is_same_work ? "no difference: " : "No difference in time: ",
-                        ShortTime(decision.time.base_ns), PerText(input), " on both sides");
+                        HumanTime(decision.time.base_ns), PerText(input), " on both sides");
   }
   if (decision.time.finding == Speed::kNoise) {
     const std::vector<std::string> within = ChangesWithin(input);

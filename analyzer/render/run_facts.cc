@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/model/losses.h"
-#include "analyzer/render/human.h"
+#include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline render {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/strip.h"
 #include "analyzer/model/op.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/render/human.h"
+#include "analyzer/table/human.h"
 #include "analyzer/render/short_forms.h"
 
 namespace dlhook::analyzer::inline render {

@@ -94,12 +94,4 @@ Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns)
   return static_cast<double>(*amount) * static_cast<double>(calls) / static_cast<double>(total_ns);
 }
 
-std::string HumanTime(int64_t ns) {
-  const double value = static_cast<double>(ns);
-  if (ns < 1000) return absl::StrFormat("%d ns", ns);
-  if (ns < 1000000) return absl::StrFormat("%.2f us", value / 1e3);
-  if (ns < 1000000000) return absl::StrFormat("%.2f ms", value / 1e6);
-  return absl::StrFormat("%.2f s", value / 1e9);
-}
-
 }  // namespace dlhook::analyzer::tables

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/table/human.h"
 #include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -43,9 +44,6 @@ Cell Mean(int64_t sum, int64_t count);
 Cell OrUnknown(const std::optional<int64_t>& value);
 // What one call does (FLOPs, bytes) times calls over their time; 1 per ns is 1 G/s.
 Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns);
-
-// "12.3 ms" for sentences; tables keep nanoseconds.
-std::string HumanTime(int64_t ns);
 
 }  // namespace dlhook::analyzer::tables
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "analyzer/render/human.h"
+#include "analyzer/table/human.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"
 #include "analyzer/render/short_forms.h"

@@ -96,11 +96,11 @@ TEST(SizesChangedTest, NamesWhatDiffers) {
 }
 
 TEST(ShortTimeTest, HasThreeDigits) {
-  EXPECT_EQ(ShortTime(6), "6 ns");
-  EXPECT_EQ(ShortTime(999.6), "1.00 us");
-  EXPECT_EQ(ShortTime(428470), "428 us");
-  EXPECT_EQ(ShortTime(6.7e6), "6.70 ms");
-  EXPECT_EQ(ShortTime(12.34e9), "12.3 s");
+  EXPECT_EQ(HumanTime(6), "6 ns");
+  EXPECT_EQ(HumanTime(999.6), "1.00 us");
+  EXPECT_EQ(HumanTime(428470), "428 us");
+  EXPECT_EQ(HumanTime(6.7e6), "6.70 ms");
+  EXPECT_EQ(HumanTime(12.34e9), "12.3 s");
   EXPECT_EQ(SignedTime(-480e3), "-480 us");
   EXPECT_EQ(SignedTime(480e3), "+480 us");
 }

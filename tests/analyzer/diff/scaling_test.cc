@@ -47,7 +47,7 @@ TEST(ScalingTableTest, StrongScaling) {
   EXPECT_DOUBLE_EQ(Real(table, 1, "samples_per_second"), 1600.0);
   EXPECT_DOUBLE_EQ(Real(table, 1, "communication"), 50.0);
   EXPECT_EQ(Integer(table, 1, "lost"), 15'000'000);
-  EXPECT_EQ(Text(table, 1, "grew"), "exposed communication +10.00 ms, idle +4.00 ms, compute +1.00 ms");
+  EXPECT_EQ(Text(table, 1, "grew"), "exposed communication +10.0 ms, idle +4.00 ms, compute +1.00 ms");
   EXPECT_EQ(table.notes[0], "Strong scaling: the same batch in every run.");
 }
 

@@ -1,21 +1,24 @@
-// Numbers as people read them.
-#ifndef DLHOOK_ANALYZER_RENDER_HUMAN_H_
-#define DLHOOK_ANALYZER_RENDER_HUMAN_H_
+// Numbers as people read them: three significant digits and a prefix, in tables and in sentences.
+#ifndef DLHOOK_ANALYZER_TABLE_HUMAN_H_
+#define DLHOOK_ANALYZER_TABLE_HUMAN_H_
 
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "analyzer/table/table.h"
 
-namespace dlhook::analyzer::inline render {
+namespace dlhook::analyzer::inline table {
 
 // "1.23 ms" for 1234567 with unit "ns", "4.00 KiB" for 4096 "bytes", "12.3%" for 12.34 "%", "-" for
 // what is not known.
 std::string HumanCell(const Cell& cell, absl::string_view unit);
 
+// A time for sentences: "1.23 ms".
+std::string HumanTime(double ns);
+
 // Whether HumanCell writes the unit behind the number; if not, it belongs into the column's header.
 bool IsUnitInCell(absl::string_view unit);
 
-}  // namespace dlhook::analyzer::render
+}  // namespace dlhook::analyzer::table
 
-#endif  // DLHOOK_ANALYZER_RENDER_HUMAN_H_
+#endif  // DLHOOK_ANALYZER_TABLE_HUMAN_H_

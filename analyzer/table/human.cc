@@ -1,5 +1,5 @@
 // Three significant digits and a prefix.
-#include "analyzer/render/human.h"
+#include "analyzer/table/human.h"
 
 #include <cmath>
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer::inline render {
+namespace dlhook::analyzer::inline table {
 namespace {
 
 struct Scale {
@@ -60,8 +60,10 @@ std::string HumanCell(const Cell& cell, absl::string_view unit) {
   return "-";
 }
 
+std::string HumanTime(double ns) { return HumanNumber(ns, "ns", false); }
+
 bool IsUnitInCell(absl::string_view unit) {
   return unit.empty() || unit == "ns" || unit == "bytes" || unit == "flops" || unit == "%";
 }
 
-}  // namespace dlhook::analyzer::render
+}  // namespace dlhook::analyzer::table
