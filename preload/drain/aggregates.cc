@@ -1,6 +1,8 @@
 // Aggregation in the drain.
 #include "preload/drain/aggregates.h"
 
+#include "preload/proto_fields.h"
+
 namespace dlhook {
 namespace {
 
@@ -9,27 +11,28 @@ void WriteHistogram(PacketWriter* writer, const uint64_t (&histogram)[CallTotals
   while (used > 0 && histogram[used - 1] == 0) --used;
   Buffer column;
   for (uint32_t i = 0; i < used; ++i) column.AppendVarint(histogram[i]);
-  writer->Packed(10, column);
+  writer->Packed(fields::CallAggregate::kHistogram, column);
 }
 
 }  // namespace
 
 void WriteAggregatePacket(const Aggregate& aggregate, const CallTotals& totals, Buffer* out) {
+  namespace f = fields::CallAggregate;
   PacketWriter writer(out);
-  size_t packet = writer.Begin(1);
-  size_t message = writer.Begin(4);  // Packet.call_aggregate
-  writer.UInt(1, aggregate.thread_id);
-  writer.UInt(2, aggregate.op_iid);
-  writer.UInt(4, aggregate.start_ticks);
-  writer.UInt(5, aggregate.end_ticks);
-  writer.UInt(6, totals.sums.count);
-  writer.UInt(7, totals.sums.sum);
-  writer.UInt(8, totals.sums.min);
-  writer.UInt(9, totals.sums.max);
+  size_t packet = writer.Begin(fields::Trace::kPacket);
+  size_t message = writer.Begin(fields::Packet::kCallAggregate);
+  writer.UInt(f::kThreadId, aggregate.thread_id);
+  writer.UInt(f::kOpIid, aggregate.op_iid);
+  writer.UInt(f::kWindowStartTicks, aggregate.start_ticks);
+  writer.UInt(f::kWindowEndTicks, aggregate.end_ticks);
+  writer.UInt(f::kCount, totals.sums.count);
+  writer.UInt(f::kSum, totals.sums.sum);
+  writer.UInt(f::kMin, totals.sums.min);
+  writer.UInt(f::kMax, totals.sums.max);
   WriteHistogram(&writer, totals.histogram);
-  writer.UInt(11, totals.sums.nested_count);
-  writer.UInt(12, totals.sums.nested_sum);
-  writer.UInt(13, static_cast<uint32_t>(aggregate.cause));
+  writer.UInt(f::kNestedCount, totals.sums.nested_count);
+  writer.UInt(f::kNestedSum, totals.sums.nested_sum);
+  writer.UInt(f::kCause, static_cast<uint32_t>(aggregate.cause));
   writer.End(message);
   writer.End(packet);
 }

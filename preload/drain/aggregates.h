@@ -6,11 +6,11 @@
 
 #include "preload/format/call_totals.h"
 #include "preload/format/packet_writer.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 
-// trace::CallAggregate::Cause
-enum class TotalsCause : uint32_t { kTraceLimit = 0, kRingFull = 1 };
+using TotalsCause = fields::CallAggregate::Cause;
 
 struct Aggregate {
   uint32_t thread_id;

@@ -4,6 +4,7 @@
 #define DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_
 
 #include "preload/format/packet_writer.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 
@@ -58,18 +59,24 @@ class CallBatch {
 
   // Appends the packet to `out` and starts an empty batch.
   void Flush(Buffer* out) {
+    namespace f = fields::CallBatch;
     PacketWriter writer(out);
-    size_t packet = writer.Begin(1);  // Trace.packet
-    size_t batch = writer.Begin(1);   // Packet.call_batch
-    writer.UInt(1, thread_id_);
-    writer.UInt(2, base_sequence_);
-    writer.UInt(3, base_end_);
-    const Buffer* const columns[] = {&op_, &sequence_, &end_, &duration_, &parent_, &caller_, &address_};
-    for (uint32_t i = 0; i < 7; ++i) writer.Packed(4 + i, *columns[i]);
-    if (stack_.begun) writer.Packed(11, stack_.bytes);
-    writer.Packed(12, status_index_);
-    writer.Packed(13, status_);
-    if (python_.begun) writer.Packed(14, python_.bytes);
+    size_t packet = writer.Begin(fields::Trace::kPacket);
+    size_t batch = writer.Begin(fields::Packet::kCallBatch);
+    writer.UInt(f::kThreadId, thread_id_);
+    writer.UInt(f::kBaseSequence, base_sequence_);
+    writer.UInt(f::kBaseEndTicks, base_end_);
+    writer.Packed(f::kOpIid, op_);
+    writer.Packed(f::kSequenceDelta, sequence_);
+    writer.Packed(f::kEndDeltaTicks, end_);
+    writer.Packed(f::kDuration, duration_);
+    writer.Packed(f::kParentDistance, parent_);
+    writer.Packed(f::kCallerIid, caller_);
+    writer.Packed(f::kAddressIid, address_);
+    if (stack_.begun) writer.Packed(f::kStackIid, stack_.bytes);
+    writer.Packed(f::kStatusIndex, status_index_);
+    writer.Packed(f::kStatus, status_);
+    if (python_.begun) writer.Packed(f::kPythonStackIid, python_.bytes);
     writer.End(batch);
     writer.End(packet);
     count_ = 0;

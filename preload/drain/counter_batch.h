@@ -7,11 +7,11 @@
 
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 
-// trace::CounterBatch::Kind
-enum class ReadingKind : uint8_t { kUnknown = 0, kSample = 1, kBoundary = 2 };
+using ReadingKind = fields::CounterBatch::Kind;
 
 // What readings of one batch have in common.
 struct CounterBatchKey {
@@ -69,21 +69,22 @@ class CounterBatch {
 
   // Appends the packet to `out` and makes the batch empty.
   void Flush(Buffer* out) {
+    namespace f = fields::CounterBatch;
     PacketWriter writer(out);
-    size_t packet = writer.Begin(1);  // Trace.packet
-    size_t batch = writer.Begin(7);   // Packet.counter_batch
-    writer.UInt(1, key_.thread_id);
-    writer.UInt(2, key_.tid);
-    writer.UInt(3, static_cast<uint32_t>(key_.kind));
-    writer.UInt(4, static_cast<uint32_t>(key_.source));
+    size_t packet = writer.Begin(fields::Trace::kPacket);
+    size_t batch = writer.Begin(fields::Packet::kCounterBatch);
+    writer.UInt(f::kThreadId, key_.thread_id);
+    writer.UInt(f::kTid, key_.tid);
+    writer.UInt(f::kKind, static_cast<uint32_t>(key_.kind));
+    writer.UInt(f::kSource, static_cast<uint32_t>(key_.source));
     Buffer names;
     for (uint32_t i = 0; i < key_.count; ++i) names.AppendVarint(key_.name_iids[i]);
-    writer.Packed(5, names);
-    writer.Packed(6, ticks_);
-    writer.Packed(7, values_);
+    writer.Packed(f::kNameIid, names);
+    writer.Packed(f::kTickDelta, ticks_);
+    writer.Packed(f::kValueDelta, values_);
     if (is_scaled_) {
-      writer.Packed(8, enabled_);
-      writer.Packed(9, running_);
+      writer.Packed(f::kEnabledDeltaNs, enabled_);
+      writer.Packed(f::kRunningDeltaNs, running_);
     }
     writer.End(batch);
     writer.End(packet);

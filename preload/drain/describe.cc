@@ -1,21 +1,16 @@
-// Encoding of describing packets; field numbers are those of proto/*.proto.
+// Encoding of describing packets.
 #include "preload/drain/describe.h"
 
 #include "preload/drain/describe_cuda.h"
 #include "preload/format/hook_table.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 namespace {
 
-// Packet field numbers (trace.proto).
-enum PacketField : uint32_t {
-  kInterned = 2, kClockSamplePacket = 3, kHeader = 8, kThread = 9, kMappingPacket = 10, kCapabilityPacket = 11,
-  kLossPacket = 12, kReset = 13, kCaptureStatePacket = 14, kFooter = 15, kLoadSamplePacket = 21
-};
-
-// Writes one packet: PacketScope scope(out, kThread); scope.writer.UInt(…);
+// Writes one packet: PacketScope scope(out, fields::Packet::kThread); scope.writer.UInt(…);
 struct PacketScope {
-  PacketScope(Buffer* out, PacketField field) : writer(out), packet(writer.Begin(1)), message(writer.Begin(field)) {}
+  PacketScope(Buffer* out, uint32_t field) : writer(out), packet(writer.Begin(fields::Trace::kPacket)), message(writer.Begin(field)) {}
   ~PacketScope() {
     writer.End(message);
     writer.End(packet);
@@ -31,43 +26,47 @@ void WriteBounded(PacketWriter* writer, uint32_t field, const char (&text)[N]) {
 }
 
 void WriteProcess(const SessionHeader& session, PacketWriter* writer) {
-  size_t process = writer->Begin(4);
-  writer->UInt(1, session.pid);
-  writer->UInt(2, session.parent_pid);
-  writer->UInt(3, session.start_time_jiffies);
-  WriteBounded(writer, 4, session.boot_id);
-  WriteBounded(writer, 5, session.host);
-  WriteBounded(writer, 6, session.program);
-  WriteBounded(writer, 7, session.script);
-  writer->UInt(8, session.shim_loaded_ticks);
+  namespace f = fields::Process;
+  size_t process = writer->Begin(fields::Header::kProcess);
+  writer->UInt(f::kPid, session.pid);
+  writer->UInt(f::kParentPid, session.parent_pid);
+  writer->UInt(f::kStartTimeJiffies, session.start_time_jiffies);
+  WriteBounded(writer, f::kBootId, session.boot_id);
+  WriteBounded(writer, f::kHost, session.host);
+  WriteBounded(writer, f::kProgram, session.program);
+  WriteBounded(writer, f::kScript, session.script);
+  writer->UInt(f::kShimLoadedTicks, session.shim_loaded_ticks);
   writer->End(process);
 }
 
 void WriteClock(const SessionHeader& session, PacketWriter* writer) {
-  size_t clock = writer->Begin(5);
-  writer->UInt(1, session.clock_kind);
-  writer->UInt(2, session.ticks_per_second);
-  WriteBounded(writer, 3, session.clock_fallback_reason);
+  namespace f = fields::Clock;
+  size_t clock = writer->Begin(fields::Header::kClock);
+  writer->UInt(f::kKind, session.clock_kind);
+  writer->UInt(f::kTicksPerSecond, session.ticks_per_second);
+  WriteBounded(writer, f::kFallbackReason, session.clock_fallback_reason);
   writer->End(clock);
 }
 
 void WriteRankVariables(const SessionHeader& session, PacketWriter* writer) {
+  namespace f = fields::RankVariable;
   for (uint32_t i = 0; i < session.rank_variable_count && i < kMaxRankVariables; ++i) {
-    size_t variable = writer->Begin(6);
-    WriteBounded(writer, 1, session.rank_variables[i].name);
-    WriteBounded(writer, 2, session.rank_variables[i].value);
+    size_t variable = writer->Begin(fields::Header::kRankVariable);
+    WriteBounded(writer, f::kName, session.rank_variables[i].name);
+    WriteBounded(writer, f::kValue, session.rank_variables[i].value);
     writer->End(variable);
   }
 }
 
 void WriteSettings(const SessionHeader& session, PacketWriter* writer) {
+  namespace f = fields::Setting;
   for (uint32_t i = 0; i < session.setting_count && i < kMaxSettings; ++i) {
-    size_t setting = writer->Begin(12);
-    WriteBounded(writer, 1, session.settings[i].name);
-    WriteBounded(writer, 2, session.settings[i].value);
+    size_t setting = writer->Begin(fields::Header::kSetting);
+    WriteBounded(writer, f::kName, session.settings[i].name);
+    WriteBounded(writer, f::kValue, session.settings[i].value);
     writer->End(setting);
   }
-  writer->UInt(13, session.processors);
+  writer->UInt(fields::Header::kProcessors, session.processors);
 }
 
 void WriteFamilies(uint32_t mask, PacketWriter* writer) {
@@ -80,126 +79,148 @@ void WriteFamilies(uint32_t mask, PacketWriter* writer) {
     memcpy(text + size, kFamilyNames[i], length);
     size += length;
   }
-  writer->Text(7, text, size);
+  writer->Text(fields::Header::kCaptureFamilies, text, size);
 }
 
 void WriteGemm(const CallRecord& record, PacketWriter* writer) {
   GemmShape shape;
   const char* words = reinterpret_cast<const char*>(&record + 1);
   memcpy(&shape, words, sizeof shape);
-  size_t gemm = writer->Begin(6);
+  size_t gemm = writer->Begin(fields::OpDefinition::kGemm);
   WriteGemmFields(shape, writer);
   if (record.header.shape_words >= kGroupedGemmShapeWords) {
     GemmGroups groups;
     memcpy(&groups, words + sizeof shape, sizeof groups);
-    writer->Int(15, groups.groups);
-    writer->UInt(16, groups.flops);
+    writer->Int(fields::Gemm::kGroups, groups.groups);
+    writer->UInt(fields::Gemm::kFlops, groups.flops);
   }
   writer->End(gemm);
 }
 
 void WriteMatrix(const CallRecord& record, PacketWriter* writer) {
+  namespace f = fields::MatrixOp;
   MatrixShape shape;
   memcpy(&shape, &record + 1, sizeof shape);
-  size_t matrix = writer->Begin(8);
-  writer->UInt(1, static_cast<uint32_t>(shape.kind));
-  writer->UInt(2, static_cast<uint32_t>(shape.type));
-  writer->UInt(3, shape.row_major);
-  writer->Char(4, shape.side);
-  writer->Char(5, shape.uplo);
-  writer->Char(6, shape.trans);
-  writer->Char(7, shape.diag);
-  const int64_t sizes[] = {shape.m, shape.n, shape.k, shape.lda, shape.ldb, shape.ldc, shape.batch};
-  for (uint32_t i = 0; i < 7; ++i) writer->Int(8 + i, sizes[i]);
+  size_t matrix = writer->Begin(fields::OpDefinition::kMatrix);
+  writer->UInt(f::kKind, static_cast<uint32_t>(shape.kind));
+  writer->UInt(f::kType, static_cast<uint32_t>(shape.type));
+  writer->UInt(f::kRowMajor, shape.row_major);
+  writer->Char(f::kSide, shape.side);
+  writer->Char(f::kUplo, shape.uplo);
+  writer->Char(f::kTrans, shape.trans);
+  writer->Char(f::kDiag, shape.diag);
+  writer->Int(f::kM, shape.m);
+  writer->Int(f::kN, shape.n);
+  writer->Int(f::kK, shape.k);
+  writer->Int(f::kLda, shape.lda);
+  writer->Int(f::kLdb, shape.ldb);
+  writer->Int(f::kLdc, shape.ldc);
+  writer->Int(f::kBatch, shape.batch);
   CudaMatrixShape cuda = {};
   if (record.header.shape_words >= kCudaMatrixShapeWords) {
     memcpy(&cuda, reinterpret_cast<const char*>(&record + 1) + sizeof shape, sizeof cuda);
-    writer->Char(15, cuda.trans_b);
-    writer->UInt(16, cuda.order_a);
-    writer->UInt(17, cuda.order_c);
-    writer->UInt(18, static_cast<uint32_t>(cuda.c_type));
-    writer->Int(19, cuda.nonzeros);
+    writer->Char(f::kTransB, cuda.trans_b);
+    writer->UInt(f::kOrderA, cuda.order_a);
+    writer->UInt(f::kOrderC, cuda.order_c);
+    writer->UInt(f::kCType, static_cast<uint32_t>(cuda.c_type));
+    writer->Int(f::kNonzeros, cuda.nonzeros);
   }
   writer->End(matrix);
-  writer->UInt(15, cuda.captured);  // OpDefinition.captured
+  writer->UInt(fields::OpDefinition::kCaptured, cuda.captured);
 }
 
-constexpr uint32_t kSourceClock = 1;
-constexpr uint32_t kSourceOneDnnLog = 2;
+// By OneDnnField.
+constexpr uint32_t kOneDnnNumbers[] = {
+    fields::OneDnn::kOperation, fields::OneDnn::kEngine,            fields::OneDnn::kPrimitive,  fields::OneDnn::kImplementation,
+    fields::OneDnn::kPropKind,  fields::OneDnn::kMemoryDescriptors, fields::OneDnn::kAttributes, fields::OneDnn::kAuxiliary,
+    fields::OneDnn::kProblem,   fields::OneDnn::kOther};
+static_assert(sizeof kOneDnnNumbers / sizeof *kOneDnnNumbers == kOneDnnFieldCount);
 
 }  // namespace
 
 void WriteGemmFields(const GemmShape& shape, PacketWriter* writer) {
-  writer->UInt(1, static_cast<uint32_t>(shape.a_type));
-  writer->UInt(2, static_cast<uint32_t>(shape.b_type));
-  writer->UInt(3, static_cast<uint32_t>(shape.c_type));
-  writer->UInt(4, shape.row_major);
-  writer->Char(5, shape.trans_a);
-  writer->Char(6, shape.trans_b);
-  const int64_t sizes[] = {shape.m, shape.n, shape.k, shape.lda, shape.ldb, shape.ldc, shape.batch};
-  for (uint32_t i = 0; i < 7; ++i) writer->Int(7 + i, sizes[i]);
-  writer->UInt(14, static_cast<uint32_t>(shape.kind));
+  namespace f = fields::Gemm;
+  writer->UInt(f::kAType, static_cast<uint32_t>(shape.a_type));
+  writer->UInt(f::kBType, static_cast<uint32_t>(shape.b_type));
+  writer->UInt(f::kCType, static_cast<uint32_t>(shape.c_type));
+  writer->UInt(f::kRowMajor, shape.row_major);
+  writer->Char(f::kTransA, shape.trans_a);
+  writer->Char(f::kTransB, shape.trans_b);
+  writer->Int(f::kM, shape.m);
+  writer->Int(f::kN, shape.n);
+  writer->Int(f::kK, shape.k);
+  writer->Int(f::kLda, shape.lda);
+  writer->Int(f::kLdb, shape.ldb);
+  writer->Int(f::kLdc, shape.ldc);
+  writer->Int(f::kBatch, shape.batch);
+  writer->UInt(f::kKind, static_cast<uint32_t>(shape.kind));
 }
 
 void WriteHeaderPacket(const SessionHeader& session, Buffer* out) {
-  PacketScope scope(out, kHeader);
+  namespace f = fields::Header;
+  PacketScope scope(out, fields::Packet::kHeader);
   PacketWriter& writer = scope.writer;
-  writer.UInt(1, kSchemaMajor);
-  writer.UInt(2, kSchemaMinor);
-  WriteBounded(&writer, 3, session.tool_version);
+  writer.UInt(f::kSchemaMajor, kSchemaMajor);
+  writer.UInt(f::kSchemaMinor, kSchemaMinor);
+  WriteBounded(&writer, f::kToolVersion, session.tool_version);
   WriteProcess(session, &writer);
   WriteClock(session, &writer);
   WriteRankVariables(session, &writer);
   WriteFamilies(session.configured_families, &writer);
-  WriteBounded(&writer, 8, session.run_key);
-  WriteBounded(&writer, 9, session.requested_output);
-  WriteBounded(&writer, 10, session.output_refusal);
-  writer.UInt(11, session.trace_bytes_limit);
+  WriteBounded(&writer, f::kRunKey, session.run_key);
+  WriteBounded(&writer, f::kRequestedOutput, session.requested_output);
+  WriteBounded(&writer, f::kOutputRefusal, session.output_refusal);
+  writer.UInt(f::kTraceBytesLimit, session.trace_bytes_limit);
   WriteSettings(session, &writer);
 }
 
 void WriteClockSamplePacket(const ClockSample& sample, Buffer* out) {
-  PacketScope scope(out, kClockSamplePacket);
-  scope.writer.UInt(1, sample.ticks);
-  scope.writer.UInt(2, sample.monotonic_ns);
-  scope.writer.UInt(3, sample.realtime_ns);
-  scope.writer.UInt(4, sample.uncertainty_ticks & 0xffffffff);
+  namespace f = fields::ClockSample;
+  PacketScope scope(out, fields::Packet::kClockSample);
+  scope.writer.UInt(f::kTicks, sample.ticks);
+  scope.writer.UInt(f::kMonotonicNs, sample.monotonic_ns);
+  scope.writer.UInt(f::kRealtimeNs, sample.realtime_ns);
+  scope.writer.UInt(f::kUncertaintyTicks, sample.uncertainty_ticks & 0xffffffff);
 }
 
 void WriteLoadSamplePacket(const LoadSample& sample, Buffer* out) {
-  PacketScope scope(out, kLoadSamplePacket);
-  scope.writer.UInt(1, sample.ticks);
-  scope.writer.UInt(2, sample.cpu_ns);
-  scope.writer.UInt(3, sample.waiting_ns);
-  scope.writer.UInt(4, sample.threads);
-  scope.writer.UInt(5, sample.runnable);
-  scope.writer.UInt(6, sample.processors);
+  namespace f = fields::LoadSample;
+  PacketScope scope(out, fields::Packet::kLoadSample);
+  scope.writer.UInt(f::kTicks, sample.ticks);
+  scope.writer.UInt(f::kCpuNs, sample.cpu_ns);
+  scope.writer.UInt(f::kWaitingNs, sample.waiting_ns);
+  scope.writer.UInt(f::kThreads, sample.threads);
+  scope.writer.UInt(f::kRunnable, sample.runnable);
+  scope.writer.UInt(f::kProcessors, sample.processors);
 }
 
 void WriteThreadPacket(uint32_t thread_id, uint32_t tid, const char* name, uint64_t ended_ticks, Buffer* out) {
-  PacketScope scope(out, kThread);
-  scope.writer.UInt(1, thread_id);
-  scope.writer.UInt(2, tid);
-  scope.writer.Text(3, name, strnlen(name, sizeof(ThreadRecord::name)));
-  scope.writer.UInt(4, ended_ticks);
+  namespace f = fields::ThreadInfo;
+  PacketScope scope(out, fields::Packet::kThread);
+  scope.writer.UInt(f::kThreadId, thread_id);
+  scope.writer.UInt(f::kTid, tid);
+  scope.writer.Text(f::kName, name, strnlen(name, sizeof(ThreadRecord::name)));
+  scope.writer.UInt(f::kEndedTicks, ended_ticks);
 }
 
 void WriteMappingPacket(const MappingRecord& record, Buffer* out) {
-  PacketScope scope(out, kMappingPacket);
+  namespace f = fields::Mapping;
+  PacketScope scope(out, fields::Packet::kMapping);
   const char* path = reinterpret_cast<const char*>(&record + 1);
   size_t path_bytes = strnlen(path, record.text_bytes);
-  scope.writer.UInt(1, record.start);
-  scope.writer.UInt(2, record.end);
-  scope.writer.Text(3, path, path_bytes);
+  scope.writer.UInt(f::kStart, record.start);
+  scope.writer.UInt(f::kEnd, record.end);
+  scope.writer.Text(f::kPath, path, path_bytes);
   uint32_t build_id_bytes = record.build_id_bytes <= sizeof record.build_id ? record.build_id_bytes : 0;
-  scope.writer.Bytes(4, record.build_id, build_id_bytes);
-  scope.writer.UInt(5, record.role);
+  scope.writer.Bytes(f::kBuildId, record.build_id, build_id_bytes);
+  scope.writer.UInt(f::kRole, record.role);
   if (path_bytes + 1 < record.text_bytes) {
-    scope.writer.Text(6, path + path_bytes + 1, strnlen(path + path_bytes + 1, record.text_bytes - path_bytes - 1));
+    scope.writer.Text(f::kDetail, path + path_bytes + 1, strnlen(path + path_bytes + 1, record.text_bytes - path_bytes - 1));
   }
 }
 
 void WriteCapabilityPacket(const CapabilityRecord& record, Buffer* out) {
+  namespace f = fields::Capability;
   const char* text = reinterpret_cast<const char*>(&record + 1);
   TextSpan parts[3] = {};  // name, object, reason
   size_t at = 0;
@@ -208,78 +229,80 @@ void WriteCapabilityPacket(const CapabilityRecord& record, Buffer* out) {
     part = {text + at, strnlen(text + at, record.text_bytes - at)};
     at += part.size + 1;
   }
-  PacketScope scope(out, kCapabilityPacket);
-  scope.writer.Text(1, parts[0].data, parts[0].size);
-  scope.writer.UInt(2, record.value);
-  scope.writer.Text(3, parts[1].data, parts[1].size);
-  scope.writer.Text(4, parts[2].data, parts[2].size);
-  scope.writer.UInt(5, record.ticks);
+  PacketScope scope(out, fields::Packet::kCapability);
+  scope.writer.Text(f::kName, parts[0].data, parts[0].size);
+  scope.writer.UInt(f::kState, record.value);
+  scope.writer.Text(f::kObject, parts[1].data, parts[1].size);
+  scope.writer.Text(f::kReason, parts[2].data, parts[2].size);
+  scope.writer.UInt(f::kTicks, record.ticks);
 }
 
 void WriteCaptureStatePacket(bool recording, uint64_t ticks, Buffer* out) {
-  PacketScope scope(out, kCaptureStatePacket);
-  scope.writer.UInt(1, recording);
-  scope.writer.UInt(2, ticks);
+  namespace f = fields::CaptureState;
+  PacketScope scope(out, fields::Packet::kCaptureState);
+  scope.writer.UInt(f::kRecording, recording);
+  scope.writer.UInt(f::kTicks, ticks);
 }
 
 void WriteLossPacket(const LossDescription& loss, Buffer* out) {
-  PacketScope scope(out, kLossPacket);
-  scope.writer.UInt(1, loss.reason);
-  scope.writer.UInt(2, loss.thread_id);
-  scope.writer.UInt(3, loss.calls);
-  scope.writer.UInt(4, loss.bytes);
-  scope.writer.String(5, loss.detail);
+  namespace f = fields::Loss;
+  PacketScope scope(out, fields::Packet::kLoss);
+  scope.writer.UInt(f::kReason, static_cast<uint32_t>(loss.reason));
+  scope.writer.UInt(f::kThreadId, loss.thread_id);
+  scope.writer.UInt(f::kCalls, loss.calls);
+  scope.writer.UInt(f::kBytes, loss.bytes);
+  scope.writer.String(f::kDetail, loss.detail);
 }
 
 // The texts end with a NUL each; of the last one it may be missing.
 void WritePythonModulePacket(const PythonModuleRecord& record, Buffer* out) {
-  PacketWriter writer(out);
-  size_t packet = writer.Begin(1);
-  size_t module = writer.Begin(16);
-  writer.UInt(1, record.object);
+  namespace f = fields::PythonModule;
+  PacketScope scope(out, fields::Packet::kPythonModule);
+  scope.writer.UInt(f::kObject, record.object);
   auto text = reinterpret_cast<const char*>(&record + 1);
   const char* end = text + record.text_bytes;
   size_t length = strnlen(text, record.text_bytes);
-  writer.Text(2, text, length);
-  writer.UInt(3, record.root);
+  scope.writer.Text(f::kType, text, length);
+  scope.writer.UInt(f::kRoot, record.root);
   for (text += length + 1; text < end; text += length + 1) {
     length = strnlen(text, static_cast<size_t>(end - text));
-    writer.RepeatedText(4, text, length);
+    scope.writer.RepeatedText(f::kName, text, length);
   }
-  writer.UInt(5, record.parent);
-  writer.End(module);
-  writer.End(packet);
+  scope.writer.UInt(f::kParent, record.parent);
 }
 
 void WriteStringDefinition(uint32_t iid, const char* text, size_t size, Buffer* out) {
+  namespace f = fields::InternedString;
   PacketWriter writer(out);
-  size_t string = writer.Begin(1);  // Interned.string
-  writer.UInt(1, iid);
-  writer.Text(2, text, size);
+  size_t string = writer.Begin(fields::Interned::kString);
+  writer.UInt(f::kIid, iid);
+  writer.Text(f::kValue, text, size);
   writer.End(string);
 }
 
-void WriteResetPacket(uint32_t reason, Buffer* out) {
-  PacketScope scope(out, kReset);
-  scope.writer.UInt(1, reason);
+void WriteResetPacket(ResetReason reason, Buffer* out) {
+  PacketScope scope(out, fields::Packet::kReset);
+  scope.writer.UInt(fields::Reset::kReason, static_cast<uint32_t>(reason));
 }
 
 void WriteFooterPacket(uint32_t end, uint64_t end_ticks, uint64_t calls, Buffer* out) {
-  PacketScope scope(out, kFooter);
-  scope.writer.UInt(1, end);
-  scope.writer.UInt(2, end_ticks);
-  scope.writer.UInt(3, calls);
+  namespace f = fields::Footer;
+  PacketScope scope(out, fields::Packet::kFooter);
+  scope.writer.UInt(f::kEnd, end);
+  scope.writer.UInt(f::kEndTicks, end_ticks);
+  scope.writer.UInt(f::kCalls, calls);
 }
 
 void WriteCallDefinition(uint32_t iid, const CallRecord& record, const DefinitionSource& definitions, Buffer* out) {
+  namespace f = fields::OpDefinition;
   PacketWriter writer(out);
-  size_t op = writer.Begin(2);  // Interned.op
-  writer.UInt(1, iid);
+  size_t op = writer.Begin(fields::Interned::kOp);
+  writer.UInt(f::kIid, iid);
   bool known = record.header.hook < kHookCount;
-  writer.String(2, known ? kHookNames[record.header.hook].name : "?");
-  writer.String(3, known ? kFamilyNames[kHookNames[record.header.hook].family] : "?");
-  writer.UInt(4, kSourceClock);
-  writer.UInt(5, record.header.address_count);
+  writer.String(f::kFunction, known ? kHookNames[record.header.hook].name : "?");
+  writer.String(f::kFamily, known ? kFamilyNames[kHookNames[record.header.hook].family] : "?");
+  writer.UInt(f::kTimeSource, static_cast<uint32_t>(fields::TimeSource::kClockTicks));
+  writer.UInt(f::kAddressCount, record.header.address_count);
   bool is_gemm = record.header.type == RecordType::kGemmCall && record.header.shape_words >= kGemmShapeWords;
   bool is_matrix = record.header.type == RecordType::kMatrixCall && record.header.shape_words >= kMatrixShapeWords;
   if (is_gemm) WriteGemm(record, &writer);
@@ -289,16 +312,17 @@ void WriteCallDefinition(uint32_t iid, const CallRecord& record, const Definitio
 }
 
 void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, Buffer* out) {
+  namespace f = fields::OpDefinition;
   PacketWriter writer(out);
-  size_t op = writer.Begin(2);
-  writer.UInt(1, iid);
+  size_t op = writer.Begin(fields::Interned::kOp);
+  writer.UInt(f::kIid, iid);
   bool is_execution = line.fields[kOperation].size >= 4 && memcmp(line.fields[kOperation].data, "exec", 4) == 0;
-  writer.String(2, is_execution ? "onednn:exec" : "onednn:create");
-  writer.String(3, "onednn");
-  writer.UInt(4, kSourceOneDnnLog);
-  size_t onednn = writer.Begin(7);
-  for (uint32_t i = 0; i < kOneDnnFieldCount; ++i) writer.Text(i + 1, line.fields[i].data, line.fields[i].size);
-  writer.String(11, version);
+  writer.String(f::kFunction, is_execution ? "onednn:exec" : "onednn:create");
+  writer.String(f::kFamily, "onednn");
+  writer.UInt(f::kTimeSource, static_cast<uint32_t>(fields::TimeSource::kOnednnLog));
+  size_t onednn = writer.Begin(f::kOnednn);
+  for (uint32_t i = 0; i < kOneDnnFieldCount; ++i) writer.Text(kOneDnnNumbers[i], line.fields[i].data, line.fields[i].size);
+  writer.String(fields::OneDnn::kVersion, version);
   writer.End(onednn);
   writer.End(op);
 }

@@ -7,20 +7,15 @@
 #include "preload/format/record.h"
 #include "preload/format/session.h"
 #include "preload/format/tap_line.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 
 constexpr uint32_t kSchemaMajor = 1;
 constexpr uint32_t kSchemaMinor = 1;
 
-// trace::Loss::Reason
-enum LossReason : uint32_t {
-  kRingFull = 1, kNoRing = 2, kOutputFull = 3, kOutputGone = 4, kBadRecord = 5, kRecordTooLong = 6,
-  kPlainPointer = 7, kCollectorGone = 8, kDefinitionsFull = 9,
-  kScopesTooDeep = 10, kTraceLimit = 11, kReadingsDropped = 12, kGpuBuffersFull = 13, kGpuRecordsDropped = 14
-};
-// trace::Reset::Reason
-enum ResetReason : uint32_t { kTablesFull = 1, kNewWriter = 2 };
+using LossReason = fields::Loss::Reason;
+using ResetReason = fields::Reset::Reason;
 
 void WriteHeaderPacket(const SessionHeader& session, Buffer* out);
 void WriteClockSamplePacket(const ClockSample& sample, Buffer* out);
@@ -40,7 +35,7 @@ void WriteCapabilityPacket(const CapabilityRecord& record, Buffer* out);
 void WriteCaptureStatePacket(bool recording, uint64_t ticks, Buffer* out);
 
 struct LossDescription {
-  uint32_t reason;  // trace::Loss::Reason
+  LossReason reason;
   uint32_t thread_id;
   uint64_t calls;
   uint64_t bytes;
@@ -48,7 +43,7 @@ struct LossDescription {
 };
 void WriteLossPacket(const LossDescription& loss, Buffer* out);
 void WritePythonModulePacket(const PythonModuleRecord& record, Buffer* out);
-void WriteResetPacket(uint32_t reason, Buffer* out);
+void WriteResetPacket(ResetReason reason, Buffer* out);
 void WriteFooterPacket(uint32_t end, uint64_t end_ticks, uint64_t calls, Buffer* out);
 
 // Where the definitions are that a record refers to.

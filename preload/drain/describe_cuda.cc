@@ -3,15 +3,10 @@
 
 #include "preload/drain/message_check.h"
 #include "preload/format/definitions.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 namespace {
-
-// Field numbers of OpDefinition.
-enum OpField : uint32_t {
-  kGemmField = 6, kCopyField = 9, kLaunchField = 10, kCudnnField = 11, kSearchField = 12, kCollectiveField = 13,
-  kAllocationField = 14, kCapturedField = 15
-};
 
 // By CudnnOperation: Cudnn.operation.
 const char* const kCudnnOperationNames[] = {
@@ -45,178 +40,196 @@ void PackedInts(PacketWriter* writer, uint32_t field, const T* values, uint32_t 
 }
 
 void WriteCudaGemm(const CudaGemmShape& shape, PacketWriter* writer) {
-  size_t cuda = writer->Begin(17);
-  writer->UInt(1, shape.lt);
-  SInt32(writer, 2, shape.compute_type);
-  SInt32(writer, 3, shape.scale_type);
-  SInt32(writer, 4, shape.math_mode);
-  SInt32(writer, 5, shape.algorithm);
-  const uint32_t configuration[] = {shape.tile,          shape.stages,      shape.split_k,      shape.reduction, shape.swizzle,
-                                    shape.custom_option, shape.inner_shape, shape.cluster_shape, shape.epilogue};
-  for (uint32_t i = 0; i < 9; ++i) writer->UInt(6 + i, configuration[i]);
-  writer->UInt(15, shape.workspace_bytes);
-  writer->UInt(16, shape.alignment_log2 < 32 ? 1u << shape.alignment_log2 : 0);
-  writer->UInt(17, static_cast<uint32_t>(shape.chooser));
-  SInt32(writer, 18, shape.heuristic_rank);
-  writer->UInt(19, shape.heuristic_requested);
-  writer->UInt(20, shape.heuristic_results);
-  writer->UInt(21, shape.order_a);
-  writer->UInt(22, shape.order_b);
-  writer->UInt(23, shape.order_d);
-  writer->UInt(24, shape.fast_accumulation);
+  namespace f = fields::CudaGemm;
+  size_t cuda = writer->Begin(fields::Gemm::kCuda);
+  writer->UInt(f::kLt, shape.lt);
+  SInt32(writer, f::kComputeType, shape.compute_type);
+  SInt32(writer, f::kScaleType, shape.scale_type);
+  SInt32(writer, f::kMathMode, shape.math_mode);
+  SInt32(writer, f::kAlgorithm, shape.algorithm);
+  writer->UInt(f::kTile, shape.tile);
+  writer->UInt(f::kStages, shape.stages);
+  writer->UInt(f::kSplitK, shape.split_k);
+  writer->UInt(f::kReduction, shape.reduction);
+  writer->UInt(f::kSwizzle, shape.swizzle);
+  writer->UInt(f::kCustomOption, shape.custom_option);
+  writer->UInt(f::kInnerShape, shape.inner_shape);
+  writer->UInt(f::kClusterShape, shape.cluster_shape);
+  writer->UInt(f::kEpilogue, shape.epilogue);
+  writer->UInt(f::kWorkspaceBytes, shape.workspace_bytes);
+  writer->UInt(f::kAlignmentBytes, shape.alignment_log2 < 32 ? 1u << shape.alignment_log2 : 0);
+  writer->UInt(f::kChooser, static_cast<uint32_t>(shape.chooser));
+  SInt32(writer, f::kHeuristicRank, shape.heuristic_rank);
+  writer->UInt(f::kHeuristicRequested, shape.heuristic_requested);
+  writer->UInt(f::kHeuristicResults, shape.heuristic_results);
+  writer->UInt(f::kOrderA, shape.order_a);
+  writer->UInt(f::kOrderB, shape.order_b);
+  writer->UInt(f::kOrderD, shape.order_d);
+  writer->UInt(f::kFastAccumulation, shape.fast_accumulation);
   writer->End(cuda);
 }
 
 void WriteCudaGemmOp(const CallRecord& record, PacketWriter* writer) {
   CudaGemmShape shape;
   if (!ReadShape(record, &shape)) return;
-  size_t gemm = writer->Begin(kGemmField);
+  size_t gemm = writer->Begin(fields::OpDefinition::kGemm);
   WriteGemmFields(shape.gemm, writer);
   if (record.header.shape_words >= kGroupedCudaGemmShapeWords) {
     GemmGroups groups;
     memcpy(&groups, reinterpret_cast<const char*>(&record + 1) + sizeof shape, sizeof groups);
-    writer->Int(15, groups.groups);
-    writer->UInt(16, groups.flops);
+    writer->Int(fields::Gemm::kGroups, groups.groups);
+    writer->UInt(fields::Gemm::kFlops, groups.flops);
   }
   WriteCudaGemm(shape, writer);
   writer->End(gemm);
-  writer->UInt(kCapturedField, shape.captured);
+  writer->UInt(fields::OpDefinition::kCaptured, shape.captured);
 }
 
 void WriteCopy(const CallRecord& record, PacketWriter* writer) {
+  namespace f = fields::Copy;
   CopyShape shape;
   if (!ReadShape(record, &shape)) return;
-  size_t copy = writer->Begin(kCopyField);
-  writer->UInt(1, static_cast<uint32_t>(shape.direction));
-  writer->UInt(2, shape.bytes);
-  writer->UInt(3, shape.asynchronous);
-  writer->UInt(4, static_cast<uint32_t>(shape.host_memory));
-  writer->UInt(5, shape.copies);
-  writer->UInt(6, shape.width_bytes);
-  writer->UInt(7, shape.height);
-  writer->UInt(8, shape.depth);
-  SInt32(writer, 9, shape.source_device);
-  SInt32(writer, 10, shape.destination_device);
+  size_t copy = writer->Begin(fields::OpDefinition::kCopy);
+  writer->UInt(f::kDirection, static_cast<uint32_t>(shape.direction));
+  writer->UInt(f::kBytes, shape.bytes);
+  writer->UInt(f::kAsynchronous, shape.asynchronous);
+  writer->UInt(f::kHostMemory, static_cast<uint32_t>(shape.host_memory));
+  writer->UInt(f::kCopies, shape.copies);
+  writer->UInt(f::kWidthBytes, shape.width_bytes);
+  writer->UInt(f::kHeight, shape.height);
+  writer->UInt(f::kDepth, shape.depth);
+  SInt32(writer, f::kSourceDevice, shape.source_device);
+  SInt32(writer, f::kDestinationDevice, shape.destination_device);
   writer->End(copy);
-  writer->UInt(kCapturedField, shape.captured);
+  writer->UInt(fields::OpDefinition::kCaptured, shape.captured);
 }
 
 void WriteLaunch(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer) {
+  namespace f = fields::KernelLaunch;
   LaunchShape shape;
   if (!ReadShape(record, &shape)) return;
   DefinedBytes name = FindDefinition(definitions.session, definitions.mapping_bytes, shape.kernel, DefinitionKind::kKernel);
-  size_t launch = writer->Begin(kLaunchField);
-  if (name.data != nullptr) writer->Text(1, name.data, name.bytes);
-  for (uint32_t i = 0; i < 3; ++i) writer->UInt(2 + i, shape.grid[i]);
-  for (uint32_t i = 0; i < 3; ++i) writer->UInt(5 + i, shape.block[i]);
-  writer->UInt(8, shape.shared_bytes);
-  writer->UInt(9, shape.cooperative);
+  size_t launch = writer->Begin(fields::OpDefinition::kLaunch);
+  if (name.data != nullptr) writer->Text(f::kKernel, name.data, name.bytes);
+  writer->UInt(f::kGridX, shape.grid[0]);
+  writer->UInt(f::kGridY, shape.grid[1]);
+  writer->UInt(f::kGridZ, shape.grid[2]);
+  writer->UInt(f::kBlockX, shape.block[0]);
+  writer->UInt(f::kBlockY, shape.block[1]);
+  writer->UInt(f::kBlockZ, shape.block[2]);
+  writer->UInt(f::kSharedBytes, shape.shared_bytes);
+  writer->UInt(f::kCooperative, shape.cooperative);
   writer->End(launch);
-  writer->UInt(kCapturedField, shape.captured);
+  writer->UInt(fields::OpDefinition::kCaptured, shape.captured);
 }
 
 void WriteTensor(const CudnnTensorShape& tensor, PacketWriter* writer) {
+  namespace f = fields::CudnnTensor;
   uint32_t dims = tensor.dims <= 8 ? tensor.dims : 8;
-  size_t message = writer->Begin(2);
-  writer->UInt(1, static_cast<uint32_t>(tensor.role));
-  writer->UInt(2, static_cast<uint32_t>(tensor.type));
-  PackedInts(writer, 3, tensor.dim, dims);
-  PackedInts(writer, 4, tensor.stride, dims);
-  writer->UInt(7, tensor.vector_count);
+  size_t message = writer->Begin(fields::Cudnn::kTensor);
+  writer->UInt(f::kRole, static_cast<uint32_t>(tensor.role));
+  writer->UInt(f::kType, static_cast<uint32_t>(tensor.type));
+  PackedInts(writer, f::kDim, tensor.dim, dims);
+  PackedInts(writer, f::kStride, tensor.stride, dims);
+  writer->UInt(f::kVectorCount, tensor.vector_count);
   writer->End(message);
 }
 
 void WriteCudnnFields(const CudnnShape& shape, PacketWriter* writer) {
+  namespace f = fields::Cudnn;
   uint32_t operation = static_cast<uint32_t>(shape.operation);
   uint32_t spatial = shape.spatial_dims <= 3 ? shape.spatial_dims : 3;
-  writer->String(1, kCudnnOperationNames[operation < static_cast<uint32_t>(CudnnOperation::kCount) ? operation : 0]);
+  writer->String(f::kOperation, kCudnnOperationNames[operation < static_cast<uint32_t>(CudnnOperation::kCount) ? operation : 0]);
   for (const CudnnTensorShape& tensor : shape.tensors) {
     if (tensor.role != TensorRole::kUnknown) WriteTensor(tensor, writer);
   }
-  PackedInts(writer, 3, shape.pad, spatial);
-  PackedInts(writer, 5, shape.stride, spatial);
-  PackedInts(writer, 6, shape.dilation, spatial);
-  writer->Int(7, shape.groups);
-  SInt32(writer, 8, shape.convolution_mode);
-  writer->UInt(9, static_cast<uint32_t>(shape.compute_type));
-  writer->UInt(10, shape.workspace_bytes);
-  SInt32(writer, 11, shape.algorithm);
-  SInt32(writer, 12, shape.math_type);
-  SInt32(writer, 13, shape.mode);
+  PackedInts(writer, f::kPad, shape.pad, spatial);
+  PackedInts(writer, f::kStride, shape.stride, spatial);
+  PackedInts(writer, f::kDilation, shape.dilation, spatial);
+  writer->Int(f::kGroups, shape.groups);
+  SInt32(writer, f::kConvolutionMode, shape.convolution_mode);
+  writer->UInt(f::kComputeType, static_cast<uint32_t>(shape.compute_type));
+  writer->UInt(f::kWorkspaceBytes, shape.workspace_bytes);
+  SInt32(writer, f::kAlgorithm, shape.algorithm);
+  SInt32(writer, f::kMathType, shape.math_type);
+  SInt32(writer, f::kMode, shape.mode);
 }
 
 void WriteLegacyCudnn(const CallRecord& record, PacketWriter* writer) {
   CudnnShape shape;
   if (!ReadShape(record, &shape)) return;
-  size_t cudnn = writer->Begin(kCudnnField);
+  size_t cudnn = writer->Begin(fields::OpDefinition::kCudnn);
   WriteCudnnFields(shape, writer);
   writer->End(cudnn);
-  writer->UInt(kCapturedField, shape.captured);
+  writer->UInt(fields::OpDefinition::kCaptured, shape.captured);
 }
 
 void WritePlan(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer) {
   PlanShape shape;
   if (!ReadShape(record, &shape)) return;
   DefinedBytes plan = FindDefinition(definitions.session, definitions.mapping_bytes, shape.plan, DefinitionKind::kCudnnPlan);
-  size_t cudnn = writer->Begin(kCudnnField);
+  size_t cudnn = writer->Begin(fields::OpDefinition::kCudnn);
   if (plan.data != nullptr && IsCudnnMessage(plan.data, plan.bytes)) {
     writer->Raw(plan.data, plan.bytes);
   } else {
-    writer->String(1, "unknown");
+    writer->String(fields::Cudnn::kOperation, "unknown");
   }
-  writer->UInt(15, shape.pack_seen_before);
+  writer->UInt(fields::Cudnn::kPackSeenBefore, shape.pack_seen_before);
   writer->End(cudnn);
-  writer->UInt(kCapturedField, shape.captured);
+  writer->UInt(fields::OpDefinition::kCaptured, shape.captured);
 }
 
 void WriteSearch(const CallRecord& record, PacketWriter* writer) {
+  namespace f = fields::CudnnSearch::Candidate;
   SearchShape shape;
   if (!ReadShape(record, &shape)) return;
-  size_t search = writer->Begin(kSearchField);
-  size_t problem = writer->Begin(1);
+  size_t search = writer->Begin(fields::OpDefinition::kCudnnSearch);
+  size_t problem = writer->Begin(fields::CudnnSearch::kProblem);
   WriteCudnnFields(shape.problem, writer);
   writer->End(problem);
-  writer->UInt(2, shape.measured);
-  writer->UInt(3, shape.requested);
+  writer->UInt(fields::CudnnSearch::kMeasured, shape.measured);
+  writer->UInt(fields::CudnnSearch::kRequested, shape.requested);
   for (uint32_t i = 0; i < shape.candidate_count && i < SearchShape::kCandidates; ++i) {
     const SearchCandidate& candidate = shape.candidates[i];
-    size_t message = writer->Begin(4);
-    SInt32(writer, 1, candidate.algorithm);
-    SInt32(writer, 2, candidate.status);
-    writer->UInt(3, candidate.time_ns);
-    writer->UInt(4, candidate.workspace_bytes);
-    SInt32(writer, 5, candidate.determinism);
-    SInt32(writer, 6, candidate.math_type);
+    size_t message = writer->Begin(fields::CudnnSearch::kCandidate);
+    SInt32(writer, f::kAlgorithm, candidate.algorithm);
+    SInt32(writer, f::kStatus, candidate.status);
+    writer->UInt(f::kTimeNs, candidate.time_ns);
+    writer->UInt(f::kWorkspaceBytes, candidate.workspace_bytes);
+    SInt32(writer, f::kDeterminism, candidate.determinism);
+    SInt32(writer, f::kMathType, candidate.math_type);
     writer->End(message);
   }
   writer->End(search);
 }
 
 void WriteCollective(const CallRecord& record, PacketWriter* writer) {
+  namespace f = fields::Collective;
   CollectiveShape shape;
   if (!ReadShape(record, &shape)) return;
-  size_t collective = writer->Begin(kCollectiveField);
-  writer->UInt(1, static_cast<uint32_t>(shape.kind));
-  writer->UInt(2, shape.bytes);
-  writer->UInt(3, shape.count);
-  writer->UInt(4, static_cast<uint32_t>(shape.data_type));
-  SInt32(writer, 5, shape.reduction);
-  SInt32(writer, 6, shape.peer);
-  writer->UInt(7, shape.communicator);
-  SInt32(writer, 8, shape.rank);
-  SInt32(writer, 9, shape.ranks);
-  writer->UInt(10, shape.blocking);
+  size_t collective = writer->Begin(fields::OpDefinition::kCollective);
+  writer->UInt(f::kKind, static_cast<uint32_t>(shape.kind));
+  writer->UInt(f::kBytes, shape.bytes);
+  writer->UInt(f::kCount, shape.count);
+  writer->UInt(f::kDataType, static_cast<uint32_t>(shape.data_type));
+  SInt32(writer, f::kReduction, shape.reduction);
+  SInt32(writer, f::kPeer, shape.peer);
+  writer->UInt(f::kCommunicator, shape.communicator);
+  SInt32(writer, f::kRank, shape.rank);
+  SInt32(writer, f::kRanks, shape.ranks);
+  writer->UInt(f::kBlocking, shape.blocking);
   writer->End(collective);
-  writer->UInt(kCapturedField, shape.captured);
+  writer->UInt(fields::OpDefinition::kCaptured, shape.captured);
 }
 
 void WriteAllocation(const CallRecord& record, PacketWriter* writer) {
+  namespace f = fields::Allocation;
   AllocationShape shape;
   if (!ReadShape(record, &shape)) return;
-  size_t allocation = writer->Begin(kAllocationField);
-  writer->UInt(1, static_cast<uint32_t>(shape.kind));
-  writer->UInt(2, shape.is_free);
-  writer->UInt(3, shape.bytes);
+  size_t allocation = writer->Begin(fields::OpDefinition::kAllocation);
+  writer->UInt(f::kKind, static_cast<uint32_t>(shape.kind));
+  writer->UInt(f::kIsFree, shape.is_free);
+  writer->UInt(f::kBytes, shape.bytes);
   writer->End(allocation);
 }
 

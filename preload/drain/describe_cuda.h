@@ -1,4 +1,4 @@
-// Encoding of what calls of CUDA's libraries (and MPI) computed; field numbers are those of proto/op.proto.
+// Encoding of what calls of CUDA's libraries (and MPI) computed.
 // Thread: the drain's. Records are untrusted: enums pass through, counts are bounded.
 #ifndef DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_
 #define DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_

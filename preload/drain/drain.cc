@@ -84,9 +84,9 @@ bool Drain::Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink)
   last_sweep_ticks_ = last_sample_ticks_ = NowTicks();
   aggregate_window_ticks_ = TicksPerSecond(*session);
   if (state_.file_bytes > 0) {
-    WriteResetPacket(kNewWriter, &out_);
+    WriteResetPacket(ResetReason::kNewWriter, &out_);
   } else {
-    StartOver(0);
+    StartOver(ResetReason::kUnknown);
   }
   return true;
 }
@@ -94,12 +94,12 @@ bool Drain::Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink)
 uint64_t Drain::NowTicks() const { return ReadTicks(static_cast<ClockKind>(session_->clock_kind)); }
 
 // A trace from its first byte: header and the clock samples that the process took itself.
-void Drain::StartOver(uint32_t reset_reason) {
+void Drain::StartOver(ResetReason reset_reason) {
   ForgetDefinitions();
   out_.Clear();
   WriteHeaderPacket(*session_, &out_);
   for (const ClockSample& sample : session_->clock_samples) WriteClockSamplePacket(sample, &out_);
-  if (reset_reason != 0) WriteResetPacket(reset_reason, &out_);
+  if (reset_reason != ResetReason::kUnknown) WriteResetPacket(reset_reason, &out_);
 }
 
 // What was checked is what is used, whatever the host does to it meanwhile.
@@ -186,7 +186,7 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   if (waiting == 0) return fullness;
   Segment segment = SegmentAt(index, state_.tails[index]);
   if (segment.data == nullptr || waiting > RoomOf(slot)) {
-    WriteLossPacket({kBadRecord, state_.thread_ids[index], 0, waiting, "ring header"}, &out_);
+    WriteLossPacket({LossReason::kBadRecord, state_.thread_ids[index], 0, waiting, "ring header"}, &out_);
     state_.tails[index] = head;
     return 0;
   }
@@ -201,7 +201,7 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
     if (interner_.NearlyFull()) {
       FlushAggregates(0, true);
       FlushBatch();
-      WriteResetPacket(kTablesFull, &out_);
+      WriteResetPacket(ResetReason::kTablesFull, &out_);
       ForgetDefinitions();
     }
     if (out_.size() + pending_.size() > kPublishBytes) {
@@ -225,7 +225,7 @@ const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head, Segment* se
     bool whole = size >= minimum && size <= head - tail && offset + size <= segment->bytes;
     if (size != 0 && minimum != 0 && whole) return record;
   }
-  WriteLossPacket({kBadRecord, state_.thread_ids[index], 0, head - tail, "record"}, &out_);
+  WriteLossPacket({LossReason::kBadRecord, state_.thread_ids[index], 0, head - tail, "record"}, &out_);
   state_.tails[index] = head;
   return nullptr;
 }
@@ -334,7 +334,7 @@ void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
   if (!TextFits(record) || record->source >= kMaxTapSources) return;
   auto text = reinterpret_cast<const char*>(record + 1);
   TapLine line = ParseTapLine(text, record->text_bytes, nullptr);
-  if (record->cut != 0) WriteLossPacket({kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
+  if (record->cut != 0) WriteLossPacket({LossReason::kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
   if (!line.is_call) return;
   uint32_t op = TapOpOf(record, line);
   BatchedCall call = {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, 0, 0, nullptr};

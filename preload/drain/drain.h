@@ -20,11 +20,12 @@
 #include "preload/format/record.h"
 #include "preload/format/session.h"
 #include "preload/format/tap_line.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 
-// How the recorded process ended, as far as the drain's owner knows. trace::Footer::End
-enum class ProcessEnd : uint32_t { kUnknown = 0, kExited = 1, kVanished = 2, kLeft = 3 };
+// How the recorded process ended, as far as the drain's owner knows.
+using ProcessEnd = fields::Footer::End;
 
 class Drain {
  public:
@@ -80,7 +81,7 @@ class Drain {
   Segment SegmentAt(uint32_t index, uint64_t position) const;
   uint64_t RoomOf(const Slot& slot) const;
   void FreeChunks();
-  void StartOver(uint32_t reset_reason);
+  void StartOver(ResetReason reset_reason);
   void ForgetDefinitions();
   uint32_t DrainSlot(uint32_t index, bool everything);
   const RecordHeader* NextRecord(uint32_t index, uint64_t head, Segment* segment);

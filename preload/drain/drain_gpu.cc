@@ -7,6 +7,7 @@
 #include "preload/drain/drain.h"
 #include "preload/format/definitions.h"
 #include "preload/format/gpu_records.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 namespace {
@@ -23,36 +24,42 @@ struct KernelKey {
 static_assert(sizeof(KernelKey) == 40);
 
 void WriteKernelDefinition(uint32_t iid, const KernelKey& kernel, uint32_t name_iid, Buffer* out) {
+  namespace f = fields::InternedGpuKernel;
   PacketWriter writer(out);
-  size_t message = writer.Begin(7);  // Interned.gpu_kernel
-  writer.UInt(1, iid);
-  writer.UInt(2, name_iid);
-  for (uint32_t i = 0; i < 3; ++i) writer.UInt(3 + i, kernel.grid[i]);
-  for (uint32_t i = 0; i < 3; ++i) writer.UInt(6 + i, kernel.block[i]);
-  writer.UInt(9, kernel.registers_per_thread);
-  writer.UInt(10, kernel.static_shared_bytes);
-  writer.UInt(11, kernel.dynamic_shared_bytes);
+  size_t message = writer.Begin(fields::Interned::kGpuKernel);
+  writer.UInt(f::kIid, iid);
+  writer.UInt(f::kNameIid, name_iid);
+  writer.UInt(f::kGridX, kernel.grid[0]);
+  writer.UInt(f::kGridY, kernel.grid[1]);
+  writer.UInt(f::kGridZ, kernel.grid[2]);
+  writer.UInt(f::kBlockX, kernel.block[0]);
+  writer.UInt(f::kBlockY, kernel.block[1]);
+  writer.UInt(f::kBlockZ, kernel.block[2]);
+  writer.UInt(f::kRegistersPerThread, kernel.registers_per_thread);
+  writer.UInt(f::kStaticSharedBytes, kernel.static_shared_bytes);
+  writer.UInt(f::kDynamicSharedBytes, kernel.dynamic_shared_bytes);
   writer.End(message);
 }
 
 void WriteDevice(const GpuDeviceRecord& device, const char* name, Buffer* out) {
+  namespace f = fields::GpuDevice;
   PacketWriter writer(out);
-  size_t packet = writer.Begin(1);
-  size_t message = writer.Begin(19);  // Packet.gpu_device
+  size_t packet = writer.Begin(fields::Trace::kPacket);
+  size_t message = writer.Begin(fields::Packet::kGpuDevice);
   bool has_uuid = false;
   for (uint8_t byte : device.uuid) has_uuid = has_uuid || byte != 0;
-  writer.UInt(1, device.ordinal);
-  writer.Text(2, name, device.name_bytes);
-  if (has_uuid) writer.Bytes(3, device.uuid, sizeof device.uuid);
-  writer.UInt(4, device.multiprocessors);
-  writer.UInt(5, device.clock_khz);
-  writer.UInt(6, device.compute_capability);
-  writer.UInt(7, device.memory_bytes);
-  writer.UInt(8, device.memory_bytes_per_second);
-  writer.UInt(9, device.link_bytes_per_second);
-  writer.UInt(10, device.link_generation);
-  writer.UInt(11, device.link_width);
-  writer.UInt(12, device.is_partition != 0);
+  writer.UInt(f::kOrdinal, device.ordinal);
+  writer.Text(f::kName, name, device.name_bytes);
+  if (has_uuid) writer.Bytes(f::kUuid, device.uuid, sizeof device.uuid);
+  writer.UInt(f::kMultiprocessors, device.multiprocessors);
+  writer.UInt(f::kClockKhz, device.clock_khz);
+  writer.UInt(f::kComputeCapability, device.compute_capability);
+  writer.UInt(f::kMemoryBytes, device.memory_bytes);
+  writer.UInt(f::kMemoryBytesPerSecond, device.memory_bytes_per_second);
+  writer.UInt(f::kLinkBytesPerSecond, device.link_bytes_per_second);
+  writer.UInt(f::kLinkGeneration, device.link_generation);
+  writer.UInt(f::kLinkWidth, device.link_width);
+  writer.UInt(f::kIsPartition, device.is_partition != 0);
   writer.End(message);
   writer.End(packet);
 }
@@ -60,12 +67,13 @@ void WriteDevice(const GpuDeviceRecord& device, const char* name, Buffer* out) {
 constexpr char kAtLimit[] = "the trace has reached its limit";
 
 void WriteWindow(uint64_t ticks, GpuTimeSource source, const char* reason, size_t reason_bytes, Buffer* out) {
+  namespace f = fields::GpuWindow;
   PacketWriter writer(out);
-  size_t packet = writer.Begin(1);
-  size_t message = writer.Begin(20);  // Packet.gpu_window
-  writer.UInt(1, ticks);
-  writer.UInt(2, static_cast<uint32_t>(source));
-  writer.Text(3, reason, reason_bytes);
+  size_t packet = writer.Begin(fields::Trace::kPacket);
+  size_t message = writer.Begin(fields::Packet::kGpuWindow);
+  writer.UInt(f::kTicks, ticks);
+  writer.UInt(f::kSource, static_cast<uint32_t>(source));
+  writer.Text(f::kReason, reason, reason_bytes);
   writer.End(message);
   writer.End(packet);
 }

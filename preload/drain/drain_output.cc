@@ -4,6 +4,7 @@
 
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 constexpr uint64_t kMaxAggregateWindowSeconds = 60;
 
 // What a counter of the session counts beyond `*reported`.
-void WriteGrowth(uint32_t reason, const std::atomic<uint64_t>& counter, const char* detail, uint64_t* reported,
+void WriteGrowth(LossReason reason, const std::atomic<uint64_t>& counter, const char* detail, uint64_t* reported,
                  Buffer* out) {
   uint64_t now = counter.load(std::memory_order_relaxed);
   if (now == *reported) return;
@@ -20,7 +21,7 @@ void WriteGrowth(uint32_t reason, const std::atomic<uint64_t>& counter, const ch
 }
 
 // What the drain itself left out since the last time.
-void WriteLeftOut(uint32_t reason, const char* detail, uint64_t* count, Buffer* out) {
+void WriteLeftOut(LossReason reason, const char* detail, uint64_t* count, Buffer* out) {
   if (*count != 0) WriteLossPacket({reason, 0, *count, 0, detail}, out);
   *count = 0;
 }
@@ -37,13 +38,13 @@ void Drain::FlushBatch() {
   const Buffer& addresses = interner_.new_addresses();
   if (HasDefinitions()) {
     PacketWriter writer(&out_);
-    size_t packet = writer.Begin(1);
-    size_t interned = writer.Begin(2);
+    size_t packet = writer.Begin(fields::Trace::kPacket);
+    size_t interned = writer.Begin(fields::Packet::kInterned);
     out_.Append(pending_strings_.data(), pending_strings_.size());
     out_.Append(pending_.data(), pending_.size());
     if (addresses.size() > 0) {
-      writer.UInt(3, interner_.first_new_address_iid());
-      writer.Packed(4, addresses);
+      writer.UInt(fields::Interned::kFirstAddressIid, interner_.first_new_address_iid());
+      writer.Packed(fields::Interned::kAddress, addresses);
     }
     out_.Append(pending_native_stacks_.data(), pending_native_stacks_.size());
     out_.Append(pending_stacks_.data(), pending_stacks_.size());
@@ -85,7 +86,7 @@ void Drain::WriteCaptureState() {
 void Drain::WriteDropped(uint32_t slot, uint64_t dropped) {
   if (dropped <= state_.reported_dropped[slot]) return;
   const char* detail = session_->collector_lost != 0 ? "the collector died before the process" : "";
-  uint32_t reason = session_->collector_lost != 0 ? kCollectorGone : kRingFull;
+  LossReason reason = session_->collector_lost != 0 ? LossReason::kCollectorGone : LossReason::kRingFull;
   WriteLossPacket({reason, state_.thread_ids[slot], dropped - state_.reported_dropped[slot], 0, detail}, &out_);
   state_.reported_dropped[slot] = dropped;
 }
@@ -96,19 +97,19 @@ void Drain::WriteLosses(bool is_end) {
     bool caught_up = session_->slots[i].head.load(std::memory_order_acquire) == state_.tails[i];
     if (caught_up || is_end) WriteDropped(i, session_->slots[i].dropped.load(std::memory_order_relaxed));
   }
-  WriteGrowth(kNoRing, session_->no_ring_calls, "", &state_.reported_no_ring, &out_);
-  WriteGrowth(kPlainPointer, session_->plain_pointers, "dlsym", &state_.reported_plain_pointers, &out_);
-  WriteGrowth(kDefinitionsFull, session_->refused_definitions, "names, plans and stacks",
+  WriteGrowth(LossReason::kNoRing, session_->no_ring_calls, "", &state_.reported_no_ring, &out_);
+  WriteGrowth(LossReason::kDlsymPlainPointer, session_->plain_pointers, "dlsym", &state_.reported_plain_pointers, &out_);
+  WriteGrowth(LossReason::kDefinitionsFull, session_->refused_definitions, "names, plans and stacks",
               &state_.reported_refused_definitions, &out_);
-  WriteGrowth(kScopesTooDeep, session_->deep_scopes, "scopes", &state_.reported_deep_scopes, &out_);
-  WriteLeftOut(kTraceLimit, "scopes", &state_.left_out_scopes, &out_);
-  WriteGrowth(kReadingsDropped, session_->dropped_readings, "ring full", &state_.reported_dropped_readings, &out_);
-  WriteLeftOut(kReadingsDropped, "trace at its limit", &state_.left_out_readings, &out_);
-  WriteGrowth(kGpuBuffersFull, session_->gpu_dropped_cupti, "", &state_.reported_gpu_dropped_cupti, &out_);
-  WriteGrowth(kGpuRecordsDropped, session_->gpu_dropped_ring, "ring full", &state_.reported_gpu_dropped_ring, &out_);
-  WriteLeftOut(kGpuRecordsDropped, "trace at its limit", &state_.left_out_gpu, &out_);
+  WriteGrowth(LossReason::kScopesTooDeep, session_->deep_scopes, "scopes", &state_.reported_deep_scopes, &out_);
+  WriteLeftOut(LossReason::kTraceLimit, "scopes", &state_.left_out_scopes, &out_);
+  WriteGrowth(LossReason::kReadingsDropped, session_->dropped_readings, "ring full", &state_.reported_dropped_readings, &out_);
+  WriteLeftOut(LossReason::kReadingsDropped, "trace at its limit", &state_.left_out_readings, &out_);
+  WriteGrowth(LossReason::kGpuBuffersFull, session_->gpu_dropped_cupti, "", &state_.reported_gpu_dropped_cupti, &out_);
+  WriteGrowth(LossReason::kGpuRecordsDropped, session_->gpu_dropped_ring, "ring full", &state_.reported_gpu_dropped_ring, &out_);
+  WriteLeftOut(LossReason::kGpuRecordsDropped, "trace at its limit", &state_.left_out_gpu, &out_);
   if (state_.lost_bytes != 0) {
-    uint32_t reason = state_.lost_errno == ENOENT ? kOutputGone : kOutputFull;
+    LossReason reason = state_.lost_errno == ENOENT ? LossReason::kOutputGone : LossReason::kOutputFull;
     WriteLossPacket({reason, 0, state_.lost_calls, state_.lost_bytes, strerror(static_cast<int>(state_.lost_errno))},
                     &out_);
     state_.told_lost_calls += state_.lost_calls;
@@ -153,10 +154,10 @@ void Drain::Publish(bool last) {
   out_.Clear();
   SaveCheckpoint();
   if (state_.file_bytes == 0) {
-    StartOver(0);
+    StartOver(ResetReason::kUnknown);
   } else {
     ForgetDefinitions();
-    WriteResetPacket(kNewWriter, &out_);
+    WriteResetPacket(ResetReason::kNewWriter, &out_);
   }
   WriteLosses(false);
 }

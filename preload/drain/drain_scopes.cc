@@ -5,6 +5,7 @@
 #include "preload/drain/describe.h"
 #include "preload/drain/drain.h"
 #include "preload/format/definitions.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 namespace {
@@ -41,19 +42,20 @@ uint32_t Drain::PythonStackOf(uint32_t number) {
   uint32_t count = stack->frame_count;
   if (count > room) count = static_cast<uint32_t>(room);
   if (count > kMaxFrames) count = kMaxFrames;
+  namespace f = fields::PythonFrame;
   PacketWriter writer(&pending_stacks_);
-  size_t message = writer.Begin(6);  // Interned.python_stack
-  writer.UInt(1, iid);
+  size_t message = writer.Begin(fields::Interned::kPythonStack);
+  writer.UInt(fields::InternedPythonStack::kIid, iid);
   for (uint32_t i = 0; i < count; ++i) {
-    size_t frame = writer.Begin(2);
-    writer.UInt(1, DefinedNameOf(frames[i].file));
-    writer.UInt(2, DefinedNameOf(frames[i].function));
-    writer.UInt(3, frames[i].line);
-    writer.UInt(4, frames[i].object);
-    writer.UInt(5, frames[i].is_entry);
+    size_t frame = writer.Begin(fields::InternedPythonStack::kFrame);
+    writer.UInt(f::kFileIid, DefinedNameOf(frames[i].file));
+    writer.UInt(f::kFunctionIid, DefinedNameOf(frames[i].function));
+    writer.UInt(f::kLine, frames[i].line);
+    writer.UInt(f::kObject, frames[i].object);
+    writer.UInt(f::kIsEntry, frames[i].is_entry);
     writer.End(frame);
   }
-  writer.UInt(3, stack->is_cut != 0);
+  writer.UInt(fields::InternedPythonStack::kIsCut, stack->is_cut != 0);
   writer.End(message);
   return iid;
 }
@@ -62,7 +64,7 @@ void Drain::TakeScope(uint32_t slot, const ScopeRecord* record) {
   if (sizeof *record + uint64_t{record->name_bytes} > uint64_t{record->header.words} * 8) return;
   uint32_t thread_id = state_.thread_ids[slot];
   if (record->end_ticks > state_.last_record_ticks) state_.last_record_ticks = record->end_ticks;
-  if (record->cut != 0) WriteLossPacket({kRecordTooLong, thread_id, 1, 0, "scope"}, &out_);
+  if (record->cut != 0) WriteLossPacket({LossReason::kRecordTooLong, thread_id, 1, 0, "scope"}, &out_);
   if (IsBeyondLimit()) {
     ++state_.left_out_scopes;
     return;

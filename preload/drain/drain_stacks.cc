@@ -2,6 +2,7 @@
 // Trusts nothing in the mapping: a node is read once, and a chain of them ends.
 #include "preload/drain/drain.h"
 #include "preload/format/stack_nodes.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 namespace {
@@ -10,13 +11,14 @@ namespace {
 constexpr uint32_t kMaxStackDepth = 1024;
 
 void WriteNode(uint32_t iid, const StackNode& node, uint32_t address_iid, Buffer* out) {
+  namespace f = fields::InternedStack;
   PacketWriter writer(out);
-  size_t message = writer.Begin(5);  // Interned.stack
-  writer.UInt(1, iid);
-  writer.UInt(2, address_iid);
-  writer.UInt(3, node.parent);
-  writer.UInt(4, static_cast<uint32_t>(node.cut));
-  writer.UInt(5, node.is_signal_frame != 0);
+  size_t message = writer.Begin(fields::Interned::kStack);
+  writer.UInt(f::kIid, iid);
+  writer.UInt(f::kAddressIid, address_iid);
+  writer.UInt(f::kParentIid, node.parent);
+  writer.UInt(f::kCut, static_cast<uint32_t>(node.cut));
+  writer.UInt(f::kIsSignalFrame, node.is_signal_frame != 0);
   writer.End(message);
 }
 

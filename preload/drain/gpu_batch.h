@@ -6,6 +6,7 @@
 #include "preload/format/gpu_records.h"
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 
@@ -22,15 +23,16 @@ class GpuActivityBatch {
 
   // False where memory is out: the activity is not in the batch.
   bool Add(const GpuActivityRecord& activity, uint32_t kernel_iid) {
+    namespace f = fields::GpuActivityBatch;
     if (count_ == 0 && !Start(activity)) return false;
-    Put(2, static_cast<uint32_t>(activity.kind));
-    Put(3, activity.device);
-    Put(4, activity.context);
-    Put(5, activity.stream);
-    Put(7, ZigZag(static_cast<int64_t>(activity.start_ns - previous_start_)));
-    Put(8, activity.end_ns > activity.start_ns ? activity.end_ns - activity.start_ns : 0);
-    Put(9, ZigZag(int64_t{activity.correlation} - int64_t{previous_correlation_}));
-    Put(10, kernel_iid);
+    Put(f::kKind, static_cast<uint32_t>(activity.kind));
+    Put(f::kDevice, activity.device);
+    Put(f::kContext, activity.context);
+    Put(f::kStream, activity.stream);
+    Put(f::kStartDeltaNs, ZigZag(static_cast<int64_t>(activity.start_ns - previous_start_)));
+    Put(f::kDurationNs, activity.end_ns > activity.start_ns ? activity.end_ns - activity.start_ns : 0);
+    Put(f::kCorrelationDelta, ZigZag(int64_t{activity.correlation} - int64_t{previous_correlation_}));
+    Put(f::kKernelIid, kernel_iid);
     PutRare(activity);
     previous_start_ = activity.start_ns;
     previous_correlation_ = activity.correlation;
@@ -40,12 +42,13 @@ class GpuActivityBatch {
 
   // Appends the packet to `out` and starts an empty batch.
   void Flush(Buffer* out) {
+    namespace f = fields::GpuActivityBatch;
     PacketWriter writer(out);
-    size_t packet = writer.Begin(1);  // Trace.packet
-    size_t batch = writer.Begin(6);   // Packet.gpu_activity
-    writer.UInt(1, static_cast<uint32_t>(source_));
-    for (uint32_t field = 2; field < kFieldEnd; ++field) {
-      if (field == 6) writer.UInt(6, base_start_);
+    size_t packet = writer.Begin(fields::Trace::kPacket);
+    size_t batch = writer.Begin(fields::Packet::kGpuActivity);
+    writer.UInt(f::kSource, static_cast<uint32_t>(source_));
+    for (uint32_t field = f::kKind; field < kFieldEnd; ++field) {
+      if (field == f::kBaseStartNs) writer.UInt(field, base_start_);
       if (field < kFirstRareField || (told_ >> field & 1) != 0) writer.Packed(field, columns_[field]);
     }
     writer.End(batch);
@@ -55,24 +58,25 @@ class GpuActivityBatch {
 
  private:
   static constexpr uint32_t kMaxVarintBytes = 10;
-  static constexpr uint32_t kFirstRareField = 11;  // from here on a column of zeros is left out
-  static constexpr uint32_t kFieldEnd = 21;
+  static constexpr uint32_t kFirstRareField = fields::GpuActivityBatch::kBytes;  // from here on a column of zeros is left out
+  static constexpr uint32_t kFieldEnd = fields::GpuActivityBatch::kSequence + 1;
 
   void Put(uint32_t field, uint64_t value) {
     columns_[field].AppendVarintUnchecked(value);
     if (value != 0) told_ |= 1u << field;
   }
   void PutRare(const GpuActivityRecord& activity) {
-    Put(11, activity.bytes);
-    Put(12, static_cast<uint32_t>(activity.direction));
-    Put(13, static_cast<uint32_t>(activity.host_memory));
-    Put(14, activity.peer_device == kNoDevice ? 0 : activity.peer_device + 1);
-    Put(15, activity.graph_node);
-    Put(16, activity.graph);
-    Put(17, Before(activity.queued_ns, activity.start_ns));
-    Put(18, Before(activity.submitted_ns, activity.start_ns));
-    Put(19, activity.thread_id);
-    Put(20, activity.sequence);
+    namespace f = fields::GpuActivityBatch;
+    Put(f::kBytes, activity.bytes);
+    Put(f::kDirection, static_cast<uint32_t>(activity.direction));
+    Put(f::kHostMemory, static_cast<uint32_t>(activity.host_memory));
+    Put(f::kPeerDevice, activity.peer_device == kNoDevice ? 0 : activity.peer_device + 1);
+    Put(f::kGraphNode, activity.graph_node);
+    Put(f::kGraph, activity.graph);
+    Put(f::kQueuedBeforeNs, Before(activity.queued_ns, activity.start_ns));
+    Put(f::kSubmittedBeforeNs, Before(activity.submitted_ns, activity.start_ns));
+    Put(f::kThreadId, activity.thread_id);
+    Put(f::kSequence, activity.sequence);
   }
   // Distance to the start, and one: 0 says that it is not known.
   static uint64_t Before(uint64_t ns, uint64_t start_ns) { return ns == 0 ? 0 : ns < start_ns ? start_ns - ns + 1 : 1; }
@@ -100,7 +104,7 @@ class GpuActivityBatch {
 };
 
 // Rows of one thread, most of their columns as differences to the row before: GpuLinkBatch (three columns) and
-// GpuGraphNodeBatch (four), whose fields are numbered alike.
+// GpuGraphNodeBatch (four).
 template <uint32_t kColumns>
 class GpuRows {
  public:
@@ -109,7 +113,13 @@ class GpuRows {
   uint32_t count() const { return count_; }
   bool Takes(uint32_t thread_id) const { return count_ < kMaxRows && (count_ == 0 || thread_id_ == thread_id); }
 
-  // In the order of the fields. `plain`: a bit for each column that holds values, not differences. False where memory
+  struct Fields {
+    uint32_t packet;  // of Packet
+    uint32_t thread_id;
+    uint32_t columns[kColumns];
+  };
+
+  // In the order of Fields::columns. `plain`: a bit for each column that holds values, not differences. False where memory
   // is out.
   bool Add(uint32_t thread_id, const uint64_t (&row)[kColumns], uint32_t plain) {
     if (count_ == 0 && !Start(thread_id)) return false;
@@ -122,13 +132,13 @@ class GpuRows {
     return true;
   }
 
-  // Appends the packet, whose field of Packet is `packet_field`, to `out` and starts an empty batch.
-  void Flush(uint32_t packet_field, Buffer* out) {
+  // Appends the packet to `out` and starts an empty batch.
+  void Flush(const Fields& numbers, Buffer* out) {
     PacketWriter writer(out);
-    size_t packet = writer.Begin(1);
-    size_t batch = writer.Begin(packet_field);
-    writer.UInt(1, thread_id_);
-    for (uint32_t i = 0; i < kColumns; ++i) writer.Packed(2 + i, columns_[i]);
+    size_t packet = writer.Begin(fields::Trace::kPacket);
+    size_t batch = writer.Begin(numbers.packet);
+    writer.UInt(numbers.thread_id, thread_id_);
+    for (uint32_t i = 0; i < kColumns; ++i) writer.Packed(numbers.columns[i], columns_[i]);
     writer.End(batch);
     writer.End(packet);
     count_ = 0;
@@ -169,19 +179,24 @@ class GpuBatches {
     return batch->Add(thread_id, {link.ticks, link.correlation, link.sequence}, 0);
   }
   bool AddNode(uint32_t thread_id, const GpuGraphNodeRecord& node, Buffer* out) {
-    if (!nodes_.Takes(thread_id)) nodes_.Flush(kNodePacket, out);
+    if (!nodes_.Takes(thread_id)) nodes_.Flush(kNodeFields, out);
     constexpr uint32_t kOriginal = 1 << 2;
     return nodes_.Add(thread_id, {node.ticks, node.node, node.original, node.sequence}, kOriginal);
   }
   void Flush(Buffer* out) {
-    if (nodes_.count() > 0) nodes_.Flush(kNodePacket, out);
+    if (nodes_.count() > 0) nodes_.Flush(kNodeFields, out);
     FlushLinks(out);
     if (activities.count() > 0) activities.Flush(out);
   }
 
  private:
-  static constexpr uint32_t kLinkPacket = 17;  // Packet.gpu_link
-  static constexpr uint32_t kNodePacket = 18;  // Packet.gpu_graph_node
+  static constexpr GpuRows<3>::Fields kLinkFields = {
+      fields::Packet::kGpuLink, fields::GpuLinkBatch::kThreadId,
+      {fields::GpuLinkBatch::kTickDelta, fields::GpuLinkBatch::kCorrelationDelta, fields::GpuLinkBatch::kSequenceDelta}};
+  static constexpr GpuRows<4>::Fields kNodeFields = {
+      fields::Packet::kGpuGraphNode, fields::GpuGraphNodeBatch::kThreadId,
+      {fields::GpuGraphNodeBatch::kTickDelta, fields::GpuGraphNodeBatch::kNodeDelta, fields::GpuGraphNodeBatch::kOriginal,
+       fields::GpuGraphNodeBatch::kSequenceDelta}};
 
   // The open batch of this thread, else an empty one; null where all are others' or full.
   GpuRows<3>* LinksOf(uint32_t thread_id) {
@@ -196,7 +211,7 @@ class GpuBatches {
 
   void FlushLinks(Buffer* out) {
     for (GpuRows<3>& batch : links_) {
-      if (batch.count() > 0) batch.Flush(kLinkPacket, out);
+      if (batch.count() > 0) batch.Flush(kLinkFields, out);
     }
   }
 

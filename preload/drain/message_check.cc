@@ -5,12 +5,12 @@
 #include <cstdint>
 
 #include "preload/format/packet_writer.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 namespace {
 
-// What the bytes of a message's fields are, by number; numbers are those of proto/op.proto. Other
-// fields are numbers or not known: nothing in them can be wrong.
+// What the bytes of a message's fields are, by number. Other fields are numbers or not known: nothing in them can be wrong.
 struct Form {
   uint32_t texts;        // bit i: field i is a string
   uint32_t columns;      // … a packed field of numbers
@@ -20,15 +20,24 @@ struct Form {
 
 constexpr uint32_t Bits() { return 0; }
 template <typename... More>
-constexpr uint32_t Bits(int field, More... more) {
+constexpr uint32_t Bits(uint32_t field, More... more) {
   return (1u << field) | Bits(more...);
 }
 
-constexpr Form kTensor = {0, Bits(3, 4), 0, {}};
-constexpr Form kNode = {Bits(1, 2), Bits(3, 4, 5, 6, 7, 8), 0, {}};
+namespace node = fields::CudnnNode;
+namespace plan = fields::CudnnPlan;
+namespace cudnn = fields::Cudnn;
+constexpr Form kTensor = {0, Bits(fields::CudnnTensor::kDim, fields::CudnnTensor::kStride), 0, {}};
+constexpr Form kNode = {
+    Bits(node::kOperation, node::kMode),
+    Bits(node::kInputUid, node::kOutputUid, node::kPad, node::kPostPad, node::kStride, node::kDilation), 0, {}};
 constexpr Form kKnob = {};
-constexpr Form kPlan = {Bits(12), Bits(4, 5), Bits(1, 3), {&kNode, &kKnob}};
-constexpr Form kCudnn = {Bits(1), Bits(3, 4, 5, 6), Bits(2, 14), {&kTensor, &kPlan}};
+static_assert(plan::kNode < plan::kKnob && cudnn::kTensor < cudnn::kPlan);
+constexpr Form kPlan = {
+    Bits(plan::kJson), Bits(plan::kNumericalNote, plan::kBehaviorNote), Bits(plan::kNode, plan::kKnob), {&kNode, &kKnob}};
+constexpr Form kCudnn = {
+    Bits(cudnn::kOperation), Bits(cudnn::kPad, cudnn::kPostPad, cudnn::kStride, cudnn::kDilation),
+    Bits(cudnn::kTensor, cudnn::kPlan), {&kTensor, &kPlan}};
 
 struct Bytes {
   const uint8_t* at;

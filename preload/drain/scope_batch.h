@@ -5,6 +5,7 @@
 
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 
@@ -40,18 +41,21 @@ class ScopeBatch {
 
   // Appends the packet to `out` and starts an empty batch.
   void Flush(Buffer* out) {
+    namespace f = fields::ScopeBatch;
     PacketWriter writer(out);
-    size_t packet = writer.Begin(1);  // Trace.packet
-    size_t batch = writer.Begin(5);   // Packet.scope_batch
-    writer.UInt(1, thread_id_);
-    writer.Packed(2, name_);
-    writer.UInt(7, base_end_);
-    const Buffer* const columns[] = {&end_, &duration_, &kind_, &link_};
-    for (uint32_t i = 0; i < 4; ++i) writer.Packed(8 + i, *columns[i]);
-    writer.UInt(12, base_sequence_);
-    writer.Packed(13, sequence_);
-    writer.Packed(14, calls_);
-    if (has_python_) writer.Packed(15, python_);
+    size_t packet = writer.Begin(fields::Trace::kPacket);
+    size_t batch = writer.Begin(fields::Packet::kScopeBatch);
+    writer.UInt(f::kThreadId, thread_id_);
+    writer.Packed(f::kNameIid, name_);
+    writer.UInt(f::kBaseEndTicks, base_end_);
+    writer.Packed(f::kEndDeltaTicks, end_);
+    writer.Packed(f::kDurationTicks, duration_);
+    writer.Packed(f::kKind, kind_);
+    writer.Packed(f::kLinkDelta, link_);
+    writer.UInt(f::kBaseFirstSequence, base_sequence_);
+    writer.Packed(f::kFirstSequenceDelta, sequence_);
+    writer.Packed(f::kCallCount, calls_);
+    if (has_python_) writer.Packed(f::kPythonStackIid, python_);
     writer.End(batch);
     writer.End(packet);
     count_ = 0;

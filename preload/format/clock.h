@@ -9,10 +9,11 @@
 
 #include <cstdint>
 
+#include "preload/proto_fields.h"
+
 namespace dlhook {
 
-// trace::Clock::Kind
-enum class ClockKind : uint32_t { kUnknown = 0, kTsc = 1, kMonotonic = 2 };
+using ClockKind = fields::Clock::Kind;
 
 struct ClockSample {
   uint64_t ticks;

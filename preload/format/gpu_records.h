@@ -5,13 +5,12 @@
 #include <cstdint>
 
 #include "preload/format/record.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 
-// trace::GpuActivityBatch::Kind
-enum class GpuActivityKind : uint8_t { kUnknown, kKernel, kCopy, kSet, kOp, kGraph, kOverhead };
-// trace::GpuTimeSource
-enum class GpuTimeSource : uint8_t { kNone, kCupti, kEvents };
+using GpuActivityKind = fields::GpuActivityBatch::Kind;
+using GpuTimeSource = fields::GpuTimeSource;
 
 // What a GPU did. Times in nanoseconds of CLOCK_REALTIME; 0: not known.
 struct GpuActivityRecord {

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/proto_fields.h"
+
 namespace dlhook {
 
 enum class RecordType : uint8_t {
@@ -79,14 +81,9 @@ struct CallTrailer {
 };
 static_assert(sizeof(CallTrailer) == 8);
 
-// trace::DataType
-enum class DataType : uint8_t {
-  kUnknown, kF32, kF64, kC32, kC64, kF16, kBf16, kS8, kU8, kS16, kS32, kS64, kF8E4m3, kF8E5m2, kF8E8m0, kF4E2m1, kTf32,
-  kBool, kS4, kU4, kC16, kU16, kU32, kU64, kCbf16
-};
+using DataType = fields::DataType;
 
-// trace::Gemm::Kind
-enum class GemmKind : uint8_t { kGemm, kGemv, kGer, kGemmt, kGemm3m, kCompute, kPack, kHeuristic };
+using GemmKind = fields::Gemm::Kind;
 
 // Layout of trace::Gemm; see proto/op.proto for the meaning.
 struct GemmShape {
@@ -110,11 +107,7 @@ struct GemmGroups {
 };
 constexpr uint8_t kGroupedGemmShapeWords = (sizeof(GemmShape) + sizeof(GemmGroups)) / 8;
 
-// trace::MatrixOp::Kind
-enum class MatrixKind : uint8_t {
-  kUnknown, kSymm, kHemm, kSyrk, kHerk, kSyr2k, kHer2k, kTrmm, kTrsm, kGeam, kDgmm, kTransform, kSpmm, kSddmm, kSpmv,
-  kSpgemm
-};
+using MatrixKind = fields::MatrixOp::Kind;
 
 // Layout of trace::MatrixOp.
 struct MatrixShape {
@@ -143,8 +136,7 @@ struct CudaMatrixShape {
 };
 constexpr uint8_t kCudaMatrixShapeWords = (sizeof(MatrixShape) + sizeof(CudaMatrixShape)) / 8;
 
-// trace::Chooser
-enum class Chooser : uint8_t { kUnknown, kFixed, kHeuristic, kLibrary, kFallback, kProfiled, kCached };
+using Chooser = fields::Chooser;
 
 // Layout of trace::CudaGemm; see proto/op.proto. int16 numbers: -1 where there is none.
 struct CudaGemmShape {
@@ -180,11 +172,8 @@ static_assert(sizeof(CudaGemmShape) == 120);
 constexpr uint8_t kCudaGemmShapeWords = sizeof(CudaGemmShape) / 8;
 constexpr uint8_t kGroupedCudaGemmShapeWords = (sizeof(CudaGemmShape) + sizeof(GemmGroups)) / 8;
 
-// trace::Copy::Direction and HostMemory
-enum class CopyDirection : uint8_t {
-  kUnknown, kHostToDevice, kDeviceToHost, kDeviceToDevice, kHostToHost, kPeer, kSet, kFileToDevice, kDeviceToFile
-};
-enum class HostMemory : uint8_t { kNone, kUnknown, kPageable, kPinned, kManaged };
+using CopyDirection = fields::Copy::Direction;
+using HostMemory = fields::Copy::HostMemory;
 
 // Layout of trace::Copy.
 struct CopyShape {
@@ -223,10 +212,7 @@ enum class CudnnOperation : uint8_t {
   kReduceTensor, kOpTensor, kScaleTensor, kSetTensor, kNormForward, kNormBackward, kCount
 };
 
-// trace::CudnnTensor::Role
-enum class TensorRole : uint8_t {
-  kUnknown, kX, kW, kY, kDx, kDw, kDy, kBias, kDbias, kZ, kScale, kMean, kVariance, kInput, kOutput
-};
+using TensorRole = fields::CudnnTensor::Role;
 
 struct CudnnTensorShape {
   TensorRole role;  // kUnknown: absent
@@ -291,11 +277,7 @@ struct SearchShape {
 static_assert(sizeof(SearchShape) % 8 == 0);
 constexpr uint8_t kSearchShapeWords = sizeof(SearchShape) / 8;
 
-// trace::Collective::Kind
-enum class CollectiveKind : uint8_t {
-  kUnknown, kAllReduce, kBroadcast, kReduce, kAllGather, kReduceScatter, kSend, kReceive, kAllToAll, kGather, kScatter,
-  kBarrier, kSendReceive
-};
+using CollectiveKind = fields::Collective::Kind;
 struct CollectiveShape {
   CollectiveKind kind;
   DataType data_type;
@@ -312,8 +294,7 @@ struct CollectiveShape {
 static_assert(sizeof(CollectiveShape) == 40);
 constexpr uint8_t kCollectiveShapeWords = sizeof(CollectiveShape) / 8;
 
-// trace::Allocation::Kind
-enum class AllocationKind : uint8_t { kUnknown, kDevice, kPinned, kManaged, kRegistered, kArray, kPool };
+using AllocationKind = fields::Allocation::Kind;
 struct AllocationShape {
   AllocationKind kind;
   uint8_t is_free;
@@ -336,10 +317,7 @@ struct TapLineRecord {
 };
 constexpr size_t kMaxTapTextBytes = 4096;
 
-// trace::ScopeBatch::Kind
-enum class ScopeKind : uint8_t {
-  kUnknown, kFrameworkOp, kBackwardNode, kFrameworkRange, kUserRange, kGraphNode, kTraceMe, kNvtxRange
-};
+using ScopeKind = fields::ScopeBatch::Kind;
 
 // A scope that ended. `name_bytes` of its name follow, cut at kMaxScopeNameBytes.
 struct ScopeRecord {
@@ -374,8 +352,7 @@ struct PythonModuleRecord {
   uint32_t text_bytes;
 };
 
-// trace::CounterBatch::Source
-enum class CounterSource : uint8_t { kUnknown, kRusage, kProc, kPerfRead, kPerfRdpmc, kPapi, kReplay };
+using CounterSource = fields::CounterBatch::Source;
 
 // A reading by the thread itself. header.shape_words values follow: as many as `set` has names.
 struct CounterRecord {

@@ -7,11 +7,11 @@
 #include <cstdint>
 
 #include "preload/format/session.h"
+#include "preload/proto_fields.h"
 
 namespace dlhook {
 
-// trace::InternedStack::Cut
-enum class StackCut : uint8_t { kWhole, kTooDeep, kNoUnwindInfo, kOutOfStack, kUnreadable };
+using StackCut = fields::InternedStack::Cut;
 
 struct StackNode {
   uint64_t address;  // return address; of a frame that a signal interrupted the instruction

@@ -13,7 +13,7 @@ struct TextSpan {
   size_t size;
 };
 
-// Fields in the order of trace::OneDnn, whose tags are index + 1.
+// Fields of trace::OneDnn.
 enum OneDnnField {
   kOperation, kEngine, kPrimitive, kImplementation, kPropKind, kMemoryDescriptors, kAttributes,
   kAuxiliary, kProblem, kOther, kOneDnnFieldCount

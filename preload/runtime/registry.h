@@ -6,17 +6,16 @@
 
 #include <cstdint>
 
+#include "preload/proto_fields.h"
 #include "preload/runtime/thread_state.h"
 
 struct link_map;
 
 namespace dlhook {
 
-// trace::Mapping::Role
-enum class MappingRole : uint32_t { kUnknown = 0, kCaller = 1, kLibrary = 2, kCode = 4 };
+using MappingRole = fields::Mapping::Role;
 
-// trace::Capability::State
-enum class CapabilityState : uint32_t { kUnknown = 0, kOn = 1, kOff = 2, kRefused = 3, kLost = 4, kAbsent = 5 };
+using CapabilityState = fields::Capability::State;
 
 // `caller` calls a function `name` that `library` holds. Either may be null (JIT code).
 void ReportBinding(const link_map* caller, const link_map* library, const char* name);

@@ -1,9 +1,12 @@
-// A finalized plan as a trace::Cudnn; field numbers are those of proto/op.proto.
+// A finalized plan as a trace::Cudnn.
 #include <stdio.h>
+
+#include <initializer_list>
 
 #include "preload/abi/cuda_types.h"
 #include "preload/format/packet_writer.h"
 #include "preload/format/record.h"
+#include "preload/proto_fields.h"
 #include "preload/track/cudnn_nodes.h"
 
 namespace dlhook {
@@ -138,18 +141,18 @@ void PackedSInt(PacketWriter* writer, uint32_t field, const int32_t* values, uin
 }
 
 void WriteTensor(const BackendNode& tensor, TensorRole role, PacketWriter* writer) {
-  size_t mark = writer->Begin(2);
-  writer->UInt(1, static_cast<uint32_t>(role));
-  writer->UInt(2, static_cast<uint32_t>(CudnnType(tensor.data_type)));
-  Packed(writer, 3, tensor.numbers[0], tensor.counts[0]);
-  Packed(writer, 4, tensor.numbers[1], tensor.counts[1]);
-  writer->Int(5, tensor.uid);
-  writer->UInt(6, tensor.is_virtual);
-  writer->UInt(7, tensor.vector_count > 1 ? tensor.vector_count : CudnnVectorCount(tensor.data_type) > 1
-                                                                      ? CudnnVectorCount(tensor.data_type)
-                                                                      : 0);
-  writer->UInt(8, tensor.vectorized_dim);
-  writer->UInt(9, tensor.by_value);
+  namespace f = fields::CudnnTensor;
+  size_t mark = writer->Begin(fields::Cudnn::kTensor);
+  writer->UInt(f::kRole, static_cast<uint32_t>(role));
+  writer->UInt(f::kType, static_cast<uint32_t>(CudnnType(tensor.data_type)));
+  Packed(writer, f::kDim, tensor.numbers[0], tensor.counts[0]);
+  Packed(writer, f::kStride, tensor.numbers[1], tensor.counts[1]);
+  writer->Int(f::kUid, tensor.uid);
+  writer->UInt(f::kIsVirtual, tensor.is_virtual);
+  uint32_t vector_count = tensor.vector_count > 1 ? tensor.vector_count : CudnnVectorCount(tensor.data_type);
+  writer->UInt(f::kVectorCount, vector_count > 1 ? vector_count : 0);
+  writer->UInt(f::kVectorizedDim, tensor.vectorized_dim);
+  writer->UInt(f::kByValue, tensor.by_value);
   writer->End(mark);
 }
 
@@ -207,24 +210,28 @@ void WriteUids(const BackendNode& operation, bool outputs, uint32_t field, Packe
   Packed(writer, field, uids, count);
 }
 
+// Padding, stride and dilation, one number for each dimension, in the order of BackendNode.numbers.
+void WriteWindow(const BackendNode& configuration, const uint32_t (&fields)[4], PacketWriter* writer) {
+  for (uint32_t i = 0; i < 4; ++i) Packed(writer, fields[i], configuration.numbers[i], configuration.counts[i]);
+}
+
 void WriteNode(const BackendNode& operation, PacketWriter* writer) {
-  size_t mark = writer->Begin(1);
-  writer->String(1, OperationName(operation.type));
+  namespace f = fields::CudnnNode;
+  size_t mark = writer->Begin(fields::CudnnPlan::kNode);
+  writer->String(f::kOperation, OperationName(operation.type));
   const BackendNode* configuration = Configuration(operation);
   const BackendNode& settings = configuration != nullptr ? *configuration : operation;
   bool is_convolution = settings.type == kBackendConvolution;
   if (settings.mode >= 0 && !is_convolution) {
     char text[16];
     snprintf(text, sizeof text, "%d", settings.mode);
-    writer->String(2, text);
+    writer->String(f::kMode, text);
   }
-  WriteUids(operation, false, 3, writer);
-  WriteUids(operation, true, 4, writer);
-  if (configuration != nullptr) {
-    for (uint32_t i = 0; i < 4; ++i) Packed(writer, 5 + i, settings.numbers[i], settings.counts[i]);
-  }
-  if (is_convolution) SInt32(writer, 9, settings.mode);
-  writer->UInt(10, static_cast<uint32_t>(CudnnType(settings.data_type)));
+  WriteUids(operation, false, f::kInputUid, writer);
+  WriteUids(operation, true, f::kOutputUid, writer);
+  if (configuration != nullptr) WriteWindow(settings, {f::kPad, f::kPostPad, f::kStride, f::kDilation}, writer);
+  if (is_convolution) SInt32(writer, f::kConvolutionMode, settings.mode);
+  writer->UInt(f::kComputeType, static_cast<uint32_t>(CudnnType(settings.data_type)));
   writer->End(mark);
 }
 
@@ -242,12 +249,13 @@ int64_t GroupsOf(const BackendNode& operation) {
 }
 
 void WriteMainOperation(const BackendNode& operation, PacketWriter* writer) {
+  namespace f = fields::Cudnn;
   const BackendNode* configuration = Configuration(operation);
   if (configuration == nullptr) return;
-  for (uint32_t i = 0; i < 4; ++i) Packed(writer, 3 + i, configuration->numbers[i], configuration->counts[i]);
-  writer->Int(7, GroupsOf(operation));
-  if (configuration->type == kBackendConvolution) SInt32(writer, 8, configuration->mode);
-  writer->UInt(9, static_cast<uint32_t>(CudnnType(configuration->data_type)));
+  WriteWindow(*configuration, {f::kPad, f::kPostPad, f::kStride, f::kDilation}, writer);
+  writer->Int(f::kGroups, GroupsOf(operation));
+  if (configuration->type == kBackendConvolution) SInt32(writer, f::kConvolutionMode, configuration->mode);
+  writer->UInt(f::kComputeType, static_cast<uint32_t>(CudnnType(configuration->data_type)));
 }
 
 // The last operation that has the tensor with this uid among its inputs (or outputs), or null. The last one,
@@ -298,30 +306,31 @@ void NoteMainTensors(const BackendNode& graph, const BackendNode& operation, Bac
 
 // Where the configuration came from and what was found out about it.
 void WriteOrigin(const BackendNode* configuration, const PlanFacts& facts, PacketWriter* writer) {
-  SInt(writer, 2, facts.engine);
+  namespace f = fields::CudnnPlan;
+  SInt(writer, f::kEngine, facts.engine);
   for (uint32_t i = 0; i < facts.knobs; ++i) {
-    size_t knob = writer->Begin(3);
-    SInt32(writer, 1, static_cast<int32_t>(facts.knob_types[i]));
-    SInt(writer, 2, facts.knob_values[i]);
+    size_t knob = writer->Begin(f::kKnob);
+    SInt32(writer, f::Knob::kType, static_cast<int32_t>(facts.knob_types[i]));
+    SInt(writer, f::Knob::kValue, facts.knob_values[i]);
     writer->End(knob);
   }
-  PackedSInt(writer, 4, facts.numerical_notes, facts.numerical_note_count);
-  PackedSInt(writer, 5, facts.behavior_notes, facts.behavior_note_count);
+  PackedSInt(writer, f::kNumericalNote, facts.numerical_notes, facts.numerical_note_count);
+  PackedSInt(writer, f::kBehaviorNote, facts.behavior_notes, facts.behavior_note_count);
   bool heuristic = configuration != nullptr && configuration->heuristic_rank >= 0;
   Chooser chooser = facts.json != nullptr ? Chooser::kCached : heuristic ? Chooser::kHeuristic : Chooser::kFixed;
-  writer->UInt(6, static_cast<uint32_t>(chooser));
-  SInt32(writer, 7, heuristic ? configuration->heuristic_mode : -1);
-  SInt32(writer, 8, heuristic ? configuration->heuristic_rank : -1);
+  writer->UInt(f::kChooser, static_cast<uint32_t>(chooser));
+  SInt32(writer, f::kHeuristicMode, heuristic ? configuration->heuristic_mode : -1);
+  SInt32(writer, f::kHeuristicRank, heuristic ? configuration->heuristic_rank : -1);
   if (heuristic) {
-    writer->UInt(9, configuration->heuristic_requested);
-    writer->UInt(10, configuration->heuristic_results);
+    writer->UInt(f::kHeuristicRequested, configuration->heuristic_requested);
+    writer->UInt(f::kHeuristicResults, configuration->heuristic_results);
   }
-  writer->UInt(11, facts.failed_before);
+  writer->UInt(f::kFailedBefore, facts.failed_before);
   constexpr size_t kMaxJson = 16 << 10;
-  writer->Text(12, facts.json, facts.json_bytes < kMaxJson ? facts.json_bytes : kMaxJson);
-  writer->UInt(13, facts.build_ticks);
-  writer->UInt(14, facts.number);
-  writer->UInt(15, facts.json_bytes > kMaxJson);
+  writer->Text(f::kJson, facts.json, facts.json_bytes < kMaxJson ? facts.json_bytes : kMaxJson);
+  writer->UInt(f::kBuildTicks, facts.build_ticks);
+  writer->UInt(f::kNumber, facts.number);
+  writer->UInt(f::kJsonCut, facts.json_bytes > kMaxJson);
 }
 
 }  // namespace
@@ -337,13 +346,14 @@ BackendNode* GraphOfConfiguration(const BackendNode* configuration) {
 }
 
 void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out) {
+  namespace f = fields::Cudnn;
   constexpr int32_t kPlanConfiguration = 401;
   const BackendNode* configuration = ChildOf(*plan, kPlanConfiguration);
   const BackendNode* graph = GraphOfConfiguration(configuration);
   const BackendNode* main = graph == nullptr ? nullptr : MainOperation(*graph);
   out->Clear();
   PacketWriter writer(out);
-  writer.String(1, main != nullptr ? OperationName(main->type) : "graph");
+  writer.String(f::kOperation, main != nullptr ? OperationName(main->type) : "graph");
   if (main != nullptr) {
     TensorSet tensors(&writer);
     tensors.AddTensorsOf(*main);
@@ -351,9 +361,9 @@ void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out) {
     WriteMainOperation(*main, &writer);
     NoteMainTensors(*graph, *main, plan);
   }
-  writer.UInt(10, static_cast<uint64_t>(facts.workspace_bytes));
-  for (uint32_t field = 11; field <= 13; ++field) SInt32(&writer, field, -1);  // the legacy interface's numbers
-  size_t message = writer.Begin(14);
+  writer.UInt(f::kWorkspaceBytes, static_cast<uint64_t>(facts.workspace_bytes));
+  for (uint32_t field : {f::kAlgorithm, f::kMathType, f::kMode}) SInt32(&writer, field, -1);  // the legacy interface's numbers
+  size_t message = writer.Begin(f::kPlan);
   if (graph != nullptr) {
     ForEachChild(*graph, [&](int32_t, const BackendNode& operation) { WriteNode(operation, &writer); });
   }
