@@ -104,7 +104,8 @@ __attribute__((constructor)) void OnLoad(int, char** argv, char**) {
 // Nothing was recorded, and the reason is known: the trace says it.
 void TellWhyNothing(ProcessState* process) {
   bool is_silent = process->phase.load(std::memory_order_acquire) == kUntouched;
-  if (is_silent && g_load_time.pid == static_cast<uint32_t>(getpid()) && IsALibraryRefused()) AttachThread(GetConfig().families);
+  if (is_silent && g_load_time.pid == static_cast<uint32_t>(getpid()) && IsALibraryRefused())
+    AttachThread(GetConfig().families);
 }
 
 __attribute__((destructor)) void OnUnload() {

@@ -60,7 +60,8 @@ bool TakeLock(const ProcessState* process, int* lock) {
   constexpr timespec kNap = {0, 5 * 1000 * 1000};
   if (process->ring_path[0] == '\0') return true;
   for (int i = 0; i < kTries; ++i) {
-    if (LockRing(process, lock) != RingLock::kOfAnother) return true;  // if it can't be known, drained_by_host says whose they are
+    if (LockRing(process, lock) != RingLock::kOfAnother)
+      return true;  // if it can't be known, drained_by_host says whose they are
     clock_nanosleep(CLOCK_MONOTONIC, 0, &kNap, nullptr);
   }
   return false;

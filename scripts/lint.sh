@@ -8,7 +8,7 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
 
-check_cpp_format=false  # true once the whole tree was formatted
+check_cpp_format=true
 
 fix=false
 case ${1:-} in

@@ -1,6 +1,7 @@
 // What several passes need of layers and steps: see layer_analysis.h.
-#include "analyzer/analysis/attribute.h"
 #include "analyzer/analysis/layer_analysis.h"
+
+#include "analyzer/analysis/attribute.h"
 
 namespace dlhook::analyzer::inline analysis {
 

@@ -17,8 +17,7 @@ namespace dlhook::analyzer::inline analysis {
 class LayerAnalysis {
  public:
   // `model` must outlive it and not change.
-  explicit LayerAnalysis(const TraceModel& model, AttributionOptions options = {})
-      : model_(model), options_(options) {}
+  explicit LayerAnalysis(const TraceModel& model, AttributionOptions options = {}) : model_(model), options_(options) {}
   // Of a part of a run, of which both are known.
   LayerAnalysis(const TraceModel& model, Attribution attribution, std::vector<StepTrack> steps)
       : model_(model), attribution_(std::move(attribution)), steps_(std::move(steps)) {}

@@ -17,9 +17,7 @@ namespace {
 
 constexpr uint32_t kNoProblem = 0xffffffff;
 
-int64_t EndOf(const CallColumns& calls, CallIndex call) {
-  return calls.start_ns[call] + calls.duration_ns[call];
-}
+int64_t EndOf(const CallColumns& calls, CallIndex call) { return calls.start_ns[call] + calls.duration_ns[call]; }
 
 bool HasFreshPack(const Op& op) { return !op.definition.cudnn().pack_seen_before(); }
 
@@ -31,8 +29,7 @@ std::string PlanIdentity(const Op& op) {
 
 // Numbers for the problems and plans of plan executions; others have none.
 struct PlanNumbers {
-  explicit PlanNumbers(const std::vector<Op>& ops)
-      : problem(ops.size(), kNoProblem), plan(ops.size(), kNoProblem) {
+  explicit PlanNumbers(const std::vector<Op>& ops) : problem(ops.size(), kNoProblem), plan(ops.size(), kNoProblem) {
     std::map<std::string, uint32_t> problems, plans;
     for (size_t i = 0; i < ops.size(); ++i) {
       if (!IsPlanExecution(ops[i])) continue;
@@ -62,8 +59,7 @@ using TrialRun = std::vector<Execution>;
 
 class PlanCalls {
  public:
-  explicit PlanCalls(const TraceModel& model)
-      : model_(model), calls_(model.calls), numbers_(model.ops) {}
+  explicit PlanCalls(const TraceModel& model) : model_(model), calls_(model.calls), numbers_(model.ops) {}
 
   const Op& OpOf(CallIndex call) const { return model_.ops[calls_.op[call]]; }
   uint32_t ProblemOf(CallIndex call) const { return numbers_.problem[calls_.op[call]]; }
@@ -91,8 +87,8 @@ class TimedRuns {
  public:
   TimedRuns(const PlanCalls& plans, Executions executions, std::vector<TrialRun>* runs)
       : plans_(plans), executions_(executions), runs_(runs) {
-    is_elapsed_asked_ = std::any_of(executions.begin(), executions.end(),
-                                    [](const Execution& e) { return e.elapsed_ns >= 0; });
+    is_elapsed_asked_ =
+        std::any_of(executions.begin(), executions.end(), [](const Execution& e) { return e.elapsed_ns >= 0; });
   }
 
   void Add() {
@@ -111,16 +107,14 @@ class TimedRuns {
     return is_elapsed_asked_ ? execution.elapsed_ns >= 0 : execution.event_awaited;
   }
   bool AreFailed(Executions executions) const {
-    return std::all_of(executions.begin(), executions.end(), [&](const Execution& execution) {
-      return plans_.model().StatusOf(execution.call) != 0;
-    });
+    return std::all_of(executions.begin(), executions.end(),
+                       [&](const Execution& execution) { return plans_.model().StatusOf(execution.call) != 0; });
   }
 
   // The plan at `begin` is executed up to there.
   size_t EndOfPlan(size_t begin) const {
     size_t end = begin + 1;
-    while (end < executions_.size() &&
-           plans_.PlanOf(executions_[end].call) == plans_.PlanOf(executions_[begin].call))
+    while (end < executions_.size() && plans_.PlanOf(executions_[end].call) == plans_.PlanOf(executions_[begin].call))
       ++end;
     return end;
   }
@@ -227,15 +221,12 @@ class RunFinder {
       for (end = begin + 1; end < last; ++end) {
         if (plans_.model().OperandsOf(open_[end].call) != operands) break;
       }
-      const bool are_known =
-          !operands.empty() && std::count(operands.begin(), operands.end(), 0u) == 0;
+      const bool are_known = !operands.empty() && std::count(operands.begin(), operands.end(), 0u) == 0;
       if (are_known && end - begin > 1) TimedRuns(plans_, Part(begin, end), &runs_).Add();
     }
   }
 
-  Executions Part(size_t begin, size_t end) const {
-    return Executions(open_).subspan(begin, end - begin);
-  }
+  Executions Part(size_t begin, size_t end) const { return Executions(open_).subspan(begin, end - begin); }
 
   const PlanCalls& plans_;
   std::vector<Execution> open_;
@@ -264,10 +255,8 @@ class OtherExecutions {
 
   std::optional<OpIndex> NextAfter(CallIndex call, bool with_fresh_pack) const {
     const auto& list = executions_.at(KeyOf(call));
-    auto next = std::upper_bound(list.begin(), list.end(),
-                                 std::make_pair(plans_.calls().start_ns[call], UINT32_MAX));
-    while (with_fresh_pack && next != list.end() && !HasFreshPack(plans_.model().ops[next->second]))
-      ++next;
+    auto next = std::upper_bound(list.begin(), list.end(), std::make_pair(plans_.calls().start_ns[call], UINT32_MAX));
+    while (with_fresh_pack && next != list.end() && !HasFreshPack(plans_.model().ops[next->second])) ++next;
     if (next == list.end()) return std::nullopt;
     return next->second;
   }
@@ -289,9 +278,7 @@ size_t CameBack(const PlanCalls& plans, const TrialRun& run) {
   return was_tried ? static_cast<size_t>(block - run.rbegin()) : 0;
 }
 
-void KeepLess(int64_t time_ns, std::optional<int64_t>& least) {
-  least = std::min(least.value_or(time_ns), time_ns);
-}
+void KeepLess(int64_t time_ns, std::optional<int64_t>& least) { least = std::min(least.value_or(time_ns), time_ns); }
 
 PlanSearch MakeSearch(const PlanCalls& plans, const TrialRun& run, size_t trials) {
   const CallColumns& calls = plans.calls();
@@ -303,9 +290,7 @@ PlanSearch MakeSearch(const PlanCalls& plans, const TrialRun& run, size_t trials
   for (size_t i = 0; i < trials; ++i) {
     const auto& [call, waited_until_ns, elapsed_ns, recorded, awaited] = run[i];
     const auto [it, is_new] = places.emplace(plans.PlanOf(call), places.size());
-    if (is_new)
-      search.candidates.push_back(
-          {.op = calls.op[call], .calls = {}, .elapsed_ns = {}, .host_ns = {}});
+    if (is_new) search.candidates.push_back({.op = calls.op[call], .calls = {}, .elapsed_ns = {}, .host_ns = {}});
     PlanCandidate& candidate = search.candidates[it->second];
     candidate.calls.push_back(call);
     search.end_ns = std::max({search.end_ns, EndOf(calls, call), waited_until_ns});
@@ -323,9 +308,8 @@ std::optional<size_t> CandidateLike(const PlanCalls& plans, const PlanSearch& se
     if (it == search.candidates.end()) return std::nullopt;
     return static_cast<size_t>(it - search.candidates.begin());
   };
-  const auto by_number = find([&](const PlanCandidate& candidate) {
-    return plans.PlanOfOp(candidate.op) == plans.PlanOfOp(op);
-  });
+  const auto by_number =
+      find([&](const PlanCandidate& candidate) { return plans.PlanOfOp(candidate.op) == plans.PlanOfOp(op); });
   if (by_number) return by_number;
   const std::vector<Op>& ops = plans.model().ops;
   return find([&](const PlanCandidate& candidate) {
@@ -338,8 +322,7 @@ std::optional<size_t> CandidateLike(const PlanCalls& plans, const PlanSearch& se
 std::string MainFormats(const Op& op) {
   std::string text;
   for (const Tensor& tensor : op.tensors) {
-    const bool is_main = absl::StrContains(tensor.role, "src") ||
-                         absl::StrContains(tensor.role, "wei") ||
+    const bool is_main = absl::StrContains(tensor.role, "src") || absl::StrContains(tensor.role, "wei") ||
                          absl::StrContains(tensor.role, "dst");
     if (is_main && tensor.defined) absl::StrAppend(&text, tensor.format, tensor.strides, " ");
   }
@@ -357,23 +340,20 @@ std::vector<PlanSearch> FindPlanSearches(const TraceModel& model) {
     const CallIndex last = run.back().call;
     const size_t uses = others.NextAfter(last, true) ? 0 : CameBack(plans, run);
     searches.push_back(MakeSearch(plans, run, run.size() - uses));
-    const std::optional<OpIndex> next =
-        uses > 0 ? model.calls.op[last] : others.NextAfter(last, false);
+    const std::optional<OpIndex> next = uses > 0 ? model.calls.op[last] : others.NextAfter(last, false);
     if (next) searches.back().winner = CandidateLike(plans, searches.back(), *next);
   }
   return searches;
 }
 
-bool IsPlanExecution(const Op& op) {
-  return op.definition.has_cudnn() && op.definition.cudnn().has_plan();
-}
+bool IsPlanExecution(const Op& op) { return op.definition.has_cudnn() && op.definition.cudnn().has_plan(); }
 
 std::string ProblemKey(const Op& op) {
   const std::string& kind = op.subject.empty() ? op.kind : op.subject;
   // A graph is searched for as a whole; a legacy search asks for the bare convolution.
   const std::string fused = IsPlanExecution(op) ? absl::StrJoin(op.post_ops, "+") : "";
-  return absl::StrCat(kind, "|", DirectionName(op.direction), "|", op.problem, "|", op.types, "|",
-                      MainFormats(op), "|", fused);
+  return absl::StrCat(kind, "|", DirectionName(op.direction), "|", op.problem, "|", op.types, "|", MainFormats(op), "|",
+                      fused);
 }
 
 std::string PlanConfiguration(const Op& op) {

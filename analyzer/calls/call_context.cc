@@ -21,9 +21,7 @@ bool IsOneOf(absl::string_view word, std::initializer_list<absl::string_view> wo
 
 }  // namespace
 
-bool IsLibraryOp(const Op& op) {
-  return !IsOneOf(op.kind, {"kernel", "copy", "memset", "allocation", "free", "call"});
-}
+bool IsLibraryOp(const Op& op) { return !IsOneOf(op.kind, {"kernel", "copy", "memset", "allocation", "free", "call"}); }
 
 CallIndex EnclosingLibraryOp(const TraceModel& model, CallIndex call) {
   int depth = 0;
@@ -40,16 +38,12 @@ std::string KindAndDirection(const Op& op) {
 }
 
 // cudaDeviceSynchronize, cudaStreamSynchronize_ptsz, cuEventSynchronize, cuCtxSynchronize …
-bool WaitsForGpu(const Op& op) {
-  return op.family == "cuda_sync" && absl::StrContains(op.function, "Synchronize");
-}
+bool WaitsForGpu(const Op& op) { return op.family == "cuda_sync" && absl::StrContains(op.function, "Synchronize"); }
 
 bool IsElapsedTime(const Op& op) { return absl::StrContains(op.function, "EventElapsedTime"); }
 
 bool IsEventRecord(const Op& op) { return absl::StrContains(op.function, "EventRecord"); }
 
-bool IsGraphLaunch(const Op& op) {
-  return op.family == "cuda_graph" && absl::StrContains(op.function, "GraphLaunch");
-}
+bool IsGraphLaunch(const Op& op) { return op.family == "cuda_graph" && absl::StrContains(op.function, "GraphLaunch"); }
 
 }  // namespace dlhook::analyzer::calls

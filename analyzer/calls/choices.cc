@@ -39,15 +39,12 @@ class OpVariants {
 trace::Chooser PlanChooser(const Op& op) {
   const trace::CudnnPlan& plan = op.definition.cudnn().plan();
   if (plan.failed_before() > 0 || op.chooser == trace::FALLBACK) return trace::FALLBACK;
-  if (op.chooser == trace::HEURISTIC && plan.heuristic_mode() == kFallbackHeuristics)
-    return trace::FALLBACK;
+  if (op.chooser == trace::HEURISTIC && plan.heuristic_mode() == kFallbackHeuristics) return trace::FALLBACK;
   if (op.chooser == trace::CHOOSER_UNKNOWN && !plan.json().empty()) return trace::CACHED;
   return op.chooser;
 }
 
-std::string ProblemAndPlan(const Op& op) {
-  return absl::StrCat(ProblemKey(op), "|", PlanConfiguration(op));
-}
+std::string ProblemAndPlan(const Op& op) { return absl::StrCat(ProblemKey(op), "|", PlanConfiguration(op)); }
 
 void ResolvePlans(TraceModel* model, OpVariants* variants, Choices* choices) {
   choices->plan_searches = FindPlanSearches(*model);
@@ -57,8 +54,7 @@ void ResolvePlans(TraceModel* model, OpVariants* variants, Choices* choices) {
   std::set<std::string> winners;
   const size_t recorded_ops = model->ops.size();
   for (const PlanSearch& search : choices->plan_searches) {
-    if (search.winner)
-      winners.insert(ProblemAndPlan(model->ops[search.candidates[*search.winner].op]));
+    if (search.winner) winners.insert(ProblemAndPlan(model->ops[search.candidates[*search.winner].op]));
     for (const PlanCandidate& candidate : search.candidates) {
       for (CallIndex call : candidate.calls) {
         Op trial = model->ops[model->calls.op[call]];
@@ -85,8 +81,7 @@ class LegacyResolver {
     std::map<std::string, uint32_t> numbers;
     for (const Op& op : model->ops) {
       const bool takes_part = op.definition.has_cudnn_search() || NamesAlgorithm(op);
-      problem_.push_back(takes_part ? numbers.emplace(ProblemKey(op), numbers.size()).first->second
-                                    : kNone);
+      problem_.push_back(takes_part ? numbers.emplace(ProblemKey(op), numbers.size()).first->second : kNone);
     }
   }
 
@@ -101,8 +96,7 @@ class LegacyResolver {
     for (const auto& [key, list] : searches_) {
       for (const Search& search : list) searches.push_back({search.call, search.next_execution});
     }
-    std::sort(searches.begin(), searches.end(),
-              [](const auto& a, const auto& b) { return a.call < b.call; });
+    std::sort(searches.begin(), searches.end(), [](const auto& a, const auto& b) { return a.call < b.call; });
     return searches;
   }
 
@@ -143,8 +137,7 @@ class LegacyResolver {
       }
     }
     for (auto& [key, list] : searches_) {
-      std::sort(list.begin(), list.end(),
-                [](const Search& a, const Search& b) { return a.start_ns < b.start_ns; });
+      std::sort(list.begin(), list.end(), [](const Search& a, const Search& b) { return a.start_ns < b.start_ns; });
     }
   }
 
@@ -194,9 +187,8 @@ class LegacyResolver {
   void NoteExecution(const Problem& problem, int64_t start_ns, OpIndex op) {
     const auto it = searches_.find(problem);
     if (it == searches_.end()) return;
-    const auto after =
-        std::upper_bound(it->second.begin(), it->second.end(), start_ns,
-                         [](int64_t ns, const Search& search) { return ns < search.start_ns; });
+    const auto after = std::upper_bound(it->second.begin(), it->second.end(), start_ns,
+                                        [](int64_t ns, const Search& search) { return ns < search.start_ns; });
     if (after == it->second.begin()) return;
     Search& search = *std::prev(after);
     if (start_ns >= search.next_start_ns) return;
@@ -227,9 +219,7 @@ class FallbackFinder {
   }
 
  private:
-  static bool IsLt(const Op& op) {
-    return op.definition.has_gemm() && op.definition.gemm().cuda().lt();
-  }
+  static bool IsLt(const Op& op) { return op.definition.has_gemm() && op.definition.gemm().cuda().lt(); }
   static bool OffersNothing(const Op& op) {
     const trace::Gemm& gemm = op.definition.gemm();
     return gemm.kind() == trace::Gemm::HEURISTIC && gemm.cuda().heuristic_results() == 0;
@@ -250,11 +240,10 @@ class FallbackFinder {
       return;
     }
     if (op.definition.gemm().kind() == trace::Gemm::HEURISTIC || refused_ == kNone) return;
-    const bool is_sibling = calls.thread[call] == calls.thread[refused_] &&
-                            calls.parent[call] == calls.parent[refused_];
+    const bool is_sibling =
+        calls.thread[call] == calls.thread[refused_] && calls.parent[call] == calls.parent[refused_];
     const OpIndex refused_op = calls.op[refused_];
-    if (is_sibling &&
-        IsSameProduct(op.definition.gemm(), model_->ops[refused_op].definition.gemm())) {
+    if (is_sibling && IsSameProduct(op.definition.gemm(), model_->ops[refused_op].definition.gemm())) {
       Op fallback = op;
       fallback.chooser = trace::FALLBACK;
       ++counts_[{variants_->Move(call, fallback), refused_op, status_}];

@@ -15,10 +15,12 @@ std::optional<trace::Collective::Kind> CollectiveOf(absl::string_view name) {
   using Collective = trace::Collective;
   // all_gather and _allgather_base, all_reduce and sparse_all_reduce; what stands in others' names comes after them.
   static constexpr std::pair<absl::string_view, Collective::Kind> kKinds[] = {
-      {"allreduce", Collective::ALL_REDUCE}, {"reducescatter", Collective::REDUCE_SCATTER}, {"reduce", Collective::REDUCE},
-      {"allgather", Collective::ALL_GATHER}, {"gather", Collective::GATHER},                {"scatter", Collective::SCATTER},
-      {"broadcast", Collective::BROADCAST},  {"alltoall", Collective::ALL_TO_ALL},          {"barrier", Collective::BARRIER},
-      {"send", Collective::SEND},            {"recv", Collective::RECEIVE}};
+      {"allreduce", Collective::ALL_REDUCE}, {"reducescatter", Collective::REDUCE_SCATTER},
+      {"reduce", Collective::REDUCE},        {"allgather", Collective::ALL_GATHER},
+      {"gather", Collective::GATHER},        {"scatter", Collective::SCATTER},
+      {"broadcast", Collective::BROADCAST},  {"alltoall", Collective::ALL_TO_ALL},
+      {"barrier", Collective::BARRIER},      {"send", Collective::SEND},
+      {"recv", Collective::RECEIVE}};
   const std::string letters = absl::StrReplaceAll(name, {{"_", ""}});
   for (const auto& [word, kind] : kKinds) {
     if (absl::StrContains(letters, word)) return kind;

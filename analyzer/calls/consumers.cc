@@ -23,8 +23,7 @@ bool Reads(absl::Span<const uint64_t> operands, uint64_t address) {
 
 }  // namespace
 
-absl::flat_hash_map<CallIndex, CallIndex> FindConsumers(const TraceModel& model,
-                                                        const std::vector<bool>& is_producer) {
+absl::flat_hash_map<CallIndex, CallIndex> FindConsumers(const TraceModel& model, const std::vector<bool>& is_producer) {
   absl::flat_hash_map<CallIndex, CallIndex> consumers;
   std::vector<Pending> pending;
   ThreadIndex thread = kNone;

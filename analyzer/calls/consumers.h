@@ -13,8 +13,7 @@ namespace dlhook::analyzer::inline calls {
 // that has the address written (the last operand) among those it reads. Only the next few library
 // calls count, and none after the address was written again: memory is used for other tensors soon,
 // by kernels whose operands are not known.
-absl::flat_hash_map<CallIndex, CallIndex> FindConsumers(const TraceModel& model,
-                                                        const std::vector<bool>& is_producer);
+absl::flat_hash_map<CallIndex, CallIndex> FindConsumers(const TraceModel& model, const std::vector<bool>& is_producer);
 
 }  // namespace dlhook::analyzer::calls
 

@@ -28,9 +28,7 @@ std::string Transposition(const Tensor& tensor) {
   return row < column ? "N" : "T";
 }
 
-int64_t BatchOf(const Dims& dst) {
-  return ElementCount(Dims(dst.begin(), dst.end() - 2)).value_or(1);
-}
+int64_t BatchOf(const Dims& dst) { return ElementCount(Dims(dst.begin(), dst.end() - 2)).value_or(1); }
 
 std::optional<GemmShape> MatMulShape(const Op& op) {
   const Tensor* a = Find(op, "src", "src_a");
@@ -68,8 +66,8 @@ std::optional<GemmShape> InnerProductShape(const Op& op) {
 
 bool IsMatrixProduct(const Op& op) {
   if (op.definition.has_gemm()) return op.definition.gemm().kind() != trace::Gemm::HEURISTIC;
-  return op.definition.has_onednn() && (op.kind == "matmul" || op.kind == "inner_product" ||
-                                        op.kind == "gemm_api" || op.kind == "gemm");
+  return op.definition.has_onednn() &&
+         (op.kind == "matmul" || op.kind == "inner_product" || op.kind == "gemm_api" || op.kind == "gemm");
 }
 
 std::optional<GemmShape> GemmShapeOf(const Op& op) {

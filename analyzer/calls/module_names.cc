@@ -60,9 +60,7 @@ class ModuleNamer {
   }
 
   // A loss made anew in each iteration is still the same one.
-  bool StandsAlone(ModuleIndex root) const {
-    return IsOfFramework(model_.modules[root].type) && !is_container_[root];
-  }
+  bool StandsAlone(ModuleIndex root) const { return IsOfFramework(model_.modules[root].type) && !is_container_[root]; }
 
   ModuleName NameOf(ModuleIndex index) {
     const Module& module = model_.modules[index];

@@ -11,9 +11,9 @@
 namespace dlhook::analyzer::inline calls {
 
 struct ModuleName {
-  std::string model;  // "AlexNet", "AlexNet #2"; empty for a layer that stands alone, such as a loss
-  std::string name;   // qualified in its model; of a root its type; empty where only the type is known
-  std::string type;   // without its path: "Conv2d"
+  std::string model;      // "AlexNet", "AlexNet #2"; empty for a layer that stands alone, such as a loss
+  std::string name;       // qualified in its model; of a root its type; empty where only the type is known
+  std::string type;       // without its path: "Conv2d"
   bool is_whole = false;  // of the framework, and calls no further module: one layer
   bool is_root = false;
 };

@@ -13,9 +13,7 @@ namespace dlhook::analyzer::inline calls {
 namespace {
 
 // oneDNN's `alg` of these says how (direct, winograd); of all others what.
-bool AlgorithmIsAChoice(const Op& op) {
-  return op.kind == "convolution" || op.kind == "deconvolution";
-}
+bool AlgorithmIsAChoice(const Op& op) { return op.kind == "convolution" || op.kind == "deconvolution"; }
 
 const Tensor* FirstDefined(const Op& op, const char* role) {
   for (const Tensor& tensor : op.tensors) {

@@ -15,8 +15,9 @@ namespace {
 enum class Owner : uint8_t { kUser, kFramework, kOptimizer, kAutograd };
 
 // What is installed is not the user's program. But libraries of models are: there a line is what the user would look up.
-constexpr absl::string_view kModels[] = {"torchvision", "torchaudio", "timm",  "transformers", "diffusers", "sentence_transformers",
-                                         "ultralytics", "monai",      "peft", "keras_cv",     "keras_hub", "segmentation_models_pytorch"};
+constexpr absl::string_view kModels[] = {
+    "torchvision", "torchaudio", "timm", "transformers", "diffusers", "sentence_transformers",
+    "ultralytics", "monai",      "peft", "keras_cv",     "keras_hub", "segmentation_models_pytorch"};
 
 // What follows "site-packages/" or "dist-packages/"; empty where the file is in neither.
 absl::string_view InPackages(absl::string_view file) {
@@ -31,7 +32,8 @@ absl::string_view PackageOf(absl::string_view file) {
 
 // NumPy before 1.25 makes the functions that find others' overrides at run time.
 bool IsOfPython(absl::string_view file) {
-  return absl::StartsWith(file, "<frozen ") || absl::StartsWith(file, "<__array_function__ ") || (InPackages(file).empty() && absl::StrContains(file, "/lib/python3."));
+  return absl::StartsWith(file, "<frozen ") || absl::StartsWith(file, "<__array_function__ ") ||
+         (InPackages(file).empty() && absl::StrContains(file, "/lib/python3."));
 }
 
 Owner OwnerOf(absl::string_view file) {

@@ -16,12 +16,12 @@ struct PythonPlace {
   // Equal where the innermost module (where there is none: the program) makes the call from the same place: by all lines inside
   // the module's call, whoever called the module. kNone: not known.
   uint32_t path = kNone;
-  uint32_t all_lines = kNone;        // equal where the whole stack is
-  NameIndex file = kNone;            // innermost line of the program itself
+  uint32_t all_lines = kNone;  // equal where the whole stack is
+  NameIndex file = kNone;      // innermost line of the program itself
   uint32_t line = 0;
-  bool is_in_optimizer = false;      // in its step, outside any module called from there
-  bool is_in_backward = false;       // under a call of backward() …
-  bool runs_user_code = false;       // … and under it a module or the user's lines again: what these compute is done again
+  bool is_in_optimizer = false;  // in its step, outside any module called from there
+  bool is_in_backward = false;   // under a call of backward() …
+  bool runs_user_code = false;  // … and under it a module or the user's lines again: what these compute is done again
   ModuleIndex module() const { return modules.empty() ? kNone : modules.front(); }
 };
 

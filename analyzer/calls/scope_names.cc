@@ -16,21 +16,26 @@ namespace {
 constexpr absl::string_view kEvaluatePrefix = "autograd::engine::evaluate_function: ";
 
 // Ops that return a view, or inspect a tensor: microseconds of framework time that belong to whatever needs the view.
+// clang-format off
 constexpr absl::string_view kViews[] = {
     "view", "_unsafe_view", "reshape", "_reshape_alias", "flatten", "unflatten", "transpose", "transpose_", "t", "permute",
     "unsqueeze", "squeeze", "expand", "expand_as", "slice", "select", "narrow", "detach", "detach_", "alias", "split",
     "split_with_sizes", "chunk", "unbind", "as_strided", "as_strided_", "contiguous", "numpy_T", "swapaxes", "movedim",
     "unfold", "view_as", "diagonal", "size", "resolve_conj", "resolve_neg", "swapdims", "mT", "result_type", "is_nonzero",
     "requires_grad_", "broadcast_tensors", "broadcast_to", "lift_fresh", "set_", "resize_", "channels_last"};
+// clang-format on
 
+// clang-format off
 constexpr absl::string_view kBookkeeping[] = {
     "to", "_to_copy", "copy_", "empty", "empty_like", "empty_strided", "zeros", "zeros_like", "ones", "ones_like", "full",
     "full_like", "fill_", "zero_", "randn", "rand", "randint", "randperm", "normal_", "uniform_", "random_", "tensor", "arange",
     "linspace", "item", "_local_scalar_dense", "scalar_tensor", "clone", "stack", "eye", "manual_seed", "bernoulli_", "numpy",
     "is_pinned", "pin_memory", "_pin_memory", "record_stream", "equal", "eq", "argmax", "empty_permuted", "isnan", "isfinite",
     "allclose", "from_file", "detach", "kaiming_uniform_", "randn_like", "rand_like", "new_empty", "new_zeros", "set_data"};
+// clang-format on
 
-constexpr absl::string_view kProducts[] = {"mm", "addmm", "bmm", "baddbmm", "addmv", "mv", "matmul", "dot", "linear", "addbmm"};
+constexpr absl::string_view kProducts[] = {"mm", "addmm",  "bmm", "baddbmm", "addmv",
+                                           "mv", "matmul", "dot", "linear",  "addbmm"};
 
 struct Word {
   absl::string_view part;  // of the op's name in lower case without underscores, or the module's type in lower case
@@ -38,6 +43,7 @@ struct Word {
 };
 
 // The first that occurs counts: longer and rarer words first.
+// clang-format off
 constexpr Word kWords[] = {
     {"scaleddotproduct", "attention"}, {"multihead", "attention"}, {"attention", "attention"},
     {"transformerencoderlayer", "transformer encoder layer"}, {"embedding", "embedding"},
@@ -56,6 +62,7 @@ constexpr Word kWords[] = {
     {"leakyrelu", "leaky relu"}, {"prelu", "prelu"}, {"relu6", "relu"}, {"relu", "relu"}, {"hardtanh", "hardtanh"},
     {"gelu", "gelu"}, {"silu", "silu"}, {"sigmoid", "sigmoid"}, {"logsoftmax", "log softmax"}, {"softmax", "softmax"},
     {"dropout", "dropout"}, {"flatten", "reshape"}, {"reshape", "reshape"}, {"upsample", "upsampling"}};
+// clang-format on
 
 std::string Letters(absl::string_view name) {
   std::string letters = absl::AsciiStrToLower(name);
@@ -77,8 +84,9 @@ const Word* FindWord(absl::string_view name) {
 }
 
 bool IsWeightedWork(absl::string_view work) {
-  static constexpr absl::string_view kWeighted[] = {"attention", "embedding", "convolution", "transposed convolution", "lstm",
-                                                    "gru", "rnn", "linear", "matmul", "transformer encoder layer"};
+  static constexpr absl::string_view kWeighted[] = {
+      "attention", "embedding", "convolution", "transposed convolution",   "lstm", "gru",
+      "rnn",       "linear",    "matmul",      "transformer encoder layer"};
   return OneOf(work, kWeighted);
 }
 

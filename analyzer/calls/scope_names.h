@@ -20,9 +20,9 @@ enum class ScopeRole : uint8_t {
 
 struct ScopeName {
   ScopeRole role = ScopeRole::kOther;
-  std::string op;              // "conv2d" of "aten::conv2d"; of kOptimizer its name ("SGD"); of kCompiled the region
-  bool is_view = false;        // only another view of a tensor, or nothing at all
-  bool is_weighted = false;    // what networks are drawn with: convolutions, products, recurrent cells, attention
+  std::string op;               // "conv2d" of "aten::conv2d"; of kOptimizer its name ("SGD"); of kCompiled the region
+  bool is_view = false;         // only another view of a tensor, or nothing at all
+  bool is_weighted = false;     // what networks are drawn with: convolutions, products, recurrent cells, attention
   bool is_bookkeeping = false;  // makes, moves or reads tensors: no part of a network's function
   bool is_function = false;     // a Python torch.autograd.Function: a bracket around further ops
   bool is_layout_copy = false;  // contiguous: brings a tensor into another memory format

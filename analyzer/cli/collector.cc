@@ -22,9 +22,7 @@ namespace {
 constexpr int64_t kFirstLookEveryNs = 5 * 1000 * 1000;
 constexpr int64_t kLookEveryNs = 40 * 1000 * 1000;
 
-bool IsGone(const SessionHeader& session) {
-  return kill(static_cast<pid_t>(session.pid), 0) != 0 && errno == ESRCH;
-}
+bool IsGone(const SessionHeader& session) { return kill(static_cast<pid_t>(session.pid), 0) != 0 && errno == ESRCH; }
 
 // Traces of two folders may have one name.
 std::string KeyOf(const RunFolder& folder, const std::string& trace_name) {
@@ -52,7 +50,8 @@ void Collector::FindFolder() {
 }
 
 void Collector::Refuse(const std::string& key, const absl::Status& status) {
-  if (absl::IsNotFound(status) || absl::IsResourceExhausted(status)) return;  // closed meanwhile; at the end whoever opens the run
+  if (absl::IsNotFound(status) || absl::IsResourceExhausted(status))
+    return;  // closed meanwhile; at the end whoever opens the run
   if (absl::IsFailedPrecondition(status)) {
     not_ours_.insert(key);
     return;

@@ -50,7 +50,7 @@ class Collector {
 
   std::string path_;
   std::vector<std::shared_ptr<const RunFolder>> folders_;
-  Drains drains_;                        // by KeyOf()
+  Drains drains_;  // by KeyOf()
   std::set<std::string> traces_;
   std::set<std::string> not_ours_;       // keys
   std::map<std::string, int> failures_;  // by key

@@ -28,8 +28,7 @@ const Flag* FindFlag(const Command& command, absl::string_view word) {
 }
 
 absl::Status Error(const Command& command, absl::string_view text) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(command.name, ": ", text, " (see dlhook help ", command.name, ")"));
+  return absl::InvalidArgumentError(absl::StrCat(command.name, ": ", text, " (see dlhook help ", command.name, ")"));
 }
 
 absl::Status UnknownFlag(const Command& command, absl::string_view word) {
@@ -41,9 +40,8 @@ absl::Status UnknownFlag(const Command& command, absl::string_view word) {
 
 absl::Status CheckOperands(const Command& command, const Args& args) {
   const std::vector<std::string>& operands = args.operands();
-  const bool needs_operands = std::none_of(command.flags.begin(), command.flags.end(), [&](const Flag& flag) {
-    return flag.stands_alone && args.Has(flag.name);
-  });
+  const bool needs_operands = std::none_of(command.flags.begin(), command.flags.end(),
+                                           [&](const Flag& flag) { return flag.stands_alone && args.Has(flag.name); });
   if (needs_operands && operands.size() < command.min_operands)
     return Error(command, absl::StrCat("expected ", command.operands, ", found ",
                                        operands.empty() ? "nothing"
@@ -96,8 +94,7 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
       if (flag->value.empty()) return Error(command, absl::StrCat(name, " takes no value"));
       value = word.substr(equals + 1);
     } else if (!flag->value.empty()) {
-      if (i + 1 == words.size())
-        return Error(command, absl::StrCat(name, " expects a value: ", flag->value));
+      if (i + 1 == words.size()) return Error(command, absl::StrCat(name, " expects a value: ", flag->value));
       value = words[++i];
     }
     args.values_[std::string(flag->name)].push_back(std::move(value));
@@ -110,9 +107,8 @@ absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::str
 
 std::string HelpText(const Command& command) {
   std::string text =
-      absl::StrCat(command.summary, "\n\nusage: dlhook ", command.name,
-                   command.flags.empty() ? "" : " [FLAG]...", command.operands.empty() ? "" : " ",
-                   command.operands, "\n\nflags:\n");
+      absl::StrCat(command.summary, "\n\nusage: dlhook ", command.name, command.flags.empty() ? "" : " [FLAG]...",
+                   command.operands.empty() ? "" : " ", command.operands, "\n\nflags:\n");
   std::vector<Flag> flags = command.flags;
   flags.push_back(kHelpFlag);
   size_t width = 0;

@@ -32,7 +32,7 @@ struct Flag {
   absl::string_view name;   // without the dashes
   absl::string_view value;  // what stands for the value in the help, "NAME"; empty: a switch
   absl::string_view help;
-  char letter = 0;  // one-letter form, 0: none
+  char letter = 0;            // one-letter form, 0: none
   bool stands_alone = false;  // like --help: what is asked needs no operand
 };
 
@@ -52,8 +52,7 @@ class Args {
   const std::vector<std::string>& operands() const { return operands_; }
 
  private:
-  friend absl::StatusOr<Args> ParseArgs(const struct Command& command,
-                                        absl::Span<const std::string> words);
+  friend absl::StatusOr<Args> ParseArgs(const struct Command& command, absl::Span<const std::string> words);
 
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
   std::vector<std::string> operands_;

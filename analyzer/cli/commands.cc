@@ -31,8 +31,8 @@ constexpr char kVariablesTopic[] = "variables";
 constexpr size_t kHelpWidth = 80;
 
 std::string Overview() {
-  std::string text = absl::StrCat("dlhook " DLHOOK_VERSION ": ", kOneLine,
-                                  "\n\nusage: dlhook COMMAND [WORD]...\n\ncommands:\n");
+  std::string text =
+      absl::StrCat("dlhook " DLHOOK_VERSION ": ", kOneLine, "\n\nusage: dlhook COMMAND [WORD]...\n\ncommands:\n");
   for (const Command& command : Commands()) {
     absl::StrAppend(&text, absl::StrFormat("  %-10s%s\n", command.name, command.summary));
   }
@@ -91,7 +91,8 @@ int RunGuarded(const Command& command, const Args& args) {
   } catch (const LimitError& error) {
     PrintError(absl::StrCat(where, error.what()));
   } catch (const std::bad_alloc&) {
-    PrintError(absl::StrCat(where, "out of memory: reading it takes more than this process may have (ulimit -v, ulimit -d) or is there"));
+    PrintError(absl::StrCat(
+        where, "out of memory: reading it takes more than this process may have (ulimit -v, ulimit -d) or is there"));
   } catch (const std::exception& error) {
     PrintError(absl::StrCat(where, "cannot be finished: ", error.what()));
   }
@@ -114,15 +115,8 @@ const std::vector<ExitCode>& ExitCodes() {
 
 const std::vector<Command>& Commands() {
   static const auto& kCommands = *new std::vector<Command>{
-      RunCommand(),
-      ReportCommand(),
-      DiffCommand(),
-      ScalingCommand(),
-      ExportCommand(),
-      DumpCommand(),
-      CtlCommand(),
-      DoctorCommand(),
-      CountersCommand(),
+      RunCommand(),  ReportCommand(), DiffCommand(),   ScalingCommand(),  ExportCommand(),
+      DumpCommand(), CtlCommand(),    DoctorCommand(), CountersCommand(),
   };
   return kCommands;
 }

@@ -69,7 +69,8 @@ int RunCtl(const Args& args) {
     const std::string process = absl::StrCat(ring->header().pid, " ", VisibleText(TextOf(ring->header().program)));
     bool is_stopped = ring->header().stopped.load() != 0;
     if (verb != "status") {
-      const absl::Status status = ring->IsOurs() ? ring->Map() : absl::PermissionDeniedError("of another user, who alone may");
+      const absl::Status status =
+          ring->IsOurs() ? ring->Map() : absl::PermissionDeniedError("of another user, who alone may");
       if (status.ok()) {
         SetRecording(verb == "start", ring->session());
         is_stopped = verb == "stop";

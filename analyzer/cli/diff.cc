@@ -175,7 +175,8 @@ int RunDiff(const Args& args) {
       DiffRuns(Baseline(AnalyzedRun{&base->model, base_analysis.options()}),
                Contender(AnalyzedRun{&candidate->model, candidate_analysis.options()}), options->kinds);
   if (!diff.ok()) return Fail(diff.status());
-  const Gate gate = options->fail_above_percent ? diff->decision.SlowerThan(*options->fail_above_percent) : Gate::kPasses;
+  const Gate gate =
+      options->fail_above_percent ? diff->decision.SlowerThan(*options->fail_above_percent) : Gate::kPasses;
   int exit_code = PrintDiff(*std::move(diff), Baseline<const TraceModel*>(&base->model),
                             Contender<const TraceModel*>(&candidate->model), *options);
   for (const LoadedRun* run : {&*base, &*candidate}) {
@@ -183,8 +184,9 @@ int RunDiff(const Args& args) {
     if (!run->damage.empty()) exit_code = kExitBadInput;
   }
   if (gate == Gate::kCannotTell) {
-    PrintError("diff: --fail-above: NEW takes longer by more than this, but not whether that is more than noise is known: "
-               "too few steady steps");
+    PrintError(
+        "diff: --fail-above: NEW takes longer by more than this, but not whether that is more than noise is known: "
+        "too few steady steps");
     exit_code = kExitBadInput;
   }
   return exit_code == kExitOk && gate == Gate::kFails ? kExitThreshold : exit_code;

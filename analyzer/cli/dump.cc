@@ -47,8 +47,7 @@ absl::Status DumpTrace(const std::string& path, absl::Status* damage) {
     *damage = trace.status();
     return absl::OkStatus();
   }
-  if (absl::Status status = WriteOutput(absl::StrCat("# file: ", VisibleText(BaseName(path)), "\n"));
-      !status.ok())
+  if (absl::Status status = WriteOutput(absl::StrCat("# file: ", VisibleText(BaseName(path)), "\n")); !status.ok())
     return status;
   PacketReader reader(path, trace->chunks());
   const absl::Status status = DumpPackets(&reader);

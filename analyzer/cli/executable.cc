@@ -103,8 +103,8 @@ absl::StatusOr<std::string> FindProgram(const std::string& program) {
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   if (found) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(program, ": not executable; chmod +x it, or name its interpreter: dlhook run -- python ", program));
+    return absl::PermissionDeniedError(absl::StrCat(
+        program, ": not executable; chmod +x it, or name its interpreter: dlhook run -- python ", program));
   }
   const bool has_path = absl::StrContains(program, '/');
   return absl::NotFoundError(absl::StrCat(program, ": no such program", has_path ? "" : " in any folder of PATH"));

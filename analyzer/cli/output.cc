@@ -5,9 +5,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/numbers.h"
@@ -66,13 +66,13 @@ absl::Status WriteOutputFile(const std::string& path, absl::string_view output, 
 
 void PrintError(absl::string_view message, absl::string_view help) {
   // A message that nobody can be told is lost.
-  WriteOutput(absl::StrCat("dlhook: ", VisibleText(message), "\n", help), OutputKind::kText, STDERR_FILENO).IgnoreError();
+  WriteOutput(absl::StrCat("dlhook: ", VisibleText(message), "\n", help), OutputKind::kText, STDERR_FILENO)
+      .IgnoreError();
 }
 
 int OutputWidth(int fd) {
   winsize size = {};
-  if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    return size.ws_col;
+  if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   int columns = 0;  // as shells and other tools have it, for output that goes elsewhere
   const char* variable = std::getenv("COLUMNS");
   if (variable != nullptr && absl::SimpleAtoi(variable, &columns) && columns > 0) return columns;
@@ -101,8 +101,7 @@ ReadingProgress::ReadingProgress(absl::string_view name)
 
 void ReadingProgress::Update(uint64_t done, uint64_t all) {
   if (!is_terminal_ || all < kLargeRunBytes) return;
-  const int percent =
-      static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(all));
+  const int percent = static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(all));
   if (percent == shown_percent_) return;
   shown_percent_ = percent;
   std::fprintf(stderr, "\rreading %s: %d%%", name_.c_str(), percent);

@@ -29,8 +29,7 @@ absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
   std::vector<std::string> known;
   for (Table& table : *tables) {
     for (const Column& column : table.columns) {
-      if (std::find(known.begin(), known.end(), column.name) == known.end())
-        known.push_back(column.name);
+      if (std::find(known.begin(), known.end(), column.name) == known.end()) known.push_back(column.name);
     }
     if (const std::optional<size_t> column = FindColumn(table, name)) {
       SortBy(*column, &table);
@@ -66,8 +65,7 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   if (const std::optional<std::string> text = args.Last("limit")) {
     uint32_t limit = 0;
     if (!absl::SimpleAtoi(*text, &limit)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--limit expects a number of rows, found '", *text, "'"));
+      return absl::InvalidArgumentError(absl::StrCat("--limit expects a number of rows, found '", *text, "'"));
     }
     options.limit.reset();
     if (limit > 0) options.limit = limit;
@@ -121,10 +119,9 @@ std::string Details() {
   for (const Renderer& renderer : Renderers()) {
     absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", renderer.name, renderer.summary));
   }
-  absl::StrAppend(
-      &text,
-      "\nA damaged run is reported as far as it is whole; then the exit code is 2 and a\n"
-      "message on stderr says what is wrong.\n");
+  absl::StrAppend(&text,
+                  "\nA damaged run is reported as far as it is whole; then the exit code is 2 and a\n"
+                  "message on stderr says what is wrong.\n");
   return text;
 }
 
@@ -139,8 +136,7 @@ absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& o
   absl::StatusOr<std::vector<Table>> tables = RunAnalysis(&model, options.layers).MakeTables(*kinds);
   if (!tables.ok()) return tables.status();
   if (options.sort_column) {
-    if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok())
-      return status;
+    if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok()) return status;
   }
   if (options.limit) {
     for (Table& table : *tables) LimitRows(*options.limit, &table);

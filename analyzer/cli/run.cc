@@ -84,11 +84,13 @@ absl::StatusOr<RunPlace> MakeRunPlace(const WantedFolder& wanted, const std::str
   const std::string said = absl::StrCat(wanted.said, path);
   const int made = OpenFolder(path.c_str(), true);
   if (made < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(said, ": can't make this folder: ", strerror(errno), "; name another one"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(said, ": can't make this folder: ", strerror(errno), "; name another one"));
   }
   close(made);
   if (access(path.c_str(), W_OK | X_OK) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(said, ": can't be written: ", strerror(errno), "; name another folder"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(said, ": can't be written: ", strerror(errno), "; name another folder"));
   }
   const auto folder = RunFolder::Open(path);
   if (!folder.ok()) return folder.status();
@@ -176,7 +178,8 @@ void PrintEnd(const Collector& collector, bool is_shared) {
   }
   std::string line = absl::StrCat(held.calls, " calls recorded");
   if (held.lost > 0) absl::StrAppend(&line, ", ", held.lost, " lost (", absl::StrJoin(held.reasons, "; "), ")");
-  if (is_shared) absl::StrAppend(&line, " of the ", collector.processes(), " processes of this launcher, others share the run");
+  if (is_shared)
+    absl::StrAppend(&line, " of the ", collector.processes(), " processes of this launcher, others share the run");
   if (!places.empty()) absl::StrAppend(&line, "; next: dlhook report ", absl::StrJoin(places, " and dlhook report "));
   PrintError(line);
 }

@@ -71,7 +71,8 @@ absl::Status HoldsARun() { return absl::AlreadyExistsError("holds a run already"
 absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Join(std::shared_ptr<const RunFolder> folder) {
   for (int i = 0; i < kTries; ++i) {
     if (i > 0) usleep(kNapUs);
-    const bool holds_traces = !folder->Names(std::string(kTraceSuffix)).empty();  // before the file: who made both made it first
+    const bool holds_traces =
+        !folder->Names(std::string(kTraceSuffix)).empty();  // before the file: who made both made it first
     int fd = openat(folder->fd(), kName, kFlags);
     if (fd < 0 && errno == ENOENT && holds_traces) return HoldsARun();
     const bool is_new = fd < 0 && errno == ENOENT;

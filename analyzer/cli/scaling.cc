@@ -1,4 +1,6 @@
 // Several runs -> a line of each -> one table -> renderer -> stdout.
+#include "analyzer/diff/scaling.h"
+
 #include <unistd.h>
 
 #include <set>
@@ -13,7 +15,6 @@
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/tables.h"
-#include "analyzer/diff/scaling.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/text_columns.h"
 #include "analyzer/table/table_ops.h"

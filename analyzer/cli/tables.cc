@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/cli/load_options.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
@@ -17,17 +16,14 @@
 #include "analyzer/symbols/add_symbols.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/calls/call_filter.h"
+#include "analyzer/tables/table_kind.h"
 
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr std::pair<absl::string_view, LayersBy> kLayersBy[] = {{"layer", LayersBy::kLayer},
-                                                                {"module", LayersBy::kModule},
-                                                                {"type", LayersBy::kType},
-                                                                {"op", LayersBy::kOp},
-                                                                {"line", LayersBy::kLine},
-                                                                {"function", LayersBy::kFunction},
-                                                                {"stack", LayersBy::kStack}};
+constexpr std::pair<absl::string_view, LayersBy> kLayersBy[] = {
+    {"layer", LayersBy::kLayer}, {"module", LayersBy::kModule},     {"type", LayersBy::kType},  {"op", LayersBy::kOp},
+    {"line", LayersBy::kLine},   {"function", LayersBy::kFunction}, {"stack", LayersBy::kStack}};
 constexpr std::pair<absl::string_view, CountersBy> kCountersBy[] = {{"phase", CountersBy::kPhase},
                                                                     {"iteration", CountersBy::kIteration},
                                                                     {"scope", CountersBy::kScope},
@@ -51,12 +47,12 @@ absl::Status ReadInterval(const Args& args, LayerOptions* options) {
   int64_t interval_ms = 0;
   if (!text) return absl::OkStatus();
   if (!absl::SimpleAtoi(*text, &interval_ms) || interval_ms <= 0 || interval_ms > kMaxIntervalMs) {
-    return absl::InvalidArgumentError(absl::StrCat("--interval expects milliseconds from 1 to a day, found '", *text, "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--interval expects milliseconds from 1 to a day, found '", *text, "'"));
   }
   options->interval_ns = interval_ms * 1000 * 1000;
   return absl::OkStatus();
 }
-
 
 }  // namespace
 
@@ -91,8 +87,7 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
 }
 
 std::vector<Flag> LayerFlags() {
-  return {{"by", "WHAT",
-           "layer, module, type, op, line, function, stack; counters: phase, ..."},
+  return {{"by", "WHAT", "layer, module, type, op, line, function, stack; counters: phase, ..."},
           {"interval", "MS", "..._over_time tables by so many milliseconds (default: by iterations)"},
           {"depth", "N", "fold modules deeper than N into those around them (0: none)"},
           {"evidence", "WHICH", "all, or structure: layers from calls alone (default: all)"},

@@ -33,8 +33,8 @@ struct LayerOptions {
   int depth = 0;
   CountersBy counters_by = CountersBy::kLayers;  // of the table `counters`
   int64_t interval_ns = 0;                       // of the table `counters_over_time`
-  bool use_framework_evidence = true;  // false: layers by operands, shapes and order alone
-  std::vector<std::string> functions;  // of the tables `callers` and `stacks`: see tables/table_kind.h
+  bool use_framework_evidence = true;            // false: layers by operands, shapes and order alone
+  std::vector<std::string> functions;            // of the tables `callers` and `stacks`: see tables/table_kind.h
 };
 
 // --by, --interval, --depth, --evidence and --function.

@@ -50,10 +50,12 @@ const std::vector<Variable>& Variables() {
       {"DLHOOK_RING_KIB", "KiB", "15360",
        "room of all rings together; each of the first eight threads gets 1/15, later ones less"},
       {"DLHOOK_GROWTH_KIB", "KiB", "65536",
-       "what rings may grow by while calls come faster than they are written, at most an eighth of what /dev/shm has free; a quarter "
+       "what rings may grow by while calls come faster than they are written, at most an eighth of what /dev/shm has "
+       "free; a quarter "
        "of it is for totals; 0: nothing"},
       {"DLHOOK_ON_FULL", "aggregate, drop, wait", "aggregate",
-       "a call that still finds no room: it is kept in totals per op and thread, it is dropped and counted, its thread waits"},
+       "a call that still finds no room: it is kept in totals per op and thread, it is dropped and counted, its thread "
+       "waits"},
       {"DLHOOK_DRAIN", "auto, collector, none", "auto",
        "who takes records out of the rings: a thread in the process, another process (set by dlhook run), nobody "
        "before "

@@ -189,9 +189,7 @@ std::map<std::string, Match> LayersOfOneSide(const TableChanges& work, const Nam
   return layers;
 }
 
-std::string LayerLabel(const std::string& layer) {
-  return absl::StartsWith(layer, "\x1e") ? layer.substr(1) : layer;
-}
+std::string LayerLabel(const std::string& layer) { return absl::StartsWith(layer, "\x1e") ? layer.substr(1) : layer; }
 
 std::vector<Contribution> FindContributions(const TableChanges& work, const NameMap& names, const Pace& pace) {
   std::map<Group, std::vector<const RowChange*>> groups;

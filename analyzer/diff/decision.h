@@ -28,7 +28,7 @@ struct Decision {
   TimeChange cpu;    // CPU time of all threads; 0 where it is not known
   TimeChange whole;  // mean, of a step or the run, whatever the batch: what contributions add up to
   bool is_same_work = false;
-  Pace pace;         // 1 where the work differs: what is done otherwise takes another time for that reason
+  Pace pace;  // 1 where the work differs: what is done otherwise takes another time for that reason
   Doubt doubt = Doubt::kNone;
 
   // Slower by more than `percent`, with the noise bound to spare: where it is not, a run fails in at most kFalseAlarms of all comparisons.

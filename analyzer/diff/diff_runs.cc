@@ -89,9 +89,9 @@ absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<Analyzed
   diff.decision =
       Decide(Baseline<const MeasuredRun*>(&*before), Contender<const MeasuredRun*>(&*after), pace, differences.empty());
   const Pace& own = diff.decision.pace;
-  diff.tables.push_back(VerdictTable({base->model, candidate->model, &*before, &*after, &diff.decision, differences,
-                                      FindContributions(changes.front(), names, own),
-                                      FindLayoutChange(changes.front(), own)}));
+  diff.tables.push_back(
+      VerdictTable({base->model, candidate->model, &*before, &*after, &diff.decision, differences,
+                    FindContributions(changes.front(), names, own), FindLayoutChange(changes.front(), own)}));
   diff.tables.push_back(DifferencesTable(differences));
   for (TableChanges& table : changes) JudgeRows(own, table);
   for (const TableKind* kind : kinds) {

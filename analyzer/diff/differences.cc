@@ -158,9 +158,10 @@ class Finder {
       return found == work.other_steps.end() ? 0 : found->second;
     };
     const double before = rate(base_.work), after = rate(candidate_.work);
-    if (std::abs(before - after) <= tolerance_ || std::max(before, after) < kOtherRate * std::min(before, after)) return;
-    Add(Kind::kSteps, absl::StrCat(IterationKindName(kind), " passes a step"),
-        absl::StrFormat("%.2g", before), absl::StrFormat("%.2g", after));
+    if (std::abs(before - after) <= tolerance_ || std::max(before, after) < kOtherRate * std::min(before, after))
+      return;
+    Add(Kind::kSteps, absl::StrCat(IterationKindName(kind), " passes a step"), absl::StrFormat("%.2g", before),
+        absl::StrFormat("%.2g", after));
   }
 
   // Each layer of one side by the outermost module around it that the other side has not: a block of many is one.
@@ -248,8 +249,9 @@ class Finder {
       const std::string before = cell(true, column), after = cell(false, column);
       if (before == after) continue;
       const char* noun = kind == Kind::kFormats ? "memory formats of " : "implementation of ";
-      ways.push_back({kind, absl::StrCat(noun, what), before, after,
-                      absl::StrCat(what, " ", kind == Kind::kFormats ? FirstChanged(before, after) : Arrow(before, after))});
+      ways.push_back(
+          {kind, absl::StrCat(noun, what), before, after,
+           absl::StrCat(what, " ", kind == Kind::kFormats ? FirstChanged(before, after) : Arrow(before, after))});
     }
     return ways;
   }
@@ -285,9 +287,9 @@ class Finder {
       const double change = std::abs(counts.first - counts.second);
       if (change <= tolerance_) continue;
       const std::string from = CountText(counts.first), to = CountText(counts.second);
-      order.push_back({change,
-                       {kind, absl::StrCat(prefix, name, suffix), from, to,
-                        absl::StrCat(name, " ", Arrow(from, to), suffix)}});
+      order.push_back(
+          {change,
+           {kind, absl::StrCat(prefix, name, suffix), from, to, absl::StrCat(name, " ", Arrow(from, to), suffix)}});
     }
     std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     for (auto& [change, difference] : order) found_.push_back(std::move(difference));
@@ -334,9 +336,10 @@ std::string DifferencesText(const std::vector<Difference>& differences) {
 }
 
 Table DifferencesTable(const std::vector<Difference>& differences) {
-  Table table = NewTable("differences", "What the programs do differently, whatever it costs",
-                         {TextColumn("what", "What differs; counts are per step, of whole runs where one has no steps."),
-                          TextColumn("base", "In the base run."), TextColumn("new", "In the new run.")});
+  Table table =
+      NewTable("differences", "What the programs do differently, whatever it costs",
+               {TextColumn("what", "What differs; counts are per step, of whole runs where one has no steps."),
+                TextColumn("base", "In the base run."), TextColumn("new", "In the new run.")});
   const auto cell = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
   for (const Difference& difference : differences) {
     table.rows.push_back({difference.what, cell(difference.base), cell(difference.candidate)});

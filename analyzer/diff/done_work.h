@@ -17,14 +17,15 @@ namespace dlhook::analyzer::inline diff {
 struct DoneWork {
   int64_t steps = 0;  // 0: counts are of the whole run
   // Per step.
-  std::map<std::string, double> calls;  // of libraries, by kind; only such as a program decides on: no queries, no allocations
+  std::map<std::string, double>
+      calls;  // of libraries, by kind; only such as a program decides on: no queries, no allocations
   std::map<std::string, double> ops;    // of the framework, and the user's ranges, by name
   std::map<std::string, double> types;  // calls by data types
   std::map<IterationKind, double> other_steps;
-  int64_t micro_steps = 0;              // of most steps
+  int64_t micro_steps = 0;  // of most steps
   std::set<std::string> optimizers;
-  std::set<std::string> loaders;        // "in the program", "in worker processes"
-  std::set<ProcessIndex> processes;     // that made calls
+  std::set<std::string> loaders;     // "in the program", "in worker processes"
+  std::set<ProcessIndex> processes;  // that made calls
 };
 
 // `all`: of the whole run.

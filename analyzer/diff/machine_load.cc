@@ -37,8 +37,7 @@ Taken TakenUntil(Samples samples, int64_t time_ns) {
     return {static_cast<double>(edge.cpu_ns), static_cast<double>(edge.waiting_ns)};
   }
   const LoadSample& from = *std::prev(after);
-  const double part =
-      static_cast<double>(time_ns - from.time_ns) / static_cast<double>(after->time_ns - from.time_ns);
+  const double part = static_cast<double>(time_ns - from.time_ns) / static_cast<double>(after->time_ns - from.time_ns);
   const auto between = [&](int64_t a, int64_t b) { return static_cast<double>(a) + part * static_cast<double>(b - a); };
   return {between(from.cpu_ns, after->cpu_ns), between(from.waiting_ns, after->waiting_ns)};
 }

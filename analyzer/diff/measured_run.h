@@ -22,10 +22,10 @@ struct MeasuredTable {
 };
 
 struct MeasuredRun {
-  ComparedSteps steps;                // without any: times are of the whole run
-  double time_ns = 0;                 // of a mean step, or the run
-  BlockMeans blocks;                  // the same in each block
-  BlockMeans low_blocks;              // in each block the lower quartile of its steps
+  ComparedSteps steps;    // without any: times are of the whole run
+  double time_ns = 0;     // of a mean step, or the run
+  BlockMeans blocks;      // the same in each block
+  BlockMeans low_blocks;  // in each block the lower quartile of its steps
   MachineLoad load;
   std::vector<MeasuredTable> tables;  // one a pass
 };

@@ -35,9 +35,7 @@ std::string CellText(const Cell& cell) {
 namespace {
 
 // "others (115)" are the others, however many they are.
-std::string WithoutNumber(const std::string& text) {
-  return absl::StartsWith(text, "others (") ? "others" : text;
-}
+std::string WithoutNumber(const std::string& text) { return absl::StartsWith(text, "others (") ? "others" : text; }
 
 }  // namespace
 

@@ -36,8 +36,7 @@ std::string IdentityOf(const TraceModel& model, const GpuDevice& device) {
 }
 
 void AddDevices(const TraceModel& model, const std::vector<MeasuredTime>& times,
-                const std::vector<ProcessIndex>& processes,
-                ScalingRun& run) {
+                const std::vector<ProcessIndex>& processes, ScalingRun& run) {
   std::set<std::string> devices;
   double rows = 0;
   for (const DeviceWork& work : WorkOfDevices(model, times)) {
@@ -59,37 +58,43 @@ void AddDevices(const TraceModel& model, const std::vector<MeasuredTime>& times,
   run.has_gpu_times = rows > 0;
   run.devices = rows > 0 ? static_cast<int64_t>(devices.size()) : run.processes;
   if (rows == 0) return;
-  for (double* ns : {&run.compute_ns, &run.communication_ns, &run.exposed_communication_ns, &run.exposed_copy_ns,
-                     &run.idle_ns})
+  for (double* ns :
+       {&run.compute_ns, &run.communication_ns, &run.exposed_communication_ns, &run.exposed_copy_ns, &run.idle_ns})
     *ns /= rows;
 }
 
 std::vector<Column> Columns() {
   return {
       TextColumn("run", "Its folder or file."),
-      IntegerColumn("devices", "", Better::kNeither, "GPUs that it used, each counted once; without times of GPUs its "
-                                                     "processes with steps."),
+      IntegerColumn("devices", "", Better::kNeither,
+                    "GPUs that it used, each counted once; without times of GPUs its "
+                    "processes with steps."),
       Detail(IntegerColumn("processes", "", Better::kNeither, "That have steady steps.")),
-      Detail(IntegerColumn("steps", "", Better::kNeither, "Steady steps of all processes: what the row is the mean "
-                                                          "of.")),
-      IntegerColumn("batch", "", Better::kNeither, "Samples of a step of all processes together; each is taken to have "
-                                                   "a batch of its own."),
+      Detail(IntegerColumn("steps", "", Better::kNeither,
+                           "Steady steps of all processes: what the row is the mean "
+                           "of.")),
+      IntegerColumn("batch", "", Better::kNeither,
+                    "Samples of a step of all processes together; each is taken to have "
+                    "a batch of its own."),
       IntegerColumn("step_time", "ns", Better::kLower, "Of a mean steady step."),
       RealColumn("steps_per_second", "1/s", Better::kHigher, "Steps of one process."),
       RealColumn("samples_per_second", "1/s", Better::kHigher, "Batch over step time."),
       RealColumn("speed_up", "", Better::kHigher, "Work per second over that of the first row."),
       Within(Range::kNotNegative,
              RealColumn("efficiency", "%", Better::kHigher, "Speed-up over how many times as many devices there are.")),
-      RealColumn("communication", "%", Better::kLower, "Part of a step in which kernels of collectives ran; mean over "
-                                                       "devices."),
-      RealColumn("exposed_communication", "%", Better::kLower, "Part of a step with communication and no compute "
-                                                               "beside it."),
+      RealColumn("communication", "%", Better::kLower,
+                 "Part of a step in which kernels of collectives ran; mean over "
+                 "devices."),
+      RealColumn("exposed_communication", "%", Better::kLower,
+                 "Part of a step with communication and no compute "
+                 "beside it."),
       RealColumn("idle", "%", Better::kLower, "Part of a step in which a device did nothing."),
       IntegerColumn("lost", "ns", Better::kLower,
                     "How much longer a step takes than the first row's would with as much work a device (never below "
                     "0)."),
-      TextColumn("grew", "Of what the lost time consists, the largest first; together with what shrank it is the lost "
-                         "time."),
+      TextColumn("grew",
+                 "Of what the lost time consists, the largest first; together with what shrank it is the lost "
+                 "time."),
       Detail(IntegerColumn("compute_time", "ns", Better::kLower, "In a mean step of a device.")),
       Detail(IntegerColumn("exposed_communication_time", "ns", Better::kLower, "Likewise.")),
       Detail(IntegerColumn("exposed_copy_time", "ns", Better::kLower, "Likewise: copies beside nothing else.")),
@@ -174,16 +179,18 @@ class Comparison {
 
 std::string KindNote(const std::vector<ScalingRun>& runs, ScalingKind kind) {
   if (kind == ScalingKind::kStrong) return "Strong scaling, as asked for: a step is the same work in every run.";
-  if (kind == ScalingKind::kWeak) return "Weak scaling, as asked for: a step is the same work for each device in every "
-                                         "run.";
+  if (kind == ScalingKind::kWeak)
+    return "Weak scaling, as asked for: a step is the same work for each device in every "
+           "run.";
   const ScalingRun& base = runs.front();
   const auto all = [&](auto is) { return std::all_of(runs.begin(), runs.end(), is); };
   if (!all([](const ScalingRun& run) { return run.batch > 0; })) {
     return "The batch size is not known of every run, so speed-up and efficiency are not: say --kind strong or --kind "
            "weak.";
   }
-  if (all([&](const ScalingRun& run) { return run.batch == base.batch; })) return "Strong scaling: the same batch in "
-                                                                                  "every run.";
+  if (all([&](const ScalingRun& run) { return run.batch == base.batch; }))
+    return "Strong scaling: the same batch in "
+           "every run.";
   const bool is_weak = all([&](const ScalingRun& run) { return run.batch * base.devices == base.batch * run.devices; });
   return is_weak ? "Weak scaling: the same batch for each device in every run."
                  : "Batches are neither the same in every run nor the same for each device: compared is work per "
@@ -216,18 +223,21 @@ absl::StatusOr<ScalingRun> MeasureScaling(const TraceModel& model, const std::ve
 Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind) {
   Table table = NewTable("scaling", "How the program scales", Columns());
   if (runs.empty()) return table;
-  std::stable_sort(runs.begin(), runs.end(), [](const ScalingRun& a,
-                                                const ScalingRun& b) { return a.devices < b.devices; });
+  std::stable_sort(runs.begin(), runs.end(),
+                   [](const ScalingRun& a, const ScalingRun& b) { return a.devices < b.devices; });
   const Comparison comparison(runs, kind);
   for (const ScalingRun& run : runs) table.rows.push_back(comparison.RowOf(run));
   table.notes.push_back(KindNote(runs, kind));
   const bool has_times = std::all_of(runs.begin(), runs.end(), [](const ScalingRun& run) { return run.has_gpu_times; });
-  if (!has_times) table.notes.emplace_back("Of runs without times of GPUs devices are counted as processes, and where "
-                                           "the time went is not known.");
+  if (!has_times)
+    table.notes.emplace_back(
+        "Of runs without times of GPUs devices are counted as processes, and where "
+        "the time went is not known.");
   const auto is_other = [&](const ScalingRun& run) { return run.kind != runs.front().kind; };
   if (std::any_of(runs.begin(), runs.end(), is_other)) {
-    table.notes.emplace_back("The steps of these runs are not of the same kind (training, inference): they may not be "
-                             "comparable.");
+    table.notes.emplace_back(
+        "The steps of these runs are not of the same kind (training, inference): they may not be "
+        "comparable.");
   }
   return table;
 }

@@ -23,9 +23,9 @@ struct ScalingRun {
   int64_t devices = 0;    // that these used, each counted once; without times of GPUs: the processes
   bool has_gpu_times = false;
   IterationKind kind = IterationKind::kUnknown;
-  int64_t steps = 0;      // of all processes
-  double step_ns = 0;     // mean over processes of their mean steady step
-  int64_t batch = 0;      // of all processes together, in a step; 0: not known
+  int64_t steps = 0;   // of all processes
+  double step_ns = 0;  // mean over processes of their mean steady step
+  int64_t batch = 0;   // of all processes together, in a step; 0: not known
   // Parts of a mean step, mean over devices; they add up to step_ns. Only with times of GPUs.
   double compute_ns = 0;
   double exposed_communication_ns = 0;

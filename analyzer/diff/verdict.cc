@@ -15,11 +15,11 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-constexpr size_t kMostNamed = 3;             // in the sentence
-constexpr double kExplained = 0.8;           // part of the change after which no more are named
-constexpr double kWorthNaming = 0.05;        // of the change
-constexpr double kLayoutWorthNaming = 0.01;  // of the step
-constexpr double kPaceWorthNoting = 0.05;    // away from 1
+constexpr size_t kMostNamed = 3;                  // in the sentence
+constexpr double kExplained = 0.8;                // part of the change after which no more are named
+constexpr double kWorthNaming = 0.05;             // of the change
+constexpr double kLayoutWorthNaming = 0.01;       // of the step
+constexpr double kPaceWorthNoting = 0.05;         // away from 1
 constexpr double kInterruptedWorthNoting = 0.01;  // of the time
 
 std::string PercentText(double part, double whole) {
@@ -84,7 +84,8 @@ std::string LayoutClause(const VerdictInput& input) {
   const LayoutChange& layout = input.layout;
   const TimeChange& time = layout.time;
   const bool is_much = std::abs(time.change_ns()) >= kLayoutWorthNaming * input.decision->whole.base_ns;
-  if (input.decision->per == Per::kSample || !layout.HasOtherCalls() || !is_much || time.finding == Speed::kNoise) return "";
+  if (input.decision->per == Per::kSample || !layout.HasOtherCalls() || !is_much || time.finding == Speed::kNoise)
+    return "";
   return absl::StrFormat("; layout changes (reorders) went from %.3g to %.3g %s (%s)", layout.base_calls,
                          layout.candidate_calls, HasSteps(input) ? "a step" : "in the run",
                          SignedTime(time.change_ns()));
@@ -117,7 +118,8 @@ std::vector<std::string> ChangesWithin(const VerdictInput& input) {
   if (input.decision->per == Per::kSample) return changes;
   for (const Contribution& contribution : input.contributions) {
     const bool is_much = std::abs(contribution.time.change_ns()) >= kWorthNaming * input.decision->whole.base_ns;
-    if (is_much && IsBeyondNoise(contribution) && changes.size() < kMostNamed) changes.push_back(contribution.Sentence());
+    if (is_much && IsBeyondNoise(contribution) && changes.size() < kMostNamed)
+      changes.push_back(contribution.Sentence());
   }
   return changes;
 }
@@ -165,9 +167,10 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
   }
   const TimeChange& low = input.decision->low;
   if (input.decision->doubt == Doubt::kOnlySomeSteps) {
-    table.notes.push_back(absl::StrCat("The faster quarter of the steps takes up to ", HumanTime(low.base_ns), " in BASE and ",
-                                       HumanTime(low.candidate_ns),
-                                       " in NEW: no such difference. Only some steps take longer, as on a busy machine."));
+    table.notes.push_back(
+        absl::StrCat("The faster quarter of the steps takes up to ", HumanTime(low.base_ns), " in BASE and ",
+                     HumanTime(low.candidate_ns),
+                     " in NEW: no such difference. Only some steps take longer, as on a busy machine."));
   }
   if (input.decision->doubt == Doubt::kWaiting) {
     table.notes.push_back(

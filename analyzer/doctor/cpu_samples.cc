@@ -64,7 +64,8 @@ absl::Status CpuSampler::Open(pid_t program) {
     if (fd < 0) return absl::PermissionDeniedError(absl::StrCat("perf_event_open: ", strerror(errno)));
     rings_.push_back({static_cast<int>(fd), nullptr});
     void* pages = mmap(nullptr, kPageBytes + kDataBytes, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(fd), 0);
-    if (pages == MAP_FAILED) return absl::PermissionDeniedError(absl::StrCat("memory for perf events: ", strerror(errno)));
+    if (pages == MAP_FAILED)
+      return absl::PermissionDeniedError(absl::StrCat("memory for perf events: ", strerror(errno)));
     rings_.back().pages = pages;
   }
   return absl::OkStatus();

@@ -26,9 +26,9 @@ CpuTime::Kind KindOf(const std::string& path, const std::set<std::string>& seen)
   if (seen.contains(path)) return CpuTime::Kind::kSeen;
   const std::string name = BaseName(path);
   if (BeginsWithOneOf(name, {"python", "libpython"})) return CpuTime::Kind::kPython;
-  const bool is_system = BeginsWithOneOf(
-      name, {"libc.so", "libm.so", "ld-linux", "libpthread", "libdl.so", "librt.so", "libstdc++", "libgcc_s", "libgomp",
-             "libiomp5", "libomp", "libjemalloc", "libtcmalloc", "libdlhook"});
+  const bool is_system =
+      BeginsWithOneOf(name, {"libc.so", "libm.so", "ld-linux", "libpthread", "libdl.so", "librt.so", "libstdc++",
+                             "libgcc_s", "libgomp", "libiomp5", "libomp", "libjemalloc", "libtcmalloc", "libdlhook"});
   return is_system ? CpuTime::Kind::kSystem : CpuTime::Kind::kUnseen;
 }
 
@@ -77,7 +77,8 @@ std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::strin
   }
   std::vector<CpuTime> times;
   for (const auto& [path, count] : samples_of) times.push_back({KindOf(path, seen), path, count});
-  std::stable_sort(times.begin(), times.end(), [](const CpuTime& a, const CpuTime& b) { return a.samples > b.samples; });
+  std::stable_sort(times.begin(), times.end(),
+                   [](const CpuTime& a, const CpuTime& b) { return a.samples > b.samples; });
   return times;
 }
 
@@ -90,28 +91,29 @@ std::optional<int> SeenPercent(const std::vector<CpuTime>& times) {
 // A tenth of the CPU time in one object that nothing is known of is worth a warning.
 void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, std::vector<Finding>* findings) {
   if (!trial.why_not_sampled.empty()) {
-    findings->push_back({"cpu-time-unknown", Level::kNote, "",
-                         absl::StrCat("how much of the program's CPU time falls into libraries that dlhook sees is not known (",
-                                      trial.why_not_sampled, ")."),
-                         "Have perf_event_open allowed: kernel.perf_event_paranoid at most 2; in a container "
-                         "--cap-add=PERFMON."});
+    findings->push_back(
+        {"cpu-time-unknown", Level::kNote, "",
+         absl::StrCat("how much of the program's CPU time falls into libraries that dlhook sees is not known (",
+                      trial.why_not_sampled, ")."),
+         "Have perf_event_open allowed: kernel.perf_event_paranoid at most 2; in a container "
+         "--cap-add=PERFMON."});
   }
   if (!SeenPercent(times).has_value()) return;
   const int64_t all = SumAll(times);
   findings->push_back({"cpu-time", Level::kOk, "",
-                       absl::StrCat(Share(times, CpuTime::Kind::kSeen, "of its CPU time in libraries that dlhook sees"), "; ",
-                                    Share(times, CpuTime::Kind::kUnseen, "in others"), "; ",
+                       absl::StrCat(Share(times, CpuTime::Kind::kSeen, "of its CPU time in libraries that dlhook sees"),
+                                    "; ", Share(times, CpuTime::Kind::kUnseen, "in others"), "; ",
                                     Percent(SumOf(times, CpuTime::Kind::kPython), all), " % in Python's interpreter; ",
                                     Share(times, CpuTime::Kind::kSystem, "in the C library and in runtimes"), "; ", all,
                                     " samples, start and imports included."),
                        ""});
   for (const CpuTime& time : times) {
     if (time.kind != CpuTime::Kind::kUnseen || 10 * time.samples < all) continue;
-    findings->push_back({"computes-unseen", Level::kWarning, time.path,
-                         absl::StrCat(time.path.empty() ? "code that was made at run time " : "", "has ",
-                                      Percent(time.samples, all),
-                                      " % of the program's CPU time, and dlhook sees nothing of what it does."),
-                         "Reports have its time in rows that say it was not seen; a sampling profiler (perf) shows its functions."});
+    findings->push_back(
+        {"computes-unseen", Level::kWarning, time.path,
+         absl::StrCat(time.path.empty() ? "code that was made at run time " : "", "has ", Percent(time.samples, all),
+                      " % of the program's CPU time, and dlhook sees nothing of what it does."),
+         "Reports have its time in rows that say it was not seen; a sampling profiler (perf) shows its functions."});
   }
 }
 

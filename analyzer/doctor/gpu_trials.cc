@@ -125,8 +125,7 @@ Finding DriverFinding(const GpuMachine& machine) {
   }
   return {"gpu", Level::kOk, "",
           absl::StrCat("the CUDA driver works (for CUDA ", machine.driver_version / 1000, ".",
-                       machine.driver_version % 1000 / 10,
-                       "): ", absl::StrJoin(machine.devices, ", "), "."),
+                       machine.driver_version % 1000 / 10, "): ", absl::StrJoin(machine.devices, ", "), "."),
           ""};
 }
 
@@ -162,14 +161,16 @@ void AddCounterFinding(const GpuMachine& machine, std::vector<Finding>* findings
                                                   "everyone has these."
                                                 : "; times of kernels and copies are not concerned."),
                        hides_times ? "Load the driver with NVreg_RestrictProfilingToAdminUsers=0, or use a newer "
-                                     "CUPTI." : ""});
+                                     "CUPTI."
+                                   : ""});
 }
 
 void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings) {
   std::vector<std::string> words;
   if (machine.has_mps) {
-    words.emplace_back("MPS lets several processes' kernels run at once: a kernel's time then holds what others take "
-                       "from it");
+    words.emplace_back(
+        "MPS lets several processes' kernels run at once: a kernel's time then holds what others take "
+        "from it");
   }
   const bool has_mig = std::any_of(machine.devices.begin(), machine.devices.end(),
                                    [](const std::string& name) { return absl::StrContains(name, "MIG "); });
@@ -207,9 +208,9 @@ std::vector<Finding> GpuFindings(const GpuMachine& machine) {
 
 std::string CudaOfCupti(uint32_t version) {
   // As cupti_version.h lists them.
-  constexpr const char* kVersions[] = {"4.0",  "4.1",  "5.0",  "5.5",  "6.0",  "6.5",  "7.0",  "8.0",  "9.0",  "9.1",
-                                       "10",   "11.0", "11.1", "11.2", "11.5", "11.6", "11.8", "12.0", "12.2", "12.3",
-                                       "12.4", "12.5", "12.6", "12.7", "12.8", "12.9", "12.9"};
+  constexpr const char* kVersions[] = {"4.0",  "4.1",  "5.0",  "5.5",  "6.0",  "6.5",  "7.0",  "8.0",  "9.0",
+                                       "9.1",  "10",   "11.0", "11.1", "11.2", "11.5", "11.6", "11.8", "12.0",
+                                       "12.2", "12.3", "12.4", "12.5", "12.6", "12.7", "12.8", "12.9", "12.9"};
   // Number 7 is 6.5 once more.
   if (version >= 100000) return absl::StrCat(version / 10000, ".", version % 10000 / 100);
   const uint32_t index = version >= 7 ? version - 2 : version - 1;

@@ -11,13 +11,13 @@
 namespace dlhook::analyzer::inline doctor {
 
 struct GpuMachine {
-  bool has_driver = false;            // libcuda.so.1 can be loaded
-  int driver_status = 0;              // of cuInit; 0: well
-  int driver_version = 0;             // 13000: for CUDA 13.0
-  std::vector<std::string> devices;   // their names
-  std::string cupti;                  // path of the library; empty: none where the loader and CUDA_HOME have theirs
-  uint32_t cupti_version = 0;         // as cuptiGetVersion says; 0: it finds no driver
-  std::string trouble;                // why nothing more is known: a library crashed or hung
+  bool has_driver = false;               // libcuda.so.1 can be loaded
+  int driver_status = 0;                 // of cuInit; 0: well
+  int driver_version = 0;                // 13000: for CUDA 13.0
+  std::vector<std::string> devices;      // their names
+  std::string cupti;                     // path of the library; empty: none where the loader and CUDA_HOME have theirs
+  uint32_t cupti_version = 0;            // as cuptiGetVersion says; 0: it finds no driver
+  std::string trouble;                   // why nothing more is known: a library crashed or hung
   bool counters_are_restricted = false;  // NVreg_RestrictProfilingToAdminUsers, and this user is none
   bool has_mps = false;
 };

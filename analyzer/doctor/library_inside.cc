@@ -15,8 +15,8 @@ namespace {
 constexpr uint64_t kSmallestCarrier = 1 << 20;  // a math library is never smaller
 
 constexpr std::array<std::pair<absl::string_view, absl::string_view>, 3> kTexts = {{
-    {"simple:any", "oneDNN"},  // an implementation of all releases; who only reads its log has no such text
-    {"OpenBLAS 0.", "OpenBLAS"},    // openblas_get_config()
+    {"simple:any", "oneDNN"},     // an implementation of all releases; who only reads its log has no such text
+    {"OpenBLAS 0.", "OpenBLAS"},  // openblas_get_config()
     {"MKL_VERBOSE", "MKL"},
 }};
 constexpr size_t kLongestText = 16;

@@ -67,7 +67,8 @@ std::string CountLabel(const LibraryReport& library) {
 void AppendLibraries(const std::vector<LibraryReport>& libraries, size_t width, bool color, std::string* out) {
   for (const LibraryReport& library : libraries) {
     if (library.State() == "caller") continue;
-    absl::StrAppend(out, "  ", Styled(VisibleText(BaseName(library.path)), Style::kHeader, color), ": ", library.State(), "\n");
+    absl::StrAppend(out, "  ", Styled(VisibleText(BaseName(library.path)), Style::kHeader, color), ": ",
+                    library.State(), "\n");
     AppendWrapped("", Style::kPlain, absl::StrCat(CountLabel(library), "."), width, color, out);
   }
   std::vector<std::string> callers;
@@ -84,8 +85,9 @@ void AppendLibraries(const std::vector<LibraryReport>& libraries, size_t width, 
 
 void AppendProgram(const TriedProgram& program, size_t width, bool color, std::string* out) {
   const ProgramReport& report = program.report;
-  absl::StrAppend(out, "\n", Styled(VisibleText(absl::StrCat("program: ", absl::StrJoin(program.words, " "))), Style::kTitle, color),
-                  "\n");
+  absl::StrAppend(
+      out, "\n",
+      Styled(VisibleText(absl::StrCat("program: ", absl::StrJoin(program.words, " "))), Style::kTitle, color), "\n");
   std::vector<std::string> counts;
   for (const auto& [family, count] : report.recorded) counts.push_back(absl::StrCat(family, ": ", count));
   AppendWrapped("ended", Style::kPlain,
@@ -189,9 +191,10 @@ std::string DoctorReport::Verdict() const {
     return absl::StrCat(bad, bad == 1 ? " thing needs" : " things need", " a look: see warning and problem above.");
   if (!program.has_value()) return "dlhook works here. For a program: dlhook doctor -- PROGRAM.";
   const std::optional<int> seen = SeenPercent(program->report.cpu_time);
-  return seen.has_value() ? absl::StrCat("dlhook works here: it sees libraries that have ", *seen, " % of this program's CPU time.")
-                          : "dlhook works here. What share of this program it sees is not known: its trial was too short, or could "
-                            "not be sampled.";
+  return seen.has_value()
+             ? absl::StrCat("dlhook works here: it sees libraries that have ", *seen, " % of this program's CPU time.")
+             : "dlhook works here. What share of this program it sees is not known: its trial was too short, or could "
+               "not be sampled.";
 }
 
 std::string DoctorText(const DoctorReport& report, size_t width, bool color) {

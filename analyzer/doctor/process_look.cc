@@ -22,10 +22,13 @@
 namespace dlhook::analyzer::inline doctor {
 namespace {
 
-constexpr std::array<absl::string_view, 7> kWantedVariables = {
-    "LD_PRELOAD",     "LD_AUDIT", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID",
-    "CUDA_MPS_PIPE_DIRECTORY",
-    "DLHOOK_CAPTURE"};
+constexpr std::array<absl::string_view, 7> kWantedVariables = {"LD_PRELOAD",
+                                                               "LD_AUDIT",
+                                                               "CUDA_INJECTION64_PATH",
+                                                               "NVTX_INJECTION64_PATH",
+                                                               "NSYS_PROFILING_SESSION_ID",
+                                                               "CUDA_MPS_PIPE_DIRECTORY",
+                                                               "DLHOOK_CAPTURE"};
 
 absl::StatusOr<std::string> ReadProcFile(const std::string& path) {
   errno = 0;

@@ -194,10 +194,9 @@ Finding DescribeInside(const LibraryReport& library, const Trial& trial) {
             "has oneDNN and asks for its settings past dlhook: its log can't be turned on.",
             "Have it opened without RTLD_DEEPBIND for the time of the profile."};
   }
-  return {
-      "onednn-silent", Level::kNote, library.path,
-      "has oneDNN, and nothing was heard of it: it did not run in this trial, or it was built without its log.",
-      "Try a longer part of the program."};
+  return {"onednn-silent", Level::kNote, library.path,
+          "has oneDNN, and nothing was heard of it: it did not run in this trial, or it was built without its log.",
+          "Try a longer part of the program."};
 }
 
 void AddInside(const ProgramReport& report, const Trial& trial, Findings* findings) {
@@ -211,8 +210,11 @@ void AddCapabilities(const TraceModel& model, Findings* findings) {
     for (const trace::Capability& capability : process.capabilities) {
       if (capability.state() == trace::Capability::ON) {
         if (capability.name() == "gpu-time") {
-          AddOnce({"gpu-time", Level::kOk, capability.object(), absl::StrCat(capability.object().empty() ? "" :
-              "tells ", "times of GPUs: ", capability.reason(), "."), ""}, findings);
+          AddOnce(
+              {"gpu-time", Level::kOk, capability.object(),
+               absl::StrCat(capability.object().empty() ? "" : "tells ", "times of GPUs: ", capability.reason(), "."),
+               ""},
+              findings);
         }
         continue;
       }
@@ -220,8 +222,8 @@ void AddCapabilities(const TraceModel& model, Findings* findings) {
       // Counters that lack for one reason are one finding.
       if (IsOfCounters(capability)) {
         AddOnce({absl::StrCat("counters-", state), Level::kNote, "",
-                 absl::StrCat("of DLHOOK_COUNTERS some are ", state, ": ", capability.reason(),
-                              "."), AdviceFor(capability)},
+                 absl::StrCat("of DLHOOK_COUNTERS some are ", state, ": ", capability.reason(), "."),
+                 AdviceFor(capability)},
                 findings);
         continue;
       }
@@ -274,15 +276,16 @@ void AddUnreached(const Trial& trial, Findings* findings) {
 void AddLayerNames(const Trial& trial, const ProgramReport& report, Findings* findings) {
   if (trial.model == nullptr || trial.model->scopes.size() > 0) return;
   const bool computes = std::any_of(report.recorded.begin(), report.recorded.end(), [](const auto& family) {
-    return family.first == "blas" || family.first == "onednn" || family.first == "cublas" || family.first == "cublaslt" ||
-           family.first == "cudnn";
+    return family.first == "blas" || family.first == "onednn" || family.first == "cublas" ||
+           family.first == "cublaslt" || family.first == "cudnn";
   });
   if (!computes) return;
-  findings->push_back({"no-layer-names", Level::kNote, "",
-                       "no framework told which layer a call belongs to: layers are found from the calls alone, and have no "
-                       "names of the program's.",
-                       "In a C++ program with symbols DLHOOK_STACKS=native names them by the functions above the calls; of a "
-                       "Python program report --by line tells the lines."});
+  findings->push_back(
+      {"no-layer-names", Level::kNote, "",
+       "no framework told which layer a call belongs to: layers are found from the calls alone, and have no "
+       "names of the program's.",
+       "In a C++ program with symbols DLHOOK_STACKS=native names them by the functions above the calls; of a "
+       "Python program report --by line tells the lines."});
 }
 
 // CUPTI admits one subscriber; dlhook leaves it to the other.
@@ -298,13 +301,15 @@ void AddOthersOfCupti(const ProcessLook& look, Findings* findings) {
   } else if (look.environment.contains("NSYS_PROFILING_SESSION_ID")) {
     AddOnce({"cupti-taken", Level::kNote, "Nsight Systems",
              "runs this program and has CUPTI, which admits one tool: times of GPUs then come from pairs of events, or "
-             "from nowhere.", kAdvice},
+             "from nowhere.",
+             kAdvice},
             findings);
   }
   if (look.environment.contains("CUDA_MPS_PIPE_DIRECTORY")) {
     AddOnce({"gpu-shared", Level::kNote, look.program,
              "uses its GPUs through MPS (CUDA_MPS_PIPE_DIRECTORY): other processes' kernels may run beside its own and "
-             "make them longer.", ""},
+             "make them longer.",
+             ""},
             findings);
   }
 }

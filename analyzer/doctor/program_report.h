@@ -32,7 +32,7 @@ struct Trial {
   std::string why_not_followed;       // ptrace's refusal; empty: every process was looked into when it ended
   const TraceModel* model = nullptr;  // what was recorded; null: nothing
   std::map<pid_t, std::map<uint64_t, int64_t>> samples;  // of CPU time in user code, by process and address
-  std::string why_not_sampled;        // the kernel's refusal; empty: every process was sampled
+  std::string why_not_sampled;                           // the kernel's refusal; empty: every process was sampled
 };
 
 struct Tap {

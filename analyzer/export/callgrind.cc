@@ -22,8 +22,7 @@ class Compressor {
  public:
   std::string operator()(const std::string& name) {
     const auto [at, is_new] = ids_.try_emplace(name, ids_.size() + 1);
-    return absl::StrCat("(", at->second, ")", is_new ? " " : "",
-                        is_new ? CallgrindName(name) : "");
+    return absl::StrCat("(", at->second, ")", is_new ? " " : "", is_new ? CallgrindName(name) : "");
   }
 
  private:
@@ -83,10 +82,8 @@ class Writer {
   }
 
   void WriteHead() {
-    absl::StrAppend(&text_,
-                    "# callgrind format\nversion: 1\ncreator: dlhook " DLHOOK_VERSION "\ncmd: ",
-                    CallgrindName(profile_.model().name),
-                    "\npositions: line\n");
+    absl::StrAppend(&text_, "# callgrind format\nversion: 1\ncreator: dlhook " DLHOOK_VERSION "\ncmd: ",
+                    CallgrindName(profile_.model().name), "\npositions: line\n");
     std::string names;
     for (Weight event : kEvents) {
       const WeightWord& word = WeightWords()[static_cast<size_t>(event)];

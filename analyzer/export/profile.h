@@ -31,9 +31,9 @@ constexpr char kPythonObject[] = "[python]";  // ProfileFunction.object of all P
 
 struct ProfileFunction {
   FrameKind kind = FrameKind::kNote;
-  std::string name = {};      // as shown
-  std::string object = {};    // file that holds the code, else a word in brackets: "[python]", "[blas]"; may be empty
-  std::string file = {};      // of the source; empty: not known
+  std::string name = {};       // as shown
+  std::string object = {};     // file that holds the code, else a word in brackets: "[python]", "[blas]"; may be empty
+  std::string file = {};       // of the source; empty: not known
   std::string full_name = {};  // with templates and arguments; empty: as `name`
 
   friend bool operator==(const ProfileFunction&, const ProfileFunction&) = default;

@@ -46,9 +46,8 @@ std::vector<const Step*> MeasuredSteps(const std::vector<const Step*>& steps, co
 
 int64_t CommonBatch(const std::vector<const Step*>& steps) {
   const int64_t batch = steps.front()->batch * steps.front()->micro_steps;
-  const bool is_common = std::all_of(steps.begin(), steps.end(), [&](const Step* step) {
-    return step->batch * step->micro_steps == batch;
-  });
+  const bool is_common = std::all_of(steps.begin(), steps.end(),
+                                     [&](const Step* step) { return step->batch * step->micro_steps == batch; });
   return is_common ? batch : 0;
 }
 

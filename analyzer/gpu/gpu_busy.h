@@ -17,11 +17,11 @@ namespace dlhook::analyzer::inline gpu {
 // none was, what was measured of all of them.
 struct MeasuredTime {
   IterationKind kind = IterationKind::kUnknown;
-  std::string sort;        // Step.sort
-  int64_t steps = 0;       // 0: none were found, `time` is of the whole process
-  int64_t batch = 0;       // of these steps, where all have one; else 0
-  IntervalSet time;        // of these steps (or the process), as far as times of GPUs were measured
-  int64_t all_steps = 0;   // with those left out because GPUs were not measured all through them
+  std::string sort;         // Step.sort
+  int64_t steps = 0;        // 0: none were found, `time` is of the whole process
+  int64_t batch = 0;        // of these steps, where all have one; else 0
+  IntervalSet time;         // of these steps (or the process), as far as times of GPUs were measured
+  int64_t all_steps = 0;    // with those left out because GPUs were not measured all through them
   int64_t duration_ns = 0;  // of all of them (or the process)
 };
 // By process.
@@ -36,7 +36,7 @@ struct DeviceWork {
   int64_t kernels = 0;  // that began in that time; of events: operations
   int64_t copies = 0;   // and sets
   int64_t copied_bytes = 0;
-  bool is_cupti = false;   // sources of its times, in all the run
+  bool is_cupti = false;  // sources of its times, in all the run
   bool is_events = false;
 
   IntervalSet Busy() const { return compute.Union(copy).Union(communication); }

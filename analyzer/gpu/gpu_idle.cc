@@ -16,11 +16,15 @@ using What = IdlePiece::What;
 What WhatOf(const Activity& activity) {
   switch (activity.kind) {
     case ActivityKind::kCall:
-    case ActivityKind::kWaiting: return What::kCall;
+    case ActivityKind::kWaiting:
+      return What::kCall;
     case ActivityKind::kScope:
-    case ActivityKind::kDataLoading: return What::kScope;
-    case ActivityKind::kNotSeen: return What::kPython;
-    case ActivityKind::kUnattributed: break;
+    case ActivityKind::kDataLoading:
+      return What::kScope;
+    case ActivityKind::kNotSeen:
+      return What::kPython;
+    case ActivityKind::kUnattributed:
+      break;
   }
   return What::kNothing;
 }
@@ -162,12 +166,18 @@ class IdleDivision {
 
 const char* IdleCauseName(IdleCause cause) {
   switch (cause) {
-    case IdleCause::kLaunch: return "launch-bound";
-    case IdleCause::kSynchronization: return "synchronization";
-    case IdleCause::kCopies: return "copies";
-    case IdleCause::kInput: return "input pipeline";
-    case IdleCause::kCommunication: return "communication";
-    case IdleCause::kUnknown: break;
+    case IdleCause::kLaunch:
+      return "launch-bound";
+    case IdleCause::kSynchronization:
+      return "synchronization";
+    case IdleCause::kCopies:
+      return "copies";
+    case IdleCause::kInput:
+      return "input pipeline";
+    case IdleCause::kCommunication:
+      return "communication";
+    case IdleCause::kUnknown:
+      break;
   }
   return "not known";
 }

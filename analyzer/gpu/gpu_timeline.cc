@@ -17,9 +17,14 @@ void Add(const TraceModel& model, GpuIndex activity, Lists& lists) {
   const Interval interval = {model.gpu.start_ns[activity], model.gpu.end_ns[activity]};
   lists.busy.push_back(interval);
   switch (GpuWorkOf(model, activity)) {
-    case GpuWork::kCompute: lists.compute.push_back(interval); return;
-    case GpuWork::kCommunication: lists.communication.push_back(interval); return;
-    case GpuWork::kCopy: break;
+    case GpuWork::kCompute:
+      lists.compute.push_back(interval);
+      return;
+    case GpuWork::kCommunication:
+      lists.communication.push_back(interval);
+      return;
+    case GpuWork::kCopy:
+      break;
   }
   const trace::Copy::Direction direction = model.gpu.direction[activity];
   if (model.gpu.kind[activity] == trace::GpuActivityBatch::SET || direction == trace::Copy::SET) return;

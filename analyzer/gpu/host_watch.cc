@@ -45,13 +45,15 @@ int64_t HostRules::AskedNs(GpuIndex activity) const {
 ScopeIndex HostRules::InputAround(const Activity& activity) const {
   switch (activity.kind) {
     case ActivityKind::kScope:
-    case ActivityKind::kDataLoading: return input_around_[activity.index];
+    case ActivityKind::kDataLoading:
+      return input_around_[activity.index];
     case ActivityKind::kCall:
     case ActivityKind::kWaiting: {
       const ScopeIndex scope = model_.calls.ScopeOf(activity.index);
       return scope == kNone ? kNone : input_around_[scope];
     }
-    default: return kNone;
+    default:
+      return kNone;
   }
 }
 

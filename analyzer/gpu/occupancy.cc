@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kWarp = 32;  // threads
 constexpr uint32_t kRegisters = 65536;
-constexpr uint32_t kSubPartitions = 4;  // of a multiprocessor; each has its part of the registers
+constexpr uint32_t kSubPartitions = 4;    // of a multiprocessor; each has its part of the registers
 constexpr uint32_t kMostRegisters = 255;  // of a thread, by its instructions
 constexpr uint32_t kRegistersStep = 256;  // registers of a warp come in so many
 
@@ -23,11 +23,11 @@ struct Multiprocessor {
 };
 
 constexpr Multiprocessor kMultiprocessors[] = {
-    {70, 64, 32, 96 << 10, 256, 0},      {72, 64, 32, 96 << 10, 256, 0},     {75, 32, 16, 64 << 10, 256, 0},
-    {80, 64, 32, 164 << 10, 128, 1024},  {86, 48, 16, 100 << 10, 128, 1024}, {87, 48, 16, 164 << 10, 128, 1024},
-    {89, 48, 24, 100 << 10, 128, 1024},  {90, 64, 32, 228 << 10, 128, 1024}, {100, 64, 32, 228 << 10, 128, 1024},
-    {103, 64, 32, 228 << 10, 128, 1024}, {110, 48, 24, 228 << 10, 128, 1024},
-    {120, 48, 24, 100 << 10, 128, 1024}, {121, 48, 24, 100 << 10, 128, 1024},
+    {70, 64, 32, 96 << 10, 256, 0},      {72, 64, 32, 96 << 10, 256, 0},      {75, 32, 16, 64 << 10, 256, 0},
+    {80, 64, 32, 164 << 10, 128, 1024},  {86, 48, 16, 100 << 10, 128, 1024},  {87, 48, 16, 164 << 10, 128, 1024},
+    {89, 48, 24, 100 << 10, 128, 1024},  {90, 64, 32, 228 << 10, 128, 1024},  {100, 64, 32, 228 << 10, 128, 1024},
+    {103, 64, 32, 228 << 10, 128, 1024}, {110, 48, 24, 228 << 10, 128, 1024}, {120, 48, 24, 100 << 10, 128, 1024},
+    {121, 48, 24, 100 << 10, 128, 1024},
 };
 
 uint32_t RoundUp(uint32_t value, uint32_t step) { return (value + step - 1) / step * step; }

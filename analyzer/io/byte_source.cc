@@ -63,16 +63,17 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
   if (error) return FileError(path, "cannot list the folder", error.value());
   const std::string silent = run.paths.empty() ? SilentProgram(path) : "";
   if (!silent.empty()) {
-    return absl::NotFoundError(absl::StrCat(path, ": its program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- ",
-                                            silent, " ..."));
+    return absl::NotFoundError(absl::StrCat(
+        path, ": its program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- ", silent,
+        " ..."));
   }
   if (entries == 0) {
     return absl::NotFoundError(
         absl::StrCat(path, ": the folder is empty; expected process traces (*", kTraceSuffix, ")"));
   }
   if (run.paths.empty()) {
-    return absl::NotFoundError(absl::StrCat(path, ": no process traces (*", kTraceSuffix,
-                                            ") among the ", entries, " entries of this folder"));
+    return absl::NotFoundError(
+        absl::StrCat(path, ": no process traces (*", kTraceSuffix, ") among the ", entries, " entries of this folder"));
   }
   std::sort(run.paths.begin(), run.paths.end());
   return run;
@@ -127,7 +128,8 @@ absl::Status ByteSource::Shortened() const {
 absl::StatusOr<absl::string_view> ByteChunk::At(uint64_t offset, size_t wanted) {
   if (file_ == nullptr) return memory_.substr(std::min<uint64_t>(offset, size_));
   const uint64_t left = size_ - std::min(offset, size_);
-  const bool is_inside = offset >= window_offset_ && offset + std::min<uint64_t>(wanted, left) <= window_offset_ + window_bytes_;
+  const bool is_inside =
+      offset >= window_offset_ && offset + std::min<uint64_t>(wanted, left) <= window_offset_ + window_bytes_;
   if (!is_inside) {
     const size_t bytes = std::min<uint64_t>(std::max(wanted, kWindowBytes), left);
     if (window_.size() < bytes) window_.resize(bytes);
@@ -152,9 +154,8 @@ absl::StatusOr<RunFiles> FindRunAt(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) {
     if (errno != ENOENT) return FileError(path, "cannot open", errno);
-    return absl::NotFoundError(
-        absl::StrCat(path, ": no such file or folder; expected a run (a folder with *",
-                     kTraceSuffix, " files) or one process trace"));
+    return absl::NotFoundError(absl::StrCat(path, ": no such file or folder; expected a run (a folder with *",
+                                            kTraceSuffix, " files) or one process trace"));
   }
   RunFiles run;
   run.name = BaseName(path);

@@ -58,8 +58,8 @@ bool PacketReader::Next() {
     offset_ = 0;
   }
   if (!header_seen_ && status_.ok()) {
-    status_ = absl::DataLossError(absl::StrCat(
-        name_, ": the file is empty; expected a dlhook trace (a header packet at byte 0)"));
+    status_ = absl::DataLossError(
+        absl::StrCat(name_, ": the file is empty; expected a dlhook trace (a header packet at byte 0)"));
   }
   return false;
 }
@@ -106,12 +106,11 @@ bool PacketReader::CheckHeader() {
   }
   const trace::Header& header = packet.header();
   if (header.schema_major() > kSchemaMajor) {
-    Refuse(absl::FailedPreconditionError(
-        absl::StrCat(name_, ": schema version ", header.schema_major(), ".", header.schema_minor(),
-                     ", written by dlhook ",
-                     header.tool_version().empty() ? "of unknown version" : header.tool_version(),
-                     "; this one (dlhook " DLHOOK_VERSION ") reads up to ", kSchemaMajor,
-                     ".x; read it with the dlhook that wrote it")));
+    Refuse(absl::FailedPreconditionError(absl::StrCat(
+        name_, ": schema version ", header.schema_major(), ".", header.schema_minor(), ", written by dlhook ",
+        header.tool_version().empty() ? "of unknown version" : header.tool_version(),
+        "; this one (dlhook " DLHOOK_VERSION ") reads up to ", kSchemaMajor,
+        ".x; read it with the dlhook that wrote it")));
     return false;
   }
   header_seen_ = true;
@@ -121,8 +120,8 @@ bool PacketReader::CheckHeader() {
 bool PacketReader::Parse(absl::string_view bytes, google::protobuf::MessageLite* message) {
   const google::protobuf::LogSilencer quiet;
   if (message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return true;
-  Damage(packet_offset_, absl::StrCat("expected a valid packet in these ", payload_.size(),
-                                      " bytes, found a malformed one"));
+  Damage(packet_offset_,
+         absl::StrCat("expected a valid packet in these ", payload_.size(), " bytes, found a malformed one"));
   offset_ = chunks_[chunk_].size();
   return false;
 }
@@ -138,20 +137,18 @@ bool PacketReader::CutOff(absl::string_view rest, uint64_t found_bytes, uint64_t
       return Damage(packet_offset_, "the first packet is not a header with a schema version");
     }
   }
-  const std::string expected =
-      expected_bytes == 0 ? "its length" : absl::StrCat(expected_bytes, " bytes");
+  const std::string expected = expected_bytes == 0 ? "its length" : absl::StrCat(expected_bytes, " bytes");
   if (status_.ok()) {
-    status_ = absl::DataLossError(absl::StrCat(
-        Place(packet_offset_), ": cut off inside ", header_seen_ ? "a packet" : "the header packet",
-        ": expected ", expected, ", found the end after ", found_bytes));
+    status_ = absl::DataLossError(absl::StrCat(Place(packet_offset_), ": cut off inside ",
+                                               header_seen_ ? "a packet" : "the header packet", ": expected ", expected,
+                                               ", found the end after ", found_bytes));
   }
   return false;
 }
 
 bool PacketReader::Damage(uint64_t offset, absl::string_view what) {
   if (!header_seen_ && offset <= packet_offset_ + 1) {
-    Refuse(absl::InvalidArgumentError(
-        absl::StrCat(name_, ": not a dlhook trace (byte ", offset, ": ", what, ")")));
+    Refuse(absl::InvalidArgumentError(absl::StrCat(name_, ": not a dlhook trace (byte ", offset, ": ", what, ")")));
   } else if (status_.ok()) {
     status_ = absl::DataLossError(absl::StrCat(Place(offset), ": ", what));
   }

@@ -31,7 +31,9 @@ constexpr char kSharedMemory[] = "/dev/shm";
 // More than any setting makes: a sparse file takes no memory, but what is in it is copied.
 constexpr uint64_t kMostRingBytes = uint64_t{2} << 30;
 
-std::string LinkOf(const std::string& trace) { return absl::StrCat(absl::StripSuffix(trace, kTraceSuffix), kRingSuffix); }
+std::string LinkOf(const std::string& trace) {
+  return absl::StrCat(absl::StripSuffix(trace, kTraceSuffix), kRingSuffix);
+}
 
 bool IsOutOfDescriptors(int error) { return error == EMFILE || error == ENFILE; }
 
@@ -57,7 +59,8 @@ std::string HostName() {
 std::string WhyElsewhere(const std::string& trace, const std::string& host, const std::string& boot_id) {
   if (boot_id.empty() || boot_id == BootId()) return "";
   if (host == HostName()) {
-    return absl::StrCat(trace, ": the machine was restarted before what its process left in memory was taken: that is lost");
+    return absl::StrCat(trace,
+                        ": the machine was restarted before what its process left in memory was taken: that is lost");
   }
   return absl::StrCat(trace, ": its process ran on ", host, ", and only there can be read what it had not yet written");
 }
@@ -73,8 +76,8 @@ absl::Status NotHere(const RunFolder& folder, const std::string& trace, const st
   const trace::Process& process = packet.header().process();
   const std::string why = WhyElsewhere(trace, process.host(), process.boot_id());
   if (!why.empty()) return absl::FailedPreconditionError(why);
-  return absl::DataLossError(absl::StrCat(folder.Path(), "/", trace, ": ", what,
-                                          "; what the process had not yet written is lost"));
+  return absl::DataLossError(
+      absl::StrCat(folder.Path(), "/", trace, ": ", what, "; what the process had not yet written is lost"));
 }
 
 // A drain that takes over cuts the trace to what its rings say was written: only where a packet ends, or the cut would make
@@ -83,8 +86,9 @@ absl::Status CheckCut(const RunFolder& folder, const std::string& trace, uint64_
   const absl::StatusOr<ByteSource> file = ByteSource::Open(folder.PathOf(trace));
   if (!file.ok()) return file.status();
   if (EndsAPacket(ByteChunk(&*file, file->size()), file_bytes)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(folder.Path(), "/", trace, ": its rings say that ", file_bytes,
-                                          " bytes of it were written, where no packet ends: what is in them can't be added"));
+  return absl::DataLossError(
+      absl::StrCat(folder.Path(), "/", trace, ": its rings say that ", file_bytes,
+                   " bytes of it were written, where no packet ends: what is in them can't be added"));
 }
 
 uint64_t WrittenBytes(const SessionHeader& session) {
@@ -145,7 +149,8 @@ absl::StatusOr<std::unique_ptr<RingFile>> RingFile::OpenAt(int place, const std:
       header.mapping_bytes > (uint64_t{1} << 40)) {
     return absl::DataLossError("not a ring file of dlhook");
   }
-  if (header.layout != kSessionLayout) return absl::DataLossError("written by another build of dlhook, which must drain it");
+  if (header.layout != kSessionLayout)
+    return absl::DataLossError("written by another build of dlhook, which must drain it");
   return ring;
 }
 
@@ -173,7 +178,8 @@ absl::StatusOr<std::unique_ptr<RingFile>> RingFile::Open(std::shared_ptr<const R
         absl::StrCat(trace_name, ": what its process has not yet written is another user's and can't be read"));
   }
   if (!ring.ok()) {
-    return NotHere(*folder, trace_name, absl::StrCat("its rings ", name, " can't be opened: ", ring.status().message()));
+    return NotHere(*folder, trace_name,
+                   absl::StrCat("its rings ", name, " can't be opened: ", ring.status().message()));
   }
   (*ring)->folder_ = std::move(folder);
   (*ring)->trace_name_ = trace_name;
@@ -194,8 +200,9 @@ absl::Status RingFile::CheckIdentity() const {
                       folder_->info().st_ino == session.folder_inode && TextOf(session.trace_name) == trace_name_;
   if (is_its) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(trace_name_, ": a copy: what its process left in memory belongs to the original, and is missing here; "
-                                "report the original, then copy it again"));
+      absl::StrCat(trace_name_,
+                   ": a copy: what its process left in memory belongs to the original, and is missing here; "
+                   "report the original, then copy it again"));
 }
 
 RingFile::~RingFile() {
@@ -370,8 +377,8 @@ bool RunIsStillThere(const SessionHeader& session) {
     struct stat info;
     if (lstat(entry.path().c_str(), &info) != 0 || info.st_ino != session.folder_inode) continue;
     const auto run = RunFolder::Open(entry.path().string());
-    if (run.ok() && (*run)->info().st_dev == session.folder_device &&
-        (*run)->Stat(TextOf(session.trace_name), &info) && info.st_ino == session.trace_inode) {
+    if (run.ok() && (*run)->info().st_dev == session.folder_device && (*run)->Stat(TextOf(session.trace_name), &info) &&
+        info.st_ino == session.trace_inode) {
       return true;
     }
   }
@@ -409,8 +416,9 @@ absl::StatusOr<Leftover> DrainLeftoverRings(const std::string& trace_path) {
   if (!ring.ok()) return ring.status();
   const bool is_over = !(*ring)->IsMappedByProcess();
   struct stat trace;
-  const bool may_write = is_over && IsOnlyOurs((*folder)->info()) && (*ring)->IsOurs() && (*folder)->Stat(name, &trace) &&
-                         IsOurOwnFile(trace) && faccessat((*folder)->fd(), name.c_str(), W_OK, AT_EACCESS) == 0;
+  const bool may_write = is_over && IsOnlyOurs((*folder)->info()) && (*ring)->IsOurs() &&
+                         (*folder)->Stat(name, &trace) && IsOurOwnFile(trace) &&
+                         faccessat((*folder)->fd(), name.c_str(), W_OK, AT_EACCESS) == 0;
   if (!may_write || !(*ring)->Lock()) {
     absl::StatusOr<PrivatePages> copy = (*ring)->Snapshot();
     if (!copy.ok()) return copy.status();

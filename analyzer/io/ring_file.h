@@ -90,7 +90,7 @@ class RingFile {
 
   std::shared_ptr<const RunFolder> folder_;  // null: of whatever run
   std::string trace_name_;
-  std::string name_;  // of the ring file
+  std::string name_;           // of the ring file
   bool is_in_folder_ = false;  // on /dev/shm otherwise
   int fd_ = -1;
   PrivatePages header_;

@@ -26,9 +26,7 @@ class RunFolder {
 
   int fd() const { return fd_; }
   const struct stat& info() const { return info_; }  // as it was when it was opened
-  bool IsSameAs(const struct stat& other) const {
-    return info_.st_dev == other.st_dev && info_.st_ino == other.st_ino;
-  }
+  bool IsSameAs(const struct stat& other) const { return info_.st_dev == other.st_dev && info_.st_ino == other.st_ino; }
   // Its path now, that it was opened by where it has none any more.
   std::string Path() const;
   bool IsRemoved() const;

@@ -7,27 +7,42 @@ namespace dlhook::analyzer::inline layers {
 
 const char* LayerDirectionName(LayerDirection direction) {
   switch (direction) {
-    case LayerDirection::kUnknown: return "unknown";
-    case LayerDirection::kForward: return "forward";
-    case LayerDirection::kBackwardData: return "backward-data";
-    case LayerDirection::kBackwardWeights: return "backward-weights";
-    case LayerDirection::kBackwardBias: return "backward-bias";
-    case LayerDirection::kBackward: return "backward";
-    case LayerDirection::kRecompute: return "recompute";
-    case LayerDirection::kUpdate: return "update";
+    case LayerDirection::kUnknown:
+      return "unknown";
+    case LayerDirection::kForward:
+      return "forward";
+    case LayerDirection::kBackwardData:
+      return "backward-data";
+    case LayerDirection::kBackwardWeights:
+      return "backward-weights";
+    case LayerDirection::kBackwardBias:
+      return "backward-bias";
+    case LayerDirection::kBackward:
+      return "backward";
+    case LayerDirection::kRecompute:
+      return "recompute";
+    case LayerDirection::kUpdate:
+      return "update";
   }
   return "unknown";
 }
 
 const char* EvidenceName(Evidence evidence) {
   switch (evidence) {
-    case Evidence::kNone: return "";
-    case Evidence::kFramework: return "framework";
-    case Evidence::kModule: return "module";
-    case Evidence::kFunction: return "function";
-    case Evidence::kPointers: return "pointers";
-    case Evidence::kShapes: return "shapes";
-    case Evidence::kOrder: return "order";
+    case Evidence::kNone:
+      return "";
+    case Evidence::kFramework:
+      return "framework";
+    case Evidence::kModule:
+      return "module";
+    case Evidence::kFunction:
+      return "function";
+    case Evidence::kPointers:
+      return "pointers";
+    case Evidence::kShapes:
+      return "shapes";
+    case Evidence::kOrder:
+      return "order";
   }
   return "";
 }

@@ -25,7 +25,14 @@ using LayerIndex = uint32_t;
 
 // What a call computes; kBackward: of a backward op that has no parts (an activation's).
 enum class LayerDirection : uint8_t {
-  kUnknown, kForward, kBackwardData, kBackwardWeights, kBackwardBias, kBackward, kRecompute, kUpdate
+  kUnknown,
+  kForward,
+  kBackwardData,
+  kBackwardWeights,
+  kBackwardBias,
+  kBackward,
+  kRecompute,
+  kUpdate
 };
 const char* LayerDirectionName(LayerDirection direction);  // "forward", "backward-data", …
 
@@ -34,21 +41,25 @@ const char* EvidenceName(Evidence evidence);  // "framework", "module", …; "" 
 
 // What a layer is: one place in the network, over all iterations and directions.
 struct Layer {
-  std::string model;   // which network, where a run has several: "AlexNet", "AlexNet #2"; empty where it can't be told
-  std::string name;    // as the user names it: "features.0", "sequential/conv2d_1"; else as the literature does: "conv1", "fc2"
-  std::string module;  // qualified name of the innermost module, empty where there is none. Several layers may share one
-                       // module (functional ops in its forward): then `name` is "MODULE:relu", "MODULE:relu#2"
+  std::string model;  // which network, where a run has several: "AlexNet", "AlexNet #2"; empty where it can't be told
+  std::string
+      name;  // as the user names it: "features.0", "sequential/conv2d_1"; else as the literature does: "conv1", "fc2"
+  std::string
+      module;  // qualified name of the innermost module, empty where there is none. Several layers may share one
+               // module (functional ops in its forward): then `name` is "MODULE:relu", "MODULE:relu#2"
   std::string module_type;  // "Conv2d", empty where there is none
-  std::string type;         // kind of work in the field's words: "convolution", "linear", "batch norm", "relu", "lstm" …
-  std::string line;         // "alexnet.py:42": the innermost line that is not a framework's; empty where it isn't known
-  std::string ambiguity;    // a sentence where the reconstruction had to choose; empty where it is certain
-  Evidence evidence = Evidence::kNone;  // how calls were matched to it: the weakest that was needed for one of its directions
-  bool is_compiled_region = false;      // fused by a compiler: one row with what it contains
+  std::string type;  // kind of work in the field's words: "convolution", "linear", "batch norm", "relu", "lstm" …
+  std::string line;  // "alexnet.py:42": the innermost line that is not a framework's; empty where it isn't known
+  std::string ambiguity;  // a sentence where the reconstruction had to choose; empty where it is certain
+  Evidence evidence =
+      Evidence::kNone;  // how calls were matched to it: the weakest that was needed for one of its directions
+  bool is_compiled_region = false;  // fused by a compiler: one row with what it contains
 };
 
 // One element per call or scope.
 struct Place {
-  LayerIndex layer = kNone;  // kNone: of no layer (the optimizer, the loss's plain arithmetic may be layers too, if named)
+  LayerIndex layer =
+      kNone;  // kNone: of no layer (the optimizer, the loss's plain arithmetic may be layers too, if named)
   LayerDirection direction = LayerDirection::kUnknown;
 };
 
@@ -67,10 +78,11 @@ struct GapPlace {
 };
 
 struct Attribution {
-  std::vector<Layer> layers;       // in the order of the first forward pass
-  std::vector<Place> of_call;      // by CallIndex
-  std::vector<Place> of_scope;     // by ScopeIndex; empty where the run has no scopes
-  std::vector<Place> of_gpu;       // by GpuIndex; of parts of a run, where the calls that GPUs work for may be missing. Else empty
+  std::vector<Layer> layers;    // in the order of the first forward pass
+  std::vector<Place> of_call;   // by CallIndex
+  std::vector<Place> of_scope;  // by ScopeIndex; empty where the run has no scopes
+  std::vector<Place>
+      of_gpu;  // by GpuIndex; of parts of a run, where the calls that GPUs work for may be missing. Else empty
   std::map<std::pair<StackIndex, StackIndex>, GapPlace> of_gap;  // by the stacks before and after
   GapPlace OfGap(const UnseenGap& gap) const;
   // Pairings that evidence contradicted, links without a partner …: sentence -> count.

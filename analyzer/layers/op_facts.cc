@@ -11,8 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/gemm_shape.h"
+#include "analyzer/calls/op_labels.h"
 #include "analyzer/model/op_cost.h"
 
 namespace dlhook::analyzer::inline layers {
@@ -140,8 +140,7 @@ void SetProduct(const Op& op, const GemmShape& shape, OpFacts& facts) {
 }
 
 bool IsBiasOp(const Op& op) {
-  return op.definition.has_cudnn() &&
-         (op.algorithm == "binary_add" || op.direction == Direction::kBackwardBias);
+  return op.definition.has_cudnn() && (op.algorithm == "binary_add" || op.direction == Direction::kBackwardBias);
 }
 
 OpFacts FactsOf(const Op& op) {

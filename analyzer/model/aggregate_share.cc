@@ -25,18 +25,14 @@ struct Grid {
   std::vector<int64_t> idle_ns;
   std::vector<int64_t> idle_before_ns;  // prefix sums
 
-  size_t IndexOf(int64_t time) const {
-    return std::lower_bound(times.begin(), times.end(), time) - times.begin();
-  }
+  size_t IndexOf(int64_t time) const { return std::lower_bound(times.begin(), times.end(), time) - times.begin(); }
   int64_t IdleBetween(int64_t start, int64_t end) const {
     return idle_before_ns[IndexOf(end)] - idle_before_ns[IndexOf(start)];
   }
 };
 
 // A window that is a moment still stands for time: it gets the nanosecond after it.
-int64_t WindowEnd(const AggregateRow& row) {
-  return std::max(row.window_end_ns, row.window_start_ns + 1);
-}
+int64_t WindowEnd(const AggregateRow& row) { return std::max(row.window_end_ns, row.window_start_ns + 1); }
 
 Grid MakeGrid(const TraceModel& model, const Intervals& idle) {
   Grid grid;
@@ -51,8 +47,7 @@ Grid MakeGrid(const TraceModel& model, const Intervals& idle) {
   for (size_t i = 0; i + 1 < grid.times.size(); ++i) {
     while (interval < idle.size() && idle[interval].second <= grid.times[i]) ++interval;
     for (size_t j = interval; j < idle.size() && idle[j].first < grid.times[i + 1]; ++j) {
-      grid.idle_ns[i] +=
-          std::min(idle[j].second, grid.times[i + 1]) - std::max(idle[j].first, grid.times[i]);
+      grid.idle_ns[i] += std::min(idle[j].second, grid.times[i + 1]) - std::max(idle[j].first, grid.times[i]);
       interval = j;
     }
   }
@@ -70,11 +65,10 @@ std::vector<Row> MakeRows(const TraceModel& model, const Grid& grid) {
     const int64_t idle_ns = grid.IdleBetween(row.window_start_ns, end_ns);
     const int64_t sum_ns = row.sum_ns - row.nested_sum_ns;
     if (sum_ns <= 0 || idle_ns == 0) continue;
-    rows.push_back({row.op, row.thread, row.window_start_ns, end_ns,
-                    static_cast<double>(sum_ns) / static_cast<double>(idle_ns)});
+    rows.push_back(
+        {row.op, row.thread, row.window_start_ns, end_ns, static_cast<double>(sum_ns) / static_cast<double>(idle_ns)});
   }
-  std::sort(rows.begin(), rows.end(),
-            [](const Row& a, const Row& b) { return a.start_ns < b.start_ns; });
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.start_ns < b.start_ns; });
   return rows;
 }
 
@@ -128,8 +122,7 @@ int64_t ShareIdleTime(const TraceModel& model, const Intervals& idle, std::vecto
     sum_ns += row.density * (gain[grid.IndexOf(row.end_ns)] - gain[grid.IndexOf(row.start_ns)]);
     const bool is_last = &row == &rows.back();
     const int64_t until_ns =
-        is_last ? all_ns
-                : std::clamp<int64_t>(static_cast<int64_t>(sum_ns + 0.5), assigned_ns, all_ns);
+        is_last ? all_ns : std::clamp<int64_t>(static_cast<int64_t>(sum_ns + 0.5), assigned_ns, all_ns);
     (*op_ns)[row.op] += until_ns - assigned_ns;
     assigned_ns = until_ns;
   }

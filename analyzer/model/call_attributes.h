@@ -17,7 +17,8 @@ namespace dlhook::analyzer::inline model {
 class CallAttributes {
  public:
   // Of the first `count` calls of a batch. Stacks are looked up at once: the next Reset ends their ids.
-  void Add(const trace::CallBatch& batch, size_t count, PythonBuilder* python, NativeStackBuilder* native, Oddities* oddities);
+  void Add(const trace::CallBatch& batch, size_t count, PythonBuilder* python, NativeStackBuilder* native,
+           Oddities* oddities);
 
   // Appends those of the calls from `first_call` on, which are this thread's and have their scopes.
   void Append(size_t first_call, TraceModel* model);

@@ -38,7 +38,7 @@ class ClockMap {
  private:
   // Fixed point: exact enough for years of nanoseconds, and monotone by construction.
   static constexpr int kRateBits = 40;
-  static constexpr int64_t kMaxNs = int64_t{1} << 60;  // no clock goes as far; keeps damaged traces in range
+  static constexpr int64_t kMaxNs = int64_t{1} << 60;      // no clock goes as far; keeps damaged traces in range
   static constexpr uint64_t kMaxRate = uint64_t{1} << 62;  // 4 ms a tick: its product with any number of ticks fits
 
   struct Segment {
@@ -50,13 +50,10 @@ class ClockMap {
   };
 
   static int64_t Map(const Segment& segment, uint64_t ticks) {
-    const __int128 distance =
-        static_cast<__int128>(ticks) - static_cast<__int128>(segment.base_ticks);
+    const __int128 distance = static_cast<__int128>(ticks) - static_cast<__int128>(segment.base_ticks);
     return Clamp(((distance * static_cast<__int128>(segment.rate)) >> kRateBits) + segment.base_ns);
   }
-  static int64_t Clamp(__int128 ns) {
-    return static_cast<int64_t>(ns < -kMaxNs ? -kMaxNs : ns > kMaxNs ? kMaxNs : ns);
-  }
+  static int64_t Clamp(__int128 ns) { return static_cast<int64_t>(ns < -kMaxNs ? -kMaxNs : ns > kMaxNs ? kMaxNs : ns); }
   void FindSegment(uint64_t ticks) const;
   static uint64_t HeaderRate(const trace::Clock& clock, Oddities* oddities);
   static uint64_t RateBetween(const trace::ClockSample& a, const trace::ClockSample& b);

@@ -8,11 +8,12 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-constexpr int kMaxCounters = 64;  // of one reading: nothing real comes near
+constexpr int kMaxCounters = 64;                        // of one reading: nothing real comes near
 constexpr uint64_t kMaxDifference = uint64_t{1} << 56;  // of two readings: years of cycles
 
 // Adds up zigzag deltas of which `width` make one reading.
-void AddUp(const google::protobuf::RepeatedField<int64_t>& deltas, size_t readings, size_t width, std::vector<uint64_t>* out) {
+void AddUp(const google::protobuf::RepeatedField<int64_t>& deltas, size_t readings, size_t width,
+           std::vector<uint64_t>* out) {
   std::vector<uint64_t> now(width, 0);
   for (size_t i = 0; i < readings * width; ++i) {
     now[i % width] += static_cast<uint64_t>(deltas.Get(static_cast<int>(i)));
@@ -93,8 +94,8 @@ void CounterBuilder::Add(const trace::CounterBatch& batch, PythonBuilder* names,
 }
 
 // By thread; those without one have kNone and stand last.
-std::map<CounterBuilder::Key, CounterBuilder::Readings> CounterBuilder::Join(const std::map<uint32_t, ThreadIndex>& threads,
-                                                                            const TraceModel& model) {
+std::map<CounterBuilder::Key, CounterBuilder::Readings> CounterBuilder::Join(
+    const std::map<uint32_t, ThreadIndex>& threads, const TraceModel& model) {
   const std::map<uint32_t, ThreadIndex> by_tid = ThreadsByTid(threads, model);
   std::map<Key, Readings> joined;
   for (const auto& [key, readings] : readings_) {

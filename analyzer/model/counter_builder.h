@@ -24,8 +24,8 @@ class CounterBuilder {
   // Appends the series to the model, by thread. `threads`: of the ids of the trace. A thread that the sampler met before it made its
   // first recorded call is known by its tid from then on: its series are one. Values never run backwards afterwards, and differences
   // are no more than is left of `budget`, which all processes share: sums of a report can't overflow.
-  void Finish(const ClockMap& clock, ProcessIndex process, const std::map<uint32_t, ThreadIndex>& threads, TimeBudget* budget,
-              TraceModel* model, Oddities* oddities);
+  void Finish(const ClockMap& clock, ProcessIndex process, const std::map<uint32_t, ThreadIndex>& threads,
+              TimeBudget* budget, TraceModel* model, Oddities* oddities);
 
  private:
   struct Key {

@@ -11,26 +11,35 @@ namespace {
 
 // cudaDataType by number, in the words of trace::DataType.
 constexpr absl::string_view kDataTypes[] = {
-    "f32", "f64",  "f16", "s8",  "c32", "c64", "c16",     "cs8",     "u8",      "cu8",     "s32",
-    "cs32", "u32", "cu32", "bf16", "cbf16", "s4", "cs4",  "u4",      "cu4",     "s16",     "cs16",
-    "u16", "cu16", "s64", "cs64", "u64", "cu64", "f8_e4m3", "f8_e5m2", "f8_e8m0", "f6_e2m3",
-    "f6_e3m2", "f4_e2m1"};
+    "f32", "f64",  "f16",  "s8",    "c32",     "c64",     "c16",     "cs8",     "u8",      "cu8",    "s32", "cs32",
+    "u32", "cu32", "bf16", "cbf16", "s4",      "cs4",     "u4",      "cu4",     "s16",     "cs16",   "u16", "cu16",
+    "s64", "cs64", "u64",  "cu64",  "f8_e4m3", "f8_e5m2", "f8_e8m0", "f6_e2m3", "f6_e3m2", "f4_e2m1"};
 
 struct Named {
   int32_t number;
   absl::string_view name;
 };
 
-constexpr Named kComputeTypes[] = {
-    {64, "16f"},           {65, "16f_pedantic"},      {68, "32f"},
-    {69, "32f_pedantic"},  {70, "64f"},               {71, "64f_pedantic"},
-    {72, "32i"},           {73, "32i_pedantic"},      {74, "32f_fast_16f"},
-    {75, "32f_fast_16bf"}, {77, "32f_fast_tf32"},     {78, "32f_emulated_16bfx9"},
-    {79, "64f_emulated_fixedpoint"}};
+constexpr Named kComputeTypes[] = {{64, "16f"},
+                                   {65, "16f_pedantic"},
+                                   {68, "32f"},
+                                   {69, "32f_pedantic"},
+                                   {70, "64f"},
+                                   {71, "64f_pedantic"},
+                                   {72, "32i"},
+                                   {73, "32i_pedantic"},
+                                   {74, "32f_fast_16f"},
+                                   {75, "32f_fast_16bf"},
+                                   {77, "32f_fast_tf32"},
+                                   {78, "32f_emulated_16bfx9"},
+                                   {79, "64f_emulated_fixedpoint"}};
 
-constexpr Named kMathModes[] = {{0, "default"},        {1, "tensor_op"},
-                                {2, "pedantic"},       {3, "tf32_tensor_op"},
-                                {4, "fp32_emulated_bf16x9"}, {8, "fp64_emulated_fixedpoint"}};
+constexpr Named kMathModes[] = {{0, "default"},
+                                {1, "tensor_op"},
+                                {2, "pedantic"},
+                                {3, "tf32_tensor_op"},
+                                {4, "fp32_emulated_bf16x9"},
+                                {8, "fp64_emulated_fixedpoint"}};
 constexpr int32_t kDisallowReducedPrecisionReduction = 16;
 
 template <size_t N>

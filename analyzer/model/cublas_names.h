@@ -22,11 +22,11 @@ std::string MathModeName(int32_t math_mode);
 // cublasLtEpilogue_t as what is fused after the product, in order: {"bias", "gelu_aux"}; {} for none.
 std::vector<std::string> EpilogueNames(uint32_t epilogue);
 
-std::string LtTileName(uint32_t tile);        // "128x64"
-std::string LtStagesName(uint32_t stages);    // "32x4"
-std::string LtClusterName(uint32_t cluster);  // "2x1x1"; "0" for auto
+std::string LtTileName(uint32_t tile);         // "128x64"
+std::string LtStagesName(uint32_t stages);     // "32x4"
+std::string LtClusterName(uint32_t cluster);   // "2x1x1"; "0" for auto
 std::string LtInnerShapeName(uint32_t shape);  // "mma16816"
-std::string LtOrderName(uint32_t order);      // "col", "col32"
+std::string LtOrderName(uint32_t order);       // "col", "col32"
 
 }  // namespace dlhook::analyzer::model
 

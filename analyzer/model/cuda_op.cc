@@ -87,9 +87,9 @@ void DecodeLaunch(const trace::KernelLaunch& launch, Op& op) {
   op.is_asynchronous = true;
   op.kernel_name = DemangleKernel(launch.kernel());
   op.kernel_short = launch.kernel().empty() ? "" : ShortKernelName(op.kernel_name);
-  op.problem = absl::StrCat(op.kernel_short.empty() ? "[unknown kernel]" : op.kernel_short, " grid",
-                            launch.grid_x(), "x", launch.grid_y(), "x", launch.grid_z(), " block",
-                            launch.block_x(), "x", launch.block_y(), "x", launch.block_z());
+  op.problem = absl::StrCat(op.kernel_short.empty() ? "[unknown kernel]" : op.kernel_short, " grid", launch.grid_x(),
+                            "x", launch.grid_y(), "x", launch.grid_z(), " block", launch.block_x(), "x",
+                            launch.block_y(), "x", launch.block_z());
   if (launch.shared_bytes() > 0) absl::StrAppend(&op.problem, " shared", launch.shared_bytes());
   if (launch.cooperative()) absl::StrAppend(&op.problem, " cooperative");
 }
@@ -97,10 +97,9 @@ void DecodeLaunch(const trace::KernelLaunch& launch, Op& op) {
 void DecodeAllocation(const trace::Allocation& allocation, Op& op) {
   op.kind = allocation.is_free() ? "free" : "allocation";
   op.on_gpu = true;
-  const bool is_known = allocation.kind() != trace::Allocation::KIND_UNKNOWN &&
-                        trace::Allocation::Kind_IsValid(allocation.kind());
-  op.problem = is_known ? absl::AsciiStrToLower(trace::Allocation::Kind_Name(allocation.kind()))
-                        : "memory";
+  const bool is_known =
+      allocation.kind() != trace::Allocation::KIND_UNKNOWN && trace::Allocation::Kind_IsValid(allocation.kind());
+  op.problem = is_known ? absl::AsciiStrToLower(trace::Allocation::Kind_Name(allocation.kind())) : "memory";
   if (!allocation.is_free()) absl::StrAppend(&op.problem, " ", allocation.bytes(), " bytes");
 }
 
@@ -110,10 +109,9 @@ void DecodeCollective(const trace::Collective& collective, Op& op) {
   op.is_asynchronous = !collective.blocking();
   op.types = TypeName(collective.data_type());
   if (collective.bytes() > 0 || collective.count() == 0) op.bytes = Bytes(collective.bytes());
-  const bool is_known = collective.kind() != trace::Collective::KIND_UNKNOWN &&
-                        trace::Collective::Kind_IsValid(collective.kind());
-  op.problem = is_known ? absl::AsciiStrToLower(trace::Collective::Kind_Name(collective.kind()))
-                        : "collective";
+  const bool is_known =
+      collective.kind() != trace::Collective::KIND_UNKNOWN && trace::Collective::Kind_IsValid(collective.kind());
+  op.problem = is_known ? absl::AsciiStrToLower(trace::Collective::Kind_Name(collective.kind())) : "collective";
   if (collective.kind() != trace::Collective::BARRIER) {
     absl::StrAppend(&op.problem, " ", collective.count(), " ", op.types);
   }

@@ -18,48 +18,41 @@ std::string NameOrNumber(const absl::string_view (&names)[N], int32_t number) {
 }
 
 constexpr absl::string_view kForwardAlgorithms[] = {
-    "implicit_gemm", "implicit_precomp_gemm", "gemm",     "direct",
-    "fft",           "fft_tiling",            "winograd", "winograd_nonfused"};
+    "implicit_gemm", "implicit_precomp_gemm", "gemm", "direct", "fft", "fft_tiling", "winograd", "winograd_nonfused"};
 constexpr absl::string_view kBackwardDataAlgorithms[] = {"algo_0",     "algo_1",   "fft",
                                                          "fft_tiling", "winograd", "winograd_nonfused"};
 constexpr absl::string_view kBackwardFilterAlgorithms[] = {
     "algo_0", "algo_1", "fft", "algo_3", "winograd", "winograd_nonfused", "fft_tiling"};
 
-constexpr absl::string_view kPooling[] = {"pooling_max", "pooling_avg_include_padding",
-                                          "pooling_avg_exclude_padding",
+constexpr absl::string_view kPooling[] = {"pooling_max", "pooling_avg_include_padding", "pooling_avg_exclude_padding",
                                           "pooling_max_deterministic"};
-constexpr absl::string_view kResample[] = {"resampling_nearest", "resampling_linear",
-                                           "pooling_avg_include_padding", "pooling_max",
-                                           "pooling_avg_exclude_padding"};
+constexpr absl::string_view kResample[] = {"resampling_nearest", "resampling_linear", "pooling_avg_include_padding",
+                                           "pooling_max", "pooling_avg_exclude_padding"};
 // oneDNN calls the sigmoid logistic, and ReLU with an upper bound clip.
-constexpr absl::string_view kActivation[] = {"logistic", "relu",     "tanh", "clip",
-                                             "elu",      "identity", "swish"};
+constexpr absl::string_view kActivation[] = {"logistic", "relu", "tanh", "clip", "elu", "identity", "swish"};
 constexpr absl::string_view kSoftmax[] = {"softmax_fast", "softmax_accurate", "softmax_log"};
 // cuDNN's GRU applies the reset gate after the matrix product, which oneDNN calls lbr_gru.
-constexpr absl::string_view kRnn[] = {"vanilla_rnn_relu", "vanilla_rnn_tanh", "vanilla_lstm",
-                                      "lbr_gru"};
+constexpr absl::string_view kRnn[] = {"vanilla_rnn_relu", "vanilla_rnn_tanh", "vanilla_lstm", "lbr_gru"};
 constexpr absl::string_view kBatchNorm[] = {"per_activation", "spatial", "spatial_persistent"};
-constexpr absl::string_view kNormKinds[] = {"layer_normalization", "instance_normalization",
-                                            "batch_normalization", "group_normalization",
-                                            "rms_normalization",   "ada_layer_normalization"};
+constexpr absl::string_view kNormKinds[] = {"layer_normalization", "instance_normalization", "batch_normalization",
+                                            "group_normalization", "rms_normalization",      "ada_layer_normalization"};
 constexpr absl::string_view kOpTensor[] = {"binary_add", "binary_mul",   "binary_min",
                                            "binary_max", "eltwise_sqrt", "eltwise_not"};
-constexpr absl::string_view kReductions[] = {
-    "reduction_sum", "reduction_mul",   "reduction_min",   "reduction_max",         "reduction_amax",
-    "reduction_mean", "reduction_norm1", "reduction_norm2", "reduction_mul_no_zeros"};
+constexpr absl::string_view kReductions[] = {"reduction_sum",   "reduction_mul",   "reduction_min",
+                                             "reduction_max",   "reduction_amax",  "reduction_mean",
+                                             "reduction_norm1", "reduction_norm2", "reduction_mul_no_zeros"};
 
-constexpr absl::string_view kPointwise[] = {
-    "add", "mul",  "min", "max",   "sqrt", "add_square", "div", "mod", "pow", "sub",      "abs",       "ceil",
-    "cos", "exp",  "floor", "log", "neg",  "rsqrt",      "sin", "tan", "erf", "identity", "reciprocal", "atan2"};
-constexpr absl::string_view kPointwiseActivations[] = {
-    "relu", "tanh", "sigmoid", "elu", "gelu", "softplus", "swish", "gelu_approx_tanh"};
-constexpr absl::string_view kPointwiseComparisons[] = {"cmp_eq", "cmp_neq", "cmp_gt",
-                                                       "cmp_ge", "cmp_lt",  "cmp_le"};
+constexpr absl::string_view kPointwise[] = {"add", "mul",   "min", "max",  "sqrt", "add_square", "div",        "mod",
+                                            "pow", "sub",   "abs", "ceil", "cos",  "exp",        "floor",      "log",
+                                            "neg", "rsqrt", "sin", "tan",  "erf",  "identity",   "reciprocal", "atan2"};
+constexpr absl::string_view kPointwiseActivations[] = {"relu", "tanh",     "sigmoid", "elu",
+                                                       "gelu", "softplus", "swish",   "gelu_approx_tanh"};
+constexpr absl::string_view kPointwiseComparisons[] = {"cmp_eq", "cmp_neq", "cmp_gt", "cmp_ge", "cmp_lt", "cmp_le"};
 constexpr absl::string_view kPointwiseLogic[] = {"logical_and", "logical_or", "logical_not"};
 
-constexpr absl::string_view kMathTypes[] = {"default", "tensor_op", "tensor_op_allow_conversion",
-                                            "fma"};
+constexpr absl::string_view kMathTypes[] = {"default", "tensor_op", "tensor_op_allow_conversion", "fma"};
 constexpr absl::string_view kHeuristicModes[] = {"instant", "b", "fallback", "a"};
+// clang-format off
 constexpr absl::string_view kNumericalNotes[] = {
     "tensor_core",       "down_convert_inputs", "reduced_precision_reduction", "fft",
     "nondeterministic",  "winograd",            "winograd_tile_4x4",           "winograd_tile_6x6",
@@ -75,6 +68,7 @@ constexpr absl::string_view kKnobTypes[] = {
 constexpr absl::string_view kBehaviorNotes[] = {
     "runtime_compilation", "requires_filter_int8x32_reorder", "requires_bias_int8x32_reorder",
     "supports_cuda_graph_native_api", "cublaslt_dependency"};
+// clang-format on
 
 }  // namespace
 

@@ -28,10 +28,10 @@ std::string OpTensorName(int32_t op);         // cudnnOpTensorOp_t: "binary_add"
 std::string ReductionName(int32_t op);        // cudnnReduceTensorOp_t: "reduction_sum"
 std::string PointwiseName(int32_t mode);      // cudnnPointwiseMode_t: "relu", "add", "gelu_bwd"
 
-std::string MathTypeName(int32_t math_type);        // cudnnMathType_t; empty for -1
-std::string HeuristicModeName(int32_t mode);        // "instant", "b", "fallback", "a"
-std::string NumericalNoteName(int32_t note);        // "tensor_core", "winograd_tile_4x4"
-std::string BehaviorNoteName(int32_t note);         // "runtime_compilation"
+std::string MathTypeName(int32_t math_type);  // cudnnMathType_t; empty for -1
+std::string HeuristicModeName(int32_t mode);  // "instant", "b", "fallback", "a"
+std::string NumericalNoteName(int32_t note);  // "tensor_core", "winograd_tile_4x4"
+std::string BehaviorNoteName(int32_t note);   // "runtime_compilation"
 // cudnnBackendKnobType_t of a name like "tile_size".
 std::optional<int32_t> KnobTypeNumber(absl::string_view name);
 

@@ -75,10 +75,9 @@ int64_t CountNodes(const trace::CudnnPlan& plan, absl::string_view operation) {
 // pass has five.
 bool IsAttention(const trace::CudnnPlan& plan) {
   constexpr int32_t kExponential = 13;
-  const bool has_exponential = std::any_of(
-      plan.node().begin(), plan.node().end(), [](const trace::CudnnNode& node) {
-        return node.operation() == "pointwise" && ModeNumber(node) == kExponential;
-      });
+  const bool has_exponential = std::any_of(plan.node().begin(), plan.node().end(), [](const trace::CudnnNode& node) {
+    return node.operation() == "pointwise" && ModeNumber(node) == kExponential;
+  });
   return has_exponential && CountNodes(plan, "matmul") >= 2;
 }
 
@@ -92,8 +91,8 @@ std::string KindOf(const trace::Cudnn& cudnn) {
   const int32_t mode = ModeOf(cudnn);
   if (IsAttention(cudnn.plan())) return "attention";
   if (absl::StartsWith(operation, "pointwise")) return IsUnary(mode) ? "eltwise" : "binary";
-  const bool is_graph_norm = absl::StartsWith(operation, "norm_") ||
-                             (cudnn.has_plan() && absl::StartsWith(operation, "normalization_"));
+  const bool is_graph_norm =
+      absl::StartsWith(operation, "norm_") || (cudnn.has_plan() && absl::StartsWith(operation, "normalization_"));
   if (is_graph_norm) return NormKind(mode);
   if (absl::StartsWith(operation, "resample")) return mode >= 2 ? "pooling" : "resampling";
   for (const OperationKind& known : kOperations) {
@@ -109,8 +108,7 @@ Direction DirectionOf(const trace::Cudnn& cudnn) {
   }
   if (absl::StrContains(operation, "backward_data")) return Direction::kBackwardData;
   if (absl::StrContains(operation, "backward_bias")) return Direction::kBackwardBias;
-  if (absl::StrContains(operation, "backward_weights") ||
-      absl::StrContains(operation, "backward_filter")) {
+  if (absl::StrContains(operation, "backward_weights") || absl::StrContains(operation, "backward_filter")) {
     return Direction::kBackwardWeights;
   }
   if (absl::StrContains(operation, "backward") || absl::StrContains(operation, "_bwd")) {
@@ -133,9 +131,7 @@ std::string PlanAlgorithm(const trace::CudnnPlan& plan) {
   return "";
 }
 
-std::string OrEmpty(int32_t number, std::string (*name)(int32_t)) {
-  return number < 0 ? "" : name(number);
-}
+std::string OrEmpty(int32_t number, std::string (*name)(int32_t)) { return number < 0 ? "" : name(number); }
 
 // Of convolutions how they are computed; of all others what.
 std::string AlgorithmName(const trace::Cudnn& cudnn, const Op& op) {
@@ -233,8 +229,7 @@ std::string TypesOf(const trace::Cudnn& cudnn) {
     }
   }
   if (types.empty()) return "";
-  const bool same = std::all_of(types.begin(), types.end(),
-                                [&](const std::string& type) { return type == types[0]; });
+  const bool same = std::all_of(types.begin(), types.end(), [&](const std::string& type) { return type == types[0]; });
   return same ? types[0] : absl::StrJoin(types, ":");
 }
 
@@ -250,9 +245,8 @@ bool IsBias(const trace::CudnnTensor* tensor) {
 std::string NodeName(const trace::Cudnn& cudnn, const trace::CudnnNode& node) {
   const int32_t mode = ModeNumber(node);
   if (node.operation() == "pointwise") {
-    const bool adds_bias =
-        mode == 0 && std::any_of(node.input_uid().begin(), node.input_uid().end(),
-                                 [&](int64_t uid) { return IsBias(FindTensor(cudnn, uid)); });
+    const bool adds_bias = mode == 0 && std::any_of(node.input_uid().begin(), node.input_uid().end(),
+                                                    [&](int64_t uid) { return IsBias(FindTensor(cudnn, uid)); });
     return adds_bias ? "bias" : PointwiseName(mode);
   }
   if (node.operation() == "reduction" && mode >= 0) return ReductionName(mode);
@@ -314,9 +308,9 @@ void DecodeProblem(const trace::Cudnn& cudnn, Op& op) {
 trace::Cudnn WithPlanFromJson(const trace::Cudnn& recorded, Op& op) {
   absl::StatusOr<trace::Cudnn> parsed = ParseCudnnPlanJson(recorded.plan().json());
   if (!parsed.ok()) {
-    op.trouble = absl::StrCat("a cuDNN plan whose JSON could not be read: ",
-                              recorded.plan().json_cut() ? "it was cut when it was recorded"
-                                                         : parsed.status().message());
+    op.trouble =
+        absl::StrCat("a cuDNN plan whose JSON could not be read: ",
+                     recorded.plan().json_cut() ? "it was cut when it was recorded" : parsed.status().message());
     return recorded;
   }
   trace::Cudnn merged = *std::move(parsed);
@@ -338,8 +332,7 @@ void DecodeComplete(const trace::Cudnn& cudnn, Op& op) {
   op.post_ops = PostOps(cudnn);
   const bool takes_workspace = op.kind == "convolution" || cudnn.has_plan();
   if (takes_workspace || cudnn.workspace_bytes() > 0) {
-    op.workspace_bytes =
-        static_cast<int64_t>(std::min<uint64_t>(cudnn.workspace_bytes(), INT64_MAX));
+    op.workspace_bytes = static_cast<int64_t>(std::min<uint64_t>(cudnn.workspace_bytes(), INT64_MAX));
   }
   if (cudnn.has_plan()) DecodePlan(cudnn.plan(), op);
   op.tensor_core = TensorCoreOf(cudnn, op);

@@ -1,10 +1,9 @@
 // See cudnn_plan_json.h. Keys as cuDNN 9 writes them.
 #include "analyzer/model/cudnn_plan_json.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -42,8 +41,7 @@ std::optional<int64_t> Integer(const Json& json) {
   }
   if (json.is_number_integer()) return json.get<int64_t>();
   int64_t number = 0;
-  return json.is_string() && absl::SimpleAtoi(Text(json), &number) ? std::optional(number)
-                                                                   : std::nullopt;
+  return json.is_string() && absl::SimpleAtoi(Text(json), &number) ? std::optional(number) : std::nullopt;
 }
 
 template <typename List>
@@ -64,15 +62,12 @@ struct TypeWord {
   trace::DataType type;
 };
 constexpr TypeWord kTypes[] = {
-    {"float", 0, trace::F32},         {"double", 1, trace::F64},
-    {"half", 2, trace::F16},          {"int8", 3, trace::S8},
-    {"int32", 4, trace::S32},         {"int8x4", 5, trace::S8},
-    {"uint8", 6, trace::U8},          {"uint8x4", 7, trace::U8},
-    {"int8x32", 8, trace::S8},        {"bfloat16", 9, trace::BF16},
-    {"int64", 10, trace::S64},        {"boolean", 11, trace::BOOL},
-    {"fp8_e4m3", 12, trace::F8_E4M3}, {"fp8_e5m2", 13, trace::F8_E5M2},
-    {"fast_float_for_fp8", 14, trace::F32}, {"fp8_e8m0", 15, trace::F8_E8M0},
-    {"fp4_e2m1", 16, trace::F4_E2M1}};
+    {"float", 0, trace::F32},         {"double", 1, trace::F64},        {"half", 2, trace::F16},
+    {"int8", 3, trace::S8},           {"int32", 4, trace::S32},         {"int8x4", 5, trace::S8},
+    {"uint8", 6, trace::U8},          {"uint8x4", 7, trace::U8},        {"int8x32", 8, trace::S8},
+    {"bfloat16", 9, trace::BF16},     {"int64", 10, trace::S64},        {"boolean", 11, trace::BOOL},
+    {"fp8_e4m3", 12, trace::F8_E4M3}, {"fp8_e5m2", 13, trace::F8_E5M2}, {"fast_float_for_fp8", 14, trace::F32},
+    {"fp8_e8m0", 15, trace::F8_E8M0}, {"fp4_e2m1", 16, trace::F4_E2M1}};
 
 trace::DataType ReadType(const Json& json) {
   const std::string word = Enumerator(json, "CUDNN_DATA_");
@@ -95,20 +90,19 @@ std::optional<int32_t> PointwiseMode(const Json& json) {
 
 // The number itself, or the place of the enumerator's name in `names`.
 template <size_t N>
-std::optional<int32_t> ModeNumber(const Json& json, absl::string_view prefix,
-                                  const absl::string_view (&names)[N]) {
+std::optional<int32_t> ModeNumber(const Json& json, absl::string_view prefix, const absl::string_view (&names)[N]) {
   if (const std::optional<int64_t> number = Integer(json)) return static_cast<int32_t>(*number);
   const auto place = std::find(std::begin(names), std::end(names), Enumerator(json, prefix));
   if (place == std::end(names)) return std::nullopt;
   return static_cast<int32_t>(place - std::begin(names));
 }
 
-constexpr absl::string_view kReductionModes[] = {"add",  "mul", "min",   "max",         "amax",
+constexpr absl::string_view kReductionModes[] = {"add", "mul",   "min",   "max",         "amax",
                                                  "avg", "norm1", "norm2", "mul_no_zeros"};
 constexpr absl::string_view kNormModes[] = {"layer_norm", "instance_norm", "batch_norm",
                                             "group_norm", "rms_norm",      "ada_layer_norm"};
-constexpr absl::string_view kResampleModes[] = {"nearest", "bilinear", "avgpool_include_padding",
-                                                "maxpool", "avgpool_exclude_padding"};
+constexpr absl::string_view kResampleModes[] = {"nearest", "bilinear", "avgpool_include_padding", "maxpool",
+                                                "avgpool_exclude_padding"};
 
 // Operations in the words of trace::CudnnNode: the descriptor's enumerator,
 // CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR.
@@ -131,24 +125,18 @@ struct Operand {
   trace::CudnnTensor::Role role;
   bool is_output;
 };
-constexpr Operand kConvolutionOperands[] = {{"X", trace::CudnnTensor::X, false},
-                                            {"W", trace::CudnnTensor::W, false},
-                                            {"Y", trace::CudnnTensor::Y, true}};
-constexpr Operand kDataGradientOperands[] = {{"W", trace::CudnnTensor::W, false},
-                                             {"dY", trace::CudnnTensor::DY, false},
-                                             {"dX", trace::CudnnTensor::DX, true}};
-constexpr Operand kFilterGradientOperands[] = {{"X", trace::CudnnTensor::X, false},
-                                               {"dY", trace::CudnnTensor::DY, false},
-                                               {"dW", trace::CudnnTensor::DW, true}};
-constexpr Operand kOtherOperands[] = {{"matA", trace::CudnnTensor::INPUT, false},
-                                      {"matB", trace::CudnnTensor::INPUT, false},
-                                      {"X", trace::CudnnTensor::INPUT, false},
-                                      {"B", trace::CudnnTensor::INPUT, false},
-                                      {"T", trace::CudnnTensor::INPUT, false},
-                                      {"dY", trace::CudnnTensor::INPUT, false},
-                                      {"matC", trace::CudnnTensor::OUTPUT, true},
-                                      {"dX", trace::CudnnTensor::OUTPUT, true},
-                                      {"Y", trace::CudnnTensor::OUTPUT, true}};
+constexpr Operand kConvolutionOperands[] = {
+    {"X", trace::CudnnTensor::X, false}, {"W", trace::CudnnTensor::W, false}, {"Y", trace::CudnnTensor::Y, true}};
+constexpr Operand kDataGradientOperands[] = {
+    {"W", trace::CudnnTensor::W, false}, {"dY", trace::CudnnTensor::DY, false}, {"dX", trace::CudnnTensor::DX, true}};
+constexpr Operand kFilterGradientOperands[] = {
+    {"X", trace::CudnnTensor::X, false}, {"dY", trace::CudnnTensor::DY, false}, {"dW", trace::CudnnTensor::DW, true}};
+constexpr Operand kOtherOperands[] = {
+    {"matA", trace::CudnnTensor::INPUT, false}, {"matB", trace::CudnnTensor::INPUT, false},
+    {"X", trace::CudnnTensor::INPUT, false},    {"B", trace::CudnnTensor::INPUT, false},
+    {"T", trace::CudnnTensor::INPUT, false},    {"dY", trace::CudnnTensor::INPUT, false},
+    {"matC", trace::CudnnTensor::OUTPUT, true}, {"dX", trace::CudnnTensor::OUTPUT, true},
+    {"Y", trace::CudnnTensor::OUTPUT, true}};
 
 class PlanReader {
  public:
@@ -188,8 +176,7 @@ class PlanReader {
     ReadIntegers(Member(json, "stride"), tensor->mutable_stride());
     tensor->set_is_virtual(Integer(Member(json, "isVirtual")).value_or(0) != 0);
     tensor->set_by_value(Integer(Member(json, "isByValue")).value_or(0) != 0);
-    tensor->set_vector_count(
-        static_cast<uint32_t>(Integer(Member(json, "vectCount")).value_or(0)));
+    tensor->set_vector_count(static_cast<uint32_t>(Integer(Member(json, "vectCount")).value_or(0)));
     tensor->set_vectorized_dim(static_cast<uint32_t>(Integer(Member(json, "vectDim")).value_or(0)));
     tensors_.emplace(name, index);
   }
@@ -204,8 +191,7 @@ class PlanReader {
       if (place == tensors_.end()) continue;
       trace::CudnnTensor* tensor = cudnn_.mutable_tensor(place->second);
       if (tensor->role() == trace::CudnnTensor::ROLE_UNKNOWN) tensor->set_role(operand.role);
-      (operand.is_output ? node->mutable_output_uid() : node->mutable_input_uid())
-          ->Add(tensor->uid());
+      (operand.is_output ? node->mutable_output_uid() : node->mutable_input_uid())->Add(tensor->uid());
     }
   }
 

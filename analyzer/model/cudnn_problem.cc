@@ -44,8 +44,8 @@ int64_t At(const List& list, int i, int64_t otherwise) {
 // "_ih32oh30kh3sh1dh0ph0_iw…" for the spatial dimensions of `src` and `dst`. `kernel` is -1 where
 // it isn't known. oneDNN counts dilation from 0.
 template <typename Kernel>
-std::string SpatialText(const Recorded& src, const Recorded& dst, const trace::CudnnNode& windows,
-                        Kernel kernel, bool has_dilation) {
+std::string SpatialText(const Recorded& src, const Recorded& dst, const trace::CudnnNode& windows, Kernel kernel,
+                        bool has_dilation) {
   std::string text;
   const int rank = src.dim_size() - 2;
   if (rank < 1 || rank > 3 || dst.dim_size() != src.dim_size()) return text;
@@ -132,8 +132,8 @@ std::vector<const Recorded*> Inputs(const trace::Cudnn& cudnn) {
     return inputs;
   }
   for (const Recorded& tensor : cudnn.tensor()) {
-    const bool is_input = tensor.role() == Recorded::X || tensor.role() == Recorded::INPUT ||
-                          tensor.role() == Recorded::BIAS;
+    const bool is_input =
+        tensor.role() == Recorded::X || tensor.role() == Recorded::INPUT || tensor.role() == Recorded::BIAS;
     if (is_input && tensor.dim_size() > 0 && tensor.dim_size() <= kMaxDims) {
       inputs.push_back(&tensor);
     }
@@ -166,10 +166,8 @@ std::optional<int64_t> AttentionFlops(const trace::Cudnn& cudnn, const trace::Cu
   if (!q || !k || !v || q->dim_size() != 4 || k->dim_size() != 4 || v->dim_size() != 4) {
     return std::nullopt;
   }
-  const std::optional<int64_t> scores =
-      Product({2, q->dim(0), q->dim(1), q->dim(2), k->dim(2), q->dim(3)});
-  const std::optional<int64_t> sums =
-      Product({2, q->dim(0), q->dim(1), q->dim(2), k->dim(2), v->dim(3)});
+  const std::optional<int64_t> scores = Product({2, q->dim(0), q->dim(1), q->dim(2), k->dim(2), q->dim(3)});
+  const std::optional<int64_t> sums = Product({2, q->dim(0), q->dim(1), q->dim(2), k->dim(2), v->dim(3)});
   const std::optional<int64_t> forward = Add(scores, sums);
   if (node.operation() != "attention_backward") return forward;
   return Add(Add(forward, forward), scores);
@@ -187,8 +185,7 @@ std::optional<int64_t> ConvolutionFlopsOf(const trace::Cudnn& cudnn) {
 
 }  // namespace
 
-const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn,
-                                     std::initializer_list<trace::CudnnTensor::Role> roles) {
+const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, std::initializer_list<trace::CudnnTensor::Role> roles) {
   for (trace::CudnnTensor::Role role : roles) {
     for (const Recorded& tensor : cudnn.tensor()) {
       const bool has_dims = tensor.dim_size() > 0 && tensor.dim_size() <= kMaxDims;
@@ -207,9 +204,7 @@ const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, int64_t uid) {
   return nullptr;
 }
 
-std::vector<int64_t> DimsOf(const trace::CudnnTensor& tensor) {
-  return {tensor.dim().begin(), tensor.dim().end()};
-}
+std::vector<int64_t> DimsOf(const trace::CudnnTensor& tensor) { return {tensor.dim().begin(), tensor.dim().end()}; }
 
 const trace::CudnnNode* MainNode(const trace::Cudnn& cudnn) {
   for (const trace::CudnnNode& node : cudnn.plan().node()) {
@@ -219,8 +214,8 @@ const trace::CudnnNode* MainNode(const trace::Cudnn& cudnn) {
 }
 
 std::string CudnnProblem(const trace::Cudnn& cudnn, const std::string& kind) {
-  const Recorded* first = FindTensor(cudnn, {Recorded::X, Recorded::DX, Recorded::INPUT, Recorded::DY,
-                                           Recorded::Y, Recorded::W, Recorded::OUTPUT});
+  const Recorded* first = FindTensor(
+      cudnn, {Recorded::X, Recorded::DX, Recorded::INPUT, Recorded::DY, Recorded::Y, Recorded::W, Recorded::OUTPUT});
   if (!first) return "";
   std::string text;
   if (kind == "convolution") text = ConvolutionProblem(cudnn);

@@ -14,8 +14,7 @@ namespace dlhook::analyzer::inline model {
 
 // The first tensor that has one of these roles, looked for in their order; null if there is none. Tensors with more
 // dimensions than any library takes are not found.
-const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn,
-                                     std::initializer_list<trace::CudnnTensor::Role> roles);
+const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, std::initializer_list<trace::CudnnTensor::Role> roles);
 const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, int64_t uid);
 
 std::vector<int64_t> DimsOf(const trace::CudnnTensor& tensor);

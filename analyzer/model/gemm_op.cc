@@ -46,9 +46,7 @@ bool HasOrders(const trace::CudaGemm& cuda, uint32_t order) {
   return cuda.order_a() == order && cuda.order_b() == order && cuda.order_d() == order;
 }
 
-bool IsRowMajor(const trace::Gemm& gemm) {
-  return gemm.row_major() || HasOrders(gemm.cuda(), kRowOrder);
-}
+bool IsRowMajor(const trace::Gemm& gemm) { return gemm.row_major() || HasOrders(gemm.cuda(), kRowOrder); }
 
 // Memory orders that are neither column-major nor row-major throughout.
 bool HasOwnOrders(const trace::CudaGemm& cuda) {
@@ -79,26 +77,24 @@ void DecodeProblem(const trace::Gemm& gemm, Op& op) {
   const trace::DataType b = gemm.b_type() ? gemm.b_type() : a;
   const trace::DataType c = gemm.c_type() ? gemm.c_type() : a;
   op.types = GemmTypes(a, b, c);
-  op.problem = GemmProblem(gemm, {gemm.m(), gemm.n(), gemm.k(),
-                                  absl::StrCat(gemm.trans_a(), gemm.trans_b()), op.types});
+  op.problem =
+      GemmProblem(gemm, {gemm.m(), gemm.n(), gemm.k(), absl::StrCat(gemm.trans_a(), gemm.trans_b()), op.types});
   if (IsRowMajor(gemm)) {
     absl::StrAppend(&op.problem, " row-major");
   } else if (HasOwnOrders(gemm.cuda())) {
-    absl::StrAppend(&op.problem, " ", OrderName(gemm.cuda().order_a()), ":",
-                    OrderName(gemm.cuda().order_b()), ":", OrderName(gemm.cuda().order_d()));
+    absl::StrAppend(&op.problem, " ", OrderName(gemm.cuda().order_a()), ":", OrderName(gemm.cuda().order_b()), ":",
+                    OrderName(gemm.cuda().order_d()));
   } else {  // C' = op(B)' op(A)', and a column-major matrix read by rows is its transpose
-    op.row_major_problem =
-        GemmProblem(gemm, {gemm.n(), gemm.m(), gemm.k(),
-                           absl::StrCat(gemm.trans_b(), gemm.trans_a()), GemmTypes(b, a, c)});
+    op.row_major_problem = GemmProblem(
+        gemm, {gemm.n(), gemm.m(), gemm.k(), absl::StrCat(gemm.trans_b(), gemm.trans_a()), GemmTypes(b, a, c)});
   }
 }
 
 // "cublasLt algo 21 tile 128x64 stages 32x4 split-k 1", then what is not at its default.
 std::string LtImplementation(const trace::CudaGemm& cuda) {
   if (!cuda.lt() || cuda.algorithm() < 0) return "";
-  std::string text = absl::StrCat("cublasLt algo ", cuda.algorithm(), " tile ",
-                                  LtTileName(cuda.tile()), " stages ", LtStagesName(cuda.stages()),
-                                  " split-k ", cuda.split_k());
+  std::string text = absl::StrCat("cublasLt algo ", cuda.algorithm(), " tile ", LtTileName(cuda.tile()), " stages ",
+                                  LtStagesName(cuda.stages()), " split-k ", cuda.split_k());
   if (cuda.reduction() != 0) absl::StrAppend(&text, " reduction ", cuda.reduction());
   if (cuda.swizzle() != 0) absl::StrAppend(&text, " swizzle ", cuda.swizzle());
   if (cuda.custom_option() != 0) absl::StrAppend(&text, " custom ", cuda.custom_option());
@@ -127,8 +123,7 @@ void DecodeCudaGemm(const trace::Gemm& gemm, Op& op) {
   if (cuda.fast_accumulation()) op.notes.push_back("fast_accumulation");
   op.chooser = cuda.chooser();
   if (cuda.heuristic_rank() >= 0 && cuda.heuristic_results() > 0) {
-    op.heuristic =
-        absl::StrCat("rank ", cuda.heuristic_rank(), " of ", cuda.heuristic_results());
+    op.heuristic = absl::StrCat("rank ", cuda.heuristic_rank(), " of ", cuda.heuristic_results());
   }
   op.tensor_core = TensorCoreOf(gemm);
 }
@@ -138,8 +133,7 @@ void MakeSearch(const trace::CudaGemm& cuda, Op& op) {
   op.subject = std::exchange(op.kind, "search");
   op.is_asynchronous = false;
   op.chooser = trace::HEURISTIC;
-  op.heuristic =
-      absl::StrCat(cuda.heuristic_results(), " of ", cuda.heuristic_requested(), " requested");
+  op.heuristic = absl::StrCat(cuda.heuristic_results(), " of ", cuda.heuristic_requested(), " requested");
 }
 
 }  // namespace
@@ -164,17 +158,16 @@ void DecodeMatrixOp(const trace::MatrixOp& matrix, Op& op) {
   op.types = TypeName(matrix.type());
   if (is_mixed) absl::StrAppend(&op.types, ":", TypeName(matrix.c_type()));
   const bool rank_k = matrix.m() == 0 && matrix.k() != 0;
-  op.problem = rank_k ? absl::StrCat("n", matrix.n(), " k", matrix.k())
-                      : absl::StrCat("m", matrix.m(), " n", matrix.n());
+  op.problem =
+      rank_k ? absl::StrCat("n", matrix.n(), " k", matrix.k()) : absl::StrCat("m", matrix.m(), " n", matrix.n());
   if (!rank_k && matrix.k() != 0) absl::StrAppend(&op.problem, " k", matrix.k());
-  for (const std::string& flag : {matrix.side(), matrix.uplo(),
-                                  absl::StrCat(matrix.trans(), matrix.trans_b()), matrix.diag()}) {
+  for (const std::string& flag :
+       {matrix.side(), matrix.uplo(), absl::StrCat(matrix.trans(), matrix.trans_b()), matrix.diag()}) {
     if (!flag.empty()) absl::StrAppend(&op.problem, " ", flag);
   }
   absl::StrAppend(&op.problem, " ", op.types);
   if (matrix.order_a() != 0 || matrix.order_c() != 0) {
-    absl::StrAppend(&op.problem, " ", OrderName(matrix.order_a()), "->",
-                    OrderName(matrix.order_c()));
+    absl::StrAppend(&op.problem, " ", OrderName(matrix.order_a()), "->", OrderName(matrix.order_c()));
   }
   if (matrix.nonzeros() > 0) absl::StrAppend(&op.problem, " nonzeros", matrix.nonzeros());
   if (matrix.batch() > 1) absl::StrAppend(&op.problem, " batch", matrix.batch());

@@ -15,11 +15,11 @@ namespace {
 using Batch = trace::GpuActivityBatch;
 
 constexpr int64_t kNotKnown = GpuActivityColumns::kNotKnown;
-constexpr uint32_t kMaxIid = 1 << 20;      // ids count from 1: nothing real comes near
-constexpr uint32_t kMaxDevices = 1 << 10;  // alike
+constexpr uint32_t kMaxIid = 1 << 20;              // ids count from 1: nothing real comes near
+constexpr uint32_t kMaxDevices = 1 << 10;          // alike
 constexpr uint64_t kMaxBytes = uint64_t{1} << 40;  // of one copy: alike
-constexpr size_t kWorkAtATime = 1 << 14;   // moved from staging to the model
-constexpr int64_t kMaxNs = int64_t{1} << 60;  // no clock goes as far: keeps damaged traces in range
+constexpr size_t kWorkAtATime = 1 << 14;           // moved from staging to the model
+constexpr int64_t kMaxNs = int64_t{1} << 60;       // no clock goes as far: keeps damaged traces in range
 
 // "GPU-6a1b…", as nvidia-smi writes it. Of other lengths than 16 bytes empty.
 std::string UuidText(const std::string& bytes) {

@@ -66,8 +66,8 @@ class GpuBuilder {
   std::vector<std::pair<int64_t, int64_t>> overhead_;  // start by CLOCK_REALTIME, duration
   // How long before it began work was queued and submitted, + 1; 0: not known.
   std::vector<std::pair<uint64_t, uint64_t>> queue_;
-  std::vector<GpuKernelIndex> kernel_by_iid_;         // kNone: not defined since the last Reset
-  std::map<uint32_t, GpuDevice> devices_;             // by ordinal
+  std::vector<GpuKernelIndex> kernel_by_iid_;  // kNone: not defined since the last Reset
+  std::map<uint32_t, GpuDevice> devices_;      // by ordinal
   std::vector<trace::GpuWindow> windows_;
   size_t first_window_ = 0;  // in the model
   size_t first_work_ = 0;

@@ -112,8 +112,8 @@ void GpuNodes::Finish(const ClockMap& clock, const std::map<uint32_t, ThreadInde
 
 // The last node of this id that was not made later, else the first one; kNone.
 uint32_t GpuNodes::Find(uint64_t node, int64_t until_ns) const {
-  const auto first = std::lower_bound(nodes_.begin(), nodes_.end(), node,
-                                      [](const Node& a, uint64_t id) { return a.node < id; });
+  const auto first =
+      std::lower_bound(nodes_.begin(), nodes_.end(), node, [](const Node& a, uint64_t id) { return a.node < id; });
   if (first == nodes_.end() || first->node != node) return kNone;
   auto last = std::upper_bound(first, nodes_.end(), std::pair(node, until_ns), [](const auto& key, const Node& a) {
     return std::tie(key.first, key.second) < std::tie(a.node, a.ns);

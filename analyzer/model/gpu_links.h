@@ -40,7 +40,7 @@ class GpuLinks {
   // Of the first link that is of a greater id, or of this one and later.
   size_t PlaceAfter(uint32_t correlation, int64_t until_ns) const;
 
-  std::vector<Link> links_;  // after Finish by correlation, time
+  std::vector<Link> links_;        // after Finish by correlation, time
   mutable size_t last_place_ = 0;  // ids are asked for nearly in order
 };
 

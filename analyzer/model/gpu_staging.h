@@ -11,13 +11,13 @@ namespace dlhook::analyzer::inline model {
 // Some fields change their meaning once, when the work is joined to calls (gpu_join.h).
 struct StagedGpu {
   // As recorded                               | as joined
-  int64_t start_ns = 0;       // CLOCK_REALTIME | the run's axis
-  uint64_t graph_node = 0;    //                | not used
-  uint64_t sequence = 0;      //                | asked_ns
-  uint32_t correlation = 0;   //                | launch_call
-  uint32_t thread = 0;        // the trace's id | ThreadIndex, kNone
-  uint32_t call = kNone;      // not used       | call
-  uint32_t scope = kNone;     // not used       | scope
+  int64_t start_ns = 0;      // CLOCK_REALTIME | the run's axis
+  uint64_t graph_node = 0;   //                | not used
+  uint64_t sequence = 0;     //                | asked_ns
+  uint32_t correlation = 0;  //                | launch_call
+  uint32_t thread = 0;       // the trace's id | ThreadIndex, kNone
+  uint32_t call = kNone;     // not used       | call
+  uint32_t scope = kNone;    // not used       | scope
   int64_t duration_ns = 0;
   uint64_t bytes = 0;
   GpuKernelIndex kernel = kNone;

@@ -26,6 +26,7 @@ bool IsNameChar(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(
 // Types that say nothing about what a kernel does beyond its data type, and the scaffolding of the
 // frameworks' launchers: PyTorch's loaders, storers, offset calculators and lambda wrappers.
 bool IsScaffolding(absl::string_view name) {
+  // clang-format off
   static constexpr absl::string_view kWords[] = {
       "void", "bool", "char", "short", "int", "long", "unsigned", "signed", "float", "double",
       "const", "volatile", "true", "false", "operator", "lambda", "lambda1", "instance", "__half",
@@ -36,14 +37,14 @@ bool IsScaffolding(absl::string_view name) {
       "TensorInfo", "TensorListMetadata", "memory", "ReduceOp", "func_wrapper_t", "anonymous",
       "namespace", "nv_bfloat16", "cudnnTensorStruct", "int8_t", "uint8_t", "int32_t", "int64_t",
       "uint32_t", "size_t"};
+  // clang-format on
   return std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords);
 }
 
 bool IsDataType(absl::string_view name) {
   static constexpr absl::string_view kTypes[] = {
-      "float",  "double", "__half", "half", "__nv_bfloat16", "nv_bfloat16", "Half", "BFloat16",
-      "int",    "char",   "bool",   "long", "short",         "float2",      "complex",
-      "int8_t", "uint8_t"};
+      "float", "double", "__half", "half",  "__nv_bfloat16", "nv_bfloat16", "Half",   "BFloat16", "int",
+      "char",  "bool",   "long",   "short", "float2",        "complex",     "int8_t", "uint8_t"};
   return std::find(std::begin(kTypes), std::end(kTypes), name) != std::end(kTypes);
 }
 

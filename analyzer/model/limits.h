@@ -11,14 +11,14 @@
 
 namespace dlhook::analyzer::inline model {
 
-constexpr size_t kMaxNameBytes = 16 << 10;        // of a name; the shim keeps names of half that
-constexpr uint64_t kMaxStackFrames = 1 << 22;     // of all distinct stacks of calls together
+constexpr size_t kMaxNameBytes = 16 << 10;         // of a name; the shim keeps names of half that
+constexpr uint64_t kMaxStackFrames = 1 << 22;      // of all distinct stacks of calls together
 constexpr uint64_t kMaxStackTextBytes = 64 << 20;  // of all distinct stacks written out
-constexpr uint64_t kMaxProfileSteps = 1 << 27;    // from every node of an exported call tree to its root
-constexpr uint64_t kMaxExportBytes = 100 << 20;   // of an export that writes every stack out
-constexpr uint64_t kMaxIntervals = 1 << 20;       // rows over time, of all processes and devices
-constexpr size_t kMaxOpenScopes = 1024;           // of a thread, one in another; a writer keeps fewer
-constexpr size_t kMaxPassLayers = 2048;           // of one pass through a network; what goes on is another pass
+constexpr uint64_t kMaxProfileSteps = 1 << 27;     // from every node of an exported call tree to its root
+constexpr uint64_t kMaxExportBytes = 100 << 20;    // of an export that writes every stack out
+constexpr uint64_t kMaxIntervals = 1 << 20;        // rows over time, of all processes and devices
+constexpr size_t kMaxOpenScopes = 1024;            // of a thread, one in another; a writer keeps fewer
+constexpr size_t kMaxPassLayers = 2048;            // of one pass through a network; what goes on is another pass
 
 // The only exception of dlhook's own: what finds it out may stand deep in a table that is made. Caught in Main (cli/commands.cc).
 class LimitError : public std::runtime_error {

@@ -23,8 +23,8 @@ uint64_t SizeOf(const std::vector<std::string>& paths) {
   return size;
 }
 
-absl::Status LoadTrace(const std::string& path, const LoadOptions& options,
-                       const ReadProgress& progress, bool may_be_empty, TraceBuilder* builder) {
+absl::Status LoadTrace(const std::string& path, const LoadOptions& options, const ReadProgress& progress,
+                       bool may_be_empty, TraceBuilder* builder) {
   absl::StatusOr<TraceBytes> trace = TraceBytes::Open(path, options.drain_leftover);
   if (!trace.ok()) return trace.status();
   if (trace->empty() && !trace->leftover_status().ok()) return trace->leftover_status();
@@ -54,8 +54,7 @@ absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& op
   LoadedRun run;
   for (const std::string& file : files->paths) {
     ReadProgress progress;
-    if (options.progress)
-      progress = [&](uint64_t done) { options.progress(done_before + done, all); };
+    if (options.progress) progress = [&](uint64_t done) { options.progress(done_before + done, all); };
     absl::Status status = LoadTrace(file, options, progress, holds_more, &builder);
     if (!status.ok()) run.damage.push_back(std::move(status));
     if (options.progress) done_before += SizeOf({file});

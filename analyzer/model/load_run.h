@@ -24,8 +24,7 @@ struct LoadOptions {
 
 struct LoadedRun {
   TraceModel model;
-  std::vector<absl::Status>
-      damage;  // at most one for each process trace; the model holds what was whole
+  std::vector<absl::Status> damage;  // at most one for each process trace; the model holds what was whole
 };
 
 // Fails only where there is nothing at all to read from.

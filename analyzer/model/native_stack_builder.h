@@ -26,7 +26,9 @@ class NativeStackBuilder {
   // The innermost frame of the stack with this id since the last Reset. One that the trace does not define is an
   // oddity.
   FrameIndex Find(uint32_t iid) {
-    return iid == 0 ? kNone : iid < frame_by_iid_.size() && frame_by_iid_[iid] != kNone ? frame_by_iid_[iid] : Unknown();
+    return iid == 0                                                    ? kNone
+           : iid < frame_by_iid_.size() && frame_by_iid_[iid] != kNone ? frame_by_iid_[iid]
+                                                                       : Unknown();
   }
 
  private:

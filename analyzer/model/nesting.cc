@@ -60,14 +60,12 @@ OpenCall Nester::Read(const StagedCall& staged) {
   call.op = staged.op & ~kTapCall;
   call.is_tap = (staged.op & kTapCall) != 0;
   call.sequence = staged.sequence;
-  if (staged.parent != 0 && staged.parent < staged.sequence)
-    call.parent_sequence = staged.sequence - staged.parent;
+  if (staged.parent != 0 && staged.parent < staged.sequence) call.parent_sequence = staged.sequence - staged.parent;
   const uint64_t end_ticks = static_cast<uint64_t>(staged.time);
   const uint64_t duration = static_cast<uint64_t>(staged.duration);
   call.end_ns = clock_.ToNs(end_ticks);
   if (call.is_tap) {
-    call.start_ns =
-        call.end_ns - static_cast<int64_t>(std::min<uint64_t>(duration, int64_t{1} << 60));
+    call.start_ns = call.end_ns - static_cast<int64_t>(std::min<uint64_t>(duration, int64_t{1} << 60));
   } else {
     call.start_ns = clock_.ToNs(end_ticks - std::min(duration, end_ticks));
   }
@@ -79,8 +77,7 @@ OpenCall Nester::Read(const StagedCall& staged) {
 bool Nester::Holds(OpenCall* outer, OpenCall* call) {
   if (outer->is_tap) return TapHolds(outer, call);
   if (outer->sequence == call->parent_sequence) return true;
-  if (outer->sequence > call->sequence || call->start_ns < outer->start_ns ||
-      call->end_ns <= outer->start_ns) {
+  if (outer->sequence > call->sequence || call->start_ns < outer->start_ns || call->end_ns <= outer->start_ns) {
     return false;
   }
   ++counts_->lost_parents;  // it ran inside `outer`, but names another parent
@@ -92,9 +89,8 @@ bool Nester::TapHolds(OpenCall* tap, OpenCall* call) {
   const int64_t duration_ns = call->end_ns - call->start_ns;
   const int64_t late_ns = call->start_ns - tap->start_ns;
   const int64_t overlap_ns = call->end_ns - tap->start_ns;
-  const bool is_inside = late_ns >= 0
-                             ? duration_ns >= kTapResolutionNs || late_ns >= kTapResolutionNs
-                             : overlap_ns > kTapResolutionNs && overlap_ns >= duration_ns / 2;
+  const bool is_inside = late_ns >= 0 ? duration_ns >= kTapResolutionNs || late_ns >= kTapResolutionNs
+                                      : overlap_ns > kTapResolutionNs && overlap_ns >= duration_ns / 2;
   if (call->is_tap || !is_inside) {
     tap->start_ns = std::min(call->end_ns, tap->first_child_start_ns);
     return false;

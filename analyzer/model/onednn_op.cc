@@ -100,8 +100,7 @@ Shapes InnerProductShapes(const Problem& problem) {
 Dims DataDims(const Problem& problem) {
   if (!problem.lists.empty()) return problem.lists[0];
   if (problem.Has("x")) return {problem.Number("x")};
-  return WithSpatial(problem, {problem.Number("mb"), problem.Number("ic")}, "i",
-                     SpatialRank(problem));
+  return WithSpatial(problem, {problem.Number("mb"), problem.Number("ic")}, "i", SpatialRank(problem));
 }
 
 Shapes DataShapes(const Problem& problem) {
@@ -279,14 +278,12 @@ Direction DirectionOf(absl::string_view prop_kind) {
 std::string TypesOf(const std::vector<Tensor>& tensors) {
   std::vector<std::string> types;
   for (const Tensor& tensor : tensors) {
-    const bool operand = absl::StartsWith(tensor.role, "src") ||
-                         absl::StartsWith(tensor.role, "wei") ||
+    const bool operand = absl::StartsWith(tensor.role, "src") || absl::StartsWith(tensor.role, "wei") ||
                          absl::StartsWith(tensor.role, "dst") || tensor.role == "data";
     if (operand && tensor.defined) types.push_back(tensor.type);
   }
   if (types.empty()) return {};
-  const bool same = std::all_of(types.begin(), types.end(),
-                                [&](const std::string& type) { return type == types[0]; });
+  const bool same = std::all_of(types.begin(), types.end(), [&](const std::string& type) { return type == types[0]; });
   return same ? types[0] : absl::StrJoin(types, ":");
 }
 

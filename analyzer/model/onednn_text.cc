@@ -16,9 +16,9 @@ namespace {
 
 // dnnl_dt2str of 3.7; longer names first, because types are also found at the end of
 // "src_iter_f32".
-constexpr std::array<absl::string_view, 18> kTypes = {
-    "f8_e5m2", "f8_e4m3", "f4_e2m1", "f4_e3m0", "boolean", "undef", "bf16", "e8m0", "f16",
-    "f32",     "f64",     "s32",     "s8",      "u8",      "s4",    "u4",   "s64",  "bin"};
+constexpr std::array<absl::string_view, 18> kTypes = {"f8_e5m2", "f8_e4m3", "f4_e2m1", "f4_e3m0", "boolean", "undef",
+                                                      "bf16",    "e8m0",    "f16",     "f32",     "f64",     "s32",
+                                                      "s8",      "u8",      "s4",      "u4",      "s64",     "bin"};
 
 bool IsType(absl::string_view text) {
   for (absl::string_view type : kTypes) {
@@ -41,8 +41,7 @@ bool SplitRoleAndType(absl::string_view text, Tensor& tensor) {
 
 // "f0", "f1:s8m1", "f0_mask2": the extra flags that end a descriptor.
 bool IsExtra(absl::string_view word) {
-  return word.size() >= 2 && word[0] == 'f' &&
-         absl::ascii_isdigit(static_cast<unsigned char>(word[1]));
+  return word.size() >= 2 && word[0] == 'f' && absl::ascii_isdigit(static_cast<unsigned char>(word[1]));
 }
 
 // words: from the format kind on, e.g. {"blocked", "abcd", "", "f0"} or {"blocked", "abcd", "f0"}
@@ -60,8 +59,7 @@ void ReadFormat(const std::vector<absl::string_view>& words, size_t first, Tenso
 Tensor ParseFormatOnly(absl::string_view role, absl::string_view format) {
   Tensor tensor;
   if (role == "in" || role == "out") {
-    const std::pair<absl::string_view, absl::string_view> words =
-        absl::StrSplit(format, absl::MaxSplits('_', 1));
+    const std::pair<absl::string_view, absl::string_view> words = absl::StrSplit(format, absl::MaxSplits('_', 1));
     tensor.role = role == "in" ? "src" : "dst";
     tensor.type = std::string(words.first);
     tensor.format = std::string(words.second);
@@ -164,8 +162,7 @@ std::optional<ProblemNumbers> ParseProblemNumbers(absl::string_view problem) {
       continue;
     }
     size_t letters = 0;
-    while (letters < problem.size() &&
-           absl::ascii_isalpha(static_cast<unsigned char>(problem[letters]))) {
+    while (letters < problem.size() && absl::ascii_isalpha(static_cast<unsigned char>(problem[letters]))) {
       ++letters;
     }
     const std::string key(problem.substr(0, letters));

@@ -35,7 +35,7 @@ struct TensorCore {
 // One answer of a search for algorithms, best first as the library lists them.
 struct Candidate {
   std::string algorithm;
-  int32_t status = 0;  // 0: it can be used
+  int32_t status = 0;   // 0: it can be used
   int64_t time_ns = 0;  // as measured by the library; 0: not told
   int64_t workspace_bytes = 0;
   bool is_deterministic = false;
@@ -57,7 +57,7 @@ struct Op {
   std::string algorithm;       // "convolution_direct"; empty where not known
   std::vector<std::string> post_ops;  // fused after the op, in order: "eltwise_relu", "sum"
   std::vector<Tensor> tensors;
-  std::string types;           // "f32", or "s8:u8:s32" where the operands differ
+  std::string types;             // "f32", or "s8:u8:s32" where the operands differ
   std::optional<int64_t> flops;  // of one call, 2 per multiply-add; formulas and their sources in op_cost.h
   std::optional<int64_t> bytes;  // operands read and written once
   bool is_creation = false;      // a oneDNN primitive being created, not executed
@@ -72,8 +72,8 @@ struct Op {
   bool captured = false;  // recorded into a CUDA graph, not executed
   // Executions that only tried a candidate: set by calls/choices, which gives them an op of their own.
   bool is_trial = false;
-  std::string subject;    // of a search: the kind of op for which an algorithm was asked, e.g. "convolution"
-  std::vector<Candidate> candidates;  // of a search
+  std::string subject;  // of a search: the kind of op for which an algorithm was asked, e.g. "convolution"
+  std::vector<Candidate> candidates;                // of a search
   trace::Chooser chooser = trace::CHOOSER_UNKNOWN;  // as recorded; passes may know more
   std::string heuristic;                            // of choices by heuristics: "instant, rank 0 of 8"
   std::optional<int64_t> workspace_bytes;
@@ -93,7 +93,7 @@ struct Op {
   trace::OpDefinition definition;
 };
 
-std::string TypeName(trace::DataType type);  // "f32", "c32"; "unknown"
+std::string TypeName(trace::DataType type);       // "f32", "c32"; "unknown"
 const char* ChooserName(trace::Chooser chooser);  // "heuristic", "profiled" …; "" where it isn't known
 
 // Never fails: what can't be understood keeps its text in `problem` and no shapes.

@@ -68,8 +68,7 @@ struct MultiplyAdds {
 MultiplyAdds TriangularCounts(int64_t triangle, int64_t other) {
   const Count diagonal_in = Product({other, triangle, Next(triangle)});
   const Count diagonal_out = Product({other, triangle, std::max<int64_t>(triangle - 1, 0)});
-  return {diagonal_in ? Count(*diagonal_in / 2) : std::nullopt,
-          diagonal_out ? Count(*diagonal_out / 2) : std::nullopt};
+  return {diagonal_in ? Count(*diagonal_in / 2) : std::nullopt, diagonal_out ? Count(*diagonal_out / 2) : std::nullopt};
 }
 
 // 0 nonzeros: not recorded.
@@ -207,24 +206,22 @@ std::optional<int64_t> GemmFlops(const trace::Gemm& gemm) {
 }
 
 std::optional<int64_t> GemmBytes(const trace::Gemm& gemm) {
-  const bool computes =
-      gemm.kind() != trace::Gemm::PACK && gemm.kind() != trace::Gemm::HEURISTIC;
+  const bool computes = gemm.kind() != trace::Gemm::PACK && gemm.kind() != trace::Gemm::HEURISTIC;
   if (!computes || gemm.groups() > 1 || (gemm.groups() == 1 && gemm.m() == 0)) return std::nullopt;
   const bool triangle = gemm.kind() == trace::Gemm::GEMMT;
   const Count c = triangle ? Triangle(gemm.n()) : Product({gemm.m(), gemm.n()});
   const int64_t m = triangle ? gemm.n() : gemm.m();
   const trace::DataType b_type = gemm.b_type() ? gemm.b_type() : gemm.a_type();
   const trace::DataType c_type = gemm.c_type() ? gemm.c_type() : gemm.a_type();
-  return Times(Sum({BytesOf(Product({m, gemm.k()}), gemm.a_type()),
-                    BytesOf(Product({gemm.k(), gemm.n()}), b_type), BytesOf(c, c_type)}),
+  return Times(Sum({BytesOf(Product({m, gemm.k()}), gemm.a_type()), BytesOf(Product({gemm.k(), gemm.n()}), b_type),
+                    BytesOf(c, c_type)}),
                BatchOf(gemm.batch()));
 }
 
 std::optional<int64_t> MatrixOpFlops(const trace::MatrixOp& op) {
   const MultiplyAdds counts = RealCounts(op);
   const bool is_complex = IsComplex(op.type());
-  return Times(Sum({Times(counts.multiplications, is_complex ? 6 : 1),
-                    Times(counts.additions, is_complex ? 2 : 1)}),
+  return Times(Sum({Times(counts.multiplications, is_complex ? 6 : 1), Times(counts.additions, is_complex ? 2 : 1)}),
                BatchOf(op.batch()));
 }
 
@@ -248,9 +245,7 @@ std::optional<int64_t> ConvolutionFlops(const ProblemNumbers& numbers, bool tran
 
 std::optional<int64_t> InnerProductFlops(const ProblemNumbers& numbers) {
   const Count spatial = Spatial(numbers, "i");
-  return Times(spatial,
-               Product({2, Number(numbers, "mb"), Number(numbers, "ic"), Number(numbers, "oc")})
-                   .value_or(-1));
+  return Times(spatial, Product({2, Number(numbers, "mb"), Number(numbers, "ic"), Number(numbers, "oc")}).value_or(-1));
 }
 
 std::optional<int64_t> MatMulFlops(const Dims& src, const Dims& dst) {
@@ -264,8 +259,8 @@ std::optional<int64_t> RnnFlops(const ProblemNumbers& numbers, int gates, int di
   if (sic < 0 || slc < 0 || gates <= 0) return std::nullopt;
   const Count inputs = Sum({sic, slc});
   if (!inputs) return std::nullopt;
-  return Product({2, directions, Number(numbers, "l"), Number(numbers, "t"), gates,
-                  Number(numbers, "dhc"), Number(numbers, "mb"), *inputs});
+  return Product({2, directions, Number(numbers, "l"), Number(numbers, "t"), gates, Number(numbers, "dhc"),
+                  Number(numbers, "mb"), *inputs});
 }
 
 std::optional<int64_t> TensorBytes(const Op& op) {
@@ -273,8 +268,8 @@ std::optional<int64_t> TensorBytes(const Op& op) {
   bool any = false;
   for (const Tensor& tensor : op.tensors) {
     if (!tensor.defined) continue;
-    const bool fused_sum = absl::StartsWith(tensor.role, "dst") &&
-                           std::count(op.post_ops.begin(), op.post_ops.end(), "sum") > 0;
+    const bool fused_sum =
+        absl::StartsWith(tensor.role, "dst") && std::count(op.post_ops.begin(), op.post_ops.end(), "sum") > 0;
     const int64_t times = tensor.role == "data" || fused_sum ? 2 : 1;
     total = Sum({total, Times(BytesOf(tensor.dims, tensor.type), times)});
     any = true;

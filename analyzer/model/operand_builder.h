@@ -18,7 +18,7 @@ namespace dlhook::analyzer::inline model {
 struct ThreadOperands {
   static constexpr uint32_t kMaxHostCalls = 1 << 18;
 
-  BySequence<uint64_t> places;  // in `values`
+  BySequence<uint64_t> places;   // in `values`
   std::vector<uint64_t> values;  // each list after its length
   uint32_t host_calls = 0;
 };

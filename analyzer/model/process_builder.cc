@@ -11,11 +11,11 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-constexpr char kCallBatchTag = 0x0A;       // field 1 of Packet, length-delimited
-constexpr char kScopeBatchTag = 0x2A;      // field 5
-constexpr uint32_t kMaxOpIid = 1 << 20;    // ids count from 1: nothing real comes near
+constexpr char kCallBatchTag = 0x0A;                 // field 1 of Packet, length-delimited
+constexpr char kScopeBatchTag = 0x2A;                // field 5
+constexpr uint32_t kMaxOpIid = 1 << 20;              // ids count from 1: nothing real comes near
 constexpr uint64_t kMaxCounted = uint64_t{1} << 40;  // calls or bytes that one row stands for: nothing real comes near
-constexpr size_t kCallsAtATime = 1 << 14;  // moved from staging to the model
+constexpr size_t kCallsAtATime = 1 << 14;            // moved from staging to the model
 constexpr absl::string_view kUnknownFunction = "[unknown op]";
 
 // The batch in a packet that holds nothing else: parsed apart, so that its arrays are reused.
@@ -180,9 +180,8 @@ size_t ProcessBuilder::UsableCalls(const trace::CallBatch& batch) {
       std::minmax({batch.op_iid_size(), batch.sequence_delta_size(), batch.end_delta_ticks_size(),
                    batch.duration_size(), batch.parent_distance_size()});
   if (shortest != longest) {
-    run_->oddities_.Count(
-        "a call that lacks some of its fields (arrays of a batch differ in length)",
-        longest - shortest);
+    run_->oddities_.Count("a call that lacks some of its fields (arrays of a batch differ in length)",
+                          longest - shortest);
   }
   return shortest;
 }
@@ -212,8 +211,7 @@ void ProcessBuilder::AddCalls(const trace::CallBatch& batch) {
   thread.attributes.Add(batch, count, &python_, &native_stacks_, &run_->oddities_);
   operands_.Add(batch, count, &thread.operands);
   recorded_calls_ += count;
-  run_->oddities_.Count("a call that stands in the trace twice (the second was left out)",
-                        duplicates);
+  run_->oddities_.Count("a call that stands in the trace twice (the second was left out)", duplicates);
 }
 
 void ProcessBuilder::AddScopes(const trace::ScopeBatch& batch) {
@@ -231,8 +229,7 @@ void ProcessBuilder::AddCapability(const trace::Capability& capability) {
 }
 
 void ProcessBuilder::AddLoss(const trace::Loss& loss) {
-  const auto key =
-      std::make_tuple(static_cast<int>(loss.reason()), loss.thread_id(), loss.detail());
+  const auto key = std::make_tuple(static_cast<int>(loss.reason()), loss.thread_id(), loss.detail());
   const auto [place, is_new] = loss_index_.emplace(key, process_.losses.size());
   if (is_new) {
     process_.losses.push_back(loss);
@@ -307,10 +304,8 @@ void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {
   }
   NestingCounts counts;
   NestCalls(clock, calls, &counts);
-  run_->oddities_.Count("a call whose surrounding call is not in the trace (it was lost)",
-                        counts.lost_parents);
-  run_->oddities_.Count("a call that overlapped another one of its thread and was shortened",
-                        counts.clipped);
+  run_->oddities_.Count("a call whose surrounding call is not in the trace (it was lost)", counts.lost_parents);
+  run_->oddities_.Count("a call that overlapped another one of its thread and was shortened", counts.clipped);
   const size_t base = run_->model_.calls.size();
   AppendCalls(thread, index);
   thread->scopes.Finish(clock, index, base, &run_->scope_time_, &run_->model_, &run_->oddities_);
@@ -325,8 +320,7 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
   const absl::Span<const StagedCall> calls = thread->calls.values();
   const size_t base = columns.size();
   if (calls.size() >= kNone - base) {
-    run_->oddities_.Count("a call beyond the 2^32 that one report can hold",
-                          static_cast<int64_t>(calls.size()));
+    run_->oddities_.Count("a call beyond the 2^32 that one report can hold", static_cast<int64_t>(calls.size()));
     return;
   }
   if (!run_->call_time_.TakeAll(calls)) {
@@ -346,8 +340,7 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
       columns.op[to] = call.op;
       columns.thread[to] = index;
       columns.sequence[to] = call.sequence;
-      columns.parent[to] =
-          call.parent == kNone ? kNone : static_cast<CallIndex>(base + call.parent);
+      columns.parent[to] = call.parent == kNone ? kNone : static_cast<CallIndex>(base + call.parent);
       if (call.parent == kNone) {
         Observe(call.time, call.time + call.duration);
       } else {
@@ -358,8 +351,7 @@ void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
   }
 }
 
-void ProcessBuilder::FinishAggregates(const ClockMap& clock,
-                                      const std::map<uint32_t, ThreadIndex>& threads) {
+void ProcessBuilder::FinishAggregates(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads) {
   for (const trace::CallAggregate& aggregate : aggregates_) {
     const auto thread = threads.find(aggregate.thread_id());
     if (aggregate.count() == 0 || aggregate.count() > kMaxCounted || thread == threads.end()) {
@@ -401,8 +393,7 @@ void ProcessBuilder::FinishGpu(const ClockMap& clock, const std::map<uint32_t, T
 void ProcessBuilder::FinishBounds(const ClockMap& clock) {
   const uint64_t loaded_ticks = process_.header.process().shim_loaded_ticks();
   if (loaded_ticks != 0) Observe(clock.ToNs(loaded_ticks), clock.ToNs(loaded_ticks));
-  if (footer_.end_ticks() != 0)
-    Observe(clock.ToNs(footer_.end_ticks()), clock.ToNs(footer_.end_ticks()));
+  if (footer_.end_ticks() != 0) Observe(clock.ToNs(footer_.end_ticks()), clock.ToNs(footer_.end_ticks()));
   if (first_ns_ > last_ns_) {  // nothing was recorded
     const uint64_t ticks = clock_samples_.empty() ? 0 : clock_samples_[0].ticks();
     first_ns_ = last_ns_ = clock.ToNs(ticks);
@@ -419,8 +410,8 @@ void ProcessBuilder::Observe(int64_t start_ns, int64_t end_ns) {
 
 void ProcessBuilder::CheckCallCount() {
   if (!process_.has_footer || footer_.calls() == recorded_calls_) return;
-  run_->oddities_.Count(absl::StrCat(process_.file, ": its footer tells of ", footer_.calls(),
-                                     " calls, it holds ", recorded_calls_));
+  run_->oddities_.Count(
+      absl::StrCat(process_.file, ": its footer tells of ", footer_.calls(), " calls, it holds ", recorded_calls_));
 }
 
 }  // namespace dlhook::analyzer::model

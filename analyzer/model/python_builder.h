@@ -46,7 +46,9 @@ class PythonBuilder {
     return iid < name_by_iid_.size() && name_by_iid_[iid] != kNone ? name_by_iid_[iid] : UnknownName();
   }
   StackIndex FindStack(uint32_t iid) {
-    return iid == 0 ? kNone : iid < stack_by_iid_.size() && stack_by_iid_[iid] != kNone ? stack_by_iid_[iid] : UnknownStack();
+    return iid == 0                                                    ? kNone
+           : iid < stack_by_iid_.size() && stack_by_iid_[iid] != kNone ? stack_by_iid_[iid]
+                                                                       : UnknownStack();
   }
 
   bool IsScopeWindow(NameIndex name) const { return name == scope_window_; }
@@ -65,7 +67,7 @@ class PythonBuilder {
   NameTable* table_;
   Oddities* oddities_;
   ProcessIndex process_;
-  size_t first_module_;  // of this process
+  size_t first_module_;             // of this process
   NameIndex scope_window_ = kNone;  // kScopeWindowName, once it is defined
   std::vector<NameIndex> name_by_iid_;
   std::vector<StackIndex> stack_by_iid_;

@@ -13,8 +13,8 @@ constexpr int kMaxDepth = 64;
 
 // gemm_api is a line of oneDNN's log about its own gemm and stays apart, as gemm_pack does.
 bool IsBlasProduct(const Op& op) {
-  return op.kind == "gemm" || op.kind == "gemv" || op.kind == "ger" || op.kind == "gemmt" ||
-         op.kind == "gemm3m" || op.kind == "gemm_compute";
+  return op.kind == "gemm" || op.kind == "gemv" || op.kind == "ger" || op.kind == "gemmt" || op.kind == "gemm3m" ||
+         op.kind == "gemm_compute";
 }
 
 }  // namespace

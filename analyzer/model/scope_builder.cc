@@ -38,7 +38,9 @@ size_t UsableScopes(const trace::ScopeBatch& batch, Oddities* oddities) {
 
 int64_t Saturated(uint64_t value) { return static_cast<int64_t>(std::min<uint64_t>(value, INT64_MAX)); }
 
-int64_t EndOf(const ScopeColumns& scopes, ScopeIndex scope) { return scopes.start_ns[scope] + scopes.duration_ns[scope]; }
+int64_t EndOf(const ScopeColumns& scopes, ScopeIndex scope) {
+  return scopes.start_ns[scope] + scopes.duration_ns[scope];
+}
 
 // Of the scopes around a call that were found by sequence number and by time the inner one. Numbers are exact: where the two
 // contradict each other, they count.
@@ -139,7 +141,8 @@ void ThreadScopes::Append(ThreadIndex thread, TraceModel* model) {
         by_time_.Open(scope.time, end_ns, static_cast<ScopeIndex>(to));
       } else if (scope.call_count != 0) {
         const int64_t first = Saturated(scope.first_sequence);
-        by_sequence_.Open(first, Saturated(static_cast<uint64_t>(first) + scope.call_count), static_cast<ScopeIndex>(to));
+        by_sequence_.Open(first, Saturated(static_cast<uint64_t>(first) + scope.call_count),
+                          static_cast<ScopeIndex>(to));
       }
     }
     scopes_.ReleaseFront(end);
@@ -148,7 +151,8 @@ void ThreadScopes::Append(ThreadIndex thread, TraceModel* model) {
   by_time_.Seal();
 }
 
-void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int64_t end_ns, std::vector<ScopeWindow>* windows) {
+void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int64_t end_ns,
+                        std::vector<ScopeWindow>* windows) {
   std::vector<ScopeWindow> told(windows->begin() + static_cast<ptrdiff_t>(first), windows->end());
   std::sort(told.begin(), told.end(), [](const ScopeWindow& a, const ScopeWindow& b) {
     return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns > b.end_ns;

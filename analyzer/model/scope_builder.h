@@ -51,7 +51,8 @@ class ThreadScopes {
 // Of one process, once all its threads are finished: orders the windows from `first` on. A mark of no length stands where a window
 // begins; one that lies in no window is of a window that was still open when recording ended: at the next of `stops_ns`
 // (ascending), or at `end_ns`.
-void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int64_t end_ns, std::vector<ScopeWindow>* windows);
+void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int64_t end_ns,
+                        std::vector<ScopeWindow>* windows);
 
 }  // namespace dlhook::analyzer::model
 

@@ -136,8 +136,8 @@ ScopeIndex InnermostIndex::At(int64_t point) {
     step_ = i;
     return steps_[i].second;
   }
-  const auto after = std::upper_bound(steps_.begin(), steps_.end(), point,
-                                      [](int64_t p, const auto& step) { return p < step.first; });
+  const auto after =
+      std::upper_bound(steps_.begin(), steps_.end(), point, [](int64_t p, const auto& step) { return p < step.first; });
   step_ = static_cast<size_t>(after - steps_.begin()) - 1;
   return steps_[step_].second;
 }

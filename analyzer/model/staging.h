@@ -91,10 +91,8 @@ class StagingArray {
     size_t capacity = capacity_ == 0 ? 128 : capacity_ * 2;
     while (capacity < needed) capacity *= 2;
     const size_t bytes = capacity * sizeof(T);
-    void* data =
-        data_ == nullptr
-            ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-            : mremap(data_, capacity_ * sizeof(T), bytes, MREMAP_MAYMOVE);
+    void* data = data_ == nullptr ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                  : mremap(data_, capacity_ * sizeof(T), bytes, MREMAP_MAYMOVE);
     if (data == MAP_FAILED) throw std::bad_alloc();  // as any container here would
     if (bytes >= 2 * kLargePageBytes) madvise(data, bytes, MADV_HUGEPAGE);
     data_ = static_cast<T*>(data);

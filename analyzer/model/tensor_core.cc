@@ -35,8 +35,7 @@ TensorCore SinglePrecision(const trace::CudaGemm& cuda) {
   if (mode == kTf32Math || mode == kTensorOpMath || mode == kEmulatedBf16x9Math) {
     return Yes(absl::StrCat("math mode ", MathModeName(mode)));
   }
-  return No(cuda.lt() ? absl::StrCat("compute type ", compute.empty() ? "32f" : compute,
-                                     " keeps f32")
+  return No(cuda.lt() ? absl::StrCat("compute type ", compute.empty() ? "32f" : compute, " keeps f32")
                       : absl::StrCat("math mode ", MathModeName(mode), " keeps f32"));
 }
 
@@ -95,8 +94,7 @@ TensorCore OfMathType(int32_t math_type, const std::string& types) {
     case 2:
       return Yes("math type tensor_op_allow_conversion");
     default:
-      return single ? Yes("math type default: TF32 from compute capability 8.0")
-                    : No("math type default");
+      return single ? Yes("math type default: TF32 from compute capability 8.0") : No("math type default");
   }
 }
 
@@ -122,8 +120,7 @@ std::optional<TensorCore> TensorCoreOf(const trace::Gemm& gemm) {
 }
 
 std::optional<TensorCore> TensorCoreOf(const trace::Cudnn& cudnn, const Op& op) {
-  const bool multiplies = op.kind == "convolution" || op.kind == "matmul" || op.kind == "rnn" ||
-                          op.kind == "attention";
+  const bool multiplies = op.kind == "convolution" || op.kind == "matmul" || op.kind == "rnn" || op.kind == "attention";
   if (!multiplies || op.direction == Direction::kBackwardBias) return std::nullopt;
   if (cudnn.has_plan()) return OfPlan(cudnn.plan());
   if (cudnn.math_type() < 0 || op.types.empty()) return std::nullopt;

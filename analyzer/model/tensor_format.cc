@@ -41,8 +41,7 @@ std::vector<Order> CommonOrders(size_t rank) {
 
 // Whether the elements lie in this order without gaps. `exactly`: dimensions of one element too
 // have the stride that this order gives them.
-bool IsPacked(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
-              const Order& order, bool exactly) {
+bool IsPacked(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides, const Order& order, bool exactly) {
   int64_t stride = 1;
   for (size_t i = order.size(); i-- > 0;) {
     const size_t dim = order[i];
@@ -71,8 +70,7 @@ std::string TensorFormat(const std::vector<int64_t>& dims, const std::vector<int
     }
   }
   Order by_stride = common[0];
-  std::stable_sort(by_stride.begin(), by_stride.end(),
-                   [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+  std::stable_sort(by_stride.begin(), by_stride.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
   return IsPacked(dims, strides, by_stride, /*exactly=*/false) ? Name(by_stride) : "strided";
 }
 

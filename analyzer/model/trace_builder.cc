@@ -63,8 +63,7 @@ void TraceBuilder::PlaceOnAxis(const trace::Header& header, ClockMap* clock, int
     clock->Shift(*clock->realtime_offset_ns() - *axis_realtime_offset_ns_);
     return;
   }
-  oddities_.Count(absl::StrCat(
-      "a process trace without a clock sample: it is shown as if it began with the run"));
+  oddities_.Count(absl::StrCat("a process trace without a clock sample: it is shown as if it began with the run"));
   clock->Shift(model_.processes.front().start_ns - start_ns);
 }
 

@@ -37,8 +37,7 @@ class TraceBuilder {
   // Adds one process trace. `path`: what messages call it; `chunks`: see PacketReader; they are not
   // kept. Not OK: what is damaged or why the trace was refused; the whole packets before that are
   // part of the model (of a refused trace: nothing).
-  absl::Status AddTrace(const std::string& path, std::vector<ByteChunk> chunks,
-                        const ReadProgress& progress = nullptr);
+  absl::Status AddTrace(const std::string& path, std::vector<ByteChunk> chunks, const ReadProgress& progress = nullptr);
 
   // An oddity of the run that no packet tells of.
   void Note(absl::string_view sentence) { oddities_.Count(sentence); }

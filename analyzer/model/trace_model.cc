@@ -12,9 +12,8 @@ std::pair<CallIndex, CallIndex> CallColumns::RangeOf(ThreadIndex of_thread) cons
 }
 
 int32_t TraceModel::StatusOf(CallIndex call) const {
-  const auto place =
-      std::lower_bound(failed_calls.begin(), failed_calls.end(), call,
-                       [](const FailedCall& failed, CallIndex index) { return failed.call < index; });
+  const auto place = std::lower_bound(failed_calls.begin(), failed_calls.end(), call,
+                                      [](const FailedCall& failed, CallIndex index) { return failed.call < index; });
   return place != failed_calls.end() && place->call == call ? place->status : 0;
 }
 
@@ -28,8 +27,9 @@ absl::Span<const uint64_t> TraceModel::OperandsOf(CallIndex call) const {
 }
 
 StackIndex TraceModel::PythonStackOf(CallIndex call) const {
-  const auto own = std::lower_bound(call_stacks.begin(), call_stacks.end(), call,
-                                    [](const std::pair<CallIndex, StackIndex>& pair, CallIndex index) { return pair.first < index; });
+  const auto own = std::lower_bound(
+      call_stacks.begin(), call_stacks.end(), call,
+      [](const std::pair<CallIndex, StackIndex>& pair, CallIndex index) { return pair.first < index; });
   if (own != call_stacks.end() && own->first == call) return own->second;
   for (ScopeIndex scope = calls.ScopeOf(call); scope != kNone; scope = scopes.parent[scope]) {
     if (scopes.python_stack[scope] != kNone) return scopes.python_stack[scope];

@@ -19,10 +19,10 @@ using ThreadIndex = uint32_t;
 using ProcessIndex = uint32_t;
 using CallIndex = uint32_t;
 using ScopeIndex = uint32_t;
-using StackIndex = uint32_t;   // of model.python_stacks
-using ModuleIndex = uint32_t;  // of model.modules
-using NameIndex = uint32_t;    // of model.names
-using FrameIndex = uint32_t;   // of model.native_frames
+using StackIndex = uint32_t;      // of model.python_stacks
+using ModuleIndex = uint32_t;     // of model.modules
+using NameIndex = uint32_t;       // of model.names
+using FrameIndex = uint32_t;      // of model.native_frames
 using GpuIndex = uint32_t;        // of model.gpu
 using GpuDeviceIndex = uint32_t;  // of model.gpu_devices
 using GpuKernelIndex = uint32_t;  // of model.gpu_kernels
@@ -59,7 +59,8 @@ struct CallColumns {
   std::vector<CallIndex> parent;  // kNone: top level
   std::vector<uint64_t> sequence;
   std::vector<ScopeIndex> scope;  // the innermost around the call; kNone: none. Empty where the run has no scopes
-  std::vector<FrameIndex> native_stack;  // innermost frame of the caller; kNone: none. Empty where the run has no native stacks
+  std::vector<FrameIndex>
+      native_stack;  // innermost frame of the caller; kNone: none. Empty where the run has no native stacks
   size_t size() const { return op.size(); }
   ScopeIndex ScopeOf(CallIndex call) const { return scope.empty() ? kNone : scope[call]; }
   FrameIndex NativeStackOf(CallIndex call) const { return native_stack.empty() ? kNone : native_stack[call]; }
@@ -76,7 +77,7 @@ struct ScopeColumns {
   std::vector<trace::ScopeBatch::Kind> kind;
   std::vector<int64_t> link;  // -1: none; see proto/call.proto
   std::vector<ThreadIndex> thread;
-  std::vector<ScopeIndex> parent;       // kNone: top level
+  std::vector<ScopeIndex> parent;        // kNone: top level
   std::vector<StackIndex> python_stack;  // when the scope began; kNone: not known
   size_t size() const { return name.size(); }
 };
@@ -84,9 +85,9 @@ struct ScopeColumns {
 struct PythonFrame {
   NameIndex file = 0;
   NameIndex function = 0;
-  uint32_t line = 0;             // 0: not known
-  ModuleIndex module = kNone;    // the module whose call this frame is
-  bool is_entry = false;         // see trace::PythonFrame
+  uint32_t line = 0;           // 0: not known
+  ModuleIndex module = kNone;  // the module whose call this frame is
+  bool is_entry = false;       // see trace::PythonFrame
 };
 
 struct PythonStack {
@@ -96,8 +97,8 @@ struct PythonStack {
 
 // Frames of native stacks as a forest: a stack is its innermost frame. Distinct over a process; a parent stands before its children.
 struct NativeFrameColumns {
-  std::vector<uint64_t> address;    // in the process; of a return address already that of the call (one less)
-  std::vector<FrameIndex> parent;   // the next frame outwards; kNone: none is known
+  std::vector<uint64_t> address;   // in the process; of a return address already that of the call (one less)
+  std::vector<FrameIndex> parent;  // the next frame outwards; kNone: none is known
   std::vector<ProcessIndex> process;
   std::vector<trace::InternedStack::Cut> cut;  // why there is no parent
   size_t size() const { return address.size(); }
@@ -106,11 +107,12 @@ struct NativeFrameColumns {
 // What addresses of native frames are. Filled after the run was read (analyzer/symbols), from files of this machine.
 struct NativeSymbol {
   NameIndex function = kNone;  // demangled, with its arguments; kNone: not known
-  NameIndex object = kNone;    // path of the mapped file ("[jit]" for code of a perf map or jitdump); kNone: in no mapping
-  uint64_t offset = 0;         // of the address in the function; in the object where the function is not known
-  NameIndex file = kNone;      // of the source
-  uint32_t line = 0;           // 0: not known
-  bool is_inlined = false;     // into the next one
+  NameIndex object =
+      kNone;                // path of the mapped file ("[jit]" for code of a perf map or jitdump); kNone: in no mapping
+  uint64_t offset = 0;      // of the address in the function; in the object where the function is not known
+  NameIndex file = kNone;   // of the source
+  uint32_t line = 0;        // 0: not known
+  bool is_inlined = false;  // into the next one
 };
 struct NativeSymbols {
   // Of frame f: symbols[begin[f]] to symbols[begin[f + 1] - 1], the innermost inlined function first, at least one.
@@ -130,9 +132,9 @@ struct CounterSeries {
   uint32_t tid = 0;
   trace::CounterBatch::Kind kind = trace::CounterBatch::UNKNOWN;
   trace::CounterBatch::Source source = trace::CounterBatch::SOURCE_UNKNOWN;
-  std::vector<NameIndex> names;     // the counters
-  std::vector<int64_t> time_ns;     // of the readings
-  std::vector<uint64_t> value;      // names.size() a reading
+  std::vector<NameIndex> names;      // the counters
+  std::vector<int64_t> time_ns;      // of the readings
+  std::vector<uint64_t> value;       // names.size() a reading
   std::vector<uint64_t> enabled_ns;  // empty where nothing is multiplexed, or one a reading
   std::vector<uint64_t> running_ns;
 };
@@ -196,9 +198,9 @@ struct GpuActivityColumns {
   std::vector<trace::GpuActivityBatch::Kind> kind;
   std::vector<trace::GpuTimeSource> source;
   std::vector<GpuDeviceIndex> device;
-  std::vector<uint32_t> stream;        // unique in the process
-  std::vector<GpuKernelIndex> kernel;  // kNone: no kernel, or not known which
-  std::vector<uint64_t> bytes;         // of copies and sets
+  std::vector<uint32_t> stream;                   // unique in the process
+  std::vector<GpuKernelIndex> kernel;             // kNone: no kernel, or not known which
+  std::vector<uint64_t> bytes;                    // of copies and sets
   std::vector<trace::Copy::Direction> direction;  // of copies and sets, as far as CUPTI tells
   std::vector<trace::Copy::HostMemory> host_memory;
   std::vector<uint32_t> graph;  // id of the launched graph that it is a part of; 0: none
@@ -208,7 +210,8 @@ struct GpuActivityColumns {
   std::vector<CallIndex> call;
   std::vector<ThreadIndex> thread;  // that asked for it; kNone: not known
   std::vector<int64_t> asked_ns;    // when, by the host's clock; kNotKnown
-  std::vector<ScopeIndex> scope;    // innermost around `call`; around asked_ns where there is no call. kNone. Empty where the run has no scopes
+  std::vector<ScopeIndex>
+      scope;  // innermost around `call`; around asked_ns where there is no call. kNone. Empty where the run has no scopes
   size_t size() const { return start_ns.size(); }
   bool empty() const { return start_ns.empty(); }
   int64_t DurationNs(GpuIndex activity) const { return end_ns[activity] - start_ns[activity]; }
@@ -228,7 +231,7 @@ struct GpuWindow {
 struct Module {
   ProcessIndex process = 0;
   uint32_t object = 0;
-  std::string type;                // "torch.nn.modules.conv.Conv2d"; empty where it was never told
+  std::string type;  // "torch.nn.modules.conv.Conv2d"; empty where it was never told
   ModuleIndex root = kNone;
   ModuleIndex parent = kNone;      // around it where it was first seen
   std::vector<std::string> names;  // qualified, in the root's tree; empty where they were never told
@@ -283,15 +286,16 @@ struct TraceModel {
   CallOperands operands;
   ScopeColumns scopes;
   std::vector<ScopeWindow> scope_windows;  // by process, ascending; of a process without any, scopes are whole
-  std::vector<std::string> names;  // distinct over the run
+  std::vector<std::string> names;          // distinct over the run
   std::vector<PythonStack> python_stacks;
   std::vector<Module> modules;
   NativeFrameColumns native_frames;
-  NativeSymbols native_symbols;  // empty before they were looked up
+  NativeSymbols native_symbols;         // empty before they were looked up
   std::vector<CounterSeries> counters;  // by process, thread (those without one last), kind
-  std::vector<LoadSample> loads;  // by process, ascending; cpu_ns and waiting_ns don't fall
-  GpuActivityColumns gpu;  // without OVERHEAD
-  std::vector<std::pair<int64_t, int64_t>> gpu_overhead;  // start and end of what measuring cost on the host, by the source's own account
+  std::vector<LoadSample> loads;        // by process, ascending; cpu_ns and waiting_ns don't fall
+  GpuActivityColumns gpu;               // without OVERHEAD
+  std::vector<std::pair<int64_t, int64_t>>
+      gpu_overhead;                    // start and end of what measuring cost on the host, by the source's own account
   std::vector<GpuDevice> gpu_devices;  // by process, ordinal; also such of which only activities tell
   std::vector<GpuKernel> gpu_kernels;
   std::vector<GpuWindow> gpu_windows;
@@ -318,7 +322,7 @@ struct TraceModel {
 // wall_share_ns of all ops plus unattributed_ns equals model.wall_ns() exactly.
 struct RunTotals {
   std::vector<OpTotals> ops;
-  int64_t unattributed_ns = 0;    // no call active
+  int64_t unattributed_ns = 0;     // no call active
   int64_t in_library_wall_ns = 0;  // wall_ns - unattributed_ns
   int64_t thread_time_ns = 0;      // sum of top-level durations
 };

@@ -16,8 +16,7 @@ constexpr int kMeterBits = 16;
 // Steps through the starts and ends of one thread's calls.
 class ThreadCursor {
  public:
-  ThreadCursor(const TraceModel& model, size_t begin, size_t end)
-      : model_(model), next_(begin), end_(end) {
+  ThreadCursor(const TraceModel& model, size_t begin, size_t end) : model_(model), next_(begin), end_(end) {
     FindNextTime();
   }
 
@@ -61,8 +60,7 @@ class ThreadCursor {
 
 class Sweep {
  public:
-  explicit Sweep(const TraceModel& model)
-      : model_(model), now_ns_(model.start_ns), metered_(model.ops.size()) {}
+  explicit Sweep(const TraceModel& model) : model_(model), now_ns_(model.start_ns), metered_(model.ops.size()) {}
 
   WallShares Run() {
     for (size_t i = 0, end; i < model_.calls.size(); i = end) {
@@ -105,8 +103,7 @@ class Sweep {
     } else if (active_ == 1 && carry_ == 0) {
       meter_ += elapsed_ns << kMeterBits;
     } else {
-      const unsigned __int128 scaled =
-          (static_cast<unsigned __int128>(elapsed_ns) << kMeterBits) + carry_;
+      const unsigned __int128 scaled = (static_cast<unsigned __int128>(elapsed_ns) << kMeterBits) + carry_;
       meter_ += static_cast<uint64_t>(scaled / active_);
       carry_ = static_cast<uint64_t>(scaled % active_);
     }

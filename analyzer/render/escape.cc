@@ -64,7 +64,8 @@ size_t PutTextproto(absl::string_view rest, const Character& character, std::str
     out->push_back('\n');
     return 1;
   }
-  for (const char byte : rest.substr(0, character.bytes)) absl::StrAppendFormat(out, "\\%03o", static_cast<uint8_t>(byte));
+  for (const char byte : rest.substr(0, character.bytes))
+    absl::StrAppendFormat(out, "\\%03o", static_cast<uint8_t>(byte));
   return character.bytes;
 }
 

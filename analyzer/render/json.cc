@@ -19,9 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Text that is no UTF-8 (file names may be) gets replacement characters.
-std::string Dump(const Json& json) {
-  return EscapedJson(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
+std::string Dump(const Json& json) { return EscapedJson(json.dump(-1, ' ', false, Json::error_handler_t::replace)); }
 
 absl::string_view TypeName(ColumnType type) {
   switch (type) {
@@ -87,8 +85,7 @@ void AppendTable(const Table& table, std::string* out) {
 Json ProcessJson(const ProcessInfo& process) {
   const trace::Header& header = process.header;
   Json ranks = Json::object();
-  for (const trace::RankVariable& variable : header.rank_variable())
-    ranks[variable.name()] = variable.value();
+  for (const trace::RankVariable& variable : header.rank_variable()) ranks[variable.name()] = variable.value();
   return {{"file", process.file},
           {"pid", header.process().pid()},
           {"parent_pid", header.process().parent_pid()},
@@ -134,8 +131,7 @@ Json CapabilitiesJson(const TraceModel& run) {
 
 Json OdditiesJson(const TraceModel& run) {
   Json oddities = Json::array();
-  for (const auto& [sentence, count] : run.oddities)
-    oddities.push_back({{"sentence", sentence}, {"count", count}});
+  for (const auto& [sentence, count] : run.oddities) oddities.push_back({{"sentence", sentence}, {"count", count}});
   return oddities;
 }
 

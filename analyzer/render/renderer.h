@@ -19,8 +19,8 @@ namespace dlhook::analyzer::inline render {
 struct Report {
   const TraceModel* run = nullptr;  // for its name, processes, losses and oddities; null: the tables are of no run
   std::vector<Table> tables;
-  int width = 80;      // of the place where text is read
-  bool color = false;  // whether that place understands colour
+  int width = 80;                    // of the place where text is read
+  bool color = false;                // whether that place understands colour
   const TraceModel* base = nullptr;  // of a diff: the run that `run` is compared with
 };
 

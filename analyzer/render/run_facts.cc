@@ -38,8 +38,7 @@ void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
     if (sum.calls + sum.bytes > 0) absl::StrAppend(&remark, ": ");
     absl::StrAppend(&remark, LossSentence(reason));
     if (!key.second.empty()) absl::StrAppend(&remark, " (", key.second, ")");
-    if (sum.processes.size() > 1)
-      absl::StrAppend(&remark, ", in ", sum.processes.size(), " processes");
+    if (sum.processes.size() > 1) absl::StrAppend(&remark, ", in ", sum.processes.size(), " processes");
     remarks->push_back(std::move(remark));
   }
 }
@@ -50,10 +49,10 @@ void AppendTotals(const TraceModel& run, std::vector<std::string>* remarks) {
   for (const AggregateRow& row : run.aggregates) calls[row.cause] += row.count;
   for (const auto& [cause, count] : calls) {
     const bool is_full = cause == trace::CallAggregate::RING_FULL;
-    remarks->push_back(absl::StrCat("totals: ", count, count == 1 ? " call is" : " calls are",
-                                    " known only as totals per op and thread, because ",
-                                    is_full ? "they came faster than they were written (DLHOOK_GROWTH_KIB gives them more room)"
-                                            : "the trace had reached its limit (DLHOOK_MAX_BYTES)"));
+    remarks->push_back(absl::StrCat(
+        "totals: ", count, count == 1 ? " call is" : " calls are", " known only as totals per op and thread, because ",
+        is_full ? "they came faster than they were written (DLHOOK_GROWTH_KIB gives them more room)"
+                : "the trace had reached its limit (DLHOOK_MAX_BYTES)"));
   }
 }
 
@@ -89,8 +88,7 @@ void AppendCapabilities(const TraceModel& run, std::vector<std::string>* remarks
     for (const std::string& sentence : CapabilitySentences(process)) ++sentences[sentence];
   }
   for (const auto& [sentence, processes] : sentences) {
-    remarks->push_back(processes == 1 ? sentence
-                                      : absl::StrCat(sentence, ", in ", processes, " processes"));
+    remarks->push_back(processes == 1 ? sentence : absl::StrCat(sentence, ", in ", processes, " processes"));
   }
 }
 
@@ -116,14 +114,12 @@ void AppendOutputs(const TraceModel& run, std::vector<std::string>* remarks) {
   for (const ProcessInfo& process : run.processes) {
     const trace::Header& header = process.header;
     if (!header.requested_output().empty()) {
-      remarks->push_back(absl::StrCat("moved: the trace ", process.file,
-                                      " could not be written to ", header.requested_output(), ": ",
-                                      header.output_refusal()));
+      remarks->push_back(absl::StrCat("moved: the trace ", process.file, " could not be written to ",
+                                      header.requested_output(), ": ", header.output_refusal()));
     }
     if (!process.has_footer) {
-      remarks->push_back(
-          absl::StrCat("open: the trace ", process.file,
-                       " has no end: its process still runs, or the end was cut off"));
+      remarks->push_back(absl::StrCat("open: the trace ", process.file,
+                                      " has no end: its process still runs, or the end was cut off"));
     }
   }
 }

@@ -10,7 +10,7 @@
 
 namespace dlhook::analyzer::inline render {
 
-std::string EndName(const ProcessInfo& process);                  // "exited", "vanished", "open"
+std::string EndName(const ProcessInfo& process);  // "exited", "vanished", "open"
 // Why something was lost, for people.
 std::string LossSentence(trace::Loss::Reason reason);
 std::string LossReasonName(trace::Loss::Reason reason);           // "ring_full" …

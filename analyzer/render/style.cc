@@ -33,8 +33,7 @@ std::string Styled(absl::string_view text, Style style, bool color) {
   const size_t begin = text.find_first_not_of(' ');
   if (!color || style == Style::kPlain || begin == absl::string_view::npos) return std::string(text);
   const size_t end = text.find_last_not_of(' ') + 1;
-  return absl::StrCat(text.substr(0, begin), Begin(style), text.substr(begin, end - begin), kEnd,
-                      text.substr(end));
+  return absl::StrCat(text.substr(0, begin), Begin(style), text.substr(begin, end - begin), kEnd, text.substr(end));
 }
 
 size_t StyleLength(absl::string_view text) {

@@ -11,8 +11,8 @@
 #include "absl/strings/strip.h"
 #include "analyzer/model/op.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/table/human.h"
 #include "analyzer/render/short_forms.h"
+#include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline render {
 namespace {
@@ -21,17 +21,15 @@ constexpr size_t kMinText = 15;      // text is not shortened below this
 constexpr size_t kMinLastText = 22;  // nor, in the last column, broken into shorter lines
 constexpr size_t kComfortableText = 32;
 constexpr size_t kComfortableLastText = 40;  // sentences
-constexpr double kHotPercent = 10;  // of the time
+constexpr double kHotPercent = 10;           // of the time
 constexpr absl::string_view kCut = "..";
 constexpr size_t kTellingName = 8;  // a shorter name without its class ("Compute", "forward") says nothing
-constexpr char kNotKnown[] = "-";  // as HumanCell has it
+constexpr char kNotKnown[] = "-";   // as HumanCell has it
 
 // See table.h on columns named "unit".
 bool HoldsUnitOfPrevious(const Table& table, size_t index) {
-  return index > 0 && table.columns[index].name == "unit" &&
-         table.columns[index].type == ColumnType::kText &&
-         table.columns[index - 1].type != ColumnType::kText &&
-         table.columns[index - 1].unit.empty();
+  return index > 0 && table.columns[index].name == "unit" && table.columns[index].type == ColumnType::kText &&
+         table.columns[index - 1].type != ColumnType::kText && table.columns[index - 1].unit.empty();
 }
 
 std::string CellText(const Table& table, const Row& row, size_t index) {
@@ -98,8 +96,7 @@ bool SaysNothing(const TextColumn& column) {
 }
 
 // Length of a line with text of at most `text_width`.
-size_t LineWidth(const std::vector<TextColumn>& columns, size_t text_width, size_t last_text_width,
-                 size_t gap) {
+size_t LineWidth(const std::vector<TextColumn>& columns, size_t text_width, size_t last_text_width, size_t gap) {
   size_t total = 0;
   for (const TextColumn& column : columns) {
     const size_t limit = &column == &columns.back() ? last_text_width : text_width;
@@ -165,8 +162,7 @@ std::vector<std::string> Wrapped(absl::string_view text, size_t width) {
   std::vector<std::string> lines = {""};
   const std::string visible = VisibleText(text);
   for (absl::string_view word : absl::StrSplit(visible, ' ', absl::SkipEmpty())) {
-    if (!lines.back().empty() && TextWidth(lines.back()) + 1 + TextWidth(word) > width)
-      lines.emplace_back();
+    if (!lines.back().empty() && TextWidth(lines.back()) + 1 + TextWidth(word) > width) lines.emplace_back();
     absl::StrAppend(&lines.back(), lines.back().empty() ? "" : " ", word);
   }
   return lines;
@@ -186,13 +182,11 @@ TextColumns LayOutColumns(const Table& table, size_t width, size_t gap) {
   };
   if (LineWidth(shown, SIZE_MAX, kComfortableLastText, gap) > width) TakeShortWords(&shown);
   while (LineWidth(shown, kComfortableText, kComfortableText, gap) > width) {
-    const auto detail =
-        std::find_if(shown.rbegin(), shown.rend(), [](const TextColumn& c) { return c.detail; });
+    const auto detail = std::find_if(shown.rbegin(), shown.rend(), [](const TextColumn& c) { return c.detail; });
     if (detail == shown.rend()) break;
     hide(std::next(detail).base());
   }
-  while (shown.size() > 2 && LineWidth(shown, kMinText, kMinLastText, gap) > width)
-    hide(std::prev(shown.end()));
+  while (shown.size() > 2 && LineWidth(shown, kMinText, kMinLastText, gap) > width) hide(std::prev(shown.end()));
   ShortenText(width, gap, &shown);
   return columns;
 }

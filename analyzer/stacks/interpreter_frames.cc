@@ -77,7 +77,8 @@ bool InterpreterFrames::IsInPython(FrameIndex frame) const {
 bool InterpreterFrames::IsStart(FrameIndex frame) const {
   const NativeSymbol* symbol = Outermost(frame);
   if (symbol == nullptr) return false;
-  return symbol->function == kNone ? c_libraries_.contains(symbol->object) : IsStartName(model_.names[symbol->function]);
+  return symbol->function == kNone ? c_libraries_.contains(symbol->object)
+                                   : IsStartName(model_.names[symbol->function]);
 }
 
 const NativeSymbol* InterpreterFrames::Outermost(FrameIndex frame) const {

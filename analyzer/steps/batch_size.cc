@@ -113,7 +113,8 @@ class BatchFinder {
     const std::set<int64_t> sides = {op.definition.gemm().m(), op.definition.gemm().n()};
     const ScopeIndex scope = model_.calls.ScopeOf(call);
     // PyTorch's tensors are stored by rows, the library takes them for columns: a row of the result is a column of its own.
-    if (!op.definition.gemm().row_major() && scope != kNone && model_.scopes.kind[scope] == trace::ScopeBatch::FRAMEWORK_OP) {
+    if (!op.definition.gemm().row_major() && scope != kNone &&
+        model_.scopes.kind[scope] == trace::ScopeBatch::FRAMEWORK_OP) {
       guess.rows.insert(op.definition.gemm().n());
     } else {
       guess.all_have_rows = false;

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <numeric>
 
-
 namespace dlhook::analyzer::inline steps {
 namespace {
 
@@ -116,9 +115,8 @@ std::vector<bool> LoopRepeats(const TraceModel& model) {
   }
   std::vector<bool> repeats(model.calls.size());
   for (std::vector<CallIndex>& calls : by_thread) {
-    std::stable_sort(calls.begin(), calls.end(), [&](CallIndex a, CallIndex b) {
-      return model.calls.start_ns[a] < model.calls.start_ns[b];
-    });
+    std::stable_sort(calls.begin(), calls.end(),
+                     [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; });
     const std::vector<uint32_t> leaders = LoopLeaders(model, facts, calls);
     for (size_t i = 0; i < calls.size(); ++i) repeats[calls[i]] = leaders[i] != i;
   }

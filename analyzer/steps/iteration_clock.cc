@@ -20,9 +20,8 @@ IterationClock::IterationClock(const TraceModel& model) : starts_(model.threads.
 
 size_t IterationClock::At(ThreadIndex thread, int64_t ns) const {
   const std::vector<Start>& starts = starts_[thread];
-  const auto after =
-      std::upper_bound(starts.begin(), starts.end(), ns,
-                       [](int64_t moment_ns, const Start& start) { return moment_ns < start.ns; });
+  const auto after = std::upper_bound(starts.begin(), starts.end(), ns,
+                                      [](int64_t moment_ns, const Start& start) { return moment_ns < start.ns; });
   return static_cast<size_t>(after - starts.begin());
 }
 

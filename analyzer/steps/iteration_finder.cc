@@ -47,17 +47,15 @@ Template LearnTemplate(const StepSequence& sequence, const Cuts& cuts, const Bag
     const auto first = sequence.symbol.begin() + begin;
     orders[std::vector<uint32_t>(first, first + cuts.length)].push_back(begin);
   }
-  const auto most = std::max_element(
-      orders.begin(), orders.end(),
-      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  const auto most = std::max_element(orders.begin(), orders.end(),
+                                     [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   Template result;
   result.symbols = most->first;
   for (size_t i = 0; i < result.size(); ++i) {
     std::vector<int64_t> gaps;
     for (size_t begin : most->second) {
       const size_t call = begin + i;
-      if (call > 0)
-        gaps.push_back(std::max<int64_t>(0, sequence.start_ns[call] - sequence.end_ns[call - 1]));
+      if (call > 0) gaps.push_back(std::max<int64_t>(0, sequence.start_ns[call] - sequence.end_ns[call - 1]));
     }
     result.gap_ns.push_back(Median(std::move(gaps)));
   }
@@ -79,23 +77,20 @@ bool IsInsideBackward(const StepSequence& sequence, const Template& step, size_t
 }
 
 bool HasBackward(const StepSequence& sequence, const Template& step) {
-  return std::any_of(step.symbols.begin(), step.symbols.end(), [&](uint32_t symbol) {
-    return sequence.symbols[symbol].pass == StepSymbol::Pass::kBackward;
-  });
+  return std::any_of(step.symbols.begin(), step.symbols.end(),
+                     [&](uint32_t symbol) { return sequence.symbols[symbol].pass == StepSymbol::Pass::kBackward; });
 }
 
 // The program's first calls are a step's first calls, if they look like the step from one of its
 // places on.
 std::optional<size_t> BeginByFirstCalls(const StepSequence& sequence, const Template& step) {
-  const size_t enough =
-      std::min(step.size(), std::max<size_t>(2, std::min<size_t>(step.size() / 2, 8)));
+  const size_t enough = std::min(step.size(), std::max<size_t>(2, std::min<size_t>(step.size() / 2, 8)));
   const bool has_backward = HasBackward(sequence, step);
   std::optional<size_t> best;
   size_t best_length = 0;
   for (size_t i = 0; i < step.size(); ++i) {
     size_t length = 0;
-    while (length < std::min(kMaxContext, sequence.size()) &&
-           sequence.symbol[length] == step.at(i + length)) {
+    while (length < std::min(kMaxContext, sequence.size()) && sequence.symbol[length] == step.at(i + length)) {
       ++length;
     }
     if (length < enough || length < best_length) continue;
@@ -159,8 +154,7 @@ std::optional<Signature> SignatureOf(const Template& step, size_t begin) {
   for (size_t length = 1; length <= std::min(size, kMaxContext); ++length) {
     Signature signature;
     for (size_t i = 1; i < size; ++i) {
-      if (LooksAlike(step, begin, begin + i, length))
-        signature.not_after.push_back(step.at(begin + i - 1));
+      if (LooksAlike(step, begin, begin + i, length)) signature.not_after.push_back(step.at(begin + i - 1));
     }
     if (std::count(signature.not_after.begin(), signature.not_after.end(), before) > 0) continue;
     for (size_t i = 0; i < length; ++i) signature.calls.push_back(step.at(begin + i));
@@ -203,9 +197,8 @@ bool MatchesAtOtherBatch(const StepSequence& sequence, const Signature& signatur
       common = ratios;
       continue;
     }
-    std::erase_if(common, [&](const Ratio& ratio) {
-      return std::find(ratios.begin(), ratios.end(), ratio) == ratios.end();
-    });
+    std::erase_if(common,
+                  [&](const Ratio& ratio) { return std::find(ratios.begin(), ratios.end(), ratio) == ratios.end(); });
     if (common.empty()) return false;
   }
   return !common.empty() && !FollowsInside(sequence, signature, begin, common);
@@ -214,8 +207,7 @@ bool MatchesAtOtherBatch(const StepSequence& sequence, const Signature& signatur
 bool Matches(const StepSequence& sequence, const Signature& signature, size_t begin) {
   if (begin + signature.calls.size() > sequence.size()) return false;
   if (begin > 0 && Contains(signature.not_after, sequence.symbol[begin - 1])) return false;
-  return std::equal(signature.calls.begin(), signature.calls.end(),
-                    sequence.symbol.begin() + begin);
+  return std::equal(signature.calls.begin(), signature.calls.end(), sequence.symbol.begin() + begin);
 }
 
 std::vector<size_t> ExactStarts(const StepSequence& sequence, const Signature& signature) {
@@ -228,8 +220,7 @@ std::vector<size_t> ExactStarts(const StepSequence& sequence, const Signature& s
 
 // A piece that isn't regular may hold steps at another batch size (evaluation, the last smaller
 // batch): cut them too.
-void AddStartsAtOtherBatch(const StepSequence& sequence, const BagSums& bags,
-                           const Signature& signature, Cuts& cuts) {
+void AddStartsAtOtherBatch(const StepSequence& sequence, const BagSums& bags, const Signature& signature, Cuts& cuts) {
   std::vector<size_t> starts;
   const auto scan = [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {

@@ -23,9 +23,7 @@ constexpr size_t kMinPeriodByKind = 3;
 constexpr double kWarmUpFactor = 1.5;
 
 void SortByStart(const TraceModel& model, std::vector<CallIndex>* calls) {
-  const auto earlier = [&](CallIndex a, CallIndex b) {
-    return model.calls.start_ns[a] < model.calls.start_ns[b];
-  };
+  const auto earlier = [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; };
   if (!std::is_sorted(calls->begin(), calls->end(), earlier)) {
     std::stable_sort(calls->begin(), calls->end(), earlier);
   }
@@ -51,9 +49,7 @@ std::vector<std::vector<CallIndex>> CallsByThread(const TraceModel& model, const
   return calls;
 }
 
-int64_t EndOf(const CallColumns& calls, CallIndex call) {
-  return calls.start_ns[call] + calls.duration_ns[call];
-}
+int64_t EndOf(const CallColumns& calls, CallIndex call) { return calls.start_ns[call] + calls.duration_ns[call]; }
 
 // What calls are to the finder.
 struct Reading {
@@ -67,8 +63,8 @@ bool TakesPart(const TraceModel& model, const Reading& reading, CallIndex call) 
 }
 
 // `places`: where in `calls` each element of the sequence stands.
-StepSequence MakeSequence(const TraceModel& model, const std::vector<CallIndex>& calls,
-                          const Reading& reading, std::vector<uint32_t>& places) {
+StepSequence MakeSequence(const TraceModel& model, const std::vector<CallIndex>& calls, const Reading& reading,
+                          std::vector<uint32_t>& places) {
   StepSequence sequence;
   for (uint32_t place = 0; place < calls.size(); ++place) {
     const CallIndex call = calls[place];
@@ -84,15 +80,13 @@ StepSequence MakeSequence(const TraceModel& model, const std::vector<CallIndex>&
 
 // A primitive is created before it is executed: creations right before an iteration's first
 // execution are a part of it.
-int64_t StartWithCreations(const TraceModel& model, const std::vector<CallIndex>& calls,
-                           uint32_t place) {
+int64_t StartWithCreations(const TraceModel& model, const std::vector<CallIndex>& calls, uint32_t place) {
   while (place > 0 && model.ops[model.calls.op[calls[place - 1]]].is_creation) --place;
   return model.calls.start_ns[calls[place]];
 }
 
-void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls,
-               const std::vector<uint32_t>& places, const StepSequence& sequence,
-               const StepPattern& pattern, IterationTrack& track) {
+void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls, const std::vector<uint32_t>& places,
+               const StepSequence& sequence, const StepPattern& pattern, IterationTrack& track) {
   for (size_t i = 0; i < pattern.starts.size(); ++i) {
     Iteration iteration;
     iteration.start_ns = StartWithCreations(model, calls, places[pattern.starts[i]]);
@@ -107,8 +101,7 @@ void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls,
   }
 }
 
-void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex call,
-                  Iteration& iteration) {
+void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex call, Iteration& iteration) {
   const Op& op = model.ops[model.calls.op[call]];
   const bool is_launch = op.definition.has_launch() || IsGraphLaunch(op);
   const bool is_copy = op.definition.has_copy() && op.kind == "copy";
@@ -118,8 +111,7 @@ void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex 
   if (is_copy) AddSaturated(static_cast<int64_t>(op.definition.copy().bytes()), &iteration.copied_bytes);
 }
 
-void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls,
-                IterationTrack& track) {
+void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls, IterationTrack& track) {
   const SameWork same_work(model);
   size_t at = 0;
   for (CallIndex call : calls) {
@@ -140,8 +132,7 @@ void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls,
 }
 
 // The union of the calls' intervals, divided among the iterations.
-void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& calls,
-                      IterationTrack& track) {
+void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& calls, IterationTrack& track) {
   int64_t covered_until_ns = track.iterations[0].start_ns;
   size_t at = 0;
   for (CallIndex call : calls) {
@@ -161,8 +152,7 @@ void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& cal
 }
 
 int64_t MedianOfLaterHalf(std::vector<int64_t> durations) {
-  durations.erase(durations.begin(),
-                  durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2));
+  durations.erase(durations.begin(), durations.begin() + static_cast<ptrdiff_t>(durations.size() / 2));
   return QuartilesOf(std::move(durations)).median;
 }
 
@@ -177,8 +167,7 @@ void MarkWarmUp(size_t period_calls, IterationTrack& track) {
     const bool regular = iteration.phase == Phase::kSteady;
     const bool slow = static_cast<double>(iteration.duration_ns()) > limit_ns;
     if (regular && !slow && iteration.cache_misses == 0 && iteration.trials == 0) return;
-    if (regular || iteration.calls >= static_cast<int64_t>(period_calls))
-      iteration.phase = Phase::kWarmUp;
+    if (regular || iteration.calls >= static_cast<int64_t>(period_calls)) iteration.phase = Phase::kWarmUp;
   }
 }
 
@@ -198,8 +187,7 @@ std::optional<IterationTrack> MakeTrack(const TraceModel& model, const std::vect
   return track;
 }
 
-std::vector<IterationTrack> TracksOfThreads(const TraceModel& model,
-                                            const std::vector<bool>& threads,
+std::vector<IterationTrack> TracksOfThreads(const TraceModel& model, const std::vector<bool>& threads,
                                             const Reading& reading) {
   std::vector<IterationTrack> tracks;
   const std::vector<std::vector<CallIndex>> calls = CallsByThread(model, threads);
@@ -215,13 +203,11 @@ std::vector<IterationTrack> TracksOfThreads(const TraceModel& model,
 
 // All threads together, or each for itself where that explains clearly more: threads that serve
 // requests independently show an accidental order at best.
-std::vector<IterationTrack> TracksOfProcess(const TraceModel& model,
-                                            const std::vector<bool>& threads,
+std::vector<IterationTrack> TracksOfProcess(const TraceModel& model, const std::vector<bool>& threads,
                                             const Reading& reading) {
   std::optional<IterationTrack> together = MakeTrack(model, CallsOfThreads(model, threads), reading);
   std::vector<IterationTrack> apart;
-  if (std::count(threads.begin(), threads.end(), true) > 1)
-    apart = TracksOfThreads(model, threads, reading);
+  if (std::count(threads.begin(), threads.end(), true) > 1) apart = TracksOfThreads(model, threads, reading);
   double regular_calls = 0;
   for (const IterationTrack& track : apart) regular_calls += track.regular_calls;
   if (!together || together->regular_calls < 0.8 * regular_calls) return apart;
@@ -286,8 +272,7 @@ std::vector<IterationTrack> FindIterations(const TraceModel& model) {
     const bool by_kind_only = tracks.empty();
     if (by_kind_only) {
       tracks = TracksOfProcess(model, threads, coarse);
-      std::erase_if(tracks,
-                    [](const IterationTrack& track) { return track.period < kMinPeriodByKind; });
+      std::erase_if(tracks, [](const IterationTrack& track) { return track.period < kMinPeriodByKind; });
     }
     for (IterationTrack& track : tracks) {
       track.process = process;
@@ -298,9 +283,8 @@ std::vector<IterationTrack> FindIterations(const TraceModel& model) {
   const auto length_ns = [](const IterationTrack& track) {
     return track.iterations.back().end_ns - track.iterations.front().start_ns;
   };
-  std::stable_sort(all.begin(), all.end(), [&](const IterationTrack& a, const IterationTrack& b) {
-    return length_ns(a) > length_ns(b);
-  });
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const IterationTrack& a, const IterationTrack& b) { return length_ns(a) > length_ns(b); });
   return all;
 }
 

@@ -125,11 +125,13 @@ class Collector {
     update_around_.assign(scopes.size(), kNone);
     for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
       const ScopeIndex parent = scopes.parent[scope];
-      if (parent != kNone) update_around_[scope] = roles_[scopes.name[parent]] == NameRole::kUpdate ? parent : update_around_[parent];
+      if (parent != kNone)
+        update_around_[scope] = roles_[scopes.name[parent]] == NameRole::kUpdate ? parent : update_around_[parent];
       const ScopeIndex update = update_around_[scope];
       if (update == kNone) continue;
       int64_t& inside_end_ns = closures_.try_emplace(update, -1).first->second;
-      const bool is_gradient = scopes.kind[scope] == Scope::BACKWARD_NODE || roles_[scopes.name[scope]] == NameRole::kEngine;
+      const bool is_gradient =
+          scopes.kind[scope] == Scope::BACKWARD_NODE || roles_[scopes.name[scope]] == NameRole::kEngine;
       if (is_gradient) inside_end_ns = std::max(inside_end_ns, scopes.start_ns[scope] + scopes.duration_ns[scope]);
     }
     absl::erase_if(closures_, [](const auto& closure) { return closure.second < 0; });
@@ -287,11 +289,12 @@ class Collector {
   const Attribution& attribution_;
   const ProcessIndex process_;
   const GraphReplays replays_;
-  std::vector<NameRole> roles_;  // by name
-  std::vector<bool> has_work_;   // by scope
-  std::vector<Stand> stands_;    // by scope
-  std::vector<ScopeIndex> update_around_;                // by scope: the innermost update that it is a part of
-  absl::flat_hash_map<ScopeIndex, int64_t> closures_;    // updates with gradients inside, and when the last of these ended
+  std::vector<NameRole> roles_;            // by name
+  std::vector<bool> has_work_;             // by scope
+  std::vector<Stand> stands_;              // by scope
+  std::vector<ScopeIndex> update_around_;  // by scope: the innermost update that it is a part of
+  absl::flat_hash_map<ScopeIndex, int64_t>
+      closures_;  // updates with gradients inside, and when the last of these ended
   ProcessMoments result_;
 };
 

@@ -14,9 +14,9 @@
 namespace dlhook::analyzer::inline steps {
 
 enum class MomentKind : uint8_t {
-  kOther,     // nothing by which a step is known: loss.item(), a metric, the preparation of an input
-  kInput,     // the program asks its input pipeline for a batch
-  kForward,   // an op of a network
+  kOther,    // nothing by which a step is known: loss.item(), a metric, the preparation of an input
+  kInput,    // the program asks its input pipeline for a batch
+  kForward,  // an op of a network
   kBackward,
   kUpdate,
   kZeroGrad  // or what an optimizer does between the gradients that it asks for itself
@@ -30,18 +30,19 @@ struct Moment {
   bool is_graph_node = false;  // of TensorFlow: its threads work on one step together
   bool is_scope = false;
   ThreadIndex thread = 0;
-  uint32_t index = 0;          // ScopeIndex or CallIndex
-  LayerIndex layer = kNone;    // of kForward
-  uint32_t rank = 0;           // of kForward: grows in the order of the first forward pass, equal for the same layer (or op)
-  uint32_t name = 0;           // of a scope; 0 for calls
-  int64_t link = -1;           // of kForward: the number of its backward node, if there is one
+  uint32_t index = 0;        // ScopeIndex or CallIndex
+  LayerIndex layer = kNone;  // of kForward
+  uint32_t rank = 0;  // of kForward: grows in the order of the first forward pass, equal for the same layer (or op)
+  uint32_t name = 0;  // of a scope; 0 for calls
+  int64_t link = -1;  // of kForward: the number of its backward node, if there is one
 };
 
 struct ProcessMoments {
-  std::vector<Moment> moments;                   // ascending by start
-  absl::flat_hash_set<int64_t> trained_links;    // numbers of backward nodes that ran
-  std::vector<std::pair<int64_t, int64_t>> windows;  // in which a light tap recorded scopes, ascending; empty where it isn't light
-  bool has_op_scopes = false;                    // of a framework's ops
+  std::vector<Moment> moments;                 // ascending by start
+  absl::flat_hash_set<int64_t> trained_links;  // numbers of backward nodes that ran
+  std::vector<std::pair<int64_t, int64_t>>
+      windows;                 // in which a light tap recorded scopes, ascending; empty where it isn't light
+  bool has_op_scopes = false;  // of a framework's ops
   bool has_updates = false;
   bool has_backward_scopes = false;
   bool has_forward_scopes = false;

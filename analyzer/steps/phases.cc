@@ -42,7 +42,8 @@ std::map<int64_t, ThreadIndex> ForwardThreads(const ProcessMoments& all) {
 }
 
 // The moments of each of `threads`, in order; a moment may belong to two.
-std::map<ThreadIndex, std::vector<Moment>> MomentsByThread(const ProcessMoments& all, const std::set<ThreadIndex>& threads) {
+std::map<ThreadIndex, std::vector<Moment>> MomentsByThread(const ProcessMoments& all,
+                                                           const std::set<ThreadIndex>& threads) {
   const std::map<int64_t, ThreadIndex> forward_threads = ForwardThreads(all);
   std::map<ThreadIndex, std::vector<Moment>> by_thread;
   for (const Moment& moment : all.moments) {
@@ -57,7 +58,8 @@ std::map<ThreadIndex, std::vector<Moment>> MomentsByThread(const ProcessMoments&
 }
 
 // Each run's batch size by itself: those of one step may differ.
-void SetBatchesOfRuns(const TraceModel& model, const Attribution& attribution, StepTrack runs, std::vector<StepItem>& items) {
+void SetBatchesOfRuns(const TraceModel& model, const Attribution& attribution, StepTrack runs,
+                      std::vector<StepItem>& items) {
   const auto is_run = [](const StepItem& item) { return item.kind == MomentKind::kForward; };
   for (const StepItem& item : items) {
     if (!is_run(item)) continue;
@@ -122,7 +124,8 @@ std::vector<int64_t> LastCallEnds(const TraceModel& model, const IterationTrack&
 // irregular one is validation.
 StepTrack TrackByIterations(const TraceModel& model, const Attribution& attribution, const ProcessMoments& moments,
                             const IterationTrack& iterations) {
-  StepTrack track = {.process = iterations.process, .thread = iterations.thread, .by_kind_only = iterations.by_kind_only};
+  StepTrack track = {
+      .process = iterations.process, .thread = iterations.thread, .by_kind_only = iterations.by_kind_only};
   std::vector<int64_t> cuts;
   for (const Iteration& iteration : iterations.iterations) cuts.push_back(iteration.start_ns);
   std::vector<StepItem> items = MakeItems(moments.moments, attribution, moments.trained_links, cuts);
@@ -140,7 +143,8 @@ StepTrack TrackByIterations(const TraceModel& model, const Attribution& attribut
     Step& last = track.steps.back();
     last.end_ns = iteration.end_ns;
     if (last.kind == IterationKind::kInference) {
-      last.end_ns = std::min(iteration.end_ns, last_call_ends[static_cast<size_t>(&iteration - iterations.iterations.data())]);
+      last.end_ns =
+          std::min(iteration.end_ns, last_call_ends[static_cast<size_t>(&iteration - iterations.iterations.data())]);
     }
     const bool is_regular = iteration.phase != Phase::kOther;
     for (size_t i = first; i < track.steps.size(); ++i) track.steps[i].is_regular = is_regular;
@@ -182,8 +186,8 @@ std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attributio
                                        const std::vector<IterationTrack>& iterations) {
   const ProcessMoments moments = CollectMoments(model, attribution, process);
   // A light tap tells the updates of all steps, but the ops of some only: without updates the calls know more.
-  const bool by_scopes = (moments.has_updates || moments.has_backward_scopes ||
-                          (moments.has_forward_scopes && moments.windows.empty()));
+  const bool by_scopes =
+      (moments.has_updates || moments.has_backward_scopes || (moments.has_forward_scopes && moments.windows.empty()));
   std::vector<StepTrack> tracks;
   if (by_scopes) tracks = TracksByScopes(model, attribution, process, moments);
   std::erase_if(tracks, [](const StepTrack& track) { return track.steps.empty(); });
@@ -249,7 +253,9 @@ std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution
   for (ProcessIndex process = 0; process < model.processes.size(); ++process) {
     for (StepTrack& track : TracksOfProcess(model, attribution, process, iterations)) all.push_back(std::move(track));
   }
-  const auto length_ns = [](const StepTrack& track) { return track.steps.back().end_ns - track.steps.front().start_ns; };
+  const auto length_ns = [](const StepTrack& track) {
+    return track.steps.back().end_ns - track.steps.front().start_ns;
+  };
   std::stable_sort(all.begin(), all.end(),
                    [&](const StepTrack& a, const StepTrack& b) { return length_ns(a) > length_ns(b); });
   return all;

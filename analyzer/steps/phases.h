@@ -34,12 +34,12 @@ struct Step {
   IterationKind kind = IterationKind::kUnknown;
   ThreadIndex thread = kNone;  // of its track
   bool is_warm_up = false;
-  bool is_regular = true;      // as others of its sort: same batch, same micro steps, same calls where only calls are known
-  bool has_scopes = false;     // scopes were recorded all through it (light mode leaves some out)
-  int64_t batch = 0;           // size, where it is known; else 0
-  int32_t micro_steps = 1;     // forward+backward passes before the update (gradient accumulation)
-  std::string model;           // Layer.model of what was trained, or ran, where one network was
-  std::string sort;            // what tells it from others of its kind: step_names.h; empty: nothing does
+  bool is_regular = true;  // as others of its sort: same batch, same micro steps, same calls where only calls are known
+  bool has_scopes = false;            // scopes were recorded all through it (light mode leaves some out)
+  int64_t batch = 0;                  // size, where it is known; else 0
+  int32_t micro_steps = 1;            // forward+backward passes before the update (gradient accumulation)
+  std::string model;                  // Layer.model of what was trained, or ran, where one network was
+  std::string sort;                   // what tells it from others of its kind: step_names.h; empty: nothing does
   std::vector<PhaseInterval> phases;  // ascending, disjoint, inside the step; gaps are of no phase
 };
 

@@ -130,15 +130,16 @@ class Assembler {
 
   IterationKind UntrainedKind() const {
     if (has_backward_ || has_updates_) return IterationKind::kValidation;
-    return std::any_of(items_.begin(), items_.end(), [](const StepItem& item) { return item.kind == MomentKind::kForward; })
+    return std::any_of(items_.begin(), items_.end(),
+                       [](const StepItem& item) { return item.kind == MomentKind::kForward; })
                ? IterationKind::kInference
                : IterationKind::kUnknown;
   }
 
   size_t AfterLastBackward(const Draft& draft) const {
     size_t end = draft.end;
-    while (end > draft.begin && items_[end - 1].kind != MomentKind::kBackward && items_[end - 1].kind != MomentKind::kUpdate &&
-           items_[end - 1].kind != MomentKind::kZeroGrad) {
+    while (end > draft.begin && items_[end - 1].kind != MomentKind::kBackward &&
+           items_[end - 1].kind != MomentKind::kUpdate && items_[end - 1].kind != MomentKind::kZeroGrad) {
       --end;
     }
     return end;
@@ -270,13 +271,15 @@ class Assembler {
       const StepItem& item = items_[i];
       PhaseInterval phase = {item.start_ns, item.end_ns, PhaseOf(item, draft.kind)};
       const bool in_pass = i > draft.begin && items_[i].continues_pass;
-      if (!phases.empty()) phase.start_ns = in_pass ? phases.back().end_ns : std::max(phase.start_ns, phases.back().end_ns);
+      if (!phases.empty())
+        phase.start_ns = in_pass ? phases.back().end_ns : std::max(phase.start_ns, phases.back().end_ns);
       const bool before_backward =
           IsRun(i) && i + 1 < draft.end &&
           (items_[i + 1].kind == MomentKind::kBackward || items_[i + 1].kind == MomentKind::kZeroGrad);
       if (before_backward) phase.end_ns = items_[i + 1].start_ns;
       if (phase.end_ns <= phase.start_ns) continue;
-      const bool goes_on = !phases.empty() && phases.back().kind == phase.kind && phases.back().end_ns == phase.start_ns;
+      const bool goes_on =
+          !phases.empty() && phases.back().kind == phase.kind && phases.back().end_ns == phase.start_ns;
       if (goes_on) {
         phases.back().end_ns = phase.end_ns;
       } else {
@@ -334,8 +337,8 @@ class Assembler {
 
 }  // namespace
 
-std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution, const std::vector<Moment>& moments,
-                                const std::vector<StepItem>& items, bool has_cuts) {
+std::vector<Step> AssembleSteps(const TraceModel& model, const Attribution& attribution,
+                                const std::vector<Moment>& moments, const std::vector<StepItem>& items, bool has_cuts) {
   return Assembler(model, attribution, moments, items, has_cuts).Run();
 }
 

@@ -98,7 +98,8 @@ class BeginningFinder {
     for (size_t i = run + 1; i < training.trained; ++i) {
       if (items_[i].kind == MomentKind::kInput) return true;
     }
-    if (std::find(habit.behind.begin(), habit.behind.end(), SignatureOfRun(items_[run])) != habit.behind.end()) return true;
+    if (std::find(habit.behind.begin(), habit.behind.end(), SignatureOfRun(items_[run])) != habit.behind.end())
+      return true;
     return IsCalledElsewhere(training, run);
   }
 
@@ -153,7 +154,8 @@ class BeginningFinder {
 }  // namespace
 
 std::vector<size_t> FindStepBeginnings(const TraceModel& model, const std::vector<Moment>& moments,
-                                       const std::vector<StepItem>& items, const std::vector<TrainingItems>& trainings) {
+                                       const std::vector<StepItem>& items,
+                                       const std::vector<TrainingItems>& trainings) {
   return BeginningFinder(model, moments, items, trainings).Find();
 }
 

@@ -58,9 +58,8 @@ std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks) {
     group.overlaps = Overlap(group.steady);
     ordered.push_back(std::move(group));
   }
-  std::stable_sort(ordered.begin(), ordered.end(), [](const StepGroup& a, const StepGroup& b) {
-    return DurationOf(a.steady) > DurationOf(b.steady);
-  });
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const StepGroup& a, const StepGroup& b) { return DurationOf(a.steady) > DurationOf(b.steady); });
   return ordered;
 }
 
@@ -88,7 +87,8 @@ std::string ThreadLabel(const TraceModel& model, const std::set<ThreadIndex>& th
 }
 
 bool HasThreads(const std::vector<StepGroup>& groups) {
-  return std::any_of(groups.begin(), groups.end(), [](const StepGroup& group) { return !group.threads.contains(kNone); });
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const StepGroup& group) { return !group.threads.contains(kNone); });
 }
 
 bool HasSeveralProcesses(const std::vector<StepGroup>& groups) {

@@ -15,7 +15,7 @@ namespace dlhook::analyzer::inline steps {
 struct StepGroup {
   ProcessIndex process = 0;
   IterationKind kind = IterationKind::kUnknown;
-  std::string sort;  // Step.sort
+  std::string sort;                  // Step.sort
   std::vector<const Step*> steady;   // by start; those that a mean is taken of
   std::vector<const Step*> warm_up;  // by start
   int64_t odd = 0;                   // neither: another batch size, or scopes were not recorded in them

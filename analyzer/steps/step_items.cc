@@ -41,14 +41,17 @@ class ItemMaker {
   Beginning BeginningOf(const StepItem& run) const { return {moments_[run.first].rank, moments_[run.first].name}; }
 
   bool FollowsRun(size_t i) const {
-    return i > 0 && items_[i].kind == MomentKind::kForward && items_[i - 1].kind == MomentKind::kForward && !items_[i].at_cut;
+    return i > 0 && items_[i].kind == MomentKind::kForward && items_[i - 1].kind == MomentKind::kForward &&
+           !items_[i].at_cut;
   }
 
   struct Habit {
     size_t runs = 0;
     size_t rows = 0;   // of runs, one after the other
     size_t alone = 0;  // rows of one run
-    bool BeginsPasses() const { return rows > 1 && static_cast<double>(alone) >= kMostRuns * static_cast<double>(rows); }
+    bool BeginsPasses() const {
+      return rows > 1 && static_cast<double>(alone) >= kMostRuns * static_cast<double>(rows);
+    }
   };
 
   std::map<Beginning, Habit> Habits() const {
@@ -110,7 +113,8 @@ class ItemMaker {
   }
 
   void AddToRun(const Moment& moment, StepItem& item) {
-    if (moment.layer != kNone && (last_forward_ == nullptr || last_forward_->layer != moment.layer || item.layers.empty())) {
+    if (moment.layer != kNone &&
+        (last_forward_ == nullptr || last_forward_->layer != moment.layer || item.layers.empty())) {
       item.layers.insert(moment.layer);
     }
     if (moment.link >= 0) item.has_links = true;

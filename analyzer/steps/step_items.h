@@ -19,14 +19,14 @@ struct StepItem {
   MomentKind kind = MomentKind::kOther;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  size_t first = 0;                  // index of the first moment
-  std::set<LayerIndex> layers;       // of a run: those that were met
+  size_t first = 0;             // index of the first moment
+  std::set<LayerIndex> layers;  // of a run: those that were met
   bool at_cut = false;
-  bool continues_pass = false;       // of a run: in one pass with the item before it (an encoder and its decoder)
-  int64_t batch = 0;                 // of a run: as SetBatchSizes tells it; 0: not known
-  bool has_links = false;            // of a run: the tap told numbers of backward nodes …
-  bool is_linked = false;            // … and one of them ran
-  std::vector<uint32_t> marks;       // of an update: the moments, by index
+  bool continues_pass = false;  // of a run: in one pass with the item before it (an encoder and its decoder)
+  int64_t batch = 0;            // of a run: as SetBatchSizes tells it; 0: not known
+  bool has_links = false;       // of a run: the tap told numbers of backward nodes …
+  bool is_linked = false;       // … and one of them ran
+  std::vector<uint32_t> marks;  // of an update: the moments, by index
 };
 
 // In order of time. A run ends where another network begins, and where its first layer is met again after a network's last one.

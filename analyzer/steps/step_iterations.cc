@@ -8,7 +8,8 @@ namespace {
 
 IterationKind MainKind(const StepTrack& track) {
   for (IterationKind kind : {IterationKind::kTraining, IterationKind::kInference}) {
-    const bool any = std::any_of(track.steps.begin(), track.steps.end(), [&](const Step& step) { return step.kind == kind; });
+    const bool any =
+        std::any_of(track.steps.begin(), track.steps.end(), [&](const Step& step) { return step.kind == kind; });
     if (any) return kind;
   }
   return IterationKind::kUnknown;

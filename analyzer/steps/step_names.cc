@@ -55,8 +55,10 @@ class SizeSorter {
   }
 
   std::map<Size, Sort> SortAll() {
-    const bool is_varied = rest_.size() > 1 && (are_requests_ || (own_.empty() && Part(most_, steps_.size()) < kMostSteps));
-    const std::string span = rest_.empty() ? "" : absl::StrCat("batches ", rest_.begin()->first, " to ", rest_.rbegin()->first);
+    const bool is_varied =
+        rest_.size() > 1 && (are_requests_ || (own_.empty() && Part(most_, steps_.size()) < kMostSteps));
+    const std::string span =
+        rest_.empty() ? "" : absl::StrCat("batches ", rest_.begin()->first, " to ", rest_.rbegin()->first);
     std::map<Size, Sort> sorts;
     std::set<std::string> names;
     for (const auto& [size, count] : counts_) {
@@ -109,14 +111,16 @@ class RangeFinder {
     const auto kind = model_.scopes.kind[scope];
     if (kind != trace::ScopeBatch::USER_RANGE && kind != trace::ScopeBatch::NVTX_RANGE) return false;
     const std::string& name = model_.names[model_.scopes.name[scope]];
-    return !IsOptimizerStep(name) && !IsZeroGrad(name) && !IsInputName(name) && !absl::StartsWith(name, "Torch-Compiled Region") &&
-           !absl::StartsWith(name, "ProfilerStep#");
+    return !IsOptimizerStep(name) && !IsZeroGrad(name) && !IsInputName(name) &&
+           !absl::StartsWith(name, "Torch-Compiled Region") && !absl::StartsWith(name, "ProfilerStep#");
   }
 
   void FindIn(const StepTrack& track) {
     for (ScopeIndex scope = 0; scope < model_.scopes.size(); ++scope) {
       const ThreadIndex thread = model_.scopes.thread[scope];
-      if (model_.threads[thread].process != track.process || (track.thread != kNone && track.thread != thread) || !IsOwn(scope)) continue;
+      if (model_.threads[thread].process != track.process || (track.thread != kNone && track.thread != thread) ||
+          !IsOwn(scope))
+        continue;
       const int64_t start_ns = model_.scopes.start_ns[scope];
       const int64_t end_ns = start_ns + model_.scopes.duration_ns[scope];
       const auto first = std::partition_point(track.steps.begin(), track.steps.end(),
@@ -127,7 +131,9 @@ class RangeFinder {
     }
   }
 
-  static int64_t WorkStart(const Step& step) { return step.phases.empty() ? step.start_ns : step.phases.front().start_ns; }
+  static int64_t WorkStart(const Step& step) {
+    return step.phases.empty() ? step.start_ns : step.phases.front().start_ns;
+  }
   static int64_t WorkEnd(const Step& step) { return step.phases.empty() ? step.end_ns : step.phases.back().end_ns; }
 
   const TraceModel& model_;
@@ -178,7 +184,8 @@ void NameSteps(const TraceModel& model, std::vector<StepTrack>& tracks) {
       step->is_regular = false;
       joined.push_back(step);
     }
-    std::stable_sort(joined.begin(), joined.end(), [](const Step* a, const Step* b) { return a->start_ns < b->start_ns; });
+    std::stable_sort(joined.begin(), joined.end(),
+                     [](const Step* a, const Step* b) { return a->start_ns < b->start_ns; });
     at = networks.erase(at);
   }
   for (auto& [network, steps] : networks) {
@@ -188,7 +195,8 @@ void NameSteps(const TraceModel& model, std::vector<StepTrack>& tracks) {
       const Sort& sort = sorts[SizeOf(*step)];
       std::vector<std::string> parts;
       if (!range.empty()) parts.push_back(range);
-      if (models[{kind, range}].size() > 1) parts.push_back(network_model.empty() ? "no single network" : network_model);
+      if (models[{kind, range}].size() > 1)
+        parts.push_back(network_model.empty() ? "no single network" : network_model);
       if (!sort.name.empty()) parts.push_back(sort.name);
       step->sort = absl::StrJoin(parts, ", ");
       step->is_regular = step->is_regular && sort.is_regular;

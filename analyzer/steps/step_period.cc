@@ -48,8 +48,7 @@ std::vector<Cuts> CutsByContext(const StepSequence& sequence, const BagSums& bag
 }
 
 // How often each symbol occurs in the first piece that holds the bag of `cuts`.
-std::map<uint32_t, int64_t> Content(const Cuts& cuts, const StepSequence& sequence,
-                                    const BagSums& bags) {
+std::map<uint32_t, int64_t> Content(const Cuts& cuts, const StepSequence& sequence, const BagSums& bags) {
   std::map<uint32_t, int64_t> content;
   for (size_t begin : cuts.positions) {
     const size_t end = begin + cuts.length;
@@ -66,13 +65,11 @@ struct Remainder {
   std::map<uint32_t, int64_t> rest;
 };
 
-Remainder Divide(const std::map<uint32_t, int64_t>& longer,
-                 const std::map<uint32_t, int64_t>& shorter) {
+Remainder Divide(const std::map<uint32_t, int64_t>& longer, const std::map<uint32_t, int64_t>& shorter) {
   Remainder remainder = {INT64_MAX, longer};
   for (const auto& [symbol, count] : shorter) {
     const auto it = longer.find(symbol);
-    remainder.repetitions =
-        std::min(remainder.repetitions, it == longer.end() ? 0 : it->second / count);
+    remainder.repetitions = std::min(remainder.repetitions, it == longer.end() ? 0 : it->second / count);
   }
   for (const auto& [symbol, count] : shorter) {
     const auto it = remainder.rest.find(symbol);
@@ -93,8 +90,7 @@ bool IsMoreOfTheSame(const StepSequence& sequence, const std::map<uint32_t, int6
     }
   }
   const size_t enough = std::max<size_t>(2, (step.size() + 3) / 4);
-  return std::any_of(alike.begin(), alike.end(),
-                     [&](const auto& entry) { return entry.second.size() >= enough; });
+  return std::any_of(alike.begin(), alike.end(), [&](const auto& entry) { return entry.second.size() >= enough; });
 }
 
 int64_t CallsOf(const std::map<uint32_t, int64_t>& content) {
@@ -115,8 +111,7 @@ bool IsTrainingStep(const StepSequence& sequence, const std::map<uint32_t, int64
 
 // Whether the longer period is still one step (of layers, of accumulated gradients) rather than an
 // epoch of several steps.
-bool IsStillOneStep(const StepSequence& sequence, const BagSums& bags, const Cuts& shorter,
-                    const Cuts& longer) {
+bool IsStillOneStep(const StepSequence& sequence, const BagSums& bags, const Cuts& shorter, const Cuts& longer) {
   const std::map<uint32_t, int64_t> step = Content(shorter, sequence, bags);
   const Remainder remainder = Divide(Content(longer, sequence, bags), step);
   if (remainder.repetitions == 0) return true;  // not made of the shorter one at all
@@ -151,15 +146,13 @@ Cuts EvaluateCuts(std::vector<size_t> positions, const BagSums& bags, size_t siz
   for (const auto& [bag, piece] : pieces) {
     const auto& [count, length] = piece;
     if (count * length < cuts.count * cuts.length) continue;
-    if (count * length == cuts.count * cuts.length && length >= cuts.length && cuts.length > 0)
-      continue;
+    if (count * length == cuts.count * cuts.length && length >= cuts.length && cuts.length > 0) continue;
     cuts.bag = bag;
     cuts.count = count;
     cuts.length = length;
   }
   cuts.positions = std::move(positions);
-  cuts.coverage =
-      size == 0 ? 0 : static_cast<double>(cuts.count * cuts.length) / static_cast<double>(size);
+  cuts.coverage = size == 0 ? 0 : static_cast<double>(cuts.count * cuts.length) / static_cast<double>(size);
   return cuts;
 }
 

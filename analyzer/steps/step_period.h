@@ -23,12 +23,11 @@ class BagSums {
 
 // The pieces between cuts that hold the bag which covers most calls.
 struct Cuts {
-  std::vector<size_t>
-      positions;        // where pieces begin; the last one goes to the end of the sequence
-  uint64_t bag = 0;     // the most frequent bag, by calls
-  size_t length = 0;    // calls in it
-  size_t count = 0;     // pieces that hold it
-  double coverage = 0;  // count * length, as a part of the sequence
+  std::vector<size_t> positions;  // where pieces begin; the last one goes to the end of the sequence
+  uint64_t bag = 0;               // the most frequent bag, by calls
+  size_t length = 0;              // calls in it
+  size_t count = 0;               // pieces that hold it
+  double coverage = 0;            // count * length, as a part of the sequence
 };
 Cuts EvaluateCuts(std::vector<size_t> positions, const BagSums& bags, size_t size);
 

@@ -34,8 +34,7 @@ uint64_t HashOf(const std::string& text) { return absl::Hash<std::string>()(text
 
 std::string WithoutProblem(const Op& op) {
   if (op.definition.has_launch()) return absl::StrCat(KindLabel(op), "|", op.kernel_name);
-  return absl::StrCat(KindLabel(op), "|", DirectionName(op.direction), "|", op.types, "|",
-                      op.algorithm);
+  return absl::StrCat(KindLabel(op), "|", DirectionName(op.direction), "|", op.types, "|", op.algorithm);
 }
 
 // m, n or k may hold the batch: forward and data gradient have it in m or n, the weights' gradient
@@ -48,9 +47,8 @@ std::vector<StepSymbol::BatchVariant> GemmVariants(const Op& op) {
     if (dropped == 0) rest.clear_m();
     if (dropped == 1) rest.clear_n();
     if (dropped == 2) rest.clear_k();
-    const std::string text =
-        absl::StrCat(WithoutProblem(op), rest.m(), "|", rest.n(), "|", rest.k(), "|",
-                     rest.trans_a(), rest.trans_b(), "|", rest.batch());
+    const std::string text = absl::StrCat(WithoutProblem(op), rest.m(), "|", rest.n(), "|", rest.k(), "|",
+                                          rest.trans_a(), rest.trans_b(), "|", rest.batch());
     variants.push_back({HashOf(text), batch});
   }
   return variants;
@@ -63,12 +61,11 @@ std::vector<StepSymbol::BatchVariant> OneDnnVariants(const Op& op) {
   const size_t mb = problem.find("mb");
   const size_t begin = mb == std::string::npos ? 0 : mb + 2;
   size_t end = begin;
-  while (end < problem.size() && absl::ascii_isdigit(static_cast<unsigned char>(problem[end])))
-    ++end;
+  while (end < problem.size() && absl::ascii_isdigit(static_cast<unsigned char>(problem[end]))) ++end;
   int64_t batch = 0;
   if (!absl::SimpleAtoi(absl::string_view(problem).substr(begin, end - begin), &batch)) return {};
-  return {{HashOf(absl::StrCat(WithoutProblem(op), "|", FormatsLabel(op), "|",
-                               problem.substr(0, begin), "|", problem.substr(end))),
+  return {{HashOf(absl::StrCat(WithoutProblem(op), "|", FormatsLabel(op), "|", problem.substr(0, begin), "|",
+                               problem.substr(end))),
            batch}};
 }
 
@@ -77,8 +74,8 @@ std::vector<StepSymbol::BatchVariant> CudnnVariants(const Op& op) {
   int64_t batch = 0;
   std::string rest = WithoutProblem(op);
   for (const trace::CudnnTensor& tensor : op.definition.cudnn().tensor()) {
-    const bool is_parameter = tensor.role() == trace::CudnnTensor::W ||
-                              tensor.role() == trace::CudnnTensor::DW || tensor.dim_size() < 3;
+    const bool is_parameter =
+        tensor.role() == trace::CudnnTensor::W || tensor.role() == trace::CudnnTensor::DW || tensor.dim_size() < 3;
     absl::StrAppend(&rest, "|", tensor.role());
     for (int i = 0; i < tensor.dim_size(); ++i) {
       if (is_parameter || i > 0) absl::StrAppend(&rest, ",", tensor.dim(i));
@@ -128,8 +125,7 @@ SymbolTable MakeSymbols(const std::vector<Op>& ops) {
 SymbolTable MakeCoarseSymbols(const std::vector<Op>& ops) {
   Interner interner;
   for (const Op& op : ops) {
-    interner.table().of_op.push_back(
-        interner.Intern(WithoutProblem(op), {PassOf(op.direction), {}}));
+    interner.table().of_op.push_back(interner.Intern(WithoutProblem(op), {PassOf(op.direction), {}}));
   }
   return std::move(interner.table());
 }

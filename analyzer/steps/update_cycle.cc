@@ -29,7 +29,8 @@ bool IsCycle(const std::vector<uint64_t>& updates, size_t length) {
 
 std::vector<size_t> FindTurns(const std::vector<uint64_t>& updates) {
   std::vector<uint64_t> known;
-  std::copy_if(updates.begin(), updates.end(), std::back_inserter(known), [](uint64_t update) { return update != kNoTurn; });
+  std::copy_if(updates.begin(), updates.end(), std::back_inserter(known),
+               [](uint64_t update) { return update != kNoTurn; });
   size_t length = 2;
   while (length <= kMaxCycle && !IsCycle(known, length)) ++length;
   if (length > kMaxCycle) return {};

@@ -25,7 +25,8 @@ CodeMap::CodeMap(const ProcessInfo& process) {
   const std::vector<trace::Mapping>& mappings = process.mappings;
   // Of those told twice the last time counts: another may have lain there in between.
   std::map<std::tuple<uint64_t, absl::string_view, absl::string_view>, size_t> last;
-  for (size_t i = 0; i < mappings.size(); ++i) last[{mappings[i].start(), mappings[i].path(), mappings[i].build_id()}] = i;
+  for (size_t i = 0; i < mappings.size(); ++i)
+    last[{mappings[i].start(), mappings[i].path(), mappings[i].build_id()}] = i;
   std::vector<Bound> bounds;
   for (const auto& [key, i] : last) {
     if (mappings[i].start() >= mappings[i].end()) continue;

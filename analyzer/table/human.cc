@@ -20,8 +20,7 @@ struct Scale {
 
 // The largest scale that leaves at least 1 before the point.
 constexpr Scale kTimes[] = {{1, "ns"}, {1e3, "us"}, {1e6, "ms"}, {1e9, "s"}};
-constexpr Scale kBytes[] = {
-    {1, "B"}, {0x1p10, "KiB"}, {0x1p20, "MiB"}, {0x1p30, "GiB"}, {0x1p40, "TiB"}};
+constexpr Scale kBytes[] = {{1, "B"}, {0x1p10, "KiB"}, {0x1p20, "MiB"}, {0x1p30, "GiB"}, {0x1p40, "TiB"}};
 constexpr Scale kFlops[] = {{1, "FLOP"},    {1e3, "kFLOP"},  {1e6, "MFLOP"},
                             {1e9, "GFLOP"}, {1e12, "TFLOP"}, {1e15, "PFLOP"}};
 

@@ -29,14 +29,14 @@ enum class Role {
 enum class Range : uint8_t {
   kByUnit,       // 0 or more, and of "%" 100 at most
   kNotNegative,  // 0 or more, also of "%": a sum over threads that overlap
-  kMeasured,     // as kByUnit, but a ratio of what different clocks or counters measured: beyond it these are wrong, not the pass
+  kMeasured,  // as kByUnit, but a ratio of what different clocks or counters measured: beyond it these are wrong, not the pass
   kSigned
 };
 
 // A text column named "unit" right of a number column without a unit holds that number's unit, row by row.
 struct Column {
-  std::string name;         // stable, lower_case, unique in its table
-  std::string unit;         // "ns", "bytes", "flops", "GFLOP/s", "%" …, empty for text and plain numbers
+  std::string name;  // stable, lower_case, unique in its table
+  std::string unit;  // "ns", "bytes", "flops", "GFLOP/s", "%" …, empty for text and plain numbers
   ColumnType type = ColumnType::kText;
   Better better = Better::kNeither;
   std::string explanation;  // one sentence for people
@@ -53,7 +53,7 @@ struct Table {
   std::string name;
   std::string title;  // one line for people
   std::vector<Column> columns;
-  std::vector<Row> rows;  // each as long as columns; a cell holds its column's type or monostate
+  std::vector<Row> rows;           // each as long as columns; a cell holds its column's type or monostate
   std::vector<std::string> notes;  // sentences shown under the table in text, carried in json
 };
 

@@ -53,7 +53,8 @@ std::string NumberText(const Cell& cell) {
 // The unit of a cell: its column's, or that of its row (see table.h).
 absl::string_view UnitOf(const Table& table, const Row& row, size_t column) {
   const bool is_in_row = table.columns[column].unit.empty() && column + 1 < row.size() &&
-                         table.columns[column + 1].name == "unit" && std::holds_alternative<std::string>(row[column + 1]);
+                         table.columns[column + 1].name == "unit" &&
+                         std::holds_alternative<std::string>(row[column + 1]);
   return is_in_row ? std::get<std::string>(row[column + 1]) : table.columns[column].unit;
 }
 
@@ -74,9 +75,8 @@ size_t ColumnOf(const Table& table, Role role) {
 }
 
 void SortBy(size_t column, Table* table) {
-  std::stable_sort(table->rows.begin(), table->rows.end(), [column](const Row& a, const Row& b) {
-    return ComesBefore(a[column], b[column]);
-  });
+  std::stable_sort(table->rows.begin(), table->rows.end(),
+                   [column](const Row& a, const Row& b) { return ComesBefore(a[column], b[column]); });
 }
 
 void LimitRows(size_t limit, Table* table) {
@@ -94,13 +94,13 @@ absl::Status CheckTable(const Table& table) {
   }
   for (const Row& row : table.rows) {
     if (row.size() != table.columns.size()) {
-      return absl::InternalError(absl::StrCat("table ", table.name, ": a row of ", row.size(),
-                                              " cells, expected ", table.columns.size()));
+      return absl::InternalError(
+          absl::StrCat("table ", table.name, ": a row of ", row.size(), " cells, expected ", table.columns.size()));
     }
     for (size_t i = 0; i < row.size(); ++i) {
       if (!IsUnknown(row[i]) && row[i].index() != Alternative(table.columns[i].type)) {
-        return absl::InternalError(absl::StrCat(
-            "table ", table.name, ": a cell of another type in column ", table.columns[i].name));
+        return absl::InternalError(
+            absl::StrCat("table ", table.name, ": a cell of another type in column ", table.columns[i].name));
       }
     }
   }
@@ -121,8 +121,9 @@ size_t TakeAwayNonsense(Table* table) {
     }
     if (count == 0) continue;
     if (column.range != Range::kMeasured) mistakes += count;
-    table->notes.push_back(absl::StrCat("Odd: ", column.name, " of ", count, count == 1 ? " row" : " rows", " can't be (",
-                                        example, ") and is left out: the trace is damaged, or a clock or counter went wrong."));
+    table->notes.push_back(absl::StrCat("Odd: ", column.name, " of ", count, count == 1 ? " row" : " rows",
+                                        " can't be (", example,
+                                        ") and is left out: the trace is damaged, or a clock or counter went wrong."));
   }
   return mistakes;
 }

@@ -52,9 +52,7 @@ Column TotalTimeColumn() {
                        "Thread time: sum of the durations of these calls over all threads.");
 }
 
-Column MeanTimeColumn() {
-  return IntegerColumn("mean_time", "ns", Better::kLower, "Total time divided by calls.");
-}
+Column MeanTimeColumn() { return IntegerColumn("mean_time", "ns", Better::kLower, "Total time divided by calls."); }
 
 Column WallShareColumn() {
   Column column = IntegerColumn("wall_share", "ns", Better::kLower,

@@ -10,8 +10,7 @@ namespace dlhook::analyzer::inline tables {
 namespace {
 
 std::string FormatLabel(const Tensor& tensor) {
-  return tensor.strides.empty() ? tensor.format
-                                : absl::StrCat(tensor.format, "(", tensor.strides, ")");
+  return tensor.strides.empty() ? tensor.format : absl::StrCat(tensor.format, "(", tensor.strides, ")");
 }
 
 const char* ChangeLabel(bool format, bool type) {
@@ -61,9 +60,7 @@ std::string OrderName(uint32_t order) {
   }
 }
 
-std::string TypeLabel(trace::DataType type) {
-  return absl::AsciiStrToLower(trace::DataType_Name(type));
-}
+std::string TypeLabel(trace::DataType type) { return absl::AsciiStrToLower(trace::DataType_Name(type)); }
 
 bool IsTransposed(const std::string& trans) { return !trans.empty() && trans != "N"; }
 
@@ -86,8 +83,7 @@ Move MatrixMove(const trace::MatrixOp& matrix) {
 // geam without a transpose adds matrices.
 bool IsMatrixMove(const trace::MatrixOp& matrix) {
   if (matrix.kind() == trace::MatrixOp::TRANSFORM) return true;
-  return matrix.kind() == trace::MatrixOp::GEAM &&
-         (IsTransposed(matrix.trans()) || IsTransposed(matrix.trans_b()));
+  return matrix.kind() == trace::MatrixOp::GEAM && (IsTransposed(matrix.trans()) || IsTransposed(matrix.trans_b()));
 }
 
 }  // namespace

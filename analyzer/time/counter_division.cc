@@ -13,7 +13,7 @@
 namespace dlhook::analyzer::inline time {
 namespace {
 
-using Rate = __int128;          // amount per ns, in units of 2^-kRateBits: sums of them come back to zero exactly
+using Rate = __int128;  // amount per ns, in units of 2^-kRateBits: sums of them come back to zero exactly
 constexpr int kRateBits = 48;
 
 double FromRate(Rate rate) { return std::ldexp(static_cast<double>(rate), -kRateBits); }
@@ -61,7 +61,18 @@ class Division {
         while (boundary != boundaries_.end() && *boundary <= at_ns) ++boundary;
         int64_t end_ns = std::min(timeline.end_ns[i], activity.next_time_ns());
         if (boundary != boundaries_.end()) end_ns = std::min(end_ns, *boundary);
-        TakeOwn(timeline, i, {at_ns, end_ns, activity.now().kind, activity.now().index, timeline.thread, 0, false, false, {}, {}, activity.now().gap});
+        TakeOwn(timeline, i,
+                {at_ns,
+                 end_ns,
+                 activity.now().kind,
+                 activity.now().index,
+                 timeline.thread,
+                 0,
+                 false,
+                 false,
+                 {},
+                 {},
+                 activity.now().gap});
         at_ns = end_ns;
       }
     }
@@ -90,7 +101,8 @@ class Division {
     const int64_t inside_end_ns = std::clamp(end_ns, model_.start_ns, model_.end_ns);
     const int64_t whole_ns = timeline.end_ns[interval] - timeline.start_ns[interval];
     const int64_t outside_ns = (end_ns - start_ns) - (inside_end_ns - inside_start_ns);
-    if (outside_ns > 0) TakeOutside(timeline, interval, static_cast<double>(outside_ns) / static_cast<double>(whole_ns));
+    if (outside_ns > 0)
+      TakeOutside(timeline, interval, static_cast<double>(outside_ns) / static_cast<double>(whole_ns));
     if (inside_end_ns <= inside_start_ns) return;
     const Pool pool = timeline.thread == kNone ? kOthers : kIdle;
     for (size_t j = 0; j < amounts.size(); ++j) {
@@ -114,7 +126,8 @@ class Division {
   }
 
   void DivideRest() {
-    std::sort(changes_.begin(), changes_.end(), [](const RateChange& a, const RateChange& b) { return a.time_ns < b.time_ns; });
+    std::sort(changes_.begin(), changes_.end(),
+              [](const RateChange& a, const RateChange& b) { return a.time_ns < b.time_ns; });
     std::vector<int64_t> boundaries = boundaries_;
     for (const RateChange& change : changes_) boundaries.push_back(change.time_ns);
     boundaries.push_back(model_.processes[process_].start_ns);
@@ -138,8 +151,8 @@ class Division {
     ApplyChangesUntil(time.start_ns);
     const ProcessInfo& process = model_.processes[process_];
     const bool is_alive = time.start_ns >= process.start_ns && time.end_ns <= process.end_ns;
-    CountedPiece piece = {time.start_ns, time.end_ns, time.kind, time.index, time.thread,
-                          is_alive ? time.share_ns : 0, false, false, {}, {}, time.gap};
+    CountedPiece piece = {time.start_ns, time.end_ns, time.kind, time.index, time.thread, is_alive ? time.share_ns : 0,
+                          false,         false,       {},        {},         time.gap};
     take_(piece);
     piece.share_ns = 0;
     for (Pool pool : {kIdle, kOthers}) {
@@ -170,8 +183,8 @@ class Division {
 
 }  // namespace
 
-void DivideCounters(const TraceModel& model, const CountedRun& run, ProcessIndex process, const std::vector<int64_t>& boundaries,
-                    const std::function<void(const CountedPiece&)>& take) {
+void DivideCounters(const TraceModel& model, const CountedRun& run, ProcessIndex process,
+                    const std::vector<int64_t>& boundaries, const std::function<void(const CountedPiece&)>& take) {
   Division(model, run, process, boundaries, take).Run();
 }
 

@@ -25,19 +25,19 @@ struct CountedPiece {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   ActivityKind kind = ActivityKind::kUnattributed;
-  uint32_t index = kNone;         // as TimePiece.index
-  ThreadIndex thread = kNone;     // whose activity it is; kNone: nobody's
-  int64_t share_ns = 0;           // wall share; of each moment in one piece only
-  bool is_estimated = false;      // counted by other threads than the one whose activity it is
+  uint32_t index = kNone;            // as TimePiece.index
+  ThreadIndex thread = kNone;        // whose activity it is; kNone: nobody's
+  int64_t share_ns = 0;              // wall share; of each moment in one piece only
+  bool is_estimated = false;         // counted by other threads than the one whose activity it is
   bool is_of_other_threads = false;  // nobody's, and counted by threads that made no recorded call
   absl::Span<const CounterIndex> counters;
   absl::Span<const double> amounts;  // of each of these
-  UnseenGap gap = {};                      // as TimePiece.gap
+  UnseenGap gap = {};                // as TimePiece.gap
 };
 
 // Calls `take` for all that one process counted; pieces are cut at `boundaries` (ascending). Wall shares are of the process's time.
-void DivideCounters(const TraceModel& model, const CountedRun& run, ProcessIndex process, const std::vector<int64_t>& boundaries,
-                    const std::function<void(const CountedPiece&)>& take);
+void DivideCounters(const TraceModel& model, const CountedRun& run, ProcessIndex process,
+                    const std::vector<int64_t>& boundaries, const std::function<void(const CountedPiece&)>& take);
 
 // Whole numbers that add up to `sum` and differ from the parts by less than one, if those add up to it but for rounding.
 std::vector<int64_t> RoundToSum(const std::vector<double>& parts, int64_t sum);

@@ -52,8 +52,8 @@ class Reader {
     std::stable_sort(ordered.begin(), ordered.end(), [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
     const CounterSeries* before = nullptr;
     for (const CounterSeries* series : ordered) {
-      const bool same_thread = before != nullptr && before->process == series->process && before->thread == series->thread &&
-                               before->tid == series->tid;
+      const bool same_thread = before != nullptr && before->process == series->process &&
+                               before->thread == series->thread && before->tid == series->tid;
       if (!same_thread) claims_.clear();
       before = series;
       Add(*series);
@@ -95,7 +95,8 @@ class Reader {
         if (usable.size() > 1) usable.back() = i;
         continue;
       }
-      const bool counted = usable.empty() || series.running_ns.empty() || series.running_ns[i] > series.running_ns[usable.back()];
+      const bool counted =
+          usable.empty() || series.running_ns.empty() || series.running_ns[i] > series.running_ns[usable.back()];
       if (counted) usable.push_back(i);
     }
     return usable;
@@ -137,14 +138,15 @@ class Reader {
     timeline.tid = series.tid;
     for (size_t column : columns) timeline.counters.push_back(IndexOf(series.names[column]));
     for (size_t i = 1; i < readings.size(); ++i) {
-      ForEachOutside({series.time_ns[readings[i - 1]], series.time_ns[readings[i]]}, taken, [&](int64_t start_ns, int64_t end_ns) {
-        timeline.start_ns.push_back(start_ns);
-        timeline.end_ns.push_back(end_ns);
-        for (size_t column : columns) {
-          timeline.amounts.push_back(AmountUntil(series, readings[i - 1], readings[i], column, end_ns) -
-                                     AmountUntil(series, readings[i - 1], readings[i], column, start_ns));
-        }
-      });
+      ForEachOutside(
+          {series.time_ns[readings[i - 1]], series.time_ns[readings[i]]}, taken, [&](int64_t start_ns, int64_t end_ns) {
+            timeline.start_ns.push_back(start_ns);
+            timeline.end_ns.push_back(end_ns);
+            for (size_t column : columns) {
+              timeline.amounts.push_back(AmountUntil(series, readings[i - 1], readings[i], column, end_ns) -
+                                         AmountUntil(series, readings[i - 1], readings[i], column, start_ns));
+            }
+          });
     }
     if (!series.running_ns.empty() && taken.empty()) {
       run_.running_ns += static_cast<int64_t>(series.running_ns[readings.back()] - series.running_ns[readings.front()]);

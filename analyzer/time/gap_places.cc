@@ -23,9 +23,9 @@ namespace {
 // Files of PyTorch whose functions run while it compiles, and not in what was compiled. Stacks are cut at their outer end: any of them will do.
 bool IsCompilers(absl::string_view file) {
   static constexpr absl::string_view kCompilers[] = {
-      "/torch/_dynamo/convert_frame.py", "/torch/_dynamo/symbolic_convert.py", "/torch/_dynamo/output_graph.py",
-      "/torch/_dynamo/variables/",       "/torch/_inductor/graph.py",          "/torch/_inductor/scheduler.py",
-      "/torch/_inductor/lowering.py",    "/torch/_inductor/codegen/",          "/torch/_inductor/fx_passes/",
+      "/torch/_dynamo/convert_frame.py",    "/torch/_dynamo/symbolic_convert.py", "/torch/_dynamo/output_graph.py",
+      "/torch/_dynamo/variables/",          "/torch/_inductor/graph.py",          "/torch/_inductor/scheduler.py",
+      "/torch/_inductor/lowering.py",       "/torch/_inductor/codegen/",          "/torch/_inductor/fx_passes/",
       "/torch/_inductor/pattern_matcher.py"};
   return std::any_of(std::begin(kCompilers), std::end(kCompilers),
                      [&](absl::string_view part) { return absl::StrContains(file, part); });
@@ -70,7 +70,12 @@ class PythonCalls {
 class GapPlacer {
  public:
   GapPlacer(const TraceModel& model, bool with_modules, Attribution* attribution)
-      : model_(model), rules_(model), with_modules_(with_modules), calls_(model), in_compiler_(CompilerStacks(model)), attribution_(*attribution) {}
+      : model_(model),
+        rules_(model),
+        with_modules_(with_modules),
+        calls_(model),
+        in_compiler_(CompilerStacks(model)),
+        attribution_(*attribution) {}
 
   void Place() {
     for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) Follow(thread);
@@ -97,7 +102,8 @@ class GapPlacer {
     for (ThreadActivity activity(model_, rules_, thread); activity.next_time_ns() != INT64_MAX;) {
       const int64_t now_ns = activity.next_time_ns();
       activity.Step();
-      if (activity.now().kind == ActivityKind::kNotSeen) gaps_.insert({activity.now().gap.before, activity.now().gap.after});
+      if (activity.now().kind == ActivityKind::kNotSeen)
+        gaps_.insert({activity.now().gap.before, activity.now().gap.after});
       const StackIndex after = activity.last_stack();
       if (after == kNone) continue;
       if (before != kNone && !rules_.AreScopesWhole(model_.threads[thread].process, before_ns, now_ns)) before = kNone;
@@ -109,7 +115,8 @@ class GapPlacer {
 
   void NoteEntries(StackIndex before, StackIndex after) {
     const std::vector<Node>& path = calls_.PathOf(after);
-    for (size_t i = before == kNone ? 0 : calls_.Common(before, after); i < path.size(); ++i) entries_.insert({path[i], after});
+    for (size_t i = before == kNone ? 0 : calls_.Common(before, after); i < path.size(); ++i)
+      entries_.insert({path[i], after});
   }
 
   // The program itself, or the function that a thread runs, is called once.
@@ -125,10 +132,13 @@ class GapPlacer {
     const std::vector<Node>& path = calls_.PathOf(after);
     const size_t common = calls_.Common(before, after);
     size_t count = 0;
-    while (count < common && (IsOnce(frames[frames.size() - 1 - count]) || !entries_.contains({path[count], after}))) ++count;
+    while (count < common && (IsOnce(frames[frames.size() - 1 - count]) || !entries_.contains({path[count], after})))
+      ++count;
     const auto is_module = [](const PythonFrame& frame) { return frame.module != kNone; };
-    if (count == common && count > 0 && frames_after[frames_after.size() - count].line < frames[frames.size() - count].line) {
-      const auto module = std::find_if(frames.rbegin(), frames.rbegin() + static_cast<std::ptrdiff_t>(count), is_module);
+    if (count == common && count > 0 &&
+        frames_after[frames_after.size() - count].line < frames[frames.size() - count].line) {
+      const auto module =
+          std::find_if(frames.rbegin(), frames.rbegin() + static_cast<std::ptrdiff_t>(count), is_module);
       count = static_cast<size_t>(module - frames.rbegin());
     }
     return {{frames.end() - static_cast<std::ptrdiff_t>(count), frames.end()}, false};
@@ -154,7 +164,8 @@ class GapPlacer {
     if (!is_new) return at->second;
     std::vector<Layer>& layers = attribution_.layers;
     for (LayerIndex i = 0; i < layers.size(); ++i) {
-      if (layers[i].model == module.model && layers[i].module == module.name && layers[i].name == module.name) return at->second = i;
+      if (layers[i].model == module.model && layers[i].module == module.name && layers[i].name == module.name)
+        return at->second = i;
     }
     Layer layer;
     layer.model = module.model;
@@ -174,7 +185,8 @@ class GapPlacer {
     for (LayerIndex i = 0; i < layers.size(); ++i) {
       auto at = order.end();
       if (absl::EndsWith(layers[i].name, ":[not seen]")) {
-        const auto last = std::find_if(order.rbegin(), order.rend(), [&](LayerIndex other) { return IsIn(layers[other], layers[i]); });
+        const auto last = std::find_if(order.rbegin(), order.rend(),
+                                       [&](LayerIndex other) { return IsIn(layers[other], layers[i]); });
         if (last != order.rend()) at = last.base();
       }
       order.insert(at, i);
@@ -195,8 +207,9 @@ class GapPlacer {
   const std::vector<bool> in_compiler_;  // by stack
   std::vector<ModuleName> modules_;
   std::set<Stacks> gaps_;
-  std::set<Stacks> seen_;                            // one after the other, on a thread
-  std::set<std::pair<Node, StackIndex>> entries_;    // what a call of a function did first when it was called from outside
+  std::set<Stacks> seen_;  // one after the other, on a thread
+  std::set<std::pair<Node, StackIndex>>
+      entries_;  // what a call of a function did first when it was called from outside
   std::map<std::pair<std::string, std::string>, LayerIndex> layers_;  // by model and name of the module
   Attribution& attribution_;
 };
@@ -206,16 +219,16 @@ class GapPlacer {
 std::vector<bool> CompilerStacks(const TraceModel& model) {
   std::vector<bool> in_compiler;
   for (const PythonStack& stack : model.python_stacks) {
-    in_compiler.push_back(std::any_of(stack.frames.begin(), stack.frames.end(), [&](const PythonFrame& frame) {
-      return IsCompilers(model.names[frame.file]);
-    }));
+    in_compiler.push_back(std::any_of(stack.frames.begin(), stack.frames.end(),
+                                      [&](const PythonFrame& frame) { return IsCompilers(model.names[frame.file]); }));
   }
   return in_compiler;
 }
 
 LayerIndex CompilationLayer(Attribution* attribution) {
   std::vector<Layer>& layers = attribution->layers;
-  const auto at = std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.type == kCompilation; });
+  const auto at =
+      std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.type == kCompilation; });
   if (at != layers.end()) return static_cast<LayerIndex>(at - layers.begin());
   Layer layer;
   layer.name = "compilation (torch.compile)";

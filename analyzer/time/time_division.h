@@ -35,9 +35,10 @@ struct TimePiece {
   int64_t end_ns = 0;    // of the piece; the activity's part is share_ns
   int64_t share_ns = 0;  // wall share; parts of one piece add up to its length
   ActivityKind kind = ActivityKind::kUnattributed;
-  uint32_t index = kNone;  // CallIndex of kCall and kWaiting, ScopeIndex of kScope and kDataLoading, ThreadIndex of kNotSeen
+  uint32_t index =
+      kNone;  // CallIndex of kCall and kWaiting, ScopeIndex of kScope and kDataLoading, ThreadIndex of kNotSeen
   ThreadIndex thread = kNone;  // kNone: unattributed
-  UnseenGap gap = {};                // of kNotSeen
+  UnseenGap gap = {};          // of kNotSeen
 };
 
 // Calls `take` for every part of every piece of [model.start_ns, model.end_ns), in order of time; pieces are cut at

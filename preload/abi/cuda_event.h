@@ -11,7 +11,8 @@ namespace dlhook {
 
 // Of a time in milliseconds, as the libraries give them; 0 for what is none.
 inline uint64_t Nanoseconds(float milliseconds) {
-  return milliseconds > 0 && milliseconds < 1e12f ? static_cast<uint64_t>(static_cast<double>(milliseconds) * 1e6 + 0.5) : 0;
+  return milliseconds > 0 && milliseconds < 1e12f ? static_cast<uint64_t>(static_cast<double>(milliseconds) * 1e6 + 0.5)
+                                                  : 0;
 }
 
 struct ElapsedArgs {

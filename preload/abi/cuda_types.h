@@ -12,23 +12,24 @@ namespace dlhook {
 // cudaDataType_t
 inline DataType CudaType(int64_t type) {
   constexpr DataType kTypes[] = {
-      DataType::kF32, DataType::kF64,  DataType::kF16,     DataType::kS8,      DataType::kC32,     DataType::kC64,
-      DataType::kC16, DataType::kUnknown, DataType::kU8,   DataType::kUnknown, DataType::kS32,     DataType::kUnknown,
-      DataType::kU32, DataType::kUnknown, DataType::kBf16, DataType::kCbf16,   DataType::kS4,      DataType::kUnknown,
-      DataType::kU4,  DataType::kUnknown, DataType::kS16,  DataType::kUnknown, DataType::kU16,     DataType::kUnknown,
-      DataType::kS64, DataType::kUnknown, DataType::kU64,  DataType::kUnknown, DataType::kF8E4m3,  DataType::kF8E5m2,
-      DataType::kF8E8m0, DataType::kUnknown, DataType::kUnknown, DataType::kF4E2m1};
+      DataType::kF32,     DataType::kF64,     DataType::kF16,     DataType::kS8,      DataType::kC32,
+      DataType::kC64,     DataType::kC16,     DataType::kUnknown, DataType::kU8,      DataType::kUnknown,
+      DataType::kS32,     DataType::kUnknown, DataType::kU32,     DataType::kUnknown, DataType::kBf16,
+      DataType::kCbf16,   DataType::kS4,      DataType::kUnknown, DataType::kU4,      DataType::kUnknown,
+      DataType::kS16,     DataType::kUnknown, DataType::kU16,     DataType::kUnknown, DataType::kS64,
+      DataType::kUnknown, DataType::kU64,     DataType::kUnknown, DataType::kF8E4m3,  DataType::kF8E5m2,
+      DataType::kF8E8m0,  DataType::kUnknown, DataType::kUnknown, DataType::kF4E2m1};
   return type >= 0 && type < static_cast<int64_t>(sizeof kTypes) ? kTypes[type] : DataType::kUnknown;
 }
 
 // cudnnDataType_t. INT8x4 and its kin are s8 or u8 with a vector count, see CudnnVectorCount. FAST_FLOAT_FOR_FP8 is f32 as a
 // compute type.
 inline DataType CudnnType(int64_t type) {
-  constexpr DataType kTypes[] = {DataType::kF32,    DataType::kF64,    DataType::kF16,    DataType::kS8,  DataType::kS32,
-                                 DataType::kS8,     DataType::kU8,     DataType::kU8,     DataType::kS8,  DataType::kBf16,
-                                 DataType::kS64,    DataType::kBool,   DataType::kF8E4m3, DataType::kF8E5m2,
-                                 DataType::kF32,    DataType::kF8E8m0, DataType::kF4E2m1, DataType::kS4,  DataType::kU4,
-                                 DataType::kU32,    DataType::kC32,    DataType::kC64};
+  constexpr DataType kTypes[] = {
+      DataType::kF32,    DataType::kF64,    DataType::kF16, DataType::kS8,     DataType::kS32,    DataType::kS8,
+      DataType::kU8,     DataType::kU8,     DataType::kS8,  DataType::kBf16,   DataType::kS64,    DataType::kBool,
+      DataType::kF8E4m3, DataType::kF8E5m2, DataType::kF32, DataType::kF8E8m0, DataType::kF4E2m1, DataType::kS4,
+      DataType::kU4,     DataType::kU32,    DataType::kC32, DataType::kC64};
   return type >= 0 && type < static_cast<int64_t>(sizeof kTypes) ? kTypes[type] : DataType::kUnknown;
 }
 
@@ -37,8 +38,9 @@ inline uint8_t CudnnVectorCount(int64_t type) { return type == 5 || type == 7 ? 
 
 // ncclDataType_t
 inline DataType NcclType(int64_t type) {
-  constexpr DataType kTypes[] = {DataType::kS8,  DataType::kU8,  DataType::kS32, DataType::kU32,    DataType::kS64,   DataType::kU64,
-                                 DataType::kF16, DataType::kF32, DataType::kF64, DataType::kBf16, DataType::kF8E4m3, DataType::kF8E5m2};
+  constexpr DataType kTypes[] = {DataType::kS8,  DataType::kU8,   DataType::kS32,    DataType::kU32,
+                                 DataType::kS64, DataType::kU64,  DataType::kF16,    DataType::kF32,
+                                 DataType::kF64, DataType::kBf16, DataType::kF8E4m3, DataType::kF8E5m2};
   return type >= 0 && type < static_cast<int64_t>(sizeof kTypes) ? kTypes[type] : DataType::kUnknown;
 }
 

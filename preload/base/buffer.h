@@ -66,8 +66,7 @@ class Buffer {
   bool Grow(size_t bytes) {
     size_t capacity = capacity_ == 0 ? 4096 : capacity_;
     while (capacity < bytes) capacity *= 2;
-    void* grown =
-        data_ == nullptr ? MapOwnPages(capacity) : mremap(data_, capacity_, capacity, MREMAP_MAYMOVE);
+    void* grown = data_ == nullptr ? MapOwnPages(capacity) : mremap(data_, capacity_, capacity, MREMAP_MAYMOVE);
     if (grown == nullptr || grown == MAP_FAILED) return false;
     data_ = static_cast<char*>(grown);
     capacity_ = capacity;

@@ -18,7 +18,9 @@ inline void FutexWait(const void* word, uint32_t expected, timespec most) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &most, nullptr, 0);
 }
 
-inline void FutexWake(const void* word, int threads) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0); }
+inline void FutexWake(const void* word, int threads) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
+}
 
 }  // namespace dlhook
 

@@ -19,9 +19,9 @@ bool Equal(const char* one, const char* other) {
 
 // The tables of libc.so.6 that a look-up reads.
 struct Libc {
-  const ElfW(Sym)* symbols = nullptr;
+  const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
-  const ElfW(Half)* versions = nullptr;
+  const ElfW(Half) * versions = nullptr;
   const uint32_t* hash = nullptr;  // DT_GNU_HASH
 
   explicit Libc(const link_map* map) {
@@ -37,7 +37,7 @@ struct Libc {
   }
 
   // The default version of `name`, or null.
-  const ElfW(Sym)* Find(const char* name) const {
+  const ElfW(Sym) * Find(const char* name) const {
     if (symbols == nullptr || strings == nullptr || versions == nullptr || hash == nullptr) return nullptr;
     uint32_t value = 5381;
     for (const char* at = name; *at != '\0'; ++at) value = value * 33 + static_cast<uint8_t>(*at);
@@ -69,7 +69,7 @@ const link_map* FindLibc() {
   return nullptr;
 }
 
-const ElfW(Sym)* FindLibcSymbol(const char* name) { return Libc(FindLibc()).Find(name); }
+const ElfW(Sym) * FindLibcSymbol(const char* name) { return Libc(FindLibc()).Find(name); }
 
 }  // namespace dlhook
 

@@ -8,7 +8,8 @@
 
 // Functions of the dl family, for link/ alone: they replace the program's pending error (base/loader_error.h).
 extern "C" {
-int dlhook_libc_dladdr1(const void* address, Dl_info* info, void** more, int flags) __attribute__((visibility("hidden")));
+int dlhook_libc_dladdr1(const void* address, Dl_info* info, void** more, int flags)
+    __attribute__((visibility("hidden")));
 void* dlhook_libc_dlopen(const char* path, int mode) __attribute__((visibility("hidden")));
 void* dlhook_libc_dlvsym(void* handle, const char* name, const char* version) __attribute__((visibility("hidden")));
 int dlhook_libc_dlclose(void* handle) __attribute__((visibility("hidden")));
@@ -23,7 +24,7 @@ namespace dlhook {
 const link_map* FindLibc();
 
 // The default version of `name`, or null.
-const ElfW(Sym)* FindLibcSymbol(const char* name);
+const ElfW(Sym) * FindLibcSymbol(const char* name);
 
 }  // namespace dlhook
 

@@ -13,8 +13,7 @@
 namespace dlhook {
 
 const CounterSet kCounterSets[kCounterSetCount] = {
-    {"software", "CPU time, page faults, context switches, migrations: on every machine",
-     nullptr},
+    {"software", "CPU time, page faults, context switches, migrations: on every machine", nullptr},
     {"basic", "cycles, instructions, branches and their misses", nullptr},
     {"cache", "loads and misses of the caches and of the data TLB, fills from memory", nullptr},
     {"flops", "floating-point operations done, by the width of vectors where the processor tells",

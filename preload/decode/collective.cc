@@ -95,8 +95,8 @@ struct MpiApi {
   }
 };
 
-void Store(CallRecord* record, CollectiveShape shape, const Communicator* communicator, const void* send, const void* receive,
-           const void* stream) {
+void Store(CallRecord* record, CollectiveShape shape, const Communicator* communicator, const void* send,
+           const void* receive, const void* stream) {
   shape.rank = communicator == nullptr ? -1 : communicator->rank;
   shape.ranks = communicator == nullptr ? 0 : communicator->ranks;
   shape.communicator = communicator == nullptr ? 0 : communicator->number;

@@ -23,7 +23,7 @@ CopyDirection DirectionOf(MemorySpace from, MemorySpace to) {
 
 CopyDirection FromKind(int32_t kind) {
   static constexpr CopyDirection kDirections[] = {CopyDirection::kHostToHost, CopyDirection::kHostToDevice,
-                                           CopyDirection::kDeviceToHost, CopyDirection::kDeviceToDevice};
+                                                  CopyDirection::kDeviceToHost, CopyDirection::kDeviceToDevice};
   return kind >= 0 && kind <= 3 ? kDirections[kind] : CopyDirection::kUnknown;
 }
 
@@ -64,12 +64,12 @@ T FieldAt(const void* structure, size_t offset) {
 
 // Where the fields of the structures are, in bytes: cuda_runtime_api.h and cuda.h (unchanged from CUDA 8 to 13).
 struct StructLayout {
-  uint16_t source;       // pointer; of driver structures the host pointer, the device pointer follows it
+  uint16_t source;  // pointer; of driver structures the host pointer, the device pointer follows it
   uint16_t destination;
-  uint16_t extent;       // width, height (, depth)
+  uint16_t extent;  // width, height (, depth)
   uint8_t extents;
-  int16_t kind;          // runtime: cudaMemcpyKind; -1: none
-  int16_t source_type;   // driver: CUmemorytype; -1: none
+  int16_t kind;         // runtime: cudaMemcpyKind; -1: none
+  int16_t source_type;  // driver: CUmemorytype; -1: none
   int16_t destination_type;
 };
 constexpr StructLayout kLayouts[] = {
@@ -87,7 +87,8 @@ const void* DriverPointer(const void* structure, uint16_t host, uint32_t type) {
 }
 
 CopyDirection FromTypes(uint32_t from, uint32_t to) {
-  bool known = (from == kHostType || from == kDeviceType || from == 3) && (to == kHostType || to == kDeviceType || to == 3);
+  bool known =
+      (from == kHostType || from == kDeviceType || from == 3) && (to == kHostType || to == kDeviceType || to == 3);
   if (!known) return CopyDirection::kUnknown;  // unified: the addresses tell
   if (from == kHostType) return to == kHostType ? CopyDirection::kHostToHost : CopyDirection::kHostToDevice;
   return to == kHostType ? CopyDirection::kDeviceToHost : CopyDirection::kDeviceToDevice;

@@ -35,18 +35,23 @@ enum { kComputeType = 0, kScaleType = 1, kTransA = 3, kTransB = 4, kEpilogue = 7
 // cublasLtMatrixTransformDescAttributes_t
 enum { kTransformTransA = 2, kTransformTransB = 3 };
 // cublasLtMatrixLayoutAttribute_t
+// clang-format off
 enum { kType = 0, kOrder = 1, kRows = 2, kColumns = 3, kLeadingDimension = 4, kBatch = 5, kBatchStride = 6, kBatchMode = 8 };
+// clang-format on
 // cublasLtBatchMode_t. Of both but the first, addresses are those of arrays of pointers; of groups the sizes lie in the
 // device's memory, and are 0 here.
 enum { kStrided = 0, kPointerArray = 1, kGrouped = 2 };
 // cublasLtMatmulAlgoConfigAttributes_t
+// clang-format off
 enum { kId = 0, kTile = 1, kSplitK = 2, kReduction = 3, kSwizzle = 4, kCustom = 5, kStages = 6, kInnerShape = 7, kCluster = 8 };
+// clang-format on
 
 template <typename T>
 T Ask(GetAttribute get, const void* object, int attribute, T otherwise) {
   T value = otherwise;
   size_t written = 0;
-  if (get == nullptr || object == nullptr || get(object, attribute, &value, sizeof value, &written) != 0) return otherwise;
+  if (get == nullptr || object == nullptr || get(object, attribute, &value, sizeof value, &written) != 0)
+    return otherwise;
   return value;
 }
 
@@ -131,7 +136,9 @@ void Store(CallRecord* record, const Problem& problem) {
 }
 
 void ReadAlgorithm(const LtApi& api, const void* algorithm, CudaGemmShape* shape) {
-  auto number = [&](int attribute) { return static_cast<uint16_t>(Ask<uint32_t>(api.algorithm, algorithm, attribute, 0)); };
+  auto number = [&](int attribute) {
+    return static_cast<uint16_t>(Ask<uint32_t>(api.algorithm, algorithm, attribute, 0));
+  };
   shape->algorithm = Ask<int32_t>(api.algorithm, algorithm, kId, -1);
   shape->tile = number(kTile);
   shape->split_k = number(kSplitK);
@@ -144,7 +151,8 @@ void ReadAlgorithm(const LtApi& api, const void* algorithm, CudaGemmShape* shape
 }
 
 constexpr size_t kAlgorithmBytes = 64;
-constexpr size_t kResultBytes = 96;  // cublasLtMatmulHeuristicResult_t: algorithm, size_t workspace, state, waves, reserved[4]
+constexpr size_t kResultBytes =
+    96;  // cublasLtMatmulHeuristicResult_t: algorithm, size_t workspace, state, waves, reserved[4]
 
 uint64_t HashAlgorithm(const void* algorithm) {
   uint64_t words[kAlgorithmBytes / 8];

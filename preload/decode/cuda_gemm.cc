@@ -74,7 +74,9 @@ void StoreAddresses(CallRecord* record, const void* a, const void* b, const void
   record->addresses()[2] = Address(c);
 }
 
-char Letter(int32_t value, char zero, char one) { return value == 0 ? zero : value == 1 ? one : value < 0 ? '\0' : '?'; }
+char Letter(int32_t value, char zero, char one) {
+  return value == 0 ? zero : value == 1 ? one : value < 0 ? '\0' : '?';
+}
 
 }  // namespace
 

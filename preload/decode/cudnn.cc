@@ -19,16 +19,19 @@ constexpr int kMaxDims = 8;  // CUDNN_DIM_MAX
 struct CudnnApi {
   int (*tensor)(const void* descriptor, int requested, int* type, int* dims, int* dim, int* stride);
   int (*filter)(const void* descriptor, int requested, int* type, int* format, int* dims, int* dim);
-  int (*convolution)(const void* descriptor, int requested, int* dims, int* pad, int* stride, int* dilation, int* mode, int* type);
+  int (*convolution)(const void* descriptor, int requested, int* dims, int* pad, int* stride, int* dilation, int* mode,
+                     int* type);
   int (*groups)(const void* descriptor, int* groups);
   int (*math_type)(const void* descriptor, int* math_type);
-  int (*pooling)(const void* descriptor, int requested, int* mode, int* nan, int* dims, int* window, int* pad, int* stride);
+  int (*pooling)(const void* descriptor, int requested, int* mode, int* nan, int* dims, int* window, int* pad,
+                 int* stride);
   int (*activation)(const void* descriptor, int* mode, int* nan, double* coefficient);
   int (*pointwise)(const void* descriptor, int* mode, int* type, int* nan);
   int (*reduction)(const void* descriptor, int* mode, int* type, int* nan, int* indices, int* index_type);
   int (*stream)(const void* handle, const void** stream);
-  int (*rnn)(const void* descriptor, int* algorithm, int* cell, int* bias, int* direction, int* input, int* type, int* precision,
-             int* math_type, int* input_size, int* hidden_size, int* projection_size, int* layers, void** dropout, uint32_t* flags);
+  int (*rnn)(const void* descriptor, int* algorithm, int* cell, int* bias, int* direction, int* input, int* type,
+             int* precision, int* math_type, int* input_size, int* hidden_size, int* projection_size, int* layers,
+             void** dropout, uint32_t* flags);
   int (*rnn_data)(const void* descriptor, int* type, int* layout, int* length, int* batch, int* vector, int requested,
                   int* lengths, void* fill);
   void Load(const void* real);
@@ -118,7 +121,8 @@ void ReadConvolution(const CudnnApi& api, const void* descriptor, CudnnShape* sh
   int dims = 0;
   int type = -1;
   if (api.convolution == nullptr || descriptor == nullptr) return;
-  if (api.convolution(descriptor, kMaxDims - 2, &dims, pad, stride, dilation, &shape->convolution_mode, &type) != 0) return;
+  if (api.convolution(descriptor, kMaxDims - 2, &dims, pad, stride, dilation, &shape->convolution_mode, &type) != 0)
+    return;
   shape->spatial_dims = static_cast<uint8_t>(dims < 3 ? dims : 3);
   for (int i = 0; i < shape->spatial_dims; ++i) {
     shape->pad[i] = pad[i];
@@ -155,7 +159,8 @@ void ReadMode(const CudnnApi& api, const CudnnArgs& args, CudnnShape* shape) {
   if (args.activation != nullptr && api.activation != nullptr && args.mode < 0) {
     api.activation(args.activation, &shape->mode, &unused[0], &coefficient);
   }
-  if (args.pointwise != nullptr && api.pointwise != nullptr) api.pointwise(args.pointwise, &shape->mode, &unused[0], &unused[1]);
+  if (args.pointwise != nullptr && api.pointwise != nullptr)
+    api.pointwise(args.pointwise, &shape->mode, &unused[0], &unused[1]);
   if (args.reduction != nullptr && api.reduction != nullptr) {
     api.reduction(args.reduction, &shape->mode, &unused[0], &unused[1], &unused[2], &unused[3]);
   }
@@ -228,7 +233,8 @@ void DecodeCudnnRnn(const CudnnRnnArgs& args, CallRecord* record) {
       CudnnTensorShape& tensor = shape.tensors[i];
       if (api->rnn_data == nullptr || descriptors[i] == nullptr) continue;
       // Steps, batch, features; a null array of lengths asks for none of them.
-      if (api->rnn_data(descriptors[i], &type, &layout, &tensor.dim[0], &tensor.dim[1], &tensor.dim[2], 0, nullptr, &fill) != 0) {
+      if (api->rnn_data(descriptors[i], &type, &layout, &tensor.dim[0], &tensor.dim[1], &tensor.dim[2], 0, nullptr,
+                        &fill) != 0) {
         continue;
       }
       tensor.role = roles[i];
@@ -244,8 +250,8 @@ void DecodeCudnnRnn(const CudnnRnnArgs& args, CallRecord* record) {
     uint32_t flags;
     int type = -1;
     if (api->rnn != nullptr && args.rnn != nullptr &&
-        api->rnn(args.rnn, &shape.algorithm, &shape.mode, &unused[0], &unused[1], &unused[2], &unused[3], &type, &shape.math_type,
-                 &unused[4], &unused[5], &unused[6], &shape.groups, &dropout, &flags) == 0) {
+        api->rnn(args.rnn, &shape.algorithm, &shape.mode, &unused[0], &unused[1], &unused[2], &unused[3], &type,
+                 &shape.math_type, &unused[4], &unused[5], &unused[6], &shape.groups, &dropout, &flags) == 0) {
       shape.compute_type = CudnnType(type);
     }
     shape.captured = IsHandleCaptured(*api, args.handle);

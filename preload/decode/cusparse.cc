@@ -13,10 +13,13 @@ struct SparseApi {
   int (*sparse_size)(const void* descriptor, int64_t* rows, int64_t* columns, int64_t* nonzeros);
   int (*vector)(const void* descriptor, int64_t* size, const void** values, int* type);
   int (*stream)(const void* handle, const void** stream);
-  int (*dense)(const void* descriptor, int64_t* rows, int64_t* columns, int64_t* ld, const void** values, int* type, int* order);
+  int (*dense)(const void* descriptor, int64_t* rows, int64_t* columns, int64_t* ld, const void** values, int* type,
+               int* order);
   void Load(const void* real) {
-    sparse_size = reinterpret_cast<int (*)(const void*, int64_t*, int64_t*, int64_t*)>(LibraryFunction(real, "cusparseSpMatGetSize"));
-    vector = reinterpret_cast<int (*)(const void*, int64_t*, const void**, int*)>(LibraryFunction(real, "cusparseDnVecGet"));
+    sparse_size = reinterpret_cast<int (*)(const void*, int64_t*, int64_t*, int64_t*)>(
+        LibraryFunction(real, "cusparseSpMatGetSize"));
+    vector =
+        reinterpret_cast<int (*)(const void*, int64_t*, const void**, int*)>(LibraryFunction(real, "cusparseDnVecGet"));
     stream = reinterpret_cast<int (*)(const void*, const void**)>(LibraryFunction(real, "cusparseGetStream"));
     dense = reinterpret_cast<int (*)(const void*, int64_t*, int64_t*, int64_t*, const void**, int*, int*)>(
         LibraryFunction(real, "cusparseDnMatGet"));

@@ -26,10 +26,8 @@ BatchTotals SumGroups(const GemmBatchArgs& args) {
     const int64_t size = args.group_size[group];
     if (size <= 0) continue;
     totals.products += size;
-    const uint64_t flops =
-        GemmFlops(args.kind, args.c_type, args.m[group], args.n[group], args.k[group]);
-    totals.flops =
-        AddSaturated(totals.flops, MultiplySaturated(flops, static_cast<uint64_t>(size)));
+    const uint64_t flops = GemmFlops(args.kind, args.c_type, args.m[group], args.n[group], args.k[group]);
+    totals.flops = AddSaturated(totals.flops, MultiplySaturated(flops, static_cast<uint64_t>(size)));
   }
   return totals;
 }
@@ -45,8 +43,7 @@ const void* First(const void* const* operands, const BatchTotals& totals) {
 uint64_t GemmFlops(GemmKind kind, DataType type, int64_t m, int64_t n, int64_t k) {
   if (m <= 0 || n <= 0 || k <= 0) return 0;
   uint64_t flops = kind == GemmKind::kGemm3m ? 6 : IsComplex(type) ? 8 : 2;
-  for (const int64_t factor : {m, n, k})
-    flops = MultiplySaturated(flops, static_cast<uint64_t>(factor));
+  for (const int64_t factor : {m, n, k}) flops = MultiplySaturated(flops, static_cast<uint64_t>(factor));
   return flops;
 }
 
@@ -73,8 +70,7 @@ void DecodeGemmBatch(const GemmBatchArgs& args, CallRecord* record) {
   first.c = First(args.c, totals);
   first.batch = totals.products;
   DecodeGemm(first, record);
-  new (record->shape() + kGemmShapeWords)
-      GemmGroups{args.groups > 0 ? args.groups : 0, totals.flops};
+  new (record->shape() + kGemmShapeWords) GemmGroups{args.groups > 0 ? args.groups : 0, totals.flops};
 }
 
 }  // namespace dlhook

@@ -130,8 +130,7 @@ __attribute__((always_inline)) inline void DecodeGemm(const GemmArgs& args, Call
   GemmArgs shape = args;
   // oneMKL's cblas_gemm_s8u8s32 takes the unsigned matrix as A in row-major order and as B in
   // column-major order (measured with 2024.2).
-  if (row_major && args.a_type == DataType::kS8 && args.b_type == DataType::kU8)
-    std::swap(shape.a_type, shape.b_type);
+  if (row_major && args.a_type == DataType::kS8 && args.b_type == DataType::kU8) std::swap(shape.a_type, shape.b_type);
   new (record->shape()) GemmShape{
       shape.a_type,
       shape.b_type,

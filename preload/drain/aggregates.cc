@@ -65,8 +65,8 @@ void AggregateTable::Flush(uint64_t window_end_ticks, Buffer* out) {
   for (uint32_t i = 0; i < kCapacity && count_ > 0; ++i) {
     Row& row = rows[i];
     if (row.op_iid == 0) continue;
-    WriteAggregatePacket({row.thread_id, row.op_iid, window_start_ticks_, window_end_ticks, TotalsCause::kTraceLimit}, row.totals,
-                         out);
+    WriteAggregatePacket({row.thread_id, row.op_iid, window_start_ticks_, window_end_ticks, TotalsCause::kTraceLimit},
+                         row.totals, out);
     row = {};
     --count_;
   }

@@ -104,8 +104,8 @@ class CallBatch {
     previous_sequence_ = base_sequence_;
     previous_end_ = base_end_;
     python_.begun = stack_.begun = false;
-    Buffer* const columns[] = {&op_, &sequence_, &end_, &duration_, &parent_, &caller_, &address_,
-                               &status_index_, &status_, &python_.bytes, &stack_.bytes};
+    Buffer* const columns[] = {&op_,      &sequence_,     &end_,    &duration_,     &parent_,     &caller_,
+                               &address_, &status_index_, &status_, &python_.bytes, &stack_.bytes};
     for (Buffer* column : columns) {
       column->Clear();
       if (!column->Reserve(kMaxVarintBytes * kMaxCalls)) return false;

@@ -10,7 +10,8 @@ namespace {
 
 // Writes one packet: PacketScope scope(out, fields::Packet::kThread); scope.writer.UInt(…);
 struct PacketScope {
-  PacketScope(Buffer* out, uint32_t field) : writer(out), packet(writer.Begin(fields::Trace::kPacket)), message(writer.Begin(field)) {}
+  PacketScope(Buffer* out, uint32_t field)
+      : writer(out), packet(writer.Begin(fields::Trace::kPacket)), message(writer.Begin(field)) {}
   ~PacketScope() {
     writer.End(message);
     writer.End(packet);
@@ -130,10 +131,11 @@ void WriteMatrix(const CallRecord& record, PacketWriter* writer) {
 }
 
 // By OneDnnField.
-constexpr uint32_t kOneDnnNumbers[] = {
-    fields::OneDnn::kOperation, fields::OneDnn::kEngine,            fields::OneDnn::kPrimitive,  fields::OneDnn::kImplementation,
-    fields::OneDnn::kPropKind,  fields::OneDnn::kMemoryDescriptors, fields::OneDnn::kAttributes, fields::OneDnn::kAuxiliary,
-    fields::OneDnn::kProblem,   fields::OneDnn::kOther};
+constexpr uint32_t kOneDnnNumbers[] = {fields::OneDnn::kOperation,  fields::OneDnn::kEngine,
+                                       fields::OneDnn::kPrimitive,  fields::OneDnn::kImplementation,
+                                       fields::OneDnn::kPropKind,   fields::OneDnn::kMemoryDescriptors,
+                                       fields::OneDnn::kAttributes, fields::OneDnn::kAuxiliary,
+                                       fields::OneDnn::kProblem,    fields::OneDnn::kOther};
 static_assert(sizeof kOneDnnNumbers / sizeof *kOneDnnNumbers == kOneDnnFieldCount);
 
 }  // namespace
@@ -215,7 +217,8 @@ void WriteMappingPacket(const MappingRecord& record, Buffer* out) {
   scope.writer.Bytes(f::kBuildId, record.build_id, build_id_bytes);
   scope.writer.UInt(f::kRole, record.role);
   if (path_bytes + 1 < record.text_bytes) {
-    scope.writer.Text(f::kDetail, path + path_bytes + 1, strnlen(path + path_bytes + 1, record.text_bytes - path_bytes - 1));
+    scope.writer.Text(f::kDetail, path + path_bytes + 1,
+                      strnlen(path + path_bytes + 1, record.text_bytes - path_bytes - 1));
   }
 }
 
@@ -321,7 +324,8 @@ void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, 
   writer.String(f::kFamily, "onednn");
   writer.UInt(f::kTimeSource, static_cast<uint32_t>(fields::TimeSource::kOnednnLog));
   size_t onednn = writer.Begin(f::kOnednn);
-  for (uint32_t i = 0; i < kOneDnnFieldCount; ++i) writer.Text(kOneDnnNumbers[i], line.fields[i].data, line.fields[i].size);
+  for (uint32_t i = 0; i < kOneDnnFieldCount; ++i)
+    writer.Text(kOneDnnNumbers[i], line.fields[i].data, line.fields[i].size);
   writer.String(fields::OneDnn::kVersion, version);
   writer.End(onednn);
   writer.End(op);

@@ -9,6 +9,7 @@ namespace dlhook {
 namespace {
 
 // By CudnnOperation: Cudnn.operation.
+// clang-format off
 const char* const kCudnnOperationNames[] = {
     "unknown", "convolution_forward", "convolution_backward_data", "convolution_backward_weights",
     "convolution_backward_bias", "convolution_bias_activation", "transform_tensor", "transform_filter",
@@ -18,6 +19,7 @@ const char* const kCudnnOperationNames[] = {
     "dropout_forward", "dropout_backward", "rnn_forward", "rnn_backward_data", "rnn_backward_weights",
     "attention_forward", "attention_backward_data", "attention_backward_weights", "reduce_tensor", "op_tensor",
     "scale_tensor", "set_tensor", "normalization_forward", "normalization_backward"};
+// clang-format on
 static_assert(sizeof kCudnnOperationNames / sizeof *kCudnnOperationNames == static_cast<int>(CudnnOperation::kCount));
 
 // The record's shape, or all zero where it is too short for one.
@@ -108,7 +110,8 @@ void WriteLaunch(const CallRecord& record, const DefinitionSource& definitions, 
   namespace f = fields::KernelLaunch;
   LaunchShape shape;
   if (!ReadShape(record, &shape)) return;
-  DefinedBytes name = FindDefinition(definitions.session, definitions.mapping_bytes, shape.kernel, DefinitionKind::kKernel);
+  DefinedBytes name =
+      FindDefinition(definitions.session, definitions.mapping_bytes, shape.kernel, DefinitionKind::kKernel);
   size_t launch = writer->Begin(fields::OpDefinition::kLaunch);
   if (name.data != nullptr) writer->Text(f::kKernel, name.data, name.bytes);
   writer->UInt(f::kGridX, shape.grid[0]);
@@ -139,7 +142,8 @@ void WriteCudnnFields(const CudnnShape& shape, PacketWriter* writer) {
   namespace f = fields::Cudnn;
   uint32_t operation = static_cast<uint32_t>(shape.operation);
   uint32_t spatial = shape.spatial_dims <= 3 ? shape.spatial_dims : 3;
-  writer->String(f::kOperation, kCudnnOperationNames[operation < static_cast<uint32_t>(CudnnOperation::kCount) ? operation : 0]);
+  writer->String(f::kOperation,
+                 kCudnnOperationNames[operation < static_cast<uint32_t>(CudnnOperation::kCount) ? operation : 0]);
   for (const CudnnTensorShape& tensor : shape.tensors) {
     if (tensor.role != TensorRole::kUnknown) WriteTensor(tensor, writer);
   }
@@ -167,7 +171,8 @@ void WriteLegacyCudnn(const CallRecord& record, PacketWriter* writer) {
 void WritePlan(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer) {
   PlanShape shape;
   if (!ReadShape(record, &shape)) return;
-  DefinedBytes plan = FindDefinition(definitions.session, definitions.mapping_bytes, shape.plan, DefinitionKind::kCudnnPlan);
+  DefinedBytes plan =
+      FindDefinition(definitions.session, definitions.mapping_bytes, shape.plan, DefinitionKind::kCudnnPlan);
   size_t cudnn = writer->Begin(fields::OpDefinition::kCudnn);
   if (plan.data != nullptr && IsCudnnMessage(plan.data, plan.bytes)) {
     writer->Raw(plan.data, plan.bytes);

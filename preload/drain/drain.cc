@@ -24,23 +24,39 @@ size_t MinimumBytes(const RecordHeader& header) {
   size_t call = sizeof(CallRecord) + 8u * header.shape_words + 8u * header.address_count;
   if (IsCall(header.type)) return call;
   switch (header.type) {
-    case RecordType::kPad: return sizeof(RecordHeader);
-    case RecordType::kTapLine: return sizeof(TapLineRecord);
+    case RecordType::kPad:
+      return sizeof(RecordHeader);
+    case RecordType::kTapLine:
+      return sizeof(TapLineRecord);
     case RecordType::kThreadBegin:
-    case RecordType::kThreadEnd: return sizeof(ThreadRecord);
-    case RecordType::kMapping: return sizeof(MappingRecord);
-    case RecordType::kCapability: return sizeof(CapabilityRecord);
-    case RecordType::kScope: return sizeof(ScopeRecord);
-    case RecordType::kPythonStack: return sizeof(PythonStackRecord);
-    case RecordType::kPythonModule: return sizeof(PythonModuleRecord);
-    case RecordType::kCounters: return sizeof(CounterRecord) + 8u * header.shape_words;
-    case RecordType::kGpuActivity: return sizeof(GpuActivityRecord);
-    case RecordType::kGpuLink: return sizeof(GpuLinkRecord);
-    case RecordType::kGpuGraphNode: return sizeof(GpuGraphNodeRecord);
-    case RecordType::kGpuDevice: return sizeof(GpuDeviceRecord);
-    case RecordType::kGpuWindow: return sizeof(GpuWindowRecord);
-    case RecordType::kCallTotals: return sizeof(CallTotalsRecord) + sizeof(RecordHeader);
-    default: return 0;
+    case RecordType::kThreadEnd:
+      return sizeof(ThreadRecord);
+    case RecordType::kMapping:
+      return sizeof(MappingRecord);
+    case RecordType::kCapability:
+      return sizeof(CapabilityRecord);
+    case RecordType::kScope:
+      return sizeof(ScopeRecord);
+    case RecordType::kPythonStack:
+      return sizeof(PythonStackRecord);
+    case RecordType::kPythonModule:
+      return sizeof(PythonModuleRecord);
+    case RecordType::kCounters:
+      return sizeof(CounterRecord) + 8u * header.shape_words;
+    case RecordType::kGpuActivity:
+      return sizeof(GpuActivityRecord);
+    case RecordType::kGpuLink:
+      return sizeof(GpuLinkRecord);
+    case RecordType::kGpuGraphNode:
+      return sizeof(GpuGraphNodeRecord);
+    case RecordType::kGpuDevice:
+      return sizeof(GpuDeviceRecord);
+    case RecordType::kGpuWindow:
+      return sizeof(GpuWindowRecord);
+    case RecordType::kCallTotals:
+      return sizeof(CallTotalsRecord) + sizeof(RecordHeader);
+    default:
+      return 0;
   }
 }
 
@@ -105,14 +121,15 @@ void Drain::StartOver(ResetReason reset_reason) {
 // What was checked is what is used, whatever the host does to it meanwhile.
 Drain::Segment Drain::MemoryAt(uint64_t offset, uint64_t bytes) const {
   bool power_of_two = bytes >= 64 && (bytes & (bytes - 1)) == 0;
-  bool inside = offset >= kSessionDataStart && offset % 8 == 0 && offset <= mapping_bytes_ &&
-                bytes <= mapping_bytes_ - offset;
+  bool inside =
+      offset >= kSessionDataStart && offset % 8 == 0 && offset <= mapping_bytes_ && bytes <= mapping_bytes_ - offset;
   return {power_of_two && inside ? reinterpret_cast<const char*>(session_) + offset : nullptr, bytes, UINT64_MAX};
 }
 
 Drain::Segment Drain::SegmentAt(uint32_t index, uint64_t position) const {
   const Slot& slot = session_->slots[index];
-  Segment home = MemoryAt(__atomic_load_n(&slot.data_offset, __ATOMIC_RELAXED), slot.bytes.load(std::memory_order_acquire));
+  Segment home =
+      MemoryAt(__atomic_load_n(&slot.data_offset, __ATOMIC_RELAXED), slot.bytes.load(std::memory_order_acquire));
   uint32_t used = session_->chunks_used.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < used && i < kMaxChunks; ++i) {
     const Chunk& chunk = session_->chunks[i];
@@ -337,7 +354,8 @@ void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
   if (record->cut != 0) WriteLossPacket({LossReason::kRecordTooLong, state_.thread_ids[slot], 1, 0, "onednn"}, &out_);
   if (!line.is_call) return;
   uint32_t op = TapOpOf(record, line);
-  BatchedCall call = {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, 0, 0, nullptr};
+  BatchedCall call = {record->sequence, record->end_ticks, line.duration_ns, record->parent_distance, 0, 0, 0, 0,
+                      nullptr};
   AddCall(slot, op, call, 0, record->native_stack);
 }
 

@@ -45,8 +45,8 @@ class Drain {
   // The mapping's file has grown: rings up to here may be read.
   void set_mapping_bytes(uint64_t bytes) { mapping_bytes_ = bytes; }
   // Readings that whoever drains took itself (drain/counter_sampler.h). `names`: of the counters, separated by commas.
-  void AddSamples(uint32_t thread_id, uint32_t tid, CounterSource source, const char* names, const CounterReading* readings,
-                  uint32_t count);
+  void AddSamples(uint32_t thread_id, uint32_t tid, CounterSource source, const char* names,
+                  const CounterReading* readings, uint32_t count);
   // A thread that makes no records of its own: the drain's.
   void AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]);
   // How busy the process is (the launcher's io/load_sampler.h). Not beyond the trace's limit.
@@ -130,7 +130,7 @@ class Drain {
   ByteSink* sink_ = nullptr;
   const char* error_ = "";
   Interner interner_;
-  Buffer out_;      // packets not yet written
+  Buffer out_;  // packets not yet written
   // Definitions that must precede the open batches: strings, ops, native stacks, Python stacks, kernels of GPUs.
   Buffer pending_strings_;
   Buffer pending_;
@@ -142,10 +142,10 @@ class Drain {
   ScopeBatch scopes_;
   CounterBatches counters_;
   GpuBatches gpu_;
-  bool leaves_out_gpu_ = false;  // since the trace is at its limit
+  bool leaves_out_gpu_ = false;    // since the trace is at its limit
   uint32_t tids_[kMaxSlots] = {};  // of the slots' current threads; 0: began before this drain did
   AggregateTable aggregates_;
-  Checkpoint state_ = {};  // as it will be once out_ is written
+  Checkpoint state_ = {};         // as it will be once out_ is written
   uint64_t unwritten_calls_ = 0;  // in out_ and the open batch
   uint64_t last_sample_ticks_ = 0;
   uint64_t last_sweep_ticks_ = 0;

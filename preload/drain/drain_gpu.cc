@@ -86,7 +86,11 @@ Enum AtMost(Enum value, Enum last) {
 }  // namespace
 
 uint32_t Drain::GpuKernelOf(const GpuActivityRecord& activity) {
-  KernelKey key = {activity.kernel, {}, {}, activity.registers_per_thread, activity.static_shared_bytes,
+  KernelKey key = {activity.kernel,
+                   {},
+                   {},
+                   activity.registers_per_thread,
+                   activity.static_shared_bytes,
                    activity.dynamic_shared_bytes};
   memcpy(key.grid, activity.grid, sizeof key.grid);
   memcpy(key.block, activity.block, sizeof key.block);

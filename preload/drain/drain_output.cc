@@ -98,15 +98,18 @@ void Drain::WriteLosses(bool is_end) {
     if (caught_up || is_end) WriteDropped(i, session_->slots[i].dropped.load(std::memory_order_relaxed));
   }
   WriteGrowth(LossReason::kNoRing, session_->no_ring_calls, "", &state_.reported_no_ring, &out_);
-  WriteGrowth(LossReason::kDlsymPlainPointer, session_->plain_pointers, "dlsym", &state_.reported_plain_pointers, &out_);
+  WriteGrowth(LossReason::kDlsymPlainPointer, session_->plain_pointers, "dlsym", &state_.reported_plain_pointers,
+              &out_);
   WriteGrowth(LossReason::kDefinitionsFull, session_->refused_definitions, "names, plans and stacks",
               &state_.reported_refused_definitions, &out_);
   WriteGrowth(LossReason::kScopesTooDeep, session_->deep_scopes, "scopes", &state_.reported_deep_scopes, &out_);
   WriteLeftOut(LossReason::kTraceLimit, "scopes", &state_.left_out_scopes, &out_);
-  WriteGrowth(LossReason::kReadingsDropped, session_->dropped_readings, "ring full", &state_.reported_dropped_readings, &out_);
+  WriteGrowth(LossReason::kReadingsDropped, session_->dropped_readings, "ring full", &state_.reported_dropped_readings,
+              &out_);
   WriteLeftOut(LossReason::kReadingsDropped, "trace at its limit", &state_.left_out_readings, &out_);
   WriteGrowth(LossReason::kGpuBuffersFull, session_->gpu_dropped_cupti, "", &state_.reported_gpu_dropped_cupti, &out_);
-  WriteGrowth(LossReason::kGpuRecordsDropped, session_->gpu_dropped_ring, "ring full", &state_.reported_gpu_dropped_ring, &out_);
+  WriteGrowth(LossReason::kGpuRecordsDropped, session_->gpu_dropped_ring, "ring full",
+              &state_.reported_gpu_dropped_ring, &out_);
   WriteLeftOut(LossReason::kGpuRecordsDropped, "trace at its limit", &state_.left_out_gpu, &out_);
   if (state_.lost_bytes != 0) {
     LossReason reason = state_.lost_errno == ENOENT ? LossReason::kOutputGone : LossReason::kOutputFull;

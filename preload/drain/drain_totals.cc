@@ -39,7 +39,8 @@ void Drain::AddTotals(uint32_t op, const CallTotalsRecord& record) {
   }
   FlushBatch();  // the op's definition
   unwritten_calls_ += sums.count;
-  WriteAggregatePacket({record.thread_id, op, record.start_ticks, record.end_ticks, TotalsCause::kRingFull}, record.totals, &out_);
+  WriteAggregatePacket({record.thread_id, op, record.start_ticks, record.end_ticks, TotalsCause::kRingFull},
+                       record.totals, &out_);
 }
 
 // `head`: of the slot's ring; what was handed over up to there has been taken.
@@ -72,7 +73,8 @@ void Drain::TakeLeftTotals() {
     if (slot >= kMaxSlots) continue;
     Segment memory = MemoryAt(offset + i * bytes, bytes);
     if (memory.data == nullptr) continue;
-    TakeTotalsTable(reinterpret_cast<const TotalsTable*>(memory.data), bytes, session_->slots[slot].head.load(std::memory_order_acquire));
+    TakeTotalsTable(reinterpret_cast<const TotalsTable*>(memory.data), bytes,
+                    session_->slots[slot].head.load(std::memory_order_acquire));
   }
 }
 

@@ -58,7 +58,8 @@ class GpuActivityBatch {
 
  private:
   static constexpr uint32_t kMaxVarintBytes = 10;
-  static constexpr uint32_t kFirstRareField = fields::GpuActivityBatch::kBytes;  // from here on a column of zeros is left out
+  static constexpr uint32_t kFirstRareField =
+      fields::GpuActivityBatch::kBytes;  // from here on a column of zeros is left out
   static constexpr uint32_t kFieldEnd = fields::GpuActivityBatch::kSequence + 1;
 
   void Put(uint32_t field, uint64_t value) {
@@ -99,7 +100,7 @@ class GpuActivityBatch {
   uint64_t base_start_ = 0;
   uint64_t previous_start_ = 0;
   uint32_t previous_correlation_ = 0;
-  uint32_t told_ = 0;  // fields with an element that is not 0
+  uint32_t told_ = 0;          // fields with an element that is not 0
   Buffer columns_[kFieldEnd];  // by field number
 };
 
@@ -191,12 +192,15 @@ class GpuBatches {
 
  private:
   static constexpr GpuRows<3>::Fields kLinkFields = {
-      fields::Packet::kGpuLink, fields::GpuLinkBatch::kThreadId,
-      {fields::GpuLinkBatch::kTickDelta, fields::GpuLinkBatch::kCorrelationDelta, fields::GpuLinkBatch::kSequenceDelta}};
+      fields::Packet::kGpuLink,
+      fields::GpuLinkBatch::kThreadId,
+      {fields::GpuLinkBatch::kTickDelta, fields::GpuLinkBatch::kCorrelationDelta,
+       fields::GpuLinkBatch::kSequenceDelta}};
   static constexpr GpuRows<4>::Fields kNodeFields = {
-      fields::Packet::kGpuGraphNode, fields::GpuGraphNodeBatch::kThreadId,
-      {fields::GpuGraphNodeBatch::kTickDelta, fields::GpuGraphNodeBatch::kNodeDelta, fields::GpuGraphNodeBatch::kOriginal,
-       fields::GpuGraphNodeBatch::kSequenceDelta}};
+      fields::Packet::kGpuGraphNode,
+      fields::GpuGraphNodeBatch::kThreadId,
+      {fields::GpuGraphNodeBatch::kTickDelta, fields::GpuGraphNodeBatch::kNodeDelta,
+       fields::GpuGraphNodeBatch::kOriginal, fields::GpuGraphNodeBatch::kSequenceDelta}};
 
   // The open batch of this thread, else an empty one; null where all are others' or full.
   GpuRows<3>* LinksOf(uint32_t thread_id) {

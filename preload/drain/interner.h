@@ -114,9 +114,7 @@ class Interner {
     uint32_t iid;
   };
 
-  static uint32_t AddressHash(uint64_t address) {
-    return static_cast<uint32_t>((address * 0x9e3779b97f4a7c15u) >> 40);
-  }
+  static uint32_t AddressHash(uint64_t address) { return static_cast<uint32_t>((address * 0x9e3779b97f4a7c15u) >> 40); }
   uint32_t AddAddress(AddressEntry* entry, uint64_t address);
 
   static constexpr uint32_t kHints = 512;

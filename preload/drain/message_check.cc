@@ -30,14 +30,19 @@ namespace cudnn = fields::Cudnn;
 constexpr Form kTensor = {0, Bits(fields::CudnnTensor::kDim, fields::CudnnTensor::kStride), 0, {}};
 constexpr Form kNode = {
     Bits(node::kOperation, node::kMode),
-    Bits(node::kInputUid, node::kOutputUid, node::kPad, node::kPostPad, node::kStride, node::kDilation), 0, {}};
+    Bits(node::kInputUid, node::kOutputUid, node::kPad, node::kPostPad, node::kStride, node::kDilation),
+    0,
+    {}};
 constexpr Form kKnob = {};
 static_assert(plan::kNode < plan::kKnob && cudnn::kTensor < cudnn::kPlan);
-constexpr Form kPlan = {
-    Bits(plan::kJson), Bits(plan::kNumericalNote, plan::kBehaviorNote), Bits(plan::kNode, plan::kKnob), {&kNode, &kKnob}};
-constexpr Form kCudnn = {
-    Bits(cudnn::kOperation), Bits(cudnn::kPad, cudnn::kPostPad, cudnn::kStride, cudnn::kDilation),
-    Bits(cudnn::kTensor, cudnn::kPlan), {&kTensor, &kPlan}};
+constexpr Form kPlan = {Bits(plan::kJson),
+                        Bits(plan::kNumericalNote, plan::kBehaviorNote),
+                        Bits(plan::kNode, plan::kKnob),
+                        {&kNode, &kKnob}};
+constexpr Form kCudnn = {Bits(cudnn::kOperation),
+                         Bits(cudnn::kPad, cudnn::kPostPad, cudnn::kStride, cudnn::kDilation),
+                         Bits(cudnn::kTensor, cudnn::kPlan),
+                         {&kTensor, &kPlan}};
 
 struct Bytes {
   const uint8_t* at;
@@ -66,8 +71,7 @@ bool AreVarints(Bytes bytes) {
 
 bool IsUtf8(Bytes bytes) {
   while (bytes.at < bytes.end) {
-    size_t length = Utf8Length(reinterpret_cast<const char*>(bytes.at),
-                               static_cast<size_t>(bytes.end - bytes.at));
+    size_t length = Utf8Length(reinterpret_cast<const char*>(bytes.at), static_cast<size_t>(bytes.end - bytes.at));
     if (length == 0) return false;
     bytes.at += length;
   }

@@ -61,7 +61,8 @@ struct CallTotalsRecord {
 constexpr size_t kMostTotalsBytes = sizeof(CallTotalsRecord) + kMaxRecordBytes;
 
 struct TotalsEntry {
-  uint64_t handed_over;  // where the ring's head is once this has been written into it; 0: not tried since the last call
+  uint64_t
+      handed_over;  // where the ring's head is once this has been written into it; 0: not tried since the last call
   CallTotalsRecord record;
 };
 

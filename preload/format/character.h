@@ -37,13 +37,13 @@ constexpr Character FirstCharacter(const char* text, size_t size) {
 // or can't be seen at all.
 constexpr bool IsDangerous(const Character& character) {
   constexpr uint32_t kRanges[][2] = {
-      {0, 0x1f},         {0x7f, 0x9f},         // controls
-      {0xad, 0xad},                            // soft hyphen
-      {0x61c, 0x61c},    {0x180e, 0x180e},     // Arabic letter mark, Mongolian vowel separator
-      {0x200b, 0x200f},  {0x2028, 0x202e},     // no width, directions, ends of lines and paragraphs
-      {0x2060, 0x206f},  {0xfeff, 0xfeff},     // no width, isolates
-      {0xfff9, 0xfffb},  {0x1d173, 0x1d17a},   // annotations, notes' controls
-      {0xe0000, 0xe0fff}};                     // tags
+      {0, 0x1f},         {0x7f, 0x9f},        // controls
+      {0xad, 0xad},                           // soft hyphen
+      {0x61c, 0x61c},    {0x180e, 0x180e},    // Arabic letter mark, Mongolian vowel separator
+      {0x200b, 0x200f},  {0x2028, 0x202e},    // no width, directions, ends of lines and paragraphs
+      {0x2060, 0x206f},  {0xfeff, 0xfeff},    // no width, isolates
+      {0xfff9, 0xfffb},  {0x1d173, 0x1d17a},  // annotations, notes' controls
+      {0xe0000, 0xe0fff}};                    // tags
   if (character.code >= 0x20 && character.code < 0x7f) return false;  // nearly all
   if (!character.is_utf8) return true;
   for (const auto& range : kRanges) {

@@ -17,8 +17,7 @@ bool TscIsInvariant() {
 
 // The kernel drops "tsc" from its list when it found the counters of two cores apart or unsteady.
 bool KernelListsTsc() {
-  int fd = open("/sys/devices/system/clocksource/clocksource0/available_clocksource",
-                O_RDONLY | O_CLOEXEC);
+  int fd = open("/sys/devices/system/clocksource/clocksource0/available_clocksource", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   char text[256];
   ssize_t size = read(fd, text, sizeof text - 1);
@@ -70,8 +69,7 @@ uint64_t EstimateTicksPerSecond(ClockKind kind, const ClockSample& first, const 
   if (kind == ClockKind::kMonotonic) return 1000000000u;
   uint64_t elapsed_ns = last.monotonic_ns - first.monotonic_ns;
   if (last.monotonic_ns <= first.monotonic_ns || elapsed_ns < 10000) return 0;
-  return static_cast<uint64_t>(static_cast<double>(last.ticks - first.ticks) * 1e9 /
-                               static_cast<double>(elapsed_ns));
+  return static_cast<uint64_t>(static_cast<double>(last.ticks - first.ticks) * 1e9 / static_cast<double>(elapsed_ns));
 }
 
 }  // namespace dlhook

@@ -12,9 +12,9 @@ namespace dlhook {
 
 // What the bytes of a definition are.
 enum class DefinitionKind : uint32_t {
-  kKernel = 1,     // a mangled name, not terminated
-  kCudnnPlan = 2,  // a serialized trace::Cudnn
-  kText = 3,       // a name of a Python file or function, not terminated
+  kKernel = 1,       // a mangled name, not terminated
+  kCudnnPlan = 2,    // a serialized trace::Cudnn
+  kText = 3,         // a name of a Python file or function, not terminated
   kPythonStack = 4,  // PythonStackDefinition
 };
 
@@ -30,8 +30,8 @@ struct PythonStackDefinition {
   uint32_t is_cut;  // 1: there were more frames outside
 };
 struct PythonFrameDefinition {
-  uint32_t file;      // kText
-  uint32_t function;  // kText
+  uint32_t file;          // kText
+  uint32_t function;      // kText
   uint32_t line : 31;     // 0: not known
   uint32_t is_entry : 1;  // trace::PythonFrame.is_entry
   uint32_t object;        // trace::PythonModule.object, 0: none

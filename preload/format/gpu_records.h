@@ -19,14 +19,14 @@ struct GpuActivityRecord {
   uint64_t end_ns;
   uint64_t queued_ns;
   uint64_t submitted_ns;
-  uint64_t bytes;       // of copies and sets
-  uint64_t graph_node;  // CUPTI's id of the node of an executable graph, 0: none
-  uint64_t sequence;    // of the call, where the source knows it (events), 0: by correlation
-  uint32_t thread_id;   // of that call
+  uint64_t bytes;        // of copies and sets
+  uint64_t graph_node;   // CUPTI's id of the node of an executable graph, 0: none
+  uint64_t sequence;     // of the call, where the source knows it (events), 0: by correlation
+  uint32_t thread_id;    // of that call
   uint32_t correlation;  // CUPTI's
-  uint32_t kernel;      // its name: a definition (kKernel), 0: none
-  uint32_t graph;       // CUPTI's id of the executable graph, 0: none
-  uint32_t device;      // CUDA's ordinal in this process
+  uint32_t kernel;       // its name: a definition (kKernel), 0: none
+  uint32_t graph;        // CUPTI's id of the executable graph, 0: none
+  uint32_t device;       // CUDA's ordinal in this process
   uint32_t peer_device;  // of copies between devices: the other one (destination), kNoDevice: none
   uint32_t context;
   uint32_t stream;  // CUPTI's id; of events: a number of our own
@@ -49,9 +49,9 @@ constexpr uint32_t kNoDevice = 0xffffffff;
 struct GpuLinkRecord {
   RecordHeader header;
   uint64_t ticks;
-  uint64_t sequence;     // of the innermost recorded call that was open, 0: none
+  uint64_t sequence;  // of the innermost recorded call that was open, 0: none
   uint32_t correlation;
-  uint32_t thread_id;    // whose call; 0: of this ring's thread
+  uint32_t thread_id;  // whose call; 0: of this ring's thread
 };
 static_assert(sizeof(GpuLinkRecord) == 32);
 

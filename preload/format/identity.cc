@@ -17,9 +17,10 @@ namespace dlhook {
 namespace {
 
 const char kBootId[] = "/proc/sys/kernel/random/boot_id";
-const char* const kRankVariables[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS",
-                                      "PMI_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
+const char* const kRankVariables[] = {"RANK",         "LOCAL_RANK", "WORLD_SIZE",           "SLURM_PROCID",
+                                      "SLURM_NTASKS", "PMI_RANK",   "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
 // By these libraries decide how they compute. None holds a secret or a path.
+// clang-format off
 const char* const kSettings[] = {
     "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_DYNAMIC", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME",
     "MKL_NUM_THREADS", "MKL_DYNAMIC", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE",
@@ -27,6 +28,7 @@ const char* const kSettings[] = {
     "ATEN_CPU_CAPABILITY", "TORCHDYNAMO_DISABLE", "PYTORCH_CUDA_ALLOC_CONF", "TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO", "NCCL_PROTO", "MALLOC_ARENA_MAX"};
+// clang-format on
 static_assert(sizeof kSettings / sizeof *kSettings <= kMaxSettings);
 // Those in whose short options a `c` (and for the others an `e`) says that code follows instead of a script.
 const char* const kShells[] = {"python", "pypy", "bash", "sh", "dash"};
@@ -169,7 +171,8 @@ void DescribeSettings(SessionHeader* session) {
   }
   uint64_t processors[128] = {};
   long bytes = syscall(SYS_sched_getaffinity, 0, sizeof processors, processors);
-  for (long i = 0; i < bytes / 8; ++i) session->processors += static_cast<uint32_t>(__builtin_popcountll(processors[i]));
+  for (long i = 0; i < bytes / 8; ++i)
+    session->processors += static_cast<uint32_t>(__builtin_popcountll(processors[i]));
 }
 
 void DescribeProcess(const char* script, SessionHeader* session) {

@@ -13,7 +13,10 @@ inline size_t Utf8Length(const char* text, size_t size) {
   auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char first = byte(0);
   if (first < 0x80) return 1;
-  size_t length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+  size_t length = first >= 0xc2 && first < 0xe0   ? 2
+                  : first >= 0xe0 && first < 0xf0 ? 3
+                  : first >= 0xf0 && first < 0xf5 ? 4
+                                                  : 0;
   if (length == 0 || length > size) return 0;
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;

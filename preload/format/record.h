@@ -203,6 +203,7 @@ static_assert(sizeof(LaunchShape) == 40);
 constexpr uint8_t kLaunchShapeWords = sizeof(LaunchShape) / 8;
 
 // Names in kCudnnOperationNames (drain/describe_cuda.cc).
+// clang-format off
 enum class CudnnOperation : uint8_t {
   kUnknown, kConvolutionForward, kConvolutionBackwardData, kConvolutionBackwardWeights, kConvolutionBackwardBias,
   kConvolutionBiasActivation, kTransformTensor, kTransformFilter, kReorderFilter, kAddTensor, kActivationForward,
@@ -211,6 +212,7 @@ enum class CudnnOperation : uint8_t {
   kRnnBackwardData, kRnnBackwardWeights, kAttentionForward, kAttentionBackwardData, kAttentionBackwardWeights,
   kReduceTensor, kOpTensor, kScaleTensor, kSetTensor, kNormForward, kNormBackward, kCount
 };
+// clang-format on
 
 using TensorRole = fields::CudnnTensor::Role;
 
@@ -310,8 +312,8 @@ struct TapLineRecord {
   uint64_t sequence;
   uint32_t parent_distance;
   uint32_t text_bytes;
-  uint32_t source;  // which library of the process wrote it (its own template and version lines count), from 1
-  uint32_t cut;     // 1: the line was longer
+  uint32_t source;        // which library of the process wrote it (its own template and version lines count), from 1
+  uint32_t cut;           // 1: the line was longer
   uint32_t native_stack;  // as CallTrailer's
   uint32_t reserved;
 };

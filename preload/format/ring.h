@@ -13,13 +13,13 @@ namespace dlhook {
 
 struct RingProducer {
   Slot* slot;
-  char* data;            // of the slot's own memory, or of the chunk that is written now
-  uint64_t bytes;        // power of two; 0 in a wiped state: every reservation is refused
-  uint64_t head;         // next free byte, as committed
-  uint64_t start;        // where the chunk begins; 0: in the slot's own memory
-  uint64_t room_end;     // up to here there is room for calls, as far as known
-  uint64_t notice_at;    // a commit that reaches this position is CommitNoticed's business (thread_state.h)
-  bool refuses_calls;    // they are kept as totals (full_ring.h)
+  char* data;          // of the slot's own memory, or of the chunk that is written now
+  uint64_t bytes;      // power of two; 0 in a wiped state: every reservation is refused
+  uint64_t head;       // next free byte, as committed
+  uint64_t start;      // where the chunk begins; 0: in the slot's own memory
+  uint64_t room_end;   // up to here there is room for calls, as far as known
+  uint64_t notice_at;  // a commit that reaches this position is CommitNoticed's business (thread_state.h)
+  bool refuses_calls;  // they are kept as totals (full_ring.h)
   // Between Reserve and Commit, an address in the reserver's stack frame, else 0: the record of a signal handler that
   // interrupts it is refused. Taken before anything is looked at, or a handler in between would be given the same
   // place.

@@ -35,7 +35,7 @@ struct alignas(64) Slot {
   std::atomic<uint64_t> bytes;  // power of two; 0: no memory yet
   uint64_t data_offset;         // from the start of the mapping
   std::atomic<uint32_t> owned;  // 1: a live thread writes here
-  std::atomic<uint32_t> tid;        // that thread: for who samples counters (drain/counter_sampler.h)
+  std::atomic<uint32_t> tid;    // that thread: for who samples counters (drain/counter_sampler.h)
   std::atomic<uint32_t> thread_id;
 
   alignas(64) std::atomic<uint64_t> head;  // producer: committed up to here
@@ -68,15 +68,15 @@ struct Checkpoint {
   uint64_t reported_dropped_readings;
   uint64_t reported_gpu_dropped_cupti;
   uint64_t reported_gpu_dropped_ring;
-  uint64_t left_out_gpu;  // records beyond trace_bytes_limit
-  uint64_t lost_calls;   // could not be written (output full), not yet in a Loss packet
+  uint64_t left_out_gpu;     // records beyond trace_bytes_limit
+  uint64_t lost_calls;       // could not be written (output full), not yet in a Loss packet
   uint64_t told_lost_calls;  // the same, in Loss packets
   uint64_t lost_bytes;
   uint32_t lost_errno;
   uint32_t finished;  // footer written
   uint64_t tails[kMaxSlots];
   uint64_t reported_dropped[kMaxSlots];
-  uint32_t thread_ids[kMaxSlots];  // of the slot's current thread, 0: none
+  uint32_t thread_ids[kMaxSlots];     // of the slot's current thread, 0: none
   uint32_t python_stacks[kMaxSlots];  // the last PythonStackRecord's
 };
 
@@ -84,7 +84,7 @@ struct Checkpoint {
 struct TapSource {
   std::atomic<uint32_t> ready;
   char object[64];
-  char version[64];       // "v3.12.0"
+  char version[64];           // "v3.12.0"
   char template_fields[256];  // "operation,engine,primitive,…" of the primitive lines
 };
 
@@ -109,7 +109,7 @@ struct SessionHeader {
   // Control. `enabled_families` is the only word that every call reads: 0 while recording is stopped.
   alignas(64) std::atomic<uint32_t> enabled_families;
   uint32_t configured_families;
-  std::atomic<uint32_t> stopped;      // dlhook ctl stop, DLHOOK_START=off: what the trace says of enabled_families == 0
+  std::atomic<uint32_t> stopped;  // dlhook ctl stop, DLHOOK_START=off: what the trace says of enabled_families == 0
   std::atomic<uint64_t> stopped_ticks;  // when that last changed
   // Loss counters of the host as a whole.
   alignas(64) std::atomic<uint64_t> no_ring_calls;
@@ -122,7 +122,7 @@ struct SessionHeader {
   std::atomic<uint64_t> definitions_bytes;    // published so far
   std::atomic<uint32_t> stack_nodes;          // published so far, node 0 included; 0: none yet
   std::atomic<uint32_t> next_thread_id;
-  std::atomic<uint32_t> slots_in_use;  // slots from here on never had memory (those before may not have it yet)
+  std::atomic<uint32_t> slots_in_use;     // slots from here on never had memory (those before may not have it yet)
   std::atomic<uint32_t> drained_by_host;  // 1: a writer thread of the host drains (also after its collector died)
   std::atomic<uint32_t> exited;           // 1: the host's destructor ran
   uint64_t exit_ticks;
@@ -149,14 +149,15 @@ struct SessionHeader {
   char requested_output[256];
   char output_refusal[96];
   uint64_t trace_bytes_limit;
-  uint32_t counters_interval_ms;  // 0: whoever drains samples nothing
+  uint32_t counters_interval_ms;       // 0: whoever drains samples nothing
   uint32_t counters_at_interval_only;  // 1: threads read none themselves
-  char counters[512];             // DLHOOK_COUNTERS
+  char counters[512];                  // DLHOOK_COUNTERS
   RankVariable rank_variables[kMaxRankVariables];
   uint32_t setting_count;
   uint32_t processors;  // that the process may run on; 0: not known
   Setting settings[kMaxSettings];
-  char trace_path[4096];  // absolute, as it was when the session began: for messages and for this process; readers go by the next fields
+  char trace_path
+      [4096];  // absolute, as it was when the session began: for messages and for this process; readers go by the next fields
   // What these rings belong to, so that a copy of the run is not taken for the run: the run folder and the trace in it.
   uint64_t folder_device;
   uint64_t folder_inode;
@@ -166,8 +167,8 @@ struct SessionHeader {
   TapSource tap_sources[kMaxTapSources];
 
   uint64_t chunks_offset;
-  uint64_t chunk_bytes;  // power of two
-  uint32_t chunk_count;  // 0: rings don't grow
+  uint64_t chunk_bytes;               // power of two
+  uint32_t chunk_count;               // 0: rings don't grow
   std::atomic<uint32_t> chunks_used;  // chunks for records from here on never belonged to a slot
   Chunk chunks[kMaxChunks];
 
@@ -205,7 +206,9 @@ inline uint64_t SlotOffset(uint32_t slot, uint64_t total) {
 }
 
 // Chunks from here on hold totals of calls (format/call_totals.h) and no records: those are kept when nothing else is.
-inline uint32_t RecordChunks(const SessionHeader& session) { return session.chunk_count - (session.chunk_count + 3) / 4; }
+inline uint32_t RecordChunks(const SessionHeader& session) {
+  return session.chunk_count - (session.chunk_count + 3) / 4;
+}
 
 // Of what rings may grow by: DLHOOK_GROWTH_KIB.
 inline uint64_t ChunkBytes(uint64_t growth) {

@@ -10,7 +10,8 @@ namespace {
 // What a release prints that says no template (before 2.1); told apart by the number of fields.
 constexpr const char* kKnownTemplates[] = {
     // from 1.1 on; 1.0; 0.x
-    "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,problem_desc,exec_time",
+    "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,problem_desc,exec_"
+    "time",
     "operation,engine,primitive,implementation,prop_kind,memory_descriptors,auxiliary,problem_desc,exec_time",
     "operation,primitive,implementation,prop_kind,memory_descriptors,auxiliary,problem_desc,exec_time",
 };
@@ -20,11 +21,9 @@ struct FieldName {
   OneDnnField field;
 };
 constexpr FieldName kFieldNames[] = {
-    {"operation", kOperation},           {"engine", kEngine},
-    {"primitive", kPrimitive},           {"implementation", kImplementation},
-    {"prop_kind", kPropKind},            {"memory_descriptors", kMemoryDescriptors},
-    {"attributes", kAttributes},         {"auxiliary", kAuxiliary},
-    {"problem_desc", kProblem},
+    {"operation", kOperation},           {"engine", kEngine},       {"primitive", kPrimitive},
+    {"implementation", kImplementation}, {"prop_kind", kPropKind},  {"memory_descriptors", kMemoryDescriptors},
+    {"attributes", kAttributes},         {"auxiliary", kAuxiliary}, {"problem_desc", kProblem},
 };
 
 bool Equals(TextSpan span, const char* text) {
@@ -51,9 +50,7 @@ bool IsTimestamp(TextSpan field) {
   return field.size > 0 && IsDigit(field.data[0]) && memchr(field.data, '.', field.size) != nullptr;
 }
 
-bool IsVersionMark(TextSpan field) {
-  return field.size == 2 && field.data[0] == 'v' && IsDigit(field.data[1]);
-}
+bool IsVersionMark(TextSpan field) { return field.size == 2 && field.data[0] == 'v' && IsDigit(field.data[1]); }
 
 OneDnnField FieldOfName(TextSpan name) {
   for (const FieldName& known : kFieldNames) {

@@ -14,10 +14,21 @@ struct TextSpan {
 };
 
 // Fields of trace::OneDnn.
+// clang-format off
 enum OneDnnField {
-  kOperation, kEngine, kPrimitive, kImplementation, kPropKind, kMemoryDescriptors, kAttributes,
-  kAuxiliary, kProblem, kOther, kOneDnnFieldCount
+  kOperation,
+  kEngine,
+  kPrimitive,
+  kImplementation,
+  kPropKind,
+  kMemoryDescriptors,
+  kAttributes,
+  kAuxiliary,
+  kProblem,
+  kOther,
+  kOneDnnFieldCount
 };
+// clang-format on
 
 struct TapLine {
   bool is_call;          // an execution or a creation, with a time

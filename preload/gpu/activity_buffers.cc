@@ -1,9 +1,10 @@
 // See activity_buffers.h.
-#include "preload/base/own_pages.h"
 #include "preload/gpu/activity_buffers.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "preload/base/own_pages.h"
 
 namespace dlhook {
 namespace {

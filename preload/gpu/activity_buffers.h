@@ -32,7 +32,7 @@ constexpr size_t kScratchBytes = 16 << 10;
 
 struct ActivityBuffer {
   uint8_t* data;
-  size_t valid;  // bytes that CUPTI has filled
+  size_t valid;   // bytes that CUPTI has filled
   uint32_t next;  // in its list, + 1; 0: the last one
   BufferKind kind;
 };

@@ -1,21 +1,28 @@
 // See activity_reader.h.
-#include "preload/format/gpu_records.h"
 #include "preload/gpu/activity_reader.h"
 
 #include <string.h>
 
 #include <initializer_list>
 
+#include "preload/format/gpu_records.h"
+
 namespace dlhook {
 namespace {
 
 // Indexed by CUpti_ActivityMemcpyKind: arrays are device memory.
 CopyDirection DirectionOf(uint8_t copy_kind) {
-  static constexpr CopyDirection kDirections[] = {
-      CopyDirection::kUnknown,        CopyDirection::kHostToDevice,   CopyDirection::kDeviceToHost,
-      CopyDirection::kHostToDevice,   CopyDirection::kDeviceToHost,   CopyDirection::kDeviceToDevice,
-      CopyDirection::kDeviceToDevice, CopyDirection::kDeviceToDevice, CopyDirection::kDeviceToDevice,
-      CopyDirection::kHostToHost,     CopyDirection::kPeer};
+  static constexpr CopyDirection kDirections[] = {CopyDirection::kUnknown,
+                                                  CopyDirection::kHostToDevice,
+                                                  CopyDirection::kDeviceToHost,
+                                                  CopyDirection::kHostToDevice,
+                                                  CopyDirection::kDeviceToHost,
+                                                  CopyDirection::kDeviceToDevice,
+                                                  CopyDirection::kDeviceToDevice,
+                                                  CopyDirection::kDeviceToDevice,
+                                                  CopyDirection::kDeviceToDevice,
+                                                  CopyDirection::kHostToHost,
+                                                  CopyDirection::kPeer};
   return copy_kind < sizeof kDirections / sizeof kDirections[0] ? kDirections[copy_kind] : CopyDirection::kUnknown;
 }
 

@@ -36,11 +36,11 @@ bool StartsWith(const char* text, const char* prefix) { return strncmp(text, pre
 int NoteLibrary(dl_phdr_info* info, size_t, void* argument) {
   auto found = static_cast<MappedLibraries*>(argument);
   const char* base = BaseName(info->dlpi_name);
-  char(*place)[512] = StartsWith(base, "libcupti.so")     ? &found->cupti
-                      : StartsWith(base, "libcudart.so")  ? &found->runtime
-                      : StartsWith(base, "libcublas.so")  ? &found->math
-                      : StartsWith(base, "libcudnn.so")   ? &found->math
-                                                          : nullptr;
+  char(*place)[512] = StartsWith(base, "libcupti.so")    ? &found->cupti
+                      : StartsWith(base, "libcudart.so") ? &found->runtime
+                      : StartsWith(base, "libcublas.so") ? &found->math
+                      : StartsWith(base, "libcudnn.so")  ? &found->math
+                                                         : nullptr;
   if (place != nullptr && (*place)[0] == '\0') snprintf(*place, sizeof *place, "%s", info->dlpi_name);
   return 0;
 }
@@ -68,8 +68,8 @@ void* OpenBeside(const char* neighbour, int major) {
   const char* slash = strrchr(neighbour, '/');
   if (slash == nullptr) return nullptr;
   auto length = static_cast<int>(slash - neighbour);
-  for (const char* relative : {"", "/../../cuda_cupti/lib", "/../../cu13/lib", "/../extras/CUPTI/lib64",
-                               "/../../../extras/CUPTI/lib64"}) {
+  for (const char* relative :
+       {"", "/../../cuda_cupti/lib", "/../../cu13/lib", "/../extras/CUPTI/lib64", "/../../../extras/CUPTI/lib64"}) {
     snprintf(folder, sizeof folder, "%.*s%s", length, neighbour, relative);
     void* library = OpenIn(folder, major);
     if (library != nullptr) return library;

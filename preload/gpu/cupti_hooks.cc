@@ -167,54 +167,54 @@ void RestoreApplicationCupti() {
 }  // namespace dlhook
 
 // name, role, group. Getters of what we may have set belong to it: the application must read its own.
-#define DLHOOK_CUPTI_FUNCTIONS(X)                              \
-  X(cuptiSubscribe, kSubscribe, 0)                             \
-  X(cuptiSubscribe_v2, kSubscribe, 0)                          \
-  X(cuptiUnsubscribe, kUnsubscribe, 0)                         \
-  X(cuptiFinalize, kFinalize, 0)                               \
-  X(cuptiActivityRegisterCallbacks, kCallbacks, 0)             \
-  X(cuptiActivityRegisterTimestampCallback, kTimestamps, 0)    \
-  X(cuptiActivityEnable, kEnable, 0)                           \
-  X(cuptiActivityEnableAndDump, kEnable, 0)                    \
-  X(cuptiActivityDisable, kDisable, 0)                         \
-  X(cuptiActivityEnableContext, kEnableContext, 0)             \
-  X(cuptiActivityDisableContext, kDisableContext, 0)           \
+#define DLHOOK_CUPTI_FUNCTIONS(X)                                         \
+  X(cuptiSubscribe, kSubscribe, 0)                                        \
+  X(cuptiSubscribe_v2, kSubscribe, 0)                                     \
+  X(cuptiUnsubscribe, kUnsubscribe, 0)                                    \
+  X(cuptiFinalize, kFinalize, 0)                                          \
+  X(cuptiActivityRegisterCallbacks, kCallbacks, 0)                        \
+  X(cuptiActivityRegisterTimestampCallback, kTimestamps, 0)               \
+  X(cuptiActivityEnable, kEnable, 0)                                      \
+  X(cuptiActivityEnableAndDump, kEnable, 0)                               \
+  X(cuptiActivityDisable, kDisable, 0)                                    \
+  X(cuptiActivityEnableContext, kEnableContext, 0)                        \
+  X(cuptiActivityDisableContext, kDisableContext, 0)                      \
   X(cuptiActivityEnableDriverApi, kEnableApi, dlhook::kDriverFunctions)   \
   X(cuptiActivityEnableRuntimeApi, kEnableApi, dlhook::kRuntimeFunctions) \
-  X(cuptiActivityFlush, kFlush, 0)                             \
-  X(cuptiActivityFlushAll, kFlush, 0)                          \
-  X(cuptiActivityGetAttribute, kSetting, 0)                    \
-  X(cuptiActivitySetAttribute, kSetting, 0)                    \
-  X(cuptiActivityFlushPeriod, kSetting, 0)                     \
-  X(cuptiActivityConfigureUnifiedMemoryCounter, kSetting, 0)   \
-  X(cuptiActivityEnableAllSyncRecords, kSetting, 0)            \
-  X(cuptiActivityEnableAllocationSource, kSetting, 0)          \
-  X(cuptiActivityEnableCudaEventDeviceTimestamps, kSetting, 0) \
-  X(cuptiActivityEnableDeviceGraph, kSetting, 0)               \
-  X(cuptiActivityEnableHWTrace, kSetting, 0)                   \
-  X(cuptiActivityEnableLatencyTimestamps, kSetting, 0)         \
-  X(cuptiActivityEnableLaunchAttributes, kSetting, 0)          \
-  X(cuptiGetThreadIdType, kSetting, 0)                         \
-  X(cuptiSetThreadIdType, kSetting, 0)                         \
-  X(cuptiSetEventCollectionMode, kSetting, 0)                  \
-  X(cuptiActivityConfigurePCSampling, kSetting, 0)             \
-  X(cuptiEventGroupEnable, kBegin, 2)                          \
-  X(cuptiEventGroupDisable, kEnd, 2)                           \
-  X(cuptiEventGroupSetEnable, kBegin, 3)                       \
-  X(cuptiEventGroupSetDisable, kEnd, 3)                        \
-  X(cuptiEnableKernelReplayMode, kBegin, 4)                    \
-  X(cuptiDisableKernelReplayMode, kEnd, 4)                     \
-  X(cuptiPCSamplingEnable, kBegin, 5)                          \
-  X(cuptiPCSamplingDisable, kEnd, 5)                           \
-  X(cuptiPmSamplingEnable, kBegin, 6)                          \
-  X(cuptiPmSamplingDisable, kEnd, 6)                           \
-  X(cuptiProfilerBeginSession, kBegin, 7)                      \
-  X(cuptiProfilerEndSession, kEnd, 7)                          \
-  X(cuptiRangeProfilerEnable, kBegin, 8)                       \
-  X(cuptiRangeProfilerDisable, kEnd, 8)                        \
-  X(cuptiSassMetricsEnable, kBegin, 9)                         \
-  X(cuptiSassMetricsDisable, kEnd, 9)                          \
-  X(cuptiActivityEnable_v2, kBegin, 10)                        \
+  X(cuptiActivityFlush, kFlush, 0)                                        \
+  X(cuptiActivityFlushAll, kFlush, 0)                                     \
+  X(cuptiActivityGetAttribute, kSetting, 0)                               \
+  X(cuptiActivitySetAttribute, kSetting, 0)                               \
+  X(cuptiActivityFlushPeriod, kSetting, 0)                                \
+  X(cuptiActivityConfigureUnifiedMemoryCounter, kSetting, 0)              \
+  X(cuptiActivityEnableAllSyncRecords, kSetting, 0)                       \
+  X(cuptiActivityEnableAllocationSource, kSetting, 0)                     \
+  X(cuptiActivityEnableCudaEventDeviceTimestamps, kSetting, 0)            \
+  X(cuptiActivityEnableDeviceGraph, kSetting, 0)                          \
+  X(cuptiActivityEnableHWTrace, kSetting, 0)                              \
+  X(cuptiActivityEnableLatencyTimestamps, kSetting, 0)                    \
+  X(cuptiActivityEnableLaunchAttributes, kSetting, 0)                     \
+  X(cuptiGetThreadIdType, kSetting, 0)                                    \
+  X(cuptiSetThreadIdType, kSetting, 0)                                    \
+  X(cuptiSetEventCollectionMode, kSetting, 0)                             \
+  X(cuptiActivityConfigurePCSampling, kSetting, 0)                        \
+  X(cuptiEventGroupEnable, kBegin, 2)                                     \
+  X(cuptiEventGroupDisable, kEnd, 2)                                      \
+  X(cuptiEventGroupSetEnable, kBegin, 3)                                  \
+  X(cuptiEventGroupSetDisable, kEnd, 3)                                   \
+  X(cuptiEnableKernelReplayMode, kBegin, 4)                               \
+  X(cuptiDisableKernelReplayMode, kEnd, 4)                                \
+  X(cuptiPCSamplingEnable, kBegin, 5)                                     \
+  X(cuptiPCSamplingDisable, kEnd, 5)                                      \
+  X(cuptiPmSamplingEnable, kBegin, 6)                                     \
+  X(cuptiPmSamplingDisable, kEnd, 6)                                      \
+  X(cuptiProfilerBeginSession, kBegin, 7)                                 \
+  X(cuptiProfilerEndSession, kEnd, 7)                                     \
+  X(cuptiRangeProfilerEnable, kBegin, 8)                                  \
+  X(cuptiRangeProfilerDisable, kEnd, 8)                                   \
+  X(cuptiSassMetricsEnable, kBegin, 9)                                    \
+  X(cuptiSassMetricsDisable, kEnd, 9)                                     \
+  X(cuptiActivityEnable_v2, kBegin, 10)                                   \
   X(cuptiActivityRegisterCallbacks_v2, kBegin, 10)
 
 extern "C" {

@@ -20,19 +20,19 @@ namespace {
 // What a thread is at. A call that was left by longjmp or an exception is known by its frame: a later one lies at or
 // above it.
 struct EventThread {
-  EventPair* open;     // of the outermost timed call; calls inside are part of its work
-  uintptr_t frame;     // of that call
-  uintptr_t busy;      // frame of the call that is just being begun: a signal handler's calls are not timed meanwhile
+  EventPair* open;  // of the outermost timed call; calls inside are part of its work
+  uintptr_t frame;  // of that call
+  uintptr_t busy;   // frame of the call that is just being begun: a signal handler's calls are not timed meanwhile
   uintptr_t group_stream;  // of what was queued in the open group of NCCL's; 0: none yet
-  uint32_t depth;      // of recorded calls, that call included
+  uint32_t depth;          // of recorded calls, that call included
   uint32_t generation;
-  uint32_t groups;     // open ones
+  uint32_t groups;  // open ones
   uint32_t group_is_mixed;
 };
 __thread EventThread t_events;
 
 constexpr uint32_t kMostDriverMisses = 64;
-constexpr int kMostDriverYields = 10000;  // while another thread looks it up
+constexpr int kMostDriverYields = 10000;      // while another thread looks it up
 constexpr size_t kStreamInLaunchConfig = 32;  // bytes, in cudaLaunchConfig_t and CUlaunchConfig
 
 constexpr const char* kGetters[] = {"cublasGetStream_v2", "cudnnGetStream", "cusparseGetStream", "cusolverDnGetStream",

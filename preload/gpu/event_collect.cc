@@ -195,9 +195,9 @@ void EndContext(const Collector& collector, EventContext* context) {
   context->phase = ContextPhase::kFree;
 }
 
-const char* const kReasons[] = {
-    "no stream or context known", "too many were under way",           "the driver refused an event",
-    "the context ended",          "one NCCL group on several streams", "under way at the end"};
+const char* const kReasons[] = {"no stream or context known",        "too many were under way",
+                                "the driver refused an event",       "the context ended",
+                                "one NCCL group on several streams", "under way at the end"};
 static_assert(sizeof kReasons / sizeof *kReasons == static_cast<size_t>(Untimed::kCount));
 
 void ReportUntimed(EventState* state) {

@@ -57,7 +57,7 @@ struct EventContext {
   uint32_t number;      // from 1
   uint32_t device;      // CUDA's ordinal
   uint32_t pairs_made;
-  uint32_t anchor;  // the current one
+  uint32_t anchor;               // the current one
   std::atomic<uint32_t> inside;  // threads that use an event of its just now
   EventPair* free;
   EventList pending;  // recorded, in the order of their ends
@@ -65,14 +65,14 @@ struct EventContext {
   // Of whoever holds EventState.collecting:
   void* own_stream;
   void* spare_event;
-  EventList waiting;  // taken over from `pending`
+  EventList waiting;     // taken over from `pending`
   uint64_t anchored_ns;  // when the current anchor was made; CLOCK_MONOTONIC
   EventPair pairs[kEventPairs];
 };
 
 struct EventStream {
   uintptr_t handle;
-  uint32_t context;  // number
+  uint32_t context;    // number
   uint32_t thread_id;  // of a thread's own default stream, else 0
 };
 
@@ -80,8 +80,8 @@ struct EventStream {
 enum class Untimed : uint32_t { kNoContext, kNoPair, kDriverFailed, kContextEnded, kGroup, kPending, kCount };
 
 struct EventState {
-  std::atomic<uint32_t> active;         // 0 in a forked child
-  std::atomic<uint32_t> driver_state;   // 0: not found yet, 1: a thread is at it, 2: `driver` is complete
+  std::atomic<uint32_t> active;        // 0 in a forked child
+  std::atomic<uint32_t> driver_state;  // 0: not found yet, 1: a thread is at it, 2: `driver` is complete
   std::atomic<uint32_t> driver_misses;
   EventDriver driver;
   SpinLock lock;

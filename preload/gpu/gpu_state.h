@@ -46,15 +46,15 @@ struct GpuState {
   // taken in one.
   SpinLock control;
   std::atomic<uint32_t> was_open;
-  std::atomic<uint32_t> is_closing;   // the last flush is under way, and may ask for buffers
-  std::atomic<uint32_t> has_buffers;  // CUPTI has asked for one: CUDA is up
+  std::atomic<uint32_t> is_closing;        // the last flush is under way, and may ask for buffers
+  std::atomic<uint32_t> has_buffers;       // CUPTI has asked for one: CUDA is up
   std::atomic<uint32_t> inside_callbacks;  // and calls, that are in CUPTI themselves
   std::atomic<uint64_t> known_devices;     // bit i: ordinal i was told
   std::atomic<uint32_t> module_unloads;    // names of kernels may lie elsewhere since
 
   // CUPTI's, under `control`.
-  void* subscriber;  // null: none of ours
-  uint32_t is_to_be_handed_over;  // 1: closed, but attributes and the subscription are still ours
+  void* subscriber;                   // null: none of ours
+  uint32_t is_to_be_handed_over;      // 1: closed, but attributes and the subscription are still ours
   uint8_t per_thread_buffers_before;  // attributes as they were
   uint8_t zeroed_buffers_before;
   int64_t clock_offset_ns;  // to be added to CUPTI's times
@@ -65,7 +65,7 @@ struct GpuState {
   std::atomic<uint32_t> has_thread;
   std::atomic<uint32_t> is_abandoned;  // CUDA may be gone: no call into it at the end
   std::atomic<uint32_t> is_closed;     // at the end: no call into CUPTI is under way or comes
-  std::atomic<uint32_t> feeding;  // completed buffers are being read
+  std::atomic<uint32_t> feeding;       // completed buffers are being read
   pthread_t thread;
   ThreadState* own;  // the thread's; null where there was no ring
   KernelNames names;

@@ -92,8 +92,8 @@ void End(HookId hook, const cupti::CallbackData& data) {
   CallFrame frame = {thread, call->start_ticks, call->sequence, 0, 0, 0, hook};
   CopyArgs copy;
   bool is_copy = ParseInjectedCopy(kHookNames[hook].name, data.parameters, &copy);
-  CallRecord* record = is_copy ? EndCall(&frame, RecordType::kCopyCall, kCopyShapeWords, 3)
-                               : EndCall(&frame, RecordType::kCall, 0, 0);
+  CallRecord* record =
+      is_copy ? EndCall(&frame, RecordType::kCopyCall, kCopyShapeWords, 3) : EndCall(&frame, RecordType::kCall, 0, 0);
   if (record == nullptr) return;
   if (data.result != nullptr) record->status = *static_cast<const int32_t*>(data.result);
   if (is_copy) {

@@ -16,7 +16,8 @@ struct link_map;
 extern "C" {
 // glibc's; null before the first question.
 extern void* (*dlhook_real_dlsym)(void* handle, const char* name) __attribute__((visibility("hidden")));
-extern void* (*dlhook_real_dlvsym)(void* handle, const char* name, const char* version) __attribute__((visibility("hidden")));
+extern void* (*dlhook_real_dlvsym)(void* handle, const char* name, const char* version)
+    __attribute__((visibility("hidden")));
 
 struct DlsymAnswer {
   uint64_t handled;  // 0: jump to the real dlsym as if we were not there

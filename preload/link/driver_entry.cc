@@ -11,11 +11,14 @@
 namespace dlhook {
 namespace {
 
-constexpr uint64_t kPerThreadStream = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, cudaEnablePerThreadDefaultStream
+constexpr uint64_t kPerThreadStream =
+    2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, cudaEnablePerThreadDefaultStream
 
 struct RuntimeApi {
   int (*version)(int* version);
-  void Load(const void* real) { version = reinterpret_cast<int (*)(int*)>(LibraryFunction(real, "cudaRuntimeGetVersion")); }
+  void Load(const void* real) {
+    version = reinterpret_cast<int (*)(int*)>(LibraryFunction(real, "cudaRuntimeGetVersion"));
+  }
 };
 
 // For a version newer than the table the driver may answer with a variant of another argument list. It is the table's if the
@@ -26,7 +29,8 @@ bool IsOfTable(const DriverEntryArgs& args, int hook) {
   auto get = reinterpret_cast<GetProcAddress>(LibraryFunction(*args.out, "cuGetProcAddress_v2"));
   void* known = nullptr;
   int found = 0;
-  return get != nullptr && get(args.symbol, &known, kNewestDriverVersion, args.flags, &found) == 0 && known == *args.out;
+  return get != nullptr && get(args.symbol, &known, kNewestDriverVersion, args.flags, &found) == 0 &&
+         known == *args.out;
 }
 
 }  // namespace
@@ -53,8 +57,8 @@ int FindDriverVariant(const char* name, uint32_t version, bool per_thread_stream
 }
 
 bool IsVendorObject(const link_map* object) {
-  static const char* const kPrefixes[] = {"libcudart.so", "libcuda.so",   "libcupti.so", "libcudnn",
-                                          "libnvidia-",   "libnvperf",    "libcublas",   "libcheckpoint.so"};
+  static const char* const kPrefixes[] = {"libcudart.so", "libcuda.so", "libcupti.so", "libcudnn",
+                                          "libnvidia-",   "libnvperf",  "libcublas",   "libcheckpoint.so"};
   const char* name = ObjectName(object);
   for (const char* prefix : kPrefixes) {
     if (strncmp(name, prefix, strlen(prefix)) == 0) return true;

@@ -12,9 +12,9 @@ namespace dlhook {
 
 struct DriverEntryArgs {
   const char* symbol = nullptr;
-  void** out = nullptr;   // where the library put the function; may be changed
-  int64_t version = 0;    // CUDA version asked for; 0: that of the runtime asked
-  uint64_t flags = 0;     // cudaEnableDefault 0, …LegacyStream 1, …PerThreadDefaultStream 2
+  void** out = nullptr;  // where the library put the function; may be changed
+  int64_t version = 0;   // CUDA version asked for; 0: that of the runtime asked
+  uint64_t flags = 0;    // cudaEnableDefault 0, …LegacyStream 1, …PerThreadDefaultStream 2
   int32_t status = 0;
   const void* real = nullptr;
   void* caller = nullptr;

@@ -115,8 +115,8 @@ void* ChooseBinding(void* global, void* own, const link_map* caller) {
 [[noreturn]] void FailAsTheLoaderWould(const char* name, const link_map* caller) {
   // Through write: stdio may be one of the host's own inventions.
   char text[512];
-  int size = snprintf(text, sizeof text, "%s: symbol lookup error: %s: undefined symbol: %s\n",
-                      program_invocation_name, caller == nullptr ? "?" : ObjectName(caller), name);
+  int size = snprintf(text, sizeof text, "%s: symbol lookup error: %s: undefined symbol: %s\n", program_invocation_name,
+                      caller == nullptr ? "?" : ObjectName(caller), name);
   if (write(STDERR_FILENO, text, static_cast<size_t>(size)) < 0) dlhook_libc__exit(127);
   dlhook_libc__exit(127);
 }

@@ -9,9 +9,9 @@ namespace {
 
 // Addresses in the dynamic section: glibc has relocated most of them in place, but not DT_VERNEED.
 struct DynamicTables {
-  const ElfW(Sym)* symbols = nullptr;
+  const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
-  const ElfW(Half)* versions = nullptr;
+  const ElfW(Half) * versions = nullptr;
   const char* needed = nullptr;
   uint64_t needed_count = 0;
   const uint32_t* gnu_hash = nullptr;
@@ -22,14 +22,29 @@ struct DynamicTables {
       uint64_t value = entry->d_un.d_ptr;
       auto address = reinterpret_cast<const char*>(value < object->l_addr ? value + object->l_addr : value);
       switch (entry->d_tag) {
-        case DT_SYMTAB: symbols = reinterpret_cast<const ElfW(Sym)*>(address); break;
-        case DT_STRTAB: strings = address; break;
-        case DT_VERSYM: versions = reinterpret_cast<const ElfW(Half)*>(address); break;
-        case DT_VERNEED: needed = address; break;
-        case DT_VERNEEDNUM: needed_count = entry->d_un.d_val; break;
-        case DT_GNU_HASH: gnu_hash = reinterpret_cast<const uint32_t*>(address); break;
-        case DT_HASH: hash = reinterpret_cast<const uint32_t*>(address); break;
-        default: break;
+        case DT_SYMTAB:
+          symbols = reinterpret_cast<const ElfW(Sym)*>(address);
+          break;
+        case DT_STRTAB:
+          strings = address;
+          break;
+        case DT_VERSYM:
+          versions = reinterpret_cast<const ElfW(Half)*>(address);
+          break;
+        case DT_VERNEED:
+          needed = address;
+          break;
+        case DT_VERNEEDNUM:
+          needed_count = entry->d_un.d_val;
+          break;
+        case DT_GNU_HASH:
+          gnu_hash = reinterpret_cast<const uint32_t*>(address);
+          break;
+        case DT_HASH:
+          hash = reinterpret_cast<const uint32_t*>(address);
+          break;
+        default:
+          break;
       }
     }
   }
@@ -61,7 +76,8 @@ const char* VersionName(const DynamicTables& tables, ElfW(Half) index) {
 const char* RequiredVersion(const link_map* object, const char* name) {
   if (object == nullptr || object->l_ld == nullptr) return nullptr;
   DynamicTables tables(object);
-  if (tables.symbols == nullptr || tables.strings == nullptr || tables.versions == nullptr || tables.needed == nullptr) {
+  if (tables.symbols == nullptr || tables.strings == nullptr || tables.versions == nullptr ||
+      tables.needed == nullptr) {
     return nullptr;
   }
   uint32_t count = tables.SymbolsToSearch();

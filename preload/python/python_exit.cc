@@ -85,14 +85,12 @@ bool Take(const char* name, Pointer* pointer) {
 bool WatchPythonExit() {
   static std::atomic<uint32_t> state{0};  // 1: done, or can't be done
   if (state.exchange(1) != 0) return true;
-  bool complete = Take("Py_AddPendingCall", &g_api.AddPendingCall) &&
-                  Take("PyImport_ImportModule", &g_api.ImportModule) &&
-                  Take("PyObject_GetAttrString", &g_api.GetAttrString) &&
-                  Take("PyCFunction_NewEx", &g_api.NewFunction) &&
-                  Take("PyObject_CallFunctionObjArgs", &g_api.CallFunction) &&
-                  Take("PyErr_Fetch", &g_api.ErrFetch) && Take("PyErr_Restore", &g_api.ErrRestore) &&
-                  Take("PyErr_Clear", &g_api.ErrClear) && Take("Py_IncRef", &g_api.IncRef) &&
-                  Take("Py_DecRef", &g_api.DecRef) && Take("_Py_NoneStruct", &g_api.none);
+  bool complete =
+      Take("Py_AddPendingCall", &g_api.AddPendingCall) && Take("PyImport_ImportModule", &g_api.ImportModule) &&
+      Take("PyObject_GetAttrString", &g_api.GetAttrString) && Take("PyCFunction_NewEx", &g_api.NewFunction) &&
+      Take("PyObject_CallFunctionObjArgs", &g_api.CallFunction) && Take("PyErr_Fetch", &g_api.ErrFetch) &&
+      Take("PyErr_Restore", &g_api.ErrRestore) && Take("PyErr_Clear", &g_api.ErrClear) &&
+      Take("Py_IncRef", &g_api.IncRef) && Take("Py_DecRef", &g_api.DecRef) && Take("_Py_NoneStruct", &g_api.none);
   bool is_refused = complete && g_api.AddPendingCall(&OnPendingCall, nullptr) != 0;
   if (is_refused) state.store(0);  // 32 wait already: the next stack tries again
   return !is_refused;

@@ -8,14 +8,14 @@ namespace {
 
 // Measured with offsetof on the headers of 3.9.18, 3.10.13, 3.11.2, 3.11.7 and 3.12.1; structures do not change
 // after a final release.
-constexpr PythonLayout kPython39 = {24, -1,  24, 32, 104, 0, 360, 104, 112,
-                                    40, 120, 0,  48, 72,  1, 0,   2,   PythonLines::kLnotab, 9, 0};
-constexpr PythonLayout kPython310 = {24, -1,  24, 32, 96, 0, 352, 104, 112,
-                                     40, 120, 0,  48, 72, 2, 0,   2,   PythonLines::kLineTable, 10, 0};
-constexpr PythonLayout kPython311 = {56, 8,   48,  32,  56, 69, 72, 112, 128,
-                                     72, 136, 184, 48, 72, 0,  0,  2,  PythonLines::kLocations, 11, 68};
-constexpr PythonLayout kPython312 = {56, 0,   8,   0,  56, 70, 72, 112, 128,
-                                     68, 136, 192, 40, 56, 0,  0,  2,  PythonLines::kLocations, 12, 0};
+constexpr PythonLayout kPython39 = {
+    24, -1, 24, 32, 104, 0, 360, 104, 112, 40, 120, 0, 48, 72, 1, 0, 2, PythonLines::kLnotab, 9, 0};
+constexpr PythonLayout kPython310 = {
+    24, -1, 24, 32, 96, 0, 352, 104, 112, 40, 120, 0, 48, 72, 2, 0, 2, PythonLines::kLineTable, 10, 0};
+constexpr PythonLayout kPython311 = {
+    56, 8, 48, 32, 56, 69, 72, 112, 128, 72, 136, 184, 48, 72, 0, 0, 2, PythonLines::kLocations, 11, 68};
+constexpr PythonLayout kPython312 = {
+    56, 0, 8, 0, 56, 70, 72, 112, 128, 68, 136, 192, 40, 56, 0, 0, 2, PythonLines::kLocations, 12, 0};
 
 // From 3.13 on _PyRuntime begins with a table of offsets, all uint64_t: cookie, version, free_threaded, then groups.
 // Index of what is needed, counted from the cookie.

@@ -9,34 +9,34 @@
 namespace dlhook {
 
 enum class PythonLines : uint8_t {
-  kLnotab,      // 3.9: co_lnotab
-  kLineTable,   // 3.10: co_linetable, pairs
-  kLocations,   // from 3.11: co_linetable, entries of variable length
+  kLnotab,     // 3.9: co_lnotab
+  kLineTable,  // 3.10: co_linetable, pairs
+  kLocations,  // from 3.11: co_linetable, entries of variable length
 };
 
 // Offsets in bytes.
 struct PythonLayout {
-  uint16_t thread_frame;      // in PyThreadState: the frame, or what holds it
-  int16_t holder_frame;       // 3.11, 3.12: in the _PyCFrame that thread_frame points to; -1: there is none
+  uint16_t thread_frame;  // in PyThreadState: the frame, or what holds it
+  int16_t holder_frame;   // 3.11, 3.12: in the _PyCFrame that thread_frame points to; -1: there is none
   uint16_t frame_previous;
   uint16_t frame_code;
   uint16_t frame_instruction;  // until 3.10 a number (int32_t), then a pointer into the code
-  uint16_t frame_owner;       // 0: frames have none, and each is run by a call of the interpreter's own
+  uint16_t frame_owner;        // 0: frames have none, and each is run by a call of the interpreter's own
   uint16_t frame_locals;
   uint16_t code_file;
-  uint16_t code_name;         // co_qualname, co_name until 3.10
+  uint16_t code_name;  // co_qualname, co_name until 3.10
   uint16_t code_first_line;
   uint16_t code_lines;
-  uint16_t code_start;        // of the instructions, from 3.11
-  uint16_t ascii_bytes;       // sizeof(PyASCIIObject), PyCompactUnicodeObject
+  uint16_t code_start;   // of the instructions, from 3.11
+  uint16_t ascii_bytes;  // sizeof(PyASCIIObject), PyCompactUnicodeObject
   uint16_t compact_bytes;
-  uint8_t instruction_unit;   // until 3.10: bytes that frame_instruction counts in; 0: it is a pointer
-  uint8_t tag_bits;           // 3.14: references in frames carry tags here
+  uint8_t instruction_unit;  // until 3.10: bytes that frame_instruction counts in; 0: it is a pointer
+  uint8_t tag_bits;          // 3.14: references in frames carry tags here
   // Of kind, compact and ascii in the state of a string; the bits beyond are not initialized.
   uint8_t text_shift;
   PythonLines lines;
-  uint8_t minor;              // of the release: 11 for 3.11
-  uint8_t frame_entry;        // 3.11: the frame says whether it is an entry; 0: it does not
+  uint8_t minor;        // of the release: 11 for 3.11
+  uint8_t frame_entry;  // 3.11: the frame says whether it is an entry; 0: it does not
 };
 
 // The same in every version that is supported.

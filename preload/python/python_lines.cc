@@ -48,7 +48,8 @@ uint32_t LineFromLocations(const uint8_t* table, size_t bytes, uint32_t line, in
   while (at < limit) {
     uint32_t kind = (*at >> 3) & 15;
     end += ((*at & 7) + 1) * 2;
-    if (kind == 13 || kind == 14) line += static_cast<uint32_t>(ReadSigned(at + 1, limit));  // without columns, with long ones
+    if (kind == 13 || kind == 14)
+      line += static_cast<uint32_t>(ReadSigned(at + 1, limit));  // without columns, with long ones
     if (kind >= 10 && kind <= 12) line += kind - 10;
     if (offset < end) return kind == 15 ? 0 : line;
     for (++at; at < limit && (*at & 128) == 0;) ++at;

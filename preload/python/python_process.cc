@@ -1,7 +1,8 @@
-#include "preload/base/own_pages.h"
 #include "preload/python/python_process.h"
 
 #include <string.h>
+
+#include "preload/base/own_pages.h"
 
 namespace dlhook {
 namespace {

@@ -39,10 +39,10 @@ struct DefinitionTable {
 };
 
 enum ObjectFlag : uint32_t {
-  kObjectSeen = 1,      // in a stack
-  kObjectWritten = 2,   // its record says what is known now
-  kObjectHeld = 4,      // a weak reference tells when it dies
-  kObjectRetired = 8,   // dead: its address may be another's
+  kObjectSeen = 1,       // in a stack
+  kObjectWritten = 2,    // its record says what is known now
+  kObjectHeld = 4,       // a weak reference tells when it dies
+  kObjectRetired = 8,    // dead: its address may be another's
   kObjectSearched = 16,  // its root's tree was read after it was seen
   kObjectKeras = 32,
   kObjectTyped = 64,  // others of its type were asked for the type's full name
@@ -56,7 +56,7 @@ struct PythonObject {
   uint32_t text;  // offset in the arena: type NUL name NUL name NUL …
   uint32_t text_bytes;
   std::atomic<uint32_t> flags;
-  uint32_t tries;    // of a root: to read its tree
+  uint32_t tries;  // of a root: to read its tree
   void* weak_reference;
 };
 
@@ -72,8 +72,8 @@ struct PythonProcess {
   std::atomic<NamesState> names_state;
   std::atomic<uint32_t> names_wait;  // stacks to capture before the next step
   std::atomic<uint64_t> next_search_ticks;
-  std::atomic<uint32_t> own_thread;  // 1: a thread of ours waits for the GIL
-  std::atomic<uint32_t> waits;       // for that thread
+  std::atomic<uint32_t> own_thread;    // 1: a thread of ours waits for the GIL
+  std::atomic<uint32_t> waits;         // for that thread
   std::atomic<uint32_t> main_is_idle;  // 1: the main thread did not come to the last pending call
   uint32_t searches;
   uint32_t object_count;
@@ -81,7 +81,7 @@ struct PythonProcess {
   uint32_t arena_used;
   DefinitionTable<32768> stacks;
   DefinitionTable<16384> texts;
-  uint32_t object_index[kObjectIndexEntries];  // numbers, by address
+  uint32_t object_index[kObjectIndexEntries];   // numbers, by address
   PythonObject objects[kMaxPythonObjects + 1];  // by number, from 1
   char arena[kObjectArenaBytes];
 };

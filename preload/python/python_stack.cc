@@ -9,8 +9,8 @@
 #include "preload/python/python_process.h"
 #include "preload/python/python_runtime.h"
 #include "preload/runtime/config.h"
-#include "preload/runtime/parts.h"
 #include "preload/runtime/full_ring.h"
+#include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 
@@ -37,9 +37,9 @@ struct PythonThread {
   static constexpr uint32_t kObjects = 1024;
 
   std::atomic<uint32_t> reading;  // python/python_exit.h
-  uint32_t thread_id;  // of the thread that these belong to: slots are used again
+  uint32_t thread_id;             // of the thread that these belong to: slots are used again
   uint32_t is_watched;
-  uint32_t recorded;   // the stack of the last PythonStackRecord; 0 where there was none yet
+  uint32_t recorded;  // the stack of the last PythonStackRecord; 0 where there was none yet
   Stack stacks[kStacks];
   Object objects[kObjects];
 };
@@ -234,7 +234,9 @@ bool HasOneInterpreter(const PythonRuntime& python) {
   return several == 0;
 }
 
-bool IsWanted() { return GetConfig().python != PythonMode::kOff && (GetConfig().families & FamilyBitOf("python")) != 0; }
+bool IsWanted() {
+  return GetConfig().python != PythonMode::kOff && (GetConfig().families & FamilyBitOf("python")) != 0;
+}
 
 }  // namespace
 
@@ -288,7 +290,8 @@ bool RecordPythonStack(ThreadState* thread) {
   PythonThread* memory = MemoryOf(thread);
   if (definition == memory->recorded) return true;
   if (IsKeepingTotals(thread)) return true;  // they don't tell where from
-  RecordHeader* header = ReserveForCalls(thread, sizeof(PythonStackRecord) / 8, reinterpret_cast<uintptr_t>(&definition));
+  RecordHeader* header =
+      ReserveForCalls(thread, sizeof(PythonStackRecord) / 8, reinterpret_cast<uintptr_t>(&definition));
   if (header == nullptr) {
     return GetConfig().on_full == OnFull::kAggregate && KeepTotals(thread, reinterpret_cast<uintptr_t>(&definition));
   }

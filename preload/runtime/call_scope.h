@@ -41,7 +41,8 @@ inline void* RealFunction(ThreadState* thread, HookId hook, void* caller) {
   if (__builtin_expect(thread == nullptr, 0)) return ResolveReal(nullptr, hook, caller);
   uint64_t key = reinterpret_cast<uint64_t>(caller) | (uint64_t{hook} << 48);
   const BindingCacheEntry& entry = thread->cache[BindingCacheIndex(key)];
-  real = __atomic_load_n(&entry.real, __ATOMIC_ACQUIRE);  // before the key: a signal handler may fork in between, which wipes both
+  real = __atomic_load_n(&entry.real,
+                         __ATOMIC_ACQUIRE);  // before the key: a signal handler may fork in between, which wipes both
   bool miss = entry.key != key || thread->cache_generation != CurrentBindingGeneration();
   if (__builtin_expect(miss, 0)) return ResolveReal(thread, hook, caller);
   return real;
@@ -91,8 +92,8 @@ inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_word
   RecordHeader* header = ReserveCall(thread, words, reinterpret_cast<uintptr_t>(frame));
   if (__builtin_expect(header == nullptr, 0)) return nullptr;
   CallRecord* record = reinterpret_cast<CallRecord*>(header);
-  record->header = {static_cast<uint16_t>(words), type,        static_cast<uint8_t>(thread->depth),
-                    frame->hook,                  shape_words, address_count};
+  record->header = {
+      static_cast<uint16_t>(words), type, static_cast<uint8_t>(thread->depth), frame->hook, shape_words, address_count};
   record->start_ticks = frame->start_ticks;
   record->end_ticks = end_ticks;
   record->sequence = frame->sequence;
@@ -106,9 +107,7 @@ inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_word
   return record;
 }
 
-inline void CommitCall(CallFrame* frame, CallRecord* record) {
-  CommitRecord(frame->thread, &record->header);
-}
+inline void CommitCall(CallFrame* frame, CallRecord* record) { CommitRecord(frame->thread, &record->header); }
 
 }  // namespace dlhook
 

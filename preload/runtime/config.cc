@@ -19,8 +19,8 @@ constexpr uint64_t kDefaultGpuBufferBytes = 32u << 20;
 
 void Complain(Config* config, const char* name, const char* value, const char* expected) {
   if (config->complaint[0] != '\0') return;
-  snprintf(config->complaint, sizeof config->complaint, "%s=%.60s is not understood, expected %s", name,
-           value, expected);
+  snprintf(config->complaint, sizeof config->complaint, "%s=%.60s is not understood, expected %s", name, value,
+           expected);
 }
 
 uint64_t ParseNumber(const char* name, const char* value, uint64_t fallback, Config* config) {
@@ -34,8 +34,8 @@ uint64_t ParseNumber(const char* name, const char* value, uint64_t fallback, Con
 }
 
 // Index of the choice that equals `value`, or `fallback`.
-int ParseChoice(const char* name, const char* value, const char* const* choices, const char* expected,
-                int fallback, Config* config) {
+int ParseChoice(const char* name, const char* value, const char* const* choices, const char* expected, int fallback,
+                Config* config) {
   for (int i = 0; choices[i] != nullptr; ++i) {
     if (strcmp(value, choices[i]) == 0) return i;
   }
@@ -97,16 +97,18 @@ void ParseCaptureVariables(const char* (*lookup)(const char*), Config* config) {
   }
   value = lookup("DLHOOK_ONEDNN");
   if (value != nullptr) {
-    config->onednn = static_cast<OneDnnMode>(
-        ParseChoice("DLHOOK_ONEDNN", value, kOneDnn, "auto, off or force", 1, config));
+    config->onednn =
+        static_cast<OneDnnMode>(ParseChoice("DLHOOK_ONEDNN", value, kOneDnn, "auto, off or force", 1, config));
   }
   value = lookup("DLHOOK_SCOPES");
   if (value != nullptr) {
-    config->scopes = static_cast<ScopesMode>(ParseChoice("DLHOOK_SCOPES", value, kScopes, "on, light or off", 2, config));
+    config->scopes =
+        static_cast<ScopesMode>(ParseChoice("DLHOOK_SCOPES", value, kScopes, "on, light or off", 2, config));
   }
   value = lookup("DLHOOK_PYTHON");
   if (value != nullptr) {
-    config->python = static_cast<PythonMode>(ParseChoice("DLHOOK_PYTHON", value, kPython, "on, scopes or off", 2, config));
+    config->python =
+        static_cast<PythonMode>(ParseChoice("DLHOOK_PYTHON", value, kPython, "on, scopes or off", 2, config));
   }
   value = lookup("DLHOOK_ONEDNN_LEVEL");
   if (value != nullptr) {
@@ -124,7 +126,8 @@ void ParseStackVariables(const char* (*lookup)(const char*), Config* config) {
   static const char* const kSwitch[] = {"off", "on", nullptr};
   const char* value = lookup("DLHOOK_STACKS");
   if (value != nullptr) {
-    config->stacks = static_cast<StacksMode>(ParseChoice("DLHOOK_STACKS", value, kModes, "off, native or all", 0, config));
+    config->stacks =
+        static_cast<StacksMode>(ParseChoice("DLHOOK_STACKS", value, kModes, "off, native or all", 0, config));
   }
   value = lookup("DLHOOK_STACKS_CHECK");
   if (value != nullptr) {
@@ -214,8 +217,8 @@ void ParseOutputVariables(const char* (*lookup)(const char*), Config* config) {
   }
   value = lookup("DLHOOK_DRAIN");
   if (value != nullptr) {
-    config->drain = static_cast<DrainMode>(
-        ParseChoice("DLHOOK_DRAIN", value, kDrains, "auto, collector or none", 0, config));
+    config->drain =
+        static_cast<DrainMode>(ParseChoice("DLHOOK_DRAIN", value, kDrains, "auto, collector or none", 0, config));
   }
   value = lookup("DLHOOK_COLLECTOR");
   if (value != nullptr) snprintf(config->collector, sizeof config->collector, "%s", value);

@@ -34,33 +34,33 @@ enum class OneDnnMode : uint32_t { kOff = 0, kAuto = 1, kForce = 2 };
 enum class OnFull : uint32_t { kAggregate = 0, kDrop = 1, kWait = 2 };
 
 struct Config {
-  char out[4096];      // DLHOOK_OUT, empty: not set
-  uint32_t families;   // DLHOOK_CAPTURE, bit i = kFamilyNames[i]
-  uint64_t max_bytes;  // DLHOOK_MAX_BYTES, 0: no limit
-  uint64_t ring_bytes_total;  // DLHOOK_RING_KIB
-  uint64_t growth_bytes;      // DLHOOK_GROWTH_KIB
-  OnFull on_full;             // DLHOOK_ON_FULL
-  bool monotonic_clock;       // DLHOOK_CLOCK=monotonic
-  bool start_recording;       // DLHOOK_START
-  bool verbose;               // DLHOOK_VERBOSE
-  DrainMode drain;            // DLHOOK_DRAIN
-  char collector[96];         // DLHOOK_COLLECTOR, see NameCollector in format/identity.h
-  OneDnnMode onednn;          // DLHOOK_ONEDNN
-  int onednn_level;           // DLHOOK_ONEDNN_LEVEL
-  ScopesMode scopes;          // DLHOOK_SCOPES
-  PythonMode python;          // DLHOOK_PYTHON; kOn where DLHOOK_STACKS=all
-  StacksMode stacks;          // DLHOOK_STACKS
-  bool stacks_check;          // DLHOOK_STACKS_CHECK: every stack is compared with one that is unwound whole
-  uint32_t stack_families;    // DLHOOK_STACKS_FAMILIES of DLHOOK_CAPTURE; 0: no stacks
-  uint64_t stacks_min_ns;     // DLHOOK_STACKS_MIN_US: shorter calls get none
-  char counters[512];         // DLHOOK_COUNTERS: names of counters and sets, empty: none
-  CountersAt counters_at;     // DLHOOK_COUNTERS_AT
+  char out[4096];                 // DLHOOK_OUT, empty: not set
+  uint32_t families;              // DLHOOK_CAPTURE, bit i = kFamilyNames[i]
+  uint64_t max_bytes;             // DLHOOK_MAX_BYTES, 0: no limit
+  uint64_t ring_bytes_total;      // DLHOOK_RING_KIB
+  uint64_t growth_bytes;          // DLHOOK_GROWTH_KIB
+  OnFull on_full;                 // DLHOOK_ON_FULL
+  bool monotonic_clock;           // DLHOOK_CLOCK=monotonic
+  bool start_recording;           // DLHOOK_START
+  bool verbose;                   // DLHOOK_VERBOSE
+  DrainMode drain;                // DLHOOK_DRAIN
+  char collector[96];             // DLHOOK_COLLECTOR, see NameCollector in format/identity.h
+  OneDnnMode onednn;              // DLHOOK_ONEDNN
+  int onednn_level;               // DLHOOK_ONEDNN_LEVEL
+  ScopesMode scopes;              // DLHOOK_SCOPES
+  PythonMode python;              // DLHOOK_PYTHON; kOn where DLHOOK_STACKS=all
+  StacksMode stacks;              // DLHOOK_STACKS
+  bool stacks_check;              // DLHOOK_STACKS_CHECK: every stack is compared with one that is unwound whole
+  uint32_t stack_families;        // DLHOOK_STACKS_FAMILIES of DLHOOK_CAPTURE; 0: no stacks
+  uint64_t stacks_min_ns;         // DLHOOK_STACKS_MIN_US: shorter calls get none
+  char counters[512];             // DLHOOK_COUNTERS: names of counters and sets, empty: none
+  CountersAt counters_at;         // DLHOOK_COUNTERS_AT
   uint32_t counters_interval_ms;  // DLHOOK_COUNTERS_MS; 0: not over time
-  char counters_replay[512];  // DLHOOK_COUNTERS_REPLAY: readings come from this file (tests)
-  GpuMode gpu;                // DLHOOK_GPU
-  uint64_t gpu_buffer_bytes;  // DLHOOK_GPU_BUFFERS_MIB: of all of CUPTI's buffers together
-  bool gpu_queue_times;       // DLHOOK_GPU_QUEUE: when kernels were queued and submitted
-  char complaint[256];        // first value that could not be understood, as a sentence
+  char counters_replay[512];      // DLHOOK_COUNTERS_REPLAY: readings come from this file (tests)
+  GpuMode gpu;                    // DLHOOK_GPU
+  uint64_t gpu_buffer_bytes;      // DLHOOK_GPU_BUFFERS_MIB: of all of CUPTI's buffers together
+  bool gpu_queue_times;           // DLHOOK_GPU_QUEUE: when kernels were queued and submitted
+  char complaint[256];            // first value that could not be understood, as a sentence
 };
 
 // The bit of a family in masks, 0 where there is none of that name.

@@ -27,7 +27,8 @@ uint32_t TotalsOwner(const ThreadState* thread) {
 }
 
 char* ChunkMemory(const SessionHeader* session, uint32_t index) {
-  return const_cast<char*>(reinterpret_cast<const char*>(session)) + session->chunks_offset + index * session->chunk_bytes;
+  return const_cast<char*>(reinterpret_cast<const char*>(session)) + session->chunks_offset +
+         index * session->chunk_bytes;
 }
 
 TotalsEntry* EntryAt(TotalsTable* table, uint32_t at) {
@@ -71,7 +72,8 @@ bool IsSameOp(const StagedCall& one, const StagedCall& other) {
   const RecordHeader& a = *one.record;
   const RecordHeader& b = *other.record;
   return a.type == b.type && a.hook == b.hook && a.shape_words == b.shape_words && a.address_count == b.address_count &&
-         SourceOf(&a) == SourceOf(&b) && one.key_bytes == other.key_bytes && memcmp(one.key, other.key, one.key_bytes) == 0;
+         SourceOf(&a) == SourceOf(&b) && one.key_bytes == other.key_bytes &&
+         memcmp(one.key, other.key, one.key_bytes) == 0;
 }
 
 uint32_t HashOf(const StagedCall& call) {
@@ -118,7 +120,8 @@ TotalsEntry* FindEntry(ThreadState* thread, uint32_t index, const StagedCall& ca
     if (at + bytes > EndOfTable(thread->session)) return nullptr;
     TotalsEntry* entry = EntryAt(table, at);
     memset(static_cast<void*>(entry), 0, sizeof *entry);
-    entry->record.header = {static_cast<uint16_t>((bytes - sizeof entry->handed_over) / 8), RecordType::kCallTotals, 0, 0, 0, 0};
+    entry->record.header = {
+        static_cast<uint16_t>((bytes - sizeof entry->handed_over) / 8), RecordType::kCallTotals, 0, 0, 0, 0};
     entry->record.thread_id = thread->thread_id;
     memcpy(static_cast<void*>(&entry->record + 1), call.record, call.bytes);
     table->used.store(at + bytes, std::memory_order_release);

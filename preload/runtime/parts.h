@@ -18,9 +18,7 @@ namespace dlhook {
 // Raised by dlclose: cached bindings may then name unmapped or re-used addresses.
 extern std::atomic<uint32_t> g_binding_generation;
 
-inline uint32_t CurrentBindingGeneration() {
-  return g_binding_generation.load(std::memory_order_relaxed);
-}
+inline uint32_t CurrentBindingGeneration() { return g_binding_generation.load(std::memory_order_relaxed); }
 
 inline uint32_t BindingCacheIndex(uint64_t key) {
   return static_cast<uint32_t>((key >> 2) ^ (key >> 9) ^ (key >> 48)) & (kBindingCacheEntries - 1);

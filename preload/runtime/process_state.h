@@ -30,8 +30,8 @@ struct ProcessState {
   uint64_t ring_bytes_total;
   uint64_t growth_bytes;
   std::atomic<uint32_t> writer_started;
-  std::atomic<uint32_t> writer_ready;  // futex; words: writer_thread.cc
-  std::atomic<uint32_t> writer_stop;   // futex
+  std::atomic<uint32_t> writer_ready;     // futex; words: writer_thread.cc
+  std::atomic<uint32_t> writer_stop;      // futex
   std::atomic<uint32_t> writer_failures;  // to start one
   pthread_t writer;
   // Bit i: entry i of the registry is in this process's trace.
@@ -59,7 +59,7 @@ void StartWriter(ProcessState* process);
 // The clocks as the constructor saw them (which of the two tick sources will be used is not known yet).
 struct LoadTime {
   ClockSample sample;  // ticks: TSC
-  uint32_t pid;  // 0: the constructor has not run
+  uint32_t pid;        // 0: the constructor has not run
 };
 extern LoadTime g_load_time;
 

@@ -137,7 +137,8 @@ bool WriteObject(ThreadState* thread, const KnownObject& object) {
 
 bool WriteCapability(ThreadState* thread, const KnownCapability& capability) {
   char text[sizeof(KnownCapability) + 4];
-  int size = snprintf(text, sizeof text, "%s%c%s%c%s", capability.name, '\0', capability.object, '\0', capability.reason);
+  int size =
+      snprintf(text, sizeof text, "%s%c%s%c%s", capability.name, '\0', capability.object, '\0', capability.reason);
   auto record = ReserveTextRecord<CapabilityRecord>(thread, RecordType::kCapability, text, static_cast<size_t>(size));
   if (record == nullptr) return false;
   record->ticks = capability.ticks;
@@ -192,7 +193,8 @@ void AddBinding(const link_map* object, MappingRole role, const char* detail) {
 KnownCapability* PlaceOf(const char* name, const char* object) {
   uint32_t i = 0;
   for (; i < g_capability_count; ++i) {
-    if (strcmp(g_capabilities[i].name, name) == 0 && strcmp(g_capabilities[i].object, object) == 0) return &g_capabilities[i];
+    if (strcmp(g_capabilities[i].name, name) == 0 && strcmp(g_capabilities[i].object, object) == 0)
+      return &g_capabilities[i];
   }
   if (i == kMaxRegistryCapabilities) return nullptr;
   ++g_capability_count;
@@ -265,7 +267,8 @@ void FlushRegistry(ThreadState* thread) {
   if (process == nullptr) return;
   SpinLockHolder holder(&g_lock);
   for (uint32_t i = 0; i < g_object_count; ++i) {
-    if (!IsWritten(process->written_objects, i) && WriteObject(thread, g_objects[i])) SetWritten(&process->written_objects, i);
+    if (!IsWritten(process->written_objects, i) && WriteObject(thread, g_objects[i]))
+      SetWritten(&process->written_objects, i);
   }
   for (uint32_t i = 0; i < g_capability_count; ++i) {
     if (!IsWritten(process->written_capabilities, i) && WriteCapability(thread, g_capabilities[i])) {

@@ -72,7 +72,8 @@ void EndGrowth(ThreadState* thread) {
     ring->MoveTo(memory + ring->slot->data_offset, ring->slot->bytes.load(std::memory_order_relaxed), 0);
   } else {
     session->chunks[thread->chunk - 1].owner.store(owner, std::memory_order_release);
-    ring->MoveTo(memory + session->chunks_offset + (thread->chunk - 1) * session->chunk_bytes, session->chunk_bytes, ring->head);
+    ring->MoveTo(memory + session->chunks_offset + (thread->chunk - 1) * session->chunk_bytes, session->chunk_bytes,
+                 ring->head);
   }
   std::atomic_signal_fence(std::memory_order_seq_cst);
   thread->moves = 0;

@@ -13,7 +13,8 @@ bool Records(const ThreadState* thread, uint32_t family_bit) {
   return (thread->session->enabled_families.load(std::memory_order_relaxed) & family_bit) != 0;
 }
 
-void WriteRecord(ThreadState* thread, const OpenScopeEntry& scope, uint32_t depth, const char* name, uint64_t end_ticks) {
+void WriteRecord(ThreadState* thread, const OpenScopeEntry& scope, uint32_t depth, const char* name,
+                 uint64_t end_ticks) {
   uint32_t words = static_cast<uint32_t>((sizeof(ScopeRecord) + scope.name_bytes + 7) / 8);
   RecordHeader* header = ReserveScope(thread, words, reinterpret_cast<uintptr_t>(&words));
   if (header == nullptr) return;
@@ -57,7 +58,8 @@ ThreadState* ScopeThread(uint32_t family_bit) {
   return thread != nullptr && Records(thread, family_bit) ? thread : nullptr;
 }
 
-void OpenScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, int64_t link, const void* owner) {
+void OpenScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, int64_t link,
+               const void* owner) {
   CountAtBoundary(thread, kind);
   uint32_t cut = name_bytes > kMaxScopeNameBytes;
   if (cut != 0) name_bytes = kMaxScopeNameBytes;
@@ -106,7 +108,8 @@ bool CloseScope(ThreadState* thread, const void* owner) {
   return true;
 }
 
-void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, uint64_t duration_ticks) {
+void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes,
+                      uint64_t duration_ticks) {
   uint64_t end_ticks = ReadTicks(thread->clock);
   OpenScopeEntry scope = {};
   scope.start_ticks = end_ticks - duration_ticks;

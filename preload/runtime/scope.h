@@ -17,7 +17,8 @@ ThreadState* ScopeThread(uint32_t family_bit);
 
 // Opens a scope. `name` is copied. `owner` tells which CloseScope ends it; `link`: see proto/call.proto, -1 for none. Beyond
 // kMaxOpenScopes open ones and their names' room scopes are counted and not recorded.
-void OpenScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, int64_t link, const void* owner);
+void OpenScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, int64_t link,
+               const void* owner);
 
 // Ends the innermost open scope of this owner, and those inside it that were never ended, but for ranges of the user's, which may end
 // in any order. False, and nothing done, for an unknown
@@ -26,7 +27,8 @@ void OpenScope(ThreadState* thread, ScopeKind kind, const char* name, size_t nam
 bool CloseScope(ThreadState* thread, const void* owner);
 
 // A scope that has just ended and was not announced: `duration_ticks` before now.
-void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, uint64_t duration_ticks);
+void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes,
+                      uint64_t duration_ticks);
 
 // False inside an operator of a framework: between the calls there, no Python runs.
 bool MayHavePythonFrames(const ThreadState* thread);

@@ -165,8 +165,7 @@ bool CreateTraceIn(const RunPlace& place, SessionHeader* session) {
     char suffix[16] = "";
     if (attempt > 1) snprintf(suffix, sizeof suffix, "-%d", attempt);
     snprintf(session->trace_name, sizeof session->trace_name, "%s-%u%s.dlh", program, session->pid, suffix);
-    int length =
-        snprintf(session->trace_path, sizeof session->trace_path, "%s/%s", place.path, session->trace_name);
+    int length = snprintf(session->trace_path, sizeof session->trace_path, "%s/%s", place.path, session->trace_name);
     if (length >= static_cast<int>(sizeof session->trace_path)) {
       errno = ENAMETOOLONG;
       return false;
@@ -265,7 +264,8 @@ bool CreateTrace(RunPlace* place, SessionHeader* session) {
 void NameLink(ProcessState* process) {
   const char* trace = process->session->trace_name;
   if (process->ring_path[0] == '\0') return;
-  snprintf(process->link_name, sizeof process->link_name, "%.*s.ring", static_cast<int>(strlen(trace) - strlen(".dlh")), trace);
+  snprintf(process->link_name, sizeof process->link_name, "%.*s.ring", static_cast<int>(strlen(trace) - strlen(".dlh")),
+           trace);
 }
 
 bool PublishRing(ProcessState* process, int folder) {

@@ -80,7 +80,7 @@ struct OpenScopeEntry {
 constexpr uint32_t kMaxOpenScopes = 64;
 constexpr uint32_t kScopeNamesBytes = 8192;
 
-struct TotalsTable;        // format/call_totals.h
+struct TotalsTable;  // format/call_totals.h
 constexpr uint32_t kMaxTotalsTables = 4;
 struct PythonThread;       // python/python_stack.cc
 struct NativeStackThread;  // unwind/native_stack.cc
@@ -97,8 +97,8 @@ struct alignas(64) ThreadState {
   SessionHeader* session;
   RingProducer ring;
   uint64_t next_sequence;
-  uint32_t chunk;         // that the ring is in, + 1; 0: in the slot's own memory (runtime/ring_growth.h)
-  uint32_t moves;         // 1: on the way to next_chunk
+  uint32_t chunk;  // that the ring is in, + 1; 0: in the slot's own memory (runtime/ring_growth.h)
+  uint32_t moves;  // 1: on the way to next_chunk
   uint32_t next_chunk;
   uint32_t full_calls;  // that found the ring full since somebody looked for the drain
   uint32_t full_looks;
@@ -106,8 +106,8 @@ struct alignas(64) ThreadState {
   TotalsTable* totals[kMaxTotalsTables];  // runtime/full_ring.h
   RecordHeader* staging;
   uint64_t chunk_refused_at[2];  // the drain's tail + 1 when there was none for records, for totals: until it moves on
-  uint64_t resume_backlog;  // single calls are written again when no more than that waits for the drain
-  uint32_t detail_families;  // whose calls have more to be told than a record holds (runtime/call_detail.h)
+  uint64_t resume_backlog;       // single calls are written again when no more than that waits for the drain
+  uint32_t detail_families;      // whose calls have more to be told than a record holds (runtime/call_detail.h)
   uint32_t scope_depth;
   uint32_t scope_names_used;  // bytes
   OpenCall open[kMaxOpenCalls];

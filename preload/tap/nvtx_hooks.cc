@@ -52,9 +52,7 @@ uint32_t g_domain_count;
 constexpr uint32_t kCountedDomains = 16;
 __thread uint16_t t_pushed[kCountedDomains];
 
-bool IsDomain(const void* handle) {
-  return handle >= g_domains && handle < g_domains + kMaxDomains;
-}
+bool IsDomain(const void* handle) { return handle >= g_domains && handle < g_domains + kMaxDomains; }
 
 const char* NameOf(const void* domain) { return IsDomain(domain) ? static_cast<const Domain*>(domain)->name : nullptr; }
 

@@ -9,9 +9,9 @@ namespace dlhook {
 namespace {
 
 // Base names begin with one of these. Seen to work: notes in preload/tap/README.md.
-const char* const kKnownCarriers[] = {"libtorch_cpu.so",   "libtensorflow_cc.so", "libtensorflow_framework.so",
-                                      "libjax_common.so",  "libmxnet.so",         "libdnnl.so",
-                                      "libmkldnn.so",      "_pywrap_tensorflow"};
+const char* const kKnownCarriers[] = {"libtorch_cpu.so",  "libtensorflow_cc.so", "libtensorflow_framework.so",
+                                      "libjax_common.so", "libmxnet.so",         "libdnnl.so",
+                                      "libmkldnn.so",     "_pywrap_tensorflow"};
 
 struct SettingWord {
   const char* word;

@@ -47,7 +47,7 @@ constexpr uint32_t kMaxHeaderLines = 16;
 // A loaded copy of oneDNN that tells us, by the object that carries it.
 struct Source {
   const link_map* object;
-  std::atomic<uint32_t> user_lines;   // VerboseLines that the user asked for
+  std::atomic<uint32_t> user_lines;  // VerboseLines that the user asked for
   char name[64];
   char version[64];
   char template_fields[256];
@@ -175,7 +175,8 @@ void LearnFromInfoLine(Source* source, const char* text) {
 void ShareSource(SessionHeader* session, uint32_t index) {
   TapSource& shared = session->tap_sources[index];
   const Source& source = g_sources[index];
-  bool nothing_known = source.template_fields[0] == '\0' && source.version[0] == '\0';  // before 2.1 there is no template
+  bool nothing_known =
+      source.template_fields[0] == '\0' && source.version[0] == '\0';  // before 2.1 there is no template
   if (shared.ready.load(std::memory_order_relaxed) != 0 || nothing_known) return;
   SpinLockHolder holder(&g_lock);
   memcpy(shared.object, source.name, sizeof shared.object);
@@ -263,7 +264,8 @@ bool TakeLine(const char* text, size_t size, void* caller) {
     size = length < sizeof joined ? length : sizeof joined - 1;
   }
   VerboseLines kind = KindOfLine(text);
-  if (size == 0 || text[size - 1] == '\n' || size >= sizeof source.unfinished) return TakeWholeLine(index, kind, text, size);
+  if (size == 0 || text[size - 1] == '\n' || size >= sizeof source.unfinished)
+    return TakeWholeLine(index, kind, text, size);
   memcpy(source.unfinished, text, size + 1);
   t_unfinished_of = object;
   dlhook_line_continues = 1;

@@ -15,10 +15,12 @@
 namespace dlhook {
 
 // at::RecordScope
+// clang-format off
 enum class TorchScope : uint8_t {
   kFunction, kBackwardFunction, kTorchScriptFunction, kKernelFunctionDtype, kCustomClass, kBuildFeature, kLiteInterpreter,
   kUserScope, kStaticRuntimeOp, kStaticRuntimeModel, kCount
 };
+// clang-format on
 constexpr uint32_t kTorchScopes = static_cast<uint32_t>(TorchScope::kCount);
 
 // What a scope of PyTorch's becomes; kUnknown: it is not recorded. Left out are what a build with selected operators writes down
@@ -28,7 +30,8 @@ ScopeKind KindOfTorchScope(TorchScope scope);
 // at::RecordFunctionCallback: the one C++ object that is handed over. The same in the headers of PyTorch 1.13.1,
 // 2.13 and 2.14.1.
 struct TorchCallback {
-  void* (*start)(void* context, const void* record_function);  // std::unique_ptr<ObserverContext>: returned through memory
+  void* (*start)(void* context,
+                 const void* record_function);  // std::unique_ptr<ObserverContext>: returned through memory
   void (*end)(const void* record_function, void* context);
   double sampling_probability;
   bool scopes[kTorchScopes];
@@ -61,7 +64,8 @@ class DutyCycle {
   static constexpr uint64_t kStepsPerWindow = 2;
   static constexpr uint64_t kCycleMs = 800;
   static constexpr uint64_t kWindowMs = 100;
-  static constexpr uint64_t kPatienceMs = 2000;  // and four times the last step: so long without one before time decides
+  static constexpr uint64_t kPatienceMs =
+      2000;  // and four times the last step: so long without one before time decides
 
   void Begin(uint64_t now_ms);
   // Both return whether operators are recorded from now on.

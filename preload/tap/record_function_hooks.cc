@@ -93,7 +93,8 @@ void BeginWindow(ThreadState* thread) {
 void EndWindow(ThreadState* thread) {
   uint64_t start_ticks = g_window_start_ticks.exchange(0, std::memory_order_relaxed);
   if (start_ticks == 0 || thread == nullptr) return;
-  RecordEndedScope(thread, ScopeKind::kUserRange, kWindowName, sizeof kWindowName - 1, ReadTicks(thread->clock) - start_ticks);
+  RecordEndedScope(thread, ScopeKind::kUserRange, kWindowName, sizeof kWindowName - 1,
+                   ReadTicks(thread->clock) - start_ticks);
 }
 
 // Between windows of the light mode and back. The first operator to be observed begins the window.
@@ -323,8 +324,9 @@ void Register(GetCallbacks real) {
   g_tap.family_bit = FamilyBitOf("record_function");
   bool registered = false;
   if (config.scopes == ScopesMode::kOff || (config.families & g_tap.family_bit) == 0) {
-    ReportCapability(kCapabilityName, ObjectName(object), CapabilityState::kOff,
-                     config.scopes == ScopesMode::kOff ? "DLHOOK_SCOPES=off" : "DLHOOK_CAPTURE leaves record_function out");
+    ReportCapability(
+        kCapabilityName, ObjectName(object), CapabilityState::kOff,
+        config.scopes == ScopesMode::kOff ? "DLHOOK_SCOPES=off" : "DLHOOK_CAPTURE leaves record_function out");
   } else if (void* library = object == nullptr ? nullptr : dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD)) {
     registered = RegisterWith(object, library);
   }

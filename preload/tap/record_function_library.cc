@@ -11,7 +11,8 @@
 #include "preload/link/dlsym.h"
 
 extern "C" {
-__attribute__((visibility("default"))) void* _ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE(void* result, uint8_t scope);
+__attribute__((visibility("default"))) void* _ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE(void* result,
+                                                                                                   uint8_t scope);
 
 // Where the stubs go on; null: they ask dlhook_find_torch_before.
 void* dlhook_real_torch_before[dlhook::kBefores] __attribute__((visibility("hidden"))) = {};
@@ -26,7 +27,8 @@ namespace {
 constexpr char kGetCallbacksName[] = "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE";
 // at::RecordFunction::before, which is one function in PyTorch 2.13 and three in 1.13, in the order of the stubs.
 constexpr const char* kBefore[kBefores] = {
-    "_ZN2at14RecordFunction6beforeESt7variantIJSt17basic_string_viewIcSt11char_traitsIcEESt17reference_wrapperIKN3c1014FunctionSchemaEEEEl",
+    "_ZN2at14RecordFunction6beforeESt7variantIJSt17basic_string_viewIcSt11char_traitsIcEESt17reference_"
+    "wrapperIKN3c1014FunctionSchemaEEEEl",
     "_ZN2at14RecordFunction6beforeESt17reference_wrapperIKN3c1014FunctionSchemaEEl",
     "_ZN2at14RecordFunction6beforeEPKcl",
     "_ZN2at14RecordFunction6beforeENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEl",

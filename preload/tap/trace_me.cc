@@ -14,9 +14,7 @@ bool IsWordCharacter(char c) {
 }
 
 // Characters that TensorFlow allows in a node's name.
-bool IsNodeCharacter(char c) {
-  return IsWordCharacter(c) || c == '/' || c == '.' || c == '-' || c == '>' || c == '\\';
-}
+bool IsNodeCharacter(char c) { return IsWordCharacter(c) || c == '/' || c == '.' || c == '-' || c == '>' || c == '\\'; }
 
 // "path/of/node:KernelType", with one colon. "Iterator::Map" and "EagerLocalExecute: MatMul" are none.
 bool IsNode(const char* name, size_t bytes) {

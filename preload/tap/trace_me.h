@@ -35,9 +35,7 @@ static_assert(sizeof(TraceMeEvent) == 48);
 bool IsPlausibleEvent(const TraceMeEvent& event, int64_t now_ns);
 
 // An event that says when it began and when it ended, and not the same moment.
-inline bool IsWholeEvent(const TraceMeEvent& event) {
-  return event.start_ns > 0 && event.end_ns > event.start_ns;
-}
+inline bool IsWholeEvent(const TraceMeEvent& event) { return event.start_ns > 0 && event.end_ns > event.start_ns; }
 
 // What an event's name says: without the values that TensorFlow appends ("Iterator::Map#id=7#" and the like, which
 // differ from event to event), and whether it names a node ("path/of/node:KernelType"). Pure: unit-tested.

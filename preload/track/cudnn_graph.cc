@@ -31,7 +31,13 @@ Tracker* GetTracker() { return OneForEachProcess(&g_tracker); }
 // cudnnBackendAttributeType_t
 enum { kTypeBoolean = 2, kTypeInt64 = 3, kTypeDescriptor = 15 };
 // cudnnBackendAttributeName_t
-enum { kHeuristicMode = 200, kHeuristicGraph = 201, kHeuristicResults = 202, kPlanConfiguration = 401, kPlanJson = 405 };
+enum {
+  kHeuristicMode = 200,
+  kHeuristicGraph = 201,
+  kHeuristicResults = 202,
+  kPlanConfiguration = 401,
+  kPlanJson = 405
+};
 
 uint32_t CudnnFamilyBit() {
   static uint32_t bit = 0;
@@ -70,15 +76,16 @@ struct NumberList {
   int32_t name;
   int row;
 };
-constexpr NumberList kNumberLists[] = {{902, 0}, {903, 1},                        // tensor: dimensions, strides
-                                       {105, 0}, {104, 1}, {103, 2}, {102, 3},    // convolution: pads, strides, dilations
-                                       {1704, 0}, {1703, 1}, {1705, 2}, {1706, 3}};  // resampling: the same and its window
+constexpr NumberList kNumberLists[] = {
+    {902, 0},  {903, 1},                          // tensor: dimensions, strides
+    {105, 0},  {104, 1},  {103, 2},  {102, 3},    // convolution: pads, strides, dilations
+    {1704, 0}, {1703, 1}, {1705, 2}, {1706, 3}};  // resampling: the same and its window
 
 void SetNumber(BackendNode* node, const BackendSetArgs& args) {
   int64_t value = NumberAt(args);
   switch (args.name) {
-    case 901:   // tensor
-    case 100:   // compute types: convolution, pointwise, matmul, reduction, resampling
+    case 901:  // tensor
+    case 100:  // compute types: convolution, pointwise, matmul, reduction, resampling
     case 1:
     case 1500:
     case 1601:
@@ -194,7 +201,8 @@ void LearnPlan(const void* plan, KnownPlan* known) {
   SpinLockHolder holder(&tracker->lock);
   BackendNode* node = tracker->nodes.Find(plan);
   if (node == nullptr || !node->finalized || node->serialized == nullptr) return;
-  if (node->definition == 0) node->definition = Define(DefinitionKind::kCudnnPlan, node->serialized, node->serialized_bytes);
+  if (node->definition == 0)
+    node->definition = Define(DefinitionKind::kCudnnPlan, node->serialized, node->serialized_bytes);
   known->definition = node->definition;
   known->uid_count = node->main_uid_count;
   memcpy(known->uids, node->main_uids, sizeof known->uids);

@@ -1,11 +1,12 @@
 // The table of descriptors and the memory of their nodes.
-#include "preload/base/own_pages.h"
 #include "preload/track/cudnn_nodes.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
 #include <initializer_list>
+
+#include "preload/base/own_pages.h"
 
 namespace dlhook {
 namespace {

@@ -12,6 +12,7 @@
 namespace dlhook {
 
 // cudnnBackendDescriptorType_t, as far as it is told apart.
+// clang-format off
 enum BackendType : int32_t {
   kBackendPointwise = 0, kBackendConvolution = 1, kBackendEngine = 2, kBackendEngineConfig = 3, kBackendEngineHeuristic = 4,
   kBackendPlan = 5, kBackendKnobChoice = 7, kBackendConvolutionForward = 10, kBackendConvolutionBackwardFilter = 11,
@@ -20,6 +21,7 @@ enum BackendType : int32_t {
   kBackendNormBackward = 30, kBackendRng = 32, kBackendSdpaForward = 41, kBackendSdpaBackward = 43,
   kBackendLastKnown = 50
 };
+// clang-format on
 
 constexpr int kBackendDims = 8;
 
@@ -104,7 +106,7 @@ class NodeTable {
 
   Entry* entries_ = nullptr;
   uint64_t capacity_ = 0;
-  uint64_t count_ = 0;  // tombstones included
+  uint64_t count_ = 0;                     // tombstones included
   static constexpr int kSizeClasses = 18;  // 512 bytes to 64 MiB
   void* free_[kSizeClasses] = {};
   char* pages_ = nullptr;

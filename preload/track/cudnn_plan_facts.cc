@@ -9,8 +9,15 @@ namespace {
 enum { kTypeInt64 = 3, kTypeKnob = 9, kTypeNumericalNote = 11, kTypeDescriptor = 15, kTypeBehaviorNote = 19 };
 // cudnnBackendAttributeName_t
 enum {
-  kConfigurationEngine = 300, kConfigurationKnobs = 302, kPlanConfiguration = 401, kPlanWorkspace = 402, kKnobType = 600,
-  kKnobValue = 601, kEngineIndex = 1301, kEngineNumericalNote = 1303, kEngineBehaviorNote = 1305
+  kConfigurationEngine = 300,
+  kConfigurationKnobs = 302,
+  kPlanConfiguration = 401,
+  kPlanWorkspace = 402,
+  kKnobType = 600,
+  kKnobValue = 601,
+  kEngineIndex = 1301,
+  kEngineNumericalNote = 1303,
+  kEngineBehaviorNote = 1305
 };
 
 // What the library is asked about a plan: descriptors of ours for it to fill.
@@ -41,7 +48,8 @@ class OwnDescriptor {
   // Lets the library fill it with what `parent` holds under `name`.
   bool Fill(const void* parent, int name) {
     int64_t returned = 0;
-    return descriptor_ != nullptr && api_.get(parent, name, kTypeDescriptor, 1, &returned, &descriptor_) == 0 && returned > 0;
+    return descriptor_ != nullptr && api_.get(parent, name, kTypeDescriptor, 1, &returned, &descriptor_) == 0 &&
+           returned > 0;
   }
 
  private:
@@ -88,7 +96,8 @@ void AskPlan(const void* real, const void* plan, PlanFacts* facts) {
   GetList(api, engine.get(), kEngineIndex, kTypeInt64, &facts->engine, 1);
   facts->numerical_note_count =
       GetList(api, engine.get(), kEngineNumericalNote, kTypeNumericalNote, facts->numerical_notes, 32);
-  facts->behavior_note_count = GetList(api, engine.get(), kEngineBehaviorNote, kTypeBehaviorNote, facts->behavior_notes, 32);
+  facts->behavior_note_count =
+      GetList(api, engine.get(), kEngineBehaviorNote, kTypeBehaviorNote, facts->behavior_notes, 32);
 }
 
 }  // namespace dlhook

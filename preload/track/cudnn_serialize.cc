@@ -15,39 +15,72 @@ namespace {
 // Cudnn.operation and CudnnNode.operation, by cudnnBackendDescriptorType_t (cudnn_graph_v9.h).
 const char* OperationName(int32_t type) {
   switch (type) {
-    case kBackendConvolutionForward: return "convolution_forward";
-    case kBackendConvolutionBackwardFilter: return "convolution_backward_weights";
-    case kBackendConvolutionBackwardData: return "convolution_backward_data";
-    case 13: return "pointwise";
-    case 14: return "gen_stats";
-    case kBackendOperationMatmul: return "matmul";
-    case 20: return "batch_normalization_finalize";
-    case 22: return "reduction";
-    case 23: return "batch_normalization_backward_weights";
-    case 25: return "resample_forward";
-    case 26: return "resample_backward";
-    case 27: return "concat";
-    case 28: return "signal";
-    case kBackendNormForward: return "normalization_forward";
-    case kBackendNormBackward: return "normalization_backward";
-    case 31: return "reshape";
-    case 33: return "rng";
-    case 35: return "paged_cache_load";
-    case 36: return "block_scale_quantize";
-    case 37: return "block_scale_dequantize";
-    case 39: return "expand_band_matrix";
-    case 40: return "contract_band_matrix";
-    case kBackendSdpaForward: return "attention_forward";
-    case 42: return "moe_grouped_matmul";
-    case kBackendSdpaBackward: return "attention_backward";
-    case 44: return "diagonal_band_mask";
-    case 45: return "softmax";
-    case 46: return "transpose";
-    case 47: return "slice";
-    case 48: return "moe_grouped_matmul_backward";
-    case 49: return "rope_forward";
-    case 50: return "rope_backward";
-    default: return "unknown";
+    case kBackendConvolutionForward:
+      return "convolution_forward";
+    case kBackendConvolutionBackwardFilter:
+      return "convolution_backward_weights";
+    case kBackendConvolutionBackwardData:
+      return "convolution_backward_data";
+    case 13:
+      return "pointwise";
+    case 14:
+      return "gen_stats";
+    case kBackendOperationMatmul:
+      return "matmul";
+    case 20:
+      return "batch_normalization_finalize";
+    case 22:
+      return "reduction";
+    case 23:
+      return "batch_normalization_backward_weights";
+    case 25:
+      return "resample_forward";
+    case 26:
+      return "resample_backward";
+    case 27:
+      return "concat";
+    case 28:
+      return "signal";
+    case kBackendNormForward:
+      return "normalization_forward";
+    case kBackendNormBackward:
+      return "normalization_backward";
+    case 31:
+      return "reshape";
+    case 33:
+      return "rng";
+    case 35:
+      return "paged_cache_load";
+    case 36:
+      return "block_scale_quantize";
+    case 37:
+      return "block_scale_dequantize";
+    case 39:
+      return "expand_band_matrix";
+    case 40:
+      return "contract_band_matrix";
+    case kBackendSdpaForward:
+      return "attention_forward";
+    case 42:
+      return "moe_grouped_matmul";
+    case kBackendSdpaBackward:
+      return "attention_backward";
+    case 44:
+      return "diagonal_band_mask";
+    case 45:
+      return "softmax";
+    case 46:
+      return "transpose";
+    case 47:
+      return "slice";
+    case 48:
+      return "moe_grouped_matmul_backward";
+    case 49:
+      return "rope_forward";
+    case 50:
+      return "rope_backward";
+    default:
+      return "unknown";
   }
 }
 
@@ -59,35 +92,35 @@ struct TensorAttribute {
   bool is_output;
 };
 constexpr TensorAttribute kTensorAttributes[] = {
-    {703, TensorRole::kW, false},        {704, TensorRole::kX, false},         {705, TensorRole::kY, true},
-    {709, TensorRole::kW, false},        {710, TensorRole::kDx, true},         {711, TensorRole::kDy, false},
-    {715, TensorRole::kDw, true},        {716, TensorRole::kX, false},         {717, TensorRole::kDy, false},
-    {753, TensorRole::kOutput, true},    // pointwise y
-    {756, TensorRole::kOutput, true},    // pointwise dx
-    {773, TensorRole::kOutput, true},    {774, TensorRole::kOutput, true},     // statistics
-    {788, TensorRole::kOutput, true},    {789, TensorRole::kOutput, true},     {790, TensorRole::kOutput, true},
-    {791, TensorRole::kOutput, true},    {792, TensorRole::kOutput, true},     {793, TensorRole::kOutput, true},
-    {1522, TensorRole::kOutput, true},   // matmul c
-    {1611, TensorRole::kOutput, true},   // reduction y
-    {1626, TensorRole::kOutput, true},   {1627, TensorRole::kOutput, true},    {1628, TensorRole::kOutput, true},
-    {1629, TensorRole::kOutput, true},   {1630, TensorRole::kOutput, true},    // batch normalization, backward weights
-    {1710, TensorRole::kX, false},       {1711, TensorRole::kY, true},         {1712, TensorRole::kOutput, true},
-    {1720, TensorRole::kDx, true},       {1721, TensorRole::kDy, false},       // resampling
-    {1803, TensorRole::kOutput, true},   {1904, TensorRole::kOutput, true},    {1951, TensorRole::kOutput, true},
-    {2002, TensorRole::kX, false},       {2003, TensorRole::kMean, true},      {2004, TensorRole::kVariance, true},
-    {2005, TensorRole::kScale, false},   {2006, TensorRole::kBias, false},     {2011, TensorRole::kOutput, true},
-    {2012, TensorRole::kOutput, true},   {2013, TensorRole::kY, true},         // normalization, forward
-    {2101, TensorRole::kX, false},       {2102, TensorRole::kMean, false},     {2103, TensorRole::kVariance, false},
-    {2104, TensorRole::kDy, false},      {2105, TensorRole::kScale, false},    {2107, TensorRole::kOutput, true},
-    {2108, TensorRole::kDbias, true},    {2109, TensorRole::kDx, true},        // normalization, backward
-    {2201, TensorRole::kOutput, true},   {2251, TensorRole::kOutput, true},    {2271, TensorRole::kOutput, true},
-    {2310, TensorRole::kOutput, true},   {2501, TensorRole::kOutput, true},    {2502, TensorRole::kOutput, true},
-    {2602, TensorRole::kOutput, true},   {2803, TensorRole::kOutput, true},    {2804, TensorRole::kOutput, true},
-    {2817, TensorRole::kOutput, true},   {2859, TensorRole::kOutput, true},    {2860, TensorRole::kOutput, true},
-    {2861, TensorRole::kOutput, true},   {2864, TensorRole::kOutput, true},    {2905, TensorRole::kOutput, true},
-    {2953, TensorRole::kOutput, true},   {3006, TensorRole::kOutput, true},    {3101, TensorRole::kOutput, true},
-    {3102, TensorRole::kOutput, true},   {3103, TensorRole::kOutput, true},    {3104, TensorRole::kOutput, true},
-    {3201, TensorRole::kOutput, true},   {3301, TensorRole::kOutput, true},    {3401, TensorRole::kOutput, true},
+    {703, TensorRole::kW, false},      {704, TensorRole::kX, false},      {705, TensorRole::kY, true},
+    {709, TensorRole::kW, false},      {710, TensorRole::kDx, true},      {711, TensorRole::kDy, false},
+    {715, TensorRole::kDw, true},      {716, TensorRole::kX, false},      {717, TensorRole::kDy, false},
+    {753, TensorRole::kOutput, true},                                     // pointwise y
+    {756, TensorRole::kOutput, true},                                     // pointwise dx
+    {773, TensorRole::kOutput, true},  {774, TensorRole::kOutput, true},  // statistics
+    {788, TensorRole::kOutput, true},  {789, TensorRole::kOutput, true},  {790, TensorRole::kOutput, true},
+    {791, TensorRole::kOutput, true},  {792, TensorRole::kOutput, true},  {793, TensorRole::kOutput, true},
+    {1522, TensorRole::kOutput, true},  // matmul c
+    {1611, TensorRole::kOutput, true},  // reduction y
+    {1626, TensorRole::kOutput, true}, {1627, TensorRole::kOutput, true}, {1628, TensorRole::kOutput, true},
+    {1629, TensorRole::kOutput, true}, {1630, TensorRole::kOutput, true},  // batch normalization, backward weights
+    {1710, TensorRole::kX, false},     {1711, TensorRole::kY, true},      {1712, TensorRole::kOutput, true},
+    {1720, TensorRole::kDx, true},     {1721, TensorRole::kDy, false},  // resampling
+    {1803, TensorRole::kOutput, true}, {1904, TensorRole::kOutput, true}, {1951, TensorRole::kOutput, true},
+    {2002, TensorRole::kX, false},     {2003, TensorRole::kMean, true},   {2004, TensorRole::kVariance, true},
+    {2005, TensorRole::kScale, false}, {2006, TensorRole::kBias, false},  {2011, TensorRole::kOutput, true},
+    {2012, TensorRole::kOutput, true}, {2013, TensorRole::kY, true},  // normalization, forward
+    {2101, TensorRole::kX, false},     {2102, TensorRole::kMean, false},  {2103, TensorRole::kVariance, false},
+    {2104, TensorRole::kDy, false},    {2105, TensorRole::kScale, false}, {2107, TensorRole::kOutput, true},
+    {2108, TensorRole::kDbias, true},  {2109, TensorRole::kDx, true},  // normalization, backward
+    {2201, TensorRole::kOutput, true}, {2251, TensorRole::kOutput, true}, {2271, TensorRole::kOutput, true},
+    {2310, TensorRole::kOutput, true}, {2501, TensorRole::kOutput, true}, {2502, TensorRole::kOutput, true},
+    {2602, TensorRole::kOutput, true}, {2803, TensorRole::kOutput, true}, {2804, TensorRole::kOutput, true},
+    {2817, TensorRole::kOutput, true}, {2859, TensorRole::kOutput, true}, {2860, TensorRole::kOutput, true},
+    {2861, TensorRole::kOutput, true}, {2864, TensorRole::kOutput, true}, {2905, TensorRole::kOutput, true},
+    {2953, TensorRole::kOutput, true}, {3006, TensorRole::kOutput, true}, {3101, TensorRole::kOutput, true},
+    {3102, TensorRole::kOutput, true}, {3103, TensorRole::kOutput, true}, {3104, TensorRole::kOutput, true},
+    {3201, TensorRole::kOutput, true}, {3301, TensorRole::kOutput, true}, {3401, TensorRole::kOutput, true},
     {3411, TensorRole::kOutput, true},
 };
 
@@ -103,12 +136,16 @@ struct MainTensors {
   int32_t type;
   int32_t attributes[3];
 };
-constexpr MainTensors kMainTensors[] = {
-    {kBackendConvolutionForward, {704, 703, 705}}, {kBackendConvolutionBackwardData, {711, 709, 710}},
-    {kBackendConvolutionBackwardFilter, {716, 717, 715}}, {kBackendSdpaForward, {2800, 2801, 2803}},
-    {kBackendSdpaBackward, {2851, 2852, 2859}}, {kBackendOperationMatmul, {1520, 1521, 1522}},
-    {kBackendNormForward, {2002, 2005, 2013}}, {kBackendNormBackward, {2101, 2104, 2109}},
-    {25, {1710, 1710, 1711}}, {26, {1721, 1721, 1720}}};
+constexpr MainTensors kMainTensors[] = {{kBackendConvolutionForward, {704, 703, 705}},
+                                        {kBackendConvolutionBackwardData, {711, 709, 710}},
+                                        {kBackendConvolutionBackwardFilter, {716, 717, 715}},
+                                        {kBackendSdpaForward, {2800, 2801, 2803}},
+                                        {kBackendSdpaBackward, {2851, 2852, 2859}},
+                                        {kBackendOperationMatmul, {1520, 1521, 1522}},
+                                        {kBackendNormForward, {2002, 2005, 2013}},
+                                        {kBackendNormBackward, {2101, 2104, 2109}},
+                                        {25, {1710, 1710, 1711}},
+                                        {26, {1721, 1721, 1720}}};
 
 // The operation that gives a graph its name: the costliest kind, else the first.
 const BackendNode* MainOperation(const BackendNode& graph) {
@@ -264,7 +301,8 @@ const BackendNode* OperationOf(const BackendNode& graph, int64_t uid, bool as_ou
   const BackendNode* found = nullptr;
   ForEachChild(graph, [&](int32_t, const BackendNode& operation) {
     ForEachChild(operation, [&](int32_t attribute, const BackendNode& tensor) {
-      bool fits = tensor.type == kBackendTensor && tensor.uid == uid && DescribeAttribute(attribute).is_output == as_output;
+      bool fits =
+          tensor.type == kBackendTensor && tensor.uid == uid && DescribeAttribute(attribute).is_output == as_output;
       if (fits) found = &operation;
     });
   });
@@ -362,7 +400,8 @@ void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out) {
     NoteMainTensors(*graph, *main, plan);
   }
   writer.UInt(f::kWorkspaceBytes, static_cast<uint64_t>(facts.workspace_bytes));
-  for (uint32_t field : {f::kAlgorithm, f::kMathType, f::kMode}) SInt32(&writer, field, -1);  // the legacy interface's numbers
+  for (uint32_t field : {f::kAlgorithm, f::kMathType, f::kMode})
+    SInt32(&writer, field, -1);  // the legacy interface's numbers
   size_t message = writer.Begin(f::kPlan);
   if (graph != nullptr) {
     ForEachChild(*graph, [&](int32_t, const BackendNode& operation) { WriteNode(operation, &writer); });

@@ -14,13 +14,14 @@ struct PointerApi {
   int (*runtime_version)(int* version);
   bool can_ask;
   void Load(const void* real) {
-    runtime_attributes = reinterpret_cast<int (*)(void*, const void*)>(LibraryFunction(real, "cudaPointerGetAttributes"));
+    runtime_attributes =
+        reinterpret_cast<int (*)(void*, const void*)>(LibraryFunction(real, "cudaPointerGetAttributes"));
     driver_attribute = reinterpret_cast<int (*)(void*, int, uint64_t)>(LibraryFunction(real, "cuPointerGetAttribute"));
     runtime_version = reinterpret_cast<int (*)(int*)>(LibraryFunction(real, "cudaRuntimeGetVersion"));
     // Before CUDA 11 asking about pageable memory is an error that the program would find in cudaGetLastError.
     int version = 0;
-    can_ask = driver_attribute != nullptr ||
-              (runtime_attributes != nullptr && runtime_version != nullptr && runtime_version(&version) == 0 && version >= 11000);
+    can_ask = driver_attribute != nullptr || (runtime_attributes != nullptr && runtime_version != nullptr &&
+                                              runtime_version(&version) == 0 && version >= 11000);
   }
 };
 

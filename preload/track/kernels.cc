@@ -18,7 +18,7 @@ namespace {
 struct Entry {
   std::atomic<const void*> function;  // null: free
   std::atomic<const char*> name;
-  std::atomic<bool> owned;  // the name is a copy of ours, not in a library that may be unloaded
+  std::atomic<bool> owned;           // the name is a copy of ours, not in a library that may be unloaded
   std::atomic<uint64_t> definition;  // pid of the session << 32 | number; 0: not defined yet
 };
 
@@ -124,7 +124,8 @@ Entry* Ask(const void* function, const void* real) {
 }
 
 // Out of the launches' way: what is inlined into it makes a function save registers on every call.
-__attribute__((noinline, cold)) uint32_t DefineKernel(Entry* entry, const void* function, const void* real, uint64_t session) {
+__attribute__((noinline, cold)) uint32_t DefineKernel(Entry* entry, const void* function, const void* real,
+                                                      uint64_t session) {
   if (entry == nullptr) entry = Ask(function, real);
   if (entry == nullptr) return 0;
   const char* name = entry->name.load(std::memory_order_relaxed);
@@ -148,7 +149,8 @@ void TrackKernelAlias(const KernelAliasArgs& args) {
   const void* function = args.host_function != nullptr ? args.host_function : args.kernel;
   if (args.status != 0 || args.out == nullptr || function == nullptr || *args.out == function) return;
   const Entry* entry = Find(g_table.load(std::memory_order_acquire), function);
-  if (entry != nullptr) Remember(*args.out, entry->name.load(std::memory_order_relaxed), entry->owned.load(std::memory_order_relaxed));
+  if (entry != nullptr)
+    Remember(*args.out, entry->name.load(std::memory_order_relaxed), entry->owned.load(std::memory_order_relaxed));
 }
 
 void TrackKernelByName(const KernelByNameArgs& args) {

@@ -50,7 +50,7 @@ class LastStack {
  private:
   struct Frame {
     FrameState state;
-    bool needs_bp;   // what is outside depends on rbp
+    bool needs_bp;  // what is outside depends on rbp
     uint32_t node;
     uint32_t words;  // that lead from here outwards: words_[0] to words_[words - 1]
   };
@@ -61,7 +61,7 @@ class LastStack {
 
   uint32_t frame_count_;
   uint32_t valid_words_;
-  uint32_t candidate_;  // frames that may still be joined
+  uint32_t candidate_;              // frames that may still be joined
   Frame frames_[kMaxNativeFrames];  // the outermost first
   Word words_[3 * kMaxNativeFrames];
 };

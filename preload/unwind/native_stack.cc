@@ -90,11 +90,16 @@ NativeStackThread* MemoryOf(ThreadState* thread) {
 
 StackCut CutOf(WalkEnd end) {
   switch (end) {
-    case WalkEnd::kTooDeep: return StackCut::kTooDeep;
-    case WalkEnd::kNoUnwindInfo: return StackCut::kNoUnwindInfo;
-    case WalkEnd::kOutOfStack: return StackCut::kOutOfStack;
-    case WalkEnd::kUnreadable: return StackCut::kUnreadable;
-    default: return StackCut::kWhole;
+    case WalkEnd::kTooDeep:
+      return StackCut::kTooDeep;
+    case WalkEnd::kNoUnwindInfo:
+      return StackCut::kNoUnwindInfo;
+    case WalkEnd::kOutOfStack:
+      return StackCut::kOutOfStack;
+    case WalkEnd::kUnreadable:
+      return StackCut::kUnreadable;
+    default:
+      return StackCut::kWhole;
   }
 }
 

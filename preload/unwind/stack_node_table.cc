@@ -1,6 +1,5 @@
 #include "preload/unwind/stack_node_table.h"
 
-
 #include <atomic>
 
 #include "preload/base/own_pages.h"
@@ -18,8 +17,8 @@ constexpr uint64_t kStepBytes = 64 << 10;
 // In memory that a forked child finds wiped: it has a session of its own. All zero is a valid state.
 struct NodeTable {
   SpinLock lock;
-  uint64_t allocated;                        // bytes of the mapping with real pages
-  std::atomic<uint32_t> first;               // nodes before this one are retired
+  uint64_t allocated;           // bytes of the mapping with real pages
+  std::atomic<uint32_t> first;  // nodes before this one are retired
   std::atomic<uint32_t> is_full;
   std::atomic<uint32_t> index[kIndexEntries];  // node by hash; 0: free. Filled after the node was
 };

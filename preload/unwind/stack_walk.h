@@ -36,7 +36,10 @@ struct WalkedFrame {
 static_assert(sizeof(WalkedFrame) == 64);
 
 enum class WalkEnd : uint8_t {
-  kOutermost, kTooDeep, kNoUnwindInfo, kOutOfStack,
+  kOutermost,
+  kTooDeep,
+  kNoUnwindInfo,
+  kOutOfStack,
   kUnreadable,  // a word of a stack that is not the thread's own
   kJoined,      // at a frame of the last stack
   kLeftStack,   // the signal interrupted code on another stack
@@ -130,7 +133,7 @@ class StackWalk {
   template <typename Stack>
   bool ReadBp(const CachedRule& rule, Stack* stack, WalkedFrame* frame) {
     if (rule.bp_from() == BpFrom::kSame) return true;
-    uint64_t base = rule.bp_from() == BpFrom::kAtCfa ? outer_.sp
+    uint64_t base = rule.bp_from() == BpFrom::kAtCfa  ? outer_.sp
                     : rule.bp_from() == BpFrom::kAtBp ? frame->state.bp
                                                       : frame->state.sp;
     frame->bp_place = base + static_cast<int64_t>(rule.bp_offset);

@@ -10,11 +10,13 @@
 namespace dlhook {
 
 // DW_EH_PE_*: low four bits the format, the next three what it is relative to.
+// clang-format off
 enum PointerEncoding : uint8_t {
   kAbsolute = 0x00, kUleb128 = 0x01, kUdata2 = 0x02, kUdata4 = 0x03, kUdata8 = 0x04,
   kSleb128 = 0x09, kSdata2 = 0x0a, kSdata4 = 0x0b, kSdata8 = 0x0c,
   kRelativeToPlace = 0x10, kRelativeToData = 0x30, kIndirect = 0x80, kOmitted = 0xff,
 };
+// clang-format on
 
 struct UnwindBytes {
   const uint8_t* at;
@@ -68,10 +70,16 @@ struct UnwindBytes {
     uint64_t place = reinterpret_cast<uint64_t>(at);
     uint64_t value = Format(encoding & 0x0f);
     switch (encoding & 0x70) {
-      case kAbsolute: break;
-      case kRelativeToPlace: value += place; break;
-      case kRelativeToData: value += data_base; break;
-      default: failed = true;
+      case kAbsolute:
+        break;
+      case kRelativeToPlace:
+        value += place;
+        break;
+      case kRelativeToData:
+        value += data_base;
+        break;
+      default:
+        failed = true;
     }
     if ((encoding & kIndirect) != 0) failed = true;  // for personalities only
     return failed ? 0 : value;
@@ -82,14 +90,23 @@ struct UnwindBytes {
     switch (format) {
       case kAbsolute:
       case kUdata8:
-      case kSdata8: return Fixed<uint64_t>();
-      case kUleb128: return Uleb();
-      case kSleb128: return static_cast<uint64_t>(Sleb());
-      case kUdata2: return Fixed<uint16_t>();
-      case kUdata4: return Fixed<uint32_t>();
-      case kSdata2: return static_cast<uint64_t>(int64_t{Fixed<int16_t>()});
-      case kSdata4: return static_cast<uint64_t>(int64_t{Fixed<int32_t>()});
-      default: failed = true; return 0;
+      case kSdata8:
+        return Fixed<uint64_t>();
+      case kUleb128:
+        return Uleb();
+      case kSleb128:
+        return static_cast<uint64_t>(Sleb());
+      case kUdata2:
+        return Fixed<uint16_t>();
+      case kUdata4:
+        return Fixed<uint32_t>();
+      case kSdata2:
+        return static_cast<uint64_t>(int64_t{Fixed<int16_t>()});
+      case kSdata4:
+        return static_cast<uint64_t>(int64_t{Fixed<int32_t>()});
+      default:
+        failed = true;
+        return 0;
     }
   }
 };

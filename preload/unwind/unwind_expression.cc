@@ -51,18 +51,30 @@ int64_t Compute(uint8_t operation, int64_t a, int64_t b) {
   auto bits = static_cast<uint64_t>(a);
   auto shift = static_cast<uint64_t>(b);
   switch (operation) {
-    case kAnd: return a & b;
-    case kOr: return a | b;
-    case kMinus: return static_cast<int64_t>(bits - shift);
-    case kPlus: return static_cast<int64_t>(bits + shift);
-    case kShl: return shift < 64 ? static_cast<int64_t>(bits << shift) : 0;
-    case kShr: return shift < 64 ? static_cast<int64_t>(bits >> shift) : 0;
-    case kEq: return a == b;
-    case kGe: return a >= b;
-    case kGt: return a > b;
-    case kLe: return a <= b;
-    case kLt: return a < b;
-    default: return a != b;
+    case kAnd:
+      return a & b;
+    case kOr:
+      return a | b;
+    case kMinus:
+      return static_cast<int64_t>(bits - shift);
+    case kPlus:
+      return static_cast<int64_t>(bits + shift);
+    case kShl:
+      return shift < 64 ? static_cast<int64_t>(bits << shift) : 0;
+    case kShr:
+      return shift < 64 ? static_cast<int64_t>(bits >> shift) : 0;
+    case kEq:
+      return a == b;
+    case kGe:
+      return a >= b;
+    case kGt:
+      return a > b;
+    case kLe:
+      return a <= b;
+    case kLt:
+      return a < b;
+    default:
+      return a != b;
   }
 }
 
@@ -91,6 +103,7 @@ class Evaluation {
   bool Step(uint8_t operation) {
     if (operation >= kLit0 && operation < kLit0 + 32) return PushNumber(operation - kLit0);
     if (operation >= kBreg0 && operation < kBreg0 + kRegisters) return PushRegister(operation - kBreg0, bytes_.Sleb());
+    // clang-format off
     switch (operation) {
       case kConst1u: return PushNumber(bytes_.Fixed<uint8_t>());
       case kConst1s: return PushNumber(bytes_.Fixed<int8_t>());
@@ -110,6 +123,7 @@ class Evaluation {
       case kEq: case kGe: case kGt: case kLe: case kLt: case kNe: return Combine(operation);
       default: return false;
     }
+    // clang-format on
   }
 
   bool PushRegister(int number, int64_t offset) {

@@ -124,6 +124,7 @@ class CfaProgram {
   const Row& row() const { return row_; }
 
  private:
+  // clang-format off
   enum Instruction : uint8_t {
     kNop = 0x00, kSetLoc = 0x01, kAdvance1 = 0x02, kAdvance2 = 0x03, kAdvance4 = 0x04, kOffsetExtended = 0x05,
     kRestoreExtended = 0x06, kUndefined = 0x07, kSameValue = 0x08, kRegister = 0x09, kRememberState = 0x0a,
@@ -131,6 +132,7 @@ class CfaProgram {
     kExpression = 0x10, kOffsetExtendedSf = 0x11, kDefCfaSf = 0x12, kDefCfaOffsetSf = 0x13, kValOffset = 0x14,
     kValOffsetSf = 0x15, kValExpression = 0x16, kGnuArgsSize = 0x2e, kGnuNegativeOffset = 0x2f,
   };
+  // clang-format on
 
   void Set(uint64_t number, RegisterRule rule) {
     RegisterRule* place = row_.Of(number);
@@ -164,9 +166,15 @@ class CfaProgram {
   bool Step(uint8_t instruction, UnwindBytes* program) {
     uint8_t operand = instruction & 0x3f;
     switch (instruction & 0xc0) {
-      case 0x40: Advance(operand); return true;
-      case 0x80: SetOffset(operand, static_cast<int64_t>(program->Uleb())); return true;
-      case 0xc0: Restore(operand); return true;
+      case 0x40:
+        Advance(operand);
+        return true;
+      case 0x80:
+        SetOffset(operand, static_cast<int64_t>(program->Uleb()));
+        return true;
+      case 0xc0:
+        Restore(operand);
+        return true;
       default:
         return StepLocation(instruction, program) || StepCfa(instruction, program) ||
                StepRegister(instruction, program);
@@ -174,6 +182,7 @@ class CfaProgram {
   }
 
   bool StepLocation(uint8_t instruction, UnwindBytes* program) {
+    // clang-format off
     switch (instruction) {
       case kNop: return true;
       case kSetLoc: at_ = program->Pointer(cie_.encoding, 0); return true;
@@ -191,6 +200,7 @@ class CfaProgram {
         return true;
       default: return false;
     }
+    // clang-format on
   }
 
   bool StepCfa(uint8_t instruction, UnwindBytes* program) {
@@ -204,14 +214,21 @@ class CfaProgram {
         number = program->Uleb();
         DefineCfa(number, program->Sleb() * cie_.data_alignment);
         return true;
-      case kDefCfaRegister: DefineCfa(program->Uleb(), row_.cfa_offset); return true;
-      case kDefCfaOffset: row_.cfa_offset = static_cast<int64_t>(program->Uleb()); return true;
-      case kDefCfaOffsetSf: row_.cfa_offset = program->Sleb() * cie_.data_alignment; return true;
+      case kDefCfaRegister:
+        DefineCfa(program->Uleb(), row_.cfa_offset);
+        return true;
+      case kDefCfaOffset:
+        row_.cfa_offset = static_cast<int64_t>(program->Uleb());
+        return true;
+      case kDefCfaOffsetSf:
+        row_.cfa_offset = program->Sleb() * cie_.data_alignment;
+        return true;
       case kDefCfaExpression:
         row_.cfa_expression = Block(program);
         row_.cfa_is_expression = true;
         return true;
-      default: return false;
+      default:
+        return false;
     }
   }
 
@@ -219,6 +236,7 @@ class CfaProgram {
     if (instruction < kOffsetExtended || (instruction > kValExpression && instruction != kGnuNegativeOffset))
       return false;
     uint64_t number = program->Uleb();
+    // clang-format off
     switch (instruction) {
       case kOffsetExtended: SetOffset(number, static_cast<int64_t>(program->Uleb())); return true;
       case kOffsetExtendedSf: SetOffset(number, program->Sleb()); return true;
@@ -233,6 +251,7 @@ class CfaProgram {
       case kValExpression: Block(program); SetKind(number, RegisterRule::kUnsupported); return true;
       default: return false;
     }
+    // clang-format on
   }
 
   const Cie& cie_;
@@ -252,6 +271,7 @@ bool CfaOf(const Row& row, uint64_t ip, UnwindRule* rule) {
   } else if (row.cfa_register == kSpRegister || row.cfa_register == kBpRegister) {
     cfa = {row.cfa_register == kSpRegister ? SymbolicValue::kSp : SymbolicValue::kBp, row.cfa_offset};
   }
+  // clang-format off
   switch (cfa.base) {
     case SymbolicValue::kSp: rule->cfa_from = CfaFrom::kSp; break;
     case SymbolicValue::kBp: rule->cfa_from = CfaFrom::kBp; break;
@@ -259,6 +279,7 @@ bool CfaOf(const Row& row, uint64_t ip, UnwindRule* rule) {
     case SymbolicValue::kAtBp: rule->cfa_from = CfaFrom::kAtBp; break;
     default: return false;
   }
+  // clang-format on
   rule->cfa_offset = static_cast<int32_t>(cfa.offset);
   return rule->cfa_offset == cfa.offset;
 }
@@ -279,10 +300,17 @@ bool BpOf(const RegisterRule& saved, uint64_t ip, UnwindRule* rule) {
   SymbolicValue place;
   if (!PlaceOf(saved, ip, &place)) return false;
   switch (place.base) {
-    case SymbolicValue::kCfa: rule->bp_from = BpFrom::kAtCfa; break;
-    case SymbolicValue::kBp: rule->bp_from = BpFrom::kAtBp; break;
-    case SymbolicValue::kSp: rule->bp_from = BpFrom::kAtSp; break;
-    default: return false;
+    case SymbolicValue::kCfa:
+      rule->bp_from = BpFrom::kAtCfa;
+      break;
+    case SymbolicValue::kBp:
+      rule->bp_from = BpFrom::kAtBp;
+      break;
+    case SymbolicValue::kSp:
+      rule->bp_from = BpFrom::kAtSp;
+      break;
+    default:
+      return false;
   }
   rule->bp_offset = static_cast<int16_t>(place.offset);
   return true;

@@ -15,10 +15,10 @@ namespace dlhook {
 
 // Where the canonical frame address (the stack pointer before the call) comes from.
 enum class CfaFrom : uint8_t {
-  kSp,      // rsp + cfa_offset
-  kBp,      // rbp + cfa_offset
-  kAtSp,    // the word at rsp + cfa_offset: a signal's frame
-  kAtBp,    // the word at rbp + cfa_offset: functions that align their stack beyond 16 bytes
+  kSp,    // rsp + cfa_offset
+  kBp,    // rbp + cfa_offset
+  kAtSp,  // the word at rsp + cfa_offset: a signal's frame
+  kAtBp,  // the word at rbp + cfa_offset: functions that align their stack beyond 16 bytes
 };
 
 // Where the caller's rbp is.

@@ -25,8 +25,8 @@ bool FindCodeObject(uint64_t address, CodeObject* object);
 
 struct FoundRule {
   UnwindRule rule;
-  bool is_guess;      // nothing says so: the frame is taken to have a frame pointer
-  bool is_code;       // false: nothing can have been called from there
+  bool is_guess;  // nothing says so: the frame is taken to have a frame pointer
+  bool is_code;   // false: nothing can have been called from there
 };
 
 // Is the instruction before `address` a call? A system call.

@@ -33,12 +33,10 @@ class CliTest : public testing::Test {
   // Runs `dlhook WORDS` in a shell, so that tests can quote and redirect.
   Outcome Dlhook(const std::string& words) {
     const std::string err_path = folder_.path() + "/stderr";
-    FILE* pipe =
-        popen(absl::StrCat("'" DLHOOK_BINARY "' ", words, " 2>'", err_path, "'").c_str(), "r");
+    FILE* pipe = popen(absl::StrCat("'" DLHOOK_BINARY "' ", words, " 2>'", err_path, "'").c_str(), "r");
     Outcome outcome;
     char buffer[4096];
-    for (size_t count; (count = fread(buffer, 1, sizeof(buffer), pipe)) > 0;)
-      outcome.out.append(buffer, count);
+    for (size_t count; (count = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) outcome.out.append(buffer, count);
     outcome.exit_code = WEXITSTATUS(pclose(pipe));
     std::ifstream err(err_path);
     outcome.err.assign(std::istreambuf_iterator<char>(err), {});
@@ -68,9 +66,7 @@ class CliTest : public testing::Test {
       packet { footer { end: EXITED end_ticks: 3000 calls: 2 } })pb";
   }
 
-  std::string WriteTrace(const std::string& name = "1.dlh") {
-    return folder_.Write(name, TraceBytesOf(TraceText()));
-  }
+  std::string WriteTrace(const std::string& name = "1.dlh") { return folder_.Write(name, TraceBytesOf(TraceText())); }
 
   TemporaryFolder folder_;
 };
@@ -87,10 +83,8 @@ TEST_F(CliTest, ReportsEveryTableInEveryFormat) {
 
 TEST_F(CliTest, ReportsTheTablesAskedForInThatOrder) {
   const std::string trace = WriteTrace();
-  const auto json =
-      nlohmann::json::parse(Dlhook(absl::StrCat("report --table ops,summary --format=json ", trace,
-                                                " --table ops --table=gemm"))
-                                .out);
+  const auto json = nlohmann::json::parse(
+      Dlhook(absl::StrCat("report --table ops,summary --format=json ", trace, " --table ops --table=gemm")).out);
   ASSERT_EQ(json["tables"].size(), 3u);
   EXPECT_EQ(json["tables"][0]["name"], "ops");
   EXPECT_EQ(json["tables"][1]["name"], "summary");
@@ -102,8 +96,7 @@ TEST_F(CliTest, ReportsTheTablesAskedForInThatOrder) {
 TEST_F(CliTest, SortsAndLimits) {
   const std::string trace = WriteTrace();
   const Outcome all = Dlhook(absl::StrCat("report ", trace, " --table ops --format csv"));
-  const Outcome one =
-      Dlhook(absl::StrCat("report ", trace, " --table ops --format csv --sort calls --limit 1"));
+  const Outcome one = Dlhook(absl::StrCat("report ", trace, " --table ops --format csv --sort calls --limit 1"));
   EXPECT_EQ(one.exit_code, 0) << one.err;
   const std::vector<std::string> lines = absl::StrSplit(one.out, '\n', absl::SkipEmpty());
   EXPECT_EQ(lines.size(), 2u) << one.out;
@@ -127,10 +120,11 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
                    "ctl: " + folder_.path() +
                        ": no process that is recorded into this folder is alive; recording starts and stops only in "
                        "programs that run");
-  ExpectUsageError("report --tabel ops " + trace,
-                   "report: unknown flag '--tabel'; did you mean --table? Expected one of: --table, --format, --sort, "
-                   "--limit, --by, --interval, --depth, --evidence, --function, --explain, --color, --help (see dlhook help "
-                   "report)");
+  ExpectUsageError(
+      "report --tabel ops " + trace,
+      "report: unknown flag '--tabel'; did you mean --table? Expected one of: --table, --format, --sort, "
+      "--limit, --by, --interval, --depth, --evidence, --function, --explain, --color, --help (see dlhook help "
+      "report)");
   ExpectUsageError("report -x " + trace,
                    "report: unknown flag '-x'; expected one of: --table, --format, --sort, --limit, --by, "
                    "--interval, --depth, --evidence, --function, --explain, --color, --help (see dlhook help report)");
@@ -140,26 +134,22 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   ExpectUsageError("report a b", "report: expected only RUN, found 'b' too (see dlhook help report)");
   ExpectUsageError("report " + trace + " --format xml",
                    "report: unknown format 'xml'; expected one of: text, csv, json");
-  ExpectUsageError("report " + trace + " --limit many",
-                   "report: --limit expects a number of rows, found 'many'");
-  ExpectUsageError("report " + trace + " --by colour",
-                   "report: --by expects layer, module, type, op, line, function or stack (of the table counters also phase, "
-                   "iteration, scope or thread), found 'colour'");
+  ExpectUsageError("report " + trace + " --limit many", "report: --limit expects a number of rows, found 'many'");
+  ExpectUsageError(
+      "report " + trace + " --by colour",
+      "report: --by expects layer, module, type, op, line, function or stack (of the table counters also phase, "
+      "iteration, scope or thread), found 'colour'");
   ExpectUsageError(
       "report " + trace + " --depth -1",
       "report: --depth expects a number of parts of a name (layer1.0.conv2 has three; 0: all of them), found '-1'");
-  ExpectUsageError("report " + trace + " --evidence none",
-                   "report: --evidence expects all or structure, found 'none'");
-  ExpectUsageError("report " + trace + " --limit -3",
-                   "report: --limit expects a number of rows, found '-3'");
+  ExpectUsageError("report " + trace + " --evidence none", "report: --evidence expects all or structure, found 'none'");
+  ExpectUsageError("report " + trace + " --limit -3", "report: --limit expects a number of rows, found '-3'");
   ExpectUsageError("report " + trace + " --color red", "report: --color expects auto, always or never, found 'red'");
   ExpectUsageError("dump", "dump: expected RUN, found nothing (see dlhook help dump)");
-  ExpectUsageError("dump --table x",
-                   "dump: unknown flag '--table'; expected one of: --help (see dlhook help dump)");
-  ExpectUsageError(
-      "report /none",
-      "report: /none: no such file or folder; expected a run (a folder with *.dlh files) or one "
-      "process trace");
+  ExpectUsageError("dump --table x", "dump: unknown flag '--table'; expected one of: --help (see dlhook help dump)");
+  ExpectUsageError("report /none",
+                   "report: /none: no such file or folder; expected a run (a folder with *.dlh files) or one "
+                   "process trace");
 }
 
 TEST_F(CliTest, ListsTablesAndColumnsWhereOneIsUnknown) {
@@ -172,8 +162,8 @@ TEST_F(CliTest, ListsTablesAndColumnsWhereOneIsUnknown) {
   const Outcome column = Dlhook("report " + trace + " --table ops --sort colour");
   EXPECT_EQ(column.exit_code, 2);
   EXPECT_EQ(column.out, "");
-  EXPECT_TRUE(absl::StartsWith(column.err,
-                               "dlhook: report: unknown column 'colour' to sort by; expected one of: kind, "))
+  EXPECT_TRUE(
+      absl::StartsWith(column.err, "dlhook: report: unknown column 'colour' to sort by; expected one of: kind, "))
       << column.err;
   EXPECT_TRUE(absl::StrContains(column.err, "calls"));
 }
@@ -286,16 +276,14 @@ TEST_F(CliTest, RefusesWhatIsNoTrace) {
   for (const std::string command : {"report", "dump"}) {
     const Outcome foreign = Dlhook(command + " " + folder_.Write("foreign", "#!/bin/sh\n"));
     EXPECT_EQ(foreign.exit_code, 2);
-    EXPECT_TRUE(absl::StrContains(
-        foreign.err,
-        "/foreign: not a dlhook trace (byte 0: expected the start of a packet (0x0a), "
-        "found 0x23)"));
+    EXPECT_TRUE(absl::StrContains(foreign.err,
+                                  "/foreign: not a dlhook trace (byte 0: expected the start of a packet (0x0a), "
+                                  "found 0x23)"));
     const Outcome empty = Dlhook(command + " " + folder_.Write("empty", ""));
     EXPECT_EQ(empty.exit_code, 2);
     EXPECT_TRUE(absl::StrContains(empty.err, "/empty: the file is empty; expected a dlhook trace"));
     const Outcome newer =
-        Dlhook(command + " " +
-               folder_.Write("newer", TraceBytesOf("packet { header { schema_major: 2 } }")));
+        Dlhook(command + " " + folder_.Write("newer", TraceBytesOf("packet { header { schema_major: 2 } }")));
     EXPECT_EQ(newer.exit_code, 2);
     EXPECT_TRUE(absl::StrContains(newer.err, "/newer: schema version 2.0"));
     EXPECT_TRUE(absl::EndsWith(newer.err, "; read it with the dlhook that wrote it\n")) << newer.err;
@@ -307,8 +295,7 @@ TEST_F(CliTest, DumpsWhatParsesAgain) {
   WriteTrace("a.dlh");
   const Outcome outcome = Dlhook("dump " + folder_.path());
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_TRUE(
-      absl::StartsWith(outcome.out, "# file: a.dlh\npacket {\n  header {\n    schema_major: 1\n"))
+  EXPECT_TRUE(absl::StartsWith(outcome.out, "# file: a.dlh\npacket {\n  header {\n    schema_major: 1\n"))
       << outcome.out;
   EXPECT_TRUE(absl::StrContains(outcome.out, "\n# file: b.dlh\n"));
   EXPECT_TRUE(absl::StrContains(outcome.out, "    op_iid: [1, 2]\n"));
@@ -335,16 +322,14 @@ TEST_F(CliTest, EndsQuietlyWhereNobodyReads) {
   const Outcome cut = Dlhook("dump " + path + " | head -n 1");
   EXPECT_EQ(cut.out, "# file: 1.dlh\n");
   EXPECT_EQ(cut.err, "");
-  const Outcome ignored =
-      Dlhook(path + "; trap '' PIPE; '" DLHOOK_BINARY "' dump " + path + " | head -n 1");
+  const Outcome ignored = Dlhook(path + "; trap '' PIPE; '" DLHOOK_BINARY "' dump " + path + " | head -n 1");
   EXPECT_EQ(ignored.err, "");
 }
 
 TEST_F(CliTest, SaysThatItCannotWrite) {
   const Outcome outcome = Dlhook("report " + WriteTrace() + " >/dev/full");
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_TRUE(absl::StrContains(outcome.err, "cannot write the output: No space left on device"))
-      << outcome.err;
+  EXPECT_TRUE(absl::StrContains(outcome.err, "cannot write the output: No space left on device")) << outcome.err;
 }
 
 }  // namespace

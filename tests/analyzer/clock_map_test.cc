@@ -43,10 +43,9 @@ TEST(ClockMap, OneSampleSetsTheOriginForTheHeadersRate) {
 
 TEST(ClockMap, IsLinearBetweenSamplesAndKeepsTheMeanRateOutside) {
   // 2 ticks a nanosecond in the first second, 1 in the next: 1.5 in the mean.
-  const ClockMap clock(
-      Tsc(77'000),
-      {Sample(0, 10), Sample(2'000'000'000, 1'000'000'010), Sample(3'000'000'000, 2'000'000'010)},
-      nullptr);
+  const ClockMap clock(Tsc(77'000),
+                       {Sample(0, 10), Sample(2'000'000'000, 1'000'000'010), Sample(3'000'000'000, 2'000'000'010)},
+                       nullptr);
   EXPECT_EQ(clock.ToNs(1'000'000'000), 500'000'010);
   EXPECT_EQ(clock.ToNs(2'000'000'000), 1'000'000'010);
   EXPECT_EQ(clock.ToNs(2'500'000'000), 1'500'000'010);
@@ -55,8 +54,7 @@ TEST(ClockMap, IsLinearBetweenSamplesAndKeepsTheMeanRateOutside) {
 
 TEST(ClockMap, NeverGoesBackwardsWhereSegmentsMeet) {
   std::vector<trace::ClockSample> samples;
-  for (uint64_t i = 0; i < 20; ++i)
-    samples.push_back(Sample(i * 24'450'003 + i % 3, 1 + i * 10'000'007 - i % 5));
+  for (uint64_t i = 0; i < 20; ++i) samples.push_back(Sample(i * 24'450'003 + i % 3, 1 + i * 10'000'007 - i % 5));
   const ClockMap clock(Tsc(2'445'000'000), samples, nullptr);
   int64_t last = clock.ToNs(0);
   for (uint64_t ticks = 0; ticks < 21 * 24'450'003; ticks += 1013) {
@@ -78,10 +76,8 @@ TEST(ClockMap, TakesNoRateFromSamplesThatAreTooClose) {
 
 TEST(ClockMap, LeavesOutASampleThatGoesBackwards) {
   Oddities oddities;
-  const ClockMap clock(
-      Tsc(1'000'000'000),
-      {Sample(0, 0), Sample(1'000'000'000, 500'000'000), Sample(900'000'000, 900'000'000)},
-      &oddities);
+  const ClockMap clock(Tsc(1'000'000'000),
+                       {Sample(0, 0), Sample(1'000'000'000, 500'000'000), Sample(900'000'000, 900'000'000)}, &oddities);
   EXPECT_EQ(clock.ToNs(1'000'000'000), 500'000'000);
   EXPECT_EQ(std::move(oddities).Take().size(), 1u);
 }
@@ -93,8 +89,7 @@ TEST(ClockMap, TakesMonotonicTicksAsTheyAre) {
   EXPECT_EQ(map.ToNs(1'234'567'890'123), 1'234'567'890'123);
 }
 
-std::string Process(const std::string& boot_id, uint64_t loaded_ticks,
-                    const trace::ClockSample* sample) {
+std::string Process(const std::string& boot_id, uint64_t loaded_ticks, const trace::ClockSample* sample) {
   std::string text = "packet { header { schema_major: 1 process { boot_id: '" + boot_id +
                      "' shim_loaded_ticks: " + std::to_string(loaded_ticks) +
                      " } clock { kind: TSC ticks_per_second: 1000000000 } } }";
@@ -104,8 +99,7 @@ std::string Process(const std::string& boot_id, uint64_t loaded_ticks,
 
 TEST(ClockMap, PutsProcessesOfOneBootOnTheMonotonicAxis) {
   const trace::ClockSample a = Sample(0, 5000, 1'000'005'000), b = Sample(0, 7000, 2'000'007'000);
-  const TraceModel model =
-      LoadTexts({{"a", Process("boot", 100, &a)}, {"b", Process("boot", 100, &b)}});
+  const TraceModel model = LoadTexts({{"a", Process("boot", 100, &a)}, {"b", Process("boot", 100, &b)}});
   EXPECT_EQ(model.processes[0].start_ns, 5100);
   EXPECT_EQ(model.processes[1].start_ns, 7100);
   EXPECT_EQ(model.start_ns, 5100);
@@ -113,18 +107,15 @@ TEST(ClockMap, PutsProcessesOfOneBootOnTheMonotonicAxis) {
 }
 
 TEST(ClockMap, PutsProcessesOfOtherMachinesThereByRealtime) {
-  const trace::ClockSample a = Sample(0, 5000, 1'000'005'000),
-                           b = Sample(0, 900'000, 1'000'006'000);
-  const TraceModel model =
-      LoadTexts({{"a", Process("boot a", 0, &a)}, {"b", Process("boot b", 1, &b)}});
+  const trace::ClockSample a = Sample(0, 5000, 1'000'005'000), b = Sample(0, 900'000, 1'000'006'000);
+  const TraceModel model = LoadTexts({{"a", Process("boot a", 0, &a)}, {"b", Process("boot b", 1, &b)}});
   EXPECT_EQ(model.processes[1].start_ns, 6001);
   EXPECT_TRUE(model.oddities.empty());
 }
 
 TEST(ClockMap, LetsAProcessWithoutSamplesBeginWithTheRun) {
   const trace::ClockSample a = Sample(0, 5000, 1'000'005'000);
-  const TraceModel model =
-      LoadTexts({{"a", Process("boot", 10, &a)}, {"b", Process("boot", 123'456, nullptr)}});
+  const TraceModel model = LoadTexts({{"a", Process("boot", 10, &a)}, {"b", Process("boot", 123'456, nullptr)}});
   EXPECT_EQ(model.processes[1].start_ns, 5010);
   EXPECT_EQ(model.oddities.size(), 1u);
 }

@@ -26,20 +26,22 @@ TEST(VisibleText, SpellsOutWhatActsOnTerminals) {
 }
 
 TEST(VisibleText, SpellsOutWhatTurnsOrHidesText) {
-  EXPECT_EQ(VisibleText("\u202a\u202e\u2066\u2069\u200e\u200f\u061c"), "\\u202a\\u202e\\u2066\\u2069\\u200e\\u200f\\u061c");
-  EXPECT_EQ(VisibleText("\u200b\u200d\u2028\u2029\u2060\ufeff\u00ad"), "\\u200b\\u200d\\u2028\\u2029\\u2060\\ufeff\\u00ad");
+  EXPECT_EQ(VisibleText("\u202a\u202e\u2066\u2069\u200e\u200f\u061c"),
+            "\\u202a\\u202e\\u2066\\u2069\\u200e\\u200f\\u061c");
+  EXPECT_EQ(VisibleText("\u200b\u200d\u2028\u2029\u2060\ufeff\u00ad"),
+            "\\u200b\\u200d\\u2028\\u2029\\u2060\\ufeff\\u00ad");
   EXPECT_EQ(VisibleText("\U000e0041"), "\\U000e0041");
 }
 
 TEST(VisibleText, SpellsOutWhatIsNoUtf8) {
   EXPECT_EQ(VisibleText("\xbd broken \xc3"), "\\xbd broken \\xc3");
   EXPECT_EQ(VisibleText("\xc3\xa9\xff"), "\u00e9\\xff");
-  EXPECT_EQ(VisibleText("\xc0\x9b"), "\\xc0\\x9b");                  // overlong
-  EXPECT_EQ(VisibleText("\xe0\x82\x9b"), "\\xe0\\x82\\x9b");          // overlong
+  EXPECT_EQ(VisibleText("\xc0\x9b"), "\\xc0\\x9b");                    // overlong
+  EXPECT_EQ(VisibleText("\xe0\x82\x9b"), "\\xe0\\x82\\x9b");           // overlong
   EXPECT_EQ(VisibleText("\xf0\x80\x82\x9b"), "\\xf0\\x80\\x82\\x9b");  // overlong
-  EXPECT_EQ(VisibleText("\xed\xa0\x80"), "\\xed\\xa0\\x80");          // half of a pair
+  EXPECT_EQ(VisibleText("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // half of a pair
   EXPECT_EQ(VisibleText("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond Unicode
-  EXPECT_EQ(VisibleText("\xe2\x80"), "\\xe2\\x80");                  // cut off
+  EXPECT_EQ(VisibleText("\xe2\x80"), "\\xe2\\x80");                    // cut off
 }
 
 TEST(VisibleLines, KeepsLinesAndOwnColours) {
@@ -55,7 +57,8 @@ TEST(CsvField, IsOneFieldOnOneLine) {
 }
 
 TEST(CsvField, IsNoFormula) {
-  for (const char* formula : {"=cmd|' /C calc'!A0", "+1", "-1+2", "@SUM(A1)", "\uff1d1", "\uff0b1", "\uff0d1", "\uff201"}) {
+  for (const char* formula :
+       {"=cmd|' /C calc'!A0", "+1", "-1+2", "@SUM(A1)", "\uff1d1", "\uff0b1", "\uff0d1", "\uff201"}) {
     EXPECT_EQ(CsvField(formula), absl::StrCat("'", formula));
   }
   EXPECT_EQ(CsvField("=A1,B1"), "\"'=A1,B1\"");

@@ -112,7 +112,8 @@ void ExpectHarmless(const std::string& output, const std::string& what) {
   for (size_t at = 0; at < output.size();) {
     const Character character = FirstCharacter(output.data() + at, output.size() - at);
     ASSERT_TRUE(character.code == '\n' || !IsDangerous(character))
-        << what << ": character " << character.code << " in: " << VisibleText(output.substr(at < 60 ? 0 : at - 60, 120));
+        << what << ": character " << character.code
+        << " in: " << VisibleText(output.substr(at < 60 ? 0 : at - 60, 120));
     at += character.bytes;
   }
 }

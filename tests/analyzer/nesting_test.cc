@@ -21,8 +21,7 @@ ClockMap Nanoseconds() {
 }
 
 StagedCall Hook(uint64_t sequence, int64_t start, int64_t end, uint64_t parent = 0) {
-  return {end, end - start, sequence, 0,
-          parent == 0 ? 0 : static_cast<uint32_t>(sequence - parent)};
+  return {end, end - start, sequence, 0, parent == 0 ? 0 : static_cast<uint32_t>(sequence - parent)};
 }
 
 StagedCall Tap(uint64_t sequence, int64_t start, int64_t end, uint64_t parent = 0) {
@@ -38,8 +37,7 @@ std::vector<std::string> Nest(std::vector<StagedCall> calls, NestingCounts* coun
   NestCalls(Nanoseconds(), absl::MakeSpan(calls), counts == nullptr ? &ignored : counts);
   std::vector<std::string> result;
   for (const StagedCall& call : calls) {
-    result.push_back(
-        absl::StrCat(call.sequence, "[", call.time, ",", call.time + call.duration, "]"));
+    result.push_back(absl::StrCat(call.sequence, "[", call.time, ",", call.time + call.duration, "]"));
     if (call.parent != kNone) absl::StrAppend(&result.back(), "<", calls[call.parent].sequence);
   }
   return result;
@@ -48,15 +46,13 @@ std::vector<std::string> Nest(std::vector<StagedCall> calls, NestingCounts* coun
 using Strings = std::vector<std::string>;
 
 TEST(Nesting, PutsHooksIntoTheirRecordedParents) {
-  EXPECT_EQ(Nest({Hook(1, 0, 90), Hook(4, 110, 120, 3), Hook(3, 105, 130, 2), Hook(5, 140, 150, 2),
-                  Hook(2, 100, 200), Hook(6, 210, 220)}),
-            (Strings{"1[0,90]", "2[100,200]", "3[105,130]<2", "4[110,120]<3", "5[140,150]<2",
-                     "6[210,220]"}));
+  EXPECT_EQ(Nest({Hook(1, 0, 90), Hook(4, 110, 120, 3), Hook(3, 105, 130, 2), Hook(5, 140, 150, 2), Hook(2, 100, 200),
+                  Hook(6, 210, 220)}),
+            (Strings{"1[0,90]", "2[100,200]", "3[105,130]<2", "4[110,120]<3", "5[140,150]<2", "6[210,220]"}));
 }
 
 TEST(Nesting, LetsATapCallAdoptTheHooksInsideIt) {
-  EXPECT_EQ(Nest({Hook(1, 5'000, 9'000), Hook(2, 10'000, 12'000), Tap(3, 2'000, 20'000),
-                  Hook(4, 30'000, 31'000)}),
+  EXPECT_EQ(Nest({Hook(1, 5'000, 9'000), Hook(2, 10'000, 12'000), Tap(3, 2'000, 20'000), Hook(4, 30'000, 31'000)}),
             (Strings{"3[2000,20000]", "1[5000,9000]<3", "2[10000,12000]<3", "4[30000,31000]"}));
 }
 
@@ -67,41 +63,32 @@ TEST(Nesting, KeepsTheChildrenOfAdoptedHooks) {
 
 TEST(Nesting, LeavesAShortHookAtTheTapsStartBesideIt) {
   // Shorter than the log's resolution and within it: it may as well have run before.
-  EXPECT_EQ(Nest({Hook(1, 2'500, 2'900), Tap(2, 2'000, 20'000)}),
-            (Strings{"1[2500,2900]", "2[2900,20000]"}));
+  EXPECT_EQ(Nest({Hook(1, 2'500, 2'900), Tap(2, 2'000, 20'000)}), (Strings{"1[2500,2900]", "2[2900,20000]"}));
   // Not within a step of the start.
-  EXPECT_EQ(Nest({Hook(1, 2'977, 3'100), Tap(2, 2'000, 20'000)}),
-            (Strings{"2[2000,20000]", "1[2977,3100]<2"}));
+  EXPECT_EQ(Nest({Hook(1, 2'977, 3'100), Tap(2, 2'000, 20'000)}), (Strings{"2[2000,20000]", "1[2977,3100]<2"}));
   // Not shorter than a step.
-  EXPECT_EQ(Nest({Hook(1, 2'500, 3'477), Tap(2, 2'000, 20'000)}),
-            (Strings{"2[2000,20000]", "1[2500,3477]<2"}));
+  EXPECT_EQ(Nest({Hook(1, 2'500, 3'477), Tap(2, 2'000, 20'000)}), (Strings{"2[2000,20000]", "1[2500,3477]<2"}));
 }
 
 TEST(Nesting, DecidesByTheOverlapWhereAHookBeganBeforeTheTap) {
   // Most of it is inside: the tap call's start was late.
-  EXPECT_EQ(Nest({Hook(1, 1'500, 9'000), Tap(2, 2'000, 20'000)}),
-            (Strings{"2[1500,20000]", "1[1500,9000]<2"}));
+  EXPECT_EQ(Nest({Hook(1, 1'500, 9'000), Tap(2, 2'000, 20'000)}), (Strings{"2[1500,20000]", "1[1500,9000]<2"}));
   // Within a step: the tap call's start was early.
-  EXPECT_EQ(Nest({Hook(1, 1'500, 2'900), Tap(2, 2'000, 20'000)}),
-            (Strings{"1[1500,2900]", "2[2900,20000]"}));
+  EXPECT_EQ(Nest({Hook(1, 1'500, 2'900), Tap(2, 2'000, 20'000)}), (Strings{"1[1500,2900]", "2[2900,20000]"}));
   // Less than half of it.
-  EXPECT_EQ(Nest({Hook(1, 0, 5'000), Tap(2, 3'000, 20'000)}),
-            (Strings{"1[0,5000]", "2[5000,20000]"}));
+  EXPECT_EQ(Nest({Hook(1, 0, 5'000), Tap(2, 3'000, 20'000)}), (Strings{"1[0,5000]", "2[5000,20000]"}));
 }
 
 TEST(Nesting, NeverPutsATapCallIntoATapCall) {
-  EXPECT_EQ(Nest({Tap(1, 1'000, 5'000), Tap(2, 4'500, 9'000)}),
-            (Strings{"1[1000,5000]", "2[5000,9000]"}));
-  EXPECT_EQ(Nest({Tap(1, 3'000, 5'000), Tap(2, 1'000, 9'000)}),
-            (Strings{"1[3000,5000]", "2[5000,9000]"}));
+  EXPECT_EQ(Nest({Tap(1, 1'000, 5'000), Tap(2, 4'500, 9'000)}), (Strings{"1[1000,5000]", "2[5000,9000]"}));
+  EXPECT_EQ(Nest({Tap(1, 3'000, 5'000), Tap(2, 1'000, 9'000)}), (Strings{"1[3000,5000]", "2[5000,9000]"}));
 }
 
 TEST(Nesting, PutsATapCallIntoTheHookItWasPrintedIn) {
   EXPECT_EQ(Nest({Hook(2, 3'000, 5'000, 1), Tap(3, 2'000, 8'000, 1), Hook(1, 1'000, 9'000)}),
             (Strings{"1[1000,9000]", "3[2000,8000]<1", "2[3000,5000]<3"}));
   // Its start cannot be before the hook's.
-  EXPECT_EQ(Nest({Tap(2, 500, 8'000, 1), Hook(1, 1'000, 9'000)}),
-            (Strings{"1[1000,9000]", "2[1000,8000]<1"}));
+  EXPECT_EQ(Nest({Tap(2, 500, 8'000, 1), Hook(1, 1'000, 9'000)}), (Strings{"1[1000,9000]", "2[1000,8000]<1"}));
 }
 
 TEST(Nesting, KeepsATapCallInItsHookWhateverItAdopts) {
@@ -111,19 +98,16 @@ TEST(Nesting, KeepsATapCallInItsHookWhateverItAdopts) {
 
 TEST(Nesting, ATapCallInsideAHookAdoptsOnlyThatHooksCalls) {
   // 1 ran before the hook 2 in which the tap call was printed.
-  EXPECT_EQ(Nest({Hook(1, 0, 3'000), Hook(3, 5'000, 7'000, 2), Tap(4, 2'000, 8'000, 2),
-                  Hook(2, 4'000, 9'000)}),
+  EXPECT_EQ(Nest({Hook(1, 0, 3'000), Hook(3, 5'000, 7'000, 2), Tap(4, 2'000, 8'000, 2), Hook(2, 4'000, 9'000)}),
             (Strings{"1[0,3000]", "2[4000,9000]", "4[4000,8000]<2", "3[5000,7000]<4"}));
 }
 
 TEST(Nesting, CountsALostParentAndTakesTheCallAroundIt) {
   NestingCounts counts;
-  EXPECT_EQ(Nest({Hook(3, 20, 30, 2), Hook(1, 0, 100)}, &counts),
-            (Strings{"1[0,100]", "3[20,30]<1"}));
+  EXPECT_EQ(Nest({Hook(3, 20, 30, 2), Hook(1, 0, 100)}, &counts), (Strings{"1[0,100]", "3[20,30]<1"}));
   EXPECT_EQ(counts.lost_parents, 1);
   counts = {};
-  EXPECT_EQ(Nest({Hook(3, 20, 30, 2), Hook(4, 40, 50)}, &counts),
-            (Strings{"3[20,30]", "4[40,50]"}));
+  EXPECT_EQ(Nest({Hook(3, 20, 30, 2), Hook(4, 40, 50)}, &counts), (Strings{"3[20,30]", "4[40,50]"}));
   EXPECT_EQ(counts.lost_parents, 1);
 }
 
@@ -133,8 +117,7 @@ TEST(Nesting, ClipsWhatDoesNotFit) {
             (Strings{"1[1000,5000]", "2[1000,5000]<1"}));
   EXPECT_EQ(counts.clipped, 1);
   counts = {};
-  EXPECT_EQ(Nest({Hook(1, 0, 5'000), Hook(2, 3'000, 9'000)}, &counts),
-            (Strings{"1[0,3000]", "2[3000,9000]"}));
+  EXPECT_EQ(Nest({Hook(1, 0, 5'000), Hook(2, 3'000, 9'000)}, &counts), (Strings{"1[0,3000]", "2[3000,9000]"}));
   EXPECT_EQ(counts.clipped, 1);
 }
 
@@ -174,8 +157,7 @@ TEST(Nesting, NestsWhateverItIsGiven) {
                                     : Hook(sequence, end - up_to(6'000), end, parent));
     }
     std::shuffle(calls.begin(), calls.end(), random);
-    std::stable_sort(calls.begin(), calls.end(),
-                     [](const auto& a, const auto& b) { return a.time < b.time; });
+    std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
     NestingCounts counts;
     std::vector<uint64_t> sequences;
     NestCalls(Nanoseconds(), absl::MakeSpan(calls), &counts);

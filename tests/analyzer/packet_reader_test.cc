@@ -75,8 +75,7 @@ TEST(PacketReader, ReturnsTheWholePacketsOfEveryPrefix) {
     EXPECT_TRUE(absl::IsDataLoss(result.status)) << result.status;
     EXPECT_TRUE(absl::StrContains(Message(result.status), "x.dlh")) << result.status;
     if (size == 0) continue;
-    EXPECT_TRUE(
-        absl::StrContains(Message(result.status), absl::StrCat("byte ", boundaries[whole], ":")))
+    EXPECT_TRUE(absl::StrContains(Message(result.status), absl::StrCat("byte ", boundaries[whole], ":")))
         << "cut at byte " << size << ": " << result.status;
   }
 }
@@ -88,8 +87,7 @@ TEST(PacketReader, SaysWhereAndWhatWasExpectedAtACutTail) {
                                                              4);
   const size_t header = bytes.size() - 4;
   EXPECT_EQ(Message(ReadAll({bytes}).status),
-            absl::StrCat("x.dlh: byte ", header,
-                         ": cut off inside a packet: expected 7 bytes, found the end after 4"));
+            absl::StrCat("x.dlh: byte ", header, ": cut off inside a packet: expected 7 bytes, found the end after 4"));
 }
 
 TEST(PacketReader, SaysThatAFileIsEmpty) {
@@ -102,30 +100,26 @@ TEST(PacketReader, TellsAForeignFile) {
        {std::string("hello, world"),
         std::string("\x7f"
                     "ELF\x02\x01\x01"),
-        std::string("\n\nText after an empty line\n"), std::string("\ntext"),
-        std::string(100, '\0'), std::string("\x0a\x00", 2),
+        std::string("\n\nText after an empty line\n"), std::string("\ntext"), std::string(100, '\0'),
+        std::string("\x0a\x00", 2),
         std::string("\x0a\x03"
                     "abc",
                     5),
-        TraceBytesOf("packet { footer { calls: 3 } }"),
-        TraceBytesOf("packet { header { tool_version: 'x' } }")}) {
+        TraceBytesOf("packet { footer { calls: 3 } }"), TraceBytesOf("packet { header { tool_version: 'x' } }")}) {
     const ReadResult result = ReadAll({bytes});
     EXPECT_TRUE(absl::IsInvalidArgument(result.status)) << result.status;
-    EXPECT_TRUE(absl::StrContains(Message(result.status), "x.dlh: not a dlhook trace (byte "))
-        << result.status;
+    EXPECT_TRUE(absl::StrContains(Message(result.status), "x.dlh: not a dlhook trace (byte ")) << result.status;
     EXPECT_TRUE(result.payloads.empty());
   }
 }
 
 TEST(PacketReader, RefusesANewerSchemaAndSaysWhich) {
-  const std::string bytes =
-      TraceBytesOf("packet { header { schema_major: 3 schema_minor: 1 tool_version: '7.2' } }") +
-      TraceBytesOf(SmallTrace());
+  const std::string bytes = TraceBytesOf("packet { header { schema_major: 3 schema_minor: 1 tool_version: '7.2' } }") +
+                            TraceBytesOf(SmallTrace());
   const ReadResult result = ReadAll({bytes});
   EXPECT_TRUE(absl::IsFailedPrecondition(result.status));
-  EXPECT_EQ(Message(result.status),
-            "x.dlh: schema version 3.1, written by dlhook 7.2; this one (dlhook " DLHOOK_VERSION
-            ") reads up to 1.x; read it with the dlhook that wrote it");
+  EXPECT_EQ(Message(result.status), "x.dlh: schema version 3.1, written by dlhook 7.2; this one (dlhook " DLHOOK_VERSION
+                                    ") reads up to 1.x; read it with the dlhook that wrote it");
   EXPECT_TRUE(result.payloads.empty());
 }
 
@@ -134,8 +128,7 @@ TEST(PacketReader, StopsAtBytesThatAreNoPacket) {
   const ReadResult result = ReadAll({good + "junk"});
   EXPECT_EQ(result.payloads.size(), 5u);
   EXPECT_EQ(Message(result.status),
-            absl::StrCat("x.dlh: byte ", good.size(),
-                         ": expected the start of a packet (0x0a), found 0x6a"));
+            absl::StrCat("x.dlh: byte ", good.size(), ": expected the start of a packet (0x0a), found 0x6a"));
 }
 
 TEST(PacketReader, StopsAtAMalformedPacket) {
@@ -143,9 +136,8 @@ TEST(PacketReader, StopsAtAMalformedPacket) {
   const std::string bad("\x0a\x02\x0a\x7f", 4);  // a call batch that is longer than its packet
   const ReadResult result = ReadAll({good + bad + good});
   EXPECT_EQ(result.payloads.size(), 5u);
-  EXPECT_EQ(Message(result.status),
-            absl::StrCat("x.dlh: byte ", good.size(),
-                         ": expected a valid packet in these 2 bytes, found a malformed one"));
+  EXPECT_EQ(Message(result.status), absl::StrCat("x.dlh: byte ", good.size(),
+                                                 ": expected a valid packet in these 2 bytes, found a malformed one"));
 }
 
 TEST(PacketReader, StopsAtALengthThatIsNoVarint) {
@@ -153,14 +145,12 @@ TEST(PacketReader, StopsAtALengthThatIsNoVarint) {
   const ReadResult result = ReadAll({good + "\x0a" + std::string(12, '\xff')});
   EXPECT_EQ(result.payloads.size(), 5u);
   EXPECT_EQ(Message(result.status),
-            absl::StrCat("x.dlh: byte ", good.size() + 1,
-                         ": expected the length of a packet, found no valid varint"));
+            absl::StrCat("x.dlh: byte ", good.size() + 1, ": expected the length of a packet, found no valid varint"));
 }
 
 TEST(PacketReader, GoesOnWithTheNextChunkAfterACut) {
   const std::string first = TraceBytesOf(SmallTrace());
-  const std::string second =
-      TraceBytesOf("packet { reset { reason: NEW_WRITER } } packet { footer { calls: 2 } }");
+  const std::string second = TraceBytesOf("packet { reset { reason: NEW_WRITER } } packet { footer { calls: 2 } }");
   const ReadResult result = ReadAll({absl::string_view(first).substr(0, first.size() - 1), second});
   EXPECT_EQ(result.payloads.size(), 6u);
   EXPECT_TRUE(absl::StrContains(Message(result.status), "cut off"));
@@ -293,8 +283,7 @@ TEST(LoadRun, SaysThatTheOnlyTraceIsEmpty) {
   const absl::StatusOr<LoadedRun> run = LoadRun(folder.path());
   ASSERT_TRUE(run.ok()) << run.status();
   ASSERT_EQ(run->damage.size(), 1u);
-  EXPECT_TRUE(
-      absl::StrContains(Message(run->damage[0]), folder.path() + "/2.dlh: the file is empty"));
+  EXPECT_TRUE(absl::StrContains(Message(run->damage[0]), folder.path() + "/2.dlh: the file is empty"));
 }
 
 TEST(EndsAPacket, OnlyWherePacketsEnd) {

@@ -9,11 +9,11 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "analyzer/table/human.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/render/run_facts.h"
 #include "analyzer/render/short_forms.h"
 #include "analyzer/render/text_columns.h"
+#include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"
 
 namespace dlhook::analyzer {
@@ -60,8 +60,7 @@ TraceModel SmallRun() {
   return run;
 }
 
-std::string Render(const TraceModel& run, const std::vector<Table>& tables,
-                   std::string (*render)(const Report&)) {
+std::string Render(const TraceModel& run, const std::vector<Table>& tables, std::string (*render)(const Report&)) {
   return render({&run, tables, 80});
 }
 
@@ -210,8 +209,7 @@ TEST(Render, JsonKeepsItsContract) {
   EXPECT_EQ(table["columns"][2]["type"], "integer");
   EXPECT_EQ(table["columns"][0]["type"], "text");
   EXPECT_EQ(table["columns"][3]["type"], "real");
-  EXPECT_EQ(table["rows"],
-            nlohmann::json::parse(R"([["m1, \"n2\"", 12, 1234567, 3.25], ["k3", 0, null, null]])"));
+  EXPECT_EQ(table["rows"], nlohmann::json::parse(R"([["m1, \"n2\"", 12, 1234567, 3.25], ["k3", 0, null, null]])"));
   EXPECT_EQ(table["notes"][0], "A note.");
   const auto& run = json["run"];
   EXPECT_EQ(run["name"], "my run");
@@ -268,18 +266,18 @@ TEST(Render, TextSaysWhereTimesOfGpusLackAndWhatWasLost) {
                      {0, 1'000'100, 2'000'000, trace::GPU_TIME_CUPTI, ""},
                      {0, 2'000'000, 4'000'000, trace::GPU_TIME_NONE, "the program uses CUPTI itself"},
                      {1, 0, 100, trace::GPU_TIME_NONE, "no driver"}};  // its capability says so
-  EXPECT_EQ(RunRemarks(run), (std::vector<std::string>{
-                                 "lost: 9 activities of GPUs: CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)",
-                                 "lost: 9 records of GPU work: no room for what GPUs did, or for who asked for it (ring full)",
-                                 "gap: no times of GPUs for 3.00 ms of 1.dlh: the program uses CUPTI itself"}));
+  EXPECT_EQ(RunRemarks(run),
+            (std::vector<std::string>{
+                "lost: 9 activities of GPUs: CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)",
+                "lost: 9 records of GPU work: no room for what GPUs did, or for who asked for it (ring full)",
+                "gap: no times of GPUs for 3.00 ms of 1.dlh: the program uses CUPTI itself"}));
 }
 
 TEST(Render, JsonIsValidWhateverTheTextHolds) {
   Table table = SmallTable();
   table.rows[0][0] = std::string("\xff\"\\\n\0x", 7);
   table.rows[0][3] = std::numeric_limits<double>::quiet_NaN();
-  const auto json =
-      nlohmann::json::parse(Render(TraceModel(), {table}, RenderJson), nullptr, false);
+  const auto json = nlohmann::json::parse(Render(TraceModel(), {table}, RenderJson), nullptr, false);
   ASSERT_FALSE(json.is_discarded());
   EXPECT_TRUE(json["tables"][0]["rows"][0][3].is_null());
   EXPECT_EQ(nlohmann::json::parse(Render(TraceModel(), {}, RenderJson))["tables"].size(), 0u);
@@ -329,12 +327,9 @@ TEST(TableOps, FindsTablesThatBreakTheirPromise) {
 
 TEST(TableOps, TakesAwayNumbersThatCanNotBe) {
   Table table;
-  table.columns = {{"time", "ns", ColumnType::kInteger},
-                   {"percent", "%", ColumnType::kReal},
-                   {"value", "", ColumnType::kReal},
-                   {"unit", "", ColumnType::kText},
-                   {"overlapping", "%", ColumnType::kReal},
-                   {"measured", "%", ColumnType::kReal},
+  table.columns = {{"time", "ns", ColumnType::kInteger},    {"percent", "%", ColumnType::kReal},
+                   {"value", "", ColumnType::kReal},        {"unit", "", ColumnType::kText},
+                   {"overlapping", "%", ColumnType::kReal}, {"measured", "%", ColumnType::kReal},
                    {"change", "%", ColumnType::kReal}};
   table.columns[4].range = Range::kNotNegative;
   table.columns[5].range = Range::kMeasured;
@@ -343,15 +338,15 @@ TEST(TableOps, TakesAwayNumbersThatCanNotBe) {
   table.rows = {{int64_t{0}, 100.0, 100.0, "%", 300.0, 100.0, -300.0},
                 {int64_t{-5}, 100.06, 100.06, "%", -1.0, 100.06, infinity},
                 {std::monostate(), 100 + 1e-12, 1e6, "calls", infinity, -1.0, std::nan("")}};
-  const std::vector<Row> expected = {
-      {int64_t{0}, 100.0, 100.0, "%", 300.0, 100.0, -300.0},
-      {Cell(), Cell(), Cell(), "%", Cell(), Cell(), Cell()},
-      {Cell(), 100.0, 1e6, "calls", Cell(), Cell(), Cell()}};
+  const std::vector<Row> expected = {{int64_t{0}, 100.0, 100.0, "%", 300.0, 100.0, -300.0},
+                                     {Cell(), Cell(), Cell(), "%", Cell(), Cell(), Cell()},
+                                     {Cell(), 100.0, 1e6, "calls", Cell(), Cell(), Cell()}};
   EXPECT_EQ(TakeAwayNonsense(&table), 7u);  // not the two that were measured
   EXPECT_EQ(table.rows, expected);
   ASSERT_EQ(table.notes.size(), 6u);
-  EXPECT_EQ(table.notes[0],
-            "Odd: time of 1 row can't be (-5 ns) and is left out: the trace is damaged, or a clock or counter went wrong.");
+  EXPECT_EQ(
+      table.notes[0],
+      "Odd: time of 1 row can't be (-5 ns) and is left out: the trace is damaged, or a clock or counter went wrong.");
   EXPECT_EQ(TakeAwayNonsense(&table), 0u);
 }
 
@@ -370,8 +365,9 @@ TEST(RunFactsTest, CountersThatLackForOneReasonAreOneSentence) {
     capability.set_reason(name == std::string("counter:slots") ? "not on this processor" : "no PMU");
   }
   const std::vector<std::string> remarks = RunRemarks(run);
-  for (const char* sentence : {"refused: counter:cycles, instructions: no PMU",
-                               "refused: counter:slots: not on this processor", "refused: counters: no PMU", "refused: onednn-tap of x.so: unknown build"}) {
+  for (const char* sentence :
+       {"refused: counter:cycles, instructions: no PMU", "refused: counter:slots: not on this processor",
+        "refused: counters: no PMU", "refused: onednn-tap of x.so: unknown build"}) {
     EXPECT_EQ(std::count(remarks.begin(), remarks.end(), sentence), 1) << sentence;
   }
 }

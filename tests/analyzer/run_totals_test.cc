@@ -35,8 +35,7 @@ CallIndex AddCall(TraceModel* model, ThreadIndex thread, OpIndex op, int64_t sta
   return static_cast<CallIndex>(calls.size() - 1);
 }
 
-AggregateRow Aggregate(OpIndex op, ThreadIndex thread, int64_t start, int64_t end, int64_t count,
-                       int64_t sum) {
+AggregateRow Aggregate(OpIndex op, ThreadIndex thread, int64_t start, int64_t end, int64_t count, int64_t sum) {
   AggregateRow row;
   row.op = op;
   row.thread = thread;
@@ -175,13 +174,11 @@ class RandomCalls {
  private:
   // Calls one after another between `start` and `end`, touching or not, some of no length, some
   // with children.
-  void Fill(TraceModel* model, ThreadIndex thread, int64_t start, int64_t end, CallIndex parent,
-            int depth) {
+  void Fill(TraceModel* model, ThreadIndex thread, int64_t start, int64_t end, CallIndex parent, int depth) {
     while (start < end && UpTo(8) != 0) {
       const int64_t from = std::min(end, start + UpTo(3) * UpTo(100));
       const int64_t to = std::min(end, from + UpTo(3) * UpTo(200));
-      const CallIndex call =
-          AddCall(model, thread, static_cast<OpIndex>(UpTo(4)), from, to, parent);
+      const CallIndex call = AddCall(model, thread, static_cast<OpIndex>(UpTo(4)), from, to, parent);
       if (depth < 3) Fill(model, thread, from, to, call, depth + 1);
       start = to;
     }
@@ -224,8 +221,7 @@ TEST(RunTotals, WallSharesAreExactForRandomCalls) {
     ASSERT_EQ(SumOfShares(totals), model.wall_ns()) << "round " << round;
     ASSERT_EQ(totals.unattributed_ns, static_cast<int64_t>(expected.back())) << "round " << round;
     for (size_t op = 0; op < model.ops.size(); ++op) {
-      ASSERT_NEAR(static_cast<double>(totals.ops[op].wall_share_ns), expected[op], 1.01)
-          << "round " << round;
+      ASSERT_NEAR(static_cast<double>(totals.ops[op].wall_share_ns), expected[op], 1.01) << "round " << round;
     }
   }
 }
@@ -248,8 +244,8 @@ TEST(RunTotals, WallSharesAddUpWithRandomAggregates) {
       const int64_t start = model.start_ns + random.UpTo(model.wall_ns());
       const int64_t end = start + random.UpTo(model.end_ns - start);
       model.aggregates.push_back(Aggregate(static_cast<OpIndex>(random.UpTo(4)),
-                                           static_cast<ThreadIndex>(random.UpTo(3)), start, end,
-                                           1 + random.UpTo(9), random.UpTo(3'000)));
+                                           static_cast<ThreadIndex>(random.UpTo(3)), start, end, 1 + random.UpTo(9),
+                                           random.UpTo(3'000)));
     }
     const RunTotals totals = ComputeTotals(model);
     ASSERT_EQ(SumOfShares(totals), model.wall_ns()) << "round " << round;

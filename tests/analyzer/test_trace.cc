@@ -21,9 +21,7 @@ trace::Trace ParseTrace(const std::string& textproto) {
 }
 
 std::string TraceBytesOf(const trace::Trace& trace) { return trace.SerializeAsString(); }
-std::string TraceBytesOf(const std::string& textproto) {
-  return TraceBytesOf(ParseTrace(textproto));
-}
+std::string TraceBytesOf(const std::string& textproto) { return TraceBytesOf(ParseTrace(textproto)); }
 
 std::string HeaderText(const std::string& process) {
   return "packet { header { schema_major: 1 tool_version: '0.1.0' process { " + process +

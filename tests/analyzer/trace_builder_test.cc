@@ -12,15 +12,11 @@
 namespace dlhook::analyzer {
 namespace {
 
-std::string CallText(int op, int sequence, int end, int duration, int parent_distance = 0,
-                     int thread = 1) {
-  const auto field = [](const char* name, int value) {
-    return std::string(name) + ": " + std::to_string(value) + " ";
-  };
-  return "packet { call_batch { " + field("thread_id", thread) +
-         field("base_sequence", sequence - 1) + field("op_iid", op) + field("sequence_delta", 0) +
-         field("end_delta_ticks", end) + field("duration", duration) +
-         field("parent_distance", parent_distance) + "} }\n";
+std::string CallText(int op, int sequence, int end, int duration, int parent_distance = 0, int thread = 1) {
+  const auto field = [](const char* name, int value) { return std::string(name) + ": " + std::to_string(value) + " "; };
+  return "packet { call_batch { " + field("thread_id", thread) + field("base_sequence", sequence - 1) +
+         field("op_iid", op) + field("sequence_delta", 0) + field("end_delta_ticks", end) +
+         field("duration", duration) + field("parent_distance", parent_distance) + "} }\n";
 }
 
 TEST(TraceBuilder, DecodesTheExampleOfTheSchema) {
@@ -56,9 +52,9 @@ TEST(TraceBuilder, ComputesSelfTimeAndOrdersParentsFirst) {
 }
 
 TEST(TraceBuilder, TakesTapDurationsAsNanoseconds) {
-  const TraceModel model = LoadText(
-      "packet { header { schema_major: 1 clock { kind: TSC ticks_per_second: 2000000000 } } }" +
-      OpsText() + CallText(1, 1, 4000, 1000) + CallText(3, 2, 8000, 1000));
+  const TraceModel model =
+      LoadText("packet { header { schema_major: 1 clock { kind: TSC ticks_per_second: 2000000000 } } }" + OpsText() +
+               CallText(1, 1, 4000, 1000) + CallText(3, 2, 8000, 1000));
   EXPECT_EQ(model.calls.start_ns, (std::vector<int64_t>{1500, 3000}));
   EXPECT_EQ(model.calls.duration_ns, (std::vector<int64_t>{500, 1000}));
 }
@@ -67,10 +63,9 @@ TEST(TraceBuilder, FindsOneOpInSeveralProcessesAndInterningPeriods) {
   const std::string other_ids =
       "packet { interned { op { iid: 9 function: 'inner' family: 'blas' time_source: CLOCK_TICKS } "
       "} }";
-  const TraceModel model =
-      LoadTexts({{"a", HeaderText() + OpsText() + CallText(2, 1, 100, 10) + "packet { reset {} }" +
-                           other_ids + CallText(9, 2, 200, 10)},
-                 {"b", HeaderText() + other_ids + CallText(9, 1, 100, 10)}});
+  const TraceModel model = LoadTexts({{"a", HeaderText() + OpsText() + CallText(2, 1, 100, 10) + "packet { reset {} }" +
+                                                other_ids + CallText(9, 2, 200, 10)},
+                                      {"b", HeaderText() + other_ids + CallText(9, 1, 100, 10)}});
   ASSERT_EQ(model.calls.size(), 3u);
   EXPECT_EQ(model.ops.size(), 3u);
   EXPECT_EQ(model.calls.op[0], model.calls.op[1]);
@@ -79,24 +74,23 @@ TEST(TraceBuilder, FindsOneOpInSeveralProcessesAndInterningPeriods) {
 
 TEST(TraceBuilder, ForgetsIdsAtAReset) {
   const TraceModel model =
-      LoadText(HeaderText() + OpsText() + "packet { reset { reason: TABLES_FULL } }" +
-               CallText(1, 1, 100, 10));
+      LoadText(HeaderText() + OpsText() + "packet { reset { reason: TABLES_FULL } }" + CallText(1, 1, 100, 10));
   EXPECT_EQ(OddityCount(model, "does not define"), 1);
   ASSERT_EQ(model.calls.size(), 1u);
   EXPECT_EQ(model.ops[model.calls.op[0]].function, "[unknown op]");
 }
 
 TEST(TraceBuilder, LeavesOutTheSecondOfTwoEqualSequenceNumbers) {
-  const TraceModel model = LoadText(HeaderText() + OpsText() + CallText(1, 1, 100, 10) +
-                                    CallText(2, 1, 300, 10) + CallText(2, 1, 300, 10, 0, 2));
+  const TraceModel model = LoadText(HeaderText() + OpsText() + CallText(1, 1, 100, 10) + CallText(2, 1, 300, 10) +
+                                    CallText(2, 1, 300, 10, 0, 2));
   ASSERT_EQ(model.calls.size(), 2u);  // thread 2 has numbers of its own
   EXPECT_EQ(model.ops[model.calls.op[0]].function, "outer");
   EXPECT_EQ(OddityCount(model, "twice"), 1);
 }
 
 TEST(TraceBuilder, SortsCallsThatComeLate) {
-  const TraceModel model = LoadText(HeaderText() + OpsText() + CallText(1, 1, 100, 10) +
-                                    CallText(1, 3, 500, 10) + CallText(3, 2, 300, 50));
+  const TraceModel model =
+      LoadText(HeaderText() + OpsText() + CallText(1, 1, 100, 10) + CallText(1, 3, 500, 10) + CallText(3, 2, 300, 50));
   EXPECT_EQ(model.calls.sequence, (std::vector<uint64_t>{1, 2, 3}));
   EXPECT_TRUE(model.oddities.empty());
 }
@@ -114,15 +108,12 @@ TEST(TraceBuilder, CountsLostParentsUnequalArraysAndUnknownPackets) {
 TEST(TraceBuilder, ComparesTheFootersCount) {
   const std::string calls = HeaderText() + OpsText() + CallText(1, 1, 100, 10);
   EXPECT_EQ(OddityCount(LoadText(calls + "packet { footer { calls: 1 } }"), "footer"), 0);
-  EXPECT_EQ(OddityCount(LoadText(calls + "packet { footer { calls: 5 } }"),
-                        "footer tells of 5 calls, it holds 1"),
-            1);
+  EXPECT_EQ(OddityCount(LoadText(calls + "packet { footer { calls: 5 } }"), "footer tells of 5 calls, it holds 1"), 1);
 }
 
 TEST(TraceBuilder, ObservesFromTheShimsLoadingToTheFooter) {
-  const TraceModel model =
-      LoadText(HeaderText("shim_loaded_ticks: 50") + OpsText() + CallText(1, 1, 100, 10) +
-               "packet { footer { end: VANISHED end_ticks: 400 calls: 1 } }");
+  const TraceModel model = LoadText(HeaderText("shim_loaded_ticks: 50") + OpsText() + CallText(1, 1, 100, 10) +
+                                    "packet { footer { end: VANISHED end_ticks: 400 calls: 1 } }");
   EXPECT_EQ(model.start_ns, 50);
   EXPECT_EQ(model.end_ns, 400);
   EXPECT_TRUE(model.processes[0].has_footer);
@@ -154,8 +145,7 @@ TEST(TraceBuilder, KeepsTheLastCapabilityAndSumsLosses) {
 
 TEST(TraceBuilder, ReadsAggregates) {
   const TraceModel model = LoadText(
-      "packet { header { schema_major: 1 clock { kind: TSC ticks_per_second: 2000000000 } } }" +
-      OpsText() + R"pb(
+      "packet { header { schema_major: 1 clock { kind: TSC ticks_per_second: 2000000000 } } }" + OpsText() + R"pb(
         packet { thread { thread_id: 1 tid: 5 name: "main" } }
         packet {
           call_aggregate {
@@ -172,14 +162,7 @@ TEST(TraceBuilder, ReadsAggregates) {
           }
         }
         packet {
-          call_aggregate {
-            thread_id: 1
-            op_iid: 3
-            window_start_ticks: 2000
-            window_end_ticks: 10000
-            count: 1
-            sum: 500
-          }
+          call_aggregate { thread_id: 1 op_iid: 3 window_start_ticks: 2000 window_end_ticks: 10000 count: 1 sum: 500 }
         })pb");
   ASSERT_EQ(model.aggregates.size(), 2u);
   const AggregateRow& row = model.aggregates[0];
@@ -196,10 +179,9 @@ TEST(TraceBuilder, ReadsAggregates) {
 }
 
 TEST(TraceBuilder, SurvivesTracesWithChangedBytes) {
-  const std::string bytes =
-      TraceBytesOf(HeaderText("shim_loaded_ticks: 50") + OpsText() + CallText(2, 2, 500, 100, 1) +
-                   CallText(1, 1, 1000, 800) + CallText(3, 3, 3000, 100) +
-                   "packet { call_aggregate { thread_id: 1 op_iid: 1 count: 3 sum: 9 } }");
+  const std::string bytes = TraceBytesOf(HeaderText("shim_loaded_ticks: 50") + OpsText() + CallText(2, 2, 500, 100, 1) +
+                                         CallText(1, 1, 1000, 800) + CallText(3, 3, 3000, 100) +
+                                         "packet { call_aggregate { thread_id: 1 op_iid: 1 count: 3 sum: 9 } }");
   std::mt19937 random(1);
   for (int round = 0; round < 20'000; ++round) {
     std::string damaged = bytes;

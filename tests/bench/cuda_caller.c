@@ -30,7 +30,8 @@ static void RegisterKernels(void) {
   static char names[kKernels][96];
   void** handle = __cudaRegisterFatBinary(names);
   for (int i = 0; i < kKernels; ++i) {
-    snprintf(names[i], sizeof names[i], "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE%dEvi", i);
+    snprintf(names[i], sizeof names[i], "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE%dEvi",
+             i);
     __cudaRegisterFunction(handle, functions[i], functions[i], names[i], -1, NULL, NULL, NULL, NULL, NULL);
     if (__cudaGetKernel(&g_kernels[i], functions[i]) != 0) exit(3);
   }
@@ -137,7 +138,7 @@ struct Kind {
   const char* name;
   void (*call)(int calls);
 };
-static const struct Kind kKinds[] = {{"launch", &Launches}, {"copy", &Copies},      {"copy_new", &NewCopies},
+static const struct Kind kKinds[] = {{"launch", &Launches}, {"copy", &Copies},     {"copy_new", &NewCopies},
                                      {"pack", &Packs},      {"pack_cold", &Packs}, {"execute", &Executions}};
 
 static const struct Kind* FindKind(const char* name) {

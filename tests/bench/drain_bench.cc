@@ -33,7 +33,8 @@ const char* const kLines[] = {
     "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32::blocked:aBcd16b::f0 "
     "dst:f32::blocked:abcd::f0,attr-scratchpad:user,,60x6x28x28,0.0279297\n",
     "onednn_verbose,v1,primitive,exec,cpu,inner_product,brgemm:avx512_core,backward_weights,src:f32::blocked:ab::f0 "
-    "wei:f32::blocked:ab::f0 bia:undef::undef::: dst:f32::blocked:ab::f0,attr-scratchpad:user,,mb60ic400oc120,0.013916\n",
+    "wei:f32::blocked:ab::f0 bia:undef::undef::: "
+    "dst:f32::blocked:ab::f0,attr-scratchpad:user,,mb60ic400oc120,0.013916\n",
     "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,backward_weights,src:f32::blocked:abcd::f0 "
     "wei:f32:ap:blocked:Acdb16a::f0 bia:f32:a:blocked:a::f0 dst:f32:ap:blocked:aBcd16b::f0,attr-scratchpad:user,"
     "alg:convolution_direct,mb60_ic1oc6_ih32oh28kh5sh1dh0ph0_iw32ow28kw5sw1dw0pw0,0.0810547\n",

@@ -38,7 +38,8 @@ static inline uint64_t* BeginRecord(struct Ring* ring, uint64_t words, uint64_t 
   return record;
 }
 
-int __cudaLaunchKernel(void* kernel, struct Dim3 grid, struct Dim3 block, void** args, size_t shared_bytes, void* stream) {
+int __cudaLaunchKernel(void* kernel, struct Dim3 grid, struct Dim3 block, void** args, size_t shared_bytes,
+                       void* stream) {
   struct Ring* ring = t_ring;
   if (__builtin_expect(ring == NULL, 0)) ring = Begin();
   uint64_t start = __rdtsc();

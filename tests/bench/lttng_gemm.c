@@ -2,10 +2,10 @@
 // somebody would write it who wants these calls traced. Whether they record, the session daemon says.
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
-#include "lttng_gemm_events.h"
-
 #include <dlfcn.h>
 #include <stddef.h>
+
+#include "lttng_gemm_events.h"
 
 typedef void Sgemm(const char*, const char*, const int*, const int*, const int*, const float*, const float*, const int*,
                    const float*, const int*, const float*, float*, const int*, size_t, size_t);

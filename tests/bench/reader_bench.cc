@@ -29,9 +29,7 @@ constexpr int kPythonStacks = 100;
 constexpr int kKernels = 50;
 constexpr int64_t kFirstMonotonicNs = 5'000'000'000, kFirstRealtimeNs = 1'700'000'000'000'000'000;
 
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double CpuSeconds() {
   timespec now;
@@ -161,7 +159,8 @@ void FillGpu(const trace::CallBatch& calls, int kernels, Writer* writer, trace::
     end += static_cast<uint64_t>(calls.end_delta_ticks(i));
     for (int j = 0; j < kernels; ++j) {
       const uint64_t ticks = end - calls.duration(i) / 2;
-      const int64_t start = kFirstRealtimeNs + static_cast<int64_t>(static_cast<double>(end) / 2.445) + 10'000 + j * 100;
+      const int64_t start =
+          kFirstRealtimeNs + static_cast<int64_t>(static_cast<double>(end) / 2.445) + 10'000 + j * 100;
       const uint32_t next = static_cast<uint32_t>(sequence) * 8 + j;
       links->add_tick_delta(static_cast<int64_t>(ticks - last_ticks));
       links->add_correlation_delta(int64_t{next} - correlation);
@@ -255,8 +254,7 @@ Sample ReadOnce(const std::string& path) {
 
 void Print(const char* what, std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  std::printf("%-42s %8.2f [%.2f..%.2f]\n", what, values[values.size() / 2], values.front(),
-              values.back());
+  std::printf("%-42s %8.2f [%.2f..%.2f]\n", what, values[values.size() / 2], values.front(), values.back());
 }
 
 void PrintJson(const char* name, const std::vector<double>& values, const char* end) {
@@ -292,8 +290,8 @@ int Main(int argc, char** argv) {
     scope_memory.push_back(sample.peak_bytes / (static_cast<double>(sample.scopes) + count));
   }
   std::remove(path.c_str());
-  std::printf("%ld calls, %d threads, %d rounds: median [smallest..largest]\n",
-              static_cast<long>(calls), threads, rounds);
+  std::printf("%ld calls, %d threads, %d rounds: median [smallest..largest]\n", static_cast<long>(calls), threads,
+              rounds);
   Print("M calls/s, file to totals per function", rate);
   Print("M calls/s of CPU time, the same", cpu_rate);
   Print("ns/call, file to model", load_ns);

@@ -17,7 +17,8 @@ int __cudaGetKernel(void** kernel, const void* host_function) {
   return 0;
 }
 
-int __cudaLaunchKernel(void* kernel, struct Dim3 grid, struct Dim3 block, void** args, size_t shared_bytes, void* stream) {
+int __cudaLaunchKernel(void* kernel, struct Dim3 grid, struct Dim3 block, void** args, size_t shared_bytes,
+                       void* stream) {
   // Keeps the compiler from seeing that nothing happens here.
   __asm__ volatile("" ::"r"(kernel), "r"(grid.x), "r"(block.x), "r"(args), "r"(shared_bytes), "r"(stream) : "memory");
   return 0;

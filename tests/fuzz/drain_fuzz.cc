@@ -78,8 +78,7 @@ void DrainHostile(Input* input) {
   sink.next = WriteResult::kOk;
   drain->Finish(options % 2 == 0 ? ProcessEnd::kVanished : ProcessEnd::kExited, false);
   const uint64_t calls = CheckTrace(sink.bytes);
-  if (!host.is_scribbled() && !sink.has_failed)
-    Require(calls == host.calls(), "no committed call is missing");
+  if (!host.is_scribbled() && !sink.has_failed) Require(calls == host.calls(), "no committed call is missing");
 }
 
 }  // namespace

@@ -34,15 +34,13 @@ void ReadObject(absl::string_view bytes) {
   static const NameSet* const wanted = new NameSet{"sgemm_", "dlsym", "getenv"};
   const absl::StatusOr<ElfImage> image = ReadElfImage(InputMemory(bytes), kBase, *wanted);
   if (!image.ok()) return Require(!image.status().message().empty(), "a refusal says why");
-  for (const BoundSlot& slot : image->slots)
-    Require(wanted->contains(slot.name), "slots are of wanted names");
+  for (const BoundSlot& slot : image->slots) Require(wanted->contains(slot.name), "slots are of wanted names");
   for (const ExportedSymbol& symbol : image->exports)
     Require(wanted->contains(symbol.name), "exports are of wanted names");
 }
 
 void ReadMaps(absl::string_view maps) {
-  for (const MappedFile& file : MappedFiles(maps))
-    Require(!file.path.empty(), "mapped files have names");
+  for (const MappedFile& file : MappedFiles(maps)) Require(!file.path.empty(), "mapped files have names");
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ using Bytes = std::vector<uint8_t>;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 // Of targets whose inputs have a form.
-extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size,
-                                                                size_t max_size, unsigned int seed);
+extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                                                unsigned int seed);
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace {
@@ -42,8 +42,7 @@ size_t Below(size_t bound) { return bound == 0 ? 0 : random_bits() % bound; }
 
 void KeepCurrent() {
   const int fd = open(crash_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  if (fd < 0 || write(fd, current.data(), current.size()) != static_cast<ssize_t>(current.size()))
-    return;
+  if (fd < 0 || write(fd, current.data(), current.size()) != static_cast<ssize_t>(current.size())) return;
   close(fd);
   fprintf(stderr, "the input is in %s\n", crash_file.c_str());
 }
@@ -62,8 +61,7 @@ std::vector<Bytes> ReadSeeds(const std::vector<std::string>& places) {
       files.push_back(place);
       continue;
     }
-    for (const auto& entry : std::filesystem::directory_iterator(place))
-      files.push_back(entry.path().string());
+    for (const auto& entry : std::filesystem::directory_iterator(place)) files.push_back(entry.path().string());
   }
   std::sort(files.begin(), files.end());
   std::vector<Bytes> seeds;
@@ -81,9 +79,8 @@ Bytes Mutated(Bytes input) {
     const size_t size = input.size();
     input.resize(max);
     const auto seed = static_cast<unsigned>(random_bits());
-    const size_t changed = LLVMFuzzerCustomMutator != nullptr
-                               ? LLVMFuzzerCustomMutator(input.data(), size, max, seed)
-                               : LLVMFuzzerMutate(input.data(), size, max);
+    const size_t changed = LLVMFuzzerCustomMutator != nullptr ? LLVMFuzzerCustomMutator(input.data(), size, max, seed)
+                                                              : LLVMFuzzerMutate(input.data(), size, max);
     input.resize(changed);
   }
   return input;
@@ -138,8 +135,7 @@ int main(int argc, char** argv) {
   signal(SIGABRT, OnAbort);
   const std::vector<Bytes> seeds = ReadSeeds(places);
   for (const Bytes& seed : seeds) Run(seed);
-  for (size_t i = 0; i < inputs; ++i)
-    Run(Mutated(seeds.empty() ? Bytes() : seeds[Below(seeds.size())]));
+  for (size_t i = 0; i < inputs; ++i) Run(Mutated(seeds.empty() ? Bytes() : seeds[Below(seeds.size())]));
   printf("%zu seeds and %zu mutations\n", seeds.size(), inputs);
   return 0;
 }

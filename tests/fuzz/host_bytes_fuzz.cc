@@ -19,8 +19,7 @@ namespace {
 // On the heap with nothing behind its end.
 class Exact {
  public:
-  explicit Exact(const std::string& bytes)
-      : bytes_(std::make_unique<char[]>(bytes.size())), size_(bytes.size()) {
+  explicit Exact(const std::string& bytes) : bytes_(std::make_unique<char[]>(bytes.size())), size_(bytes.size()) {
     memcpy(bytes_.get(), bytes.data(), bytes.size());
   }
   const char* data() const { return bytes_.get(); }
@@ -36,8 +35,7 @@ void ReadLines(Input* input) {
   const auto first_line = input->Number<int32_t>();
   const auto offset = input->Number<int16_t>();
   const Exact table(input->Rest());
-  PythonLine(format, reinterpret_cast<const uint8_t*>(table.data()), table.size(), first_line,
-             offset);
+  PythonLine(format, reinterpret_cast<const uint8_t*>(table.data()), table.size(), first_line, offset);
 }
 
 void ReadString(Input* input) {
@@ -83,12 +81,10 @@ void ReadVariables(Input* input) {
   const auto config = std::make_unique<Config>();
   ParseConfig([](const char*) { return variable.c_str(); }, config.get());
   Require(strnlen(config->out, sizeof config->out) < sizeof config->out, "paths end");
-  Require(strnlen(config->complaint, sizeof config->complaint) < sizeof config->complaint,
-          "sentences end");
+  Require(strnlen(config->complaint, sizeof config->complaint) < sizeof config->complaint, "sentences end");
 }
 
-constexpr void (*kReaders[])(Input*) = {ReadLines, ReadString, ReadVersion, ReadCommandLine,
-                                        ReadVariables};
+constexpr void (*kReaders[])(Input*) = {ReadLines, ReadString, ReadVersion, ReadCommandLine, ReadVariables};
 
 }  // namespace
 }  // namespace dlhook

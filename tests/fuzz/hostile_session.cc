@@ -244,10 +244,8 @@ void HostileSession::PutText(RingProducer* ring, RecordType type, size_t fixed_b
   memcpy(space + 1, fixed.data(), fixed.size());
   const auto bytes = static_cast<uint32_t>(text.size());
   if (type == RecordType::kMapping) reinterpret_cast<MappingRecord*>(space)->text_bytes = bytes;
-  if (type == RecordType::kCapability)
-    reinterpret_cast<CapabilityRecord*>(space)->text_bytes = bytes;
-  if (type == RecordType::kPythonModule)
-    reinterpret_cast<PythonModuleRecord*>(space)->text_bytes = bytes;
+  if (type == RecordType::kCapability) reinterpret_cast<CapabilityRecord*>(space)->text_bytes = bytes;
+  if (type == RecordType::kPythonModule) reinterpret_cast<PythonModuleRecord*>(space)->text_bytes = bytes;
   if (type == RecordType::kGpuDevice) reinterpret_cast<GpuDeviceRecord*>(space)->name_bytes = bytes;
   if (type == RecordType::kGpuWindow) reinterpret_cast<GpuWindowRecord*>(space)->text_bytes = bytes;
   memcpy(reinterpret_cast<char*>(space) + fixed_bytes, text.data(), text.size());
@@ -266,10 +264,16 @@ std::string HostileSession::Totals() {
   totals.thread_id = input_->Byte();
   totals.start_ticks = input_->Size();
   totals.end_ticks = input_->Size();
-  totals.totals.sums = {1u + input_->Byte(), input_->Size(), input_->Size(), input_->Size(), input_->Byte(), input_->Size()};
+  totals.totals.sums = {1u + input_->Byte(), input_->Size(), input_->Size(),
+                        input_->Size(),      input_->Byte(), input_->Size()};
   totals.totals.histogram[input_->Byte() % CallTotals::kBuckets] = input_->Size();
   calls_ += totals.totals.sums.count;
-  totals.header = {static_cast<uint16_t>((sizeof totals + sizeof call) / 8 + call.header.shape_words), RecordType::kCallTotals, 0, 0, 0, 0};
+  totals.header = {static_cast<uint16_t>((sizeof totals + sizeof call) / 8 + call.header.shape_words),
+                   RecordType::kCallTotals,
+                   0,
+                   0,
+                   0,
+                   0};
   std::string bytes(reinterpret_cast<const char*>(&totals), sizeof totals);
   bytes.append(reinterpret_cast<const char*>(&call), sizeof call).append(shape);
   bytes.resize(8u * totals.header.words);
@@ -295,7 +299,8 @@ void HostileSession::LeaveTotals() {
   const std::string bytes = Totals();
   const uint32_t used = table->used;
   const uint64_t handed_over = input_->Byte() % 4 == 0 ? input_->Byte() : 0;
-  const bool fits = used >= sizeof *table && used + sizeof handed_over + bytes.size() <= TestSession::kChunkBytes - kStagingBytes / 4;
+  const bool fits =
+      used >= sizeof *table && used + sizeof handed_over + bytes.size() <= TestSession::kChunkBytes - kStagingBytes / 4;
   if (!fits || handed_over != 0) calls_ = before;
   if (!fits) return;
   char* entry = reinterpret_cast<char*>(table) + used;

@@ -30,8 +30,7 @@ constexpr size_t kTemplateCount = sizeof kTemplates / sizeof kTemplates[0];
 
 void CheckSpan(TextSpan span, const char* text, size_t size) {
   if (span.size == 0) return;
-  const bool is_inside =
-      span.data >= text && span.size <= size && span.data + span.size <= text + size;
+  const bool is_inside = span.data >= text && span.size <= size && span.data + span.size <= text + size;
   Require(is_inside, "a field is part of its line");
 }
 
@@ -39,9 +38,8 @@ void CheckOp(const TapLine& line) {
   Buffer out;
   WriteTapDefinition(1, line, "v3.7.1", &out);
   trace::Interned interned;
-  Require(
-      interned.ParseFromArray(out.data(), static_cast<int>(out.size())) && interned.op_size() == 1,
-      "a line becomes a definition that can be parsed");
+  Require(interned.ParseFromArray(out.data(), static_cast<int>(out.size())) && interned.op_size() == 1,
+          "a line becomes a definition that can be parsed");
   const analyzer::Op op = analyzer::DecodeOp(interned.op(0));
   Require(!op.kind.empty(), "every op has a kind");
   Require(op.flops.value_or(0) >= 0 && op.bytes.value_or(0) >= 0, "no op costs less than nothing");
@@ -60,8 +58,7 @@ void ReadLine(Input* input) {
   memcpy(text.get(), bytes.data(), bytes.size());
   const TapLine identity = ParseTapLine(text.get(), bytes.size(), nullptr);
   const TapLine line = ParseTapLine(text.get(), bytes.size(), fields.c_str());
-  Require(line.is_call == identity.is_call && line.duration_ns == identity.duration_ns,
-          "both ways see the same call");
+  Require(line.is_call == identity.is_call && line.duration_ns == identity.duration_ns, "both ways see the same call");
   CheckSpan(line.identity, text.get(), bytes.size());
   for (const TextSpan& field : line.fields) CheckSpan(field, text.get(), bytes.size());
   if (line.is_call) CheckOp(line);

@@ -15,8 +15,7 @@ namespace {
 TraceModel ModelOf(absl::string_view bytes) {
   TraceBuilder builder("fuzz");
   const absl::Status whole = builder.AddTrace("whole.dlh", {bytes});
-  Require(whole.ok() || absl::StrContains(whole.message(), "whole.dlh"),
-          "a message names the file");
+  Require(whole.ok() || absl::StrContains(whole.message(), "whole.dlh"), "a message names the file");
   const size_t cut = bytes.empty() ? 0 : static_cast<uint8_t>(bytes.back()) * bytes.size() / 256;
   builder.AddTrace("parts.dlh", {bytes.substr(0, cut), bytes}).IgnoreError();
   return std::move(builder).Build();
@@ -26,7 +25,8 @@ void CheckStacks(const TraceModel& model) {
   const NativeFrameColumns& frames = model.native_frames;
   Require(model.calls.native_stack.empty() || model.calls.native_stack.size() == model.calls.size(),
           "the stacks of calls are none or of one length with them");
-  Require(frames.parent.size() == frames.size() && frames.process.size() == frames.size() && frames.cut.size() == frames.size(),
+  Require(frames.parent.size() == frames.size() && frames.process.size() == frames.size() &&
+              frames.cut.size() == frames.size(),
           "columns of frames are of one length");
   for (const FrameIndex frame : model.calls.native_stack) {
     Require(frame == kNone || frame < frames.size(), "a call's stack is one of the model's");
@@ -39,8 +39,7 @@ void CheckStacks(const TraceModel& model) {
 
 void CheckColumns(const TraceModel& model) {
   const size_t calls = model.calls.size();
-  Require(model.calls.parent.size() == calls && model.calls.op.size() == calls,
-          "columns of calls are of one length");
+  Require(model.calls.parent.size() == calls && model.calls.op.size() == calls, "columns of calls are of one length");
   for (size_t i = 0; i < calls; ++i) {
     Require(model.calls.op[i] < model.ops.size(), "a call's op is one of the model's");
     Require(model.calls.thread[i] < model.threads.size(), "a call's thread is one of the model's");

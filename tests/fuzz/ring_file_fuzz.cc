@@ -96,8 +96,7 @@ void OpenRings(Input* input) {
   ScribbleIdentity(input, host.session()->header());
   const std::string for_file = input->Bytes(4);
   host.Play([](uint8_t) {});
-  host.session()->header()->checkpoint_generation =
-      0;  // even: nobody is writing, for which a reader would wait
+  host.session()->header()->checkpoint_generation = 0;  // even: nobody is writing, for which a reader would wait
   Input file_input(reinterpret_cast<const uint8_t*>(for_file.data()), for_file.size());
   const fs::path rings = folder.path() / "dlhook-rings";
   Write(rings, FileOf(&file_input, host.session()));

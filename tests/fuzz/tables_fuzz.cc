@@ -25,11 +25,11 @@ void MakeTables(absl::string_view bytes) {
   const RunTotals totals = ComputeTotals(model);
   const LayerAnalysis analysis(model, {.use_framework_evidence = bytes.size() % 4 != 0});
   const TableOptions options = {.choices = &choices,
-                               .totals = &totals,
-                               .analysis = &analysis,
-                               .layers_by = static_cast<LayersBy>(bytes.size() % 7),
-                               .layers_depth = static_cast<int>(bytes.size() % 3),
-                               .counters_by = static_cast<CountersBy>(bytes.size() % 5)};
+                                .totals = &totals,
+                                .analysis = &analysis,
+                                .layers_by = static_cast<LayersBy>(bytes.size() % 7),
+                                .layers_depth = static_cast<int>(bytes.size() % 3),
+                                .counters_by = static_cast<CountersBy>(bytes.size() % 5)};
   Report report;
   report.run = &model;
   report.width = 20 + static_cast<int>(bytes.size() % 200);

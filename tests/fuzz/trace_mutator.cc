@@ -30,16 +30,14 @@ class Mutator {
     const int packets = trace->packet_size();
     switch (Below(8)) {
       case 0:
-        if (packets > 1)
-          trace->mutable_packet()->DeleteSubrange(static_cast<int>(Below(packets)), 1);
+        if (packets > 1) trace->mutable_packet()->DeleteSubrange(static_cast<int>(Below(packets)), 1);
         return;
       case 1:
         if (packets > 0) *trace->add_packet() = trace->packet(static_cast<int>(Below(packets)));
         return;
       case 2:
         if (packets > 1) {
-          trace->mutable_packet()->SwapElements(static_cast<int>(Below(packets)),
-                                                static_cast<int>(Below(packets)));
+          trace->mutable_packet()->SwapElements(static_cast<int>(Below(packets)), static_cast<int>(Below(packets)));
         }
         return;
       default:
@@ -76,8 +74,7 @@ class Mutator {
     if (size == 0 || way == 0) return Add(message, field);
     const int at = static_cast<int>(Below(size));
     if (way == 1) return reflection->RemoveLast(message, field);
-    if (way == 2)
-      return reflection->SwapElements(message, field, at, static_cast<int>(Below(size)));
+    if (way == 2) return reflection->SwapElements(message, field, at, static_cast<int>(Below(size)));
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       return ChangeMessage(reflection->MutableRepeatedMessage(message, field, at));
     }
@@ -113,8 +110,7 @@ class Mutator {
     const Reflection* r = message->GetReflection();
     const auto set = [&](auto get, auto get_repeated, auto put, auto put_repeated) {
       if (at < 0) return (r->*put)(message, field, Changed(field, (r->*get)(*message, field)));
-      (r->*put_repeated)(message, field, at,
-                         Changed(field, (r->*get_repeated)(*message, field, at)));
+      (r->*put_repeated)(message, field, at, Changed(field, (r->*get_repeated)(*message, field, at)));
     };
     using R = Reflection;
     switch (field->cpp_type()) {
@@ -123,8 +119,7 @@ class Mutator {
       case FieldDescriptor::CPPTYPE_BOOL:
         return set(&R::GetBool, &R::GetRepeatedBool, &R::SetBool, &R::SetRepeatedBool);
       case FieldDescriptor::CPPTYPE_ENUM:
-        return set(&R::GetEnumValue, &R::GetRepeatedEnumValue, &R::SetEnumValue,
-                   &R::SetRepeatedEnumValue);
+        return set(&R::GetEnumValue, &R::GetRepeatedEnumValue, &R::SetEnumValue, &R::SetRepeatedEnumValue);
       case FieldDescriptor::CPPTYPE_INT32:
         return set(&R::GetInt32, &R::GetRepeatedInt32, &R::SetInt32, &R::SetRepeatedInt32);
       case FieldDescriptor::CPPTYPE_UINT32:
@@ -142,9 +137,7 @@ class Mutator {
   T Changed(const FieldDescriptor*, T value) {
     return static_cast<T>(Number(static_cast<uint64_t>(value)));
   }
-  std::string Changed(const FieldDescriptor* field, const std::string& value) {
-    return Text(field, value);
-  }
+  std::string Changed(const FieldDescriptor* field, const std::string& value) { return Text(field, value); }
 
   // Near what stood there, small as ids and counts are, or at the end of a range.
   uint64_t Number(uint64_t before) {
@@ -170,8 +163,7 @@ class Mutator {
     text.resize(room);
     text.resize(LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(text.data()), before.size(), room));
     if (field->type() == FieldDescriptor::TYPE_BYTES) return text;
-    for (char& c : text)
-      c = static_cast<char>(c & 0x7f);  // what is no UTF-8 would spoil the packet
+    for (char& c : text) c = static_cast<char>(c & 0x7f);  // what is no UTF-8 would spoil the packet
     return text;
   }
 
@@ -181,8 +173,7 @@ class Mutator {
 }  // namespace
 }  // namespace dlhook
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
-                                          unsigned int seed) {
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
   const google::protobuf::LogSilencer quiet;
   dlhook::Mutator mutator(seed);
   dlhook::trace::Trace trace;

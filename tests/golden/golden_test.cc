@@ -97,8 +97,7 @@ TEST_P(GoldenTest, EveryTable) {
         MakeTable(kind, run->model, {.choices = &choices, .totals = &totals, .analysis = &analysis}, &mistakes);
     ASSERT_TRUE(table.ok()) << table.status();
     EXPECT_EQ(mistakes, 0u) << table->name << ": " << table->notes.back();
-    const fs::path expected =
-        fs::path(DLHOOK_GOLDEN) / "expected" / absl::StrCat(GetParam(), ".", table->name, ".csv");
+    const fs::path expected = fs::path(DLHOOK_GOLDEN) / "expected" / absl::StrCat(GetParam(), ".", table->name, ".csv");
     if (table->rows.empty() && table->notes.empty()) {
       EXPECT_FALSE(fs::exists(expected)) << table->name << " has no rows";
       continue;

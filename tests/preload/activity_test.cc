@@ -191,9 +191,9 @@ TEST(ActivityTest, OtherKinds) {
     uint32_t kind;
     ActivityUse use;
   };
-  for (Case one : {Case{8, ActivityUse::kDevice}, Case{39, ActivityUse::kLink}, Case{4, ActivityUse::kNotNeeded},
-                   Case{5, ActivityUse::kNotNeeded}, Case{0, ActivityUse::kUnknown},
-                   Case{4711, ActivityUse::kUnknown}}) {
+  for (Case one :
+       {Case{8, ActivityUse::kDevice}, Case{39, ActivityUse::kLink}, Case{4, ActivityUse::kNotNeeded},
+        Case{5, ActivityUse::kNotNeeded}, Case{0, ActivityUse::kUnknown}, Case{4711, ActivityUse::kUnknown}}) {
     record[0] = one.kind;
     EXPECT_EQ(ReadOf(record).use, one.use) << one.kind;
   }
@@ -332,7 +332,7 @@ TEST(BufferSizesTest, FollowTheTotal) {
 }
 
 #ifdef DLHOOK_HAS_CUPTI_HEADERS
-#define SAME(theirs, their_field, ours, our_field) \
+#define SAME(theirs, their_field, ours, our_field)                            \
   static_assert(offsetof(theirs, their_field) == offsetof(ours, our_field) && \
                 sizeof(theirs::their_field) == sizeof(ours::our_field))
 

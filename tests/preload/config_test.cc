@@ -79,8 +79,10 @@ TEST(ConfigTest, Stacks) {
   EXPECT_EQ(native.python, PythonMode::kOff);
   EXPECT_EQ(Parse({{"DLHOOK_STACKS", "all"}, {"DLHOOK_PYTHON", "off"}}).python, PythonMode::kOn);
   // Only of what is captured at all.
-  EXPECT_EQ(Parse({{"DLHOOK_STACKS", "native"}, {"DLHOOK_CAPTURE", "-onednn"}, {"DLHOOK_STACKS_FAMILIES", "blas,onednn"}}).stack_families,
-            Bit("blas"));
+  EXPECT_EQ(
+      Parse({{"DLHOOK_STACKS", "native"}, {"DLHOOK_CAPTURE", "-onednn"}, {"DLHOOK_STACKS_FAMILIES", "blas,onednn"}})
+          .stack_families,
+      Bit("blas"));
   EXPECT_EQ(Parse({{"DLHOOK_STACKS_FAMILIES", "blas"}}).stack_families, 0u);
   EXPECT_EQ(Parse({{"DLHOOK_STACKS_MIN_US", "50"}}).stacks_min_ns, 50000u);
   EXPECT_TRUE(Parse({{"DLHOOK_STACKS_CHECK", "on"}}).stacks_check);
@@ -91,7 +93,8 @@ TEST(ConfigTest, Counters) {
   EXPECT_STREQ(Parse({}).counters, "");
   EXPECT_EQ(Parse({}).counters_at, CountersAt::kScope);
   EXPECT_EQ(Parse({}).counters_interval_ms, 10u);
-  const Config config = Parse({{"DLHOOK_COUNTERS", "software,cycles"}, {"DLHOOK_COUNTERS_AT", "call"}, {"DLHOOK_COUNTERS_MS", "0"}});
+  const Config config =
+      Parse({{"DLHOOK_COUNTERS", "software,cycles"}, {"DLHOOK_COUNTERS_AT", "call"}, {"DLHOOK_COUNTERS_MS", "0"}});
   EXPECT_STREQ(config.counters, "software,cycles");
   EXPECT_EQ(config.counters_at, CountersAt::kCall);
   EXPECT_EQ(config.counters_interval_ms, 0u);
@@ -110,10 +113,18 @@ TEST(ConfigTest, WhatIsNotUnderstoodIsSaidAndLeavesTheDefault) {
 }
 
 TEST(ConfigTest, Values) {
-  const Config config = Parse({{"DLHOOK_OUT", "/tmp/run"}, {"DLHOOK_MAX_BYTES", "1000000"}, {"DLHOOK_CLOCK", "monotonic"},
-                               {"DLHOOK_RING_KIB", "1024"}, {"DLHOOK_START", "off"}, {"DLHOOK_DRAIN", "none"},
-                               {"DLHOOK_ONEDNN", "force"}, {"DLHOOK_ONEDNN_LEVEL", "2"}, {"DLHOOK_VERBOSE", "1"},
-                               {"DLHOOK_COLLECTOR", "42:0:1:boot"}, {"DLHOOK_GROWTH_KIB", "512"}, {"DLHOOK_ON_FULL", "wait"}});
+  const Config config = Parse({{"DLHOOK_OUT", "/tmp/run"},
+                               {"DLHOOK_MAX_BYTES", "1000000"},
+                               {"DLHOOK_CLOCK", "monotonic"},
+                               {"DLHOOK_RING_KIB", "1024"},
+                               {"DLHOOK_START", "off"},
+                               {"DLHOOK_DRAIN", "none"},
+                               {"DLHOOK_ONEDNN", "force"},
+                               {"DLHOOK_ONEDNN_LEVEL", "2"},
+                               {"DLHOOK_VERBOSE", "1"},
+                               {"DLHOOK_COLLECTOR", "42:0:1:boot"},
+                               {"DLHOOK_GROWTH_KIB", "512"},
+                               {"DLHOOK_ON_FULL", "wait"}});
   EXPECT_STREQ(config.out, "/tmp/run");
   EXPECT_EQ(config.max_bytes, 1000000u);
   EXPECT_TRUE(config.monotonic_clock);

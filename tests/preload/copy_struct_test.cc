@@ -60,7 +60,7 @@ std::vector<StructCase> StructCases() {
   StructCase& up = add("CUDA_MEMCPY2D", CopyStruct::kDriver2d, CopyDirection::kHostToDevice, 0);
   up.words.word[2] = 1, up.words.word[3] = 0x5000, up.words.word[4] = 0x666;
   up.words.word[9] = 2, up.words.word[10] = 0x777, up.words.word[11] = 0xd000, up.words.word[14] = 100,
-      up.words.word[15] = 7;
+  up.words.word[15] = 7;
   StructCase& array = add("CUDA_MEMCPY2D from an array", CopyStruct::kDriver2d, CopyDirection::kDeviceToHost, 0);
   array.words.word[2] = 3, array.words.word[4] = 0x5000;
   array.words.word[9] = 1, array.words.word[10] = 0xd000, array.words.word[14] = 100, array.words.word[15] = 7;
@@ -122,7 +122,7 @@ TEST_F(CopyStructTest, BytesOfArraysAreNotKnown) {
 TEST_F(CopyStructTest, UnifiedAddressesOfTheDriver) {
   Words words;
   words.word[2] = 4, words.word[4] = 0x5000, words.word[9] = 4, words.word[11] = 0xd000, words.word[14] = 8,
-      words.word[15] = 1;
+  words.word[15] = 1;
   FakeDriverAnswers()->pointer_type = 2;
   TestRecord record(kCopyShapeWords, 3);
   CopyStructArgs args;

@@ -78,7 +78,7 @@ TEST_F(CopyTest, WhereTheCallDoesNotSayTheAddressesTell) {
     HostMemory memory;
   };
   for (const Case& c : {Case{0, CopyDirection::kHostToHost, HostMemory::kPageable},
-      Case{1, CopyDirection::kHostToHost, HostMemory::kPinned},
+                        Case{1, CopyDirection::kHostToHost, HostMemory::kPinned},
                         Case{2, CopyDirection::kDeviceToDevice, HostMemory::kNone},
                         Case{3, CopyDirection::kHostToHost, HostMemory::kManaged},
                         Case{4, CopyDirection::kUnknown, HostMemory::kUnknown}}) {
@@ -164,9 +164,8 @@ TEST_F(CopyTest, TheDriverIsAskedItsOwnWay) {
     MemorySpace space;
   };
   for (const Case& c : {Case{0, 1, 0, MemorySpace::kPinned}, Case{0, 2, 0, MemorySpace::kDevice},
-      Case{1, 2, 0, MemorySpace::kManaged},
-                        Case{0, 3, 0, MemorySpace::kUnknown}, Case{0, 0, 1, MemorySpace::kPageable},
-                        Case{0, 0, 700, MemorySpace::kUnknown}}) {
+                        Case{1, 2, 0, MemorySpace::kManaged}, Case{0, 3, 0, MemorySpace::kUnknown},
+                        Case{0, 0, 1, MemorySpace::kPageable}, Case{0, 0, 700, MemorySpace::kUnknown}}) {
     TrackMemoryChange({});
     FakeDriverAnswers()->is_managed = c.managed;
     FakeDriverAnswers()->pointer_type = c.type;
@@ -246,7 +245,7 @@ TEST_F(CopyTest, Batch) {
   TestRecord record(kCopyShapeWords, 3);
   CopyBatchArgs args;
   args.dst = to, args.src = from, args.bytes = bytes, args.count = 2, args.stream = Pointer(0x30),
-      args.real = RuntimeReal();
+  args.real = RuntimeReal();
   DecodeCopyBatch(args, record.record());
   const auto shape = record.shape<CopyShape>();
   EXPECT_EQ(shape.copies, 2u);

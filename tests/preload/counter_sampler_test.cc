@@ -1,4 +1,6 @@
 // Who samples counters over time, over the threads of this process: what it keeps open, and whose readings are whose.
+#include "preload/drain/counter_sampler.h"
+
 #include <dirent.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "preload/drain/counter_sampler.h"
 #include "preload/drain/descriptor_budget.h"
 #include "preload/format/identity.h"
 #include "tests/preload/session_fixture.h"

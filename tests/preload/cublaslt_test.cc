@@ -16,7 +16,7 @@ const void* Real() { return reinterpret_cast<const void*>(&FakeRuntimeFunction);
 
 // Sizes as cublasLt.h states them: the library refuses others.
 FakeAttributes Layout(int64_t type, int64_t order, int64_t rows, int64_t columns, int64_t ld, int64_t batch = 1,
-    int64_t stride = 0) {
+                      int64_t stride = 0) {
   return {{{0, 4, type}, {1, 4, order}, {2, 8, rows}, {3, 8, columns}, {4, 8, ld}, {5, 4, batch}, {6, 8, stride}}};
 }
 
@@ -122,7 +122,7 @@ TEST_F(CublasLtTest, NotTransposed) {
 
 TEST_F(CublasLtTest, BatchesAndAlignment) {
   a_ = Layout(2, 0, 256, 120, 256, 12, 8), b_ = Layout(2, 0, 256, 64, 256, 12, 256 * 64),
-      d_ = Layout(0, 0, 120, 64, 128, 12, 120 * 64);
+  d_ = Layout(0, 0, 120, 64, 128, 12, 120 * 64);
   EXPECT_EQ(Decode().gemm.batch, 12);
   EXPECT_EQ(Decode().alignment_log2, 4);  // stride of A: 16 bytes
   a_.list[6].value = 256;

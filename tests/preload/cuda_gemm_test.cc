@@ -85,10 +85,9 @@ TEST_F(CudaGemmTest, TypesOfTheArgumentsComeBeforeTheName) {
 
 TEST_F(CudaGemmTest, WhoChose) {
   CudaGemmArgs args = Example();
-  const std::pair<int32_t, Chooser> cases[] = {{-1, Chooser::kLibrary}, {99, Chooser::kLibrary},
-      {999, Chooser::kProfiled},
-                                               {0, Chooser::kFixed},    {23, Chooser::kFixed},
-                                                   {115, Chooser::kFixed}};
+  const std::pair<int32_t, Chooser> cases[] = {{-1, Chooser::kLibrary},   {99, Chooser::kLibrary},
+                                               {999, Chooser::kProfiled}, {0, Chooser::kFixed},
+                                               {23, Chooser::kFixed},     {115, Chooser::kFixed}};
   for (const auto& [algorithm, chooser] : cases) {
     args.algorithm = algorithm;
     EXPECT_EQ(Decode(args).chooser, chooser) << algorithm;
@@ -113,9 +112,9 @@ TEST_F(CudaGemmTest, Alignment) {
     uint8_t log2;
   };
   for (const Case& c : {Case{0x1000, 0x2000, 0x3000, 64, 0, 8}, Case{0x1000, 0x2000, 0x3000, 4, 0, 4},
-      Case{0x1002, 0x2000, 0x3000, 64, 0, 1},
-                        Case{0x1000, 0x2010, 0x3000, 64, 0, 4}, Case{0x1000, 0x2000, 0x3001, 64, 0, 0},
-                        Case{0x1000, 0x2000, 0x3000, 64, 2, 3}, Case{0x1000, 0x2000, 0x3000, 64, 6400, 8}}) {
+                        Case{0x1002, 0x2000, 0x3000, 64, 0, 1}, Case{0x1000, 0x2010, 0x3000, 64, 0, 4},
+                        Case{0x1000, 0x2000, 0x3001, 64, 0, 0}, Case{0x1000, 0x2000, 0x3000, 64, 2, 3},
+                        Case{0x1000, 0x2000, 0x3000, 64, 6400, 8}}) {
     CudaGemmArgs args = Example();
     args.a = Pointer(c.a), args.b = Pointer(c.b), args.c = Pointer(c.c);
     args.lda = c.lda, args.ldb = args.ldc = 64;
@@ -170,7 +169,7 @@ TEST_F(CudaGemmTest, TheHandlesStreamIsAskedForWhileSomethingIsCaptured) {
 TEST_F(CudaGemmTest, Groups) {
   const int32_t trans_a[] = {1, 0, 0}, trans_b[] = {0, 1, 0};
   const int32_t m[] = {2, 3, 100}, n[] = {4, 5, 100}, k[] = {6, 7, 100}, lda[] = {8, 9, 9}, ldb[] = {16, 9, 9},
-      ldc[] = {32, 9, 9};
+                ldc[] = {32, 9, 9};
   const int32_t sizes[] = {10, 20, -1};
   CudaGroupedGemmArgs args;
   args.type = DataType::kF64;
@@ -213,7 +212,7 @@ TEST_F(CudaGemmTest, MatrixVector) {
     args.trans = trans;
     args.m = 30, args.n = 50;
     args.a = Pointer(0x1000), args.lda = 32, args.x = Pointer(0x2000), args.incx = 2, args.y = Pointer(0x3000),
-        args.incy = 3;
+    args.incy = 3;
     args.batch = 4;
     args.real = Real();
     TestRecord record(kCudaGemmShapeWords, 3);
@@ -252,7 +251,7 @@ TEST_F(CudaGemmTest, TriangularSolve) {
   args.kind = MatrixKind::kTrsm;
   args.side = 1, args.uplo = 1, args.trans = 2, args.diag = 1;
   args.m = 5, args.n = 6, args.a = Pointer(0x1000), args.lda = 7, args.b = Pointer(0x2000), args.ldb = 8,
-      args.batch = 9;
+  args.batch = 9;
   args.real = Real();
   const MatrixResult result = Decode(args);
   EXPECT_EQ(result.shape.kind, MatrixKind::kTrsm);

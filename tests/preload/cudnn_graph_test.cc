@@ -36,7 +36,7 @@ struct ConvolutionGraph {
 
 // 2 groups: x [8,6,32,33], w [10,3,5,7], y [8,10,30,29].
 ConvolutionGraph Convolution2d(int32_t type, int32_t x_name, int32_t w_name, int32_t y_name,
-    int32_t configuration_name) {
+                               int32_t configuration_name) {
   Handle x = Tensor('x', 2, {8, 6, 32, 33}, {6336, 1, 198, 6});
   Handle w = Tensor('w', 2, {10, 3, 5, 7}, {105, 1, 21, 3});
   Handle y = Tensor('y', 2, {8, 10, 30, 29}, {8700, 1, 290, 10});
@@ -78,9 +78,9 @@ TEST_F(CudnnGraphTest, ConvolutionsOfThreeDirections) {
     for (int64_t uid : c.out) node += "output_uid: " + std::to_string(uid) + " ";
     node += std::string(kConvolutionText) + "}";
     const trace::Cudnn expected = Parse(
-        std::string("operation: \"") + c.name + "\" " + TensorText(c.x_role, 'x') + TensorText(c.w_role,
-            'w') + TensorText(c.y_role, 'y') +
-        kConvolutionText + "groups: 2 workspace_bytes: 4096 " + kNothing + " plan { " + node +
+        std::string("operation: \"") + c.name + "\" " + TensorText(c.x_role, 'x') + TensorText(c.w_role, 'w') +
+        TensorText(c.y_role, 'y') + kConvolutionText + "groups: 2 workspace_bytes: 4096 " + kNothing + " plan { " +
+        node +
         " engine: 38 knob { type: 1 value: 7 } knob { type: 12 value: -1 } numerical_note: [0, 5] behavior_note: [1, 2]"
         " chooser: HEURISTIC heuristic_mode: 3 heuristic_rank: 2 heuristic_requested: 10 heuristic_results: 4 }");
     EXPECT_EQ(Described(plan).DebugString(), expected.DebugString());
@@ -116,10 +116,9 @@ TEST_F(CudnnGraphTest, FusedNodes) {
   EXPECT_EQ(cudnn.groups(), 1);
   ASSERT_EQ(cudnn.tensor_size(), 6);
   const int64_t uids[] = {1, 2, 3, 4, 5, 6};
-  const trace::CudnnTensor::Role roles[] = {trace::CudnnTensor::X,     trace::CudnnTensor::W,
-      trace::CudnnTensor::Y,
-                                            trace::CudnnTensor::INPUT, trace::CudnnTensor::OUTPUT,
-                                                trace::CudnnTensor::OUTPUT};
+  const trace::CudnnTensor::Role roles[] = {trace::CudnnTensor::X,      trace::CudnnTensor::W,
+                                            trace::CudnnTensor::Y,      trace::CudnnTensor::INPUT,
+                                            trace::CudnnTensor::OUTPUT, trace::CudnnTensor::OUTPUT};
   for (int i = 0; i < 6; ++i) {
     EXPECT_EQ(cudnn.tensor(i).uid(), uids[i]);
     EXPECT_EQ(cudnn.tensor(i).role(), roles[i]) << i;
@@ -132,8 +131,9 @@ TEST_F(CudnnGraphTest, FusedNodes) {
     EXPECT_EQ(cudnn.plan().node(i).DebugString(), expected.DebugString());
   };
   expect_node(0, "operation: \"pointwise\" mode: \"0\" input_uid: [3, 4] output_uid: 5 compute_type: F32");
-  expect_node(1, "operation: \"convolution_forward\" input_uid: [2, 1] output_uid: 3 pad: [1, 1] post_pad: [1, 1]"
-                 " stride: [1, 1] dilation: [1, 1] convolution_mode: 1 compute_type: F32");
+  expect_node(1,
+              "operation: \"convolution_forward\" input_uid: [2, 1] output_uid: 3 pad: [1, 1] post_pad: [1, 1]"
+              " stride: [1, 1] dilation: [1, 1] convolution_mode: 1 compute_type: F32");
   expect_node(2, "operation: \"pointwise\" mode: \"100\" input_uid: 5 output_uid: 6 compute_type: F16");
   Destroy(plan);
 }
@@ -153,8 +153,8 @@ TEST_F(CudnnGraphTest, MatmulAndNormalization) {
             "operation: \"matmul\"\ninput_uid: 1\ninput_uid: 2\noutput_uid: 3\ncompute_type: F32\n");
   Handle norm = Create(29);
   Set(norm, 2000, kNormModeValue, 2);
-  for (const auto& [name, tensor] : {std::pair(2002, a), std::pair(2005, b), std::pair(2013, c)}) Set(norm, name,
-      std::vector<Handle>{tensor});
+  for (const auto& [name, tensor] : {std::pair(2002, a), std::pair(2005, b), std::pair(2013, c)})
+    Set(norm, name, std::vector<Handle>{tensor});
   Handle normalization = Plan(Heuristics(Graph({norm}), 0, 1, 1)[0]);
   const trace::Cudnn normalized = Described(normalization);
   EXPECT_EQ(normalized.operation(), "normalization_forward");

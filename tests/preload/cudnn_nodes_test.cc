@@ -45,8 +45,8 @@ void ExpectSame(const BackendNode& node, const ModelNode& model, int depth) {
   }
   if (children.size() == 1) {
     const auto& [attribute, list] = *expected.begin();
-    for (size_t i = 0; i < list.size() && children.size() == 1 && i < 3; ++i) ExpectSame(*children[attribute][i],
-        *list[i], depth - 1);
+    for (size_t i = 0; i < list.size() && children.size() == 1 && i < 3; ++i)
+      ExpectSame(*children[attribute][i], *list[i], depth - 1);
   }
 }
 

@@ -94,12 +94,12 @@ TEST_F(CudnnPackTest, APackThatWasExecutedBeforeSaysSo) {
 TEST_F(CudnnPackTest, MorePacksAtOnceThanPlaces) {
   Handle plan = SomePlan();
   std::vector<Handle> packs;
-  for (int64_t i = 0; i <= kVariantPacks; ++i) packs.push_back(Pack({1, 2, 3}, Pointers({10 * i, 10 * i + 1, 10 * i + 2})));
+  for (int64_t i = 0; i <= kVariantPacks; ++i)
+    packs.push_back(Pack({1, 2, 3}, Pointers({10 * i, 10 * i + 1, 10 * i + 2})));
   size_t replaced = 0;
   for (size_t i = 0; i < packs.size(); ++i) {
-    const bool gone = std::any_of(packs.begin() + static_cast<ptrdiff_t>(i) + 1, packs.end(), [&](Handle later) {
-      return VariantPackIndex(later) == VariantPackIndex(packs[i]);
-    });
+    const bool gone = std::any_of(packs.begin() + static_cast<ptrdiff_t>(i) + 1, packs.end(),
+                                  [&](Handle later) { return VariantPackIndex(later) == VariantPackIndex(packs[i]); });
     replaced += gone;
     EXPECT_EQ(Execute(plan, packs[i]).addresses[0], gone ? 0 : 0x1000 + 10 * i) << i;
   }

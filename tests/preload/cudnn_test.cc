@@ -248,8 +248,8 @@ struct Performance {
 
 TEST_F(CudnnTest, Searches) {
   Performance results[10] = {};
-  for (int i = 0; i < 10; ++i) results[i] = {i, 0, 0.25f * static_cast<float>(i + 1), 1000u * static_cast<size_t>(i), 1,
-      2, {}};
+  for (int i = 0; i < 10; ++i)
+    results[i] = {i, 0, 0.25f * static_cast<float>(i + 1), 1000u * static_cast<size_t>(i), 1, 2, {}};
   results[1].status = 9, results[1].milliseconds = -1;
   int32_t returned = 2;
   CudnnSearchArgs args;

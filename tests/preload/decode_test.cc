@@ -24,9 +24,8 @@ TEST(ArgumentsTest, FortranOptionIsUpperCaseLetterOrQuestionMark) {
 
 TEST(ArgumentsTest, CblasOptionKnowsEveryEnumerator) {
   const std::vector<std::pair<int, char>> cases = {
-      {101, 'R'}, {102, 'C'}, {111, 'N'}, {112, 'T'}, {113, 'C'}, {114, 'R'},
-      {121, 'U'}, {122, 'L'}, {131, 'N'}, {132, 'U'}, {141, 'L'}, {142, 'R'},
-      {151, 'P'}, {161, 'A'}, {162, 'B'}, {0, '?'},   {-1, '?'}};
+      {101, 'R'}, {102, 'C'}, {111, 'N'}, {112, 'T'}, {113, 'C'}, {114, 'R'}, {121, 'U'}, {122, 'L'}, {131, 'N'},
+      {132, 'U'}, {141, 'L'}, {142, 'R'}, {151, 'P'}, {161, 'A'}, {162, 'B'}, {0, '?'},   {-1, '?'}};
   for (const auto& [value, letter] : cases) EXPECT_EQ(CblasOption(value), letter) << value;
 }
 

@@ -17,8 +17,7 @@ constexpr uint64_t kRoom = 64 << 10;
 // The serialized trace::Interned that holds the op of this record.
 template <typename Shape>
 std::string Describe(RecordType type, const char* hook, const Shape& shape, TestSession* session,
-    uint8_t words = sizeof(Shape) / 8,
-                     uint8_t addresses = 3) {
+                     uint8_t words = sizeof(Shape) / 8, uint8_t addresses = 3) {
   TestRecord record(words, addresses);
   record.record()->header.type = type;
   record.record()->header.hook = static_cast<HookId>(FindHook(hook));
@@ -29,7 +28,7 @@ std::string Describe(RecordType type, const char* hook, const Shape& shape, Test
 }
 
 trace::OpDefinition* AddOp(trace::Interned* interned, const char* function, const char* family,
-    uint32_t addresses = 3) {
+                           uint32_t addresses = 3) {
   trace::OpDefinition* op = interned->add_op();
   op->set_iid(7);
   op->set_function(function);
@@ -48,8 +47,8 @@ void ExpectSame(const std::string& bytes, const trace::Interned& expected) {
 
 CudaGemmShape ExampleGemm() {
   CudaGemmShape shape = {};
-  shape.gemm = {DataType::kF16, DataType::kBf16, DataType::kF32, 0, 'T', 'N', GemmKind::kGemm, 0, 10, 20, 30, 40, 50,
-      60, 70};
+  shape.gemm = {
+      DataType::kF16, DataType::kBf16, DataType::kF32, 0, 'T', 'N', GemmKind::kGemm, 0, 10, 20, 30, 40, 50, 60, 70};
   shape.lt = 1;
   shape.captured = 1;
   shape.fast_accumulation = 1;
@@ -59,7 +58,7 @@ CudaGemmShape ExampleGemm() {
   shape.compute_type = 68, shape.scale_type = -1, shape.math_mode = 3, shape.heuristic_rank = -1;
   shape.algorithm = -1, shape.epilogue = 132;
   shape.tile = 20, shape.stages = 11, shape.split_k = 2, shape.reduction = 1, shape.swizzle = 4,
-      shape.custom_option = 5;
+  shape.custom_option = 5;
   shape.inner_shape = 6, shape.cluster_shape = 65535;
   shape.heuristic_requested = 8, shape.heuristic_results = 3;
   shape.workspace_bytes = uint64_t{1} << 33;
@@ -298,8 +297,8 @@ TEST(DescribeCudaTest, Search) {
 
 TEST(DescribeCudaTest, Collective) {
   TestSession session(65536);
-  const CollectiveShape shape = {CollectiveKind::kSendReceive, DataType::kBf16, 1, 1, -1, -1, 3, 8, 2, uint64_t{1}
-      << 35, 77};
+  const CollectiveShape shape = {
+      CollectiveKind::kSendReceive, DataType::kBf16, 1, 1, -1, -1, 3, 8, 2, uint64_t{1} << 35, 77};
   trace::Interned expected;
   trace::OpDefinition* op = AddOp(&expected, "ncclAllReduce", "nccl");
   trace::Collective* collective = op->mutable_collective();
@@ -327,12 +326,16 @@ TEST(DescribeCudaTest, Allocation) {
 
 TEST(DescribeCudaTest, TruncatedShapesSayNothing) {
   using T = RecordType;
-  const std::pair<RecordType, int> shapes[] = {
-      {T::kCudaGemmCall, kCudaGemmShapeWords},     {T::kCopyCall, kCopyShapeWords},
-      {T::kLaunchCall, kLaunchShapeWords},         {T::kCudnnCall, kCudnnShapeWords},
-      {T::kPlanCall, kPlanShapeWords},             {T::kSearchCall, kSearchShapeWords},
-      {T::kCollectiveCall, kCollectiveShapeWords}, {T::kAllocationCall, kAllocationShapeWords},
-      {T::kMatrixCall, kMatrixShapeWords},         {T::kGemmCall, kGemmShapeWords}};
+  const std::pair<RecordType, int> shapes[] = {{T::kCudaGemmCall, kCudaGemmShapeWords},
+                                               {T::kCopyCall, kCopyShapeWords},
+                                               {T::kLaunchCall, kLaunchShapeWords},
+                                               {T::kCudnnCall, kCudnnShapeWords},
+                                               {T::kPlanCall, kPlanShapeWords},
+                                               {T::kSearchCall, kSearchShapeWords},
+                                               {T::kCollectiveCall, kCollectiveShapeWords},
+                                               {T::kAllocationCall, kAllocationShapeWords},
+                                               {T::kMatrixCall, kMatrixShapeWords},
+                                               {T::kGemmCall, kGemmShapeWords}};
   TestSession session(65536);
   trace::Interned expected;
   AddOp(&expected, "cudaMemcpy", "cuda_copy");
@@ -346,8 +349,8 @@ TEST(DescribeCudaTest, HostileDefinitions) {
   const auto name_of = [](TestSession* session, uint32_t number) {
     trace::Interned parsed;
     const LaunchShape shape = {number, {1, 1, 1}, {1, 1, 1}, 0, 0, 0, {}};
-    EXPECT_TRUE(parsed.ParseFromString(Describe(RecordType::kLaunchCall, "cudaLaunchKernel", shape, session,
-        kLaunchShapeWords, 1)));
+    EXPECT_TRUE(parsed.ParseFromString(
+        Describe(RecordType::kLaunchCall, "cudaLaunchKernel", shape, session, kLaunchShapeWords, 1)));
     EXPECT_EQ(parsed.op(0).launch().grid_x(), 1u);
     return parsed.op(0).launch().kernel();
   };
@@ -355,8 +358,8 @@ TEST(DescribeCudaTest, HostileDefinitions) {
   const uint32_t plan = session.PutDefinition(DefinitionKind::kCudnnPlan, "abc");
   const uint32_t kernel = session.PutDefinition(DefinitionKind::kKernel, "kernel\xff");
   EXPECT_EQ(name_of(&session, kernel), "kernel?");
-  for (uint32_t number : {0u, plan, kernel + 1, kernel + 100, UINT32_MAX}) EXPECT_EQ(name_of(&session, number), "")
-      << number;
+  for (uint32_t number : {0u, plan, kernel + 1, kernel + 100, UINT32_MAX})
+    EXPECT_EQ(name_of(&session, number), "") << number;
   char* data = reinterpret_cast<char*>(session.header()) + kSessionDataStart;
   auto definition = reinterpret_cast<Definition*>(data + (kernel - 1) * 8);
   for (uint32_t bytes : {9u, 1000u, UINT32_MAX}) {
@@ -371,19 +374,22 @@ TEST(DescribeCudaTest, HostileDefinitions) {
   }
   // A file that is shorter than its header says.
   session.header()->definitions_bytes = kRoom;
-  EXPECT_EQ(FindDefinition(session.header(), kSessionDataStart + kRoom - 1, kernel, DefinitionKind::kKernel).data, nullptr);
+  EXPECT_EQ(FindDefinition(session.header(), kSessionDataStart + kRoom - 1, kernel, DefinitionKind::kKernel).data,
+            nullptr);
   EXPECT_NE(FindDefinition(session.header(), kSessionDataStart + kRoom, kernel, DefinitionKind::kKernel).data, nullptr);
 }
 
 // A stray write of the host may leave anything where a plan was: the trace must parse nevertheless.
 TEST(DescribeCudaTest, APlanThatIsNoMessageDoesNotSpoilTheTrace) {
   TestSession session(65536, 2, kRoom);
-  for (const std::string& bytes : {std::string("{\"json\": 1}"), std::string("\x0a\x7f" "abc"),
-      std::string(40, '\xff')}) {
+  for (const std::string& bytes : {std::string("{\"json\": 1}"),
+                                   std::string("\x0a\x7f"
+                                               "abc"),
+                                   std::string(40, '\xff')}) {
     const uint32_t plan = session.PutDefinition(DefinitionKind::kCudnnPlan, bytes);
     trace::Interned parsed;
-    ASSERT_TRUE(parsed.ParseFromString(Describe(RecordType::kPlanCall, "cudnnBackendExecute", PlanShape{plan, 0, 0, {}},
-        &session)))
+    ASSERT_TRUE(parsed.ParseFromString(
+        Describe(RecordType::kPlanCall, "cudnnBackendExecute", PlanShape{plan, 0, 0, {}}, &session)))
         << bytes;
     EXPECT_EQ(parsed.op(0).cudnn().operation(), "unknown");
   }

@@ -37,7 +37,9 @@ bool Put(RingProducer* ring, RecordType type, Record record, const std::string& 
   return true;
 }
 
-bool PutActivity(RingProducer* ring, const GpuActivityRecord& activity) { return Put(ring, RecordType::kGpuActivity, activity); }
+bool PutActivity(RingProducer* ring, const GpuActivityRecord& activity) {
+  return Put(ring, RecordType::kGpuActivity, activity);
+}
 bool PutLink(RingProducer* ring, uint64_t ticks, uint64_t sequence, uint32_t correlation, uint32_t thread_id = 0) {
   return Put(ring, RecordType::kGpuLink, GpuLinkRecord{{}, ticks, sequence, correlation, thread_id});
 }
@@ -45,7 +47,8 @@ bool PutNode(RingProducer* ring, uint64_t ticks, uint64_t node, uint64_t origina
   return Put(ring, RecordType::kGpuGraphNode, GpuGraphNodeRecord{{}, ticks, node, original, sequence});
 }
 bool PutWindow(RingProducer* ring, uint64_t ticks, GpuTimeSource source, const std::string& reason) {
-  return Put(ring, RecordType::kGpuWindow, GpuWindowRecord{{}, ticks, source, {}, static_cast<uint32_t>(reason.size())}, reason);
+  return Put(ring, RecordType::kGpuWindow, GpuWindowRecord{{}, ticks, source, {}, static_cast<uint32_t>(reason.size())},
+             reason);
 }
 
 GpuActivityRecord Kernel(uint32_t name, uint64_t start_ns, uint64_t duration_ns, uint32_t correlation) {
@@ -76,8 +79,12 @@ GpuActivityRecord CopyToDevice(uint64_t start_ns, uint64_t duration_ns, uint32_t
   return copy;
 }
 
-uint64_t At(const google::protobuf::RepeatedField<uint64_t>& column, int i) { return column.empty() ? 0 : column.Get(i); }
-uint32_t At(const google::protobuf::RepeatedField<uint32_t>& column, int i) { return column.empty() ? 0 : column.Get(i); }
+uint64_t At(const google::protobuf::RepeatedField<uint64_t>& column, int i) {
+  return column.empty() ? 0 : column.Get(i);
+}
+uint32_t At(const google::protobuf::RepeatedField<uint32_t>& column, int i) {
+  return column.empty() ? 0 : column.Get(i);
+}
 
 // One line an activity: "SOURCE KIND device/context/stream start+duration #correlation", then what not every one has.
 std::vector<std::string> Activities(const trace::Trace& trace) {
@@ -91,7 +98,8 @@ std::vector<std::string> Activities(const trace::Trace& trace) {
     for (const trace::InternedString& string : packet.interned().string()) strings[string.iid()] = string.value();
     for (const trace::InternedGpuKernel& kernel : packet.interned().gpu_kernel()) {
       const std::string name = kernel.name_iid() == 0 ? "?" : strings.at(kernel.name_iid());
-      kernels[kernel.iid()] = name + "<" + std::to_string(kernel.grid_x()) + "," + std::to_string(kernel.block_z()) + ">";
+      kernels[kernel.iid()] =
+          name + "<" + std::to_string(kernel.grid_x()) + "," + std::to_string(kernel.block_z()) + ">";
     }
     const trace::GpuActivityBatch& batch = packet.gpu_activity();
     uint64_t start = batch.base_start_ns();
@@ -99,10 +107,11 @@ std::vector<std::string> Activities(const trace::Trace& trace) {
     for (int i = 0; i < batch.kind_size(); ++i) {
       start += static_cast<uint64_t>(batch.start_delta_ns(i));
       correlation += batch.correlation_delta(i);
-      std::string line = trace::GpuTimeSource_Name(batch.source()).substr(9) + " " + trace::GpuActivityBatch::Kind_Name(batch.kind(i)) +
-                         " " + std::to_string(batch.device(i)) + "/" + std::to_string(batch.context(i)) + "/" +
-                         std::to_string(batch.stream(i)) + " " + std::to_string(start - kNow) + "+" +
-                         std::to_string(batch.duration_ns(i)) + " #" + std::to_string(correlation);
+      std::string line = trace::GpuTimeSource_Name(batch.source()).substr(9) + " " +
+                         trace::GpuActivityBatch::Kind_Name(batch.kind(i)) + " " + std::to_string(batch.device(i)) +
+                         "/" + std::to_string(batch.context(i)) + "/" + std::to_string(batch.stream(i)) + " " +
+                         std::to_string(start - kNow) + "+" + std::to_string(batch.duration_ns(i)) + " #" +
+                         std::to_string(correlation);
       if (batch.kernel_iid(i) != 0) line += " " + kernels.at(batch.kernel_iid(i));
       add("bytes ", At(batch.bytes(), i), &line);
       add("direction ", At(batch.direction(), i), &line);
@@ -130,8 +139,8 @@ std::vector<std::string> Links(const trace::Trace& trace) {
       ticks += batch.tick_delta(i);
       correlation += batch.correlation_delta(i);
       sequence += batch.sequence_delta(i);
-      lines.push_back(std::to_string(batch.thread_id()) + ": " + std::to_string(ticks) + " #" + std::to_string(correlation) + " of " +
-                      std::to_string(sequence));
+      lines.push_back(std::to_string(batch.thread_id()) + ": " + std::to_string(ticks) + " #" +
+                      std::to_string(correlation) + " of " + std::to_string(sequence));
     }
   }
   return lines;
@@ -146,8 +155,8 @@ std::vector<std::string> Nodes(const trace::Trace& trace) {
       ticks += static_cast<uint64_t>(batch.tick_delta(i));
       node += static_cast<uint64_t>(batch.node_delta(i));
       sequence += static_cast<uint64_t>(batch.sequence_delta(i));
-      lines.push_back(std::to_string(batch.thread_id()) + ": " + std::to_string(ticks) + " " + std::to_string(node) + " from " +
-                      std::to_string(batch.original(i)) + " by " + std::to_string(sequence));
+      lines.push_back(std::to_string(batch.thread_id()) + ": " + std::to_string(ticks) + " " + std::to_string(node) +
+                      " from " + std::to_string(batch.original(i)) + " by " + std::to_string(sequence));
     }
   }
   return lines;
@@ -158,7 +167,8 @@ std::vector<std::string> Windows(const trace::Trace& trace) {
   for (const trace::Packet& packet : trace.packet()) {
     if (!packet.has_gpu_window()) continue;
     const trace::GpuWindow& window = packet.gpu_window();
-    lines.push_back(std::to_string(window.ticks()) + " " + trace::GpuTimeSource_Name(window.source()) + " " + window.reason());
+    lines.push_back(std::to_string(window.ticks()) + " " + trace::GpuTimeSource_Name(window.source()) + " " +
+                    window.reason());
   }
   return lines;
 }
@@ -201,7 +211,8 @@ TEST(DrainGpuTest, ActivitiesComeOutAsTheyWentIn) {
               ElementsAre("CUPTI KERNEL 0/1/7 0+4000 #120 _Z4axpyifPKfPf<10,22>",
                           "CUPTI KERNEL 0/1/7 5000+10 #121 _Z4axpyifPKfPf<10,22> queued 1001 submitted 1",
                           "CUPTI COPY 0/1/7 18446744073709544616+1800 #119 bytes 65536 direction 1 memory 3",
-                          "CUPTI COPY 1/1/7 9000+5 #2147483648 bytes 1099511627776 direction 1 memory 3 peer 1 node 12884901893 graph 3",
+                          "CUPTI COPY 1/1/7 9000+5 #2147483648 bytes 1099511627776 direction 1 memory 3 peer 1 node "
+                          "12884901893 graph 3",
                           "EVENTS OP 0/1/7 10000+500 #0 thread 2 sequence 77"));
   EXPECT_EQ(trace.SerializeAsString(), bytes) << "as libprotobuf writes it";
   const auto& kernels = trace.packet(4).interned().gpu_kernel();
@@ -227,9 +238,10 @@ TEST(DrainGpuTest, LinksAndNodesComeOutByThread) {
   PutLink(&second, 40, 4, 6, 0);
   const std::string bytes = DrainAll(&session);
   const trace::Trace trace = ParseTrace(bytes);
-  EXPECT_THAT(Links(trace), ElementsAre("1: 1000 #100 of 5", "1: 2000 #101 of 0", "1: 10 #7 of 1", "1: 30 #9 of 3", "3: 20 #8 of 2",
-                                        "2: 40 #6 of 4"));
-  EXPECT_THAT(Nodes(trace), ElementsAre("1: 1100 12884901889 from 0 by 6", "1: 1200 17179869185 from 12884901889 by 0"));
+  EXPECT_THAT(Links(trace), ElementsAre("1: 1000 #100 of 5", "1: 2000 #101 of 0", "1: 10 #7 of 1", "1: 30 #9 of 3",
+                                        "3: 20 #8 of 2", "2: 40 #6 of 4"));
+  EXPECT_THAT(Nodes(trace),
+              ElementsAre("1: 1100 12884901889 from 0 by 6", "1: 1200 17179869185 from 12884901889 by 0"));
   EXPECT_EQ(trace.SerializeAsString(), bytes) << "as libprotobuf writes it";
 }
 
@@ -263,12 +275,13 @@ TEST(DrainGpuTest, DevicesAndWindows) {
   for (const trace::Packet& packet : trace.packet()) {
     if (packet.has_gpu_device()) devices.push_back(packet.gpu_device().ShortDebugString());
   }
-  EXPECT_THAT(devices, ElementsAre("ordinal: 1 name: \"NVIDIA H200\" "
-                                   "uuid: \"\\000\\001\\002\\003\\004\\005\\006\\007\\010\\t\\n\\013\\014\\r\\016\\017\" "
-                                   "multiprocessors: 132 clock_khz: 1980000 compute_capability: 90 memory_bytes: 151397597184 "
-                                   "memory_bytes_per_second: 4800000000000 link_bytes_per_second: 63015384615 "
-                                   "link_generation: 5 link_width: 16 is_partition: true",
-                                   ""));
+  EXPECT_THAT(devices,
+              ElementsAre("ordinal: 1 name: \"NVIDIA H200\" "
+                          "uuid: \"\\000\\001\\002\\003\\004\\005\\006\\007\\010\\t\\n\\013\\014\\r\\016\\017\" "
+                          "multiprocessors: 132 clock_khz: 1980000 compute_capability: 90 memory_bytes: 151397597184 "
+                          "memory_bytes_per_second: 4800000000000 link_bytes_per_second: 63015384615 "
+                          "link_generation: 5 link_width: 16 is_partition: true",
+                          ""));
 }
 
 TEST(DrainGpuTest, BadRecordsSayAsMuchAsTheyCan) {
@@ -292,7 +305,8 @@ TEST(DrainGpuTest, BadRecordsSayAsMuchAsTheyCan) {
   Put(&ring, RecordType::kGpuDevice, device, "short");
   const std::string bytes = DrainAll(&session);
   const trace::Trace trace = ParseTrace(bytes);
-  EXPECT_THAT(Activities(trace), ElementsAre("NONE KERNEL 0/1/7 0+0 #1 ?<10,22> queued 1", "NONE UNKNOWN 0/1/7 0+0 #1 queued 1"));
+  EXPECT_THAT(Activities(trace),
+              ElementsAre("NONE KERNEL 0/1/7 0+0 #1 ?<10,22> queued 1", "NONE UNKNOWN 0/1/7 0+0 #1 queued 1"));
   EXPECT_THAT(Links(trace), SizeIs(0));
   EXPECT_THAT(Nodes(trace), SizeIs(0));
   EXPECT_THAT(Windows(trace), SizeIs(0));

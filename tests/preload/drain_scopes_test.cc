@@ -39,8 +39,17 @@ bool PutScope(RingProducer* ring, const TestScope& scope) {
   if (space == nullptr) return false;
   auto record = reinterpret_cast<ScopeRecord*>(space);
   const auto words = static_cast<uint16_t>((sizeof(ScopeRecord) + scope.name.size() + 7) / 8);
-  *record = {{words, RecordType::kScope, 0, 0, 0, 0}, scope.start_ticks, scope.end_ticks, scope.first_sequence, scope.link,
-             scope.call_count, scope.python_stack, static_cast<uint16_t>(scope.name.size()), scope.kind, scope.cut, 0};
+  *record = {{words, RecordType::kScope, 0, 0, 0, 0},
+             scope.start_ticks,
+             scope.end_ticks,
+             scope.first_sequence,
+             scope.link,
+             scope.call_count,
+             scope.python_stack,
+             static_cast<uint16_t>(scope.name.size()),
+             scope.kind,
+             scope.cut,
+             0};
   memcpy(record + 1, scope.name.data(), scope.name.size());
   ring->Commit(space);
   return true;
@@ -48,12 +57,13 @@ bool PutScope(RingProducer* ring, const TestScope& scope) {
 
 void PutPythonStack(RingProducer* ring, uint32_t definition) {
   RecordHeader* space = ReserveWords(ring, sizeof(PythonStackRecord));
-  *reinterpret_cast<PythonStackRecord*>(space) = {{sizeof(PythonStackRecord) / 8, RecordType::kPythonStack, 0, 0, 0, 0},
-                                                  definition, 0};
+  *reinterpret_cast<PythonStackRecord*>(space) = {
+      {sizeof(PythonStackRecord) / 8, RecordType::kPythonStack, 0, 0, 0, 0}, definition, 0};
   ring->Commit(space);
 }
 
-uint32_t PutStackDefinition(TestSession* session, const std::vector<PythonFrameDefinition>& frames, uint32_t is_cut = 0) {
+uint32_t PutStackDefinition(TestSession* session, const std::vector<PythonFrameDefinition>& frames,
+                            uint32_t is_cut = 0) {
   const PythonStackDefinition stack = {static_cast<uint32_t>(frames.size()), is_cut};
   std::string bytes(reinterpret_cast<const char*>(&stack), sizeof stack);
   bytes.append(reinterpret_cast<const char*>(frames.data()), frames.size() * sizeof frames[0]);
@@ -77,7 +87,8 @@ struct Reader {
       }
       AddInterned(packet.interned());
       if (packet.has_scope_batch()) AddScopes(packet.scope_batch());
-      for (uint32_t iid : packet.call_batch().python_stack_iid()) call_stacks.push_back(iid == 0 ? "-" : stacks.at(iid));
+      for (uint32_t iid : packet.call_batch().python_stack_iid())
+        call_stacks.push_back(iid == 0 ? "-" : stacks.at(iid));
     }
   }
 
@@ -86,8 +97,9 @@ struct Reader {
     for (const trace::InternedPythonStack& stack : interned.python_stack()) {
       std::string text;
       for (const trace::PythonFrame& frame : stack.frame()) {
-        text += strings.at(frame.function_iid()) + "@" + strings.at(frame.file_iid()) + ":" + std::to_string(frame.line()) +
-                (frame.object() == 0 ? "" : "#" + std::to_string(frame.object())) + (frame.is_entry() ? "|" : ";");
+        text += strings.at(frame.function_iid()) + "@" + strings.at(frame.file_iid()) + ":" +
+                std::to_string(frame.line()) + (frame.object() == 0 ? "" : "#" + std::to_string(frame.object())) +
+                (frame.is_entry() ? "|" : ";");
       }
       stacks[stack.iid()] = text + (stack.is_cut() ? "…" : "");
     }
@@ -102,9 +114,10 @@ struct Reader {
       link += batch.link_delta(i);
       const uint32_t stack = batch.python_stack_iid_size() == 0 ? 0 : batch.python_stack_iid(i);
       scopes.push_back(std::to_string(batch.thread_id()) + " " + strings.at(batch.name_iid(i)) + " " +
-                       trace::ScopeBatch::Kind_Name(batch.kind(i)) + " " + std::to_string(end - batch.duration_ticks(i)) +
-                       ".." + std::to_string(end) + " " + std::to_string(batch.call_count(i)) + "@" +
-                       std::to_string(sequence) + " " + std::to_string(link) + (stack == 0 ? "" : " " + stacks.at(stack)));
+                       trace::ScopeBatch::Kind_Name(batch.kind(i)) + " " +
+                       std::to_string(end - batch.duration_ticks(i)) + ".." + std::to_string(end) + " " +
+                       std::to_string(batch.call_count(i)) + "@" + std::to_string(sequence) + " " +
+                       std::to_string(link) + (stack == 0 ? "" : " " + stacks.at(stack)));
     }
   }
 };
@@ -117,14 +130,28 @@ TEST(DrainScopesTest, ScopesComeOutAsTheyWentIn) {
   RingProducer first = session.Producer(0), second = session.Producer(1);
   PutThread(&first, 1, "main");
   PutThread(&second, 2, "autograd");
-  PutScope(&first, {.name = "aten::convolution", .start_ticks = 110, .end_ticks = 190, .first_sequence = 5, .link = 6,
+  PutScope(&first, {.name = "aten::convolution",
+                    .start_ticks = 110,
+                    .end_ticks = 190,
+                    .first_sequence = 5,
+                    .link = 6,
                     .call_count = 2});
   PutGemm(&first, {.sequence = 5});
-  PutScope(&first, {.name = "aten::conv2d", .start_ticks = 100, .end_ticks = 200, .first_sequence = 5, .link = 6,
-                    .call_count = 2, .python_stack = stack});
-  PutScope(&second, {.name = "ConvolutionBackward0", .start_ticks = 1000, .end_ticks = 1500, .first_sequence = 1, .link = 6,
+  PutScope(&first, {.name = "aten::conv2d",
+                    .start_ticks = 100,
+                    .end_ticks = 200,
+                    .first_sequence = 5,
+                    .link = 6,
+                    .call_count = 2,
+                    .python_stack = stack});
+  PutScope(&second, {.name = "ConvolutionBackward0",
+                     .start_ticks = 1000,
+                     .end_ticks = 1500,
+                     .first_sequence = 1,
+                     .link = 6,
                      .kind = ScopeKind::kBackwardNode});
-  PutScope(&first, {.name = "x", .start_ticks = 90, .end_ticks = 95, .first_sequence = 0, .kind = ScopeKind::kGraphNode});
+  PutScope(&first,
+           {.name = "x", .start_ticks = 90, .end_ticks = 95, .first_sequence = 0, .kind = ScopeKind::kGraphNode});
   const std::string bytes = DrainAll(&session);
   const trace::Trace trace = ParseTrace(bytes);
   EXPECT_EQ(trace.SerializeAsString(), bytes);

@@ -61,7 +61,9 @@ struct Reader {
   }
 };
 
-StackNode Node(uint64_t address, uint32_t parent, StackCut cut = StackCut::kWhole) { return {address, parent, cut, 0, {}}; }
+StackNode Node(uint64_t address, uint32_t parent, StackCut cut = StackCut::kWhole) {
+  return {address, parent, cut, 0, {}};
+}
 
 TEST(DrainStacksTest, StacksComeOutAsTheyWentIn) {
   TestSession session(kRingBytes, 2, TestSession::kStackRoom);
@@ -232,7 +234,8 @@ TEST(DrainStacksTest, SurvivesRandomTrees) {
     RingProducer ring = session.Producer(0);
     PutThread(&ring, 1, "main");
     for (uint64_t i = 0; i < 40; ++i) {
-      node = session.PutStackNode(Node(random() % 8, static_cast<uint32_t>(random() % (i + 2)), static_cast<StackCut>(random() % 8)));
+      node = session.PutStackNode(
+          Node(random() % 8, static_cast<uint32_t>(random() % (i + 2)), static_cast<StackCut>(random() % 8)));
       if (i % 4 == 0) PutGemm(&ring, {.sequence = i + 1, .native_stack = node});
     }
     char* bytes = reinterpret_cast<char*>(session.header());

@@ -23,15 +23,14 @@ TEST(DriverVariantTest, ByNameVersionAndKindOfStream) {
     bool per_thread;
     int hook;
   };
-  for (const Case& c : {Case{"cuMemAlloc", 1000, false, -1},          Case{"cuMemAlloc", 2000, false, 10},
-                        Case{"cuMemAlloc", 3010, false, 10},          Case{"cuMemAlloc", 3020, false, 11},
-                        Case{"cuMemAlloc", 12000, true, 11},          Case{"cuMemcpy", 12000, false, 20},
-                        Case{"cuMemcpy", 12000, true, 21},            Case{"cuMemcpy", 6000, true, 20},
-                        Case{"cuMemcpyBatchAsync", 12070, true, -1},  Case{"cuMemcpyBatchAsync", 12080, false, 40},
-                        Case{"cuMemcpyBatchAsync", 12090, true, 42},  Case{"cuMemcpyBatchAsync", 13000, false, 41},
-                        Case{"cuMemcpyBatchAsync", 13010, true, 43},  Case{"cuMemcpyB", 13000, false, -1},
-                        Case{"cuMemcpyAsync_v2", 13000, false, -1},   Case{"", 13000, false, -1},
-                        Case{"zzz", 13000, false, -1}}) {
+  for (const Case& c :
+       {Case{"cuMemAlloc", 1000, false, -1}, Case{"cuMemAlloc", 2000, false, 10}, Case{"cuMemAlloc", 3010, false, 10},
+        Case{"cuMemAlloc", 3020, false, 11}, Case{"cuMemAlloc", 12000, true, 11}, Case{"cuMemcpy", 12000, false, 20},
+        Case{"cuMemcpy", 12000, true, 21}, Case{"cuMemcpy", 6000, true, 20},
+        Case{"cuMemcpyBatchAsync", 12070, true, -1}, Case{"cuMemcpyBatchAsync", 12080, false, 40},
+        Case{"cuMemcpyBatchAsync", 12090, true, 42}, Case{"cuMemcpyBatchAsync", 13000, false, 41},
+        Case{"cuMemcpyBatchAsync", 13010, true, 43}, Case{"cuMemcpyB", 13000, false, -1},
+        Case{"cuMemcpyAsync_v2", 13000, false, -1}, Case{"", 13000, false, -1}, Case{"zzz", 13000, false, -1}}) {
     EXPECT_EQ(FindDriverVariant(c.name, c.version, c.per_thread), c.hook) << c.name << " " << c.version << c.per_thread;
   }
 }
@@ -43,12 +42,19 @@ link_map MapNamed(const char* path) {
 }
 
 TEST(VendorObjectTest, ByFileName) {
-  const std::vector<std::pair<const char*, bool>> cases = {
-      {"/usr/local/cuda/lib64/libcudart.so.12", true}, {"/usr/lib/libcuda.so.1", true}, {"libcupti.so.13", true},
-      {"/x/libcudnn.so.9", true},  {"/x/libcudnn_engines_precompiled.so.9", true}, {"/x/libcublas.so.13", true},
-      {"/x/libcublasLt.so.12", true}, {"/x/libnvidia-ml.so.1", true}, {"/x/libtorch_cuda.so", false},
-          {"/x/libcudart_static.a", false},
-      {"/x/libcudf.so", false}, {"/libcudart.so.12/libother.so", false}, {"/x/python3.12", false}};
+  const std::vector<std::pair<const char*, bool>> cases = {{"/usr/local/cuda/lib64/libcudart.so.12", true},
+                                                           {"/usr/lib/libcuda.so.1", true},
+                                                           {"libcupti.so.13", true},
+                                                           {"/x/libcudnn.so.9", true},
+                                                           {"/x/libcudnn_engines_precompiled.so.9", true},
+                                                           {"/x/libcublas.so.13", true},
+                                                           {"/x/libcublasLt.so.12", true},
+                                                           {"/x/libnvidia-ml.so.1", true},
+                                                           {"/x/libtorch_cuda.so", false},
+                                                           {"/x/libcudart_static.a", false},
+                                                           {"/x/libcudf.so", false},
+                                                           {"/libcudart.so.12/libother.so", false},
+                                                           {"/x/python3.12", false}};
   for (const auto& [path, vendor] : cases) {
     const link_map map = MapNamed(path);
     EXPECT_EQ(IsVendorObject(&map), vendor) << path;

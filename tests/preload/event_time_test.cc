@@ -1,5 +1,4 @@
 // Pairs of events around calls, on a driver that does what the tests say (fake_event_driver.h).
-#include "preload/format/gpu_records.h"
 #include "preload/gpu/event_time.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "preload/format/gpu_records.h"
 #include "preload/gpu/event_anchor.h"
 #include "preload/gpu/event_calls.h"
 #include "preload/gpu/event_collect.h"

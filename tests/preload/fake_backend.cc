@@ -57,24 +57,32 @@ int cudnnBackendDestroyDescriptor(void* descriptor) {
 }
 
 int cudnnBackendGetAttribute(const void* descriptor, int name, int type, int64_t requested, int64_t* returned,
-    void* elements) {
+                             void* elements) {
   if (name == g_backend.refused_name) return 3;
   // Plans are the tests' own addresses; only descriptors of ours are looked into.
   const int filled = name == 600 || name == 601 ? static_cast<const Descriptor*>(descriptor)->filled : 0;
   if (filled < 0) return 3;
   switch (name) {
-    case 401: return type == 15 ? Fill(3, 1, requested, returned, elements) : 3;
-    case 300: return type == 15 ? Fill(2, 1, requested, returned, elements) : 3;
-    case 302: return type == 15 ? Fill(7, g_backend.knobs, requested, returned, elements) : 3;
-    case 402: return type == 3 ? Give(&g_backend.workspace_bytes, 1, 8, requested, returned, elements) : 3;
-    case 600: return type == 9 ? Give(&g_backend.knob_types[filled], 1, 4, requested, returned, elements) : 3;
-    case 601: return type == 3 ? Give(&g_backend.knob_values[filled], 1, 8, requested, returned, elements) : 3;
-    case 1301: return type == 3 ? Give(&g_backend.engine, 1, 8, requested, returned, elements) : 3;
-    case 1303: return type == 11 ? Give(g_backend.numerical_notes, g_backend.notes, 4, requested, returned,
-        elements) : 3;
-    case 1305: return type == 19 ? Give(g_backend.behavior_notes, g_backend.notes, 4, requested, returned,
-        elements) : 3;
-    default: return 3;
+    case 401:
+      return type == 15 ? Fill(3, 1, requested, returned, elements) : 3;
+    case 300:
+      return type == 15 ? Fill(2, 1, requested, returned, elements) : 3;
+    case 302:
+      return type == 15 ? Fill(7, g_backend.knobs, requested, returned, elements) : 3;
+    case 402:
+      return type == 3 ? Give(&g_backend.workspace_bytes, 1, 8, requested, returned, elements) : 3;
+    case 600:
+      return type == 9 ? Give(&g_backend.knob_types[filled], 1, 4, requested, returned, elements) : 3;
+    case 601:
+      return type == 3 ? Give(&g_backend.knob_values[filled], 1, 8, requested, returned, elements) : 3;
+    case 1301:
+      return type == 3 ? Give(&g_backend.engine, 1, 8, requested, returned, elements) : 3;
+    case 1303:
+      return type == 11 ? Give(g_backend.numerical_notes, g_backend.notes, 4, requested, returned, elements) : 3;
+    case 1305:
+      return type == 19 ? Give(g_backend.behavior_notes, g_backend.notes, 4, requested, returned, elements) : 3;
+    default:
+      return 3;
   }
 }
 }

@@ -1,7 +1,7 @@
 // The CUDA driver's getters, in a library without those of the runtime.
-#include "tests/preload/fake_getters.h"
-
 #include <cstring>
+
+#include "tests/preload/fake_getters.h"
 
 using namespace dlhook;
 

@@ -25,12 +25,12 @@ struct FakeEvent {
 };
 
 struct FakeDriver {
-  std::map<uintptr_t, int64_t> clock;    // of streams
-  std::map<uintptr_t, int> records;      // on streams
-  std::map<uintptr_t, int> unfinished;   // records from this one on are not reached
-  std::map<std::string, int> failing;    // function: status
+  std::map<uintptr_t, int64_t> clock;   // of streams
+  std::map<uintptr_t, int> records;     // on streams
+  std::map<uintptr_t, int> unfinished;  // records from this one on are not reached
+  std::map<std::string, int> failing;   // function: status
   std::map<std::string, int> calls;
-  std::vector<uintptr_t> recorded;       // streams, in order; without those of our own
+  std::vector<uintptr_t> recorded;  // streams, in order; without those of our own
   std::map<uintptr_t, int> captured;
   std::map<uintptr_t, void*> stream_contexts;
   std::vector<void*> current = {reinterpret_cast<void*>(0xc0)};

@@ -110,8 +110,7 @@ int cudnnGetFilterNdDescriptor(const void* descriptor, int requested, int* type,
 }
 
 int cudnnGetConvolutionNdDescriptor(const void* descriptor, int requested, int* dims, int* pad, int* stride,
-    int* dilation, int* mode,
-                                    int* type) {
+                                    int* dilation, int* mode, int* type) {
   if (!Answers() || requested > 6) return 3;
   auto convolution = static_cast<const FakeConvolution*>(descriptor);
   *dims = convolution->dims;
@@ -136,7 +135,7 @@ int cudnnGetConvolutionMathType(const void* descriptor, int* math_type) {
 }
 
 int cudnnGetPoolingNdDescriptor(const void* descriptor, int, int* mode, int* nan, int* dims, int* window, int* pad,
-    int* stride) {
+                                int* stride) {
   if (!Answers()) return g_answers.status;
   auto pooling = static_cast<const FakePooling*>(descriptor);
   *mode = pooling->mode;
@@ -157,10 +156,8 @@ int cudnnGetActivationDescriptor(const void* descriptor, int* mode, int* nan, do
 }
 
 int cudnnGetRNNDescriptor_v8(const void* descriptor, int* algorithm, int* cell, int* bias, int* direction, int* input,
-    int* type,
-                             int* precision, int* math_type, int* input_size, int* hidden_size, int* projection_size,
-                                 int* layers,
-                             void** dropout, uint32_t* flags) {
+                             int* type, int* precision, int* math_type, int* input_size, int* hidden_size,
+                             int* projection_size, int* layers, void** dropout, uint32_t* flags) {
   if (!Answers()) return g_answers.status;
   auto rnn = static_cast<const FakeRnn*>(descriptor);
   for (int* other : {bias, direction, input, type, input_size, hidden_size, projection_size}) *other = 1234;
@@ -175,8 +172,7 @@ int cudnnGetRNNDescriptor_v8(const void* descriptor, int* algorithm, int* cell, 
 }
 
 int cudnnGetRNNDataDescriptor(const void* descriptor, int* type, int* layout, int* length, int* batch, int* vector,
-    int requested,
-                              int*, void* fill) {
+                              int requested, int*, void* fill) {
   if (!Answers() || requested != 0) return 3;
   auto data = static_cast<const FakeRnnData*>(descriptor);
   memset(fill, 0, 8);
@@ -198,7 +194,7 @@ int cusparseSpMatGetSize(const void* descriptor, int64_t* rows, int64_t* columns
 }
 
 int cusparseDnMatGet(const void* descriptor, int64_t* rows, int64_t* columns, int64_t* ld, const void** values,
-    int* type, int* order) {
+                     int* type, int* order) {
   if (!Answers()) return g_answers.status;
   auto matrix = static_cast<const FakeDense*>(descriptor);
   *rows = matrix->rows;

@@ -16,9 +16,16 @@ using Handle = const void*;
 using Numbers = std::vector<int64_t>;
 
 enum AttributeType : int32_t {
-  kDataTypeValue = 1, kBooleanValue = 2, kInt64Value = 3, kDoubleValue = 5, kConvolutionModeValue = 7,
-      kHeuristicModeValue = 8,
-  kPointwiseModeValue = 14, kDescriptorValue = 15, kCharValue = 24, kNormModeValue = 27
+  kDataTypeValue = 1,
+  kBooleanValue = 2,
+  kInt64Value = 3,
+  kDoubleValue = 5,
+  kConvolutionModeValue = 7,
+  kHeuristicModeValue = 8,
+  kPointwiseModeValue = 14,
+  kDescriptorValue = 15,
+  kCharValue = 24,
+  kNormModeValue = 27
 };
 
 inline const void* BackendReal() { return reinterpret_cast<const void*>(&FakeRuntimeFunction); }
@@ -32,19 +39,21 @@ inline Handle Create(int32_t type, uint64_t address = 0, int32_t status = 0) {
 }
 
 inline void SetRaw(Handle descriptor, int32_t name, int32_t type, int64_t count, const void* elements,
-    int32_t status = 0) {
+                   int32_t status = 0) {
   TrackBackendSet({descriptor, name, type, count, elements, status, BackendReal()});
 }
 inline void Set(Handle descriptor, int32_t name, const Numbers& numbers) {
   SetRaw(descriptor, name, kInt64Value, static_cast<int64_t>(numbers.size()), numbers.data());
 }
-inline void Set(Handle descriptor, int32_t name, int32_t type,
-    int32_t value) { SetRaw(descriptor, name, type, 1, &value); }
+inline void Set(Handle descriptor, int32_t name, int32_t type, int32_t value) {
+  SetRaw(descriptor, name, type, 1, &value);
+}
 inline void Set(Handle descriptor, int32_t name, const std::vector<Handle>& children) {
   SetRaw(descriptor, name, kDescriptorValue, static_cast<int64_t>(children.size()), children.data());
 }
-inline void Finalize(Handle descriptor, int32_t status = 0) { TrackBackendFinalize({descriptor, status, BackendReal()});
-    }
+inline void Finalize(Handle descriptor, int32_t status = 0) {
+  TrackBackendFinalize({descriptor, status, BackendReal()});
+}
 inline void Destroy(Handle descriptor) { TrackBackendDestroy({descriptor, 0, BackendReal()}); }
 inline void Destroy(const std::vector<Handle>& descriptors) {
   for (Handle descriptor : descriptors) Destroy(descriptor);

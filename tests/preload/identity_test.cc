@@ -73,7 +73,8 @@ TEST(IdentityTest, LaunchersNameTheRun) {
     std::vector<std::pair<const char*, const char*>> variables;
     std::string key;
   };
-  const std::string parent = std::to_string(getppid()) + "-" + std::to_string(StartTimeOf(static_cast<uint32_t>(getppid())));
+  const std::string parent =
+      std::to_string(getppid()) + "-" + std::to_string(StartTimeOf(static_cast<uint32_t>(getppid())));
   const std::vector<Case> cases = {
       {{{"SLURM_JOB_ID", "1234"}, {"SLURM_STEP_ID", "0"}}, "slurm-1234.0"},
       {{{"PMIX_NAMESPACE", "prterun-host-77@1"}}, "mpi-prterun-host-77_1"},

@@ -24,8 +24,7 @@ std::string ExamplePlan() {
   trace::CudnnNode* node = plan->add_node();
   node->set_operation("pointwise"), node->set_mode("relu: \xc3\xa4");
   for (int64_t uid : {1, 200})
-    node->add_input_uid(uid), node->add_output_uid(uid), node->add_pad(uid),
-        node->add_dilation(uid);
+    node->add_input_uid(uid), node->add_output_uid(uid), node->add_pad(uid), node->add_dilation(uid);
   plan->add_knob()->set_value(-3);
   for (int note : {0, 5}) plan->add_numerical_note(note), plan->add_behavior_note(note);
   plan->set_json("{}");
@@ -45,15 +44,13 @@ TEST(MessageCheckTest, WhatItTakesCanBeParsed) {
   int refused = 0;
   for (size_t at = 0; at < plan.size(); ++at) {
     const std::string prefix = plan.substr(0, at);
-    EXPECT_TRUE(!Accepts(prefix) || parsed.ParseFromString(prefix))
-        << "prefix of " << at << " bytes";
+    EXPECT_TRUE(!Accepts(prefix) || parsed.ParseFromString(prefix)) << "prefix of " << at << " bytes";
     for (int value = 0; value < 256; ++value) {
       std::string changed = plan;
       changed[at] = static_cast<char>(value);
       const bool accepted = Accepts(changed);
       refused += !accepted;
-      EXPECT_TRUE(!accepted || parsed.ParseFromString(changed))
-          << "byte " << at << " changed to " << value;
+      EXPECT_TRUE(!accepted || parsed.ParseFromString(changed)) << "byte " << at << " changed to " << value;
     }
   }
   EXPECT_GT(refused, 0);

@@ -25,7 +25,8 @@ TEST(DrainNapTest, AnIdleDrainSleepsLongAndAFullRingShortensThatAtOnce) {
 TEST(DrainNapTest, SteadyCallsSettleBetweenAnEighthAndAFifthOfARing) {
   DrainNap nap;
   long ns = After(&nap, 20, 0);
-  for (int i = 0; i < 50; ++i) ns = nap.Next(static_cast<uint32_t>(ns / kMillisecond * 2), true, kNoSample);  // 2/256 each millisecond
+  for (int i = 0; i < 50; ++i)
+    ns = nap.Next(static_cast<uint32_t>(ns / kMillisecond * 2), true, kNoSample);  // 2/256 each millisecond
   EXPECT_GE(ns, 12 * kMillisecond);
   EXPECT_LE(ns, 25 * kMillisecond);
 }

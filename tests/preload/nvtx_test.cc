@@ -36,7 +36,9 @@ TEST(NvtxNameTest, EmitNvtxsNumbersAreNoPartOfIt) {
 }
 
 TEST(NvtxNameTest, WideTextIsUtf8) {
-  EXPECT_EQ(Composed("d", L"größe \x1F600"), "d: gr\xc3\xb6\xc3\x9f" "e \xf0\x9f\x98\x80");
+  EXPECT_EQ(Composed("d", L"größe \x1F600"),
+            "d: gr\xc3\xb6\xc3\x9f"
+            "e \xf0\x9f\x98\x80");
   EXPECT_EQ(Composed(nullptr, L"\x20AC"), "\xe2\x82\xac");
   EXPECT_EQ(Composed(nullptr, L"\xD800"), "\xef\xbf\xbd");
   char four[4];

@@ -66,10 +66,14 @@ TEST(PacketWriterTest, PackedColumnsAndZigZag) {
 }
 
 TEST(PacketWriterTest, TextBecomesValidUtf8) {
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {"train.py", "train.py"}, {"gr\xc3\xb6\xc3\x9f\x65", "gr\xc3\xb6\xc3\x9f\x65"}, {"\xff\xfe", "??"},
-      {"a\xc3", "a?"}, {"\xe0\x80\x80", "???"}, {"\xed\xa0\x80", "???"}, {"\xf0\x9f\x94\xa5", "\xf0\x9f\x94\xa5"},
-      {"\xf4\x90\x80\x80", "????"}};
+  const std::vector<std::pair<std::string, std::string>> cases = {{"train.py", "train.py"},
+                                                                  {"gr\xc3\xb6\xc3\x9f\x65", "gr\xc3\xb6\xc3\x9f\x65"},
+                                                                  {"\xff\xfe", "??"},
+                                                                  {"a\xc3", "a?"},
+                                                                  {"\xe0\x80\x80", "???"},
+                                                                  {"\xed\xa0\x80", "???"},
+                                                                  {"\xf0\x9f\x94\xa5", "\xf0\x9f\x94\xa5"},
+                                                                  {"\xf4\x90\x80\x80", "????"}};
   for (const auto& [text, expected] : cases) {
     Buffer buffer;
     PacketWriter writer(&buffer);

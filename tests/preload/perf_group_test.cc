@@ -1,5 +1,7 @@
 // Counters of perf_event: pages that are read by rdpmc, groups. What this machine lacks (rdpmc, counters of the processor)
 // is played by hand-made pages.
+#include "preload/counters/perf_group.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "preload/counters/perf_group.h"
 #include "preload/counters/perf_page.h"
 #include "preload/counters/rusage_counters.h"
 
@@ -233,7 +234,8 @@ class RealGroupTest : public ::testing::Test {
   void SetUp() override {
     if (OpenPerfGroup(events_, 2, 0, true, &group_)) return;
     for (PerfEvent& event : events_) event.user_only = true;
-    if (!OpenPerfGroup(events_, 2, 0, true, &group_)) GTEST_SKIP() << "SKIPPED: perf_group_test: perf_event_open: " << strerror(errno);
+    if (!OpenPerfGroup(events_, 2, 0, true, &group_))
+      GTEST_SKIP() << "SKIPPED: perf_group_test: perf_event_open: " << strerror(errno);
   }
   void TearDown() override {
     if (group_.count != 0) ClosePerfGroup(&group_);

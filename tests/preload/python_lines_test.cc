@@ -26,7 +26,8 @@ const Vector kVectors[] = {
 
 std::vector<uint8_t> FromHex(const std::string& hex) {
   std::vector<uint8_t> bytes;
-  for (size_t i = 0; i < hex.size(); i += 2) bytes.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  for (size_t i = 0; i < hex.size(); i += 2)
+    bytes.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
   return bytes;
 }
 
@@ -67,7 +68,9 @@ std::string Utf8(const std::vector<Unit>& text, size_t capacity = 64) {
 TEST(PythonTextTest, AllKinds) {
   EXPECT_EQ(Utf8<uint8_t>({'a', 'b'}), "ab");
   EXPECT_EQ(Utf8<uint8_t>({0xe9}), "\xc3\xa9");
-  EXPECT_EQ(Utf8<uint16_t>({0x20ac, 'x'}), "\xe2\x82\xac" "x");
+  EXPECT_EQ(Utf8<uint16_t>({0x20ac, 'x'}),
+            "\xe2\x82\xac"
+            "x");
   EXPECT_EQ(Utf8<uint32_t>({0x1f40d}), "\xf0\x9f\x90\x8d");
   EXPECT_EQ(Utf8<uint8_t>({}), "");
 }
@@ -101,7 +104,8 @@ TEST(PythonLayoutTest, Releases) {
   EXPECT_EQ(Layout("3.10.13+ (main)").layout.lines, PythonLines::kLineTable);
   EXPECT_EQ(Layout("3.11.2 (main)").layout.holder_frame, 8);
   EXPECT_EQ(Layout("3.12.1 (main)").layout.holder_frame, 0);
-  for (const char* version : {"2.7.18 (default)", "3.8.18 (default)", "3.15.0 (main)", "4.0.0 (main)", "", "3", "3.11", "nonsense"}) {
+  for (const char* version :
+       {"2.7.18 (default)", "3.8.18 (default)", "3.15.0 (main)", "4.0.0 (main)", "", "3", "3.11", "nonsense"}) {
     EXPECT_FALSE(Layout(version).supported) << version;
     EXPECT_NE(Layout(version).reason.find("not supported"), std::string::npos) << version;
   }
@@ -115,8 +119,9 @@ std::vector<uint64_t> Table313() {
   std::vector<uint64_t> table(96, 0);
   memcpy(table.data(), "xdebugpy", 8);
   table[1] = 0x030d00f0;
-  const std::pair<size_t, uint64_t> values[] = {{23, 72}, {29, 8},    {30, 0},   {31, 56}, {32, 72}, {33, 70}, {35, 112},
-                                                {37, 128}, {38, 136}, {39, 68}, {43, 200}, {68, 32}, {69, 16}, {70, 40}};
+  const std::pair<size_t, uint64_t> values[] = {{23, 72},  {29, 8},   {30, 0},   {31, 56},  {32, 72},
+                                                {33, 70},  {35, 112}, {37, 128}, {38, 136}, {39, 68},
+                                                {43, 200}, {68, 32},  {69, 16},  {70, 40}};
   for (const auto& [index, value] : values) table[index] = value;
   return table;
 }

@@ -67,7 +67,8 @@ class RingGrowthTest : public ::testing::Test {
   void Take() {
     SessionHeader* session = GetProcess()->session;
     if (!is_open_) {
-      for (Checkpoint& checkpoint : session->checkpoints) checkpoint.file_bytes = 0;  // each test has an output of its own
+      for (Checkpoint& checkpoint : session->checkpoints)
+        checkpoint.file_bytes = 0;  // each test has an output of its own
       ASSERT_TRUE(drain_.Open(session, session->mapping_bytes, &sink_)) << drain_.error();
     }
     is_open_ = true;

@@ -62,8 +62,10 @@ TEST(RingTest, EveryRecordArrivesOnceAndInOrderOverManyWraps) {
     for (uint64_t i = 1; i <= kCalls; ++i) {
       // Lengths vary so that records end at every distance from the end of the ring.
       bool tap = i % 3 == 0;
-      std::string line = "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,,,," + std::string(i % 100, 'x') + ",1";
-      while (!(tap ? PutTapLine(&ring, i, i * 10, line) : PutGemm(&ring, {.sequence = i, .start_ticks = i * 10 - 5, .end_ticks = i * 10}))) {
+      std::string line =
+          "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,,,," + std::string(i % 100, 'x') + ",1";
+      while (!(tap ? PutTapLine(&ring, i, i * 10, line)
+                   : PutGemm(&ring, {.sequence = i, .start_ticks = i * 10 - 5, .end_ticks = i * 10}))) {
         std::this_thread::yield();
       }
     }

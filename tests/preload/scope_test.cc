@@ -29,8 +29,9 @@ std::vector<Recorded> ScopesSince(ThreadState* thread, uint64_t head) {
   for (uint64_t at = head; at < thread->ring.head;) {
     auto record = reinterpret_cast<const ScopeRecord*>(thread->ring.data + (at & (thread->ring.bytes - 1)));
     if (record->header.type == RecordType::kScope) {
-      scopes.push_back({std::string(reinterpret_cast<const char*>(record + 1), record->name_bytes), record->first_sequence,
-                        record->call_count, record->link, record->header.depth, record->start_ticks, record->end_ticks});
+      scopes.push_back({std::string(reinterpret_cast<const char*>(record + 1), record->name_bytes),
+                        record->first_sequence, record->call_count, record->link, record->header.depth,
+                        record->start_ticks, record->end_ticks});
     }
     at += uint64_t{record->header.words} * 8;
   }

@@ -11,7 +11,8 @@
 namespace dlhook {
 
 TestSession::TestSession(uint64_t ring_bytes, uint32_t slots, uint64_t definitions_room, uint32_t chunks)
-    : pages_((kSessionDataStart + definitions_room + ring_bytes * slots + chunks * kChunkBytes + sizeof(Page) - 1) / sizeof(Page)) {
+    : pages_((kSessionDataStart + definitions_room + ring_bytes * slots + chunks * kChunkBytes + sizeof(Page) - 1) /
+             sizeof(Page)) {
   chunks_offset_ = kSessionDataStart + definitions_room + ring_bytes * slots;
   SessionHeader* session = header();
   session->magic = kSessionMagic;
@@ -125,7 +126,8 @@ bool PutGemm(RingProducer* ring, const TestGemm& gemm) {
   return true;
 }
 
-bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const std::string& text, uint32_t native_stack) {
+bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const std::string& text,
+                uint32_t native_stack) {
   const auto words = static_cast<uint16_t>((sizeof(TapLineRecord) + text.size() + 7) / 8);
   RecordHeader* space = ReserveSomehow(ring, words);
   if (space == nullptr) return false;
@@ -144,7 +146,8 @@ bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const
 std::string DrainAll(TestSession* session, uint64_t mapping_bytes) {
   MemorySink sink;
   Drain drain;
-  EXPECT_TRUE(drain.Open(session->header(), mapping_bytes == 0 ? session->bytes() : mapping_bytes, &sink)) << drain.error();
+  EXPECT_TRUE(drain.Open(session->header(), mapping_bytes == 0 ? session->bytes() : mapping_bytes, &sink))
+      << drain.error();
   drain.Finish(ProcessEnd::kVanished, false);
   return {sink.buffer().data(), sink.buffer().size()};
 }
@@ -177,8 +180,13 @@ void DecodeBatch(const trace::CallBatch& batch, const Interning& interning, std:
     sequence += 1 + static_cast<uint64_t>(batch.sequence_delta(i));
     end += static_cast<uint64_t>(batch.end_delta_ticks(i));
     const trace::OpDefinition& op = interning.ops.at(batch.op_iid(i));
-    DecodedCall call = {batch.thread_id(), sequence, end, batch.duration(i),
-                        batch.parent_distance(i) == 0 ? 0 : sequence - batch.parent_distance(i), batch.op_iid(i), {},
+    DecodedCall call = {batch.thread_id(),
+                        sequence,
+                        end,
+                        batch.duration(i),
+                        batch.parent_distance(i) == 0 ? 0 : sequence - batch.parent_distance(i),
+                        batch.op_iid(i),
+                        {},
                         op.function()};
     for (uint32_t a = 0; a < op.address_count(); ++a) {
       call.addresses.push_back(interning.addresses.at(batch.address_iid(address++)));

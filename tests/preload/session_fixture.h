@@ -57,7 +57,8 @@ struct TestGemm {
   uint32_t native_stack = 0;
 };
 bool PutGemm(RingProducer* ring, const TestGemm& gemm);
-bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const std::string& text, uint32_t native_stack = 0);
+bool PutTapLine(RingProducer* ring, uint64_t sequence, uint64_t end_ticks, const std::string& text,
+                uint32_t native_stack = 0);
 
 // The whole trace of a session whose process has vanished. mapping_bytes 0: the session's.
 std::string DrainAll(TestSession* session, uint64_t mapping_bytes = 0);

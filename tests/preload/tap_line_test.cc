@@ -11,7 +11,8 @@ namespace dlhook {
 namespace {
 
 constexpr char kTemplate3[] =
-    "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,problem_desc,exec_time";
+    "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,problem_desc,exec_"
+    "time";
 
 std::string Field(const TapLine& line, OneDnnField field) { return {line.fields[field].data, line.fields[field].size}; }
 std::string Identity(const TapLine& line) { return {line.identity.data, line.identity.size}; }
@@ -111,7 +112,8 @@ TEST(TapLineTest, Lines10HaveNoAttributes) {
 
 TEST(TapLineTest, Lines0xHaveNoEngineEither) {
   const TapLine line = Parse(
-      "mkldnn_verbose,exec,inner_product,gemm:blas,forward_training,fsrc:nc fwei:oi fbia:x fdst:nc,,mb4ic1024oc10,7.30713",
+      "mkldnn_verbose,exec,inner_product,gemm:blas,forward_training,fsrc:nc fwei:oi fbia:x "
+      "fdst:nc,,mb4ic1024oc10,7.30713",
       "");
   ASSERT_TRUE(line.is_call);
   EXPECT_EQ(Field(line, kOperation), "exec");
@@ -126,8 +128,8 @@ TEST(TapLineTest, Lines0xHaveNoEngineEither) {
 }
 
 TEST(TapLineTest, ATemplateInAnotherOrderIsFollowed) {
-  const TapLine line = Parse("onednn_verbose,exec,matmul,cpu,8x16:16x10,1.5",
-                             "operation,primitive,engine,problem_desc,exec_time");
+  const TapLine line =
+      Parse("onednn_verbose,exec,matmul,cpu,8x16:16x10,1.5", "operation,primitive,engine,problem_desc,exec_time");
   ASSERT_TRUE(line.is_call);
   EXPECT_EQ(Field(line, kPrimitive), "matmul");
   EXPECT_EQ(Field(line, kEngine), "cpu");

@@ -67,9 +67,15 @@ uint64_t g_plain_pointers = 0;
 
 // Stand for the generated table: sorted by name, kind of stream, version.
 const DriverVariant kDriverVariants[] = {
-    {"cuMemAlloc", 2000, 0, 10},        {"cuMemAlloc", 3020, 0, 11},        {"cuMemcpy", 4000, 0, 20},
-    {"cuMemcpy", 7000, 1, 21},          {"cuMemcpyAsync", 4000, 0, 30},     {"cuMemcpyAsync", 7000, 1, 31},
-    {"cuMemcpyBatchAsync", 12080, 0, 40}, {"cuMemcpyBatchAsync", 13000, 0, 41}, {"cuMemcpyBatchAsync", 12080, 1, 42},
+    {"cuMemAlloc", 2000, 0, 10},
+    {"cuMemAlloc", 3020, 0, 11},
+    {"cuMemcpy", 4000, 0, 20},
+    {"cuMemcpy", 7000, 1, 21},
+    {"cuMemcpyAsync", 4000, 0, 30},
+    {"cuMemcpyAsync", 7000, 1, 31},
+    {"cuMemcpyBatchAsync", 12080, 0, 40},
+    {"cuMemcpyBatchAsync", 13000, 0, 41},
+    {"cuMemcpyBatchAsync", 12080, 1, 42},
     {"cuMemcpyBatchAsync", 13000, 1, 43},
 };
 const int kDriverVariantCount = 10;

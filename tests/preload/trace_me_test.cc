@@ -10,9 +10,7 @@ namespace {
 
 constexpr int64_t kNowNs = 1795298320000000000;
 
-std::string NameOf(const std::string& text) {
-  return text.substr(0, ParseTraceMeName(text.data(), text.size()).bytes);
-}
+std::string NameOf(const std::string& text) { return text.substr(0, ParseTraceMeName(text.data(), text.size()).bytes); }
 ScopeKind KindOf(const std::string& text) { return ParseTraceMeName(text.data(), text.size()).kind; }
 
 TEST(TraceMeNameTest, NodesHaveANameAndAKernelsType) {
@@ -23,8 +21,8 @@ TEST(TraceMeNameTest, NodesHaveANameAndAKernelsType) {
 }
 
 TEST(TraceMeNameTest, OtherEventsAreNoNodes) {
-  for (const char* name : {"Iterator::Root::Prefetch", "EagerLocalExecute: MatMul", "FunctionRun", "", ":", "a:", ":Relu",
-                           "Iterator::Zip[0]::FlatMap", "a b:Relu"}) {
+  for (const char* name : {"Iterator::Root::Prefetch", "EagerLocalExecute: MatMul", "FunctionRun", "", ":",
+                           "a:", ":Relu", "Iterator::Zip[0]::FlatMap", "a b:Relu"}) {
     EXPECT_EQ(KindOf(name), ScopeKind::kTraceMe) << name;
   }
 }

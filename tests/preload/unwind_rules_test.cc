@@ -101,19 +101,17 @@ TEST(UnwindRules, SignalTrampoline) {
   EXPECT_TRUE(rule.is_signal_frame);
 }
 
-TEST(UnwindRules, OutermostFunction) {
-  EXPECT_EQ(Section({0x07, 16}).At(0).return_from, ReturnFrom::kOutermost);
-}
+TEST(UnwindRules, OutermostFunction) { EXPECT_EQ(Section({0x07, 16}).At(0).return_from, ReturnFrom::kOutermost); }
 
 TEST(UnwindRules, WhatNeedsMoreIsRefused) {
   const Bytes programs[] = {
-      {0x0c, 10, 0},                    // CFA from r10
-      {0x09, 16, 1},                    // return address in a register
-      {0x0f, 3, 0x77, 8, 0xf0},         // an unknown operation
+      {0x0c, 10, 0},                      // CFA from r10
+      {0x09, 16, 1},                      // return address in a register
+      {0x0f, 3, 0x77, 8, 0xf0},           // an unknown operation
       {0x0f, 5, 0x77, 8, 0x06, 0x23, 8},  // a word and a number
-      {0x0f, 100, 0x77},                // longer than the entry
-      {0x1d},                           // an unknown instruction
-      {0x0b},                           // nothing was remembered
+      {0x0f, 100, 0x77},                  // longer than the entry
+      {0x1d},                             // an unknown instruction
+      {0x0b},                             // nothing was remembered
   };
   for (const Bytes& program : programs) {
     EXPECT_EQ(Section(program).At(0).return_from, ReturnFrom::kNowhere) << testing::PrintToString(program);

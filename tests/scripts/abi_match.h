@@ -30,9 +30,9 @@ struct AnyPtr {};
 template <class Tag>
 struct PtrTo {};
 struct PtrToPtr {};
-struct Eight {};  // an integer, or a structure that goes through one register too
+struct Eight {};    // an integer, or a structure that goes through one register too
 struct Address {};  // of the device: an integer or a pointer
-struct Word {};  // what goes through a general register, of any width: handles that libraries define differently
+struct Word {};     // what goes through a general register, of any width: handles that libraries define differently
 template <int kBytes>
 struct Struct {};  // a structure by value, never one of floating-point numbers
 
@@ -64,8 +64,7 @@ struct Matches<Int<kBytes>, T> : std::bool_constant<IntegerBytes<T>() == kBytes>
 template <class T>
 struct Matches<Eight, T> : std::bool_constant<IntegerBytes<T>() == 8 || IsStruct<8, T>()> {};
 template <class T>
-struct Matches<Word, T>
-    : std::bool_constant<IntegerBytes<T>() != 0 || IsStruct<8, T>() || std::is_pointer_v<T>> {};
+struct Matches<Word, T> : std::bool_constant<IntegerBytes<T>() != 0 || IsStruct<8, T>() || std::is_pointer_v<T>> {};
 template <class T>
 struct Matches<Address, T> : std::bool_constant<IntegerBytes<T>() == 8 || std::is_pointer_v<T>> {};
 template <int kBytes, class T>

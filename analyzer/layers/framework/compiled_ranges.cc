@@ -32,8 +32,12 @@ std::string TorchRegion(absl::string_view name) {
 class RegionLinker {
  public:
   RegionLinker(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution)
-      : model_(model), scopes_(model.scopes), names_(names), attribution_(*attribution),
-        region_of_(model.scopes.size(), kNone), in_compiler_(CompilerStacks(model)) {}
+      : model_(model),
+        scopes_(model.scopes),
+        names_(names),
+        attribution_(*attribution),
+        region_of_(model.scopes.size(), kNone),
+        in_compiler_(CompilerStacks(model)) {}
 
   void Link() {
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
@@ -87,7 +91,7 @@ class RegionLinker {
       if (scopes_.kind[around] == Kind::BACKWARD_NODE) return LayerDirection::kBackward;
     }
     return absl::StrContains(model_.names[scopes_.name[scope]], "Backward") ? LayerDirection::kBackward
-                                                                           : LayerDirection::kForward;
+                                                                            : LayerDirection::kForward;
   }
 
   const TraceModel& model_;

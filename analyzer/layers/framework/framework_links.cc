@@ -19,12 +19,16 @@ constexpr char kSeveralMasters[] =
 LayerDirection DirectionOfCall(LayerDirection of_scope, const Op& op) {
   if (!IsBackwardDirection(of_scope)) return of_scope;
   switch (op.direction) {
-    case Direction::kBackwardData: return LayerDirection::kBackwardData;
-    case Direction::kBackwardWeights: return LayerDirection::kBackwardWeights;
-    case Direction::kBackwardBias: return LayerDirection::kBackwardBias;
+    case Direction::kBackwardData:
+      return LayerDirection::kBackwardData;
+    case Direction::kBackwardWeights:
+      return LayerDirection::kBackwardWeights;
+    case Direction::kBackwardBias:
+      return LayerDirection::kBackwardBias;
     case Direction::kForward:
       return op.kind == "convolution" || op.kind == "deconvolution" ? LayerDirection::kBackwardData : of_scope;
-    default: return of_scope;
+    default:
+      return of_scope;
   }
 }
 
@@ -49,7 +53,8 @@ class WorkerCalls {
     ScopeIndex found = kNone;
     for (ThreadIndex master = 0; master < is_master_.size(); ++master) {
       if (!is_master_[master] || model_.threads[master].process != model_.threads[own].process) continue;
-      const ScopeIndex op = OpOn(master, model_.calls.start_ns[call], model_.calls.start_ns[call] + model_.calls.duration_ns[call]);
+      const ScopeIndex op =
+          OpOn(master, model_.calls.start_ns[call], model_.calls.start_ns[call] + model_.calls.duration_ns[call]);
       if (op == kNone) continue;
       if (found != kNone) return ++not_told_apart_, kNone;
       found = op;

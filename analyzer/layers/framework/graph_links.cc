@@ -35,10 +35,12 @@ struct GraphName {
   bool is_backward = false;
 };
 
+// clang-format off
 constexpr absl::string_view kOptimizers[] = {"sgd",  "adam", "adamw", "rmsprop", "adagrad",  "nadam",     "ftrl",
                                              "lion", "lamb", "muon",  "adamax",  "adadelta", "adafactor", "loss_scale_optimizer"};
 constexpr absl::string_view kInnerScopes[] = {"convolution", "batchnorm", "moments", "stateless_dropout", "depthwise",
                                               "separable_conv2d", "stateless_random_uniform", "einsum", "tensordot"};
+// clang-format on
 
 // "conv2d" of "conv2d_1".
 absl::string_view WithoutNumber(absl::string_view part) {
@@ -153,7 +155,8 @@ class GraphLinker {
     std::map<std::string, int64_t> first_ns;  // of nodes, with or without the function call around them
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const GraphName& read = read_[scopes_.name[scope]];
-      if (!IsNode(scope) || read.is_backward || !read.optimizer.empty() || read.whole.empty() || IsAside(read)) continue;
+      if (!IsNode(scope) || read.is_backward || !read.optimizer.empty() || read.whole.empty() || IsAside(read))
+        continue;
       int64_t& first = first_ns.try_emplace(read.whole, INT64_MAX).first->second;
       first = std::min(first, scopes_.start_ns[scope]);
     }
@@ -162,7 +165,8 @@ class GraphLinker {
       const std::string path = LayerPath(whole);
       if (!path.empty()) last_ns[path] = std::max(last_ns[path], start_ns);
     }
-    std::vector<std::tuple<bool, int64_t, std::string>> order;  // the loss last: in training the last layer's activation is its
+    std::vector<std::tuple<bool, int64_t, std::string>>
+        order;  // the loss last: in training the last layer's activation is its
     for (const auto& [path, start_ns] : last_ns) order.emplace_back(IsLoss(path), start_ns, path);
     std::sort(order.begin(), order.end());
     for (const auto& [is_loss, start_ns, path] : order) LayerNamed(path, "");

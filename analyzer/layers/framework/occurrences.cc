@@ -34,7 +34,8 @@ class OccurrenceCounter {
     for (UnitIndex unit : by_time) {
       const auto length = length_.find(LineOpOf(unit));
       if (length == length_.end()) continue;
-      if (!units_.units[unit].is_linked) occurrence_[unit] = turns_[{ThreadOf(unit), units_.units[unit].kind, length->first}]++;
+      if (!units_.units[unit].is_linked)
+        occurrence_[unit] = turns_[{ThreadOf(unit), units_.units[unit].kind, length->first}]++;
       occurrence_[unit] %= length->second;
     }
     return std::move(occurrence_);

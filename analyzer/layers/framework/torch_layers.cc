@@ -34,8 +34,13 @@ class LayerMaker {
  public:
   LayerMaker(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<PythonPlace>& places,
              const TorchUnits& units)
-      : model_(model), scopes_(model.scopes), names_(names), places_(places), units_(units),
-        modules_(NameModules(model, places)), candidate_of_(units.units.size(), kNone) {
+      : model_(model),
+        scopes_(model.scopes),
+        names_(names),
+        places_(places),
+        units_(units),
+        modules_(NameModules(model, places)),
+        candidate_of_(units.units.size(), kNone) {
     for (const Unit& unit : units_.units) trains_ = trains_ || unit.is_linked;
     CountWeightedOps();
     FindCopies();
@@ -64,7 +69,8 @@ class LayerMaker {
     std::set<std::tuple<ModuleIndex, uint32_t, NameIndex>> seen;
     weighted_ops_.resize(model_.modules.size());
     for (const PythonPlace& place : places_) {
-      for (size_t i = 1; i < place.modules.size(); ++i) weighted_ops_[place.modules[i]] = 2;  // calls modules: a network
+      for (size_t i = 1; i < place.modules.size(); ++i)
+        weighted_ops_[place.modules[i]] = 2;  // calls modules: a network
     }
     for (const Unit& unit : units_.units) {
       const ModuleIndex module = ModuleOf(unit);
@@ -77,7 +83,8 @@ class LayerMaker {
   void FindCopies() {
     copies_.resize(units_.units.size());
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (units_.unit_of[scope] != kNone && names_[scopes_.name[scope]].op == "copy_") copies_[units_.unit_of[scope]] = true;
+      if (units_.unit_of[scope] != kNone && names_[scopes_.name[scope]].op == "copy_")
+        copies_[units_.unit_of[scope]] = true;
     }
   }
 
@@ -103,7 +110,8 @@ class LayerMaker {
     candidate_of_[index] = CandidateOf(index);
     if (unit.kind != UnitKind::kForward) return;
     for (UnitIndex view : waiting) candidate_of_[view] = CandidateOfCopyBeside(view, waiting, ModuleOf(unit));
-    for (UnitIndex view : waiting) candidate_of_[view] = candidate_of_[view] == kNone ? candidate_of_[index] : candidate_of_[view];
+    for (UnitIndex view : waiting)
+      candidate_of_[view] = candidate_of_[view] == kNone ? candidate_of_[index] : candidate_of_[view];
     waiting.clear();
   }
 
@@ -121,7 +129,8 @@ class LayerMaker {
   uint32_t CandidateOf(UnitIndex index) {
     const Unit& unit = units_.units[index];
     const StackIndex stack = scopes_.python_stack[unit.scope];
-    const auto memo = std::make_tuple(stack, scopes_.name[unit.scope], unit.kind, occurrence_[index], OptimizerOf(unit));
+    const auto memo =
+        std::make_tuple(stack, scopes_.name[unit.scope], unit.kind, occurrence_[index], OptimizerOf(unit));
     const auto [at, is_new] = memo_.try_emplace(memo, kNone);
     if (is_new) at->second = NewOrKnown(unit, occurrence_[index]);
     Candidate& candidate = candidates_[at->second];
@@ -241,8 +250,8 @@ class LayerMaker {
 
 }  // namespace
 
-UnitLayers LayersOfUnits(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<PythonPlace>& places,
-                         const TorchUnits& units) {
+UnitLayers LayersOfUnits(const TraceModel& model, const std::vector<ScopeName>& names,
+                         const std::vector<PythonPlace>& places, const TorchUnits& units) {
   return LayerMaker(model, names, places, units).Make();
 }
 

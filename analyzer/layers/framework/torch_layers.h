@@ -22,8 +22,8 @@ struct UnitLayers {
   std::vector<Layer> layers;
   std::vector<LayerIndex> of_unit;
 };
-UnitLayers LayersOfUnits(const TraceModel& model, const std::vector<ScopeName>& names, const std::vector<PythonPlace>& places,
-                         const TorchUnits& units);
+UnitLayers LayersOfUnits(const TraceModel& model, const std::vector<ScopeName>& names,
+                         const std::vector<PythonPlace>& places, const TorchUnits& units);
 
 }  // namespace dlhook::analyzer::framework
 

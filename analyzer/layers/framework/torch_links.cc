@@ -21,8 +21,13 @@ using Kind = trace::ScopeBatch;
 class TorchLinker {
  public:
   TorchLinker(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution)
-      : model_(model), scopes_(model.scopes), names_(names), places_(ReadPythonPlaces(model)),
-        units_(FindTorchUnits(model, names, places_)), of_scope_(attribution->of_scope), attribution_(attribution) {}
+      : model_(model),
+        scopes_(model.scopes),
+        names_(names),
+        places_(ReadPythonPlaces(model)),
+        units_(FindTorchUnits(model, names, places_)),
+        of_scope_(attribution->of_scope),
+        attribution_(attribution) {}
 
   void Link() {
     UnitLayers made = LayersOfUnits(model_, names_, places_, units_);

@@ -26,9 +26,10 @@ struct Unit {
 };
 
 struct TorchUnits {
-  std::vector<Unit> units;           // in the order of their scopes
-  std::vector<UnitIndex> unit_of;    // by scope; kNone: in none
-  std::vector<ScopeIndex> node_of;   // by scope: the innermost backward node around it; of the engine's bracket, the node in it
+  std::vector<Unit> units;         // in the order of their scopes
+  std::vector<UnitIndex> unit_of;  // by scope; kNone: in none
+  std::vector<ScopeIndex>
+      node_of;  // by scope: the innermost backward node around it; of the engine's bracket, the node in it
   std::vector<ScopeIndex> forward_of;  // by scope: of a backward node the forward op's scope; kNone: not known
   std::map<std::string, int64_t> oddities;
 };

@@ -80,13 +80,13 @@ class PassReader {
   absl::Span<const CallIndex> calls_;
   std::vector<Pass> passes_;
   Pass pass_;
-  std::vector<BackwardCall> backward_;  // of ops that say their direction
+  std::vector<BackwardCall> backward_;                          // of ops that say their direction
   std::map<std::string, std::pair<int, int>> backward_counts_;  // by key: of data and of weights
-  std::map<std::string, size_t> forward_counts_;  // by key
+  std::map<std::string, size_t> forward_counts_;                // by key
   std::set<OpIndex> forward_ops_;
   std::vector<Unit> tentative_;  // forward work in the backward pass: recomputed, or a new pass
   std::vector<std::pair<CallIndex, uint64_t>> open_biases_;  // that read this address
-  size_t no_heads_until_ = 0;  // calls before it are no attention's heads
+  size_t no_heads_until_ = 0;                                // calls before it are no attention's heads
   bool in_backward_ = false;
 };
 
@@ -225,9 +225,8 @@ Forward* PassReader::GradientOwner(const Unit& unit, Evidence evidence, Gradient
   Fit best = Fit::kNone;
   for (auto it = pass_.forwards.rbegin(); it != pass_.forwards.rend(); ++it) {
     if (!it->facts->is_product || it->is_attention) continue;
-    const GradientOf fits = evidence == Evidence::kShapes
-                                ? GradientByShapes(*it, *unit.facts)
-                                : GradientByOperands(*it, unit.facts->product, unit.operands);
+    const GradientOf fits = evidence == Evidence::kShapes ? GradientByShapes(*it, *unit.facts)
+                                                          : GradientByOperands(*it, unit.facts->product, unit.operands);
     if (fits == GradientOf::kNone) continue;
     const int calls = fits == GradientOf::kA ? it->gradients_of_a : it->gradients_of_b;
     const bool is_known = ContainsAddress(it->output_gradients, OutputGradient(*it, fits, unit.operands));
@@ -297,8 +296,8 @@ bool PassReader::Repeats(const Unit& unit, const Forward& forward) const {
       return std::count(forward.ops.begin(), forward.ops.end(), model_.calls.op[call]) > 0;
     });
   }
-  const bool same_weights = unit.operands.b == 0 || forward.b.empty() ||
-                            ContainsAddress(forward.b, unit.operands.b) || ContainsAddress(forward.a, unit.operands.a);
+  const bool same_weights = unit.operands.b == 0 || forward.b.empty() || ContainsAddress(forward.b, unit.operands.b) ||
+                            ContainsAddress(forward.a, unit.operands.a);
   return forward.ops[0] == unit.op && same_weights;
 }
 

@@ -18,12 +18,12 @@ namespace dlhook::analyzer::inline structure {
 struct Forward {
   const OpFacts* facts = nullptr;
   size_t same_key_before = 0;  // forward work of this key in the pass
-  std::vector<OpIndex> ops;  // of forward calls
+  std::vector<OpIndex> ops;    // of forward calls
   std::vector<std::pair<CallIndex, LayerDirection>> calls;
   // Addresses of its operands, every one once; after the pass only the first of b.
   std::vector<uint64_t> a, b, c;
   std::vector<uint64_t> output_gradients;
-  size_t parts = 1;  // different weights that were multiplied from the left: images share them, groups do not
+  size_t parts = 1;            // different weights that were multiplied from the left: images share them, groups do not
   bool weights_are_a = false;  // of products: im2col convolutions multiply the weights from the left
   bool is_attention = false;   // products of slices, head by head
   // Of products: calls of each kind. An im2col convolution multiplies image by image, forward and back.

@@ -161,9 +161,8 @@ std::vector<Seen> Sequences(const std::vector<const Pass*>& passes) {
   }
   std::vector<Seen> list;
   for (const auto& [signature, seen] : sequences) list.push_back(seen);
-  std::stable_sort(list.begin(), list.end(), [](const Seen& a, const Seen& b) {
-    return a.pass->forwards.size() < b.pass->forwards.size();
-  });
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Seen& a, const Seen& b) { return a.pass->forwards.size() < b.pass->forwards.size(); });
   return list;
 }
 
@@ -266,11 +265,11 @@ std::vector<std::string> AmbiguitiesOf(const Network& network) {
       if (layer.evidence != Evidence::kOrder) continue;
       const bool is_disputed = layer.disputed_passes * kDisputedPart > layer.passes;
       if (in_one_row && !is_disputed) continue;
-      sentences[member] = absl::StrCat(
-          members.size(), " layers have this shape",
-          in_one_row ? " and the calls of the backward pass come in an order that has several readings"
-                     : " and may lie in branches side by side",
-          ": they were matched in reverse order");
+      sentences[member] =
+          absl::StrCat(members.size(), " layers have this shape",
+                       in_one_row ? " and the calls of the backward pass come in an order that has several readings"
+                                  : " and may lie in branches side by side",
+                       ": they were matched in reverse order");
     }
   }
   return sentences;

@@ -19,7 +19,7 @@ struct NetworkLayer {
   const OpFacts* facts = nullptr;
   bool weights_are_a = false;
   bool is_attention = false;
-  size_t parts = 1;  // products side by side: groups of a convolution
+  size_t parts = 1;    // products side by side: groups of a convolution
   size_t same_as = 0;  // index of the layer that this place is, where a layer is used twice; else its own
   // Over all passes.
   int64_t passes = 0;

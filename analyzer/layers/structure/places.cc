@@ -1,10 +1,9 @@
 // Which layer each product is of. See structure_reader.h.
-#include "analyzer/layers/structure/reader.h"
-
 #include <algorithm>
 #include <optional>
 
 #include "analyzer/layers/structure/products.h"
+#include "analyzer/layers/structure/reader.h"
 
 namespace dlhook::analyzer::inline structure::product_reader {
 
@@ -50,9 +49,9 @@ void Reader::FindIdentities() {
       written += written_.count(address);
     }
     const bool are_made_anew = 2 * all < 5 * by_address.size() || 2 * written >= by_address.size();
-    const Identity found = most_in_streak[sizes] == by_address.size()     ? Identity::kAddress
+    const Identity found = most_in_streak[sizes] == by_address.size()    ? Identity::kAddress
                            : most_in_streak[sizes] == 1 && are_made_anew ? Identity::kSizes
-                                                                          : Identity::kOpen;
+                                                                         : Identity::kOpen;
     identities_.try_emplace(sizes, found);
   }
 }
@@ -69,8 +68,8 @@ void Reader::PlaceForward() {
     const Identity identity = identities_.at({weights.shorter, weights.longer});
     if (identity == Identity::kOpen) continue;
     const uint64_t address = identity == Identity::kAddress ? weights.address : 0;
-    const auto [at, is_new] = numbers.try_emplace({address, weights.shorter, weights.longer},
-                                                  static_cast<LayerNumber>(layers_.size()));
+    const auto [at, is_new] =
+        numbers.try_emplace({address, weights.shorter, weights.longer}, static_cast<LayerNumber>(layers_.size()));
     if (is_new && ContinuesGroup(before, i, side)) {
       at->second = works_[before].layer;
     } else if (is_new) {
@@ -213,8 +212,7 @@ void Reader::PlaceBatched() {
     for (WorkIndex i : waiting) {
       Work& work = works_[i];
       if (forward) {
-        const auto [at, is_new] =
-            numbers.try_emplace({last, count++}, static_cast<LayerNumber>(layers_.size()));
+        const auto [at, is_new] = numbers.try_emplace({last, count++}, static_cast<LayerNumber>(layers_.size()));
         if (is_new) layers_.push_back({"batched product", "matmul"});
         work.layer = at->second;
         work.direction = LayerDirection::kForward;

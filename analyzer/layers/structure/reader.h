@@ -188,12 +188,8 @@ class Reader {
   ProductLayers Result() const;
 
   const Kind& KindOf(WorkIndex work) const { return kinds_[works_[work].kind]; }
-  bool IsForward(WorkIndex work) const {
-    return works_[work].owner == kNone && KindOf(work).role == Role::kForward;
-  }
-  bool IsGradient(WorkIndex work) const {
-    return works_[work].owner == kNone && KindOf(work).role == Role::kGradient;
-  }
+  bool IsForward(WorkIndex work) const { return works_[work].owner == kNone && KindOf(work).role == Role::kForward; }
+  bool IsGradient(WorkIndex work) const { return works_[work].owner == kNone && KindOf(work).role == Role::kGradient; }
   const ProductShape& ShapeOf(WorkIndex work) const { return facts_[works_[work].op].product; }
   Matrix MatrixOf(WorkIndex work, Side side) const {
     const ProductShape& shape = ShapeOf(work);
@@ -213,7 +209,7 @@ class Reader {
   std::vector<Kind> kinds_;
   absl::flat_hash_map<Matrix, std::vector<Read>> reads_;
   absl::flat_hash_map<uint64_t, size_t> uses_at_;  // how often products read or write at an address
-  absl::flat_hash_set<uint64_t> written_;        // where products write
+  absl::flat_hash_set<uint64_t> written_;          // where products write
   std::map<WeightSizes, Identity> identities_;
   std::vector<Layer> layers_;
 };

@@ -2,12 +2,11 @@
 //
 // Both gradients of a forward product have its three sizes, in other roles, and share matrices with it and with each
 // other; the one that was met first runs forward.
-#include "analyzer/layers/structure/reader.h"
-
 #include <algorithm>
 #include <array>
 
 #include "analyzer/layers/structure/products.h"
+#include "analyzer/layers/structure/reader.h"
 #include "analyzer/steps/call_loops.h"
 
 namespace dlhook::analyzer::inline structure::product_reader {
@@ -101,10 +100,9 @@ void Reader::MakeKinds() {
   std::map<std::array<int64_t, 7>, KindIndex> known;
   for (WorkIndex i = 0; i < works_.size(); ++i) {
     const ProductShape& shape = ShapeOf(i);
-    const auto [at, is_new] =
-        known.try_emplace({shape.m, shape.n, shape.k, shape.batch, shape.a_is_transposed, shape.b_is_transposed,
-                           works_[i].is_loop},
-                          static_cast<KindIndex>(kinds_.size()));
+    const auto [at, is_new] = known.try_emplace(
+        {shape.m, shape.n, shape.k, shape.batch, shape.a_is_transposed, shape.b_is_transposed, works_[i].is_loop},
+        static_cast<KindIndex>(kinds_.size()));
     if (is_new) {
       kinds_.emplace_back();
       kinds_.back().shape = &shape;
@@ -281,8 +279,7 @@ double Reader::SteadyPart(const Kind& kind, Side side) const {
   size_t steady = 0;
   for (WorkIndex work : kind.works) {
     const Matrix matrix = MatrixOf(work, side);
-    const bool is_in_all =
-        static_cast<double>(steps_of[matrix].count) >= kNearlyAll * static_cast<double>(steps.count);
+    const bool is_in_all = static_cast<double>(steps_of[matrix].count) >= kNearlyAll * static_cast<double>(steps.count);
     steady += is_in_all && IsExclusive(matrix) ? 1 : 0;
   }
   return static_cast<double>(steady) / static_cast<double>(kind.works.size());

@@ -2,11 +2,11 @@
 //
 // What stays where it is while the other moves, in a loop over images or from step to step; where everything stays,
 // layers must fit on each other: one's rows are the next one's, its columns are what that sums over.
-#include "analyzer/layers/structure/reader.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
+
+#include "analyzer/layers/structure/reader.h"
 
 namespace dlhook::analyzer::inline structure::product_reader {
 namespace {

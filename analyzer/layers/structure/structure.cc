@@ -103,9 +103,8 @@ void Attributor::FindTracks() {
     calls[{model_.threads[thread].process, of_thread[thread]}].push_back(call);
   }
   for (auto& [key, list] : calls) {
-    std::stable_sort(list.begin(), list.end(), [&](CallIndex a, CallIndex b) {
-      return model_.calls.start_ns[a] < model_.calls.start_ns[b];
-    });
+    std::stable_sort(list.begin(), list.end(),
+                     [&](CallIndex a, CallIndex b) { return model_.calls.start_ns[a] < model_.calls.start_ns[b]; });
     tracks_.push_back(TrackOf(std::move(list), key.second));
   }
 }

@@ -52,9 +52,8 @@ void Reader::VoteForTypes(const std::vector<WorkIndex>& streak) {
       continue;
     }
     bool has_kernel = i == 0 && (IsKernel(own.in) || (own.in % 3 == 0 && IsKernel(own.in / 3)));
-    has_kernel = has_kernel || std::any_of(outs.begin(), outs.end(), [&](int64_t out) {
-      return own.in % out == 0 && IsKernel(own.in / out);
-    });
+    has_kernel = has_kernel || std::any_of(outs.begin(), outs.end(),
+                                           [&](int64_t out) { return own.in % out == 0 && IsKernel(own.in / out); });
     const bool is_flat = own.rows == fewest_rows;
     if (!is_flat) {
       ++(has_kernel ? layer.convolution : layer.either);

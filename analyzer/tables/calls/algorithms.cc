@@ -79,11 +79,10 @@ std::vector<Column> Columns() {
       As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
       As(Role::kShape, TextColumn("problem", "Its size, as the library states it.")),
       As(Role::kChoice, TextColumn("chosen", "The implementation; where the library tells none, the algorithm.")),
-      As(Role::kChoice,
-         TextColumn("chooser",
-                    "Who chose: fixed: the program; heuristic: the library's, asked by the program; "
-                    "library: left to it; profiled: the fastest of several that were run; fallback: "
-                    "what was preferred failed; cached: an earlier choice.")),
+      As(Role::kChoice, TextColumn("chooser",
+                                   "Who chose: fixed: the program; heuristic: the library's, asked by the program; "
+                                   "library: left to it; profiled: the fastest of several that were run; fallback: "
+                                   "what was preferred failed; cached: an earlier choice.")),
       CallsColumn("Executions, without those that only tried it."),
       TotalTimeColumn(),
       Detail(MeanTimeColumn()),
@@ -91,8 +90,8 @@ std::vector<Column> Columns() {
       Detail(TextColumn("implementation", "The kernel, engine or configuration that ran.")),
       Detail(TextColumn("algorithm", "The algorithm, as the library names it.")),
       As(Role::kChoice, Detail(TextColumn("formats", "Memory format of every tensor."))),
-      As(Role::kChoice, Detail(TextColumn("types",
-                                          "Data types of source, weights and destination; one where all are equal."))),
+      As(Role::kChoice,
+         Detail(TextColumn("types", "Data types of source, weights and destination; one where all are equal."))),
       As(Role::kChoice, Detail(TextColumn("post_ops", "Operations fused after this one."))),
       Detail(TextColumn("heuristic", "Which heuristics, and at which place they had this answer.")),
       Detail(IntegerColumn("candidates", "", Better::kNeither,
@@ -105,14 +104,12 @@ std::vector<Column> Columns() {
       Detail(TextColumn("math_mode", "What the program allows the library.")),
       Detail(TextColumn("notes", "The library's numerical and behaviour notes.")),
       WallShareColumn(),
-      Detail(IntegerColumn("flops", "flops", Better::kNeither,
-                           "Floating-point operations of one call, by the books.")),
+      Detail(IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the books.")),
       Detail(RateColumn()),
       Detail(IntegerColumn("cache_hits", "", Better::kNeither,
                            "Primitives taken from the library's cache (seen at capture level 2).")),
-      Detail(IntegerColumn(
-          "cache_misses", "", Better::kLower,
-          "Primitives created anew: chosen, generated, compiled (seen at capture level 2).")),
+      Detail(IntegerColumn("cache_misses", "", Better::kLower,
+                           "Primitives created anew: chosen, generated, compiled (seen at capture level 2).")),
       Detail(IntegerColumn("creation_time", "ns", Better::kLower, "Time of these creations.")),
   };
 }
@@ -149,8 +146,8 @@ Row ChoiceRow(const Key& key, const Choice& choice, int64_t wall_ns) {
 }
 
 bool HasChoice(const Op& op) {
-  return op.subject.empty() && (!op.implementation.empty() || !op.algorithm.empty() ||
-                                op.chooser != trace::CHOOSER_UNKNOWN);
+  return op.subject.empty() &&
+         (!op.implementation.empty() || !op.algorithm.empty() || op.chooser != trace::CHOOSER_UNKNOWN);
 }
 
 // Of the others, those that computed something in a way that is not told. Calls of GPU libraries of
@@ -158,16 +155,15 @@ bool HasChoice(const Op& op) {
 bool IsSilent(const Op& op) {
   const bool is_gpu_call = op.kind == "call" && (op.on_gpu || absl::StartsWith(op.family, "cu") ||
                                                  op.family == "nccl" || op.family == "nvrtc");
-  return op.subject.empty() && !is_gpu_call && (IsLibraryOp(op) || op.kind == "call") &&
-         op.kind != "collective";
+  return op.subject.empty() && !is_gpu_call && (IsLibraryOp(op) || op.kind == "call") && op.kind != "collective";
 }
 
 void AddWords(const std::string& word, std::set<std::string>& words) {
   if (!word.empty()) words.insert(word);
 }
 
-void AddExecution(const Op& op, const OpTotals& totals,
-                  const std::map<std::string, int64_t>& candidates, Choice& choice) {
+void AddExecution(const Op& op, const OpTotals& totals, const std::map<std::string, int64_t>& candidates,
+                  Choice& choice) {
   choice.chosen = ChosenLabel(op);
   choice.executions.Add(op, totals, /*at_home=*/true);
   if (!op.on_gpu) return;
@@ -208,22 +204,19 @@ struct LeftOut {
 void AddFallbackNotes(const TraceModel& model, const Choices& choices, Table& table) {
   std::map<std::tuple<std::string, std::string, int32_t>, int64_t> calls;
   for (const Fallback& fallback : choices.fallbacks) {
-    calls[{model.ops[fallback.op].function, model.ops[fallback.refused].function,
-           fallback.status}] += fallback.calls;
+    calls[{model.ops[fallback.op].function, model.ops[fallback.refused].function, fallback.status}] += fallback.calls;
   }
   for (const auto& [key, count] : calls) {
     const auto& [function, refused, status] = key;
     const std::string why = status == 0 ? absl::StrCat(refused, " offered no algorithm")
                                         : absl::StrCat(refused, " returned status ", status);
-    table.notes.push_back(
-        absl::StrCat(function, " computed ", count, " products as a fallback after ", why, "."));
+    table.notes.push_back(absl::StrCat(function, " computed ", count, " products as a fallback after ", why, "."));
   }
 }
 
 void AddNotes(const LeftOut& left_out, Table& table) {
   if (left_out.trials > 0) {
-    table.notes.push_back(absl::StrCat(left_out.trials, " executions (",
-                                       HumanTime(left_out.trials_ns),
+    table.notes.push_back(absl::StrCat(left_out.trials, " executions (", HumanTime(left_out.trials_ns),
                                        ") that only tried an algorithm are not listed: see the "
                                        "tables tuning and candidates."));
   }

@@ -171,7 +171,8 @@ class CallersReport {
   const CallFilter filter_;
   const SameWork same_work_;
   Askers askers_;
-  using Alike = std::tuple<OpIndex, const std::string*, LayerIndex, LayerDirection>;  // the asker by its place in memory
+  using Alike =
+      std::tuple<OpIndex, const std::string*, LayerIndex, LayerDirection>;  // the asker by its place in memory
   std::map<Key, Sums> groups_;
   absl::flat_hash_map<Alike, Sums*> alike_;
   int64_t thread_ns_ = 0;

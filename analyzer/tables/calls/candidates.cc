@@ -36,8 +36,7 @@ void AddTime(std::optional<int64_t> time_ns, CandidateTotals& totals) {
   if (time_ns) totals.best_ns = std::min(totals.best_ns.value_or(*time_ns), *time_ns);
 }
 
-CandidateTotals& Find(CandidateMap& candidates, const std::string& name, const std::string& mode,
-                      size_t place) {
+CandidateTotals& Find(CandidateMap& candidates, const std::string& name, const std::string& mode, size_t place) {
   const auto [it, is_new] = candidates.try_emplace({name, mode});
   if (is_new) it->second.place = place;
   it->second.math_mode = mode;
@@ -69,12 +68,10 @@ bool IsTaken(const TraceModel& model, const AlgorithmSearch& search, const Candi
 
 // cudnnFind lists an algorithm once for each math mode: the execution tells the algorithm, so the
 // first usable of these is the one.
-void AddAlgorithmSearch(const TraceModel& model, const AlgorithmSearch& search,
-                        ProblemMap& problems) {
+void AddAlgorithmSearch(const TraceModel& model, const AlgorithmSearch& search, ProblemMap& problems) {
   const Op& op = model.ops[model.calls.op[search.call]];
   const bool measured = op.definition.cudnn_search().measured();
-  CandidateMap& candidates =
-      problems[{op.subject, op.direction, op.problem, measured ? "measured" : "heuristics"}];
+  CandidateMap& candidates = problems[{op.subject, op.direction, op.problem, measured ? "measured" : "heuristics"}];
   bool found = false;
   for (size_t i = 0; i < op.candidates.size(); ++i) {
     const Candidate& candidate = op.candidates[i];
@@ -114,8 +111,7 @@ std::vector<Column> Columns() {
       Detail(IntegerColumn("searches", "", Better::kLower, "Searches that named it.")),
       Detail(IntegerColumn("trials", "", Better::kLower,
                            "Executions to measure it (of cudnnFind: at least one a search).")),
-      Detail(IntegerColumn("status", "", Better::kNeither,
-                           "0: it can be used; else the library's error for it.")),
+      Detail(IntegerColumn("status", "", Better::kNeither, "0: it can be used; else the library's error for it.")),
       Detail(TextColumn("math_mode", "As the library names it.")),
       Detail(TextColumn("notes", "The library's notes on the engine.")),
   };

@@ -62,8 +62,7 @@ std::vector<Column> Columns() {
       As(Role::kChoice, TextColumn("types", "Data types; one where all are equal.")),
       CallsColumn("Calls, without those inside another call of the same kind."),
       TotalTimeColumn(),
-      RealColumn("gemm_percent", "%", Better::kNeither,
-                 "Total time as a part of all matrix products'."),
+      RealColumn("gemm_percent", "%", Better::kNeither, "Total time as a part of all matrix products'."),
       RateColumn(),
       TextColumn("tensor_core",
                  "On a GPU: whether it may run on tensor cores, and why not: as the library notes, "
@@ -71,12 +70,9 @@ std::vector<Column> Columns() {
       WallPercentColumn(),
       MeanTimeColumn(),
       WallShareColumn(),
-      IntegerColumn("flops", "flops", Better::kNeither,
-                    "Floating-point operations of one call, by the books."),
+      IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the books."),
       TextColumn("order", "Order in which m and n are stated: col (BLAS) or row (cblas, oneDNN)."),
-      Detail(TextColumn(
-          "row_major",
-          "A column-major product as a row-major program means it: operands exchanged.")),
+      Detail(TextColumn("row_major", "A column-major product as a row-major program means it: operands exchanged.")),
       Detail(TextColumn("compute_type", "In what it computes.")),
       Detail(TextColumn("math_mode", "What the program allows the library.")),
       Detail(TextColumn("epilogue", "Operations fused after the product.")),
@@ -126,8 +122,7 @@ std::string Note(const ProductMap& groups, int64_t gemm_ns, int64_t wall_ns) {
     calls += group.calls.calls;
     wall_share_ns += group.calls.wall_share_ns;
   }
-  const double percent =
-      wall_ns > 0 ? 100.0 * static_cast<double>(wall_share_ns) / static_cast<double>(wall_ns) : 0;
+  const double percent = wall_ns > 0 ? 100.0 * static_cast<double>(wall_share_ns) / static_cast<double>(wall_ns) : 0;
   return absl::StrFormat(
       "%d matrix products: %s thread time, %s wall share (%.1f %%). One inside another kind of "
       "call (a convolution, "

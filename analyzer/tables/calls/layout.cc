@@ -51,8 +51,7 @@ std::vector<Column> Columns() {
                                       "between two ops.")),
       IntegerColumn("round_trip_time", "ns", Better::kLower, "Total time of those."),
       IntegerColumn("bytes", "bytes", Better::kLower, "Read and written by one call."),
-      RealColumn("throughput", "GB/s", Better::kHigher,
-                 "Bytes of all calls over their total time."),
+      RealColumn("throughput", "GB/s", Better::kHigher, "Bytes of all calls over their total time."),
       MeanTimeColumn(),
       WallShareColumn(),
       TextColumn("change", "format, type, both, or copy where neither changes."),
@@ -113,10 +112,9 @@ void AddNotes(const MoveMap& moves, size_t round_trips, int64_t wall_ns, Table& 
     share_ns += totals.group.wall_share_ns;
     trip_ns += totals.round_trip_ns;
   }
-  const double percent =
-      wall_ns > 0 ? 100.0 * static_cast<double>(share_ns) / static_cast<double>(wall_ns) : 0;
-  table.notes.push_back(absl::StrFormat("%d reorders: %s thread time, %s wall share (%.1f %%).",
-                                        calls, HumanTime(total_ns), HumanTime(share_ns), percent));
+  const double percent = wall_ns > 0 ? 100.0 * static_cast<double>(share_ns) / static_cast<double>(wall_ns) : 0;
+  table.notes.push_back(absl::StrFormat("%d reorders: %s thread time, %s wall share (%.1f %%).", calls,
+                                        HumanTime(total_ns), HumanTime(share_ns), percent));
   table.notes.push_back(
       absl::StrFormat("%d round trips (a tensor moved away and back between two ops of the same "
                       "pass) took %s, both halves together.",
@@ -128,11 +126,7 @@ void AddNotes(const MoveMap& moves, size_t round_trips, int64_t wall_ns, Table& 
 class GpuMoves {
  public:
   GpuMoves(const TraceModel& model, const RunTotals& totals, std::vector<MoveTotals*>& of_op)
-      : model_(model),
-        totals_(totals),
-        same_work_(model),
-        of_op_(of_op),
-        around_(model.ops.size(), kNone) {}
+      : model_(model), totals_(totals), same_work_(model), of_op_(of_op), around_(model.ops.size(), kNone) {}
 
   void Book() {
     std::vector<bool> is_move(model_.ops.size());
@@ -215,13 +209,11 @@ absl::StatusOr<Table> LayoutTable(const TraceModel& model, const TableOptions& o
   for (const auto& move : moves) {
     if (move.second.group.calls + move.second.group.nested_calls > 0) order.push_back(&move);
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return a->second.group.total_ns > b->second.group.total_ns;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->second.group.total_ns > b->second.group.total_ns; });
 
   Table table = NewTable("layout", "Tensors moved from one memory format to another", Columns());
-  for (const auto* move : order)
-    table.rows.push_back(MoveRow(move->first, move->second, model.wall_ns()));
+  for (const auto* move : order) table.rows.push_back(MoveRow(move->first, move->second, model.wall_ns()));
   if (!order.empty()) AddNotes(moves, trips.size(), model.wall_ns(), table);
   return table;
 }

@@ -40,12 +40,12 @@ std::vector<std::string> DirectionsOf(const TraceModel& model, const Attribution
 
 std::vector<Column> Columns() {
   return {
+      As(Role::kKey, TextColumn("kind",
+                                "What was computed; create: the library prepared a primitive for it; search: it "
+                                "was asked for an algorithm; trial: an algorithm was only tried; capture: the call "
+                                "was recorded into a CUDA graph.")),
       As(Role::kKey,
-         TextColumn("kind",
-                    "What was computed; create: the library prepared a primitive for it; search: it "
-                    "was asked for an algorithm; trial: an algorithm was only tried; capture: the call "
-                    "was recorded into a CUDA graph.")),
-      As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so, or the layers of all these calls.")),
+         TextColumn("direction", "Forward or backward, where the library says so, or the layers of all these calls.")),
       As(Role::kShape, TextColumn("problem", "Its size, as the library states it.")),
       CallsColumn("Calls, without those inside another call of the same kind."),
       WallShareColumn(),
@@ -53,19 +53,18 @@ std::vector<Column> Columns() {
       TotalTimeColumn(),
       MeanTimeColumn(),
       Detail(RateColumn()),
-      As(Role::kChoice, Detail(TextColumn("types",
-                                          "Data types of source, weights and destination; one where all are equal."))),
-      Detail(IntegerColumn("self_time", "ns", Better::kLower,
-                    "Total time without calls inside of other kinds.")),
+      As(Role::kChoice,
+         Detail(TextColumn("types", "Data types of source, weights and destination; one where all are equal."))),
+      Detail(IntegerColumn("self_time", "ns", Better::kLower, "Total time without calls inside of other kinds.")),
       Detail(IntegerColumn("min_time", "ns", Better::kLower, "Shortest call.")),
       Detail(IntegerColumn("max_time", "ns", Better::kLower, "Longest call.")),
-      Detail(IntegerColumn("flops", "flops", Better::kNeither,
-                    "Floating-point operations of one call, by the books.")),
+      Detail(IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the books.")),
       Detail(IntegerColumn("nested_calls", "", Better::kNeither,
-                    "Calls inside another call of the same kind: the same work seen again.")),
+                           "Calls inside another call of the same kind: the same work seen again.")),
       Detail(TextColumn("functions", "Functions or taps that the calls were seen through.")),
       As(Role::kChoice, Detail(TextColumn("families", "Libraries."))),
-      As(Role::kChoice, Detail(TextColumn("implementations", "Kernels that the library chose; see the table algorithms."))),
+      As(Role::kChoice,
+         Detail(TextColumn("implementations", "Kernels that the library chose; see the table algorithms."))),
   };
 }
 
@@ -77,25 +76,24 @@ struct RowSums {
 };
 
 Row GroupRow(const Op& op, const std::string& direction, const OpGroup& group, int64_t wall_ns) {
-  return {
-      KindLabel(op),
-      direction,
-      ProblemLabel(op),
-      group.calls,
-      group.wall_share_ns,
-      Percent(group.wall_share_ns, wall_ns),
-      group.total_ns,
-      Mean(group.total_ns, group.calls),
-      group.flops_ns > 0 ? Cell(group.total_flops / static_cast<double>(group.flops_ns)) : Cell(),
-      op.types,
-      group.self_ns,
-      group.min_ns,
-      group.max_ns,
-      OrUnknown(group.flops),
-      group.nested_calls,
-      Join(group.functions),
-      Join(group.families),
-      Join(group.implementations)};
+  return {KindLabel(op),
+          direction,
+          ProblemLabel(op),
+          group.calls,
+          group.wall_share_ns,
+          Percent(group.wall_share_ns, wall_ns),
+          group.total_ns,
+          Mean(group.total_ns, group.calls),
+          group.flops_ns > 0 ? Cell(group.total_flops / static_cast<double>(group.flops_ns)) : Cell(),
+          op.types,
+          group.self_ns,
+          group.min_ns,
+          group.max_ns,
+          OrUnknown(group.flops),
+          group.nested_calls,
+          Join(group.functions),
+          Join(group.families),
+          Join(group.implementations)};
 }
 
 Row UnattributedRow(const TraceModel& model, const RunTotals& totals, size_t columns) {

@@ -45,16 +45,14 @@ bool DifferentPass(const Op& a, const Op& b) {
 // The moves of the model's ops, numbered, with the number of the move that undoes each.
 struct Moves {
   static constexpr int kNoMove = -1;
-  std::vector<int> of_op;  // kNoMove: no reorder, or nothing is changed
-  std::vector<int>
-      undoing;  // per op: the number of the opposite move, kNoMove if that never happens
+  std::vector<int> of_op;    // kNoMove: no reorder, or nothing is changed
+  std::vector<int> undoing;  // per op: the number of the opposite move, kNoMove if that never happens
 };
 
 Moves NumberMoves(const std::vector<Op>& ops) {
   std::map<Move, int> numbers;
   std::vector<Move> opposite(ops.size());
-  Moves moves = {std::vector<int>(ops.size(), Moves::kNoMove),
-                 std::vector<int>(ops.size(), Moves::kNoMove)};
+  Moves moves = {std::vector<int>(ops.size(), Moves::kNoMove), std::vector<int>(ops.size(), Moves::kNoMove)};
   for (size_t i = 0; i < ops.size(); ++i) {
     if (!IsReorder(ops[i])) continue;
     const Tensor* from = TensorOf(ops[i], "src");
@@ -154,9 +152,7 @@ class Matcher {
   bool IsOwnWeightsGradient(CallIndex producer, CallIndex consumer) const {
     const Op& op = OpOf(consumer);
     if (op.direction != Direction::kBackwardWeights) return false;
-    if (OpOf(producer).direction != Direction::kBackwardData ||
-        OpOf(producer).problem != op.problem)
-      return false;
+    if (OpOf(producer).direction != Direction::kBackwardData || OpOf(producer).problem != op.problem) return false;
     // A second such op since the producer belongs to another layer of the same shape.
     const auto it = last_weights_gradient_.find(op.problem);
     return it == last_weights_gradient_.end() || it->second < producer;

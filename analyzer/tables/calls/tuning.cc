@@ -36,9 +36,7 @@ bool IsLtHeuristics(const Op& op) {
   return op.definition.has_gemm() && op.definition.gemm().kind() == trace::Gemm::HEURISTIC;
 }
 
-bool IsCompilation(const Op& op) {
-  return op.family == "nvrtc" && absl::StrContains(op.function, "CompileProgram");
-}
+bool IsCompilation(const Op& op) { return op.family == "nvrtc" && absl::StrContains(op.function, "CompileProgram"); }
 
 // Empty: the op is none of this.
 std::string ActivityOf(const Op& op) {
@@ -63,8 +61,7 @@ void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) 
     const std::string activity = ActivityOf(op);
     const int64_t calls = totals.ops[i].calls - totals.ops[i].nested_calls;
     if (activity.empty() || calls == 0) continue;
-    Cost& cost =
-        costs[{activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}];
+    Cost& cost = costs[{activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}];
     cost.count += calls;
     cost.total_ns += totals.ops[i].total_ns;
     cost.candidates = std::max(cost.candidates, CandidatesOf(op));
@@ -79,8 +76,7 @@ void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) 
   }
 }
 
-void AddChosen(const TraceModel& model, const std::vector<AlgorithmSearch>& searches,
-               CostMap& costs) {
+void AddChosen(const TraceModel& model, const std::vector<AlgorithmSearch>& searches, CostMap& costs) {
   for (const AlgorithmSearch& search : searches) {
     const Op& op = model.ops[model.calls.op[search.call]];
     const auto it = costs.find({ActivityOf(op), op.subject, op.direction, op.problem});
@@ -89,8 +85,7 @@ void AddChosen(const TraceModel& model, const std::vector<AlgorithmSearch>& sear
   }
 }
 
-void AddAutotuning(const TraceModel& model, const std::vector<PlanSearch>& searches,
-                   CostMap& costs) {
+void AddAutotuning(const TraceModel& model, const std::vector<PlanSearch>& searches, CostMap& costs) {
   for (const PlanSearch& search : searches) {
     const Op& op = model.ops[search.candidates[0].op];
     Cost& cost = costs[{"autotuning", op.kind, op.direction, op.problem}];
@@ -148,14 +143,11 @@ std::vector<Column> Columns() {
                     "the last one."),
       Within(Range::kNotNegative, RealColumn("run_percent", "%", Better::kLower,
                                              "Total time as a part of the run's time (threads may overlap).")),
-      IntegerColumn("candidates", "", Better::kNeither,
-                    "Most algorithms that one search tried or offered."),
+      IntegerColumn("candidates", "", Better::kNeither, "Most algorithms that one search tried or offered."),
       Detail(TextColumn("direction", "Forward or backward.")),
-      Detail(
-          IntegerColumn("trials", "", Better::kLower, "Executions that only tried a candidate.")),
-      Detail(IntegerColumn(
-          "failed", "", Better::kLower,
-          "Calls that returned an error; plans that could not be built before one could.")),
+      Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried a candidate.")),
+      Detail(IntegerColumn("failed", "", Better::kLower,
+                           "Calls that returned an error; plans that could not be built before one could.")),
       Detail(IntegerColumn("mean_time", "ns", Better::kLower, "Total time divided by count.")),
       Detail(TextColumn("functions", "Functions that the calls were seen through.")),
   };
@@ -164,8 +156,7 @@ std::vector<Column> Columns() {
 Row CostRow(const Key& key, const Cost& cost, int64_t wall_ns) {
   const auto& [activity, kind, direction, problem] = key;
   const bool known = cost.is_time_known;
-  const bool has_candidates =
-      activity == "measuring" || activity == "heuristics" || activity == "autotuning";
+  const bool has_candidates = activity == "measuring" || activity == "heuristics" || activity == "autotuning";
   return {activity,
           kind,
           problem,
@@ -192,10 +183,9 @@ void AddNotes(const CostMap& costs, int64_t wall_ns, Table& table) {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
   for (const auto& [activity, sum] : order) {
-    const double percent =
-        wall_ns > 0 ? 100.0 * static_cast<double>(sum.first) / static_cast<double>(wall_ns) : 0;
-    table.notes.push_back(absl::StrFormat("%s: %d times, %s thread time, %.1f %% of the run.",
-                                          activity, sum.second, HumanTime(sum.first), percent));
+    const double percent = wall_ns > 0 ? 100.0 * static_cast<double>(sum.first) / static_cast<double>(wall_ns) : 0;
+    table.notes.push_back(absl::StrFormat("%s: %d times, %s thread time, %.1f %% of the run.", activity, sum.second,
+                                          HumanTime(sum.first), percent));
   }
 }
 
@@ -209,9 +199,8 @@ absl::StatusOr<Table> TuningTable(const TraceModel& model, const TableOptions& o
   AddPlanBuilding(model, costs);
   std::vector<const CostMap::value_type*> order;
   for (const auto& cost : costs) order.push_back(&cost);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return a->second.total_ns > b->second.total_ns;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->second.total_ns > b->second.total_ns; });
   Table table = NewTable("tuning", "What finding and preparing algorithms cost", Columns());
   for (const auto* cost : order) {
     table.rows.push_back(CostRow(cost->first, cost->second, model.wall_ns()));

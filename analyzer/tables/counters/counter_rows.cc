@@ -6,10 +6,10 @@
 #include <set>
 #include <utility>
 
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/activity_labels.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/network/layer_groups.h"
+#include "analyzer/tables/table_kind.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -49,11 +49,15 @@ class LayerRows : public CounterRows {
 
   std::vector<Column> Columns() const override {
     std::vector<Column> columns = {
-        As(Role::kName, TextColumn("layer", "Layer as in the table layers, or what --by asks for; [not seen: native code or "
-                                            "Python], [data loading], [waiting]: a thread was in none; [other threads]: threads without recorded calls "
-                                            "while nobody did anything that is known; [not sampled]: the process counted it, but "
-                                            "no reading of a thread.")),
-        As(Role::kKey, TextColumn("direction", "forward, backward-data …; recompute: forward pass for the backward pass.")),
+        As(Role::kName,
+           TextColumn("layer",
+                      "Layer as in the table layers, or what --by asks for; [not seen: native code or "
+                      "Python], [data loading], [waiting]: a thread was in none; [other threads]: threads without "
+                      "recorded calls "
+                      "while nobody did anything that is known; [not sampled]: the process counted it, but "
+                      "no reading of a thread.")),
+        As(Role::kKey,
+           TextColumn("direction", "forward, backward-data …; recompute: forward pass for the backward pass.")),
         As(Role::kKey, TextColumn("model", "Which network, where there are several."))};
     columns[2].detail = !has_models_;
     return columns;
@@ -75,9 +79,14 @@ class LayerRows : public CounterRows {
         group = groups_.OfGap(piece.gap);
         direction = attribution_.OfGap(piece.gap).place.direction;
         break;
-      case ActivityKind::kDataLoading: group = groups_.data_loading(); break;
-      case ActivityKind::kWaiting: group = groups_.waiting(); break;
-      case ActivityKind::kUnattributed: break;
+      case ActivityKind::kDataLoading:
+        group = groups_.data_loading();
+        break;
+      case ActivityKind::kWaiting:
+        group = groups_.waiting();
+        break;
+      case ActivityKind::kUnattributed:
+        break;
     }
     if (piece.is_of_other_threads) group = kNone;
     return rows_.Of({group, static_cast<int>(direction)});
@@ -108,13 +117,15 @@ class ScopeRows : public CounterRows {
   explicit ScopeRows(const TraceModel& model) : model_(model) {}
 
   std::vector<Column> Columns() const override {
-    return {As(Role::kKey, TextColumn("scope", "Innermost scope around it: an op of the framework, a range of the program."))};
+    return {As(Role::kKey,
+               TextColumn("scope", "Innermost scope around it: an op of the framework, a range of the program."))};
   }
 
   size_t RowOf(ProcessIndex, const CountedPiece& piece) override {
     ScopeIndex scope = kNone;
     if (piece.kind == ActivityKind::kScope || piece.kind == ActivityKind::kDataLoading) scope = piece.index;
-    if (piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting) scope = model_.calls.ScopeOf(piece.index);
+    if (piece.kind == ActivityKind::kCall || piece.kind == ActivityKind::kWaiting)
+      scope = model_.calls.ScopeOf(piece.index);
     if (scope != kNone) return rows_.Of(ScopeLabel(model_, scope));
     if (piece.is_of_other_threads) return rows_.Of(kOtherThreads);
     return rows_.Of(piece.kind == ActivityKind::kUnattributed ? kUnattributed : "[in no scope]");

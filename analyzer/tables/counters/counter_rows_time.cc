@@ -48,7 +48,8 @@ class Steps {
     for (const StepTrack* track : tracks_[process]) {
       for (const Step& step : track->steps) {
         boundaries.insert(boundaries.end(), {step.start_ns, step.end_ns});
-        for (const PhaseInterval& phase : step.phases) boundaries.insert(boundaries.end(), {phase.start_ns, phase.end_ns});
+        for (const PhaseInterval& phase : step.phases)
+          boundaries.insert(boundaries.end(), {phase.start_ns, phase.end_ns});
       }
     }
     std::sort(boundaries.begin(), boundaries.end());
@@ -84,7 +85,8 @@ class Steps {
 
 class PhaseRows : public CounterRows {
  public:
-  PhaseRows(const TraceModel& model, const TableOptions& options) : model_(model), steps_(model, options.analysis->steps()) {
+  PhaseRows(const TraceModel& model, const TableOptions& options)
+      : model_(model), steps_(model, options.analysis->steps()) {
     for (const StepTrack& track : options.analysis->steps()) {
       for (const Step& step : track.steps) ++counts_[{track.process, static_cast<int>(step.kind), step.is_warm_up}];
     }
@@ -92,8 +94,10 @@ class PhaseRows : public CounterRows {
 
   std::vector<Column> Columns() const override {
     return {ProcessColumn(model_),
-            As(Role::kKey, TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
-            As(Role::kKey, TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
+            As(Role::kKey,
+               TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
+            As(Role::kKey,
+               TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
             IntegerColumn("steps", "", Better::kNeither, "Steps that the row speaks of.")};
   }
 
@@ -104,7 +108,8 @@ class PhaseRows : public CounterRows {
     Key key = {process, -1, 0, false};
     if (moment.track != nullptr) {
       const Step& step = moment.at();
-      key = {process, static_cast<int>(step.kind), step.is_warm_up ? 0 : static_cast<int>(moment.phase), step.is_warm_up};
+      key = {process, static_cast<int>(step.kind), step.is_warm_up ? 0 : static_cast<int>(moment.phase),
+             step.is_warm_up};
     }
     const auto [at, is_new] = rows_.emplace(key, keys_.size());
     if (is_new) keys_.push_back(key);
@@ -134,13 +139,16 @@ class PhaseRows : public CounterRows {
 
 class IterationRows : public CounterRows {
  public:
-  IterationRows(const TraceModel& model, const TableOptions& options) : model_(model), steps_(model, options.analysis->steps()) {}
+  IterationRows(const TraceModel& model, const TableOptions& options)
+      : model_(model), steps_(model, options.analysis->steps()) {}
 
   std::vector<Column> Columns() const override {
     return {ProcessColumn(model_),
-            IntegerColumn("index", "", Better::kNeither, "Number of the iteration, from 0; not known: outside of iterations."),
+            IntegerColumn("index", "", Better::kNeither,
+                          "Number of the iteration, from 0; not known: outside of iterations."),
             TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
-            TextColumn("phase", "warm-up; steady: as most iterations are; other: evaluation, a smaller batch and the like."),
+            TextColumn("phase",
+                       "warm-up; steady: as most iterations are; other: evaluation, a smaller batch and the like."),
             Detail(TextColumn("thread", "Where threads repeat independently.")),
             IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
             IntegerColumn("duration", "ns", Better::kLower, "To the next iteration's start, or its own end.")};
@@ -166,8 +174,8 @@ class IterationRows : public CounterRows {
     if (track->thread != kNone) {
       thread = absl::StrCat(model_.threads[track->thread].name, " ", model_.threads[track->thread].thread_id);
     }
-    return {pid,  static_cast<int64_t>(index), IterationKindName(step.kind),
-            phase, thread, step.start_ns - model_.start_ns, step.end_ns - step.start_ns};
+    return {pid,    static_cast<int64_t>(index),     IterationKindName(step.kind), phase,
+            thread, step.start_ns - model_.start_ns, step.end_ns - step.start_ns};
   }
 
   Row RestLabels() const override { return {Cell(), Cell(), kNotSampled, Cell(), Cell(), Cell(), Cell()}; }
@@ -202,7 +210,8 @@ class IntervalRows : public CounterRows {
   // What was counted before the run began, or after it, is its first or last interval's.
   size_t RowOf(ProcessIndex process, const CountedPiece& piece) override {
     const int64_t last_ns = std::max(model_.start_ns, model_.end_ns - 1);
-    const std::pair key = {process, (std::clamp(piece.start_ns, model_.start_ns, last_ns) - model_.start_ns) / interval_ns_};
+    const std::pair key = {process,
+                           (std::clamp(piece.start_ns, model_.start_ns, last_ns) - model_.start_ns) / interval_ns_};
     const auto [at, is_new] = rows_.emplace(key, keys_.size());
     if (is_new) keys_.push_back(key);
     return at->second;

@@ -26,16 +26,21 @@ constexpr absl::string_view kSoftware[] = {"task-clock",         "minor-faults",
                                            "voluntary-switches", "involuntary-switches", "cpu-migrations"};
 
 constexpr char kShareExplanation[] =
-    "Each instant of a process is divided equally among the threads that work in it; this is the row's part of the whole run.";
+    "Each instant of a process is divided equally among the threads that work in it; this is the row's part of the "
+    "whole run.";
 constexpr char kRunningExplanation[] =
-    "Of the time that threads spent at it (workers without recorded calls aside) the part in which they ran on a processor; "
+    "Of the time that threads spent at it (workers without recorded calls aside) the part in which they ran on a "
+    "processor; "
     "else they waited, for something or for a processor.";
 constexpr char kEstimatedExplanation[] =
-    "Part of the running time (else of the first counter) that other threads of the process counted: workers without recorded "
+    "Part of the running time (else of the first counter) that other threads of the process counted: workers without "
+    "recorded "
     "calls, given to what the process did meanwhile.";
 
 // Without ":u", ":k".
-bool IsClock(absl::string_view counter) { return counter == kClock || absl::StartsWith(counter, absl::StrCat(kClock, ":")); }
+bool IsClock(absl::string_view counter) {
+  return counter == kClock || absl::StartsWith(counter, absl::StrCat(kClock, ":"));
+}
 
 Column CounterColumn(const std::string& counter) {
   KnownCounter known = {};
@@ -43,14 +48,16 @@ Column CounterColumn(const std::string& counter) {
   const bool is_time = is_known && known.unit == CounterUnit::kNanoseconds;
   const std::string meaning = is_known ? absl::StrCat(": ", known.meaning) : "";
   std::string explanation = absl::StrCat("Counter ", counter, meaning, ". Summed over the run.");
-  return As(Role::kAmount, IntegerColumn(CounterColumnName(counter), is_time ? "ns" : "", Better::kLower, std::move(explanation)));
+  return As(Role::kAmount,
+            IntegerColumn(CounterColumnName(counter), is_time ? "ns" : "", Better::kLower, std::move(explanation)));
 }
 
 // Of what shares its name the first: formulas for other processors.
 std::vector<const DerivedMetric*> DistinctMetrics() {
   std::vector<const DerivedMetric*> metrics;
   for (const DerivedMetric& metric : DerivedMetrics()) {
-    const bool is_new = std::none_of(metrics.begin(), metrics.end(), [&](const auto* known) { return known->name == metric.name; });
+    const bool is_new =
+        std::none_of(metrics.begin(), metrics.end(), [&](const auto* known) { return known->name == metric.name; });
     if (is_new) metrics.push_back(&metric);
   }
   return metrics;
@@ -64,7 +71,8 @@ std::string CounterColumnName(absl::string_view counter) {
   return name;
 }
 
-CounterSums::CounterSums(const TraceModel& model, const CountedRun& run) : model_(model), run_(run), totals_(run.counters.size()) {
+CounterSums::CounterSums(const TraceModel& model, const CountedRun& run)
+    : model_(model), run_(run), totals_(run.counters.size()) {
   for (NameIndex name : run.counters) names_.push_back(model.names[name]);
   for (CounterIndex i = 0; i < names_.size(); ++i) {
     if (clock_ == kNone && IsClock(names_[i])) clock_ = i;
@@ -116,7 +124,8 @@ void CounterSums::ByThread() {
   std::map<std::tuple<ProcessIndex, ThreadIndex, uint32_t>, size_t> numbers;
   for (size_t i = 0; i < run_.timelines.size(); ++i) {
     const CounterTimeline& timeline = run_.timelines[i];
-    const auto [at, is_new] = numbers.emplace(std::tuple(timeline.process, timeline.thread, timeline.tid), threads_.size());
+    const auto [at, is_new] =
+        numbers.emplace(std::tuple(timeline.process, timeline.thread, timeline.tid), threads_.size());
     if (is_new) threads_.push_back(i);
     RowSums& sums = At(at->second);
     for (size_t j = 0; j < timeline.amounts.size(); ++j) {
@@ -164,7 +173,8 @@ std::vector<Column> CounterSums::Columns(bool has_shares) const {
   const auto add = [&](Column column) {
     const std::string name = column.name;
     const auto is_taken = [&](const Column& known) { return known.name == column.name; };
-    for (int i = 2; std::any_of(columns.begin(), columns.end(), is_taken); ++i) column.name = absl::StrCat(name, "_", i);
+    for (int i = 2; std::any_of(columns.begin(), columns.end(), is_taken); ++i)
+      column.name = absl::StrCat(name, "_", i);
     columns.push_back(std::move(column));
   };
   if (has_shares) {
@@ -265,7 +275,8 @@ std::vector<std::string> CounterSums::Notes() const {
   std::vector<std::string> notes;
   if (names_.empty()) {
     notes.push_back(
-        "No counters were read. Run again with DLHOOK_COUNTERS=software (`dlhook counters` says what this machine can count).");
+        "No counters were read. Run again with DLHOOK_COUNTERS=software (`dlhook counters` says what this machine can "
+        "count).");
     return notes;
   }
   notes.push_back(SumsNote());

@@ -23,18 +23,18 @@ std::string CounterColumnName(absl::string_view counter);
 class CounterSums {
  public:
   struct RowSums {
-    std::vector<double> amounts;    // by CounterIndex
-    std::vector<int64_t> counts;    // the same as whole numbers: of all rows they add up to what was counted
-    double own_time_ns = 0;         // of threads whose running time is counted, in activities of their own
-    double own_running_ns = 0;      // in which they ran
-    double estimated = 0;           // of the lead counter
+    std::vector<double> amounts;  // by CounterIndex
+    std::vector<int64_t> counts;  // the same as whole numbers: of all rows they add up to what was counted
+    double own_time_ns = 0;       // of threads whose running time is counted, in activities of their own
+    double own_running_ns = 0;    // in which they ran
+    double estimated = 0;         // of the lead counter
     int64_t share_ns = 0;
   };
 
   CounterSums(const TraceModel& model, const CountedRun& run);
 
-  void Divide(CounterRows* rows);  // all processes
-  void ByThread();                 // a row for each thread that counted
+  void Divide(CounterRows* rows);                              // all processes
+  void ByThread();                                             // a row for each thread that counted
   size_t ThreadOf(size_t row) const { return threads_[row]; }  // of ByThread: its first timeline
 
   // Columns of every counter, of what follows from them, and of how they were found out; of a run without counters, those of the

@@ -26,7 +26,8 @@ void AppendColumns(std::vector<Column> more, std::vector<Column>* columns) {
 }
 
 bool IsEmpty(const CounterSums::RowSums& sums) {
-  return sums.share_ns == 0 && std::all_of(sums.counts.begin(), sums.counts.end(), [](int64_t count) { return count == 0; });
+  return sums.share_ns == 0 &&
+         std::all_of(sums.counts.begin(), sums.counts.end(), [](int64_t count) { return count == 0; });
 }
 
 // What is counted at all by the size of the lead, or in the order in which rows were met.
@@ -70,10 +71,11 @@ Table MakeTable(const TraceModel& model, std::string name, std::string title, st
 Table ByThreadTable(const TraceModel& model) {
   const CountedRun run = ReadCounters(model);
   CounterSums sums(model, run);
-  std::vector<Column> columns = {IntegerColumn("process", "", Better::kNeither, "Process id."),
-                                 TextColumn("thread", "Its name; not known of threads that made no recorded call."),
-                                 IntegerColumn("tid", "", Better::kNeither, "Its number in the kernel."),
-                                 IntegerColumn("time", "ns", Better::kNeither, "In which its running time was counted.")};
+  std::vector<Column> columns = {
+      IntegerColumn("process", "", Better::kNeither, "Process id."),
+      TextColumn("thread", "Its name; not known of threads that made no recorded call."),
+      IntegerColumn("tid", "", Better::kNeither, "Its number in the kernel."),
+      IntegerColumn("time", "ns", Better::kNeither, "In which its running time was counted.")};
   columns[0].detail = model.processes.size() < 2;
   AppendColumns(sums.Columns(/*has_shares=*/false), &columns);
   Table table = NewTable("counters", "What the processor counted, by thread", std::move(columns));
@@ -99,11 +101,16 @@ Table ByThreadTable(const TraceModel& model) {
 absl::StatusOr<Table> CountersTable(const TraceModel& model, const TableOptions& options) {
   const std::string title = "What the processor counted, by what the program did";
   switch (options.counters_by) {
-    case CountersBy::kPhase: return MakeTable(model, "counters", title, RowsByPhase(model, options));
-    case CountersBy::kIteration: return MakeTable(model, "counters", title, RowsByIteration(model, options));
-    case CountersBy::kScope: return MakeTable(model, "counters", title, RowsByScope(model));
-    case CountersBy::kThread: return ByThreadTable(model);
-    case CountersBy::kLayers: break;
+    case CountersBy::kPhase:
+      return MakeTable(model, "counters", title, RowsByPhase(model, options));
+    case CountersBy::kIteration:
+      return MakeTable(model, "counters", title, RowsByIteration(model, options));
+    case CountersBy::kScope:
+      return MakeTable(model, "counters", title, RowsByScope(model));
+    case CountersBy::kThread:
+      return ByThreadTable(model);
+    case CountersBy::kLayers:
+      break;
   }
   return MakeTable(model, "counters", title, RowsByLayer(model, options));
 }

@@ -62,9 +62,7 @@ Form FormOf(const Op& op) {
   return op.definition.copy().asynchronous() ? Form::kAsync : Form::kSync;
 }
 
-Key KeyOf(const Op& op) {
-  return {op.definition.copy().direction(), op.definition.copy().host_memory(), FormOf(op)};
-}
+Key KeyOf(const Op& op) { return {op.definition.copy().direction(), op.definition.copy().host_memory(), FormOf(op)}; }
 
 // Whether the call lasts as long as the copy. CUDA's manual, "API synchronization behavior": a
 // synchronous copy from or to the host returns when the host's memory has been read or written
@@ -170,8 +168,7 @@ CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) 
     const Op& op = model.ops[row.op];
     const int64_t calls = row.count - row.nested_count;
     if (!op.definition.has_copy() || calls == 0) continue;
-    AddCalls(op, calls, {row.sum_ns - row.nested_sum_ns, row.min_ns, row.max_ns},
-             groups[KeyOf(op)]);
+    AddCalls(op, calls, {row.sum_ns - row.nested_sum_ns, row.min_ns, row.max_ns}, groups[KeyOf(op)]);
   }
   const std::vector<OpIndex> home = HomeOps(model, totals);
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
@@ -247,8 +244,7 @@ std::vector<Column> Columns(bool has_gpu) {
                          : "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
       CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
       As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of these calls together.")),
-      RealColumn("bytes_percent", "%", Better::kNeither,
-                 "As a part of all bytes copied (not set, not captured)."),
+      RealColumn("bytes_percent", "%", Better::kNeither, "As a part of all bytes copied (not set, not captured)."),
       TotalTimeColumn(),
       RealColumn("rate", "GB/s", Better::kHigher,
                  has_gpu ? "Bytes over the GPU's time; of calls of which that is not known see rate_source."
@@ -262,8 +258,8 @@ std::vector<Column> Columns(bool has_gpu) {
       Detail(WallPercentColumn()),
       WallShareColumn()};
   for (const SizeClass& size : kSizes) {
-    columns.push_back(Detail(IntegerColumn(size.column, "", Better::kNeither,
-                                           absl::StrCat("Calls by size: ", size.words, "."))));
+    columns.push_back(
+        Detail(IntegerColumn(size.column, "", Better::kNeither, absl::StrCat("Calls by size: ", size.words, "."))));
   }
   columns.push_back(Detail(TextColumn("functions", "Functions that made these copies.")));
   if (!has_gpu) return columns;
@@ -277,9 +273,7 @@ std::vector<Column> Columns(bool has_gpu) {
   return columns;
 }
 
-bool IsCopied(const Key& key) {
-  return std::get<0>(key) != trace::Copy::SET && std::get<2>(key) != Form::kCaptured;
-}
+bool IsCopied(const Key& key) { return std::get<0>(key) != trace::Copy::SET && std::get<2>(key) != Form::kCaptured; }
 
 // Rate, the least, the largest: by the GPU's time, else as the caller waits.
 Row Rates(const CopyGroup& group) {
@@ -334,8 +328,7 @@ void AddSizeNotes(const CopyMap& groups, Table& table) {
       if (counts[i] > 0) words.push_back(absl::StrCat(counts[i], " ", kSizes[i].words));
     }
     if (words.empty()) continue;
-    table.notes.push_back(
-        absl::StrCat(DirectionLabel(direction), " by size: ", absl::StrJoin(words, ", "), "."));
+    table.notes.push_back(absl::StrCat(DirectionLabel(direction), " by size: ", absl::StrJoin(words, ", "), "."));
   }
 }
 

@@ -1,4 +1,6 @@
 // Table `gpu_idle`: why GPUs do not compute, to the nanosecond. The rules are in gpu/gpu_idle.h.
+#include "analyzer/gpu/gpu_idle.h"
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -10,7 +12,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/gpu/gpu_idle.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/tables/activity_labels.h"
@@ -156,14 +157,22 @@ class IdleSums {
 
   std::string LabelOf(const Kind& kind) const {
     switch (kind.what) {
-      case What::kToDevice: return "HtoD";
-      case What::kFromDevice: return "DtoH";
-      case What::kOtherCopy: return "other copies, memset";
-      case What::kCall: return kind.index == kNone ? "" : model_.ops[kind.index].function;
-      case What::kScope: return ScopeLabel(model_, kind.index);
-      case What::kPython: return "not seen: native code or Python";
-      case What::kAsked: return "asked for, not begun";
-      case What::kNothing: break;
+      case What::kToDevice:
+        return "HtoD";
+      case What::kFromDevice:
+        return "DtoH";
+      case What::kOtherCopy:
+        return "other copies, memset";
+      case What::kCall:
+        return kind.index == kNone ? "" : model_.ops[kind.index].function;
+      case What::kScope:
+        return ScopeLabel(model_, kind.index);
+      case What::kPython:
+        return "not seen: native code or Python";
+      case What::kAsked:
+        return "asked for, not begun";
+      case What::kNothing:
+        break;
     }
     return "";
   }
@@ -330,8 +339,8 @@ std::string GapNote(const TraceModel& model, const Gap& gap, const std::string& 
   const auto most = std::max_element(gap.by_cause_ns.begin(), gap.by_cause_ns.end());
   const auto cause = static_cast<IdleCause>(most - gap.by_cause_ns.begin());
   std::string note =
-      absl::StrCat("Gap of ", HumanTime(gap.length_ns), " on ", device, ", ",
-                   HumanTime(gap.start_ns - model.start_ns), " after the run began, mostly ", IdleCauseName(cause));
+      absl::StrCat("Gap of ", HumanTime(gap.length_ns), " on ", device, ", ", HumanTime(gap.start_ns - model.start_ns),
+                   " after the run began, mostly ", IdleCauseName(cause));
   const std::string name = next_work.NameOf(gap.next), layer = next_work.LayerOf(gap.next),
                     line = next_work.LineOf(gap.next);
   if (!name.empty()) absl::StrAppend(&note, "; then ", name);

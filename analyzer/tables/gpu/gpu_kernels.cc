@@ -44,8 +44,8 @@ struct KernelGroup {
   std::vector<int64_t> durations_ns;  // without first launches
   int64_t first_count = 0;
   int64_t first_ns = 0;
-  int64_t steady = 0;    // asked for in steady steps
-  int64_t replayed = 0;  // by CUDA graphs
+  int64_t steady = 0;                          // asked for in steady steps
+  int64_t replayed = 0;                        // by CUDA graphs
   std::map<GpuKernelIndex, int64_t> launches;  // of each grid, block …
   uint32_t compute_capability = 0;
   int64_t calls() const { return first_count + static_cast<int64_t>(durations_ns.size()); }
@@ -208,14 +208,11 @@ void ShowModels(const KernelMap& groups, Table* table) {
 }
 
 Row GroupRow(const TraceModel& model, const Key& key, const KernelGroup& group, int64_t all_ns, int64_t steps) {
-  Row row = {key.short_name,
-             KnownText(key.layer),
-             KnownText(key.model),
-             key.launched_by,
-             group.calls(),
-             steps == 0 ? Cell() : Cell(static_cast<double>(group.steady) / static_cast<double>(steps)),
-             group.total_ns,
-             Percent(group.total_ns, all_ns)};
+  Row row = {
+      key.short_name,       KnownText(key.layer),
+      KnownText(key.model), key.launched_by,
+      group.calls(),        steps == 0 ? Cell() : Cell(static_cast<double>(group.steady) / static_cast<double>(steps)),
+      group.total_ns,       Percent(group.total_ns, all_ns)};
   for (Cell& cell : Statistics(group)) row.push_back(std::move(cell));
   row.push_back(group.first_count > 0 ? Cell(group.first_ns) : Cell());
   row.push_back(group.replayed);

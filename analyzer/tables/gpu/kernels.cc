@@ -43,8 +43,7 @@ using LaunchMap = std::map<Key, LaunchGroup>;
 
 Key KeyOf(const Op& op, std::string launched_by) {
   const bool is_known = !op.kernel_name.empty();
-  return {is_known ? op.kernel_name : kNotKnown, is_known ? op.kernel_short : kNotKnown,
-          std::move(launched_by)};
+  return {is_known ? op.kernel_name : kNotKnown, is_known ? op.kernel_short : kNotKnown, std::move(launched_by)};
 }
 
 std::string LauncherOf(const TraceModel& model, CallIndex call) {
@@ -74,8 +73,7 @@ LaunchMap Collect(const TraceModel& model, const IterationClock& clock) {
       ++group.captured;
     } else {
       ++group.calls;
-      group.steady_calls +=
-          clock.IsSteady(model.calls.thread[call], model.calls.start_ns[call]) ? 1 : 0;
+      group.steady_calls += clock.IsSteady(model.calls.thread[call], model.calls.start_ns[call]) ? 1 : 0;
     }
   }
   for (const AggregateRow& row : model.aggregates) {
@@ -104,8 +102,8 @@ std::vector<Column> Columns() {
       Detail(RealColumn("launch_percent", "%", Better::kLower,
                         "Total time as a part of that of all launches: of the host, not of the "
                         "GPU.")),
-      Detail(IntegerColumn("captured", "", Better::kNeither,
-                           "Launches recorded into a CUDA graph instead of executed.")),
+      Detail(
+          IntegerColumn("captured", "", Better::kNeither, "Launches recorded into a CUDA graph instead of executed.")),
       Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids.")),
       As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
       As(Role::kChoice, Detail(TextColumn("block", "The most frequent block, in threads."))),
@@ -115,21 +113,18 @@ std::vector<Column> Columns() {
 }
 
 std::string MostFrequent(const std::map<Dim, int64_t>& dims) {
-  const auto it = std::max_element(
-      dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto it =
+      std::max_element(dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   const auto& [x, y, z] = it->first;
   return absl::StrCat(x, "x", y, "x", z);
 }
 
-Row GroupRow(const Key& key, const LaunchGroup& group, int64_t all_ns,
-             const IterationClock& clock) {
+Row GroupRow(const Key& key, const LaunchGroup& group, int64_t all_ns, const IterationClock& clock) {
   const int64_t iterations = clock.steady_iterations();
   return {key.short_name,
           key.launched_by,
           group.calls,
-          iterations == 0
-              ? Cell()
-              : Cell(static_cast<double>(group.steady_calls) / static_cast<double>(iterations)),
+          iterations == 0 ? Cell() : Cell(static_cast<double>(group.steady_calls) / static_cast<double>(iterations)),
           group.total_ns,
           Mean(group.total_ns, group.all()),
           Percent(group.total_ns, all_ns),
@@ -141,8 +136,7 @@ Row GroupRow(const Key& key, const LaunchGroup& group, int64_t all_ns,
           key.name};
 }
 
-void AddNotes(const TraceModel& model, const RunTotals& totals, const LaunchMap& groups,
-              Table& table) {
+void AddNotes(const TraceModel& model, const RunTotals& totals, const LaunchMap& groups, Table& table) {
   int64_t calls = 0, captured = 0, ns = 0, graphs = 0;
   for (const auto& [key, group] : groups) {
     calls += group.calls;
@@ -150,15 +144,14 @@ void AddNotes(const TraceModel& model, const RunTotals& totals, const LaunchMap&
     ns += group.total_ns;
   }
   if (groups.empty()) return;
-  table.notes.push_back(
-      absl::StrCat(calls, " launches took the host ", HumanTime(ns), "; ", captured,
-                   " more were captured into CUDA graphs. How long the kernels ran is not known."));
+  table.notes.push_back(absl::StrCat(calls, " launches took the host ", HumanTime(ns), "; ", captured,
+                                     " more were captured into CUDA graphs. How long the kernels ran is not known."));
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     if (IsGraphLaunch(model.ops[i])) graphs += totals.ops[i].calls - totals.ops[i].nested_calls;
   }
   if (graphs > 0) {
-    table.notes.push_back(absl::StrCat(
-        graphs, " launches of CUDA graphs repeat captured launches; they are not in `calls`."));
+    table.notes.push_back(
+        absl::StrCat(graphs, " launches of CUDA graphs repeat captured launches; they are not in `calls`."));
   }
 }
 
@@ -166,8 +159,8 @@ void AddNotes(const TraceModel& model, const RunTotals& totals, const LaunchMap&
 
 absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& options) {
   if (GpuTimesOf(model, options) == GpuTimes::kOfKernels) return GpuKernelsTable(model, options);
-  const bool any = std::any_of(model.ops.begin(), model.ops.end(),
-                               [](const Op& op) { return op.definition.has_launch(); });
+  const bool any =
+      std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.definition.has_launch(); });
   Table table = NewTable("kernels", "Kernel launches, by name and by who launched them", Columns());
   if (!any) return table;
   const IterationClock clock(model);
@@ -179,8 +172,7 @@ absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& 
     all_ns += group.second.total_ns;
   }
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return std::make_pair(a->second.all(), a->second.total_ns) >
-           std::make_pair(b->second.all(), b->second.total_ns);
+    return std::make_pair(a->second.all(), a->second.total_ns) > std::make_pair(b->second.all(), b->second.total_ns);
   });
   for (const auto* group : order) {
     table.rows.push_back(GroupRow(group->first, group->second, all_ns, clock));

@@ -39,7 +39,7 @@ struct Key {
 
 struct LaunchGroup {
   std::vector<int64_t> host_ns, wait_ns, gpu_ns, queued_ns;  // without first launches
-  int64_t host_bound = 0;  // of them, launches that took the host longer than the GPU
+  int64_t host_bound = 0;                                    // of them, launches that took the host longer than the GPU
   int64_t first_count = 0;
   int64_t first_host_ns = 0;
   int64_t host_total_ns = 0;
@@ -201,9 +201,8 @@ std::string Note(const LaunchMap& groups) {
     gpu_ns += group.gpu_total_ns;
   }
   const double percent = steady > 0 ? 100.0 * static_cast<double>(host_bound) / static_cast<double>(steady) : 0;
-  return absl::StrFormat(
-      "%d launches took the host %s and GPUs %s; %.3g %% of them took the host longer than the GPU.", launches,
-      HumanTime(host_ns), HumanTime(gpu_ns), percent);
+  return absl::StrFormat("%d launches took the host %s and GPUs %s; %.3g %% of them took the host longer than the GPU.",
+                         launches, HumanTime(host_ns), HumanTime(gpu_ns), percent);
 }
 
 }  // namespace

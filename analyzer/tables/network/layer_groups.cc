@@ -1,5 +1,4 @@
 // The rows of the table `layers`: see layer_groups.h.
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/network/layer_groups.h"
 
 #include "absl/strings/match.h"
@@ -10,6 +9,7 @@
 #include "analyzer/calls/python_places.h"
 #include "analyzer/layers/functions/askers.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/tables/table_kind.h"
 #include "analyzer/time/gap_places.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -35,7 +35,10 @@ std::string CutAfter(const std::string& name, const std::string& model, int dept
 }  // namespace
 
 LayerGroups::LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth)
-    : model_(model), attribution_(attribution), by_(by == LayersBy::kLayer && depth > 0 ? LayersBy::kModule : by), depth_(depth),
+    : model_(model),
+      attribution_(attribution),
+      by_(by == LayersBy::kLayer && depth > 0 ? LayersBy::kModule : by),
+      depth_(depth),
       is_collective_(CollectiveNames(model)) {
   if (by_ == LayersBy::kOp) {
     GroupOps();
@@ -67,10 +70,14 @@ GroupIndex LayerGroups::Group(const std::string& model, const std::string& label
 
 std::string LayerGroups::LabelOf(const Layer& layer) const {
   switch (by_) {
-    case LayersBy::kModule: return CutAfter(layer.module.empty() ? layer.name : layer.module, layer.model, depth_);
-    case LayersBy::kType: return layer.type;
-    case LayersBy::kLine: return layer.line.empty() ? "[line not known]" : layer.line;
-    default: return layer.name;
+    case LayersBy::kModule:
+      return CutAfter(layer.module.empty() ? layer.name : layer.module, layer.model, depth_);
+    case LayersBy::kType:
+      return layer.type;
+    case LayersBy::kLine:
+      return layer.line.empty() ? "[line not known]" : layer.line;
+    default:
+      return layer.name;
   }
 }
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "analyzer/tables/table_kind.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/model/trace_model.h"
+#include "analyzer/tables/table_kind.h"
 
 namespace dlhook::analyzer::inline tables {
 
@@ -67,7 +67,8 @@ class LayerGroups {
   // `--by line`: what has no layer has a line all the same.
   std::vector<GroupIndex> of_stack_;
   std::map<std::pair<StackIndex, StackIndex>, GroupIndex> of_gap_;
-  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, communication_ = 0, data_loading_ = 0, waiting_ = 0;
+  GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, communication_ = 0, data_loading_ = 0,
+             waiting_ = 0;
   GroupIndex other_threads_ = 0, unattributed_ = 0;
   GroupIndex gpu_unknown_ = 0, gpu_idle_ = 0, gpu_blind_ = 0;
 };

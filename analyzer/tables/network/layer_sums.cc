@@ -34,7 +34,8 @@ bool IsCounted(const Step& step, IterationKind kind) {
 // When the steps of a set were, by process and thread.
 class StepTimes {
  public:
-  StepTimes(const TraceModel& model, const StepSet& set) : all_(model.processes.size()), threads_(model.processes.size()) {
+  StepTimes(const TraceModel& model, const StepSet& set)
+      : all_(model.processes.size()), threads_(model.processes.size()) {
     for (const auto& [process, step] : set.steps) {
       all_[process].push_back({step->start_ns, step->end_ns});
       threads_[process][step->thread].push_back(all_[process].back());
@@ -49,8 +50,9 @@ class StepTimes {
     count_ = static_cast<int64_t>(set.steps.size());
     if (count_ > 0) {
       const std::string threads = of_threads_.contains(kNone) ? ""
-                                  : of_threads_.size() > 1    ? absl::StrCat(" of ", ThreadLabel(model, of_threads_))
-                                                              : absl::StrCat(" of thread ", ThreadLabel(model, of_threads_));
+                                  : of_threads_.size() > 1
+                                      ? absl::StrCat(" of ", ThreadLabel(model, of_threads_))
+                                      : absl::StrCat(" of thread ", ThreadLabel(model, of_threads_));
       sentence_ = absl::StrCat("Mean of ", SteadySteps(count_, set.kind, set.sort), threads, " of ",
                                HumanTime(total_ns_ / count_), "; shares of time add up to it exactly.");
       return;
@@ -83,8 +85,9 @@ class StepTimes {
 
   // `intervals`: disjoint, ascending.
   static bool IsIn(const std::vector<Interval>& intervals, int64_t time_ns) {
-    const auto after = std::upper_bound(intervals.begin(), intervals.end(), time_ns,
-                                        [](int64_t time, const Interval& interval) { return time < interval.start_ns; });
+    const auto after =
+        std::upper_bound(intervals.begin(), intervals.end(), time_ns,
+                         [](int64_t time, const Interval& interval) { return time < interval.start_ns; });
     return after != intervals.begin() && time_ns < std::prev(after)->end_ns;
   }
 
@@ -172,12 +175,18 @@ class Summer {
 
   GroupIndex GroupOf(const TimePiece& piece) const {
     switch (piece.kind) {
-      case ActivityKind::kCall: return groups_.OfCall(piece.index);
-      case ActivityKind::kScope: return groups_.OfScope(piece.index);
-      case ActivityKind::kNotSeen: return groups_.OfGap(piece.gap);
-      case ActivityKind::kDataLoading: return groups_.data_loading();
-      case ActivityKind::kWaiting: return groups_.waiting();
-      case ActivityKind::kUnattributed: break;
+      case ActivityKind::kCall:
+        return groups_.OfCall(piece.index);
+      case ActivityKind::kScope:
+        return groups_.OfScope(piece.index);
+      case ActivityKind::kNotSeen:
+        return groups_.OfGap(piece.gap);
+      case ActivityKind::kDataLoading:
+        return groups_.data_loading();
+      case ActivityKind::kWaiting:
+        return groups_.waiting();
+      case ActivityKind::kUnattributed:
+        break;
     }
     return groups_.unattributed();
   }
@@ -320,10 +329,10 @@ class Summer {
   const Attribution& attribution_;
   const LayerGroups& groups_;
   const StepTimes steps_;
-  std::vector<std::vector<Interval>> measured_;  // of these steps, by process
-  std::vector<IntervalSet> measured_time_;       // the same
-  std::vector<bool> is_move_;    // by op
-  std::vector<bool> is_layout_;  // by scope
+  std::vector<std::vector<Interval>> measured_;                      // of these steps, by process
+  std::vector<IntervalSet> measured_time_;                           // the same
+  std::vector<bool> is_move_;                                        // by op
+  std::vector<bool> is_layout_;                                      // by scope
   absl::flat_hash_set<std::pair<CallIndex, CallIndex>> executions_;  // call, launch of its graph
   LayerSums sums_;
 };
@@ -368,8 +377,8 @@ std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks) {
   return {};
 }
 
-LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals,
-                    const StepSet& set) {
+LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,
+                    const RunTotals& totals, const StepSet& set) {
   return Summer(model, analysis, groups, totals, set).Sum();
 }
 

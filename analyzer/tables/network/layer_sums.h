@@ -43,10 +43,11 @@ struct LayerSums {
   };
   std::vector<Group> groups;  // by GroupIndex
   int64_t total_ns = 0;       // of the steps; the groups' wall shares add up to it
-  int64_t gpu_total_ns = 0;   // of the steps, once for each GPU that their process uses; the groups' GPU shares add up to it
-  int64_t step_count = 0;     // 0: no steps are known, all is of the whole run
+  int64_t gpu_total_ns =
+      0;  // of the steps, once for each GPU that their process uses; the groups' GPU shares add up to it
+  int64_t step_count = 0;      // 0: no steps are known, all is of the whole run
   int64_t gpu_step_count = 0;  // of them, those all through which GPUs were measured; where none was, all
-  std::string sentence;       // which steps these are
+  std::string sentence;        // which steps these are
   int64_t steps() const { return step_count > 0 ? step_count : 1; }
   int64_t gpu_steps() const { return gpu_step_count > 0 ? gpu_step_count : 1; }
 };
@@ -64,8 +65,8 @@ std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks);
 
 // Over the steps of `set`; over the whole run where that has none. In a step of one thread what others do meanwhile is of the group
 // other_threads().
-LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups, const RunTotals& totals,
-                    const StepSet& set);
+LayerSums SumLayers(const TraceModel& model, const LayerAnalysis& analysis, const LayerGroups& groups,
+                    const RunTotals& totals, const StepSet& set);
 
 }  // namespace dlhook::analyzer::tables
 

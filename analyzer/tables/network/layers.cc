@@ -31,13 +31,20 @@ Column StepTimeColumn(std::string name, std::string explanation) {
 
 const char* LabelName(LayersBy by) {
   switch (by) {
-    case LayersBy::kLayer: return "layer";
-    case LayersBy::kModule: return "module";
-    case LayersBy::kType: return "type";
-    case LayersBy::kOp: return "op";
-    case LayersBy::kLine: return "line";
-    case LayersBy::kFunction: return "function";
-    case LayersBy::kStack: return "stack";
+    case LayersBy::kLayer:
+      return "layer";
+    case LayersBy::kModule:
+      return "module";
+    case LayersBy::kType:
+      return "type";
+    case LayersBy::kOp:
+      return "op";
+    case LayersBy::kLine:
+      return "line";
+    case LayersBy::kFunction:
+      return "function";
+    case LayersBy::kStack:
+      return "stack";
   }
   return "layer";
 }
@@ -45,8 +52,8 @@ const char* LabelName(LayersBy by) {
 // Of what GPUs did, where the run has their times.
 std::vector<Column> GpuColumns() {
   return {
-      As(Role::kPart, StepTimeColumn("gpu_forward",
-                                     "How long GPUs worked for its forward pass in a mean step: sum of durations.")),
+      As(Role::kPart,
+         StepTimeColumn("gpu_forward", "How long GPUs worked for its forward pass in a mean step: sum of durations.")),
       As(Role::kPart, StepTimeColumn("gpu_backward", "For its backward pass: data, weights and bias together.")),
       RealColumn("gpu_percent", "%", Better::kLower,
                  "Its part of the GPUs' time in the steps: every moment of a GPU divided equally among what runs in "
@@ -66,8 +73,8 @@ std::vector<Column> GpuDetailColumns() {
       Detail(StepTimeColumn("gpu_backward_data", "Of gpu_backward: gradient of the layer's input.")),
       Detail(StepTimeColumn("gpu_backward_weights", "Of gpu_backward: gradient of the weights.")),
       As(Role::kWeight, Detail(StepTimeColumn("gpu_total", "Sum of all durations on GPUs of all steps together."))),
-      Detail(StepTimeColumn("gpu_share",
-                            "Part of the GPUs' time of all steps together: the rows add up to it exactly.")),
+      Detail(
+          StepTimeColumn("gpu_share", "Part of the GPUs' time of all steps together: the rows add up to it exactly.")),
   };
 }
 
@@ -100,7 +107,8 @@ std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute, bo
       RealColumn("time_percent", "%", Better::kLower, "All its time as a part of the steps' time."),
       RealColumn("rate", "GFLOP/s", Better::kHigher, "FLOPs of its library calls over all its time."),
       As(Role::kPart, StepTimeColumn("layout", "Of all its time: moving tensors into another memory format for it.")),
-      TextColumn("matched_by", "Weakest evidence that was needed: framework, module, function, pointers, shapes, order."),
+      TextColumn("matched_by",
+                 "Weakest evidence that was needed: framework, module, function, pointers, shapes, order."),
       Detail(StepTimeColumn("time", "Wall share of all it does in a mean step.")),
       Detail(StepTimeColumn("backward_data", "Of backward: gradient of the layer's input.")),
       Detail(StepTimeColumn("backward_weights", "Of backward: gradient of the weights.")),
@@ -109,9 +117,11 @@ std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute, bo
       Detail(RealColumn("calls", "", Better::kLower, "Library calls in a mean step.")),
       Detail(RealColumn("flops", "flops", Better::kNeither, "Of its library calls in a mean step.")),
       Detail(RealColumn("bytes", "bytes", Better::kNeither, "Operands of its library calls in a mean step.")),
-      Detail(StepTimeColumn("thread_time", "Durations over all threads in a mean step, with what other layers do inside.")),
+      Detail(StepTimeColumn("thread_time",
+                            "Durations over all threads in a mean step, with what other layers do inside.")),
       Detail(StepTimeColumn("self_time", "The same without what other layers do inside.")),
-      As(Role::kWeight, Detail(StepTimeColumn("wall_share", "Of all steps together: the rows add up to them exactly."))),
+      As(Role::kWeight,
+         Detail(StepTimeColumn("wall_share", "Of all steps together: the rows add up to them exactly."))),
   };
   if (by != LayersBy::kType) columns.push_back(Detail(TextColumn("type", "Kind of work.")));
   if (by != LayersBy::kModule) columns.push_back(Detail(TextColumn("module", "Innermost module around it.")));
@@ -124,8 +134,10 @@ std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute, bo
     if (column.name == "layout") column.detail = has_recompute;
   }
   if (has_gpu) AddGpuColumns(&columns);
-  columns.insert(columns.begin(), Detail(TextColumn("step", "Which steps the mean is of: kind, and in brackets what tells them from "
-                                                            "others; of the whole run where no steps are known.")));
+  columns.insert(columns.begin(),
+                 Detail(TextColumn("step",
+                                   "Which steps the mean is of: kind, and in brackets what tells them from "
+                                   "others; of the whole run where no steps are known.")));
   return columns;
 }
 
@@ -263,8 +275,7 @@ class LayersReport {
 
   Row GpuCells(const LayerSums::Group& sums) const {
     const auto kernels = static_cast<double>(sums.gpu_kernels);
-    return {PerGpuStep(sums.GpuOf(LayerDirection::kForward)),
-            PerGpuStep(sums.gpu_backward_ns()),
+    return {PerGpuStep(sums.GpuOf(LayerDirection::kForward)), PerGpuStep(sums.gpu_backward_ns()),
             sums.gpu_share_ns == 0 ? Cell() : Percent(sums.gpu_share_ns, sums_.gpu_total_ns),
             sums.gpu_flops > 0 && sums.gpu_ns > 0 ? Cell(sums.gpu_flops / static_cast<double>(sums.gpu_ns)) : Cell(),
             sums.gpu_kernels == 0 ? Cell() : Cell(kernels / static_cast<double>(sums_.gpu_steps()))};
@@ -294,7 +305,8 @@ class LayersReport {
     const bool calls_differ = std::any_of(sums_.groups.begin(), sums_.groups.end(), [&](const LayerSums::Group& group) {
       return group.calls % sums_.steps() != 0;
     });
-    if (calls_differ) table->notes.push_back("Not all these steps make the same library calls: numbers of calls are means.");
+    if (calls_differ)
+      table->notes.push_back("Not all these steps make the same library calls: numbers of calls are means.");
     size_t noted = 0, ambiguous = 0;
     for (const Layer& layer : attribution_.layers) {
       if (layer.ambiguity.empty()) continue;
@@ -338,7 +350,8 @@ class LayersReport {
 
 absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& options) {
   const bool has_lines = options.layers_by == LayersBy::kLine && !model.python_stacks.empty();
-  const bool needs_layers = !has_lines && options.layers_by != LayersBy::kFunction && options.layers_by != LayersBy::kStack;
+  const bool needs_layers =
+      !has_lines && options.layers_by != LayersBy::kFunction && options.layers_by != LayersBy::kStack;
   if (needs_layers && options.analysis->attribution().layers.empty()) {
     Table table = NewTable("layers", kTitle, Columns(options.layers_by, false, false, false));
     table.notes.push_back("No layers were found.");
@@ -351,13 +364,15 @@ absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& o
   Table table = LayersReport(model, options, sets.front()).Make();
   for (size_t i = 1; i < sets.size(); ++i) {
     Table more = LayersReport(model, options, sets[i]).Make();
-    for (size_t column = 0; column < table.columns.size(); ++column) table.columns[column].detail &= more.columns[column].detail;
+    for (size_t column = 0; column < table.columns.size(); ++column)
+      table.columns[column].detail &= more.columns[column].detail;
     std::move(more.rows.begin(), more.rows.end(), std::back_inserter(table.rows));
     table.notes.insert(table.notes.begin() + static_cast<std::ptrdiff_t>(i), more.notes.front());
   }
   if (sets.size() > 1) table.columns.front() = As(Role::kKey, TextColumn("step", table.columns.front().explanation));
   if (found > sets.size()) {
-    table.notes.push_back(absl::StrCat(found - sets.size(), " more sorts of steps are not in these rows: see the table phases."));
+    table.notes.push_back(
+        absl::StrCat(found - sets.size(), " more sorts of steps are not in these rows: see the table phases."));
   }
   return table;
 }

@@ -22,7 +22,8 @@ constexpr char kSeveralGroups[] =
 constexpr char kOtherOrder[] =
     "communicators whose ranks made other collective calls from some call on (calls may be lost)";
 constexpr char kCrossed[] =
-    "kinds of operations of which some rank was done before another began, or made another number: several groups of ranks, or lost records";
+    "kinds of operations of which some rank was done before another began, or made another number: several groups of "
+    "ranks, or lost records";
 constexpr char kTotalsOnly[] = "collective calls of which only totals were kept can't be matched between ranks";
 
 // One rank of a communicator: the calls it made, or the ranges of its backend, in their order.
@@ -58,9 +59,8 @@ std::vector<std::vector<CallIndex>> CallsOfProcesses(const TraceModel& model) {
     calls[model.threads[model.calls.thread[call]].process].push_back(call);
   }
   for (std::vector<CallIndex>& of_process : calls) {
-    std::stable_sort(of_process.begin(), of_process.end(), [&](CallIndex a, CallIndex b) {
-      return model.calls.start_ns[a] < model.calls.start_ns[b];
-    });
+    std::stable_sort(of_process.begin(), of_process.end(),
+                     [&](CallIndex a, CallIndex b) { return model.calls.start_ns[a] < model.calls.start_ns[b]; });
   }
   return calls;
 }
@@ -69,7 +69,7 @@ std::map<Communicator, std::vector<Member>> FindMembers(const TraceModel& model)
   std::map<Communicator, std::vector<Member>> members;
   const std::vector<std::vector<CallIndex>> calls = CallsOfProcesses(model);
   for (ProcessIndex process = 0; process < calls.size(); ++process) {
-    std::map<std::pair<std::string, uint64_t>, Member> mine;  // by family and communicator
+    std::map<std::pair<std::string, uint64_t>, Member> mine;                          // by family and communicator
     std::map<std::tuple<std::string, int32_t, int32_t>, std::set<uint64_t>> numbers;  // by family, ranks and rank
     for (const CallIndex call : calls[process]) {
       const Op& op = model.ops[model.calls.op[call]];
@@ -185,12 +185,14 @@ class Matcher {
     for (size_t k = 0; k < count; ++k) {
       for (const Member& member : members) {
         const int64_t start_ns = model_.scopes.start_ns[member.ranges[k]];
-        meetings[k].arrivals.push_back({member.process, start_ns, start_ns, start_ns + model_.scopes.duration_ns[member.ranges[k]]});
+        meetings[k].arrivals.push_back(
+            {member.process, start_ns, start_ns, start_ns + model_.scopes.duration_ns[member.ranges[k]]});
       }
       const int64_t last_ns = meetings[k].LastNs();
       const auto is_before = [&](const Arrival& arrival) { return arrival.end_ns < last_ns; };
       const std::vector<Arrival>& arrivals = meetings[k].arrivals;
-      if (is_synchronizing && AreOnOneMachine(members) && std::any_of(arrivals.begin(), arrivals.end(), is_before)) return false;
+      if (is_synchronizing && AreOnOneMachine(members) && std::any_of(arrivals.begin(), arrivals.end(), is_before))
+        return false;
     }
     std::move(meetings.begin(), meetings.end(), std::back_inserter(result_.meetings));
     return true;
@@ -198,8 +200,11 @@ class Matcher {
 
   // Clocks of several machines differ.
   bool AreOnOneMachine(const std::vector<Member>& members) const {
-    const auto host_of = [&](const Member& member) { return model_.processes[member.process].header.process().boot_id(); };
-    return std::all_of(members.begin(), members.end(), [&](const Member& m) { return host_of(m) == host_of(members.front()); });
+    const auto host_of = [&](const Member& member) {
+      return model_.processes[member.process].header.process().boot_id();
+    };
+    return std::all_of(members.begin(), members.end(),
+                       [&](const Member& m) { return host_of(m) == host_of(members.front()); });
   }
 
   void MatchMembers(const std::vector<Member>& members) {
@@ -220,11 +225,12 @@ class Matcher {
 
   Meeting MeetingOf(const std::vector<Member>& members, size_t k) const {
     Meeting meeting;
-    meeting.on_gpu = std::all_of(members.begin(), members.end(),
-                                 [&](const Member& m) { return spans_.contains(m.calls[k]); });
+    meeting.on_gpu =
+        std::all_of(members.begin(), members.end(), [&](const Member& m) { return spans_.contains(m.calls[k]); });
     for (const Member& member : members) {
       const CallIndex call = member.calls[k];
-      Arrival arrival = {member.process, model_.calls.start_ns[call], model_.calls.start_ns[call], model_.calls.start_ns[call]};
+      Arrival arrival = {member.process, model_.calls.start_ns[call], model_.calls.start_ns[call],
+                         model_.calls.start_ns[call]};
       if (meeting.on_gpu) {
         std::tie(arrival.start_ns, arrival.end_ns) = spans_.at(call);
       } else if (!model_.ops[model_.calls.op[call]].is_asynchronous) {

@@ -22,8 +22,7 @@ namespace {
 
 // family, kind, communicator, ranks in it, bytes, data type, reduction. A communicator's number is
 // one of its process: data-parallel processes number theirs alike, and stand in one row.
-using Key = std::tuple<std::string, trace::Collective::Kind, uint64_t, int32_t, uint64_t,
-                       trace::DataType, int32_t>;
+using Key = std::tuple<std::string, trace::Collective::Kind, uint64_t, int32_t, uint64_t, trace::DataType, int32_t>;
 
 struct CollectiveGroup {
   OpGroup ops;
@@ -61,8 +60,8 @@ std::string TypeLabel(trace::DataType type) {
 std::vector<Column> Columns() {
   return {
       As(Role::kKey, TextColumn("kind", "What is done.")),
-      As(Role::kKey, IntegerColumn("communicator", "", Better::kNeither,
-                                   "Its number in each process, in the order of first use.")),
+      As(Role::kKey,
+         IntegerColumn("communicator", "", Better::kNeither, "Its number in each process, in the order of first use.")),
       As(Role::kChoice, IntegerColumn("ranks", "", Better::kNeither, "Processes in the communicator.")),
       As(Role::kShape, IntegerColumn("size", "bytes", Better::kNeither,
                                      "Bytes that the caller contributes to one call (receives, where it only "
@@ -80,7 +79,9 @@ std::vector<Column> Columns() {
       IntegerColumn("failed", "", Better::kLower, "Calls that returned an error."),
       TextColumn("callers", "Ranks that called, where known."),
       TextColumn("peers", "Roots or partners, where there are any."),
-      TextColumn("functions", "Functions called; ranges of torch.distributed's backend (gloo:all_reduce), of which sizes are not known."),
+      TextColumn(
+          "functions",
+          "Functions called; ranges of torch.distributed's backend (gloo:all_reduce), of which sizes are not known."),
       WallShareColumn(),
   };
 }
@@ -98,7 +99,8 @@ void AddRanges(const TraceModel& model, Table* table) {
     ++group.ops.calls;
     group.ops.total_ns += model.scopes.duration_ns[scope];
     int32_t rank = 0;
-    if (absl::SimpleAtoi(RankOf(model, model.threads[model.scopes.thread[scope]].process), &rank)) group.ranks.insert(rank);
+    if (absl::SimpleAtoi(RankOf(model, model.threads[model.scopes.thread[scope]].process), &rank))
+      group.ranks.insert(rank);
   }
   for (const auto& [name, group] : groups) {
     Row row(table->columns.size());
@@ -226,8 +228,7 @@ absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const TableOptio
     return static_cast<int64_t>(std::get<4>(group->first)) * group->second.ops.calls;
   };
   std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
-    return std::make_pair(bytes(a), a->second.ops.calls) >
-           std::make_pair(bytes(b), b->second.ops.calls);
+    return std::make_pair(bytes(a), a->second.ops.calls) > std::make_pair(bytes(b), b->second.ops.calls);
   });
   Table table = NewTable("collectives", "Communication between ranks", Columns());
   for (const auto* group : order) {

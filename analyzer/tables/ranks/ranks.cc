@@ -172,11 +172,10 @@ class RankTable {
     if (!spreads_ns_.empty()) {
       std::vector<int64_t> spreads_ns = spreads_ns_;
       std::sort(spreads_ns.begin(), spreads_ns.end());
-      table->notes.push_back(absl::StrCat("From the first to the last rank's arrival at ", spreads_ns.size(),
-                                          " collective operations: median ",
-                                          HumanTime(QuantileOfSorted(spreads_ns, 0.5)), ", 95 % within ",
-                                          HumanTime(QuantileOfSorted(spreads_ns, 0.95)), ", at most ",
-                                          HumanTime(spreads_ns.back()), "."));
+      table->notes.push_back(absl::StrCat(
+          "From the first to the last rank's arrival at ", spreads_ns.size(), " collective operations: median ",
+          HumanTime(QuantileOfSorted(spreads_ns, 0.5)), ", 95 % within ", HumanTime(QuantileOfSorted(spreads_ns, 0.95)),
+          ", at most ", HumanTime(spreads_ns.back()), "."));
     }
     if (by_host_ > 0) {
       table->notes.push_back(absl::StrCat("Of ", by_host_,
@@ -204,10 +203,10 @@ class RankTable {
     });
     const int64_t caused_ns = sums_[last].caused_ns;
     if (caused_ns < times_[last].duration_ns / 100 || 3 * caused_ns < 2 * all_ns || caused_ns == 0) return;
-    table->notes.push_back(absl::StrCat(
-        "The others wait for ", Label(last), ": it came last to ", sums_[last].came_last, " of ", sums_[last].collectives,
-        " operations, in a mean step ", HumanTime(caused_ns / std::max<int64_t>(1, times_[last].all_steps)),
-        " after the first one."));
+    table->notes.push_back(
+        absl::StrCat("The others wait for ", Label(last), ": it came last to ", sums_[last].came_last, " of ",
+                     sums_[last].collectives, " operations, in a mean step ",
+                     HumanTime(caused_ns / std::max<int64_t>(1, times_[last].all_steps)), " after the first one."));
   }
 
   void AddImbalance(const std::vector<ProcessIndex>& shown, Table* table) const {
@@ -215,11 +214,10 @@ class RankTable {
     const auto [fastest, slowest] = std::minmax_element(
         shown.begin(), shown.end(), [&](ProcessIndex a, ProcessIndex b) { return compute(a) < compute(b); });
     if (compute(*fastest) == 0 || compute(*fastest) == compute(*slowest)) return;
-    table->notes.push_back(absl::StrFormat("Compute of a step takes %s on %s and %s on %s: %.2f times as long.",
-                                           HumanTime(compute(*slowest)), Label(*slowest), HumanTime(compute(*fastest)),
-                                           Label(*fastest),
-                                           static_cast<double>(compute(*slowest)) /
-                                               static_cast<double>(compute(*fastest))));
+    table->notes.push_back(
+        absl::StrFormat("Compute of a step takes %s on %s and %s on %s: %.2f times as long.",
+                        HumanTime(compute(*slowest)), Label(*slowest), HumanTime(compute(*fastest)), Label(*fastest),
+                        static_cast<double>(compute(*slowest)) / static_cast<double>(compute(*fastest))));
   }
 
   const TraceModel& model_;

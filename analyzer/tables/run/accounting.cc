@@ -88,7 +88,12 @@ Activity ActivityOf(const TraceModel& model, const Attribution& attribution, con
 class Accounting {
  public:
   Accounting(const TraceModel& model, const Attribution& attribution, const std::vector<StepGroup>& groups)
-      : model_(model), attribution_(attribution), groups_(groups), intervals_(groups.size()), next_(groups.size()), sums_(groups.size()) {
+      : model_(model),
+        attribution_(attribution),
+        groups_(groups),
+        intervals_(groups.size()),
+        next_(groups.size()),
+        sums_(groups.size()) {
     for (size_t i = 0; i < groups_.size(); ++i) intervals_[i] = IntervalsOf(groups_[i]);
     for (ProcessIndex process = 0; process < model_.processes.size(); ++process) Divide(process);
   }
@@ -139,23 +144,29 @@ std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
   };
   std::vector<Column> columns = {
       IntegerColumn("process", "", Better::kNeither, "Process id."),
-      As(Role::kKey, TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
-      As(Role::kKey, TextColumn("activity", "library: calls; framework: its own ops; not seen: native code or Python between them.")),
-      As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op; of what is not seen the module and the lines that it lies between.")),
+      As(Role::kKey,
+         TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
+      As(Role::kKey,
+         TextColumn("activity",
+                    "library: calls; framework: its own ops; not seen: native code or Python between them.")),
+      As(Role::kKey, TextColumn("what",
+                                "Kind of call, name of the framework's op; of what is not seen the module and the "
+                                "lines that it lies between.")),
       time("time", "Wall share in a mean steady step."),
       RealColumn("percent", "%", Better::kLower, "Of the step."),
-      As(Role::kPart, time("forward", "The part in the forward phase; where nothing is trained, in the network's pass.")),
+      As(Role::kPart,
+         time("forward", "The part in the forward phase; where nothing is trained, in the network's pass.")),
       As(Role::kPart, time("backward", "The part in the backward phase.")),
       As(Role::kPart, time("update", "The part while weights are updated and gradients zeroed.")),
       Detail(time("input", "The part while the program waits for its next batch.")),
       Detail(time("other", "The part in no phase.")),
-      As(Role::kWeight, Detail(time("wall_share", "Of all steady steps together: these add up to their duration exactly."))),
+      As(Role::kWeight,
+         Detail(time("wall_share", "Of all steady steps together: these add up to their duration exactly."))),
   };
   columns[0].detail = !HasSeveralProcesses(groups);
-  const bool one_kind = std::all_of(groups.begin(), groups.end(),
-                                    [&](const StepGroup& group) {
-                                      return group.kind == groups.front().kind && group.sort == groups.front().sort;
-                                    });
+  const bool one_kind = std::all_of(groups.begin(), groups.end(), [&](const StepGroup& group) {
+    return group.kind == groups.front().kind && group.sort == groups.front().sort;
+  });
   columns[1].detail = one_kind;
   return columns;
 }
@@ -186,23 +197,25 @@ std::vector<Line> LinesOf(const std::map<Activity, Sums>& activities, int64_t wh
   return lines;
 }
 
-void AddRows(const TraceModel& model, const StepGroup& group, const std::map<Activity, Sums>& activities, Table& table) {
+void AddRows(const TraceModel& model, const StepGroup& group, const std::map<Activity, Sums>& activities,
+             Table& table) {
   int64_t whole_ns = 0;
   for (const auto& [activity, sums] : activities) whole_ns += sums.total_ns;
   const auto steps = static_cast<int64_t>(group.steady.size());
   const int64_t pid = model.processes[group.process].header.process().pid();
   for (const auto& [activity, sums] : LinesOf(activities, whole_ns)) {
     const auto mean = [&](int64_t ns) { return ns == 0 ? Cell() : Mean(ns, steps); };
-    table.rows.push_back({pid, StepName(group.kind, group.sort),
-                          ActivityName(activity.first), activity.second.empty() ? Cell() : Cell(activity.second),
-                          Mean(sums.total_ns, steps), Percent(sums.total_ns, whole_ns),
+    table.rows.push_back({pid, StepName(group.kind, group.sort), ActivityName(activity.first),
+                          activity.second.empty() ? Cell() : Cell(activity.second), Mean(sums.total_ns, steps),
+                          Percent(sums.total_ns, whole_ns),
                           mean(sums.Of(PhaseKind::kForward) + sums.Of(PhaseKind::kInference)),
                           mean(sums.Of(PhaseKind::kBackward)), mean(sums.Of(PhaseKind::kUpdate)),
                           mean(sums.Of(PhaseKind::kInput)), mean(sums.Of(PhaseKind::kUnknown)), sums.total_ns});
   }
 }
 
-void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Activity, Sums>& activities, Table& table) {
+void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Activity, Sums>& activities,
+              Table& table) {
   int64_t whole_ns = 0, unattributed_ns = 0, not_seen_ns = 0;
   for (const auto& [activity, sums] : activities) {
     whole_ns += sums.total_ns;
@@ -216,8 +229,9 @@ void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Ac
       " of it no library call and no framework's op ran: ", HumanTime(not_seen_ns / steps),
       " not seen (native code or Python between two lines of the program), ", HumanTime(unattributed_ns / steps),
       " unattributed. The rows add up to it exactly.",
-      group.overlaps ? " Steps of several threads overlap: this is the time in which any was under way, divided by their number."
-                     : "",
+      group.overlaps
+          ? " Steps of several threads overlap: this is the time in which any was under way, divided by their number."
+          : "",
       group.threads.contains(kNone) ? ""
                                     : absl::StrCat(" Steps of ", ThreadLabel(model, group.threads),
                                                    ": what other threads did in that time is in these rows, too.")));

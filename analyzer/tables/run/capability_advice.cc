@@ -39,7 +39,8 @@ constexpr Advice kOff[] = {
 
 // OpenVINO's oneDNN fails while it logs executions: nobody is told to have it log.
 std::string AdviceForRefusedLog(absl::string_view library) {
-  if (absl::StartsWith(library, "libopenvino")) return "Its primitives fail while it logs; OpenVINO's own profiling tells of them.";
+  if (absl::StartsWith(library, "libopenvino"))
+    return "Its primitives fail while it logs; OpenVINO's own profiling tells of them.";
   return "If the program works under ONEDNN_VERBOSE=1 without dlhook, set DLHOOK_ONEDNN=force.";
 }
 
@@ -86,12 +87,14 @@ std::string AdviceFor(const trace::Loss& loss) {
     case trace::Loss::OUTPUT_GONE:
       return "Leave the run's folder alone while the program runs.";
     case trace::Loss::DLSYM_PLAIN_POINTER:
-      return "Not more than 2048 functions can be told apart that were looked up by dlsym; of the CUDA driver's, those with "
+      return "Not more than 2048 functions can be told apart that were looked up by dlsym; of the CUDA driver's, those "
+             "with "
              "arguments newer than this dlhook are left alone.";
     case trace::Loss::COLLECTOR_GONE:
       return "Leave dlhook run alive while its program runs.";
     case trace::Loss::READINGS_DROPPED:
-      return "Read counters less often (DLHOOK_COUNTERS_AT=time, DLHOOK_COUNTERS_MS), or give rings more room (DLHOOK_RING_KIB).";
+      return "Read counters less often (DLHOOK_COUNTERS_AT=time, DLHOOK_COUNTERS_MS), or give rings more room "
+             "(DLHOOK_RING_KIB).";
     case trace::Loss::GPU_BUFFERS_FULL:
       return "Give CUPTI's buffers more room (DLHOOK_GPU_BUFFERS_MIB).";
     case trace::Loss::GPU_RECORDS_DROPPED:

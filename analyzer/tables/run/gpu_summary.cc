@@ -53,10 +53,7 @@ void AddBusy(const TraceModel& model, const TableOptions& options, Table* summar
 
 void AddActivities(const TraceModel& model, Table* summary) {
   constexpr std::pair<Kind::Kind, const char*> kWords[] = {
-      {Kind::KERNEL, "kernels"},
-      {Kind::COPY, "copies"},
-      {Kind::SET, "sets"},
-      {Kind::OP, "calls timed as a whole"},
+      {Kind::KERNEL, "kernels"}, {Kind::COPY, "copies"}, {Kind::SET, "sets"}, {Kind::OP, "calls timed as a whole"},
       {Kind::GRAPH, "graphs"},
   };
   std::vector<std::string> words;

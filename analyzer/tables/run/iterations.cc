@@ -1,4 +1,6 @@
 // Table `iterations`: the repeating step of the program, one row a step.
+#include "analyzer/steps/iterations.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -6,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/steps/iterations.h"
 #include "analyzer/steps/phases.h"
 #include "analyzer/steps/step_iterations.h"
 #include "analyzer/tables/columns.h"
@@ -21,35 +22,31 @@ constexpr size_t kMaxSortsNoted = 8;
 std::vector<Column> Columns() {
   return {
       IntegerColumn("process", "", Better::kNeither, "Process id."),
-      TextColumn("thread",
-                 "Name and number of the thread, where threads repeat independently; else all."),
+      TextColumn("thread", "Name and number of the thread, where threads repeat independently; else all."),
       IntegerColumn("index", "", Better::kNeither, "Number of the iteration, from 0."),
-      TextColumn("phase",
-                 "warm-up; steady: as most iterations are; other: evaluation, a smaller batch and the like."),
+      TextColumn("phase", "warm-up; steady: as most iterations are; other: evaluation, a smaller batch and the like."),
       TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
-      IntegerColumn("batch", "", Better::kNeither, "Samples in one pass, where shapes tell it (of sequences that may be their tokens)."),
+      IntegerColumn("batch", "", Better::kNeither,
+                    "Samples in one pass, where shapes tell it (of sequences that may be their tokens)."),
       IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
       IntegerColumn("duration", "ns", Better::kLower,
                     "From its first call to the next iteration's; of the last one: to the end of "
                     "its last call."),
-      IntegerColumn("calls", "", Better::kLower,
-                    "Calls that began in it, those inside other calls too."),
-      IntegerColumn("creations", "", Better::kLower,
-                    "oneDNN primitives prepared (seen at capture level 2)."),
-      IntegerColumn("in_library", "ns", Better::kNeither,
-                    "Time in which at least one call was active."),
-      RealColumn("in_library_percent", "%", Better::kNeither,
-                 "The same as a part of the duration."),
+      IntegerColumn("calls", "", Better::kLower, "Calls that began in it, those inside other calls too."),
+      IntegerColumn("creations", "", Better::kLower, "oneDNN primitives prepared (seen at capture level 2)."),
+      IntegerColumn("in_library", "ns", Better::kNeither, "Time in which at least one call was active."),
+      RealColumn("in_library_percent", "%", Better::kNeither, "The same as a part of the duration."),
       IntegerColumn("launches", "", Better::kLower, "Kernels and CUDA graphs launched in it."),
       IntegerColumn("copies", "", Better::kLower, "Copies between host and GPU, or inside it."),
       IntegerColumn("copied", "bytes", Better::kLower, "Bytes of these copies."),
       Detail(IntegerColumn("micro_steps", "", Better::kNeither,
                            "Backward passes before the weights are updated (gradient accumulation).")),
       Detail(TextColumn("model", "Which network was trained, or ran, where it was one alone.")),
-      Detail(TextColumn("step", "The kind, and in brackets what tells steps like it from others: the program's own range, the network, "
-                                "the batch.")),
-      Detail(
-          IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
+      Detail(TextColumn(
+          "step",
+          "The kind, and in brackets what tells steps like it from others: the program's own range, the network, "
+          "the batch.")),
+      Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
   };
 }
 
@@ -78,13 +75,11 @@ void AddRows(const TraceModel& model, const StepTrack& steps, const IterationTra
     table.rows.push_back(
         {ProcessId(model, track), ThreadLabel(model, track), static_cast<int64_t>(i),
          std::string(PhaseName(iteration.phase)), std::string(IterationKindName(step.kind)),
-         step.batch > 0 ? Cell(step.batch) : Cell(), iteration.start_ns - model.start_ns,
-         iteration.duration_ns(), iteration.calls, iteration.creations, iteration.in_library_ns,
-         Percent(iteration.in_library_ns, iteration.duration_ns()), gpu(iteration.launches),
-         gpu(iteration.copies), gpu(iteration.copied_bytes),
-         is_training ? Cell(int64_t{step.micro_steps}) : Cell(), step.model.empty() ? Cell() : Cell(step.model),
-         StepName(step.kind, step.sort),
-         gpu(iteration.trials)});
+         step.batch > 0 ? Cell(step.batch) : Cell(), iteration.start_ns - model.start_ns, iteration.duration_ns(),
+         iteration.calls, iteration.creations, iteration.in_library_ns,
+         Percent(iteration.in_library_ns, iteration.duration_ns()), gpu(iteration.launches), gpu(iteration.copies),
+         gpu(iteration.copied_bytes), is_training ? Cell(int64_t{step.micro_steps}) : Cell(),
+         step.model.empty() ? Cell() : Cell(step.model), StepName(step.kind, step.sort), gpu(iteration.trials)});
   }
 }
 
@@ -104,8 +99,8 @@ std::string Median(const std::vector<int64_t>& durations) {
 void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const IterationTrack& track, Table& table) {
   const auto durations = SteadyDurations(steps, track);
   const std::string counts =
-      absl::StrCat(Name(model, track), ": ", track.iterations.size(), " iterations, ", track.Count(Phase::kWarmUp), " warm-up, ",
-                   track.Count(Phase::kSteady), " steady, ", track.Count(Phase::kOther), " other");
+      absl::StrCat(Name(model, track), ": ", track.iterations.size(), " iterations, ", track.Count(Phase::kWarmUp),
+                   " warm-up, ", track.Count(Phase::kSteady), " steady, ", track.Count(Phase::kOther), " other");
   if (durations.size() == 1) {
     table.notes.push_back(absl::StrCat(counts, "; steady ", Median(durations.begin()->second), "."));
     return;
@@ -114,24 +109,25 @@ void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const Itera
   size_t noted = 0;
   for (const auto& [name, of_name] : durations) {
     if (++noted > kMaxSortsNoted) break;
-    table.notes.push_back(absl::StrCat(Name(model, track), ": steady ", name, ": ", of_name.size(), ", ", Median(of_name), "."));
+    table.notes.push_back(
+        absl::StrCat(Name(model, track), ": steady ", name, ": ", of_name.size(), ", ", Median(of_name), "."));
   }
   if (durations.size() > kMaxSortsNoted) {
-    table.notes.push_back(absl::StrCat(durations.size() - kMaxSortsNoted, " more sorts of steps: see the table phases."));
+    table.notes.push_back(
+        absl::StrCat(durations.size() - kMaxSortsNoted, " more sorts of steps: see the table phases."));
   }
 }
 
 void AddNotes(const TraceModel& model, const StepTrack& steps, const IterationTrack& track, Table& table) {
   AddSteadyNotes(model, steps, track, table);
   if (track.calls_before > 0) {
-    table.notes.push_back(absl::StrCat(Name(model, track), ": ", track.calls_before,
-                                       " calls before the first iteration."));
+    table.notes.push_back(
+        absl::StrCat(Name(model, track), ": ", track.calls_before, " calls before the first iteration."));
   }
   if (track.by_kind_only) {
-    table.notes.push_back(
-        absl::StrCat(Name(model, track),
-                     ": shapes change from iteration to iteration; found by the order of "
-                     "operations alone."));
+    table.notes.push_back(absl::StrCat(Name(model, track),
+                                       ": shapes change from iteration to iteration; found by the order of "
+                                       "operations alone."));
   }
 }
 
@@ -144,14 +140,12 @@ absl::StatusOr<Table> IterationsTable(const TraceModel& model, const TableOption
     AddRows(model, steps, track, table);
     AddNotes(model, steps, track, table);
   }
-  if (table.rows.empty())
-    table.notes.push_back("No sequence of calls repeats often enough to be an iteration.");
+  if (table.rows.empty()) table.notes.push_back("No sequence of calls repeats often enough to be an iteration.");
   int64_t aggregated = 0;
   for (const AggregateRow& row : model.aggregates) aggregated += row.count;
   if (aggregated > 0) {
-    table.notes.push_back(absl::StrCat(
-        aggregated,
-        " calls are known only as totals per op: they are in no iteration."));
+    table.notes.push_back(
+        absl::StrCat(aggregated, " calls are known only as totals per op: they are in no iteration."));
   }
   return table;
 }

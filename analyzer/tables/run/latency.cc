@@ -42,7 +42,8 @@ std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
       percentile("p95", "95 % of the requests took at most so long."),
       percentile("p99", "99 % of the requests took at most so long."),
       Detail(percentile("max", "The slowest request.")),
-      RealColumn("throughput", "samples/s", Better::kHigher, "Samples over the time that requests took, pauses left out."),
+      RealColumn("throughput", "samples/s", Better::kHigher,
+                 "Samples over the time that requests took, pauses left out."),
   };
   columns[0].detail = !HasSeveralProcesses(groups);
   return columns;
@@ -97,10 +98,11 @@ std::string LoadNote(const std::string& process, const Served& served) {
   }
   const double seconds = static_cast<double>(end_ns - start_ns) / 1e9;
   const std::string of_threads = threads.size() > 1 ? absl::StrCat(" of ", threads.size(), " threads") : "";
-  return absl::StrFormat("%s: %d requests%s in %s, %.4g a second; %.3g %% of the time at least one was under way; %d of warm-up left out.",
-                         process, served.steady.size(), of_threads, HumanTime(end_ns - start_ns),
-                         static_cast<double>(served.steady.size()) / seconds,
-                         100.0 * static_cast<double>(busy_ns) / static_cast<double>(end_ns - start_ns), served.warm_up);
+  return absl::StrFormat(
+      "%s: %d requests%s in %s, %.4g a second; %.3g %% of the time at least one was under way; %d of warm-up left out.",
+      process, served.steady.size(), of_threads, HumanTime(end_ns - start_ns),
+      static_cast<double>(served.steady.size()) / seconds,
+      100.0 * static_cast<double>(busy_ns) / static_cast<double>(end_ns - start_ns), served.warm_up);
 }
 
 }  // namespace

@@ -80,9 +80,12 @@ std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
   std::vector<Column> columns = {
       IntegerColumn("process", "", Better::kNeither, "Process id."),
       TextColumn("thread", "Name and number, where threads repeat independently; else all."),
-      As(Role::kKey, TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't. In brackets what "
-                                        "tells it from others: the program's own range, the network, the batch.")),
-      As(Role::kKey, TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
+      As(Role::kKey,
+         TextColumn("step",
+                    "training, validation, inference; unknown where the direction of calls isn't. In brackets what "
+                    "tells it from others: the program's own range, the network, the batch.")),
+      As(Role::kKey,
+         TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
       IntegerColumn("steps", "", Better::kNeither, "Steps that the row speaks of."),
       IntegerColumn("time", "ns", Better::kLower, "In a mean step; of warm-up: its mean step."),
       RealColumn("percent", "%", Better::kLower, "Of the steady steps' time."),
@@ -110,8 +113,9 @@ void AddRows(const TraceModel& model, const StepGroup& group, Table& table) {
                           Percent(sum.total_ns, whole_ns), calls, sum.total_ns});
   }
   if (sums.least_calls < sums.most_calls) {
-    table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ", SteadySteps(steps, group.kind, group.sort),
-                                       " make ", sums.least_calls, " to ", sums.most_calls, " calls: numbers of calls are means."));
+    table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ",
+                                       SteadySteps(steps, group.kind, group.sort), " make ", sums.least_calls, " to ",
+                                       sums.most_calls, " calls: numbers of calls are means."));
   }
   if (group.warm_up.empty()) return;
   const auto warm_up = static_cast<int64_t>(group.warm_up.size());
@@ -127,9 +131,9 @@ absl::StatusOr<Table> PhasesTable(const TraceModel& model, const TableOptions& o
   for (const StepGroup& group : groups) {
     AddRows(model, group, table);
     if (group.odd > 0) {
-      table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ", group.odd, " ",
-                                         StepName(group.kind, group.sort),
-                                         " steps more, of another batch size or without scopes, are not in these rows."));
+      table.notes.push_back(
+          absl::StrCat(ProcessLabel(model, group.process), ": ", group.odd, " ", StepName(group.kind, group.sort),
+                       " steps more, of another batch size or without scopes, are not in these rows."));
     }
   }
   if (groups.empty()) table.notes.push_back("No steps were found.");

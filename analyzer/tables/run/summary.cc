@@ -32,17 +32,14 @@ class Metrics {
  public:
   explicit Metrics(Table& table) : table_(table) {}
 
-  void Time(const std::string& metric, int64_t ns, const std::string& note) {
-    Add(metric, ns, "ns", Cell(), note);
-  }
+  void Time(const std::string& metric, int64_t ns, const std::string& note) { Add(metric, ns, "ns", Cell(), note); }
   void TimeOf(const std::string& metric, int64_t ns, int64_t whole_ns, const std::string& note) {
     Add(metric, ns, "ns", Percent(ns, whole_ns), note);
   }
   void Count(const std::string& metric, int64_t count, const std::string& note) {
     Add(metric, count, "", Cell(), note);
   }
-  void Add(const std::string& metric, Cell value, const std::string& unit, Cell percent,
-           const std::string& note) {
+  void Add(const std::string& metric, Cell value, const std::string& unit, Cell percent, const std::string& note) {
     table_.rows.push_back({metric, std::move(value), unit, std::move(percent), note});
   }
 
@@ -64,12 +61,12 @@ std::vector<Column> Columns() {
 void AddTimes(const TraceModel& model, const RunTotals& totals, Metrics& metrics) {
   const int64_t wall_ns = model.wall_ns();
   metrics.Time("wall", wall_ns, "from the first process's start to the last one's end");
-  metrics.TimeOf("in_library_wall", totals.in_library_wall_ns, wall_ns,
-                 "at least one call active; of wall");
-  metrics.TimeOf("unattributed_wall", totals.unattributed_ns, wall_ns, "no library call active: a framework's own work, Python, code that is not seen, or nothing (see accounting); of wall");
-  metrics.TimeOf(
-      "thread_time", totals.thread_time_ns, wall_ns,
-      "sum of all calls' durations over all threads; more than 100 % of wall if they overlap");
+  metrics.TimeOf("in_library_wall", totals.in_library_wall_ns, wall_ns, "at least one call active; of wall");
+  metrics.TimeOf("unattributed_wall", totals.unattributed_ns, wall_ns,
+                 "no library call active: a framework's own work, Python, code that is not seen, or nothing (see "
+                 "accounting); of wall");
+  metrics.TimeOf("thread_time", totals.thread_time_ns, wall_ns,
+                 "sum of all calls' durations over all threads; more than 100 % of wall if they overlap");
 }
 
 void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metrics) {
@@ -101,7 +98,8 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
     metrics.Count("captured_calls", captured, "recorded into CUDA graphs, not executed then");
   }
   if (aggregated > 0) {
-    metrics.Count("aggregated_calls", aggregated, "of them, known only as totals per op and thread: they stand in no layer and iteration");
+    metrics.Count("aggregated_calls", aggregated,
+                  "of them, known only as totals per op and thread: they stand in no layer and iteration");
   }
 }
 
@@ -129,7 +127,8 @@ void AddScopes(const TraceModel& model, Metrics& metrics) {
     const int64_t inside = calls - std::count(model.calls.scope.begin(), model.calls.scope.end(), kNone);
     metrics.Count("scopes", scopes, ScopeKindsLabel(model.scopes));
     metrics.Add("calls_in_scopes", model.calls.scope.empty() ? 0 : inside, "",
-                Percent(model.calls.scope.empty() ? 0 : inside, calls), "made while one was open; of calls kept one by one");
+                Percent(model.calls.scope.empty() ? 0 : inside, calls),
+                "made while one was open; of calls kept one by one");
   }
   if (!model.scope_windows.empty()) {
     int64_t window_ns = 0, wall_ns = 0;
@@ -152,7 +151,8 @@ void AddScopes(const TraceModel& model, Metrics& metrics) {
 // Of torch.compile, all threads together; 0: nothing was compiled.
 int64_t CompilationNs(const TraceModel& model, const Attribution& attribution) {
   const std::vector<Layer>& layers = attribution.layers;
-  const auto at = std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.type == kCompilation; });
+  const auto at =
+      std::find_if(layers.begin(), layers.end(), [](const Layer& layer) { return layer.type == kCompilation; });
   if (at == layers.end()) return 0;
   const auto compilation = static_cast<LayerIndex>(at - layers.begin());
   int64_t sum_ns = 0;
@@ -169,7 +169,9 @@ int64_t CompilationNs(const TraceModel& model, const Attribution& attribution) {
 // Of the track with most time; the table `iterations` has all.
 void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metrics& metrics) {
   const int64_t compilation_ns = CompilationNs(model, analysis.attribution());
-  if (compilation_ns > 0) metrics.TimeOf("compilation", compilation_ns, model.wall_ns(), "torch.compile at work, as far as operators recorded in it show; of wall");
+  if (compilation_ns > 0)
+    metrics.TimeOf("compilation", compilation_ns, model.wall_ns(),
+                   "torch.compile at work, as far as operators recorded in it show; of wall");
   const std::vector<StepTrack>& tracks = analysis.steps();
   if (tracks.empty()) {
     metrics.Count("iterations", 0, "no sequence of calls repeats often enough");
@@ -177,26 +179,25 @@ void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metri
   }
   const IterationTrack track = MeasureSteps(model, tracks[0]);
   const auto durations = SteadyDurations(tracks[0], track);
-  const auto time_of = [](const std::vector<int64_t>& of_name) { return std::accumulate(of_name.begin(), of_name.end(), int64_t{0}); };
+  const auto time_of = [](const std::vector<int64_t>& of_name) {
+    return std::accumulate(of_name.begin(), of_name.end(), int64_t{0});
+  };
   const auto longest = std::max_element(durations.begin(), durations.end(), [&](const auto& a, const auto& b) {
     return time_of(a.second) < time_of(b.second);
   });
   metrics.Count("iterations", static_cast<int64_t>(track.iterations.size()),
-                tracks.size() == 1
-                    ? ""
-                    : absl::StrCat("of the first of ", tracks.size(), " processes or threads"));
+                tracks.size() == 1 ? "" : absl::StrCat("of the first of ", tracks.size(), " processes or threads"));
   metrics.Count("iterations_warm_up", track.Count(Phase::kWarmUp),
                 compilation_ns == 0 ? "the first ones, as long as they do or take more"
                                     : "the first ones, as long as they compile, do or take more");
-  metrics.Count("iterations_steady", track.Count(Phase::kSteady),
-                "as most iterations are");
+  metrics.Count("iterations_steady", track.Count(Phase::kSteady), "as most iterations are");
   if (longest == durations.end()) return;
   const Quartiles quartiles = QuartilesOf(longest->second);
   metrics.Time("iteration_median", quartiles.median,
-               durations.size() == 1 ? "of steady iterations; the last one is cut short and left out"
-                                     : absl::StrCat("of steady ", longest->first, ", which took most time; others: table phases"));
-  metrics.Time("iteration_spread", quartiles.upper - quartiles.lower,
-               "interquartile range of steady iterations");
+               durations.size() == 1
+                   ? "of steady iterations; the last one is cut short and left out"
+                   : absl::StrCat("of steady ", longest->first, ", which took most time; others: table phases"));
+  metrics.Time("iteration_spread", quartiles.upper - quartiles.lower, "interquartile range of steady iterations");
 }
 
 std::string Lower(const std::string& name) { return absl::AsciiStrToLower(name); }
@@ -262,13 +263,11 @@ std::string ObjectName(const std::string& path) {
 }
 
 void AddCapabilities(const TraceModel& model, Metrics& metrics) {
-  std::map<std::tuple<std::string, std::string, std::string>, int64_t>
-      processes;  // name, state with object, reason
+  std::map<std::tuple<std::string, std::string, std::string>, int64_t> processes;  // name, state with object, reason
   for (const ProcessInfo& process : model.processes) {
     for (const trace::Capability& capability : process.capabilities) {
       std::string state = Lower(trace::Capability::State_Name(capability.state()));
-      if (!capability.object().empty())
-        absl::StrAppend(&state, " in ", ObjectName(capability.object()));
+      if (!capability.object().empty()) absl::StrAppend(&state, " in ", ObjectName(capability.object()));
       ++processes[{capability.name(), state, capability.reason()}];
     }
   }
@@ -293,13 +292,10 @@ void AddOddities(const TraceModel& model, Metrics& metrics) {
     vanished += process.has_footer && process.end == trace::Footer::VANISHED ? 1 : 0;
   }
   for (const auto& [thread, state] : model.capture_states) stops += state.recording() ? 0 : 1;
-  if (unfinished > 0)
-    metrics.Count("processes_without_end", unfinished, "still running, or the trace was cut off");
+  if (unfinished > 0) metrics.Count("processes_without_end", unfinished, "still running, or the trace was cut off");
   if (vanished > 0)
     metrics.Count("processes_vanished", vanished, "gone without a word: killed, or became another program (exec)");
-  if (stops > 0)
-    metrics.Count("recording_stops", stops,
-                  "calls between a stop and the next start were not recorded");
+  if (stops > 0) metrics.Count("recording_stops", stops, "calls between a stop and the next start were not recorded");
   for (const auto& [sentence, count] : model.oddities) metrics.Count("oddity", count, sentence);
 }
 
@@ -316,7 +312,8 @@ absl::StatusOr<Table> SummaryTable(const TraceModel& model, const TableOptions& 
   AddFailures(model, metrics);
   AddLosses(model, metrics);
   AddCapabilities(model, metrics);
-  if (HasTroubles(model)) table.notes.emplace_back("What could not be seen and what to do: dlhook report RUN --table capabilities.");
+  if (HasTroubles(model))
+    table.notes.emplace_back("What could not be seen and what to do: dlhook report RUN --table capabilities.");
   AddOddities(model, metrics);
   return table;
 }

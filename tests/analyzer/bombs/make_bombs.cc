@@ -70,7 +70,8 @@ class Bomb {
     uint32_t stack = 0;
     uint32_t python_stack = 0;
   };
-  void Calls(int count, const std::function<void(int, Call*)>& fill = nullptr, uint32_t thread = 1, uint64_t first = 0) {
+  void Calls(int count, const std::function<void(int, Call*)>& fill = nullptr, uint32_t thread = 1,
+             uint64_t first = 0) {
     uint64_t sequence = first, end = 1000000;
     for (int i = 0; i < count; ++i) {
       if (i % kBatch == 0) {
@@ -96,7 +97,8 @@ class Bomb {
   }
 
   // One in the other, or one after another.
-  void Scopes(int count, bool nested, uint32_t thread = 1, trace::ScopeBatch::Kind kind = trace::ScopeBatch::FRAMEWORK_OP) {
+  void Scopes(int count, bool nested, uint32_t thread = 1,
+              trace::ScopeBatch::Kind kind = trace::ScopeBatch::FRAMEWORK_OP) {
     trace::ScopeBatch* batch = nullptr;
     for (int i = 0; i < count; ++i) {
       if (i % kBatch == 0) {
@@ -119,7 +121,8 @@ class Bomb {
     for (int i = 0; i < count; i += kBatch) {
       trace::Interned* interned = Add()->mutable_interned();
       interned->set_first_address_iid(static_cast<uint32_t>(i + 1));
-      for (int k = i; k < std::min(count, i + kBatch); ++k) interned->add_address(4096 + static_cast<uint64_t>(k) * 4096);
+      for (int k = i; k < std::min(count, i + kBatch); ++k)
+        interned->add_address(4096 + static_cast<uint64_t>(k) * 4096);
     }
     Count(count);
   }
@@ -229,10 +232,13 @@ const std::map<std::string, Fill>& Bombs() {
            device->set_ordinal(static_cast<uint32_t>(k));
            device->set_name("g");
          }
-         Activities(7500 * b->size(), [](int i, trace::GpuActivityBatch* batch) {
-           batch->add_device(static_cast<uint32_t>(i));
-           batch->add_stream(static_cast<uint32_t>(i));
-         }, b);
+         Activities(
+             7500 * b->size(),
+             [](int i, trace::GpuActivityBatch* batch) {
+               batch->add_device(static_cast<uint32_t>(i));
+               batch->add_stream(static_cast<uint32_t>(i));
+             },
+             b);
        }},
       {"largest_ids",
        [](Bomb* b) {
@@ -250,10 +256,13 @@ const std::map<std::string, Fill>& Bombs() {
          interned->add_address(9);
          b->Calls(5, nullptr, UINT32_MAX, UINT64_MAX - 10);
          b->Add()->mutable_gpu_device()->set_ordinal(UINT32_MAX);
-         Activities(5, [](int, trace::GpuActivityBatch* batch) {
-           batch->add_device(UINT32_MAX);
-           batch->add_stream(UINT32_MAX);
-         }, b);
+         Activities(
+             5,
+             [](int, trace::GpuActivityBatch* batch) {
+               batch->add_device(UINT32_MAX);
+               batch->add_stream(UINT32_MAX);
+             },
+             b);
        }},
       {"nest_of_calls",
        [](Bomb* b) {
@@ -365,12 +374,15 @@ const std::map<std::string, Fill>& Bombs() {
            nodes->add_sequence_delta(0);
          }
          b->Count(count);
-         Activities(count, [count](int i, trace::GpuActivityBatch* batch) {
-           batch->add_device(1);
-           batch->add_stream(7);
-           batch->add_graph(1);
-           batch->add_graph_node(static_cast<uint64_t>(count - i));
-         }, b);
+         Activities(
+             count,
+             [count](int i, trace::GpuActivityBatch* batch) {
+               batch->add_device(1);
+               batch->add_stream(7);
+               batch->add_graph(1);
+               batch->add_graph_node(static_cast<uint64_t>(count - i));
+             },
+             b);
        }},
       {"stack_of_many_frames",
        [](Bomb* b) {
@@ -388,8 +400,9 @@ const std::map<std::string, Fill>& Bombs() {
        }},
       {"strange_files",
        [](Bomb* b) {
-         const char* const paths[] = {"/dev/zero", "/dev/stdin", "/proc/self/mem", "/proc/kmsg", "fifo",
-                                      "/dev/tty",  "/dev/random", "/",             ".",          "/proc/self/fd/0"};
+         const char* const paths[] = {"/dev/zero", "/dev/stdin",     "/proc/self/mem", "/proc/kmsg",
+                                      "fifo",      "/dev/tty",       "/dev/random",    "/",
+                                      ".",         "/proc/self/fd/0"};
          b->Addresses(10);
          for (int k = 0; k < 10; ++k) {
            trace::Mapping* mapping = b->Add()->mutable_mapping();

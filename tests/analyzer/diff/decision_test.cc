@@ -17,7 +17,7 @@ namespace {
 struct Disturbance {
   std::string name;
   double memory;
-  double spread;     // of the load, as a part of a step
+  double spread;      // of the load, as a part of a step
   int stopped_every;  // one step in so many; 0: none
   double stopped_for = 0.4;
 };
@@ -33,7 +33,8 @@ MeasuredRun Run(std::mt19937& random, const Disturbance& disturbance, int steps,
   double load = normal(random);
   for (int i = 0; i < steps; ++i) {
     load = disturbance.memory * load + std::sqrt(1 - disturbance.memory * disturbance.memory) * normal(random);
-    const bool is_stopped = disturbance.stopped_every > 0 && random() % static_cast<unsigned>(disturbance.stopped_every) == 0;
+    const bool is_stopped =
+        disturbance.stopped_every > 0 && random() % static_cast<unsigned>(disturbance.stopped_every) == 0;
     const double part = 1 + disturbance.spread * std::abs(load) + (is_stopped ? disturbance.stopped_for : 0);
     Step& step = track.steps.emplace_back();
     step.kind = IterationKind::kTraining;
@@ -58,8 +59,13 @@ double FailureRate(const Disturbance& disturbance, int steps, double slower, dou
 
 // Runs of at least 60 steps that last at least six times as long as what disturbs them.
 TEST(DecisionTest, EqualProgramsFailNotMoreOftenThanIsSaid) {
-  for (const auto& [disturbance, steps] : {std::pair{kIndependent, 20}, {kIndependent, 60}, {kSomeSteps, 60},
-                                           {kSomeSteps, 300}, {kManySteps, 300}, {kHeavy, 60}, {kStops, 60}}) {
+  for (const auto& [disturbance, steps] : {std::pair{kIndependent, 20},
+                                           {kIndependent, 60},
+                                           {kSomeSteps, 60},
+                                           {kSomeSteps, 300},
+                                           {kManySteps, 300},
+                                           {kHeavy, 60},
+                                           {kStops, 60}}) {
     EXPECT_LE(FailureRate(disturbance, steps, 0, 0), kFalseAlarms) << disturbance.name << ", " << steps << " steps";
   }
 }

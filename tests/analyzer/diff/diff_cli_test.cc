@@ -180,7 +180,8 @@ TEST_F(DiffCliTest, ScalingComparesManyRuns) {
 }
 
 TEST_F(DiffCliTest, ScalingSaysWhatIsWrong) {
-  const std::string run = Write("run.dlh", 500), other = Write("other.dlh", 600), stepless = Write("stepless.dlh", 500, 1);
+  const std::string run = Write("run.dlh", 500), other = Write("other.dlh", 600),
+                    stepless = Write("stepless.dlh", 500, 1);
   for (const auto& [words, complaint] : std::map<std::string, std::string>{
            {run, "RUN RUN..."},
            {absl::StrCat(run, " ", run), "the same run stands there twice"},

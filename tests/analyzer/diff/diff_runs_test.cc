@@ -56,10 +56,13 @@ TEST(DiffRunsTest, TheLayerThatGotSlowerIsNamedFirstWithItsAlgorithm) {
   changed.layers[1].backward_ns *= 2;
   changed.layers[1].implementation = "gemm:jit";
   const RunsDiff diff = Diff(base, changed);
-  EXPECT_THAT(Sentence(diff), AllOf(StartsWith("NEW differs: convolution jit:avx512 -> gemm:jit. It is 17 % slower per training step (1.20 ms -> "
-                               "1.40 ms, noise "),
-                                    HasSubstr("features.1 backward-data +"),
-                                    HasSubstr("because the implementation changed from jit:avx512 to gemm:jit")));
+  EXPECT_THAT(
+      Sentence(diff),
+      AllOf(
+          StartsWith("NEW differs: convolution jit:avx512 -> gemm:jit. It is 17 % slower per training step (1.20 ms -> "
+                     "1.40 ms, noise "),
+          HasSubstr("features.1 backward-data +"),
+          HasSubstr("because the implementation changed from jit:avx512 to gemm:jit")));
   EXPECT_EQ(StepVerdict(diff), "slower");
   EXPECT_EQ(TopCell(diff, "what"), "features.1");
   EXPECT_EQ(TopCell(diff, "direction"), "backward-data");
@@ -241,7 +244,8 @@ TEST(DiffRunsTest, LayersAndKernelsAreComparedByGpuTimeWhereBothRunsHaveIt) {
   EXPECT_EQ(Text(layers, slower, "layer"), "features.1");
   EXPECT_NEAR(static_cast<double>(Integer(layers, slower, "change")), 2 * 10000 * 1.005, 10);  // forward and backward
   const Table& kernels = TableOf(diff, "kernels");
-  EXPECT_EQ(RowsWhere(kernels, {{"verdict", "slower"}, {"kernel", "kernel of features.1"}}).size(), 2u);  // in both directions
+  EXPECT_EQ(RowsWhere(kernels, {{"verdict", "slower"}, {"kernel", "kernel of features.1"}}).size(),
+            2u);  // in both directions
   EXPECT_EQ(RowsWhere(kernels, {{"verdict", "slower"}}).size(), 2u);
   EXPECT_EQ(StepVerdict(diff), StepVerdict(Diff(base, base))) << "the step is the host's";
 }

@@ -38,8 +38,8 @@ void MakeSlower(RunSpec& spec, double times) {
 }
 
 const PlantedChange kChanges[] = {
-    {"Nothing", [](RunSpec&) {}, "no difference beyond noise: 901 us -> 903 us per training step (", "CPU time 901 us -> 903 us",
-     Gate::kPasses},
+    {"Nothing", [](RunSpec&) {}, "no difference beyond noise: 901 us -> 903 us per training step (",
+     "CPU time 901 us -> 903 us", Gate::kPasses},
     {"Batch",
      [](RunSpec& spec) {
        spec.batch = 16;
@@ -52,8 +52,8 @@ const PlantedChange kChanges[] = {
        spec.threads = 6;
        MakeSlower(spec, 0.6);
      },
-     "NEW differs: threads of the program 5 -> 6. It is 40 % faster per training step (", "the same calls take 0.60 times",
-     Gate::kPasses},
+     "NEW differs: threads of the program 5 -> 6. It is 40 % faster per training step (",
+     "the same calls take 0.60 times", Gate::kPasses},
     {"DataType",
      [](RunSpec& spec) {
        spec.dtype = "bf16";
@@ -65,11 +65,11 @@ const PlantedChange kChanges[] = {
        spec.format = "acdb";
        spec.layers[1].implementation = "brg_conv_fwd:avx512_core";
      },
-     "NEW differs: convolution src:abcd -> src:acdb; convolution jit:avx512 -> brg_conv_fwd:avx512_core. No difference in time "
+     "NEW differs: convolution src:abcd -> src:acdb; convolution jit:avx512 -> brg_conv_fwd:avx512_core. No difference "
+     "in time "
      "beyond noise: ",
      "", Gate::kPasses},
-    {"ExtraLayer",
-     [](RunSpec& spec) { spec.layers.push_back({.name = "extra", .channels = 99}); },
+    {"ExtraLayer", [](RunSpec& spec) { spec.layers.push_back({.name = "extra", .channels = 99}); },
      "NEW differs: layer extra is new; convolution 6 -> 8 a step; 2 more. It is 33 % slower per training step (",
      "extra backward-data +200 us, because the layer is new", Gate::kFails},
     {"ExtraBlock",
@@ -98,17 +98,19 @@ const PlantedChange kChanges[] = {
        for (LayerSpec& layer : spec.layers) layer.implementation = "jit:sse41";
        MakeSlower(spec, 3);
      },
-     "NEW differs: ONEDNN_MAX_CPU_ISA none -> SSE41; convolution jit:avx512 -> jit:sse41. It is 200 % slower per training step (",
+     "NEW differs: ONEDNN_MAX_CPU_ISA none -> SSE41; convolution jit:avx512 -> jit:sse41. It is 200 % slower per "
+     "training step (",
      "because the implementation changed from jit:avx512 to jit:sse41", Gate::kFails},
     {"Workers", [](RunSpec& spec) { spec.loader = "_MultiProcessingDataLoaderIter"; },
-     "NEW differs: data is loaded in the program itself -> in worker processes. No difference in time beyond noise: ", "",
-     Gate::kPasses},
+     "NEW differs: data is loaded in the program itself -> in worker processes. No difference in time beyond noise: ",
+     "", Gate::kPasses},
     {"Sleep", [](RunSpec& spec) { spec.sleep_ns = 900000; },
      "NEW is 100 % slower per training step (901 us -> 1.80 ms, noise ", "CPU time 901 us -> 90", Gate::kFails},
     {"Python", [](RunSpec& spec) { spec.python_ns = 900000; },
      "NEW is 100 % slower per training step (901 us -> 1.80 ms, noise ", "CPU time 901 us -> 1.80 ms", Gate::kFails},
     {"Accumulation", [](RunSpec& spec) { spec.micro_steps = 2; },
-     "NEW differs: forward and backward passes before an update 1 -> 2; convolution 6 -> 12 a step; 2 more. It is 100 % slower per "
+     "NEW differs: forward and backward passes before an update 1 -> 2; convolution 6 -> 12 a step; 2 more. It is 100 "
+     "% slower per "
      "training step (",
      "convolution is called 2 times a step instead of 1", Gate::kFails},
     {"Reorders", [](RunSpec& spec) { spec.layers[0].reorders = 100; },

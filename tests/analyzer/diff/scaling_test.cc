@@ -33,9 +33,9 @@ bool IsUnknown(const Table& table, size_t row, const std::string& column) {
 }
 
 TEST(ScalingTableTest, StrongScaling) {
-  const Table table = ScalingTable({WithTimes(RunOf("four", 4, 40e6, 64), 25e6, 10e6, 1e6),
-                                    WithTimes(RunOf("one", 1, 100e6, 64), 96e6, 0, 4e6)},
-                                   ScalingKind::kByBatch);
+  const Table table = ScalingTable(
+      {WithTimes(RunOf("four", 4, 40e6, 64), 25e6, 10e6, 1e6), WithTimes(RunOf("one", 1, 100e6, 64), 96e6, 0, 4e6)},
+      ScalingKind::kByBatch);
   CheckShape(table);
   ASSERT_EQ(table.rows.size(), 2u);
   EXPECT_EQ(Text(table, 0, "run"), "one");

@@ -77,7 +77,10 @@ class Writer {
       if (layer.gpu_ns == 0) continue;
       const int64_t duration_ns = layer.gpu_ns + static_cast<int64_t>(call * 37 % 100) * layer.gpu_ns / 10000;
       const int64_t asked_ns = model.calls.start_ns[call];
-      work.push_back({.start_ns = asked_ns + 1000, .duration_ns = duration_ns, .asked_by_ns = asked_ns, .kernel = "kernel of " + layer.name});
+      work.push_back({.start_ns = asked_ns + 1000,
+                      .duration_ns = duration_ns,
+                      .asked_by_ns = asked_ns,
+                      .kernel = "kernel of " + layer.name});
     }
     return work;
   }
@@ -153,11 +156,10 @@ class Writer {
   }
 
   std::string Convolution(const LayerSpec& layer, bool is_forward) const {
-    return absl::StrCat(
-        "onednn_verbose,v1,primitive,exec,cpu,convolution,", layer.implementation, ",",
-        is_forward ? "forward_training" : "backward_data",
-        ",", Tensor("src"), " wei:", spec_.dtype, "::blocked:abcd::f0 ", Tensor("dst"), ",,alg:convolution_direct,mb",
-        spec_.batch, "_ic3oc", layer.channels, "_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.1");
+    return absl::StrCat("onednn_verbose,v1,primitive,exec,cpu,convolution,", layer.implementation, ",",
+                        is_forward ? "forward_training" : "backward_data", ",", Tensor("src"), " wei:", spec_.dtype,
+                        "::blocked:abcd::f0 ", Tensor("dst"), ",,alg:convolution_direct,mb", spec_.batch, "_ic3oc",
+                        layer.channels, "_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.1");
   }
   std::string Tensor(const std::string& role) const {
     return absl::StrCat(role, ":", spec_.dtype, "::blocked:", spec_.format, "::f0");

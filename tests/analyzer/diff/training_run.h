@@ -45,11 +45,11 @@ struct RunSpec {
   std::string loader;           // "_SingleProcessDataLoaderIter"
   int products = 0;             // matrix products of a step beside the layers
   int micro_steps = 1;
-  int validations = 0;          // steps of validation after each one
-  int64_t python_ns = 0;        // at the end of each step, outside of all scopes; on a processor …
-  int64_t sleep_ns = 0;         // … and not
-  int64_t waiting_ns = 0;       // for a processor that others have, in each step
-  int threads = 0;              // of the process; 0: no load was sampled
+  int validations = 0;     // steps of validation after each one
+  int64_t python_ns = 0;   // at the end of each step, outside of all scopes; on a processor …
+  int64_t sleep_ns = 0;    // … and not
+  int64_t waiting_ns = 0;  // for a processor that others have, in each step
+  int threads = 0;         // of the process; 0: no load was sampled
   std::map<std::string, std::string> settings;
   std::string library_build = "A";
 };

@@ -1,6 +1,5 @@
 // What the doctor concludes, from looks and runs written down by hand. What it concludes from real ones:
 // tests/preload_e2e/test_doctor.py.
-#include "analyzer/doctor/gpu_trials.h"
 #include "analyzer/doctor/program_report.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "analyzer/doctor/gpu_trials.h"
 #include "analyzer/doctor/print.h"
 #include "tests/analyzer/test_trace.h"
 
@@ -155,9 +155,9 @@ Trial Sampled(const std::map<uint64_t, int64_t>& samples, const TraceModel* mode
 
 TEST(ProgramReportTest, WhoComputes) {
   const TraceModel model = Recorded();
-  const ProgramReport report =
-      DescribeTrial(Sampled({{kBlas + 1, 30}, {kBlas + 2, 20}, {0x50010, 25}, {0x60000, 15}, {0x70000, 8}, {0x999000, 2}}, &model),
-                    HookedNames());
+  const ProgramReport report = DescribeTrial(
+      Sampled({{kBlas + 1, 30}, {kBlas + 2, 20}, {0x50010, 25}, {0x60000, 15}, {0x70000, 8}, {0x999000, 2}}, &model),
+      HookedNames());
   EXPECT_EQ(SeenPercent(report.cpu_time), 50);
   EXPECT_EQ(report.cpu_time.front().path, "/l/libblas.so");
   std::map<std::string, Finding> findings;
@@ -165,8 +165,10 @@ TEST(ProgramReportTest, WhoComputes) {
   EXPECT_EQ(findings["computes-unseen"].level, Level::kWarning);
   EXPECT_EQ(findings["computes-unseen"].subject, "/v/lib/python3.11/site-packages/onnxruntime/libonnxruntime.so.1");
   EXPECT_EQ(findings["cpu-time"].text,
-            "50 % of its CPU time in libraries that dlhook sees (libblas.so 50 %); 27 % in others (onnxruntime/libonnxruntime.so.1 25 %, "
-            "code made at run time 2 %); 15 % in Python's interpreter; 8 % in the C library and in runtimes (libc.so.6 8 %); 100 samples, "
+            "50 % of its CPU time in libraries that dlhook sees (libblas.so 50 %); 27 % in others "
+            "(onnxruntime/libonnxruntime.so.1 25 %, "
+            "code made at run time 2 %); 15 % in Python's interpreter; 8 % in the C library and in runtimes (libc.so.6 "
+            "8 %); 100 samples, "
             "start and imports included.");
 }
 
@@ -182,7 +184,8 @@ TEST(ProgramReportTest, WhoComputesIsNotGuessed) {
     return DoctorReport{{}, TriedProgram{{"prog"}, "exit code 0", report}}.Verdict();
   };
   EXPECT_NE(verdict(few).find("is not known"), std::string::npos);
-  EXPECT_NE(verdict(DescribeTrial(Sampled({{kBlas, 80}, {0x60000, 20}}, &model), HookedNames())).find("80 % of this program's CPU time"),
+  EXPECT_NE(verdict(DescribeTrial(Sampled({{kBlas, 80}, {0x60000, 20}}, &model), HookedNames()))
+                .find("80 % of this program's CPU time"),
             std::string::npos);
 }
 
@@ -201,14 +204,15 @@ TEST(ProgramReportTest, WhereTimesOfGpusComeFrom) {
   ProcessLook look = Look(kShim + 8);
   look.environment["CUDA_INJECTION64_PATH"] = "/opt/dlhook/lib/libdlhook.so";  // dlhook itself takes CUPTI from nobody
   look.environment["CUDA_MPS_PIPE_DIRECTORY"] = "/run/mps";
-  EXPECT_EQ(Levels(Report(look, &model)), (std::map<std::string, Level>{{"gpu-time", Level::kOk}, {"gpu-shared",
-      Level::kNote}}));
+  EXPECT_EQ(Levels(Report(look, &model)),
+            (std::map<std::string, Level>{{"gpu-time", Level::kOk}, {"gpu-shared", Level::kNote}}));
   look.environment.clear();
   look.environment["NSYS_PROFILING_SESSION_ID"] = "7";
-  EXPECT_EQ(Levels(Report(look, &model)), (std::map<std::string, Level>{{"gpu-time", Level::kOk}, {"cupti-taken",
-      Level::kNote}}));
-  const TraceModel refused = Recorded("packet { capability { name: \"gpu-time\" state: REFUSED reason: \"nsys has "
-                                      "CUPTI\" } }\n");
+  EXPECT_EQ(Levels(Report(look, &model)),
+            (std::map<std::string, Level>{{"gpu-time", Level::kOk}, {"cupti-taken", Level::kNote}}));
+  const TraceModel refused = Recorded(
+      "packet { capability { name: \"gpu-time\" state: REFUSED reason: \"nsys has "
+      "CUPTI\" } }\n");
   const ProgramReport report = Report(Look(kShim + 8), &refused);
   EXPECT_EQ(Levels(report), (std::map<std::string, Level>{{"gpu-time-refused", Level::kWarning}}));
   EXPECT_FALSE(report.findings.front().advice.empty());
@@ -231,23 +235,29 @@ TEST(GpuFindingsTest, SayWhatTimesToExpect) {
   EXPECT_EQ(levels(machine), (std::map<std::string, Level>{{"gpu", Level::kOk}, {"gpu-times", Level::kWarning}}));
   machine.cupti_version = 130001;
   machine.counters_are_restricted = true;
-  EXPECT_EQ(levels(machine),
-            (std::map<std::string, Level>{{"gpu", Level::kOk}, {"gpu-times", Level::kOk}, {"gpu-counters",
-                Level::kOk}}));
+  EXPECT_EQ(levels(machine), (std::map<std::string, Level>{
+                                 {"gpu", Level::kOk}, {"gpu-times", Level::kOk}, {"gpu-counters", Level::kOk}}));
   EXPECT_NE(GpuFindings(machine)[1].text.find("CUDA 13.0"), std::string::npos);
   machine.cupti_version = 10;  // CUDA 9.1: nothing for others than root
   machine.devices = {"NVIDIA A100 MIG 1g.5gb"};
-  EXPECT_EQ(levels(machine), (std::map<std::string, Level>{{"gpu", Level::kOk}, {"gpu-times", Level::kOk},
-                                                           {"gpu-counters", Level::kWarning}, {"gpu-shared",
-                                                               Level::kNote}}));
+  EXPECT_EQ(levels(machine), (std::map<std::string, Level>{{"gpu", Level::kOk},
+                                                           {"gpu-times", Level::kOk},
+                                                           {"gpu-counters", Level::kWarning},
+                                                           {"gpu-shared", Level::kNote}}));
   machine.cupti.clear();
   EXPECT_EQ(levels(machine)["gpu-times"], Level::kNote);
 }
 
 TEST(GpuFindingsTest, VersionsOfCupti) {
-  for (const auto& [version, name] : std::map<uint32_t, std::string>{
-           {1, "4.0"}, {6, "6.5"}, {7, "6.5"}, {8, "7.0"}, {12, "10"}, {18, "11.8"}, {26, "12.8"}, {28,
-               "12.9"}, {130100, "13.1"}}) {
+  for (const auto& [version, name] : std::map<uint32_t, std::string>{{1, "4.0"},
+                                                                     {6, "6.5"},
+                                                                     {7, "6.5"},
+                                                                     {8, "7.0"},
+                                                                     {12, "10"},
+                                                                     {18, "11.8"},
+                                                                     {26, "12.8"},
+                                                                     {28, "12.9"},
+                                                                     {130100, "13.1"}}) {
     EXPECT_EQ(CudaOfCupti(version), name) << version;
   }
   EXPECT_EQ(CudaOfCupti(0), "an unknown version");

@@ -1,10 +1,10 @@
 // JAX on the CPU: one compiled region instead of layers made of slices of products.
 #include "analyzer/layers/framework/compiled_regions.h"
 
-#include <string>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include "tests/analyzer/passes/model_builder.h"
 

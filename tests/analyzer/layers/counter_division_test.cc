@@ -28,8 +28,8 @@ struct Reading {
   uint64_t running_ns = 0;
 };
 
-CounterSeries Series(ModelBuilder* builder, ThreadIndex thread, uint32_t tid, Batch::Kind kind, const std::vector<std::string>& names,
-                     const std::vector<Reading>& readings) {
+CounterSeries Series(ModelBuilder* builder, ThreadIndex thread, uint32_t tid, Batch::Kind kind,
+                     const std::vector<std::string>& names, const std::vector<Reading>& readings) {
   CounterSeries series;
   series.thread = thread;
   series.tid = tid;
@@ -116,7 +116,8 @@ TEST_F(CounterDivision, BoundariesCountAndSamplesAroundThem) {
   AddSeries(0, 1, Batch::BOUNDARY, {{100, {50}}, {200, {104}}});
   const CountedRun run = ReadCounters(builder_.Build(300));
   int64_t sum = 0;
-  for (const CounterTimeline& timeline : run.timelines) sum = std::accumulate(timeline.amounts.begin(), timeline.amounts.end(), sum);
+  for (const CounterTimeline& timeline : run.timelines)
+    sum = std::accumulate(timeline.amounts.begin(), timeline.amounts.end(), sum);
   EXPECT_EQ(sum, 150) << "values of both count since the thread began: nothing twice, nothing lost at the seams";
   ExpectNear(Amounts(builder_.model(), run), {{{kUnattributed, kNone, false}, 50 + 46}, {{kCall, 0, false}, 54}});
 }
@@ -161,8 +162,10 @@ TEST(CounterDivisionOfRandomRuns, AddsUp) {
     for (ThreadIndex thread = 0; thread < 3; ++thread) {
       for (int64_t at_ns = below(100); at_ns < 2000; at_ns += 1 + below(150)) {
         const int64_t duration_ns = 1 + below(60);
-        if (below(2) == 0) builder.Call(gemm, at_ns, duration_ns, thread);
-        else builder.Scope("aten::relu", Scope::FRAMEWORK_OP, at_ns, duration_ns, thread);
+        if (below(2) == 0)
+          builder.Call(gemm, at_ns, duration_ns, thread);
+        else
+          builder.Scope("aten::relu", Scope::FRAMEWORK_OP, at_ns, duration_ns, thread);
         at_ns += duration_ns;
       }
     }
@@ -175,7 +178,8 @@ TEST(CounterDivisionOfRandomRuns, AddsUp) {
         value += static_cast<uint64_t>(below(1000000));
       }
       const Batch::Kind kind = below(2) == 0 ? Batch::SAMPLE : Batch::BOUNDARY;
-      builder.model().counters.push_back(Series(&builder, thread, thread == kNone ? tid : 10 + thread, kind, {"a", "b"}, readings));
+      builder.model().counters.push_back(
+          Series(&builder, thread, thread == kNone ? tid : 10 + thread, kind, {"a", "b"}, readings));
     }
     const TraceModel model = builder.Build(2000);
     const CountedRun run = ReadCounters(model);

@@ -1,7 +1,5 @@
 // Layers named by the functions above their calls, on programs written down call by call.
-#include "analyzer/analysis/attribute.h"
 #include "analyzer/layers/functions/function_layers.h"
-#include "analyzer/tables/table_kind.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/analysis/attribute.h"
+#include "analyzer/tables/table_kind.h"
 #include "tests/analyzer/layers/structure_calls.h"
 
 namespace dlhook::analyzer {

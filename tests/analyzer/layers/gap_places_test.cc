@@ -27,7 +27,9 @@ class GapPlaces : public testing::Test {
   }
 
   static Frame Main(uint32_t line) { return {"/u/train.py", "<module>", line, kNone}; }
-  Frame Call(ModuleIndex module) { return {"/l/site-packages/torch/nn/modules/module.py", "_wrapped_call_impl", 1700, module}; }
+  Frame Call(ModuleIndex module) {
+    return {"/l/site-packages/torch/nn/modules/module.py", "_wrapped_call_impl", 1700, module};
+  }
   static Frame Forward(const std::string& file, uint32_t line) { return {file, "forward", line, kNone}; }
   static constexpr char kBlock[] = "/u/block.py";
   static constexpr char kNet[] = "/u/net.py";
@@ -57,7 +59,8 @@ class GapPlaces : public testing::Test {
       const GapPlace gap = attribution.OfGap(piece.gap);
       const bool is_placed = gap.place.layer != kNone;
       const std::string layer = is_placed ? attribution.layers[gap.place.layer].name : "-";
-      sums[layer + (is_placed ? std::string(" ") + LayerDirectionName(gap.place.direction) : "") + ", " + gap.line] += piece.share_ns;
+      sums[layer + (is_placed ? std::string(" ") + LayerDirectionName(gap.place.direction) : "") + ", " + gap.line] +=
+          piece.share_ns;
     });
     return sums;
   }

@@ -45,7 +45,9 @@ TEST(GpuPlacesTest, OfTheCallOfThoseAroundItElseOfTheScope) {
 
 TEST(GpuPlacesTest, KindsOfWork) {
   ModelBuilder builder;
-  builder.Call(builder.AddOp(Definition("function: 'ncclAllReduce' family: 'nccl' collective { kind: ALL_REDUCE bytes: 64 }")), 0, 10);
+  builder.Call(
+      builder.AddOp(Definition("function: 'ncclAllReduce' family: 'nccl' collective { kind: ALL_REDUCE bytes: 64 }")),
+      0, 10);
   builder.Call(builder.AddOp(CopyDefinition("cudaMemcpyAsync", "direction: HOST_TO_DEVICE bytes: 9")), 20, 10);
   TraceModel model = builder.Build(1000);
   AddGpuWork({{.start_ns = 100, .duration_ns = 1, .asked_by_ns = 0, .kernel = "k"},
@@ -58,21 +60,26 @@ TEST(GpuPlacesTest, KindsOfWork) {
              &model);
   std::vector<GpuWork> works;
   for (GpuIndex i = 0; i < model.gpu.size(); ++i) works.push_back(GpuWorkOf(model, i));
-  EXPECT_EQ(works, (std::vector<GpuWork>{GpuWork::kCommunication, GpuWork::kCommunication, GpuWork::kCompute, GpuWork::kCopy,
-                                         GpuWork::kCopy, GpuWork::kCopy, GpuWork::kCompute}));
+  EXPECT_EQ(works, (std::vector<GpuWork>{GpuWork::kCommunication, GpuWork::kCommunication, GpuWork::kCompute,
+                                         GpuWork::kCopy, GpuWork::kCopy, GpuWork::kCopy, GpuWork::kCompute}));
 }
 
 // A step that is the launch of a graph: what the graph's nodes were captured for, in the order of the GPU.
 TEST(GraphReplaysTest, ALaunchIsTheStepThatWasCaptured) {
   ModelBuilder builder;
   for (int64_t start_ns : {0, 20, 40}) builder.Call(builder.AddOp(LaunchDefinition("captured")), start_ns, 10);
-  for (int64_t start_ns : {100, 200}) builder.Call(builder.AddOp(TimedDefinition("cudaGraphLaunch", "cuda_graph")), start_ns, 30);
+  for (int64_t start_ns : {100, 200})
+    builder.Call(builder.AddOp(TimedDefinition("cudaGraphLaunch", "cuda_graph")), start_ns, 30);
   TraceModel model = builder.Build(1000);
   std::vector<TestGpuWork> work;
   for (int64_t launch_ns : {100, 200}) {
     for (int64_t captured_ns : {0, 0, 20, 40}) {  // two kernels of the forward pass
       const auto start_ns = launch_ns + 300 + 10 * static_cast<int64_t>(work.size());
-      work.push_back({.start_ns = start_ns, .duration_ns = 5, .asked_by_ns = launch_ns, .graph = 1, .captured_by_ns = captured_ns});
+      work.push_back({.start_ns = start_ns,
+                      .duration_ns = 5,
+                      .asked_by_ns = launch_ns,
+                      .graph = 1,
+                      .captured_by_ns = captured_ns});
     }
   }
   AddGpuWork(work, &model);
@@ -100,7 +107,8 @@ TEST(GpuDivisionTest, EveryNanosecondIsDividedEqually) {
     std::vector<TestGpuWork> work;
     for (int i = 0; i < 12; ++i) {
       const auto start_ns = static_cast<int64_t>(random() % 250), duration_ns = static_cast<int64_t>(random() % 40);
-      work.push_back({.start_ns = start_ns, .duration_ns = duration_ns, .ordinal = static_cast<uint32_t>(random() % 2)});
+      work.push_back(
+          {.start_ns = start_ns, .duration_ns = duration_ns, .ordinal = static_cast<uint32_t>(random() % 2)});
     }
     AddGpuWork(work, &model);
     const IntervalSet time({{20, 120}, {150, 260}});
@@ -110,7 +118,8 @@ TEST(GpuDivisionTest, EveryNanosecondIsDividedEqually) {
         for (int64_t ns = interval.start_ns; ns < interval.end_ns; ++ns) {
           std::vector<GpuIndex> running;
           for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
-            if (model.gpu.device[i] == device && model.gpu.start_ns[i] <= ns && ns < model.gpu.end_ns[i]) running.push_back(i);
+            if (model.gpu.device[i] == device && model.gpu.start_ns[i] <= ns && ns < model.gpu.end_ns[i])
+              running.push_back(i);
           }
           if (running.empty()) expected[kNone] += 1;
           for (GpuIndex i : running) expected[i] += 1.0 / static_cast<double>(running.size());
@@ -125,7 +134,8 @@ TEST(GpuDivisionTest, EveryNanosecondIsDividedEqually) {
       EXPECT_EQ(sum_ns, time.total_ns());
       EXPECT_EQ(shares[kNone], static_cast<int64_t>(expected[kNone]));
       for (const auto& [activity, share] : expected) {
-        EXPECT_NEAR(static_cast<double>(shares[activity]), share, 12) << seed << " " << activity;  // a nanosecond a piece
+        EXPECT_NEAR(static_cast<double>(shares[activity]), share, 12)
+            << seed << " " << activity;  // a nanosecond a piece
       }
     }
   }
@@ -134,7 +144,8 @@ TEST(GpuDivisionTest, EveryNanosecondIsDividedEqually) {
 TEST(GpuDivisionTest, TimeWithoutASourceIsBlind) {
   TraceModel model = ModelBuilder().Build(1000);
   EXPECT_TRUE(GpuBlindTime(model, 0).empty());
-  model.gpu_windows = {{0, 100, 400, trace::GPU_TIME_CUPTI, ""}, {0, 400, 600, trace::GPU_TIME_NONE, "taken"},
+  model.gpu_windows = {{0, 100, 400, trace::GPU_TIME_CUPTI, ""},
+                       {0, 400, 600, trace::GPU_TIME_NONE, "taken"},
                        {0, 600, 900, trace::GPU_TIME_EVENTS, ""}};
   EXPECT_EQ(GpuBlindTime(model, 0).intervals(), (std::vector<Interval>{{0, 100}, {400, 600}, {900, 1000}}));
 }

@@ -41,11 +41,10 @@ std::vector<Placed> PlaceNodes(const std::vector<std::string>& nodes, Kind::Kind
 TEST(GraphLinksTest, ForwardAndGradientNodesOfAConvolution) {
   const std::string forward = "StatefulPartitionedCall/sequential_1/conv2d_1_2/";
   const std::string gradient = "StatefulPartitionedCall/gradient_tape/sequential_1/conv2d_1_2/";
-  const std::vector<Placed> placed =
-      PlaceNodes({forward + "convolution/ReadVariableOp:ReadVariableOp", forward + "Relu:_MklNativeFusedConv2D",
-                  gradient + "ReluGrad:ReluGrad",
-                  gradient + "convolution/Conv2DBackpropInput:_MklNativeConv2DBackpropInput",
-                  gradient + "convolution/Conv2DBackpropFilter:_MklNativeConv2DBackpropFilterWithBias"});
+  const std::vector<Placed> placed = PlaceNodes(
+      {forward + "convolution/ReadVariableOp:ReadVariableOp", forward + "Relu:_MklNativeFusedConv2D",
+       gradient + "ReluGrad:ReluGrad", gradient + "convolution/Conv2DBackpropInput:_MklNativeConv2DBackpropInput",
+       gradient + "convolution/Conv2DBackpropFilter:_MklNativeConv2DBackpropFilterWithBias"});
   const LayerDirection expected[] = {LayerDirection::kForward, LayerDirection::kForward, LayerDirection::kBackward,
                                      LayerDirection::kBackwardData, LayerDirection::kBackwardWeights};
   for (size_t i = 0; i < placed.size(); ++i) {
@@ -72,19 +71,19 @@ TEST(GraphLinksTest, ProductsOfADenseLayer) {
 }
 
 TEST(GraphLinksTest, ScopesInsideALayerAreNoLayers) {
-  for (const Placed& placed :
-       PlaceNodes({"sequential_1/batch_normalization_1/Cast/ReadVariableOp:ReadVariableOp",
-                   "sequential_1/batch_normalization_1/batchnorm/mul_1:Mul", "sequential_1/batch_normalization_1/add:AddV2",
-                   "StatefulPartitionedCall/gradient_tape/sequential_1/batch_normalization_1/moments/truediv_1:Mul"})) {
+  for (const Placed& placed : PlaceNodes(
+           {"sequential_1/batch_normalization_1/Cast/ReadVariableOp:ReadVariableOp",
+            "sequential_1/batch_normalization_1/batchnorm/mul_1:Mul", "sequential_1/batch_normalization_1/add:AddV2",
+            "StatefulPartitionedCall/gradient_tape/sequential_1/batch_normalization_1/moments/truediv_1:Mul"})) {
     EXPECT_EQ(placed.layer, "sequential_1/batch_normalization_1");
     EXPECT_EQ(placed.type, "batch norm");
   }
 }
 
 TEST(GraphLinksTest, OptimizerLossAndMetrics) {
-  const std::vector<Placed> placed =
-      PlaceNodes({"StatefulPartitionedCall/sgd/Mul_3:Mul", "StatefulPartitionedCall/AssignVariableOp_1:AssignVariableOp",
-                  "StatefulPartitionedCall/compile_loss/sparse_categorical_crossentropy/Sum:Sum"});
+  const std::vector<Placed> placed = PlaceNodes(
+      {"StatefulPartitionedCall/sgd/Mul_3:Mul", "StatefulPartitionedCall/AssignVariableOp_1:AssignVariableOp",
+       "StatefulPartitionedCall/compile_loss/sparse_categorical_crossentropy/Sum:Sum"});
   EXPECT_EQ(placed[0].layer, "optimizer (sgd)");
   EXPECT_EQ(placed[0].direction, LayerDirection::kUpdate);
   EXPECT_EQ(placed[1].layer, "-");

@@ -174,8 +174,7 @@ TEST(IterationFinderTest, EqualLayersAreInsideOfAStep) {
 TEST(IterationFinderTest, ARecurrentNetworkTrainedWithEvaluation) {
   const std::string train = Repeat("a", 20) + "bB" + Repeat("A", 20) + " ";
   const std::string evaluation = Repeat("a", 20) + "b ";
-  const std::vector<std::string> steps =
-      Steps(Repeat(Repeat(train, 10) + Repeat(evaluation, 3), 4));
+  const std::vector<std::string> steps = Steps(Repeat(Repeat(train, 10) + Repeat(evaluation, 3), 4));
   ASSERT_EQ(steps.size(), 52u);
   EXPECT_EQ(steps[0], Repeat("a", 20) + "bB" + Repeat("A", 20));
   EXPECT_EQ(steps[10], Repeat("a", 20) + "b");
@@ -195,8 +194,7 @@ TEST(IterationFinderTest, FirstCallsThatComeAgainInTheMiddle) {
 
 TEST(IterationFinderTest, ThreadsThatChangePlaces) {
   std::string text;
-  for (int i = 0; i < 20; ++i)
-    text += i % 3 == 0 ? "adcbCBDA " : i % 3 == 1 ? "abcdBCDA " : "acbdCDBA ";
+  for (int i = 0; i < 20; ++i) text += i % 3 == 0 ? "adcbCBDA " : i % 3 == 1 ? "abcdBCDA " : "acbdCDBA ";
   const StepPattern pattern = FindSteps(Sequence(text));
   EXPECT_EQ(pattern.starts.size(), 20u);
   EXPECT_EQ(pattern.period, 8u);
@@ -231,8 +229,8 @@ TEST(IterationFinderTest, CoverageSaysHowMuchIsRegular) {
 }
 
 TEST(IterationFinderTest, LargeSequencesAreFast) {
-  const StepPattern pattern = FindSteps(
-      Sequence(Repeat(Repeat("abcdefgh", 5) + "iI" + Repeat("HGFEDCBA", 5) + " ", 20000)));
+  const StepPattern pattern =
+      FindSteps(Sequence(Repeat(Repeat("abcdefgh", 5) + "iI" + Repeat("HGFEDCBA", 5) + " ", 20000)));
   EXPECT_EQ(pattern.starts.size(), 20000u);
 }
 

@@ -16,8 +16,7 @@ class Program {
   // before.
   void Run(const std::string& calls, int64_t duration_ns, ThreadIndex thread = 0) {
     for (char letter : calls) {
-      builder_.Call(builder_.AddOp(GemmDefinition(letter, 7, 11, "NN")), now_ns_ + 10, duration_ns,
-                    thread);
+      builder_.Call(builder_.AddOp(GemmDefinition(letter, 7, 11, "NN")), now_ns_ + 10, duration_ns, thread);
       now_ns_ += 10 + duration_ns;
     }
   }
@@ -150,8 +149,7 @@ TEST(IterationsTest, IndependentThreadsHaveTheirOwn) {
   }
   for (int i = 0; i < 40; ++i) {
     for (int call = 0; call < 5; ++call) {
-      builder.Call(builder.AddOp(GemmDefinition(call + 11, 7, 11, "NN")), 37 + i * 530 + call * 106,
-                   90, other);
+      builder.Call(builder.AddOp(GemmDefinition(call + 11, 7, 11, "NN")), 37 + i * 530 + call * 106, 90, other);
     }
   }
   const std::vector<IterationTrack> tracks = FindIterations(builder.Build());
@@ -169,8 +167,7 @@ TEST(IterationsTest, ProcessesHaveTheirOwn) {
   for (int i = 0; i < 10; ++i) program.Run("abcd", 90);
   for (int i = 0; i < 10; ++i) {
     for (int call = 0; call < 3; ++call) {
-      builder.Call(builder.AddOp(GemmDefinition(call + 1, 9, 9, "NN")), i * 300 + call * 100, 90,
-                   other);
+      builder.Call(builder.AddOp(GemmDefinition(call + 1, 9, 9, "NN")), i * 300 + call * 100, 90, other);
     }
   }
   const std::vector<IterationTrack> tracks = FindIterations(builder.Build());
@@ -239,9 +236,7 @@ class GpuProgram {
     if (records_event) Call(TimedDefinition("cudaEventRecord", "cuda_stream"));
     now_ns_ += 300;
   }
-  void Call(const trace::OpDefinition& definition) {
-    builder_.Call(builder_.AddOp(definition), now_ns_ += 10, 5);
-  }
+  void Call(const trace::OpDefinition& definition) { builder_.Call(builder_.AddOp(definition), now_ns_ += 10, 5); }
   ModelBuilder& builder() { return builder_; }
 
  private:
@@ -290,8 +285,7 @@ TEST(GpuIterationsTest, AutotuningIsWarmUp) {
     program.Step(8);
     if (i == 0) {
       program.Call(PlanDefinition({.number = 3, .engine = 3, .batch = 9}));
-      program.Call(
-          PlanDefinition({.number = 4, .engine = 4, .pack_seen_before = true, .batch = 9}));
+      program.Call(PlanDefinition({.number = 4, .engine = 4, .pack_seen_before = true, .batch = 9}));
     }
   }
   const Table table = RunPass("iterations", program.builder().Build());

@@ -30,8 +30,8 @@ TraceModel Training(int steps) {
                                        {"/home/u/net.py", "Net.forward", 10},
                                        {kTorch, "Module._wrapped_call_impl", 1775, net}}));
   }
-  const StackIndex update = builder.AddStack(
-      {{"/v/site-packages/torch/optim/sgd.py", "SGD.step", 3}, {"/home/u/train.py", "<module>", 9}});
+  const StackIndex update =
+      builder.AddStack({{"/v/site-packages/torch/optim/sgd.py", "SGD.step", 3}, {"/home/u/train.py", "<module>", 9}});
   for (int step = 0; step < steps; ++step) {
     const int64_t first = recorder.next_node();
     for (StackIndex stack : stacks) recorder.Linear(stack);
@@ -76,7 +76,8 @@ TEST(LayersTableTest, RowsAddUpToTheStepsExactly) {
   int64_t steps_ns = 0;
   for (const StepTrack& track : analysis.steps()) {
     for (const Step& step : track.steps) {
-      if (step.kind == IterationKind::kTraining && !step.is_warm_up && step.is_regular) steps_ns += step.end_ns - step.start_ns;
+      if (step.kind == IterationKind::kTraining && !step.is_warm_up && step.is_regular)
+        steps_ns += step.end_ns - step.start_ns;
     }
   }
   ASSERT_GT(steps_ns, 0);
@@ -130,7 +131,8 @@ TraceModel GpuTraining(int steps, double part = 1) {  // of the run, in which it
   std::vector<TestGpuWork> work;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const int64_t start_ns = model.calls.start_ns[call];
-    if (start_ns < end_ns) work.push_back({.start_ns = start_ns + 5, .duration_ns = 100, .asked_by_ns = start_ns, .kernel = "gemm"});
+    if (start_ns < end_ns)
+      work.push_back({.start_ns = start_ns + 5, .duration_ns = 100, .asked_by_ns = start_ns, .kernel = "gemm"});
   }
   work.push_back({.start_ns = model.end_ns / 2, .duration_ns = 33});  // asked for by nobody known
   AddGpuWork(work, &model);
@@ -166,8 +168,8 @@ TEST(LayersTableTest, GpuTimesAddUpExactly) {
       }
     }
   }
-  for (LayersBy by : {LayersBy::kLayer, LayersBy::kModule, LayersBy::kType, LayersBy::kOp, LayersBy::kLine, LayersBy::kFunction,
-                      LayersBy::kStack}) {
+  for (LayersBy by : {LayersBy::kLayer, LayersBy::kModule, LayersBy::kType, LayersBy::kOp, LayersBy::kLine,
+                      LayersBy::kFunction, LayersBy::kStack}) {
     const Table table = LayersTableBy(model, by);
     EXPECT_EQ(Sum(table, "gpu_total"), asked_ns) << static_cast<int>(by);
     EXPECT_EQ(Sum(table, "gpu_share"), steps_ns) << static_cast<int>(by);

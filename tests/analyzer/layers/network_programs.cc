@@ -21,18 +21,20 @@ constexpr LayerDirection kWeights = LayerDirection::kBackwardWeights;
 constexpr int64_t kSteps = 8;
 
 // Batch size of a step.
-int64_t Batch(const NetworkProgram& p, int64_t step) {
-  return p.way() == Way::kDynamic ? 8 + 3 * (step % 3) : 8;
-}
+int64_t Batch(const NetworkProgram& p, int64_t step) { return p.way() == Way::kDynamic ? 8 + 3 * (step % 3) : 8; }
 
 }  // namespace
 
 const char* WayName(Way way) {
   switch (way) {
-    case Way::kBatches: return "batches";
-    case Way::kImages: return "images";
-    case Way::kTransposed: return "transposed";
-    case Way::kDynamic: return "dynamic";
+    case Way::kBatches:
+      return "batches";
+    case Way::kImages:
+      return "images";
+    case Way::kTransposed:
+      return "transposed";
+    case Way::kDynamic:
+      return "dynamic";
   }
   return "";
 }
@@ -333,9 +335,9 @@ void TrainLeNet(NetworkProgram& p) {
 void TrainAlexNet(NetworkProgram& p) {
   Train(p, [](NetworkProgram& q, int64_t batch) {
     int64_t size = 64;
-    const Matrix x = Convs(q, q.New(batch, 3 * 64 * 64), 3, &size,
-                           {{16, 11, 4}, {32, 5, 1}, {48, 3, 1}, {48, 3, 1}, {32, 3, 1}},
-                           {true, true, false, false, true});
+    const Matrix x =
+        Convs(q, q.New(batch, 3 * 64 * 64), 3, &size, {{16, 11, 4}, {32, 5, 1}, {48, 3, 1}, {48, 3, 1}, {32, 3, 1}},
+              {true, true, false, false, true});
     Mlp(q, x, {256, 256, 10});
   });
 }
@@ -479,20 +481,19 @@ void TrainAnyNetwork(NetworkProgram& p, uint32_t seed) {
 }
 
 const std::vector<NetworkCase>& NetworkCases() {
-  static const auto* const cases = new std::vector<NetworkCase>{
-      {"MLP", TrainMlp, 100},
-      {"equal layers", TrainSquare, 100},
-      {"LeNet", TrainLeNet, 100},
-      {"AlexNet", TrainAlexNet, 85},
-      {"VGG", TrainVgg, 100},
-      {"ResNet", TrainResNet, 75},
-      {"Inception", TrainInception, 85},
-      {"RNN", TrainRnn, 100},
-      {"transformer", TrainTransformer, 100},
-      {"autoencoder", TrainAutoencoder, 100},
-      {"GAN", TrainGan, 100},
-      {"siamese", TrainSiamese, 100},
-      {"NumPy course", TrainCourse, 100}};
+  static const auto* const cases = new std::vector<NetworkCase>{{"MLP", TrainMlp, 100},
+                                                                {"equal layers", TrainSquare, 100},
+                                                                {"LeNet", TrainLeNet, 100},
+                                                                {"AlexNet", TrainAlexNet, 85},
+                                                                {"VGG", TrainVgg, 100},
+                                                                {"ResNet", TrainResNet, 75},
+                                                                {"Inception", TrainInception, 85},
+                                                                {"RNN", TrainRnn, 100},
+                                                                {"transformer", TrainTransformer, 100},
+                                                                {"autoencoder", TrainAutoencoder, 100},
+                                                                {"GAN", TrainGan, 100},
+                                                                {"siamese", TrainSiamese, 100},
+                                                                {"NumPy course", TrainCourse, 100}};
   return *cases;
 }
 

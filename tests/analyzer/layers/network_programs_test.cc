@@ -1,5 +1,7 @@
 // Layers from calls alone on programs whose truth is known: networks x ways of making calls, and recorded ones. Prints
 // the tables of docs/truth.md ("Layers from calls alone").
+#include "tests/analyzer/layers/network_programs.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/structure/structure.h"
-#include "tests/analyzer/layers/network_programs.h"
 
 namespace dlhook::analyzer {
 namespace {
@@ -36,9 +37,7 @@ bool IsDirection(LayerDirection said, const CallTruth& truth) {
   return said == truth.direction || (said == LayerDirection::kBackward && IsBackward(truth.direction));
 }
 
-bool IsType(const std::string& said, const CallTruth& truth) {
-  return said == truth.type || said == "matrix product";
-}
+bool IsType(const std::string& said, const CallTruth& truth) { return said == truth.type || said == "matrix product"; }
 
 bool IsSure(const Layer& layer) { return layer.ambiguity.empty(); }
 

@@ -17,9 +17,9 @@ GpuKernel Kernel(uint32_t threads, uint32_t registers, uint32_t shared) {
 
 TEST(OccupancyTest, IsWhatNvidiasCalculatorSays) {
   EXPECT_DOUBLE_EQ(*TheoreticalOccupancy(Kernel(256, 32, 0), 90), 1.0);
-  EXPECT_DOUBLE_EQ(*TheoreticalOccupancy(Kernel(256, 128, 0), 90), 0.25);      // registers
-  EXPECT_DOUBLE_EQ(*TheoreticalOccupancy(Kernel(1024, 64, 0), 80), 0.5);       // registers, a large block
-  EXPECT_DOUBLE_EQ(*TheoreticalOccupancy(Kernel(96, 40, 20000), 86), 0.25);    // shared memory
+  EXPECT_DOUBLE_EQ(*TheoreticalOccupancy(Kernel(256, 128, 0), 90), 0.25);    // registers
+  EXPECT_DOUBLE_EQ(*TheoreticalOccupancy(Kernel(1024, 64, 0), 80), 0.5);     // registers, a large block
+  EXPECT_DOUBLE_EQ(*TheoreticalOccupancy(Kernel(96, 40, 20000), 86), 0.25);  // shared memory
   EXPECT_DOUBLE_EQ(*TheoreticalOccupancy(Kernel(128, 64, 16384), 75), 0.5);
   EXPECT_DOUBLE_EQ(*TheoreticalOccupancy(Kernel(128, 96, 100 << 10), 90), 0.125);
 }

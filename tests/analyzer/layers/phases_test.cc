@@ -250,7 +250,8 @@ TEST(PhasesTest, MoreCallsThanLaterAreWarmUp) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);
   const trace::OpDefinition packing = OneDnnDefinition(
-      "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32::blocked:abcd::f0 dst:f32::blocked:Acdb16a::f0,,,"
+      "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32::blocked:abcd::f0 "
+      "dst:f32::blocked:Acdb16a::f0,,,"
       "16x3x3x3,0.01");
   for (int i = 0; i < 8; ++i) {
     if (i < 2) program.builder().Call(program.builder().AddOp(packing), program.now_ns() + 130, 5);
@@ -642,7 +643,8 @@ TEST(BatchSizeTest, IsWhatAllProductsHaveInCommon) {
     builder.Call(builder.AddOp(GemmDefinition(100, 16, 50, "TN")), i * 1000, 90);
     builder.Call(builder.AddOp(GemmDefinition(10, 16, 100, "TN")), i * 1000 + 100, 90);
     builder.Call(builder.AddOp(GemmDefinition(100, 10, 16, "NT")), i * 1000 + 200, 90);
-    for (LayerDirection direction : {LayerDirection::kForward, LayerDirection::kForward, LayerDirection::kBackwardWeights}) {
+    for (LayerDirection direction :
+         {LayerDirection::kForward, LayerDirection::kForward, LayerDirection::kBackwardWeights}) {
       attribution.of_call.push_back({kNone, direction});
     }
   }

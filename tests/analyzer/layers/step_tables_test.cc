@@ -25,10 +25,12 @@ class TorchRun {
   }
 
   void Train(int64_t batch = 8) {
-    Scope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", trace::ScopeBatch::USER_RANGE, 0, 100, -1, loop_stack_);
+    Scope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", trace::ScopeBatch::USER_RANGE, 0, 100, -1,
+          loop_stack_);
     Scope("aten::conv2d", trace::ScopeBatch::FRAMEWORK_OP, 110, 200, link_, forward_stack_);
     Call("forward_training", batch, 170, 100);
-    Scope("autograd::engine::evaluate_function: ConvolutionBackward0", trace::ScopeBatch::FRAMEWORK_OP, 400, 300, link_, loop_stack_);
+    Scope("autograd::engine::evaluate_function: ConvolutionBackward0", trace::ScopeBatch::FRAMEWORK_OP, 400, 300, link_,
+          loop_stack_);
     Scope("ConvolutionBackward0", trace::ScopeBatch::BACKWARD_NODE, 410, 280, link_, kNone);
     Call("backward_weights", batch, 500, 100);
     Scope("Optimizer.step#SGD.step", trace::ScopeBatch::USER_RANGE, 750, 150, -1, loop_stack_);
@@ -53,7 +55,8 @@ class TorchRun {
     trace::OpDefinition definition = OneDnnDefinition(
         "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core," + direction +
         ",src:f32:a:blocked:abcd::f0 wei:f32:a:blocked:Acdb16a::f0 bia:undef::undef::: dst:f32:a:blocked:aBcd16b::f0,,"
-        "alg:convolution_direct,mb" + std::to_string(batch) + "_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.01");
+        "alg:convolution_direct,mb" +
+        std::to_string(batch) + "_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.01");
     builder_.Call(builder_.AddOp(definition), start_ns_ + at_ns, duration_ns);
   }
 

@@ -52,12 +52,12 @@ void StructureCalls::OneDnnConv(const Conv& conv, int64_t batch, const std::stri
 
 void StructureCalls::Reorder(const std::string& dims, const std::string& from, const std::string& to,
                              const std::string& truth) {
-  OneDnn("reorder", "undef",
-         absl::StrCat("src:f32::blocked:", from, "::f0 dst:f32::blocked:", to, "::f0"), "", dims, truth);
+  OneDnn("reorder", "undef", absl::StrCat("src:f32::blocked:", from, "::f0 dst:f32::blocked:", to, "::f0"), "", dims,
+         truth);
 }
 
-void StructureCalls::Gemm(int64_t m, int64_t n, int64_t k, const std::string& trans, uint64_t a, uint64_t b,
-                          uint64_t c, const std::string& truth) {
+void StructureCalls::Gemm(int64_t m, int64_t n, int64_t k, const std::string& trans, uint64_t a, uint64_t b, uint64_t c,
+                          const std::string& truth) {
   trace::OpDefinition definition = GemmDefinition(m, n, k, trans);
   definition.mutable_gemm()->set_lda(trans[0] == 'N' ? m : k);
   definition.mutable_gemm()->set_ldb(trans[1] == 'N' ? k : n);

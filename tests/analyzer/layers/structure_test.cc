@@ -39,8 +39,8 @@ void BackwardConvs(StructureCalls& calls, const std::vector<Conv>& convs, int64_
   }
 }
 
-const std::vector<Conv> kAlexNet = {{3, 64, 224, 11, 4, 2}, {64, 192, 27, 5, 1, 2}, {192, 384, 13},
-                                    {384, 256, 13},         {256, 256, 13}};
+const std::vector<Conv> kAlexNet = {
+    {3, 64, 224, 11, 4, 2}, {64, 192, 27, 5, 1, 2}, {192, 384, 13}, {384, 256, 13}, {256, 256, 13}};
 
 // y of each layer at another address in each step, as allocators give them.
 struct Classifier {
@@ -168,11 +168,10 @@ struct CudnnConv {
                 w + 0x100, 0, y, layer + " forward");
   }
   void Backward(StructureCalls& calls, uint64_t dy, const std::string& layer, bool has_data) const {
-    calls.Cudnn(absl::StrCat("operation: 'convolution_backward_bias' ",
-                             CudnnTensor("DY", 4, conv.out, conv.out_size()), CudnnTensor("DBIAS", 1, conv.out, 1)),
+    calls.Cudnn(absl::StrCat("operation: 'convolution_backward_bias' ", CudnnTensor("DY", 4, conv.out, conv.out_size()),
+                             CudnnTensor("DBIAS", 1, conv.out, 1)),
                 dy, 0, w + 0x200, layer + " backward-bias");
-    calls.Cudnn(Fields("convolution_backward_weights", "X", "DW", "DY"), x, dy, w + 0x300,
-                layer + " backward-weights");
+    calls.Cudnn(Fields("convolution_backward_weights", "X", "DW", "DY"), x, dy, w + 0x300, layer + " backward-weights");
     if (has_data) {
       calls.Cudnn(Fields("convolution_backward_data", "DX", "W", "DY"), dy, w, x + 0x400, layer + " backward-data");
     }

@@ -85,9 +85,13 @@ TEST_F(TimeDivision, GapsArePythonsWhereBothNeighboursAre) {
   builder_.StackOfLastCall(stack);
   builder_.Call(Gemm(), 800, 50);
   builder_.StackOfLastCall(stack);  // Python before
-  const std::map<Key, int64_t> expected = {{{kUnattributed, kNone}, 100 + 150 + 100 + 50}, {{kScope, 0}, 100},
-                                           {{kScope, 1}, 100},   {{kScope, 2}, 50},        {{kCall, 0}, 50},
-                                           {{kCall, 1}, 50},     {{kNotSeen, 0}, 100 + 50}};
+  const std::map<Key, int64_t> expected = {{{kUnattributed, kNone}, 100 + 150 + 100 + 50},
+                                           {{kScope, 0}, 100},
+                                           {{kScope, 1}, 100},
+                                           {{kScope, 2}, 50},
+                                           {{kCall, 0}, 50},
+                                           {{kCall, 1}, 50},
+                                           {{kNotSeen, 0}, 100 + 50}};
   EXPECT_EQ(Shares(builder_.Build(900)), expected);
 }
 
@@ -138,7 +142,8 @@ TEST_F(TimeDivision, BetweenBackwardNodesTheEngineWorks) {
   AddScope("autograd::engine::evaluate_function: AddmmBackward0", Scope::FRAMEWORK_OP, 0, 100, stack);
   AddScope("ReluBackward0", Scope::BACKWARD_NODE, 110, 200, stack);
   AddScope("aten::add_", Scope::FRAMEWORK_OP, 250, 300, stack);
-  const std::map<Key, int64_t> expected = {{{kScope, 0}, 110}, {{kScope, 1}, 90}, {{kNotSeen, 0}, 50}, {{kScope, 2}, 50}};
+  const std::map<Key, int64_t> expected = {
+      {{kScope, 0}, 110}, {{kScope, 1}, 90}, {{kNotSeen, 0}, 50}, {{kScope, 2}, 50}};
   EXPECT_EQ(Shares(builder_.Build()), expected);
 }
 
@@ -231,11 +236,14 @@ class RandomRun {
       builder_.StackOfLastCall(stack);
       return;
     }
-    static const std::pair<const char*, Scope::Kind> kScopes[] = {
-        {"aten::conv2d", Scope::FRAMEWORK_OP},    {"ReluBackward0", Scope::BACKWARD_NODE},
-        {"AddmmBackward0", Scope::BACKWARD_NODE}, {"user", Scope::USER_RANGE},
-        {"user", Scope::NVTX_RANGE},              {"enumerate(DataLoader)#x", Scope::USER_RANGE},
-        {"Iterator::Map", Scope::TRACE_ME},       {"KernelAndDeviceFunc::Run", Scope::TRACE_ME}};
+    static const std::pair<const char*, Scope::Kind> kScopes[] = {{"aten::conv2d", Scope::FRAMEWORK_OP},
+                                                                  {"ReluBackward0", Scope::BACKWARD_NODE},
+                                                                  {"AddmmBackward0", Scope::BACKWARD_NODE},
+                                                                  {"user", Scope::USER_RANGE},
+                                                                  {"user", Scope::NVTX_RANGE},
+                                                                  {"enumerate(DataLoader)#x", Scope::USER_RANGE},
+                                                                  {"Iterator::Map", Scope::TRACE_ME},
+                                                                  {"KernelAndDeviceFunc::Run", Scope::TRACE_ME}};
     const auto& [name, kind] = kScopes[random_() % std::size(kScopes)];
     builder_.Scope(name, kind, start_ns, duration_ns, thread, -1, stack);
   }
@@ -277,7 +285,8 @@ class ThreadByDefinition {
       if (IsInput(i)) input = i;
     }
     if (scope == kNone) return Gap(time_ns, {kUnattributed, kNone});
-    const bool is_bracket = model_.scopes.kind[scope] == Scope::USER_RANGE || model_.scopes.kind[scope] == Scope::NVTX_RANGE;
+    const bool is_bracket =
+        model_.scopes.kind[scope] == Scope::USER_RANGE || model_.scopes.kind[scope] == Scope::NVTX_RANGE;
     if (input == scope || (is_bracket && input != kNone)) return {kDataLoading, input};
     return is_bracket ? Gap(time_ns, {kScope, scope}) : Key(kScope, scope);
   }
@@ -324,7 +333,8 @@ struct Whole {
 std::vector<Whole> Wholes(const std::vector<TimePiece>& pieces) {
   std::vector<Whole> wholes;
   for (const TimePiece& piece : pieces) {
-    if (wholes.empty() || wholes.back().start_ns != piece.start_ns) wholes.push_back({piece.start_ns, piece.end_ns, {}, {}});
+    if (wholes.empty() || wholes.back().start_ns != piece.start_ns)
+      wholes.push_back({piece.start_ns, piece.end_ns, {}, {}});
     EXPECT_EQ(wholes.back().end_ns, piece.end_ns);
     wholes.back().keys.insert({piece.kind, piece.index});
     wholes.back().shares.push_back(piece.share_ns);
@@ -359,7 +369,8 @@ TEST(TimeDivisionOfRandomRuns, IsTheDefinition) {
       ASSERT_EQ(whole.start_ns, now_ns) << "round " << round;
       now_ns = whole.end_ns;
       ASSERT_EQ(std::upper_bound(boundaries.begin(), boundaries.end(), whole.start_ns),
-                std::lower_bound(boundaries.begin(), boundaries.end(), whole.end_ns)) << "round " << round;
+                std::lower_bound(boundaries.begin(), boundaries.end(), whole.end_ns))
+          << "round " << round;
       const int64_t length_ns = whole.end_ns - whole.start_ns, count = static_cast<int64_t>(whole.shares.size());
       int64_t sum_ns = 0;
       for (int64_t share_ns : whole.shares) {

@@ -93,7 +93,8 @@ class NetTest : public testing::Test {
     recorder_.Begin("AddmmBackward0", Kind::BACKWARD_NODE, addmm);
     for (int i = has_data ? 0 : 1; i < 2; ++i) {
       recorder_.Begin("aten::mm", Kind::FRAMEWORK_OP);
-      recorder_.Call(recorder_.builder().AddOp(i == 0 ? GemmDefinition(256, 4, 120, "NN") : GemmDefinition(256, 120, 4, "NT")));
+      recorder_.Call(
+          recorder_.builder().AddOp(i == 0 ? GemmDefinition(256, 4, 120, "NN") : GemmDefinition(256, 120, 4, "NT")));
       recorder_.End();
     }
     recorder_.End();
@@ -143,11 +144,13 @@ TEST_F(NetTest, BackwardNodesBelongToTheLayerOfTheirForwardOp) {
               ElementsAre("fc2 backward", "fc1 backward"));
   EXPECT_THAT(PlacesOf(model, attribution, "ReluBackward0"), ElementsAre("Net:relu backward"));
   EXPECT_THAT(PlacesOf(model, attribution, "NllLossBackward0"), ElementsAre("CrossEntropyLoss backward"));
-  EXPECT_THAT(PlacesOf(model, attribution, "ViewBackward0"), ElementsAre("fc1 backward"));  // the view goes with what needs it
+  EXPECT_THAT(PlacesOf(model, attribution, "ViewBackward0"),
+              ElementsAre("fc1 backward"));  // the view goes with what needs it
   EXPECT_THAT(PlacesOf(model, attribution, "TBackward0"), ElementsAre("fc2 backward-weights", "fc1 backward-weights"));
   EXPECT_THAT(PlacesOf(model, attribution, "aten::sum"), ElementsAre("fc2 backward-bias", "fc1 backward-bias"));
-  EXPECT_THAT(PlacesOf(model, attribution, "torch::autograd::AccumulateGrad"),
-              ElementsAre("fc2 backward-weights", "fc2 backward-weights", "fc1 backward-weights", "fc1 backward-weights"));
+  EXPECT_THAT(
+      PlacesOf(model, attribution, "torch::autograd::AccumulateGrad"),
+      ElementsAre("fc2 backward-weights", "fc2 backward-weights", "fc1 backward-weights", "fc1 backward-weights"));
 }
 
 TEST_F(NetTest, ProductsOfABackwardNodeAreDataThenWeightsAndASingleOneIsToldByItsShape) {
@@ -155,8 +158,8 @@ TEST_F(NetTest, ProductsOfABackwardNodeAreDataThenWeightsAndASingleOneIsToldByIt
   Backward(0);
   const TraceModel model = recorder_.builder().Build();
   const Attribution attribution = AttributeByFramework(model);
-  EXPECT_THAT(PlacesOfCalls(model, attribution),
-              ElementsAre("fc1 forward", "fc2 forward", "fc2 backward-data", "fc2 backward-weights", "fc1 backward-weights"));
+  EXPECT_THAT(PlacesOfCalls(model, attribution), ElementsAre("fc1 forward", "fc2 forward", "fc2 backward-data",
+                                                             "fc2 backward-weights", "fc1 backward-weights"));
 }
 
 TEST_F(NetTest, ASingleProductOverTheOutputsIsBackwardData) {
@@ -197,10 +200,11 @@ TEST_F(NetTest, BackwardOnTheEnginesThreadFindsItsForwardThread) {
 TEST_F(NetTest, RecomputationIsADirectionOfItsOwnInTheSameLayer) {
   Forward();
   recorder_.BeginNode("AddmmBackward0", 5);
-  recorder_.Linear(recorder_.builder().AddStack({{kTorch, "Module._wrapped_call_impl", 1775, fc1_},
-                                                 {"/v/site-packages/torch/utils/checkpoint.py", "recompute_fn", 7},
-                                                 {"/v/site-packages/torch/autograd/graph.py", "_engine_run_backward", 8},
-                                                 {"/home/u/train.py", "<module>", 43}}));
+  recorder_.Linear(
+      recorder_.builder().AddStack({{kTorch, "Module._wrapped_call_impl", 1775, fc1_},
+                                    {"/v/site-packages/torch/utils/checkpoint.py", "recompute_fn", 7},
+                                    {"/v/site-packages/torch/autograd/graph.py", "_engine_run_backward", 8},
+                                    {"/home/u/train.py", "<module>", 43}}));
   recorder_.EndNode();
   const TraceModel model = recorder_.builder().Build();
   EXPECT_THAT(PlacesOf(model, AttributeByFramework(model), "aten::linear"),
@@ -235,7 +239,8 @@ TEST_F(NetTest, WithoutModulesALineInALoopIsSeveralLayersInEachPass) {
   for (int i = 0; i < 6; ++i) recorder_.Op("aten::conv2d", InProgram(17), false);  // two evaluations
   const TraceModel model = recorder_.builder().Build();
   const Attribution attribution = AttributeByFramework(model);
-  EXPECT_THAT(LayerNames(attribution), ElementsAre("train.py:17 conv2d", "train.py:17 conv2d #2", "train.py:17 conv2d #3"));
+  EXPECT_THAT(LayerNames(attribution),
+              ElementsAre("train.py:17 conv2d", "train.py:17 conv2d #2", "train.py:17 conv2d #3"));
   const std::vector<std::string> forward = PlacesOf(model, attribution, "aten::conv2d");
   for (size_t i = 0; i < forward.size(); ++i) EXPECT_EQ(forward[i], attribution.layers[i % 3].name + " forward") << i;
 }
@@ -325,7 +330,8 @@ TEST_F(NetTest, CallsOfWorkersBelongToTheOpThatWaitsForThem) {
   recorder_.End();
   builder.Call(gemm, recorder_.now_ns() - 5, 10, worker);  // goes on after it: of something else
   const TraceModel model = builder.Build();
-  EXPECT_THAT(PlacesOfCalls(model, AttributeToLayers(model, {})), ElementsAre("fc1 forward", "fc1 forward", "- unknown"));
+  EXPECT_THAT(PlacesOfCalls(model, AttributeToLayers(model, {})),
+              ElementsAre("fc1 forward", "fc1 forward", "- unknown"));
 }
 
 TEST_F(NetTest, CallsOfWorkersWhileTwoThreadsRunOpsAreNotToldApart) {

@@ -42,7 +42,8 @@ void TrainingProgram::Work(Place place, int64_t batch, int64_t link, const std::
   onednn->set_operation("exec");
   onednn->set_primitive("convolution");
   onednn->set_prop_kind(place.direction == LayerDirection::kForward ? "forward_training" : "backward_data");
-  onednn->set_problem(absl::StrCat("mb", batch, "_ic3oc", 16 + place.layer, "_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1"));
+  onednn->set_problem(
+      absl::StrCat("mb", batch, "_ic3oc", 16 + place.layer, "_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1"));
   builder_.Call(builder_.AddOp(definition), now_ns_ + 30, 60, thread);
   call_places_[{thread, now_ns_ + 30}] = place;
   Scope(name, kind, 100, thread, link, kNone, place);
@@ -80,8 +81,8 @@ void TrainingProgram::Loss(bool grad, ThreadIndex thread) {
 
 void TrainingProgram::Backward(ThreadIndex thread) {
   for (auto run = pending_.rbegin(); run != pending_.rend(); ++run) {
-    Work({run->layer, LayerDirection::kBackwardData}, run->batch, run->link, "ConvolutionBackward0", Scopes::BACKWARD_NODE,
-         thread);
+    Work({run->layer, LayerDirection::kBackwardData}, run->batch, run->link, "ConvolutionBackward0",
+         Scopes::BACKWARD_NODE, thread);
   }
   pending_.clear();
 }
@@ -132,7 +133,8 @@ std::string Kinds(const StepTrack& track) {
 
 std::string Phases(const Step& step) {
   std::string phases;
-  for (const PhaseInterval& phase : step.phases) absl::StrAppend(&phases, phases.empty() ? "" : " ", PhaseKindName(phase.kind));
+  for (const PhaseInterval& phase : step.phases)
+    absl::StrAppend(&phases, phases.empty() ? "" : " ", PhaseKindName(phase.kind));
   return phases;
 }
 

@@ -26,9 +26,11 @@ std::string BatchText(const std::string& fields) { return absl::StrCat("packet {
 TEST(CounterSeriesTest, DeltasAddUpWithinABatchAndBatchesJoin) {
   const TraceModel model = LoadText(
       HeaderText("pid: 7") + Thread(1, 70) + Names() +
-      BatchText("thread_id: 1 tid: 70 kind: BOUNDARY source: RUSAGE name_iid: 3 name_iid: 4 tick_delta: 1000 tick_delta: 500 "
-                "value_delta: 100 value_delta: 5 value_delta: 400 value_delta: 2") +
-      BatchText("thread_id: 1 tid: 70 kind: BOUNDARY source: RUSAGE name_iid: 3 name_iid: 4 tick_delta: 1800 value_delta: 700 "
+      BatchText(
+          "thread_id: 1 tid: 70 kind: BOUNDARY source: RUSAGE name_iid: 3 name_iid: 4 tick_delta: 1000 tick_delta: 500 "
+          "value_delta: 100 value_delta: 5 value_delta: 400 value_delta: 2") +
+      BatchText("thread_id: 1 tid: 70 kind: BOUNDARY source: RUSAGE name_iid: 3 name_iid: 4 tick_delta: 1800 "
+                "value_delta: 700 "
                 "value_delta: 7"));
   ASSERT_EQ(model.counters.size(), 1u);
   const CounterSeries& series = model.counters[0];
@@ -44,12 +46,13 @@ TEST(CounterSeriesTest, DeltasAddUpWithinABatchAndBatchesJoin) {
 }
 
 TEST(CounterSeriesTest, AThreadThatTheSamplerMetBeforeItsFirstCallIsTheSameThread) {
-  const TraceModel model = LoadText(
-      HeaderText("pid: 7") + Thread(1, 70) + Names() +
-      BatchText("tid: 70 kind: SAMPLE source: PROC name_iid: 3 tick_delta: 100 tick_delta: 100 value_delta: 1 value_delta: 1") +
-      BatchText("thread_id: 1 tid: 70 kind: SAMPLE source: PROC name_iid: 3 tick_delta: 300 value_delta: 3") +
-      BatchText("tid: 71 kind: SAMPLE source: PROC name_iid: 3 tick_delta: 100 value_delta: 9") +
-      BatchText("kind: SAMPLE source: RUSAGE name_iid: 3 tick_delta: 100 value_delta: 40"));
+  const TraceModel model =
+      LoadText(HeaderText("pid: 7") + Thread(1, 70) + Names() +
+               BatchText("tid: 70 kind: SAMPLE source: PROC name_iid: 3 tick_delta: 100 tick_delta: 100 value_delta: 1 "
+                         "value_delta: 1") +
+               BatchText("thread_id: 1 tid: 70 kind: SAMPLE source: PROC name_iid: 3 tick_delta: 300 value_delta: 3") +
+               BatchText("tid: 71 kind: SAMPLE source: PROC name_iid: 3 tick_delta: 100 value_delta: 9") +
+               BatchText("kind: SAMPLE source: RUSAGE name_iid: 3 tick_delta: 100 value_delta: 40"));
   ASSERT_EQ(model.counters.size(), 3u);
   EXPECT_EQ(model.counters[0].thread, 0u);
   EXPECT_EQ(model.counters[0].value, (std::vector<uint64_t>{1, 2, 3}));
@@ -61,8 +64,10 @@ TEST(CounterSeriesTest, AThreadThatTheSamplerMetBeforeItsFirstCallIsTheSameThrea
 TEST(CounterSeriesTest, ReadingsAreOrderedByTime) {
   const TraceModel model = LoadText(
       HeaderText("pid: 7") + Thread(1, 70) + Names() +
-      BatchText("thread_id: 1 tid: 70 name_iid: 3 tick_delta: 900 value_delta: 30 enabled_delta_ns: 9 running_delta_ns: 3") +
-      BatchText("thread_id: 1 tid: 70 name_iid: 3 tick_delta: 500 value_delta: 20 enabled_delta_ns: 5 running_delta_ns: 2"));
+      BatchText(
+          "thread_id: 1 tid: 70 name_iid: 3 tick_delta: 900 value_delta: 30 enabled_delta_ns: 9 running_delta_ns: 3") +
+      BatchText(
+          "thread_id: 1 tid: 70 name_iid: 3 tick_delta: 500 value_delta: 20 enabled_delta_ns: 5 running_delta_ns: 2"));
   ASSERT_EQ(model.counters.size(), 1u);
   EXPECT_EQ(model.counters[0].time_ns, (std::vector<int64_t>{500, 900}));
   EXPECT_EQ(model.counters[0].value, (std::vector<uint64_t>{20, 30}));
@@ -81,11 +86,11 @@ TEST(CounterSeriesTest, WhatRunsBackwardsOrTooFarCountsNothing) {
 }
 
 TEST(CounterSeriesTest, BatchesThatDoNotFitTogetherAreLeftOut) {
-  const TraceModel model = LoadText(
-      HeaderText("pid: 7") + Thread(1, 70) + Names() + BatchText("thread_id: 1 tick_delta: 1 value_delta: 1") +
-      BatchText("thread_id: 1 name_iid: 3 name_iid: 4 tick_delta: 1 value_delta: 1") +
-      BatchText("thread_id: 1 name_iid: 3 tick_delta: 1 value_delta: 1 enabled_delta_ns: 1") +
-      BatchText("thread_id: 1 name_iid: 99 tick_delta: 1 value_delta: 1"));
+  const TraceModel model =
+      LoadText(HeaderText("pid: 7") + Thread(1, 70) + Names() + BatchText("thread_id: 1 tick_delta: 1 value_delta: 1") +
+               BatchText("thread_id: 1 name_iid: 3 name_iid: 4 tick_delta: 1 value_delta: 1") +
+               BatchText("thread_id: 1 name_iid: 3 tick_delta: 1 value_delta: 1 enabled_delta_ns: 1") +
+               BatchText("thread_id: 1 name_iid: 99 tick_delta: 1 value_delta: 1"));
   ASSERT_EQ(model.counters.size(), 1u);
   EXPECT_EQ(model.names[model.counters[0].names[0]], "[unknown name]");
   EXPECT_EQ(OddityCount(model, "do not fit together"), 3);

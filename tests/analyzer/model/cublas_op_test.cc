@@ -15,8 +15,8 @@ using ::testing::IsEmpty;
 // A product of cuBLAS with these fields of CudaGemm.
 Op Gemm(const std::string& types, const std::string& cuda, const std::string& more = "") {
   return DecodeText("function: 'cublasGemmEx' family: 'cublas' gemm { " + types +
-                    " m: 120 n: 64 k: 256 trans_a: 'T' trans_b: 'N' lda: 256 ldb: 256 ldc: 120 " +
-                    more + " cuda { scale_type: -1 " + cuda + " } }");
+                    " m: 120 n: 64 k: 256 trans_a: 'T' trans_b: 'N' lda: 256 ldb: 256 ldc: 120 " + more +
+                    " cuda { scale_type: -1 " + cuda + " } }");
 }
 
 constexpr char kF32[] = "a_type: F32 b_type: F32 c_type: F32";
@@ -49,14 +49,16 @@ TEST(CublasOpTest, RowMajorReadingExchangesTypesToo) {
 }
 
 TEST(CublasOpTest, BlasOnTheCpuHasARowMajorReadingToo) {
-  const Op op = DecodeText("function: 'sgemm_' family: 'blas' gemm { a_type: F32 m: 3 n: 5 k: 7 "
-                           "trans_a: 'N' trans_b: 'T' }");
+  const Op op = DecodeText(
+      "function: 'sgemm_' family: 'blas' gemm { a_type: F32 m: 3 n: 5 k: 7 "
+      "trans_a: 'N' trans_b: 'T' }");
   EXPECT_EQ(op.row_major_problem, "m5 n3 k7 TN f32");
   EXPECT_FALSE(op.on_gpu);
   EXPECT_FALSE(op.is_asynchronous);
   EXPECT_FALSE(op.tensor_core.has_value());
-  const Op row = DecodeText("function: 'cblas_sgemm' gemm { a_type: F32 m: 3 n: 5 k: 7 "
-                            "row_major: true trans_a: 'N' trans_b: 'T' }");
+  const Op row = DecodeText(
+      "function: 'cblas_sgemm' gemm { a_type: F32 m: 3 n: 5 k: 7 "
+      "row_major: true trans_a: 'N' trans_b: 'T' }");
   EXPECT_EQ(row.problem, "m3 n5 k7 NT f32 row-major");
   EXPECT_EQ(row.row_major_problem, "");
 }
@@ -93,8 +95,8 @@ TEST(CublasOpTest, OrdersOfLt) {
   const Op row = Gemm(kF32, "lt: true compute_type: 68 order_a: 2 order_b: 2 order_d: 2");
   EXPECT_EQ(row.problem, "m120 n64 k256 TN f32 row-major");
   EXPECT_EQ(row.row_major_problem, "");
-  const Op tiled = Gemm("a_type: S8 b_type: S8 c_type: S32",
-                        "lt: true compute_type: 72 order_a: 3 order_b: 5 order_d: 3");
+  const Op tiled =
+      Gemm("a_type: S8 b_type: S8 c_type: S32", "lt: true compute_type: 72 order_a: 3 order_b: 5 order_d: 3");
   EXPECT_EQ(tiled.problem, "m120 n64 k256 TN s8:s8:s32 col32:col32_2r_4r4:col32");
   EXPECT_EQ(tiled.row_major_problem, "");
 }
@@ -120,12 +122,9 @@ std::string CoreOf(const Op& op) {
 }
 
 TEST(TensorCoreTest, TypeDecidesFirst) {
-  EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: 68 math_mode: 0")),
-            "yes: type f16: from compute capability 7.0");
-  EXPECT_EQ(CoreOf(Gemm("a_type: BF16", "compute_type: 68")),
-            "yes: type bf16: from compute capability 8.0");
-  EXPECT_EQ(CoreOf(Gemm("a_type: F64", "compute_type: -1")),
-            "yes: type f64: from compute capability 8.0");
+  EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: 68 math_mode: 0")), "yes: type f16: from compute capability 7.0");
+  EXPECT_EQ(CoreOf(Gemm("a_type: BF16", "compute_type: 68")), "yes: type bf16: from compute capability 8.0");
+  EXPECT_EQ(CoreOf(Gemm("a_type: F64", "compute_type: -1")), "yes: type f64: from compute capability 8.0");
   EXPECT_EQ(CoreOf(Gemm("a_type: S32", "compute_type: 72")), "no: type s32");
   EXPECT_EQ(CoreOf(Gemm("", "compute_type: 68")), "unknown");
   EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: 68", "kind: GEMV")), "no: matrix-vector");
@@ -133,14 +132,11 @@ TEST(TensorCoreTest, TypeDecidesFirst) {
 
 TEST(TensorCoreTest, SinglePrecisionHasToBeAllowedLess) {
   EXPECT_EQ(CoreOf(Gemm(kF32, "compute_type: -1 math_mode: 0")), "no: math mode default keeps f32");
-  EXPECT_EQ(CoreOf(Gemm(kF32, "compute_type: -1 math_mode: 3")),
-            "yes: math mode tf32_tensor_op");
+  EXPECT_EQ(CoreOf(Gemm(kF32, "compute_type: -1 math_mode: 3")), "yes: math mode tf32_tensor_op");
   // The flag beside the mode changes nothing.
   EXPECT_EQ(CoreOf(Gemm(kF32, "compute_type: -1 math_mode: 19")), "yes: math mode tf32_tensor_op");
-  EXPECT_EQ(CoreOf(Gemm(kF32, "lt: true compute_type: 77 math_mode: -1")),
-            "yes: compute type 32f_fast_tf32");
-  EXPECT_EQ(CoreOf(Gemm(kF32, "lt: true compute_type: 68 math_mode: -1")),
-            "no: compute type 32f keeps f32");
+  EXPECT_EQ(CoreOf(Gemm(kF32, "lt: true compute_type: 77 math_mode: -1")), "yes: compute type 32f_fast_tf32");
+  EXPECT_EQ(CoreOf(Gemm(kF32, "lt: true compute_type: 68 math_mode: -1")), "no: compute type 32f keeps f32");
 }
 
 TEST(TensorCoreTest, PedanticForbidsThem) {
@@ -148,17 +144,14 @@ TEST(TensorCoreTest, PedanticForbidsThem) {
   EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: -1 math_mode: 2")), "no: math mode pedantic");
   EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: 0 math_mode: 18")), "no: math mode pedantic");
   // A cublasComputeType_t of the call itself is what counts.
-  EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: 68 math_mode: 2")),
-            "yes: type f16: from compute capability 7.0");
+  EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: 68 math_mode: 2")), "yes: type f16: from compute capability 7.0");
 }
 
 TEST(TensorCoreTest, AlignmentIsTold) {
   EXPECT_THAT(CoreOf(Gemm(kF16, "compute_type: 68 alignment_bytes: 2")),
               HasSubstr("yes: type f16: from compute capability 7.0; alignment 2 bytes is below 16"));
-  EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: 68 alignment_bytes: 16")),
-            "yes: type f16: from compute capability 7.0");
-  EXPECT_EQ(CoreOf(Gemm(kF32, "compute_type: -1 math_mode: 0 alignment_bytes: 4")),
-            "no: math mode default keeps f32");
+  EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: 68 alignment_bytes: 16")), "yes: type f16: from compute capability 7.0");
+  EXPECT_EQ(CoreOf(Gemm(kF32, "compute_type: -1 math_mode: 0 alignment_bytes: 4")), "no: math mode default keeps f32");
 }
 
 TEST(CublasNamesTest, AsTheHeadersHaveThem) {
@@ -232,14 +225,12 @@ TEST(MatrixOpTest, DiagonalAndSparse) {
   EXPECT_EQ(dgmm.problem, "m6 n4 R c32");
   EXPECT_EQ(dgmm.flops, 6 * 24);
   EXPECT_EQ(dgmm.bytes, 8 * (24 + 24 + 4));
-  const Op spmm =
-      DecodeText("family: 'cusparse' matrix { kind: SPMM type: F32 m: 6 n: 4 k: 5 nonzeros: 7 }");
+  const Op spmm = DecodeText("family: 'cusparse' matrix { kind: SPMM type: F32 m: 6 n: 4 k: 5 nonzeros: 7 }");
   EXPECT_EQ(spmm.problem, "m6 n4 k5 f32 nonzeros7");
   EXPECT_EQ(spmm.flops, 2 * 7 * 4);
   EXPECT_EQ(spmm.bytes, std::nullopt);
   EXPECT_TRUE(spmm.on_gpu);
-  EXPECT_EQ(DecodeText("matrix { kind: SDDMM type: F32 m: 6 n: 4 k: 5 nonzeros: 7 }").flops,
-            2 * 7 * 5);
+  EXPECT_EQ(DecodeText("matrix { kind: SDDMM type: F32 m: 6 n: 4 k: 5 nonzeros: 7 }").flops, 2 * 7 * 5);
   EXPECT_EQ(DecodeText("matrix { kind: SPMV type: F64 m: 6 n: 1 k: 5 nonzeros: 7 }").flops, 14);
   EXPECT_EQ(DecodeText("matrix { kind: SPMV type: F64 m: 6 n: 1 k: 5 }").flops, std::nullopt);
 }

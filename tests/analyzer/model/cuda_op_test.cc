@@ -36,8 +36,7 @@ TEST(CopyOpTest, SetsPeersBatchesAndRectangles) {
   EXPECT_EQ(set.kind, "memset");
   EXPECT_EQ(set.problem, "4096 bytes");
   EXPECT_EQ(set.bytes, 4096);
-  EXPECT_EQ(DecodeText("copy { direction: PEER bytes: 64 source_device: 1 destination_device: 0 }")
-                .problem,
+  EXPECT_EQ(DecodeText("copy { direction: PEER bytes: 64 source_device: 1 destination_device: 0 }").problem,
             "peer 64 bytes 1->0");
   EXPECT_EQ(DecodeText("copy { direction: DEVICE_TO_HOST bytes: 300 width_bytes: 10 height: 15 "
                        "depth: 2 host_memory: PAGEABLE }")
@@ -47,8 +46,7 @@ TEST(CopyOpTest, SetsPeersBatchesAndRectangles) {
                        "}")
                 .problem,
             "device-to-device 96 bytes async batch3");
-  EXPECT_EQ(DecodeText("copy { bytes: 1 host_memory: HOST_UNKNOWN }").problem,
-            "unknown 1 bytes unknown");
+  EXPECT_EQ(DecodeText("copy { bytes: 1 host_memory: HOST_UNKNOWN }").problem, "unknown 1 bytes unknown");
   EXPECT_EQ(DecodeText("copy { bytes: 18446744073709551615 }").bytes, std::nullopt);
 }
 
@@ -58,15 +56,12 @@ TEST(LaunchOpTest, NameAndGrid) {
       "'_Z16nchwToNhwcKernelI6__halfS0_fLb1EEvPKT_PT0_i' grid_x: 49 grid_y: 2 grid_z: 1 "
       "block_x: 128 block_y: 1 block_z: 1 shared_bytes: 512 cooperative: true }");
   EXPECT_EQ(op.kind, "kernel");
-  EXPECT_EQ(op.kernel_name,
-            "void nchwToNhwcKernel<__half, __half, float, true>(__half const*, __half*, int)");
+  EXPECT_EQ(op.kernel_name, "void nchwToNhwcKernel<__half, __half, float, true>(__half const*, __half*, int)");
   EXPECT_EQ(op.kernel_short, "nchwToNhwcKernel<__half>");
-  EXPECT_EQ(op.problem,
-            "nchwToNhwcKernel<__half> grid49x2x1 block128x1x1 shared512 cooperative");
+  EXPECT_EQ(op.problem, "nchwToNhwcKernel<__half> grid49x2x1 block128x1x1 shared512 cooperative");
   EXPECT_TRUE(op.captured);
   EXPECT_TRUE(op.is_asynchronous);
-  EXPECT_EQ(DecodeText("launch { grid_x: 1 grid_y: 1 grid_z: 1 block_x: 32 block_y: 1 block_z: 1 }")
-                .problem,
+  EXPECT_EQ(DecodeText("launch { grid_x: 1 grid_y: 1 grid_z: 1 block_x: 32 block_y: 1 block_z: 1 }").problem,
             "[unknown kernel] grid1x1x1 block32x1x1");
 }
 

@@ -29,10 +29,10 @@ std::string ReadFile(const std::string& name) {
 
 // As the shim records a plan that a program built from this text.
 trace::OpDefinition PlanOf(const std::string& json) {
-  trace::OpDefinition definition =
-      ParseDefinition("function: 'cudnnBackendExecute' family: 'cudnn' cudnn { plan { engine: -1 "
-                      "heuristic_mode: -1 heuristic_rank: -1 chooser: CACHED number: 4 } "
-                      "workspace_bytes: 512 }");
+  trace::OpDefinition definition = ParseDefinition(
+      "function: 'cudnnBackendExecute' family: 'cudnn' cudnn { plan { engine: -1 "
+      "heuristic_mode: -1 heuristic_rank: -1 chooser: CACHED number: 4 } "
+      "workspace_bytes: 512 }");
   definition.mutable_cudnn()->mutable_plan()->set_json(json);
   return definition;
 }
@@ -115,8 +115,7 @@ TEST(CudnnPlanJsonTest, TextThatIsNoPlanIsToldOnce) {
   cut.mutable_cudnn()->mutable_plan()->set_json_cut(true);
   EXPECT_THAT(DecodeOp(cut).trouble, HasSubstr("it was cut"));
   for (const char* text : {"{}", "[]", "null", "1", "\"x\"", "{\"operationGraph\": []}",
-                           "{\"operationGraph\": {\"nodes\": {}}}",
-                           "{\"operationGraph\": {\"nodes\": []}}"}) {
+                           "{\"operationGraph\": {\"nodes\": {}}}", "{\"operationGraph\": {\"nodes\": []}}"}) {
     EXPECT_THAT(DecodeOp(PlanOf(text)).trouble, HasSubstr("no operation graph")) << text;
   }
 
@@ -125,9 +124,7 @@ TEST(CudnnPlanJsonTest, TextThatIsNoPlanIsToldOnce) {
   trace.mutable_packet(1)->mutable_interned()->mutable_op(0)->set_iid(1);
   TraceBuilder builder("run");
   ASSERT_TRUE(builder.AddTrace("1.dlh", {trace.SerializeAsString()}).ok());
-  EXPECT_EQ(std::move(builder).Build().oddities.at(
-                "a cuDNN plan whose JSON could not be read: not JSON"),
-            1);
+  EXPECT_EQ(std::move(builder).Build().oddities.at("a cuDNN plan whose JSON could not be read: not JSON"), 1);
 }
 
 TEST(CudnnPlanJsonTest, FieldsOfAnotherTypeAreLeftOut) {

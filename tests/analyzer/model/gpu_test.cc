@@ -26,7 +26,8 @@ std::string Start() { return HeaderText("pid: 7 shim_loaded_ticks: 1") + GpuCloc
 std::string Calls(int thread, int count) {
   std::string text = absl::StrCat("packet { call_batch { thread_id: ", thread, " base_end_ticks: 500 ");
   for (int i = 0; i < count; ++i) {
-    absl::StrAppend(&text, "op_iid: 1 sequence_delta: 0 end_delta_ticks: 1000 duration: 500 parent_distance: 0 caller_iid: 0 ");
+    absl::StrAppend(
+        &text, "op_iid: 1 sequence_delta: 0 end_delta_ticks: 1000 duration: 500 parent_distance: 0 caller_iid: 0 ");
   }
   return text + "} }\n";
 }
@@ -38,18 +39,25 @@ std::string Footer(int64_t end, int calls = 0) {
 TEST(GpuModelTest, WorkIsJoinedToTheCallThatAskedForIt) {
   const TraceModel model = LoadText(
       Start() + Calls(1, 3) + Calls(2, 1) + GpuKernelText(2, "_ZN2at6native4axpyIfEEvPT_S3_i") +
-      GpuLinkText(1, {{100, 1, 1100}, {101, 1, 1200}, {102, 3, 3100}, {104, 0, 3300}}) + GpuLinkText(2, {{103, 1, 1050}}) +
+      GpuLinkText(1, {{100, 1, 1100}, {101, 1, 1200}, {102, 3, 3100}, {104, 0, 3300}}) +
+      GpuLinkText(2, {{103, 1, 1050}}) +
       GpuActivityText({{.start_ns = 5000, .duration_ns = 40, .correlation = 102, .kernel_iid = 2, .stream = 8},
                        {.start_ns = 1300, .duration_ns = 90, .correlation = 100, .kernel_iid = 2},
-                       {.kind = Activity::COPY, .start_ns = 1400, .duration_ns = 10, .correlation = 101, .bytes = 64,
-                        .direction = trace::Copy::HOST_TO_DEVICE, .host_memory = trace::Copy::PINNED},
+                       {.kind = Activity::COPY,
+                        .start_ns = 1400,
+                        .duration_ns = 10,
+                        .correlation = 101,
+                        .bytes = 64,
+                        .direction = trace::Copy::HOST_TO_DEVICE,
+                        .host_memory = trace::Copy::PINNED},
                        {.start_ns = 1350, .duration_ns = 5, .correlation = 103, .device = 1},
                        {.kind = Activity::SET, .start_ns = 3400, .duration_ns = 7, .correlation = 104, .bytes = 32}}) +
       Footer(9000, 4));
   const GpuActivityColumns& gpu = model.gpu;
   EXPECT_THAT(gpu.start_ns, ElementsAre(1300, 1400, 3400, 5000, 1350)) << "by device, then time";
   EXPECT_THAT(gpu.end_ns, ElementsAre(1390, 1410, 3407, 5040, 1355));
-  EXPECT_THAT(gpu.kind, ElementsAre(Activity::KERNEL, Activity::COPY, Activity::SET, Activity::KERNEL, Activity::KERNEL));
+  EXPECT_THAT(gpu.kind,
+              ElementsAre(Activity::KERNEL, Activity::COPY, Activity::SET, Activity::KERNEL, Activity::KERNEL));
   EXPECT_THAT(gpu.launch_call, ElementsAre(0u, 0u, kNone, 2u, 3u));
   EXPECT_THAT(gpu.call, ElementsAre(0u, 0u, kNone, 2u, 3u));
   EXPECT_THAT(gpu.thread, ElementsAre(0u, 0u, 0u, 0u, 1u));
@@ -77,8 +85,8 @@ TEST(GpuModelTest, WhatNobodyAskedForIsOddWhereCuptiMeasured) {
   const std::string work = GpuActivityText({{.start_ns = 300, .correlation = 9}, {.start_ns = 800, .correlation = 9}});
   const std::string end = Footer(1000);
   EXPECT_EQ(OddityCount(LoadText(Start() + work + end), "no call asked for"), 2);
-  const TraceModel model =
-      LoadText(Start() + work + GpuWindowText(500, trace::GPU_TIME_CUPTI) + GpuWindowText(700, trace::GPU_TIME_NONE, "torch.profiler") + end);
+  const TraceModel model = LoadText(Start() + work + GpuWindowText(500, trace::GPU_TIME_CUPTI) +
+                                    GpuWindowText(700, trace::GPU_TIME_NONE, "torch.profiler") + end);
   EXPECT_EQ(OddityCount(model, "no call asked for"), 0);
   EXPECT_EQ(model.gpu.launch_call[0], kNone);
   EXPECT_EQ(model.gpu.asked_ns[0], kNotKnown);
@@ -90,7 +98,8 @@ TEST(GpuModelTest, WhatNobodyAskedForIsOddWhereCuptiMeasured) {
 }
 
 TEST(GpuModelTest, WorkWithoutWindowsHasOne) {
-  const TraceModel model = LoadText(Start() + GpuActivityText({{.start_ns = 300}}, trace::GPU_TIME_EVENTS) + Footer(1000));
+  const TraceModel model =
+      LoadText(Start() + GpuActivityText({{.start_ns = 300}}, trace::GPU_TIME_EVENTS) + Footer(1000));
   ASSERT_THAT(model.gpu_windows, SizeIs(1));
   EXPECT_EQ(model.gpu_windows[0].start_ns, 1);
   EXPECT_EQ(model.gpu_windows[0].end_ns, 1000);
@@ -100,19 +109,20 @@ TEST(GpuModelTest, WorkWithoutWindowsHasOne) {
 // CUPTI was handed to the application meanwhile and counts from 1 again.
 TEST(GpuModelTest, OfSeveralLinksTheLastOneBeforeTheWorkCounts) {
   const int64_t kMs = 1'000'000;
-  const TraceModel model = LoadText(Start() + Calls(1, 3) + GpuLinkText(1, {{1, 1, 10 * kMs}, {1, 2, 30 * kMs}, {1, 3, 90 * kMs}}) +
-                                    GpuActivityText({{.start_ns = 20 * kMs, .correlation = 1},
-                                                     {.start_ns = 30 * kMs - 900, .correlation = 1},  // the clocks' error
-                                                     {.start_ns = 80 * kMs, .correlation = 1}}));
+  const TraceModel model =
+      LoadText(Start() + Calls(1, 3) + GpuLinkText(1, {{1, 1, 10 * kMs}, {1, 2, 30 * kMs}, {1, 3, 90 * kMs}}) +
+               GpuActivityText({{.start_ns = 20 * kMs, .correlation = 1},
+                                {.start_ns = 30 * kMs - 900, .correlation = 1},  // the clocks' error
+                                {.start_ns = 80 * kMs, .correlation = 1}}));
   EXPECT_THAT(model.gpu.launch_call, ElementsAre(0u, 1u, 1u));
   EXPECT_THAT(model.oddities, IsEmpty());
 }
 
 // Where the application holds CUPTI's callbacks, a link says whose work it is, but not when it was asked for.
 TEST(GpuModelTest, ALinkWithoutATimeIsFromWhenItsCallBegan) {
-  const TraceModel model = LoadText(Start() + Calls(1, 3) + GpuLinkText(1, {{1, 2, 0}, {2, 70, 0}}) +
-                                    GpuActivityText({{.start_ns = 2300, .correlation = 1}, {.start_ns = 2400, .correlation = 2}}) +
-                                    Footer(9000, 3));
+  const TraceModel model = LoadText(
+      Start() + Calls(1, 3) + GpuLinkText(1, {{1, 2, 0}, {2, 70, 0}}) +
+      GpuActivityText({{.start_ns = 2300, .correlation = 1}, {.start_ns = 2400, .correlation = 2}}) + Footer(9000, 3));
   EXPECT_THAT(model.gpu.launch_call, ElementsAre(1u, kNone));
   EXPECT_THAT(model.gpu.asked_ns, ElementsAre(2000, kNotKnown));
   EXPECT_THAT(model.gpu.thread, ElementsAre(0u, 0u));
@@ -121,17 +131,19 @@ TEST(GpuModelTest, ALinkWithoutATimeIsFromWhenItsCallBegan) {
 
 TEST(GpuModelTest, WorkBeforeItsCallIsJoinedAndOdd) {
   const int64_t kMs = 1'000'000;
-  const TraceModel model =
-      LoadText(Start() + Calls(1, 1) + GpuLinkText(1, {{1, 1, 10 * kMs}}) + GpuActivityText({{.start_ns = 5 * kMs, .correlation = 1}}));
+  const TraceModel model = LoadText(Start() + Calls(1, 1) + GpuLinkText(1, {{1, 1, 10 * kMs}}) +
+                                    GpuActivityText({{.start_ns = 5 * kMs, .correlation = 1}}));
   EXPECT_THAT(model.gpu.launch_call, ElementsAre(0u));
   EXPECT_EQ(OddityCount(model, "began before the call"), 1);
 }
 
 TEST(GpuModelTest, PairsOfEventsNameTheirCall) {
   const TraceModel model = LoadText(
-      Start() + Calls(4, 2) + "packet { interned { op { iid: 9 function: 'cudaMemcpyAsync' family: 'cudart' time_source: CLOCK_TICKS copy { "
+      Start() + Calls(4, 2) +
+      "packet { interned { op { iid: 9 function: 'cudaMemcpyAsync' family: 'cudart' time_source: CLOCK_TICKS copy { "
       "direction: DEVICE_TO_HOST bytes: 4096 host_memory: PAGEABLE } } } }\n"
-      "packet { call_batch { thread_id: 4 base_sequence: 2 base_end_ticks: 5000 op_iid: 9 sequence_delta: 0 end_delta_ticks: 0 "
+      "packet { call_batch { thread_id: 4 base_sequence: 2 base_end_ticks: 5000 op_iid: 9 sequence_delta: 0 "
+      "end_delta_ticks: 0 "
       "duration: 100 parent_distance: 0 caller_iid: 0 } }\n" +
       GpuActivityText({{.kind = Activity::OP, .start_ns = 2600, .duration_ns = 50, .thread_id = 4, .sequence = 2},
                        {.kind = Activity::COPY, .start_ns = 5100, .duration_ns = 50, .thread_id = 4, .sequence = 3},
@@ -149,17 +161,21 @@ TEST(GpuModelTest, PairsOfEventsNameTheirCall) {
 // Captured under call 1, cloned twice; replayed by call 3.
 TEST(GpuModelTest, ReplayedNodesWereComputedForTheCapturedCall) {
   constexpr uint64_t kNode = uint64_t{5} << 32, kClone = uint64_t{6} << 32, kExecutable = uint64_t{7} << 32;
-  const TraceModel model = LoadText(
-      Start() + Calls(1, 3) +
-      GpuGraphNodeText(1, {{kNode, 0, 1, 1100}, {kNode + 1, 0, 0, 1200}, {kClone, kNode, 2, 2100}, {kExecutable, kClone, 2, 2150},
-                           {kExecutable + 1, kNode + 1, 2, 2200}, {kExecutable + 2, kExecutable + 3, 2, 2200},
-                           {kExecutable + 3, kExecutable + 2, 2, 2200}}) +
-      GpuLinkText(1, {{50, 3, 3100}}) +
-      GpuActivityText({{.start_ns = 3200, .correlation = 50, .graph_node = kExecutable, .graph = 7},
-                       {.start_ns = 3300, .correlation = 50, .graph_node = kExecutable + 1, .graph = 7},
-                       {.start_ns = 3400, .correlation = 50, .graph_node = kExecutable + 2, .graph = 7},
-                       {.start_ns = 3500, .correlation = 50, .graph_node = 99, .graph = 7}}) +
-      Footer(9000));
+  const TraceModel model =
+      LoadText(Start() + Calls(1, 3) +
+               GpuGraphNodeText(1, {{kNode, 0, 1, 1100},
+                                    {kNode + 1, 0, 0, 1200},
+                                    {kClone, kNode, 2, 2100},
+                                    {kExecutable, kClone, 2, 2150},
+                                    {kExecutable + 1, kNode + 1, 2, 2200},
+                                    {kExecutable + 2, kExecutable + 3, 2, 2200},
+                                    {kExecutable + 3, kExecutable + 2, 2, 2200}}) +
+               GpuLinkText(1, {{50, 3, 3100}}) +
+               GpuActivityText({{.start_ns = 3200, .correlation = 50, .graph_node = kExecutable, .graph = 7},
+                                {.start_ns = 3300, .correlation = 50, .graph_node = kExecutable + 1, .graph = 7},
+                                {.start_ns = 3400, .correlation = 50, .graph_node = kExecutable + 2, .graph = 7},
+                                {.start_ns = 3500, .correlation = 50, .graph_node = 99, .graph = 7}}) +
+               Footer(9000));
   EXPECT_THAT(model.gpu.launch_call, ElementsAre(2u, 2u, 2u, 2u));
   EXPECT_THAT(model.gpu.call, ElementsAre(0u, kNone, 2u, 2u)) << "made by no call; in a circle; not told";
   EXPECT_THAT(model.gpu.graph, ElementsAre(7u, 7u, 7u, 7u));
@@ -169,22 +185,29 @@ TEST(GpuModelTest, ReplayedNodesWereComputedForTheCapturedCall) {
 TEST(GpuModelTest, ScopesAreThoseAroundTheCallOrTheMomentOfAsking) {
   const std::string scopes =
       "packet { interned { string { iid: 1 value: 'step' } string { iid: 2 value: 'aten::conv2d' } } }\n"
-      "packet { scope_batch { thread_id: 1 name_iid: 2 name_iid: 1 base_end_ticks: 1900 end_delta_ticks: 0 end_delta_ticks: 3000 "
-      "duration_ticks: 1000 duration_ticks: 4400 kind: FRAMEWORK_OP kind: USER_RANGE link_delta: -1 link_delta: 0 base_first_sequence: 1 "
+      "packet { scope_batch { thread_id: 1 name_iid: 2 name_iid: 1 base_end_ticks: 1900 end_delta_ticks: 0 "
+      "end_delta_ticks: 3000 "
+      "duration_ticks: 1000 duration_ticks: 4400 kind: FRAMEWORK_OP kind: USER_RANGE link_delta: -1 link_delta: 0 "
+      "base_first_sequence: 1 "
       "first_sequence_delta: 0 first_sequence_delta: 0 call_count: 1 call_count: 3 } }\n";
-  const TraceModel model = LoadText(
-      Start() + Calls(1, 3) + scopes + GpuLinkText(1, {{1, 1, 1100}, {2, 2, 2100}, {3, 0, 1700}, {4, 0, 2700}, {5, 0, 8000}}) +
-      GpuActivityText({{.start_ns = 9001, .correlation = 1}, {.start_ns = 9002, .correlation = 2}, {.start_ns = 9003, .correlation = 3},
-                       {.start_ns = 9004, .correlation = 4}, {.start_ns = 9005, .correlation = 5}}));
+  const TraceModel model =
+      LoadText(Start() + Calls(1, 3) + scopes +
+               GpuLinkText(1, {{1, 1, 1100}, {2, 2, 2100}, {3, 0, 1700}, {4, 0, 2700}, {5, 0, 8000}}) +
+               GpuActivityText({{.start_ns = 9001, .correlation = 1},
+                                {.start_ns = 9002, .correlation = 2},
+                                {.start_ns = 9003, .correlation = 3},
+                                {.start_ns = 9004, .correlation = 4},
+                                {.start_ns = 9005, .correlation = 5}}));
   std::vector<std::string> names;
   for (ScopeIndex scope : model.gpu.scope) names.push_back(scope == kNone ? "" : model.names[model.scopes.name[scope]]);
   EXPECT_THAT(names, ElementsAre("aten::conv2d", "step", "aten::conv2d", "step", ""));
 }
 
 TEST(GpuModelTest, QueueTimesAndOverhead) {
-  const TraceModel model = LoadText(Start() + GpuActivityText({{.start_ns = 500, .duration_ns = 5, .queued_ns = 300, .submitted_ns = 500},
-                                                               {.start_ns = 600, .duration_ns = 5},
-                                                               {.kind = Activity::OVERHEAD, .start_ns = 100, .duration_ns = 50}}));
+  const TraceModel model =
+      LoadText(Start() + GpuActivityText({{.start_ns = 500, .duration_ns = 5, .queued_ns = 300, .submitted_ns = 500},
+                                          {.start_ns = 600, .duration_ns = 5},
+                                          {.kind = Activity::OVERHEAD, .start_ns = 100, .duration_ns = 50}}));
   EXPECT_THAT(model.gpu.start_ns, ElementsAre(500, 600));
   EXPECT_THAT(model.gpu.queued_ns, ElementsAre(300, kNotKnown));
   EXPECT_THAT(model.gpu.submitted_ns, ElementsAre(500, kNotKnown));
@@ -194,14 +217,16 @@ TEST(GpuModelTest, QueueTimesAndOverhead) {
 TEST(GpuModelTest, ProcessesStandOneAfterAnother) {
   const std::string one = Start() + Calls(1, 2) + GpuLinkText(1, {{1, 2, 2100}}) +
                           "packet { gpu_device { ordinal: 3 name: 'NVIDIA H200' uuid: '0123456789abcdef' } }\n" +
-                          GpuKernelText(4, "_Z4axpyv") + GpuActivityText({{.start_ns = 2200, .correlation = 1, .kernel_iid = 4}});
+                          GpuKernelText(4, "_Z4axpyv") +
+                          GpuActivityText({{.start_ns = 2200, .correlation = 1, .kernel_iid = 4}});
   const std::string scope =
       "packet { interned { string { iid: 1 value: 'step' } } }\n"
-      "packet { scope_batch { thread_id: 1 name_iid: 1 base_end_ticks: 5000 end_delta_ticks: 0 duration_ticks: 4990 kind: USER_RANGE "
+      "packet { scope_batch { thread_id: 1 name_iid: 1 base_end_ticks: 5000 end_delta_ticks: 0 duration_ticks: 4990 "
+      "kind: USER_RANGE "
       "link_delta: -1 base_first_sequence: 1 first_sequence_delta: 0 call_count: 9 } }\n";
-  const std::string two =
-      Start() + Calls(1, 1) + scope + GpuLinkText(1, {{1, 1, 1100}}) + GpuKernelText(9, "_Z4axpyv") +
-      GpuActivityText({{.start_ns = 1200, .correlation = 1, .kernel_iid = 9, .queued_ns = 1150}});
+  const std::string two = Start() + Calls(1, 1) + scope + GpuLinkText(1, {{1, 1, 1100}}) +
+                          GpuKernelText(9, "_Z4axpyv") +
+                          GpuActivityText({{.start_ns = 1200, .correlation = 1, .kernel_iid = 9, .queued_ns = 1150}});
   const TraceModel model = LoadTexts({{"1.dlh", one}, {"2.dlh", two}, {"3.dlh", one}});
   EXPECT_THAT(model.gpu.start_ns, ElementsAre(2200, 1200, 2200));
   EXPECT_THAT(model.gpu.launch_call, ElementsAre(1u, 2u, 4u));
@@ -224,21 +249,24 @@ TEST(GpuModelTest, WorkOfAKilledProcessEndsIt) {
 }
 
 TEST(GpuModelTest, AfterAResetIdsMeanNothing) {
-  const TraceModel model = LoadText(Start() + GpuKernelText(1, "_Z4axpyv") + "packet { reset { reason: TABLES_FULL } }\n" +
-                                    GpuActivityText({{.start_ns = 500, .kernel_iid = 1}}));
+  const TraceModel model =
+      LoadText(Start() + GpuKernelText(1, "_Z4axpyv") + "packet { reset { reason: TABLES_FULL } }\n" +
+               GpuActivityText({{.start_ns = 500, .kernel_iid = 1}}));
   EXPECT_THAT(model.gpu.kernel, ElementsAre(kNone));
   EXPECT_EQ(OddityCount(model, "does not define"), 1);
 }
 
 TEST(GpuModelTest, WhatCanNotBeTrueIsLeftOut) {
-  const TraceModel model = LoadText(
-      Start() + GpuActivityText({{.start_ns = -kTestRealtimeOffsetNs}, {.start_ns = 5, .duration_ns = INT64_MIN}, {.start_ns = 5, .device = 5000},
-                                 {.start_ns = 5, .duration_ns = 1}}) +
-      "packet { gpu_activity { kind: KERNEL start_delta_ns: 5 } }\n"
-      "packet { gpu_link { thread_id: 1 tick_delta: 1 } }\n"
-      "packet { gpu_graph_node { thread_id: 1 tick_delta: 1 } }\n"
-      "packet { gpu_device { ordinal: 4000000000 } }\n"
-      "packet { interned { gpu_kernel { iid: 4000000000 } } }\n");
+  const TraceModel model = LoadText(Start() +
+                                    GpuActivityText({{.start_ns = -kTestRealtimeOffsetNs},
+                                                     {.start_ns = 5, .duration_ns = INT64_MIN},
+                                                     {.start_ns = 5, .device = 5000},
+                                                     {.start_ns = 5, .duration_ns = 1}}) +
+                                    "packet { gpu_activity { kind: KERNEL start_delta_ns: 5 } }\n"
+                                    "packet { gpu_link { thread_id: 1 tick_delta: 1 } }\n"
+                                    "packet { gpu_graph_node { thread_id: 1 tick_delta: 1 } }\n"
+                                    "packet { gpu_device { ordinal: 4000000000 } }\n"
+                                    "packet { interned { gpu_kernel { iid: 4000000000 } } }\n");
   EXPECT_THAT(model.gpu.start_ns, ElementsAre(5));
   EXPECT_EQ(OddityCount(model, "can't be true"), 3);
   EXPECT_EQ(OddityCount(model, "do not fit together"), 3);
@@ -255,20 +283,23 @@ TEST(GpuModelTest, WithoutAClockSampleItIsNotKnownWhen) {
 TEST(GpuModelTest, WhereTheClockWasSetTheCallsTellWhen) {
   constexpr int64_t kS = 1'000'000'000;
   const auto sample = [](int64_t monotonic_ns, int64_t offset_ns) {
-    return absl::StrCat("packet { clock_sample { ticks: ", monotonic_ns, " monotonic_ns: ", monotonic_ns, " realtime_ns: ",
-                        monotonic_ns + kTestRealtimeOffsetNs + offset_ns, " } }\n");
+    return absl::StrCat("packet { clock_sample { ticks: ", monotonic_ns, " monotonic_ns: ", monotonic_ns,
+                        " realtime_ns: ", monotonic_ns + kTestRealtimeOffsetNs + offset_ns, " } }\n");
   };
   // What is told at 10.2 s was at 10.2 s or at 11.2 s.
   const TraceModel model = LoadText(
-      HeaderText("pid: 7") + sample(9 * kS, 0) + sample(10 * kS, 0) + sample(11 * kS, -kS) + sample(12 * kS, -kS) + OpsText() + Calls(1, 6) +
-      GpuLinkText(1, {{1, 1, 10 * kS}, {2, 2, 11 * kS}, {3, 3, 11 * kS + 1000}, {4, 4, 95 * kS / 10}, {6, 6, 10 * kS + 5000}}) +
-      GpuActivityText({{.start_ns = 10 * kS + 200'000'000, .duration_ns = 5, .correlation = 1},   // asked for in time
-                       {.start_ns = 10 * kS + 210'000'000, .duration_ns = 5, .correlation = 2},   // asked for at 11 s
-                       {.start_ns = 10 * kS + 220'000'000, .duration_ns = 5, .correlation = 4, .stream = 8},
-                       {.start_ns = 10 * kS + 100'000'000, .duration_ns = 5, .correlation = 6},   // the stream was busy until 11.2 s
-                       {.start_ns = 95 * kS / 10, .duration_ns = 5, .correlation = 5, .stream = 9}}));
-  EXPECT_THAT(model.gpu.start_ns, ElementsAre(95 * kS / 10, 10 * kS + 200'000'000, 10 * kS + 220'000'000, 11 * kS + 100'000'000,
-                                              11 * kS + 210'000'000));
+      HeaderText("pid: 7") + sample(9 * kS, 0) + sample(10 * kS, 0) + sample(11 * kS, -kS) + sample(12 * kS, -kS) +
+      OpsText() + Calls(1, 6) +
+      GpuLinkText(
+          1, {{1, 1, 10 * kS}, {2, 2, 11 * kS}, {3, 3, 11 * kS + 1000}, {4, 4, 95 * kS / 10}, {6, 6, 10 * kS + 5000}}) +
+      GpuActivityText(
+          {{.start_ns = 10 * kS + 200'000'000, .duration_ns = 5, .correlation = 1},  // asked for in time
+           {.start_ns = 10 * kS + 210'000'000, .duration_ns = 5, .correlation = 2},  // asked for at 11 s
+           {.start_ns = 10 * kS + 220'000'000, .duration_ns = 5, .correlation = 4, .stream = 8},
+           {.start_ns = 10 * kS + 100'000'000, .duration_ns = 5, .correlation = 6},  // the stream was busy until 11.2 s
+           {.start_ns = 95 * kS / 10, .duration_ns = 5, .correlation = 5, .stream = 9}}));
+  EXPECT_THAT(model.gpu.start_ns, ElementsAre(95 * kS / 10, 10 * kS + 200'000'000, 10 * kS + 220'000'000,
+                                              11 * kS + 100'000'000, 11 * kS + 210'000'000));
 }
 
 }  // namespace

@@ -25,15 +25,13 @@ TEST(KernelNameTest, KeepsTheFunctorThatTellsKernelsApart) {
             "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, "
             "std::array<char*, 1ul> >(int, at::native::FillFunctor<float>, std::array<char*, 1ul>)");
   EXPECT_EQ(Short(fill), "vectorized_elementwise_kernel<FillFunctor>");
-  EXPECT_EQ(ShortKernelName(
-                "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add"
-                "<float>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>)"),
+  EXPECT_EQ(ShortKernelName("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add"
+                            "<float>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>)"),
             "vectorized_elementwise_kernel<CUDAFunctor_add>");
-  EXPECT_EQ(ShortKernelName(
-                "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<"
-                "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::"
-                "operator()() const::{lambda(float)#1}>(at::TensorIteratorBase&)::{lambda(int)#1}>"
-                "(int, at::native::gpu_kernel_impl_nocast<…>)"),
+  EXPECT_EQ(ShortKernelName("void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<"
+                            "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}::"
+                            "operator()() const::{lambda(float)#1}>(at::TensorIteratorBase&)::{lambda(int)#1}>"
+                            "(int, at::native::gpu_kernel_impl_nocast<…>)"),
             "elementwise_kernel<direct_copy_kernel_cuda>");
 }
 
@@ -54,10 +52,8 @@ TEST(KernelNameTest, CutlassAndNestedScopes) {
   EXPECT_EQ(ShortKernelName("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_nn>"
                             "(cutlass_80_tensorop_s1688gemm_128x128_nn::Params)"),
             "Kernel2<cutlass_80_tensorop_s1688gemm_128x128_nn>");
-  EXPECT_EQ(ShortKernelName("(anonymous namespace)::softmax_warp<float>(float*)"),
-            "softmax_warp<float>");
-  EXPECT_EQ(ShortKernelName("void at::native::(anonymous namespace)::cat_batched<int>(int)"),
-            "cat_batched<int>");
+  EXPECT_EQ(ShortKernelName("(anonymous namespace)::softmax_warp<float>(float*)"), "softmax_warp<float>");
+  EXPECT_EQ(ShortKernelName("void at::native::(anonymous namespace)::cat_batched<int>(int)"), "cat_batched<int>");
   EXPECT_EQ(ShortKernelName("void Outer<float>::run<Inner>(int)"), "run<Inner>");
   EXPECT_EQ(ShortKernelName("Outer<float>::run(int)"), "run<float>");
 }
@@ -74,8 +70,8 @@ TEST(KernelNameTest, MangledNamesThatAreTooLongStillHaveAName) {
 }
 
 TEST(KernelNameTest, TakesAnyText) {
-  for (const char* text : {"<", ">", "(", ")", "::", "a<", "a<b", "a(b", " ", "a<b>::", "void ",
-                           "a<b>::c<d", "<<<<", "(anonymous namespace)", "\xff\xfe"}) {
+  for (const char* text : {"<", ">", "(", ")", "::", "a<", "a<b", "a(b", " ", "a<b>::", "void ", "a<b>::c<d", "<<<<",
+                           "(anonymous namespace)", "\xff\xfe"}) {
     ShortKernelName(DemangleKernel(text));
   }
 }

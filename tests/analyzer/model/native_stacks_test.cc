@@ -36,8 +36,9 @@ std::string Start() { return HeaderText() + OpsText() + StacksText(); }
 using Cut = trace::InternedStack;
 
 TEST(NativeStacks, AreAForestWithTheCallsAddresses) {
-  const TraceModel model = LoadText(Start() + CallText(1, 1, 100, "stack_iid: 6") + CallText(1, 2, 200, "stack_iid: 7") +
-                                    CallText(1, 3, 300, "stack_iid: 0") + CallText(1, 4, 400, ""));
+  const TraceModel model =
+      LoadText(Start() + CallText(1, 1, 100, "stack_iid: 6") + CallText(1, 2, 200, "stack_iid: 7") +
+               CallText(1, 3, 300, "stack_iid: 0") + CallText(1, 4, 400, ""));
   const NativeFrameColumns& frames = model.native_frames;
   EXPECT_EQ(frames.address, (std::vector<uint64_t>{0xff, 0x1ff, 0x300}));
   EXPECT_EQ(frames.parent, (std::vector<FrameIndex>{kNone, 0, 0}));
@@ -55,7 +56,8 @@ TEST(NativeStacks, CostNothingWhereThereAreNone) {
 
 // Threads come one after another: the column reaches from the first to the last, whoever has stacks.
 TEST(NativeStacks, OfThreadsBetweenOthersWithout) {
-  const TraceModel model = LoadText(Start() + CallText(1, 1, 100, "") + CallText(2, 1, 100, "stack_iid: 5") + CallText(3, 1, 100, ""));
+  const TraceModel model =
+      LoadText(Start() + CallText(1, 1, 100, "") + CallText(2, 1, 100, "stack_iid: 5") + CallText(3, 1, 100, ""));
   EXPECT_EQ(model.calls.native_stack, (std::vector<FrameIndex>{kNone, 0, kNone}));
 }
 
@@ -79,23 +81,25 @@ TEST(NativeStacks, FollowTheirCallsWhenTheseAreNested) {
 TEST(NativeStacks, EndAtAResetAndAreFoundAgain) {
   const TraceModel model = LoadText(Start() + CallText(1, 1, 100, "stack_iid: 6") + "packet { reset {} }" +
                                     CallText(1, 2, 200, "stack_iid: 6") + R"pb(
-    packet {
-      interned {
-        first_address_iid: 1
-        address: 0x200
-        address: 0x100
-        stack { iid: 1 address_iid: 2 cut: TOO_DEEP }
-        stack { iid: 2 address_iid: 1 parent_iid: 1 }
-      }
-    })pb" + CallText(1, 3, 300, "stack_iid: 2"));
+                                      packet {
+                                        interned {
+                                          first_address_iid: 1
+                                          address: 0x200
+                                          address: 0x100
+                                          stack { iid: 1 address_iid: 2 cut: TOO_DEEP }
+                                          stack { iid: 2 address_iid: 1 parent_iid: 1 }
+                                        }
+                                      })pb" +
+                                    CallText(1, 3, 300, "stack_iid: 2"));
   EXPECT_EQ(OddityCount(model, "a native stack that the trace does not define"), 1);
   EXPECT_EQ(model.native_frames.size(), 3u);
   EXPECT_EQ(model.calls.native_stack, (std::vector<FrameIndex>{1, kNone, 1}));
 }
 
 TEST(NativeStacks, OfTwoProcessesAreTwo) {
-  const TraceModel model = LoadTexts({{"a.dlh", HeaderText("pid: 1") + OpsText() + StacksText() + CallText(1, 1, 100, "stack_iid: 5")},
-                                      {"b.dlh", HeaderText("pid: 2") + OpsText() + StacksText() + CallText(1, 1, 100, "stack_iid: 5")}});
+  const TraceModel model =
+      LoadTexts({{"a.dlh", HeaderText("pid: 1") + OpsText() + StacksText() + CallText(1, 1, 100, "stack_iid: 5")},
+                 {"b.dlh", HeaderText("pid: 2") + OpsText() + StacksText() + CallText(1, 1, 100, "stack_iid: 5")}});
   EXPECT_EQ(model.native_frames.size(), 6u);
   EXPECT_EQ(model.native_frames.process, (std::vector<ProcessIndex>{0, 0, 0, 1, 1, 1}));
   EXPECT_EQ(model.calls.native_stack, (std::vector<FrameIndex>{0, 3}));
@@ -103,15 +107,17 @@ TEST(NativeStacks, OfTwoProcessesAreTwo) {
 
 TEST(NativeStacks, ThatCannotBeAreOddities) {
   const TraceModel model = LoadText(Start() + R"pb(
-    packet {
-      interned {
-        stack { iid: 0 address_iid: 1 }
-        stack { iid: 99999999 address_iid: 1 }
-        stack { iid: 8 address_iid: 77 }
-        stack { iid: 9 address_iid: 1 parent_iid: 9 }
-        stack { iid: 10 address_iid: 2 parent_iid: 40 }
-      }
-    })pb" + CallText(1, 1, 100, "stack_iid: 8") + CallText(1, 2, 200, "stack_iid: 9") + CallText(1, 3, 300, "stack_iid: 10"));
+                                      packet {
+                                        interned {
+                                          stack { iid: 0 address_iid: 1 }
+                                          stack { iid: 99999999 address_iid: 1 }
+                                          stack { iid: 8 address_iid: 77 }
+                                          stack { iid: 9 address_iid: 1 parent_iid: 9 }
+                                          stack { iid: 10 address_iid: 2 parent_iid: 40 }
+                                        }
+                                      })pb" +
+                                    CallText(1, 1, 100, "stack_iid: 8") + CallText(1, 2, 200, "stack_iid: 9") +
+                                    CallText(1, 3, 300, "stack_iid: 10"));
   EXPECT_EQ(OddityCount(model, "a definition of a native stack with an impossible id, or without an address"), 3);
   EXPECT_EQ(OddityCount(model, "a native stack that the trace does not define"), 3);
   EXPECT_EQ(model.calls.native_stack, (std::vector<FrameIndex>{kNone, 3, 4}));

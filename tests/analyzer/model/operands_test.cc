@@ -17,8 +17,23 @@ namespace {
 std::string Definitions() {
   return R"pb(packet {
                 interned {
-                  op { iid: 1 function: "sgemm_" family: "blas" address_count: 2 gemm { m: 1 } }
-                  op { iid: 2 function: "cublasSgemm" family: "cublas" address_count: 2 gemm { m: 1 cuda {} } }
+                  op {
+                    iid: 1
+                    function: "sgemm_"
+                    family: "blas"
+                    address_count: 2
+                    gemm { m: 1 }
+                  }
+                  op {
+                    iid: 2
+                    function: "cublasSgemm"
+                    family: "cublas"
+                    address_count: 2
+                    gemm {
+                      m: 1
+                      cuda {}
+                    }
+                  }
                   op { iid: 3 function: "saxpy_" family: "blas" address_count: 1 }
                   first_address_iid: 1
                   address: [ 4096, 8192, 12288, 16384 ]
@@ -52,7 +67,8 @@ TEST(Operands, OfProductsAreKept) {
 
 TEST(Operands, EndAtAReset) {
   const std::string call =
-      "packet { call_batch { thread_id: 1 op_iid: 1 sequence_delta: 0 end_delta_ticks: 100 duration: 10 parent_distance: 0 "
+      "packet { call_batch { thread_id: 1 op_iid: 1 sequence_delta: 0 end_delta_ticks: 100 duration: 10 "
+      "parent_distance: 0 "
       "address_iid: [ 1, 2 ] } }";
   const TraceModel model = LoadText(HeaderText() + Definitions() + "packet { reset {} }" + call);
   ASSERT_EQ(model.calls.size(), 1u);

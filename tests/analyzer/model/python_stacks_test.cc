@@ -25,7 +25,11 @@ std::string StacksText() {
                     frame { file_iid: 1 function_iid: 2 line: 42 object: 7 }
                     frame { file_iid: 1 function_iid: 3 line: 99 }
                   }
-                  python_stack { iid: 2 frame { file_iid: 1 function_iid: 3 line: 99 } is_cut: true }
+                  python_stack {
+                    iid: 2
+                    frame { file_iid: 1 function_iid: 3 line: 99 }
+                    is_cut: true
+                  }
                 }
               })pb";
 }
@@ -38,8 +42,9 @@ std::string CallText(int sequence, int end, int python_stack) {
 
 std::string ScopeText(int name, const char* kind, int start, int end, int first_sequence, int calls, int python_stack) {
   return absl::StrCat("packet { scope_batch { thread_id: 1 name_iid: ", name, " end_delta_ticks: ", end,
-                      " duration_ticks: ", end - start, " kind: ", kind, " link_delta: -1 first_sequence_delta: ",
-                      first_sequence, " call_count: ", calls, " python_stack_iid: ", python_stack, " } }\n");
+                      " duration_ticks: ", end - start, " kind: ", kind,
+                      " link_delta: -1 first_sequence_delta: ", first_sequence, " call_count: ", calls,
+                      " python_stack_iid: ", python_stack, " } }\n");
 }
 
 std::string Start() { return HeaderText() + OpsText() + StacksText(); }
@@ -77,9 +82,9 @@ TEST(PythonStacks, OfACallAreItsOwnOrThatOfTheScopesAroundIt) {
 
 // The writer looks at no Python stack inside an operator and repeats the one before.
 TEST(PythonStacks, OfCallsDirectlyInAnOperatorAreNotBelieved) {
-  const TraceModel model = LoadText(Start() + CallText(1, 220, 2) + CallText(2, 320, 2) +
-                                    ScopeText(4, "FRAMEWORK_OP", 200, 230, 1, 1, 1) +
-                                    ScopeText(5, "FRAMEWORK_OP", 300, 330, 2, 1, 1));
+  const TraceModel model =
+      LoadText(Start() + CallText(1, 220, 2) + CallText(2, 320, 2) + ScopeText(4, "FRAMEWORK_OP", 200, 230, 1, 1, 1) +
+               ScopeText(5, "FRAMEWORK_OP", 300, 330, 2, 1, 1));
   EXPECT_EQ(model.call_stacks, (std::vector<std::pair<CallIndex, StackIndex>>{{1, 1}}));
   EXPECT_EQ(model.PythonStackOf(0), 0u);
   EXPECT_EQ(model.PythonStackOf(1), 1u);
@@ -98,15 +103,23 @@ TEST(PythonStacks, OfAThreadWithoutScopesAfterOneWithScopes) {
                                               python_stack_iid: 1
                                             }
                                           })pb";
-  const TraceModel model = LoadText(Start() + CallText(1, 220, 2) + ScopeText(4, "FRAMEWORK_OP", 200, 230, 1, 1, 1) +
-                                    without_scopes);
+  const TraceModel model =
+      LoadText(Start() + CallText(1, 220, 2) + ScopeText(4, "FRAMEWORK_OP", 200, 230, 1, 1, 1) + without_scopes);
   EXPECT_EQ(model.calls.scope, (std::vector<ScopeIndex>{0, kNone}));
   EXPECT_EQ(model.call_stacks, (std::vector<std::pair<CallIndex, StackIndex>>{{1, 0}}));
 }
 
 TEST(PythonStacks, ThatAreCutAreOthersThanWholeOnes) {
   const TraceModel model = LoadText(Start() + CallText(1, 100, 2) + CallText(2, 200, 3) + R"pb(
-    packet { interned { python_stack { iid: 3 frame { file_iid: 1 function_iid: 3 line: 99 } } } })pb" + CallText(3, 300, 3));
+                                      packet {
+                                        interned {
+                                          python_stack {
+                                            iid: 3
+                                            frame { file_iid: 1 function_iid: 3 line: 99 }
+                                          }
+                                        }
+                                      })pb" +
+                                    CallText(3, 300, 3));
   ASSERT_EQ(model.python_stacks.size(), 3u);
   EXPECT_EQ(model.call_stacks, (std::vector<std::pair<CallIndex, StackIndex>>{{0, 1}, {2, 2}}));
 }

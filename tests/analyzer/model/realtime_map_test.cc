@@ -33,7 +33,8 @@ RealtimeMap MapOf(const std::vector<int64_t>& offsets_ns) {
 TEST(RealtimeMapTest, ErrorsOfReadingBendNothing) {
   const RealtimeMap map = MapOf({0, 40, -30, 25, 10});
   EXPECT_FALSE(map.has_steps());
-  for (int64_t ns : {int64_t{0}, kS / 2, 3 * kS + 7, 100 * kS}) EXPECT_EQ(map.ToNs(kOffset + ns), ns - 10) << "the samples' middle";
+  for (int64_t ns : {int64_t{0}, kS / 2, 3 * kS + 7, 100 * kS})
+    EXPECT_EQ(map.ToNs(kOffset + ns), ns - 10) << "the samples' middle";
 }
 
 TEST(RealtimeMapTest, ClocksThatDriftApartAreFollowed) {

@@ -33,16 +33,14 @@ class Builder {
   TraceModel model_;
 };
 
-constexpr char kSgemm[] =
-    "function: 'cublasSgemm_v2' family: 'cublas' gemm { a_type: F32 m: 8 n: 4 k: 2 cuda { } }";
+constexpr char kSgemm[] = "function: 'cublasSgemm_v2' family: 'cublas' gemm { a_type: F32 m: 8 n: 4 k: 2 cuda { } }";
 constexpr char kLtMatmul[] =
     "function: 'cublasLtMatmul' family: 'cublaslt' gemm { a_type: F32 m: 8 n: 4 k: 2 cuda { lt: "
     "true } }";
 constexpr char kLtHeuristic[] =
     "function: 'cublasLtMatmulAlgoGetHeuristic' family: 'cublaslt' gemm { kind: HEURISTIC a_type: "
     "F32 m: 8 n: 4 k: 2 cuda { lt: true } }";
-constexpr char kDriverLaunch[] =
-    "function: 'cuLaunchKernel' family: 'cuda_launch' launch { kernel: 'k' }";
+constexpr char kDriverLaunch[] = "function: 'cuLaunchKernel' family: 'cuda_launch' launch { kernel: 'k' }";
 
 TEST(SameWorkTest, CublasAroundLtAroundTheDriver) {
   Builder run;
@@ -73,8 +71,7 @@ TEST(SameWorkTest, CublasAroundLtAroundTheDriver) {
 
 TEST(SameWorkTest, TheSameCopyAtRuntimeAndDriverLevel) {
   Builder run;
-  const std::string copy =
-      "family: 'cuda_copy' copy { direction: HOST_TO_DEVICE bytes: 4096 host_memory: PAGEABLE }";
+  const std::string copy = "family: 'cuda_copy' copy { direction: HOST_TO_DEVICE bytes: 4096 host_memory: PAGEABLE }";
   const OpIndex runtime = run.Op("function: 'cudaMemcpy' " + copy);
   const OpIndex driver = run.Op("function: 'cuMemcpyHtoD_v2' " + copy);
   run.Call(driver, 10, 90, run.Call(runtime, 0, 100));
@@ -90,8 +87,7 @@ TEST(SameWorkTest, TheSameCopyAtRuntimeAndDriverLevel) {
 
 TEST(SameWorkTest, LaunchesAndTimedCallsOfOneFamily) {
   Builder run;
-  const OpIndex launch =
-      run.Op("function: 'cudaLaunchKernel' family: 'cuda_launch' launch { kernel: 'k' }");
+  const OpIndex launch = run.Op("function: 'cudaLaunchKernel' family: 'cuda_launch' launch { kernel: 'k' }");
   const OpIndex driver = run.Op(kDriverLaunch);
   const OpIndex wait = run.Op("function: 'cudaStreamSynchronize' family: 'cuda_sync'");
   const OpIndex driver_wait = run.Op("function: 'cuStreamSynchronize' family: 'cuda_sync'");

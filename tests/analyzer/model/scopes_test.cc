@@ -27,7 +27,8 @@ std::string NamesText() {
 
 std::string CallText(int op, int sequence, int end, int duration, int thread = 1) {
   return absl::StrCat("packet { call_batch { thread_id: ", thread, " base_sequence: ", sequence - 1, " op_iid: ", op,
-                      " sequence_delta: 0 end_delta_ticks: ", end, " duration: ", duration, " parent_distance: 0 } }\n");
+                      " sequence_delta: 0 end_delta_ticks: ", end, " duration: ", duration,
+                      " parent_distance: 0 } }\n");
 }
 
 struct ScopeFields {
@@ -92,8 +93,8 @@ TEST(Scopes, OfEqualTimesTheOneThatEndedFirstIsInside) {
 }
 
 TEST(Scopes, NeighboursThatTouchDoNotNest) {
-  const TraceModel model = LoadText(Start() + ScopeText({.end = 500, .duration = 100}) +
-                                    ScopeText({.end = 600, .duration = 100}));
+  const TraceModel model =
+      LoadText(Start() + ScopeText({.end = 500, .duration = 100}) + ScopeText({.end = 600, .duration = 100}));
   EXPECT_EQ(model.scopes.parent, (std::vector<ScopeIndex>{kNone, kNone}));
 }
 
@@ -125,13 +126,15 @@ TEST(Scopes, CallsBelongToScopesToldAfterwardsByTheirEnd) {
 
 TEST(Scopes, TheInnerOfAScopeByTimeAndOneByNumberHoldsTheCall) {
   const std::string calls = Start() + CallText(1, 1, 1400, 100);
-  const std::string outer_number = ScopeText({.name = 1, .end = 1900, .duration = 900, .first_sequence = 1, .calls = 1});
+  const std::string outer_number =
+      ScopeText({.name = 1, .end = 1900, .duration = 900, .first_sequence = 1, .calls = 1});
   const std::string inner_time = ScopeText({.name = 4, .end = 1500, .duration = 300});
   TraceModel model = LoadText(calls + inner_time + outer_number);
   EXPECT_EQ(model.calls.scope, (std::vector<ScopeIndex>{1}));
 
   const std::string outer_time = ScopeText({.name = 4, .end = 1900, .duration = 900});
-  const std::string inner_number = ScopeText({.name = 1, .end = 1500, .duration = 300, .first_sequence = 1, .calls = 1});
+  const std::string inner_number =
+      ScopeText({.name = 1, .end = 1500, .duration = 300, .first_sequence = 1, .calls = 1});
   model = LoadText(calls + inner_number + outer_time);
   EXPECT_EQ(model.calls.scope, (std::vector<ScopeIndex>{1}));
 }
@@ -153,9 +156,10 @@ TEST(Scopes, OverlappingOnesAreShortened) {
 }
 
 TEST(Scopes, ThreadsAndProcessesHaveTheirOwn) {
-  const std::string with_scopes = Start() + CallText(1, 1, 400, 100, 2) + CallText(1, 1, 400, 100, 1) +
-                                  ScopeText({.end = 500, .duration = 300, .first_sequence = 1, .calls = 1, .thread = 2}) +
-                                  ScopeText({.end = 900, .duration = 100, .first_sequence = 2, .thread = 1});
+  const std::string with_scopes =
+      Start() + CallText(1, 1, 400, 100, 2) + CallText(1, 1, 400, 100, 1) +
+      ScopeText({.end = 500, .duration = 300, .first_sequence = 1, .calls = 1, .thread = 2}) +
+      ScopeText({.end = 900, .duration = 100, .first_sequence = 2, .thread = 1});
   const std::string without = HeaderText() + OpsText() + CallText(1, 1, 400, 100);
   const TraceModel model = LoadTexts({{"a", without}, {"b", with_scopes}, {"c", without}});
   EXPECT_EQ(model.scopes.thread, (std::vector<ThreadIndex>{1, 2}));
@@ -164,9 +168,9 @@ TEST(Scopes, ThreadsAndProcessesHaveTheirOwn) {
 }
 
 TEST(Scopes, NamesEndAtAReset) {
-  const TraceModel model = LoadText(Start() + ScopeText({.end = 100, .duration = 10}) + "packet { reset {} }" +
-                                    ScopeText({.end = 200, .duration = 10}) + NamesText() +
-                                    ScopeText({.end = 300, .duration = 10}));
+  const TraceModel model =
+      LoadText(Start() + ScopeText({.end = 100, .duration = 10}) + "packet { reset {} }" +
+               ScopeText({.end = 200, .duration = 10}) + NamesText() + ScopeText({.end = 300, .duration = 10}));
   EXPECT_EQ(OddityCount(model, "a name that the trace does not define"), 1);
   ASSERT_EQ(model.scopes.size(), 3u);
   EXPECT_EQ(model.names[model.scopes.name[1]], "[unknown name]");
@@ -201,7 +205,12 @@ TEST(Scopes, ThoseThatLackFieldsAreLeftOutAndCounted) {
         python_stack_iid: [ 0, 0, 0 ]
       }
     }
-    packet { interned { string { iid: 0 value: "x" } string { iid: 4000000000 value: "x" } } })pb");
+    packet {
+      interned {
+        string { iid: 0 value: "x" }
+        string { iid: 4000000000 value: "x" }
+      }
+    })pb");
   EXPECT_EQ(model.scopes.size(), 2u);
   EXPECT_EQ(OddityCount(model, "a scope that lacks"), 1 + 2);
   EXPECT_EQ(OddityCount(model, "a Python stack that the trace does not define"), 1);
@@ -209,17 +218,18 @@ TEST(Scopes, ThoseThatLackFieldsAreLeftOutAndCounted) {
 }
 
 TEST(Scopes, SortsThoseThatComeLate) {
-  const TraceModel model =
-      LoadText(Start() + ScopeText({.name = 1, .end = 900, .duration = 800}) + ScopeText({.name = 2, .end = 500, .duration = 100}));
+  const TraceModel model = LoadText(Start() + ScopeText({.name = 1, .end = 900, .duration = 800}) +
+                                    ScopeText({.name = 2, .end = 500, .duration = 100}));
   EXPECT_EQ(model.scopes.parent, (std::vector<ScopeIndex>{kNone, 0}));
   EXPECT_EQ(model.scopes.duration_ns, (std::vector<int64_t>{800, 100}));
 }
 
 TEST(Scopes, WindowsOfALightTapStandApartAndCutNothing) {
-  const TraceModel model = LoadText(Start() + R"pb(packet { interned { string { iid: 9 value: "[dlhook] scopes recorded" } } })pb" +
-                                    ScopeText({.name = 1, .end = 1'500, .duration = 1'000}) +
-                                    ScopeText({.name = 9, .end = 90'000, .duration = 89'000, .kind = "USER_RANGE"}) +
-                                    ScopeText({.name = 1, .end = 95'000, .duration = 10'000}));
+  const TraceModel model =
+      LoadText(Start() + R"pb(packet { interned { string { iid: 9 value: "[dlhook] scopes recorded" } } })pb" +
+               ScopeText({.name = 1, .end = 1'500, .duration = 1'000}) +
+               ScopeText({.name = 9, .end = 90'000, .duration = 89'000, .kind = "USER_RANGE"}) +
+               ScopeText({.name = 1, .end = 95'000, .duration = 10'000}));
   EXPECT_EQ(model.scopes.duration_ns, (std::vector<int64_t>{1'000, 10'000}));
   ASSERT_EQ(model.scope_windows.size(), 1u);
   EXPECT_EQ(model.scope_windows[0].start_ns, 1'000);
@@ -228,11 +238,12 @@ TEST(Scopes, WindowsOfALightTapStandApartAndCutNothing) {
 }
 
 TEST(Scopes, AMarkWithoutItsWindowLastsUntilRecordingEnds) {
-  const std::string text = Start() + R"pb(packet { interned { string { iid: 9 value: "[dlhook] scopes recorded" } } })pb" +
-                           ScopeText({.name = 9, .end = 1'010, .kind = "USER_RANGE"}) +
-                           ScopeText({.name = 9, .end = 2'000, .duration = 1'000, .kind = "USER_RANGE"}) +
-                           ScopeText({.name = 9, .end = 5'000, .kind = "USER_RANGE", .thread = 2}) +
-                           "packet { capture_state { recording: false ticks: 6000 } } packet { footer { end_ticks: 9000 } }";
+  const std::string text =
+      Start() + R"pb(packet { interned { string { iid: 9 value: "[dlhook] scopes recorded" } } })pb" +
+      ScopeText({.name = 9, .end = 1'010, .kind = "USER_RANGE"}) +
+      ScopeText({.name = 9, .end = 2'000, .duration = 1'000, .kind = "USER_RANGE"}) +
+      ScopeText({.name = 9, .end = 5'000, .kind = "USER_RANGE", .thread = 2}) +
+      "packet { capture_state { recording: false ticks: 6000 } } packet { footer { end_ticks: 9000 } }";
   const auto windows_of = [](const TraceModel& model) {
     std::vector<std::pair<int64_t, int64_t>> windows;
     for (const ScopeWindow& window : model.scope_windows) windows.emplace_back(window.start_ns, window.end_ns);
@@ -257,7 +268,8 @@ void ExpectNested(const ScopeColumns& scopes, const std::string& round) {
       ASSERT_LT(parent, i) << round;
       ASSERT_EQ(scopes.thread[parent], scopes.thread[i]) << round;
       ASSERT_GE(scopes.start_ns[i], scopes.start_ns[parent]) << round;
-      ASSERT_LE(scopes.start_ns[i] + scopes.duration_ns[i], scopes.start_ns[parent] + scopes.duration_ns[parent]) << round;
+      ASSERT_LE(scopes.start_ns[i] + scopes.duration_ns[i], scopes.start_ns[parent] + scopes.duration_ns[parent])
+          << round;
       self_ns[parent] -= scopes.duration_ns[i];
     }
     if (i > 0 && scopes.thread[i] == scopes.thread[i - 1]) {
@@ -303,8 +315,11 @@ class RandomProgram {
     text += absl::StrCat("packet { interned { string { iid: ", self + 1, " value: 's", self, "' } } }");
     const bool knows_calls = random_() % 2 == 0;
     const int calls = static_cast<int>(scope_of_call.size()) + 1 - first;
-    text += ScopeText({.name = self + 1, .end = now_, .duration = now_ - start,
-                       .first_sequence = knows_calls ? first : 0, .calls = knows_calls ? calls : 0});
+    text += ScopeText({.name = self + 1,
+                       .end = now_,
+                       .duration = now_ - start,
+                       .first_sequence = knows_calls ? first : 0,
+                       .calls = knows_calls ? calls : 0});
   }
 
   std::mt19937 random_;
@@ -342,8 +357,10 @@ TEST(Scopes, AnyNumbersNest) {
   for (int round = 0; round < 500; ++round) {
     std::string text = Start() + CallText(1, 1, 50, 10) + CallText(1, 2, 90, 30);
     for (int i = 0; i < 12; ++i) {
-      text += ScopeText({.end = static_cast<int>(random() % 100), .duration = static_cast<int>(random() % 120),
-                         .first_sequence = static_cast<int>(random() % 4), .calls = static_cast<int>(random() % 4)});
+      text += ScopeText({.end = static_cast<int>(random() % 100),
+                         .duration = static_cast<int>(random() % 120),
+                         .first_sequence = static_cast<int>(random() % 4),
+                         .calls = static_cast<int>(random() % 4)});
     }
     const TraceModel model = LoadText(text);
     ExpectNested(model.scopes, absl::StrCat("round ", round));
@@ -353,27 +370,32 @@ TEST(Scopes, AnyNumbersNest) {
 
 std::string SmallTrace() {
   return TraceBytesOf(Start() + R"pb(
-    packet {
-      interned {
-        string { iid: 5 value: "a.py" }
-        string { iid: 6 value: "A.forward" }
-        python_stack { iid: 1 frame { file_iid: 5 function_iid: 6 line: 3 object: 1 } frame { file_iid: 5 function_iid: 6 } }
-      }
-    }
-    packet { python_module { object: 1 type: "A" root: 1 name: "" } }
-    packet {
-      scope_batch {
-        thread_id: 1
-        name_iid: [ 2, 1 ]
-        end_delta_ticks: [ 500, 100 ]
-        duration_ticks: [ 300, 600 ]
-        kind: [ FRAMEWORK_OP, FRAMEWORK_OP ]
-        link_delta: [ 6, 0 ]
-        first_sequence_delta: [ 1, 0 ]
-        call_count: [ 1, 1 ]
-        python_stack_iid: [ 0, 1 ]
-      }
-    })pb" + CallText(1, 1, 400, 100));
+                        packet {
+                          interned {
+                            string { iid: 5 value: "a.py" }
+                            string { iid: 6 value: "A.forward" }
+                            python_stack {
+                              iid: 1
+                              frame { file_iid: 5 function_iid: 6 line: 3 object: 1 }
+                              frame { file_iid: 5 function_iid: 6 }
+                            }
+                          }
+                        }
+                        packet { python_module { object: 1 type: "A" root: 1 name: "" } }
+                        packet {
+                          scope_batch {
+                            thread_id: 1
+                            name_iid: [ 2, 1 ]
+                            end_delta_ticks: [ 500, 100 ]
+                            duration_ticks: [ 300, 600 ]
+                            kind: [ FRAMEWORK_OP, FRAMEWORK_OP ]
+                            link_delta: [ 6, 0 ]
+                            first_sequence_delta: [ 1, 0 ]
+                            call_count: [ 1, 1 ]
+                            python_stack_iid: [ 0, 1 ]
+                          }
+                        })pb" +
+                      CallText(1, 1, 400, 100));
 }
 
 TEST(Scopes, EveryPrefixOfATraceCanBeRead) {
@@ -401,7 +423,8 @@ TEST(Scopes, TracesWithChangedBytesAreSurvived) {
     }
     for (NameIndex name : model.scopes.name) ASSERT_LT(name, model.names.size());
     for (const PythonStack& stack : model.python_stacks) {
-      for (const PythonFrame& frame : stack.frames) ASSERT_TRUE(frame.module == kNone || frame.module < model.modules.size());
+      for (const PythonFrame& frame : stack.frames)
+        ASSERT_TRUE(frame.module == kNone || frame.module < model.modules.size());
     }
   }
 }

@@ -23,8 +23,7 @@ class PlanProgram {
     now_ns_ += 1000;
   }
   void Execute(int plan, bool pack_seen_before, int64_t waited_ns = 0, ThreadIndex thread = 0) {
-    Execute({.number = plan, .engine = plan * 10, .pack_seen_before = pack_seen_before}, waited_ns,
-            thread);
+    Execute({.number = plan, .engine = plan * 10, .pack_seen_before = pack_seen_before}, waited_ns, thread);
   }
   // As PyTorch does it: every plan twice, waiting for each.
   void Benchmark(int plans, int winner) {
@@ -42,9 +41,7 @@ class PlanProgram {
   int64_t now_ns_ = 0;
 };
 
-std::vector<PlanSearch> Searches(PlanProgram& program) {
-  return FindPlanSearches(program.builder().Build());
-}
+std::vector<PlanSearch> Searches(PlanProgram& program) { return FindPlanSearches(program.builder().Build()); }
 
 TEST(AutotuningTest, PyTorchsBenchmark) {
   PlanProgram program;
@@ -108,12 +105,11 @@ TEST(AutotuningTest, TheTimeBetweenEventsCountsWhereItWasAskedFor) {
   int64_t at = 0;
   for (int plan = 1; plan <= 2; ++plan) {
     for (int64_t elapsed_ns : {90, 70, 80}) {
-      const OpIndex execute = builder.AddOp(
-          PlanDefinition({.number = plan, .engine = plan, .pack_seen_before = at > 0}));
+      const OpIndex execute =
+          builder.AddOp(PlanDefinition({.number = plan, .engine = plan, .pack_seen_before = at > 0}));
       builder.Call(execute, at, 100);
       builder.Call(wait, at + 200, 300);
-      builder.Call(elapsed, at + 600, 10, 0, plan == 2 ? 600 : 0,
-                   {static_cast<uint64_t>(elapsed_ns)});
+      builder.Call(elapsed, at + 600, 10, 0, plan == 2 ? 600 : 0, {static_cast<uint64_t>(elapsed_ns)});
       at += 1000;
     }
   }
@@ -190,8 +186,7 @@ TEST(AutotuningTest, APlanThatWasNotTriedIsNoWinner) {
 TEST(AutotuningTest, CapturedExecutionsAreNoTrials) {
   PlanProgram program;
   for (int plan = 1; plan <= 2; ++plan) {
-    trace::OpDefinition definition =
-        PlanDefinition({.number = plan, .engine = plan, .pack_seen_before = plan > 1});
+    trace::OpDefinition definition = PlanDefinition({.number = plan, .engine = plan, .pack_seen_before = plan > 1});
     definition.set_captured(true);
     program.builder().Call(program.builder().AddOp(definition), plan * 1000, 100);
   }
@@ -204,8 +199,7 @@ std::vector<trace::Chooser> Choosers(TraceModel model) {
   std::vector<trace::Chooser> choosers;
   for (OpIndex index : model.calls.op) {
     const Op& op = model.ops[index];
-    if (!op.is_trial && op.subject.empty() && op.family != "cuda_sync")
-      choosers.push_back(op.chooser);
+    if (!op.is_trial && op.subject.empty() && op.family != "cuda_sync") choosers.push_back(op.chooser);
   }
   return choosers;
 }
@@ -235,8 +229,7 @@ TEST(ChoicesTest, AWinnerIsProfiledOthersAreAsRecorded) {
   program.Execute({.number = 7, .engine = 7, .batch = 32});
   program.Benchmark(2, 1);
   program.Execute(1, false);
-  EXPECT_EQ(Choosers(program.builder().Build()),
-            (ChooserList{trace::HEURISTIC, trace::PROFILED, trace::PROFILED}));
+  EXPECT_EQ(Choosers(program.builder().Build()), (ChooserList{trace::HEURISTIC, trace::PROFILED, trace::PROFILED}));
 }
 
 TEST(ChoicesTest, PlansAfterFailuresAndOfTheFallbackHeuristicsAreFallbacks) {
@@ -250,10 +243,9 @@ TEST(ChoicesTest, LegacyConvolutionsAreAsTheSearchBeforeThem) {
   ModelBuilder builder;
   const OpIndex algorithm_1 = builder.AddOp(LegacyDefinition(1));
   const OpIndex algorithm_6 = builder.AddOp(LegacyDefinition(6));
-  const OpIndex get = builder.AddOp(
-      SearchDefinition(false, "candidate { algorithm: 6 } candidate { algorithm: 1 }"));
-  const OpIndex find = builder.AddOp(SearchDefinition(
-      true, "candidate { algorithm: 1 time_ns: 900 } candidate { algorithm: 6 status: 8 }"));
+  const OpIndex get = builder.AddOp(SearchDefinition(false, "candidate { algorithm: 6 } candidate { algorithm: 1 }"));
+  const OpIndex find = builder.AddOp(
+      SearchDefinition(true, "candidate { algorithm: 1 time_ns: 900 } candidate { algorithm: 6 status: 8 }"));
   builder.Call(algorithm_1, 0, 10);  // fixed: nobody was asked
   builder.Call(get, 100, 10);
   builder.Call(algorithm_1, 200, 10);  // heuristic
@@ -267,8 +259,7 @@ TEST(ChoicesTest, LegacyConvolutionsAreAsTheSearchBeforeThem) {
 TEST(ChoicesTest, ASearchInAnotherProcessDecidesNothing) {
   ModelBuilder builder;
   const ThreadIndex other = builder.AddThread(builder.AddProcess());
-  builder.Call(builder.AddOp(SearchDefinition(true, "candidate { algorithm: 1 time_ns: 9 }")), 0,
-               10, other);
+  builder.Call(builder.AddOp(SearchDefinition(true, "candidate { algorithm: 1 time_ns: 9 }")), 0, 10, other);
   const OpIndex convolution = builder.AddOp(LegacyDefinition(1));
   builder.Call(convolution, 100, 10);
   builder.Call(convolution, 100, 10, other);
@@ -293,16 +284,14 @@ TEST(ChoicesTest, WhatASearchDecidedIsTheNextExecution) {
 
 class GemmFallbackTest : public ::testing::Test {
  protected:
-  OpIndex Lt() {
-    return builder_.AddOp(CudaGemmDefinition("cublasLtMatmul", 64, 32, 16, "chooser: HEURISTIC"));
-  }
+  OpIndex Lt() { return builder_.AddOp(CudaGemmDefinition("cublasLtMatmul", 64, 32, 16, "chooser: HEURISTIC")); }
   OpIndex Gemm(int64_t m = 64) {
     return builder_.AddOp(CudaGemmDefinition("cublasSgemm_v2", m, 32, 16, "chooser: LIBRARY"));
   }
   OpIndex Ask(int results) {
-    return builder_.AddOp(CudaGemmDefinition(
-        "cublasLtMatmulAlgoGetHeuristic", 64, 32, 16,
-        "heuristic_requested: 1 heuristic_results: " + std::to_string(results), "kind: HEURISTIC"));
+    return builder_.AddOp(CudaGemmDefinition("cublasLtMatmulAlgoGetHeuristic", 64, 32, 16,
+                                             "heuristic_requested: 1 heuristic_results: " + std::to_string(results),
+                                             "kind: HEURISTIC"));
   }
   ModelBuilder builder_;
 };

@@ -6,17 +6,15 @@
 namespace dlhook::analyzer {
 namespace {
 
-trace::OpDefinition Collective(const std::string& function, const std::string& family,
-                               const std::string& fields) {
-  return Definition("function: '" + function + "' family: '" + family +
-                    "' time_source: CLOCK_TICKS collective { " + fields + " }");
+trace::OpDefinition Collective(const std::string& function, const std::string& family, const std::string& fields) {
+  return Definition("function: '" + function + "' family: '" + family + "' time_source: CLOCK_TICKS collective { " +
+                    fields + " }");
 }
 
 trace::OpDefinition AllReduce(int rank, int64_t bytes) {
   return Collective("ncclAllReduce", "nccl",
                     "kind: ALL_REDUCE bytes: " + std::to_string(bytes) +
-                        " data_type: F32 reduction: 0 peer: -1 communicator: 1 ranks: 2 rank: " +
-                        std::to_string(rank));
+                        " data_type: F32 reduction: 0 peer: -1 communicator: 1 ranks: 2 rank: " + std::to_string(rank));
 }
 
 TEST(CollectivesTableTest, ProcessesStandInOneRow) {

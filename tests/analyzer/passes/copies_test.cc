@@ -8,8 +8,8 @@ namespace dlhook::analyzer {
 namespace {
 
 trace::OpDefinition SyncCopy(const std::string& direction, int64_t bytes) {
-  return CopyDefinition("cudaMemcpy", "direction: " + direction + " bytes: " +
-                                          std::to_string(bytes) + " host_memory: PAGEABLE");
+  return CopyDefinition("cudaMemcpy",
+                        "direction: " + direction + " bytes: " + std::to_string(bytes) + " host_memory: PAGEABLE");
 }
 
 TEST(CopiesTableTest, RatesOfSynchronousCopies) {
@@ -39,13 +39,11 @@ TEST(CopiesTableTest, RatesOfSynchronousCopies) {
 
 TEST(CopiesTableTest, TheTimeOfOthersIsNotKnown) {
   ModelBuilder builder;
-  builder.Call(
-      builder.AddOp(CopyDefinition("cudaMemcpyAsync",
-                                   "direction: HOST_TO_DEVICE bytes: 100 asynchronous: true "
-                                   "host_memory: PINNED")),
-      0, 10);
-  builder.Call(builder.AddOp(CopyDefinition("cudaMemcpy", "direction: DEVICE_TO_DEVICE bytes: 90")),
-               20, 10);
+  builder.Call(builder.AddOp(CopyDefinition("cudaMemcpyAsync",
+                                            "direction: HOST_TO_DEVICE bytes: 100 asynchronous: true "
+                                            "host_memory: PINNED")),
+               0, 10);
+  builder.Call(builder.AddOp(CopyDefinition("cudaMemcpy", "direction: DEVICE_TO_DEVICE bytes: 90")), 20, 10);
   builder.Call(builder.AddOp(CopyDefinition("cudaMemset", "direction: SET bytes: 80")), 40, 10);
   const Table table = RunPass("copies", builder.Build(100));
   ASSERT_EQ(table.rows.size(), 3u);
@@ -65,8 +63,8 @@ TEST(CopiesTableTest, TheTimeOfOthersIsNotKnown) {
 TEST(CopiesTableTest, TheDriversCopyInsideTheRuntimesCountsOnce) {
   ModelBuilder builder;
   const OpIndex runtime = builder.AddOp(SyncCopy("HOST_TO_DEVICE", 4096));
-  const OpIndex driver = builder.AddOp(CopyDefinition(
-      "cuMemcpyHtoD_v2", "direction: HOST_TO_DEVICE bytes: 4096 host_memory: PAGEABLE"));
+  const OpIndex driver =
+      builder.AddOp(CopyDefinition("cuMemcpyHtoD_v2", "direction: HOST_TO_DEVICE bytes: 4096 host_memory: PAGEABLE"));
   for (int i = 0; i < 5; ++i) {
     builder.Call(runtime, i * 1000, 500);
     builder.Call(driver, i * 1000 + 50, 400);
@@ -84,8 +82,8 @@ TEST(CopiesTableTest, TheDriversCopyInsideTheRuntimesCountsOnce) {
 TEST(CopiesTableTest, SizesAreCountedAtTheirLimits) {
   ModelBuilder builder;
   int64_t at = 0;
-  for (int64_t bytes : {int64_t{1}, int64_t{4096}, int64_t{4097}, int64_t{65536}, int64_t{1 << 20},
-                        int64_t{16 << 20}, int64_t{(16 << 20) + 1}}) {
+  for (int64_t bytes : {int64_t{1}, int64_t{4096}, int64_t{4097}, int64_t{65536}, int64_t{1 << 20}, int64_t{16 << 20},
+                        int64_t{(16 << 20) + 1}}) {
     builder.Call(builder.AddOp(SyncCopy("DEVICE_TO_HOST", bytes)), at += 100, 50);
   }
   const Table table = RunPass("copies", builder.Build());

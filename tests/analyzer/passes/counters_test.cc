@@ -38,12 +38,14 @@ class CountersTableTest : public testing::Test {
   void AddRun() {
     builder_.Call(builder_.AddOp(GemmDefinition(8, 8, 8, "NN")), 100, 100);
     builder_.Scope("aten::relu", Scope::FRAMEWORK_OP, 300, 100);
-    AddSeries(0, 1, Batch::BOUNDARY, {"minor-faults", "task-clock"}, {{100, 0, 0}, {200, 7, 100}, {300, 7, 100}, {400, 10, 150}});
+    AddSeries(0, 1, Batch::BOUNDARY, {"minor-faults", "task-clock"},
+              {{100, 0, 0}, {200, 7, 100}, {300, 7, 100}, {400, 10, 150}});
     AddSeries(kNone, 2, Batch::SAMPLE, {"task-clock", "minor-faults"}, {{150, 0, 0}, {450, 300, 3}});
     AddSeries(kNone, 0, Batch::SAMPLE, {"task-clock"}, {{0, 0}, {500, 500}});
   }
 
-  Table Run(TableOptions options, absl::StatusOr<Table> (*pass)(const TraceModel&, const TableOptions&) = CountersTable) {
+  Table Run(TableOptions options,
+            absl::StatusOr<Table> (*pass)(const TraceModel&, const TableOptions&) = CountersTable) {
     model_ = builder_.Build(500);
     const Choices choices = ResolveChoices(&model_);
     const RunTotals totals = ComputeTotals(model_);
@@ -83,7 +85,8 @@ TEST_F(CountersTableTest, RowsAreWhatTheProgramDid) {
 
 TEST_F(CountersTableTest, EveryDivisionHasTheSameSum) {
   AddRun();
-  for (CountersBy by : {CountersBy::kLayers, CountersBy::kPhase, CountersBy::kIteration, CountersBy::kScope, CountersBy::kThread}) {
+  for (CountersBy by :
+       {CountersBy::kLayers, CountersBy::kPhase, CountersBy::kIteration, CountersBy::kScope, CountersBy::kThread}) {
     TableOptions options;
     options.counters_by = by;
     const Table table = Run(options);
@@ -103,7 +106,8 @@ TEST_F(CountersTableTest, EveryDivisionHasTheSameSum) {
 
 TEST_F(CountersTableTest, ColumnsFollowTheCounters) {
   builder_.Call(builder_.AddOp(GemmDefinition(8, 8, 8, "NN")), 0, 500);
-  AddSeries(0, 1, Batch::BOUNDARY, {"cycles", "instructions", "cpu/event=0x3c;umask=0/"}, {{0, 0, 0, 0}, {500, 1000, 2500, 3}});
+  AddSeries(0, 1, Batch::BOUNDARY, {"cycles", "instructions", "cpu/event=0x3c;umask=0/"},
+            {{0, 0, 0, 0}, {500, 1000, 2500, 3}});
   const Table table = Run({});
   EXPECT_EQ(Integer(table, 0, "cycles"), 1000);
   EXPECT_EQ(Integer(table, 0, "cpu_event_0x3c_umask_0_"), 3);

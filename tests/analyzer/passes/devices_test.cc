@@ -101,8 +101,8 @@ TEST(DevicesTableTest, WhatWasNotMeasuredIsNotIdle) {
   GpuRun run(1);
   run.Work(trace::GpuActivityBatch::KERNEL, 0, 100, 300);
   TraceModel model = run.Build();
-  model.gpu_windows = {{0, 50, 400, trace::GPU_TIME_CUPTI, ""}, {0, 400, 700, trace::GPU_TIME_NONE,
-                                                                 "the program uses CUPTI itself"},
+  model.gpu_windows = {{0, 50, 400, trace::GPU_TIME_CUPTI, ""},
+                       {0, 400, 700, trace::GPU_TIME_NONE, "the program uses CUPTI itself"},
                        {0, 700, 1000, trace::GPU_TIME_CUPTI, ""}};
   const Table table = RunPass("devices", model);
   EXPECT_EQ(Integer(table, 0, "time"), 650);
@@ -129,8 +129,8 @@ TEST(DevicesTableTest, ProcessesThatShareADeviceSaySo) {
   EXPECT_TRUE(IsUnknown(table, 1, "shared_with"));
   EXPECT_EQ(Text(table, 2, "shared_with"), "process 4712");
   ASSERT_EQ(table.notes.size(), 1u);
-  EXPECT_NE(table.notes[0].find("process 4712, process 4713 share the device GPU-1"),
-            std::string::npos) << table.notes[0];
+  EXPECT_NE(table.notes[0].find("process 4712, process 4713 share the device GPU-1"), std::string::npos)
+      << table.notes[0];
 }
 
 TEST(DevicesTableTest, RunsWithoutGpuTimesHaveNoRows) {
@@ -169,8 +169,9 @@ TEST(RanksTableTest, WhoWaitsForWhomOnTheGpu) {
   EXPECT_EQ(Integer(table, 1, "communication"), 180);
   ASSERT_EQ(table.notes.size(), 3u);
   EXPECT_EQ(table.notes[0], "Compute of a step takes 75 ns on rank 1 and 50 ns on rank 0: 1.50 times as long.");
-  EXPECT_EQ(table.notes[1],
-            "The others wait for rank 0: it came last to 1 of 2 operations, in a mean step 100 ns after the first one.");
+  EXPECT_EQ(
+      table.notes[1],
+      "The others wait for rank 0: it came last to 1 of 2 operations, in a mean step 100 ns after the first one.");
   EXPECT_NE(table.notes[2].find("at 2 collective operations"), std::string::npos);
   EXPECT_NE(table.notes[2].find("at most 100 ns"), std::string::npos) << table.notes[2];
 }
@@ -213,7 +214,8 @@ class GlooRun {
     }
   }
   void Range(int rank, const std::string& what, int64_t start_ns, int64_t end_ns) {
-    builder_.Scope("gloo:" + what, trace::ScopeBatch::USER_RANGE, start_ns, end_ns - start_ns, static_cast<ThreadIndex>(rank));
+    builder_.Scope("gloo:" + what, trace::ScopeBatch::USER_RANGE, start_ns, end_ns - start_ns,
+                   static_cast<ThreadIndex>(rank));
   }
   // All are done 10 ns after the last has begun.
   void AllReduce(const std::vector<int64_t>& starts_ns) {
@@ -237,8 +239,9 @@ TEST(RanksTableTest, RangesOfGlooTellForWhomTheOthersWait) {
   EXPECT_EQ(Integer(table, 2, "came_last"), 5);
   EXPECT_EQ(Integer(table, 2, "waiting"), 0);
   EXPECT_EQ(Integer(table, 1, "waiting"), 5 * 50) << "of the whole run, which has no steps";
-  EXPECT_EQ(table.notes[0],
-            "The others wait for rank 2: it came last to 5 of 5 operations, in a mean step 250 ns after the first one.");
+  EXPECT_EQ(
+      table.notes[0],
+      "The others wait for rank 2: it came last to 5 of 5 operations, in a mean step 250 ns after the first one.");
 }
 
 // Ranks 0 and 1 are one group, 2 and 3 another one: nothing says so but that the one is done before the other begins.

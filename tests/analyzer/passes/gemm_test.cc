@@ -30,17 +30,14 @@ TEST(GemmShapeTest, InnerProductDependsOnTheDirection) {
 }
 
 TEST(GemmShapeTest, MatMulTakesTransposesFromFormats) {
-  EXPECT_EQ(
-      ShapeOf("onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core,undef,"
-              "src:bf16::blocked:abc::f0 wei:bf16::blocked:acb::f0 dst:f32::blocked:abc::f0,,,"
-              "4x8x16:1x16x10,0.01"),
-      (GemmShape{8, 10, 16, 4, "NT", "row"}));
-  EXPECT_EQ(
-      ShapeOf(
-          "onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core,undef,"
-          "src:bf16::blocked:ba::f0 wei:bf16:a:blocked:BA16a64b2a::f0 dst:f32::blocked:ab::f0,,,"
-          "8x16:16x10,0.01"),
-      (GemmShape{8, 10, 16, 1, "TP", "row"}));
+  EXPECT_EQ(ShapeOf("onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core,undef,"
+                    "src:bf16::blocked:abc::f0 wei:bf16::blocked:acb::f0 dst:f32::blocked:abc::f0,,,"
+                    "4x8x16:1x16x10,0.01"),
+            (GemmShape{8, 10, 16, 4, "NT", "row"}));
+  EXPECT_EQ(ShapeOf("onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core,undef,"
+                    "src:bf16::blocked:ba::f0 wei:bf16:a:blocked:BA16a64b2a::f0 dst:f32::blocked:ab::f0,,,"
+                    "8x16:16x10,0.01"),
+            (GemmShape{8, 10, 16, 1, "TP", "row"}));
 }
 
 TEST(GemmShapeTest, OtherOpsAreNone) {
@@ -103,10 +100,10 @@ TEST(GemmTableTest, AProductInsideAProductCountsOnce) {
 
 TEST(GemmTableTest, CublasTellsMore) {
   ModelBuilder builder;
-  const OpIndex lt = builder.AddOp(CudaGemmDefinition(
-      "cublasLtMatmul", 128, 64, 256, "compute_type: 68 epilogue: 6 chooser: HEURISTIC"));
-  const OpIndex ask = builder.AddOp(
-      CudaGemmDefinition("cublasLtMatmulAlgoGetHeuristic", 128, 64, 256, "", "kind: HEURISTIC"));
+  const OpIndex lt = builder.AddOp(
+      CudaGemmDefinition("cublasLtMatmul", 128, 64, 256, "compute_type: 68 epilogue: 6 chooser: HEURISTIC"));
+  const OpIndex ask =
+      builder.AddOp(CudaGemmDefinition("cublasLtMatmulAlgoGetHeuristic", 128, 64, 256, "", "kind: HEURISTIC"));
   for (int i = 0; i < 3; ++i) {
     builder.Call(ask, i * 1000, 50);  // no product
     builder.Call(lt, i * 1000 + 100, 200, 0, i == 2 ? 14 : 0);
@@ -127,10 +124,8 @@ TEST(GemmTableTest, CublasTellsMore) {
 
 TEST(GemmTableTest, CublasLtInsideCublasCountsOnce) {
   ModelBuilder builder;
-  const OpIndex outer =
-      builder.AddOp(CudaGemmDefinition("cublasSgemm_v2", 64, 32, 16, "chooser: LIBRARY"));
-  const OpIndex inner =
-      builder.AddOp(CudaGemmDefinition("cublasLtMatmul", 64, 32, 16, "chooser: HEURISTIC"));
+  const OpIndex outer = builder.AddOp(CudaGemmDefinition("cublasSgemm_v2", 64, 32, 16, "chooser: LIBRARY"));
+  const OpIndex inner = builder.AddOp(CudaGemmDefinition("cublasLtMatmul", 64, 32, 16, "chooser: HEURISTIC"));
   for (int i = 0; i < 3; ++i) {
     builder.Call(outer, i * 1000, 500);
     builder.Call(inner, i * 1000 + 100, 300);

@@ -171,7 +171,8 @@ TEST(GpuIdleTest, ADeviceThatWorksForAnotherProcessIsNotIdle) {
   program.Work({.start_ns = 0, .end_ns = 100});
   program.Work({.start_ns = 50, .end_ns = 300, .device = 1});
   EXPECT_EQ(TimesOf(program, 400), (Times{{kUnknown, 100}}));
-  EXPECT_THAT(program.Run("gpu_idle").notes[0], HasSubstr("nothing at all in 100 ns: not known 100 ns; for 200 ns more"));
+  EXPECT_THAT(program.Run("gpu_idle").notes[0],
+              HasSubstr("nothing at all in 100 ns: not known 100 ns; for 200 ns more"));
 }
 
 class RandomGpuIdleTest : public testing::TestWithParam<uint32_t> {
@@ -183,11 +184,20 @@ class RandomGpuIdleTest : public testing::TestWithParam<uint32_t> {
       for (int64_t at_ns = Random(100); at_ns < 4000; at_ns += Random(300) + 60) {
         const int64_t end_ns = at_ns + Random(60);
         switch (Random(5)) {
-          case 0: program.HostCall(kSynchronize, at_ns, end_ns, thread); break;
-          case 1: program.HostCall(kBlockingCopy, at_ns, end_ns, thread); break;
-          case 2: program.HostCall(kAllReduce, at_ns, end_ns, thread); break;
-          case 3: program.Scope("enumerate(DataLoader)#next", at_ns, end_ns, thread); break;
-          default: program.Scope("aten::a", at_ns, end_ns, thread);
+          case 0:
+            program.HostCall(kSynchronize, at_ns, end_ns, thread);
+            break;
+          case 1:
+            program.HostCall(kBlockingCopy, at_ns, end_ns, thread);
+            break;
+          case 2:
+            program.HostCall(kAllReduce, at_ns, end_ns, thread);
+            break;
+          case 3:
+            program.Scope("enumerate(DataLoader)#next", at_ns, end_ns, thread);
+            break;
+          default:
+            program.Scope("aten::a", at_ns, end_ns, thread);
         }
       }
     }

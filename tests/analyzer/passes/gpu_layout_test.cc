@@ -8,8 +8,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-constexpr char kToNhwc[] =
-    "_ZN5cudnn3ops16nchwToNhwcKernelIffLb0ELb1EEEvNS0_18nchw2nhwc_params_tIfEEPKfPf";
+constexpr char kToNhwc[] = "_ZN5cudnn3ops16nchwToNhwcKernelIffLb0ELb1EEEvNS0_18nchw2nhwc_params_tIfEEPKfPf";
 
 trace::OpDefinition Transform() {
   return Definition(R"pb(
@@ -98,16 +97,14 @@ TEST(GpuLayoutTest, GeamWithATranspose) {
 TEST(GpuLayoutTest, LtTransformBetweenOrdersAndTypes) {
   ModelBuilder builder;
   builder.Call(
-      builder.AddOp(Definition(
-          "function: 'cublasLtMatrixTransform' family: 'cublaslt' time_source: CLOCK_TICKS "
-          "matrix { kind: TRANSFORM type: S8 trans: 'N' m: 64 n: 32 order_a: 2 order_c: 3 "
-          "}")),
+      builder.AddOp(Definition("function: 'cublasLtMatrixTransform' family: 'cublaslt' time_source: CLOCK_TICKS "
+                               "matrix { kind: TRANSFORM type: S8 trans: 'N' m: 64 n: 32 order_a: 2 order_c: 3 "
+                               "}")),
       0, 100);
   builder.Call(
-      builder.AddOp(Definition(
-          "function: 'cublasLtMatrixTransform' family: 'cublaslt' time_source: CLOCK_TICKS "
-          "matrix { kind: TRANSFORM type: S8 c_type: F16 m: 64 n: 32 order_a: 1 order_c: "
-          "1 }")),
+      builder.AddOp(Definition("function: 'cublasLtMatrixTransform' family: 'cublaslt' time_source: CLOCK_TICKS "
+                               "matrix { kind: TRANSFORM type: S8 c_type: F16 m: 64 n: 32 order_a: 1 order_c: "
+                               "1 }")),
       200, 50);
   const Table table = RunPass("layout", builder.Build());
   ASSERT_EQ(table.rows.size(), 2u);
@@ -152,19 +149,17 @@ TEST(ConversionKernelsTest, AreKnownByTheirNames) {
   EXPECT_EQ(to("void cudnn::ops::nhwcToFoldedNhwcKernel<…>"), "folded nhwc");
   EXPECT_EQ(to("void cudnn::ops::foldedNhwcToNhwcKernel<…>"), "nhwc");
   EXPECT_EQ(to("void cudnn::ops::nhwcAddPaddingKernel<…>"), "nhwc padded");
-  for (const char* name :
-       {"void cudnn::ops::convertTensor_kernel<float, float, float, 0>(…)",
-        "void cudnn::ops::tensorTransformGeneric<…>",
-        "void transpose_readWrite_alignment_kernel<float2, float2, 1, false, 6, 4, 4>(…)",
-        "void tensorflow::functor::SwapDimension1And2InTensor3UsingTiles<unsigned int, 1024>(…)",
-        "input_transpose_fusion", "wrapped_transpose_2",
-        "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<"
-        "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::…"}) {
+  for (const char* name : {"void cudnn::ops::convertTensor_kernel<float, float, float, 0>(…)",
+                           "void cudnn::ops::tensorTransformGeneric<…>",
+                           "void transpose_readWrite_alignment_kernel<float2, float2, 1, false, 6, 4, 4>(…)",
+                           "void tensorflow::functor::SwapDimension1And2InTensor3UsingTiles<unsigned int, 1024>(…)",
+                           "input_transpose_fusion", "wrapped_transpose_2",
+                           "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<"
+                           "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::…"}) {
     EXPECT_EQ(to(name), "") << name;
   }
-  for (const char* name :
-       {"void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(…)",
-        "ampere_sgemm_128x64_tn", "cudnn_infer_ampere_scudnn_winograd_128x128_ldg1_ldg4", ""}) {
+  for (const char* name : {"void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(…)",
+                           "ampere_sgemm_128x64_tn", "cudnn_infer_ampere_scudnn_winograd_128x128_ldg1_ldg4", ""}) {
     EXPECT_EQ(to(name), "none") << name;
   }
 }

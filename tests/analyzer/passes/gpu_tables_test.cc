@@ -124,10 +124,11 @@ TEST(GpuTablesTest, QueueTimesWhereToldAndShortKernelsAreLaunchBound) {
   const OpIndex fill = builder.AddOp(LaunchDefinition("fill"));
   for (int i = 0; i < 3; ++i) builder.Call(fill, i * 100, 50);
   TraceModel model = builder.Build(1000);
-  AddGpuWork({{.start_ns = 10, .duration_ns = 5, .asked_by_ns = 0, .kernel = "fill"},
-              {.start_ns = 95, .duration_ns = 5, .asked_by_ns = 100, .kernel = "fill"},  // clocks that disagree a little
-              {.start_ns = 240, .duration_ns = 60, .asked_by_ns = 200, .kernel = "fill"}},
-             &model);
+  AddGpuWork(
+      {{.start_ns = 10, .duration_ns = 5, .asked_by_ns = 0, .kernel = "fill"},
+       {.start_ns = 95, .duration_ns = 5, .asked_by_ns = 100, .kernel = "fill"},  // clocks that disagree a little
+       {.start_ns = 240, .duration_ns = 60, .asked_by_ns = 200, .kernel = "fill"}},
+      &model);
   model.gpu.queued_ns = {5, GpuActivityColumns::kNotKnown, 215};
   const Table table = RunPass("launches", model);
   EXPECT_DOUBLE_EQ(Real(table, 0, "launch_bound_percent"), 50);
@@ -157,10 +158,11 @@ TEST(GpuTablesTest, CapturedProductsAreExecutedWithEveryLaunchOfTheirGraph) {
   builder.Call(replay, 100, 30);
   builder.Call(replay, 200, 30);
   TraceModel model = builder.Build(1000);
-  AddGpuWork({{.start_ns = 150, .duration_ns = 40, .asked_by_ns = 100, .kernel = "gemm", .graph = 1, .captured_by_ns = 0},
-              {.start_ns = 190, .duration_ns = 5, .asked_by_ns = 100, .kernel = "splitk", .graph = 1, .captured_by_ns = 0},
-              {.start_ns = 250, .duration_ns = 55, .asked_by_ns = 200, .kernel = "gemm", .graph = 1, .captured_by_ns = 0}},
-             &model);
+  AddGpuWork(
+      {{.start_ns = 150, .duration_ns = 40, .asked_by_ns = 100, .kernel = "gemm", .graph = 1, .captured_by_ns = 0},
+       {.start_ns = 190, .duration_ns = 5, .asked_by_ns = 100, .kernel = "splitk", .graph = 1, .captured_by_ns = 0},
+       {.start_ns = 250, .duration_ns = 55, .asked_by_ns = 200, .kernel = "gemm", .graph = 1, .captured_by_ns = 0}},
+      &model);
   const Table table = RunPass("gemm", model);
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(Integer(table, 0, "calls"), 0);
@@ -176,16 +178,21 @@ TEST(GpuTablesTest, CapturedProductsAreExecutedWithEveryLaunchOfTheirGraph) {
 
 TEST(GpuTablesTest, CopiesByTheirOwnTime) {
   ModelBuilder builder;
-  const OpIndex pinned = builder.AddOp(
-      CopyDefinition("cudaMemcpyAsync", "direction: HOST_TO_DEVICE bytes: 1000 asynchronous: true host_memory: PINNED"));
+  const OpIndex pinned = builder.AddOp(CopyDefinition(
+      "cudaMemcpyAsync", "direction: HOST_TO_DEVICE bytes: 1000 asynchronous: true host_memory: PINNED"));
   builder.Call(pinned, 0, 10);
   builder.Call(pinned, 100, 10);
   builder.Call(builder.AddOp(CopyDefinition("cudaMemcpy", "bytes: 500")), 200, 90);  // cudaMemcpyDefault
   TraceModel model = builder.Build(10000);
-  const auto copy = [](int64_t start_ns, int64_t duration_ns, int64_t asked_by_ns, uint64_t bytes, Copy::Direction direction,
-                       Copy::HostMemory memory) {
-    return TestGpuWork{.kind = Kind::COPY, .start_ns = start_ns, .duration_ns = duration_ns, .asked_by_ns = asked_by_ns,
-                       .bytes = bytes, .direction = direction, .host_memory = memory};
+  const auto copy = [](int64_t start_ns, int64_t duration_ns, int64_t asked_by_ns, uint64_t bytes,
+                       Copy::Direction direction, Copy::HostMemory memory) {
+    return TestGpuWork{.kind = Kind::COPY,
+                       .start_ns = start_ns,
+                       .duration_ns = duration_ns,
+                       .asked_by_ns = asked_by_ns,
+                       .bytes = bytes,
+                       .direction = direction,
+                       .host_memory = memory};
   };
   AddGpuWork({copy(1000, 25, 0, 1000, Copy::HOST_TO_DEVICE, Copy::PINNED),
               copy(2000, 100, 100, 1000, Copy::HOST_TO_DEVICE, Copy::PINNED),
@@ -218,13 +225,15 @@ TEST(GpuTablesTest, CopiesByTheirOwnTime) {
 TEST(GpuTablesTest, CollectivesHaveTheBandwidthOfTheirBus) {
   ModelBuilder builder;
   const auto collective = [](const std::string& kind) {
-    return Definition("function: 'nccl' family: 'nccl' collective { kind: " + kind + " bytes: 1000 communicator: 1 ranks: 4 }");
+    return Definition("function: 'nccl' family: 'nccl' collective { kind: " + kind +
+                      " bytes: 1000 communicator: 1 ranks: 4 }");
   };
   builder.Call(builder.AddOp(collective("ALL_REDUCE")), 0, 10);
   builder.Call(builder.AddOp(collective("REDUCE_SCATTER")), 20, 10);
   builder.Call(builder.AddOp(collective("BROADCAST")), 40, 10);
   TraceModel model = builder.Build(1000);
-  for (int64_t i = 0; i < 3; ++i) AddGpuWork({{.start_ns = 100 + i * 200, .duration_ns = 100, .asked_by_ns = i * 20}}, &model);
+  for (int64_t i = 0; i < 3; ++i)
+    AddGpuWork({{.start_ns = 100 + i * 200, .duration_ns = 100, .asked_by_ns = i * 20}}, &model);
   const Table table = RunPass("collectives", model);
   const auto rate = [&](const std::string& kind, const std::string& column) {
     return Real(table, RowWhere(table, {{"kind", kind}}), column);

@@ -65,8 +65,7 @@ TEST(KernelsTableTest, CapturedLaunchesAndGraphs) {
   EXPECT_EQ(Integer(table, 0, "calls"), 0);
   EXPECT_EQ(Integer(table, 0, "captured"), 2);
   ASSERT_EQ(table.notes.size(), 2u);
-  EXPECT_EQ(table.notes[1],
-            "4 launches of CUDA graphs repeat captured launches; they are not in `calls`.");
+  EXPECT_EQ(table.notes[1], "4 launches of CUDA graphs repeat captured launches; they are not in `calls`.");
 }
 
 TEST(KernelsTableTest, PerSteadyIteration) {

@@ -21,8 +21,8 @@ namespace dlhook::analyzer {
 namespace {
 
 absl::string_view WithoutPrefix(absl::string_view line) {
-  for (absl::string_view prefix : {"onednn_verbose,v1,primitive,", "onednn_verbose,primitive,",
-                                   "onednn_verbose,", "dnnl_verbose,"}) {
+  for (absl::string_view prefix :
+       {"onednn_verbose,v1,primitive,", "onednn_verbose,primitive,", "onednn_verbose,", "dnnl_verbose,"}) {
     if (absl::ConsumePrefix(&line, prefix)) return line;
   }
   return line;
@@ -111,8 +111,8 @@ OpIndex ModelBuilder::AddOp(const trace::OpDefinition& definition) {
   return static_cast<OpIndex>(model_.ops.size() - 1);
 }
 
-void ModelBuilder::Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread,
-                        int32_t status, std::vector<uint64_t> operands) {
+void ModelBuilder::Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread, int32_t status,
+                        std::vector<uint64_t> operands) {
   calls_.push_back({op, start_ns, duration_ns, thread, status, std::move(operands)});
   now_ns_ = std::max(now_ns_, start_ns + duration_ns);
 }
@@ -167,8 +167,10 @@ FrameIndex ModelBuilder::AddNativeStack(const std::vector<std::string>& function
       frames.cut.push_back(trace::InternedStack::WHOLE);
       const std::vector<std::string> inlined = absl::StrSplit(*function, '|');
       for (const std::string& name : inlined) {
-        symbols.symbols.push_back(
-            {.function = AddName(name), .object = AddName(object), .offset = 4, .is_inlined = &name != &inlined.back()});
+        symbols.symbols.push_back({.function = AddName(name),
+                                   .object = AddName(object),
+                                   .offset = 4,
+                                   .is_inlined = &name != &inlined.back()});
       }
       symbols.begin.push_back(static_cast<uint32_t>(symbols.symbols.size()));
     }
@@ -219,7 +221,8 @@ void ModelBuilder::JoinCalls() {
   if (scopes.size() == 0) return;
   std::vector<InnermostIndex> threads(model_.threads.size());
   for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {
-    threads[scopes.thread[scope]].Open(scopes.start_ns[scope], scopes.start_ns[scope] + scopes.duration_ns[scope], scope);
+    threads[scopes.thread[scope]].Open(scopes.start_ns[scope], scopes.start_ns[scope] + scopes.duration_ns[scope],
+                                       scope);
   }
   for (InnermostIndex& thread : threads) thread.Seal();
   CallColumns& calls = model_.calls;
@@ -239,9 +242,8 @@ TraceModel ModelBuilder::Build(int64_t wall_ns) {
   std::vector<CallIndex> open;
   for (const PendingCall& call : calls_) {
     const auto index = static_cast<CallIndex>(calls.size());
-    while (!open.empty() &&
-           (calls.thread[open.back()] != call.thread ||
-            calls.start_ns[open.back()] + calls.duration_ns[open.back()] <= call.start_ns)) {
+    while (!open.empty() && (calls.thread[open.back()] != call.thread ||
+                             calls.start_ns[open.back()] + calls.duration_ns[open.back()] <= call.start_ns)) {
       open.pop_back();
     }
     const CallIndex parent = open.empty() ? kNone : open.back();
@@ -324,13 +326,11 @@ int64_t Sum(const Table& table, const std::string& column) {
   return sum;
 }
 
-std::vector<size_t> RowsWhere(const Table& table,
-                              const std::vector<std::pair<std::string, std::string>>& cells) {
+std::vector<size_t> RowsWhere(const Table& table, const std::vector<std::pair<std::string, std::string>>& cells) {
   std::vector<size_t> rows;
   for (size_t row = 0; row < table.rows.size(); ++row) {
-    const bool all = std::all_of(cells.begin(), cells.end(), [&](const auto& cell) {
-      return Text(table, row, cell.first) == cell.second;
-    });
+    const bool all = std::all_of(cells.begin(), cells.end(),
+                                 [&](const auto& cell) { return Text(table, row, cell.first) == cell.second; });
     if (all) rows.push_back(row);
   }
   return rows;

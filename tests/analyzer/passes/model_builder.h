@@ -31,8 +31,8 @@ class ModelBuilder {
   ThreadIndex AddThread(ProcessIndex process = 0);
   ProcessIndex AddProcess();                             // without threads
   OpIndex AddOp(const trace::OpDefinition& definition);  // equal definitions: equal index
-  void Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread = 0,
-            int32_t status = 0, std::vector<uint64_t> operands = {});
+  void Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread = 0, int32_t status = 0,
+            std::vector<uint64_t> operands = {});
   // The calls of a log's text, one after another on thread 0, `gap_ns` between them; the wall time
   // goes on after them.
   void Log(const std::string& text, int64_t gap_ns);
@@ -110,8 +110,7 @@ int64_t Sum(const Table& table, const std::string& column);
 // The only row whose cells have these texts, e.g. {{"from", "abcd"}, {"to", "aBcd16b"}}; fails the
 // test otherwise.
 size_t RowWhere(const Table& table, const std::vector<std::pair<std::string, std::string>>& cells);
-std::vector<size_t> RowsWhere(const Table& table,
-                              const std::vector<std::pair<std::string, std::string>>& cells);
+std::vector<size_t> RowsWhere(const Table& table, const std::vector<std::pair<std::string, std::string>>& cells);
 
 // Every row is as long as the columns and every cell of its column's type.
 void CheckShape(const Table& table);

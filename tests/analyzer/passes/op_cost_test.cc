@@ -7,8 +7,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-trace::Gemm MakeGemm(trace::Gemm::Kind kind, trace::DataType type, int64_t m, int64_t n,
-                     int64_t k) {
+trace::Gemm MakeGemm(trace::Gemm::Kind kind, trace::DataType type, int64_t m, int64_t n, int64_t k) {
   trace::Gemm gemm;
   gemm.set_kind(kind);
   gemm.set_a_type(type);
@@ -20,8 +19,8 @@ trace::Gemm MakeGemm(trace::Gemm::Kind kind, trace::DataType type, int64_t m, in
   return gemm;
 }
 
-trace::MatrixOp MakeMatrixOp(trace::MatrixOp::Kind kind, trace::DataType type, const char* side,
-                             int64_t m, int64_t n, int64_t k) {
+trace::MatrixOp MakeMatrixOp(trace::MatrixOp::Kind kind, trace::DataType type, const char* side, int64_t m, int64_t n,
+                             int64_t k) {
   trace::MatrixOp op;
   op.set_kind(kind);
   op.set_type(type);
@@ -72,8 +71,7 @@ TEST(GemmFlopsTest, HugeAndNegativeSizesAreNotKnown) {
   EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::F32, INT64_MAX, 5, 7)), std::nullopt);
   EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::F32, -1, 5, 7)), std::nullopt);
   EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMMT, trace::F32, 0, INT64_MAX, 7)), std::nullopt);
-  EXPECT_EQ(GemmBytes(MakeGemm(trace::Gemm::GEMM, trace::DATA_TYPE_UNKNOWN, 3, 5, 7)),
-            std::nullopt);
+  EXPECT_EQ(GemmBytes(MakeGemm(trace::Gemm::GEMM, trace::DATA_TYPE_UNKNOWN, 3, 5, 7)), std::nullopt);
   EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMM, trace::F32, 0, 5, 7)), 0);
 }
 
@@ -126,8 +124,7 @@ TEST(MatrixOpFlopsTest, TriangularSolveAgainstALoop) {
       ++multiplications;
     }
   }
-  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(trace::MatrixOp::TRSM, trace::F64, "L", m, n, 0)),
-            multiplications + additions);
+  EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(trace::MatrixOp::TRSM, trace::F64, "L", m, n, 0)), multiplications + additions);
 }
 
 TEST(MatrixOpBytesTest, TrianglesOnce) {
@@ -140,8 +137,7 @@ TEST(MatrixOpBytesTest, TrianglesOnce) {
 
 // A direct convolution, counted point by point; the padding's zeros are multiplied too.
 TEST(ConvolutionFlopsTest, AgainstALoop) {
-  const ProblemNumbers numbers =
-      *ParseProblemNumbers("g2mb3_ic4oc6_ih5oh5kh3sh1dh0ph1_iw7ow4kw2sw2dw0pw1");
+  const ProblemNumbers numbers = *ParseProblemNumbers("g2mb3_ic4oc6_ih5oh5kh3sh1dh0ph1_iw7ow4kw2sw2dw0pw1");
   int64_t multiply_adds = 0;
   for (int image = 0; image < 3; ++image) {
     for (int out = 0; out < 6; ++out) {

@@ -80,8 +80,7 @@ TEST(OneDnnOpTest, ReadsTheDescriptorsOfTwoPointX) {
   EXPECT_EQ(TensorOf(op, "src").format, "acdb");
   EXPECT_EQ(TensorOf(op, "wei").format, "ABcd8b8a");
   EXPECT_EQ(TensorOf(op, "wei").strides, "");
-  EXPECT_THAT(TensorOf(op, "wei").dims,
-              ElementsAre(2, 3, 4, 3, 3));  // groups x oc/g x ic/g x kh x kw
+  EXPECT_THAT(TensorOf(op, "wei").dims, ElementsAre(2, 3, 4, 3, 3));  // groups x oc/g x ic/g x kh x kw
   EXPECT_FALSE(TensorOf(op, "bia").defined);
   EXPECT_THAT(op.post_ops, ElementsAre("eltwise_relu", "sum"));
   EXPECT_EQ(op.flops, 2 * 4 * 6 * (8 / 2) * (3 * 3) * (3 * 3));
@@ -119,8 +118,7 @@ TEST(OneDnnOpTest, ReadsTheFormatsOfZeroPointX) {
   EXPECT_EQ(TensorOf(op, "src").format, "nChw8c");
   EXPECT_THAT(TensorOf(op, "wei").dims, ElementsAre(16, 8, 3, 3));
   EXPECT_FALSE(TensorOf(op, "bia").defined);
-  const Op reorder = Decode(
-      "exec,,reorder,jit:uni,undef,in:f32_nchw out:f32_nChw8c,,num:1,4x8x16x16,0.019043");
+  const Op reorder = Decode("exec,,reorder,jit:uni,undef,in:f32_nchw out:f32_nChw8c,,num:1,4x8x16x16,0.019043");
   EXPECT_EQ(reorder.types, "f32");
   EXPECT_EQ(TensorOf(reorder, "src").format, "nchw");
   EXPECT_EQ(TensorOf(reorder, "dst").format, "nChw8c");
@@ -343,12 +341,11 @@ TEST(OneDnnOpTest, UnknownPrimitivesAndTextSurvive) {
 }
 
 TEST(OneDnnOpTest, AnyTextIsTolerated) {
-  for (const char* text :
-       {"", ":", "::", "mb", "mb-", "mb9999999999999999999", "x", "1x", "*x*:3x4",
-        "g0mb1_ic1oc1_iw1ow1kw1", "1x2:3x4:5x6", "mb1ic1", "-", "é"}) {
+  for (const char* text : {"", ":", "::", "mb", "mb-", "mb9999999999999999999", "x", "1x", "*x*:3x4",
+                           "g0mb1_ic1oc1_iw1ow1kw1", "1x2:3x4:5x6", "mb1ic1", "-", "é"}) {
     for (const char* primitive :
-         {"convolution", "deconvolution", "pooling", "inner_product", "matmul", "eltwise", "concat",
-          "binary", "reduction", "prelu", "rnn", "layer_normalization", "softmax", "reorder"}) {
+         {"convolution", "deconvolution", "pooling", "inner_product", "matmul", "eltwise", "concat", "binary",
+          "reduction", "prelu", "rnn", "layer_normalization", "softmax", "reorder"}) {
       trace::OpDefinition definition;
       definition.mutable_onednn()->set_primitive(primitive);
       definition.mutable_onednn()->set_problem(text);
@@ -363,8 +360,7 @@ TEST(OneDnnOpTest, AnyTextIsTolerated) {
 TEST(OneDnnTextTest, PostOpsOfAllReleases) {
   EXPECT_THAT(ParsePostOps("attr-scratchpad:user attr-post-ops:eltwise_relu+binary_add:f32:2:abcd"),
               ElementsAre("eltwise_relu", "binary_add"));
-  EXPECT_THAT(ParsePostOps("post_ops:'sum;eltwise_relu:0.5:1;';"),
-              ElementsAre("sum", "eltwise_relu"));
+  EXPECT_THAT(ParsePostOps("post_ops:'sum;eltwise_relu:0.5:1;';"), ElementsAre("sum", "eltwise_relu"));
   EXPECT_THAT(ParsePostOps("attr-post-ops:'eltwise_relu;'"), ElementsAre("eltwise_relu"));
   EXPECT_THAT(ParsePostOps("attr-post-ops:dw:k3s1p1+prelu:2"), ElementsAre("dw", "prelu"));
   EXPECT_THAT(ParsePostOps("attr-scratchpad:user"), IsEmpty());

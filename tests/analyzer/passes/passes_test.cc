@@ -61,10 +61,33 @@ TEST(AllTablesTest, AreWellFormed) {
       names.insert(table.name);
     }
   }
-  EXPECT_EQ(names, (std::set<std::string>{"summary", "layers", "accounting", "phases", "latency",
-                                          "ops", "algorithms", "layout", "gemm", "callers", "stacks", "copies", "kernels", "collectives", "tuning",
-                                          "candidates", "iterations", "counters", "counters_over_time", "capabilities",
-                                          "devices", "ranks", "launches", "overlap", "overlap_over_time", "guided", "gpu_idle"}));
+  EXPECT_EQ(names, (std::set<std::string>{"summary",
+                                          "layers",
+                                          "accounting",
+                                          "phases",
+                                          "latency",
+                                          "ops",
+                                          "algorithms",
+                                          "layout",
+                                          "gemm",
+                                          "callers",
+                                          "stacks",
+                                          "copies",
+                                          "kernels",
+                                          "collectives",
+                                          "tuning",
+                                          "candidates",
+                                          "iterations",
+                                          "counters",
+                                          "counters_over_time",
+                                          "capabilities",
+                                          "devices",
+                                          "ranks",
+                                          "launches",
+                                          "overlap",
+                                          "overlap_over_time",
+                                          "guided",
+                                          "gpu_idle"}));
 }
 
 TEST(OpsTableTest, WallSharesAddUpToTheWallTime) {
@@ -73,8 +96,7 @@ TEST(OpsTableTest, WallSharesAddUpToTheWallTime) {
     EXPECT_EQ(Sum(table, "wall_share"), model.wall_ns());
     EXPECT_EQ(Text(table, table.rows.size() - 1, "kind"), "[unattributed]");
     double percent = 0;
-    for (size_t row = 0; row < table.rows.size(); ++row)
-      percent += Real(table, row, "wall_percent");
+    for (size_t row = 0; row < table.rows.size(); ++row) percent += Real(table, row, "wall_percent");
     EXPECT_NEAR(percent, 100.0, 1e-9);
   }
 }
@@ -110,13 +132,11 @@ TEST(OpsTableTest, DirectionsAndCreationsAreApart) {
   const Table table = RunPass("ops", RealModel());
   const std::string problem = "mb8_ic16oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1";
   for (const char* direction : {"forward", "backward-data", "backward-weights"}) {
-    const size_t row =
-        RowWhere(table, {{"kind", "convolution"}, {"problem", problem}, {"direction", direction}});
+    const size_t row = RowWhere(table, {{"kind", "convolution"}, {"problem", problem}, {"direction", direction}});
     EXPECT_EQ(Integer(table, row, "calls"), 6);
     EXPECT_EQ(Integer(table, row, "flops"), 2 * 8 * 16 * 16 * 1024 * 9);
     EXPECT_EQ(Text(table, row, "implementations"), "jit:avx512_core");
-    RowWhere(table,
-             {{"kind", "create:convolution"}, {"problem", problem}, {"direction", direction}});
+    RowWhere(table, {{"kind", "create:convolution"}, {"problem", problem}, {"direction", direction}});
   }
 }
 
@@ -126,13 +146,12 @@ TEST(AlgorithmsTableTest, SeveralImplementationsOfOneProblemAreSeveralRows) {
       "dst:f32::blocked:abcd::f0,attr-post-ops:eltwise_relu,alg:convolution_direct,mb1_ic1oc1_"
       "iw1ow1kw1,";
   ModelBuilder builder;
-  builder.Log(
-      "onednn_verbose,v1,primitive,create:cache_miss,cpu,convolution,jit:avx2" + conv + "2\n" +
-          "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx2" + conv + "0.001\n" +
-          "onednn_verbose,v1,primitive,create:cache_hit,cpu,convolution,jit:avx2" + conv + "0.5\n" +
-          "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx2" + conv + "0.003\n" +
-          "onednn_verbose,v1,primitive,exec,cpu,convolution,gemm:jit" + conv + "0.010\n",
-      10);
+  builder.Log("onednn_verbose,v1,primitive,create:cache_miss,cpu,convolution,jit:avx2" + conv + "2\n" +
+                  "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx2" + conv + "0.001\n" +
+                  "onednn_verbose,v1,primitive,create:cache_hit,cpu,convolution,jit:avx2" + conv + "0.5\n" +
+                  "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx2" + conv + "0.003\n" +
+                  "onednn_verbose,v1,primitive,exec,cpu,convolution,gemm:jit" + conv + "0.010\n",
+              10);
   const Table table = RunPass("algorithms", builder.Build());
   ASSERT_EQ(table.rows.size(), 2u);
   EXPECT_EQ(Text(table, 0, "implementation"), "gemm:jit");
@@ -234,8 +253,7 @@ TEST(SummaryTableTest, TellsWhatCouldNotBeSeen) {
   EXPECT_EQ(Text(table, RowWhere(table, {{"metric", "capability:onednn-tap"}}), "note"),
             "refused in libopenvino_intel_cpu_plugin.so: unknown oneDNN build");
   EXPECT_EQ(Integer(table, RowWhere(table, {{"metric", "processes_without_end"}}), "value"), 1);
-  EXPECT_EQ(Text(table, RowWhere(table, {{"metric", "oddity"}}), "note"),
-            "calls of an op that was never defined");
+  EXPECT_EQ(Text(table, RowWhere(table, {{"metric", "oddity"}}), "note"), "calls of an op that was never defined");
 }
 
 }  // namespace

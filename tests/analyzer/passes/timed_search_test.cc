@@ -24,8 +24,7 @@ class TimedProgram {
   }
   void Execute(const trace::OpDefinition& definition, uint64_t operands, int32_t status = 0) {
     now_ns_ += 1000;
-    builder_.Call(builder_.AddOp(definition), now_ns_, 100, thread, status,
-                  {operands, operands + 64, operands + 128});
+    builder_.Call(builder_.AddOp(definition), now_ns_, 100, thread, status, {operands, operands + 64, operands + 128});
   }
   void RecordEvent() { Call("cuEventRecord", "cuda_stream", 200); }
   void Wait() { Call("cuEventSynchronize", "cuda_sync", 300); }
@@ -44,8 +43,7 @@ class TimedProgram {
                   std::move(operands));
   }
   void Multiply() {
-    builder_.Call(builder_.AddOp(CudaGemmDefinition("cublasSgemm_v2", 8, 8, 8, "")), now_ns_ + 500,
-                  50, thread);
+    builder_.Call(builder_.AddOp(CudaGemmDefinition("cublasSgemm_v2", 8, 8, 8, "")), now_ns_ + 500, 50, thread);
   }
   ModelBuilder& builder() { return builder_; }
 
@@ -228,8 +226,7 @@ TEST(TimedSearchTest, ASearchBesideOneByItsPack) {
   program.Try(1, 300);
   program.Try(2, 200);
   for (int plan = 3; plan <= 5; ++plan) {
-    const PlanCall call = {
-        .number = plan, .engine = plan * 10, .pack_seen_before = plan > 3};
+    const PlanCall call = {.number = plan, .engine = plan * 10, .pack_seen_before = plan > 3};
     program.Execute(PlanDefinition(call), TimedProgram::kSameOperands);
   }
   program.Execute(2);

@@ -13,8 +13,7 @@ TraceModel AutotunedModel() {
   ModelBuilder builder;
   const OpIndex wait = builder.AddOp(TimedDefinition("cudaEventSynchronize", "cuda_sync"));
   const PlanCall first = {.number = 1, .engine = 10, .build_ticks = 2000};
-  const PlanCall second = {
-      .number = 2, .engine = 20, .pack_seen_before = true, .build_ticks = 3000};
+  const PlanCall second = {.number = 2, .engine = 20, .pack_seen_before = true, .build_ticks = 3000};
   PlanCall used = second;
   used.pack_seen_before = false;
   builder.Call(builder.AddOp(PlanDefinition(first)), 0, 100);
@@ -57,14 +56,12 @@ TEST(TuningTableTest, WithoutAClockTheTimeOfBuildingIsNotKnown) {
 
 TEST(TuningTableTest, SearchesHeuristicsAndCompilations) {
   ModelBuilder builder;
-  const OpIndex find =
-      builder.AddOp(SearchDefinition(true,
-                                     "candidate { algorithm: 1 time_ns: 900 workspace_bytes: 64 } "
-                                     "candidate { algorithm: 0 time_ns: "
-                                     "1200 } candidate { algorithm: 6 status: 8 }"));
-  const OpIndex ask = builder.AddOp(
-      CudaGemmDefinition("cublasLtMatmulAlgoGetHeuristic", 64, 32, 16,
-                         "heuristic_requested: 1 heuristic_results: 1", "kind: HEURISTIC"));
+  const OpIndex find = builder.AddOp(SearchDefinition(true,
+                                                      "candidate { algorithm: 1 time_ns: 900 workspace_bytes: 64 } "
+                                                      "candidate { algorithm: 0 time_ns: "
+                                                      "1200 } candidate { algorithm: 6 status: 8 }"));
+  const OpIndex ask = builder.AddOp(CudaGemmDefinition(
+      "cublasLtMatmulAlgoGetHeuristic", 64, 32, 16, "heuristic_requested: 1 heuristic_results: 1", "kind: HEURISTIC"));
   builder.Call(find, 0, 5000);
   builder.Call(builder.AddOp(LegacyDefinition(1)), 6000, 100);
   for (int i = 0; i < 3; ++i) builder.Call(ask, 7000 + i * 100, 20);
@@ -99,11 +96,11 @@ TEST(TuningTableTest, OneDnnsCreations) {
 
 TEST(CandidatesTableTest, OfCudnnFind) {
   ModelBuilder builder;
-  const OpIndex find = builder.AddOp(SearchDefinition(
-      true,
-      "candidate { algorithm: 1 time_ns: 900 workspace_bytes: 64 math_type: 1 } "
-      "candidate { algorithm: 1 time_ns: 950 workspace_bytes: 32 } "
-      "candidate { algorithm: 0 time_ns: 1200 } candidate { algorithm: 6 status: 8 }"));
+  const OpIndex find =
+      builder.AddOp(SearchDefinition(true,
+                                     "candidate { algorithm: 1 time_ns: 900 workspace_bytes: 64 math_type: 1 } "
+                                     "candidate { algorithm: 1 time_ns: 950 workspace_bytes: 32 } "
+                                     "candidate { algorithm: 0 time_ns: 1200 } candidate { algorithm: 6 status: 8 }"));
   builder.Call(find, 0, 5000);
   builder.Call(builder.AddOp(LegacyDefinition(1)), 6000, 100);
   const Table table = RunPass("candidates", builder.Build());
@@ -123,9 +120,9 @@ TEST(CandidatesTableTest, OfCudnnFind) {
 
 TEST(CandidatesTableTest, TakenIsWhatWasExecutedNotWhatCameFirst) {
   ModelBuilder builder;
-  builder.Call(builder.AddOp(SearchDefinition(
-                   false, "candidate { algorithm: 6 time_ns: 5 } candidate { algorithm: 1 }")),
-               0, 100);
+  builder.Call(
+      builder.AddOp(SearchDefinition(false, "candidate { algorithm: 6 time_ns: 5 } candidate { algorithm: 1 }")), 0,
+      100);
   builder.Call(builder.AddOp(LegacyDefinition(1)), 1000, 100);
   const Table table = RunPass("candidates", builder.Build());
   ASSERT_EQ(table.rows.size(), 2u);
@@ -175,11 +172,11 @@ TEST(GpuAlgorithmsTest, TrialsAreApartInOpsAndCounted) {
 
 TEST(GpuAlgorithmsTest, FallbacksAreRowsAndANote) {
   ModelBuilder builder;
-  const OpIndex lt = builder.AddOp(CudaGemmDefinition(
-      "cublasLtMatmul", 64, 32, 16,
-      "algorithm: 21 tile: 20 chooser: HEURISTIC heuristic_rank: 0 heuristic_results: 1"));
-  const OpIndex gemm = builder.AddOp(
-      CudaGemmDefinition("cublasSgemm_v2", 64, 32, 16, "algorithm: -1 chooser: LIBRARY"));
+  const OpIndex lt = builder.AddOp(
+      CudaGemmDefinition("cublasLtMatmul", 64, 32, 16,
+                         "algorithm: 21 tile: 20 chooser: HEURISTIC heuristic_rank: 0 heuristic_results: 1"));
+  const OpIndex gemm =
+      builder.AddOp(CudaGemmDefinition("cublasSgemm_v2", 64, 32, 16, "algorithm: -1 chooser: LIBRARY"));
   for (int i = 0; i < 3; ++i) {
     builder.Call(lt, i * 1000, 10, 0, 15);
     builder.Call(gemm, i * 1000 + 100, 50);

@@ -88,8 +88,9 @@ class OneCall {
       const size_t at = text.find('@');
       const std::string function = text.substr(0, at);
       const std::string object = at == std::string::npos ? kTorch : text.substr(at + 1);
-      model_.native_symbols.symbols.push_back(
-          {function.empty() ? kNone : Name(function), Object(object), 0x40 + model_.native_symbols.symbols.size(), kNone, 0, end < frame.size()});
+      model_.native_symbols.symbols.push_back({function.empty() ? kNone : Name(function), Object(object),
+                                               0x40 + model_.native_symbols.symbols.size(), kNone, 0,
+                                               end < frame.size()});
       begin = end + 1;
     }
     model_.native_symbols.begin.push_back(static_cast<uint32_t>(model_.native_symbols.symbols.size()));
@@ -101,11 +102,12 @@ class OneCall {
 std::string InPython(const std::string& function) { return absl::StrCat(function, "@", kPython); }
 
 // sorted() calls back: two loops, of which the inner one runs two Python functions.
-const std::vector<std::string> kTwoLoops = {"sgemm_",           "at::native::conv2d(int)", InPython("cfunction_call"),
-                                            InPython(kLoop),    InPython("_PyEval_Vector"), InPython("list_sort"),
-                                            InPython(kLoop),    InPython("run_mod"),       InPython("Py_BytesMain"),
-                                            InPython("main"),   "@/lib/libc.so.6",         "__libc_start_main@/lib/libc.so.6",
-                                            InPython("_start")};
+const std::vector<std::string> kTwoLoops = {
+    "sgemm_",          "at::native::conv2d(int)",  InPython("cfunction_call"),
+    InPython(kLoop),   InPython("_PyEval_Vector"), InPython("list_sort"),
+    InPython(kLoop),   InPython("run_mod"),        InPython("Py_BytesMain"),
+    InPython("main"),  "@/lib/libc.so.6",          "__libc_start_main@/lib/libc.so.6",
+    InPython("_start")};
 
 TEST(CallStacks, PutPythonFramesInThePlaceOfTheLoops) {
   EXPECT_EQ(OneCall().Native(kTwoLoops).Python({"forward", "key|", "<module>|"}).Shown(),
@@ -115,10 +117,12 @@ TEST(CallStacks, PutPythonFramesInThePlaceOfTheLoops) {
 }
 
 TEST(CallStacks, ShowNativeFramesBetweenPythonFrames) {
-  EXPECT_EQ(OneCall().Native({"dger", InPython(kLoop), "torch::autograd::PyNode::apply(int)", InPython(kLoop), InPython("main")})
-                .Python({"backward|", "<module>|"})
-                .Shown(),
-            "dger py:backward torch::autograd::PyNode::apply py:<module> main");
+  EXPECT_EQ(
+      OneCall()
+          .Native({"dger", InPython(kLoop), "torch::autograd::PyNode::apply(int)", InPython(kLoop), InPython("main")})
+          .Python({"backward|", "<module>|"})
+          .Shown(),
+      "dger py:backward torch::autograd::PyNode::apply py:<module> main");
 }
 
 TEST(CallStacks, OfCallsWithoutNativeStackAreThePythonFrames) {
@@ -128,29 +132,35 @@ TEST(CallStacks, OfCallsWithoutNativeStackAreThePythonFrames) {
 }
 
 TEST(CallStacks, OfThreadsWithoutPythonAreTheNativeFrames) {
-  EXPECT_EQ(OneCall().Native({"sgemm_", "at::f(int)", "start_thread@/lib/libc.so.6", "clone3@/lib/libc.so.6"}).Shown(), "sgemm_ at::f");
+  EXPECT_EQ(OneCall().Native({"sgemm_", "at::f(int)", "start_thread@/lib/libc.so.6", "clone3@/lib/libc.so.6"}).Shown(),
+            "sgemm_ at::f");
 }
 
 TEST(CallStacks, SayNothingFalseWhereTheNumbersDiffer) {
   for (const auto& frames : std::vector<std::vector<std::string>>{{"a|", "b|", "c|"}, {"a|"}, {"a", "b", "c|"}}) {
-    EXPECT_EQ(OneCall().Native(kTwoLoops).Python(frames).Shown(), "sgemm_ at::native::conv2d [Python] main") << absl::StrJoin(frames, " ");
+    EXPECT_EQ(OneCall().Native(kTwoLoops).Python(frames).Shown(), "sgemm_ at::native::conv2d [Python] main")
+        << absl::StrJoin(frames, " ");
   }
   EXPECT_EQ(OneCall().Native(kTwoLoops).Shown(), "sgemm_ at::native::conv2d [Python] main");
 }
 
 TEST(CallStacks, GoOnInPythonBehindACut) {
-  EXPECT_EQ(OneCall().Native({"sgemm_", InPython(kLoop), "deep"}, Cut::TOO_DEEP).Python({"a", "b|", "c", "d|", "e|"}).Shown(),
-            "sgemm_ py:a py:b deep […] py:c py:d py:e");
+  EXPECT_EQ(
+      OneCall().Native({"sgemm_", InPython(kLoop), "deep"}, Cut::TOO_DEEP).Python({"a", "b|", "c", "d|", "e|"}).Shown(),
+      "sgemm_ py:a py:b deep […] py:c py:d py:e");
   EXPECT_EQ(OneCall().Native({"sgemm_"}, Cut::NO_UNWIND_INFO).Python({"a|", "b|"}).Shown(), "sgemm_ […] py:a py:b");
   EXPECT_EQ(OneCall().Native({"sgemm_"}, Cut::OUT_OF_STACK).Shown(), "sgemm_ […]");
   // More loops than groups can't be.
-  EXPECT_EQ(OneCall().Native({InPython(kLoop), "x", InPython(kLoop)}, Cut::TOO_DEEP).Python({"a|"}).Shown(), "[Python] x [Python] […]");
+  EXPECT_EQ(OneCall().Native({InPython(kLoop), "x", InPython(kLoop)}, Cut::TOO_DEEP).Python({"a|"}).Shown(),
+            "[Python] x [Python] […]");
 }
 
 TEST(CallStacks, WithMoreLoopsThanACutPythonStackHasFrames) {
-  const std::vector<std::string> native = {"dger", InPython(kLoop), "f", InPython(kLoop), "g", InPython(kLoop), InPython("main")};
+  const std::vector<std::string> native = {"dger",          InPython(kLoop), "f", InPython(kLoop), "g",
+                                           InPython(kLoop), InPython("main")};
   EXPECT_EQ(OneCall().Native(native).Python({"a|", "b"}, true).Shown(), "dger py:a f py:b […] g [Python] main");
-  EXPECT_EQ(OneCall().Native(native, Cut::TOO_DEEP).Python({"a|", "b"}, true).Shown(), "dger py:a f py:b […] g [Python] main […]");
+  EXPECT_EQ(OneCall().Native(native, Cut::TOO_DEEP).Python({"a|", "b"}, true).Shown(),
+            "dger py:a f py:b […] g [Python] main […]");
   EXPECT_EQ(OneCall().Native(native).Python({"a|", "b|"}, true).Shown(), "dger py:a f py:b g [Python] main");
 }
 
@@ -161,23 +171,33 @@ TEST(CallStacks, KnowTheLoopInItsForms) {
   EXPECT_TRUE(IsEvaluationLoop("_TAIL_CALL_CALL_PY_EXACT_ARGS"));
   EXPECT_FALSE(IsEvaluationLoop("_PyEval_EvalFrame"));
   EXPECT_FALSE(IsEvaluationLoop("_PyEval_EvalFrameDefaultX"));
-  EXPECT_EQ(OneCall().Native({"f", absl::StrCat("call_function@", kPython, "|", InPython(kLoop)), InPython("main")}).Python({"a|"}).Shown(),
+  EXPECT_EQ(OneCall()
+                .Native({"f", absl::StrCat("call_function@", kPython, "|", InPython(kLoop)), InPython("main")})
+                .Python({"a|"})
+                .Shown(),
             "f py:a main");
 }
 
 // A program in C++ that has a Python inside keeps its functions.
 TEST(CallStacks, LeaveProgramsAroundPythonTheirFrames) {
   EXPECT_EQ(OneCall()
-                .Native({"dger", InPython(kLoop), InPython("PyObject_Call"), InPython(""), InPython("game::Script::Run(int)"), InPython("main")})
+                .Native({"dger", InPython(kLoop), InPython("PyObject_Call"), InPython(""),
+                         InPython("game::Script::Run(int)"), InPython("main")})
                 .Python({"a|"})
                 .Shown(),
             "dger py:a game::Script::Run main");
-  EXPECT_EQ(OneCall().Native({"dger", InPython(kLoop), InPython("PyObject_Call"), "run@/opt/program", "main@/opt/program"}).Python({"a|"}).Shown(),
+  EXPECT_EQ(OneCall()
+                .Native({"dger", InPython(kLoop), InPython("PyObject_Call"), "run@/opt/program", "main@/opt/program"})
+                .Python({"a|"})
+                .Shown(),
             "dger py:a run main");
 }
 
 TEST(CallStacks, WithoutNamesGoByTheInterpretersFile) {
-  EXPECT_EQ(OneCall().Native({"", InPython(""), InPython(""), "f", InPython(""), "@/lib/libc.so.6"}).Python({"a|", "b|"}).Shown(),
+  EXPECT_EQ(OneCall()
+                .Native({"", InPython(""), InPython(""), "f", InPython(""), "@/lib/libc.so.6"})
+                .Python({"a|", "b|"})
+                .Shown(),
             "libtorch_cpu.so+0x45 py:a py:b […]");
   EXPECT_EQ(OneCall().Native({"f", "pythonize@/lib/libpythonize.so"}).Python({"a|"}).Shown(), "f pythonize");
   EXPECT_EQ(OneCall().Native({"f"}, Cut::UNREADABLE).Python({"a|"}).Shown(), "f […] py:a");
@@ -190,9 +210,7 @@ TEST(CallStacks, WithoutSymbolsShowAddresses) {
   EXPECT_EQ(call.Shown(), "0x1001 0x1000");
 }
 
-TEST(CallStacks, ShowInlinedFunctionsInTheirCallers) {
-  EXPECT_EQ(OneCall().Native({"a|b|c", "d"}).Shown(), "a b c d");
-}
+TEST(CallStacks, ShowInlinedFunctionsInTheirCallers) { EXPECT_EQ(OneCall().Native({"a|b|c", "d"}).Shown(), "a b c d"); }
 
 TEST(CallStacks, RememberWhatTheyHaveWoven) {
   OneCall call;

@@ -47,8 +47,8 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < answer.frames.size(); ++i) {
     printf("%lx\n", request.offsets[i] + first);
     for (const SymbolFrame& frame : answer.frames[i]) {
-      printf("\t%s\t%lx\t%s:%u\n", VisibleText(frame.function).c_str(), frame.offset,
-             VisibleText(frame.file).c_str(), frame.line);
+      printf("\t%s\t%lx\t%s:%u\n", VisibleText(frame.function).c_str(), frame.offset, VisibleText(frame.file).c_str(),
+             frame.line);
     }
   }
   return answer.refusal.empty() ? 0 : 1;

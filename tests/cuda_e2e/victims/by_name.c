@@ -32,8 +32,8 @@ int main(void) {
     }
     Function function = (Function)Symbol(Open(library), name);
     const uint64_t* w = words;
-    uint64_t result = function(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], reals[0],
-                               reals[1]);
+    uint64_t result =
+        function(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], reals[0], reals[1]);
     if (strcmp(returned, "size_t") != 0) result = strcmp(returned, "void") == 0 ? 0 : (uint32_t)result;
     printf("%s %" PRIu64 "\n", name, result);
   }

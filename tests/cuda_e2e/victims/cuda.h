@@ -88,7 +88,8 @@ int cudaMemcpyToSymbol(const void* symbol, const void* src, size_t bytes, size_t
 int cudaMemcpyFromSymbol(void* dst, const void* symbol, size_t bytes, size_t offset, int kind);
 int cudaMemcpyToSymbolAsync(const void* symbol, const void* src, size_t bytes, size_t offset, int kind, void* stream);
 int cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t bytes, size_t offset, int kind, void* stream);
-int cudaMemcpyWithAttributesAsync(void* dst, const void* src, size_t bytes, void* attributes, void* stream);  // CUDA 13.2
+int cudaMemcpyWithAttributesAsync(void* dst, const void* src, size_t bytes, void* attributes,
+                                  void* stream);  // CUDA 13.2
 int cudaMemcpy3DWithAttributesAsync(const void* operation, unsigned long long flags, void* stream);
 int cudaMemset(void* dst, int value, size_t bytes);
 int cudaMemsetAsync(void* dst, int value, size_t bytes, void* stream);

@@ -5,15 +5,16 @@ static int (*cublasLtCreate)(void** handle);
 static int (*cublasLtMatmulDescCreate)(void** out, int compute, int scale);
 static int (*cublasLtMatrixLayoutCreate)(void** out, int type, uint64_t rows, uint64_t columns, int64_t leading);
 static int (*cublasLtMatrixLayoutSetAttribute)(void* layout, int name, const void* value, size_t bytes);
-static int (*cublasLtGroupedMatrixLayoutCreate)(void** out, int type, int groups, void* rows, void* columns, void* leading);
-static int (*cublasLtMatmulAlgoGetHeuristicForStream)(void* handle, void* description, void* a, void* b, void* c, void* d,
-                                                      void* preference, int requested, void* results, int* count,
-                                                      void* stream);
+static int (*cublasLtGroupedMatrixLayoutCreate)(void** out, int type, int groups, void* rows, void* columns,
+                                                void* leading);
+static int (*cublasLtMatmulAlgoGetHeuristicForStream)(void* handle, void* description, void* a, void* b, void* c,
+                                                      void* d, void* preference, int requested, void* results,
+                                                      int* count, void* stream);
 static int (*cublasLtMatmulAlgoCheckForStream)(void* handle, void* description, void* a, void* b, void* c, void* d,
                                                void* algorithm, void* result, void* stream);
-static int (*cublasLtMatmul)(void* handle, void* description, const void* alpha, const void* a, void* a_layout, const void* b,
-                             void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
-                             void* algorithm, void* workspace, size_t bytes, void* stream);
+static int (*cublasLtMatmul)(void* handle, void* description, const void* alpha, const void* a, void* a_layout,
+                             const void* b, void* b_layout, const void* beta, const void* c, void* c_layout, void* d,
+                             void* d_layout, void* algorithm, void* workspace, size_t bytes, void* stream);
 
 int main(void) {
   void *lt, *description, *a, *b, *d;
@@ -35,9 +36,10 @@ int main(void) {
   QUIET(cublasLtGroupedMatrixLayoutCreate, &a, 2, 5, arrays, arrays, arrays);
   QUIET(cublasLtGroupedMatrixLayoutCreate, &b, 2, 5, arrays, arrays, arrays);
   QUIET(cublasLtGroupedMatrixLayoutCreate, &d, 0, 5, arrays, arrays, arrays);
-  const char* product = "gemm.groups=5 gemm.m=0 gemm.n=0 gemm.k=0 gemm.batch=5 gemm.flops=0 gemm.a_type=F16 gemm.c_type=F32";
-  DO(Facts("%s gemm.kind=HEURISTIC gemm.cuda.heuristic_results=2", product), cublasLtMatmulAlgoGetHeuristicForStream, lt,
-     description, a, b, d, d, NULL, 2, results, &count, NULL);
+  const char* product =
+      "gemm.groups=5 gemm.m=0 gemm.n=0 gemm.k=0 gemm.batch=5 gemm.flops=0 gemm.a_type=F16 gemm.c_type=F32";
+  DO(Facts("%s gemm.kind=HEURISTIC gemm.cuda.heuristic_results=2", product), cublasLtMatmulAlgoGetHeuristicForStream,
+     lt, description, a, b, d, d, NULL, 2, results, &count, NULL);
   DO_PLAIN(cublasLtMatmulAlgoCheckForStream, lt, description, a, b, d, d, results[1], result, NULL);
   DO(Facts("%s gemm.cuda.chooser=HEURISTIC gemm.cuda.heuristic_rank=1 gemm.cuda.algorithm=21", product), cublasLtMatmul,
      lt, description, &alpha, arrays, a, arrays, b, &beta, arrays, d, arrays, d, results[1], NULL, 0, NULL);
@@ -49,7 +51,7 @@ int main(void) {
     QUIET(cublasLtMatrixLayoutSetAttribute, layout, 5, &batch, sizeof batch);
     QUIET(cublasLtMatrixLayoutSetAttribute, layout, 8, &pointer_array, sizeof pointer_array);
   }
-  DO("gemm.groups=0 gemm.m=64 gemm.n=32 gemm.k=128 gemm.batch=7", cublasLtMatmul, lt, description, &alpha, arrays, a, arrays,
-     b, &beta, arrays, d, arrays, d, NULL, NULL, 0, NULL);
+  DO("gemm.groups=0 gemm.m=64 gemm.n=32 gemm.k=128 gemm.batch=7", cublasLtMatmul, lt, description, &alpha, arrays, a,
+     arrays, b, &beta, arrays, d, arrays, d, NULL, NULL, 0, NULL);
   return 0;
 }

@@ -1,6 +1,5 @@
 // A rank that is linked to an MPI: collectives and point to point, one of them refused.
 #include "mpi.h"
-
 #include "tell.h"
 
 #define RANK "collective.communicator=1 collective.rank=3 collective.ranks=5 "

@@ -8,7 +8,7 @@
 #define FAKE_CUDA_VERSION 13000
 #include "../cupti/records.h"
 
-#define FIELD(ours, field, theirs, name)                                             \
+#define FIELD(ours, field, theirs, name) \
   static_assert(offsetof(cupti::ours, field) == offsetof(theirs, name), #ours "." #field)
 
 #if CUPTI_API_VERSION >= 130000
@@ -17,8 +17,7 @@ static_assert(cupti::SizeOf(cupti::kMemcpy) == sizeof(CUpti_ActivityMemcpy6));
 static_assert(cupti::SizeOf(cupti::kMemcpy2) == sizeof(CUpti_ActivityMemcpyPtoP4));
 static_assert(cupti::SizeOf(cupti::kMemset) == sizeof(CUpti_ActivityMemset4));
 static_assert(cupti::SizeOf(cupti::kRuntime) == sizeof(CUpti_ActivityAPI));
-static_assert(cupti::SizeOf(cupti::kExternalCorrelation) ==
-              sizeof(CUpti_ActivityExternalCorrelation));
+static_assert(cupti::SizeOf(cupti::kExternalCorrelation) == sizeof(CUpti_ActivityExternalCorrelation));
 static_assert(cupti::SizeOf(cupti::kSynchronization) == sizeof(CUpti_ActivitySynchronization2));
 static_assert(cupti::SizeOf(cupti::kOverhead) == sizeof(CUpti_ActivityOverhead3));
 static_assert(cupti::SizeOf(cupti::kGraphTrace) == sizeof(CUpti_ActivityGraphTrace2));
@@ -104,8 +103,7 @@ static_assert(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER == 9);
 
 #define RUNTIME(function, version, number) \
   static_assert(CUPTI_RUNTIME_TRACE_CBID_##function##_v##version == (number), #function);
-#define DRIVER(function, number) \
-  static_assert(CUPTI_DRIVER_TRACE_CBID_##function == (number), #function);
+#define DRIVER(function, number) static_assert(CUPTI_DRIVER_TRACE_CBID_##function == (number), #function);
 #include "../cupti/callback_ids.inc"
 
 // Older libraries: 12.8, 10.2.

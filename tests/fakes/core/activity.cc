@@ -70,10 +70,9 @@ void NoteActivity(const Activity& activity) {
   if (activity.kind == Activity::kCopy)
     snprintf(name, sizeof name, "%s>%s", Letter(work.source), Letter(work.destination));
   const bool named = activity.kind == Activity::kKernel && work.name != nullptr;
-  Note("gpu=%c:%d:%u:%" PRId64 ":%" PRId64 ":%" PRId64 ":%u:%" PRIu64 ":%u:%zu:%s",
-       "KCSG"[activity.kind], activity.device, activity.stream, activity.start_ns, activity.end_ns,
-       activity.asked_ns, activity.correlation, activity.node, activity.graph, work.bytes,
-       named ? work.name : name);
+  Note("gpu=%c:%d:%u:%" PRId64 ":%" PRId64 ":%" PRId64 ":%u:%" PRIu64 ":%u:%zu:%s", "KCSG"[activity.kind],
+       activity.device, activity.stream, activity.start_ns, activity.end_ns, activity.asked_ns, activity.correlation,
+       activity.node, activity.graph, work.bytes, named ? work.name : name);
 }
 
 void Identify(Stream* stream) {
@@ -110,8 +109,7 @@ void RemoveObserver(Observer* old) { observer.compare_exchange_strong(old, nullp
 
 int64_t Slowed(int64_t nanoseconds) {
   static const double factor = atof(Setting("SLOW", "1"));
-  return factor == 1 ? nanoseconds
-                     : static_cast<int64_t>(static_cast<double>(nanoseconds) * factor);
+  return factor == 1 ? nanoseconds : static_cast<int64_t>(static_cast<double>(nanoseconds) * factor);
 }
 
 // --- calls ---

@@ -29,7 +29,7 @@ struct Activity {
 struct Api {
   bool runtime = false;
   const char* function = "";
-  const char* symbol = nullptr;     // of launches, where it is known
+  const char* symbol = nullptr;  // of launches, where it is known
   const void* parameters = nullptr;
   uint32_t correlation = 0;
   int64_t start_ns = 0;  // RealTime; 0: nobody listens
@@ -116,7 +116,7 @@ const char* Letter(const void* address);
 void Place(Stream* stream, const Node& node, uint32_t graph);
 void PlaceGraph(Stream* stream, int64_t start_ns, uint32_t graph);
 FAKE_API uint32_t IdOfStream(const void* handle);  // CUPTI's
-int64_t EarliestStart(const Stream* stream);  // RealTime
+int64_t EarliestStart(const Stream* stream);       // RealTime
 void RecordOnTimeline(Event* event, const Stream* stream);
 void WaitOnTimeline(Stream* stream, const Event* event);
 int64_t DeviceCompletes(int device);  // when all streams of a device have done their work

@@ -19,8 +19,7 @@ void* ContextOf(int device) { return &contexts[device % kMostDevices]; }
 
 int DeviceOfContext(const void* context) {
   const auto* place = static_cast<const char*>(context);
-  return place >= contexts && place < contexts + kMostDevices ? static_cast<int>(place - contexts)
-                                                              : -1;
+  return place >= contexts && place < contexts + kMostDevices ? static_cast<int>(place - contexts) : -1;
 }
 
 bool ContextExists(int device) { return exists[device % kMostDevices]; }

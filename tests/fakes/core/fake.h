@@ -14,8 +14,7 @@
 // A hand-written behaviour. The generated NAME logs the call and runs it; a NAME that no table
 // knows jumps straight to it. scripts/gen_fakes.py finds behaviours by this word at the beginning
 // of a line.
-#define FAKE(type, name, ...) \
-  extern "C" __attribute__((visibility("hidden"))) type behave_##name(__VA_ARGS__)
+#define FAKE(type, name, ...) extern "C" __attribute__((visibility("hidden"))) type behave_##name(__VA_ARGS__)
 
 // The same for four precisions: FAKE_LETTERS(int, cusolverDn, getrf, …) is cusolverDnSgetrf,
 // …Dgetrf, …Cgetrf and …Zgetrf.
@@ -98,7 +97,7 @@ void CurrentCall(const char** library, const char** function);
 FAKE_API const char* Setting(const char* name, const char* otherwise);  // of DLHOOK_FAKE_<name>
 FAKE_API bool Switch(const char* name);                                 // set and not 0
 FAKE_API int FailureOf(const char* function);                           // counts the call
-constexpr int kMostDevices = 4;  // as many arenas there are
+constexpr int kMostDevices = 4;                                         // as many arenas there are
 FAKE_API int DeviceCount();
 FAKE_API int CurrentDevice();
 FAKE_API void SetCurrentDevice(int device);
@@ -188,8 +187,7 @@ FAKE_API void Enqueue(Stream* stream, const Node& node);
 // A kernel of a library. `name` null: one named after the function that the program called.
 FAKE_API void Work(const void* stream, int64_t nanoseconds, const char* name = nullptr);
 // A kernel of NCCL, which takes as long as a copy.
-FAKE_API void Collective(const void* stream, void* destination, const void* source, size_t bytes,
-                         const char* name);
+FAKE_API void Collective(const void* stream, void* destination, const void* source, size_t bytes, const char* name);
 FAKE_API void Copy(const void* stream, void* destination, const void* source, size_t bytes);
 // cudaMemcpy3DBatchOp, CUDA_MEMCPY3D_BATCH_OP: between addresses, row after row.
 struct CopyOperation {
@@ -225,8 +223,8 @@ struct Kernel {
   const char* name = "";  // mangled, owned by whoever registered it
 };
 
-FAKE_API void LaunchKernel(const Kernel* kernel, const Dim3& grid, const Dim3& block,
-                           const void* stream, uint32_t shared_bytes = 0);
+FAKE_API void LaunchKernel(const Kernel* kernel, const Dim3& grid, const Dim3& block, const void* stream,
+                           uint32_t shared_bytes = 0);
 
 // What the next kernel that this thread launches takes, in place of LaunchTime.
 FAKE_API void NextKernelTakes(int64_t nanoseconds);

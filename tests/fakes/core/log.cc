@@ -36,10 +36,8 @@ struct File {
     window = nullptr;
     base = from;
     used = 0;
-    if (base + kStep > kLimit || ftruncate(descriptor, static_cast<off_t>(base + kStep)) != 0)
-      return false;
-    void* mapping = mmap(nullptr, kStep, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor,
-                         static_cast<off_t>(base));
+    if (base + kStep > kLimit || ftruncate(descriptor, static_cast<off_t>(base + kStep)) != 0) return false;
+    void* mapping = mmap(nullptr, kStep, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, static_cast<off_t>(base));
     if (mapping == MAP_FAILED) return false;
     window = static_cast<char*>(mapping);
     return true;
@@ -52,8 +50,7 @@ struct File {
       used += part;
       data += part;
       size -= part;
-      if (used == kStep && !Advance(base + kStep))
-        fprintf(stderr, "dlhook fakes: the log is full\n");
+      if (used == kStep && !Advance(base + kStep)) fprintf(stderr, "dlhook fakes: the log is full\n");
     }
   }
 };
@@ -91,8 +88,7 @@ std::string PathOf(const char* pattern) {
       path += *pattern;
     }
   }
-  return forked && !numbered ? path + '.' + std::to_string(getpid())
-                             : path;  // the parent's file stays as it is
+  return forked && !numbered ? path + '.' + std::to_string(getpid()) : path;  // the parent's file stays as it is
 }
 
 void Open() {
@@ -183,8 +179,7 @@ Call::~Call() {
   if (line_ == nullptr) return;
   std::string head;
   AppendFormat(&head, "%" PRId64 "\t%d\t%d\t", sequence_, thread_number, depth_);
-  head +=
-      std::string(library_) + '\t' + function_ + '\t' + *result_ + '\t' + *note_ + *line_ + '\n';
+  head += std::string(library_) + '\t' + function_ + '\t' + *result_ + '\t' + *note_ + *line_ + '\n';
   {
     const std::lock_guard<std::mutex> guard(lock);
     if (file != nullptr) file->Append(head.data(), head.size());
@@ -231,9 +226,7 @@ Call& Call::Text(const char* name, const char* value) {
     return *this;
   }
   for (size_t i = 0; value[i] != 0 && i < kLongestText; ++i) {
-    *line_ += static_cast<unsigned char>(value[i]) < ' '
-                  ? ' '
-                  : value[i];  // a tab or a newline would end the column
+    *line_ += static_cast<unsigned char>(value[i]) < ' ' ? ' ' : value[i];  // a tab or a newline would end the column
   }
   return *this;
 }
@@ -246,29 +239,25 @@ Call& Call::Triple(const char* name, const Dim3& value) {
 
 Call& Call::Bytes(const char* name, const void* value, size_t size) {
   Name(name);
-  for (size_t i = 0; i < size; ++i)
-    AppendFormat(line_, "%02x", static_cast<const unsigned char*>(value)[i]);
+  for (size_t i = 0; i < size; ++i) AppendFormat(line_, "%02x", static_cast<const unsigned char*>(value)[i]);
   return *this;
 }
 
 Call& Call::Int32At(const char* name, const void* address) {
   Pointer(name, address);
-  if (address != nullptr && succeeded_)
-    AppendFormat(line_, ">%d", *static_cast<const int32_t*>(address));
+  if (address != nullptr && succeeded_) AppendFormat(line_, ">%d", *static_cast<const int32_t*>(address));
   return *this;
 }
 
 Call& Call::Int64At(const char* name, const void* address) {
   Pointer(name, address);
-  if (address != nullptr && succeeded_)
-    AppendFormat(line_, ">%" PRId64, *static_cast<const int64_t*>(address));
+  if (address != nullptr && succeeded_) AppendFormat(line_, ">%" PRId64, *static_cast<const int64_t*>(address));
   return *this;
 }
 
 Call& Call::PointerAt(const char* name, const void* address) {
   Pointer(name, address);
-  if (address != nullptr && succeeded_)
-    AppendFormat(line_, ">0x%" PRIx64, *static_cast<const uint64_t*>(address));
+  if (address != nullptr && succeeded_) AppendFormat(line_, ">0x%" PRIx64, *static_cast<const uint64_t*>(address));
   return *this;
 }
 
@@ -276,14 +265,12 @@ void Call::Status(int64_t status) {
   succeeded_ = status == 0;
   if (api_ != nullptr) api_->status = static_cast<int>(status);
   const bool asks_for_it = strstr(function_, "LastError") != nullptr;
-  if (!succeeded_ && !asks_for_it && strcmp(library_, "cudart") == 0)
-    SetLastRuntimeError(static_cast<int>(status));
+  if (!succeeded_ && !asks_for_it && strcmp(library_, "cudart") == 0) SetLastRuntimeError(static_cast<int>(status));
   if (result_ != nullptr) AppendFormat(result_, "%" PRId64, status);
 }
 
 void Call::Returned(const void* pointer) {
-  if (result_ != nullptr)
-    AppendFormat(result_, "0x%" PRIxPTR, reinterpret_cast<uintptr_t>(pointer));
+  if (result_ != nullptr) AppendFormat(result_, "0x%" PRIxPTR, reinterpret_cast<uintptr_t>(pointer));
 }
 
 void Call::Note(const char* text) {

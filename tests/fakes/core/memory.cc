@@ -67,9 +67,7 @@ class Arena {
     return true;
   }
 
-  bool Contains(uintptr_t address) const {
-    return address >= base_ && address < base_ + kArenaBytes;
-  }
+  bool Contains(uintptr_t address) const { return address >= base_ && address < base_ + kArenaBytes; }
   size_t used() const { return used_; }
 
  private:
@@ -108,8 +106,7 @@ class Arena {
 // Never destroyed: libraries free memory in destructors that run later.
 struct Arenas {
   Arena handles{kHandles}, pinned{kPinned}, managed{kManaged};
-  Arena devices[kMostDevices] = {Arena(kDevices), Arena(kDevices + kPerDevice),
-                                 Arena(kDevices + 2 * kPerDevice),
+  Arena devices[kMostDevices] = {Arena(kDevices), Arena(kDevices + kPerDevice), Arena(kDevices + 2 * kPerDevice),
                                  Arena(kDevices + 3 * kPerDevice)};
   std::map<uintptr_t, size_t> registered;             // pinned by the user
   std::map<size_t, std::vector<void*>> free_handles;  // by size; the last freed is given out first
@@ -200,8 +197,6 @@ void FreeHandle(void* handle, size_t bytes) {
   All().free_handles[bytes].push_back(handle);
 }
 
-bool IsHandle(const void* handle) {
-  return All().handles.Contains(reinterpret_cast<uintptr_t>(handle));
-}
+bool IsHandle(const void* handle) { return All().handles.Contains(reinterpret_cast<uintptr_t>(handle)); }
 
 }  // namespace fake

@@ -30,8 +30,7 @@ std::multimap<std::string, Failure> ReadFailures() {
     const size_t first = entry.find(':');
     const size_t second = entry.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) {
-      fprintf(stderr, "DLHOOK_FAKE_FAIL: found '%s', expected FUNCTION:COUNT:STATUS\n",
-              entry.c_str());
+      fprintf(stderr, "DLHOOK_FAKE_FAIL: found '%s', expected FUNCTION:COUNT:STATUS\n", entry.c_str());
       abort();
     }
     Failure failure;

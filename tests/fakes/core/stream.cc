@@ -46,8 +46,7 @@ int64_t Bandwidth(const void* destination, const void* source) {
 
 void Run(const Node& node) {
   const bool copies = node.kind == Node::kCopy || node.kind == Node::kKernel;
-  if (copies && node.destination != nullptr && node.bytes > 0)
-    memmove(node.destination, node.source, node.bytes);
+  if (copies && node.destination != nullptr && node.bytes > 0) memmove(node.destination, node.source, node.bytes);
   if (node.kind == Node::kSet && node.bytes > 0) memset(node.destination, node.value, node.bytes);
   if (node.kind == Node::kHost) node.host(node.host_data);
 }
@@ -69,9 +68,7 @@ int NodeType(const Node& node) {
   return types[node.kind];
 }
 
-uint64_t NodeId(const Graph& graph) {
-  return uint64_t{graph.activity_id} << 32 | (graph.nodes.size() + 1);
-}
+uint64_t NodeId(const Graph& graph) { return uint64_t{graph.activity_id} << 32 | (graph.nodes.size() + 1); }
 
 Node* Append(Graph* graph, const Node& node) {
   auto* fresh = New<Node>();
@@ -104,8 +101,7 @@ const char* NameAfterCall() {
   const std::lock_guard<std::mutex> guard(names_lock);
   std::string& name = (*names)[function];
   if (name.empty()) {
-    name = "_ZN" + std::to_string(strlen(library)) + library + std::to_string(base.size()) + base +
-           "Ev";
+    name = "_ZN" + std::to_string(strlen(library)) + library + std::to_string(base.size()) + base + "Ev";
   }
   return name.c_str();
 }
@@ -197,8 +193,7 @@ void Work(const void* stream, int64_t nanoseconds, const char* name) {
   Enqueue(StreamOf(stream), node);
 }
 
-void Collective(const void* stream, void* destination, const void* source, size_t bytes,
-                const char* name) {
+void Collective(const void* stream, void* destination, const void* source, size_t bytes, const char* name) {
   Node node;
   node.kind = Node::kKernel;
   node.destination = destination;
@@ -219,8 +214,7 @@ void Copy(const void* stream, void* destination, const void* source, size_t byte
   node.source = source;
   node.bytes = bytes;
   node.nanoseconds = CopyTime(destination, source, bytes);
-  Note("copy=%s>%s ns=%lld", Letter(source), Letter(destination),
-       static_cast<long long>(node.nanoseconds));
+  Note("copy=%s>%s ns=%lld", Letter(source), Letter(destination), static_cast<long long>(node.nanoseconds));
   Enqueue(StreamOf(stream), node);
 }
 
@@ -326,14 +320,13 @@ Graph* CloneGraph(const Graph& graph, bool executable) {
     const Node* copy = Append(clone, *node);
     TellOfNode(Resource::kNodeCloned, *clone, copy, &graph, node);
   }
-  TellOfNode(executable ? Resource::kExecutableCreated : Resource::kGraphCloned, *clone, nullptr,
-             &graph, nullptr);
+  TellOfNode(executable ? Resource::kExecutableCreated : Resource::kGraphCloned, *clone, nullptr, &graph, nullptr);
   return clone;
 }
 
 void DeleteGraph(Graph* graph) {
-  TellOfNode(graph->executable ? Resource::kExecutableDestroyed : Resource::kGraphDestroyed, *graph,
-             nullptr, nullptr, nullptr);
+  TellOfNode(graph->executable ? Resource::kExecutableDestroyed : Resource::kGraphDestroyed, *graph, nullptr, nullptr,
+             nullptr);
   for (Node* node : graph->nodes) Delete(node);
   Delete(graph);
 }

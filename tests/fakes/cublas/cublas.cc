@@ -17,11 +17,10 @@ Handle* Of(void* handle) { return static_cast<Handle*>(handle); }
 }  // namespace
 
 // Of libcublasLt: the two private ones stand for its cublasLt_for_cublas_*.
-extern "C" int cublasLtMatmul(void*, const void*, const void*, const void*, const void*,
-                              const void*, const void*, const void*, const void*, const void*,
-                              void*, const void*, const void*, void*, size_t, void*);
-extern "C" void cublasLt_for_cublas_describe(int64_t m, int64_t n, int64_t k, int64_t batch,
-                                             void** descriptors);
+extern "C" int cublasLtMatmul(void*, const void*, const void*, const void*, const void*, const void*, const void*,
+                              const void*, const void*, const void*, void*, const void*, const void*, void*, size_t,
+                              void*);
+extern "C" void cublasLt_for_cublas_describe(int64_t m, int64_t n, int64_t k, int64_t batch, void** descriptors);
 extern "C" void cublasLt_for_cublas_forget(void** descriptors);
 
 namespace {
@@ -31,8 +30,8 @@ int ProductByLt(void* stream, int64_t m, int64_t n, int64_t k, int64_t batch) {
   void* descriptors[4];  // of the product, a, b, d
   cublasLt_for_cublas_describe(m, n, k, batch, descriptors);
   const auto [description, a, b, d] = descriptors;
-  const int status = cublasLtMatmul(nullptr, description, nullptr, nullptr, a, nullptr, b, nullptr,
-                                    nullptr, d, nullptr, d, nullptr, nullptr, 0, stream);
+  const int status = cublasLtMatmul(nullptr, description, nullptr, nullptr, a, nullptr, b, nullptr, nullptr, d, nullptr,
+                                    d, nullptr, nullptr, 0, stream);
   cublasLt_for_cublas_forget(descriptors);
   return status;
 }
@@ -40,8 +39,8 @@ int ProductByLt(void* stream, int64_t m, int64_t n, int64_t k, int64_t batch) {
 }  // namespace
 
 // Calls with the parameters handle, m, n, k.
-extern "C" __attribute__((visibility("hidden"))) int FakeProduct(void* handle, int64_t m, int64_t n,
-                                                                 int64_t k, int64_t batch) {
+extern "C" __attribute__((visibility("hidden"))) int FakeProduct(void* handle, int64_t m, int64_t n, int64_t k,
+                                                                 int64_t batch) {
   if (fake::Switch("NESTED")) return ProductByLt(Of(handle)->stream, m, n, k, batch);
   const int64_t nanoseconds = fake::ProductTime(m, n, k, batch);
   fake::Note("ns=%lld", static_cast<long long>(nanoseconds));
@@ -100,25 +99,19 @@ FAKE(const char*, cublasGetStatusString, int status) {
 
 // --- copies, as programs of Caffe's time make them ---
 
-FAKE(int, cublasSetVector, int64_t count, int64_t bytes, const void* from, int64_t, void* to,
-     int64_t) {
-  fake::Copy(nullptr, to, from,
-             static_cast<size_t>(static_cast<int32_t>(count) * static_cast<int32_t>(bytes)));
+FAKE(int, cublasSetVector, int64_t count, int64_t bytes, const void* from, int64_t, void* to, int64_t) {
+  fake::Copy(nullptr, to, from, static_cast<size_t>(static_cast<int32_t>(count) * static_cast<int32_t>(bytes)));
   return 0;
 }
 
-FAKE(int, cublasGetVector, int64_t count, int64_t bytes, const void* from, int64_t, void* to,
-     int64_t) {
+FAKE(int, cublasGetVector, int64_t count, int64_t bytes, const void* from, int64_t, void* to, int64_t) {
   return behave_cublasSetVector(count, bytes, from, 1, to, 1);
 }
 
-FAKE(int, cublasSetMatrix, int64_t rows, int64_t columns, int64_t bytes, const void* from, int64_t,
-     void* to, int64_t) {
-  return behave_cublasSetVector(static_cast<int32_t>(rows) * static_cast<int32_t>(columns), bytes,
-                                from, 1, to, 1);
+FAKE(int, cublasSetMatrix, int64_t rows, int64_t columns, int64_t bytes, const void* from, int64_t, void* to, int64_t) {
+  return behave_cublasSetVector(static_cast<int32_t>(rows) * static_cast<int32_t>(columns), bytes, from, 1, to, 1);
 }
 
-FAKE(int, cublasGetMatrix, int64_t rows, int64_t columns, int64_t bytes, const void* from, int64_t,
-     void* to, int64_t) {
+FAKE(int, cublasGetMatrix, int64_t rows, int64_t columns, int64_t bytes, const void* from, int64_t, void* to, int64_t) {
   return behave_cublasSetMatrix(rows, columns, bytes, from, 1, to, 1);
 }

@@ -31,8 +31,7 @@ T Value(const void* descriptor, int name, T otherwise) {
   const auto entry = values.find(name);
   if (entry == values.end()) return otherwise;
   T value{};
-  memcpy(&value, entry->second.data(),
-         entry->second.size() < sizeof value ? entry->second.size() : sizeof value);
+  memcpy(&value, entry->second.data(), entry->second.size() < sizeof value ? entry->second.size() : sizeof value);
   return value;
 }
 
@@ -78,8 +77,8 @@ std::vector<Algorithm> Candidates() {
   while (*text != 0) {
     Algorithm algorithm{};
     int length = 0;
-    if (sscanf(text, "%d:%d:%d:%d%n", &algorithm.id, &algorithm.tile, &algorithm.stages,
-               &algorithm.split_k, &length) != 4) {
+    if (sscanf(text, "%d:%d:%d:%d%n", &algorithm.id, &algorithm.tile, &algorithm.stages, &algorithm.split_k, &length) !=
+        4) {
       fprintf(stderr, "DLHOOK_FAKE_LT: found '%s', expected ID:TILE:STAGES:SPLITK\n", text);
       abort();
     }
@@ -99,11 +98,9 @@ struct Field {
 // By cublasLtMatmulAlgoConfigAttributes_t.
 const Field* FieldOf(int name) {
   static const Field fields[] = {
-      {offsetof(Algorithm, id), 4},      {offsetof(Algorithm, tile), 4},
-      {offsetof(Algorithm, split_k), 4}, {offsetof(Algorithm, reduction), 4},
-      {offsetof(Algorithm, swizzle), 4}, {offsetof(Algorithm, custom), 4},
-      {offsetof(Algorithm, stages), 4},  {offsetof(Algorithm, inner_shape), 2},
-      {offsetof(Algorithm, cluster), 2},
+      {offsetof(Algorithm, id), 4},        {offsetof(Algorithm, tile), 4},        {offsetof(Algorithm, split_k), 4},
+      {offsetof(Algorithm, reduction), 4}, {offsetof(Algorithm, swizzle), 4},     {offsetof(Algorithm, custom), 4},
+      {offsetof(Algorithm, stages), 4},    {offsetof(Algorithm, inner_shape), 2}, {offsetof(Algorithm, cluster), 2},
   };
   return name >= 0 && name < 9 ? &fields[name] : nullptr;
 }
@@ -127,28 +124,19 @@ FAKE(int, cublasLtMatmulDescCreate, void** descriptor, int compute_type, int sca
   auto* attributes = fake::New<Attributes>();
   Put<int32_t>(attributes, 0, compute_type);
   Put<int32_t>(attributes, 1, scale_type);
-  for (int name = 2; name <= 6; ++name)
-    Put<int32_t>(attributes, name, 0);       // pointer mode, transposes, fill
-  Put<uint32_t>(attributes, 7, 1);           // CUBLASLT_EPILOGUE_DEFAULT
-  Put<const void*>(attributes, 8, nullptr);  // bias
-  Put<int32_t>(attributes, 26, -1);          // its type
+  for (int name = 2; name <= 6; ++name) Put<int32_t>(attributes, name, 0);  // pointer mode, transposes, fill
+  Put<uint32_t>(attributes, 7, 1);                                          // CUBLASLT_EPILOGUE_DEFAULT
+  Put<const void*>(attributes, 8, nullptr);                                 // bias
+  Put<int32_t>(attributes, 26, -1);                                         // its type
   *descriptor = attributes;
   return kSuccess;
 }
 
-FAKE(int, cublasLtMatmulDescDestroy, void* descriptor) {
-  return behave_cublasLtDestroy(descriptor);
-}
+FAKE(int, cublasLtMatmulDescDestroy, void* descriptor) { return behave_cublasLtDestroy(descriptor); }
 FAKE(int, cublasLtMatrixLayoutDestroy, void* layout) { return behave_cublasLtDestroy(layout); }
-FAKE(int, cublasLtMatmulPreferenceDestroy, void* preference) {
-  return behave_cublasLtDestroy(preference);
-}
-FAKE(int, cublasLtMatrixTransformDescDestroy, void* descriptor) {
-  return behave_cublasLtDestroy(descriptor);
-}
-FAKE(int, cublasLtMatmulPreferenceCreate, void** preference) {
-  return behave_cublasLtCreate(preference);
-}
+FAKE(int, cublasLtMatmulPreferenceDestroy, void* preference) { return behave_cublasLtDestroy(preference); }
+FAKE(int, cublasLtMatrixTransformDescDestroy, void* descriptor) { return behave_cublasLtDestroy(descriptor); }
+FAKE(int, cublasLtMatmulPreferenceCreate, void** preference) { return behave_cublasLtCreate(preference); }
 
 FAKE(int, cublasLtMatrixTransformDescCreate, void** descriptor, int scale_type) {
   auto* attributes = fake::New<Attributes>();
@@ -158,8 +146,7 @@ FAKE(int, cublasLtMatrixTransformDescCreate, void** descriptor, int scale_type) 
   return kSuccess;
 }
 
-FAKE(int, cublasLtMatrixLayoutCreate, void** layout, int type, uint64_t rows, uint64_t columns,
-     int64_t leading) {
+FAKE(int, cublasLtMatrixLayoutCreate, void** layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
   auto* attributes = fake::New<Attributes>();
   Put<uint32_t>(attributes, 0, static_cast<uint32_t>(type));
   Put<int32_t>(attributes, 1, 0);  // column order
@@ -173,8 +160,8 @@ FAKE(int, cublasLtMatrixLayoutCreate, void** layout, int type, uint64_t rows, ui
 }
 
 // Sizes are where the program says, in the device's memory; the groups are counted as a batch.
-FAKE(int, cublasLtGroupedMatrixLayoutCreate, void** layout, int type, int groups, const void* rows,
-     const void* columns, const void* leading) {
+FAKE(int, cublasLtGroupedMatrixLayoutCreate, void** layout, int type, int groups, const void* rows, const void* columns,
+     const void* leading) {
   behave_cublasLtMatrixLayoutCreate(layout, type, 0, 0, 0);
   auto* attributes = static_cast<Attributes*>(*layout);
   Put<int32_t>(attributes, 5, groups);
@@ -191,37 +178,32 @@ FAKE(int, cublasLtMatmulDescSetAttribute, void* d, int name, const void* value, 
 FAKE(int, cublasLtMatrixLayoutSetAttribute, void* d, int name, const void* value, size_t bytes) {
   return SetAttribute(d, name, value, bytes);
 }
-FAKE(int, cublasLtMatmulPreferenceSetAttribute, void* d, int name, const void* value,
-     size_t bytes) {
+FAKE(int, cublasLtMatmulPreferenceSetAttribute, void* d, int name, const void* value, size_t bytes) {
   return SetAttribute(d, name, value, bytes);
 }
-FAKE(int, cublasLtMatrixTransformDescSetAttribute, void* d, int name, const void* value,
-     size_t bytes) {
+FAKE(int, cublasLtMatrixTransformDescSetAttribute, void* d, int name, const void* value, size_t bytes) {
   return SetAttribute(d, name, value, bytes);
 }
 
-FAKE(int, cublasLtMatmulDescGetAttribute, const void* d, int name, void* value, size_t bytes,
+FAKE(int, cublasLtMatmulDescGetAttribute, const void* d, int name, void* value, size_t bytes, size_t* written) {
+  return GetAttribute(d, name, value, bytes, written);
+}
+
+FAKE(int, cublasLtMatrixLayoutGetAttribute, const void* d, int name, void* value, size_t bytes, size_t* written) {
+  return GetAttribute(d, name, value, bytes, written);
+}
+
+FAKE(int, cublasLtMatmulPreferenceGetAttribute, const void* d, int name, void* value, size_t bytes, size_t* written) {
+  return GetAttribute(d, name, value, bytes, written);
+}
+
+FAKE(int, cublasLtMatrixTransformDescGetAttribute, const void* d, int name, void* value, size_t bytes,
      size_t* written) {
   return GetAttribute(d, name, value, bytes, written);
 }
 
-FAKE(int, cublasLtMatrixLayoutGetAttribute, const void* d, int name, void* value, size_t bytes,
-     size_t* written) {
-  return GetAttribute(d, name, value, bytes, written);
-}
-
-FAKE(int, cublasLtMatmulPreferenceGetAttribute, const void* d, int name, void* value, size_t bytes,
-     size_t* written) {
-  return GetAttribute(d, name, value, bytes, written);
-}
-
-FAKE(int, cublasLtMatrixTransformDescGetAttribute, const void* d, int name, void* value,
-     size_t bytes, size_t* written) {
-  return GetAttribute(d, name, value, bytes, written);
-}
-
-FAKE(int, cublasLtMatmulAlgoGetHeuristic, void*, const void*, const void*, const void*, const void*,
-     const void*, const void*, int requested, void* results, int* returned) {
+FAKE(int, cublasLtMatmulAlgoGetHeuristic, void*, const void*, const void*, const void*, const void*, const void*,
+     const void*, int requested, void* results, int* returned) {
   *returned = 0;
   for (const Algorithm& algorithm : Candidates()) {
     if (*returned == requested) break;
@@ -234,11 +216,10 @@ FAKE(int, cublasLtMatmulAlgoGetHeuristic, void*, const void*, const void*, const
   return kSuccess;  // with no results too: so callers see it who then try another way
 }
 
-FAKE(int, cublasLtMatmulAlgoGetHeuristicForStream, void* handle, const void* description,
-     const void* a, const void* b, const void* c, const void* d, const void* preference,
-     int requested, void* results, int* returned, void*) {
-  return behave_cublasLtMatmulAlgoGetHeuristic(handle, description, a, b, c, d, preference,
-                                               requested, results, returned);
+FAKE(int, cublasLtMatmulAlgoGetHeuristicForStream, void* handle, const void* description, const void* a, const void* b,
+     const void* c, const void* d, const void* preference, int requested, void* results, int* returned, void*) {
+  return behave_cublasLtMatmulAlgoGetHeuristic(handle, description, a, b, c, d, preference, requested, results,
+                                               returned);
 }
 
 FAKE(int, cublasLtMatmulAlgoInit, void*, int, int, int, int, int, int, int id, void* algorithm) {
@@ -249,21 +230,21 @@ FAKE(int, cublasLtMatmulAlgoInit, void*, int, int, int, int, int, int, int id, v
   return kSuccess;
 }
 
-FAKE(int, cublasLtMatmulAlgoCheck, void*, const void*, const void*, const void*, const void*,
-     const void*, const void* algorithm, void* result) {
+FAKE(int, cublasLtMatmulAlgoCheck, void*, const void*, const void*, const void*, const void*, const void*,
+     const void* algorithm, void* result) {
   HeuristicResult fresh{};
   memcpy(&fresh.algorithm, algorithm, sizeof fresh.algorithm);
   memcpy(result, &fresh, sizeof fresh);
   return kSuccess;
 }
 
-FAKE(int, cublasLtMatmulAlgoCheckForStream, void* handle, const void* description, const void* a,
-     const void* b, const void* c, const void* d, const void* algorithm, void* result, void*) {
+FAKE(int, cublasLtMatmulAlgoCheckForStream, void* handle, const void* description, const void* a, const void* b,
+     const void* c, const void* d, const void* algorithm, void* result, void*) {
   return behave_cublasLtMatmulAlgoCheck(handle, description, a, b, c, d, algorithm, result);
 }
 
-FAKE(int, cublasLtMatmulAlgoConfigGetAttribute, const void* algorithm, int name, void* value,
-     size_t bytes, size_t* written) {
+FAKE(int, cublasLtMatmulAlgoConfigGetAttribute, const void* algorithm, int name, void* value, size_t bytes,
+     size_t* written) {
   const Field* field = FieldOf(name);
   if (field == nullptr) return kInvalidValue;
   if (written != nullptr) *written = field->size;
@@ -273,17 +254,16 @@ FAKE(int, cublasLtMatmulAlgoConfigGetAttribute, const void* algorithm, int name,
   return kSuccess;
 }
 
-FAKE(int, cublasLtMatmulAlgoConfigSetAttribute, void* algorithm, int name, const void* value,
-     size_t bytes) {
+FAKE(int, cublasLtMatmulAlgoConfigSetAttribute, void* algorithm, int name, const void* value, size_t bytes) {
   const Field* field = FieldOf(name);
   if (field == nullptr || bytes < field->size) return kInvalidValue;
   memcpy(static_cast<char*>(algorithm) + field->offset, value, field->size);
   return kSuccess;
 }
 
-FAKE(int, cublasLtMatmul, void*, const void* description, const void*, const void*,
-     const void* a_layout, const void*, const void*, const void*, const void*, const void*, void*,
-     const void* d_layout, const void* algorithm, void*, size_t, void* stream) {
+FAKE(int, cublasLtMatmul, void*, const void* description, const void*, const void*, const void* a_layout, const void*,
+     const void*, const void*, const void*, const void*, void*, const void* d_layout, const void* algorithm, void*,
+     size_t, void* stream) {
   const bool transposed = Value<int32_t>(description, 3, 0) != 0;
   const auto m = Value<int64_t>(d_layout, 2, 0), n = Value<int64_t>(d_layout, 3, 0);
   const auto k = Value<int64_t>(a_layout, transposed ? 2 : 3, 0);
@@ -291,23 +271,21 @@ FAKE(int, cublasLtMatmul, void*, const void* description, const void*, const voi
   const int64_t nanoseconds = fake::ProductTime(m, n, k, batch);
   fake::Note("m=%lld n=%lld k=%lld batch=%d", static_cast<long long>(m), static_cast<long long>(n),
              static_cast<long long>(k), batch);
-  fake::Note("trans_a=%d trans_b=%d", Value<int32_t>(description, 3, 0),
-             Value<int32_t>(description, 4, 0));
-  fake::Note("a_type=%d d_type=%d compute=%d", Value<int32_t>(a_layout, 0, -1),
-             Value<int32_t>(d_layout, 0, -1), Value<int32_t>(description, 0, -1));
+  fake::Note("trans_a=%d trans_b=%d", Value<int32_t>(description, 3, 0), Value<int32_t>(description, 4, 0));
+  fake::Note("a_type=%d d_type=%d compute=%d", Value<int32_t>(a_layout, 0, -1), Value<int32_t>(d_layout, 0, -1),
+             Value<int32_t>(description, 0, -1));
   fake::Note("epilogue=%u", Value<uint32_t>(description, 7, 0));
   if (algorithm != nullptr) {
     const auto* chosen = static_cast<const Algorithm*>(algorithm);
-    fake::Note("algo=%d tile=%d stages=%d split_k=%d", chosen->id, chosen->tile, chosen->stages,
-               chosen->split_k);
+    fake::Note("algo=%d tile=%d stages=%d split_k=%d", chosen->id, chosen->tile, chosen->stages, chosen->split_k);
   }
   fake::Note("ns=%lld", static_cast<long long>(nanoseconds));
   fake::Work(stream, nanoseconds, kGemmKernel);
   return kSuccess;
 }
 
-FAKE(int, cublasLtMatrixTransform, void*, const void*, const void*, const void*, const void*,
-     const void*, const void*, const void*, void*, const void* c_layout, void* stream) {
+FAKE(int, cublasLtMatrixTransform, void*, const void*, const void*, const void*, const void*, const void*, const void*,
+     const void*, void*, const void* c_layout, void* stream) {
   const int64_t elements = Value<int64_t>(c_layout, 2, 0) * Value<int64_t>(c_layout, 3, 0);
   fake::Work(stream, fake::Slowed(3000 + elements / 250));
   return kSuccess;
@@ -315,17 +293,12 @@ FAKE(int, cublasLtMatrixTransform, void*, const void*, const void*, const void*,
 
 // --- what the fake libcublas needs to call cublasLtMatmul (DLHOOK_FAKE_NESTED) ---
 
-FAKE(void, cublasLt_for_cublas_describe, int64_t m, int64_t n, int64_t k, int64_t batch,
-     void** descriptors) {
+FAKE(void, cublasLt_for_cublas_describe, int64_t m, int64_t n, int64_t k, int64_t batch, void** descriptors) {
   behave_cublasLtMatmulDescCreate(&descriptors[0], 68, 0);  // CUBLAS_COMPUTE_32F, CUDA_R_32F
-  behave_cublasLtMatrixLayoutCreate(&descriptors[1], 0, static_cast<uint64_t>(m),
-                                    static_cast<uint64_t>(k), m);
-  behave_cublasLtMatrixLayoutCreate(&descriptors[2], 0, static_cast<uint64_t>(k),
-                                    static_cast<uint64_t>(n), k);
-  behave_cublasLtMatrixLayoutCreate(&descriptors[3], 0, static_cast<uint64_t>(m),
-                                    static_cast<uint64_t>(n), m);
-  for (int i = 1; i < 4; ++i)
-    Put<int32_t>(static_cast<Attributes*>(descriptors[i]), 5, static_cast<int32_t>(batch));
+  behave_cublasLtMatrixLayoutCreate(&descriptors[1], 0, static_cast<uint64_t>(m), static_cast<uint64_t>(k), m);
+  behave_cublasLtMatrixLayoutCreate(&descriptors[2], 0, static_cast<uint64_t>(k), static_cast<uint64_t>(n), k);
+  behave_cublasLtMatrixLayoutCreate(&descriptors[3], 0, static_cast<uint64_t>(m), static_cast<uint64_t>(n), m);
+  for (int i = 1; i < 4; ++i) Put<int32_t>(static_cast<Attributes*>(descriptors[i]), 5, static_cast<int32_t>(batch));
 }
 
 FAKE(void, cublasLt_for_cublas_forget, void** descriptors) {

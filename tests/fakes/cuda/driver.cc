@@ -38,12 +38,10 @@ const char* VariantOf(const char* base, int version, bool per_thread) {
   const DriverVariant* best = nullptr;
   for (int i = 0; i < fake_driver_variant_count; ++i) {
     const DriverVariant& variant = fake_driver_variants[i];
-    if (strcmp(variant.base, base) != 0 || variant.since > version ||
-        (variant.per_thread_stream && !per_thread))
+    if (strcmp(variant.base, base) != 0 || variant.since > version || (variant.per_thread_stream && !per_thread))
       continue;
-    const bool more_apt =
-        best == nullptr || variant.per_thread_stream > best->per_thread_stream ||
-        (variant.per_thread_stream == best->per_thread_stream && variant.since > best->since);
+    const bool more_apt = best == nullptr || variant.per_thread_stream > best->per_thread_stream ||
+                          (variant.per_thread_stream == best->per_thread_stream && variant.since > best->since);
     if (more_apt) best = &variant;
   }
   return best != nullptr ? best->symbol : base;
@@ -52,9 +50,8 @@ const char* VariantOf(const char* base, int version, bool per_thread) {
 void* Own(const char* symbol) {
   static void* self = [] {
     Dl_info info;
-    return dladdr(reinterpret_cast<void*>(&VariantOf), &info) != 0
-               ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD)
-               : nullptr;
+    return dladdr(reinterpret_cast<void*>(&VariantOf), &info) != 0 ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD)
+                                                                   : nullptr;
   }();
   return self != nullptr ? dlsym(self, symbol) : nullptr;
 }
@@ -65,8 +62,7 @@ void* Own(const char* symbol) {
 
 // A name of the driver that these fakes lack is answered with a function that does nothing: the
 // callers insist on getting one.
-FAKE(int, cuGetProcAddress_v2, const char* base, void** function, int version, uint64_t flags,
-     int* found) {
+FAKE(int, cuGetProcAddress_v2, const char* base, void** function, int version, uint64_t flags, int* found) {
   const char* symbol = VariantOf(base, version, (flags & kPerThreadStream) != 0);
   const bool known_prefix = strncmp(base, "cu", 2) == 0;
   *function = known_prefix ? Own(symbol) : nullptr;
@@ -162,9 +158,7 @@ FAKE(int, cuDeviceGetUuid_v2, void* uuid, int device) {
   return kSuccess;
 }
 
-FAKE(int, cuDeviceGetUuid, void* uuid, int device) {
-  return behave_cuDeviceGetUuid_v2(uuid, device);
-}
+FAKE(int, cuDeviceGetUuid, void* uuid, int device) { return behave_cuDeviceGetUuid_v2(uuid, device); }
 
 FAKE(int, cuDevicePrimaryCtxGetState, int, unsigned* flags, int* active) {
   *flags = 0;
@@ -186,8 +180,7 @@ FAKE(int, cuCtxGetCurrent, void** context) {
 
 FAKE(int, cuCtxSetCurrent, void* context) {
   current_context = context;
-  if (context != nullptr)
-    fake::SetCurrentDevice(fake::DeviceOfContext(context));
+  if (context != nullptr) fake::SetCurrentDevice(fake::DeviceOfContext(context));
   return kSuccess;
 }
 
@@ -226,6 +219,4 @@ FAKE(int, cuGetErrorString, int error, const char** text) {
   return kSuccess;
 }
 
-FAKE(int, cuGetErrorName, int error, const char** text) {
-  return behave_cuGetErrorString(error, text);
-}
+FAKE(int, cuGetErrorName, int error, const char** text) { return behave_cuGetErrorString(error, text); }

@@ -32,9 +32,7 @@ FAKE(int, cuMemHostAlloc, void** out, size_t bytes, unsigned) {
   return *out != nullptr ? kSuccess : 2;
 }
 
-FAKE(int, cuMemAllocHost_v2, void** out, size_t bytes) {
-  return behave_cuMemHostAlloc(out, bytes, 0);
-}
+FAKE(int, cuMemAllocHost_v2, void** out, size_t bytes) { return behave_cuMemHostAlloc(out, bytes, 0); }
 FAKE(int, cuMemFreeHost, void* memory) { return behave_cuMemFree_v2(memory); }
 
 FAKE(int, cuMemGetInfo_v2, size_t* free, size_t* total) {
@@ -99,19 +97,16 @@ FAKE(int, cuMemcpyDtoDAsync_v2, void* to, const void* from, size_t bytes, void* 
   return behave_cuMemcpyAsync(to, from, bytes, stream);
 }
 
-FAKE(int, cuMemcpyWithAttributesAsync, void* to, const void* from, size_t bytes, const void*,
-     void* stream) {
+FAKE(int, cuMemcpyWithAttributesAsync, void* to, const void* from, size_t bytes, const void*, void* stream) {
   return behave_cuMemcpyAsync(to, from, bytes, stream);
 }
 
-FAKE(int, cuMemcpy3DWithAttributesAsync, const fake::CopyOperation* operation, uint64_t,
-     void* stream) {
+FAKE(int, cuMemcpy3DWithAttributesAsync, const fake::CopyOperation* operation, uint64_t, void* stream) {
   fake::CopyOperations(stream, operation, 1);
   return kSuccess;
 }
 
-FAKE(int, cuMemcpy3DBatchAsync_v2, size_t count, const fake::CopyOperation* operations, uint64_t,
-     void* stream) {
+FAKE(int, cuMemcpy3DBatchAsync_v2, size_t count, const fake::CopyOperation* operations, uint64_t, void* stream) {
   fake::CopyOperations(stream, operations, count);
   return kSuccess;
 }
@@ -145,12 +140,9 @@ FAKE(int, cuModuleLoadDataEx, void** module, const void* image, unsigned, void*,
   return behave_cuModuleLoadData(module, image);
 }
 
-FAKE(int, cuModuleLoad, void** module, const char*) {
-  return behave_cuModuleLoadData(module, nullptr);
-}
+FAKE(int, cuModuleLoad, void** module, const char*) { return behave_cuModuleLoadData(module, nullptr); }
 
-FAKE(int, cuLibraryLoadData, void** library, const void* image, void*, void*, unsigned, void*,
-     void*, unsigned) {
+FAKE(int, cuLibraryLoadData, void** library, const void* image, void*, void*, unsigned, void*, void*, unsigned) {
   return behave_cuModuleLoadData(library, image);
 }
 
@@ -185,28 +177,25 @@ FAKE(int, cuOccupancyMaxActiveBlocksPerMultiprocessor, int* blocks, void*, int t
   return kSuccess;
 }
 
-FAKE(int, cuLaunchKernel, void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, void* stream, void**,
-     void**) {
-  fake::LaunchKernel(static_cast<Kernel*>(function), {grid_x, grid_y, grid_z},
-                     {block_x, block_y, block_z}, stream, shared);
+FAKE(int, cuLaunchKernel, void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+     unsigned block_y, unsigned block_z, unsigned shared, void* stream, void**, void**) {
+  fake::LaunchKernel(static_cast<Kernel*>(function), {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, stream,
+                     shared);
   return kSuccess;
 }
 
-FAKE(int, cuLaunchCooperativeKernel, void* function, unsigned grid_x, unsigned grid_y,
-     unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-     void* stream, void** arguments) {
-  return behave_cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared,
-                               stream, arguments, nullptr);
+FAKE(int, cuLaunchCooperativeKernel, void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, void* stream, void** arguments) {
+  return behave_cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, arguments,
+                               nullptr);
 }
 
 // CUlaunchConfig: six sizes, shared bytes, stream.
-FAKE(int, cuLaunchKernelEx, const unsigned* config, void* function, void** arguments,
-     void** extra) {
+FAKE(int, cuLaunchKernelEx, const unsigned* config, void* function, void** arguments, void** extra) {
   void* stream = nullptr;
   memcpy(&stream, reinterpret_cast<const char*>(config) + 32, sizeof stream);
-  return behave_cuLaunchKernel(function, config[0], config[1], config[2], config[3], config[4],
-                               config[5], config[6], stream, arguments, extra);
+  return behave_cuLaunchKernel(function, config[0], config[1], config[2], config[3], config[4], config[5], config[6],
+                               stream, arguments, extra);
 }
 
 // --- streams, events ---
@@ -216,9 +205,7 @@ FAKE(int, cuStreamCreateWithPriority, void** stream, unsigned flags, int priorit
   return kSuccess;
 }
 
-FAKE(int, cuStreamCreate, void** stream, unsigned flags) {
-  return behave_cuStreamCreateWithPriority(stream, flags, 0);
-}
+FAKE(int, cuStreamCreate, void** stream, unsigned flags) { return behave_cuStreamCreateWithPriority(stream, flags, 0); }
 
 FAKE(int, cuStreamDestroy_v2, void* stream) {
   fake::DeleteStream(StreamOf(stream));
@@ -235,9 +222,7 @@ FAKE(int, cuStreamSynchronize, void* stream) {
   return kSuccess;
 }
 
-FAKE(int, cuStreamQuery, void* stream) {
-  return fake::IsOver(StreamOf(stream)->completes_ns) ? kSuccess : kNotReady;
-}
+FAKE(int, cuStreamQuery, void* stream) { return fake::IsOver(StreamOf(stream)->completes_ns) ? kSuccess : kNotReady; }
 
 FAKE(int, cuCtxSynchronize, ) {
   fake::WaitForDevice();
@@ -282,8 +267,8 @@ FAKE(int, cuEventRecord, void* event, void* stream) {
 
 FAKE(int, cuEventElapsedTime, float* milliseconds, void* begin, void* end) {
   if (!fake::IsOver(static_cast<fake::Event*>(end)->completes_ns)) return kNotReady;
-  *milliseconds = static_cast<float>(static_cast<fake::Event*>(end)->nanoseconds -
-                                     static_cast<fake::Event*>(begin)->nanoseconds) /
-                  1e6f;
+  *milliseconds =
+      static_cast<float>(static_cast<fake::Event*>(end)->nanoseconds - static_cast<fake::Event*>(begin)->nanoseconds) /
+      1e6f;
   return kSuccess;
 }

@@ -10,8 +10,7 @@ FAKE(int, cudaStreamBeginCapture, void* stream, int) {
   return 0;
 }
 
-FAKE(int, cudaStreamBeginCaptureToGraph, void* stream, void* graph, const void*, const void*,
-     size_t, int) {
+FAKE(int, cudaStreamBeginCaptureToGraph, void* stream, void* graph, const void*, const void*, size_t, int) {
   fake::BeginCapture(StreamOf(stream), static_cast<Graph*>(graph));
   return 0;
 }
@@ -42,8 +41,7 @@ FAKE(int, cudaStreamGetCaptureInfo, void* stream, int* capturing, uint64_t* id, 
   if (graph != nullptr) *graph = capture;
   const bool any = capture != nullptr && !capture->nodes.empty();
   if (dependencies != nullptr)
-    *dependencies =
-        any ? const_cast<const void**>(reinterpret_cast<void**>(&capture->nodes.back())) : nullptr;
+    *dependencies = any ? const_cast<const void**>(reinterpret_cast<void**>(&capture->nodes.back())) : nullptr;
   if (edges != nullptr) *edges = nullptr;
   if (count != nullptr) *count = any ? 1 : 0;
   return 0;

@@ -54,8 +54,7 @@ using GetProcAddress = int (*)(const char*, void**, int, uint64_t, int*);
 GetProcAddress Driver() {
   static const auto found = [] {
     void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-    return reinterpret_cast<GetProcAddress>(driver != nullptr ? dlsym(driver, "cuGetProcAddress_v2")
-                                                              : nullptr);
+    return reinterpret_cast<GetProcAddress>(driver != nullptr ? dlsym(driver, "cuGetProcAddress_v2") : nullptr);
   }();
   return found;
 }
@@ -67,8 +66,8 @@ FAKE(void**, __cudaRegisterFatBinary, void*) {
   return &image;
 }
 
-FAKE(void, __cudaRegisterFunction, void**, const char* host_function, char*,
-     const char* device_name, int, void*, void*, void*, void*, int*) {
+FAKE(void, __cudaRegisterFunction, void**, const char* host_function, char*, const char* device_name, int, void*, void*,
+     void*, void*, int*) {
   const std::lock_guard<std::mutex> guard(lock);
   Kernel*& kernel = Kernels()[host_function];
   if (kernel == nullptr) kernel = fake::New<Kernel>();
@@ -82,12 +81,8 @@ FAKE(int, __cudaGetKernel, void** kernel, const void* function) {
   return 0;
 }
 
-FAKE(int, cudaGetKernel, void** kernel, const void* function) {
-  return behave___cudaGetKernel(kernel, function);
-}
-FAKE(int, cudaGetFuncBySymbol, void** function, const void* symbol) {
-  return behave___cudaGetKernel(function, symbol);
-}
+FAKE(int, cudaGetKernel, void** kernel, const void* function) { return behave___cudaGetKernel(kernel, function); }
+FAKE(int, cudaGetFuncBySymbol, void** function, const void* symbol) { return behave___cudaGetKernel(function, symbol); }
 
 FAKE(unsigned, __cudaPushCallConfiguration, Dim3 grid, Dim3 block, size_t shared, void* stream) {
   if (configurations == nullptr) configurations = new std::vector<Configuration>;
@@ -96,8 +91,7 @@ FAKE(unsigned, __cudaPushCallConfiguration, Dim3 grid, Dim3 block, size_t shared
 }
 
 FAKE(int, __cudaPopCallConfiguration, Dim3* grid, Dim3* block, size_t* shared, void** stream) {
-  if (configurations == nullptr || configurations->empty())
-    return 52;  // cudaErrorMissingConfiguration
+  if (configurations == nullptr || configurations->empty()) return 52;  // cudaErrorMissingConfiguration
   const Configuration& top = configurations->back();
   *grid = top.grid;
   *block = top.block;
@@ -107,50 +101,44 @@ FAKE(int, __cudaPopCallConfiguration, Dim3* grid, Dim3* block, size_t* shared, v
   return 0;
 }
 
-FAKE(int, __cudaLaunchKernel, void* kernel, Dim3 grid, Dim3 block, void**, size_t shared,
-     void* stream) {
+FAKE(int, __cudaLaunchKernel, void* kernel, Dim3 grid, Dim3 block, void**, size_t shared, void* stream) {
   fake::LaunchKernel(KernelOf(kernel), grid, block, stream, static_cast<uint32_t>(shared));
   return 0;
 }
 
-FAKE(int, cudaLaunchKernel, const void* function, Dim3 grid, Dim3 block, void**, size_t shared,
-     void* stream) {
+FAKE(int, cudaLaunchKernel, const void* function, Dim3 grid, Dim3 block, void**, size_t shared, void* stream) {
   fake::LaunchKernel(KernelOf(function), grid, block, stream, static_cast<uint32_t>(shared));
   return 0;
 }
 
-FAKE(int, cudaLaunchCooperativeKernel, const void* function, Dim3 grid, Dim3 block,
-     void** arguments, size_t shared, void* stream) {
+FAKE(int, cudaLaunchCooperativeKernel, const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared,
+     void* stream) {
   return behave_cudaLaunchKernel(function, grid, block, arguments, shared, stream);
 }
 
 FAKE(int, cudaLaunchKernelExC, const LaunchConfig* config, const void* function, void** arguments) {
-  return behave_cudaLaunchKernel(function, config->grid, config->block, arguments, config->shared,
-                                 config->stream);
+  return behave_cudaLaunchKernel(function, config->grid, config->block, arguments, config->shared, config->stream);
 }
 
 // cudaFuncAttributes: 144 bytes; maxThreadsPerBlock is the first int behind three sizes.
 FAKE(int, cudaFuncGetAttributes, void* attributes, const void*) {
   memset(attributes, 0, 144);
   const int threads_registers_ptx_binary[] = {1024, 32, 90, 90};
-  memcpy(static_cast<char*>(attributes) + 24, threads_registers_ptx_binary,
-         sizeof threads_registers_ptx_binary);
+  memcpy(static_cast<char*>(attributes) + 24, threads_registers_ptx_binary, sizeof threads_registers_ptx_binary);
   return 0;
 }
 
-FAKE(int, cudaOccupancyMaxActiveBlocksPerMultiprocessor, int* blocks, const void*, int threads,
-     size_t) {
+FAKE(int, cudaOccupancyMaxActiveBlocksPerMultiprocessor, int* blocks, const void*, int threads, size_t) {
   *blocks = threads > 0 ? 2048 / threads : 1;
   return 0;
 }
 
-FAKE(int, cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, int* blocks, const void* function,
-     int threads, size_t shared, unsigned) {
+FAKE(int, cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, int* blocks, const void* function, int threads,
+     size_t shared, unsigned) {
   return behave_cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared);
 }
 
-FAKE(int, cudaLibraryLoadData, void** library, const void*, void*, void*, unsigned, void*, void*,
-     unsigned) {
+FAKE(int, cudaLibraryLoadData, void** library, const void*, void*, void*, unsigned, void*, void*, unsigned) {
   *library = fake::New<Kernel>();
   return 0;
 }
@@ -162,8 +150,8 @@ FAKE(int, cudaLibraryGetKernel, void** kernel, void*, const char* name) {
   return 0;
 }
 
-FAKE(int, cudaGetDriverEntryPointByVersion, const char* symbol, void** function, unsigned version,
-     uint64_t flags, int* found) {
+FAKE(int, cudaGetDriverEntryPointByVersion, const char* symbol, void** function, unsigned version, uint64_t flags,
+     int* found) {
   *function = nullptr;
   int status = 1;  // CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, as of cudaDriverEntryPointQueryResult
   if (Driver() != nullptr) Driver()(symbol, function, static_cast<int>(version), flags, &status);
@@ -171,7 +159,6 @@ FAKE(int, cudaGetDriverEntryPointByVersion, const char* symbol, void** function,
   return 0;
 }
 
-FAKE(int, cudaGetDriverEntryPoint, const char* symbol, void** function, uint64_t flags,
-     int* found) {
+FAKE(int, cudaGetDriverEntryPoint, const char* symbol, void** function, uint64_t flags, int* found) {
   return behave_cudaGetDriverEntryPointByVersion(symbol, function, FAKE_CUDA_VERSION, flags, found);
 }

@@ -11,8 +11,7 @@ using fake::CurrentDevice;
 
 namespace {
 
-constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100,
-              kInvalidDevice = 101;
+constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kInvalidDevice = 101;
 // An H100.
 constexpr int kCapability[] = {9, 0};
 constexpr int kProcessorCount = 132, kThreadsOfProcessor = 2048;
@@ -49,8 +48,8 @@ void FillProperties(void* properties, int device) {
   memset(properties, 0, kSize13);
   FillCommonProperties(properties, device);
   Put<int>(properties, kProcessors13, kProcessorCount);
-  for (const size_t yes : {kConcurrentKernels13, kUnifiedAddressing13, kStreamPriorities13,
-                           kCooperativeLaunch13, kMemoryPools13, kClusterLaunch13}) {
+  for (const size_t yes : {kConcurrentKernels13, kUnifiedAddressing13, kStreamPriorities13, kCooperativeLaunch13,
+                           kMemoryPools13, kClusterLaunch13}) {
     Put<int>(properties, yes, 1);
   }
   Put<int>(properties, kBus13, 0x10 + device);
@@ -166,14 +165,11 @@ FAKE(int, cudaGetLastError, ) {
 
 FAKE(int, cudaPeekAtLastError, ) { return fake::LastRuntimeError(); }
 
-FAKE(const char*, cudaGetErrorName, int error) {
-  return error == kSuccess ? "cudaSuccess" : "cudaErrorOfTheFakes";
-}
+FAKE(const char*, cudaGetErrorName, int error) { return error == kSuccess ? "cudaSuccess" : "cudaErrorOfTheFakes"; }
 
 FAKE(const char*, cudaGetErrorString, int error) {
   static thread_local char text[64];
-  snprintf(text, sizeof text, error == kSuccess ? "no error" : "error %d of the fake CUDA runtime",
-           error);
+  snprintf(text, sizeof text, error == kSuccess ? "no error" : "error %d of the fake CUDA runtime", error);
   return text;
 }
 
@@ -184,12 +180,8 @@ FAKE(int, cudaMalloc, void** out, size_t bytes) {
   return *out != nullptr ? kSuccess : kOutOfMemory;
 }
 
-FAKE(int, cudaMallocAsync, void** out, size_t bytes, void*) {
-  return behave_cudaMalloc(out, bytes);
-}
-FAKE(int, cudaMallocFromPoolAsync, void** out, size_t bytes, void*, void*) {
-  return behave_cudaMalloc(out, bytes);
-}
+FAKE(int, cudaMallocAsync, void** out, size_t bytes, void*) { return behave_cudaMalloc(out, bytes); }
+FAKE(int, cudaMallocFromPoolAsync, void** out, size_t bytes, void*, void*) { return behave_cudaMalloc(out, bytes); }
 
 FAKE(int, cudaMallocManaged, void** out, size_t bytes, unsigned) {
   *out = fake::AllocateManaged(bytes);
@@ -237,8 +229,7 @@ FAKE(int, cudaMemGetInfo, size_t* free, size_t* total) {
 FAKE(int, cudaPointerGetAttributes, void* attributes, const void* pointer) {
   int device = 0;
   const fake::Memory memory = fake::Classify(pointer, &device);
-  const int types[] = {0, 1, 2,
-                       3};  // unregistered, host, device, managed: in the order of fake::Memory
+  const int types[] = {0, 1, 2, 3};  // unregistered, host, device, managed: in the order of fake::Memory
   const bool host = memory != fake::Memory::kDevice && memory != fake::Memory::kPageable;
   Put<int>(attributes, 0, types[static_cast<int>(memory)]);
   Put<int>(attributes, 4, memory == fake::Memory::kPageable ? -2 : device);
@@ -253,9 +244,7 @@ FAKE(int, cudaDeviceGetDefaultMemPool, void** pool, int device) {
   return kSuccess;
 }
 
-FAKE(int, cudaDeviceGetMemPool, void** pool, int device) {
-  return behave_cudaDeviceGetDefaultMemPool(pool, device);
-}
+FAKE(int, cudaDeviceGetMemPool, void** pool, int device) { return behave_cudaDeviceGetDefaultMemPool(pool, device); }
 
 FAKE(int, cudaMemPoolGetAttribute, void*, int attribute, void* value) {
   if (attribute >= 4)

@@ -17,9 +17,7 @@ FAKE(int, cudaStreamCreateWithPriority, void** stream, unsigned flags, int prior
 FAKE(int, cudaStreamCreateWithFlags, void** stream, unsigned flags) {
   return behave_cudaStreamCreateWithPriority(stream, flags, 0);
 }
-FAKE(int, cudaStreamCreate, void** stream) {
-  return behave_cudaStreamCreateWithPriority(stream, 0, 0);
-}
+FAKE(int, cudaStreamCreate, void** stream) { return behave_cudaStreamCreateWithPriority(stream, 0, 0); }
 
 FAKE(int, cudaStreamDestroy, void* stream) {
   if (reinterpret_cast<uintptr_t>(stream) <= 2) return kInvalidValue;
@@ -64,9 +62,7 @@ FAKE(int, cudaEventSynchronize, void* event) {
   return kSuccess;
 }
 
-FAKE(int, cudaStreamQuery, void* stream) {
-  return fake::IsOver(StreamOf(stream)->completes_ns) ? kSuccess : kNotReady;
-}
+FAKE(int, cudaStreamQuery, void* stream) { return fake::IsOver(StreamOf(stream)->completes_ns) ? kSuccess : kNotReady; }
 
 FAKE(int, cudaEventQuery, void* event) {
   return fake::IsOver(static_cast<fake::Event*>(event)->completes_ns) ? kSuccess : kNotReady;
@@ -85,8 +81,7 @@ FAKE(int, cudaLaunchHostFunc_v2, void* stream, void (*function)(void*), void* da
   return behave_cudaLaunchHostFunc(stream, function, data);
 }
 
-FAKE(int, cudaStreamAddCallback, void* stream, void (*callback)(void*, int, void*), void* data,
-     unsigned) {
+FAKE(int, cudaStreamAddCallback, void* stream, void (*callback)(void*, int, void*), void* data, unsigned) {
   callback(stream, kSuccess, data);
   return kSuccess;
 }

@@ -12,9 +12,7 @@ struct Descriptor {
   Shared contents;
 };
 
-Descriptor* Of(const void* descriptor) {
-  return static_cast<Descriptor*>(const_cast<void*>(descriptor));
-}
+Descriptor* Of(const void* descriptor) { return static_cast<Descriptor*>(const_cast<void*>(descriptor)); }
 
 std::string Json(const Shared& plan) {
   std::string kinds;
@@ -43,8 +41,7 @@ void FinalizeConfig(const Shared& config) {
 }
 
 // Descriptors are filled, not created: the caller passes finished ones of the right kind.
-int FillDescriptors(const std::vector<Shared>& children, int64_t requested, int64_t* count,
-                    void* elements) {
+int FillDescriptors(const std::vector<Shared>& children, int64_t requested, int64_t* count, void* elements) {
   const auto available = static_cast<int64_t>(children.size());
   if (elements == nullptr || requested == 0) {
     if (count != nullptr) *count = available;
@@ -53,8 +50,7 @@ int FillDescriptors(const std::vector<Shared>& children, int64_t requested, int6
   const int64_t given = requested < available ? requested : available;
   if (count != nullptr) *count = given;
   void** descriptors = static_cast<void**>(elements);
-  for (int64_t i = 0; i < given; ++i)
-    Of(descriptors[i])->contents = children[static_cast<size_t>(i)];
+  for (int64_t i = 0; i < given; ++i) Of(descriptors[i])->contents = children[static_cast<size_t>(i)];
   return kSuccess;
 }
 
@@ -73,8 +69,7 @@ FAKE(int, cudnnBackendDestroyDescriptor, void* descriptor) {
   return kSuccess;
 }
 
-FAKE(int, cudnnBackendSetAttribute, void* descriptor, int name, int type, int64_t count,
-     const void* elements) {
+FAKE(int, cudnnBackendSetAttribute, void* descriptor, int name, int type, int64_t count, const void* elements) {
   if (descriptor == nullptr || (elements == nullptr && count > 0)) return kBadParameter;
   Contents* contents = Of(descriptor)->contents.get();
   if (type != kDescriptor) {
@@ -82,26 +77,21 @@ FAKE(int, cudnnBackendSetAttribute, void* descriptor, int name, int type, int64_
     return kSuccess;
   }
   std::vector<Shared> children;
-  for (int64_t i = 0; i < count; ++i)
-    children.push_back(Of(static_cast<void* const*>(elements)[i])->contents);
+  for (int64_t i = 0; i < count; ++i) children.push_back(Of(static_cast<void* const*>(elements)[i])->contents);
   PutChildren(contents, name, children);
   return kSuccess;
 }
 
-FAKE(int, cudnnBackendGetAttribute, const void* descriptor, int name, int type, int64_t requested,
-     int64_t* count, void* elements) {
+FAKE(int, cudnnBackendGetAttribute, const void* descriptor, int name, int type, int64_t requested, int64_t* count,
+     void* elements) {
   const Shared& contents = Of(descriptor)->contents;
-  if (name == kHeuristicResults)
-    return FillDescriptors(Recommend(contents), requested, count, elements);
+  if (name == kHeuristicResults) return FillDescriptors(Recommend(contents), requested, count, elements);
   const Value* value = Find(contents, name);
   if (value == nullptr) return kNotSupported;
   if (type == kDescriptor) return FillDescriptors(value->children, requested, count, elements);
-  const int64_t given = elements == nullptr || requested == 0 ? 0
-                        : requested < value->count            ? requested
-                                                              : value->count;
+  const int64_t given = elements == nullptr || requested == 0 ? 0 : requested < value->count ? requested : value->count;
   if (count != nullptr) *count = given == 0 ? value->count : given;
-  if (given > 0)
-    memcpy(elements, value->bytes.data(), static_cast<size_t>(given) * ElementBytes(value->type));
+  if (given > 0) memcpy(elements, value->bytes.data(), static_cast<size_t>(given) * ElementBytes(value->type));
   return kSuccess;
 }
 
@@ -116,9 +106,8 @@ FAKE(int, cudnnBackendExecute, void* handle, void* plan, void*) {
   const Shared& contents = Of(plan)->contents;
   std::string kinds;
   const int64_t nanoseconds = PlanTime(contents, &kinds);
-  fake::Note("engine=%lld operations=%s ns=%lld",
-             static_cast<long long>(Number(EngineOf(contents), kEngineIndex, -1)), kinds.c_str(),
-             static_cast<long long>(nanoseconds));
+  fake::Note("engine=%lld operations=%s ns=%lld", static_cast<long long>(Number(EngineOf(contents), kEngineIndex, -1)),
+             kinds.c_str(), static_cast<long long>(nanoseconds));
   NoteConvolution(contents);
   LaunchConvolution(handle, nanoseconds, ChannelsLast(contents));
   return kSuccess;

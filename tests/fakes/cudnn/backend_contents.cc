@@ -25,14 +25,11 @@ void PutBytes(Contents* contents, int name, int type, int64_t count, const void*
   Value value;
   value.type = type;
   value.count = count;
-  value.bytes.assign(static_cast<const char*>(data),
-                     static_cast<size_t>(count) * ElementBytes(type));
+  value.bytes.assign(static_cast<const char*>(data), static_cast<size_t>(count) * ElementBytes(type));
   contents->values[name] = value;
 }
 
-void PutInt64(Contents* contents, int name, int64_t number) {
-  PutBytes(contents, name, kInt64, 1, &number);
-}
+void PutInt64(Contents* contents, int name, int64_t number) { PutBytes(contents, name, kInt64, 1, &number); }
 
 void PutChildren(Contents* contents, int name, const std::vector<Shared>& children) {
   Value value;

@@ -63,16 +63,13 @@ Shared MakeConfig(int engine_id, const Shared& graph) {
   PutInt64(engine.get(), kEngineIndex, engine_id);
   PutChildren(engine.get(), kEngineGraph, {graph});
   const int tensor_core = 0, runtime_compilation = 0;
-  PutBytes(engine.get(), kEngineNumericalNote, kNumericalNote, engine_id != 0 ? 1 : 0,
-           &tensor_core);
-  PutBytes(engine.get(), kEngineBehaviorNote, kBehaviorNote, engine_id == 28 ? 1 : 0,
-           &runtime_compilation);
+  PutBytes(engine.get(), kEngineNumericalNote, kNumericalNote, engine_id != 0 ? 1 : 0, &tensor_core);
+  PutBytes(engine.get(), kEngineBehaviorNote, kBehaviorNote, engine_id == 28 ? 1 : 0, &runtime_compilation);
 
   auto config = std::make_shared<Contents>();
   config->kind = kEngineConfig;
   PutChildren(config.get(), kConfigEngine, {engine});
-  PutChildren(config.get(), kConfigKnobs,
-              {MakeKnob(24, engine_id + 1), MakeKnob(2, 1)});  // KERNEL_CFG, SPLIT_K
+  PutChildren(config.get(), kConfigKnobs, {MakeKnob(24, engine_id + 1), MakeKnob(2, 1)});  // KERNEL_CFG, SPLIT_K
   PutInt64(config.get(), kConfigWorkspace, WorkspaceOf(engine_id));
   const int32_t shared_memory = 48 << 10;
   PutBytes(config.get(), kConfigSharedMemory, kInt32, 1, &shared_memory);
@@ -99,10 +96,9 @@ struct Operands {
 };
 
 const Operands* OperandsOf(const Shared& operation) {
-  static const std::map<int, Operands> known = {
-      {kForward, {705, 703, 704, 702, "y", "w", "x"}},
-      {kBackwardData, {711, 709, 710, 708, "dy", "w", "dx"}},
-      {kBackwardFilter, {717, 715, 716, 714, "dy", "dw", "x"}}};
+  static const std::map<int, Operands> known = {{kForward, {705, 703, 704, 702, "y", "w", "x"}},
+                                                {kBackwardData, {711, 709, 710, 708, "dy", "w", "dx"}},
+                                                {kBackwardFilter, {717, 715, 716, 714, "dy", "dw", "x"}}};
   const auto entry = known.find(operation->kind);
   return entry != known.end() ? &entry->second : nullptr;
 }
@@ -114,8 +110,7 @@ int64_t OperationTime(const Shared& operation, int percent) {
     return ConvolutionTime(Product(output, 0), Product(filter, 1), percent);
   }
   if (operation->kind == kMatmul) {
-    const auto a = Numbers(Child(operation, 1520), kTensorSizes),
-               c = Numbers(Child(operation, 1522), kTensorSizes);
+    const auto a = Numbers(Child(operation, 1520), kTensorSizes), c = Numbers(Child(operation, 1522), kTensorSizes);
     return fake::ProductTime(Product(c, 0), 1, a.empty() ? 1 : a.back(), 1);
   }
   return fake::Slowed(1000);

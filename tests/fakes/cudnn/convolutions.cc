@@ -29,10 +29,8 @@ std::vector<Algorithm> Algorithms() {
   while (*text != 0) {
     Algorithm algorithm;
     int length = 0;
-    if (sscanf(text, "%d:%d:%zu%n", &algorithm.id, &algorithm.percent, &algorithm.workspace,
-               &length) != 3) {
-      fprintf(stderr, "DLHOOK_FAKE_ALGORITHMS: found '%s', expected ALGORITHM:PERCENT:WORKSPACE\n",
-              text);
+    if (sscanf(text, "%d:%d:%zu%n", &algorithm.id, &algorithm.percent, &algorithm.workspace, &length) != 3) {
+      fprintf(stderr, "DLHOOK_FAKE_ALGORITHMS: found '%s', expected ALGORITHM:PERCENT:WORKSPACE\n", text);
       abort();
     }
     algorithms.push_back(algorithm);
@@ -72,14 +70,13 @@ int64_t TimeOf(const void* outer, const void* filter, int percent) {
 enum class Order { kHeuristic, kMeasured };
 
 // What Find and Get answer; Find really runs them, so it advances the clock.
-int Answer(Order order, void* handle, const void* outer, const void* filter,
-           const void* convolution, int requested, int* returned, void* results) {
+int Answer(Order order, void* handle, const void* outer, const void* filter, const void* convolution, int requested,
+           int* returned, void* results) {
   std::vector<Algorithm> algorithms = Algorithms();
   if (order == Order::kMeasured) {
     for (const Algorithm& algorithm : algorithms)
       LaunchConvolution(handle, TimeOf(outer, filter, algorithm.percent), ChannelsLast(outer));
-    std::stable_sort(algorithms.begin(), algorithms.end(),
-                     [](auto& a, auto& b) { return a.percent < b.percent; });
+    std::stable_sort(algorithms.begin(), algorithms.end(), [](auto& a, auto& b) { return a.percent < b.percent; });
   }
   *returned = std::min(requested, static_cast<int>(algorithms.size()));
   for (int i = 0; i < *returned; ++i) {
@@ -96,9 +93,7 @@ int Answer(Order order, void* handle, const void* outer, const void* filter,
   return kSuccess;
 }
 
-std::vector<int64_t> Wide(const int* values, int count) {
-  return std::vector<int64_t>(values, values + count);
-}
+std::vector<int64_t> Wide(const int* values, int count) { return std::vector<int64_t>(values, values + count); }
 
 void NoteTensor(const char* name, const void* descriptor) {
   const Tensor& tensor = *As<Tensor>(descriptor);
@@ -136,33 +131,29 @@ int Convolve(void* handle, const Problem& problem, int algorithm) {
 
 // --- convolutions ---
 
-FAKE(int, cudnnConvolutionForward, void* handle, const void*, const void* x, const void*,
-     const void* w, const void*, const void* convolution, int algorithm, void*, size_t, const void*,
-     const void* y, void*) {
+FAKE(int, cudnnConvolutionForward, void* handle, const void*, const void* x, const void*, const void* w, const void*,
+     const void* convolution, int algorithm, void*, size_t, const void*, const void* y, void*) {
   return Convolve(handle, {"y", y, "x", x, "w", w, convolution}, algorithm);
 }
 
-FAKE(int, cudnnConvolutionBiasActivationForward, void* handle, const void*, const void* x,
-     const void*, const void* w, const void*, const void* convolution, int algorithm, void*, size_t,
-     const void*, const void*, const void*, const void*, const void*, const void*, const void* y,
-     void*) {
+FAKE(int, cudnnConvolutionBiasActivationForward, void* handle, const void*, const void* x, const void*, const void* w,
+     const void*, const void* convolution, int algorithm, void*, size_t, const void*, const void*, const void*,
+     const void*, const void*, const void*, const void* y, void*) {
   return Convolve(handle, {"y", y, "x", x, "w", w, convolution}, algorithm);
 }
 
-FAKE(int, cudnnConvolutionBackwardData, void* handle, const void*, const void* w, const void*,
-     const void* dy, const void*, const void* convolution, int algorithm, void*, size_t,
-     const void*, const void* dx, void*) {
+FAKE(int, cudnnConvolutionBackwardData, void* handle, const void*, const void* w, const void*, const void* dy,
+     const void*, const void* convolution, int algorithm, void*, size_t, const void*, const void* dx, void*) {
   return Convolve(handle, {"dy", dy, "dx", dx, "w", w, convolution}, algorithm);
 }
 
-FAKE(int, cudnnConvolutionBackwardFilter, void* handle, const void*, const void* x, const void*,
-     const void* dy, const void*, const void* convolution, int algorithm, void*, size_t,
-     const void*, const void* dw, void*) {
+FAKE(int, cudnnConvolutionBackwardFilter, void* handle, const void*, const void* x, const void*, const void* dy,
+     const void*, const void* convolution, int algorithm, void*, size_t, const void*, const void* dw, void*) {
   return Convolve(handle, {"dy", dy, "x", x, "dw", dw, convolution}, algorithm);
 }
 
-FAKE(int, cudnnGetConvolutionForwardAlgorithm_v7, void* handle, const void*, const void* w,
-     const void* convolution, const void* y, int requested, int* returned, void* results) {
+FAKE(int, cudnnGetConvolutionForwardAlgorithm_v7, void* handle, const void*, const void* w, const void* convolution,
+     const void* y, int requested, int* returned, void* results) {
   return Answer(Order::kHeuristic, handle, y, w, convolution, requested, returned, results);
 }
 
@@ -177,26 +168,26 @@ FAKE(int, cudnnGetConvolutionBackwardFilterAlgorithm_v7, void* handle, const voi
 }
 
 // cuDNN 7 and older: the preferred one by (preference, memory limit).
-FAKE(int, cudnnGetConvolutionForwardAlgorithm, void*, const void*, const void*, const void*,
-     const void*, int, size_t, int* algorithm) {
+FAKE(int, cudnnGetConvolutionForwardAlgorithm, void*, const void*, const void*, const void*, const void*, int, size_t,
+     int* algorithm) {
   *algorithm = Algorithms().front().id;
   return kSuccess;
 }
 
-FAKE(int, cudnnGetConvolutionBackwardDataAlgorithm, void*, const void*, const void*, const void*,
-     const void*, int, size_t, int* algorithm) {
+FAKE(int, cudnnGetConvolutionBackwardDataAlgorithm, void*, const void*, const void*, const void*, const void*, int,
+     size_t, int* algorithm) {
   *algorithm = Algorithms().front().id;
   return kSuccess;
 }
 
-FAKE(int, cudnnGetConvolutionBackwardFilterAlgorithm, void*, const void*, const void*, const void*,
-     const void*, int, size_t, int* algorithm) {
+FAKE(int, cudnnGetConvolutionBackwardFilterAlgorithm, void*, const void*, const void*, const void*, const void*, int,
+     size_t, int* algorithm) {
   *algorithm = Algorithms().front().id;
   return kSuccess;
 }
 
-FAKE(int, cudnnFindConvolutionForwardAlgorithm, void* handle, const void*, const void* w,
-     const void* convolution, const void* y, int requested, int* returned, void* results) {
+FAKE(int, cudnnFindConvolutionForwardAlgorithm, void* handle, const void*, const void* w, const void* convolution,
+     const void* y, int requested, int* returned, void* results) {
   return Answer(Order::kMeasured, handle, y, w, convolution, requested, returned, results);
 }
 
@@ -210,38 +201,37 @@ FAKE(int, cudnnFindConvolutionBackwardFilterAlgorithm, void* handle, const void*
   return Answer(Order::kMeasured, handle, dy, dw, convolution, requested, returned, results);
 }
 
-FAKE(int, cudnnFindConvolutionForwardAlgorithmEx, void* handle, const void*, const void*,
-     const void* w, const void*, const void* convolution, const void* y, void*, int requested,
-     int* returned, void* results, void*, size_t) {
+FAKE(int, cudnnFindConvolutionForwardAlgorithmEx, void* handle, const void*, const void*, const void* w, const void*,
+     const void* convolution, const void* y, void*, int requested, int* returned, void* results, void*, size_t) {
   return Answer(Order::kMeasured, handle, y, w, convolution, requested, returned, results);
 }
 
-FAKE(int, cudnnFindConvolutionBackwardDataAlgorithmEx, void* handle, const void* w, const void*,
-     const void* dy, const void*, const void* convolution, const void*, void*, int requested,
-     int* returned, void* results, void*, size_t) {
+FAKE(int, cudnnFindConvolutionBackwardDataAlgorithmEx, void* handle, const void* w, const void*, const void* dy,
+     const void*, const void* convolution, const void*, void*, int requested, int* returned, void* results, void*,
+     size_t) {
   return Answer(Order::kMeasured, handle, dy, w, convolution, requested, returned, results);
 }
 
-FAKE(int, cudnnFindConvolutionBackwardFilterAlgorithmEx, void* handle, const void*, const void*,
-     const void* dy, const void*, const void* convolution, const void* dw, void*, int requested,
-     int* returned, void* results, void*, size_t) {
+FAKE(int, cudnnFindConvolutionBackwardFilterAlgorithmEx, void* handle, const void*, const void*, const void* dy,
+     const void*, const void* convolution, const void* dw, void*, int requested, int* returned, void* results, void*,
+     size_t) {
   return Answer(Order::kMeasured, handle, dy, dw, convolution, requested, returned, results);
 }
 
-FAKE(int, cudnnGetConvolutionForwardWorkspaceSize, void*, const void*, const void*, const void*,
-     const void*, int algorithm, size_t* bytes) {
+FAKE(int, cudnnGetConvolutionForwardWorkspaceSize, void*, const void*, const void*, const void*, const void*,
+     int algorithm, size_t* bytes) {
   *bytes = AlgorithmOf(algorithm).workspace;
   return kSuccess;
 }
 
-FAKE(int, cudnnGetConvolutionBackwardDataWorkspaceSize, void*, const void*, const void*,
-     const void*, const void*, int algorithm, size_t* bytes) {
+FAKE(int, cudnnGetConvolutionBackwardDataWorkspaceSize, void*, const void*, const void*, const void*, const void*,
+     int algorithm, size_t* bytes) {
   *bytes = AlgorithmOf(algorithm).workspace;
   return kSuccess;
 }
 
-FAKE(int, cudnnGetConvolutionBackwardFilterWorkspaceSize, void*, const void*, const void*,
-     const void*, const void*, int algorithm, size_t* bytes) {
+FAKE(int, cudnnGetConvolutionBackwardFilterWorkspaceSize, void*, const void*, const void*, const void*, const void*,
+     int algorithm, size_t* bytes) {
   *bytes = AlgorithmOf(algorithm).workspace;
   return kSuccess;
 }

@@ -20,12 +20,9 @@ constexpr char kConvolutionKernel[] =
 void LaunchConvolution(void* handle, int64_t nanoseconds, bool channels_last);
 
 // NAME=4x1x28x28 in the log, or NAME=4x1x28x28:784x784x28x1 with strides.
-void NoteNumbers(const char* name, const std::vector<int64_t>& numbers,
-                 const std::vector<int64_t>& strides);
+void NoteNumbers(const char* name, const std::vector<int64_t>& numbers, const std::vector<int64_t>& strides);
 
 // 4000 ns + one for 10 000 operations, times what the scenario says of the algorithm or engine.
-inline int64_t ConvolutionTime(int64_t output_elements, int64_t filter_elements_per_output,
-                               int percent) {
-  return fake::Slowed((4000 + 2 * output_elements * filter_elements_per_output / 10000) * percent /
-                      100);
+inline int64_t ConvolutionTime(int64_t output_elements, int64_t filter_elements_per_output, int percent) {
+  return fake::Slowed((4000 + 2 * output_elements * filter_elements_per_output / 10000) * percent / 100);
 }

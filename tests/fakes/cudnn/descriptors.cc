@@ -37,13 +37,10 @@ FAKE(size_t, cudnnGetCudartVersion, ) { return FAKE_CUDA_VERSION; }
 FAKE(const char*, cudnnGetErrorString, int status) {
   return status == kSuccess ? "CUDNN_STATUS_SUCCESS" : "a status of the fake cuDNN";
 }
-FAKE(void, cudnnGetLastErrorString, char* text, size_t size) {
-  snprintf(text, size, "an error of the fake cuDNN");
-}
+FAKE(void, cudnnGetLastErrorString, char* text, size_t size) { snprintf(text, size, "an error of the fake cuDNN"); }
 
 FAKE(int, cudnnGetProperty, int property, int* value) {
-  const int major =
-      FAKE_CUDNN_VERSION >= 90000 ? FAKE_CUDNN_VERSION / 10000 : FAKE_CUDNN_VERSION / 1000;
+  const int major = FAKE_CUDNN_VERSION >= 90000 ? FAKE_CUDNN_VERSION / 10000 : FAKE_CUDNN_VERSION / 1000;
   const int minor = FAKE_CUDNN_VERSION % (FAKE_CUDNN_VERSION >= 90000 ? 10000 : 1000) / 100;
   *value = property == 0 ? major : property == 1 ? minor : FAKE_CUDNN_VERSION % 100;
   return kSuccess;
@@ -56,16 +53,11 @@ FAKE(int, cudnnDestroyTensorDescriptor, void* descriptor) { return Destroy<Tenso
 FAKE(int, cudnnCreateFilterDescriptor, void** out) { return Create<Filter>(out); }
 FAKE(int, cudnnDestroyFilterDescriptor, void* descriptor) { return Destroy<Filter>(descriptor); }
 FAKE(int, cudnnCreateConvolutionDescriptor, void** out) { return Create<Convolution>(out); }
-FAKE(int, cudnnDestroyConvolutionDescriptor, void* descriptor) {
-  return Destroy<Convolution>(descriptor);
-}
+FAKE(int, cudnnDestroyConvolutionDescriptor, void* descriptor) { return Destroy<Convolution>(descriptor); }
 FAKE(int, cudnnCreateActivationDescriptor, void** out) { return Create<Activation>(out); }
-FAKE(int, cudnnDestroyActivationDescriptor, void* descriptor) {
-  return Destroy<Activation>(descriptor);
-}
+FAKE(int, cudnnDestroyActivationDescriptor, void* descriptor) { return Destroy<Activation>(descriptor); }
 
-FAKE(int, cudnnSetTensorNdDescriptor, void* descriptor, int type, int count, const int* sizes,
-     const int* strides) {
+FAKE(int, cudnnSetTensorNdDescriptor, void* descriptor, int type, int count, const int* sizes, const int* strides) {
   if (count > kMostDimensions) return kBadParameter;
   auto* tensor = As<Tensor>(descriptor);
   tensor->type = type;
@@ -75,8 +67,8 @@ FAKE(int, cudnnSetTensorNdDescriptor, void* descriptor, int type, int count, con
   return kSuccess;
 }
 
-FAKE(int, cudnnGetTensorNdDescriptor, const void* descriptor, int requested, int* type, int* count,
-     int* sizes, int* strides) {
+FAKE(int, cudnnGetTensorNdDescriptor, const void* descriptor, int requested, int* type, int* count, int* sizes,
+     int* strides) {
   const Tensor& tensor = *As<Tensor>(descriptor);
   if (type != nullptr) *type = tensor.type;
   if (count != nullptr) *count = tensor.count;
@@ -85,22 +77,19 @@ FAKE(int, cudnnGetTensorNdDescriptor, const void* descriptor, int requested, int
   return kSuccess;
 }
 
-FAKE(int, cudnnSetTensor4dDescriptorEx, void* descriptor, int type, int n, int c, int h, int w,
-     int n_stride, int c_stride, int h_stride, int w_stride) {
+FAKE(int, cudnnSetTensor4dDescriptorEx, void* descriptor, int type, int n, int c, int h, int w, int n_stride,
+     int c_stride, int h_stride, int w_stride) {
   const int sizes[] = {n, c, h, w}, strides[] = {n_stride, c_stride, h_stride, w_stride};
   return behave_cudnnSetTensorNdDescriptor(descriptor, type, 4, sizes, strides);
 }
 
-FAKE(int, cudnnSetTensor4dDescriptor, void* descriptor, int format, int type, int n, int c, int h,
-     int w) {
+FAKE(int, cudnnSetTensor4dDescriptor, void* descriptor, int format, int type, int n, int c, int h, int w) {
   const bool channels_last = format == 1;  // CUDNN_TENSOR_NHWC
-  return behave_cudnnSetTensor4dDescriptorEx(descriptor, type, n, c, h, w, c * h * w,
-                                             channels_last ? 1 : h * w, channels_last ? w * c : w,
-                                             channels_last ? c : 1);
+  return behave_cudnnSetTensor4dDescriptorEx(descriptor, type, n, c, h, w, c * h * w, channels_last ? 1 : h * w,
+                                             channels_last ? w * c : w, channels_last ? c : 1);
 }
 
-FAKE(int, cudnnSetFilterNdDescriptor, void* descriptor, int type, int format, int count,
-     const int* sizes) {
+FAKE(int, cudnnSetFilterNdDescriptor, void* descriptor, int type, int format, int count, const int* sizes) {
   if (count > kMostDimensions) return kBadParameter;
   auto* filter = As<Filter>(descriptor);
   filter->type = type;
@@ -110,14 +99,13 @@ FAKE(int, cudnnSetFilterNdDescriptor, void* descriptor, int type, int format, in
   return kSuccess;
 }
 
-FAKE(int, cudnnSetFilter4dDescriptor, void* descriptor, int type, int format, int k, int c, int h,
-     int w) {
+FAKE(int, cudnnSetFilter4dDescriptor, void* descriptor, int type, int format, int k, int c, int h, int w) {
   const int sizes[] = {k, c, h, w};
   return behave_cudnnSetFilterNdDescriptor(descriptor, type, format, 4, sizes);
 }
 
-FAKE(int, cudnnGetFilterNdDescriptor, const void* descriptor, int requested, int* type, int* format,
-     int* count, int* sizes) {
+FAKE(int, cudnnGetFilterNdDescriptor, const void* descriptor, int requested, int* type, int* format, int* count,
+     int* sizes) {
   const Filter& filter = *As<Filter>(descriptor);
   if (type != nullptr) *type = filter.type;
   if (format != nullptr) *format = filter.format;
@@ -126,8 +114,8 @@ FAKE(int, cudnnGetFilterNdDescriptor, const void* descriptor, int requested, int
   return kSuccess;
 }
 
-FAKE(int, cudnnSetConvolutionNdDescriptor, void* descriptor, int count, const int* pads,
-     const int* strides, const int* dilations, int mode, int compute_type) {
+FAKE(int, cudnnSetConvolutionNdDescriptor, void* descriptor, int count, const int* pads, const int* strides,
+     const int* dilations, int mode, int compute_type) {
   if (count > kMostDimensions) return kBadParameter;
   auto* convolution = As<Convolution>(descriptor);
   convolution->count = count;
@@ -139,16 +127,14 @@ FAKE(int, cudnnSetConvolutionNdDescriptor, void* descriptor, int count, const in
   return kSuccess;
 }
 
-FAKE(int, cudnnSetConvolution2dDescriptor, void* descriptor, int pad_h, int pad_w, int stride_h,
-     int stride_w, int dilation_h, int dilation_w, int mode, int compute_type) {
-  const int pads[] = {pad_h, pad_w}, strides[] = {stride_h, stride_w},
-            dilations[] = {dilation_h, dilation_w};
-  return behave_cudnnSetConvolutionNdDescriptor(descriptor, 2, pads, strides, dilations, mode,
-                                                compute_type);
+FAKE(int, cudnnSetConvolution2dDescriptor, void* descriptor, int pad_h, int pad_w, int stride_h, int stride_w,
+     int dilation_h, int dilation_w, int mode, int compute_type) {
+  const int pads[] = {pad_h, pad_w}, strides[] = {stride_h, stride_w}, dilations[] = {dilation_h, dilation_w};
+  return behave_cudnnSetConvolutionNdDescriptor(descriptor, 2, pads, strides, dilations, mode, compute_type);
 }
 
-FAKE(int, cudnnGetConvolutionNdDescriptor, const void* descriptor, int requested, int* count,
-     int* pads, int* strides, int* dilations, int* mode, int* compute_type) {
+FAKE(int, cudnnGetConvolutionNdDescriptor, const void* descriptor, int requested, int* count, int* pads, int* strides,
+     int* dilations, int* mode, int* compute_type) {
   const Convolution& convolution = *As<Convolution>(descriptor);
   const int given = std::min(requested, convolution.count);
   if (count != nullptr) *count = convolution.count;
@@ -180,8 +166,8 @@ FAKE(int, cudnnGetConvolutionMathType, const void* descriptor, int* math_type) {
   return kSuccess;
 }
 
-FAKE(int, cudnnGetConvolutionNdForwardOutputDim, const void* descriptor, const void* input,
-     const void* filter, int count, int* sizes) {
+FAKE(int, cudnnGetConvolutionNdForwardOutputDim, const void* descriptor, const void* input, const void* filter,
+     int count, int* sizes) {
   const Convolution& convolution = *As<Convolution>(descriptor);
   const Tensor& x = *As<Tensor>(input);
   const Filter& w = *As<Filter>(filter);
@@ -195,11 +181,10 @@ FAKE(int, cudnnGetConvolutionNdForwardOutputDim, const void* descriptor, const v
   return kSuccess;
 }
 
-FAKE(int, cudnnGetConvolution2dForwardOutputDim, const void* descriptor, const void* input,
-     const void* filter, int* n, int* c, int* h, int* w) {
+FAKE(int, cudnnGetConvolution2dForwardOutputDim, const void* descriptor, const void* input, const void* filter, int* n,
+     int* c, int* h, int* w) {
   int sizes[4] = {};
-  const int status =
-      behave_cudnnGetConvolutionNdForwardOutputDim(descriptor, input, filter, 4, sizes);
+  const int status = behave_cudnnGetConvolutionNdForwardOutputDim(descriptor, input, filter, 4, sizes);
   *n = sizes[0];
   *c = sizes[1];
   *h = sizes[2];
@@ -215,8 +200,7 @@ FAKE(int, cudnnSetActivationDescriptor, void* descriptor, int mode, int nan, dou
   return kSuccess;
 }
 
-FAKE(int, cudnnGetActivationDescriptor, const void* descriptor, int* mode, int* nan,
-     double* coefficient) {
+FAKE(int, cudnnGetActivationDescriptor, const void* descriptor, int* mode, int* nan, double* coefficient) {
   const Activation& activation = *As<Activation>(descriptor);
   *mode = activation.mode;
   *nan = activation.nan;

@@ -52,8 +52,8 @@ class Driver {
   int (*look_up_)(const char*, void**, int, uint64_t, int*) = nullptr;
   int (*load_)(void**, const void*, void*, void*, unsigned, void*, void*, unsigned) = nullptr;
   int (*get_kernel_)(void**, void*, const char*) = nullptr;
-  int (*launch_)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
-                 void**, void**) = nullptr;
+  int (*launch_)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
+                 void**) = nullptr;
   void* library_ = nullptr;
 };
 
@@ -70,14 +70,12 @@ void LaunchSeen(void* stream, int64_t nanoseconds, bool channels_last) {
 
 }  // namespace
 
-void NoteNumbers(const char* name, const std::vector<int64_t>& numbers,
-                 const std::vector<int64_t>& strides) {
+void NoteNumbers(const char* name, const std::vector<int64_t>& numbers, const std::vector<int64_t>& strides) {
   std::string text;
   for (const auto* list : {&numbers, &strides}) {
     if (list->empty()) continue;
     if (list == &strides) text += ':';
-    for (size_t i = 0; i < list->size(); ++i)
-      text += (i > 0 ? "x" : "") + std::to_string((*list)[i]);
+    for (size_t i = 0; i < list->size(); ++i) text += (i > 0 ? "x" : "") + std::to_string((*list)[i]);
   }
   fake::Note("%s=%s", name, text.c_str());
 }

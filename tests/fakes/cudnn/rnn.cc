@@ -60,17 +60,17 @@ FAKE(int, cudnnDestroyRNNDataDescriptor, void* descriptor) {
   return Destroy<Sequences>(descriptor);
 }
 
-FAKE(int, cudnnSetRNNDescriptor_v8, void* descriptor, int algorithm, int mode, int bias,
-     int direction, int input_mode, int type, int compute_type, int math_type, int input,
-     int hidden, int projection, int layers, void* dropout, unsigned flags) {
+FAKE(int, cudnnSetRNNDescriptor_v8, void* descriptor, int algorithm, int mode, int bias, int direction, int input_mode,
+     int type, int compute_type, int math_type, int input, int hidden, int projection, int layers, void* dropout,
+     unsigned flags) {
   *As<Rnn>(descriptor) = {algorithm, mode,  bias,   direction,  input_mode, type,    compute_type,
                           math_type, input, hidden, projection, layers,     dropout, flags};
   return kSuccess;
 }
 
-FAKE(int, cudnnGetRNNDescriptor_v8, const void* descriptor, int* algorithm, int* mode, int* bias,
-     int* direction, int* input_mode, int* type, int* compute_type, int* math_type, int* input,
-     int* hidden, int* projection, int* layers, void** dropout, unsigned* flags) {
+FAKE(int, cudnnGetRNNDescriptor_v8, const void* descriptor, int* algorithm, int* mode, int* bias, int* direction,
+     int* input_mode, int* type, int* compute_type, int* math_type, int* input, int* hidden, int* projection,
+     int* layers, void** dropout, unsigned* flags) {
   const Rnn& rnn = *As<Rnn>(descriptor);
   *algorithm = rnn.algorithm;
   *mode = rnn.mode;
@@ -89,17 +89,16 @@ FAKE(int, cudnnGetRNNDescriptor_v8, const void* descriptor, int* algorithm, int*
   return kSuccess;
 }
 
-FAKE(int, cudnnSetRNNDataDescriptor, void* descriptor, int type, int layout, int longest, int batch,
-     int vector, const int* lengths, const void*) {
+FAKE(int, cudnnSetRNNDataDescriptor, void* descriptor, int type, int layout, int longest, int batch, int vector,
+     const int* lengths, const void*) {
   auto* sequences = As<Sequences>(descriptor);
   delete sequences->lengths;
-  *sequences = {type,  layout, longest,
-                batch, vector, new std::vector<int>(lengths, lengths + batch)};
+  *sequences = {type, layout, longest, batch, vector, new std::vector<int>(lengths, lengths + batch)};
   return kSuccess;
 }
 
-FAKE(int, cudnnGetRNNDataDescriptor, const void* descriptor, int* type, int* layout, int* longest,
-     int* batch, int* vector, int requested, int* lengths, void*) {
+FAKE(int, cudnnGetRNNDataDescriptor, const void* descriptor, int* type, int* layout, int* longest, int* batch,
+     int* vector, int requested, int* lengths, void*) {
   const Sequences& sequences = *As<Sequences>(descriptor);
   *type = sequences.type;
   *layout = sequences.layout;
@@ -114,29 +113,25 @@ FAKE(int, cudnnGetRNNDataDescriptor, const void* descriptor, int* type, int* lay
 FAKE(int, cudnnGetRNNWeightSpaceSize, void*, const void* descriptor, size_t* bytes) {
   const Rnn& rnn = *As<Rnn>(descriptor);
   const int pseudo_layers = rnn.layers * Directions(rnn);
-  *bytes = static_cast<size_t>(WeightsBefore(rnn, pseudo_layers) + pseudo_layers * BiasesOf(rnn)) *
-           ElementBytes(rnn);
+  *bytes = static_cast<size_t>(WeightsBefore(rnn, pseudo_layers) + pseudo_layers * BiasesOf(rnn)) * ElementBytes(rnn);
   return kSuccess;
 }
 
-FAKE(int, cudnnGetRNNTempSpaceSizes, void*, const void*, int, const void*, size_t* workspace,
-     size_t* reserve) {
+FAKE(int, cudnnGetRNNTempSpaceSizes, void*, const void*, int, const void*, size_t* workspace, size_t* reserve) {
   if (workspace != nullptr) *workspace = 1 << 16;
   if (reserve != nullptr) *reserve = 1 << 16;
   return kSuccess;
 }
 
-FAKE(int, cudnnGetRNNWeightParams, void*, const void* descriptor, int pseudo_layer, size_t,
-     const void* weights, int linear, void* matrix, void** matrix_address, void* bias,
-     void** bias_address) {
+FAKE(int, cudnnGetRNNWeightParams, void*, const void* descriptor, int pseudo_layer, size_t, const void* weights,
+     int linear, void* matrix, void** matrix_address, void* bias, void** bias_address) {
   const Rnn& rnn = *As<Rnn>(descriptor);
   const int gates = Gates(rnn);
   const bool recurrent = linear >= gates;
   const int64_t input = InputOf(rnn, pseudo_layer), hidden = rnn.hidden;
   const int64_t columns = recurrent ? hidden : input;
   int64_t offset = WeightsBefore(rnn, pseudo_layer);
-  offset += recurrent ? gates * hidden * input + (linear - gates) * hidden * hidden
-                      : linear * hidden * input;
+  offset += recurrent ? gates * hidden * input + (linear - gates) * hidden * hidden : linear * hidden * input;
   const int64_t all = WeightsBefore(rnn, rnn.layers * Directions(rnn));
   const int64_t bias_offset = all + pseudo_layer * BiasesOf(rnn) + linear * hidden;
   char* base = static_cast<char*>(const_cast<void*>(weights));
@@ -167,17 +162,16 @@ int Run(void* handle, const void* descriptor, const void* x, const void* y) {
 }  // namespace
 
 // The arguments behind those named here are of no use to a fake.
-FAKE(int, cudnnRNNForward, void* handle, const void* rnn, int, const void*, const void* x,
-     const void*, const void* y) {
+FAKE(int, cudnnRNNForward, void* handle, const void* rnn, int, const void*, const void* x, const void*, const void* y) {
   return Run(handle, rnn, x, y);
 }
 
-FAKE(int, cudnnRNNBackwardData_v8, void* handle, const void* rnn, const void*, const void* y,
-     const void*, const void*, const void* x) {
+FAKE(int, cudnnRNNBackwardData_v8, void* handle, const void* rnn, const void*, const void* y, const void*, const void*,
+     const void* x) {
   return Run(handle, rnn, x, y);
 }
 
-FAKE(int, cudnnRNNBackwardWeights_v8, void* handle, const void* rnn, int, const void*,
-     const void* x, const void*, const void*, const void*, const void* y) {
+FAKE(int, cudnnRNNBackwardWeights_v8, void* handle, const void* rnn, int, const void*, const void* x, const void*,
+     const void*, const void*, const void* y) {
   return Run(handle, rnn, x, y);
 }

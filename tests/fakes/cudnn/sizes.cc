@@ -7,20 +7,20 @@ constexpr int kSuccess = 0;
 
 }  // namespace
 
-FAKE(int, cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize, void*, int, int, const void*,
+FAKE(int, cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize, void*, int, int, const void*, const void*,
+     const void*, const void*, const void*, size_t* bytes) {
+  *bytes = 1 << 16;
+  return kSuccess;
+}
+
+FAKE(int, cudnnGetBatchNormalizationBackwardExWorkspaceSize, void*, int, int, const void*, const void*, const void*,
      const void*, const void*, const void*, const void*, size_t* bytes) {
   *bytes = 1 << 16;
   return kSuccess;
 }
 
-FAKE(int, cudnnGetBatchNormalizationBackwardExWorkspaceSize, void*, int, int, const void*,
-     const void*, const void*, const void*, const void*, const void*, const void*, size_t* bytes) {
-  *bytes = 1 << 16;
-  return kSuccess;
-}
-
-FAKE(int, cudnnGetBatchNormalizationTrainingExReserveSpaceSize, void*, int, int, const void*,
-     const void*, size_t* bytes) {
+FAKE(int, cudnnGetBatchNormalizationTrainingExReserveSpaceSize, void*, int, int, const void*, const void*,
+     size_t* bytes) {
   *bytes = 1 << 12;
   return kSuccess;
 }
@@ -30,14 +30,13 @@ FAKE(int, cudnnDropoutGetStatesSize, void*, size_t* bytes) {
   return kSuccess;
 }
 
-FAKE(int, cudnnGetCTCLossWorkspaceSize, void*, const void*, const void*, const int*, const int*,
-     const int*, int, const void*, size_t* bytes) {
+FAKE(int, cudnnGetCTCLossWorkspaceSize, void*, const void*, const void*, const int*, const int*, const int*, int,
+     const void*, size_t* bytes) {
   *bytes = 1 << 16;
   return kSuccess;
 }
 
-FAKE(int, cudnnGetCTCLossWorkspaceSize_v8, void*, int, const void*, const void*, const void*,
-     size_t* bytes) {
+FAKE(int, cudnnGetCTCLossWorkspaceSize_v8, void*, int, const void*, const void*, const void*, size_t* bytes) {
   *bytes = 1 << 16;
   return kSuccess;
 }

@@ -7,14 +7,13 @@ FAKE(int, cufftCreate, int* plan) {
   return 0;
 }
 
-FAKE(int, cufftXtMakePlanMany, int, int, int64_t*, int64_t*, int64_t, int64_t, int, int64_t*,
-     int64_t, int64_t, int, int64_t, size_t* bytes, int) {
+FAKE(int, cufftXtMakePlanMany, int, int, int64_t*, int64_t*, int64_t, int64_t, int, int64_t*, int64_t, int64_t, int,
+     int64_t, size_t* bytes, int) {
   *bytes = 1 << 16;
   return 0;
 }
 
-FAKE(int, cufftMakePlanMany, int, int, int*, int*, int, int, int*, int, int, int, int,
-     size_t* bytes) {
+FAKE(int, cufftMakePlanMany, int, int, int*, int*, int, int, int*, int, int, int, int, size_t* bytes) {
   *bytes = 1 << 16;
   return 0;
 }

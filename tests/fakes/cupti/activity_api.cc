@@ -24,9 +24,7 @@ FAKE(int, cuptiActivityRegisterCallbacks, BufferRequested requested, BufferCompl
 }
 
 FAKE(int, cuptiActivityEnable, uint32_t kind) {
-  return Entry("cuptiActivityEnable").Number("kind", kind).Answer([&] {
-    return TheSession().EnableKind(kind, true);
-  });
+  return Entry("cuptiActivityEnable").Number("kind", kind).Answer([&] { return TheSession().EnableKind(kind, true); });
 }
 
 FAKE(int, cuptiActivityEnableAndDump, uint32_t kind) {
@@ -42,31 +40,27 @@ FAKE(int, cuptiActivityDisable, uint32_t kind) {
 }
 
 FAKE(int, cuptiActivityEnableContext, const void* context, uint32_t kind) {
-  return Entry("cuptiActivityEnableContext")
-      .Pointer("context", context)
-      .Number("kind", kind)
-      .Answer([&] { return TheSession().EnableKind(kind, true); });
+  return Entry("cuptiActivityEnableContext").Pointer("context", context).Number("kind", kind).Answer([&] {
+    return TheSession().EnableKind(kind, true);
+  });
 }
 
 FAKE(int, cuptiActivityDisableContext, const void* context, uint32_t kind) {
-  return Entry("cuptiActivityDisableContext")
-      .Pointer("context", context)
-      .Number("kind", kind)
-      .Answer([&] { return TheSession().EnableKind(kind, false); });
+  return Entry("cuptiActivityDisableContext").Pointer("context", context).Number("kind", kind).Answer([&] {
+    return TheSession().EnableKind(kind, false);
+  });
 }
 
 FAKE(int, cuptiActivityEnableRuntimeApi, uint32_t cbid, uint8_t enable) {
-  return Entry("cuptiActivityEnableRuntimeApi")
-      .Number("cbid", cbid)
-      .Number("enable", enable)
-      .Answer([&] { return TheSession().EnableApi(true, cbid, enable != 0); });
+  return Entry("cuptiActivityEnableRuntimeApi").Number("cbid", cbid).Number("enable", enable).Answer([&] {
+    return TheSession().EnableApi(true, cbid, enable != 0);
+  });
 }
 
 FAKE(int, cuptiActivityEnableDriverApi, uint32_t cbid, uint8_t enable) {
-  return Entry("cuptiActivityEnableDriverApi")
-      .Number("cbid", cbid)
-      .Number("enable", enable)
-      .Answer([&] { return TheSession().EnableApi(false, cbid, enable != 0); });
+  return Entry("cuptiActivityEnableDriverApi").Number("cbid", cbid).Number("enable", enable).Answer([&] {
+    return TheSession().EnableApi(false, cbid, enable != 0);
+  });
 }
 
 FAKE(int, cuptiActivityFlushAll, uint32_t flag) {
@@ -77,9 +71,7 @@ FAKE(int, cuptiActivityFlushAll, uint32_t flag) {
   });
 }
 
-FAKE(int, cuptiActivityFlush, const void*, uint32_t, uint32_t flag) {
-  return behave_cuptiActivityFlushAll(flag);
-}
+FAKE(int, cuptiActivityFlush, const void*, uint32_t, uint32_t flag) { return behave_cuptiActivityFlushAll(flag); }
 
 FAKE(int, cuptiActivityFlushPeriod, uint32_t milliseconds) {
   return Entry("cuptiActivityFlushPeriod").Number("time", milliseconds).Answer([&] {
@@ -134,9 +126,7 @@ FAKE(int, cuptiActivityGetAttribute, int attribute, size_t* size, void* value) {
 }
 
 FAKE(int, cuptiActivityConfigureUnifiedMemoryCounter, const void*, uint32_t count) {
-  return Entry("cuptiActivityConfigureUnifiedMemoryCounter").Number("count", count).Answer([] {
-    return kSuccess;
-  });
+  return Entry("cuptiActivityConfigureUnifiedMemoryCounter").Number("count", count).Answer([] { return kSuccess; });
 }
 
 FAKE(int, cuptiActivityEnableLatencyTimestamps, uint8_t enable) {
@@ -147,9 +137,7 @@ FAKE(int, cuptiActivityEnableLatencyTimestamps, uint8_t enable) {
 }
 
 FAKE(int, cuptiActivityEnableCudaEventDeviceTimestamps, uint8_t enable) {
-  return Entry("cuptiActivityEnableCudaEventDeviceTimestamps").Number("enable", enable).Answer([] {
-    return kSuccess;
-  });
+  return Entry("cuptiActivityEnableCudaEventDeviceTimestamps").Number("enable", enable).Answer([] { return kSuccess; });
 }
 
 FAKE(int, cuptiActivityRegisterTimestampCallback, TimestampCallback callback) {

@@ -70,8 +70,7 @@ void Append(Buffer* buffer, const void* record) {
 }
 
 bool Fits(const Buffer& buffer, size_t size) {
-  return buffer.size - buffer.used >= size &&
-         (buffer.most_records == 0 || buffer.records.size() < buffer.most_records);
+  return buffer.size - buffer.used >= size && (buffer.most_records == 0 || buffer.records.size() < buffer.most_records);
 }
 
 bool Request(State* state, Buffer* buffer) {
@@ -259,9 +258,8 @@ size_t TakeDropped() {
 bool GetAttribute(int attribute, size_t* size, void* value) {
   State& state = The();
   const std::lock_guard<std::mutex> guard(state.lock);
-  const std::string text = attribute == kPerThreadBuffer
-                               ? std::string(1, static_cast<char>(PerThread(state)))
-                               : state.attributes[attribute];
+  const std::string text =
+      attribute == kPerThreadBuffer ? std::string(1, static_cast<char>(PerThread(state))) : state.attributes[attribute];
   if (*size < text.size()) return false;
   memset(value, 0, *size);
   memcpy(value, text.data(), text.size());

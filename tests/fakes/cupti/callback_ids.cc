@@ -16,8 +16,7 @@ struct Names {
 
   // Of the generation, newer ones of its major version too.
   void Runtime(const char* function, int version, int number) {
-    names[1][static_cast<uint32_t>(number)] =
-        std::string(function) + "_v" + std::to_string(version);
+    names[1][static_cast<uint32_t>(number)] = std::string(function) + "_v" + std::to_string(version);
     if (version / 1000 > FAKE_CUDA_VERSION / 1000 || version < versions[function]) return;
     versions[function] = version;
     numbers[1][function] = number;

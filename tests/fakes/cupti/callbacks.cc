@@ -8,9 +8,7 @@ using namespace cupti;
 namespace {
 
 // CUPTI_API_VERSION of 13.0, 12.8, 10.2.
-constexpr uint32_t kVersion = FAKE_CUDA_VERSION >= 13000   ? 130001
-                              : FAKE_CUDA_VERSION >= 12000 ? 26
-                                                           : 12;
+constexpr uint32_t kVersion = FAKE_CUDA_VERSION >= 13000 ? 130001 : FAKE_CUDA_VERSION >= 12000 ? 26 : 12;
 
 int Subscribe(void** handle, Session::Callback callback, void* user, const char* name) {
   if (handle == nullptr || callback == nullptr) return kInvalidParameter;
@@ -33,8 +31,7 @@ FAKE(int, cuptiSubscribe, void** handle, Session::Callback callback, void* user)
   return Entry("cuptiSubscribe").Answer([&] { return Subscribe(handle, callback, user, nullptr); });
 }
 
-FAKE(int, cuptiSubscribe_v2, void** handle, Session::Callback callback, void* user,
-     SubscriberParameters* parameters) {
+FAKE(int, cuptiSubscribe_v2, void** handle, Session::Callback callback, void* user, SubscriberParameters* parameters) {
   return Entry("cuptiSubscribe_v2").Answer([&] {
     if (parameters != nullptr && parameters->size < sizeof *parameters) return kInvalidParameter;
     const char* name = parameters != nullptr ? parameters->name : nullptr;
@@ -58,10 +55,9 @@ FAKE(int, cuptiEnableCallback, uint32_t enable, void* handle, int domain, uint32
 }
 
 FAKE(int, cuptiEnableDomain, uint32_t enable, void* handle, int domain) {
-  return Entry("cuptiEnableDomain")
-      .Number("enable", enable)
-      .Number("domain", domain)
-      .Answer([&] { return TheSession().EnableDomain(enable != 0, handle, domain); });
+  return Entry("cuptiEnableDomain").Number("enable", enable).Number("domain", domain).Answer([&] {
+    return TheSession().EnableDomain(enable != 0, handle, domain);
+  });
 }
 
 FAKE(int, cuptiEnableAllDomains, uint32_t enable, void* handle) {
@@ -128,6 +124,4 @@ FAKE(int, cuptiGetGraphId, const void* graph, uint32_t* id) {
   return kSuccess;
 }
 
-FAKE(int, cuptiGetGraphExecId, const void* graph, uint32_t* id) {
-  return behave_cuptiGetGraphId(graph, id);
-}
+FAKE(int, cuptiGetGraphExecId, const void* graph, uint32_t* id) { return behave_cuptiGetGraphId(graph, id); }

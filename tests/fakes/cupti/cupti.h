@@ -13,22 +13,21 @@
 
 namespace cupti {
 
-constexpr int kSuccess = 0, kInvalidParameter = 1, kInvalidOperation = 7, kMaxLimitReached = 12,
-              kNotInitialized = 15, kInvalidKind = 21, kMultipleSubscribers = 39, kUnknown = 999;
+constexpr int kSuccess = 0, kInvalidParameter = 1, kInvalidOperation = 7, kMaxLimitReached = 12, kNotInitialized = 15,
+              kInvalidKind = 21, kMultipleSubscribers = 39, kUnknown = 999;
 
 // --- callback_ids.cc ---
 
 enum Domain { kDriverApi = 1, kRuntimeApi = 2, kResource = 3, kSynchronize = 4, kDomains = 7 };
 constexpr int kMostCallbacks = 1024;
 
-int CallbackId(bool runtime, const char* function);      // 0: not known
-const char* CallbackName(int domain, uint32_t cbid);      // null: not known
+int CallbackId(bool runtime, const char* function);   // 0: not known
+const char* CallbackName(int domain, uint32_t cbid);  // null: not known
 
 // --- buffers.cc ---
 
 using BufferRequested = void (*)(uint8_t** buffer, size_t* size, size_t* most_records);
-using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size,
-                                 size_t valid);
+using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
 
 void RegisterBufferCallbacks(BufferRequested requested, BufferCompleted completed);
 bool HasBufferCallbacks();

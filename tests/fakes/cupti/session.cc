@@ -17,8 +17,7 @@ thread_local std::vector<uint64_t>* external[kExternalKinds];
 thread_local uint32_t external_told;  // the last correlation id with a record of its external ones
 
 uint32_t ThreadId() {
-  return TheSession().system_thread_ids ? static_cast<uint32_t>(gettid())
-                                        : static_cast<uint32_t>(pthread_self());
+  return TheSession().system_thread_ids ? static_cast<uint32_t>(gettid()) : static_cast<uint32_t>(pthread_self());
 }
 
 void AddContext(int device) {
@@ -172,8 +171,7 @@ void Session::Finalize() {
 
 void Session::CallBack(int domain, uint32_t cbid, const void* data) {
   const Callback callback = callback_;
-  if (callback != nullptr && cbid < kMostCallbacks && callbacks_[domain][cbid])
-    callback(user_, domain, cbid, data);
+  if (callback != nullptr && cbid < kMostCallbacks && callbacks_[domain][cbid]) callback(user_, domain, cbid, data);
 }
 
 void Session::CallBackApi(fake::Api* api, int site) {
@@ -218,8 +216,8 @@ void Session::Exit(fake::Api* api) {
 
 void Session::Happened(const fake::ResourceEvent& event) {
   if (event.what == fake::Resource::kContextCreated && kinds_[kContext]) AddContext(event.device);
-  GraphData graph{event.graph,         event.original_graph, event.node, event.original_node,
-                  event.node_type,     nullptr,              event.executable};
+  GraphData graph{event.graph, event.original_graph, event.node, event.original_node, event.node_type,
+                  nullptr,     event.executable};
   const bool of_graph = event.what >= fake::Resource::kGraphCreated;
   ResourceData data{fake::ContextOf(event.device), event.stream, of_graph ? &graph : nullptr};
   CallBack(kResource, static_cast<uint32_t>(event.what), &data);

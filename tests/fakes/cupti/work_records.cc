@@ -39,8 +39,7 @@ void AddKernel(const fake::Activity& activity, uint32_t kind) {
   for (int i = 0; i < 2; ++i) {
     int32_t* place = i == 0 ? record.grid : record.block;
     const fake::Dim3& size = *sizes[i];
-    const int32_t values[] = {static_cast<int32_t>(size.x), static_cast<int32_t>(size.y),
-                              static_cast<int32_t>(size.z)};
+    const int32_t values[] = {static_cast<int32_t>(size.x), static_cast<int32_t>(size.y), static_cast<int32_t>(size.z)};
     memcpy(place, values, sizeof values);
   }
   record.dynamic_shared = static_cast<int32_t>(work.shared_bytes);

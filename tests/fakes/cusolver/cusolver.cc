@@ -4,9 +4,7 @@
 
 FAKE(int, cusolverDnCreate, void** handle) { return CreateStreamHandle(handle); }
 FAKE(int, cusolverDnDestroy, void* handle) { return DestroyStreamHandle(handle); }
-FAKE(int, cusolverDnSetStream, void* handle, void* stream) {
-  return SetStreamOfHandle(handle, stream);
-}
+FAKE(int, cusolverDnSetStream, void* handle, void* stream) { return SetStreamOfHandle(handle, stream); }
 FAKE(int, cusolverDnCreateParams, void** out) { return CreateStreamHandle(out); }
 FAKE(int, cusolverDnDestroyParams, void* parameters) { return DestroyStreamHandle(parameters); }
 
@@ -26,8 +24,8 @@ FAKE_LETTERS(int, cusolverDn, potrf_bufferSize, void*, int, int, void*, int, int
   return 0;
 }
 
-FAKE(int, cusolverDnXgetrf_bufferSize, void*, void*, int64_t, int64_t, int, const void*, int64_t,
-     int, size_t* device, size_t* host) {
+FAKE(int, cusolverDnXgetrf_bufferSize, void*, void*, int64_t, int64_t, int, const void*, int64_t, int, size_t* device,
+     size_t* host) {
   *device = *host = 4096;
   return 0;
 }

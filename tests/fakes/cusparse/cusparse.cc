@@ -24,27 +24,25 @@ int CreateSparse(void** out, int64_t rows, int64_t columns, int64_t nonzeros) {
 
 FAKE(int, cusparseCreate, void** handle) { return CreateStreamHandle(handle); }
 FAKE(int, cusparseDestroy, void* handle) { return DestroyStreamHandle(handle); }
-FAKE(int, cusparseSetStream, void* handle, void* stream) {
-  return SetStreamOfHandle(handle, stream);
-}
+FAKE(int, cusparseSetStream, void* handle, void* stream) { return SetStreamOfHandle(handle, stream); }
 
 FAKE(int, cusparseGetStream, void* handle, void** stream) {
   *stream = static_cast<StreamHandle*>(handle)->stream;
   return 0;
 }
 
-FAKE(int, cusparseCreateCsr, void** out, int64_t rows, int64_t columns, int64_t nonzeros, void*,
-     void*, void*, int, int, int, int) {
+FAKE(int, cusparseCreateCsr, void** out, int64_t rows, int64_t columns, int64_t nonzeros, void*, void*, void*, int, int,
+     int, int) {
   return CreateSparse(out, rows, columns, nonzeros);
 }
 
-FAKE(int, cusparseCreateCsc, void** out, int64_t rows, int64_t columns, int64_t nonzeros, void*,
-     void*, void*, int, int, int, int) {
+FAKE(int, cusparseCreateCsc, void** out, int64_t rows, int64_t columns, int64_t nonzeros, void*, void*, void*, int, int,
+     int, int) {
   return CreateSparse(out, rows, columns, nonzeros);
 }
 
-FAKE(int, cusparseCreateCoo, void** out, int64_t rows, int64_t columns, int64_t nonzeros, void*,
-     void*, void*, int, int, int) {
+FAKE(int, cusparseCreateCoo, void** out, int64_t rows, int64_t columns, int64_t nonzeros, void*, void*, void*, int, int,
+     int) {
   return CreateSparse(out, rows, columns, nonzeros);
 }
 
@@ -53,8 +51,7 @@ FAKE(int, cusparseDestroySpMat, void* matrix) {
   return 0;
 }
 
-FAKE(int, cusparseSpMatGetSize, const void* matrix, int64_t* rows, int64_t* columns,
-     int64_t* nonzeros) {
+FAKE(int, cusparseSpMatGetSize, const void* matrix, int64_t* rows, int64_t* columns, int64_t* nonzeros) {
   const auto* sparse = static_cast<const Sparse*>(matrix);
   *rows = sparse->rows;
   *columns = sparse->columns;
@@ -62,8 +59,8 @@ FAKE(int, cusparseSpMatGetSize, const void* matrix, int64_t* rows, int64_t* colu
   return 0;
 }
 
-FAKE(int, cusparseCreateDnMat, void** out, int64_t rows, int64_t columns, int64_t leading,
-     void* values, int type, int order) {
+FAKE(int, cusparseCreateDnMat, void** out, int64_t rows, int64_t columns, int64_t leading, void* values, int type,
+     int order) {
   auto* matrix = fake::New<Dense>();
   *matrix = {rows, columns, leading, values, type, order};
   *out = matrix;
@@ -75,8 +72,8 @@ FAKE(int, cusparseDestroyDnMat, void* matrix) {
   return 0;
 }
 
-FAKE(int, cusparseDnMatGet, const void* matrix, int64_t* rows, int64_t* columns, int64_t* leading,
-     void** values, int* type, int* order) {
+FAKE(int, cusparseDnMatGet, const void* matrix, int64_t* rows, int64_t* columns, int64_t* leading, void** values,
+     int* type, int* order) {
   const auto* dense = static_cast<const Dense*>(matrix);
   *rows = dense->rows;
   *columns = dense->columns;
@@ -102,20 +99,20 @@ FAKE(int, cusparseDnVecGet, const void* vector, int64_t* size, void** values, in
 FAKE(int, cusparseCreateMatDescr, void** out) { return CreateStreamHandle(out); }
 FAKE(int, cusparseDestroyMatDescr, void* descriptor) { return DestroyStreamHandle(descriptor); }
 
-FAKE(int, cusparseSpMM_bufferSize, void*, int, int, const void*, const void*, const void*,
-     const void*, const void*, int, int, size_t* bytes) {
+FAKE(int, cusparseSpMM_bufferSize, void*, int, int, const void*, const void*, const void*, const void*, const void*,
+     int, int, size_t* bytes) {
   *bytes = 4096;
   return 0;
 }
 
-FAKE(int, cusparseSpMV_bufferSize, void*, int, const void*, const void*, const void*, const void*,
-     const void*, int, int, size_t* bytes) {
+FAKE(int, cusparseSpMV_bufferSize, void*, int, const void*, const void*, const void*, const void*, const void*, int,
+     int, size_t* bytes) {
   *bytes = 4096;
   return 0;
 }
 
-FAKE(int, cusparseSDDMM_bufferSize, void*, int, int, const void*, const void*, const void*,
-     const void*, const void*, int, int, size_t* bytes) {
+FAKE(int, cusparseSDDMM_bufferSize, void*, int, int, const void*, const void*, const void*, const void*, const void*,
+     int, int, size_t* bytes) {
   *bytes = 4096;
   return 0;
 }

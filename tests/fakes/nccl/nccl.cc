@@ -38,16 +38,11 @@ size_t ElementBytes(int type) {
   }
 }
 
-constexpr char kAllReduce[] =
-    "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
-constexpr char kBroadcast[] =
-    "_Z31ncclDevKernel_Broadcast_RING_LL24ncclDevKernelArgsStorageILm4096EE";
-constexpr char kAllGather[] =
-    "_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE";
-constexpr char kReduceScatter[] =
-    "_Z43ncclDevKernel_ReduceScatter_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
-constexpr char kSendReceive[] =
-    "_Z22ncclDevKernel_SendRecv24ncclDevKernelArgsStorageILm4096EE";
+constexpr char kAllReduce[] = "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+constexpr char kBroadcast[] = "_Z31ncclDevKernel_Broadcast_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+constexpr char kAllGather[] = "_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+constexpr char kReduceScatter[] = "_Z43ncclDevKernel_ReduceScatter_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+constexpr char kSendReceive[] = "_Z22ncclDevKernel_SendRecv24ncclDevKernelArgsStorageILm4096EE";
 
 int Move(const char* kernel, const void* from, void* to, size_t count, int type, void* stream) {
   if (from != to)
@@ -83,20 +78,17 @@ FAKE(int, ncclCommInitRank, void** out, int ranks, UniqueId id, int rank) {
   return behave_ncclCommInitRankConfig(out, ranks, id, rank, nullptr);
 }
 
-FAKE(int, ncclCommInitRankScalable, void** out, int ranks, int rank, int, UniqueId* ids,
-     void* config) {
+FAKE(int, ncclCommInitRankScalable, void** out, int ranks, int rank, int, UniqueId* ids, void* config) {
   return behave_ncclCommInitRankConfig(out, ranks, ids[0], rank, config);
 }
 
 FAKE(int, ncclCommInitAll, void** out, int devices, const int*) {
-  for (int i = 0; i < devices; ++i)
-    behave_ncclCommInitRankConfig(&out[i], devices, UniqueId{}, i, nullptr);
+  for (int i = 0; i < devices; ++i) behave_ncclCommInitRankConfig(&out[i], devices, UniqueId{}, i, nullptr);
   return kSuccess;
 }
 
 FAKE(int, ncclCommSplit, void* communicator, int, int, void** out, void*) {
-  return behave_ncclCommInitRankConfig(out, Of(communicator)->ranks, UniqueId{},
-                                       Of(communicator)->rank, nullptr);
+  return behave_ncclCommInitRankConfig(out, Of(communicator)->ranks, UniqueId{}, Of(communicator)->rank, nullptr);
 }
 
 FAKE(int, ncclCommDestroy, void* communicator) {
@@ -131,18 +123,16 @@ FAKE(const char*, ncclGetErrorString, int error) {
 }
 FAKE(const char*, ncclGetLastError, void*) { return ""; }
 
-FAKE(int, ncclAllReduce, const void* from, void* to, size_t count, int type, int, void*,
-     void* stream) {
+FAKE(int, ncclAllReduce, const void* from, void* to, size_t count, int type, int, void*, void* stream) {
   return Move(kAllReduce, from, to, count, type, stream);
 }
 
-FAKE(int, ncclReduce, const void* from, void* to, size_t count, int type, int, int root,
-     void* communicator, void* stream) {
+FAKE(int, ncclReduce, const void* from, void* to, size_t count, int type, int, int root, void* communicator,
+     void* stream) {
   return Of(communicator)->rank == root ? Move(kAllReduce, from, to, count, type, stream) : kSuccess;
 }
 
-FAKE(int, ncclBroadcast, const void* from, void* to, size_t count, int type, int, void*,
-     void* stream) {
+FAKE(int, ncclBroadcast, const void* from, void* to, size_t count, int type, int, void*, void* stream) {
   return Move(kBroadcast, from, to, count, type, stream);
 }
 
@@ -150,8 +140,7 @@ FAKE(int, ncclBcast, void* buffer, size_t count, int type, int, void*, void* str
   return Move(kBroadcast, buffer, buffer, count, type, stream);
 }
 
-FAKE(int, ncclAllGather, const void* from, void* to, size_t count, int type, void* communicator,
-     void* stream) {
+FAKE(int, ncclAllGather, const void* from, void* to, size_t count, int type, void* communicator, void* stream) {
   const size_t bytes = count * ElementBytes(type);
   for (int rank = 0; rank < Of(communicator)->ranks; ++rank) {
     char* place = static_cast<char*>(to) + static_cast<size_t>(rank) * bytes;
@@ -160,25 +149,24 @@ FAKE(int, ncclAllGather, const void* from, void* to, size_t count, int type, voi
   return kSuccess;
 }
 
-FAKE(int, ncclReduceScatter, const void* from, void* to, size_t count, int type, int,
-     void* communicator, void* stream) {
+FAKE(int, ncclReduceScatter, const void* from, void* to, size_t count, int type, int, void* communicator,
+     void* stream) {
   const size_t offset = static_cast<size_t>(Of(communicator)->rank) * count * ElementBytes(type);
   return Move(kReduceScatter, static_cast<const char*>(from) + offset, to, count, type, stream);
 }
 
-FAKE(int, ncclAlltoAll, const void* from, void* to, size_t count, int type, void* communicator,
-     void* stream) {
+FAKE(int, ncclAlltoAll, const void* from, void* to, size_t count, int type, void* communicator, void* stream) {
   return Move(kSendReceive, from, to, count * static_cast<size_t>(Of(communicator)->ranks), type, stream);
 }
 
 // With a configuration of the call.
-FAKE(int, ncclAllReduceConfig, const void* from, void* to, size_t count, int type, int operation,
-     void* communicator, void* stream, const void*) {
+FAKE(int, ncclAllReduceConfig, const void* from, void* to, size_t count, int type, int operation, void* communicator,
+     void* stream, const void*) {
   return behave_ncclAllReduce(from, to, count, type, operation, communicator, stream);
 }
 
-FAKE(int, ncclAllGatherConfig, const void* from, void* to, size_t count, int type,
-     void* communicator, void* stream, const void*) {
+FAKE(int, ncclAllGatherConfig, const void* from, void* to, size_t count, int type, void* communicator, void* stream,
+     const void*) {
   return behave_ncclAllGather(from, to, count, type, communicator, stream);
 }
 

@@ -21,8 +21,7 @@ FAKE(int, nvrtcVersion, int* major, int* minor) {
   return kSuccess;
 }
 
-FAKE(int, nvrtcCreateProgram, void** out, const char*, const char*, int, const char* const*,
-     const char* const*) {
+FAKE(int, nvrtcCreateProgram, void** out, const char*, const char*, int, const char* const*, const char* const*) {
   auto* program = fake::New<Program>();
   program->names = new std::vector<std::string>;
   *out = program;
@@ -54,9 +53,7 @@ FAKE(int, nvrtcGetCUBIN, void*, char* image) {
   return kSuccess;
 }
 
-FAKE(int, nvrtcGetPTXSize, void* program, size_t* bytes) {
-  return behave_nvrtcGetCUBINSize(program, bytes);
-}
+FAKE(int, nvrtcGetPTXSize, void* program, size_t* bytes) { return behave_nvrtcGetCUBINSize(program, bytes); }
 FAKE(int, nvrtcGetPTX, void* program, char* image) { return behave_nvrtcGetCUBIN(program, image); }
 
 FAKE(int, nvrtcGetProgramLogSize, void*, size_t* bytes) {

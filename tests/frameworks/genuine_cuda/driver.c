@@ -6,7 +6,9 @@
 enum { kSuccess = 0, kNoDevice = 100 };
 static char g_thing;
 
-#define NO_DEVICE(name) int name(void); int name(void) { return kNoDevice; }
+#define NO_DEVICE(name) \
+  int name(void);       \
+  int name(void) { return kNoDevice; }
 
 // clang-format off
 NO_DEVICE(cuInit) NO_DEVICE(cuDeviceGet) NO_DEVICE(cuCtxGetLimit) NO_DEVICE(cuStreamGetCtx)
@@ -19,9 +21,9 @@ NO_DEVICE(cuModuleLoadData) NO_DEVICE(cuModuleGetGlobal_v2) NO_DEVICE(cuModuleGe
 NO_DEVICE(cuFuncSetAttribute) NO_DEVICE(cuFuncGetAttribute) NO_DEVICE(cuDevicePrimaryCtxRetain)
 NO_DEVICE(cuDevicePrimaryCtxReset) NO_DEVICE(cuDevicePrimaryCtxRelease) NO_DEVICE(cuDeviceGetAttribute)
 NO_DEVICE(cuCtxGetDevice)
-// clang-format on
+    // clang-format on
 
-int cuDriverGetVersion(int* version);
+    int cuDriverGetVersion(int* version);
 int cuDriverGetVersion(int* version) {
   *version = 13000;
   return kSuccess;

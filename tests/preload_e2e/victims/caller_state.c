@@ -19,7 +19,7 @@ static void Check(Function* call, const char* name, const char* how, int round) 
   snprintf(missing, sizeof missing, "/nowhere/%s", how);
   snprintf(expected, sizeof expected, "%s: cannot open shared object file: No such file or directory", missing);
   dlopen(missing, RTLD_NOW);
-  unsigned control = round == 1 ? 0x5fbf : 0x4000;  // upward, and all flags set or all exceptions unmasked
+  unsigned control = round == 1 ? 0x5fbf : 0x4000;       // upward, and all flags set or all exceptions unmasked
   unsigned short x87 = 0x0b40, x87_after, status_after;  // upward, all exceptions unmasked
   _mm_setcsr(control);
   __asm__ volatile("fldcw %0" ::"m"(x87));
@@ -33,8 +33,10 @@ static void Check(Function* call, const char* name, const char* how, int round) 
   const char* pending = dlerror();
   if (error != 4321) printf("%s %s %d: errno %d\n", name, how, round, error);
   if (after != control) printf("%s %s %d: MXCSR %x instead of %x\n", name, how, round, after, control);
-  if (x87_after != x87 || (status_after & 0xff)) printf("%s %s %d: x87 %x %x\n", name, how, round, x87_after, status_after);
-  if (!pending || strcmp(pending, expected)) printf("%s %s %d: dlerror %s\n", name, how, round, pending ? pending : "none");
+  if (x87_after != x87 || (status_after & 0xff))
+    printf("%s %s %d: x87 %x %x\n", name, how, round, x87_after, status_after);
+  if (!pending || strcmp(pending, expected))
+    printf("%s %s %d: dlerror %s\n", name, how, round, pending ? pending : "none");
   memset(zeros, 0, sizeof zeros);
 }
 

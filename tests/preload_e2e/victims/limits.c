@@ -71,8 +71,10 @@ int main(int argc, char** argv) {
   int threads = 0;
   for (int i = 0; i < 5; ++i) {
     pthread_t thread;
-    if (pthread_create(&thread, &attributes, Calls, NULL) == 0 && ++threads) pthread_join(thread, NULL);
-    else Calls(NULL);
+    if (pthread_create(&thread, &attributes, Calls, NULL) == 0 && ++threads)
+      pthread_join(thread, NULL);
+    else
+      Calls(NULL);
   }
   printf("%d threads\n", threads);
   errno = 0;

@@ -8,15 +8,15 @@ typedef int64_t Integer;
 typedef int Integer;
 #endif
 
-void sgemm_(const char* trans_a, const char* trans_b, const Integer* m, const Integer* n,
-            const Integer* k, const float* alpha, const float* a, const Integer* lda,
-            const float* b, const Integer* ldb, const float* beta, float* c, const Integer* ldc) {
+void sgemm_(const char* trans_a, const char* trans_b, const Integer* m, const Integer* n, const Integer* k,
+            const float* alpha, const float* a, const Integer* lda, const float* b, const Integer* ldb,
+            const float* beta, float* c, const Integer* ldc) {
   c[0] = TAG + (float)(*m * *n * *k);
 }
 
-void sgemm_64_(const char* trans_a, const char* trans_b, const int64_t* m, const int64_t* n,
-               const int64_t* k, const float* alpha, const float* a, const int64_t* lda,
-               const float* b, const int64_t* ldb, const float* beta, float* c, const int64_t* ldc) {
+void sgemm_64_(const char* trans_a, const char* trans_b, const int64_t* m, const int64_t* n, const int64_t* k,
+               const float* alpha, const float* a, const int64_t* lda, const float* b, const int64_t* ldb,
+               const float* beta, float* c, const int64_t* ldc) {
   c[0] = TAG + 0.5f + (float)(*m * *n * *k);
 }
 
@@ -24,8 +24,7 @@ void sgemm_64_(const char* trans_a, const char* trans_b, const int64_t* m, const
 float Run(void) {
   Integer sizes[] = {2, -1, 3, -1, 4, -1};
   float one = 1, c[1] = {0};
-  sgemm_("N", "T", &sizes[0], &sizes[2], &sizes[4], &one, c, &sizes[0], c, &sizes[2], &one, c,
-         &sizes[0]);
+  sgemm_("N", "T", &sizes[0], &sizes[2], &sizes[4], &one, c, &sizes[0], c, &sizes[2], &one, c, &sizes[0]);
   return c[0];
 }
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #ifdef HOST_GEMM
-void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n, const int* k,
-            const float* alpha, const float* a, const int* lda, const float* b, const int* ldb,
-            const float* beta, float* c, const int* ldc) {
+void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n, const int* k, const float* alpha,
+            const float* a, const int* lda, const float* b, const int* ldb, const float* beta, float* c,
+            const int* ldc) {
   c[0] = (float)*k;
 }
 #endif

@@ -24,10 +24,13 @@ static void* Calls(void* unused) {
 // Kills the process for any other system call than these: writing, a lock's, freeing memory, ending.
 static int Filter(void) {
 #define ALLOW(name) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, name, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-  struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)), ALLOW(SYS_write), ALLOW(SYS_futex),
-      ALLOW(SYS_munmap), ALLOW(SYS_exit_group), ALLOW(SYS_rt_sigreturn),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+  struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                               ALLOW(SYS_write),
+                               ALLOW(SYS_futex),
+                               ALLOW(SYS_munmap),
+                               ALLOW(SYS_exit_group),
+                               ALLOW(SYS_rt_sigreturn),
+                               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
   struct sock_fprog program = {sizeof code / sizeof *code, code};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }

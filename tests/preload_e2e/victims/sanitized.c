@@ -20,8 +20,10 @@ static int shared;
 static void* Work(void* calls) {
   float c[1] = {0};
   for (int i = 0; i < *(int*)calls; ++i) {
-    if (i % 2) found(101, 111, 111, 5, 6, 7, 1, c, 7, c, 6, 0, c, 6);
-    else TinyGemm(2, 3, 4);
+    if (i % 2)
+      found(101, 111, 111, 5, 6, 7, 1, c, 7, c, 6, 0, c, 6);
+    else
+      TinyGemm(2, 3, 4);
     if (racing) ++shared;
     free(strdup(getenv("VICTIM") ? "set" : "unset"));
   }

@@ -239,7 +239,7 @@ NOINLINE static void Signal(int flags) {
 }
 
 // Code that no table tells of: with a frame pointer, with nothing but its epilogue, with neither.
-#define UNTOLD(name, code, size) \
+#define UNTOLD(name, code, size)                  \
   void name(void (*function)(int), int argument); \
   __asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" code ".skip " #size "\n");
 UNTOLD(WithFramePointer,

@@ -42,8 +42,12 @@ static int SetUp(unsigned flags, int file) {
 static int Request(int operation, int file, char* memory, unsigned bytes, off_t offset, int flags) {
   unsigned *tail = At(queue, params.sq_off.tail), *head = At(done, params.cq_off.head);
   unsigned index = *tail & *At(queue, params.sq_off.ring_mask);
-  requests[index] = (struct io_uring_sqe){.opcode = (uint8_t)operation, .fd = file, .addr = (uintptr_t)memory, .len = bytes,
-                                          .off = (uint64_t)offset, .flags = (uint8_t)flags};
+  requests[index] = (struct io_uring_sqe){.opcode = (uint8_t)operation,
+                                          .fd = file,
+                                          .addr = (uintptr_t)memory,
+                                          .len = bytes,
+                                          .off = (uint64_t)offset,
+                                          .flags = (uint8_t)flags};
   At(queue, params.sq_off.array)[index] = index;
   __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
   unsigned enter = IORING_ENTER_GETEVENTS | (params.flags & IORING_SETUP_SQPOLL ? IORING_ENTER_SQ_WAKEUP : 0);

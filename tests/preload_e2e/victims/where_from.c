@@ -12,8 +12,9 @@ static void Say(const char* what, const void* address) {
   Dl_info info = {0}, more = {0};
   struct link_map* object = NULL;
   int known = dladdr(address, &info), known1 = dladdr1(address, &more, (void**)&object, RTLD_DL_LINKMAP);
-  printf("%s: %d %s %s %d %s %s\n", what, known, known ? info.dli_fname : "-", known && info.dli_sname ? info.dli_sname : "-",
-         known1, known1 ? more.dli_fname : "-", object ? object->l_name : "-");
+  printf("%s: %d %s %s %d %s %s\n", what, known, known ? info.dli_fname : "-",
+         known && info.dli_sname ? info.dli_sname : "-", known1, known1 ? more.dli_fname : "-",
+         object ? object->l_name : "-");
 }
 
 int main(int argc, char** argv) {
@@ -22,7 +23,8 @@ int main(int argc, char** argv) {
   Say("default", dlsym(RTLD_DEFAULT, "cblas_sgemm"));
   Say("next", dlsym(RTLD_NEXT, "cblas_sgemm"));
   Say("library", dlsym(dlopen(argc > 1 ? argv[1] : NULL, RTLD_NOW), "cblas_sgemm"));
-  const char* others[] = {"printf", "getenv", "fflush", "dlsym", "dladdr", "dlclose", "strlen", "unshare", "cudaMalloc"};
+  const char* others[] = {"printf",  "getenv", "fflush",  "dlsym",     "dladdr",
+                          "dlclose", "strlen", "unshare", "cudaMalloc"};
   for (size_t i = 0; i < sizeof others / sizeof *others; ++i) Say(others[i], dlsym(RTLD_DEFAULT, others[i]));
   Say("main", (void*)&main);
   Say("stack", &local);
