@@ -282,7 +282,7 @@ void AddLayerNames(const Trial& trial, const ProgramReport& report, Findings* fi
   if (!computes) return;
   findings->push_back(
       {"no-layer-names", Level::kNote, "",
-       "no framework told which layer a call belongs to: layers are found from the calls alone, and have no "
+       "no framework says which layer a call belongs to: layers are found from the calls alone, and have no "
        "names of the program's.",
        "In a C++ program with symbols DLHOOK_STACKS=native names them by the functions above the calls; of a "
        "Python program report --by line tells the lines."});
@@ -342,14 +342,14 @@ void AddEnd(const Trial& trial, const ProgramReport& report, Findings* findings)
   if (!trial.why_not_followed.empty()) {
     findings->push_back({"not-followed", Level::kWarning, trial.words.front(),
                          absl::StrCat("could not be followed to its end (", trial.why_not_followed,
-                                      "): only what was recorded is told, not what its libraries are bound to."),
+                                      "): only what was recorded is shown, not what its libraries are bound to."),
                          "In a container allow ptrace (docker run --cap-add=SYS_PTRACE)."});
   }
   if (report.recorded.empty()) {
-    findings->push_back(
-        {"no-calls", Level::kProblem, trial.words.front(), "made no call that dlhook sees.",
-         "Try a part of the program that computes; if it does, its mathematics is linked in a way that is told above, "
-         "or is its own."});
+    findings->push_back({"no-calls", Level::kProblem, trial.words.front(), "made no call that dlhook sees.",
+                         "Try a part of the program that computes; if it does, its mathematics is linked in a way that "
+                         "is described above, "
+                         "or is its own."});
   }
 }
 

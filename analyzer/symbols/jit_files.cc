@@ -27,7 +27,7 @@ std::string ReasonAgainst(const struct stat& status, const JitOwner& owner, Trus
   if (status.st_size > kMaxFileBytes) return "it is larger than 1 GiB";
   if (trust == Trust::kFolderOfRun) return "";
   if (status.st_uid != getuid() && status.st_uid != 0) return "it belongs to another user";
-  if (!owner.start_realtime_s) return "it can't be told whether it is older than the process";
+  if (!owner.start_realtime_s) return "whether it is older than the process is not known";
   if (status.st_mtim.tv_sec + kSlackSeconds < *owner.start_realtime_s)
     return "it is older than the process: one of the same number wrote it";
   return "";

@@ -41,7 +41,7 @@ struct OpGroup {
   void Add(const Op& op, const OpTotals& totals, bool at_home);
 };
 
-// The implementation; where the library tells none, the algorithm. Without "cudnn" and "cublasLt",
+// The implementation; if the library names none, the algorithm. Without "cudnn" and "cublasLt",
 // which the op's family says.
 std::string ChosenLabel(const Op& op);
 

@@ -12,7 +12,8 @@ namespace {
 
 constexpr char kRegionName[] = "compiled by XLA";
 constexpr char kNoFunctionNames[] =
-    "which compiled function made the calls is not told on the CPU; of its code only products that oneDNN computed are "
+    "on the CPU compiled code does not say which function made the calls; of its code only products that oneDNN "
+    "computed are "
     "seen";
 
 Layer Region() {

@@ -78,7 +78,7 @@ std::vector<Column> Columns() {
       As(Role::kKey, TextColumn("kind", "The primitive.")),
       As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
       As(Role::kShape, TextColumn("problem", "Its size, as the library states it.")),
-      As(Role::kChoice, TextColumn("chosen", "The implementation; where the library tells none, the algorithm.")),
+      As(Role::kChoice, TextColumn("chosen", "The implementation; if the library names none, the algorithm.")),
       As(Role::kChoice, TextColumn("chooser",
                                    "Who chose: fixed: the program; heuristic: the library's, asked by the program; "
                                    "library: left to it; profiled: the fastest of several that were run; fallback: "
@@ -104,7 +104,8 @@ std::vector<Column> Columns() {
       Detail(TextColumn("math_mode", "What the program allows the library.")),
       Detail(TextColumn("notes", "The library's numerical and behaviour notes.")),
       WallShareColumn(),
-      Detail(IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the books.")),
+      Detail(
+          IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the formula.")),
       Detail(RateColumn()),
       Detail(IntegerColumn("cache_hits", "", Better::kNeither,
                            "Primitives taken from the library's cache (seen at capture level 2).")),

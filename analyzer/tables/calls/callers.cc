@@ -51,7 +51,7 @@ std::vector<Column> Columns() {
       As(Role::kWeight,
          Detail(IntegerColumn("self_time", "ns", Better::kLower,
                               "Thread time without calls inside of other kinds, which have rows of their own."))),
-      As(Role::kKey, Detail(TextColumn("model", "Which network, where there are several."))),
+      As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))),
       Detail(TotalTimeColumn()),
       Detail(MeanTimeColumn()),
       Detail(TextColumn("functions", "Functions or taps that the calls were seen through.")),

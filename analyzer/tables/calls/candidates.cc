@@ -93,7 +93,7 @@ void AddAlgorithmSearch(const TraceModel& model, const AlgorithmSearch& search, 
 
 std::vector<Column> Columns() {
   return {
-      TextColumn("kind", "What was to be computed."),
+      TextColumn("kind", "The problem to be computed."),
       TextColumn("direction", "Forward or backward."),
       TextColumn("problem", "Its size."),
       TextColumn("candidate", "The algorithm, or the engine with its knobs."),
@@ -110,7 +110,7 @@ std::vector<Column> Columns() {
                         "it, the launch included.")),
       Detail(IntegerColumn("searches", "", Better::kLower, "Searches that named it.")),
       Detail(IntegerColumn("trials", "", Better::kLower,
-                           "Executions to measure it (of cudnnFind: at least one a search).")),
+                           "Executions to measure it (with cudnnFind: at least one per search).")),
       Detail(IntegerColumn("status", "", Better::kNeither, "0: it can be used; else the library's error for it.")),
       Detail(TextColumn("math_mode", "As the library names it.")),
       Detail(TextColumn("notes", "The library's notes on the engine.")),

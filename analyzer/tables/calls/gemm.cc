@@ -70,7 +70,7 @@ std::vector<Column> Columns() {
       WallPercentColumn(),
       MeanTimeColumn(),
       WallShareColumn(),
-      IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the books."),
+      IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the formula."),
       TextColumn("order", "Order in which m and n are stated: col (BLAS) or row (cblas, oneDNN)."),
       Detail(TextColumn("row_major", "A column-major product as a row-major program means it: operands exchanged.")),
       Detail(TextColumn("compute_type", "In what it computes.")),

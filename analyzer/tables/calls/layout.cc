@@ -34,7 +34,7 @@ using MoveMap = std::map<Move, MoveTotals>;
 
 std::vector<Column> Columns() {
   return {
-      As(Role::kShape, TextColumn("dims", "Of the tensor moved; of a kernel, which does not tell them, its name.")),
+      As(Role::kShape, TextColumn("dims", "Of the tensor moved; of a kernel, which does not state them, its name.")),
       As(Role::kKey,
          TextColumn("tensor",
                     "weights, bias or activations (gradients too): what ops of this run have such a tensor.")),

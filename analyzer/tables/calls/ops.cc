@@ -58,7 +58,8 @@ std::vector<Column> Columns() {
       Detail(IntegerColumn("self_time", "ns", Better::kLower, "Total time without calls inside of other kinds.")),
       Detail(IntegerColumn("min_time", "ns", Better::kLower, "Shortest call.")),
       Detail(IntegerColumn("max_time", "ns", Better::kLower, "Longest call.")),
-      Detail(IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the books.")),
+      Detail(
+          IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the formula.")),
       Detail(IntegerColumn("nested_calls", "", Better::kNeither,
                            "Calls inside another call of the same kind: the same work seen again.")),
       Detail(TextColumn("functions", "Functions or taps that the calls were seen through.")),

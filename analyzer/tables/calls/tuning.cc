@@ -134,7 +134,7 @@ std::vector<Column> Columns() {
                  "for some; autotuning: the program executed plans one after another; plan "
                  "building: of cuDNN's graph API; compilation: NVRTC; creation: of oneDNN "
                  "primitives that were not in its cache."),
-      TextColumn("kind", "What was to be computed."),
+      TextColumn("kind", "The problem to be computed."),
       TextColumn("problem", "Its size."),
       TextColumn("chosen", "What was executed next for the problem; see the table candidates."),
       IntegerColumn("count", "", Better::kLower, "Searches, plans, compilations or creations."),

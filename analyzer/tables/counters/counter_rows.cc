@@ -54,11 +54,11 @@ class LayerRows : public CounterRows {
                       "Layer as in the table layers, or what --by asks for; [not seen: native code or "
                       "Python], [data loading], [waiting]: a thread was in none; [other threads]: threads without "
                       "recorded calls "
-                      "while nobody did anything that is known; [not sampled]: the process counted it, but "
+                      "while no thread did anything known; [not sampled]: the process counted it, but "
                       "no reading of a thread.")),
         As(Role::kKey,
            TextColumn("direction", "forward, backward-data …; recompute: forward pass for the backward pass.")),
-        As(Role::kKey, TextColumn("model", "Which network, where there are several."))};
+        As(Role::kKey, TextColumn("model", "The network, if there are several."))};
     columns[2].detail = !has_models_;
     return columns;
   }

@@ -98,7 +98,7 @@ class PhaseRows : public CounterRows {
                TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
             As(Role::kKey,
                TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
-            IntegerColumn("steps", "", Better::kNeither, "Steps that the row speaks of.")};
+            IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers.")};
   }
 
   std::vector<int64_t> Boundaries(ProcessIndex process) const override { return steps_.Boundaries(process); }
@@ -144,14 +144,12 @@ class IterationRows : public CounterRows {
 
   std::vector<Column> Columns() const override {
     return {ProcessColumn(model_),
-            IntegerColumn("index", "", Better::kNeither,
-                          "Number of the iteration, from 0; not known: outside of iterations."),
+            IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0; not known: outside of steps."),
             TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
-            TextColumn("phase",
-                       "warm-up; steady: as most iterations are; other: evaluation, a smaller batch and the like."),
+            TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
             Detail(TextColumn("thread", "Where threads repeat independently.")),
             IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
-            IntegerColumn("duration", "ns", Better::kLower, "To the next iteration's start, or its own end.")};
+            IntegerColumn("duration", "ns", Better::kLower, "To the next step's start, or its own end.")};
   }
 
   std::vector<int64_t> Boundaries(ProcessIndex process) const override { return steps_.Boundaries(process); }

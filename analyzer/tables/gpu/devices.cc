@@ -23,7 +23,7 @@ Column NsColumn(const char* name, Better better, const char* explanation) {
 std::vector<Column> Columns(bool has_ranks, bool has_processes) {
   std::vector<Column> columns = {
       TextColumn("rank",
-                 "Of the process, as its launcher told it (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
+                 "Of the process, as set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
       IntegerColumn("process", "", Better::kNeither, "Process id."),
       IntegerColumn("device", "", Better::kNeither, "CUDA's number of it in the process."),
       RealColumn("busy", "%", Better::kHigher, "Part of the time in which the device did something."),
@@ -37,9 +37,10 @@ std::vector<Column> Columns(bool has_ranks, bool has_processes) {
       NsColumn("idle", Better::kLower,
                "Time in which it did nothing for this process: busy and idle add up to the time."),
       IntegerColumn("steps", "", Better::kNeither,
-                    "Steady steps that the row speaks of; not known: it speaks of the whole process."),
+                    "Steady steps that the row covers; not known: it covers the whole process."),
       NsColumn("time", Better::kLower, "Of these steps, as far as times of GPUs were measured."),
-      TextColumn("source", "What told the times: CUPTI, or pairs of events (of whole calls, at most 0.5 us exact)."),
+      TextColumn("source",
+                 "Where the times come from: CUPTI, or pairs of events (of whole calls, at most 0.5 us exact)."),
       TextColumn("name", "What it is."),
       Detail(IntegerColumn("kernels", "", Better::kNeither, "That began in the time; by events: operations.")),
       Detail(IntegerColumn("copies", "", Better::kNeither, "Copies and sets that began in the time.")),

@@ -60,7 +60,7 @@ std::vector<Column> Columns(std::vector<Column> columns) {
                                     "In all steady steps: the rows of a device add up to the time in which it does not "
                                     "compute, exactly, without time in which it works for other processes of the "
                                     "run."))),
-      Detail(time("run_time", "In the whole run, as far as GPUs were measured: these add up alike.")),
+      Detail(time("run_time", "In the whole run, as far as GPUs were measured; these add up in the same way.")),
   };
   columns.insert(columns.end(), more.begin(), more.end());
   return columns;

@@ -125,7 +125,7 @@ std::vector<Column> Columns() {
   return {
       As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
       As(Role::kName, TextColumn("layer", "For which it ran; of a graph's kernels that for which they were captured.")),
-      TextColumn("model", "Which network, where there are several."),
+      TextColumn("model", "The network, if there are several."),
       As(Role::kKey, TextColumn("launched_by",
                                 "The library's op that it ran for, else the framework's; application: neither around "
                                 "the launch; not known: no hook saw who launched it.")),

@@ -53,13 +53,13 @@ std::vector<Column> Columns(std::vector<Column> columns) {
       TextColumn(
           "verdict",
           "low, ok; negligible: low, but less than 1 % of the time could be gained; unknown: no threshold is at hand; "
-          "none: there is nothing to speak of; rank of kernels."),
+          "none: nothing to report; rank of kernels."),
       As(Role::kKey, TextColumn("what", "Which kernel.")),
       time("time",
            "What the value is made of: the time above the fraction's line, in a mean steady step (of copies' "
-           "throughput: the sum of the durations of those that it speaks of; of kernels: alike)."),
+           "throughput: the sum of the durations of those that it covers; of kernels: alike)."),
       time("of", "The time below the line, in a mean steady step (of throughput: all copies between host and device)."),
-      IntegerColumn("at_stake", "ns", Better::kLower, "At most so much of a mean step could be saved here."),
+      IntegerColumn("at_stake", "ns", Better::kLower, "At most this much of a mean step could be saved here."),
       Detail(TextColumn("threshold", "What is called low, and where that comes from.")),
       Detail(TextColumn("advice", "What helps.")),
   };

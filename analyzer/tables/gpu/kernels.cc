@@ -95,8 +95,7 @@ std::vector<Column> Columns() {
                                 "The library call that launched it, where the launch was seen inside one; "
                                 "application: no such call around it.")),
       CallsColumn("Launches executed, without the driver's inside the runtime's."),
-      RealColumn("per_iteration", "", Better::kLower,
-                 "Of these, launches in steady iterations, divided by the number of these."),
+      RealColumn("per_iteration", "", Better::kLower, "Of these, launches in steady steps, per step."),
       As(Role::kWeight, TotalTimeColumn()),
       Detail(MeanTimeColumn()),
       Detail(RealColumn("launch_percent", "%", Better::kLower,

@@ -75,7 +75,7 @@ void AppendColumns(std::vector<Column>* columns) {
       Detail(time("concurrent_copies", Better::kHigher, "In which two or more copies ran at once.")),
       time("idle", Better::kLower, "In which nothing ran at all for this process."),
       RealColumn("compute_percent", "%", Better::kHigher, "Compute as a part of the time that was measured."),
-      Detail(time("measured", Better::kNeither, "In which it was known what GPUs do.")),
+      Detail(time("measured", Better::kNeither, "For which GPU activity is known.")),
   };
   columns->insert(columns->end(), more.begin(), more.end());
 }

@@ -100,7 +100,7 @@ void AddGpuColumns(std::vector<Column>* columns) {
 std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute, bool has_gpu) {
   std::vector<Column> columns = {
       As(Role::kName, TextColumn(LabelName(by), "As the program names it, in the order of the first forward pass.")),
-      As(Role::kKey, TextColumn("model", "Which network, where there are several.")),
+      As(Role::kKey, TextColumn("model", "The network, if there are several.")),
       As(Role::kPart, StepTimeColumn("forward", "Wall share of its forward pass in a mean step.")),
       As(Role::kPart, StepTimeColumn("backward", "Of its backward pass: data, weights and bias together.")),
       As(Role::kPart, StepTimeColumn("recompute", "Forward pass done again for the backward pass (checkpointing).")),

@@ -20,12 +20,12 @@ namespace {
 
 std::vector<Column> Columns(bool has_ranks) {
   std::vector<Column> columns = {
-      TextColumn("rank", "As its launcher told it (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
+      TextColumn("rank", "As set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
       IntegerColumn("process", "", Better::kNeither, "Process id."),
       Detail(TextColumn("host", "Machine.")),
       IntegerColumn("devices", "", Better::kNeither, "GPUs that did something for it."),
       IntegerColumn("steps", "", Better::kNeither,
-                    "Steady steps that the row speaks of; not known: it speaks of the whole process."),
+                    "Steady steps that the row covers; not known: it covers the whole process."),
       IntegerColumn("step_time", "ns", Better::kLower, "Of a mean step (the process where there are none)."),
       IntegerColumn("compute", "ns", Better::kLower,
                     "In which its GPUs computed, in a mean step; several GPUs' times are added. As far as times of "
@@ -36,7 +36,7 @@ std::vector<Column> Columns(bool has_ranks) {
       IntegerColumn("collectives", "", Better::kNeither,
                     "Collective operations in these steps of which the other ranks' calls are known too."),
       IntegerColumn("came_last", "", Better::kLower,
-                    "Of them, those to which this rank came last: the others waited for it."),
+                    "Those that this rank reached last, so that the others waited for it."),
       IntegerColumn("lateness", "ns", Better::kLower, "Mean time from the first rank's arrival to this one's."),
       IntegerColumn("waiting", "ns", Better::kLower,
                     "In a mean step, in collectives, until the last rank had come: from its kernel's start (its "

@@ -24,14 +24,15 @@ namespace {
 
 std::vector<Column> Columns() {
   return {
-      TextColumn("kind",
-                 "library: its functions were called through dlhook; caller: it called them; tap: it tells by itself; "
-                 "counter; loss."),
+      TextColumn(
+          "kind",
+          "library: its functions were called through dlhook; caller: it called them; tap: it reports its own work; "
+          "counter; loss."),
       TextColumn("object", "The file that holds the code; empty: of the process as a whole."),
       TextColumn("name", "Of a library its kind, of a tap or loss its name."),
       TextColumn("state", "hooked, on, off (the user's choice), refused (dlhook's), lost (was on), absent, lost."),
       Detail(IntegerColumn("records", "", Better::kNeither,
-                           "Calls, scopes or work of GPUs that it told; those lost. Empty where several objects of a "
+                           "Calls, scopes or GPU work that it recorded; those lost. Empty where several objects of a "
                            "process share them.")),
       Detail(IntegerColumn("processes", "", Better::kNeither, "Processes of the run in which it is so.")),
       TextColumn("note", "Why, and what to do."),

@@ -22,7 +22,7 @@ constexpr Advice kMissing[] = {
     {"python-frames", "Lines of the program and names of modules are missing; CPython 3.8 to 3.13 is known."},
     {"module-names", "Layers are then named by their classes and lines."},
     {"nvtx-tap", "Ranges of NVTX are missing; everything else is there."},
-    {"native-stacks", "Who asked for a call is then told by Python's lines and the framework's ops alone."},
+    {"native-stacks", "Callers are then known only by Python lines and framework ops."},
     {"gpu-time", "Without times of GPUs calls have the host's time alone; dlhook doctor says what this machine has."},
 };
 
@@ -87,7 +87,7 @@ std::string AdviceFor(const trace::Loss& loss) {
     case trace::Loss::OUTPUT_GONE:
       return "Leave the run's folder alone while the program runs.";
     case trace::Loss::DLSYM_PLAIN_POINTER:
-      return "Not more than 2048 functions can be told apart that were looked up by dlsym; of the CUDA driver's, those "
+      return "Only 2048 functions that were looked up by dlsym can be told apart; of the CUDA driver's, those "
              "with "
              "arguments newer than this dlhook are left alone.";
     case trace::Loss::COLLECTOR_GONE:

@@ -23,14 +23,14 @@ std::vector<Column> Columns() {
   return {
       IntegerColumn("process", "", Better::kNeither, "Process id."),
       TextColumn("thread", "Name and number of the thread, where threads repeat independently; else all."),
-      IntegerColumn("index", "", Better::kNeither, "Number of the iteration, from 0."),
-      TextColumn("phase", "warm-up; steady: as most iterations are; other: evaluation, a smaller batch and the like."),
+      IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0."),
+      TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
       TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
       IntegerColumn("batch", "", Better::kNeither,
-                    "Samples in one pass, where shapes tell it (of sequences that may be their tokens)."),
+                    "Samples in one pass, where shapes show it (of sequences these may be tokens)."),
       IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
       IntegerColumn("duration", "ns", Better::kLower,
-                    "From its first call to the next iteration's; of the last one: to the end of "
+                    "From its first call to the next step's; of the last one: to the end of "
                     "its last call."),
       IntegerColumn("calls", "", Better::kLower, "Calls that began in it, those inside other calls too."),
       IntegerColumn("creations", "", Better::kLower, "oneDNN primitives prepared (seen at capture level 2)."),
@@ -41,7 +41,7 @@ std::vector<Column> Columns() {
       IntegerColumn("copied", "bytes", Better::kLower, "Bytes of these copies."),
       Detail(IntegerColumn("micro_steps", "", Better::kNeither,
                            "Backward passes before the weights are updated (gradient accumulation).")),
-      Detail(TextColumn("model", "Which network was trained, or ran, where it was one alone.")),
+      Detail(TextColumn("model", "The network that was trained or ran, if it was only one.")),
       Detail(TextColumn(
           "step",
           "The kind, and in brackets what tells steps like it from others: the program's own range, the network, "
@@ -121,13 +121,11 @@ void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const Itera
 void AddNotes(const TraceModel& model, const StepTrack& steps, const IterationTrack& track, Table& table) {
   AddSteadyNotes(model, steps, track, table);
   if (track.calls_before > 0) {
-    table.notes.push_back(
-        absl::StrCat(Name(model, track), ": ", track.calls_before, " calls before the first iteration."));
+    table.notes.push_back(absl::StrCat(Name(model, track), ": ", track.calls_before, " calls before the first step."));
   }
   if (track.by_kind_only) {
-    table.notes.push_back(absl::StrCat(Name(model, track),
-                                       ": shapes change from iteration to iteration; found by the order of "
-                                       "operations alone."));
+    table.notes.push_back(absl::StrCat(
+        Name(model, track), ": shapes change from step to step; steps were found by the order of operations alone."));
   }
 }
 
@@ -140,12 +138,11 @@ absl::StatusOr<Table> IterationsTable(const TraceModel& model, const TableOption
     AddRows(model, steps, track, table);
     AddNotes(model, steps, track, table);
   }
-  if (table.rows.empty()) table.notes.push_back("No sequence of calls repeats often enough to be an iteration.");
+  if (table.rows.empty()) table.notes.push_back("No sequence of calls repeats often enough to be a step.");
   int64_t aggregated = 0;
   for (const AggregateRow& row : model.aggregates) aggregated += row.count;
   if (aggregated > 0) {
-    table.notes.push_back(
-        absl::StrCat(aggregated, " calls are known only as totals per op: they are in no iteration."));
+    table.notes.push_back(absl::StrCat(aggregated, " calls are known only as totals per op: they are in no step."));
   }
   return table;
 }

@@ -34,13 +34,13 @@ std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
   };
   std::vector<Column> columns = {
       IntegerColumn("process", "", Better::kNeither, "Process id."),
-      TextColumn("model", "Which network, where one alone ran."),
+      TextColumn("model", "The network, if only one ran."),
       TextColumn("batch", "Samples in a request; all: whatever their number."),
       IntegerColumn("requests", "", Better::kNeither, "Forward passes, without the warm-up."),
-      percentile("p50", "Half of the requests took at most so long."),
-      percentile("p90", "90 % of the requests took at most so long."),
-      percentile("p95", "95 % of the requests took at most so long."),
-      percentile("p99", "99 % of the requests took at most so long."),
+      percentile("p50", "Half of the requests took at most this long."),
+      percentile("p90", "90 % of the requests took at most this long."),
+      percentile("p95", "95 % of the requests took at most this long."),
+      percentile("p99", "99 % of the requests took at most this long."),
       Detail(percentile("max", "The slowest request.")),
       RealColumn("throughput", "samples/s", Better::kHigher,
                  "Samples over the time that requests took, pauses left out."),

@@ -86,7 +86,7 @@ std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
                     "tells it from others: the program's own range, the network, the batch.")),
       As(Role::kKey,
          TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
-      IntegerColumn("steps", "", Better::kNeither, "Steps that the row speaks of."),
+      IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."),
       IntegerColumn("time", "ns", Better::kLower, "In a mean step; of warm-up: its mean step."),
       RealColumn("percent", "%", Better::kLower, "Of the steady steps' time."),
       RealColumn("calls", "", Better::kLower, "Library calls in a mean step, without those inside others."),

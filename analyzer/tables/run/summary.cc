@@ -49,7 +49,7 @@ class Metrics {
 
 std::vector<Column> Columns() {
   return {
-      TextColumn("metric", "What is told."),
+      TextColumn("metric", "What the row measures."),
       IntegerColumn("value", "", Better::kNeither, "In the row's unit."),
       TextColumn("unit", "ns, bytes; empty for counts."),
       Within(Range::kNotNegative,
@@ -99,7 +99,7 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
   }
   if (aggregated > 0) {
     metrics.Count("aggregated_calls", aggregated,
-                  "of them, known only as totals per op and thread: they stand in no layer and iteration");
+                  "of them, known only as totals per op and thread: they are in no layer and no step");
   }
 }
 
@@ -188,16 +188,16 @@ void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metri
   metrics.Count("iterations", static_cast<int64_t>(track.iterations.size()),
                 tracks.size() == 1 ? "" : absl::StrCat("of the first of ", tracks.size(), " processes or threads"));
   metrics.Count("iterations_warm_up", track.Count(Phase::kWarmUp),
-                compilation_ns == 0 ? "the first ones, as long as they do or take more"
-                                    : "the first ones, as long as they compile, do or take more");
-  metrics.Count("iterations_steady", track.Count(Phase::kSteady), "as most iterations are");
+                compilation_ns == 0 ? "the first ones, while they do more or take longer"
+                                    : "the first ones, while they compile, do more or take longer");
+  metrics.Count("iterations_steady", track.Count(Phase::kSteady), "like most others");
   if (longest == durations.end()) return;
   const Quartiles quartiles = QuartilesOf(longest->second);
   metrics.Time("iteration_median", quartiles.median,
                durations.size() == 1
-                   ? "of steady iterations; the last one is cut short and left out"
+                   ? "of steady steps; the last one is cut short and left out"
                    : absl::StrCat("of steady ", longest->first, ", which took most time; others: table phases"));
-  metrics.Time("iteration_spread", quartiles.upper - quartiles.lower, "interquartile range of steady iterations");
+  metrics.Time("iteration_spread", quartiles.upper - quartiles.lower, "interquartile range of steady steps");
 }
 
 std::string Lower(const std::string& name) { return absl::AsciiStrToLower(name); }
