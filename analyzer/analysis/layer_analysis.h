@@ -1,4 +1,4 @@
-// What several passes need of layers and steps: computed at first use, once for all of them.
+// What several tables need of layers and steps: computed at first use, once for all of them.
 #ifndef DLHOOK_ANALYZER_ANALYSIS_LAYER_ANALYSIS_H_
 #define DLHOOK_ANALYZER_ANALYSIS_LAYER_ANALYSIS_H_
 
@@ -13,7 +13,7 @@
 
 namespace dlhook::analyzer::inline analysis {
 
-// Not thread-safe: passes run one after another.
+// Not thread-safe: tables are made one after another.
 class LayerAnalysis {
  public:
   // `model` must outlive it and not change.

@@ -12,7 +12,7 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// One for each pass, with columns and without rows.
+// One of each kind, with columns and without rows.
 absl::StatusOr<std::vector<Table>> EmptyTables();
 
 // `name`: a column, TABLE.COLUMN, a table (all its columns), or "all". Lines of at most `width`. InvalidArgument names

@@ -28,7 +28,7 @@ std::vector<std::string> NamesOf(const std::vector<T>& registry) {
   return names;
 }
 
-// The element of a registry (passes, renderers …) with this name.
+// The element of a registry (tables, renderers …) with this name.
 template <typename T>
 absl::StatusOr<const T*> FindNamed(const std::vector<T>& registry, absl::string_view what, absl::string_view name) {
   for (const T& element : registry) {

@@ -20,12 +20,12 @@ struct AnalyzedRun {
 };
 
 struct RunsDiff {
-  // `verdict` first (its title is the sentence), then `differences`, then one for each pass.
+  // `verdict` first (its title is the sentence), then `differences`, then one of each kind.
   std::vector<Table> tables;
   Decision decision;
 };
 
-// `passes` must make comparable tables (measured_run.h).
+// `kinds` must make comparable tables (measured_run.h).
 absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<AnalyzedRun> candidate,
                                   const std::vector<const TableKind*>& kinds);
 

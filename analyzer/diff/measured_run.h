@@ -27,7 +27,7 @@ struct MeasuredRun {
   BlockMeans blocks;      // the same in each block
   BlockMeans low_blocks;  // in each block the lower quartile of its steps
   MachineLoad load;
-  std::vector<MeasuredTable> tables;  // one a pass
+  std::vector<MeasuredTable> tables;  // one a kind
 };
 
 // Whether tables of this kind can be compared: there is a time by which.

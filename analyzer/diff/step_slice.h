@@ -1,4 +1,4 @@
-// A run as if only some of its steps had happened: every pass runs on it unchanged, and says what these steps cost.
+// A run as if only some of its steps had happened: every table is made of it unchanged, and says what these steps cost.
 #ifndef DLHOOK_ANALYZER_DIFF_STEP_SLICE_H_
 #define DLHOOK_ANALYZER_DIFF_STEP_SLICE_H_
 

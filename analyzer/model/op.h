@@ -1,4 +1,4 @@
-// An op definition decoded for the passes: what was computed, on what, how, and what that costs by the books.
+// An op definition decoded for the tables: what was computed, on what, how, and what that costs by the books.
 #ifndef DLHOOK_ANALYZER_MODEL_OP_H_
 #define DLHOOK_ANALYZER_MODEL_OP_H_
 
@@ -74,7 +74,7 @@ struct Op {
   bool is_trial = false;
   std::string subject;  // of a search: the kind of op for which an algorithm was asked, e.g. "convolution"
   std::vector<Candidate> candidates;                // of a search
-  trace::Chooser chooser = trace::CHOOSER_UNKNOWN;  // as recorded; passes may know more
+  trace::Chooser chooser = trace::CHOOSER_UNKNOWN;  // as recorded; calls/choices may know more
   std::string heuristic;                            // of choices by heuristics: "instant, rank 0 of 8"
   std::optional<int64_t> workspace_bytes;
   std::vector<std::string> notes;  // the library's numerical and behaviour notes: "tensor_core", "runtime_compilation"

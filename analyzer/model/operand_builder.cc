@@ -8,7 +8,7 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Products, convolutions and conversions of the GPU's libraries, which passes join by what they read and write, and times
+// Products, convolutions and conversions of the GPU's libraries, which tables join by what they read and write, and times
 // between events; products of the CPU's, from whose operands layers are told.
 OperandBuilder::Keep OperandBuilder::KeepOf(const trace::OpDefinition& definition) {
   const bool is_product = definition.has_gemm();

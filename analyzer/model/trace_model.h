@@ -1,4 +1,4 @@
-// A run, ready for passes: immutable, columnar, times in nanoseconds on one axis for all processes.
+// A run, ready for tables: immutable, columnar, times in nanoseconds on one axis for all processes.
 #ifndef DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_
 #define DLHOOK_ANALYZER_MODEL_TRACE_MODEL_H_
 
@@ -258,7 +258,7 @@ struct AggregateRow {
   trace::CallAggregate::Cause cause = trace::CallAggregate::TRACE_LIMIT;
 };
 
-// Totals of one op over calls and aggregates alike: what weight-aware passes read. Times are thread time.
+// Totals of one op over calls and aggregates alike: what tables that weigh by time read. Times are thread time.
 struct OpTotals {
   int64_t calls = 0;         // every call, nested ones too
   int64_t nested_calls = 0;  // of them, inside another view of the same work (same_work.h): bytes and FLOPs count there
@@ -269,7 +269,7 @@ struct OpTotals {
   int64_t wall_share_ns = 0;  // equal split of every instant among the calls (innermost per thread) active at it
 };
 
-// Operand addresses of calls of CUDA's libraries, by which a pass can prove that one call reads what another wrote.
+// Operand addresses of calls of CUDA's libraries, by which a table can prove that one call reads what another wrote.
 struct CallOperands {
   std::vector<CallIndex> call;  // ascending
   std::vector<uint64_t> begin;  // of the call's values

@@ -1,4 +1,4 @@
-// The result of a pass: typed columns and rows. Because results are data, every table has every output format and can be
+// What a report says: typed columns and rows. Because results are data, every table has every output format and can be
 // compared with another run's.
 #ifndef DLHOOK_ANALYZER_TABLE_TABLE_H_
 #define DLHOOK_ANALYZER_TABLE_TABLE_H_
@@ -29,7 +29,7 @@ enum class Role {
 enum class Range : uint8_t {
   kByUnit,       // 0 or more, and of "%" 100 at most
   kNotNegative,  // 0 or more, also of "%": a sum over threads that overlap
-  kMeasured,  // as kByUnit, but a ratio of what different clocks or counters measured: beyond it these are wrong, not the pass
+  kMeasured,  // as kByUnit, but a ratio of what different clocks or counters measured: beyond it these are wrong, not the table
   kSigned
 };
 

@@ -1,4 +1,4 @@
-// Words that the passes share: see columns.h.
+// Words that the tables share: see columns.h.
 #include "analyzer/tables/columns.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Words that the passes share: columns with the same meaning are named, explained and filled alike
+// Words that the tables share: columns with the same meaning are named, explained and filled alike
 // in every table.
 #ifndef DLHOOK_ANALYZER_TABLES_COLUMNS_H_
 #define DLHOOK_ANALYZER_TABLES_COLUMNS_H_

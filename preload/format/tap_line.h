@@ -14,7 +14,6 @@ struct TextSpan {
 };
 
 // Fields of trace::OneDnn.
-// clang-format off
 enum OneDnnField {
   kOperation,
   kEngine,
@@ -28,7 +27,6 @@ enum OneDnnField {
   kOther,
   kOneDnnFieldCount
 };
-// clang-format on
 
 struct TapLine {
   bool is_call;          // an execution or a creation, with a time
