@@ -50,7 +50,7 @@ TEST(CompiledRegionsTest, JaxIsOneRegionOverAllItsThreads) {
   EXPECT_EQ(attribution.layers[0].name, "compiled by XLA");
   EXPECT_TRUE(attribution.layers[0].is_compiled_region);
   EXPECT_TRUE(attribution.oddities.empty());
-  EXPECT_THAT(attribution.layers[0].ambiguity, testing::HasSubstr("not told"));
+  EXPECT_THAT(attribution.layers[0].ambiguity, testing::HasSubstr("does not say"));
   for (const Place& place : attribution.of_call) {
     EXPECT_EQ(place.layer, 0u);
     EXPECT_EQ(place.direction, LayerDirection::kUnknown);

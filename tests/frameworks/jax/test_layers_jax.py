@@ -82,7 +82,7 @@ class Jax(frameworks.Case):
         self.assertEqual([row["layer"] for row in regions], ["compiled by XLA"])
         self.assertEqual([row["layer"] for row in rows if row not in regions and not row["layer"].startswith("[")], [])
         self.assertGreater(regions[0]["calls"], 0)
-        self.assertIn("not told", regions[0]["ambiguity"])
+        self.assertIn("does not say", regions[0]["ambiguity"])
         self.assertIsNone(regions[0]["forward"])
         self.assertIsNone(regions[0]["backward"])
 
