@@ -21,7 +21,6 @@
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/session_files.h"
-#include "preload/unwind/native_stack.h"
 #include "preload/writer_thread.h"
 
 namespace dlhook {
@@ -114,7 +113,6 @@ __attribute__((destructor)) void OnUnload() {
   TellWhyNothing(process);
   AbandonGpuTime();  // nothing is left of it where its own exit handler has run
   ThreadState* thread = dlhook_thread;
-  if (thread != nullptr && thread->active != 0) CloseNativeStacks(thread);  // the main thread has no other end
   uint32_t phase = process->phase.exchange(kFinished);
   if (phase != kRecording) return;
   int saved_errno = errno;

@@ -13,7 +13,6 @@
 #include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
 #include "preload/counters/counter_papi.h"
-#include "preload/counters/counter_replay.h"
 #include "preload/format/definitions.h"
 #include "preload/runtime/config.h"
 
@@ -91,6 +90,14 @@ void PlanPerf(const CounterSpec* const* specs, size_t count, uint32_t* set_count
   }
 }
 
+bool IsReplayed(const CounterSpec& spec) {
+  const CounterList* replayed = g_counter_replay == nullptr ? nullptr : g_counter_replay->counters;
+  for (size_t i = 0; replayed != nullptr && i < replayed->count; ++i) {
+    if (strcmp(replayed->counters[i].name, spec.name) == 0) return true;
+  }
+  return false;
+}
+
 // The cheapest source that has it. PAPI only for what the others lack: it brings a library and descriptors into the
 // process.
 void PlanSources(uint32_t* set_count) {
@@ -98,7 +105,7 @@ void PlanSources(uint32_t* set_count) {
   size_t perf_count = 0;
   for (size_t i = 0; i < g_list.count; ++i) {
     const CounterSpec& spec = g_list.counters[i];
-    if (Replays(spec.name)) {
+    if (IsReplayed(spec)) {
       continue;
     } else if (Has(spec, CounterSource::kRusage)) {
       AddTo(CounterSource::kRusage, false, spec, false, "getrusage", set_count);
@@ -114,17 +121,16 @@ void PlanSources(uint32_t* set_count) {
 }
 
 void PlanReplay(uint32_t* set_count) {
-  const CounterList* replayed = ReplayedCounters();
+  if (g_counter_replay == nullptr) return;
+  const CounterList* replayed = g_counter_replay->counters;
   for (size_t i = 0; i < replayed->count; ++i) {
-    AddTo(CounterSource::kReplay, i == 0, replayed->counters[i], false, "recorded readings (DLHOOK_COUNTERS_REPLAY)",
-          set_count);
+    AddTo(CounterSource::kReplay, i == 0, replayed->counters[i], false, "recorded readings", set_count);
   }
 }
 
 void MakePlan(void*) {
   uint32_t set_count = 0;
   g_of_papi_count = 0;
-  LoadReplay(GetConfig().counters_replay);
   ParseCounters(GetConfig().counters, ThisProcessor(), &ReadWhole, &g_list);
   if (g_list.complaint[0] != '\0') ReportCapability("counters", "", CapabilityState::kRefused, g_list.complaint);
   for (size_t i = 0; i < g_list.refused_count; ++i) {
@@ -175,6 +181,8 @@ uint32_t DefineNames(const PlannedSet& set) {
 }
 
 }  // namespace
+
+const CounterReplay* g_counter_replay = nullptr;
 
 void ReportCounter(const char* name, CapabilityState state, const char* reason) {
   char capability[sizeof(CounterSpec::name) + 16];

@@ -33,6 +33,14 @@ struct CounterPlan {
 // another thread does not come to an end with opening PAPI: nobody waits for the loader's lock, which it may need.
 CounterPlan GetCounterPlan();
 
+// Readings that stand for this machine's. Null here: the tests' build of the shim sets it (tests/testing_shim/), before
+// the first thread records.
+struct CounterReplay {
+  const CounterList* counters;
+  void (*read)(PerfReading* reading);  // of the calling thread
+};
+extern const CounterReplay* g_counter_replay;
+
 // Of one counter ("counter:instructions").
 void ReportCounter(const char* name, CapabilityState state, const char* reason);
 

@@ -7,7 +7,6 @@
 #include "preload/base/own_pages.h"
 #include "preload/counters/counter_papi.h"
 #include "preload/counters/counter_plan.h"
-#include "preload/counters/counter_replay.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
@@ -28,7 +27,6 @@ struct OpenSet {
   bool wants_clock;
   bool wants_counts;
   PerfGroup perf;
-  ReplayPosition replay;
   int papi;
 };
 
@@ -47,7 +45,7 @@ struct CounterThread {
 
 namespace {
 
-bool IsWanted() { return GetConfig().counters[0] != '\0' || GetConfig().counters_replay[0] != '\0'; }
+bool IsWanted() { return GetConfig().counters[0] != '\0'; }
 
 CounterThread* MemoryOf(ThreadState* thread) {
   if (thread->counters != nullptr) return thread->counters;
@@ -122,7 +120,7 @@ bool ReadSet(CounterThread* counters, OpenSet* open, PerfReading* reading) {
     case CounterSource::kPerfRdpmc:
       return ReadPerfGroup(open->perf, reading);
     case CounterSource::kReplay:
-      ReadReplay(&open->replay, reading);
+      g_counter_replay->read(reading);
       return true;
     case CounterSource::kPapi:
       return ReadPapi(counters, *open, reading);

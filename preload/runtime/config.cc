@@ -123,15 +123,10 @@ void ParseCaptureVariables(const char* (*lookup)(const char*), Config* config) {
 
 void ParseStackVariables(const char* (*lookup)(const char*), Config* config) {
   static const char* const kModes[] = {"off", "native", "all", nullptr};
-  static const char* const kSwitch[] = {"off", "on", nullptr};
   const char* value = lookup("DLHOOK_STACKS");
   if (value != nullptr) {
     config->stacks =
         static_cast<StacksMode>(ParseChoice("DLHOOK_STACKS", value, kModes, "off, native or all", 0, config));
-  }
-  value = lookup("DLHOOK_STACKS_CHECK");
-  if (value != nullptr) {
-    config->stacks_check = ParseChoice("DLHOOK_STACKS_CHECK", value, kSwitch, "on or off", 0, config) == 1;
   }
   value = lookup("DLHOOK_STACKS_MIN_US");
   if (value != nullptr) config->stacks_min_ns = ParseNumber("DLHOOK_STACKS_MIN_US", value, 0, config) * 1000;
@@ -183,8 +178,6 @@ void ParseCounterVariables(const char* (*lookup)(const char*), Config* config) {
       Complain(config, "DLHOOK_COUNTERS_MS", value, "at most 60000");
     }
   }
-  value = lookup("DLHOOK_COUNTERS_REPLAY");
-  if (value != nullptr) snprintf(config->counters_replay, sizeof config->counters_replay, "%s", value);
 }
 
 void ParseGrowth(const char* value, Config* config) {

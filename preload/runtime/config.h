@@ -50,13 +50,11 @@ struct Config {
   ScopesMode scopes;              // DLHOOK_SCOPES
   PythonMode python;              // DLHOOK_PYTHON; kOn where DLHOOK_STACKS=all
   StacksMode stacks;              // DLHOOK_STACKS
-  bool stacks_check;              // DLHOOK_STACKS_CHECK: every stack is compared with one that is unwound whole
   uint32_t stack_families;        // DLHOOK_STACKS_FAMILIES of DLHOOK_CAPTURE; 0: no stacks
   uint64_t stacks_min_ns;         // DLHOOK_STACKS_MIN_US: shorter calls get none
   char counters[512];             // DLHOOK_COUNTERS: names of counters and sets, empty: none
   CountersAt counters_at;         // DLHOOK_COUNTERS_AT
   uint32_t counters_interval_ms;  // DLHOOK_COUNTERS_MS; 0: not over time
-  char counters_replay[512];      // DLHOOK_COUNTERS_REPLAY: readings come from this file (tests)
   GpuMode gpu;                    // DLHOOK_GPU
   uint64_t gpu_buffer_bytes;      // DLHOOK_GPU_BUFFERS_MIB: of all of CUPTI's buffers together
   bool gpu_queue_times;           // DLHOOK_GPU_QUEUE: when kernels were queued and submitted

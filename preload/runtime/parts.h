@@ -1,4 +1,4 @@
-// What the runtime needs of the rooms above it, which define these functions: link, python, counters, unwind. A unit test defines those
+// What the runtime needs of the rooms above it, which define these functions: link, python, counters. A unit test defines those
 // that it leaves out (tests/preload/test_process.cc).
 // Thread: any application thread, for itself only.
 #ifndef DLHOOK_PRELOAD_RUNTIME_PARTS_H_
@@ -62,11 +62,6 @@ void CloseThreadCounters(ThreadState* thread);
 // Where a scope of the thread begins or ends that is not inside a framework's operator: a reading, unless the last one
 // is too near. A system call, or rdpmc.
 void ReadCountersAtScope(ThreadState* thread, ScopeKind kind);
-
-// --- unwind ---
-
-// When a thread that has recorded ends: says how the native stacks compared (DLHOOK_STACKS_CHECK).
-void CloseNativeStacks(ThreadState* thread);
 
 }  // namespace dlhook
 

@@ -60,7 +60,6 @@ void DetachThread(void*) {
   dlhook_thread = nullptr;
   if (thread == nullptr || thread->active == 0) return;
   CloseThreadCounters(thread);
-  CloseNativeStacks(thread);
   FlushRegistry(thread);  // what found the ring full when it was told
   GiveBackTotals(thread);
   WriteThreadRecord(thread, RecordType::kThreadEnd);

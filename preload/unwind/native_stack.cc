@@ -8,14 +8,11 @@
 
 #include "preload/base/own_pages.h"
 #include "preload/link/resolver.h"
-#include "preload/runtime/config.h"
 #include "preload/runtime/left_frame.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/registry.h"
-#include "preload/runtime/undisturbed.h"
 #include "preload/unwind/code_objects.h"
 #include "preload/unwind/last_stack.h"
-#include "preload/unwind/stack_check.h"
 #include "preload/unwind/stack_node_table.h"
 #include "preload/unwind/stack_walk.h"
 
@@ -39,8 +36,6 @@ struct NativeStackThread {
   WalkedFrame walked[kMaxNativeFrames];  // the innermost first
   RuleCache rules;
   KnownNode nodes[kNodeSets][2];
-  uint32_t checked_count;
-  void* checked[kMaxCheckedAddresses];  // stack_check.h
 };
 
 namespace {
@@ -145,63 +140,6 @@ uint32_t Remember(NativeStackThread* memory, const StackWalk& walk, WalkEnd end,
   return node;
 }
 
-// By a walk to the end. `keep`: for the next capture.
-uint32_t CaptureWhole(NativeStackThread* memory, const FrameState& start, bool keep) {
-  StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames);
-  NoJoin none;
-  if (memory->bounds.Holds(start.sp)) {
-    OwnStack stack(start.sp, memory->bounds.high);
-    WalkEnd end = walk.Run(start, &stack, &none);
-    if (end != WalkEnd::kLeftStack) return Remember(memory, walk, end, keep && walk.is_exact());
-  }
-  CopiedStack stack(&memory->window);
-  WalkEnd end = walk.Run(start, &stack, &none);
-  return Remember(memory, walk, end, false);
-}
-
-uint32_t Capture(ThreadState* thread, NativeStackThread* memory, const FrameState& start) {
-  StackBounds* bounds = &memory->bounds;
-  bool is_own = bounds->Holds(start.sp) || ExtendBounds(start.sp, bounds);
-  if (__builtin_expect(!is_own, 0)) return CaptureWhole(memory, start, true);
-  memory->last.Verify(start.sp);
-  StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames);
-  OwnStack stack(start.sp, bounds->high);
-  WalkEnd end = walk.Run(start, &stack, &memory->last);
-  bool is_too_deep = end == WalkEnd::kJoined && memory->last.joined_count() + walk.count() > kMaxNativeFrames;
-  if (__builtin_expect(end == WalkEnd::kLeftStack || is_too_deep, 0)) return CaptureWhole(memory, start, true);
-  return Remember(memory, walk, end, walk.is_exact());
-}
-
-// The stack, once more without what is remembered of the last one, and by libunwind. Stacks that are the same are the
-// same node.
-uint32_t CaptureAndCheck(ThreadState* thread, NativeStackThread* memory, const FrameState& start) {
-  StackWay first = FirstWay();
-  uint64_t begin = ReadTicks(thread->clock);
-  uint64_t ticks = 0;
-  uint32_t node = 0;
-  uint32_t whole = 0;
-  for (uint32_t i = 0; i < kStackWays; ++i) {
-    auto way = static_cast<StackWay>((static_cast<uint32_t>(first) + i) % kStackWays);
-    if (way == StackWay::kJoined) {
-      node = Capture(thread, memory, start);
-    } else if (way == StackWay::kWhole) {
-      whole = CaptureWhole(memory, start, false);
-    } else {
-      memory->checked_count = BacktraceOfLibunwind(memory->checked);
-    }
-    if (i == 0) ticks = ReadTicks(thread->clock) - begin;
-  }
-  Undisturbed undisturbed;  // by a handler that forks: its child has no session to look into
-  if (thread->active == 0) return 0;
-  IsOwnAddress is_own = [](void* rules, uint64_t address) {
-    return static_cast<RuleCache*>(rules)->Find(address, false, false)->is_own();
-  };
-  bool as_libunwind = memory->checked_count == 0 || EqualsNode(*thread->session, whole, memory->checked,
-                                                               memory->checked_count, is_own, &memory->rules);
-  CountCheckedStack(node == whole, as_libunwind, first, ticks);
-  return whole;
-}
-
 // `place`: in the stack frame of whoever captures.
 uint32_t CaptureFrom(ThreadState* thread, const FrameState& caller, uintptr_t place) {
   NativeStackThread* memory = MemoryOf(thread);
@@ -218,14 +156,43 @@ uint32_t CaptureFrom(ThreadState* thread, const FrameState& caller, uintptr_t pl
     ForgetAddresses(memory);
     memory->generation = generation;
   }
-  uint32_t node = __builtin_expect(GetConfig().stacks_check, 0) ? CaptureAndCheck(thread, memory, caller)
-                                                                : Capture(thread, memory, caller);
+  uint32_t node = g_capture_stack(memory, caller);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   memory->busy = 0;
   return node;
 }
 
 }  // namespace
+
+uint32_t CaptureWhole(NativeStackThread* memory, const FrameState& start, bool keep) {
+  StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames);
+  NoJoin none;
+  if (memory->bounds.Holds(start.sp)) {
+    OwnStack stack(start.sp, memory->bounds.high);
+    WalkEnd end = walk.Run(start, &stack, &none);
+    if (end != WalkEnd::kLeftStack) return Remember(memory, walk, end, keep && walk.is_exact());
+  }
+  CopiedStack stack(&memory->window);
+  WalkEnd end = walk.Run(start, &stack, &none);
+  return Remember(memory, walk, end, false);
+}
+
+uint32_t CaptureJoined(NativeStackThread* memory, const FrameState& start) {
+  StackBounds* bounds = &memory->bounds;
+  bool is_own = bounds->Holds(start.sp) || ExtendBounds(start.sp, bounds);
+  if (__builtin_expect(!is_own, 0)) return CaptureWhole(memory, start, true);
+  memory->last.Verify(start.sp);
+  StackWalk walk(&memory->rules, memory->walked, kMaxNativeFrames);
+  OwnStack stack(start.sp, bounds->high);
+  WalkEnd end = walk.Run(start, &stack, &memory->last);
+  bool is_too_deep = end == WalkEnd::kJoined && memory->last.joined_count() + walk.count() > kMaxNativeFrames;
+  if (__builtin_expect(end == WalkEnd::kLeftStack || is_too_deep, 0)) return CaptureWhole(memory, start, true);
+  return Remember(memory, walk, end, walk.is_exact());
+}
+
+RuleCache* RulesOf(NativeStackThread* memory) { return &memory->rules; }
+
+CaptureStack g_capture_stack = &CaptureJoined;
 
 __attribute__((noinline)) uint32_t CaptureNativeStack(ThreadState* thread) {
   if (__builtin_expect(thread->active == 0, 0)) return 0;  // forked since the call began
@@ -235,10 +202,6 @@ __attribute__((noinline)) uint32_t CaptureNativeStack(ThreadState* thread) {
   uint32_t node = CaptureFrom(thread, {frame[1], place + 16, frame[0], false}, place);
   errno = saved_errno;
   return node;
-}
-
-void CloseNativeStacks(ThreadState* thread) {
-  if (thread->native_stacks != nullptr && GetConfig().stacks_check) ReportStackCheck(thread);
 }
 
 }  // namespace dlhook

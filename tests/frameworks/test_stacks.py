@@ -1,6 +1,4 @@
-"""Native stacks of real trainings: each equals one that was walked whole, and libunwind's (DLHOOK_STACKS_CHECK)."""
-
-import re
+"""Native stacks of real trainings: each equals one that was walked whole, and libunwind's (the testing shim)."""
 
 import frameworks
 from frameworks import e2e, program
@@ -8,17 +6,8 @@ from frameworks import e2e, program
 
 class Agreement(frameworks.Case):
     def agreement(self, argv):
-        """(stacks, equal to whole ones, equal to libunwind's), and the trace."""
-        self.fresh_run()
-        result = self.under("writer", argv, DLHOOK_STACKS="native", DLHOOK_STACKS_CHECK="on")
-        self.assertEqual(result.code, 0, result.err)
-        trace = e2e.Run(self.run_path).trace()
-        reasons = [e2e.one(c, "reason") for c in trace.capabilities if e2e.one(c, "name") == "native-stacks-check"]
-        if "not here" in reasons[-1]:
-            self.skipTest("no libunwind.so.8")
-        numbers = [re.match(r"(\d+) of (\d+) as walked whole, (\d+) as libunwind", reason).groups() for reason in reasons]
-        whole, stacks, libunwind = max((tuple(map(int, n)) for n in numbers), key=lambda n: n[1])
-        return (stacks, whole, libunwind), trace
+        """Of `stack_agreement`, and the trace."""
+        return self.stack_agreement(argv), e2e.Run(self.run_path).trace()
 
     def test_torch(self):
         (stacks, whole, libunwind), trace = self.agreement(program("cnn", 60, 2))

@@ -85,7 +85,6 @@ TEST(ConfigTest, Stacks) {
       Bit("blas"));
   EXPECT_EQ(Parse({{"DLHOOK_STACKS_FAMILIES", "blas"}}).stack_families, 0u);
   EXPECT_EQ(Parse({{"DLHOOK_STACKS_MIN_US", "50"}}).stacks_min_ns, 50000u);
-  EXPECT_TRUE(Parse({{"DLHOOK_STACKS_CHECK", "on"}}).stacks_check);
   EXPECT_NE(std::string(Parse({{"DLHOOK_STACKS", "python"}}).complaint).find("off, native or all"), std::string::npos);
 }
 

@@ -16,7 +16,6 @@
 #include "preload/runtime/call_detail.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/registry.h"
-#include "preload/unwind/native_stack.h"
 
 namespace dlhook {
 
@@ -87,12 +86,11 @@ uint32_t CapturePythonStack(ThreadState*) { return 0; }
 bool RecordPythonStack(ThreadState*) { return true; }
 void RefreshPython() {}
 
-// Stand for counters/counters.cc, call_detail.cc and unwind/native_stack.cc: no counters and no native stacks here.
+// Stand for counters/counters.cc and call_detail.cc: no counters and no native stacks here.
 void OpenThreadCounters(ThreadState*) {}
 void CloseThreadCounters(ThreadState*) {}
 void ReadCountersAtScope(ThreadState*, ScopeKind) {}
 uint32_t DetailFamilies() { return 0; }
-void CloseNativeStacks(ThreadState*) {}
 
 void StartWriter(ProcessState*) {}
 void FlushRegistry(ThreadState*) {}

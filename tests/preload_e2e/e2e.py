@@ -19,6 +19,7 @@ import unittest
 
 DLHOOK = os.environ.get("DLHOOK_TEST_DLHOOK", "")
 SHIM = os.environ.get("DLHOOK_TEST_SHIM", "")
+TESTING_SHIM = os.environ.get("DLHOOK_TEST_TESTING_SHIM", "")  # tests/testing_shim/
 VICTIMS = os.environ.get("DLHOOK_TEST_VICTIMS", "")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -344,7 +345,8 @@ class Case(unittest.TestCase):
         """The environment in which `host` drains a victim into self.run_path."""
         env = clean_environment(**extra)
         if host != "launcher":
-            env["LD_PRELOAD"] = SHIM
+            testing = any(name.startswith("DLHOOK_TESTING_") for name in extra)
+            env["LD_PRELOAD"] = TESTING_SHIM if testing else SHIM
             env.setdefault("DLHOOK_OUT", self.run_path)
         if host == "rings":
             env["DLHOOK_DRAIN"] = "none"
@@ -364,6 +366,20 @@ class Case(unittest.TestCase):
         result = self.under(host, argv, **extra)
         self.assertEqual(shell_code(result.code), shell_code(expected_code), result.err.decode()[-2000:])
         return Run(self.run_path)
+
+    def stack_agreement(self, argv):
+        """Native stacks of a fresh run under the testing shim: (all, equal to those walked whole, equal to libunwind's)."""
+        path = os.path.join(self.folder, "agreement")
+        self.fresh_run()
+        result = self.under("writer", argv, DLHOOK_STACKS="native", DLHOOK_TESTING_STACKS=path)
+        self.assertEqual(result.code, 0, result.err)
+        with open(path, encoding="ascii") as file:
+            (line,) = file
+        os.remove(path)
+        stacks, whole, libunwind = map(int, line.split()[:3])
+        if libunwind < 0:
+            self.skipTest("no libunwind.so.8")
+        return stacks, whole, libunwind
 
     def assert_problems(self, calls, expected):
         """`expected`: {problem tuple: number of calls}."""

@@ -191,7 +191,7 @@ class Counters(CountersCase):
         path = os.path.join(self.folder, "readings")
         with open(path, "w", encoding="utf-8") as out:
             out.write("counters cycles instructions\nadd 1000 2000\nadd 500 900 enabled 10 running 5\n")
-        found, _ = self.counted("writer", "plain", DLHOOK_COUNTERS="cycles,instructions", DLHOOK_COUNTERS_REPLAY=path,
+        found, _ = self.counted("writer", "plain", DLHOOK_COUNTERS="cycles,instructions", DLHOOK_TESTING_COUNTERS=path,
                                 DLHOOK_COUNTERS_AT="call")
         (pid, (series, capabilities, _, _)), = found.items()
         self.assertEqual(capabilities["cycles"][0], "ON")

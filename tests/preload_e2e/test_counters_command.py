@@ -188,7 +188,7 @@ class Readings(e2e.Case):
         names = re.search(r"^counters (.*)$", text, re.MULTILINE).group(1).split()
         words = re.search(r"^# printed: (.*)$", text, re.MULTILINE).group(1).split()
         run = self.recorded("writer", [e2e.victim("linked"), "1", "50"], expected_code=3, DLHOOK_COUNTERS=",".join(names),
-                            DLHOOK_COUNTERS_AT="call", DLHOOK_COUNTERS_REPLAY=path)
+                            DLHOOK_COUNTERS_AT="call", DLHOOK_TESTING_COUNTERS=path)
         rows = run.table("counters")
         for name, printed in zip(words[::2], words[1::2], strict=True):
             digits = len(printed.partition(".")[2])

@@ -1,11 +1,10 @@
 """Native stacks (DLHOOK_STACKS): every stack is what the program itself knows of it, on stacks of all kinds;
-DLHOOK_STACKS_CHECK finds each equal to one that was walked whole and to libunwind's; nothing that a program does to its
+the testing shim finds each equal to one that was walked whole and to libunwind's; nothing that a program does to its
 stack harms it.
 """
 
 import collections
 import os
-import re
 
 import e2e
 
@@ -104,7 +103,7 @@ class Stacks(e2e.Case):
     def test_fork_inside_a_call(self):
         """The child ends a call that is its parent's: not recorded there, and without its parent's session."""
         counters = {"DLHOOK_COUNTERS": "task-clock", "DLHOOK_COUNTERS_AT": "call"}
-        for extra in ({}, {"DLHOOK_STACKS_CHECK": "on"}, counters):
+        for extra in ({}, {"DLHOOK_TESTING_STACKS": os.path.join(self.folder, "agreement")}, counters):
             with self.subTest(**extra):
                 pairs = self.check("fork_inside", **extra)
                 self.assertEqual((len(pairs), self.cuts(pairs)), (4, {"WHOLE"}))
@@ -192,32 +191,19 @@ class Stacks(e2e.Case):
 
 
 class Check(e2e.Case):
-    """DLHOOK_STACKS_CHECK: the two ways and libunwind agree."""
-
-    def agreement(self, argv, **extra):
-        """(stacks, equal to whole ones, equal to libunwind's), as the trace says at its end."""
-        self.fresh_run()
-        result = self.under("writer", argv, DLHOOK_STACKS="native", DLHOOK_STACKS_CHECK="on", **extra)
-        self.assertEqual(result.code, 0, result.err)
-        trace = e2e.Run(self.run_path).trace()
-        reasons = [e2e.one(c, "reason") for c in trace.capabilities if e2e.one(c, "name") == "native-stacks-check"]
-        said = [re.match(r"(\d+) of (\d+) as walked whole, (\d+) as libunwind", reason).groups() for reason in reasons]
-        whole, all_stacks, libunwind = max((tuple(map(int, n)) for n in said), key=lambda n: n[1])
-        if "not here" in reasons[-1]:
-            self.skipTest("no libunwind.so.8")
-        return all_stacks, whole, libunwind
+    """The testing shim: the two ways and libunwind agree."""
 
     def test_kinds_of_stacks(self):
         for mode, stacks in (("plain", 60), ("threads", 120), ("context", 20), ("signal", 12), ("alternate", 12)):
             with self.subTest(mode=mode):
-                self.assertEqual(self.agreement([e2e.victim("stacks"), mode]), (stacks, stacks, stacks))
+                self.assertEqual(self.stack_agreement([e2e.victim("stacks"), mode]), (stacks, stacks, stacks))
 
     def test_plugins_at_the_same_address(self):
         """Rules and nodes of an unloaded library must not be used for the one in its place: equal code, other frames."""
         rounds = 20
         argv = [e2e.victim("reload"), str(rounds), e2e.library("framed_plugin_8"), e2e.library("framed_plugin_104")]
         # Without libunwind, which keeps rules of what was unloaded.
-        self.assertEqual(self.agreement(argv)[:2], (2 * rounds, 2 * rounds))
+        self.assertEqual(self.stack_agreement(argv)[:2], (2 * rounds, 2 * rounds))
         trace = e2e.Run(self.run_path).traces(TraceWithStacks)[0]
         self.assertEqual({stack[1] for stack in trace.stack_of.values()}, {"WHOLE"})
         self.assertEqual(len({tuple(stack[0]) for stack in trace.stack_of.values()}), 1)

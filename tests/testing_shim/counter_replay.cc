@@ -1,13 +1,9 @@
 // Recorded readings.
-#include "preload/counters/counter_replay.h"
+#include "tests/testing_shim/counter_replay.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "preload/runtime/registry.h"
 
 namespace dlhook {
 namespace {
@@ -123,27 +119,7 @@ bool ParseReplay(const char* text, size_t size, char* complaint, size_t complain
   return false;
 }
 
-void LoadReplay(const char* path) {
-  Forget();
-  if (path[0] == '\0') return;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t size = fd < 0 ? -1 : read(fd, g_file, sizeof g_file);
-  if (fd >= 0) close(fd);
-  char complaint[128] = "can't be read";
-  if (size >= 0 && ParseReplay(g_file, static_cast<size_t>(size), complaint, sizeof complaint)) return;
-  char reason[200];
-  snprintf(reason, sizeof reason, "DLHOOK_COUNTERS_REPLAY: %s", complaint);
-  ReportCapability("counters", "replay", CapabilityState::kRefused, reason);
-}
-
-bool Replays(const char* name) {
-  for (size_t i = 0; i < g_replay.counters.count; ++i) {
-    if (strcmp(g_replay.counters.counters[i].name, name) == 0) return true;
-  }
-  return false;
-}
-
-const CounterList* ReplayedCounters() { return &g_replay.counters; }
+const CounterList& ReplayedCounters() { return g_replay.counters; }
 
 void ReadReplay(ReplayPosition* position, PerfReading* reading) {
   const ReplayLine& line = g_replay.lines[position->next];

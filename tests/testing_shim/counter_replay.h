@@ -1,5 +1,5 @@
-// Recorded readings in the place of counters: hardware that this machine does not have, in tests
-// (DLHOOK_COUNTERS_REPLAY=FILE).
+// DLHOOK_TESTING_COUNTERS=FILE: recorded readings in the place of counters, for hardware that this machine does not
+// have.
 //
 //   # What a thread's next reading finds counted since its last one; after the last line the first follows again.
 //   counters cycles instructions cache-misses
@@ -9,9 +9,9 @@
 //   bits 32
 //   raw 4294967000 17 3
 //
-// Thread: the file is read once, on the slow path of attaching; each thread goes through the lines by itself.
-#ifndef DLHOOK_PRELOAD_COUNTERS_COUNTER_REPLAY_H_
-#define DLHOOK_PRELOAD_COUNTERS_COUNTER_REPLAY_H_
+// Thread: the file is read once, when the library is loaded; each thread goes through the lines by itself.
+#ifndef DLHOOK_TESTS_TESTING_SHIM_COUNTER_REPLAY_H_
+#define DLHOOK_TESTS_TESTING_SHIM_COUNTER_REPLAY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -27,15 +27,12 @@ struct ReplayPosition {
   PerfReading now;
 };
 
-// "": none. What is wrong with it becomes a capability.
-void LoadReplay(const char* path);
-// Pure, for tests: as LoadReplay of a file with this text. False with a sentence in `complaint`.
+// False with a sentence in `complaint`.
 bool ParseReplay(const char* text, size_t size, char* complaint, size_t complaint_size);
 
-bool Replays(const char* name);
-const CounterList* ReplayedCounters();
+const CounterList& ReplayedCounters();
 void ReadReplay(ReplayPosition* position, PerfReading* reading);
 
 }  // namespace dlhook
 
-#endif  // DLHOOK_PRELOAD_COUNTERS_COUNTER_REPLAY_H_
+#endif  // DLHOOK_TESTS_TESTING_SHIM_COUNTER_REPLAY_H_
