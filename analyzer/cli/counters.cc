@@ -38,20 +38,10 @@ std::string AllWords(const Processor& processor) {
   return absl::StrJoin(words, ",");
 }
 
-std::vector<std::string> PapiNames(const CounterList& list) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < list.count; ++i) {
-    if (list.counters[i].perf_type != kNoPerfType || (list.counters[i].sources & SourceBit(CounterSource::kPapi)) == 0)
-      continue;
-    names.emplace_back(absl::StripPrefix(list.counters[i].name, "papi::"));
-  }
-  return names;
-}
-
 CountingReport TryAll(const std::vector<std::string>& sets, const CounterList& asked, bool wants_papi) {
   CountingReport report;
   report.machine = LookAtCounting();
-  if (wants_papi) report.papi = TryPapi(PapiNames(asked));
+  if (wants_papi) report.papi = TryPapi(asked);
   for (const CounterSet& set : kCounterSets) {
     const bool is_wanted = std::find(sets.begin(), sets.end(), set.name) != sets.end();
     if (is_wanted) report.sets.push_back(TrySet(report.machine, set));
@@ -111,7 +101,7 @@ int RunCounters(const Args& args) {
   const Processor processor = ThisProcessor();
   const CounterList asked = ParseWords(is_asked ? absl::StrJoin(words, ",") : AllWords(processor), processor);
   if (asked.complaint[0] != '\0') return Fail(asked.complaint);
-  const bool wants_papi = !is_asked || !PapiNames(asked).empty();
+  const bool wants_papi = !is_asked || std::any_of(asked.counters, asked.counters + asked.count, IsOfPapi);
   const CountingReport report = TryAll(is_asked ? sets : SetNames(), asked, wants_papi);
   const std::string text = (*renderer)->render({.run = nullptr,
                                                 .tables = TablesOf(report, tables, is_asked),

@@ -2,6 +2,7 @@
 // there.
 #include "analyzer/doctor/counter_trials.h"
 
+#include <dlfcn.h>
 #include <linux/perf_event.h>
 #include <unistd.h>
 
@@ -16,7 +17,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analyzer/symbols/isolated.h"
+#include "preload/counters/papi.h"
 #include "preload/counters/perf_group.h"
 #include "preload/counters/rusage_counters.h"
 
@@ -154,10 +160,67 @@ void TryPerf(CounterTrial* trial) {
   ClosePerfGroup(&group);
 }
 
+void* FindSymbol(void* library, const char* name) { return dlsym(library, name); }
+
+std::string TryEvent(const Papi& papi, const CounterSpec& spec) {
+  const CounterSpec* specs[] = {&spec};
+  int set = 0;
+  const int error = MakePapiSet(papi, specs, 1, &set);
+  if (error == kPapiOk) StopPapiSet(papi, set);
+  return absl::StrCat("event ", PapiName(spec), error == kPapiOk ? "" : absl::StrCat(": ", papi.strerror(error)), "\n");
+}
+
+// "event NAME" or "event NAME: reason" of each preset that PAPI claims to have.
+std::string TryPresets(const Papi& papi) {
+  constexpr int kFirstPreset = static_cast<int>(0x80000000u);
+  constexpr int kEnumFirst = 1;      // PAPI_ENUM_FIRST
+  constexpr int kEnumAvailable = 2;  // PAPI_PRESET_ENUM_AVAIL
+  constexpr size_t kMaxName = 128;   // PAPI_MAX_STR_LEN
+  std::string lines;
+  int code = kFirstPreset;
+  if (papi.enum_event(&code, kEnumFirst) != kPapiOk) return lines;
+  do {
+    char name[kMaxName];
+    // The first is not asked for whether it is there.
+    if (papi.query_event(code) != kPapiOk || papi.event_code_to_name(code, name) != kPapiOk) continue;
+    CounterSpec spec = {};
+    absl::SNPrintF(spec.name, sizeof spec.name, "%s", name);
+    lines += TryEvent(papi, spec);
+  } while (papi.enum_event(&code, kEnumAvailable) == kPapiOk);
+  return lines;
+}
+
+// Lines that TakeLine reads; empty: there is no such library.
+std::string AskPapi(const char* soname, const CounterList& wanted) {
+  void* library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return "";
+  Papi papi = {};
+  int version = 0;
+  const char* trouble = StartPapi(library, &FindSymbol, &papi, &version);
+  if (trouble != nullptr) return absl::StrCat("trouble ", trouble, "\n");
+  std::string lines = absl::StrCat("version ", version >> 8, ".", version & 0xff, "\n", TryPresets(papi));
+  for (size_t i = 0; i < wanted.count; ++i) {
+    if (IsOfPapi(wanted.counters[i])) lines += TryEvent(papi, wanted.counters[i]);
+  }
+  return lines;
+}
+
+void TakeLine(absl::string_view line, PapiTrials* trials) {
+  if (absl::ConsumePrefix(&line, "version ")) {
+    trials->version = std::string(line);
+  } else if (absl::ConsumePrefix(&line, "trouble ")) {
+    trials->trouble = std::string(line);
+  } else if (absl::ConsumePrefix(&line, "event ")) {
+    const size_t colon = line.find(": ");
+    const bool works = colon == absl::string_view::npos;
+    trials->events.push_back(
+        {std::string(line.substr(0, colon)), works, std::string(works ? "" : line.substr(colon + 2))});
+  }
+}
+
 void TakePapi(const PapiTrials& papi, CounterTrial* trial) {
-  const std::string name(absl::StripPrefix(trial->spec.name, "papi::"));
   for (const PapiEvent& event : papi.events) {
-    if (event.name != name) continue;
+    if (event.name != PapiName(trial->spec)) continue;
     trial->works = event.works;
     trial->reason = event.works ? "" : absl::StrCat("PAPI: ", event.reason);
     trial->source = event.works ? CounterSource::kPapi : CounterSource::kUnknown;
@@ -200,6 +263,27 @@ CountingMachine LookAtCounting() {
   machine.may_count_all = MayCountAll();
   machine.counters_at_once = TryCountersAtOnce();
   return machine;
+}
+
+bool IsOfPapi(const CounterSpec& spec) { return spec.perf_type == kNoPerfType && Has(spec, CounterSource::kPapi); }
+
+PapiTrials TryPapi(const CounterList& wanted) {
+  constexpr int kSeconds = 10;
+  PapiTrials trials;
+  const auto results = RunIsolated(std::size(kPapiSonames), kSeconds, [&](size_t i) {
+    static bool is_found = false;
+    std::string lines = is_found ? "" : AskPapi(kPapiSonames[i], wanted);
+    is_found = is_found || !lines.empty();
+    return lines;
+  });
+  for (size_t i = 0; i < results.size() && trials.library.empty(); ++i) {
+    const auto& [lines, failure] = results[i];
+    if (lines.empty() && failure.empty()) continue;
+    trials.library = kPapiSonames[i];
+    trials.trouble = absl::StrReplaceAll(failure, {{"reading it", "it"}});
+    for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) TakeLine(line, &trials);
+  }
+  return trials;
 }
 
 std::vector<CounterTrial> TryCounters(const CountingMachine& machine, const CounterList& list, const PapiTrials& papi) {

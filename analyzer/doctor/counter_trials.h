@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/doctor/papi_trials.h"
 #include "preload/counters/counter_names.h"
 
 namespace dlhook::analyzer::inline doctor {
@@ -32,6 +31,21 @@ struct CounterTrial {
   double read_ns = 0;                              // of one reading of it alone
   std::string reason;                              // why it does not work
 };
+struct PapiEvent {
+  std::string name;    // "PAPI_TOT_CYC", "perf::PAGE-FAULTS"
+  bool works = false;  // it was added to an event set, which could be started
+  std::string reason;  // PAPI's, where not
+};
+struct PapiTrials {
+  std::string library;  // "libpapi.so.7"; empty: not there
+  std::string version;  // "7.0"; empty: `trouble` says why it does not work
+  std::string trouble;
+  std::vector<PapiEvent> events;  // the presets that PAPI claims to have, then those of `wanted`
+};
+bool IsOfPapi(const CounterSpec& spec);
+// In a process of its own: PAPI may crash or print, and leaves threads and files behind.
+PapiTrials TryPapi(const CounterList& wanted);
+
 // In the order of `list`. Nothing stays open.
 std::vector<CounterTrial> TryCounters(const CountingMachine& machine, const CounterList& list, const PapiTrials& papi);
 

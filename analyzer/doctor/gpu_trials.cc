@@ -4,7 +4,6 @@
 #include "analyzer/doctor/gpu_trials.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <link.h>
 #include <unistd.h>
 
@@ -34,12 +33,6 @@ constexpr uint32_t kTracingForAll = 11;  // CUPTI of CUDA 10.2: tracing needs no
 template <typename Function>
 Function Find(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
-}
-
-// Nothing that a library prints gets through.
-void SilenceStandardStreams() {
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (int standard = 0; standard < 3 && null >= 0; ++standard) dup2(null, standard);
 }
 
 std::string AskDriver() {
@@ -184,7 +177,6 @@ void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings
 GpuMachine LookAtGpus() {
   GpuMachine machine;
   const std::vector<IsolatedResult> results = RunIsolated(1, kSeconds, [](size_t) {
-    SilenceStandardStreams();
     const std::string driver = AskDriver();
     return driver.empty() ? "none\n" : driver + AskCupti();
   });

@@ -1,6 +1,7 @@
 // The plan: words -> counters -> the cheapest source that has each -> sets.
 #include "preload/counters/counter_plan.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +13,8 @@
 #include "preload/base/own_stack.h"
 #include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
-#include "preload/counters/counter_papi.h"
 #include "preload/format/definitions.h"
+#include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
 
 namespace dlhook {
@@ -27,6 +28,8 @@ PlannedSet g_sets[kMaxCounterSets];
 std::atomic<uint32_t> g_set_count{0};
 const CounterSpec* g_of_papi[kMaxCounters];
 uint32_t g_of_papi_count;
+Papi g_papi;
+uint32_t g_papi_process;  // that has opened it
 
 // Who has begun to plan PAPI's counters (a process id), and that it is done.
 std::atomic<uint32_t> g_papi_planner{0};
@@ -141,11 +144,35 @@ void MakePlan(void*) {
   g_set_count.store(set_count, std::memory_order_release);
 }
 
-// Opens PAPI: constructors run, and the loader's lock is taken.
+// Constructors run, and the loader's lock is taken. Null, or why it can't be used: a clause.
+const char* OpenPapi() {
+  g_papi_process = ProcessId();
+  int version = 0;
+  for (const char* soname : kPapiSonames) {
+    void* library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+    if (library != nullptr) return StartPapi(library, &RealDlsym, &g_papi, &version);
+  }
+  return "it is not installed";
+}
+
 void PlanOfPapi(void*) {
+  const char* trouble = OpenPapi();
   uint32_t set_count = g_set_count.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < g_of_papi_count; ++i) {
-    if (PlanPapi(g_of_papi[i])) AddTo(CounterSource::kPapi, false, *g_of_papi[i], false, "PAPI", &set_count);
+    const CounterSpec& spec = *g_of_papi[i];
+    char reason[200];
+    int set = -1;
+    int error = trouble == nullptr ? MakePapiSet(g_papi, &g_of_papi[i], 1, &set) : kPapiOk;
+    if (trouble != nullptr) {
+      snprintf(reason, sizeof reason, "needs PAPI (libpapi.so.7 or .so.6): %s", trouble);
+      ReportCounter(spec.name, CapabilityState::kAbsent, reason);
+    } else if (error != kPapiOk) {
+      snprintf(reason, sizeof reason, "PAPI can't count it here: %s", g_papi.strerror(error));
+      ReportCounter(spec.name, CapabilityState::kRefused, reason);
+    } else {
+      StopPapiSet(g_papi, set);
+      AddTo(CounterSource::kPapi, false, spec, false, "PAPI", &set_count);
+    }
   }
   g_set_count.store(set_count, std::memory_order_release);
 }
@@ -199,6 +226,8 @@ CounterPlan GetCounterPlan() {
   if (g_of_papi_count != 0) PlanPapiOnce();
   return {g_set_count.load(std::memory_order_acquire), g_sets};
 }
+
+const Papi* PlannedPapi() { return g_papi_process == ProcessId() ? &g_papi : nullptr; }
 
 uint32_t DefineCounterSet(const PlannedSet& set) {
   SpinLockHolder holder(&g_definitions_lock);

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "preload/counters/counter_names.h"
+#include "preload/counters/papi.h"
 #include "preload/counters/perf_group.h"
 #include "preload/counters/rusage_counters.h"
 #include "preload/format/record.h"
@@ -40,6 +41,9 @@ struct CounterReplay {
   void (*read)(PerfReading* reading);  // of the calling thread
 };
 extern const CounterReplay* g_counter_replay;
+
+// PAPI, where the plan has counters of it and this process has opened it; null in a forked child of one that has.
+const Papi* PlannedPapi();
 
 // Of one counter ("counter:instructions").
 void ReportCounter(const char* name, CapabilityState state, const char* reason);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "preload/base/own_pages.h"
-#include "preload/counters/counter_papi.h"
+#include "preload/base/own_stack.h"
 #include "preload/counters/counter_plan.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
@@ -78,20 +78,39 @@ bool OpenPerf(OpenSet* open) {
   return true;
 }
 
+// On a stack of its own: PAPI takes more than a small thread has.
+bool OpenPapi(OpenSet* open) {
+  const Papi* papi = PlannedPapi();
+  if (papi == nullptr) {
+    ReportLost(*open->set, "PAPI does not survive a fork: not of this process, its parent has opened it");
+    return false;
+  }
+  struct Making {
+    OpenSet* open;
+    int error;
+  } making = {open, -2};  // PAPI_ENOMEM
+  CallOnOwnStack(
+      [](void* argument) {
+        auto making = static_cast<Making*>(argument);
+        const PlannedSet& set = *making->open->set;
+        making->error = MakePapiSet(*PlannedPapi(), set.counters, set.count, &making->open->papi);
+      },
+      &making);
+  if (making.error != kPapiOk) ReportLost(*open->set, papi->strerror(making.error));
+  return making.error == kPapiOk;
+}
+
 bool OpenOne(OpenSet* open) {
   for (uint32_t i = 0; i < open->set->count; ++i) {
     bool is_clock = open->set->usage[i] == UsageField::kTaskClock;
     open->wants_clock = open->wants_clock || is_clock;
     open->wants_counts = open->wants_counts || !is_clock;
   }
-  const char* reason = "";
   switch (open->source) {
     case CounterSource::kPerfRead:
       return OpenPerf(open);
     case CounterSource::kPapi:
-      open->papi = OpenPapiSet(open->set->counters, open->set->count, &reason);
-      if (open->papi < 0) ReportLost(*open->set, reason);
-      return open->papi >= 0;
+      return OpenPapi(open);
     default:
       return true;
   }
@@ -101,7 +120,10 @@ bool ReadPapi(CounterThread* counters, const OpenSet& open, PerfReading* reading
   if (counters->is_in_library != 0) return false;
   counters->is_in_library = 1;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  bool is_read = ReadPapiSet(open.papi, open.set->count, reading->values);
+  long long values[kMaxCountersOfSet] = {};
+  const Papi* papi = PlannedPapi();
+  bool is_read = papi != nullptr && papi->read(open.papi, values) == kPapiOk;
+  for (uint32_t i = 0; i < open.set->count; ++i) reading->values[i] = static_cast<uint64_t>(values[i]);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   counters->is_in_library = 0;
   return is_read;
@@ -131,7 +153,10 @@ bool ReadSet(CounterThread* counters, OpenSet* open, PerfReading* reading) {
 
 void CloseSet(OpenSet* open) {
   if (open->perf.count != 0) ClosePerfGroup(&open->perf);
-  if (open->source == CounterSource::kPapi) ClosePapiSet(open->papi);
+  const Papi* papi = open->source == CounterSource::kPapi ? PlannedPapi() : nullptr;
+  if (papi == nullptr) return;
+  StopPapiSet(*papi, open->papi);
+  papi->unregister_thread();
 }
 
 // False where there is no room, or where a reading began after the one that is to be written: the handler of a signal

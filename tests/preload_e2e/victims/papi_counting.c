@@ -22,19 +22,21 @@ static int Enter(void) {
 int PAPI_library_init(int version) { return Enter() && version == kVersion ? kVersion : -1; }
 int PAPI_set_domain(int domain) { return domain == 0xf ? 0 : -1; }
 int PAPI_thread_init(unsigned long (*id)(void)) { return threads_told = id() != 0, 0; }
-int PAPI_event_name_to_code(const char* name, int* code) {
-  return *code = 1, strcmp(name, "PAPI_TOT_INS") == 0 ? 0 : kNoEvent;
-}
 int PAPI_create_eventset(int* set) {
   Enter();
   if (!threads_told || __atomic_fetch_add(&sets, 1, __ATOMIC_RELAXED) >= kMaxSets) return kNoMemory;
   return *set = 1, 0;
 }
-int PAPI_add_event(int set, int code) { return set == 1 && code == 1 ? 0 : -1; }
+int PAPI_add_named_event(int set, const char* name) {
+  return set == 1 && strcmp(name, "PAPI_TOT_INS") == 0 ? 0 : kNoEvent;
+}
 int PAPI_start(int set) { return set == 1 ? 0 : -1; }
 int PAPI_read(int set, long long* values) { return *values = count += 7, set == 1 && owner == getpid() ? 0 : -1; }
 int PAPI_stop(int set, long long* values) { return *values = 0, set == 1 ? 0 : -1; }
 int PAPI_cleanup_eventset(int set) { return set == 1 ? 0 : -1; }
 int PAPI_destroy_eventset(int* set) { return *set = -1, __atomic_fetch_sub(&sets, 1, __ATOMIC_RELAXED), 0; }
 int PAPI_unregister_thread(void) { return 0; }
+int PAPI_enum_event(int* code, int modifier) { return (void)code, (void)modifier, kNoEvent; }
+int PAPI_query_event(int code) { return (void)code, kNoEvent; }
+int PAPI_event_code_to_name(int code, char* name) { return (void)code, (void)name, kNoEvent; }
 char* PAPI_strerror(int error) { return error == kNoEvent ? "Event does not exist" : "Insufficient memory"; }
