@@ -1,20 +1,17 @@
-// The environment variables of libdlhook.so, for `dlhook help variables` and the man page. README.md has the same
-// table, and preload/runtime/config.cc reads them: tests/analyzer/variables_test.py compares the three.
+// The environment variables of libdlhook.so (preload/format/variables.inc), for `dlhook help variables` and the man page.
 #ifndef DLHOOK_ANALYZER_CLI_VARIABLES_H_
 #define DLHOOK_ANALYZER_CLI_VARIABLES_H_
 
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
-
 namespace dlhook::analyzer::inline cli {
 
 struct Variable {
-  absl::string_view name;
-  absl::string_view values;
-  absl::string_view standard;  // the default
-  absl::string_view meaning;
+  std::string name;
+  std::string values;
+  std::string standard;  // the default
+  std::string meaning;
 };
 
 // Those that people may set, in the order of the help.

@@ -1,4 +1,4 @@
-// Reading of the DLHOOK_* variables.
+// Reading of the DLHOOK_* variables: preload/format/variables.inc.
 #include "preload/runtime/config.h"
 
 #include <stdio.h>
@@ -13,40 +13,95 @@
 namespace dlhook {
 namespace {
 
-constexpr uint64_t kDefaultRingBytes = 15u << 20;
-constexpr uint64_t kDefaultGrowthBytes = 64u << 20;
-constexpr uint64_t kDefaultGpuBufferBytes = 32u << 20;
+struct Variable {
+  const char* name;
+  const char* values;
+  const char* standard;  // the default
+};
 
-void Complain(Config* config, const char* name, const char* value, const char* expected) {
+void Complain(const Variable& variable, const char* value, const char* expected, Config* config) {
   if (config->complaint[0] != '\0') return;
-  snprintf(config->complaint, sizeof config->complaint, "%s=%.60s is not understood, expected %s", name, value,
+  snprintf(config->complaint, sizeof config->complaint, "%s=%.60s is not understood, expected %s", variable.name, value,
            expected);
 }
 
-uint64_t ParseNumber(const char* name, const char* value, uint64_t fallback, Config* config) {
-  char* end = nullptr;
-  unsigned long long number = strtoull(value, &end, 10);
-  if (end == value || *end != '\0' || value[0] == '-') {
-    Complain(config, name, value, "a whole number");
-    return fallback;
+// The words of "`on`, `light`, `off`".
+struct Words {
+  const char* word;
+  size_t length;
+  explicit Words(const char* text) : word(text), length(0) { Next(); }
+  void Next() {
+    word += length;
+    word += strspn(word, "`, ");
+    length = strcspn(word, "`, ");
   }
-  return number;
+};
+
+int IndexOf(const char* values, const char* wanted, size_t length) {
+  int index = 0;
+  for (Words words(values); words.length > 0; words.Next(), ++index) {
+    if (words.length == length && strncmp(words.word, wanted, length) == 0) return index;
+  }
+  return -1;
 }
 
-// Index of the choice that equals `value`, or `fallback`.
-int ParseChoice(const char* name, const char* value, const char* const* choices, const char* expected, int fallback,
-                Config* config) {
-  for (int i = 0; choices[i] != nullptr; ++i) {
-    if (strcmp(value, choices[i]) == 0) return i;
+// The one that `value` names, or the default.
+int IndexOfChoice(const Variable& variable, const char* value, Config* config) {
+  int index = value == nullptr ? -1 : IndexOf(variable.values, value, strlen(value));
+  if (index >= 0) return index;
+  if (value != nullptr) {
+    char expected[64] = "";  // "on, light or off"
+    size_t used = 0;
+    for (Words words(variable.values), next = words; words.length > 0; words = next) {
+      next.Next();
+      const char* link = used == 0 ? "" : next.length == 0 ? " or " : ", ";
+      used += static_cast<size_t>(snprintf(expected + used, sizeof expected - used, "%s%.*s", link,
+                                           static_cast<int>(words.length), words.word));
+    }
+    Complain(variable, value, expected, config);
   }
-  Complain(config, name, value, expected);
-  return fallback;
+  Words standard(variable.standard);
+  return IndexOf(variable.values, standard.word, standard.length);
 }
+
+// How variables are read: `value` is null where one is not set.
+
+struct Text {
+  template <size_t N>
+  void Read(const Variable&, const char* value, char (*member)[N], Config*) const {
+    if (value != nullptr) snprintf(*member, N, "%s", value);
+  }
+};
+
+class Choice {
+ public:
+  explicit Choice(int first = 0) : first_(first) {}
+  template <typename Member>
+  void Read(const Variable& variable, const char* value, Member* member, Config* config) const {
+    *member = static_cast<Member>(first_ + IndexOfChoice(variable, value, config));
+  }
+
+ private:
+  int first_;  // what the first of the values stands for
+};
+
+struct Switch {
+  void Read(const Variable& variable, const char* value, bool* member, Config* config) const {
+    *member = IndexOfChoice(variable, value, config) == IndexOf(variable.values, "on", 2);
+  }
+};
+
+struct One {
+  void Read(const Variable&, const char* value, bool* member, Config*) const {
+    *member = value != nullptr && strcmp(value, "1") == 0;
+  }
+};
 
 uint32_t AllFamilies() { return (1u << kFamilyCount) - 1; }
 
-// One word of DLHOOK_CAPTURE. `first` decides whether "-x" starts from everything.
-uint32_t ApplyFamily(const char* word, size_t length, uint32_t mask, bool first, Config* config) {
+// One word of a list of families. `first` decides whether "-x" starts from everything.
+uint32_t ApplyFamily(const Variable& variable, const char* word, size_t length, uint32_t mask, bool first,
+                     Config* config) {
   bool remove = word[0] == '-';
   if (remove) {
     ++word;
@@ -61,17 +116,17 @@ uint32_t ApplyFamily(const char* word, size_t length, uint32_t mask, bool first,
   if (bits == 0 && !(length == 4 && strncmp(word, "none", 4) == 0)) {
     char text[64];
     snprintf(text, sizeof text, "%.*s", static_cast<int>(length < 60 ? length : 60), word);
-    Complain(config, "DLHOOK_CAPTURE", text, "names of families, all or none, separated by commas");
+    Complain(variable, text, "names of families, all or none, separated by commas", config);
   }
   return remove ? mask & ~bits : mask | bits;
 }
 
-uint32_t ParseFamilies(const char* value, Config* config) {
+uint32_t ParseFamilies(const Variable& variable, const char* value, Config* config) {
   uint32_t mask = 0;
   bool first = true;
   while (*value != '\0') {
     size_t length = strcspn(value, ",");
-    if (length > 0) mask = ApplyFamily(value, length, mask, first, config);
+    if (length > 0) mask = ApplyFamily(variable, value, length, mask, first, config);
     first = false;
     value += length;
     if (*value == ',') ++value;
@@ -79,145 +134,45 @@ uint32_t ParseFamilies(const char* value, Config* config) {
   return mask;
 }
 
-void ParseCaptureVariables(const char* (*lookup)(const char*), Config* config) {
-  static const char* const kClocks[] = {"tsc", "monotonic", nullptr};
-  static const char* const kOneDnn[] = {"off", "auto", "force", nullptr};
-  static const char* const kScopes[] = {"off", "light", "on", nullptr};
-  static const char* const kPython[] = {"off", "scopes", "on", nullptr};
-  static const char* const kSwitch[] = {"off", "on", nullptr};
-  const char* value = lookup("DLHOOK_CAPTURE");
-  if (value != nullptr && *value != '\0') config->families = ParseFamilies(value, config);
-  value = lookup("DLHOOK_CLOCK");
-  if (value != nullptr) {
-    config->monotonic_clock = ParseChoice("DLHOOK_CLOCK", value, kClocks, "tsc or monotonic", 0, config) == 1;
+class Families {
+ public:
+  explicit Families(uint32_t standard) : standard_(standard) {}
+  void Read(const Variable& variable, const char* value, uint32_t* member, Config* config) const {
+    *member = value == nullptr || *value == '\0' ? standard_ : ParseFamilies(variable, value, config);
   }
-  value = lookup("DLHOOK_START");
-  if (value != nullptr) {
-    config->start_recording = ParseChoice("DLHOOK_START", value, kSwitch, "on or off", 1, config) == 1;
-  }
-  value = lookup("DLHOOK_ONEDNN");
-  if (value != nullptr) {
-    config->onednn =
-        static_cast<OneDnnMode>(ParseChoice("DLHOOK_ONEDNN", value, kOneDnn, "auto, off or force", 1, config));
-  }
-  value = lookup("DLHOOK_SCOPES");
-  if (value != nullptr) {
-    config->scopes =
-        static_cast<ScopesMode>(ParseChoice("DLHOOK_SCOPES", value, kScopes, "on, light or off", 2, config));
-  }
-  value = lookup("DLHOOK_PYTHON");
-  if (value != nullptr) {
-    config->python =
-        static_cast<PythonMode>(ParseChoice("DLHOOK_PYTHON", value, kPython, "on, scopes or off", 2, config));
-  }
-  value = lookup("DLHOOK_ONEDNN_LEVEL");
-  if (value != nullptr) {
-    uint64_t level = ParseNumber("DLHOOK_ONEDNN_LEVEL", value, 1, config);
-    if (level == 1 || level == 2) {
-      config->onednn_level = static_cast<int>(level);
-    } else {
-      Complain(config, "DLHOOK_ONEDNN_LEVEL", value, "1 (executions) or 2 (creations too)");
-    }
-  }
-}
 
-void ParseStackVariables(const char* (*lookup)(const char*), Config* config) {
-  static const char* const kModes[] = {"off", "native", "all", nullptr};
-  const char* value = lookup("DLHOOK_STACKS");
-  if (value != nullptr) {
-    config->stacks =
-        static_cast<StacksMode>(ParseChoice("DLHOOK_STACKS", value, kModes, "off, native or all", 0, config));
-  }
-  value = lookup("DLHOOK_STACKS_MIN_US");
-  if (value != nullptr) config->stacks_min_ns = ParseNumber("DLHOOK_STACKS_MIN_US", value, 0, config) * 1000;
-  value = lookup("DLHOOK_STACKS_FAMILIES");
-  uint32_t wanted = value != nullptr && *value != '\0' ? ParseFamilies(value, config) : AllFamilies();
-  config->stack_families = config->stacks == StacksMode::kOff ? 0 : wanted & config->families;
-  if (config->stacks == StacksMode::kAll) config->python = PythonMode::kOn;
-}
+ private:
+  uint32_t standard_;
+};
 
-void ParseGpuVariables(const char* (*lookup)(const char*), Config* config) {
-  static const char* const kModes[] = {"off", "auto", "cupti", "events", nullptr};
-  static const char* const kSwitch[] = {"off", "on", nullptr};
-  constexpr uint64_t kMostMib = 16 * 1024;
-  const char* value = lookup("DLHOOK_GPU");
-  if (value != nullptr) {
-    int mode = ParseChoice("DLHOOK_GPU", value, kModes, "auto, cupti, events or off", 1, config);
-    config->gpu = static_cast<GpuMode>(mode);
+class Number {
+ public:
+  explicit Number(uint64_t scale = 1, uint64_t least = 0, uint64_t most = UINT64_MAX)
+      : scale_(scale), least_(least), most_(most) {}
+  template <typename Member>
+  void Read(const Variable& variable, const char* value, Member* member, Config* config) const {
+    *member = static_cast<Member>(Parse(variable, value, config) * scale_);
   }
-  value = lookup("DLHOOK_GPU_QUEUE");
-  if (value != nullptr) {
-    config->gpu_queue_times = ParseChoice("DLHOOK_GPU_QUEUE", value, kSwitch, "on or off", 0, config) == 1;
-  }
-  value = lookup("DLHOOK_GPU_BUFFERS_MIB");
-  if (value == nullptr) return;
-  uint64_t mib = ParseNumber("DLHOOK_GPU_BUFFERS_MIB", value, kDefaultGpuBufferBytes >> 20, config);
-  if (mib < 1 || mib > kMostMib) {
-    Complain(config, "DLHOOK_GPU_BUFFERS_MIB", value, "1 to 16384 MiB");
-  } else {
-    config->gpu_buffer_bytes = mib << 20;
-  }
-}
 
-void ParseCounterVariables(const char* (*lookup)(const char*), Config* config) {
-  static const char* const kPlaces[] = {"time", "scope", "call", nullptr};
-  constexpr uint64_t kLongestIntervalMs = 60 * 1000;
-  const char* value = lookup("DLHOOK_COUNTERS");
-  if (value != nullptr) snprintf(config->counters, sizeof config->counters, "%s", value);
-  value = lookup("DLHOOK_COUNTERS_AT");
-  if (value != nullptr) {
-    config->counters_at =
-        static_cast<CountersAt>(ParseChoice("DLHOOK_COUNTERS_AT", value, kPlaces, "time, scope or call", 1, config));
+ private:
+  uint64_t Parse(const Variable& variable, const char* value, Config* config) const {
+    uint64_t standard = strtoull(variable.standard, nullptr, 10);  // 0 where it is a word
+    if (value == nullptr) return standard;
+    char* end = nullptr;
+    uint64_t number = strtoull(value, &end, 10);
+    char expected[64] = "a whole number";
+    bool is_number = end != value && *end == '\0' && value[0] != '-';
+    if (is_number && number >= least_ && number <= most_) return number;
+    if (is_number && least_ == 0) snprintf(expected, sizeof expected, "at most %lu %s", most_, variable.values);
+    if (is_number && least_ != 0) snprintf(expected, sizeof expected, "%lu to %lu %s", least_, most_, variable.values);
+    Complain(variable, value, expected, config);
+    return standard;
   }
-  value = lookup("DLHOOK_COUNTERS_MS");
-  if (value != nullptr) {
-    uint64_t interval_ms = ParseNumber("DLHOOK_COUNTERS_MS", value, config->counters_interval_ms, config);
-    if (interval_ms <= kLongestIntervalMs) {
-      config->counters_interval_ms = static_cast<uint32_t>(interval_ms);
-    } else {
-      Complain(config, "DLHOOK_COUNTERS_MS", value, "at most 60000");
-    }
-  }
-}
 
-void ParseGrowth(const char* value, Config* config) {
-  constexpr uint64_t kMostKib = 64 << 20;
-  uint64_t kib = ParseNumber("DLHOOK_GROWTH_KIB", value, kDefaultGrowthBytes >> 10, config);
-  if (kib <= kMostKib) {
-    config->growth_bytes = kib << 10;
-  } else {
-    Complain(config, "DLHOOK_GROWTH_KIB", value, "at most 67108864 KiB");
-  }
-}
-
-void ParseOutputVariables(const char* (*lookup)(const char*), Config* config) {
-  static const char* const kOnFull[] = {"aggregate", "drop", "wait", nullptr};
-  static const char* const kDrains[] = {"auto", "collector", "none", nullptr};
-  const char* value = lookup("DLHOOK_OUT");
-  if (value != nullptr) snprintf(config->out, sizeof config->out, "%s", value);
-  value = lookup("DLHOOK_MAX_BYTES");
-  if (value != nullptr) config->max_bytes = ParseNumber("DLHOOK_MAX_BYTES", value, 0, config);
-  value = lookup("DLHOOK_RING_KIB");
-  if (value != nullptr) {
-    config->ring_bytes_total = ParseNumber("DLHOOK_RING_KIB", value, kDefaultRingBytes >> 10, config) << 10;
-  }
-  value = lookup("DLHOOK_GROWTH_KIB");
-  if (value != nullptr) ParseGrowth(value, config);
-  value = lookup("DLHOOK_ON_FULL");
-  if (value != nullptr) {
-    config->on_full =
-        static_cast<OnFull>(ParseChoice("DLHOOK_ON_FULL", value, kOnFull, "aggregate, drop or wait", 0, config));
-  }
-  value = lookup("DLHOOK_DRAIN");
-  if (value != nullptr) {
-    config->drain =
-        static_cast<DrainMode>(ParseChoice("DLHOOK_DRAIN", value, kDrains, "auto, collector or none", 0, config));
-  }
-  value = lookup("DLHOOK_COLLECTOR");
-  if (value != nullptr) snprintf(config->collector, sizeof config->collector, "%s", value);
-  value = lookup("DLHOOK_VERBOSE");
-  config->verbose = value != nullptr && strcmp(value, "1") == 0;
-}
+  uint64_t scale_;  // of the member's unit
+  uint64_t least_;
+  uint64_t most_;
+};
 
 }  // namespace
 
@@ -230,23 +185,13 @@ uint32_t FamilyBitOf(const char* name) {
 
 void ParseConfig(const char* (*lookup)(const char* name), Config* config) {
   memset(config, 0, sizeof *config);
-  config->families = kDefaultFamilies;
-  config->ring_bytes_total = kDefaultRingBytes;
-  config->growth_bytes = kDefaultGrowthBytes;
-  config->start_recording = true;
-  config->onednn = OneDnnMode::kAuto;
-  config->onednn_level = 1;
-  config->scopes = ScopesMode::kOn;
-  config->python = PythonMode::kOn;
-  config->counters_at = CountersAt::kScope;
-  config->counters_interval_ms = 10;
-  config->gpu = GpuMode::kAuto;
-  config->gpu_buffer_bytes = kDefaultGpuBufferBytes;
-  ParseCaptureVariables(lookup, config);
-  ParseStackVariables(lookup, config);
-  ParseCounterVariables(lookup, config);
-  ParseGpuVariables(lookup, config);
-  ParseOutputVariables(lookup, config);
+#define DLHOOK_VARIABLE(name, reader, member, values, standard, meaning) \
+  (reader).Read({name, values, standard}, lookup(name), &config->member, config);
+#define DLHOOK_INTERNAL_VARIABLE(name, reader, member) \
+  (reader).Read({name, "", ""}, lookup(name), &config->member, config);
+#include "preload/format/variables.inc"
+  config->stack_families = config->stacks == StacksMode::kOff ? 0 : config->stack_families & config->families;
+  if (config->stacks == StacksMode::kAll) config->python = PythonMode::kOn;
 }
 
 const Config& GetConfig() {

@@ -1,4 +1,4 @@
-// The DLHOOK_* variables, read once. README.md has the table for users.
+// The DLHOOK_* variables (preload/format/variables.inc), read once. Enums are in the order of a variable's values.
 // Thread: the first to ask (the constructor, or a hook that runs before it).
 #ifndef DLHOOK_PRELOAD_RUNTIME_CONFIG_H_
 #define DLHOOK_PRELOAD_RUNTIME_CONFIG_H_
@@ -8,30 +8,30 @@
 namespace dlhook {
 
 enum class DrainMode : uint32_t {
-  kWriterThread = 0,  // in this process
-  kCollector = 1,     // another process (dlhook run) drains
-  kNone = 2,          // nobody: whoever opens the run does (tests)
+  kWriterThread,  // in this process
+  kCollector,     // another process (dlhook run) drains
+  kNone,          // nobody: whoever opens the run does (tests)
 };
 
 // Scopes of frameworks, by whatever tap tells of them.
-enum class ScopesMode : uint32_t { kOff = 0, kLight = 1, kOn = 2 };
+enum class ScopesMode : uint32_t { kOn, kLight, kOff };
 
 // Python stacks: at scopes and at calls outside of framework ops, at scopes only, nowhere.
-enum class PythonMode : uint32_t { kOff = 0, kScopes = 1, kOn = 2 };
+enum class PythonMode : uint32_t { kOn, kScopes, kOff };
 
 // Native stacks of calls; kAll: with the Python frames that belong among them.
-enum class StacksMode : uint32_t { kOff = 0, kNative = 1, kAll = 2 };
+enum class StacksMode : uint32_t { kOff, kNative, kAll };
 
 // Where counters are read: at the interval only; also where scopes begin and end; also around every recorded call.
-enum class CountersAt : uint32_t { kTime = 0, kScope = 1, kCall = 2 };
+enum class CountersAt : uint32_t { kTime, kScope, kCall };
 
 // Times of GPUs: CUPTI where it can be had, else pairs of events; only one of them; none.
-enum class GpuMode : uint32_t { kOff = 0, kAuto = 1, kCupti = 2, kEvents = 3 };
+enum class GpuMode : uint32_t { kAuto, kCupti, kEvents, kOff };
 
-enum class OneDnnMode : uint32_t { kOff = 0, kAuto = 1, kForce = 2 };
+enum class OneDnnMode : uint32_t { kAuto, kOff, kForce };
 
 // What becomes of a call that finds no room: it goes into totals of its op, is dropped and counted, or waits.
-enum class OnFull : uint32_t { kAggregate = 0, kDrop = 1, kWait = 2 };
+enum class OnFull : uint32_t { kAggregate, kDrop, kWait };
 
 struct Config {
   char out[4096];                 // DLHOOK_OUT, empty: not set

@@ -37,6 +37,13 @@ TEST(ConfigTest, Defaults) {
   EXPECT_EQ(config.onednn_level, 1);
   EXPECT_EQ(config.drain, DrainMode::kWriterThread);
   EXPECT_EQ(config.max_bytes, 0u);
+  EXPECT_EQ(config.ring_bytes_total, 15u << 20);
+  EXPECT_EQ(config.growth_bytes, 64u << 20);
+  EXPECT_EQ(config.gpu_buffer_bytes, 32u << 20);
+  EXPECT_EQ(config.gpu, GpuMode::kAuto);
+  EXPECT_EQ(config.onednn, OneDnnMode::kAuto);
+  EXPECT_FALSE(config.monotonic_clock);
+  EXPECT_FALSE(config.gpu_queue_times);
   EXPECT_STREQ(config.complaint, "");
 }
 
@@ -109,6 +116,18 @@ TEST(ConfigTest, WhatIsNotUnderstoodIsSaidAndLeavesTheDefault) {
   EXPECT_EQ(config.onednn_level, 1);
   EXPECT_NE(std::string(config.complaint).find("expected"), std::string::npos);
   EXPECT_TRUE(Parse({{"DLHOOK_START", "yes"}}).start_recording);
+  const auto complaint = [](const char* name, const char* value) {
+    return std::string(Parse({{name, value}}).complaint);
+  };
+  EXPECT_EQ(complaint("DLHOOK_MAX_BYTES", "-1"), "DLHOOK_MAX_BYTES=-1 is not understood, expected a whole number");
+  EXPECT_EQ(complaint("DLHOOK_GPU_BUFFERS_MIB", "0"),
+            "DLHOOK_GPU_BUFFERS_MIB=0 is not understood, expected 1 to 16384 MiB");
+  EXPECT_EQ(complaint("DLHOOK_GROWTH_KIB", "67108865"),
+            "DLHOOK_GROWTH_KIB=67108865 is not understood, expected at most 67108864 KiB");
+  EXPECT_EQ(complaint("DLHOOK_ONEDNN_LEVEL", "7"), "DLHOOK_ONEDNN_LEVEL=7 is not understood, expected 1 or 2");
+  EXPECT_EQ(complaint("DLHOOK_START", "o"), "DLHOOK_START=o is not understood, expected on or off");
+  EXPECT_EQ(complaint("DLHOOK_STACKS_FAMILIES", "x"),
+            "DLHOOK_STACKS_FAMILIES=x is not understood, expected names of families, all or none, separated by commas");
 }
 
 TEST(ConfigTest, Values) {

@@ -4,12 +4,12 @@ them that should have it, and roff's own checkers have nothing to say about the 
 import os
 import re
 import shutil
+import sys
 
 import e2e
 
+PAGE = ("docs", "environment.md")
 ROOT = os.path.dirname(os.path.dirname(e2e.HERE))
-INTERNAL = {"DLHOOK_COLLECTOR"}  # between `dlhook run` and the shim; not for people
-OF_REPORTS = {"DLHOOK_CACHE"}  # read where a run is looked at, not by the shim
 
 
 def text_of(*path):
@@ -70,6 +70,24 @@ class Manual(e2e.Case):
             self.assertEqual((result.code, words), (0, ""), argv)
 
 
+def rows_of_the_page():
+    """The table of docs/environment.md, from the lines that the shim's reader and the help are made from."""
+    lines = re.findall(r'^DLHOOK(?:_REPORT)?_VARIABLE\((".*?")\)\n(?=DLHOOK|\n)', text_of("preload", "format", "variables.inc"),
+                       re.MULTILINE | re.DOTALL)
+    rows = []
+    for line in lines:
+        name, *texts = re.findall(r'"((?:[^"]|"\s*")*)"(?=,|$)', line)
+        cells = [re.sub(r'"\s*"', "", text) for text in texts]
+        rows.append(f"| `{name}` | " + " | ".join(cells) + " |\n")
+    return rows
+
+
+def update_the_page():
+    before, _, after = re.fullmatch(r"(.*?)((?:\| `DLHOOK_[^\n]*\n)+)(.*)", text_of(*PAGE), re.DOTALL).groups()
+    with open(os.path.join(ROOT, *PAGE), "w", encoding="utf-8") as file:
+        file.write(before + "".join(rows_of_the_page()) + after)
+
+
 class Variables(e2e.Case):
     def told(self):
         """{name: (values, default, meaning)} of the help."""
@@ -82,14 +100,10 @@ class Variables(e2e.Case):
         return told
 
     def test_the_page_has_the_same_table(self):
-        rows = re.findall(r"^\| `(DLHOOK_\w+)` \| (.*) \| (.*) \| (.*) \|$", text_of("docs", "environment.md"), re.MULTILINE)
-        table = {name: tuple(cell.replace("`", "") for cell in cells) for name, *cells in rows}
-        self.assertEqual(table, self.told())
-
-    def test_the_shim_reads_these(self):
-        read = set(re.findall(r'lookup\("(DLHOOK_\w+)"\)', text_of("preload", "runtime", "config.cc")))
-        self.assertGreater(len(read), 8)
-        self.assertEqual(read - INTERNAL, set(self.told()) - OF_REPORTS)
+        table = rows_of_the_page()
+        self.assertEqual(re.findall(r"^\| `DLHOOK_.*\n", text_of(*PAGE), re.MULTILINE), table, "test_manual.py --update writes it")
+        plain = [row.replace("`", "")[2:-3].split(" | ") for row in table]
+        self.assertEqual({name: (values, default, meaning) for name, values, default, meaning in plain}, self.told())
 
     def test_man_page_has_them(self):
         page = output("help", "--man").split(".SH ENVIRONMENT\n")[1]
@@ -99,11 +113,14 @@ class Variables(e2e.Case):
         text = " ".join(output("help", "variables").split())
         families = re.search(r"Families: (.*?); off unless asked for: (.*?)\.", text)
         names = set(families[1].split(", ")) | set(families[2].split(", "))
-        page = text_of("docs", "environment.md").split("\nFamilies: ")[1].split("\n\n")[0]
+        page = text_of(*PAGE).split("\nFamilies: ")[1].split("\n\n")[0]
         self.assertLessEqual(names, set(re.findall(r"`(\w+)`", page)))
         off = page.split("Off unless asked for: ")[1]
         self.assertLessEqual(set(families[2].split(", ")), set(re.findall(r"`(\w+)`", off)))
 
 
 if __name__ == "__main__":
-    e2e.main()
+    if sys.argv[1:] == ["--update"]:
+        update_the_page()
+    else:
+        e2e.main()
