@@ -74,6 +74,13 @@ size_t ColumnOf(const Table& table, Role role) {
   return kNoColumn;
 }
 
+void AddRow(std::initializer_list<std::pair<absl::string_view, Cell>> known, Table* table) {
+  Row& row = table->rows.emplace_back(table->columns.size());
+  for (const auto& [name, cell] : known) {
+    if (const auto column = FindColumn(*table, name)) row[*column] = cell;
+  }
+}
+
 void SortBy(size_t column, Table* table) {
   std::stable_sort(table->rows.begin(), table->rows.end(),
                    [column](const Row& a, const Row& b) { return ComesBefore(a[column], b[column]); });

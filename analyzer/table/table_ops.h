@@ -3,8 +3,10 @@
 #define DLHOOK_ANALYZER_TABLE_TABLE_OPS_H_
 
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -17,6 +19,9 @@ std::optional<size_t> FindColumn(const Table& table, absl::string_view name);
 // The first column with the role; kNoColumn where there is none.
 inline constexpr size_t kNoColumn = static_cast<size_t>(-1);
 size_t ColumnOf(const Table& table, Role role);
+
+// A row of which only these cells are known, each by its column's name.
+void AddRow(std::initializer_list<std::pair<absl::string_view, Cell>> known, Table* table);
 
 // Numbers from the largest, text from A; what is not known comes last. Rows that are equal keep
 // their order.

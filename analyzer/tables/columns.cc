@@ -72,6 +72,8 @@ Column RateColumn() {
                     "before the work is done.");
 }
 
+Cell KnownText(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+
 Cell Percent(int64_t part, int64_t whole) {
   if (whole == 0) return std::monostate();
   return 100.0 * static_cast<double>(part) / static_cast<double>(whole);

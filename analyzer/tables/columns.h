@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/table/human.h"
 #include "analyzer/table/table.h"
+#include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline tables {
 
@@ -30,6 +32,18 @@ Column As(Role role, Column column);
 
 Column Within(Range range, Column column);
 
+template <typename Item>
+TypedColumn<Item> Detail(TypedColumn<Item> typed) {
+  typed.column = Detail(std::move(typed.column));
+  return typed;
+}
+
+template <typename Item>
+TypedColumn<Item> As(Role role, TypedColumn<Item> typed) {
+  typed.column = As(role, std::move(typed.column));
+  return typed;
+}
+
 // Columns of most tables. `of`: what is counted, e.g. "calls of this problem".
 Column CallsColumn(std::string explanation);
 Column TotalTimeColumn();
@@ -37,6 +51,13 @@ Column MeanTimeColumn();
 Column WallShareColumn();
 Column WallPercentColumn();
 Column RateColumn();
+
+// Not known where it is empty.
+Cell KnownText(const std::string& text);
+template <typename Item>
+auto Known(std::string Item::*text) {
+  return [text](const Item& item) { return KnownText(item.*text); };
+}
 
 // Not known where `whole` is 0.
 Cell Percent(int64_t part, int64_t whole);

@@ -6,7 +6,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "analyzer/model/same_work.h"
-#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -71,22 +70,17 @@ std::vector<GpuOpTime> GpuTimesOfOps(const TraceModel& model, const TableOptions
   return times;
 }
 
-void InsertGpuColumns(const TraceModel& model, const TableOptions& options, absl::string_view after,
-                      const std::vector<GpuOpTime>& rows, Table* table) {
-  const auto at = FindColumn(*table, after);
-  if (GpuTimesOf(model, options) == GpuTimes::kNone || !at) return;
-  const auto place = static_cast<std::ptrdiff_t>(*at) + 1;
-  table->columns.insert(
-      table->columns.begin() + place,
+TypedColumns<GpuOpTime> GpuTimeColumns(const TraceModel& model, const TableOptions& options) {
+  if (GpuTimesOf(model, options) == GpuTimes::kNone) return {};
+  return {
       {IntegerColumn("gpu_time", "ns", Better::kLower,
                      "Durations of what GPUs did for these calls; of captured ones in every launch of their graph."),
-       RealColumn("gpu_rate", "GFLOP/s", Better::kHigher, "FLOPs of what GPUs executed over GPU time.")});
-  for (size_t i = 0; i < table->rows.size(); ++i) {
-    const GpuOpTime time = i < rows.size() ? rows[i] : GpuOpTime();
-    const Cell busy = time.activities > 0 ? Cell(time.busy_ns) : Cell();
-    const Cell rate = time.flops_ns > 0 ? Cell(time.flops / static_cast<double>(time.flops_ns)) : Cell();
-    table->rows[i].insert(table->rows[i].begin() + place, {busy, rate});
-  }
+       [](const GpuOpTime& time) { return time.activities > 0 ? Cell(time.busy_ns) : Cell(); }},
+      {RealColumn("gpu_rate", "GFLOP/s", Better::kHigher, "FLOPs of what GPUs executed over GPU time."),
+       [](const GpuOpTime& time) {
+         return time.flops_ns > 0 ? Cell(time.flops / static_cast<double>(time.flops_ns)) : Cell();
+       }},
+  };
 }
 
 }  // namespace dlhook::analyzer::tables

@@ -6,9 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/table/table.h"
+#include "analyzer/table/typed_columns.h"
 #include "analyzer/tables/table_kind.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -29,10 +28,8 @@ struct GpuOpTime {
 // as in total_time.
 std::vector<GpuOpTime> GpuTimesOfOps(const TraceModel& model, const TableOptions& options);
 
-// Columns `gpu_time` and `gpu_rate` right of the column `after`; element i of `rows` is of the table's row i, rows
-// without an element have none. Nothing where no GPU times are to be told.
-void InsertGpuColumns(const TraceModel& model, const TableOptions& options, absl::string_view after,
-                      const std::vector<GpuOpTime>& rows, Table* table);
+// Columns `gpu_time` and `gpu_rate`; none where no GPU times are to be told.
+TypedColumns<GpuOpTime> GpuTimeColumns(const TraceModel& model, const TableOptions& options);
 
 }  // namespace dlhook::analyzer::tables
 

@@ -79,10 +79,33 @@ std::string TensorCoreLabel(const TensorCore& tensor_core) {
   return absl::StrCat(answer, ": ", tensor_core.reason);
 }
 
-Cell GroupRate(const OpGroup& group) {
-  return group.has_rate ? Rate(group.flops, group.calls, group.total_ns) : Cell();
+std::string Join(const std::set<std::string>& words) { return absl::StrJoin(words, ", "); }
+
+TypedColumn<OpGroup> OpTotalTime() { return {TotalTimeColumn(), &OpGroup::total_ns}; }
+
+TypedColumn<OpGroup> OpMeanTime() {
+  return {MeanTimeColumn(), [](const OpGroup& group) { return Mean(group.total_ns, group.calls); }};
 }
 
-std::string Join(const std::set<std::string>& words) { return absl::StrJoin(words, ", "); }
+TypedColumn<OpGroup> OpWallShare() { return {WallShareColumn(), &OpGroup::wall_share_ns}; }
+
+TypedColumn<OpGroup> OpWallPercent(int64_t wall_ns) {
+  return {WallPercentColumn(), [wall_ns](const OpGroup& group) { return Percent(group.wall_share_ns, wall_ns); }};
+}
+
+TypedColumn<OpGroup> OpRate() {
+  return {RateColumn(), [](const OpGroup& group) {
+            return group.has_rate ? Rate(group.flops, group.calls, group.total_ns) : Cell();
+          }};
+}
+
+TypedColumn<OpGroup> OpFlops() {
+  return {IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the formula."),
+          &OpGroup::flops};
+}
+
+TypedColumn<OpGroup> OpFunctions() {
+  return {TextColumn("functions", "Functions or taps that the calls were seen through."), &OpGroup::functions};
+}
 
 }  // namespace dlhook::analyzer::tables

@@ -10,7 +10,7 @@
 
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/table/table.h"
+#include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline tables {
 
@@ -21,7 +21,6 @@ namespace dlhook::analyzer::inline tables {
 std::vector<OpIndex> HomeOps(const TraceModel& model, const RunTotals& totals);
 
 struct OpGroup {
-  OpIndex first = 0;         // an op of the group, for what all have in common
   int64_t calls = 0;         // without those nested in a call of their own kind
   int64_t nested_calls = 0;  // with those
   int64_t total_ns = 0;
@@ -48,10 +47,16 @@ std::string ChosenLabel(const Op& op);
 // "yes: type f16", "no: alignment 4 bytes".
 std::string TensorCoreLabel(const TensorCore& tensor_core);
 
-// FLOPs over time where all calls have the same; else not known.
-Cell GroupRate(const OpGroup& group);
-
 std::string Join(const std::set<std::string>& words);  // with ", "
+
+// Columns of what all groups have.
+TypedColumn<OpGroup> OpTotalTime();
+TypedColumn<OpGroup> OpMeanTime();
+TypedColumn<OpGroup> OpWallShare();
+TypedColumn<OpGroup> OpWallPercent(int64_t wall_ns);
+TypedColumn<OpGroup> OpRate();  // where all calls have the same FLOPs; else not known
+TypedColumn<OpGroup> OpFlops();
+TypedColumn<OpGroup> OpFunctions();
 
 }  // namespace dlhook::analyzer::tables
 

@@ -38,8 +38,8 @@ Key KeyOf(const Op& op) {
           op.chooser,       op.heuristic};
 }
 
-struct Choice {
-  OpGroup executions;
+struct Choice : Key, OpGroup {
+  explicit Choice(Key key) : Key(std::move(key)) {}
   GpuOpTime gpu;
   std::string chosen;
   int64_t cache_hits = 0;
@@ -49,6 +49,13 @@ struct Choice {
   std::optional<int64_t> workspace_bytes;  // largest
   std::set<std::string> notes, compute_types, math_modes, tensor_cores;
 };
+
+using ChoiceMap = std::map<Key, Choice>;
+
+Choice& ChoiceOf(const Op& op, ChoiceMap& choices) {
+  const Key key = KeyOf(op);
+  return choices.try_emplace(key, key).first->second;
+}
 
 // Most candidates that a search for the problem tried or offered.
 std::map<std::string, int64_t> CountCandidates(const TraceModel& model, const Choices& choices) {
@@ -73,77 +80,55 @@ int64_t OfferedTo(const Op& op) {
   return op.definition.gemm().cuda().heuristic_results();
 }
 
-std::vector<Column> Columns() {
+TypedColumns<Choice> Columns(int64_t wall_ns) {
   return {
-      As(Role::kKey, TextColumn("kind", "The primitive.")),
-      As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
-      As(Role::kShape, TextColumn("problem", "Its size, as the library states it.")),
-      As(Role::kChoice, TextColumn("chosen", "The implementation; if the library names none, the algorithm.")),
-      As(Role::kChoice, TextColumn("chooser",
-                                   "Who chose: fixed: the program; heuristic: the library's, asked by the program; "
-                                   "library: left to it; profiled: the fastest of several that were run; fallback: "
-                                   "what was preferred failed; cached: an earlier choice.")),
-      CallsColumn("Executions, without those that only tried it."),
-      TotalTimeColumn(),
-      Detail(MeanTimeColumn()),
-      Detail(WallPercentColumn()),
-      Detail(TextColumn("implementation", "The kernel, engine or configuration that ran.")),
-      Detail(TextColumn("algorithm", "The algorithm, as the library names it.")),
-      As(Role::kChoice, Detail(TextColumn("formats", "Memory format of every tensor."))),
-      As(Role::kChoice,
-         Detail(TextColumn("types", "Data types of source, weights and destination; one where all are equal."))),
-      As(Role::kChoice, Detail(TextColumn("post_ops", "Operations fused after this one."))),
-      Detail(TextColumn("heuristic", "Which heuristics, and at which place they had this answer.")),
-      Detail(IntegerColumn("candidates", "", Better::kNeither,
-                           "Algorithms that were tried or offered; see the table candidates.")),
-      Detail(IntegerColumn("workspace", "bytes", Better::kLower, "Memory that it was given.")),
-      Detail(TextColumn("tensor_core",
-                        "Whether it may run on tensor cores, and why not: as the library notes, "
-                        "else by the rules of its manual.")),
-      Detail(TextColumn("compute_type", "In what it computes.")),
-      Detail(TextColumn("math_mode", "What the program allows the library.")),
-      Detail(TextColumn("notes", "The library's numerical and behaviour notes.")),
-      WallShareColumn(),
-      Detail(
-          IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the formula.")),
-      Detail(RateColumn()),
-      Detail(IntegerColumn("cache_hits", "", Better::kNeither,
-                           "Primitives taken from the library's cache (seen at capture level 2).")),
-      Detail(IntegerColumn("cache_misses", "", Better::kLower,
-                           "Primitives created anew: chosen, generated, compiled (seen at capture level 2).")),
-      Detail(IntegerColumn("creation_time", "ns", Better::kLower, "Time of these creations.")),
+      {As(Role::kKey, TextColumn("kind", "The primitive.")), &Choice::kind},
+      {As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
+       [](const Choice& choice) { return std::string(DirectionName(choice.direction)); }},
+      {As(Role::kShape, TextColumn("problem", "Its size, as the library states it.")), &Choice::problem},
+      {As(Role::kChoice, TextColumn("chosen", "The implementation; if the library names none, the algorithm.")),
+       &Choice::chosen},
+      {As(Role::kChoice, TextColumn("chooser",
+                                    "Who chose: fixed: the program; heuristic: the library's, asked by the program; "
+                                    "library: left to it; profiled: the fastest of several that were run; fallback: "
+                                    "what was preferred failed; cached: an earlier choice.")),
+       [](const Choice& choice) { return std::string(ChooserName(choice.chooser)); }},
+      {CallsColumn("Executions, without those that only tried it."), &Choice::calls},
+      OpTotalTime(),
+      Detail(OpMeanTime()),
+      Detail(OpWallPercent(wall_ns)),
+      {Detail(TextColumn("implementation", "The kernel, engine or configuration that ran.")), &Choice::implementation},
+      {Detail(TextColumn("algorithm", "The algorithm, as the library names it.")), &Choice::algorithm},
+      {As(Role::kChoice, Detail(TextColumn("formats", "Memory format of every tensor."))), &Choice::formats},
+      {As(Role::kChoice,
+          Detail(TextColumn("types", "Data types of source, weights and destination; one where all are equal."))),
+       &Choice::types},
+      {As(Role::kChoice, Detail(TextColumn("post_ops", "Operations fused after this one."))), &Choice::post_ops},
+      {Detail(TextColumn("heuristic", "Which heuristics, and at which place they had this answer.")),
+       &Choice::heuristic},
+      {Detail(IntegerColumn("candidates", "", Better::kNeither,
+                            "Algorithms that were tried or offered; see the table candidates.")),
+       &Choice::candidates},
+      {Detail(IntegerColumn("workspace", "bytes", Better::kLower, "Memory that it was given.")),
+       &Choice::workspace_bytes},
+      {Detail(TextColumn("tensor_core",
+                         "Whether it may run on tensor cores, and why not: as the library notes, "
+                         "else by the rules of its manual.")),
+       &Choice::tensor_cores},
+      {Detail(TextColumn("compute_type", "In what it computes.")), &Choice::compute_types},
+      {Detail(TextColumn("math_mode", "What the program allows the library.")), &Choice::math_modes},
+      {Detail(TextColumn("notes", "The library's numerical and behaviour notes.")), &Choice::notes},
+      OpWallShare(),
+      Detail(OpFlops()),
+      Detail(OpRate()),
+      {Detail(IntegerColumn("cache_hits", "", Better::kNeither,
+                            "Primitives taken from the library's cache (seen at capture level 2).")),
+       &Choice::cache_hits},
+      {Detail(IntegerColumn("cache_misses", "", Better::kLower,
+                            "Primitives created anew: chosen, generated, compiled (seen at capture level 2).")),
+       &Choice::cache_misses},
+      {Detail(IntegerColumn("creation_time", "ns", Better::kLower, "Time of these creations.")), &Choice::creation_ns},
   };
-}
-
-Row ChoiceRow(const Key& key, const Choice& choice, int64_t wall_ns) {
-  const OpGroup& group = choice.executions;
-  return {key.kind,
-          std::string(DirectionName(key.direction)),
-          key.problem,
-          choice.chosen,
-          std::string(ChooserName(key.chooser)),
-          group.calls,
-          group.total_ns,
-          Mean(group.total_ns, group.calls),
-          Percent(group.wall_share_ns, wall_ns),
-          key.implementation,
-          key.algorithm,
-          key.formats,
-          key.types,
-          key.post_ops,
-          key.heuristic,
-          OrUnknown(choice.candidates),
-          OrUnknown(choice.workspace_bytes),
-          Join(choice.tensor_cores),
-          Join(choice.compute_types),
-          Join(choice.math_modes),
-          Join(choice.notes),
-          group.wall_share_ns,
-          OrUnknown(group.flops),
-          GroupRate(group),
-          choice.cache_hits,
-          choice.cache_misses,
-          choice.creation_ns};
 }
 
 bool HasChoice(const Op& op) {
@@ -166,7 +151,7 @@ void AddWords(const std::string& word, std::set<std::string>& words) {
 void AddExecution(const Op& op, const OpTotals& totals, const std::map<std::string, int64_t>& candidates,
                   Choice& choice) {
   choice.chosen = ChosenLabel(op);
-  choice.executions.Add(op, totals, /*at_home=*/true);
+  choice.Add(op, totals, /*at_home=*/true);
   if (!op.on_gpu) return;
   if (op.workspace_bytes) {
     choice.workspace_bytes = std::max(choice.workspace_bytes.value_or(0), *op.workspace_bytes);
@@ -181,9 +166,9 @@ void AddExecution(const Op& op, const OpTotals& totals, const std::map<std::stri
 }
 
 // What launches of CUDA graphs computed of captured calls, where their GPU time is known.
-bool AddReplays(const Op& op, const GpuOpTime& time, std::map<Key, Choice>& choices) {
+bool AddReplays(const Op& op, const GpuOpTime& time, ChoiceMap& choices) {
   if (time.activities == 0 || !HasChoice(op)) return false;
-  Choice& choice = choices[KeyOf(op)];
+  Choice& choice = ChoiceOf(op, choices);
   choice.chosen = ChosenLabel(op);
   choice.gpu.Add(time);
   return true;
@@ -239,7 +224,7 @@ absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const TableOption
   const std::map<std::string, int64_t> candidates = CountCandidates(model, *options.choices);
   const std::vector<OpIndex> home = HomeOps(model, *options.totals);
   const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
-  std::map<Key, Choice> choices;
+  ChoiceMap choices;
   LeftOut left_out;
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
@@ -253,28 +238,25 @@ absl::StatusOr<Table> AlgorithmsTable(const TraceModel& model, const TableOption
     } else if (!HasChoice(op)) {
       left_out.silent_calls += IsSilent(op) ? totals.calls : 0;
     } else if (op.is_creation) {
-      AddCreation(op, totals, choices[KeyOf(op)]);
+      AddCreation(op, totals, ChoiceOf(op, choices));
     } else if (op.on_gpu && home[i] != i) {  // cuBLASLt inside cuBLAS: the same product
-      choices[KeyOf(model.ops[home[i]])].executions.Add(op, totals, /*at_home=*/false);
+      ChoiceOf(model.ops[home[i]], choices).Add(op, totals, /*at_home=*/false);
     } else {
-      AddExecution(op, totals, candidates, choices[KeyOf(op)]);
-      choices[KeyOf(op)].gpu.Add(gpu_times[i]);
+      Choice& choice = ChoiceOf(op, choices);
+      AddExecution(op, totals, candidates, choice);
+      choice.gpu.Add(gpu_times[i]);
     }
   }
-  std::vector<const std::pair<const Key, Choice>*> order;
-  for (const auto& choice : choices) order.push_back(&choice);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return std::tie(a->second.gpu.busy_ns, a->second.executions.total_ns, a->second.creation_ns) >
-           std::tie(b->second.gpu.busy_ns, b->second.executions.total_ns, b->second.creation_ns);
+  std::vector<const Choice*> order;
+  for (const auto& [key, choice] : choices) order.push_back(&choice);
+  std::stable_sort(order.begin(), order.end(), [](const Choice* a, const Choice* b) {
+    return std::tie(a->gpu.busy_ns, a->total_ns, a->creation_ns) >
+           std::tie(b->gpu.busy_ns, b->total_ns, b->creation_ns);
   });
 
-  Table table = NewTable("algorithms", "Implementation and algorithm of each problem", Columns());
-  std::vector<GpuOpTime> gpu;
-  for (const auto* choice : order) {
-    table.rows.push_back(ChoiceRow(choice->first, choice->second, model.wall_ns()));
-    gpu.push_back(choice->second.gpu);
-  }
-  InsertGpuColumns(model, options, "calls", gpu, &table);
+  TypedColumns<Choice> columns = Columns(model.wall_ns());
+  columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&Choice::gpu));
+  Table table = NewTable("algorithms", "Implementation and algorithm of each problem", columns, order);
   AddFallbackNotes(model, *options.choices, table);
   AddNotes(left_out, table);
   return table;

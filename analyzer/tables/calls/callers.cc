@@ -22,43 +22,50 @@ namespace {
 
 constexpr char kTitle[] = "Who asked for what: by framework function, line of the program and layer";
 
-// kind, problem, asking function, line, layer, model, direction.
-using Key = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, std::string>;
+struct Key {
+  std::string kind, problem;
+  std::string asked_by, line, layer, model, direction;  // empty: not known
+  auto operator<=>(const Key&) const = default;
+};
 
-struct Sums {
+struct Sums : Key {
+  explicit Sums(Key key) : Key(std::move(key)) {}
   int64_t calls = 0;
   int64_t total_ns = 0;
   int64_t self_ns = 0;
   std::set<std::string> functions;
 };
 
-std::vector<Column> Columns() {
+TypedColumns<Sums> Columns(int64_t thread_ns) {
   return {
-      As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")),
-      As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))),
-      As(Role::kKey,
-         TextColumn(
-             "asked_by",
-             "The framework's function above the call (at::native::addmm_out_cpu, ...Op::Compute, "
-             "ConvolutionLayer<float>::Forward_cpu); without native stacks the framework's op, else the innermost "
-             "Python function. [libfoo.so]: a function without a name.")),
-      As(Role::kKey,
-         TextColumn("line", "Innermost line, or function, of the program itself; of backward work that of its layer.")),
-      CallsColumn("Calls, without those inside another call of the same kind."),
-      RealColumn("time_percent", "%", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
-      As(Role::kName, TextColumn("layer", "The layer that it is computed for.")),
-      As(Role::kKey, TextColumn("direction", "Forward or backward, of the layer's work.")),
-      As(Role::kWeight,
-         Detail(IntegerColumn("self_time", "ns", Better::kLower,
-                              "Thread time without calls inside of other kinds, which have rows of their own."))),
-      As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))),
-      Detail(TotalTimeColumn()),
-      Detail(MeanTimeColumn()),
-      Detail(TextColumn("functions", "Functions or taps that the calls were seen through.")),
+      {As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")), &Sums::kind},
+      {As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))), &Sums::problem},
+      {As(Role::kKey,
+          TextColumn(
+              "asked_by",
+              "The framework's function above the call (at::native::addmm_out_cpu, ...Op::Compute, "
+              "ConvolutionLayer<float>::Forward_cpu); without native stacks the framework's op, else the innermost "
+              "Python function. [libfoo.so]: a function without a name.")),
+       Known(&Sums::asked_by)},
+      {As(Role::kKey,
+          TextColumn("line",
+                     "Innermost line, or function, of the program itself; of backward work that of its layer.")),
+       Known(&Sums::line)},
+      {CallsColumn("Calls, without those inside another call of the same kind."), &Sums::calls},
+      {RealColumn("time_percent", "%", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
+       [thread_ns](const Sums& sums) { return Percent(sums.self_ns, thread_ns); }},
+      {As(Role::kName, TextColumn("layer", "The layer that it is computed for.")), Known(&Sums::layer)},
+      {As(Role::kKey, TextColumn("direction", "Forward or backward, of the layer's work.")), Known(&Sums::direction)},
+      {As(Role::kWeight,
+          Detail(IntegerColumn("self_time", "ns", Better::kLower,
+                               "Thread time without calls inside of other kinds, which have rows of their own."))),
+       &Sums::self_ns},
+      {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&Sums::model)},
+      {Detail(TotalTimeColumn()), &Sums::total_ns},
+      {Detail(MeanTimeColumn()), [](const Sums& sums) { return Mean(sums.total_ns, sums.calls); }},
+      {Detail(TextColumn("functions", "Functions or taps that the calls were seen through.")), &Sums::functions},
   };
 }
-
-Cell TextOrUnknown(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
 
 class CallersReport {
  public:
@@ -73,16 +80,15 @@ class CallersReport {
   Table Make() {
     for (CallIndex call = 0; call < model_.calls.size(); ++call) AddCall(call);
     for (const AggregateRow& row : model_.aggregates) AddAggregate(row);
-    Table table = NewTable("callers", kTitle, Columns());
+    std::vector<const Sums*> order;
+    for (const auto& [key, sums] : groups_) order.push_back(&sums);
+    std::stable_sort(order.begin(), order.end(), [](const Sums* a, const Sums* b) { return a->self_ns > b->self_ns; });
+    if (!knows_any_) order.clear();
+    Table table = NewTable("callers", kTitle, Columns(thread_ns_), order);
     if (!knows_any_) {
       table.notes.emplace_back(kNoStacks);
       return table;
     }
-    std::vector<const std::pair<const Key, Sums>*> order;
-    for (const auto& group : groups_) order.push_back(&group);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const auto* a, const auto* b) { return a->second.self_ns > b->second.self_ns; });
-    for (const auto* group : order) table.rows.push_back(RowOf(group->first, group->second));
     AddNotes(&table);
     return table;
   }
@@ -110,9 +116,11 @@ class CallersReport {
     const Place& place = attribution_.of_call[call];
     const Alike alike = {model_.calls.op[call], &askers_.FunctionOf(call), place.layer, place.direction};
     const auto [at, is_new] = alike_.try_emplace(alike, nullptr);
-    if (is_new) at->second = &groups_[KeyOf(call, op)];
+    if (is_new) at->second = &GroupOf(KeyOf(call, op));
     return *at->second;
   }
+
+  Sums& GroupOf(const Key& key) { return groups_.try_emplace(key, key).first->second; }
 
   Key KeyOf(CallIndex call, const Op& op) {
     const Place& place = attribution_.of_call[call];
@@ -130,29 +138,12 @@ class CallersReport {
     const Op& op = model_.ops[row.op];
     thread_ns_ += row.sum_ns - row.nested_sum_ns;
     if (!filter_.Takes(row.op)) return;
-    Sums& sums = groups_[{KindLabel(op), ProblemLabel(op), "", "", "", "", ""}];
+    Sums& sums = GroupOf({KindLabel(op), ProblemLabel(op), "", "", "", "", ""});
     sums.calls += row.count - row.nested_count;
     sums.total_ns += row.sum_ns - row.nested_sum_ns;
     sums.self_ns += row.sum_ns - row.nested_sum_ns;
     sums.functions.insert(op.function);
     without_stack_ += row.count - row.nested_count;
-  }
-
-  Row RowOf(const Key& key, const Sums& sums) const {
-    const auto& [kind, problem, function, line, layer, model, direction] = key;
-    return {kind,
-            problem,
-            TextOrUnknown(function),
-            TextOrUnknown(line),
-            sums.calls,
-            Percent(sums.self_ns, thread_ns_),
-            TextOrUnknown(layer),
-            TextOrUnknown(direction),
-            sums.self_ns,
-            TextOrUnknown(model),
-            sums.total_ns,
-            Mean(sums.total_ns, sums.calls),
-            Join(sums.functions)};
   }
 
   void AddNotes(Table* table) const {

@@ -12,8 +12,13 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// kind, direction, problem, source.
-using Problem = std::tuple<std::string, Direction, std::string, std::string>;
+struct Problem {
+  std::string kind;
+  Direction direction = Direction::kUnknown;
+  std::string problem;
+  std::string source;
+  auto operator<=>(const Problem&) const = default;
+};
 
 struct CandidateTotals {
   size_t place = 0;  // in the first search that named it
@@ -31,6 +36,13 @@ struct CandidateTotals {
 // name of the algorithm or engine, math mode.
 using CandidateMap = std::map<std::pair<std::string, std::string>, CandidateTotals>;
 using ProblemMap = std::map<Problem, CandidateMap>;
+
+// What a row is about.
+struct CandidateRow {
+  const Problem& problem;
+  const std::string& name;
+  const CandidateTotals& totals;
+};
 
 void AddTime(std::optional<int64_t> time_ns, CandidateTotals& totals) {
   if (time_ns) totals.best_ns = std::min(totals.best_ns.value_or(*time_ns), *time_ns);
@@ -91,49 +103,42 @@ void AddAlgorithmSearch(const TraceModel& model, const AlgorithmSearch& search, 
   }
 }
 
-std::vector<Column> Columns() {
+TypedColumns<CandidateRow> Columns() {
   return {
-      TextColumn("kind", "The problem to be computed."),
-      TextColumn("direction", "Forward or backward."),
-      TextColumn("problem", "Its size."),
-      TextColumn("candidate", "The algorithm, or the engine with its knobs."),
-      IntegerColumn("time", "ns", Better::kLower, "The shortest of its times; see timed_by."),
-      IntegerColumn("taken", "", Better::kNeither,
-                    "Searches after which it was the one executed next for this problem."),
-      IntegerColumn("workspace", "bytes", Better::kLower, "Memory that it needs."),
-      Detail(TextColumn("source",
-                        "measured: cudnnFind; heuristics: cudnnGet; autotuning: plans of the graph "
-                        "API executed one after another.")),
-      Detail(TextColumn("timed_by",
-                        "library: as it measured or estimated it; events: the time between events "
-                        "that the program asked for; host: from the call to the end of waiting for "
-                        "it, the launch included.")),
-      Detail(IntegerColumn("searches", "", Better::kLower, "Searches that named it.")),
-      Detail(IntegerColumn("trials", "", Better::kLower,
-                           "Executions to measure it (with cudnnFind: at least one per search).")),
-      Detail(IntegerColumn("status", "", Better::kNeither, "0: it can be used; else the library's error for it.")),
-      Detail(TextColumn("math_mode", "As the library names it.")),
-      Detail(TextColumn("notes", "The library's notes on the engine.")),
+      {TextColumn("kind", "The problem to be computed."), [](const CandidateRow& row) { return row.problem.kind; }},
+      {TextColumn("direction", "Forward or backward."),
+       [](const CandidateRow& row) { return std::string(DirectionName(row.problem.direction)); }},
+      {TextColumn("problem", "Its size."), [](const CandidateRow& row) { return row.problem.problem; }},
+      {TextColumn("candidate", "The algorithm, or the engine with its knobs."),
+       [](const CandidateRow& row) { return row.name; }},
+      {IntegerColumn("time", "ns", Better::kLower, "The shortest of its times; see timed_by."),
+       [](const CandidateRow& row) { return row.totals.best_ns; }},
+      {IntegerColumn("taken", "", Better::kNeither,
+                     "Searches after which it was the one executed next for this problem."),
+       [](const CandidateRow& row) { return row.totals.taken; }},
+      {IntegerColumn("workspace", "bytes", Better::kLower, "Memory that it needs."),
+       [](const CandidateRow& row) { return row.totals.workspace_bytes; }},
+      {Detail(TextColumn("source",
+                         "measured: cudnnFind; heuristics: cudnnGet; autotuning: plans of the graph "
+                         "API executed one after another.")),
+       [](const CandidateRow& row) { return row.problem.source; }},
+      {Detail(TextColumn("timed_by",
+                         "library: as it measured or estimated it; events: the time between events "
+                         "that the program asked for; host: from the call to the end of waiting for "
+                         "it, the launch included.")),
+       [](const CandidateRow& row) { return row.totals.timed_by; }},
+      {Detail(IntegerColumn("searches", "", Better::kLower, "Searches that named it.")),
+       [](const CandidateRow& row) { return row.totals.searches; }},
+      {Detail(IntegerColumn("trials", "", Better::kLower,
+                            "Executions to measure it (with cudnnFind: at least one per search).")),
+       [](const CandidateRow& row) { return row.totals.trials; }},
+      {Detail(IntegerColumn("status", "", Better::kNeither, "0: it can be used; else the library's error for it.")),
+       [](const CandidateRow& row) { return row.totals.status; }},
+      {Detail(TextColumn("math_mode", "As the library names it.")),
+       [](const CandidateRow& row) { return row.totals.math_mode; }},
+      {Detail(TextColumn("notes", "The library's notes on the engine.")),
+       [](const CandidateRow& row) { return std::set<std::string>(row.totals.notes.begin(), row.totals.notes.end()); }},
   };
-}
-
-Row CandidateRow(const Problem& problem, const std::string& name, const CandidateTotals& totals) {
-  const auto& [kind, direction, text, source] = problem;
-  std::set<std::string> notes(totals.notes.begin(), totals.notes.end());
-  return {kind,
-          std::string(DirectionName(direction)),
-          text,
-          name,
-          OrUnknown(totals.best_ns),
-          totals.taken,
-          OrUnknown(totals.workspace_bytes),
-          source,
-          totals.timed_by,
-          totals.searches,
-          totals.trials,
-          int64_t{totals.status},
-          totals.math_mode,
-          Join(notes)};
 }
 
 }  // namespace
@@ -146,7 +151,8 @@ absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const TableOption
   for (const AlgorithmSearch& search : options.choices->algorithm_searches) {
     AddAlgorithmSearch(model, search, problems);
   }
-  Table table = NewTable("candidates", "Algorithms tried or offered for each problem", Columns());
+  const TypedColumns<CandidateRow> columns = Columns();
+  Table table = NewTable("candidates", "Algorithms tried or offered for each problem", columns);
   for (const auto& [problem, candidates] : problems) {
     std::vector<const CandidateMap::value_type*> order;
     for (const auto& candidate : candidates) order.push_back(&candidate);
@@ -155,7 +161,7 @@ absl::StatusOr<Table> CandidatesTable(const TraceModel& model, const TableOption
              std::make_pair(b->second.status != 0, b->second.best_ns.value_or(INT64_MAX));
     });
     for (const auto* candidate : order) {
-      table.rows.push_back(CandidateRow(problem, candidate->first.first, candidate->second));
+      AddRow(columns, {problem, candidate->first.first, candidate->second}, &table);
     }
   }
   return table;

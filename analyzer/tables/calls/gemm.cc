@@ -16,8 +16,13 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// kind, shape (all -1: not known), types, direction.
-using Key = std::tuple<std::string, GemmShape, std::string, Direction>;
+struct Key {
+  std::string kind;
+  GemmShape shape;  // all -1: not known
+  std::string types;
+  Direction direction = Direction::kUnknown;
+  auto operator<=>(const Key&) const = default;
+};
 
 Key KeyOf(const Op& op) {
   const GemmShape unknown = {-1, -1, -1, -1, "", ""};
@@ -25,8 +30,8 @@ Key KeyOf(const Op& op) {
 }
 
 // A group of calls, and what cuBLAS and cuBLASLt say of them.
-struct ProductGroup {
-  OpGroup calls;
+struct Product : Key, OpGroup {
+  explicit Product(Key key) : Key(std::move(key)) {}
   GpuOpTime gpu;
   bool on_gpu = false;
   int64_t failed = 0;
@@ -37,7 +42,7 @@ void AddWord(const std::string& word, std::set<std::string>& words) {
   if (!word.empty()) words.insert(word);
 }
 
-void AddGpuWords(const Op& op, ProductGroup& group) {
+void AddGpuWords(const Op& op, Product& group) {
   if (!op.on_gpu) return;
   group.on_gpu = true;
   AddWord(op.row_major_problem, group.row_major);
@@ -47,80 +52,70 @@ void AddGpuWords(const Op& op, ProductGroup& group) {
   if (op.tensor_core) AddWord(TensorCoreLabel(*op.tensor_core), group.tensor_cores);
 }
 
-using ProductMap = std::map<Key, ProductGroup>;
+using ProductMap = std::map<Key, Product>;
 
-std::vector<Column> Columns() {
-  return {
-      As(Role::kKey, TextColumn("kind",
-                                "BLAS, cuBLAS: gemm, gemv (n = 1), ger (k = 1) …; oneDNN: matmul, inner_product, "
-                                "gemm_api; cuDNN: matmul.")),
-      As(Role::kShape, IntegerColumn("m", "", Better::kNeither, "Rows of the result.")),
-      As(Role::kShape, IntegerColumn("n", "", Better::kNeither, "Columns of the result.")),
-      As(Role::kShape, IntegerColumn("k", "", Better::kNeither, "Length of the sums.")),
-      As(Role::kShape, IntegerColumn("batch", "", Better::kNeither, "Products in one call.")),
-      As(Role::kKey, TextColumn("trans", "A, B: N as it lies, T transposed, C conjugate, P packed.")),
-      As(Role::kChoice, TextColumn("types", "Data types; one where all are equal.")),
-      CallsColumn("Calls, without those inside another call of the same kind."),
-      TotalTimeColumn(),
-      RealColumn("gemm_percent", "%", Better::kNeither, "Total time as a part of all matrix products'."),
-      RateColumn(),
-      TextColumn("tensor_core",
-                 "On a GPU: whether it may run on tensor cores, and why not: as the library notes, "
-                 "else by the rules of its manual."),
-      WallPercentColumn(),
-      MeanTimeColumn(),
-      WallShareColumn(),
-      IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the formula."),
-      TextColumn("order", "Order in which m and n are stated: col (BLAS) or row (cblas, oneDNN)."),
-      Detail(TextColumn("row_major", "A column-major product as a row-major program means it: operands exchanged.")),
-      Detail(TextColumn("compute_type", "In what it computes.")),
-      Detail(TextColumn("math_mode", "What the program allows the library.")),
-      Detail(TextColumn("epilogue", "Operations fused after the product.")),
-      Detail(IntegerColumn("failed", "", Better::kLower,
-                           "Of these calls, those that returned an error: they computed nothing. "
-                           "Not known of BLAS.")),
-      As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
-      As(Role::kChoice, TextColumn("functions", "Functions or taps that the calls were seen through.")),
-  };
+Product& ProductOf(const Op& op, ProductMap& products) {
+  const Key key = KeyOf(op);
+  return products.try_emplace(key, key).first->second;
 }
 
-Cell Size(int64_t value) { return value < 0 ? Cell() : Cell(value); }
+TypedColumn<Product> SizeColumn(std::string name, std::string explanation, int64_t GemmShape::*size) {
+  return {As(Role::kShape, IntegerColumn(std::move(name), "", Better::kNeither, std::move(explanation))),
+          [size](const Product& product) {
+            const int64_t value = product.shape.*size;
+            return value < 0 ? Cell() : Cell(value);
+          }};
+}
 
-Row GroupRow(const Key& key, const ProductGroup& product, int64_t gemm_ns, int64_t wall_ns) {
-  const auto& [kind, shape, types, direction] = key;
-  const OpGroup& group = product.calls;
-  return {kind,
-          Size(shape.m),
-          Size(shape.n),
-          Size(shape.k),
-          Size(shape.batch),
-          shape.trans,
-          types,
-          group.calls,
-          group.total_ns,
-          Percent(group.total_ns, gemm_ns),
-          GroupRate(group),
-          Join(product.tensor_cores),
-          Percent(group.wall_share_ns, wall_ns),
-          Mean(group.total_ns, group.calls),
-          group.wall_share_ns,
-          OrUnknown(group.flops),
-          shape.order,
-          Join(product.row_major),
-          Join(product.compute_types),
-          Join(product.math_modes),
-          Join(product.epilogues),
-          product.on_gpu ? Cell(product.failed) : Cell(),
-          std::string(DirectionName(direction)),
-          Join(group.functions)};
+TypedColumns<Product> Columns(int64_t gemm_ns, int64_t wall_ns) {
+  return {
+      {As(Role::kKey, TextColumn("kind",
+                                 "BLAS, cuBLAS: gemm, gemv (n = 1), ger (k = 1) …; oneDNN: matmul, inner_product, "
+                                 "gemm_api; cuDNN: matmul.")),
+       &Product::kind},
+      SizeColumn("m", "Rows of the result.", &GemmShape::m),
+      SizeColumn("n", "Columns of the result.", &GemmShape::n),
+      SizeColumn("k", "Length of the sums.", &GemmShape::k),
+      SizeColumn("batch", "Products in one call.", &GemmShape::batch),
+      {As(Role::kKey, TextColumn("trans", "A, B: N as it lies, T transposed, C conjugate, P packed.")),
+       [](const Product& product) { return product.shape.trans; }},
+      {As(Role::kChoice, TextColumn("types", "Data types; one where all are equal.")), &Product::types},
+      {CallsColumn("Calls, without those inside another call of the same kind."), &Product::calls},
+      OpTotalTime(),
+      {RealColumn("gemm_percent", "%", Better::kNeither, "Total time as a part of all matrix products'."),
+       [gemm_ns](const Product& product) { return Percent(product.total_ns, gemm_ns); }},
+      OpRate(),
+      {TextColumn("tensor_core",
+                  "On a GPU: whether it may run on tensor cores, and why not: as the library notes, "
+                  "else by the rules of its manual."),
+       &Product::tensor_cores},
+      OpWallPercent(wall_ns),
+      OpMeanTime(),
+      OpWallShare(),
+      OpFlops(),
+      {TextColumn("order", "Order in which m and n are stated: col (BLAS) or row (cblas, oneDNN)."),
+       [](const Product& product) { return product.shape.order; }},
+      {Detail(TextColumn("row_major", "A column-major product as a row-major program means it: operands exchanged.")),
+       &Product::row_major},
+      {Detail(TextColumn("compute_type", "In what it computes.")), &Product::compute_types},
+      {Detail(TextColumn("math_mode", "What the program allows the library.")), &Product::math_modes},
+      {Detail(TextColumn("epilogue", "Operations fused after the product.")), &Product::epilogues},
+      {Detail(IntegerColumn("failed", "", Better::kLower,
+                            "Of these calls, those that returned an error: they computed nothing. "
+                            "Not known of BLAS.")),
+       [](const Product& product) { return product.on_gpu ? Cell(product.failed) : Cell(); }},
+      {As(Role::kKey, TextColumn("direction", "Forward or backward, where the library says so.")),
+       [](const Product& product) { return std::string(DirectionName(product.direction)); }},
+      As(Role::kChoice, OpFunctions()),
+  };
 }
 
 std::string Note(const ProductMap& groups, int64_t gemm_ns, int64_t wall_ns) {
   int64_t calls = 0;
   int64_t wall_share_ns = 0;
   for (const auto& [key, group] : groups) {
-    calls += group.calls.calls;
-    wall_share_ns += group.calls.wall_share_ns;
+    calls += group.calls;
+    wall_share_ns += group.wall_share_ns;
   }
   const double percent = wall_ns > 0 ? 100.0 * static_cast<double>(wall_share_ns) / static_cast<double>(wall_ns) : 0;
   return absl::StrFormat(
@@ -147,11 +142,11 @@ absl::StatusOr<Table> GemmTable(const TraceModel& model, const TableOptions& opt
     const Op& op = model.ops[i];
     if (totals.ops[i].calls == 0 || !IsProduct(op)) continue;
     if (op.captured) {
-      if (gpu_times[i].activities > 0) groups[KeyOf(op)].gpu.Add(gpu_times[i]);
+      if (gpu_times[i].activities > 0) ProductOf(op, groups).gpu.Add(gpu_times[i]);
       continue;
     }
-    ProductGroup& group = groups[KeyOf(model.ops[home[i]])];
-    group.calls.Add(op, totals.ops[i], home[i] == i);
+    Product& group = ProductOf(model.ops[home[i]], groups);
+    group.Add(op, totals.ops[i], home[i] == i);
     AddGpuWords(op, group);
     group.gpu.Add(gpu_times[i]);
     gemm_ns += totals.ops[i].total_ns;
@@ -159,22 +154,17 @@ absl::StatusOr<Table> GemmTable(const TraceModel& model, const TableOptions& opt
   const SameWork same_work(model);
   for (const FailedCall& failed : model.failed_calls) {
     const Op& op = model.ops[model.calls.op[failed.call]];
-    if (IsListed(op) && !same_work.IsNested(failed.call)) ++groups[KeyOf(op)].failed;
+    if (IsListed(op) && !same_work.IsNested(failed.call)) ++ProductOf(op, groups).failed;
   }
-  std::vector<const ProductMap::value_type*> order;
-  for (const auto& group : groups) order.push_back(&group);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return std::tie(a->second.gpu.busy_ns, a->second.calls.total_ns) >
-           std::tie(b->second.gpu.busy_ns, b->second.calls.total_ns);
+  std::vector<const Product*> order;
+  for (const auto& [key, product] : groups) order.push_back(&product);
+  std::stable_sort(order.begin(), order.end(), [](const Product* a, const Product* b) {
+    return std::tie(a->gpu.busy_ns, a->total_ns) > std::tie(b->gpu.busy_ns, b->total_ns);
   });
 
-  Table table = NewTable("gemm", "Matrix products by shape", Columns());
-  std::vector<GpuOpTime> gpu;
-  for (const auto* group : order) {
-    table.rows.push_back(GroupRow(group->first, group->second, gemm_ns, model.wall_ns()));
-    gpu.push_back(group->second.gpu);
-  }
-  InsertGpuColumns(model, options, "calls", gpu, &table);
+  TypedColumns<Product> columns = Columns(gemm_ns, model.wall_ns());
+  columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&Product::gpu));
+  Table table = NewTable("gemm", "Matrix products by shape", columns, order);
   if (!groups.empty()) table.notes.push_back(Note(groups, gemm_ns, model.wall_ns()));
   return table;
 }

@@ -22,8 +22,8 @@ namespace {
 
 constexpr char kNotKnown[] = "not known";
 
-struct MoveTotals {
-  OpGroup group;
+struct MoveTotals : Move, OpGroup {
+  explicit MoveTotals(Move move) : Move(std::move(move)) {}
   std::optional<int64_t> bytes;
   int64_t round_trip_calls = 0;
   int64_t round_trip_ns = 0;
@@ -31,35 +31,6 @@ struct MoveTotals {
 };
 
 using MoveMap = std::map<Move, MoveTotals>;
-
-std::vector<Column> Columns() {
-  return {
-      As(Role::kShape, TextColumn("dims", "Of the tensor moved; of a kernel, which does not state them, its name.")),
-      As(Role::kKey,
-         TextColumn("tensor",
-                    "weights, bias or activations (gradients too): what ops of this run have such a tensor.")),
-      As(Role::kKey, TextColumn("from", "Memory format before.")),
-      As(Role::kKey, TextColumn("to", "Memory format after.")),
-      CallsColumn("Reorders, transforms, transposes; launches of conversion kernels."),
-      TotalTimeColumn(),
-      TextColumn("caused_by",
-                 "On a GPU: the ops that these calls are charged to, with the number of calls: the "
-                 "library call around it, else the next one that reads what was written."),
-      WallPercentColumn(),
-      As(Role::kAmount, IntegerColumn("round_trip_calls", "", Better::kLower,
-                                      "Of these calls, those that are one half of a round trip: moved away and back "
-                                      "between two ops.")),
-      IntegerColumn("round_trip_time", "ns", Better::kLower, "Total time of those."),
-      IntegerColumn("bytes", "bytes", Better::kLower, "Read and written by one call."),
-      RealColumn("throughput", "GB/s", Better::kHigher, "Bytes of all calls over their total time."),
-      MeanTimeColumn(),
-      WallShareColumn(),
-      TextColumn("change", "format, type, both, or copy where neither changes."),
-      As(Role::kKey, TextColumn("from_type", "Data type before.")),
-      As(Role::kKey, TextColumn("to_type", "Data type after.")),
-      As(Role::kChoice, TextColumn("implementations", "Kernels that the library chose.")),
-  };
-}
 
 // "convolution forward (12), not known (3)", most calls first.
 std::string CausesLabel(const std::map<std::string, int64_t>& causes) {
@@ -71,26 +42,41 @@ std::string CausesLabel(const std::map<std::string, int64_t>& causes) {
   });
 }
 
-Row MoveRow(const Move& move, const MoveTotals& totals, int64_t wall_ns) {
-  const OpGroup& group = totals.group;
-  return {move.dims,
-          move.tensor,
-          move.from,
-          move.to,
-          group.calls,
-          group.total_ns,
-          CausesLabel(totals.causes),
-          Percent(group.wall_share_ns, wall_ns),
-          totals.round_trip_calls,
-          totals.round_trip_ns,
-          OrUnknown(totals.bytes),
-          group.has_rate ? Rate(totals.bytes, group.calls, group.total_ns) : Cell(),
-          Mean(group.total_ns, group.calls),
-          group.wall_share_ns,
-          move.change,
-          move.from_type,
-          move.to_type,
-          Join(group.implementations)};
+TypedColumns<MoveTotals> Columns(int64_t wall_ns) {
+  return {
+      {As(Role::kShape, TextColumn("dims", "Of the tensor moved; of a kernel, which does not state them, its name.")),
+       &MoveTotals::dims},
+      {As(Role::kKey,
+          TextColumn("tensor",
+                     "weights, bias or activations (gradients too): what ops of this run have such a tensor.")),
+       &MoveTotals::tensor},
+      {As(Role::kKey, TextColumn("from", "Memory format before.")), &MoveTotals::from},
+      {As(Role::kKey, TextColumn("to", "Memory format after.")), &MoveTotals::to},
+      {CallsColumn("Reorders, transforms, transposes; launches of conversion kernels."), &MoveTotals::calls},
+      OpTotalTime(),
+      {TextColumn("caused_by",
+                  "On a GPU: the ops that these calls are charged to, with the number of calls: the "
+                  "library call around it, else the next one that reads what was written."),
+       [](const MoveTotals& totals) { return CausesLabel(totals.causes); }},
+      OpWallPercent(wall_ns),
+      {As(Role::kAmount, IntegerColumn("round_trip_calls", "", Better::kLower,
+                                       "Of these calls, those that are one half of a round trip: moved away and back "
+                                       "between two ops.")),
+       &MoveTotals::round_trip_calls},
+      {IntegerColumn("round_trip_time", "ns", Better::kLower, "Total time of those."), &MoveTotals::round_trip_ns},
+      {IntegerColumn("bytes", "bytes", Better::kLower, "Read and written by one call."), &MoveTotals::bytes},
+      {RealColumn("throughput", "GB/s", Better::kHigher, "Bytes of all calls over their total time."),
+       [](const MoveTotals& totals) {
+         return totals.has_rate ? Rate(totals.bytes, totals.calls, totals.total_ns) : Cell();
+       }},
+      OpMeanTime(),
+      OpWallShare(),
+      {TextColumn("change", "format, type, both, or copy where neither changes."), &MoveTotals::change},
+      {As(Role::kKey, TextColumn("from_type", "Data type before.")), &MoveTotals::from_type},
+      {As(Role::kKey, TextColumn("to_type", "Data type after.")), &MoveTotals::to_type},
+      {As(Role::kChoice, TextColumn("implementations", "Kernels that the library chose.")),
+       &MoveTotals::implementations},
+  };
 }
 
 void AddRoundTrips(const TraceModel& model, const std::vector<RoundTrip>& trips,
@@ -107,9 +93,9 @@ void AddRoundTrips(const TraceModel& model, const std::vector<RoundTrip>& trips,
 void AddNotes(const MoveMap& moves, size_t round_trips, int64_t wall_ns, Table& table) {
   int64_t calls = 0, total_ns = 0, share_ns = 0, trip_ns = 0;
   for (const auto& [move, totals] : moves) {
-    calls += totals.group.calls;
-    total_ns += totals.group.total_ns;
-    share_ns += totals.group.wall_share_ns;
+    calls += totals.calls;
+    total_ns += totals.total_ns;
+    share_ns += totals.wall_share_ns;
     trip_ns += totals.round_trip_ns;
   }
   const double percent = wall_ns > 0 ? 100.0 * static_cast<double>(share_ns) / static_cast<double>(wall_ns) : 0;
@@ -143,7 +129,7 @@ class GpuMoves {
     for (OpIndex op = 0; op < model_.ops.size(); ++op) {
       if (!IsGpuMove(op)) continue;
       MoveTotals* home = around_[op] == kNone ? of_op_[op] : of_op_[around_[op]];
-      home->group.wall_share_ns += totals_.ops[op].wall_share_ns;
+      home->wall_share_ns += totals_.ops[op].wall_share_ns;
     }
   }
 
@@ -172,11 +158,11 @@ class GpuMoves {
   void Add(OpIndex index, int64_t calls, int64_t ns, const std::string& cause) {
     const Op& op = model_.ops[index];
     MoveTotals& totals = *of_op_[index];
-    totals.group.calls += calls;
-    totals.group.total_ns += ns;
-    totals.group.has_rate &= !op.is_asynchronous && !op.captured;
+    totals.calls += calls;
+    totals.total_ns += ns;
+    totals.has_rate &= !op.is_asynchronous && !op.captured;
     totals.causes[cause] += calls;
-    if (!op.implementation.empty()) totals.group.implementations.insert(op.implementation);
+    if (!op.implementation.empty()) totals.implementations.insert(op.implementation);
   }
 
   const TraceModel& model_;
@@ -198,22 +184,21 @@ absl::StatusOr<Table> LayoutTable(const TraceModel& model, const TableOptions& o
     const Op& op = model.ops[i];
     const std::optional<Move> move = MoveOf(op, classes);
     if (!move || totals.ops[i].calls == 0) continue;
-    of_op[i] = &moves[*move];
+    of_op[i] = &moves.try_emplace(*move, *move).first->second;
     of_op[i]->bytes = op.bytes;
-    if (!op.on_gpu) of_op[i]->group.Add(op, totals.ops[i], /*at_home=*/true);
+    if (!op.on_gpu) of_op[i]->Add(op, totals.ops[i], /*at_home=*/true);
   }
   GpuMoves(model, totals, of_op).Book();
   const std::vector<RoundTrip> trips = FindRoundTrips(model);
   AddRoundTrips(model, trips, of_op);
-  std::vector<const MoveMap::value_type*> order;
-  for (const auto& move : moves) {
-    if (move.second.group.calls + move.second.group.nested_calls > 0) order.push_back(&move);
+  std::vector<const MoveTotals*> order;
+  for (const auto& [move, of_move] : moves) {
+    if (of_move.calls + of_move.nested_calls > 0) order.push_back(&of_move);
   }
   std::stable_sort(order.begin(), order.end(),
-                   [](const auto* a, const auto* b) { return a->second.group.total_ns > b->second.group.total_ns; });
+                   [](const MoveTotals* a, const MoveTotals* b) { return a->total_ns > b->total_ns; });
 
-  Table table = NewTable("layout", "Tensors moved from one memory format to another", Columns());
-  for (const auto* move : order) table.rows.push_back(MoveRow(move->first, move->second, model.wall_ns()));
+  Table table = NewTable("layout", "Tensors moved from one memory format to another", Columns(model.wall_ns()), order);
   if (!order.empty()) AddNotes(moves, trips.size(), model.wall_ns(), table);
   return table;
 }

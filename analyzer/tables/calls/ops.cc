@@ -3,6 +3,7 @@
 #include <map>
 #include <tuple>
 
+#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
@@ -38,71 +39,51 @@ std::vector<std::string> DirectionsOf(const TraceModel& model, const Attribution
   return directions;
 }
 
-std::vector<Column> Columns() {
-  return {
-      As(Role::kKey, TextColumn("kind",
-                                "What was computed; create: the library prepared a primitive for it; search: it "
-                                "was asked for an algorithm; trial: an algorithm was only tried; capture: the call "
-                                "was recorded into a CUDA graph.")),
-      As(Role::kKey,
-         TextColumn("direction", "Forward or backward, where the library says so, or the layers of all these calls.")),
-      As(Role::kShape, TextColumn("problem", "Its size, as the library states it.")),
-      CallsColumn("Calls, without those inside another call of the same kind."),
-      WallShareColumn(),
-      WallPercentColumn(),
-      TotalTimeColumn(),
-      MeanTimeColumn(),
-      Detail(RateColumn()),
-      As(Role::kChoice,
-         Detail(TextColumn("types", "Data types of source, weights and destination; one where all are equal."))),
-      Detail(IntegerColumn("self_time", "ns", Better::kLower, "Total time without calls inside of other kinds.")),
-      Detail(IntegerColumn("min_time", "ns", Better::kLower, "Shortest call.")),
-      Detail(IntegerColumn("max_time", "ns", Better::kLower, "Longest call.")),
-      Detail(
-          IntegerColumn("flops", "flops", Better::kNeither, "Floating-point operations of one call, by the formula.")),
-      Detail(IntegerColumn("nested_calls", "", Better::kNeither,
-                           "Calls inside another call of the same kind: the same work seen again.")),
-      Detail(TextColumn("functions", "Functions or taps that the calls were seen through.")),
-      As(Role::kChoice, Detail(TextColumn("families", "Libraries."))),
-      As(Role::kChoice,
-         Detail(TextColumn("implementations", "Kernels that the library chose; see the table algorithms."))),
-  };
-}
-
 // What is booked in one row.
-struct RowSums {
-  OpGroup group;
+struct RowSums : OpGroup {
+  const Op* op = nullptr;  // one of them, for what all have in common
   GpuOpTime gpu;
   std::string direction;
 };
 
-Row GroupRow(const Op& op, const std::string& direction, const OpGroup& group, int64_t wall_ns) {
-  return {KindLabel(op),
-          direction,
-          ProblemLabel(op),
-          group.calls,
-          group.wall_share_ns,
-          Percent(group.wall_share_ns, wall_ns),
-          group.total_ns,
-          Mean(group.total_ns, group.calls),
-          group.flops_ns > 0 ? Cell(group.total_flops / static_cast<double>(group.flops_ns)) : Cell(),
-          op.types,
-          group.self_ns,
-          group.min_ns,
-          group.max_ns,
-          OrUnknown(group.flops),
-          group.nested_calls,
-          Join(group.functions),
-          Join(group.families),
-          Join(group.implementations)};
-}
-
-Row UnattributedRow(const TraceModel& model, const RunTotals& totals, size_t columns) {
-  Row row(columns);
-  row[0] = std::string(kUnattributed);
-  row[4] = totals.unattributed_ns;
-  row[5] = Percent(totals.unattributed_ns, model.wall_ns());
-  return row;
+TypedColumns<RowSums> Columns(int64_t wall_ns) {
+  return {
+      {As(Role::kKey, TextColumn("kind",
+                                 "What was computed; create: the library prepared a primitive for it; search: it "
+                                 "was asked for an algorithm; trial: an algorithm was only tried; capture: the call "
+                                 "was recorded into a CUDA graph.")),
+       [](const RowSums& row) { return KindLabel(*row.op); }},
+      {As(Role::kKey,
+          TextColumn("direction", "Forward or backward, where the library says so, or the layers of all these calls.")),
+       &RowSums::direction},
+      {As(Role::kShape, TextColumn("problem", "Its size, as the library states it.")),
+       [](const RowSums& row) { return ProblemLabel(*row.op); }},
+      {CallsColumn("Calls, without those inside another call of the same kind."), &RowSums::calls},
+      OpWallShare(),
+      OpWallPercent(wall_ns),
+      OpTotalTime(),
+      OpMeanTime(),
+      {Detail(RateColumn()),
+       [](const RowSums& row) {
+         return row.flops_ns > 0 ? Cell(row.total_flops / static_cast<double>(row.flops_ns)) : Cell();
+       }},
+      {As(Role::kChoice,
+          Detail(TextColumn("types", "Data types of source, weights and destination; one where all are equal."))),
+       [](const RowSums& row) { return row.op->types; }},
+      {Detail(IntegerColumn("self_time", "ns", Better::kLower, "Total time without calls inside of other kinds.")),
+       &RowSums::self_ns},
+      {Detail(IntegerColumn("min_time", "ns", Better::kLower, "Shortest call.")), &RowSums::min_ns},
+      {Detail(IntegerColumn("max_time", "ns", Better::kLower, "Longest call.")), &RowSums::max_ns},
+      Detail(OpFlops()),
+      {Detail(IntegerColumn("nested_calls", "", Better::kNeither,
+                            "Calls inside another call of the same kind: the same work seen again.")),
+       &RowSums::nested_calls},
+      Detail(OpFunctions()),
+      {As(Role::kChoice, Detail(TextColumn("families", "Libraries."))), &RowSums::families},
+      {As(Role::kChoice,
+          Detail(TextColumn("implementations", "Kernels that the library chose; see the table algorithms."))),
+       &RowSums::implementations},
+  };
 }
 
 }  // namespace
@@ -117,27 +98,26 @@ absl::StatusOr<Table> OpsTable(const TraceModel& model, const TableOptions& opti
     if (totals.ops[i].calls == 0) continue;
     const auto [it, is_new] = groups.try_emplace(KeyOf(model.ops[home[i]], directions[home[i]]));
     if (is_new) {
-      it->second.group.first = home[i];
+      it->second.op = &model.ops[home[i]];
       it->second.direction = directions[home[i]];
     }
-    it->second.group.Add(model.ops[i], totals.ops[i], home[i] == i);
+    it->second.Add(model.ops[i], totals.ops[i], home[i] == i);
     it->second.gpu.Add(gpu_times[i]);
   }
   std::vector<const RowSums*> order;
   for (const auto& [key, rows] : groups) order.push_back(&rows);
   std::stable_sort(order.begin(), order.end(), [](const RowSums* a, const RowSums* b) {
-    return std::tie(a->gpu.busy_ns, a->group.wall_share_ns, a->group.total_ns) >
-           std::tie(b->gpu.busy_ns, b->group.wall_share_ns, b->group.total_ns);
+    return std::tie(a->gpu.busy_ns, a->wall_share_ns, a->total_ns) >
+           std::tie(b->gpu.busy_ns, b->wall_share_ns, b->total_ns);
   });
 
-  Table table = NewTable("ops", "What was computed, by problem and direction", Columns());
-  std::vector<GpuOpTime> gpu;
-  for (const RowSums* rows : order) {
-    table.rows.push_back(GroupRow(model.ops[rows->group.first], rows->direction, rows->group, model.wall_ns()));
-    gpu.push_back(rows->gpu);
-  }
-  table.rows.push_back(UnattributedRow(model, totals, table.columns.size()));
-  InsertGpuColumns(model, options, "calls", gpu, &table);
+  TypedColumns<RowSums> columns = Columns(model.wall_ns());
+  columns.InsertAfter("calls", GpuTimeColumns(model, options).Of(&RowSums::gpu));
+  Table table = NewTable("ops", "What was computed, by problem and direction", columns, order);
+  AddRow({{"kind", kUnattributed},
+          {"wall_share", totals.unattributed_ns},
+          {"wall_percent", Percent(totals.unattributed_ns, model.wall_ns())}},
+         &table);
   return table;
 }
 

@@ -21,27 +21,34 @@ namespace {
 
 constexpr char kTitle[] = "Stacks under which the time of recorded calls passed";
 
-struct Sums {
+struct Key {
+  std::string kind, stack, path;
+  auto operator<=>(const Key&) const = default;
+};
+
+struct Sums : Key {
+  explicit Sums(Key key) : Key(std::move(key)) {}
   int64_t calls = 0;
   int64_t total_ns = 0;
   int64_t self_ns = 0;
 };
 
-// kind, whole stack, path.
-using Key = std::tuple<std::string, std::string, std::string>;
-
-std::vector<Column> Columns() {
+TypedColumns<Sums> Columns(int64_t thread_ns) {
   return {
-      As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")),
-      CallsColumn("Calls, without those inside another call of the same kind."),
-      As(Role::kWeight,
-         IntegerColumn("self_time", "ns", Better::kLower, "Thread time without calls inside of other kinds.")),
-      RealColumn("time_percent", "%", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
-      Detail(TotalTimeColumn()),
-      As(Role::kKey,
-         Detail(TextColumn("stack",
-                           "The function called, then who called whom, outwards, with lines where they are known."))),
-      TextColumn("path", "The same without the inside of math libraries, dispatchers and the start of threads."),
+      {As(Role::kKey, TextColumn("kind", "What was computed, as in the table ops.")), &Sums::kind},
+      {CallsColumn("Calls, without those inside another call of the same kind."), &Sums::calls},
+      {As(Role::kWeight,
+          IntegerColumn("self_time", "ns", Better::kLower, "Thread time without calls inside of other kinds.")),
+       &Sums::self_ns},
+      {RealColumn("time_percent", "%", Better::kLower, "Self time as a part of the thread time of all recorded calls."),
+       [thread_ns](const Sums& sums) { return Percent(sums.self_ns, thread_ns); }},
+      {Detail(TotalTimeColumn()), &Sums::total_ns},
+      {As(Role::kKey,
+          Detail(TextColumn("stack",
+                            "The function called, then who called whom, outwards, with lines where they are known."))),
+       &Sums::stack},
+      {TextColumn("path", "The same without the inside of math libraries, dispatchers and the start of threads."),
+       &Sums::path},
   };
 }
 
@@ -64,7 +71,8 @@ absl::StatusOr<Table> StacksTable(const TraceModel& model, const TableOptions& o
     if (stack.empty()) continue;
     const auto [at, is_new] = alike.try_emplace({model.calls.op[outermost], &stack}, nullptr);
     if (is_new) {
-      at->second = &groups[{KindLabel(model.ops[model.calls.op[outermost]]), stack, askers.PathOf(outermost)}];
+      const Key key = {KindLabel(model.ops[model.calls.op[outermost]]), stack, askers.PathOf(outermost)};
+      at->second = &groups.try_emplace(key, key).first->second;
     }
     Sums& sums = *at->second;
     sums.self_ns += self_ns;
@@ -76,20 +84,13 @@ absl::StatusOr<Table> StacksTable(const TraceModel& model, const TableOptions& o
     thread_ns += row.sum_ns - row.nested_sum_ns;
     if (filter.Takes(row.op)) without_ns += row.sum_ns - row.nested_sum_ns;
   }
-  Table table = NewTable("stacks", kTitle, Columns());
+  std::vector<const Sums*> order;
+  for (const auto& [key, sums] : groups) order.push_back(&sums);
+  std::stable_sort(order.begin(), order.end(), [](const Sums* a, const Sums* b) { return a->self_ns > b->self_ns; });
+  Table table = NewTable("stacks", kTitle, Columns(thread_ns), order);
   if (groups.empty()) {
     table.notes.emplace_back(kNoStacks);
     return table;
-  }
-  std::vector<const std::pair<const Key, Sums>*> order;
-  for (const auto& group : groups) order.push_back(&group);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto* a, const auto* b) { return a->second.self_ns > b->second.self_ns; });
-  for (const auto* group : order) {
-    const auto& [kind, stack, path] = group->first;
-    const Sums& sums = group->second;
-    table.rows.push_back(
-        {kind, sums.calls, sums.self_ns, Percent(sums.self_ns, thread_ns), sums.total_ns, stack, path});
   }
   if (model.calls.native_stack.empty()) table.notes.emplace_back(kNoNativeStacks);
   if (without_ns > 0) table.notes.push_back(absl::StrCat(HumanTime(without_ns), " of calls have no stack."));

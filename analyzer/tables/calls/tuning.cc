@@ -16,10 +16,16 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// activity, kind, direction, problem.
-using Key = std::tuple<std::string, std::string, Direction, std::string>;
+struct Key {
+  std::string activity;
+  std::string kind;
+  Direction direction = Direction::kUnknown;
+  std::string problem;
+  auto operator<=>(const Key&) const = default;
+};
 
-struct Cost {
+struct Cost : Key {
+  explicit Cost(Key key) : Key(std::move(key)) {}
   int64_t count = 0;
   int64_t total_ns = 0;
   bool is_time_known = true;
@@ -28,9 +34,13 @@ struct Cost {
   int64_t failed = 0;
   std::set<std::string> chosen;
   std::set<std::string> functions;
+
+  bool HasCandidates() const { return activity == "measuring" || activity == "heuristics" || activity == "autotuning"; }
 };
 
 using CostMap = std::map<Key, Cost>;
+
+Cost& CostOf(const Key& key, CostMap& costs) { return costs.try_emplace(key, key).first->second; }
 
 bool IsLtHeuristics(const Op& op) {
   return op.definition.has_gemm() && op.definition.gemm().kind() == trace::Gemm::HEURISTIC;
@@ -61,7 +71,7 @@ void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) 
     const std::string activity = ActivityOf(op);
     const int64_t calls = totals.ops[i].calls - totals.ops[i].nested_calls;
     if (activity.empty() || calls == 0) continue;
-    Cost& cost = costs[{activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}];
+    Cost& cost = CostOf({activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}, costs);
     cost.count += calls;
     cost.total_ns += totals.ops[i].total_ns;
     cost.candidates = std::max(cost.candidates, CandidatesOf(op));
@@ -72,7 +82,7 @@ void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) 
     const Op& op = model.ops[model.calls.op[failed.call]];
     const std::string activity = ActivityOf(op);
     if (activity.empty() || same_work.IsNested(failed.call)) continue;
-    ++costs[{activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}].failed;
+    ++CostOf({activity, op.subject.empty() ? op.kind : op.subject, op.direction, op.problem}, costs).failed;
   }
 }
 
@@ -88,7 +98,7 @@ void AddChosen(const TraceModel& model, const std::vector<AlgorithmSearch>& sear
 void AddAutotuning(const TraceModel& model, const std::vector<PlanSearch>& searches, CostMap& costs) {
   for (const PlanSearch& search : searches) {
     const Op& op = model.ops[search.candidates[0].op];
-    Cost& cost = costs[{"autotuning", op.kind, op.direction, op.problem}];
+    Cost& cost = CostOf({"autotuning", op.kind, op.direction, op.problem}, costs);
     ++cost.count;
     cost.total_ns += search.end_ns - search.start_ns;
     cost.candidates = std::max(cost.candidates, static_cast<int64_t>(search.candidates.size()));
@@ -118,7 +128,7 @@ void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
     const ProcessIndex process = model.threads[model.calls.thread[call]].process;
     if (plan.build_ticks() == 0) continue;
     if (!seen.emplace(process, plan.number(), plan.build_ticks()).second) continue;
-    Cost& cost = costs[{"plan building", op.kind, op.direction, op.problem}];
+    Cost& cost = CostOf({"plan building", op.kind, op.direction, op.problem}, costs);
     ++cost.count;
     cost.failed += plan.failed_before();
     const auto ns = TicksToNs(model.processes[process], plan.build_ticks());
@@ -127,57 +137,45 @@ void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
   }
 }
 
-std::vector<Column> Columns() {
+TypedColumns<Cost> Columns(int64_t wall_ns) {
   return {
-      TextColumn("activity",
-                 "measuring: the library ran the algorithms (cudnnFind); heuristics: it was asked "
-                 "for some; autotuning: the program executed plans one after another; plan "
-                 "building: of cuDNN's graph API; compilation: NVRTC; creation: of oneDNN "
-                 "primitives that were not in its cache."),
-      TextColumn("kind", "The problem to be computed."),
-      TextColumn("problem", "Its size."),
-      TextColumn("chosen", "What was executed next for the problem; see the table candidates."),
-      IntegerColumn("count", "", Better::kLower, "Searches, plans, compilations or creations."),
-      IntegerColumn("total_time", "ns", Better::kLower,
-                    "Of the calls; of autotuning, from the first trial to the end of waiting for "
-                    "the last one."),
-      Within(Range::kNotNegative, RealColumn("run_percent", "%", Better::kLower,
-                                             "Total time as a part of the run's time (threads may overlap).")),
-      IntegerColumn("candidates", "", Better::kNeither, "Most algorithms that one search tried or offered."),
-      Detail(TextColumn("direction", "Forward or backward.")),
-      Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried a candidate.")),
-      Detail(IntegerColumn("failed", "", Better::kLower,
-                           "Calls that returned an error; plans that could not be built before one could.")),
-      Detail(IntegerColumn("mean_time", "ns", Better::kLower, "Total time divided by count.")),
-      Detail(TextColumn("functions", "Functions that the calls were seen through.")),
+      {TextColumn("activity",
+                  "measuring: the library ran the algorithms (cudnnFind); heuristics: it was asked "
+                  "for some; autotuning: the program executed plans one after another; plan "
+                  "building: of cuDNN's graph API; compilation: NVRTC; creation: of oneDNN "
+                  "primitives that were not in its cache."),
+       &Cost::activity},
+      {TextColumn("kind", "The problem to be computed."), &Cost::kind},
+      {TextColumn("problem", "Its size."), &Cost::problem},
+      {TextColumn("chosen", "What was executed next for the problem; see the table candidates."), &Cost::chosen},
+      {IntegerColumn("count", "", Better::kLower, "Searches, plans, compilations or creations."), &Cost::count},
+      {IntegerColumn("total_time", "ns", Better::kLower,
+                     "Of the calls; of autotuning, from the first trial to the end of waiting for "
+                     "the last one."),
+       [](const Cost& cost) { return cost.is_time_known ? Cell(cost.total_ns) : Cell(); }},
+      {Within(Range::kNotNegative, RealColumn("run_percent", "%", Better::kLower,
+                                              "Total time as a part of the run's time (threads may overlap).")),
+       [wall_ns](const Cost& cost) { return cost.is_time_known ? Percent(cost.total_ns, wall_ns) : Cell(); }},
+      {IntegerColumn("candidates", "", Better::kNeither, "Most algorithms that one search tried or offered."),
+       [](const Cost& cost) { return cost.HasCandidates() ? Cell(cost.candidates) : Cell(); }},
+      {Detail(TextColumn("direction", "Forward or backward.")),
+       [](const Cost& cost) { return std::string(DirectionName(cost.direction)); }},
+      {Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried a candidate.")), &Cost::trials},
+      {Detail(IntegerColumn("failed", "", Better::kLower,
+                            "Calls that returned an error; plans that could not be built before one could.")),
+       &Cost::failed},
+      {Detail(IntegerColumn("mean_time", "ns", Better::kLower, "Total time divided by count.")),
+       [](const Cost& cost) { return cost.is_time_known ? Mean(cost.total_ns, cost.count) : Cell(); }},
+      {Detail(TextColumn("functions", "Functions that the calls were seen through.")), &Cost::functions},
   };
-}
-
-Row CostRow(const Key& key, const Cost& cost, int64_t wall_ns) {
-  const auto& [activity, kind, direction, problem] = key;
-  const bool known = cost.is_time_known;
-  const bool has_candidates = activity == "measuring" || activity == "heuristics" || activity == "autotuning";
-  return {activity,
-          kind,
-          problem,
-          Join(cost.chosen),
-          cost.count,
-          known ? Cell(cost.total_ns) : Cell(),
-          known ? Percent(cost.total_ns, wall_ns) : Cell(),
-          has_candidates ? Cell(cost.candidates) : Cell(),
-          std::string(DirectionName(direction)),
-          cost.trials,
-          cost.failed,
-          known ? Mean(cost.total_ns, cost.count) : Cell(),
-          Join(cost.functions)};
 }
 
 // One sentence for each activity, that with most time first.
 void AddNotes(const CostMap& costs, int64_t wall_ns, Table& table) {
   std::map<std::string, std::pair<int64_t, int64_t>> sums;  // time, count
   for (const auto& [key, cost] : costs) {
-    sums[std::get<0>(key)].first += cost.total_ns;
-    sums[std::get<0>(key)].second += cost.count;
+    sums[key.activity].first += cost.total_ns;
+    sums[key.activity].second += cost.count;
   }
   std::vector<std::pair<std::string, std::pair<int64_t, int64_t>>> order(sums.begin(), sums.end());
   std::stable_sort(order.begin(), order.end(),
@@ -197,14 +195,10 @@ absl::StatusOr<Table> TuningTable(const TraceModel& model, const TableOptions& o
   AddChosen(model, options.choices->algorithm_searches, costs);
   AddAutotuning(model, options.choices->plan_searches, costs);
   AddPlanBuilding(model, costs);
-  std::vector<const CostMap::value_type*> order;
-  for (const auto& cost : costs) order.push_back(&cost);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto* a, const auto* b) { return a->second.total_ns > b->second.total_ns; });
-  Table table = NewTable("tuning", "What finding and preparing algorithms cost", Columns());
-  for (const auto* cost : order) {
-    table.rows.push_back(CostRow(cost->first, cost->second, model.wall_ns()));
-  }
+  std::vector<const Cost*> order;
+  for (const auto& [key, cost] : costs) order.push_back(&cost);
+  std::stable_sort(order.begin(), order.end(), [](const Cost* a, const Cost* b) { return a->total_ns > b->total_ns; });
+  Table table = NewTable("tuning", "What finding and preparing algorithms cost", Columns(model.wall_ns()), order);
   AddNotes(costs, model.wall_ns(), table);
   return table;
 }

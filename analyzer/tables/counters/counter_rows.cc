@@ -15,7 +15,6 @@ namespace dlhook::analyzer::inline tables {
 namespace {
 
 constexpr char kOtherThreads[] = "[other threads]";
-constexpr char kNotSampled[] = "[not sampled]";
 
 // Numbers keys in the order in which they are met.
 template <typename Key>
@@ -47,19 +46,29 @@ class LayerRows : public CounterRows {
     has_models_ = models.size() > 1;
   }
 
-  std::vector<Column> Columns() const override {
-    std::vector<Column> columns = {
-        As(Role::kName,
-           TextColumn("layer",
-                      "Layer as in the table layers, or what --by asks for; [not seen: native code or "
-                      "Python], [data loading], [waiting]: a thread was in none; [other threads]: threads without "
-                      "recorded calls "
-                      "while no thread did anything known; [not sampled]: the process counted it, but "
-                      "no reading of a thread.")),
-        As(Role::kKey,
-           TextColumn("direction", "forward, backward-data …; recompute: forward pass for the backward pass.")),
-        As(Role::kKey, TextColumn("model", "The network, if there are several."))};
-    columns[2].detail = !has_models_;
+  TypedColumns<size_t> Columns() const override {
+    TypedColumns<size_t> columns = {
+        {As(Role::kName,
+            TextColumn("layer",
+                       "Layer as in the table layers, or what --by asks for; [not seen: native code or "
+                       "Python], [data loading], [waiting]: a thread was in none; [other threads]: threads without "
+                       "recorded calls "
+                       "while no thread did anything known; [not sampled]: the process counted it, but "
+                       "no reading of a thread.")),
+         [this](size_t row) {
+           if (row == kRest) return kNotSampled;
+           return GroupOf(row) == nullptr ? kOtherThreads : GroupOf(row)->label.c_str();
+         }},
+        {As(Role::kKey,
+            TextColumn("direction", "forward, backward-data …; recompute: forward pass for the backward pass.")),
+         [this](size_t row) {
+           const bool is_known = GroupOf(row) != nullptr && rows_.At(row).second != LayerDirection::kUnknown;
+           return is_known ? Cell(LayerDirectionName(rows_.At(row).second)) : Cell();
+         }},
+        {As(Role::kKey, TextColumn("model", "The network, if there are several.")), [this](size_t row) {
+           return has_models_ && GroupOf(row) != nullptr ? KnownText(GroupOf(row)->model) : Cell();
+         }}};
+    columns.Find("model")->detail = !has_models_;
     return columns;
   }
 
@@ -89,36 +98,32 @@ class LayerRows : public CounterRows {
         break;
     }
     if (piece.is_of_other_threads) group = kNone;
-    return rows_.Of({group, static_cast<int>(direction)});
+    return rows_.Of({group, direction});
   }
-
-  Row LabelsOf(size_t row) const override {
-    const auto [group, direction] = rows_.At(row);
-    if (group == kNone) return {kOtherThreads, Cell(), Cell()};
-    const LayerGroup& of = groups_.groups()[group];
-    const auto known = static_cast<LayerDirection>(direction);
-    return {of.label, known == LayerDirection::kUnknown ? Cell() : Cell(LayerDirectionName(known)),
-            has_models_ && !of.model.empty() ? Cell(of.model) : Cell()};
-  }
-
-  Row RestLabels() const override { return {kNotSampled, Cell(), Cell()}; }
 
  private:
+  // Null: of the rest and of other threads.
+  const LayerGroup* GroupOf(size_t row) const {
+    if (row == kRest || rows_.At(row).first == kNone) return nullptr;
+    return &groups_.groups()[rows_.At(row).first];
+  }
+
   const TraceModel& model_;
   const Attribution& attribution_;
   const LayersBy by_;
   const LayerGroups groups_;
   bool has_models_ = false;
-  Numbering<std::pair<GroupIndex, int>> rows_;  // kNone: other threads
+  Numbering<std::pair<GroupIndex, LayerDirection>> rows_;  // kNone: other threads
 };
 
 class ScopeRows : public CounterRows {
  public:
   explicit ScopeRows(const TraceModel& model) : model_(model) {}
 
-  std::vector<Column> Columns() const override {
-    return {As(Role::kKey,
-               TextColumn("scope", "Innermost scope around it: an op of the framework, a range of the program."))};
+  TypedColumns<size_t> Columns() const override {
+    return {{As(Role::kKey,
+                TextColumn("scope", "Innermost scope around it: an op of the framework, a range of the program.")),
+             [this](size_t row) { return row == kRest ? kNotSampled : rows_.At(row); }}};
   }
 
   size_t RowOf(ProcessIndex, const CountedPiece& piece) override {
@@ -130,9 +135,6 @@ class ScopeRows : public CounterRows {
     if (piece.is_of_other_threads) return rows_.Of(kOtherThreads);
     return rows_.Of(piece.kind == ActivityKind::kUnattributed ? kUnattributed : "[in no scope]");
   }
-
-  Row LabelsOf(size_t row) const override { return {rows_.At(row)}; }
-  Row RestLabels() const override { return {kNotSampled}; }
 
  private:
   const TraceModel& model_;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analyzer/model/trace_model.h"
-#include "analyzer/table/table.h"
+#include "analyzer/table/typed_columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/time/counter_division.h"
 
@@ -19,18 +19,20 @@ class CounterRows {
  public:
   virtual ~CounterRows() = default;
 
-  virtual std::vector<Column> Columns() const = 0;  // that name a row
+  // The row of what no reading met.
+  static constexpr size_t kRest = static_cast<size_t>(-1);
+
+  // That name a row: one of those that RowOf has told of, or kRest.
+  virtual TypedColumns<size_t> Columns() const = 0;
   // Where pieces must be cut so that each belongs to one row; ascending.
   virtual std::vector<int64_t> Boundaries(ProcessIndex) const { return {}; }
   // Pieces of a process come thread by thread, then all that the process shares.
   virtual size_t RowOf(ProcessIndex process, const CountedPiece& piece) = 0;
-  // For as many rows as RowOf has told of. Cells of Columns().
-  virtual Row LabelsOf(size_t row) const = 0;
-  // Cells of the row of what no reading met.
-  virtual Row RestLabels() const = 0;
   virtual bool AreInOrder() const { return false; }  // of time: not to be sorted by size
   virtual std::vector<std::string> Notes() const { return {}; }
 };
+
+inline constexpr char kNotSampled[] = "[not sampled]";  // kRest, for people
 
 std::unique_ptr<CounterRows> RowsByLayer(const TraceModel& model, const TableOptions& options);
 std::unique_ptr<CounterRows> RowsByScope(const TraceModel& model);

@@ -1,6 +1,7 @@
 // Rows of counters by time: phases of steps, iterations, intervals. See counter_rows.h.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -15,16 +16,16 @@ namespace {
 
 constexpr int64_t kRowsOverTime = 100;  // at most, where nobody says how long an interval is and there are no steps
 constexpr char kOutside[] = "[outside of steps]";
-constexpr char kNotSampled[] = "[not sampled]";
 
-Column ProcessColumn(const TraceModel& model) {
+// Of rows whose keys have it; the rest has none.
+template <typename Key>
+TypedColumn<size_t> ProcessColumn(const TraceModel& model, const std::vector<Key>& keys) {
   Column column = IntegerColumn("process", "", Better::kNeither, "Process id.");
   column.detail = model.processes.size() < 2;
-  return column;
-}
-
-Cell ProcessId(const TraceModel& model, ProcessIndex process) {
-  return static_cast<int64_t>(model.processes[process].header.process().pid());
+  return {std::move(column), [&model, &keys](size_t row) {
+            if (row == CounterRows::kRest) return Cell();
+            return Cell(int64_t{model.processes[keys[row].process].header.process().pid()});
+          }};
 }
 
 // A step and a phase of it; of a run's processes.
@@ -88,51 +89,56 @@ class PhaseRows : public CounterRows {
   PhaseRows(const TraceModel& model, const TableOptions& options)
       : model_(model), steps_(model, options.analysis->steps()) {
     for (const StepTrack& track : options.analysis->steps()) {
-      for (const Step& step : track.steps) ++counts_[{track.process, static_cast<int>(step.kind), step.is_warm_up}];
+      for (const Step& step : track.steps) ++counts_[{track.process, step.kind, step.is_warm_up}];
     }
   }
 
-  std::vector<Column> Columns() const override {
-    return {ProcessColumn(model_),
-            As(Role::kKey,
-               TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
-            As(Role::kKey,
-               TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
-            IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers.")};
+  TypedColumns<size_t> Columns() const override {
+    return {ProcessColumn(model_, keys_),
+            {As(Role::kKey,
+                TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
+             [this](size_t row) {
+               if (row == kRest) return kNotSampled;
+               return keys_[row].kind ? IterationKindName(*keys_[row].kind) : kOutside;
+             }},
+            {As(Role::kKey,
+                TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
+             [this](size_t row) {
+               if (row == kRest || !keys_[row].kind) return Cell();
+               return Cell(keys_[row].is_warm_up ? "warm-up" : PhaseKindName(keys_[row].phase));
+             }},
+            {IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."), [this](size_t row) {
+               if (row == kRest || !keys_[row].kind) return Cell();
+               const auto count = counts_.find({keys_[row].process, *keys_[row].kind, keys_[row].is_warm_up});
+               return count == counts_.end() ? Cell() : Cell(count->second);
+             }}};
   }
 
   std::vector<int64_t> Boundaries(ProcessIndex process) const override { return steps_.Boundaries(process); }
 
   size_t RowOf(ProcessIndex process, const CountedPiece& piece) override {
     const Moment moment = steps_.At(process, piece.thread, piece.start_ns);
-    Key key = {process, -1, 0, false};
+    Key key = {process};
     if (moment.track != nullptr) {
       const Step& step = moment.at();
-      key = {process, static_cast<int>(step.kind), step.is_warm_up ? 0 : static_cast<int>(moment.phase),
-             step.is_warm_up};
+      key = {process, step.kind, step.is_warm_up ? PhaseKind::kUnknown : moment.phase, step.is_warm_up};
     }
     const auto [at, is_new] = rows_.emplace(key, keys_.size());
     if (is_new) keys_.push_back(key);
     return at->second;
   }
 
-  Row LabelsOf(size_t row) const override {
-    const auto& [process, kind, phase, is_warm_up] = keys_[row];
-    const Cell pid = ProcessId(model_, process);
-    if (kind < 0) return {pid, kOutside, Cell(), Cell()};
-    const auto count = counts_.find({process, kind, is_warm_up});
-    return {pid, IterationKindName(static_cast<IterationKind>(kind)),
-            is_warm_up ? "warm-up" : PhaseKindName(static_cast<PhaseKind>(phase)),
-            count == counts_.end() ? Cell() : Cell(count->second)};
-  }
-
-  Row RestLabels() const override { return {Cell(), kNotSampled, Cell(), Cell()}; }
-
  private:
-  using Key = std::tuple<ProcessIndex, int, int, bool>;  // process, kind of step (-1: none), phase, warm-up
+  struct Key {
+    ProcessIndex process;
+    std::optional<IterationKind> kind = std::nullopt;  // of no step: none
+    PhaseKind phase = PhaseKind::kUnknown;
+    bool is_warm_up = false;
+    auto operator<=>(const Key&) const = default;
+  };
   const TraceModel& model_;
   const Steps steps_;
-  std::map<std::tuple<ProcessIndex, int, bool>, int64_t> counts_;
+  std::map<std::tuple<ProcessIndex, IterationKind, bool>, int64_t> counts_;
   std::map<Key, size_t> rows_;
   std::vector<Key> keys_;
 };
@@ -142,14 +148,33 @@ class IterationRows : public CounterRows {
   IterationRows(const TraceModel& model, const TableOptions& options)
       : model_(model), steps_(model, options.analysis->steps()) {}
 
-  std::vector<Column> Columns() const override {
-    return {ProcessColumn(model_),
-            IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0; not known: outside of steps."),
-            TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
-            TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
-            Detail(TextColumn("thread", "Where threads repeat independently.")),
-            IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
-            IntegerColumn("duration", "ns", Better::kLower, "To the next step's start, or its own end.")};
+  TypedColumns<size_t> Columns() const override {
+    const auto of_step = [this](auto get) {
+      return [this, get](size_t row) {
+        return row == kRest || keys_[row].track == nullptr ? Cell() : Cell(get(keys_[row]));
+      };
+    };
+    return {ProcessColumn(model_, keys_),
+            {IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0; not known: outside of steps."),
+             of_step([](const Key& key) { return static_cast<int64_t>(key.step); })},
+            {TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
+             [this](size_t row) {
+               if (row == kRest) return kNotSampled;
+               return keys_[row].track == nullptr ? kOutside : IterationKindName(keys_[row].at().kind);
+             }},
+            {TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
+             of_step([](const Key& key) {
+               return key.at().is_warm_up ? "warm-up" : key.at().is_regular ? "steady" : "other";
+             })},
+            {Detail(TextColumn("thread", "Where threads repeat independently.")), of_step([this](const Key& key) {
+               if (key.track->thread == kNone) return Cell();
+               const auto& thread = model_.threads[key.track->thread];
+               return Cell(absl::StrCat(thread.name, " ", thread.thread_id));
+             })},
+            {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
+             of_step([this](const Key& key) { return key.at().start_ns - model_.start_ns; })},
+            {IntegerColumn("duration", "ns", Better::kLower, "To the next step's start, or its own end."),
+             of_step([](const Key& key) { return key.at().end_ns - key.at().start_ns; })}};
   }
 
   std::vector<int64_t> Boundaries(ProcessIndex process) const override { return steps_.Boundaries(process); }
@@ -162,25 +187,16 @@ class IterationRows : public CounterRows {
     return at->second;
   }
 
-  Row LabelsOf(size_t row) const override {
-    const auto& [process, track, index] = keys_[row];
-    const Cell pid = ProcessId(model_, process);
-    if (track == nullptr) return {pid, Cell(), kOutside, Cell(), Cell(), Cell(), Cell()};
-    const Step& step = track->steps[index];
-    const char* phase = step.is_warm_up ? "warm-up" : step.is_regular ? "steady" : "other";
-    Cell thread;
-    if (track->thread != kNone) {
-      thread = absl::StrCat(model_.threads[track->thread].name, " ", model_.threads[track->thread].thread_id);
-    }
-    return {pid,    static_cast<int64_t>(index),     IterationKindName(step.kind), phase,
-            thread, step.start_ns - model_.start_ns, step.end_ns - step.start_ns};
-  }
-
-  Row RestLabels() const override { return {Cell(), Cell(), kNotSampled, Cell(), Cell(), Cell(), Cell()}; }
   bool AreInOrder() const override { return true; }
 
  private:
-  using Key = std::tuple<ProcessIndex, const StepTrack*, size_t>;
+  struct Key {
+    ProcessIndex process;
+    const StepTrack* track;  // null: of no step
+    size_t step;
+    const Step& at() const { return track->steps[step]; }
+    auto operator<=>(const Key&) const = default;
+  };
   const TraceModel& model_;
   const Steps steps_;
   std::map<Key, size_t> rows_;
@@ -191,9 +207,13 @@ class IntervalRows : public CounterRows {
  public:
   IntervalRows(const TraceModel& model, int64_t interval_ns) : model_(model), interval_ns_(interval_ns) {}
 
-  std::vector<Column> Columns() const override {
-    return {ProcessColumn(model_), IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
-            IntegerColumn("duration", "ns", Better::kNeither, "Of the interval.")};
+  TypedColumns<size_t> Columns() const override {
+    return {ProcessColumn(model_, keys_),
+            {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
+             [this](size_t row) { return row == kRest ? Cell() : Cell(StartOf(row)); }},
+            {IntegerColumn("duration", "ns", Better::kNeither, "Of the interval."), [this](size_t row) {
+               return row == kRest ? Cell() : Cell(std::min(interval_ns_, model_.wall_ns() - StartOf(row)));
+             }}};
   }
 
   std::vector<int64_t> Boundaries(ProcessIndex) const override {
@@ -208,27 +228,26 @@ class IntervalRows : public CounterRows {
   // What was counted before the run began, or after it, is its first or last interval's.
   size_t RowOf(ProcessIndex process, const CountedPiece& piece) override {
     const int64_t last_ns = std::max(model_.start_ns, model_.end_ns - 1);
-    const std::pair key = {process,
-                           (std::clamp(piece.start_ns, model_.start_ns, last_ns) - model_.start_ns) / interval_ns_};
+    const Key key = {process, (std::clamp(piece.start_ns, model_.start_ns, last_ns) - model_.start_ns) / interval_ns_};
     const auto [at, is_new] = rows_.emplace(key, keys_.size());
     if (is_new) keys_.push_back(key);
     return at->second;
   }
 
-  Row LabelsOf(size_t row) const override {
-    const auto& [process, interval] = keys_[row];
-    return {ProcessId(model_, process), interval * interval_ns_,
-            std::min(interval_ns_, model_.wall_ns() - interval * interval_ns_)};
-  }
-
-  Row RestLabels() const override { return {Cell(), Cell(), Cell()}; }
   bool AreInOrder() const override { return true; }
 
  private:
+  struct Key {
+    ProcessIndex process;
+    int64_t interval;
+    auto operator<=>(const Key&) const = default;
+  };
+  int64_t StartOf(size_t row) const { return keys_[row].interval * interval_ns_; }
+
   const TraceModel& model_;
   const int64_t interval_ns_;
-  std::map<std::pair<ProcessIndex, int64_t>, size_t> rows_;
-  std::vector<std::pair<ProcessIndex, int64_t>> keys_;
+  std::map<Key, size_t> rows_;
+  std::vector<Key> keys_;
 };
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/tables/columns.h"
-#include "analyzer/time/derived_metrics.h"
 #include "preload/counters/counter_names.h"
 
 namespace dlhook::analyzer::inline tables {
@@ -62,6 +61,8 @@ std::vector<const DerivedMetric*> DistinctMetrics() {
   }
   return metrics;
 }
+
+Cell PartOf(double part, double whole) { return whole > 0 ? Cell(100.0 * part / whole) : Cell(); }
 
 }  // namespace
 
@@ -163,40 +164,68 @@ std::vector<CounterIndex> CounterSums::InReportOrder() const {
   return order;
 }
 
-std::vector<Column> CounterSums::Columns(bool has_shares) const {
-  std::vector<std::string> counters;
-  for (CounterIndex counter : InReportOrder()) counters.push_back(names_[counter]);
-  if (counters.empty()) {
-    for (absl::string_view counter : kSoftware) counters.emplace_back(counter);
-  }
-  std::vector<Column> columns;
-  const auto add = [&](Column column) {
+TypedColumns<size_t> CounterSums::Columns(bool has_shares) const {
+  TypedColumns<size_t> columns;
+  const auto add = [&](Column column, auto get) {
     const std::string name = column.name;
-    const auto is_taken = [&](const Column& known) { return known.name == column.name; };
-    for (int i = 2; std::any_of(columns.begin(), columns.end(), is_taken); ++i)
-      column.name = absl::StrCat(name, "_", i);
-    columns.push_back(std::move(column));
+    for (int i = 2; columns.Find(column.name) != nullptr; ++i) column.name = absl::StrCat(name, "_", i);
+    columns.Add({std::move(column), std::move(get)});
+  };
+  // The rest is known of counters alone.
+  const auto of_row = [this](auto get) {
+    return [this, get](size_t row) { return row == CounterRows::kRest ? Cell() : Cell(get(sums_[row])); };
+  };
+  const auto add_running = [&] {
+    add(Within(Range::kMeasured, RealColumn("running_percent", "%", Better::kNeither, kRunningExplanation)),
+        of_row([this](const RowSums& sums) { return RunningPercent(sums); }));
+  };
+  const auto add_counter = [&](const std::string& name, CounterIndex counter) {
+    Column column = CounterColumn(name);
+    column.detail = columns.all().size() >= kCountersInText;  // what follows from them says more
+    add(std::move(column), [this, counter](size_t row) {
+      return row == CounterRows::kRest ? OrUnknown(RestOf(counter)) : Cell(sums_[row].counts[counter]);
+    });
   };
   if (has_shares) {
-    Column share = As(Role::kWeight, IntegerColumn("wall_share", "ns", Better::kLower, kShareExplanation));
-    add(std::move(share));
+    add(As(Role::kWeight, IntegerColumn("wall_share", "ns", Better::kLower, kShareExplanation)),
+        of_row([](const RowSums& sums) { return sums.share_ns; }));
   }
-  const Column running =
-      Within(Range::kMeasured, RealColumn("running_percent", "%", Better::kNeither, kRunningExplanation));
-  if (clock_ == kNone) add(running);
-  for (const std::string& counter : counters) {
-    Column column = CounterColumn(counter);
-    column.detail = columns.size() >= kCountersInText;  // what follows from them says more
-    add(std::move(column));
-    if (clock_ != kNone && counter == names_[clock_]) add(running);
+  if (clock_ == kNone) add_running();
+  for (CounterIndex counter : InReportOrder()) {
+    add_counter(names_[counter], counter);
+    if (counter == clock_) add_running();
+  }
+  if (names_.empty()) {
+    for (absl::string_view counter : kSoftware) add_counter(std::string(counter), kNone);
   }
   for (const DerivedMetric* metric : DistinctMetrics()) {
-    add(Within(Range::kMeasured, RealColumn(std::string(metric->name), std::string(metric->unit), metric->better,
-                                            absl::StrCat(metric->explanation, "."))));
-    columns.back().detail = absl::EndsWith(metric->name, "_per_s");
+    Column column = RealColumn(std::string(metric->name), std::string(metric->unit), metric->better,
+                               absl::StrCat(metric->explanation, "."));
+    column.detail = absl::EndsWith(metric->name, "_per_s");
+    add(Within(Range::kMeasured, std::move(column)),
+        of_row([this, metric](const RowSums& sums) { return Derived(*metric, sums); }));
   }
-  add(RealColumn("estimated_percent", "%", Better::kNeither, kEstimatedExplanation));
+  add(RealColumn("estimated_percent", "%", Better::kNeither, kEstimatedExplanation),
+      of_row([this](const RowSums& sums) {
+        return PartOf(sums.estimated, names_.empty() || !has_shares_ ? 0 : sums.amounts[lead_]);
+      }));
   return columns;
+}
+
+// A reading's moment and its counters are not read at once, so short spans seem to be run for a little longer than they are.
+Cell CounterSums::RunningPercent(const RowSums& sums) const {
+  const bool is_all = sums.own_running_ns > sums.own_time_ns && sums.own_running_ns <= sums.own_time_ns * kMostSkew;
+  return PartOf(is_all ? sums.own_time_ns : sums.own_running_ns, sums.own_time_ns);
+}
+
+// By the first of its formulas whose counters are known.
+Cell CounterSums::Derived(const DerivedMetric& metric, const RowSums& sums) const {
+  const auto amount_of = [&](absl::string_view counter) { return AmountOf(sums, counter); };
+  for (const DerivedMetric& formula : DerivedMetrics()) {
+    if (formula.name != metric.name) continue;
+    if (const std::optional<double> value = formula.Of(amount_of)) return *value;
+  }
+  return std::monostate();
 }
 
 std::optional<double> CounterSums::AmountOf(const RowSums& sums, absl::string_view counter) const {
@@ -205,29 +234,6 @@ std::optional<double> CounterSums::AmountOf(const RowSums& sums, absl::string_vi
     if (names_[i] == counter) return static_cast<double>(sums.counts[i]);
   }
   return std::nullopt;
-}
-
-void CounterSums::Append(size_t row, Row* cells) const {
-  const RowSums& sums = sums_[row];
-  const auto percent = [](double part, double whole) { return whole > 0 ? Cell(100.0 * part / whole) : Cell(); };
-  // A reading's moment and its counters are not read at once, so short spans seem to be run for a little longer than they are.
-  const bool is_all = sums.own_running_ns > sums.own_time_ns && sums.own_running_ns <= sums.own_time_ns * kMostSkew;
-  const Cell running = percent(is_all ? sums.own_time_ns : sums.own_running_ns, sums.own_time_ns);
-  if (has_shares_) cells->push_back(sums.share_ns);
-  if (clock_ == kNone) cells->push_back(running);
-  for (CounterIndex counter : InReportOrder()) {
-    cells->push_back(sums.counts[counter]);
-    if (counter == clock_) cells->push_back(running);
-  }
-  const auto amount_of = [&](absl::string_view counter) { return AmountOf(sums, counter); };
-  for (const DerivedMetric* metric : DistinctMetrics()) {
-    std::optional<double> value;
-    for (const DerivedMetric& formula : DerivedMetrics()) {
-      if (formula.name == metric->name && !value) value = formula.Of(amount_of);
-    }
-    cells->push_back(value ? Cell(*value) : Cell());
-  }
-  cells->push_back(percent(sums.estimated, names_.empty() || !has_shares_ ? 0 : sums.amounts[lead_]));
 }
 
 std::optional<int64_t> CounterSums::RestOf(CounterIndex counter) const {
@@ -245,16 +251,6 @@ bool CounterSums::HasRest() const {
     if (RestOf(counter).value_or(0) != 0) return true;
   }
   return false;
-}
-
-void CounterSums::AppendRest(Row* cells) const {
-  if (has_shares_) cells->push_back(Cell());
-  if (clock_ == kNone) cells->push_back(Cell());
-  for (CounterIndex counter : InReportOrder()) {
-    cells->push_back(OrUnknown(RestOf(counter)));
-    if (counter == clock_) cells->push_back(Cell());
-  }
-  for (size_t i = 0; i < DistinctMetrics().size() + 1; ++i) cells->push_back(Cell());
 }
 
 // "Sum of the rows: task_clock 1.23 s (the process: 1.24 s), minor_faults 4711 …"

@@ -10,10 +10,11 @@
 
 #include "absl/strings/string_view.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/table/table.h"
+#include "analyzer/table/typed_columns.h"
 #include "analyzer/tables/counters/counter_rows.h"
 #include "analyzer/time/counter_division.h"
 #include "analyzer/time/counter_timeline.h"
+#include "analyzer/time/derived_metrics.h"
 
 namespace dlhook::analyzer::inline tables {
 
@@ -39,10 +40,7 @@ class CounterSums {
 
   // Columns of every counter, of what follows from them, and of how they were found out; of a run without counters, those of the
   // software counters and all that could follow.
-  std::vector<Column> Columns(bool has_shares) const;
-  // Cells of these.
-  void Append(size_t row, Row* cells) const;
-  void AppendRest(Row* cells) const;
+  TypedColumns<size_t> Columns(bool has_shares) const;  // of a row, or CounterRows::kRest
 
   const std::vector<RowSums>& rows() const { return sums_; }
   // What rows are sorted by: the counter that tells of time, or the first.
@@ -57,6 +55,8 @@ class CounterSums {
   bool TellsOfRunning(const CountedPiece& piece) const;
   void Take(size_t row, const CountedPiece& piece);
   void Round();
+  Cell RunningPercent(const RowSums& sums) const;
+  Cell Derived(const DerivedMetric& metric, const RowSums& sums) const;
   std::optional<double> AmountOf(const RowSums& sums, absl::string_view counter) const;
   std::optional<int64_t> RestOf(CounterIndex counter) const;
   std::string SumsNote() const;

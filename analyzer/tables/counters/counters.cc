@@ -17,12 +17,12 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-void AppendColumns(std::vector<Column> more, std::vector<Column>* columns) {
-  for (Column& column : more) {
-    const auto is_taken = [&](const Column& known) { return known.name == column.name; };
-    if (std::any_of(columns->begin(), columns->end(), is_taken)) column.name = absl::StrCat("counter_", column.name);
-    columns->push_back(std::move(column));
+void AppendColumns(TypedColumns<size_t> more, TypedColumns<size_t>* columns) {
+  for (AnyColumn& typed : more.all()) {
+    std::string& name = typed.column.name;
+    if (columns->Find(name) != nullptr) name = absl::StrCat("counter_", name);
   }
+  columns->Add(more);
 }
 
 bool IsEmpty(const CounterSums::RowSums& sums) {
@@ -43,24 +43,19 @@ std::vector<size_t> OrderOf(const CounterSums& sums, bool in_order) {
 Table MakeTable(const TraceModel& model, std::string name, std::string title, std::unique_ptr<CounterRows> rows) {
   const CountedRun run = ReadCounters(model);
   CounterSums sums(model, run);
-  std::vector<Column> columns = rows->Columns();
+  TypedColumns<size_t> columns = rows->Columns();
   AppendColumns(sums.Columns(/*has_shares=*/true), &columns);
   if (rows->AreInOrder()) {  // the same moment of two runs is not the same thing: not to be compared
-    for (Column& column : columns) column.role = Role::kNone;
+    for (AnyColumn& typed : columns.all()) typed.column.role = Role::kNone;
   }
-  Table table = NewTable(std::move(name), std::move(title), std::move(columns));
+  Table table = NewTable(std::move(name), std::move(title), columns);
   if (!run.counters.empty()) {
     sums.Divide(rows.get());
     for (size_t row : OrderOf(sums, rows->AreInOrder())) {
-      if (IsEmpty(sums.rows()[row])) continue;
-      table.rows.push_back(rows->LabelsOf(row));
-      sums.Append(row, &table.rows.back());
+      if (!IsEmpty(sums.rows()[row])) AddRow(columns, row, &table);
     }
     if (rows->AreInOrder()) SortByStart(&table);
-    if (sums.HasRest()) {
-      table.rows.push_back(rows->RestLabels());
-      sums.AppendRest(&table.rows.back());
-    }
+    if (sums.HasRest()) AddRow(columns, CounterRows::kRest, &table);
   }
   for (std::vector<std::string> notes : {sums.Notes(), rows->Notes()}) {
     table.notes.insert(table.notes.end(), notes.begin(), notes.end());
@@ -71,27 +66,32 @@ Table MakeTable(const TraceModel& model, std::string name, std::string title, st
 Table ByThreadTable(const TraceModel& model) {
   const CountedRun run = ReadCounters(model);
   CounterSums sums(model, run);
-  std::vector<Column> columns = {
-      IntegerColumn("process", "", Better::kNeither, "Process id."),
-      TextColumn("thread", "Its name; not known of threads that made no recorded call."),
-      IntegerColumn("tid", "", Better::kNeither, "Its number in the kernel."),
-      IntegerColumn("time", "ns", Better::kNeither, "In which its running time was counted.")};
-  columns[0].detail = model.processes.size() < 2;
+  const auto of_thread = [&](auto get) {
+    return [&sums, &run, get](size_t row) {
+      return row == CounterRows::kRest ? Cell() : Cell(get(run.timelines[sums.ThreadOf(row)]));
+    };
+  };
+  TypedColumns<size_t> columns = {
+      {IntegerColumn("process", "", Better::kNeither, "Process id."),
+       of_thread([&model](const CounterTimeline& timeline) {
+         return int64_t{model.processes[timeline.process].header.process().pid()};
+       })},
+      {TextColumn("thread", "Its name; not known of threads that made no recorded call."),
+       [&](size_t row) {
+         if (row == CounterRows::kRest) return Cell(kNotSampled);
+         const ThreadIndex thread = run.timelines[sums.ThreadOf(row)].thread;
+         return thread == kNone ? Cell() : Cell(model.threads[thread].name);
+       }},
+      {IntegerColumn("tid", "", Better::kNeither, "Its number in the kernel."),
+       of_thread([](const CounterTimeline& timeline) { return int64_t{timeline.tid}; })},
+      {IntegerColumn("time", "ns", Better::kNeither, "In which its running time was counted."), [&](size_t row) {
+         return row == CounterRows::kRest ? Cell() : Cell(static_cast<int64_t>(sums.rows()[row].own_time_ns));
+       }}};
+  columns.Find("process")->detail = model.processes.size() < 2;
   AppendColumns(sums.Columns(/*has_shares=*/false), &columns);
-  Table table = NewTable("counters", "What the processor counted, by thread", std::move(columns));
   sums.ByThread();
-  for (size_t row : OrderOf(sums, false)) {
-    const CounterTimeline& timeline = run.timelines[sums.ThreadOf(row)];
-    Cell name;
-    if (timeline.thread != kNone) name = model.threads[timeline.thread].name;
-    table.rows.push_back({static_cast<int64_t>(model.processes[timeline.process].header.process().pid()), name,
-                          static_cast<int64_t>(timeline.tid), static_cast<int64_t>(sums.rows()[row].own_time_ns)});
-    sums.Append(row, &table.rows.back());
-  }
-  if (!run.counters.empty() && sums.HasRest()) {
-    table.rows.push_back({Cell(), "[not sampled]", Cell(), Cell()});
-    sums.AppendRest(&table.rows.back());
-  }
+  Table table = NewTable("counters", "What the processor counted, by thread", columns, OrderOf(sums, false));
+  if (!run.counters.empty() && sums.HasRest()) AddRow(columns, CounterRows::kRest, &table);
   table.notes = sums.Notes();
   return table;
 }

@@ -18,8 +18,6 @@ constexpr double kLagPart = 0.2;  // of the work of steady steps, outside of the
 
 }  // namespace
 
-Cell KnownText(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
-
 std::vector<Column> GpuLabelColumns(bool has_processes) {
   std::vector<Column> columns = {
       IntegerColumn("process", "", Better::kNeither, "Process id."),

@@ -50,9 +50,6 @@ class GpuRun {
   std::vector<GpuDeviceIndex> devices_;
 };
 
-// Not known where it is empty.
-Cell KnownText(const std::string& text);
-
 // Of runs without times of GPUs.
 std::vector<Column> GpuLabelColumns(bool has_processes);
 

@@ -17,7 +17,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// Sets whose time in a piece of the run is summed up, in the order of the columns.
+// Sets whose time in a piece of the run is summed up.
 struct Measures {
   IntervalSet measured, compute, copies, communication, copies_beside_compute, communication_beside_compute,
       compute_twice, copies_twice, idle;
@@ -32,87 +32,79 @@ struct Measures {
         copies_twice(Of(run.TimelineOf(device).copies_twice)),
         idle(measured.Difference(run.TimelineOf(device).busy)) {}
 
-  std::vector<int64_t> In(int64_t start_ns, int64_t end_ns) const {
-    std::vector<int64_t> times_ns;
-    for (const IntervalSet* set : {&measured, &compute, &copies, &communication, &copies_beside_compute,
-                                   &communication_beside_compute, &compute_twice, &copies_twice, &idle}) {
-      times_ns.push_back(set->CoveredNs(start_ns, end_ns));
-    }
-    return times_ns;
-  }
-
  private:
   IntervalSet Of(const IntervalSet& set) const { return set.Intersection(measured); }
 };
-enum Measure : size_t {
-  kMeasured,
-  kCompute,
-  kCopies,
-  kCommunication,
-  kCopiesBeside,
-  kCommunicationBeside,
-  kTwice,
-  kCopiesTwice,
-  kIdle
+
+// What a row is about, and their time in it.
+struct DeviceTimes {
+  size_t row = 0;  // of CounterRows
+  std::string device;
+  int64_t measured = 0, compute = 0, copies = 0, communication = 0, copies_beside_compute = 0,
+          communication_beside_compute = 0, compute_twice = 0, copies_twice = 0, idle = 0;
+
+  void Add(const Measures& sets, int64_t start_ns, int64_t end_ns) {
+    const auto in = [&](const IntervalSet& set) { return set.CoveredNs(start_ns, end_ns); };
+    measured += in(sets.measured);
+    compute += in(sets.compute);
+    copies += in(sets.copies);
+    communication += in(sets.communication);
+    copies_beside_compute += in(sets.copies_beside_compute);
+    communication_beside_compute += in(sets.communication_beside_compute);
+    compute_twice += in(sets.compute_twice);
+    copies_twice += in(sets.copies_twice);
+    idle += in(sets.idle);
+  }
 };
 
-void AppendColumns(std::vector<Column>* columns) {
-  const auto time = [](std::string name, Better better, std::string explanation) {
-    return IntegerColumn(std::move(name), "ns", better, std::move(explanation));
+TypedColumns<DeviceTimes> Columns(const CounterRows& rows) {
+  const auto time = [](std::string name, Better better, std::string explanation, int64_t DeviceTimes::*ns) {
+    return TypedColumn<DeviceTimes>(IntegerColumn(std::move(name), "ns", better, std::move(explanation)), ns);
   };
-  const std::vector<Column> more = {
-      TextColumn("device", "CUDA's number of it in the process."),
-      time("compute", Better::kNeither, "In which kernels ran, but for those of collectives."),
-      time("copies", Better::kNeither, "In which copies ran, without memset."),
-      time("communication", Better::kNeither, "In which kernels of collectives ran."),
-      time("copies_beside_compute", Better::kHigher, "In which copies and kernels ran at once."),
-      RealColumn("copies_hidden", "%", Better::kHigher, "The same as a part of the time in which copies ran."),
-      time("communication_beside_compute", Better::kHigher, "In which collectives and other kernels ran at once."),
-      RealColumn("communication_hidden", "%", Better::kHigher,
-                 "The same as a part of the time in which collectives ran."),
+  TypedColumns<DeviceTimes> columns = rows.Columns().Of(&DeviceTimes::row);
+  columns.Add({
+      {TextColumn("device", "CUDA's number of it in the process."), &DeviceTimes::device},
+      time("compute", Better::kNeither, "In which kernels ran, but for those of collectives.", &DeviceTimes::compute),
+      time("copies", Better::kNeither, "In which copies ran, without memset.", &DeviceTimes::copies),
+      time("communication", Better::kNeither, "In which kernels of collectives ran.", &DeviceTimes::communication),
+      time("copies_beside_compute", Better::kHigher, "In which copies and kernels ran at once.",
+           &DeviceTimes::copies_beside_compute),
+      {RealColumn("copies_hidden", "%", Better::kHigher, "The same as a part of the time in which copies ran."),
+       [](const DeviceTimes& times) { return Percent(times.copies_beside_compute, times.copies); }},
+      time("communication_beside_compute", Better::kHigher, "In which collectives and other kernels ran at once.",
+           &DeviceTimes::communication_beside_compute),
+      {RealColumn("communication_hidden", "%", Better::kHigher,
+                  "The same as a part of the time in which collectives ran."),
+       [](const DeviceTimes& times) { return Percent(times.communication_beside_compute, times.communication); }},
       Detail(time("concurrent_kernels", Better::kHigher,
-                  "In which two or more kernels ran at once, but for those of collectives.")),
-      Detail(time("concurrent_copies", Better::kHigher, "In which two or more copies ran at once.")),
-      time("idle", Better::kLower, "In which nothing ran at all for this process."),
-      RealColumn("compute_percent", "%", Better::kHigher, "Compute as a part of the time that was measured."),
-      Detail(time("measured", Better::kNeither, "For which GPU activity is known.")),
-  };
-  columns->insert(columns->end(), more.begin(), more.end());
+                  "In which two or more kernels ran at once, but for those of collectives.",
+                  &DeviceTimes::compute_twice)),
+      Detail(time("concurrent_copies", Better::kHigher, "In which two or more copies ran at once.",
+                  &DeviceTimes::copies_twice)),
+      time("idle", Better::kLower, "In which nothing ran at all for this process.", &DeviceTimes::idle),
+      {RealColumn("compute_percent", "%", Better::kHigher, "Compute as a part of the time that was measured."),
+       [](const DeviceTimes& times) { return Percent(times.compute, times.measured); }},
+      Detail(time("measured", Better::kNeither, "For which GPU activity is known.", &DeviceTimes::measured)),
+  });
+  return columns;
 }
 
-Row CellsOf(const std::vector<int64_t>& ns) {
-  return {ns[kCompute],
-          ns[kCopies],
-          ns[kCommunication],
-          ns[kCopiesBeside],
-          Percent(ns[kCopiesBeside], ns[kCopies]),
-          ns[kCommunicationBeside],
-          Percent(ns[kCommunicationBeside], ns[kCommunication]),
-          ns[kTwice],
-          ns[kCopiesTwice],
-          ns[kIdle],
-          Percent(ns[kCompute], ns[kMeasured]),
-          ns[kMeasured]};
-}
-
-using RowTimes = std::map<size_t, std::vector<int64_t>>;  // by the number of CounterRows
-
-RowTimes TimesOf(const Measures& measures, ProcessIndex process, const std::vector<int64_t>& boundaries,
-                 CounterRows& rows) {
-  RowTimes times;
+// By row.
+std::map<size_t, DeviceTimes> TimesOf(const Measures& measures, ProcessIndex process,
+                                      const std::vector<int64_t>& boundaries, CounterRows& rows) {
+  std::map<size_t, DeviceTimes> times;
   for (size_t i = 0; i + 1 < boundaries.size(); ++i) {
-    const std::vector<int64_t> ns = measures.In(boundaries[i], boundaries[i + 1]);
-    if (ns[kMeasured] == 0) continue;
     CountedPiece piece;
     piece.start_ns = boundaries[i];
     piece.end_ns = boundaries[i + 1];
-    std::vector<int64_t>& sums = times.try_emplace(rows.RowOf(process, piece), ns.size(), 0).first->second;
-    for (size_t k = 0; k < ns.size(); ++k) sums[k] += ns[k];
+    if (measures.measured.CoveredNs(piece.start_ns, piece.end_ns) == 0) continue;
+    times[rows.RowOf(process, piece)].Add(measures, piece.start_ns, piece.end_ns);
   }
   return times;
 }
 
-void AddRows(const TraceModel& model, const GpuRun& run, CounterRows& rows, Table& table) {
+void AddRows(const TraceModel& model, const GpuRun& run, CounterRows& rows, const TypedColumns<DeviceTimes>& columns,
+             Table& table) {
   Limit intervals("intervals of devices", kMaxIntervals);
   for (GpuDeviceIndex device : run.devices()) {
     const ProcessIndex process = run.ProcessOf(device);
@@ -120,12 +112,10 @@ void AddRows(const TraceModel& model, const GpuRun& run, CounterRows& rows, Tabl
     boundaries.insert(boundaries.end(), {model.start_ns, model.end_ns});
     std::sort(boundaries.begin(), boundaries.end());
     intervals.Take(boundaries.size());
-    for (const auto& [number, ns] : TimesOf(Measures(run, device), process, boundaries, rows)) {
-      Row row = rows.LabelsOf(number);
-      row.push_back(absl::StrCat(model.gpu_devices[device].ordinal));
-      const Row cells = CellsOf(ns);
-      row.insert(row.end(), cells.begin(), cells.end());
-      table.rows.push_back(std::move(row));
+    for (auto& [row, times] : TimesOf(Measures(run, device), process, boundaries, rows)) {
+      times.row = row;
+      times.device = absl::StrCat(model.gpu_devices[device].ordinal);
+      AddRow(columns, times, &table);
     }
   }
 }
@@ -138,12 +128,11 @@ absl::StatusOr<Table> OverlapOverTimeTable(const TraceModel& model, const TableO
   const int64_t interval_ns = options.interval_ns > 0 ? options.interval_ns : IntervalFor(model.wall_ns());
   const std::unique_ptr<CounterRows> rows =
       by_iteration ? RowsByIteration(model, options) : RowsByInterval(model, interval_ns);
-  std::vector<Column> columns = rows->Columns();
-  AppendColumns(&columns);
-  Table table = NewTable("overlap_over_time", "What runs beside what on GPUs, over time", std::move(columns));
+  const TypedColumns<DeviceTimes> columns = Columns(*rows);
+  Table table = NewTable("overlap_over_time", "What runs beside what on GPUs, over time", columns);
   if (!has_times) return table;
   const GpuRun run(model, options.analysis->steps());
-  AddRows(model, run, *rows, table);
+  AddRows(model, run, *rows, columns, table);
   SortByStart(&table);
   table.notes = run.Notes();
   if (!by_iteration && options.interval_ns == 0) {

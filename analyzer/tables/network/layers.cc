@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -25,10 +26,6 @@ constexpr size_t kMaxAmbiguitiesNoted = 5;
 constexpr size_t kMaxStepSets = 16;  // sorts of steps that have rows
 constexpr char kTitle[] = "What each layer costs, forward and backward, in a mean step";
 
-Column StepTimeColumn(std::string name, std::string explanation) {
-  return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
-}
-
 const char* LabelName(LayersBy by) {
   switch (by) {
     case LayersBy::kLayer:
@@ -49,98 +46,6 @@ const char* LabelName(LayersBy by) {
   return "layer";
 }
 
-// Of what GPUs did, where the run has their times.
-std::vector<Column> GpuColumns() {
-  return {
-      As(Role::kPart,
-         StepTimeColumn("gpu_forward", "How long GPUs worked for its forward pass in a mean step: sum of durations.")),
-      As(Role::kPart, StepTimeColumn("gpu_backward", "For its backward pass: data, weights and bias together.")),
-      RealColumn("gpu_percent", "%", Better::kLower,
-                 "Its part of the GPUs' time in the steps: every moment of a GPU divided equally among what runs in "
-                 "it."),
-      RealColumn("gpu_rate", "GFLOP/s", Better::kHigher,
-                 "FLOPs of its library calls, as executed, over all its GPU time."),
-      RealColumn("kernels", "", Better::kLower, "Kernels in a mean step."),
-  };
-}
-
-std::vector<Column> GpuDetailColumns() {
-  return {
-      Detail(StepTimeColumn("gpu_time",
-                            "Sum of all durations on GPUs in a mean step, of what was asked for in the steps.")),
-      As(Role::kPart, Detail(StepTimeColumn("gpu_recompute", "Of gpu_time: forward pass done again."))),
-      As(Role::kPart, Detail(StepTimeColumn("gpu_update", "Of gpu_time: the optimizer's work."))),
-      Detail(StepTimeColumn("gpu_backward_data", "Of gpu_backward: gradient of the layer's input.")),
-      Detail(StepTimeColumn("gpu_backward_weights", "Of gpu_backward: gradient of the weights.")),
-      As(Role::kWeight, Detail(StepTimeColumn("gpu_total", "Sum of all durations on GPUs of all steps together."))),
-      Detail(
-          StepTimeColumn("gpu_share", "Part of the GPUs' time of all steps together: the rows add up to it exactly.")),
-  };
-}
-
-constexpr size_t kGpuColumnsAt = 2;
-constexpr size_t kGpuDetailsAt = 10;  // before those come in: behind `time`
-// With GPU times the line is full without these.
-constexpr const char* kSecondRankBesideGpu[] = {"time_percent", "rate", "layout", "matched_by", "recompute"};
-
-// What a layer costs a program that waits for GPUs is their time; the host's stands beside it.
-void AddGpuColumns(std::vector<Column>* columns) {
-  for (Column& column : *columns) {
-    if (column.role == Role::kWeight) column.role = Role::kNone;
-    if (column.role == Role::kPart) column.role = Role::kNone;
-    const auto is_this = [&](const char* name) { return column.name == name; };
-    if (std::any_of(std::begin(kSecondRankBesideGpu), std::end(kSecondRankBesideGpu), is_this)) column.detail = true;
-  }
-  const std::vector<Column> gpu = GpuColumns(), details = GpuDetailColumns();
-  columns->insert(columns->begin() + kGpuDetailsAt, details.begin(), details.end());
-  columns->insert(columns->begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
-}
-
-// In text `model` and `recompute` have places of their own only where they say something.
-std::vector<Column> Columns(LayersBy by, bool has_models, bool has_recompute, bool has_gpu) {
-  std::vector<Column> columns = {
-      As(Role::kName, TextColumn(LabelName(by), "As the program names it, in the order of the first forward pass.")),
-      As(Role::kKey, TextColumn("model", "The network, if there are several.")),
-      As(Role::kPart, StepTimeColumn("forward", "Wall share of its forward pass in a mean step.")),
-      As(Role::kPart, StepTimeColumn("backward", "Of its backward pass: data, weights and bias together.")),
-      As(Role::kPart, StepTimeColumn("recompute", "Forward pass done again for the backward pass (checkpointing).")),
-      RealColumn("time_percent", "%", Better::kLower, "All its time as a part of the steps' time."),
-      RealColumn("rate", "GFLOP/s", Better::kHigher, "FLOPs of its library calls over all its time."),
-      As(Role::kPart, StepTimeColumn("layout", "Of all its time: moving tensors into another memory format for it.")),
-      TextColumn("matched_by",
-                 "Weakest evidence that was needed: framework, module, function, pointers, shapes, order."),
-      Detail(StepTimeColumn("time", "Wall share of all it does in a mean step.")),
-      Detail(StepTimeColumn("backward_data", "Of backward: gradient of the layer's input.")),
-      Detail(StepTimeColumn("backward_weights", "Of backward: gradient of the weights.")),
-      Detail(StepTimeColumn("backward_bias", "Of backward: gradient of the bias.")),
-      As(Role::kPart, Detail(StepTimeColumn("update", "The optimizer's work."))),
-      Detail(RealColumn("calls", "", Better::kLower, "Library calls in a mean step.")),
-      Detail(RealColumn("flops", "flops", Better::kNeither, "Of its library calls in a mean step.")),
-      Detail(RealColumn("bytes", "bytes", Better::kNeither, "Operands of its library calls in a mean step.")),
-      Detail(StepTimeColumn("thread_time",
-                            "Durations over all threads in a mean step, with what other layers do inside.")),
-      Detail(StepTimeColumn("self_time", "The same without what other layers do inside.")),
-      As(Role::kWeight,
-         Detail(StepTimeColumn("wall_share", "Of all steps together: the rows add up to them exactly."))),
-  };
-  if (by != LayersBy::kType) columns.push_back(Detail(TextColumn("type", "Kind of work.")));
-  if (by != LayersBy::kModule) columns.push_back(Detail(TextColumn("module", "Innermost module around it.")));
-  columns.push_back(Detail(TextColumn("module_type", "Its class.")));
-  if (by != LayersBy::kLine) columns.push_back(Detail(TextColumn("line", "Innermost line that is not a framework's.")));
-  columns.push_back(Detail(TextColumn("ambiguity", "What had to be chosen to tell the layer from others.")));
-  for (Column& column : columns) {
-    if (column.name == "model") column.detail = !has_models;
-    if (column.name == "recompute") column.detail = !has_recompute;
-    if (column.name == "layout") column.detail = has_recompute;
-  }
-  if (has_gpu) AddGpuColumns(&columns);
-  columns.insert(columns.begin(),
-                 Detail(TextColumn("step",
-                                   "Which steps the mean is of: kind, and in brackets what tells them from "
-                                   "others; of the whole run where no steps are known.")));
-  return columns;
-}
-
 // What all layers of the group have in common; "" where they differ.
 std::string Common(const Attribution& attribution, const LayerGroup& group, std::string Layer::*field) {
   if (group.layers.empty()) return "";
@@ -151,15 +56,179 @@ std::string Common(const Attribution& attribution, const LayerGroup& group, std:
   return first;
 }
 
-std::string MatchedBy(const Attribution& attribution, const LayerGroup& group) {
-  Evidence weakest = Evidence::kNone;
-  for (LayerIndex layer : group.layers) weakest = std::max(weakest, attribution.layers[layer].evidence);
-  return EvidenceName(weakest);
+// What a row is about. What is nothing in all steps is not known rather than zero: a pooling layer has no gradient of weights.
+struct LayerRow {
+  const LayerGroup& group;
+  const LayerSums::Group& sums;
+  const LayerSums& all;
+  const Attribution& attribution;
+  const std::string& step;
+
+  Cell PerStep(int64_t sum_ns) const { return sum_ns == 0 ? Cell() : Mean(sum_ns, all.steps()); }
+  Cell PerGpuStep(int64_t sum_ns) const { return sum_ns == 0 ? Cell() : Mean(sum_ns, all.gpu_steps()); }
+  Cell RealPerStep(double sum) const { return sum == 0 ? Cell() : Cell(sum / static_cast<double>(all.steps())); }
+
+  Cell Rate() const {
+    if (sums.flops == 0 || !sums.has_rate || sums.share_ns <= 0) return std::monostate();
+    return sums.flops / static_cast<double>(sums.share_ns);
+  }
+
+  Cell MatchedBy() const {
+    Evidence weakest = Evidence::kNone;
+    for (LayerIndex layer : group.layers) weakest = std::max(weakest, attribution.layers[layer].evidence);
+    return KnownText(EvidenceName(weakest));
+  }
+};
+
+TypedColumn<LayerRow> TimeColumn(std::string name, std::string explanation, auto sum_of) {
+  return {IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation)),
+          [sum_of](const LayerRow& row) { return row.PerStep(std::invoke(sum_of, row.sums)); }};
 }
 
-Cell TextOrUnknown(std::string text) {
-  if (text.empty()) return std::monostate();
-  return text;
+TypedColumn<LayerRow> TimeColumn(std::string name, std::string explanation, LayerDirection direction) {
+  return TimeColumn(std::move(name), std::move(explanation),
+                    [direction](const LayerSums::Group& sums) { return sums.Of(direction); });
+}
+
+TypedColumn<LayerRow> GpuTimeColumn(std::string name, std::string explanation, auto sum_of) {
+  return {IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation)),
+          [sum_of](const LayerRow& row) { return row.PerGpuStep(std::invoke(sum_of, row.sums)); }};
+}
+
+TypedColumn<LayerRow> GpuTimeColumn(std::string name, std::string explanation, LayerDirection direction) {
+  return GpuTimeColumn(std::move(name), std::move(explanation),
+                       [direction](const LayerSums::Group& sums) { return sums.GpuOf(direction); });
+}
+
+TypedColumn<LayerRow> MeanColumn(std::string name, std::string unit, Better better, std::string explanation,
+                                 auto LayerSums::Group::*sum) {
+  return Detail(TypedColumn<LayerRow>(
+      RealColumn(std::move(name), std::move(unit), better, std::move(explanation)),
+      [sum](const LayerRow& row) { return row.RealPerStep(static_cast<double>(row.sums.*sum)); }));
+}
+
+// Of what GPUs did, where the run has their times.
+TypedColumns<LayerRow> GpuColumns() {
+  return {
+      As(Role::kPart,
+         GpuTimeColumn("gpu_forward", "How long GPUs worked for its forward pass in a mean step: sum of durations.",
+                       LayerDirection::kForward)),
+      As(Role::kPart, GpuTimeColumn("gpu_backward", "For its backward pass: data, weights and bias together.",
+                                    &LayerSums::Group::gpu_backward_ns)),
+      {RealColumn("gpu_percent", "%", Better::kLower,
+                  "Its part of the GPUs' time in the steps: every moment of a GPU divided equally among what runs in "
+                  "it."),
+       [](const LayerRow& row) {
+         return row.sums.gpu_share_ns == 0 ? Cell() : Percent(row.sums.gpu_share_ns, row.all.gpu_total_ns);
+       }},
+      {RealColumn("gpu_rate", "GFLOP/s", Better::kHigher,
+                  "FLOPs of its library calls, as executed, over all its GPU time."),
+       [](const LayerRow& row) {
+         const bool is_known = row.sums.gpu_flops > 0 && row.sums.gpu_ns > 0;
+         return is_known ? Cell(row.sums.gpu_flops / static_cast<double>(row.sums.gpu_ns)) : Cell();
+       }},
+      {RealColumn("kernels", "", Better::kLower, "Kernels in a mean step."),
+       [](const LayerRow& row) {
+         const auto kernels = static_cast<double>(row.sums.gpu_kernels);
+         return row.sums.gpu_kernels == 0 ? Cell() : Cell(kernels / static_cast<double>(row.all.gpu_steps()));
+       }},
+  };
+}
+
+TypedColumns<LayerRow> GpuDetailColumns() {
+  return {
+      Detail(GpuTimeColumn("gpu_time",
+                           "Sum of all durations on GPUs in a mean step, of what was asked for in the steps.",
+                           &LayerSums::Group::gpu_ns)),
+      As(Role::kPart,
+         Detail(GpuTimeColumn("gpu_recompute", "Of gpu_time: forward pass done again.", LayerDirection::kRecompute))),
+      As(Role::kPart,
+         Detail(GpuTimeColumn("gpu_update", "Of gpu_time: the optimizer's work.", LayerDirection::kUpdate))),
+      Detail(GpuTimeColumn("gpu_backward_data", "Of gpu_backward: gradient of the layer's input.",
+                           LayerDirection::kBackwardData)),
+      Detail(GpuTimeColumn("gpu_backward_weights", "Of gpu_backward: gradient of the weights.",
+                           LayerDirection::kBackwardWeights)),
+      {As(Role::kWeight, Detail(IntegerColumn("gpu_total", "ns", Better::kLower,
+                                              "Sum of all durations on GPUs of all steps together."))),
+       [](const LayerRow& row) { return row.sums.gpu_ns; }},
+      {Detail(IntegerColumn("gpu_share", "ns", Better::kLower,
+                            "Part of the GPUs' time of all steps together: the rows add up to it exactly.")),
+       [](const LayerRow& row) { return row.sums.gpu_share_ns; }},
+  };
+}
+
+// With GPU times the line is full without these.
+constexpr const char* kSecondRankBesideGpu[] = {"time_percent", "rate", "layout", "matched_by", "recompute"};
+
+// What a layer costs a program that waits for GPUs is their time; the host's stands beside it.
+void AddGpuColumns(TypedColumns<LayerRow>* columns) {
+  for (AnyColumn& typed : columns->all()) {
+    if (typed.column.role == Role::kWeight || typed.column.role == Role::kPart) typed.column.role = Role::kNone;
+  }
+  for (const char* name : kSecondRankBesideGpu) columns->Find(name)->detail = true;
+  columns->InsertAfter("model", GpuColumns());
+  columns->InsertAfter("time", GpuDetailColumns());
+}
+
+TypedColumn<LayerRow> LayerColumn(std::string name, std::string explanation, std::string Layer::*field) {
+  return {Detail(TextColumn(std::move(name), std::move(explanation))),
+          [field](const LayerRow& row) { return KnownText(Common(row.attribution, row.group, field)); }};
+}
+
+// In text `model` and `recompute` have places of their own only where they say something.
+TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute, bool has_gpu) {
+  TypedColumns<LayerRow> columns = {
+      {Detail(TextColumn("step",
+                         "Which steps the mean is of: kind, and in brackets what tells them from "
+                         "others; of the whole run where no steps are known.")),
+       [](const LayerRow& row) { return KnownText(row.step); }},
+      {As(Role::kName, TextColumn(LabelName(by), "As the program names it, in the order of the first forward pass.")),
+       [](const LayerRow& row) { return row.group.label; }},
+      {As(Role::kKey, TextColumn("model", "The network, if there are several.")),
+       [has_models](const LayerRow& row) { return KnownText(has_models ? row.group.model : ""); }},
+      As(Role::kPart,
+         TimeColumn("forward", "Wall share of its forward pass in a mean step.", LayerDirection::kForward)),
+      As(Role::kPart, TimeColumn("backward", "Of its backward pass: data, weights and bias together.",
+                                 &LayerSums::Group::backward_ns)),
+      As(Role::kPart, TimeColumn("recompute", "Forward pass done again for the backward pass (checkpointing).",
+                                 LayerDirection::kRecompute)),
+      {RealColumn("time_percent", "%", Better::kLower, "All its time as a part of the steps' time."),
+       [](const LayerRow& row) { return Percent(row.sums.share_ns, row.all.total_ns); }},
+      {RealColumn("rate", "GFLOP/s", Better::kHigher, "FLOPs of its library calls over all its time."),
+       &LayerRow::Rate},
+      As(Role::kPart, TimeColumn("layout", "Of all its time: moving tensors into another memory format for it.",
+                                 &LayerSums::Group::layout_ns)),
+      {TextColumn("matched_by",
+                  "Weakest evidence that was needed: framework, module, function, pointers, shapes, order."),
+       &LayerRow::MatchedBy},
+      Detail(TimeColumn("time", "Wall share of all it does in a mean step.", &LayerSums::Group::share_ns)),
+      Detail(TimeColumn("backward_data", "Of backward: gradient of the layer's input.", LayerDirection::kBackwardData)),
+      Detail(TimeColumn("backward_weights", "Of backward: gradient of the weights.", LayerDirection::kBackwardWeights)),
+      Detail(TimeColumn("backward_bias", "Of backward: gradient of the bias.", LayerDirection::kBackwardBias)),
+      As(Role::kPart, Detail(TimeColumn("update", "The optimizer's work.", LayerDirection::kUpdate))),
+      MeanColumn("calls", "", Better::kLower, "Library calls in a mean step.", &LayerSums::Group::calls),
+      MeanColumn("flops", "flops", Better::kNeither, "Of its library calls in a mean step.", &LayerSums::Group::flops),
+      MeanColumn("bytes", "bytes", Better::kNeither, "Operands of its library calls in a mean step.",
+                 &LayerSums::Group::bytes),
+      Detail(TimeColumn("thread_time", "Durations over all threads in a mean step, with what other layers do inside.",
+                        &LayerSums::Group::thread_ns)),
+      Detail(TimeColumn("self_time", "The same without what other layers do inside.", &LayerSums::Group::self_ns)),
+      {As(Role::kWeight, Detail(IntegerColumn("wall_share", "ns", Better::kLower,
+                                              "Of all steps together: the rows add up to them exactly."))),
+       [](const LayerRow& row) { return row.sums.share_ns; }},
+  };
+  if (by != LayersBy::kType) columns.Add(LayerColumn("type", "Kind of work.", &Layer::type));
+  if (by != LayersBy::kModule) columns.Add(LayerColumn("module", "Innermost module around it.", &Layer::module));
+  columns.Add(LayerColumn("module_type", "Its class.", &Layer::module_type));
+  if (by != LayersBy::kLine) {
+    columns.Add(LayerColumn("line", "Innermost line that is not a framework's.", &Layer::line));
+  }
+  columns.Add(LayerColumn("ambiguity", "What had to be chosen to tell the layer from others.", &Layer::ambiguity));
+  columns.Find("model")->detail = !has_models;
+  columns.Find("recompute")->detail = !has_recompute;
+  columns.Find("layout")->detail = has_recompute;
+  if (has_gpu) AddGpuColumns(&columns);
+  return columns;
 }
 
 // Of one set of steps.
@@ -174,10 +243,11 @@ class LayersReport {
         sums_(SumLayers(model, *options.analysis, groups_, *options.totals, set)) {}
 
   Table Make() {
-    has_models_ = HasSeveralModels();
-    Table table = NewTable("layers", kTitle, Columns(by_, has_models_, HasRecompute(), has_gpu_));
+    const TypedColumns<LayerRow> columns = Columns(by_, HasSeveralModels(), HasRecompute(), has_gpu_);
+    Table table = NewTable("layers", kTitle, columns);
     for (GroupIndex group : Order()) {
-      if (IsListed(sums_.groups[group])) table.rows.push_back(RowOf(table, group));
+      const LayerSums::Group& sums = sums_.groups[group];
+      if (IsListed(sums)) AddRow(columns, {groups_.groups()[group], sums, sums_, attribution_, step_}, &table);
     }
     AddNotes(&table);
     return table;
@@ -217,86 +287,6 @@ class LayersReport {
 
   std::pair<int64_t, int64_t> WeightOf(GroupIndex group) const {
     return {has_gpu_ ? sums_.groups[group].gpu_share_ns : 0, sums_.groups[group].share_ns};
-  }
-
-  // What is nothing in all steps is not known rather than zero: a pooling layer has no gradient of weights.
-  Cell PerStep(int64_t sum_ns) const {
-    if (sum_ns == 0) return std::monostate();
-    return Mean(sum_ns, sums_.steps());
-  }
-  Cell PerGpuStep(int64_t sum_ns) const {
-    if (sum_ns == 0) return std::monostate();
-    return Mean(sum_ns, sums_.gpu_steps());
-  }
-  Cell RealPerStep(double sum) const {
-    if (sum == 0) return std::monostate();
-    return sum / static_cast<double>(sums_.steps());
-  }
-
-  Cell RateOf(const LayerSums::Group& group) const {
-    if (group.flops == 0 || !group.has_rate || group.share_ns <= 0) return std::monostate();
-    return group.flops / static_cast<double>(group.share_ns);
-  }
-
-  Row RowOf(const Table& table, GroupIndex index) const {
-    const LayerGroup& group = groups_.groups()[index];
-    const LayerSums::Group& sums = sums_.groups[index];
-    Row row = {group.label,
-               TextOrUnknown(has_models_ ? group.model : ""),
-               PerStep(sums.Of(LayerDirection::kForward)),
-               PerStep(sums.backward_ns()),
-               PerStep(sums.Of(LayerDirection::kRecompute)),
-               Percent(sums.share_ns, sums_.total_ns),
-               RateOf(sums),
-               PerStep(sums.layout_ns),
-               TextOrUnknown(MatchedBy(attribution_, group)),
-               PerStep(sums.share_ns),
-               PerStep(sums.Of(LayerDirection::kBackwardData)),
-               PerStep(sums.Of(LayerDirection::kBackwardWeights)),
-               PerStep(sums.Of(LayerDirection::kBackwardBias)),
-               PerStep(sums.Of(LayerDirection::kUpdate)),
-               RealPerStep(static_cast<double>(sums.calls)),
-               RealPerStep(sums.flops),
-               RealPerStep(sums.bytes),
-               PerStep(sums.thread_ns),
-               PerStep(sums.self_ns),
-               sums.share_ns};
-    if (has_gpu_) {
-      const Row gpu = GpuCells(sums), details = GpuDetailCells(sums);
-      row.insert(row.begin() + kGpuDetailsAt, details.begin(), details.end());
-      row.insert(row.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
-    }
-    row.insert(row.begin(), TextOrUnknown(step_));
-    for (size_t column = row.size(); column < table.columns.size(); ++column) {
-      row.push_back(TextOrUnknown(Common(attribution_, group, FieldOf(table.columns[column].name))));
-    }
-    return row;
-  }
-
-  Row GpuCells(const LayerSums::Group& sums) const {
-    const auto kernels = static_cast<double>(sums.gpu_kernels);
-    return {PerGpuStep(sums.GpuOf(LayerDirection::kForward)), PerGpuStep(sums.gpu_backward_ns()),
-            sums.gpu_share_ns == 0 ? Cell() : Percent(sums.gpu_share_ns, sums_.gpu_total_ns),
-            sums.gpu_flops > 0 && sums.gpu_ns > 0 ? Cell(sums.gpu_flops / static_cast<double>(sums.gpu_ns)) : Cell(),
-            sums.gpu_kernels == 0 ? Cell() : Cell(kernels / static_cast<double>(sums_.gpu_steps()))};
-  }
-
-  Row GpuDetailCells(const LayerSums::Group& sums) const {
-    return {PerGpuStep(sums.gpu_ns),
-            PerGpuStep(sums.GpuOf(LayerDirection::kRecompute)),
-            PerGpuStep(sums.GpuOf(LayerDirection::kUpdate)),
-            PerGpuStep(sums.GpuOf(LayerDirection::kBackwardData)),
-            PerGpuStep(sums.GpuOf(LayerDirection::kBackwardWeights)),
-            sums.gpu_ns,
-            sums.gpu_share_ns};
-  }
-
-  static std::string Layer::*FieldOf(const std::string& column) {
-    if (column == "type") return &Layer::type;
-    if (column == "module") return &Layer::module;
-    if (column == "module_type") return &Layer::module_type;
-    if (column == "line") return &Layer::line;
-    return &Layer::ambiguity;
   }
 
   void AddNotes(Table* table) const {
@@ -343,7 +333,6 @@ class LayersReport {
   const LayersBy by_;
   const LayerGroups groups_;
   const LayerSums sums_;
-  bool has_models_ = false;
 };
 
 }  // namespace

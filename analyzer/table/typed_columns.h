@@ -1,0 +1,117 @@
+// Columns that know their cells: a table is a list of these and the items that its rows are about.
+//
+//     TypedColumns<Product> columns = {{TextColumn("kind", "What it is."), &Product::kind},
+//                                      {IntegerColumn("m", …), [](const Product& p) { return p.shape.m; }}};
+//     Table table = NewTable("gemm", "Matrix products", columns, products);
+#ifndef DLHOOK_ANALYZER_TABLE_TYPED_COLUMNS_H_
+#define DLHOOK_ANALYZER_TABLE_TYPED_COLUMNS_H_
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/table/table.h"
+
+namespace dlhook::analyzer::inline table {
+
+inline Cell ToCell(Cell cell) { return cell; }
+Cell ToCell(const std::set<std::string>& words);  // with ", "
+template <typename T>
+Cell ToCell(const std::optional<T>& value) {
+  return value ? Cell(*value) : Cell();
+}
+Cell ToCell(std::integral auto value) { return static_cast<int64_t>(value); }
+
+// Of items whose type only its getter knows: what can be done with lists of columns is compiled once, not once a table.
+struct AnyColumn {
+  Column column;
+  std::function<Cell(const void*)> cell;
+};
+
+template <typename Item>
+struct TypedColumn : AnyColumn {
+  // `get`: a function of an item, or a member of it; what it gives goes through ToCell.
+  template <typename Get>
+  TypedColumn(Column&& of, Get get)
+      : AnyColumn{std::move(of),
+                  [get](const void* item) { return ToCell(std::invoke(get, *static_cast<const Item*>(item))); }} {}
+
+  // Of what each item is, too.
+  template <typename Base>
+  requires std::is_base_of_v<Base, Item> TypedColumn(TypedColumn<Base> of)  // NOLINT(google-explicit-constructor)
+      : AnyColumn{std::move(of.column), [get = std::move(of.cell)](const void* item) {
+                    return get(static_cast<const Base*>(static_cast<const Item*>(item)));
+                  }} {}
+};
+
+class AnyColumns {
+ public:
+  const std::vector<AnyColumn>& all() const { return columns_; }
+  std::vector<AnyColumn>& all() { return columns_; }
+  Column* Find(absl::string_view name);  // nullptr: there is none
+
+ protected:
+  void Add(const AnyColumn& column);
+  void Insert(absl::string_view after, const AnyColumns& more);
+  std::vector<AnyColumn> columns_;
+};
+
+template <typename Item>
+class TypedColumns : public AnyColumns {
+ public:
+  TypedColumns() = default;
+  TypedColumns(std::initializer_list<TypedColumn<Item>> columns) {
+    for (const TypedColumn<Item>& column : columns) AnyColumns::Add(column);
+  }
+  void Add(const TypedColumn<Item>& column) { AnyColumns::Add(column); }
+  void Add(const TypedColumns& more) { columns_.insert(columns_.end(), more.columns_.begin(), more.columns_.end()); }
+  // Right of the column `name`; if there is none, at the end.
+  void InsertAfter(absl::string_view name, const TypedColumns& more) { Insert(name, more); }
+
+  // As columns of items of which these are a part.
+  template <typename Whole>
+  TypedColumns<Whole> Of(Item Whole::*part) const {
+    TypedColumns<Whole> columns;
+    for (const AnyColumn& column : columns_) {
+      columns.Add(
+          {Column(column.column), [part, get = column.cell](const Whole& whole) { return get(&(whole.*part)); }});
+    }
+    return columns;
+  }
+};
+
+void AddRow(const AnyColumns& columns, const void* item, Table* table);
+Table NewTable(std::string name, std::string title, const AnyColumns& columns, const std::vector<const void*>& items);
+
+template <typename Item>
+void AddRow(const TypedColumns<Item>& columns, const Item& item, Table* table) {
+  AddRow(static_cast<const AnyColumns&>(columns), static_cast<const void*>(&item), table);
+}
+
+// `items`: any range of items or of pointers to them.
+template <typename Item, typename Items = std::vector<Item>>
+Table NewTable(std::string name, std::string title, const TypedColumns<Item>& columns, const Items& items = {}) {
+  std::vector<const void*> rows;
+  for (const auto& item : items) {
+    const Item* row;
+    if constexpr (std::is_convertible_v<decltype(item), const Item*>) {
+      row = item;
+    } else {
+      row = &item;
+    }
+    rows.push_back(row);
+  }
+  return NewTable(std::move(name), std::move(title), static_cast<const AnyColumns&>(columns), rows);
+}
+
+}  // namespace dlhook::analyzer::table
+
+#endif  // DLHOOK_ANALYZER_TABLE_TYPED_COLUMNS_H_
