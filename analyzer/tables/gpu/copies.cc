@@ -22,7 +22,14 @@ namespace {
 // libraries that copy by themselves.
 enum class Form { kSync, kAsync, kCaptured, kNotSeen };
 
-using Key = std::tuple<trace::Copy::Direction, trace::Copy::HostMemory, Form>;
+struct Key {
+  trace::Copy::Direction direction = trace::Copy::DIRECTION_UNKNOWN;
+  trace::Copy::HostMemory memory = trace::Copy::NONE;
+  Form form = Form::kSync;
+  auto operator<=>(const Key&) const = default;
+
+  bool IsCopied() const { return direction != trace::Copy::SET && form != Form::kCaptured; }
+};
 
 struct SizeClass {
   uint64_t limit;
@@ -42,7 +49,8 @@ size_t SizeClassOf(uint64_t bytes) {
   return i;
 }
 
-struct CopyGroup {
+struct CopyGroup : Key {
+  explicit CopyGroup(const Key& key) : Key(key) {}
   int64_t calls = 0;   // that succeeded
   int64_t failed = 0;  // others: they moved nothing
   int64_t copies = 0;  // a batch call makes several
@@ -110,12 +118,14 @@ void AddCalls(const Op& op, int64_t calls, const Durations& durations, CopyGroup
 
 using CopyMap = std::map<Key, CopyGroup>;
 
+CopyGroup& GroupOf(const Key& key, CopyMap& groups) { return groups.try_emplace(key, key).first->second; }
+
 // What the GPU says of a copy is exact; the call may have left it to the library (cudaMemcpyDefault).
 Key KeyOf(const TraceModel& model, const Op& op, GpuIndex activity) {
   Key key = KeyOf(op);
-  if (model.gpu.direction[activity] != trace::Copy::DIRECTION_UNKNOWN) std::get<0>(key) = model.gpu.direction[activity];
+  if (model.gpu.direction[activity] != trace::Copy::DIRECTION_UNKNOWN) key.direction = model.gpu.direction[activity];
   const trace::Copy::HostMemory memory = model.gpu.host_memory[activity];
-  if (memory != trace::Copy::NONE && memory != trace::Copy::HOST_UNKNOWN) std::get<1>(key) = memory;
+  if (memory != trace::Copy::NONE && memory != trace::Copy::HOST_UNKNOWN) key.memory = memory;
   return key;
 }
 
@@ -138,7 +148,7 @@ KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap
     const Key key = is_seen ? KeyOf(model, model.ops[model.calls.op[call]], activity)
                             : Key{model.gpu.direction[activity], model.gpu.host_memory[activity], Form::kNotSeen};
     if (is_seen) keys.try_emplace(call, key);
-    CopyGroup& group = groups[is_seen ? keys.at(call) : key];
+    CopyGroup& group = GroupOf(is_seen ? keys.at(call) : key, groups);
     copies.Add(activity, &group.gpu);
     if (!is_seen) AddNotSeen(model, activity, group);
   }
@@ -158,24 +168,25 @@ CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) 
     if (model.StatusOf(call) == 0) {
       const auto key = told.find(call);
       if (key != told.end()) told_of_op.try_emplace(model.calls.op[call], key->second);
-      AddCalls(op, 1, {ns, ns, ns}, groups[key != told.end() ? key->second : KeyOf(op)]);
+      AddCalls(op, 1, {ns, ns, ns}, GroupOf(key != told.end() ? key->second : KeyOf(op), groups));
     } else {
-      ++groups[KeyOf(op)].failed;
-      groups[KeyOf(op)].functions.insert(op.function);
+      CopyGroup& group = GroupOf(KeyOf(op), groups);
+      ++group.failed;
+      group.functions.insert(op.function);
     }
   }
   for (const AggregateRow& row : model.aggregates) {
     const Op& op = model.ops[row.op];
     const int64_t calls = row.count - row.nested_count;
     if (!op.definition.has_copy() || calls == 0) continue;
-    AddCalls(op, calls, {row.sum_ns - row.nested_sum_ns, row.min_ns, row.max_ns}, groups[KeyOf(op)]);
+    AddCalls(op, calls, {row.sum_ns - row.nested_sum_ns, row.min_ns, row.max_ns}, GroupOf(KeyOf(op), groups));
   }
   const std::vector<OpIndex> home = HomeOps(model, totals);
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[home[i]];
     if (!op.definition.has_copy() || totals.ops[i].calls == 0) continue;
     const auto key = told_of_op.find(home[i]);
-    groups[key != told_of_op.end() ? key->second : KeyOf(op)].wall_share_ns += totals.ops[i].wall_share_ns;
+    GroupOf(key != told_of_op.end() ? key->second : KeyOf(op), groups).wall_share_ns += totals.ops[i].wall_share_ns;
   }
   return groups;
 }
@@ -232,95 +243,103 @@ const char* FormLabel(Form form) {
   return "";
 }
 
-constexpr size_t kGpuColumnsAt = 7;
+// Of what GPUs copied, where their times are known.
+TypedColumns<CopyGroup> GpuColumns() {
+  const auto known = [](int64_t GpuCopySum::*amount) {
+    return [amount](const CopyGroup& group) { return group.gpu.copies == 0 ? Cell() : Cell(group.gpu.*amount); };
+  };
+  return {
+      {IntegerColumn("gpu_time", "ns", Better::kLower,
+                     "Durations on GPUs of all these copies, in launches of CUDA graphs, too."),
+       known(&GpuCopySum::busy_ns)},
+      {Within(Range::kMeasured,
+              RealColumn("peak_percent", "%", Better::kHigher,
+                         "Of what the way can move: the link to the host in one direction; inside a device half its "
+                         "memory's rate, of sets all of it.")),
+       [](const CopyGroup& group) {
+         const GpuCopySum& gpu = group.gpu;
+         return gpu.peak_bytes > 0 ? Cell(100.0 * static_cast<double>(gpu.peak_of_bytes) / gpu.peak_bytes) : Cell();
+       }},
+      {RealColumn("overlap_percent", "%", Better::kHigher, "Part of gpu_time in which the same device computed."),
+       [](const CopyGroup& group) { return Percent(group.gpu.beside_compute_ns, group.gpu.busy_ns); }},
+      {Detail(TextColumn("rate_source",
+                         "Where the time behind the rates comes from: cupti, events, or host: as the caller waits.")),
+       [](const CopyGroup& group) {
+         if (group.gpu.timed_ns > 0) return Cell(group.gpu.Source());
+         return group.timed_ns > 0 ? Cell("host") : Cell();
+       }},
+      {Detail(IntegerColumn("gpu_copies", "", Better::kLower, "Copies that GPUs made.")), known(&GpuCopySum::copies)},
+      {Detail(IntegerColumn("gpu_bytes", "bytes", Better::kLower, "Bytes that GPUs moved.")),
+       known(&GpuCopySum::bytes)},
+  };
+}
 
-std::vector<Column> Columns(bool has_gpu) {
-  std::vector<Column> columns = {
-      As(Role::kKey, TextColumn("direction", "HtoD: host to device …; peer: between devices; set: memset.")),
-      As(Role::kKey, TextColumn("memory", "What kind of host memory takes part.")),
-      TextColumn("form",
-                 has_gpu ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; not seen "
-                           "by a hook: asked for inside a library."
-                         : "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
-      CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
-      As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of these calls together.")),
-      RealColumn("bytes_percent", "%", Better::kNeither, "As a part of all bytes copied (not set, not captured)."),
-      TotalTimeColumn(),
-      RealColumn("rate", "GB/s", Better::kHigher,
-                 has_gpu ? "Bytes over the GPU's time; of calls of which that is not known see rate_source."
-                         : "Bytes over time, of synchronous copies from or to the host, as the caller waits "
-                           "for them: waiting for earlier work is included. Others: not known."),
-      RealColumn("min_rate", "GB/s", Better::kHigher, "Of the slowest such copy."),
-      RealColumn("max_rate", "GB/s", Better::kHigher, "Of the fastest such copy."),
-      IntegerColumn("mean_bytes", "bytes", Better::kNeither, "Bytes of one call."),
-      Detail(IntegerColumn("failed", "", Better::kLower, "Calls that returned an error.")),
-      Detail(IntegerColumn("copies", "", Better::kLower, "A batch call makes several.")),
-      Detail(WallPercentColumn()),
-      WallShareColumn()};
-  for (const SizeClass& size : kSizes) {
-    columns.push_back(
-        Detail(IntegerColumn(size.column, "", Better::kNeither, absl::StrCat("Calls by size: ", size.words, "."))));
+TypedColumns<CopyGroup> Columns(bool has_gpu, int64_t all_bytes, int64_t wall_ns) {
+  // By the GPU's time, else as the caller waits.
+  const auto rate = [](double GpuCopySum::*by_gpu, double CopyGroup::*by_host) {
+    return [by_gpu, by_host](const CopyGroup& group) {
+      if (group.gpu.timed_ns > 0) return Cell(group.gpu.*by_gpu);
+      return group.timed_ns > 0 ? Cell(group.*by_host) : Cell();
+    };
+  };
+  TypedColumns<CopyGroup> columns = {
+      {As(Role::kKey, TextColumn("direction", "HtoD: host to device …; peer: between devices; set: memset.")),
+       [](const CopyGroup& group) { return std::string(DirectionLabel(group.direction)); }},
+      {As(Role::kKey, TextColumn("memory", "What kind of host memory takes part.")),
+       [](const CopyGroup& group) { return std::string(MemoryLabel(group.memory)); }},
+      {TextColumn("form",
+                  has_gpu
+                      ? "sync, async, captured: recorded into a CUDA graph, copied with each launch of it; not seen "
+                        "by a hook: asked for inside a library."
+                      : "sync, async, or captured: recorded into a CUDA graph, nothing was copied."),
+       [](const CopyGroup& group) { return std::string(FormLabel(group.form)); }},
+      {CallsColumn("Calls that succeeded, without the driver's inside the runtime's."),
+       [](const CopyGroup& group) { return group.form == Form::kNotSeen ? Cell() : Cell(group.calls); }},
+      {As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of these calls together.")),
+       &CopyGroup::bytes},
+      {RealColumn("bytes_percent", "%", Better::kNeither, "As a part of all bytes copied (not set, not captured)."),
+       [all_bytes](const CopyGroup& group) { return group.IsCopied() ? Percent(group.bytes, all_bytes) : Cell(); }},
+      {TotalTimeColumn(), &CopyGroup::total_ns},
+      {RealColumn("rate", "GB/s", Better::kHigher,
+                  has_gpu ? "Bytes over the GPU's time; of calls of which that is not known see rate_source."
+                          : "Bytes over time, of synchronous copies from or to the host, as the caller waits "
+                            "for them: waiting for earlier work is included. Others: not known."),
+       [](const CopyGroup& group) {
+         return group.gpu.timed_ns > 0 ? Rate(group.gpu.timed_bytes, 1, group.gpu.timed_ns)
+                                       : Rate(group.timed_bytes, 1, group.timed_ns);
+       }},
+      {RealColumn("min_rate", "GB/s", Better::kHigher, "Of the slowest such copy."),
+       rate(&GpuCopySum::min_rate, &CopyGroup::min_rate)},
+      {RealColumn("max_rate", "GB/s", Better::kHigher, "Of the fastest such copy."),
+       rate(&GpuCopySum::max_rate, &CopyGroup::max_rate)},
+      {IntegerColumn("mean_bytes", "bytes", Better::kNeither, "Bytes of one call."),
+       [](const CopyGroup& group) {
+         return Mean(group.bytes, group.form == Form::kNotSeen ? group.gpu.copies : group.calls);
+       }},
+      {Detail(IntegerColumn("failed", "", Better::kLower, "Calls that returned an error.")), &CopyGroup::failed},
+      {Detail(IntegerColumn("copies", "", Better::kLower, "A batch call makes several.")), &CopyGroup::copies},
+      {Detail(WallPercentColumn()),
+       [wall_ns](const CopyGroup& group) { return Percent(group.wall_share_ns, wall_ns); }},
+      {WallShareColumn(), &CopyGroup::wall_share_ns},
+  };
+  for (size_t i = 0; i < kSizeCount; ++i) {
+    columns.Add({Detail(IntegerColumn(kSizes[i].column, "", Better::kNeither,
+                                      absl::StrCat("Calls by size: ", kSizes[i].words, "."))),
+                 [i](const CopyGroup& group) { return group.sizes[i]; }});
   }
-  columns.push_back(Detail(TextColumn("functions", "Functions that made these copies.")));
+  columns.Add({Detail(TextColumn("functions", "Functions that made these copies.")), &CopyGroup::functions});
   if (!has_gpu) return columns;
-  for (Column& column : columns) {
-    if (column.name == "bytes_percent" || column.name == "total_time" || column.name == "mean_bytes") {
-      column.detail = true;
-    }
-  }
-  const std::vector<Column> gpu = GpuCopyColumns();
-  columns.insert(columns.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
+  for (const char* name : {"bytes_percent", "total_time", "mean_bytes"}) columns.Find(name)->detail = true;
+  columns.InsertAfter("total_time", GpuColumns());
   return columns;
-}
-
-bool IsCopied(const Key& key) { return std::get<0>(key) != trace::Copy::SET && std::get<2>(key) != Form::kCaptured; }
-
-// Rate, the least, the largest: by the GPU's time, else as the caller waits.
-Row Rates(const CopyGroup& group) {
-  const GpuCopySum& gpu = group.gpu;
-  if (gpu.timed_ns > 0) return {Rate(gpu.timed_bytes, 1, gpu.timed_ns), gpu.min_rate, gpu.max_rate};
-  if (group.timed_ns == 0) return Row(3);
-  return {Rate(group.timed_bytes, 1, group.timed_ns), group.min_rate, group.max_rate};
-}
-
-Row GpuCells(const CopyGroup& group) {
-  Row cells = GpuCopyCells(group.gpu);
-  if (group.gpu.timed_ns == 0) cells[3] = group.timed_ns > 0 ? Cell("host") : Cell();
-  return cells;
-}
-
-Row GroupRow(const Key& key, const CopyGroup& group, int64_t all_bytes, int64_t wall_ns, bool has_gpu) {
-  const auto& [direction, memory, form] = key;
-  const Row rates = Rates(group);
-  Row row = {std::string(DirectionLabel(direction)),
-             std::string(MemoryLabel(memory)),
-             std::string(FormLabel(form)),
-             form == Form::kNotSeen ? Cell() : Cell(group.calls),
-             group.bytes,
-             IsCopied(key) ? Percent(group.bytes, all_bytes) : Cell(),
-             group.total_ns,
-             rates[0],
-             rates[1],
-             rates[2],
-             Mean(group.bytes, form == Form::kNotSeen ? group.gpu.copies : group.calls),
-             group.failed,
-             group.copies,
-             Percent(group.wall_share_ns, wall_ns),
-             group.wall_share_ns};
-  for (int64_t count : group.sizes) row.emplace_back(count);
-  row.emplace_back(Join(group.functions));
-  if (!has_gpu) return row;
-  const Row gpu = GpuCells(group);
-  row.insert(row.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
-  return row;
 }
 
 // "HtoD by size: 12 up to 4 KiB, 3 up to 1 MiB", a sentence for each direction.
 void AddSizeNotes(const CopyMap& groups, Table& table) {
   std::map<trace::Copy::Direction, std::array<int64_t, kSizeCount>> sizes;
   for (const auto& [key, group] : groups) {
-    if (std::get<2>(key) == Form::kCaptured) continue;
-    for (size_t i = 0; i < kSizeCount; ++i) sizes[std::get<0>(key)][i] += group.sizes[i];
+    if (key.form == Form::kCaptured) continue;
+    for (size_t i = 0; i < kSizeCount; ++i) sizes[key.direction][i] += group.sizes[i];
   }
   for (const auto& [direction, counts] : sizes) {
     std::vector<std::string> words;
@@ -338,20 +357,17 @@ absl::StatusOr<Table> CopiesTable(const TraceModel& model, const TableOptions& o
   const bool has_gpu = GpuTimesOf(model, options) != GpuTimes::kNone;
   const CopyMap groups = Collect(model, *options.totals, has_gpu);
   int64_t all_bytes = 0;
-  std::vector<const CopyMap::value_type*> order;
-  for (const auto& group : groups) {
+  std::vector<const CopyGroup*> order;
+  for (const auto& [key, group] : groups) {
     order.push_back(&group);
-    if (IsCopied(group.first)) AddSaturated(group.second.bytes, &all_bytes);
+    if (group.IsCopied()) AddSaturated(group.bytes, &all_bytes);
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    const bool a_copied = IsCopied(a->first), b_copied = IsCopied(b->first);
-    return std::tie(a_copied, a->second.bytes) > std::tie(b_copied, b->second.bytes);
+  std::stable_sort(order.begin(), order.end(), [](const CopyGroup* a, const CopyGroup* b) {
+    return std::pair(a->IsCopied(), a->bytes) > std::pair(b->IsCopied(), b->bytes);
   });
 
-  Table table = NewTable("copies", "Memory copied and filled, by direction", Columns(has_gpu));
-  for (const auto* group : order) {
-    table.rows.push_back(GroupRow(group->first, group->second, all_bytes, model.wall_ns(), has_gpu));
-  }
+  Table table =
+      NewTable("copies", "Memory copied and filled, by direction", Columns(has_gpu, all_bytes, model.wall_ns()), order);
   AddSizeNotes(groups, table);
   return table;
 }

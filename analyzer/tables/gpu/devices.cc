@@ -20,45 +20,6 @@ Column NsColumn(const char* name, Better better, const char* explanation) {
   return IntegerColumn(name, "ns", better, explanation);
 }
 
-std::vector<Column> Columns(bool has_ranks, bool has_processes) {
-  std::vector<Column> columns = {
-      TextColumn("rank",
-                 "Of the process, as set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
-      IntegerColumn("process", "", Better::kNeither, "Process id."),
-      IntegerColumn("device", "", Better::kNeither, "CUDA's number of it in the process."),
-      RealColumn("busy", "%", Better::kHigher, "Part of the time in which the device did something."),
-      NsColumn("compute", Better::kLower, "Time in which it computed; overlapping kernels count once."),
-      NsColumn("copy", Better::kLower, "Time in which it copied or set memory; overlapping ones count once."),
-      NsColumn("communication", Better::kLower,
-               "Time in which kernels of collectives ran, waiting for other ranks included."),
-      NsColumn("exposed_communication", Better::kLower,
-               "Communication with no compute of this process beside it on the device."),
-      RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that had compute beside it."),
-      NsColumn("idle", Better::kLower,
-               "Time in which it did nothing for this process: busy and idle add up to the time."),
-      IntegerColumn("steps", "", Better::kNeither,
-                    "Steady steps that the row covers; not known: it covers the whole process."),
-      NsColumn("time", Better::kLower, "Of these steps, as far as times of GPUs were measured."),
-      TextColumn("source",
-                 "Where the times come from: CUPTI, or pairs of events (of whole calls, at most 0.5 us exact)."),
-      TextColumn("name", "What it is."),
-      Detail(IntegerColumn("kernels", "", Better::kNeither, "That began in the time; by events: operations.")),
-      Detail(IntegerColumn("copies", "", Better::kNeither, "Copies and sets that began in the time.")),
-      Detail(IntegerColumn("copied_bytes", "bytes", Better::kLower, "Of these copies and sets.")),
-      Detail(TextColumn("shared_with",
-                        "Other processes of the run that used the same device: their work is not in this row.")),
-      Detail(TextColumn("link", "To the host: PCIe generation and lanes.")),
-      Detail(RealColumn("link_rate", "GB/s", Better::kNeither, "Peak of that link in one direction.")),
-      Detail(RealColumn("memory_rate", "GB/s", Better::kNeither, "Peak of the device's own memory.")),
-      Detail(IntegerColumn("memory", "bytes", Better::kNeither, "Of the device.")),
-      Detail(IntegerColumn("multiprocessors", "", Better::kNeither, "Of the device.")),
-      Detail(TextColumn("uuid", "Of the device; that of a MIG instance is its own.")),
-  };
-  columns[0].detail = !has_ranks;
-  columns[1].detail = !has_processes;
-  return columns;
-}
-
 Cell KnownRate(uint64_t bytes_per_second) {
   return bytes_per_second == 0 ? Cell() : Cell(static_cast<double>(bytes_per_second) / 1e9);
 }
@@ -84,6 +45,80 @@ std::string SourceOf(const DeviceWork& work) {
   return work.is_cupti ? "CUPTI" : "";
 }
 
+// What a row is about.
+struct DeviceRow {
+  const GpuDevice& device;
+  const DeviceWork& work;
+  std::string rank;
+  int64_t pid;
+  int64_t steps;
+  int64_t time_ns;
+  std::string shared_with;
+  int64_t busy_ns = work.Busy().total_ns();
+  int64_t communication_ns = work.communication.total_ns();
+  int64_t exposed_ns = work.ExposedCommunication().total_ns();
+};
+
+TypedColumns<DeviceRow> Columns(bool has_ranks, bool has_processes) {
+  TypedColumns<DeviceRow> columns = {
+      {TextColumn("rank",
+                  "Of the process, as set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
+       Known(&DeviceRow::rank)},
+      {IntegerColumn("process", "", Better::kNeither, "Process id."), &DeviceRow::pid},
+      {IntegerColumn("device", "", Better::kNeither, "CUDA's number of it in the process."),
+       [](const DeviceRow& row) { return row.device.ordinal; }},
+      {RealColumn("busy", "%", Better::kHigher, "Part of the time in which the device did something."),
+       [](const DeviceRow& row) { return Percent(row.busy_ns, row.time_ns); }},
+      {NsColumn("compute", Better::kLower, "Time in which it computed; overlapping kernels count once."),
+       [](const DeviceRow& row) { return row.work.compute.total_ns(); }},
+      {NsColumn("copy", Better::kLower, "Time in which it copied or set memory; overlapping ones count once."),
+       [](const DeviceRow& row) { return row.work.copy.total_ns(); }},
+      {NsColumn("communication", Better::kLower,
+                "Time in which kernels of collectives ran, waiting for other ranks included."),
+       &DeviceRow::communication_ns},
+      {NsColumn("exposed_communication", Better::kLower,
+                "Communication with no compute of this process beside it on the device."),
+       &DeviceRow::exposed_ns},
+      {RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that had compute beside it."),
+       [](const DeviceRow& row) { return Percent(row.communication_ns - row.exposed_ns, row.communication_ns); }},
+      {NsColumn("idle", Better::kLower,
+                "Time in which it did nothing for this process: busy and idle add up to the time."),
+       [](const DeviceRow& row) { return row.time_ns - row.busy_ns; }},
+      {IntegerColumn("steps", "", Better::kNeither,
+                     "Steady steps that the row covers; not known: it covers the whole process."),
+       [](const DeviceRow& row) { return row.steps == 0 ? Cell() : Cell(row.steps); }},
+      {NsColumn("time", Better::kLower, "Of these steps, as far as times of GPUs were measured."), &DeviceRow::time_ns},
+      {TextColumn("source",
+                  "Where the times come from: CUPTI, or pairs of events (of whole calls, at most 0.5 us exact)."),
+       [](const DeviceRow& row) { return KnownText(SourceOf(row.work)); }},
+      {TextColumn("name", "What it is."), [](const DeviceRow& row) { return KnownText(NameOf(row.device)); }},
+      {Detail(IntegerColumn("kernels", "", Better::kNeither, "That began in the time; by events: operations.")),
+       [](const DeviceRow& row) { return row.work.kernels; }},
+      {Detail(IntegerColumn("copies", "", Better::kNeither, "Copies and sets that began in the time.")),
+       [](const DeviceRow& row) { return row.work.copies; }},
+      {Detail(IntegerColumn("copied_bytes", "bytes", Better::kLower, "Of these copies and sets.")),
+       [](const DeviceRow& row) { return row.work.copied_bytes; }},
+      {Detail(TextColumn("shared_with",
+                         "Other processes of the run that used the same device: their work is not in this row.")),
+       Known(&DeviceRow::shared_with)},
+      {Detail(TextColumn("link", "To the host: PCIe generation and lanes.")),
+       [](const DeviceRow& row) { return KnownText(LinkOf(row.device)); }},
+      {Detail(RealColumn("link_rate", "GB/s", Better::kNeither, "Peak of that link in one direction.")),
+       [](const DeviceRow& row) { return KnownRate(row.device.link_bytes_per_second); }},
+      {Detail(RealColumn("memory_rate", "GB/s", Better::kNeither, "Peak of the device's own memory.")),
+       [](const DeviceRow& row) { return KnownRate(row.device.memory_bytes_per_second); }},
+      {Detail(IntegerColumn("memory", "bytes", Better::kNeither, "Of the device.")),
+       [](const DeviceRow& row) { return KnownCount(row.device.memory_bytes); }},
+      {Detail(IntegerColumn("multiprocessors", "", Better::kNeither, "Of the device.")),
+       [](const DeviceRow& row) { return KnownCount(row.device.multiprocessors); }},
+      {Detail(TextColumn("uuid", "Of the device; that of a MIG instance is its own.")),
+       [](const DeviceRow& row) { return KnownText(row.device.uuid); }},
+  };
+  columns.Find("rank")->detail = !has_ranks;
+  columns.Find("process")->detail = !has_processes;
+  return columns;
+}
+
 class Rows {
  public:
   Rows(const TraceModel& model, const std::vector<StepTrack>& steps)
@@ -94,49 +129,21 @@ class Rows {
     }
   }
 
-  void AddTo(Table* table) const {
+  void AddTo(const TypedColumns<DeviceRow>& columns, Table* table) const {
     for (const ProcessIndex process : ByRank(model_)) {
       for (const DeviceWork& work : works_) {
-        if (model_.gpu_devices[work.device].process == process) table->rows.push_back(RowOf(work));
+        const GpuDevice& device = model_.gpu_devices[work.device];
+        if (device.process != process) continue;
+        AddRow(columns,
+               {device, work, RankOf(model_, process), int64_t{model_.processes[process].header.process().pid()},
+                times_[process].steps, times_[process].time.total_ns(), SharedWith(device)},
+               table);
       }
     }
     AddNotes(table);
   }
 
  private:
-  Row RowOf(const DeviceWork& work) const {
-    const GpuDevice& device = model_.gpu_devices[work.device];
-    const MeasuredTime& measured = times_[device.process];
-    const int64_t time_ns = measured.time.total_ns();
-    const int64_t busy_ns = work.Busy().total_ns();
-    const int64_t communication_ns = work.communication.total_ns();
-    const int64_t exposed_ns = work.ExposedCommunication().total_ns();
-    return {KnownText(RankOf(model_, device.process)),
-            int64_t{model_.processes[device.process].header.process().pid()},
-            int64_t{device.ordinal},
-            Percent(busy_ns, time_ns),
-            work.compute.total_ns(),
-            work.copy.total_ns(),
-            communication_ns,
-            exposed_ns,
-            Percent(communication_ns - exposed_ns, communication_ns),
-            time_ns - busy_ns,
-            measured.steps == 0 ? Cell() : Cell(measured.steps),
-            time_ns,
-            KnownText(SourceOf(work)),
-            KnownText(NameOf(device)),
-            work.kernels,
-            work.copies,
-            work.copied_bytes,
-            KnownText(SharedWith(device)),
-            KnownText(LinkOf(device)),
-            KnownRate(device.link_bytes_per_second),
-            KnownRate(device.memory_bytes_per_second),
-            KnownCount(device.memory_bytes),
-            KnownCount(device.multiprocessors),
-            KnownText(device.uuid)};
-  }
-
   std::string SharedWith(const GpuDevice& device) const {
     std::vector<std::string> others;
     const auto users = users_.find(device.uuid);
@@ -179,9 +186,10 @@ class Rows {
 absl::StatusOr<Table> DevicesTable(const TraceModel& model, const TableOptions& options) {
   bool has_ranks = false;
   for (ProcessIndex i = 0; i < model.processes.size(); ++i) has_ranks |= !RankOf(model, i).empty();
-  Table table = NewTable("devices", "What GPUs were busy with", Columns(has_ranks, model.processes.size() > 1));
+  const TypedColumns<DeviceRow> columns = Columns(has_ranks, model.processes.size() > 1);
+  Table table = NewTable("devices", "What GPUs were busy with", columns);
   if (model.gpu.empty()) return table;  // finding steps takes time
-  Rows(model, options.analysis->steps()).AddTo(&table);
+  Rows(model, options.analysis->steps()).AddTo(columns, &table);
   return table;
 }
 

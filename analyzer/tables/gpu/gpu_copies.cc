@@ -29,12 +29,12 @@ double PeakOf(const GpuDevice& device, trace::Copy::Direction direction) {
   }
 }
 
-const char* SourceLabel(const GpuCopySum& sum) {
-  if (sum.is_cupti && sum.is_events) return "cupti, events";
-  return sum.is_cupti ? "cupti" : "events";
-}
-
 }  // namespace
+
+std::string GpuCopySum::Source() const {
+  if (is_cupti && is_events) return "cupti, events";
+  return is_cupti ? "cupti" : "events";
+}
 
 bool GpuCopies::IsCopy(GpuIndex activity) const {
   const Kind::Kind kind = model_.gpu.kind[activity];
@@ -61,33 +61,6 @@ void GpuCopies::Add(GpuIndex activity, GpuCopySum* sum) const {
   if (peak <= 0) return;
   sum->peak_bytes += peak / 1e9 * static_cast<double>(duration_ns);
   sum->peak_of_bytes += bytes;
-}
-
-std::vector<Column> GpuCopyColumns() {
-  return {
-      IntegerColumn("gpu_time", "ns", Better::kLower,
-                    "Durations on GPUs of all these copies, in launches of CUDA graphs, too."),
-      Within(Range::kMeasured,
-             RealColumn("peak_percent", "%", Better::kHigher,
-                        "Of what the way can move: the link to the host in one direction; inside a device half its "
-                        "memory's rate, of sets all of it.")),
-      RealColumn("overlap_percent", "%", Better::kHigher, "Part of gpu_time in which the same device computed."),
-      Detail(TextColumn("rate_source",
-                        "Where the time behind the rates comes from: cupti, events, or host: as the caller waits.")),
-      Detail(IntegerColumn("gpu_copies", "", Better::kLower, "Copies that GPUs made.")),
-      Detail(IntegerColumn("gpu_bytes", "bytes", Better::kLower, "Bytes that GPUs moved.")),
-  };
-}
-
-Row GpuCopyCells(const GpuCopySum& sum) {
-  if (sum.copies == 0) return Row(6);
-  const bool has_peak = sum.peak_bytes > 0;
-  return {sum.busy_ns,
-          has_peak ? Cell(100.0 * static_cast<double>(sum.peak_of_bytes) / sum.peak_bytes) : Cell(),
-          Percent(sum.beside_compute_ns, sum.busy_ns),
-          SourceLabel(sum),
-          sum.copies,
-          sum.bytes};
 }
 
 }  // namespace dlhook::analyzer::tables

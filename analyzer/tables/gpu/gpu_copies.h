@@ -7,7 +7,6 @@
 
 #include "analyzer/gpu/gpu_timeline.h"
 #include "analyzer/model/trace_model.h"
-#include "analyzer/table/table.h"
 
 namespace dlhook::analyzer::inline tables {
 
@@ -24,6 +23,8 @@ struct GpuCopySum {
   int64_t peak_of_bytes = 0;          // … and what they moved, of copies whose link's peak is known
   bool is_cupti = false;              // sources of these times
   bool is_events = false;
+
+  std::string Source() const;
 };
 
 class GpuCopies {
@@ -38,10 +39,6 @@ class GpuCopies {
   const TraceModel& model_;
   const std::vector<GpuTimeline> timelines_;
 };
-
-// Columns of runs with times of GPUs, and their cells; not known where nothing was copied.
-std::vector<Column> GpuCopyColumns();
-Row GpuCopyCells(const GpuCopySum& sum);
 
 }  // namespace dlhook::analyzer::tables
 

@@ -36,36 +36,6 @@ constexpr char kCauses[] =
     "the call returned and 20 us more, copies if it is one. not known: nothing is known of the thread, or the work "
     "waited longer, for another stream, device or the host.";
 
-std::vector<Column> Columns(std::vector<Column> columns) {
-  const auto time = [](std::string name, std::string explanation) {
-    return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
-  };
-  const std::vector<Column> more = {
-      As(Role::kKey, TextColumn("cause", kCauses)),
-      As(Role::kKey,
-         TextColumn("during",
-                    "The call, framework op or data loader in which the host was, for synchronization the call that "
-                    "waited; the direction of copies that the device made.")),
-      time("time", "In a mean steady step (where no steps are found: in all)."),
-      RealColumn("percent", "%", Better::kLower, "As a part of the steps' time."),
-      RealColumn("idle_percent", "%", Better::kNeither,
-                 "As a part of the time in which no kernel of the network runs."),
-      IntegerColumn("gaps", "", Better::kLower, "Gaps between kernels that it has a part of, in all steady steps."),
-      time("longest", "Of one gap, the largest part that it has."),
-      IntegerColumn("longest_start", "ns", Better::kNeither, "When that gap began, since the run began."),
-      TextColumn("then", "What the device did after that: the call that asked for it, else the kernel."),
-      TextColumn("layer", "For which layer and direction."),
-      Detail(TextColumn("line", "The program's line that asked for it.")),
-      As(Role::kWeight, Detail(time("steady_time",
-                                    "In all steady steps: the rows of a device add up to the time in which it does not "
-                                    "compute, exactly, without time in which it works for other processes of the "
-                                    "run."))),
-      Detail(time("run_time", "In the whole run, as far as GPUs were measured; these add up in the same way.")),
-  };
-  columns.insert(columns.end(), more.begin(), more.end());
-  return columns;
-}
-
 struct Sums {
   int64_t steady_ns = 0;
   int64_t run_ns = 0;
@@ -278,25 +248,59 @@ class NextWork {
   Askers askers_;
 };
 
-void AddRow(const TraceModel& model, const Line& line, int64_t idle_ns, int64_t time_ns, int64_t steps,
-            NextWork& next_work, Row row, Table& table) {
-  const auto& [key, sums] = line;
-  const bool has_longest = sums.longest_ns > 0;
-  const Row more = {IdleCauseName(key.first),
-                    KnownText(key.second),
-                    Mean(sums.steady_ns, std::max<int64_t>(steps, 1)),
-                    Percent(sums.steady_ns, time_ns),
-                    Percent(sums.steady_ns, idle_ns),
-                    sums.gaps,
-                    has_longest ? Cell(sums.longest_ns) : Cell(),
-                    has_longest ? Cell(sums.longest_start_ns - model.start_ns) : Cell(),
-                    KnownText(next_work.NameOf(sums.longest_next)),
-                    KnownText(next_work.LayerOf(sums.longest_next)),
-                    KnownText(next_work.LineOf(sums.longest_next)),
-                    sums.steady_ns,
-                    sums.run_ns};
-  row.insert(row.end(), more.begin(), more.end());
-  table.rows.push_back(std::move(row));
+// What a row is about.
+struct IdleRow {
+  DeviceLabel device;
+  const Line& line;
+  int64_t idle_ns = 0;  // of all lines of the device
+  int64_t time_ns = 0;
+  int64_t steps = 1;
+  std::string then, layer, next_line;  // of the work after the longest gap
+  const Sums& sums() const { return line.second; }
+};
+
+TypedColumns<IdleRow> Columns(bool has_processes, int64_t start_ns) {
+  const auto time = [](std::string name, std::string explanation) {
+    return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
+  };
+  TypedColumns<IdleRow> columns = GpuLabelColumns(has_processes).Of(&IdleRow::device);
+  columns.Add({
+      {As(Role::kKey, TextColumn("cause", kCauses)),
+       [](const IdleRow& row) { return IdleCauseName(row.line.first.first); }},
+      {As(Role::kKey,
+          TextColumn("during",
+                     "The call, framework op or data loader in which the host was, for synchronization the call that "
+                     "waited; the direction of copies that the device made.")),
+       [](const IdleRow& row) { return KnownText(row.line.first.second); }},
+      {time("time", "In a mean steady step (where no steps are found: in all)."),
+       [](const IdleRow& row) { return Mean(row.sums().steady_ns, row.steps); }},
+      {RealColumn("percent", "%", Better::kLower, "As a part of the steps' time."),
+       [](const IdleRow& row) { return Percent(row.sums().steady_ns, row.time_ns); }},
+      {RealColumn("idle_percent", "%", Better::kNeither,
+                  "As a part of the time in which no kernel of the network runs."),
+       [](const IdleRow& row) { return Percent(row.sums().steady_ns, row.idle_ns); }},
+      {IntegerColumn("gaps", "", Better::kLower, "Gaps between kernels that it has a part of, in all steady steps."),
+       [](const IdleRow& row) { return row.sums().gaps; }},
+      {time("longest", "Of one gap, the largest part that it has."),
+       [](const IdleRow& row) { return row.sums().longest_ns > 0 ? Cell(row.sums().longest_ns) : Cell(); }},
+      {IntegerColumn("longest_start", "ns", Better::kNeither, "When that gap began, since the run began."),
+       [start_ns](const IdleRow& row) {
+         return row.sums().longest_ns > 0 ? Cell(row.sums().longest_start_ns - start_ns) : Cell();
+       }},
+      {TextColumn("then", "What the device did after that: the call that asked for it, else the kernel."),
+       Known(&IdleRow::then)},
+      {TextColumn("layer", "For which layer and direction."), Known(&IdleRow::layer)},
+      {Detail(TextColumn("line", "The program's line that asked for it.")), Known(&IdleRow::next_line)},
+      {As(Role::kWeight,
+          Detail(time("steady_time",
+                      "In all steady steps: the rows of a device add up to the time in which it does not "
+                      "compute, exactly, without time in which it works for other processes of the "
+                      "run."))),
+       [](const IdleRow& row) { return row.sums().steady_ns; }},
+      {Detail(time("run_time", "In the whole run, as far as GPUs were measured; these add up in the same way.")),
+       [](const IdleRow& row) { return row.sums().run_ns; }},
+  });
+  return columns;
 }
 
 // "On device 0 no kernel runs in 4.50 ms of a mean step of 12.30 ms (36.6 %), nothing at all in 3.20 ms:
@@ -353,9 +357,10 @@ std::string GapNote(const TraceModel& model, const Gap& gap, const std::string& 
 
 absl::StatusOr<Table> GpuIdleTable(const TraceModel& model, const TableOptions& options) {
   const std::string title = "Why GPUs do not compute";
-  if (model.gpu.empty()) return NewTable("gpu_idle", title, Columns(GpuLabelColumns(false)));
+  if (model.gpu.empty()) return NewTable("gpu_idle", title, Columns(false, 0));
   const GpuRun run(model, options.analysis->steps());
-  Table table = NewTable("gpu_idle", title, Columns(run.LabelColumns()));
+  const TypedColumns<IdleRow> columns = Columns(run.HasSeveralProcesses(), model.start_ns);
+  Table table = NewTable("gpu_idle", title, columns);
   const HostRules rules(model);
   NextWork next_work(model, options.analysis->attribution());
   for (GpuDeviceIndex device : run.devices()) {
@@ -364,8 +369,12 @@ absl::StatusOr<Table> GpuIdleTable(const TraceModel& model, const TableOptions& 
     int64_t idle_ns = 0;
     for (const Line& line : lines) idle_ns += line.second.steady_ns;
     for (const Line& line : lines) {
-      AddRow(model, line, idle_ns, run.SteadyTime(device).total_ns(), run.Steps(device), next_work,
-             run.LabelsOf(device), table);
+      const GpuIndex next = line.second.longest_next;
+      AddRow(columns,
+             {run.LabelOf(device), line, idle_ns, run.SteadyTime(device).total_ns(),
+              std::max<int64_t>(run.Steps(device), 1), next_work.NameOf(next), next_work.LayerOf(next),
+              next_work.LineOf(next)},
+             &table);
     }
     table.notes.push_back(DeviceNote(model, run, device, lines));
     for (const Gap& gap : sums.longest_gaps()) {

@@ -39,7 +39,8 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-struct KernelGroup {
+struct KernelGroup : Key {
+  explicit KernelGroup(Key key) : Key(std::move(key)) {}
   int64_t total_ns = 0;
   std::vector<int64_t> durations_ns;  // without first launches
   int64_t first_count = 0;
@@ -65,7 +66,9 @@ class Collector {
   KernelMap Collect() const {
     KernelMap groups;
     for (GpuIndex activity = 0; activity < model_.gpu.size(); ++activity) {
-      if (IsKernel(model_, activity)) Add(activity, &groups[KeyOf(activity)]);
+      if (!IsKernel(model_, activity)) continue;
+      const Key key = KeyOf(activity);
+      Add(activity, &groups.try_emplace(key, key).first->second);
     }
     return groups;
   }
@@ -117,45 +120,6 @@ class Collector {
   const std::vector<MeasuredTime> times_;
 };
 
-Column TimeColumn(std::string name, std::string explanation) {
-  return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
-}
-
-std::vector<Column> Columns() {
-  return {
-      As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
-      As(Role::kName, TextColumn("layer", "For which it ran; of a graph's kernels that for which they were captured.")),
-      TextColumn("model", "The network, if there are several."),
-      As(Role::kKey, TextColumn("launched_by",
-                                "The library's op that it ran for, else the framework's; application: neither around "
-                                "the launch; not known: no hook saw who launched it.")),
-      CallsColumn("Times that it ran on a GPU, as parts of CUDA graphs, too."),
-      RealColumn("per_iteration", "", Better::kLower,
-                 "Of these, launched in steady steps, divided by the number of these."),
-      As(Role::kWeight, TimeColumn("gpu_time", "Durations on GPUs, first launches included.")),
-      RealColumn("gpu_percent", "%", Better::kLower, "GPU time as a part of that of all kernels."),
-      TimeColumn("mean_time",
-                 "Duration, without the process's first launch of this kernel where there are others, as the next "
-                 "five."),
-      TimeColumn("median_time", "Half of them took at most so long."),
-      Detail(TimeColumn("min_time", "The shortest.")),
-      Detail(TimeColumn("max_time", "The longest.")),
-      Detail(TimeColumn("deviation", "Standard deviation of the durations.")),
-      Detail(TimeColumn("first_time", "Durations of first launches: the kernel may have been loaded for them.")),
-      Detail(IntegerColumn("replayed", "", Better::kNeither, "Of the calls, those in launches of CUDA graphs.")),
-      Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids and blocks.")),
-      As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
-      As(Role::kChoice, Detail(TextColumn("block", "Its block, in threads."))),
-      Detail(IntegerColumn("registers", "", Better::kLower, "Its registers for each thread.")),
-      Detail(IntegerColumn("shared_memory", "bytes", Better::kLower,
-                           "Its shared memory for each block, static and dynamic.")),
-      Detail(RealColumn("occupancy", "%", Better::kHigher,
-                        "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory and "
-                        "block size (formula of NVIDIA's cuda_occupancy.h): not measured.")),
-      Detail(TextColumn("name", "The kernel's whole name.")),
-  };
-}
-
 Cell Deviation(const std::vector<int64_t>& values, int64_t sum) {
   if (values.size() < 2) return std::monostate();
   const double mean = static_cast<double>(sum) / static_cast<double>(values.size());
@@ -164,11 +128,14 @@ Cell Deviation(const std::vector<int64_t>& values, int64_t sum) {
   return static_cast<int64_t>(std::llround(std::sqrt(squares / static_cast<double>(values.size() - 1))));
 }
 
-// Mean, median, min, max, deviation.
-Row Statistics(const KernelGroup& group) {
+struct Statistics {
+  Cell mean, median, min, max, deviation;
+};
+
+Statistics StatisticsOf(const KernelGroup& group) {
   if (group.durations_ns.empty()) {
     const Cell mean = Mean(group.first_ns, group.first_count);
-    return {mean, mean, Cell(), Cell(), Cell()};
+    return {mean, mean, {}, {}, {}};
   }
   std::vector<int64_t> sorted = group.durations_ns;
   std::sort(sorted.begin(), sorted.end());
@@ -180,45 +147,103 @@ Row Statistics(const KernelGroup& group) {
 
 std::string Dims(const uint32_t (&dims)[3]) { return absl::StrCat(dims[0], "x", dims[1], "x", dims[2]); }
 
-// Number of shapes, grid, block, registers, shared memory, occupancy.
-Row Shape(const TraceModel& model, const KernelGroup& group) {
-  if (group.launches.empty()) return Row(6);
+// The most frequent one; null: of none it is known.
+const GpuKernel* ShapeOf(const TraceModel& model, const KernelGroup& group) {
   const auto most = std::max_element(group.launches.begin(), group.launches.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
-  const GpuKernel& kernel = model.gpu_kernels[most->first];
-  const std::optional<double> occupancy = TheoreticalOccupancy(kernel, group.compute_capability);
-  const bool has_grid = kernel.grid[0] != 0, has_registers = kernel.registers_per_thread != 0;
-  return {static_cast<int64_t>(group.launches.size()),
-          has_grid ? Cell(Dims(kernel.grid)) : Cell(),
-          has_grid ? Cell(Dims(kernel.block)) : Cell(),
-          has_registers ? Cell(int64_t{kernel.registers_per_thread}) : Cell(),
-          has_registers ? Cell(int64_t{kernel.static_shared_bytes} + kernel.dynamic_shared_bytes) : Cell(),
-          occupancy ? Cell(100 * *occupancy) : Cell()};
+  return most == group.launches.end() ? nullptr : &model.gpu_kernels[most->first];
 }
 
+// What a row is about.
+struct KernelRow {
+  const KernelGroup& group;
+  Statistics times;
+  const GpuKernel* shape;
+  bool HasGrid() const { return shape != nullptr && shape->grid[0] != 0; }
+  bool HasRegisters() const { return shape != nullptr && shape->registers_per_thread != 0; }
+};
+
 // Layers of several networks bear the same names.
-void ShowModels(const KernelMap& groups, Table* table) {
+bool HasSeveralModels(const KernelMap& groups) {
   std::set<std::string> models;
   for (const auto& [key, group] : groups) {
     if (!key.model.empty()) models.insert(key.model);
   }
-  for (Column& column : table->columns) {
-    if (column.name == "model") column.detail = models.size() < 2;
-  }
+  return models.size() > 1;
 }
 
-Row GroupRow(const TraceModel& model, const Key& key, const KernelGroup& group, int64_t all_ns, int64_t steps) {
-  Row row = {
-      key.short_name,       KnownText(key.layer),
-      KnownText(key.model), key.launched_by,
-      group.calls(),        steps == 0 ? Cell() : Cell(static_cast<double>(group.steady) / static_cast<double>(steps)),
-      group.total_ns,       Percent(group.total_ns, all_ns)};
-  for (Cell& cell : Statistics(group)) row.push_back(std::move(cell));
-  row.push_back(group.first_count > 0 ? Cell(group.first_ns) : Cell());
-  row.push_back(group.replayed);
-  for (Cell& cell : Shape(model, group)) row.push_back(std::move(cell));
-  row.push_back(key.name);
-  return row;
+Column TimeColumn(std::string name, std::string explanation) {
+  return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
+}
+
+TypedColumns<KernelRow> Columns(bool has_models, int64_t all_ns, int64_t steps) {
+  TypedColumns<KernelRow> columns = {
+      {As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
+       [](const KernelRow& row) { return row.group.short_name; }},
+      {As(Role::kName,
+          TextColumn("layer", "For which it ran; of a graph's kernels that for which they were captured.")),
+       [](const KernelRow& row) { return KnownText(row.group.layer); }},
+      {TextColumn("model", "The network, if there are several."),
+       [](const KernelRow& row) { return KnownText(row.group.model); }},
+      {As(Role::kKey, TextColumn("launched_by",
+                                 "The library's op that it ran for, else the framework's; application: neither around "
+                                 "the launch; not known: no hook saw who launched it.")),
+       [](const KernelRow& row) { return row.group.launched_by; }},
+      {CallsColumn("Times that it ran on a GPU, as parts of CUDA graphs, too."),
+       [](const KernelRow& row) { return row.group.calls(); }},
+      {RealColumn("per_iteration", "", Better::kLower,
+                  "Of these, launched in steady steps, divided by the number of these."),
+       [steps](const KernelRow& row) {
+         return steps == 0 ? Cell() : Cell(static_cast<double>(row.group.steady) / static_cast<double>(steps));
+       }},
+      {As(Role::kWeight, TimeColumn("gpu_time", "Durations on GPUs, first launches included.")),
+       [](const KernelRow& row) { return row.group.total_ns; }},
+      {RealColumn("gpu_percent", "%", Better::kLower, "GPU time as a part of that of all kernels."),
+       [all_ns](const KernelRow& row) { return Percent(row.group.total_ns, all_ns); }},
+      {TimeColumn("mean_time",
+                  "Duration, without the process's first launch of this kernel where there are others, as the next "
+                  "five."),
+       [](const KernelRow& row) { return row.times.mean; }},
+      {TimeColumn("median_time", "Half of them took at most so long."),
+       [](const KernelRow& row) { return row.times.median; }},
+      {Detail(TimeColumn("min_time", "The shortest.")), [](const KernelRow& row) { return row.times.min; }},
+      {Detail(TimeColumn("max_time", "The longest.")), [](const KernelRow& row) { return row.times.max; }},
+      {Detail(TimeColumn("deviation", "Standard deviation of the durations.")),
+       [](const KernelRow& row) { return row.times.deviation; }},
+      {Detail(TimeColumn("first_time", "Durations of first launches: the kernel may have been loaded for them.")),
+       [](const KernelRow& row) { return row.group.first_count > 0 ? Cell(row.group.first_ns) : Cell(); }},
+      {Detail(IntegerColumn("replayed", "", Better::kNeither, "Of the calls, those in launches of CUDA graphs.")),
+       [](const KernelRow& row) { return row.group.replayed; }},
+      {Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids and blocks.")),
+       [](const KernelRow& row) {
+         return row.shape == nullptr ? Cell() : Cell(static_cast<int64_t>(row.group.launches.size()));
+       }},
+      {As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
+       [](const KernelRow& row) { return row.HasGrid() ? Cell(Dims(row.shape->grid)) : Cell(); }},
+      {As(Role::kChoice, Detail(TextColumn("block", "Its block, in threads."))),
+       [](const KernelRow& row) { return row.HasGrid() ? Cell(Dims(row.shape->block)) : Cell(); }},
+      {Detail(IntegerColumn("registers", "", Better::kLower, "Its registers for each thread.")),
+       [](const KernelRow& row) {
+         return row.HasRegisters() ? Cell(int64_t{row.shape->registers_per_thread}) : Cell();
+       }},
+      {Detail(IntegerColumn("shared_memory", "bytes", Better::kLower,
+                            "Its shared memory for each block, static and dynamic.")),
+       [](const KernelRow& row) {
+         return row.HasRegisters() ? Cell(int64_t{row.shape->static_shared_bytes} + row.shape->dynamic_shared_bytes)
+                                   : Cell();
+       }},
+      {Detail(RealColumn("occupancy", "%", Better::kHigher,
+                         "Warps of a multiprocessor that such blocks can fill at most, by registers, shared memory and "
+                         "block size (formula of NVIDIA's cuda_occupancy.h): not measured.")),
+       [](const KernelRow& row) {
+         if (row.shape == nullptr) return Cell();
+         const std::optional<double> part = TheoreticalOccupancy(*row.shape, row.group.compute_capability);
+         return part ? Cell(100 * *part) : Cell();
+       }},
+      {Detail(TextColumn("name", "The kernel's whole name.")), [](const KernelRow& row) { return row.group.name; }},
+  };
+  columns.Find("model")->detail = !has_models;
+  return columns;
 }
 
 // Launches that hooks saw and of which no time of a GPU came: before the measurement began, while the program used
@@ -288,19 +313,19 @@ Table GpuKernelsTable(const TraceModel& model, const TableOptions& options) {
   const Collector collector(model, options);
   const KernelMap groups = collector.Collect();
   int64_t all_ns = 0;
-  std::vector<const KernelMap::value_type*> order;
-  for (const auto& group : groups) {
+  std::vector<const KernelGroup*> order;
+  for (const auto& [key, group] : groups) {
     order.push_back(&group);
-    all_ns += group.second.total_ns;
+    all_ns += group.total_ns;
   }
   std::stable_sort(order.begin(), order.end(),
-                   [](const auto* a, const auto* b) { return a->second.total_ns > b->second.total_ns; });
+                   [](const KernelGroup* a, const KernelGroup* b) { return a->total_ns > b->total_ns; });
+  const TypedColumns<KernelRow> columns = Columns(HasSeveralModels(groups), all_ns, collector.steps());
   Table table =
-      NewTable("kernels", "Kernels by the time that GPUs spent in them, by layer and by what they ran for", Columns());
-  for (const auto* group : order) {
-    table.rows.push_back(GroupRow(model, group->first, group->second, all_ns, collector.steps()));
+      NewTable("kernels", "Kernels by the time that GPUs spent in them, by layer and by what they ran for", columns);
+  for (const KernelGroup* group : order) {
+    AddRow(columns, {*group, StatisticsOf(*group), ShapeOf(model, *group)}, &table);
   }
-  ShowModels(groups, &table);
   AddNotes(model, groups, &table);
   return table;
 }

@@ -18,12 +18,13 @@ constexpr double kLagPart = 0.2;  // of the work of steady steps, outside of the
 
 }  // namespace
 
-std::vector<Column> GpuLabelColumns(bool has_processes) {
-  std::vector<Column> columns = {
-      IntegerColumn("process", "", Better::kNeither, "Process id."),
-      As(Role::kKey, TextColumn("device", "CUDA's number of it in the process; all: of all devices together.")),
-      Detail(TextColumn("name", "What device it is."))};
-  columns[0].detail = !has_processes;
+TypedColumns<DeviceLabel> GpuLabelColumns(bool has_processes) {
+  TypedColumns<DeviceLabel> columns = {
+      {IntegerColumn("process", "", Better::kNeither, "Process id."), &DeviceLabel::process},
+      {As(Role::kKey, TextColumn("device", "CUDA's number of it in the process; all: of all devices together.")),
+       &DeviceLabel::device},
+      {Detail(TextColumn("name", "What device it is.")), Known(&DeviceLabel::name)}};
+  columns.Find("process")->detail = !has_processes;
   return columns;
 }
 
@@ -43,20 +44,16 @@ bool GpuRun::HasSeveralProcesses() const {
                      [&](GpuDeviceIndex device) { return ProcessOf(device) != ProcessOf(devices_.front()); });
 }
 
-std::vector<Column> GpuRun::LabelColumns() const { return GpuLabelColumns(HasSeveralProcesses()); }
-
-Row GpuRun::LabelsOf(GpuDeviceIndex device) const {
+DeviceLabel GpuRun::LabelOf(GpuDeviceIndex device) const {
   const GpuDevice& info = model_.gpu_devices[device];
   return {static_cast<int64_t>(model_.processes[info.process].header.process().pid()), absl::StrCat(info.ordinal),
-          KnownText(info.name)};
+          info.name};
 }
 
 std::string GpuRun::NameOf(GpuDeviceIndex device) const {
   const std::string name = absl::StrCat("device ", model_.gpu_devices[device].ordinal);
   return HasSeveralProcesses() ? absl::StrCat(name, " of ", ProcessLabel(model_, ProcessOf(device))) : name;
 }
-
-Row GpuRun::LabelsOfAll() { return {Cell(), "all", Cell()}; }
 
 std::string GpuRun::TimeNote(ProcessIndex process) const {
   const MeasuredTime& time = steady_[process];

@@ -3,6 +3,7 @@
 #define DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,19 @@
 #include "analyzer/gpu/gpu_timeline.h"
 #include "analyzer/model/trace_model.h"
 #include "analyzer/steps/phases.h"
-#include "analyzer/table/table.h"
+#include "analyzer/table/typed_columns.h"
 #include "analyzer/time/intervals.h"
 
 namespace dlhook::analyzer::inline tables {
+
+// What a row says of its device. As it is here: of all devices.
+struct DeviceLabel {
+  std::optional<int64_t> process;  // its id
+  std::string device = "all";      // CUDA's number
+  std::string name;
+};
+
+TypedColumns<DeviceLabel> GpuLabelColumns(bool has_processes);
 
 // The devices of a run that did something. Not for runs without times of GPUs: finding steps takes time.
 class GpuRun {
@@ -29,17 +39,14 @@ class GpuRun {
   const IntervalSet& RunTime(GpuDeviceIndex device) const { return whole_[ProcessOf(device)]; }
   ProcessIndex ProcessOf(GpuDeviceIndex device) const { return model_.gpu_devices[device].process; }
 
-  // Cells that name a device, in columns as LabelColumns has them: process id, CUDA's number, name.
-  std::vector<Column> LabelColumns() const;
-  Row LabelsOf(GpuDeviceIndex device) const;
-  static Row LabelsOfAll();
+  bool HasSeveralProcesses() const;
+  DeviceLabel LabelOf(GpuDeviceIndex device) const;
   // For sentences: "device 0", of runs with several processes "device 0 of process 4711".
   std::string NameOf(GpuDeviceIndex device) const;
   // What is not in the tables, and how exact they are.
   std::vector<std::string> Notes() const;
 
  private:
-  bool HasSeveralProcesses() const;
   std::string TimeNote(ProcessIndex process) const;
   std::string LagNote(ProcessIndex process) const;
 
@@ -49,9 +56,6 @@ class GpuRun {
   std::vector<IntervalSet> whole_;          // by process
   std::vector<GpuDeviceIndex> devices_;
 };
-
-// Of runs without times of GPUs.
-std::vector<Column> GpuLabelColumns(bool has_processes);
 
 }  // namespace dlhook::analyzer::tables
 

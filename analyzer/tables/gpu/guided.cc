@@ -42,31 +42,6 @@ constexpr char kMetrics[] =
     "occupancy, which takes hardware counters). Times are unions: a moment counts once. Kernels of collectives are no "
     "compute, memset is no copy.";
 
-std::vector<Column> Columns(std::vector<Column> columns) {
-  const auto time = [](std::string name, std::string explanation) {
-    return IntegerColumn(std::move(name), "ns", Better::kNeither, std::move(explanation));
-  };
-  const std::vector<Column> more = {
-      As(Role::kKey, TextColumn("metric", kMetrics)),
-      RealColumn("value", "", Better::kHigher, "Of steady steps (where none are found, of all the process's time)."),
-      TextColumn("unit", "Of the value; empty: a plain ratio."),
-      TextColumn(
-          "verdict",
-          "low, ok; negligible: low, but less than 1 % of the time could be gained; unknown: no threshold is at hand; "
-          "none: nothing to report; rank of kernels."),
-      As(Role::kKey, TextColumn("what", "Which kernel.")),
-      time("time",
-           "What the value is made of: the time above the fraction's line, in a mean steady step (of copies' "
-           "throughput: the sum of the durations of those that it covers; of kernels: alike)."),
-      time("of", "The time below the line, in a mean steady step (of throughput: all copies between host and device)."),
-      IntegerColumn("at_stake", "ns", Better::kLower, "At most this much of a mean step could be saved here."),
-      Detail(TextColumn("threshold", "What is called low, and where that comes from.")),
-      Detail(TextColumn("advice", "What helps.")),
-  };
-  columns.insert(columns.end(), more.begin(), more.end());
-  return columns;
-}
-
 // The line of a metric before its verdict.
 struct Line {
   std::string metric = {};
@@ -76,10 +51,43 @@ struct Line {
   std::string what = {};
   int64_t time_ns = 0;
   int64_t of_ns = 0;
-  Cell at_stake_ns = {};  // of all steps
+  std::optional<int64_t> at_stake_ns = {};  // of all steps
   std::string threshold = {};
   std::string advice = {};
+  DeviceLabel device = {};
+  int64_t steps = 1;
 };
+
+TypedColumns<Line> Columns(bool has_processes) {
+  const auto time = [](std::string name, std::string explanation) {
+    return IntegerColumn(std::move(name), "ns", Better::kNeither, std::move(explanation));
+  };
+  TypedColumns<Line> columns = GpuLabelColumns(has_processes).Of(&Line::device);
+  columns.Add({
+      {As(Role::kKey, TextColumn("metric", kMetrics)), &Line::metric},
+      {RealColumn("value", "", Better::kHigher, "Of steady steps (where none are found, of all the process's time)."),
+       &Line::value},
+      {TextColumn("unit", "Of the value; empty: a plain ratio."), &Line::unit},
+      {TextColumn(
+           "verdict",
+           "low, ok; negligible: low, but less than 1 % of the time could be gained; unknown: no threshold is at hand; "
+           "none: nothing to report; rank of kernels."),
+       &Line::verdict},
+      {As(Role::kKey, TextColumn("what", "Which kernel.")), Known(&Line::what)},
+      {time("time",
+            "What the value is made of: the time above the fraction's line, in a mean steady step (of copies' "
+            "throughput: the sum of the durations of those that it covers; of kernels: alike)."),
+       [](const Line& line) { return Mean(line.time_ns, line.steps); }},
+      {time("of",
+            "The time below the line, in a mean steady step (of throughput: all copies between host and device)."),
+       [](const Line& line) { return Mean(line.of_ns, line.steps); }},
+      {IntegerColumn("at_stake", "ns", Better::kLower, "At most this much of a mean step could be saved here."),
+       [](const Line& line) { return line.at_stake_ns ? Mean(*line.at_stake_ns, line.steps) : Cell(); }},
+      {Detail(TextColumn("threshold", "What is called low, and where that comes from.")), &Line::threshold},
+      {Detail(TextColumn("advice", "What helps.")), &Line::advice},
+  });
+  return columns;
+}
 
 // Copies between host and device, one by one.
 struct Rates {
@@ -317,44 +325,25 @@ class Guided {
   const IntervalSet& time_;
 };
 
-Cell MeanOf(const Cell& ns, int64_t steps) {
-  const auto* known = std::get_if<int64_t>(&ns);
-  return known == nullptr ? Cell() : Mean(*known, steps);
-}
-
-void AddRow(const Line& line, Row row, int64_t steps, Table& table) {
-  const Row more = {line.metric,
-                    line.value,
-                    line.unit,
-                    line.verdict,
-                    KnownText(line.what),
-                    Mean(line.time_ns, steps),
-                    Mean(line.of_ns, steps),
-                    MeanOf(line.at_stake_ns, steps),
-                    line.threshold,
-                    line.advice};
-  row.insert(row.end(), more.begin(), more.end());
-  table.rows.push_back(std::move(row));
-}
-
-std::string LowNote(const Line& line, const std::string& device, int64_t steps) {
+std::string LowNote(const Line& line, const std::string& device) {
   return absl::StrCat("On ", device, " low ", line.metric, ": ", line.advice, ". At stake: at most ",
-                      HumanTime(std::get<int64_t>(line.at_stake_ns) / steps),
-                      " of a mean step. Low is: ", line.threshold, ".");
+                      HumanTime(*line.at_stake_ns / line.steps), " of a mean step. Low is: ", line.threshold, ".");
 }
 
 }  // namespace
 
 absl::StatusOr<Table> GuidedTable(const TraceModel& model, const TableOptions& options) {
   const std::string title = "How well GPUs are used: the metrics of the Visual Profiler's guided analysis";
-  if (model.gpu.empty()) return NewTable("guided", title, Columns(GpuLabelColumns(false)));
+  if (model.gpu.empty()) return NewTable("guided", title, Columns(false));
   const GpuRun run(model, options.analysis->steps());
-  Table table = NewTable("guided", title, Columns(run.LabelColumns()));
+  const TypedColumns<Line> columns = Columns(run.HasSeveralProcesses());
+  Table table = NewTable("guided", title, columns);
   for (GpuDeviceIndex device : run.devices()) {
-    const int64_t steps = std::max<int64_t>(run.Steps(device), 1);
-    for (const Line& line : Guided(model, run, device).Lines()) {
-      AddRow(line, run.LabelsOf(device), steps, table);
-      if (line.verdict == kLow) table.notes.push_back(LowNote(line, run.NameOf(device), steps));
+    for (Line& line : Guided(model, run, device).Lines()) {
+      line.device = run.LabelOf(device);
+      line.steps = std::max<int64_t>(run.Steps(device), 1);
+      AddRow(columns, line, &table);
+      if (line.verdict == kLow) table.notes.push_back(LowNote(line, run.NameOf(device)));
     }
   }
   for (std::string& note : run.Notes()) table.notes.push_back(std::move(note));

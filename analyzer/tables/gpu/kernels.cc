@@ -28,7 +28,8 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-struct LaunchGroup {
+struct LaunchGroup : Key {
+  explicit LaunchGroup(Key key) : Key(std::move(key)) {}
   int64_t calls = 0;     // executed
   int64_t captured = 0;  // recorded into a CUDA graph
   int64_t failed = 0;
@@ -40,6 +41,8 @@ struct LaunchGroup {
 };
 
 using LaunchMap = std::map<Key, LaunchGroup>;
+
+LaunchGroup& GroupOf(const Key& key, LaunchMap& groups) { return groups.try_emplace(key, key).first->second; }
 
 Key KeyOf(const Op& op, std::string launched_by) {
   const bool is_known = !op.kernel_name.empty();
@@ -64,7 +67,7 @@ LaunchMap Collect(const TraceModel& model, const IterationClock& clock) {
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
     if (!op.definition.has_launch() || same_work.IsNested(call)) continue;
-    LaunchGroup& group = groups[KeyOf(op, LauncherOf(model, call))];
+    LaunchGroup& group = GroupOf(KeyOf(op, LauncherOf(model, call)), groups);
     AddShape(op, 1, group);
     group.total_ns += model.calls.duration_ns[call];
     if (model.StatusOf(call) != 0) {
@@ -80,35 +83,12 @@ LaunchMap Collect(const TraceModel& model, const IterationClock& clock) {
     const Op& op = model.ops[row.op];
     const int64_t calls = row.count - row.nested_count;
     if (!op.definition.has_launch() || calls == 0) continue;
-    LaunchGroup& group = groups[KeyOf(op, kNotKnown)];
+    LaunchGroup& group = GroupOf(KeyOf(op, kNotKnown), groups);
     AddShape(op, calls, group);
     group.total_ns += row.sum_ns - row.nested_sum_ns;
     (op.captured ? group.captured : group.calls) += calls;
   }
   return groups;
-}
-
-std::vector<Column> Columns() {
-  return {
-      As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
-      As(Role::kKey, TextColumn("launched_by",
-                                "The library call that launched it, where the launch was seen inside one; "
-                                "application: no such call around it.")),
-      CallsColumn("Launches executed, without the driver's inside the runtime's."),
-      RealColumn("per_iteration", "", Better::kLower, "Of these, launches in steady steps, per step."),
-      As(Role::kWeight, TotalTimeColumn()),
-      Detail(MeanTimeColumn()),
-      Detail(RealColumn("launch_percent", "%", Better::kLower,
-                        "Total time as a part of that of all launches: of the host, not of the "
-                        "GPU.")),
-      Detail(
-          IntegerColumn("captured", "", Better::kNeither, "Launches recorded into a CUDA graph instead of executed.")),
-      Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids.")),
-      As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
-      As(Role::kChoice, Detail(TextColumn("block", "The most frequent block, in threads."))),
-      Detail(IntegerColumn("failed", "", Better::kLower, "Launches that returned an error.")),
-      Detail(TextColumn("name", "The kernel's whole name.")),
-  };
 }
 
 std::string MostFrequent(const std::map<Dim, int64_t>& dims) {
@@ -118,21 +98,38 @@ std::string MostFrequent(const std::map<Dim, int64_t>& dims) {
   return absl::StrCat(x, "x", y, "x", z);
 }
 
-Row GroupRow(const Key& key, const LaunchGroup& group, int64_t all_ns, const IterationClock& clock) {
-  const int64_t iterations = clock.steady_iterations();
-  return {key.short_name,
-          key.launched_by,
-          group.calls,
-          iterations == 0 ? Cell() : Cell(static_cast<double>(group.steady_calls) / static_cast<double>(iterations)),
-          group.total_ns,
-          Mean(group.total_ns, group.all()),
-          Percent(group.total_ns, all_ns),
-          group.captured,
-          static_cast<int64_t>(group.grids.size()),
-          MostFrequent(group.grids),
-          MostFrequent(group.blocks),
-          group.failed,
-          key.name};
+TypedColumns<LaunchGroup> Columns(int64_t all_ns, int64_t iterations) {
+  return {
+      {As(Role::kKey, TextColumn("kernel", "Its name without namespaces and template arguments.")),
+       &LaunchGroup::short_name},
+      {As(Role::kKey, TextColumn("launched_by",
+                                 "The library call that launched it, where the launch was seen inside one; "
+                                 "application: no such call around it.")),
+       &LaunchGroup::launched_by},
+      {CallsColumn("Launches executed, without the driver's inside the runtime's."), &LaunchGroup::calls},
+      {RealColumn("per_iteration", "", Better::kLower, "Of these, launches in steady steps, per step."),
+       [iterations](const LaunchGroup& group) {
+         return iterations == 0 ? Cell()
+                                : Cell(static_cast<double>(group.steady_calls) / static_cast<double>(iterations));
+       }},
+      {As(Role::kWeight, TotalTimeColumn()), &LaunchGroup::total_ns},
+      {Detail(MeanTimeColumn()), [](const LaunchGroup& group) { return Mean(group.total_ns, group.all()); }},
+      {Detail(RealColumn("launch_percent", "%", Better::kLower,
+                         "Total time as a part of that of all launches: of the host, not of the "
+                         "GPU.")),
+       [all_ns](const LaunchGroup& group) { return Percent(group.total_ns, all_ns); }},
+      {Detail(
+           IntegerColumn("captured", "", Better::kNeither, "Launches recorded into a CUDA graph instead of executed.")),
+       &LaunchGroup::captured},
+      {Detail(IntegerColumn("grids", "", Better::kNeither, "Number of distinct grids.")),
+       [](const LaunchGroup& group) { return static_cast<int64_t>(group.grids.size()); }},
+      {As(Role::kChoice, Detail(TextColumn("grid", "The most frequent grid, in blocks."))),
+       [](const LaunchGroup& group) { return MostFrequent(group.grids); }},
+      {As(Role::kChoice, Detail(TextColumn("block", "The most frequent block, in threads."))),
+       [](const LaunchGroup& group) { return MostFrequent(group.blocks); }},
+      {Detail(IntegerColumn("failed", "", Better::kLower, "Launches that returned an error.")), &LaunchGroup::failed},
+      {Detail(TextColumn("name", "The kernel's whole name.")), &LaunchGroup::name},
+  };
 }
 
 void AddNotes(const TraceModel& model, const RunTotals& totals, const LaunchMap& groups, Table& table) {
@@ -160,22 +157,20 @@ absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& 
   if (GpuTimesOf(model, options) == GpuTimes::kOfKernels) return GpuKernelsTable(model, options);
   const bool any =
       std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.definition.has_launch(); });
-  Table table = NewTable("kernels", "Kernel launches, by name and by who launched them", Columns());
-  if (!any) return table;
+  const std::string title = "Kernel launches, by name and by who launched them";
+  if (!any) return NewTable("kernels", title, Columns(0, 0));
   const IterationClock clock(model);
   const LaunchMap groups = Collect(model, clock);
   int64_t all_ns = 0;
-  std::vector<const LaunchMap::value_type*> order;
-  for (const auto& group : groups) {
+  std::vector<const LaunchGroup*> order;
+  for (const auto& [key, group] : groups) {
     order.push_back(&group);
-    all_ns += group.second.total_ns;
+    all_ns += group.total_ns;
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return std::make_pair(a->second.all(), a->second.total_ns) > std::make_pair(b->second.all(), b->second.total_ns);
+  std::stable_sort(order.begin(), order.end(), [](const LaunchGroup* a, const LaunchGroup* b) {
+    return std::make_pair(a->all(), a->total_ns) > std::make_pair(b->all(), b->total_ns);
   });
-  for (const auto* group : order) {
-    table.rows.push_back(GroupRow(group->first, group->second, all_ns, clock));
-  }
+  Table table = NewTable("kernels", title, Columns(all_ns, clock.steady_iterations()), order);
   AddNotes(model, *options.totals, groups, table);
   return table;
 }

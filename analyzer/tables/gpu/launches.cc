@@ -32,12 +32,11 @@ struct Launch {
 struct Key {
   ThreadIndex thread = 0;
   std::string launched_by;
-  bool operator<(const Key& other) const {
-    return thread != other.thread ? thread < other.thread : launched_by < other.launched_by;
-  }
+  auto operator<=>(const Key&) const = default;
 };
 
-struct LaunchGroup {
+struct LaunchGroup : Key {
+  explicit LaunchGroup(Key key) : Key(std::move(key)) {}
   std::vector<int64_t> host_ns, wait_ns, gpu_ns, queued_ns;  // without first launches
   int64_t host_bound = 0;                                    // of them, launches that took the host longer than the GPU
   int64_t first_count = 0;
@@ -102,7 +101,7 @@ LaunchMap Collect(const TraceModel& model) {
   for (const Launch& launch : FindLaunches(model)) {
     const bool is_graph = model.gpu.graph[launch.first] != 0 || model.gpu.kind[launch.first] == Kind::GRAPH;
     const Key key = {model.calls.thread[launch.call], is_graph ? "[graph]" : GpuAskerOf(model, launch.first)};
-    Add(model, launch, &groups[key]);
+    Add(model, launch, &groups.try_emplace(key, key).first->second);
   }
   for (auto& [key, group] : groups) {
     for (std::vector<int64_t>* values : {&group.host_ns, &group.wait_ns, &group.gpu_ns, &group.queued_ns}) {
@@ -112,83 +111,78 @@ LaunchMap Collect(const TraceModel& model) {
   return groups;
 }
 
-Column TimeColumn(std::string name, std::string explanation) {
-  return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
-}
+using Times = std::vector<int64_t>;
 
-std::vector<Column> Columns() {
-  return {
-      As(Role::kKey, TextColumn("thread", "That launched: its name and number in the process.")),
-      As(Role::kKey, TextColumn("launched_by",
-                                "The library's op or the framework's that the launches were made for; [graph]: "
-                                "launches of CUDA graphs, each with all that the graph does.")),
-      IntegerColumn("launches", "", Better::kLower, "Launching calls whose work's GPU time is known."),
-      As(Role::kWeight, TimeColumn("host_total", "What these calls took the host.")),
-      TimeColumn("gpu_total", "What they made GPUs do: sum of durations."),
-      TimeColumn("host_time",
-                 "Median duration of the launching call; without first launches of a kernel, as all that follows."),
-      TimeColumn("wait_time", "Median from the beginning of the launching call until the GPU began."),
-      TimeColumn("gpu_time", "Median of what one launch makes the GPU do."),
-      RealColumn("launch_bound_percent", "%", Better::kLower,
-                 "Launches that took the host longer than the GPU: a stream of these leaves the GPU idle."),
-      Detail(TimeColumn("host_mean", "Mean duration of the launching call.")),
-      Detail(TimeColumn("host_p95", "95 % of the calls took at most this long.")),
-      Detail(TimeColumn("host_max", "The longest call.")),
-      Detail(TimeColumn("wait_mean", "Mean from the beginning of the call until the GPU began.")),
-      Detail(TimeColumn("wait_p95", "95 % waited at most this long.")),
-      Detail(TimeColumn("wait_max", "The longest wait.")),
-      Detail(
-          TimeColumn("queue_time", "Median from when CUPTI saw it queued until it began; needs DLHOOK_GPU_QUEUE=on.")),
-      Detail(TimeColumn("gpu_mean", "Mean of what one launch makes the GPU do.")),
-      Detail(TimeColumn("gpu_p95", "95 % of the launches make it work at most this long.")),
-      Detail(IntegerColumn("first_launches", "", Better::kNeither,
-                           "The process's first launches of a kernel, which also load it (CUDA loads kernels "
-                           "lazily).")),
-      Detail(TimeColumn("first_host_time", "What these took the host: warm-up.")),
-      Detail(IntegerColumn("pid", "", Better::kNeither, "The thread's process.")),
+// Waits are no durations: what a damaged trace makes of them may not add up in 64 bits.
+auto MeanOf(Times LaunchGroup::*sorted) {
+  return [sorted](const LaunchGroup& group) -> Cell {
+    const Times& times = group.*sorted;
+    if (times.empty()) return std::monostate();
+    __int128 sum = 0;
+    for (int64_t value : times) sum += value;
+    return static_cast<int64_t>(std::llround(static_cast<double>(sum) / static_cast<double>(times.size())));
   };
 }
 
-// Waits are no durations: what a damaged trace makes of them may not add up in 64 bits.
-Cell MeanOf(const std::vector<int64_t>& sorted) {
-  if (sorted.empty()) return std::monostate();
-  __int128 sum = 0;
-  for (int64_t value : sorted) sum += value;
-  return static_cast<int64_t>(std::llround(static_cast<double>(sum) / static_cast<double>(sorted.size())));
-}
-
-Cell Quantile(const std::vector<int64_t>& sorted, double part) {
-  if (sorted.empty()) return std::monostate();
-  return QuantileOfSorted(sorted, part);
+auto Quantile(Times LaunchGroup::*sorted, double part) {
+  return [sorted, part](const LaunchGroup& group) {
+    return (group.*sorted).empty() ? Cell() : Cell(QuantileOfSorted(group.*sorted, part));
+  };
 }
 
 std::string ThreadLabel(const ThreadData& thread) {
   return absl::StrCat(thread.name.empty() ? "thread" : thread.name, " ", thread.thread_id);
 }
 
-Row GroupRow(const TraceModel& model, const Key& key, const LaunchGroup& group) {
-  const ThreadData& thread = model.threads[key.thread];
-  return {ThreadLabel(thread),
-          key.launched_by,
-          group.launches(),
-          group.host_total_ns,
-          group.gpu_total_ns,
-          Quantile(group.host_ns, 0.5),
-          Quantile(group.wait_ns, 0.5),
-          Quantile(group.gpu_ns, 0.5),
-          Percent(group.host_bound, static_cast<int64_t>(group.host_ns.size())),
-          MeanOf(group.host_ns),
-          Quantile(group.host_ns, 0.95),
-          Quantile(group.host_ns, 1),
-          MeanOf(group.wait_ns),
-          Quantile(group.wait_ns, 0.95),
-          Quantile(group.wait_ns, 1),
-          Quantile(group.queued_ns, 0.5),
-          MeanOf(group.gpu_ns),
-          Quantile(group.gpu_ns, 0.95),
-          group.first_count,
-          group.first_host_ns,
-          int64_t{model.processes[thread.process].header.process().pid()}};
+Column TimeColumn(std::string name, std::string explanation) {
+  return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
+}
+
+TypedColumns<LaunchGroup> Columns(const TraceModel& model) {
+  return {
+      {As(Role::kKey, TextColumn("thread", "That launched: its name and number in the process.")),
+       [&model](const LaunchGroup& group) { return ThreadLabel(model.threads[group.thread]); }},
+      {As(Role::kKey, TextColumn("launched_by",
+                                 "The library's op or the framework's that the launches were made for; [graph]: "
+                                 "launches of CUDA graphs, each with all that the graph does.")),
+       &LaunchGroup::launched_by},
+      {IntegerColumn("launches", "", Better::kLower, "Launching calls whose work's GPU time is known."),
+       &LaunchGroup::launches},
+      {As(Role::kWeight, TimeColumn("host_total", "What these calls took the host.")), &LaunchGroup::host_total_ns},
+      {TimeColumn("gpu_total", "What they made GPUs do: sum of durations."), &LaunchGroup::gpu_total_ns},
+      {TimeColumn("host_time",
+                  "Median duration of the launching call; without first launches of a kernel, as all that follows."),
+       Quantile(&LaunchGroup::host_ns, 0.5)},
+      {TimeColumn("wait_time", "Median from the beginning of the launching call until the GPU began."),
+       Quantile(&LaunchGroup::wait_ns, 0.5)},
+      {TimeColumn("gpu_time", "Median of what one launch makes the GPU do."), Quantile(&LaunchGroup::gpu_ns, 0.5)},
+      {RealColumn("launch_bound_percent", "%", Better::kLower,
+                  "Launches that took the host longer than the GPU: a stream of these leaves the GPU idle."),
+       [](const LaunchGroup& group) { return Percent(group.host_bound, static_cast<int64_t>(group.host_ns.size())); }},
+      {Detail(TimeColumn("host_mean", "Mean duration of the launching call.")), MeanOf(&LaunchGroup::host_ns)},
+      {Detail(TimeColumn("host_p95", "95 % of the calls took at most this long.")),
+       Quantile(&LaunchGroup::host_ns, 0.95)},
+      {Detail(TimeColumn("host_max", "The longest call.")), Quantile(&LaunchGroup::host_ns, 1)},
+      {Detail(TimeColumn("wait_mean", "Mean from the beginning of the call until the GPU began.")),
+       MeanOf(&LaunchGroup::wait_ns)},
+      {Detail(TimeColumn("wait_p95", "95 % waited at most this long.")), Quantile(&LaunchGroup::wait_ns, 0.95)},
+      {Detail(TimeColumn("wait_max", "The longest wait.")), Quantile(&LaunchGroup::wait_ns, 1)},
+      {Detail(
+           TimeColumn("queue_time", "Median from when CUPTI saw it queued until it began; needs DLHOOK_GPU_QUEUE=on.")),
+       Quantile(&LaunchGroup::queued_ns, 0.5)},
+      {Detail(TimeColumn("gpu_mean", "Mean of what one launch makes the GPU do.")), MeanOf(&LaunchGroup::gpu_ns)},
+      {Detail(TimeColumn("gpu_p95", "95 % of the launches make it work at most this long.")),
+       Quantile(&LaunchGroup::gpu_ns, 0.95)},
+      {Detail(IntegerColumn("first_launches", "", Better::kNeither,
+                            "The process's first launches of a kernel, which also load it (CUDA loads kernels "
+                            "lazily).")),
+       &LaunchGroup::first_count},
+      {Detail(TimeColumn("first_host_time", "What these took the host: warm-up.")), &LaunchGroup::first_host_ns},
+      {Detail(IntegerColumn("pid", "", Better::kNeither, "The thread's process.")),
+       [&model](const LaunchGroup& group) {
+         return int64_t{model.processes[model.threads[group.thread].process].header.process().pid()};
+       }},
+  };
 }
 
 std::string Note(const LaunchMap& groups) {
@@ -208,13 +202,13 @@ std::string Note(const LaunchMap& groups) {
 }  // namespace
 
 absl::StatusOr<Table> LaunchesTable(const TraceModel& model, const TableOptions& options) {
-  Table table = NewTable("launches", "Launches: what they take the host, and how long until the GPU begins", Columns());
   const LaunchMap groups = GpuTimesOf(model, options) == GpuTimes::kOfKernels ? Collect(model) : LaunchMap();
-  std::vector<const LaunchMap::value_type*> order;
-  for (const auto& group : groups) order.push_back(&group);
+  std::vector<const LaunchGroup*> order;
+  for (const auto& [key, group] : groups) order.push_back(&group);
   std::stable_sort(order.begin(), order.end(),
-                   [](const auto* a, const auto* b) { return a->second.host_total_ns > b->second.host_total_ns; });
-  for (const auto* group : order) table.rows.push_back(GroupRow(model, group->first, group->second));
+                   [](const LaunchGroup* a, const LaunchGroup* b) { return a->host_total_ns > b->host_total_ns; });
+  Table table = NewTable("launches", "Launches: what they take the host, and how long until the GPU begins",
+                         Columns(model), order);
   if (!groups.empty()) table.notes.push_back(Note(groups));
   return table;
 }

@@ -49,33 +49,56 @@ struct PairSums {
   }
 };
 
-std::vector<Column> Columns(std::vector<Column> columns) {
+// What a row is about.
+struct PairRow {
+  DeviceLabel device;
+  const Pair& pair;
+  PairSums sums;
+  int64_t steps = 1;
+
+  bool IsListed() const { return sums.run.first_ns != 0 && sums.run.second_ns != 0; }
+};
+
+TypedColumns<PairRow> Columns(bool has_processes) {
   const auto time = [](std::string name, Better better, std::string explanation) {
     return IntegerColumn(std::move(name), "ns", better, std::move(explanation));
   };
-  const std::vector<Column> more = {
-      As(Role::kKey,
-         TextColumn("work",
-                    "Compute: kernels but those of collectives; communication: those; copies: without memset.")),
-      As(Role::kKey,
-         TextColumn("beside", "What runs at the same time; the same word again: two or more of them at once.")),
-      time("time", Better::kHigher,
-           "In which both ran, in a mean steady step (where no steps are found: in all); each moment counts once. By "
-           "the GPU's time: what a step asked for may run in the next one's time."),
-      RealColumn("percent", "%", Better::kHigher,
-                 "As a part of the smaller side's time, so of the overlap that is possible."),
-      RealColumn("work_percent", "%", Better::kHigher, "As a part of the time in which the first side ran."),
-      RealColumn("beside_percent", "%", Better::kHigher, "As a part of the time in which the second side ran."),
-      time("work_time", Better::kNeither, "In which the first side ran, in a mean steady step."),
-      time("beside_time", Better::kNeither, "In which the second side ran, in a mean steady step."),
-      Detail(time("steady_time", Better::kHigher, "In which both ran, in all steady steps.")),
-      Detail(time("run_time", Better::kHigher, "In which both ran, in the whole run, as far as GPUs were measured.")),
-      Detail(RealColumn("run_percent", "%", Better::kHigher,
-                        "The same as a part of the smaller side's time in the whole run.")),
-      Detail(time("run_work_time", Better::kNeither, "In which the first side ran, in the whole run.")),
-      Detail(time("run_beside_time", Better::kNeither, "In which the second side ran, in the whole run.")),
-  };
-  columns.insert(columns.end(), more.begin(), more.end());
+  TypedColumns<PairRow> columns = GpuLabelColumns(has_processes).Of(&PairRow::device);
+  columns.Add({
+      {As(Role::kKey,
+          TextColumn("work",
+                     "Compute: kernels but those of collectives; communication: those; copies: without memset.")),
+       [](const PairRow& row) { return row.pair.work; }},
+      {As(Role::kKey,
+          TextColumn("beside", "What runs at the same time; the same word again: two or more of them at once.")),
+       [](const PairRow& row) { return row.pair.beside; }},
+      {time("time", Better::kHigher,
+            "In which both ran, in a mean steady step (where no steps are found: in all); each moment counts once. By "
+            "the GPU's time: what a step asked for may run in the next one's time."),
+       [](const PairRow& row) { return Mean(row.sums.steady.both_ns, row.steps); }},
+      {RealColumn("percent", "%", Better::kHigher,
+                  "As a part of the smaller side's time, so of the overlap that is possible."),
+       [](const PairRow& row) { return row.sums.steady.Possible(); }},
+      {RealColumn("work_percent", "%", Better::kHigher, "As a part of the time in which the first side ran."),
+       [](const PairRow& row) { return Percent(row.sums.steady.both_ns, row.sums.steady.first_ns); }},
+      {RealColumn("beside_percent", "%", Better::kHigher, "As a part of the time in which the second side ran."),
+       [](const PairRow& row) { return Percent(row.sums.steady.both_ns, row.sums.steady.second_ns); }},
+      {time("work_time", Better::kNeither, "In which the first side ran, in a mean steady step."),
+       [](const PairRow& row) { return Mean(row.sums.steady.first_ns, row.steps); }},
+      {time("beside_time", Better::kNeither, "In which the second side ran, in a mean steady step."),
+       [](const PairRow& row) { return Mean(row.sums.steady.second_ns, row.steps); }},
+      {Detail(time("steady_time", Better::kHigher, "In which both ran, in all steady steps.")),
+       [](const PairRow& row) { return row.sums.steady.both_ns; }},
+      {Detail(time("run_time", Better::kHigher, "In which both ran, in the whole run, as far as GPUs were measured.")),
+       [](const PairRow& row) { return row.sums.run.both_ns; }},
+      {Detail(RealColumn("run_percent", "%", Better::kHigher,
+                         "The same as a part of the smaller side's time in the whole run.")),
+       [](const PairRow& row) { return row.sums.run.Possible(); }},
+      {Detail(time("run_work_time", Better::kNeither, "In which the first side ran, in the whole run.")),
+       [](const PairRow& row) { return row.sums.run.first_ns; }},
+      {Detail(time("run_beside_time", Better::kNeither, "In which the second side ran, in the whole run.")),
+       [](const PairRow& row) { return row.sums.run.second_ns; }},
+  });
   return columns;
 }
 
@@ -88,27 +111,6 @@ PairSums SumsOf(const GpuRun& run, GpuDeviceIndex device, const Pair& pair) {
     return Sums{CoveredIn(first, time), CoveredIn(second, time), CoveredIn(both, time)};
   };
   return {in(run.SteadyTime(device)), in(run.RunTime(device))};
-}
-
-void AddRow(Row row, const Pair& pair, const PairSums& sums, int64_t steps, Table& table) {
-  if (sums.run.first_ns == 0 || sums.run.second_ns == 0) return;
-  const Sums& steady = sums.steady;
-  const int64_t count = std::max<int64_t>(steps, 1);
-  const Row more = {pair.work,
-                    pair.beside,
-                    Mean(steady.both_ns, count),
-                    steady.Possible(),
-                    Percent(steady.both_ns, steady.first_ns),
-                    Percent(steady.both_ns, steady.second_ns),
-                    Mean(steady.first_ns, count),
-                    Mean(steady.second_ns, count),
-                    steady.both_ns,
-                    sums.run.both_ns,
-                    sums.run.Possible(),
-                    sums.run.first_ns,
-                    sums.run.second_ns};
-  row.insert(row.end(), more.begin(), more.end());
-  table.rows.push_back(std::move(row));
 }
 
 // Steps of processes that use several devices count once.
@@ -127,19 +129,23 @@ int64_t StepsOfAll(const GpuRun& run) {
 
 absl::StatusOr<Table> OverlapTable(const TraceModel& model, const TableOptions& options) {
   const std::string title = "What runs beside what on GPUs";
-  if (model.gpu.empty()) return NewTable("overlap", title, Columns(GpuLabelColumns(false)));
+  if (model.gpu.empty()) return NewTable("overlap", title, Columns(false));
   const GpuRun run(model, options.analysis->steps());
-  Table table = NewTable("overlap", title, Columns(run.LabelColumns()));
+  const TypedColumns<PairRow> columns = Columns(run.HasSeveralProcesses());
+  Table table = NewTable("overlap", title, columns);
+  const auto add = [&](const PairRow& row) {
+    if (row.IsListed()) AddRow(columns, row, &table);
+  };
   std::vector<PairSums> all(std::size(kPairs));
   for (GpuDeviceIndex device : run.devices()) {
     for (size_t i = 0; i < std::size(kPairs); ++i) {
       const PairSums sums = SumsOf(run, device, kPairs[i]);
-      AddRow(run.LabelsOf(device), kPairs[i], sums, run.Steps(device), table);
+      add({run.LabelOf(device), kPairs[i], sums, std::max<int64_t>(run.Steps(device), 1)});
       all[i].Add(sums);
     }
   }
   for (size_t i = 0; i < std::size(kPairs) && run.devices().size() > 1; ++i) {
-    AddRow(GpuRun::LabelsOfAll(), kPairs[i], all[i], StepsOfAll(run), table);
+    add({DeviceLabel(), kPairs[i], all[i], std::max<int64_t>(StepsOfAll(run), 1)});
   }
   table.notes = run.Notes();
   return table;

@@ -11,6 +11,7 @@
 #include "analyzer/calls/collective_ranges.h"
 #include "analyzer/gpu/gpu_busy.h"
 #include "analyzer/model/same_work.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu_call_times.h"
 #include "analyzer/tables/op_groups.h"
@@ -20,23 +21,48 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// family, kind, communicator, ranks in it, bytes, data type, reduction. A communicator's number is
-// one of its process: data-parallel processes number theirs alike, and stand in one row.
-using Key = std::tuple<std::string, trace::Collective::Kind, uint64_t, int32_t, uint64_t, trace::DataType, int32_t>;
+// A communicator's number is one of its process: data-parallel processes number theirs alike, and stand in one row.
+struct Key {
+  std::string family;
+  trace::Collective::Kind kind = trace::Collective::KIND_UNKNOWN;
+  uint64_t communicator = 0;
+  int32_t members = 0;  // of the communicator
+  uint64_t size = 0;    // bytes
+  trace::DataType type = trace::DATA_TYPE_UNKNOWN;
+  int32_t reduction = 0;
+  auto operator<=>(const Key&) const = default;
+};
 
-struct CollectiveGroup {
-  OpGroup ops;
+struct CollectiveGroup : Key, OpGroup {
+  explicit CollectiveGroup(Key key) : Key(std::move(key)) {}
   GpuOpTime gpu;
   int64_t failed = 0;
   bool is_asynchronous = false;
   std::set<int32_t> ranks;
   std::set<int32_t> peers;
+
+  int64_t bytes() const { return static_cast<int64_t>(size); }
+  // 0 bytes: the type was not understood; a barrier has none.
+  bool KnowsSize() const { return bytes() > 0 || kind == trace::Collective::BARRIER; }
+  // GB/s; unknown where size or time are.
+  std::optional<double> GpuRate() const {
+    const double moved = static_cast<double>(size) * static_cast<double>(gpu.executions);
+    if (gpu.activities == 0 || moved <= 0 || gpu.busy_ns == 0) return std::nullopt;
+    return moved / static_cast<double>(gpu.busy_ns);
+  }
 };
+
+using CollectiveMap = std::map<Key, CollectiveGroup>;
 
 Key KeyOf(const Op& op) {
   const trace::Collective& collective = op.definition.collective();
   return {op.family,          collective.kind(),      collective.communicator(), collective.ranks(),
           collective.bytes(), collective.data_type(), collective.reduction()};
+}
+
+CollectiveGroup& GroupOf(const Op& op, CollectiveMap& groups) {
+  const Key key = KeyOf(op);
+  return groups.try_emplace(key, key).first->second;
 }
 
 std::string Words(const std::string& enumerator) {
@@ -57,101 +83,45 @@ std::string TypeLabel(trace::DataType type) {
   return type == trace::DATA_TYPE_UNKNOWN ? "" : Words(trace::DataType_Name(type));
 }
 
-std::vector<Column> Columns() {
-  return {
-      As(Role::kKey, TextColumn("kind", "What is done.")),
-      As(Role::kKey,
-         IntegerColumn("communicator", "", Better::kNeither, "Its number in each process, in the order of first use.")),
-      As(Role::kChoice, IntegerColumn("ranks", "", Better::kNeither, "Processes in the communicator.")),
-      As(Role::kShape, IntegerColumn("size", "bytes", Better::kNeither,
-                                     "Bytes that the caller contributes to one call (receives, where it only "
-                                     "receives).")),
-      As(Role::kChoice, TextColumn("type", "Data type of the elements.")),
-      As(Role::kKey, TextColumn("reduction", "How elements are combined.")),
-      CallsColumn("Calls of all ranks of this run."),
-      As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of all these calls.")),
-      TotalTimeColumn(),
-      RealColumn("rate", "GB/s", Better::kHigher,
-                 "Bytes over time of blocking calls, waiting for the others included. Others: not "
-                 "known."),
-      WallPercentColumn(),
-      MeanTimeColumn(),
-      IntegerColumn("failed", "", Better::kLower, "Calls that returned an error."),
-      TextColumn("callers", "Ranks that called, where known."),
-      TextColumn("peers", "Roots or partners, where there are any."),
-      TextColumn(
-          "functions",
-          "Functions called; ranges of torch.distributed's backend (gloo:all_reduce), of which sizes are not known."),
-      WallShareColumn(),
-  };
-}
-
 std::string JoinNumbers(const std::set<int32_t>& numbers) { return absl::StrJoin(numbers, ","); }
+
+struct RangeGroup {
+  int64_t calls = 0;
+  int64_t total_ns = 0;
+  std::set<int32_t> ranks;
+};
 
 // Of ranges neither size nor communicator is known, and shares of wall time are those of calls.
 void AddRanges(const TraceModel& model, Table* table) {
   const std::vector<bool> is_collective = CollectiveNames(model);
-  std::map<NameIndex, CollectiveGroup> groups;
+  std::map<NameIndex, RangeGroup> groups;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
     const NameIndex name = model.scopes.name[scope];
     if (!is_collective[name]) continue;
-    CollectiveGroup& group = groups[name];
-    ++group.ops.calls;
-    group.ops.total_ns += model.scopes.duration_ns[scope];
+    RangeGroup& group = groups[name];
+    ++group.calls;
+    group.total_ns += model.scopes.duration_ns[scope];
     int32_t rank = 0;
     if (absl::SimpleAtoi(RankOf(model, model.threads[model.scopes.thread[scope]].process), &rank))
       group.ranks.insert(rank);
   }
   for (const auto& [name, group] : groups) {
-    Row row(table->columns.size());
-    const auto set = [&](const char* column, Cell cell) {
-      for (size_t i = 0; i < row.size(); ++i) {
-        if (table->columns[i].name == column) row[i] = cell;
-      }
-    };
-    set("kind", Words(trace::Collective::Kind_Name(*CollectiveOf(model.names[name]))));
-    set("calls", group.ops.calls);
-    set("total_time", group.ops.total_ns);
-    set("mean_time", Mean(group.ops.total_ns, group.ops.calls));
-    set("callers", JoinNumbers(group.ranks));
-    set("functions", model.names[name]);
-    table->rows.push_back(std::move(row));
+    AddRow({{"kind", Words(trace::Collective::Kind_Name(*CollectiveOf(model.names[name])))},
+            {"calls", group.calls},
+            {"total_time", group.total_ns},
+            {"mean_time", Mean(group.total_ns, group.calls)},
+            {"callers", JoinNumbers(group.ranks)},
+            {"functions", model.names[name]}},
+           table);
   }
 }
-
-Row GroupRow(const Key& key, const CollectiveGroup& group, int64_t wall_ns) {
-  const auto& [family, kind, communicator, ranks, size, type, reduction] = key;
-  const OpGroup& ops = group.ops;
-  const auto bytes = static_cast<int64_t>(size);
-  // 0: the type was not understood; a barrier has none.
-  const bool known = bytes > 0 || kind == trace::Collective::BARRIER;
-  return {Words(trace::Collective::Kind_Name(kind)),
-          communicator == 0 ? Cell() : Cell(static_cast<int64_t>(communicator)),
-          ranks <= 0 ? Cell() : Cell(int64_t{ranks}),
-          known ? Cell(bytes) : Cell(),
-          TypeLabel(type),
-          ReductionName(reduction),
-          ops.calls,
-          known ? Cell(bytes * ops.calls) : Cell(),
-          ops.total_ns,
-          group.is_asynchronous || bytes == 0 ? Cell() : Rate(bytes, ops.calls, ops.total_ns),
-          Percent(ops.wall_share_ns, wall_ns),
-          Mean(ops.total_ns, ops.calls),
-          group.failed,
-          JoinNumbers(group.ranks),
-          JoinNumbers(group.peers),
-          Join(ops.functions),
-          ops.wall_share_ns};
-}
-
-using CollectiveMap = std::map<Key, CollectiveGroup>;
 
 // What the slowest link moves for each byte of NCCL's count, by the best algorithm: nccl-tests, doc/PERFORMANCE.md
 // ("bus bandwidth"), which states it for the bytes of all ranks together where the count is one rank's part (gather,
 // scatter, all-to-all).
 double BusBytes(const Key& key) {
-  const auto ranks = static_cast<double>(std::get<3>(key));
-  switch (std::get<1>(key)) {
+  const auto ranks = static_cast<double>(key.members);
+  switch (key.kind) {
     case trace::Collective::ALL_REDUCE:
       return 2 * (ranks - 1) / ranks;
     case trace::Collective::ALL_GATHER:
@@ -168,27 +138,64 @@ double BusBytes(const Key& key) {
   }
 }
 
-std::vector<Column> GpuColumns() {
-  return {IntegerColumn("gpu_time", "ns", Better::kLower,
-                        "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks "
-                        "there."),
-          RealColumn("gpu_rate", "GB/s", Better::kHigher, "Bytes over GPU time."),
-          RealColumn("bus_rate", "GB/s", Better::kHigher,
-                     "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as "
-                     "nccl-tests has it.")};
+TypedColumns<CollectiveGroup> Columns(int64_t wall_ns) {
+  return {
+      {As(Role::kKey, TextColumn("kind", "What is done.")),
+       [](const CollectiveGroup& group) { return Words(trace::Collective::Kind_Name(group.kind)); }},
+      {As(Role::kKey, IntegerColumn("communicator", "", Better::kNeither,
+                                    "Its number in each process, in the order of first use.")),
+       [](const CollectiveGroup& group) {
+         return group.communicator == 0 ? Cell() : Cell(static_cast<int64_t>(group.communicator));
+       }},
+      {As(Role::kChoice, IntegerColumn("ranks", "", Better::kNeither, "Processes in the communicator.")),
+       [](const CollectiveGroup& group) { return group.members <= 0 ? Cell() : Cell(int64_t{group.members}); }},
+      {As(Role::kShape, IntegerColumn("size", "bytes", Better::kNeither,
+                                      "Bytes that the caller contributes to one call (receives, where it only "
+                                      "receives).")),
+       [](const CollectiveGroup& group) { return group.KnowsSize() ? Cell(group.bytes()) : Cell(); }},
+      {As(Role::kChoice, TextColumn("type", "Data type of the elements.")),
+       [](const CollectiveGroup& group) { return TypeLabel(group.type); }},
+      {As(Role::kKey, TextColumn("reduction", "How elements are combined.")),
+       [](const CollectiveGroup& group) { return ReductionName(group.reduction); }},
+      {CallsColumn("Calls of all ranks of this run."), &CollectiveGroup::calls},
+      {As(Role::kAmount, IntegerColumn("bytes", "bytes", Better::kLower, "Of all these calls.")),
+       [](const CollectiveGroup& group) { return group.KnowsSize() ? Cell(group.bytes() * group.calls) : Cell(); }},
+      OpTotalTime(),
+      {RealColumn("rate", "GB/s", Better::kHigher,
+                  "Bytes over time of blocking calls, waiting for the others included. Others: not "
+                  "known."),
+       [](const CollectiveGroup& group) {
+         return group.is_asynchronous || group.bytes() == 0 ? Cell() : Rate(group.bytes(), group.calls, group.total_ns);
+       }},
+      OpWallPercent(wall_ns),
+      OpMeanTime(),
+      {IntegerColumn("failed", "", Better::kLower, "Calls that returned an error."), &CollectiveGroup::failed},
+      {TextColumn("callers", "Ranks that called, where known."),
+       [](const CollectiveGroup& group) { return JoinNumbers(group.ranks); }},
+      {TextColumn("peers", "Roots or partners, where there are any."),
+       [](const CollectiveGroup& group) { return JoinNumbers(group.peers); }},
+      {TextColumn(
+           "functions",
+           "Functions called; ranges of torch.distributed's backend (gloo:all_reduce), of which sizes are not known."),
+       &CollectiveGroup::functions},
+      OpWallShare(),
+  };
 }
 
-Row GpuCells(const Key& key, const CollectiveGroup& group) {
-  const GpuOpTime& gpu = group.gpu;
-  if (gpu.activities == 0) return Row(3);
-  const double bytes = static_cast<double>(std::get<4>(key)) * static_cast<double>(gpu.executions);
-  if (bytes <= 0 || gpu.busy_ns == 0) return {gpu.busy_ns, Cell(), Cell()};
-  const double rate = bytes / static_cast<double>(gpu.busy_ns);
-  const bool has_bus = std::get<3>(key) > 1 && BusBytes(key) > 0;
-  return {gpu.busy_ns, rate, has_bus ? Cell(rate * BusBytes(key)) : Cell()};
+TypedColumns<CollectiveGroup> GpuColumns() {
+  return {{IntegerColumn("gpu_time", "ns", Better::kLower,
+                         "Durations of what GPUs did for these calls on all ranks: it also waits for the other ranks "
+                         "there."),
+           [](const CollectiveGroup& group) { return group.gpu.activities > 0 ? Cell(group.gpu.busy_ns) : Cell(); }},
+          {RealColumn("gpu_rate", "GB/s", Better::kHigher, "Bytes over GPU time."), &CollectiveGroup::GpuRate},
+          {RealColumn("bus_rate", "GB/s", Better::kHigher,
+                      "What the links move by GPU time: gpu_rate times what the best algorithm moves for each byte, as "
+                      "nccl-tests has it."),
+           [](const CollectiveGroup& group) {
+             const std::optional<double> rate = group.GpuRate();
+             return rate && group.members > 1 && BusBytes(group) > 0 ? Cell(*rate * BusBytes(group)) : Cell();
+           }}};
 }
-
-constexpr size_t kGpuColumnsAt = 8;
 
 CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {
   const RunTotals& totals = *options.totals;
@@ -198,8 +205,8 @@ CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
     if (!op.definition.has_collective() || totals.ops[i].calls == 0) continue;
-    CollectiveGroup& group = groups[KeyOf(model.ops[home[i]])];
-    group.ops.Add(op, totals.ops[i], home[i] == i);
+    CollectiveGroup& group = GroupOf(model.ops[home[i]], groups);
+    group.Add(op, totals.ops[i], home[i] == i);
     group.gpu.Add(gpu_times[i]);
     if (home[i] != i) continue;
     const trace::Collective& collective = op.definition.collective();
@@ -211,7 +218,7 @@ CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {
   for (const FailedCall& failed : model.failed_calls) {
     const Op& op = model.ops[model.calls.op[failed.call]];
     if (op.definition.has_collective() && !same_work.IsNested(failed.call)) {
-      ++groups[KeyOf(op)].failed;
+      ++GroupOf(op, groups).failed;
     }
   }
   return groups;
@@ -221,26 +228,16 @@ CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {
 
 absl::StatusOr<Table> CollectivesTable(const TraceModel& model, const TableOptions& options) {
   const CollectiveMap groups = Collect(model, options);
-  const bool has_gpu = GpuTimesOf(model, options) != GpuTimes::kNone;
-  std::vector<const CollectiveMap::value_type*> order;
-  for (const auto& group : groups) order.push_back(&group);
-  const auto bytes = [](const auto* group) {
-    return static_cast<int64_t>(std::get<4>(group->first)) * group->second.ops.calls;
+  std::vector<const CollectiveGroup*> order;
+  for (const auto& [key, group] : groups) order.push_back(&group);
+  const auto weight = [](const CollectiveGroup* group) {
+    return std::pair(group->bytes() * group->calls, group->calls);
   };
-  std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
-    return std::make_pair(bytes(a), a->second.ops.calls) > std::make_pair(bytes(b), b->second.ops.calls);
-  });
-  Table table = NewTable("collectives", "Communication between ranks", Columns());
-  for (const auto* group : order) {
-    table.rows.push_back(GroupRow(group->first, group->second, model.wall_ns()));
-    if (!has_gpu) continue;
-    const Row gpu = GpuCells(group->first, group->second);
-    table.rows.back().insert(table.rows.back().begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
-  }
-  if (has_gpu) {
-    const std::vector<Column> gpu = GpuColumns();
-    table.columns.insert(table.columns.begin() + kGpuColumnsAt, gpu.begin(), gpu.end());
-  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const CollectiveGroup* a, const CollectiveGroup* b) { return weight(a) > weight(b); });
+  TypedColumns<CollectiveGroup> columns = Columns(model.wall_ns());
+  if (GpuTimesOf(model, options) != GpuTimes::kNone) columns.InsertAfter("bytes", GpuColumns());
+  Table table = NewTable("collectives", "Communication between ranks", columns, order);
   AddRanges(model, &table);
   return table;
 }

@@ -18,36 +18,6 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-std::vector<Column> Columns(bool has_ranks) {
-  std::vector<Column> columns = {
-      TextColumn("rank", "As set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
-      IntegerColumn("process", "", Better::kNeither, "Process id."),
-      Detail(TextColumn("host", "Machine.")),
-      IntegerColumn("devices", "", Better::kNeither, "GPUs that did something for it."),
-      IntegerColumn("steps", "", Better::kNeither,
-                    "Steady steps that the row covers; not known: it covers the whole process."),
-      IntegerColumn("step_time", "ns", Better::kLower, "Of a mean step (the process where there are none)."),
-      IntegerColumn("compute", "ns", Better::kLower,
-                    "In which its GPUs computed, in a mean step; several GPUs' times are added. As far as times of "
-                    "GPUs were measured."),
-      IntegerColumn("communication", "ns", Better::kLower, "The same of kernels of collectives, waiting included."),
-      IntegerColumn("exposed_communication", "ns", Better::kLower, "Of it, without compute beside it on the same GPU."),
-      RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that had compute beside it."),
-      IntegerColumn("collectives", "", Better::kNeither,
-                    "Collective operations in these steps of which the other ranks' calls are known too."),
-      IntegerColumn("came_last", "", Better::kLower,
-                    "Those that this rank reached last, so that the others waited for it."),
-      IntegerColumn("lateness", "ns", Better::kLower, "Mean time from the first rank's arrival to this one's."),
-      IntegerColumn("waiting", "ns", Better::kLower,
-                    "In a mean step, in collectives, until the last rank had come: from its kernel's start (its "
-                    "call's, where times of GPUs are not known), at most to its end. Not known of asynchronous calls "
-                    "without times of GPUs."),
-      RealColumn("waiting_percent", "%", Better::kLower, "Waiting as a part of the step's time."),
-  };
-  columns[0].detail = !has_ranks;
-  return columns;
-}
-
 struct RankSums {
   int64_t devices = 0;
   int64_t compute_ns = 0;
@@ -60,6 +30,69 @@ struct RankSums {
   int64_t waiting_ns = 0;
   bool knows_waiting = true;
 };
+
+// What a row is about.
+struct RankRow {
+  std::string rank;
+  const ProcessInfo& process;
+  const RankSums& sums;
+  const MeasuredTime& time;
+
+  int64_t steps() const { return std::max<int64_t>(1, time.all_steps); }
+  // Of what GPUs did: in the steps that were measured.
+  Cell OfGpu(int64_t ns) const { return sums.devices > 0 ? Mean(ns, std::max<int64_t>(1, time.steps)) : Cell(); }
+  bool KnowsWaiting() const { return sums.collectives > 0 && sums.knows_waiting; }
+};
+
+TypedColumns<RankRow> Columns(bool has_ranks) {
+  TypedColumns<RankRow> columns = {
+      {TextColumn("rank", "As set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
+       Known(&RankRow::rank)},
+      {IntegerColumn("process", "", Better::kNeither, "Process id."),
+       [](const RankRow& row) { return row.process.header.process().pid(); }},
+      {Detail(TextColumn("host", "Machine.")),
+       [](const RankRow& row) { return KnownText(row.process.header.process().host()); }},
+      {IntegerColumn("devices", "", Better::kNeither, "GPUs that did something for it."),
+       [](const RankRow& row) { return row.sums.devices; }},
+      {IntegerColumn("steps", "", Better::kNeither,
+                     "Steady steps that the row covers; not known: it covers the whole process."),
+       [](const RankRow& row) { return row.time.all_steps == 0 ? Cell() : Cell(row.time.all_steps); }},
+      {IntegerColumn("step_time", "ns", Better::kLower, "Of a mean step (the process where there are none)."),
+       [](const RankRow& row) { return Mean(row.time.duration_ns, row.steps()); }},
+      {IntegerColumn("compute", "ns", Better::kLower,
+                     "In which its GPUs computed, in a mean step; several GPUs' times are added. As far as times of "
+                     "GPUs were measured."),
+       [](const RankRow& row) { return row.OfGpu(row.sums.compute_ns); }},
+      {IntegerColumn("communication", "ns", Better::kLower, "The same of kernels of collectives, waiting included."),
+       [](const RankRow& row) { return row.OfGpu(row.sums.communication_ns); }},
+      {IntegerColumn("exposed_communication", "ns", Better::kLower,
+                     "Of it, without compute beside it on the same GPU."),
+       [](const RankRow& row) { return row.OfGpu(row.sums.exposed_ns); }},
+      {RealColumn("comm_overlap", "%", Better::kHigher, "Part of the communication that had compute beside it."),
+       [](const RankRow& row) {
+         return Percent(row.sums.communication_ns - row.sums.exposed_ns, row.sums.communication_ns);
+       }},
+      {IntegerColumn("collectives", "", Better::kNeither,
+                     "Collective operations in these steps of which the other ranks' calls are known too."),
+       [](const RankRow& row) { return row.sums.collectives; }},
+      {IntegerColumn("came_last", "", Better::kLower,
+                     "Those that this rank reached last, so that the others waited for it."),
+       [](const RankRow& row) { return row.sums.came_last; }},
+      {IntegerColumn("lateness", "ns", Better::kLower, "Mean time from the first rank's arrival to this one's."),
+       [](const RankRow& row) { return Mean(row.sums.lateness_ns, row.sums.collectives); }},
+      {IntegerColumn("waiting", "ns", Better::kLower,
+                     "In a mean step, in collectives, until the last rank had come: from its kernel's start (its "
+                     "call's, where times of GPUs are not known), at most to its end. Not known of asynchronous calls "
+                     "without times of GPUs."),
+       [](const RankRow& row) { return row.KnowsWaiting() ? Mean(row.sums.waiting_ns, row.steps()) : Cell(); }},
+      {RealColumn("waiting_percent", "%", Better::kLower, "Waiting as a part of the step's time."),
+       [](const RankRow& row) {
+         return row.KnowsWaiting() ? Percent(row.sums.waiting_ns, row.time.duration_ns) : Cell();
+       }},
+  };
+  columns.Find("rank")->detail = !has_ranks;
+  return columns;
+}
 
 // Steady steps as the host sees them: unlike MeasuredTime::time with what was not measured on GPUs.
 bool IsInSteps(const TraceModel& model, const std::vector<const Step*>& steps, ProcessIndex process, int64_t ns) {
@@ -89,13 +122,16 @@ class RankTable {
   Table Make() const {
     bool has_ranks = false;
     for (ProcessIndex i = 0; i < model_.processes.size(); ++i) has_ranks |= !RankOf(model_, i).empty();
-    Table table = NewTable("ranks", "Ranks beside each other", Columns(has_ranks));
+    const TypedColumns<RankRow> columns = Columns(has_ranks);
+    Table table = NewTable("ranks", "Ranks beside each other", columns);
     std::vector<ProcessIndex> shown;
     for (const ProcessIndex process : ByRank(model_)) {
       if (sums_[process].devices > 0 || sums_[process].collectives > 0) shown.push_back(process);
     }
     if (shown.size() < 2) return table;
-    for (const ProcessIndex process : shown) table.rows.push_back(RowOf(process));
+    for (const ProcessIndex process : shown) {
+      AddRow(columns, {RankOf(model_, process), model_.processes[process], sums_[process], times_[process]}, &table);
+    }
     AddNotes(shown, &table);
     return table;
   }
@@ -133,32 +169,6 @@ class RankTable {
 
   // Of what GPUs did: those that were measured.
   int64_t StepsOf(ProcessIndex process) const { return std::max<int64_t>(1, times_[process].steps); }
-
-  Row RowOf(ProcessIndex process) const {
-    const RankSums& sums = sums_[process];
-    const MeasuredTime& time = times_[process];
-    const trace::Header& header = model_.processes[process].header;
-    const std::string rank = RankOf(model_, process);
-    const int64_t steps = std::max<int64_t>(1, time.all_steps);
-    const bool has_gpu = sums.devices > 0;
-    const bool waits = sums.collectives > 0 && sums.knows_waiting;
-    const auto of_gpu = [&](int64_t ns) { return has_gpu ? Mean(ns, StepsOf(process)) : Cell(); };
-    return {rank.empty() ? Cell() : Cell(rank),
-            int64_t{header.process().pid()},
-            header.process().host().empty() ? Cell() : Cell(header.process().host()),
-            sums.devices,
-            time.all_steps == 0 ? Cell() : Cell(time.all_steps),
-            Mean(time.duration_ns, steps),
-            of_gpu(sums.compute_ns),
-            of_gpu(sums.communication_ns),
-            of_gpu(sums.exposed_ns),
-            Percent(sums.communication_ns - sums.exposed_ns, sums.communication_ns),
-            sums.collectives,
-            sums.came_last,
-            Mean(sums.lateness_ns, sums.collectives),
-            waits ? Mean(sums.waiting_ns, steps) : Cell(),
-            waits ? Percent(sums.waiting_ns, time.duration_ns) : Cell()};
-  }
 
   // "0", or "process 4711" where the launcher told none.
   std::string Label(ProcessIndex process) const {
