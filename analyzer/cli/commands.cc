@@ -92,7 +92,8 @@ int RunGuarded(const Command& command, const Args& args) {
     PrintError(absl::StrCat(where, error.what()));
   } catch (const std::bad_alloc&) {
     PrintError(absl::StrCat(
-        where, "out of memory: reading it takes more than this process may have (ulimit -v, ulimit -d) or is there"));
+        where,
+        "out of memory: reading it takes more than there is, or than this process may have (ulimit -v, ulimit -d)"));
   } catch (const std::exception& error) {
     PrintError(absl::StrCat(where, "cannot be finished: ", error.what()));
   }

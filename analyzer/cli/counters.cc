@@ -130,7 +130,7 @@ Command CountersCommand() {
   return {.name = "counters",
           .summary = "what this machine can count: counters of processor and kernel",
           .operands = "[WORD]...",
-          .flags = {{"set", "NAMES", "only these sets: their counters, and what they tell"},
+          .flags = {{"set", "NAMES", "only these sets: their counters, and what they measure"},
                     {"table", "NAMES", "only these tables"},
                     {"format", "FORMAT", "text, csv or json (default: text)"},
                     ColorFlag()},

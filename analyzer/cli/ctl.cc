@@ -40,8 +40,8 @@ std::string WhyNoRings(const std::string& folder) {
   if (!std::filesystem::is_directory(folder, error)) {
     return ": no such folder; expected that of a run which goes on (dlhook run -o RUN, or DLHOOK_OUT)";
   }
-  return ": no process that is recorded into this folder is alive; recording starts and stops only in programs that "
-         "run";
+  return ": no process recorded into this folder is alive; recording can be started and stopped only while the program "
+         "runs";
 }
 
 void SetRecording(bool record, SessionHeader* session) {
@@ -88,11 +88,12 @@ int RunCtl(const Args& args) {
 
 Command CtlCommand() {
   return {.name = "ctl",
-          .summary = "start or stop recording in a run that goes on",
+          .summary = "start or stop recording while the program runs",
           .operands = "start|stop|status RUN",
-          .examples = {{"dlhook ctl start late", "records from now on, if the run late began with DLHOOK_START=off"},
-                       {"dlhook ctl stop late", "records nothing from now on; the program notices at its next call"},
-                       {"dlhook ctl status late", "its processes that live, and whether they are recorded"}},
+          .examples = {{"dlhook ctl start late",
+                        "records from now on, where the run late was started with DLHOOK_START=off"},
+                       {"dlhook ctl stop late", "records nothing from now on; takes effect at the program's next call"},
+                       {"dlhook ctl status late", "its live processes, and whether they are recorded"}},
           .min_operands = 2,
           .max_operands = 2,
           .run = RunCtl};

@@ -145,9 +145,9 @@ void AppendWords(absl::string_view title, const std::vector<T>& words, absl::str
 
 std::string Details() {
   std::string text =
-      "Every call stands in the stack in which it was made: Python's functions, the\n"
+      "Every call appears in the stack in which it was made: Python's functions, the\n"
       "framework's operators or native functions, then the call with its problem.\n"
-      "Calls of which only totals were kept stand under \"[no stack kept]\".\n";
+      "Calls of which only totals were kept appear under \"[no stack kept]\".\n";
   AppendWords("formats", Exporters(), &Exporter::summary, &text);
   AppendWords("frames", FrameWords(), &FrameWord::meaning, &text);
   AppendWords("weights", WeightWords(), &WeightWord::meaning, &text);

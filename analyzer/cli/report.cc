@@ -157,7 +157,7 @@ Command ReportCommand() {
                 {"explain", "COLUMN", "what a column (TABLE.COLUMN, TABLE, all) means", 0, /*stands_alone=*/true},
                 ColorFlag()},
       .examples =
-          {{"dlhook report RUN", "everything that this run has something to say about"},
+          {{"dlhook report RUN", "every table that has rows"},
            {"dlhook report RUN --table layers,layout", "what each layer costs, and where tensors are transposed"},
            {"dlhook report RUN --table ops --sort calls --limit 5", "the five problems that are computed most often"},
            {"dlhook report RUN --table ops --format csv >ops.csv", "every row and every column, for a spreadsheet"},

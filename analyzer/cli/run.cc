@@ -194,7 +194,7 @@ bool HasTraces(const Collector& collector) {
 void PrintSummary(const Collector& collector, bool is_shared) {
   for (const std::string& problem : collector.problems()) PrintError(problem);
   if (collector.processes() == 0 && (is_shared || !HasTraces(collector))) {
-    PrintError("the program made no call that dlhook sees, nothing was recorded; why: dlhook doctor -- PROGRAM");
+    PrintError("the program made no call that dlhook sees, so nothing was recorded; why: dlhook doctor -- PROGRAM");
     return;
   }
   if (collector.still_running() > 0) {

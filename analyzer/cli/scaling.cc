@@ -64,7 +64,7 @@ int RunScaling(const Args& args) {
   if (!color.ok()) return Fail(color.status());
   const std::vector<std::string>& paths = args.operands();
   if (std::set<std::string>(paths.begin(), paths.end()).size() < paths.size()) {
-    return Fail(absl::InvalidArgumentError("the same run stands there twice"));
+    return Fail(absl::InvalidArgumentError("the same run is given twice"));
   }
   bool is_damaged = false;
   std::vector<ScalingRun> runs;

@@ -21,8 +21,8 @@ namespace {
 
 constexpr double kPartOfReason = 0.2;  // of the change that it is to explain
 constexpr size_t kMostReasons = 2;
-constexpr char kSameCalls[] = "the same calls take another time";
-constexpr char kSameOps[] = "its ops take another time";
+constexpr char kSameCalls[] = "its calls take longer or shorter";
+constexpr char kSameOps[] = "its ops take longer or shorter";
 constexpr double kOtherCalls = 0.05;  // per step: less is a call at the edge of a block of steps
 
 // One row of `work` and what its cells say.
@@ -123,7 +123,7 @@ class Clauses {
   }
 
   std::string ClauseOf(const LayoutChange& layout) const {
-    if (!layout.HasOtherCalls()) return "moving its tensors into other memory formats takes another time";
+    if (!layout.HasOtherCalls()) return "its layout conversions take longer or shorter";
     return absl::StrFormat("its layout changes (reorders) went from %.3g to %.3g %s", layout.base_calls,
                            layout.candidate_calls, per_);
   }

@@ -115,7 +115,7 @@ std::vector<Column> ColumnsOf(const Table& table) {
                                                  absl::StrCat(column.explanation, " Per step, on this side.")))));
     }
   }
-  columns.push_back(TextColumn("why", "What else differs: how it is done, its size, name, parts and calls per step."));
+  columns.push_back(TextColumn("why", "What else differs: implementation, size, name, parts and calls per step."));
   return columns;
 }
 
@@ -182,7 +182,7 @@ std::vector<Column> ChangeColumns() {
       Detail(time("base", "Time per step in the base run: wall share; of GPUs durations.")),
       Detail(time("new", "The same in the new run.")),
       Detail(time("noise",
-                  "Bound of what the change may be by chance: from the spread over steps, and what all of the step "
+                  "Largest change that chance would explain: from the spread over steps, and from what the whole step "
                   "shares.")),
       TextColumn("verdict",
                  "slower, faster, added or removed: beyond noise; noise: within it; unknown: no spread is known."),

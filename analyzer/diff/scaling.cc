@@ -67,12 +67,9 @@ std::vector<Column> Columns() {
   return {
       TextColumn("run", "Its folder or file."),
       IntegerColumn("devices", "", Better::kNeither,
-                    "GPUs that it used, each counted once; without times of GPUs its "
-                    "processes with steps."),
+                    "GPUs used, each counted once; without GPU times: processes with steps."),
       Detail(IntegerColumn("processes", "", Better::kNeither, "That have steady steps.")),
-      Detail(IntegerColumn("steps", "", Better::kNeither,
-                           "Steady steps of all processes: what the row is the mean "
-                           "of.")),
+      Detail(IntegerColumn("steps", "", Better::kNeither, "Steady steps of all processes; the row is their mean.")),
       IntegerColumn("batch", "", Better::kNeither,
                     "Samples of a step of all processes together; each is taken to have "
                     "a batch of its own."),
@@ -185,16 +182,16 @@ std::string KindNote(const std::vector<ScalingRun>& runs, ScalingKind kind) {
   const ScalingRun& base = runs.front();
   const auto all = [&](auto is) { return std::all_of(runs.begin(), runs.end(), is); };
   if (!all([](const ScalingRun& run) { return run.batch > 0; })) {
-    return "The batch size is not known of every run, so speed-up and efficiency are not: say --kind strong or --kind "
-           "weak.";
+    return "The batch size of some runs is not known, so speed-up and efficiency are not either: use --kind strong or "
+           "--kind weak.";
   }
   if (all([&](const ScalingRun& run) { return run.batch == base.batch; }))
     return "Strong scaling: the same batch in "
            "every run.";
   const bool is_weak = all([&](const ScalingRun& run) { return run.batch * base.devices == base.batch * run.devices; });
   return is_weak ? "Weak scaling: the same batch for each device in every run."
-                 : "Batches are neither the same in every run nor the same for each device: compared is work per "
-                   "second.";
+                 : "Batches are neither the same in every run nor the same for each device, so work per second is "
+                   "compared.";
 }
 
 }  // namespace
@@ -231,8 +228,7 @@ Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind) {
   const bool has_times = std::all_of(runs.begin(), runs.end(), [](const ScalingRun& run) { return run.has_gpu_times; });
   if (!has_times)
     table.notes.emplace_back(
-        "Of runs without times of GPUs devices are counted as processes, and where "
-        "the time went is not known.");
+        "In runs without GPU times, processes are counted as devices, and where the time went is not known.");
   const auto is_other = [&](const ScalingRun& run) { return run.kind != runs.front().kind; };
   if (std::any_of(runs.begin(), runs.end(), is_other)) {
     table.notes.emplace_back(

@@ -146,14 +146,14 @@ void AddPaceNote(const VerdictInput& input, Table& table) {
   const Decision& decision = *input.decision;
   if (decision.is_same_work && decision.time.finding != Speed::kEqual) {
     const bool knows_threads = input.base_run->load.is_known && input.candidate_run->load.is_known;
-    table.notes.push_back(absl::StrCat("Both runs did the same work in the same way: only its speed differs",
+    table.notes.push_back(absl::StrCat("Both runs did the same work in the same way; only the speed differs",
                                        knows_threads ? "." : " (or how many threads did it, which was not sampled)."));
   }
   if (decision.time.finding != Speed::kNoise || std::abs(std::log(decision.pace.ratio)) <= kPaceWorthNoting) return;
   const double ratio = decision.pace.ratio;
   table.notes.push_back(absl::StrFormat(
       "Half or more of every kind of activity (library, framework, Python) took at least %.2f times as long%s: a "
-      "busier or slower machine does that, a change of the program hardly. It counts as noise.",
+      "busier or slower machine does that; a change to the program rarely does. It counts as noise.",
       ratio > 1 ? ratio : 1 / ratio, ratio > 1 ? " in NEW" : " in BASE"));
 }
 
@@ -170,12 +170,12 @@ void AddDifferenceNotes(const VerdictInput& input, Table& table) {
     table.notes.push_back(
         absl::StrCat("The faster quarter of the steps takes up to ", HumanTime(low.base_ns), " in BASE and ",
                      HumanTime(low.candidate_ns),
-                     " in NEW: no such difference. Only some steps take longer, as on a busy machine."));
+                     " in NEW, so it shows no such difference. Only some steps take longer, as on a busy machine."));
   }
   if (input.decision->doubt == Doubt::kWaiting) {
     table.notes.push_back(
-        "Without the time for which the program could have run and had no processor there is no such difference: the "
-        "machine was busier on one side.");
+        "Without the time in which threads waited for a processor there is no such difference: the machine was busier "
+        "on one side.");
   }
 }
 
@@ -196,7 +196,7 @@ void AddInterruptionNote(const VerdictInput& input, Table& table) {
 std::vector<Column> Columns() {
   std::vector<Column> columns = {
       TextColumn("what", "The step, then the layers that made it change."),
-      TextColumn("direction", "Forward or backward, where that is known."),
+      TextColumn("direction", "Forward or backward, where known."),
   };
   for (Column& column : ChangeColumns()) columns.push_back(std::move(column));
   columns.push_back(TextColumn("why", "What explains the change."));

@@ -172,17 +172,17 @@ class Wording {
 std::vector<Column> Columns() {
   return {
       As(Role::kName, TextColumn("layer", "As the program names it.")),
-      As(Role::kKey, TextColumn("direction", "Forward or backward, where that is known.")),
+      As(Role::kKey, TextColumn("direction", "Forward or backward, where known.")),
       As(Role::kKey, Detail(TextColumn("activity", "library: calls; framework: its own ops; Python: between them."))),
       As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op.")),
       As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))),
-      As(Role::kKey, Detail(TextColumn("purpose", "layout: brings a tensor into another memory format."))),
+      As(Role::kKey, Detail(TextColumn("purpose", "layout: converts a tensor to another memory format."))),
       As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))),
       As(Role::kChoice, Detail(TextColumn("types", "Data types; one where all are equal."))),
       As(Role::kChoice, TextColumn("chosen", "The implementation; if the library names none, the algorithm.")),
       As(Role::kChoice, Detail(TextColumn("formats", "Memory format of every tensor."))),
       As(Role::kWeight,
-         IntegerColumn("wall_share", "ns", Better::kLower, "Of all steps together: the rows add up to them.")),
+         IntegerColumn("wall_share", "ns", Better::kLower, "Over all steps; the rows add up to the whole.")),
       CallsColumn("Library calls, without those inside another call of the same kind."),
   };
 }

@@ -208,8 +208,8 @@ Table CountersTable(const CountingReport& report) {
 }
 
 Table PapiTable(const PapiTrials& papi) {
-  Table table = NewTable("papi", "PAPI's presets that it claims to have here, and its events that were asked for",
-                         {TextColumn("event", "Its name; a native one stands in DLHOOK_COUNTERS as papi::NAME."),
+  Table table = NewTable("papi", "PAPI's presets that it reports as available here, and the events asked for",
+                         {TextColumn("event", "Its name; in DLHOOK_COUNTERS a native one is written papi::NAME."),
                           TextColumn("works", "Whether it could be added to an event set and started."),
                           TextColumn("why_not", "PAPI's reason.")});
   for (const PapiEvent& event : papi.events) {
@@ -255,7 +255,7 @@ Finding CountingFinding(const CountingMachine& machine, const std::vector<SetTri
                                    : absl::StrCat("sets that work: ", absl::StrJoin(works, ", "));
   if (!fails.empty()) absl::StrAppend(&text, "; that don't: ", absl::StrJoin(fails, ", "), " (", reason, ")");
   return {"counters", fails.empty() ? Level::kOk : Level::kNote, "", absl::StrCat(text, "."),
-          fails.empty() ? "" : "dlhook counters tells of each counter why not, and what to do."};
+          fails.empty() ? "" : "dlhook counters says for each counter why not, and what to do."};
 }
 
 }  // namespace dlhook::analyzer::doctor

@@ -319,7 +319,8 @@ SetTrial TrySet(const CountingMachine& machine, const CounterSet& set) {
 
 std::string PmuAdvice(const CountingMachine& machine) {
   if (!machine.pmus.empty() || !machine.is_virtual) return "";
-  return "ask whoever runs this virtual machine for a PMU (KVM: -cpu host,pmu=on; clouds: a metal or large instance).";
+  return "ask the operator of this virtual machine for a PMU (KVM: -cpu host,pmu=on; clouds: a metal or large "
+         "instance).";
 }
 
 std::string AdviceFor(const CountingMachine& machine, const CounterTrial& trial) {

@@ -56,7 +56,7 @@ std::string Share(const std::vector<CpuTime>& times, CpuTime::Kind kind, absl::s
   std::vector<std::string> names;
   for (const CpuTime& time : times) {
     if (time.kind != kind || Percent(time.samples, all) == 0 || names.size() == kShown) continue;
-    names.push_back(absl::StrCat(time.path.empty() ? "code made at run time" : ShortPath(time.path), " ",
+    names.push_back(absl::StrCat(time.path.empty() ? "code generated at run time" : ShortPath(time.path), " ",
                                  Percent(time.samples, all), " %"));
   }
   const std::string share = absl::StrCat(Percent(SumOf(times, kind), all), " % ", what);
@@ -93,10 +93,9 @@ void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, s
   if (!trial.why_not_sampled.empty()) {
     findings->push_back(
         {"cpu-time-unknown", Level::kNote, "",
-         absl::StrCat("how much of the program's CPU time falls into libraries that dlhook sees is not known (",
+         absl::StrCat("how much of the program's CPU time is spent in libraries that dlhook sees is not known (",
                       trial.why_not_sampled, ")."),
-         "Have perf_event_open allowed: kernel.perf_event_paranoid at most 2; in a container "
-         "--cap-add=PERFMON."});
+         "Allow perf_event_open: kernel.perf_event_paranoid at most 2; in a container --cap-add=PERFMON."});
   }
   if (!SeenPercent(times).has_value()) return;
   const int64_t all = SumAll(times);
@@ -111,9 +110,9 @@ void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, s
     if (time.kind != CpuTime::Kind::kUnseen || 10 * time.samples < all) continue;
     findings->push_back(
         {"computes-unseen", Level::kWarning, time.path,
-         absl::StrCat(time.path.empty() ? "code that was made at run time " : "", "has ", Percent(time.samples, all),
-                      " % of the program's CPU time, and dlhook sees nothing of what it does."),
-         "Reports have its time in rows that say it was not seen; a sampling profiler (perf) shows its functions."});
+         absl::StrCat(time.path.empty() ? "code generated at run time " : "", "has ", Percent(time.samples, all),
+                      " % of the program's CPU time, and dlhook cannot see what it does."),
+         "Reports show its time as not seen; a sampling profiler (perf) shows its functions."});
   }
 }
 

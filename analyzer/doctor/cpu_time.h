@@ -26,7 +26,7 @@ struct CpuTime {
   int64_t samples = 0;
 };
 
-// An object an entry, most samples first. `seen`: paths of libraries that dlhook sees; the empty one stands for code made at run time.
+// An object an entry, most samples first. `seen`: paths of libraries that dlhook sees; the empty one stands for code generated at run time.
 std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::string>& seen);
 
 // The share of libraries that dlhook sees; nullopt: there are too few samples to say.

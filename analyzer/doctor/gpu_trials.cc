@@ -110,11 +110,11 @@ bool HasMps() {
 
 Finding DriverFinding(const GpuMachine& machine) {
   if (!machine.trouble.empty()) {
-    return {"gpu", Level::kNote, "", absl::StrCat("what GPUs there are is not known: ", machine.trouble, "."), ""};
+    return {"gpu", Level::kNote, "", absl::StrCat("which GPUs there are is not known: ", machine.trouble, "."), ""};
   }
-  if (!machine.has_driver) return {"gpu", Level::kOk, "", "no CUDA driver: only what runs on the CPU is seen.", ""};
+  if (!machine.has_driver) return {"gpu", Level::kOk, "", "no CUDA driver: dlhook sees only what runs on the CPU.", ""};
   if (machine.driver_status != 0 || machine.devices.empty()) {
-    return {"gpu", Level::kNote, "", "the CUDA driver is there, but finds no device.", ""};
+    return {"gpu", Level::kNote, "", "the CUDA driver is installed but finds no device.", ""};
   }
   return {"gpu", Level::kOk, "",
           absl::StrCat("the CUDA driver works (for CUDA ", machine.driver_version / 1000, ".",
@@ -124,16 +124,16 @@ Finding DriverFinding(const GpuMachine& machine) {
 
 Finding TimesFinding(const GpuMachine& machine) {
   if (machine.cupti.empty()) {
-    return {"gpu-times", Level::kNote, "",
-            "no CUPTI where the loader or CUDA_HOME has libraries. Programs that bring their own (PyTorch's and "
-            "TensorFlow's packages) have times of kernels and copies from it; of others pairs of events time whole "
-            "calls.",
-            "Install CUPTI of the program's CUDA version (pip install nvidia-cuda-cupti), or put it on "
-            "LD_LIBRARY_PATH."};
+    return {
+        "gpu-times", Level::kNote, "",
+        "no CUPTI where the loader or CUDA_HOME has libraries. Programs that bring their own (PyTorch's and "
+        "TensorFlow's packages) get times of kernels and copies from it; for others, pairs of events time whole calls.",
+        "Install CUPTI of the program's CUDA version (pip install nvidia-cuda-cupti), or put it on "
+        "LD_LIBRARY_PATH."};
   }
   if (machine.cupti_version == 0) {
     return {"gpu-times", Level::kWarning, machine.cupti,
-            "finds no driver that it can work with: times of GPUs come from pairs of events, if at all.",
+            "finds no driver that it can work with: GPU times come from pairs of events, if at all.",
             "Use CUPTI of a CUDA version that the driver supports."};
   }
   return {"gpu-times", Level::kOk, machine.cupti,
@@ -152,7 +152,7 @@ void AddCounterFinding(const GpuMachine& machine, std::vector<Finding>* findings
                        absl::StrCat("the driver keeps GPU counters for administrators (RmProfilingAdminOnly: 1)",
                                     hides_times ? ", and this CUPTI with them times of kernels: only since CUDA 10.2 "
                                                   "everyone has these."
-                                                : "; times of kernels and copies are not concerned."),
+                                                : "; times of kernels and copies are not affected."),
                        hides_times ? "Load the driver with NVreg_RestrictProfilingToAdminUsers=0, or use a newer "
                                      "CUPTI."
                                    : ""});
@@ -162,8 +162,7 @@ void AddSharingFinding(const GpuMachine& machine, std::vector<Finding>* findings
   std::vector<std::string> words;
   if (machine.has_mps) {
     words.emplace_back(
-        "MPS lets several processes' kernels run at once: a kernel's time then holds what others take "
-        "from it");
+        "MPS lets several processes' kernels run at once: a kernel's time then includes what others take from it");
   }
   const bool has_mig = std::any_of(machine.devices.begin(), machine.devices.end(),
                                    [](const std::string& name) { return absl::StrContains(name, "MIG "); });

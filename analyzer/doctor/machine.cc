@@ -45,7 +45,7 @@ void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scrat
                Findings* findings) {
   if (!shim.ok()) {
     findings->push_back({"shim", Level::kProblem, "", absl::StrCat(shim.status().message(), "."),
-                         "Install dlhook again: its library belongs into lib beside bin."});
+                         "Install dlhook again: its library belongs in lib beside bin."});
     return;
   }
   absl::Status status = RunProbe(*shim, scratch);
@@ -54,7 +54,7 @@ void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scrat
     absl::StatusOr<LoadedRun> loaded = LoadRun(scratch, {.drain_leftover = drain, .progress = nullptr});
     if (loaded.ok()) run = *std::move(loaded);
     if (run.model.scopes.size() != 1)
-      status = absl::InternalError("what a process with it preloaded did was not recorded");
+      status = absl::InternalError("a process with it preloaded ran, but nothing was recorded");
   }
   if (!status.ok()) {
     findings->push_back(
@@ -121,9 +121,9 @@ void CheckPreloaders(Findings* findings) {
   }
   findings->push_back({"preloaders", others.empty() ? Level::kOk : Level::kNote, "",
                        others.empty() ? "nothing else is preloaded."
-                                      : absl::StrCat("others are preloaded, too: ", absl::StrJoin(others, "; "),
+                                      : absl::StrCat("other libraries are preloaded too: ", absl::StrJoin(others, "; "),
                                                      ". dlhook comes first and calls go on to them."),
-                       others.empty() ? "" : "With a program, dlhook doctor tells whether they take calls away."});
+                       others.empty() ? "" : "dlhook doctor -- PROGRAM tells whether they take calls away."});
 }
 
 void CheckCounters(Findings* findings) {

@@ -109,7 +109,7 @@ void AppendProgram(const TriedProgram& program, size_t width, bool color, std::s
     if (!lines.empty()) absl::StrAppend(out, "\n", Styled(title, Style::kTitle, color), "\n", lines);
   };
   append("seen beside the calls", true, "");
-  append("what can't be seen, or only in part", false, "  nothing that is known\n");
+  append("what can't be seen, or only partly", false, "  nothing that is known\n");
 }
 
 Json FindingsJson(const std::vector<Finding>& findings) {

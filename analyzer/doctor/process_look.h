@@ -39,7 +39,7 @@ struct ProcessLook {
   std::vector<LoadedObject> objects;
   std::optional<size_t> shim;  // its index
 
-  // The object that holds `address`; null: none (code made at run time, or the address is no address).
+  // The object that holds `address`; null: none (code generated at run time, or the address is no address).
   const LoadedObject* ObjectAt(uint64_t address) const;
 };
 

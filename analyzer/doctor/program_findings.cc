@@ -88,12 +88,12 @@ Finding DescribePast(const LoadedObject& object, const LoadedObject& target, con
     finding.id = "other-namespace";
     finding.text = absl::StrCat(
         calls, ", past dlhook: it was opened by dlmopen into a namespace of its own, where nothing is preloaded.");
-    finding.advice = "Have it opened by dlopen for the time of the profile.";
+    finding.advice = "While profiling, have it opened by dlopen.";
   } else {
     finding.id = "deepbind";
     finding.text =
         absl::StrCat(calls, ", past dlhook: it was opened with RTLD_DEEPBIND, so its own libraries come first.");
-    finding.advice = "Have it opened without RTLD_DEEPBIND for the time of the profile.";
+    finding.advice = "While profiling, have it opened without RTLD_DEEPBIND.";
   }
   return finding;
 }
@@ -161,8 +161,8 @@ void AddSymbolic(const Trial& trial, Findings* findings) {
       AddOnce({"symbolic", is_a_blas ? Level::kNote : Level::kWarning, object.path,
                absl::StrCat(
                    "defines ", Names(names), object.image.is_symbolic ? " and is linked -Bsymbolic" : " as protected",
-                   ": calls that it makes of them itself (of its LAPACK's, say) can't be seen; those of others are."),
-               is_a_blas ? "" : "Link it without -Bsymbolic (or protected symbols) for the time of the profile."},
+                   ": calls that it makes to them itself (from its LAPACK, say) can't be seen; calls by others are."),
+               is_a_blas ? "" : "While profiling, link it without -Bsymbolic and without protected symbols."},
               findings);
     }
   }
@@ -192,10 +192,10 @@ Finding DescribeInside(const LibraryReport& library, const Trial& trial) {
   if (IsDeaf(library.path, trial)) {
     return {"deaf-onednn", Level::kWarning, library.path,
             "has oneDNN and asks for its settings past dlhook: its log can't be turned on.",
-            "Have it opened without RTLD_DEEPBIND for the time of the profile."};
+            "While profiling, have it opened without RTLD_DEEPBIND."};
   }
   return {"onednn-silent", Level::kNote, library.path,
-          "has oneDNN, and nothing was heard of it: it did not run in this trial, or it was built without its log.",
+          "has oneDNN, which logged nothing: it did not run in this trial, or was built without logging.",
           "Try a longer part of the program."};
 }
 
@@ -258,10 +258,10 @@ void AddUnreached(const Trial& trial, Findings* findings) {
     AddOnce(
         {was_asked ? "shim-not-loaded" : "environment-cleared", Level::kWarning, look.program,
          was_asked ? "was started with LD_PRELOAD, but the loader did not take dlhook into it."
-                   : "was started without LD_PRELOAD: whoever started it cleared the environment.",
+                   : "was started without LD_PRELOAD: the process that started it cleared the environment.",
          was_asked
              ? "See what it says itself with LD_DEBUG=libs; a file with capabilities or another root hides LD_PRELOAD."
-             : "Have LD_PRELOAD and the DLHOOK_ variables passed on."},
+             : "Pass LD_PRELOAD and the DLHOOK_ variables on."},
         findings);
   }
   for (const Obstacle& obstacle : trial.obstacles) {
@@ -280,12 +280,11 @@ void AddLayerNames(const Trial& trial, const ProgramReport& report, Findings* fi
            family.first == "cublaslt" || family.first == "cudnn";
   });
   if (!computes) return;
-  findings->push_back(
-      {"no-layer-names", Level::kNote, "",
-       "no framework says which layer a call belongs to: layers are found from the calls alone, and have no "
-       "names of the program's.",
-       "In a C++ program with symbols DLHOOK_STACKS=native names them by the functions above the calls; of a "
-       "Python program report --by line tells the lines."});
+  findings->push_back({"no-layer-names", Level::kNote, "",
+                       "no framework says which layer a call belongs to: layers are found from the calls alone and do "
+                       "not have the program's names.",
+                       "In a C++ program with symbols, DLHOOK_STACKS=native names them by the functions above the "
+                       "calls; for a Python program, report --by line shows the lines."});
 }
 
 // CUPTI admits one subscriber; dlhook leaves it to the other.
@@ -342,14 +341,13 @@ void AddEnd(const Trial& trial, const ProgramReport& report, Findings* findings)
   if (!trial.why_not_followed.empty()) {
     findings->push_back({"not-followed", Level::kWarning, trial.words.front(),
                          absl::StrCat("could not be followed to its end (", trial.why_not_followed,
-                                      "): only what was recorded is shown, not what its libraries are bound to."),
+                                      "): what was recorded is shown, but not what its libraries are bound to."),
                          "In a container allow ptrace (docker run --cap-add=SYS_PTRACE)."});
   }
   if (report.recorded.empty()) {
     findings->push_back({"no-calls", Level::kProblem, trial.words.front(), "made no call that dlhook sees.",
-                         "Try a part of the program that computes; if it does, its mathematics is linked in a way that "
-                         "is described above, "
-                         "or is its own."});
+                         "Try a part of the program that computes; if it does compute, its math code is its own or "
+                         "linked in a way described above."});
   }
 }
 

@@ -138,7 +138,7 @@ void CounterBuilder::Finish(const ClockMap& clock, ProcessIndex process, const s
     }
     model->counters.push_back(std::move(series));
   }
-  oddities->Count("a counter that ran backwards, or too far (from there on it counts anew)", impossible);
+  oddities->Count("a counter that ran backwards, or jumped too far (counted anew from there)", impossible);
 }
 
 }  // namespace dlhook::analyzer::model

@@ -141,7 +141,7 @@ void ProcessBuilder::AddOps(const trace::Interned& interned) {
     if (iid >= op_by_iid_.size()) op_by_iid_.resize(iid + 1, kNone);
     const uint32_t tap = definition.time_source() == trace::ONEDNN_LOG ? kTapCall : 0;
     if (definition.copy().bytes() > kMaxCounted) {
-      run_->oddities_.Count("a copy of more bytes than any memory has (taken to be of none)");
+      run_->oddities_.Count("a copy of more bytes than any memory has (counted as none)");
       trace::OpDefinition mended = definition;
       mended.mutable_copy()->clear_bytes();
       op_by_iid_[iid] = run_->InternOp(mended) | tap;
@@ -211,7 +211,7 @@ void ProcessBuilder::AddCalls(const trace::CallBatch& batch) {
   thread.attributes.Add(batch, count, &python_, &native_stacks_, &run_->oddities_);
   operands_.Add(batch, count, &thread.operands);
   recorded_calls_ += count;
-  run_->oddities_.Count("a call that stands in the trace twice (the second was left out)", duplicates);
+  run_->oddities_.Count("a call that is in the trace twice (the second was left out)", duplicates);
 }
 
 void ProcessBuilder::AddScopes(const trace::ScopeBatch& batch) {

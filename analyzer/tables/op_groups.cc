@@ -105,7 +105,7 @@ TypedColumn<OpGroup> OpFlops() {
 }
 
 TypedColumn<OpGroup> OpFunctions() {
-  return {TextColumn("functions", "Functions or taps that the calls were seen through."), &OpGroup::functions};
+  return {TextColumn("functions", "Functions or logs through which the calls were seen."), &OpGroup::functions};
 }
 
 }  // namespace dlhook::analyzer::tables

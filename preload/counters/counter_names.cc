@@ -78,7 +78,7 @@ constexpr CounterLine kLines[] = {
      kUsage, kSoftware, kAny, kAny, kInKernel},
     {"cpu-migrations", "migrations", "moves to another processor", kSw, PERF_COUNT_SW_CPU_MIGRATIONS,
      kPerf | kProcFiles, kSoftware, kAny, kAny, kInKernel},
-    {"alignment-faults", nullptr, "misaligned accesses that the kernel mended", kSw, PERF_COUNT_SW_ALIGNMENT_FAULTS,
+    {"alignment-faults", nullptr, "misaligned accesses fixed up by the kernel", kSw, PERF_COUNT_SW_ALIGNMENT_FAULTS,
      kPerf, 0, kAny, kAny, 0},
     {"cycles", "cpu-cycles", "core cycles, not while halted", kHw, PERF_COUNT_HW_CPU_CYCLES, kPmu, kBasic, kAny, kAny,
      0},

@@ -82,7 +82,7 @@ bool OpenPerf(OpenSet* open) {
 bool OpenPapi(OpenSet* open) {
   const Papi* papi = PlannedPapi();
   if (papi == nullptr) {
-    ReportLost(*open->set, "PAPI does not survive a fork: not of this process, its parent has opened it");
+    ReportLost(*open->set, "PAPI does not survive a fork: the parent process has opened it");
     return false;
   }
   struct Making {

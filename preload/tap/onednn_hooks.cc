@@ -142,7 +142,7 @@ bool MayArm(const char* object_name, const Config& config) {
   }
   if (config.onednn == OneDnnMode::kAuto && !IsKnownOneDnnCarrier(object_name)) {
     ReportCapability(kCapabilityName, object_name, CapabilityState::kRefused,
-                     "its build of oneDNN is not one that dlhook knows to work while it logs");
+                     "this build of oneDNN is not known to work while it logs");
     return false;
   }
   return true;

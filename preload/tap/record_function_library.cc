@@ -122,7 +122,7 @@ const char* FindTorchFunctions(const link_map* object, void* library, TorchFunct
   TorchVersion version = VersionOf(object, library);
   if (version.major == 0) return "PyTorch of a release that cannot be told";
   if (!IsKnownTorchVersion(version)) {
-    snprintf(reason, sizeof reason, "PyTorch %u.%u: the tap was tried with 2.13, 2.14 and Debian's 1.13", version.major,
+    snprintf(reason, sizeof reason, "PyTorch %u.%u: only 2.13, 2.14 and Debian's 1.13 were tried", version.major,
              version.minor);
     return reason;
   }
@@ -135,7 +135,7 @@ const char* FindTorchFunctions(const link_map* object, void* library, TorchFunct
   for (uint32_t i = version.major == 1 ? 1 : 0, end = version.major == 1 ? kBefores : 1; i < end; ++i) {
     complete = complete && Find(library, kBefore[i], &function);
   }
-  return complete ? nullptr : "this build of PyTorch has not all functions that the tap was tried with";
+  return complete ? nullptr : "this build of PyTorch lacks functions that dlhook needs";
 }
 
 }  // namespace dlhook

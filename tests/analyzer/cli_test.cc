@@ -116,10 +116,9 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   ExpectUsageError(
       "ctl stop /none",
       "ctl: /none: no such folder; expected that of a run which goes on (dlhook run -o RUN, or DLHOOK_OUT)");
-  ExpectUsageError("ctl stop " + folder_.path(),
-                   "ctl: " + folder_.path() +
-                       ": no process that is recorded into this folder is alive; recording starts and stops only in "
-                       "programs that run");
+  ExpectUsageError("ctl stop " + folder_.path(), "ctl: " + folder_.path() +
+                                                     ": no process recorded into this folder is alive; recording can "
+                                                     "be started and stopped only while the program runs");
   ExpectUsageError(
       "report --tabel ops " + trace,
       "report: unknown flag '--tabel'; did you mean --table? Expected one of: --table, --format, --sort, "

@@ -98,7 +98,7 @@ class Diff(frameworks.Case):
         for _ in range(PAIRS):
             base, new = self.both_at_once((), ())
             tables, verdict = self.tables(base, new)
-            same = "Both runs did the same work in the same way: only its speed differs"
+            same = "Both runs did the same work in the same way; only the speed differs"
             self.assertTrue(any(note.startswith(same) for note in verdict["notes"]), verdict["notes"])
             self.assertEqual({row["why"] for row in tables["work"] if row["change"] > 0}, {None})
             verdicts.append(tables["verdict"][0]["verdict"])

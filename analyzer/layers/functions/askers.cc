@@ -227,7 +227,8 @@ std::string Askers::AskingFunction(absl::Span<const StackEntryIndex> stack, cons
   if (innermost != nullptr) {
     return HasName(*innermost)
                ? Named(*innermost)
-               : absl::StrCat("[", innermost->object.empty() ? "code of no file" : FileName(innermost->object), "]");
+               : absl::StrCat("[", innermost->object.empty() ? "code that is in no file" : FileName(innermost->object),
+                              "]");
   }
   if (key.scope != kNone) return model_.names[key.scope];
   return python == nullptr ? "" : python->function;

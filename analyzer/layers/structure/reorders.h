@@ -1,4 +1,4 @@
-// Tensors moved from one memory format to another, charged to the layer that needs it. Last stage of
+// Tensors converted from one memory format to another, charged to the layer that needs it. Last stage of
 // AttributeByStructure.
 #ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_REORDERS_H_
 #define DLHOOK_ANALYZER_LAYERS_STRUCTURE_REORDERS_H_

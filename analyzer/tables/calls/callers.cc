@@ -63,7 +63,7 @@ TypedColumns<Sums> Columns(int64_t thread_ns) {
       {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&Sums::model)},
       {Detail(TotalTimeColumn()), &Sums::total_ns},
       {Detail(MeanTimeColumn()), [](const Sums& sums) { return Mean(sums.total_ns, sums.calls); }},
-      {Detail(TextColumn("functions", "Functions or taps that the calls were seen through.")), &Sums::functions},
+      {Detail(TextColumn("functions", "Functions or logs through which the calls were seen.")), &Sums::functions},
   };
 }
 

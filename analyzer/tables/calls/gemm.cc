@@ -97,8 +97,8 @@ TypedColumns<Product> Columns(int64_t gemm_ns, int64_t wall_ns) {
        [](const Product& product) { return product.shape.order; }},
       {Detail(TextColumn("row_major", "A column-major product as a row-major program means it: operands exchanged.")),
        &Product::row_major},
-      {Detail(TextColumn("compute_type", "In what it computes.")), &Product::compute_types},
-      {Detail(TextColumn("math_mode", "What the program allows the library.")), &Product::math_modes},
+      {Detail(TextColumn("compute_type", "Type in which it computes.")), &Product::compute_types},
+      {Detail(TextColumn("math_mode", "Math mode that the program allows.")), &Product::math_modes},
       {Detail(TextColumn("epilogue", "Operations fused after the product.")), &Product::epilogues},
       {Detail(IntegerColumn("failed", "", Better::kLower,
                             "Of these calls, those that returned an error: they computed nothing. "

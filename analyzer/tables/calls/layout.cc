@@ -198,7 +198,8 @@ absl::StatusOr<Table> LayoutTable(const TraceModel& model, const TableOptions& o
   std::stable_sort(order.begin(), order.end(),
                    [](const MoveTotals* a, const MoveTotals* b) { return a->total_ns > b->total_ns; });
 
-  Table table = NewTable("layout", "Tensors moved from one memory format to another", Columns(model.wall_ns()), order);
+  Table table =
+      NewTable("layout", "Tensors converted from one memory format to another", Columns(model.wall_ns()), order);
   if (!order.empty()) AddNotes(moves, trips.size(), model.wall_ns(), table);
   return table;
 }

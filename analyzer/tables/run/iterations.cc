@@ -99,7 +99,7 @@ std::string Median(const std::vector<int64_t>& durations) {
 void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const IterationTrack& track, Table& table) {
   const auto durations = SteadyDurations(steps, track);
   const std::string counts =
-      absl::StrCat(Name(model, track), ": ", track.iterations.size(), " iterations, ", track.Count(Phase::kWarmUp),
+      absl::StrCat(Name(model, track), ": ", track.iterations.size(), " steps, ", track.Count(Phase::kWarmUp),
                    " warm-up, ", track.Count(Phase::kSteady), " steady, ", track.Count(Phase::kOther), " other");
   if (durations.size() == 1) {
     table.notes.push_back(absl::StrCat(counts, "; steady ", Median(durations.begin()->second), "."));
@@ -114,7 +114,7 @@ void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const Itera
   }
   if (durations.size() > kMaxSortsNoted) {
     table.notes.push_back(
-        absl::StrCat(durations.size() - kMaxSortsNoted, " more sorts of steps: see the table phases."));
+        absl::StrCat(durations.size() - kMaxSortsNoted, " more kinds of steps: see the table phases."));
   }
 }
 

@@ -127,13 +127,13 @@ void AddRows(const TraceModel& model, const StepGroup& group, Table& table) {
 
 absl::StatusOr<Table> PhasesTable(const TraceModel& model, const TableOptions& options) {
   const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
-  Table table = NewTable("phases", "How steps are divided", Columns(groups));
+  Table table = NewTable("phases", "What a step is made of", Columns(groups));
   for (const StepGroup& group : groups) {
     AddRows(model, group, table);
     if (group.odd > 0) {
       table.notes.push_back(
           absl::StrCat(ProcessLabel(model, group.process), ": ", group.odd, " ", StepName(group.kind, group.sort),
-                       " steps more, of another batch size or without scopes, are not in these rows."));
+                       " more steps, of another batch size or without scopes, are not in these rows."));
     }
   }
   if (groups.empty()) table.notes.push_back("No steps were found.");

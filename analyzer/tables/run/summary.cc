@@ -61,7 +61,7 @@ std::vector<Column> Columns() {
 void AddTimes(const TraceModel& model, const RunTotals& totals, Metrics& metrics) {
   const int64_t wall_ns = model.wall_ns();
   metrics.Time("wall", wall_ns, "from the first process's start to the last one's end");
-  metrics.TimeOf("in_library_wall", totals.in_library_wall_ns, wall_ns, "at least one call active; of wall");
+  metrics.TimeOf("in_library_wall", totals.in_library_wall_ns, wall_ns, "at least one call is active; of wall");
   metrics.TimeOf("unattributed_wall", totals.unattributed_ns, wall_ns,
                  "no library call active: a framework's own work, Python, code that is not seen, or nothing (see "
                  "accounting); of wall");
@@ -171,7 +171,7 @@ void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metri
   const int64_t compilation_ns = CompilationNs(model, analysis.attribution());
   if (compilation_ns > 0)
     metrics.TimeOf("compilation", compilation_ns, model.wall_ns(),
-                   "torch.compile at work, as far as operators recorded in it show; of wall");
+                   "torch.compile at work, as far as recorded operators show; of wall");
   const std::vector<StepTrack>& tracks = analysis.steps();
   if (tracks.empty()) {
     metrics.Count("iterations", 0, "no sequence of calls repeats often enough");
@@ -188,8 +188,8 @@ void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metri
   metrics.Count("iterations", static_cast<int64_t>(track.iterations.size()),
                 tracks.size() == 1 ? "" : absl::StrCat("of the first of ", tracks.size(), " processes or threads"));
   metrics.Count("iterations_warm_up", track.Count(Phase::kWarmUp),
-                compilation_ns == 0 ? "the first ones, while they do more or take longer"
-                                    : "the first ones, while they compile, do more or take longer");
+                compilation_ns == 0 ? "the first steps, while they make more calls or take longer"
+                                    : "the first steps, while they compile, make more calls or take longer");
   metrics.Count("iterations_steady", track.Count(Phase::kSteady), "like most others");
   if (longest == durations.end()) return;
   const Quartiles quartiles = QuartilesOf(longest->second);
@@ -294,7 +294,7 @@ void AddOddities(const TraceModel& model, Metrics& metrics) {
   for (const auto& [thread, state] : model.capture_states) stops += state.recording() ? 0 : 1;
   if (unfinished > 0) metrics.Count("processes_without_end", unfinished, "still running, or the trace was cut off");
   if (vanished > 0)
-    metrics.Count("processes_vanished", vanished, "gone without a word: killed, or became another program (exec)");
+    metrics.Count("processes_vanished", vanished, "ended without notice: killed, or became another program (exec)");
   if (stops > 0) metrics.Count("recording_stops", stops, "calls between a stop and the next start were not recorded");
   for (const auto& [sentence, count] : model.oddities) metrics.Count("oddity", count, sentence);
 }

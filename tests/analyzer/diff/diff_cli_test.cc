@@ -184,7 +184,7 @@ TEST_F(DiffCliTest, ScalingSaysWhatIsWrong) {
                     stepless = Write("stepless.dlh", 500, 1);
   for (const auto& [words, complaint] : std::map<std::string, std::string>{
            {run, "RUN RUN..."},
-           {absl::StrCat(run, " ", run), "the same run stands there twice"},
+           {absl::StrCat(run, " ", run), "the same run is given twice"},
            {absl::StrCat(run, " ", other, " --kind linear"), "--kind expects auto, strong or weak, found 'linear'"},
            {absl::StrCat(run, " ", other, " --format xml"), "unknown format 'xml'"},
            {absl::StrCat(run, " ", stepless), "no steady steps were found in it"},

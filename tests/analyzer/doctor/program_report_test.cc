@@ -164,12 +164,13 @@ TEST(ProgramReportTest, WhoComputes) {
   for (const Finding& finding : report.findings) findings[finding.id] = finding;
   EXPECT_EQ(findings["computes-unseen"].level, Level::kWarning);
   EXPECT_EQ(findings["computes-unseen"].subject, "/v/lib/python3.11/site-packages/onnxruntime/libonnxruntime.so.1");
-  EXPECT_EQ(findings["cpu-time"].text,
-            "50 % of its CPU time in libraries that dlhook sees (libblas.so 50 %); 27 % in others "
-            "(onnxruntime/libonnxruntime.so.1 25 %, "
-            "code made at run time 2 %); 15 % in Python's interpreter; 8 % in the C library and in runtimes (libc.so.6 "
-            "8 %); 100 samples, "
-            "start and imports included.");
+  EXPECT_EQ(
+      findings["cpu-time"].text,
+      "50 % of its CPU time in libraries that dlhook sees (libblas.so 50 %); 27 % in others "
+      "(onnxruntime/libonnxruntime.so.1 25 %, "
+      "code generated at run time 2 %); 15 % in Python's interpreter; 8 % in the C library and in runtimes (libc.so.6 "
+      "8 %); 100 samples, "
+      "start and imports included.");
 }
 
 TEST(ProgramReportTest, WhoComputesIsNotGuessed) {

@@ -245,7 +245,7 @@ TEST_F(AddSymbolsTest, PerfMapOfTheRunsFolder) {
   EXPECT_EQ(Of(jit).offset, 5u);
   EXPECT_EQ(Of(unknown).object, kNone);
   EXPECT_EQ(Of(unknown).offset, 0x20005u);
-  EXPECT_THAT(notes(), ElementsAre(HasSubstr("1 frame in the stacks of 2 calls lie in code of no file")));
+  EXPECT_THAT(notes(), ElementsAre(HasSubstr("1 frame in the stacks of 2 calls lie in code that is in no file")));
 }
 
 TEST_F(AddSymbolsTest, PerfMapOfAnEarlierProcessOfTheSameNumber) {
