@@ -19,7 +19,7 @@ import sys
 ANALYZER = ["io", "model", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
             "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
-            "diff", "render", "doctor", "export", "cli"]
+            "diff", "findings", "render", "answer", "doctor", "export", "cli"]
 PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "track", "decode", "tap", "gpu"]
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
 FROM_SHIM = {"format", "abi", "counters", "drain"}

@@ -20,6 +20,7 @@
 #include "analyzer/cli/tables.h"
 #include "analyzer/diff/diff_runs.h"
 #include "analyzer/diff/sides.h"
+#include "analyzer/findings/findings_table.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
 
@@ -50,7 +51,7 @@ absl::StatusOr<std::vector<const TableKind*>> FindComparable(const std::vector<s
   std::vector<const TableKind*> kinds;
   for (const std::string& name : names) {
     const absl::StatusOr<const TableKind*> kind = FindNamed(ComparableTables(), "table", name);
-    if (!kind.ok() && FindNamed(TableKinds(), "table", name).ok()) {
+    if (!kind.ok() && FindNamed(ReportTables(), "table", name).ok()) {
       return absl::InvalidArgumentError(absl::StrCat("the table ", name,
                                                      " cannot be compared: its rows have no time per step; "
                                                      "tables that can are ",

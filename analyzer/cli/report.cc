@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -11,10 +13,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/answer/answer.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/explain.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/findings/findings_table.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
 
@@ -52,6 +56,14 @@ void LeaveOutEmpty(std::vector<Table>* tables) {
   tables->back().notes.push_back(absl::StrCat("Tables without rows: ", absl::StrJoin(empty, ", "), "."));
 }
 
+// Where only flags name what is wanted; empty: none does.
+std::vector<std::string> TablesMeant(const Args& args) {
+  if (args.Last("by") || args.Last("depth")) return {"layers"};
+  if (args.Last("function")) return {"callers"};
+  if (args.Last("sort") || args.Last("limit") || args.Last("interval")) return {std::string(kAllTables)};
+  return {};
+}
+
 absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   ReportOptions options;
   options.tables = ListOf(args, "table");
@@ -73,6 +85,7 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   const absl::StatusOr<LayerOptions> layers = ReadLayerFlags(args);
   if (!layers.ok()) return layers.status();
   options.layers = *layers;
+  if (options.tables.empty()) options.tables = TablesMeant(args);
   // Before a large run is read for nothing.
   const auto kinds = FindTables(options.tables);
   if (!kinds.ok()) return kinds.status();
@@ -80,6 +93,28 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   if (!renderer.ok()) return renderer.status();
   return options;
 }
+
+// The folder with process traces in `folder` that was changed last.
+absl::StatusOr<std::string> LatestRun(const std::string& folder) {
+  std::string latest;
+  std::filesystem::file_time_type latest_time;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!entry.is_directory(error)) continue;
+    for (const auto& file : std::filesystem::directory_iterator(entry.path(), error)) {
+      const auto time = file.last_write_time(error);
+      if (file.path().extension().string() != kTraceSuffix || error || (!latest.empty() && time <= latest_time))
+        continue;
+      latest = entry.path().lexically_normal().string();
+      latest_time = time;
+    }
+  }
+  if (!latest.empty()) return latest;
+  return absl::NotFoundError(
+      "no run in this folder; expected a folder with process traces (*.dlh), as dlhook run makes one");
+}
+
+bool IsAnswer(const ReportOptions& options) { return options.tables.empty() && options.format == "text"; }
 
 int Fail(const absl::Status& status) {
   PrintError(absl::StrCat("report: ", status.message()));
@@ -97,12 +132,13 @@ int RunReport(const Args& args) {
   const absl::StatusOr<ReportOptions> options = OptionsOf(args);
   if (!options.ok()) return Fail(options.status());
   if (const auto name = args.Last("explain")) return RunExplain(*name, *options);
-  const std::string& path = args.operands().front();
-  absl::StatusOr<LoadedRun> run = OpenRun(path);
+  const absl::StatusOr<std::string> path = args.operands().empty() ? LatestRun(".") : args.operands().front();
+  if (!path.ok()) return Fail(path.status());
+  absl::StatusOr<LoadedRun> run = OpenRun(*path);
   if (!run.ok()) return Fail(run.status());
   int exit_code = run->damage.empty() ? kExitOk : kExitBadInput;
   if (!run->model.processes.empty()) {
-    const absl::StatusOr<std::string> report = MakeReport(run->model, *options);
+    const absl::StatusOr<std::string> report = MakeReport(*path, run->model, *options);
     if (!report.ok()) return Fail(report.status());
     exit_code = std::max(exit_code, PrintOutput(*report));
   }
@@ -112,8 +148,11 @@ int RunReport(const Args& args) {
 }
 
 std::string Details() {
-  std::string text = "RUN is a folder of process traces (*.dlh) or one process trace.\n\ntables:\n";
-  for (const TableKind& kind : TableKinds())
+  std::string text =
+      "Without flags: what ran, where a step's time goes, the heaviest layers, and what could be\n"
+      "faster. RUN is a folder of process traces (*.dlh) or one process trace; without RUN the\n"
+      "latest one in this folder.\n\ntables:\n";
+  for (const TableKind& kind : ReportTables())
     absl::StrAppend(&text, absl::StrFormat("  %-20s%s\n", kind.name, kind.summary));
   absl::StrAppend(&text, "\nformats:\n");
   for (const Renderer& renderer : Renderers()) {
@@ -127,13 +166,18 @@ std::string Details() {
 
 }  // namespace
 
-absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& options) {
+absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options) {
   const auto kinds = FindTables(options.tables);
   if (!kinds.ok()) return kinds.status();
   const auto renderer = FindNamed(Renderers(), "format", options.format);
   if (!renderer.ok()) return renderer.status();
   if (absl::Status status = CheckFunctions(model, options.layers.functions); !status.ok()) return status;
-  absl::StatusOr<std::vector<Table>> tables = RunAnalysis(&model, options.layers).MakeTables(*kinds);
+  const RunAnalysis analysis(&model, options.layers);
+  if (IsAnswer(options)) {
+    return MakeAnswer(StepFacts(model, analysis.options()),
+                      {.run = path, .width = static_cast<size_t>(options.width), .color = options.color});
+  }
+  absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(*kinds);
   if (!tables.ok()) return tables.status();
   if (options.sort_column) {
     if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok()) return status;
@@ -141,30 +185,33 @@ absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& o
   if (options.limit) {
     for (Table& table : *tables) LimitRows(*options.limit, &table);
   }
-  if (options.tables.empty() && options.format == "text") LeaveOutEmpty(&*tables);
+  const bool asks_for_all = options.tables.empty() || options.tables.front() == kAllTables;
+  if (asks_for_all && options.format == "text") LeaveOutEmpty(&*tables);
   return (*renderer)->render({&model, *std::move(tables), options.width, options.color});
 }
 
 Command ReportCommand() {
   Command command = {
       .name = "report",
-      .summary = "tables of where a run spent its time",
-      .operands = "RUN",
-      .flags = {{"table", "NAME[,NAME]...", "only these tables; may be repeated"},
+      .summary = "what is slow, why, and what to do; tables as proof",
+      .operands = "[RUN]",
+      .flags = {{"table", "NAME[,NAME]...", "these tables, or all; may be repeated"},
                 {"format", "FORMAT", "how to write them (default: text)"},
                 {"sort", "COLUMN", "sort by it: numbers from the largest, text from A"},
                 {"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
                 {"explain", "COLUMN", "what a column (TABLE.COLUMN, TABLE, all) means", 0, /*stands_alone=*/true},
                 ColorFlag()},
       .examples =
-          {{"dlhook report RUN", "every table that has rows"},
+          {{"dlhook report", "the answer for the latest run here"},
+           {"dlhook report RUN --table all", "every table that has rows"},
+           {"dlhook report RUN --table findings", "what could be faster, with evidence and advice"},
            {"dlhook report RUN --table layers,layout", "what each layer costs, and where tensors are transposed"},
            {"dlhook report RUN --table ops --sort calls --limit 5", "the five problems that are computed most often"},
            {"dlhook report RUN --table ops --format csv >ops.csv", "every row and every column, for a spreadsheet"},
            {"dlhook report RUN --table callers --function sgemm_", "who called this product: function, line, layer"},
            {"dlhook report --explain wall_share", "what the column wall_share holds, and which tables have it"},
            {"dlhook report RUN --color always | less -R", "colours in a pager"}},
-      .min_operands = 1,
+      .min_operands = 0,
       .max_operands = 1,
       .details = Details,
       .run = RunReport};

@@ -14,7 +14,7 @@
 namespace dlhook::analyzer::inline cli {
 
 struct ReportOptions {
-  std::vector<std::string> tables = {};  // empty: all
+  std::vector<std::string> tables = {};  // empty: the answer screen where format is "text", else all
   std::string format = "text";
   std::optional<std::string> sort_column = std::nullopt;
   std::optional<size_t> limit = std::nullopt;  // rows of each table; unset: all
@@ -24,8 +24,9 @@ struct ReportOptions {
 };
 
 // Resolves the choices in the model (calls/choices.h): once for each model.
+// `path`: of the run, as commands take it.
 // InvalidArgument, naming what was given and listing what there is, where an option is wrong.
-absl::StatusOr<std::string> MakeReport(TraceModel& model, const ReportOptions& options);
+absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options);
 
 }  // namespace dlhook::analyzer::cli
 

@@ -21,14 +21,15 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "analyzer/answer/answer.h"
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/executable.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/load_options.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/cli/report.h"
 #include "analyzer/cli/run_file.h"
+#include "analyzer/cli/tables.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/ring_file.h"
 #include "analyzer/model/load_run.h"
@@ -151,10 +152,18 @@ void Count(const TraceModel& model, Held* held) {
   }
 }
 
-void PrintTables(TraceModel* model) {
-  const absl::StatusOr<std::string> report = MakeReport(
-      *model, {.tables = {"summary"}, .width = OutputWidth(STDERR_FILENO), .color = IsColorful(STDERR_FILENO)});
-  if (report.ok()) WriteOutput(*report, OutputKind::kText, STDERR_FILENO).IgnoreError();
+// The end of a program must not wait for the analysis of a long run.
+constexpr size_t kMostForAnswer = 2'000'000;  // calls and scopes: some seconds
+
+void PrintAnswer(const std::string& path, TraceModel* model) {
+  if (model->calls.size() + model->scopes.size() > kMostForAnswer) return;
+  const RunAnalysis analysis(model);
+  const absl::StatusOr<std::string> answer =
+      MakeAnswer(StepFacts(*model, analysis.options()), {.run = path,
+                                                         .width = static_cast<size_t>(OutputWidth(STDERR_FILENO)),
+                                                         .color = IsColorful(STDERR_FILENO),
+                                                         .is_brief = true});
+  if (answer.ok()) WriteOutput(*answer, OutputKind::kText, STDERR_FILENO).IgnoreError();
 }
 
 // Counted in the traces: what was taken out of the rings may not have found a place there.
@@ -170,7 +179,7 @@ void PrintEnd(const Collector& collector, bool is_shared) {
     if (!run.ok() || run->model.processes.empty()) continue;
     Count(run->model, &held);
     places.push_back(path);
-    if (!is_shared) PrintTables(&run->model);
+    if (!is_shared) PrintAnswer(path, &run->model);
   }
   if (collector.calls() > held.calls + held.lost && collector.still_running() == 0) {
     held.lost = collector.calls() - held.calls;

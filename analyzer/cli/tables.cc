@@ -13,6 +13,7 @@
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/symbol_options.h"
+#include "analyzer/findings/findings_table.h"
 #include "analyzer/symbols/add_symbols.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/calls/call_filter.h"
@@ -76,12 +77,13 @@ std::vector<std::string> ListOf(const Args& args, absl::string_view flag) {
 absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::string>& names) {
   std::vector<const TableKind*> kinds;
   for (const std::string& name : names) {
-    const absl::StatusOr<const TableKind*> kind = FindNamed(TableKinds(), "table", name);
+    if (name == kAllTables) return FindTables({});
+    const absl::StatusOr<const TableKind*> kind = FindNamed(ReportTables(), "table", name);
     if (!kind.ok()) return kind.status();
     if (std::find(kinds.begin(), kinds.end(), *kind) == kinds.end()) kinds.push_back(*kind);
   }
   if (names.empty()) {
-    for (const TableKind& kind : TableKinds()) kinds.push_back(&kind);
+    for (const TableKind& kind : ReportTables()) kinds.push_back(&kind);
   }
   return kinds;
 }

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/calls/choices.h"
 #include "analyzer/cli/command.h"
@@ -25,7 +26,8 @@ absl::StatusOr<LoadedRun> OpenRun(const std::string& path);
 // All values of a flag that takes comma lists and may be repeated.
 std::vector<std::string> ListOf(const Args& args, absl::string_view flag);
 
-// In the order asked for, none twice; of no names all. InvalidArgument names the unknown one and what there is.
+inline constexpr absl::string_view kAllTables = "all";
+// In the order asked for, none twice; of no names, or "all", all. InvalidArgument names the unknown one and what there is.
 absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::string>& names);
 
 struct LayerOptions {

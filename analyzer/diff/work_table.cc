@@ -4,125 +4,25 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
-#include "analyzer/model/same_work.h"
+#include "analyzer/diff/step_work.h"
 #include "analyzer/tables/activity_labels.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/layout_moves.h"
-#include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/op_groups.h"
 #include "analyzer/tables/table_kind.h"
-#include "analyzer/time/time_division.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {
-
-// Of what is done again and again: place, kind of activity, and op or name.
-using Doing = std::tuple<GroupIndex, LayerDirection, ActivityKind, uint32_t>;
-
-struct Sums {
-  int64_t share_ns = 0;
-  int64_t calls = 0;
-};
 
 // The same in words, as the table has it.
 struct Words {
   std::string model, layer, direction, activity, what, purpose, problem, types, chosen, formats;
   auto operator<=>(const Words&) const = default;
-};
-
-using Intervals = std::vector<std::pair<int64_t, int64_t>>;
-
-// Of a process without steps, where no other has any: all its time.
-std::vector<Intervals> IntervalsOf(const TraceModel& model, const std::vector<StepTrack>& tracks) {
-  std::vector<Intervals> intervals(model.processes.size());
-  bool any = false;
-  for (const StepTrack& track : tracks) {
-    for (const Step& step : track.steps) intervals[track.process].push_back({step.start_ns, step.end_ns});
-    any |= !track.steps.empty();
-  }
-  for (ProcessIndex process = 0; !any && process < model.processes.size(); ++process) {
-    intervals[process].push_back({model.processes[process].start_ns, model.processes[process].end_ns});
-  }
-  return intervals;
-}
-
-class Division {
- public:
-  Division(const TraceModel& model, const TableOptions& options)
-      : model_(model),
-        attribution_(options.analysis->attribution()),
-        groups_(model, attribution_, LayersBy::kLayer, 0),
-        intervals_(IntervalsOf(model, options.analysis->steps())) {
-    for (ProcessIndex process = 0; process < model.processes.size(); ++process) DivideProcess(process);
-    CountCalls();
-  }
-
-  const std::map<Doing, Sums>& sums() const { return sums_; }
-  const LayerGroup& Group(const Doing& doing) const { return groups_.groups()[std::get<0>(doing)]; }
-
- private:
-  void DivideProcess(ProcessIndex process) {
-    std::vector<int64_t> boundaries;
-    for (const auto& [start_ns, end_ns] : intervals_[process]) boundaries.insert(boundaries.end(), {start_ns, end_ns});
-    if (boundaries.empty()) return;
-    boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
-    DivideTime(model_, process, boundaries, [&](const TimePiece& piece) {
-      if (Counts(process, piece.start_ns)) sums_[DoingOf(piece)].share_ns += piece.share_ns;
-    });
-  }
-
-  bool Counts(ProcessIndex process, int64_t ns) const {
-    const Intervals& intervals = intervals_[process];
-    const auto after = std::upper_bound(intervals.begin(), intervals.end(), ns,
-                                        [](int64_t time, const auto& interval) { return time < interval.first; });
-    return after != intervals.begin() && ns < std::prev(after)->second;
-  }
-
-  Doing DoingOf(const TimePiece& piece) const {
-    switch (piece.kind) {
-      case ActivityKind::kCall:
-        return OfCall(piece.index);
-      case ActivityKind::kScope: {
-        const bool is_known = piece.index < attribution_.of_scope.size();
-        const LayerDirection direction =
-            is_known ? attribution_.of_scope[piece.index].direction : LayerDirection::kUnknown;
-        return {groups_.OfScope(piece.index), direction, piece.kind, model_.scopes.name[piece.index]};
-      }
-      case ActivityKind::kWaiting:
-        return {groups_.waiting(), LayerDirection::kUnknown, piece.kind, model_.calls.op[piece.index]};
-      case ActivityKind::kNotSeen:
-        return {groups_.OfGap(piece.gap), attribution_.OfGap(piece.gap).place.direction, piece.kind, kNone};
-      case ActivityKind::kDataLoading:
-        return {groups_.data_loading(), LayerDirection::kUnknown, piece.kind, kNone};
-      case ActivityKind::kUnattributed:
-        break;
-    }
-    return {groups_.unattributed(), LayerDirection::kUnknown, ActivityKind::kUnattributed, kNone};
-  }
-
-  Doing OfCall(CallIndex call) const {
-    return {groups_.OfCall(call), attribution_.of_call[call].direction, ActivityKind::kCall, model_.calls.op[call]};
-  }
-
-  void CountCalls() {
-    const SameWork same_work(model_);
-    for (CallIndex call = 0; call < model_.calls.size(); ++call) {
-      const ProcessIndex process = model_.threads[model_.calls.thread[call]].process;
-      if (Counts(process, model_.calls.start_ns[call]) && !same_work.IsNested(call)) ++sums_[OfCall(call)].calls;
-    }
-  }
-
-  const TraceModel& model_;
-  const Attribution& attribution_;
-  const LayerGroups groups_;
-  const std::vector<Intervals> intervals_;
-  std::map<Doing, Sums> sums_;
 };
 
 class Wording {
@@ -138,7 +38,7 @@ class Wording {
   }
 
   Words Of(const Doing& doing, const LayerGroup& group) const {
-    const auto& [index, direction, activity, what] = doing;
+    const auto [index, direction, activity, what] = doing;
     Words words;
     words.model = group.model;
     words.layer = group.label;
@@ -192,11 +92,11 @@ Cell TextOrUnknown(const std::string& text) { return text.empty() ? Cell() : Cel
 }  // namespace
 
 absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& options) {
-  const Division division(model, options);
+  const StepWork division(model, options);
   const Wording wording(model, *options.totals);
-  std::map<Words, Sums> rows;
+  std::map<Words, DoneSums> rows;
   for (const auto& [doing, sums] : division.sums()) {
-    Sums& row = rows[wording.Of(doing, division.Group(doing))];
+    DoneSums& row = rows[wording.Of(doing, division.Group(doing))];
     row.share_ns += sums.share_ns;
     row.calls += sums.calls;
   }

@@ -1,0 +1,258 @@
+// The answer screen: see answer.h.
+#include "analyzer/answer/answer.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/answer/layer_rows.h"
+#include "analyzer/answer/step_parts.h"
+#include "analyzer/findings/findings_table.h"
+#include "analyzer/render/run_facts.h"
+#include "analyzer/render/style.h"
+#include "analyzer/render/text_columns.h"
+#include "analyzer/steps/iterations.h"
+#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer::inline answer {
+namespace {
+
+constexpr size_t kParts = 7;
+constexpr size_t kLayers = 7;
+constexpr size_t kFindings = 5;
+constexpr size_t kBriefFindings = 3;
+constexpr size_t kRemarks = 3;
+constexpr size_t kBar = 24;
+
+std::string Many(size_t count, absl::string_view one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
+
+class Screen {
+ public:
+  Screen(const StepFacts& facts, const AnswerOptions& options)
+      : facts_(facts), options_(options), width_(std::max<size_t>(options.width, 40)) {}
+
+  void Line(const std::string& line) { lines_.push_back(line); }
+  void Title(absl::string_view title) {
+    Line("");
+    Line(Styled(title, Style::kTitle, options_.color));
+  }
+  void Text(absl::string_view text, absl::string_view indent = "") {
+    for (const std::string& line : Wrapped(text, width_ - indent.size())) Line(absl::StrCat(indent, line));
+  }
+
+  void WhatRan();
+  void HowLong();
+  void WhereItGoes();
+  void Gpus();
+  absl::Status Layers();
+  void Findings();
+  void NotSeen();
+  void Next();
+  // Cut from the end of the findings' and layers' parts if it is too long.
+  std::string Take() const { return absl::StrCat(absl::StrJoin(lines_, "\n"), "\n"); }
+  size_t size() const { return lines_.size(); }
+
+ private:
+  std::string Device() const;
+
+  const StepFacts& facts_;
+  const AnswerOptions& options_;
+  const size_t width_;
+  std::vector<std::string> lines_;
+  std::vector<RuleFinding> findings_;
+};
+
+std::string Screen::Device() const {
+  std::map<std::string, std::set<std::string>> devices;  // by name
+  for (const GpuDevice& device : facts_.model().gpu_devices) {
+    devices[device.name.empty() ? "GPU" : device.name].insert(
+        device.uuid.empty() ? absl::StrCat(device.process, "/", device.ordinal) : device.uuid);
+  }
+  if (devices.empty()) {
+    const uint32_t processors = facts_.processors();
+    return processors == 0 ? "CPU" : absl::StrCat("CPU (", Many(processors, "processor"), ")");
+  }
+  std::vector<std::string> texts;
+  for (const auto& [name, of] : devices) texts.push_back(absl::StrCat(of.size(), " ", name));
+  return absl::StrJoin(texts, ", ");
+}
+
+void Screen::WhatRan() {
+  const TraceModel& model = facts_.model();
+  std::set<std::string> programs;
+  for (const ProcessInfo& process : model.processes) {
+    const auto& told = process.header.process();
+    programs.insert(told.script().empty() ? told.program() : told.script());
+  }
+  std::vector<std::string> words(programs.begin(), programs.end());
+  if (words.size() > 3) words.resize(3);
+  Text(absl::StrCat(
+      model.name, ": ", absl::StrJoin(words, ", "), programs.size() > 3 ? " …" : "",
+      facts_.UsesTorch() ? ", PyTorch" : "", ", ", Device(), ", ",
+      absl::StrFormat("%d %s", model.processes.size(), model.processes.size() == 1 ? "process" : "processes"), ", ",
+      Many(model.threads.size(), "thread"), ", ", HumanTime(static_cast<double>(model.wall_ns())), "."));
+}
+
+void Screen::HowLong() {
+  if (!facts_.HasSteps()) {
+    Text("No repeating step was found: what follows is about the whole run.");
+    return;
+  }
+  const Quartiles quartiles = QuartilesOf(facts_.steps().Durations());
+  const int64_t batch = facts_.steps().batch;
+  int64_t warm_up = 0, warm_up_ns = 0;
+  for (const StepTrack& track : facts_.options().analysis->steps()) {
+    for (const Step& step : track.steps) {
+      if (!step.is_warm_up || step.kind != facts_.steps().kind) continue;
+      ++warm_up;
+      warm_up_ns += step.end_ns - step.start_ns;
+    }
+  }
+  std::string text =
+      absl::StrFormat("%s takes %s on average; half of %d take %s to %s.", absl::StrCat("A ", facts_.StepNoun()),
+                      HumanTime(facts_.step_ns()), facts_.steps().count(),
+                      HumanTime(static_cast<double>(quartiles.lower)), HumanTime(static_cast<double>(quartiles.upper)));
+  if (batch > 0) {
+    absl::StrAppendFormat(&text, " Batch %d: %.0f samples/s.", batch,
+                          static_cast<double>(batch) * 1e9 / facts_.step_ns());
+  }
+  if (warm_up > 0)
+    absl::StrAppendFormat(&text, " %d of warm-up took %s.", warm_up, HumanTime(static_cast<double>(warm_up_ns)));
+  Text(text);
+}
+
+void Screen::WhereItGoes() {
+  const std::vector<StepPart> parts = PartsOfStep(facts_, kParts);
+  Title(absl::StrCat("Where a ", facts_.StepNoun(), " goes"));
+  size_t name_width = 10;
+  for (const StepPart& part : parts) name_width = std::max(name_width, TextWidth(part.name));
+  name_width = std::min(name_width, width_ - 24);
+  const size_t bar = std::min(kBar, width_ - name_width - 24);
+  for (const StepPart& part : parts) {
+    const auto filled = static_cast<size_t>(static_cast<double>(bar) * part.percent / 100 + 0.5);
+    Line(absl::StrFormat(
+        "  %-*s %10s %4d %%  %s", static_cast<int>(name_width), Shortened(part.name, name_width), HumanTime(part.ns),
+        part.percent,
+        Styled(std::string(filled, '#'), part.percent >= 25 ? Style::kHot : Style::kPlain, options_.color)));
+  }
+  const MachineLoad& load = facts_.load();
+  if (load.is_known && facts_.HasSteps() && facts_.IsAtLeast(load.waiting_ns, 1)) {
+    Text(absl::StrCat("In ", HumanTime(std::min(load.waiting_ns, facts_.step_ns())),
+                      " of it the main thread waited for a processor (part of the rows above)."),
+         "  ");
+  }
+}
+
+void Screen::Gpus() {
+  if (!facts_.HasGpuTimes() || !facts_.HasSteps()) return;
+  const absl::StatusOr<Table> table = facts_.MakeRunTable("devices");
+  if (!table.ok()) return;
+  const auto busy = FindColumn(*table, "busy_percent");
+  if (!busy || table->rows.empty()) return;
+  double sum = 0;
+  for (const Row& row : table->rows) {
+    const auto* real = std::get_if<double>(&row[*busy]);
+    sum += real == nullptr ? 0 : *real;
+  }
+  Text(absl::StrFormat("  GPUs are busy %.0f %% of the time; why not more: table gpu_idle.",
+                       sum / static_cast<double>(table->rows.size())));
+}
+
+absl::Status Screen::Layers() {
+  for (const TableKind& kind : TableKinds()) {
+    if (kind.name != "layers") continue;
+    const absl::StatusOr<Table> table = MakeTable(kind, facts_.model(), facts_.step_options());
+    if (!table.ok()) return table.status();
+    std::vector<LayerRow> rows = LayerRows(*table);
+    if (rows.empty()) return absl::OkStatus();
+    const size_t all = rows.size();
+    if (rows.size() > kLayers) rows.resize(kLayers);
+    const size_t name_width = width_ - 38;
+    std::vector<std::string> names;
+    for (const LayerRow& row : rows) {
+      names.push_back(row.layers == 1 ? row.name : absl::StrCat(row.name, " x", row.layers));
+    }
+    names = ShortNames(names, name_width);
+    Line("");
+    const std::string title =
+        all > rows.size() ? absl::StrFormat("Heaviest layers (%d of %d)", rows.size(), all) : "Layers";
+    Line(absl::StrFormat(
+        "%s %10s %10s %10s",
+        Styled(absl::StrFormat("%-*s", static_cast<int>(name_width + 2), title), Style::kTitle, options_.color),
+        "forward", "backward", facts_.HasGpuTimes() ? "GPU time" : "time"));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto time = [](double ns) { return ns > 0 ? HumanTime(ns) : std::string("-"); };
+      Line(absl::StrFormat("  %-*s %10s %10s %10s", static_cast<int>(name_width), names[i], time(rows[i].forward_ns),
+                           time(rows[i].backward_ns), time(rows[i].total_ns)));
+    }
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+void Screen::Findings() {
+  findings_ = FindAll(facts_);
+  if (findings_.empty()) {
+    Title("Findings: none");
+    return;
+  }
+  Title(absl::StrCat("Findings, by what a ", facts_.StepNoun(), " could gain"));
+  const size_t most = options_.is_brief ? kBriefFindings : kFindings;
+  for (size_t i = 0; i < findings_.size() && i < most; ++i) {
+    const auto& [rule, finding] = findings_[i];
+    const std::string lead = absl::StrFormat("%s%s (%.0f %%)", finding.basis == GainBasis::kMeasured ? "" : "up to ",
+                                             HumanTime(finding.gain_ns), 100 * finding.gain_ns / facts_.step_ns());
+    std::string place = finding.where;
+    if (!finding.line.empty() && place.find(finding.line) == std::string::npos)
+      absl::StrAppend(&place, place.empty() ? "" : ", ", finding.line);
+    Text(absl::StrCat(lead, "  ", rule, place.empty() ? "" : " at ", place), "  ");
+    if (!options_.is_brief) Text(finding.sentence, "    ");
+    Text(absl::StrCat("-> ", finding.advice, finding.changes_numerics ? " (changes results)" : ""), "    ");
+  }
+  if (findings_.size() > most) Text(absl::StrCat(findings_.size() - most, " more: table findings."), "  ");
+}
+
+void Screen::NotSeen() {
+  const std::vector<std::string> remarks = RunRemarks(facts_.model());
+  if (remarks.empty()) return;
+  Title("What could not be seen");
+  for (size_t i = 0; i < remarks.size() && i < kRemarks; ++i) {
+    const std::vector<std::string> wrapped = Wrapped(remarks[i], width_ - 6);
+    Line(absl::StrCat("  ", wrapped.front(), wrapped.size() > 1 ? " …" : ""));
+  }
+  if (remarks.size() > kRemarks) Text(absl::StrCat(remarks.size() - kRemarks, " more: table capabilities."), "  ");
+}
+
+void Screen::Next() {
+  std::string table = "layers";
+  if (!findings_.empty()) table = "findings";
+  Line("");
+  Line(absl::StrCat("next: dlhook report ", options_.run, " --table ", table, "   (", "--table all: everything)"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MakeAnswer(const StepFacts& facts, const AnswerOptions& options) {
+  Screen screen(facts, options);
+  screen.WhatRan();
+  screen.HowLong();
+  if (!options.is_brief) {
+    screen.WhereItGoes();
+    screen.Gpus();
+    if (absl::Status status = screen.Layers(); !status.ok()) return status;
+  }
+  screen.Findings();
+  if (!options.is_brief) screen.NotSeen();
+  if (!options.is_brief) screen.Next();
+  return screen.Take();
+}
+
+}  // namespace dlhook::analyzer::answer

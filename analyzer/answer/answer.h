@@ -1,0 +1,26 @@
+// The answer screen: what ran, where a step's time goes, which layers are heaviest, what could be faster, what to type next.
+#ifndef DLHOOK_ANALYZER_ANSWER_ANSWER_H_
+#define DLHOOK_ANALYZER_ANSWER_ANSWER_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "analyzer/findings/step_facts.h"
+
+namespace dlhook::analyzer::inline answer {
+
+struct AnswerOptions {
+  std::string run;    // as commands take it, for what to type next
+  size_t width = 80;  // characters of a line
+  bool color = false;
+  bool is_brief = false;  // what ran, and the findings: for the end of `dlhook run`
+};
+
+// At most kMostLines lines.
+inline constexpr size_t kMostLines = 45;
+absl::StatusOr<std::string> MakeAnswer(const StepFacts& facts, const AnswerOptions& options);
+
+}  // namespace dlhook::analyzer::answer
+
+#endif  // DLHOOK_ANALYZER_ANSWER_ANSWER_H_

@@ -1,0 +1,102 @@
+// The heaviest layers: see layer_rows.h.
+#include "analyzer/answer/layer_rows.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer::inline answer {
+namespace {
+
+constexpr size_t kLeastBlocks = 3;
+
+// "encoder.layer.*.dense" of "encoder.layer.11.dense", and of "block_3.conv" "block_*.conv".
+std::string PatternOf(const std::string& name) {
+  std::vector<std::string> parts;
+  for (absl::string_view part : absl::StrSplit(name, '.')) {
+    absl::string_view head = part;
+    while (!head.empty() && absl::ascii_isdigit(head.back())) head.remove_suffix(1);
+    const bool is_number = head.size() < part.size() && (head.empty() || absl::EndsWith(head, "_"));
+    parts.push_back(is_number ? absl::StrCat(head, "*") : std::string(part));
+  }
+  return absl::StrJoin(parts, ".");
+}
+
+double NumberAt(const Row& row, std::optional<size_t> column) {
+  const auto* number = column ? std::get_if<int64_t>(&row[*column]) : nullptr;
+  if (number != nullptr) return static_cast<double>(*number);
+  const auto* real = column ? std::get_if<double>(&row[*column]) : nullptr;
+  return real == nullptr ? 0 : *real;
+}
+
+void Merge(const LayerRow& row, LayerRow& into) {
+  into.layers += row.layers;
+  into.forward_ns += row.forward_ns;
+  into.backward_ns += row.backward_ns;
+  into.total_ns += row.total_ns;
+  into.least_ns = std::min(into.least_ns, row.least_ns);
+  into.most_ns = std::max(into.most_ns, row.most_ns);
+}
+
+}  // namespace
+
+std::vector<LayerRow> LayerRows(const Table& layers) {
+  const bool has_gpu = FindColumn(layers, "gpu_time").has_value();
+  const auto column = [&](const char* name) { return FindColumn(layers, absl::StrCat(has_gpu ? "gpu_" : "", name)); };
+  const auto type = FindColumn(layers, "type");
+  const auto name = FindColumn(layers, "layer"), model = FindColumn(layers, "model");
+  const auto forward = column("forward"), backward = column("backward"), time = column("time");
+  std::map<std::pair<std::string, std::string>, std::vector<LayerRow>> by_pattern;
+  for (const Row& cells : layers.rows) {
+    const auto* text = name ? std::get_if<std::string>(&cells[*name]) : nullptr;
+    if (text == nullptr || absl::StrContains(*text, "[")) continue;
+    const auto* work = type ? std::get_if<std::string>(&cells[*type]) : nullptr;
+    const auto* network = model ? std::get_if<std::string>(&cells[*model]) : nullptr;
+    LayerRow row = {.name = network == nullptr ? *text : absl::StrCat(*network, ": ", *text),
+                    .forward_ns = NumberAt(cells, forward),
+                    .backward_ns = NumberAt(cells, backward),
+                    .total_ns = NumberAt(cells, time)};
+    row.least_ns = row.most_ns = row.total_ns;
+    if (row.total_ns > 0) by_pattern[{PatternOf(row.name), work == nullptr ? "" : *work}].push_back(row);
+  }
+  std::vector<LayerRow> rows;
+  for (auto& [pattern, members] : by_pattern) {
+    if (members.size() < kLeastBlocks) {
+      rows.insert(rows.end(), members.begin(), members.end());
+      continue;
+    }
+    LayerRow all = members.front();
+    all.name = pattern.first;
+    for (size_t i = 1; i < members.size(); ++i) Merge(members[i], all);
+    rows.push_back(all);
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const LayerRow& a, const LayerRow& b) { return a.total_ns > b.total_ns; });
+  return rows;
+}
+
+std::vector<std::string> ShortNames(const std::vector<std::string>& names, size_t width) {
+  std::vector<std::string> shortened;
+  std::set<std::string> used;
+  for (const std::string& name : names) {
+    std::string text = name.size() <= width ? name : absl::StrCat("..", name.substr(name.size() - width + 2));
+    // The ends are alike: the beginning has to tell them apart.
+    if (!used.insert(text).second) {
+      text = absl::StrCat(name.substr(0, width / 2 - 1), "..", name.substr(name.size() - (width - width / 2 - 1)));
+      used.insert(text);
+    }
+    shortened.push_back(text);
+  }
+  return shortened;
+}
+
+}  // namespace dlhook::analyzer::answer

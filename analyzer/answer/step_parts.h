@@ -1,0 +1,24 @@
+// Where a mean step's time goes, by what an answer names: few parts that add up to the step.
+#ifndef DLHOOK_ANALYZER_ANSWER_STEP_PARTS_H_
+#define DLHOOK_ANALYZER_ANSWER_STEP_PARTS_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "analyzer/findings/step_facts.h"
+
+namespace dlhook::analyzer::inline answer {
+
+struct StepPart {
+  std::string name;
+  double ns = 0;
+  int percent = 0;  // whole numbers that add up to 100 (largest remainders)
+};
+
+// The `most` largest, the rest of them together; the largest first, what is not known last.
+std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most);
+
+}  // namespace dlhook::analyzer::answer
+
+#endif  // DLHOOK_ANALYZER_ANSWER_STEP_PARTS_H_

@@ -1,0 +1,61 @@
+// What a step's time consists of, as finely as it can be told: by layer, direction and op.
+#ifndef DLHOOK_ANALYZER_DIFF_STEP_WORK_H_
+#define DLHOOK_ANALYZER_DIFF_STEP_WORK_H_
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/tables/network/layer_groups.h"
+#include "analyzer/tables/table_kind.h"
+#include "analyzer/time/time_division.h"
+
+namespace dlhook::analyzer::inline diff {
+
+// What is done again and again.
+struct Doing {
+  GroupIndex group = 0;  // of Group()
+  LayerDirection direction = LayerDirection::kUnknown;
+  ActivityKind activity = ActivityKind::kUnattributed;
+  uint32_t what = kNone;  // kCall, kWaiting: OpIndex; kScope: NameIndex of the scope's name
+  auto operator<=>(const Doing&) const = default;
+};
+
+struct DoneSums {
+  int64_t share_ns = 0;  // wall share: all of them add up to the steps' time exactly
+  int64_t calls = 0;     // of libraries, without those inside another call of the same kind
+};
+
+// Of all steps of the analysis; of the whole run where it has none.
+class StepWork {
+ public:
+  StepWork(const TraceModel& model, const TableOptions& options);
+
+  const std::map<Doing, DoneSums>& sums() const { return sums_; }
+  const LayerGroup& Group(const Doing& doing) const { return groups_.groups()[doing.group]; }
+  bool IsOfLayer(const Doing& doing) const { return groups_.IsLayerGroup(doing.group); }
+
+ private:
+  using Intervals = std::vector<std::pair<int64_t, int64_t>>;
+
+  static std::vector<Intervals> IntervalsOf(const TraceModel& model, const std::vector<StepTrack>& tracks);
+  void DivideProcess(ProcessIndex process);
+  bool Counts(ProcessIndex process, int64_t ns) const;
+  Doing DoingOf(const TimePiece& piece) const;
+  Doing OfCall(CallIndex call) const;
+  void CountCalls();
+
+  const TraceModel& model_;
+  const Attribution& attribution_;
+  const LayerGroups groups_;
+  const std::vector<Intervals> intervals_;
+  std::map<Doing, DoneSums> sums_;
+};
+
+}  // namespace dlhook::analyzer::diff
+
+#endif  // DLHOOK_ANALYZER_DIFF_STEP_WORK_H_

@@ -1,0 +1,39 @@
+// Rule float64: products and convolutions in double precision, which take twice the time of single precision: half as many numbers fit
+// into a vector register and into the memory bandwidth.
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/findings/rules.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kPercent = 3;
+constexpr double kGain = 0.5;  // of the time
+
+}  // namespace
+
+std::vector<Finding> FindFloat64(const StepFacts& facts) {
+  const auto is_double = [](const WorkItem& item) {
+    return item.IsHostCompute() && absl::StrContains(item.op->types, "f64");
+  };
+  const double ns = facts.Sum(is_double);
+  if (!facts.IsAtLeast(ns, kPercent)) return {};
+  Finding finding;
+  finding.where = facts.LayersOf(is_double);
+  for (const WorkItem& item : facts.items()) {
+    if (finding.line.empty() && is_double(item)) finding.line = facts.LineOf(item);
+  }
+  finding.sentence = absl::StrCat("The libraries compute in float64: ", facts.PartOfStep(ns), ".");
+  finding.gain_ns = kGain * ns;
+  finding.basis = GainBasis::kComputed;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table gemm, column types: float32 does twice as many operations in the same time";
+  finding.advice =
+      "Where double precision is not wanted, find where it comes from: NumPy makes float64 by default "
+      "(dtype=np.float32, "
+      "x.astype(np.float32)); a float64 array makes float64 tensors (torch.from_numpy(x).float()).";
+  finding.changes_numerics = true;
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,104 @@
+// Rule gpu-idle: why the GPU runs no kernel of the network. One finding a cause; the table gpu_idle gives every nanosecond of it
+// to one, so their gains are disjoint.
+#include <map>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/table/human.h"
+#include "analyzer/table/table_ops.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kPercent = 3;
+
+struct Advice {
+  const char* sentence;
+  const char* advice;
+};
+
+const std::map<std::string, Advice>& Advices() {
+  static const auto& kAdvices = *new std::map<std::string, Advice>{
+      {"input pipeline",
+       {"The GPU waits for the next batch",
+        "DataLoader(..., num_workers=N, pin_memory=True, prefetch_factor=4): more batches prepared ahead."}},
+      {"synchronization",
+       {"The GPU has nothing to do because the program waited for it",
+        "Keep values on the GPU: .item(), .cpu(), print(tensor) and nonzero() wait; read the loss every N steps."}},
+      {"launch-bound",
+       {"The GPU waits for the next kernel to be launched",
+        "Launch less: torch.compile(model, mode=\"reduce-overhead\"), CUDA graphs, fused operations, a larger batch."}},
+      {"copies",
+       {"The GPU computes nothing while it copies",
+        "Copy beside compute: pinned memory and x.to(device, non_blocking=True), the next batch on a stream of its "
+        "own."}},
+      {"communication",
+       {"The GPU computes nothing while ranks communicate",
+        "Overlap or shrink it: larger buckets (bucket_cap_mb), no_sync() while gradients accumulate, prefetch in "
+        "FSDP."}},
+  };
+  return kAdvices;
+}
+
+std::string TextOf(const Table& table, const Row& row, const char* column) {
+  const std::optional<size_t> at = FindColumn(table, column);
+  const auto* text = at ? std::get_if<std::string>(&row[*at]) : nullptr;
+  return text == nullptr ? "" : *text;
+}
+
+double NumberOf(const Table& table, const Row& row, const char* column) {
+  const std::optional<size_t> at = FindColumn(table, column);
+  const auto* number = at ? std::get_if<int64_t>(&row[*at]) : nullptr;
+  return number == nullptr ? 0 : static_cast<double>(*number);
+}
+
+struct Cause {
+  double ns = 0;
+  double largest_ns = 0;
+  std::string during, layer, line;
+};
+
+}  // namespace
+
+std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
+  if (GpuTimesOf(facts.model()) != GpuTimes::kOfKernels || !facts.HasSteps()) return {};
+  const absl::StatusOr<Table> table = facts.MakeRunTable("gpu_idle");
+  if (!table.ok()) return {};
+  std::map<std::string, Cause> causes;
+  double devices = 0;
+  std::map<std::string, bool> known;
+  for (const Row& row : table->rows) {
+    const double ns = NumberOf(*table, row, "time");
+    const std::string device = absl::StrCat(NumberOf(*table, row, "process"), "/", NumberOf(*table, row, "device"));
+    if (known.try_emplace(device, true).second) ++devices;
+    Cause& cause = causes[TextOf(*table, row, "cause")];
+    cause.ns += ns;
+    if (ns <= cause.largest_ns) continue;
+    cause.largest_ns = ns;
+    cause.during = TextOf(*table, row, "during");
+    cause.layer = TextOf(*table, row, "layer");
+    cause.line = TextOf(*table, row, "line");
+  }
+  std::vector<Finding> findings;
+  for (const auto& [name, advice] : Advices()) {
+    const auto cause = causes.find(name);
+    if (cause == causes.end()) continue;
+    const double ns = cause->second.ns / devices;
+    if (!facts.IsAtLeast(ns, kPercent)) continue;
+    Finding finding;
+    finding.where = cause->second.layer;
+    finding.line = cause->second.line;
+    finding.sentence = absl::StrCat(advice.sentence, ": ", facts.PartOfStep(ns),
+                                    cause->second.during.empty() ? "" : ", most of it during ", cause->second.during,
+                                    devices > 1 ? ", mean over the GPUs." : ".");
+    finding.gain_ns = ns;
+    finding.evidence = absl::StrCat("table gpu_idle, cause ", name);
+    finding.advice = advice.advice;
+    findings.push_back(finding);
+  }
+  return findings;
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,64 @@
+// Rule layout-conversions: activations that oneDNN converts from the framework's memory format to its own and back.
+//
+// Only activations count: after each update weights must be converted anew, whatever the network's format. Silent where the network
+// computes in channels_last already, or where the framework offers no such format.
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/calls/tensor_class.h"
+#include "analyzer/findings/rules.h"
+#include "analyzer/table/human.h"
+#include "analyzer/tables/layout_moves.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kPercent = 3;
+
+bool IsPlain(absl::string_view format) { return format == "abcd" || format == "abcde"; }
+bool IsChannelsLast(absl::string_view format) { return format == "acdb" || format == "acdeb"; }
+
+// A convolution's tensors are in a channels_last format.
+bool UsesChannelsLast(const StepFacts& facts) {
+  for (const WorkItem& item : facts.items()) {
+    if (!item.IsHostCompute() || item.op->kind != "convolution" || item.op->tensors.empty()) continue;
+    if (IsChannelsLast(item.op->tensors.front().format)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Finding> FindLayoutConversions(const StepFacts& facts) {
+  if (!facts.UsesTorch() || UsesChannelsLast(facts)) return {};
+  const TensorClasses classes(facts.model(), *facts.options().totals);
+  double calls = 0;
+  const auto is_conversion = [&](const WorkItem& item) {
+    if (!item.IsHostCompute()) return false;
+    const std::optional<Move> move = MoveOf(*item.op, classes);
+    return move && absl::StrContains(move->tensor, "activations") && (IsPlain(move->from) || IsPlain(move->to));
+  };
+  const double ns = facts.Sum([&](const WorkItem& item) {
+    const bool counts = is_conversion(item);
+    if (counts) calls += item.calls;
+    return counts;
+  });
+  if (!facts.IsAtLeast(ns, kPercent)) return {};
+  Finding finding;
+  finding.where = facts.LayersOf(is_conversion);
+  for (const WorkItem& item : facts.items()) {
+    if (finding.line.empty() && is_conversion(item)) finding.line = facts.LineOf(item);
+  }
+  finding.sentence =
+      absl::StrFormat("%.0f conversions of activations between memory formats take %s.", calls, facts.PartOfStep(ns));
+  finding.gain_ns = ns;
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table layout: rows of activations";
+  finding.advice =
+      "model = model.to(memory_format=torch.channels_last), and the same for the input: x = "
+      "x.to(memory_format=torch.channels_last). Compare two runs: some operators are slower in this format.";
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings

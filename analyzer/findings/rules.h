@@ -1,0 +1,46 @@
+// The rules. Each is a pure function of a run's facts that says what it found, and nothing where the evidence is missing or the
+// loss is small: a loss must be measured before anything is advised.
+//
+// To add a rule:
+//   1. write analyzer/findings/NAME.cc with `std::vector<Finding> FindName(const StepFacts&)`;
+//   2. declare it below and add its line to Rules() in analyzer/findings/registry.cc;
+//   3. give it a victim and a near miss in tests/frameworks/test_findings.py (GPU rules: on the fakes).
+#ifndef DLHOOK_ANALYZER_FINDINGS_RULES_H_
+#define DLHOOK_ANALYZER_FINDINGS_RULES_H_
+
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/findings/finding.h"
+#include "analyzer/findings/step_facts.h"
+
+namespace dlhook::analyzer::inline findings {
+
+struct Rule {
+  absl::string_view id;       // stable
+  absl::string_view summary;  // what it looks for
+  std::vector<Finding> (*find)(const StepFacts&);
+};
+
+// One cause owns one part of the time: where two rules could claim it, the first in this order does.
+const std::vector<Rule>& Rules();
+
+// A loss smaller than this part of a step is not worth a reader's time.
+inline constexpr double kLeastPercent = 1;
+
+std::vector<Finding> FindInputWait(const StepFacts& facts);
+std::vector<Finding> FindGpuIdle(const StepFacts& facts);
+std::vector<Finding> FindBusyMachine(const StepFacts& facts);
+std::vector<Finding> FindTooManyThreads(const StepFacts& facts);
+std::vector<Finding> FindOneThread(const StepFacts& facts);
+std::vector<Finding> FindPreparing(const StepFacts& facts);
+std::vector<Finding> FindLayoutConversions(const StepFacts& facts);
+std::vector<Finding> FindInputGradient(const StepFacts& facts);
+std::vector<Finding> FindFloat64(const StepFacts& facts);
+std::vector<Finding> FindSlowProducts(const StepFacts& facts);
+std::vector<Finding> FindSmallOptimizerOps(const StepFacts& facts);
+std::vector<Finding> FindPythonBound(const StepFacts& facts);
+
+}  // namespace dlhook::analyzer::findings
+
+#endif  // DLHOOK_ANALYZER_FINDINGS_RULES_H_

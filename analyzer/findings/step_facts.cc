@@ -1,0 +1,123 @@
+// What rules judge a run by: see step_facts.h.
+#include "analyzer/findings/step_facts.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/table/human.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+ComparedSteps MainSteps(const std::vector<StepTrack>& tracks) {
+  const std::vector<IterationKind> kinds = KindsOfSteps(tracks);
+  return kinds.empty() ? ComparedSteps() : ChooseSteps(tracks, kinds.front());
+}
+
+TableOptions WithAnalysis(TableOptions options, const LayerAnalysis& analysis) {
+  options.analysis = &analysis;
+  return options;
+}
+
+}  // namespace
+
+StepFacts::StepFacts(const TraceModel& model, const TableOptions& options)
+    : model_(model),
+      options_(options),
+      steps_(MainSteps(options.analysis->steps())),
+      count_(static_cast<double>(std::max<int64_t>(steps_.count(), 1))),
+      step_ns_(static_cast<double>(steps_.count() > 0 ? steps_.total_ns() : model.wall_ns()) / count_),
+      step_analysis_(model, options.analysis->attribution(), steps_.tracks),
+      step_options_(WithAnalysis(options, step_analysis_)),
+      work_(model, step_options_),
+      scope_names_(ReadScopeNames(model)),
+      counted_(CountWork(model, options.analysis->steps(), steps_)),
+      load_(FindLoad(model, steps_, CutIntoBlocks(steps_, kBlocks))) {
+  for (const auto& [doing, sums] : work_.sums()) {
+    WorkItem item = {.doing = doing,
+                     .ns = static_cast<double>(sums.share_ns) / count_,
+                     .calls = static_cast<double>(sums.calls) / count_,
+                     .group = &work_.Group(doing)};
+    const bool has_op = doing.activity == ActivityKind::kCall || doing.activity == ActivityKind::kWaiting;
+    if (has_op) item.op = &model.ops[doing.what];
+    if (doing.activity == ActivityKind::kScope) item.scope = &scope_names_[doing.what];
+    items_.push_back(item);
+  }
+  std::stable_sort(items_.begin(), items_.end(), [](const WorkItem& a, const WorkItem& b) { return a.ns > b.ns; });
+  for (const ProcessInfo& process : model.processes) {
+    for (const auto& capability : process.capabilities) {
+      uses_torch_ |= absl::StrContains(capability.object(), "libtorch");
+    }
+  }
+}
+
+std::string StepFacts::StepNoun() const { return HasSteps() ? StepWord(steps_.kind) : "run"; }
+
+double StepFacts::PhaseNs(PhaseKind phase) const {
+  int64_t sum_ns = 0;
+  for (const StepTrack& track : steps_.tracks) {
+    for (const Step& step : track.steps) {
+      for (const PhaseInterval& interval : step.phases) {
+        if (interval.kind == phase) sum_ns += interval.end_ns - interval.start_ns;
+      }
+    }
+  }
+  return static_cast<double>(sum_ns) / count_;
+}
+
+uint32_t StepFacts::processors() const {
+  uint32_t least = 0;
+  for (const ProcessInfo& process : model_.processes) {
+    const uint32_t own = process.header.processors();
+    if (own > 0 && (least == 0 || own < least)) least = own;
+  }
+  return least;
+}
+
+double StepFacts::Sum(const std::function<bool(const WorkItem&)>& is_in) const {
+  double sum_ns = 0;
+  for (const WorkItem& item : items_) {
+    if (is_in(item)) sum_ns += item.ns;
+  }
+  return sum_ns;
+}
+
+std::string StepFacts::LayersOf(const std::function<bool(const WorkItem&)>& is_in, size_t most) const {
+  std::map<std::string, double> by_label;
+  for (const WorkItem& item : items_) {
+    if (is_in(item)) by_label[item.group->label] += item.ns;
+  }
+  std::vector<std::pair<double, std::string>> order;
+  for (const auto& [label, ns] : by_label) order.emplace_back(-ns, label);
+  std::sort(order.begin(), order.end());
+  std::vector<std::string> labels;
+  for (const auto& [ns, label] : order) {
+    if (labels.size() < most) labels.push_back(label);
+  }
+  std::string text = absl::StrJoin(labels, ", ");
+  if (order.size() > most) absl::StrAppend(&text, " and ", order.size() - most, " more");
+  return text;
+}
+
+std::string StepFacts::LineOf(const WorkItem& item) const {
+  return item.group->layers.empty() ? "" : attribution().layers[item.group->layers.front()].line;
+}
+
+std::string StepFacts::PartOfStep(double ns) const {
+  return absl::StrCat(HumanTime(ns), " of a ", HumanTime(step_ns_), " ", StepNoun(),
+                      absl::StrFormat(" (%.0f %%)", 100 * ns / step_ns_));
+}
+
+absl::StatusOr<Table> StepFacts::MakeRunTable(absl::string_view name) const {
+  for (const TableKind& kind : TableKinds()) {
+    if (kind.name == name) return MakeTable(kind, model_, options_);
+  }
+  return absl::NotFoundError(absl::StrCat("no table ", name));
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,96 @@
+// What rules judge a run by: what its mean steady step consists of.
+#ifndef DLHOOK_ANALYZER_FINDINGS_STEP_FACTS_H_
+#define DLHOOK_ANALYZER_FINDINGS_STEP_FACTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/analysis/layer_analysis.h"
+#include "analyzer/calls/scope_names.h"
+#include "analyzer/diff/compared_steps.h"
+#include "analyzer/diff/done_work.h"
+#include "analyzer/diff/machine_load.h"
+#include "analyzer/diff/step_work.h"
+#include "analyzer/model/trace_model.h"
+#include "analyzer/tables/table_kind.h"
+
+namespace dlhook::analyzer::inline findings {
+
+// One kind of activity at one place, in a mean step.
+struct WorkItem {
+  Doing doing;
+  double ns = 0;     // wall share; all items add up to the step
+  double calls = 0;  // of libraries
+  const LayerGroup* group = nullptr;
+  const Op* op = nullptr;            // of a call, or of what is waited for; else null
+  const ScopeName* scope = nullptr;  // of a framework's op; else null
+
+  bool IsCall() const { return doing.activity == ActivityKind::kCall; }
+  // Calls that compute on the CPU: their wall share is the work's own time.
+  bool IsHostCompute() const { return IsCall() && op != nullptr && !op->on_gpu && !op->is_creation; }
+};
+
+class StepFacts {
+ public:
+  // `options`: of the whole run. Both must outlive it.
+  StepFacts(const TraceModel& model, const TableOptions& options);
+  StepFacts(const StepFacts&) = delete;
+  StepFacts& operator=(const StepFacts&) = delete;
+
+  const TraceModel& model() const { return model_; }
+  const TableOptions& options() const { return options_; }            // of the whole run
+  const TableOptions& step_options() const { return step_options_; }  // of the steps: what tables are made of
+  const Attribution& attribution() const { return options_.analysis->attribution(); }
+
+  // The steady steps of the kind that most time goes to; without any: of the whole run, which is then one step.
+  const ComparedSteps& steps() const { return steps_; }
+  bool HasSteps() const { return steps_.count() > 0; }
+  double count() const { return count_; }
+  double step_ns() const { return step_ns_; }
+  std::string StepNoun() const;  // "training step", "request", "run"
+
+  const std::vector<WorkItem>& items() const { return items_; }  // the longest first
+  const DoneWork& counted() const { return counted_; }
+  const MachineLoad& load() const { return load_; }
+  double PhaseNs(PhaseKind phase) const;  // in a mean step
+  bool HasGpuTimes() const { return GpuTimesOf(model_) != GpuTimes::kNone; }
+  bool UsesTorch() const { return uses_torch_; }
+  // Processors that the processes of the run might use; 0: not known.
+  uint32_t processors() const;
+
+  // Sum over the items for which `is_in` holds.
+  double Sum(const std::function<bool(const WorkItem&)>& is_in) const;
+  // The layers of these items, those with most time first: "conv1, conv2 and 3 more".
+  std::string LayersOf(const std::function<bool(const WorkItem&)>& is_in, size_t most = 3) const;
+  // Line of the item's layer; empty where not known.
+  std::string LineOf(const WorkItem& item) const;
+  // "0.48 ms of a 5.27 ms training step (9.1 %)".
+  std::string PartOfStep(double ns) const;
+  bool IsAtLeast(double ns, double percent) const { return ns >= percent / 100 * step_ns_ && ns > 0; }
+
+  // A table over the whole run.
+  absl::StatusOr<Table> MakeRunTable(absl::string_view name) const;
+
+ private:
+  const TraceModel& model_;
+  const TableOptions options_;
+  const ComparedSteps steps_;
+  const double count_;
+  const double step_ns_;
+  const LayerAnalysis step_analysis_;
+  const TableOptions step_options_;
+  const StepWork work_;
+  const std::vector<ScopeName> scope_names_;
+  const DoneWork counted_;
+  const MachineLoad load_;
+  bool uses_torch_ = false;
+  std::vector<WorkItem> items_;
+};
+
+}  // namespace dlhook::analyzer::findings
+
+#endif  // DLHOOK_ANALYZER_FINDINGS_STEP_FACTS_H_
