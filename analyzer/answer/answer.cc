@@ -15,6 +15,7 @@
 #include "analyzer/answer/layer_rows.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/findings/findings_table.h"
+#include "analyzer/render/escape.h"
 #include "analyzer/render/run_facts.h"
 #include "analyzer/render/style.h"
 #include "analyzer/render/text_columns.h"
@@ -30,6 +31,8 @@ constexpr size_t kLayers = 7;
 constexpr size_t kFindings = 5;
 constexpr size_t kBriefFindings = 3;
 constexpr size_t kRemarks = 3;
+constexpr size_t kRemarkLines = 3;  // each
+constexpr size_t kLinesBelow = 6;   // titles, empty lines and what to type next, behind the findings
 constexpr size_t kBar = 24;
 
 std::string Many(size_t count, absl::string_view one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
@@ -45,7 +48,7 @@ class Screen {
     Line(Styled(title, Style::kTitle, options_.color));
   }
   void Text(absl::string_view text, absl::string_view indent = "") {
-    for (const std::string& line : Wrapped(text, width_ - indent.size())) Line(absl::StrCat(indent, line));
+    for (const std::string& line : Wrapped(VisibleText(text), width_ - indent.size())) Line(absl::StrCat(indent, line));
   }
 
   void WhatRan();
@@ -56,12 +59,12 @@ class Screen {
   void Findings();
   void NotSeen();
   void Next();
-  // Cut from the end of the findings' and layers' parts if it is too long.
   std::string Take() const { return absl::StrCat(absl::StrJoin(lines_, "\n"), "\n"); }
-  size_t size() const { return lines_.size(); }
 
  private:
   std::string Device() const;
+  void FindingLines(const RuleFinding& found);
+  std::vector<std::string> NotSeenLines() const;
 
   const StepFacts& facts_;
   const AnswerOptions& options_;
@@ -125,7 +128,7 @@ void Screen::HowLong() {
                           static_cast<double>(batch) * 1e9 / facts_.step_ns());
   }
   if (warm_up > 0)
-    absl::StrAppendFormat(&text, " %d of warm-up took %s.", warm_up, HumanTime(static_cast<double>(warm_up_ns)));
+    absl::StrAppendFormat(&text, " %d warm-up steps took %s.", warm_up, HumanTime(static_cast<double>(warm_up_ns)));
   Text(text);
 }
 
@@ -133,14 +136,14 @@ void Screen::WhereItGoes() {
   const std::vector<StepPart> parts = PartsOfStep(facts_, kParts);
   Title(absl::StrCat("Where a ", facts_.StepNoun(), " goes"));
   size_t name_width = 10;
-  for (const StepPart& part : parts) name_width = std::max(name_width, TextWidth(part.name));
+  for (const StepPart& part : parts) name_width = std::max(name_width, TextWidth(VisibleText(part.name)));
   name_width = std::min(name_width, width_ - 24);
   const size_t bar = std::min(kBar, width_ - name_width - 24);
   for (const StepPart& part : parts) {
     const auto filled = static_cast<size_t>(static_cast<double>(bar) * part.percent / 100 + 0.5);
     Line(absl::StrFormat(
-        "  %-*s %10s %4d %%  %s", static_cast<int>(name_width), Shortened(part.name, name_width), HumanTime(part.ns),
-        part.percent,
+        "  %-*s %10s %4d %%  %s", static_cast<int>(name_width), Shortened(VisibleText(part.name), name_width),
+        HumanTime(part.ns), part.percent,
         Styled(std::string(filled, '#'), part.percent >= 25 ? Style::kHot : Style::kPlain, options_.color)));
   }
   const MachineLoad& load = facts_.load();
@@ -178,7 +181,8 @@ absl::Status Screen::Layers() {
     const size_t name_width = width_ - 38;
     std::vector<std::string> names;
     for (const LayerRow& row : rows) {
-      names.push_back(row.layers == 1 ? row.name : absl::StrCat(row.name, " x", row.layers));
+      const std::string name = VisibleText(row.name);
+      names.push_back(row.layers == 1 ? name : absl::StrCat(name, " x", row.layers));
     }
     names = ShortNames(names, name_width);
     Line("");
@@ -206,36 +210,61 @@ void Screen::Findings() {
   }
   Title(absl::StrCat("Findings, by what a ", facts_.StepNoun(), " could gain"));
   const size_t most = options_.is_brief ? kBriefFindings : kFindings;
-  for (size_t i = 0; i < findings_.size() && i < most; ++i) {
-    const auto& [rule, finding] = findings_[i];
-    const std::string lead = absl::StrFormat("%s%s (%.0f %%)", finding.basis == GainBasis::kMeasured ? "" : "up to ",
-                                             HumanTime(finding.gain_ns), 100 * finding.gain_ns / facts_.step_ns());
-    std::string place = finding.where;
-    if (!finding.line.empty() && place.find(finding.line) == std::string::npos)
-      absl::StrAppend(&place, place.empty() ? "" : ", ", finding.line);
-    Text(absl::StrCat(lead, "  ", rule, place.empty() ? "" : " at ", place), "  ");
-    if (!options_.is_brief) Text(finding.sentence, "    ");
-    Text(absl::StrCat("-> ", finding.advice, finding.changes_numerics ? " (changes results)" : ""), "    ");
+  size_t shown = 0;
+  for (; shown < findings_.size() && shown < most; ++shown) {
+    const size_t before = lines_.size();
+    FindingLines(findings_[shown]);
+    if (options_.is_brief || lines_.size() + kLinesBelow + NotSeenLines().size() <= kMostLines) continue;
+    lines_.resize(before);
+    break;
   }
-  if (findings_.size() > most) Text(absl::StrCat(findings_.size() - most, " more: table findings."), "  ");
+  if (findings_.size() > shown) Text(absl::StrCat(findings_.size() - shown, " more: table findings."), "  ");
+}
+
+void Screen::FindingLines(const RuleFinding& found) {
+  const auto& [rule, finding] = found;
+  const std::string lead = absl::StrFormat("%s%s (%.0f %%)", finding.basis == GainBasis::kMeasured ? "" : "up to ",
+                                           HumanTime(finding.gain_ns), 100 * finding.gain_ns / facts_.step_ns());
+  std::string place = finding.where;
+  if (!finding.line.empty() && !absl::StrContains(place, finding.line)) {
+    absl::StrAppend(&place, place.empty() ? "" : ", ", finding.line);
+  }
+  Text(absl::StrCat(lead, "  ", rule, place.empty() ? "" : ": ", place), "  ");
+  if (!options_.is_brief) Text(finding.sentence, "    ");
+  Text(absl::StrCat("-> ", finding.advice, finding.changes_numerics ? " (changes results)" : ""), "    ");
+}
+
+// The most severe remarks, each in few lines.
+std::vector<std::string> Screen::NotSeenLines() const {
+  const std::vector<std::string> remarks = RunRemarks(facts_.model());
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < remarks.size() && i < kRemarks; ++i) {
+    std::vector<std::string> wrapped = Wrapped(VisibleText(remarks[i]), width_ - 4);
+    if (wrapped.size() > kRemarkLines) {
+      wrapped.resize(kRemarkLines);
+      wrapped.back() += " …";
+    }
+    for (size_t line = 0; line < wrapped.size(); ++line)
+      lines.push_back(absl::StrCat(line == 0 ? "  " : "    ", wrapped[line]));
+  }
+  if (remarks.size() > kRemarks) {
+    lines.push_back(absl::StrCat("  ", remarks.size() - kRemarks, " more: tables summary and capabilities."));
+  }
+  return lines;
 }
 
 void Screen::NotSeen() {
-  const std::vector<std::string> remarks = RunRemarks(facts_.model());
-  if (remarks.empty()) return;
+  const std::vector<std::string> lines = NotSeenLines();
+  if (lines.empty()) return;
   Title("What could not be seen");
-  for (size_t i = 0; i < remarks.size() && i < kRemarks; ++i) {
-    const std::vector<std::string> wrapped = Wrapped(remarks[i], width_ - 6);
-    Line(absl::StrCat("  ", wrapped.front(), wrapped.size() > 1 ? " …" : ""));
-  }
-  if (remarks.size() > kRemarks) Text(absl::StrCat(remarks.size() - kRemarks, " more: table capabilities."), "  ");
+  for (const std::string& line : lines) Line(line);
 }
 
 void Screen::Next() {
   std::string table = "layers";
   if (!findings_.empty()) table = "findings";
   Line("");
-  Line(absl::StrCat("next: dlhook report ", options_.run, " --table ", table, "   (", "--table all: everything)"));
+  Text(absl::StrCat("next: dlhook report ", options_.run, " --table ", table, " (or --table all)"));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/explain.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/findings/findings_table.h"
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {
@@ -109,7 +109,6 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
       Dlhook("reprot").err, "dlhook: unknown command 'reprot'; did you mean report? Expected one of: run, report, "));
   EXPECT_EQ(Dlhook("reprot").exit_code, 2);
   EXPECT_TRUE(absl::StartsWith(Dlhook("zzz").err, "dlhook: unknown command 'zzz'; expected one of: run, "));
-  ExpectUsageError("report", "report: expected RUN, found nothing (see dlhook help report)");
   ExpectUsageError("ctl stop", "ctl: expected start|stop|status RUN, found only 'stop' (see dlhook help ctl)");
   ExpectUsageError("ctl stpo " + folder_.path(),
                    "ctl: unknown action 'stpo'; did you mean stop? Expected one of: start, stop, status");
@@ -130,7 +129,7 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   ExpectUsageError("report " + trace + " --table",
                    "report: --table expects a value: NAME[,NAME]... (see dlhook help report)");
   ExpectUsageError("report --help=x", "report: --help takes no value (see dlhook help report)");
-  ExpectUsageError("report a b", "report: expected only RUN, found 'b' too (see dlhook help report)");
+  ExpectUsageError("report a b", "report: expected only [RUN], found 'b' too (see dlhook help report)");
   ExpectUsageError("report " + trace + " --format xml",
                    "report: unknown format 'xml'; expected one of: text, csv, json");
   ExpectUsageError("report " + trace + " --limit many", "report: --limit expects a number of rows, found 'many'");
@@ -156,7 +155,7 @@ TEST_F(CliTest, ListsTablesAndColumnsWhereOneIsUnknown) {
   const Outcome table = Dlhook("report " + trace + " --table ops,oops");
   EXPECT_EQ(table.exit_code, 2);
   EXPECT_TRUE(absl::StartsWith(
-      table.err, "dlhook: report: unknown table 'oops'; did you mean ops? Expected one of: summary, layers, "))
+      table.err, "dlhook: report: unknown table 'oops'; did you mean ops? Expected one of: findings, summary, "))
       << table.err;
   const Outcome column = Dlhook("report " + trace + " --table ops --sort colour");
   EXPECT_EQ(column.exit_code, 2);
@@ -212,7 +211,7 @@ TEST_F(CliTest, ParsesItsOwnExamples) {
 TEST_F(CliTest, ExplainsEveryColumn) {
   const absl::StatusOr<std::vector<Table>> tables = EmptyTables();
   ASSERT_TRUE(tables.ok()) << tables.status();
-  EXPECT_EQ(tables->size(), TableKinds().size());
+  EXPECT_EQ(tables->size(), ReportTables().size());
   for (const Table& table : *tables) {
     EXPECT_FALSE(table.columns.empty()) << table.name;
     for (const Column& column : table.columns) {
@@ -252,9 +251,9 @@ TEST_F(CliTest, ExplainsOneColumnATableOrAll) {
 
 TEST_F(CliTest, ColoursOnlyWhenAsked) {
   const std::string trace = WriteTrace();
-  const std::string plain = Dlhook("report " + trace).out;
+  const std::string plain = Dlhook("report --table all " + trace).out;
   EXPECT_FALSE(absl::StrContains(plain, "\033")) << "a pipe is no terminal";
-  const std::string coloured = Dlhook("report --color always " + trace).out;
+  const std::string coloured = Dlhook("report --table all --color always " + trace).out;
   EXPECT_TRUE(absl::StrContains(coloured, "\033[1m"));
   EXPECT_EQ(std::regex_replace(coloured, std::regex("\033\\[[0-9;]*m"), ""), plain);
   EXPECT_FALSE(absl::StrContains(Dlhook("report --color always --format csv " + trace).out, "\033"));

@@ -119,7 +119,7 @@ TEST(PhasesTableTest, AddUpToTheStepsExactly) {
   EXPECT_DOUBLE_EQ(Real(table, forward, "calls"), 1.0);
   EXPECT_DOUBLE_EQ(Real(table, forward, "percent"), 29.0);
   ASSERT_EQ(table.notes.size(), 1u);
-  EXPECT_NE(table.notes[0].find(": 2 training steps more"), std::string::npos) << table.notes[0];
+  EXPECT_NE(table.notes[0].find(": 2 more training steps"), std::string::npos) << table.notes[0];
 }
 
 TEST(LatencyTableTest, TellsPercentilesByBatch) {
