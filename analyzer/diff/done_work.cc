@@ -8,11 +8,11 @@
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/same_work.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-using Kind = trace::ScopeBatch;
 
 // How often these are called depends on time (polling), on what a cache holds, or on the library alone.
 bool IsDecidedByProgram(const Op& op) {
@@ -20,10 +20,7 @@ bool IsDecidedByProgram(const Op& op) {
   return !op.is_creation && !op.is_trial && kOthers.count(op.kind) == 0;
 }
 
-bool IsCountedScope(trace::ScopeBatch::Kind kind) {
-  return kind == Kind::FRAMEWORK_OP || kind == Kind::BACKWARD_NODE || kind == Kind::GRAPH_NODE ||
-         kind == Kind::USER_RANGE;
-}
+bool IsCountedScope(trace::ScopeBatch::Kind kind) { return FactsOf(kind).is_compared; }
 
 class Counter {
  public:

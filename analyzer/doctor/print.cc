@@ -57,7 +57,7 @@ std::string CountLabel(const LibraryReport& library) {
   if (!library.past.empty()) parts.push_back(absl::StrCat("bound past it: ", library.past.size()));
   if (!library.unbound.empty()) parts.push_back(absl::StrCat("not called yet: ", library.unbound.size()));
   if (!library.inside.empty()) parts.push_back(absl::StrCat("has ", library.inside));
-  for (const Tap& tap : library.taps) {
+  for (const SeenTap& tap : library.taps) {
     parts.push_back(
         absl::StrCat(tap.name, " ", tap.state, tap.reason.empty() ? "" : absl::StrCat(" (", tap.reason, ")")));
   }
@@ -126,7 +126,7 @@ Json FindingsJson(const std::vector<Finding>& findings) {
 
 Json LibraryJson(const LibraryReport& library) {
   Json taps = Json::array();
-  for (const Tap& tap : library.taps)
+  for (const SeenTap& tap : library.taps)
     taps.push_back({{"name", tap.name}, {"state", tap.state}, {"reason", tap.reason}});
   return {{"path", library.path},
           {"soname", library.soname},

@@ -10,6 +10,7 @@
 #include "analyzer/doctor/cpu_time.h"
 #include "analyzer/doctor/program_findings.h"
 #include "analyzer/io/byte_source.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline doctor {
 namespace {
@@ -105,9 +106,9 @@ void AddTaps(const TraceModel& model, Libraries* libraries) {
       for (auto& [path, library] : *libraries) {
         const std::string object = BaseName(capability.object());
         if (object.empty() || (BaseName(path) != object && library.soname != object)) continue;
-        const Tap tap = {capability.name(), absl::AsciiStrToLower(trace::Capability::State_Name(capability.state())),
+        const SeenTap tap = {capability.name(), absl::AsciiStrToLower(trace::Capability::State_Name(capability.state())),
                          capability.reason()};
-        const bool is_known = std::any_of(library.taps.begin(), library.taps.end(), [&tap](const Tap& known) {
+        const bool is_known = std::any_of(library.taps.begin(), library.taps.end(), [&tap](const SeenTap& known) {
           return known.name == tap.name && known.state == tap.state;
         });
         if (!is_known) library.taps.push_back(tap);
@@ -116,17 +117,20 @@ void AddTaps(const TraceModel& model, Libraries* libraries) {
   }
 }
 
-bool HasATap(const LibraryReport& library, absl::string_view name) {
-  return std::any_of(library.taps.begin(), library.taps.end(), [name](const Tap& tap) { return tap.name == name; });
+// Which library a tap heard of inside this one.
+std::string HeardInside(const LibraryReport& library) {
+  for (const Tap* tap : kTaps) {
+    const auto is_this = [tap](const SeenTap& seen) { return seen.name == tap->capability; };
+    if (std::any_of(library.taps.begin(), library.taps.end(), is_this) && *tap->library != '\0') return tap->library;
+  }
+  return "";
 }
 
 // What a look at the file tells is only asked where nothing better is known.
 void LookInside(Libraries* libraries) {
   for (auto& [path, library] : *libraries) {
-    if (HasATap(library, "onednn-tap")) {
-      library.inside = "oneDNN";
-      continue;
-    }
+    library.inside = HeardInside(library);
+    if (!library.inside.empty()) continue;
     library.inside = LibraryInside(path);
     // MKL's own parts; or a BLAS whose functions are exported and so hooked.
     const bool is_seen = !library.provides.empty() || absl::StartsWith(BaseName(path), "libmkl_");
@@ -143,7 +147,7 @@ int Rank(const LibraryReport& library) {
 }  // namespace
 
 bool LibraryReport::IsTapped() const {
-  return std::any_of(taps.begin(), taps.end(), [](const Tap& tap) { return tap.state == "on"; });
+  return std::any_of(taps.begin(), taps.end(), [](const SeenTap& tap) { return tap.state == "on"; });
 }
 
 std::string LibraryReport::State() const {

@@ -35,7 +35,7 @@ struct Trial {
   std::string why_not_sampled;                           // the kernel's refusal; empty: every process was sampled
 };
 
-struct Tap {
+struct SeenTap {
   std::string name;
   std::string state;
   std::string reason;
@@ -54,7 +54,7 @@ struct LibraryReport {
   std::set<std::string> unbound;    // … not called yet (lazy binding)
   std::set<std::string> weak;       // … weak references that only dlhook defines
   std::optional<int64_t> recorded;  // calls of the functions it provides; not known where several libraries share them
-  std::vector<Tap> taps;
+  std::vector<SeenTap> taps;
   std::string inside;  // "oneDNN", "OpenBLAS", "MKL": a library linked into it whose functions it does not export
   int processes = 0;
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/model/nesting.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
@@ -139,7 +140,7 @@ void ProcessBuilder::AddOps(const trace::Interned& interned) {
       continue;
     }
     if (iid >= op_by_iid_.size()) op_by_iid_.resize(iid + 1, kNone);
-    const uint32_t tap = definition.time_source() == trace::ONEDNN_LOG ? kTapCall : 0;
+    const uint32_t tap = TapOfSource(definition.time_source()) != nullptr ? kTapCall : 0;
     if (definition.copy().bytes() > kMaxCounted) {
       run_->oddities_.Count("a copy of more bytes than any memory has (counted as none)");
       trace::OpDefinition mended = definition;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/steps/moments.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline steps {
 namespace {
@@ -108,8 +109,7 @@ class RangeFinder {
 
  private:
   bool IsOwn(ScopeIndex scope) const {
-    const auto kind = model_.scopes.kind[scope];
-    if (kind != trace::ScopeBatch::USER_RANGE && kind != trace::ScopeBatch::NVTX_RANGE) return false;
+    if (!FactsOf(model_.scopes.kind[scope]).is_bracket) return false;
     const std::string& name = model_.names[model_.scopes.name[scope]];
     return !IsOptimizerStep(name) && !IsZeroGrad(name) && !IsInputName(name) &&
            !absl::StartsWith(name, "Torch-Compiled Region") && !absl::StartsWith(name, "ProfilerStep#");

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "analyzer/calls/call_context.h"
 #include "analyzer/steps/moments.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline time {
 namespace {
@@ -29,10 +30,7 @@ ActivityRules::ActivityRules(const TraceModel& model) : model_(model) {
   }
 }
 
-bool ActivityRules::IsBracket(ScopeIndex scope) const {
-  const Scope::Kind kind = model_.scopes.kind[scope];
-  return kind == Scope::USER_RANGE || kind == Scope::NVTX_RANGE;
-}
+bool ActivityRules::IsBracket(ScopeIndex scope) const { return FactsOf(model_.scopes.kind[scope]).is_bracket; }
 
 bool ActivityRules::IsAutograd(ScopeIndex scope) const {
   return model_.scopes.kind[scope] == Scope::BACKWARD_NODE || (roles_[model_.scopes.name[scope]] & kEngine) != 0;

@@ -9,6 +9,7 @@
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/time/time_division.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline time {
 
@@ -31,7 +32,7 @@ class ActivityRules {
   bool IsInput(ScopeIndex scope) const { return (roles_[model_.scopes.name[scope]] & kInput) != 0; }
   bool IsBracket(ScopeIndex scope) const;
   bool IsAutograd(ScopeIndex scope) const;
-  bool IsWork(ScopeIndex scope) const { return model_.scopes.kind[scope] != trace::ScopeBatch::TRACE_ME; }
+  bool IsWork(ScopeIndex scope) const { return !FactsOf(model_.scopes.kind[scope]).is_wait; }
   // Whether scopes of ops were recorded all through this time: a gap is one, and not what a light tap left out.
   bool AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const;
 

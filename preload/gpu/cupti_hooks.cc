@@ -232,18 +232,7 @@ DLHOOK_CUPTI_FUNCTIONS(DLHOOK_CUPTI_WRAPPER)
 
 namespace dlhook {
 
-void* CuptiWrapper(const char* name) {
-  struct Entry {
-    const char* name;
-    void* wrapper;
-  };
-#define DLHOOK_CUPTI_ENTRY(name, role, group) {#name, reinterpret_cast<void*>(&name)},
-  static const Entry entries[] = {DLHOOK_CUPTI_FUNCTIONS(DLHOOK_CUPTI_ENTRY)};
-  if (strncmp(name, "cupti", 5) != 0) return nullptr;
-  for (const Entry& entry : entries) {
-    if (strcmp(entry.name, name) == 0) return entry.wrapper;
-  }
-  return nullptr;
-}
+#define DLHOOK_CUPTI_ENTRY(name, role, group) DLHOOK_LOOKED_UP(kLookedUp_##name, name);
+DLHOOK_CUPTI_FUNCTIONS(DLHOOK_CUPTI_ENTRY)
 
 }  // namespace dlhook

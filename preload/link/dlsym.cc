@@ -30,6 +30,12 @@ extern ThunkEntry dlhook_thunk_table[kThunks] __attribute__((visibility("hidden"
 extern char dlhook_thunks[] __attribute__((visibility("hidden")));
 }
 
+// The bounds of the section, from the linker.
+extern "C" {
+extern const dlhook::LookedUp __start_dlhook_looked_up[] __attribute__((visibility("hidden")));
+extern const dlhook::LookedUp __stop_dlhook_looked_up[] __attribute__((visibility("hidden")));
+}
+
 namespace dlhook {
 namespace {
 
@@ -131,8 +137,10 @@ bool IsInnerLookup(const link_map* caller, const char* name) {
 void* WrapperOf(const char* name) {
   int hook = FindHook(name);
   if (hook >= 0) return kHookLinks[hook].wrapper;
-  void* wrapper = CuptiWrapper(name);
-  return wrapper != nullptr ? wrapper : SetVerboseWrapper(name);
+  for (const LookedUp* known = __start_dlhook_looked_up; known != __stop_dlhook_looked_up; ++known) {
+    if (known->name[0] == name[0] && strcmp(known->name, name) == 0) return known->wrapper;
+  }
+  return nullptr;
 }
 
 void* WrappedFor(void* wrapper, const char* name, void* real, const link_map* caller) {

@@ -38,10 +38,15 @@ Dlsym RealDlsymPointer();
 // thunks (counted).
 void* HookFor(HookId hook, void* real, const link_map* caller);
 
-// Wrappers of functions that are in no table, or null: of CUPTI's (gpu/cupti_hooks.cc), of those that set oneDNN's log
-// (tap/onednn_hooks.cc).
-void* CuptiWrapper(const char* name);
-void* SetVerboseWrapper(const char* name);
+// A wrapper of a function that is in no table.
+struct LookedUp {
+  const char* name;
+  void* wrapper;
+};
+// In the file of an exported wrapper written by hand: who looks the function up by dlsym gets it, too.
+#define DLHOOK_LOOKED_UP(entry, function)            \
+  __attribute__((section("dlhook_looked_up"), used)) \
+  const LookedUp entry = {#function, reinterpret_cast<void*>(&function)}
 
 // The real function of the thunk at `address`, or null: there is none.
 const void* BehindThunk(const void* address);

@@ -1,41 +1,32 @@
-// The interposed getenv. It answers from the environment but for the few names that a tap asked for: one look at
-// the first character, a few compares for names that begin like one of those.
+// The interposed getenv, once for all taps. It answers from the environment but for the few names that a tap asked for:
+// a look at the first character, a compare for names that begin like one of those.
 // Thread: any application thread, also before any constructor has run; never allocates.
-#include "preload/tap/environment_hooks.h"
-
 #include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <atomic>
 
 #include "preload/link/resolver.h"
-#include "preload/tap/nvtx.h"
-#include "preload/tap/onednn.h"
-#include "preload/tap/trace_me.h"
+#include "preload/tap/tap.h"
+
+// The bounds of the section, from the linker.
+extern "C" {
+extern const dlhook::GetenvTap __start_dlhook_getenv_taps[] __attribute__((visibility("hidden")));
+extern const dlhook::GetenvTap __stop_dlhook_getenv_taps[] __attribute__((visibility("hidden")));
+}
 
 namespace dlhook {
 namespace {
 
 using Getenv = char* (*)(const char*);
 
-// A tap's answer to `name` in *answer. False: none of theirs.
 bool TapAnswers(const char* name, void* caller, char** answer) {
-  switch (name[0]) {
-    case 'D':
-    case 'M':
-    case 'O':
-      if (!IsVerboseVariable(name)) return false;
-      *answer = AnswerVerboseVariable(name, caller);
-      return true;
-    case 'N':
-      if (!IsInjectionVariable(name)) return false;
-      *answer = AnswerInjectionVariable(name, caller);
-      return true;
-    case 'T':
-      if (name[1] == 'F' && name[2] == '_') NoticeTensorFlow(caller);
-      return false;
-    default:
-      return false;
+  for (const GetenvTap* tap = __start_dlhook_getenv_taps; tap != __stop_dlhook_getenv_taps; ++tap) {
+    if (name[0] != tap->beginning[0] || strncmp(name, tap->beginning, strlen(tap->beginning)) != 0) continue;
+    if (tap->on_getenv(name, caller, answer)) return true;
   }
+  return false;
 }
 
 }  // namespace
@@ -48,6 +39,18 @@ char* RealGetenv(const char* name) {
     cached.store(real, std::memory_order_relaxed);
   }
   return real(name);
+}
+
+bool IsLeftOut(const Tap& tap, const char* object) {
+  const Config& config = GetConfig();
+  char reason[96] = "DLHOOK_SCOPES=off";
+  bool records_scopes = tap.source == fields::TimeSource::kUnknown;
+  if (!records_scopes || config.scopes != ScopesMode::kOff) {
+    if ((config.families & FamilyBitOf(tap.family)) != 0) return false;
+    snprintf(reason, sizeof reason, "DLHOOK_CAPTURE leaves out %s", tap.family);
+  }
+  Report(tap, object, CapabilityState::kOff, reason);
+  return true;
 }
 
 }  // namespace dlhook

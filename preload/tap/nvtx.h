@@ -3,7 +3,7 @@
 //
 // NVTX is a header: each library that pushes ranges has its own copy of a few function pointers. At its first call
 // it asks getenv for NVTX_INJECTION64_PATH, loads that library and calls its InitializeInjectionNvtx2, which may
-// set the pointers. Where the user set no injection we answer with ourselves (environment_hooks.cc, nvtx_hooks.cc).
+// set the pointers. Where the user set no injection we answer with ourselves (nvtx_hooks.cc).
 // Thread: any application thread.
 #ifndef DLHOOK_PRELOAD_TAP_NVTX_H_
 #define DLHOOK_PRELOAD_TAP_NVTX_H_
@@ -14,10 +14,6 @@
 #include "preload/format/record.h"
 
 namespace dlhook {
-
-// getenv's question for an injection, and its answer to `caller` (environment_hooks.cc).
-bool IsInjectionVariable(const char* name);
-char* AnswerInjectionVariable(const char* name, void* caller);
 
 // What a range is called: "message", or "domain: message". Not terminated.
 struct NvtxName {

@@ -16,8 +16,8 @@
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/scope.h"
-#include "preload/tap/environment_hooks.h"
 #include "preload/tap/nvtx.h"
+#include "preload/tap/tap.h"
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
 
@@ -26,16 +26,9 @@ extern "C" DLHOOK_EXPORT int InitializeInjectionNvtx2(dlhook::NvtxGetExportTable
 namespace dlhook {
 namespace {
 
-constexpr char kCapabilityName[] = "nvtx-tap";
 constexpr char kInjectionVariable[] = "NVTX_INJECTION64_PATH";
 
-uint32_t FamilyBit() {
-  static uint32_t bit = 0;
-  if (bit == 0) bit = FamilyBitOf("nvtx");
-  return bit;
-}
-
-void ReportLimit(const char* limit) { ReportCapability(kCapabilityName, "", CapabilityState::kOn, limit); }
+void ReportLimit(const char* limit) { Report(kNvtxTap, "", CapabilityState::kOn, limit); }
 
 // ---- Domains. A handle is an address in g_domains, or of the default domain null.
 
@@ -117,7 +110,7 @@ static_assert(sizeof g_strings >= (UINT16_MAX + 1) * kCountedDomains);
 // Whether the range's name has to be found.
 ThreadState* PushThread(const void* domain) {
   ++t_pushed[PlaceOf(domain)];
-  return ScopeThread(FamilyBit());
+  return ScopeThread(FamilyBit<kNvtxTap>());
 }
 
 int Push(ThreadState* thread, const void* domain, const NvtxName& name) {
@@ -163,7 +156,7 @@ StartedRange* ClaimRange(uint64_t number) {
 // The range's id, or 0, as without an injection.
 template <typename Compose>
 uint64_t Start(Compose compose) {
-  ThreadState* thread = ScopeThread(FamilyBit());
+  ThreadState* thread = ScopeThread(FamilyBit<kNvtxTap>());
   if (thread == nullptr) return 0;
   uint64_t number = g_next_id.fetch_add(1, std::memory_order_relaxed);
   StartedRange* range = ClaimRange(number);
@@ -183,7 +176,7 @@ void End(uint64_t id) {
   StartedRange& range = g_started[id % kMaxStarted];
   uint64_t expected = id;
   if (id < kMaxStarted || !range.id.compare_exchange_strong(expected, 1, std::memory_order_acquire)) return;
-  ThreadState* thread = ScopeThread(FamilyBit());
+  ThreadState* thread = ScopeThread(FamilyBit<kNvtxTap>());
   if (range.tid != ThreadId()) {
     ReportLimit("ranges that another thread ended are not recorded");
   } else if (thread != nullptr) {
@@ -304,29 +297,23 @@ bool SetCallbacks(const NvtxCallbacksTable& tables, NvtxModule module, const Cal
   return true;
 }
 
-// Why there is nothing to set, or null.
-const char* ReasonForOff(const Config& config) {
-  if (config.scopes == ScopesMode::kOff) return "DLHOOK_SCOPES=off";
-  return (config.families & FamilyBit()) == 0 ? "DLHOOK_CAPTURE leaves out nvtx" : nullptr;
-}
-
-}  // namespace
-
-bool IsInjectionVariable(const char* name) { return strcmp(name, kInjectionVariable) == 0; }
-
-char* AnswerInjectionVariable(const char* name, void* caller) {
+// NVTX asks for a library that is to be told of ranges: it is us, unless the user named one.
+bool OnGetenv(const char* name, void* caller, char** answer) {
   ErrnoKeeper keeper;
-  char* users = RealGetenv(name);
-  const char* reason = users != nullptr ? "another tool has NVTX_INJECTION64_PATH" : ReasonForOff(GetConfig());
-  if (reason != nullptr) {
-    ReportCapability(kCapabilityName, ObjectName(ObjectOf(caller)), CapabilityState::kOff, reason);
-    return users;
+  if (strcmp(name, kInjectionVariable) != 0) return false;
+  const char* object = ObjectName(ObjectOf(caller));
+  if (RealGetenv(name) != nullptr) {
+    Report(kNvtxTap, object, CapabilityState::kOff, "another tool has NVTX_INJECTION64_PATH");
+    return false;
   }
   link_map* own = ObjectOf(reinterpret_cast<void*>(&InitializeInjectionNvtx2));
-  if (own == nullptr) return users;
-  return own->l_name;
+  if (IsLeftOut(kNvtxTap, object) || own == nullptr) return false;
+  *answer = own->l_name;
+  return true;
 }
+DLHOOK_GETENV_TAP(kGetenvTap, kInjectionVariable, &OnGetenv);
 
+}  // namespace
 }  // namespace dlhook
 
 // Called by each copy of NVTX in the process. 0: not accepted; NVTX then does nothing, as without a tool.
@@ -337,10 +324,10 @@ int InitializeInjectionNvtx2(dlhook::NvtxGetExportTable get_export_table) {
   auto tables = static_cast<const NvtxCallbacksTable*>(get_export_table(kNvtxCallbacksTable));
   bool known = tables != nullptr && tables->struct_size >= sizeof *tables;
   if (!known || !SetCallbacks(*tables, kNvtxCore, kCoreCallbacks)) {
-    ReportCapability(kCapabilityName, object, CapabilityState::kRefused, "a release of NVTX that is not known");
+    Report(kNvtxTap, object, CapabilityState::kRefused, "a release of NVTX that is not known");
     return 0;
   }
   SetCallbacks(*tables, kNvtxCore2, kCore2Callbacks);  // later than the first releases
-  ReportCapability(kCapabilityName, object, CapabilityState::kOn, "");
+  Report(kNvtxTap, object, CapabilityState::kOn, "");
   return 1;
 }

@@ -36,10 +36,6 @@ bool IsKnownOneDnnCarrier(const char* object_name);
 // loses a line that the user wants. `buffer` holds composed values.
 const char* SettingToAnswer(const char* user_value, int level, char* buffer, uint32_t buffer_size);
 
-// What getenv (environment_hooks.cc) asks and answers; defined in onednn_hooks.cc.
-bool IsVerboseVariable(const char* name);
-char* AnswerVerboseVariable(const char* name, void* caller);
-
 }  // namespace dlhook
 
 #endif  // DLHOOK_PRELOAD_TAP_ONEDNN_H_

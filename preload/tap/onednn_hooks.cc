@@ -20,8 +20,8 @@
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/thread_state.h"
-#include "preload/tap/environment_hooks.h"
 #include "preload/tap/onednn.h"
+#include "preload/tap/tap.h"
 #include "preload/unwind/native_stack.h"
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
@@ -41,7 +41,6 @@ __thread uint8_t dlhook_line_continues __attribute__((visibility("hidden"))) = 0
 namespace dlhook {
 namespace {
 
-constexpr char kCapabilityName[] = "onednn-tap";
 constexpr uint32_t kMaxHeaderLines = 16;
 
 // A loaded copy of oneDNN that tells us, by the object that carries it.
@@ -69,12 +68,6 @@ __thread const link_map* t_swallow_flush_of;
 
 bool IsRecording(const ThreadState* thread, uint32_t family_bit) {
   return (thread->session->enabled_families.load(std::memory_order_relaxed) & family_bit) != 0;
-}
-
-uint32_t FamilyBit() {
-  static uint32_t bit = 0;
-  if (bit == 0) bit = FamilyBitOf("onednn");
-  return bit;
 }
 
 // Index, or kMaxTapSources where the object is none.
@@ -133,16 +126,13 @@ bool CopiesAnswer(const char* name, const char* object_name) {
 
 bool MayArm(const char* object_name, const Config& config) {
   if (config.onednn == OneDnnMode::kOff) {
-    ReportCapability(kCapabilityName, object_name, CapabilityState::kOff, "DLHOOK_ONEDNN=off");
+    Report(kOneDnnTap, object_name, CapabilityState::kOff, "DLHOOK_ONEDNN=off");
     return false;
   }
-  if ((config.families & FamilyBit()) == 0) {
-    ReportCapability(kCapabilityName, object_name, CapabilityState::kOff, "DLHOOK_CAPTURE leaves out onednn");
-    return false;
-  }
+  if (IsLeftOut(kOneDnnTap, object_name)) return false;
   if (config.onednn == OneDnnMode::kAuto && !IsKnownOneDnnCarrier(object_name)) {
-    ReportCapability(kCapabilityName, object_name, CapabilityState::kRefused,
-                     "this build of oneDNN is not known to work while it logs");
+    Report(kOneDnnTap, object_name, CapabilityState::kRefused,
+           "this build of oneDNN is not known to work while it logs");
     return false;
   }
   return true;
@@ -188,7 +178,7 @@ void ShareSource(SessionHeader* session, uint32_t index) {
 // A line's last field is its duration in milliseconds.
 bool IsStackWanted(const char* text, size_t size) {
   const Config& config = GetConfig();
-  if ((config.stack_families & FamilyBit()) == 0) return false;
+  if ((config.stack_families & FamilyBit<kOneDnnTap>()) == 0) return false;
   if (config.stacks_min_ns == 0) return true;
   while (size > 0 && text[size - 1] == '\n') --size;
   size_t start = size;
@@ -199,8 +189,8 @@ bool IsStackWanted(const char* text, size_t size) {
 
 void RecordLine(uint32_t index, const char* text, size_t size) {
   ThreadState* thread = dlhook_thread;
-  if (thread == nullptr || thread->active == 0) thread = AttachThread(FamilyBit());
-  if (thread == nullptr || !IsRecording(thread, FamilyBit())) return;
+  if (thread == nullptr || thread->active == 0) thread = AttachThread(FamilyBit<kOneDnnTap>());
+  if (thread == nullptr || !IsRecording(thread, FamilyBit<kOneDnnTap>())) return;
   uint64_t end_ticks = ReadTicks(thread->clock);
   DropStaleOpenCalls(thread, reinterpret_cast<uintptr_t>(&end_ticks));
   ShareSource(thread->session, index);
@@ -297,57 +287,46 @@ int SetVerbose(const char* name, void* own_symbol, int level, void* caller) {
   const Config& config = GetConfig();
   uint32_t index = object != nullptr && MayArm(ObjectName(object), config) ? SourceOf(object) : kMaxTapSources;
   if (index == kMaxTapSources) return real(level);
-  ReportCapability(kCapabilityName, g_sources[index].name, CapabilityState::kOn, "");
+  Report(kOneDnnTap, g_sources[index].name, CapabilityState::kOn, "");
   g_sources[index].user_lines.store(LinesOfLevel(level), std::memory_order_relaxed);
   ThreadState* thread = dlhook_thread;
-  bool stopped = thread != nullptr && thread->active != 0 && !IsRecording(thread, FamilyBit());
+  bool stopped = thread != nullptr && thread->active != 0 && !IsRecording(thread, FamilyBit<kOneDnnTap>());
   int ours = stopped ? 0 : config.onednn_level;
   return real(level > ours ? level : ours);
 }
 
-}  // namespace
-
 // MKLDNN_VERBOSE: 0.x and 1.0 know no other; 1.1 to 2.4 ask for it first and for DNNL_VERBOSE, which goes before, then.
-bool IsVerboseVariable(const char* name) {
-  for (const char* variable : kVerboseVariables) {
-    if (strcmp(name, variable) == 0) return true;
-  }
-  return false;
-}
-
-void* SetVerboseWrapper(const char* name) {
-  static const struct {
-    const char* name;
-    int (*function)(int);
-  } kSwitches[] = {{"dnnl_set_verbose", &dnnl_set_verbose},
-                   {"mkldnn_set_verbose", &mkldnn_set_verbose},
-                   {"_ZN5torch7verbose19_mkldnn_set_verboseEi", &_ZN5torch7verbose19_mkldnn_set_verboseEi}};
-  for (const auto& known : kSwitches) {
-    if (known.name[0] == name[0] && strcmp(known.name, name) == 0) return reinterpret_cast<void*>(known.function);
-  }
-  return nullptr;
-}
-
-char* AnswerVerboseVariable(const char* name, void* caller) {
+bool OnGetenv(const char* name, void* caller, char** answer) {
+  bool is_ours = false;
+  for (const char* variable : kVerboseVariables) is_ours = is_ours || strcmp(name, variable) == 0;
+  if (!is_ours) return false;
   const link_map* object = ObjectOf(caller);
   const Config& config = GetConfig();
   const char* users = UsersVariable(name);
   bool asked_for_it = users == nullptr || strcmp(users, name) == 0;
-  if (object == nullptr || !asked_for_it || CopiesAnswer(name, ObjectName(object))) return RealGetenv(name);
+  if (object == nullptr || !asked_for_it || CopiesAnswer(name, ObjectName(object))) return false;
   int saved_errno = errno;
   uint32_t index = MayArm(ObjectName(object), config) ? SourceOf(object) : kMaxTapSources;
   errno = saved_errno;
-  if (index == kMaxTapSources) return RealGetenv(name);
+  if (index == kMaxTapSources) return false;
   Source& source = g_sources[index];
   const char* users_value = users == nullptr ? nullptr : RealGetenv(users);
   source.user_lines.store(LinesOfSetting(users_value), std::memory_order_relaxed);
   static char composed[256];
-  const char* answer = SettingToAnswer(users_value, config.onednn_level, composed, sizeof composed);
-  ReportCapability(kCapabilityName, source.name, CapabilityState::kOn, LimitOf(answer, config.onednn_level));
+  *answer = const_cast<char*>(SettingToAnswer(users_value, config.onednn_level, composed, sizeof composed));
+  Report(kOneDnnTap, source.name, CapabilityState::kOn, LimitOf(*answer, config.onednn_level));
   errno = saved_errno;
-  return const_cast<char*>(answer);
+  return true;
 }
+DLHOOK_GETENV_TAP(kOneDnnVerbose, "ONEDNN_VERBOSE", &OnGetenv);
+DLHOOK_GETENV_TAP(kDnnlVerbose, "DNNL_VERBOSE", &OnGetenv);
+DLHOOK_GETENV_TAP(kMklDnnVerbose, "MKLDNN_VERBOSE", &OnGetenv);
 
+DLHOOK_LOOKED_UP(kDnnlSetVerbose, dnnl_set_verbose);
+DLHOOK_LOOKED_UP(kMklDnnSetVerbose, mkldnn_set_verbose);
+DLHOOK_LOOKED_UP(kTorchSetVerbose, _ZN5torch7verbose19_mkldnn_set_verboseEi);
+
+}  // namespace
 }  // namespace dlhook
 
 extern "C" {

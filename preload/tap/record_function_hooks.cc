@@ -21,6 +21,7 @@
 #include "preload/runtime/scope.h"
 #include "preload/tap/record_function.h"
 #include "preload/tap/record_function_library.h"
+#include "preload/tap/tap.h"
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
 
@@ -36,7 +37,6 @@ __thread TorchScopeNote dlhook_torch_note __attribute__((visibility("hidden")));
 namespace dlhook {
 namespace {
 
-constexpr char kCapabilityName[] = "record-function-tap";
 constexpr char kWindowName[] = "[dlhook] scopes recorded";
 constexpr uint32_t kOperatorsPerLook = 32;  // at the clock, in light mode
 
@@ -300,7 +300,7 @@ TorchCallback ObserverOf(TorchScope scope) {
 bool RegisterWith(const link_map* object, void* library) {
   const char* reason = FindTorchFunctions(object, library, &g_tap.torch);
   if (reason != nullptr) {
-    ReportCapability(kCapabilityName, ObjectName(object), CapabilityState::kRefused, reason);
+    Report(kRecordFunctionTap, ObjectName(object), CapabilityState::kRefused, reason);
     return false;
   }
   g_tap.is_light = GetConfig().scopes == ScopesMode::kLight;
@@ -310,8 +310,8 @@ bool RegisterWith(const link_map* object, void* library) {
     if (KindOfTorchScope(static_cast<TorchScope>(scope)) == ScopeKind::kUnknown) continue;
     g_tap.handles[scope] = g_tap.torch.add(ObserverOf(static_cast<TorchScope>(scope)));
   }
-  ReportCapability(kCapabilityName, ObjectName(object), CapabilityState::kOn,
-                   g_tap.is_light ? "light: operators in some windows only" : "");
+  Report(kRecordFunctionTap, ObjectName(object), CapabilityState::kOn,
+         g_tap.is_light ? "light: operators in some windows only" : "");
   return true;
 }
 
@@ -320,16 +320,11 @@ void Register(GetCallbacks real) {
   if (!g_phase.compare_exchange_strong(unseen, kBusy)) return;
   int saved_errno = errno;
   const link_map* object = ObjectOf(reinterpret_cast<void*>(real));
-  const Config& config = GetConfig();
-  g_tap.family_bit = FamilyBitOf("record_function");
+  g_tap.family_bit = FamilyBit<kRecordFunctionTap>();
   bool registered = false;
-  if (config.scopes == ScopesMode::kOff || (config.families & g_tap.family_bit) == 0) {
-    ReportCapability(
-        kCapabilityName, ObjectName(object), CapabilityState::kOff,
-        config.scopes == ScopesMode::kOff ? "DLHOOK_SCOPES=off" : "DLHOOK_CAPTURE leaves record_function out");
-  } else if (void* library = object == nullptr ? nullptr : dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD)) {
+  bool is_wanted = !IsLeftOut(kRecordFunctionTap, ObjectName(object)) && object != nullptr;
+  if (void* library = is_wanted ? dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD) : nullptr)
     registered = RegisterWith(object, library);
-  }
   g_phase.store(registered ? kOn : kNever, std::memory_order_release);
   errno = saved_errno;
 }

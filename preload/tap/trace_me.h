@@ -45,10 +45,6 @@ struct TraceMeName {
 };
 TraceMeName ParseTraceMeName(const char* name, size_t bytes);
 
-// A look-up of one of TensorFlow's variables by `caller`: arms the tap if that is TensorFlow. Not before its
-// library's data are there, and before its first op.
-void NoticeTensorFlow(void* caller);
-
 }  // namespace dlhook
 
 #endif  // DLHOOK_PRELOAD_TAP_TRACE_ME_H_

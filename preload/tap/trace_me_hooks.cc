@@ -13,6 +13,7 @@
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/scope.h"
+#include "preload/tap/tap.h"
 #include "preload/tap/trace_me.h"
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
@@ -20,7 +21,6 @@
 namespace dlhook {
 namespace {
 
-constexpr char kCapabilityName[] = "trace-me-tap";
 constexpr char kLevelName[] = "_ZN3tsl8profiler8internal13g_trace_levelE";
 constexpr char kRecordName[] = "_ZN3tsl8profiler15TraceMeRecorder6RecordEONS1_5EventE";
 constexpr int kDisabled = -1;  // TraceMeRecorder::kTracingDisabled
@@ -48,12 +48,6 @@ std::atomic<Phase> g_phase{Phase::kUnseen};
 std::atomic<bool> g_checked{false};  // an event was seen and is one
 // Another library has a recorder of its own, in use.
 std::atomic<bool> g_has_others{false};
-
-uint32_t FamilyBit() {
-  static uint32_t bit = 0;
-  if (bit == 0) bit = FamilyBitOf("trace_me");
-  return bit;
-}
 
 int64_t RealtimeNs() {
   timespec now;
@@ -99,12 +93,6 @@ const char* FindRecorder(link_map* object, Recorder* found) {
   return reaches_us ? nullptr : "TraceMe's calls stay inside the library";
 }
 
-// Why the user does not want the tap, or null.
-const char* ReasonForOff(const Config& config) {
-  if (config.scopes == ScopesMode::kOff) return "DLHOOK_SCOPES=off";
-  return (config.families & FamilyBit()) == 0 ? "DLHOOK_CAPTURE leaves out trace_me" : nullptr;
-}
-
 // The recorder answers Start by "already started" while the level is not kDisabled.
 bool RaiseLevel() {
   int disabled = kDisabled;
@@ -119,21 +107,18 @@ void LowerLevel() {
 // The phase that follows kArming.
 Phase Arm(link_map* object) {
   const char* name = ObjectName(object);
-  if (const char* reason = ReasonForOff(GetConfig())) {
-    ReportCapability(kCapabilityName, name, CapabilityState::kOff, reason);
-    return Phase::kPassOn;
-  }
+  if (IsLeftOut(kTraceMeTap, name)) return Phase::kPassOn;
   Recorder found = {};
   if (const char* reason = FindRecorder(object, &found)) {
-    ReportCapability(kCapabilityName, name, CapabilityState::kAbsent, reason);
+    Report(kTraceMeTap, name, CapabilityState::kAbsent, reason);
     return Phase::kUnseen;  // another of TensorFlow's libraries may have it
   }
   g_recorder = found;
   if (!RaiseLevel()) {
-    ReportCapability(kCapabilityName, name, CapabilityState::kRefused, "TraceMe is in use already");
+    Report(kTraceMeTap, name, CapabilityState::kRefused, "TraceMe is in use already");
     return Phase::kPassOn;
   }
-  ReportCapability(kCapabilityName, ObjectName(found.object), CapabilityState::kOn, "");
+  Report(kTraceMeTap, ObjectName(found.object), CapabilityState::kOn, "");
   return Phase::kArmed;
 }
 
@@ -144,7 +129,7 @@ void Refuse(const char* reason) {
   } else {
     g_phase.store(Phase::kPassOn);  // in a session of the user's: the level is the user's
   }
-  ReportCapability(kCapabilityName, ObjectName(g_recorder.object), CapabilityState::kRefused, reason);
+  Report(kTraceMeTap, ObjectName(g_recorder.object), CapabilityState::kRefused, reason);
 }
 
 // ---- Events
@@ -161,7 +146,7 @@ bool CheckFirst(const TraceMeEvent& event) {
 
 void Tell(const TraceMeEvent& event) {
   if (!IsWholeEvent(event)) return;  // halves, which say nothing without the other one, and marks
-  ThreadState* thread = ScopeThread(FamilyBit());
+  ThreadState* thread = ScopeThread(FamilyBit<kTraceMeTap>());
   if (thread == nullptr) return;
   TraceMeName name = ParseTraceMeName(event.name, event.name_bytes);
   double ticks_per_ns = static_cast<double>(TicksPerSecond(*thread->session)) * 1e-9;
@@ -218,14 +203,39 @@ void EndUsersSession() {
   bool again = RaiseLevel();
   const char* reason = again ? "" : "the program's own profiler holds TraceMe";
   CapabilityState state = again ? CapabilityState::kOn : CapabilityState::kLost;
-  ReportCapability(kCapabilityName, ObjectName(g_recorder.object), state, reason);
+  Report(kTraceMeTap, ObjectName(g_recorder.object), state, reason);
 }
 
 void NoteUsersLevel(int level) {
   if (level >= kOurLevel) return;
-  ReportCapability(kCapabilityName, ObjectName(g_recorder.object), CapabilityState::kLost,
-                   "no nodes: the program's own profiler runs at level 1 or 0");
+  Report(kTraceMeTap, ObjectName(g_recorder.object), CapabilityState::kLost,
+         "no nodes: the program's own profiler runs at level 1 or 0");
 }
+
+// A look-up of one of TensorFlow's variables, or a start of its profiler, by `caller`: arms the tap if that is TensorFlow.
+// Not before its library's data are there, and before its first op.
+void NoticeTensorFlow(void* caller) {
+  Phase unseen = g_phase.load(std::memory_order_relaxed);
+  if (unseen != Phase::kUnseen) return;
+  link_map* object = ObjectOf(caller);
+  const char* name = ObjectName(object);
+  bool is_tensorflow = StartsWith(name, "libtensorflow") || StartsWith(name, "_pywrap_tensorflow");
+  bool is_jax = StartsWith(name, "libjax_common") || StartsWith(name, "xla_extension");
+  if (!is_tensorflow && !is_jax) return;
+  int saved_errno = errno;
+  if (is_jax) {
+    Report(kTraceMeTap, name, CapabilityState::kAbsent, "TraceMe's recorder is not exported");
+  } else if (g_phase.compare_exchange_strong(unseen, Phase::kArming)) {
+    g_phase.store(Arm(object), std::memory_order_release);
+  }
+  errno = saved_errno;
+}
+
+bool OnGetenv(const char*, void* caller, char**) {
+  NoticeTensorFlow(caller);
+  return false;
+}
+DLHOOK_GETENV_TAP(kGetenvTap, "TF_", &OnGetenv);
 
 template <typename... Arguments>
 bool OnStart(const char* name, void* own, void* caller, int level, Arguments... arguments) {
@@ -261,23 +271,6 @@ void* OnStop(const char* name, void* own, void* caller, void* events) {
 }
 
 }  // namespace
-
-void NoticeTensorFlow(void* caller) {
-  Phase unseen = g_phase.load(std::memory_order_relaxed);
-  if (unseen != Phase::kUnseen) return;
-  link_map* object = ObjectOf(caller);
-  const char* name = ObjectName(object);
-  bool is_tensorflow = StartsWith(name, "libtensorflow") || StartsWith(name, "_pywrap_tensorflow");
-  bool is_jax = StartsWith(name, "libjax_common") || StartsWith(name, "xla_extension");
-  if (!is_tensorflow && !is_jax) return;
-  int saved_errno = errno;
-  if (is_jax) {
-    ReportCapability(kCapabilityName, name, CapabilityState::kAbsent, "TraceMe's recorder is not exported");
-  } else if (g_phase.compare_exchange_strong(unseen, Phase::kArming)) {
-    g_phase.store(Arm(object), std::memory_order_release);
-  }
-  errno = saved_errno;
-}
 
 }  // namespace dlhook
 

@@ -205,7 +205,7 @@ class Situations(SituationCase):
 
     def test_switched_off(self):
         for extra, reason in (({"DLHOOK_SCOPES": "off"}, "DLHOOK_SCOPES=off"),
-                              ({"DLHOOK_CAPTURE": "-record_function"}, "DLHOOK_CAPTURE leaves record_function out")):
+                              ({"DLHOOK_CAPTURE": "-record_function"}, "DLHOOK_CAPTURE leaves out record_function")):
             with self.subTest(extra=extra):
                 (trace,) = self.situation("operators", **extra)  # the product is still there
                 self.assertEqual(trace.scopes, [])

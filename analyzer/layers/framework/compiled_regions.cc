@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {
@@ -31,7 +32,7 @@ Layer Region() {
 bool OneDnnIsXlas(const ProcessInfo& process) {
   bool found = false;
   for (const trace::Capability& capability : process.capabilities) {
-    if (capability.name() != "onednn-tap" || capability.state() != trace::Capability::ON) continue;
+    if (capability.name() != kOneDnnTap.capability || capability.state() != trace::Capability::ON) continue;
     if (!absl::StrContains(capability.object(), "libjax_common")) return false;
     found = true;
   }
@@ -61,7 +62,7 @@ void AttributeCompiledRegions(const TraceModel& model, Attribution* attribution)
   LayerIndex region = kNone;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     if (!is_xla[model.threads[model.calls.thread[call]].process] || model.calls.ScopeOf(call) != kNone) continue;
-    if (model.ops[model.calls.op[call]].family != "onednn") continue;
+    if (model.ops[model.calls.op[call]].family != kOneDnnTap.family) continue;
     if (region == kNone) {
       region = static_cast<LayerIndex>(attribution->layers.size());
       attribution->layers.push_back(Region());

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "analyzer/layers/functions/layer_functions.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline functions {
 namespace {
@@ -170,9 +171,7 @@ const std::string& Askers::PathOf(CallIndex call) { return WithStack(call).path;
 
 NameIndex Askers::OpScopeOf(CallIndex call) const {
   for (ScopeIndex scope = model_.calls.ScopeOf(call); scope != kNone; scope = model_.scopes.parent[scope]) {
-    const trace::ScopeBatch::Kind kind = model_.scopes.kind[scope];
-    if (kind != trace::ScopeBatch::USER_RANGE && kind != trace::ScopeBatch::NVTX_RANGE)
-      return model_.scopes.name[scope];
+    if (!FactsOf(model_.scopes.kind[scope]).is_bracket) return model_.scopes.name[scope];
   }
   return kNone;
 }

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/tables/columns.h"
 #include "preload/counters/counter_names.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -92,10 +93,10 @@ CounterSums::RowSums& CounterSums::At(size_t row) {
   return sums_[row];
 }
 
-// A thread mostly waits in TensorFlow's TraceMe events (time_division.h): that it does not run there says nothing of the row.
+// Where a thread mostly waits in a scope (time_division.h), that it does not run there says nothing of the row.
 bool CounterSums::TellsOfRunning(const CountedPiece& piece) const {
   if (piece.is_estimated || piece.kind == ActivityKind::kUnattributed) return false;
-  return piece.kind != ActivityKind::kScope || model_.scopes.kind[piece.index] != trace::ScopeBatch::TRACE_ME;
+  return piece.kind != ActivityKind::kScope || !FactsOf(model_.scopes.kind[piece.index]).is_wait;
 }
 
 void CounterSums::Take(size_t row, const CountedPiece& piece) {

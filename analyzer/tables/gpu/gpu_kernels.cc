@@ -19,6 +19,7 @@
 #include "analyzer/steps/iterations.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/gpu/gpu_tables.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -287,9 +288,7 @@ std::string GpuAskerOf(const TraceModel& model, GpuIndex activity) {
   }
   const ScopeIndex scope = model.gpu.scope.empty() ? kNone : model.gpu.scope[activity];
   if (scope != kNone) {
-    const trace::ScopeBatch::Kind kind = model.scopes.kind[scope];
-    const bool is_range = kind == trace::ScopeBatch::USER_RANGE || kind == trace::ScopeBatch::NVTX_RANGE;
-    return is_range ? "application" : model.names[model.scopes.name[scope]];
+    return FactsOf(model.scopes.kind[scope]).is_bracket ? "application" : model.names[model.scopes.name[scope]];
   }
   return call == kNone ? kNotKnown : "application";
 }

@@ -11,11 +11,11 @@
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/time/gap_places.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-using Kind = trace::ScopeBatch;
 
 // The first `depth` parts after the model's own; all of them where depth is 0.
 std::string CutAfter(const std::string& name, const std::string& model, int depth) {
@@ -155,7 +155,7 @@ GroupIndex LayerGroups::OfGpu(GpuIndex activity, const Place& place) const {
 }
 
 GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
-  const bool is_op = model_.scopes.kind[scope] != Kind::USER_RANGE && model_.scopes.kind[scope] != Kind::NVTX_RANGE;
+  const bool is_op = !FactsOf(model_.scopes.kind[scope]).is_bracket;
   if (by_ == LayersBy::kOp && is_op) return of_name_[model_.scopes.name[scope]];
   const LayerIndex layer = scope < attribution_.of_scope.size() ? attribution_.of_scope[scope].layer : kNone;
   if (layer != kNone && !of_layer_.empty()) return of_layer_[layer];

@@ -18,6 +18,7 @@
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "preload/format/hook_table.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -66,21 +67,9 @@ std::string FamilyOfHook(const std::string& function) {
   return hook < 0 ? "" : kFamilyNames[kHookNames[hook].family];
 }
 
-// Which tap tells scopes of a kind.
-const char* TapOfScope(trace::ScopeBatch::Kind kind) {
-  switch (kind) {
-    case trace::ScopeBatch::GRAPH_NODE:
-    case trace::ScopeBatch::TRACE_ME:
-      return "trace-me-tap";
-    case trace::ScopeBatch::NVTX_RANGE:
-      return "nvtx-tap";
-    default:
-      return "record-function-tap";
-  }
-}
-
 std::string SourceOfOp(const Op& op) {
-  return op.time_source == trace::ONEDNN_LOG ? "onednn-tap" : absl::StrCat("hook:", op.family);
+  const Tap* tap = TapOfSource(op.time_source);
+  return tap != nullptr ? tap->capability : absl::StrCat("hook:", op.family);
 }
 
 // Records of each process by what told them: "hook:blas", "onednn-tap" … Counted by op and kind first: there are many
@@ -100,7 +89,7 @@ std::vector<std::map<std::string, int64_t>> CountTold(const TraceModel& model) {
     for (OpIndex op = 0; op < model.ops.size(); ++op) {
       if (calls[process][op] > 0) told[process][SourceOfOp(model.ops[op])] += calls[process][op];
     }
-    for (const auto& [kind, count] : scopes[process]) told[process][TapOfScope(kind)] += count;
+    for (const auto& [kind, count] : scopes[process]) told[process][FactsOf(kind).tap->capability] += count;
   }
   for (const GpuDeviceIndex device : model.gpu.device) ++told[model.gpu_devices[device].process]["gpu-time"];
   return told;

@@ -1,10 +1,12 @@
-// One line a capability (preload/tap/README.md has their names) and a reason of losses.
+// One line a capability and a reason of losses; those of taps are in preload/format/taps.h.
 #include "analyzer/tables/run/capability_advice.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -16,32 +18,23 @@ struct Advice {
 
 // Where it was refused, lost or is not there.
 constexpr Advice kMissing[] = {
-    {"record-function-tap",
-     "Layers then come from the calls alone; the PyTorch releases that are known are in README.md."},
-    {"trace-me-tap", "Layers then come from the calls alone and from Python's frames."},
     {"python-frames", "Lines of the program and names of modules are missing; CPython 3.8 to 3.13 is known."},
     {"module-names", "Layers are then named by their classes and lines."},
-    {"nvtx-tap", "Ranges of NVTX are missing; everything else is there."},
     {"native-stacks", "Callers are then known only by Python lines and framework ops."},
     {"gpu-time", "Without times of GPUs calls have the host's time alone; dlhook doctor says what this machine has."},
 };
 
 // Where the user left it out.
 constexpr Advice kOff[] = {
-    {"onednn-tap", "Leave DLHOOK_ONEDNN and DLHOOK_CAPTURE as they are by default."},
-    {"record-function-tap", "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
-    {"trace-me-tap", "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
     {"python-frames", "Leave DLHOOK_PYTHON as it is by default."},
     {"native-stacks", "Record with DLHOOK_STACKS=all, or native."},
     {"gpu-time", "Leave DLHOOK_GPU as it is by default."},
-    {"nvtx-tap", "Unset NVTX_INJECTION64_PATH and leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."},
 };
 
-// OpenVINO's oneDNN fails while it logs executions: nobody is told to have it log.
-std::string AdviceForRefusedLog(absl::string_view library) {
-  if (absl::StartsWith(library, "libopenvino"))
-    return "Its primitives fail while it logs; OpenVINO's own profiling tells of them.";
-  return "If the program works under ONEDNN_VERBOSE=1 without dlhook, set DLHOOK_ONEDNN=force.";
+const Tap* TapOf(absl::string_view capability) {
+  const auto found =
+      std::find_if(std::begin(kTaps), std::end(kTaps), [&](const Tap* tap) { return tap->capability == capability; });
+  return found == std::end(kTaps) ? nullptr : *found;
 }
 
 constexpr char kCounters[] = "See dlhook counters.";
@@ -62,15 +55,20 @@ bool IsOfCounters(const trace::Capability& capability) {
 
 std::string AdviceFor(const trace::Capability& capability) {
   if (IsOfCounters(capability)) return IsMissing(capability) ? kCounters : "";
+  const Tap* tap = TapOf(capability.name());
+  const TapAdvice advice = tap == nullptr ? TapAdvice{"", ""} : tap->advice;
+  const bool is_hopeless =
+      advice.hopeless_object != nullptr && absl::StartsWith(capability.object(), advice.hopeless_object);
   switch (capability.state()) {
     case trace::Capability::OFF:
-      return Find(kOff, capability.name());
+      return tap != nullptr ? advice.off : Find(kOff, capability.name());
     case trace::Capability::REFUSED:
-      if (capability.name() == "onednn-tap") return AdviceForRefusedLog(capability.object());
-      return Find(kMissing, capability.name());
+      if (is_hopeless) return advice.hopeless;
+      if (advice.refused != nullptr) return advice.refused;
+      [[fallthrough]];
     case trace::Capability::LOST:
     case trace::Capability::ABSENT:
-      return Find(kMissing, capability.name());
+      return tap != nullptr ? advice.missing : Find(kMissing, capability.name());
     default:
       return "";
   }

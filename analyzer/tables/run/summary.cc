@@ -24,6 +24,7 @@
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/gap_places.h"
 #include "analyzer/time/time_division.h"
+#include "preload/format/taps.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {
@@ -105,16 +106,11 @@ void AddCounts(const TraceModel& model, const RunTotals& totals, Metrics& metric
 
 // "operators 1200, backward nodes 300".
 std::string ScopeKindsLabel(const ScopeColumns& scopes) {
-  static constexpr const char* kWords[] = {"other",         "operators",   "backward nodes",   "framework ranges",
-                                           "user's ranges", "graph nodes", "TraceMe's events", "NVTX ranges"};
-  std::array<int64_t, std::size(kWords)> counts = {};
-  for (const trace::ScopeBatch::Kind kind : scopes.kind) {
-    const auto index = static_cast<size_t>(kind);
-    ++counts[index < counts.size() ? index : 0];
-  }
+  std::array<int64_t, std::size(kScopeKinds)> counts = {};
+  for (const auto kind : scopes.kind) ++counts[&FactsOf(kind) - kScopeKinds];
   std::vector<std::string> words;
   for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] > 0) words.push_back(absl::StrCat(kWords[i], " ", counts[i]));
+    if (counts[i] > 0) words.push_back(absl::StrCat(kScopeKinds[i].plural, " ", counts[i]));
   }
   return absl::StrJoin(words, ", ");
 }

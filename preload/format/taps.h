@@ -1,0 +1,112 @@
+// The libraries that report by themselves: what the shim and the analyzer both know of each (preload/tap/README.md).
+#ifndef DLHOOK_PRELOAD_FORMAT_TAPS_H_
+#define DLHOOK_PRELOAD_FORMAT_TAPS_H_
+
+#include <cstddef>
+#include <iterator>
+
+#include "preload/proto_fields.h"
+
+namespace dlhook {
+
+// Advice to users: what to do, or what is missing, as a sentence; empty: nothing.
+struct TapAdvice {
+  const char* missing;            // lost, not there, or refused by dlhook
+  const char* off;                // the user left it out
+  const char* refused = nullptr;  // refused, where something else helps then
+  // Refused, and nothing helps: in objects whose file name begins so.
+  const char* hopeless_object = nullptr;
+  const char* hopeless = nullptr;
+};
+
+struct Tap {
+  const char* capability;     // by which its state is reported
+  const char* family;         // of DLHOOK_CAPTURE (preload/api/common.api)
+  fields::TimeSource source;  // of the calls that it records; kUnknown: it records scopes (DLHOOK_SCOPES)
+  const char* library;        // whose copies inside other libraries it hears; empty: none
+  TapAdvice advice;
+};
+
+inline constexpr Tap kOneDnnTap = {
+    "onednn-tap",
+    "onednn",
+    fields::TimeSource::kOnednnLog,
+    "oneDNN",
+    {"", "Leave DLHOOK_ONEDNN and DLHOOK_CAPTURE as they are by default.",
+     "If the program works under ONEDNN_VERBOSE=1 without dlhook, set DLHOOK_ONEDNN=force.", "libopenvino",
+     "Its primitives fail while it logs; OpenVINO's own profiling tells of them."}};
+
+inline constexpr Tap kRecordFunctionTap = {
+    "record-function-tap",
+    "record_function",
+    fields::TimeSource::kUnknown,
+    "",
+    {"Layers then come from the calls alone; the PyTorch releases that are known are in README.md.",
+     "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."}};
+
+inline constexpr Tap kTraceMeTap = {"trace-me-tap",
+                                    "trace_me",
+                                    fields::TimeSource::kUnknown,
+                                    "",
+                                    {"Layers then come from the calls alone and from Python's frames.",
+                                     "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."}};
+
+inline constexpr Tap kNvtxTap = {
+    "nvtx-tap",
+    "nvtx",
+    fields::TimeSource::kUnknown,
+    "",
+    {"Ranges of NVTX are missing; everything else is there.",
+     "Unset NVTX_INJECTION64_PATH and leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."}};
+
+inline constexpr const Tap* kTaps[] = {&kOneDnnTap, &kRecordFunctionTap, &kTraceMeTap, &kNvtxTap};
+
+// The one that records calls of this time source, or null: hooks do.
+template <typename Source>
+constexpr const Tap* TapOfSource(Source source) {
+  for (const Tap* tap : kTaps) {
+    if (tap->source != fields::TimeSource::kUnknown && static_cast<int>(tap->source) == static_cast<int>(source))
+      return tap;
+  }
+  return nullptr;
+}
+
+struct ScopeKindFacts {
+  fields::ScopeBatch::Kind kind;
+  const Tap* tap;
+  const char* plural;  // for people
+  bool is_bracket;     // the user's, around work of any kind; the others are an op or a step of a framework's
+  bool is_wait;        // a thread mostly waits in it for others that do the work
+  bool is_compared;    // as many in every run that does the same: diff counts them
+};
+
+// In the order of the numbers in proto/call.proto.
+inline constexpr ScopeKindFacts kScopeKinds[] = {
+    {fields::ScopeBatch::Kind::kUnknown, &kRecordFunctionTap, "other", false, false, false},
+    {fields::ScopeBatch::Kind::kFrameworkOp, &kRecordFunctionTap, "operators", false, false, true},
+    {fields::ScopeBatch::Kind::kBackwardNode, &kRecordFunctionTap, "backward nodes", false, false, true},
+    {fields::ScopeBatch::Kind::kFrameworkRange, &kRecordFunctionTap, "framework ranges", false, false, false},
+    {fields::ScopeBatch::Kind::kUserRange, &kRecordFunctionTap, "user's ranges", true, false, true},
+    {fields::ScopeBatch::Kind::kGraphNode, &kTraceMeTap, "graph nodes", false, false, true},
+    {fields::ScopeBatch::Kind::kTraceMe, &kTraceMeTap, "TraceMe's events", false, true, false},
+    {fields::ScopeBatch::Kind::kNvtxRange, &kNvtxTap, "NVTX ranges", true, false, false},
+};
+
+// Kinds that this dlhook does not know are as kUnknown.
+template <typename Kind>
+constexpr const ScopeKindFacts& FactsOf(Kind kind) {
+  const auto index = static_cast<size_t>(kind);
+  return kScopeKinds[index < std::size(kScopeKinds) ? index : 0];
+}
+
+constexpr bool ScopeKindsAreInOrder() {
+  for (size_t i = 0; i < std::size(kScopeKinds); ++i) {
+    if (static_cast<size_t>(kScopeKinds[i].kind) != i) return false;
+  }
+  return true;
+}
+static_assert(ScopeKindsAreInOrder());
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_FORMAT_TAPS_H_

@@ -1,0 +1,43 @@
+// What taps share: how the one interposed getenv reaches them, and what they say of themselves.
+// Thread: any application thread, also before any constructor has run.
+#ifndef DLHOOK_PRELOAD_TAP_TAP_H_
+#define DLHOOK_PRELOAD_TAP_TAP_H_
+
+#include <cstdint>
+
+#include "preload/format/taps.h"
+#include "preload/runtime/config.h"
+#include "preload/runtime/registry.h"
+
+namespace dlhook {
+
+// glibc's, past our own.
+char* RealGetenv(const char* name);
+
+// A tap that is switched on by a variable, or sees its library by the variables that it asks for.
+struct GetenvTap {
+  const char* beginning;  // of the names
+  // Called for these: an answer in *answer, or false, and the program gets what it would without dlhook.
+  bool (*on_getenv)(const char* name, void* caller, char** answer);
+};
+// In a tap's file, outside of functions; getenv asks all of them (environment_hooks.cc).
+#define DLHOOK_GETENV_TAP(name, beginning, on_getenv) \
+  __attribute__((section("dlhook_getenv_taps"), used)) const GetenvTap name = {beginning, on_getenv}
+
+template <const Tap& kTap>
+uint32_t FamilyBit() {
+  static uint32_t bit = 0;
+  if (bit == 0) bit = FamilyBitOf(kTap.family);
+  return bit;
+}
+
+inline void Report(const Tap& tap, const char* object, CapabilityState state, const char* reason) {
+  ReportCapability(tap.capability, object, state, reason);
+}
+
+// True: the user left it out, which is reported of `object`.
+bool IsLeftOut(const Tap& tap, const char* object);
+
+}  // namespace dlhook
+
+#endif  // DLHOOK_PRELOAD_TAP_TAP_H_
