@@ -13,7 +13,6 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-
 // How often these are called depends on time (polling), on what a cache holds, or on the library alone.
 bool IsDecidedByProgram(const Op& op) {
   static const auto& kOthers = *new std::set<std::string>{"call", "allocation", "free", "search"};
