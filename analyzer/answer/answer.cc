@@ -30,6 +30,7 @@ constexpr size_t kParts = 7;
 constexpr size_t kLayers = 7;
 constexpr size_t kFindings = 5;
 constexpr size_t kBriefFindings = 3;
+constexpr int64_t kLeastForQuartiles = 8;
 constexpr size_t kRemarks = 3;
 constexpr size_t kRemarkLines = 3;  // each
 constexpr size_t kLinesBelow = 6;   // titles, empty lines and what to type next, behind the findings
@@ -42,7 +43,10 @@ class Screen {
   Screen(const StepFacts& facts, const AnswerOptions& options)
       : facts_(facts), options_(options), width_(std::max<size_t>(options.width, 40)) {}
 
-  void Line(const std::string& line) { lines_.push_back(line); }
+  void Line(std::string line) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines_.push_back(std::move(line));
+  }
   void Title(absl::string_view title) {
     Line("");
     Line(Styled(title, Style::kTitle, options_.color));
@@ -79,6 +83,9 @@ std::string Screen::Device() const {
     devices[device.name.empty() ? "GPU" : device.name].insert(
         device.uuid.empty() ? absl::StrCat(device.process, "/", device.ordinal) : device.uuid);
   }
+  const auto& ops = facts_.model().ops;
+  const bool uses_gpu = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.on_gpu; });
+  if (devices.empty() && uses_gpu) return "GPU (its times are not known)";
   if (devices.empty()) {
     const uint32_t processors = facts_.processors();
     return processors == 0 ? "CPU" : absl::StrCat("CPU (", Many(processors, "processor"), ")");
@@ -119,16 +126,21 @@ void Screen::HowLong() {
       warm_up_ns += step.end_ns - step.start_ns;
     }
   }
-  std::string text =
-      absl::StrFormat("%s takes %s on average; half of %d take %s to %s.", absl::StrCat("A ", facts_.StepNoun()),
-                      HumanTime(facts_.step_ns()), facts_.steps().count(),
-                      HumanTime(static_cast<double>(quartiles.lower)), HumanTime(static_cast<double>(quartiles.upper)));
+  // Of few steps quartiles say nothing.
+  std::string text = facts_.steps().count() < kLeastForQuartiles
+                         ? absl::StrFormat("A %s takes %s, mean of %s.", facts_.StepNoun(), HumanTime(facts_.step_ns()),
+                                           Many(static_cast<size_t>(facts_.steps().count()), "steady one"))
+                         : absl::StrFormat("%s takes %s on average; half of %d take %s to %s.",
+                                           absl::StrCat("A ", facts_.StepNoun()), HumanTime(facts_.step_ns()),
+                                           facts_.steps().count(), HumanTime(static_cast<double>(quartiles.lower)),
+                                           HumanTime(static_cast<double>(quartiles.upper)));
   if (batch > 0) {
     absl::StrAppendFormat(&text, " Batch %d: %.0f samples/s.", batch,
                           static_cast<double>(batch) * 1e9 / facts_.step_ns());
   }
   if (warm_up > 0)
-    absl::StrAppendFormat(&text, " %d warm-up steps took %s.", warm_up, HumanTime(static_cast<double>(warm_up_ns)));
+    absl::StrAppend(&text, " ", Many(static_cast<size_t>(warm_up), "warm-up step"), " took ",
+                    HumanTime(static_cast<double>(warm_up_ns)), ".");
   Text(text);
 }
 
@@ -184,7 +196,7 @@ absl::Status Screen::Layers() {
       const std::string name = VisibleText(row.name);
       names.push_back(row.layers == 1 ? name : absl::StrCat(name, " x", row.layers));
     }
-    names = ShortNames(names, name_width);
+    names = ShortenedApart(names, name_width);
     Line("");
     const std::string title =
         all > rows.size() ? absl::StrFormat("Heaviest layers (%d of %d)", rows.size(), all) : "Layers";

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 #include <variant>
 
@@ -82,21 +81,6 @@ std::vector<LayerRow> LayerRows(const Table& layers) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const LayerRow& a, const LayerRow& b) { return a.total_ns > b.total_ns; });
   return rows;
-}
-
-std::vector<std::string> ShortNames(const std::vector<std::string>& names, size_t width) {
-  std::vector<std::string> shortened;
-  std::set<std::string> used;
-  for (const std::string& name : names) {
-    std::string text = name.size() <= width ? name : absl::StrCat("..", name.substr(name.size() - width + 2));
-    // The ends are alike: the beginning has to tell them apart.
-    if (!used.insert(text).second) {
-      text = absl::StrCat(name.substr(0, width / 2 - 1), "..", name.substr(name.size() - (width - width / 2 - 1)));
-      used.insert(text);
-    }
-    shortened.push_back(text);
-  }
-  return shortened;
 }
 
 }  // namespace dlhook::analyzer::answer

@@ -24,10 +24,6 @@ struct LayerRow {
 // whose names differ in numbers alone are one row if there are at least three.
 std::vector<LayerRow> LayerRows(const Table& layers);
 
-// Names of at most `width` characters that differ where the whole ones do: the beginning is cut, for parts of a network differ at
-// their ends.
-std::vector<std::string> ShortNames(const std::vector<std::string>& names, size_t width);
-
 }  // namespace dlhook::analyzer::answer
 
 #endif  // DLHOOK_ANALYZER_ANSWER_LAYER_ROWS_H_

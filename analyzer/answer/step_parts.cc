@@ -16,10 +16,20 @@ constexpr double kSmallOp = 0.04;  // of the step: such ops stand together
 constexpr char kOtherOps[] = "other framework ops";
 constexpr char kNotKnown[] = "nothing that dlhook sees";
 
+std::string NameOfCall(const Op& op) {
+  if (op.is_creation) return "preparing primitives";
+  if (op.kind == "search" || op.is_trial) return "searching for algorithms";
+  if (op.kind == "kernel") return "kernel launches";
+  if (op.kind == "copy" || op.kind == "memset") return "memory copies";
+  if (op.kind == "collective") return "communication";
+  if (op.kind == "call") return "other CUDA calls";
+  return KindLabel(op);
+}
+
 std::string NameOf(const WorkItem& item) {
   switch (item.doing.activity) {
     case ActivityKind::kCall:
-      return KindLabel(*item.op);
+      return NameOfCall(*item.op);
     case ActivityKind::kScope:
       return item.scope->op.empty() ? kOtherOps : item.scope->op;
     case ActivityKind::kNotSeen:

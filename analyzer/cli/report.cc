@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -25,7 +26,8 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr size_t kTextLimit = 20;  // rows of a table that a person still reads
+constexpr absl::string_view kProgramOrder = "program";  // of --sort: rows as tables have them
+constexpr size_t kTextLimit = 20;                       // rows of a table that a person still reads
 
 // Sorts those tables that have the column.
 absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
@@ -42,6 +44,19 @@ absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
   }
   if (found) return absl::OkStatus();
   return UnknownName("column", name, known, "", " to sort by");
+}
+
+// Layers by time, each kind of step by itself: the heaviest are what is asked for. `--sort program` leaves them in the order of the
+// first forward pass.
+void SortLayers(Table* table) {
+  const size_t weight = ColumnOf(*table, Role::kWeight);
+  if (table->name != "layers" || weight == kNoColumn) return;
+  std::map<Cell, size_t> sets;  // by the column `step`, in their order
+  for (const Row& row : table->rows) sets.try_emplace(row.front(), sets.size());
+  std::stable_sort(table->rows.begin(), table->rows.end(), [&](const Row& a, const Row& b) {
+    const size_t set_a = sets.at(a.front()), set_b = sets.at(b.front());
+    return set_a != set_b ? set_a < set_b : a[weight] > b[weight];
+  });
 }
 
 // For people who asked for everything: a program without GPU has nothing to say in half of the tables.
@@ -62,6 +77,17 @@ std::vector<std::string> TablesMeant(const Args& args) {
   if (args.Last("function")) return {"callers"};
   if (args.Last("sort") || args.Last("limit") || args.Last("interval")) return {std::string(kAllTables)};
   return {};
+}
+
+// --by says what rows of these tables are; to others it means nothing.
+absl::Status CheckBy(const Args& args, const std::vector<std::string>& tables) {
+  if (!args.Last("by")) return absl::OkStatus();
+  for (const std::string& table : tables) {
+    if (table == "layers" || table == "counters" || table == kAllTables) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--by has no meaning for the table ", table,
+                                                   ", only for layers and counters; work has every op by layer"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
@@ -85,6 +111,7 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   const absl::StatusOr<LayerOptions> layers = ReadLayerFlags(args);
   if (!layers.ok()) return layers.status();
   options.layers = *layers;
+  if (absl::Status status = CheckBy(args, options.tables); !status.ok()) return status;
   if (options.tables.empty()) options.tables = TablesMeant(args);
   // Before a large run is read for nothing.
   const auto kinds = FindTables(options.tables);
@@ -179,7 +206,9 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
   }
   absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(*kinds);
   if (!tables.ok()) return tables.status();
-  if (options.sort_column) {
+  if (!options.sort_column && options.format == "text") {
+    for (Table& table : *tables) SortLayers(&table);
+  } else if (options.sort_column && *options.sort_column != kProgramOrder) {
     if (absl::Status status = SortTables(*options.sort_column, &*tables); !status.ok()) return status;
   }
   if (options.limit) {
@@ -197,7 +226,7 @@ Command ReportCommand() {
       .operands = "[RUN]",
       .flags = {{"table", "NAME[,NAME]...", "these tables, or all; may be repeated"},
                 {"format", "FORMAT", "how to write them (default: text)"},
-                {"sort", "COLUMN", "sort by it: numbers from the largest, text from A"},
+                {"sort", "COLUMN", "sort by it, largest first; program: layers in their order"},
                 {"limit", "N", "first N rows of each table; 0: all (default: 20 in text)"},
                 {"explain", "COLUMN", "what a column (TABLE.COLUMN, TABLE, all) means", 0, /*stands_alone=*/true},
                 ColorFlag()},

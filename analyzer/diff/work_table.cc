@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/calls/op_labels.h"
 #include "analyzer/calls/scope_names.h"
+#include "analyzer/diff/compared_steps.h"
 #include "analyzer/diff/step_work.h"
 #include "analyzer/tables/activity_labels.h"
 #include "analyzer/tables/columns.h"
@@ -69,50 +71,84 @@ class Wording {
   std::vector<ScopeIndex> first_scope_;  // by name
 };
 
-std::vector<Column> Columns() {
+// A row: the words, and what stands behind them.
+struct WorkRow : Words, DoneSums {
+  int64_t steps = 1;
+  int64_t whole_ns = 0;  // of all rows
+};
+
+TypedColumns<WorkRow> Columns() {
   return {
-      As(Role::kName, TextColumn("layer", "As the program names it.")),
-      As(Role::kKey, TextColumn("direction", "Forward or backward, where known.")),
-      As(Role::kKey, Detail(TextColumn("activity", "library: calls; framework: its own ops; Python: between them."))),
-      As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op.")),
-      As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))),
-      As(Role::kKey, Detail(TextColumn("purpose", "layout: converts a tensor to another memory format."))),
-      As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))),
-      As(Role::kChoice, Detail(TextColumn("types", "Data types; one where all are equal."))),
-      As(Role::kChoice, TextColumn("chosen", "The implementation; if the library names none, the algorithm.")),
-      As(Role::kChoice, Detail(TextColumn("formats", "Memory format of every tensor."))),
-      As(Role::kWeight,
-         IntegerColumn("wall_share", "ns", Better::kLower, "Over all steps; the rows add up to the whole.")),
-      CallsColumn("Library calls, without those inside another call of the same kind."),
+      {As(Role::kName, TextColumn("layer", "As the program names it.")), &WorkRow::layer},
+      {As(Role::kKey, TextColumn("direction", "Forward or backward, where known.")), Known(&WorkRow::direction)},
+      {As(Role::kKey, Detail(TextColumn("activity", "library: calls; framework: its own ops; Python: between them."))),
+       &WorkRow::activity},
+      {As(Role::kKey, TextColumn("what", "Kind of call, name of the framework's op.")), Known(&WorkRow::what)},
+      {As(Role::kKey, Detail(TextColumn("model", "The network, if there are several."))), Known(&WorkRow::model)},
+      {As(Role::kKey, Detail(TextColumn("purpose", "layout: converts a tensor to another memory format."))),
+       Known(&WorkRow::purpose)},
+      {IntegerColumn("time", "ns", Better::kLower,
+                     "Wall share in a mean step; of the whole run where there are no steps."),
+       [](const WorkRow& row) { return Mean(row.share_ns, row.steps); }},
+      {RealColumn("time_percent", "%", Better::kLower, "The same as a part of the steps' time."),
+       [](const WorkRow& row) { return Percent(row.share_ns, row.whole_ns); }},
+      {As(Role::kShape, Detail(TextColumn("problem", "Its size, as the library states it."))),
+       Known(&WorkRow::problem)},
+      {As(Role::kChoice, Detail(TextColumn("types", "Data types; one where all are equal."))), Known(&WorkRow::types)},
+      {As(Role::kChoice, TextColumn("chosen", "The implementation; if the library names none, the algorithm.")),
+       Known(&WorkRow::chosen)},
+      {As(Role::kChoice, Detail(TextColumn("formats", "Memory format of every tensor."))), Known(&WorkRow::formats)},
+      {As(Role::kWeight,
+          IntegerColumn("wall_share", "ns", Better::kLower, "Over all steps; the rows add up to the whole.")),
+       &WorkRow::share_ns},
+      {CallsColumn("Library calls, without those inside another call of the same kind."),
+       [](const WorkRow& row) { return row.activity == ActivityName(ActivityKind::kCall) ? Cell(row.calls) : Cell(); }},
   };
 }
 
-Cell TextOrUnknown(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+int64_t StepCount(const TableOptions& options) {
+  size_t steps = 0;
+  for (const StepTrack& track : options.analysis->steps()) steps += track.steps.size();
+  return static_cast<int64_t>(std::max<size_t>(steps, 1));
+}
 
 }  // namespace
 
 absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& options) {
   const StepWork division(model, options);
   const Wording wording(model, *options.totals);
-  std::map<Words, DoneSums> rows;
+  std::map<Words, DoneSums> sums_of;
+  int64_t whole_ns = 0;
   for (const auto& [doing, sums] : division.sums()) {
-    DoneSums& row = rows[wording.Of(doing, division.Group(doing))];
+    DoneSums& row = sums_of[wording.Of(doing, division.Group(doing))];
     row.share_ns += sums.share_ns;
     row.calls += sums.calls;
+    whole_ns += sums.share_ns;
   }
-  Table table = NewTable("work", "What each layer's time consists of", Columns());
-  for (const auto& [words, sums] : rows) {
-    if (sums.share_ns == 0 && sums.calls == 0) continue;
-    const bool makes_calls = words.activity == ActivityName(ActivityKind::kCall);
-    table.rows.push_back({words.layer, TextOrUnknown(words.direction), words.activity, TextOrUnknown(words.what),
-                          TextOrUnknown(words.model), TextOrUnknown(words.purpose), TextOrUnknown(words.problem),
-                          TextOrUnknown(words.types), TextOrUnknown(words.chosen), TextOrUnknown(words.formats),
-                          sums.share_ns, makes_calls ? Cell(sums.calls) : Cell()});
+  const int64_t steps = StepCount(options);
+  std::vector<WorkRow> rows;
+  for (const auto& [words, sums] : sums_of) {
+    if (sums.share_ns != 0 || sums.calls != 0) rows.push_back({words, sums, steps, whole_ns});
   }
-  std::stable_sort(table.rows.begin(), table.rows.end(), [&](const Row& a, const Row& b) {
-    const size_t weight = table.columns.size() - 2;
-    return a[weight] > b[weight];
-  });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const WorkRow& a, const WorkRow& b) { return a.share_ns > b.share_ns; });
+  return NewTable("work", "What each layer's time consists of", Columns(), rows);
+}
+
+absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions& options) {
+  const std::vector<StepTrack>& tracks = options.analysis->steps();
+  const std::vector<IterationKind> kinds = KindsOfSteps(tracks);
+  const ComparedSteps steps = kinds.empty() ? ComparedSteps() : ChooseSteps(tracks, kinds.front());
+  const LayerAnalysis of_steps(model, options.analysis->attribution(), steps.tracks);
+  TableOptions own = options;
+  own.analysis = &of_steps;
+  absl::StatusOr<Table> table = WorkTable(model, own);
+  if (table.ok() && steps.count() > 0) {
+    table->notes.push_back(
+        absl::StrCat("Mean of ", steps.count(), " steady ", StepWord(steps.kind), "s of ",
+                     HumanTime(static_cast<double>(steps.total_ns()) / static_cast<double>(steps.count())),
+                     "; the rows add up to it."));
+  }
   return table;
 }
 

@@ -10,6 +10,8 @@ namespace dlhook::analyzer::inline diff {
 // Table `work`: one row for each layer, direction, op, problem and way in which it is done, with its exact wall share.
 // Of all steps of the analysis; of the whole run where it has none.
 absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& options);
+// Of the steady steps that most time goes to: for a report.
+absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions& options);
 
 inline constexpr char kMovesData[] = "layout";  // in the column `purpose`
 

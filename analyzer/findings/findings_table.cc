@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/diff/work_table.h"
 #include "analyzer/findings/rules.h"
 #include "analyzer/table/human.h"
 #include "analyzer/tables/columns.h"
@@ -12,26 +13,40 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-std::vector<Column> Columns() {
-  return {
-      As(Role::kKey, TextColumn("rule", "What found it; stable, for --ignore.")),
-      IntegerColumn("gain", "ns", Better::kLower, "What a mean step could lose at most; see basis."),
-      RealColumn("gain_percent", "%", Better::kLower, "The same as a part of the step."),
-      As(Role::kKey, TextColumn("where", "Layers or part of the step; empty: the whole program.")),
-      TextColumn("line", "Of the program."),
-      TextColumn("finding", "What is slow."),
-      TextColumn("advice", "What to do."),
-      TextColumn(
-          "basis",
-          "How the gain was found. measured: the time that would be gone; computed: by the formula that evidence "
-          "states; at most: an unknown part of it."),
-      TextColumn("confidence", "high: measured intervals; medium: by a model; low: a sign only."),
-      TextColumn("numerics", "changes: the advice changes results beyond rounding, or their precision."),
-      TextColumn("evidence", "The table that proves it."),
-  };
+struct FindingRow {
+  std::string rule;
+  Finding finding;
+  double step_ns = 1;
+};
+
+TypedColumn<FindingRow> Text(std::string name, std::string explanation, std::string Finding::*text) {
+  return {TextColumn(std::move(name), std::move(explanation)),
+          [text](const FindingRow& row) { return KnownText(row.finding.*text); }};
 }
 
-Cell TextOrUnknown(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+TypedColumns<FindingRow> Columns() {
+  return {
+      {As(Role::kKey, TextColumn("rule", "What found it; stable.")), &FindingRow::rule},
+      {IntegerColumn("gain", "ns", Better::kLower, "What a mean step could lose at most; see basis."),
+       [](const FindingRow& row) { return static_cast<int64_t>(row.finding.gain_ns); }},
+      {RealColumn("gain_percent", "%", Better::kLower, "The same as a part of the step."),
+       [](const FindingRow& row) { return Cell(100 * row.finding.gain_ns / row.step_ns); }},
+      As(Role::kKey, Text("where", "Layers or part of the step; empty: the whole program.", &Finding::where)),
+      Text("line", "Of the program.", &Finding::line),
+      Text("finding", "What is slow.", &Finding::sentence),
+      Text("advice", "What to do.", &Finding::advice),
+      {TextColumn(
+           "basis",
+           "How the gain was found. measured: the time that would be gone; computed: by the formula that evidence "
+           "states; at most: an unknown part of it."),
+       [](const FindingRow& row) { return KnownText(GainBasisName(row.finding.basis)); }},
+      {TextColumn("confidence", "high: measured intervals; medium: by a model; low: a sign only."),
+       [](const FindingRow& row) { return KnownText(ConfidenceName(row.finding.confidence)); }},
+      {TextColumn("numerics", "changes: the advice changes results beyond rounding, or their precision."),
+       [](const FindingRow& row) { return KnownText(row.finding.changes_numerics ? "changes" : ""); }},
+      Text("evidence", "The table that proves it.", &Finding::evidence),
+  };
+}
 
 }  // namespace
 
@@ -52,6 +67,9 @@ const std::vector<TableKind>& ReportTables() {
     auto* tables =
         new std::vector<TableKind>{{"findings", "what could be faster, why, and what to do about it", FindingsTable}};
     tables->insert(tables->end(), TableKinds().begin(), TableKinds().end());
+    const auto ops =
+        std::find_if(tables->begin(), tables->end(), [](const TableKind& kind) { return kind.name == "ops"; });
+    tables->insert(ops, {"work", "what each layer's time consists of: op, problem, algorithm, formats", MeanWorkTable});
     return tables;
   }();
   return kTables;
@@ -59,13 +77,11 @@ const std::vector<TableKind>& ReportTables() {
 
 absl::StatusOr<Table> FindingsTable(const TraceModel& model, const TableOptions& options) {
   const StepFacts facts(model, options);
-  Table table = NewTable("findings", "What could be faster, by what a step would gain", Columns());
-  for (const auto& [rule, finding] : FindAll(facts)) {
-    table.rows.push_back({rule, static_cast<int64_t>(finding.gain_ns), 100 * finding.gain_ns / facts.step_ns(),
-                          TextOrUnknown(finding.where), TextOrUnknown(finding.line), finding.sentence, finding.advice,
-                          std::string(GainBasisName(finding.basis)), std::string(ConfidenceName(finding.confidence)),
-                          TextOrUnknown(finding.changes_numerics ? "changes" : ""), finding.evidence});
+  std::vector<FindingRow> rows;
+  for (RuleFinding& found : FindAll(facts)) {
+    rows.push_back({std::move(found.rule), std::move(found.finding), facts.step_ns()});
   }
+  Table table = NewTable("findings", "What could be faster, by what a step would gain", Columns(), rows);
   table.notes.push_back(absl::StrCat(Rules().size(), " rules looked at a ", facts.StepNoun(), " of ",
                                      HumanTime(facts.step_ns()), ". Gains may overlap and are not to be added up."));
   return table;

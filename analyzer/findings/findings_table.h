@@ -21,7 +21,7 @@ struct RuleFinding {
 // By gain. What all of a step can't lose together is not claimed twice: see Rules().
 std::vector<RuleFinding> FindAll(const StepFacts& facts);
 
-// All tables that a report has: `findings` first, then TableKinds().
+// All tables that a report has: `findings`, then TableKinds() with `work` among them.
 const std::vector<TableKind>& ReportTables();
 
 absl::StatusOr<Table> FindingsTable(const TraceModel& model, const TableOptions& options);

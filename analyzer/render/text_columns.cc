@@ -2,6 +2,8 @@
 #include "analyzer/render/text_columns.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -153,6 +155,21 @@ std::string Shortened(const std::string& text, size_t width) {
   return absl::StrCat(text.substr(0, kept - kept / 2), kCut, text.substr(text.size() - kept / 2));
 }
 
+std::vector<std::string> ShortenedApart(const std::vector<std::string>& texts, size_t width) {
+  std::vector<std::string> shortened;
+  std::map<std::string, std::set<std::string>> wholes;  // of each short form
+  for (const std::string& text : texts) {
+    shortened.push_back(Shortened(text, width));
+    wholes[shortened.back()].insert(text);
+  }
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const bool is_cut = texts[i].size() > width && texts[i].size() == TextWidth(texts[i]);
+    if (!is_cut || wholes[shortened[i]].size() == 1) continue;
+    shortened[i] = absl::StrCat(kCut, texts[i].substr(texts[i].size() - (width - kCut.size())));
+  }
+  return shortened;
+}
+
 std::string Padded(const std::string& text, const TextColumn& column) {
   const std::string space(column.width - std::min(column.width, TextWidth(text)), ' ');
   return column.right ? space + text : text + space;
@@ -188,6 +205,9 @@ TextColumns LayOutColumns(const Table& table, size_t width, size_t gap) {
   }
   while (shown.size() > 2 && LineWidth(shown, kMinText, kMinLastText, gap) > width) hide(std::prev(shown.end()));
   ShortenText(width, gap, &shown);
+  for (TextColumn& column : shown) {
+    if (!column.right && &column != &shown.back()) column.cells = ShortenedApart(column.cells, column.width);
+  }
   return columns;
 }
 

@@ -38,6 +38,9 @@ size_t TextWidth(absl::string_view text);
 // of a name tell more than its middle.
 std::string Shortened(const std::string& text, size_t width);
 
+// The same of many; those that would look alike though they differ keep their ends, for layers differ there.
+std::vector<std::string> ShortenedApart(const std::vector<std::string>& texts, size_t width);
+
 std::string Padded(const std::string& text, const TextColumn& column);
 
 // Broken at spaces into lines of at most `width`, where words are not longer; never empty.

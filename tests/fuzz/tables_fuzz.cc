@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "analyzer/answer/answer.h"
+#include "analyzer/findings/findings_table.h"
 #include "analyzer/model/trace_builder.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/tables/table_kind.h"
 #include "tests/fuzz/input.h"
 
 namespace dlhook::analyzer {
@@ -33,13 +34,15 @@ void MakeTables(absl::string_view bytes) {
   Report report;
   report.run = &model;
   report.width = 20 + static_cast<int>(bytes.size() % 200);
-  for (const TableKind& kind : TableKinds()) {
+  for (const TableKind& kind : ReportTables()) {
     size_t mistakes = 0;
     absl::StatusOr<Table> table = MakeTable(kind, model, options, &mistakes);
     Require(table.ok(), "every table can be made of every trace, and is well-formed");
     Require(mistakes == 0, table->notes.empty() ? "" : table->notes.back().c_str());
     report.tables.push_back(*std::move(table));
   }
+  const auto answer = MakeAnswer(StepFacts(model, options), {.run = "RUN", .width = static_cast<size_t>(report.width)});
+  Require(answer.ok(), "there is an answer for every trace");
   const Renderer& renderer = Renderers()[bytes.size() % Renderers().size()];
   const std::string text = renderer.render(report);
   Require(renderer.name != "json" || nlohmann::json::accept(text), "JSON output is JSON");

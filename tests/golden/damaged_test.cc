@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "analyzer/findings/findings_table.h"
 #include "analyzer/model/trace_builder.h"
-#include "analyzer/tables/table_kind.h"
 #include "proto/trace.pb.h"
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed);
@@ -46,7 +46,7 @@ void ExpectPossibleNumbers(const std::string& bytes) {
   const Choices choices = ResolveChoices(&model);
   const RunTotals totals = ComputeTotals(model);
   const LayerAnalysis analysis(model);
-  for (const TableKind& kind : TableKinds()) {
+  for (const TableKind& kind : ReportTables()) {
     size_t mistakes = 0;
     const absl::StatusOr<Table> table =
         MakeTable(kind, model, {.choices = &choices, .totals = &totals, .analysis = &analysis}, &mistakes);

@@ -1,4 +1,4 @@
-// Golden tests: a trace as text in, every table of it out.
+// Golden tests: a trace as text in, every table of it and the answer screen out.
 //
 //   golden_test            compares with expected/TRACE.TABLE.csv; tables without rows have no file
 //   golden_test --update   writes those files anew; read the difference before you commit it
@@ -17,9 +17,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "analyzer/answer/answer.h"
+#include "analyzer/answer/step_parts.h"
+#include "analyzer/findings/findings_table.h"
 #include "analyzer/model/load_run.h"
 #include "analyzer/render/renderer.h"
-#include "analyzer/tables/table_kind.h"
+#include "analyzer/render/text_columns.h"
 #include "proto/trace.pb.h"
 
 namespace dlhook::analyzer {
@@ -91,7 +96,7 @@ TEST_P(GoldenTest, EveryTable) {
   const Choices choices = ResolveChoices(&run->model);
   const RunTotals totals = ComputeTotals(run->model);
   const LayerAnalysis analysis(run->model);
-  for (const TableKind& kind : TableKinds()) {
+  for (const TableKind& kind : ReportTables()) {
     size_t mistakes = 0;
     const absl::StatusOr<Table> table =
         MakeTable(kind, run->model, {.choices = &choices, .totals = &totals, .analysis = &analysis}, &mistakes);
@@ -106,6 +111,28 @@ TEST_P(GoldenTest, EveryTable) {
     if (update) WriteFile(expected, text);
     EXPECT_EQ(text, ReadFile(expected)) << "if this is what it should be: golden_test --update";
   }
+}
+
+TEST_P(GoldenTest, Answer) {
+  const ScratchTrace trace(GetParam());
+  absl::StatusOr<LoadedRun> run = LoadRun(trace.path());
+  ASSERT_TRUE(run.ok()) << run.status();
+  run->model.name = GetParam();
+  const Choices choices = ResolveChoices(&run->model);
+  const RunTotals totals = ComputeTotals(run->model);
+  const LayerAnalysis analysis(run->model);
+  const StepFacts facts(run->model, {.choices = &choices, .totals = &totals, .analysis = &analysis});
+  const absl::StatusOr<std::string> answer = MakeAnswer(facts, {.run = "RUN"});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const std::vector<std::string> lines = absl::StrSplit(absl::StripSuffix(*answer, "\n"), '\n');
+  EXPECT_LE(lines.size(), kMostLines);
+  for (const std::string& line : lines) EXPECT_LE(TextWidth(line), 80u) << line;
+  int percent = 0;
+  for (const StepPart& part : PartsOfStep(facts, 7)) percent += part.percent;
+  EXPECT_EQ(percent, 100);
+  const fs::path expected = fs::path(DLHOOK_GOLDEN) / "expected" / absl::StrCat(GetParam(), ".answer.txt");
+  if (update) WriteFile(expected, *answer);
+  EXPECT_EQ(*answer, ReadFile(expected)) << "if this is what it should be: golden_test --update";
 }
 
 INSTANTIATE_TEST_SUITE_P(Traces, GoldenTest, ::testing::ValuesIn(TraceNames()),

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/layers/attribution.h"
 #include "analyzer/steps/phases.h"
+#include "analyzer/table/table_ops.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/network/layer_groups.h"
 #include "analyzer/tables/network/layer_sums.h"
@@ -158,7 +159,7 @@ TypedColumns<LayerRow> GpuDetailColumns() {
 }
 
 // With GPU times the line is full without these.
-constexpr const char* kSecondRankBesideGpu[] = {"time_percent", "rate", "layout", "matched_by", "recompute"};
+constexpr const char* kSecondRankBesideGpu[] = {"time_percent", "rate", "layout", "matched_by", "recompute", "time"};
 
 // What a layer costs a program that waits for GPUs is their time; the host's stands beside it.
 void AddGpuColumns(TypedColumns<LayerRow>* columns) {
@@ -201,7 +202,7 @@ TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute,
       {TextColumn("matched_by",
                   "Weakest evidence that was needed: framework, module, function, pointers, shapes, order."),
        &LayerRow::MatchedBy},
-      Detail(TimeColumn("time", "Wall share of all it does in a mean step.", &LayerSums::Group::share_ns)),
+      TimeColumn("time", "Wall share of all it does in a mean step.", &LayerSums::Group::share_ns),
       Detail(TimeColumn("backward_data", "Of backward: gradient of the layer's input.", LayerDirection::kBackwardData)),
       Detail(TimeColumn("backward_weights", "Of backward: gradient of the weights.", LayerDirection::kBackwardWeights)),
       Detail(TimeColumn("backward_bias", "Of backward: gradient of the bias.", LayerDirection::kBackwardBias)),
@@ -335,6 +336,17 @@ class LayersReport {
   const LayerSums sums_;
 };
 
+// Evidence is worth a place in the line where some layers have less of it than others.
+void HideUsualEvidence(Table* table) {
+  const std::optional<size_t> column = FindColumn(*table, "matched_by");
+  if (!column) return;
+  const auto is_usual = [&](const Row& row) {
+    const auto* text = std::get_if<std::string>(&row[*column]);
+    return text == nullptr || *text == EvidenceName(Evidence::kFramework) || *text == EvidenceName(Evidence::kModule);
+  };
+  table->columns[*column].detail |= std::all_of(table->rows.begin(), table->rows.end(), is_usual);
+}
+
 }  // namespace
 
 absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& options) {
@@ -358,10 +370,11 @@ absl::StatusOr<Table> LayersTable(const TraceModel& model, const TableOptions& o
     std::move(more.rows.begin(), more.rows.end(), std::back_inserter(table.rows));
     table.notes.insert(table.notes.begin() + static_cast<std::ptrdiff_t>(i), more.notes.front());
   }
+  HideUsualEvidence(&table);
   if (sets.size() > 1) table.columns.front() = As(Role::kKey, TextColumn("step", table.columns.front().explanation));
   if (found > sets.size()) {
     table.notes.push_back(
-        absl::StrCat(found - sets.size(), " more sorts of steps are not in these rows: see the table phases."));
+        absl::StrCat(found - sets.size(), " more kinds of steps are not in these rows: see the table phases."));
   }
   return table;
 }

@@ -131,9 +131,9 @@ absl::StatusOr<Table> PhasesTable(const TraceModel& model, const TableOptions& o
   for (const StepGroup& group : groups) {
     AddRows(model, group, table);
     if (group.odd > 0) {
-      table.notes.push_back(
-          absl::StrCat(ProcessLabel(model, group.process), ": ", group.odd, " more ", StepName(group.kind, group.sort),
-                       " steps, of another batch size or without scopes, are not in these rows."));
+      table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ", group.odd, " more ",
+                                         StepName(group.kind, group.sort),
+                                         " steps, of another batch size or without scopes, are not in these rows."));
     }
   }
   if (groups.empty()) table.notes.push_back("No steps were found.");
