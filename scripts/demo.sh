@@ -31,5 +31,7 @@ fi
 say "training LeNet under dlhook"
 dlhook=$root/build/product/analyzer/dlhook
 "$dlhook" run -o "$run" -- "$python" "$root/examples/01_first_profile/train_lenet.py"
-say "report (of all tables: dlhook report ${run#"$root"/})"
+say "report"
+"$dlhook" report "$run"
+say "tables (all of them: dlhook report ${run#"$root"/} --table all)"
 "$dlhook" report "$run" --table layers,accounting,layout,algorithms,gemm --limit 10
