@@ -9,7 +9,8 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 bool IsPreparing(const WorkItem& item) {
-  return item.IsCall() && (item.op->is_creation || item.op->is_trial || item.op->kind == "search");
+  if (!item.IsCall() || (item.op->is_creation && item.op->cache_hit)) return false;
+  return item.op->is_creation || item.op->is_trial || item.op->kind == "search";
 }
 
 }  // namespace

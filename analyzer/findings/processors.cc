@@ -3,6 +3,7 @@
 // The kernel counts how long the program's first thread could have run and had no processor (schedstat); the launcher samples how many
 // threads of the machine wanted one.
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,21 +14,49 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kWaitPercent = 3;
-constexpr double kOthersThreads = 0.5;   // runnable threads of other programs, mean
+constexpr double kOthersThreads = 0.5;   // threads of other programs that run, mean
+constexpr double kAllOfThem = 0.85;      // of the processors: the program has them to itself
 constexpr double kLongCallNs = 500'000;  // calls that are shorter may well be computed by one thread
 constexpr double kLongCallsPercent = 30;
 
-// Threads of the program that ran, mean.
-double OwnThreads(const StepFacts& facts) { return facts.load().cpu_ns / facts.step_ns(); }
-double OtherThreads(const StepFacts& facts) { return std::max(facts.load().runnable - OwnThreads(facts), 0.0); }
+// Threads of all processes of the run that ran while its steps did, mean: a loader's workers are no other program.
+double OwnThreads(const StepFacts& facts) {
+  const std::vector<StepTrack>& tracks = facts.steps().tracks;
+  int64_t from_ns = std::numeric_limits<int64_t>::max(), to_ns = std::numeric_limits<int64_t>::min();
+  for (const StepTrack& track : tracks) {
+    if (track.steps.empty()) continue;
+    from_ns = std::min(from_ns, track.steps.front().start_ns);
+    to_ns = std::max(to_ns, track.steps.back().end_ns);
+  }
+  double threads = 0;
+  const std::vector<LoadSample>& loads = facts.model().loads;  // by process, then time
+  for (size_t i = 1; i < loads.size(); ++i) {
+    if (loads[i].process != loads[i - 1].process || loads[i - 1].time_ns < from_ns || loads[i].time_ns > to_ns)
+      continue;
+    threads += static_cast<double>(loads[i].cpu_ns - loads[i - 1].cpu_ns) / static_cast<double>(to_ns - from_ns);
+  }
+  return threads;
+}
+
+uint32_t Allowed(const StepFacts& facts) {
+  return facts.processors() > 0 ? facts.processors() : facts.load().processors;
+}
+
+// Of more threads than processors some wait, and nobody counts whose these are. Then only the processors tell: those that the program's
+// threads don't run on, others have.
+bool OthersAreBusy(const StepFacts& facts) {
+  const double own = OwnThreads(facts);
+  if (own >= kAllOfThem * Allowed(facts)) return false;
+  return std::min<double>(facts.load().runnable, facts.load().processors) - own >= kOthersThreads;
+}
 
 bool WaitsForProcessors(const StepFacts& facts) {
   return facts.load().is_known && facts.HasSteps() && facts.IsAtLeast(facts.load().waiting_ns, kWaitPercent);
 }
 
 std::string Wanted(const StepFacts& facts) {
-  return absl::StrFormat("%.1f threads wanted %d processors, %.1f of them this program's", facts.load().runnable,
-                         facts.load().processors, OwnThreads(facts));
+  return absl::StrFormat("%.1f threads wanted %d processors, and this program's ran on %.1f of them",
+                         facts.load().runnable, facts.load().processors, OwnThreads(facts));
 }
 
 Finding Waiting(const StepFacts& facts) {
@@ -42,7 +71,7 @@ Finding Waiting(const StepFacts& facts) {
 }  // namespace
 
 std::vector<Finding> FindBusyMachine(const StepFacts& facts) {
-  if (!WaitsForProcessors(facts) || OtherThreads(facts) < kOthersThreads) return {};
+  if (!WaitsForProcessors(facts) || !OthersAreBusy(facts)) return {};
   Finding finding = Waiting(facts);
   finding.advice =
       "Other programs use the processors: stop them, or measure and train on processors of your own (taskset, "
@@ -51,20 +80,19 @@ std::vector<Finding> FindBusyMachine(const StepFacts& facts) {
 }
 
 std::vector<Finding> FindTooManyThreads(const StepFacts& facts) {
-  if (!WaitsForProcessors(facts) || OtherThreads(facts) >= kOthersThreads) return {};
-  if (facts.load().threads <= facts.load().processors) return {};
+  if (!WaitsForProcessors(facts) || OthersAreBusy(facts)) return {};
+  if (OwnThreads(facts) < kAllOfThem * Allowed(facts) || facts.load().runnable <= Allowed(facts)) return {};
   Finding finding = Waiting(facts);
   finding.advice = absl::StrFormat(
-      "%d threads share %d processors: fewer of them, OMP_NUM_THREADS=%d (torch.set_num_threads), fewer loader "
-      "workers.",
-      facts.load().threads, facts.load().processors, std::max<uint32_t>(facts.load().processors, 1));
+      "More threads than processors: OMP_NUM_THREADS=%d (torch.set_num_threads) or less, fewer loader workers.",
+      std::max<uint32_t>(Allowed(facts), 1));
   return {finding};
 }
 
 std::vector<Finding> FindOneThread(const StepFacts& facts) {
   const uint32_t processors = facts.processors();
   const bool is_known = facts.load().is_known && facts.HasSteps() && facts.model().processes.size() == 1;
-  if (!is_known || processors < 2 || OwnThreads(facts) > 1.15 || OtherThreads(facts) >= kOthersThreads) return {};
+  if (!is_known || processors < 2 || OwnThreads(facts) > 1.15 || OthersAreBusy(facts)) return {};
   const auto is_long = [](const WorkItem& item) {
     return item.IsHostCompute() && item.calls > 0 && item.ns / item.calls >= kLongCallNs;
   };

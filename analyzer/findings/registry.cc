@@ -38,7 +38,7 @@ const std::vector<Rule>& Rules() {
       {"layout-conversions", "tensors are converted between memory formats in each step", FindLayoutConversions},
       {"input-gradient", "the gradient of the network's input is computed", FindInputGradient},
       {"float64", "the libraries compute in double precision", FindFloat64},
-      {"slow-products", "matrix products far slower than others of the run", FindSlowProducts},
+      {"slow-products", "products of few rows are computed one by one", FindSlowProducts},
       {"optimizer-per-tensor", "the optimizer runs many small operations", FindSmallOptimizerOps},
       {"python-bound", "Python takes longer than what it asks for", FindPythonBound},
   };

@@ -1,42 +1,47 @@
-// Rule slow-products: matrix products at a small part of the rate that the best product of the same type reaches in this run.
+// Rule slow-products: a layer computes the same product of few rows again and again, where one product of all rows would read the other
+// operand once.
 //
-// Only products that a processor could compute fast are judged: with fewer than kIntensity operations per byte of their operands the
-// memory limits them, whatever is done.
+// The gain: as if its FLOPs were done at the rate of the run's fastest product of the same types. 320 rows in pairs, then at once
+// (1024x1024, torch 2.13): a step's processor time fell from 32.6 to 16.0 ms. Whether the products depend on each other, as in a recurrent network, is not seen;
+// layers that are recurrent by their type are left out.
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/calls/gemm_shape.h"
 #include "analyzer/findings/rules.h"
-#include "analyzer/table/human.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kPercent = 5;
-constexpr double kSlowPart = 0.3;       // of the best rate
-constexpr double kIntensity = 8;        // FLOPs per byte
+constexpr int64_t kFewRows = 16;
+constexpr double kLeastCalls = 8;       // of the same product, in a step
+constexpr double kSlowPart = 0.5;       // of the best rate
 constexpr double kBestCallNs = 20'000;  // shorter calls measure the clock and the call itself
 
 bool IsJudged(const WorkItem& item) {
   if (!item.IsHostCompute() || item.op->is_asynchronous || !IsMatrixProduct(*item.op)) return false;
-  if (!item.op->flops || !item.op->bytes || *item.op->bytes <= 0 || item.calls <= 0 || item.ns <= 0) return false;
-  return static_cast<double>(*item.op->flops) >= kIntensity * static_cast<double>(*item.op->bytes);
+  return item.op->flops && item.calls > 0 && item.ns > 0;
 }
 
 double RateOf(const WorkItem& item) { return static_cast<double>(*item.op->flops) * item.calls / item.ns; }
 
-std::string WhySlow(const Op& op) {
+bool IsRecurrent(const StepFacts& facts, const WorkItem& item) {
+  return std::any_of(item.group->layers.begin(), item.group->layers.end(), [&](LayerIndex index) {
+    const std::string type = absl::AsciiStrToLower(facts.attribution().layers[index].type);
+    return absl::StrContains(type, "rnn") || absl::StrContains(type, "lstm") || absl::StrContains(type, "gru");
+  });
+}
+
+// Rows of the operand that the calls don't share; 0: not known, or many.
+int64_t FewRows(const Op& op) {
   const std::optional<GemmShape> shape = GemmShapeOf(op);
-  if (!shape) return "";
-  const int64_t least = std::min({shape->m, shape->n, shape->k});
-  if (least <= 16) {
-    return absl::StrCat(least == shape->k ? "its sums are only " : "it is only ", least,
-                        least == shape->k ? " long" : " rows or columns wide");
-  }
-  return "";
+  const int64_t rows = shape ? std::min(shape->m, shape->n) : 0;
+  return rows <= kFewRows ? rows : 0;
 }
 
 }  // namespace
@@ -49,24 +54,23 @@ std::vector<Finding> FindSlowProducts(const StepFacts& facts) {
   }
   std::vector<Finding> findings;
   for (const WorkItem& item : facts.items()) {
-    if (!IsJudged(item) || !facts.IsAtLeast(item.ns, kPercent)) continue;
+    if (!IsJudged(item) || item.calls < kLeastCalls || !facts.IsAtLeast(item.ns, kPercent)) continue;
+    const int64_t rows = FewRows(*item.op);
     const double rate = RateOf(item), best_rate = best[item.op->types];
-    if (rate >= kSlowPart * best_rate) continue;
-    const std::string why = WhySlow(*item.op);
+    if (rows == 0 || rate >= kSlowPart * best_rate || IsRecurrent(facts, item)) continue;
     Finding finding;
     finding.where = item.group->label;
     finding.line = facts.LineOf(item);
-    finding.sentence = absl::StrFormat("The product %s runs at %.3g GFLOP/s, others of its type at up to %.3g: %s%s.",
-                                       item.op->problem, rate, best_rate, facts.PartOfStep(item.ns),
-                                       why.empty() ? "" : absl::StrCat("; ", why));
+    finding.sentence = absl::StrFormat(
+        "%.0f equal products of %d %s each (%s) run at %.3g GFLOP/s, others of the run at up to %.3g: %s.", item.calls,
+        rows, rows == 1 ? "row" : "rows", item.op->problem, rate, best_rate, facts.PartOfStep(item.ns));
     finding.gain_ns = item.ns * (1 - rate / best_rate);
-    finding.basis = GainBasis::kUpperBound;
+    finding.basis = GainBasis::kComputed;
     finding.confidence = Confidence::kLow;
-    finding.evidence = "table gemm, column rate";
+    finding.evidence = "table gemm, column rate: all of its FLOPs at the best rate of the run";
     finding.advice =
-        why.empty() ? "Compare its sizes and transposition with those of the fast ones in table gemm; sizes that are "
-                      "multiples of 16 and contiguous operands are the usual cure."
-                    : "Batch it: one product of several such (torch.bmm, a larger batch) reads the other operand once.";
+        "Where they don't depend on each other, compute them as one: all rows in one call, or torch.bmm where each has "
+        "a matrix of its own.";
     findings.push_back(finding);
   }
   return findings;

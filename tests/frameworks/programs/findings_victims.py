@@ -1,0 +1,190 @@
+"""Programs with one loss each, and the same with the advice applied. findings_victims.py RULE SIDE [STEPS]
+
+SIDE: victim, advised, or (of input-wait) hidden: batches take as long as for the victim and nothing waits for them.
+
+Prints the median time of a step in ms (of the second half of the steps), and the median of its processor time in the first thread,
+which tests/bench/findings.py compares.
+"""
+
+import os
+import statistics
+import sys
+import time
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Slow(Dataset):
+    """Items that take a while to read, as from a disk: no processor is needed for it."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __len__(self):
+        return 1 << 20
+
+    def __getitem__(self, index):
+        time.sleep(self.seconds)
+        return torch.full((256,), float(index % 7)), index % 10
+
+
+def training(model, optimizer, loss_of, batches):
+    """Steps as everybody writes them."""
+    for batch in batches:
+        optimizer.zero_grad()
+        loss_of(model, *batch).backward()
+        optimizer.step()
+        yield
+
+
+def cross_entropy(model, x, y):
+    return nn.functional.cross_entropy(model(x), y)
+
+
+def of_loader(seconds, pause=0, **options):
+    model = nn.Sequential(nn.Linear(256, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 10))
+    loader = DataLoader(Slow(seconds), batch_size=16, **options)
+    for _ in training(model, torch.optim.SGD(model.parameters(), lr=0.01), cross_entropy, loader):
+        time.sleep(pause)
+        yield
+
+
+def repeated(*batch):
+    while True:
+        yield batch
+
+
+def images(model, size, requires_grad=False, memory_format=torch.contiguous_format, batch=16, channels=3):
+    """Training on random images; `size`: of the n-th step."""
+
+    def batches():
+        step = 0
+        while True:
+            step += 1
+            x = torch.randn(batch, channels, size(step), size(step)).contiguous(memory_format=memory_format)
+            yield x.requires_grad_(requires_grad), torch.zeros(batch, dtype=torch.long)
+
+    return training(model, torch.optim.SGD(model.parameters(), lr=0.01), cross_entropy, batches())
+
+
+def head(channels):
+    return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10)]
+
+
+def input_wait(side):
+    if side == "hidden":
+        return of_loader(0.001, pause=0.1, num_workers=2)
+    return of_loader(0.001, num_workers=6 if side == "advised" else 0)
+
+
+def input_wait_workers(side):
+    return of_loader(0.002, num_workers=8 if side == "advised" else 1)
+
+
+def preparing_in_steps(side):
+    advised = side == "advised"
+    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), *head(16))
+    return images(model, (lambda step: 80) if advised else (lambda step: 16 + step), batch=2)
+
+
+def layout_conversions(side):
+    advised = side == "advised"
+    memory_format = torch.channels_last if advised else torch.contiguous_format
+    layers = [nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1),
+              nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU()]
+    model = nn.Sequential(*layers, *head(32)).to(memory_format=memory_format)
+    return images(model, lambda step: 48, memory_format=memory_format, channels=16)
+
+
+def input_gradient(side):
+    advised = side == "advised"
+    model = nn.Sequential(nn.Conv2d(16, 64, 5, padding=2), nn.ReLU(), *head(64))
+    return images(model, lambda step: 32, requires_grad=not advised, channels=16)
+
+
+def float64(side):
+    advised = side == "advised"
+    dtype = np.float32 if advised else np.float64
+    weights = [np.random.default_rng(0).standard_normal((512, 512)).astype(dtype) for _ in range(4)]
+    x = np.ones((256, 512), dtype)
+    while True:
+        for weight in weights:
+            x = np.tanh(x @ weight)
+        yield
+
+
+def slow_products(side):
+    """The second layer sees each example by itself: a product of few rows each time."""
+    advised = side == "advised"
+    first, second = nn.Linear(1024, 1024), nn.Linear(1024, 1024)
+    x = torch.randn(320, 1024)
+    with torch.no_grad():
+        while True:
+            hidden = first(x)
+            if advised:
+                second(hidden)
+            else:
+                for part in hidden.split(2):
+                    second(part)
+            yield
+
+
+def optimizer_per_tensor(side):
+    advised = side == "advised"
+    model = nn.Sequential(*(nn.Linear(128, 128) for _ in range(24)), nn.Linear(128, 10))
+    optimizer = torch.optim.Adam(model.parameters(), fused=True if advised else None)
+    return training(model, optimizer, cross_entropy, repeated(torch.randn(8, 128), torch.zeros(8, dtype=torch.long)))
+
+
+def python_bound(side):
+    """A loss that is computed example by example."""
+    advised = side == "advised"
+    model = nn.Linear(32, 10)
+    targets = torch.zeros(64, dtype=torch.long)
+
+    def one_by_one(model, x, y):
+        losses = [nn.functional.cross_entropy(model(x[i:i + 1]), y[i:i + 1]) for i in range(len(x))]
+        return torch.stack(losses).mean()
+
+    loss_of = cross_entropy if advised else one_by_one
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    return training(model, optimizer, loss_of, repeated(torch.randn(64, 32), targets))
+
+
+def one_thread(side):
+    advised = side == "advised"
+    torch.set_num_threads(os.cpu_count() if advised else 1)
+    model = nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    return training(model, optimizer, cross_entropy, repeated(torch.randn(512, 1024), torch.zeros(512, dtype=torch.long)))
+
+
+def too_many_threads(side):
+    advised = side == "advised"
+    torch.set_num_threads(os.cpu_count() * (1 if advised else 8))
+    model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    return training(model, optimizer, cross_entropy, repeated(torch.randn(256, 512), torch.zeros(256, dtype=torch.long)))
+
+
+def main():
+    rule, side = sys.argv[1:3]
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 60
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    steps = globals()[rule.replace("-", "_")](side)
+    times = []
+    for _ in range(count):
+        start, start_thread = time.perf_counter(), time.thread_time()
+        next(steps)
+        times.append((time.perf_counter() - start, time.thread_time() - start_thread))
+    print(*(f"{1e3 * statistics.median(column):.4f}" for column in zip(*times[count // 2:])))
+    sys.stdout.flush()
+    steps.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Findings of the CPU rules in real PyTorch and NumPy: each planted loss is found, and the same program with the advice applied is
+silent (or one where the loss is hidden or small).
+
+What is asserted of a gain holds on any machine, as it follows from the work in a step.
+"""
+
+import json
+import os
+
+import frameworks
+from frameworks import e2e, program
+
+STEPS = 40
+
+
+class Findings(frameworks.Case):
+    def findings(self, rule, mode, side, **variables):
+        """Those of the rule, as {column: value}."""
+        path = os.path.join(self.folder, f"{mode}-{side}")
+        command = [e2e.DLHOOK, "run", "-o", path, "--", *program("findings_victims", mode, side, STEPS)]
+        result = e2e.run(command, env=self.environment("launcher", **variables), cwd=self.folder)
+        self.assertEqual(result.code, 0, result.err.decode())
+        result = e2e.run([e2e.DLHOOK, "report", path, "--table", "findings", "--format", "json"])
+        self.assertEqual(result.code, 0, result.err.decode())
+        table = json.loads(result.out)["tables"][0]
+        names = [column["name"] for column in table["columns"]]
+        rows = [dict(zip(names, row, strict=True)) for row in table["rows"]]
+        return [row for row in rows if row["rule"] == rule]
+
+    def found(self, rule, mode="", least_percent=1.0, near_miss=None, **variables):
+        """The one finding in the victim; the near miss (mode, side) has none."""
+        mode = mode or rule
+        self.assertEqual(self.findings(rule, *(near_miss or (mode, "advised")), **variables), [])
+        findings = self.findings(rule, mode, "victim", **variables)
+        self.assertEqual(len(findings), 1, findings)
+        finding = findings[0]
+        self.assertGreaterEqual(finding["gain_percent"], least_percent, finding)
+        self.assertLessEqual(finding["gain_percent"], 100, finding)
+        return finding
+
+    def assert_line(self, finding, words):
+        """Its line is one of the program with these words."""
+        name, number = finding["line"].split(":")
+        self.assertEqual(name, "findings_victims.py")
+        with open(program("findings_victims")[1], encoding="utf-8") as file:
+            self.assertIn(words, file.read().splitlines()[int(number) - 1])
+
+    def test_a_loader_in_the_program(self):
+        finding = self.found("input-wait", least_percent=20, near_miss=("input-wait", "hidden"))
+        self.assertIn("prepares each batch itself", finding["finding"])
+        self.assertIn("num_workers=", finding["advice"])
+
+    def test_a_slow_worker(self):
+        finding, = self.findings("input-wait", "input-wait-workers", "victim")
+        self.assertGreaterEqual(finding["gain_percent"], 20)
+        self.assertIn("waits for its loader's workers", finding["finding"])
+
+    def test_shapes_that_change(self):
+        finding = self.found("preparing-in-steps", DLHOOK_ONEDNN_LEVEL="2")
+        self.assertEqual(finding["basis"], "measured")
+        self.assertIn("pad or bucket", finding["advice"])
+
+    def test_layout_conversions(self):
+        finding = self.found("layout-conversions", least_percent=3)
+        self.assertIn("channels_last", finding["advice"])
+        self.assert_line(finding, "model(x)")
+        self.assertIn("3", finding["where"].split(", "))  # the second convolution
+
+    def test_the_gradient_of_the_input(self):
+        finding = self.found("input-gradient", least_percent=3)
+        self.assertEqual(finding["where"], "0")
+        self.assert_line(finding, "model(x)")
+
+    def test_double_precision(self):
+        finding = self.found("float64", least_percent=30)
+        self.assertEqual(finding["numerics"], "changes")
+        self.assertIn("np.float32", finding["advice"])
+
+    def test_products_one_by_one(self):
+        finding = self.found("slow-products", least_percent=5)
+        self.assertIn("160 equal products of 2 rows", finding["finding"])
+        self.assertEqual(finding["confidence"], "low")
+
+    def test_an_optimizer_that_is_not_fused(self):
+        finding = self.found("optimizer-per-tensor", least_percent=10)
+        self.assertEqual(finding["where"], "optimizer (Adam)")
+        self.assertEqual(finding["advice"], "torch.optim.Adam(..., fused=True)")
+
+    def test_examples_one_by_one(self):
+        finding = self.found("python-bound", least_percent=50, near_miss=("input-gradient", "advised"))
+        self.assertEqual(finding["basis"], "at most")
+
+
+if __name__ == "__main__":
+    e2e.main()
