@@ -138,36 +138,59 @@ class Accounting {
   std::vector<std::map<Activity, Sums>> sums_;
 };
 
-std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
+// What a row is about.
+struct ActivityRow {
+  int64_t pid;
+  std::string step;
+  const Activity& activity;
+  const Sums& sums;
+  int64_t steps;
+  int64_t whole_ns;  // of the steps
+  Cell MeanOf(int64_t ns) const { return ns == 0 ? Cell() : Mean(ns, steps); }
+};
+
+TypedColumns<ActivityRow> Columns(const std::vector<StepGroup>& groups) {
   const auto time = [](std::string name, std::string explanation) {
     return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
   };
-  std::vector<Column> columns = {
-      IntegerColumn("process", "", Better::kNeither, "Process id."),
-      As(Role::kKey,
-         TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
-      As(Role::kKey,
-         TextColumn("activity",
-                    "library: calls; framework: its own ops; not seen: native code or Python between them.")),
-      As(Role::kKey, TextColumn("what",
-                                "Kind of call, name of the framework's op; of what is not seen the module and the "
-                                "lines that it lies between.")),
-      time("time", "Wall share in a mean steady step."),
-      RealColumn("percent", "%", Better::kLower, "Of the step."),
-      As(Role::kPart,
-         time("forward", "The part in the forward phase; where nothing is trained, in the network's pass.")),
-      As(Role::kPart, time("backward", "The part in the backward phase.")),
-      As(Role::kPart, time("update", "The part while weights are updated and gradients zeroed.")),
-      Detail(time("input", "The part while the program waits for its next batch.")),
-      Detail(time("other", "The part in no phase.")),
-      As(Role::kWeight,
-         Detail(time("wall_share", "Of all steady steps together: these add up to their duration exactly."))),
+  const auto in_phase = [](PhaseKind phase) {
+    return [phase](const ActivityRow& row) { return row.MeanOf(row.sums.Of(phase)); };
   };
-  columns[0].detail = !HasSeveralProcesses(groups);
-  const bool one_kind = std::all_of(groups.begin(), groups.end(), [&](const StepGroup& group) {
+  TypedColumns<ActivityRow> columns = {
+      {IntegerColumn("process", "", Better::kNeither, "Process id."), &ActivityRow::pid},
+      {As(Role::kKey,
+          TextColumn("step", "training, validation, inference; unknown where the direction of calls isn't.")),
+       &ActivityRow::step},
+      {As(Role::kKey,
+          TextColumn("activity",
+                     "library: calls; framework: its own ops; not seen: native code or Python between them.")),
+       [](const ActivityRow& row) { return ActivityName(row.activity.first); }},
+      {As(Role::kKey, TextColumn("what",
+                                 "Kind of call, name of the framework's op; of what is not seen the module and the "
+                                 "lines that it lies between.")),
+       [](const ActivityRow& row) { return KnownText(row.activity.second); }},
+      {time("time", "Wall share in a mean steady step."),
+       [](const ActivityRow& row) { return Mean(row.sums.total_ns, row.steps); }},
+      {RealColumn("percent", "%", Better::kLower, "Of the step."),
+       [](const ActivityRow& row) { return Percent(row.sums.total_ns, row.whole_ns); }},
+      {As(Role::kPart,
+          time("forward", "The part in the forward phase; where nothing is trained, in the network's pass.")),
+       [](const ActivityRow& row) {
+         return row.MeanOf(row.sums.Of(PhaseKind::kForward) + row.sums.Of(PhaseKind::kInference));
+       }},
+      {As(Role::kPart, time("backward", "The part in the backward phase.")), in_phase(PhaseKind::kBackward)},
+      {As(Role::kPart, time("update", "The part while weights are updated and gradients zeroed.")),
+       in_phase(PhaseKind::kUpdate)},
+      {Detail(time("input", "The part while the program waits for its next batch.")), in_phase(PhaseKind::kInput)},
+      {Detail(time("other", "The part in no phase.")), in_phase(PhaseKind::kUnknown)},
+      {As(Role::kWeight,
+          Detail(time("wall_share", "Of all steady steps together: these add up to their duration exactly."))),
+       [](const ActivityRow& row) { return row.sums.total_ns; }},
+  };
+  columns.Find("process")->detail = !HasSeveralProcesses(groups);
+  columns.Find("step")->detail = std::all_of(groups.begin(), groups.end(), [&](const StepGroup& group) {
     return group.kind == groups.front().kind && group.sort == groups.front().sort;
   });
-  columns[1].detail = one_kind;
   return columns;
 }
 
@@ -198,19 +221,13 @@ std::vector<Line> LinesOf(const std::map<Activity, Sums>& activities, int64_t wh
 }
 
 void AddRows(const TraceModel& model, const StepGroup& group, const std::map<Activity, Sums>& activities,
-             Table& table) {
+             const TypedColumns<ActivityRow>& columns, Table& table) {
   int64_t whole_ns = 0;
   for (const auto& [activity, sums] : activities) whole_ns += sums.total_ns;
   const auto steps = static_cast<int64_t>(group.steady.size());
   const int64_t pid = model.processes[group.process].header.process().pid();
   for (const auto& [activity, sums] : LinesOf(activities, whole_ns)) {
-    const auto mean = [&](int64_t ns) { return ns == 0 ? Cell() : Mean(ns, steps); };
-    table.rows.push_back({pid, StepName(group.kind, group.sort), ActivityName(activity.first),
-                          activity.second.empty() ? Cell() : Cell(activity.second), Mean(sums.total_ns, steps),
-                          Percent(sums.total_ns, whole_ns),
-                          mean(sums.Of(PhaseKind::kForward) + sums.Of(PhaseKind::kInference)),
-                          mean(sums.Of(PhaseKind::kBackward)), mean(sums.Of(PhaseKind::kUpdate)),
-                          mean(sums.Of(PhaseKind::kInput)), mean(sums.Of(PhaseKind::kUnknown)), sums.total_ns});
+    AddRow(columns, {pid, StepName(group.kind, group.sort), activity, sums, steps, whole_ns}, &table);
   }
 }
 
@@ -241,10 +258,11 @@ void AddNotes(const TraceModel& model, const StepGroup& group, const std::map<Ac
 
 absl::StatusOr<Table> AccountingTable(const TraceModel& model, const TableOptions& options) {
   const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
-  Table table = NewTable("accounting", "Where the time of a step goes", Columns(groups));
+  const TypedColumns<ActivityRow> columns = Columns(groups);
+  Table table = NewTable("accounting", "Where the time of a step goes", columns);
   const Accounting accounting(model, options.analysis->attribution(), groups);
   for (size_t i = 0; i < groups.size(); ++i) {
-    AddRows(model, groups[i], accounting.Of(i), table);
+    AddRows(model, groups[i], accounting.Of(i), columns, table);
     AddNotes(model, groups[i], accounting.Of(i), table);
   }
   if (groups.empty()) table.notes.push_back("No steps were found whose time could be accounted for.");

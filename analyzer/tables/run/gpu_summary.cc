@@ -1,5 +1,5 @@
-// What the table `summary` says of GPUs: see gpu_summary.h.
-#include "analyzer/tables/run/gpu_summary.h"
+// What the table `summary` says of GPUs: see metrics.h.
+#include "analyzer/tables/run/metrics.h"
 
 #include <algorithm>
 #include <map>
@@ -33,7 +33,7 @@ std::string SourceLabel(const DeviceWork& work) {
   return work.is_events ? "pairs of events" : "CUPTI";
 }
 
-void AddBusy(const TraceModel& model, const TableOptions& options, Table* summary) {
+void AddBusy(const TraceModel& model, const TableOptions& options, Metrics& metrics) {
   const std::vector<MeasuredTime> times = MeasuredTimes(model, options.analysis->steps());
   for (const DeviceWork& work : WorkOfDevices(model, times)) {
     const GpuDevice& device = model.gpu_devices[work.device];
@@ -47,11 +47,11 @@ void AddBusy(const TraceModel& model, const TableOptions& options, Table* summar
     const std::string note = absl::StrFormat(
         "of %s; compute %.3g %%, copies and sets %.3g %%, communication %.3g %%; by %s%s%s", time, part(work.compute),
         part(work.copy), part(work.communication), SourceLabel(work), device.name.empty() ? "" : "; ", device.name);
-    summary->rows.push_back({DeviceLabel(model, device), busy_ns, "ns", Percent(busy_ns, whole_ns), note});
+    metrics.TimeOf(DeviceLabel(model, device), busy_ns, whole_ns, note);
   }
 }
 
-void AddActivities(const TraceModel& model, Table* summary) {
+void AddActivities(const TraceModel& model, Metrics& metrics) {
   constexpr std::pair<Kind::Kind, const char*> kWords[] = {
       {Kind::KERNEL, "kernels"}, {Kind::COPY, "copies"}, {Kind::SET, "sets"}, {Kind::OP, "calls timed as a whole"},
       {Kind::GRAPH, "graphs"},
@@ -61,29 +61,28 @@ void AddActivities(const TraceModel& model, Table* summary) {
     const auto count = std::count(model.gpu.kind.begin(), model.gpu.kind.end(), kind);
     if (count > 0) words.push_back(absl::StrCat(word, " ", count));
   }
-  summary->rows.push_back(
-      {"gpu_activities", static_cast<int64_t>(model.gpu.size()), "", Cell(), absl::StrJoin(words, ", ")});
+  metrics.Count("gpu_activities", static_cast<int64_t>(model.gpu.size()), absl::StrJoin(words, ", "));
 }
 
 // The largest of them, of the whole run.
 void AddTop(const std::string& metric, const std::map<std::string, int64_t>& sums_ns, int64_t all_ns,
-            const std::string& note, Table* summary) {
+            const std::string& note, Metrics& metrics) {
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto& [name, sum_ns] : sums_ns) order.emplace_back(-sum_ns, name);
   std::sort(order.begin(), order.end());
   for (size_t i = 0; i < std::min(kTop, order.size()); ++i) {
     const int64_t sum_ns = -order[i].first;
-    summary->rows.push_back({absl::StrCat(metric, order[i].second), sum_ns, "ns", Percent(sum_ns, all_ns), note});
+    metrics.TimeOf(absl::StrCat(metric, order[i].second), sum_ns, all_ns, note);
   }
 }
 
 }  // namespace
 
-void AddGpuMetrics(const TraceModel& model, const TableOptions& options, Table* summary) {
+void AddGpuMetrics(const TraceModel& model, const TableOptions& options, Metrics& metrics) {
   const GpuActivityColumns& gpu = model.gpu;
   if (gpu.empty()) return;
-  AddBusy(model, options, summary);
-  AddActivities(model, summary);
+  AddBusy(model, options, metrics);
+  AddActivities(model, metrics);
   const Attribution& attribution = options.analysis->attribution();
   const std::vector<Place> places = GpuPlaces(model, attribution);
   std::map<std::string, int64_t> layers, kernels;
@@ -97,8 +96,8 @@ void AddGpuMetrics(const TraceModel& model, const TableOptions& options, Table* 
       kernels[model.names[model.gpu_kernels[kernel].short_name]] += duration_ns;
     }
   }
-  AddTop("gpu_layer:", layers, all_ns, "one of the layers with most GPU time; of all durations on GPUs", summary);
-  AddTop("gpu_kernel:", kernels, all_ns, "one of the kernels with most GPU time; of all durations on GPUs", summary);
+  AddTop("gpu_layer:", layers, all_ns, "one of the layers with most GPU time; of all durations on GPUs", metrics);
+  AddTop("gpu_kernel:", kernels, all_ns, "one of the kernels with most GPU time; of all durations on GPUs", metrics);
 }
 
 }  // namespace dlhook::analyzer::tables

@@ -19,34 +19,63 @@ namespace {
 
 constexpr size_t kMaxSortsNoted = 8;
 
-std::vector<Column> Columns() {
+// What a row is about.
+struct StepRow {
+  int64_t pid;
+  std::string thread;
+  size_t index;
+  const Iteration& iteration;
+  const Step& step;
+};
+
+// A program that was not seen to use a GPU has no numbers of it rather than zeros.
+TypedColumns<StepRow> Columns(int64_t start_ns, bool uses_gpu) {
   return {
-      IntegerColumn("process", "", Better::kNeither, "Process id."),
-      TextColumn("thread", "Name and number of the thread, where threads repeat independently; else all."),
-      IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0."),
-      TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
-      TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
-      IntegerColumn("batch", "", Better::kNeither,
-                    "Samples in one pass, where shapes show it (of sequences these may be tokens)."),
-      IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
-      IntegerColumn("duration", "ns", Better::kLower,
-                    "From its first call to the next step's; of the last one: to the end of "
-                    "its last call."),
-      IntegerColumn("calls", "", Better::kLower, "Calls that began in it, those inside other calls too."),
-      IntegerColumn("creations", "", Better::kLower, "oneDNN primitives prepared (seen at capture level 2)."),
-      IntegerColumn("in_library", "ns", Better::kNeither, "Time in which at least one call was active."),
-      RealColumn("in_library_percent", "%", Better::kNeither, "The same as a part of the duration."),
-      IntegerColumn("launches", "", Better::kLower, "Kernels and CUDA graphs launched in it."),
-      IntegerColumn("copies", "", Better::kLower, "Copies between host and GPU, or inside it."),
-      IntegerColumn("copied", "bytes", Better::kLower, "Bytes of these copies."),
-      Detail(IntegerColumn("micro_steps", "", Better::kNeither,
-                           "Backward passes before the weights are updated (gradient accumulation).")),
-      Detail(TextColumn("model", "The network that was trained or ran, if it was only one.")),
-      Detail(TextColumn(
-          "step",
-          "The kind, and in brackets what tells steps like it from others: the program's own range, the network, "
-          "the batch.")),
-      Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
+      {IntegerColumn("process", "", Better::kNeither, "Process id."), &StepRow::pid},
+      {TextColumn("thread", "Name and number of the thread, where threads repeat independently; else all."),
+       &StepRow::thread},
+      {IntegerColumn("index", "", Better::kNeither, "Number of the step, from 0."), &StepRow::index},
+      {TextColumn("phase", "warm-up; steady: like most others; other: evaluation, a smaller batch and the like."),
+       [](const StepRow& row) { return std::string(PhaseName(row.iteration.phase)); }},
+      {TextColumn("kind", "training, validation, inference; unknown where the direction of calls isn't."),
+       [](const StepRow& row) { return std::string(IterationKindName(row.step.kind)); }},
+      {IntegerColumn("batch", "", Better::kNeither,
+                     "Samples in one pass, where shapes show it (of sequences these may be tokens)."),
+       [](const StepRow& row) { return row.step.batch > 0 ? Cell(row.step.batch) : Cell(); }},
+      {IntegerColumn("start", "ns", Better::kNeither, "Since the run began."),
+       [start_ns](const StepRow& row) { return row.iteration.start_ns - start_ns; }},
+      {IntegerColumn("duration", "ns", Better::kLower,
+                     "From its first call to the next step's; of the last one: to the end of "
+                     "its last call."),
+       [](const StepRow& row) { return row.iteration.duration_ns(); }},
+      {IntegerColumn("calls", "", Better::kLower, "Calls that began in it, those inside other calls too."),
+       [](const StepRow& row) { return row.iteration.calls; }},
+      {IntegerColumn("creations", "", Better::kLower, "oneDNN primitives prepared (seen at capture level 2)."),
+       [](const StepRow& row) { return row.iteration.creations; }},
+      {IntegerColumn("in_library", "ns", Better::kNeither, "Time in which at least one call was active."),
+       [](const StepRow& row) { return row.iteration.in_library_ns; }},
+      {RealColumn("in_library_percent", "%", Better::kNeither, "The same as a part of the duration."),
+       [](const StepRow& row) { return Percent(row.iteration.in_library_ns, row.iteration.duration_ns()); }},
+      {IntegerColumn("launches", "", Better::kLower, "Kernels and CUDA graphs launched in it."),
+       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.iteration.launches) : Cell(); }},
+      {IntegerColumn("copies", "", Better::kLower, "Copies between host and GPU, or inside it."),
+       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.iteration.copies) : Cell(); }},
+      {IntegerColumn("copied", "bytes", Better::kLower, "Bytes of these copies."),
+       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.iteration.copied_bytes) : Cell(); }},
+      {Detail(IntegerColumn("micro_steps", "", Better::kNeither,
+                            "Backward passes before the weights are updated (gradient accumulation).")),
+       [](const StepRow& row) {
+         return row.step.kind == IterationKind::kTraining ? Cell(int64_t{row.step.micro_steps}) : Cell();
+       }},
+      {Detail(TextColumn("model", "The network that was trained or ran, if it was only one.")),
+       [](const StepRow& row) { return KnownText(row.step.model); }},
+      {Detail(TextColumn(
+           "step",
+           "The kind, and in brackets what tells steps like it from others: the program's own range, the network, "
+           "the batch.")),
+       [](const StepRow& row) { return StepName(row.step.kind, row.step.sort); }},
+      {Detail(IntegerColumn("trials", "", Better::kLower, "Executions that only tried an algorithm.")),
+       [uses_gpu](const StepRow& row) { return uses_gpu ? Cell(row.iteration.trials) : Cell(); }},
   };
 }
 
@@ -60,27 +89,8 @@ int64_t ProcessId(const TraceModel& model, const IterationTrack& track) {
   return model.processes[track.process].header.process().pid();
 }
 
-// A program that was not seen to use a GPU has no such numbers rather than zeros.
 bool UsesGpu(const TraceModel& model) {
   return std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.on_gpu; });
-}
-
-void AddRows(const TraceModel& model, const StepTrack& steps, const IterationTrack& track, Table& table) {
-  const bool uses_gpu = UsesGpu(model);
-  const auto gpu = [&](int64_t count) { return uses_gpu ? Cell(count) : Cell(); };
-  for (size_t i = 0; i < track.iterations.size(); ++i) {
-    const Iteration& iteration = track.iterations[i];
-    const Step& step = steps.steps[i];
-    const bool is_training = step.kind == IterationKind::kTraining;
-    table.rows.push_back(
-        {ProcessId(model, track), ThreadLabel(model, track), static_cast<int64_t>(i),
-         std::string(PhaseName(iteration.phase)), std::string(IterationKindName(step.kind)),
-         step.batch > 0 ? Cell(step.batch) : Cell(), iteration.start_ns - model.start_ns, iteration.duration_ns(),
-         iteration.calls, iteration.creations, iteration.in_library_ns,
-         Percent(iteration.in_library_ns, iteration.duration_ns()), gpu(iteration.launches), gpu(iteration.copies),
-         gpu(iteration.copied_bytes), is_training ? Cell(int64_t{step.micro_steps}) : Cell(),
-         step.model.empty() ? Cell() : Cell(step.model), StepName(step.kind, step.sort), gpu(iteration.trials)});
-  }
 }
 
 std::string Name(const TraceModel& model, const IterationTrack& track) {
@@ -132,10 +142,14 @@ void AddNotes(const TraceModel& model, const StepTrack& steps, const IterationTr
 }  // namespace
 
 absl::StatusOr<Table> IterationsTable(const TraceModel& model, const TableOptions& options) {
-  Table table = NewTable("iterations", "The repeating step of the program", Columns());
+  const TypedColumns<StepRow> columns = Columns(model.start_ns, UsesGpu(model));
+  Table table = NewTable("iterations", "The repeating step of the program", columns);
   for (const StepTrack& steps : options.analysis->steps()) {
     const IterationTrack track = MeasureSteps(model, steps);
-    AddRows(model, steps, track, table);
+    for (size_t i = 0; i < track.iterations.size(); ++i) {
+      AddRow(columns, {ProcessId(model, track), ThreadLabel(model, track), i, track.iterations[i], steps.steps[i]},
+             &table);
+    }
     AddNotes(model, steps, track, table);
   }
   if (table.rows.empty()) table.notes.push_back("No sequence of calls repeats often enough to be a step.");

@@ -1,6 +1,7 @@
 // Table `latency`: how long requests take, by batch size.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,45 +27,45 @@ struct Requests {
     samples += step.batch;
     all_sizes_known &= step.batch > 0;
   }
+  Cell Throughput() const {
+    const int64_t sum_ns = std::accumulate(durations_ns.begin(), durations_ns.end(), int64_t{0});
+    if (!all_sizes_known || sum_ns <= 0) return std::monostate();
+    return 1e9 * static_cast<double>(samples) / static_cast<double>(sum_ns);
+  }
 };
 
-std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
-  const auto percentile = [](std::string name, std::string explanation) {
-    return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
-  };
-  std::vector<Column> columns = {
-      IntegerColumn("process", "", Better::kNeither, "Process id."),
-      TextColumn("model", "The network, if only one ran."),
-      TextColumn("batch", "Samples in a request; all: whatever their number."),
-      IntegerColumn("requests", "", Better::kNeither, "Forward passes, without the warm-up."),
-      percentile("p50", "Half of the requests took at most this long."),
-      percentile("p90", "90 % of the requests took at most this long."),
-      percentile("p95", "95 % of the requests took at most this long."),
-      percentile("p99", "99 % of the requests took at most this long."),
-      Detail(percentile("max", "The slowest request.")),
-      RealColumn("throughput", "samples/s", Better::kHigher,
-                 "Samples over the time that requests took, pauses left out."),
-  };
-  columns[0].detail = !HasSeveralProcesses(groups);
-  return columns;
-}
+// What a row is about.
+struct RequestRow {
+  int64_t pid;
+  std::string model;
+  std::string batch;
+  Requests requests;
+};
 
-Row RowOf(int64_t pid, const std::string& model, const std::string& batch, Requests requests) {
-  std::vector<int64_t>& durations = requests.durations_ns;
-  std::sort(durations.begin(), durations.end());
-  int64_t sum_ns = 0;
-  for (int64_t duration_ns : durations) sum_ns += duration_ns;
-  const bool has_rate = requests.all_sizes_known && sum_ns > 0;
-  return {pid,
-          model.empty() ? Cell() : Cell(model),
-          batch,
-          static_cast<int64_t>(durations.size()),
-          QuantileOfSorted(durations, 0.5),
-          QuantileOfSorted(durations, 0.9),
-          QuantileOfSorted(durations, 0.95),
-          QuantileOfSorted(durations, 0.99),
-          durations.back(),
-          has_rate ? Cell(1e9 * static_cast<double>(requests.samples) / static_cast<double>(sum_ns)) : Cell()};
+TypedColumns<RequestRow> Columns(const std::vector<StepGroup>& groups) {
+  const auto percentile = [](std::string name, std::string explanation, double part) {
+    return TypedColumn<RequestRow>(
+        IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation)),
+        [part](const RequestRow& row) { return QuantileOfSorted(row.requests.durations_ns, part); });
+  };
+  TypedColumns<RequestRow> columns = {
+      {IntegerColumn("process", "", Better::kNeither, "Process id."), &RequestRow::pid},
+      {TextColumn("model", "The network, if only one ran."), Known(&RequestRow::model)},
+      {TextColumn("batch", "Samples in a request; all: whatever their number."), &RequestRow::batch},
+      {IntegerColumn("requests", "", Better::kNeither, "Forward passes, without the warm-up."),
+       [](const RequestRow& row) { return row.requests.durations_ns.size(); }},
+      percentile("p50", "Half of the requests took at most this long.", 0.5),
+      percentile("p90", "90 % of the requests took at most this long.", 0.9),
+      percentile("p95", "95 % of the requests took at most this long.", 0.95),
+      percentile("p99", "99 % of the requests took at most this long.", 0.99),
+      {Detail(IntegerColumn("max", "ns", Better::kLower, "The slowest request.")),
+       [](const RequestRow& row) { return row.requests.durations_ns.back(); }},
+      {RealColumn("throughput", "samples/s", Better::kHigher,
+                  "Samples over the time that requests took, pauses left out."),
+       [](const RequestRow& row) { return row.requests.Throughput(); }},
+  };
+  columns.Find("process")->detail = !HasSeveralProcesses(groups);
+  return columns;
 }
 
 // Of one process: requests of all sorts.
@@ -73,17 +74,21 @@ struct Served {
   size_t warm_up = 0;
 };
 
-void AddRows(int64_t pid, const Served& served, Table& table) {
+void AddRows(int64_t pid, const Served& served, const TypedColumns<RequestRow>& columns, Table& table) {
   std::map<std::pair<std::string, int64_t>, Requests> by_batch;
   Requests all;
   for (const Step* step : served.steady) {
     by_batch[{step->model, step->batch}].Add(*step);
     all.Add(*step);
   }
+  const auto add = [&](const std::string& model, const std::string& batch, Requests requests) {
+    std::sort(requests.durations_ns.begin(), requests.durations_ns.end());
+    AddRow(columns, {pid, model, batch, std::move(requests)}, &table);
+  };
   for (const auto& [key, requests] : by_batch) {
-    table.rows.push_back(RowOf(pid, key.first, key.second > 0 ? absl::StrCat(key.second) : "unknown", requests));
+    add(key.first, key.second > 0 ? absl::StrCat(key.second) : "unknown", requests);
   }
-  if (by_batch.size() > 1) table.rows.push_back(RowOf(pid, "", "all", all));
+  if (by_batch.size() > 1) add("", "all", all);
 }
 
 // How much of the time requests were under way, and how many came.
@@ -110,7 +115,8 @@ std::string LoadNote(const std::string& process, const Served& served) {
 absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& options) {
   std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
   std::erase_if(groups, [](const StepGroup& group) { return group.kind != IterationKind::kInference; });
-  Table table = NewTable("latency", "How long requests take, by batch size", Columns(groups));
+  const TypedColumns<RequestRow> columns = Columns(groups);
+  Table table = NewTable("latency", "How long requests take, by batch size", columns);
   std::map<ProcessIndex, Served> by_process;
   for (const StepGroup& group : groups) {
     Served& served = by_process[group.process];
@@ -119,7 +125,7 @@ absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& 
   }
   for (auto& [process, served] : by_process) {
     SortByStart(served.steady);
-    AddRows(model.processes[process].header.process().pid(), served, table);
+    AddRows(model.processes[process].header.process().pid(), served, columns, table);
     table.notes.push_back(LoadNote(ProcessLabel(model, process), served));
   }
   if (groups.empty()) table.notes.push_back("No process was seen that runs a network without training it.");

@@ -76,29 +76,48 @@ Sums SumPhases(const TraceModel& model, const StepGroup& group) {
   return sums;
 }
 
-std::vector<Column> Columns(const std::vector<StepGroup>& groups) {
-  std::vector<Column> columns = {
-      IntegerColumn("process", "", Better::kNeither, "Process id."),
-      TextColumn("thread", "Name and number, where threads repeat independently; else all."),
-      As(Role::kKey,
-         TextColumn("step",
-                    "training, validation, inference; unknown where the direction of calls isn't. In brackets what "
-                    "tells it from others: the program's own range, the network, the batch.")),
-      As(Role::kKey,
-         TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
-      IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."),
-      IntegerColumn("time", "ns", Better::kLower, "In a mean step; of warm-up: its mean step."),
-      RealColumn("percent", "%", Better::kLower, "Of the steady steps' time."),
-      RealColumn("calls", "", Better::kLower, "Library calls in a mean step, without those inside others."),
-      As(Role::kWeight, IntegerColumn("total_time", "ns", Better::kLower,
-                                      "Of all these steps: a kind's phases add up to their duration.")),
+// What a row is about.
+struct PhaseRow {
+  int64_t pid;
+  std::string thread, step;
+  const char* phase;
+  int64_t steps;
+  int64_t total_ns;
+  int64_t steady_ns = 0;         // of all phases; 0: the row is not of these
+  std::optional<int64_t> calls;  // of all steps
+};
+
+TypedColumns<PhaseRow> Columns(const std::vector<StepGroup>& groups) {
+  TypedColumns<PhaseRow> columns = {
+      {IntegerColumn("process", "", Better::kNeither, "Process id."), &PhaseRow::pid},
+      {TextColumn("thread", "Name and number, where threads repeat independently; else all."), &PhaseRow::thread},
+      {As(Role::kKey,
+          TextColumn("step",
+                     "training, validation, inference; unknown where the direction of calls isn't. In brackets what "
+                     "tells it from others: the program's own range, the network, the batch.")),
+       &PhaseRow::step},
+      {As(Role::kKey,
+          TextColumn("phase", "other: of no phase; warm-up: the first steps, which are not in the other rows.")),
+       &PhaseRow::phase},
+      {IntegerColumn("steps", "", Better::kNeither, "Steps that the row covers."), &PhaseRow::steps},
+      {IntegerColumn("time", "ns", Better::kLower, "In a mean step; of warm-up: its mean step."),
+       [](const PhaseRow& row) { return Mean(row.total_ns, row.steps); }},
+      {RealColumn("percent", "%", Better::kLower, "Of the steady steps' time."),
+       [](const PhaseRow& row) { return Percent(row.total_ns, row.steady_ns); }},
+      {RealColumn("calls", "", Better::kLower, "Library calls in a mean step, without those inside others."),
+       [](const PhaseRow& row) {
+         return row.calls ? Cell(static_cast<double>(*row.calls) / static_cast<double>(row.steps)) : Cell();
+       }},
+      {As(Role::kWeight, IntegerColumn("total_time", "ns", Better::kLower,
+                                       "Of all these steps: a kind's phases add up to their duration.")),
+       &PhaseRow::total_ns},
   };
-  columns[0].detail = !HasSeveralProcesses(groups);
-  columns[1].detail = !HasThreads(groups);
+  columns.Find("process")->detail = !HasSeveralProcesses(groups);
+  columns.Find("thread")->detail = !HasThreads(groups);
   return columns;
 }
 
-void AddRows(const TraceModel& model, const StepGroup& group, Table& table) {
+void AddRows(const TraceModel& model, const StepGroup& group, const TypedColumns<PhaseRow>& columns, Table& table) {
   Sums sums = SumPhases(model, group);
   const int64_t pid = model.processes[group.process].header.process().pid();
   const std::string thread = ThreadLabel(model, group.threads);
@@ -108,9 +127,7 @@ void AddRows(const TraceModel& model, const StepGroup& group, Table& table) {
   for (PhaseKind phase : kOrder) {
     const PhaseSums& sum = sums.Of(phase);
     if (sum.total_ns == 0 && sum.calls == 0) continue;
-    const double calls = static_cast<double>(sum.calls) / static_cast<double>(steps);
-    table.rows.push_back({pid, thread, kind, PhaseKindName(phase), steps, Mean(sum.total_ns, steps),
-                          Percent(sum.total_ns, whole_ns), calls, sum.total_ns});
+    AddRow(columns, {pid, thread, kind, PhaseKindName(phase), steps, sum.total_ns, whole_ns, sum.calls}, &table);
   }
   if (sums.least_calls < sums.most_calls) {
     table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ",
@@ -119,17 +136,17 @@ void AddRows(const TraceModel& model, const StepGroup& group, Table& table) {
   }
   if (group.warm_up.empty()) return;
   const auto warm_up = static_cast<int64_t>(group.warm_up.size());
-  const int64_t warm_up_ns = DurationOf(group.warm_up);
-  table.rows.push_back({pid, thread, kind, "warm-up", warm_up, Mean(warm_up_ns, warm_up), Cell(), Cell(), warm_up_ns});
+  AddRow(columns, {pid, thread, kind, "warm-up", warm_up, DurationOf(group.warm_up), 0, std::nullopt}, &table);
 }
 
 }  // namespace
 
 absl::StatusOr<Table> PhasesTable(const TraceModel& model, const TableOptions& options) {
   const std::vector<StepGroup> groups = GroupSteps(options.analysis->steps());
-  Table table = NewTable("phases", "What a step is made of", Columns(groups));
+  const TypedColumns<PhaseRow> columns = Columns(groups);
+  Table table = NewTable("phases", "What a step is made of", columns);
   for (const StepGroup& group : groups) {
-    AddRows(model, group, table);
+    AddRows(model, group, columns, table);
     if (group.odd > 0) {
       table.notes.push_back(absl::StrCat(ProcessLabel(model, group.process), ": ", group.odd, " more ",
                                          StepName(group.kind, group.sort),

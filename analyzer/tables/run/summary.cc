@@ -19,7 +19,7 @@
 #include "analyzer/steps/step_iterations.h"
 #include "analyzer/tables/columns.h"
 #include "analyzer/tables/run/capability_advice.h"
-#include "analyzer/tables/run/gpu_summary.h"
+#include "analyzer/tables/run/metrics.h"
 #include "analyzer/tables/table_kind.h"
 #include "analyzer/tables/tables.h"
 #include "analyzer/time/gap_places.h"
@@ -29,33 +29,15 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-class Metrics {
- public:
-  explicit Metrics(Table& table) : table_(table) {}
-
-  void Time(const std::string& metric, int64_t ns, const std::string& note) { Add(metric, ns, "ns", Cell(), note); }
-  void TimeOf(const std::string& metric, int64_t ns, int64_t whole_ns, const std::string& note) {
-    Add(metric, ns, "ns", Percent(ns, whole_ns), note);
-  }
-  void Count(const std::string& metric, int64_t count, const std::string& note) {
-    Add(metric, count, "", Cell(), note);
-  }
-  void Add(const std::string& metric, Cell value, const std::string& unit, Cell percent, const std::string& note) {
-    table_.rows.push_back({metric, std::move(value), unit, std::move(percent), note});
-  }
-
- private:
-  Table& table_;
-};
-
-std::vector<Column> Columns() {
+TypedColumns<Metric> Columns() {
   return {
-      TextColumn("metric", "What the row measures."),
-      IntegerColumn("value", "", Better::kNeither, "In the row's unit."),
-      TextColumn("unit", "ns, bytes; empty for counts."),
-      Within(Range::kNotNegative,
-             RealColumn("percent", "%", Better::kNeither, "The value as a part of what the note names.")),
-      TextColumn("note", "What it means, or why."),
+      {TextColumn("metric", "What the row measures."), &Metric::metric},
+      {IntegerColumn("value", "", Better::kNeither, "In the row's unit."), &Metric::value},
+      {TextColumn("unit", "ns, bytes; empty for counts."), &Metric::unit},
+      {Within(Range::kNotNegative,
+              RealColumn("percent", "%", Better::kNeither, "The value as a part of what the note names.")),
+       &Metric::percent},
+      {TextColumn("note", "What it means, or why."), &Metric::note},
   };
 }
 
@@ -298,19 +280,19 @@ void AddOddities(const TraceModel& model, Metrics& metrics) {
 }  // namespace
 
 absl::StatusOr<Table> SummaryTable(const TraceModel& model, const TableOptions& options) {
-  Table table = NewTable("summary", "The run in a few numbers", Columns());
-  Metrics metrics(table);
+  Metrics metrics;
   AddTimes(model, *options.totals, metrics);
   AddCounts(model, *options.totals, metrics);
   AddScopes(model, metrics);
-  AddGpuMetrics(model, options, &table);
+  AddGpuMetrics(model, options, metrics);
   AddIterations(model, *options.analysis, metrics);
   AddFailures(model, metrics);
   AddLosses(model, metrics);
   AddCapabilities(model, metrics);
+  AddOddities(model, metrics);
+  Table table = NewTable("summary", "The run in a few numbers", Columns(), metrics.all());
   if (HasTroubles(model))
     table.notes.emplace_back("What could not be seen and what to do: dlhook report RUN --table capabilities.");
-  AddOddities(model, metrics);
   return table;
 }
 
