@@ -101,39 +101,33 @@ class Reasons {
   std::vector<std::string> words_;
 };
 
-std::vector<Column> ColumnsOf(const Table& table) {
-  std::vector<Column> columns;
-  for (const Column& column : table.columns) {
-    if (IsIdentity(column.role)) columns.push_back(column);
+TypedColumns<RowChange> Columns(const TableChanges& changes) {
+  TypedColumns<RowChange> columns;
+  const Table& table = changes.candidate->table;
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    if (!IsIdentity(table.columns[i].role)) continue;
+    columns.Add({Column(table.columns[i]),
+                 [&changes, i](const RowChange& change) { return NewestCell(changes, change.rows, i); }});
   }
-  for (Column& column : ChangeColumns()) columns.push_back(std::move(column));
-  for (const Column& column : table.columns) {
-    if (column.role != Role::kAmount) continue;
-    for (const char* side : {"base", "new"}) {
-      columns.push_back(
-          Detail(Within(column.range, RealColumn(absl::StrCat(column.name, "_", side), column.unit, column.better,
-                                                 absl::StrCat(column.explanation, " Per step, on this side.")))));
-    }
+  columns.Add(ChangeColumns().Of<RowChange>([](const RowChange& change) {
+    return MatchedTime{change.time, change.rows.match};
+  }));
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    const Column& amount = table.columns[i];
+    if (amount.role != Role::kAmount) continue;
+    const auto of_side = [&](const char* side) {
+      return Detail(Within(amount.range, RealColumn(absl::StrCat(amount.name, "_", side), amount.unit, amount.better,
+                                                    absl::StrCat(amount.explanation, " Per step, on this side."))));
+    };
+    columns.Add({of_side("base"),
+                 [&changes, i](const RowChange& change) { return PerStep(*changes.base, change.rows.base, i); }});
+    columns.Add({of_side("new"), [&changes, i](const RowChange& change) {
+                   return PerStep(*changes.candidate, change.rows.candidate, i);
+                 }});
   }
-  columns.push_back(TextColumn("why", "What else differs: implementation, size, name, parts and calls per step."));
+  columns.Add({TextColumn("why", "What else differs: how it is done, its size, name, parts and calls per step."),
+               [&changes](const RowChange& change) { return KnownText(RowReason(changes, change)); }});
   return columns;
-}
-
-Row DiffRow(const TableChanges& changes, const RowChange& change) {
-  const Table& table = changes.base->table;
-  Row row;
-  for (size_t column = 0; column < table.columns.size(); ++column) {
-    if (IsIdentity(table.columns[column].role)) row.push_back(NewestCell(changes, change.rows, column));
-  }
-  for (Cell& cell : ChangeCells(change.time, change.rows.match)) row.push_back(std::move(cell));
-  for (size_t column = 0; column < table.columns.size(); ++column) {
-    if (table.columns[column].role != Role::kAmount) continue;
-    row.push_back(PerStep(*changes.base, change.rows.base, column));
-    row.push_back(PerStep(*changes.candidate, change.rows.candidate, column));
-  }
-  const std::string reason = RowReason(changes, change);
-  row.push_back(reason.empty() ? Cell() : Cell(reason));
-  return row;
 }
 
 struct SizeChange {
@@ -172,30 +166,31 @@ bool IsEqual(const TableChanges& changes, const RowChange& change) {
 
 }  // namespace
 
-std::vector<Column> ChangeColumns() {
+TypedColumns<MatchedTime> ChangeColumns() {
   const auto time = [](std::string name, std::string explanation) {
     return IntegerColumn(std::move(name), "ns", Better::kLower, std::move(explanation));
   };
   return {
-      Within(Range::kSigned, time("change", "New minus base, per step; of the whole run where steps are not known.")),
-      Within(Range::kSigned, RealColumn("percent", "%", Better::kLower, "Change as a part of the base's time.")),
-      Detail(time("base", "Time per step in the base run: wall share; of GPUs durations.")),
-      Detail(time("new", "The same in the new run.")),
-      Detail(time("noise",
-                  "Largest change that chance would explain: from the spread over steps, and from what the whole step "
-                  "shares.")),
-      TextColumn("verdict",
-                 "slower, faster, added or removed: beyond noise; noise: within it; unknown: no spread is known."),
+      {Within(Range::kSigned, time("change", "New minus base, per step; of the whole run where steps are not known.")),
+       [](const MatchedTime& matched) { return Rounded(matched.time.change_ns()); }},
+      {Within(Range::kSigned, RealColumn("percent", "%", Better::kLower, "Change as a part of the base's time.")),
+       [](const MatchedTime& matched) {
+         return Percent(Rounded(matched.time.change_ns()), Rounded(matched.time.base_ns));
+       }},
+      {Detail(time("base", "Time per step in the base run: wall share; of GPUs durations.")),
+       [](const MatchedTime& matched) { return Rounded(matched.time.base_ns); }},
+      {Detail(time("new", "The same in the new run.")),
+       [](const MatchedTime& matched) { return Rounded(matched.time.candidate_ns); }},
+      {Detail(time("noise",
+                   "Largest change that chance would explain: from the spread over steps, and from what the whole step "
+                   "shares.")),
+       [](const MatchedTime& matched) {
+         return matched.time.noise_ns ? Cell(Rounded(*matched.time.noise_ns)) : Cell();
+       }},
+      {TextColumn("verdict",
+                  "slower, faster, added or removed: beyond noise; noise: within it; unknown: no spread is known."),
+       [](const MatchedTime& matched) { return VerdictName(matched.time.finding, matched.match); }},
   };
-}
-
-Row ChangeCells(const TimeChange& time, Match match) {
-  return {Rounded(time.change_ns()),
-          Percent(Rounded(time.change_ns()), Rounded(time.base_ns)),
-          Rounded(time.base_ns),
-          Rounded(time.candidate_ns),
-          time.noise_ns ? Cell(Rounded(*time.noise_ns)) : Cell(),
-          VerdictName(time.finding, match)};
 }
 
 std::string SignedTime(double ns) { return absl::StrCat(ns < 0 ? "-" : "+", HumanTime(std::abs(ns))); }
@@ -220,8 +215,6 @@ bool SizesScale(const std::string& base, const std::string& candidate, int64_t b
 std::string RowReason(const TableChanges& changes, const RowChange& row) { return Reasons(changes, row).Text(); }
 
 Table DiffTable(const TableChanges& changes) {
-  const Table& about = changes.candidate->table;
-  Table table = NewTable(about.name, about.title, ColumnsOf(about));
   std::vector<const RowChange*> order;
   for (const RowChange& row : changes.rows) {
     if (!IsEqual(changes, row)) order.push_back(&row);
@@ -230,8 +223,8 @@ Table DiffTable(const TableChanges& changes) {
     if (IsBeyondNoise(*a) != IsBeyondNoise(*b)) return IsBeyondNoise(*a);
     return std::abs(a->time.change_ns()) > std::abs(b->time.change_ns());
   });
-  for (const RowChange* row : order) table.rows.push_back(DiffRow(changes, *row));
-  return table;
+  const Table& about = changes.candidate->table;
+  return NewTable(about.name, about.title, Columns(changes), order);
 }
 
 }  // namespace dlhook::analyzer::diff

@@ -9,16 +9,21 @@
 #include "analyzer/diff/changes.h"
 #include "analyzer/diff/row_keys.h"
 #include "analyzer/table/human.h"
-#include "analyzer/table/table.h"
+#include "analyzer/table/typed_columns.h"
 
 namespace dlhook::analyzer::inline diff {
 
 // One row a pair that is not equal in all: what is beyond noise first, then by how much it changed.
 Table DiffTable(const TableChanges& changes);
 
-// Columns `change`, `base`, `new`, `percent`, `noise`, `verdict` of a time per step, and what stands in them.
-std::vector<Column> ChangeColumns();
-Row ChangeCells(const TimeChange& time, Match match);
+// A time per step, and whether both sides have it.
+struct MatchedTime {
+  const TimeChange& time;
+  Match match;
+};
+
+// `change`, `base`, `new`, `percent`, `noise`, `verdict`.
+TypedColumns<MatchedTime> ChangeColumns();
 
 // "+480 us", "-1.20 ms".
 std::string SignedTime(double ns);

@@ -336,15 +336,12 @@ std::string DifferencesText(const std::vector<Difference>& differences) {
 }
 
 Table DifferencesTable(const std::vector<Difference>& differences) {
-  Table table =
-      NewTable("differences", "What the programs do differently, whatever it costs",
-               {TextColumn("what", "What differs; counts are per step, of whole runs where one has no steps."),
-                TextColumn("base", "In the base run."), TextColumn("new", "In the new run.")});
-  const auto cell = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
-  for (const Difference& difference : differences) {
-    table.rows.push_back({difference.what, cell(difference.base), cell(difference.candidate)});
-  }
-  return table;
+  const TypedColumns<Difference> columns = {
+      {TextColumn("what", "What differs; counts are per step, of whole runs where one has no steps."),
+       &Difference::what},
+      {TextColumn("base", "In the base run."), Known(&Difference::base)},
+      {TextColumn("new", "In the new run."), Known(&Difference::candidate)}};
+  return NewTable("differences", "What the programs do differently, whatever it costs", columns, differences);
 }
 
 }  // namespace dlhook::analyzer::diff

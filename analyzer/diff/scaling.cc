@@ -63,47 +63,12 @@ void AddDevices(const TraceModel& model, const std::vector<MeasuredTime>& times,
     *ns /= rows;
 }
 
-std::vector<Column> Columns() {
-  return {
-      TextColumn("run", "Its folder or file."),
-      IntegerColumn("devices", "", Better::kNeither,
-                    "GPUs used, each counted once; without GPU times: processes with steps."),
-      Detail(IntegerColumn("processes", "", Better::kNeither, "That have steady steps.")),
-      Detail(IntegerColumn("steps", "", Better::kNeither, "Steady steps of all processes; the row is their mean.")),
-      IntegerColumn("batch", "", Better::kNeither,
-                    "Samples of a step of all processes together; each is taken to have "
-                    "a batch of its own."),
-      IntegerColumn("step_time", "ns", Better::kLower, "Of a mean steady step."),
-      RealColumn("steps_per_second", "1/s", Better::kHigher, "Steps of one process."),
-      RealColumn("samples_per_second", "1/s", Better::kHigher, "Batch over step time."),
-      RealColumn("speed_up", "", Better::kHigher, "Work per second over that of the first row."),
-      Within(Range::kNotNegative,
-             RealColumn("efficiency", "%", Better::kHigher, "Speed-up over how many times as many devices there are.")),
-      RealColumn("communication", "%", Better::kLower,
-                 "Part of a step in which kernels of collectives ran; mean over "
-                 "devices."),
-      RealColumn("exposed_communication", "%", Better::kLower,
-                 "Part of a step with communication and no compute "
-                 "beside it."),
-      RealColumn("idle", "%", Better::kLower, "Part of a step in which a device did nothing."),
-      IntegerColumn("lost", "ns", Better::kLower,
-                    "How much longer a step takes than the first row's would with as much work a device (never below "
-                    "0)."),
-      TextColumn("grew",
-                 "Of what the lost time consists, the largest first; together with what shrank it is the lost "
-                 "time."),
-      Detail(IntegerColumn("compute_time", "ns", Better::kLower, "In a mean step of a device.")),
-      Detail(IntegerColumn("exposed_communication_time", "ns", Better::kLower, "Likewise.")),
-      Detail(IntegerColumn("exposed_copy_time", "ns", Better::kLower, "Likewise: copies beside nothing else.")),
-      Detail(IntegerColumn("idle_time", "ns", Better::kLower, "Likewise: these four add up to the step.")),
-  };
-}
-
 int64_t Rounded(double ns) { return static_cast<int64_t>(std::llround(ns)); }
 
 class Comparison {
  public:
-  Comparison(const std::vector<ScalingRun>& runs, ScalingKind kind) : base_(runs.front()), kind_(kind) {
+  Comparison(const std::vector<ScalingRun>& runs, ScalingKind kind)
+      : base_(runs.empty() ? ScalingRun() : runs.front()), kind_(kind) {
     has_batches_ = std::all_of(runs.begin(), runs.end(), [](const ScalingRun& run) { return run.batch > 0; });
   }
 
@@ -115,43 +80,33 @@ class Comparison {
     return static_cast<double>(run.batch) / static_cast<double>(base_.batch);
   }
 
-  Row RowOf(const ScalingRun& run) const {
+  std::optional<double> SpeedUp(const ScalingRun& run) const {
     const std::optional<double> work = WorkOf(run);
-    const double devices = static_cast<double>(run.devices) / static_cast<double>(base_.devices);
-    const double steps_per_second = 1e9 / run.step_ns;
-    Cell speed_up, efficiency, lost, grew;
-    if (work) {
-      const double times = *work * base_.step_ns / run.step_ns;
-      speed_up = times;
-      efficiency = 100.0 * times / devices;
-      const double ideal_ns = base_.step_ns * *work / devices;
-      lost = std::max<int64_t>(0, Rounded(run.step_ns - ideal_ns));
-      grew = GrewOf(run, *work / devices);
-    }
-    const auto part = [&](double ns) { return run.has_gpu_times ? Cell(100.0 * ns / run.step_ns) : Cell(); };
-    const auto time = [&](double ns) { return run.has_gpu_times ? Cell(Rounded(ns)) : Cell(); };
-    return {run.name,
-            run.devices,
-            run.processes,
-            run.steps,
-            run.batch > 0 ? Cell(run.batch) : Cell(),
-            Rounded(run.step_ns),
-            steps_per_second,
-            run.batch > 0 ? Cell(static_cast<double>(run.batch) * steps_per_second) : Cell(),
-            speed_up,
-            efficiency,
-            part(run.communication_ns),
-            part(run.exposed_communication_ns),
-            part(run.idle_ns),
-            lost,
-            grew,
-            time(run.compute_ns),
-            time(run.exposed_communication_ns),
-            time(run.exposed_copy_ns),
-            time(run.idle_ns)};
+    return work ? std::optional(*work * base_.step_ns / run.step_ns) : std::nullopt;
+  }
+
+  std::optional<double> Efficiency(const ScalingRun& run) const {
+    const std::optional<double> times = SpeedUp(run);
+    return times ? std::optional(100.0 * *times / DevicesOf(run)) : std::nullopt;
+  }
+
+  std::optional<int64_t> Lost(const ScalingRun& run) const {
+    const std::optional<double> work = WorkOf(run);
+    if (!work) return std::nullopt;
+    const double ideal_ns = base_.step_ns * *work / DevicesOf(run);
+    return std::max<int64_t>(0, Rounded(run.step_ns - ideal_ns));
+  }
+
+  Cell Grew(const ScalingRun& run) const {
+    const std::optional<double> work = WorkOf(run);
+    return work ? GrewOf(run, *work / DevicesOf(run)) : Cell();
   }
 
  private:
+  double DevicesOf(const ScalingRun& run) const {
+    return static_cast<double>(run.devices) / static_cast<double>(base_.devices);
+  }
+
   // `share`: of the base's work of a device. Parts below a percent of the step are not worth a word.
   Cell GrewOf(const ScalingRun& run, double share) const {
     if (!run.has_gpu_times || !base_.has_gpu_times) return Cell();
@@ -169,10 +124,71 @@ class Comparison {
     return text.empty() ? Cell() : Cell(text);
   }
 
-  const ScalingRun& base_;
+  const ScalingRun base_;
   const ScalingKind kind_;
   bool has_batches_ = false;
 };
+
+TypedColumns<ScalingRun> Columns(const Comparison& comparison) {
+  const auto part = [](double ScalingRun::*ns) {
+    return [ns](const ScalingRun& run) { return run.has_gpu_times ? Cell(100.0 * (run.*ns) / run.step_ns) : Cell(); };
+  };
+  const auto time = [](double ScalingRun::*ns) {
+    return [ns](const ScalingRun& run) { return run.has_gpu_times ? Cell(Rounded(run.*ns)) : Cell(); };
+  };
+  return {
+      {TextColumn("run", "Its folder or file."), &ScalingRun::name},
+      {IntegerColumn("devices", "", Better::kNeither,
+                     "GPUs used, each counted once; without GPU times: processes with steps."),
+       &ScalingRun::devices},
+      {Detail(IntegerColumn("processes", "", Better::kNeither, "That have steady steps.")), &ScalingRun::processes},
+      {Detail(IntegerColumn("steps", "", Better::kNeither, "Steady steps of all processes; the row is their mean.")),
+       &ScalingRun::steps},
+      {IntegerColumn("batch", "", Better::kNeither,
+                     "Samples of a step of all processes together; each is taken to have "
+                     "a batch of its own."),
+       [](const ScalingRun& run) { return run.batch > 0 ? Cell(run.batch) : Cell(); }},
+      {IntegerColumn("step_time", "ns", Better::kLower, "Of a mean steady step."),
+       [](const ScalingRun& run) { return Rounded(run.step_ns); }},
+      {RealColumn("steps_per_second", "1/s", Better::kHigher, "Steps of one process."),
+       [](const ScalingRun& run) { return 1e9 / run.step_ns; }},
+      {RealColumn("samples_per_second", "1/s", Better::kHigher, "Batch over step time."),
+       [](const ScalingRun& run) {
+         return run.batch > 0 ? Cell(static_cast<double>(run.batch) * (1e9 / run.step_ns)) : Cell();
+       }},
+      {RealColumn("speed_up", "", Better::kHigher, "Work per second over that of the first row."),
+       [&comparison](const ScalingRun& run) { return comparison.SpeedUp(run); }},
+      {Within(Range::kNotNegative, RealColumn("efficiency", "%", Better::kHigher,
+                                              "Speed-up over how many times as many devices there are.")),
+       [&comparison](const ScalingRun& run) { return comparison.Efficiency(run); }},
+      {RealColumn("communication", "%", Better::kLower,
+                  "Part of a step in which kernels of collectives ran; mean over "
+                  "devices."),
+       part(&ScalingRun::communication_ns)},
+      {RealColumn("exposed_communication", "%", Better::kLower,
+                  "Part of a step with communication and no compute "
+                  "beside it."),
+       part(&ScalingRun::exposed_communication_ns)},
+      {RealColumn("idle", "%", Better::kLower, "Part of a step in which a device did nothing."),
+       part(&ScalingRun::idle_ns)},
+      {IntegerColumn("lost", "ns", Better::kLower,
+                     "How much longer a step takes than the first row's would with as much work a device (never below "
+                     "0)."),
+       [&comparison](const ScalingRun& run) { return comparison.Lost(run); }},
+      {TextColumn("grew",
+                  "Of what the lost time consists, the largest first; together with what shrank it is the lost "
+                  "time."),
+       [&comparison](const ScalingRun& run) { return comparison.Grew(run); }},
+      {Detail(IntegerColumn("compute_time", "ns", Better::kLower, "In a mean step of a device.")),
+       time(&ScalingRun::compute_ns)},
+      {Detail(IntegerColumn("exposed_communication_time", "ns", Better::kLower, "Likewise.")),
+       time(&ScalingRun::exposed_communication_ns)},
+      {Detail(IntegerColumn("exposed_copy_time", "ns", Better::kLower, "Likewise: copies beside nothing else.")),
+       time(&ScalingRun::exposed_copy_ns)},
+      {Detail(IntegerColumn("idle_time", "ns", Better::kLower, "Likewise: these four add up to the step.")),
+       time(&ScalingRun::idle_ns)},
+  };
+}
 
 std::string KindNote(const std::vector<ScalingRun>& runs, ScalingKind kind) {
   if (kind == ScalingKind::kStrong) return "Strong scaling, as asked for: a step is the same work in every run.";
@@ -218,12 +234,11 @@ absl::StatusOr<ScalingRun> MeasureScaling(const TraceModel& model, const std::ve
 }
 
 Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind) {
-  Table table = NewTable("scaling", "How the program scales", Columns());
-  if (runs.empty()) return table;
   std::stable_sort(runs.begin(), runs.end(),
                    [](const ScalingRun& a, const ScalingRun& b) { return a.devices < b.devices; });
   const Comparison comparison(runs, kind);
-  for (const ScalingRun& run : runs) table.rows.push_back(comparison.RowOf(run));
+  Table table = NewTable("scaling", "How the program scales", Columns(comparison), runs);
+  if (runs.empty()) return table;
   table.notes.push_back(KindNote(runs, kind));
   const bool has_times = std::all_of(runs.begin(), runs.end(), [](const ScalingRun& run) { return run.has_gpu_times; });
   if (!has_times)

@@ -193,22 +193,17 @@ void AddInterruptionNote(const VerdictInput& input, Table& table) {
                       100 * before, 100 * after));
 }
 
-std::vector<Column> Columns() {
-  std::vector<Column> columns = {
-      TextColumn("what", "The step, then the layers that made it change."),
-      TextColumn("direction", "Forward or backward, where known."),
+TypedColumns<Contribution> Columns() {
+  TypedColumns<Contribution> columns = {
+      {TextColumn("what", "The step, then the layers that made it change."), &Contribution::layer},
+      {TextColumn("direction", "Forward or backward, where that is known."), Known(&Contribution::direction)},
   };
-  for (Column& column : ChangeColumns()) columns.push_back(std::move(column));
-  columns.push_back(TextColumn("why", "What explains the change."));
+  columns.Add(ChangeColumns().Of<Contribution>([](const Contribution& change) {
+    return MatchedTime{change.time, change.match};
+  }));
+  columns.Add({TextColumn("why", "What explains the change."),
+               [](const Contribution& change) { return KnownText(absl::StrJoin(change.why, "; ")); }});
   return columns;
-}
-
-Row VerdictRow(std::string what, const std::string& direction, const TimeChange& time, Match match,
-               const std::vector<std::string>& why) {
-  Row row = {std::move(what), direction.empty() ? Cell() : Cell(direction)};
-  for (Cell& cell : ChangeCells(time, match)) row.push_back(std::move(cell));
-  row.push_back(why.empty() ? Cell() : Cell(absl::StrJoin(why, "; ")));
-  return row;
 }
 
 }  // namespace
@@ -234,15 +229,14 @@ std::string VerdictSentence(const VerdictInput& input) {
 }
 
 Table VerdictTable(const VerdictInput& input) {
-  Table table = NewTable("verdict", VerdictSentence(input), Columns());
+  const TypedColumns<Contribution> columns = Columns();
+  Table table = NewTable("verdict", VerdictSentence(input), columns);
   const Decision& decision = *input.decision;
   if (decision.time.finding != Speed::kEqual) {
-    if (decision.per == Per::kSample) table.rows.push_back(VerdictRow("sample", "", decision.time, Match::kSame, {}));
-    table.rows.push_back(VerdictRow(Unit(input), "", decision.whole, Match::kSame, {}));
+    if (decision.per == Per::kSample) AddRow(columns, {"sample", "", decision.time, Match::kSame, {}}, &table);
+    AddRow(columns, {Unit(input), "", decision.whole, Match::kSame, {}}, &table);
     for (const Contribution& contribution : input.contributions) {
-      if (!IsBeyondNoise(contribution)) continue;
-      table.rows.push_back(VerdictRow(contribution.layer, contribution.direction, contribution.time, contribution.match,
-                                      contribution.why));
+      if (IsBeyondNoise(contribution)) AddRow(columns, contribution, &table);
     }
   }
   table.notes.push_back(SideNote("BASE", *input.base, *input.base_run));

@@ -77,8 +77,6 @@ std::string PapiText(const PapiTrials& papi) {
   return absl::StrCat(name, ": ", works, " of the ", papi.events.size(), " events that were tried can be counted");
 }
 
-Cell TextOrUnknown(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
-
 std::string NamesOf(const std::vector<CounterTrial>& counters, bool works) {
   std::vector<absl::string_view> names;
   for (const CounterTrial& trial : counters) {
@@ -111,27 +109,41 @@ std::string ScopeOf(const CounterTrial& trial) {
   return trial.user_only || trial.spec.exclude_kernel ? "user" : "user, kernel";
 }
 
-Row CounterRow(const CounterTrial& trial, const CountingMachine& machine) {
-  KnownCounter known = {};
-  const bool is_known = FindKnownCounter(trial.spec.name, &known);
-  return {std::string(trial.spec.name),
-          std::string(trial.works ? "yes" : "no"),
-          TextOrUnknown(SourceName(trial.source)),
-          TextOrUnknown(ScopeOf(trial)),
-          trial.read_ns > 0 ? Cell(static_cast<int64_t>(std::lround(trial.read_ns))) : Cell(),
-          TextOrUnknown(is_known ? known.meaning : ""),
-          TextOrUnknown(AdviceFor(machine, trial)),
-          TextOrUnknown(trial.reason)};
+// Each piece of advice once, under the table.
+template <typename Item>
+void AddAdvice(const std::vector<Item>& items, std::string Item::*advice, Table* table) {
+  std::set<std::string> told;
+  for (const Item& item : items) {
+    if (!(item.*advice).empty() && told.insert(item.*advice).second) {
+      table->notes.push_back(absl::StrCat("To count more: ", item.*advice));
+    }
+  }
 }
 
-// Each piece of advice once, under the table.
-void AddAdvice(size_t column, Table* table) {
-  std::set<std::string> told;
-  for (const Row& row : table->rows) {
-    const std::string* advice = std::get_if<std::string>(&row[column]);
-    if (advice != nullptr && told.insert(*advice).second)
-      table->notes.push_back(absl::StrCat("To count more: ", *advice));
-  }
+// What rows of the tables are about.
+struct MachineFact {
+  std::string fact, value, advice;
+};
+
+struct CounterRow {
+  std::string name = {};
+  bool works = false;
+  std::string source = {}, counts_in = {};
+  double read_ns = 0;
+  std::string meaning = {}, advice = {}, why_not = {};
+};
+
+CounterRow RowOf(const CounterTrial& trial, const CountingMachine& machine) {
+  KnownCounter known = {};
+  const bool is_known = FindKnownCounter(trial.spec.name, &known);
+  return {trial.spec.name,
+          trial.works,
+          SourceName(trial.source),
+          ScopeOf(trial),
+          trial.read_ns,
+          is_known ? known.meaning : "",
+          AdviceFor(machine, trial),
+          trial.reason};
 }
 
 std::string PmuText(const CountingMachine& machine) {
@@ -147,12 +159,9 @@ std::string PmuText(const CountingMachine& machine) {
 }  // namespace
 
 Table MachineTable(const CountingMachine& machine, const PapiTrials& papi) {
-  Table table = NewTable(
-      "machine", "What counting depends on",
-      {TextColumn("fact", "What it is about."), Detail(TextColumn("advice", "What would allow more; empty: nothing.")),
-       TextColumn("value", "What was found.")});
+  std::vector<MachineFact> facts;
   const auto add = [&](const char* fact, const std::string& value, const std::string& advice = "") {
-    table.rows.push_back({std::string(fact), TextOrUnknown(advice), value});
+    facts.push_back({fact, value, advice});
   };
   const bool watchdog_takes = !machine.pmus.empty() && machine.watchdog.value_or(0) != 0;
   const bool forbids_rdpmc = machine.rdpmc.value_or(1) == 0;
@@ -164,66 +173,88 @@ Table MachineTable(const CountingMachine& machine, const PapiTrials& papi) {
       forbids_rdpmc ? absl::StrCat("echo 1 > /sys/bus/event_source/devices/", machine.pmus.front(), "/rdpmc") : "");
   add("kernel.nmi_watchdog", WatchdogText(machine), watchdog_takes ? "sysctl kernel.nmi_watchdog=0" : "");
   add("PAPI", PapiText(papi));
-  AddAdvice(1, &table);
+  const TypedColumns<MachineFact> columns = {
+      {TextColumn("fact", "What it is about."), &MachineFact::fact},
+      {Detail(TextColumn("advice", "What would allow more; empty: nothing.")), Known(&MachineFact::advice)},
+      {TextColumn("value", "What was found."), &MachineFact::value}};
+  Table table = NewTable("machine", "What counting depends on", columns, facts);
+  AddAdvice(facts, &MachineFact::advice, &table);
   return table;
 }
 
 Table SetsTable(const CountingReport& report) {
-  Table table = NewTable(
-      "sets", "Sets of counters",
+  const TypedColumns<SetTrial> columns = {
       {TextColumn("set", "Its name in DLHOOK_COUNTERS."),
-       TextColumn("works", "yes; no; in part: some of its counters."),
-       IntegerColumn(
+       [](const SetTrial& trial) { return std::string(trial.set.name); }},
+      {TextColumn("works", "yes; no; in part: some of its counters."), &Verdict},
+      {IntegerColumn(
            "groups", "", Better::kLower,
            "Into how many groups the processor has to divide it: more than one take turns, and counts are scaled. "
            "Empty: the processor's counters are not needed, or not there."),
-       TextColumn("counters", "Those that work here."), Detail(TextColumn("missing", "Those that don't.")),
-       Detail(TextColumn("tells", "What it is for.")), TextColumn("why_not", "What keeps counters from working.")});
-  for (const SetTrial& trial : report.sets) {
-    table.rows.push_back({std::string(trial.set.name), Verdict(trial),
-                          trial.groups == 0 ? Cell() : Cell(static_cast<int64_t>(trial.groups)),
-                          TextOrUnknown(NamesOf(trial.counters, true)), TextOrUnknown(NamesOf(trial.counters, false)),
-                          std::string(trial.set.meaning), TextOrUnknown(Reasons(trial.counters, trial.refused))});
-  }
-  return table;
+       [](const SetTrial& trial) { return trial.groups == 0 ? Cell() : Cell(static_cast<int64_t>(trial.groups)); }},
+      {TextColumn("counters", "Those that work here."),
+       [](const SetTrial& trial) { return KnownText(NamesOf(trial.counters, true)); }},
+      {Detail(TextColumn("missing", "Those that don't.")),
+       [](const SetTrial& trial) { return KnownText(NamesOf(trial.counters, false)); }},
+      {Detail(TextColumn("tells", "What it is for.")),
+       [](const SetTrial& trial) { return std::string(trial.set.meaning); }},
+      {TextColumn("why_not", "What keeps counters from working."),
+       [](const SetTrial& trial) { return KnownText(Reasons(trial.counters, trial.refused)); }},
+  };
+  return NewTable("sets", "Sets of counters", columns, report.sets);
 }
 
 Table CountersTable(const CountingReport& report) {
-  Table table =
-      NewTable("counters", "Counters",
-               {TextColumn("counter", "Its name in DLHOOK_COUNTERS."),
-                TextColumn("works", "Whether it can be counted here: it was tried."),
-                TextColumn("source", "The cheapest place that has it: getrusage, rdpmc, perf_event, PAPI."),
-                TextColumn("counts_in", "user, kernel: the modes in which it counts."),
-                IntegerColumn("read_ns", "ns", Better::kLower, "One reading of this counter alone."),
-                Detail(TextColumn("meaning", "What it counts.")), Detail(TextColumn("advice", "What to do about it.")),
-                TextColumn("why_not", "Why it can't be counted.")});
-  for (const CounterTrial& trial : report.counters) table.rows.push_back(CounterRow(trial, report.machine));
+  std::vector<CounterRow> rows;
+  for (const CounterTrial& trial : report.counters) rows.push_back(RowOf(trial, report.machine));
   for (const CounterRefusal& refusal : report.refused) {
-    table.rows.push_back({std::string(refusal.name), std::string("no"), Cell(), Cell(), Cell(), Cell(), Cell(),
-                          std::string(refusal.reason)});
+    rows.push_back({.name = refusal.name, .why_not = refusal.reason});
   }
-  AddAdvice(6, &table);
+  const TypedColumns<CounterRow> columns = {
+      {TextColumn("counter", "Its name in DLHOOK_COUNTERS."), &CounterRow::name},
+      {TextColumn("works", "Whether it can be counted here: it was tried."),
+       [](const CounterRow& row) { return row.works ? "yes" : "no"; }},
+      {TextColumn("source", "The cheapest place that has it: getrusage, rdpmc, perf_event, PAPI."),
+       Known(&CounterRow::source)},
+      {TextColumn("counts_in", "user, kernel: the modes in which it counts."), Known(&CounterRow::counts_in)},
+      {IntegerColumn("read_ns", "ns", Better::kLower, "One reading of this counter alone."),
+       [](const CounterRow& row) {
+         return row.read_ns > 0 ? Cell(static_cast<int64_t>(std::lround(row.read_ns))) : Cell();
+       }},
+      {Detail(TextColumn("meaning", "What it counts.")), Known(&CounterRow::meaning)},
+      {Detail(TextColumn("advice", "What to do about it.")), Known(&CounterRow::advice)},
+      {TextColumn("why_not", "Why it can't be counted."), Known(&CounterRow::why_not)},
+  };
+  Table table = NewTable("counters", "Counters", columns, rows);
+  AddAdvice(rows, &CounterRow::advice, &table);
   return table;
 }
 
 Table PapiTable(const PapiTrials& papi) {
-  Table table = NewTable("papi", "PAPI's presets that it reports as available here, and the events asked for",
-                         {TextColumn("event", "Its name; in DLHOOK_COUNTERS a native one is written papi::NAME."),
-                          TextColumn("works", "Whether it could be added to an event set and started."),
-                          TextColumn("why_not", "PAPI's reason.")});
-  for (const PapiEvent& event : papi.events) {
-    table.rows.push_back({event.name, std::string(event.works ? "yes" : "no"), TextOrUnknown(event.reason)});
-  }
-  return table;
+  const TypedColumns<PapiEvent> columns = {
+      {TextColumn("event", "Its name; in DLHOOK_COUNTERS a native one is written papi::NAME."), &PapiEvent::name},
+      {TextColumn("works", "Whether it could be added to an event set and started."),
+       [](const PapiEvent& event) { return event.works ? "yes" : "no"; }},
+      {TextColumn("why_not", "PAPI's reason."), [](const PapiEvent& event) { return KnownText(event.reason); }},
+  };
+  return NewTable("papi", "PAPI's presets that it claims to have here, and its events that were asked for", columns,
+                  papi.events);
 }
 
 Table MetricsTable(const std::vector<CounterTrial>& counters) {
-  Table table = NewTable(
-      "metrics", "What these counters tell",
-      {TextColumn("metric", "Its column in the table `counters` of a report."), TextColumn("unit", "Of its values."),
-       Detail(TextColumn("needs", "Its counters; wall-share: wall time.")),
-       Detail(TextColumn("source", "Where the formula comes from.")), TextColumn("meaning", "What it is.")});
+  const TypedColumns<DerivedMetric> columns = {
+      {TextColumn("metric", "Its column in the table `counters` of a report."),
+       [](const DerivedMetric& metric) { return std::string(metric.name); }},
+      {TextColumn("unit", "Of its values."),
+       [](const DerivedMetric& metric) { return KnownText(std::string(metric.unit)); }},
+      {Detail(TextColumn("needs", "Its counters; wall-share: wall time.")),
+       [](const DerivedMetric& metric) { return absl::StrJoin(metric.needs, ", "); }},
+      {Detail(TextColumn("source", "Where the formula comes from.")),
+       [](const DerivedMetric& metric) { return KnownText(std::string(metric.source)); }},
+      {TextColumn("meaning", "What it is."),
+       [](const DerivedMetric& metric) { return std::string(metric.explanation); }},
+  };
+  Table table = NewTable("metrics", "What these counters tell", columns);
   std::set<std::string> names;
   for (const CounterTrial& trial : counters) names.insert(std::string(absl::StripSuffix(trial.spec.name, ":u")));
   std::set<absl::string_view> told;
@@ -233,9 +264,7 @@ Table MetricsTable(const std::vector<CounterTrial>& counters) {
       return std::nullopt;
     };
     if (!metric.HasInputs(has) || !told.insert(metric.name).second) continue;
-    table.rows.push_back({std::string(metric.name), TextOrUnknown(std::string(metric.unit)),
-                          absl::StrJoin(metric.needs, ", "), TextOrUnknown(std::string(metric.source)),
-                          std::string(metric.explanation)});
+    AddRow(columns, metric, &table);
   }
   return table;
 }

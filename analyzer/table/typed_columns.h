@@ -76,13 +76,19 @@ class TypedColumns : public AnyColumns {
   // Right of the column `name`; if there is none, at the end.
   void InsertAfter(absl::string_view name, const TypedColumns& more) { Insert(name, more); }
 
-  // As columns of items of which these are a part.
+  // As columns of items of which these are a part: a member, or what a function gives.
   template <typename Whole>
   TypedColumns<Whole> Of(Item Whole::*part) const {
+    return Of<Whole>([part](const Whole& whole) -> const Item& { return whole.*part; });
+  }
+  template <typename Whole, typename Part>
+  TypedColumns<Whole> Of(Part part) const {
     TypedColumns<Whole> columns;
     for (const AnyColumn& column : columns_) {
-      columns.Add(
-          {Column(column.column), [part, get = column.cell](const Whole& whole) { return get(&(whole.*part)); }});
+      columns.Add({Column(column.column), [part, get = column.cell](const Whole& whole) {
+                     const Item& item = part(whole);
+                     return get(&item);
+                   }});
     }
     return columns;
   }

@@ -8,14 +8,6 @@
 
 namespace dlhook::analyzer::inline tables {
 
-Table NewTable(std::string name, std::string title, std::vector<Column> columns) {
-  Table table;
-  table.name = std::move(name);
-  table.title = std::move(title);
-  table.columns = std::move(columns);
-  return table;
-}
-
 Column TextColumn(std::string name, std::string explanation) {
   return {std::move(name), "", ColumnType::kText, Better::kNeither, std::move(explanation)};
 }

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "analyzer/table/human.h"
 #include "analyzer/table/table.h"
@@ -17,8 +16,6 @@ namespace dlhook::analyzer::inline tables {
 
 // The row that makes wall shares add up to the whole.
 inline constexpr char kUnattributed[] = "[unattributed]";
-
-Table NewTable(std::string name, std::string title, std::vector<Column> columns);
 
 Column TextColumn(std::string name, std::string explanation);
 Column IntegerColumn(std::string name, std::string unit, Better better, std::string explanation);

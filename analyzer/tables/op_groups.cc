@@ -5,7 +5,6 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "analyzer/model/same_work.h"
@@ -78,8 +77,6 @@ std::string TensorCoreLabel(const TensorCore& tensor_core) {
   if (tensor_core.reason.empty()) return answer;
   return absl::StrCat(answer, ": ", tensor_core.reason);
 }
-
-std::string Join(const std::set<std::string>& words) { return absl::StrJoin(words, ", "); }
 
 TypedColumn<OpGroup> OpTotalTime() { return {TotalTimeColumn(), &OpGroup::total_ns}; }
 

@@ -47,8 +47,6 @@ std::string ChosenLabel(const Op& op);
 // "yes: type f16", "no: alignment 4 bytes".
 std::string TensorCoreLabel(const TensorCore& tensor_core);
 
-std::string Join(const std::set<std::string>& words);  // with ", "
-
 // Columns of what all groups have.
 TypedColumn<OpGroup> OpTotalTime();
 TypedColumn<OpGroup> OpMeanTime();

@@ -23,25 +23,6 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-std::vector<Column> Columns() {
-  return {
-      TextColumn(
-          "kind",
-          "library: its functions were called through dlhook; caller: it called them; tap: it reports its own work; "
-          "counter; loss."),
-      TextColumn("object", "The file that holds the code; empty: of the process as a whole."),
-      TextColumn("name", "Of a library its kind, of a tap or loss its name."),
-      TextColumn("state", "hooked, on, off (the user's choice), refused (dlhook's), lost (was on), absent, lost."),
-      Detail(IntegerColumn("records", "", Better::kNeither,
-                           "Calls, scopes or GPU work that it recorded; those lost. Empty where several objects of a "
-                           "process share them.")),
-      Detail(IntegerColumn("processes", "", Better::kNeither, "Processes of the run in which it is so.")),
-      TextColumn("note", "Why, and what to do."),
-      Detail(TextColumn("path", "Of the object.")),
-      Detail(TextColumn("build_id", "Of the object, in hexadecimal digits; empty: it has none.")),
-  };
-}
-
 struct Fact {
   std::string kind;
   std::string object;
@@ -54,11 +35,37 @@ struct Fact {
   bool operator<(const Fact& other) const { return Key() < other.Key(); }
 };
 
-struct Sum {
+struct KnownFact : Fact {
+  explicit KnownFact(Fact fact) : Fact(std::move(fact)) {}
   int64_t processes = 0;
   int64_t records = 0;
   bool is_known = true;
 };
+
+TypedColumns<KnownFact> Columns() {
+  return {
+      {TextColumn(
+           "kind",
+           "library: its functions were called through dlhook; caller: it called them; tap: it reports its own work; "
+           "counter; loss."),
+       &KnownFact::kind},
+      {TextColumn("object", "The file that holds the code; empty: of the process as a whole."),
+       Known(&KnownFact::object)},
+      {TextColumn("name", "Of a library its kind, of a tap or loss its name."), Known(&KnownFact::name)},
+      {TextColumn("state", "hooked, on, off (the user's choice), refused (dlhook's), lost (was on), absent, lost."),
+       &KnownFact::state},
+      {Detail(IntegerColumn("records", "", Better::kNeither,
+                            "Calls, scopes or GPU work that it recorded; those lost. Empty where several objects of a "
+                            "process share them.")),
+       [](const KnownFact& row) { return row.is_known ? Cell(row.records) : Cell(); }},
+      {Detail(IntegerColumn("processes", "", Better::kNeither, "Processes of the run in which it is so.")),
+       &KnownFact::processes},
+      {TextColumn("note", "Why, and what to do."), Known(&KnownFact::note)},
+      {Detail(TextColumn("path", "Of the object.")), Known(&KnownFact::path)},
+      {Detail(TextColumn("build_id", "Of the object, in hexadecimal digits; empty: it has none.")),
+       Known(&KnownFact::build_id)},
+  };
+}
 
 std::string Lower(const std::string& name) { return absl::AsciiStrToLower(name); }
 
@@ -101,11 +108,11 @@ class Facts {
     for (ProcessIndex i = 0; i < model.processes.size(); ++i) AddProcess(i, model.processes[i]);
   }
 
-  const std::map<Fact, Sum>& sums() const { return sums_; }
+  const std::map<Fact, KnownFact>& all() const { return facts_; }
 
  private:
   void Add(const Fact& fact, int64_t records, bool is_known) {
-    Sum& sum = sums_[fact];
+    KnownFact& sum = facts_.try_emplace(fact, fact).first->second;
     ++sum.processes;
     sum.records += records;
     sum.is_known = sum.is_known && is_known;
@@ -179,24 +186,20 @@ class Facts {
   }
 
   const std::vector<std::map<std::string, int64_t>> told_;  // by process
-  std::map<Fact, Sum> sums_;
+  std::map<Fact, KnownFact> facts_;
 };
-
-Cell TextCell(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
 
 }  // namespace
 
 absl::StatusOr<Table> CapabilitiesTable(const TraceModel& model, const TableOptions&) {
-  Table table = NewTable("capabilities", "What was seen, how, and what could not be", Columns());
   const Facts facts(model);
+  std::vector<const KnownFact*> order;
   for (const char* kind : {"library", "tap", "counter", "loss", "caller"}) {
-    for (const auto& [fact, sum] : facts.sums()) {
-      if (fact.kind != kind) continue;
-      table.rows.push_back({fact.kind, TextCell(fact.object), TextCell(fact.name), fact.state,
-                            sum.is_known ? Cell(sum.records) : Cell(), sum.processes, TextCell(fact.note),
-                            TextCell(fact.path), TextCell(fact.build_id)});
+    for (const auto& [key, fact] : facts.all()) {
+      if (fact.kind == kind) order.push_back(&fact);
     }
   }
+  Table table = NewTable("capabilities", "What was seen, how, and what could not be", Columns(), order);
   if (table.rows.empty()) return table;
   table.notes.emplace_back(
       "What this run did not do is not here: dlhook doctor -- PROGRAM looks at every library that a program loads.");

@@ -1,6 +1,4 @@
 // What the table `summary` says of GPUs: see metrics.h.
-#include "analyzer/tables/run/metrics.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
@@ -14,6 +12,7 @@
 #include "analyzer/layers/gpu_places.h"
 #include "analyzer/steps/step_groups.h"
 #include "analyzer/tables/columns.h"
+#include "analyzer/tables/run/metrics.h"
 
 namespace dlhook::analyzer::inline tables {
 namespace {

@@ -17,10 +17,10 @@ namespace {
 using Rows = std::vector<std::vector<std::string>>;  // kind, problem, chosen
 
 Table Problems(const Rows& rows, bool of_layers = false) {
-  Table table =
-      NewTable("problems", "",
-               {As(of_layers ? Role::kName : Role::kKey, TextColumn("kind", "Kind.")),
-                As(Role::kShape, TextColumn("problem", "Size.")), As(Role::kChoice, TextColumn("chosen", "How."))});
+  Table table;
+  table.name = "problems";
+  table.columns = {As(of_layers ? Role::kName : Role::kKey, TextColumn("kind", "Kind.")),
+                   As(Role::kShape, TextColumn("problem", "Size.")), As(Role::kChoice, TextColumn("chosen", "How."))};
   for (const std::vector<std::string>& cells : rows) table.rows.push_back({cells[0], cells[1], cells[2]});
   return table;
 }
