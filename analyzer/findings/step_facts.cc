@@ -90,7 +90,9 @@ double StepFacts::Sum(const std::function<bool(const WorkItem&)>& is_in) const {
 std::string StepFacts::LayersOf(const std::function<bool(const WorkItem&)>& is_in, size_t most) const {
   std::map<std::string, double> by_label;
   for (const WorkItem& item : items_) {
-    if (is_in(item)) by_label[item.group->label] += item.ns;
+    // "features:[not seen]" is of features; "[not seen: …]" is of no layer.
+    const std::string label = item.group->label.substr(0, item.group->label.find(":["));
+    if (is_in(item) && !absl::StartsWith(label, "[")) by_label[label] += item.ns;
   }
   std::vector<std::pair<double, std::string>> order;
   for (const auto& [label, ns] : by_label) order.emplace_back(-ns, label);
