@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -28,6 +29,12 @@ std::string PatternOf(const std::string& name) {
     parts.push_back(is_number ? absl::StrCat(head, "*") : std::string(part));
   }
   return absl::StrJoin(parts, ".");
+}
+
+bool HasLetter(const std::string& name) { return std::any_of(name.begin(), name.end(), absl::ascii_isalpha); }
+
+std::string WithType(const std::string& name, const std::string& type) {
+  return type.empty() ? name : absl::StrCat(name, " (", type, ")");
 }
 
 double NumberAt(const Row& row, std::optional<size_t> column) {
@@ -67,14 +74,22 @@ std::vector<LayerRow> LayerRows(const Table& layers) {
     row.least_ns = row.most_ns = row.total_ns;
     if (row.total_ns > 0) by_pattern[{PatternOf(row.name), work == nullptr ? "" : *work}].push_back(row);
   }
+  std::multiset<std::string> of_pattern;
+  for (const auto& [pattern, members] : by_pattern) of_pattern.insert(pattern.first);
   std::vector<LayerRow> rows;
   for (auto& [pattern, members] : by_pattern) {
     if (members.size() < kLeastBlocks) {
+      for (LayerRow& member : members) {
+        if (!HasLetter(member.name)) member.name = WithType(member.name, pattern.second);
+      }
       rows.insert(rows.end(), members.begin(), members.end());
       continue;
     }
     LayerRow all = members.front();
-    all.name = pattern.first;
+    // Blocks of one pattern may be of several types: "blocks.*" the convolutions and "blocks.*" the activations.
+    all.name = of_pattern.count(pattern.first) > 1 || !HasLetter(pattern.first)
+                   ? WithType(pattern.first, pattern.second)
+                   : pattern.first;
     for (size_t i = 1; i < members.size(); ++i) Merge(members[i], all);
     rows.push_back(all);
   }
