@@ -106,7 +106,7 @@ void Screen::WhatRan() {
   if (words.size() > 3) words.resize(3);
   Text(absl::StrCat(
       model.name, ": ", absl::StrJoin(words, ", "), programs.size() > 3 ? " …" : "",
-      facts_.UsesTorch() ? ", PyTorch" : "", ", ", Device(), ", ",
+      facts_.frameworks().empty() ? "" : ", ", absl::StrJoin(facts_.frameworks(), ", "), ", ", Device(), ", ",
       absl::StrFormat("%d %s", model.processes.size(), model.processes.size() == 1 ? "process" : "processes"), ", ",
       Many(model.threads.size(), "thread"), ", ", HumanTime(static_cast<double>(model.wall_ns())), "."));
 }

@@ -2,6 +2,7 @@
 #include "analyzer/findings/step_facts.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
@@ -13,6 +14,26 @@
 
 namespace dlhook::analyzer::inline findings {
 namespace {
+
+constexpr char kTorch[] = "PyTorch";
+struct Framework {
+  const char* name;
+  const char* object;  // part of the name of a shared object that only it has
+};
+constexpr std::array<Framework, 5> kFrameworks = {{{kTorch, "libtorch"},
+                                                   {"TensorFlow", "tensorflow"},
+                                                   {"JAX", "libjax_common"},
+                                                   {"JAX", "xla_extension"},
+                                                   {"MXNet", "libmxnet"}}};
+
+bool IsLoaded(const TraceModel& model, const Framework& framework) {
+  for (const ProcessInfo& process : model.processes) {
+    for (const trace::Capability& capability : process.capabilities) {
+      if (absl::StrContains(capability.object(), framework.object)) return true;
+    }
+  }
+  return false;
+}
 
 ComparedSteps MainSteps(const std::vector<StepTrack>& tracks) {
   const std::vector<IterationKind> kinds = KindsOfSteps(tracks);
@@ -49,11 +70,14 @@ StepFacts::StepFacts(const TraceModel& model, const TableOptions& options)
     items_.push_back(item);
   }
   std::stable_sort(items_.begin(), items_.end(), [](const WorkItem& a, const WorkItem& b) { return a.ns > b.ns; });
-  for (const ProcessInfo& process : model.processes) {
-    for (const auto& capability : process.capabilities) {
-      uses_torch_ |= absl::StrContains(capability.object(), "libtorch");
-    }
+  for (const Framework& framework : kFrameworks) {
+    const bool is_named = !frameworks_.empty() && frameworks_.back() == framework.name;
+    if (!is_named && IsLoaded(model, framework)) frameworks_.emplace_back(framework.name);
   }
+}
+
+bool StepFacts::UsesTorch() const {
+  return std::find(frameworks_.begin(), frameworks_.end(), kTorch) != frameworks_.end();
 }
 
 std::string StepFacts::StepNoun() const { return HasSteps() ? StepWord(steps_.kind) : "run"; }

@@ -58,7 +58,9 @@ class StepFacts {
   const MachineLoad& load() const { return load_; }
   double PhaseNs(PhaseKind phase) const;  // in a mean step
   bool HasGpuTimes() const { return GpuTimesOf(model_) != GpuTimes::kNone; }
-  bool UsesTorch() const { return uses_torch_; }
+  // Those whose libraries were seen in the program: "PyTorch", "TensorFlow" …; the order is always the same.
+  const std::vector<std::string>& frameworks() const { return frameworks_; }
+  bool UsesTorch() const;
   // Processors that the processes of the run might use; 0: not known.
   uint32_t processors() const;
 
@@ -87,7 +89,7 @@ class StepFacts {
   const std::vector<ScopeName> scope_names_;
   const DoneWork counted_;
   const MachineLoad load_;
-  bool uses_torch_ = false;
+  std::vector<std::string> frameworks_;
   std::vector<WorkItem> items_;
 };
 
