@@ -1,13 +1,19 @@
 // Rule gpu-idle: why the GPU runs no kernel of the network. One finding a cause; the table gpu_idle gives every nanosecond of it
 // to one, so their gains are disjoint.
+#include "analyzer/gpu/gpu_idle.h"
+
+#include <algorithm>
 #include <map>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/layers/functions/askers.h"
 #include "analyzer/table/human.h"
 #include "analyzer/table/table_ops.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {
@@ -54,6 +60,35 @@ double NumberOf(const Table& table, const Row& row, const char* column) {
   return number == nullptr ? 0 : static_cast<double>(*number);
 }
 
+// The line that waits for GPUs, where they idle for it most; empty: not known.
+std::string WaitingLine(const StepFacts& facts) {
+  const TraceModel& model = facts.model();
+  const GpuRun run(model, facts.options().analysis->steps());
+  const HostRules rules(model);
+  Askers askers(model, facts.attribution());
+  std::map<std::string, int64_t> by_line;
+  for (GpuDeviceIndex device : run.devices()) {
+    const ProcessInfo& process = model.processes[run.ProcessOf(device)];
+    DivideIdleTime(
+        model, rules, run.timelines(), device, {process.start_ns, process.end_ns}, [&](const IdlePiece& piece) {
+          if (piece.cause != IdleCause::kSynchronization || piece.what != IdlePiece::What::kCall) return;
+          by_line[askers.LineOf(piece.index)] += run.SteadyTime(device).CoveredNs(piece.start_ns, piece.end_ns);
+        });
+  }
+  const auto most = std::max_element(by_line.begin(), by_line.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == by_line.end() ? "" : most->first;
+}
+
+// What other rules say of time that the table gpu_idle gives to copies.
+double SaidOfCopiesNs(const StepFacts& facts) {
+  double sum_ns = 0;
+  for (auto* find : {FindPageableCopies, FindSmallCopies}) {
+    for (const Finding& finding : find(facts)) sum_ns += finding.gain_ns;
+  }
+  return sum_ns;
+}
+
 struct Cause {
   double ns = 0;
   double largest_ns = 0;
@@ -85,11 +120,16 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
   for (const auto& [name, advice] : Advices()) {
     const auto cause = causes.find(name);
     if (cause == causes.end()) continue;
-    const double ns = cause->second.ns / devices;
+    double ns = cause->second.ns / devices;
+    if (name == IdleCauseName(IdleCause::kCopies)) ns = std::max(ns - SaidOfCopiesNs(facts), 0.0);
     if (!facts.IsAtLeast(ns, kPercent)) continue;
     Finding finding;
     finding.where = cause->second.layer;
-    finding.line = cause->second.line;
+    finding.line = cause->second.line;  // of what the GPU does then
+    if (name == IdleCauseName(IdleCause::kSynchronization)) {
+      finding.where = "";
+      finding.line = WaitingLine(facts);
+    }
     finding.sentence = absl::StrCat(advice.sentence, ": ", facts.PartOfStep(ns),
                                     cause->second.during.empty() ? "" : ", most of it during ", cause->second.during,
                                     devices > 1 ? ", mean over the GPUs." : ".");

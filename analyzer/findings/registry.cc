@@ -1,4 +1,5 @@
 // All rules, in the order in which they may claim time: input, waiting, the machine, then the work itself.
+#include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
 
 namespace dlhook::analyzer::inline findings {
@@ -30,6 +31,9 @@ const char* ConfidenceName(Confidence confidence) {
 const std::vector<Rule>& Rules() {
   static const auto& kRules = *new std::vector<Rule>{
       {"input-wait", "the step waits for its next batch", FindInputWait},
+      {"pageable-copies", "copies to or from the GPU wait, for their memory is not pinned", FindPageableCopies},
+      {"small-copies", "many small copies to the GPU", FindSmallCopies},
+      {"gpu-allocations", "GPU memory is allocated and freed in steady steps", FindGpuAllocations},
       {"gpu-idle", "the GPU waits for launches, input, synchronization, copies or other ranks", FindGpuIdle},
       {"machine-busy", "threads wait for a processor that other programs use", FindBusyMachine},
       {"too-many-threads", "the program's own threads wait for each other's processors", FindTooManyThreads},

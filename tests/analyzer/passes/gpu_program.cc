@@ -111,20 +111,23 @@ const TraceModel& GpuProgram::Build(int64_t wall_ns) {
   return model_;
 }
 
-Table GpuProgram::Run(const std::string& kind, int64_t interval_ns) {
+Table GpuProgram::Make(const TableKind& kind, int64_t interval_ns) {
   const Choices choices = ResolveChoices(&model_);
   const RunTotals totals = ComputeTotals(model_);
   Attribution attribution;
   attribution.of_call.resize(model_.calls.size());
   attribution.of_scope.resize(model_.scopes.size());
   const LayerAnalysis analysis(model_, std::move(attribution), tracks_);
+  absl::StatusOr<Table> table =
+      kind.run(model_, {.choices = &choices, .totals = &totals, .analysis = &analysis, .interval_ns = interval_ns});
+  EXPECT_TRUE(table.ok()) << table.status();
+  CheckShape(*table);
+  return *std::move(table);
+}
+
+Table GpuProgram::Run(const std::string& kind, int64_t interval_ns) {
   for (const TableKind& candidate : TableKinds()) {
-    if (candidate.name != kind) continue;
-    absl::StatusOr<Table> table = candidate.run(
-        model_, {.choices = &choices, .totals = &totals, .analysis = &analysis, .interval_ns = interval_ns});
-    EXPECT_TRUE(table.ok()) << table.status();
-    CheckShape(*table);
-    return *std::move(table);
+    if (candidate.name == kind) return Make(candidate, interval_ns);
   }
   ADD_FAILURE() << kind;
   return {};

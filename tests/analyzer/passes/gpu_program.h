@@ -43,6 +43,7 @@ class GpuProgram {
   const TraceModel& Build(int64_t wall_ns);
   // Of the model that was built last.
   Table Run(const std::string& pass, int64_t interval_ns = 0);
+  Table Make(const TableKind& kind, int64_t interval_ns = 0);
 
  private:
   ModelBuilder builder_;

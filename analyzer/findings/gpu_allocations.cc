@@ -1,0 +1,35 @@
+// Rule gpu-allocations: memory of the GPU is asked for and given back in steady steps. Allocators of frameworks keep what they once
+// had; cudaFree waits for the GPU.
+#include "absl/strings/str_format.h"
+#include "analyzer/findings/gpu_rules.h"
+#include "analyzer/findings/rules.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr double kLeastCalls = 0.5;  // a step: fewer are the growth of an allocator that ends
+
+bool IsAllocation(const Op& op) {
+  return op.definition.has_allocation() && op.definition.allocation().kind() == trace::Allocation::DEVICE;
+}
+
+}  // namespace
+
+std::vector<Finding> FindGpuAllocations(const StepFacts& facts) {
+  const HostCalls calls = HostCallsOf(facts, IsAllocation);
+  if (calls.calls < kLeastCalls || !facts.IsAtLeast(calls.idle_ns, kLeastPercent)) return {};
+  Finding finding;
+  finding.line = calls.line;
+  finding.sentence =
+      absl::StrFormat("GPU memory is allocated and freed %.1f times a step, in which the GPU computes nothing: %s.",
+                      calls.calls, facts.PartOfStep(calls.idle_ns));
+  finding.gain_ns = calls.idle_ns;
+  finding.evidence = "table ops: cudaMalloc, cudaFree";
+  finding.advice =
+      "No torch.cuda.empty_cache() in the loop. Where sizes change: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, "
+      "or "
+      "one step at the largest size before the others.";
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,71 @@
+// Rules pageable-copies and small-copies: copies that the program waits for while the GPU computes nothing.
+//
+// pageable-copies: an asynchronous copy of memory that is not pinned is staged by the driver, slowly, and can't run beside compute.
+// small-copies: many copies to the GPU, each of which costs a call whatever it moves. What both take off the cause "copies" of
+// gpu-idle is theirs.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/findings/gpu_rules.h"
+#include "analyzer/findings/rules.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+constexpr uint64_t kSmallBytes = 64 * 1024;  // up to here CUDA copies pageable memory without waiting
+constexpr double kPageablePercent = 3;
+constexpr double kSmallPercent = 5;
+constexpr double kManyCopies = 10;  // a step
+
+bool IsPageable(const Op& op) {
+  const trace::Copy& copy = op.definition.copy();
+  return op.definition.has_copy() && copy.asynchronous() && copy.host_memory() == trace::Copy::PAGEABLE &&
+         copy.bytes() >= kSmallBytes;
+}
+
+bool IsSmall(const Op& op) {
+  const trace::Copy& copy = op.definition.copy();
+  return op.definition.has_copy() && copy.direction() == trace::Copy::HOST_TO_DEVICE && copy.bytes() < kSmallBytes;
+}
+
+}  // namespace
+
+std::vector<Finding> FindPageableCopies(const StepFacts& facts) {
+  const HostCalls copies = HostCallsOf(facts, IsPageable);
+  if (!facts.IsAtLeast(copies.idle_ns, kPageablePercent)) return {};
+  Finding finding;
+  finding.line = copies.line;
+  finding.sentence = absl::StrFormat(
+      "%.1f asynchronous copies a step are of memory that is not pinned, and while they last the GPU computes nothing: "
+      "%s.",
+      copies.calls, facts.PartOfStep(copies.idle_ns));
+  finding.gain_ns = copies.idle_ns;
+  finding.basis = GainBasis::kUpperBound;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table copies: rows of pageable memory; table gpu_idle";
+  finding.advice =
+      "Pin what is copied: DataLoader(..., pin_memory=True), or x.pin_memory() once; then x.to(device, "
+      "non_blocking=True) returns at once, and the next batch can be copied beside compute.";
+  return {finding};
+}
+
+std::vector<Finding> FindSmallCopies(const StepFacts& facts) {
+  const HostCalls copies = HostCallsOf(facts, IsSmall);
+  if (copies.calls <= kManyCopies) return {};
+  const double gain_ns = copies.idle_ns * (copies.calls - 1) / copies.calls;
+  if (!facts.IsAtLeast(gain_ns, kSmallPercent)) return {};
+  Finding finding;
+  finding.line = copies.line;
+  finding.sentence =
+      absl::StrFormat("%.0f copies of less than 64 KiB to the GPU in a step; while they last it computes nothing: %s.",
+                      copies.calls, facts.PartOfStep(copies.idle_ns));
+  finding.gain_ns = gain_ns;
+  finding.basis = GainBasis::kComputed;
+  finding.confidence = Confidence::kMedium;
+  finding.evidence = "table copies: sizes; one copy in the place of all of them would remain";
+  finding.advice =
+      "Stack them and copy once: torch.stack(values).to(device); make constants on the GPU (device=...) before the "
+      "loop.";
+  return {finding};
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,71 @@
+// What calls of the host cost a GPU: see gpu_rules.h.
+#include <algorithm>
+#include <map>
+
+#include "analyzer/findings/gpu_rules.h"
+#include "analyzer/layers/functions/askers.h"
+#include "analyzer/tables/gpu/gpu_tables.h"
+
+namespace dlhook::analyzer::inline findings {
+namespace {
+
+// What a call asked for.
+struct Asked {
+  GpuDeviceIndex device = kNone;  // kNone: for nothing, or not known
+  Interval done;
+};
+
+std::vector<Asked> AskedByCalls(const TraceModel& model) {
+  std::vector<Asked> asked(model.calls.size());
+  for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
+    const CallIndex call = model.gpu.launch_call[activity];
+    if (call == kNone) continue;
+    asked[call] = {model.gpu.device[activity], {model.gpu.start_ns[activity], model.gpu.end_ns[activity]}};
+  }
+  return asked;
+}
+
+}  // namespace
+
+HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(const Op&)>& counts) {
+  const TraceModel& model = facts.model();
+  HostCalls sums;
+  if (GpuTimesOf(model) != GpuTimes::kOfKernels || !facts.HasSteps()) return sums;
+  const auto counts_call = [&](CallIndex call) { return counts(model.ops[model.calls.op[call]]); };
+  const std::vector<Asked> asked = AskedByCalls(model);
+  const GpuRun run(model, facts.options().analysis->steps());
+  std::map<ProcessIndex, int> devices_of_process;
+  for (GpuDeviceIndex device : run.devices()) ++devices_of_process[run.ProcessOf(device)];
+  Askers askers(model, facts.attribution());
+  std::map<std::string, double> by_line;
+  for (GpuDeviceIndex device : run.devices()) {
+    const ProcessIndex process = run.ProcessOf(device);
+    const IntervalSet& steady = run.SteadyTime(device);
+    const IntervalSet idle = steady.Difference(run.TimelineOf(device).compute);
+    const double means = static_cast<double>(std::max<int64_t>(run.Steps(device), 1) * std::ssize(run.devices()));
+    for (CallIndex call = 0; call < model.calls.size(); ++call) {
+      if (!counts_call(call) || model.threads[model.calls.thread[call]].process != process) continue;
+      const CallIndex outer = model.calls.parent[call];
+      if (outer != kNone && counts_call(outer)) continue;
+      const bool is_its = asked[call].device == kNone ? devices_of_process[process] == 1 : asked[call].device == device;
+      const int64_t start_ns = model.calls.start_ns[call], end_ns = start_ns + model.calls.duration_ns[call];
+      if (!is_its || steady.CoveredNs(start_ns, start_ns + 1) == 0) continue;
+      const IntervalSet time({{start_ns, end_ns}, asked[call].done});
+      double idle_ns = 0;
+      for (const Interval& part : time.intervals())
+        idle_ns += static_cast<double>(idle.CoveredNs(part.start_ns, part.end_ns)) / means;
+      sums.calls += 1 / means;
+      sums.idle_ns += idle_ns;
+      by_line[askers.LineOf(call)] += idle_ns;
+    }
+  }
+  double most_ns = 0;
+  for (const auto& [line, ns] : by_line) {
+    if (ns <= most_ns) continue;
+    most_ns = ns;
+    sums.line = line;
+  }
+  return sums;
+}
+
+}  // namespace dlhook::analyzer::findings

@@ -1,0 +1,156 @@
+// Rules about GPUs: each cause with a program that loses by it, and one that does the same beside the GPU's work.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/findings/findings_table.h"
+#include "tests/analyzer/passes/gpu_program.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int64_t kStepNs = 1'000'000;
+constexpr int kSteps = 6;
+constexpr char kItem[] =
+    "function: 'cudaMemcpy' family: 'cuda_copy' copy { direction: DEVICE_TO_HOST bytes: 4 host_memory: PAGEABLE }";
+
+std::string AsyncCopy(const std::string& memory, int64_t bytes) {
+  return absl::StrCat("function: 'cudaMemcpyAsync' family: 'cuda_copy' copy { direction: HOST_TO_DEVICE bytes: ", bytes,
+                      " asynchronous: true host_memory: ", memory, " }");
+}
+
+// Each step: `kernel_ns` of one kernel, launched right before it; what the host does while nothing runs is the test's.
+class GpuFindingsTest : public testing::Test {
+ protected:
+  void Steps(int64_t kernel_start_ns, int64_t kernel_end_ns) {
+    std::vector<int64_t> starts;
+    for (int step = 0; step <= kSteps; ++step) starts.push_back(step * kStepNs);
+    program_.Steps(starts);
+    for (int64_t at_ns = 0; at_ns < kSteps * kStepNs; at_ns += kStepNs) {
+      program_.Work({.start_ns = at_ns + kernel_start_ns,
+                     .end_ns = at_ns + kernel_end_ns,
+                     .asked_ns = at_ns + kernel_start_ns - 2000,
+                     .call_ns = 1000,
+                     .thread = 0});
+    }
+  }
+  // In each step.
+  void Call(const std::string& definition, int64_t start_ns, int64_t end_ns) {
+    for (int64_t at_ns = 0; at_ns < kSteps * kStepNs; at_ns += kStepNs) {
+      program_.HostCall(definition, at_ns + start_ns, at_ns + end_ns);
+      if (stack_ != kNone) program_.builder().StackOfLastCall(stack_);
+    }
+  }
+  void Scope(const std::string& name, int64_t start_ns, int64_t end_ns) {
+    for (int64_t at_ns = 0; at_ns < kSteps * kStepNs; at_ns += kStepNs)
+      program_.Scope(name, at_ns + start_ns, at_ns + end_ns);
+  }
+  Table Findings() {
+    program_.Build(kSteps * kStepNs);
+    return program_.Make(ReportTables().front());
+  }
+  static std::vector<std::string> Rules(const Table& table) {
+    std::vector<std::string> rules;
+    for (size_t row = 0; row < table.rows.size(); ++row) rules.push_back(Text(table, row, "rule"));
+    return rules;
+  }
+
+  GpuProgram program_;
+  StackIndex stack_ = kNone;
+};
+
+TEST_F(GpuFindingsTest, AGpuThatIsAlwaysBusyHasNoFindings) {
+  Steps(5000, kStepNs + 4000);
+  Call(kItem, 100'000, 900'000);
+  Call(AsyncCopy("PAGEABLE", 1 << 20), 20'000, 90'000);
+  EXPECT_THAT(Rules(Findings()), IsEmpty());
+}
+
+TEST_F(GpuFindingsTest, AWaitIsNamedByItsLine) {
+  stack_ = program_.builder().AddStack({{.file = "/home/u/train.py", .function = "train", .line = 42}});
+  Call("function: 'cudaStreamSynchronize' family: 'cuda_sync'", 300'000, 700'000);
+  stack_ = kNone;
+  Steps(100'000, 500'000);
+  const Table table = Findings();
+  const size_t row = RowWhere(table, {{"rule", "gpu-idle"}, {"line", "train.py:42"}});
+  EXPECT_THAT(Text(table, row, "finding"), HasSubstr("the program waited for it"));
+  EXPECT_GE(Integer(table, row, "gain"), 200'000);
+}
+
+TEST_F(GpuFindingsTest, EachCauseOfAnIdleGpuHasItsAdvice) {
+  struct Case {
+    const char* scope;
+    const char* advice;
+  };
+  for (const Case& one : {Case{"enumerate(DataLoader)#next", "num_workers"}, Case{"aten::conv2d", "Launch less"}}) {
+    program_ = GpuProgram();
+    Scope(one.scope, 510'000, 990'000);
+    Steps(5000, 500'000);
+    const Table table = Findings();
+    ASSERT_THAT(Rules(table), ElementsAre("gpu-idle")) << one.scope;
+    EXPECT_THAT(Text(table, 0, "advice"), HasSubstr(one.advice));
+    EXPECT_GE(Integer(table, 0, "gain"), 450'000);
+  }
+}
+
+TEST_F(GpuFindingsTest, ExposedCommunicationIsIdleTime) {
+  Steps(5000, 500'000);
+  for (int64_t at_ns = 0; at_ns < kSteps * kStepNs; at_ns += kStepNs)
+    program_.Work({.start_ns = at_ns + 500'000, .end_ns = at_ns + 1'004'000, .kernel = "ncclDevKernel_AllReduce"});
+  const Table table = Findings();
+  ASSERT_THAT(Rules(table), ElementsAre("gpu-idle"));
+  EXPECT_THAT(Text(table, 0, "evidence"), HasSubstr("communication"));
+}
+
+TEST_F(GpuFindingsTest, PageableCopiesThatTheGpuWaitsFor) {
+  Call(AsyncCopy("PAGEABLE", 1 << 20), 510'000, 900'000);
+  Steps(5000, 500'000);
+  const Table table = Findings();
+  EXPECT_EQ(Integer(table, RowWhere(table, {{"rule", "pageable-copies"}}), "gain"), 390'000);
+}
+
+TEST_F(GpuFindingsTest, PinnedOrSmallOrHiddenCopiesAreNotPageable) {
+  Call(AsyncCopy("PINNED", 1 << 20), 510'000, 600'000);
+  Call(AsyncCopy("PAGEABLE", 4096), 610'000, 700'000);
+  Call(AsyncCopy("PAGEABLE", 1 << 20), 100'000, 400'000);  // beside the kernel
+  Steps(5000, 500'000);
+  const Table table = Findings();
+  EXPECT_THAT(RowsWhere(table, {{"rule", "pageable-copies"}}), IsEmpty());
+}
+
+TEST_F(GpuFindingsTest, ManySmallCopies) {
+  for (int i = 0; i < 20; ++i) Call(AsyncCopy("PAGEABLE", 1000), 510'000 + i * 20'000, 520'000 + i * 20'000);
+  Steps(5000, 500'000);
+  const Table table = Findings();
+  EXPECT_NEAR(Integer(table, RowWhere(table, {{"rule", "small-copies"}}), "gain"), 190'000, 1);
+}
+
+TEST_F(GpuFindingsTest, FewSmallCopiesAreNotMany) {
+  for (int i = 0; i < 10; ++i) Call(AsyncCopy("PAGEABLE", 1000), 510'000 + i * 20'000, 520'000 + i * 20'000);
+  Steps(5000, 500'000);
+  EXPECT_THAT(RowsWhere(Findings(), {{"rule", "small-copies"}}), IsEmpty());
+}
+
+TEST_F(GpuFindingsTest, AllocationsInSteadySteps) {
+  Call("function: 'cudaMalloc' family: 'cuda_memory' allocation { kind: DEVICE bytes: 4096 }", 510'000, 530'000);
+  Call("function: 'cudaFree' family: 'cuda_memory' allocation { kind: DEVICE is_free: true }", 540'000, 570'000);
+  Steps(5000, 500'000);
+  const Table table = Findings();
+  EXPECT_EQ(Integer(table, RowWhere(table, {{"rule", "gpu-allocations"}}), "gain"), 50'000);
+}
+
+TEST_F(GpuFindingsTest, OfPoolsTheyAreNone) {
+  Call("function: 'cudaMallocAsync' family: 'cuda_memory' allocation { kind: POOL bytes: 4096 }", 510'000, 560'000);
+  Steps(5000, 500'000);
+  EXPECT_THAT(RowsWhere(Findings(), {{"rule", "gpu-allocations"}}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

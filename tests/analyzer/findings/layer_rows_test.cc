@@ -1,0 +1,46 @@
+// Rows of layers on the answer screen: repeated blocks in one row, no two rows of one name.
+#include "analyzer/answer/layer_rows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "analyzer/tables/columns.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using ::testing::UnorderedElementsAre;
+
+std::vector<std::string> NamesOf(const std::vector<std::pair<std::string, std::string>>& layers) {
+  Table table;
+  table.columns = {TextColumn("layer", ""), TextColumn("type", ""), IntegerColumn("time", "ns", Better::kLower, "")};
+  for (const auto& [name, type] : layers) table.rows.push_back({name, type, int64_t{1000}});
+  std::vector<std::string> names;
+  for (const LayerRow& row : LayerRows(table)) names.push_back(row.name);
+  return names;
+}
+
+TEST(LayerRowsTest, BlocksOfOneType) {
+  EXPECT_THAT(NamesOf({{"encoder.0.dense", "linear"}, {"encoder.1.dense", "linear"}, {"encoder.2.dense", "linear"}}),
+              UnorderedElementsAre("encoder.*.dense"));
+}
+
+TEST(LayerRowsTest, TypesTellBlocksOfOnePatternApart) {
+  EXPECT_THAT(NamesOf({{"net.0", "convolution"},
+                       {"net.1", "relu"},
+                       {"net.2", "convolution"},
+                       {"net.3", "relu"},
+                       {"net.4", "convolution"},
+                       {"net.5", "relu"}}),
+              UnorderedElementsAre("net.* (convolution)", "net.* (relu)"));
+}
+
+TEST(LayerRowsTest, NumbersAloneSayTooLittle) {
+  EXPECT_THAT(NamesOf({{"0", "convolution"}, {"1", "relu"}}), UnorderedElementsAre("0 (convolution)", "1 (relu)"));
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
