@@ -1,18 +1,18 @@
-"""Findings about a GPU in PyTorch's CUDA wheel on the fakes: what is copied from pageable memory, and the same ahead of time."""
+"""Findings about a GPU in PyTorch's CUDA wheel on the fakes: each planted loss, and the same work without it."""
 
 import json
 import os
 
 import fake_gpu
-from fake_gpu import e2e
+from fake_gpu import e2e, program
 
 EXAMPLE = os.path.join(fake_gpu.ROOT, "examples", "06_is_my_gpu_waiting", "train.py")
 
 
 class GpuFindings(fake_gpu.Case):
-    def findings(self, way):
+    def findings(self, argv):
+        """{rule: row} of a run whose program really waits for its GPU."""
         self.fresh_run()
-        argv = [fake_gpu.PYTHON, "-B", EXAMPLE, "--input", way]
         result = self.under("launcher", argv, **self.scenario(), DLHOOK_FAKE_WAITS="1", DLHOOK_FAKE_SLOW="4")
         self.assertEqual(result.code, 0, result.err.decode()[-3000:])
         result = e2e.run([e2e.DLHOOK, "report", self.run_path, "--table", "findings", "--format", "json"])
@@ -20,14 +20,45 @@ class GpuFindings(fake_gpu.Case):
         table = json.loads(result.out)["tables"][0]
         names = [column["name"] for column in table["columns"]]
         rows = [dict(zip(names, row, strict=True)) for row in table["rows"]]
-        return {row["rule"]: row for row in rows}
+        return {(row["rule"], row["evidence"]): row for row in rows}
+
+    def assert_line(self, finding, file, words):
+        name, number = finding["line"].split(":")
+        self.assertEqual(name, os.path.basename(file))
+        with open(file, encoding="utf-8") as lines:
+            self.assertIn(words, lines.read().splitlines()[int(number) - 1])
+
+    def rules(self, findings):
+        return {rule for rule, _ in findings}
 
     def test_pageable_copies(self):
-        finding = self.findings("pageable").get("pageable-copies")
-        self.assertIsNotNone(finding)
-        self.assertRegex(finding["line"] or "", r"^train\.py:\d+$")
+        findings = self.findings([fake_gpu.PYTHON, "-B", EXAMPLE, "--input", "pageable"])
+        (finding,) = (row for (rule, _), row in findings.items() if rule == "pageable-copies")
+        self.assert_line(finding, EXAMPLE, "images.cuda()")
         self.assertIn("pin_memory", finding["advice"])
-        self.assertNotIn("pageable-copies", self.findings("ahead"))
+        ahead = self.findings([fake_gpu.PYTHON, "-B", EXAMPLE, "--input", "ahead"])
+        self.assertNotIn("pageable-copies", self.rules(ahead))
+
+    def test_a_value_that_is_read_each_step(self):
+        argv = program("findings", "item", 30)
+        finding = self.findings(argv)[("gpu-idle", "table gpu_idle, cause synchronization")]
+        self.assert_line(finding, argv[2], "loss.item()")
+
+    def test_many_small_copies(self):
+        argv = program("findings", "small", 30)
+        findings = self.findings(argv)
+        (finding,) = (row for (rule, _), row in findings.items() if rule == "small-copies")
+        self.assert_line(finding, argv[2], "value.cuda()")
+
+    def test_memory_that_is_given_back(self):
+        findings = self.findings(program("findings", "free", 30))
+        (finding,) = (row for (rule, _), row in findings.items() if rule == "gpu-allocations")
+        self.assertIn("empty_cache", finding["advice"])
+
+    def test_none_of_these(self):
+        findings = self.findings(program("findings", "quiet", 30))
+        self.assertNotIn(("gpu-idle", "table gpu_idle, cause synchronization"), findings)
+        self.assertFalse(self.rules(findings) & {"pageable-copies", "small-copies", "gpu-allocations"}, findings)
 
 
 if __name__ == "__main__":
