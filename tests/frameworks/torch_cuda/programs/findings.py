@@ -12,7 +12,7 @@ model = nn.Sequential(nn.Conv2d(8, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 3
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 images = torch.randn(64, 8, 32, 32).cuda()
 values = [torch.ones(100) for _ in range(SMALL)]
-for step in range(STEPS):
+for _ in range(STEPS):
     optimizer.zero_grad(set_to_none=True)
     loss = model(images).square().mean()
     loss.backward()
