@@ -15,6 +15,7 @@
 #include "analyzer/answer/layer_rows.h"
 #include "analyzer/answer/step_parts.h"
 #include "analyzer/findings/findings_table.h"
+#include "analyzer/findings/ignored.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/run_facts.h"
 #include "analyzer/render/style.h"
@@ -216,21 +217,25 @@ absl::Status Screen::Layers() {
 
 void Screen::Findings() {
   findings_ = FindAll(facts_);
+  const size_t ignored = LeaveOut(options_.ignored_findings, &findings_);
   if (findings_.empty()) {
     Title("Findings: none");
+    if (ignored > 0) Text(IgnoredSentence(ignored), "  ");
     return;
   }
   Title(absl::StrCat("Findings, by what a ", facts_.StepNoun(), " could gain"));
   const size_t most = options_.is_brief ? kBriefFindings : kFindings;
+  const size_t below = kLinesBelow + (ignored > 0 ? 1 : 0);
   size_t shown = 0;
   for (; shown < findings_.size() && shown < most; ++shown) {
     const size_t before = lines_.size();
     FindingLines(findings_[shown]);
-    if (options_.is_brief || lines_.size() + kLinesBelow + NotSeenLines().size() <= kMostLines) continue;
+    if (options_.is_brief || lines_.size() + below + NotSeenLines().size() <= kMostLines) continue;
     lines_.resize(before);
     break;
   }
   if (findings_.size() > shown) Text(absl::StrCat(findings_.size() - shown, " more: table findings."), "  ");
+  if (ignored > 0) Text(IgnoredSentence(ignored), "  ");
 }
 
 void Screen::FindingLines(const RuleFinding& found) {

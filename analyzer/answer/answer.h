@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "analyzer/findings/step_facts.h"
@@ -14,7 +15,8 @@ struct AnswerOptions {
   std::string run;    // as commands take it, for what to type next
   size_t width = 80;  // characters of a line
   bool color = false;
-  bool is_brief = false;  // what ran, and the findings: for the end of `dlhook run`
+  bool is_brief = false;                           // what ran, and the findings: for the end of `dlhook run`
+  std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
 };
 
 // At most kMostLines lines.

@@ -17,9 +17,11 @@
 #include "analyzer/answer/answer.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/explain.h"
+#include "analyzer/cli/ignored.h"
 #include "analyzer/cli/names.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/findings/findings_table.h"
+#include "analyzer/findings/ignored.h"
 #include "analyzer/render/renderer.h"
 #include "analyzer/table/table_ops.h"
 
@@ -111,6 +113,9 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   const absl::StatusOr<LayerOptions> layers = ReadLayerFlags(args);
   if (!layers.ok()) return layers.status();
   options.layers = *layers;
+  absl::StatusOr<std::vector<std::string>> ignored = ReadIgnored(args);
+  if (!ignored.ok()) return ignored.status();
+  options.ignored_findings = *std::move(ignored);
   if (absl::Status status = CheckBy(args, options.tables); !status.ok()) return status;
   if (options.tables.empty()) options.tables = TablesMeant(args);
   // Before a large run is read for nothing.
@@ -201,11 +206,16 @@ absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& mode
   if (absl::Status status = CheckFunctions(model, options.layers.functions); !status.ok()) return status;
   const RunAnalysis analysis(&model, options.layers);
   if (IsAnswer(options)) {
-    return MakeAnswer(StepFacts(model, analysis.options()),
-                      {.run = path, .width = static_cast<size_t>(options.width), .color = options.color});
+    return MakeAnswer(StepFacts(model, analysis.options()), {.run = path,
+                                                             .width = static_cast<size_t>(options.width),
+                                                             .color = options.color,
+                                                             .ignored_findings = options.ignored_findings});
   }
   absl::StatusOr<std::vector<Table>> tables = analysis.MakeTables(*kinds);
   if (!tables.ok()) return tables.status();
+  for (Table& table : *tables) {
+    if (table.name == "findings") LeaveOut(options.ignored_findings, &table);
+  }
   if (!options.sort_column && options.format == "text") {
     for (Table& table : *tables) SortLayers(&table);
   } else if (options.sort_column && *options.sort_column != kProgramOrder) {
@@ -234,6 +244,7 @@ Command ReportCommand() {
           {{"dlhook report", "the answer for the latest run here"},
            {"dlhook report RUN --table all", "every table that has rows"},
            {"dlhook report RUN --table findings", "what could be faster, with evidence and advice"},
+           {"dlhook report RUN --ignore float64:fc1", "without what is so on purpose"},
            {"dlhook report RUN --table layers,layout", "what each layer costs, and where tensors are transposed"},
            {"dlhook report RUN --table ops --sort calls --limit 5", "the five problems that are computed most often"},
            {"dlhook report RUN --table ops --format csv >ops.csv", "every row and every column, for a spreadsheet"},
@@ -246,6 +257,8 @@ Command ReportCommand() {
       .run = RunReport};
   const std::vector<Flag> layer_flags = LayerFlags();
   command.flags.insert(command.flags.begin() + 4, layer_flags.begin(), layer_flags.end());
+  const std::vector<Flag> ignore_flags = IgnoreFlags();
+  command.flags.insert(command.flags.end() - 2, ignore_flags.begin(), ignore_flags.end());
   return command;
 }
 

@@ -21,6 +21,7 @@ struct ReportOptions {
   int width = 80;
   bool color = false;
   LayerOptions layers = {};
+  std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
 };
 
 // Resolves the choices in the model (calls/choices.h): once for each model.

@@ -25,6 +25,7 @@
 #include "analyzer/cli/collector.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/executable.h"
+#include "analyzer/cli/ignored.h"
 #include "analyzer/cli/launch.h"
 #include "analyzer/cli/load_options.h"
 #include "analyzer/cli/output.h"
@@ -158,11 +159,15 @@ constexpr size_t kMostForAnswer = 2'000'000;  // calls and scopes: some seconds
 void PrintAnswer(const std::string& path, TraceModel* model) {
   if (model->calls.size() + model->scopes.size() > kMostForAnswer) return;
   const RunAnalysis analysis(model);
+  // A mistake in .dlhook-ignore is told by dlhook report.
+  const auto ignored = ReadIgnored(Args());
   const absl::StatusOr<std::string> answer =
-      MakeAnswer(StepFacts(*model, analysis.options()), {.run = path,
-                                                         .width = static_cast<size_t>(OutputWidth(STDERR_FILENO)),
-                                                         .color = IsColorful(STDERR_FILENO),
-                                                         .is_brief = true});
+      MakeAnswer(StepFacts(*model, analysis.options()),
+                 {.run = path,
+                  .width = static_cast<size_t>(OutputWidth(STDERR_FILENO)),
+                  .color = IsColorful(STDERR_FILENO),
+                  .is_brief = true,
+                  .ignored_findings = ignored.ok() ? *ignored : std::vector<std::string>()});
   if (answer.ok()) WriteOutput(*answer, OutputKind::kText, STDERR_FILENO).IgnoreError();
 }
 

@@ -26,7 +26,7 @@ TypedColumn<FindingRow> Text(std::string name, std::string explanation, std::str
 
 TypedColumns<FindingRow> Columns() {
   return {
-      {As(Role::kKey, TextColumn("rule", "What found it; stable.")), &FindingRow::rule},
+      {As(Role::kKey, TextColumn("rule", "What found it; stable, for --ignore.")), &FindingRow::rule},
       {IntegerColumn("gain", "ns", Better::kLower, "What a mean step could lose at most; see basis."),
        [](const FindingRow& row) { return static_cast<int64_t>(row.finding.gain_ns); }},
       {RealColumn("gain_percent", "%", Better::kLower, "The same as a part of the step."),

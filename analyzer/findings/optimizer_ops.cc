@@ -1,7 +1,7 @@
 // Rule optimizer-per-tensor: PyTorch's optimizer runs a dozen operations for each parameter instead of one that is fused.
 //
 // The gain: a fused Adam took 22 to 33 % of the time of the default on the CPU, with 10 tensors of 16x16 to 8 of 1024x1024 (torch 2.13,
-// 2 cores; tests/frameworks/test_findings.py measures it again).
+// 2 cores; tests/bench/findings.py measures it again).
 #include <algorithm>
 #include <array>
 #include <string>

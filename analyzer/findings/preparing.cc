@@ -34,11 +34,13 @@ std::vector<Finding> FindPreparing(const StepFacts& facts) {
                                      searches ? "The search for algorithms" : "The preparation of primitives", calls,
                                      problems.size(), facts.PartOfStep(ns));
   finding.gain_ns = ns;
+  finding.basis = GainBasis::kUpperBound;  // what is added to the input is computed, too
   finding.evidence = "table tuning";
   finding.advice = searches
                        ? "Shapes that change make cuDNN search again: pad or bucket the input to few sizes, or set "
                          "torch.backends.cudnn.benchmark = False."
-                       : "Shapes that change make the library prepare again: pad or bucket the input to few sizes.";
+                       : "Shapes that change make the library prepare again: pad or bucket the input to few sizes, "
+                         "none much larger than it needs.";
   return {finding};
 }
 

@@ -1,9 +1,9 @@
 // Rule slow-products: a layer computes the same product of few rows again and again, where one product of all rows would read the other
 // operand once.
 //
-// The gain: as if its FLOPs were done at the rate of the run's fastest product of the same types. 320 rows in pairs, then at once
-// (1024x1024, torch 2.13): a step's processor time fell from 32.6 to 16.0 ms. Whether the products depend on each other, as in a recurrent network, is not seen;
-// layers that are recurrent by their type are left out.
+// The gain: as if its FLOPs were done at the rate of the run's fastest product of the same types (tests/bench/findings.py measures it).
+// Whether the products depend on each other, as in a recurrent network, is not seen; layers that are recurrent by their type are left
+// out.
 #include <algorithm>
 #include <map>
 

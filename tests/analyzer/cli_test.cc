@@ -1,4 +1,5 @@
 // The program itself: what it prints where, and its exit codes.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -103,6 +104,17 @@ TEST_F(CliTest, SortsAndLimits) {
   EXPECT_TRUE(absl::StartsWith(all.out, lines[0])) << all.out;
 }
 
+TEST_F(CliTest, FindingsToIgnoreAreOfRulesThatThereAre) {
+  const std::string trace = WriteTrace();
+  EXPECT_THAT(Dlhook("report " + trace + " --ignore foat64").err,
+              testing::StartsWith("dlhook: report: unknown rule 'foat64'; did you mean float64? Expected one of: "));
+  const std::string file = folder_.Write("ignored", "# on purpose\n\nfloat64:fc1  # so\ninput\n");
+  const Outcome outcome = Dlhook("report " + trace + " --ignore-file " + file);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("ignored:4: unknown rule 'input'"));
+  ExpectUsageError("report " + trace + " --ignore-file nowhere", "report: --ignore-file: can't read nowhere");
+}
+
 TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   const std::string trace = WriteTrace();
   EXPECT_TRUE(absl::StartsWith(
@@ -118,14 +130,16 @@ TEST_F(CliTest, NamesWhatIsWrongInACommandLine) {
   ExpectUsageError("ctl stop " + folder_.path(), "ctl: " + folder_.path() +
                                                      ": no process recorded into this folder is alive; recording can "
                                                      "be started and stopped only while the program runs");
-  ExpectUsageError(
-      "report --tabel ops " + trace,
-      "report: unknown flag '--tabel'; did you mean --table? Expected one of: --table, --format, --sort, "
-      "--limit, --by, --interval, --depth, --evidence, --function, --explain, --color, --help (see dlhook help "
-      "report)");
+  ExpectUsageError("report --tabel ops " + trace,
+                   "report: unknown flag '--tabel'; did you mean --table? Expected one of: --table, --format, --sort, "
+                   "--limit, --by, --interval, --depth, --evidence, --function, --ignore, --ignore-file, --explain, "
+                   "--color, --help (see dlhook help "
+                   "report)");
   ExpectUsageError("report -x " + trace,
                    "report: unknown flag '-x'; expected one of: --table, --format, --sort, --limit, --by, "
-                   "--interval, --depth, --evidence, --function, --explain, --color, --help (see dlhook help report)");
+                   "--interval, --depth, --evidence, --function, --ignore, --ignore-file, --explain, --color, --help "
+                   "(see dlhook help "
+                   "report)");
   ExpectUsageError("report " + trace + " --table",
                    "report: --table expects a value: NAME[,NAME]... (see dlhook help report)");
   ExpectUsageError("report --help=x", "report: --help takes no value (see dlhook help report)");

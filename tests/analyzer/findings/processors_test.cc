@@ -1,0 +1,111 @@
+// Rules about processors: what they say of a program that waits for a processor, by whose threads had them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "analyzer/findings/findings_table.h"
+#include "tests/analyzer/diff/training_run.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+constexpr int64_t kLongNs = 4'000'000;
+const std::vector<std::string> kOfProcessors = {"machine-busy", "too-many-threads", "one-thread"};
+
+struct Machine {
+  double cpu = 1;  // threads of the program that have a processor
+  uint32_t runnable = 1;
+  double worker_cpu = 0;  // of another process of the run; 0: there is none
+  uint32_t processors = 2;
+};
+
+RunSpec Spec(int64_t waiting_ns) {
+  RunSpec spec;
+  spec.layers = Layers(2);
+  for (LayerSpec& layer : spec.layers) layer.forward_ns = layer.backward_ns = kLongNs;
+  spec.waiting_ns = waiting_ns;
+  spec.threads = 4;
+  return spec;
+}
+
+// Findings of rules about processors.
+std::vector<RuleFinding> Find(const RunSpec& spec, const Machine& machine) {
+  TrainingRun run(spec);
+  std::vector<LoadSample>& loads = run.model().loads;
+  for (LoadSample& sample : loads) {
+    sample.cpu_ns = static_cast<int64_t>(machine.cpu * static_cast<double>(sample.time_ns));
+    sample.runnable = machine.runnable;
+    sample.processors = machine.processors;
+  }
+  if (machine.worker_cpu > 0) {
+    const std::vector<LoadSample> of_program = loads;
+    for (LoadSample sample : of_program) {
+      sample.process = 1;
+      sample.cpu_ns = static_cast<int64_t>(machine.worker_cpu * static_cast<double>(sample.time_ns));
+      loads.push_back(sample);
+    }
+  }
+  run.model().processes.front().header.set_processors(machine.processors);
+  std::vector<RuleFinding> found;
+  for (RuleFinding& finding : FindAll(StepFacts(run.model(), run.analyzed().options))) {
+    if (testing::Value(kOfProcessors, Contains(finding.rule))) found.push_back(std::move(finding));
+  }
+  return found;
+}
+
+std::vector<std::string> RulesOf(const std::vector<RuleFinding>& findings) {
+  std::vector<std::string> rules;
+  for (const RuleFinding& found : findings) rules.push_back(found.rule);
+  return rules;
+}
+
+TEST(ProcessorsTest, AnotherProgramHasTheProcessors) {
+  const std::vector<RuleFinding> found = Find(Spec(kLongNs), {.cpu = 0.7, .runnable = 5});
+  ASSERT_THAT(RulesOf(found), testing::ElementsAre("machine-busy"));
+  EXPECT_NEAR(found.front().finding.gain_ns, kLongNs, kLongNs / 20.0);
+  EXPECT_THAT(found.front().finding.sentence,
+              HasSubstr("5.0 threads wanted 2 processors, and this program's ran on 0.7"));
+}
+
+TEST(ProcessorsTest, ItsOwnThreadsAreTooMany) {
+  const std::vector<RuleFinding> found = Find(Spec(kLongNs), {.cpu = 1.9, .runnable = 16});
+  ASSERT_THAT(RulesOf(found), testing::ElementsAre("too-many-threads"));
+  EXPECT_NEAR(found.front().finding.gain_ns, kLongNs, kLongNs / 20.0);
+  EXPECT_THAT(found.front().finding.advice, HasSubstr("OMP_NUM_THREADS=2"));
+}
+
+TEST(ProcessorsTest, WorkersOfTheLoaderAreNoOtherProgram) {
+  EXPECT_THAT(RulesOf(Find(Spec(kLongNs), {.cpu = 0.8, .runnable = 5, .worker_cpu = 1.1})),
+              testing::ElementsAre("too-many-threads"));
+}
+
+TEST(ProcessorsTest, WhoWaitsLittleHearsNothing) {
+  EXPECT_THAT(RulesOf(Find(Spec(kLongNs / 40), {.cpu = 0.7, .runnable = 5})), testing::IsEmpty());
+  EXPECT_THAT(RulesOf(Find(Spec(kLongNs / 40), {.cpu = 1.9, .runnable = 16})), testing::IsEmpty());
+}
+
+TEST(ProcessorsTest, OneThreadComputesWhileProcessorsAreFree) {
+  RunSpec spec = Spec(0);
+  spec.settings = {{"OMP_NUM_THREADS", "1"}};
+  const std::vector<RuleFinding> found = Find(spec, {.cpu = 1, .runnable = 1});
+  ASSERT_THAT(RulesOf(found), testing::ElementsAre("one-thread"));
+  EXPECT_THAT(found.front().finding.advice, HasSubstr("OMP_NUM_THREADS=1 is set"));
+  EXPECT_EQ(found.front().finding.basis, GainBasis::kUpperBound);
+}
+
+TEST(ProcessorsTest, OneThreadIsEnoughWhereOthersComputeOrCallsAreShort) {
+  EXPECT_THAT(RulesOf(Find(Spec(0), {.cpu = 1, .runnable = 2})), testing::IsEmpty());
+  EXPECT_THAT(RulesOf(Find(Spec(0), {.cpu = 1.8, .runnable = 2})), testing::IsEmpty());
+  EXPECT_THAT(RulesOf(Find(Spec(0), {.cpu = 1, .runnable = 1, .processors = 1})), testing::IsEmpty());
+  RunSpec brief = Spec(0);
+  for (LayerSpec& layer : brief.layers) layer.forward_ns = layer.backward_ns = 200'000;
+  EXPECT_THAT(RulesOf(Find(brief, {.cpu = 1, .runnable = 1})), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
