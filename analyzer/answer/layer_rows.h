@@ -12,7 +12,8 @@ namespace dlhook::analyzer::inline answer {
 
 // Times of a mean step in ns: of GPUs where the run has their times, else wall share.
 struct LayerRow {
-  std::string name;   // "*" for the numbers in which the layers differ; with the type where the name alone says too little
+  std::string
+      name;  // "*" for the numbers in which the layers differ; with the type where the name alone says too little
   size_t layers = 1;  // in this row
   double forward_ns = 0;
   double backward_ns = 0;

@@ -20,6 +20,10 @@ namespace {
 
 constexpr double kPercent = 3;
 
+// Of a wait that belongs to a copy of memory that is not pinned.
+constexpr char kPinned[] =
+    "Pin what is copied there and pass non_blocking=True (see pageable-copies): then nobody waits for it.";
+
 struct Advice {
   const char* sentence;
   const char* advice;
@@ -116,6 +120,7 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     cause.layer = TextOf(*table, row, "layer");
     cause.line = TextOf(*table, row, "line");
   }
+  const std::vector<Finding> pageable = FindPageableCopies(facts);
   std::vector<Finding> findings;
   for (const auto& [name, advice] : Advices()) {
     const auto cause = causes.find(name);
@@ -126,16 +131,19 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     Finding finding;
     finding.where = cause->second.layer;
     finding.line = cause->second.line;  // of what the GPU does then
-    if (name == IdleCauseName(IdleCause::kSynchronization)) {
+    const bool is_wait = name == IdleCauseName(IdleCause::kSynchronization);
+    if (is_wait) {
       finding.where = "";
       finding.line = WaitingLine(facts);
     }
+    const bool waits_for_copy =
+        is_wait && !finding.line.empty() && !pageable.empty() && finding.line == pageable.front().line;
     finding.sentence = absl::StrCat(advice.sentence, ": ", facts.PartOfStep(ns),
                                     cause->second.during.empty() ? "" : ", most of it during ", cause->second.during,
                                     devices > 1 ? ", mean over the GPUs." : ".");
     finding.gain_ns = ns;
     finding.evidence = absl::StrCat("table gpu_idle, cause ", name);
-    finding.advice = advice.advice;
+    finding.advice = waits_for_copy ? kPinned : advice.advice;
     findings.push_back(finding);
   }
   return findings;

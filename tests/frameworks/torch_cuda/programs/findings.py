@@ -1,4 +1,4 @@
-"""A network on a GPU whose steps lose time by one cause, or do not. findings.py item|small|free|quiet STEPS"""
+"""A network on a GPU whose steps lose time by one cause, or do not. findings.py item|quiet STEPS"""
 
 import sys
 import time
@@ -7,11 +7,9 @@ import torch
 from torch import nn
 
 CAUSE, STEPS = sys.argv[1], int(sys.argv[2])
-SMALL = 200
 model = nn.Sequential(nn.Conv2d(8, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1)).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 images = torch.randn(64, 8, 32, 32).cuda()
-values = [torch.ones(100) for _ in range(SMALL)]
 for _ in range(STEPS):
     optimizer.zero_grad(set_to_none=True)
     loss = model(images).square().mean()
@@ -20,11 +18,5 @@ for _ in range(STEPS):
     if CAUSE == "item":
         print(loss.item())
         sum(range(20000))  # what the program does with it, while the GPU has nothing to do
-    if CAUSE == "small":
-        for value in values:
-            value.cuda()
-    if CAUSE == "free":
-        del loss
-        torch.cuda.empty_cache()
 torch.cuda.synchronize()
 time.sleep(0.5)  # PyTorch may abort at exit: the autograd thread
