@@ -240,8 +240,11 @@ void Screen::Findings() {
 
 void Screen::FindingLines(const RuleFinding& found) {
   const auto& [rule, finding] = found;
-  const std::string lead = absl::StrFormat("%s%s (%.0f %%)", finding.basis == GainBasis::kMeasured ? "" : "up to ",
-                                           HumanTime(finding.gain_ns), 100 * finding.gain_ns / facts_.step_ns());
+  const char* const word = finding.basis == GainBasis::kMeasured   ? ""
+                           : finding.basis == GainBasis::kComputed ? "about "
+                                                                   : "up to ";
+  const std::string lead =
+      absl::StrFormat("%s%s (%.0f %%)", word, HumanTime(finding.gain_ns), 100 * finding.gain_ns / facts_.step_ns());
   std::string place = finding.where;
   if (!finding.line.empty() && !absl::StrContains(place, finding.line)) {
     absl::StrAppend(&place, place.empty() ? "" : ", ", finding.line);

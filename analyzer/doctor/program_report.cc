@@ -106,8 +106,9 @@ void AddTaps(const TraceModel& model, Libraries* libraries) {
       for (auto& [path, library] : *libraries) {
         const std::string object = BaseName(capability.object());
         if (object.empty() || (BaseName(path) != object && library.soname != object)) continue;
-        const SeenTap tap = {capability.name(), absl::AsciiStrToLower(trace::Capability::State_Name(capability.state())),
-                         capability.reason()};
+        const SeenTap tap = {capability.name(),
+                             absl::AsciiStrToLower(trace::Capability::State_Name(capability.state())),
+                             capability.reason()};
         const bool is_known = std::any_of(library.taps.begin(), library.taps.end(), [&tap](const SeenTap& known) {
           return known.name == tap.name && known.state == tap.state;
         });

@@ -35,6 +35,7 @@ std::vector<Finding> FindPreparing(const StepFacts& facts) {
                                      problems.size(), facts.PartOfStep(ns));
   finding.gain_ns = ns;
   finding.basis = GainBasis::kUpperBound;  // what is added to the input is computed, too
+  if (!searches) finding.confidence = Confidence::kLow;
   finding.evidence = "table tuning";
   finding.advice = searches
                        ? "Shapes that change make cuDNN search again: pad or bucket the input to few sizes, or set "

@@ -16,7 +16,6 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-
 // The first `depth` parts after the model's own; all of them where depth is 0.
 std::string CutAfter(const std::string& name, const std::string& model, int depth) {
   if (depth == 0) return name;
