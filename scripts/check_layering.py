@@ -9,6 +9,8 @@ Rules:
   preload/   each room may use itself and those before it in PRELOAD; nothing of the analyzer, no Abseil, no libprotobuf: the shim
              brings nothing into a process. Files in no room (lifecycle.cc …) may use all of them.
   proto/     nothing of ours.
+  libprotobuf stays inside analyzer/io and analyzer/model: no other room includes it, nor a header of ours that does, but for the files
+             of PROTOBUF.
 Prints each violation as FILE:LINE: sentence; exit code 1 if there are any.
 """
 import pathlib
@@ -23,6 +25,9 @@ ANALYZER = ["io", "model", "symbols", "stacks", "table", "calls", "layers", "ste
 PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "track", "decode", "tap", "gpu"]
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
 FROM_SHIM = {"format", "abi", "counters", "drain"}
+PROTOBUF_ROOMS = {"io", "model"}
+PROTOBUF = {"analyzer/cli/dump.cc",      # prints packets as they are
+            "analyzer/export/pprof.cc"}  # writes pprof's own format
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 SOURCES = {".h", ".cc", ".c", ".S"}
 
@@ -64,7 +69,39 @@ def preload_violation(room, target):
     return order_violation("preload", room, target) if target.startswith("preload/") else None
 
 
+def includes_of(path):
+    """(line, file) of what a file includes."""
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        if match := INCLUDE.match(line):
+            yield number, match.group(1)
+
+
+def way_to_protobuf(root, target, known):
+    """Headers from `target` to libprotobuf, each including the next; None where there is no way."""
+    if target.endswith(".pb.h") or target.startswith("google/protobuf/"):
+        return [target]
+    if target not in known:
+        known[target] = None  # also while it is looked at: a circle is no way
+        path = root / target
+        ways = (way_to_protobuf(root, inner, known) for _, inner in includes_of(path)) if path.is_file() else ()
+        if way := next(filter(None, ways), None):
+            known[target] = [target, *way]
+    return known[target]
+
+
+def protobuf_violations(root):
+    known = {}
+    for path in sorted((root / "analyzer").rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.suffix not in SOURCES or room_of(name) in PROTOBUF_ROOMS or name in PROTOBUF:
+            continue
+        for number, target in includes_of(path):
+            if way := way_to_protobuf(root, target, known):
+                yield f"{name}:{number}: includes {' -> '.join(way)}: libprotobuf stays inside analyzer/io and analyzer/model"
+
+
 def violations(root):
+    yield from protobuf_violations(root)
     for top, check in (("analyzer", analyzer_violation), ("preload", preload_violation)):
         for path in sorted((root / top).rglob("*")):
             if path.suffix not in SOURCES:
@@ -74,11 +111,9 @@ def violations(root):
             if room is None and name.count("/") > 1:
                 yield f"{name}:1: its folder has no place in {top.upper()}"
                 continue
-            for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-                match = INCLUDE.match(line)
-                reason = check(room, match.group(1)) if match else None
-                if reason:
-                    yield f"{name}:{number}: includes {match.group(1)}: {reason}"
+            for number, target in includes_of(path):
+                if reason := check(room, target):
+                    yield f"{name}:{number}: includes {target}: {reason}"
 
 
 def main():

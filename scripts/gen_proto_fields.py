@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Turns proto/*.proto into the header by which the shim names fields and enums: what protoc makes would need libprotobuf.
+"""Turns proto/*.proto into headers that name fields and enums without libprotobuf, for the shim and the analyzer's tables.
 
-    gen_proto_fields.py --out HEADER FILE.proto...
+    gen_proto_fields.py --out HEADER --enums HEADER FILE.proto...
 
-In namespace dlhook::fields: for each message a namespace with the number of each field (CallBatch.thread_id: CallBatch::kThreadId),
-and each enum as an enum class. As in protobuf's style an enumerator may begin with the words of its enum, which C++ doesn't repeat
-(HostMemory.HOST_UNKNOWN: HostMemory::kUnknown).
+In namespace dlhook::fields, a namespace for each message. --out: the number of each field (CallBatch.thread_id:
+CallBatch::kThreadId). --enums, which the other header includes: each enum as an enum class, and EnumName() of it: the enumerator as
+the schema spells it, in lower case; "" for other numbers. As in protobuf's style an enumerator may begin with the words of its enum,
+which C++ doesn't repeat (HostMemory.HOST_UNKNOWN: HostMemory::kUnknown).
 
 Reads as much of proto3 as these files use; anything else is an error that names its line.
 """
@@ -87,41 +88,75 @@ def enumerator(enum, name):
     return constant("_".join(words))
 
 
-class Header:
+class Lines:
+    """Lines of a header; a namespace is written when the first line in it is."""
+
     def __init__(self):
         self.lines = []
-        self.names = [set()]  # of each open namespace
+        self.open = []  # namespaces that are written
 
-    def add(self, tokens, name, line):
+    def add(self, namespaces, *lines):
+        common = 0
+        while common < min(len(self.open), len(namespaces)) and self.open[common] == namespaces[common]:
+            common += 1
+        while len(self.open) > common:
+            name = self.open.pop()
+            self.lines.append("  " * len(self.open) + f"}}  // namespace {name}")
+        for name in namespaces[common:]:
+            self.lines.append("  " * len(self.open) + f"namespace {name} {{")
+            self.open.append(name)
+        self.lines.extend("  " * len(namespaces) + line for line in lines)
+
+    def text(self):
+        self.add([])
+        return "\n".join(self.lines)
+
+
+class Headers:
+    def __init__(self):
+        self.fields = Lines()
+        self.enums = Lines()
+        self.messages = []  # around what is read
+        self.names = [set()]  # of each of them
+
+    def check(self, tokens, name):
         if name in self.names[-1]:
             raise ProtoError(f"{tokens.path}:{tokens.tokens[-1][1]}: a second {name}")
         self.names[-1].add(name)
-        self.lines.append("  " * (len(self.names) - 1) + line)
 
     def enum(self, tokens):
         name = tokens.take(NAME, "a name")
-        self.add(tokens, name, f"enum class {name} : uint8_t {{")
+        self.check(tokens, name)
         self.names.append(set())
         tokens.symbol("{")
+        values = []
+        names = []
         while not tokens.take_if("}"):
-            value = enumerator(name, tokens.take(NAME, "an enumerator"))
+            spelled = tokens.take(NAME, "an enumerator")
+            value = enumerator(name, spelled)
             tokens.symbol("=")
-            self.add(tokens, value, f"{value} = {tokens.number(MAX_VALUE)},")
+            values.append(f"  {value} = {tokens.number(MAX_VALUE)},")
+            self.check(tokens, value)
+            names.append(f'    case {name}::{value}: return "{spelled.lower()}";')
             tokens.symbol(";")
         self.names.pop()
-        self.lines.append("  " * (len(self.names) - 1) + "};")
+        self.enums.add(self.messages, f"enum class {name} : uint8_t {{", *values, "};",
+                       f"constexpr const char* EnumName({name} value) {{", "  switch (value) {", *names, "  }", '  return "";', "}")
 
     def field(self, tokens):
         tokens.take_if("repeated")
         tokens.take(TYPE, "a field")
         name = constant(tokens.take(NAME, "a field's name"))
         tokens.symbol("=")
-        self.add(tokens, name, f"constexpr uint32_t {name} = {tokens.number(MAX_FIELD)};")
+        number = tokens.number(MAX_FIELD)
+        self.check(tokens, name)
+        self.fields.add(self.messages, f"constexpr uint32_t {name} = {number};")
         tokens.symbol(";")
 
     def message(self, tokens):
         name = tokens.take(NAME, "a name")
-        self.add(tokens, name, f"namespace {name} {{")
+        self.check(tokens, name)
+        self.messages.append(name)
         self.names.append(set())
         tokens.symbol("{")
         while not tokens.take_if("}"):
@@ -140,7 +175,7 @@ class Header:
             else:
                 self.field(tokens)
         self.names.pop()
-        self.lines.append("  " * (len(self.names) - 1) + f"}}  // namespace {name}")
+        self.messages.pop()
 
     def file(self, tokens):
         tokens.take("syntax", "'syntax'")
@@ -162,31 +197,36 @@ class Header:
                 tokens.fail("'package', 'import', 'enum' or 'message'")
 
 
-def generate(files):
-    """The header of these [(path, text)]."""
-    header = Header()
-    for path, text in files:
-        header.file(Tokens(path, text))
-    body = "\n".join(header.lines)
+def header(guard, include, body):
     return f"""// Generated by scripts/gen_proto_fields.py: do not edit.
-#ifndef DLHOOK_PRELOAD_PROTO_FIELDS_H_
-#define DLHOOK_PRELOAD_PROTO_FIELDS_H_
+#ifndef {guard}
+#define {guard}
 
 #include <cstdint>
-
+{include}
 namespace dlhook::fields {{
 
 {body}
 
 }}  // namespace dlhook::fields
 
-#endif  // DLHOOK_PRELOAD_PROTO_FIELDS_H_
+#endif  // {guard}
 """
+
+
+def generate(files):
+    """The headers of fields and of enums of these [(path, text)]."""
+    headers = Headers()
+    for path, text in files:
+        headers.file(Tokens(path, text))
+    return (header("DLHOOK_PRELOAD_PROTO_FIELDS_H_", '\n#include "proto/enums.h"\n', headers.fields.text()),
+            header("DLHOOK_PROTO_ENUMS_H_", "", headers.enums.text()))
 
 
 def main():
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--enums", required=True)
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()
     files = []
@@ -194,11 +234,12 @@ def main():
         with open(path, encoding="utf-8") as file:
             files.append((path, file.read()))
     try:
-        header = generate(files)
+        fields, enums = generate(files)
     except ProtoError as error:
         return str(error)
-    with open(arguments.out, "w", encoding="utf-8") as file:
-        file.write(header)
+    for path, text in ((arguments.out, fields), (arguments.enums, enums)):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
     return 0
 
 

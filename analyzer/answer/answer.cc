@@ -100,8 +100,7 @@ void Screen::WhatRan() {
   const TraceModel& model = facts_.model();
   std::set<std::string> programs;
   for (const ProcessInfo& process : model.processes) {
-    const auto& told = process.header.process();
-    programs.insert(told.script().empty() ? told.program() : told.script());
+    programs.insert(process.script.empty() ? process.program : process.script);
   }
   std::vector<std::string> words(programs.begin(), programs.end());
   if (words.size() > 3) words.resize(3);

@@ -19,12 +19,12 @@ constexpr uint32_t kNoProblem = 0xffffffff;
 
 int64_t EndOf(const CallColumns& calls, CallIndex call) { return calls.start_ns[call] + calls.duration_ns[call]; }
 
-bool HasFreshPack(const Op& op) { return !op.definition.cudnn().pack_seen_before(); }
+bool HasFreshPack(const Op& op) { return !op.cudnn()->pack_seen_before; }
 
 // A plan in its process. Where the tracker could not number it: what it runs.
 std::string PlanIdentity(const Op& op) {
-  const uint32_t number = op.definition.cudnn().plan().number();
-  return number != 0 ? absl::StrCat("#", number) : PlanConfiguration(op);
+  const uint32_t number = op.plan()->number;
+  return number != 0 ? absl::StrCat("#", number) : op.plan()->configuration;
 }
 
 // Numbers for the problems and plans of plan executions; others have none.
@@ -313,7 +313,7 @@ std::optional<size_t> CandidateLike(const PlanCalls& plans, const PlanSearch& se
   if (by_number) return by_number;
   const std::vector<Op>& ops = plans.model().ops;
   return find([&](const PlanCandidate& candidate) {
-    return PlanConfiguration(ops[candidate.op]) == PlanConfiguration(ops[op]);
+    return ops[candidate.op].plan()->configuration == ops[op].plan()->configuration;
   });
 }
 
@@ -346,7 +346,7 @@ std::vector<PlanSearch> FindPlanSearches(const TraceModel& model) {
   return searches;
 }
 
-bool IsPlanExecution(const Op& op) { return op.definition.has_cudnn() && op.definition.cudnn().has_plan(); }
+bool IsPlanExecution(const Op& op) { return op.plan() != nullptr; }
 
 std::string ProblemKey(const Op& op) {
   const std::string& kind = op.subject.empty() ? op.kind : op.subject;
@@ -354,15 +354,6 @@ std::string ProblemKey(const Op& op) {
   const std::string fused = IsPlanExecution(op) ? absl::StrJoin(op.post_ops, "+") : "";
   return absl::StrCat(kind, "|", DirectionName(op.direction), "|", op.problem, "|", op.types, "|", MainFormats(op), "|",
                       fused);
-}
-
-std::string PlanConfiguration(const Op& op) {
-  const trace::CudnnPlan& plan = op.definition.cudnn().plan();
-  std::string text = absl::StrCat(plan.engine());
-  for (const trace::CudnnPlan::Knob& knob : plan.knob()) {
-    absl::StrAppend(&text, " ", knob.type(), "=", knob.value());
-  }
-  return text;
 }
 
 }  // namespace dlhook::analyzer::calls

@@ -54,9 +54,6 @@ bool IsPlanExecution(const Op& op);
 // algorithm they take; a search for an algorithm has the key of the ops that it is for.
 std::string ProblemKey(const Op& op);
 
-// Equal for plans that run the same engine with the same knobs.
-std::string PlanConfiguration(const Op& op);
-
 }  // namespace dlhook::analyzer::calls
 
 #endif  // DLHOOK_ANALYZER_CALLS_AUTOTUNING_H_

@@ -33,18 +33,18 @@ class OpVariants {
 
  private:
   TraceModel* model_;
-  std::map<std::tuple<OpIndex, trace::Chooser, bool>, OpIndex> variants_;
+  std::map<std::tuple<OpIndex, Chooser, bool>, OpIndex> variants_;
 };
 
-trace::Chooser PlanChooser(const Op& op) {
-  const trace::CudnnPlan& plan = op.definition.cudnn().plan();
-  if (plan.failed_before() > 0 || op.chooser == trace::FALLBACK) return trace::FALLBACK;
-  if (op.chooser == trace::HEURISTIC && plan.heuristic_mode() == kFallbackHeuristics) return trace::FALLBACK;
-  if (op.chooser == trace::CHOOSER_UNKNOWN && !plan.json().empty()) return trace::CACHED;
+Chooser PlanChooser(const Op& op) {
+  const CudnnPlan& plan = *op.plan();
+  if (plan.failed_before > 0 || op.chooser == Chooser::kFallback) return Chooser::kFallback;
+  if (op.chooser == Chooser::kHeuristic && plan.heuristic_mode == kFallbackHeuristics) return Chooser::kFallback;
+  if (op.chooser == Chooser::kUnknown && plan.is_from_json) return Chooser::kCached;
   return op.chooser;
 }
 
-std::string ProblemAndPlan(const Op& op) { return absl::StrCat(ProblemKey(op), "|", PlanConfiguration(op)); }
+std::string ProblemAndPlan(const Op& op) { return absl::StrCat(ProblemKey(op), "|", op.plan()->configuration); }
 
 void ResolvePlans(TraceModel* model, OpVariants* variants, Choices* choices) {
   choices->plan_searches = FindPlanSearches(*model);
@@ -65,14 +65,13 @@ void ResolvePlans(TraceModel* model, OpVariants* variants, Choices* choices) {
   }
   for (size_t i = 0; i < recorded_ops && !winners.empty(); ++i) {
     Op& op = model->ops[i];
-    if (IsPlanExecution(op) && winners.count(ProblemAndPlan(op)) > 0) op.chooser = trace::PROFILED;
+    if (IsPlanExecution(op) && winners.count(ProblemAndPlan(op)) > 0) op.chooser = Chooser::kProfiled;
   }
 }
 
 // Legacy convolutions and RNNs: the caller passes the algorithm's number.
 bool NamesAlgorithm(const Op& op) {
-  return op.definition.has_cudnn() && !IsPlanExecution(op) && !op.algorithm.empty() &&
-         (op.kind == "convolution" || op.kind == "rnn");
+  return op.cudnn() && !IsPlanExecution(op) && !op.algorithm.empty() && (op.kind == "convolution" || op.kind == "rnn");
 }
 
 class LegacyResolver {
@@ -80,7 +79,7 @@ class LegacyResolver {
   LegacyResolver(TraceModel* model, OpVariants* variants) : model_(model), variants_(variants) {
     std::map<std::string, uint32_t> numbers;
     for (const Op& op : model->ops) {
-      const bool takes_part = op.definition.has_cudnn_search() || NamesAlgorithm(op);
+      const bool takes_part = op.search() || NamesAlgorithm(op);
       problem_.push_back(takes_part ? numbers.emplace(ProblemKey(op), numbers.size()).first->second : kNone);
     }
   }
@@ -123,13 +122,13 @@ class LegacyResolver {
   void CollectSearches() {
     for (CallIndex call = 0; call < model_->calls.size(); ++call) {
       const Op& op = model_->ops[model_->calls.op[call]];
-      if (!op.definition.has_cudnn_search()) continue;
+      if (!op.search()) continue;
       const int64_t start_ns = model_->calls.start_ns[call];
       searches_[ProblemOf(call)].push_back({.start_ns = start_ns, .call = call});
       for (size_t i = 0; i < op.candidates.size(); ++i) {
         if (op.candidates[i].status != 0) continue;
         Named& named = named_[{ProblemOf(call), op.candidates[i].algorithm}];
-        const bool measured = op.definition.cudnn_search().measured();
+        const bool measured = op.search()->is_measured;
         int64_t& first_ns = measured ? named.by_measuring_ns : named.by_heuristics_ns;
         if (start_ns >= first_ns) continue;
         first_ns = start_ns;
@@ -162,13 +161,13 @@ class LegacyResolver {
   static void SetChooser(const Named& named, int64_t until_ns, Op* op) {
     const auto is_before = [&](int64_t ns) { return ns != INT64_MAX && ns <= until_ns; };
     op->heuristic.clear();
-    op->chooser = trace::FIXED;
+    op->chooser = Chooser::kFixed;
     if (is_before(named.by_heuristics_ns)) {
-      op->chooser = trace::HEURISTIC;
+      op->chooser = Chooser::kHeuristic;
       op->heuristic = named.rank;
     }
     if (is_before(named.by_measuring_ns)) {
-      op->chooser = trace::PROFILED;
+      op->chooser = Chooser::kProfiled;
       op->heuristic.clear();
     }
   }
@@ -219,33 +218,32 @@ class FallbackFinder {
   }
 
  private:
-  static bool IsLt(const Op& op) { return op.definition.has_gemm() && op.definition.gemm().cuda().lt(); }
+  static bool IsLt(const Op& op) { return op.gemm() && op.gemm()->is_lt; }
   static bool OffersNothing(const Op& op) {
-    const trace::Gemm& gemm = op.definition.gemm();
-    return gemm.kind() == trace::Gemm::HEURISTIC && gemm.cuda().heuristic_results() == 0;
+    return op.gemm()->kind == GemmKind::kHeuristic && op.gemm()->heuristic_results == 0;
   }
-  static bool IsSameProduct(const trace::Gemm& a, const trace::Gemm& b) {
-    const auto batch = [](const trace::Gemm& gemm) { return std::max<int64_t>(gemm.batch(), 1); };
-    return a.m() == b.m() && a.n() == b.n() && a.k() == b.k() && batch(a) == batch(b);
+  static bool IsSameProduct(const GemmCall& a, const GemmCall& b) {
+    const auto batch = [](const GemmCall& gemm) { return std::max<int64_t>(gemm.batch, 1); };
+    return a.m == b.m && a.n == b.n && a.k == b.k && batch(a) == batch(b);
   }
 
   void Visit(CallIndex call) {
     const CallColumns& calls = model_->calls;
     const Op& op = model_->ops[calls.op[call]];
-    if (!op.definition.has_gemm() || !op.on_gpu) return;
+    if (!op.gemm() || !op.on_gpu) return;
     const int32_t status = model_->StatusOf(call);
     if (IsLt(op) && (status != 0 || OffersNothing(op))) {
       refused_ = call;
       status_ = status;
       return;
     }
-    if (op.definition.gemm().kind() == trace::Gemm::HEURISTIC || refused_ == kNone) return;
+    if (op.gemm()->kind == GemmKind::kHeuristic || refused_ == kNone) return;
     const bool is_sibling =
         calls.thread[call] == calls.thread[refused_] && calls.parent[call] == calls.parent[refused_];
     const OpIndex refused_op = calls.op[refused_];
-    if (is_sibling && IsSameProduct(op.definition.gemm(), model_->ops[refused_op].definition.gemm())) {
+    if (is_sibling && IsSameProduct(*op.gemm(), *model_->ops[refused_op].gemm())) {
       Op fallback = op;
-      fallback.chooser = trace::FALLBACK;
+      fallback.chooser = Chooser::kFallback;
       ++counts_[{variants_->Move(call, fallback), refused_op, status_}];
     }
     if (is_sibling || calls.thread[call] != calls.thread[refused_]) refused_ = kNone;

@@ -10,22 +10,21 @@
 
 namespace dlhook::analyzer::inline calls {
 
-std::optional<trace::Collective::Kind> CollectiveOf(absl::string_view name) {
+std::optional<CollectiveKind> CollectiveOf(absl::string_view name) {
   if (!absl::ConsumePrefix(&name, "gloo:") && !absl::ConsumePrefix(&name, "ucc:")) return std::nullopt;
-  using Collective = trace::Collective;
   // all_gather and _allgather_base, all_reduce and sparse_all_reduce; what stands in others' names comes after them.
-  static constexpr std::pair<absl::string_view, Collective::Kind> kKinds[] = {
-      {"allreduce", Collective::ALL_REDUCE}, {"reducescatter", Collective::REDUCE_SCATTER},
-      {"reduce", Collective::REDUCE},        {"allgather", Collective::ALL_GATHER},
-      {"gather", Collective::GATHER},        {"scatter", Collective::SCATTER},
-      {"broadcast", Collective::BROADCAST},  {"alltoall", Collective::ALL_TO_ALL},
-      {"barrier", Collective::BARRIER},      {"send", Collective::SEND},
-      {"recv", Collective::RECEIVE}};
+  static constexpr std::pair<absl::string_view, CollectiveKind> kKinds[] = {
+      {"allreduce", CollectiveKind::kAllReduce}, {"reducescatter", CollectiveKind::kReduceScatter},
+      {"reduce", CollectiveKind::kReduce},       {"allgather", CollectiveKind::kAllGather},
+      {"gather", CollectiveKind::kGather},       {"scatter", CollectiveKind::kScatter},
+      {"broadcast", CollectiveKind::kBroadcast}, {"alltoall", CollectiveKind::kAllToAll},
+      {"barrier", CollectiveKind::kBarrier},     {"send", CollectiveKind::kSend},
+      {"recv", CollectiveKind::kReceive}};
   const std::string letters = absl::StrReplaceAll(name, {{"_", ""}});
   for (const auto& [word, kind] : kKinds) {
     if (absl::StrContains(letters, word)) return kind;
   }
-  return Collective::KIND_UNKNOWN;
+  return CollectiveKind::kUnknown;
 }
 
 std::vector<bool> CollectiveNames(const TraceModel& model) {

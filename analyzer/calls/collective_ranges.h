@@ -11,8 +11,8 @@
 
 namespace dlhook::analyzer::inline calls {
 
-// "gloo:all_reduce"; nothing for other names. KIND_UNKNOWN: an operation of the backend that is none of trace::Collective's.
-std::optional<trace::Collective::Kind> CollectiveOf(absl::string_view name);
+// "gloo:all_reduce"; nothing for other names. kUnknown: an operation of the backend that has no kind.
+std::optional<CollectiveKind> CollectiveOf(absl::string_view name);
 
 // By name: whether ranges of it are collective operations.
 std::vector<bool> CollectiveNames(const TraceModel& model);

@@ -65,21 +65,21 @@ std::optional<GemmShape> InnerProductShape(const Op& op) {
 }  // namespace
 
 bool IsMatrixProduct(const Op& op) {
-  if (op.definition.has_gemm()) return op.definition.gemm().kind() != trace::Gemm::HEURISTIC;
-  return op.definition.has_onednn() &&
+  if (op.gemm()) return op.gemm()->kind != GemmKind::kHeuristic;
+  return op.onednn() &&
          (op.kind == "matmul" || op.kind == "inner_product" || op.kind == "gemm_api" || op.kind == "gemm");
 }
 
 std::optional<GemmShape> GemmShapeOf(const Op& op) {
-  if (op.definition.has_gemm()) {
-    const trace::Gemm& gemm = op.definition.gemm();
-    if (gemm.groups() > 0 && gemm.m() == 0 && gemm.n() == 0) return std::nullopt;  // in the device's memory
-    return GemmShape{.m = gemm.m(),
-                     .n = gemm.n(),
-                     .k = gemm.k(),
-                     .batch = std::max<int64_t>(gemm.batch(), 1),
-                     .trans = absl::StrCat(gemm.trans_a(), gemm.trans_b()),
-                     .order = gemm.row_major() ? "row" : "col"};
+  if (op.gemm()) {
+    const GemmCall& gemm = *op.gemm();
+    if (gemm.groups > 0 && gemm.m == 0 && gemm.n == 0) return std::nullopt;  // in the device's memory
+    return GemmShape{.m = gemm.m,
+                     .n = gemm.n,
+                     .k = gemm.k,
+                     .batch = std::max<int64_t>(gemm.batch, 1),
+                     .trans = absl::StrCat(gemm.trans_a, gemm.trans_b),
+                     .order = gemm.row_major ? "row" : "col"};
   }
   if (!IsMatrixProduct(op)) return std::nullopt;
   return op.kind == "inner_product" ? InnerProductShape(op) : MatMulShape(op);

@@ -56,7 +56,7 @@ bool TellsSteps(const Op& op) {
   if (op.is_creation || op.is_trial || op.captured || !op.subject.empty()) return false;
   if (op.kind == "allocation" || op.kind == "free" || op.family == "nvrtc") return false;
   if (absl::StartsWith(op.family, "cuda_")) {
-    return op.definition.has_launch() || op.definition.has_copy() || IsGraphLaunch(op);
+    return op.launch() || op.copy() || IsGraphLaunch(op);
   }
   return !absl::EndsWith(op.family, "_setup");
 }

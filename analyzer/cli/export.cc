@@ -109,7 +109,7 @@ void PrintNotes(const TraceModel& model) {
   for (const std::string& note : model.native_symbols.notes) PrintError(absl::StrCat("export: ", note));
   uint64_t lost = 0;
   for (const ProcessInfo& process : model.processes) {
-    for (const trace::Loss& loss : process.losses) lost += CountsCalls(loss.reason()) ? loss.calls() : 0;
+    for (const Loss& loss : process.losses) lost += CountsCalls(loss.reason) ? loss.calls : 0;
   }
   if (lost > 0) PrintError(absl::StrCat("export: ", lost, " calls were lost and are not in it: see dlhook report"));
 }

@@ -145,10 +145,10 @@ void Count(const TraceModel& model, Held* held) {
   held->calls += model.calls.size();
   for (const AggregateRow& row : model.aggregates) held->calls += row.count;
   for (const ProcessInfo& process : model.processes) {
-    for (const trace::Loss& loss : process.losses) {
-      if (!CountsCalls(loss.reason()) || loss.calls() == 0) continue;
-      held->lost += loss.calls();
-      held->reasons.insert(LossSentence(loss.reason()));
+    for (const Loss& loss : process.losses) {
+      if (!CountsCalls(loss.reason) || loss.calls == 0) continue;
+      held->lost += loss.calls;
+      held->reasons.insert(LossSentence(loss.reason));
     }
   }
 }
@@ -188,7 +188,7 @@ void PrintEnd(const Collector& collector, bool is_shared) {
   }
   if (collector.calls() > held.calls + held.lost && collector.still_running() == 0) {
     held.lost = collector.calls() - held.calls;
-    held.reasons.insert(LossSentence(trace::Loss::OUTPUT_GONE));
+    held.reasons.insert(LossSentence(LossReason::kOutputGone));
   }
   std::string line = absl::StrCat(held.calls, " calls recorded");
   if (held.lost > 0) absl::StrAppend(&line, ", ", held.lost, " lost (", absl::StrJoin(held.reasons, "; "), ")");

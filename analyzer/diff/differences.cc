@@ -37,8 +37,8 @@ std::string BaseName(const std::string& path) { return path.substr(path.rfind('/
 
 std::string ProgramOf(const TraceModel& model) {
   if (model.processes.empty()) return "";
-  const trace::Process& process = model.processes.front().header.process();
-  return BaseName(process.script().empty() ? process.program() : process.script());
+  const ProcessInfo& process = model.processes.front();
+  return BaseName(process.script.empty() ? process.program : process.script);
 }
 
 std::string CountText(double count) { return absl::StrFormat("%.3g", count); }
@@ -53,8 +53,8 @@ std::string Arrow(const std::string& base, const std::string& candidate) {
 std::map<std::string, std::string> Builds(const TraceModel& model) {
   std::map<std::string, std::string> builds;
   for (const ProcessInfo& process : model.processes) {
-    for (const trace::Mapping& mapping : process.mappings) {
-      if (!mapping.build_id().empty()) builds.try_emplace(BaseName(mapping.path()), mapping.build_id());
+    for (const Mapping& mapping : process.mappings) {
+      if (!mapping.build_id.empty()) builds.try_emplace(BaseName(mapping.path), mapping.build_id);
     }
   }
   return builds;
@@ -120,17 +120,17 @@ class Finder {
   }
 
   void AddSettings() {
-    const auto header_of = [](const TraceModel& model) {
-      return model.processes.empty() ? trace::Header() : model.processes.front().header;
+    const auto first_of = [](const TraceModel& model) {
+      return model.processes.empty() ? ProcessInfo() : model.processes.front();
     };
-    const trace::Header before = header_of(*base_.model), after = header_of(*candidate_.model);
+    const ProcessInfo before = first_of(*base_.model), after = first_of(*candidate_.model);
     std::map<std::string, std::pair<std::string, std::string>> settings;
-    for (const trace::Setting& setting : before.setting()) settings[setting.name()].first = setting.value();
-    for (const trace::Setting& setting : after.setting()) settings[setting.name()].second = setting.value();
+    for (const auto& [name, value] : before.settings) settings[name].first = value;
+    for (const auto& [name, value] : after.settings) settings[name].second = value;
     for (const auto& [name, values] : settings) AddIfOther(Kind::kEnvironment, name, values.first, values.second);
-    if (before.processors() != 0 && after.processors() != 0) {
-      AddIfOther(Kind::kProcesses, "processors that the program may use", NumberText(before.processors()),
-                 NumberText(after.processors()));
+    if (before.processors != 0 && after.processors != 0) {
+      AddIfOther(Kind::kProcesses, "processors that the program may use", NumberText(before.processors),
+                 NumberText(after.processors));
     }
     const MachineLoad &load = base_.run->load, &other = candidate_.run->load;
     if (load.is_known && other.is_known) {

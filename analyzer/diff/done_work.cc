@@ -19,7 +19,7 @@ bool IsDecidedByProgram(const Op& op) {
   return !op.is_creation && !op.is_trial && kOthers.count(op.kind) == 0;
 }
 
-bool IsCountedScope(trace::ScopeBatch::Kind kind) { return FactsOf(kind).is_compared; }
+bool IsCountedScope(ScopeKind kind) { return FactsOf(kind).is_compared; }
 
 class Counter {
  public:

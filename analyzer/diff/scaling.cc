@@ -31,8 +31,7 @@ std::vector<ProcessIndex> MainProcesses(const std::vector<MeasuredTime>& times) 
 // Of a device: its name by CUDA where it is known; else each process's devices are its own.
 std::string IdentityOf(const TraceModel& model, const GpuDevice& device) {
   if (!device.uuid.empty()) return device.uuid;
-  return absl::StrCat(model.processes[device.process].header.process().host(), "/", device.process, "/",
-                      device.ordinal);
+  return absl::StrCat(model.processes[device.process].host, "/", device.process, "/", device.ordinal);
 }
 
 void AddDevices(const TraceModel& model, const std::vector<MeasuredTime>& times,

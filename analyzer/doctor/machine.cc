@@ -62,17 +62,17 @@ void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scrat
          "Try LD_DEBUG=libs LD_PRELOAD=libdlhook.so with a small program; x86-64 and glibc 2.34 or newer are needed."});
     return;
   }
-  const trace::Header& header = run.model.processes.front().header;
+  const ProcessInfo& process = run.model.processes.front();
   findings->push_back({"shim", Level::kOk, *shim, "was preloaded into a process and recorded what it did.", ""});
-  const bool same = header.tool_version() == DLHOOK_VERSION;
+  const bool same = process.tool_version == DLHOOK_VERSION;
   findings->push_back({"version", same ? Level::kOk : Level::kProblem, "",
-                       absl::StrCat("dlhook ", DLHOOK_VERSION, ", its library ", header.tool_version(), "."),
+                       absl::StrCat("dlhook ", DLHOOK_VERSION, ", its library ", process.tool_version, "."),
                        same ? "" : "Install both from one build."});
-  const bool is_tsc = header.clock().kind() == trace::Clock::TSC;
+  const bool is_tsc = process.clock == ClockKind::kTsc;
   findings->push_back(
       {"clock", is_tsc ? Level::kOk : Level::kNote, "",
-       is_tsc ? absl::StrCat("time-stamp counter, ", header.clock().ticks_per_second() / 1000000, " MHz.")
-              : absl::StrCat("CLOCK_MONOTONIC: ", header.clock().fallback_reason(), ". A call costs some ns more."),
+       is_tsc ? absl::StrCat("time-stamp counter, ", process.ticks_per_second / 1000000, " MHz.")
+              : absl::StrCat("CLOCK_MONOTONIC: ", process.clock_fallback_reason, ". A call costs some ns more."),
        ""});
 }
 

@@ -207,37 +207,36 @@ void AddInside(const ProgramReport& report, const Trial& trial, Findings* findin
 
 void AddCapabilities(const TraceModel& model, Findings* findings) {
   for (const ProcessInfo& process : model.processes) {
-    for (const trace::Capability& capability : process.capabilities) {
-      if (capability.state() == trace::Capability::ON) {
-        if (capability.name() == "gpu-time") {
+    for (const Capability& capability : process.capabilities) {
+      if (capability.state == CapabilityState::kOn) {
+        if (capability.name == "gpu-time") {
           AddOnce(
-              {"gpu-time", Level::kOk, capability.object(),
-               absl::StrCat(capability.object().empty() ? "" : "tells ", "times of GPUs: ", capability.reason(), "."),
-               ""},
+              {"gpu-time", Level::kOk, capability.object,
+               absl::StrCat(capability.object.empty() ? "" : "tells ", "times of GPUs: ", capability.reason, "."), ""},
               findings);
         }
         continue;
       }
-      const std::string state = absl::AsciiStrToLower(trace::Capability::State_Name(capability.state()));
+      const std::string state = EnumName(capability.state);
       // Counters that lack for one reason are one finding.
       if (IsOfCounters(capability)) {
-        AddOnce({absl::StrCat("counters-", state), Level::kNote, "",
-                 absl::StrCat("of DLHOOK_COUNTERS some are ", state, ": ", capability.reason(), "."),
-                 AdviceFor(capability)},
-                findings);
+        AddOnce(
+            {absl::StrCat("counters-", state), Level::kNote, "",
+             absl::StrCat("of DLHOOK_COUNTERS some are ", state, ": ", capability.reason, "."), AdviceFor(capability)},
+            findings);
         continue;
       }
-      AddOnce({absl::StrCat(capability.name(), "-", state), IsMissing(capability) ? Level::kWarning : Level::kNote,
-               capability.object(), absl::StrCat(capability.name(), " is ", state, ": ", capability.reason(), "."),
+      AddOnce({absl::StrCat(capability.name, "-", state), IsMissing(capability) ? Level::kWarning : Level::kNote,
+               capability.object, absl::StrCat(capability.name, " is ", state, ": ", capability.reason, "."),
                AdviceFor(capability)},
               findings);
     }
-    for (const trace::Loss& loss : process.losses) {
-      const std::string reason = absl::AsciiStrToLower(trace::Loss::Reason_Name(loss.reason()));
-      const char* what = LossNoun(loss.reason(), false);
+    for (const Loss& loss : process.losses) {
+      const std::string reason = EnumName(loss.reason);
+      const char* what = LossNoun(loss.reason, false);
       AddOnce({absl::StrCat("loss-", reason), Level::kWarning, process.file,
-               absl::StrCat(loss.calls(), " ", what, " were not recorded: ", reason, loss.detail().empty() ? "" : ", ",
-                            loss.detail(), "."),
+               absl::StrCat(loss.calls, " ", what, " were not recorded: ", reason, loss.detail.empty() ? "" : ", ",
+                            loss.detail, "."),
                AdviceFor(loss)},
               findings);
     }

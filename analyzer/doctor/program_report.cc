@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/doctor/cpu_time.h"
@@ -63,11 +62,11 @@ void AddObject(const LoadedObject& object, const ProcessLook& look, Libraries* l
 std::set<std::string> CalledLibraries(const Trial& trial) {
   std::set<std::string> called;
   for (const ProcessInfo& process : trial.model->processes) {
-    for (const trace::Mapping& mapping : process.mappings) {
-      if (mapping.role() != trace::Mapping::LIBRARY) continue;
+    for (const Mapping& mapping : process.mappings) {
+      if (mapping.role != MappingRole::kLibrary) continue;
       for (const ProcessLook& look : trial.looks) {
-        if (static_cast<uint32_t>(look.pid) != process.header.process().pid()) continue;
-        const LoadedObject* object = look.ObjectAt(mapping.start());
+        if (static_cast<uint32_t>(look.pid) != process.pid) continue;
+        const LoadedObject* object = look.ObjectAt(mapping.start);
         if (object != nullptr) called.insert(object->path);
       }
     }
@@ -102,13 +101,11 @@ void AddRecorded(const Trial& trial, Libraries* libraries, ProgramReport* report
 // A capability has the base name of its object. An empty one is of the process.
 void AddTaps(const TraceModel& model, Libraries* libraries) {
   for (const ProcessInfo& process : model.processes) {
-    for (const trace::Capability& capability : process.capabilities) {
+    for (const Capability& capability : process.capabilities) {
       for (auto& [path, library] : *libraries) {
-        const std::string object = BaseName(capability.object());
+        const std::string object = BaseName(capability.object);
         if (object.empty() || (BaseName(path) != object && library.soname != object)) continue;
-        const SeenTap tap = {capability.name(),
-                             absl::AsciiStrToLower(trace::Capability::State_Name(capability.state())),
-                             capability.reason()};
+        const SeenTap tap = {capability.name, EnumName(capability.state), capability.reason};
         const bool is_known = std::any_of(library.taps.begin(), library.taps.end(), [&tap](const SeenTap& known) {
           return known.name == tap.name && known.state == tap.state;
         });

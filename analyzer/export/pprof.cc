@@ -56,16 +56,16 @@ class Writer {
   // The first one is the program, as readers expect: "main binary".
   void AddMappings() {
     const std::vector<ProcessInfo>& processes = profile_.model().processes;
-    if (!processes.empty()) AddMapping()->set_filename(Text(processes.front().header.process().program()));
+    if (!processes.empty()) AddMapping()->set_filename(Text(processes.front().program));
     mapping_begin_.push_back(out_.mapping_size());
     for (const ProcessInfo& process : processes) {
       maps_.emplace_back(process);
-      for (const trace::Mapping& mapping : process.mappings) {
+      for (const Mapping& mapping : process.mappings) {
         pb::Mapping* added = AddMapping();
-        added->set_memory_start(mapping.start());
-        added->set_memory_limit(mapping.end());
-        added->set_filename(Text(mapping.path()));
-        added->set_build_id(Text(absl::BytesToHexString(mapping.build_id())));
+        added->set_memory_start(mapping.start);
+        added->set_memory_limit(mapping.end);
+        added->set_filename(Text(mapping.path));
+        added->set_build_id(Text(absl::BytesToHexString(mapping.build_id)));
       }
       mapping_begin_.push_back(out_.mapping_size());
     }
@@ -97,7 +97,7 @@ class Writer {
     const NativeFrameColumns& frames = profile_.model().native_frames;
     const ProcessIndex process = frames.process[native];
     bool is_doubtful = false;
-    const trace::Mapping* const found = maps_[process].Find(frames.address[native], &is_doubtful);
+    const Mapping* const found = maps_[process].Find(frames.address[native], &is_doubtful);
     if (found == nullptr) return 0;
     const auto place = found - profile_.model().processes[process].mappings.data();
     return out_.mapping(mapping_begin_[process] + static_cast<int>(place)).id();

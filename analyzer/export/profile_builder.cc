@@ -22,8 +22,7 @@ constexpr char kNoStackKept[] = "[no stack kept]";
 constexpr char kNoLayer[] = "[no layer]";
 
 std::string ProcessTitle(const ProcessInfo& process) {
-  const trace::Process& known = process.header.process();
-  return absl::StrCat(known.program(), known.script().empty() ? "" : " ", known.script(), " (process ", known.pid(),
+  return absl::StrCat(process.program, process.script.empty() ? "" : " ", process.script, " (process ", process.pid,
                       ")");
 }
 

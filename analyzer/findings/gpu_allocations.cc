@@ -9,9 +9,7 @@ namespace {
 
 constexpr double kLeastCalls = 0.5;  // a step: fewer are the growth of an allocator that ends
 
-bool IsAllocation(const Op& op) {
-  return op.definition.has_allocation() && op.definition.allocation().kind() == trace::Allocation::DEVICE;
-}
+bool IsAllocation(const Op& op) { return op.allocation() && op.allocation()->kind == AllocationKind::kDevice; }
 
 }  // namespace
 

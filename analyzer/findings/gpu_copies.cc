@@ -17,14 +17,12 @@ constexpr double kSmallPercent = 5;
 constexpr double kManyCopies = 10;  // a step
 
 bool IsPageable(const Op& op) {
-  const trace::Copy& copy = op.definition.copy();
-  return op.definition.has_copy() && copy.asynchronous() && copy.host_memory() == trace::Copy::PAGEABLE &&
-         copy.bytes() >= kSmallBytes;
+  const CopyCall* copy = op.copy();
+  return copy && copy->asynchronous && copy->host_memory == HostMemory::kPageable && copy->bytes >= kSmallBytes;
 }
 
 bool IsSmall(const Op& op) {
-  const trace::Copy& copy = op.definition.copy();
-  return op.definition.has_copy() && copy.direction() == trace::Copy::HOST_TO_DEVICE && copy.bytes() < kSmallBytes;
+  return op.copy() && op.copy()->direction == CopyDirection::kHostToDevice && op.copy()->bytes < kSmallBytes;
 }
 
 }  // namespace

@@ -99,10 +99,8 @@ std::vector<Finding> FindOneThread(const StepFacts& facts) {
   const double ns = facts.Sum(is_long);
   if (!facts.IsAtLeast(ns, kLongCallsPercent)) return {};
   std::string cause;
-  for (const auto& setting : facts.model().processes.front().header.setting()) {
-    if (setting.value() == "1" && absl::string_view(setting.name()).find("NUM_THREADS") != absl::string_view::npos) {
-      cause = absl::StrCat(setting.name(), "=1 is set");
-    }
+  for (const auto& [name, value] : facts.model().processes.front().settings) {
+    if (value == "1" && name.find("NUM_THREADS") != std::string::npos) cause = absl::StrCat(name, "=1 is set");
   }
   Finding finding;
   finding.where = facts.LayersOf(is_long);

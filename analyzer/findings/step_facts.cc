@@ -28,8 +28,8 @@ constexpr std::array<Framework, 5> kFrameworks = {{{kTorch, "libtorch"},
 
 bool IsLoaded(const TraceModel& model, const Framework& framework) {
   for (const ProcessInfo& process : model.processes) {
-    for (const trace::Capability& capability : process.capabilities) {
-      if (absl::StrContains(capability.object(), framework.object)) return true;
+    for (const Capability& capability : process.capabilities) {
+      if (absl::StrContains(capability.object, framework.object)) return true;
     }
   }
   return false;
@@ -97,7 +97,7 @@ double StepFacts::PhaseNs(PhaseKind phase) const {
 uint32_t StepFacts::processors() const {
   uint32_t least = 0;
   for (const ProcessInfo& process : model_.processes) {
-    const uint32_t own = process.header.processors();
+    const uint32_t own = process.processors;
     if (own > 0 && (least == 0 || own < least)) least = own;
   }
   return least;

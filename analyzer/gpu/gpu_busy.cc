@@ -91,9 +91,9 @@ std::vector<DeviceWork> WorkOfDevices(const TraceModel& model, const std::vector
     DeviceWork& work = devices[device];
     const IntervalSet& time = times[model.gpu_devices[device].process].time;
     spans[device][static_cast<size_t>(GpuWorkOf(model, i))].push_back({gpu.start_ns[i], gpu.end_ns[i]});
-    (gpu.source[i] == trace::GPU_TIME_EVENTS ? work.is_events : work.is_cupti) = true;
+    (gpu.source[i] == GpuTimeSource::kEvents ? work.is_events : work.is_cupti) = true;
     if (time.CoveredNs(gpu.start_ns[i], gpu.start_ns[i] + 1) == 0) continue;
-    const bool is_copy = gpu.kind[i] == trace::GpuActivityBatch::COPY || gpu.kind[i] == trace::GpuActivityBatch::SET;
+    const bool is_copy = gpu.kind[i] == GpuActivityKind::kCopy || gpu.kind[i] == GpuActivityKind::kSet;
     ++(is_copy ? work.copies : work.kernels);
     work.copied_bytes += is_copy ? static_cast<int64_t>(gpu.bytes[i]) : 0;
   }
@@ -109,10 +109,9 @@ std::vector<DeviceWork> WorkOfDevices(const TraceModel& model, const std::vector
 
 std::string RankOf(const TraceModel& model, ProcessIndex process) {
   constexpr const char* kNames[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-  const trace::Header& header = model.processes[process].header;
   for (const char* name : kNames) {
-    for (const trace::RankVariable& variable : header.rank_variable()) {
-      if (variable.name() == name) return variable.value();
+    for (const auto& [variable, value] : model.processes[process].rank_variables) {
+      if (variable == name) return value;
     }
   }
   return "";

@@ -93,7 +93,7 @@ IntervalSet GpuBlindTime(const TraceModel& model, ProcessIndex process) {
   for (const GpuWindow& window : model.gpu_windows) {
     if (window.process != process) continue;
     is_told = true;
-    if (window.source != trace::GPU_TIME_NONE) seen.push_back({window.start_ns, window.end_ns});
+    if (window.source != GpuTimeSource::kNone) seen.push_back({window.start_ns, window.end_ns});
   }
   if (!is_told) return {};
   const ProcessInfo& info = model.processes[process];

@@ -26,11 +26,11 @@ void Add(const TraceModel& model, GpuIndex activity, Lists& lists) {
     case GpuWork::kCopy:
       break;
   }
-  const trace::Copy::Direction direction = model.gpu.direction[activity];
-  if (model.gpu.kind[activity] == trace::GpuActivityBatch::SET || direction == trace::Copy::SET) return;
+  const CopyDirection direction = model.gpu.direction[activity];
+  if (model.gpu.kind[activity] == GpuActivityKind::kSet || direction == CopyDirection::kSet) return;
   lists.copies.push_back(interval);
-  if (direction == trace::Copy::HOST_TO_DEVICE) lists.to_device.push_back(interval);
-  if (direction == trace::Copy::DEVICE_TO_HOST) lists.from_device.push_back(interval);
+  if (direction == CopyDirection::kHostToDevice) lists.to_device.push_back(interval);
+  if (direction == CopyDirection::kDeviceToHost) lists.from_device.push_back(interval);
 }
 
 GpuTimeline TimelineOf(Lists lists) {

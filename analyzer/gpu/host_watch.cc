@@ -9,18 +9,18 @@ namespace dlhook::analyzer::inline gpu {
 namespace {
 
 bool BlocksAsCopy(const Op& op) {
-  if (!op.definition.has_copy() || op.captured) return false;
-  const trace::Copy& copy = op.definition.copy();
+  if (!op.copy() || op.captured) return false;
+  const CopyCall& copy = *op.copy();
   const bool takes_host =
-      copy.direction() == trace::Copy::HOST_TO_DEVICE || copy.direction() == trace::Copy::DEVICE_TO_HOST;
-  return takes_host && (!copy.asynchronous() || copy.host_memory() == trace::Copy::PAGEABLE);
+      copy.direction == CopyDirection::kHostToDevice || copy.direction == CopyDirection::kDeviceToHost;
+  return takes_host && (!copy.asynchronous || copy.host_memory == HostMemory::kPageable);
 }
 
 }  // namespace
 
 HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model) {
   for (const Op& op : model.ops) {
-    const bool is_collective = op.definition.has_collective() && !op.is_asynchronous;
+    const bool is_collective = op.collective() && !op.is_asynchronous;
     roles_.push_back(BlocksAsCopy(op) ? Role::kBlockingCopy : is_collective ? Role::kHostCollective : Role::kOther);
   }
   input_around_.reserve(model.scopes.size());

@@ -9,11 +9,11 @@ namespace {
 // Real nesting is a few calls deep; only a damaged trace goes beyond.
 constexpr int kMaxDepth = 64;
 
-bool IsCopyCall(const Op& op) { return op.definition.has_copy(); }
+bool IsCopyCall(const Op& op) { return op.copy(); }
 
 bool IsInCollective(const TraceModel& model, CallIndex call) {
   for (int depth = 0; call != kNone && depth < kMaxDepth; call = model.calls.parent[call], ++depth) {
-    if (model.ops[model.calls.op[call]].definition.has_collective()) return true;
+    if (model.ops[model.calls.op[call]].collective()) return true;
   }
   return false;
 }
@@ -38,10 +38,10 @@ GpuWork GpuWorkOf(const TraceModel& model, GpuIndex activity) {
   const CallIndex call = model.gpu.call[activity];
   if (IsInCollective(model, call) || BearsNameOfNccl(model, model.gpu.kernel[activity])) return GpuWork::kCommunication;
   switch (model.gpu.kind[activity]) {
-    case trace::GpuActivityBatch::COPY:
-    case trace::GpuActivityBatch::SET:
+    case GpuActivityKind::kCopy:
+    case GpuActivityKind::kSet:
       return GpuWork::kCopy;
-    case trace::GpuActivityBatch::OP:
+    case GpuActivityKind::kOp:
       return call != kNone && IsCopyCall(model.ops[model.calls.op[call]]) ? GpuWork::kCopy : GpuWork::kCompute;
     default:
       return GpuWork::kCompute;

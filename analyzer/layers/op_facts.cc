@@ -109,12 +109,12 @@ bool IsSlice(int64_t leading, int64_t rows, int64_t columns, const std::string& 
   return leading > (is_plain ? rows : columns);
 }
 
-void SetGemmFacts(const trace::Gemm& gemm, ProductShape& product) {
-  const bool is_vector = gemm.kind() == trace::Gemm::GEMV;
+void SetGemmFacts(const GemmCall& gemm, ProductShape& product) {
+  const bool is_vector = gemm.kind == GemmKind::kGemv;
   product.weights_are_a = is_vector && !product.is_exchanged;
-  if (is_vector || gemm.batch() > 1) return;
-  product.is_slice = IsSlice(gemm.lda(), gemm.m(), gemm.k(), gemm.trans_a(), gemm.row_major()) ||
-                     IsSlice(gemm.ldb(), gemm.k(), gemm.n(), gemm.trans_b(), gemm.row_major());
+  if (is_vector || gemm.batch > 1) return;
+  product.is_slice = IsSlice(gemm.lda, gemm.m, gemm.k, gemm.trans_a, gemm.row_major) ||
+                     IsSlice(gemm.ldb, gemm.k, gemm.n, gemm.trans_b, gemm.row_major);
 }
 
 void SetProduct(const Op& op, const GemmShape& shape, OpFacts& facts) {
@@ -136,16 +136,16 @@ void SetProduct(const Op& op, const GemmShape& shape, OpFacts& facts) {
   product.c_bytes = BytesOf(op, product.m, product.n);
   facts.in = {product.k, 1};
   facts.out = {product.n, 1};
-  if (op.definition.has_gemm()) SetGemmFacts(op.definition.gemm(), product);
+  if (op.gemm()) SetGemmFacts(*op.gemm(), product);
 }
 
 bool IsBiasOp(const Op& op) {
-  return op.definition.has_cudnn() && (op.algorithm == "binary_add" || op.direction == Direction::kBackwardBias);
+  return op.cudnn() && (op.algorithm == "binary_add" || op.direction == Direction::kBackwardBias);
 }
 
 OpFacts FactsOf(const Op& op) {
   OpFacts facts;
-  const bool is_library_op = op.definition.has_onednn() || op.definition.has_cudnn() || op.definition.has_gemm();
+  const bool is_library_op = op.onednn() || op.cudnn() || op.gemm();
   if (!is_library_op || !TellsSteps(op)) return facts;
   facts.direction = op.direction;
   if (op.kind == "reorder") {
@@ -158,7 +158,7 @@ OpFacts FactsOf(const Op& op) {
   }
   if (op.kind != "inner_product" && IsMatrixProduct(op)) {
     const std::optional<GemmShape> shape = GemmShapeOf(op);
-    const bool is_packing = op.definition.has_gemm() && op.definition.gemm().kind() == trace::Gemm::PACK;
+    const bool is_packing = op.gemm() && op.gemm()->kind == GemmKind::kPack;
     if (!shape || is_packing) return facts;
     SetProduct(op, *shape, facts);
     facts.work = Work::kProduct;

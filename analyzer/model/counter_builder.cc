@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "analyzer/model/from_proto.h"
+
 namespace dlhook::analyzer::inline model {
 namespace {
 
@@ -124,8 +126,8 @@ void CounterBuilder::Finish(const ClockMap& clock, ProcessIndex process, const s
     series.process = process;
     series.thread = key.thread;
     series.tid = key.tid;
-    series.kind = static_cast<trace::CounterBatch::Kind>(key.kind);
-    series.source = static_cast<trace::CounterBatch::Source>(key.source);
+    series.kind = FromProto<CounterKind>(key.kind);
+    series.source = FromProto<CounterSource>(key.source);
     series.names = key.names;
     series.value = InOrder(order, width, readings.value);
     series.time_ns.reserve(order.size());

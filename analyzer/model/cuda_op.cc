@@ -4,19 +4,15 @@
 #include <algorithm>
 #include <iterator>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/model/from_proto.h"
 #include "analyzer/model/kernel_name.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
-
-std::string LowerWithHyphens(const std::string& name) {
-  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
-}
 
 std::optional<int64_t> Bytes(uint64_t bytes) {
   if (bytes > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
@@ -26,9 +22,9 @@ std::optional<int64_t> Bytes(uint64_t bytes) {
 // A synchronous copy from or to host memory returns when it is done (from pageable memory: when the
 // last of it is staged). Those that do not touch host memory, and sets, do not wait: CUDA Runtime
 // API, "API synchronization behavior".
-bool ReturnsEarly(const trace::Copy& copy) {
-  return copy.asynchronous() || copy.direction() == trace::Copy::DEVICE_TO_DEVICE ||
-         copy.direction() == trace::Copy::PEER || copy.direction() == trace::Copy::SET;
+bool ReturnsEarly(const CopyCall& copy) {
+  return copy.asynchronous || copy.direction == CopyDirection::kDeviceToDevice ||
+         copy.direction == CopyDirection::kPeer || copy.direction == CopyDirection::kSet;
 }
 
 std::string Extent(const trace::Copy& copy) {
@@ -47,17 +43,14 @@ std::string ReductionOperation(int32_t reduction) {  // ncclRedOp_t
 
 }  // namespace
 
-std::string CopyDirectionName(trace::Copy::Direction direction) {
-  if (direction == trace::Copy::DIRECTION_UNKNOWN || !trace::Copy::Direction_IsValid(direction)) {
-    return "unknown";
-  }
-  return LowerWithHyphens(trace::Copy::Direction_Name(direction));
+std::string CopyDirectionName(CopyDirection direction) {
+  if (direction == CopyDirection::kUnknown) return "unknown";
+  return absl::StrReplaceAll(EnumName(direction), {{"_", "-"}});
 }
 
-std::string HostMemoryName(trace::Copy::HostMemory memory) {
-  if (memory == trace::Copy::NONE || !trace::Copy::HostMemory_IsValid(memory)) return "";
-  if (memory == trace::Copy::HOST_UNKNOWN) return "unknown";
-  return absl::AsciiStrToLower(trace::Copy::HostMemory_Name(memory));
+std::string HostMemoryName(HostMemory memory) {
+  if (memory == HostMemory::kNone) return "";
+  return memory == HostMemory::kUnknown ? "unknown" : EnumName(memory);
 }
 
 bool IsGpuFamily(const std::string& family) {
@@ -65,23 +58,31 @@ bool IsGpuFamily(const std::string& family) {
 }
 
 void DecodeCopy(const trace::Copy& copy, Op& op) {
-  const bool is_set = copy.direction() == trace::Copy::SET;
+  const CopyCall call = {.direction = FromProto<CopyDirection>(copy.direction()),
+                         .host_memory = FromProto<HostMemory>(copy.host_memory()),
+                         .asynchronous = copy.asynchronous(),
+                         .bytes = copy.bytes(),
+                         .copies = copy.copies()};
+  op.asked = call;
+  const bool is_set = call.direction == CopyDirection::kSet;
   op.kind = is_set ? "memset" : "copy";
   op.on_gpu = true;
-  op.is_asynchronous = ReturnsEarly(copy);
+  op.is_asynchronous = ReturnsEarly(call);
   op.bytes = Bytes(copy.bytes());
-  if (!is_set) op.problem = absl::StrCat(CopyDirectionName(copy.direction()), " ");
+  if (!is_set) op.problem = absl::StrCat(CopyDirectionName(call.direction), " ");
   absl::StrAppend(&op.problem, copy.bytes(), " bytes", Extent(copy));
-  if (copy.direction() == trace::Copy::PEER) {
+  if (call.direction == CopyDirection::kPeer) {
     absl::StrAppend(&op.problem, " ", copy.source_device(), "->", copy.destination_device());
   }
-  const std::string memory = HostMemoryName(copy.host_memory());
+  const std::string memory = HostMemoryName(call.host_memory);
   if (!memory.empty()) absl::StrAppend(&op.problem, " ", memory);
   if (copy.asynchronous()) absl::StrAppend(&op.problem, " async");
   if (copy.copies() > 1) absl::StrAppend(&op.problem, " batch", copy.copies());
 }
 
 void DecodeLaunch(const trace::KernelLaunch& launch, Op& op) {
+  op.asked = LaunchCall{.grid = {launch.grid_x(), launch.grid_y(), launch.grid_z()},
+                        .block = {launch.block_x(), launch.block_y(), launch.block_z()}};
   op.kind = "kernel";
   op.on_gpu = true;
   op.is_asynchronous = true;
@@ -97,22 +98,29 @@ void DecodeLaunch(const trace::KernelLaunch& launch, Op& op) {
 void DecodeAllocation(const trace::Allocation& allocation, Op& op) {
   op.kind = allocation.is_free() ? "free" : "allocation";
   op.on_gpu = true;
-  const bool is_known =
-      allocation.kind() != trace::Allocation::KIND_UNKNOWN && trace::Allocation::Kind_IsValid(allocation.kind());
-  op.problem = is_known ? absl::AsciiStrToLower(trace::Allocation::Kind_Name(allocation.kind())) : "memory";
+  const auto kind = FromProto<AllocationKind>(allocation.kind());
+  op.asked = AllocationCall{kind};
+  op.problem = kind == AllocationKind::kUnknown ? "memory" : EnumName(kind);
   if (!allocation.is_free()) absl::StrAppend(&op.problem, " ", allocation.bytes(), " bytes");
 }
 
 void DecodeCollective(const trace::Collective& collective, Op& op) {
+  const CollectiveCall call = {.kind = FromProto<CollectiveKind>(collective.kind()),
+                               .bytes = collective.bytes(),
+                               .data_type = FromProto<DataType>(collective.data_type()),
+                               .reduction = collective.reduction(),
+                               .peer = collective.peer(),
+                               .communicator = collective.communicator(),
+                               .rank = collective.rank(),
+                               .ranks = collective.ranks()};
+  op.asked = call;
   op.kind = "collective";
   op.on_gpu = IsGpuFamily(op.family);
   op.is_asynchronous = !collective.blocking();
-  op.types = TypeName(collective.data_type());
+  op.types = TypeName(call.data_type);
   if (collective.bytes() > 0 || collective.count() == 0) op.bytes = Bytes(collective.bytes());
-  const bool is_known =
-      collective.kind() != trace::Collective::KIND_UNKNOWN && trace::Collective::Kind_IsValid(collective.kind());
-  op.problem = is_known ? absl::AsciiStrToLower(trace::Collective::Kind_Name(collective.kind())) : "collective";
-  if (collective.kind() != trace::Collective::BARRIER) {
+  op.problem = call.kind == CollectiveKind::kUnknown ? "collective" : EnumName(call.kind);
+  if (call.kind != CollectiveKind::kBarrier) {
     absl::StrAppend(&op.problem, " ", collective.count(), " ", op.types);
   }
   const std::string reduction = ReductionOperation(collective.reduction());

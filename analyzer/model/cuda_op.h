@@ -10,8 +10,8 @@
 namespace dlhook::analyzer::inline model {
 
 // "host-to-device", "device-to-device", "peer", "set", "unknown".
-std::string CopyDirectionName(trace::Copy::Direction direction);
-std::string HostMemoryName(trace::Copy::HostMemory memory);  // "pageable", "pinned"; "" for none
+std::string CopyDirectionName(CopyDirection direction);
+std::string HostMemoryName(HostMemory memory);  // "pageable", "pinned"; "" for none
 
 // Whether calls of this family ask a GPU for work.
 bool IsGpuFamily(const std::string& family);

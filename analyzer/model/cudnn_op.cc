@@ -16,6 +16,7 @@
 #include "analyzer/model/cudnn_names.h"
 #include "analyzer/model/cudnn_plan_json.h"
 #include "analyzer/model/cudnn_problem.h"
+#include "analyzer/model/from_proto.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/model/tensor_core.h"
 #include "analyzer/model/tensor_format.h"
@@ -196,7 +197,7 @@ std::string RoleName(trace::CudnnTensor::Role role, bool is_convolution) {
 Tensor DecodeTensor(const trace::CudnnTensor& recorded, bool is_convolution) {
   Tensor tensor;
   tensor.role = RoleName(recorded.role(), is_convolution);
-  tensor.type = TypeName(recorded.type());
+  tensor.type = TypeName(FromProto<DataType>(recorded.type()));
   tensor.dims = DimsOf(recorded);
   tensor.format = TensorFormat(tensor.dims, {recorded.stride().begin(), recorded.stride().end()});
   if (recorded.vector_count() > 1) {
@@ -224,7 +225,7 @@ std::string TypesOf(const trace::Cudnn& cudnn) {
     for (const trace::CudnnTensor& tensor : cudnn.tensor()) {
       const bool is_known = tensor.type() != trace::DATA_TYPE_UNKNOWN && !tensor.is_virtual();
       if (!is_known || RoleName(tensor.role(), /*is_convolution=*/true) != role) continue;
-      types.push_back(TypeName(tensor.type()));
+      types.push_back(TypeName(FromProto<DataType>(tensor.type())));
       break;
     }
   }
@@ -279,7 +280,7 @@ void DecodePlan(const trace::CudnnPlan& plan, Op& op) {
   for (const trace::CudnnPlan::Knob& knob : plan.knob()) {
     absl::StrAppend(&op.implementation, " k", knob.type(), "=", knob.value());
   }
-  op.chooser = plan.chooser();
+  op.chooser = FromProto<Chooser>(plan.chooser());
   op.heuristic = Heuristic(plan);
   for (int32_t note : plan.numerical_note()) op.notes.push_back(NumericalNoteName(note));
   for (int32_t note : plan.behavior_note()) op.notes.push_back(BehaviorNoteName(note));
@@ -289,7 +290,7 @@ std::string ComputeType(const trace::Cudnn& cudnn) {
   trace::DataType type = cudnn.compute_type();
   const trace::CudnnNode* main = MainNode(cudnn);
   if (type == trace::DATA_TYPE_UNKNOWN && main) type = main->compute_type();
-  return type == trace::DATA_TYPE_UNKNOWN ? "" : TypeName(type);
+  return type == trace::DATA_TYPE_UNKNOWN ? "" : TypeName(FromProto<DataType>(type));
 }
 
 // Everything but the chooser's side.
@@ -340,6 +341,29 @@ void DecodeComplete(const trace::Cudnn& cudnn, Op& op) {
   op.bytes = TensorBytes(op);
 }
 
+CudnnPlan PlanOf(const trace::CudnnPlan& recorded) {
+  CudnnPlan plan = {.number = recorded.number(),
+                    .configuration = absl::StrCat(recorded.engine()),
+                    .heuristic_mode = recorded.heuristic_mode(),
+                    .heuristic_results = recorded.heuristic_results(),
+                    .failed_before = recorded.failed_before(),
+                    .build_ticks = recorded.build_ticks(),
+                    .is_from_json = !recorded.json().empty()};
+  for (const trace::CudnnPlan::Knob& knob : recorded.knob()) {
+    absl::StrAppend(&plan.configuration, " ", knob.type(), "=", knob.value());
+  }
+  return plan;
+}
+
+CudnnCall CallOf(const trace::Cudnn& cudnn) {
+  CudnnCall call = {.tensors = {}, .plan = std::nullopt, .pack_seen_before = cudnn.pack_seen_before()};
+  for (const trace::CudnnTensor& tensor : cudnn.tensor()) {
+    call.tensors.push_back({FromProto<TensorRole>(tensor.role()), {tensor.dim().begin(), tensor.dim().end()}});
+  }
+  if (cudnn.has_plan()) call.plan = PlanOf(cudnn.plan());
+  return call;
+}
+
 Candidate DecodeCandidate(const trace::CudnnSearch::Candidate& recorded, Direction direction) {
   return {ConvolutionAlgorithmName(direction, recorded.algorithm()),
           recorded.status(),
@@ -352,6 +376,7 @@ Candidate DecodeCandidate(const trace::CudnnSearch::Candidate& recorded, Directi
 }  // namespace
 
 void DecodeCudnn(const trace::Cudnn& cudnn, Op& op) {
+  op.asked = CallOf(cudnn);
   const bool is_from_json = cudnn.plan().node().empty() && !cudnn.plan().json().empty();
   DecodeComplete(is_from_json ? WithPlanFromJson(cudnn, op) : cudnn, op);
 }
@@ -359,7 +384,8 @@ void DecodeCudnn(const trace::Cudnn& cudnn, Op& op) {
 void DecodeCudnnSearch(const trace::CudnnSearch& search, Op& op) {
   DecodeProblem(search.problem(), op);
   op.subject = std::exchange(op.kind, "search");
-  op.chooser = search.measured() ? trace::PROFILED : trace::HEURISTIC;
+  op.chooser = search.measured() ? Chooser::kProfiled : Chooser::kHeuristic;
+  op.asked = CudnnSearch{search.measured()};
   for (const trace::CudnnSearch::Candidate& candidate : search.candidate()) {
     op.candidates.push_back(DecodeCandidate(candidate, op.direction));
   }

@@ -3,38 +3,25 @@
 
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/cublas_names.h"
 #include "analyzer/model/cuda_op.h"
+#include "analyzer/model/from_proto.h"
 #include "analyzer/model/op_cost.h"
 #include "analyzer/model/tensor_core.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
 
-const char* GemmKindName(trace::Gemm::Kind kind) {
-  switch (kind) {
-    case trace::Gemm::GEMV:
-      return "gemv";
-    case trace::Gemm::GER:
-      return "ger";
-    case trace::Gemm::GEMMT:
-      return "gemmt";
-    case trace::Gemm::GEMM3M:
-      return "gemm3m";
-    case trace::Gemm::COMPUTE:
-      return "gemm_compute";
-    case trace::Gemm::PACK:
-      return "gemm_pack";
-    default:
-      return "gemm";
-  }
+std::string GemmKindName(GemmKind kind) {
+  if (kind == GemmKind::kHeuristic) return "gemm";
+  const bool is_part = kind == GemmKind::kCompute || kind == GemmKind::kPack;
+  return absl::StrCat(is_part ? "gemm_" : "", EnumName(kind));
 }
 
 // "f32", or "s8:u8:s32" where the operands differ.
-std::string GemmTypes(trace::DataType a, trace::DataType b, trace::DataType c) {
+std::string GemmTypes(DataType a, DataType b, DataType c) {
   if (a == b && a == c) return TypeName(c);
   return absl::StrCat(TypeName(a), ":", TypeName(b), ":", TypeName(c));
 }
@@ -73,9 +60,9 @@ std::string GemmProblem(const trace::Gemm& gemm, const Shape& shape) {
 }
 
 void DecodeProblem(const trace::Gemm& gemm, Op& op) {
-  const trace::DataType a = gemm.a_type();
-  const trace::DataType b = gemm.b_type() ? gemm.b_type() : a;
-  const trace::DataType c = gemm.c_type() ? gemm.c_type() : a;
+  const auto a = FromProto<DataType>(gemm.a_type());
+  const DataType b = FromProto(gemm.b_type() ? gemm.b_type() : gemm.a_type(), DataType::kUnknown);
+  const DataType c = FromProto(gemm.c_type() ? gemm.c_type() : gemm.a_type(), DataType::kUnknown);
   op.types = GemmTypes(a, b, c);
   op.problem =
       GemmProblem(gemm, {gemm.m(), gemm.n(), gemm.k(), absl::StrCat(gemm.trans_a(), gemm.trans_b()), op.types});
@@ -121,7 +108,7 @@ void DecodeCudaGemm(const trace::Gemm& gemm, Op& op) {
     op.post_ops = EpilogueNames(cuda.epilogue());
   }
   if (cuda.fast_accumulation()) op.notes.push_back("fast_accumulation");
-  op.chooser = cuda.chooser();
+  op.chooser = FromProto<Chooser>(cuda.chooser());
   if (cuda.heuristic_rank() >= 0 && cuda.heuristic_results() > 0) {
     op.heuristic = absl::StrCat("rank ", cuda.heuristic_rank(), " of ", cuda.heuristic_results());
   }
@@ -132,31 +119,53 @@ void DecodeCudaGemm(const trace::Gemm& gemm, Op& op) {
 void MakeSearch(const trace::CudaGemm& cuda, Op& op) {
   op.subject = std::exchange(op.kind, "search");
   op.is_asynchronous = false;
-  op.chooser = trace::HEURISTIC;
+  op.chooser = Chooser::kHeuristic;
   op.heuristic = absl::StrCat(cuda.heuristic_results(), " of ", cuda.heuristic_requested(), " requested");
 }
 
 }  // namespace
 
 void DecodeGemm(const trace::Gemm& gemm, Op& op) {
-  op.kind = GemmKindName(gemm.kind());
+  const auto kind = FromProto<GemmKind>(gemm.kind());
+  op.asked = GemmCall{.kind = kind,
+                      .row_major = gemm.row_major(),
+                      .trans_a = gemm.trans_a(),
+                      .trans_b = gemm.trans_b(),
+                      .m = gemm.m(),
+                      .n = gemm.n(),
+                      .k = gemm.k(),
+                      .lda = gemm.lda(),
+                      .ldb = gemm.ldb(),
+                      .batch = gemm.batch(),
+                      .groups = gemm.groups(),
+                      .is_lt = gemm.cuda().lt(),
+                      .heuristic_results = gemm.cuda().heuristic_results()};
+  op.kind = GemmKindName(kind);
   DecodeProblem(gemm, op);
   op.flops = GemmFlops(gemm);
   op.bytes = GemmBytes(gemm);
   if (gemm.has_cuda()) DecodeCudaGemm(gemm, op);
-  if (gemm.kind() == trace::Gemm::HEURISTIC) MakeSearch(gemm.cuda(), op);
+  if (kind == GemmKind::kHeuristic) MakeSearch(gemm.cuda(), op);
 }
 
 void DecodeMatrixOp(const trace::MatrixOp& matrix, Op& op) {
-  op.kind = matrix.kind() == trace::MatrixOp::UNKNOWN
-                ? "matrix"
-                : absl::AsciiStrToLower(trace::MatrixOp::Kind_Name(matrix.kind()));
+  const MatrixCall call = {.kind = FromProto<MatrixKind>(matrix.kind()),
+                           .trans = matrix.trans(),
+                           .trans_b = matrix.trans_b(),
+                           .m = matrix.m(),
+                           .n = matrix.n(),
+                           .batch = matrix.batch(),
+                           .order_a = matrix.order_a(),
+                           .order_c = matrix.order_c(),
+                           .type = FromProto<DataType>(matrix.type()),
+                           .c_type = FromProto<DataType>(matrix.c_type())};
+  op.asked = call;
+  op.kind = call.kind == MatrixKind::kUnknown ? "matrix" : EnumName(call.kind);
   op.on_gpu = IsGpuFamily(op.family);
   op.is_asynchronous = op.on_gpu;
-  const bool has_c_type = matrix.c_type() != trace::DATA_TYPE_UNKNOWN;
-  const bool is_mixed = has_c_type && matrix.c_type() != matrix.type();
-  op.types = TypeName(matrix.type());
-  if (is_mixed) absl::StrAppend(&op.types, ":", TypeName(matrix.c_type()));
+  const bool is_mixed = call.c_type != DataType::kUnknown && call.c_type != call.type;
+  op.types = TypeName(call.type);
+  if (is_mixed) absl::StrAppend(&op.types, ":", TypeName(call.c_type));
   const bool rank_k = matrix.m() == 0 && matrix.k() != 0;
   op.problem =
       rank_k ? absl::StrCat("n", matrix.n(), " k", matrix.k()) : absl::StrCat("m", matrix.m(), " n", matrix.n());

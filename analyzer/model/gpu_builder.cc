@@ -6,13 +6,14 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/from_proto.h"
 #include "analyzer/model/gpu_join.h"
 #include "analyzer/model/realtime_map.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
 
-using Batch = trace::GpuActivityBatch;
+using Kind = GpuActivityKind;
 
 constexpr int64_t kNotKnown = GpuActivityColumns::kNotKnown;
 constexpr uint32_t kMaxIid = 1 << 20;              // ids count from 1: nothing real comes near
@@ -34,12 +35,6 @@ std::string UuidText(const std::string& bytes) {
 template <typename Column>
 auto At(const Column& column, int i) {
   return column.empty() ? 0 : column.Get(i);
-}
-
-// What stands in a trace may be no enumerator.
-template <typename Valid>
-uint8_t Enumerator(int value, Valid is_valid) {
-  return is_valid(value) ? static_cast<uint8_t>(value) : 0;
 }
 
 template <typename Function>
@@ -64,14 +59,14 @@ void ForEachColumn(GpuActivityColumns* gpu, Function function) {
 void AppendOne(const StagedGpu& work, GpuDeviceIndex device, GpuActivityColumns* gpu) {
   gpu->start_ns.push_back(work.start_ns);
   gpu->end_ns.push_back(work.end_ns());
-  gpu->kind.push_back(static_cast<Batch::Kind>(work.kind));
-  gpu->source.push_back(static_cast<trace::GpuTimeSource>(work.source));
+  gpu->kind.push_back(work.kind);
+  gpu->source.push_back(work.source);
   gpu->device.push_back(device);
   gpu->stream.push_back(work.stream);
   gpu->kernel.push_back(work.kernel);
   gpu->bytes.push_back(work.bytes);
-  gpu->direction.push_back(static_cast<trace::Copy::Direction>(work.direction));
-  gpu->host_memory.push_back(static_cast<trace::Copy::HostMemory>(work.host_memory));
+  gpu->direction.push_back(work.direction);
+  gpu->host_memory.push_back(work.host_memory);
   gpu->graph.push_back(work.graph);
   gpu->launch_call.push_back(work.correlation);
   gpu->call.push_back(work.call);
@@ -100,7 +95,7 @@ GpuKernelIndex GpuBuilder::KernelOf(uint32_t iid) {
   return kNone;
 }
 
-size_t GpuBuilder::UsableActivities(const Batch& batch) {
+size_t GpuBuilder::UsableActivities(const trace::GpuActivityBatch& batch) {
   const int count = batch.start_delta_ns_size();
   bool fits = true;
   for (int size : {batch.kind_size(), batch.device_size(), batch.context_size(), batch.stream_size(),
@@ -122,7 +117,7 @@ uint32_t GpuBuilder::StageQueue(uint64_t queued_before, uint64_t submitted_befor
   return static_cast<uint32_t>(queue_.size() - 1);
 }
 
-void GpuBuilder::AddActivities(const Batch& batch) {
+void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
   const size_t count = UsableActivities(batch);
   StagedGpu* const out = work_.Reserve(count);
   size_t added = 0;
@@ -134,14 +129,14 @@ void GpuBuilder::AddActivities(const Batch& batch) {
     StagedGpu work;
     work.start_ns = static_cast<int64_t>(start_ns);
     work.duration_ns = static_cast<int64_t>(batch.duration_ns(i));
-    work.kind = Enumerator(batch.kind(i), Batch::Kind_IsValid);
-    work.device = work.kind == Batch::OVERHEAD ? 0 : batch.device(i);  // the host's, not a GPU's
+    work.kind = FromProto<Kind>(batch.kind(i));
+    work.device = work.kind == Kind::kOverhead ? 0 : batch.device(i);  // the host's, not a GPU's
     if (work.start_ns <= 0 || work.start_ns > 2 * kMaxNs || work.device >= kMaxDevices ||
         !budget_->Take(work.duration_ns)) {
       ++impossible;
       continue;
     }
-    if (work.kind == Batch::OVERHEAD) {
+    if (work.kind == Kind::kOverhead) {
       overhead_.emplace_back(work.start_ns, work.duration_ns);
       continue;
     }
@@ -154,9 +149,9 @@ void GpuBuilder::AddActivities(const Batch& batch) {
     work.graph = At(batch.graph(), i);
     work.stream = batch.stream(i);
     work.queue = StageQueue(At(batch.queued_before_ns(), i), At(batch.submitted_before_ns(), i));
-    work.source = Enumerator(batch.source(), trace::GpuTimeSource_IsValid);
-    work.direction = Enumerator(static_cast<int>(At(batch.direction(), i)), trace::Copy::Direction_IsValid);
-    work.host_memory = Enumerator(static_cast<int>(At(batch.host_memory(), i)), trace::Copy::HostMemory_IsValid);
+    work.source = FromProto<GpuTimeSource>(batch.source());
+    work.direction = FromProto<CopyDirection>(static_cast<int>(At(batch.direction(), i)));
+    work.host_memory = FromProto<HostMemory>(static_cast<int>(At(batch.host_memory(), i)));
     out[added++] = work;
   }
   work_.Commit(added);
@@ -211,7 +206,7 @@ void GpuBuilder::BeginWindows(const ClockMap& clock) {
     GpuWindow begun;
     begun.process = process_;
     begun.start_ns = clock.ToNs(window.ticks());
-    begun.source = static_cast<trace::GpuTimeSource>(Enumerator(window.source(), trace::GpuTimeSource_IsValid));
+    begun.source = FromProto<GpuTimeSource>(window.source());
     begun.reason = window.reason();
     model_->gpu_windows.push_back(std::move(begun));
   }
@@ -229,13 +224,13 @@ void GpuBuilder::AppendOverhead(const RealtimeMap& realtime) {
 // Pairs of events tell when a copy was under way, its call what was copied.
 void GpuBuilder::FindCopies() {
   for (StagedGpu& work : work_.values()) {
-    const bool is_copy = work.kind == Batch::COPY || work.kind == Batch::SET;
+    const bool is_copy = work.kind == Kind::kCopy || work.kind == Kind::kSet;
     if (!is_copy || work.bytes != 0 || work.call == kNone) continue;
-    const trace::OpDefinition& op = model_->ops[model_->calls.op[work.call]].definition;
-    if (!op.has_copy()) continue;
-    work.bytes = std::min(op.copy().bytes(), kMaxBytes);
-    work.direction = Enumerator(op.copy().direction(), trace::Copy::Direction_IsValid);
-    work.host_memory = Enumerator(op.copy().host_memory(), trace::Copy::HostMemory_IsValid);
+    const CopyCall* copy = model_->ops[model_->calls.op[work.call]].copy();
+    if (copy == nullptr) continue;
+    work.bytes = std::min(copy->bytes, kMaxBytes);
+    work.direction = copy->direction;
+    work.host_memory = copy->host_memory;
   }
 }
 

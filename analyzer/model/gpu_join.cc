@@ -78,7 +78,7 @@ void GpuJoin::JoinAt(int64_t start_ns, StagedGpu* work) {
   const Asked asked = AskedBy(*work, work->start_ns);
   if (asked.is_late) ++late_;
   if (asked.ns != kNotKnown) last_end_ns_ = std::max(last_end_ns_, work->end_ns());
-  const bool is_linked = work->source == trace::GPU_TIME_CUPTI && IsMeasured(work->start_ns);
+  const bool is_linked = work->source == GpuTimeSource::kCupti && IsMeasured(work->start_ns);
   if (is_linked && asked.ns == kNotKnown && asked.thread == kNone) ++unasked_;
   CallIndex call = asked.call;
   ScopeIndex scope = ScopeOf(call, asked.thread, asked.ns);
@@ -111,7 +111,7 @@ bool GpuJoin::IsMeasured(int64_t ns) const {
   if (facts_.windows.empty()) return true;
   const auto after = std::upper_bound(facts_.windows.begin(), facts_.windows.end(), ns,
                                       [](int64_t at_ns, const GpuWindow& window) { return at_ns < window.start_ns; });
-  return after != facts_.windows.begin() && std::prev(after)->source == trace::GPU_TIME_CUPTI;
+  return after != facts_.windows.begin() && std::prev(after)->source == GpuTimeSource::kCupti;
 }
 
 }  // namespace dlhook::analyzer::model

@@ -25,10 +25,10 @@ struct StagedGpu {
   uint32_t device = 0;  // CUDA's ordinal
   uint32_t stream = 0;
   uint32_t queue = kNone;  // place of its queue times, kNone: none were told
-  uint8_t kind = 0;
-  uint8_t source = 0;
-  uint8_t direction = 0;
-  uint8_t host_memory = 0;
+  GpuActivityKind kind = GpuActivityKind::kUnknown;
+  GpuTimeSource source = GpuTimeSource::kNone;
+  CopyDirection direction = CopyDirection::kUnknown;
+  HostMemory host_memory = HostMemory::kNone;
 
   int64_t end_ns() const { return start_ns + duration_ns; }
 };

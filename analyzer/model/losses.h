@@ -2,32 +2,32 @@
 #ifndef DLHOOK_ANALYZER_MODEL_LOSSES_H_
 #define DLHOOK_ANALYZER_MODEL_LOSSES_H_
 
-#include "proto/trace.pb.h"
+#include "analyzer/model/trace_enums.h"
 
 namespace dlhook::analyzer::inline model {
 
 // Of these, Loss.calls counts scopes.
-inline bool CountsScopes(trace::Loss::Reason reason) {
-  return reason == trace::Loss::SCOPES_TOO_DEEP || reason == trace::Loss::TRACE_LIMIT;
+inline bool CountsScopes(LossReason reason) {
+  return reason == LossReason::kScopesTooDeep || reason == LossReason::kTraceLimit;
 }
 
 // Of these, readings of counters.
-inline bool CountsReadings(trace::Loss::Reason reason) { return reason == trace::Loss::READINGS_DROPPED; }
+inline bool CountsReadings(LossReason reason) { return reason == LossReason::kReadingsDropped; }
 
 // Of these, what GPUs did, or who asked for it.
-inline bool CountsGpuRecords(trace::Loss::Reason reason) {
-  return reason == trace::Loss::GPU_BUFFERS_FULL || reason == trace::Loss::GPU_RECORDS_DROPPED;
+inline bool CountsGpuRecords(LossReason reason) {
+  return reason == LossReason::kGpuBuffersFull || reason == LossReason::kGpuRecordsDropped;
 }
 
-inline bool CountsCalls(trace::Loss::Reason reason) {
+inline bool CountsCalls(LossReason reason) {
   return !CountsScopes(reason) && !CountsReadings(reason) && !CountsGpuRecords(reason);
 }
 
 // The noun behind Loss.calls.
-inline const char* LossNoun(trace::Loss::Reason reason, bool is_one) {
+inline const char* LossNoun(LossReason reason, bool is_one) {
   if (CountsScopes(reason)) return is_one ? "scope" : "scopes";
   if (CountsReadings(reason)) return is_one ? "reading of counters" : "readings of counters";
-  if (reason == trace::Loss::GPU_BUFFERS_FULL) return is_one ? "activity of a GPU" : "activities of GPUs";
+  if (reason == LossReason::kGpuBuffersFull) return is_one ? "activity of a GPU" : "activities of GPUs";
   if (CountsGpuRecords(reason)) return is_one ? "record of GPU work" : "records of GPU work";
   return is_one ? "call" : "calls";
 }

@@ -1,6 +1,8 @@
 // Only what was defined before can be a parent, so no stack has a frame twice.
 #include "analyzer/model/native_stack_builder.h"
 
+#include "analyzer/model/from_proto.h"
+
 namespace dlhook::analyzer::inline model {
 namespace {
 
@@ -22,16 +24,16 @@ void NativeStackBuilder::AddDefinitions(const trace::Interned& interned, const O
 void NativeStackBuilder::Add(const trace::InternedStack& stack, uint64_t address) {
   const FrameIndex parent = Find(stack.parent_iid());
   const bool is_torn = parent == kNone && stack.parent_iid() != 0;
-  const trace::InternedStack::Cut cut = parent != kNone ? trace::InternedStack::WHOLE
-                                        : is_torn       ? trace::InternedStack::UNREADABLE
-                                                        : stack.cut();
+  const StackCut cut = parent != kNone ? StackCut::kWhole
+                       : is_torn       ? StackCut::kUnreadable
+                                       : FromProto(stack.cut(), StackCut::kUnreadable);
   // A return address may be the first of the next function.
   const uint64_t at = stack.is_signal_frame() ? address : address - 1;
   if (stack.iid() >= frame_by_iid_.size()) frame_by_iid_.resize(stack.iid() + 1, kNone);
   frame_by_iid_[stack.iid()] = Intern(at, parent, cut);
 }
 
-FrameIndex NativeStackBuilder::Intern(uint64_t address, FrameIndex parent, trace::InternedStack::Cut cut) {
+FrameIndex NativeStackBuilder::Intern(uint64_t address, FrameIndex parent, StackCut cut) {
   NativeFrameColumns& frames = model_->native_frames;
   const auto [place, is_new] =
       frames_.emplace(std::tuple(address, parent, static_cast<int>(cut)), static_cast<FrameIndex>(frames.size()));

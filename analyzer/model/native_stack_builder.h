@@ -33,7 +33,7 @@ class NativeStackBuilder {
 
  private:
   void Add(const trace::InternedStack& stack, uint64_t address);
-  FrameIndex Intern(uint64_t address, FrameIndex parent, trace::InternedStack::Cut cut);
+  FrameIndex Intern(uint64_t address, FrameIndex parent, StackCut cut);
   FrameIndex Unknown();
 
   TraceModel* model_;

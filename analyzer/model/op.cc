@@ -1,18 +1,15 @@
 // The way from an op definition to the decoder of its library.
-#include "analyzer/model/op.h"
-
-#include "absl/strings/ascii.h"
 #include "analyzer/model/cuda_op.h"
 #include "analyzer/model/cudnn_op.h"
+#include "analyzer/model/decode_op.h"
+#include "analyzer/model/from_proto.h"
 #include "analyzer/model/gemm_op.h"
 #include "analyzer/model/onednn_op.h"
+#include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline model {
 
-std::string TypeName(trace::DataType type) {
-  const bool is_known = type != trace::DATA_TYPE_UNKNOWN && trace::DataType_IsValid(type);
-  return is_known ? absl::AsciiStrToLower(trace::DataType_Name(type)) : "unknown";
-}
+std::string TypeName(DataType type) { return type == DataType::kUnknown ? "unknown" : EnumName(type); }
 
 const char* DirectionName(Direction direction) {
   switch (direction) {
@@ -34,32 +31,14 @@ const char* DirectionName(Direction direction) {
   return "unknown";
 }
 
-const char* ChooserName(trace::Chooser chooser) {
-  switch (chooser) {
-    case trace::FIXED:
-      return "fixed";
-    case trace::HEURISTIC:
-      return "heuristic";
-    case trace::LIBRARY:
-      return "library";
-    case trace::FALLBACK:
-      return "fallback";
-    case trace::PROFILED:
-      return "profiled";
-    case trace::CACHED:
-      return "cached";
-    default:
-      return "";
-  }
-}
+const char* ChooserName(Chooser chooser) { return chooser == Chooser::kUnknown ? "" : EnumName(chooser); }
 
 Op DecodeOp(const trace::OpDefinition& definition) {
   Op op;
   op.function = definition.function();
   op.family = definition.family();
-  op.time_source = definition.time_source();
+  op.time_source = FromProto<TimeSource>(definition.time_source());
   op.captured = definition.captured();
-  op.definition = definition;
   switch (definition.op_case()) {
     case trace::OpDefinition::kGemm:
       DecodeGemm(definition.gemm(), op);

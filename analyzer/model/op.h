@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "proto/op.pb.h"
+#include "analyzer/model/op_call.h"
+#include "analyzer/model/trace_enums.h"
 
 namespace dlhook::analyzer::inline model {
 
@@ -50,7 +52,7 @@ struct Op {
   std::string kind;
   std::string function;  // hooked function or tap
   std::string family;
-  trace::TimeSource time_source = trace::TIME_SOURCE_UNKNOWN;
+  TimeSource time_source = TimeSource::kUnknown;
   Direction direction = Direction::kUnknown;
   std::string problem;         // one line that tells this problem from others: "m120 n64 k256 TN f32", oneDNN's problem
   std::string implementation;  // "jit:avx512_core"; empty where not known
@@ -73,9 +75,9 @@ struct Op {
   // Executions that only tried a candidate: set by calls/choices, which gives them an op of their own.
   bool is_trial = false;
   std::string subject;  // of a search: the kind of op for which an algorithm was asked, e.g. "convolution"
-  std::vector<Candidate> candidates;                // of a search
-  trace::Chooser chooser = trace::CHOOSER_UNKNOWN;  // as recorded; calls/choices may know more
-  std::string heuristic;                            // of choices by heuristics: "instant, rank 0 of 8"
+  std::vector<Candidate> candidates;    // of a search
+  Chooser chooser = Chooser::kUnknown;  // as recorded; calls/choices may know more
+  std::string heuristic;                // of choices by heuristics: "instant, rank 0 of 8"
   std::optional<int64_t> workspace_bytes;
   std::vector<std::string> notes;  // the library's numerical and behaviour notes: "tensor_core", "runtime_compilation"
   std::string compute_type;        // "32f", "32f_fast_tf32", "f32"
@@ -89,15 +91,26 @@ struct Op {
 
   std::string trouble;  // a sentence, where a part of the definition could not be understood: counted as an oddity
 
-  // The definition as recorded, for everything else.
-  trace::OpDefinition definition;
+  // What the call was asked for, by the library that was called; none of them: a call of which only the name is known.
+  std::variant<std::monostate, GemmCall, MatrixCall, OneDnnCall, CudnnCall, CudnnSearch, CopyCall, LaunchCall,
+               CollectiveCall, AllocationCall>
+      asked;
+  // Null: another library's.
+  const GemmCall* gemm() const { return std::get_if<GemmCall>(&asked); }
+  const MatrixCall* matrix() const { return std::get_if<MatrixCall>(&asked); }
+  const OneDnnCall* onednn() const { return std::get_if<OneDnnCall>(&asked); }
+  const CudnnCall* cudnn() const { return std::get_if<CudnnCall>(&asked); }
+  const CudnnSearch* search() const { return std::get_if<CudnnSearch>(&asked); }
+  const CopyCall* copy() const { return std::get_if<CopyCall>(&asked); }
+  const LaunchCall* launch() const { return std::get_if<LaunchCall>(&asked); }
+  const AllocationCall* allocation() const { return std::get_if<AllocationCall>(&asked); }
+  const CollectiveCall* collective() const { return std::get_if<CollectiveCall>(&asked); }
+  // The plan that the call executes; null: it executes none.
+  const CudnnPlan* plan() const { return cudnn() && cudnn()->plan ? &*cudnn()->plan : nullptr; }
 };
 
-std::string TypeName(trace::DataType type);       // "f32", "c32"; "unknown"
-const char* ChooserName(trace::Chooser chooser);  // "heuristic", "profiled" …; "" where it isn't known
-
-// Never fails: what can't be understood keeps its text in `problem` and no shapes.
-Op DecodeOp(const trace::OpDefinition& definition);
+std::string TypeName(DataType type);       // "f32", "c32"; "unknown"
+const char* ChooserName(Chooser chooser);  // "heuristic", "profiled" …; "" where it isn't known
 
 }  // namespace dlhook::analyzer::model
 

@@ -5,6 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/from_proto.h"
+#include "proto/op.pb.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
@@ -27,7 +29,7 @@ bool IsComplex(trace::DataType type) {
 
 // Whole bytes of `count` elements; unknown where the type's size is.
 Count BytesOf(Count count, trace::DataType type) {
-  const std::optional<int> bits = TypeBits(TypeName(type));
+  const std::optional<int> bits = TypeBits(TypeName(FromProto<DataType>(type)));
   const Count total = bits ? Times(count, *bits) : std::nullopt;
   return total ? Count(*total / 8 + (*total % 8 != 0)) : std::nullopt;
 }

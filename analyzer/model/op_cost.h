@@ -20,7 +20,11 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/model/onednn_text.h"
 #include "analyzer/model/op.h"
-#include "proto/op.pb.h"
+
+namespace dlhook::trace {
+class Gemm;
+class MatrixOp;
+}  // namespace dlhook::trace
 
 namespace dlhook::analyzer::inline model {
 

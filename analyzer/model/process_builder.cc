@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/model/from_proto.h"
 #include "analyzer/model/nesting.h"
 #include "preload/format/taps.h"
 
@@ -72,11 +73,11 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       aggregates_.push_back(packet->call_aggregate());
       return aggregates_.back().set_op_iid(FindOp(packet->call_aggregate().op_iid()));
     case trace::Packet::kHeader:
-      return AddHeader(packet->mutable_header());
+      return AddHeader(packet->header());
     case trace::Packet::kThread:
       return AddThread(packet->thread());
     case trace::Packet::kMapping:
-      return process_.mappings.push_back(packet->mapping());
+      return AddMapping(packet->mapping());
     case trace::Packet::kCapability:
       return AddCapability(packet->capability());
     case trace::Packet::kLoss:
@@ -88,7 +89,8 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
       gpu_.Reset();
       return python_.Reset();
     case trace::Packet::kCaptureState:
-      return capture_states_.push_back(packet->capture_state());
+      if (!packet->capture_state().recording()) stop_ticks_.push_back(packet->capture_state().ticks());
+      return;
     case trace::Packet::kFooter:
       process_.has_footer = true;
       footer_ = packet->footer();
@@ -119,9 +121,36 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
 }
 
 // Where a second writer took over (see Reset), it repeats the header; the first one tells more.
-void ProcessBuilder::AddHeader(trace::Header* header) {
-  if (!has_header_) process_.header = std::move(*header);
+void ProcessBuilder::AddHeader(const trace::Header& header) {
+  if (has_header_) return;
   has_header_ = true;
+  header_ = header;
+  const trace::Process& process = header.process();
+  process_.pid = process.pid();
+  process_.parent_pid = process.parent_pid();
+  process_.host = process.host();
+  process_.boot_id = process.boot_id();
+  process_.program = process.program();
+  process_.script = process.script();
+  for (const trace::RankVariable& rank : header.rank_variable()) {
+    process_.rank_variables.emplace_back(rank.name(), rank.value());
+  }
+  for (const trace::Setting& setting : header.setting()) {
+    process_.settings.emplace_back(setting.name(), setting.value());
+  }
+  process_.processors = header.processors();
+  process_.tool_version = header.tool_version();
+  process_.capture_families = header.capture_families();
+  process_.requested_output = header.requested_output();
+  process_.output_refusal = header.output_refusal();
+  process_.clock = FromProto<ClockKind>(header.clock().kind());
+  process_.ticks_per_second = header.clock().ticks_per_second();
+  process_.clock_fallback_reason = header.clock().fallback_reason();
+}
+
+void ProcessBuilder::AddMapping(const trace::Mapping& mapping) {
+  process_.mappings.push_back({mapping.start(), mapping.end(), mapping.path(), mapping.build_id(),
+                               FromProto<MappingRole>(mapping.role()), mapping.detail()});
 }
 
 void ProcessBuilder::AddDefinitions(const trace::Interned& interned) {
@@ -222,34 +251,31 @@ void ProcessBuilder::AddScopes(const trace::ScopeBatch& batch) {
 void ProcessBuilder::AddCapability(const trace::Capability& capability) {
   const auto [place, is_new] =
       capability_index_.emplace(std::pair(capability.name(), capability.object()), process_.capabilities.size());
-  if (is_new) {
-    process_.capabilities.push_back(capability);
-  } else {
-    process_.capabilities[place->second] = capability;
-  }
+  if (is_new) process_.capabilities.emplace_back();
+  process_.capabilities[place->second] = {capability.name(), FromProto<CapabilityState>(capability.state()),
+                                          capability.object(), capability.reason()};
 }
 
 void ProcessBuilder::AddLoss(const trace::Loss& loss) {
   const auto key = std::make_tuple(static_cast<int>(loss.reason()), loss.thread_id(), loss.detail());
   const auto [place, is_new] = loss_index_.emplace(key, process_.losses.size());
   if (is_new) {
-    process_.losses.push_back(loss);
-    process_.losses.back().clear_calls();
-    process_.losses.back().clear_bytes();
+    process_.losses.push_back(
+        {.reason = FromProto<LossReason>(loss.reason()), .thread_id = loss.thread_id(), .detail = loss.detail()});
   }
-  trace::Loss& sum = process_.losses[place->second];
+  Loss& sum = process_.losses[place->second];
   const auto bounded_sum = [](uint64_t a, uint64_t b) { return std::min(a + std::min(b, kMaxCounted), kMaxCounted); };
-  sum.set_calls(bounded_sum(sum.calls(), loss.calls()));
-  sum.set_bytes(bounded_sum(sum.bytes(), loss.bytes()));
+  sum.calls = bounded_sum(sum.calls, loss.calls());
+  sum.bytes = bounded_sum(sum.bytes, loss.bytes());
 }
 
 void ProcessBuilder::Finish() {
   TraceModel& model = run_->model_;
   index_ = static_cast<ProcessIndex>(model.processes.size());
-  ClockMap clock(process_.header.clock(), clock_samples_, &run_->oddities_);
-  uint64_t first_ticks = process_.header.process().shim_loaded_ticks();
+  ClockMap clock(header_.clock(), clock_samples_, &run_->oddities_);
+  uint64_t first_ticks = header_.process().shim_loaded_ticks();
   if (first_ticks == 0 && !clock_samples_.empty()) first_ticks = clock_samples_[0].ticks();
-  run_->PlaceOnAxis(process_.header, &clock, clock.ToNs(first_ticks));
+  run_->PlaceOnAxis(header_, &clock, clock.ToNs(first_ticks));
   const size_t first_window = model.scope_windows.size();
 
   std::map<uint32_t, ThreadIndex> indices;
@@ -263,10 +289,8 @@ void ProcessBuilder::Finish() {
   FinishLoads(clock);
   FinishGpu(clock, indices);
   std::vector<int64_t> stops_ns;
-  for (const trace::CaptureState& state : capture_states_) {
-    model.capture_states.emplace_back(index_, state);
-    if (!state.recording()) stops_ns.push_back(clock.ToNs(state.ticks()));
-  }
+  for (const uint64_t ticks : stop_ticks_) stops_ns.push_back(clock.ToNs(ticks));
+  model.recording_stops += static_cast<int64_t>(stop_ticks_.size());
   FinishBounds(clock);
   gpu_.FinishWindows(process_.start_ns, process_.end_ns);
   FinishScopeWindows(first_window, stops_ns, process_.end_ns, &model.scope_windows);
@@ -374,7 +398,7 @@ void ProcessBuilder::FinishAggregates(const ClockMap& clock, const std::map<uint
     row.max_ns = ns(aggregate.max());
     row.nested_count = static_cast<int64_t>(std::min(aggregate.nested_count(), aggregate.count()));
     row.nested_sum_ns = std::min(row.sum_ns, ns(aggregate.nested_sum()));
-    row.cause = aggregate.cause();
+    row.cause = FromProto<AggregateCause>(aggregate.cause());
     if (!run_->call_time_.Take(row.sum_ns)) {
       run_->oddities_.Count("a total of calls whose times can't be true");
       continue;
@@ -392,7 +416,7 @@ void ProcessBuilder::FinishGpu(const ClockMap& clock, const std::map<uint32_t, T
 }
 
 void ProcessBuilder::FinishBounds(const ClockMap& clock) {
-  const uint64_t loaded_ticks = process_.header.process().shim_loaded_ticks();
+  const uint64_t loaded_ticks = header_.process().shim_loaded_ticks();
   if (loaded_ticks != 0) Observe(clock.ToNs(loaded_ticks), clock.ToNs(loaded_ticks));
   if (footer_.end_ticks() != 0) Observe(clock.ToNs(footer_.end_ticks()), clock.ToNs(footer_.end_ticks()));
   if (first_ns_ > last_ns_) {  // nothing was recorded
@@ -401,7 +425,7 @@ void ProcessBuilder::FinishBounds(const ClockMap& clock) {
   }
   process_.start_ns = first_ns_;
   process_.end_ns = last_ns_;
-  process_.end = footer_.end();
+  process_.end = FromProto<ProcessEnd>(footer_.end());
 }
 
 void ProcessBuilder::Observe(int64_t start_ns, int64_t end_ns) {

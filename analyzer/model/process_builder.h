@@ -62,7 +62,8 @@ class ProcessBuilder {
   void AddThread(const trace::ThreadInfo& info);
   void AddCapability(const trace::Capability& capability);
   void AddLoss(const trace::Loss& loss);
-  void AddHeader(trace::Header* header);
+  void AddHeader(const trace::Header& header);
+  void AddMapping(const trace::Mapping& mapping);
 
   // OpIndex of an interned op, kTapCall added where it is a tap's.
   uint32_t FindOp(uint32_t iid);
@@ -80,6 +81,7 @@ class ProcessBuilder {
   ProcessInfo process_;
   ProcessIndex index_ = 0;
   bool has_header_ = false;
+  trace::Header header_;
   trace::Footer footer_;
   std::vector<trace::ClockSample> clock_samples_;
   std::vector<trace::LoadSample> load_samples_;
@@ -92,8 +94,8 @@ class ProcessBuilder {
   std::map<uint32_t, Thread> threads_;
   uint32_t current_thread_id_ = 0;
   Thread* current_thread_ = nullptr;
-  std::vector<trace::CallAggregate> aggregates_;  // op_iid replaced by what FindOp returned
-  std::vector<trace::CaptureState> capture_states_;
+  std::vector<trace::CallAggregate> aggregates_;                            // op_iid replaced by what FindOp returned
+  std::vector<uint64_t> stop_ticks_;                                        // when recording was stopped
   std::map<std::pair<std::string, std::string>, size_t> capability_index_;  // by name and object
   std::map<std::tuple<int, uint32_t, std::string>, size_t> loss_index_;
   uint64_t recorded_calls_ = 0;

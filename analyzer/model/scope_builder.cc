@@ -129,7 +129,7 @@ void ThreadScopes::Append(ThreadIndex thread, TraceModel* model) {
       columns.duration_ns[to] = scope.duration;
       columns.self_ns[to] = scope.duration;
       columns.name[to] = scope.name;
-      columns.kind[to] = static_cast<trace::ScopeBatch::Kind>(scope.kind);
+      columns.kind[to] = static_cast<ScopeKind>(scope.kind);
       columns.link[to] = scope.link;
       columns.thread[to] = thread;
       columns.python_stack[to] = scope.python_stack;

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/cublas_names.h"
+#include "analyzer/model/from_proto.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
@@ -67,7 +68,7 @@ TensorCore ByType(trace::DataType type, const trace::CudaGemm& cuda) {
     case trace::F4_E2M1:
       return Yes("type f4: from compute capability 10.0");
     default:
-      return No(absl::StrCat("type ", TypeName(type)));
+      return No(absl::StrCat("type ", TypeName(FromProto<DataType>(type))));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/io/byte_source.h"
 #include "analyzer/io/packet_reader.h"
+#include "analyzer/model/decode_op.h"
 #include "analyzer/model/gpu_builder.h"
 #include "analyzer/model/process_builder.h"
 

@@ -10,7 +10,8 @@
 
 #include "absl/types/span.h"
 #include "analyzer/model/op.h"
-#include "proto/trace.pb.h"
+#include "analyzer/model/process_info.h"
+#include "analyzer/model/trace_enums.h"
 
 namespace dlhook::analyzer::inline model {
 
@@ -27,19 +28,6 @@ using GpuIndex = uint32_t;        // of model.gpu
 using GpuDeviceIndex = uint32_t;  // of model.gpu_devices
 using GpuKernelIndex = uint32_t;  // of model.gpu_kernels
 constexpr uint32_t kNone = 0xffffffff;
-
-struct ProcessInfo {
-  trace::Header header;
-  std::string file;  // base name of the process trace
-  // Observed interval: shim loaded … footer (or the last record where there is none).
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-  bool has_footer = false;
-  trace::Footer::End end = trace::Footer::UNKNOWN;
-  std::vector<trace::Mapping> mappings;
-  std::vector<trace::Capability> capabilities;  // the last of each (name, object)
-  std::vector<trace::Loss> losses;              // summed by (reason, thread, detail)
-};
 
 struct ThreadData {
   ProcessIndex process = 0;
@@ -74,7 +62,7 @@ struct ScopeColumns {
   std::vector<int64_t> duration_ns;
   std::vector<int64_t> self_ns;  // duration minus the direct child scopes' (calls are not taken off)
   std::vector<NameIndex> name;
-  std::vector<trace::ScopeBatch::Kind> kind;
+  std::vector<ScopeKind> kind;
   std::vector<int64_t> link;  // -1: none; see proto/call.proto
   std::vector<ThreadIndex> thread;
   std::vector<ScopeIndex> parent;        // kNone: top level
@@ -100,7 +88,7 @@ struct NativeFrameColumns {
   std::vector<uint64_t> address;   // in the process; of a return address already that of the call (one less)
   std::vector<FrameIndex> parent;  // the next frame outwards; kNone: none is known
   std::vector<ProcessIndex> process;
-  std::vector<trace::InternedStack::Cut> cut;  // why there is no parent
+  std::vector<StackCut> cut;  // why there is no parent
   size_t size() const { return address.size(); }
 };
 
@@ -130,8 +118,8 @@ struct CounterSeries {
   ProcessIndex process = 0;
   ThreadIndex thread = kNone;  // kNone: a thread that made no recorded call
   uint32_t tid = 0;
-  trace::CounterBatch::Kind kind = trace::CounterBatch::UNKNOWN;
-  trace::CounterBatch::Source source = trace::CounterBatch::SOURCE_UNKNOWN;
+  CounterKind kind = CounterKind::kUnknown;
+  CounterSource source = CounterSource::kUnknown;
   std::vector<NameIndex> names;      // the counters
   std::vector<int64_t> time_ns;      // of the readings
   std::vector<uint64_t> value;       // names.size() a reading
@@ -195,14 +183,14 @@ struct GpuActivityColumns {
   std::vector<int64_t> end_ns;
   std::vector<int64_t> queued_ns;     // kNotKnown where it was not told. Empty where none was
   std::vector<int64_t> submitted_ns;  // alike
-  std::vector<trace::GpuActivityBatch::Kind> kind;
-  std::vector<trace::GpuTimeSource> source;
+  std::vector<GpuActivityKind> kind;
+  std::vector<GpuTimeSource> source;
   std::vector<GpuDeviceIndex> device;
-  std::vector<uint32_t> stream;                   // unique in the process
-  std::vector<GpuKernelIndex> kernel;             // kNone: no kernel, or not known which
-  std::vector<uint64_t> bytes;                    // of copies and sets
-  std::vector<trace::Copy::Direction> direction;  // of copies and sets, as far as CUPTI tells
-  std::vector<trace::Copy::HostMemory> host_memory;
+  std::vector<uint32_t> stream;          // unique in the process
+  std::vector<GpuKernelIndex> kernel;    // kNone: no kernel, or not known which
+  std::vector<uint64_t> bytes;           // of copies and sets
+  std::vector<CopyDirection> direction;  // of copies and sets, as far as CUPTI tells
+  std::vector<HostMemory> host_memory;
   std::vector<uint32_t> graph;  // id of the launched graph that it is a part of; 0: none
   // The innermost recorded call that asked for it (of a graph's node: the launch of the graph); kNone: none is known.
   std::vector<CallIndex> launch_call;
@@ -217,13 +205,13 @@ struct GpuActivityColumns {
   int64_t DurationNs(GpuIndex activity) const { return end_ns[activity] - start_ns[activity]; }
 };
 
-// Time of a process in which times of GPUs came from one source (GPU_TIME_NONE: from none; why). By process, ascending, without gaps
+// Time of a process in which times of GPUs came from one source (kNone: from none; why). By process, ascending, without gaps
 // from the first one on.
 struct GpuWindow {
   ProcessIndex process = 0;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  trace::GpuTimeSource source = trace::GPU_TIME_NONE;
+  GpuTimeSource source = GpuTimeSource::kNone;
   std::string reason;
 };
 
@@ -255,7 +243,7 @@ struct AggregateRow {
   int64_t max_ns = 0;
   int64_t nested_count = 0;
   int64_t nested_sum_ns = 0;
-  trace::CallAggregate::Cause cause = trace::CallAggregate::TRACE_LIMIT;
+  AggregateCause cause = AggregateCause::kTraceLimit;
 };
 
 // Totals of one op over calls and aggregates alike: what tables that weigh by time read. Times are thread time.
@@ -302,8 +290,8 @@ struct TraceModel {
   // Of calls that are not made directly by a framework's operator: call -> stack, ascending by call.
   std::vector<std::pair<CallIndex, StackIndex>> call_stacks;
   std::vector<AggregateRow> aggregates;
-  std::vector<std::pair<ThreadIndex, trace::CaptureState>> capture_states;
-  int64_t start_ns = 0;  // earliest and latest of the processes
+  int64_t recording_stops = 0;  // how often recording was stopped (dlhook ctl)
+  int64_t start_ns = 0;         // earliest and latest of the processes
   int64_t end_ns = 0;
   // Oddities met while reading: sentence -> count.
   std::map<std::string, int64_t> oddities;

@@ -83,33 +83,32 @@ void AppendTable(const Table& table, std::string* out) {
 }
 
 Json ProcessJson(const ProcessInfo& process) {
-  const trace::Header& header = process.header;
   Json ranks = Json::object();
-  for (const trace::RankVariable& variable : header.rank_variable()) ranks[variable.name()] = variable.value();
+  for (const auto& [name, value] : process.rank_variables) ranks[name] = value;
   return {{"file", process.file},
-          {"pid", header.process().pid()},
-          {"parent_pid", header.process().parent_pid()},
-          {"host", header.process().host()},
-          {"program", header.process().program()},
-          {"script", header.process().script()},
+          {"pid", process.pid},
+          {"parent_pid", process.parent_pid},
+          {"host", process.host},
+          {"program", process.program},
+          {"script", process.script},
           {"rank_variables", std::move(ranks)},
           {"start_ns", process.start_ns},
           {"end_ns", process.end_ns},
           {"end", EndName(process)},
-          {"capture_families", header.capture_families()},
-          {"tool_version", header.tool_version()}};
+          {"capture_families", process.capture_families},
+          {"tool_version", process.tool_version}};
 }
 
 Json LossesJson(const TraceModel& run) {
   Json losses = Json::array();
   for (const ProcessInfo& process : run.processes) {
-    for (const trace::Loss& loss : process.losses) {
+    for (const Loss& loss : process.losses) {
       losses.push_back({{"file", process.file},
-                        {"reason", LossReasonName(loss.reason())},
-                        {"thread_id", loss.thread_id()},
-                        {"calls", loss.calls()},
-                        {"bytes", loss.bytes()},
-                        {"detail", loss.detail()}});
+                        {"reason", LossReasonName(loss.reason)},
+                        {"thread_id", loss.thread_id},
+                        {"calls", loss.calls},
+                        {"bytes", loss.bytes},
+                        {"detail", loss.detail}});
     }
   }
   return losses;
@@ -118,12 +117,12 @@ Json LossesJson(const TraceModel& run) {
 Json CapabilitiesJson(const TraceModel& run) {
   Json capabilities = Json::array();
   for (const ProcessInfo& process : run.processes) {
-    for (const trace::Capability& capability : process.capabilities) {
+    for (const Capability& capability : process.capabilities) {
       capabilities.push_back({{"file", process.file},
-                              {"name", capability.name()},
-                              {"state", CapabilityStateName(capability.state())},
-                              {"object", capability.object()},
-                              {"reason", capability.reason()}});
+                              {"name", capability.name},
+                              {"state", CapabilityStateName(capability.state)},
+                              {"object", capability.object},
+                              {"reason", capability.reason}});
     }
   }
   return capabilities;

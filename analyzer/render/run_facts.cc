@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -21,18 +20,18 @@ void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
     uint64_t bytes = 0;
     std::set<const ProcessInfo*> processes;
   };
-  std::map<std::pair<int, std::string>, Sum> sums;
+  std::map<std::pair<LossReason, std::string>, Sum> sums;
   for (const ProcessInfo& process : run.processes) {
-    for (const trace::Loss& loss : process.losses) {
-      Sum& sum = sums[{loss.reason(), loss.detail()}];
-      sum.calls += loss.calls();
-      sum.bytes += loss.bytes();
+    for (const Loss& loss : process.losses) {
+      Sum& sum = sums[{loss.reason, loss.detail}];
+      sum.calls += loss.calls;
+      sum.bytes += loss.bytes;
       sum.processes.insert(&process);
     }
   }
   for (const auto& [key, sum] : sums) {
     std::string remark = "lost: ";
-    const auto reason = static_cast<trace::Loss::Reason>(key.first);
+    const LossReason reason = key.first;
     if (sum.calls > 0) absl::StrAppend(&remark, sum.calls, " ", LossNoun(reason, sum.calls == 1));
     if (sum.bytes > 0) absl::StrAppend(&remark, sum.calls > 0 ? ", " : "", sum.bytes, " bytes");
     if (sum.calls + sum.bytes > 0) absl::StrAppend(&remark, ": ");
@@ -45,10 +44,10 @@ void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
 
 // Calls that are no loss: all tables of ops count them, none that needs single calls does.
 void AppendTotals(const TraceModel& run, std::vector<std::string>* remarks) {
-  std::map<trace::CallAggregate::Cause, int64_t> calls;
+  std::map<AggregateCause, int64_t> calls;
   for (const AggregateRow& row : run.aggregates) calls[row.cause] += row.count;
   for (const auto& [cause, count] : calls) {
-    const bool is_full = cause == trace::CallAggregate::RING_FULL;
+    const bool is_full = cause == AggregateCause::kRingFull;
     remarks->push_back(absl::StrCat(
         "totals: ", count, count == 1 ? " call is" : " calls are", " known only as totals per op and thread, because ",
         is_full ? "they came faster than they were written (DLHOOK_GROWTH_KIB gives them more room)"
@@ -60,10 +59,10 @@ void AppendTotals(const TraceModel& run, std::vector<std::string>* remarks) {
 std::vector<std::string> CapabilitySentences(const ProcessInfo& process) {
   // By what stands before and behind them.
   std::map<std::pair<std::string, std::string>, std::vector<absl::string_view>> names;
-  for (const trace::Capability& capability : process.capabilities) {
-    const bool is_lost = capability.state() == trace::Capability::LOST;
-    if (!is_lost && capability.state() != trace::Capability::REFUSED) continue;
-    absl::string_view name = capability.name();
+  for (const Capability& capability : process.capabilities) {
+    const bool is_lost = capability.state == CapabilityState::kLost;
+    if (!is_lost && capability.state != CapabilityState::kRefused) continue;
+    absl::string_view name = capability.name;
     std::string before = is_lost ? "gone during the run: " : "refused: ";
     if (absl::ConsumePrefix(&name, "counter:")) {
       before += "counter:";
@@ -71,8 +70,8 @@ std::vector<std::string> CapabilitySentences(const ProcessInfo& process) {
       absl::StrAppend(&before, std::exchange(name, ""));
     }
     std::string behind;
-    if (!capability.object().empty()) absl::StrAppend(&behind, " of ", capability.object());
-    if (!capability.reason().empty()) absl::StrAppend(&behind, ": ", capability.reason());
+    if (!capability.object.empty()) absl::StrAppend(&behind, " of ", capability.object);
+    if (!capability.reason.empty()) absl::StrAppend(&behind, ": ", capability.reason);
     names[{before, behind}].push_back(name);
   }
   std::vector<std::string> sentences;
@@ -96,12 +95,12 @@ void AppendCapabilities(const TraceModel& run, std::vector<std::string>* remarks
 void AppendGpuGaps(const TraceModel& run, std::vector<std::string>* remarks) {
   std::vector<bool> is_measured(run.processes.size());
   for (const GpuWindow& window : run.gpu_windows) {
-    if (window.source != trace::GPU_TIME_NONE) is_measured[window.process] = true;
+    if (window.source != GpuTimeSource::kNone) is_measured[window.process] = true;
   }
   std::map<std::pair<ProcessIndex, std::string>, int64_t> gaps_ns;
   for (const GpuWindow& window : run.gpu_windows) {
     const bool is_gap =
-        window.source == trace::GPU_TIME_NONE && is_measured[window.process] && window.start_ns < window.end_ns;
+        window.source == GpuTimeSource::kNone && is_measured[window.process] && window.start_ns < window.end_ns;
     if (is_gap) gaps_ns[{window.process, window.reason}] += window.end_ns - window.start_ns;
   }
   for (const auto& [gap, ns] : gaps_ns) {
@@ -112,10 +111,9 @@ void AppendGpuGaps(const TraceModel& run, std::vector<std::string>* remarks) {
 
 void AppendOutputs(const TraceModel& run, std::vector<std::string>* remarks) {
   for (const ProcessInfo& process : run.processes) {
-    const trace::Header& header = process.header;
-    if (!header.requested_output().empty()) {
+    if (!process.requested_output.empty()) {
       remarks->push_back(absl::StrCat("moved: the trace ", process.file, " could not be written to ",
-                                      header.requested_output(), ": ", header.output_refusal()));
+                                      process.requested_output, ": ", process.output_refusal));
     }
     if (!process.has_footer) {
       remarks->push_back(absl::StrCat("open: the trace ", process.file,
@@ -128,51 +126,47 @@ void AppendOutputs(const TraceModel& run, std::vector<std::string>* remarks) {
 
 std::string EndName(const ProcessInfo& process) {
   if (!process.has_footer) return "open";
-  return absl::AsciiStrToLower(trace::Footer::End_Name(process.end));
+  return EnumName(process.end);
 }
 
-std::string LossSentence(trace::Loss::Reason reason) {
+std::string LossSentence(LossReason reason) {
   switch (reason) {
-    case trace::Loss::RING_FULL:
+    case LossReason::kRingFull:
       return "the drain did not keep up with the calls";
-    case trace::Loss::NO_RING:
+    case LossReason::kNoRing:
       return "no ring for a thread (too many threads, or no memory)";
-    case trace::Loss::OUTPUT_FULL:
+    case LossReason::kOutputFull:
       return "no space where the trace is written";
-    case trace::Loss::OUTPUT_GONE:
+    case LossReason::kOutputGone:
       return "the trace or its folder was removed during the run";
-    case trace::Loss::BAD_RECORD:
+    case LossReason::kBadRecord:
       return "a ring held bytes that are no record";
-    case trace::Loss::RECORD_TOO_LONG:
+    case LossReason::kRecordTooLong:
       return "a log line was longer than a record and was cut";
-    case trace::Loss::DLSYM_PLAIN_POINTER:
+    case LossReason::kDlsymPlainPointer:
       return "a function was looked up past dlhook: its calls are not seen";
-    case trace::Loss::COLLECTOR_GONE:
+    case LossReason::kCollectorGone:
       return "the collector ended before the process did";
-    case trace::Loss::DEFINITIONS_FULL:
+    case LossReason::kDefinitionsFull:
       return "no room for more names, plans and Python stacks: what refers to them says less";
-    case trace::Loss::SCOPES_TOO_DEEP:
+    case LossReason::kScopesTooDeep:
       return "more were open at once than a thread keeps";
-    case trace::Loss::TRACE_LIMIT:
+    case LossReason::kTraceLimit:
       return "the trace had reached its limit (DLHOOK_MAX_BYTES)";
-    case trace::Loss::READINGS_DROPPED:
+    case LossReason::kReadingsDropped:
       return "the thread's next one tells the sum";
-    case trace::Loss::GPU_BUFFERS_FULL:
+    case LossReason::kGpuBuffersFull:
       return "CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)";
-    case trace::Loss::GPU_RECORDS_DROPPED:
+    case LossReason::kGpuRecordsDropped:
       return "no room for what GPUs did, or for who asked for it";
     default:
       return absl::StrCat("reason ", static_cast<int>(reason));
   }
 }
 
-std::string LossReasonName(trace::Loss::Reason reason) {
-  return absl::AsciiStrToLower(trace::Loss::Reason_Name(reason));
-}
+std::string LossReasonName(LossReason reason) { return EnumName(reason); }
 
-std::string CapabilityStateName(trace::Capability::State state) {
-  return absl::AsciiStrToLower(trace::Capability::State_Name(state));
-}
+std::string CapabilityStateName(CapabilityState state) { return EnumName(state); }
 
 std::vector<std::string> RunRemarks(const TraceModel& run) {
   std::vector<std::string> remarks;

@@ -110,7 +110,7 @@ CallStacks::NativeStack CallStacks::Unroll(FrameIndex innermost) {
     frames_.Take(1);
     stack.frames.push_back(frame);
     stack.loops += interpreter_.IsLoop(frame);
-    stack.is_cut = frames.cut[frame] != trace::InternedStack::WHOLE;
+    stack.is_cut = frames.cut[frame] != StackCut::kWhole;
   }
   while (!stack.is_cut && stack.frames.size() > 1 && interpreter_.IsStart(stack.frames.back())) stack.frames.pop_back();
   return stack;

@@ -14,7 +14,7 @@ namespace {
 
 // "mb8_ic3oc16_ih32…"
 int64_t OneDnnBatch(const Op& op) {
-  const absl::string_view problem = op.definition.onednn().problem();
+  const absl::string_view problem = op.onednn()->problem;
   const size_t begin = problem.find("mb");
   if (begin == absl::string_view::npos) return 0;
   const absl::string_view digits = problem.substr(begin + 2);
@@ -24,16 +24,16 @@ int64_t OneDnnBatch(const Op& op) {
 
 // The first dimension of what is no parameter.
 int64_t CudnnBatch(const Op& op) {
-  for (const trace::CudnnTensor& tensor : op.definition.cudnn().tensor()) {
-    if (tensor.role() == trace::CudnnTensor::X && tensor.dim_size() >= 3) return tensor.dim(0);
+  for (const CudnnTensor& tensor : op.cudnn()->tensors) {
+    if (tensor.role == TensorRole::kX && tensor.dims.size() >= 3) return tensor.dims[0];
   }
   return 0;
 }
 
 int64_t BatchOf(const Op& op) {
   if (op.is_creation || op.is_trial) return 0;
-  if (op.definition.has_onednn()) return OneDnnBatch(op);
-  if (op.definition.has_cudnn()) return CudnnBatch(op);
+  if (op.onednn()) return OneDnnBatch(op);
+  if (op.cudnn()) return CudnnBatch(op);
   return 0;
 }
 
@@ -103,19 +103,18 @@ class BatchFinder {
 
   // y[m,n] = x[m,k] w[k,n]: the batch is m or n, whichever way round the library stores matrices.
   void TakeProduct(CallIndex call, const Op& op, Guess& guess) const {
-    if (!op.definition.has_gemm() || op.definition.gemm().batch() > 1 || guess.is_over) return;
+    if (!op.gemm() || op.gemm()->batch > 1 || guess.is_over) return;
     if (!IsForward(attribution_, call, op)) {
       guess.is_over = guess.products > 0;
       return;
     }
     // A convolution done as a product, image by image: its sides are channels and places.
     if (IsConvolution(attribution_, call)) return;
-    const std::set<int64_t> sides = {op.definition.gemm().m(), op.definition.gemm().n()};
+    const std::set<int64_t> sides = {op.gemm()->m, op.gemm()->n};
     const ScopeIndex scope = model_.calls.ScopeOf(call);
     // PyTorch's tensors are stored by rows, the library takes them for columns: a row of the result is a column of its own.
-    if (!op.definition.gemm().row_major() && scope != kNone &&
-        model_.scopes.kind[scope] == trace::ScopeBatch::FRAMEWORK_OP) {
-      guess.rows.insert(op.definition.gemm().n());
+    if (!op.gemm()->row_major && scope != kNone && model_.scopes.kind[scope] == ScopeKind::kFrameworkOp) {
+      guess.rows.insert(op.gemm()->n);
     } else {
       guess.all_have_rows = false;
     }

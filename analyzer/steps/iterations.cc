@@ -103,12 +103,12 @@ void SetBounds(const TraceModel& model, const std::vector<CallIndex>& calls, con
 
 void CountGpuWork(const TraceModel& model, const SameWork& same_work, CallIndex call, Iteration& iteration) {
   const Op& op = model.ops[model.calls.op[call]];
-  const bool is_launch = op.definition.has_launch() || IsGraphLaunch(op);
-  const bool is_copy = op.definition.has_copy() && op.kind == "copy";
+  const bool is_launch = op.launch() || IsGraphLaunch(op);
+  const bool is_copy = op.copy() && op.kind == "copy";
   if ((!is_launch && !is_copy) || op.captured || same_work.IsNested(call)) return;
   if (is_launch) ++iteration.launches;
   if (is_copy) ++iteration.copies;
-  if (is_copy) AddSaturated(static_cast<int64_t>(op.definition.copy().bytes()), &iteration.copied_bytes);
+  if (is_copy) AddSaturated(static_cast<int64_t>(op.copy()->bytes), &iteration.copied_bytes);
 }
 
 void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls, IterationTrack& track) {

@@ -14,7 +14,7 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-using Scope = trace::ScopeBatch;
+using Scope = ScopeKind;
 
 // Of calls without a layer the op stands for it: ops are numbered in the order in which they were first met, too.
 constexpr uint32_t kOpRank = 0x80000000;
@@ -131,14 +131,14 @@ class Collector {
       if (update == kNone) continue;
       int64_t& inside_end_ns = closures_.try_emplace(update, -1).first->second;
       const bool is_gradient =
-          scopes.kind[scope] == Scope::BACKWARD_NODE || roles_[scopes.name[scope]] == NameRole::kEngine;
+          scopes.kind[scope] == Scope::kBackwardNode || roles_[scopes.name[scope]] == NameRole::kEngine;
       if (is_gradient) inside_end_ns = std::max(inside_end_ns, scopes.start_ns[scope] + scopes.duration_ns[scope]);
     }
     absl::erase_if(closures_, [](const auto& closure) { return closure.second < 0; });
   }
 
   void NoteLinks(ScopeIndex scope) {
-    if (model_.scopes.kind[scope] != Scope::BACKWARD_NODE) return;
+    if (model_.scopes.kind[scope] != Scope::kBackwardNode) return;
     result_.has_backward_scopes = true;
     if (model_.scopes.link[scope] >= 0) result_.trained_links.insert(model_.scopes.link[scope]);
   }
@@ -158,7 +158,7 @@ class Collector {
     moment.end_ns = start_ns + model_.scopes.duration_ns[scope];
     moment.start_ns = closure == closures_.end() ? start_ns : std::min(closure->second, moment.end_ns);
     moment.kind = kind;
-    moment.is_graph_node = model_.scopes.kind[scope] == Scope::GRAPH_NODE;
+    moment.is_graph_node = model_.scopes.kind[scope] == Scope::kGraphNode;
     moment.is_scope = true;
     moment.thread = model_.scopes.thread[scope];
     moment.index = scope;
@@ -174,8 +174,8 @@ class Collector {
     if (moment.is_scope) {
       result_.has_forward_scopes |= moment.kind == MomentKind::kForward;
       result_.has_backward_scopes |= moment.kind == MomentKind::kBackward;
-      const Scope::Kind kind = model_.scopes.kind[moment.index];
-      result_.has_op_scopes |= kind == Scope::FRAMEWORK_OP || kind == Scope::GRAPH_NODE;
+      const Scope kind = model_.scopes.kind[moment.index];
+      result_.has_op_scopes |= kind == Scope::kFrameworkOp || kind == Scope::kGraphNode;
     }
     result_.moments.push_back(moment);
   }
@@ -185,11 +185,11 @@ class Collector {
     if (role == NameRole::kZeroGrad) return MomentKind::kZeroGrad;
     if (role == NameRole::kInput) return MomentKind::kInput;
     switch (model_.scopes.kind[scope]) {
-      case Scope::BACKWARD_NODE:
+      case Scope::kBackwardNode:
         return MomentKind::kBackward;
-      case Scope::GRAPH_NODE:
+      case Scope::kGraphNode:
         return KindOfGraphNode(scope, role, place);
-      case Scope::FRAMEWORK_OP:
+      case Scope::kFrameworkOp:
         return KindOfOp(scope, role, place);
       default:
         return role == NameRole::kRegion ? MomentKind::kForward : MomentKind::kOther;
@@ -217,9 +217,9 @@ class Collector {
 
   bool IsTransparent(ScopeIndex scope, NameRole role) const {
     switch (model_.scopes.kind[scope]) {
-      case Scope::FRAMEWORK_OP:
+      case Scope::kFrameworkOp:
         return role == NameRole::kFunction;
-      case Scope::GRAPH_NODE:  // a function call or a loop is a node around nodes
+      case Scope::kGraphNode:  // a function call or a loop is a node around nodes
         return true;
       default:
         return true;
@@ -259,7 +259,7 @@ class Collector {
   int64_t TrainedLinkAround(ScopeIndex scope) const {
     for (; scope != kNone; scope = model_.scopes.parent[scope]) {
       const int64_t link = model_.scopes.link[scope];
-      const bool is_op = model_.scopes.kind[scope] == Scope::FRAMEWORK_OP;
+      const bool is_op = model_.scopes.kind[scope] == Scope::kFrameworkOp;
       if (is_op && link >= 0 && result_.trained_links.contains(link)) return link;
     }
     return -1;

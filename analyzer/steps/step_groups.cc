@@ -76,7 +76,7 @@ int64_t DurationOf(const std::vector<const Step*>& steps) {
 }
 
 std::string ProcessLabel(const TraceModel& model, ProcessIndex process) {
-  return absl::StrCat("process ", model.processes[process].header.process().pid());
+  return absl::StrCat("process ", model.processes[process].pid);
 }
 
 std::string ThreadLabel(const TraceModel& model, const std::set<ThreadIndex>& threads) {

@@ -33,7 +33,7 @@ StepSymbol::Pass PassOf(Direction direction) {
 uint64_t HashOf(const std::string& text) { return absl::Hash<std::string>()(text); }
 
 std::string WithoutProblem(const Op& op) {
-  if (op.definition.has_launch()) return absl::StrCat(KindLabel(op), "|", op.kernel_name);
+  if (op.launch()) return absl::StrCat(KindLabel(op), "|", op.kernel_name);
   return absl::StrCat(KindLabel(op), "|", DirectionName(op.direction), "|", op.types, "|", op.algorithm);
 }
 
@@ -42,13 +42,11 @@ std::string WithoutProblem(const Op& op) {
 std::vector<StepSymbol::BatchVariant> GemmVariants(const Op& op) {
   std::vector<StepSymbol::BatchVariant> variants;
   for (int dropped = 0; dropped < 3; ++dropped) {
-    trace::Gemm rest = op.definition.gemm();
-    const int64_t batch = dropped == 0 ? rest.m() : dropped == 1 ? rest.n() : rest.k();
-    if (dropped == 0) rest.clear_m();
-    if (dropped == 1) rest.clear_n();
-    if (dropped == 2) rest.clear_k();
-    const std::string text = absl::StrCat(WithoutProblem(op), rest.m(), "|", rest.n(), "|", rest.k(), "|",
-                                          rest.trans_a(), rest.trans_b(), "|", rest.batch());
+    const GemmCall& gemm = *op.gemm();
+    int64_t sides[] = {gemm.m, gemm.n, gemm.k};
+    const int64_t batch = std::exchange(sides[dropped], 0);
+    const std::string text = absl::StrCat(WithoutProblem(op), sides[0], "|", sides[1], "|", sides[2], "|", gemm.trans_a,
+                                          gemm.trans_b, "|", gemm.batch);
     variants.push_back({HashOf(text), batch});
   }
   return variants;
@@ -57,7 +55,7 @@ std::vector<StepSymbol::BatchVariant> GemmVariants(const Op& op) {
 // The number after "mb", or the first number of "8x16x32x32": oneDNN's dimensions begin with the
 // batch.
 std::vector<StepSymbol::BatchVariant> OneDnnVariants(const Op& op) {
-  const std::string& problem = op.definition.onednn().problem();
+  const std::string& problem = op.onednn()->problem;
   const size_t mb = problem.find("mb");
   const size_t begin = mb == std::string::npos ? 0 : mb + 2;
   size_t end = begin;
@@ -73,25 +71,22 @@ std::vector<StepSymbol::BatchVariant> OneDnnVariants(const Op& op) {
 std::vector<StepSymbol::BatchVariant> CudnnVariants(const Op& op) {
   int64_t batch = 0;
   std::string rest = WithoutProblem(op);
-  for (const trace::CudnnTensor& tensor : op.definition.cudnn().tensor()) {
-    const bool is_parameter =
-        tensor.role() == trace::CudnnTensor::W || tensor.role() == trace::CudnnTensor::DW || tensor.dim_size() < 3;
-    absl::StrAppend(&rest, "|", tensor.role());
-    for (int i = 0; i < tensor.dim_size(); ++i) {
-      if (is_parameter || i > 0) absl::StrAppend(&rest, ",", tensor.dim(i));
-    }
-    if (!is_parameter && batch == 0) batch = tensor.dim(0);
+  for (const CudnnTensor& tensor : op.cudnn()->tensors) {
+    const bool is_parameter = tensor.role == TensorRole::kW || tensor.role == TensorRole::kDw || tensor.dims.size() < 3;
+    absl::StrAppend(&rest, "|", EnumName(tensor.role));
+    for (size_t i = is_parameter ? 0 : 1; i < tensor.dims.size(); ++i) absl::StrAppend(&rest, ",", tensor.dims[i]);
+    if (!is_parameter && batch == 0) batch = tensor.dims[0];
   }
   return {{HashOf(rest), batch}};
 }
 
 std::vector<StepSymbol::BatchVariant> VariantsOf(const Op& op) {
-  if (op.definition.has_copy()) {
-    return {{HashOf(WithoutProblem(op)), static_cast<int64_t>(op.definition.copy().bytes())}};
+  if (op.copy()) {
+    return {{HashOf(WithoutProblem(op)), static_cast<int64_t>(op.copy()->bytes)}};
   }
-  if (op.definition.has_cudnn()) return CudnnVariants(op);
-  if (op.definition.has_gemm()) return GemmVariants(op);
-  if (op.definition.has_onednn()) return OneDnnVariants(op);
+  if (op.cudnn()) return CudnnVariants(op);
+  if (op.gemm()) return GemmVariants(op);
+  if (op.onednn()) return OneDnnVariants(op);
   return {};
 }
 
@@ -116,7 +111,7 @@ SymbolTable MakeSymbols(const std::vector<Op>& ops) {
   for (const Op& op : ops) {
     const std::string text = absl::StrCat(WithoutProblem(op), "|", ProblemLabel(op));
     StepSymbol symbol = {PassOf(op.direction), VariantsOf(op)};
-    if (op.definition.has_launch()) symbol.any_batch = HashOf(WithoutProblem(op));
+    if (op.launch()) symbol.any_batch = HashOf(WithoutProblem(op));
     interner.table().of_op.push_back(interner.Intern(text, symbol));
   }
   return std::move(interner.table());

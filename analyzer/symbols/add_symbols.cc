@@ -112,9 +112,9 @@ class SymbolAdder {
       const auto [found, is_new] = known.try_emplace(address);
       if (is_new) {
         Place& place = found->second;
-        if (const trace::Mapping* const mapping = map.Find(address, &place.is_doubtful)) {
+        if (const Mapping* const mapping = map.Find(address, &place.is_doubtful)) {
           place.object = ObjectOf(*mapping, process);
-          place.offset = address - mapping->start();
+          place.offset = address - mapping->start;
           requests_[place.object].offsets.push_back(place.offset);
         } else {
           if (jit == nullptr) jit = JitOf(process);
@@ -127,7 +127,7 @@ class SymbolAdder {
 
   // Of the processes only those with frames outside of all files have their JIT files read.
   const JitSymbols* JitOf(ProcessIndex process) {
-    const JitOwner owner = {.pid = model_.processes[process].header.process().pid(),
+    const JitOwner owner = {.pid = model_.processes[process].pid,
                             .start_realtime_s = StartOf(model_.processes[process], options_.run_folder)};
     const auto place =
         jit_.emplace(process, ReadJitFiles(options_.run_folder, owner, &model_.native_symbols.notes)).first;
@@ -139,11 +139,11 @@ class SymbolAdder {
     return &place->second;
   }
 
-  uint32_t ObjectOf(const trace::Mapping& mapping, ProcessIndex process) {
+  uint32_t ObjectOf(const Mapping& mapping, ProcessIndex process) {
     const auto [place, is_new] =
-        objects_.emplace(std::make_pair(mapping.path(), mapping.build_id()), static_cast<uint32_t>(requests_.size()));
+        objects_.emplace(std::make_pair(mapping.path, mapping.build_id), static_cast<uint32_t>(requests_.size()));
     if (is_new) {
-      requests_.push_back({mapping.path(), mapping.build_id(), {}});
+      requests_.push_back({mapping.path, mapping.build_id, {}});
       starts_.push_back(StartOf(model_.processes[process], options_.run_folder));
     }
     return place->second;

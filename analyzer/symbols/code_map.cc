@@ -22,23 +22,22 @@ struct Bound {
 }  // namespace
 
 CodeMap::CodeMap(const ProcessInfo& process) {
-  const std::vector<trace::Mapping>& mappings = process.mappings;
+  const std::vector<Mapping>& mappings = process.mappings;
   // Of those told twice the last time counts: another may have lain there in between.
   std::map<std::tuple<uint64_t, absl::string_view, absl::string_view>, size_t> last;
-  for (size_t i = 0; i < mappings.size(); ++i)
-    last[{mappings[i].start(), mappings[i].path(), mappings[i].build_id()}] = i;
+  for (size_t i = 0; i < mappings.size(); ++i) last[{mappings[i].start, mappings[i].path, mappings[i].build_id}] = i;
   std::vector<Bound> bounds;
   for (const auto& [key, i] : last) {
-    if (mappings[i].start() >= mappings[i].end()) continue;
-    bounds.push_back({mappings[i].start(), true, i});
-    bounds.push_back({mappings[i].end(), false, i});
+    if (mappings[i].start >= mappings[i].end) continue;
+    bounds.push_back({mappings[i].start, true, i});
+    bounds.push_back({mappings[i].end, false, i});
   }
   std::sort(bounds.begin(), bounds.end(), [](const Bound& a, const Bound& b) { return a.address < b.address; });
-  std::map<size_t, const trace::Mapping*> open;
+  std::map<size_t, const Mapping*> open;
   std::map<File, int> open_files;
   for (size_t i = 0; i < bounds.size(); ++i) {
-    const trace::Mapping& mapping = mappings[bounds[i].order];
-    const auto file = open_files.try_emplace({mapping.path(), mapping.build_id()}, 0).first;
+    const Mapping& mapping = mappings[bounds[i].order];
+    const auto file = open_files.try_emplace({mapping.path, mapping.build_id}, 0).first;
     if (bounds[i].begins) {
       open.emplace(bounds[i].order, &mapping);
       ++file->second;
@@ -51,7 +50,7 @@ CodeMap::CodeMap(const ProcessInfo& process) {
   }
 }
 
-const trace::Mapping* CodeMap::Find(uint64_t address, bool* is_doubtful) const {
+const Mapping* CodeMap::Find(uint64_t address, bool* is_doubtful) const {
   const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), address,
                                       [](uint64_t at, const Piece& piece) { return at < piece.start; });
   if (after == pieces_.begin()) return nullptr;

@@ -16,13 +16,13 @@ class CodeMap {
 
   // The mapping that was told last of those that hold the address; null: none. Where files followed each other at one
   // place (dlclose), frames have no time by which to choose: `*is_doubtful` is set.
-  const trace::Mapping* Find(uint64_t address, bool* is_doubtful) const;
+  const Mapping* Find(uint64_t address, bool* is_doubtful) const;
 
  private:
   // From `start` until the next one's.
   struct Piece {
     uint64_t start = 0;
-    const trace::Mapping* mapping = nullptr;
+    const Mapping* mapping = nullptr;
     bool is_doubtful = false;
   };
   std::vector<Piece> pieces_;  // ascending

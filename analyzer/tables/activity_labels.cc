@@ -10,7 +10,7 @@ namespace dlhook::analyzer::inline tables {
 std::string ScopeLabel(const TraceModel& model, ScopeIndex scope) {
   absl::string_view name = model.names[model.scopes.name[scope]];
   absl::ConsumePrefix(&name, "autograd::engine::evaluate_function: ");
-  if (model.scopes.kind[scope] == trace::ScopeBatch::GRAPH_NODE) name = name.substr(name.rfind(':') + 1);
+  if (model.scopes.kind[scope] == ScopeKind::kGraphNode) name = name.substr(name.rfind(':') + 1);
   return std::string(name);
 }
 

@@ -29,8 +29,8 @@ void AddBooks(const Op& op, GpuOpTime* time) {
 
 GpuTimes GpuTimesOf(const TraceModel& model) {
   if (model.gpu.empty()) return GpuTimes::kNone;
-  const auto is_kernel = [](trace::GpuActivityBatch::Kind kind) {
-    return kind == trace::GpuActivityBatch::KERNEL || kind == trace::GpuActivityBatch::GRAPH;
+  const auto is_kernel = [](GpuActivityKind kind) {
+    return kind == GpuActivityKind::kKernel || kind == GpuActivityKind::kGraph;
   };
   const bool any = std::any_of(model.gpu.kind.begin(), model.gpu.kind.end(), is_kernel);
   return any ? GpuTimes::kOfKernels : GpuTimes::kOfWork;

@@ -1,7 +1,6 @@
 // Which ops move a tensor: see layout_moves.h.
 #include "analyzer/tables/layout_moves.h"
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/calls/conversion_kernels.h"
 #include "analyzer/tables/op_groups.h"
@@ -60,30 +59,28 @@ std::string OrderName(uint32_t order) {
   }
 }
 
-std::string TypeLabel(trace::DataType type) { return absl::AsciiStrToLower(trace::DataType_Name(type)); }
-
 bool IsTransposed(const std::string& trans) { return !trans.empty() && trans != "N"; }
 
-Move MatrixMove(const trace::MatrixOp& matrix) {
+Move MatrixMove(const MatrixCall& matrix) {
   Move move;
-  move.dims = absl::StrCat(matrix.m(), "x", matrix.n());
-  if (matrix.batch() > 1) move.dims = absl::StrCat(matrix.batch(), "x", move.dims);
+  move.dims = absl::StrCat(matrix.m, "x", matrix.n);
+  if (matrix.batch > 1) move.dims = absl::StrCat(matrix.batch, "x", move.dims);
   move.tensor = "matrix";
-  const bool transposed = IsTransposed(matrix.trans()) || IsTransposed(matrix.trans_b());
-  move.from = OrderName(matrix.order_a());
-  move.to = OrderName(matrix.order_c());
+  const bool transposed = IsTransposed(matrix.trans) || IsTransposed(matrix.trans_b);
+  move.from = OrderName(matrix.order_a);
+  move.to = OrderName(matrix.order_c);
   if (transposed) absl::StrAppend(&move.to, " transposed");
-  const trace::DataType to_type = matrix.c_type() ? matrix.c_type() : matrix.type();
-  move.from_type = TypeLabel(matrix.type());
-  move.to_type = TypeLabel(to_type);
-  move.change = ChangeLabel(move.from != move.to, to_type != matrix.type());
+  const DataType to_type = matrix.c_type != DataType::kUnknown ? matrix.c_type : matrix.type;
+  move.from_type = EnumName(matrix.type);
+  move.to_type = EnumName(to_type);
+  move.change = ChangeLabel(move.from != move.to, to_type != matrix.type);
   return move;
 }
 
 // geam without a transpose adds matrices.
-bool IsMatrixMove(const trace::MatrixOp& matrix) {
-  if (matrix.kind() == trace::MatrixOp::TRANSFORM) return true;
-  return matrix.kind() == trace::MatrixOp::GEAM && (IsTransposed(matrix.trans()) || IsTransposed(matrix.trans_b()));
+bool IsMatrixMove(const MatrixCall& matrix) {
+  if (matrix.kind == MatrixKind::kTransform) return true;
+  return matrix.kind == MatrixKind::kGeam && (IsTransposed(matrix.trans) || IsTransposed(matrix.trans_b));
 }
 
 }  // namespace
@@ -91,10 +88,8 @@ bool IsMatrixMove(const trace::MatrixOp& matrix) {
 std::optional<Move> MoveOf(const Op& op, const TensorClasses& classes) {
   if (op.is_creation || op.is_trial) return std::nullopt;
   if (op.kind == "reorder") return ReorderMove(op, classes);
-  if (op.definition.has_matrix() && IsMatrixMove(op.definition.matrix())) {
-    return MatrixMove(op.definition.matrix());
-  }
-  if (!op.definition.has_launch()) return std::nullopt;
+  if (op.matrix() && IsMatrixMove(*op.matrix())) return MatrixMove(*op.matrix());
+  if (!op.launch()) return std::nullopt;
   const ConversionKernel* kernel = FindConversionKernel(op.kernel_name);
   if (kernel == nullptr) return std::nullopt;
   Move move;

@@ -10,8 +10,6 @@
 namespace dlhook::analyzer::inline time {
 namespace {
 
-using Batch = trace::CounterBatch;
-
 // Readings of one counter by one series.
 struct Claim {
   int64_t start_ns = 0;
@@ -23,7 +21,8 @@ struct Claim {
 
 // Counts from the beginning of a thread, whoever reads it.
 bool CountsSinceBirth(const CounterSeries& series) {
-  return (series.source == Batch::RUSAGE || series.source == Batch::PROC) && series.running_ns.empty();
+  return (series.source == CounterSource::kRusage || series.source == CounterSource::kProc) &&
+         series.running_ns.empty();
 }
 
 using Ranges = std::vector<std::pair<int64_t, int64_t>>;
@@ -47,7 +46,7 @@ class Reader {
     for (const CounterSeries& series : model_.counters) ordered.push_back(&series);
     // A thread is the same by its tid where it has no index.
     const auto rank = [](const CounterSeries* series) {
-      return std::tuple(series->process, series->thread, series->tid, series->kind != Batch::BOUNDARY);
+      return std::tuple(series->process, series->thread, series->tid, series->kind != CounterKind::kBoundary);
     };
     std::stable_sort(ordered.begin(), ordered.end(), [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
     const CounterSeries* before = nullptr;

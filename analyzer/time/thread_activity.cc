@@ -13,7 +13,7 @@
 namespace dlhook::analyzer::inline time {
 namespace {
 
-using Scope = trace::ScopeBatch;
+using Scope = ScopeKind;
 
 // Beside what a program asks its pipeline by (IsInputName): what tf.data tells of the pipeline's own parts.
 bool IsInputPipeline(const std::string& name) { return IsInputName(name) || absl::StartsWith(name, "Iterator::"); }
@@ -33,7 +33,7 @@ ActivityRules::ActivityRules(const TraceModel& model) : model_(model) {
 bool ActivityRules::IsBracket(ScopeIndex scope) const { return FactsOf(model_.scopes.kind[scope]).is_bracket; }
 
 bool ActivityRules::IsAutograd(ScopeIndex scope) const {
-  return model_.scopes.kind[scope] == Scope::BACKWARD_NODE || (roles_[model_.scopes.name[scope]] & kEngine) != 0;
+  return model_.scopes.kind[scope] == Scope::kBackwardNode || (roles_[model_.scopes.name[scope]] & kEngine) != 0;
 }
 
 bool ActivityRules::AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const {

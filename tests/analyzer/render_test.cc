@@ -40,18 +40,18 @@ TraceModel SmallRun() {
   ProcessInfo process;
   process.file = "1.dlh";
   process.has_footer = true;
-  process.end = trace::Footer::EXITED;
-  process.header.mutable_process()->set_pid(7);
-  process.header.mutable_process()->set_program("python3");
-  trace::Loss loss;
-  loss.set_reason(trace::Loss::RING_FULL);
-  loss.set_calls(3);
+  process.end = ProcessEnd::kExited;
+  process.pid = 7;
+  process.program = "python3";
+  Loss loss;
+  loss.reason = LossReason::kRingFull;
+  loss.calls = 3;
   process.losses.push_back(loss);
-  trace::Capability capability;
-  capability.set_name("onednn-tap");
-  capability.set_object("x.so");
-  capability.set_state(trace::Capability::REFUSED);
-  capability.set_reason("unknown build");
+  Capability capability;
+  capability.name = "onednn-tap";
+  capability.object = "x.so";
+  capability.state = CapabilityState::kRefused;
+  capability.reason = "unknown build";
   process.capabilities.push_back(capability);
   run.processes.push_back(process);
   run.oddities["a strange thing"] = 2;
@@ -229,9 +229,9 @@ TEST(Render, TextSaysWhatOfScopesIsMissing) {
   TraceModel run;
   run.processes.emplace_back();
   run.processes[0].has_footer = true;
-  trace::Loss loss;
-  loss.set_reason(trace::Loss::SCOPES_TOO_DEEP);
-  loss.set_calls(7);
+  Loss loss;
+  loss.reason = LossReason::kScopesTooDeep;
+  loss.calls = 7;
   run.processes[0].losses.push_back(loss);
   EXPECT_EQ(RunRemarks(run), std::vector<std::string>{"lost: 7 scopes: more were open at once than a thread keeps"});
 }
@@ -240,10 +240,10 @@ TEST(Render, TextSaysWhatOfReadingsIsMissing) {
   TraceModel run;
   run.processes.emplace_back();
   run.processes[0].has_footer = true;
-  trace::Loss loss;
-  loss.set_reason(trace::Loss::READINGS_DROPPED);
-  loss.set_calls(1);
-  loss.set_detail("ring full");
+  Loss loss;
+  loss.reason = LossReason::kReadingsDropped;
+  loss.calls = 1;
+  loss.detail = "ring full";
   run.processes[0].losses.push_back(loss);
   EXPECT_EQ(RunRemarks(run),
             std::vector<std::string>{"lost: 1 reading of counters: the thread's next one tells the sum (ring full)"});
@@ -254,18 +254,18 @@ TEST(Render, TextSaysWhereTimesOfGpusLackAndWhatWasLost) {
   run.processes.resize(2);
   for (ProcessInfo& process : run.processes) process.has_footer = true;
   run.processes[0].file = "1.dlh";
-  trace::Loss loss;
-  loss.set_reason(trace::Loss::GPU_BUFFERS_FULL);
-  loss.set_calls(9);
+  Loss loss;
+  loss.reason = LossReason::kGpuBuffersFull;
+  loss.calls = 9;
   run.processes[0].losses.push_back(loss);
-  loss.set_reason(trace::Loss::GPU_RECORDS_DROPPED);
-  loss.set_detail("ring full");
+  loss.reason = LossReason::kGpuRecordsDropped;
+  loss.detail = "ring full";
   run.processes[0].losses.push_back(loss);
-  run.gpu_windows = {{0, 0, 100, trace::GPU_TIME_CUPTI, ""},
-                     {0, 100, 1'000'100, trace::GPU_TIME_NONE, "the program uses CUPTI itself"},
-                     {0, 1'000'100, 2'000'000, trace::GPU_TIME_CUPTI, ""},
-                     {0, 2'000'000, 4'000'000, trace::GPU_TIME_NONE, "the program uses CUPTI itself"},
-                     {1, 0, 100, trace::GPU_TIME_NONE, "no driver"}};  // its capability says so
+  run.gpu_windows = {{0, 0, 100, GpuTimeSource::kCupti, ""},
+                     {0, 100, 1'000'100, GpuTimeSource::kNone, "the program uses CUPTI itself"},
+                     {0, 1'000'100, 2'000'000, GpuTimeSource::kCupti, ""},
+                     {0, 2'000'000, 4'000'000, GpuTimeSource::kNone, "the program uses CUPTI itself"},
+                     {1, 0, 100, GpuTimeSource::kNone, "no driver"}};  // its capability says so
   EXPECT_EQ(RunRemarks(run),
             (std::vector<std::string>{
                 "lost: 9 activities of GPUs: CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)",
@@ -359,10 +359,10 @@ TEST(Renderers, HaveDifferentNames) {
 TEST(RunFactsTest, CountersThatLackForOneReasonAreOneSentence) {
   TraceModel run = SmallRun();
   for (const char* name : {"counter:cycles", "counter:instructions", "counter:slots", "counters"}) {
-    trace::Capability& capability = run.processes[0].capabilities.emplace_back();
-    capability.set_name(name);
-    capability.set_state(trace::Capability::REFUSED);
-    capability.set_reason(name == std::string("counter:slots") ? "not on this processor" : "no PMU");
+    Capability& capability = run.processes[0].capabilities.emplace_back();
+    capability.name = name;
+    capability.state = CapabilityState::kRefused;
+    capability.reason = name == std::string("counter:slots") ? "not on this processor" : "no PMU";
   }
   const std::vector<std::string> remarks = RunRemarks(run);
   for (const char* sentence :

@@ -117,7 +117,7 @@ TEST(TraceBuilder, ObservesFromTheShimsLoadingToTheFooter) {
   EXPECT_EQ(model.start_ns, 50);
   EXPECT_EQ(model.end_ns, 400);
   EXPECT_TRUE(model.processes[0].has_footer);
-  EXPECT_EQ(model.processes[0].end, trace::Footer::VANISHED);
+  EXPECT_EQ(model.processes[0].end, ProcessEnd::kVanished);
 }
 
 TEST(TraceBuilder, TakesTheLastRecordAsEndWhereThereIsNoFooter) {
@@ -137,10 +137,10 @@ TEST(TraceBuilder, KeepsTheLastCapabilityAndSumsLosses) {
     packet { loss { reason: RING_FULL thread_id: 4 calls: 1 } })pb");
   const ProcessInfo& process = model.processes[0];
   ASSERT_EQ(process.capabilities.size(), 2u);
-  EXPECT_EQ(process.capabilities[0].state(), trace::Capability::LOST);
+  EXPECT_EQ(process.capabilities[0].state, CapabilityState::kLost);
   ASSERT_EQ(process.losses.size(), 2u);
-  EXPECT_EQ(process.losses[0].calls(), 12u);
-  EXPECT_EQ(process.losses[0].bytes(), 2u);
+  EXPECT_EQ(process.losses[0].calls, 12u);
+  EXPECT_EQ(process.losses[0].bytes, 2u);
 }
 
 TEST(TraceBuilder, ReadsAggregates) {

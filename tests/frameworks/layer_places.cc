@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   const TraceModel& model = run->model;
   const Attribution attribution = AttributeByFramework(model);
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-    if (model.scopes.kind[scope] != dlhook::trace::ScopeBatch::BACKWARD_NODE) continue;
+    if (model.scopes.kind[scope] != ScopeKind::kBackwardNode) continue;
     const Place& place = attribution.of_scope[scope];
     const Layer none;
     const Layer& layer = place.layer == kNone ? none : attribution.layers[place.layer];

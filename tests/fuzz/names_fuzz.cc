@@ -8,9 +8,9 @@
 #include "analyzer/calls/conversion_kernels.h"
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/cudnn_plan_json.h"
+#include "analyzer/model/decode_op.h"
 #include "analyzer/model/kernel_name.h"
 #include "analyzer/model/onednn_text.h"
-#include "analyzer/model/op.h"
 #include "tests/fuzz/input.h"
 
 namespace dlhook::analyzer {

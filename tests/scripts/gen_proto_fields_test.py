@@ -18,10 +18,12 @@ HEAD = 'syntax = "proto3";\npackage p;\n'
 
 
 def generated(text):
-    """What stands in namespace fields, each line without its indentation."""
-    header = gen_proto_fields.generate([("a.proto", HEAD + text)])
-    body = header.split("namespace dlhook::fields {\n\n")[1].split("\n\n}  // namespace dlhook::fields")[0]
-    return [line.strip() for line in body.split("\n")]
+    """What stands in namespace fields of the headers of fields and of enums, each line without its indentation."""
+    bodies = []
+    for header in gen_proto_fields.generate([("a.proto", HEAD + text)]):
+        body = header.split("namespace dlhook::fields {\n\n")[1].split("\n\n}  // namespace dlhook::fields")[0]
+        bodies.append([line.strip() for line in body.split("\n") if line])
+    return bodies
 
 
 class Fields(unittest.TestCase):
@@ -34,7 +36,9 @@ class Fields(unittest.TestCase):
               repeated sint64 f8_delta = 20;
               oneof op { p.Gemm gemm = 7; Copy copy = 8; }
             }"""
-        self.assertEqual(generated(text), [
+        fields, enums = generated(text)
+        self.assertEqual(enums, [])
+        self.assertEqual(fields, [
             "namespace CallBatch {",
             "constexpr uint32_t kThreadId = 1;",
             "constexpr uint32_t kF8Delta = 20;",
@@ -50,17 +54,32 @@ class Fields(unittest.TestCase):
             ("DataType", "F8_E4M3", "kF8E4m3"), ("Direction", "HOST_TO_DEVICE", "kHostToDevice"),
         ):
             with self.subTest(name):
-                self.assertEqual(generated(f"enum {enum} {{ {name} = 3; }}"), [f"enum class {enum} : uint8_t {{", f"{expected} = 3,", "};"])
+                fields, enums = generated(f"enum {enum} {{ {name} = 3; }}")
+                self.assertEqual(fields, [])
+                self.assertEqual(enums[:3], [f"enum class {enum} : uint8_t {{", f"{expected} = 3,", "};"])
+
+    def test_enumerators_have_names(self):
+        self.assertEqual(generated("enum Cause { TRACE_LIMIT = 0; RING_FULL = 1; }")[1][4:], [
+            "constexpr const char* EnumName(Cause value) {",
+            "switch (value) {",
+            'case Cause::kTraceLimit: return "trace_limit";',
+            'case Cause::kRingFull: return "ring_full";',
+            "}",
+            'return "";',
+            "}",
+        ])
 
     def test_inner_types_stand_in_their_message(self):
         text = "message Plan { message Knob { sint32 type = 1; } enum Cut { WHOLE = 0; } repeated Knob knob = 3; }"
-        self.assertEqual(generated(text), [
+        fields, enums = generated(text)
+        self.assertEqual(fields, [
             "namespace Plan {",
             "namespace Knob {", "constexpr uint32_t kType = 1;", "}  // namespace Knob",
-            "enum class Cut : uint8_t {", "kWhole = 0,", "};",
             "constexpr uint32_t kKnob = 3;",
             "}  // namespace Plan",
         ])
+        self.assertEqual(enums[:4], ["namespace Plan {", "enum class Cut : uint8_t {", "kWhole = 0,", "};"])
+        self.assertEqual(enums[-1], "}  // namespace Plan")
 
     def test_what_it_does_not_understand_is_named_with_its_line(self):
         for text, expected in (
@@ -89,8 +108,9 @@ class Fields(unittest.TestCase):
     def test_as_a_program(self):
         with tempfile.TemporaryDirectory() as folder:
             proto = pathlib.Path(folder, "a.proto")
-            out = pathlib.Path(folder, "fields.h")
-            command = [sys.executable, "-B", os.path.join(SCRIPTS, "gen_proto_fields.py"), "--out", str(out), str(proto)]
+            out, enums = pathlib.Path(folder, "fields.h"), pathlib.Path(folder, "enums.h")
+            command = [sys.executable, "-B", os.path.join(SCRIPTS, "gen_proto_fields.py"), "--out", str(out), "--enums", str(enums),
+                       str(proto)]
             proto.write_text("syntax = 1;", encoding="utf-8")
             failed = subprocess.run(command, capture_output=True, text=True)
             self.assertEqual((failed.returncode, out.exists()), (1, False))
@@ -98,6 +118,7 @@ class Fields(unittest.TestCase):
             proto.write_text(HEAD + "message A { string b_c = 2; }", encoding="utf-8")
             subprocess.run(command, check=True)
             self.assertIn("constexpr uint32_t kBC = 2;", out.read_text(encoding="utf-8"))
+            self.assertIn("namespace dlhook::fields", enums.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

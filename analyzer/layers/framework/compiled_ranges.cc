@@ -12,7 +12,7 @@
 namespace dlhook::analyzer::inline framework {
 namespace {
 
-using Kind = trace::ScopeBatch;
+using Kind = ScopeKind;
 
 // "jit_train_step" of XLA's range "XlaModule:#hlo_module=jit_train_step,program_id=3#"; empty for other ranges.
 std::string HloModule(absl::string_view name) {
@@ -52,7 +52,7 @@ class RegionLinker {
  private:
   LayerIndex RegionOf(ScopeIndex scope) {
     const std::string& name = model_.names[scopes_.name[scope]];
-    if (scopes_.kind[scope] == Kind::NVTX_RANGE) {
+    if (scopes_.kind[scope] == Kind::kNvtxRange) {
       const std::string module = HloModule(name);
       return module.empty() ? kNone : LayerNamed(absl::StrCat("compiled by XLA: ", module));
     }
@@ -86,9 +86,9 @@ class RegionLinker {
     const ScopeIndex parent = scopes_.parent[scope];
     if (attribution_.layers[region_of_[scope]].type == kCompilation) return LayerDirection::kUnknown;
     if (parent != kNone && region_of_[parent] != kNone) return attribution_.of_scope[parent].direction;
-    if (scopes_.kind[scope] == Kind::NVTX_RANGE) return LayerDirection::kUnknown;
+    if (scopes_.kind[scope] == Kind::kNvtxRange) return LayerDirection::kUnknown;
     for (ScopeIndex around = scope; around != kNone; around = scopes_.parent[around]) {
-      if (scopes_.kind[around] == Kind::BACKWARD_NODE) return LayerDirection::kBackward;
+      if (scopes_.kind[around] == Kind::kBackwardNode) return LayerDirection::kBackward;
     }
     return absl::StrContains(model_.names[scopes_.name[scope]], "Backward") ? LayerDirection::kBackward
                                                                             : LayerDirection::kForward;

@@ -31,9 +31,9 @@ Layer Region() {
 // can't be told apart.
 bool OneDnnIsXlas(const ProcessInfo& process) {
   bool found = false;
-  for (const trace::Capability& capability : process.capabilities) {
-    if (capability.name() != kOneDnnTap.capability || capability.state() != trace::Capability::ON) continue;
-    if (!absl::StrContains(capability.object(), "libjax_common")) return false;
+  for (const Capability& capability : process.capabilities) {
+    if (capability.name != kOneDnnTap.capability || capability.state != CapabilityState::kOn) continue;
+    if (!absl::StrContains(capability.object, "libjax_common")) return false;
     found = true;
   }
   return found;

@@ -74,8 +74,8 @@ class WorkerCalls {
     auto scope = static_cast<ScopeIndex>(after - scopes.start_ns.begin() - 1);
     while (scope != kNone && scopes.start_ns[scope] + scopes.duration_ns[scope] < end_ns) scope = scopes.parent[scope];
     if (scope == kNone) return kNone;
-    const trace::ScopeBatch::Kind kind = scopes.kind[scope];
-    return kind == trace::ScopeBatch::FRAMEWORK_OP || kind == trace::ScopeBatch::BACKWARD_NODE ? scope : kNone;
+    const ScopeKind kind = scopes.kind[scope];
+    return kind == ScopeKind::kFrameworkOp || kind == ScopeKind::kBackwardNode ? scope : kNone;
   }
 
   const TraceModel& model_;
@@ -108,7 +108,7 @@ void OrderByFirstForward(const TraceModel& model, Attribution* attribution) {
     auto& [forward, anything] = first[place.layer];
     anything = std::min(anything, model.scopes.start_ns[scope]);
     if (place.direction != LayerDirection::kForward) continue;
-    const bool is_graph_node = model.scopes.kind[scope] == trace::ScopeBatch::GRAPH_NODE;
+    const bool is_graph_node = model.scopes.kind[scope] == ScopeKind::kGraphNode;
     forward = std::min(forward, is_graph_node ? INT64_MIN : model.scopes.start_ns[scope]);
   }
   std::vector<LayerIndex> order(first.size());

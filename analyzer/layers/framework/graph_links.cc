@@ -116,7 +116,7 @@ class GraphLinker {
   }
 
  private:
-  bool IsNode(ScopeIndex scope) const { return scopes_.kind[scope] == trace::ScopeBatch::GRAPH_NODE; }
+  bool IsNode(ScopeIndex scope) const { return scopes_.kind[scope] == ScopeKind::kGraphNode; }
 
   static bool IsWeighted(const GraphName& read) {
     return absl::StrContains(read.kernel, "Conv") || absl::StrContains(read.kernel, "MatMul");

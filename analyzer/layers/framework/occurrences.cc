@@ -69,7 +69,7 @@ class OccurrenceCounter {
     nodes_.resize(model_.threads.size());
     nodes_of_process_.resize(model_.processes.size());
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (scopes_.kind[scope] != trace::ScopeBatch::BACKWARD_NODE) continue;
+      if (scopes_.kind[scope] != ScopeKind::kBackwardNode) continue;
       nodes_[scopes_.thread[scope]].push_back(scopes_.start_ns[scope]);
       nodes_of_process_[model_.threads[scopes_.thread[scope]].process].push_back(scopes_.start_ns[scope]);
     }

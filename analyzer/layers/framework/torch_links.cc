@@ -16,7 +16,7 @@
 namespace dlhook::analyzer::inline framework {
 namespace {
 
-using Kind = trace::ScopeBatch;
+using Kind = ScopeKind;
 
 class TorchLinker {
  public:
@@ -62,7 +62,7 @@ class TorchLinker {
   void FindProducts() {
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const ScopeIndex parent = scopes_.parent[scope];
-      if (parent == kNone || scopes_.kind[parent] != Kind::BACKWARD_NODE || units_.unit_of[scope] != kNone) continue;
+      if (parent == kNone || scopes_.kind[parent] != Kind::kBackwardNode || units_.unit_of[scope] != kNone) continue;
       if (NameOf(scope).is_product) products_[parent].push_back(scope);
     }
   }
@@ -155,8 +155,8 @@ class TorchLinker {
   }
 
   bool IsTorchScope(ScopeIndex scope) const {
-    const Kind::Kind kind = scopes_.kind[scope];
-    return kind == Kind::FRAMEWORK_OP || kind == Kind::BACKWARD_NODE || kind == Kind::FRAMEWORK_RANGE;
+    const Kind kind = scopes_.kind[scope];
+    return kind == Kind::kFrameworkOp || kind == Kind::kBackwardNode || kind == Kind::kFrameworkRange;
   }
 
   void PlaceScope(ScopeIndex scope) {

@@ -7,7 +7,7 @@
 namespace dlhook::analyzer::inline framework {
 namespace {
 
-using Kind = trace::ScopeBatch;
+using Kind = ScopeKind;
 
 constexpr char kUnpaired[] = "backward nodes whose forward op was not recorded";
 
@@ -31,7 +31,7 @@ class UnitFinder {
       NoteNumber(scope);
     }
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
-      if (scopes_.kind[scope] == Kind::BACKWARD_NODE && scopes_.link[scope] >= 0) Pair(scope);
+      if (scopes_.kind[scope] == Kind::kBackwardNode && scopes_.link[scope] >= 0) Pair(scope);
     }
     return std::move(found_);
   }
@@ -41,7 +41,7 @@ class UnitFinder {
 
   void PlaceInNode(ScopeIndex scope) {
     const ScopeIndex parent = scopes_.parent[scope];
-    const bool is_node = scopes_.kind[scope] == Kind::BACKWARD_NODE;
+    const bool is_node = scopes_.kind[scope] == Kind::kBackwardNode;
     if (parent != kNone) found_.node_of[scope] = found_.node_of[parent];
     if (RoleOf(scope) == ScopeRole::kEvaluate) found_.node_of[scope] = kNone;  // of another node, as of yet unknown
     if (!is_node) return;
@@ -50,7 +50,7 @@ class UnitFinder {
   }
 
   bool IsPlainOp(ScopeIndex scope) const {
-    return scopes_.kind[scope] == Kind::FRAMEWORK_OP && RoleOf(scope) != ScopeRole::kEvaluate;
+    return scopes_.kind[scope] == Kind::kFrameworkOp && RoleOf(scope) != ScopeRole::kEvaluate;
   }
 
   ModuleIndex ModuleOf(ScopeIndex scope) const {
@@ -97,7 +97,7 @@ class UnitFinder {
   void PlaceInUnit(ScopeIndex scope) {
     const ScopeIndex parent = scopes_.parent[scope];
     const bool is_op = IsPlainOp(scope);
-    if (!is_op && scopes_.kind[scope] != Kind::FRAMEWORK_RANGE) return;
+    if (!is_op && scopes_.kind[scope] != Kind::kFrameworkRange) return;
     if (!is_op || !StartsUnit(scope)) {
       if (parent != kNone) found_.unit_of[scope] = found_.unit_of[parent];
       return;
@@ -115,7 +115,7 @@ class UnitFinder {
 
   void NoteNumber(ScopeIndex scope) {
     const int64_t number = scopes_.link[scope];
-    const bool may_make_node = scopes_.kind[scope] == Kind::FRAMEWORK_RANGE || IsPlainOp(scope);
+    const bool may_make_node = scopes_.kind[scope] == Kind::kFrameworkRange || IsPlainOp(scope);
     if (number < 0 || !may_make_node) return;
     Numbered& numbered = numbered_[scopes_.thread[scope]];
     if (!numbered.empty() && numbered.back().first > number) return;

@@ -27,7 +27,7 @@ struct Key {
   std::string implementation;
   std::string algorithm;
   std::string post_ops;
-  trace::Chooser chooser = trace::CHOOSER_UNKNOWN;
+  Chooser chooser = Chooser::kUnknown;
   std::string heuristic;
   auto operator<=>(const Key&) const = default;
 };
@@ -76,8 +76,8 @@ std::map<std::string, int64_t> CountCandidates(const TraceModel& model, const Ch
 
 // Answers of the heuristics, where these are what was asked.
 int64_t OfferedTo(const Op& op) {
-  if (IsPlanExecution(op)) return op.definition.cudnn().plan().heuristic_results();
-  return op.definition.gemm().cuda().heuristic_results();
+  if (const CudnnPlan* plan = op.plan()) return plan->heuristic_results;
+  return op.gemm() ? op.gemm()->heuristic_results : 0;
 }
 
 TypedColumns<Choice> Columns(int64_t wall_ns) {
@@ -132,8 +132,7 @@ TypedColumns<Choice> Columns(int64_t wall_ns) {
 }
 
 bool HasChoice(const Op& op) {
-  return op.subject.empty() &&
-         (!op.implementation.empty() || !op.algorithm.empty() || op.chooser != trace::CHOOSER_UNKNOWN);
+  return op.subject.empty() && (!op.implementation.empty() || !op.algorithm.empty() || op.chooser != Chooser::kUnknown);
 }
 
 // Of the others, those that computed something in a way that is not told. Calls of GPU libraries of

@@ -82,7 +82,7 @@ bool IsTaken(const TraceModel& model, const AlgorithmSearch& search, const Candi
 // first usable of these is the one.
 void AddAlgorithmSearch(const TraceModel& model, const AlgorithmSearch& search, ProblemMap& problems) {
   const Op& op = model.ops[model.calls.op[search.call]];
-  const bool measured = op.definition.cudnn_search().measured();
+  const bool measured = op.search()->is_measured;
   CandidateMap& candidates = problems[{op.subject, op.direction, op.problem, measured ? "measured" : "heuristics"}];
   bool found = false;
   for (size_t i = 0; i < op.candidates.size(); ++i) {

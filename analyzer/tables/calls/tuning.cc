@@ -42,17 +42,13 @@ using CostMap = std::map<Key, Cost>;
 
 Cost& CostOf(const Key& key, CostMap& costs) { return costs.try_emplace(key, key).first->second; }
 
-bool IsLtHeuristics(const Op& op) {
-  return op.definition.has_gemm() && op.definition.gemm().kind() == trace::Gemm::HEURISTIC;
-}
+bool IsLtHeuristics(const Op& op) { return op.gemm() && op.gemm()->kind == GemmKind::kHeuristic; }
 
 bool IsCompilation(const Op& op) { return op.family == "nvrtc" && absl::StrContains(op.function, "CompileProgram"); }
 
 // Empty: the op is none of this.
 std::string ActivityOf(const Op& op) {
-  if (op.definition.has_cudnn_search()) {
-    return op.definition.cudnn_search().measured() ? "measuring" : "heuristics";
-  }
+  if (op.search()) return op.search()->is_measured ? "measuring" : "heuristics";
   if (IsLtHeuristics(op)) return "heuristics";
   if (IsCompilation(op)) return "compilation";
   if (op.is_creation && !op.cache_hit) return "creation";
@@ -60,7 +56,7 @@ std::string ActivityOf(const Op& op) {
 }
 
 int64_t CandidatesOf(const Op& op) {
-  if (IsLtHeuristics(op)) return op.definition.gemm().cuda().heuristic_results();
+  if (IsLtHeuristics(op)) return op.gemm()->heuristic_results;
   return static_cast<int64_t>(op.candidates.size());
 }
 
@@ -113,7 +109,7 @@ void AddAutotuning(const TraceModel& model, const std::vector<PlanSearch>& searc
 
 // Ticks of a process's clock; not known where the trace does not say how long one is.
 std::optional<int64_t> TicksToNs(const ProcessInfo& process, uint64_t ticks) {
-  const uint64_t per_second = process.header.clock().ticks_per_second();
+  const uint64_t per_second = process.ticks_per_second;
   if (per_second == 0) return std::nullopt;
   return static_cast<int64_t>(1e9 * static_cast<double>(ticks) / static_cast<double>(per_second));
 }
@@ -123,15 +119,15 @@ void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
   std::set<std::tuple<ProcessIndex, uint32_t, uint64_t>> seen;  // number and time tell plans apart
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
-    if (!IsPlanExecution(op)) continue;
-    const trace::CudnnPlan& plan = op.definition.cudnn().plan();
+    const CudnnPlan* plan = op.plan();
+    if (plan == nullptr) continue;
     const ProcessIndex process = model.threads[model.calls.thread[call]].process;
-    if (plan.build_ticks() == 0) continue;
-    if (!seen.emplace(process, plan.number(), plan.build_ticks()).second) continue;
+    if (plan->build_ticks == 0) continue;
+    if (!seen.emplace(process, plan->number, plan->build_ticks).second) continue;
     Cost& cost = CostOf({"plan building", op.kind, op.direction, op.problem}, costs);
     ++cost.count;
-    cost.failed += plan.failed_before();
-    const auto ns = TicksToNs(model.processes[process], plan.build_ticks());
+    cost.failed += plan->failed_before;
+    const auto ns = TicksToNs(model.processes[process], plan->build_ticks);
     cost.is_time_known &= ns.has_value();
     cost.total_ns += ns.value_or(0);
   }

@@ -24,7 +24,7 @@ TypedColumn<size_t> ProcessColumn(const TraceModel& model, const std::vector<Key
   column.detail = model.processes.size() < 2;
   return {std::move(column), [&model, &keys](size_t row) {
             if (row == CounterRows::kRest) return Cell();
-            return Cell(int64_t{model.processes[keys[row].process].header.process().pid()});
+            return Cell(int64_t{model.processes[keys[row].process].pid});
           }};
 }
 

@@ -73,9 +73,7 @@ Table ByThreadTable(const TraceModel& model) {
   };
   TypedColumns<size_t> columns = {
       {IntegerColumn("process", "", Better::kNeither, "Process id."),
-       of_thread([&model](const CounterTimeline& timeline) {
-         return int64_t{model.processes[timeline.process].header.process().pid()};
-       })},
+       of_thread([&model](const CounterTimeline& timeline) { return int64_t{model.processes[timeline.process].pid}; })},
       {TextColumn("thread", "Its name; not known of threads that made no recorded call."),
        [&](size_t row) {
          if (row == CounterRows::kRest) return Cell(kNotSampled);

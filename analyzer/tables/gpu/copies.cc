@@ -23,12 +23,12 @@ namespace {
 enum class Form { kSync, kAsync, kCaptured, kNotSeen };
 
 struct Key {
-  trace::Copy::Direction direction = trace::Copy::DIRECTION_UNKNOWN;
-  trace::Copy::HostMemory memory = trace::Copy::NONE;
+  CopyDirection direction = CopyDirection::kUnknown;
+  HostMemory memory = HostMemory::kNone;
   Form form = Form::kSync;
   auto operator<=>(const Key&) const = default;
 
-  bool IsCopied() const { return direction != trace::Copy::SET && form != Form::kCaptured; }
+  bool IsCopied() const { return direction != CopyDirection::kSet && form != Form::kCaptured; }
 };
 
 struct SizeClass {
@@ -67,10 +67,10 @@ struct CopyGroup : Key {
 
 Form FormOf(const Op& op) {
   if (op.captured) return Form::kCaptured;
-  return op.definition.copy().asynchronous() ? Form::kAsync : Form::kSync;
+  return op.copy()->asynchronous ? Form::kAsync : Form::kSync;
 }
 
-Key KeyOf(const Op& op) { return {op.definition.copy().direction(), op.definition.copy().host_memory(), FormOf(op)}; }
+Key KeyOf(const Op& op) { return {op.copy()->direction, op.copy()->host_memory, FormOf(op)}; }
 
 // Whether the call lasts as long as the copy. CUDA's manual, "API synchronization behavior": a
 // synchronous copy from or to the host returns when the host's memory has been read or written
@@ -78,12 +78,12 @@ Key KeyOf(const Op& op) { return {op.definition.copy().direction(), op.definitio
 // before they are done, in their synchronous form too.
 bool IsTimed(const Op& op) {
   if (FormOf(op) != Form::kSync) return false;
-  switch (op.definition.copy().direction()) {
-    case trace::Copy::HOST_TO_DEVICE:
-    case trace::Copy::DEVICE_TO_HOST:
-    case trace::Copy::HOST_TO_HOST:
-    case trace::Copy::FILE_TO_DEVICE:
-    case trace::Copy::DEVICE_TO_FILE:
+  switch (op.copy()->direction) {
+    case CopyDirection::kHostToDevice:
+    case CopyDirection::kDeviceToHost:
+    case CopyDirection::kHostToHost:
+    case CopyDirection::kFileToDevice:
+    case CopyDirection::kDeviceToFile:
       return true;
     default:
       return false;
@@ -95,7 +95,7 @@ struct Durations {
 };
 
 void AddRates(const Op& op, int64_t calls, const Durations& durations, CopyGroup& group) {
-  const auto bytes = static_cast<int64_t>(op.definition.copy().bytes());
+  const auto bytes = static_cast<int64_t>(op.copy()->bytes);
   if (!IsTimed(op) || bytes == 0 || durations.min_ns <= 0) return;
   const double slowest = static_cast<double>(bytes) / static_cast<double>(durations.max_ns);
   const double fastest = static_cast<double>(bytes) / static_cast<double>(durations.min_ns);
@@ -106,12 +106,12 @@ void AddRates(const Op& op, int64_t calls, const Durations& durations, CopyGroup
 }
 
 void AddCalls(const Op& op, int64_t calls, const Durations& durations, CopyGroup& group) {
-  const trace::Copy& copy = op.definition.copy();
+  const CopyCall& copy = *op.copy();
   group.calls += calls;
-  AddSaturated(SaturatedProduct(calls, std::max<int64_t>(copy.copies(), 1)), &group.copies);
-  AddSaturated(SaturatedProduct(calls, static_cast<int64_t>(copy.bytes())), &group.bytes);
+  AddSaturated(SaturatedProduct(calls, std::max<int64_t>(copy.copies, 1)), &group.copies);
+  AddSaturated(SaturatedProduct(calls, static_cast<int64_t>(copy.bytes)), &group.bytes);
   group.total_ns += durations.sum_ns;
-  group.sizes[SizeClassOf(copy.bytes())] += calls;
+  group.sizes[SizeClassOf(copy.bytes)] += calls;
   group.functions.insert(op.function);
   AddRates(op, calls, durations, group);
 }
@@ -123,9 +123,9 @@ CopyGroup& GroupOf(const Key& key, CopyMap& groups) { return groups.try_emplace(
 // What the GPU says of a copy is exact; the call may have left it to the library (cudaMemcpyDefault).
 Key KeyOf(const TraceModel& model, const Op& op, GpuIndex activity) {
   Key key = KeyOf(op);
-  if (model.gpu.direction[activity] != trace::Copy::DIRECTION_UNKNOWN) key.direction = model.gpu.direction[activity];
-  const trace::Copy::HostMemory memory = model.gpu.host_memory[activity];
-  if (memory != trace::Copy::NONE && memory != trace::Copy::HOST_UNKNOWN) key.memory = memory;
+  if (model.gpu.direction[activity] != CopyDirection::kUnknown) key.direction = model.gpu.direction[activity];
+  const HostMemory memory = model.gpu.host_memory[activity];
+  if (memory != HostMemory::kNone && memory != HostMemory::kUnknown) key.memory = memory;
   return key;
 }
 
@@ -144,7 +144,7 @@ KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap
   for (GpuIndex activity = 0; activity < model.gpu.size(); ++activity) {
     if (!copies.IsCopy(activity)) continue;
     const CallIndex call = model.gpu.call[activity] == kNone ? kNone : same_work.Outermost(model.gpu.call[activity]);
-    const bool is_seen = call != kNone && model.ops[model.calls.op[call]].definition.has_copy();
+    const bool is_seen = call != kNone && model.ops[model.calls.op[call]].copy();
     const Key key = is_seen ? KeyOf(model, model.ops[model.calls.op[call]], activity)
                             : Key{model.gpu.direction[activity], model.gpu.host_memory[activity], Form::kNotSeen};
     if (is_seen) keys.try_emplace(call, key);
@@ -163,7 +163,7 @@ CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) 
   std::map<OpIndex, Key> told_of_op;  // of its first call
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
-    if (!op.definition.has_copy() || same_work.IsNested(call)) continue;
+    if (!op.copy() || same_work.IsNested(call)) continue;
     const int64_t ns = model.calls.duration_ns[call];
     if (model.StatusOf(call) == 0) {
       const auto key = told.find(call);
@@ -178,51 +178,51 @@ CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) 
   for (const AggregateRow& row : model.aggregates) {
     const Op& op = model.ops[row.op];
     const int64_t calls = row.count - row.nested_count;
-    if (!op.definition.has_copy() || calls == 0) continue;
+    if (!op.copy() || calls == 0) continue;
     AddCalls(op, calls, {row.sum_ns - row.nested_sum_ns, row.min_ns, row.max_ns}, GroupOf(KeyOf(op), groups));
   }
   const std::vector<OpIndex> home = HomeOps(model, totals);
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[home[i]];
-    if (!op.definition.has_copy() || totals.ops[i].calls == 0) continue;
+    if (!op.copy() || totals.ops[i].calls == 0) continue;
     const auto key = told_of_op.find(home[i]);
     GroupOf(key != told_of_op.end() ? key->second : KeyOf(op), groups).wall_share_ns += totals.ops[i].wall_share_ns;
   }
   return groups;
 }
 
-const char* DirectionLabel(trace::Copy::Direction direction) {
+const char* DirectionLabel(CopyDirection direction) {
   switch (direction) {
-    case trace::Copy::HOST_TO_DEVICE:
+    case CopyDirection::kHostToDevice:
       return "HtoD";
-    case trace::Copy::DEVICE_TO_HOST:
+    case CopyDirection::kDeviceToHost:
       return "DtoH";
-    case trace::Copy::DEVICE_TO_DEVICE:
+    case CopyDirection::kDeviceToDevice:
       return "DtoD";
-    case trace::Copy::HOST_TO_HOST:
+    case CopyDirection::kHostToHost:
       return "HtoH";
-    case trace::Copy::PEER:
+    case CopyDirection::kPeer:
       return "peer";
-    case trace::Copy::SET:
+    case CopyDirection::kSet:
       return "set";
-    case trace::Copy::FILE_TO_DEVICE:
+    case CopyDirection::kFileToDevice:
       return "FtoD";
-    case trace::Copy::DEVICE_TO_FILE:
+    case CopyDirection::kDeviceToFile:
       return "DtoF";
     default:
       return "unknown";
   }
 }
 
-const char* MemoryLabel(trace::Copy::HostMemory memory) {
+const char* MemoryLabel(HostMemory memory) {
   switch (memory) {
-    case trace::Copy::NONE:
+    case HostMemory::kNone:
       return "none";
-    case trace::Copy::PAGEABLE:
+    case HostMemory::kPageable:
       return "pageable";
-    case trace::Copy::PINNED:
+    case HostMemory::kPinned:
       return "pinned";
-    case trace::Copy::MANAGED:
+    case HostMemory::kManaged:
       return "managed";
     default:
       return "unknown";
@@ -336,7 +336,7 @@ TypedColumns<CopyGroup> Columns(bool has_gpu, int64_t all_bytes, int64_t wall_ns
 
 // "HtoD by size: 12 up to 4 KiB, 3 up to 1 MiB", a sentence for each direction.
 void AddSizeNotes(const CopyMap& groups, Table& table) {
-  std::map<trace::Copy::Direction, std::array<int64_t, kSizeCount>> sizes;
+  std::map<CopyDirection, std::array<int64_t, kSizeCount>> sizes;
   for (const auto& [key, group] : groups) {
     if (key.form == Form::kCaptured) continue;
     for (size_t i = 0; i < kSizeCount; ++i) sizes[key.direction][i] += group.sizes[i];

@@ -135,8 +135,8 @@ class Rows {
         const GpuDevice& device = model_.gpu_devices[work.device];
         if (device.process != process) continue;
         AddRow(columns,
-               {device, work, RankOf(model_, process), int64_t{model_.processes[process].header.process().pid()},
-                times_[process].steps, times_[process].time.total_ns(), SharedWith(device)},
+               {device, work, RankOf(model_, process), int64_t{model_.processes[process].pid}, times_[process].steps,
+                times_[process].time.total_ns(), SharedWith(device)},
                table);
       }
     }

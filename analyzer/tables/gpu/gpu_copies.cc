@@ -9,20 +9,20 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-using Kind = trace::GpuActivityBatch;
+using Kind = GpuActivityKind;
 
 // Bytes a second that the way of such a copy can move at most; 0: not known. A copy inside a device reads and writes
 // its memory.
-double PeakOf(const GpuDevice& device, trace::Copy::Direction direction) {
+double PeakOf(const GpuDevice& device, CopyDirection direction) {
   const auto link = static_cast<double>(device.link_bytes_per_second);
   const auto memory = static_cast<double>(device.memory_bytes_per_second);
   switch (direction) {
-    case trace::Copy::HOST_TO_DEVICE:
-    case trace::Copy::DEVICE_TO_HOST:
+    case CopyDirection::kHostToDevice:
+    case CopyDirection::kDeviceToHost:
       return link;
-    case trace::Copy::DEVICE_TO_DEVICE:
+    case CopyDirection::kDeviceToDevice:
       return memory / 2;
-    case trace::Copy::SET:
+    case CopyDirection::kSet:
       return memory;
     default:
       return 0;
@@ -37,8 +37,9 @@ std::string GpuCopySum::Source() const {
 }
 
 bool GpuCopies::IsCopy(GpuIndex activity) const {
-  const Kind::Kind kind = model_.gpu.kind[activity];
-  return kind == Kind::COPY || kind == Kind::SET || (kind == Kind::OP && GpuWorkOf(model_, activity) == GpuWork::kCopy);
+  const Kind kind = model_.gpu.kind[activity];
+  return kind == Kind::kCopy || kind == Kind::kSet ||
+         (kind == Kind::kOp && GpuWorkOf(model_, activity) == GpuWork::kCopy);
 }
 
 void GpuCopies::Add(GpuIndex activity, GpuCopySum* sum) const {
@@ -50,7 +51,7 @@ void GpuCopies::Add(GpuIndex activity, GpuCopySum* sum) const {
   sum->busy_ns += duration_ns;
   const IntervalSet& compute = timelines_[gpu.device[activity]].compute;
   sum->beside_compute_ns += compute.CoveredNs(gpu.start_ns[activity], gpu.end_ns[activity]);
-  (gpu.source[activity] == trace::GPU_TIME_EVENTS ? sum->is_events : sum->is_cupti) = true;
+  (gpu.source[activity] == GpuTimeSource::kEvents ? sum->is_events : sum->is_cupti) = true;
   if (duration_ns <= 0 || bytes == 0) return;
   const double rate = static_cast<double>(bytes) / static_cast<double>(duration_ns);
   sum->min_rate = sum->timed_ns == 0 ? rate : std::min(sum->min_rate, rate);

@@ -24,12 +24,12 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-using Kind = trace::GpuActivityBatch;
+using Kind = GpuActivityKind;
 
 constexpr char kNotKnown[] = "not known";
 
 bool IsKernel(const TraceModel& model, GpuIndex activity) {
-  return model.gpu.kind[activity] == Kind::KERNEL || model.gpu.kind[activity] == Kind::GRAPH;
+  return model.gpu.kind[activity] == Kind::kKernel || model.gpu.kind[activity] == Kind::kGraph;
 }
 
 struct Key {
@@ -83,7 +83,7 @@ class Collector {
  private:
   Key KeyOf(GpuIndex activity) const {
     Key key = {kNotKnown, kNotKnown, "", "", GpuAskerOf(model_, activity)};
-    if (model_.gpu.kind[activity] == Kind::GRAPH) key.name = key.short_name = "[whole graph]";
+    if (model_.gpu.kind[activity] == Kind::kGraph) key.name = key.short_name = "[whole graph]";
     const GpuKernelIndex kernel = model_.gpu.kernel[activity];
     if (kernel != kNone && model_.gpu_kernels[kernel].name != kNone) {
       key.name = model_.names[model_.gpu_kernels[kernel].name];
@@ -258,7 +258,7 @@ void AddNotes(const TraceModel& model, const KernelMap& groups, Table* table) {
   int64_t without = 0, captured = 0, first = 0, first_ns = 0;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
-    if (!op.definition.has_launch() || same_work.IsNested(call) || model.StatusOf(call) != 0) continue;
+    if (!op.launch() || same_work.IsNested(call) || model.StatusOf(call) != 0) continue;
     (op.captured ? captured : without) += op.captured || !has_time[call] ? 1 : 0;
   }
   for (const auto& [key, group] : groups) {

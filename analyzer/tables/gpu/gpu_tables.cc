@@ -46,8 +46,7 @@ bool GpuRun::HasSeveralProcesses() const {
 
 DeviceLabel GpuRun::LabelOf(GpuDeviceIndex device) const {
   const GpuDevice& info = model_.gpu_devices[device];
-  return {static_cast<int64_t>(model_.processes[info.process].header.process().pid()), absl::StrCat(info.ordinal),
-          info.name};
+  return {static_cast<int64_t>(model_.processes[info.process].pid), absl::StrCat(info.ordinal), info.name};
 }
 
 std::string GpuRun::NameOf(GpuDeviceIndex device) const {
@@ -104,8 +103,8 @@ std::vector<std::string> GpuRun::Notes() const {
   }
   int64_t lost = 0;
   for (const ProcessInfo& process : model_.processes) {
-    for (const trace::Loss& loss : process.losses) {
-      lost += CountsGpuRecords(loss.reason()) ? static_cast<int64_t>(loss.calls()) : 0;
+    for (const Loss& loss : process.losses) {
+      lost += CountsGpuRecords(loss.reason) ? static_cast<int64_t>(loss.calls) : 0;
     }
   }
   if (lost > 0) {
@@ -113,7 +112,7 @@ std::vector<std::string> GpuRun::Notes() const {
         absl::StrCat(lost, " activities of GPUs were lost (table summary): what seems idle here may have been busy."));
   }
   const auto& sources = model_.gpu.source;
-  if (std::find(sources.begin(), sources.end(), trace::GPU_TIME_EVENTS) != sources.end()) {
+  if (std::find(sources.begin(), sources.end(), GpuTimeSource::kEvents) != sources.end()) {
     notes.emplace_back(
         "Times are of pairs of CUDA events around whole calls, not of kernels: what runs between a call's kernels, or "
         "without a call, is not seen.");

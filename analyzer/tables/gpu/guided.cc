@@ -101,8 +101,8 @@ struct Rates {
 };
 
 bool CrossesLink(const TraceModel& model, GpuIndex activity) {
-  const trace::Copy::Direction direction = model.gpu.direction[activity];
-  return direction == trace::Copy::HOST_TO_DEVICE || direction == trace::Copy::DEVICE_TO_HOST;
+  const CopyDirection direction = model.gpu.direction[activity];
+  return direction == CopyDirection::kHostToDevice || direction == CopyDirection::kDeviceToHost;
 }
 
 double RateOf(const TraceModel& model, GpuIndex activity) {

@@ -19,7 +19,7 @@ namespace {
 constexpr char kApplication[] = "application";
 constexpr char kNotKnown[] = "not known";
 
-using Dim = std::tuple<uint32_t, uint32_t, uint32_t>;
+using Dim = std::array<uint32_t, 3>;
 
 struct Key {
   std::string name;  // whole: instances of one template are kernels of their own
@@ -55,9 +55,8 @@ std::string LauncherOf(const TraceModel& model, CallIndex call) {
 }
 
 void AddShape(const Op& op, int64_t calls, LaunchGroup& group) {
-  const trace::KernelLaunch& launch = op.definition.launch();
-  group.grids[{launch.grid_x(), launch.grid_y(), launch.grid_z()}] += calls;
-  group.blocks[{launch.block_x(), launch.block_y(), launch.block_z()}] += calls;
+  group.grids[op.launch()->grid] += calls;
+  group.blocks[op.launch()->block] += calls;
 }
 
 // The driver's launch inside the runtime's is the same launch seen again.
@@ -66,7 +65,7 @@ LaunchMap Collect(const TraceModel& model, const IterationClock& clock) {
   LaunchMap groups;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
-    if (!op.definition.has_launch() || same_work.IsNested(call)) continue;
+    if (!op.launch() || same_work.IsNested(call)) continue;
     LaunchGroup& group = GroupOf(KeyOf(op, LauncherOf(model, call)), groups);
     AddShape(op, 1, group);
     group.total_ns += model.calls.duration_ns[call];
@@ -82,7 +81,7 @@ LaunchMap Collect(const TraceModel& model, const IterationClock& clock) {
   for (const AggregateRow& row : model.aggregates) {
     const Op& op = model.ops[row.op];
     const int64_t calls = row.count - row.nested_count;
-    if (!op.definition.has_launch() || calls == 0) continue;
+    if (!op.launch() || calls == 0) continue;
     LaunchGroup& group = GroupOf(KeyOf(op, kNotKnown), groups);
     AddShape(op, calls, group);
     group.total_ns += row.sum_ns - row.nested_sum_ns;
@@ -155,8 +154,7 @@ void AddNotes(const TraceModel& model, const RunTotals& totals, const LaunchMap&
 
 absl::StatusOr<Table> KernelsTable(const TraceModel& model, const TableOptions& options) {
   if (GpuTimesOf(model, options) == GpuTimes::kOfKernels) return GpuKernelsTable(model, options);
-  const bool any =
-      std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.definition.has_launch(); });
+  const bool any = std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.launch(); });
   const std::string title = "Kernel launches, by name and by who launched them";
   if (!any) return NewTable("kernels", title, Columns(0, 0));
   const IterationClock clock(model);

@@ -19,7 +19,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-using Kind = trace::GpuActivityBatch;
+using Kind = GpuActivityKind;
 
 // A launch, and what came of it: one kernel, or all of a graph.
 struct Launch {
@@ -51,7 +51,7 @@ using LaunchMap = std::map<Key, LaunchGroup>;
 bool IsLaunched(const TraceModel& model, GpuIndex activity) {
   const GpuActivityColumns& gpu = model.gpu;
   if (gpu.launch_call[activity] == kNone) return false;
-  return gpu.kind[activity] == Kind::KERNEL || gpu.kind[activity] == Kind::GRAPH || gpu.graph[activity] != 0;
+  return gpu.kind[activity] == Kind::kKernel || gpu.kind[activity] == Kind::kGraph || gpu.graph[activity] != 0;
 }
 
 // By the launching call. A call that makes several kernels by itself (cuBLAS whose launches no hook sees) is one launch
@@ -99,7 +99,7 @@ void Add(const TraceModel& model, const Launch& launch, LaunchGroup* group) {
 LaunchMap Collect(const TraceModel& model) {
   LaunchMap groups;
   for (const Launch& launch : FindLaunches(model)) {
-    const bool is_graph = model.gpu.graph[launch.first] != 0 || model.gpu.kind[launch.first] == Kind::GRAPH;
+    const bool is_graph = model.gpu.graph[launch.first] != 0 || model.gpu.kind[launch.first] == Kind::kGraph;
     const Key key = {model.calls.thread[launch.call], is_graph ? "[graph]" : GpuAskerOf(model, launch.first)};
     Add(model, launch, &groups.try_emplace(key, key).first->second);
   }
@@ -180,7 +180,7 @@ TypedColumns<LaunchGroup> Columns(const TraceModel& model) {
       {Detail(TimeColumn("first_host_time", "What these took the host: warm-up.")), &LaunchGroup::first_host_ns},
       {Detail(IntegerColumn("pid", "", Better::kNeither, "The thread's process.")),
        [&model](const LaunchGroup& group) {
-         return int64_t{model.processes[model.threads[group.thread].process].header.process().pid()};
+         return int64_t{model.processes[model.threads[group.thread].process].pid};
        }},
   };
 }

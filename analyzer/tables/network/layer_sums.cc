@@ -285,7 +285,7 @@ class Summer {
     group->gpu_ns += duration_ns;
     group->gpu_by_direction_ns[static_cast<size_t>(direction)] += duration_ns;
     ++group->gpu_activities;
-    if (model_.gpu.kind[activity] == trace::GpuActivityBatch::KERNEL) ++group->gpu_kernels;
+    if (model_.gpu.kind[activity] == GpuActivityKind::kKernel) ++group->gpu_kernels;
   }
 
   // Calls that return before their work is done count with what the GPU did for them, captured ones with every launch

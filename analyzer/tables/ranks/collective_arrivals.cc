@@ -36,16 +36,14 @@ struct Member {
 
 using Communicator = std::tuple<std::string, int32_t, size_t>;  // family, ranks, which one of that size
 
-bool IsBetweenTwo(trace::Collective::Kind kind) {
-  return kind == trace::Collective::SEND || kind == trace::Collective::RECEIVE ||
-         kind == trace::Collective::SEND_RECEIVE;
+bool IsBetweenTwo(CollectiveKind kind) {
+  return kind == CollectiveKind::kSend || kind == CollectiveKind::kReceive || kind == CollectiveKind::kSendReceive;
 }
 
 bool IsCollective(const Op& op) {
-  if (!op.definition.has_collective() || op.captured) return false;
-  const trace::Collective& collective = op.definition.collective();
-  return !IsBetweenTwo(collective.kind()) && collective.rank() >= 0 && collective.ranks() > 1 &&
-         collective.communicator() > 0;
+  if (!op.collective() || op.captured) return false;
+  const CollectiveCall& collective = *op.collective();
+  return !IsBetweenTwo(collective.kind) && collective.rank >= 0 && collective.ranks > 1 && collective.communicator > 0;
 }
 
 // Calls of each process to be matched, by time.
@@ -73,12 +71,12 @@ std::map<Communicator, std::vector<Member>> FindMembers(const TraceModel& model)
     std::map<std::tuple<std::string, int32_t, int32_t>, std::set<uint64_t>> numbers;  // by family, ranks and rank
     for (const CallIndex call : calls[process]) {
       const Op& op = model.ops[model.calls.op[call]];
-      const trace::Collective& collective = op.definition.collective();
-      Member& member = mine[{op.family, collective.communicator()}];
+      const CollectiveCall& collective = *op.collective();
+      Member& member = mine[{op.family, collective.communicator}];
       member.process = process;
-      member.rank = collective.rank();
+      member.rank = collective.rank;
       member.calls.push_back(call);
-      numbers[{op.family, collective.ranks(), collective.rank()}].insert(collective.communicator());
+      numbers[{op.family, collective.ranks, collective.rank}].insert(collective.communicator);
     }
     for (auto& [key, of_kind] : numbers) {
       size_t place = 0;
@@ -115,10 +113,10 @@ std::map<std::string, std::vector<Member>> FindRanges(const TraceModel& model) {
 }
 
 // No rank is done with such an operation before the last one has begun it.
-bool IsSynchronizing(trace::Collective::Kind kind) {
-  return kind == trace::Collective::ALL_REDUCE || kind == trace::Collective::ALL_GATHER ||
-         kind == trace::Collective::REDUCE_SCATTER || kind == trace::Collective::ALL_TO_ALL ||
-         kind == trace::Collective::BARRIER;
+bool IsSynchronizing(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kAllGather ||
+         kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll ||
+         kind == CollectiveKind::kBarrier;
 }
 
 bool HasRankTwice(const std::vector<Member>& members) {
@@ -132,7 +130,7 @@ absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> SpansOnGpu(const Tra
   absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> spans;
   for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
     const CallIndex call = model.gpu.call[i];
-    if (call == kNone || !model.ops[model.calls.op[call]].definition.has_collective()) continue;
+    if (call == kNone || !model.ops[model.calls.op[call]].collective()) continue;
     const auto [span, is_new] = spans.try_emplace(call, model.gpu.start_ns[i], model.gpu.end_ns[i]);
     span->second.first = std::min(span->second.first, model.gpu.start_ns[i]);
     span->second.second = std::max(span->second.second, model.gpu.end_ns[i]);
@@ -174,7 +172,7 @@ class Matcher {
     }
   }
 
-  bool MatchRanges(trace::Collective::Kind kind, const std::vector<Member>& members) {
+  bool MatchRanges(CollectiveKind kind, const std::vector<Member>& members) {
     const bool is_synchronizing = IsSynchronizing(kind);
     size_t count = members.front().ranges.size();
     for (const Member& member : members) {
@@ -200,9 +198,7 @@ class Matcher {
 
   // Clocks of several machines differ.
   bool AreOnOneMachine(const std::vector<Member>& members) const {
-    const auto host_of = [&](const Member& member) {
-      return model_.processes[member.process].header.process().boot_id();
-    };
+    const auto host_of = [&](const Member& member) { return model_.processes[member.process].boot_id; };
     return std::all_of(members.begin(), members.end(),
                        [&](const Member& m) { return host_of(m) == host_of(members.front()); });
   }
@@ -212,7 +208,7 @@ class Matcher {
     for (const Member& member : members) count = std::min(count, member.calls.size());
     for (size_t k = 0; k < count; ++k) {
       const auto kind = [&](const Member& member) {
-        return model_.ops[model_.calls.op[member.calls[k]]].definition.collective().kind();
+        return model_.ops[model_.calls.op[member.calls[k]]].collective()->kind;
       };
       if (!std::all_of(members.begin(), members.end(),
                        [&](const Member& m) { return kind(m) == kind(members.front()); })) {

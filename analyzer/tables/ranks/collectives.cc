@@ -4,7 +4,6 @@
 #include <set>
 #include <tuple>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -24,11 +23,11 @@ namespace {
 // A communicator's number is one of its process: data-parallel processes number theirs alike, and stand in one row.
 struct Key {
   std::string family;
-  trace::Collective::Kind kind = trace::Collective::KIND_UNKNOWN;
+  CollectiveKind kind = CollectiveKind::kUnknown;
   uint64_t communicator = 0;
   int32_t members = 0;  // of the communicator
   uint64_t size = 0;    // bytes
-  trace::DataType type = trace::DATA_TYPE_UNKNOWN;
+  DataType type = DataType::kUnknown;
   int32_t reduction = 0;
   auto operator<=>(const Key&) const = default;
 };
@@ -43,7 +42,7 @@ struct CollectiveGroup : Key, OpGroup {
 
   int64_t bytes() const { return static_cast<int64_t>(size); }
   // 0 bytes: the type was not understood; a barrier has none.
-  bool KnowsSize() const { return bytes() > 0 || kind == trace::Collective::BARRIER; }
+  bool KnowsSize() const { return bytes() > 0 || kind == CollectiveKind::kBarrier; }
   // GB/s; unknown where size or time are.
   std::optional<double> GpuRate() const {
     const double moved = static_cast<double>(size) * static_cast<double>(gpu.executions);
@@ -55,9 +54,9 @@ struct CollectiveGroup : Key, OpGroup {
 using CollectiveMap = std::map<Key, CollectiveGroup>;
 
 Key KeyOf(const Op& op) {
-  const trace::Collective& collective = op.definition.collective();
-  return {op.family,          collective.kind(),      collective.communicator(), collective.ranks(),
-          collective.bytes(), collective.data_type(), collective.reduction()};
+  const CollectiveCall& collective = *op.collective();
+  return {op.family,        collective.kind,      collective.communicator, collective.ranks,
+          collective.bytes, collective.data_type, collective.reduction};
 }
 
 CollectiveGroup& GroupOf(const Op& op, CollectiveMap& groups) {
@@ -65,8 +64,7 @@ CollectiveGroup& GroupOf(const Op& op, CollectiveMap& groups) {
   return groups.try_emplace(key, key).first->second;
 }
 
-std::string Words(const std::string& enumerator) {
-  std::string words = absl::AsciiStrToLower(enumerator);
+std::string Words(std::string words) {
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;
 }
@@ -79,9 +77,7 @@ std::string ReductionName(int32_t reduction) {
   return absl::StrCat("custom ", reduction);
 }
 
-std::string TypeLabel(trace::DataType type) {
-  return type == trace::DATA_TYPE_UNKNOWN ? "" : Words(trace::DataType_Name(type));
-}
+std::string TypeLabel(DataType type) { return type == DataType::kUnknown ? "" : Words(EnumName(type)); }
 
 std::string JoinNumbers(const std::set<int32_t>& numbers) { return absl::StrJoin(numbers, ","); }
 
@@ -106,7 +102,7 @@ void AddRanges(const TraceModel& model, Table* table) {
       group.ranks.insert(rank);
   }
   for (const auto& [name, group] : groups) {
-    AddRow({{"kind", Words(trace::Collective::Kind_Name(*CollectiveOf(model.names[name])))},
+    AddRow({{"kind", Words(EnumName(*CollectiveOf(model.names[name])))},
             {"calls", group.calls},
             {"total_time", group.total_ns},
             {"mean_time", Mean(group.total_ns, group.calls)},
@@ -122,16 +118,16 @@ void AddRanges(const TraceModel& model, Table* table) {
 double BusBytes(const Key& key) {
   const auto ranks = static_cast<double>(key.members);
   switch (key.kind) {
-    case trace::Collective::ALL_REDUCE:
+    case CollectiveKind::kAllReduce:
       return 2 * (ranks - 1) / ranks;
-    case trace::Collective::ALL_GATHER:
-    case trace::Collective::REDUCE_SCATTER:
-    case trace::Collective::ALL_TO_ALL:
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kAllToAll:
       return ranks - 1;
-    case trace::Collective::BROADCAST:
-    case trace::Collective::REDUCE:
-    case trace::Collective::SEND:
-    case trace::Collective::RECEIVE:
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce:
+    case CollectiveKind::kSend:
+    case CollectiveKind::kReceive:
       return 1;
     default:
       return 0;
@@ -141,7 +137,7 @@ double BusBytes(const Key& key) {
 TypedColumns<CollectiveGroup> Columns(int64_t wall_ns) {
   return {
       {As(Role::kKey, TextColumn("kind", "What is done.")),
-       [](const CollectiveGroup& group) { return Words(trace::Collective::Kind_Name(group.kind)); }},
+       [](const CollectiveGroup& group) { return Words(EnumName(group.kind)); }},
       {As(Role::kKey, IntegerColumn("communicator", "", Better::kNeither,
                                     "Its number in each process, in the order of first use.")),
        [](const CollectiveGroup& group) {
@@ -204,20 +200,20 @@ CollectiveMap Collect(const TraceModel& model, const TableOptions& options) {
   const std::vector<GpuOpTime> gpu_times = GpuTimesOfOps(model, options);
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
-    if (!op.definition.has_collective() || totals.ops[i].calls == 0) continue;
+    if (!op.collective() || totals.ops[i].calls == 0) continue;
     CollectiveGroup& group = GroupOf(model.ops[home[i]], groups);
     group.Add(op, totals.ops[i], home[i] == i);
     group.gpu.Add(gpu_times[i]);
     if (home[i] != i) continue;
-    const trace::Collective& collective = op.definition.collective();
+    const CollectiveCall& collective = *op.collective();
     group.is_asynchronous |= op.is_asynchronous;
-    if (collective.rank() >= 0) group.ranks.insert(collective.rank());
-    if (collective.peer() >= 0) group.peers.insert(collective.peer());
+    if (collective.rank >= 0) group.ranks.insert(collective.rank);
+    if (collective.peer >= 0) group.peers.insert(collective.peer);
   }
   const SameWork same_work(model);
   for (const FailedCall& failed : model.failed_calls) {
     const Op& op = model.ops[model.calls.op[failed.call]];
-    if (op.definition.has_collective() && !same_work.IsNested(failed.call)) {
+    if (op.collective() && !same_work.IsNested(failed.call)) {
       ++GroupOf(op, groups).failed;
     }
   }

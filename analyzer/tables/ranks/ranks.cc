@@ -49,9 +49,8 @@ TypedColumns<RankRow> Columns(bool has_ranks) {
       {TextColumn("rank", "As set by its launcher (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID)."),
        Known(&RankRow::rank)},
       {IntegerColumn("process", "", Better::kNeither, "Process id."),
-       [](const RankRow& row) { return row.process.header.process().pid(); }},
-      {Detail(TextColumn("host", "Machine.")),
-       [](const RankRow& row) { return KnownText(row.process.header.process().host()); }},
+       [](const RankRow& row) { return row.process.pid; }},
+      {Detail(TextColumn("host", "Machine.")), [](const RankRow& row) { return KnownText(row.process.host); }},
       {IntegerColumn("devices", "", Better::kNeither, "GPUs that did something for it."),
        [](const RankRow& row) { return row.sums.devices; }},
       {IntegerColumn("steps", "", Better::kNeither,
@@ -193,7 +192,7 @@ class RankTable {
                                           "have come later, and not in this order."));
     }
     std::set<std::string> hosts;
-    for (const ProcessIndex process : shown) hosts.insert(model_.processes[process].header.process().host());
+    for (const ProcessIndex process : shown) hosts.insert(model_.processes[process].host);
     if (hosts.size() > 1) {
       table->notes.push_back(absl::StrCat("The ranks ran on ", hosts.size(),
                                           " machines: arrivals are only as exact as their clocks (CLOCK_REALTIME) "

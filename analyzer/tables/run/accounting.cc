@@ -225,7 +225,7 @@ void AddRows(const TraceModel& model, const StepGroup& group, const std::map<Act
   int64_t whole_ns = 0;
   for (const auto& [activity, sums] : activities) whole_ns += sums.total_ns;
   const auto steps = static_cast<int64_t>(group.steady.size());
-  const int64_t pid = model.processes[group.process].header.process().pid();
+  const int64_t pid = model.processes[group.process].pid;
   for (const auto& [activity, sums] : LinesOf(activities, whole_ns)) {
     AddRow(columns, {pid, StepName(group.kind, group.sort), activity, sums, steps, whole_ns}, &table);
   }

@@ -7,7 +7,6 @@
 #include <tuple>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -67,8 +66,6 @@ TypedColumns<KnownFact> Columns() {
   };
 }
 
-std::string Lower(const std::string& name) { return absl::AsciiStrToLower(name); }
-
 std::string FamilyOfHook(const std::string& function) {
   const int hook = FindHook(function.c_str());
   return hook < 0 ? "" : kFamilyNames[kHookNames[hook].family];
@@ -87,7 +84,7 @@ std::vector<std::map<std::string, int64_t>> CountTold(const TraceModel& model) {
     ++calls[model.threads[model.calls.thread[call]].process][model.calls.op[call]];
   }
   for (const AggregateRow& row : model.aggregates) calls[model.threads[row.thread].process][row.op] += row.count;
-  std::vector<std::map<trace::ScopeBatch::Kind, int64_t>> scopes(model.processes.size());
+  std::vector<std::map<ScopeKind, int64_t>> scopes(model.processes.size());
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
     ++scopes[model.threads[model.scopes.thread[scope]].process][model.scopes.kind[scope]];
   }
@@ -120,15 +117,15 @@ class Facts {
 
   void AddProcess(ProcessIndex index, const ProcessInfo& process) {
     std::map<std::string, int> sharers;  // how many objects tell the same kind of records
-    for (const trace::Mapping& mapping : process.mappings) {
-      if (mapping.role() == trace::Mapping::LIBRARY) ++sharers[absl::StrCat("hook:", FamilyOfHook(mapping.detail()))];
+    for (const Mapping& mapping : process.mappings) {
+      if (mapping.role == MappingRole::kLibrary) ++sharers[absl::StrCat("hook:", FamilyOfHook(mapping.detail))];
     }
-    for (const trace::Capability& capability : process.capabilities) {
-      if (capability.state() == trace::Capability::ON) ++sharers[capability.name()];
+    for (const Capability& capability : process.capabilities) {
+      if (capability.state == CapabilityState::kOn) ++sharers[capability.name];
     }
-    for (const trace::Mapping& mapping : process.mappings) AddMapping(index, mapping, sharers);
-    for (const trace::Capability& capability : process.capabilities) AddCapability(index, capability, sharers);
-    for (const trace::Loss& loss : process.losses) AddLoss(loss);
+    for (const Mapping& mapping : process.mappings) AddMapping(index, mapping, sharers);
+    for (const Capability& capability : process.capabilities) AddCapability(index, capability, sharers);
+    for (const Loss& loss : process.losses) AddLoss(loss);
   }
 
   int64_t ToldBy(ProcessIndex process, const std::string& source) const {
@@ -136,53 +133,53 @@ class Facts {
     return found == told_[process].end() ? 0 : found->second;
   }
 
-  void AddMapping(ProcessIndex process, const trace::Mapping& mapping, std::map<std::string, int>& sharers) {
-    const bool is_library = mapping.role() == trace::Mapping::LIBRARY;
-    if (!is_library && mapping.role() != trace::Mapping::CALLER) return;
-    const std::string family = FamilyOfHook(mapping.detail());
+  void AddMapping(ProcessIndex process, const Mapping& mapping, std::map<std::string, int>& sharers) {
+    const bool is_library = mapping.role == MappingRole::kLibrary;
+    if (!is_library && mapping.role != MappingRole::kCaller) return;
+    const std::string family = FamilyOfHook(mapping.detail);
     const std::string source = absl::StrCat("hook:", family);
     Fact fact = {.kind = is_library ? "library" : "caller",
-                 .object = BaseName(mapping.path()),
+                 .object = BaseName(mapping.path),
                  .name = family,
                  .state = "hooked",
                  .note = "",
-                 .path = mapping.path(),
-                 .build_id = absl::BytesToHexString(mapping.build_id())};
-    if (is_library) fact.note = absl::StrCat("first called: ", mapping.detail());
+                 .path = mapping.path,
+                 .build_id = absl::BytesToHexString(mapping.build_id)};
+    if (is_library) fact.note = absl::StrCat("first called: ", mapping.detail);
     Add(fact, is_library ? ToldBy(process, source) : 0, is_library && !family.empty() && sharers[source] == 1);
   }
 
-  void AddCapability(ProcessIndex process, const trace::Capability& capability, std::map<std::string, int>& sharers) {
+  void AddCapability(ProcessIndex process, const Capability& capability, std::map<std::string, int>& sharers) {
     std::vector<std::string> words;
-    if (!capability.reason().empty()) words.push_back(capability.reason());
+    if (!capability.reason.empty()) words.push_back(capability.reason);
     if (const std::string advice = AdviceFor(capability); !advice.empty()) words.push_back(advice);
     const bool is_counter = IsOfCounters(capability);
     const Fact fact = {.kind = is_counter ? "counter" : "tap",
-                       .object = BaseName(capability.object()),
-                       .name = capability.name(),
-                       .state = Lower(trace::Capability::State_Name(capability.state())),
+                       .object = BaseName(capability.object),
+                       .name = capability.name,
+                       .state = EnumName(capability.state),
                        .note = absl::StrJoin(words, ". "),
                        .path = "",
                        .build_id = ""};
-    const int sharing = sharers[capability.name()];
-    const bool tells = capability.name() != "python-frames" && capability.name() != "module-names" && !is_counter;
-    const bool is_on = capability.state() == trace::Capability::ON;
-    Add(fact, is_on ? ToldBy(process, capability.name()) : 0, tells && is_on && sharing == 1);
+    const int sharing = sharers[capability.name];
+    const bool tells = capability.name != "python-frames" && capability.name != "module-names" && !is_counter;
+    const bool is_on = capability.state == CapabilityState::kOn;
+    Add(fact, is_on ? ToldBy(process, capability.name) : 0, tells && is_on && sharing == 1);
   }
 
-  void AddLoss(const trace::Loss& loss) {
+  void AddLoss(const Loss& loss) {
     std::vector<std::string> words;
-    if (!CountsCalls(loss.reason())) words.emplace_back(LossNoun(loss.reason(), false));
-    if (!loss.detail().empty()) words.push_back(loss.detail());
+    if (!CountsCalls(loss.reason)) words.emplace_back(LossNoun(loss.reason, false));
+    if (!loss.detail.empty()) words.push_back(loss.detail);
     if (const std::string advice = AdviceFor(loss); !advice.empty()) words.push_back(advice);
     const Fact fact = {.kind = "loss",
                        .object = "",
-                       .name = Lower(trace::Loss::Reason_Name(loss.reason())),
+                       .name = EnumName(loss.reason),
                        .state = "lost",
                        .note = absl::StrJoin(words, ". "),
                        .path = "",
                        .build_id = ""};
-    Add(fact, static_cast<int64_t>(loss.calls()), true);
+    Add(fact, static_cast<int64_t>(loss.calls), true);
   }
 
   const std::vector<std::map<std::string, int64_t>> told_;  // by process

@@ -49,65 +49,65 @@ std::string Find(const Advice (&advice)[N], absl::string_view capability) {
 
 }  // namespace
 
-bool IsOfCounters(const trace::Capability& capability) {
-  return capability.name() == "counters" || absl::StartsWith(capability.name(), kCounterPrefix);
+bool IsOfCounters(const Capability& capability) {
+  return capability.name == "counters" || absl::StartsWith(capability.name, kCounterPrefix);
 }
 
-std::string AdviceFor(const trace::Capability& capability) {
+std::string AdviceFor(const Capability& capability) {
   if (IsOfCounters(capability)) return IsMissing(capability) ? kCounters : "";
-  const Tap* tap = TapOf(capability.name());
+  const Tap* tap = TapOf(capability.name);
   const TapAdvice advice = tap == nullptr ? TapAdvice{"", ""} : tap->advice;
   const bool is_hopeless =
-      advice.hopeless_object != nullptr && absl::StartsWith(capability.object(), advice.hopeless_object);
-  switch (capability.state()) {
-    case trace::Capability::OFF:
-      return tap != nullptr ? advice.off : Find(kOff, capability.name());
-    case trace::Capability::REFUSED:
+      advice.hopeless_object != nullptr && absl::StartsWith(capability.object, advice.hopeless_object);
+  switch (capability.state) {
+    case CapabilityState::kOff:
+      return tap != nullptr ? advice.off : Find(kOff, capability.name);
+    case CapabilityState::kRefused:
       if (is_hopeless) return advice.hopeless;
       if (advice.refused != nullptr) return advice.refused;
       [[fallthrough]];
-    case trace::Capability::LOST:
-    case trace::Capability::ABSENT:
-      return tap != nullptr ? advice.missing : Find(kMissing, capability.name());
+    case CapabilityState::kLost:
+    case CapabilityState::kAbsent:
+      return tap != nullptr ? advice.missing : Find(kMissing, capability.name);
     default:
       return "";
   }
 }
 
-std::string AdviceFor(const trace::Loss& loss) {
-  switch (loss.reason()) {
-    case trace::Loss::RING_FULL:
+std::string AdviceFor(const Loss& loss) {
+  switch (loss.reason) {
+    case LossReason::kRingFull:
       return "Give rings more room (DLHOOK_RING_KIB, DLHOOK_GROWTH_KIB) or record less (DLHOOK_CAPTURE).";
-    case trace::Loss::NO_RING:
+    case LossReason::kNoRing:
       return "Give rings more room (DLHOOK_RING_KIB); at most 232 threads are recorded at once.";
-    case trace::Loss::OUTPUT_FULL:
+    case LossReason::kOutputFull:
       return "Make room where the run lies, name another place (-o, DLHOOK_OUT), or bound it (DLHOOK_MAX_BYTES).";
-    case trace::Loss::OUTPUT_GONE:
+    case LossReason::kOutputGone:
       return "Leave the run's folder alone while the program runs.";
-    case trace::Loss::DLSYM_PLAIN_POINTER:
+    case LossReason::kDlsymPlainPointer:
       return "Only 2048 functions that were looked up by dlsym can be told apart; of the CUDA driver's, those "
              "with "
              "arguments newer than this dlhook are left alone.";
-    case trace::Loss::COLLECTOR_GONE:
+    case LossReason::kCollectorGone:
       return "Leave dlhook run alive while its program runs.";
-    case trace::Loss::READINGS_DROPPED:
+    case LossReason::kReadingsDropped:
       return "Read counters less often (DLHOOK_COUNTERS_AT=time, DLHOOK_COUNTERS_MS), or give rings more room "
              "(DLHOOK_RING_KIB).";
-    case trace::Loss::GPU_BUFFERS_FULL:
+    case LossReason::kGpuBuffersFull:
       return "Give CUPTI's buffers more room (DLHOOK_GPU_BUFFERS_MIB).";
-    case trace::Loss::GPU_RECORDS_DROPPED:
+    case LossReason::kGpuRecordsDropped:
       return "Give rings more room (DLHOOK_RING_KIB).";
-    case trace::Loss::TRACE_LIMIT:
+    case LossReason::kTraceLimit:
       return "Raise DLHOOK_MAX_BYTES.";
-    case trace::Loss::BAD_RECORD:
+    case LossReason::kBadRecord:
       return "Something wrote into dlhook's memory: please report it.";
     default:
       return "";
   }
 }
 
-bool IsMissing(const trace::Capability& capability) {
-  return capability.state() == trace::Capability::REFUSED || capability.state() == trace::Capability::LOST;
+bool IsMissing(const Capability& capability) {
+  return capability.state == CapabilityState::kRefused || capability.state == CapabilityState::kLost;
 }
 
 }  // namespace dlhook::analyzer::tables

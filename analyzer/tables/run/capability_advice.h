@@ -4,20 +4,20 @@
 
 #include <string>
 
-#include "proto/trace.pb.h"
+#include "analyzer/model/process_info.h"
 
 namespace dlhook::analyzer::inline tables {
 
 // Capabilities of counters are called so: "counter:cycles"; what of DLHOOK_COUNTERS is not understood: "counters".
 inline constexpr char kCounterPrefix[] = "counter:";
-bool IsOfCounters(const trace::Capability& capability);
+bool IsOfCounters(const Capability& capability);
 
 // A sentence; empty where nothing is missing or nothing can be done.
-std::string AdviceFor(const trace::Capability& capability);
-std::string AdviceFor(const trace::Loss& loss);
+std::string AdviceFor(const Capability& capability);
+std::string AdviceFor(const Loss& loss);
 
 // True where something that the user may have wanted to see was not: refused or lost, not what he switched off himself.
-bool IsMissing(const trace::Capability& capability);
+bool IsMissing(const Capability& capability);
 
 }  // namespace dlhook::analyzer::tables
 

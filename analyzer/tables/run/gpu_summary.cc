@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kTop = 3;
 
-using Kind = trace::GpuActivityBatch;
+using Kind = GpuActivityKind;
 
 std::string DeviceLabel(const TraceModel& model, const GpuDevice& device) {
   std::string label = absl::StrCat("gpu_busy:", device.ordinal);
@@ -51,9 +51,9 @@ void AddBusy(const TraceModel& model, const TableOptions& options, Metrics& metr
 }
 
 void AddActivities(const TraceModel& model, Metrics& metrics) {
-  constexpr std::pair<Kind::Kind, const char*> kWords[] = {
-      {Kind::KERNEL, "kernels"}, {Kind::COPY, "copies"}, {Kind::SET, "sets"}, {Kind::OP, "calls timed as a whole"},
-      {Kind::GRAPH, "graphs"},
+  constexpr std::pair<Kind, const char*> kWords[] = {
+      {Kind::kKernel, "kernels"}, {Kind::kCopy, "copies"}, {Kind::kSet, "sets"}, {Kind::kOp, "calls timed as a whole"},
+      {Kind::kGraph, "graphs"},
   };
   std::vector<std::string> words;
   for (const auto& [kind, word] : kWords) {

@@ -85,9 +85,7 @@ std::string ThreadLabel(const TraceModel& model, const IterationTrack& track) {
   return absl::StrCat(thread.name, " ", thread.thread_id);
 }
 
-int64_t ProcessId(const TraceModel& model, const IterationTrack& track) {
-  return model.processes[track.process].header.process().pid();
-}
+int64_t ProcessId(const TraceModel& model, const IterationTrack& track) { return model.processes[track.process].pid; }
 
 bool UsesGpu(const TraceModel& model) {
   return std::any_of(model.ops.begin(), model.ops.end(), [](const Op& op) { return op.on_gpu; });

@@ -125,7 +125,7 @@ absl::StatusOr<Table> LatencyTable(const TraceModel& model, const TableOptions& 
   }
   for (auto& [process, served] : by_process) {
     SortByStart(served.steady);
-    AddRows(model.processes[process].header.process().pid(), served, columns, table);
+    AddRows(model.processes[process].pid, served, columns, table);
     table.notes.push_back(LoadNote(ProcessLabel(model, process), served));
   }
   if (groups.empty()) table.notes.push_back("No process was seen that runs a network without training it.");

@@ -119,7 +119,7 @@ TypedColumns<PhaseRow> Columns(const std::vector<StepGroup>& groups) {
 
 void AddRows(const TraceModel& model, const StepGroup& group, const TypedColumns<PhaseRow>& columns, Table& table) {
   Sums sums = SumPhases(model, group);
-  const int64_t pid = model.processes[group.process].header.process().pid();
+  const int64_t pid = model.processes[group.process].pid;
   const std::string thread = ThreadLabel(model, group.threads);
   const std::string kind = StepName(group.kind, group.sort);
   const auto steps = static_cast<int64_t>(group.steady.size());

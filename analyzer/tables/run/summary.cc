@@ -11,7 +11,6 @@
 #include <set>
 #include <tuple>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/model/losses.h"
@@ -178,29 +177,27 @@ void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metri
   metrics.Time("iteration_spread", quartiles.upper - quartiles.lower, "interquartile range of steady steps");
 }
 
-std::string Lower(const std::string& name) { return absl::AsciiStrToLower(name); }
-
 // Sums over processes; a reason that appears with several details has several rows.
 void AddLosses(const TraceModel& model, Metrics& metrics) {
-  std::map<std::pair<std::string, std::string>, trace::Loss> losses;
+  std::map<std::pair<std::string, std::string>, Loss> losses;
   int64_t calls = 0;
   for (const ProcessInfo& process : model.processes) {
-    for (const trace::Loss& loss : process.losses) {
-      trace::Loss& sum = losses[{Lower(trace::Loss::Reason_Name(loss.reason())), loss.detail()}];
-      sum.set_reason(loss.reason());
-      sum.set_calls(sum.calls() + loss.calls());
-      sum.set_bytes(sum.bytes() + loss.bytes());
-      calls += CountsCalls(loss.reason()) ? static_cast<int64_t>(loss.calls()) : 0;
+    for (const Loss& loss : process.losses) {
+      Loss& sum = losses[{EnumName(loss.reason), loss.detail}];
+      sum.reason = loss.reason;
+      sum.calls += loss.calls;
+      sum.bytes += loss.bytes;
+      calls += CountsCalls(loss.reason) ? static_cast<int64_t>(loss.calls) : 0;
     }
   }
   metrics.Count("lost_calls", calls,
                 losses.empty() ? "nothing known to be lost" : "not in this report; by reason below");
   for (const auto& [key, sum] : losses) {
     std::vector<std::string> words;
-    if (!CountsCalls(sum.reason())) words.emplace_back(LossNoun(sum.reason(), false));
-    if (sum.bytes() > 0) words.push_back(absl::StrCat(sum.bytes(), " bytes"));
+    if (!CountsCalls(sum.reason)) words.emplace_back(LossNoun(sum.reason, false));
+    if (sum.bytes > 0) words.push_back(absl::StrCat(sum.bytes, " bytes"));
     if (!key.second.empty()) words.push_back(key.second);
-    metrics.Count(absl::StrCat("loss:", key.first), static_cast<int64_t>(sum.calls()), absl::StrJoin(words, "; "));
+    metrics.Count(absl::StrCat("loss:", key.first), static_cast<int64_t>(sum.calls), absl::StrJoin(words, "; "));
   }
 }
 
@@ -243,10 +240,10 @@ std::string ObjectName(const std::string& path) {
 void AddCapabilities(const TraceModel& model, Metrics& metrics) {
   std::map<std::tuple<std::string, std::string, std::string>, int64_t> processes;  // name, state with object, reason
   for (const ProcessInfo& process : model.processes) {
-    for (const trace::Capability& capability : process.capabilities) {
-      std::string state = Lower(trace::Capability::State_Name(capability.state()));
-      if (!capability.object().empty()) absl::StrAppend(&state, " in ", ObjectName(capability.object()));
-      ++processes[{capability.name(), state, capability.reason()}];
+    for (const Capability& capability : process.capabilities) {
+      std::string state = EnumName(capability.state);
+      if (!capability.object.empty()) absl::StrAppend(&state, " in ", ObjectName(capability.object));
+      ++processes[{capability.name, state, capability.reason}];
     }
   }
   for (const auto& [key, count] : processes) {
@@ -264,16 +261,17 @@ bool HasTroubles(const TraceModel& model) {
 
 // How processes ended, if not by their own exit, and what was odd in their traces.
 void AddOddities(const TraceModel& model, Metrics& metrics) {
-  int64_t unfinished = 0, vanished = 0, stops = 0;
+  int64_t unfinished = 0, vanished = 0;
   for (const ProcessInfo& process : model.processes) {
     unfinished += process.has_footer ? 0 : 1;
-    vanished += process.has_footer && process.end == trace::Footer::VANISHED ? 1 : 0;
+    vanished += process.has_footer && process.end == ProcessEnd::kVanished ? 1 : 0;
   }
-  for (const auto& [thread, state] : model.capture_states) stops += state.recording() ? 0 : 1;
   if (unfinished > 0) metrics.Count("processes_without_end", unfinished, "still running, or the trace was cut off");
   if (vanished > 0)
     metrics.Count("processes_vanished", vanished, "ended without notice: killed, or became another program (exec)");
-  if (stops > 0) metrics.Count("recording_stops", stops, "calls between a stop and the next start were not recorded");
+  if (model.recording_stops > 0)
+    metrics.Count("recording_stops", model.recording_stops,
+                  "calls between a stop and the next start were not recorded");
   for (const auto& [sentence, count] : model.oddities) metrics.Count("oddity", count, sentence);
 }
 

@@ -94,8 +94,8 @@ TEST(MeasureScalingTest, StepsAndWorkOfRanks) {
       const int64_t end_ns = start_ns + (process == 0 ? 50 : 70);
       gpu.start_ns.push_back(start_ns + 10);
       gpu.end_ns.push_back(end_ns);
-      gpu.kind.push_back(trace::GpuActivityBatch::KERNEL);
-      gpu.source.push_back(trace::GPU_TIME_CUPTI);
+      gpu.kind.push_back(GpuActivityKind::kKernel);
+      gpu.source.push_back(GpuTimeSource::kCupti);
       gpu.device.push_back(process);
       gpu.kernel.push_back(kNone);
       gpu.bytes.push_back(0);

@@ -90,7 +90,7 @@ TEST(StepSliceTest, WorkOfGpusBelongsToTheStepThatAskedForIt) {
               {.start_ns = fifth.start_ns, .asked_by_ns = third_ns, .bytes = 4},
               {.start_ns = fifth.start_ns, .bytes = 5}},
              &model);
-  model.gpu_windows = {{0, model.start_ns, model.end_ns, trace::GPU_TIME_CUPTI, ""}};
+  model.gpu_windows = {{0, model.start_ns, model.end_ns, GpuTimeSource::kCupti, ""}};
   model.gpu_overhead = {{third.start_ns, third.start_ns + 5}, {fifth.start_ns, fifth.start_ns + 5}};
   std::vector<StepTrack> tracks = {track};
   tracks[0].steps = {third};

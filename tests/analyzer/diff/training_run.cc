@@ -55,15 +55,9 @@ class Writer {
 
   // What surrounds the calls.
   void Describe(TraceModel& model) const {
-    trace::Header& header = model.processes.front().header;
-    for (const auto& [name, value] : spec_.settings) {
-      trace::Setting* setting = header.add_setting();
-      setting->set_name(name);
-      setting->set_value(value);
-    }
-    trace::Mapping& library = model.processes.front().mappings.emplace_back();
-    library.set_path("/lib/libdnnl.so");
-    library.set_build_id(spec_.library_build);
+    ProcessInfo& process = model.processes.front();
+    process.settings.assign(spec_.settings.begin(), spec_.settings.end());
+    process.mappings.push_back({.path = "/lib/libdnnl.so", .build_id = spec_.library_build});
     model.loads = loads_;
   }
 
@@ -93,7 +87,7 @@ class Writer {
   }
 
   void Range(const std::string& name) {
-    builder_.Scope(name, trace::ScopeBatch::USER_RANGE, now_ns_, 1000);
+    builder_.Scope(name, ScopeKind::kUserRange, now_ns_, 1000);
     attribution_.of_scope.push_back({});
     now_ns_ += 1000;
   }
@@ -139,7 +133,7 @@ class Writer {
     const int64_t duration_ns = Jittered(is_forward ? layer.forward_ns : layer.backward_ns);
     const auto call_ns = static_cast<int64_t>(spec_.library_pace * static_cast<double>(duration_ns) / 2);
     const int reorders = is_forward ? layer.reorders : 0;
-    builder_.Scope(is_forward ? "aten::conv2d" : "ConvolutionBackward0", trace::ScopeBatch::FRAMEWORK_OP, now_ns_,
+    builder_.Scope(is_forward ? "aten::conv2d" : "ConvolutionBackward0", ScopeKind::kFrameworkOp, now_ns_,
                    call_ns + duration_ns / 2 + reorders * kReorderNs);
     attribution_.of_scope.push_back({index, direction});
     for (int i = 0; i < reorders; ++i) {

@@ -144,13 +144,13 @@ TEST_F(ExportersTest, PprofIsWhole) {
   model_.native_frames.address = {0x1010, 0x9000};
   model_.native_frames.process = {0, 0};
   model_.native_frames.parent = {kNone, kNone};
-  model_.native_frames.cut = {trace::InternedStack::WHOLE, trace::InternedStack::WHOLE};
+  model_.native_frames.cut = {StackCut::kWhole, StackCut::kWhole};
   model_.processes.emplace_back();
-  trace::Mapping mapping;
-  mapping.set_start(0x1000);
-  mapping.set_end(0x2000);
-  mapping.set_path("/lib/libfoo.so");
-  mapping.set_build_id("\x01\xab");
+  Mapping mapping;
+  mapping.start = 0x1000;
+  mapping.end = 0x2000;
+  mapping.path = "/lib/libfoo.so";
+  mapping.build_id = "\x01\xab";
   model_.processes[0].mappings.push_back(mapping);
   const auto native = [this](const std::string& name, FrameIndex frame, bool is_inlined) {
     return profile_.Frame(

@@ -17,7 +17,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Kind = trace::ScopeBatch;
+using Kind = ScopeKind;
 
 std::string Folded(const TraceModel& model, const ProfileOptions& options = {}, const ExportOptions& format = {}) {
   return ExportFolded(BuildProfile(model, LayerAnalysis(model), options), format);
@@ -31,9 +31,9 @@ TEST(ProfileBuilder, PutsScopesWhereTheirPythonStackLeavesTheCalls) {
       builder.AddStack({{"torch.py", "__enter__", 5}, {"train.py", "fit", 10}, {"train.py", "main", 3}});
   const StackIndex inner =
       builder.AddStack({{"net.py", "Net.forward", 7}, {"train.py", "fit", 11}, {"train.py", "main", 3}});
-  builder.Scope("step", Kind::USER_RANGE, 0, 100, 0, -1, outer);
-  builder.Scope("aten::linear", Kind::FRAMEWORK_OP, 10, 50, 0, -1, inner);
-  builder.Scope("aten::addmm", Kind::FRAMEWORK_OP, 12, 40, 0, -1);
+  builder.Scope("step", Kind::kUserRange, 0, 100, 0, -1, outer);
+  builder.Scope("aten::linear", Kind::kFrameworkOp, 10, 50, 0, -1, inner);
+  builder.Scope("aten::addmm", Kind::kFrameworkOp, 12, 40, 0, -1);
   builder.Call(gemm, 20, 30);
   const TraceModel model = builder.Build();
   EXPECT_EQ(

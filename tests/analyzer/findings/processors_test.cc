@@ -50,7 +50,7 @@ std::vector<RuleFinding> Find(const RunSpec& spec, const Machine& machine) {
       loads.push_back(sample);
     }
   }
-  run.model().processes.front().header.set_processors(machine.processors);
+  run.model().processes.front().processors = machine.processors;
   std::vector<RuleFinding> found;
   for (RuleFinding& finding : FindAll(StepFacts(run.model(), run.analyzed().options))) {
     if (testing::Value(kOfProcessors, Contains(finding.rule))) found.push_back(std::move(finding));

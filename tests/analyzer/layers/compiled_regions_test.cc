@@ -16,10 +16,10 @@ constexpr char kSlice[] =
     "dst_f32::blocked:ab:f0,,,216x24:24x240,0.01";
 
 void AddTap(const std::string& object, ProcessIndex process, ModelBuilder* builder) {
-  trace::Capability& capability = builder->model().processes[process].capabilities.emplace_back();
-  capability.set_name("onednn-tap");
-  capability.set_state(trace::Capability::ON);
-  capability.set_object(object);
+  Capability& capability = builder->model().processes[process].capabilities.emplace_back();
+  capability.name = "onednn-tap";
+  capability.state = CapabilityState::kOn;
+  capability.object = object;
 }
 
 // As if pointers, shapes or order had found layers in all calls.
@@ -88,7 +88,7 @@ TEST(CompiledRegionsTest, TwoTapsInOneProcessAreNotToldApart) {
 TEST(CompiledRegionsTest, ScopesHadTheirSay) {
   ModelBuilder builder;
   AddTap("libjax_common.so", 0, &builder);
-  builder.Scope("XlaModule:#hlo_module=jit_train_step#", trace::ScopeBatch::NVTX_RANGE, 0, 100);
+  builder.Scope("XlaModule:#hlo_module=jit_train_step#", ScopeKind::kNvtxRange, 0, 100);
   const OpIndex slice = builder.AddOp(OneDnnDefinition(kSlice));
   builder.Call(slice, 10, 10);
   builder.Call(slice, 200, 10);  // outside

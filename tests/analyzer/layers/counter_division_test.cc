@@ -15,8 +15,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Batch = trace::CounterBatch;
-using Scope = trace::ScopeBatch;
+using Scope = ScopeKind;
 constexpr auto kCall = ActivityKind::kCall;
 constexpr auto kScope = ActivityKind::kScope;
 constexpr auto kUnattributed = ActivityKind::kUnattributed;
@@ -28,13 +27,13 @@ struct Reading {
   uint64_t running_ns = 0;
 };
 
-CounterSeries Series(ModelBuilder* builder, ThreadIndex thread, uint32_t tid, Batch::Kind kind,
+CounterSeries Series(ModelBuilder* builder, ThreadIndex thread, uint32_t tid, CounterKind kind,
                      const std::vector<std::string>& names, const std::vector<Reading>& readings) {
   CounterSeries series;
   series.thread = thread;
   series.tid = tid;
   series.kind = kind;
-  series.source = kind == Batch::BOUNDARY ? Batch::RUSAGE : Batch::PROC;
+  series.source = kind == CounterKind::kBoundary ? CounterSource::kRusage : CounterSource::kProc;
   for (const std::string& name : names) series.names.push_back(builder->AddName(name));
   for (const Reading& reading : readings) {
     series.time_ns.push_back(reading.time_ns);
@@ -49,7 +48,7 @@ CounterSeries Series(ModelBuilder* builder, ThreadIndex thread, uint32_t tid, Ba
 class CounterDivision : public testing::Test {
  protected:
   OpIndex Gemm() { return builder_.AddOp(GemmDefinition(8, 8, 8, "NN")); }
-  void AddSeries(ThreadIndex thread, uint32_t tid, Batch::Kind kind, const std::vector<Reading>& readings,
+  void AddSeries(ThreadIndex thread, uint32_t tid, CounterKind kind, const std::vector<Reading>& readings,
                  const std::vector<std::string>& names = {"task-clock"}) {
     builder_.model().counters.push_back(Series(&builder_, thread, tid, kind, names, readings));
   }
@@ -80,9 +79,9 @@ void ExpectNear(const std::map<Key, double>& found, const std::map<Key, double>&
 }
 
 TEST_F(CounterDivision, BetweenTwoReadingsByTimeToWhatTheThreadDid) {
-  builder_.Scope("aten::conv2d", Scope::FRAMEWORK_OP, 100, 300);
+  builder_.Scope("aten::conv2d", Scope::kFrameworkOp, 100, 300);
   builder_.Call(Gemm(), 150, 50);
-  AddSeries(0, 1, Batch::BOUNDARY, {{100, {0}}, {200, {1000}}, {400, {1200}}});
+  AddSeries(0, 1, CounterKind::kBoundary, {{100, {0}}, {200, {1000}}, {400, {1200}}});
   ExpectNear(Amounts(builder_.Build(1000)), {{{kScope, 0, false}, 500 + 200}, {{kCall, 0, false}, 500}});
 }
 
@@ -90,7 +89,7 @@ TEST_F(CounterDivision, WorkersCountForWhatTheProcessDoes) {
   const ThreadIndex second = builder_.AddThread();
   builder_.Call(Gemm(), 0, 100);
   builder_.Call(Gemm(), 50, 50, second);
-  AddSeries(kNone, 9, Batch::SAMPLE, {{0, {0}}, {200, {400}}});  // two a ns
+  AddSeries(kNone, 9, CounterKind::kSample, {{0, {0}}, {200, {400}}});  // two a ns
   ExpectNear(Amounts(builder_.Build(1000)),
              {{{kCall, 0, true}, 100 + 50}, {{kCall, 1, true}, 50}, {{kUnattributed, kNone, false}, 200}});
 }
@@ -99,21 +98,21 @@ TEST_F(CounterDivision, AThreadThatDoesNothingKnownCountsForTheOthers) {
   const ThreadIndex second = builder_.AddThread();
   builder_.Call(Gemm(), 0, 100);
   builder_.Call(Gemm(), 200, 100, second);
-  AddSeries(second, 2, Batch::BOUNDARY, {{0, {0}}, {300, {300}}});
+  AddSeries(second, 2, CounterKind::kBoundary, {{0, {0}}, {300, {300}}});
   ExpectNear(Amounts(builder_.Build(300)),
              {{{kCall, 0, true}, 100}, {{kUnattributed, kNone, false}, 100}, {{kCall, 1, false}, 100}});
 }
 
 TEST_F(CounterDivision, OutsideOfTheRunItIsNobodysButCounted) {
   builder_.Call(Gemm(), 0, 100);
-  AddSeries(0, 1, Batch::SAMPLE, {{-100, {0}}, {200, {300}}});
+  AddSeries(0, 1, CounterKind::kSample, {{-100, {0}}, {200, {300}}});
   ExpectNear(Amounts(builder_.Build(100)), {{{kCall, 0, false}, 100}, {{kUnattributed, kNone, false}, 200}});
 }
 
 TEST_F(CounterDivision, BoundariesCountAndSamplesAroundThem) {
   builder_.Call(Gemm(), 100, 100);
-  AddSeries(0, 1, Batch::SAMPLE, {{0, {0}}, {110, {55}}, {190, {100}}, {300, {150}}});
-  AddSeries(0, 1, Batch::BOUNDARY, {{100, {50}}, {200, {104}}});
+  AddSeries(0, 1, CounterKind::kSample, {{0, {0}}, {110, {55}}, {190, {100}}, {300, {150}}});
+  AddSeries(0, 1, CounterKind::kBoundary, {{100, {50}}, {200, {104}}});
   const CountedRun run = ReadCounters(builder_.Build(300));
   int64_t sum = 0;
   for (const CounterTimeline& timeline : run.timelines)
@@ -124,7 +123,8 @@ TEST_F(CounterDivision, BoundariesCountAndSamplesAroundThem) {
 
 TEST_F(CounterDivision, SharedRegistersAreMadeGood) {
   builder_.Call(Gemm(), 0, 400);
-  AddSeries(0, 1, Batch::BOUNDARY, {{0, {0}, 1, 1}, {100, {10}, 101, 51}, {200, {10}, 201, 51}, {300, {40}, 301, 151}});
+  AddSeries(0, 1, CounterKind::kBoundary,
+            {{0, {0}, 1, 1}, {100, {10}, 101, 51}, {200, {10}, 201, 51}, {300, {40}, 301, 151}});
   const TraceModel model = builder_.Build(400);
   const CountedRun run = ReadCounters(model);
   ASSERT_EQ(run.timelines.size(), 1u);
@@ -135,8 +135,8 @@ TEST_F(CounterDivision, SharedRegistersAreMadeGood) {
 }
 
 TEST_F(CounterDivision, TheProcessAsAWholeIsNoThread) {
-  AddSeries(kNone, 0, Batch::SAMPLE, {{0, {0}}, {100, {70}}, {200, {90}}});
-  AddSeries(kNone, 5, Batch::SAMPLE, {{0, {0}}, {200, {80}}});
+  AddSeries(kNone, 0, CounterKind::kSample, {{0, {0}}, {100, {70}}, {200, {90}}});
+  AddSeries(kNone, 5, CounterKind::kSample, {{0, {0}}, {200, {80}}});
   const CountedRun run = ReadCounters(builder_.Build(200));
   ASSERT_EQ(run.timelines.size(), 1u);
   EXPECT_EQ(run.processes[0].amount[0], 90);
@@ -165,7 +165,7 @@ TEST(CounterDivisionOfRandomRuns, AddsUp) {
         if (below(2) == 0)
           builder.Call(gemm, at_ns, duration_ns, thread);
         else
-          builder.Scope("aten::relu", Scope::FRAMEWORK_OP, at_ns, duration_ns, thread);
+          builder.Scope("aten::relu", Scope::kFrameworkOp, at_ns, duration_ns, thread);
         at_ns += duration_ns;
       }
     }
@@ -177,7 +177,7 @@ TEST(CounterDivisionOfRandomRuns, AddsUp) {
         readings.push_back({at_ns, {value, value * 3}});
         value += static_cast<uint64_t>(below(1000000));
       }
-      const Batch::Kind kind = below(2) == 0 ? Batch::SAMPLE : Batch::BOUNDARY;
+      const CounterKind kind = below(2) == 0 ? CounterKind::kSample : CounterKind::kBoundary;
       builder.model().counters.push_back(
           Series(&builder, thread, thread == kNone ? tid : 10 + thread, kind, {"a", "b"}, readings));
     }

@@ -39,7 +39,7 @@ class GapPlaces : public testing::Test {
     for (const Frame& frame : frames) key += absl::StrCat(frame.file, ":", frame.line, ":", frame.module, ";");
     const auto [stack, is_new] = stacks_.try_emplace(key, kNone);
     if (is_new) stack->second = builder_.AddStack(frames);
-    builder_.Scope("aten::op", trace::ScopeBatch::FRAMEWORK_OP, now_ns_, 10, 0, -1, stack->second);
+    builder_.Scope("aten::op", ScopeKind::kFrameworkOp, now_ns_, 10, 0, -1, stack->second);
     now_ns_ += 10;
   }
   void InBlock(uint32_t line, uint32_t main_line = 5) {
@@ -150,7 +150,7 @@ TEST_F(GapPlaces, InAnOptimizersStepAreTheOptimizers) {
   Wait(5);
   InMain(6);
   Wait(5);
-  builder_.Scope("Optimizer.step#SGD.step", trace::ScopeBatch::USER_RANGE, start_ns, now_ns_ - start_ns, 0, -1, stack);
+  builder_.Scope("Optimizer.step#SGD.step", ScopeKind::kUserRange, start_ns, now_ns_ - start_ns, 0, -1, stack);
   EXPECT_EQ(NotSeen(), (Sums{{"optimizer (SGD) update, train.py:6 to 6", 10}}));
 }
 
@@ -196,7 +196,7 @@ TEST_F(GapPlaces, RowsOfModulesStandBehindTheirLayers) {
   InBlock(9);
   Wait(10);
   Op({Forward(kNet, 21), Call(net_), Main(5)});
-  builder_.Scope("Optimizer.step#SGD.step", trace::ScopeBatch::USER_RANGE, now_ns_, 10);
+  builder_.Scope("Optimizer.step#SGD.step", ScopeKind::kUserRange, now_ns_, 10);
   std::vector<std::string> names;
   for (const Layer& layer : AttributeToLayers(builder_.Build(), {}).layers) names.push_back(layer.name);
   EXPECT_EQ(names, (std::vector<std::string>{"block", "Net:op", "Net:[not seen]", "optimizer (SGD)"}));

@@ -15,13 +15,13 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Kind = trace::GpuActivityBatch;
+using Kind = GpuActivityKind;
 
 TEST(GpuPlacesTest, OfTheCallOfThoseAroundItElseOfTheScope) {
   ModelBuilder builder;
   builder.Call(builder.AddOp(LegacyDefinition(1)), 0, 100);
   builder.Call(builder.AddOp(LaunchDefinition("conv")), 10, 20);
-  builder.Scope("aten::add", trace::ScopeBatch::FRAMEWORK_OP, 200, 100);
+  builder.Scope("aten::add", ScopeKind::kFrameworkOp, 200, 100);
   builder.Call(builder.AddOp(LaunchDefinition("add")), 210, 20);
   TraceModel model = builder.Build(1000);
   AddGpuWork({{.start_ns = 300, .duration_ns = 5, .asked_by_ns = 10},
@@ -53,10 +53,10 @@ TEST(GpuPlacesTest, KindsOfWork) {
   AddGpuWork({{.start_ns = 100, .duration_ns = 1, .asked_by_ns = 0, .kernel = "k"},
               {.start_ns = 101, .duration_ns = 1, .kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"},
               {.start_ns = 102, .duration_ns = 1, .kernel = "gemm"},
-              {.kind = Kind::COPY, .start_ns = 103, .duration_ns = 1},
-              {.kind = Kind::SET, .start_ns = 104, .duration_ns = 1},
-              {.kind = Kind::OP, .start_ns = 105, .duration_ns = 1, .asked_by_ns = 20},
-              {.kind = Kind::GRAPH, .start_ns = 106, .duration_ns = 1}},
+              {.kind = Kind::kCopy, .start_ns = 103, .duration_ns = 1},
+              {.kind = Kind::kSet, .start_ns = 104, .duration_ns = 1},
+              {.kind = Kind::kOp, .start_ns = 105, .duration_ns = 1, .asked_by_ns = 20},
+              {.kind = Kind::kGraph, .start_ns = 106, .duration_ns = 1}},
              &model);
   std::vector<GpuWork> works;
   for (GpuIndex i = 0; i < model.gpu.size(); ++i) works.push_back(GpuWorkOf(model, i));
@@ -144,9 +144,9 @@ TEST(GpuDivisionTest, EveryNanosecondIsDividedEqually) {
 TEST(GpuDivisionTest, TimeWithoutASourceIsBlind) {
   TraceModel model = ModelBuilder().Build(1000);
   EXPECT_TRUE(GpuBlindTime(model, 0).empty());
-  model.gpu_windows = {{0, 100, 400, trace::GPU_TIME_CUPTI, ""},
-                       {0, 400, 600, trace::GPU_TIME_NONE, "taken"},
-                       {0, 600, 900, trace::GPU_TIME_EVENTS, ""}};
+  model.gpu_windows = {{0, 100, 400, GpuTimeSource::kCupti, ""},
+                       {0, 400, 600, GpuTimeSource::kNone, "taken"},
+                       {0, 600, 900, GpuTimeSource::kEvents, ""}};
   EXPECT_EQ(GpuBlindTime(model, 0).intervals(), (std::vector<Interval>{{0, 100}, {400, 600}, {900, 1000}}));
 }
 

@@ -12,7 +12,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Kind = trace::ScopeBatch;
+using Kind = ScopeKind;
 
 struct Placed {
   std::string layer;
@@ -21,7 +21,7 @@ struct Placed {
   LayerDirection direction;
 };
 
-std::vector<Placed> PlaceNodes(const std::vector<std::string>& nodes, Kind::Kind kind = Kind::GRAPH_NODE) {
+std::vector<Placed> PlaceNodes(const std::vector<std::string>& nodes, Kind kind = Kind::kGraphNode) {
   ModelBuilder builder;
   int64_t now_ns = 0;
   for (const std::string& node : nodes) builder.Scope(node, kind, now_ns += 100, 50);
@@ -97,7 +97,7 @@ TEST(GraphLinksTest, LayersAreInTheOrderOfTheirLastNodesNotOfTheirVariables) {
   ModelBuilder builder;
   int64_t now_ns = 0;
   for (int step = 0; step < 2; ++step) {
-    for (const std::string& node : nodes) builder.Scope(node, Kind::GRAPH_NODE, now_ns += 100, 50);
+    for (const std::string& node : nodes) builder.Scope(node, Kind::kGraphNode, now_ns += 100, 50);
   }
   const Attribution attribution = AttributeByFramework(builder.Build());
   ASSERT_EQ(attribution.layers.size(), 2u);
@@ -106,14 +106,14 @@ TEST(GraphLinksTest, LayersAreInTheOrderOfTheirLastNodesNotOfTheirVariables) {
 }
 
 TEST(GraphLinksTest, OtherKindsOfScopesAreNotRead) {
-  EXPECT_EQ(PlaceNodes({"sequential_1/conv2d_1/Relu:Conv2D"}, Kind::TRACE_ME)[0].layer, "-");
+  EXPECT_EQ(PlaceNodes({"sequential_1/conv2d_1/Relu:Conv2D"}, Kind::kTraceMe)[0].layer, "-");
 }
 
 TEST(CompiledRangesTest, AllInsideAnXlaModuleIsOneRegion) {
   ModelBuilder builder;
-  builder.Scope("XlaModule:#hlo_module=jit_train_step,program_id=3#", Kind::NVTX_RANGE, 0, 100);
-  builder.Scope("Thunk:#hlo_op=fusion.7#", Kind::NVTX_RANGE, 10, 20);
-  builder.Scope("my range", Kind::NVTX_RANGE, 200, 20);
+  builder.Scope("XlaModule:#hlo_module=jit_train_step,program_id=3#", Kind::kNvtxRange, 0, 100);
+  builder.Scope("Thunk:#hlo_op=fusion.7#", Kind::kNvtxRange, 10, 20);
+  builder.Scope("my range", Kind::kNvtxRange, 200, 20);
   const Attribution attribution = AttributeByFramework(builder.Build());
   ASSERT_EQ(attribution.layers.size(), 1u);
   EXPECT_EQ(attribution.layers[0].name, "compiled by XLA: jit_train_step");
@@ -124,9 +124,9 @@ TEST(CompiledRangesTest, AllInsideAnXlaModuleIsOneRegion) {
 
 TEST(CompiledRangesTest, TorchCompileIsOneRegionForwardAndBackward) {
   ModelBuilder builder;
-  builder.Scope("Torch-Compiled Region: 0/0", Kind::USER_RANGE, 0, 100);
-  builder.Scope("aten::addmm", Kind::FRAMEWORK_OP, 10, 20);
-  builder.Scope("CompiledFunctionBackward", Kind::BACKWARD_NODE, 200, 50, 0, 1);
+  builder.Scope("Torch-Compiled Region: 0/0", Kind::kUserRange, 0, 100);
+  builder.Scope("aten::addmm", Kind::kFrameworkOp, 10, 20);
+  builder.Scope("CompiledFunctionBackward", Kind::kBackwardNode, 200, 50, 0, 1);
   const Attribution attribution = AttributeByFramework(builder.Build());
   ASSERT_EQ(attribution.layers.size(), 1u);
   EXPECT_EQ(attribution.layers[0].name, "compiled region 0/0");

@@ -13,7 +13,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Kind = trace::ScopeBatch;
+using Kind = ScopeKind;
 
 constexpr char kTorch[] = "/v/site-packages/torch/nn/modules/module.py";
 
@@ -39,7 +39,7 @@ TraceModel Training(int steps) {
       recorder.Node("AddmmBackward0", node, {"aten::mm", "aten::mm"});
       recorder.Accumulate();
     }
-    recorder.Begin("Optimizer.step#SGD.step", Kind::USER_RANGE);
+    recorder.Begin("Optimizer.step#SGD.step", Kind::kUserRange);
     recorder.Op("aten::add_", update, false);
     recorder.End();
   }
@@ -184,8 +184,8 @@ TEST(LayersTableTest, TimeInWhichGpusWereNotMeasuredIsNotIdle) {
   };
   const Table before = RunPass("layers", model);
   EXPECT_TRUE(RowsWhere(before, {{"layer", "[GPU not measured]"}}).empty());
-  model.gpu_windows = {{0, model.start_ns, model.end_ns / 2, trace::GPU_TIME_CUPTI, ""},
-                       {0, model.end_ns / 2, model.end_ns, trace::GPU_TIME_NONE, "the program uses CUPTI itself"}};
+  model.gpu_windows = {{0, model.start_ns, model.end_ns / 2, GpuTimeSource::kCupti, ""},
+                       {0, model.end_ns / 2, model.end_ns, GpuTimeSource::kNone, "the program uses CUPTI itself"}};
   const Table after = RunPass("layers", model);
   EXPECT_GT(share(after, "[GPU not measured]"), 0);
   EXPECT_EQ(share(after, "[GPU idle]") + share(after, "[GPU not measured]"), share(before, "[GPU idle]"));

@@ -321,8 +321,8 @@ TEST(PhasesTest, WaitingForLoaderIsInput) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 2);
   for (int i = 0; i < 4; ++i) {
-    program.builder().Scope("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
-                            trace::ScopeBatch::USER_RANGE, program.now_ns() + 10, 5000);
+    program.builder().Scope("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", ScopeKind::kUserRange,
+                            program.now_ns() + 10, 5000);
     program.Pause(5010);
     program.Forward(net);
     program.Backward();
@@ -493,14 +493,14 @@ TEST(PhasesTest, CompiledRegions) {
   TrainingProgram program;
   ModelBuilder& builder = program.builder();
   int64_t now_ns = 0;
-  const auto scope = [&](const std::string& name, trace::ScopeBatch::Kind kind, int64_t link = -1) {
+  const auto scope = [&](const std::string& name, ScopeKind kind, int64_t link = -1) {
     builder.Scope(name, kind, now_ns += 10, 100, 0, link);
     now_ns += 100;
   };
   for (int i = 0; i < 5; ++i) {
-    scope("Torch-Compiled Region: 0/0", trace::ScopeBatch::USER_RANGE);
-    scope("CompiledFunctionBackward", trace::ScopeBatch::BACKWARD_NODE, i);
-    scope("Optimizer.step#SGD.step", trace::ScopeBatch::USER_RANGE);
+    scope("Torch-Compiled Region: 0/0", ScopeKind::kUserRange);
+    scope("CompiledFunctionBackward", ScopeKind::kBackwardNode, i);
+    scope("Optimizer.step#SGD.step", ScopeKind::kUserRange);
   }
   const StepTrack track = OnlyTrack(program);
   EXPECT_EQ(Kinds(track), "ttttt");
@@ -522,7 +522,7 @@ TEST(PhasesTest, GraphNodesOverlap) {
       "src:f32:a:blocked:abcd::f0 wei:f32:a:blocked:Acdb16a::f0 bia:undef::undef::: dst:f32:a:blocked:aBcd16b::f0,,"
       "alg:convolution_direct,mb8_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.01");
   const auto node = [&](const std::string& name, int64_t start_ns, ThreadIndex thread, LayerDirection direction) {
-    builder.Scope(name, trace::ScopeBatch::GRAPH_NODE, start_ns, 100, thread);
+    builder.Scope(name, ScopeKind::kGraphNode, start_ns, 100, thread);
     if (name.ends_with("Conv2D")) builder.Call(builder.AddOp(work), start_ns + 20, 60, thread);
     places.push_back({{thread, start_ns}, {direction == LayerDirection::kUnknown ? kNone : 0, direction}});
   };

@@ -25,21 +25,21 @@ class TorchRun {
   }
 
   void Train(int64_t batch = 8) {
-    Scope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", trace::ScopeBatch::USER_RANGE, 0, 100, -1,
+    Scope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", ScopeKind::kUserRange, 0, 100, -1,
           loop_stack_);
-    Scope("aten::conv2d", trace::ScopeBatch::FRAMEWORK_OP, 110, 200, link_, forward_stack_);
+    Scope("aten::conv2d", ScopeKind::kFrameworkOp, 110, 200, link_, forward_stack_);
     Call("forward_training", batch, 170, 100);
-    Scope("autograd::engine::evaluate_function: ConvolutionBackward0", trace::ScopeBatch::FRAMEWORK_OP, 400, 300, link_,
+    Scope("autograd::engine::evaluate_function: ConvolutionBackward0", ScopeKind::kFrameworkOp, 400, 300, link_,
           loop_stack_);
-    Scope("ConvolutionBackward0", trace::ScopeBatch::BACKWARD_NODE, 410, 280, link_, kNone);
+    Scope("ConvolutionBackward0", ScopeKind::kBackwardNode, 410, 280, link_, kNone);
     Call("backward_weights", batch, 500, 100);
-    Scope("Optimizer.step#SGD.step", trace::ScopeBatch::USER_RANGE, 750, 150, -1, loop_stack_);
+    Scope("Optimizer.step#SGD.step", ScopeKind::kUserRange, 750, 150, -1, loop_stack_);
     ++link_;
     start_ns_ += 1000;
   }
 
   void Infer(int64_t batch, int64_t length_ns) {
-    Scope("aten::conv2d", trace::ScopeBatch::FRAMEWORK_OP, 0, length_ns, -1, forward_stack_);
+    Scope("aten::conv2d", ScopeKind::kFrameworkOp, 0, length_ns, -1, forward_stack_);
     Call("forward_inference", batch, 10, length_ns - 20);
     start_ns_ += 10000;
   }
@@ -47,7 +47,7 @@ class TorchRun {
   Table Run(const std::string& name) { return RunPass(name, builder_.Build(start_ns_)); }
 
  private:
-  void Scope(const std::string& name, trace::ScopeBatch::Kind kind, int64_t at_ns, int64_t duration_ns, int64_t link,
+  void Scope(const std::string& name, ScopeKind kind, int64_t at_ns, int64_t duration_ns, int64_t link,
              StackIndex stack) {
     builder_.Scope(name, kind, start_ns_ + at_ns, duration_ns, 0, link, stack);
   }

@@ -17,7 +17,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Scope = trace::ScopeBatch;
+using Scope = ScopeKind;
 using Key = std::pair<ActivityKind, uint32_t>;
 
 std::vector<TimePiece> Pieces(const TraceModel& model, ProcessIndex process = kNone,
@@ -47,7 +47,7 @@ class TimeDivision : public testing::Test {
     return builder_.AddOp(Definition("function: 'cudaStreamSynchronize' family: 'cuda_sync' time_source: CLOCK_TICKS"));
   }
   StackIndex Stack() { return builder_.AddStack({{"train.py", "<module>", 7}}); }
-  void AddScope(const std::string& name, Scope::Kind kind, int64_t start_ns, int64_t end_ns, StackIndex stack = kNone,
+  void AddScope(const std::string& name, Scope kind, int64_t start_ns, int64_t end_ns, StackIndex stack = kNone,
                 ThreadIndex thread = 0) {
     builder_.Scope(name, kind, start_ns, end_ns - start_ns, thread, -1, stack);
   }
@@ -55,8 +55,8 @@ class TimeDivision : public testing::Test {
 };
 
 TEST_F(TimeDivision, TheInnermostCallCountsElseTheInnermostScope) {
-  AddScope("aten::conv2d", Scope::FRAMEWORK_OP, 100, 500);
-  AddScope("aten::convolution", Scope::FRAMEWORK_OP, 200, 450);
+  AddScope("aten::conv2d", Scope::kFrameworkOp, 100, 500);
+  AddScope("aten::convolution", Scope::kFrameworkOp, 200, 450);
   builder_.Call(Gemm(), 250, 100);
   builder_.Call(Gemm(), 270, 30);
   const std::map<Key, int64_t> expected = {
@@ -68,9 +68,9 @@ TEST_F(TimeDivision, ThreadsThatWorkShareEquallyAndTheOthersGetNothing) {
   const ThreadIndex second = builder_.AddThread(), third = builder_.AddThread();
   const StackIndex stack = Stack();
   builder_.Call(Gemm(), 0, 90);
-  AddScope("aten::relu", Scope::FRAMEWORK_OP, 0, 29, kNone, second);
-  AddScope("aten::a", Scope::FRAMEWORK_OP, 0, 9, stack, third);
-  AddScope("aten::b", Scope::FRAMEWORK_OP, 100, 110, stack, third);  // Python from 9 to 100
+  AddScope("aten::relu", Scope::kFrameworkOp, 0, 29, kNone, second);
+  AddScope("aten::a", Scope::kFrameworkOp, 0, 9, stack, third);
+  AddScope("aten::b", Scope::kFrameworkOp, 100, 110, stack, third);  // Python from 9 to 100
   const std::map<Key, int64_t> expected = {
       {{kCall, 0}, 3 + 10 + 61}, {{kScope, 0}, 3 + 10}, {{kScope, 1}, 3}, {{kNotSeen, third}, 10}, {{kScope, 2}, 10}};
   EXPECT_EQ(Shares(builder_.Build()), expected);
@@ -78,9 +78,9 @@ TEST_F(TimeDivision, ThreadsThatWorkShareEquallyAndTheOthersGetNothing) {
 
 TEST_F(TimeDivision, GapsArePythonsWhereBothNeighboursAre) {
   const StackIndex stack = Stack();
-  AddScope("aten::a", Scope::FRAMEWORK_OP, 100, 200, stack);
-  AddScope("aten::b", Scope::FRAMEWORK_OP, 300, 400, stack);  // Python before
-  AddScope("aten::c", Scope::FRAMEWORK_OP, 550, 600);         // not of Python
+  AddScope("aten::a", Scope::kFrameworkOp, 100, 200, stack);
+  AddScope("aten::b", Scope::kFrameworkOp, 300, 400, stack);  // Python before
+  AddScope("aten::c", Scope::kFrameworkOp, 550, 600);         // not of Python
   builder_.Call(Gemm(), 700, 50);
   builder_.StackOfLastCall(stack);
   builder_.Call(Gemm(), 800, 50);
@@ -97,9 +97,9 @@ TEST_F(TimeDivision, GapsArePythonsWhereBothNeighboursAre) {
 
 TEST_F(TimeDivision, RangesOfTheUserAreBrackets) {
   const StackIndex stack = Stack();
-  AddScope("Optimizer.step#SGD.step", Scope::USER_RANGE, 100, 500, stack);
-  AddScope("aten::add_", Scope::FRAMEWORK_OP, 200, 300, stack);
-  AddScope("range without Python", Scope::NVTX_RANGE, 600, 700);
+  AddScope("Optimizer.step#SGD.step", Scope::kUserRange, 100, 500, stack);
+  AddScope("aten::add_", Scope::kFrameworkOp, 200, 300, stack);
+  AddScope("range without Python", Scope::kNvtxRange, 600, 700);
   const std::map<Key, int64_t> expected = {
       {{kUnattributed, kNone}, 200}, {{kNotSeen, 0}, 100 + 200}, {{kScope, 1}, 100}, {{kScope, 2}, 100}};
   EXPECT_EQ(Shares(builder_.Build(700)), expected);
@@ -107,11 +107,11 @@ TEST_F(TimeDivision, RangesOfTheUserAreBrackets) {
 
 TEST_F(TimeDivision, InputScopesAreDataLoadingWhereNothingInnerRuns) {
   const StackIndex stack = Stack();
-  AddScope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", Scope::USER_RANGE, 100, 500, stack);
-  AddScope("user's own", Scope::USER_RANGE, 150, 300, stack);
-  AddScope("aten::stack", Scope::FRAMEWORK_OP, 200, 250, stack);
-  AddScope("Iterator::Root::Prefetch", Scope::TRACE_ME, 600, 700);
-  AddScope("while/IteratorGetNext:IteratorGetNext", Scope::GRAPH_NODE, 700, 800);
+  AddScope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", Scope::kUserRange, 100, 500, stack);
+  AddScope("user's own", Scope::kUserRange, 150, 300, stack);
+  AddScope("aten::stack", Scope::kFrameworkOp, 200, 250, stack);
+  AddScope("Iterator::Root::Prefetch", Scope::kTraceMe, 600, 700);
+  AddScope("while/IteratorGetNext:IteratorGetNext", Scope::kGraphNode, 700, 800);
   const std::map<Key, int64_t> expected = {{{kUnattributed, kNone}, 200},
                                            {{kDataLoading, 0}, 350},
                                            {{kScope, 2}, 50},
@@ -131,17 +131,17 @@ TEST_F(TimeDivision, WaitingForTheGpuTakesOnlyWhatNobodyElseWorks) {
 // The thread that called a function sits in KernelAndDeviceFunc::Run until the executor's threads have run its nodes.
 TEST_F(TimeDivision, EventsOfTensorFlowBesideItsNodesTakeOnlyWhatNobodyElseWorks) {
   const ThreadIndex second = builder_.AddThread();
-  AddScope("KernelAndDeviceFunc::Run", Scope::TRACE_ME, 0, 100);
-  AddScope("model/dense/MatMul:MatMul", Scope::GRAPH_NODE, 20, 50, kNone, second);
+  AddScope("KernelAndDeviceFunc::Run", Scope::kTraceMe, 0, 100);
+  AddScope("model/dense/MatMul:MatMul", Scope::kGraphNode, 20, 50, kNone, second);
   const std::map<Key, int64_t> expected = {{{kScope, 0}, 70}, {{kScope, 1}, 30}};
   EXPECT_EQ(Shares(builder_.Build()), expected);
 }
 
 TEST_F(TimeDivision, BetweenBackwardNodesTheEngineWorks) {
   const StackIndex stack = Stack();
-  AddScope("autograd::engine::evaluate_function: AddmmBackward0", Scope::FRAMEWORK_OP, 0, 100, stack);
-  AddScope("ReluBackward0", Scope::BACKWARD_NODE, 110, 200, stack);
-  AddScope("aten::add_", Scope::FRAMEWORK_OP, 250, 300, stack);
+  AddScope("autograd::engine::evaluate_function: AddmmBackward0", Scope::kFrameworkOp, 0, 100, stack);
+  AddScope("ReluBackward0", Scope::kBackwardNode, 110, 200, stack);
+  AddScope("aten::add_", Scope::kFrameworkOp, 250, 300, stack);
   const std::map<Key, int64_t> expected = {
       {{kScope, 0}, 110}, {{kScope, 1}, 90}, {{kNotSeen, 0}, 50}, {{kScope, 2}, 50}};
   EXPECT_EQ(Shares(builder_.Build()), expected);
@@ -149,7 +149,7 @@ TEST_F(TimeDivision, BetweenBackwardNodesTheEngineWorks) {
 
 TEST_F(TimeDivision, OutsideTheWindowsOfALightTapGapsAreNotPythons) {
   const StackIndex stack = Stack();
-  for (int i = 0; i < 4; ++i) AddScope("aten::a", Scope::FRAMEWORK_OP, 100 * i, 100 * i + 50, stack);
+  for (int i = 0; i < 4; ++i) AddScope("aten::a", Scope::kFrameworkOp, 100 * i, 100 * i + 50, stack);
   builder_.model().scope_windows = {{0, 0, 130}, {0, 240, 400}};
   EXPECT_EQ(Shares(builder_.Build())[Key(kNotSeen, 0)], 50 + 50);
   EXPECT_EQ(Shares(builder_.model())[Key(kUnattributed, kNone)], 50);
@@ -178,7 +178,7 @@ TEST_F(TimeDivision, OfOneProcessOthersTakeNoPart) {
 TEST_F(TimeDivision, WhatDoesNotDivideGoesInTurn) {
   const ThreadIndex second = builder_.AddThread();
   builder_.Call(Gemm(), 0, 1000);
-  AddScope("aten::a", Scope::FRAMEWORK_OP, 0, 1000, kNone, second);
+  AddScope("aten::a", Scope::kFrameworkOp, 0, 1000, kNone, second);
   std::vector<int64_t> boundaries;
   for (int64_t time = 1; time < 1000; ++time) boundaries.push_back(time);
   std::map<ThreadIndex, int64_t> shares;
@@ -236,14 +236,14 @@ class RandomRun {
       builder_.StackOfLastCall(stack);
       return;
     }
-    static const std::pair<const char*, Scope::Kind> kScopes[] = {{"aten::conv2d", Scope::FRAMEWORK_OP},
-                                                                  {"ReluBackward0", Scope::BACKWARD_NODE},
-                                                                  {"AddmmBackward0", Scope::BACKWARD_NODE},
-                                                                  {"user", Scope::USER_RANGE},
-                                                                  {"user", Scope::NVTX_RANGE},
-                                                                  {"enumerate(DataLoader)#x", Scope::USER_RANGE},
-                                                                  {"Iterator::Map", Scope::TRACE_ME},
-                                                                  {"KernelAndDeviceFunc::Run", Scope::TRACE_ME}};
+    static const std::pair<const char*, Scope> kScopes[] = {{"aten::conv2d", Scope::kFrameworkOp},
+                                                            {"ReluBackward0", Scope::kBackwardNode},
+                                                            {"AddmmBackward0", Scope::kBackwardNode},
+                                                            {"user", Scope::kUserRange},
+                                                            {"user", Scope::kNvtxRange},
+                                                            {"enumerate(DataLoader)#x", Scope::kUserRange},
+                                                            {"Iterator::Map", Scope::kTraceMe},
+                                                            {"KernelAndDeviceFunc::Run", Scope::kTraceMe}};
     const auto& [name, kind] = kScopes[random_() % std::size(kScopes)];
     builder_.Scope(name, kind, start_ns, duration_ns, thread, -1, stack);
   }
@@ -286,7 +286,7 @@ class ThreadByDefinition {
     }
     if (scope == kNone) return Gap(time_ns, {kUnattributed, kNone});
     const bool is_bracket =
-        model_.scopes.kind[scope] == Scope::USER_RANGE || model_.scopes.kind[scope] == Scope::NVTX_RANGE;
+        model_.scopes.kind[scope] == Scope::kUserRange || model_.scopes.kind[scope] == Scope::kNvtxRange;
     if (input == scope || (is_bracket && input != kNone)) return {kDataLoading, input};
     return is_bracket ? Gap(time_ns, {kScope, scope}) : Key(kScope, scope);
   }
@@ -313,7 +313,7 @@ class ThreadByDefinition {
     return (edge.first ? model_.PythonStackOf(edge.second) : model_.scopes.python_stack[edge.second]) != kNone;
   }
   bool IsBackward(const std::pair<bool, uint32_t>& edge) const {
-    return !edge.first && model_.scopes.kind[edge.second] == Scope::BACKWARD_NODE;
+    return !edge.first && model_.scopes.kind[edge.second] == Scope::kBackwardNode;
   }
 
   const TraceModel& model_;
@@ -343,7 +343,7 @@ std::vector<Whole> Wholes(const std::vector<TimePiece>& pieces) {
 }
 
 bool IsWork(const TraceModel& model, const Key& key) {
-  return key.first == kCall || (key.first == kScope && model.scopes.kind[key.second] != Scope::TRACE_ME);
+  return key.first == kCall || (key.first == kScope && model.scopes.kind[key.second] != Scope::kTraceMe);
 }
 
 std::multiset<Key> KeysAt(const TraceModel& model, const std::vector<ThreadByDefinition>& threads, int64_t time_ns) {

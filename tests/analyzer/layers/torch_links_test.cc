@@ -14,7 +14,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Kind = trace::ScopeBatch;
+using Kind = ScopeKind;
 using ::testing::ElementsAre;
 
 constexpr char kTorch[] = "/v/site-packages/torch/nn/modules/module.py";
@@ -89,16 +89,16 @@ class NetTest : public testing::Test {
     recorder_.Node("ViewBackward0", first);
   }
   void LinearBackward(int64_t addmm, bool has_data) {
-    recorder_.Begin("autograd::engine::evaluate_function: AddmmBackward0", Kind::FRAMEWORK_OP);
-    recorder_.Begin("AddmmBackward0", Kind::BACKWARD_NODE, addmm);
+    recorder_.Begin("autograd::engine::evaluate_function: AddmmBackward0", Kind::kFrameworkOp);
+    recorder_.Begin("AddmmBackward0", Kind::kBackwardNode, addmm);
     for (int i = has_data ? 0 : 1; i < 2; ++i) {
-      recorder_.Begin("aten::mm", Kind::FRAMEWORK_OP);
+      recorder_.Begin("aten::mm", Kind::kFrameworkOp);
       recorder_.Call(
           recorder_.builder().AddOp(i == 0 ? GemmDefinition(256, 4, 120, "NN") : GemmDefinition(256, 120, 4, "NT")));
       recorder_.End();
     }
     recorder_.End();
-    recorder_.Begin("aten::sum", Kind::FRAMEWORK_OP);
+    recorder_.Begin("aten::sum", Kind::kFrameworkOp);
     recorder_.End();
     recorder_.End();
     recorder_.Accumulate();
@@ -106,7 +106,7 @@ class NetTest : public testing::Test {
     recorder_.Accumulate();
   }
   void Update() {
-    recorder_.Begin("Optimizer.step#SGD.step", Kind::USER_RANGE);
+    recorder_.Begin("Optimizer.step#SGD.step", Kind::kUserRange);
     recorder_.Op("aten::add_", InProgram(44), false);
     recorder_.End();
   }
@@ -165,7 +165,7 @@ TEST_F(NetTest, ProductsOfABackwardNodeAreDataThenWeightsAndASingleOneIsToldByIt
 TEST_F(NetTest, ASingleProductOverTheOutputsIsBackwardData) {
   recorder_.Linear(InNet(10, fc1_));  // frozen weights: only the input's gradient
   recorder_.BeginNode("AddmmBackward0", 1);
-  recorder_.Begin("aten::mm", Kind::FRAMEWORK_OP);
+  recorder_.Begin("aten::mm", Kind::kFrameworkOp);
   recorder_.Call(recorder_.builder().AddOp(GemmDefinition(256, 4, 120, "NN")));
   recorder_.End();
   recorder_.EndNode();
@@ -247,10 +247,10 @@ TEST_F(NetTest, WithoutModulesALineInALoopIsSeveralLayersInEachPass) {
 
 TEST_F(NetTest, TrainingsInSeveralThreadsHaveNumbersOfTheirOwn) {
   const ThreadIndex other = recorder_.builder().AddThread();
-  recorder_.Begin("aten::relu", Kind::FRAMEWORK_OP, 0, InNet(10));
+  recorder_.Begin("aten::relu", Kind::kFrameworkOp, 0, InNet(10));
   recorder_.End();
   recorder_.SwitchTo(other);
-  recorder_.Begin("aten::relu", Kind::FRAMEWORK_OP, 0, InNet(11));
+  recorder_.Begin("aten::relu", Kind::kFrameworkOp, 0, InNet(11));
   recorder_.End();
   recorder_.Node("ReluBackward0", 0);
   recorder_.SwitchTo(0);
@@ -261,7 +261,7 @@ TEST_F(NetTest, TrainingsInSeveralThreadsHaveNumbersOfTheirOwn) {
 }
 
 TEST_F(NetTest, TheOptimizerIsOneLayerAndItsClosureIsNot) {
-  recorder_.Begin("Optimizer.step#LBFGS.step", Kind::USER_RANGE);
+  recorder_.Begin("Optimizer.step#LBFGS.step", Kind::kUserRange);
   recorder_.Linear(InNet(10, fc1_));
   recorder_.Node("AddmmBackward0", 1);
   const StackIndex in_step = recorder_.builder().AddStack(
@@ -320,12 +320,12 @@ TEST_F(NetTest, CallsOfWorkersBelongToTheOpThatWaitsForThem) {
   ModelBuilder& builder = recorder_.builder();
   const ThreadIndex worker = builder.AddThread();
   const OpIndex gemm = builder.AddOp(GemmDefinition(16, 32, 128, "NN"));
-  recorder_.Begin("aten::scaled_dot_product_attention", Kind::FRAMEWORK_OP, 0, InNet(10, fc1_));
-  recorder_.Begin("aten::flash_attention", Kind::FRAMEWORK_OP, 0);
+  recorder_.Begin("aten::scaled_dot_product_attention", Kind::kFrameworkOp, 0, InNet(10, fc1_));
+  recorder_.Begin("aten::flash_attention", Kind::kFrameworkOp, 0);
   const int64_t start_ns = recorder_.now_ns();
   recorder_.Call(gemm);
   builder.Call(gemm, start_ns + 1, 18, worker);
-  builder.Scope("aten::empty", Kind::FRAMEWORK_OP, start_ns + 19, 1, worker);
+  builder.Scope("aten::empty", Kind::kFrameworkOp, start_ns + 19, 1, worker);
   recorder_.End();
   recorder_.End();
   builder.Call(gemm, recorder_.now_ns() - 5, 10, worker);  // goes on after it: of something else
@@ -339,8 +339,8 @@ TEST_F(NetTest, CallsOfWorkersWhileTwoThreadsRunOpsAreNotToldApart) {
   const ThreadIndex second = builder.AddThread(), worker = builder.AddThread();
   const OpIndex gemm = builder.AddOp(GemmDefinition(16, 32, 128, "NN"));
   const StackIndex stack = InNet(10, fc1_);
-  builder.Scope("aten::linear", Kind::FRAMEWORK_OP, 100, 100, 0, -1, stack);
-  builder.Scope("aten::linear", Kind::FRAMEWORK_OP, 150, 100, second, -1, stack);
+  builder.Scope("aten::linear", Kind::kFrameworkOp, 100, 100, 0, -1, stack);
+  builder.Scope("aten::linear", Kind::kFrameworkOp, 150, 100, second, -1, stack);
   builder.Call(gemm, 110, 20, worker);
   builder.Call(gemm, 160, 20, worker);
   builder.Call(gemm, 210, 20, worker);
@@ -356,7 +356,7 @@ TEST_F(NetTest, CallsOfWorkersWhileTwoThreadsRunOpsAreNotToldApart) {
 TEST_F(NetTest, CallsOfOtherThreadsOfPythonAreNoWorkers) {
   ModelBuilder& builder = recorder_.builder();
   const ThreadIndex other = builder.AddThread();
-  builder.Scope("aten::linear", Kind::FRAMEWORK_OP, 100, 100, 0, -1, InNet(10, fc1_));
+  builder.Scope("aten::linear", Kind::kFrameworkOp, 100, 100, 0, -1, InNet(10, fc1_));
   builder.Call(builder.AddOp(GemmDefinition(16, 32, 128, "NN")), 110, 20, other);
   builder.StackOfLastCall(InProgram(50));
   const TraceModel model = builder.Build();
@@ -367,7 +367,7 @@ TEST_F(NetTest, CallsOfOtherThreadsOfPythonAreNoWorkers) {
 TEST_F(NetTest, CopiesInAModulesOwnLinesAreNotItsNextLayers) {
   recorder_.Linear(InNet(10, fc1_));
   recorder_.Op("aten::transpose", InNet(11));
-  recorder_.Begin("aten::contiguous", Kind::FRAMEWORK_OP, recorder_.next_node(), InNet(11));
+  recorder_.Begin("aten::contiguous", Kind::kFrameworkOp, recorder_.next_node(), InNet(11));
   recorder_.Op("aten::copy_", kNone, false);
   recorder_.End();
   recorder_.Op("aten::view", InNet(11));

@@ -16,7 +16,7 @@ class TorchRecorder {
   ModelBuilder& builder() { return builder_; }
   void SwitchTo(ThreadIndex thread) { thread_ = thread; }
 
-  void Begin(const std::string& name, trace::ScopeBatch::Kind kind, int64_t link = -1, StackIndex stack = kNone) {
+  void Begin(const std::string& name, ScopeKind kind, int64_t link = -1, StackIndex stack = kNone) {
     open_.push_back({name, kind, link, stack, now_ns_});
     now_ns_ += kTick;
   }
@@ -29,15 +29,15 @@ class TorchRecorder {
   }
   // An op that makes the next node (its number), or none: with `is_node` false.
   void Op(const std::string& name, StackIndex stack, bool is_node = true) {
-    Begin(name, trace::ScopeBatch::FRAMEWORK_OP, next_node_, stack);
+    Begin(name, ScopeKind::kFrameworkOp, next_node_, stack);
     if (is_node) ++next_node_;
     End();
   }
   // aten::linear as PyTorch runs it: around aten::t and aten::addmm, two nodes.
   void Linear(StackIndex stack) {
-    Begin("aten::linear", trace::ScopeBatch::FRAMEWORK_OP, next_node_, stack);
+    Begin("aten::linear", ScopeKind::kFrameworkOp, next_node_, stack);
     Op("aten::t", kNone);
-    Begin("aten::addmm", trace::ScopeBatch::FRAMEWORK_OP, next_node_++);
+    Begin("aten::addmm", ScopeKind::kFrameworkOp, next_node_++);
     Call(gemm_);
     End();
     End();
@@ -50,15 +50,15 @@ class TorchRecorder {
   void Node(const std::string& name, int64_t number, const std::vector<std::string>& inside = {}) {
     BeginNode(name, number);
     for (const std::string& op : inside) {
-      Begin(op, trace::ScopeBatch::FRAMEWORK_OP);
+      Begin(op, ScopeKind::kFrameworkOp);
       if (op == "aten::mm") Call(gemm_);
       End();
     }
     EndNode();
   }
   void BeginNode(const std::string& name, int64_t number) {
-    Begin("autograd::engine::evaluate_function: " + name, trace::ScopeBatch::FRAMEWORK_OP);
-    Begin(name, trace::ScopeBatch::BACKWARD_NODE, number);
+    Begin("autograd::engine::evaluate_function: " + name, ScopeKind::kFrameworkOp);
+    Begin(name, ScopeKind::kBackwardNode, number);
   }
   void EndNode() {
     End();
@@ -73,7 +73,7 @@ class TorchRecorder {
   static constexpr int64_t kTick = 10;
   struct Open {
     std::string name;
-    trace::ScopeBatch::Kind kind;
+    ScopeKind kind;
     int64_t link;
     StackIndex stack;
     int64_t start_ns;

@@ -5,7 +5,7 @@
 
 namespace dlhook::analyzer {
 
-using Scopes = trace::ScopeBatch;
+using Scopes = ScopeKind;
 
 int TrainingProgram::AddModel(const std::string& name, int layers) {
   Network network = {name, {}};
@@ -22,10 +22,10 @@ int TrainingProgram::AddModel(const std::string& name, int layers) {
   return static_cast<int>(networks_.size()) - 1;
 }
 
-void TrainingProgram::Scope(const std::string& name, Scopes::Kind kind, int64_t duration_ns, ThreadIndex thread,
-                            int64_t link, StackIndex stack, Place place) {
+void TrainingProgram::Scope(const std::string& name, Scopes kind, int64_t duration_ns, ThreadIndex thread, int64_t link,
+                            StackIndex stack, Place place) {
   now_ns_ += 10;
-  const bool always = kind == Scopes::USER_RANGE;
+  const bool always = kind == Scopes::kUserRange;
   if (records_ || always) {
     builder_.Scope(name, kind, now_ns_, duration_ns, thread, link, stack);
     scope_places_[{thread, now_ns_}] = place;
@@ -33,7 +33,7 @@ void TrainingProgram::Scope(const std::string& name, Scopes::Kind kind, int64_t 
   now_ns_ += duration_ns;
 }
 
-void TrainingProgram::Work(Place place, int64_t batch, int64_t link, const std::string& name, Scopes::Kind kind,
+void TrainingProgram::Work(Place place, int64_t batch, int64_t link, const std::string& name, Scopes kind,
                            ThreadIndex thread) {
   trace::OpDefinition definition;
   definition.set_function("onednn:exec");
@@ -50,17 +50,17 @@ void TrainingProgram::Work(Place place, int64_t batch, int64_t link, const std::
 }
 
 void TrainingProgram::Input(ThreadIndex thread) {
-  Scope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", Scopes::USER_RANGE, 100, thread, -1, kNone, {});
+  Scope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", Scopes::kUserRange, 100, thread, -1, kNone, {});
 }
 
 void TrainingProgram::ZeroGrad(ThreadIndex thread) {
-  Scope("Optimizer.zero_grad#SGD.zero_grad", Scopes::USER_RANGE, 100, thread, -1, kNone, {});
+  Scope("Optimizer.zero_grad#SGD.zero_grad", Scopes::kUserRange, 100, thread, -1, kNone, {});
 }
 
 void TrainingProgram::Forward(int model, bool grad, int64_t batch, ThreadIndex thread) {
   for (LayerIndex layer : networks_[model].layers) {
     const int64_t link = grad ? next_link_++ : -1;
-    Work({layer, LayerDirection::kForward}, batch, link, "aten::conv2d", Scopes::FRAMEWORK_OP, thread);
+    Work({layer, LayerDirection::kForward}, batch, link, "aten::conv2d", Scopes::kFrameworkOp, thread);
     if (grad) pending_.push_back({layer, link, batch});
   }
 }
@@ -74,7 +74,7 @@ void TrainingProgram::Loss(bool grad, ThreadIndex thread) {
     loss_ = static_cast<LayerIndex>(attribution_.layers.size());
     attribution_.layers.push_back(layer);
   }
-  Scope("aten::cross_entropy_loss", Scopes::FRAMEWORK_OP, 100, thread, grad ? next_link_ : -1, kNone,
+  Scope("aten::cross_entropy_loss", Scopes::kFrameworkOp, 100, thread, grad ? next_link_ : -1, kNone,
         {loss_, LayerDirection::kForward});
   if (grad) ++next_link_;
 }
@@ -82,17 +82,17 @@ void TrainingProgram::Loss(bool grad, ThreadIndex thread) {
 void TrainingProgram::Backward(ThreadIndex thread) {
   for (auto run = pending_.rbegin(); run != pending_.rend(); ++run) {
     Work({run->layer, LayerDirection::kBackwardData}, run->batch, run->link, "ConvolutionBackward0",
-         Scopes::BACKWARD_NODE, thread);
+         Scopes::kBackwardNode, thread);
   }
   pending_.clear();
 }
 
 void TrainingProgram::Update(const std::string& optimizer, StackIndex stack, ThreadIndex thread) {
-  Scope(absl::StrCat("Optimizer.step#", optimizer, ".step"), Scopes::USER_RANGE, 100, thread, -1, stack, {});
+  Scope(absl::StrCat("Optimizer.step#", optimizer, ".step"), Scopes::kUserRange, 100, thread, -1, stack, {});
 }
 
 void TrainingProgram::Other(const std::string& name, ThreadIndex thread) {
-  Scope(name, Scopes::FRAMEWORK_OP, 100, thread, -1, kNone, {});
+  Scope(name, Scopes::kFrameworkOp, 100, thread, -1, kNone, {});
 }
 
 void TrainingProgram::RecordScopes(bool recorded) {

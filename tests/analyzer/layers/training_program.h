@@ -52,10 +52,9 @@ class TrainingProgram {
     int64_t link;
     int64_t batch;
   };
-  void Scope(const std::string& name, trace::ScopeBatch::Kind kind, int64_t duration_ns, ThreadIndex thread,
-             int64_t link, StackIndex stack, Place place);
-  void Work(Place place, int64_t batch, int64_t link, const std::string& name, trace::ScopeBatch::Kind kind,
-            ThreadIndex thread);
+  void Scope(const std::string& name, ScopeKind kind, int64_t duration_ns, ThreadIndex thread, int64_t link,
+             StackIndex stack, Place place);
+  void Work(Place place, int64_t batch, int64_t link, const std::string& name, ScopeKind kind, ThreadIndex thread);
 
   ModelBuilder builder_;
   Attribution attribution_;

@@ -11,8 +11,6 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Batch = trace::CounterBatch;
-
 std::string Names() {
   return "packet { interned { string { iid: 3 value: 'task-clock' } string { iid: 4 value: 'minor-faults' } } }\n";
 }
@@ -36,8 +34,8 @@ TEST(CounterSeriesTest, DeltasAddUpWithinABatchAndBatchesJoin) {
   const CounterSeries& series = model.counters[0];
   EXPECT_EQ(series.thread, 0u);
   EXPECT_EQ(series.tid, 70u);
-  EXPECT_EQ(series.kind, Batch::BOUNDARY);
-  EXPECT_EQ(series.source, Batch::RUSAGE);
+  EXPECT_EQ(series.kind, CounterKind::kBoundary);
+  EXPECT_EQ(series.source, CounterSource::kRusage);
   EXPECT_EQ(model.names[series.names[1]], "minor-faults");
   EXPECT_EQ(series.time_ns, (std::vector<int64_t>{1000, 1500, 1800}));
   EXPECT_EQ(series.value, (std::vector<uint64_t>{100, 5, 500, 7, 700, 7}));

@@ -75,7 +75,7 @@ TEST(CublasOpTest, NamesWhatLtWasConfiguredWith) {
   EXPECT_EQ(op.compute_type, "32f");
   EXPECT_EQ(op.math_mode, "");
   EXPECT_EQ(op.workspace_bytes, 33554432);
-  EXPECT_EQ(op.chooser, trace::HEURISTIC);
+  EXPECT_EQ(op.chooser, Chooser::kHeuristic);
   EXPECT_STREQ(ChooserName(op.chooser), "heuristic");
   EXPECT_EQ(op.heuristic, "rank 0 of 3");
   EXPECT_THAT(op.post_ops, ElementsAre("bias", "gelu_aux"));
@@ -110,7 +110,7 @@ TEST(CublasOpTest, AskingTheHeuristicsIsASearch) {
   EXPECT_EQ(op.subject, "gemm");
   EXPECT_EQ(op.problem, "m120 n64 k256 TN f32");
   EXPECT_EQ(op.heuristic, "1 of 1 requested");
-  EXPECT_EQ(op.chooser, trace::HEURISTIC);
+  EXPECT_EQ(op.chooser, Chooser::kHeuristic);
   EXPECT_FALSE(op.is_asynchronous);
   EXPECT_EQ(op.flops, std::nullopt);
   EXPECT_EQ(op.bytes, std::nullopt);

@@ -8,6 +8,7 @@
 #include <random>
 #include <sstream>
 
+#include "analyzer/model/decode_op.h"
 #include "analyzer/model/trace_builder.h"
 #include "tests/analyzer/model/decode_text.h"
 #include "tests/analyzer/test_trace.h"
@@ -47,7 +48,7 @@ TEST(CudnnPlanJsonTest, Forward) {
   EXPECT_EQ(op.compute_type, "f32");
   // TILE_SIZE 2, TILEK 13, IDX_MODE 18, WORKSPACE 25, TILE_CGA_M 27, TILE_CGA_N 28
   EXPECT_EQ(op.implementation, "cudnn engine 62 k2=1 k13=1 k18=0 k25=1 k27=1 k28=2");
-  EXPECT_EQ(op.chooser, trace::CACHED);
+  EXPECT_EQ(op.chooser, Chooser::kCached);
   EXPECT_EQ(op.heuristic, "");
   EXPECT_EQ(op.workspace_bytes, 512);
   EXPECT_FALSE(op.tensor_core);  // the text holds no notes
@@ -88,7 +89,7 @@ TEST(CudnnPlanJsonTest, WhatIsRecordedBesideTheTextStays) {
   const Op op = DecodeOp(definition);
   EXPECT_EQ(op.implementation, "cudnn engine 5 k2=0");
   EXPECT_TRUE(op.tensor_core->is_told);
-  EXPECT_EQ(op.definition.cudnn().plan().number(), 4u);
+  EXPECT_EQ(op.plan()->number, 4u);
 }
 
 TEST(CudnnPlanJsonTest, NumbersInPlaceOfNames) {
@@ -109,7 +110,7 @@ TEST(CudnnPlanJsonTest, TextThatIsNoPlanIsToldOnce) {
   const Op op = DecodeOp(PlanOf("{\"operationGraph\":"));
   EXPECT_EQ(op.trouble, "a cuDNN plan whose JSON could not be read: not JSON");
   EXPECT_EQ(op.kind, "cudnn");
-  EXPECT_EQ(op.chooser, trace::CACHED);
+  EXPECT_EQ(op.chooser, Chooser::kCached);
   EXPECT_THAT(op.tensors, IsEmpty());
   trace::OpDefinition cut = PlanOf("{\"operationGraph\":");
   cut.mutable_cudnn()->mutable_plan()->set_json_cut(true);

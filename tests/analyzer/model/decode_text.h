@@ -7,7 +7,8 @@
 
 #include <string>
 
-#include "analyzer/model/op.h"
+#include "analyzer/model/decode_op.h"
+#include "proto/op.pb.h"
 
 namespace dlhook::analyzer {
 

@@ -56,18 +56,18 @@ TEST(GpuModelTest, WorkIsJoinedToTheCallThatAskedForIt) {
   const GpuActivityColumns& gpu = model.gpu;
   EXPECT_THAT(gpu.start_ns, ElementsAre(1300, 1400, 3400, 5000, 1350)) << "by device, then time";
   EXPECT_THAT(gpu.end_ns, ElementsAre(1390, 1410, 3407, 5040, 1355));
-  EXPECT_THAT(gpu.kind,
-              ElementsAre(Activity::KERNEL, Activity::COPY, Activity::SET, Activity::KERNEL, Activity::KERNEL));
+  EXPECT_THAT(gpu.kind, ElementsAre(GpuActivityKind::kKernel, GpuActivityKind::kCopy, GpuActivityKind::kSet,
+                                    GpuActivityKind::kKernel, GpuActivityKind::kKernel));
   EXPECT_THAT(gpu.launch_call, ElementsAre(0u, 0u, kNone, 2u, 3u));
   EXPECT_THAT(gpu.call, ElementsAre(0u, 0u, kNone, 2u, 3u));
   EXPECT_THAT(gpu.thread, ElementsAre(0u, 0u, 0u, 0u, 1u));
   EXPECT_THAT(gpu.asked_ns, ElementsAre(1100, 1200, 3300, 3100, 1050));
   EXPECT_THAT(gpu.stream, ElementsAre(7u, 7u, 7u, 8u, 7u));
   EXPECT_THAT(gpu.bytes, ElementsAre(0u, 64u, 32u, 0u, 0u));
-  EXPECT_EQ(gpu.direction[1], trace::Copy::HOST_TO_DEVICE);
-  EXPECT_EQ(gpu.host_memory[1], trace::Copy::PINNED);
+  EXPECT_EQ(gpu.direction[1], CopyDirection::kHostToDevice);
+  EXPECT_EQ(gpu.host_memory[1], HostMemory::kPinned);
   EXPECT_THAT(gpu.device, ElementsAre(0u, 0u, 0u, 0u, 1u));
-  EXPECT_EQ(gpu.source[0], trace::GPU_TIME_CUPTI);
+  EXPECT_EQ(gpu.source[0], GpuTimeSource::kCupti);
   EXPECT_THAT(gpu.queued_ns, IsEmpty()) << "nothing tells";
   EXPECT_THAT(gpu.scope, IsEmpty()) << "there are none";
   ASSERT_THAT(model.gpu_kernels, SizeIs(1));
@@ -103,7 +103,7 @@ TEST(GpuModelTest, WorkWithoutWindowsHasOne) {
   ASSERT_THAT(model.gpu_windows, SizeIs(1));
   EXPECT_EQ(model.gpu_windows[0].start_ns, 1);
   EXPECT_EQ(model.gpu_windows[0].end_ns, 1000);
-  EXPECT_EQ(model.gpu_windows[0].source, trace::GPU_TIME_EVENTS);
+  EXPECT_EQ(model.gpu_windows[0].source, GpuTimeSource::kEvents);
 }
 
 // CUPTI was handed to the application meanwhile and counts from 1 again.
@@ -154,8 +154,8 @@ TEST(GpuModelTest, PairsOfEventsNameTheirCall) {
   EXPECT_THAT(model.gpu.thread, ElementsAre(0u, 0u, 0u, kNone));
   EXPECT_THAT(model.gpu.asked_ns, ElementsAre(2000, 4900, kNotKnown, kNotKnown));
   EXPECT_EQ(model.gpu.bytes[1], 4096u) << "as its call says";
-  EXPECT_EQ(model.gpu.direction[1], trace::Copy::DEVICE_TO_HOST);
-  EXPECT_EQ(model.gpu.host_memory[1], trace::Copy::PAGEABLE);
+  EXPECT_EQ(model.gpu.direction[1], CopyDirection::kDeviceToHost);
+  EXPECT_EQ(model.gpu.host_memory[1], HostMemory::kPageable);
 }
 
 // Captured under call 1, cloned twice; replayed by call 3.

@@ -33,7 +33,7 @@ std::string CallText(int thread, int sequence, int end, const std::string& stack
 
 std::string Start() { return HeaderText() + OpsText() + StacksText(); }
 
-using Cut = trace::InternedStack;
+using Cut = StackCut;
 
 TEST(NativeStacks, AreAForestWithTheCallsAddresses) {
   const TraceModel model =
@@ -43,7 +43,7 @@ TEST(NativeStacks, AreAForestWithTheCallsAddresses) {
   EXPECT_EQ(frames.address, (std::vector<uint64_t>{0xff, 0x1ff, 0x300}));
   EXPECT_EQ(frames.parent, (std::vector<FrameIndex>{kNone, 0, 0}));
   EXPECT_EQ(frames.process, (std::vector<ProcessIndex>{0, 0, 0}));
-  EXPECT_EQ(frames.cut, (std::vector<Cut::Cut>{Cut::TOO_DEEP, Cut::WHOLE, Cut::WHOLE}));
+  EXPECT_EQ(frames.cut, (std::vector<Cut>{Cut::kTooDeep, Cut::kWhole, Cut::kWhole}));
   EXPECT_EQ(model.calls.native_stack, (std::vector<FrameIndex>{1, 2, kNone, kNone}));
   EXPECT_TRUE(model.oddities.empty());
 }
@@ -121,8 +121,8 @@ TEST(NativeStacks, ThatCannotBeAreOddities) {
   EXPECT_EQ(OddityCount(model, "a definition of a native stack with an impossible id, or without an address"), 3);
   EXPECT_EQ(OddityCount(model, "a native stack that the trace does not define"), 3);
   EXPECT_EQ(model.calls.native_stack, (std::vector<FrameIndex>{kNone, 3, 4}));
-  EXPECT_EQ(model.native_frames.cut[3], Cut::UNREADABLE);
-  EXPECT_EQ(model.native_frames.cut[4], Cut::UNREADABLE);
+  EXPECT_EQ(model.native_frames.cut[3], Cut::kUnreadable);
+  EXPECT_EQ(model.native_frames.cut[4], Cut::kUnreadable);
   for (FrameIndex frame = 0; frame < model.native_frames.size(); ++frame) {
     const FrameIndex parent = model.native_frames.parent[frame];
     EXPECT_TRUE(parent == kNone || parent < frame);

@@ -75,7 +75,7 @@ TEST(Scopes, DecodesABatch) {
   EXPECT_EQ(scopes.link, (std::vector<int64_t>{6, 6, -1}));
   EXPECT_EQ(scopes.parent, (std::vector<ScopeIndex>{kNone, 0, kNone}));
   EXPECT_EQ(scopes.thread, (std::vector<ThreadIndex>{0, 0, 0}));
-  EXPECT_EQ(scopes.kind[2], trace::ScopeBatch::BACKWARD_NODE);
+  EXPECT_EQ(scopes.kind[2], ScopeKind::kBackwardNode);
   EXPECT_EQ(model.names[scopes.name[0]], "aten::conv2d");
   EXPECT_EQ(model.names[scopes.name[1]], "aten::convolution");
   EXPECT_EQ(scopes.python_stack[0], kNone);

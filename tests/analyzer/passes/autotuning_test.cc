@@ -194,9 +194,9 @@ TEST(AutotuningTest, CapturedExecutionsAreNoTrials) {
 }
 
 // Chooser of every execution of an op that is no trial, in the order of time.
-std::vector<trace::Chooser> Choosers(TraceModel model) {
+std::vector<Chooser> Choosers(TraceModel model) {
   ResolveChoices(&model);
-  std::vector<trace::Chooser> choosers;
+  std::vector<Chooser> choosers;
   for (OpIndex index : model.calls.op) {
     const Op& op = model.ops[index];
     if (!op.is_trial && op.subject.empty() && op.family != "cuda_sync") choosers.push_back(op.chooser);
@@ -204,7 +204,7 @@ std::vector<trace::Chooser> Choosers(TraceModel model) {
   return choosers;
 }
 
-using ChooserList = std::vector<trace::Chooser>;
+using ChooserList = std::vector<Chooser>;
 
 TEST(ChoicesTest, TrialsGetOpsOfTheirOwn) {
   PlanProgram program;
@@ -229,14 +229,15 @@ TEST(ChoicesTest, AWinnerIsProfiledOthersAreAsRecorded) {
   program.Execute({.number = 7, .engine = 7, .batch = 32});
   program.Benchmark(2, 1);
   program.Execute(1, false);
-  EXPECT_EQ(Choosers(program.builder().Build()), (ChooserList{trace::HEURISTIC, trace::PROFILED, trace::PROFILED}));
+  EXPECT_EQ(Choosers(program.builder().Build()),
+            (ChooserList{Chooser::kHeuristic, Chooser::kProfiled, Chooser::kProfiled}));
 }
 
 TEST(ChoicesTest, PlansAfterFailuresAndOfTheFallbackHeuristicsAreFallbacks) {
   PlanProgram program;
   program.Execute({.number = 1, .engine = 1, .failed_before = 2});
   program.Execute({.number = 2, .engine = 2, .batch = 16, .heuristic_mode = 2});
-  EXPECT_EQ(Choosers(program.builder().Build()), (ChooserList{trace::FALLBACK, trace::FALLBACK}));
+  EXPECT_EQ(Choosers(program.builder().Build()), (ChooserList{Chooser::kFallback, Chooser::kFallback}));
 }
 
 TEST(ChoicesTest, LegacyConvolutionsAreAsTheSearchBeforeThem) {
@@ -253,7 +254,7 @@ TEST(ChoicesTest, LegacyConvolutionsAreAsTheSearchBeforeThem) {
   builder.Call(algorithm_1, 400, 10);  // profiled
   builder.Call(algorithm_6, 500, 10);  // Find could not use it: still the heuristics'
   EXPECT_EQ(Choosers(builder.Build()),
-            (ChooserList{trace::FIXED, trace::HEURISTIC, trace::PROFILED, trace::HEURISTIC}));
+            (ChooserList{Chooser::kFixed, Chooser::kHeuristic, Chooser::kProfiled, Chooser::kHeuristic}));
 }
 
 TEST(ChoicesTest, ASearchInAnotherProcessDecidesNothing) {
@@ -263,7 +264,7 @@ TEST(ChoicesTest, ASearchInAnotherProcessDecidesNothing) {
   const OpIndex convolution = builder.AddOp(LegacyDefinition(1));
   builder.Call(convolution, 100, 10);
   builder.Call(convolution, 100, 10, other);
-  EXPECT_EQ(Choosers(builder.Build()), (ChooserList{trace::FIXED, trace::PROFILED}));
+  EXPECT_EQ(Choosers(builder.Build()), (ChooserList{Chooser::kFixed, Chooser::kProfiled}));
 }
 
 TEST(ChoicesTest, WhatASearchDecidedIsTheNextExecution) {
@@ -306,8 +307,8 @@ TEST_F(GemmFallbackTest, AProductAfterItsLtCallFailed) {
   EXPECT_EQ(choices.fallbacks[0].status, 15);
   EXPECT_EQ(choices.fallbacks[0].calls, 1);
   EXPECT_EQ(model.ops[choices.fallbacks[0].refused].function, "cublasLtMatmul");
-  EXPECT_EQ(model.ops[model.calls.op[1]].chooser, trace::FALLBACK);
-  EXPECT_EQ(model.ops[model.calls.op[2]].chooser, trace::LIBRARY);
+  EXPECT_EQ(model.ops[model.calls.op[1]].chooser, Chooser::kFallback);
+  EXPECT_EQ(model.ops[model.calls.op[2]].chooser, Chooser::kLibrary);
 }
 
 TEST_F(GemmFallbackTest, AProductForWhichNothingWasOffered) {

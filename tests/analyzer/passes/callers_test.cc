@@ -98,7 +98,7 @@ TEST(CallersTest, AProgramOfItsOwnWithoutPython) {
 
 TEST(CallersTest, WithoutNativeStacksTheFrameworksOpAsks) {
   Program program;
-  program.builder.Scope("aten::addmm", trace::ScopeBatch::FRAMEWORK_OP, 5, 10, 0, -1, program.line14);
+  program.builder.Scope("aten::addmm", ScopeKind::kFrameworkOp, 5, 10, 0, -1, program.line14);
   program.builder.Call(program.gemm, 6, 8);
   const Table table = RunPass("callers", program.builder.Build());
   EXPECT_EQ(Text(table, 0, "asked_by"), "aten::addmm");

@@ -6,22 +6,21 @@
 namespace dlhook::analyzer {
 namespace {
 
-void AddMapping(ProcessInfo& process, trace::Mapping::Role role, const std::string& path,
-                const std::string& first = "") {
-  trace::Mapping& mapping = process.mappings.emplace_back();
-  mapping.set_role(role);
-  mapping.set_path(path);
-  mapping.set_detail(first);
-  mapping.set_build_id("\x0a\xff");
+void AddMapping(ProcessInfo& process, MappingRole role, const std::string& path, const std::string& first = "") {
+  Mapping& mapping = process.mappings.emplace_back();
+  mapping.role = role;
+  mapping.path = path;
+  mapping.detail = first;
+  mapping.build_id = "\x0a\xff";
 }
 
-void AddCapability(ProcessInfo& process, const std::string& name, trace::Capability::State state,
-                   const std::string& object, const std::string& reason = "") {
-  trace::Capability& capability = process.capabilities.emplace_back();
-  capability.set_name(name);
-  capability.set_state(state);
-  capability.set_object(object);
-  capability.set_reason(reason);
+void AddCapability(ProcessInfo& process, const std::string& name, CapabilityState state, const std::string& object,
+                   const std::string& reason = "") {
+  Capability& capability = process.capabilities.emplace_back();
+  capability.name = name;
+  capability.state = state;
+  capability.object = object;
+  capability.reason = reason;
 }
 
 // Two processes that call a BLAS 3 and 2 times, and a tap of the first one.
@@ -33,18 +32,18 @@ TraceModel Model() {
   for (int i = 0; i < 3; ++i) builder.Call(gemm, i * 100, 50);
   for (int i = 0; i < 2; ++i) builder.Call(gemm, i * 100, 50, thread);
   builder.Log("onednn_verbose,v1,primitive,exec,cpu,matmul,jit,undef,,,,2x2:2x2,0.5\n", 10);
-  builder.Scope("aten::mm", trace::ScopeBatch::FRAMEWORK_OP, 0, 90);
+  builder.Scope("aten::mm", ScopeKind::kFrameworkOp, 0, 90);
   TraceModel model = builder.Build(1000);
   for (ProcessInfo& process : model.processes) {
-    AddMapping(process, trace::Mapping::LIBRARY, "/l/libblas.so", "sgemm_");
-    AddMapping(process, trace::Mapping::CALLER, "/l/libtorch_cpu.so");
+    AddMapping(process, MappingRole::kLibrary, "/l/libblas.so", "sgemm_");
+    AddMapping(process, MappingRole::kCaller, "/l/libtorch_cpu.so");
   }
-  AddCapability(model.processes[0], "onednn-tap", trace::Capability::ON, "libtorch_cpu.so");
-  AddCapability(model.processes[0], "record-function-tap", trace::Capability::ON, "libtorch_cpu.so");
-  AddCapability(model.processes[0], "onednn-tap", trace::Capability::REFUSED, "libother.so", "unknown oneDNN build");
-  trace::Loss& loss = model.processes[1].losses.emplace_back();
-  loss.set_reason(trace::Loss::RING_FULL);
-  loss.set_calls(12);
+  AddCapability(model.processes[0], "onednn-tap", CapabilityState::kOn, "libtorch_cpu.so");
+  AddCapability(model.processes[0], "record-function-tap", CapabilityState::kOn, "libtorch_cpu.so");
+  AddCapability(model.processes[0], "onednn-tap", CapabilityState::kRefused, "libother.so", "unknown oneDNN build");
+  Loss& loss = model.processes[1].losses.emplace_back();
+  loss.reason = LossReason::kRingFull;
+  loss.calls = 12;
   return model;
 }
 
@@ -71,8 +70,8 @@ TEST(CapabilitiesTest, Taps) {
 
 TEST(CapabilitiesTest, Counters) {
   TraceModel model = Model();
-  AddCapability(model.processes[0], "counter:task-clock", trace::Capability::ON, "", "getrusage");
-  AddCapability(model.processes[0], "counter:cycles", trace::Capability::REFUSED, "", "not on this machine");
+  AddCapability(model.processes[0], "counter:task-clock", CapabilityState::kOn, "", "getrusage");
+  AddCapability(model.processes[0], "counter:cycles", CapabilityState::kRefused, "", "not on this machine");
   const Table table = RunPass("capabilities", model);
   const size_t granted = RowWhere(table, {{"name", "counter:task-clock"}});
   EXPECT_EQ(Text(table, granted, "kind"), "counter");
@@ -92,7 +91,7 @@ TEST(CapabilitiesTest, Losses) {
 // Whose calls they were is not known: better no number than a wrong one.
 TEST(CapabilitiesTest, RecordsThatSeveralShareAreNotKnown) {
   TraceModel model = Model();
-  AddMapping(model.processes[0], trace::Mapping::LIBRARY, "/l/libother_blas.so", "dgemm_");
+  AddMapping(model.processes[0], MappingRole::kLibrary, "/l/libother_blas.so", "dgemm_");
   const Table table = RunPass("capabilities", model);
   const size_t column = 4;
   EXPECT_EQ(table.columns[column].name, "records");

@@ -73,8 +73,8 @@ TEST(CollectivesTableTest, BlockingCallsHaveARate) {
 TEST(CollectivesTableTest, RangesOfGlooStandInIt) {
   ModelBuilder builder;
   for (int i = 0; i < 3; ++i) {
-    builder.Scope("gloo:_allgather_base", trace::ScopeBatch::USER_RANGE, i * 100, 10 + i);
-    builder.Scope("nccl:all_reduce", trace::ScopeBatch::USER_RANGE, i * 100 + 50, 10);
+    builder.Scope("gloo:_allgather_base", ScopeKind::kUserRange, i * 100, 10 + i);
+    builder.Scope("nccl:all_reduce", ScopeKind::kUserRange, i * 100 + 50, 10);
   }
   const Table table = RunPass("collectives", builder.Build(1000));
   ASSERT_EQ(table.rows.size(), 1u);

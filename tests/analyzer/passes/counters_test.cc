@@ -13,19 +13,18 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Batch = trace::CounterBatch;
-using Scope = trace::ScopeBatch;
+using Scope = ScopeKind;
 
 class CountersTableTest : public testing::Test {
  protected:
   // Readings {time, values…}.
-  void AddSeries(ThreadIndex thread, uint32_t tid, Batch::Kind kind, const std::vector<std::string>& names,
+  void AddSeries(ThreadIndex thread, uint32_t tid, CounterKind kind, const std::vector<std::string>& names,
                  const std::vector<std::vector<uint64_t>>& readings) {
     CounterSeries series;
     series.thread = thread;
     series.tid = tid;
     series.kind = kind;
-    series.source = Batch::PERF_READ;
+    series.source = CounterSource::kPerfRead;
     for (const std::string& name : names) series.names.push_back(builder_.AddName(name));
     for (const std::vector<uint64_t>& reading : readings) {
       series.time_ns.push_back(static_cast<int64_t>(reading[0]));
@@ -37,11 +36,11 @@ class CountersTableTest : public testing::Test {
   // A product, a scope of the framework, a worker, and the process as a whole.
   void AddRun() {
     builder_.Call(builder_.AddOp(GemmDefinition(8, 8, 8, "NN")), 100, 100);
-    builder_.Scope("aten::relu", Scope::FRAMEWORK_OP, 300, 100);
-    AddSeries(0, 1, Batch::BOUNDARY, {"minor-faults", "task-clock"},
+    builder_.Scope("aten::relu", Scope::kFrameworkOp, 300, 100);
+    AddSeries(0, 1, CounterKind::kBoundary, {"minor-faults", "task-clock"},
               {{100, 0, 0}, {200, 7, 100}, {300, 7, 100}, {400, 10, 150}});
-    AddSeries(kNone, 2, Batch::SAMPLE, {"task-clock", "minor-faults"}, {{150, 0, 0}, {450, 300, 3}});
-    AddSeries(kNone, 0, Batch::SAMPLE, {"task-clock"}, {{0, 0}, {500, 500}});
+    AddSeries(kNone, 2, CounterKind::kSample, {"task-clock", "minor-faults"}, {{150, 0, 0}, {450, 300, 3}});
+    AddSeries(kNone, 0, CounterKind::kSample, {"task-clock"}, {{0, 0}, {500, 500}});
   }
 
   Table Run(TableOptions options,
@@ -106,7 +105,7 @@ TEST_F(CountersTableTest, EveryDivisionHasTheSameSum) {
 
 TEST_F(CountersTableTest, ColumnsFollowTheCounters) {
   builder_.Call(builder_.AddOp(GemmDefinition(8, 8, 8, "NN")), 0, 500);
-  AddSeries(0, 1, Batch::BOUNDARY, {"cycles", "instructions", "cpu/event=0x3c;umask=0/"},
+  AddSeries(0, 1, CounterKind::kBoundary, {"cycles", "instructions", "cpu/event=0x3c;umask=0/"},
             {{0, 0, 0, 0}, {500, 1000, 2500, 3}});
   const Table table = Run({});
   EXPECT_EQ(Integer(table, 0, "cycles"), 1000);

@@ -10,7 +10,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Kind = trace::GpuActivityBatch::Kind;
+using Kind = GpuActivityKind;
 
 // A model whose processes have a GPU each. Calls first: activities name them by the index that they will have.
 class GpuRun {
@@ -26,9 +26,7 @@ class GpuRun {
   }
 
   void Rank(ProcessIndex process, const std::string& rank) {
-    trace::RankVariable* variable = builder_.model().processes[process].header.add_rank_variable();
-    variable->set_name("RANK");
-    variable->set_value(rank);
+    builder_.model().processes[process].rank_variables = {{"RANK", rank}};
   }
 
   void Work(Kind kind, GpuDeviceIndex device, int64_t start_ns, int64_t end_ns, CallIndex call = kNone,
@@ -37,13 +35,13 @@ class GpuRun {
     gpu.start_ns.push_back(start_ns);
     gpu.end_ns.push_back(end_ns);
     gpu.kind.push_back(kind);
-    gpu.source.push_back(trace::GPU_TIME_CUPTI);
+    gpu.source.push_back(GpuTimeSource::kCupti);
     gpu.device.push_back(device);
     gpu.stream.push_back(7);
     gpu.kernel.push_back(kNone);
     gpu.bytes.push_back(bytes);
-    gpu.direction.push_back(trace::Copy::HOST_TO_DEVICE);
-    gpu.host_memory.push_back(trace::Copy::PINNED);
+    gpu.direction.push_back(CopyDirection::kHostToDevice);
+    gpu.host_memory.push_back(HostMemory::kPinned);
     gpu.graph.push_back(0);
     gpu.launch_call.push_back(call);
     gpu.call.push_back(call);
@@ -74,11 +72,11 @@ bool IsUnknown(const Table& table, size_t row, const std::string& column) {
 TEST(DevicesTableTest, TimesOverlapAndAddUp) {
   GpuRun run(1);
   run.AllReduce(0, 0, 10, 5);
-  run.Work(trace::GpuActivityBatch::KERNEL, 0, 100, 300);
-  run.Work(trace::GpuActivityBatch::KERNEL, 0, 200, 400);     // beside the first: counts once
-  run.Work(trace::GpuActivityBatch::KERNEL, 0, 350, 500, 0);  // of the collective: 100 ns exposed
-  run.Work(trace::GpuActivityBatch::COPY, 0, 600, 650, kNone, 4096);
-  run.Work(trace::GpuActivityBatch::SET, 0, 900, 1100, kNone, 10);  // beyond the end: cut
+  run.Work(GpuActivityKind::kKernel, 0, 100, 300);
+  run.Work(GpuActivityKind::kKernel, 0, 200, 400);     // beside the first: counts once
+  run.Work(GpuActivityKind::kKernel, 0, 350, 500, 0);  // of the collective: 100 ns exposed
+  run.Work(GpuActivityKind::kCopy, 0, 600, 650, kNone, 4096);
+  run.Work(GpuActivityKind::kSet, 0, 900, 1100, kNone, 10);  // beyond the end: cut
   const Table table = RunPass("devices", run.Build());
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(Integer(table, 0, "time"), 1000);
@@ -99,11 +97,11 @@ TEST(DevicesTableTest, TimesOverlapAndAddUp) {
 
 TEST(DevicesTableTest, WhatWasNotMeasuredIsNotIdle) {
   GpuRun run(1);
-  run.Work(trace::GpuActivityBatch::KERNEL, 0, 100, 300);
+  run.Work(GpuActivityKind::kKernel, 0, 100, 300);
   TraceModel model = run.Build();
-  model.gpu_windows = {{0, 50, 400, trace::GPU_TIME_CUPTI, ""},
-                       {0, 400, 700, trace::GPU_TIME_NONE, "the program uses CUPTI itself"},
-                       {0, 700, 1000, trace::GPU_TIME_CUPTI, ""}};
+  model.gpu_windows = {{0, 50, 400, GpuTimeSource::kCupti, ""},
+                       {0, 400, 700, GpuTimeSource::kNone, "the program uses CUPTI itself"},
+                       {0, 700, 1000, GpuTimeSource::kCupti, ""}};
   const Table table = RunPass("devices", model);
   EXPECT_EQ(Integer(table, 0, "time"), 650);
   EXPECT_EQ(Integer(table, 0, "idle"), 450);
@@ -118,7 +116,7 @@ TEST(DevicesTableTest, ProcessesThatShareADeviceSaySo) {
   run.Device(0).is_partition = true;
   run.Device(0).link_generation = 5;
   run.Device(0).link_width = 16;
-  for (GpuDeviceIndex device = 0; device < 3; ++device) run.Work(trace::GpuActivityBatch::KERNEL, device, 100, 300);
+  for (GpuDeviceIndex device = 0; device < 3; ++device) run.Work(GpuActivityKind::kKernel, device, 100, 300);
   const Table table = RunPass("devices", run.Build());
   ASSERT_EQ(table.rows.size(), 3u);
   EXPECT_EQ(Text(table, 0, "rank"), "9");
@@ -150,12 +148,12 @@ TEST(RanksTableTest, WhoWaitsForWhomOnTheGpu) {
                   " count: 7");  // another problem: nothing repeats
   }
   // Calls 0 and 1 are of process 0.
-  run.Work(trace::GpuActivityBatch::KERNEL, 0, 50, 100);
-  run.Work(trace::GpuActivityBatch::KERNEL, 0, 100, 160, 0);
-  run.Work(trace::GpuActivityBatch::KERNEL, 0, 600, 650, 1);
-  run.Work(trace::GpuActivityBatch::KERNEL, 1, 50, 125);
-  run.Work(trace::GpuActivityBatch::KERNEL, 1, 130, 160, 2);
-  run.Work(trace::GpuActivityBatch::KERNEL, 1, 500, 650, 3);
+  run.Work(GpuActivityKind::kKernel, 0, 50, 100);
+  run.Work(GpuActivityKind::kKernel, 0, 100, 160, 0);
+  run.Work(GpuActivityKind::kKernel, 0, 600, 650, 1);
+  run.Work(GpuActivityKind::kKernel, 1, 50, 125);
+  run.Work(GpuActivityKind::kKernel, 1, 130, 160, 2);
+  run.Work(GpuActivityKind::kKernel, 1, 500, 650, 3);
   const Table table = RunPass("ranks", run.Build());
   ASSERT_EQ(table.rows.size(), 2u);
   for (size_t row = 0; row < 2; ++row) EXPECT_EQ(Integer(table, row, "collectives"), 2);
@@ -208,14 +206,11 @@ class GlooRun {
   GlooRun() {
     for (int i = 1; i < kRanks; ++i) builder_.AddThread(builder_.AddProcess());
     for (int i = 0; i < kRanks; ++i) {
-      trace::RankVariable* variable = builder_.model().processes[static_cast<size_t>(i)].header.add_rank_variable();
-      variable->set_name("RANK");
-      variable->set_value(std::to_string(i));
+      builder_.model().processes[static_cast<size_t>(i)].rank_variables = {{"RANK", std::to_string(i)}};
     }
   }
   void Range(int rank, const std::string& what, int64_t start_ns, int64_t end_ns) {
-    builder_.Scope("gloo:" + what, trace::ScopeBatch::USER_RANGE, start_ns, end_ns - start_ns,
-                   static_cast<ThreadIndex>(rank));
+    builder_.Scope("gloo:" + what, ScopeKind::kUserRange, start_ns, end_ns - start_ns, static_cast<ThreadIndex>(rank));
   }
   // All are done 10 ns after the last has begun.
   void AllReduce(const std::vector<int64_t>& starts_ns) {

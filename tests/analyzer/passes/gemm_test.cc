@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "analyzer/calls/gemm_shape.h"
+#include "analyzer/model/decode_op.h"
 #include "tests/analyzer/passes/gpu_definitions.h"
 #include "tests/analyzer/passes/model_builder.h"
 

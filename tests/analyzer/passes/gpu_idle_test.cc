@@ -99,8 +99,8 @@ TEST(GpuIdleTest, WaitsBetweenWhichNothingIsAskedForAreOne) {
   program.HostCall(kBlockingCopy, 100, 210);
   program.Work({.start_ns = 200,
                 .end_ns = 205,
-                .kind = trace::GpuActivityBatch::COPY,
-                .direction = trace::Copy::DEVICE_TO_HOST,
+                .kind = GpuActivityKind::kCopy,
+                .direction = CopyDirection::kDeviceToHost,
                 .bytes = 4,
                 .asked_ns = 101,
                 .thread = 0});
@@ -136,9 +136,9 @@ TEST(GpuIdleTest, WhatTheDeviceDoesTellsMost) {
   GpuProgram program;
   program.Work(Kernel(1, 0, 100));
   program.Work({.start_ns = 90, .end_ns = 200, .kernel = "ncclDevKernel_AllReduce", .asked_ns = 50, .thread = 0});
-  program.Copy(trace::Copy::HOST_TO_DEVICE, 150, 260);  // 60 with communication gone
-  program.Copy(trace::Copy::DEVICE_TO_HOST, 250, 270);
-  program.Work({.start_ns = 265, .end_ns = 280, .kind = trace::GpuActivityBatch::SET, .direction = trace::Copy::SET});
+  program.Copy(CopyDirection::kHostToDevice, 150, 260);  // 60 with communication gone
+  program.Copy(CopyDirection::kDeviceToHost, 250, 270);
+  program.Work({.start_ns = 265, .end_ns = 280, .kind = GpuActivityKind::kSet, .direction = CopyDirection::kSet});
   program.HostCall(kAllReduce, 285, 298);
   program.Work(Kernel(300, 300, 400));
   std::map<std::pair<IdleCause, What>, int64_t> times;
@@ -209,9 +209,9 @@ class RandomGpuIdleTest : public testing::TestWithParam<uint32_t> {
       work.start_ns = Random(3800);
       work.end_ns = work.start_ns + Random(200);
       work.device = static_cast<GpuDeviceIndex>(Random(2));
-      if (Random(4) == 0) work.kind = Random(2) == 0 ? trace::GpuActivityBatch::COPY : trace::GpuActivityBatch::SET;
+      if (Random(4) == 0) work.kind = Random(2) == 0 ? GpuActivityKind::kCopy : GpuActivityKind::kSet;
       if (Random(4) == 0) work.kernel = "ncclKernel";
-      work.direction = Random(2) == 0 ? trace::Copy::HOST_TO_DEVICE : trace::Copy::DEVICE_TO_HOST;
+      work.direction = Random(2) == 0 ? CopyDirection::kHostToDevice : CopyDirection::kDeviceToHost;
       if (Random(5) > 0) {
         work.thread = static_cast<ThreadIndex>(Random(2));
         work.asked_ns = work.start_ns - Random(300) + 30;
@@ -281,8 +281,8 @@ TEST(GpuIdleTableTest, WhatWasNotMeasuredIsLeftOut) {
   GpuProgram program;
   program.Steps({0, 1000});
   program.Work({.start_ns = 0, .end_ns = 100});
-  program.builder().model().gpu_windows = {{0, 0, 600, trace::GPU_TIME_CUPTI, ""},
-                                           {0, 600, 1000, trace::GPU_TIME_NONE, "taken"}};
+  program.builder().model().gpu_windows = {{0, 0, 600, GpuTimeSource::kCupti, ""},
+                                           {0, 600, 1000, GpuTimeSource::kNone, "taken"}};
   program.Build(1000);
   const Table table = program.Run("gpu_idle");
   EXPECT_EQ(Sum(table, "steady_time"), 500);
@@ -295,9 +295,9 @@ TEST(GpuIdleTableTest, StepsThatWereMeasuredInPartAreLeftOut) {
   GpuProgram program;
   program.Steps({0, 1000, 2000, 3000});
   for (int64_t at_ns : {0, 1000, 2000}) program.Work({.start_ns = at_ns, .end_ns = at_ns + 100});
-  program.builder().model().gpu_windows = {{0, 0, 1500, trace::GPU_TIME_CUPTI, ""},
-                                           {0, 1500, 1600, trace::GPU_TIME_NONE, "taken"},
-                                           {0, 1600, 3000, trace::GPU_TIME_CUPTI, ""}};
+  program.builder().model().gpu_windows = {{0, 0, 1500, GpuTimeSource::kCupti, ""},
+                                           {0, 1500, 1600, GpuTimeSource::kNone, "taken"},
+                                           {0, 1600, 3000, GpuTimeSource::kCupti, ""}};
   program.Build(3000);
   const Table table = program.Run("gpu_idle");
   EXPECT_EQ(Sum(table, "time"), 900);

@@ -54,7 +54,7 @@ void Add(const TestGpuWork& work, TraceModel* model) {
   gpu.start_ns.push_back(work.start_ns);
   gpu.end_ns.push_back(work.start_ns + work.duration_ns);
   gpu.kind.push_back(work.kind);
-  gpu.source.push_back(trace::GPU_TIME_CUPTI);
+  gpu.source.push_back(GpuTimeSource::kCupti);
   gpu.device.push_back(DeviceOf(*model, work));
   gpu.stream.push_back(7);
   gpu.kernel.push_back(KernelOf(work.kernel, model));

@@ -11,15 +11,15 @@
 namespace dlhook::analyzer {
 
 struct TestGpuWork {
-  trace::GpuActivityBatch::Kind kind = trace::GpuActivityBatch::KERNEL;
+  GpuActivityKind kind = GpuActivityKind::kKernel;
   int64_t start_ns = 0;
   int64_t duration_ns = 0;
   int64_t asked_by_ns = -1;  // start of the innermost call on `thread` that asked for it; -1: none is known
   std::string kernel = {};   // demangled, whole
   uint32_t ordinal = 0;
   uint64_t bytes = 0;
-  trace::Copy::Direction direction = trace::Copy::DIRECTION_UNKNOWN;
-  trace::Copy::HostMemory host_memory = trace::Copy::NONE;
+  CopyDirection direction = CopyDirection::kUnknown;
+  HostMemory host_memory = HostMemory::kNone;
   uint32_t graph = 0;
   int64_t captured_by_ns = -1;  // start of the captured call that made the graph's node
   ProcessIndex process = 0;

@@ -11,7 +11,7 @@ namespace dlhook::analyzer {
 namespace {
 
 GpuKernelIndex KernelOf(const GpuWorkSpec& work, ModelBuilder& builder) {
-  if (work.kind != trace::GpuActivityBatch::KERNEL || work.kernel.empty()) return kNone;
+  if (work.kind != GpuActivityKind::kKernel || work.kernel.empty()) return kNone;
   GpuKernel kernel;
   kernel.name = kernel.short_name = builder.AddName(work.kernel);
   kernel.grid[0] = work.blocks;
@@ -32,13 +32,13 @@ void Append(const GpuWorkSpec& work, GpuKernelIndex kernel, GpuActivityColumns& 
   gpu.start_ns.push_back(work.start_ns);
   gpu.end_ns.push_back(work.end_ns);
   gpu.kind.push_back(work.kind);
-  gpu.source.push_back(trace::GPU_TIME_CUPTI);
+  gpu.source.push_back(GpuTimeSource::kCupti);
   gpu.device.push_back(work.device);
   gpu.stream.push_back(7);
   gpu.kernel.push_back(kernel);
   gpu.bytes.push_back(work.bytes);
   gpu.direction.push_back(work.direction);
-  gpu.host_memory.push_back(trace::Copy::PINNED);
+  gpu.host_memory.push_back(HostMemory::kPinned);
   gpu.graph.push_back(0);
   gpu.launch_call.push_back(kNone);
   gpu.call.push_back(kNone);
@@ -62,12 +62,9 @@ GpuDeviceIndex GpuProgram::AddDevice(ProcessIndex process, const std::string& uu
   return static_cast<GpuDeviceIndex>(devices.size() - 1);
 }
 
-void GpuProgram::Copy(trace::Copy::Direction direction, int64_t start_ns, int64_t end_ns, uint64_t bytes) {
-  Work({.start_ns = start_ns,
-        .end_ns = end_ns,
-        .kind = trace::GpuActivityBatch::COPY,
-        .direction = direction,
-        .bytes = bytes});
+void GpuProgram::Copy(CopyDirection direction, int64_t start_ns, int64_t end_ns, uint64_t bytes) {
+  Work(
+      {.start_ns = start_ns, .end_ns = end_ns, .kind = GpuActivityKind::kCopy, .direction = direction, .bytes = bytes});
 }
 
 void GpuProgram::Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process) {
@@ -89,8 +86,7 @@ void GpuProgram::HostCall(const std::string& definition, int64_t start_ns, int64
 }
 
 void GpuProgram::Scope(const std::string& name, int64_t start_ns, int64_t end_ns, ThreadIndex thread) {
-  const auto kind =
-      name.find("DataLoader") == std::string::npos ? trace::ScopeBatch::FRAMEWORK_OP : trace::ScopeBatch::USER_RANGE;
+  const auto kind = name.find("DataLoader") == std::string::npos ? ScopeKind::kFrameworkOp : ScopeKind::kUserRange;
   builder_.Scope(name, kind, start_ns, end_ns - start_ns, thread);
 }
 

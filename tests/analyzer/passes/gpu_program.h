@@ -16,8 +16,8 @@ namespace dlhook::analyzer {
 struct GpuWorkSpec {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  trace::GpuActivityBatch::Kind kind = trace::GpuActivityBatch::KERNEL;
-  trace::Copy::Direction direction = trace::Copy::DIRECTION_UNKNOWN;
+  GpuActivityKind kind = GpuActivityKind::kKernel;
+  CopyDirection direction = CopyDirection::kUnknown;
   uint64_t bytes = 0;
   std::string kernel = "gemm";  // of kernels; "nccl…": communication
   uint32_t blocks = 1000;
@@ -33,7 +33,7 @@ class GpuProgram {
 
   GpuDeviceIndex AddDevice(ProcessIndex process = 0, const std::string& uuid = "");
   void Work(const GpuWorkSpec& work) { works_.push_back(work); }
-  void Copy(trace::Copy::Direction direction, int64_t start_ns, int64_t end_ns, uint64_t bytes = 1000);
+  void Copy(CopyDirection direction, int64_t start_ns, int64_t end_ns, uint64_t bytes = 1000);
   // Steady training steps of a process, one after another.
   void Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process = 0);
   void HostCall(const std::string& definition, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);

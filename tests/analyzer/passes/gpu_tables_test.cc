@@ -8,8 +8,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-using Kind = trace::GpuActivityBatch;
-using trace::Copy;
+using Kind = GpuActivityKind;
 
 bool IsUnknown(const Table& table, size_t row, const std::string& column) {
   return std::holds_alternative<std::monostate>(At(table, row, column));
@@ -86,7 +85,7 @@ TEST(GpuTablesTest, KernelsWithoutTimesAreLaunches) {
   ModelBuilder builder;
   builder.Call(builder.AddOp(LaunchDefinition("fill")), 0, 80);
   TraceModel model = builder.Build(1000);
-  AddGpuWork({{.kind = Kind::OP, .start_ns = 100, .duration_ns = 10, .asked_by_ns = 0}}, &model);
+  AddGpuWork({{.kind = Kind::kOp, .start_ns = 100, .duration_ns = 10, .asked_by_ns = 0}}, &model);
   EXPECT_EQ(Integer(RunPass("kernels", model), 0, "total_time"), 80);
 }
 
@@ -185,8 +184,8 @@ TEST(GpuTablesTest, CopiesByTheirOwnTime) {
   builder.Call(builder.AddOp(CopyDefinition("cudaMemcpy", "bytes: 500")), 200, 90);  // cudaMemcpyDefault
   TraceModel model = builder.Build(10000);
   const auto copy = [](int64_t start_ns, int64_t duration_ns, int64_t asked_by_ns, uint64_t bytes,
-                       Copy::Direction direction, Copy::HostMemory memory) {
-    return TestGpuWork{.kind = Kind::COPY,
+                       CopyDirection direction, HostMemory memory) {
+    return TestGpuWork{.kind = Kind::kCopy,
                        .start_ns = start_ns,
                        .duration_ns = duration_ns,
                        .asked_by_ns = asked_by_ns,
@@ -194,10 +193,10 @@ TEST(GpuTablesTest, CopiesByTheirOwnTime) {
                        .direction = direction,
                        .host_memory = memory};
   };
-  AddGpuWork({copy(1000, 25, 0, 1000, Copy::HOST_TO_DEVICE, Copy::PINNED),
-              copy(2000, 100, 100, 1000, Copy::HOST_TO_DEVICE, Copy::PINNED),
-              copy(3000, 50, 200, 500, Copy::DEVICE_TO_HOST, Copy::PAGEABLE),
-              copy(4000, 10, -1, 64, Copy::PEER, Copy::NONE),
+  AddGpuWork({copy(1000, 25, 0, 1000, CopyDirection::kHostToDevice, HostMemory::kPinned),
+              copy(2000, 100, 100, 1000, CopyDirection::kHostToDevice, HostMemory::kPinned),
+              copy(3000, 50, 200, 500, CopyDirection::kDeviceToHost, HostMemory::kPageable),
+              copy(4000, 10, -1, 64, CopyDirection::kPeer, HostMemory::kNone),
               {.start_ns = 2050, .duration_ns = 200, .kernel = "busy"}},
              &model);
   const Table table = RunPass("copies", model);

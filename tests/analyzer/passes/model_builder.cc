@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analyzer/model/decode_op.h"
 #include "analyzer/model/scope_nesting.h"
 #include "analyzer/tables/table_kind.h"
 
@@ -95,20 +96,18 @@ ThreadIndex ModelBuilder::AddThread(ProcessIndex process) {
 ProcessIndex ModelBuilder::AddProcess() {
   const auto index = static_cast<ProcessIndex>(model_.processes.size());
   ProcessInfo process;
-  process.header.mutable_process()->set_pid(4711 + index);
+  process.pid = 4711 + index;
   process.has_footer = true;
-  process.end = trace::Footer::EXITED;
+  process.end = ProcessEnd::kExited;
   model_.processes.push_back(process);
   return index;
 }
 
 OpIndex ModelBuilder::AddOp(const trace::OpDefinition& definition) {
-  const std::string bytes = definition.SerializeAsString();
-  for (size_t i = 0; i < model_.ops.size(); ++i) {
-    if (model_.ops[i].definition.SerializeAsString() == bytes) return static_cast<OpIndex>(i);
-  }
-  model_.ops.push_back(DecodeOp(definition));
-  return static_cast<OpIndex>(model_.ops.size() - 1);
+  const auto [place, is_new] =
+      op_by_definition_.emplace(definition.SerializeAsString(), static_cast<OpIndex>(model_.ops.size()));
+  if (is_new) model_.ops.push_back(DecodeOp(definition));
+  return place->second;
 }
 
 void ModelBuilder::Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread, int32_t status,
@@ -117,7 +116,7 @@ void ModelBuilder::Call(OpIndex op, int64_t start_ns, int64_t duration_ns, Threa
   now_ns_ = std::max(now_ns_, start_ns + duration_ns);
 }
 
-void ModelBuilder::Scope(const std::string& name, trace::ScopeBatch::Kind kind, int64_t start_ns, int64_t duration_ns,
+void ModelBuilder::Scope(const std::string& name, ScopeKind kind, int64_t start_ns, int64_t duration_ns,
                          ThreadIndex thread, int64_t link, StackIndex python_stack) {
   scopes_.push_back({AddName(name), kind, start_ns, duration_ns, thread, link, python_stack});
   now_ns_ = std::max(now_ns_, start_ns + duration_ns);
@@ -164,7 +163,7 @@ FrameIndex ModelBuilder::AddNativeStack(const std::vector<std::string>& function
       frames.address.push_back(0x1000 + 0x10 * frames.size());
       frames.parent.push_back(parent);
       frames.process.push_back(0);
-      frames.cut.push_back(trace::InternedStack::WHOLE);
+      frames.cut.push_back(StackCut::kWhole);
       const std::vector<std::string> inlined = absl::StrSplit(*function, '|');
       for (const std::string& name : inlined) {
         symbols.symbols.push_back({.function = AddName(name),

@@ -10,6 +10,7 @@
 
 #include "analyzer/model/trace_model.h"
 #include "analyzer/table/table.h"
+#include "proto/op.pb.h"
 
 namespace dlhook::analyzer {
 
@@ -46,8 +47,8 @@ class ModelBuilder {
   void NativeStackOfLastCall(FrameIndex frame) { calls_.back().native_stack = frame; }
 
   // `link`: see proto/call.proto. Of scopes of the same thread and times the one that was added first is the outer one.
-  void Scope(const std::string& name, trace::ScopeBatch::Kind kind, int64_t start_ns, int64_t duration_ns,
-             ThreadIndex thread = 0, int64_t link = -1, StackIndex python_stack = kNone);
+  void Scope(const std::string& name, ScopeKind kind, int64_t start_ns, int64_t duration_ns, ThreadIndex thread = 0,
+             int64_t link = -1, StackIndex python_stack = kNone);
   NameIndex AddName(const std::string& name);  // equal names: equal index
   // `root` kNone: itself.
   ModuleIndex AddModule(const std::string& type, std::vector<std::string> names, ModuleIndex root = kNone,
@@ -80,7 +81,7 @@ class ModelBuilder {
   };
   struct PendingScope {
     NameIndex name;
-    trace::ScopeBatch::Kind kind;
+    ScopeKind kind;
     int64_t start_ns;
     int64_t duration_ns;
     ThreadIndex thread;
@@ -91,6 +92,7 @@ class ModelBuilder {
   void JoinCalls();
 
   TraceModel model_;
+  std::map<std::string, OpIndex> op_by_definition_;
   std::map<std::pair<FrameIndex, std::string>, FrameIndex> native_frames_;  // by parent and functions
   std::vector<PendingCall> calls_;
   std::vector<PendingScope> scopes_;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/op.pb.h"
+
 namespace dlhook::analyzer {
 namespace {
 

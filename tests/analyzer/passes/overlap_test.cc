@@ -11,8 +11,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr auto kToDevice = trace::Copy::HOST_TO_DEVICE;
-constexpr auto kFromDevice = trace::Copy::DEVICE_TO_HOST;
+constexpr auto kToDevice = CopyDirection::kHostToDevice;
+constexpr auto kFromDevice = CopyDirection::kDeviceToHost;
 
 // Two steady steps of 1000 ns that do the same, after one of another kind of work.
 //   kernels [0,300) [200,400), copies to [250,500) from [450,600), collective [350,450)
@@ -27,7 +27,7 @@ void AddSteps(GpuProgram& program, GpuDeviceIndex device = 0) {
   }
   program.Copy(kToDevice, 100, 200);
   program.Work({.start_ns = 150, .end_ns = 250, .kernel = "conv"});
-  program.Work({.start_ns = 800, .end_ns = 810, .kind = trace::GpuActivityBatch::SET, .direction = trace::Copy::SET});
+  program.Work({.start_ns = 800, .end_ns = 810, .kind = GpuActivityKind::kSet, .direction = CopyDirection::kSet});
 }
 
 void ExpectPair(const Table& table, const std::string& work, const std::string& beside, int64_t time_ns,
@@ -162,9 +162,9 @@ TEST(GuidedTableTest, WhatIsLowButSmallIsNegligible) {
 TEST(GuidedTableTest, SaysWhatIsNotExact) {
   GpuProgram program;
   program.Work({.start_ns = 0, .end_ns = 100});
-  trace::Loss loss;
-  loss.set_reason(trace::Loss::GPU_BUFFERS_FULL);
-  loss.set_calls(7);
+  Loss loss;
+  loss.reason = LossReason::kGpuBuffersFull;
+  loss.calls = 7;
   program.builder().model().processes[0].losses.push_back(loss);
   program.Build(1000);
   const Table table = program.Run("guided");

@@ -56,9 +56,7 @@ class TimedProgram {
 
 // Engine and number of trials of each candidate, and the winner's engine.
 std::string Text(const PlanSearch& search, const TraceModel& model) {
-  const auto engine = [&](size_t i) {
-    return absl::StrCat(model.ops[search.candidates[i].op].definition.cudnn().plan().engine());
-  };
+  const auto engine = [&](size_t i) { return model.ops[search.candidates[i].op].plan()->configuration; };
   std::string text;
   for (size_t i = 0; i < search.candidates.size(); ++i) {
     absl::StrAppend(&text, engine(i), "*", search.candidates[i].calls.size(), "@",

@@ -22,7 +22,7 @@ TraceModel AutotunedModel() {
   builder.Call(wait, 1200, 100);
   builder.Call(builder.AddOp(PlanDefinition(used)), 2000, 100);
   builder.Call(builder.AddOp(PlanDefinition(used)), 3000, 150);
-  builder.model().processes[0].header.mutable_clock()->set_ticks_per_second(2000000000);
+  builder.model().processes[0].ticks_per_second = 2000000000;
   return builder.Build(10000);
 }
 
@@ -47,7 +47,7 @@ TEST(TuningTableTest, AutotuningAndPlanBuilding) {
 
 TEST(TuningTableTest, WithoutAClockTheTimeOfBuildingIsNotKnown) {
   TraceModel model = AutotunedModel();
-  model.processes[0].header.clear_clock();
+  model.processes[0].ticks_per_second = 0;
   const Table table = RunPass("tuning", model);
   const size_t building = RowWhere(table, {{"activity", "plan building"}});
   EXPECT_EQ(Integer(table, building, "count"), 2);

@@ -15,7 +15,7 @@ namespace {
 constexpr char kPython[] = "/usr/bin/python3.11";
 constexpr char kTorch[] = "/venv/libtorch_cpu.so";
 constexpr char kLoop[] = "_PyEval_EvalFrameDefault";
-using Cut = trace::InternedStack;
+using Cut = StackCut;
 
 // A run of one call whose stack is written innermost first.
 class OneCall {
@@ -26,14 +26,14 @@ class OneCall {
   }
 
   // Frames "function" or "function@object"; "" for a function that has no name; "a|b": a inlined into b.
-  OneCall& Native(const std::vector<std::string>& innermost_first, Cut::Cut cut = Cut::WHOLE) {
+  OneCall& Native(const std::vector<std::string>& innermost_first, Cut cut = Cut::kWhole) {
     FrameIndex parent = kNone;
     model_.native_symbols.begin.assign(1, 0);
     for (auto frame = innermost_first.rbegin(); frame != innermost_first.rend(); ++frame) {
       model_.native_frames.address.push_back(0x1000 + model_.native_frames.size());
       model_.native_frames.parent.push_back(parent);
       model_.native_frames.process.push_back(0);
-      model_.native_frames.cut.push_back(parent == kNone ? cut : Cut::WHOLE);
+      model_.native_frames.cut.push_back(parent == kNone ? cut : Cut::kWhole);
       AddSymbols(*frame);
       parent = static_cast<FrameIndex>(model_.native_frames.size() - 1);
     }
@@ -146,12 +146,12 @@ TEST(CallStacks, SayNothingFalseWhereTheNumbersDiffer) {
 
 TEST(CallStacks, GoOnInPythonBehindACut) {
   EXPECT_EQ(
-      OneCall().Native({"sgemm_", InPython(kLoop), "deep"}, Cut::TOO_DEEP).Python({"a", "b|", "c", "d|", "e|"}).Shown(),
+      OneCall().Native({"sgemm_", InPython(kLoop), "deep"}, Cut::kTooDeep).Python({"a", "b|", "c", "d|", "e|"}).Shown(),
       "sgemm_ py:a py:b deep […] py:c py:d py:e");
-  EXPECT_EQ(OneCall().Native({"sgemm_"}, Cut::NO_UNWIND_INFO).Python({"a|", "b|"}).Shown(), "sgemm_ […] py:a py:b");
-  EXPECT_EQ(OneCall().Native({"sgemm_"}, Cut::OUT_OF_STACK).Shown(), "sgemm_ […]");
+  EXPECT_EQ(OneCall().Native({"sgemm_"}, Cut::kNoUnwindInfo).Python({"a|", "b|"}).Shown(), "sgemm_ […] py:a py:b");
+  EXPECT_EQ(OneCall().Native({"sgemm_"}, Cut::kOutOfStack).Shown(), "sgemm_ […]");
   // More loops than groups can't be.
-  EXPECT_EQ(OneCall().Native({InPython(kLoop), "x", InPython(kLoop)}, Cut::TOO_DEEP).Python({"a|"}).Shown(),
+  EXPECT_EQ(OneCall().Native({InPython(kLoop), "x", InPython(kLoop)}, Cut::kTooDeep).Python({"a|"}).Shown(),
             "[Python] x [Python] […]");
 }
 
@@ -159,7 +159,7 @@ TEST(CallStacks, WithMoreLoopsThanACutPythonStackHasFrames) {
   const std::vector<std::string> native = {"dger",          InPython(kLoop), "f", InPython(kLoop), "g",
                                            InPython(kLoop), InPython("main")};
   EXPECT_EQ(OneCall().Native(native).Python({"a|", "b"}, true).Shown(), "dger py:a f py:b […] g [Python] main");
-  EXPECT_EQ(OneCall().Native(native, Cut::TOO_DEEP).Python({"a|", "b"}, true).Shown(),
+  EXPECT_EQ(OneCall().Native(native, Cut::kTooDeep).Python({"a|", "b"}, true).Shown(),
             "dger py:a f py:b […] g [Python] main […]");
   EXPECT_EQ(OneCall().Native(native).Python({"a|", "b|"}, true).Shown(), "dger py:a f py:b g [Python] main");
 }
@@ -200,7 +200,7 @@ TEST(CallStacks, WithoutNamesGoByTheInterpretersFile) {
                 .Shown(),
             "libtorch_cpu.so+0x45 py:a py:b […]");
   EXPECT_EQ(OneCall().Native({"f", "pythonize@/lib/libpythonize.so"}).Python({"a|"}).Shown(), "f pythonize");
-  EXPECT_EQ(OneCall().Native({"f"}, Cut::UNREADABLE).Python({"a|"}).Shown(), "f […] py:a");
+  EXPECT_EQ(OneCall().Native({"f"}, Cut::kUnreadable).Python({"a|"}).Shown(), "f […] py:a");
 }
 
 TEST(CallStacks, WithoutSymbolsShowAddresses) {

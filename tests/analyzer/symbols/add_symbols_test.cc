@@ -36,11 +36,11 @@ using testing::IsEmpty;
 constexpr uint32_t kPid = 3999999999;  // of no process
 
 // As the shim tells of objects.
-std::vector<trace::Mapping> LoadedObjects() {
-  std::vector<trace::Mapping> mappings;
+std::vector<Mapping> LoadedObjects() {
+  std::vector<Mapping> mappings;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* argument) {
-        trace::Mapping mapping;
+        Mapping mapping;
         uint64_t start = UINT64_MAX;
         uint64_t end = 0;
         for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -55,14 +55,14 @@ std::vector<trace::Mapping> LoadedObjects() {
           for (const char* const last = at + segment.p_memsz; at + sizeof(ElfW(Nhdr)) <= last;) {
             const auto* const note = reinterpret_cast<const ElfW(Nhdr)*>(at);
             const char* const value = at + sizeof *note + ((note->n_namesz + 3u) & ~3u);
-            if (note->n_type == NT_GNU_BUILD_ID) mapping.set_build_id(value, note->n_descsz);
+            if (note->n_type == NT_GNU_BUILD_ID) mapping.build_id.assign(value, note->n_descsz);
             at = value + ((note->n_descsz + 3u) & ~3u);
           }
         }
-        mapping.set_start(start);
-        mapping.set_end(end);
-        mapping.set_path(*info->dlpi_name != '\0' ? info->dlpi_name : fs::read_symlink("/proc/self/exe").string());
-        static_cast<std::vector<trace::Mapping>*>(argument)->push_back(mapping);
+        mapping.start = start;
+        mapping.end = end;
+        mapping.path = *info->dlpi_name != '\0' ? info->dlpi_name : fs::read_symlink("/proc/self/exe").string();
+        static_cast<std::vector<Mapping>*>(argument)->push_back(mapping);
         return 0;
       },
       &mappings);
@@ -91,17 +91,17 @@ class AddSymbolsTest : public testing::Test {
     std::ofstream(fs::path(folder_) / "1.dlh") << "a trace";
     unsetenv("DEBUGINFOD_URLS");
     model_.processes.emplace_back();
-    model_.processes[0].header.mutable_process()->set_pid(kPid);
+    model_.processes[0].pid = kPid;
     model_.processes[0].file = "1.dlh";
     model_.names = {"a name", "another"};
   }
   ~AddSymbolsTest() override { fs::remove_all(folder_); }
 
-  void Map(std::vector<trace::Mapping> mappings) { model_.processes[0].mappings = std::move(mappings); }
-  trace::Mapping& OwnObject() {
-    for (trace::Mapping& mapping : model_.processes[0].mappings) {
+  void Map(std::vector<Mapping> mappings) { model_.processes[0].mappings = std::move(mappings); }
+  Mapping& OwnObject() {
+    for (Mapping& mapping : model_.processes[0].mappings) {
       const uint64_t address = reinterpret_cast<uint64_t>(&SymbolsTestFunction);
-      if (address >= mapping.start() && address < mapping.end()) return mapping;
+      if (address >= mapping.start && address < mapping.end) return mapping;
     }
     abort();
   }
@@ -113,7 +113,7 @@ class AddSymbolsTest : public testing::Test {
       frames.address.push_back(address);
       frames.parent.push_back(parent);
       frames.process.push_back(0);
-      frames.cut.push_back(trace::InternedStack::WHOLE);
+      frames.cut.push_back(StackCut::kWhole);
       parent = static_cast<FrameIndex>(frames.size() - 1);
     }
     for (int i = 0; i < calls; ++i) model_.calls.native_stack.push_back(parent);
@@ -147,9 +147,9 @@ TEST_F(AddSymbolsTest, NamesProgramAndLibraries) {
 
 TEST_F(AddSymbolsTest, NamesTheKernelsCode) {
   Map(LoadedObjects());
-  for (const trace::Mapping& mapping : model_.processes[0].mappings) {
-    if (absl::StrContains(mapping.path(), "vdso"))
-      Stack({mapping.start() + VdsoSymbol(mapping.start(), "__vdso_clock_gettime") + 1});
+  for (const Mapping& mapping : model_.processes[0].mappings) {
+    if (absl::StrContains(mapping.path, "vdso"))
+      Stack({mapping.start + VdsoSymbol(mapping.start, "__vdso_clock_gettime") + 1});
   }
   if (model_.native_frames.size() == 0) GTEST_SKIP() << "SKIPPED: add_symbols_test: no vdso here";
   Add();
@@ -172,14 +172,14 @@ TEST_F(AddSymbolsTest, NamesStayDistinctAndOldOnesStay) {
 
 TEST_F(AddSymbolsTest, AReplacedFileGivesNoNames) {
   Map(LoadedObjects());
-  const std::string before = OwnObject().build_id();
+  const std::string before = OwnObject().build_id;
   ASSERT_FALSE(before.empty());
-  OwnObject().set_build_id("\x01\x02\x03");
+  OwnObject().build_id = "\x01\x02\x03";
   const FrameIndex own = Stack({reinterpret_cast<uint64_t>(&a64l), own_ + 3, own_ + 5}, 3);
   Add();
   EXPECT_EQ(FunctionOf(own), "");
   EXPECT_EQ(Name(Of(own).object), fs::read_symlink("/proc/self/exe").string());
-  EXPECT_EQ(Of(own).offset, own_ + 5 - OwnObject().start());
+  EXPECT_EQ(Of(own).offset, own_ + 5 - OwnObject().start);
   EXPECT_EQ(FunctionOf(own - 2), "a64l");
   EXPECT_THAT(notes(), ElementsAre(AllOf(HasSubstr("symbols_test"), HasSubstr("replaced"),
                                          HasSubstr("that of the run is 010203"),
@@ -189,15 +189,15 @@ TEST_F(AddSymbolsTest, AReplacedFileGivesNoNames) {
 TEST_F(AddSymbolsTest, AMissingFileAndOneThatIsNone) {
   Map(LoadedObjects());
   const FrameIndex own = Stack({own_});
-  OwnObject().set_path("/nowhere/libgone.so");
+  OwnObject().path = "/nowhere/libgone.so";
   Add();
   EXPECT_EQ(FunctionOf(own), "");
-  EXPECT_EQ(Of(own).offset, own_ - OwnObject().start());
+  EXPECT_EQ(Of(own).offset, own_ - OwnObject().start);
   EXPECT_THAT(notes(), ElementsAre(AllOf(HasSubstr("/nowhere/libgone.so"), HasSubstr("No such file"),
                                          HasSubstr("1 frame in the stacks of 1 call"))));
   for (const std::string& path : {folder_ + "/1.dlh", folder_, std::string("libfoo.so"), std::string("/dev/null")}) {
     model_.native_symbols = {};
-    OwnObject().set_path(path);
+    OwnObject().path = path;
     Add();
     EXPECT_EQ(FunctionOf(own), "");
     EXPECT_THAT(notes(), ElementsAre(HasSubstr(path)));
@@ -206,7 +206,7 @@ TEST_F(AddSymbolsTest, AMissingFileAndOneThatIsNone) {
 
 TEST_F(AddSymbolsTest, WithoutBuildIdNewerThanTheRun) {
   Map(LoadedObjects());
-  OwnObject().clear_build_id();
+  OwnObject().build_id.clear();
   const FrameIndex own = Stack({own_});
   Add();
   EXPECT_EQ(FunctionOf(own), "SymbolsTestFunction");
@@ -224,9 +224,9 @@ TEST_F(AddSymbolsTest, WithoutBuildIdNewerThanTheRun) {
 
 TEST_F(AddSymbolsTest, TheLastMappingOfAPlaceHolds) {
   Map(LoadedObjects());
-  trace::Mapping earlier = OwnObject();
-  earlier.set_path("/nowhere/libearlier.so");
-  earlier.set_build_id("other");
+  Mapping earlier = OwnObject();
+  earlier.path = "/nowhere/libearlier.so";
+  earlier.build_id = "other";
   model_.processes[0].mappings.insert(model_.processes[0].mappings.begin(), earlier);
   const FrameIndex own = Stack({own_});
   Add();

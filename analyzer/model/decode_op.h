@@ -1,0 +1,18 @@
+// The way from an op definition to an Op.
+#ifndef DLHOOK_ANALYZER_MODEL_DECODE_OP_H_
+#define DLHOOK_ANALYZER_MODEL_DECODE_OP_H_
+
+#include "analyzer/model/op.h"
+
+namespace dlhook::trace {
+class OpDefinition;
+}
+
+namespace dlhook::analyzer::inline model {
+
+// Never fails: what can't be understood keeps its text in `problem` and no shapes.
+Op DecodeOp(const trace::OpDefinition& definition);
+
+}  // namespace dlhook::analyzer::model
+
+#endif  // DLHOOK_ANALYZER_MODEL_DECODE_OP_H_

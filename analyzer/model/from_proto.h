@@ -1,0 +1,18 @@
+// Enumerations of protobuf's messages as those of trace_enums.h.
+#ifndef DLHOOK_ANALYZER_MODEL_FROM_PROTO_H_
+#define DLHOOK_ANALYZER_MODEL_FROM_PROTO_H_
+
+#include "analyzer/model/trace_enums.h"
+
+namespace dlhook::analyzer::inline model {
+
+// A number that this schema does not know (of a newer trace, or a damaged one) becomes `otherwise`.
+template <typename Enum>
+Enum FromProto(int value, Enum otherwise = Enum{}) {
+  const bool fits = value >= 0 && value <= 255;
+  return fits && *EnumName(static_cast<Enum>(value)) != '\0' ? static_cast<Enum>(value) : otherwise;
+}
+
+}  // namespace dlhook::analyzer::model
+
+#endif  // DLHOOK_ANALYZER_MODEL_FROM_PROTO_H_

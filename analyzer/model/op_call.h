@@ -1,0 +1,109 @@
+// What a call was asked for, as far as tables read more of it than an Op's words: the messages of proto/op.proto say the same.
+#ifndef DLHOOK_ANALYZER_MODEL_OP_CALL_H_
+#define DLHOOK_ANALYZER_MODEL_OP_CALL_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/trace_enums.h"
+
+namespace dlhook::analyzer::inline model {
+
+// BLAS, cuBLAS, cuBLASLt: C[m,n] = op(A)[m,k] op(B)[k,n].
+struct GemmCall {
+  GemmKind kind = GemmKind::kGemm;
+  bool row_major = false;
+  std::string trans_a;  // "N", "T", "C", "P" (packed)
+  std::string trans_b;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  int64_t lda = 0;
+  int64_t ldb = 0;
+  int64_t batch = 0;  // 0: one
+  int64_t groups =
+      0;  // of products of different shapes; sizes are the first one's, 0 where they lie in the device's memory
+  bool is_lt = false;  // cuBLASLt
+  uint32_t heuristic_results = 0;
+};
+
+// The other level-3 functions.
+struct MatrixCall {
+  MatrixKind kind = MatrixKind::kUnknown;
+  std::string trans;
+  std::string trans_b;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t batch = 0;
+  uint32_t order_a = 0;  // cublasLtOrder_t + 1 of source and destination; 0: column-major by definition
+  uint32_t order_c = 0;
+  DataType type = DataType::kUnknown;
+  DataType c_type = DataType::kUnknown;  // kUnknown: as `type`
+};
+
+struct OneDnnCall {
+  std::string problem;  // as its log states it
+};
+
+struct CudnnTensor {
+  TensorRole role = TensorRole::kUnknown;
+  std::vector<int64_t> dims;
+};
+
+// A plan of cuDNN's graph API.
+struct CudnnPlan {
+  uint32_t number = 0;         // in its process, from 1; 0: not known
+  std::string configuration;   // engine and knobs, as recorded
+  int32_t heuristic_mode = 0;  // cudnnBackendHeurMode_t; -1: no heuristics
+  uint32_t heuristic_results = 0;
+  uint32_t failed_before = 0;  // plans of the same graph whose finalization failed before this one
+  uint64_t build_ticks = 0;    // 0: not known
+  bool is_from_json = false;
+};
+
+struct CudnnCall {
+  std::vector<CudnnTensor> tensors;  // as recorded
+  std::optional<CudnnPlan> plan;
+  bool pack_seen_before = false;  // the variant pack was executed before
+};
+
+// The library asked which algorithm to take; its answers are Op.candidates.
+struct CudnnSearch {
+  bool is_measured = false;  // every candidate was run
+};
+
+struct CopyCall {
+  CopyDirection direction = CopyDirection::kUnknown;
+  HostMemory host_memory = HostMemory::kNone;
+  bool asynchronous = false;
+  uint64_t bytes = 0;   // in all; 0 also where it is not known
+  uint32_t copies = 0;  // in one call, of batch forms; 0: one
+};
+
+struct LaunchCall {
+  std::array<uint32_t, 3> grid = {};   // blocks
+  std::array<uint32_t, 3> block = {};  // threads
+};
+
+// Memory of the CUDA runtime or driver.
+struct AllocationCall {
+  AllocationKind kind = AllocationKind::kUnknown;
+};
+
+struct CollectiveCall {
+  CollectiveKind kind = CollectiveKind::kUnknown;
+  uint64_t bytes = 0;
+  DataType data_type = DataType::kUnknown;
+  int32_t reduction = -1;     // ncclRedOp_t; -1: none
+  int32_t peer = -1;          // or root; -1: none
+  uint64_t communicator = 0;  // number in its process
+  int32_t rank = -1;          // -1: not known
+  int32_t ranks = 0;
+};
+
+}  // namespace dlhook::analyzer::model
+
+#endif  // DLHOOK_ANALYZER_MODEL_OP_CALL_H_

@@ -1,0 +1,35 @@
+// The enumerations of a trace by the names that the tables use: made from proto/ when dlhook is built, without libprotobuf.
+// EnumName() of a value is its name in the schema in lower case ("host_to_device"); "" for a number that this schema does not know.
+#ifndef DLHOOK_ANALYZER_MODEL_TRACE_ENUMS_H_
+#define DLHOOK_ANALYZER_MODEL_TRACE_ENUMS_H_
+
+#include "proto/enums.h"
+
+namespace dlhook::analyzer::inline model {
+
+using AggregateCause = fields::CallAggregate::Cause;
+using AllocationKind = fields::Allocation::Kind;
+using CapabilityState = fields::Capability::State;
+using Chooser = fields::Chooser;
+using ClockKind = fields::Clock::Kind;
+using CollectiveKind = fields::Collective::Kind;
+using CopyDirection = fields::Copy::Direction;
+using CounterKind = fields::CounterBatch::Kind;
+using CounterSource = fields::CounterBatch::Source;
+using DataType = fields::DataType;
+using GemmKind = fields::Gemm::Kind;
+using GpuActivityKind = fields::GpuActivityBatch::Kind;
+using GpuTimeSource = fields::GpuTimeSource;
+using HostMemory = fields::Copy::HostMemory;
+using LossReason = fields::Loss::Reason;
+using MappingRole = fields::Mapping::Role;
+using MatrixKind = fields::MatrixOp::Kind;
+using ProcessEnd = fields::Footer::End;
+using ScopeKind = fields::ScopeBatch::Kind;
+using StackCut = fields::InternedStack::Cut;
+using TensorRole = fields::CudnnTensor::Role;
+using TimeSource = fields::TimeSource;
+
+}  // namespace dlhook::analyzer::model
+
+#endif  // DLHOOK_ANALYZER_MODEL_TRACE_ENUMS_H_
