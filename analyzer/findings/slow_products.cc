@@ -11,8 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/calls/gemm_shape.h"
 #include "analyzer/findings/rules.h"
+#include "analyzer/model/gemm_shape.h"
 
 namespace dlhook::analyzer::inline findings {
 namespace {

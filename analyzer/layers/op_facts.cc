@@ -11,8 +11,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "analyzer/calls/gemm_shape.h"
 #include "analyzer/calls/op_labels.h"
+#include "analyzer/model/gemm_shape.h"
 #include "analyzer/model/op_cost.h"
 
 namespace dlhook::analyzer::inline layers {

@@ -166,8 +166,8 @@ std::optional<int64_t> AttentionFlops(const trace::Cudnn& cudnn, const trace::Cu
   if (!q || !k || !v || q->dim_size() != 4 || k->dim_size() != 4 || v->dim_size() != 4) {
     return std::nullopt;
   }
-  const std::optional<int64_t> scores = Product({2, q->dim(0), q->dim(1), q->dim(2), k->dim(2), q->dim(3)});
-  const std::optional<int64_t> sums = Product({2, q->dim(0), q->dim(1), q->dim(2), k->dim(2), v->dim(3)});
+  const std::optional<int64_t> scores = MatMulFlops(DimsOf(*q), {q->dim(0), q->dim(1), q->dim(2), k->dim(2)});
+  const std::optional<int64_t> sums = MatMulFlops({k->dim(2)}, {q->dim(0), q->dim(1), q->dim(2), v->dim(3)});
   const std::optional<int64_t> forward = Add(scores, sums);
   if (node.operation() != "attention_backward") return forward;
   return Add(Add(forward, forward), scores);
@@ -177,10 +177,7 @@ std::optional<int64_t> ConvolutionFlopsOf(const trace::Cudnn& cudnn) {
   const Recorded* wei = FindTensor(cudnn, {Recorded::W, Recorded::DW});
   const Recorded* dst = Result(cudnn);
   if (!wei || !dst || wei->dim_size() < 3) return std::nullopt;
-  const std::optional<int64_t> points = ElementCount(DimsOf(*dst));
-  const Dims filter = DimsOf(*wei);  // oc, ic / groups, kernel
-  const std::optional<int64_t> taps = ElementCount(Dims(filter.begin() + 1, filter.end()));
-  return points && taps ? Product({2, *points, *taps}) : std::nullopt;
+  return ConvolutionFlops(DimsOf(*dst), DimsOf(*wei));
 }
 
 }  // namespace

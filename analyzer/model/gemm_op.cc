@@ -33,9 +33,10 @@ bool HasOrders(const trace::CudaGemm& cuda, uint32_t order) {
   return cuda.order_a() == order && cuda.order_b() == order && cuda.order_d() == order;
 }
 
-bool IsRowMajor(const trace::Gemm& gemm) { return gemm.row_major() || HasOrders(gemm.cuda(), kRowOrder); }
+// A product is stated in the order of its result. cuBLASLt has an order for each matrix.
+bool IsRowMajor(const trace::Gemm& gemm) { return gemm.row_major() || gemm.cuda().order_d() == kRowOrder; }
 
-// Memory orders that are neither column-major nor row-major throughout.
+// Memory orders that are neither column-major nor row-major throughout: the problem names them.
 bool HasOwnOrders(const trace::CudaGemm& cuda) {
   return !HasOrders(cuda, 0) && !HasOrders(cuda, kColumnOrder) && !HasOrders(cuda, kRowOrder);
 }
@@ -66,11 +67,11 @@ void DecodeProblem(const trace::Gemm& gemm, Op& op) {
   op.types = GemmTypes(a, b, c);
   op.problem =
       GemmProblem(gemm, {gemm.m(), gemm.n(), gemm.k(), absl::StrCat(gemm.trans_a(), gemm.trans_b()), op.types});
-  if (IsRowMajor(gemm)) {
-    absl::StrAppend(&op.problem, " row-major");
-  } else if (HasOwnOrders(gemm.cuda())) {
+  if (HasOwnOrders(gemm.cuda())) {
     absl::StrAppend(&op.problem, " ", OrderName(gemm.cuda().order_a()), ":", OrderName(gemm.cuda().order_b()), ":",
                     OrderName(gemm.cuda().order_d()));
+  } else if (IsRowMajor(gemm)) {
+    absl::StrAppend(&op.problem, " row-major");
   } else {  // C' = op(B)' op(A)', and a column-major matrix read by rows is its transpose
     op.row_major_problem = GemmProblem(
         gemm, {gemm.n(), gemm.m(), gemm.k(), absl::StrCat(gemm.trans_b(), gemm.trans_a()), GemmTypes(b, a, c)});
@@ -128,7 +129,7 @@ void MakeSearch(const trace::CudaGemm& cuda, Op& op) {
 void DecodeGemm(const trace::Gemm& gemm, Op& op) {
   const auto kind = FromProto<GemmKind>(gemm.kind());
   op.asked = GemmCall{.kind = kind,
-                      .row_major = gemm.row_major(),
+                      .row_major = IsRowMajor(gemm),
                       .trans_a = gemm.trans_a(),
                       .trans_b = gemm.trans_b(),
                       .m = gemm.m(),

@@ -234,15 +234,20 @@ std::optional<int64_t> MatrixOpBytes(const trace::MatrixOp& op) {
   return Times(BytesOf(MatrixOpElements(op), op.type()), BatchOf(op.batch()));
 }
 
+std::optional<int64_t> ConvolutionFlops(const Dims& result, const Dims& filter) {
+  const Count taps = filter.empty() ? std::nullopt : ElementCount(Dims(filter.begin() + 1, filter.end()));
+  return taps ? Times(Times(ElementCount(result), *taps), 2) : std::nullopt;
+}
+
 std::optional<int64_t> ConvolutionFlops(const ProblemNumbers& numbers, bool transposed) {
   const int64_t groups = std::max<int64_t>(Number(numbers, "g", 1), 1);
   const int64_t ic = Number(numbers, "ic");
   if (ic < 0) return std::nullopt;
-  const Count channels = Product({2, Number(numbers, "mb"), Number(numbers, "oc"), ic / groups});
   const Count points = Spatial(numbers, transposed ? "i" : "o");
   const Count kernel = Spatial(numbers, "k");
   if (!points || !kernel) return std::nullopt;
-  return Times(Times(channels, *points), *kernel);
+  const int64_t oc = Number(numbers, "oc");
+  return ConvolutionFlops({Number(numbers, "mb"), oc, *points}, {oc, ic / groups, *kernel});
 }
 
 std::optional<int64_t> InnerProductFlops(const ProblemNumbers& numbers) {

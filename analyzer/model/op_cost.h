@@ -61,6 +61,8 @@ std::optional<int64_t> MatrixOpBytes(const trace::MatrixOp& op);
 // 2014): 2 mb oc (ic/g) prod(out) prod(kernel), the same forward, for data and for weights.
 // benchdnn leaves out the points that fall into the padding; the literature doesn't. Deconvolution:
 // the same with the input's points in place of the output's.
+// result: [mb, oc, out…], filter: [oc, ic/g, kernel…].
+std::optional<int64_t> ConvolutionFlops(const Dims& result, const Dims& filter);
 std::optional<int64_t> ConvolutionFlops(const ProblemNumbers& numbers, bool transposed);
 
 // 2 mb oc ic prod(spatial): benchdnn, tests/benchdnn/ip/ip.hpp, count_ops.

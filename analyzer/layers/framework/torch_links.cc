@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/calls/gemm_shape.h"
 #include "analyzer/layers/framework/links.h"
 #include "analyzer/layers/framework/torch_layers.h"
 #include "analyzer/layers/framework/torch_units.h"
+#include "analyzer/model/gemm_shape.h"
 
 namespace dlhook::analyzer::inline framework {
 namespace {

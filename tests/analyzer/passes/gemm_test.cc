@@ -1,8 +1,8 @@
 // Shapes of matrix products and the table `gemm`.
 #include <gtest/gtest.h>
 
-#include "analyzer/calls/gemm_shape.h"
 #include "analyzer/model/decode_op.h"
+#include "analyzer/model/gemm_shape.h"
 #include "tests/analyzer/passes/gpu_definitions.h"
 #include "tests/analyzer/passes/model_builder.h"
 
@@ -22,6 +22,24 @@ GemmShape ShapeOf(const std::string& line) {
 TEST(GemmShapeTest, Blas) {
   const GemmShape shape = *GemmShapeOf(DecodeOp(GemmDefinition(120, 64, 256, "TN")));
   EXPECT_EQ(shape, (GemmShape{120, 64, 256, 1, "TN", "col"}));
+}
+
+// cublasLtOrder_t + 1 of A, B and D: 1 by columns, 2 by rows, others tiled for tensor cores of integers.
+TEST(GemmShapeTest, CublasLtHasTheOrderOfItsResult) {
+  const auto order = [](const std::string& orders) {
+    const Op op =
+        DecodeOp(Definition("function: 'cublasLtMatmul' family: 'cublaslt' gemm { a_type: F32 m: 120 n: 64 k: 256 "
+                            "trans_a: 'T' trans_b: 'N' cuda { lt: true " +
+                            orders + " } }"));
+    const GemmShape shape = *GemmShapeOf(op);
+    EXPECT_EQ(std::tie(shape.m, shape.n, shape.k, shape.trans), std::make_tuple(120, 64, 256, "TN"));
+    return shape.order;
+  };
+  EXPECT_EQ(order("order_a: 1 order_b: 1 order_d: 1"), "col");
+  EXPECT_EQ(order("order_a: 2 order_b: 2 order_d: 2"), "row");
+  EXPECT_EQ(order("order_a: 1 order_b: 1 order_d: 2"), "row");
+  EXPECT_EQ(order("order_a: 2 order_b: 2 order_d: 1"), "col");
+  EXPECT_EQ(order("order_a: 3 order_b: 5 order_d: 3"), "col");
 }
 
 TEST(GemmShapeTest, InnerProductDependsOnTheDirection) {

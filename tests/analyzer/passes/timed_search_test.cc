@@ -56,7 +56,10 @@ class TimedProgram {
 
 // Engine and number of trials of each candidate, and the winner's engine.
 std::string Text(const PlanSearch& search, const TraceModel& model) {
-  const auto engine = [&](size_t i) { return model.ops[search.candidates[i].op].plan()->configuration; };
+  const auto engine = [&](size_t i) {
+    const std::string& configuration = model.ops[search.candidates[i].op].plan()->configuration;
+    return configuration.substr(0, configuration.find(' '));
+  };
   std::string text;
   for (size_t i = 0; i < search.candidates.size(); ++i) {
     absl::StrAppend(&text, engine(i), "*", search.candidates[i].calls.size(), "@",

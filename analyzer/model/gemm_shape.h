@@ -1,6 +1,6 @@
 // A matrix product's shape, whoever computed it: BLAS, or oneDNN's matmul, inner_product and gemm.
-#ifndef DLHOOK_ANALYZER_CALLS_GEMM_SHAPE_H_
-#define DLHOOK_ANALYZER_CALLS_GEMM_SHAPE_H_
+#ifndef DLHOOK_ANALYZER_MODEL_GEMM_SHAPE_H_
+#define DLHOOK_ANALYZER_MODEL_GEMM_SHAPE_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,10 +9,10 @@
 
 #include "analyzer/model/op.h"
 
-namespace dlhook::analyzer::inline calls {
+namespace dlhook::analyzer::inline model {
 
 // C[m,n] = op(A)[m,k] op(B)[k,n], `batch` times. `order` "col": as BLAS states it, "row": row-major
-// (cblas with CblasRowMajor, oneDNN). Only inner_product's shape depends on the direction:
+// (cblas with CblasRowMajor, cuBLASLt with layouts in row order, oneDNN). Only inner_product's shape depends on the direction:
 //   forward           dst[mb,oc] = src[mb,ic] wei^T
 //   backward-data     diff_src[mb,ic] = diff_dst[mb,oc] wei
 //   backward-weights  diff_wei[oc,ic] = diff_dst^T src[mb,ic]
@@ -32,6 +32,6 @@ std::optional<GemmShape> GemmShapeOf(const Op& op);
 // Whether the op is a matrix product at all.
 bool IsMatrixProduct(const Op& op);
 
-}  // namespace dlhook::analyzer::calls
+}  // namespace dlhook::analyzer::model
 
-#endif  // DLHOOK_ANALYZER_CALLS_GEMM_SHAPE_H_
+#endif  // DLHOOK_ANALYZER_MODEL_GEMM_SHAPE_H_

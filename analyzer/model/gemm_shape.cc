@@ -1,12 +1,12 @@
 // A matrix product's shape: see gemm_shape.h.
-#include "analyzer/calls/gemm_shape.h"
+#include "analyzer/model/gemm_shape.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/op_cost.h"
 
-namespace dlhook::analyzer::inline calls {
+namespace dlhook::analyzer::inline model {
 namespace {
 
 const Tensor* Find(const Op& op, const char* role, const char* other_role) {
@@ -85,4 +85,4 @@ std::optional<GemmShape> GemmShapeOf(const Op& op) {
   return op.kind == "inner_product" ? InnerProductShape(op) : MatMulShape(op);
 }
 
-}  // namespace dlhook::analyzer::calls
+}  // namespace dlhook::analyzer::model
