@@ -18,7 +18,7 @@ import re
 import sys
 
 # Bottom to top. A folder inside another one is a room of its own where it is named here, else a shelf of the outer one.
-ANALYZER = ["io", "model", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
+ANALYZER = ["io", "names", "model", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
             "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
             "diff", "findings", "render", "answer", "doctor", "export", "cli"]

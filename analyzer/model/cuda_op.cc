@@ -9,7 +9,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/model/from_proto.h"
-#include "analyzer/model/kernel_name.h"
+#include "analyzer/names/demangle.h"
+#include "analyzer/names/kernel_name.h"
 
 namespace dlhook::analyzer::inline model {
 namespace {
@@ -86,7 +87,7 @@ void DecodeLaunch(const trace::KernelLaunch& launch, Op& op) {
   op.kind = "kernel";
   op.on_gpu = true;
   op.is_asynchronous = true;
-  op.kernel_name = DemangleKernel(launch.kernel());
+  op.kernel_name = Demangle(launch.kernel());
   op.kernel_short = launch.kernel().empty() ? "" : ShortKernelName(op.kernel_name);
   op.problem = absl::StrCat(op.kernel_short.empty() ? "[unknown kernel]" : op.kernel_short, " grid", launch.grid_x(),
                             "x", launch.grid_y(), "x", launch.grid_z(), " block", launch.block_x(), "x",

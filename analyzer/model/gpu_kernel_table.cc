@@ -1,7 +1,8 @@
 // See gpu_kernel_table.h.
 #include "analyzer/model/gpu_kernel_table.h"
 
-#include "analyzer/model/kernel_name.h"
+#include "analyzer/names/demangle.h"
+#include "analyzer/names/kernel_name.h"
 
 namespace dlhook::analyzer::inline model {
 
@@ -9,7 +10,7 @@ GpuKernelTable::Names GpuKernelTable::NamesOf(NameIndex mangled) {
   if (mangled == kNone) return {};
   const auto [place, is_new] = by_mangled_.try_emplace(mangled);
   if (is_new) {
-    const std::string name = DemangleKernel(model_->names[mangled]);
+    const std::string name = Demangle(model_->names[mangled]);
     place->second = {names_->Name(name), names_->Name(ShortKernelName(name))};
   }
   return place->second;

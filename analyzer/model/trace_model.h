@@ -166,7 +166,7 @@ struct GpuDevice {
 
 // A kernel as it was launched; distinct over the run.
 struct GpuKernel {
-  NameIndex name = kNone;        // demangled whole (model/kernel_name.h); kNone: not known
+  NameIndex name = kNone;        // demangled whole (names/kernel_name.h); kNone: not known
   NameIndex short_name = kNone;  // without namespaces and template arguments
   uint32_t grid[3] = {};         // blocks
   uint32_t block[3] = {};        // threads

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/io/byte_source.h"
-#include "analyzer/stacks/fold_names.h"
+#include "analyzer/names/fold_names.h"
 
 namespace dlhook::analyzer::inline stacks {
 namespace {

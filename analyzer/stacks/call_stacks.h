@@ -34,13 +34,13 @@ struct StackEntry {
   // kCut: "[…]", frames here, or all further out, are not known.
   enum class Kind : uint8_t { kNative, kPython, kCut };
   Kind kind = Kind::kNative;
-  // As shown: folded (stacks/fold_names.h), "libfoo.so+0x1234" where it has no name; "LeNet.forward".
+  // As shown: folded (names/fold_names.h), "libfoo.so+0x1234" where it has no name; "LeNet.forward".
   std::string function;
   std::string full_function;  // demangled, with templates and arguments
   std::string object;         // path of the library; empty for Python
   std::string file;           // empty: not known
   uint32_t line = 0;          // 0: not known
-  bool is_plumbing = false;   // only passes the call on (stacks/fold_names.h)
+  bool is_plumbing = false;   // only passes the call on (names/fold_names.h)
 };
 using StackEntryIndex = uint32_t;
 

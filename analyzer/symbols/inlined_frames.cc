@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/symbols/demangle.h"
+#include "analyzer/names/demangle.h"
 
 namespace dlhook::analyzer::inline symbols {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/symbols/demangle.h"
+#include "analyzer/names/demangle.h"
 
 namespace dlhook::analyzer::inline symbols {
 namespace {

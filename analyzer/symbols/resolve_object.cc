@@ -11,7 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/symbols/demangle.h"
+#include "analyzer/names/demangle.h"
 #include "analyzer/symbols/elf_object.h"
 #include "analyzer/symbols/inlined_frames.h"
 #include "analyzer/symbols/plt_names.h"

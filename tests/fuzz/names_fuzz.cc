@@ -9,8 +9,9 @@
 #include "analyzer/calls/scope_names.h"
 #include "analyzer/model/cudnn_plan_json.h"
 #include "analyzer/model/decode_op.h"
-#include "analyzer/model/kernel_name.h"
 #include "analyzer/model/onednn_text.h"
+#include "analyzer/names/demangle.h"
+#include "analyzer/names/kernel_name.h"
 #include "tests/fuzz/input.h"
 
 namespace dlhook::analyzer {
@@ -25,7 +26,7 @@ void ReadPlan(const std::string& text) {
 }
 
 void ReadKernel(const std::string& text) {
-  const std::string name = DemangleKernel(text);
+  const std::string name = Demangle(text);
   const std::string short_name = ShortKernelName(name);
   Require(short_name.size() <= name.size() + 8, "a short name is no longer than the whole one");
   FindConversionKernel(name);

@@ -1,22 +1,17 @@
 // See kernel_name.h. Works on text alone and takes any.
-#include "analyzer/model/kernel_name.h"
-
-#include <cxxabi.h>
+#include "analyzer/names/kernel_name.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
-#include <memory>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
+#include "analyzer/names/demangle.h"
 
-namespace dlhook::analyzer::inline model {
+namespace dlhook::analyzer::inline names {
 namespace {
 
 constexpr size_t kMaxNames = 2;
@@ -109,37 +104,13 @@ size_t BehindBracket(absl::string_view text, size_t open) {
   return text.size();
 }
 
-// The last name of "_ZN2at6native3fooI…E…", which the demangler did not take.
-std::string LastMangledName(absl::string_view mangled) {
-  absl::string_view rest = mangled.substr(2);
-  const bool is_nested = absl::ConsumePrefix(&rest, "N");
-  std::string name;
-  while (!rest.empty() && absl::ascii_isdigit(static_cast<unsigned char>(rest[0]))) {
-    size_t digits = 0;
-    while (digits < rest.size() && absl::ascii_isdigit(static_cast<unsigned char>(rest[digits]))) {
-      ++digits;
-    }
-    size_t length = 0;
-    if (!absl::SimpleAtoi(rest.substr(0, digits), &length) || length > rest.size() - digits) break;
-    name = std::string(rest.substr(digits, length));
-    rest.remove_prefix(digits + length);
-    if (!is_nested) break;
-  }
-  return name.empty() ? std::string(mangled) : name;
-}
-
 }  // namespace
 
-std::string DemangleKernel(absl::string_view mangled) {
-  if (!absl::StartsWith(mangled, "_Z")) return std::string(mangled);
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(std::string(mangled).c_str(), nullptr, nullptr, &status), std::free);
-  return status == 0 && name ? std::string(name.get()) : std::string(mangled);
-}
-
 std::string ShortKernelName(absl::string_view demangled) {
-  if (absl::StartsWith(demangled, "_Z")) return LastMangledName(demangled);
+  if (absl::StartsWith(demangled, "_Z")) {
+    const std::vector<absl::string_view> path = PathOfMangled(demangled);
+    return std::string(path.empty() ? demangled : path.back());
+  }
   size_t end = EndOfName(demangled);
   size_t begin = 0;
   std::string distinction;
@@ -157,4 +128,4 @@ std::string ShortKernelName(absl::string_view demangled) {
   return absl::StrCat(name, distinction);
 }
 
-}  // namespace dlhook::analyzer::model
+}  // namespace dlhook::analyzer::names

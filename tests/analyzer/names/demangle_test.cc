@@ -1,6 +1,7 @@
 // Names of symbols as libraries have them.
-#include "analyzer/symbols/demangle.h"
+#include "analyzer/names/demangle.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -34,6 +35,17 @@ TEST(Demangle, Rust) {
   EXPECT_EQ(DemangleSymbol(
                 "_ZN66_$LT$alloc..vec..Vec$LT$T$GT$$u20$as$u20$core..ops..drop..Drop$GT$4drop17h0123456789abcdefE"),
             "<alloc::vec::Vec<T> as core::ops::drop::Drop>::drop");
+}
+
+TEST(PathOfMangled, EndsWithTheFunction) {
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
+  EXPECT_THAT(PathOfMangled("_ZN2at6native3fooIfE"), ElementsAre("at", "native", "foo"));
+  EXPECT_THAT(PathOfMangled("_ZNK2at6Tensor3sumE"), ElementsAre("at", "Tensor", "sum"));
+  EXPECT_THAT(PathOfMangled("_ZZN2at3fooEvENKUlvE_clEv"), ElementsAre("at", "foo"));
+  EXPECT_THAT(PathOfMangled("_ZNSt6vectorIfE4sizeEv"), ElementsAre("std", "vector"));
+  EXPECT_THAT(PathOfMangled("_Z6kernel6Tensor"), ElementsAre("kernel"));  // and the type of its argument
+  for (const char* none : {"", "_Z", "_ZN", "_Z99short", "sgemm_", "3foo"}) EXPECT_THAT(PathOfMangled(none), IsEmpty());
 }
 
 }  // namespace

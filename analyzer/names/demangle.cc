@@ -1,16 +1,19 @@
 // The C++ runtime's demangler, and what Rust's legacy scheme needs beside it.
-#include "analyzer/symbols/demangle.h"
+#include "analyzer/names/demangle.h"
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 
-namespace dlhook::analyzer::inline symbols {
+namespace dlhook::analyzer::inline names {
 namespace {
 
 // The demangler recurses; names of real libraries have at most some 30 000 characters.
@@ -52,16 +55,36 @@ std::string FromRust(absl::string_view name) {
 }  // namespace
 
 std::string DemangleSymbol(absl::string_view symbol) {
-  if (const size_t version = symbol.find('@'); version != absl::string_view::npos && version > 0)
-    symbol = symbol.substr(0, version);
-  if (!absl::StartsWith(symbol, "_Z") || symbol.size() > kMaxSymbolBytes) return std::string(symbol);
+  const size_t version = symbol.find('@');
+  return Demangle(version == 0 ? symbol : symbol.substr(0, version));
+}
+
+std::string Demangle(absl::string_view mangled) {
+  if (!absl::StartsWith(mangled, "_Z") || mangled.size() > kMaxSymbolBytes) return std::string(mangled);
   int status = 0;
-  const std::string mangled(symbol);
-  const std::unique_ptr<char, decltype(&free)> text(abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status),
-                                                    &free);
-  if (text == nullptr || status != 0) return mangled;
+  const std::unique_ptr<char, decltype(&free)> text(
+      abi::__cxa_demangle(std::string(mangled).c_str(), nullptr, nullptr, &status), &free);
+  if (text == nullptr || status != 0) return std::string(mangled);
   const absl::string_view demangled = text.get();
   return EndsInRustHash(demangled) ? FromRust(demangled) : std::string(demangled);
 }
 
-}  // namespace dlhook::analyzer::symbols
+std::vector<absl::string_view> PathOfMangled(absl::string_view mangled) {
+  if (!absl::ConsumePrefix(&mangled, "_Z")) return {};
+  while (absl::ConsumePrefix(&mangled, "Z")) continue;  // in a function
+  const bool is_nested = absl::ConsumePrefix(&mangled, "N");
+  if (is_nested) absl::ConsumePrefix(&mangled, "K");
+  std::vector<absl::string_view> path;
+  if (absl::ConsumePrefix(&mangled, "St")) path.push_back("std");
+  size_t size = 0;
+  while (true) {
+    const size_t digits = std::min(mangled.find_first_not_of("0123456789"), mangled.size());
+    if (digits == 0 || !absl::SimpleAtoi(mangled.substr(0, digits), &size) || size > mangled.size() - digits) break;
+    path.push_back(mangled.substr(digits, size));
+    mangled.remove_prefix(digits + size);
+    if (!is_nested) break;  // what follows are the types of its arguments
+  }
+  return path;
+}
+
+}  // namespace dlhook::analyzer::names

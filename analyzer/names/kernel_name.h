@@ -1,16 +1,12 @@
-// Names of GPU kernels for people: demangled, and short enough for a column.
-#ifndef DLHOOK_ANALYZER_MODEL_KERNEL_NAME_H_
-#define DLHOOK_ANALYZER_MODEL_KERNEL_NAME_H_
+// Names of GPU kernels, short enough for a column.
+#ifndef DLHOOK_ANALYZER_NAMES_KERNEL_NAME_H_
+#define DLHOOK_ANALYZER_NAMES_KERNEL_NAME_H_
 
 #include <string>
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer::inline model {
-
-// The mangled name as C++ writes it; unchanged where it is no mangled name or the demangler gives up (beyond 1 024
-// characters libstdc++'s does).
-std::string DemangleKernel(absl::string_view mangled);
+namespace dlhook::analyzer::inline names {
 
 // Function name without namespaces, return type and arguments; of the template arguments only what tells one kernel
 // from another: functors and functions by their last name (two at most), or the first data type where there is none.
@@ -21,6 +17,6 @@ std::string DemangleKernel(absl::string_view mangled);
 // Of a mangled name that could not be demangled: the function's own name.
 std::string ShortKernelName(absl::string_view demangled);
 
-}  // namespace dlhook::analyzer::model
+}  // namespace dlhook::analyzer::names
 
-#endif  // DLHOOK_ANALYZER_MODEL_KERNEL_NAME_H_
+#endif  // DLHOOK_ANALYZER_NAMES_KERNEL_NAME_H_

@@ -1,5 +1,5 @@
 // Splits a demangled name into the parts of its path and puts together those that tell something.
-#include "analyzer/stacks/fold_names.h"
+#include "analyzer/names/fold_names.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,12 +8,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
+#include "analyzer/names/demangle.h"
 
-namespace dlhook::analyzer::inline stacks {
+namespace dlhook::analyzer::inline names {
 namespace {
 
 using absl::string_view;
@@ -298,25 +297,6 @@ string_view WithoutCloneSuffixes(string_view name) {
   return name;
 }
 
-// Of a name that the demangler gave up on (lambdas in lambdas in templates): the identifiers that it begins with.
-// Empty: none.
-std::string LeadingPath(string_view mangled) {
-  if (!absl::ConsumePrefix(&mangled, "_Z")) return "";
-  while (absl::ConsumePrefix(&mangled, "Z")) continue;  // in a function
-  absl::ConsumePrefix(&mangled, "N");
-  absl::ConsumePrefix(&mangled, "K");
-  std::vector<string_view> names;
-  if (absl::ConsumePrefix(&mangled, "St")) names.push_back("std");
-  size_t size = 0;
-  while (true) {
-    const size_t digits = std::min(mangled.find_first_not_of("0123456789"), mangled.size());
-    if (digits == 0 || !absl::SimpleAtoi(mangled.substr(0, digits), &size) || size > mangled.size() - digits) break;
-    names.push_back(mangled.substr(digits, size));
-    mangled.remove_prefix(digits + size);
-  }
-  return absl::StrJoin(names, "::");
-}
-
 bool IsElementType(string_view arguments) {
   return std::find(std::begin(kElementTypes), std::end(kElementTypes), arguments) != std::end(kElementTypes);
 }
@@ -342,7 +322,7 @@ std::string FoldFunction(absl::string_view demangled) {
   // "py::f:/path/file.py" and Java's "Lorg/Foo;::bar" are no C++.
   if (absl::StartsWith(demangled, "py::") || absl::StrContains(demangled, ";::")) return std::string(demangled);
   const string_view name = WithoutCloneSuffixes(demangled);
-  if (std::string path = LeadingPath(name); !path.empty()) return path;
+  if (const std::vector<string_view> path = PathOfMangled(name); !path.empty()) return absl::StrJoin(path, "::");
   if (name.find_first_of("(<: ") == string_view::npos) return std::string(name);
   NameParser parser(name);
   if (!parser.Parse()) return std::string(name);
@@ -358,4 +338,4 @@ bool IsPlumbing(absl::string_view function) {
                      [&](string_view prefix) { return absl::StartsWith(folded, prefix); });
 }
 
-}  // namespace dlhook::analyzer::stacks
+}  // namespace dlhook::analyzer::names

@@ -1,5 +1,5 @@
 // Folding, on names as they stand in libtorch_cpu, libtensorflow_cc, Caffe, oneDNN, OpenBLAS and libstdc++.
-#include "analyzer/stacks/fold_names.h"
+#include "analyzer/names/fold_names.h"
 
 #include <gtest/gtest.h>
 

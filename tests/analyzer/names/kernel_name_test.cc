@@ -1,17 +1,19 @@
 // Kernel names as the fat binaries of PyTorch, cuDNN, cuBLAS and old frameworks have them.
-#include "analyzer/model/kernel_name.h"
+#include "analyzer/names/kernel_name.h"
 
 #include <gtest/gtest.h>
+
+#include "analyzer/names/demangle.h"
 
 namespace dlhook::analyzer {
 namespace {
 
-std::string Short(const std::string& mangled) { return ShortKernelName(DemangleKernel(mangled)); }
+std::string Short(const std::string& mangled) { return ShortKernelName(Demangle(mangled)); }
 
 TEST(KernelNameTest, PlainNamesStay) {
   for (const char* name : {"ampere_sgemm_128x64_nn", "volta_scudnn_128x64_relu_interior_nn_v1",
                            "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckcrs_nhwc", ""}) {
-    EXPECT_EQ(DemangleKernel(name), name);
+    EXPECT_EQ(Demangle(name), name);
     EXPECT_EQ(ShortKernelName(name), name);
   }
 }
@@ -21,7 +23,7 @@ TEST(KernelNameTest, KeepsTheFunctorThatTellsKernelsApart) {
   //   std::array<char*, 1ul> >(int, at::native::FillFunctor<float>, std::array<char*, 1ul>)
   const std::string fill =
       "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_";
-  EXPECT_EQ(DemangleKernel(fill),
+  EXPECT_EQ(Demangle(fill),
             "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, "
             "std::array<char*, 1ul> >(int, at::native::FillFunctor<float>, std::array<char*, 1ul>)");
   EXPECT_EQ(Short(fill), "vectorized_elementwise_kernel<FillFunctor>");
@@ -62,7 +64,7 @@ TEST(KernelNameTest, MangledNamesThatAreTooLongStillHaveAName) {
   std::string name = "_ZN2at6native13reduce_kernelI";
   for (int i = 0; i < 400; ++i) name += "Li512E";
   name += "EEvT_";
-  EXPECT_EQ(DemangleKernel(name), name);  // libstdc++ gives up
+  EXPECT_EQ(Demangle(name), name);  // libstdc++ gives up
   EXPECT_EQ(ShortKernelName(name), "reduce_kernel");
   EXPECT_EQ(ShortKernelName("_Z99short"), "_Z99short");
   EXPECT_EQ(ShortKernelName("_ZN"), "_ZN");
@@ -72,7 +74,7 @@ TEST(KernelNameTest, MangledNamesThatAreTooLongStillHaveAName) {
 TEST(KernelNameTest, TakesAnyText) {
   for (const char* text : {"<", ">", "(", ")", "::", "a<", "a<b", "a(b", " ", "a<b>::", "void ", "a<b>::c<d", "<<<<",
                            "(anonymous namespace)", "\xff\xfe"}) {
-    ShortKernelName(DemangleKernel(text));
+    ShortKernelName(Demangle(text));
   }
 }
 

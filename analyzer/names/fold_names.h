@@ -1,14 +1,14 @@
 // Names of C++ functions as a reader wants them: without return types, arguments, most template arguments, inline
 // namespaces. The table of rules is in fold_names.cc; what it makes of names of real libraries is in
 // tests/analyzer/stacks/fold_names_test.cc.
-#ifndef DLHOOK_ANALYZER_STACKS_FOLD_NAMES_H_
-#define DLHOOK_ANALYZER_STACKS_FOLD_NAMES_H_
+#ifndef DLHOOK_ANALYZER_NAMES_FOLD_NAMES_H_
+#define DLHOOK_ANALYZER_NAMES_FOLD_NAMES_H_
 
 #include <string>
 
 #include "absl/strings/string_view.h"
 
-namespace dlhook::analyzer::inline stacks {
+namespace dlhook::analyzer::inline names {
 
 // `demangled`: NativeSymbol.function. "at::native::conv2d(at::Tensor const&, …)" -> "at::native::conv2d",
 // "tensorflow::MatMulOp<Eigen::ThreadPoolDevice, float, false>::Compute(…)" -> "tensorflow::MatMulOp::Compute",
@@ -21,6 +21,6 @@ std::string FoldFunction(absl::string_view demangled);
 // of a thread … Takes both the demangled and the folded name.
 bool IsPlumbing(absl::string_view function);
 
-}  // namespace dlhook::analyzer::stacks
+}  // namespace dlhook::analyzer::names
 
-#endif  // DLHOOK_ANALYZER_STACKS_FOLD_NAMES_H_
+#endif  // DLHOOK_ANALYZER_NAMES_FOLD_NAMES_H_
