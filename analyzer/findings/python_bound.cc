@@ -2,6 +2,8 @@
 //
 // Python's part is what shows it. Where the operations are tiny as well, their time is hardly more than the price of asking for them:
 // then it would go with them (64 examples one by one, then as one batch: a step of 3.04 ms became one of 0.08 ms, torch 2.13).
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/rules.h"
@@ -11,9 +13,11 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kPercent = 20;
-constexpr double kLeastOps = 20;        // of the framework, in a step
-constexpr double kShortOpNs = 100'000;  // mean time from one op to the next: longer gaps are not the price of asking
-constexpr double kTinyOpNs = 5'000;     // mean time in the framework, of ops that compute next to nothing
+constexpr double kTinyPercent = 10;       // of Python, where the operations are tiny …
+constexpr double kTinyWholePercent = 50;  // … and take this with it
+constexpr double kLeastOps = 20;          // of the framework, in a step
+constexpr double kShortOpNs = 100'000;    // mean time from one op to the next: longer gaps are not the price of asking
+constexpr double kTinyOpNs = 5'000;       // mean time in the framework, of ops that compute next to nothing
 
 }  // namespace
 
@@ -28,10 +32,14 @@ std::vector<Finding> FindPythonBound(const StepFacts& facts) {
   const auto is_framework = [](const WorkItem& item) {
     return item.scope != nullptr && item.doing.direction != LayerDirection::kUpdate;
   };
-  const double ns = facts.Sum(is_python);
-  if (ops < kLeastOps || ns / ops > kShortOpNs || !facts.IsAtLeast(ns, kPercent)) return {};
-  const double framework_ns = facts.Sum(is_framework);
-  const bool are_tiny = framework_ns / ops <= kTinyOpNs;
+  const double ns = facts.Sum(is_python), framework_ns = facts.Sum(is_framework);
+  // What an operation takes, without the time in which the thread waited for a processor, which is in all parts of a step.
+  const double running = 1 - std::clamp(facts.load().waiting_ns / facts.step_ns(), 0.0, 0.95);
+  if (ops < kLeastOps || running * ns / ops > kShortOpNs) return {};
+  const bool are_tiny = running * framework_ns / ops <= kTinyOpNs;
+  const bool tiny_ops_are_all =
+      are_tiny && facts.IsAtLeast(ns, kTinyPercent) && facts.IsAtLeast(ns + framework_ns, kTinyWholePercent);
+  if (!facts.IsAtLeast(ns, kPercent) && !tiny_ops_are_all) return {};
   Finding finding;
   finding.where = facts.LayersOf(is_framework);
   finding.sentence = absl::StrFormat("Python between %.0f operations takes %s", ops, facts.PartOfStep(ns));
