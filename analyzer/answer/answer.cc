@@ -219,6 +219,9 @@ void Screen::Findings() {
   const size_t ignored = LeaveOut(options_.ignored_findings, &findings_);
   if (findings_.empty()) {
     Title("Findings: none");
+    const double seen_ns =
+        facts_.Sum([](const WorkItem& item) { return item.doing.activity != ActivityKind::kUnattributed; });
+    if (seen_ns < facts_.step_ns() / 2) Text("Most of the time is not seen, so most rules could not judge it.", "  ");
     if (ignored > 0) Text(IgnoredSentence(ignored), "  ");
     return;
   }

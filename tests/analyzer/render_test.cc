@@ -143,6 +143,17 @@ TEST(Render, TextTakesShorterWordsBeforeItCutsAnything) {
   EXPECT_TRUE(absl::StrContains(render(62), "(no room for 1 of the columns: functions; --format csv"));
 }
 
+TEST(Render, NamesThatWouldLookAlikeKeepTheirEnds) {
+  const std::vector<std::string> texts = {"encoder.layer.10.attention.query.dense",
+                                          "encoder.layer.11.attention.query.dense",
+                                          "pooler.activation.of.the.first.token", "fc"};
+  const std::vector<std::string> cut = ShortenedApart(texts, 26);
+  EXPECT_EQ(cut[0], "..10.attention.query.dense");
+  EXPECT_EQ(cut[1], "..11.attention.query.dense");
+  EXPECT_EQ(cut[2], Shortened(texts[2], 26));
+  EXPECT_EQ(cut[3], "fc");
+}
+
 TEST(Render, ColourSurroundsWordsAndLeavesTheRest) {
   const TraceModel run = SmallRun();
   const auto render = [&](bool color) {
