@@ -33,8 +33,8 @@ constexpr size_t kFindings = 5;
 constexpr size_t kBriefFindings = 3;
 constexpr int64_t kLeastForQuartiles = 8;
 constexpr size_t kRemarks = 3;
-constexpr size_t kRemarkLines = 3;  // each
-constexpr size_t kLinesBelow = 6;   // titles, empty lines and what to type next, behind the findings
+constexpr size_t kRemarkLines = 3;  // per remark
+constexpr size_t kLinesBelow = 6;   // titles, empty lines and the next commands, below the findings
 constexpr size_t kBar = 24;
 
 std::string Many(size_t count, absl::string_view one) { return absl::StrCat(count, " ", one, count == 1 ? "" : "s"); }
@@ -126,7 +126,7 @@ void Screen::HowLong() {
       warm_up_ns += step.end_ns - step.start_ns;
     }
   }
-  // Of few steps quartiles say nothing.
+  // With few steps, quartiles say nothing.
   std::string text = facts_.steps().count() < kLeastForQuartiles
                          ? absl::StrFormat("A %s takes %s, mean of %s.", facts_.StepNoun(), HumanTime(facts_.step_ns()),
                                            Many(static_cast<size_t>(facts_.steps().count()), "steady one"))
@@ -256,7 +256,7 @@ void Screen::FindingLines(const RuleFinding& found) {
   Text(absl::StrCat("-> ", finding.advice, finding.changes_numerics ? " (changes results)" : ""), "    ");
 }
 
-// The most severe remarks, each in few lines.
+// The most severe remarks, each cut to a few lines.
 std::vector<std::string> Screen::NotSeenLines() const {
   const std::vector<std::string> remarks = RunRemarks(facts_.model());
   std::vector<std::string> lines;

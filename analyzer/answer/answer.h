@@ -1,4 +1,5 @@
-// The answer screen: what ran, where a step's time goes, which layers are heaviest, what could be faster, what to type next.
+// The answer screen: what ran, where a step's time goes, the heaviest layers, what could be faster, which commands to
+// run next.
 #ifndef DLHOOK_ANALYZER_ANSWER_ANSWER_H_
 #define DLHOOK_ANALYZER_ANSWER_ANSWER_H_
 
@@ -12,10 +13,11 @@
 namespace dlhook::analyzer::inline answer {
 
 struct AnswerOptions {
-  std::string run;    // as commands take it, for what to type next
-  size_t width = 80;  // characters of a line
+  std::string run;    // as commands accept it, for the suggested next commands
+  size_t width = 80;  // in characters
   bool color = false;
-  bool is_brief = false;                           // what ran, and the findings: for the end of `dlhook run`
+  bool is_brief = false;                           // only what ran, and the findings: printed at the end of `dlhook
+                                                   // run`
   std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
 };
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kLeastBlocks = 3;
 
-// "encoder.layer.*.dense" of "encoder.layer.11.dense", and of "block_3.conv" "block_*.conv".
+// "encoder.layer.11.dense" -> "encoder.layer.*.dense", "block_3.conv" -> "block_*.conv".
 std::string PatternOf(const std::string& name) {
   std::vector<std::string> parts;
   for (absl::string_view part : absl::StrSplit(name, '.')) {
@@ -86,7 +86,7 @@ std::vector<LayerRow> LayerRows(const Table& layers) {
       continue;
     }
     LayerRow all = members.front();
-    // Blocks of one pattern may be of several types: "blocks.*" the convolutions and "blocks.*" the activations.
+    // Blocks with one pattern may have several types: "blocks.*" may name convolutions and activations.
     all.name = of_pattern.count(pattern.first) > 1 || !HasLetter(pattern.first)
                    ? WithType(pattern.first, pattern.second)
                    : pattern.first;

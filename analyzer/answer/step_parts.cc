@@ -12,7 +12,7 @@
 namespace dlhook::analyzer::inline answer {
 namespace {
 
-constexpr double kSmallOp = 0.04;  // of the step: such ops stand together
+constexpr double kSmallOp = 0.04;  // of the step; smaller ops are combined
 constexpr char kOtherOps[] = "other framework ops";
 constexpr char kNotKnown[] = "nothing that dlhook sees";
 

@@ -1,4 +1,4 @@
-// Where a mean step's time goes, by what an answer names: few parts that add up to the step.
+// Where a mean step's time goes, in a few named parts that add up to the step.
 #ifndef DLHOOK_ANALYZER_ANSWER_STEP_PARTS_H_
 #define DLHOOK_ANALYZER_ANSWER_STEP_PARTS_H_
 
@@ -16,7 +16,7 @@ struct StepPart {
   int percent = 0;  // whole numbers that add up to 100 (largest remainders)
 };
 
-// The `most` largest, the rest of them together; the largest first, what is not known last.
+// The `most` largest parts, the rest combined; largest first, unknown time last.
 std::vector<StepPart> PartsOfStep(const StepFacts& facts, size_t most);
 
 }  // namespace dlhook::analyzer::answer

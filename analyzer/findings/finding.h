@@ -1,4 +1,4 @@
-// What makes a program slower than it could be, said by a rule that found evidence for it.
+// A finding: something that makes a program slower than it could be, with the evidence for it.
 #ifndef DLHOOK_ANALYZER_FINDINGS_FINDING_H_
 #define DLHOOK_ANALYZER_FINDINGS_FINDING_H_
 
@@ -7,25 +7,25 @@
 
 namespace dlhook::analyzer::inline findings {
 
-// How the gain was found.
+// How the gain was determined.
 enum class GainBasis : uint8_t {
-  kMeasured,    // time that was measured and would be gone
-  kComputed,    // from measured times by a formula, which the evidence states
-  kUpperBound,  // time of which an unknown part would be gone
+  kMeasured,    // measured time that would no longer be spent
+  kComputed,    // calculated from measured times; the evidence states the formula
+  kUpperBound,  // only part of this time can be gained; how much is not known
 };
 
-// kHigh: a measured interval; kMedium: a model; kLow: a sign only.
+// kHigh: a measured interval; kMedium: a model; kLow: an indication only.
 enum class Confidence : uint8_t { kHigh, kMedium, kLow };
 
 struct Finding {
   std::string where;     // layers or a part of the step; empty: the whole program
-  std::string line;      // of the program, "train.py:42"; empty where not known
+  std::string line;      // line of the program, "train.py:42"; empty if not known
   std::string sentence;  // what is slow, with its numbers
-  double gain_ns = 0;    // of a mean step (StepFacts.step_ns); never more than what was measured
+  double gain_ns = 0;    // per mean step (StepFacts.step_ns); never more than was measured
   GainBasis basis = GainBasis::kMeasured;
   Confidence confidence = Confidence::kHigh;
-  std::string evidence;  // the table that proves it, and what to look at there
-  std::string advice;    // what to change: a line of code or a variable
+  std::string evidence;  // the table that shows it, and what to look for there
+  std::string advice;    // what to change: a line of code or an environment variable
   bool changes_numerics = false;
 };
 

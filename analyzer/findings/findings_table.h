@@ -1,4 +1,4 @@
-// Table `findings`: what the rules found, those with the largest gain first.
+// Table `findings`: what the rules found, largest gain first.
 #ifndef DLHOOK_ANALYZER_FINDINGS_FINDINGS_TABLE_H_
 #define DLHOOK_ANALYZER_FINDINGS_FINDINGS_TABLE_H_
 
@@ -18,10 +18,10 @@ struct RuleFinding {
   Finding finding;
 };
 
-// By gain. What all of a step can't lose together is not claimed twice: see Rules().
+// Sorted by gain. No time is claimed twice: see Rules().
 std::vector<RuleFinding> FindAll(const StepFacts& facts);
 
-// All tables that a report has: `findings`, then TableKinds() with `work` among them.
+// All tables of a report: `findings`, then TableKinds() including `work`.
 const std::vector<TableKind>& ReportTables();
 
 absl::StatusOr<Table> FindingsTable(const TraceModel& model, const TableOptions& options);

@@ -1,5 +1,5 @@
-// Rule float64: products and convolutions in double precision, which take twice the time of single precision: half as many numbers fit
-// into a vector register and into the memory bandwidth.
+// Rule float64: products and convolutions in double precision. They take twice as long as in single precision, because
+// half as many numbers fit into a vector register and into the memory bandwidth.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/findings/rules.h"
@@ -8,7 +8,7 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kPercent = 3;
-constexpr double kGain = 0.5;  // of the time
+constexpr double kGain = 0.5;  // part of the time
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Rule gpu-allocations: memory of the GPU is asked for and given back in steady steps. Allocators of frameworks keep what they once
-// had; cudaFree waits for the GPU.
+// Rule gpu-allocations: steady steps allocate and free GPU memory. Frameworks' allocators keep memory for reuse;
+// cudaFree waits for the GPU.
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
@@ -7,7 +7,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kLeastCalls = 0.5;  // a step: fewer are the growth of an allocator that ends
+constexpr double kLeastCalls = 0.5;  // per step; below this an allocator is still growing
 
 bool IsAllocation(const Op& op) { return op.allocation() && op.allocation()->kind == AllocationKind::kDevice; }
 

@@ -1,8 +1,9 @@
 // Rules pageable-copies and small-copies: copies that the program waits for while the GPU computes nothing.
 //
-// pageable-copies: an asynchronous copy of memory that is not pinned is staged by the driver, slowly, and can't run beside compute.
-// small-copies: many copies to the GPU, each of which costs a call whatever it moves. What both take off the cause "copies" of
-// gpu-idle is theirs.
+// pageable-copies: the driver stages an asynchronous copy of unpinned memory, which is slow and does not overlap with
+// compute.
+// small-copies: many copies to the GPU, each with the fixed cost of a call.
+// The time that these two rules claim is subtracted from the cause "copies" of gpu-idle.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/findings/gpu_rules.h"
@@ -14,7 +15,7 @@ namespace {
 constexpr uint64_t kSmallBytes = 64 * 1024;  // up to here CUDA copies pageable memory without waiting
 constexpr double kPageablePercent = 3;
 constexpr double kSmallPercent = 5;
-constexpr double kManyCopies = 10;  // a step
+constexpr double kManyCopies = 10;  // per step
 
 bool IsPageable(const Op& op) {
   const CopyCall* copy = op.copy();

@@ -1,5 +1,5 @@
-// Rule gpu-idle: why the GPU runs no kernel of the network. One finding a cause; the table gpu_idle gives every nanosecond of it
-// to one, so their gains are disjoint.
+// Rule gpu-idle: why the GPU runs no kernel of the network. One finding per cause. The table gpu_idle assigns every
+// idle nanosecond to exactly one cause, so the gains are disjoint.
 #include "analyzer/gpu/gpu_idle.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kPercent = 3;
 
-// Of a wait that belongs to a copy of memory that is not pinned.
+// Advice where the wait belongs to a copy of unpinned memory.
 constexpr char kPinned[] =
     "Pin what is copied there and pass non_blocking=True (see pageable-copies): then the program does not wait for it.";
 
@@ -64,7 +64,7 @@ double NumberOf(const Table& table, const Row& row, const char* column) {
   return number == nullptr ? 0 : static_cast<double>(*number);
 }
 
-// The line that waits for GPUs, where they idle for it most; empty: not known.
+// The line that waits for GPUs while they are idle for longest; empty if not known.
 std::string WaitingLine(const StepFacts& facts) {
   const TraceModel& model = facts.model();
   const GpuRun run(model, facts.options().analysis->steps());
@@ -84,7 +84,7 @@ std::string WaitingLine(const StepFacts& facts) {
   return most == by_line.end() ? "" : most->first;
 }
 
-// What other rules say of time that the table gpu_idle gives to copies.
+// What the rules about copies claim of the time that the table gpu_idle assigns to copies.
 double SaidOfCopiesNs(const StepFacts& facts) {
   double sum_ns = 0;
   for (auto* find : {FindPageableCopies, FindSmallCopies}) {
@@ -130,7 +130,7 @@ std::vector<Finding> FindGpuIdle(const StepFacts& facts) {
     if (!facts.IsAtLeast(ns, kPercent)) continue;
     Finding finding;
     finding.where = cause->second.layer;
-    finding.line = cause->second.line;  // of what the GPU does then
+    finding.line = cause->second.line;  // of what the GPU does next
     const bool is_wait = name == IdleCauseName(IdleCause::kSynchronization);
     if (is_wait) {
       finding.where = "";

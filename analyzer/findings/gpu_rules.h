@@ -1,4 +1,4 @@
-// Rules about the GPU that share what a call of the host costs it: see rules.h.
+// GPU rules that share the cost of a host call: see rules.h.
 #ifndef DLHOOK_ANALYZER_FINDINGS_GPU_RULES_H_
 #define DLHOOK_ANALYZER_FINDINGS_GPU_RULES_H_
 
@@ -12,15 +12,15 @@
 
 namespace dlhook::analyzer::inline findings {
 
-// Calls of the host in a mean step, mean over the GPUs.
+// Calls on the host per mean step, averaged over the GPUs.
 struct HostCalls {
   double calls = 0;
-  // While they last, or what they asked for, and their GPU computes nothing: more than that can't be gained.
+  // Time in which their GPU computes nothing while they, or the work they asked for, run: an upper bound of the gain.
   double idle_ns = 0;
-  std::string line;  // that asks for those with most of this time; empty where not known
+  std::string line;  // the line whose calls have most of this time; empty if not known
 };
 
-// Of calls inside another one that counts only the outer one does. Nothing where the times of kernels are not known.
+// Of nested calls, only the outermost counts. Zero if kernel times are not known.
 HostCalls HostCallsOf(const StepFacts& facts, const std::function<bool(const Op&)>& counts);
 
 std::vector<Finding> FindPageableCopies(const StepFacts& facts);

@@ -1,4 +1,4 @@
-// What calls of the host cost a GPU: see gpu_rules.h.
+// What calls on the host cost a GPU: see gpu_rules.h.
 #include <algorithm>
 #include <map>
 
@@ -9,9 +9,9 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-// What a call asked for.
+// The GPU work that a call asked for.
 struct Asked {
-  GpuDeviceIndex device = kNone;  // kNone: for nothing, or not known
+  GpuDeviceIndex device = kNone;  // kNone: none, or not known
   Interval done;
 };
 

@@ -1,4 +1,4 @@
-// Findings that the user doesn't want to hear of: see ignored.h.
+// Findings that the user chose to ignore: see ignored.h.
 #include "analyzer/findings/ignored.h"
 
 #include <algorithm>

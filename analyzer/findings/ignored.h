@@ -1,4 +1,4 @@
-// Findings that the user doesn't want to hear of.
+// Findings that the user chose to ignore.
 #ifndef DLHOOK_ANALYZER_FINDINGS_IGNORED_H_
 #define DLHOOK_ANALYZER_FINDINGS_IGNORED_H_
 
@@ -15,10 +15,10 @@ namespace dlhook::analyzer::inline findings {
 // The rule of RULE or RULE:WHERE.
 absl::string_view RuleOfIgnored(absl::string_view ignored);
 
-// `ignored`: RULE or RULE:WHERE each, where WHERE is all of the finding's place, one of its layers, or its line.
-// Takes them away and returns how many they were.
+// `ignored`: each entry is RULE or RULE:WHERE, where WHERE is the finding's whole location, one of its layers, or its
+// line. Removes them and returns how many there were.
 size_t LeaveOut(const std::vector<std::string>& ignored, std::vector<RuleFinding>* findings);
-// The same of the table `findings`, whose last note then says it.
+// The same for the table `findings`; a last note then says so.
 void LeaveOut(const std::vector<std::string>& ignored, Table* findings);
 
 // "2 findings are ignored (--ignore, .dlhook-ignore)."

@@ -1,7 +1,7 @@
-// Rule input-gradient: the first layer of a network computes the gradient of the network's input, which nothing trains on.
+// Rule input-gradient: the first layer of a network computes the gradient of the network's input, which nothing uses.
 //
-// Only the first layer of a step is judged: what enters another network may come from this one and needs its gradient, as where a
-// generator learns from its critic.
+// Only the first layer of a step is judged: the input of a later network may be the output of another one and then
+// needs its gradient, as when a generator learns from its critic.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -10,14 +10,14 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-// The layer that begins a step's forward passes; kNone where it can't be told.
+// The layer that begins a step's forward passes; kNone if not known.
 LayerIndex FirstLayer(const StepFacts& facts) {
   LayerIndex first = kNone;
   for (const WorkItem& item : facts.items()) {
     if (item.doing.direction != LayerDirection::kForward) continue;
     for (LayerIndex layer : item.group->layers) first = std::min(first, layer);
   }
-  // Without a module, a layer is a line of the program: one that runs in a loop stands for later layers, too.
+  // Without modules, a layer is a line of the program; a line in a loop also stands for later layers.
   return first == kNone || facts.attribution().layers[first].module.empty() ? kNone : first;
 }
 

@@ -1,6 +1,7 @@
 // Rule input-wait: the step waits for its next batch.
 //
-// In the program itself: all of the loader's time delays the step. In worker processes: what the program waits for them.
+// If the program loads data itself, all of the loading time counts; with worker processes, the time the program waits
+// for them.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +13,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-constexpr double kPercent = 5;  // "moderate" of XProf's input pipeline analysis
+constexpr double kPercent = 5;  // "moderate" in XProf's input pipeline analysis
 
 Finding InProgram(const StepFacts& facts, double ns) {
   const double compute_ns = std::max(facts.step_ns() - ns, 1.0);
@@ -42,7 +43,7 @@ Finding InWorkers(const StepFacts& facts, double ns) {
 }  // namespace
 
 std::vector<Finding> FindInputWait(const StepFacts& facts) {
-  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};  // beside a GPU only its idle time counts: gpu-idle
+  if (!facts.HasSteps() || facts.HasGpuTimes()) return {};  // with a GPU only its idle time counts: gpu-idle
   const double waited_ns =
       facts.Sum([](const WorkItem& item) { return item.doing.activity == ActivityKind::kDataLoading; });
   const double ns = std::max(facts.PhaseNs(PhaseKind::kInput), waited_ns);

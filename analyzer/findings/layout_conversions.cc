@@ -1,7 +1,7 @@
 // Rule layout-conversions: activations that oneDNN converts from the framework's memory format to its own and back.
 //
-// Only activations count: after each update weights must be converted anew, whatever the network's format. Silent where the network
-// computes in channels_last already, or where the framework offers no such format.
+// Only activations count: weights must be converted after each update, whatever the network's format. Nothing is
+// reported if the network already computes in channels_last, or if the framework has no such format.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

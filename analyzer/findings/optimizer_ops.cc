@@ -1,7 +1,8 @@
-// Rule optimizer-per-tensor: PyTorch's optimizer runs a dozen operations for each parameter instead of one that is fused.
+// Rule optimizer-per-tensor: PyTorch's optimizer runs a dozen small operations per parameter instead of one fused
+// operation.
 //
-// The gain: a fused Adam took 22 to 33 % of the time of the default on the CPU, with 10 tensors of 16x16 to 8 of 1024x1024 (torch 2.13,
-// 2 cores; tests/bench/findings.py measures it again).
+// The gain: a fused Adam took 22 to 33 % of the default's time on the CPU, with 10 tensors of 16x16 to 8 of 1024x1024
+// (torch 2.13, 2 cores; tests/bench/findings.py measures it again).
 #include <algorithm>
 #include <array>
 #include <string>
@@ -15,8 +16,8 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kPercent = 3;
-constexpr double kFusedPart = 0.33;  // of the time: what a fused step takes at most
-constexpr double kLeastOps = 20;     // in an update
+constexpr double kFusedPart = 0.33;  // upper bound of the time a fused step takes, relative to the default
+constexpr double kLeastOps = 20;     // per update
 constexpr std::array<const char*, 4> kCanBeFused = {"Adam", "AdamW", "SGD", "Adagrad"};
 
 bool IsUpdate(const WorkItem& item) {

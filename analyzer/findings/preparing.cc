@@ -1,4 +1,5 @@
-// Rule preparing-in-steps: what belongs to warm-up goes on in steady steps: searches for algorithms, trials, creation of primitives.
+// Rule preparing-in-steps: warm-up work continues in steady steps: searching for algorithms, trials, creating
+// primitives.
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -34,7 +35,7 @@ std::vector<Finding> FindPreparing(const StepFacts& facts) {
                                      searches ? "The search for algorithms" : "The preparation of primitives", calls,
                                      problems.size(), facts.PartOfStep(ns));
   finding.gain_ns = ns;
-  finding.basis = GainBasis::kUpperBound;  // what is added to the input is computed, too
+  finding.basis = GainBasis::kUpperBound;  // padding, which the advice suggests, costs time, too
   if (!searches) finding.confidence = Confidence::kLow;
   finding.evidence = "table tuning";
   finding.advice = searches

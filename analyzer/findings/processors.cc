@@ -1,7 +1,7 @@
 // Rules about processors: machine-busy, too-many-threads, one-thread.
 //
-// The kernel counts how long the program's first thread could have run and had no processor (schedstat); the launcher samples how many
-// threads of the machine wanted one.
+// The kernel counts how long the program's first thread was runnable without running (schedstat); the launcher samples
+// the number of runnable threads on the machine.
 #include <algorithm>
 #include <limits>
 
@@ -14,12 +14,13 @@ namespace dlhook::analyzer::inline findings {
 namespace {
 
 constexpr double kWaitPercent = 3;
-constexpr double kOthersThreads = 0.5;   // threads of other programs that run, mean
-constexpr double kAllOfThem = 0.85;      // of the processors: the program has them to itself
-constexpr double kLongCallNs = 500'000;  // calls that are shorter may well be computed by one thread
+constexpr double kOthersThreads = 0.5;   // mean number of running threads of other programs
+constexpr double kAllOfThem = 0.85;      // of the processors; above this the program has the machine to itself
+constexpr double kLongCallNs = 500'000;  // shorter calls may well be computed by one thread
 constexpr double kLongCallsPercent = 30;
 
-// Threads of all processes of the run that ran while its steps did, mean: a loader's workers are no other program.
+// Mean number of the run's running threads during its steps, over all its processes: a loader's workers belong to the
+// program.
 double OwnThreads(const StepFacts& facts) {
   const std::vector<StepTrack>& tracks = facts.steps().tracks;
   int64_t from_ns = std::numeric_limits<int64_t>::max(), to_ns = std::numeric_limits<int64_t>::min();
@@ -42,8 +43,8 @@ uint32_t Allowed(const StepFacts& facts) {
   return facts.processors() > 0 ? facts.processors() : facts.load().processors;
 }
 
-// Of more threads than processors some wait, and nobody counts whose these are. Then only the processors tell: those that the program's
-// threads don't run on, others have.
+// If there are more threads than processors, some wait, and no counter says whose. Then only processors count: those on
+// which the program's threads do not run are used by others.
 bool OthersAreBusy(const StepFacts& facts) {
   const double own = OwnThreads(facts);
   if (own >= kAllOfThem * Allowed(facts)) return false;

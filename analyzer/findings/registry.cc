@@ -1,4 +1,4 @@
-// All rules, in the order in which they may claim time: input, waiting, the machine, then the work itself.
+// All rules, in the order in which they claim time: input, waiting, the machine, then the work itself.
 #include "analyzer/findings/gpu_rules.h"
 #include "analyzer/findings/rules.h"
 

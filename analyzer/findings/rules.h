@@ -1,10 +1,10 @@
-// The rules. Each is a pure function of a run's facts that says what it found, and nothing where the evidence is missing or the
-// loss is small: a loss must be measured before anything is advised.
+// The rules. Each is a pure function of a run's facts. It finds nothing where evidence is missing or the loss is small:
+// nothing is advised unless the loss was measured.
 //
 // To add a rule:
 //   1. write analyzer/findings/NAME.cc with `std::vector<Finding> FindName(const StepFacts&)`;
 //   2. declare it below and add its line to Rules() in analyzer/findings/registry.cc;
-//   3. give it a victim and a near miss in tests/frameworks/test_findings.py (GPU rules: on the fakes).
+//   3. add a victim and a near miss in tests/frameworks/test_findings.py (GPU rules: on the fakes).
 #ifndef DLHOOK_ANALYZER_FINDINGS_RULES_H_
 #define DLHOOK_ANALYZER_FINDINGS_RULES_H_
 
@@ -22,10 +22,10 @@ struct Rule {
   std::vector<Finding> (*find)(const StepFacts&);
 };
 
-// One cause owns one part of the time: where two rules could claim it, the first in this order does.
+// Each part of the time has one cause: if two rules could claim it, the first in this order does.
 const std::vector<Rule>& Rules();
 
-// A loss smaller than this part of a step is not worth a reader's time.
+// A loss below this part of a step is not reported.
 inline constexpr double kLeastPercent = 1;
 
 std::vector<Finding> FindInputWait(const StepFacts& facts);

@@ -1,9 +1,9 @@
-// Rule slow-products: a layer computes the same product of few rows again and again, where one product of all rows would read the other
-// operand once.
+// Rule slow-products: a layer computes the same product of few rows over and over, where one product of all rows would
+// read the other operand once.
 //
 // The gain: as if its FLOPs were done at the rate of the run's fastest product of the same types (tests/bench/findings.py measures it).
-// Whether the products depend on each other, as in a recurrent network, is not seen; layers that are recurrent by their type are left
-// out.
+// dlhook can't see whether the products depend on each other, as in a recurrent network; layers of a recurrent type are
+// left out.
 #include <algorithm>
 #include <map>
 
@@ -19,9 +19,9 @@ namespace {
 
 constexpr double kPercent = 5;
 constexpr int64_t kFewRows = 16;
-constexpr double kLeastCalls = 8;       // of the same product, in a step
+constexpr double kLeastCalls = 8;       // of the same product, per step
 constexpr double kSlowPart = 0.5;       // of the best rate
-constexpr double kBestCallNs = 20'000;  // shorter calls measure the clock and the call itself
+constexpr double kBestCallNs = 20'000;  // shorter calls measure mostly the clock and the call's overhead
 
 bool IsJudged(const WorkItem& item) {
   if (!item.IsHostCompute() || item.op->is_asynchronous || !IsMatrixProduct(*item.op)) return false;
@@ -37,7 +37,7 @@ bool IsRecurrent(const StepFacts& facts, const WorkItem& item) {
   });
 }
 
-// Rows of the operand that the calls don't share; 0: not known, or many.
+// Rows of the operand that differs between the calls; 0: not known, or many.
 int64_t FewRows(const Op& op) {
   const std::optional<GemmShape> shape = GemmShapeOf(op);
   const int64_t rows = shape ? std::min(shape->m, shape->n) : 0;

@@ -1,4 +1,4 @@
-// What rules judge a run by: see step_facts.h.
+// The facts that rules judge: see step_facts.h.
 #include "analyzer/findings/step_facts.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 constexpr char kTorch[] = "PyTorch";
 struct Framework {
   const char* name;
-  const char* object;  // part of the name of a shared object that only it has
+  const char* object;  // part of the name of a shared object that identifies the framework
 };
 constexpr std::array<Framework, 5> kFrameworks = {{{kTorch, "libtorch"},
                                                    {"TensorFlow", "tensorflow"},
@@ -114,7 +114,7 @@ double StepFacts::Sum(const std::function<bool(const WorkItem&)>& is_in) const {
 std::string StepFacts::LayersOf(const std::function<bool(const WorkItem&)>& is_in, size_t most) const {
   std::map<std::string, double> by_label;
   for (const WorkItem& item : items_) {
-    // "features:[not seen]" is of features; "[not seen: …]" is of no layer.
+    // "features:[not seen]" belongs to features; "[not seen: …]" belongs to no layer.
     const std::string label = item.group->label.substr(0, item.group->label.find(":["));
     if (is_in(item) && !absl::StartsWith(label, "[")) by_label[label] += item.ns;
   }

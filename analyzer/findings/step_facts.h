@@ -1,4 +1,4 @@
-// What rules judge a run by: what its mean steady step consists of.
+// The facts that rules judge: what a run's mean steady step consists of.
 #ifndef DLHOOK_ANALYZER_FINDINGS_STEP_FACTS_H_
 #define DLHOOK_ANALYZER_FINDINGS_STEP_FACTS_H_
 
@@ -20,14 +20,14 @@
 
 namespace dlhook::analyzer::inline findings {
 
-// One kind of activity at one place, in a mean step.
+// One kind of activity in one place, per mean step.
 struct WorkItem {
   Doing doing;
   double ns = 0;     // wall share; all items add up to the step
-  double calls = 0;  // of libraries
+  double calls = 0;  // library calls
   const LayerGroup* group = nullptr;
-  const Op* op = nullptr;            // of a call, or of what is waited for; else null
-  const ScopeName* scope = nullptr;  // of a framework's op; else null
+  const Op* op = nullptr;            // for calls and waits; else null
+  const ScopeName* scope = nullptr;  // for framework ops; else null
 
   bool IsCall() const { return doing.activity == ActivityKind::kCall; }
   // Calls that compute on the CPU: their wall share is the work's own time.
@@ -36,17 +36,17 @@ struct WorkItem {
 
 class StepFacts {
  public:
-  // `options`: of the whole run. Both must outlive it.
+  // `options`: for the whole run. Both must outlive this object.
   StepFacts(const TraceModel& model, const TableOptions& options);
   StepFacts(const StepFacts&) = delete;
   StepFacts& operator=(const StepFacts&) = delete;
 
   const TraceModel& model() const { return model_; }
-  const TableOptions& options() const { return options_; }            // of the whole run
-  const TableOptions& step_options() const { return step_options_; }  // of the steps: what tables are made of
+  const TableOptions& options() const { return options_; }            // for the whole run
+  const TableOptions& step_options() const { return step_options_; }  // for tables over the steps
   const Attribution& attribution() const { return options_.analysis->attribution(); }
 
-  // The steady steps of the kind that most time goes to; without any: of the whole run, which is then one step.
+  // The steady steps of the kind that takes most time; if there are none, the whole run as one step.
   const ComparedSteps& steps() const { return steps_; }
   bool HasSteps() const { return steps_.count() > 0; }
   double count() const { return count_; }
@@ -56,19 +56,19 @@ class StepFacts {
   const std::vector<WorkItem>& items() const { return items_; }  // the longest first
   const DoneWork& counted() const { return counted_; }
   const MachineLoad& load() const { return load_; }
-  double PhaseNs(PhaseKind phase) const;  // in a mean step
+  double PhaseNs(PhaseKind phase) const;  // per mean step
   bool HasGpuTimes() const { return GpuTimesOf(model_) != GpuTimes::kNone; }
-  // Those whose libraries were seen in the program: "PyTorch", "TensorFlow" …; the order is always the same.
+  // Frameworks whose libraries the program loaded: "PyTorch", "TensorFlow" …; always in the same order.
   const std::vector<std::string>& frameworks() const { return frameworks_; }
   bool UsesTorch() const;
-  // Processors that the processes of the run might use; 0: not known.
+  // Processors that the run's processes may use; 0: not known.
   uint32_t processors() const;
 
   // Sum over the items for which `is_in` holds.
   double Sum(const std::function<bool(const WorkItem&)>& is_in) const;
-  // The layers of these items, those with most time first: "conv1, conv2 and 3 more".
+  // The layers of these items, most time first: "conv1, conv2 and 3 more".
   std::string LayersOf(const std::function<bool(const WorkItem&)>& is_in, size_t most = 3) const;
-  // Line of the item's layer; empty where not known.
+  // Line of the item's layer; empty if not known.
   std::string LineOf(const WorkItem& item) const;
   // "0.48 ms of a 5.27 ms training step (9.1 %)".
   std::string PartOfStep(double ns) const;

@@ -29,7 +29,7 @@ std::string ThreeDigits(double value) {
   return absl::StrFormat("%.*f", size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2, value);
 }
 
-// 999.6 of a unit would be written as 1000 of it: it is 1.00 of the next.
+// 999.6 would be rounded to 1000: use 1.00 of the next unit.
 template <size_t kCount>
 std::string Scaled(double value, const Scale (&scales)[kCount]) {
   size_t i = 0;

@@ -1,4 +1,4 @@
-// Numbers as people read them: three significant digits and a prefix, in tables and in sentences.
+// Numbers for people: three significant digits and a prefix, in tables and in sentences.
 #ifndef DLHOOK_ANALYZER_TABLE_HUMAN_H_
 #define DLHOOK_ANALYZER_TABLE_HUMAN_H_
 
@@ -9,14 +9,13 @@
 
 namespace dlhook::analyzer::inline table {
 
-// "1.23 ms" for 1234567 with unit "ns", "4.00 KiB" for 4096 "bytes", "12.3%" for 12.34 "%", "-" for
-// what is not known.
+// "1.23 ms" for 1234567 with unit "ns", "4.00 KiB" for 4096 "bytes", "12.3%" for 12.34 "%", "-" for unknown.
 std::string HumanCell(const Cell& cell, absl::string_view unit);
 
-// A time for sentences: "1.23 ms".
+// A time in a sentence: "1.23 ms".
 std::string HumanTime(double ns);
 
-// Whether HumanCell writes the unit behind the number; if not, it belongs into the column's header.
+// Whether HumanCell writes the unit after the number; if not, it belongs in the column header.
 bool IsUnitInCell(absl::string_view unit);
 
 }  // namespace dlhook::analyzer::table

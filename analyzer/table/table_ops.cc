@@ -1,4 +1,4 @@
-// Sorting, cutting and checking of tables.
+// Sorting, truncating and checking tables.
 #include "analyzer/table/table_ops.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ size_t Alternative(ColumnType type) {
 
 constexpr double kRoundingPercent = 1e-9;
 
-// A percentage that rounding put above 100 becomes 100.
+// Clamps a percentage that rounding pushed above 100.
 bool IsPossible(Range range, absl::string_view unit, Cell* cell) {
   if (const auto* integer = std::get_if<int64_t>(cell)) return range == Range::kSigned || *integer >= 0;
   auto* real = std::get_if<double>(cell);

@@ -1,4 +1,4 @@
-// Columns that know their cells: a table is a list of these and the items that its rows are about.
+// Columns with the functions that fill their cells: a table is a list of columns and the items of its rows.
 //
 //     TypedColumns<Product> columns = {{TextColumn("kind", "What it is."), &Product::kind},
 //                                      {IntegerColumn("m", …), [](const Product& p) { return p.shape.m; }}};
@@ -23,14 +23,14 @@
 namespace dlhook::analyzer::inline table {
 
 inline Cell ToCell(Cell cell) { return cell; }
-Cell ToCell(const std::set<std::string>& words);  // with ", "
+Cell ToCell(const std::set<std::string>& words);  // joined with ", "
 template <typename T>
 Cell ToCell(const std::optional<T>& value) {
   return value ? Cell(*value) : Cell();
 }
 Cell ToCell(std::integral auto value) { return static_cast<int64_t>(value); }
 
-// Of items whose type only its getter knows: what can be done with lists of columns is compiled once, not once a table.
+// Item type erased, so that operations on lists of columns are compiled only once.
 struct AnyColumn {
   Column column;
   std::function<Cell(const void*)> cell;
@@ -38,13 +38,13 @@ struct AnyColumn {
 
 template <typename Item>
 struct TypedColumn : AnyColumn {
-  // `get`: a function of an item, or a member of it; what it gives goes through ToCell.
+  // `get`: a function of an item, or a member; its result goes through ToCell.
   template <typename Get>
   TypedColumn(Column&& of, Get get)
       : AnyColumn{std::move(of),
                   [get](const void* item) { return ToCell(std::invoke(get, *static_cast<const Item*>(item))); }} {}
 
-  // Of what each item is, too.
+  // From a column of a base class of Item.
   template <typename Base>
   requires std::is_base_of_v<Base, Item> TypedColumn(TypedColumn<Base> of)  // NOLINT(google-explicit-constructor)
       : AnyColumn{std::move(of.column), [get = std::move(of.cell)](const void* item) {
@@ -56,7 +56,7 @@ class AnyColumns {
  public:
   const std::vector<AnyColumn>& all() const { return columns_; }
   std::vector<AnyColumn>& all() { return columns_; }
-  Column* Find(absl::string_view name);  // nullptr: there is none
+  Column* Find(absl::string_view name);  // nullptr: none
 
  protected:
   void Add(const AnyColumn& column);
@@ -73,10 +73,10 @@ class TypedColumns : public AnyColumns {
   }
   void Add(const TypedColumn<Item>& column) { AnyColumns::Add(column); }
   void Add(const TypedColumns& more) { columns_.insert(columns_.end(), more.columns_.begin(), more.columns_.end()); }
-  // Right of the column `name`; if there is none, at the end.
+  // To the right of the column `name`; at the end if there is none.
   void InsertAfter(absl::string_view name, const TypedColumns& more) { Insert(name, more); }
 
-  // As columns of items of which these are a part: a member, or what a function gives.
+  // The same columns for items that contain these: `part` is a member or a function.
   template <typename Whole>
   TypedColumns<Whole> Of(Item Whole::*part) const {
     return Of<Whole>([part](const Whole& whole) -> const Item& { return whole.*part; });

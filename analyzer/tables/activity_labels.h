@@ -9,7 +9,7 @@
 
 namespace dlhook::analyzer::inline tables {
 
-// "ConvolutionBackward0" of autograd's bracket around it, "_MklNativeFusedConv2D" of a graph's node, "relu" of aten::relu.
+// "ConvolutionBackward0" for autograd's scope, "_MklNativeFusedConv2D" for a graph node, "relu" for aten::relu.
 std::string ScopeLabel(const TraceModel& model, ScopeIndex scope);
 
 // "library", "framework", "not seen" …

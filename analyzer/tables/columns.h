@@ -1,5 +1,4 @@
-// Words that the tables share: columns with the same meaning are named, explained and filled alike
-// in every table.
+// Columns that several tables share, named, explained and filled in the same way everywhere.
 #ifndef DLHOOK_ANALYZER_TABLES_COLUMNS_H_
 #define DLHOOK_ANALYZER_TABLES_COLUMNS_H_
 
@@ -21,10 +20,10 @@ Column TextColumn(std::string name, std::string explanation);
 Column IntegerColumn(std::string name, std::string unit, Better better, std::string explanation);
 Column RealColumn(std::string name, std::string unit, Better better, std::string explanation);
 
-// Of second rank: text shows it where the line has room.
+// Less important: text output shows it only if the line has room.
 Column Detail(Column column);
 
-// With what it is for those who compare two runs.
+// With its role when two runs are compared.
 Column As(Role role, Column column);
 
 Column Within(Range range, Column column);
@@ -41,7 +40,7 @@ TypedColumn<Item> As(Role role, TypedColumn<Item> typed) {
   return typed;
 }
 
-// Columns of most tables. `of`: what is counted, e.g. "calls of this problem".
+// Columns of most tables. `explanation`: what is counted, e.g. "calls of this problem".
 Column CallsColumn(std::string explanation);
 Column TotalTimeColumn();
 Column MeanTimeColumn();
@@ -49,18 +48,18 @@ Column WallShareColumn();
 Column WallPercentColumn();
 Column RateColumn();
 
-// Not known where it is empty.
+// Unknown if it is empty.
 Cell KnownText(const std::string& text);
 template <typename Item>
 auto Known(std::string Item::*text) {
   return [text](const Item& item) { return KnownText(item.*text); };
 }
 
-// Not known where `whole` is 0.
+// Unknown if `whole` is 0.
 Cell Percent(int64_t part, int64_t whole);
 Cell Mean(int64_t sum, int64_t count);
 Cell OrUnknown(const std::optional<int64_t>& value);
-// What one call does (FLOPs, bytes) times calls over their time; 1 per ns is 1 G/s.
+// The amount (FLOPs, bytes) of one call times calls, divided by their time; 1 per ns is 1 G/s.
 Cell Rate(const std::optional<int64_t>& amount, int64_t calls, int64_t total_ns);
 
 }  // namespace dlhook::analyzer::tables

@@ -14,7 +14,7 @@ namespace {
 // Real nesting is a few calls deep; only a damaged trace goes beyond.
 constexpr int kMaxDepth = 64;
 
-// An execution of a call: of a captured one the launch of its graph.
+// A call's execution; for a captured call, a launch of its graph.
 using Execution = std::pair<CallIndex, CallIndex>;
 
 void AddBooks(const Op& op, GpuOpTime* time) {

@@ -1,5 +1,4 @@
-// GPU time of ops: how long GPUs worked for the calls of each, wherever among the calls inside of them the work was
-// asked for.
+// GPU time of ops: how long GPUs worked for the calls of each op, including work that nested calls asked for.
 #ifndef DLHOOK_ANALYZER_TABLES_GPU_CALL_TIMES_H_
 #define DLHOOK_ANALYZER_TABLES_GPU_CALL_TIMES_H_
 
@@ -13,22 +12,22 @@
 namespace dlhook::analyzer::inline tables {
 
 struct GpuOpTime {
-  int64_t busy_ns = 0;     // durations of all activities that were computed for these calls
-  int64_t executions = 0;  // calls with any; of captured calls one for each launch of their graph
+  int64_t busy_ns = 0;     // durations of all activities of these calls
+  int64_t executions = 0;  // calls with GPU work; a captured call counts once per launch of its graph
   int64_t activities = 0;
-  double flops = 0;      // of the executions whose FLOPs are known …
+  double flops = 0;      // of executions with known FLOPs …
   int64_t flops_ns = 0;  // … and their part of busy_ns
-  double bytes = 0;      // operands of the executions, where known
+  double bytes = 0;      // operands of the executions, if known
 
   void Add(const GpuOpTime& other);
 };
 
-// By op of the model; all zero where no GPU times are to be told. A call inside another view of the same work
-// (model/same_work.h) gives its time to that one. An op inside one of another kind (a launch in a product) has it too,
-// as in total_time.
+// By op of the model; all zero if GPU times are not to be shown. A call inside another view of the same work
+// (model/same_work.h) adds its time to the outer call. An op nested in one of another kind (a launch in a product) has
+// the time, too, as in total_time.
 std::vector<GpuOpTime> GpuTimesOfOps(const TraceModel& model, const TableOptions& options);
 
-// Columns `gpu_time` and `gpu_rate`; none where no GPU times are to be told.
+// Columns `gpu_time` and `gpu_rate`; none if GPU times are not to be shown.
 TypedColumns<GpuOpTime> GpuTimeColumns(const TraceModel& model, const TableOptions& options);
 
 }  // namespace dlhook::analyzer::tables

@@ -77,7 +77,7 @@ Move MatrixMove(const MatrixCall& matrix) {
   return move;
 }
 
-// geam without a transpose adds matrices.
+// geam without a transpose only adds matrices.
 bool IsMatrixMove(const MatrixCall& matrix) {
   if (matrix.kind == MatrixKind::kTransform) return true;
   return matrix.kind == MatrixKind::kGeam && (IsTransposed(matrix.trans) || IsTransposed(matrix.trans_b));

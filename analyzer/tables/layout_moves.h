@@ -1,4 +1,4 @@
-// Which ops move a tensor from one layout or type to another, and what they move.
+// Which ops convert a tensor from one layout or type to another, and which tensor it is.
 #ifndef DLHOOK_ANALYZER_TABLES_LAYOUT_MOVES_H_
 #define DLHOOK_ANALYZER_TABLES_LAYOUT_MOVES_H_
 
@@ -19,8 +19,8 @@ struct Move {
   auto operator<=>(const Move&) const = default;
 };
 
-// Reorders of oneDNN; cuDNN's transforms and reorders; cublasLtMatrixTransform; cublas<t>geam with
-// a transpose; conversion kernels by their names. nullopt: the op moves nothing.
+// oneDNN reorders; cuDNN's transforms and reorders; cublasLtMatrixTransform; cublas<t>geam with a transpose; conversion
+// kernels, by name. nullopt: the op converts nothing.
 std::optional<Move> MoveOf(const Op& op, const TensorClasses& classes);
 
 }  // namespace dlhook::analyzer::tables

@@ -21,34 +21,34 @@
 
 namespace dlhook::analyzer::inline tables {
 
-// Rows of the table `layers`: layers, or what they are folded into.
+// Rows of the table `layers`: layers, or what to fold them into.
 enum class LayersBy : uint8_t { kLayer, kModule, kType, kOp, kLine, kFunction, kStack };
 
-// Rows of the table `counters`: as those of `layers`, or …
+// Rows of the table `counters`: as in `layers`, or …
 enum class CountersBy : uint8_t { kLayers, kPhase, kIteration, kScope, kThread };
 
-// What is known of GPUs' times: nothing, of copies and calls as a whole, also of each kernel.
+// How much is known of GPU times: nothing, copies and calls as a whole, or each kernel.
 enum class GpuTimes : uint8_t { kNone, kOfWork, kOfKernels };
 
 struct TableOptions {
-  // Of the same model, computed once for all tables; never null. ResolveChoices first: it gives
-  // some calls other ops.
+  // Computed once per model and shared by all tables; never null. Call ResolveChoices first: it gives some calls other
+  // ops.
   const Choices* choices = nullptr;
   const RunTotals* totals = nullptr;
   const LayerAnalysis* analysis = nullptr;
-  // Of the table `layers`: what its rows are; modules' names are cut after `layers_depth` parts (0: not at all).
+  // For the table `layers`: its rows; modules' names are cut after `layers_depth` parts (0: not at all).
   LayersBy layers_by = LayersBy::kLayer;
   int layers_depth = 0;
   CountersBy counters_by = CountersBy::kLayers;
-  int64_t interval_ns = 0;  // of the tables `..._over_time`: rows are so long instead of iterations; 0: iterations
-  // As which kind of run it is to be told. Not set: as what it is. Runs that are compared must be told alike.
+  int64_t interval_ns = 0;  // for tables `..._over_time`: the length of a row's interval; 0: one row per step
+  // GPU times to show; by default those that the run has. Runs that are compared must show the same.
   std::optional<GpuTimes> gpu_times = std::nullopt;
-  // Of the tables `callers` and `stacks`: only calls of these functions or tables; empty: all.
+  // For the tables `callers` and `stacks`: only calls of these functions or kinds; empty: all.
   std::vector<std::string> functions = {};
 };
 
 GpuTimes GpuTimesOf(const TraceModel& model);
-// As the table is to tell it.
+// The GPU times to show.
 GpuTimes GpuTimesOf(const TraceModel& model, const TableOptions& options);
 
 struct TableKind {
@@ -59,7 +59,7 @@ struct TableKind {
 
 const std::vector<TableKind>& TableKinds();  // in report order
 
-// The table of a kind, well-formed and without numbers that can't be; `mistakes`, where not null: see TakeAwayNonsense.
+// The table of a kind, checked and without impossible numbers; `mistakes`, if not null: see TakeAwayNonsense.
 absl::StatusOr<Table> MakeTable(const TableKind& kind, const TraceModel& model, const TableOptions& options,
                                 size_t* mistakes = nullptr);
 

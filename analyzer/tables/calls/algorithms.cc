@@ -1,6 +1,5 @@
-// Table `algorithms`: which implementation and algorithm was taken for each distinct problem, and
-// who chose it. A problem that was done in several ways has several rows; executions that only
-// tried an algorithm are left out.
+// Table `algorithms`: which implementation and algorithm ran for each distinct problem, and who chose it. A problem
+// that ran in several ways has several rows; trials are left out.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -57,7 +56,7 @@ Choice& ChoiceOf(const Op& op, ChoiceMap& choices) {
   return choices.try_emplace(key, key).first->second;
 }
 
-// Most candidates that a search for the problem tried or offered.
+// The largest number of candidates that a search for the problem tried or offered.
 std::map<std::string, int64_t> CountCandidates(const TraceModel& model, const Choices& choices) {
   std::map<std::string, int64_t> counts;
   const auto add = [&](const Op& op, size_t count) {
@@ -74,7 +73,7 @@ std::map<std::string, int64_t> CountCandidates(const TraceModel& model, const Ch
   return counts;
 }
 
-// Answers of the heuristics, where these are what was asked.
+// Algorithms that the heuristics returned, if they were asked.
 int64_t OfferedTo(const Op& op) {
   if (const CudnnPlan* plan = op.plan()) return plan->heuristic_results;
   return op.gemm() ? op.gemm()->heuristic_results : 0;
@@ -135,8 +134,8 @@ bool HasChoice(const Op& op) {
   return op.subject.empty() && (!op.implementation.empty() || !op.algorithm.empty() || op.chooser != Chooser::kUnknown);
 }
 
-// Of the others, those that computed something in a way that is not told. Calls of GPU libraries of
-// which only the name is known set something up or ask for something.
+// Ops that compute something but do not say how. Calls of GPU libraries of which only the name is known are setup or
+// queries.
 bool IsSilent(const Op& op) {
   const bool is_gpu_call = op.kind == "call" && (op.on_gpu || absl::StartsWith(op.family, "cu") ||
                                                  op.family == "nccl" || op.family == "nvrtc");
@@ -164,7 +163,7 @@ void AddExecution(const Op& op, const OpTotals& totals, const std::map<std::stri
   if (op.tensor_core) choice.tensor_cores.insert(TensorCoreLabel(*op.tensor_core));
 }
 
-// What launches of CUDA graphs computed of captured calls, where their GPU time is known.
+// Captured calls: what the launches of their CUDA graphs computed, if GPU times are known.
 bool AddReplays(const Op& op, const GpuOpTime& time, ChoiceMap& choices) {
   if (time.activities == 0 || !HasChoice(op)) return false;
   Choice& choice = ChoiceOf(op, choices);

@@ -1,4 +1,4 @@
-// Calls chosen by function or kind: see call_filter.h.
+// Selects calls by function or kind: see call_filter.h.
 #include "analyzer/tables/calls/call_filter.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Which calls the tables of callers and stacks are about.
+// Which calls the tables `callers` and `stacks` cover.
 #ifndef DLHOOK_ANALYZER_TABLES_CALLS_CALL_FILTER_H_
 #define DLHOOK_ANALYZER_TABLES_CALLS_CALL_FILTER_H_
 
@@ -14,7 +14,7 @@ inline constexpr char kNoStacks[] = "No stacks were kept: record with DLHOOK_STA
 inline constexpr char kNoNativeStacks[] =
     "Without native stacks: record with DLHOOK_STACKS=all to see the framework's functions, too.";
 
-// Calls of TableOptions.functions: of a function ("sgemm_") or a kind ("gemm", "reorder"); all where there are none.
+// Calls that TableOptions.functions selects: by function ("sgemm_") or kind ("gemm", "reorder"); all if it is empty.
 class CallFilter {
  public:
   CallFilter(const TraceModel& model, const TableOptions& options);
@@ -24,7 +24,7 @@ class CallFilter {
   std::vector<bool> takes_;  // by op
 };
 
-// What TableOptions.functions may name in this run.
+// The names that TableOptions.functions can use in this run.
 std::vector<std::string> FunctionsAndKinds(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::tables

@@ -1,4 +1,4 @@
-// Table `callers`: who asked for each problem, by framework function, user's line and layer.
+// Table `callers`: who called each problem: framework function, user's line and layer.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -94,7 +94,7 @@ class CallersReport {
   }
 
  private:
-  // A call inside another view of the same work is booked with that one.
+  // A nested view of the same work is booked with the outer call.
   void AddCall(CallIndex call) {
     thread_ns_ += model_.calls.self_ns[call];
     const CallIndex outermost = same_work_.Outermost(call);
@@ -111,7 +111,7 @@ class CallersReport {
     without_stack_ += is_known ? 0 : 1;
   }
 
-  // Most calls are like one before.
+  // A cache: most calls resemble an earlier one.
   Sums& SumsOf(CallIndex call, const Op& op) {
     const Place& place = attribution_.of_call[call];
     const Alike alike = {model_.calls.op[call], &askers_.FunctionOf(call), place.layer, place.direction};
@@ -162,8 +162,7 @@ class CallersReport {
   const CallFilter filter_;
   const SameWork same_work_;
   Askers askers_;
-  using Alike =
-      std::tuple<OpIndex, const std::string*, LayerIndex, LayerDirection>;  // the asker by its place in memory
+  using Alike = std::tuple<OpIndex, const std::string*, LayerIndex, LayerDirection>;  // the caller's name by address
   std::map<Key, Sums> groups_;
   absl::flat_hash_map<Alike, Sums*> alike_;
   int64_t thread_ns_ = 0;

@@ -1,4 +1,4 @@
-// Table `candidates`: which algorithms were tried or offered for a problem, and which was taken.
+// Table `candidates`: which algorithms were tried or offered for a problem, and which was chosen.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,7 +21,7 @@ struct Problem {
 };
 
 struct CandidateTotals {
-  size_t place = 0;  // in the first search that named it
+  size_t place = 0;  // rank in the first search that named it
   int64_t searches = 0;
   int64_t trials = 0;
   std::optional<int64_t> best_ns;
@@ -37,7 +37,6 @@ struct CandidateTotals {
 using CandidateMap = std::map<std::pair<std::string, std::string>, CandidateTotals>;
 using ProblemMap = std::map<Problem, CandidateMap>;
 
-// What a row is about.
 struct CandidateRow {
   const Problem& problem;
   const std::string& name;
@@ -58,7 +57,7 @@ CandidateTotals& Find(CandidateMap& candidates, const std::string& name, const s
 void AddPlanSearch(const TraceModel& model, const PlanSearch& search, ProblemMap& problems) {
   const Op& first = model.ops[search.candidates[0].op];
   CandidateMap& candidates = problems[{first.kind, first.direction, first.problem, "autotuning"}];
-  std::set<const CandidateTotals*> counted;  // several plans may run one engine in one way
+  std::set<const CandidateTotals*> counted;  // several plans may use the same engine in the same way
   for (size_t i = 0; i < search.candidates.size(); ++i) {
     const PlanCandidate& candidate = search.candidates[i];
     const Op& op = model.ops[candidate.op];
@@ -78,8 +77,8 @@ bool IsTaken(const TraceModel& model, const AlgorithmSearch& search, const Candi
   return model.ops[*search.next_execution].algorithm == candidate.algorithm;
 }
 
-// cudnnFind lists an algorithm once for each math mode: the execution tells the algorithm, so the
-// first usable of these is the one.
+// cudnnFind lists an algorithm once per math mode. The execution only names the algorithm, so the first usable entry is
+// the one.
 void AddAlgorithmSearch(const TraceModel& model, const AlgorithmSearch& search, ProblemMap& problems) {
   const Op& op = model.ops[model.calls.op[search.call]];
   const bool measured = op.search()->is_measured;

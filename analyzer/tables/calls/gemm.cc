@@ -1,4 +1,4 @@
-// Table `gemm`: matrix products by shape, from BLAS and from oneDNN.
+// Table `gemm`: matrix products by shape, from BLAS and oneDNN.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -29,7 +29,7 @@ Key KeyOf(const Op& op) {
   return {op.kind, GemmShapeOf(op).value_or(unknown), op.types, op.direction};
 }
 
-// A group of calls, and what cuBLAS and cuBLASLt say of them.
+// A group of calls, and what cuBLAS and cuBLASLt report about them.
 struct Product : Key, OpGroup {
   explicit Product(Key key) : Key(std::move(key)) {}
   GpuOpTime gpu;
@@ -127,7 +127,7 @@ std::string Note(const ProductMap& groups, int64_t gemm_ns, int64_t wall_ns) {
 
 bool IsProduct(const Op& op) { return !op.is_creation && !op.is_trial && IsMatrixProduct(op); }
 
-// A captured one computes nothing: it becomes a part of a CUDA graph, whose launches have GPU time.
+// A captured call computes nothing: it becomes part of a CUDA graph, whose launches have the GPU time.
 bool IsListed(const Op& op) { return IsProduct(op) && !op.captured; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Table `layout`: tensors moved from one memory format to another.
+// Table `layout`: tensors converted from one memory format to another.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -27,7 +27,7 @@ struct MoveTotals : Move, OpGroup {
   std::optional<int64_t> bytes;
   int64_t round_trip_calls = 0;
   int64_t round_trip_ns = 0;
-  std::map<std::string, int64_t> causes;  // calls by the op that they are charged to
+  std::map<std::string, int64_t> causes;  // calls by the op that causes them
 };
 
 using MoveMap = std::map<Move, MoveTotals>;
@@ -107,8 +107,8 @@ void AddNotes(const MoveMap& moves, size_t round_trips, int64_t wall_ns, Table& 
                       round_trips, HumanTime(trip_ns)));
 }
 
-// Books the calls of GPU libraries and conversion kernels. A kernel inside a call that is itself a
-// move (cudnnTransformTensor) is that move seen again; its wall share goes there.
+// Books the calls of GPU libraries and conversion kernels. A kernel inside a call that is itself a move
+// (cudnnTransformTensor) is another view of that move: its wall share is booked there.
 class GpuMoves {
  public:
   GpuMoves(const TraceModel& model, const RunTotals& totals, std::vector<MoveTotals*>& of_op)
@@ -169,7 +169,7 @@ class GpuMoves {
   const RunTotals& totals_;
   const SameWork same_work_;
   std::vector<MoveTotals*>& of_op_;
-  std::vector<OpIndex> around_;  // per op: a move around its calls
+  std::vector<OpIndex> around_;  // per op: the enclosing move, if any
   absl::flat_hash_map<CallIndex, CallIndex> consumers_;
 };
 

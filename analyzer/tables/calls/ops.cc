@@ -1,4 +1,4 @@
-// Table `ops`: what was computed, one row for each problem and direction.
+// Table `ops`: what was computed, one row per problem and direction.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -17,7 +17,8 @@ using Key = std::tuple<std::string, std::string, std::string, std::string>;
 
 Key KeyOf(const Op& op, const std::string& direction) { return {KindLabel(op), ProblemLabel(op), op.types, direction}; }
 
-// What the library says of each op; where it says nothing, what the layers of all its calls say. Unknown: also several.
+// The direction that the library reports for each op; otherwise that of the layers of all its calls. Not known if they
+// differ.
 std::vector<std::string> DirectionsOf(const TraceModel& model, const Attribution& attribution) {
   constexpr auto kSeveral = static_cast<LayerDirection>(0xff);
   std::vector<LayerDirection> of_calls(model.ops.size(), LayerDirection::kUnknown);
@@ -39,9 +40,9 @@ std::vector<std::string> DirectionsOf(const TraceModel& model, const Attribution
   return directions;
 }
 
-// What is booked in one row.
+// The sums of one row.
 struct RowSums : OpGroup {
-  const Op* op = nullptr;  // one of them, for what all have in common
+  const Op* op = nullptr;  // any of them, for what they have in common
   GpuOpTime gpu;
   std::string direction;
 };

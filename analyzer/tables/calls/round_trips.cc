@@ -45,8 +45,8 @@ bool DifferentPass(const Op& a, const Op& b) {
 // The moves of the model's ops, numbered, with the number of the move that undoes each.
 struct Moves {
   static constexpr int kNoMove = -1;
-  std::vector<int> of_op;    // kNoMove: no reorder, or nothing is changed
-  std::vector<int> undoing;  // per op: the number of the opposite move, kNoMove if that never happens
+  std::vector<int> of_op;    // kNoMove: not a reorder, or nothing changes
+  std::vector<int> undoing;  // per op: the number of the opposite move, kNoMove if there is none
 };
 
 Moves NumberMoves(const std::vector<Op>& ops) {
@@ -69,7 +69,7 @@ Moves NumberMoves(const std::vector<Op>& ops) {
   return moves;
 }
 
-// Goes through the calls once; what it holds is of one thread and one iteration.
+// Goes through the calls once; its state belongs to one thread and one step.
 class Matcher {
  public:
   explicit Matcher(const TraceModel& model)
@@ -100,7 +100,7 @@ class Matcher {
 
   const Op& OpOf(CallIndex call) const { return model_.ops[calls_.op[call]]; }
 
-  // next_op_[i]: the first call after i on its thread that is an op other than a reorder.
+  // next_op_[i]: the first call after i on its thread that is not a reorder.
   void FindNextOps() {
     next_op_.resize(calls_.size(), kNone);
     for (size_t i = calls_.size(); i-- > 1;) {
@@ -124,14 +124,14 @@ class Matcher {
     pending_.clear();
   }
 
-  // The call may be a first half: an op before it has the tensor.
+  // The call may be a first half if the op before it has the tensor.
   void Open(CallIndex call) {
     const Tensor* from = TensorOf(OpOf(call), "src");
     if (last_op_ == kNone || !HasTensor(OpOf(last_op_), from->dims, from->format)) return;
     pending_[moves_.of_op[calls_.op[call]]].push_back({call, last_op_});
   }
 
-  // The call may be a second half: an op after it has the tensor, and a first half is pending.
+  // The call may be a second half if the op after it has the tensor and a first half is pending.
   bool Close(CallIndex call) {
     const auto it = pending_.find(moves_.undoing[calls_.op[call]]);
     const CallIndex consumer = next_op_[call];
@@ -153,7 +153,7 @@ class Matcher {
     const Op& op = OpOf(consumer);
     if (op.direction != Direction::kBackwardWeights) return false;
     if (OpOf(producer).direction != Direction::kBackwardData || OpOf(producer).problem != op.problem) return false;
-    // A second such op since the producer belongs to another layer of the same shape.
+    // A second such op since the producer belongs to another layer with the same shape.
     const auto it = last_weights_gradient_.find(op.problem);
     return it == last_weights_gradient_.end() || it->second < producer;
   }

@@ -1,5 +1,5 @@
-// Reorders that undo each other: a tensor leaves an op, is moved from format A to B, and is moved
-// back to A before the next op reads it.
+// Reorders that undo each other: an op writes a tensor in format A, it is converted to B, and back to A before the next
+// op reads it.
 #ifndef DLHOOK_ANALYZER_TABLES_CALLS_ROUND_TRIPS_H_
 #define DLHOOK_ANALYZER_TABLES_CALLS_ROUND_TRIPS_H_
 
@@ -14,15 +14,13 @@ struct RoundTrip {
   CallIndex back = 0;  // B -> A
 };
 
-// The log names no tensors, so a pair is two reorders on one thread in one iteration with equal
-// dims and exchanged formats and types, such that
-// - the op before the first one has a tensor of these dims in format A, and so has the op after
-//   the second one;
-// - both ops are of the same pass: what leaves the forward pass and what enters the backward pass
+// The log does not identify tensors. A pair is two reorders on one thread in one step, with equal dims and swapped
+// formats and types, if
+// - the op before the first one has a tensor of these dims in format A, and so has the op after the second one;
+// - both ops are in the forward pass, or both in the backward pass: what leaves the former and what enters the latter
 //   are different tensors;
-// - the op after isn't the weights' gradient of the op before, which reads tensors of its own: a
-//   data gradient doesn't flow there;
-// - of several candidates it is the last first half: the next use.
+// - the op after is not the weight gradient of the op before, which reads its own tensors: no data gradient flows there;
+// - of several candidates, the first half is the latest one.
 std::vector<RoundTrip> FindRoundTrips(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::tables

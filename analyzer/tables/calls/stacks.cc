@@ -1,4 +1,4 @@
-// Table `stacks`: the heaviest stacks, native frames with Python's woven in.
+// Table `stacks`: the heaviest stacks, native and Python frames merged.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -59,7 +59,8 @@ absl::StatusOr<Table> StacksTable(const TraceModel& model, const TableOptions& o
   const SameWork same_work(model);
   Askers askers(model, options.analysis->attribution());
   std::map<Key, Sums> groups;
-  absl::flat_hash_map<std::pair<OpIndex, const std::string*>, Sums*> alike;  // most calls are like one before
+  absl::flat_hash_map<std::pair<OpIndex, const std::string*>, Sums*> alike;  // a cache: most calls resemble an earlier
+                                                                             // one
   int64_t thread_ns = 0, without_ns = 0;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const int64_t self_ns = model.calls.self_ns[call];

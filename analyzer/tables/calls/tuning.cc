@@ -1,4 +1,4 @@
-// Table `tuning`: what it cost to find algorithms and to prepare them, apart from computing.
+// Table `tuning`: the cost of finding and preparing algorithms, separate from computing.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -29,7 +29,7 @@ struct Cost : Key {
   int64_t count = 0;
   int64_t total_ns = 0;
   bool is_time_known = true;
-  int64_t candidates = 0;  // most of any search
+  int64_t candidates = 0;  // largest number of any search
   int64_t trials = 0;
   int64_t failed = 0;
   std::set<std::string> chosen;
@@ -46,7 +46,7 @@ bool IsLtHeuristics(const Op& op) { return op.gemm() && op.gemm()->kind == GemmK
 
 bool IsCompilation(const Op& op) { return op.family == "nvrtc" && absl::StrContains(op.function, "CompileProgram"); }
 
-// Empty: the op is none of this.
+// Empty: none of these.
 std::string ActivityOf(const Op& op) {
   if (op.search()) return op.search()->is_measured ? "measuring" : "heuristics";
   if (IsLtHeuristics(op)) return "heuristics";
@@ -60,7 +60,7 @@ int64_t CandidatesOf(const Op& op) {
   return static_cast<int64_t>(op.candidates.size());
 }
 
-// Searches, heuristics, compilations, creations of primitives: calls of their own.
+// Searches, heuristics, compilation and creation of primitives, which are separate calls.
 void AddCalls(const TraceModel& model, const RunTotals& totals, CostMap& costs) {
   for (OpIndex i = 0; i < model.ops.size(); ++i) {
     const Op& op = model.ops[i];
@@ -107,16 +107,16 @@ void AddAutotuning(const TraceModel& model, const std::vector<PlanSearch>& searc
   }
 }
 
-// Ticks of a process's clock; not known where the trace does not say how long one is.
+// Converts ticks of the process's clock; unknown if the trace does not give their length.
 std::optional<int64_t> TicksToNs(const ProcessInfo& process, uint64_t ticks) {
   const uint64_t per_second = process.ticks_per_second;
   if (per_second == 0) return std::nullopt;
   return static_cast<int64_t>(1e9 * static_cast<double>(ticks) / static_cast<double>(per_second));
 }
 
-// A plan's time of building is told by its executions.
+// Build times of plans are recorded with their executions.
 void AddPlanBuilding(const TraceModel& model, CostMap& costs) {
-  std::set<std::tuple<ProcessIndex, uint32_t, uint64_t>> seen;  // number and time tell plans apart
+  std::set<std::tuple<ProcessIndex, uint32_t, uint64_t>> seen;  // number and time identify a plan
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
     const CudnnPlan* plan = op.plan();
@@ -166,7 +166,7 @@ TypedColumns<Cost> Columns(int64_t wall_ns) {
   };
 }
 
-// One sentence for each activity, that with most time first.
+// One sentence per activity, most time first.
 void AddNotes(const CostMap& costs, int64_t wall_ns, Table& table) {
   std::map<std::string, std::pair<int64_t, int64_t>> sums;  // time, count
   for (const auto& [key, cost] : costs) {

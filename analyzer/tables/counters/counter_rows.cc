@@ -1,4 +1,4 @@
-// Rows of counters by what was done: layers, or what they are folded into, and scopes. See counter_rows.h.
+// Rows of counters by activity: layers (or what they are folded into) and scopes. See counter_rows.h.
 #include "analyzer/tables/counters/counter_rows.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kOtherThreads[] = "[other threads]";
 
-// Numbers keys in the order in which they are met.
+// Numbers keys in the order in which they appear.
 template <typename Key>
 class Numbering {
  public:
@@ -102,7 +102,7 @@ class LayerRows : public CounterRows {
   }
 
  private:
-  // Null: of the rest and of other threads.
+  // Null: the rest, and other threads.
   const LayerGroup* GroupOf(size_t row) const {
     if (row == kRest || rows_.At(row).first == kNone) return nullptr;
     return &groups_.groups()[rows_.At(row).first];

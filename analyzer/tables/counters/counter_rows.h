@@ -1,4 +1,4 @@
-// What the rows of the tables of counters are: layers, phases, iterations, threads … and which row a piece of the run belongs to.
+// The rows of the tables of counters: layers, phases, steps, threads …, and which row a piece of the run belongs to.
 #ifndef DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_ROWS_H_
 #define DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_ROWS_H_
 
@@ -19,20 +19,20 @@ class CounterRows {
  public:
   virtual ~CounterRows() = default;
 
-  // The row of what no reading met.
+  // The row for what no reading covers.
   static constexpr size_t kRest = static_cast<size_t>(-1);
 
-  // That name a row: one of those that RowOf has told of, or kRest.
+  // Columns that identify a row: a result of RowOf, or kRest.
   virtual TypedColumns<size_t> Columns() const = 0;
-  // Where pieces must be cut so that each belongs to one row; ascending.
+  // Times at which pieces must be cut so that each belongs to one row; ascending.
   virtual std::vector<int64_t> Boundaries(ProcessIndex) const { return {}; }
-  // Pieces of a process come thread by thread, then all that the process shares.
+  // The pieces of a process come thread by thread, then those of the process as a whole.
   virtual size_t RowOf(ProcessIndex process, const CountedPiece& piece) = 0;
-  virtual bool AreInOrder() const { return false; }  // of time: not to be sorted by size
+  virtual bool AreInOrder() const { return false; }  // by time: not to be sorted by size
   virtual std::vector<std::string> Notes() const { return {}; }
 };
 
-inline constexpr char kNotSampled[] = "[not sampled]";  // kRest, for people
+inline constexpr char kNotSampled[] = "[not sampled]";  // kRest, as shown to the user
 
 std::unique_ptr<CounterRows> RowsByLayer(const TraceModel& model, const TableOptions& options);
 std::unique_ptr<CounterRows> RowsByScope(const TraceModel& model);
@@ -40,10 +40,10 @@ std::unique_ptr<CounterRows> RowsByPhase(const TraceModel& model, const TableOpt
 std::unique_ptr<CounterRows> RowsByIteration(const TraceModel& model, const TableOptions& options);
 std::unique_ptr<CounterRows> RowsByInterval(const TraceModel& model, int64_t interval_ns);
 
-// Rows of time in the order of their starts; what has none last.
+// Sorts rows by their start; rows without one come last.
 void SortByStart(Table* table);
 
-// A round number of ms that makes at most so many rows as can be read.
+// A round number of ms that gives a readable number of rows.
 int64_t IntervalFor(int64_t wall_ns);
 
 }  // namespace dlhook::analyzer::tables

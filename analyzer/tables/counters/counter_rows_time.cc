@@ -1,4 +1,4 @@
-// Rows of counters by time: phases of steps, iterations, intervals. See counter_rows.h.
+// Rows of counters by time: phases of steps, steps, intervals. See counter_rows.h.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -14,10 +14,10 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-constexpr int64_t kRowsOverTime = 100;  // at most, where nobody says how long an interval is and there are no steps
+constexpr int64_t kRowsOverTime = 100;  // upper bound, if no interval was requested and there are no steps
 constexpr char kOutside[] = "[outside of steps]";
 
-// Of rows whose keys have it; the rest has none.
+// Applies to rows whose keys have the value; kRest has none.
 template <typename Key>
 TypedColumn<size_t> ProcessColumn(const TraceModel& model, const std::vector<Key>& keys) {
   Column column = IntegerColumn("process", "", Better::kNeither, "Process id.");
@@ -28,7 +28,7 @@ TypedColumn<size_t> ProcessColumn(const TraceModel& model, const std::vector<Key
           }};
 }
 
-// A step and a phase of it; of a run's processes.
+// A step and a phase of it, in one of the run's processes.
 struct Moment {
   const StepTrack* track = nullptr;  // null: in no step
   size_t step = 0;
@@ -36,8 +36,8 @@ struct Moment {
   const Step& at() const { return track->steps[step]; }
 };
 
-// Which step a moment of a thread is in. Where threads repeat on their own, each has its own steps, and what is done by others
-// belongs to the busiest's.
+// Maps a time on a thread to its step. If threads have steps of their own, work of other threads belongs to the steps
+// of the busiest.
 class Steps {
  public:
   Steps(const TraceModel& model, const std::vector<StepTrack>& tracks) : tracks_(model.processes.size()) {
@@ -131,7 +131,7 @@ class PhaseRows : public CounterRows {
  private:
   struct Key {
     ProcessIndex process;
-    std::optional<IterationKind> kind = std::nullopt;  // of no step: none
+    std::optional<IterationKind> kind = std::nullopt;  // none: in no step
     PhaseKind phase = PhaseKind::kUnknown;
     bool is_warm_up = false;
     auto operator<=>(const Key&) const = default;
@@ -192,7 +192,7 @@ class IterationRows : public CounterRows {
  private:
   struct Key {
     ProcessIndex process;
-    const StepTrack* track;  // null: of no step
+    const StepTrack* track;  // null: in no step
     size_t step;
     const Step& at() const { return track->steps[step]; }
     auto operator<=>(const Key&) const = default;
@@ -225,7 +225,7 @@ class IntervalRows : public CounterRows {
     return boundaries;
   }
 
-  // What was counted before the run began, or after it, is its first or last interval's.
+  // Counts from before the run began, or after it ended, belong to the first or last interval.
   size_t RowOf(ProcessIndex process, const CountedPiece& piece) override {
     const int64_t last_ns = std::max(model_.start_ns, model_.end_ns - 1);
     const Key key = {process, (std::clamp(piece.start_ns, model_.start_ns, last_ns) - model_.start_ns) / interval_ns_};

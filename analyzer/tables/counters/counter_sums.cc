@@ -21,7 +21,7 @@ namespace {
 
 constexpr absl::string_view kClock = "task-clock";
 constexpr double kMostSkew = 1.05;
-constexpr size_t kCountersInText = 4;  // columns, with time's
+constexpr size_t kCountersInText = 4;  // columns, including time
 constexpr absl::string_view kSoftware[] = {"task-clock",         "minor-faults",         "major-faults",
                                            "voluntary-switches", "involuntary-switches", "cpu-migrations"};
 
@@ -37,7 +37,7 @@ constexpr char kEstimatedExplanation[] =
     "recorded "
     "calls, given to what the process did meanwhile.";
 
-// Without ":u", ":k".
+// Ignores ":u" and ":k".
 bool IsClock(absl::string_view counter) {
   return counter == kClock || absl::StartsWith(counter, absl::StrCat(kClock, ":"));
 }
@@ -52,7 +52,7 @@ Column CounterColumn(const std::string& counter) {
             IntegerColumn(CounterColumnName(counter), is_time ? "ns" : "", Better::kLower, std::move(explanation)));
 }
 
-// Of what shares its name the first: formulas for other processors.
+// The first of those with one name; the others are formulas for other processors.
 std::vector<const DerivedMetric*> DistinctMetrics() {
   std::vector<const DerivedMetric*> metrics;
   for (const DerivedMetric& metric : DerivedMetrics()) {
@@ -93,7 +93,7 @@ CounterSums::RowSums& CounterSums::At(size_t row) {
   return sums_[row];
 }
 
-// Where a thread mostly waits in a scope (time_division.h), that it does not run there says nothing of the row.
+// In scopes in which threads mostly wait (time_division.h), a thread that does not run says nothing about the row.
 bool CounterSums::TellsOfRunning(const CountedPiece& piece) const {
   if (piece.is_estimated || piece.kind == ActivityKind::kUnattributed) return false;
   return piece.kind != ActivityKind::kScope || !FactsOf(model_.scopes.kind[piece.index]).is_wait;
@@ -155,7 +155,7 @@ void CounterSums::Round() {
   }
 }
 
-// The one that tells of time first.
+// The time counter first.
 std::vector<CounterIndex> CounterSums::InReportOrder() const {
   std::vector<CounterIndex> order;
   if (clock_ != kNone) order.push_back(clock_);
@@ -172,7 +172,7 @@ TypedColumns<size_t> CounterSums::Columns(bool has_shares) const {
     for (int i = 2; columns.Find(column.name) != nullptr; ++i) column.name = absl::StrCat(name, "_", i);
     columns.Add({std::move(column), std::move(get)});
   };
-  // The rest is known of counters alone.
+  // kRest has only counters.
   const auto of_row = [this](auto get) {
     return [this, get](size_t row) { return row == CounterRows::kRest ? Cell() : Cell(get(sums_[row])); };
   };
@@ -182,7 +182,7 @@ TypedColumns<size_t> CounterSums::Columns(bool has_shares) const {
   };
   const auto add_counter = [&](const std::string& name, CounterIndex counter) {
     Column column = CounterColumn(name);
-    column.detail = columns.all().size() >= kCountersInText;  // what follows from them says more
+    column.detail = columns.all().size() >= kCountersInText;  // derived metrics say more
     add(std::move(column), [this, counter](size_t row) {
       return row == CounterRows::kRest ? OrUnknown(RestOf(counter)) : Cell(sums_[row].counts[counter]);
     });
@@ -213,13 +213,14 @@ TypedColumns<size_t> CounterSums::Columns(bool has_shares) const {
   return columns;
 }
 
-// A reading's moment and its counters are not read at once, so short spans seem to be run for a little longer than they are.
+// A reading's time and its counters are not read at the same instant, so short spans may seem to run longer than they
+// last.
 Cell CounterSums::RunningPercent(const RowSums& sums) const {
   const bool is_all = sums.own_running_ns > sums.own_time_ns && sums.own_running_ns <= sums.own_time_ns * kMostSkew;
   return PartOf(is_all ? sums.own_time_ns : sums.own_running_ns, sums.own_time_ns);
 }
 
-// By the first of its formulas whose counters are known.
+// Uses the first of its formulas whose counters are known.
 Cell CounterSums::Derived(const DerivedMetric& metric, const RowSums& sums) const {
   const auto amount_of = [&](absl::string_view counter) { return AmountOf(sums, counter); };
   for (const DerivedMetric& formula : DerivedMetrics()) {

@@ -1,4 +1,4 @@
-// Sums of counters by row, whole numbers again, and their columns: what the tables of counters share.
+// Sums of counters by row, rounded to whole numbers, and their columns: shared by the tables of counters.
 #ifndef DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_SUMS_H_
 #define DLHOOK_ANALYZER_TABLES_COUNTERS_COUNTER_SUMS_H_
 
@@ -25,27 +25,27 @@ class CounterSums {
  public:
   struct RowSums {
     std::vector<double> amounts;  // by CounterIndex
-    std::vector<int64_t> counts;  // the same as whole numbers: of all rows they add up to what was counted
-    double own_time_ns = 0;       // of threads whose running time is counted, in activities of their own
-    double own_running_ns = 0;    // in which they ran
-    double estimated = 0;         // of the lead counter
+    std::vector<int64_t> counts;  // the same as whole numbers; over all rows they add up to what was counted
+    double own_time_ns = 0;       // of threads whose running time is counted, without time spent in nested activities
+    double own_running_ns = 0;    // part of it in which they ran
+    double estimated = 0;         // of the counter that rows are sorted by
     int64_t share_ns = 0;
   };
 
   CounterSums(const TraceModel& model, const CountedRun& run);
 
   void Divide(CounterRows* rows);                              // all processes
-  void ByThread();                                             // a row for each thread that counted
-  size_t ThreadOf(size_t row) const { return threads_[row]; }  // of ByThread: its first timeline
+  void ByThread();                                             // one row for each thread with counters
+  size_t ThreadOf(size_t row) const { return threads_[row]; }  // after ByThread: its first timeline
 
-  // Columns of every counter, of what follows from them, and of how they were found out; of a run without counters, those of the
-  // software counters and all that could follow.
-  TypedColumns<size_t> Columns(bool has_shares) const;  // of a row, or CounterRows::kRest
+  // Columns for each counter, for the metrics derived from them, and for how they were measured. A run without counters
+  // has the columns of the software counters and all derived metrics.
+  TypedColumns<size_t> Columns(bool has_shares) const;  // `row` or CounterRows::kRest
 
   const std::vector<RowSums>& rows() const { return sums_; }
-  // What rows are sorted by: the counter that tells of time, or the first.
+  // The counter that rows are sorted by: the one that measures time, else the first.
   int64_t LeadOf(size_t row) const { return sums_[row].counts.empty() ? 0 : sums_[row].counts[lead_]; }
-  // Of the processes, where it is known of any: what no thread's readings have.
+  // Whether any process has counts that no thread's reading covers.
   bool HasRest() const;
   std::vector<std::string> Notes() const;
 
@@ -65,7 +65,7 @@ class CounterSums {
   const CountedRun& run_;
   std::vector<std::string> names_;  // by CounterIndex
   std::vector<int64_t> totals_;     // of all timelines
-  CounterIndex clock_ = kNone;      // that counts the time in which a thread runs
+  CounterIndex clock_ = kNone;      // the counter of running time
   CounterIndex lead_ = 0;
   bool has_shares_ = true;
   std::vector<RowSums> sums_;

@@ -1,4 +1,4 @@
-// Tables `counters` and `counters_over_time`: what the processor counted, by what the program did meanwhile.
+// Tables `counters` and `counters_over_time`: counters of the processor and the kernel, by what the program did.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -30,7 +30,7 @@ bool IsEmpty(const CounterSums::RowSums& sums) {
          std::all_of(sums.counts.begin(), sums.counts.end(), [](int64_t count) { return count == 0; });
 }
 
-// What is counted at all by the size of the lead, or in the order in which rows were met.
+// Rows with any counts, by the sort counter, or in the order in which they appeared.
 std::vector<size_t> OrderOf(const CounterSums& sums, bool in_order) {
   std::vector<size_t> order(sums.rows().size());
   std::iota(order.begin(), order.end(), 0);
@@ -45,7 +45,7 @@ Table MakeTable(const TraceModel& model, std::string name, std::string title, st
   CounterSums sums(model, run);
   TypedColumns<size_t> columns = rows->Columns();
   AppendColumns(sums.Columns(/*has_shares=*/true), &columns);
-  if (rows->AreInOrder()) {  // the same moment of two runs is not the same thing: not to be compared
+  if (rows->AreInOrder()) {  // intervals of two runs do not correspond: not to be compared
     for (AnyColumn& typed : columns.all()) typed.column.role = Role::kNone;
   }
   Table table = NewTable(std::move(name), std::move(title), columns);

@@ -1,4 +1,4 @@
-// Table `copies`: memory copied and filled by the CUDA runtime and driver.
+// Table `copies`: memory copied and filled through the CUDA runtime and driver.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -18,8 +18,8 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// How the call was made. A captured one copies nothing: it becomes a part of a CUDA graph. Not seen: GPUs copied, for
-// libraries that copy by themselves.
+// How the call was made. A captured copy copies nothing: it becomes part of a CUDA graph. Not seen: the GPU copied on
+// behalf of a library, without a hooked call.
 enum class Form { kSync, kAsync, kCaptured, kNotSeen };
 
 struct Key {
@@ -52,12 +52,12 @@ size_t SizeClassOf(uint64_t bytes) {
 struct CopyGroup : Key {
   explicit CopyGroup(const Key& key) : Key(key) {}
   int64_t calls = 0;   // that succeeded
-  int64_t failed = 0;  // others: they moved nothing
+  int64_t failed = 0;  // others; they moved nothing
   int64_t copies = 0;  // a batch call makes several
   int64_t bytes = 0;
   int64_t total_ns = 0;
   int64_t wall_share_ns = 0;
-  int64_t timed_bytes = 0;  // of calls whose duration is the copy's
+  int64_t timed_bytes = 0;  // of calls that last as long as the copy
   int64_t timed_ns = 0;
   double min_rate = 0, max_rate = 0;
   GpuCopySum gpu;
@@ -72,10 +72,9 @@ Form FormOf(const Op& op) {
 
 Key KeyOf(const Op& op) { return {op.copy()->direction, op.copy()->host_memory, FormOf(op)}; }
 
-// Whether the call lasts as long as the copy. CUDA's manual, "API synchronization behavior": a
-// synchronous copy from or to the host returns when the host's memory has been read or written
-// (that from pageable memory: into the staging buffer); copies inside the device and memset return
-// before they are done, in their synchronous form too.
+// Whether the call lasts as long as the copy. CUDA's manual, "API synchronization behavior": a synchronous copy from or
+// to the host returns when the host's memory has been read or written (pageable memory: copied into the staging
+// buffer). Copies inside the device and memset return before they are done, even in their synchronous form.
 bool IsTimed(const Op& op) {
   if (FormOf(op) != Form::kSync) return false;
   switch (op.copy()->direction) {
@@ -120,7 +119,7 @@ using CopyMap = std::map<Key, CopyGroup>;
 
 CopyGroup& GroupOf(const Key& key, CopyMap& groups) { return groups.try_emplace(key, key).first->second; }
 
-// What the GPU says of a copy is exact; the call may have left it to the library (cudaMemcpyDefault).
+// The GPU's record is exact; the call may have left the direction to the library (cudaMemcpyDefault).
 Key KeyOf(const TraceModel& model, const Op& op, GpuIndex activity) {
   Key key = KeyOf(op);
   if (model.gpu.direction[activity] != CopyDirection::kUnknown) key.direction = model.gpu.direction[activity];
@@ -134,10 +133,10 @@ void AddNotSeen(const TraceModel& model, GpuIndex activity, CopyGroup& group) {
   ++group.sizes[SizeClassOf(model.gpu.bytes[activity])];
 }
 
-// The row of each call, where the GPU told of its copy.
+// The row of each call whose copy was seen on the GPU.
 using KeyOfCall = absl::flat_hash_map<CallIndex, Key>;
 
-// What GPUs copied, under the call that asked for it.
+// What GPUs copied, assigned to the call that asked for it.
 KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap& groups) {
   KeyOfCall keys;
   const GpuCopies copies(model);
@@ -155,12 +154,12 @@ KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap
   return keys;
 }
 
-// The driver's copy inside the runtime's is the same copy seen again.
+// The driver's copy inside the runtime's is a second view of the same copy.
 CopyMap Collect(const TraceModel& model, const RunTotals& totals, bool has_gpu) {
   const SameWork same_work(model);
   CopyMap groups;
   const KeyOfCall told = has_gpu ? CollectGpu(model, same_work, groups) : KeyOfCall();
-  std::map<OpIndex, Key> told_of_op;  // of its first call
+  std::map<OpIndex, Key> told_of_op;  // of the first call of each op
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const Op& op = model.ops[model.calls.op[call]];
     if (!op.copy() || same_work.IsNested(call)) continue;
@@ -243,7 +242,7 @@ const char* FormLabel(Form form) {
   return "";
 }
 
-// Of what GPUs copied, where their times are known.
+// What GPUs copied, if their times are known.
 TypedColumns<CopyGroup> GpuColumns() {
   const auto known = [](int64_t GpuCopySum::*amount) {
     return [amount](const CopyGroup& group) { return group.gpu.copies == 0 ? Cell() : Cell(group.gpu.*amount); };
@@ -275,7 +274,7 @@ TypedColumns<CopyGroup> GpuColumns() {
 }
 
 TypedColumns<CopyGroup> Columns(bool has_gpu, int64_t all_bytes, int64_t wall_ns) {
-  // By the GPU's time, else as the caller waits.
+  // By GPU time if known, else by the time the caller waits.
   const auto rate = [](double GpuCopySum::*by_gpu, double CopyGroup::*by_host) {
     return [by_gpu, by_host](const CopyGroup& group) {
       if (group.gpu.timed_ns > 0) return Cell(group.gpu.*by_gpu);
@@ -334,7 +333,7 @@ TypedColumns<CopyGroup> Columns(bool has_gpu, int64_t all_bytes, int64_t wall_ns
   return columns;
 }
 
-// "HtoD by size: 12 up to 4 KiB, 3 up to 1 MiB", a sentence for each direction.
+// "HtoD by size: 12 up to 4 KiB, 3 up to 1 MiB", one sentence per direction.
 void AddSizeNotes(const CopyMap& groups, Table& table) {
   std::map<CopyDirection, std::array<int64_t, kSizeCount>> sizes;
   for (const auto& [key, group] : groups) {

@@ -1,4 +1,4 @@
-// Table `devices`: what each GPU was busy with, one row a device and process.
+// Table `devices`: what each GPU was busy with, one row per device and process.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -45,7 +45,6 @@ std::string SourceOf(const DeviceWork& work) {
   return work.is_cupti ? "CUPTI" : "";
 }
 
-// What a row is about.
 struct DeviceRow {
   const GpuDevice& device;
   const DeviceWork& work;
@@ -168,7 +167,7 @@ class Rows {
         return model_.gpu_devices[work.device].process == i;
       });
       const int64_t missing_ns = times_[i].duration_ns - times_[i].time.total_ns();
-      // Before the first call of CUDA's nothing is measured, nor needs to be.
+      // Before the first CUDA call there is nothing to measure.
       if (!has_work || times_[i].steps == 0 || missing_ns == 0) continue;
       table->notes.push_back(absl::StrCat(ProcessLabel(model_, i), ": of its steady steps ", HumanTime(missing_ns),
                                           " are left out: times of GPUs were not measured all through them."));

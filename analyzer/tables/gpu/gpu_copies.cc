@@ -1,4 +1,4 @@
-// What GPUs' own times say of copies: see gpu_copies.h.
+// GPU times of copies: see gpu_copies.h.
 #include "analyzer/tables/gpu/gpu_copies.h"
 
 #include <algorithm>
@@ -11,8 +11,7 @@ namespace {
 
 using Kind = GpuActivityKind;
 
-// Bytes a second that the way of such a copy can move at most; 0: not known. A copy inside a device reads and writes
-// its memory.
+// Peak bytes per second for such a copy; 0: not known. A copy inside a device reads and writes its memory.
 double PeakOf(const GpuDevice& device, CopyDirection direction) {
   const auto link = static_cast<double>(device.link_bytes_per_second);
   const auto memory = static_cast<double>(device.memory_bytes_per_second);

@@ -1,4 +1,4 @@
-// What GPUs' own times say of copies: how fast each was, how near to what the link can do, what ran beside it.
+// GPU times of copies: how fast each was, how close to the link's peak, what ran at the same time.
 #ifndef DLHOOK_ANALYZER_TABLES_GPU_GPU_COPIES_H_
 #define DLHOOK_ANALYZER_TABLES_GPU_GPU_COPIES_H_
 
@@ -10,17 +10,17 @@
 
 namespace dlhook::analyzer::inline tables {
 
-// Of copies (or sets) that stand in one row.
+// Copies (or memsets) of one row.
 struct GpuCopySum {
   int64_t copies = 0;
   int64_t bytes = 0;
   int64_t busy_ns = 0;
-  int64_t beside_compute_ns = 0;  // of busy_ns: while the same device computed
-  int64_t timed_bytes = 0;        // of copies that took time …
+  int64_t beside_compute_ns = 0;  // part of busy_ns during which the same device computed
+  int64_t timed_bytes = 0;        // of copies with a known duration …
   int64_t timed_ns = 0;
   double min_rate = 0, max_rate = 0;  // bytes per nanosecond: GB/s
-  double peak_bytes = 0;              // what their link can move in their time …
-  int64_t peak_of_bytes = 0;          // … and what they moved, of copies whose link's peak is known
+  double peak_bytes = 0;              // what their link could move in their time …
+  int64_t peak_of_bytes = 0;          // … and what they moved; only copies over links with a known peak
   bool is_cupti = false;              // sources of these times
   bool is_events = false;
 
@@ -31,7 +31,7 @@ class GpuCopies {
  public:
   explicit GpuCopies(const TraceModel& model) : model_(model), timelines_(GpuTimelines(model)) {}
 
-  // Whether the activity is a copy or a set, of a graph, too.
+  // Whether the activity is a copy or a memset, also inside a graph.
   bool IsCopy(GpuIndex activity) const;
   void Add(GpuIndex activity, GpuCopySum* sum) const;
 

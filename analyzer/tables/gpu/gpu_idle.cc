@@ -23,7 +23,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// What the host did in less than this part of the idle time stands in one row for each cause.
+// Host activities below this part of the idle time share one row per cause.
 constexpr double kSmallPart = 0.005;
 constexpr size_t kLongestGaps = 3;
 constexpr char kOutside[] = "[outside of steady steps]";
@@ -40,7 +40,7 @@ struct Sums {
   int64_t steady_ns = 0;
   int64_t run_ns = 0;
   int64_t gaps = 0;
-  int64_t gap_start_ns = INT64_MIN;  // of the gap that is being summed up, and its part in it
+  int64_t gap_start_ns = INT64_MIN;  // of the current gap, and how much of it was added
   int64_t in_gap_ns = 0;
   int64_t longest_ns = 0;
   int64_t longest_start_ns = 0;
@@ -79,7 +79,7 @@ class IdleSums {
 
   const std::vector<Gap>& longest_gaps() const { return longest_gaps_; }
 
-  // By cause, those with most time first, what is not known last; in a cause by time.
+  // By cause, most time first, unknown last; within a cause by time.
   std::vector<Line> Lines() const {
     std::map<Key, Sums> by_label;
     int64_t all_ns = 0;
@@ -101,11 +101,11 @@ class IdleSums {
 
  private:
   using What = IdlePiece::What;
-  // What has no strings: one for each op and name.
+  // A row's key without strings: one per op and name.
   struct Kind {
     IdleCause cause = IdleCause::kUnknown;
     What what = What::kNothing;
-    uint32_t index = kNone;  // OpIndex of calls, any ScopeIndex with the name of scopes
+    uint32_t index = kNone;  // OpIndex for calls; for scopes any ScopeIndex with that name
     uint32_t id = kNone;     // OpIndex, NameIndex
     bool operator==(const Kind& other) const { return cause == other.cause && what == other.what && id == other.id; }
     template <typename H>
@@ -210,7 +210,7 @@ class IdleSums {
   std::vector<Gap> longest_gaps_;
 };
 
-// Who asked for the work after a gap.
+// What asked for the work after a gap.
 class NextWork {
  public:
   NextWork(const TraceModel& model, const Attribution& attribution)
@@ -248,11 +248,10 @@ class NextWork {
   Askers askers_;
 };
 
-// What a row is about.
 struct IdleRow {
   DeviceLabel device;
   const Line& line;
-  int64_t idle_ns = 0;  // of all lines of the device
+  int64_t idle_ns = 0;  // of all rows of the device
   int64_t time_ns = 0;
   int64_t steps = 1;
   std::string then, layer, next_line;  // of the work after the longest gap

@@ -1,4 +1,4 @@
-// The table `kernels` with the times of GPUs: see gpu_kernels.h.
+// The table `kernels` with GPU times: see gpu_kernels.h.
 #include "analyzer/tables/gpu/gpu_kernels.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ bool IsKernel(const TraceModel& model, GpuIndex activity) {
 }
 
 struct Key {
-  std::string name;  // whole: instances of one template are kernels of their own
+  std::string name;  // full: instances of a template are different kernels
   std::string short_name;
   std::string model, layer;
   std::string launched_by;
@@ -46,9 +46,9 @@ struct KernelGroup : Key {
   std::vector<int64_t> durations_ns;  // without first launches
   int64_t first_count = 0;
   int64_t first_ns = 0;
-  int64_t steady = 0;                          // asked for in steady steps
-  int64_t replayed = 0;                        // by CUDA graphs
-  std::map<GpuKernelIndex, int64_t> launches;  // of each grid, block …
+  int64_t steady = 0;                          // launches in steady steps
+  int64_t replayed = 0;                        // launches by CUDA graphs
+  std::map<GpuKernelIndex, int64_t> launches;  // by grid, block …
   uint32_t compute_capability = 0;
   int64_t calls() const { return first_count + static_cast<int64_t>(durations_ns.size()); }
 };
@@ -148,14 +148,13 @@ Statistics StatisticsOf(const KernelGroup& group) {
 
 std::string Dims(const uint32_t (&dims)[3]) { return absl::StrCat(dims[0], "x", dims[1], "x", dims[2]); }
 
-// The most frequent one; null: of none it is known.
+// The most frequent one; null: not known for any.
 const GpuKernel* ShapeOf(const TraceModel& model, const KernelGroup& group) {
   const auto most = std::max_element(group.launches.begin(), group.launches.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == group.launches.end() ? nullptr : &model.gpu_kernels[most->first];
 }
 
-// What a row is about.
 struct KernelRow {
   const KernelGroup& group;
   Statistics times;
@@ -164,7 +163,7 @@ struct KernelRow {
   bool HasRegisters() const { return shape != nullptr && shape->registers_per_thread != 0; }
 };
 
-// Layers of several networks bear the same names.
+// Layers of different networks may have the same names.
 bool HasSeveralModels(const KernelMap& groups) {
   std::set<std::string> models;
   for (const auto& [key, group] : groups) {
@@ -247,8 +246,8 @@ TypedColumns<KernelRow> Columns(bool has_models, int64_t all_ns, int64_t steps) 
   return columns;
 }
 
-// Launches that hooks saw and of which no time of a GPU came: before the measurement began, while the program used
-// CUPTI itself.
+// Launches that hooks saw but for which there is no GPU time: before measurement began, or while the program used CUPTI
+// itself.
 void AddNotes(const TraceModel& model, const KernelMap& groups, Table* table) {
   std::vector<bool> has_time(model.calls.size());
   for (const CallIndex call : model.gpu.launch_call) {

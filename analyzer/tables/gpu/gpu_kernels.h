@@ -1,4 +1,4 @@
-// The table `kernels` of a run in which the times of kernels on GPUs are known.
+// The table `kernels` of a run with GPU times of kernels.
 #ifndef DLHOOK_ANALYZER_TABLES_GPU_GPU_KERNELS_H_
 #define DLHOOK_ANALYZER_TABLES_GPU_GPU_KERNELS_H_
 
@@ -14,11 +14,11 @@ namespace dlhook::analyzer::inline tables {
 // Rows by kernel, layer and launcher.
 Table GpuKernelsTable(const TraceModel& model, const TableOptions& options);
 
-// For what a GPU worked: the library's op ("convolution backward-data"), else the framework's ("aten::add_"), else
-// "application" for a call without either around it, "not known" where no hook saw who asked.
+// What GPU work was done for: the library's op ("convolution backward-data"), else the framework's ("aten::add_"), else
+// "application" for a call outside both, "not known" if no hook saw the call.
 std::string GpuAskerOf(const TraceModel& model, GpuIndex activity);
 
-// Of each activity: whether it is the first launch of its kernel in its process, which also loads the kernel (CUDA's
+// For each activity: whether it is the first launch of its kernel in its process, which also loads the kernel (CUDA's
 // lazy loading).
 std::vector<bool> FirstLaunches(const TraceModel& model);
 

@@ -1,4 +1,4 @@
-// What the tables of GPUs over time share: see gpu_tables.h.
+// Shared by the tables of GPUs over time: see gpu_tables.h.
 #include "analyzer/tables/gpu/gpu_tables.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-constexpr double kLagPart = 0.2;  // of the work of steady steps, outside of their time: worth a sentence
+constexpr double kLagPart = 0.2;  // of the work of steady steps, done outside their time; above this a note says so
 
 }  // namespace
 
@@ -71,7 +71,7 @@ std::string GpuRun::TimeNote(ProcessIndex process) const {
   return note;
 }
 
-// Steps are those of the host, which may be far ahead of its GPUs.
+// Steps are the host's, which may run far ahead of its GPUs.
 std::string GpuRun::LagNote(ProcessIndex process) const {
   const IntervalSet& time = steady_[process].time;
   if (steady_[process].steps == 0) return "";

@@ -1,4 +1,4 @@
-// What the tables of GPUs over time share: which devices they speak of, in which time, and what is to be said about it.
+// Shared by the tables of GPUs over time: which devices and which time they cover, and their notes.
 #ifndef DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_
 #define DLHOOK_ANALYZER_TABLES_GPU_GPU_TABLES_H_
 
@@ -16,7 +16,7 @@
 
 namespace dlhook::analyzer::inline tables {
 
-// What a row says of its device. As it is here: of all devices.
+// How a row names its device. The default: all devices.
 struct DeviceLabel {
   std::optional<int64_t> process;  // its id
   std::string device = "all";      // CUDA's number
@@ -25,7 +25,7 @@ struct DeviceLabel {
 
 TypedColumns<DeviceLabel> GpuLabelColumns(bool has_processes);
 
-// The devices of a run that did something. Not for runs without times of GPUs: finding steps takes time.
+// The devices of a run that did something. Not for runs without GPU times: finding steps takes time.
 class GpuRun {
  public:
   GpuRun(const TraceModel& model, const std::vector<StepTrack>& steps);
@@ -33,7 +33,7 @@ class GpuRun {
   const std::vector<GpuDeviceIndex>& devices() const { return devices_; }
   const GpuTimeline& TimelineOf(GpuDeviceIndex device) const { return timelines_[device]; }
   const std::vector<GpuTimeline>& timelines() const { return timelines_; }
-  // Time of the process that the tables speak of: its steady steps; all of it where it has none.
+  // The time of the process that the tables cover: its steady steps, or all of it if it has none.
   const IntervalSet& SteadyTime(GpuDeviceIndex device) const { return steady_[ProcessOf(device)].time; }
   int64_t Steps(GpuDeviceIndex device) const { return steady_[ProcessOf(device)].steps; }  // 0: none
   const IntervalSet& RunTime(GpuDeviceIndex device) const { return whole_[ProcessOf(device)]; }
@@ -41,9 +41,9 @@ class GpuRun {
 
   bool HasSeveralProcesses() const;
   DeviceLabel LabelOf(GpuDeviceIndex device) const;
-  // For sentences: "device 0", of runs with several processes "device 0 of process 4711".
+  // For sentences: "device 0", or "device 0 of process 4711" in runs with several processes.
   std::string NameOf(GpuDeviceIndex device) const;
-  // What is not in the tables, and how exact they are.
+  // What the tables do not cover, and how exact they are.
   std::vector<std::string> Notes() const;
 
  private:

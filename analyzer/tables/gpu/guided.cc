@@ -1,13 +1,13 @@
-// Table `guided`: the metrics of the Visual Profiler's guided analysis, which NVIDIA retired, with definitions.
+// Table `guided`: the metrics of the guided analysis of NVIDIA's retired Visual Profiler, with definitions.
 //
-// The names are NVIDIA's (see the "CUDA Profiler User's Guide" 9.0). What they are made of is taken from what the tool
-// printed of people's programs, as in
+// The names are NVIDIA's ("CUDA Profiler User's Guide" 9.0). Their definitions are inferred from published output of
+// the tool:
 //   Low Compute/Memcpy Efficiency [28.27 ms/34.35 ms = 0.823], Low Memcpy/Compute Overlap [293.9 us/28.27 ms = 1 %],
 //   Low Memcpy Throughput [205 MB/s avg, for memcpys accounting for 5.5 % of all memcpy time], Low Memcpy Overlap [22.3
 //   us/8.643 ms = 0.3 %], Low Compute Utilization [28.27 ms/2.879 s = 1 %]; of another program: Low Memcpy/Compute
 //   Overlap [0 ns/791.2 ms], Low Kernel Concurrency [0 ns/512.4 s].
-// So overlap is a part of the smaller side's time (of compute in the first, of copies in the second). Thresholds were
-// not found published: those here are dlhook's own, and each row says where its own comes from.
+// So overlap is relative to the smaller side (compute in the first, copies in the second). No thresholds are published:
+// those here are dlhook's own, and each row states its source.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -27,7 +27,7 @@ namespace dlhook::analyzer::inline tables {
 namespace {
 
 constexpr double kLowPercent = 50;        // of what is possible
-constexpr double kNegligiblePercent = 1;  // of the steps' time: what can be gained by less is not worth a verdict
+constexpr double kNegligiblePercent = 1;  // of the steps' time: metrics with less at stake get no verdict
 constexpr size_t kRankedKernels = 5;
 constexpr char kLow[] = "low";
 
@@ -42,7 +42,7 @@ constexpr char kMetrics[] =
     "occupancy, which takes hardware counters). Times are unions: a moment counts once. Kernels of collectives are no "
     "compute, memset is no copy.";
 
-// The line of a metric before its verdict.
+// The row of a metric, without its verdict.
 struct Line {
   std::string metric = {};
   Cell value = {};
@@ -95,7 +95,7 @@ struct Rates {
   int64_t all_bytes = 0;
   int64_t slow_ns = 0;
   int64_t slow_bytes = 0;
-  int64_t wasted_ns = 0;    // of slow ones: more than the link's peak takes
+  int64_t wasted_ns = 0;    // of slow copies: time beyond what the link's peak needs
   double bytes_per_ns = 0;  // peak
   bool is_link_known = false;
 };
@@ -132,7 +132,7 @@ class Guided {
     return part < kNegligiblePercent ? "negligible" : kLow;
   }
 
-  // Sums over the activities that begin in the time.
+  // Calls `take` for each activity that begins in this time.
   template <typename Take>
   void ForEach(Take take) const {
     const auto [begin, end] = GpuRangeOf(model_, device_);
@@ -157,7 +157,7 @@ class Guided {
     return line;
   }
 
-  // Of two things that can run at once.
+  // Overlap of two things that can run at once.
   Line Overlap(std::string metric, const IntervalSet& a, const IntervalSet& b, std::string advice) const {
     Line line = {.metric = std::move(metric),
                  .unit = "%",
@@ -240,7 +240,8 @@ class Guided {
     return line;
   }
 
-  // Kernels of fewer blocks than the device has multiprocessors leave some of these idle: others could run beside them.
+  // A kernel with fewer blocks than the device has multiprocessors leaves some of them idle: others could run at the
+  // same time.
   IntervalSet SmallKernels() const {
     std::vector<Interval> small;
     ForEach([&](GpuIndex activity) {
@@ -285,7 +286,7 @@ class Guided {
 
   std::vector<Line> Kernels() const {
     std::map<std::string, int64_t> by_name;
-    std::map<std::pair<GpuKernelIndex, OpIndex>, int64_t> by_kernel;  // names are looked up once for each of these
+    std::map<std::pair<GpuKernelIndex, OpIndex>, int64_t> by_kernel;  // looks up each name once
     std::map<std::pair<GpuKernelIndex, OpIndex>, GpuIndex> examples;
     int64_t all_ns = 0;
     ForEach([&](GpuIndex activity) {

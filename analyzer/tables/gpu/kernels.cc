@@ -1,4 +1,4 @@
-// Table `kernels`: launches by kernel and by the op that launched them.
+// Table `kernels`: launches by kernel and launching op.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -22,7 +22,7 @@ constexpr char kNotKnown[] = "not known";
 using Dim = std::array<uint32_t, 3>;
 
 struct Key {
-  std::string name;  // whole: instances of one template are kernels of their own
+  std::string name;  // full: instances of a template are different kernels
   std::string short_name;
   std::string launched_by;
   auto operator<=>(const Key&) const = default;
@@ -33,7 +33,7 @@ struct LaunchGroup : Key {
   int64_t calls = 0;     // executed
   int64_t captured = 0;  // recorded into a CUDA graph
   int64_t failed = 0;
-  int64_t steady_calls = 0;  // executed in steady iterations
+  int64_t steady_calls = 0;  // executed in steady steps
   int64_t total_ns = 0;
   std::map<Dim, int64_t> grids;
   std::map<Dim, int64_t> blocks;
@@ -59,7 +59,7 @@ void AddShape(const Op& op, int64_t calls, LaunchGroup& group) {
   group.blocks[op.launch()->block] += calls;
 }
 
-// The driver's launch inside the runtime's is the same launch seen again.
+// The driver's launch inside the runtime's is a second view of the same launch.
 LaunchMap Collect(const TraceModel& model, const IterationClock& clock) {
   const SameWork same_work(model);
   LaunchMap groups;

@@ -1,4 +1,4 @@
-// Table `launches`: how long it takes from asking for a kernel until it runs, by thread and by what asked.
+// Table `launches`: the time from the request for a kernel to its start, by thread and by what asked for it.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -21,12 +21,12 @@ namespace {
 
 using Kind = GpuActivityKind;
 
-// A launch, and what came of it: one kernel, or all of a graph.
+// A launch and its result: one kernel, or all of a graph.
 struct Launch {
-  CallIndex call = kNone;  // the outermost of the launch's views
+  CallIndex call = kNone;  // the outermost view of the launch
   GpuIndex first = kNone;  // the activity that began first
   int64_t busy_ns = 0;
-  bool is_first = false;  // of its kernel in the process
+  bool is_first = false;  // of its kernel in its process
 };
 
 struct Key {
@@ -38,7 +38,8 @@ struct Key {
 struct LaunchGroup : Key {
   explicit LaunchGroup(Key key) : Key(std::move(key)) {}
   std::vector<int64_t> host_ns, wait_ns, gpu_ns, queued_ns;  // without first launches
-  int64_t host_bound = 0;                                    // of them, launches that took the host longer than the GPU
+  int64_t host_bound = 0;                                    // of these, launches that took the host longer than the
+                                                             // GPU
   int64_t first_count = 0;
   int64_t first_host_ns = 0;
   int64_t host_total_ns = 0;
@@ -54,8 +55,8 @@ bool IsLaunched(const TraceModel& model, GpuIndex activity) {
   return gpu.kind[activity] == Kind::kKernel || gpu.kind[activity] == Kind::kGraph || gpu.graph[activity] != 0;
 }
 
-// By the launching call. A call that makes several kernels by itself (cuBLAS whose launches no hook sees) is one launch
-// of all of them.
+// By launching call. A call that makes several kernels itself (cuBLAS, if its launches are not hooked) is one launch of
+// all of them.
 std::vector<Launch> FindLaunches(const TraceModel& model) {
   const SameWork same_work(model);
   const std::vector<bool> is_first = FirstLaunches(model);
@@ -74,7 +75,7 @@ std::vector<Launch> FindLaunches(const TraceModel& model) {
   return launches;
 }
 
-// The clocks of host and GPU are a microsecond apart: work may seem to begin before it was asked for.
+// The clocks of host and GPU differ by about a microsecond: work may seem to begin before it was requested.
 int64_t NotNegative(int64_t ns) { return std::max<int64_t>(ns, 0); }
 
 void Add(const TraceModel& model, const Launch& launch, LaunchGroup* group) {
@@ -113,7 +114,7 @@ LaunchMap Collect(const TraceModel& model) {
 
 using Times = std::vector<int64_t>;
 
-// Waits are no durations: what a damaged trace makes of them may not add up in 64 bits.
+// Waits are differences, not durations: in a damaged trace their sum may overflow 64 bits.
 auto MeanOf(Times LaunchGroup::*sorted) {
   return [sorted](const LaunchGroup& group) -> Cell {
     const Times& times = group.*sorted;

@@ -1,4 +1,4 @@
-// Table `overlap`: what runs beside what on each GPU.
+// Table `overlap`: what runs at the same time on each GPU.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@ struct Pair {
   const char* beside;
   const IntervalSet GpuTimeline::*first;
   const IntervalSet GpuTimeline::*second;
-  const IntervalSet GpuTimeline::*twice;  // null: of two kinds
+  const IntervalSet GpuTimeline::*twice;  // null: two different kinds
 };
 constexpr Pair kPairs[] = {
     {"copies", "compute", &GpuTimeline::copies, &GpuTimeline::compute, nullptr},
@@ -49,7 +49,6 @@ struct PairSums {
   }
 };
 
-// What a row is about.
 struct PairRow {
   DeviceLabel device;
   const Pair& pair;
@@ -113,7 +112,7 @@ PairSums SumsOf(const GpuRun& run, GpuDeviceIndex device, const Pair& pair) {
   return {in(run.SteadyTime(device)), in(run.RunTime(device))};
 }
 
-// Steps of processes that use several devices count once.
+// A step of a process that uses several devices counts once.
 int64_t StepsOfAll(const GpuRun& run) {
   int64_t steps = 0;
   std::vector<ProcessIndex> seen;

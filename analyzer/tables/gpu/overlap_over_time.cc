@@ -1,4 +1,4 @@
-// Table `overlap_over_time`: what runs beside what on each GPU, by iteration or by interval.
+// Table `overlap_over_time`: what runs at the same time on each GPU, by step or by interval.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -17,7 +17,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// Sets whose time in a piece of the run is summed up.
+// Sets whose time in a piece of the run is added up.
 struct Measures {
   IntervalSet measured, compute, copies, communication, copies_beside_compute, communication_beside_compute,
       compute_twice, copies_twice, idle;
@@ -36,7 +36,7 @@ struct Measures {
   IntervalSet Of(const IntervalSet& set) const { return set.Intersection(measured); }
 };
 
-// What a row is about, and their time in it.
+// A row, and the times in it.
 struct DeviceTimes {
   size_t row = 0;  // of CounterRows
   std::string device;

@@ -16,7 +16,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// The first `depth` parts after the model's own; all of them where depth is 0.
+// The first `depth` parts after the model's name; all of them if depth is 0.
 std::string CutAfter(const std::string& name, const std::string& model, int depth) {
   if (depth == 0) return name;
   size_t at = 0;
@@ -136,7 +136,7 @@ GroupIndex LayerGroups::OfGap(const UnseenGap& gap) const {
   return layer == kNone || of_layer_.empty() ? not_seen_ : of_layer_[layer];
 }
 
-// A launch is made for the library's op around it.
+// A launch belongs to the library op around it.
 GroupIndex LayerGroups::OfGpuCall(CallIndex call) const {
   if (by_ != LayersBy::kOp) return OfCall(call);
   const CallIndex around = IsLibraryOp(model_.ops[model_.calls.op[call]]) ? call : EnclosingLibraryOp(model_, call);
@@ -163,7 +163,7 @@ GroupIndex LayerGroups::OfScope(ScopeIndex scope) const {
   for (ScopeIndex around = scope; around != kNone && stack == kNone; around = model_.scopes.parent[around]) {
     stack = model_.scopes.python_stack[around];
   }
-  // Inside a range that the program brackets by itself its own code runs.
+  // Time inside a user range is the program's own code.
   return OfStack(stack, is_op ? framework_ : not_seen_);
 }
 

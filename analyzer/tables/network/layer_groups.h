@@ -20,30 +20,31 @@ using GroupIndex = uint32_t;
 struct LayerGroup {
   std::string model;
   std::string label;
-  std::vector<LayerIndex> layers;  // ascending; empty for rows of no layer and of `--by op`, `function` and `stack`
+  std::vector<LayerIndex> layers;  // ascending; empty for rows without a layer and for `--by op`, `function` and
+                                   // `stack`
 };
 
-// Which row a call or scope belongs to.
+// Maps calls and scopes to rows.
 class LayerGroups {
  public:
-  // `depth`: modules' names are cut after so many parts (layer1.0.conv2: layer1 at 1), and layers are folded into them;
-  // 0: not at all.
+  // `depth`: modules' names are cut after so many parts (at 1, layer1.0.conv2 becomes layer1), and layers are folded
+  // accordingly; 0: not at all.
   LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth);
 
   const std::vector<LayerGroup>& groups() const { return groups_; }
   GroupIndex OfCall(CallIndex call) const;
   GroupIndex OfScope(ScopeIndex scope) const;
-  // `place`: of GpuPlaces.
+  // `place`: from GpuPlaces.
   GroupIndex OfGpu(GpuIndex activity, const Place& place) const;
   GroupIndex OfGap(const UnseenGap& gap) const;
   GroupIndex not_seen() const { return not_seen_; }
   GroupIndex data_loading() const { return data_loading_; }
   GroupIndex waiting() const { return waiting_; }
-  GroupIndex other_threads() const { return other_threads_; }  // where steps are one thread's
+  GroupIndex other_threads() const { return other_threads_; }  // for steps of a single thread
   GroupIndex unattributed() const { return unattributed_; }
-  GroupIndex gpu_unknown() const { return gpu_unknown_; }  // work of GPUs of which no hook saw who asked for it
+  GroupIndex gpu_unknown() const { return gpu_unknown_; }  // GPU work of which no hook saw the request
   GroupIndex gpu_idle() const { return gpu_idle_; }
-  GroupIndex gpu_blind() const { return gpu_blind_; }  // nothing is known of GPUs then
+  GroupIndex gpu_blind() const { return gpu_blind_; }  // nothing is known of GPUs in these spans
   bool IsLayerGroup(GroupIndex group) const { return group < first_rest_; }
 
  private:
@@ -64,7 +65,7 @@ class LayerGroups {
   std::vector<LayerGroup> groups_;
   std::map<std::pair<std::string, std::string>, GroupIndex> known_;
   std::vector<GroupIndex> of_layer_, of_op_, of_name_, of_call_;
-  // `--by line`: what has no layer has a line all the same.
+  // `--by line`: work without a layer still has a line.
   std::vector<GroupIndex> of_stack_;
   std::map<std::pair<StackIndex, StackIndex>, GroupIndex> of_gap_;
   GroupIndex first_rest_ = 0, framework_ = 0, library_ = 0, not_seen_ = 0, communication_ = 0, data_loading_ = 0,

@@ -1,4 +1,4 @@
-// What belongs to each row of the table `layers`: see layer_sums.h.
+// The sums of each row of the table `layers`: see layer_sums.h.
 #include "analyzer/tables/network/layer_sums.h"
 
 #include <algorithm>
@@ -25,13 +25,13 @@ namespace {
 // Real nesting is a few calls deep; only a damaged trace goes beyond.
 constexpr int kMaxDepth = 64;
 
-// Requests of a server differ in their batch: all count. Of training steps the odd ones (a last smaller batch) would
-// blur the mean.
+// A server's requests differ in batch size: all count. Irregular training steps (a smaller last batch) would distort
+// the mean.
 bool IsCounted(const Step& step, IterationKind kind) {
   return step.kind == kind && !step.is_warm_up && (step.is_regular || kind == IterationKind::kInference);
 }
 
-// When the steps of a set were, by process and thread.
+// When the steps of a set ran, by process and thread.
 class StepTimes {
  public:
   StepTimes(const TraceModel& model, const StepSet& set)
@@ -66,15 +66,15 @@ class StepTimes {
     sentence_ = absl::StrCat("No steady steps were found: times are of the whole run, ", HumanTime(total_ns_), ".");
   }
 
-  // By start; those of several threads may overlap.
+  // By start; steps of different threads may overlap.
   const std::vector<Interval>& Of(ProcessIndex process) const { return all_[process]; }
-  // kNone: steps of all threads together.
+  // kNone: steps of the whole process.
   const std::map<ThreadIndex, std::vector<Interval>>& ByThread(ProcessIndex process) const { return threads_[process]; }
   int64_t count() const { return count_; }
   int64_t total_ns() const { return total_ns_; }
   const std::string& sentence() const { return sentence_; }
 
-  // Whether what the thread does then is a step's.
+  // Whether the time is inside a step of this thread.
   bool Contains(ProcessIndex process, ThreadIndex thread, int64_t time_ns) const {
     for (ThreadIndex of : {thread, ThreadIndex{kNone}}) {
       const auto intervals = threads_[process].find(of);
@@ -124,7 +124,7 @@ class Summer {
   }
 
  private:
-  // What `contiguous` runs: the copy into another format.
+  // What runs inside `contiguous`: the copy into another format.
   void FindLayoutScopes() {
     const std::vector<ScopeName> names = ReadScopeNames(model_);
     is_layout_.resize(model_.scopes.size());
@@ -195,7 +195,7 @@ class Summer {
     return steps_.Contains(model_.threads[thread].process, thread, start_ns);
   }
 
-  // A scope or call that counts; kNone: it does not, for instance because it began before the step.
+  // A scope or call that counts; kNone: it does not, for example because it began before the step.
   struct Counted {
     GroupIndex group = kNone;
     int64_t start_ns = 0;
@@ -212,8 +212,8 @@ class Summer {
     return {groups_.OfCall(call), calls.start_ns[call], calls.start_ns[call] + calls.duration_ns[call]};
   }
 
-  // Adds a duration to its group, and takes it off the one around it: what lies in it, for sequence numbers of a damaged trace
-  // may contradict its times.
+  // Adds a duration to its group and subtracts it from the enclosing one. Only the enclosed part: in a damaged trace,
+  // sequence numbers may contradict times.
   void AddNested(const Counted& inner, const Counted& around) {
     if (inner.group == around.group) return;
     sums_.groups[inner.group].thread_ns += inner.end_ns - inner.start_ns;
@@ -242,7 +242,7 @@ class Summer {
     }
   }
 
-  // Of what GPUs did in other steps only a part is known, if any: a mean with them would be too small.
+  // Other steps have GPU times for a part of their work at most: including them would make the mean too small.
   void FindMeasuredSteps() {
     if (model_.gpu.empty()) return;
     size_t count = 0;
@@ -288,8 +288,8 @@ class Summer {
     if (model_.gpu.kind[activity] == GpuActivityKind::kKernel) ++group->gpu_kernels;
   }
 
-  // Calls that return before their work is done count with what the GPU did for them, captured ones with every launch
-  // of their graph.
+  // Calls that return before their work is done count with their GPU work; captured calls with every launch of their
+  // graph.
   void AddGpuWork(GpuIndex activity, const SameWork& same_work, LayerSums::Group* group) {
     const CallIndex launch = model_.gpu.graph[activity] == 0 ? kNone : model_.gpu.launch_call[activity];
     CallIndex call = model_.gpu.call[activity];
@@ -302,7 +302,7 @@ class Summer {
 
   void DivideGpu(GpuDeviceIndex device, const std::vector<GroupIndex>& group_of) {
     const auto [first, end] = GpuRangeOf(model_, device);
-    if (first == end) return;  // the process does not use it
+    if (first == end) return;  // the process does not use this GPU
     const ProcessIndex process = model_.gpu_devices[device].process;
     const IntervalSet blind = GpuBlindTime(model_, process);
     DivideGpuTime(model_, device, IntervalSet(steps_.Of(process)), [&](const GpuTimePiece& piece) {
@@ -351,7 +351,7 @@ int64_t LayerSums::Group::gpu_backward_ns() const {
 
 std::vector<StepSet> StepSetsOf(const std::vector<StepTrack>& tracks) {
   for (IterationKind kind : {IterationKind::kTraining, IterationKind::kInference, IterationKind::kUnknown}) {
-    std::map<std::string, std::pair<bool, int64_t>> sorts;  // whether scopes were recorded in some, and their time
+    std::map<std::string, std::pair<bool, int64_t>> sorts;  // whether some of their steps have scopes, and their time
     for (const StepTrack& track : tracks) {
       for (const Step& step : track.steps) {
         if (!IsCounted(step, kind)) continue;

@@ -1,4 +1,4 @@
-// Table `layers`: what each layer of the network costs, forward and backward, in a mean step.
+// Table `layers`: the cost of each layer of the network, forward and backward, in a mean step.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -24,7 +24,7 @@ namespace dlhook::analyzer::inline tables {
 namespace {
 
 constexpr size_t kMaxAmbiguitiesNoted = 5;
-constexpr size_t kMaxStepSets = 16;  // sorts of steps that have rows
+constexpr size_t kMaxStepSets = 16;  // sorts of steps with rows of their own
 constexpr char kTitle[] = "What each layer costs, forward and backward, in a mean step";
 
 const char* LabelName(LayersBy by) {
@@ -47,7 +47,7 @@ const char* LabelName(LayersBy by) {
   return "layer";
 }
 
-// What all layers of the group have in common; "" where they differ.
+// What all layers of the group have in common; "" if they differ.
 std::string Common(const Attribution& attribution, const LayerGroup& group, std::string Layer::*field) {
   if (group.layers.empty()) return "";
   const std::string& first = attribution.layers[group.layers.front()].*field;
@@ -57,7 +57,7 @@ std::string Common(const Attribution& attribution, const LayerGroup& group, std:
   return first;
 }
 
-// What a row is about. What is nothing in all steps is not known rather than zero: a pooling layer has no gradient of weights.
+// A row. A value that is zero in all steps is shown as unknown, not as zero: a pooling layer has no weight gradient.
 struct LayerRow {
   const LayerGroup& group;
   const LayerSums::Group& sums;
@@ -108,7 +108,7 @@ TypedColumn<LayerRow> MeanColumn(std::string name, std::string unit, Better bett
       [sum](const LayerRow& row) { return row.RealPerStep(static_cast<double>(row.sums.*sum)); }));
 }
 
-// Of what GPUs did, where the run has their times.
+// GPU times, if the run has them.
 TypedColumns<LayerRow> GpuColumns() {
   return {
       As(Role::kPart,
@@ -158,10 +158,10 @@ TypedColumns<LayerRow> GpuDetailColumns() {
   };
 }
 
-// With GPU times the line is full without these.
+// Hidden by default beside GPU times, which fill the line.
 constexpr const char* kSecondRankBesideGpu[] = {"time_percent", "rate", "layout", "matched_by", "recompute", "time"};
 
-// What a layer costs a program that waits for GPUs is their time; the host's stands beside it.
+// If the program waits for GPUs, their time is the cost of a layer; host time stands beside it.
 void AddGpuColumns(TypedColumns<LayerRow>* columns) {
   for (AnyColumn& typed : columns->all()) {
     if (typed.column.role == Role::kWeight || typed.column.role == Role::kPart) typed.column.role = Role::kNone;
@@ -176,7 +176,7 @@ TypedColumn<LayerRow> LayerColumn(std::string name, std::string explanation, std
           [field](const LayerRow& row) { return KnownText(Common(row.attribution, row.group, field)); }};
 }
 
-// In text `model` and `recompute` have places of their own only where they say something.
+// Text output shows `model` and `recompute` as columns only if they say something.
 TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute, bool has_gpu) {
   TypedColumns<LayerRow> columns = {
       {Detail(TextColumn("step",
@@ -232,7 +232,7 @@ TypedColumns<LayerRow> Columns(LayersBy by, bool has_models, bool has_recompute,
   return columns;
 }
 
-// Of one set of steps.
+// For one set of steps.
 class LayersReport {
  public:
   LayersReport(const TraceModel& model, const TableOptions& options, const StepSet& set)
@@ -273,7 +273,7 @@ class LayersReport {
                        [](const LayerSums::Group& group) { return group.Of(LayerDirection::kRecompute) != 0; });
   }
 
-  // Of networks in their own order; kinds of work, ops and lines by time; what is of no layer last.
+  // Layers in network order; kinds of work, ops and lines by time; rows without a layer last.
   std::vector<GroupIndex> Order() const {
     std::vector<GroupIndex> order(groups_.groups().size());
     for (GroupIndex i = 0; i < order.size(); ++i) order[i] = i;
@@ -336,7 +336,7 @@ class LayersReport {
   const LayerSums sums_;
 };
 
-// Evidence is worth a place in the line where some layers have less of it than others.
+// Text output shows the evidence only if it is weaker for some layers than for others.
 void HideUsualEvidence(Table* table) {
   const std::optional<size_t> column = FindColumn(*table, "matched_by");
   if (!column) return;

@@ -26,7 +26,7 @@ constexpr char kCrossed[] =
     "ranks, or lost records";
 constexpr char kTotalsOnly[] = "collective calls of which only totals were kept can't be matched between ranks";
 
-// One rank of a communicator: the calls it made, or the ranges of its backend, in their order.
+// One rank of a communicator: its calls, or the ranges of its backend, in order.
 struct Member {
   ProcessIndex process = 0;
   int32_t rank = 0;
@@ -34,7 +34,7 @@ struct Member {
   std::vector<ScopeIndex> ranges;
 };
 
-using Communicator = std::tuple<std::string, int32_t, size_t>;  // family, ranks, which one of that size
+using Communicator = std::tuple<std::string, int32_t, size_t>;  // family, ranks, index among those of that size
 
 bool IsBetweenTwo(CollectiveKind kind) {
   return kind == CollectiveKind::kSend || kind == CollectiveKind::kReceive || kind == CollectiveKind::kSendReceive;
@@ -46,7 +46,7 @@ bool IsCollective(const Op& op) {
   return !IsBetweenTwo(collective.kind) && collective.rank >= 0 && collective.ranks > 1 && collective.communicator > 0;
 }
 
-// Calls of each process to be matched, by time.
+// The calls of each process that are to be matched, by time.
 std::vector<std::vector<CallIndex>> CallsOfProcesses(const TraceModel& model) {
   const SameWork same_work(model);
   std::vector<bool> is_collective(model.ops.size());
@@ -88,7 +88,7 @@ std::map<Communicator, std::vector<Member>> FindMembers(const TraceModel& model)
   return members;
 }
 
-// Ranges of collective operations by what is done, with the ranks of their processes.
+// Ranges of collective operations by kind, with the ranks of their processes.
 std::map<std::string, std::vector<Member>> FindRanges(const TraceModel& model) {
   const std::vector<bool> is_collective = CollectiveNames(model);
   std::map<std::pair<std::string, ProcessIndex>, Member> members;
@@ -104,7 +104,7 @@ std::map<std::string, std::vector<Member>> FindRanges(const TraceModel& model) {
   std::map<std::string, std::vector<Member>> by_name;
   for (auto& [key, member] : members) {
     if (!absl::SimpleAtoi(RankOf(model, member.process), &member.rank)) continue;
-    // Several threads of the backend take turns.
+    // Several threads of the backend alternate.
     std::stable_sort(member.ranges.begin(), member.ranges.end(),
                      [&](ScopeIndex a, ScopeIndex b) { return model.scopes.start_ns[a] < model.scopes.start_ns[b]; });
     by_name[key.first].push_back(std::move(member));
@@ -112,7 +112,7 @@ std::map<std::string, std::vector<Member>> FindRanges(const TraceModel& model) {
   return by_name;
 }
 
-// No rank is done with such an operation before the last one has begun it.
+// No rank completes such an operation before the last one has begun it.
 bool IsSynchronizing(CollectiveKind kind) {
   return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kAllGather ||
          kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll ||
@@ -125,7 +125,7 @@ bool HasRankTwice(const std::vector<Member>& members) {
                       [&](const Member& member) { return ranks.insert(member.rank).second; });
 }
 
-// From the first kernel of each call to its last one, of calls that have some.
+// From the first kernel of each call to its last one, for calls with kernels.
 absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> SpansOnGpu(const TraceModel& model) {
   absl::flat_hash_map<CallIndex, std::pair<int64_t, int64_t>> spans;
   for (GpuIndex i = 0; i < model.gpu.size(); ++i) {
@@ -196,7 +196,7 @@ class Matcher {
     return true;
   }
 
-  // Clocks of several machines differ.
+  // Clocks of different machines differ.
   bool AreOnOneMachine(const std::vector<Member>& members) const {
     const auto host_of = [&](const Member& member) { return model_.processes[member.process].boot_id; };
     return std::all_of(members.begin(), members.end(),

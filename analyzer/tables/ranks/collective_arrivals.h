@@ -1,4 +1,4 @@
-// The same collective call of several ranks: when each of them came to it.
+// When each rank arrived at the same collective call.
 #ifndef DLHOOK_ANALYZER_TABLES_RANKS_COLLECTIVE_ARRIVALS_H_
 #define DLHOOK_ANALYZER_TABLES_RANKS_COLLECTIVE_ARRIVALS_H_
 
@@ -15,13 +15,13 @@ struct Arrival {
   ProcessIndex process = 0;
   int64_t called_ns = 0;  // when the host made the call, or began the operation
   int64_t start_ns = 0;
-  int64_t end_ns = 0;  // start_ns: not known (asynchronous, and the GPU's times are not there)
+  int64_t end_ns = 0;  // start_ns: not known (asynchronous, and no GPU times)
 };
 
-// One collective operation, with the ranks of it that are in this run: at least two.
+// One collective operation, with those of its ranks that are in this run: at least two.
 struct Meeting {
   std::vector<Arrival> arrivals;
-  bool on_gpu = false;        // times are those of the kernels, else those of the calls on the host …
+  bool on_gpu = false;        // times of the kernels, else of the calls on the host …
   bool is_estimated = false;  // … which return before the work is done
   int64_t FirstNs() const;
   int64_t LastNs() const;
@@ -32,12 +32,12 @@ struct Meetings {
   std::map<std::string, int64_t> oddities;  // why operations could not be matched: sentence -> number of communicators
 };
 
-// The k-th collective operation of a communicator on one rank is the k-th on each other one: NCCL and MPI demand the
-// same order. Communicators of different processes are taken for one where they have the same number of ranks, are the
-// process's n-th of that size (and of that rank, where one process has several devices), and all have different ranks
-// in it. Not matched: operations between two ranks, captured into graphs, failed, of unknown rank, and where the run
-// has only totals of some calls. Ranges of backends (collective_ranges.h) tell no communicator: the k-th of a kind on one rank is the k-th
-// of that kind on each other one, unless a rank was done before another began, which shows that they are of several groups.
+// The k-th collective operation of a communicator on one rank is the k-th on every other: NCCL and MPI require the same
+// order. Communicators of different processes are matched if they have the same number of ranks, are the process's n-th
+// of that size (and of that rank, if one process has several devices), and all ranks in them differ. Not matched:
+// operations between two ranks, captured or failed operations, unknown ranks, and runs with aggregated calls. Ranges of
+// backends (collective_ranges.h) do not identify a communicator: the k-th of a kind on one rank is the k-th of that
+// kind on every other one, unless a rank finished before another began, which shows that they belong to several groups.
 Meetings MatchCollectives(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::tables

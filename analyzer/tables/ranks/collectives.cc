@@ -1,4 +1,4 @@
-// Table `collectives`: communication between ranks: calls of NCCL and MPI, ranges of Gloo and UCC.
+// Table `collectives`: communication between ranks: NCCL and MPI calls, Gloo and UCC ranges.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -20,7 +20,7 @@
 namespace dlhook::analyzer::inline tables {
 namespace {
 
-// A communicator's number is one of its process: data-parallel processes number theirs alike, and stand in one row.
+// Communicators are numbered per process: data-parallel processes use the same numbers and share a row.
 struct Key {
   std::string family;
   CollectiveKind kind = CollectiveKind::kUnknown;
@@ -41,9 +41,9 @@ struct CollectiveGroup : Key, OpGroup {
   std::set<int32_t> peers;
 
   int64_t bytes() const { return static_cast<int64_t>(size); }
-  // 0 bytes: the type was not understood; a barrier has none.
+  // 0 bytes: the type is not known; a barrier has no bytes.
   bool KnowsSize() const { return bytes() > 0 || kind == CollectiveKind::kBarrier; }
-  // GB/s; unknown where size or time are.
+  // GB/s; unknown if the size or the time is.
   std::optional<double> GpuRate() const {
     const double moved = static_cast<double>(size) * static_cast<double>(gpu.executions);
     if (gpu.activities == 0 || moved <= 0 || gpu.busy_ns == 0) return std::nullopt;
@@ -69,7 +69,7 @@ std::string Words(std::string words) {
   return words;
 }
 
-// ncclRedOp_t; MPI's operations are handles that tell nothing.
+// ncclRedOp_t; MPI's operations are opaque handles.
 std::string ReductionName(int32_t reduction) {
   constexpr const char* kNames[] = {"sum", "product", "max", "min", "average"};
   if (reduction < 0) return "";
@@ -87,7 +87,7 @@ struct RangeGroup {
   std::set<int32_t> ranks;
 };
 
-// Of ranges neither size nor communicator is known, and shares of wall time are those of calls.
+// Ranges have no size and no communicator, and only calls have a wall share.
 void AddRanges(const TraceModel& model, Table* table) {
   const std::vector<bool> is_collective = CollectiveNames(model);
   std::map<NameIndex, RangeGroup> groups;
@@ -112,8 +112,8 @@ void AddRanges(const TraceModel& model, Table* table) {
   }
 }
 
-// What the slowest link moves for each byte of NCCL's count, by the best algorithm: nccl-tests, doc/PERFORMANCE.md
-// ("bus bandwidth"), which states it for the bytes of all ranks together where the count is one rank's part (gather,
+// What the slowest link moves for each byte that NCCL counts, with the best algorithm: nccl-tests, doc/PERFORMANCE.md
+// ("bus bandwidth"). It is defined for the bytes of all ranks together, while the count may be one rank's part (gather,
 // scatter, all-to-all).
 double BusBytes(const Key& key) {
   const auto ranks = static_cast<double>(key.members);

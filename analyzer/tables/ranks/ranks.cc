@@ -1,4 +1,4 @@
-// Table `ranks`: the processes of a run beside each other: how evenly they are loaded, who waits for whom.
+// Table `ranks`: the processes of a run side by side: how evenly they are loaded, which waits for which.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -26,12 +26,11 @@ struct RankSums {
   int64_t collectives = 0;
   int64_t came_last = 0;
   int64_t lateness_ns = 0;
-  int64_t caused_ns = 0;  // for how long the first rank waited where this one came last
+  int64_t caused_ns = 0;  // how long the first rank waited when this one came last
   int64_t waiting_ns = 0;
   bool knows_waiting = true;
 };
 
-// What a row is about.
 struct RankRow {
   std::string rank;
   const ProcessInfo& process;
@@ -39,7 +38,7 @@ struct RankRow {
   const MeasuredTime& time;
 
   int64_t steps() const { return std::max<int64_t>(1, time.all_steps); }
-  // Of what GPUs did: in the steps that were measured.
+  // GPU work, over the steps that were measured.
   Cell OfGpu(int64_t ns) const { return sums.devices > 0 ? Mean(ns, std::max<int64_t>(1, time.steps)) : Cell(); }
   bool KnowsWaiting() const { return sums.collectives > 0 && sums.knows_waiting; }
 };
@@ -93,7 +92,7 @@ TypedColumns<RankRow> Columns(bool has_ranks) {
   return columns;
 }
 
-// Steady steps as the host sees them: unlike MeasuredTime::time with what was not measured on GPUs.
+// Steady steps as seen by the host; MeasuredTime::time excludes those without GPU measurements.
 bool IsInSteps(const TraceModel& model, const std::vector<const Step*>& steps, ProcessIndex process, int64_t ns) {
   if (steps.empty()) return ns >= model.processes[process].start_ns;
   const auto after = std::upper_bound(steps.begin(), steps.end(), ns,
@@ -166,10 +165,10 @@ class RankTable {
     by_host_ += meeting.is_estimated ? 1 : 0;
   }
 
-  // Of what GPUs did: those that were measured.
+  // Steps with GPU measurements.
   int64_t StepsOf(ProcessIndex process) const { return std::max<int64_t>(1, times_[process].steps); }
 
-  // "0", or "process 4711" where the launcher told none.
+  // "0", or "process 4711" if the launcher gave no rank.
   std::string Label(ProcessIndex process) const {
     const std::string rank = RankOf(model_, process);
     return rank.empty() ? ProcessLabel(model_, process) : absl::StrCat("rank ", rank);
@@ -203,7 +202,7 @@ class RankTable {
     }
   }
 
-  // The rank for which the others mostly wait, if there is one and it matters.
+  // The rank that the others mostly wait for, if there is one and the wait matters.
   void AddLastRank(const std::vector<ProcessIndex>& shown, Table* table) const {
     int64_t all_ns = 0;
     for (const ProcessIndex process : shown) all_ns += sums_[process].caused_ns;
@@ -233,7 +232,7 @@ class RankTable {
   const std::vector<MeasuredTime> times_;
   std::vector<RankSums> sums_;                   // by process
   std::vector<std::vector<const Step*>> steps_;  // by process
-  std::vector<int64_t> spreads_ns_;              // of meetings in somebody's steps
+  std::vector<int64_t> spreads_ns_;              // of meetings inside a step of one of the ranks
   int64_t by_host_ = 0;
   std::map<std::string, int64_t> oddities_;
 };

@@ -19,7 +19,7 @@ namespace dlhook::analyzer::inline tables {
 namespace {
 
 constexpr size_t kPhases = 6;  // PhaseKind
-// Framework ops and gaps below this part of the step stand in one row together.
+// Framework ops and gaps below this part of the step share one row.
 constexpr double kSmallPart = 0.005;
 
 struct Sums {
@@ -32,17 +32,17 @@ struct Sums {
   int64_t Of(PhaseKind phase) const { return by_phase_ns[static_cast<size_t>(phase)]; }
 };
 
-// What takes the time: kind of activity, and which.
+// Kind of activity, and which one.
 using Activity = std::pair<ActivityKind, std::string>;
 
-// Intervals of steps, with the phase in each; pieces of time are looked up in order.
+// Intervals of steps with their phases; pieces of time are looked up in order.
 struct Interval {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   PhaseKind phase = PhaseKind::kUnknown;
 };
 
-// Steps of threads that overlap are one interval together, of no phase.
+// Overlapping steps of several threads form one interval without a phase.
 std::vector<Interval> IntervalsOf(const StepGroup& group) {
   std::vector<Interval> intervals;
   for (const Step* step : group.steady) {
@@ -63,7 +63,7 @@ std::vector<Interval> IntervalsOf(const StepGroup& group) {
   return intervals;
 }
 
-// "block.0.attn, gpt.py:42 to 45": whose calls go on through the gap.
+// "block.0.attn, gpt.py:42 to 45": the code whose calls come before and after the gap.
 std::string GapLabel(const Attribution& attribution, const UnseenGap& gap) {
   const GapPlace found = attribution.OfGap(gap);
   const std::string module = found.place.layer == kNone ? "" : attribution.layers[found.place.layer].module;
@@ -138,14 +138,13 @@ class Accounting {
   std::vector<std::map<Activity, Sums>> sums_;
 };
 
-// What a row is about.
 struct ActivityRow {
   int64_t pid;
   std::string step;
   const Activity& activity;
   const Sums& sums;
   int64_t steps;
-  int64_t whole_ns;  // of the steps
+  int64_t whole_ns;  // of all steps
   Cell MeanOf(int64_t ns) const { return ns == 0 ? Cell() : Mean(ns, steps); }
 };
 
@@ -196,10 +195,10 @@ TypedColumns<ActivityRow> Columns(const std::vector<StepGroup>& groups) {
 
 using Line = std::pair<Activity, Sums>;
 
-// By time, but what isn't known stands last; small ops of the framework together, and small gaps.
+// By time, unknown last; small framework ops share a row, and so do small gaps.
 std::vector<Line> LinesOf(const std::map<Activity, Sums>& activities, int64_t whole_ns) {
   std::vector<Line> lines;
-  std::map<ActivityKind, std::pair<Sums, int64_t>> small;  // and how many
+  std::map<ActivityKind, std::pair<Sums, int64_t>> small;  // and their number
   for (const auto& [activity, sums] : activities) {
     const bool is_small = static_cast<double>(sums.total_ns) < kSmallPart * static_cast<double>(whole_ns);
     if ((activity.first == ActivityKind::kScope || activity.first == ActivityKind::kNotSeen) && is_small) {

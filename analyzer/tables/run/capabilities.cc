@@ -1,5 +1,5 @@
-// Table `capabilities`: which libraries were seen and how, what could not be seen, and what to do about it. A row is
-// the same fact in `processes` of the run's processes.
+// Table `capabilities`: which libraries were seen and how, what could not be seen, and what to do about it. A row
+// applies to `processes` of the run's processes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -76,8 +76,8 @@ std::string SourceOfOp(const Op& op) {
   return tap != nullptr ? tap->capability : absl::StrCat("hook:", op.family);
 }
 
-// Records of each process by what told them: "hook:blas", "onednn-tap" … Counted by op and kind first: there are many
-// more calls.
+// Number of records of each process by source: "hook:blas", "onednn-tap" … Aggregated by op and kind first: there are
+// far fewer of these than calls.
 std::vector<std::map<std::string, int64_t>> CountTold(const TraceModel& model) {
   std::vector<std::vector<int64_t>> calls(model.processes.size(), std::vector<int64_t>(model.ops.size()));
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
@@ -116,7 +116,7 @@ class Facts {
   }
 
   void AddProcess(ProcessIndex index, const ProcessInfo& process) {
-    std::map<std::string, int> sharers;  // how many objects tell the same kind of records
+    std::map<std::string, int> sharers;  // how many objects produce the same kind of records
     for (const Mapping& mapping : process.mappings) {
       if (mapping.role == MappingRole::kLibrary) ++sharers[absl::StrCat("hook:", FamilyOfHook(mapping.detail))];
     }

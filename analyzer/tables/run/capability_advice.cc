@@ -1,4 +1,4 @@
-// One line a capability and a reason of losses; those of taps are in preload/format/taps.h.
+// One line per capability and reason of loss; those of taps are in preload/format/taps.h.
 #include "analyzer/tables/run/capability_advice.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct Advice {
   absl::string_view sentence;
 };
 
-// Where it was refused, lost or is not there.
+// If it was refused, lost or is absent.
 constexpr Advice kMissing[] = {
     {"python-frames", "Lines of the program and names of modules are missing; CPython 3.8 to 3.13 is known."},
     {"module-names", "Layers are then named by their classes and lines."},
@@ -24,7 +24,7 @@ constexpr Advice kMissing[] = {
     {"gpu-time", "Without times of GPUs calls have the host's time alone; dlhook doctor says what this machine has."},
 };
 
-// Where the user left it out.
+// If the user switched it off.
 constexpr Advice kOff[] = {
     {"python-frames", "Leave DLHOOK_PYTHON as it is by default."},
     {"native-stacks", "Record with DLHOOK_STACKS=all, or native."},

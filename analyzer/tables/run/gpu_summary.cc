@@ -1,4 +1,4 @@
-// What the table `summary` says of GPUs: see metrics.h.
+// The GPU rows of the table `summary`: see metrics.h.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -63,7 +63,7 @@ void AddActivities(const TraceModel& model, Metrics& metrics) {
   metrics.Count("gpu_activities", static_cast<int64_t>(model.gpu.size()), absl::StrJoin(words, ", "));
 }
 
-// The largest of them, of the whole run.
+// The largest of them over the whole run.
 void AddTop(const std::string& metric, const std::map<std::string, int64_t>& sums_ns, int64_t all_ns,
             const std::string& note, Metrics& metrics) {
   std::vector<std::pair<int64_t, std::string>> order;

@@ -1,4 +1,4 @@
-// Table `iterations`: the repeating step of the program, one row a step.
+// Table `iterations`: the steps of the program, one row per step.
 #include "analyzer/steps/iterations.h"
 
 #include <algorithm>
@@ -19,7 +19,6 @@ namespace {
 
 constexpr size_t kMaxSortsNoted = 8;
 
-// What a row is about.
 struct StepRow {
   int64_t pid;
   std::string thread;
@@ -28,7 +27,7 @@ struct StepRow {
   const Step& step;
 };
 
-// A program that was not seen to use a GPU has no numbers of it rather than zeros.
+// For a program without visible GPU use, GPU columns are omitted rather than zero.
 TypedColumns<StepRow> Columns(int64_t start_ns, bool uses_gpu) {
   return {
       {IntegerColumn("process", "", Better::kNeither, "Process id."), &StepRow::pid},
@@ -103,7 +102,7 @@ std::string Median(const std::vector<int64_t>& durations) {
                       HumanTime(quartiles.upper));
 }
 
-// Steps of several sorts have a median each.
+// Each sort of steps has its own median.
 void AddSteadyNotes(const TraceModel& model, const StepTrack& steps, const IterationTrack& track, Table& table) {
   const auto durations = SteadyDurations(steps, track);
   const std::string counts =

@@ -34,7 +34,6 @@ struct Requests {
   }
 };
 
-// What a row is about.
 struct RequestRow {
   int64_t pid;
   std::string model;
@@ -68,7 +67,7 @@ TypedColumns<RequestRow> Columns(const std::vector<StepGroup>& groups) {
   return columns;
 }
 
-// Of one process: requests of all sorts.
+// Requests of all sorts in one process.
 struct Served {
   std::vector<const Step*> steady;  // by start
   size_t warm_up = 0;
@@ -91,7 +90,7 @@ void AddRows(int64_t pid, const Served& served, const TypedColumns<RequestRow>& 
   if (by_batch.size() > 1) add("", "all", all);
 }
 
-// How much of the time requests were under way, and how many came.
+// Which part of the time requests were active, and how many there were.
 std::string LoadNote(const std::string& process, const Served& served) {
   const int64_t start_ns = served.steady.front()->start_ns;
   int64_t end_ns = start_ns, busy_ns = 0;

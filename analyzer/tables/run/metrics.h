@@ -39,7 +39,7 @@ class Metrics {
   std::vector<Metric> all_;
 };
 
-// What GPUs' own times say: none where the run has none.
+// GPU times; no rows if the run has none.
 void AddGpuMetrics(const TraceModel& model, const TableOptions& options, Metrics& metrics);
 
 }  // namespace dlhook::analyzer::tables

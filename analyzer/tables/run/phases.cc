@@ -1,4 +1,4 @@
-// Table `phases`: how a step is divided into input, forward, backward and update, by kind of step.
+// Table `phases`: a step's time by phase: input, forward, backward and update, by kind of step.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -24,7 +24,7 @@ struct PhaseSums {
 };
 struct Sums {
   std::array<PhaseSums, std::size(kOrder)> phases;  // by PhaseKind
-  int64_t least_calls = INT64_MAX, most_calls = 0;  // of a step
+  int64_t least_calls = INT64_MAX, most_calls = 0;  // per step
   PhaseSums& Of(PhaseKind kind) { return phases[static_cast<size_t>(kind)]; }
 };
 
@@ -35,7 +35,7 @@ PhaseKind PhaseAt(const Step& step, int64_t ns) {
   return PhaseKind::kUnknown;
 }
 
-// Steps of one thread don't overlap.
+// Steps of one thread do not overlap.
 std::map<ThreadIndex, std::vector<const Step*>> ByThread(const StepGroup& group) {
   std::map<ThreadIndex, std::vector<const Step*>> by_thread;
   for (const Step* step : group.steady) by_thread[step->thread].push_back(step);
@@ -76,15 +76,14 @@ Sums SumPhases(const TraceModel& model, const StepGroup& group) {
   return sums;
 }
 
-// What a row is about.
 struct PhaseRow {
   int64_t pid;
   std::string thread, step;
   const char* phase;
   int64_t steps;
   int64_t total_ns;
-  int64_t steady_ns = 0;         // of all phases; 0: the row is not of these
-  std::optional<int64_t> calls;  // of all steps
+  int64_t steady_ns = 0;         // of all phases; 0: no steady steps
+  std::optional<int64_t> calls;  // in all steps
 };
 
 TypedColumns<PhaseRow> Columns(const std::vector<StepGroup>& groups) {

@@ -1,8 +1,7 @@
 // Table `summary`: the run in a few numbers, and what could not be seen.
 //
-// Every row is a metric: a whole number in `value` with its `unit`, where it makes sense a
-// `percent` (the note says of what), and a sentence. Metrics that come once for each of something
-// have its name after a colon: "capability:onednn-tap".
+// Each row is a metric: a whole number in `value` with its `unit`, a `percent` where that makes sense (the note says of
+// what), and a sentence. Metrics that exist once per item have the item's name after a colon: "capability:onednn-tap".
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -96,7 +95,7 @@ std::string ScopeKindsLabel(const ScopeColumns& scopes) {
   return absl::StrJoin(words, ", ");
 }
 
-// What frameworks and Python told beside the calls; no rows where they told nothing.
+// What frameworks and Python reported besides calls; no rows if there is nothing.
 void AddScopes(const TraceModel& model, Metrics& metrics) {
   const auto scopes = static_cast<int64_t>(model.scopes.size());
   if (scopes > 0) {
@@ -125,7 +124,7 @@ void AddScopes(const TraceModel& model, Metrics& metrics) {
   }
 }
 
-// Of torch.compile, all threads together; 0: nothing was compiled.
+// torch.compile, all threads together; 0: nothing was compiled.
 int64_t CompilationNs(const TraceModel& model, const Attribution& attribution) {
   const std::vector<Layer>& layers = attribution.layers;
   const auto at =
@@ -143,7 +142,7 @@ int64_t CompilationNs(const TraceModel& model, const Attribution& attribution) {
   return sum_ns;
 }
 
-// Of the track with most time; the table `iterations` has all.
+// The track with most time; the table `iterations` has all.
 void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metrics& metrics) {
   const int64_t compilation_ns = CompilationNs(model, analysis.attribution());
   if (compilation_ns > 0)
@@ -177,7 +176,7 @@ void AddIterations(const TraceModel& model, const LayerAnalysis& analysis, Metri
   metrics.Time("iteration_spread", quartiles.upper - quartiles.lower, "interquartile range of steady steps");
 }
 
-// Sums over processes; a reason that appears with several details has several rows.
+// Sums over processes; a reason with several details has several rows.
 void AddLosses(const TraceModel& model, Metrics& metrics) {
   std::map<std::pair<std::string, std::string>, Loss> losses;
   int64_t calls = 0;
@@ -259,7 +258,7 @@ bool HasTroubles(const TraceModel& model) {
   });
 }
 
-// How processes ended, if not by their own exit, and what was odd in their traces.
+// How processes ended, other than by a normal exit, and oddities in their traces.
 void AddOddities(const TraceModel& model, Metrics& metrics) {
   int64_t unfinished = 0, vanished = 0;
   for (const ProcessInfo& process : model.processes) {
