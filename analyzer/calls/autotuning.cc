@@ -21,13 +21,13 @@ int64_t EndOf(const CallColumns& calls, CallIndex call) { return calls.start_ns[
 
 bool HasFreshPack(const Op& op) { return !op.cudnn()->pack_seen_before; }
 
-// A plan in its process. Where the tracker could not number it: what it runs.
+// Identifies a plan within its process; if the tracker could not number it, by what it runs.
 std::string PlanIdentity(const Op& op) {
   const uint32_t number = op.plan()->number;
   return number != 0 ? absl::StrCat("#", number) : op.plan()->configuration;
 }
 
-// Numbers for the problems and plans of plan executions; others have none.
+// Numbers for the problems and plans of plan executions; other ops have none.
 struct PlanNumbers {
   explicit PlanNumbers(const std::vector<Op>& ops) : problem(ops.size(), kNoProblem), plan(ops.size(), kNoProblem) {
     std::map<std::string, uint32_t> problems, plans;
@@ -43,18 +43,18 @@ struct PlanNumbers {
   std::vector<uint32_t> problem, plan;  // per op
 };
 
-// An execution and what the thread did after it, before the next one.
+// An execution, and what the thread did between it and the next one.
 struct Execution {
   CallIndex call = 0;
-  int64_t waited_until_ns = -1;  // until when it waited for the GPU; -1: it did not
-  int64_t elapsed_ns = -1;       // the time between two events that it asked for; -1: it did not
+  int64_t waited_until_ns = -1;  // when waiting for the GPU ended; -1: it did not wait
+  int64_t elapsed_ns = -1;       // the time between two events that it queried; -1: none
   bool event_recorded = false;
   bool event_awaited = false;  // it waited for the GPU after recording an event
 };
 
 using Executions = absl::Span<const Execution>;
 
-// Executions that are a search by one of the signatures.
+// Executions that form a search by one of the signatures.
 using TrialRun = std::vector<Execution>;
 
 class PlanCalls {
@@ -82,7 +82,7 @@ bool HasTwoPlans(const PlanCalls& plans, Executions executions) {
   });
 }
 
-// Finds searches among executions with the same operands in which each plan was timed by events.
+// Finds searches among executions with the same operands, in which each plan was timed by events.
 class TimedRuns {
  public:
   TimedRuns(const PlanCalls& plans, Executions executions, std::vector<TrialRun>* runs)
@@ -102,7 +102,7 @@ class TimedRuns {
   }
 
  private:
-  // Where the program asks for elapsed times, an execution that it only waits for is not timed.
+  // If the program queries elapsed times, executions without such a query are not timed.
   bool IsTimed(const Execution& execution) const {
     return is_elapsed_asked_ ? execution.elapsed_ns >= 0 : execution.event_awaited;
   }
@@ -111,7 +111,7 @@ class TimedRuns {
                        [&](const Execution& execution) { return plans_.model().StatusOf(execution.call) != 0; });
   }
 
-  // The plan at `begin` is executed up to there.
+  // The end of the executions of the plan at `begin`.
   size_t EndOfPlan(size_t begin) const {
     size_t end = begin + 1;
     while (end < executions_.size() && plans_.PlanOf(executions_[end].call) == plans_.PlanOf(executions_[begin].call))
@@ -119,8 +119,8 @@ class TimedRuns {
     return end;
   }
 
-  // Executions of one plan: before the last timed one there may be some to warm up; after it they
-  // are trials only if the search goes on. A plan that the program cannot execute is not timed.
+  // Adds the executions of one plan. Those before the last timed one may be warm-up; those after it are trials only if
+  // the search continues. A plan that the program cannot execute is not timed.
   void AddPlan(size_t begin, size_t end) {
     size_t tried_end = end;
     while (tried_end > begin && !IsTimed(executions_[tried_end - 1])) --tried_end;
@@ -150,8 +150,7 @@ class TimedRuns {
   std::set<uint32_t> timed_plans_;
 };
 
-// Goes through the calls of all threads; holds the executions of one problem since another one was
-// executed.
+// Goes through the calls of all threads and keeps the executions of one problem until another problem is executed.
 class RunFinder {
  public:
   explicit RunFinder(const PlanCalls& plans) : plans_(plans) {}
@@ -179,7 +178,7 @@ class RunFinder {
     open_.push_back({.call = call});
   }
 
-  // Executed by another library, or by another interface of this one, not within the execution.
+  // Work of another library, or of another interface of this one, outside the execution.
   bool IsOtherWork(const Op& op, CallIndex call) const {
     return IsLibraryOp(op) && op.subject.empty() && !op.is_creation && !op.captured &&
            plans_.calls().parent[call] == kNone;
@@ -197,7 +196,7 @@ class RunFinder {
     if (is_known) execution.elapsed_ns = static_cast<int64_t>(values[0]);
   }
 
-  // Searches by their pack; between them, searches by their operands and times.
+  // Finds searches by their variant pack; between them, searches by operands and times.
   void Close() {
     size_t rest = 0;
     for (size_t begin = 0, end = 0; begin < open_.size(); begin = end) {
@@ -233,8 +232,7 @@ class RunFinder {
   std::vector<TrialRun> runs_;
 };
 
-// Which plans the processes executed and when, outside the searches, for the problems that were
-// searched.
+// Which plans the processes executed, and when, outside searches, for the problems that were searched.
 class OtherExecutions {
  public:
   OtherExecutions(const PlanCalls& plans, const std::vector<TrialRun>& runs) : plans_(plans) {
@@ -269,7 +267,7 @@ class OtherExecutions {
   std::map<Key, std::vector<std::pair<int64_t, OpIndex>>> executions_;  // start, op
 };
 
-// Number of executions at the end that belong to a plan which had been tried and left before.
+// Number of executions at the end with a plan that had been tried before.
 size_t CameBack(const PlanCalls& plans, const TrialRun& run) {
   const uint32_t plan = plans.PlanOf(run.back().call);
   const auto is_other = [&](const Execution& e) { return plans.PlanOf(e.call) != plan; };
@@ -300,8 +298,7 @@ PlanSearch MakeSearch(const PlanCalls& plans, const TrialRun& run, size_t trials
   return search;
 }
 
-// The candidate that is this plan; else the one with its engine and knobs (the winner, built once
-// more).
+// The candidate that is this plan; else the one with its engine and knobs (the winner, built again).
 std::optional<size_t> CandidateLike(const PlanCalls& plans, const PlanSearch& search, OpIndex op) {
   const auto find = [&](const auto& is_it) -> std::optional<size_t> {
     const auto it = std::find_if(search.candidates.begin(), search.candidates.end(), is_it);
@@ -317,8 +314,8 @@ std::optional<size_t> CandidateLike(const PlanCalls& plans, const PlanSearch& se
   });
 }
 
-// Formats of the tensors that an algorithm is chosen for: of fused and plain convolutions alike.
-// Bias and residual inputs do not take part.
+// Formats of the tensors for which the algorithm is chosen: the same for fused and plain convolutions. Bias and
+// residual inputs are ignored.
 std::string MainFormats(const Op& op) {
   std::string text;
   for (const Tensor& tensor : op.tensors) {
@@ -350,7 +347,7 @@ bool IsPlanExecution(const Op& op) { return op.plan() != nullptr; }
 
 std::string ProblemKey(const Op& op) {
   const std::string& kind = op.subject.empty() ? op.kind : op.subject;
-  // A graph is searched for as a whole; a legacy search asks for the bare convolution.
+  // A graph is searched for as a whole; a legacy search is for the bare convolution.
   const std::string fused = IsPlanExecution(op) ? absl::StrJoin(op.post_ops, "+") : "";
   return absl::StrCat(kind, "|", DirectionName(op.direction), "|", op.problem, "|", op.types, "|", MainFormats(op), "|",
                       fused);

@@ -1,4 +1,4 @@
-// Where a call stands among the calls around it: see call_context.h.
+// The calls around a call: see call_context.h.
 #include "analyzer/calls/call_context.h"
 
 #include "absl/strings/match.h"

@@ -1,4 +1,4 @@
-// Where a call stands among the calls around it.
+// The calls around a call, and what kind of call it is.
 #ifndef DLHOOK_ANALYZER_CALLS_CALL_CONTEXT_H_
 #define DLHOOK_ANALYZER_CALLS_CALL_CONTEXT_H_
 
@@ -8,21 +8,20 @@
 
 namespace dlhook::analyzer::inline calls {
 
-// An op that computes something and may launch kernels or move data for it: of a linear-algebra,
-// neural-network or communication library. Not: launches, copies, allocations, calls of which only
-// the name is known.
+// An op of a linear-algebra, neural-network or communication library, which computes something and may launch kernels
+// or move data for it. Not launches, copies, allocations, or calls of which only the name is known.
 bool IsLibraryOp(const Op& op);
 
-// The innermost library op around `call`, kNone if there is none.
+// The innermost library op around `call`, kNone if none.
 CallIndex EnclosingLibraryOp(const TraceModel& model, CallIndex call);
 
 // "convolution backward-data", "gemm".
 std::string KindAndDirection(const Op& op);
 
-// A call that returns only when earlier work of the GPU (of a stream, up to an event) is done.
+// A call that returns only when earlier GPU work (of a stream, up to an event) is done.
 bool WaitsForGpu(const Op& op);
 
-// cudaEventElapsedTime, cuEventElapsedTime: the operand is the time that it returned.
+// cudaEventElapsedTime, cuEventElapsedTime: the operand is the returned time.
 bool IsElapsedTime(const Op& op);
 
 // cudaEventRecord, cuEventRecordWithFlags …

@@ -17,7 +17,7 @@ namespace {
 // cudnnBackendHeurMode_t
 constexpr int32_t kFallbackHeuristics = 2;
 
-// Gives calls an op that differs from theirs in chooser or is_trial.
+// Gives calls an op with a different chooser or is_trial.
 class OpVariants {
  public:
   explicit OpVariants(TraceModel* model) : model_(model) {}
@@ -69,7 +69,7 @@ void ResolvePlans(TraceModel* model, OpVariants* variants, Choices* choices) {
   }
 }
 
-// Legacy convolutions and RNNs: the caller passes the algorithm's number.
+// Legacy convolutions and RNNs: the caller passes the algorithm.
 bool NamesAlgorithm(const Op& op) {
   return op.cudnn() && !IsPlanExecution(op) && !op.algorithm.empty() && (op.kind == "convolution" || op.kind == "rnn");
 }
@@ -106,11 +106,11 @@ class LegacyResolver {
     int64_t next_start_ns = INT64_MAX;
     std::optional<OpIndex> next_execution = std::nullopt;
   };
-  // When an algorithm was first named for a problem.
+  // When an algorithm was first named for a problem, and how.
   struct Named {
     int64_t by_measuring_ns = INT64_MAX;
     int64_t by_heuristics_ns = INT64_MAX;
-    std::string rank;  // among the heuristics' answers
+    std::string rank;  // among the results of the heuristics
   };
   using Problem = std::pair<ProcessIndex, uint32_t>;
 
@@ -140,7 +140,7 @@ class LegacyResolver {
     }
   }
 
-  // Of the ops, as it is in the end; calls before that get ops of their own.
+  // Sets the final chooser on the ops themselves; earlier calls get ops of their own.
   void SetLastChoosers() {
     std::map<std::pair<uint32_t, std::string>, Named> anywhere;
     for (const auto& [key, named] : named_) {
@@ -182,7 +182,7 @@ class LegacyResolver {
     if (then.chooser != model_->ops[op].chooser) variants_->Move(call, then);
   }
 
-  // It may be what the last search before it decided.
+  // The execution may follow from the last search before it.
   void NoteExecution(const Problem& problem, int64_t start_ns, OpIndex op) {
     const auto it = searches_.find(problem);
     if (it == searches_.end()) return;
@@ -202,7 +202,7 @@ class LegacyResolver {
   std::map<std::pair<Problem, std::string>, Named> named_;
 };
 
-// Follows cuBLASLt's refusals to the product that is computed instead.
+// Finds products that were computed by another function after cuBLASLt refused them.
 class FallbackFinder {
  public:
   FallbackFinder(TraceModel* model, OpVariants* variants) : model_(model), variants_(variants) {}

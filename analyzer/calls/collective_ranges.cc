@@ -12,7 +12,7 @@ namespace dlhook::analyzer::inline calls {
 
 std::optional<CollectiveKind> CollectiveOf(absl::string_view name) {
   if (!absl::ConsumePrefix(&name, "gloo:") && !absl::ConsumePrefix(&name, "ucc:")) return std::nullopt;
-  // all_gather and _allgather_base, all_reduce and sparse_all_reduce; what stands in others' names comes after them.
+  // all_gather and _allgather_base, all_reduce and sparse_all_reduce; names that contain another one come first.
   static constexpr std::pair<absl::string_view, CollectiveKind> kKinds[] = {
       {"allreduce", CollectiveKind::kAllReduce}, {"reducescatter", CollectiveKind::kReduceScatter},
       {"reduce", CollectiveKind::kReduce},       {"allgather", CollectiveKind::kAllGather},

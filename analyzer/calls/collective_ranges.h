@@ -1,5 +1,5 @@
-// Collective operations that torch.distributed tells of by ranges: those of backends whose libraries have no hooks (Gloo, UCC). NCCL's and
-// MPI's are calls.
+// Collective operations that torch.distributed reports as ranges: those of backends whose libraries have no hooks
+// (Gloo, UCC). NCCL's and MPI's are calls.
 #ifndef DLHOOK_ANALYZER_CALLS_COLLECTIVE_RANGES_H_
 #define DLHOOK_ANALYZER_CALLS_COLLECTIVE_RANGES_H_
 
@@ -11,10 +11,10 @@
 
 namespace dlhook::analyzer::inline calls {
 
-// "gloo:all_reduce"; nothing for other names. kUnknown: an operation of the backend that has no kind.
+// "gloo:all_reduce" -> kAllReduce; nullopt for other names. kUnknown: another operation of the backend.
 std::optional<CollectiveKind> CollectiveOf(absl::string_view name);
 
-// By name: whether ranges of it are collective operations.
+// By name: whether its ranges are collective operations.
 std::vector<bool> CollectiveNames(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::calls

@@ -8,7 +8,7 @@
 namespace dlhook::analyzer::inline calls {
 namespace {
 
-// Library calls after the producer that are looked at.
+// library calls to look at after the producer
 constexpr int kMaxDistance = 8;
 
 struct Pending {

@@ -1,4 +1,4 @@
-// Which op reads what a call wrote, as far as operand addresses prove it.
+// Which op reads what a call wrote, as far as operand addresses show it.
 #ifndef DLHOOK_ANALYZER_CALLS_CONSUMERS_H_
 #define DLHOOK_ANALYZER_CALLS_CONSUMERS_H_
 
@@ -9,10 +9,9 @@
 
 namespace dlhook::analyzer::inline calls {
 
-// For calls of the ops in `is_producer` (by op index): the next library call of the same thread
-// that has the address written (the last operand) among those it reads. Only the next few library
-// calls count, and none after the address was written again: memory is used for other tensors soon,
-// by kernels whose operands are not known.
+// For calls of the ops in `is_producer` (by op index): the next library call of the same thread that reads the address
+// written (the last operand). Only the next few library calls count, and none after the address was written again:
+// memory is soon reused for other tensors by kernels with unknown operands.
 absl::flat_hash_map<CallIndex, CallIndex> FindConsumers(const TraceModel& model, const std::vector<bool>& is_producer);
 
 }  // namespace dlhook::analyzer::calls

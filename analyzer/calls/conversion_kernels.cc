@@ -1,5 +1,5 @@
-// Names of conversion kernels: see conversion_kernels.h. The first line whose part occurs in the
-// name counts. To add one: a line here, and a case in tests/analyzer/passes/gpu_layout_test.cc.
+// Names of conversion kernels: see conversion_kernels.h. The first entry whose part occurs in the name applies. To add
+// one, add a line here and a case in tests/analyzer/passes/gpu_layout_test.cc.
 #include "analyzer/calls/conversion_kernels.h"
 
 #include "absl/strings/match.h"
@@ -8,32 +8,31 @@ namespace dlhook::analyzer::inline calls {
 namespace {
 
 constexpr ConversionKernel kKernels[] = {
-    // cuDNN (cudnn::ops, cudnn::engines_precompiled): into the layout that its engine wants, and
-    // back; with a change of type where the first two template arguments differ. Folded: several
+    // cuDNN (cudnn::ops, cudnn::engines_precompiled): to and from the layout that its engine needs, with a type
+    // conversion if the first two template arguments differ. Folded: several columns in one vector.
     // columns in one vector.
     {"nchwToNhwcKernel", "nchw", "nhwc", "format"},
     {"nhwcToNchwKernel", "nhwc", "nchw", "format"},
     {"nchwToFoldedNhwcKernel", "nchw", "folded nhwc", "format"},
     {"nhwcToFoldedNhwcKernel", "nhwc", "folded nhwc", "format"},
     {"foldedNhwcToNhwcKernel", "folded nhwc", "nhwc", "format"},
-    // cuDNN: channels filled up to a multiple of the vector length.
+    // cuDNN: pads channels to a multiple of the vector length.
     {"nchwAddPaddingKernel", "nchw", "nchw padded", "format"},
     {"nhwcAddPaddingKernel", "nhwc", "nhwc padded", "format"},
-    // cuDNN: any strides and types to any others; the name does not tell which.
+    // cuDNN: any strides and types to any others; the name does not say which.
     {"tensorTransformGeneric", "", "", "format or type"},
     {"convertTensor_kernel", "", "", "format or type"},
     {"genericTranspose_kernel", "", "", "format"},
     {"transposeBlock_kernel", "", "", "format"},
     {"transposeWarp_kernel", "", "", "format"},
-    // cuBLAS's transpose, also used inside cuDNN (FFT convolutions, RNNs).
+    // cuBLAS's transpose, also used by cuDNN (FFT convolutions, RNNs).
     {"transpose_readWrite_alignment_kernel", "", "", "format"},
-    // TensorFlow: NCHW <-> NHWC as a transpose of the inner two of three dimensions, or of the
-    // outer
-    // and the inner one; any other permutation.
+    // TensorFlow: NCHW <-> NHWC as a transpose of the inner two, or of the outer and the inner, of three dimensions;
+    // any other permutation.
     {"SwapDimension1And2InTensor3", "", "", "format"},
     {"SwapDimension0And2InTensor3", "", "", "format"},
     {"ShuffleInTensor3Simple", "", "", "format"},
-    // XLA names a fusion after what it does.
+    // XLA names a fusion after its contents.
     {"transpose_fusion", "", "", "format"},
     {"wrapped_transpose", "", "", "format"},
     {"wrapped_copy", "", "", "format or copy"},

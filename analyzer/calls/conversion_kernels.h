@@ -1,4 +1,4 @@
-// Kernels that only move a tensor into another layout or type, known by their names.
+// Kernels that only convert a tensor to another layout or type, recognized by name.
 #ifndef DLHOOK_ANALYZER_CALLS_CONVERSION_KERNELS_H_
 #define DLHOOK_ANALYZER_CALLS_CONVERSION_KERNELS_H_
 
@@ -7,13 +7,13 @@
 namespace dlhook::analyzer::inline calls {
 
 struct ConversionKernel {
-  absl::string_view part;  // of the kernel's whole name
-  absl::string_view from;  // memory formats, where the name tells them
+  absl::string_view part;  // of the kernel's full name
+  absl::string_view from;  // memory formats, if the name gives them
   absl::string_view to;
-  absl::string_view change;  // as in the column of this name
+  absl::string_view change;  // text for the column `change`
 };
 
-// nullptr: not such a kernel, as far as its name tells.
+// nullptr: not such a kernel, as far as its name shows.
 const ConversionKernel* FindConversionKernel(absl::string_view kernel_name);
 
 }  // namespace dlhook::analyzer::calls

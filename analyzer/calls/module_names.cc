@@ -1,4 +1,4 @@
-// What the modules of a run are called: see module_names.h.
+// Names of modules: see module_names.h.
 #include "analyzer/calls/module_names.h"
 
 #include <map>
@@ -11,7 +11,7 @@
 namespace dlhook::analyzer::inline calls {
 namespace {
 
-// A program that makes a model anew for each trial would fill the report with them: beyond these all are one.
+// A program that creates a model for each trial would fill the report: further models share one name.
 constexpr int kMaxModelsOfType = 8;
 
 bool IsOfFramework(const std::string& type) {
@@ -48,7 +48,7 @@ class ModuleNamer {
     return root == kNone ? module : root;
   }
 
-  // "AlexNet #2" of a root. Losses and other single layers are no models.
+  // "AlexNet #2" for a root module. Losses and other single layers are not models.
   const std::string& LabelOf(ModuleIndex root) {
     const Module& module = model_.modules[root];
     std::string& label = labels_[root];
@@ -59,7 +59,7 @@ class ModuleNamer {
     return label;
   }
 
-  // A loss made anew in each iteration is still the same one.
+  // A loss created anew in each step is one layer.
   bool StandsAlone(ModuleIndex root) const { return IsOfFramework(model_.modules[root].type) && !is_container_[root]; }
 
   ModuleName NameOf(ModuleIndex index) {

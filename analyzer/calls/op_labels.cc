@@ -1,4 +1,4 @@
-// Ops in words: see op_labels.h.
+// Text for ops: see op_labels.h.
 #include "analyzer/calls/op_labels.h"
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace dlhook::analyzer::inline calls {
 namespace {
 
-// oneDNN's `alg` of these says how (direct, winograd); of all others what.
+// For these, oneDNN's `alg` says how (direct, winograd); for all others what is computed.
 bool AlgorithmIsAChoice(const Op& op) { return op.kind == "convolution" || op.kind == "deconvolution"; }
 
 const Tensor* FirstDefined(const Op& op, const char* role) {

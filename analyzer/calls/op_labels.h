@@ -1,4 +1,4 @@
-// Ops in words, as tables write them and as steps are compared by.
+// Text for ops, for tables and for comparing steps.
 #ifndef DLHOOK_ANALYZER_CALLS_OP_LABELS_H_
 #define DLHOOK_ANALYZER_CALLS_OP_LABELS_H_
 
@@ -8,22 +8,19 @@
 
 namespace dlhook::analyzer::inline calls {
 
-// What tells a problem from others of its kind and direction. The problem itself and, where
-// oneDNN's `alg` says what is computed rather than how ("eltwise_relu", "pooling_max"), that too;
-// of a reorder also its formats.
+// Distinguishes a problem from others of its kind and direction: the problem itself; oneDNN's `alg` if it says what is
+// computed rather than how ("eltwise_relu", "pooling_max"); for a reorder also its formats.
 std::string ProblemLabel(const Op& op);
 
-// "convolution"; "create:convolution" for the creation of a primitive, "search:convolution" for a
-// question which algorithm to take, "trial:convolution" where one was only tried,
-// "capture:convolution" where the call was recorded into a CUDA graph.
+// "convolution"; "create:convolution" for creating a primitive, "search:convolution" for asking which algorithm to use,
+// "trial:convolution" for a trial, "capture:convolution" for a call captured into a CUDA graph.
 std::string KindLabel(const Op& op);
 
-// "src:abcd wei:Acdb16a dst:aBcd16b", of the tensors that are there.
+// "src:abcd wei:Acdb16a dst:aBcd16b", without missing tensors.
 std::string FormatsLabel(const Op& op);
 
-// Whether calls of the op tell one part of a step from another. Not: preparing primitives,
-// searching for algorithms, trying them, capturing graphs; what allocators, streams, events and
-// waiting do, which follows the work rather than being it.
+// Whether calls of the op distinguish parts of a step. Not: creating primitives, searching for algorithms, trials,
+// capturing graphs; allocators, streams, events and waiting, which accompany the work.
 bool TellsSteps(const Op& op);
 
 }  // namespace dlhook::analyzer::calls

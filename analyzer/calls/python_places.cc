@@ -1,4 +1,4 @@
-// Where in the user's program a Python stack stands: see python_places.h.
+// Locations in the user's program: see python_places.h.
 #include "analyzer/calls/python_places.h"
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace {
 
 enum class Owner : uint8_t { kUser, kFramework, kOptimizer, kAutograd };
 
-// What is installed is not the user's program. But libraries of models are: there a line is what the user would look up.
+// Installed packages are not the user's program, except for libraries of models, where a line is useful to the user.
 constexpr absl::string_view kModels[] = {
     "torchvision", "torchaudio", "timm", "transformers", "diffusers", "sentence_transformers",
     "ultralytics", "monai",      "peft", "keras_cv",     "keras_hub", "segmentation_models_pytorch"};
 
-// What follows "site-packages/" or "dist-packages/"; empty where the file is in neither.
+// The path after "site-packages/" or "dist-packages/"; empty if there is neither.
 absl::string_view InPackages(absl::string_view file) {
   const size_t packages = file.rfind("-packages/");
   return packages == absl::string_view::npos ? "" : file.substr(packages + 10);
@@ -30,7 +30,7 @@ absl::string_view PackageOf(absl::string_view file) {
   return inside.substr(0, inside.find('/'));
 }
 
-// NumPy before 1.25 makes the functions that find others' overrides at run time.
+// NumPy before 1.25 generates its dispatch functions at run time.
 bool IsOfPython(absl::string_view file) {
   return absl::StartsWith(file, "<frozen ") || absl::StartsWith(file, "<__array_function__ ") ||
          (InPackages(file).empty() && absl::StrContains(file, "/lib/python3."));
@@ -46,7 +46,7 @@ Owner OwnerOf(absl::string_view file) {
   return holds_models ? Owner::kUser : Owner::kFramework;
 }
 
-// The installed package that was started as the program (python -m PACKAGE); empty: it is none.
+// The installed package that was started as the program (python -m PACKAGE); empty: none.
 absl::string_view StartedPackage(const TraceModel& model, const PythonStack& stack) {
   for (auto frame = stack.frames.rbegin(); frame != stack.frames.rend(); ++frame) {
     const absl::string_view file = model.names[frame->file];
@@ -61,7 +61,7 @@ bool IsBackwardCall(absl::string_view function) {
 
 using Lines = std::vector<std::pair<NameIndex, uint32_t>>;
 
-// Lines inside the innermost module's call; without a module the user's innermost line alone.
+// Lines inside the innermost module's call; without a module, only the user's innermost line.
 Lines LinesInside(const PythonStack& stack, const PythonPlace& place) {
   Lines lines;
   if (place.modules.empty()) {
@@ -75,7 +75,7 @@ Lines LinesInside(const PythonStack& stack, const PythonPlace& place) {
   return lines;
 }
 
-// Lines of the package `started` are the user's, too.
+// Lines of the package `started` count as the user's, too.
 PythonPlace ReadStack(const TraceModel& model, const PythonStack& stack, const std::vector<Owner>& owners,
                       absl::string_view started) {
   PythonPlace place;

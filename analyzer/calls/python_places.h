@@ -1,4 +1,4 @@
-// Where in the user's program and in which of his modules a Python stack stands.
+// The location of a Python stack in the user's program and modules.
 #ifndef DLHOOK_ANALYZER_CALLS_PYTHON_PLACES_H_
 #define DLHOOK_ANALYZER_CALLS_PYTHON_PLACES_H_
 
@@ -12,27 +12,28 @@
 namespace dlhook::analyzer::inline calls {
 
 struct PythonPlace {
-  std::vector<ModuleIndex> modules;  // whose calls are on the stack, innermost first, as far as the call of backward()
-  // Equal where the innermost module (where there is none: the program) makes the call from the same place: by all lines inside
-  // the module's call, whoever called the module. kNone: not known.
+  std::vector<ModuleIndex> modules;  // whose calls are on the stack, innermost first, up to the call of backward()
+  // Equal if the innermost module (or the program, if there is none) makes the call from the same place, comparing all
+  // lines inside the module's call, whoever called the module. kNone: not known.
   uint32_t path = kNone;
-  uint32_t all_lines = kNone;  // equal where the whole stack is
-  NameIndex file = kNone;      // innermost line of the program itself
+  uint32_t all_lines = kNone;  // equal if the whole stack is
+  NameIndex file = kNone;      // of the innermost line of the program itself
   uint32_t line = 0;
-  bool is_in_optimizer = false;  // in its step, outside any module called from there
-  bool is_in_backward = false;   // under a call of backward() …
-  bool runs_user_code = false;  // … and under it a module or the user's lines again: what these compute is done again
+  bool is_in_optimizer = false;  // in the optimizer's step, outside any module called from there
+  bool is_in_backward = false;   // inside a call of backward() …
+  bool runs_user_code = false;   // … which runs a module or the user's code again: recomputation
   ModuleIndex module() const { return modules.empty() ? kNone : modules.front(); }
 };
 
-// Whether the file is installed (but for libraries of models) or of Python itself: its lines say nothing about the user's program.
+// Whether the file is installed (except for libraries of models) or belongs to Python itself: its lines say nothing
+// about the user's program.
 bool IsFrameworkFile(absl::string_view file);
 
-// One element per stack of the model; of `stacks`, whose frames are among the model's.
+// One element per stack of the model, or per element of `stacks`, whose frames are the model's.
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model);
 std::vector<PythonPlace> ReadPythonPlaces(const TraceModel& model, absl::Span<const PythonStack> stacks);
 
-// "alexnet.py:42"; empty where the file isn't known.
+// "alexnet.py:42"; empty if the file is not known.
 std::string LineLabel(const TraceModel& model, const PythonPlace& place);
 
 }  // namespace dlhook::analyzer::calls

@@ -1,4 +1,4 @@
-// What the names of scopes say: see scope_names.h.
+// Parses the names of scopes: see scope_names.h.
 #include "analyzer/calls/scope_names.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace {
 
 constexpr absl::string_view kEvaluatePrefix = "autograd::engine::evaluate_function: ";
 
-// Ops that return a view, or inspect a tensor: microseconds of framework time that belong to whatever needs the view.
+// Ops that return a view, or inspect a tensor: microseconds of framework time that belong to the op that needs the
+// view.
 // clang-format off
 constexpr absl::string_view kViews[] = {
     "view", "_unsafe_view", "reshape", "_reshape_alias", "flatten", "unflatten", "transpose", "transpose_", "t", "permute",
@@ -38,11 +39,11 @@ constexpr absl::string_view kProducts[] = {"mm", "addmm",  "bmm", "baddbmm", "ad
                                            "mv", "matmul", "dot", "linear",  "addbmm"};
 
 struct Word {
-  absl::string_view part;  // of the op's name in lower case without underscores, or the module's type in lower case
+  absl::string_view part;  // of the op's name in lower case without underscores, or of the module's type in lower case
   absl::string_view work;
 };
 
-// The first that occurs counts: longer and rarer words first.
+// The first match counts: longer and rarer words first.
 // clang-format off
 constexpr Word kWords[] = {
     {"scaleddotproduct", "attention"}, {"multihead", "attention"}, {"attention", "attention"},
@@ -167,7 +168,7 @@ bool NodeFitsOp(absl::string_view node, absl::string_view op) {
   if (colons != absl::string_view::npos) op.remove_prefix(colons + 2);
   const std::string of_op = Letters(op);
   const std::string of_node = Letters(node);
-  // In-place ops and the parts that do an op's forward: nll_loss_forward, relu_, _log_softmax.
+  // Matches in-place variants and forward parts: nll_loss_forward, relu_, _log_softmax.
   return absl::StartsWith(of_op, of_node) || absl::StartsWith(of_node, of_op);
 }
 

@@ -1,4 +1,4 @@
-// Weights or activations: what a reorder moves.
+// Whether a reorder converts weights or activations.
 #ifndef DLHOOK_ANALYZER_CALLS_TENSOR_CLASS_H_
 #define DLHOOK_ANALYZER_CALLS_TENSOR_CLASS_H_
 
@@ -12,15 +12,13 @@
 
 namespace dlhook::analyzer::inline calls {
 
-// Knows the tensors of all ops of a run other than reorders, by the roles in which they take part
-// (wei: weights; bia: bias; src, dst, data: activations, their gradients included). A reorder moves
-// what has its dims and one of its two formats; failing that its dims; failing that its dims with
-// the first two exchanged (deconvolutions store weights both ways).
+// Classifies the tensors of all ops of a run other than reorders by their roles (wei: weights; bia: bias; src, dst,
+// data: activations, including gradients). A reorder is matched by dims and one of its two formats; else by dims; else
+// by dims with the first two swapped (deconvolutions store weights both ways).
 class TensorClasses {
  public:
   TensorClasses(const TraceModel& model, const RunTotals& totals);
-  // "weights", "bias", "activations"; "activations or weights" where both fit; "unknown" where none
-  // does.
+  // "weights", "bias", "activations"; "activations or weights" if both match; "unknown" if none does.
   std::string Of(const Op& reorder) const;
 
  private:

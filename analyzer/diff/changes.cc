@@ -22,7 +22,7 @@ double WeightOf(const MeasuredTable& table, size_t row) {
   return sum == nullptr ? 0 : static_cast<double>(*sum) / table.per;
 }
 
-// Of a row that one side does not have: as many blocks of nothing.
+// A row that one side lacks counts as blocks of zero.
 BlockMeans BlocksOf(const MeasuredTable& table, size_t row) {
   return row == kNoRow ? BlockMeans(table.block_count) : table.blocks[row];
 }
@@ -49,8 +49,8 @@ double WeightedMedian(std::vector<WeightedRatio> ratios) {
   return 1;
 }
 
-// Of each kind of activity, what each layer's part of it became. Single ops would be too small: a time slice that the
-// machine gave to others falls on some of them and spares the rest.
+// For each kind of activity, the ratio of each layer's part. Single ops would be too small: a time slice lost to
+// another program hits some of them and spares the rest.
 std::map<std::string, std::vector<WeightedRatio>> RatiosByActivity(const TableChanges& work) {
   const size_t activity = *FindColumn(work.base->table, "activity");
   const size_t layer = ColumnOf(work.base->table, Role::kName);

@@ -19,7 +19,7 @@ enum class Speed {
   kNoise,  // not more than the noise bound
   kSlower,
   kFaster,
-  kUnknown  // how much it varies by itself is not known
+  kUnknown  // its own variation is not known
 };
 const char* SpeedName(Speed finding);  // "equal", "noise", "slower", "faster", "unknown"
 
@@ -32,22 +32,24 @@ struct TimeChange {
   Speed finding = Speed::kEqual;
 
   double change_ns() const { return candidate_ns - base_ns; }
-  // Adds what belongs together; to be judged anew.
+  // Adds a change that belongs to the same thing; the sum must be judged again.
   void Add(const TimeChange& other);
 };
 
-// What a run does to all of its parts alike, with a busier, slower or hotter machine: candidate over base, 1 where
-// nothing is shared. The spread inside a run says nothing of it. Measured on what both runs did in the same way, for
-// each kind of activity (library, framework, Python …) that took 3 % of the base's step or more, if there are at least
-// two: the median over the layers' parts of it, by time; if all activities went one way, the one nearest to 1. A change
+// The common factor by which a run differs in all its parts, because the machine is busier, slower or hotter: candidate
+// over base, 1 if there is none. The spread within a run does not show it. It is measured on what both runs did in the
+// same way, for each kind of activity (library, framework, Python …) that took at least 3 % of the base's step, if
+// there are at least two: the median over the layers' parts, weighted by time; if all activities changed in the same
+// direction, the one closest to 1. A change of the program rarely slows most of its math and most of its Python by the
+// same factor.
 // of the program slows most of its math and most of its Python by the same factor only by accident.
 struct Pace {
   double ratio = 1;
 };
 
-// Noise bound and finding. The bound is NoiseBound() and, for a change in the direction of the pace, what the pace
-// explains: base * |ratio^k - 1|; k = 2 for the step as a whole, 3 for a part of it: activities do not suffer alike.
-// The exponents are from 126 pairs of equal runs on a busy machine (tests/analyzer/diff/README.md).
+// Noise bound and finding. The bound is NoiseBound() plus, for a change in the direction of the pace, what the pace
+// explains: base * |ratio^k - 1|, with k = 2 for the whole step and 3 for a part of it, because activities are not
+// affected equally. The exponents come from 126 pairs of equal runs on a busy machine (tests/analyzer/diff/README.md).
 inline constexpr double kPaceOfStep = 2;
 inline constexpr double kPaceOfPart = 3;
 void Judge(const Pace& pace, double exponent, size_t tests, TimeChange& change);
@@ -63,14 +65,14 @@ struct TableChanges {
   std::vector<RowChange> rows;
 };
 
-// Not judged yet. Both must outlive it.
+// Not judged yet. Both tables must outlive the result.
 TableChanges CompareTables(Baseline<const MeasuredTable*> base, Contender<const MeasuredTable*> candidate,
                            const NameMap& names);
 
-// `work`: of the tables `work` (work_table.h).
+// `work`: made from the tables `work` (work_table.h).
 Pace FindPace(const TableChanges& work);
 
-// Every row, as one of many. GPUs have a pace of their own: the host's explains nothing of their times.
+// Judges each row as one of many. GPUs have their own pace: the host's explains nothing about their times.
 void JudgeRows(const Pace& pace, TableChanges& changes);
 
 }  // namespace dlhook::analyzer::diff

@@ -1,4 +1,4 @@
-// Which steps stand for a run: see compared_steps.h.
+// Which steps represent a run: see compared_steps.h.
 #include "analyzer/diff/compared_steps.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool IsCounted(const Step& step, IterationKind kind) {
   return step.kind == kind && !step.is_warm_up && (step.is_regular || kind == IterationKind::kInference);
 }
 
-// The first track of each process: those with most time stand first.
+// The first track of each process; tracks are ordered by time, most first.
 std::vector<const StepTrack*> FirstTracks(const std::vector<StepTrack>& tracks) {
   std::map<ProcessIndex, const StepTrack*> first;
   for (const StepTrack& track : tracks) first.try_emplace(track.process, &track);
@@ -111,7 +111,7 @@ ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, IterationKind ki
     if (has_others && kind != IterationKind::kInference && own.steps.back().end_ns == track->steps.back().end_ns) {
       own.steps.pop_back();
     }
-    // What tables over these steps alone would make of them.
+    // What a table over these steps alone would mark.
     for (Step& step : own.steps) {
       step.is_regular = true;
       step.sort.clear();

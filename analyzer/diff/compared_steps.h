@@ -1,4 +1,4 @@
-// Which steps of a run stand for it when it is compared with another.
+// Which steps represent a run when it is compared with another.
 #ifndef DLHOOK_ANALYZER_DIFF_COMPARED_STEPS_H_
 #define DLHOOK_ANALYZER_DIFF_COMPARED_STEPS_H_
 
@@ -14,15 +14,15 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// Steady steps of one kind: no warm-up; of training those that are as most (requests all count); where scopes were
-// recorded in some steps only, those with scopes. Of a process whose threads repeat independently, those of the
-// busiest. Not the last step of a run: no other begins after it, so that it seems shorter (a request ends by itself).
+// Steady steps of one kind, without warm-up. Training: only regular steps (requests all count). If only some steps have
+// scopes, only those. If threads of a process repeat independently, those of the busiest thread. Without the last step
+// of a run: no other step begins after it, so that it seems shorter (a request ends by itself).
 struct ComparedSteps {
   IterationKind kind = IterationKind::kUnknown;
-  std::vector<StepTrack> tracks;  // one a process; steps ascending
+  std::vector<StepTrack> tracks;  // one per process; steps ascending
   int64_t batch = 0;              // of most steps; 0: not known
-  // Left out of `tracks`: as much longer as only an interruption makes them. Longer than the third quartile by three
-  // interquartile ranges (Tukey's outer fence, "Exploratory Data Analysis", 1977) and half as long again as the median.
+  // Steps left out of `tracks` because they were interrupted: longer than the third quartile by three interquartile
+  // ranges (Tukey's outer fence, "Exploratory Data Analysis", 1977) and longer than the median by half.
   int64_t interrupted = 0;
   int64_t interrupted_ns = 0;
 
@@ -31,12 +31,12 @@ struct ComparedSteps {
   std::vector<int64_t> Durations() const;
 };
 
-// Kinds of steps that a run has, the most telling first.
+// Kinds of steps in a run, the most relevant first.
 std::vector<IterationKind> KindsOfSteps(const std::vector<StepTrack>& tracks);
 
 ComparedSteps ChooseSteps(const std::vector<StepTrack>& tracks, IterationKind kind);
 
-// The same steps in at most `blocks` parts of consecutive ones, as equal in number as can be.
+// Divides the steps into at most `blocks` groups of consecutive ones, as equal in size as possible.
 std::vector<ComparedSteps> CutIntoBlocks(const ComparedSteps& steps, size_t blocks);
 
 // "training step", "request", "step".

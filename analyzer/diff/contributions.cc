@@ -1,4 +1,4 @@
-// Which layers make the change, and why: see contributions.h.
+// Which layers cause the change, and why: see contributions.h.
 #include "analyzer/diff/contributions.h"
 
 #include <algorithm>
@@ -19,13 +19,13 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-constexpr double kPartOfReason = 0.2;  // of the change that it is to explain
+constexpr double kPartOfReason = 0.2;  // of the change to explain
 constexpr size_t kMostReasons = 2;
 constexpr char kSameCalls[] = "its calls take longer or shorter";
 constexpr char kSameOps[] = "its ops take longer or shorter";
-constexpr double kOtherCalls = 0.05;  // per step: less is a call at the edge of a block of steps
+constexpr double kOtherCalls = 0.05;  // per step; fewer are calls at the edge of a block of steps
 
-// One row of `work` and what its cells say.
+// One row of `work`, with its cells parsed.
 class WorkRow {
  public:
   WorkRow(const TableChanges& work, const RowChange& row) : work_(work), row_(row) {}
@@ -58,7 +58,7 @@ void AddMove(const WorkRow& row, const TimeChange& time, LayoutChange& layout) {
   layout.candidate_calls += row.Calls(false);
 }
 
-// What rows of one group say together: clause -> how much of the change.
+// What the rows of one group show together: clause -> how much of the change it explains.
 class Clauses {
  public:
   Clauses(const TableChanges& work, const std::vector<const RowChange*>& rows)
@@ -68,7 +68,7 @@ class Clauses {
       const WorkRow cells(work, *row);
       if (cells.MovesData()) {
         AddMove(cells, row->time, layout);
-      } else if (!cells.Newest("what").empty()) {  // of Python, waiting … the time itself is all that is known
+      } else if (!cells.Newest("what").empty()) {  // Python, waiting …: only the time is known
         clauses_[ClauseOf(cells, row->rows.match)] += row->time.change_ns();
       }
     }
@@ -84,7 +84,7 @@ class Clauses {
     std::sort(order.begin(), order.end());
     std::vector<std::string> texts;
     for (size_t i = 0; i < std::min(order.size(), kMostReasons); ++i) texts.push_back(order[i].second);
-    // A framework's op takes longer where the call in it does.
+    // A framework op takes longer if the call inside it does.
     if (texts.size() > 1) texts.erase(std::remove(texts.begin(), texts.end(), kSameOps), texts.end());
     return texts;
   }
@@ -146,7 +146,7 @@ Group GroupOf(const TableChanges& work, const RowChange& row, const NameMap& nam
   return {layer, CellText(cells[*FindColumn(table, "direction")])};
 }
 
-// Of a framework's ops no sizes are known: they need not do the same.
+// The sizes of framework ops are not known: they need not do the same work.
 std::string RatioClause(const std::string& clause, const TimeChange& time) {
   return absl::StrFormat("%s take %.2f times as long", clause == kSameCalls ? "the same calls" : "its ops",
                          time.candidate_ns / time.base_ns);

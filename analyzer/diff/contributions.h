@@ -1,4 +1,4 @@
-// Which layers make the change of a step, and why.
+// Which layers cause the change of a step, and why.
 #ifndef DLHOOK_ANALYZER_DIFF_CONTRIBUTIONS_H_
 #define DLHOOK_ANALYZER_DIFF_CONTRIBUTIONS_H_
 
@@ -11,19 +11,19 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// A layer's one direction: its rows of the table `work` together.
+// One direction of a layer: the sum of its rows in the table `work`.
 struct Contribution {
   std::string layer;
   std::string direction;  // empty: not known
   TimeChange time;
-  Match match = Match::kSame;    // kAdded, kRemoved: of all its rows
-  std::vector<std::string> why;  // clauses, what explains most first; empty where nothing does
+  Match match = Match::kSame;    // kAdded, kRemoved: all of its rows are
+  std::vector<std::string> why;  // clauses, the most important first; empty if nothing explains the change
 
   // "conv2 backward-weights +480 us, because the implementation changed from A to B".
   std::string Sentence() const;
 };
 
-// Moving tensors into other memory formats, in all layers together.
+// Converting tensors to other memory formats, summed over all layers.
 struct LayoutChange {
   TimeChange time;                             // judged
   double base_calls = 0, candidate_calls = 0;  // per step
@@ -32,11 +32,12 @@ struct LayoutChange {
 };
 LayoutChange FindLayoutChange(const TableChanges& work, const Pace& pace);
 
-// Layers of the program that only one side has: kAdded, kRemoved. Names as in `names`; LayerLabel makes them those of the program.
+// Layers that only one of the programs has: kAdded, kRemoved. Keyed as in `names`; LayerLabel gives the program's own
+// names.
 std::map<std::string, Match> LayersOfOneSide(const TableChanges& work, const NameMap& names);
 std::string LayerLabel(const std::string& layer);
 
-// Of all layers and directions, the largest change first, judged. `work`: of the tables `work` (work_table.h).
+// All layers and directions, largest change first, judged. `work`: made from the tables `work` (work_table.h).
 std::vector<Contribution> FindContributions(const TableChanges& work, const NameMap& names, const Pace& pace);
 
 }  // namespace dlhook::analyzer::diff

@@ -6,7 +6,7 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-using Values = std::vector<uint64_t>;  // of the counters, then of enabled and running time where there are such
+using Values = std::vector<uint64_t>;  // of the counters, then enabled and running time if recorded
 
 Values ReadingAt(const CounterSeries& series, size_t reading) {
   const auto first = series.value.begin() + static_cast<int64_t>(reading * series.names.size());
@@ -15,7 +15,7 @@ Values ReadingAt(const CounterSeries& series, size_t reading) {
   return values;
 }
 
-// At a moment between the first and the last reading.
+// At a time between the first and the last reading.
 Values ValuesAt(const CounterSeries& series, int64_t time_ns) {
   const auto after = std::upper_bound(series.time_ns.begin(), series.time_ns.end(), time_ns);
   const auto from = static_cast<size_t>(after - series.time_ns.begin()) - 1;
@@ -42,7 +42,7 @@ class Slice {
     now_.resize(series.names.size() + (series.running_ns.empty() ? 0 : 2));
   }
 
-  // The part of the series from `start_ns` to `end_ns`, which its readings enclose.
+  // Adds the part of the series from `start_ns` to `end_ns`, which must lie between its first and last reading.
   void Add(int64_t start_ns, int64_t end_ns) {
     Values before = ValuesAt(series_, start_ns);
     Append(start_ns);
@@ -72,7 +72,7 @@ class Slice {
   }
 
   const CounterSeries& series_;
-  CounterSeries slice_;  // of no known source: its values count from the first interval on
+  CounterSeries slice_;  // without a known source: its values count from the first interval
   Values now_;
 };
 

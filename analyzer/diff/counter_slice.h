@@ -1,4 +1,4 @@
-// Readings of counters as if only some of a run's steps had happened.
+// Counter readings as if only some of a run's steps had happened.
 #ifndef DLHOOK_ANALYZER_DIFF_COUNTER_SLICE_H_
 #define DLHOOK_ANALYZER_DIFF_COUNTER_SLICE_H_
 
@@ -10,8 +10,8 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// `intervals`: ascending, disjoint. Between them the series counts nothing; where one begins or ends between two readings, what was
-// counted between these is divided by time, so that slices of neighbouring intervals add up to the whole.
+// `intervals`: ascending, disjoint. Between them the series counts nothing. Counts between two readings are divided by
+// time, so that slices of adjacent intervals add up to the whole.
 CounterSeries SliceOf(const CounterSeries& series, const std::vector<std::pair<int64_t, int64_t>>& intervals);
 
 }  // namespace dlhook::analyzer::diff

@@ -55,7 +55,7 @@ Decision Decide(const Baseline<const MeasuredRun*>& base, const Contender<const 
   decision.low = ChangeOf(before.low_blocks, after.low_blocks, base_factor, factor);
   Judge(decision.pace, kPaceOfStep, 1, decision.low);
   decision.time = ChangeOf(before.blocks, after.blocks, base_factor, factor);
-  decision.time.base_ns = before.time_ns * base_factor;  // blocks may have a step more or less
+  decision.time.base_ns = before.time_ns * base_factor;  // blocks may differ by a step
   decision.time.candidate_ns = after.time_ns * factor;
   Judge(decision.pace, kPaceOfStep, 1, decision.time);
   if (before.load.is_known && after.load.is_known && decision.per != Per::kRun) {

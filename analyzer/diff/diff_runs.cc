@@ -21,7 +21,7 @@ namespace {
 
 constexpr TableKind kWork = {"work", "what each layer's time consists of: op, problem, algorithm, formats", WorkTable};
 
-// Steps of a kind that both have; else of the most telling kind of each; none where one of them has none.
+// Steps of the most relevant kind that both have; else of the most relevant kind of each; none if a run has none.
 std::pair<ComparedSteps, ComparedSteps> StepsOfBoth(const AnalyzedRun& base, const AnalyzedRun& candidate) {
   const std::vector<StepTrack>& base_tracks = base.options.analysis->steps();
   const std::vector<StepTrack>& candidate_tracks = candidate.options.analysis->steps();
@@ -38,7 +38,7 @@ DoneWork WorkOf(const AnalyzedRun& run, const MeasuredRun& measured) {
   return CountWork(*run.model, run.options.analysis->steps(), measured.steps);
 }
 
-// Of an empty run, for its columns.
+// Checks the columns of the table of an empty run.
 bool IsComparable(const TableKind& kind) {
   TraceModel model;
   const Choices choices = ResolveChoices(&model);

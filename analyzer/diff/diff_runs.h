@@ -1,4 +1,4 @@
-// Two runs -> what changed from one to the other: the verdict first, then its tables.
+// Compares two runs: the verdict first, then the tables.
 #ifndef DLHOOK_ANALYZER_DIFF_DIFF_RUNS_H_
 #define DLHOOK_ANALYZER_DIFF_DIFF_RUNS_H_
 
@@ -13,23 +13,23 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// A run with what tables need of it; choices resolved.
+// A run with what tables need; choices resolved.
 struct AnalyzedRun {
   const TraceModel* model = nullptr;
   TableOptions options;
 };
 
 struct RunsDiff {
-  // `verdict` first (its title is the sentence), then `differences`, then one of each kind.
+  // `verdict` first (its title is the sentence), then `differences`, then one table per kind.
   std::vector<Table> tables;
   Decision decision;
 };
 
-// `kinds` must make comparable tables (measured_run.h).
+// `kinds` must be comparable (measured_run.h).
 absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<AnalyzedRun> candidate,
                                   const std::vector<const TableKind*>& kinds);
 
-// The tables that can be compared, `work` first: it is of the diff alone.
+// The tables that can be compared, `work` first, which only the diff has.
 const std::vector<TableKind>& ComparableTables();
 
 }  // namespace dlhook::analyzer::diff

@@ -31,13 +31,13 @@ std::string VerdictName(Speed finding, Match match) {
   return SpeedName(finding);
 }
 
-// The row of the new run; of a removed one that of the base run.
+// The row in NEW; for a removed row that in BASE.
 const Cell& NewestCell(const TableChanges& changes, const RowPair& rows, size_t column) {
   return rows.candidate == kNoRow ? changes.base->table.rows[rows.base][column]
                                   : changes.candidate->table.rows[rows.candidate][column];
 }
 
-// Per step, whatever it is a sum of.
+// Per step, whatever the table sums over.
 Cell PerStep(const MeasuredTable& table, size_t row, size_t column) {
   if (row == kNoRow) return std::monostate();
   const auto* sum = std::get_if<int64_t>(&table.table.rows[row][column]);
@@ -51,7 +51,7 @@ double NumberOf(const Cell& cell) {
   return real == nullptr ? 0 : *real;
 }
 
-// Amounts of steps that are cut into blocks may differ by a call at the edge.
+// With steps cut into blocks, amounts may differ by a call at the edge.
 bool IsOtherAmount(const Cell& a, const Cell& b) { return std::abs(NumberOf(a) - NumberOf(b)) > 0.05; }
 
 std::string AmountText(const Cell& cell) { return absl::StrFormat("%.3g", NumberOf(cell)); }
@@ -134,7 +134,7 @@ struct SizeChange {
   std::string label, from, to;
 };
 
-// The numbers that differ, with the letters before them; none where anything else differs.
+// The numbers that differ, with the letters before them; none if anything else differs.
 std::vector<SizeChange> ChangedSizes(const std::string& base, const std::string& candidate) {
   std::vector<SizeChange> sizes;
   const auto end_of = [](const std::string& text, size_t at, bool of_digits) {

@@ -1,4 +1,4 @@
-// The changes of a table as a table, so that every format writes it.
+// The changes of a table, as a table that every format can write.
 #ifndef DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_
 #define DLHOOK_ANALYZER_DIFF_DIFF_TABLE_H_
 
@@ -13,7 +13,7 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// One row a pair that is not equal in all: what is beyond noise first, then by how much it changed.
+// One row per pair that differs: changes beyond noise first, then by size of the change.
 Table DiffTable(const TableChanges& changes);
 
 // A time per step, and whether both sides have it.
@@ -31,10 +31,10 @@ std::string SignedTime(double ns);
 // "oc 6 -> 12, ih 32 -> 28": sizes that differ, with the letters before them.
 std::string SizesChanged(const std::string& base, const std::string& candidate);
 
-// Whether all that differs are sizes that went from a multiple of `before` to the same multiple of `after`.
+// Whether the texts differ only in sizes that changed from a multiple of `before` to the same multiple of `after`.
 bool SizesScale(const std::string& base, const std::string& candidate, int64_t before, int64_t after);
 
-// What differs in how the row is done, its size, its name and its amounts; "" where nothing does.
+// What differs in how the row is done, its size, its name and its amounts; "" if nothing does.
 std::string RowReason(const TableChanges& changes, const RowChange& row);
 
 }  // namespace dlhook::analyzer::diff

@@ -29,9 +29,9 @@ using Kind = DifferenceKind;
 
 constexpr size_t kKindsInSentence = 3;
 constexpr size_t kOfAKindInSentence = 2;
-constexpr double kOtherCount = 0.05;   // per step: less is a call at the edge of a step
-constexpr double kCallsAtEdges = 1.5;  // in all steps together
-constexpr double kOtherRate = 1.5;     // of steps of another kind: that many times as often
+constexpr double kOtherCount = 0.05;   // per step; less is a call at the edge of a step
+constexpr double kCallsAtEdges = 1.5;  // over all steps
+constexpr double kOtherRate = 1.5;     // of steps of another kind: factor between their rates
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -49,7 +49,7 @@ std::string Arrow(const std::string& base, const std::string& candidate) {
   return absl::StrCat(base.empty() ? "none" : base, " -> ", candidate.empty() ? "none" : candidate);
 }
 
-// Build ids of what was mapped, by file name.
+// Build ids of mapped files, by file name.
 std::map<std::string, std::string> Builds(const TraceModel& model) {
   std::map<std::string, std::string> builds;
   for (const ProcessInfo& process : model.processes) {
@@ -164,7 +164,8 @@ class Finder {
         absl::StrFormat("%.2g", after));
   }
 
-  // Each layer of one side by the outermost module around it that the other side has not: a block of many is one.
+  // Each layer that only one side has, named by the outermost module around it that the other side lacks: a block of
+  // many layers is one difference.
   void AddLayers(const NameMap& names) {
     const std::map<std::string, Match> of_one_side = LayersOfOneSide(work_, names);
     std::map<std::pair<Match, std::string>, int> modules;
@@ -191,7 +192,7 @@ class Finder {
   }
 
   static std::string OuterOf(const std::string& layer, const std::set<std::string>& others) {
-    if (absl::StrContains(layer, ' ')) return layer;  // an op of a line of the program
+    if (absl::StrContains(layer, ' ')) return layer;  // an op at a line of the program
     for (size_t end = layer.find_first_of(".:"); end != std::string::npos; end = layer.find_first_of(".:", end + 1)) {
       const std::string outer = layer.substr(0, end);
       const bool has_it = std::any_of(others.begin(), others.end(), [&](const std::string& other) {
@@ -213,7 +214,7 @@ class Finder {
     AddSet(Kind::kTypes, "data types of calls", used(base_.work.types), used(candidate_.work.types));
   }
 
-  // How rows of library calls that are about the same thing differ, each way once, the most frequent first.
+  // The ways in which rows of library calls for the same thing differ, each once, most frequent first.
   void AddRows() {
     std::map<std::pair<Kind, std::string>, std::pair<double, Difference>> ways;
     for (const RowChange& row : work_.rows) {
@@ -238,7 +239,7 @@ class Finder {
     };
     std::vector<Difference> ways;
     const std::string what = cell(false, "what");
-    const bool moves_data = cell(false, "purpose") == kMovesData;  // follows from the others' formats
+    const bool moves_data = cell(false, "purpose") == kMovesData;  // follows from the formats of other ops
     if (cell(false, "activity") != ActivityName(ActivityKind::kCall) || moves_data) return ways;
     const std::string from = cell(true, "problem"), to = cell(false, "problem");
     if (match == Match::kResized && !IsOfBatch(from, to)) {
@@ -256,7 +257,7 @@ class Finder {
     return ways;
   }
 
-  // All that differs is what the batch makes differ.
+  // Whether the difference follows from the batch size.
   bool IsOfBatch(const std::string& from, const std::string& to) const {
     const int64_t before = base_.run->steps.batch, after = candidate_.run->steps.batch;
     if (before <= 0 || after <= 0 || before == after) return false;
@@ -302,7 +303,7 @@ class Finder {
 
   const DifferenceInput &base_, &candidate_;
   const TableChanges& work_;
-  double tolerance_ = 0;  // of counts per step
+  double tolerance_ = 0;  // for counts per step
   std::vector<Difference> found_;
 };
 
@@ -317,7 +318,7 @@ std::vector<Difference> FindDifferences(const Baseline<DifferenceInput>& base,
 std::string DifferencesText(const std::vector<Difference>& differences) {
   std::vector<std::string> kinds;
   size_t told = 0;
-  bool is_told = false;  // that the program does other things
+  bool is_told = false;  // already reported that the programs do different things
   for (size_t i = 0; i < differences.size() && kinds.size() < kKindsInSentence;) {
     const Kind kind = differences[i].kind;
     size_t end = i;

@@ -1,4 +1,4 @@
-// What the programs of two runs do differently. No clock is needed to know it, and no noise blurs it.
+// What the programs of two runs do differently. This needs no clock and has no noise.
 #ifndef DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_
 #define DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_
 
@@ -16,7 +16,7 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// In the order in which they are told: what people decide on first, then what follows from it.
+// In the order of reporting: what users decide first, then its consequences.
 enum class DifferenceKind : uint8_t {
   kProgram,
   kLibraries,
@@ -37,8 +37,8 @@ enum class DifferenceKind : uint8_t {
 
 struct Difference {
   DifferenceKind kind = DifferenceKind::kProgram;
-  std::string what, base, candidate;  // as the table has it; empty: nothing
-  std::string words;                  // "batch 8 -> 16"; of several of a kind what distinguishes them
+  std::string what, base, candidate;  // as in the table; empty: none
+  std::string words;                  // "batch 8 -> 16"; for one of several of a kind, what distinguishes it
 };
 
 struct DifferenceInput {
@@ -47,12 +47,12 @@ struct DifferenceInput {
   DoneWork work;
 };
 
-// `work`: of the tables `work` (work_table.h).
+// `work`: made from the tables `work` (work_table.h).
 std::vector<Difference> FindDifferences(const Baseline<DifferenceInput>& base,
                                         const Contender<DifferenceInput>& candidate, const TableChanges& work,
                                         const NameMap& names);
 
-// "batch 8 -> 16; calls a step: reorder 15 -> 7": the most important ones.
+// The most important ones: "batch 8 -> 16; calls a step: reorder 15 -> 7".
 std::string DifferencesText(const std::vector<Difference>& differences);
 
 Table DifferencesTable(const std::vector<Difference>& differences);

@@ -1,4 +1,4 @@
-// What a run does, counted: see done_work.h.
+// Counts what a run does: see done_work.h.
 #include "analyzer/diff/done_work.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-// How often these are called depends on time (polling), on what a cache holds, or on the library alone.
+// False for ops whose number of calls depends on timing (polling), on the contents of a cache, or on the library alone.
 bool IsDecidedByProgram(const Op& op) {
   static const auto& kOthers = *new std::set<std::string>{"call", "allocation", "free", "search"};
   return !op.is_creation && !op.is_trial && kOthers.count(op.kind) == 0;

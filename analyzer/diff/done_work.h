@@ -1,4 +1,4 @@
-// What the compared steps of a run do, counted: all that needs no clock.
+// What the compared steps of a run do, as counts: everything that needs no clock.
 #ifndef DLHOOK_ANALYZER_DIFF_DONE_WORK_H_
 #define DLHOOK_ANALYZER_DIFF_DONE_WORK_H_
 
@@ -15,11 +15,11 @@
 namespace dlhook::analyzer::inline diff {
 
 struct DoneWork {
-  int64_t steps = 0;  // 0: counts are of the whole run
+  int64_t steps = 0;  // 0: counts cover the whole run
   // Per step.
   std::map<std::string, double>
-      calls;  // of libraries, by kind; only such as a program decides on: no queries, no allocations
-  std::map<std::string, double> ops;    // of the framework, and the user's ranges, by name
+      calls;  // of libraries, by kind; only those that the program decides on: no queries, no allocations
+  std::map<std::string, double> ops;    // framework ops and user ranges, by name
   std::map<std::string, double> types;  // calls by data types
   std::map<IterationKind, double> other_steps;
   int64_t micro_steps = 0;  // of most steps
@@ -28,7 +28,7 @@ struct DoneWork {
   std::set<ProcessIndex> processes;  // that made calls
 };
 
-// `all`: of the whole run.
+// `all`: the steps of the whole run.
 DoneWork CountWork(const TraceModel& model, const std::vector<StepTrack>& all, const ComparedSteps& steps);
 
 }  // namespace dlhook::analyzer::diff

@@ -1,4 +1,4 @@
-// Which layer is which: see layer_names.h.
+// Matches the layers of two runs: see layer_names.h.
 #include "analyzer/diff/layer_names.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-// Beyond this (branches unrolled by a tracer) names are taken as they are: the table below has their product as its
-// size.
+// With more layers (branches unrolled by a tracer) names are compared as they are: the table below has the product of
+// both numbers as its size.
 constexpr size_t kMostLayers = 4000;
 
 struct Named {
@@ -42,7 +42,7 @@ std::vector<Named> NamedLayers(const NetworkSide& network) {
   return layers;
 }
 
-// -1: have nothing in common.
+// -1: nothing in common.
 int Likeness(const Named& a, const Named& b) {
   int likeness = 0;
   if (!a.problems.empty() && a.problems == b.problems) likeness += 4;
@@ -51,7 +51,7 @@ int Likeness(const Named& a, const Named& b) {
   return likeness == 0 ? -1 : likeness;
 }
 
-// Pairs of places in the two orders, none crossing.
+// Pairs of positions in the two orders that do not cross.
 std::vector<std::pair<size_t, size_t>> Align(const std::vector<Named>& base, const std::vector<Named>& candidate) {
   const size_t width = candidate.size() + 1;
   std::vector<int> best((base.size() + 1) * width);
@@ -91,7 +91,7 @@ NameMap MatchLayerNames(Baseline<NetworkSide> base, Contender<NetworkSide> candi
   for (const Named& layer : after) all_after.insert(layer.name);
   for (const Named& layer : before) {
     if (paired_before.contains(layer.name) || !all_after.contains(layer.name)) continue;
-    // Moved to another place in the order, or gone while its name lives on.
+    // Moved to another position, or gone while another layer has its name.
     if (paired_after.contains(layer.name)) names[layer.name] = absl::StrCat("\x1e", layer.name);
   }
   return names;

@@ -1,5 +1,5 @@
-// Which layer of the new run is which of the base run, although it may be called otherwise: a layer put into an
-// nn.Sequential shifts the names of all behind it.
+// Matches layers of the two runs even if their names differ: a layer inserted into an nn.Sequential shifts the names of
+// all later ones.
 #ifndef DLHOOK_ANALYZER_DIFF_LAYER_NAMES_H_
 #define DLHOOK_ANALYZER_DIFF_LAYER_NAMES_H_
 
@@ -15,10 +15,9 @@ struct NetworkSide {
   const Attribution* attribution = nullptr;
 };
 
-// The two networks are laid side by side in the order of their forward passes so that as much as possible fits: the
-// problems that a layer's forward pass computes, its kind of work, its name (Needleman and Wunsch, 1970). A layer of
-// the base run whose name is another layer's in the new run, and which itself is gone, gets a name that no row has.
-// Names that stay are not in the map.
+// Aligns the two networks in the order of their forward passes (Needleman and Wunsch, 1970) by the problems that a
+// layer's forward pass computes, its kind of work and its name. A layer of BASE that has no match, but whose name
+// belongs to another layer in NEW, gets a name that no row has. Unchanged names are not in the map.
 NameMap MatchLayerNames(Baseline<NetworkSide> base, Contender<NetworkSide> candidate);
 
 }  // namespace dlhook::analyzer::diff

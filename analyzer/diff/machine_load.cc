@@ -12,7 +12,7 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-constexpr size_t kLeastSamples = 8;  // while the steps ran: what a step took is read off between two of them
+constexpr size_t kLeastSamples = 8;  // during the steps: what a step took is interpolated between two of them
 
 using Samples = absl::Span<const LoadSample>;
 
@@ -28,7 +28,7 @@ Samples SamplesOf(const TraceModel& model, ProcessIndex process) {
   return {model.loads.data() + (begin - model.loads.begin()), static_cast<size_t>(end - begin)};
 }
 
-// Up to a moment, in proportion between two samples.
+// Up to a time, interpolated between two samples.
 Taken TakenUntil(Samples samples, int64_t time_ns) {
   const auto after = std::upper_bound(samples.begin(), samples.end(), time_ns,
                                       [](int64_t ns, const LoadSample& sample) { return ns < sample.time_ns; });
@@ -56,7 +56,7 @@ Taken PerStep(const TraceModel& model, const ComparedSteps& steps) {
   return {sum.cpu_ns / count, sum.waiting_ns / count};
 }
 
-// Of what was going on between the first step and the end of the last; empty where that is not enough to tell.
+// Samples between the start of the first step and the end of the last; empty if they are too few.
 std::vector<const LoadSample*> SamplesIn(const TraceModel& model, const ComparedSteps& steps) {
   std::vector<const LoadSample*> inside;
   for (const StepTrack& track : steps.tracks) {

@@ -1,4 +1,4 @@
-// How busy the machine was while the compared steps ran, and what of their time it took away.
+// How busy the machine was during the compared steps, and how much of their time that took.
 #ifndef DLHOOK_ANALYZER_DIFF_MACHINE_LOAD_H_
 #define DLHOOK_ANALYZER_DIFF_MACHINE_LOAD_H_
 
@@ -12,13 +12,13 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// Per step; of the whole run where there are no steps (then without blocks).
+// Per step, or for the whole run if there are no steps (then without blocks).
 struct MachineLoad {
-  bool is_known = false;  // samples were taken (by the launcher), and enough of them while the steps ran
+  bool is_known = false;  // the launcher took samples, and enough of them during the steps
   double cpu_ns = 0;      // of all threads of the process
-  double waiting_ns = 0;  // that its first thread could have run and had no processor
+  double waiting_ns = 0;  // in which its first thread was runnable, but had no processor
   BlockMeans cpu_blocks, waiting_blocks;
-  double runnable = 0;  // threads of the machine that ran or could, mean over samples
+  double runnable = 0;  // runnable threads on the machine, mean over samples
   uint32_t processors = 0;
   uint32_t threads = 0;  // of the process; median
 
@@ -26,7 +26,7 @@ struct MachineLoad {
   std::string Text() const;
 };
 
-// `blocks`: of the same steps.
+// `blocks`: the same steps.
 MachineLoad FindLoad(const TraceModel& model, const ComparedSteps& steps, const std::vector<ComparedSteps>& blocks);
 
 }  // namespace dlhook::analyzer::diff

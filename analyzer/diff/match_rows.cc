@@ -1,4 +1,4 @@
-// Rows that are about the same thing: see match_rows.h.
+// Matches rows of two runs: see match_rows.h.
 #include "analyzer/diff/match_rows.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-// Of one form and key; with more rows than this each takes the next.
+// rows of one form and key; beyond this they are matched in order
 constexpr size_t kMostCompared = 100;
 
 // "mb60_ic1" is the form "mb#_ic#" with the sizes 60 and 1.
@@ -93,12 +93,12 @@ class Matcher {
     }
   }
 
-  // Of one op of one layer that is evidence enough.
+  // Rows of the same op of the same layer are matched whatever their sizes.
   void PairResized() {
     const bool is_of_layer = ColumnOf(base_, Role::kName) != kNoColumn;
     for (const auto& [key, bucket] : OpenRows(KeyParts::kWithoutShape)) {
       const auto& [before, after] = bucket;
-      std::vector<std::tuple<size_t, size_t, size_t>> likely;  // sizes that differ, rows
+      std::vector<std::tuple<size_t, size_t, size_t>> likely;  // number of sizes that differ, rows
       for (size_t i = 0; i < std::min(before.size(), kMostCompared); ++i) {
         const Shape shape = ShapeOf(RowKey(base_, before[i], KeyParts::kShape));
         for (size_t j = 0; j < std::min(after.size(), kMostCompared); ++j) {
@@ -118,7 +118,7 @@ class Matcher {
   const Table& base_;
   const Table& candidate_;
   const NameMap& names_;
-  std::vector<bool> of_base_, of_candidate_;  // already in a pair
+  std::vector<bool> of_base_, of_candidate_;  // already matched
   std::vector<RowPair> pairs_;
 };
 

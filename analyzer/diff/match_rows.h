@@ -1,4 +1,4 @@
-// Rows of a table of two runs that are about the same thing.
+// Matches rows of a table of two runs that describe the same thing.
 #ifndef DLHOOK_ANALYZER_DIFF_MATCH_ROWS_H_
 #define DLHOOK_ANALYZER_DIFF_MATCH_ROWS_H_
 
@@ -15,10 +15,10 @@ inline constexpr size_t kNoRow = static_cast<size_t>(-1);
 
 enum class Match {
   kSame,     // same problem, done in the same way
-  kChanged,  // same problem, done in another way (Role::kChoice)
-  kResized,  // a problem of the same form with other sizes
-  kAdded,    // only in the new run
-  kRemoved   // only in the base run
+  kChanged,  // same problem, done differently (Role::kChoice)
+  kResized,  // a problem of the same form with different sizes
+  kAdded,    // only in NEW
+  kRemoved   // only in BASE
 };
 
 struct RowPair {
@@ -27,9 +27,9 @@ struct RowPair {
   Match match = Match::kSame;
 };
 
-// Every row of both tables is in exactly one pair. In turn: equal in all that the row is and how it is done; equal in
-// what it is (of several, in the order of the rows); of the same form, the most alike sizes first (at least half of
-// them equal, where rows are not of one layer). `names`: see row_keys.h.
+// Every row of both tables is in exactly one pair. Matched in this order: equal in what the row is and how it is done;
+// equal in what it is (several: in the order of the rows); of the same form, most similar sizes first (at least half of
+// them equal, unless both rows belong to the same layer). `names`: see row_keys.h.
 std::vector<RowPair> MatchRows(Baseline<const Table*> base, Contender<const Table*> candidate, const NameMap& names);
 
 }  // namespace dlhook::analyzer::diff

@@ -1,4 +1,4 @@
-// A run as it is compared with another: see measured_run.h.
+// Prepares a run for comparison: see measured_run.h.
 #include "analyzer/diff/measured_run.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<Table>> RunTablesOn(const StepSlice& slice, const Tab
   return RunTables(slice.model(), own, kinds);
 }
 
-// Steps that are not compared (warm-up alone, validation) must not pass for the whole.
+// Steps that are not compared (only warm-up, validation) must not be taken for the whole run.
 absl::StatusOr<std::vector<Table>> RunTablesOnAll(const TraceModel& model, const TableOptions& options,
                                                   const std::vector<const TableKind*>& kinds) {
   const LayerAnalysis analysis(model, options.analysis->attribution(), {});
@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<Table>> RunTablesOnAll(const TraceModel& model, const
   return RunTables(model, own, kinds);
 }
 
-// Adds the weights of a block's rows to those of the same meaning in the table of all blocks.
+// Adds the weights of a block's rows to the corresponding rows of the table over all blocks.
 class BlockRows {
  public:
   explicit BlockRows(const Table& whole) : weight_(ColumnOf(whole, Role::kWeight)) {

@@ -1,4 +1,4 @@
-// A run as it is compared with another: tables over its steps, and how much these spread.
+// A run prepared for comparison: tables over its steps, and how much these vary.
 #ifndef DLHOOK_ANALYZER_DIFF_MEASURED_RUN_H_
 #define DLHOOK_ANALYZER_DIFF_MEASURED_RUN_H_
 
@@ -16,28 +16,28 @@ namespace dlhook::analyzer::inline diff {
 
 struct MeasuredTable {
   Table table;
-  double per = 1;                  // sums are of so many steps
-  size_t block_count = 0;          // 0: there are no steps
-  std::vector<BlockMeans> blocks;  // of each row: its weight per step in each block
+  double per = 1;                  // number of steps that sums cover
+  size_t block_count = 0;          // 0: no steps
+  std::vector<BlockMeans> blocks;  // for each row: its weight per step in each block
 };
 
 struct MeasuredRun {
-  ComparedSteps steps;    // without any: times are of the whole run
-  double time_ns = 0;     // of a mean step, or the run
-  BlockMeans blocks;      // the same in each block
-  BlockMeans low_blocks;  // in each block the lower quartile of its steps
+  ComparedSteps steps;    // if empty, times cover the whole run
+  double time_ns = 0;     // mean per step, or the run
+  BlockMeans blocks;      // the same per block
+  BlockMeans low_blocks;  // per block, the lower quartile of its steps
   MachineLoad load;
-  std::vector<MeasuredTable> tables;  // one a kind
+  std::vector<MeasuredTable> tables;  // one per kind
 };
 
-// Whether tables of this kind can be compared: there is a time by which.
+// Whether tables of this kind can be compared, that is, have a time.
 bool IsComparable(const Table& table);
 
-// What the durations of the steps alone tell: `steps` to `low_blocks`.
+// What needs only the durations of the steps: `steps` to `low_blocks`.
 MeasuredRun MeasureDurations(const ComparedSteps& steps);
 
-// `model` with its choices resolved. `options`: of the whole run; only how its layers are folded is taken from them
-// where there are steps.
+// `model`: choices resolved. `options`: for the whole run; if there are steps, only the folding of layers is taken from
+// them.
 absl::StatusOr<MeasuredRun> MeasureRun(const TraceModel& model, const TableOptions& options, const ComparedSteps& steps,
                                        const std::vector<const TableKind*>& kinds);
 

@@ -1,4 +1,4 @@
-// By how much two means differ by chance: see noise.h.
+// How much two means differ by chance: see noise.h.
 #include "analyzer/diff/noise.h"
 
 #include <algorithm>
@@ -10,9 +10,9 @@ namespace {
 
 constexpr double kLargestCorrelation = 0.9;
 
-// Upper quantile of the normal distribution, upper < 0.5.
+// Upper quantile of the normal distribution; `upper` < 0.5.
 double NormalQuantile(double upper) {
-  // Newton's steps on erfc from a rough start converge for all that is asked here.
+  // Newton's method on erfc with a rough start; it converges for all values used here.
   double x = std::sqrt(std::max(0.0, -2 * std::log(2 * upper)));
   for (int i = 0; i < 50; ++i) {
     const double error = 0.5 * std::erfc(x / std::numbers::sqrt2) - upper;
@@ -34,7 +34,7 @@ double VarianceOfMean(const BlockMeans& blocks) {
     if (i > 0) products += (blocks[i] - mean) * (blocks[i - 1] - mean);
   }
   if (squares == 0) return 0;
-  // An estimate of few blocks is too low by about (1 + 3 r) / n (Kendall, "Note on bias in the estimation of
+  // With few blocks the estimate is too low by about (1 + 3 r) / n (Kendall, "Note on bias in the estimation of
   // autocorrelation", 1954).
   const double r = std::clamp(products / squares + (1 + 3 * products / squares) / n, 0.0, kLargestCorrelation);
   return squares / (n - 1) / n * (1 + r) / (1 - r);

@@ -1,18 +1,18 @@
-// By how much two means of a quantity per step differ by chance.
+// How much two means of a quantity per step differ by chance.
 //
-// Steps that follow each other are alike (a neighbour's load comes and goes), so their own spread would promise too
-// much. The steps of a run are cut into blocks of consecutive ones, whose means are the samples: the method of batch
-// means (Law, "Simulation Modeling and Analysis", 9.5.3; 10 to 30 batches: Schmeiser, "Batch size effects in the
-// analysis of simulation output", 1982). The bound is that of Welch's test for unequal variances, with Satterthwaite's
-// degrees of freedom:
+// Consecutive steps are correlated (another program's load comes and goes), so their own variance would promise too
+// much. The steps of a run are cut into blocks of consecutive steps, and the means of the blocks are the samples: the
+// method of batch means (Law, "Simulation Modeling and Analysis", 9.5.3; 10 to 30 batches: Schmeiser, "Batch size
+// effects in the analysis of simulation output", 1982). The bound is that of Welch's test for unequal variances, with
+// Satterthwaite's degrees of freedom:
 //
 //     bound = t(1 - alpha/2, df) * sqrt(se_base^2 + se_new^2)        se^2 = s^2 / n * (1 + r) / (1 - r)
 //
-// s: standard deviation of the n block means; r: their lag-1 autocorrelation where it is positive (at most 0.9): what
-// correlation blocks still have. Where many rows are tested, alpha is divided by their number (Bonferroni).
+// s: standard deviation of the n block means; r: their lag-1 autocorrelation if positive (at most 0.9), for the
+// correlation that remains between blocks. If many rows are tested, alpha is divided by their number (Bonferroni).
 //
-// What differs between two runs as a whole (a busier or slower machine) shows in no spread inside of one of them: Pace
-// in changes.h.
+// A difference between the runs as a whole (a busier or slower machine) does not show in the variance within either
+// run: see Pace in changes.h.
 #ifndef DLHOOK_ANALYZER_DIFF_NOISE_H_
 #define DLHOOK_ANALYZER_DIFF_NOISE_H_
 
@@ -26,17 +26,17 @@ namespace dlhook::analyzer::inline diff {
 
 using BlockMeans = std::vector<double>;  // of consecutive blocks of steps, in order of time
 
-inline constexpr size_t kBlocks = 15;      // that the steps of a run are cut into, if there are as many
-inline constexpr size_t kLeastBlocks = 3;  // with fewer nothing is known of the spread
+inline constexpr size_t kBlocks = 15;      // into which the steps of a run are cut, if there are enough
+inline constexpr size_t kLeastBlocks = 3;  // with fewer the variance is not known
 inline constexpr double kAlpha = 0.01;
 
-// Of |mean(new) - mean(base)|. Not known where a side has fewer than kLeastBlocks blocks.
+// Bound for |mean(new) - mean(base)|. Unknown if a side has fewer than kLeastBlocks blocks.
 std::optional<double> NoiseBound(Baseline<BlockMeans> base, Contender<BlockMeans> candidate, size_t tests = 1);
 
-double MeanOf(const BlockMeans& blocks);  // 0 of none
+double MeanOf(const BlockMeans& blocks);  // 0 if empty
 
 // Quantile of Student's t distribution: Hill, "Algorithm 396: Student's t-quantiles", 1970. `two_sided` is the
-// probability outside of +-quantile.
+// probability outside +-quantile.
 double StudentQuantile(double two_sided, double degrees_of_freedom);
 
 }  // namespace dlhook::analyzer::diff

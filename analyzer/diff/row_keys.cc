@@ -1,4 +1,4 @@
-// What a row is about: see row_keys.h.
+// Identifies rows: see row_keys.h.
 #include "analyzer/diff/row_keys.h"
 
 #include <variant>
@@ -34,7 +34,7 @@ std::string CellText(const Cell& cell) {
 
 namespace {
 
-// "others (115)" are the others, however many they are.
+// "others (115)" matches "others" with any number.
 std::string WithoutNumber(const std::string& text) { return absl::StartsWith(text, "others (") ? "others" : text; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a row of a table is about, as one string: rows of two runs with equal keys are about the same thing.
+// The identity of a table row as a string: rows of two runs with equal keys describe the same thing.
 #ifndef DLHOOK_ANALYZER_DIFF_ROW_KEYS_H_
 #define DLHOOK_ANALYZER_DIFF_ROW_KEYS_H_
 
@@ -10,21 +10,21 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// Columns by their roles (table.h).
+// Selects columns by role (table.h).
 enum class KeyParts {
   kAll,             // what it is and how it is done
   kWithoutChoices,  // what it is, however it is done
-  kWithoutShape,    // … and whatever its size
-  kShape            // its size alone
+  kWithoutShape,    // … and whatever its sizes
+  kShape            // only its sizes
 };
 
-// Names of layers of the base run -> those of the new run.
+// Layer names in BASE -> names in NEW.
 using NameMap = std::map<std::string, std::string, std::less<>>;
 
-// `names` translates columns of Role::kName; null: they stay as they are.
+// `names` translates columns of Role::kName; null: unchanged.
 std::string RowKey(const Table& table, size_t row, KeyParts parts, const NameMap* names = nullptr);
 
-std::string CellText(const Cell& cell);  // "" where it is not known
+std::string CellText(const Cell& cell);  // "" if unknown
 
 }  // namespace dlhook::analyzer::diff
 

@@ -15,7 +15,7 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-// The processes with steps of the kind that most processes with steps have.
+// The processes with steps of the most common kind.
 std::vector<ProcessIndex> MainProcesses(const std::vector<MeasuredTime>& times) {
   std::map<IterationKind, std::vector<ProcessIndex>> kinds;
   for (ProcessIndex i = 0; i < times.size(); ++i) {
@@ -28,7 +28,7 @@ std::vector<ProcessIndex> MainProcesses(const std::vector<MeasuredTime>& times) 
   return processes;
 }
 
-// Of a device: its name by CUDA where it is known; else each process's devices are its own.
+// A device's CUDA UUID if known; else devices of different processes are taken as different.
 std::string IdentityOf(const TraceModel& model, const GpuDevice& device) {
   if (!device.uuid.empty()) return device.uuid;
   return absl::StrCat(model.processes[device.process].host, "/", device.process, "/", device.ordinal);
@@ -43,7 +43,7 @@ void AddDevices(const TraceModel& model, const std::vector<MeasuredTime>& times,
     const MeasuredTime& time = times[device.process];
     if (std::find(processes.begin(), processes.end(), device.process) == processes.end() || time.time.empty()) continue;
     devices.insert(IdentityOf(model, device));
-    // As if the part that was not measured had been like the rest.
+    // Assumes that the part without measurements was like the rest.
     const double step_ns = static_cast<double>(time.duration_ns) / static_cast<double>(time.all_steps);
     const double scale = step_ns / static_cast<double>(time.time.total_ns());
     const auto busy_ns = work.Busy().total_ns();
@@ -71,7 +71,7 @@ class Comparison {
     has_batches_ = std::all_of(runs.begin(), runs.end(), [](const ScalingRun& run) { return run.batch > 0; });
   }
 
-  // Work of a step in this run for each of the base's. Nothing: not known.
+  // Work per step of this run relative to the base. nullopt: not known.
   std::optional<double> WorkOf(const ScalingRun& run) const {
     if (kind_ == ScalingKind::kStrong) return 1.0;
     if (kind_ == ScalingKind::kWeak) return static_cast<double>(run.devices) / static_cast<double>(base_.devices);
@@ -106,7 +106,7 @@ class Comparison {
     return static_cast<double>(run.devices) / static_cast<double>(base_.devices);
   }
 
-  // `share`: of the base's work of a device. Parts below a percent of the step are not worth a word.
+  // `share`: the device's share of the base's work. Parts below a percent of the step are not reported.
   Cell GrewOf(const ScalingRun& run, double share) const {
     if (!run.has_gpu_times || !base_.has_gpu_times) return Cell();
     std::vector<std::pair<double, const char*>> parts = {

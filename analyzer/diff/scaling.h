@@ -1,4 +1,4 @@
-// Several runs of one program on more and more devices: how much faster it gets, and what keeps it from being faster.
+// Runs of one program on increasing numbers of devices: the speed-up, and what limits it.
 #ifndef DLHOOK_ANALYZER_DIFF_SCALING_H_
 #define DLHOOK_ANALYZER_DIFF_SCALING_H_
 
@@ -13,20 +13,20 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// What the work of a step grows with. kByBatch: as the batch sizes say that the calls tell.
+// What the work of a step grows with. kByBatch: the batch sizes that the calls show.
 enum class ScalingKind : uint8_t { kByBatch, kStrong, kWeak };
 
-// What the table needs of a run; the run itself may go.
+// What the table needs of a run; the run itself need not stay in memory.
 struct ScalingRun {
   std::string name;
-  int64_t processes = 0;  // that have steady steps
-  int64_t devices = 0;    // that these used, each counted once; without times of GPUs: the processes
+  int64_t processes = 0;  // with steady steps
+  int64_t devices = 0;    // used by these, each counted once; without GPU times, the number of processes
   bool has_gpu_times = false;
   IterationKind kind = IterationKind::kUnknown;
   int64_t steps = 0;   // of all processes
   double step_ns = 0;  // mean over processes of their mean steady step
-  int64_t batch = 0;   // of all processes together, in a step; 0: not known
-  // Parts of a mean step, mean over devices; they add up to step_ns. Only with times of GPUs.
+  int64_t batch = 0;   // per step of all processes together; 0: not known
+  // Parts of a mean step, mean over devices; they add up to step_ns. Only with GPU times.
   double compute_ns = 0;
   double exposed_communication_ns = 0;
   double exposed_copy_ns = 0;
@@ -34,10 +34,10 @@ struct ScalingRun {
   double communication_ns = 0;  // exposed or not
 };
 
-// FailedPrecondition: no steady steps.
+// FailedPrecondition if there are no steady steps.
 absl::StatusOr<ScalingRun> MeasureScaling(const TraceModel& model, const std::vector<StepTrack>& steps);
 
-// Rows ascending by devices; the first of those with fewest devices is what the others are compared with.
+// Rows are sorted by devices; the first of those with fewest devices is the base.
 Table ScalingTable(std::vector<ScalingRun> runs, ScalingKind kind);
 
 }  // namespace dlhook::analyzer::diff

@@ -1,5 +1,4 @@
-// The two sides of a comparison are of distinct types: they can't be swapped by mistake, and what takes both says which
-// is which.
+// The two sides of a comparison have distinct types, so that they can't be swapped by mistake.
 #ifndef DLHOOK_ANALYZER_DIFF_SIDES_H_
 #define DLHOOK_ANALYZER_DIFF_SIDES_H_
 
@@ -8,7 +7,7 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// What is compared with: the run before.
+// The run to compare with: before the change.
 template <typename T>
 class Baseline {
  public:
@@ -20,7 +19,7 @@ class Baseline {
   T value_;
 };
 
-// What is judged: the run after. (A "candidate" is an algorithm that a search tries: model/op.h.)
+// The run that is judged: after the change. (A "candidate" is an algorithm that a search tries: model/op.h.)
 template <typename T>
 class Contender {
  public:

@@ -1,4 +1,4 @@
-// A run as if only some of its steps had happened: see step_slice.h.
+// Cuts a run to some of its steps: see step_slice.h.
 #include "analyzer/diff/step_slice.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void Keep(const std::vector<T>& from, const std::vector<uint32_t>& kept, std::ve
   for (uint32_t index : kept) to.push_back(from[index]);
 }
 
-// What was an index into all is one into what was kept.
+// Turns indices into all elements into indices into those kept.
 void Renumber(const std::vector<uint32_t>& number, std::vector<uint32_t>& indices) {
   for (uint32_t& index : indices) {
     if (index != kNone) index = number[index];
@@ -41,8 +41,8 @@ class Slicer {
       for (const Step& step : track.steps) steps_of_[track.process].push_back({step.start_ns, step.end_ns});
     }
     kept_calls_ = Choose(model.calls, 0, call_number_);
-    // What a thread does between two scopes shows from both: so those before a step and after it, too. They count for
-    // nothing.
+    // What a thread does between two scopes is derived from both, so scopes shortly before and after a step are kept,
+    // too. They do not count.
     const int64_t margin_ns = steps.count() == 0 ? 0 : steps.total_ns() / steps.count();
     kept_scopes_ = Choose(model.scopes, margin_ns, scope_number_);
     ChooseGpuWork();
@@ -79,12 +79,12 @@ class Slicer {
     Keep(attribution.of_call, kept_calls_, slice.of_call);
     Keep(attribution.of_scope, kept_scopes_, slice.of_scope);
     slice.of_gap = attribution.of_gap;
-    // A call that was captured into a CUDA graph lies in no step: here is what it says of the work.
+    // A call captured into a CUDA graph is in no step; it is kept because it describes the graph's work.
     Keep(GpuPlaces(model_, attribution), kept_gpu_, slice.of_gpu);
     return slice;
   }
 
-  // Of [start, end) of the slice, what is in no step.
+  // The part of [start, end) of the slice that is in no step.
   int64_t BetweenSteps(const TraceModel& slice) const {
     Intervals all;
     for (const Intervals& intervals : steps_of_) all.insert(all.end(), intervals.begin(), intervals.end());
@@ -112,7 +112,7 @@ class Slicer {
     return kept;
   }
 
-  // What was asked for in a step belongs to it, whenever it was done.
+  // GPU work belongs to the step that asked for it, whenever it ran.
   void ChooseGpuWork() {
     const GpuActivityColumns& gpu = model_.gpu;
     for (GpuIndex i = 0; i < gpu.size(); ++i) {
@@ -208,7 +208,8 @@ class Slicer {
   const TraceModel& model_;
   std::vector<Intervals> steps_of_;  // by process
   std::vector<uint32_t> kept_calls_, kept_scopes_, kept_gpu_;
-  std::vector<uint32_t> call_number_, scope_number_;  // in the slice, of each in the run; kNone: not kept
+  std::vector<uint32_t> call_number_, scope_number_;  // from indices in the run to indices in the slice; kNone: not
+                                                      // kept
 };
 
 }  // namespace

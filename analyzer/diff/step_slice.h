@@ -1,4 +1,4 @@
-// A run as if only some of its steps had happened: every table is made of it unchanged, and says what these steps cost.
+// A run as if only some of its steps had happened: every table can be made from it, and then covers only these steps.
 #ifndef DLHOOK_ANALYZER_DIFF_STEP_SLICE_H_
 #define DLHOOK_ANALYZER_DIFF_STEP_SLICE_H_
 
@@ -14,8 +14,8 @@ namespace dlhook::analyzer::inline diff {
 
 class StepSlice {
  public:
-  // `model` with its choices resolved. Calls and scopes that were under way in one of the steps are kept whole;
-  // searches for algorithms, which concern no single step, and calls of which only totals are known are not.
+  // `model`: choices resolved. Calls and scopes that were active during one of the steps are kept whole. Searches for
+  // algorithms, which belong to no single step, and aggregated calls are dropped.
   StepSlice(const TraceModel& model, const Attribution& attribution, const ComparedSteps& steps);
   StepSlice(const StepSlice&) = delete;
   StepSlice& operator=(const StepSlice&) = delete;

@@ -7,7 +7,7 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// Of a process without steps, where no other has any: all its time.
+// For a process without steps, all its time if no process has steps.
 std::vector<StepWork::Intervals> StepWork::IntervalsOf(const TraceModel& model, const std::vector<StepTrack>& tracks) {
   std::vector<Intervals> intervals(model.processes.size());
   bool any = false;

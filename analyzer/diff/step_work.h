@@ -1,4 +1,4 @@
-// What a step's time consists of, as finely as it can be told: by layer, direction and op.
+// What a step's time consists of, as finely as possible: by layer, direction and op.
 #ifndef DLHOOK_ANALYZER_DIFF_STEP_WORK_H_
 #define DLHOOK_ANALYZER_DIFF_STEP_WORK_H_
 
@@ -16,9 +16,9 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// What is done again and again.
+// One recurring activity.
 struct Doing {
-  GroupIndex group = 0;  // of Group()
+  GroupIndex group = 0;  // a result of Group()
   LayerDirection direction = LayerDirection::kUnknown;
   ActivityKind activity = ActivityKind::kUnattributed;
   uint32_t what = kNone;  // kCall, kWaiting: OpIndex; kScope: NameIndex of the scope's name
@@ -26,11 +26,11 @@ struct Doing {
 };
 
 struct DoneSums {
-  int64_t share_ns = 0;  // wall share: all of them add up to the steps' time exactly
-  int64_t calls = 0;     // of libraries, without those inside another call of the same kind
+  int64_t share_ns = 0;  // wall share; the sum over all activities is exactly the time of the steps
+  int64_t calls = 0;     // library calls, without those nested in another call of the same kind
 };
 
-// Of all steps of the analysis; of the whole run where it has none.
+// Over all steps of the analysis, or the whole run if it has none.
 class StepWork {
  public:
   StepWork(const TraceModel& model, const TableOptions& options);

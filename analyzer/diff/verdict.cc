@@ -16,11 +16,11 @@ namespace dlhook::analyzer::inline diff {
 namespace {
 
 constexpr size_t kMostNamed = 3;                  // in the sentence
-constexpr double kExplained = 0.8;                // part of the change after which no more are named
-constexpr double kWorthNaming = 0.05;             // of the change
-constexpr double kLayoutWorthNaming = 0.01;       // of the step
-constexpr double kPaceWorthNoting = 0.05;         // away from 1
-constexpr double kInterruptedWorthNoting = 0.01;  // of the time
+constexpr double kExplained = 0.8;                // part of the change; once explained, no more causes are named
+constexpr double kWorthNaming = 0.05;             // part of the change
+constexpr double kLayoutWorthNaming = 0.01;       // part of the step
+constexpr double kPaceWorthNoting = 0.05;         // difference from 1
+constexpr double kInterruptedWorthNoting = 0.01;  // part of the time
 
 std::string PercentText(double part, double whole) {
   if (whole == 0) return "unknown";
@@ -39,14 +39,14 @@ std::string PerText(const VerdictInput& input) {
   return HasSteps(input) ? absl::StrCat(" per ", Unit(input)) : "";
 }
 
-// Where samples are compared, what a step takes.
+// The time of a step, if samples are compared.
 std::string StepText(const VerdictInput& input) {
   const TimeChange& step = input.decision->whole;
   if (input.decision->per != Per::kSample) return "";
   return absl::StrCat("; ", HumanTime(step.base_ns), " -> ", HumanTime(step.candidate_ns), " per ", Unit(input));
 }
 
-// What the processors did for it, whoever else wanted them.
+// CPU time, which does not depend on who else uses the processors.
 std::string CpuText(const VerdictInput& input) {
   const TimeChange& cpu = input.decision->cpu;
   if (cpu.base_ns == 0) return "";
@@ -62,7 +62,7 @@ bool IsBeyondNoise(const Contribution& contribution) {
   return contribution.time.finding == Speed::kSlower || contribution.time.finding == Speed::kFaster;
 }
 
-// Those that made the step change, until they explain most of it. Where batches differ, times per step explain nothing.
+// The contributions that explain most of the change. If batch sizes differ, times per step explain nothing.
 std::vector<std::string> Causes(const VerdictInput& input) {
   std::vector<std::string> causes;
   if (input.decision->per == Per::kSample) return causes;
@@ -79,7 +79,8 @@ std::vector<std::string> Causes(const VerdictInput& input) {
   return causes;
 }
 
-// "; layout changes (reorders) went from 14 to 6 a step (-540 us)": they are spread over many layers.
+// "; layout changes (reorders) went from 14 to 6 a step (-540 us)": one clause, because they are spread over many
+// layers.
 std::string LayoutClause(const VerdictInput& input) {
   const LayoutChange& layout = input.layout;
   const TimeChange& time = layout.time;
@@ -112,7 +113,7 @@ std::string SlowerText(const VerdictInput& input) {
                       NoiseText(input, time), CpuText(input), StepText(input), ")");
 }
 
-// What changed although the step as a whole did not.
+// Changes within a step that did not change as a whole.
 std::vector<std::string> ChangesWithin(const VerdictInput& input) {
   std::vector<std::string> changes;
   if (input.decision->per == Per::kSample) return changes;

@@ -1,4 +1,4 @@
-// The table `verdict`: one sentence on two runs, what explains it, and what to know of the comparison.
+// The table `verdict`: one sentence about two runs, what explains it, and what to know about the comparison.
 #ifndef DLHOOK_ANALYZER_DIFF_VERDICT_H_
 #define DLHOOK_ANALYZER_DIFF_VERDICT_H_
 
@@ -26,11 +26,11 @@ struct VerdictInput {
   LayoutChange layout;
 };
 
-// What the programs do differently first, then what that costs: "NEW: batch 8 -> 16; it is 12 % slower per sample (601 -> 672 us,
-// noise 2.0 %): conv2 backward-weights +480 us, because …".
+// First what the programs do differently, then its effect: "NEW: batch 8 -> 16; it is 12 % slower per sample (601 ->
+// 672 us, noise 2.0 %): conv2 backward-weights +480 us, because …".
 std::string VerdictSentence(const VerdictInput& input);
 
-// Rows: the step, then what contributes to its change beyond noise. Title: the sentence.
+// Rows: the step, then contributions to its change beyond noise. Title: the sentence.
 Table VerdictTable(const VerdictInput& input);
 
 }  // namespace dlhook::analyzer::diff

@@ -21,7 +21,7 @@
 namespace dlhook::analyzer::inline diff {
 namespace {
 
-// The same in words, as the table has it.
+// The same as text for the table.
 struct Words {
   std::string model, layer, direction, activity, what, purpose, problem, types, chosen, formats;
   auto operator<=>(const Words&) const = default;
@@ -71,7 +71,7 @@ class Wording {
   std::vector<ScopeIndex> first_scope_;  // by name
 };
 
-// A row: the words, and what stands behind them.
+// A row: its words, and the sums behind them.
 struct WorkRow : Words, DoneSums {
   int64_t steps = 1;
   int64_t whole_ns = 0;  // of all rows

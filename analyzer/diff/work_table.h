@@ -1,4 +1,4 @@
-// What a step's time consists of, as finely as it can be told: the table that says why a layer's time changed.
+// What a step's time consists of, as finely as possible: explains why a layer's time changed.
 #ifndef DLHOOK_ANALYZER_DIFF_WORK_TABLE_H_
 #define DLHOOK_ANALYZER_DIFF_WORK_TABLE_H_
 
@@ -7,10 +7,10 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// Table `work`: one row for each layer, direction, op, problem and way in which it is done, with its exact wall share.
-// Of all steps of the analysis; of the whole run where it has none.
+// Table `work`: one row per layer, direction, op, problem and implementation, with its exact wall share. Over all steps
+// of the analysis, or the whole run if it has none.
 absl::StatusOr<Table> WorkTable(const TraceModel& model, const TableOptions& options);
-// Of the steady steps that most time goes to: for a report.
+// Over the steady steps of the kind that takes most time: for a report.
 absl::StatusOr<Table> MeanWorkTable(const TraceModel& model, const TableOptions& options);
 
 inline constexpr char kMovesData[] = "layout";  // in the column `purpose`

@@ -1,4 +1,4 @@
-// How many samples a step works on: see batch_size.h.
+// The batch size of a step: see batch_size.h.
 #include "analyzer/steps/batch_size.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ int64_t OneDnnBatch(const Op& op) {
   return absl::SimpleAtoi(digits.substr(0, digits.find_first_not_of("0123456789")), &batch) ? batch : 0;
 }
 
-// The first dimension of what is no parameter.
+// The first dimension of a tensor that is not a parameter.
 int64_t CudnnBatch(const Op& op) {
   for (const CudnnTensor& tensor : op.cudnn()->tensors) {
     if (tensor.role == TensorRole::kX && tensor.dims.size() >= 3) return tensor.dims[0];
@@ -49,13 +49,13 @@ bool IsConvolution(const Attribution& attribution, CallIndex call) {
   return layer != kNone && absl::StrContains(attribution.layers[layer].type, "convolution");
 }
 
-// What is known of one step while its calls are looked through.
+// What is known of one step while its calls are examined.
 struct Guess {
-  bool is_told = false;  // or can't be told
+  bool is_told = false;  // found, or known to be unknowable
   bool is_over = false;  // the backward pass has begun
   int products = 0;
   std::set<int64_t> common;
-  std::set<int64_t> rows;  // of products that a framework's ops make
+  std::set<int64_t> rows;  // of products inside framework ops
   bool all_have_rows = true;
 };
 
@@ -101,18 +101,19 @@ class BatchFinder {
     TakeProduct(call, model_.ops[op], guess);
   }
 
-  // y[m,n] = x[m,k] w[k,n]: the batch is m or n, whichever way round the library stores matrices.
+  // y[m,n] = x[m,k] w[k,n]: the batch is m or n, depending on how the library stores matrices.
   void TakeProduct(CallIndex call, const Op& op, Guess& guess) const {
     if (!op.gemm() || op.gemm()->batch > 1 || guess.is_over) return;
     if (!IsForward(attribution_, call, op)) {
       guess.is_over = guess.products > 0;
       return;
     }
-    // A convolution done as a product, image by image: its sides are channels and places.
+    // A convolution computed as a product, image by image: its sides are channels and positions.
     if (IsConvolution(attribution_, call)) return;
     const std::set<int64_t> sides = {op.gemm()->m, op.gemm()->n};
     const ScopeIndex scope = model_.calls.ScopeOf(call);
-    // PyTorch's tensors are stored by rows, the library takes them for columns: a row of the result is a column of its own.
+    // PyTorch stores matrices by rows, and the library reads them by columns: a row of the result is a column of the
+    // product.
     if (!op.gemm()->row_major && scope != kNone && model_.scopes.kind[scope] == ScopeKind::kFrameworkOp) {
       guess.rows.insert(op.gemm()->n);
     } else {
@@ -129,7 +130,7 @@ class BatchFinder {
   const Attribution& attribution_;
   StepTrack& track_;
   std::vector<Guess> guesses_;
-  std::vector<int64_t> batches_;  // by op; 0: it doesn't tell
+  std::vector<int64_t> batches_;  // by op; 0: the op does not show it
 };
 
 }  // namespace

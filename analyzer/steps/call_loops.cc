@@ -1,4 +1,4 @@
-// Loops inside of a layer: see call_loops.h.
+// Loops inside a layer: see call_loops.h.
 #include "analyzer/steps/call_loops.h"
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-// Products of one turn: groups of a convolution, both gradients, the bias.
+// Products of one iteration of the loop: groups of a convolution, both gradients, the bias.
 constexpr size_t kMaxBody = 12;
-// Fewer tensors may well lie at equal distances by chance: those of queries, keys and values.
+// Fewer tensors may be equally spaced by chance, such as queries, keys and values.
 constexpr size_t kMinTurns = 4;
-// An operand moves on by so many of its sizes at most: the next image, behind other groups.
+// The largest stride of an operand in multiples of its size: the next image, after other groups.
 constexpr int64_t kMaxStride = 64;
 
 using Moves = std::array<int64_t, 3>;  // of A, B and C, in bytes
@@ -36,7 +36,7 @@ class LoopFinder {
       if (turns > 1) left -= body * (turns - 1);
       i += std::max<size_t>(body * turns, 1);
     }
-    // A network of one layer that reads its batches from one array is no loop inside of a layer.
+    // A network of one layer that reads its batches from one array is not a loop inside a layer.
     if (left < kMinWorks) std::iota(leaders.begin(), leaders.end(), 0);
     return leaders;
   }
@@ -79,7 +79,7 @@ class LoopFinder {
       if (sizes[i] <= 0 || moves[i] % sizes[i] != 0 || std::abs(moves[i] / sizes[i]) > kMaxStride) return false;
       moves_on = true;
     }
-    // Images of a batch lie one behind the other; other tensors may lie at equal distances by chance.
+    // The images of a batch are adjacent in memory; other tensors may be equally spaced by chance.
     const bool reads_the_same = moves[0] == 0 || moves[1] == 0;
     return moves_on && (reads_the_same || (moves[0] == sizes[0] && moves[1] == sizes[1] && moves[2] == 0));
   }

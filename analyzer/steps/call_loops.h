@@ -1,4 +1,4 @@
-// Loops inside of a layer: the same products again and again, image by image or step of a recurrence by step.
+// Loops inside a layer: the same products repeated image by image, or time step by time step.
 #ifndef DLHOOK_ANALYZER_STEPS_CALL_LOOPS_H_
 #define DLHOOK_ANALYZER_STEPS_CALL_LOOPS_H_
 
@@ -11,13 +11,13 @@
 
 namespace dlhook::analyzer::inline steps {
 
-// For each of `calls` (matrix products of one thread, in order of time) the place in `calls` of the one that it
-// repeats: that of the loop's first turn, else its own. A loop has equal ops in every turn; from turn to turn every operand
-// stays where it is or moves on by a multiple of its size, always by the same, and some do either.
+// For each of `calls` (matrix products of one thread, in order of time) the index in `calls` of the product that it
+// repeats: that of the loop's first iteration, else its own. All iterations of a loop have equal ops, and from one to
+// the next every operand stays where it is or moves by a constant multiple of its size, and some operands do each.
 std::vector<uint32_t> LoopLeaders(const TraceModel& model, const std::vector<OpFacts>& facts,
                                   absl::Span<const CallIndex> calls);
 
-// By CallIndex: repeats another call in a loop inside of a layer.
+// By CallIndex: whether the call repeats another one in a loop inside a layer.
 std::vector<bool> LoopRepeats(const TraceModel& model);
 
 }  // namespace dlhook::analyzer::steps

@@ -1,4 +1,4 @@
-// Which iteration a moment of a thread belongs to: see iteration_clock.h.
+// Maps time to iterations: see iteration_clock.h.
 #include "analyzer/steps/iteration_clock.h"
 
 #include <algorithm>

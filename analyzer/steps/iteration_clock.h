@@ -1,4 +1,4 @@
-// Which iteration a moment of a thread belongs to.
+// Maps a time on a thread to its iteration.
 #ifndef DLHOOK_ANALYZER_STEPS_ITERATION_CLOCK_H_
 #define DLHOOK_ANALYZER_STEPS_ITERATION_CLOCK_H_
 
@@ -14,11 +14,11 @@ class IterationClock {
  public:
   explicit IterationClock(const TraceModel& model);
 
-  // Number of the iteration on this thread from 1; 0 before the first one and on threads without.
+  // Number of the iteration on this thread, from 1; 0 before the first one and on threads without iterations.
   size_t At(ThreadIndex thread, int64_t ns) const;
   bool IsSteady(ThreadIndex thread, int64_t ns) const;
 
-  int64_t steady_iterations() const { return steady_iterations_; }  // of all tracks
+  int64_t steady_iterations() const { return steady_iterations_; }  // over all tracks
 
  private:
   struct Start {

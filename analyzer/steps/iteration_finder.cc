@@ -1,4 +1,4 @@
-// Second half of the iteration finder: where in its period a step begins, and all the steps. See
+// Second half of the iteration finder: where in its period a step begins, and the list of all steps. See
 // iteration_finder.h.
 #include "analyzer/steps/iteration_finder.h"
 
@@ -11,13 +11,12 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-// Steps looked at to learn a typical one.
+// steps examined to learn a typical one
 constexpr size_t kSamples = 64;
-// Calls compared to tell one place in the step from another.
+// calls compared to distinguish positions in the step
 constexpr size_t kMaxContext = 64;
 
-// One step as it mostly looks, beginning at the period's cut, and the median idle time before each
-// of its calls.
+// A typical step, beginning at the period's cut, and the median idle time before each of its calls.
 struct Template {
   std::vector<uint32_t> symbols;
   std::vector<int64_t> gap_ns;
@@ -62,7 +61,7 @@ Template LearnTemplate(const StepSequence& sequence, const Cuts& cuts, const Bag
   return result;
 }
 
-// Whether a place has backward calls on both sides: a step does not begin there.
+// Whether a position has backward calls on both sides: no step begins there.
 bool IsInsideBackward(const StepSequence& sequence, const Template& step, size_t place) {
   const auto pass_from = [&](size_t first, bool ahead) {
     for (size_t i = 0; i < step.size(); ++i) {
@@ -81,8 +80,7 @@ bool HasBackward(const StepSequence& sequence, const Template& step) {
                      [&](uint32_t symbol) { return sequence.symbols[symbol].pass == StepSymbol::Pass::kBackward; });
 }
 
-// The program's first calls are a step's first calls, if they look like the step from one of its
-// places on.
+// The program's first calls are a step's first calls, if they match the step from one of its positions on.
 std::optional<size_t> BeginByFirstCalls(const StepSequence& sequence, const Template& step) {
   const size_t enough = std::min(step.size(), std::max<size_t>(2, std::min<size_t>(step.size() / 2, 8)));
   const bool has_backward = HasBackward(sequence, step);
@@ -110,11 +108,11 @@ size_t LargestGap(const Template& step, size_t begin, size_t end) {
   return best % step.size();
 }
 
-// Between the last backward and the next forward call, where the program was away for longest.
+// Between the last backward and the next forward call, at the longest pause.
 std::optional<size_t> BeginByPass(const StepSequence& sequence, const Template& step) {
   std::optional<size_t> best;
   size_t after_backward = SIZE_MAX;
-  for (size_t i = 0; i < 2 * step.size(); ++i) {  // twice around, to see the turn of the cycle
+  for (size_t i = 0; i < 2 * step.size(); ++i) {  // twice around, because the cycle wraps
     const StepSymbol::Pass pass = sequence.symbols[step.at(i)].pass;
     if (pass == StepSymbol::Pass::kBackward) after_backward = i + 1;
     if (pass != StepSymbol::Pass::kForward || after_backward == SIZE_MAX) continue;
@@ -131,13 +129,12 @@ size_t FindBegin(const StepSequence& sequence, const Template& step) {
   return LargestGap(step, 0, step.size());
 }
 
-// How to recognise a step's first call: the calls that follow it, and the calls before places that
-// look alike but are in the middle of a step (the second of two equal layers).
+// Identifies a step's first call: the calls that follow it, and the calls before positions that look alike but are
+// inside a step (the second of two equal layers).
 struct Signature {
   std::vector<uint32_t> calls;
   std::vector<uint32_t> not_after;
-  // At another batch size one call is too little to go by: two products may have two of their three
-  // sizes in common.
+  // At another batch size one call is not enough: two products may have two of their three sizes in common.
   std::vector<uint32_t> calls_at_other_batch;
 };
 
@@ -170,8 +167,7 @@ bool Contains(const std::vector<uint32_t>& symbols, uint32_t symbol) {
   return std::find(symbols.begin(), symbols.end(), symbol) != symbols.end();
 }
 
-// Whether the call before `begin` is one that a step's first call never follows, at one of these
-// ratios.
+// Whether the call before `begin` is one that never precedes a step's first call, at one of these ratios.
 bool FollowsInside(const StepSequence& sequence, const Signature& signature, size_t begin,
                    const std::vector<Ratio>& ratios) {
   if (begin == 0) return false;
@@ -183,8 +179,8 @@ bool FollowsInside(const StepSequence& sequence, const Signature& signature, siz
   return false;
 }
 
-// Whether the calls from `begin` on are the signature's at another batch size: the same ratio for
-// all that differ (moving weights does not depend on it).
+// Whether the calls from `begin` on are the signature's at another batch size: the same ratio for all that differ
+// (moving weights does not depend on the batch).
 bool MatchesAtOtherBatch(const StepSequence& sequence, const Signature& signature, size_t begin) {
   const std::vector<uint32_t>& calls = signature.calls_at_other_batch;
   if (begin + calls.size() > sequence.size()) return false;
@@ -218,8 +214,7 @@ std::vector<size_t> ExactStarts(const StepSequence& sequence, const Signature& s
   return starts;
 }
 
-// A piece that isn't regular may hold steps at another batch size (evaluation, the last smaller
-// batch): cut them too.
+// An irregular piece may contain steps at another batch size (evaluation, a smaller last batch): cut these, too.
 void AddStartsAtOtherBatch(const StepSequence& sequence, const BagSums& bags, const Signature& signature, Cuts& cuts) {
   std::vector<size_t> starts;
   const auto scan = [&](size_t begin, size_t end) {
@@ -236,7 +231,7 @@ void AddStartsAtOtherBatch(const StepSequence& sequence, const BagSums& bags, co
   cuts.positions = std::move(starts);
 }
 
-// The same period, cut where steps begin. `period` itself if that can't be told from the calls.
+// The same period, cut where steps begin. `period` itself if the calls do not show that.
 Cuts MoveToBegin(const StepSequence& sequence, const BagSums& bags, Cuts period) {
   const Template step = LearnTemplate(sequence, period, bags);
   const std::optional<Signature> signature = SignatureOf(step, FindBegin(sequence, step));
@@ -245,8 +240,7 @@ Cuts MoveToBegin(const StepSequence& sequence, const BagSums& bags, Cuts period)
   if (moved.bag != period.bag) return period;
   AddStartsAtOtherBatch(sequence, bags, *signature, moved);
   moved = EvaluateCuts(std::move(moved.positions), bags, sequence.size());
-  // Threads that change places inside a step hide its first call: the period's own cut holds better
-  // then.
+  // Threads whose order varies within a step hide its first call; then the period's own cut is better.
   if (moved.bag != period.bag || moved.coverage + 0.05 < period.coverage) return period;
   return moved;
 }

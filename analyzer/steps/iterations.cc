@@ -1,4 +1,4 @@
-// The iterations of a run: see iterations.h.
+// The steps of a run: see iterations.h.
 #include "analyzer/steps/iterations.h"
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-// Without shapes, shorter patterns are found in anything (the blocks of a matrix factorization).
+// Without shapes, shorter patterns are found everywhere (the blocks of a matrix factorization).
 constexpr size_t kMinPeriodByKind = 3;
-// An iteration at the beginning that takes longer than this many steady ones is warm-up.
+// A first step that takes longer than this many steady ones is warm-up.
 constexpr double kWarmUpFactor = 1.5;
 
 void SortByStart(const TraceModel& model, std::vector<CallIndex>* calls) {
@@ -38,7 +38,7 @@ std::vector<CallIndex> CallsOfThreads(const TraceModel& model, const std::vector
   return calls;
 }
 
-// By thread; in one pass, because there may be many threads.
+// By thread, in one pass, because there may be many threads.
 std::vector<std::vector<CallIndex>> CallsByThread(const TraceModel& model, const std::vector<bool>& threads) {
   std::vector<std::vector<CallIndex>> calls(threads.size());
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
@@ -51,18 +51,18 @@ std::vector<std::vector<CallIndex>> CallsByThread(const TraceModel& model, const
 
 int64_t EndOf(const CallColumns& calls, CallIndex call) { return calls.start_ns[call] + calls.duration_ns[call]; }
 
-// What calls are to the finder.
+// How the finder sees calls.
 struct Reading {
-  const std::vector<bool>& repeats;  // in a loop inside of a layer: as many as a batch has images
+  const std::vector<bool>& repeats;  // in a loop inside a layer, which repeats as often as a batch has images
   SymbolTable table;
 };
 
-// Calls inside other calls tell nothing new, and differ between warm-up and later.
+// Nested calls add no information, and differ between warm-up and later.
 bool TakesPart(const TraceModel& model, const Reading& reading, CallIndex call) {
   return model.calls.parent[call] == kNone && TellsSteps(model.ops[model.calls.op[call]]) && !reading.repeats[call];
 }
 
-// `places`: where in `calls` each element of the sequence stands.
+// `places`: the index in `calls` of each element of the sequence.
 StepSequence MakeSequence(const TraceModel& model, const std::vector<CallIndex>& calls, const Reading& reading,
                           std::vector<uint32_t>& places) {
   StepSequence sequence;
@@ -78,8 +78,7 @@ StepSequence MakeSequence(const TraceModel& model, const std::vector<CallIndex>&
   return sequence;
 }
 
-// A primitive is created before it is executed: creations right before an iteration's first
-// execution are a part of it.
+// A primitive is created before it is executed: creations directly before the first execution of a step belong to it.
 int64_t StartWithCreations(const TraceModel& model, const std::vector<CallIndex>& calls, uint32_t place) {
   while (place > 0 && model.ops[model.calls.op[calls[place - 1]]].is_creation) --place;
   return model.calls.start_ns[calls[place]];
@@ -131,7 +130,7 @@ void CountCalls(const TraceModel& model, const std::vector<CallIndex>& calls, It
   }
 }
 
-// The union of the calls' intervals, divided among the iterations.
+// The union of the calls' intervals, divided among the steps.
 void MeasureInLibrary(const TraceModel& model, const std::vector<CallIndex>& calls, IterationTrack& track) {
   int64_t covered_until_ns = track.iterations[0].start_ns;
   size_t at = 0;
@@ -156,8 +155,8 @@ int64_t MedianOfLaterHalf(std::vector<int64_t> durations) {
   return QuartilesOf(std::move(durations)).median;
 }
 
-// The beginning, as long as it isn't like the later half of the steady ones. Work that is no
-// iteration of this kind (an evaluation before training) neither is warm-up nor ends it.
+// Marks the first steps while they differ from the later half of the steady ones. Other work (an evaluation before
+// training) is not warm-up and does not end it.
 void MarkWarmUp(size_t period_calls, IterationTrack& track) {
   const std::vector<int64_t> durations = track.Durations(Phase::kSteady);
   if (durations.size() < 2) return;
@@ -201,8 +200,8 @@ std::vector<IterationTrack> TracksOfThreads(const TraceModel& model, const std::
   return tracks;
 }
 
-// All threads together, or each for itself where that explains clearly more: threads that serve
-// requests independently show an accidental order at best.
+// All threads together, or each for itself if that explains clearly more: the order of threads that serve requests
+// independently is accidental.
 std::vector<IterationTrack> TracksOfProcess(const TraceModel& model, const std::vector<bool>& threads,
                                             const Reading& reading) {
   std::optional<IterationTrack> together = MakeTrack(model, CallsOfThreads(model, threads), reading);

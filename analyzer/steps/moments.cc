@@ -1,4 +1,4 @@
-// What a process does when: see moments.h.
+// The activities of a process over time: see moments.h.
 #include "analyzer/steps/moments.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using Scope = ScopeKind;
 
-// Of calls without a layer the op stands for it: ops are numbered in the order in which they were first met, too.
+// A call without a layer is ranked by its op: ops are numbered in the order of their first call, too.
 constexpr uint32_t kOpRank = 0x80000000;
 
 bool IsBackward(LayerDirection direction) {
@@ -55,7 +55,7 @@ MomentKind KindOf(Direction direction) {
   }
 }
 
-// What the name alone says of a scope; the same for all scopes of that name.
+// What the name of a scope says; the same for all scopes with that name.
 enum class NameRole : uint8_t { kPlain, kInput, kUpdate, kZeroGrad, kEngine, kGradientNode, kRegion, kFunction };
 
 NameRole RoleOf(const std::string& name) {
@@ -65,7 +65,7 @@ NameRole RoleOf(const std::string& name) {
   if (absl::StartsWith(name, "autograd::engine::evaluate_function")) return NameRole::kEngine;
   if (absl::StrContains(name, "gradient_tape/")) return NameRole::kGradientNode;
   if (absl::StartsWith(name, "Torch-Compiled Region")) return NameRole::kRegion;
-  // A Python autograd.Function (checkpointing is one) brackets what its code runs.
+  // A Python autograd.Function (checkpointing is one) encloses what its code runs.
   if (!absl::StrContains(name, "::")) return NameRole::kFunction;
   return NameRole::kPlain;
 }
@@ -87,7 +87,7 @@ class Collector {
   }
 
  private:
-  // What a scope is to the walk: a moment, something around moments, or a part of a moment.
+  // How the walk treats a scope: as a moment, as something that contains moments, or as part of a moment.
   enum class Stand : uint8_t { kTransparent, kMoment, kInside };
 
   void CollectScopes() {
@@ -119,7 +119,7 @@ class Collector {
     }
   }
 
-  // Updates that compute gradients themselves, by a closure of the program's (LBFGS).
+  // Updates that compute gradients themselves, through a closure (LBFGS).
   void MarkClosures() {
     const ScopeColumns& scopes = model_.scopes;
     update_around_.assign(scopes.size(), kNone);
@@ -151,7 +151,7 @@ class Collector {
     if (kind == MomentKind::kOther && IsTransparent(scope, role)) return;
     const auto closure = closures_.find(scope);
     if (closure == closures_.end()) stands_[scope] = Stand::kMoment;
-    // Before its last gradients an optimizer updates nothing for good.
+    // Before its last gradients an optimizer makes no final update.
     const ScopeIndex around = update_around_[scope];
     if (kind == MomentKind::kUpdate && around != kNone && closures_.contains(around)) kind = MomentKind::kZeroGrad;
     Moment moment;
@@ -201,13 +201,15 @@ class Collector {
     if (role == NameRole::kFunction) return MomentKind::kOther;
     const MomentKind kind = KindOf(place.direction);
     if (kind == MomentKind::kBackward || kind == MomentKind::kUpdate) return kind;
-    // The plain arithmetic of a program (a metric, a mean) is no network's, nor are the buckets of what distributes one.
+    // Plain arithmetic of a program (a metric, a mean) belongs to no network, nor do the buckets of distributed
+    // training.
     const bool in_module = place.layer != kNone && !attribution_.layers[place.layer].module.empty() &&
                            !absl::EndsWith(attribution_.layers[place.layer].module_type, "DataParallel");
     return has_work_[scope] || in_module ? MomentKind::kForward : MomentKind::kOther;
   }
 
-  // The executor runs what is ready, so metrics come in between: only what computes in a library tells phases apart.
+  // The executor runs nodes as they become ready, so metrics run in between: only nodes that compute in a library
+  // distinguish phases.
   MomentKind KindOfGraphNode(ScopeIndex scope, NameRole role, const Place& place) const {
     if (role == NameRole::kGradientNode) return MomentKind::kBackward;
     const MomentKind kind = KindOf(place.direction);
@@ -219,7 +221,7 @@ class Collector {
     switch (model_.scopes.kind[scope]) {
       case Scope::kFrameworkOp:
         return role == NameRole::kFunction;
-      case Scope::kGraphNode:  // a function call or a loop is a node around nodes
+      case Scope::kGraphNode:  // a node for a function call or a loop contains other nodes
         return true;
       default:
         return true;
@@ -237,7 +239,7 @@ class Collector {
     }
   }
 
-  // A launch of a graph is all that its nodes were captured for, in equal parts of the time that the call took the host.
+  // A graph launch stands for the calls captured into it, each with an equal part of the call's time on the host.
   void AddReplay(CallIndex call, const std::vector<ReplayedPart>& parts) {
     const auto count = static_cast<int64_t>(parts.size());
     for (int64_t i = 0; i < count; ++i) {
@@ -255,7 +257,7 @@ class Collector {
     }
   }
 
-  // The number of a backward node that ran, of the captured op; -1: none did, or it is not known.
+  // The sequence number of a backward node that ran, for the captured op; -1: none ran, or not known.
   int64_t TrainedLinkAround(ScopeIndex scope) const {
     for (; scope != kNone; scope = model_.scopes.parent[scope]) {
       const int64_t link = model_.scopes.link[scope];
@@ -292,15 +294,15 @@ class Collector {
   std::vector<NameRole> roles_;            // by name
   std::vector<bool> has_work_;             // by scope
   std::vector<Stand> stands_;              // by scope
-  std::vector<ScopeIndex> update_around_;  // by scope: the innermost update that it is a part of
+  std::vector<ScopeIndex> update_around_;  // by scope: the innermost update that contains it
   absl::flat_hash_map<ScopeIndex, int64_t>
-      closures_;  // updates with gradients inside, and when the last of these ended
+      closures_;  // updates with gradients inside, and the end of the last of these
   ProcessMoments result_;
 };
 
 }  // namespace
 
-// TensorFlow's node in a function, or the event of an eager call; torch's DataLoader.
+// A TensorFlow node inside a function, an event of an eager call, or torch's DataLoader.
 bool IsInputName(const std::string& name) {
   if (absl::StartsWith(name, "enumerate(DataLoader)#")) return true;
   const absl::string_view last = absl::string_view(name).substr(name.rfind('/') + 1);

@@ -1,4 +1,4 @@
-// What the program is doing when: see phases.h.
+// The steps and phases of a program: see phases.h.
 #include "analyzer/steps/phases.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-// Threads that repeat independently: each updates weights of its own; or, where nothing is trained, runs networks of its own.
+// Threads that repeat independently: each updates its own weights or, if nothing is trained, runs its own networks.
 std::set<ThreadIndex> IndependentThreads(const ProcessMoments& all) {
   std::set<ThreadIndex> updating, running;
   for (const Moment& moment : all.moments) {
@@ -41,14 +41,14 @@ std::map<int64_t, ThreadIndex> ForwardThreads(const ProcessMoments& all) {
   return threads;
 }
 
-// The moments of each of `threads`, in order; a moment may belong to two.
+// The moments of each of `threads`, in order; a moment may belong to two threads.
 std::map<ThreadIndex, std::vector<Moment>> MomentsByThread(const ProcessMoments& all,
                                                            const std::set<ThreadIndex>& threads) {
   const std::map<int64_t, ThreadIndex> forward_threads = ForwardThreads(all);
   std::map<ThreadIndex, std::vector<Moment>> by_thread;
   for (const Moment& moment : all.moments) {
     if (threads.contains(moment.thread)) by_thread[moment.thread].push_back(moment);
-    // Gradients that a thread of autograd's computes for another.
+    // Gradients that one of autograd's threads computes for another thread.
     if (moment.kind != MomentKind::kBackward || moment.link < 0) continue;
     const auto forward = forward_threads.find(moment.link);
     if (forward == forward_threads.end() || forward->second == moment.thread) continue;
@@ -57,7 +57,7 @@ std::map<ThreadIndex, std::vector<Moment>> MomentsByThread(const ProcessMoments&
   return by_thread;
 }
 
-// Each run's batch size by itself: those of one step may differ.
+// The batch size of each run separately: those of one step may differ.
 void SetBatchesOfRuns(const TraceModel& model, const Attribution& attribution, StepTrack runs,
                       std::vector<StepItem>& items) {
   const auto is_run = [](const StepItem& item) { return item.kind == MomentKind::kForward; };
@@ -95,7 +95,7 @@ std::vector<StepTrack> TracksByScopes(const TraceModel& model, const Attribution
   return tracks;
 }
 
-// An iteration that the finder gave no sense: neither directions nor scopes are known in it.
+// An iteration without known meaning: it has neither directions nor scopes.
 Step PlainStep(const Iteration& iteration) {
   Step step;
   step.start_ns = iteration.start_ns;
@@ -103,7 +103,7 @@ Step PlainStep(const Iteration& iteration) {
   return step;
 }
 
-// By iteration: when the last call that began in it ended, whatever it did.
+// By iteration: the end of the last call that began in it.
 std::vector<int64_t> LastCallEnds(const TraceModel& model, const IterationTrack& track) {
   std::vector<int64_t> ends(track.iterations.size());
   for (size_t i = 0; i < ends.size(); ++i) ends[i] = track.iterations[i].start_ns;
@@ -120,8 +120,8 @@ std::vector<int64_t> LastCallEnds(const TraceModel& model, const IterationTrack&
   return ends;
 }
 
-// Each iteration as the finder bounds it, but that requests end with their own work; what comes after the gradients of an
-// irregular one is validation.
+// Steps with the bounds that the iteration finder found, except that requests end with their own work; what follows the
+// gradients of an irregular one is validation.
 StepTrack TrackByIterations(const TraceModel& model, const Attribution& attribution, const ProcessMoments& moments,
                             const IterationTrack& iterations) {
   StepTrack track = {
@@ -152,8 +152,8 @@ StepTrack TrackByIterations(const TraceModel& model, const Attribution& attribut
   return track;
 }
 
-// Steps of a process that were found by one thing, and what they consist of by another, may contradict each other: phases are
-// cut to what is inside the step and behind the phase before.
+// The bounds and the contents of a step may come from different evidence and contradict each other: phases are cut to
+// the inside of the step and to after the previous phase.
 void CutToStep(Step& step) {
   step.end_ns = std::max(step.start_ns, step.end_ns);
   int64_t from_ns = step.start_ns;
@@ -165,7 +165,7 @@ void CutToStep(Step& step) {
   std::erase_if(step.phases, [](const PhaseInterval& phase) { return phase.start_ns == phase.end_ns; });
 }
 
-// What follows the last phase may well run on after the window.
+// What follows the last phase may extend beyond the window.
 int64_t LastPhaseEnd(const Step& step) { return step.phases.empty() ? step.end_ns : step.phases.back().end_ns; }
 
 void SetHasScopes(const ProcessMoments& moments, StepTrack& track) {
@@ -175,7 +175,7 @@ void SetHasScopes(const ProcessMoments& moments, StepTrack& track) {
       step.has_scopes = true;
       continue;
     }
-    // The window that begins last before the step must go on to its end.
+    // The last window that begins before the step must extend to its end.
     const auto after = std::upper_bound(moments.windows.begin(), moments.windows.end(), step.start_ns,
                                         [](int64_t ns, const auto& window) { return ns < window.first; });
     step.has_scopes = after != moments.windows.begin() && (after - 1)->second >= LastPhaseEnd(step);
@@ -185,7 +185,7 @@ void SetHasScopes(const ProcessMoments& moments, StepTrack& track) {
 std::vector<StepTrack> TracksOfProcess(const TraceModel& model, const Attribution& attribution, ProcessIndex process,
                                        const std::vector<IterationTrack>& iterations) {
   const ProcessMoments moments = CollectMoments(model, attribution, process);
-  // A light tap tells the updates of all steps, but the ops of some only: without updates the calls know more.
+  // A light tap records the updates of all steps, but the ops of some only: without updates, calls are better evidence.
   const bool by_scopes =
       (moments.has_updates || moments.has_backward_scopes || (moments.has_forward_scopes && moments.windows.empty()));
   std::vector<StepTrack> tracks;

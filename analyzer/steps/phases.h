@@ -1,4 +1,4 @@
-// What the program is doing when: forward, backward, update, input, validation, warm-up.
+// The steps of a program and their phases: forward, backward, update, input; training, validation, warm-up.
 #ifndef DLHOOK_ANALYZER_STEPS_PHASES_H_
 #define DLHOOK_ANALYZER_STEPS_PHASES_H_
 
@@ -14,7 +14,7 @@ namespace dlhook::analyzer::inline steps {
 enum class PhaseKind : uint8_t { kUnknown, kInput, kForward, kBackward, kUpdate, kInference };
 const char* PhaseKindName(PhaseKind kind);  // "input", "forward", …
 
-// What an iteration is by what it holds: training has backward and update, accumulation steps have no update, validation
+// The kind of a step, by its contents: training has backward and update, accumulation steps have no update, validation
 // (inside a training run) and inference (serving) have forward only.
 enum class IterationKind : uint8_t { kUnknown, kTraining, kValidation, kInference };
 const char* IterationKindName(IterationKind kind);
@@ -32,18 +32,18 @@ struct Step {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   IterationKind kind = IterationKind::kUnknown;
-  ThreadIndex thread = kNone;  // of its track
+  ThreadIndex thread = kNone;  // the track's
   bool is_warm_up = false;
-  bool is_regular = true;  // as others of its sort: same batch, same micro steps, same calls where only calls are known
-  bool has_scopes = false;            // scopes were recorded all through it (light mode leaves some out)
-  int64_t batch = 0;                  // size, where it is known; else 0
-  int32_t micro_steps = 1;            // forward+backward passes before the update (gradient accumulation)
-  std::string model;                  // Layer.model of what was trained, or ran, where one network was
-  std::string sort;                   // what tells it from others of its kind: step_names.h; empty: nothing does
-  std::vector<PhaseInterval> phases;  // ascending, disjoint, inside the step; gaps are of no phase
+  bool is_regular = true;   // like others of its sort: same batch, same micro steps; same calls if only calls are known
+  bool has_scopes = false;  // scopes were recorded throughout (light mode omits some)
+  int64_t batch = 0;        // batch size; 0 if not known
+  int32_t micro_steps = 1;  // forward+backward passes before the update (gradient accumulation)
+  std::string model;        // Layer.model of the network that was trained, or ran, if there was exactly one
+  std::string sort;         // what distinguishes it from others of its kind: step_names.h; empty: nothing
+  std::vector<PhaseInterval> phases;  // ascending, disjoint, inside the step; gaps have no phase
 };
 
-// The steps of one process (or thread, where threads repeat independently of each other), ascending and disjoint.
+// The steps of one process (or thread, if threads repeat independently), ascending and disjoint.
 struct StepTrack {
   ProcessIndex process = 0;
   ThreadIndex thread = kNone;
@@ -51,7 +51,7 @@ struct StepTrack {
   std::vector<Step> steps;
 };
 
-// Tracks with most time first. Built from scopes and directions where there are any, else from the iterations that
+// Tracks with most time first. From scopes and directions if there are any, else from the iterations that
 // steps/iterations.h finds in the order of ops.
 std::vector<StepTrack> FindStepTracks(const TraceModel& model, const Attribution& attribution);
 

@@ -1,4 +1,4 @@
-// Items put together to steps: see step_assembly.h.
+// Combines items into steps: see step_assembly.h.
 #include "analyzer/steps/step_assembly.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Draft {
   size_t begin = 0;
   size_t end = 0;
   IterationKind kind = IterationKind::kUnknown;
-  uint64_t signature = 0;  // which update, or which pass: steps that take turns are told apart by it
+  uint64_t signature = 0;  // which update, or which pass: distinguishes steps that alternate
   int32_t micro_steps = 1;
 };
 
@@ -45,7 +45,7 @@ class Assembler {
   }
 
  private:
-  // Where gradients are zeroed at the beginning of a step, not at its end.
+  // Whether gradients are zeroed at the beginning of a step rather than at its end.
   bool ZeroGradBegins() const {
     for (const StepItem& item : items_) {
       if (item.kind == MomentKind::kZeroGrad) return true;
@@ -82,7 +82,8 @@ class Assembler {
 
   bool ContinuesPass(size_t item) const { return item < items_.size() && items_[item].continues_pass; }
 
-  // Gradients of the run are computed: the tap says so; where it says nothing of the pass, a backward pass follows at once.
+  // Whether gradients of the run are computed: the tap says so; if it says nothing about the pass, a backward pass
+  // follows immediately.
   bool IsTrained(const Draft& draft, size_t run) const {
     if (items_[run].has_links) return items_[run].is_linked;
     for (size_t i = run + 1; i < draft.end && (!IsRun(i) || ContinuesPass(i)); ++i) {
@@ -93,7 +94,7 @@ class Assembler {
     return false;
   }
 
-  // First run of which gradients are computed, or the backward pass itself; draft.end: there is none.
+  // The first run whose gradients are computed, or the backward pass itself; draft.end: none.
   size_t FirstTrained(const Draft& draft) const {
     for (size_t i = draft.begin; i < draft.end; ++i) {
       if (items_[i].kind == MomentKind::kBackward || (IsRun(i) && IsTrained(draft, i))) return i;
@@ -101,7 +102,7 @@ class Assembler {
     return draft.end;
   }
 
-  // Passes before the beginning of a training step, and those after the last backward, are steps of their own.
+  // Passes before the beginning of a training step, and those after the last backward pass, are separate steps.
   std::vector<Draft> SplitOffUntrained(const std::vector<Draft>& raw) const {
     std::vector<TrainingItems> trainings;
     for (const Draft& draft : raw) {
@@ -145,8 +146,8 @@ class Assembler {
     return end;
   }
 
-  // One step a pass, with what comes before it; what follows the last one belongs to it. Items without any pass are a step only
-  // where steps are told by cuts.
+  // One step per pass, with what precedes it; what follows the last pass belongs to it. Items without any pass are a
+  // step only if cuts separate steps.
   void AddUntrained(size_t begin, size_t end, IterationKind kind, std::vector<Draft>& drafts) const {
     size_t first = begin;
     uint64_t signature = 0;
@@ -165,13 +166,13 @@ class Assembler {
     }
   }
 
-  // An input that was asked for and not used (the end of an epoch) is no part of the step before it.
+  // An input that was requested but not used (the end of an epoch) does not belong to the step before it.
   size_t EndOfTail(size_t first, size_t end) const {
     while (end > first && items_[end - 1].kind == MomentKind::kInput) --end;
     return end;
   }
 
-  // Which optimizers updated, told by their names and where they were called.
+  // Which optimizers ran, identified by name and call site.
   uint64_t SignatureOf(size_t begin, size_t end) const {
     std::set<std::pair<uint32_t, uint32_t>> marks;
     for (size_t i = begin; i < end; ++i) {
@@ -225,7 +226,7 @@ class Assembler {
     return step;
   }
 
-  // Of a training step the network that is trained.
+  // For a training step, the network that is trained.
   std::string ModelOf(const Draft& draft) const {
     std::set<std::string> models;
     for (size_t i = draft.begin; i < draft.end; ++i) {
@@ -238,7 +239,7 @@ class Assembler {
     return models.size() == 1 ? *models.begin() : "";
   }
 
-  // Of the first run that tells it; of a training step's trained ones.
+  // The first known batch size of its runs; for a training step, of the trained runs.
   int64_t BatchOf(const Draft& draft) const {
     for (size_t i = draft.begin; i < draft.end; ++i) {
       if (draft.kind == IterationKind::kTraining && IsRun(i) && !IsTrained(draft, i)) continue;
@@ -264,7 +265,7 @@ class Assembler {
     return PhaseKind::kUnknown;
   }
 
-  // The loss, between the last layer and its gradient, is a part of the forward pass whatever it is made of.
+  // The loss, between the last layer and its gradient, belongs to the forward pass whatever it consists of.
   std::vector<PhaseInterval> PhasesOf(const Draft& draft) const {
     std::vector<PhaseInterval> phases;
     for (size_t i = draft.begin; i < draft.end; ++i) {
@@ -306,8 +307,8 @@ class Assembler {
     if (!step.phases.empty()) step.phases.back().end_ns = std::min(step.phases.back().end_ns, step.end_ns);
   }
 
-  // What comes after a network's last layer belongs to its request, what comes before the first one too; between them the
-  // process was idle for longest.
+  // What follows a network's last layer belongs to its request, and so does what precedes the first one; requests are
+  // separated at the longest pause in between.
   void MeetAtLongestPause(const Draft& draft, const Draft& next, Step& step, Step& next_step) const {
     int64_t busy_until_ns = step.end_ns;
     int64_t longest_ns = -1;

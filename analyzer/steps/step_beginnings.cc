@@ -8,16 +8,16 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-// Of the training steps, how many must begin alike for that to be a habit of theirs.
+// the part of the training steps that must begin alike to make it a habit
 constexpr double kMostSteps = 0.75;
 constexpr size_t kMinSteps = 3;
 
-using Signatures = std::vector<uint64_t>;  // of runs, the one next to the training first
+using Signatures = std::vector<uint64_t>;  // of runs; the one closest to the trained run first
 
-// How nearly all steps of a kind begin.
+// How nearly all steps of a kind begin: the runs before the trained one.
 struct Habit {
   Signatures runs;
-  Signatures behind;  // of them: such that the first step does without, and that come once more behind the last one
+  Signatures behind;  // of these, the ones that the first step lacks and that come once more after the last step
 };
 
 Habit HabitOf(const std::vector<Signatures>& beginnings, const std::set<uint64_t>& behind_last) {
@@ -103,7 +103,7 @@ class BeginningFinder {
     return IsCalledElsewhere(training, run);
   }
 
-  // Where two stacks part, counted from the outermost frame.
+  // The frames of a stack, for finding where two stacks diverge from the outermost frame on.
   using Frames = std::vector<PythonFrame>;
   static size_t CommonFrames(const Frames& a, const Frames& b) {
     size_t common = 0;
@@ -132,7 +132,7 @@ class BeginningFinder {
     return one.file == other.file && one.function == other.function && one.line > other.line;
   }
 
-  // Of the first moment that has a stack; nullptr: none is known from its outermost frame on.
+  // Of the first moment with a stack; nullptr: no complete stack.
   const Frames* FramesOf(size_t item) const {
     const size_t end = item + 1 < items_.size() ? items_[item + 1].first : moments_.size();
     for (size_t i = items_[item].first; i < end; ++i) {

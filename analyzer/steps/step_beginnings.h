@@ -1,4 +1,4 @@
-// Where training steps begin: which runs without gradients are a part of the step behind them, and which are evaluation.
+// Where training steps begin: which runs without gradients belong to the step after them, and which are evaluation.
 #ifndef DLHOOK_ANALYZER_STEPS_STEP_BEGINNINGS_H_
 #define DLHOOK_ANALYZER_STEPS_STEP_BEGINNINGS_H_
 
@@ -12,24 +12,24 @@
 
 namespace dlhook::analyzer::inline steps {
 
-// Items of one training step, and what was done since the step before it.
+// The items of one training step, and of the time since the previous one.
 struct TrainingItems {
   size_t begin = 0;
   size_t end = 0;
-  size_t trained = 0;   // the first run of which gradients are computed (or these, where no run was seen)
-  uint64_t update = 0;  // signature of the update: steps with equal ones are of one kind
+  size_t trained = 0;   // the first run whose gradients are computed (or the gradients, if no run was seen)
+  uint64_t update = 0;  // signature of the update: equal for steps of one kind
 };
 
-// For each of `trainings`, in order: the item at which the step begins. What it takes in of the runs before the trained one:
-// - those of other networks with which nearly all steps of its kind begin (a teacher), or which are one pass with it;
-// - those of the trained network itself only if nearly all steps of its kind begin with them (pseudo-labels) and nothing says that
-//   they evaluate it: another batch size; a batch that was fetched between them and the training; the first step does without and
-//   the last one is followed by one; or Python calls them from elsewhere: not from the function in which the step is made, or from a
-//   line behind the update.
+// For each of `trainings`, in order: the item at which the step begins. Of the runs before the trained one it includes
+// - those of other networks with which nearly all steps of its kind begin (a teacher), or which form one pass with it;
+// - those of the trained network itself only if nearly all steps of its kind begin with them (pseudo-labels) and
+//   nothing indicates evaluation: another batch size; a batch fetched between them and the training; the first step
+//   lacks them and one follows the last step; or Python calls them from elsewhere: from another function than the one
+//   that makes the step, or from a line after the update.
 std::vector<size_t> FindStepBeginnings(const TraceModel& model, const std::vector<Moment>& moments,
                                        const std::vector<StepItem>& items, const std::vector<TrainingItems>& trainings);
 
-// Which layers a run went through.
+// Which layers a run visited.
 uint64_t SignatureOfRun(const StepItem& run);
 
 }  // namespace dlhook::analyzer::steps

@@ -1,4 +1,4 @@
-// Steps that a table speaks of together: see step_groups.h.
+// Groups of steps: see step_groups.h.
 #include "analyzer/steps/step_groups.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The steps of a run that a table speaks of together: those of one process, kind and sort.
+// Groups of steps that a table reports together: those of one process, kind and sort.
 #ifndef DLHOOK_ANALYZER_STEPS_STEP_GROUPS_H_
 #define DLHOOK_ANALYZER_STEPS_STEP_GROUPS_H_
 
@@ -16,15 +16,15 @@ struct StepGroup {
   ProcessIndex process = 0;
   IterationKind kind = IterationKind::kUnknown;
   std::string sort;                  // Step.sort
-  std::vector<const Step*> steady;   // by start; those that a mean is taken of
+  std::vector<const Step*> steady;   // by start; those included in means
   std::vector<const Step*> warm_up;  // by start
-  int64_t odd = 0;                   // neither: another batch size, or scopes were not recorded in them
-  std::set<ThreadIndex> threads;     // of the steps; kNone: they are of the whole process
-  bool overlaps = false;             // threads repeat independently: steps stand in the way of each other's
+  int64_t odd = 0;                   // neither: another batch size, or no scopes were recorded in them
+  std::set<ThreadIndex> threads;     // of the steps; kNone: of the whole process
+  bool overlaps = false;             // threads repeat independently: their steps overlap
 };
 
-// In the order of their time in steps, without groups in which nothing is steady. Steady: no warm-up, and as others of its
-// sort (requests all count); where scopes were recorded in some steps only, those with scopes.
+// Ordered by time in steps, without groups that have no steady steps. Steady: not warm-up, and like others of its sort
+// (requests all count); if scopes were recorded only in some steps, only those.
 std::vector<StepGroup> GroupSteps(const std::vector<StepTrack>& tracks);
 
 void SortByStart(std::vector<const Step*>& steps);
@@ -35,7 +35,7 @@ std::string ProcessLabel(const TraceModel& model, ProcessIndex process);  // "pr
 // "all", "worker 3" (name and number), "2 threads".
 std::string ThreadLabel(const TraceModel& model, const std::set<ThreadIndex>& threads);
 bool HasSeveralProcesses(const std::vector<StepGroup>& groups);
-bool HasThreads(const std::vector<StepGroup>& groups);  // steps of threads by themselves
+bool HasThreads(const std::vector<StepGroup>& groups);  // whether threads have steps of their own
 
 }  // namespace dlhook::analyzer::steps
 

@@ -1,4 +1,4 @@
-// Moments put together: see step_items.h.
+// Combines moments into items: see step_items.h.
 #include "analyzer/steps/step_items.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-constexpr double kMostRuns = 0.75;  // of a network that begins passes, so many come alone
+constexpr double kMostRuns = 0.75;  // if so many sequences of its runs have one run, a network may begin passes
 
 class ItemMaker {
  public:
@@ -47,8 +47,8 @@ class ItemMaker {
 
   struct Habit {
     size_t runs = 0;
-    size_t rows = 0;   // of runs, one after the other
-    size_t alone = 0;  // rows of one run
+    size_t rows = 0;   // uninterrupted sequences of runs
+    size_t alone = 0;  // sequences of a single run
     bool BeginsPasses() const {
       return rows > 1 && static_cast<double>(alone) >= kMostRuns * static_cast<double>(rows);
     }
@@ -81,13 +81,14 @@ class ItemMaker {
     }
   }
 
-  // Networks by name; what has no layer is of one.
+  // The network's name; work without a layer belongs to one network.
   const std::string& ModelOf(const Moment& moment) const {
     static const std::string* const none = new std::string;
     return moment.layer == kNone ? *none : attribution_.layers[moment.layer].model;
   }
 
-  // A graph counts its steps and updates its metrics whenever the executor comes to it; weights are updated after their gradients.
+  // A graph counts its steps and updates its metrics whenever the executor runs these nodes; weights are updated after
+  // their gradients.
   bool IsBookkeeping(const Moment& moment) const {
     if (moment.kind != MomentKind::kUpdate || !moment.is_graph_node) return false;
     return items_.empty() || (items_.back().kind != MomentKind::kBackward && items_.back().kind != MomentKind::kUpdate);
@@ -122,16 +123,16 @@ class ItemMaker {
     last_forward_ = &moment;
   }
 
-  // The item that `moment` goes on with; nullptr: it begins one.
+  // The item that `moment` continues; nullptr: it begins a new one.
   StepItem* Continued(const Moment& moment) {
     if (items_.empty()) return nullptr;
     StepItem& last = items_.back();
-    if (moment.kind == MomentKind::kInput) return nullptr;  // whatever was done in between is no input
+    if (moment.kind == MomentKind::kInput) return nullptr;  // fetching an input continues nothing
     if (last.kind == moment.kind) {
       return moment.kind == MomentKind::kForward && BeginsRun(last, moment) ? nullptr : &last;
     }
-    // Weights are updated while gradients of others are still being computed (an executor runs what is ready; optimizers
-    // that are fused into the backward pass).
+    // Weights may be updated while gradients of others are still being computed (an executor runs what is ready;
+    // optimizers fused into the backward pass).
     const bool goes_on = moment.kind == MomentKind::kBackward && last.kind == MomentKind::kUpdate && items_.size() > 1;
     if (goes_on && items_[items_.size() - 2].kind == MomentKind::kBackward) return &items_[items_.size() - 2];
     return nullptr;
@@ -141,7 +142,7 @@ class ItemMaker {
     const Moment& first = moments_[run.first];
     if (!IsLoss(moment) && ModelOf(moment) != ModelOf(first)) return true;
     if (moment.rank != first.rank || moment.name != first.name || last_forward_ == nullptr) return false;
-    // A cell that is run in a loop is met again before the pass is through.
+    // A cell in a loop repeats before the pass is complete.
     if (IsLoss(*last_forward_)) return true;
     return last_forward_->rank == last_rank_.at(ModelOf(*last_forward_));
   }

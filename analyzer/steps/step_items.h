@@ -1,5 +1,5 @@
-// Moments put together to what a training loop is written in: a batch is fetched, a network run, gradients computed, weights
-// updated.
+// Combines moments into the elements of a training loop: fetch a batch, run a network, compute gradients, update
+// weights.
 #ifndef DLHOOK_ANALYZER_STEPS_STEP_ITEMS_H_
 #define DLHOOK_ANALYZER_STEPS_STEP_ITEMS_H_
 
@@ -14,25 +14,28 @@
 
 namespace dlhook::analyzer::inline steps {
 
-// Moments of one kind without another kind in between; kForward: one run through one network. kOther moments are in no item.
+// Consecutive moments of one kind; kForward: one run through one network. kOther moments are in no item.
 struct StepItem {
   MomentKind kind = MomentKind::kOther;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   size_t first = 0;             // index of the first moment
-  std::set<LayerIndex> layers;  // of a run: those that were met
+  std::set<LayerIndex> layers;  // for a run: the layers it visited
   bool at_cut = false;
-  bool continues_pass = false;  // of a run: in one pass with the item before it (an encoder and its decoder)
-  int64_t batch = 0;            // of a run: as SetBatchSizes tells it; 0: not known
-  bool has_links = false;       // of a run: the tap told numbers of backward nodes …
+  bool continues_pass = false;  // for a run: it is part of the same pass as the previous item (an encoder and its
+                                // decoder)
+  int64_t batch = 0;            // for a run: as set by SetBatchSizes; 0: not known
+  bool has_links = false;       // for a run: the tap recorded numbers of backward nodes …
   bool is_linked = false;       // … and one of them ran
-  std::vector<uint32_t> marks;  // of an update: the moments, by index
+  std::vector<uint32_t> marks;  // for an update: the moments, by index
 };
 
-// In order of time. A run ends where another network begins, and where its first layer is met again after a network's last one.
-// Networks that follow each other are one pass where the first of them comes once in a while and not many times in a row: an encoder
-// is run for each request, but a network that was tried once is no part of the requests that another one serves afterwards.
-// At each of `cuts` (ascending) an item begins.
+// In order of time. A run ends where another network begins, and where its first layer runs again after a network's
+// last one.
+// Networks that follow each other form one pass if the first of them occurs from time to time and not many times in a
+// row: an encoder runs once per request, but a network that was tried once is not part of the requests that another one
+// serves later.
+// At each of `cuts` (ascending) a new item begins.
 std::vector<StepItem> MakeItems(const std::vector<Moment>& moments, const Attribution& attribution,
                                 const absl::flat_hash_set<int64_t>& trained_links, const std::vector<int64_t>& cuts);
 

@@ -1,4 +1,4 @@
-// Steps in the form of iterations: see step_iterations.h.
+// Steps as iterations: see step_iterations.h.
 #include "analyzer/steps/step_iterations.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Steps in the form of iterations, with what was called in them.
+// Steps as iterations, with counts of the calls in them.
 #ifndef DLHOOK_ANALYZER_STEPS_STEP_ITERATIONS_H_
 #define DLHOOK_ANALYZER_STEPS_STEP_ITERATIONS_H_
 
@@ -13,11 +13,12 @@
 
 namespace dlhook::analyzer::inline steps {
 
-// One iteration a step, in the same order. Steady: regular steps of the track's main kind: training where there is any, else
-// inference; all others but warm-up are kOther.
+// One iteration per step, in the same order. kSteady: regular steps of the track's main kind (training if there is any,
+// else inference); all others except warm-up are kOther.
 IterationTrack MeasureSteps(const TraceModel& model, const StepTrack& steps);
 
-// How long the steady ones took, by StepName. Without the track's last step where there are others of its name: it is cut short.
+// Durations of the steady ones, by StepName. Without the track's last step if there are others of its name: it seems
+// shorter.
 std::map<std::string, std::vector<int64_t>> SteadyDurations(const StepTrack& steps, const IterationTrack& measured);
 
 }  // namespace dlhook::analyzer::steps

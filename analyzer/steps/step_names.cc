@@ -1,4 +1,4 @@
-// Which steps are alike: see step_names.h.
+// Names of steps: see step_names.h.
 #include "analyzer/steps/step_names.h"
 
 #include <algorithm>
@@ -17,10 +17,10 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-constexpr size_t kFewSteps = 3;      // fewer are no sort of their own
-constexpr double kInARow = 0.75;     // of the steps of a size so many are followed by one of it
-constexpr double kManySteps = 0.25;  // or so many of all steps are of it
-constexpr double kMostSteps = 0.5;   // a size that is less frequent than that is not what the others are measured by
+constexpr size_t kFewSteps = 3;      // fewer are not a sort of their own
+constexpr double kInARow = 0.75;     // part of the steps of a size that must be followed by one of the same size
+constexpr double kManySteps = 0.25;  // or part of all steps that must have the size
+constexpr double kMostSteps = 0.5;   // the most frequent size is a reference for the others only above this part
 
 using Size = std::pair<int64_t, int32_t>;  // batch, passes before the update
 
@@ -28,13 +28,13 @@ Size SizeOf(const Step& step) { return {step.batch, step.micro_steps}; }
 
 double Part(size_t part, size_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
-// What steps of a size are counted to: the name is empty where all are of one sort.
+// The sort of the steps of one size; the name is empty if there is only one.
 struct Sort {
   std::string name;
   bool is_regular = true;
 };
 
-// Of steps of one network, in order of time.
+// For the steps of one network, in order of time.
 class SizeSorter {
  public:
   explicit SizeSorter(const std::vector<Step*>& steps)
@@ -93,7 +93,7 @@ class SizeSorter {
   size_t most_ = 0;  // steps of that size
 };
 
-// The program's own ranges around exactly one step each.
+// Finds the program's own ranges that enclose exactly one step each.
 class RangeFinder {
  public:
   RangeFinder(const TraceModel& model, const std::vector<StepTrack>& tracks) : model_(model) {
@@ -101,7 +101,7 @@ class RangeFinder {
     for (const auto& [step, range] : ranges_) ++counts_[range];
   }
 
-  // A name that hardly comes again ("step 17") is none.
+  // A name that hardly recurs ("step 17") does not count.
   std::string Of(const Step& step) const {
     const auto range = ranges_.find(&step);
     return range == ranges_.end() || counts_.at(range->second) < kFewSteps ? "" : model_.names[range->second];
@@ -143,7 +143,7 @@ class RangeFinder {
 
 using Network = std::tuple<IterationKind, std::string, std::string>;  // kind, range, model
 
-// Of a step in which scopes were not recorded (a light tap) it is not known: where there is one only it is that one.
+// For a step without recorded scopes (a light tap) the value is unknown; if there is only one, it is that one.
 std::string KnownOr(const std::string& own, const Step& step, const std::set<std::string>& all) {
   return own.empty() && !step.has_scopes && all.size() == 1 ? *all.begin() : own;
 }
@@ -170,7 +170,7 @@ void NameSteps(const TraceModel& model, std::vector<StepTrack>& tracks) {
     const std::string range = range_of(*step);
     networks[{step->kind, range, KnownOr(step->model, *step, models[{step->kind, range}])}].push_back(step);
   }
-  // What a framework tries before its first step has no network, and is no sort of its own either.
+  // What a framework tries before its first step has no network, and is not a sort of its own.
   for (auto at = networks.begin(); at != networks.end();) {
     const auto& [kind, range, network_model] = at->first;
     std::set<std::string>& others = models[{kind, range}];

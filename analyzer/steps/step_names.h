@@ -1,4 +1,4 @@
-// Which steps are alike, and what they are called.
+// Which steps are of one sort, and their names.
 #ifndef DLHOOK_ANALYZER_STEPS_STEP_NAMES_H_
 #define DLHOOK_ANALYZER_STEPS_STEP_NAMES_H_
 
@@ -9,11 +9,11 @@
 
 namespace dlhook::analyzer::inline steps {
 
-// Fills Step.sort and Step.is_regular of the tracks of one process. Steps are alike that are of one kind, one network, one range of the
-// program's own ("train_step"), and one size: batch and passes before the update. A size stands for itself where steps of it follow each
-// other, or are many; others are irregular. Where no size is frequent (sentences) and of requests, which come as they come, all
-// together are alike.
-// The sort is whatever tells steps from others of their kind: "train_step, Net #2, batch 16".
+// Sets Step.sort and Step.is_regular in the tracks of one process. Steps are of one sort if they agree in kind,
+// network, the program's own range around them ("train_step") and size: batch and passes before the update. A size is a
+// sort of its own if its steps come in a row, or are many; other sizes are irregular. If no size is frequent
+// (sentences), and for requests, sizes are ignored.
+// The name of the sort is what distinguishes its steps from others of their kind: "train_step, Net #2, batch 16".
 void NameSteps(const TraceModel& model, std::vector<StepTrack>& tracks);
 
 }  // namespace dlhook::analyzer::steps

@@ -12,14 +12,14 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-// A period must make up this part of the sequence; the rest is for warm-up, evaluation, other work.
+// the part of the sequence that a period must cover; the rest may be warm-up, evaluation, other work
 constexpr double kEnoughCoverage = 0.6;
-// With only two equal pieces, nearly everything must be in them.
+// the same if there are only two equal pieces
 constexpr double kTwoPiecesCoverage = 0.9;
-// A longer period explains at least about as much as the shorter one inside of it.
+// A longer period must cover nearly as much as the shorter one inside it.
 constexpr double kNotMuchLess = 0.8;
-// A training step repeated more often than this in a longer period is a step of an epoch, not of
-// gradient accumulation.
+// A training step repeated more often than this within a longer period is a step of an epoch, not of gradient
+// accumulation.
 constexpr int64_t kMaxAccumulation = 16;
 
 uint64_t Mix(uint64_t x) {  // splitmix64's finalizer
@@ -29,7 +29,7 @@ uint64_t Mix(uint64_t x) {  // splitmix64's finalizer
   return x ^ (x >> 31);
 }
 
-// Cuts before every call whose last `context` calls (itself included) hash to the same value.
+// Cuts before every call for which the hash of the last `context` calls (including itself) is the same.
 std::vector<Cuts> CutsByContext(const StepSequence& sequence, const BagSums& bags, size_t context) {
   absl::flat_hash_map<uint64_t, std::vector<size_t>> positions;
   for (size_t i = context - 1; i < sequence.size(); ++i) {
@@ -47,7 +47,7 @@ std::vector<Cuts> CutsByContext(const StepSequence& sequence, const BagSums& bag
   return all;
 }
 
-// How often each symbol occurs in the first piece that holds the bag of `cuts`.
+// How often each symbol occurs in the first piece that has the bag of `cuts`.
 std::map<uint32_t, int64_t> Content(const Cuts& cuts, const StepSequence& sequence, const BagSums& bags) {
   std::map<uint32_t, int64_t> content;
   for (size_t begin : cuts.positions) {
@@ -59,7 +59,7 @@ std::map<uint32_t, int64_t> Content(const Cuts& cuts, const StepSequence& sequen
   return content;
 }
 
-// What one piece of the longer period holds beside whole repetitions of the shorter one.
+// What one piece of the longer period contains beside whole repetitions of the shorter one.
 struct Remainder {
   int64_t repetitions = 0;
   std::map<uint32_t, int64_t> rest;
@@ -80,7 +80,7 @@ Remainder Divide(const std::map<uint32_t, int64_t>& longer, const std::map<uint3
   return remainder;
 }
 
-// Whether `rest` holds a good part of the step's ops, all at one ratio of batch sizes.
+// Whether `rest` contains a good part of the step's ops, all at one ratio of batch sizes.
 bool IsMoreOfTheSame(const StepSequence& sequence, const std::map<uint32_t, int64_t>& rest,
                      const std::map<uint32_t, int64_t>& step) {
   std::map<Ratio, std::set<uint32_t>> alike;
@@ -109,17 +109,15 @@ bool IsTrainingStep(const StepSequence& sequence, const std::map<uint32_t, int64
   return forward && backward;
 }
 
-// Whether the longer period is still one step (of layers, of accumulated gradients) rather than an
-// epoch of several steps.
+// Whether the longer period is still one step (of layers, of accumulated gradients) rather than an epoch.
 bool IsStillOneStep(const StepSequence& sequence, const BagSums& bags, const Cuts& shorter, const Cuts& longer) {
   const std::map<uint32_t, int64_t> step = Content(shorter, sequence, bags);
   const Remainder remainder = Divide(Content(longer, sequence, bags), step);
-  if (remainder.repetitions == 0) return true;  // not made of the shorter one at all
-  if (remainder.rest.empty()) return false;     // a multiple, nothing else
+  if (remainder.repetitions == 0) return true;  // does not consist of the shorter one
+  if (remainder.rest.empty()) return false;     // just a multiple
   if (remainder.repetitions <= 4) return true;  // no loop over data is that short
   if (IsTrainingStep(sequence, step)) {
-    // Accumulated gradients end in an update of some size; a call now and then is the user's
-    // logging.
+    // Accumulated gradients end in an update of some size; a single extra call is logging.
     const bool few = remainder.repetitions <= kMaxAccumulation;
     if (!few || 4 * CallsOf(remainder.rest) < CallsOf(step)) return false;
   }
@@ -177,14 +175,14 @@ std::optional<Cuts> FindPeriod(const StepSequence& sequence, const BagSums& bags
     if (sequence.size() < 2 * context) break;
     for (Cuts& cuts : CutsByContext(sequence, bags, context)) candidates.push_back(std::move(cuts));
   }
-  // Short periods first; of equal ones the cut that covers most, then the earliest.
+  // Short periods first; among equal ones the cut that covers most, then the earliest.
   std::sort(candidates.begin(), candidates.end(), [](const Cuts& a, const Cuts& b) {
     if (a.length != b.length) return a.length < b.length;
     if (a.coverage != b.coverage) return a.coverage > b.coverage;
     return a.positions.front() < b.positions.front();
   });
   const Cuts* best = nullptr;
-  size_t refused_length = 0;  // the other cuts of a period that was refused say the same
+  size_t refused_length = 0;  // other cuts of a refused period give the same result
   for (const Cuts& cuts : candidates) {
     if (best == nullptr) {
       best = &cuts;

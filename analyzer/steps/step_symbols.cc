@@ -37,8 +37,7 @@ std::string WithoutProblem(const Op& op) {
   return absl::StrCat(KindLabel(op), "|", DirectionName(op.direction), "|", op.types, "|", op.algorithm);
 }
 
-// m, n or k may hold the batch: forward and data gradient have it in m or n, the weights' gradient
-// in k.
+// m, n or k may be the batch: m or n in the forward pass and the data gradient, k in the weight gradient.
 std::vector<StepSymbol::BatchVariant> GemmVariants(const Op& op) {
   std::vector<StepSymbol::BatchVariant> variants;
   for (int dropped = 0; dropped < 3; ++dropped) {
@@ -52,8 +51,7 @@ std::vector<StepSymbol::BatchVariant> GemmVariants(const Op& op) {
   return variants;
 }
 
-// The number after "mb", or the first number of "8x16x32x32": oneDNN's dimensions begin with the
-// batch.
+// The number after "mb", or the first number of "8x16x32x32": oneDNN's dimensions begin with the batch.
 std::vector<StepSymbol::BatchVariant> OneDnnVariants(const Op& op) {
   const std::string& problem = op.onednn()->problem;
   const size_t mb = problem.find("mb");
@@ -67,7 +65,7 @@ std::vector<StepSymbol::BatchVariant> OneDnnVariants(const Op& op) {
            batch}};
 }
 
-// Everything but the batch: the first dimension of X, Y and their gradients, not of weights.
+// All but the batch: the first dimension of X, Y and their gradients, not of weights.
 std::vector<StepSymbol::BatchVariant> CudnnVariants(const Op& op) {
   int64_t batch = 0;
   std::string rest = WithoutProblem(op);

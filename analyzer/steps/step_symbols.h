@@ -1,5 +1,4 @@
-// Ops as the iteration finder's symbols: what makes two calls the same work, and the same work at
-// another batch size.
+// Ops as the iteration finder's symbols: which calls are the same work, and the same work at another batch size.
 #ifndef DLHOOK_ANALYZER_STEPS_STEP_SYMBOLS_H_
 #define DLHOOK_ANALYZER_STEPS_STEP_SYMBOLS_H_
 
@@ -16,8 +15,7 @@ struct SymbolTable {
   std::vector<StepSymbol> symbols;
 };
 
-// Ops that differ only in leading dimensions, implementation or the function they were called
-// through are one symbol.
+// Ops that differ only in leading dimensions, implementation or the function called share a symbol.
 SymbolTable MakeSymbols(const std::vector<Op>& ops);
 
 // Kind and direction only, without shapes: for programs whose shapes change from step to step.

@@ -1,4 +1,4 @@
-// Updates that take turns: see update_cycle.h.
+// Updates that alternate: see update_cycle.h.
 #include "analyzer/steps/update_cycle.h"
 
 #include <algorithm>

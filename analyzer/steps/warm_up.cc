@@ -1,4 +1,4 @@
-// Steps that are not yet like the others: see warm_up.h.
+// Marks warm-up steps: see warm_up.h.
 #include "analyzer/steps/warm_up.h"
 
 #include <algorithm>
@@ -12,11 +12,11 @@ namespace dlhook::analyzer::inline steps {
 namespace {
 
 constexpr double kWarmUpFactor = 1.5;
-constexpr size_t kEnough = 3;  // steps of a batch size, to have a median of their own
+constexpr size_t kEnough = 3;  // steps of a batch size, to use their own median
 
-// What the library was asked for in a step.
+// What a step requested from the library.
 struct Asked {
-  bool prepares = false;  // a primitive was created that no cache had, or an algorithm tried
+  bool prepares = false;  // creates a primitive that was not cached, or tries an algorithm
   int64_t calls = 0;
 };
 
@@ -36,8 +36,8 @@ std::vector<Asked> AskedInSteps(const TraceModel& model, const StepTrack& track)
   return asked;
 }
 
-// Median durations of the later half of the steps, by batch size. Of regular ones; without the track's last one, which is cut
-// short.
+// Median durations of the later half of the regular steps, by batch size. Without the track's last step, which seems
+// shorter.
 class Medians {
  public:
   Medians(std::vector<Step*> steps, const Step* last) {
@@ -68,7 +68,7 @@ class Medians {
   std::map<int64_t, int64_t> median_ns_;
 };
 
-// Calls of the later half of the steps, where they are most.
+// The largest number of calls in the later half of the steps.
 int64_t MostCalls(const std::vector<Asked>& asked, const std::vector<Step>& all, const std::vector<Step*>& steps) {
   int64_t most = 0;
   for (size_t i = steps.size() / 2; i < steps.size(); ++i) {

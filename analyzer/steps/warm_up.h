@@ -1,4 +1,4 @@
-// Steps that are not yet like the others.
+// Marks steps that are not yet like the others.
 #ifndef DLHOOK_ANALYZER_STEPS_WARM_UP_H_
 #define DLHOOK_ANALYZER_STEPS_WARM_UP_H_
 
@@ -7,9 +7,9 @@
 
 namespace dlhook::analyzer::inline steps {
 
-// Marks, of the steps of each name, the first ones, as long as they prepare primitives, try algorithms, make more
-// calls than any of the later half (which pack weights) or take more than half as
-// long again as the later half does (of the same batch, where there are enough). Odd ones among them don't end it.
+// For the steps of each name, marks the first ones while they create primitives, try algorithms, make more calls than
+// any step of the later half (packing weights) or take more than 1.5 times as long as that half (at the same batch
+// size, if there are enough). Irregular steps among them do not end the warm-up.
 void MarkWarmUp(const TraceModel& model, StepTrack& track);
 
 }  // namespace dlhook::analyzer::steps
