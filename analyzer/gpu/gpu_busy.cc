@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kWorks = 3;  // compute, copy, communication
 
-// What a run is about: training, else what it infers; what repeats in its set-up may take longer.
+// The most relevant kind: training, else inference; what repeats during set-up may take longer.
 int Telling(IterationKind kind) {
   switch (kind) {
     case IterationKind::kTraining:
@@ -55,7 +55,7 @@ int64_t CommonBatch(const std::vector<const Step*>& steps) {
 
 std::vector<MeasuredTime> MeasuredTimes(const TraceModel& model, const std::vector<StepTrack>& steps) {
   std::vector<MeasuredTime> times(model.processes.size());
-  std::vector<StepGroup> groups = GroupSteps(steps);  // those with most time first
+  std::vector<StepGroup> groups = GroupSteps(steps);  // most time first
   std::stable_sort(groups.begin(), groups.end(),
                    [](const StepGroup& a, const StepGroup& b) { return Telling(a.kind) > Telling(b.kind); });
   for (const StepGroup& group : groups) {

@@ -35,7 +35,7 @@ class GpuDivision {
     }
   };
 
-  // A heap, the one that ends first in front.
+  // A heap, earliest end first.
   void LetBegin() {
     for (; next_ < range_.second && gpu_.start_ns[next_] <= now_ns_; ++next_) {
       if (gpu_.end_ns[next_] <= now_ns_) continue;
@@ -51,7 +51,7 @@ class GpuDivision {
     }
   }
 
-  // What does not divide evenly goes to one after the other in turn.
+  // Remainders go to the activities in turn.
   void DividePiece(int64_t end_ns) {
     if (running_.empty()) return take_({now_ns_, end_ns, end_ns - now_ns_, kNone});
     const auto count = static_cast<int64_t>(running_.size());
@@ -67,7 +67,7 @@ class GpuDivision {
   const GpuActivityColumns& gpu_;
   const std::function<void(const GpuTimePiece&)>& take_;
   const std::pair<GpuIndex, GpuIndex> range_;
-  GpuIndex next_;  // that has not begun
+  GpuIndex next_;  // not yet started
   int64_t now_ns_ = 0;
   std::vector<Running> running_;
   int64_t turn_ = 0;

@@ -1,4 +1,5 @@
-// Why a GPU does not compute: the rules are in gpu_idle.h. Gaps come in order of time, so each thread is followed once.
+// Why a GPU does not compute: the rules are in gpu_idle.h. Gaps come in order of time, so each thread is traversed
+// once.
 #include "analyzer/gpu/gpu_idle.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ class IdleDivision {
         next_(range_.first) {}
 
   void Divide(const IntervalSet& gaps) {
-    // Who takes a moment first has it.
+    // The first cause that applies takes the time.
     const IntervalSet communication = gaps.Intersection(timeline_.communication);
     const IntervalSet busy = gaps.Intersection(timeline_.busy).Difference(communication);
     const IntervalSet to_device = busy.Intersection(timeline_.to_device);
@@ -77,7 +78,7 @@ class IdleDivision {
     if (start_ns < end_ns) take_({start_ns, end_ns, cause, what, index, gap_start_ns_, NextAt(start_ns)});
   }
 
-  // The first activity that begins at this time or later. Times ascend.
+  // The first activity that begins at this time or later. Called with ascending times.
   GpuIndex NextAt(int64_t ns) {
     while (next_ < range_.second && model_.gpu.start_ns[next_] < ns) ++next_;
     return next_ < range_.second ? next_ : kNone;
@@ -87,7 +88,7 @@ class IdleDivision {
     const auto& [span, cause, what] = part;
     if (cause != IdleCause::kUnknown) return Emit(span.start_ns, span.end_ns, cause, what);
     const GpuIndex next = NextAt(span.start_ns);
-    // After the last work of all, the thread that asked for it is as good as any.
+    // After the last work, the thread that asked for it is the best guess.
     const GpuIndex asked_with = next != kNone ? next : range_.second > range_.first ? range_.second - 1 : kNone;
     if (asked_with == kNone || model_.gpu.thread[asked_with] == kNone) {
       return Emit(span.start_ns, span.end_ns, IdleCause::kUnknown, What::kNothing);
@@ -107,8 +108,8 @@ class IdleDivision {
     return *watch;
   }
 
-  // While nothing is known of the thread that asks, the one that asked before is at work: the program's, before it
-  // starts the backward pass on a thread of autograd's.
+  // While nothing is known of the asking thread, the thread that asked before is examined: the program's, before it
+  // starts the backward pass on one of autograd's threads.
   void TakeUnasked(ThreadIndex thread, ThreadIndex before, const Interval& span) {
     if (span.start_ns >= span.end_ns) return;
     HostWatch& watch = WatchOf(thread);

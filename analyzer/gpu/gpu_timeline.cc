@@ -1,4 +1,4 @@
-// What each GPU did when: see gpu_timeline.h.
+// What each GPU did over time: see gpu_timeline.h.
 #include "analyzer/gpu/gpu_timeline.h"
 
 #include <utility>

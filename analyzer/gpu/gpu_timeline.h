@@ -1,4 +1,4 @@
-// What each GPU did when, by kinds of work, over the whole run.
+// What each GPU did over the whole run, by kind of work.
 #ifndef DLHOOK_ANALYZER_GPU_GPU_TIMELINE_H_
 #define DLHOOK_ANALYZER_GPU_GPU_TIMELINE_H_
 
@@ -10,10 +10,10 @@
 
 namespace dlhook::analyzer::inline gpu {
 
-// Of one device, as one process uses it. Copies are copies alone: while memory is filled (memset) the device is busy,
-// but with none of these kinds.
+// For one device as used by one process. Copies do not include memsets: during a memset the device is busy, but with
+// none of these kinds.
 struct GpuTimeline {
-  IntervalSet compute;  // kernels, ops and graphs, without communication
+  IntervalSet compute;  // kernels, ops and graphs, except communication
   IntervalSet communication;
   IntervalSet copies;
   IntervalSet to_device;      // of the copies
@@ -23,13 +23,13 @@ struct GpuTimeline {
   IntervalSet copies_twice;   // two copies at once
 };
 
-// By GpuDeviceIndex; empty sets where a device did nothing.
+// By GpuDeviceIndex; empty sets for devices that did nothing.
 std::vector<GpuTimeline> GpuTimelines(const TraceModel& model);
 
-// When a device of this process is busy for other processes that use it, too (the same uuid).
+// When a device of this process is busy for other processes that share it (same uuid).
 IntervalSet BusyForOthers(const TraceModel& model, const std::vector<GpuTimeline>& timelines, GpuDeviceIndex device);
 
-// Of `set`, what lies in `time`.
+// The length of `set` within `time`.
 int64_t CoveredIn(const IntervalSet& set, const IntervalSet& time);
 
 }  // namespace dlhook::analyzer::gpu

@@ -1,4 +1,4 @@
-// What a thread of the host did while a GPU had nothing to do: see host_watch.h.
+// What a host thread did while a GPU had nothing to do: see host_watch.h.
 #include "analyzer/gpu/host_watch.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model
     roles_.push_back(BlocksAsCopy(op) ? Role::kBlockingCopy : is_collective ? Role::kHostCollective : Role::kOther);
   }
   input_around_.reserve(model.scopes.size());
-  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {  // a parent stands before its children
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {  // parents precede their children
     const ScopeIndex parent = model.scopes.parent[scope];
     input_around_.push_back(activities_.IsInput(scope) ? scope : parent == kNone ? kNone : input_around_[parent]);
   }
@@ -36,7 +36,7 @@ HostRules::HostRules(const TraceModel& model) : model_(model), activities_(model
   for (std::vector<int64_t>& asked_ns : asked_ns_) std::sort(asked_ns.begin(), asked_ns.end());
 }
 
-// Of a kernel that a library's call launches the launch, where it was seen.
+// For a kernel that a library call launches: the launch itself, if it was recorded.
 int64_t HostRules::AskedNs(GpuIndex activity) const {
   const int64_t asked_ns = model_.gpu.asked_ns[activity];
   return asked_ns != GpuActivityColumns::kNotKnown ? asked_ns : GpuAskedNs(model_, activity);
@@ -91,8 +91,8 @@ void HostWatch::Next() {
   thread_.Step();
 }
 
-// A wait comes in several pieces where the driver's call is inside the runtime's, and .item() waits in a copy, then in
-// vain in cudaStreamSynchronize.
+// A wait may have several parts: the driver's call may be inside the runtime's, and .item() waits in a copy and then,
+// with nothing left to wait for, in cudaStreamSynchronize.
 void HostWatch::AddWait(int64_t start_ns, int64_t end_ns, CallIndex call) {
   const std::vector<int64_t>& asked = rules_.AskedBy(thread_.thread());
   bool has_asked = false;

@@ -1,5 +1,4 @@
-// What a thread of the host did while a GPU had nothing to do, and how far ahead it would be had it not waited for the
-// GPU before.
+// What a host thread did while a GPU had nothing to do, and how far ahead it would be if it had not waited for the GPU.
 #ifndef DLHOOK_ANALYZER_GPU_HOST_WATCH_H_
 #define DLHOOK_ANALYZER_GPU_HOST_WATCH_H_
 
@@ -13,22 +12,22 @@
 
 namespace dlhook::analyzer::inline gpu {
 
-// What calls and scopes of the host mean to a GPU, looked up once for a whole model.
+// What calls and scopes on the host mean for a GPU, looked up once per model.
 class HostRules {
  public:
   explicit HostRules(const TraceModel& model);
 
   const ActivityRules& activities() const { return activities_; }
-  // Copies that return only when the host's memory was read or written (CUDA's manual, "API synchronization behavior"):
-  // synchronous ones, and those with pageable memory.
+  // Copies that return only when the host's memory has been read or written (CUDA's manual, "API synchronization
+  // behavior"): synchronous ones, and those with pageable memory.
   bool IsBlockingCopy(CallIndex call) const { return roles_[model_.calls.op[call]] == Role::kBlockingCopy; }
-  // Communication of the host itself: MPI, Gloo.
+  // Communication on the host: MPI, Gloo.
   bool IsHostCollective(CallIndex call) const { return roles_[model_.calls.op[call]] == Role::kHostCollective; }
-  // The innermost scope of an input pipeline around an activity of a thread; kNone.
+  // The innermost scope of an input pipeline around an activity of a thread, or kNone.
   ScopeIndex InputAround(const Activity& activity) const;
   bool WaitsForGpu(const Activity& activity) const;
   int64_t AskedNs(GpuIndex activity) const;
-  // When this thread asked for work of GPUs, ascending.
+  // When this thread asked for GPU work, ascending.
   const std::vector<int64_t>& AskedBy(ThreadIndex thread) const { return asked_ns_[thread]; }
 
  private:
@@ -51,7 +50,7 @@ class HostWatch {
     int64_t end_ns = 0;
     Activity activity;
   };
-  // What the thread did in [start_ns, end_ns), piece by piece. Spans must not overlap and come in order of time.
+  // What the thread did in [start_ns, end_ns), piece by piece. Spans must be disjoint and ascending.
   void Watch(int64_t start_ns, int64_t end_ns, const std::function<void(const Seen&)>& take);
 
   // At the piece that is being taken: the call in which the thread last waited for the GPU (kNone: none yet), and up to

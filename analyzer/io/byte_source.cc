@@ -1,4 +1,4 @@
-// Files and folders of traces; no knowledge of what is in them.
+// Files and folders of traces, independent of their contents.
 #include "analyzer/io/byte_source.h"
 
 #include <fcntl.h>
@@ -21,13 +21,13 @@
 namespace dlhook::analyzer::inline io {
 namespace {
 
-constexpr size_t kWindowBytes = 256 << 10;  // of a file in memory: stays in the cache while it is parsed
+constexpr size_t kWindowBytes = 256 << 10;  // in memory at a time: stays in the cache while it is parsed
 
 absl::Status FileError(absl::string_view path, absl::string_view what, int error) {
   return absl::ErrnoToStatus(error, absl::StrCat(path, ": ", what));
 }
 
-// Of anything that is no regular file.
+// For anything that is not a regular file.
 absl::string_view KindOf(mode_t mode) {
   if (S_ISDIR(mode)) return "a folder";
   if (S_ISFIFO(mode)) return "a FIFO";
@@ -40,7 +40,7 @@ absl::Status CheckRegular(const std::string& path, mode_t mode) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": is ", KindOf(mode), "; expected a regular file"));
 }
 
-// The program of which nothing was recorded here; empty: not known.
+// The program that left an empty run here; empty: not known.
 std::string SilentProgram(const std::string& folder) {
   constexpr uint64_t kMostBytes = 4096;
   const absl::StatusOr<ByteSource> file = ByteSource::Open(absl::StrCat(folder, "/", kRunFileName));
@@ -84,7 +84,8 @@ absl::StatusOr<RunFiles> FindInFolder(const std::string& path, RunFiles run) {
 absl::StatusOr<ByteSource> ByteSource::Open(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return FileError(path, "cannot open", errno);
-  // Before it is opened, which a device may notice; and below, for it may be another file by then.
+  // Checked before opening, which may have effects on a device, and again below, because the file may have been
+  // replaced.
   if (absl::Status status = CheckRegular(path, info.st_mode); !status.ok()) return status;
   ByteSource source;
   source.path_ = path;
@@ -164,13 +165,13 @@ absl::StatusOr<RunFiles> FindRunAt(const std::string& path) {
   return run;
 }
 
-// In the temporary folder anybody may make folders.
+// Anyone may create folders in the temporary folder.
 bool IsOurFolder(const std::string& path) {
   struct stat info;
   return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
 }
 
-// Where the shim put a run whose folder it could not write.
+// Where the shim put a run if its folder was not writable.
 std::string FallbackOf(const std::string& path) {
   std::string wanted = std::filesystem::absolute(path).lexically_normal().string();
   while (wanted.size() > 1 && wanted.back() == '/') wanted.pop_back();

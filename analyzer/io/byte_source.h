@@ -1,4 +1,4 @@
-// Bytes of a trace, wherever they lie, and the process traces that make up a run.
+// The bytes of a trace, in a file or in memory, and the process traces of a run.
 #ifndef DLHOOK_ANALYZER_IO_BYTE_SOURCE_H_
 #define DLHOOK_ANALYZER_IO_BYTE_SOURCE_H_
 
@@ -16,13 +16,13 @@
 namespace dlhook::analyzer::inline io {
 
 constexpr absl::string_view kTraceSuffix = ".dlh";
-// What launchers leave in a run folder: a line with the launch's key and, where nothing was recorded, one with the program.
+// Left by launchers in a run folder: a line with the launch's key and, if nothing was recorded, one with the program.
 constexpr char kRunFileName[] = "dlhook.run";
 
-// A regular file that is read in pieces. Never mapped: who reads a mapping dies when somebody shortens the file.
+// A regular file that is read in pieces. Never mapped: a reader of a mapping is killed if the file is truncated.
 class ByteSource {
  public:
-  // Anything else than a regular file is refused: a FIFO or a device may have no end, or none that comes soon.
+  // Anything but a regular file is refused: a FIFO or a device may never end.
   static absl::StatusOr<ByteSource> Open(const std::string& path);
 
   ByteSource(ByteSource&& other) noexcept { *this = std::move(other); }
@@ -31,10 +31,10 @@ class ByteSource {
   ByteSource& operator=(const ByteSource&) = delete;
   ~ByteSource();
 
-  // When it was opened: what is appended later is not read.
+  // At the time of opening: what is appended later is not read.
   uint64_t size() const { return size_; }
 
-  // Fills `to` with the bytes from `offset` on. Fails where the file has become shorter than that.
+  // Fills `to` with the bytes from `offset` on. Fails if the file has become shorter.
   absl::Status Read(uint64_t offset, absl::Span<char> to) const;
 
  private:
@@ -46,7 +46,7 @@ class ByteSource {
   uint64_t size_ = 0;
 };
 
-// Bytes in memory, or of a file of which a part at a time is in memory. What it is made of must outlive it.
+// Bytes in memory, or in a file of which a part at a time is in memory. Its source must outlive it.
 class ByteChunk {
  public:
   ByteChunk(absl::string_view bytes) : memory_(bytes), size_(bytes.size()) {}
@@ -57,7 +57,7 @@ class ByteChunk {
 
   uint64_t size() const { return size_; }
 
-  // The bytes from `offset` on: at least `wanted`, or all until the end where there are fewer. Valid until the next call.
+  // The bytes from `offset` on: at least `wanted`, or all if there are fewer. Valid until the next call.
   absl::StatusOr<absl::string_view> At(uint64_t offset, size_t wanted);
 
  private:

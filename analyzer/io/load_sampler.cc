@@ -1,4 +1,4 @@
-// How busy a process is: see load_sampler.h.
+// Samples the load of a process: see load_sampler.h.
 #include "analyzer/io/load_sampler.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ constexpr uint64_t kOftenForSeconds = 10;
 constexpr uint64_t kOftenPerSecond = 20;
 constexpr uint64_t kLaterPerSecond = 2;
 
-// The clock of a process's time on processors, as clock_getcpuclockid makes it.
+// The CPU-time clock of a process, as clock_getcpuclockid makes it.
 clockid_t ClockOf(uint32_t pid) { return static_cast<clockid_t>((~pid << 3) | 2); }
 
 std::string Read(const std::string& path) {
@@ -28,7 +28,7 @@ std::string Read(const std::string& path) {
   return {text, ReadFileAt(AT_FDCWD, path.c_str(), text, sizeof text)};
 }
 
-// The field after `blanks` of them; 0 where there is none.
+// The field after so many blanks; 0 if there is none.
 uint64_t Field(const char* text, int blanks) {
   while (text != nullptr && blanks-- > 0) {
     text = strchr(text, ' ');
@@ -53,7 +53,7 @@ void LoadSampler::Step(Drain& drain) {
   const bool often = now - first_ticks_ < kOftenForSeconds * second_ticks_;
   next_ticks_ = now + second_ticks_ / (often ? kOftenPerSecond : kLaterPerSecond);
   const std::string process = absl::StrCat("/proc/", pid_), stat = Read(process + "/stat");
-  const size_t name_end = stat.rfind(')');  // the name before it may hold anything
+  const size_t name_end = stat.rfind(')');  // the name before it may contain anything
   timespec cpu;
   if (name_end == std::string::npos || clock_gettime(ClockOf(pid_), &cpu) != 0) return;
   const uint64_t runnable = Field(Read("/proc/loadavg").c_str(), 3);

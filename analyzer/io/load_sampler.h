@@ -1,5 +1,5 @@
-// How busy a process that the launcher drains is, and its machine: LoadSamples of its trace. Only the launcher takes them: in the recorded
-// process they would be system calls that its sandbox might not allow.
+// Samples the load of a process that the launcher drains, and of its machine: the LoadSamples of its trace. Only the
+// launcher takes them: in the recorded process they would be system calls that its sandbox might not allow.
 #ifndef DLHOOK_ANALYZER_IO_LOAD_SAMPLER_H_
 #define DLHOOK_ANALYZER_IO_LOAD_SAMPLER_H_
 
@@ -12,14 +12,14 @@ namespace dlhook::analyzer::inline io {
 
 class LoadSampler {
  public:
-  // Of a process in another pid namespace nothing is known.
+  // Takes no samples for a process in another pid namespace.
   explicit LoadSampler(const SessionHeader& session);
 
-  // Takes a sample if one is due and the process is there.
+  // Takes a sample if one is due and the process exists.
   void Step(Drain& drain);
 
  private:
-  uint32_t pid_ = 0;  // 0: none is taken
+  uint32_t pid_ = 0;  // 0: no samples
   ClockKind clock_ = ClockKind::kUnknown;
   uint64_t second_ticks_ = 0;
   uint64_t first_ticks_ = 0;

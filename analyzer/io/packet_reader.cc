@@ -82,7 +82,7 @@ bool PacketReader::NextInChunk() {
   return ReadPayload(*start, length, start->size() - rest.size()) && (header_seen_ || CheckHeader());
 }
 
-// `start`: what is in memory of the packet, its first `framing` bytes are tag and length.
+// `start`: the part of the packet in memory; its first `framing` bytes are tag and length.
 bool PacketReader::ReadPayload(absl::string_view start, uint64_t length, size_t framing) {
   const uint64_t left = chunks_[chunk_].size() - offset_;
   if (length > left - framing) return CutOff(start, left, framing + length);
@@ -97,7 +97,7 @@ bool PacketReader::ReadPayload(absl::string_view start, uint64_t length, size_t 
 }
 
 bool PacketReader::CheckHeader() {
-  const google::protobuf::LogSilencer quiet;  // what libprotobuf would print, status() says
+  const google::protobuf::LogSilencer quiet;  // status() reports what libprotobuf would print
   trace::Packet packet;
   if (payload_.empty() || payload_.front() != kHeaderTag ||
       !packet.ParseFromArray(payload_.data(), static_cast<int>(payload_.size())) ||
@@ -126,11 +126,10 @@ bool PacketReader::Parse(absl::string_view bytes, google::protobuf::MessageLite*
   return false;
 }
 
-// `rest`: what is in memory of the packet's `found_bytes`.
+// `rest`: the part in memory of the packet's `found_bytes`.
 bool PacketReader::CutOff(absl::string_view rest, uint64_t found_bytes, uint64_t expected_bytes) {
   if (!header_seen_) {
-    // Text may begin with a line feed, which is also a packet's tag: only a header makes it a
-    // trace.
+    // Text may begin with a line feed, which is also a packet's tag: only a header makes it a trace.
     absl::string_view body = rest.substr(1);
     uint64_t length = 0;
     if (ConsumeVarint(&body, &length) && !body.empty() && body.front() != kHeaderTag) {
@@ -160,7 +159,7 @@ bool PacketReader::Unreadable(absl::Status status) {
   return false;
 }
 
-// Nothing of this trace is to be read, later chunks included.
+// Nothing more of this trace is read, including later chunks.
 void PacketReader::Refuse(absl::Status status) {
   status_ = std::move(status);
   for (; chunk_ < chunks_.size(); ++chunk_) bytes_before_chunk_ += chunks_[chunk_].size();

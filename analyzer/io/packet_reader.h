@@ -1,9 +1,8 @@
-// Framing of a process trace: whole packets one after another, then what is wrong with the rest, if
-// anything is.
+// Framing of a process trace: whole packets one after another, then the error in the rest, if any.
 //
 // Guarantees:
-//   - no byte outside the given chunks is looked at, whatever they hold;
-//   - every whole packet before the first damage of a chunk is returned;
+//   - no byte outside the given chunks is read, whatever they contain;
+//   - every intact packet before the first damage of a chunk is returned;
 //   - the first packet returned is a header that this program can read;
 //   - status() names the trace, the byte and what was expected there.
 #ifndef DLHOOK_ANALYZER_IO_PACKET_READER_H_
@@ -21,40 +20,37 @@
 
 namespace dlhook::analyzer::inline io {
 
-// A writer's are below 1 MiB. As objects in memory the smallest messages take some 100 times their bytes.
+// Writers stay below 1 MiB. As objects in memory the smallest messages take some 100 times their bytes.
 constexpr uint64_t kMaxPacketBytes = 4 << 20;
 
-// The newest Header.schema_major that this program understands.
+// The newest Header.schema_major that this program supports.
 constexpr uint32_t kSchemaMajor = 1;
 
-// A varint at the front of `bytes`, which is advanced past it. False: cut off, or longer than 10
-// bytes.
+// Parses a varint at the front of `bytes` and advances past it. False: truncated, or longer than 10 bytes.
 bool ConsumeVarint(absl::string_view* bytes, uint64_t* value);
 
-// True where a packet of `bytes` ends at `at`, or there is none before it.
+// True if a packet of `bytes` ends at `at`, or there is none before it.
 bool EndsAPacket(ByteChunk bytes, uint64_t at);
 
 class PacketReader {
  public:
-  // `chunks`: the bytes of the file, then such as were recovered elsewhere (a killed process's
-  // rings). Each begins with a packet of its own, so that a cut tail in one does not take the next
-  // one with it. The bytes must outlive the reader.
+  // `chunks`: the bytes of the file, then those recovered elsewhere (a killed process's rings). Each begins with a
+  // packet of its own, so that a truncated one does not affect the next. The bytes must outlive the reader.
   PacketReader(std::string name, std::vector<ByteChunk> chunks);
 
-  // Steps to the next packet. False at the end; then status() tells whether everything was read.
+  // Steps to the next packet. False at the end; then status() says whether everything was read.
   bool Next();
 
   // The bytes of the packet (a serialized trace::Packet, without its framing); valid until Next.
   absl::string_view payload() const { return payload_; }
 
-  // Parses `bytes`, a part of payload(), into `message`. On failure the rest of the chunk is given
-  // up.
+  // Parses `bytes`, a part of payload(), into `message`. On failure the rest of the chunk is dropped.
   bool Parse(absl::string_view bytes, google::protobuf::MessageLite* message);
 
-  // Of the first damage met.
+  // The first damage found.
   const absl::Status& status() const { return status_; }
 
-  // Bytes stepped over so far, of all chunks.
+  // Bytes consumed so far, over all chunks.
   uint64_t bytes_read() const { return bytes_before_chunk_ + offset_; }
 
  private:

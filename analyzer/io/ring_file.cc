@@ -1,4 +1,4 @@
-// Rings from outside.
+// Accesses rings from outside the recorded process.
 #include "analyzer/io/ring_file.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ namespace dlhook::analyzer::inline io {
 namespace {
 
 constexpr char kSharedMemory[] = "/dev/shm";
-// More than any setting makes: a sparse file takes no memory, but what is in it is copied.
+// More than any setting allows: a sparse file uses no memory, but its contents are copied.
 constexpr uint64_t kMostRingBytes = uint64_t{2} << 30;
 
 std::string LinkOf(const std::string& trace) {
@@ -55,7 +55,7 @@ std::string HostName() {
   return name;
 }
 
-// A sentence for the user where a process of that host and boot can't have its rings here; empty: it can.
+// A sentence for the user if a process of that host and boot can't have its rings here; else empty.
 std::string WhyElsewhere(const std::string& trace, const std::string& host, const std::string& boot_id) {
   if (boot_id.empty() || boot_id == BootId()) return "";
   if (host == HostName()) {
@@ -65,7 +65,7 @@ std::string WhyElsewhere(const std::string& trace, const std::string& host, cons
   return absl::StrCat(trace, ": its process ran on ", host, ", and only there can be read what it had not yet written");
 }
 
-// Of rings that can't be found: the trace knows where its process ran.
+// For rings that can't be found: the trace says where its process ran.
 absl::Status NotHere(const RunFolder& folder, const std::string& trace, const std::string& what) {
   const absl::StatusOr<ByteSource> file = ByteSource::Open(folder.PathOf(trace));
   trace::Packet packet;
@@ -80,8 +80,8 @@ absl::Status NotHere(const RunFolder& folder, const std::string& trace, const st
       absl::StrCat(folder.Path(), "/", trace, ": ", what, "; what the process had not yet written is lost"));
 }
 
-// A drain that takes over cuts the trace to what its rings say was written: only where a packet ends, or the cut would make
-// the trace unreadable from there.
+// A drain that takes over truncates the trace to the size recorded in its rings: only at the end of a packet, or the
+// trace would be unreadable from there.
 absl::Status CheckCut(const RunFolder& folder, const std::string& trace, uint64_t file_bytes) {
   const absl::StatusOr<ByteSource> file = ByteSource::Open(folder.PathOf(trace));
   if (!file.ok()) return file.status();
@@ -188,7 +188,7 @@ absl::StatusOr<std::unique_ptr<RingFile>> RingFile::Open(std::shared_ptr<const R
   return ring;
 }
 
-// A copy of a run has the original's links: what they lead to stays the original's.
+// A copy of a run has the original's links, whose targets belong to the original.
 absl::Status RingFile::CheckIdentity() const {
   const SessionHeader& session = header();
   const std::string why = WhyElsewhere(trace_name_, TextOf(session.host), TextOf(session.boot_id));
@@ -207,7 +207,7 @@ absl::Status RingFile::CheckIdentity() const {
 
 RingFile::~RingFile() {
   if (session_ != nullptr) munmap(session_, mapped_bytes_);
-  if (fd_ >= 0) close(fd_);  // and with it the lock
+  if (fd_ >= 0) close(fd_);  // this also releases the lock
 }
 
 bool RingFile::IsOurs() const {
@@ -220,7 +220,7 @@ bool RingFile::Lock() const {
   return flock(fd_, LOCK_EX | LOCK_NB) == 0 && fstat(fd_, &info) == 0 && info.st_nlink != 0;
 }
 
-// By the descriptor: this very file, whatever lies under its name.
+// By descriptor: this very file, whatever its name refers to now.
 absl::Status RingFile::Map() {
   const int fd = open(absl::StrCat("/proc/self/fd/", fd_).c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0 && IsOutOfDescriptors(errno)) return OutOfDescriptors(trace_name_);
@@ -243,12 +243,12 @@ bool RingFile::IsMappedByProcess() const {
   const SessionHeader& session = header();
   const uint32_t pid = session.pid;
   if (TextOf(session.boot_id) != BootId()) return TextOf(session.host) != HostName();
-  // Of a container: its number means nothing here. Who drains itself holds the lock as long as it lives.
+  // In a container its number means nothing here. A process that drains itself holds the lock as long as it lives.
   if (session.pid_namespace != PidNamespace()) return session.drained_by_host.load() == 0 || !Lock();
   if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
   if (StartTimeOf(pid) != session.start_time_jiffies) return false;
   std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
-  if (!maps.is_open()) return true;  // another user's, or it has become one
+  if (!maps.is_open()) return true;  // belongs to another user, or does now
   for (std::string line; std::getline(maps, line);) {
     if (absl::StrContains(line, absl::StrCat("/", name_))) return true;
   }
@@ -270,12 +270,12 @@ void RingFile::Remove() {
   }
 }
 
-// What the file holds: rings that no thread ever used are holes in it.
+// Copies the file's contents: rings that no thread ever used are holes in it.
 bool RingFile::CopyTo(const PrivatePages& copy) const {
   const auto size = static_cast<off_t>(copy.bytes());
   for (off_t end = 0; end < size;) {
     const off_t begin = lseek(fd_, end, SEEK_DATA);
-    if (begin < 0) return errno == ENXIO;  // holes to the end
+    if (begin < 0) return errno == ENXIO;  // holes up to the end
     end = std::min(lseek(fd_, begin, SEEK_HOLE), size);
     for (off_t at = begin; at < end;) {
       const ssize_t count = pread(fd_, copy.data() + at, static_cast<size_t>(end - at), at);
@@ -336,7 +336,7 @@ uint32_t RingDrain::Step() {
   const uint32_t fullness = drain_.Step(false, true);
   sampler_.Step(&drain_);
   load_->Step(drain_);
-  session()->trace_inode = sink_.inode();  // another one where the trace was removed and begun anew
+  session()->trace_inode = sink_.inode();  // a different one if the trace was removed and started again
   return fullness;
 }
 
@@ -369,7 +369,7 @@ uint64_t RingDrain::calls() const {
 
 namespace {
 
-// Of a process that is gone: its run may have another name by now, but lies where it lay.
+// For a process that is gone: its run may have been renamed, but is still in the same place.
 bool RunIsStillThere(const SessionHeader& session) {
   const std::filesystem::path folder = std::filesystem::path(TextOf(session.trace_path)).parent_path();
   std::error_code error;

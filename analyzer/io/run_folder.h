@@ -1,4 +1,4 @@
-// A run folder by descriptor: what lies in it is reached beneath it, wherever its path leads meanwhile.
+// A run folder by descriptor: its entries are accessed relative to it, wherever its path leads meanwhile.
 #ifndef DLHOOK_ANALYZER_IO_RUN_FOLDER_H_
 #define DLHOOK_ANALYZER_IO_RUN_FOLDER_H_
 
@@ -12,9 +12,9 @@
 
 namespace dlhook::analyzer::inline io {
 
-// Ours, and nobody else may write it.
+// Ours, and not writable by others.
 bool IsOnlyOurs(const struct stat& info);
-// A regular file, ours alone, under no second name.
+// A regular file, ours alone, without further hard links.
 bool IsOurOwnFile(const struct stat& info);
 
 class RunFolder {
@@ -25,16 +25,16 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   int fd() const { return fd_; }
-  const struct stat& info() const { return info_; }  // as it was when it was opened
+  const struct stat& info() const { return info_; }  // as of opening it
   bool IsSameAs(const struct stat& other) const { return info_.st_dev == other.st_dev && info_.st_ino == other.st_ino; }
-  // Its path now, that it was opened by where it has none any more.
+  // Its current path, or the one it was opened with if it has none any more.
   std::string Path() const;
   bool IsRemoved() const;
-  // A path of the entry that goes through the descriptor.
+  // A path to the entry through the descriptor.
   std::string PathOf(const std::string& name) const;
-  // Of the entry itself, links not followed. False: there is none.
+  // Of the entry itself, without following links. False: it does not exist.
   bool Stat(const std::string& name, struct stat* info) const;
-  // Base names that end in `suffix`, in their order.
+  // Sorted base names that end in `suffix`.
   std::vector<std::string> Names(const std::string& suffix) const;
 
  private:

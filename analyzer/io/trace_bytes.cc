@@ -1,4 +1,4 @@
-// File plus leftover. The rings come first: draining them may append to the file.
+// File plus leftover. The rings are drained first, because that may append to the file.
 #include "analyzer/io/trace_bytes.h"
 
 #include <algorithm>

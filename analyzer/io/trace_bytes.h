@@ -1,4 +1,4 @@
-// All bytes of one process trace: those of its file and those that its process left in memory.
+// All bytes of one process trace: those in its file and those that its process left in memory.
 #ifndef DLHOOK_ANALYZER_IO_TRACE_BYTES_H_
 #define DLHOOK_ANALYZER_IO_TRACE_BYTES_H_
 
@@ -13,19 +13,19 @@
 
 namespace dlhook::analyzer::inline io {
 
-// What the process of a trace left in its rings (it was killed, or it still runs).
+// What the process of a trace left in its rings (it was killed, or still runs).
 struct Leftover {
   bool cut_file = false;  // only the first file_bytes bytes of the file count
   uint64_t file_bytes = 0;
-  std::string packets = {};  // to be read after them
-  std::string note = {};     // a sentence for the user: what of it can't be had here
+  std::string packets = {};  // to be read after these
+  std::string note = {};     // a sentence for the user: what can't be recovered here
 };
-// Takes it out of the rings of the trace at `path`; called before the file is read, to which it may append.
+// Recovers it from the rings of the trace at `path`; called before the file is read, because it may append to it.
 using DrainLeftover = std::function<absl::StatusOr<Leftover>(const std::string& path)>;
 
 class TraceBytes {
  public:
-  // `drain_leftover` may be unset. If it fails, the file is opened all the same: see leftover_status().
+  // `drain_leftover` may be unset. If it fails, the file is opened nevertheless: see leftover_status().
   static absl::StatusOr<TraceBytes> Open(const std::string& path, const DrainLeftover& drain_leftover);
 
   // For PacketReader; valid as long as this object.

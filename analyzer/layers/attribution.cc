@@ -1,4 +1,4 @@
-// Words for directions and evidence, places of gaps: see attribution.h.
+// Names of directions and evidence, places of gaps: see attribution.h.
 #include "analyzer/layers/attribution.h"
 
 #include <utility>
@@ -47,7 +47,7 @@ const char* EvidenceName(Evidence evidence) {
   return "";
 }
 
-// A range that belongs to a layer, as an optimizer's step does, holds its gaps.
+// A range that belongs to a layer, such as an optimizer's step, also contains its gaps.
 GapPlace Attribution::OfGap(const UnseenGap& gap) const {
   const auto at = of_gap.find({gap.before, gap.after});
   GapPlace found = at == of_gap.end() ? GapPlace() : at->second;

@@ -1,4 +1,4 @@
-// Which layer of the network, and which direction, every call and every scope of a run belongs to, and how that is known.
+// Which layer of the network, and which direction, each call and each scope of a run belongs to, and by which evidence.
 //
 // Evidence, strongest first (docs/design.md, "Layers"):
 //   framework   the framework's own links: TensorFlow's node names, PyTorch's sequence numbers that pair a forward op with its
@@ -23,7 +23,7 @@ namespace dlhook::analyzer::inline layers {
 
 using LayerIndex = uint32_t;
 
-// What a call computes; kBackward: of a backward op that has no parts (an activation's).
+// What a call computes. kBackward: a backward op that has no parts (an activation's).
 enum class LayerDirection : uint8_t {
   kUnknown,
   kForward,
@@ -39,31 +39,30 @@ const char* LayerDirectionName(LayerDirection direction);  // "forward", "backwa
 enum class Evidence : uint8_t { kNone, kFramework, kModule, kFunction, kPointers, kShapes, kOrder };
 const char* EvidenceName(Evidence evidence);  // "framework", "module", …; "" for kNone
 
-// What a layer is: one place in the network, over all iterations and directions.
+// A layer: one place in the network, over all steps and directions.
 struct Layer {
-  std::string model;  // which network, where a run has several: "AlexNet", "AlexNet #2"; empty where it can't be told
+  std::string model;  // the network, if a run has several: "AlexNet", "AlexNet #2"; empty if not known
+  std::string name;   // the user's name: "features.0", "sequential/conv2d_1"; else as in the literature: "conv1", "fc2"
   std::string
-      name;  // as the user names it: "features.0", "sequential/conv2d_1"; else as the literature does: "conv1", "fc2"
-  std::string
-      module;  // qualified name of the innermost module, empty where there is none. Several layers may share one
-               // module (functional ops in its forward): then `name` is "MODULE:relu", "MODULE:relu#2"
-  std::string module_type;  // "Conv2d", empty where there is none
-  std::string type;  // kind of work in the field's words: "convolution", "linear", "batch norm", "relu", "lstm" …
-  std::string line;  // "alexnet.py:42": the innermost line that is not a framework's; empty where it isn't known
-  std::string ambiguity;  // a sentence where the reconstruction had to choose; empty where it is certain
+      module;  // qualified name of the innermost module, empty if none. Several layers may share one module (functional
+               // ops in its forward); `name` then is "MODULE:relu", "MODULE:relu#2"
+  std::string module_type;  // "Conv2d"; empty if none
+  std::string type;         // kind of work: "convolution", "linear", "batch norm", "relu", "lstm" …
+  std::string line;         // "alexnet.py:42": the innermost line outside the framework; empty if not known
+  std::string ambiguity;    // a sentence, if the reconstruction had to choose; empty if it is certain
   Evidence evidence =
-      Evidence::kNone;  // how calls were matched to it: the weakest that was needed for one of its directions
+      Evidence::kNone;  // how calls were matched to it: the weakest evidence needed for one of its directions
   bool is_compiled_region = false;  // fused by a compiler: one row with what it contains
 };
 
-// One element per call or scope.
+// One per call or scope.
 struct Place {
   LayerIndex layer =
-      kNone;  // kNone: of no layer (the optimizer, the loss's plain arithmetic may be layers too, if named)
+      kNone;  // kNone: no layer (the optimizer and the loss's arithmetic may be layers, too, if they are named)
   LayerDirection direction = LayerDirection::kUnknown;
 };
 
-// Between what a thread was seen to do: the Python stacks of what was recorded before and after, and the range of the user's or of NVTX around.
+// A gap on a thread: the Python stacks before and after it, and the user or NVTX range around it.
 struct UnseenGap {
   StackIndex before = kNone;
   StackIndex after = kNone;
@@ -71,25 +70,25 @@ struct UnseenGap {
   friend bool operator==(const UnseenGap& a, const UnseenGap& b) = default;
 };
 
-// Of time of which nothing is seen (ActivityKind::kNotSeen).
+// The place of a gap (ActivityKind::kNotSeen).
 struct GapPlace {
-  Place place;       // of the module in whose call the gap lies
-  std::string line;  // "block.py:7 to 10": from one call to the next; "block.py:7": in it. Empty where it isn't known
+  Place place;       // of the module whose call contains the gap
+  std::string line;  // "block.py:7 to 10": from one call to the next; "block.py:7": within it. Empty if not known
 };
 
 struct Attribution {
   std::vector<Layer> layers;    // in the order of the first forward pass
   std::vector<Place> of_call;   // by CallIndex
-  std::vector<Place> of_scope;  // by ScopeIndex; empty where the run has no scopes
+  std::vector<Place> of_scope;  // by ScopeIndex; empty if the run has no scopes
   std::vector<Place>
-      of_gpu;  // by GpuIndex; of parts of a run, where the calls that GPUs work for may be missing. Else empty
+      of_gpu;  // by GpuIndex; only set for slices of runs, where the calls that asked for the GPU work may be missing
   std::map<std::pair<StackIndex, StackIndex>, GapPlace> of_gap;  // by the stacks before and after
   GapPlace OfGap(const UnseenGap& gap) const;
-  // Pairings that evidence contradicted, links without a partner …: sentence -> count.
+  // Contradictory pairings, links without a partner …: sentence -> count.
   std::map<std::string, int64_t> oddities;
 };
 
-// Oddities of calls that no sequence of layers explains; gone where something else did.
+// Oddities of calls that no sequence of layers explains; removed if something else explains them.
 inline constexpr char kUnpairedBackward[] =
     "a backward call without the forward call of its layer (by operands, shapes and order)";
 inline constexpr char kOutsideOfNetworks[] = "a forward call outside of every sequence of layers that repeats";

@@ -1,4 +1,4 @@
-// What work of GPUs belongs to: see gpu_places.h.
+// Where GPU work belongs: see gpu_places.h.
 #include "analyzer/layers/gpu_places.h"
 
 #include "absl/strings/match.h"

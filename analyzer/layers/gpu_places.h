@@ -1,4 +1,4 @@
-// What work of GPUs belongs to: the layer and direction, when it was asked for, and which kind of work it is.
+// Where GPU work belongs: layer and direction, when it was requested, and which kind of work it is.
 #ifndef DLHOOK_ANALYZER_LAYERS_GPU_PLACES_H_
 #define DLHOOK_ANALYZER_LAYERS_GPU_PLACES_H_
 
@@ -10,18 +10,18 @@
 
 namespace dlhook::analyzer::inline layers {
 
-// What a GPU is busy with, as the metrics of overlap tell it apart.
+// Kinds of GPU work that the overlap metrics distinguish.
 enum class GpuWork : uint8_t { kCompute, kCopy, kCommunication };
 
-// Communication: computed for a collective call, or a kernel that bears NCCL's name. Copy: copies and sets, and calls
-// of copies timed by events. Compute: the rest.
+// Communication: done for a collective call, or by a kernel with NCCL in its name. Copy: copies and memsets, and copy
+// calls timed by events. Compute: the rest.
 GpuWork GpuWorkOf(const TraceModel& model, GpuIndex activity);
 
-// The place of each activity: that of the call that it was computed for (of the calls around it where that one has
-// none), else that of the scope in which it was asked for.
+// The place of each activity: that of the call that it was done for (or of the calls around it, if that has none), else
+// that of the scope in which it was requested.
 std::vector<Place> GpuPlaces(const TraceModel& model, const Attribution& attribution);
 
-// When it was asked for, by the host's clock: when its launching call began, else asked_ns, else when it began itself.
+// When it was requested, on the host's clock: the start of its launching call, else asked_ns, else its own start.
 int64_t GpuAskedNs(const TraceModel& model, GpuIndex activity);
 
 }  // namespace dlhook::analyzer::layers

@@ -1,4 +1,4 @@
-// What launches of CUDA graphs run: see graph_replays.h.
+// Work of CUDA graph launches: see graph_replays.h.
 #include "analyzer/layers/graph_replays.h"
 
 #include "analyzer/layers/gpu_places.h"

@@ -1,5 +1,5 @@
-// What launches of CUDA graphs run: the network's ops in the order in which they were captured, for steps that are a launch of a graph and
-// nothing else. Told by GPU times alone: a graph's nodes make no calls.
+// The work of CUDA graph launches: the network's ops in the order in which they were captured, for steps that consist
+// only of a graph launch. Needs GPU times: a graph's nodes make no calls.
 #ifndef DLHOOK_ANALYZER_LAYERS_GRAPH_REPLAYS_H_
 #define DLHOOK_ANALYZER_LAYERS_GRAPH_REPLAYS_H_
 
@@ -11,13 +11,13 @@
 
 namespace dlhook::analyzer::inline layers {
 
-// A run of work for one layer in one direction.
+// Consecutive work for one layer in one direction.
 struct ReplayedPart {
   Place place;
-  ScopeIndex scope = kNone;  // in which its first piece was captured
+  ScopeIndex scope = kNone;  // in which its first part was captured
 };
 
-// By the call that launched the graph: what has a direction, in the order of time on the GPU. Linear in activities.
+// By the call that launched the graph: work with a direction, ordered by time on the GPU. Linear in activities.
 using GraphReplays = absl::flat_hash_map<CallIndex, std::vector<ReplayedPart>>;
 GraphReplays FindGraphReplays(const TraceModel& model, const Attribution& attribution);
 

@@ -1,6 +1,6 @@
-// What an op alone says about its layer: see structure_facts.h.
+// What an op alone shows about its layer: see op_facts.h.
 //
-// To teach it a kind of op: a line in kKinds.
+// To add a kind of op, add a line to kKinds.
 #include "analyzer/layers/op_facts.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ void SetExtents(const Op& op, OpFacts& facts) {
   if (facts.out.channels == 0) facts.out = facts.in;
 }
 
-// "eltwise_relu" -> "relu". Backward, it may be computed from the result: "eltwise_relu_use_dst_for_bwd".
+// "eltwise_relu" -> "relu". Its backward pass may use the result: "eltwise_relu_use_dst_for_bwd".
 std::string ActivationName(const Op& op) {
   absl::string_view name = op.algorithm;
   absl::ConsumePrefix(&name, "eltwise_");

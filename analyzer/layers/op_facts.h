@@ -1,4 +1,4 @@
-// What an op alone says about the layer it may belong to: the first stage of AttributeByStructure.
+// What an op alone shows about the layer it may belong to: the first stage of AttributeByStructure.
 #ifndef DLHOOK_ANALYZER_LAYERS_OP_FACTS_H_
 #define DLHOOK_ANALYZER_LAYERS_OP_FACTS_H_
 
@@ -10,7 +10,7 @@
 
 namespace dlhook::analyzer::inline layers {
 
-// C[m,n] = A[m,k] B[k,n] as a row-major program means it. Its gradients are products of the same three sizes: that
+// C[m,n] = A[m,k] B[k,n] from the view of a row-major program. Its gradients are products of the same three sizes: that
 // of A ([m,k] or its transpose) sums over n and reads B, that of B ([k,n]) sums over m and reads A.
 struct ProductShape {
   int64_t m = 0;
@@ -19,36 +19,36 @@ struct ProductShape {
   int64_t batch = 1;
   bool a_is_transposed = false;
   bool b_is_transposed = false;
-  // A and B exchanged against the operands of the call, which BLAS states column-major.
+  // A and B are swapped relative to the operands of the call, which BLAS takes column-major.
   bool is_exchanged = false;
-  // A or B is a part of a wider matrix: heads of an attention that is computed piece by piece.
+  // A or B is part of a wider matrix: heads of an attention that is computed in parts.
   bool is_slice = false;
   int64_t a_bytes = 0;
   int64_t b_bytes = 0;
   int64_t c_bytes = 0;
-  bool weights_are_a = false;  // gemv: a matrix by a vector, whatever side it stands on
+  bool weights_are_a = false;  // gemv: a matrix times a vector, on either side
 };
 
-// Channels and positions (height x width) of a tensor of one sample; 0: not known.
+// Channels and positions (height x width) of a tensor for one sample; 0: not known.
 struct Extent {
   int64_t channels = 0;
   int64_t positions = 0;
 };
 
 enum class Work : uint8_t {
-  kNone,     // says nothing about layers: a kernel, a copy, a search, a creation
-  kLayer,    // an op that says its direction, or one that has forward only
-  kProduct,  // a matrix product; BLAS does not say of which direction
-  kReorder,  // moves a tensor to another memory format
-  kBias,     // adds a bias, or sums its gradient, for the op beside it
+  kNone,     // no evidence for layers: a kernel, a copy, a search, a creation
+  kLayer,    // an op that reports its direction, or that exists in the forward pass only
+  kProduct,  // a matrix product; BLAS does not report its direction
+  kReorder,  // converts a tensor to another memory format
+  kBias,     // adds a bias, or sums its gradient, for the adjacent op
 };
 
 struct OpFacts {
   Work work = Work::kNone;
   std::string type;    // Layer.type
   std::string prefix;  // of the layer's name: "conv"
-  // Equal in all directions and at all batch sizes of one layer; the other way round many layers may have it. Of
-  // products empty: their sizes say it.
+  // Equal in all directions and at all batch sizes of one layer; other layers may have the same. Empty for products:
+  // their sizes identify them.
   std::string key;
   Direction direction = Direction::kUnknown;
   ProductShape product;
@@ -60,9 +60,8 @@ struct OpFacts {
 // By OpIndex.
 std::vector<OpFacts> FactsOfOps(const TraceModel& model);
 
-// Operand addresses of a call in the terms of ProductShape; 0: not known. Of a product a, b, c. Of cuDNN's ops
-// a is the input (or the gradient of the output), b the filter (of backward-weights: the gradient of the output), c
-// the result.
+// Operand addresses of a call in terms of ProductShape; 0: not known. For a product a, b, c. For cuDNN's ops, a is the
+// input (or the gradient of the output), b the filter (for backward-weights: the gradient of the output), c the result.
 struct Operands {
   uint64_t a = 0;
   uint64_t b = 0;

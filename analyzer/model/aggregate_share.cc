@@ -1,4 +1,4 @@
-// The part of the wall time that aggregates stand for (see wall_sweep.h).
+// The part of the wall time that aggregates represent (see wall_sweep.h).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,13 +13,12 @@ struct Row {
   ThreadIndex thread;
   int64_t start_ns;
   int64_t end_ns;
-  double density;  // active time per nanosecond of the window that is idle
+  double density;  // active time per idle nanosecond of the window
 };
 
 using Intervals = std::vector<std::pair<int64_t, int64_t>>;
 
-// Sorted moments between which the set of open windows does not change, and the idle time between
-// each and the next.
+// Sorted times between which the set of open windows does not change, and the idle time between consecutive times.
 struct Grid {
   std::vector<int64_t> times;
   std::vector<int64_t> idle_ns;
@@ -31,7 +30,7 @@ struct Grid {
   }
 };
 
-// A window that is a moment still stands for time: it gets the nanosecond after it.
+// A window without length still represents time: it gets the nanosecond after it.
 int64_t WindowEnd(const AggregateRow& row) { return std::max(row.window_end_ns, row.window_start_ns + 1); }
 
 Grid MakeGrid(const TraceModel& model, const Intervals& idle) {
@@ -72,7 +71,7 @@ std::vector<Row> MakeRows(const TraceModel& model, const Grid& grid) {
   return rows;
 }
 
-// The part of a moment that is covered by threads with these densities, and their sum.
+// The part of an instant that is covered by threads with these densities, and the sum of the densities.
 std::pair<double, double> Cover(const std::map<ThreadIndex, std::pair<double, int>>& threads) {
   double free = 1;
   double sum = 0;
@@ -89,8 +88,7 @@ int64_t ShareIdleTime(const TraceModel& model, const Intervals& idle, std::vecto
   if (model.aggregates.empty()) return 0;
   const Grid grid = MakeGrid(model, idle);
   const std::vector<Row> rows = MakeRows(model, grid);
-  // What a row of density 1 gets from the beginning up to each of the grid's times, and all rows
-  // together.
+  // What a row of density 1 gets from the beginning up to each of the grid's times, and what all rows get together.
   std::vector<double> gain(grid.times.size() + 1, 0);
   double covered_ns = 0;
   std::map<ThreadIndex, std::pair<double, int>> threads;  // density and number of open windows

@@ -1,4 +1,4 @@
-// What some calls of a thread have beside their columns (a status, operands, a Python stack), found again by sequence number.
+// Values that only some calls of a thread have (a status, operands, a Python stack), looked up by sequence number.
 #ifndef DLHOOK_ANALYZER_MODEL_BY_SEQUENCE_H_
 #define DLHOOK_ANALYZER_MODEL_BY_SEQUENCE_H_
 
@@ -10,12 +10,12 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Sequence numbers come nearly in order and are asked for nearly in order: so a sorted array and a place in it are faster and
-// smaller than a hash table.
+// Sequence numbers are added and looked up almost in order, so a sorted array with a cursor is faster and smaller than
+// a hash table.
 template <typename Value>
 class BySequence {
  public:
-  // Of several values of one number the first counts.
+  // If a number has several values, the first counts.
   void Add(uint64_t sequence, Value value) {
     is_sorted_ = is_sorted_ && (entries_.empty() || entries_.back().first <= sequence);
     entries_.emplace_back(sequence, value);
@@ -29,7 +29,7 @@ class BySequence {
     is_sorted_ = true;
   }
 
-  // Null: the call has none.
+  // Null: none.
   const Value* Find(uint64_t sequence) {
     const bool is_after_last = next_ == 0 || entries_[next_ - 1].first < sequence;
     const bool is_before_next = next_ == entries_.size() || sequence <= entries_[next_].first;
@@ -48,7 +48,7 @@ class BySequence {
 
   std::vector<std::pair<uint64_t, Value>> entries_;
   bool is_sorted_ = true;
-  size_t next_ = 0;  // the entry behind the one found last
+  size_t next_ = 0;  // the entry after the one found last
 };
 
 }  // namespace dlhook::analyzer::model

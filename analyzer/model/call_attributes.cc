@@ -1,4 +1,4 @@
-// Kept apart from the calls' columns, by sequence number, until the calls have their places.
+// Kept separate from the columns of calls, by sequence number, until the calls have their positions.
 #include "analyzer/model/call_attributes.h"
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-// An operator of a framework runs no Python: of a call directly in it the writer repeats the stack of an earlier call. Functions
-// of autograd that are written in Python are no operators: their names have no namespace.
+// A framework operator runs no Python: for a call directly inside one the writer repeats the stack of an earlier call.
+// Autograd functions written in Python are not operators: their names have no namespace.
 bool IsInOperator(const TraceModel& model, CallIndex call) {
   // The column ends with the last thread so far that has scopes.
   const ScopeIndex scope = call < model.calls.scope.size() ? model.calls.scope[call] : kNone;
@@ -24,7 +24,7 @@ void CallAttributes::Add(const trace::CallBatch& batch, size_t count, PythonBuil
   if (batch.stack_iid_size() != 0) AddNativeStacks(batch, count, native);
 }
 
-// The indices of the failed calls ascend, so their sequence numbers are found in one pass.
+// The indices of failed calls ascend, so one pass finds their sequence numbers.
 void CallAttributes::AddStatuses(const trace::CallBatch& batch, size_t count, Oddities* oddities) {
   const int failed = std::min(batch.status_index_size(), batch.status_size());
   if (batch.status_index_size() != batch.status_size()) {

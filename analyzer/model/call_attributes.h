@@ -1,4 +1,5 @@
-// What only some calls of a thread have: a status other than success, a Python stack of their own, a native stack.
+// Attributes that only some calls of a thread have: a status other than success, their own Python stack, a native
+// stack.
 #ifndef DLHOOK_ANALYZER_MODEL_CALL_ATTRIBUTES_H_
 #define DLHOOK_ANALYZER_MODEL_CALL_ATTRIBUTES_H_
 
@@ -16,11 +17,12 @@ namespace dlhook::analyzer::inline model {
 
 class CallAttributes {
  public:
-  // Of the first `count` calls of a batch. Stacks are looked up at once: the next Reset ends their ids.
+  // For the first `count` calls of a batch. Stacks are looked up immediately, because the next Reset invalidates their
+  // ids.
   void Add(const trace::CallBatch& batch, size_t count, PythonBuilder* python, NativeStackBuilder* native,
            Oddities* oddities);
 
-  // Appends those of the calls from `first_call` on, which are this thread's and have their scopes.
+  // Appends those of the calls from `first_call` on, which belong to this thread and have their scopes.
   void Append(size_t first_call, TraceModel* model);
 
  private:

@@ -32,7 +32,7 @@ CallIndex CallFinder::Find(ThreadIndex thread, uint64_t sequence) {
     const auto place = std::lower_bound(calls.ordered.begin(), calls.ordered.end(), std::pair(sequence, CallIndex{0}));
     return place != calls.ordered.end() && place->first == sequence ? place->second : kNone;
   }
-  // Calls are asked for nearly in order: look behind the last one first.
+  // Lookups are almost in order: try after the last result first.
   const std::vector<uint64_t>& sequences = model_.calls.sequence;
   for (CallIndex call = last_found_; call < calls.last && call < last_found_ + 2; ++call) {
     if (call >= calls.first && sequences[call] == sequence) return last_found_ = call;

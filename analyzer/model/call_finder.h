@@ -1,4 +1,4 @@
-// Calls of finished threads by their sequence numbers, and scopes by time.
+// Finds calls of finished threads by sequence number, and scopes by time.
 #ifndef DLHOOK_ANALYZER_MODEL_CALL_FINDER_H_
 #define DLHOOK_ANALYZER_MODEL_CALL_FINDER_H_
 
@@ -13,18 +13,18 @@ namespace dlhook::analyzer::inline model {
 
 class CallFinder {
  public:
-  // Calls and scopes of the threads that are asked for stand in `model` already and do not change.
+  // The calls and scopes of the queried threads must already be in `model` and not change.
   explicit CallFinder(const TraceModel& model) : model_(model) {}
 
   // kNone: not in the trace.
   CallIndex Find(ThreadIndex thread, uint64_t sequence);
-  // The innermost scope of the thread around this moment; kNone.
+  // The innermost scope of the thread at this time, or kNone.
   ScopeIndex ScopeAt(ThreadIndex thread, int64_t ns);
 
  private:
   struct ThreadCalls {
     CallIndex first = 0, last = 0;
-    // Where the numbers do not ascend with the calls (a log's coarse times): all of them in order. Else empty.
+    // If the numbers do not ascend with the calls (a log's coarse times): all of them, sorted. Else empty.
     std::vector<std::pair<uint64_t, CallIndex>> ordered;
     ScopeIndex first_scope = 0, last_scope = 0;
   };

@@ -1,4 +1,4 @@
-// Builds the segments of a ClockMap from whatever the trace tells about its clock.
+// Builds the segments of a ClockMap from the clock information in the trace.
 #include "analyzer/model/clock_map.h"
 
 #include <algorithm>
@@ -8,10 +8,10 @@ namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr uint64_t kMinTicksPerSecond = 1000;
-// Samples closer than this say nothing about the rate: reading them is not that exact.
+// Samples closer than this are not exact enough to give the rate.
 constexpr uint64_t kMinRateSpanNs = 10'000'000;
 
-// Keeps those samples on which both clocks move on.
+// Keeps the samples at which both clocks advance.
 std::vector<trace::ClockSample> Usable(std::vector<trace::ClockSample> samples, Oddities* oddities) {
   std::vector<trace::ClockSample> usable;
   for (trace::ClockSample& sample : samples) {

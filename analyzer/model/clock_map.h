@@ -11,9 +11,9 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Piecewise linear between clock samples and never decreasing: what nests in ticks nests in
-// nanoseconds. Outside the samples the mean rate goes on; with a single sample the header's rate;
-// without any, zero ticks are zero nanoseconds. A CLOCK_MONOTONIC trace needs no mapping.
+// Piecewise linear between clock samples and monotonic: what nests in ticks nests in nanoseconds. Outside the samples
+// the mean rate applies; with a single sample the header's rate; without samples, zero ticks are zero nanoseconds. A
+// CLOCK_MONOTONIC trace needs no mapping.
 class ClockMap {
  public:
   ClockMap() : ClockMap(trace::Clock(), {}, nullptr) {}
@@ -25,21 +25,21 @@ class ClockMap {
     return Map(segment_, ticks);
   }
 
-  // A number of ticks at no moment in particular.
+  // The duration of a number of ticks, independent of time.
   int64_t DurationNs(uint64_t ticks) const;
 
-  // What to add to CLOCK_MONOTONIC to get CLOCK_REALTIME, where a sample tells.
+  // The offset from CLOCK_MONOTONIC to CLOCK_REALTIME, if a sample has it.
   std::optional<int64_t> realtime_offset_ns() const { return realtime_offset_ns_; }
-  bool has_axis() const { return has_axis_; }  // false: times begin anywhere
+  bool has_axis() const { return has_axis_; }  // false: the origin is arbitrary
 
-  // Moves all results.
+  // Shifts all results.
   void Shift(int64_t ns);
 
  private:
-  // Fixed point: exact enough for years of nanoseconds, and monotone by construction.
+  // Fixed point: exact enough for years of nanoseconds, and monotonic by construction.
   static constexpr int kRateBits = 40;
-  static constexpr int64_t kMaxNs = int64_t{1} << 60;      // no clock goes as far; keeps damaged traces in range
-  static constexpr uint64_t kMaxRate = uint64_t{1} << 62;  // 4 ms a tick: its product with any number of ticks fits
+  static constexpr int64_t kMaxNs = int64_t{1} << 60;      // beyond any clock; keeps damaged traces in range
+  static constexpr uint64_t kMaxRate = uint64_t{1} << 62;  // 4 ms per tick: its product with any number of ticks fits
 
   struct Segment {
     uint64_t first_ticks = 0;
@@ -59,7 +59,7 @@ class ClockMap {
   static uint64_t RateBetween(const trace::ClockSample& a, const trace::ClockSample& b);
   void AddSegments(const std::vector<trace::ClockSample>& samples);
 
-  std::vector<Segment> segments_;  // cover all ticks, in order
+  std::vector<Segment> segments_;  // covering all ticks, in order
   mutable Segment segment_;        // the one used last
   uint64_t mean_rate_ = 0;
   std::optional<int64_t> realtime_offset_ns_;

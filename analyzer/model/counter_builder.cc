@@ -1,4 +1,4 @@
-// Readings of counters of one process trace: see counter_builder.h.
+// Counter readings of one process trace: see counter_builder.h.
 #include "analyzer/model/counter_builder.h"
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-constexpr int kMaxCounters = 64;                        // of one reading: nothing real comes near
-constexpr uint64_t kMaxDifference = uint64_t{1} << 56;  // of two readings: years of cycles
+constexpr int kMaxCounters = 64;                        // per reading; far more than any real trace has
+constexpr uint64_t kMaxDifference = uint64_t{1} << 56;  // between two readings: years of cycles
 
-// Adds up zigzag deltas of which `width` make one reading.
+// Adds up zigzag deltas, `width` per reading.
 void AddUp(const google::protobuf::RepeatedField<int64_t>& deltas, size_t readings, size_t width,
            std::vector<uint64_t>* out) {
   std::vector<uint64_t> now(width, 0);
@@ -43,7 +43,7 @@ std::vector<uint64_t> InOrder(const std::vector<size_t>& order, size_t width, co
   return sorted;
 }
 
-// Makes every step of a column one that can be true: one backwards, or too far, counts nothing. Values keep their origin.
+// Makes every difference in a column plausible: one backwards, or too large, counts as zero. Values keep their origin.
 int64_t Straighten(size_t width, TimeBudget* budget, std::vector<uint64_t>* column) {
   int64_t impossible = 0;
   for (size_t j = 0; j < width && j < column->size(); ++j) {
@@ -62,7 +62,7 @@ int64_t Straighten(size_t width, TimeBudget* budget, std::vector<uint64_t>* colu
   return impossible;
 }
 
-// The thread of each tid that one thread alone had.
+// Maps each tid that belonged to exactly one thread to that thread.
 std::map<uint32_t, ThreadIndex> ThreadsByTid(const std::map<uint32_t, ThreadIndex>& threads, const TraceModel& model) {
   std::map<uint32_t, ThreadIndex> by_tid;
   for (const auto& [id, index] : threads) {
@@ -95,7 +95,7 @@ void CounterBuilder::Add(const trace::CounterBatch& batch, PythonBuilder* names,
   AddUp(batch.running_delta_ns(), readings, 1, &to.running_ns);
 }
 
-// By thread; those without one have kNone and stand last.
+// By thread; those without one have kNone and come last.
 std::map<CounterBuilder::Key, CounterBuilder::Readings> CounterBuilder::Join(
     const std::map<uint32_t, ThreadIndex>& threads, const TraceModel& model) {
   const std::map<uint32_t, ThreadIndex> by_tid = ThreadsByTid(threads, model);

@@ -1,4 +1,4 @@
-// Readings of counters of one process trace -> model.counters.
+// Counter readings of one process trace -> model.counters.
 #ifndef DLHOOK_ANALYZER_MODEL_COUNTER_BUILDER_H_
 #define DLHOOK_ANALYZER_MODEL_COUNTER_BUILDER_H_
 
@@ -18,12 +18,13 @@ namespace dlhook::analyzer::inline model {
 
 class CounterBuilder {
  public:
-  // Names are looked up in `names` at once: the next Reset ends their ids.
+  // Names are looked up in `names` immediately, because the next Reset invalidates their ids.
   void Add(const trace::CounterBatch& batch, PythonBuilder* names, Oddities* oddities);
 
-  // Appends the series to the model, by thread. `threads`: of the ids of the trace. A thread that the sampler met before it made its
-  // first recorded call is known by its tid from then on: its series are one. Values never run backwards afterwards, and differences
-  // are no more than is left of `budget`, which all processes share: sums of a report can't overflow.
+  // Appends the series to the model, by thread. `threads`: by id in the trace. A thread that the sampler saw before its
+  // first recorded call is known by its tid from then on: its series are merged. Afterwards values never decrease, and
+  // differences are at most what is left of `budget`, which all processes share, so that sums in a report can't
+  // overflow.
   void Finish(const ClockMap& clock, ProcessIndex process, const std::map<uint32_t, ThreadIndex>& threads,
               TimeBudget* budget, TraceModel* model, Oddities* oddities);
 
@@ -40,7 +41,7 @@ class CounterBuilder {
   };
   struct Readings {
     std::vector<uint64_t> ticks;
-    std::vector<uint64_t> value;  // names.size() a reading
+    std::vector<uint64_t> value;  // names.size() per reading
     std::vector<uint64_t> enabled_ns;
     std::vector<uint64_t> running_ns;
   };

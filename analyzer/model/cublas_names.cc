@@ -1,4 +1,4 @@
-// See cublas_names.h; what cuBLASLt's algorithms are configured with is in cublaslt_names.cc.
+// See cublas_names.h; the configuration of cuBLASLt's algorithms is in cublaslt_names.cc.
 #include "analyzer/model/cublas_names.h"
 
 #include <iterator>
@@ -9,7 +9,7 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-// cudaDataType by number, in the words of trace::DataType.
+// cudaDataType by number, with the names of trace::DataType.
 constexpr absl::string_view kDataTypes[] = {
     "f32", "f64",  "f16",  "s8",    "c32",     "c64",     "c16",     "cs8",     "u8",      "cu8",    "s32", "cs32",
     "u32", "cu32", "bf16", "cbf16", "s4",      "cs4",     "u4",      "cu4",     "s16",     "cs16",   "u16", "cu16",
@@ -50,8 +50,8 @@ std::string NameOf(const Named (&names)[N], int32_t number) {
   return absl::StrCat(number);
 }
 
-// Bits of cublasLtEpilogue_t: 128 marks the forward activations that keep what the backward pass
-// needs, and stands in the two backward ones by definition.
+// Bits of cublasLtEpilogue_t: 128 marks forward activations that keep what the backward pass needs; the two backward
+// ones include it by definition.
 constexpr uint32_t kDefault = 1, kRelu = 2, kBias = 4, kDRelu = 8, kBiasGradient = 16, kGelu = 32;
 constexpr uint32_t kDGelu = 64, kAux = 128, kBiasGradientA = 256, kBiasGradientB = 512;
 

@@ -1,5 +1,5 @@
-// Enumerators of cuBLAS and cuBLASLt by name: lower case, without the prefix that all of an enum have in common. A
-// number that the headers (cublas_api.h and cublasLt.h of cuBLAS 13.1) do not name stays a number.
+// Names of cuBLAS and cuBLASLt enumerators: lower case, without the enum's common prefix. A number that the headers
+// (cublas_api.h and cublasLt.h of cuBLAS 13.1) do not name remains a number.
 #ifndef DLHOOK_ANALYZER_MODEL_CUBLAS_NAMES_H_
 #define DLHOOK_ANALYZER_MODEL_CUBLAS_NAMES_H_
 
@@ -19,7 +19,7 @@ std::string ComputeTypeName(int32_t compute_type);
 // for -1.
 std::string MathModeName(int32_t math_mode);
 
-// cublasLtEpilogue_t as what is fused after the product, in order: {"bias", "gelu_aux"}; {} for none.
+// The operations of a cublasLtEpilogue_t after the product, in order: {"bias", "gelu_aux"}; {} for none.
 std::vector<std::string> EpilogueNames(uint32_t epilogue);
 
 std::string LtTileName(uint32_t tile);         // "128x64"

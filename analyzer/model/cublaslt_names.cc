@@ -1,5 +1,5 @@
-// Names of the enumerators in an algorithm configuration of cuBLASLt, by number: cublasLt.h of
-// cuBLAS 13.1 (earlier releases have fewer, with the same numbers).
+// Names of the enumerators in a cuBLASLt algorithm configuration, by number: cublasLt.h of cuBLAS 13.1 (earlier
+// releases have fewer, with the same numbers).
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -87,7 +87,7 @@ constexpr uint16_t kTiles[][2] = {
     {256, 512}, {256, 1024}, {512, 512}, {512, 1024},
 };
 
-// cublasLtMatmulStages_t: depth along k, and how many of them are in shared memory at once.
+// cublasLtMatmulStages_t: depth along k, and how many stages are in shared memory at once.
 constexpr absl::string_view kStages[] = {
     "",      "16x1",  "16x2",   "16x3",    "16x4",    "16x5",    "16x6",     "32x1",     "32x2",     "32x3",
     "32x4",  "32x5",  "32x6",   "64x1",    "64x2",    "64x3",    "64x4",     "64x5",     "64x6",     "128x1",
@@ -95,7 +95,7 @@ constexpr absl::string_view kStages[] = {
     "",      "8x3",   "8xAUTO", "16xAUTO", "32xAUTO", "64xAUTO", "128xAUTO", "256xAUTO", "768xAUTO",
 };
 
-// cublasLtClusterShape_t: thread blocks of a cluster.
+// cublasLtClusterShape_t: thread blocks per cluster.
 constexpr absl::string_view kClusters[] = {
     "",       "",       "1x1x1",  "2x1x1",  "4x1x1",  "1x2x1",  "2x2x1",  "4x2x1",  "1x4x1", "2x4x1", "4x4x1",
     "8x1x1",  "1x8x1",  "8x2x1",  "2x8x1",  "16x1x1", "1x16x1", "3x1x1",  "5x1x1",  "6x1x1", "7x1x1", "9x1x1",

@@ -20,9 +20,8 @@ std::optional<int64_t> Bytes(uint64_t bytes) {
   return static_cast<int64_t>(bytes);
 }
 
-// A synchronous copy from or to host memory returns when it is done (from pageable memory: when the
-// last of it is staged). Those that do not touch host memory, and sets, do not wait: CUDA Runtime
-// API, "API synchronization behavior".
+// A synchronous copy from or to host memory returns when it is done (from pageable memory: when all of it is staged).
+// Copies that do not touch host memory, and memsets, do not wait: CUDA Runtime API, "API synchronization behavior".
 bool ReturnsEarly(const CopyCall& copy) {
   return copy.asynchronous || copy.direction == CopyDirection::kDeviceToDevice ||
          copy.direction == CopyDirection::kPeer || copy.direction == CopyDirection::kSet;

@@ -1,4 +1,4 @@
-// Calls of the CUDA runtime, the driver, NCCL and MPI made Ops: copies, launches, memory, collectives.
+// Decodes calls of the CUDA runtime, the driver, NCCL and MPI: copies, launches, memory, collectives.
 #ifndef DLHOOK_ANALYZER_MODEL_CUDA_OP_H_
 #define DLHOOK_ANALYZER_MODEL_CUDA_OP_H_
 
@@ -16,7 +16,7 @@ std::string HostMemoryName(HostMemory memory);  // "pageable", "pinned"; "" for 
 // Whether calls of this family ask a GPU for work.
 bool IsGpuFamily(const std::string& family);
 
-// Each fills everything of `op` but what the definition itself says (function, family, time source, captured).
+// Each sets all fields of `op` except those of the definition itself (function, family, time source, captured).
 void DecodeCopy(const trace::Copy& copy, Op& op);
 void DecodeLaunch(const trace::KernelLaunch& launch, Op& op);
 void DecodeAllocation(const trace::Allocation& allocation, Op& op);

@@ -28,7 +28,7 @@ constexpr absl::string_view kPooling[] = {"pooling_max", "pooling_avg_include_pa
                                           "pooling_max_deterministic"};
 constexpr absl::string_view kResample[] = {"resampling_nearest", "resampling_linear", "pooling_avg_include_padding",
                                            "pooling_max", "pooling_avg_exclude_padding"};
-// oneDNN calls the sigmoid logistic, and ReLU with an upper bound clip.
+// In oneDNN's terms the sigmoid is logistic, and ReLU with an upper bound is clip.
 constexpr absl::string_view kActivation[] = {"logistic", "relu", "tanh", "clip", "elu", "identity", "swish"};
 constexpr absl::string_view kSoftmax[] = {"softmax_fast", "softmax_accurate", "softmax_log"};
 // cuDNN's GRU applies the reset gate after the matrix product, which oneDNN calls lbr_gru.

@@ -1,6 +1,5 @@
-// Enumerators of cuDNN by name: lower case, without the prefix that all of an enum have in common. A number that the
-// headers (cudnn_graph.h, cudnn_ops.h, cudnn_cnn.h, cudnn_adv.h of 9.24, which keep those of 7 and 8) do not name
-// stays a number.
+// Names of cuDNN enumerators: lower case, without the enum's common prefix. A number that the headers (cudnn_graph.h,
+// cudnn_ops.h, cudnn_cnn.h, cudnn_adv.h of 9.24, which include those of 7 and 8) do not name remains a number.
 #ifndef DLHOOK_ANALYZER_MODEL_CUDNN_NAMES_H_
 #define DLHOOK_ANALYZER_MODEL_CUDNN_NAMES_H_
 
@@ -16,7 +15,7 @@ namespace dlhook::analyzer::inline model {
 // cudnnConvolutionFwdAlgo_t, …BwdDataAlgo_t, …BwdFilterAlgo_t: "implicit_precomp_gemm", "winograd_nonfused", "algo_1".
 std::string ConvolutionAlgorithmName(Direction direction, int32_t algorithm);
 
-// In oneDNN's words where it has the same thing: "pooling_max", "eltwise_relu", "softmax_log", "vanilla_lstm".
+// oneDNN's term if it has an equivalent: "pooling_max", "eltwise_relu", "softmax_log", "vanilla_lstm".
 std::string PoolingModeName(int32_t mode);     // cudnnPoolingMode_t
 std::string ResampleModeName(int32_t mode);    // cudnnResampleMode_t
 std::string ActivationModeName(int32_t mode);  // cudnnActivationMode_t, "relu" without a prefix
@@ -32,7 +31,7 @@ std::string MathTypeName(int32_t math_type);  // cudnnMathType_t; empty for -1
 std::string HeuristicModeName(int32_t mode);  // "instant", "b", "fallback", "a"
 std::string NumericalNoteName(int32_t note);  // "tensor_core", "winograd_tile_4x4"
 std::string BehaviorNoteName(int32_t note);   // "runtime_compilation"
-// cudnnBackendKnobType_t of a name like "tile_size".
+// The cudnnBackendKnobType_t of a name such as "tile_size".
 std::optional<int32_t> KnobTypeNumber(absl::string_view name);
 
 }  // namespace dlhook::analyzer::model

@@ -1,7 +1,6 @@
 // See cudnn_op.h.
 //
-// To teach it an operation: add its line to kOperations, what its enumerators mean to AlgorithmName, and its size to
-// CudnnProblem.
+// To add an operation, add its line to kOperations, its enumerators to AlgorithmName, and its size to CudnnProblem.
 #include "analyzer/model/cudnn_op.h"
 
 #include <algorithm>
@@ -72,8 +71,8 @@ int64_t CountNodes(const trace::CudnnPlan& plan, absl::string_view operation) {
                        [&](const trace::CudnnNode& node) { return node.operation() == operation; });
 }
 
-// Attention that a frontend wrote out: two products with an exponential between them. The backward
-// pass has five.
+// Attention built from single ops by a frontend: two products with an exponential in between. The backward pass has
+// five products.
 bool IsAttention(const trace::CudnnPlan& plan) {
   constexpr int32_t kExponential = 13;
   const bool has_exponential = std::any_of(plan.node().begin(), plan.node().end(), [](const trace::CudnnNode& node) {
@@ -82,7 +81,7 @@ bool IsAttention(const trace::CudnnPlan& plan) {
   return has_exponential && CountNodes(plan, "matmul") >= 2;
 }
 
-// Pointwise functions of one operand; those of two and three are "binary", as oneDNN has them.
+// Pointwise functions of one operand; those of two and three are "binary", as in oneDNN.
 bool IsUnary(int32_t mode) {
   return mode == 4 || (mode >= 10 && mode < 23) || (mode >= 100 && mode < 200) || mode == 402;
 }
@@ -123,7 +122,7 @@ Direction DirectionOf(const trace::Cudnn& cudnn) {
   return mode >= 100 && mode < 200 ? Direction::kForward : Direction::kUnknown;
 }
 
-// Of a plan only its notes tell how it computes.
+// For a plan, only its notes show how it computes.
 std::string PlanAlgorithm(const trace::CudnnPlan& plan) {
   for (int32_t note : plan.numerical_note()) {
     const std::string name = NumericalNoteName(note);
@@ -134,7 +133,7 @@ std::string PlanAlgorithm(const trace::CudnnPlan& plan) {
 
 std::string OrEmpty(int32_t number, std::string (*name)(int32_t)) { return number < 0 ? "" : name(number); }
 
-// Of convolutions how they are computed; of all others what.
+// For convolutions, how they are computed; for all others, what is computed.
 std::string AlgorithmName(const trace::Cudnn& cudnn, const Op& op) {
   const int32_t mode = ModeOf(cudnn);
   const std::string& operation = cudnn.operation();
@@ -159,7 +158,7 @@ std::string AlgorithmName(const trace::Cudnn& cudnn, const Op& op) {
   return "";
 }
 
-// oneDNN's names of tensors; its log calls those of convolutions the same in all directions.
+// oneDNN's tensor names; its log uses the same ones for convolutions in all directions.
 std::string RoleName(trace::CudnnTensor::Role role, bool is_convolution) {
   using Tensor = trace::CudnnTensor;
   switch (role) {
@@ -207,7 +206,7 @@ Tensor DecodeTensor(const trace::CudnnTensor& recorded, bool is_convolution) {
   return tensor;
 }
 
-// Those in memory: not what fused nodes hand to each other, and no scalars passed by value.
+// Tensors in memory: without those that fused nodes pass to each other, and without scalars passed by value.
 std::vector<Tensor> DecodeTensors(const trace::Cudnn& cudnn, bool is_convolution) {
   std::vector<Tensor> tensors;
   for (const trace::CudnnTensor& tensor : cudnn.tensor()) {
@@ -217,8 +216,7 @@ std::vector<Tensor> DecodeTensors(const trace::Cudnn& cudnn, bool is_convolution
   return tensors;
 }
 
-// As of oneDNN's ops: one where source, weights and destination agree. A fused graph's result may
-// be virtual.
+// As for oneDNN's ops: one type if source, weights and destination agree. The result of a fused graph may be virtual.
 std::string TypesOf(const trace::Cudnn& cudnn) {
   std::vector<std::string> types;
   for (const char* role : {"src", "wei", "dst"}) {
@@ -234,7 +232,7 @@ std::string TypesOf(const trace::Cudnn& cudnn) {
   return same ? types[0] : absl::StrJoin(types, ":");
 }
 
-// One value per channel, whatever the batch and the image.
+// One value per channel, the same for all images of a batch.
 bool IsBias(const trace::CudnnTensor* tensor) {
   if (!tensor || tensor->by_value() || tensor->dim_size() < 2) return false;
   for (int i = 0; i < tensor->dim_size(); ++i) {
@@ -293,7 +291,7 @@ std::string ComputeType(const trace::Cudnn& cudnn) {
   return type == trace::DATA_TYPE_UNKNOWN ? "" : TypeName(FromProto<DataType>(type));
 }
 
-// Everything but the chooser's side.
+// Everything except the chooser.
 void DecodeProblem(const trace::Cudnn& cudnn, Op& op) {
   op.on_gpu = true;
   op.kind = KindOf(cudnn);
@@ -305,7 +303,7 @@ void DecodeProblem(const trace::Cudnn& cudnn, Op& op) {
   if (!cudnn.has_plan()) op.math_mode = MathTypeName(cudnn.math_type());
 }
 
-// What a plan's JSON says, with what was recorded beside it.
+// What a plan's JSON contains, combined with what was recorded.
 trace::Cudnn WithPlanFromJson(const trace::Cudnn& recorded, Op& op) {
   absl::StatusOr<trace::Cudnn> parsed = ParseCudnnPlanJson(recorded.plan().json());
   if (!parsed.ok()) {

@@ -1,4 +1,4 @@
-// Calls of cuDNN made Ops, in the words that oneDNN's log has for the same things, so that both stand in one table.
+// Decodes cuDNN calls, with the terms of oneDNN's log, so that both libraries share tables.
 #ifndef DLHOOK_ANALYZER_MODEL_CUDNN_OP_H_
 #define DLHOOK_ANALYZER_MODEL_CUDNN_OP_H_
 
@@ -7,11 +7,11 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Each fills everything of `op` but what the definition itself says (function, family, time source, captured). A
-// plan that was built from JSON is read from that text; what of it can't be understood is told in `op.trouble`.
+// Each sets all fields of `op` except those of the definition itself (function, family, time source, captured). A plan
+// that was built from JSON is read from that text; `op.trouble` says which part could not be parsed.
 void DecodeCudnn(const trace::Cudnn& cudnn, Op& op);
 
-// A search is an op of kind "search" with its problem's direction, tensors and text, and no cost.
+// A search is an op of kind "search" with the direction, tensors and text of its problem, and no cost.
 void DecodeCudnnSearch(const trace::CudnnSearch& search, Op& op);
 
 }  // namespace dlhook::analyzer::model

@@ -1,4 +1,4 @@
-// See cudnn_plan_json.h. Keys as cuDNN 9 writes them.
+// See cudnn_plan_json.h. Keys as in cuDNN 9.
 #include "analyzer/model/cudnn_plan_json.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ constexpr size_t kMaxItems = 4096;  // tensors, nodes, knobs
 constexpr size_t kMaxDims = 12;
 constexpr int kMaxDepth = 64;
 
-// Null where the key is missing.
+// Null if the key is missing.
 const Json& Member(const Json& object, absl::string_view key) {
   static const Json* const kNull = new Json();
   if (!object.is_object()) return *kNull;
@@ -88,7 +88,7 @@ std::optional<int32_t> PointwiseMode(const Json& json) {
   return std::nullopt;
 }
 
-// The number itself, or the place of the enumerator's name in `names`.
+// The number itself, or the index of the enumerator's name in `names`.
 template <size_t N>
 std::optional<int32_t> ModeNumber(const Json& json, absl::string_view prefix, const absl::string_view (&names)[N]) {
   if (const std::optional<int64_t> number = Integer(json)) return static_cast<int32_t>(*number);
@@ -104,14 +104,14 @@ constexpr absl::string_view kNormModes[] = {"layer_norm", "instance_norm", "batc
 constexpr absl::string_view kResampleModes[] = {"nearest", "bilinear", "avgpool_include_padding", "maxpool",
                                                 "avgpool_exclude_padding"};
 
-// Operations in the words of trace::CudnnNode: the descriptor's enumerator,
+// Operations with the names of trace::CudnnNode: those of the descriptor's enumerator,
 // CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR.
 std::string OperationWord(const Json& json) {
   const std::string word = Enumerator(json, "CUDNN_BACKEND_OPERATION_");
   return std::string(absl::StripSuffix(word, "_descriptor"));
 }
 
-// "CUDNN_KNOB_TYPE_TILE_SIZE", or the number of one that has no name.
+// "CUDNN_KNOB_TYPE_TILE_SIZE", or the number of an unnamed one.
 std::optional<int32_t> KnobType(absl::string_view key) {
   int32_t number = 0;
   if (absl::SimpleAtoi(key, &number)) return number;
@@ -165,7 +165,7 @@ class PlanReader {
     }
   }
 
-  // A tensor's name is its uid as text.
+  // A tensor's name is its uid in text form.
   void ReadTensor(const std::string& name, const Json& json) {
     const int index = cudnn_.tensor_size();
     trace::CudnnTensor* tensor = cudnn_.add_tensor();
@@ -181,8 +181,7 @@ class PlanReader {
     tensors_.emplace(name, index);
   }
 
-  // The first node that names a tensor gives it its role; a node that comes after it reads a
-  // result.
+  // The first node that names a tensor gives it its role; in a later node it is an intermediate result.
   template <size_t N>
   void ReadOperands(const Json& json, const Operand (&operands)[N], trace::CudnnNode* node) {
     for (const Operand& operand : operands) {
@@ -206,7 +205,7 @@ class PlanReader {
     }
     ReadIntegers(Member(json, "stride"), node->mutable_stride());
     ReadIntegers(Member(json, "dilation"), node->mutable_dilation());
-    if (node->dilation().empty()) {  // a window takes its place
+    if (node->dilation().empty()) {  // a window uses its field
       ReadIntegers(Member(json, "windowDim"), node->mutable_dilation());
     }
     for (const char* key : {"mathPrec", "computeType", "compType"}) {
@@ -274,7 +273,7 @@ class PlanReader {
   std::map<std::string, int> tensors_;  // by name: index
 };
 
-// Whether any list or object lies deeper than a plan's do: the parser recurses.
+// Whether any list or object is nested more deeply than in a plan: the parser is recursive.
 bool IsTooDeep(absl::string_view json) {
   int depth = 0;
   for (char c : json) {

@@ -1,4 +1,4 @@
-// An execution plan of cuDNN as its own JSON text (CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION): what is known of
+// Parses a cuDNN execution plan from its JSON text (CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION): the only source for
 // a plan that a program built from such a text, as XLA does with its autotuning cache.
 #ifndef DLHOOK_ANALYZER_MODEL_CUDNN_PLAN_JSON_H_
 #define DLHOOK_ANALYZER_MODEL_CUDNN_PLAN_JSON_H_
@@ -9,9 +9,9 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Operation, tensors, nodes, engine and knobs, as a plan recorded whole has them. The text comes from a program and is
-// believed in nothing: fields of another type than expected are left out, lists are cut at bounds far beyond what cuDNN
-// takes. An error says what is missing: no JSON, or no operation graph in it.
+// Operation, tensors, nodes, engine and knobs, as in a fully recorded plan. The text comes from a program and is not
+// trusted: fields of an unexpected type are ignored, lists are truncated at bounds far beyond cuDNN's. An error says
+// what is missing: JSON, or an operation graph in it.
 absl::StatusOr<trace::Cudnn> ParseCudnnPlanJson(absl::string_view json);
 
 }  // namespace dlhook::analyzer::model

@@ -25,7 +25,7 @@ const Recorded* Result(const trace::Cudnn& cudnn) {
   return FindTensor(cudnn, {Recorded::Y, Recorded::DY, Recorded::OUTPUT});
 }
 
-// Pads, strides and dilations of a graph stand at its main node.
+// Pads, strides and dilations of a graph are in its main node.
 const trace::CudnnNode& Windows(const trace::Cudnn& cudnn, trace::CudnnNode& copy) {
   if (const trace::CudnnNode* node = MainNode(cudnn); node != nullptr && cudnn.stride_size() == 0) {
     return *node;
@@ -41,8 +41,8 @@ int64_t At(const List& list, int i, int64_t otherwise) {
   return i < list.size() ? list.Get(i) : otherwise;
 }
 
-// "_ih32oh30kh3sh1dh0ph0_iw…" for the spatial dimensions of `src` and `dst`. `kernel` is -1 where
-// it isn't known. oneDNN counts dilation from 0.
+// "_ih32oh30kh3sh1dh0ph0_iw…" for the spatial dimensions of `src` and `dst`. `kernel` is -1 if not known. oneDNN counts
+// dilation from 0.
 template <typename Kernel>
 std::string SpatialText(const Recorded& src, const Recorded& dst, const trace::CudnnNode& windows, Kernel kernel,
                         bool has_dilation) {
@@ -60,7 +60,7 @@ std::string SpatialText(const Recorded& src, const Recorded& dst, const trace::C
   return text;
 }
 
-// Recorded, or of a graph what the channels of image and filter say.
+// As recorded, or for a graph as the channels of image and filter imply.
 int64_t Groups(const trace::Cudnn& cudnn, const Recorded& src, const Recorded* wei) {
   if (cudnn.groups() > 0) return cudnn.groups();
   const int64_t channels = wei && wei->dim_size() > 1 ? wei->dim(1) : 0;
@@ -81,7 +81,7 @@ std::string ConvolutionProblem(const trace::Cudnn& cudnn) {
   return absl::StrCat(text, SpatialText(*src, *dst, windows, kernel, /*has_dilation=*/true));
 }
 
-// The shim puts a pooling's window where convolutions have the dilation.
+// The shim stores a pooling's window in the field for dilation.
 std::string PoolingProblem(const trace::Cudnn& cudnn) {
   const Recorded* src = Source(cudnn);
   const Recorded* dst = Result(cudnn);
@@ -104,7 +104,7 @@ std::string NormalizationProblem(const Recorded& src) {
   return text;
 }
 
-// The shim puts the number of layers where convolutions have the groups.
+// The shim stores the number of layers in the field for groups.
 std::string RnnProblem(const trace::Cudnn& cudnn) {
   const Recorded* x = Source(cudnn);
   const Recorded* y = Result(cudnn);
@@ -121,7 +121,7 @@ std::string ListOf(const std::vector<const Recorded*>& tensors) {
   });
 }
 
-// What the main node reads, without scalars; of legacy calls X and what is added to it.
+// What the main node reads, without scalars; for legacy calls X and what is added to it.
 std::vector<const Recorded*> Inputs(const trace::Cudnn& cudnn) {
   std::vector<const Recorded*> inputs;
   if (const trace::CudnnNode* node = MainNode(cudnn)) {
@@ -156,8 +156,8 @@ std::optional<int64_t> MatmulFlops(const trace::Cudnn& cudnn, const trace::Cudnn
   return MatMulFlops(DimsOf(*a), DimsOf(*c));
 }
 
-// Q, K and V are the first inputs of the node: [batch, heads, length, width]. Forward are two
-// products over every pair of positions; backward four, and one that repeats the first.
+// Q, K and V are the first inputs of the node: [batch, heads, length, width]. The forward pass has two products over
+// every pair of positions, the backward pass four, and one that repeats the first.
 std::optional<int64_t> AttentionFlops(const trace::Cudnn& cudnn, const trace::CudnnNode& node) {
   if (node.input_uid_size() < 3) return std::nullopt;
   const Recorded* q = FindTensor(cudnn, node.input_uid(0));

@@ -1,4 +1,4 @@
-// The size of what a call of cuDNN computes: one line in the words of oneDNN's problem descriptors, and its cost.
+// The problem of a cuDNN call: one line in the form of oneDNN's problem descriptors, and its cost.
 #ifndef DLHOOK_ANALYZER_MODEL_CUDNN_PROBLEM_H_
 #define DLHOOK_ANALYZER_MODEL_CUDNN_PROBLEM_H_
 
@@ -12,17 +12,17 @@
 
 namespace dlhook::analyzer::inline model {
 
-// The first tensor that has one of these roles, looked for in their order; null if there is none. Tensors with more
-// dimensions than any library takes are not found.
+// The first tensor with one of these roles, in the order of the roles; null if none. Tensors with more dimensions than
+// any library supports are ignored.
 const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, std::initializer_list<trace::CudnnTensor::Role> roles);
 const trace::CudnnTensor* FindTensor(const trace::Cudnn& cudnn, int64_t uid);
 
 std::vector<int64_t> DimsOf(const trace::CudnnTensor& tensor);
 
-// The node of a plan's graph that gives it its name; null for legacy calls.
+// The node of a plan's graph that names it; null for legacy calls.
 const trace::CudnnNode* MainNode(const trace::Cudnn& cudnn);
 
-// By kind, as oneDNN's log states the same:
+// By kind, in the form of oneDNN's log:
 //   convolution               g2mb8_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1
 //   pooling                   mb4ic8_ih16oh8kh2sh2dh0ph0_iw16ow8kw2sw2dw0pw0
 //   normalizations, lrn       mb4ic16ih14iw14
@@ -30,12 +30,12 @@ const trace::CudnnNode* MainNode(const trace::Cudnn& cudnn);
 //   rnn                       l2t5mb2slc16dic32 (layers, steps, batch, features of input and output)
 //   reduction                 128x32:1x32       (input, output)
 //   others                    4x8x16x16         (the first tensor)
-// What is not known is left out; without any tensor the text is empty.
+// Unknown parts are omitted; without tensors the text is empty.
 std::string CudnnProblem(const trace::Cudnn& cudnn, const std::string& kind);
 
-// Convolution, whole kernel at every output point, the same in all three directions: 2 mb oc (ic/g) prod(out)
-// prod(kernel); see op_cost.h. Of graphs the products of all matmul nodes are added, 2 m n k each for every matrix
-// of the result. nullopt where neither is there.
+// Convolution, with the whole kernel at every output point, the same in all three directions: 2 mb oc (ic/g) prod(out)
+// prod(kernel); see op_cost.h. For graphs the products of all matmul nodes are added, 2 m n k for every matrix of the
+// result. nullopt if there is neither.
 std::optional<int64_t> CudnnFlops(const trace::Cudnn& cudnn, const std::string& kind);
 
 }  // namespace dlhook::analyzer::model

@@ -1,4 +1,4 @@
-// The way from an op definition to an Op.
+// Decodes an op definition into an Op.
 #ifndef DLHOOK_ANALYZER_MODEL_DECODE_OP_H_
 #define DLHOOK_ANALYZER_MODEL_DECODE_OP_H_
 
@@ -10,7 +10,7 @@ class OpDefinition;
 
 namespace dlhook::analyzer::inline model {
 
-// Never fails: what can't be understood keeps its text in `problem` and no shapes.
+// Never fails: what can't be parsed remains text in `problem`, without shapes.
 Op DecodeOp(const trace::OpDefinition& definition);
 
 }  // namespace dlhook::analyzer::model

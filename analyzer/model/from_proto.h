@@ -1,4 +1,4 @@
-// Enumerations of protobuf's messages as those of trace_enums.h.
+// Converts enumerations of protobuf messages to those of trace_enums.h.
 #ifndef DLHOOK_ANALYZER_MODEL_FROM_PROTO_H_
 #define DLHOOK_ANALYZER_MODEL_FROM_PROTO_H_
 
@@ -6,7 +6,7 @@
 
 namespace dlhook::analyzer::inline model {
 
-// A number that this schema does not know (of a newer trace, or a damaged one) becomes `otherwise`.
+// A number that this schema does not know (from a newer trace, or a damaged one) becomes `otherwise`.
 template <typename Enum>
 Enum FromProto(int value, Enum otherwise = Enum{}) {
   const bool fits = value >= 0 && value <= 255;

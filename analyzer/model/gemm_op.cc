@@ -20,7 +20,7 @@ std::string GemmKindName(GemmKind kind) {
   return absl::StrCat(is_part ? "gemm_" : "", EnumName(kind));
 }
 
-// "f32", or "s8:u8:s32" where the operands differ.
+// "f32", or "s8:u8:s32" if the operands differ.
 std::string GemmTypes(DataType a, DataType b, DataType c) {
   if (a == b && a == c) return TypeName(c);
   return absl::StrCat(TypeName(a), ":", TypeName(b), ":", TypeName(c));
@@ -33,10 +33,10 @@ bool HasOrders(const trace::CudaGemm& cuda, uint32_t order) {
   return cuda.order_a() == order && cuda.order_b() == order && cuda.order_d() == order;
 }
 
-// A product is stated in the order of its result. cuBLASLt has an order for each matrix.
+// A product is stated in the order of its result. cuBLASLt has an order per matrix.
 bool IsRowMajor(const trace::Gemm& gemm) { return gemm.row_major() || gemm.cuda().order_d() == kRowOrder; }
 
-// Memory orders that are neither column-major nor row-major throughout: the problem names them.
+// Memory orders that are neither column-major nor row-major throughout: the problem then names them.
 bool HasOwnOrders(const trace::CudaGemm& cuda) {
   return !HasOrders(cuda, 0) && !HasOrders(cuda, kColumnOrder) && !HasOrders(cuda, kRowOrder);
 }
@@ -49,9 +49,9 @@ struct Shape {
   std::string types;
 };
 
-// The leading dimensions are left out: they tell where a matrix lies, not which product it is.
+// Without leading dimensions: they describe where a matrix is, not which product it is.
 std::string GemmProblem(const trace::Gemm& gemm, const Shape& shape) {
-  const bool is_known = gemm.groups() == 0 || shape.m != 0 || shape.n != 0;  // else they lie in the device's memory
+  const bool is_known = gemm.groups() == 0 || shape.m != 0 || shape.n != 0;  // else they are in device memory
   std::string text = is_known ? absl::StrCat("m", shape.m, " n", shape.n, " k", shape.k) : "m? n? k?";
   if (!shape.trans.empty()) absl::StrAppend(&text, " ", shape.trans);
   absl::StrAppend(&text, " ", shape.types);
@@ -78,7 +78,7 @@ void DecodeProblem(const trace::Gemm& gemm, Op& op) {
   }
 }
 
-// "cublasLt algo 21 tile 128x64 stages 32x4 split-k 1", then what is not at its default.
+// "cublasLt algo 21 tile 128x64 stages 32x4 split-k 1", then everything that is not a default.
 std::string LtImplementation(const trace::CudaGemm& cuda) {
   if (!cuda.lt() || cuda.algorithm() < 0) return "";
   std::string text = absl::StrCat("cublasLt algo ", cuda.algorithm(), " tile ", LtTileName(cuda.tile()), " stages ",
@@ -102,7 +102,7 @@ void DecodeCudaGemm(const trace::Gemm& gemm, Op& op) {
   op.implementation = LtImplementation(cuda);
   op.compute_type = ComputeTypeName(cuda.compute_type());
   op.math_mode = MathModeName(cuda.math_mode());
-  // Of the legacy functions only those with a compute type take an algorithm.
+  // Legacy functions take an algorithm only if they have a compute type.
   if (!cuda.lt() && cuda.compute_type() != -1) op.algorithm = GemmAlgorithmName(cuda.algorithm());
   if (cuda.lt()) {
     op.workspace_bytes = static_cast<int64_t>(cuda.workspace_bytes());
@@ -116,7 +116,7 @@ void DecodeCudaGemm(const trace::Gemm& gemm, Op& op) {
   op.tensor_core = TensorCoreOf(gemm);
 }
 
-// cublasLtMatmulAlgoGetHeuristic: asks on the host which algorithm to take for the product.
+// cublasLtMatmulAlgoGetHeuristic: runs on the host and returns algorithms for the product.
 void MakeSearch(const trace::CudaGemm& cuda, Op& op) {
   op.subject = std::exchange(op.kind, "search");
   op.is_asynchronous = false;

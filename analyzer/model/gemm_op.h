@@ -1,4 +1,4 @@
-// Matrix products and the other level-3 functions made Ops: BLAS on the CPU, cuBLAS and cuBLASLt, sparse products.
+// Decodes matrix products and other level-3 functions: BLAS on the CPU, cuBLAS and cuBLASLt, sparse products.
 #ifndef DLHOOK_ANALYZER_MODEL_GEMM_OP_H_
 #define DLHOOK_ANALYZER_MODEL_GEMM_OP_H_
 
@@ -7,7 +7,7 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Each fills everything of `op` but what the definition itself says (function, family, time source, captured).
+// Each sets all fields of `op` except those of the definition itself (function, family, time source, captured).
 void DecodeGemm(const trace::Gemm& gemm, Op& op);
 void DecodeMatrixOp(const trace::MatrixOp& matrix, Op& op);
 

@@ -1,4 +1,4 @@
-// A matrix product's shape: see gemm_shape.h.
+// The shape of a matrix product: see gemm_shape.h.
 #include "analyzer/model/gemm_shape.h"
 
 #include <algorithm>
@@ -16,8 +16,7 @@ const Tensor* Find(const Op& op, const char* role, const char* other_role) {
   return nullptr;
 }
 
-// "N" if the last two dimensions lie in the order of their names ("ab", "abc"), "T" if exchanged
-// ("ba", "acb"); packed formats
+// "N" if the last two dimensions are in alphabetical order ("ab", "abc"), "T" if swapped ("ba", "acb"); packed formats
 // ("BA16a64b") are the library's own: "P".
 std::string Transposition(const Tensor& tensor) {
   const std::string& tag = tensor.format;
@@ -73,7 +72,7 @@ bool IsMatrixProduct(const Op& op) {
 std::optional<GemmShape> GemmShapeOf(const Op& op) {
   if (op.gemm()) {
     const GemmCall& gemm = *op.gemm();
-    if (gemm.groups > 0 && gemm.m == 0 && gemm.n == 0) return std::nullopt;  // in the device's memory
+    if (gemm.groups > 0 && gemm.m == 0 && gemm.n == 0) return std::nullopt;  // in device memory
     return GemmShape{.m = gemm.m,
                      .n = gemm.n,
                      .k = gemm.k,

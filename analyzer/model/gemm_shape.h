@@ -1,4 +1,4 @@
-// A matrix product's shape, whoever computed it: BLAS, or oneDNN's matmul, inner_product and gemm.
+// The shape of a matrix product of any library: BLAS, or oneDNN's matmul, inner_product and gemm.
 #ifndef DLHOOK_ANALYZER_MODEL_GEMM_SHAPE_H_
 #define DLHOOK_ANALYZER_MODEL_GEMM_SHAPE_H_
 
@@ -11,8 +11,8 @@
 
 namespace dlhook::analyzer::inline model {
 
-// C[m,n] = op(A)[m,k] op(B)[k,n], `batch` times. `order` "col": as BLAS states it, "row": row-major
-// (cblas with CblasRowMajor, cuBLASLt with layouts in row order, oneDNN). Only inner_product's shape depends on the direction:
+// C[m,n] = op(A)[m,k] op(B)[k,n], `batch` times. `order` "col": as in BLAS, "row": row-major (cblas with CblasRowMajor,
+// cuBLASLt with layouts in row order, oneDNN). Only inner_product's shape depends on the direction:
 //   forward           dst[mb,oc] = src[mb,ic] wei^T
 //   backward-data     diff_src[mb,ic] = diff_dst[mb,oc] wei
 //   backward-weights  diff_wei[oc,ic] = diff_dst^T src[mb,ic]
@@ -21,15 +21,15 @@ struct GemmShape {
   int64_t n = 0;
   int64_t k = 0;
   int64_t batch = 1;
-  std::string trans;  // of A and B, e.g. "TN"; empty where not known
+  std::string trans;  // for A and B, e.g. "TN"; empty if not known
   std::string order;
   auto operator<=>(const GemmShape&) const = default;
 };
 
-// nullopt: the op is no matrix product, or its shape isn't known.
+// nullopt: the op is not a matrix product, or its shape is not known.
 std::optional<GemmShape> GemmShapeOf(const Op& op);
 
-// Whether the op is a matrix product at all.
+// Whether the op is a matrix product.
 bool IsMatrixProduct(const Op& op);
 
 }  // namespace dlhook::analyzer::model

@@ -16,13 +16,13 @@ namespace {
 using Kind = GpuActivityKind;
 
 constexpr int64_t kNotKnown = GpuActivityColumns::kNotKnown;
-constexpr uint32_t kMaxIid = 1 << 20;              // ids count from 1: nothing real comes near
-constexpr uint32_t kMaxDevices = 1 << 10;          // alike
-constexpr uint64_t kMaxBytes = uint64_t{1} << 40;  // of one copy: alike
+constexpr uint32_t kMaxIid = 1 << 20;              // ids start at 1; far more than any real trace has
+constexpr uint32_t kMaxDevices = 1 << 10;          // likewise
+constexpr uint64_t kMaxBytes = uint64_t{1} << 40;  // per copy; likewise
 constexpr size_t kWorkAtATime = 1 << 14;           // moved from staging to the model
-constexpr int64_t kMaxNs = int64_t{1} << 60;       // no clock goes as far: keeps damaged traces in range
+constexpr int64_t kMaxNs = int64_t{1} << 60;       // beyond any clock; keeps damaged traces in range
 
-// "GPU-6a1b…", as nvidia-smi writes it. Of other lengths than 16 bytes empty.
+// "GPU-6a1b…", as in nvidia-smi. Empty unless 16 bytes.
 std::string UuidText(const std::string& bytes) {
   if (bytes.size() != 16) return "";
   const std::string hex = absl::BytesToHexString(bytes);
@@ -130,7 +130,7 @@ void GpuBuilder::AddActivities(const trace::GpuActivityBatch& batch) {
     work.start_ns = static_cast<int64_t>(start_ns);
     work.duration_ns = static_cast<int64_t>(batch.duration_ns(i));
     work.kind = FromProto<Kind>(batch.kind(i));
-    work.device = work.kind == Kind::kOverhead ? 0 : batch.device(i);  // the host's, not a GPU's
+    work.device = work.kind == Kind::kOverhead ? 0 : batch.device(i);  // the host's
     if (work.start_ns <= 0 || work.start_ns > 2 * kMaxNs || work.device >= kMaxDevices ||
         !budget_->Take(work.duration_ns)) {
       ++impossible;
@@ -221,7 +221,7 @@ void GpuBuilder::AppendOverhead(const RealtimeMap& realtime) {
   std::sort(model_->gpu_overhead.begin() + first, model_->gpu_overhead.end());
 }
 
-// Pairs of events tell when a copy was under way, its call what was copied.
+// Pairs of events give the time of a copy, its call what was copied.
 void GpuBuilder::FindCopies() {
   for (StagedGpu& work : work_.values()) {
     const bool is_copy = work.kind == Kind::kCopy || work.kind == Kind::kSet;
@@ -234,7 +234,7 @@ void GpuBuilder::FindCopies() {
   }
 }
 
-// By ordinal; also those of which only work tells.
+// By ordinal; including devices known only from their work.
 std::map<uint32_t, GpuDeviceIndex> GpuBuilder::AppendDevices() {
   for (const StagedGpu& work : work_.values()) devices_[work.device];
   std::map<uint32_t, GpuDeviceIndex> indices;
@@ -282,7 +282,7 @@ void GpuBuilder::Append() {
 
 void GpuBuilder::FinishWindows(int64_t start_ns, int64_t end_ns) {
   std::vector<GpuWindow>& windows = model_->gpu_windows;
-  if (windows.size() == first_window_ && first_work_ < model_->gpu.size()) {  // what told of them was lost
+  if (windows.size() == first_window_ && first_work_ < model_->gpu.size()) {  // the window records were lost
     windows.push_back({process_, start_ns, end_ns, model_->gpu.source[first_work_], ""});
   }
   for (size_t i = first_window_; i < windows.size(); ++i) {

@@ -1,4 +1,4 @@
-// What GPUs did, of one process trace -> model.gpu, with devices, kernels and windows.
+// GPU activities of one process trace -> model.gpu, with devices, kernels and windows.
 #ifndef DLHOOK_ANALYZER_MODEL_GPU_BUILDER_H_
 #define DLHOOK_ANALYZER_MODEL_GPU_BUILDER_H_
 
@@ -23,7 +23,7 @@ namespace dlhook::analyzer::inline model {
 
 class GpuBuilder {
  public:
-  // `budget`: of the durations of all work of the run.
+  // `budget`: for the durations of all GPU work of the run.
   GpuBuilder(TraceModel* model, GpuKernelTable* kernels, TimeBudget* budget, Oddities* oddities)
       : model_(model),
         kernels_(kernels),
@@ -31,7 +31,7 @@ class GpuBuilder {
         oddities_(oddities),
         process_(static_cast<ProcessIndex>(model->processes.size())) {}
 
-  // `names` has those of `interned` already.
+  // `names` already has those of `interned`.
   void AddDefinitions(const trace::Interned& interned, PythonBuilder* names);
   void Reset() { kernel_by_iid_.clear(); }
   void AddActivities(const trace::GpuActivityBatch& batch);
@@ -40,11 +40,11 @@ class GpuBuilder {
   void AddDevice(const trace::GpuDevice& device);
   void AddWindow(const trace::GpuWindow& window) { windows_.push_back(window); }
 
-  // Once the threads' calls and scopes stand in the model. `threads`: of the ids of the trace. Returns the end of the
-  // last work of which it is known who asked for it; INT64_MIN: there is none.
+  // Call when the threads' calls and scopes are in the model. `threads`: by id in the trace. Returns the end of the
+  // last work with a known request; INT64_MIN: none.
   int64_t Finish(const ClockMap& clock, const std::vector<trace::ClockSample>& samples,
                  const std::map<uint32_t, ThreadIndex>& threads);
-  // Once the process's bounds are known.
+  // Call when the process's bounds are known.
   void FinishWindows(int64_t start_ns, int64_t end_ns);
 
  private:
@@ -64,7 +64,7 @@ class GpuBuilder {
   ProcessIndex process_;
   StagingArray<StagedGpu> work_;
   std::vector<std::pair<int64_t, int64_t>> overhead_;  // start by CLOCK_REALTIME, duration
-  // How long before it began work was queued and submitted, + 1; 0: not known.
+  // How long before its start the work was queued and submitted, + 1; 0: not known.
   std::vector<std::pair<uint64_t, uint64_t>> queue_;
   std::vector<GpuKernelIndex> kernel_by_iid_;  // kNone: not defined since the last Reset
   std::map<uint32_t, GpuDevice> devices_;      // by ordinal
@@ -75,7 +75,7 @@ class GpuBuilder {
   GpuNodes nodes_;
 };
 
-// Columns that only some processes fill, to the length of the others.
+// Extends columns that only some processes fill to the length of the others.
 void FinishGpuColumns(TraceModel* model);
 
 }  // namespace dlhook::analyzer::model

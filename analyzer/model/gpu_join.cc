@@ -9,7 +9,7 @@ namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr int64_t kNotKnown = GpuActivityColumns::kNotKnown;
-constexpr int64_t kMaxNs = int64_t{1} << 60;  // no clock goes as far: keeps damaged traces in range
+constexpr int64_t kMaxNs = int64_t{1} << 60;  // beyond any clock; keeps damaged traces in range
 
 }  // namespace
 
@@ -24,7 +24,7 @@ void GpuJoin::Join(absl::Span<StagedGpu> work) {
   oddities_->Count("work of a CUDA graph that was made unseen (it counts for the launch of the graph)", unmade_);
 }
 
-// A stream does one thing after another, in the order in which it was asked for.
+// A stream runs its work one by one, in the order of the requests.
 void GpuJoin::JoinAcrossSteps(absl::Span<StagedGpu> work) {
   std::vector<uint32_t> order(work.size());
   std::iota(order.begin(), order.end(), 0);
@@ -46,7 +46,7 @@ void GpuJoin::JoinAcrossSteps(absl::Span<StagedGpu> work) {
   oddities_->Count("GPU work from about when the clock was set (placed by the call that asked for it)", ambiguous);
 }
 
-// The first one that is neither before the call that asked for it nor before the end of what the stream did last.
+// The first time that is neither before the requesting call nor before the end of the stream's previous work.
 int64_t GpuJoin::ChooseMoment(const StagedGpu& work, const std::vector<int64_t>& moments, int64_t stream_free_ns) {
   for (size_t i = 0; i + 1 < moments.size(); ++i) {
     const int64_t until_ns = moments[i] + std::min(kGpuClockErrorNs, (moments[i + 1] - moments[i]) / 2);
@@ -101,7 +101,7 @@ void GpuJoin::FindMaker(const StagedGpu& work, const Asked& asked, CallIndex* ca
   *scope = ScopeOf(*call, root->thread, root->ns);
 }
 
-// Around the call; without one around what the thread did then.
+// The scope around the call; without a call, around the thread at that time.
 ScopeIndex GpuJoin::ScopeOf(CallIndex call, ThreadIndex thread, int64_t ns) {
   if (call != kNone) return call < model_.calls.scope.size() ? model_.calls.scope[call] : kNone;
   return thread == kNone || ns == kNotKnown ? kNone : calls_.ScopeAt(thread, ns);

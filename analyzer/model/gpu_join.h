@@ -1,4 +1,4 @@
-// Places work of GPUs on the run's axis and joins it to the calls that asked for it.
+// Maps GPU work to the run's time axis and joins it with the calls that asked for it.
 #ifndef DLHOOK_ANALYZER_MODEL_GPU_JOIN_H_
 #define DLHOOK_ANALYZER_MODEL_GPU_JOIN_H_
 
@@ -18,7 +18,7 @@ namespace dlhook::analyzer::inline model {
 
 class GpuJoin {
  public:
-  // Whatever is pointed to outlives the join. `windows`: of this process, ascending; their ends do not matter.
+  // All pointers must outlive the join. `windows`: of this process, ascending; their ends do not matter.
   struct Facts {
     const RealtimeMap* realtime;
     const GpuLinks* links;
@@ -30,7 +30,7 @@ class GpuJoin {
       : facts_(facts), model_(model), calls_(model), oddities_(oddities) {}
 
   void Join(absl::Span<StagedGpu> work);
-  // Of work whose call is known; INT64_MIN: there is none.
+  // Of work with a known call; INT64_MIN: none.
   int64_t last_end_ns() const { return last_end_ns_; }
 
  private:
@@ -38,7 +38,7 @@ class GpuJoin {
     int64_t ns = GpuActivityColumns::kNotKnown;
     ThreadIndex thread = kNone;
     CallIndex call = kNone;
-    bool is_late = false;  // the call, it seems
+    bool is_late = false;  // the call seems to come after the work
   };
 
   void JoinAcrossSteps(absl::Span<StagedGpu> work);

@@ -1,4 +1,4 @@
-// Kernels of GPUs, distinct over the run, their names demangled once.
+// GPU kernels, distinct over the run, with demangled names.
 #ifndef DLHOOK_ANALYZER_MODEL_GPU_KERNEL_TABLE_H_
 #define DLHOOK_ANALYZER_MODEL_GPU_KERNEL_TABLE_H_
 
@@ -15,7 +15,7 @@ class GpuKernelTable {
  public:
   GpuKernelTable(TraceModel* model, NameTable* names) : model_(model), names_(names) {}
 
-  // `mangled`: of its name; kNone: not known.
+  // `mangled`: its name; kNone: not known.
   GpuKernelIndex Kernel(const trace::InternedGpuKernel& kernel, NameIndex mangled);
 
  private:

@@ -93,7 +93,7 @@ void GpuNodes::Finish(const ClockMap& clock, const std::map<uint32_t, ThreadInde
   }
   std::stable_sort(nodes_.begin(), nodes_.end(),
                    [](const Node& a, const Node& b) { return std::tie(a.node, a.ns) < std::tie(b.node, b.ns); });
-  // Chains of copies, each walked once: a node that is met again on its own way (a damaged trace) has no root.
+  // Chains of copies, each followed once: a cycle (a damaged trace) has no root.
   std::vector<uint32_t> way;
   std::vector<bool> is_done(nodes_.size());
   for (uint32_t i = 0; i < nodes_.size(); ++i) {
@@ -110,7 +110,7 @@ void GpuNodes::Finish(const ClockMap& clock, const std::map<uint32_t, ThreadInde
   }
 }
 
-// The last node of this id that was not made later, else the first one; kNone.
+// The last node with this id created by then, else the first one; kNone if none.
 uint32_t GpuNodes::Find(uint64_t node, int64_t until_ns) const {
   const auto first =
       std::lower_bound(nodes_.begin(), nodes_.end(), node, [](const Node& a, uint64_t id) { return a.node < id; });

@@ -1,4 +1,4 @@
-// Who asked for work of GPUs, as one process trace tells: links by correlation id, and the calls that made nodes of
+// Which calls asked for GPU work, from one process trace: links by correlation id, and the calls that created nodes of
 // CUDA graphs.
 #ifndef DLHOOK_ANALYZER_MODEL_GPU_LINKS_H_
 #define DLHOOK_ANALYZER_MODEL_GPU_LINKS_H_
@@ -15,58 +15,58 @@
 
 namespace dlhook::analyzer::inline model {
 
-// By how much work may begin before the call that asked for it: what the clocks of host and GPU are apart at the most.
+// How far work may begin before the call that asked for it: the maximum error between the clocks of host and GPU.
 constexpr int64_t kGpuClockErrorNs = 1'000'000;
 
 class GpuLinks {
  public:
   struct Link {
-    // Before Finish ticks, 0: not told; after it that is the start of the call, INT64_MIN where there is none.
+    // Before Finish in ticks, 0: unknown; afterwards the start of the call, INT64_MIN if none.
     int64_t ns = 0;
     uint64_t sequence = 0;
     uint32_t correlation = 0;
-    uint32_t thread = 0;  // before Finish the trace's id
+    uint32_t thread = 0;  // before Finish the id in the trace
   };
 
   void Add(const trace::GpuLinkBatch& batch, Oddities* oddities);
-  // `model` has the threads' calls.
+  // `model` must have the threads' calls.
   void Finish(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads, const TraceModel& model);
 
-  // The last link of this id that is not later than the work, which begins at `start_ns`; of an id that was used once
-  // alone also a later one (*is_late: the clocks disagree). Null: none.
+  // The last link with this id that is not later than the work, which begins at `start_ns`; if the id was used only
+  // once, also a later one (*is_late: the clocks disagree). Null: none.
   const Link* Find(uint32_t correlation, int64_t start_ns, bool* is_late) const;
 
  private:
-  // Of the first link that is of a greater id, or of this one and later.
+  // Index of the first link with a greater id, or with this one and a later time.
   size_t PlaceAfter(uint32_t correlation, int64_t until_ns) const;
 
-  std::vector<Link> links_;        // after Finish by correlation, time
-  mutable size_t last_place_ = 0;  // ids are asked for nearly in order
+  std::vector<Link> links_;        // after Finish sorted by correlation and time
+  mutable size_t last_place_ = 0;  // ids are looked up almost in order
 };
 
 class GpuNodes {
  public:
-  // Where a node came from.
+  // The origin of a node.
   struct Node {
     uint64_t node = 0;
     uint64_t original = 0;
-    int64_t ns = 0;  // before Finish ticks
+    int64_t ns = 0;  // before Finish in ticks
     uint64_t sequence = 0;
-    uint32_t thread = 0;  // before Finish the trace's id
-    uint32_t root = 0;    // place of the node that a call made, of which this one is a copy (of a copy)
+    uint32_t thread = 0;  // before Finish the id in the trace
+    uint32_t root = 0;    // index of the node that a call created, of which this one is a copy (of a copy)
   };
 
   void Add(const trace::GpuGraphNodeBatch& batch, Oddities* oddities);
   void Finish(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads);
 
-  // The node that a call made, of which `node`, launched at `asked_ns`, is a copy, or itself. Null: the trace does not
-  // tell.
+  // The node created by a call of which `node`, launched at `asked_ns`, is a copy, or `node` itself. Null: not in the
+  // trace.
   const Node* RootOf(uint64_t node, int64_t asked_ns) const;
 
  private:
   uint32_t Find(uint64_t node, int64_t until_ns) const;
 
-  std::vector<Node> nodes_;  // after Finish by node, time
+  std::vector<Node> nodes_;  // after Finish sorted by node and time
 };
 
 }  // namespace dlhook::analyzer::model

@@ -1,4 +1,4 @@
-// Work of GPUs of one process trace while it is read.
+// GPU work of one process trace while it is being read.
 #ifndef DLHOOK_ANALYZER_MODEL_GPU_STAGING_H_
 #define DLHOOK_ANALYZER_MODEL_GPU_STAGING_H_
 
@@ -8,7 +8,7 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Some fields change their meaning once, when the work is joined to calls (gpu_join.h).
+// Some fields change their meaning when the work is joined with calls (gpu_join.h).
 struct StagedGpu {
   // As recorded                               | as joined
   int64_t start_ns = 0;      // CLOCK_REALTIME | the run's axis
@@ -24,7 +24,7 @@ struct StagedGpu {
   uint32_t graph = 0;
   uint32_t device = 0;  // CUDA's ordinal
   uint32_t stream = 0;
-  uint32_t queue = kNone;  // place of its queue times, kNone: none were told
+  uint32_t queue = kNone;  // index of its queue times, kNone: none
   GpuActivityKind kind = GpuActivityKind::kUnknown;
   GpuTimeSource source = GpuTimeSource::kNone;
   CopyDirection direction = CopyDirection::kUnknown;

@@ -1,5 +1,5 @@
-// What a run may make its reader do: docs/limits.md. Beyond that the command is refused by a sentence, instead of taking all memory of the
-// machine, or hours. No honest run comes near.
+// Limits on what a run may cost its reader: docs/limits.md. Beyond these the command fails with a message, instead of
+// using all memory, or hours. No valid run comes near them.
 #ifndef DLHOOK_ANALYZER_MODEL_LIMITS_H_
 #define DLHOOK_ANALYZER_MODEL_LIMITS_H_
 
@@ -11,22 +11,22 @@
 
 namespace dlhook::analyzer::inline model {
 
-constexpr size_t kMaxNameBytes = 16 << 10;         // of a name; the shim keeps names of half that
-constexpr uint64_t kMaxStackFrames = 1 << 22;      // of all distinct stacks of calls together
-constexpr uint64_t kMaxStackTextBytes = 64 << 20;  // of all distinct stacks written out
-constexpr uint64_t kMaxProfileSteps = 1 << 27;     // from every node of an exported call tree to its root
-constexpr uint64_t kMaxExportBytes = 100 << 20;    // of an export that writes every stack out
-constexpr uint64_t kMaxIntervals = 1 << 20;        // rows over time, of all processes and devices
-constexpr size_t kMaxOpenScopes = 1024;            // of a thread, one in another; a writer keeps fewer
-constexpr size_t kMaxPassLayers = 2048;            // of one pass through a network; what goes on is another pass
+constexpr size_t kMaxNameBytes = 16 << 10;         // per name; the shim limits names to half of that
+constexpr uint64_t kMaxStackFrames = 1 << 22;      // over all distinct call stacks
+constexpr uint64_t kMaxStackTextBytes = 64 << 20;  // over all distinct stacks in text form
+constexpr uint64_t kMaxProfileSteps = 1 << 27;     // summed over all nodes of an exported call tree: steps to its root
+constexpr uint64_t kMaxExportBytes = 100 << 20;    // per export that writes all stacks in full
+constexpr uint64_t kMaxIntervals = 1 << 20;        // rows over time, over all processes and devices
+constexpr size_t kMaxOpenScopes = 1024;            // nested, per thread; a writer keeps fewer
+constexpr size_t kMaxPassLayers = 2048;            // per pass through a network; further layers begin another pass
 
-// The only exception of dlhook's own: what finds it out may stand deep in a table that is made. Caught in Main (cli/commands.cc).
+// The only exception of dlhook: the limit may be detected deep inside a table. Caught in Main (cli/commands.cc).
 class LimitError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// An amount of something that only grows.
+// A growing amount with a limit.
 class Limit {
  public:
   // `what`: "frames in distinct stacks".

@@ -1,5 +1,4 @@
-// Opens the process traces of a run one after another; one that cannot be read does not keep the
-// others from being read.
+// Opens the process traces of a run one after another; an unreadable one does not prevent reading the others.
 #include "analyzer/model/load_run.h"
 
 #include <filesystem>

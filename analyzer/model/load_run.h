@@ -1,4 +1,4 @@
-// A run on disk -> TraceModel, whatever state its traces are in.
+// Loads a run from disk into a TraceModel, whatever state its traces are in.
 #ifndef DLHOOK_ANALYZER_MODEL_LOAD_RUN_H_
 #define DLHOOK_ANALYZER_MODEL_LOAD_RUN_H_
 
@@ -17,17 +17,17 @@ namespace dlhook::analyzer::inline model {
 
 struct LoadOptions {
   DrainLeftover drain_leftover = nullptr;  // may be unset
-  // Called now and then with the bytes read of all bytes. May be unset.
+  // Called from time to time with the bytes read, and the total. May be unset.
   std::function<void(uint64_t done, uint64_t all)> progress = nullptr;
-  std::set<std::string> only = {};  // base names of traces: these alone; empty: all
+  std::set<std::string> only = {};  // base names of traces to read; empty: all
 };
 
 struct LoadedRun {
   TraceModel model;
-  std::vector<absl::Status> damage;  // at most one for each process trace; the model holds what was whole
+  std::vector<absl::Status> damage;  // at most one per process trace; the model contains what was intact
 };
 
-// Fails only where there is nothing at all to read from.
+// Fails only if there is nothing to read at all.
 absl::StatusOr<LoadedRun> LoadRun(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace dlhook::analyzer::model

@@ -1,4 +1,4 @@
-// What the losses of a trace are counted in.
+// What the losses of a trace count.
 #ifndef DLHOOK_ANALYZER_MODEL_LOSSES_H_
 #define DLHOOK_ANALYZER_MODEL_LOSSES_H_
 
@@ -6,15 +6,15 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Of these, Loss.calls counts scopes.
+// For these, Loss.calls counts scopes.
 inline bool CountsScopes(LossReason reason) {
   return reason == LossReason::kScopesTooDeep || reason == LossReason::kTraceLimit;
 }
 
-// Of these, readings of counters.
+// For these, counter readings.
 inline bool CountsReadings(LossReason reason) { return reason == LossReason::kReadingsDropped; }
 
-// Of these, what GPUs did, or who asked for it.
+// For these, GPU activities, or links to their calls.
 inline bool CountsGpuRecords(LossReason reason) {
   return reason == LossReason::kGpuBuffersFull || reason == LossReason::kGpuRecordsDropped;
 }
@@ -23,7 +23,7 @@ inline bool CountsCalls(LossReason reason) {
   return !CountsScopes(reason) && !CountsReadings(reason) && !CountsGpuRecords(reason);
 }
 
-// The noun behind Loss.calls.
+// The noun for Loss.calls.
 inline const char* LossNoun(LossReason reason, bool is_one) {
   if (CountsScopes(reason)) return is_one ? "scope" : "scopes";
   if (CountsReadings(reason)) return is_one ? "reading of counters" : "readings of counters";

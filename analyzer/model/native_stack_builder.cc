@@ -1,4 +1,4 @@
-// Only what was defined before can be a parent, so no stack has a frame twice.
+// Only a stack defined earlier can be a parent, so there are no cycles.
 #include "analyzer/model/native_stack_builder.h"
 
 #include "analyzer/model/from_proto.h"
@@ -6,7 +6,7 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-constexpr uint32_t kMaxIid = 1 << 20;  // of a writer's stacks: nothing real comes near
+constexpr uint32_t kMaxIid = 1 << 20;  // per writer; far more than any real trace has
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void NativeStackBuilder::Add(const trace::InternedStack& stack, uint64_t address
   const StackCut cut = parent != kNone ? StackCut::kWhole
                        : is_torn       ? StackCut::kUnreadable
                                        : FromProto(stack.cut(), StackCut::kUnreadable);
-  // A return address may be the first of the next function.
+  // A return address may be the first address of the next function.
   const uint64_t at = stack.is_signal_frame() ? address : address - 1;
   if (stack.iid() >= frame_by_iid_.size()) frame_by_iid_.resize(stack.iid() + 1, kNone);
   frame_by_iid_[stack.iid()] = Intern(at, parent, cut);

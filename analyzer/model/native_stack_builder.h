@@ -1,4 +1,4 @@
-// Native stacks of one process trace: their ids while they hold, and the frames that are distinct over the process.
+// Native stacks of one process trace: their ids between Resets, and the frames that are distinct over the process.
 #ifndef DLHOOK_ANALYZER_MODEL_NATIVE_STACK_BUILDER_H_
 #define DLHOOK_ANALYZER_MODEL_NATIVE_STACK_BUILDER_H_
 
@@ -19,11 +19,11 @@ class NativeStackBuilder {
   NativeStackBuilder(TraceModel* model, Oddities* oddities)
       : model_(model), oddities_(oddities), process_(static_cast<ProcessIndex>(model->processes.size())) {}
 
-  // `addresses` has those of `interned` already.
+  // `addresses` already has those of `interned`.
   void AddDefinitions(const trace::Interned& interned, const OperandBuilder& addresses);
   void Reset() { frame_by_iid_.clear(); }
 
-  // The innermost frame of the stack with this id since the last Reset. One that the trace does not define is an
+  // The innermost frame of the stack with this id since the last Reset. An id that the trace does not define is an
   // oddity.
   FrameIndex Find(uint32_t iid) {
     return iid == 0                                                    ? kNone

@@ -1,6 +1,5 @@
-// One pass from the last call to the first: so a call comes after those that may hold it, and
-// because a call that is closed has as many calls behind it as places are free there, the result
-// fits into the array it is read from.
+// One pass from the last call to the first, so that a call comes after those that may contain it. A closed call has as
+// many calls after it as there are free places, so the result fits into the array it is read from.
 #include "analyzer/model/nesting.h"
 
 #include <algorithm>
@@ -18,8 +17,7 @@ struct OpenCall {
   uint64_t parent_sequence = 0;  // 0: none
   uint32_t op = 0;
   bool is_tap = false;
-  // The child met last is the earliest; the others hang on it by StagedCall::parent until the call
-  // is closed.
+  // The earliest child, which was visited last; the others are linked by StagedCall::parent until the call is closed.
   uint32_t first_child = kNone;
   int64_t first_child_start_ns = 0;
 };
@@ -50,9 +48,9 @@ class Nester {
   const ClockMap& clock_;
   absl::Span<StagedCall> calls_;
   NestingCounts* counts_;
-  size_t next_place_;                 // one behind the place of the next call that is closed
+  size_t next_place_;                 // one after the place of the next call to be closed
   std::vector<OpenCall> open_;        // outermost first
-  int64_t top_start_ns_ = INT64_MAX;  // of the earliest closed call that has no parent
+  int64_t top_start_ns_ = INT64_MAX;  // of the earliest closed call without a parent
 };
 
 OpenCall Nester::Read(const StagedCall& staged) {
@@ -73,7 +71,7 @@ OpenCall Nester::Read(const StagedCall& staged) {
   return call;
 }
 
-// Whether `outer`, the innermost call still open, is the parent. If not, it is complete.
+// Whether `outer`, the innermost open call, is the parent. If not, it is complete.
 bool Nester::Holds(OpenCall* outer, OpenCall* call) {
   if (outer->is_tap) return TapHolds(outer, call);
   if (outer->sequence == call->parent_sequence) return true;
@@ -101,7 +99,7 @@ bool Nester::TapHolds(OpenCall* tap, OpenCall* call) {
   return true;
 }
 
-// Shortens `call` to lie in its parent and before the sibling that was met last.
+// Shortens `call` to fit into its parent and before the sibling visited last.
 void Nester::Fit(OpenCall* call) {
   const int64_t earliest_ns = open_.empty() ? INT64_MIN : open_.back().start_ns;
   const int64_t latest_ns = open_.empty() ? top_start_ns_ : open_.back().first_child_start_ns;

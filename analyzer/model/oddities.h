@@ -1,5 +1,4 @@
-// What was strange in a trace: a sentence for the user and how often it was met. Never a reason to
-// fail.
+// Anomalies in a trace: a sentence for the user and the number of occurrences. Never a reason to fail.
 #ifndef DLHOOK_ANALYZER_MODEL_ODDITIES_H_
 #define DLHOOK_ANALYZER_MODEL_ODDITIES_H_
 

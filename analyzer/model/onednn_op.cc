@@ -1,8 +1,8 @@
-// One line of oneDNN's log made an Op: direction, shapes of the tensors, cost.
+// Decodes one line of oneDNN's log: direction, shapes of the tensors, cost.
 //
-// To teach it a primitive:
-//   1. write a function that says the dims of its tensors by role, from the problem descriptor as
-//      src/common/verbose.cpp of oneDNN writes it (init_info_NAME);
+// To add a primitive:
+//   1. write a function that returns the dims of its tensors by role, from the problem descriptor in the format of
+//      oneDNN's src/common/verbose.cpp (init_info_NAME);
 //   2. add its line to kShapes;
 //   3. if FLOPs are known, add the formula with its source to op_cost.h and its line to Flops().
 #include "analyzer/model/onednn_op.h"
@@ -22,11 +22,10 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-// Dims by role, in the order in which the log names the tensors. A role met again takes the next
-// entry of its name.
+// Dims by role, in the order of the tensors in the log. A repeated role takes the next entry of its name.
 using Shapes = std::vector<std::pair<std::string, Dims>>;
 
-// The problem field read both ways: "mb8_ic3…" and "8x16:16x10".
+// The problem field parsed in both ways: "mb8_ic3…" and "8x16:16x10".
 struct Problem {
   ProblemNumbers numbers;
   std::vector<Dims> lists;
@@ -39,15 +38,15 @@ struct Problem {
   bool Has(absl::string_view key) const { return numbers.find(key) != numbers.end(); }
 };
 
-// Number of spatial dimensions: the log writes all of id, ih, iw down to iw.
+// Number of spatial dimensions: the log writes all of id, ih, iw from the highest one down to iw.
 int SpatialRank(const Problem& problem) {
   if (problem.Has("id")) return 3;
   if (problem.Has("ih")) return 2;
   return problem.Has("iw") ? 1 : 0;
 }
 
-// A missing number of an axis is that of the axis before it: benchdnn's short form for square
-// problems (tests/benchdnn/doc/knobs_desc.md). The log itself always writes all of them.
+// A missing number of an axis equals that of the previous axis: benchdnn's short form for square problems
+// (tests/benchdnn/doc/knobs_desc.md). The log itself always writes all of them.
 void CompleteAxes(Problem& problem) {
   for (absl::string_view letter : {"i", "o", "k"}) {
     const std::string d = absl::StrCat(letter, "d"), h = absl::StrCat(letter, "h");
@@ -123,7 +122,7 @@ Shapes LayerNormalizationShapes(const Problem& problem) {
   return shapes;
 }
 
-// Elementwise larger one of each dimension, aligned at the end: the result of broadcasting.
+// The larger of each dimension, aligned at the end: the result of broadcasting.
 Dims Broadcast(const Dims& a, const Dims& b) {
   const Dims& longer = a.size() >= b.size() ? a : b;
   const Dims& shorter = a.size() >= b.size() ? b : a;
@@ -135,7 +134,7 @@ Dims Broadcast(const Dims& a, const Dims& b) {
   return dims;
 }
 
-// src [batch…, m, k], wei [batch…, k, n], dst [batch…, m, n]; a batch dimension of 1 is repeated.
+// src [batch…, m, k], wei [batch…, k, n], dst [batch…, m, n]; a batch dimension of 1 is broadcast.
 Shapes MatMulShapes(const Problem& problem) {
   if (problem.lists.size() < 2) return {};
   const Dims& src = problem.lists[0];
@@ -249,8 +248,7 @@ constexpr ShapeFunction kShapes[] = {
     {"rnn", RnnShapes},
 };
 
-// Every tensor takes the first entry of its role that is not taken; the last one again where there
-// are no more (sum names its sources once).
+// Every tensor takes the first unused entry of its role, or the last one if all are used (sum names its sources once).
 void AssignDims(const Shapes& shapes, std::vector<Tensor>& tensors) {
   std::vector<bool> taken(shapes.size(), false);
   for (Tensor& tensor : tensors) {
@@ -273,8 +271,7 @@ Direction DirectionOf(absl::string_view prop_kind) {
   return prop_kind == "backward" ? Direction::kBackward : Direction::kUnknown;
 }
 
-// "f32", or the types of source, weights and destination where they differ; biases and statistics
-// don't count.
+// "f32", or the types of source, weights and destination if they differ; biases and statistics don't count.
 std::string TypesOf(const std::vector<Tensor>& tensors) {
   std::vector<std::string> types;
   for (const Tensor& tensor : tensors) {
@@ -294,7 +291,7 @@ const Dims* DimsOfRole(const Shapes& shapes, absl::string_view role) {
   return nullptr;
 }
 
-// Of one pass in one direction; `backward` of primitives with weights computes both gradients.
+// Of one pass in one direction; for primitives with weights, `backward` computes both gradients.
 std::optional<int64_t> ForwardFlops(const Op& op, const Problem& problem, const Shapes& shapes) {
   if (op.direction == Direction::kBackwardBias) return std::nullopt;
   if (op.kind == "convolution") return ConvolutionFlops(problem.numbers, /*transposed=*/false);
@@ -323,7 +320,7 @@ std::string ProblemText(const trace::OneDnn& line) {
   return line.auxiliary();
 }
 
-// 2.x logs what got a second interface on the way to 3.0 by that: "pooling_v2", "softmax_v2".
+// 2.x adds a suffix to primitives that got a second interface on the way to 3.0: "pooling_v2", "softmax_v2".
 std::string KindOf(absl::string_view primitive) {
   absl::ConsumeSuffix(&primitive, "_v2");
   return std::string(primitive.empty() ? "call" : primitive);
@@ -337,7 +334,7 @@ void DecodeOneDnn(const trace::OneDnn& line, Op& op) {
   op.problem = ProblemText(line);
   op.implementation = line.implementation();
   op.direction = DirectionOf(line.prop_kind());
-  // 1.0 has the parameters behind the name: "alg:eltwise_relu:0:0".
+  // 1.0 appends the parameters to the name: "alg:eltwise_relu:0:0".
   const absl::string_view algorithm = AuxiliaryValue(line.auxiliary(), "alg");
   op.algorithm = std::string(algorithm.substr(0, algorithm.find(':')));
   op.post_ops = ParsePostOps(line.attributes());

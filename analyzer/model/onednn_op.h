@@ -1,4 +1,4 @@
-// One line of oneDNN's log made an Op. See onednn_text.h for the words, op_cost.h for the formulas.
+// Decodes one line of oneDNN's log. See onednn_text.h for the syntax, op_cost.h for the formulas.
 #ifndef DLHOOK_ANALYZER_MODEL_ONEDNN_OP_H_
 #define DLHOOK_ANALYZER_MODEL_ONEDNN_OP_H_
 
@@ -7,8 +7,8 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Fills everything of `op` but what the definition itself says (function, family, time source).
-// What can't be understood stays in `problem` as text, without shapes.
+// Sets all fields of `op` except those of the definition itself (function, family, time source). What can't be parsed
+// remains text in `problem`, without shapes.
 void DecodeOneDnn(const trace::OneDnn& line, Op& op);
 
 }  // namespace dlhook::analyzer::model

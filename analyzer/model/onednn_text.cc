@@ -1,4 +1,4 @@
-// The words of oneDNN's log: see onednn_text.h.
+// The syntax of oneDNN's log: see onednn_text.h.
 #include "analyzer/model/onednn_text.h"
 
 #include <array>
@@ -14,8 +14,7 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-// dnnl_dt2str of 3.7; longer names first, because types are also found at the end of
-// "src_iter_f32".
+// dnnl_dt2str of 3.7; longer names first, because types also occur at the end of "src_iter_f32".
 constexpr std::array<absl::string_view, 18> kTypes = {"f8_e5m2", "f8_e4m3", "f4_e2m1", "f4_e3m0", "boolean", "undef",
                                                       "bf16",    "e8m0",    "f16",     "f32",     "f64",     "s32",
                                                       "s8",      "u8",      "s4",      "u4",      "s64",     "bin"};
@@ -39,7 +38,7 @@ bool SplitRoleAndType(absl::string_view text, Tensor& tensor) {
   return false;
 }
 
-// "f0", "f1:s8m1", "f0_mask2": the extra flags that end a descriptor.
+// "f0", "f1:s8m1", "f0_mask2": extra flags at the end of a descriptor.
 bool IsExtra(absl::string_view word) {
   return word.size() >= 2 && word[0] == 'f' && absl::ascii_isdigit(static_cast<unsigned char>(word[1]));
 }
@@ -55,7 +54,7 @@ void ReadFormat(const std::vector<absl::string_view>& words, size_t first, Tenso
   if (has_tag && !IsExtra(strides)) tensor.strides = std::string(strides);
 }
 
-// MKL-DNN 0.x: "fsrc:nChw8c" (the f says that it is a format), and of reorders "in:f32_nchw out:f32_nChw8c".
+// MKL-DNN 0.x: "fsrc:nChw8c" (f for format), and for reorders "in:f32_nchw out:f32_nChw8c".
 Tensor ParseFormatOnly(absl::string_view role, absl::string_view format) {
   Tensor tensor;
   if (role == "in" || role == "out") {
@@ -82,7 +81,7 @@ Tensor ParseMemoryDescriptor(absl::string_view text) {
     ReadFormat(words, 3, tensor);
   } else if (words.size() >= 3 && SplitRoleAndType(words[0], tensor)) {
     ReadFormat(words, 2, tensor);
-  } else {  // not a form we know: keep the words
+  } else {  // an unknown form: keep the words
     tensor.role = std::string(words[0]);
     tensor.format = absl::StrJoin(words.begin() + 1, words.end(), ":");
   }
@@ -99,8 +98,8 @@ absl::string_view AttributeValue(absl::string_view attributes, absl::string_view
   return value.substr(0, value.find(' '));
 }
 
-// Takes digits with an optional sign off the front of `text`; the rest of a real number is taken
-// too but not returned.
+// Consumes digits with an optional sign at the front of `text`; the fraction of a real number is consumed, too, but not
+// returned.
 std::optional<int64_t> ConsumeInteger(absl::string_view& text) {
   size_t end = !text.empty() && text[0] == '-' ? 1 : 0;
   const auto digits = [&] {
@@ -138,7 +137,7 @@ std::vector<std::string> ParsePostOps(absl::string_view attributes) {
   if (value.empty()) value = AttributeValue(attributes, "post_ops:");
   std::vector<std::string> names;
   for (absl::string_view op : absl::StrSplit(value, absl::ByAnyChar("+;"), absl::SkipEmpty())) {
-    // "1e+06" as a parameter also splits here: what is left of it does not begin like a name.
+    // A parameter "1e+06" is split here, too: what is left of it does not begin like a name.
     const absl::string_view name = op.substr(0, op.find(':'));
     if (!name.empty() && absl::ascii_isalpha(static_cast<unsigned char>(name[0]))) {
       names.emplace_back(name);

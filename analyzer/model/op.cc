@@ -1,4 +1,4 @@
-// The way from an op definition to the decoder of its library.
+// Dispatches an op definition to the decoder of its library.
 #include "analyzer/model/cuda_op.h"
 #include "analyzer/model/cudnn_op.h"
 #include "analyzer/model/decode_op.h"
@@ -67,8 +67,7 @@ Op DecodeOp(const trace::OpDefinition& definition) {
     case trace::OpDefinition::kAllocation:
       DecodeAllocation(definition.allocation(), op);
       break;
-    case trace::OpDefinition::OP_NOT_SET:  // a timed call: its name is all that tells it from
-                                           // others
+    case trace::OpDefinition::OP_NOT_SET:  // a timed call: only its name identifies it
       op.on_gpu = IsGpuFamily(op.family);
       op.kind = "call";
       op.problem = definition.function();

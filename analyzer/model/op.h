@@ -1,4 +1,4 @@
-// An op definition decoded for the tables: what was computed, on what, how, and what that costs by the books.
+// A decoded op definition, for the tables: what was computed, on what, how, and its theoretical cost.
 #ifndef DLHOOK_ANALYZER_MODEL_OP_H_
 #define DLHOOK_ANALYZER_MODEL_OP_H_
 
@@ -18,84 +18,84 @@ const char* DirectionName(Direction direction);  // "forward", "backward-data", 
 
 // One tensor of a oneDNN memory descriptor list, e.g. "src:f32:a:blocked:aBcd16b::f0".
 struct Tensor {
-  std::string role;     // "src", "wei", "bia", "dst", "src_0" …, as oneDNN names it
+  std::string role;     // "src", "wei", "bia", "dst", "src_0" …, oneDNN's names
   std::string type;     // "f32", "bf16" …
-  std::string format;   // memory format tag ("abcd", "aBcd16b"); the format kind ("any", "undef") where there is no tag
-  std::string strides;  // of plain formats, where the library prints them (3.x: after the tag), else empty
+  std::string format;   // memory format tag ("abcd", "aBcd16b"); the format kind ("any", "undef") if there is no tag
+  std::string strides;  // of plain formats, if the library prints them (3.x: after the tag); else empty
   bool defined = true;  // false: the tensor is absent in this op ("undef")
-  std::vector<int64_t> dims;  // where the problem tells them, else empty
+  std::vector<int64_t> dims;  // if the problem contains them; else empty
 };
 
-// Whether a product may run on tensor cores, by the rules that the library's manual states (tensor_core.h), or as the
-// library itself says of the engine that ran.
+// Whether a product may run on tensor cores, according to the rules in the library's manual (tensor_core.h), or to the
+// library's notes on the engine that ran.
 struct TensorCore {
   bool eligible = false;
-  bool is_told = false;  // by the library: a fact; else what the rules say
-  std::string reason;    // why not: "type s32", "math mode pedantic" …; else what decided
+  bool is_told = false;  // the library says so: a fact; else derived from the rules
+  std::string reason;    // why not: "type s32", "math mode pedantic" …; else the deciding rule
 };
 
-// One answer of a search for algorithms, best first as the library lists them.
+// One result of a search for algorithms; the library lists the best first.
 struct Candidate {
   std::string algorithm;
-  int32_t status = 0;   // 0: it can be used
-  int64_t time_ns = 0;  // as measured by the library; 0: not told
+  int32_t status = 0;   // 0: usable
+  int64_t time_ns = 0;  // as measured by the library; 0: not known
   int64_t workspace_bytes = 0;
   bool is_deterministic = false;
   std::string math_mode;
 };
 
 struct Op {
-  // Kind in the field's own words: "gemm", "gemv", "ger", "trsm" …; of oneDNN the primitive's name: "convolution",
-  // "reorder", "inner_product", "gemm_api" …, and the same words for what cuDNN does; "attention", "dropout" where
-  // oneDNN has none. "copy", "memset", "kernel" (a launch), "collective", "allocation", "free", "search" (for an
-  // algorithm: see `subject`); "call" where nothing was decoded.
+  // "gemm", "gemv", "ger", "trsm" …; for oneDNN the primitive's name: "convolution", "reorder", "inner_product",
+  // "gemm_api" …, and the same names for cuDNN; "attention", "dropout" if oneDNN has no name. "copy", "memset",
+  // "kernel" (a launch), "collective", "allocation", "free", "search" (for an algorithm: see `subject`); "call" if
+  // nothing was decoded.
   std::string kind;
   std::string function;  // hooked function or tap
   std::string family;
   TimeSource time_source = TimeSource::kUnknown;
   Direction direction = Direction::kUnknown;
-  std::string problem;         // one line that tells this problem from others: "m120 n64 k256 TN f32", oneDNN's problem
-  std::string implementation;  // "jit:avx512_core"; empty where not known
-  std::string algorithm;       // "convolution_direct"; empty where not known
+  std::string problem;                // one line that identifies the problem: "m120 n64 k256 TN f32", oneDNN's problem
+  std::string implementation;         // "jit:avx512_core"; empty if not known
+  std::string algorithm;              // "convolution_direct"; empty if not known
   std::vector<std::string> post_ops;  // fused after the op, in order: "eltwise_relu", "sum"
   std::vector<Tensor> tensors;
-  std::string types;             // "f32", or "s8:u8:s32" where the operands differ
-  std::optional<int64_t> flops;  // of one call, 2 per multiply-add; formulas and their sources in op_cost.h
+  std::string types;             // "f32", or "s8:u8:s32" if the operands differ
+  std::optional<int64_t> flops;  // per call, 2 per multiply-add; formulas and their sources in op_cost.h
   std::optional<int64_t> bytes;  // operands read and written once
-  bool is_creation = false;      // a oneDNN primitive being created, not executed
-  bool cache_hit = false;        // of a creation
+  bool is_creation = false;      // creation, not execution, of a oneDNN primitive
+  bool cache_hit = false;        // for a creation
 
-  // Of GPU libraries; empty, unknown or false elsewhere. Names are the library's enumerators in lower case without
-  // their common prefix ("implicit_precomp_gemm", "32f_fast_tf32"); numbers that no header names stay numbers.
+  // For GPU libraries; otherwise empty, unknown or false. Names are the library's enumerators in lower case without
+  // their common prefix ("implicit_precomp_gemm", "32f_fast_tf32"); unnamed numbers remain numbers.
   bool on_gpu = false;
-  // The call only asks for work and does not wait for it: its duration says nothing about how fast the work is done, so
-  // there are no FLOP/s and no GB/s.
+  // The call asks for work and does not wait for it: its duration says nothing about the speed of the work, so there
+  // are no FLOP/s and no GB/s.
   bool is_asynchronous = false;
   bool captured = false;  // recorded into a CUDA graph, not executed
-  // Executions that only tried a candidate: set by calls/choices, which gives them an op of their own.
+  // Executions that were only trials: set by calls/choices, which gives them an op of their own.
   bool is_trial = false;
-  std::string subject;  // of a search: the kind of op for which an algorithm was asked, e.g. "convolution"
+  std::string subject;                  // of a search: the kind of op that needs an algorithm, e.g. "convolution"
   std::vector<Candidate> candidates;    // of a search
   Chooser chooser = Chooser::kUnknown;  // as recorded; calls/choices may know more
-  std::string heuristic;                // of choices by heuristics: "instant, rank 0 of 8"
+  std::string heuristic;                // for choices by heuristics: "instant, rank 0 of 8"
   std::optional<int64_t> workspace_bytes;
   std::vector<std::string> notes;  // the library's numerical and behaviour notes: "tensor_core", "runtime_compilation"
   std::string compute_type;        // "32f", "32f_fast_tf32", "f32"
   std::string math_mode;           // "default", "tf32_tensor_op", "tensor_op_allow_conversion"
   std::optional<TensorCore> tensor_core;
-  // A column-major product as a row-major program means it: A and B exchanged, "m64 n120 k256 NT f32". Empty where
-  // `problem` is row-major.
+  // A column-major product in row-major form, with A and B swapped: "m64 n120 k256 NT f32". Empty if `problem` is
+  // row-major.
   std::string row_major_problem;
-  std::string kernel_name;   // of a launch: demangled, whole
+  std::string kernel_name;   // of a launch: full and demangled
   std::string kernel_short;  // for a column: see kernel_name.h
 
-  std::string trouble;  // a sentence, where a part of the definition could not be understood: counted as an oddity
+  std::string trouble;  // a sentence, if a part of the definition could not be parsed: counted as an oddity
 
-  // What the call was asked for, by the library that was called; none of them: a call of which only the name is known.
+  // The request, by library; monostate: only the call's name is known.
   std::variant<std::monostate, GemmCall, MatrixCall, OneDnnCall, CudnnCall, CudnnSearch, CopyCall, LaunchCall,
                CollectiveCall, AllocationCall>
       asked;
-  // Null: another library's.
+  // Null: a different kind of call.
   const GemmCall* gemm() const { return std::get_if<GemmCall>(&asked); }
   const MatrixCall* matrix() const { return std::get_if<MatrixCall>(&asked); }
   const OneDnnCall* onednn() const { return std::get_if<OneDnnCall>(&asked); }
@@ -105,12 +105,12 @@ struct Op {
   const LaunchCall* launch() const { return std::get_if<LaunchCall>(&asked); }
   const AllocationCall* allocation() const { return std::get_if<AllocationCall>(&asked); }
   const CollectiveCall* collective() const { return std::get_if<CollectiveCall>(&asked); }
-  // The plan that the call executes; null: it executes none.
+  // The plan that the call executes; null: none.
   const CudnnPlan* plan() const { return cudnn() && cudnn()->plan ? &*cudnn()->plan : nullptr; }
 };
 
 std::string TypeName(DataType type);       // "f32", "c32"; "unknown"
-const char* ChooserName(Chooser chooser);  // "heuristic", "profiled" …; "" where it isn't known
+const char* ChooserName(Chooser chooser);  // "heuristic", "profiled" …; "" if not known
 
 }  // namespace dlhook::analyzer::model
 

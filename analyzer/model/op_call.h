@@ -1,4 +1,4 @@
-// What a call was asked for, as far as tables read more of it than an Op's words: the messages of proto/op.proto say the same.
+// The arguments of a call, as far as tables need more than the texts of an Op: see the messages in proto/op.proto.
 #ifndef DLHOOK_ANALYZER_MODEL_OP_CALL_H_
 #define DLHOOK_ANALYZER_MODEL_OP_CALL_H_
 
@@ -25,7 +25,7 @@ struct GemmCall {
   int64_t ldb = 0;
   int64_t batch = 0;  // 0: one
   int64_t groups =
-      0;  // of products of different shapes; sizes are the first one's, 0 where they lie in the device's memory
+      0;  // for products of different shapes; sizes are those of the first, or 0 if they are in device memory
   bool is_lt = false;  // cuBLASLt
   uint32_t heuristic_results = 0;
 };
@@ -45,7 +45,7 @@ struct MatrixCall {
 };
 
 struct OneDnnCall {
-  std::string problem;  // as its log states it
+  std::string problem;  // as in its log
 };
 
 struct CudnnTensor {
@@ -55,7 +55,7 @@ struct CudnnTensor {
 
 // A plan of cuDNN's graph API.
 struct CudnnPlan {
-  uint32_t number = 0;         // in its process, from 1; 0: not known
+  uint32_t number = 0;         // within its process, from 1; 0: not known
   std::string configuration;   // engine and knobs, as recorded
   int32_t heuristic_mode = 0;  // cudnnBackendHeurMode_t; -1: no heuristics
   uint32_t heuristic_results = 0;
@@ -67,10 +67,10 @@ struct CudnnPlan {
 struct CudnnCall {
   std::vector<CudnnTensor> tensors;  // as recorded
   std::optional<CudnnPlan> plan;
-  bool pack_seen_before = false;  // the variant pack was executed before
+  bool pack_seen_before = false;  // the variant pack had been executed before
 };
 
-// The library asked which algorithm to take; its answers are Op.candidates.
+// A query for algorithms; its results are Op.candidates.
 struct CudnnSearch {
   bool is_measured = false;  // every candidate was run
 };
@@ -79,8 +79,8 @@ struct CopyCall {
   CopyDirection direction = CopyDirection::kUnknown;
   HostMemory host_memory = HostMemory::kNone;
   bool asynchronous = false;
-  uint64_t bytes = 0;   // in all; 0 also where it is not known
-  uint32_t copies = 0;  // in one call, of batch forms; 0: one
+  uint64_t bytes = 0;   // total; 0 also if not known
+  uint32_t copies = 0;  // per call, for batch forms; 0: one
 };
 
 struct LaunchCall {
@@ -99,7 +99,7 @@ struct CollectiveCall {
   DataType data_type = DataType::kUnknown;
   int32_t reduction = -1;     // ncclRedOp_t; -1: none
   int32_t peer = -1;          // or root; -1: none
-  uint64_t communicator = 0;  // number in its process
+  uint64_t communicator = 0;  // number within its process
   int32_t rank = -1;          // -1: not known
   int32_t ranks = 0;
 };

@@ -27,17 +27,17 @@ bool IsComplex(trace::DataType type) {
   return type == trace::C32 || type == trace::C64 || type == trace::C16 || type == trace::CBF16;
 }
 
-// Whole bytes of `count` elements; unknown where the type's size is.
+// Whole bytes of `count` elements; unknown if the type's size is.
 Count BytesOf(Count count, trace::DataType type) {
   const std::optional<int> bits = TypeBits(TypeName(FromProto<DataType>(type)));
   const Count total = bits ? Times(count, *bits) : std::nullopt;
   return total ? Count(*total / 8 + (*total % 8 != 0)) : std::nullopt;
 }
 
-// n + 1; negative, which makes a product unknown, where int64 ends.
+// n + 1; on overflow negative, which makes a product unknown.
 int64_t Next(int64_t n) { return n == INT64_MAX ? -1 : n + 1; }
 
-// A triangle of an n x n matrix with its diagonal; n (n+1) is always even.
+// A triangle of an n x n matrix including the diagonal; n (n+1) is always even.
 Count Triangle(int64_t n) {
   const Count twice = Product({n, Next(n)});
   return twice ? Count(*twice / 2) : std::nullopt;
@@ -45,8 +45,7 @@ Count Triangle(int64_t n) {
 
 int64_t BatchOf(int64_t batch) { return std::max<int64_t>(batch, 1); }
 
-// Product of the values of `letter` + d, h, w; missing ones count as 1 (a convolution in one or two
-// dimensions).
+// The product of the values of `letter` + d, h, w; missing ones count as 1 (a convolution in one or two dimensions).
 Count Spatial(const ProblemNumbers& numbers, absl::string_view letter) {
   Count product = 1;
   for (absl::string_view axis : {"d", "h", "w"}) {
@@ -142,8 +141,8 @@ Count MatrixOpElements(const trace::MatrixOp& op) {
   }
 }
 
-// Of C, and of B where there is one: cuBLAS takes any pointer for a B that beta = 0 leaves out, so
-// it counts only if its leading dimension says that it is there.
+// Of C, and of B if used: cuBLAS accepts any pointer for a B that beta = 0 excludes, so B counts only if its leading
+// dimension is set.
 std::optional<int64_t> MovedBytes(const trace::MatrixOp& op) {
   const trace::DataType c_type = op.c_type() ? op.c_type() : op.type();
   const Count mn = Product({op.m(), op.n()});
@@ -193,7 +192,7 @@ std::optional<int64_t> GemmFlops(const trace::Gemm& gemm) {
     return std::nullopt;
   }
   if (gemm.groups() > 0) {
-    const bool is_known = gemm.flops() != 0 || gemm.m() != 0;  // else sizes lie in the device's memory
+    const bool is_known = gemm.flops() != 0 || gemm.m() != 0;  // else sizes are in device memory
     if (!is_known || gemm.flops() > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
     return static_cast<int64_t>(gemm.flops());
   }

@@ -1,5 +1,5 @@
-// Addresses are interned apart from ops, and a batch has those of all its calls one after another: each op's rule says how many
-// of them a call takes.
+// Addresses are interned separately from ops, and a batch has those of all its calls one after another: each op's rule
+// gives the number of addresses per call.
 #include "analyzer/model/operand_builder.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Products, convolutions and conversions of the GPU's libraries, which tables join by what they read and write, and times
-// between events; products of the CPU's, from whose operands layers are told.
+// Keeps operands of GPU library products, convolutions and conversions, which tables join by what they read and write;
+// times between events; and operands of CPU products, from which layers are inferred.
 OperandBuilder::Keep OperandBuilder::KeepOf(const trace::OpDefinition& definition) {
   const bool is_product = definition.has_gemm();
   const bool on_gpu = definition.has_cudnn() || (is_product && definition.gemm().has_cuda()) ||
@@ -25,7 +25,7 @@ void OperandBuilder::Define(const trace::OpDefinition& definition) {
   keeps_any_ = keeps_any_ || rules_[iid].keep != Keep::kNo;
 }
 
-// Ids follow on each other; a gap (a definition that was lost) stays unknown.
+// Ids are consecutive; a gap (a lost definition) remains unknown.
 void OperandBuilder::AddAddresses(const trace::Interned& interned) {
   constexpr uint32_t kMaxAddressIid = 1 << 20;
   const uint32_t first = interned.first_address_iid();
@@ -56,7 +56,7 @@ void OperandBuilder::AddKept(const trace::CallBatch& batch, size_t count, Thread
   for (size_t i = 0; i < count; ++i) {
     sequence += 1 + static_cast<uint64_t>(int64_t{batch.sequence_delta(static_cast<int>(i))});
     const uint32_t iid = batch.op_iid(static_cast<int>(i));
-    if (iid >= rules_.size()) return;  // how many addresses its call has is not known
+    if (iid >= rules_.size()) return;  // the number of addresses of its call is unknown
     const Rule rule = rules_[iid];
     if (rule.count > static_cast<uint32_t>(batch.address_iid_size() - next)) return;
     if (rule.count != 0 && TakesIn(rule.keep, operands)) {

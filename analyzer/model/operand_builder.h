@@ -13,13 +13,13 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Of one thread. Of the CPU's products only the first so many calls are kept: what they tell, which call reads what another
-// wrote, the steps of a training repeat.
+// For one thread. Of CPU products only the first few calls are kept: later training steps repeat which call reads what
+// another one wrote.
 struct ThreadOperands {
   static constexpr uint32_t kMaxHostCalls = 1 << 18;
 
   BySequence<uint64_t> places;   // in `values`
-  std::vector<uint64_t> values;  // each list after its length
+  std::vector<uint64_t> values;  // each list preceded by its length
   uint32_t host_calls = 0;
 };
 
@@ -34,12 +34,12 @@ class OperandBuilder {
   // 0: not defined since the last Reset.
   uint64_t AddressOf(uint32_t iid) const { return iid < addresses_.size() ? addresses_[iid] : 0; }
 
-  // The first `count` calls of a batch.
+  // For the first `count` calls of a batch.
   void Add(const trace::CallBatch& batch, size_t count, ThreadOperands* operands) const {
     if (keeps_any_) AddKept(batch, count, operands);
   }
 
-  // Appends what is known of the calls from `first_call` on, which are this thread's.
+  // Appends the operands of the calls from `first_call` on, which belong to this thread.
   static void Append(ThreadOperands* operands, size_t first_call, TraceModel* model);
 
  private:
@@ -54,8 +54,8 @@ class OperandBuilder {
 
   Oddities* oddities_;
   std::vector<Rule> rules_;          // by op iid
-  bool keeps_any_ = false;           // of the ops since the last Reset
-  std::vector<uint64_t> addresses_;  // by iid; 0 is none
+  bool keeps_any_ = false;           // for any op since the last Reset
+  std::vector<uint64_t> addresses_;  // by iid; 0: none
 };
 
 }  // namespace dlhook::analyzer::model

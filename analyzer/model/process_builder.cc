@@ -1,5 +1,5 @@
-// One process trace: interned ids are resolved as packets come; times are mapped and calls nested
-// at the end, because the clock sample that follows a call decides about its time.
+// One process trace: interned ids are resolved as packets arrive; times are mapped and calls nested at the end, because
+// the clock sample after a call determines its time.
 #include "analyzer/model/process_builder.h"
 
 #include <algorithm>
@@ -15,12 +15,12 @@ namespace {
 
 constexpr char kCallBatchTag = 0x0A;                 // field 1 of Packet, length-delimited
 constexpr char kScopeBatchTag = 0x2A;                // field 5
-constexpr uint32_t kMaxOpIid = 1 << 20;              // ids count from 1: nothing real comes near
-constexpr uint64_t kMaxCounted = uint64_t{1} << 40;  // calls or bytes that one row stands for: nothing real comes near
+constexpr uint32_t kMaxOpIid = 1 << 20;              // ids start at 1; far more than any real trace has
+constexpr uint64_t kMaxCounted = uint64_t{1} << 40;  // calls or bytes of one row; far more than any real trace has
 constexpr size_t kCallsAtATime = 1 << 14;            // moved from staging to the model
 constexpr absl::string_view kUnknownFunction = "[unknown op]";
 
-// The batch in a packet that holds nothing else: parsed apart, so that its arrays are reused.
+// The batch in a packet that contains nothing else: parsed separately, so that its arrays are reused.
 bool IsBatch(absl::string_view payload, char tag, absl::string_view* batch) {
   if (payload.empty() || payload.front() != tag) return false;
   payload.remove_prefix(1);
@@ -120,7 +120,7 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
   }
 }
 
-// Where a second writer took over (see Reset), it repeats the header; the first one tells more.
+// If a second writer took over (see Reset), it repeats the header; the first one has more information.
 void ProcessBuilder::AddHeader(const trace::Header& header) {
   if (has_header_) return;
   has_header_ = true;
@@ -298,7 +298,7 @@ void ProcessBuilder::Finish() {
   model.processes.push_back(std::move(process_));
 }
 
-// One that goes back in time, or whose times do, is none.
+// A sample that goes back in time, or whose times do, is dropped.
 void ProcessBuilder::FinishLoads(const ClockMap& clock) {
   constexpr uint64_t kMost = uint64_t{1} << 62;
   LoadSample last;
@@ -337,7 +337,7 @@ void ProcessBuilder::FinishThread(Thread* thread, const ClockMap& clock) {
   if (thread->scopes.start_ns() <= thread->scopes.end_ns()) Observe(thread->scopes.start_ns(), thread->scopes.end_ns());
   thread->attributes.Append(base, &run_->model_);
   OperandBuilder::Append(&thread->operands, base, &run_->model_);
-  *thread = Thread();  // gives its memory back before the next one needs some
+  *thread = Thread();  // frees its memory before the next one needs some
 }
 
 void ProcessBuilder::AppendCalls(Thread* thread, ThreadIndex index) {
@@ -409,7 +409,7 @@ void ProcessBuilder::FinishAggregates(const ClockMap& clock, const std::map<uint
   }
 }
 
-// A process that was killed may have waited for work that ended after its last call.
+// A killed process may have waited for work that ended after its last call.
 void ProcessBuilder::FinishGpu(const ClockMap& clock, const std::map<uint32_t, ThreadIndex>& threads) {
   const int64_t end_ns = gpu_.Finish(clock, clock_samples_, threads);
   if (end_ns != INT64_MIN && footer_.end() != trace::Footer::EXITED) Observe(end_ns, end_ns);

@@ -1,5 +1,4 @@
-// The part of TraceBuilder that lives as long as one process trace is read: its ids, its threads,
-// its clock.
+// The part of TraceBuilder that lives while one process trace is read: its ids, threads and clock.
 #ifndef DLHOOK_ANALYZER_MODEL_PROCESS_BUILDER_H_
 #define DLHOOK_ANALYZER_MODEL_PROCESS_BUILDER_H_
 
@@ -35,10 +34,10 @@ class ProcessBuilder {
     process_.file = std::move(file);
   }
 
-  // Takes in the packet that `reader` stands on. False: it could not be parsed.
+  // Adds the packet at which `reader` is. False: it could not be parsed.
   bool Add(PacketReader* reader);
 
-  // After the last packet: maps the clock, nests the calls, appends everything to the run's model.
+  // Call after the last packet: maps the clock, nests the calls, appends everything to the run's model.
   void Finish();
 
  private:
@@ -50,7 +49,7 @@ class ProcessBuilder {
     ThreadOperands operands;
     ThreadScopes scopes;
     uint64_t last_end_ticks = 0;
-    bool in_order = true;  // calls come in the order of their ends
+    bool in_order = true;  // calls are in the order of their ends
   };
 
   void AddPacket(trace::Packet* packet);
@@ -65,7 +64,7 @@ class ProcessBuilder {
   void AddHeader(const trace::Header& header);
   void AddMapping(const trace::Mapping& mapping);
 
-  // OpIndex of an interned op, kTapCall added where it is a tap's.
+  // OpIndex of an interned op, plus kTapCall for a tap's.
   uint32_t FindOp(uint32_t iid);
   Thread& FindThread(uint32_t thread_id);
   void FinishThread(Thread* thread, const ClockMap& clock);
@@ -94,7 +93,7 @@ class ProcessBuilder {
   std::map<uint32_t, Thread> threads_;
   uint32_t current_thread_id_ = 0;
   Thread* current_thread_ = nullptr;
-  std::vector<trace::CallAggregate> aggregates_;                            // op_iid replaced by what FindOp returned
+  std::vector<trace::CallAggregate> aggregates_;                            // op_iid replaced by the result of FindOp
   std::vector<uint64_t> stop_ticks_;                                        // when recording was stopped
   std::map<std::pair<std::string, std::string>, size_t> capability_index_;  // by name and object
   std::map<std::tuple<int, uint32_t, std::string>, size_t> loss_index_;

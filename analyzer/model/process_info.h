@@ -1,4 +1,4 @@
-// A recorded process: what it was, how it was recorded, and what is missing of it.
+// A recorded process: what it was, how it was recorded, and what is missing.
 #ifndef DLHOOK_ANALYZER_MODEL_PROCESS_INFO_H_
 #define DLHOOK_ANALYZER_MODEL_PROCESS_INFO_H_
 
@@ -18,10 +18,10 @@ struct Mapping {
   std::string path;
   std::string build_id;  // bytes
   MappingRole role = MappingRole::kUnknown;
-  std::string detail;  // of a library: the first hook bound to it
+  std::string detail;  // for a library: the first hook bound to it
 };
 
-// What could be seen and what could not.
+// Something that could, or could not, be seen.
 struct Capability {
   std::string name;
   CapabilityState state = CapabilityState::kUnknown;
@@ -29,10 +29,10 @@ struct Capability {
   std::string reason;
 };
 
-// What did not make it into the trace.
+// Records missing from the trace.
 struct Loss {
   LossReason reason = LossReason::kUnknown;
-  uint32_t thread_id = 0;  // 0: not of one thread
+  uint32_t thread_id = 0;  // 0: not of a single thread
   uint64_t calls = 0;      // of what: losses.h
   uint64_t bytes = 0;
   std::string detail;
@@ -47,24 +47,24 @@ struct ProcessInfo {
   std::string host;
   std::string boot_id;
   std::string program;            // base name of argv[0]
-  std::string script;             // base name of the first argument of an interpreter that names a file; may be empty
+  std::string script;             // base name of the interpreter's first argument that names a file; may be empty
   NamesAndValues rank_variables;  // RANK, SLURM_PROCID …
-  NamesAndValues settings;        // environment variables by which libraries decide how they compute
-  uint32_t processors = 0;        // that it might run on when it began; 0: not known
+  NamesAndValues settings;        // environment variables that control how libraries compute
+  uint32_t processors = 0;        // available to it at start; 0: not known
   std::string tool_version;
   std::string capture_families;  // as granted, comma separated
-  std::string requested_output;  // where it could not be used
+  std::string requested_output;  // if it could not be used
   std::string output_refusal;    // why
   ClockKind clock = ClockKind::kUnknown;
   uint64_t ticks_per_second = 0;
-  std::string clock_fallback_reason;  // why not the time-stamp counter
-  // Observed interval: shim loaded … footer (or the last record where there is none).
+  std::string clock_fallback_reason;  // why the time-stamp counter is not used
+  // Observed interval: from loading the shim to the footer (or the last record if there is none).
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   bool has_footer = false;
   ProcessEnd end = ProcessEnd::kUnknown;
   std::vector<Mapping> mappings;
-  std::vector<Capability> capabilities;  // the last of each (name, object)
+  std::vector<Capability> capabilities;  // the last one of each (name, object)
   std::vector<Loss> losses;              // summed by (reason, thread, detail)
 };
 

@@ -1,5 +1,5 @@
-// Modules are named by numbers that hold for the whole process, and often before they are defined: the model has an entry for each
-// number from its first mention on.
+// Module numbers are valid for the whole process and are often used before their definition: the model has an entry for
+// each number from its first use.
 #include "analyzer/model/python_builder.h"
 
 #include <utility>
@@ -10,8 +10,8 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-constexpr uint32_t kMaxIid = 1 << 20;  // ids count from 1: nothing real comes near
-constexpr int kMaxModuleDepth = 1000;  // Python's own limit of nested calls
+constexpr uint32_t kMaxIid = 1 << 20;  // ids start at 1; far more than any real trace has
+constexpr int kMaxModuleDepth = 1000;  // Python's own limit for nested calls
 constexpr absl::string_view kUnknownName = "[unknown name]";
 
 void AppendWord(uint32_t word, std::string* key) { key->append(reinterpret_cast<const char*>(&word), sizeof(word)); }
@@ -69,7 +69,7 @@ void PythonBuilder::AddStack(const trace::InternedPythonStack& stack) {
   Set(stack.iid(), table_->Stack(std::move(frames)), &stack_by_iid_);
 }
 
-// Records of one module may come from several threads, in any order: what tells more stands.
+// Records of one module may come from several threads, in any order: the most complete one wins.
 void PythonBuilder::AddModule(const trace::PythonModule& module) {
   const ModuleIndex index = FindModule(module.object());
   if (index == kNone) {

@@ -1,4 +1,4 @@
-// Names, Python stacks and modules of one process trace, and their ids while they hold.
+// Names, Python stacks and modules of one process trace, and their ids between Resets.
 #ifndef DLHOOK_ANALYZER_MODEL_PYTHON_BUILDER_H_
 #define DLHOOK_ANALYZER_MODEL_PYTHON_BUILDER_H_
 
@@ -15,7 +15,7 @@
 
 namespace dlhook::analyzer::inline model {
 
-// What is distinct over the run: the same names and stacks come again after a Reset, and in other processes.
+// What is distinct over the run: the same names and stacks recur after a Reset, and in other processes.
 class NameTable {
  public:
   explicit NameTable(TraceModel* model) : model_(model) {}
@@ -41,7 +41,7 @@ class PythonBuilder {
   void AddModule(const trace::PythonModule& module);
   void Reset();
 
-  // Of an id since the last Reset. One that the trace does not define is an oddity: a name "[unknown name]", no stack.
+  // For an id since the last Reset. An undefined id is an oddity: the name "[unknown name]", no stack.
   NameIndex FindName(uint32_t iid) {
     return iid < name_by_iid_.size() && name_by_iid_[iid] != kNone ? name_by_iid_[iid] : UnknownName();
   }
@@ -53,7 +53,7 @@ class PythonBuilder {
 
   bool IsScopeWindow(NameIndex name) const { return name == scope_window_; }
 
-  // After the last packet: what walks from a module to those around it shall come to an end.
+  // Call after the last packet: removes cycles among modules.
   void Finish();
 
  private:

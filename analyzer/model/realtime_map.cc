@@ -7,11 +7,11 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-constexpr int64_t kMaxNs = int64_t{1} << 61;   // no clock goes as far; keeps damaged traces in range
-constexpr int64_t kStepNs = 200'000;           // more than that between two samples is a step ...
-constexpr int64_t kMostDriftPerSecond = 2000;  // ... beyond this part of the time between them, in nanoseconds a second
-constexpr int64_t kExactNs = 2000;             // to which reading the clocks is exact
-constexpr size_t kMaxEpochs = 64;              // nothing real comes near
+constexpr int64_t kMaxNs = int64_t{1} << 61;   // beyond any clock; keeps damaged traces in range
+constexpr int64_t kStepNs = 200'000;           // a larger change between two samples is a step ...
+constexpr int64_t kMostDriftPerSecond = 2000;  // ... if it also exceeds this drift, in nanoseconds per second
+constexpr int64_t kExactNs = 2000;             // accuracy of reading the clocks
+constexpr size_t kMaxEpochs = 64;              // far more than any real trace has
 
 int64_t Clamp(__int128 ns) { return static_cast<int64_t>(ns < -kMaxNs ? -kMaxNs : ns > kMaxNs ? kMaxNs : ns); }
 
@@ -45,7 +45,7 @@ RealtimeMap::RealtimeMap(const ClockMap& clock, const std::vector<trace::ClockSa
   for (Epoch& epoch : epochs_) Settle(&epoch);
 }
 
-// One number where the samples allow it: lines through their errors would bend every duration.
+// A single offset if the samples allow it: interpolating their errors would distort every duration.
 void RealtimeMap::Settle(Epoch* epoch) {
   std::vector<Point>& points = epoch->points;
   const auto less = [](const Point& a, const Point& b) { return a.offset_ns < b.offset_ns; };

@@ -1,5 +1,4 @@
-// CLOCK_REALTIME of one process trace -> the run's axis: times of GPUs are told by it, all others by the trace's own
-// clock.
+// Maps CLOCK_REALTIME of one process trace to the run's axis: GPU times use it, all others the trace's own clock.
 #ifndef DLHOOK_ANALYZER_MODEL_REALTIME_MAP_H_
 #define DLHOOK_ANALYZER_MODEL_REALTIME_MAP_H_
 
@@ -11,24 +10,24 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Both clocks run alike (NTP slews both) until somebody sets CLOCK_REALTIME. From one such step to the next is an
-// epoch; in it the distance between the clocks is one number, or, where the samples differ by more than reading them is
-// exact, lies on lines between them. Where in the second between two samples a step was is not known, and after a step
-// backwards times come twice: so a time may be two moments, of which what is known of the work itself must choose.
+// Both clocks run at the same rate (NTP slews both) until CLOCK_REALTIME is set. An epoch lies between two such steps;
+// in it the offset between the clocks is one number, or, if the samples differ by more than their accuracy, is
+// interpolated. Where a step lies between two samples is not known, and after a step backwards times occur twice: so a
+// time may have two meanings, between which the properties of the work itself must decide.
 class RealtimeMap {
  public:
   // `clock`: already on the run's axis. Samples in any order.
   RealtimeMap(const ClockMap& clock, const std::vector<trace::ClockSample>& samples);
 
-  // False: there is no sample, and so no way from one clock to the other.
+  // False: there is no sample, so the clocks can't be related.
   bool has_clock() const { return !epochs_.empty(); }
   bool has_steps() const { return epochs_.size() > 1; }
 
-  // Without steps.
+  // Ignores steps.
   int64_t ToNs(int64_t realtime_ns) const { return realtime_ns - OffsetAt(epochs_.front(), realtime_ns); }
 
-  // All moments that this time can be, ascending; at least one (the nearest possible where the time was skipped by a
-  // step).
+  // All times on the axis that this one may mean, ascending; at least one (the nearest possible if a step skipped the
+  // time).
   std::vector<int64_t> Moments(int64_t realtime_ns) const;
 
  private:
@@ -37,7 +36,7 @@ class RealtimeMap {
     int64_t offset_ns = 0;  // realtime minus axis
   };
   struct Epoch {
-    int64_t from_ns = INT64_MIN;  // on the axis: it began after, and ended before
+    int64_t from_ns = INT64_MIN;  // on the axis: it began after the former and ended before the latter
     int64_t until_ns = INT64_MAX;
     std::vector<Point> points;  // ascending
   };

@@ -34,8 +34,8 @@ void AddCalls(const TraceModel& model, RunTotals* totals) {
   }
 }
 
-// Of a nested call an aggregate does not say in which it ran. Its time is inside that one's, so
-// only the others' counts: as total, as self (of the outer call) and as thread time.
+// For nested calls, an aggregate does not say inside which call they ran. Their time is part of that call's, so only
+// the time of the others counts: as total, self (of the outer call) and thread time.
 void AddAggregates(const TraceModel& model, RunTotals* totals) {
   for (const AggregateRow& row : model.aggregates) {
     OpTotals& op = totals->ops[row.op];

@@ -11,7 +11,7 @@ namespace {
 // Real nesting is a few calls deep; only a damaged trace goes beyond.
 constexpr int kMaxDepth = 64;
 
-// gemm_api is a line of oneDNN's log about its own gemm and stays apart, as gemm_pack does.
+// gemm_api is oneDNN's log line for its own gemm and is kept separate, like gemm_pack.
 bool IsBlasProduct(const Op& op) {
   return op.kind == "gemm" || op.kind == "gemv" || op.kind == "ger" || op.kind == "gemmt" || op.kind == "gemm3m" ||
          op.kind == "gemm_compute";

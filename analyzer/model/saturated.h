@@ -1,4 +1,4 @@
-// Sums of what traces state, which a damaged one may put at the end of a number's range: there they stay.
+// Saturating sums of values from traces, which may be damaged.
 #ifndef DLHOOK_ANALYZER_MODEL_SATURATED_H_
 #define DLHOOK_ANALYZER_MODEL_SATURATED_H_
 
@@ -7,7 +7,7 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Of numbers that are not negative.
+// For non-negative numbers.
 inline int64_t SaturatedProduct(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;

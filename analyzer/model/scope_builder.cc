@@ -1,4 +1,5 @@
-// Batches of scopes are taken in as they come; they are mapped, nested and joined with the thread's calls after its last packet.
+// Batches of scopes are stored as they arrive; after the thread's last packet they are mapped, nested and joined with
+// its calls.
 #include "analyzer/model/scope_builder.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace dlhook::analyzer::inline model {
 namespace {
 
 constexpr size_t kScopesAtATime = 1 << 14;  // moved from staging to the model
-constexpr uint32_t kMaxKind = 15;           // that fits into StagedScope
+constexpr uint32_t kMaxKind = 15;           // the largest that fits into StagedScope
 
 template <typename Function>
 void ForEachColumn(ScopeColumns* scopes, Function function) {
@@ -42,8 +43,8 @@ int64_t EndOf(const ScopeColumns& scopes, ScopeIndex scope) {
   return scopes.start_ns[scope] + scopes.duration_ns[scope];
 }
 
-// Of the scopes around a call that were found by sequence number and by time the inner one. Numbers are exact: where the two
-// contradict each other, they count.
+// The inner one of the scopes around a call that were found by sequence number and by time. Sequence numbers are exact
+// and win if the two contradict each other.
 ScopeIndex Inner(const ScopeColumns& scopes, ScopeIndex by_sequence, ScopeIndex by_time) {
   if (by_sequence == kNone || by_time == kNone) return by_sequence == kNone ? by_time : by_sequence;
   return by_time > by_sequence && EndOf(scopes, by_time) <= EndOf(scopes, by_sequence) ? by_time : by_sequence;
@@ -83,7 +84,7 @@ void ThreadScopes::Add(const trace::ScopeBatch& batch, PythonBuilder* names, Odd
   scopes_.Commit(static_cast<size_t>(out - begin));
 }
 
-// Windows begin and end where they like: they do not nest.
+// Windows may begin and end anywhere: they do not nest.
 void ThreadScopes::AppendWindows(const ClockMap& clock, ThreadIndex thread, TraceModel* model) const {
   for (const auto& [start, end] : windows_) {
     model->scope_windows.push_back({model->threads[thread].process, clock.ToNs(start), clock.ToNs(end)});
@@ -174,7 +175,7 @@ void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int6
   }
 }
 
-// By time a call belongs where its end lies: the start that a tap tells is its end minus a coarse duration.
+// By time, a call belongs where its end is: the start that a tap reports is its end minus a coarse duration.
 void ThreadScopes::Join(size_t first_call, TraceModel* model) {
   CallColumns& calls = model->calls;
   if (first_call == calls.size() || (by_sequence_.empty() && by_time_.empty())) return;

@@ -21,15 +21,15 @@ namespace dlhook::analyzer::inline model {
 // The scopes of one thread while its trace is read.
 class ThreadScopes {
  public:
-  // Names and stacks are looked up in `names` at once: the next Reset ends their ids.
+  // Names and stacks are looked up in `names` immediately, because the next Reset invalidates their ids.
   void Add(const trace::ScopeBatch& batch, PythonBuilder* names, Oddities* oddities);
 
-  // Nests the scopes and appends them to the model; gives the calls from `first_call` on, which are this thread's, their scopes.
-  // None are appended where their times can't be true: more than is left of `budget`.
+  // Nests the scopes, appends them to the model, and sets the scopes of the calls from `first_call` on, which belong to
+  // this thread. Appends none if their times are impossible: more than is left of `budget`.
   void Finish(const ClockMap& clock, ThreadIndex thread, size_t first_call, TimeBudget* budget, TraceModel* model,
               Oddities* oddities);
 
-  // Of the nested scopes without parent, so that the process's bounds can take them in; nothing was recorded: end before start.
+  // Bounds of the nested scopes without parent, for the process's bounds; end before start if nothing was recorded.
   int64_t start_ns() const { return start_ns_; }
   int64_t end_ns() const { return end_ns_; }
 
@@ -45,12 +45,12 @@ class ThreadScopes {
   int64_t start_ns_ = INT64_MAX;
   int64_t end_ns_ = INT64_MIN;
   InnermostIndex by_sequence_;
-  InnermostIndex by_time_;  // of the scopes that do not know their calls
+  InnermostIndex by_time_;  // for scopes that do not know their calls
 };
 
-// Of one process, once all its threads are finished: orders the windows from `first` on. A mark of no length stands where a window
-// begins; one that lies in no window is of a window that was still open when recording ended: at the next of `stops_ns`
-// (ascending), or at `end_ns`.
+// For one process, once all its threads are finished: orders the windows from `first` on. A zero-length mark shows
+// where a window begins; a mark outside any window belongs to one that was still open when recording ended: at the next
+// of `stops_ns` (ascending), or at `end_ns`.
 void FinishScopeWindows(size_t first, const std::vector<int64_t>& stops_ns, int64_t end_ns,
                         std::vector<ScopeWindow>* windows);
 

@@ -1,6 +1,6 @@
-// One pass from the scope that ended last to the first, as NestCalls does with calls: what comes later in it lies inside or before
-// what came earlier, and the result fits into the array it is read from. Compared in ticks: nanoseconds would make neighbours of
-// less than one touch.
+// One pass from the scope that ended last to the first, as NestCalls does with calls: later ones are inside or before
+// earlier ones, and the result fits into the array it is read from. Compares ticks: in nanoseconds, scopes less than
+// one apart would touch.
 #include "analyzer/model/scope_nesting.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace dlhook::analyzer::inline model {
 namespace {
 
 struct OpenScope {
-  StagedScope scope;  // as recorded; its parent: the child met last, the others hang on it until the scope is closed
+  StagedScope scope;  // as recorded; its parent: the child visited last, to which the others are linked until the scope
+                      // is closed
   uint64_t start = 0;
   uint64_t end = 0;
   uint64_t first_child_start = 0;
@@ -27,7 +28,7 @@ class ScopeNester {
     for (size_t i = scopes_.size(); i-- > 0;) {
       OpenScope scope = Read(scopes_[i]);
       while (!open_.empty() && !Holds(open_.back(), scope)) CloseInnermost();
-      if (open_.size() >= kMaxOpenScopes) CloseInnermost();  // many walk from each call outwards
+      if (open_.size() >= kMaxOpenScopes) CloseInnermost();  // limits the walk from each call outwards
       Fit(&scope);
       open_.push_back(scope);
     }
@@ -45,12 +46,12 @@ class ScopeNester {
     return scope;
   }
 
-  // `scope` ended before or with `outer`: all of it lies there, or half, or less.
+  // `scope` ended before or with `outer`: whether it lies inside entirely, by half, or less.
   static bool Holds(const OpenScope& outer, const OpenScope& scope) {
     return scope.end > outer.start && scope.end - outer.start >= (scope.end - scope.start + 1) / 2;
   }
 
-  // Shortens it to lie in its parent and before the sibling that was met last.
+  // Shortens it to fit into its parent and before the sibling visited last.
   void Fit(OpenScope* scope) {
     const uint64_t earliest = open_.empty() ? 0 : open_.back().start;
     const uint64_t latest = open_.empty() ? top_start_ : open_.back().first_child_start;
@@ -89,9 +90,9 @@ class ScopeNester {
 
   const ClockMap& clock_;
   absl::Span<StagedScope> scopes_;
-  size_t next_place_;  // one behind the place of the next scope that is closed
+  size_t next_place_;  // one after the place of the next scope to be closed
   std::vector<OpenScope> open_;
-  uint64_t top_start_ = UINT64_MAX;  // of the earliest closed scope that has no parent
+  uint64_t top_start_ = UINT64_MAX;  // of the earliest closed scope without a parent
   int64_t cut_ = 0;
 };
 
@@ -116,7 +117,7 @@ void InnermostIndex::CloseUntil(int64_t point) {
   }
 }
 
-// Damaged numbers may run backwards: they count from where the last step stands.
+// Damaged numbers may run backwards: these continue from the last step.
 void InnermostIndex::Step(int64_t from, ScopeIndex scope) {
   if (!steps_.empty() && from <= steps_.back().first) {
     steps_.back().second = scope;

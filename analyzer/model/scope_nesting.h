@@ -1,4 +1,4 @@
-// Puts the scopes of one thread into each other, and tells which one is the innermost around a call.
+// Nests the scopes of one thread, and finds the innermost one around a call.
 #ifndef DLHOOK_ANALYZER_MODEL_SCOPE_NESTING_H_
 #define DLHOOK_ANALYZER_MODEL_SCOPE_NESTING_H_
 
@@ -13,24 +13,24 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Scopes that overlap by less are made to nest without a word: a tap that tells of a scope when it is over tells its duration,
-// and both ends move by the time until then.
+// Scopes that overlap by less are nested silently: a tap that reports a scope when it is over reports its duration, and
+// both ends are off by the time until then.
 constexpr int64_t kScopeResolutionNs = 1000;
 
-// `scopes`: as recorded, in the order of their ends. Afterwards: as nested, in the order of their starts, a scope before those
-// inside it (see StagedScope), each inside its parent and beside its siblings. Of two scopes the one that ended first is inside
-// the other if it began in it; where it began before, if at least half of it lies in the other: then its start is cut, else its
-// end. Returns how many were cut by more than kScopeResolutionNs.
+// `scopes`: as recorded, in the order of their ends. Afterwards: nested, in the order of their starts, parents before
+// their children (see StagedScope), each inside its parent and disjoint from its siblings. Of two scopes, the one that
+// ended first is inside the other if it began in it. If it began earlier, it is inside if at least half of it overlaps:
+// then its start is cut, else its end. Returns how many were cut by more than kScopeResolutionNs.
 int64_t NestScopes(const ClockMap& clock, absl::Span<StagedScope> scopes);
 
-// The innermost of nested intervals [begin, end) by point: filled outer first in the order of their begins, then Sealed.
+// The innermost of nested intervals [begin, end) by point: filled in order of begins, outer ones first, then Sealed.
 class InnermostIndex {
  public:
   void Open(int64_t begin, int64_t end, ScopeIndex scope);
   void Seal();
   bool empty() const { return steps_.empty(); }
 
-  // kNone: none. Cheap where points are asked for nearly in order.
+  // kNone: none. Cheap if points ascend.
   ScopeIndex At(int64_t point);
 
  private:

@@ -1,4 +1,4 @@
-// Where the calls and the scopes of a thread wait until all of them, and the clock's samples, have been read.
+// Holds the calls and scopes of a thread until all of them, and the clock's samples, have been read.
 #ifndef DLHOOK_ANALYZER_MODEL_STAGING_H_
 #define DLHOOK_ANALYZER_MODEL_STAGING_H_
 
@@ -17,8 +17,7 @@
 
 namespace dlhook::analyzer::inline model {
 
-// A call of one thread. Its fields change their meaning once, when the thread is nested
-// (nesting.h).
+// A call of one thread. Its fields change their meaning when the thread is nested (nesting.h).
 struct StagedCall {
   // As recorded                            | as nested
   int64_t time = 0;      // end, in ticks  | start, in nanoseconds
@@ -30,7 +29,7 @@ struct StagedCall {
 static_assert(sizeof(StagedCall) == 32);
 constexpr uint32_t kTapCall = 0x80000000;
 
-// A scope of one thread; its fields change their meaning as a call's do (scope_nesting.h).
+// A scope of one thread; its fields change their meaning like a call's (scope_nesting.h).
 struct StagedScope {
   // As recorded                            | as nested
   int64_t time = 0;      // end, in ticks  | start, in nanoseconds
@@ -45,10 +44,9 @@ struct StagedScope {
 };
 static_assert(sizeof(StagedScope) == 48);
 
-// A growing array of plain values that moves by remapping, not by copying, and gives its front back
-// to the system while it is read: so the calls of a thread are in memory at most one and a half
-// times. Once it is large it asks for large pages: to touch small ones first took a fifth of the
-// time in which a run is read.
+// A growing array of plain values that moves by remapping, not by copying, and returns its front to the system while it
+// is read, so that the calls of a thread are in memory at most one and a half times. Once large, it asks for huge
+// pages: touching small ones took a fifth of the time to read a run.
 template <typename T>
 class StagingArray {
  public:
@@ -75,7 +73,7 @@ class StagingArray {
   size_t size() const { return size_; }
   absl::Span<T> values() { return {data_, size_}; }
 
-  // The first `count` values are not needed any more.
+  // The first `count` values are no longer needed.
   void ReleaseFront(size_t count) {
     const auto begin = reinterpret_cast<uintptr_t>(data_);
     const uintptr_t end = (begin + count * sizeof(T)) & ~(kLargePageBytes - 1);
@@ -85,7 +83,7 @@ class StagingArray {
   }
 
  private:
-  static constexpr uintptr_t kLargePageBytes = uintptr_t{2} << 20;  // given back whole: a part would split it
+  static constexpr uintptr_t kLargePageBytes = uintptr_t{2} << 20;  // returned whole: a part would split it
 
   void Grow(size_t needed) {
     size_t capacity = capacity_ == 0 ? 128 : capacity_ * 2;
@@ -93,7 +91,7 @@ class StagingArray {
     const size_t bytes = capacity * sizeof(T);
     void* data = data_ == nullptr ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                                   : mremap(data_, capacity_ * sizeof(T), bytes, MREMAP_MAYMOVE);
-    if (data == MAP_FAILED) throw std::bad_alloc();  // as any container here would
+    if (data == MAP_FAILED) throw std::bad_alloc();  // like any container
     if (bytes >= 2 * kLargePageBytes) madvise(data, bytes, MADV_HUGEPAGE);
     data_ = static_cast<T*>(data);
     capacity_ = capacity;
@@ -105,7 +103,7 @@ class StagingArray {
   size_t released_bytes_ = 0;
 };
 
-// Room for `count` more in a column of the model.
+// Reserves room for `count` more in a column of the model.
 template <typename T>
 void GrowFor(std::vector<T>* column, size_t count) {
   const size_t needed = column->size() + count;
@@ -114,7 +112,7 @@ void GrowFor(std::vector<T>* column, size_t count) {
   }
 }
 
-// The sequence numbers that a thread has used. Dense numbers cost a bit each.
+// The sequence numbers that a thread has used. Dense numbers need one bit each.
 class SequenceSet {
  public:
   // False: it was there already.
@@ -137,7 +135,7 @@ class SequenceSet {
 
   absl::flat_hash_map<uint64_t, Block> blocks_;
   uint64_t block_ = 0;
-  Block* words_ = nullptr;  // of block_; renewed whenever the map is touched
+  Block* words_ = nullptr;  // of block_; updated whenever the map changes
 };
 
 }  // namespace dlhook::analyzer::model

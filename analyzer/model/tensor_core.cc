@@ -1,4 +1,4 @@
-// See tensor_core.h for the rules and where they are stated.
+// See tensor_core.h for the rules and their sources.
 #include "analyzer/model/tensor_core.h"
 
 #include <algorithm>
@@ -76,7 +76,7 @@ bool HasNote(const trace::CudnnPlan& plan, int32_t note) {
   return std::count(plan.numerical_note().begin(), plan.numerical_note().end(), note) > 0;
 }
 
-// An engine without notes says that it has none, unless it was not asked: plans from JSON are not.
+// An engine without notes reports that it has none, unless it was not asked: plans from JSON are not.
 std::optional<TensorCore> OfPlan(const trace::CudnnPlan& plan) {
   constexpr int32_t kTensorCoreNote = 0;
   if (HasNote(plan, kTensorCoreNote)) return TensorCore{true, true, "engine's numerical note"};

@@ -28,7 +28,7 @@ std::string Letters(size_t rank) {
   }
 }
 
-// nchw, nhwc, chwn and their kin of other ranks.
+// nchw, nhwc, chwn and the equivalents for other ranks.
 std::vector<Order> CommonOrders(size_t rank) {
   Order first(rank);
   std::iota(first.begin(), first.end(), 0);
@@ -39,8 +39,8 @@ std::vector<Order> CommonOrders(size_t rank) {
   return {first, channels_last, batch_last};
 }
 
-// Whether the elements lie in this order without gaps. `exactly`: dimensions of one element too
-// have the stride that this order gives them.
+// Whether the elements are in this order without gaps. `exactly`: dimensions of one element, too, have the stride that
+// this order gives them.
 bool IsPacked(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides, const Order& order, bool exactly) {
   int64_t stride = 1;
   for (size_t i = order.size(); i-- > 0;) {

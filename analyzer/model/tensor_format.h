@@ -1,4 +1,4 @@
-// The memory order of a tensor by name, from its strides: what cuDNN has instead of a format tag.
+// Names the memory order of a tensor by its strides: cuDNN's equivalent of a format tag.
 #ifndef DLHOOK_ANALYZER_MODEL_TENSOR_FORMAT_H_
 #define DLHOOK_ANALYZER_MODEL_TENSOR_FORMAT_H_
 
@@ -8,11 +8,10 @@
 
 namespace dlhook::analyzer::inline model {
 
-// `dims` in logical order N, C, [D, [H,]] W. The dimensions' letters from the outermost in memory to the innermost,
-// if the elements lie without gaps: "nchw", "nhwc", "ndhwc", "chwn", "cnhw"; "strided" if not (a slice, a
-// broadcast); "abcdef" for more than five dimensions. Dimensions of one element have no place in memory: where
-// several names fit, the strides that the program wrote for them decide, then the first of nchw, nhwc, chwn. Empty
-// without dims or strides.
+// `dims` in logical order N, C, [D, [H,]] W. The letters of the dimensions from the outermost in memory to the
+// innermost, if there are no gaps: "nchw", "nhwc", "ndhwc", "chwn", "cnhw"; "strided" otherwise (a slice, a broadcast);
+// "abcdef" for more than five dimensions. Dimensions of one element have no position in memory: if several names fit,
+// the program's strides for them decide, then the first of nchw, nhwc, chwn. Empty without dims or strides.
 std::string TensorFormat(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides);
 
 }  // namespace dlhook::analyzer::model

@@ -1,4 +1,4 @@
-// Bounds what the durations of a run add up to, so that no sum of a report can overflow, whatever a damaged trace says.
+// Bounds the sum of a run's durations, so that no sum in a report can overflow, whatever a damaged trace contains.
 #ifndef DLHOOK_ANALYZER_MODEL_TIME_BUDGET_H_
 #define DLHOOK_ANALYZER_MODEL_TIME_BUDGET_H_
 
@@ -8,7 +8,7 @@ namespace dlhook::analyzer::inline model {
 
 class TimeBudget {
  public:
-  // False, and nothing is taken: it is more than what is left.
+  // False, and nothing is taken: not enough is left.
   bool Take(int64_t ns) {
     if (ns < 0 || ns > left_ns_) return false;
     left_ns_ -= ns;

@@ -1,4 +1,4 @@
-// What the process traces of a run share: ops, the time axis, oddities.
+// The state that the process traces of a run share: ops, the time axis, oddities.
 #include "analyzer/model/trace_builder.h"
 
 #include <algorithm>

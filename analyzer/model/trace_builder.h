@@ -22,24 +22,23 @@
 
 namespace dlhook::analyzer::inline model {
 
-// Called now and then with the number of bytes of the current trace read so far.
+// Called from time to time with the bytes of the current trace read so far.
 using ReadProgress = std::function<void(uint64_t)>;
 
-// The axis of the run is that of its first trace: CLOCK_MONOTONIC of its boot. Traces of the same
-// boot share it, those of other machines are moved by CLOCK_REALTIME, and one that shares no clock
-// starts where the run starts (an oddity).
+// The run's time axis is that of its first trace: CLOCK_MONOTONIC of its boot. Traces of the same boot share it; those
+// of other machines are shifted by CLOCK_REALTIME; one without a common clock starts where the run starts (an oddity).
 class TraceBuilder {
  public:
   explicit TraceBuilder(std::string run_name) { model_.name = std::move(run_name); }
   TraceBuilder(const TraceBuilder&) = delete;
   TraceBuilder& operator=(const TraceBuilder&) = delete;
 
-  // Adds one process trace. `path`: what messages call it; `chunks`: see PacketReader; they are not
-  // kept. Not OK: what is damaged or why the trace was refused; the whole packets before that are
-  // part of the model (of a refused trace: nothing).
+  // Adds one process trace. `path`: its name in messages; `chunks`: see PacketReader; they are not kept. Not OK: the
+  // damage, or why the trace was refused; the intact packets before that are part of the model (of a refused trace:
+  // nothing).
   absl::Status AddTrace(const std::string& path, std::vector<ByteChunk> chunks, const ReadProgress& progress = nullptr);
 
-  // An oddity of the run that no packet tells of.
+  // An oddity of the run as a whole.
   void Note(absl::string_view sentence) { oddities_.Count(sentence); }
 
   TraceModel Build() &&;
@@ -57,7 +56,7 @@ class TraceBuilder {
   TimeBudget call_time_;
   TimeBudget scope_time_;
   TimeBudget gpu_time_;
-  TimeBudget counter_budget_;  // of what counters counted, nanoseconds or not
+  TimeBudget counter_budget_;  // for counts, nanoseconds or not
   absl::flat_hash_map<std::string, OpIndex> op_by_definition_;
   bool has_axis_ = false;
   std::string axis_boot_id_;

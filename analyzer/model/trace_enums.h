@@ -1,5 +1,6 @@
-// The enumerations of a trace by the names that the tables use: made from proto/ when dlhook is built, without libprotobuf.
-// EnumName() of a value is its name in the schema in lower case ("host_to_device"); "" for a number that this schema does not know.
+// The enumerations of a trace by the names that tables use: generated from proto/ at build time, without libprotobuf.
+// EnumName() of a value is its name in the schema in lower case ("host_to_device"); "" for a number that this schema
+// does not know.
 #ifndef DLHOOK_ANALYZER_MODEL_TRACE_ENUMS_H_
 #define DLHOOK_ANALYZER_MODEL_TRACE_ENUMS_H_
 

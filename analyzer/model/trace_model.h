@@ -31,13 +31,13 @@ constexpr uint32_t kNone = 0xffffffff;
 
 struct ThreadData {
   ProcessIndex process = 0;
-  uint32_t thread_id = 0;  // of its process trace
+  uint32_t thread_id = 0;  // in its process trace
   uint32_t tid = 0;
   std::string name;
 };
 
-// Calls as parallel arrays, ordered by (thread, start, longer first): a parent stands before its children.
-// At most 64 bytes a call in memory.
+// Calls as parallel arrays, ordered by (thread, start, longer first): parents precede their children. At most 64 bytes
+// of memory per call.
 struct CallColumns {
   std::vector<int64_t> start_ns;
   std::vector<int64_t> duration_ns;
@@ -46,13 +46,13 @@ struct CallColumns {
   std::vector<ThreadIndex> thread;
   std::vector<CallIndex> parent;  // kNone: top level
   std::vector<uint64_t> sequence;
-  std::vector<ScopeIndex> scope;  // the innermost around the call; kNone: none. Empty where the run has no scopes
+  std::vector<ScopeIndex> scope;  // the innermost around the call; kNone: none. Empty if the run has no scopes
   std::vector<FrameIndex>
-      native_stack;  // innermost frame of the caller; kNone: none. Empty where the run has no native stacks
+      native_stack;  // innermost frame of the caller; kNone: none. Empty if the run has no native stacks
   size_t size() const { return op.size(); }
   ScopeIndex ScopeOf(CallIndex call) const { return scope.empty() ? kNone : scope[call]; }
   FrameIndex NativeStackOf(CallIndex call) const { return native_stack.empty() ? kNone : native_stack[call]; }
-  // The calls [first, second) of one thread; all where `of_thread` is kNone.
+  // The calls [first, second) of one thread; all if `of_thread` is kNone.
   std::pair<CallIndex, CallIndex> RangeOf(ThreadIndex of_thread) const;
 };
 
@@ -60,7 +60,7 @@ struct CallColumns {
 struct ScopeColumns {
   std::vector<int64_t> start_ns;
   std::vector<int64_t> duration_ns;
-  std::vector<int64_t> self_ns;  // duration minus the direct child scopes' (calls are not taken off)
+  std::vector<int64_t> self_ns;  // duration minus that of direct child scopes (calls are not subtracted)
   std::vector<NameIndex> name;
   std::vector<ScopeKind> kind;
   std::vector<int64_t> link;  // -1: none; see proto/call.proto
@@ -74,7 +74,7 @@ struct PythonFrame {
   NameIndex file = 0;
   NameIndex function = 0;
   uint32_t line = 0;           // 0: not known
-  ModuleIndex module = kNone;  // the module whose call this frame is
+  ModuleIndex module = kNone;  // the module called in this frame, if any
   bool is_entry = false;       // see trace::PythonFrame
 };
 
@@ -83,52 +83,53 @@ struct PythonStack {
   bool is_cut = false;
 };
 
-// Frames of native stacks as a forest: a stack is its innermost frame. Distinct over a process; a parent stands before its children.
+// Frames of native stacks as a forest: a stack is identified by its innermost frame. Distinct over a process; parents
+// precede their children.
 struct NativeFrameColumns {
-  std::vector<uint64_t> address;   // in the process; of a return address already that of the call (one less)
-  std::vector<FrameIndex> parent;  // the next frame outwards; kNone: none is known
+  std::vector<uint64_t> address;   // in the process; for a return address that of the call (one less)
+  std::vector<FrameIndex> parent;  // the next outer frame; kNone: not known
   std::vector<ProcessIndex> process;
   std::vector<StackCut> cut;  // why there is no parent
   size_t size() const { return address.size(); }
 };
 
-// What addresses of native frames are. Filled after the run was read (analyzer/symbols), from files of this machine.
+// Symbols of native frames. Set after reading the run (analyzer/symbols), from files of this machine.
 struct NativeSymbol {
   NameIndex function = kNone;  // demangled, with its arguments; kNone: not known
-  NameIndex object =
-      kNone;                // path of the mapped file ("[jit]" for code of a perf map or jitdump); kNone: in no mapping
-  uint64_t offset = 0;      // of the address in the function; in the object where the function is not known
-  NameIndex file = kNone;   // of the source
-  uint32_t line = 0;        // 0: not known
-  bool is_inlined = false;  // into the next one
+  NameIndex object = kNone;    // path of the mapped file ("[jit]" for code from a perf map or jitdump); kNone: in no
+                               // mapping
+  uint64_t offset = 0;         // of the address in the function, or in the object if the function is not known
+  NameIndex file = kNone;      // of the source
+  uint32_t line = 0;           // 0: not known
+  bool is_inlined = false;     // into the next one
 };
 struct NativeSymbols {
-  // Of frame f: symbols[begin[f]] to symbols[begin[f + 1] - 1], the innermost inlined function first, at least one.
+  // Frame f has symbols[begin[f]] to symbols[begin[f + 1] - 1], at least one, the innermost inlined function first.
   std::vector<uint32_t> begin;
   std::vector<NativeSymbol> symbols;
   absl::Span<const NativeSymbol> Of(FrameIndex frame) const {
     return {symbols.data() + begin[frame], begin[frame + 1] - begin[frame]};
   }
   bool empty() const { return begin.empty(); }
-  std::vector<std::string> notes;  // what could not be named, and why: for people
+  std::vector<std::string> notes;  // which names are missing, and why: for the user
 };
 
 // Readings of one set of counters on one thread, ascending in time. See trace::CounterBatch.
 struct CounterSeries {
   ProcessIndex process = 0;
-  ThreadIndex thread = kNone;  // kNone: a thread that made no recorded call
+  ThreadIndex thread = kNone;  // kNone: a thread without recorded calls
   uint32_t tid = 0;
   CounterKind kind = CounterKind::kUnknown;
   CounterSource source = CounterSource::kUnknown;
   std::vector<NameIndex> names;      // the counters
   std::vector<int64_t> time_ns;      // of the readings
-  std::vector<uint64_t> value;       // names.size() a reading
-  std::vector<uint64_t> enabled_ns;  // empty where nothing is multiplexed, or one a reading
+  std::vector<uint64_t> value;       // names.size() per reading
+  std::vector<uint64_t> enabled_ns;  // one per reading, or empty if nothing is multiplexed
   std::vector<uint64_t> running_ns;
 };
 
-// Time in which a tap in its light mode recorded scopes of ops; outside of these it left them out. Told by a user range of this
-// name, which is not among the scopes.
+// Time in which a tap in its light mode recorded scopes of ops; outside these windows it omitted them. Recorded as a
+// user range with this name, which is not among the scopes.
 struct ScopeWindow {
   ProcessIndex process = 0;
   int64_t start_ns = 0;
@@ -136,7 +137,7 @@ struct ScopeWindow {
 };
 constexpr char kScopeWindowName[] = "[dlhook] scopes recorded";
 
-// How busy a process and its machine were: see trace::LoadSample.
+// Load of a process and its machine: see trace::LoadSample.
 struct LoadSample {
   ProcessIndex process = 0;
   int64_t time_ns = 0;
@@ -147,10 +148,10 @@ struct LoadSample {
   uint32_t processors = 0;
 };
 
-// A GPU as one process sees it. 0 and empty: not known.
+// A GPU from the view of one process. 0 and empty: not known.
 struct GpuDevice {
   ProcessIndex process = 0;
-  uint32_t ordinal = 0;  // CUDA's in the process
+  uint32_t ordinal = 0;  // CUDA's, within the process
   std::string name;
   std::string uuid;  // "GPU-6a1b…"; two processes may share a device
   uint32_t multiprocessors = 0;
@@ -161,12 +162,12 @@ struct GpuDevice {
   uint64_t link_bytes_per_second = 0;    // peak of its link to the host, in one direction
   uint32_t link_generation = 0;          // of PCIe
   uint32_t link_width = 0;               // lanes
-  bool is_partition = false;             // an instance of a divided GPU (MIG)
+  bool is_partition = false;             // an instance of a partitioned GPU (MIG)
 };
 
-// A kernel as it was launched; distinct over the run.
+// A kernel with its launch parameters; distinct over the run.
 struct GpuKernel {
-  NameIndex name = kNone;        // demangled whole (names/kernel_name.h); kNone: not known
+  NameIndex name = kNone;        // full and demangled (names/kernel_name.h); kNone: not known
   NameIndex short_name = kNone;  // without namespaces and template arguments
   uint32_t grid[3] = {};         // blocks
   uint32_t block[3] = {};        // threads
@@ -175,38 +176,39 @@ struct GpuKernel {
   uint32_t dynamic_shared_bytes = 0;
 };
 
-// What GPUs did, as parallel arrays, ordered by (process, device, start, end). Times on the run's axis, but with the error of the clocks'
-// correlation (CUPTI's: about a microsecond): work may seem to begin shortly before the call that asked for it.
+// GPU activities as parallel arrays, ordered by (process, device, start, end). Times are on the run's axis, with the
+// error of the clocks' correlation (CUPTI's: about a microsecond): work may seem to begin shortly before the call that
+// asked for it.
 struct GpuActivityColumns {
   static constexpr int64_t kNotKnown = INT64_MIN;
   std::vector<int64_t> start_ns;
   std::vector<int64_t> end_ns;
-  std::vector<int64_t> queued_ns;     // kNotKnown where it was not told. Empty where none was
-  std::vector<int64_t> submitted_ns;  // alike
+  std::vector<int64_t> queued_ns;     // kNotKnown where unknown. Empty if always unknown
+  std::vector<int64_t> submitted_ns;  // likewise
   std::vector<GpuActivityKind> kind;
   std::vector<GpuTimeSource> source;
   std::vector<GpuDeviceIndex> device;
-  std::vector<uint32_t> stream;          // unique in the process
+  std::vector<uint32_t> stream;          // unique within the process
   std::vector<GpuKernelIndex> kernel;    // kNone: no kernel, or not known which
-  std::vector<uint64_t> bytes;           // of copies and sets
-  std::vector<CopyDirection> direction;  // of copies and sets, as far as CUPTI tells
+  std::vector<uint64_t> bytes;           // of copies and memsets
+  std::vector<CopyDirection> direction;  // of copies and memsets, as far as CUPTI reports it
   std::vector<HostMemory> host_memory;
-  std::vector<uint32_t> graph;  // id of the launched graph that it is a part of; 0: none
-  // The innermost recorded call that asked for it (of a graph's node: the launch of the graph); kNone: none is known.
+  std::vector<uint32_t> graph;  // id of the launched graph that contains it; 0: none
+  // The innermost recorded call that asked for it (for a graph's node: the launch of the graph); kNone: not known.
   std::vector<CallIndex> launch_call;
-  // The call that it was computed for: launch_call, or of a graph's node the captured call that made the node.
+  // The call that it was done for: launch_call or, for a graph's node, the captured call that created the node.
   std::vector<CallIndex> call;
-  std::vector<ThreadIndex> thread;  // that asked for it; kNone: not known
-  std::vector<int64_t> asked_ns;    // when, by the host's clock; kNotKnown
+  std::vector<ThreadIndex> thread;  // which asked for it; kNone: not known
+  std::vector<int64_t> asked_ns;    // when it was requested, on the host's clock; kNotKnown
   std::vector<ScopeIndex>
-      scope;  // innermost around `call`; around asked_ns where there is no call. kNone. Empty where the run has no scopes
+      scope;  // innermost around `call`, or around asked_ns if there is no call. kNone. Empty if the run has no scopes
   size_t size() const { return start_ns.size(); }
   bool empty() const { return start_ns.empty(); }
   int64_t DurationNs(GpuIndex activity) const { return end_ns[activity] - start_ns[activity]; }
 };
 
-// Time of a process in which times of GPUs came from one source (kNone: from none; why). By process, ascending, without gaps
-// from the first one on.
+// Time of a process in which GPU times came from one source (kNone: from none, and why). By process, ascending, without
+// gaps after the first one.
 struct GpuWindow {
   ProcessIndex process = 0;
   int64_t start_ns = 0;
@@ -219,13 +221,13 @@ struct GpuWindow {
 struct Module {
   ProcessIndex process = 0;
   uint32_t object = 0;
-  std::string type;  // "torch.nn.modules.conv.Conv2d"; empty where it was never told
+  std::string type;  // "torch.nn.modules.conv.Conv2d"; empty if unknown
   ModuleIndex root = kNone;
-  ModuleIndex parent = kNone;      // around it where it was first seen
-  std::vector<std::string> names;  // qualified, in the root's tree; empty where they were never told
+  ModuleIndex parent = kNone;      // the enclosing module at its first call
+  std::vector<std::string> names;  // qualified, in the root's tree; empty if unknown
 };
 
-// A call that returned something else than success.
+// A call that returned something other than success.
 struct FailedCall {
   CallIndex call = 0;
   int32_t status = 0;
@@ -246,18 +248,19 @@ struct AggregateRow {
   AggregateCause cause = AggregateCause::kTraceLimit;
 };
 
-// Totals of one op over calls and aggregates alike: what tables that weigh by time read. Times are thread time.
+// Totals of one op over calls and aggregates, for tables that weigh by time. Times are thread time.
 struct OpTotals {
-  int64_t calls = 0;         // every call, nested ones too
-  int64_t nested_calls = 0;  // of them, inside another view of the same work (same_work.h): bytes and FLOPs count there
-  int64_t total_ns = 0;      // of the calls that are not nested in that sense
+  int64_t calls = 0;         // all calls, including nested ones
+  int64_t nested_calls = 0;  // of these, inside another view of the same work (same_work.h), where bytes and FLOPs
+                             // count
+  int64_t total_ns = 0;      // of calls that are not nested in that sense
   int64_t self_ns = 0;
   int64_t min_ns = 0;
   int64_t max_ns = 0;
-  int64_t wall_share_ns = 0;  // equal split of every instant among the calls (innermost per thread) active at it
+  int64_t wall_share_ns = 0;  // every instant divided equally among the calls (innermost per thread) active in it
 };
 
-// Operand addresses of calls of CUDA's libraries, by which a table can prove that one call reads what another wrote.
+// Operand addresses of calls of CUDA's libraries, from which tables prove that one call reads what another wrote.
 struct CallOperands {
   std::vector<CallIndex> call;  // ascending
   std::vector<uint64_t> begin;  // of the call's values
@@ -265,48 +268,49 @@ struct CallOperands {
 };
 
 struct TraceModel {
-  std::string name;  // of the run: its folder or file
+  std::string name;  // the name of its folder or file
   std::vector<ProcessInfo> processes;
   std::vector<ThreadData> threads;
-  std::vector<Op> ops;  // distinct over the run (same definition, same index, whatever process or interning period)
+  std::vector<Op> ops;  // distinct over the run (same definition, same index, in all processes and interning periods)
   CallColumns calls;
-  std::vector<FailedCall> failed_calls;  // in the order of `call`: few, so apart from the columns
+  std::vector<FailedCall> failed_calls;  // in the order of `call`; few, so separate from the columns
   CallOperands operands;
   ScopeColumns scopes;
-  std::vector<ScopeWindow> scope_windows;  // by process, ascending; of a process without any, scopes are whole
+  std::vector<ScopeWindow> scope_windows;  // by process, ascending; a process without windows has all scopes
   std::vector<std::string> names;          // distinct over the run
   std::vector<PythonStack> python_stacks;
   std::vector<Module> modules;
   NativeFrameColumns native_frames;
-  NativeSymbols native_symbols;         // empty before they were looked up
-  std::vector<CounterSeries> counters;  // by process, thread (those without one last), kind
-  std::vector<LoadSample> loads;        // by process, ascending; cpu_ns and waiting_ns don't fall
-  GpuActivityColumns gpu;               // without OVERHEAD
+  NativeSymbols native_symbols;         // empty before they are looked up
+  std::vector<CounterSeries> counters;  // by process, thread (series without a thread last), kind
+  std::vector<LoadSample> loads;        // by process, ascending; cpu_ns and waiting_ns never decrease
+  GpuActivityColumns gpu;               // except OVERHEAD
   std::vector<std::pair<int64_t, int64_t>>
-      gpu_overhead;                    // start and end of what measuring cost on the host, by the source's own account
-  std::vector<GpuDevice> gpu_devices;  // by process, ordinal; also such of which only activities tell
+      gpu_overhead;                    // start and end of measurement costs on the host, as reported by the source
+  std::vector<GpuDevice> gpu_devices;  // by process, ordinal; including devices known only from activities
   std::vector<GpuKernel> gpu_kernels;
   std::vector<GpuWindow> gpu_windows;
-  // Of calls that are not made directly by a framework's operator: call -> stack, ascending by call.
+  // For calls that are not made directly by a framework's operator: call -> stack, ascending by call.
   std::vector<std::pair<CallIndex, StackIndex>> call_stacks;
   std::vector<AggregateRow> aggregates;
   int64_t recording_stops = 0;  // how often recording was stopped (dlhook ctl)
-  int64_t start_ns = 0;         // earliest and latest of the processes
+  int64_t start_ns = 0;         // earliest start and latest end of the processes
   int64_t end_ns = 0;
-  // Oddities met while reading: sentence -> count.
+  // Oddities found while reading: sentence -> count.
   std::map<std::string, int64_t> oddities;
 
   int64_t wall_ns() const { return end_ns - start_ns; }
   // 0: success, or a function that returns no status.
   int32_t StatusOf(CallIndex call) const;
-  // As the op's message in proto/op.proto lists them; of an elapsed time between events its nanoseconds. Empty where none are
-  // kept: calls of the CPU's libraries, launches, copies.
+  // In the order of the op's message in proto/op.proto; for an elapsed time between events, its nanoseconds. Empty if
+  // none are kept: calls of CPU libraries, launches, copies.
   absl::Span<const uint64_t> OperandsOf(CallIndex call) const;
-  // The Python stack under which the call was made: its own, else that of the innermost scope around it that has one. kNone: not known.
+  // The Python stack under which the call was made: its own, else that of the innermost scope around it that has one.
+  // kNone: not known.
   StackIndex PythonStackOf(CallIndex call) const;
 };
 
-// One OpTotals per element of model.ops. Execution ops and creations alike.
+// One OpTotals per element of model.ops, executions and creations alike.
 // wall_share_ns of all ops plus unattributed_ns equals model.wall_ns() exactly.
 struct RunTotals {
   std::vector<OpTotals> ops;

@@ -1,6 +1,5 @@
-// Exact, in time linear in the calls: not every moment is divided among the active threads, but a
-// "meter" runs that counts what one active thread gets, and a thread reads it when its innermost
-// call changes.
+// Exact, in time linear in the calls: instead of dividing every instant among the active threads, a "meter" accumulates
+// the share of one active thread, and a thread reads it when its innermost call changes.
 #include "analyzer/model/wall_sweep.h"
 
 #include <algorithm>
@@ -10,7 +9,7 @@
 namespace dlhook::analyzer::inline model {
 namespace {
 
-// The meter counts in 2^-16 ns; what does not divide evenly is carried to the next interval.
+// The meter counts in 2^-16 ns; the remainder of each division is carried to the next interval.
 constexpr int kMeterBits = 16;
 
 // Steps through the starts and ends of one thread's calls.
@@ -35,7 +34,7 @@ class ThreadCursor {
     FindNextTime();
   }
 
-  uint64_t meter_ = 0;  // as it stood when the innermost call last changed
+  uint64_t meter_ = 0;  // as of the last change of the innermost call
 
  private:
   struct Open {
@@ -43,7 +42,7 @@ class ThreadCursor {
     OpIndex op;
   };
 
-  // Of an end and a start at the same time, the end comes first.
+  // If an end and a start are at the same time, the end comes first.
   void FindNextTime() {
     next_time_ns_ = open_.empty() ? INT64_MAX : open_.back().end_ns;
     if (next_ < end_ && model_.calls.start_ns[next_] < next_time_ns_) {
@@ -78,7 +77,7 @@ class Sweep {
  private:
   using Event = std::pair<int64_t, size_t>;
 
-  // Lets the thread whose turn it is go on for as long as it stays ahead of the others.
+  // Advances the thread whose turn it is for as long as it stays ahead of the others.
   void RunThread() {
     const size_t index = queue_.top().second;
     queue_.pop();
@@ -120,8 +119,8 @@ class Sweep {
     }
   }
 
-  // Whole nanoseconds per op. All meter readings and the carry are exactly the busy time, so what
-  // rounding takes from one op and gives to the next adds up to it too.
+  // Whole nanoseconds per op. All meter readings and the carry are exactly the busy time, so what rounding moves from
+  // one op to the next adds up to it, too.
   std::vector<int64_t> Rounded() {
     std::vector<int64_t> rounded(metered_.size());
     unsigned __int128 sum = carry_;
@@ -141,7 +140,7 @@ class Sweep {
   std::priority_queue<Event, std::vector<Event>, std::greater<Event>> queue_;
   int active_ = 0;
   uint64_t meter_ = 0;
-  uint64_t carry_ = 0;  // in meter units, less than active_ when it was left
+  uint64_t carry_ = 0;  // in meter units, less than active_ at the time
   std::vector<unsigned __int128> metered_;
   WallShares shares_;
 };

@@ -1,5 +1,5 @@
-// See counter_division.h. First each thread by itself; what it leaves open is kept as rates, which a second sweep over the process
-// spends.
+// See counter_division.h. First each thread separately; what remains is kept as rates, which a second sweep over the
+// process distributes.
 #include "analyzer/time/counter_division.h"
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 namespace dlhook::analyzer::inline time {
 namespace {
 
-using Rate = __int128;  // amount per ns, in units of 2^-kRateBits: sums of them come back to zero exactly
+using Rate = __int128;  // amount per ns, in units of 2^-kRateBits: exact, so that sums return to zero
 constexpr int kRateBits = 48;
 
 double FromRate(Rate rate) { return std::ldexp(static_cast<double>(rate), -kRateBits); }
 
-// What is counted by whom is not known, or by threads of which nothing is.
+// Pools of counts by threads that were in no activity, and by threads without recorded calls.
 enum Pool : size_t { kIdle, kOthers, kPools };
 
-// From `time_ns` on the rate of a counter in a pool is another.
+// A change of a counter's rate in a pool at `time_ns`.
 struct RateChange {
   int64_t time_ns = 0;
   CounterIndex counter = 0;
@@ -93,7 +93,7 @@ class Division {
     Defer(timeline, interval, timeline.start_ns[interval], timeline.end_ns[interval]);
   }
 
-  // What lies outside of the run's time no sweep would meet.
+  // A sweep would not reach anything outside the run's time.
   void Defer(const CounterTimeline& timeline, size_t interval, int64_t start_ns, int64_t end_ns) {
     const absl::Span<const int64_t> amounts = timeline.AmountsOf(interval);
     if (std::all_of(amounts.begin(), amounts.end(), [](int64_t amount) { return amount == 0; })) return;
@@ -177,7 +177,7 @@ class Division {
   std::vector<RateChange> changes_;
   size_t next_change_ = 0;
   std::vector<Rate> rates_[kPools];
-  int64_t open_[kPools] = {};  // changes upwards that did not come down again
+  int64_t open_[kPools] = {};  // increases without a matching decrease yet
   std::vector<double> amounts_;
 };
 
@@ -204,7 +204,7 @@ std::vector<int64_t> RoundToSum(const std::vector<double>& parts, int64_t sum) {
   const auto count = static_cast<int64_t>(parts.size());
   if (left >= 0 && left <= count) {
     for (int64_t i = 0; i < left; ++i) ++whole[by_fraction[static_cast<size_t>(i)]];
-  } else {  // more than rounding: what doubles could not hold
+  } else {  // beyond rounding: too large for doubles
     *std::max_element(whole.begin(), whole.end()) += left;
   }
   return whole;

@@ -1,10 +1,10 @@
-// What threads counted, divided among what they did meanwhile.
+// Divides counts of threads among the activities of these threads.
 //
-// What a thread counts between two readings is spread evenly over the time between them, and belongs to what it does then
-// (thread_activity.h; a thread that sleeps in an activity counts nothing there, which its readings at boundaries show). While it
-// does nothing that is known, and of a thread that makes no recorded calls at all (a worker of a thread pool), it belongs to what
-// the process is doing at that time, as time_division.h divides it: that is an estimate. Where nobody does anything that is
-// known: to nobody.
+// What a thread counts between two readings is spread evenly over the time between them, and assigned to the thread's
+// activities in that time (thread_activity.h; a thread that sleeps in an activity counts nothing there, as readings at
+// its boundaries show). While the thread is in no known activity, and for a thread without recorded calls (a worker of
+// a thread pool), counts are assigned to what the process does at that time, as time_division.h divides it: an
+// estimate. If nothing is known, they are unattributed.
 #ifndef DLHOOK_ANALYZER_TIME_COUNTER_DIVISION_H_
 #define DLHOOK_ANALYZER_TIME_COUNTER_DIVISION_H_
 
@@ -19,27 +19,29 @@
 
 namespace dlhook::analyzer::inline time {
 
-// A part of what was counted. Amounts are not whole numbers: those of all pieces add up to the timelines' (RoundToSum makes sums
-// whole again).
+// A part of the counts. Amounts are not whole numbers; over all pieces they add up to the timelines' (RoundToSum
+// restores whole numbers).
 struct CountedPiece {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   ActivityKind kind = ActivityKind::kUnattributed;
   uint32_t index = kNone;            // as TimePiece.index
-  ThreadIndex thread = kNone;        // whose activity it is; kNone: nobody's
-  int64_t share_ns = 0;              // wall share; of each moment in one piece only
-  bool is_estimated = false;         // counted by other threads than the one whose activity it is
-  bool is_of_other_threads = false;  // nobody's, and counted by threads that made no recorded call
+  ThreadIndex thread = kNone;        // whose activity it is; kNone: unattributed
+  int64_t share_ns = 0;              // wall share; each instant is in one piece only
+  bool is_estimated = false;         // counted by another thread than the one in this activity
+  bool is_of_other_threads = false;  // unattributed, and counted by threads without recorded calls
   absl::Span<const CounterIndex> counters;
   absl::Span<const double> amounts;  // of each of these
   UnseenGap gap = {};                // as TimePiece.gap
 };
 
-// Calls `take` for all that one process counted; pieces are cut at `boundaries` (ascending). Wall shares are of the process's time.
+// Calls `take` for everything that one process counted; pieces are cut at `boundaries` (ascending). Wall shares refer
+// to the time of the process.
 void DivideCounters(const TraceModel& model, const CountedRun& run, ProcessIndex process,
                     const std::vector<int64_t>& boundaries, const std::function<void(const CountedPiece&)>& take);
 
-// Whole numbers that add up to `sum` and differ from the parts by less than one, if those add up to it but for rounding.
+// Whole numbers that add up to `sum` and differ from the parts by less than one, provided that the parts add up to it
+// except for rounding.
 std::vector<int64_t> RoundToSum(const std::vector<double>& parts, int64_t sum);
 
 }  // namespace dlhook::analyzer::time

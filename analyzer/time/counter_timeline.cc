@@ -1,4 +1,4 @@
-// Readings of counters -> intervals: see counter_timeline.h.
+// Turns counter readings into intervals: see counter_timeline.h.
 #include "analyzer/time/counter_timeline.h"
 
 #include <algorithm>
@@ -10,16 +10,16 @@
 namespace dlhook::analyzer::inline time {
 namespace {
 
-// Readings of one counter by one series.
+// The readings of one counter in one series.
 struct Claim {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  bool since_birth = false;  // values count from the beginning of the thread
+  bool since_birth = false;  // values count from the start of the thread
   int64_t start_value = 0;
   int64_t end_value = 0;
 };
 
-// Counts from the beginning of a thread, whoever reads it.
+// Whether the counter starts with the thread, whoever reads it.
 bool CountsSinceBirth(const CounterSeries& series) {
   return (series.source == CounterSource::kRusage || series.source == CounterSource::kProc) &&
          series.running_ns.empty();
@@ -27,7 +27,7 @@ bool CountsSinceBirth(const CounterSeries& series) {
 
 using Ranges = std::vector<std::pair<int64_t, int64_t>>;
 
-// Where a timeline is cut.
+// The ranges at which a timeline is cut.
 Ranges RangesOf(const std::vector<Claim>& claims) {
   Ranges ranges;
   for (const Claim& claim : claims) ranges.emplace_back(claim.start_ns, claim.end_ns);
@@ -44,7 +44,7 @@ class Reader {
   CountedRun Read() {
     std::vector<const CounterSeries*> ordered;
     for (const CounterSeries& series : model_.counters) ordered.push_back(&series);
-    // A thread is the same by its tid where it has no index.
+    // Threads without an index are identified by tid.
     const auto rank = [](const CounterSeries* series) {
       return std::tuple(series->process, series->thread, series->tid, series->kind != CounterKind::kBoundary);
     };
@@ -71,7 +71,7 @@ class Reader {
     return at->second;
   }
 
-  // Counters of a series that are cut at the same moments make a timeline of their own.
+  // Counters of a series that are cut at the same times share a timeline.
   void Add(const CounterSeries& series) {
     const std::vector<size_t> readings = Usable(series);
     if (readings.size() < 2) return;
@@ -85,12 +85,12 @@ class Reader {
     }
   }
 
-  // Without those before which the group did not count, and without the first of two at one moment.
+  // Without readings before the group started counting, and without the first of two at the same time.
   std::vector<size_t> Usable(const CounterSeries& series) {
     std::vector<size_t> usable;
     for (size_t i = 0; i < series.time_ns.size(); ++i) {
       if (!usable.empty() && series.time_ns[i] <= series.time_ns[usable.back()]) {
-        // What was counted in no time belongs to the interval before; of the first one it is before all intervals.
+        // A count in zero time belongs to the interval before; for the first one, it precedes all intervals.
         if (usable.size() > 1) usable.back() = i;
         continue;
       }
@@ -105,7 +105,7 @@ class Reader {
     return static_cast<int64_t>(series.value[reading * series.names.size() + column]);
   }
 
-  // What was counted between two readings: in `running` of `enabled` ns.
+  // The amount counted between two readings, of which the group was active for `running` of `enabled` ns.
   static int64_t AmountOf(const CounterSeries& series, size_t from, size_t to, size_t column) {
     const int64_t difference = ValueOf(series, to, column) - ValueOf(series, from, column);
     if (series.running_ns.empty()) return difference;
@@ -114,7 +114,7 @@ class Reader {
     return enabled <= running ? difference : std::llround(static_cast<double>(difference) * enabled / running);
   }
 
-  // Of it what was counted until `time_ns`: as another series read it there, else evenly.
+  // The part of it counted until `time_ns`: as read by another series at that time, else proportionally.
   int64_t AmountUntil(const CounterSeries& series, size_t from, size_t to, size_t column, int64_t time_ns) const {
     const int64_t amount = AmountOf(series, from, to, column);
     const int64_t start_ns = series.time_ns[from], end_ns = series.time_ns[to];

@@ -1,4 +1,4 @@
-// The formulas. To add one: a line in the table.
+// The formulas. To add one, add a line to the table.
 #include "analyzer/time/derived_metrics.h"
 
 #include <cmath>
@@ -46,7 +46,7 @@ double OfFour(const double* a) { return kPercent * a[0] / (a[0] + a[1] + a[2] + 
 double PerSecond(const double* a) { return kNsPerSecond * a[0] / a[1]; }
 double LinesPerNs(const double* a) { return kLine * a[0] / a[1]; }  // GB/s
 
-// Slots with two threads a core: cycles, ONE_THREAD_ACTIVE, REF_XCLK.
+// Slots with two threads per core: cycles, ONE_THREAD_ACTIVE, REF_XCLK.
 double SmtSlots(const double* a) { return kIntelWidth * (a[0] / 2) * (1 + a[1] / a[2]); }
 
 double WideFlops(const double* a) { return a[0] + 2 * a[1] + 4 * a[2] + 8 * a[3] + 16 * a[4]; }
@@ -56,7 +56,7 @@ double OldFlops(const double* a) { return a[0] + a[1] + 2 * a[2] + 4 * (a[3] + a
 using Metrics = std::vector<DerivedMetric>;
 using Needs = std::vector<absl::string_view>;
 
-// The events that count floating-point operations: with AVX-512, with AVX, before Haswell; AMD's.
+// Events that count floating-point operations: with AVX-512, with AVX, before Haswell, on AMD.
 Needs Wide() {
   return {"FP_ARITH_INST_RETIRED.SCALAR", "FP_ARITH_INST_RETIRED.128B_PACKED_DOUBLE", "FP_ARITH_INST_RETIRED.4_FLOPS",
           "FP_ARITH_INST_RETIRED.8_FLOPS", "FP_ARITH_INST_RETIRED.512B_PACKED_SINGLE"};
@@ -177,8 +177,8 @@ void AddTopdownByMetrics(Metrics* metrics) {
   AddShare(metrics, "backend_bound", {kB, kR, kS, kF}, OfFour, kTmaMetrics);
 }
 
-// a: CPU_CLK_UNHALTED.THREAD, ONE_THREAD_ACTIVE, REF_XCLK, then the formula's own. Before those of one thread a core,
-// whose events such a run has, too.
+// a: CPU_CLK_UNHALTED.THREAD, ONE_THREAD_ACTIVE, REF_XCLK, then those of the formula. These precede the formulas for
+// one thread per core, whose events such a run has, too.
 void AddTopdownBySmtEvents(Metrics* metrics) {
   const auto add = [&](absl::string_view name, Needs events, double (*compute)(const double*)) {
     Needs needs = {"CPU_CLK_UNHALTED.THREAD", "CPU_CLK_UNHALTED.ONE_THREAD_ACTIVE", "CPU_CLK_UNHALTED.REF_XCLK"};

@@ -1,4 +1,4 @@
-// Whose the time between calls is: see gap_places.h.
+// Where gaps between calls belong: see gap_places.h.
 #include "analyzer/time/gap_places.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@
 namespace dlhook::analyzer::inline time {
 namespace {
 
-// Files of PyTorch whose functions run while it compiles, and not in what was compiled. Stacks are cut at their outer end: any of them will do.
+// Files of PyTorch whose functions run during compilation, and not in compiled code. Stacks are truncated at the outer
+// end: any of these files is enough.
 bool IsCompilers(absl::string_view file) {
   static constexpr absl::string_view kCompilers[] = {
       "/torch/_dynamo/convert_frame.py",    "/torch/_dynamo/symbolic_convert.py", "/torch/_dynamo/output_graph.py",
@@ -31,15 +32,15 @@ bool IsCompilers(absl::string_view file) {
                      [&](absl::string_view part) { return absl::StrContains(file, part); });
 }
 
-using Stacks = std::pair<StackIndex, StackIndex>;  // before and after
+using Stacks = std::pair<StackIndex, StackIndex>;  // before and after the gap
 using Node = uint32_t;
 
-// Calls of Python functions, as far as stacks tell them apart: by function and by the lines from which all of them are called.
+// Calls of Python functions, distinguished by function and by the calling lines of the whole stack.
 class PythonCalls {
  public:
   explicit PythonCalls(const TraceModel& model) : model_(model), paths_(model.python_stacks.size()) {}
 
-  // Of a stack the calls in it, outermost first.
+  // The calls in a stack, outermost first.
   const std::vector<Node>& PathOf(StackIndex stack) {
     std::vector<Node>& path = paths_[stack];
     if (!path.empty()) return path;
@@ -95,7 +96,7 @@ class GapPlacer {
   }
 
  private:
-  // Notes the gaps of a thread, and which stacks are the first ones of a call of a Python function.
+  // Records the gaps of a thread, and which stacks are the first in a call of a Python function.
   void Follow(ThreadIndex thread) {
     StackIndex before = kNone;
     int64_t before_ns = 0;
@@ -119,12 +120,12 @@ class GapPlacer {
       entries_.insert({path[i], after});
   }
 
-  // The program itself, or the function that a thread runs, is called once.
+  // The program's main code, or a thread's main function, is called only once.
   bool IsOnce(const PythonFrame& frame) const {
     return model_.names[frame.function] == "<module>" || model_.names[frame.function] == "_bootstrap";
   }
 
-  // The frames that go on through the gap, innermost first.
+  // The frames that are active throughout the gap, innermost first.
   PythonStack InCommon(const Stacks& gap) {
     const auto& [before, after] = gap;
     const std::vector<PythonFrame>& frames = model_.python_stacks[before].frames;
@@ -144,7 +145,7 @@ class GapPlacer {
     return {{frames.end() - static_cast<std::ptrdiff_t>(count), frames.end()}, false};
   }
 
-  // "block.py:7 to 10" where the innermost of these frames is the program's, in whose line 7 the gap begins.
+  // "block.py:7 to 10" if the innermost of these frames is the program's and the gap begins in its line 7.
   std::string LineOf(const Stacks& gap, const PythonStack& stack, const PythonPlace& place) const {
     const std::string line = LineLabel(model_, place);
     if (line.empty() || place.file != stack.frames.front().file || place.line != stack.frames.front().line) return line;
@@ -178,7 +179,7 @@ class GapPlacer {
     return at->second = static_cast<LayerIndex>(layers.size() - 1);
   }
 
-  // Those that were added stand behind the last layer of their module, or of what it holds.
+  // New layers come after the last layer of their module, or of its submodules.
   void OrderLayers() {
     const std::vector<Layer>& layers = attribution_.layers;
     std::vector<LayerIndex> order;
@@ -207,10 +208,9 @@ class GapPlacer {
   const std::vector<bool> in_compiler_;  // by stack
   std::vector<ModuleName> modules_;
   std::set<Stacks> gaps_;
-  std::set<Stacks> seen_;  // one after the other, on a thread
-  std::set<std::pair<Node, StackIndex>>
-      entries_;  // what a call of a function did first when it was called from outside
-  std::map<std::pair<std::string, std::string>, LayerIndex> layers_;  // by model and name of the module
+  std::set<Stacks> seen_;                          // successive on a thread
+  std::set<std::pair<Node, StackIndex>> entries_;  // what a call of a function did first when called from outside
+  std::map<std::pair<std::string, std::string>, LayerIndex> layers_;  // by model and module name
   Attribution& attribution_;
 };
 

@@ -1,4 +1,4 @@
-// Sets of moments: see intervals.h. Everything but sorting is linear.
+// Sets of time intervals: see intervals.h. Everything but sorting is linear.
 #include "analyzer/time/intervals.h"
 
 #include <algorithm>
@@ -9,13 +9,13 @@ namespace {
 
 bool StartsBefore(const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; }
 
-// What GPUs did comes in this order already.
+// GPU activities are already in this order.
 void SortByStart(std::vector<Interval>& intervals) {
   if (std::is_sorted(intervals.begin(), intervals.end(), StartsBefore)) return;
   std::sort(intervals.begin(), intervals.end(), StartsBefore);
 }
 
-// The first one that ends after the moment; in sets ends ascend as starts do.
+// The first interval that ends after the given time; in a set, ends ascend as starts do.
 std::vector<Interval>::const_iterator FirstEndingAfter(const std::vector<Interval>& intervals, int64_t ns) {
   return std::upper_bound(intervals.begin(), intervals.end(), ns,
                           [](int64_t moment_ns, const Interval& interval) { return moment_ns < interval.end_ns; });
@@ -73,7 +73,7 @@ IntervalSet IntervalSet::Difference(const IntervalSet& other) const {
   for (const Interval& interval : intervals_) {
     int64_t at_ns = interval.start_ns;
     while (hole != other.intervals_.end() && hole->end_ns <= at_ns) ++hole;
-    // The last hole may reach into the next interval.
+    // The last hole may extend into the next interval.
     for (auto next = hole; next != other.intervals_.end() && next->start_ns < interval.end_ns; ++next) {
       rest.push_back({at_ns, next->start_ns});
       at_ns = next->end_ns;
@@ -97,7 +97,7 @@ int64_t IntervalSet::CoveredNs(int64_t start_ns, int64_t end_ns) const {
 IntervalSet CoveredTwice(std::vector<Interval> intervals) {
   SortByStart(intervals);
   std::vector<Interval> twice;
-  int64_t reach_ns = INT64_MIN;  // the latest end so far: up to there one of those before runs
+  int64_t reach_ns = INT64_MIN;  // the latest end so far: until then an earlier interval is active
   for (const Interval& interval : intervals) {
     if (interval.end_ns <= interval.start_ns) continue;
     if (interval.start_ns < reach_ns) twice.push_back({interval.start_ns, std::min(interval.end_ns, reach_ns)});

@@ -1,4 +1,4 @@
-// Sets of moments: unions of half-open intervals in nanoseconds, and what overlaps with what.
+// Sets of half-open time intervals in nanoseconds, and their overlap.
 #ifndef DLHOOK_ANALYZER_TIME_INTERVALS_H_
 #define DLHOOK_ANALYZER_TIME_INTERVALS_H_
 
@@ -13,11 +13,11 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-// Disjoint, ascending, none empty, neighbours that touch are one.
+// Disjoint, ascending, non-empty intervals; adjacent ones are merged.
 class IntervalSet {
  public:
   IntervalSet() = default;
-  // The union of these, in any order, overlapping or empty ones too.
+  // The union of these; any order, may overlap or be empty.
   explicit IntervalSet(std::vector<Interval> intervals);
 
   const std::vector<Interval>& intervals() const { return intervals_; }
@@ -26,8 +26,8 @@ class IntervalSet {
 
   IntervalSet Union(const IntervalSet& other) const;
   IntervalSet Intersection(const IntervalSet& other) const;
-  IntervalSet Difference(const IntervalSet& other) const;  // this without the other
-  // Length of what lies in [start_ns, end_ns): logarithmic.
+  IntervalSet Difference(const IntervalSet& other) const;  // this minus the other
+  // Length of the part in [start_ns, end_ns); logarithmic.
   int64_t CoveredNs(int64_t start_ns, int64_t end_ns) const;
 
  private:
@@ -35,7 +35,8 @@ class IntervalSet {
   std::vector<int64_t> total_before_ns_;  // of each interval, the sum of those before it
 };
 
-// Moments covered by at least two of these intervals, each counted once: what runs beside something else of its kind.
+// Time covered by at least two of these intervals, counted once: time in which something runs beside another of its
+// kind.
 IntervalSet CoveredTwice(std::vector<Interval> intervals);
 
 }  // namespace dlhook::analyzer::time

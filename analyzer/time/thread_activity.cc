@@ -1,5 +1,5 @@
-// See thread_activity.h. The edges of a thread are taken in order of time; of several at one moment, ends come first, then scopes
-// begin, then calls.
+// See thread_activity.h. A thread's edges are processed in order of time; at the same time, ends come first, then
+// starts of scopes, then starts of calls.
 #include "analyzer/time/thread_activity.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using Scope = ScopeKind;
 
-// Beside what a program asks its pipeline by (IsInputName): what tf.data tells of the pipeline's own parts.
+// In addition to the program's requests for input (IsInputName): tf.data's scopes of parts of the pipeline.
 bool IsInputPipeline(const std::string& name) { return IsInputName(name) || absl::StartsWith(name, "Iterator::"); }
 
 }  // namespace
@@ -121,7 +121,7 @@ Activity ThreadActivity::Current() const {
   return is_bracket ? InGap(itself) : itself;
 }
 
-// From now to the next edge. `otherwise`: what it is where nobody knows.
+// From now to the next edge. `otherwise`: if nothing is known.
 Activity ThreadActivity::InGap(Activity otherwise) const {
   const UnseenGap gap = {StackOf(last_), StackOf(next_), otherwise.index};
   if (gap.before == kNone || gap.after == kNone) return otherwise;

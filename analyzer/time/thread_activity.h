@@ -1,4 +1,4 @@
-// What one thread does, moment by moment, from its calls and scopes: the rules are in time_division.h.
+// The activity of one thread over time, from its calls and scopes: the rules are in time_division.h.
 #ifndef DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_
 #define DLHOOK_ANALYZER_TIME_THREAD_ACTIVITY_H_
 
@@ -15,7 +15,7 @@ namespace dlhook::analyzer::inline time {
 
 struct Activity {
   ActivityKind kind = ActivityKind::kUnattributed;
-  uint32_t index = kNone;  // as TimePiece.index; with kind and gap it tells all
+  uint32_t index = kNone;  // as TimePiece.index; identifies the activity together with kind and gap
   bool is_work = false;
   UnseenGap gap = {};
   friend bool operator==(const Activity& a, const Activity& b) {
@@ -23,7 +23,7 @@ struct Activity {
   }
 };
 
-// What calls and scopes are, looked up once for a whole model.
+// Properties of calls and scopes, looked up once per model.
 class ActivityRules {
  public:
   explicit ActivityRules(const TraceModel& model);
@@ -33,7 +33,7 @@ class ActivityRules {
   bool IsBracket(ScopeIndex scope) const;
   bool IsAutograd(ScopeIndex scope) const;
   bool IsWork(ScopeIndex scope) const { return !FactsOf(model_.scopes.kind[scope]).is_wait; }
-  // Whether scopes of ops were recorded all through this time: a gap is one, and not what a light tap left out.
+  // Whether scopes of ops were recorded throughout this time, so that a gap is not something a light tap omitted.
   bool AreScopesWhole(ProcessIndex process, int64_t start_ns, int64_t end_ns) const;
 
  private:
@@ -44,7 +44,7 @@ class ActivityRules {
   std::vector<uint8_t> roles_;  // by name
 };
 
-// Steps through the moments at which a thread's calls and scopes begin and end.
+// Steps through the times at which a thread's calls and scopes begin and end.
 class ThreadActivity {
  public:
   ThreadActivity(const TraceModel& model, const ActivityRules& rules, ThreadIndex thread);
@@ -53,7 +53,7 @@ class ThreadActivity {
   const Activity& now() const { return now_; }
   int64_t next_time_ns() const { return next_.time_ns; }  // INT64_MAX: no more
   void Step();
-  // The Python stack of the last thing that began or ended; kNone: not known.
+  // The Python stack of the last edge; kNone: not known.
   StackIndex last_stack() const { return StackOf(last_); }
 
  private:
@@ -62,7 +62,7 @@ class ThreadActivity {
     uint32_t end = 0;
   };
   enum class EdgeKind : uint8_t { kNone, kCallStart, kCallEnd, kScopeStart, kScopeEnd };
-  // A call or scope that begins or ends.
+  // The start or end of a call or scope.
   struct Edge {
     EdgeKind kind = EdgeKind::kNone;
     uint32_t index = kNone;
@@ -71,7 +71,7 @@ class ThreadActivity {
   struct Open {
     uint32_t index = 0;
     int64_t end_ns = 0;
-    ScopeIndex input = kNone;  // of a scope: the innermost input scope around and including it
+    ScopeIndex input = kNone;  // for scopes: the innermost input scope around it or itself
   };
 
   Edge FindNext() const;
@@ -85,7 +85,7 @@ class ThreadActivity {
   const TraceModel& model_;
   const ActivityRules& rules_;
   const ThreadIndex thread_;
-  Range calls_;  // that have not begun
+  Range calls_;  // not yet started
   Range scopes_;
   std::vector<Open> open_calls_;
   std::vector<Open> open_scopes_;

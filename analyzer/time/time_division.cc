@@ -1,4 +1,5 @@
-// One sweep over the edges of all threads: between two of them the set of activities stands still, and its time is divided at once.
+// One sweep over the edges of all threads: between two edges the set of activities is constant, and the time is divided
+// at once.
 #include "analyzer/time/time_division.h"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ class Division {
     place_.resize(threads_.size());
   }
 
-  // Lets the thread whose turn it is go on for as long as it stays ahead of the others.
+  // Advances the thread whose turn it is for as long as it stays ahead of the others.
   void RunThread() {
     const size_t index = queue_.top().second;
     queue_.pop();
@@ -60,7 +61,7 @@ class Division {
     if (thread.next_time_ns() != INT64_MAX) queue_.push({thread.next_time_ns(), index});
   }
 
-  // The threads that work, or those in other activities; null for those in none.
+  // The working threads, or those in other activities; null for threads in none.
   std::vector<size_t>* SetOf(size_t index) {
     if (current_[index].kind == ActivityKind::kUnattributed) return nullptr;
     return current_[index].is_work ? &working_ : &idling_;
@@ -91,7 +92,7 @@ class Division {
     }
   }
 
-  // What does not divide evenly goes to one after the other in turn.
+  // Remainders go to the threads in turn.
   void DividePiece(int64_t end_ns) {
     TimePiece piece;
     piece.start_ns = now_ns_;
@@ -123,7 +124,7 @@ class Division {
   const std::vector<int64_t>::const_iterator boundaries_end_;
   int64_t now_ns_;
   std::vector<ThreadActivity> threads_;
-  std::vector<Activity> current_;  // by place in threads_; as `place_` and the sets
+  std::vector<Activity> current_;  // by index in threads_, as are `place_` and the sets
   std::vector<size_t> place_;      // in its set
   std::vector<size_t> working_;
   std::vector<size_t> idling_;

@@ -1,20 +1,21 @@
-// Divides the time of a run exactly among what its threads did: the sweep behind wall shares of layers, phases and the accounting
-// of iterations. Integer nanoseconds; shares of an interval add up to its length.
+// Divides the time of a run exactly among the activities of its threads: the basis of wall shares of layers and phases
+// and of the table `accounting`. Integer nanoseconds; the shares of an interval add up to its length.
 //
-// Each thread is, at each moment, in one activity (thread_activity.h):
+// At each instant, each thread is in one activity (thread_activity.h):
 //   kCall         in a library call: the innermost one
-//   kScope        else in a scope: the framework's own work, the innermost one. Ranges of the user and of NVTX are brackets and no
-//                 work: time directly in one is a gap (below), and counts as kScope only where nothing better is known
+//   kScope        else in a scope, the innermost one: the framework's own work. User and NVTX ranges only bracket work:
+//                 time directly in one is a gap (below), and counts as kScope only if nothing better is known
 //   kWaiting      the innermost call waits for the GPU (WaitsForGpu)
-//   kDataLoading  directly in a scope of an input pipeline (enumerate(DataLoader)#…, IteratorGetNext, Iterator::…), or in a gap
-//                 inside of one
-//   kNotSeen      in a gap between scopes and calls of the thread, if those before and after it (or the range that begins or ends
-//                 there) were made by Python. What the thread does then is not seen: Python computes, or native code that it calls,
-//                 or the thread sleeps. Between two nodes of a backward pass it is autograd's engine that works: kScope, of the
-//                 node before. Whose a gap is: gap_places.h
-// or in none. Every instant is divided equally among the threads that work: in kCall, or in kScope, but for TensorFlow's TraceMe
-// events (TRACE_ME): in those a thread mostly waits for the executor's threads, whose nodes are scopes of their own. Instants in
-// which none works are divided among the threads in the other activities; instants without either are unattributed.
+//   kDataLoading  directly in a scope of an input pipeline (enumerate(DataLoader)#…, IteratorGetNext, Iterator::…), or in
+//                 a gap inside one
+//   kNotSeen      in a gap between scopes and calls of the thread, if those before and after it (or the range that begins
+//                 or ends there) were made by Python. What the thread does in it is not known: it runs Python, or native
+//                 code called from Python, or sleeps. Between two nodes of a backward pass, autograd's engine works:
+//                 kScope, of the previous node. Where a gap belongs: gap_places.h
+// or in none. Every instant is divided equally among the threads that work: in kCall or in kScope, except for
+// TensorFlow's TraceMe events (TRACE_ME), in which a thread mostly waits for the executor's threads, whose nodes are
+// scopes of their own. Instants in which no thread works are divided among the threads in other activities; instants
+// without any activity are unattributed.
 #ifndef DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_
 #define DLHOOK_ANALYZER_TIME_TIME_DIVISION_H_
 
@@ -42,8 +43,8 @@ struct TimePiece {
 };
 
 // Calls `take` for every part of every piece of [model.start_ns, model.end_ns), in order of time; pieces are cut at
-// `boundaries` (ascending), so that none crosses a boundary of an iteration or phase. Of one process, or of all together
-// (kNone). Aggregates take no part. Linear in calls + scopes (times the number of threads active together).
+// `boundaries` (ascending), so that none crosses a boundary of a step or phase. For one process, or all together
+// (kNone). Ignores aggregates. Linear in calls + scopes (times the number of concurrently active threads).
 void DivideTime(const TraceModel& model, ProcessIndex process, const std::vector<int64_t>& boundaries,
                 const std::function<void(const TimePiece&)>& take);
 

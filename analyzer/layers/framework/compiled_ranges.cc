@@ -1,4 +1,4 @@
-// Regions that a compiler made, by their ranges: see links.h.
+// Compiled regions, recognized by their ranges: see links.h.
 #include <map>
 #include <string>
 #include <utility>
@@ -14,7 +14,7 @@ namespace {
 
 using Kind = ScopeKind;
 
-// "jit_train_step" of XLA's range "XlaModule:#hlo_module=jit_train_step,program_id=3#"; empty for other ranges.
+// "jit_train_step" for XLA's range "XlaModule:#hlo_module=jit_train_step,program_id=3#"; empty for other ranges.
 std::string HloModule(absl::string_view name) {
   constexpr absl::string_view kKey = "hlo_module=";
   const size_t at = name.find(kKey);
@@ -23,7 +23,7 @@ std::string HloModule(absl::string_view name) {
   return std::string(name.substr(0, name.find_first_of(",#")));
 }
 
-// "0/1" of torch.compile's "Torch-Compiled Region: 0/1": the frame and its recompilation.
+// "0/1" for torch.compile's "Torch-Compiled Region: 0/1": the frame and its recompilation.
 std::string TorchRegion(absl::string_view name) {
   const size_t colon = name.find(": ");
   return colon == absl::string_view::npos ? "" : std::string(name.substr(colon + 2));
@@ -58,12 +58,12 @@ class RegionLinker {
     }
     if (names_[scopes_.name[scope]].role != ScopeRole::kCompiled) return kNone;
     const std::string region = TorchRegion(name);
-    // The parts of a region that name none (its backward) belong to the last one that was named, if there is only one.
+    // Parts of a region without a name (its backward pass) belong to the last named region, if there is only one.
     if (region.empty()) return regions_.size() == 1 ? regions_.begin()->second : LayerNamed("compiled region");
     return LayerNamed(absl::StrCat("compiled region ", region));
   }
 
-  // What a compiler runs to see what a function does, on tensors without data.
+  // Whether a compiler runs it to trace a function, on tensors without data.
   bool IsInCompiler(ScopeIndex scope) const {
     const StackIndex stack = scopes_.python_stack[scope];
     return stack != kNone && in_compiler_[stack];

@@ -1,4 +1,4 @@
-// Calls of code that XLA compiled: see compiled_regions.h.
+// Calls from code compiled by XLA: see compiled_regions.h.
 #include "analyzer/layers/framework/compiled_regions.h"
 
 #include <string>
@@ -27,8 +27,8 @@ Layer Region() {
   return region;
 }
 
-// All of the process's oneDNN is that of JAX's own library. With a second one beside it (PyTorch's, TensorFlow's) calls
-// can't be told apart.
+// Whether all oneDNN calls come from JAX's own library. If the process has a second oneDNN (PyTorch's, TensorFlow's),
+// the calls can't be distinguished.
 bool OneDnnIsXlas(const ProcessInfo& process) {
   bool found = false;
   for (const Capability& capability : process.capabilities) {
@@ -39,7 +39,7 @@ bool OneDnnIsXlas(const ProcessInfo& process) {
   return found;
 }
 
-// Removes layers that have neither calls nor scopes any more.
+// Removes layers without calls and scopes.
 void RemoveEmptyLayers(Attribution* attribution) {
   std::vector<bool> is_used(attribution->layers.size());
   for (const std::vector<Place>* places : {&attribution->of_call, &attribution->of_scope}) {
@@ -71,7 +71,7 @@ void AttributeCompiledRegions(const TraceModel& model, Attribution* attribution)
   }
   if (region == kNone) return;
   RemoveEmptyLayers(attribution);
-  // With nothing left of what was found by shapes and order, what was odd about that is of no interest either.
+  // If nothing is left of what shapes and order suggested, its oddities are irrelevant, too.
   if (attribution->layers.size() == 1) attribution->oddities.clear();
 }
 

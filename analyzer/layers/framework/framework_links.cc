@@ -1,4 +1,4 @@
-// Layers by what frameworks say of themselves: see framework_links.h.
+// Layers from frameworks' own information: see framework_links.h.
 #include "analyzer/layers/framework/framework_links.h"
 
 #include <algorithm>
@@ -14,8 +14,9 @@ namespace {
 constexpr char kSeveralMasters[] =
     "a call of a worker thread while several threads ran operators: for which of them is not told apart";
 
-// What the library says of the call is finer than what its scope says: a convolution's backward node holds both.
-// A transposed convolution's forward is another one's backward-data, so the scope has the first word.
+// The library's direction is finer than the scope's: a convolution's backward node contains both gradients. But the
+// scope decides between forward and backward, because a transposed convolution's forward pass is a convolution's
+// backward-data.
 LayerDirection DirectionOfCall(LayerDirection of_scope, const Op& op) {
   if (!IsBackwardDirection(of_scope)) return of_scope;
   switch (op.direction) {
@@ -32,8 +33,8 @@ LayerDirection DirectionOfCall(LayerDirection of_scope, const Op& op) {
   }
 }
 
-// Threads that compute parts of an op for the thread that runs it (OpenMP's, at::parallel_for): none of their calls lies in a scope of
-// their own (they may allocate a tensor meanwhile, by an op), and Python is on none of their stacks.
+// Finds threads that compute parts of an op for the thread that runs it (OpenMP, at::parallel_for): none of their calls
+// is in a scope of their own (except for ops that allocate a tensor), and none of their stacks contains Python.
 class WorkerCalls {
  public:
   explicit WorkerCalls(const TraceModel& model) : model_(model), is_master_(model.threads.size()) {
@@ -46,7 +47,7 @@ class WorkerCalls {
     }
   }
 
-  // The op in which another thread stands all through the call; kNone: in none, or in several at once.
+  // The op that is active on another thread throughout the call; kNone: none, or several.
   ScopeIndex OpAround(CallIndex call) {
     const ThreadIndex own = model_.calls.thread[call];
     if (is_master_[own]) return kNone;
@@ -97,8 +98,8 @@ void PlaceCalls(const TraceModel& model, Attribution* attribution) {
   if (workers.not_told_apart() > 0) attribution->oddities[kSeveralMasters] = workers.not_told_apart();
 }
 
-// Layers in the order in which a forward pass first meets them (those of graph nodes as LinkGraphNodes gave them); those
-// without one (the optimizer) come last.
+// Orders layers by their first appearance in a forward pass (those of graph nodes as LinkGraphNodes ordered them);
+// layers without a forward pass (the optimizer) come last.
 void OrderByFirstForward(const TraceModel& model, Attribution* attribution) {
   constexpr int64_t kNever = INT64_MAX;
   std::vector<std::pair<int64_t, int64_t>> first(attribution->layers.size(), {kNever, kNever});  // forward, anything
@@ -117,7 +118,7 @@ void OrderByFirstForward(const TraceModel& model, Attribution* attribution) {
     if (first[a].first == INT64_MIN && first[b].first == INT64_MIN) return a < b;
     return first[a] < first[b];
   });
-  std::erase_if(order, [&](LayerIndex layer) { return first[layer].second == kNever; });  // nothing was placed in it
+  std::erase_if(order, [&](LayerIndex layer) { return first[layer].second == kNever; });  // it has no calls or scopes
   KeepLayers(order, attribution);
 }
 

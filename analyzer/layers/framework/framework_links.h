@@ -1,4 +1,4 @@
-// Layers by the framework's own links and by modules: the scopes that taps record.
+// Layers from the framework's own links and from modules, that is, from the scopes that taps record.
 #ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_FRAMEWORK_LINKS_H_
 #define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_FRAMEWORK_LINKS_H_
 

@@ -1,12 +1,12 @@
-// TensorFlow's graph nodes, placed by their paths: see links.h.
+// Assigns TensorFlow's graph nodes to layers by their paths: see links.h.
 //
 //   StatefulPartitionedCall/sequential_1/conv2d_1/Relu:_MklNativeFusedConv2D                  forward of sequential_1/conv2d_1
 //   …/gradient_tape/sequential_1/conv2d_1/convolution/Conv2DBackpropFilter:_MklNativeConv…   its backward-weights
 //   StatefulPartitionedCall/sgd/Mul_3:Mul                                                    the optimizer
 //
-// A layer's path ends before the first part that names an op or one of the scopes that ops open inside a layer. Layers
-// are in the order in which the last of their forward nodes ran in the first step: the executor starts whatever is ready,
-// variables and random numbers first.
+// A layer's path ends before the first part that names an op, or one of the scopes that ops open inside a layer. Layers
+// are ordered by when the last of their forward nodes ran in the first step, because the executor starts whatever is
+// ready, such as variables and random numbers, first.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -27,9 +27,9 @@ namespace dlhook::analyzer::inline framework {
 namespace {
 
 struct GraphName {
-  std::string path;   // of the layer; empty: the node stands outside layers
-  std::string whole;  // without calls of functions and gradient_tape
-  std::string node;   // last part: "MatMul_1"
+  std::string path;   // of the layer; empty: the node is outside layers
+  std::string whole;  // full path without function calls and gradient_tape
+  std::string node;   // the last part: "MatMul_1"
   std::string kernel;
   std::string optimizer;  // "sgd"
   bool is_backward = false;
@@ -42,7 +42,7 @@ constexpr absl::string_view kInnerScopes[] = {"convolution", "batchnorm", "momen
                                               "separable_conv2d", "stateless_random_uniform", "einsum", "tensordot"};
 // clang-format on
 
-// "conv2d" of "conv2d_1".
+// "conv2d_1" -> "conv2d".
 absl::string_view WithoutNumber(absl::string_view part) {
   const size_t last = part.find_last_not_of("0123456789");
   return last != absl::string_view::npos && last + 1 < part.size() && part[last] == '_' ? part.substr(0, last) : part;
@@ -122,7 +122,7 @@ class GraphLinker {
     return absl::StrContains(read.kernel, "Conv") || absl::StrContains(read.kernel, "MatMul");
   }
 
-  // What forward nodes name. Without a path (a custom function) the products themselves are the layers.
+  // The layers that forward nodes name. Without paths (a custom function), the products themselves are the layers.
   void CollectLayers() {
     for (NameIndex name : names_) {
       const GraphName& read = read_[name];
@@ -136,7 +136,7 @@ class GraphLinker {
     }
   }
 
-  // Arithmetic directly in a layer ("batch_normalization_1/mul_1") opens scopes named like layers do.
+  // Arithmetic directly in a layer ("batch_normalization_1/mul_1") opens scopes with names like those of layers.
   bool IsArithmeticOf(const std::string& path) const {
     static constexpr absl::string_view kArithmetic[] = {"add", "sub", "mul", "truediv", "pow", "sqrt", "neg", "mean"};
     const size_t slash = path.rfind('/');
@@ -145,14 +145,14 @@ class GraphLinker {
 
   static bool IsLoss(const std::string& path) { return absl::StartsWith(path, "compile_loss"); }
 
-  // Nodes that do not lie on the way of the data: variables, and what keeps moving averages.
+  // Nodes outside the data flow: variables, and updates of moving averages.
   static bool IsAside(const GraphName& read) {
     return absl::EndsWith(read.kernel, "VariableOp") || absl::ascii_islower(read.node[0]);
   }
 
   void AddLayersInOrder() {
     std::erase_if(forward_, [&](const std::string& path) { return IsArithmeticOf(path); });
-    std::map<std::string, int64_t> first_ns;  // of nodes, with or without the function call around them
+    std::map<std::string, int64_t> first_ns;  // by node, with or without the function call around it
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const GraphName& read = read_[scopes_.name[scope]];
       if (!IsNode(scope) || read.is_backward || !read.optimizer.empty() || read.whole.empty() || IsAside(read))
@@ -160,19 +160,19 @@ class GraphLinker {
       int64_t& first = first_ns.try_emplace(read.whole, INT64_MAX).first->second;
       first = std::min(first, scopes_.start_ns[scope]);
     }
-    std::map<std::string, int64_t> last_ns;  // of layers
+    std::map<std::string, int64_t> last_ns;  // by layer
     for (const auto& [whole, start_ns] : first_ns) {
       const std::string path = LayerPath(whole);
       if (!path.empty()) last_ns[path] = std::max(last_ns[path], start_ns);
     }
     std::vector<std::tuple<bool, int64_t, std::string>>
-        order;  // the loss last: in training the last layer's activation is its
+        order;  // the loss last: in training it contains the last layer's activation
     for (const auto& [path, start_ns] : last_ns) order.emplace_back(IsLoss(path), start_ns, path);
     std::sort(order.begin(), order.end());
     for (const auto& [is_loss, start_ns, path] : order) LayerNamed(path, "");
   }
 
-  // The longest layer path that the node stands in; empty: none.
+  // The longest layer path that contains the node; empty: none.
   std::string LayerPath(std::string path) const {
     while (!path.empty() && !forward_.contains(path)) {
       const size_t slash = path.rfind('/');
@@ -186,7 +186,7 @@ class GraphLinker {
     if (absl::StrContains(read.node, "BackpropInput")) return LayerDirection::kBackwardData;
     if (absl::StartsWith(read.node, "BiasAddGrad")) return LayerDirection::kBackwardBias;
     if (WithoutNumber(read.node) != "MatMul") return LayerDirection::kBackward;
-    // dx is made before dw, and not at all for the first layer.
+    // dx is computed before dw, and not at all for the first layer.
     const std::string scope = read.whole.substr(0, read.whole.rfind('/'));
     const bool is_first_of_two = read.node == "MatMul" && backward_.contains(absl::StrCat(scope, "/MatMul_1"));
     return is_first_of_two ? LayerDirection::kBackwardData : LayerDirection::kBackwardWeights;
@@ -218,7 +218,7 @@ class GraphLinker {
     return at->second;
   }
 
-  // The layer's own name mostly says what it does ("conv2d_1", "re_lu"); where it is the user's, the kernels do.
+  // The layer's default name usually gives its type ("conv2d_1", "re_lu"); for a user's name the kernels do.
   static void AddType(const GraphName& read, const std::string& path, Layer* layer) {
     if (layer->type.empty()) layer->type = WorkOfModule(path.substr(path.rfind('/') + 1));
     if (IsLoss(path)) layer->type = "loss";
@@ -233,7 +233,7 @@ class GraphLinker {
   std::vector<GraphName> read_;     // by name
   std::vector<Place> place_;        // by name
   std::set<std::string> forward_;   // paths of layers
-  std::set<std::string> backward_;  // whole paths of gradient nodes
+  std::set<std::string> backward_;  // full paths of gradient nodes
   std::map<std::string, LayerIndex> layers_;
 };
 

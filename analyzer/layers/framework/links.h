@@ -1,4 +1,4 @@
-// The parts of AttributeByFramework, one for each framework. Each fills the places of its scopes and adds its layers.
+// The parts of AttributeByFramework, one per framework. Each sets the places of its scopes and adds its layers.
 #ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_LINKS_H_
 #define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_LINKS_H_
 
@@ -10,10 +10,10 @@ namespace dlhook::analyzer::inline framework {
 
 // PyTorch: modules, lines and sequence numbers.
 void LinkTorch(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution);
-// TensorFlow: the paths of graph nodes. Adds its layers in the order of the network, as far as it shows: the executor runs
-// nodes in whatever order it likes, so that a layer's first node (reading a variable) says nothing.
+// TensorFlow: the paths of graph nodes. Adds its layers in network order as far as it shows: the executor runs nodes in
+// any order, so a layer's first node (reading a variable) says nothing.
 void LinkGraphNodes(const TraceModel& model, Attribution* attribution);
-// Compiled code: torch.compile's regions, XLA's modules by their NVTX ranges. What lies inside is one layer.
+// Compiled code: torch.compile's regions, XLA's modules by their NVTX ranges. Each is one layer with all its contents.
 void LinkCompiledRegions(const TraceModel& model, const std::vector<ScopeName>& names, Attribution* attribution);
 
 bool IsBackwardDirection(LayerDirection direction);

@@ -1,4 +1,4 @@
-// Which repetition of a line's op in one forward pass a unit is: see occurrences.h.
+// Counts repetitions of ops: see occurrences.h.
 #include "analyzer/layers/framework/occurrences.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint32_t kMaxOccurrences = 64;
 
-// A line's op, in a module or in none: module, path, name. Without Python there is no path: then ops of a name are told apart by
-// order alone.
+// An op at a line, in a module or in none: module, path, name. Without Python there is no path; ops of one name are
+// then distinguished by order alone.
 using LineOp = std::tuple<ModuleIndex, uint32_t, NameIndex>;
 
 class OccurrenceCounter {
@@ -76,7 +76,7 @@ class OccurrenceCounter {
     for (std::vector<int64_t>& starts : nodes_of_process_) std::sort(starts.begin(), starts.end());
   }
 
-  // A number that is the same for two forward ops of a thread exactly where no backward node began between them.
+  // A number that is equal for two forward ops of a thread if and only if no backward node began between them.
   int64_t PassOf(UnitIndex unit) const {
     const ThreadIndex thread = ThreadOf(unit);
     const std::vector<int64_t>& starts =
@@ -85,7 +85,7 @@ class OccurrenceCounter {
     return std::upper_bound(starts.begin(), starts.end(), start_ns) - starts.begin();
   }
 
-  // How often the module has been called, as far as the first thing that it calls itself shows: another module.
+  // How often the module has been called, judging by calls of the first submodule that it calls itself.
   int64_t CallsOfModule(UnitIndex unit) {
     const PythonPlace* const place = PlaceOf(unit);
     if (place == nullptr || place->modules.empty()) return 0;
@@ -104,7 +104,7 @@ class OccurrenceCounter {
     Turn& turn = turn_[{ThreadOf(unit), units_.units[unit].kind, line_op}];
     const PythonPlace* const place = PlaceOf(unit);
     const uint32_t stack = place == nullptr ? kNone : place->all_lines;
-    // Called from another line of the program the module is used a second time: the same layer.
+    // A call from another line of the program is a second use of the module: the same layer.
     const int64_t pass = PassOf(unit) + (calls << 32);
     if (turn.pass != pass || turn.stack != stack) turn = {pass, stack, 0};
     occurrence_[unit] = turn.count++;

@@ -15,9 +15,9 @@
 namespace dlhook::analyzer::inline framework {
 namespace {
 
-// What makes a layer: the same in all iterations and in all processes of a run.
+// Identifies a layer in all steps and processes of a run.
 struct LayerKey {
-  std::string model, module, op;  // of whole modules only the first two
+  std::string model, module, op;  // for layers that are whole modules only the first two
   uint32_t path = 0;              // PythonPlace::path
   uint32_t occurrence = 0;
   auto operator<=>(const LayerKey&) const = default;
@@ -25,7 +25,7 @@ struct LayerKey {
 
 struct Candidate {
   Layer layer;
-  bool is_certain = false;  // of a module or an optimizer: else only if linked or weighted
+  bool is_certain = false;  // a module's or an optimizer's; otherwise only a layer if linked or weighted
   bool is_linked = false;
   bool is_weighted = false;
 };
@@ -64,7 +64,7 @@ class LayerMaker {
     return place == nullptr ? kNone : place->module();
   }
 
-  // Different weighted ops in a module's own lines: two or more make it a network rather than a layer.
+  // Counts different weighted ops in a module's own lines: two or more make it a network, not a layer.
   void CountWeightedOps() {
     std::set<std::tuple<ModuleIndex, uint32_t, NameIndex>> seen;
     weighted_ops_.resize(model_.modules.size());
@@ -79,7 +79,7 @@ class LayerMaker {
     }
   }
 
-  // Units that bring a tensor's data to another place, as contiguous does where it has to.
+  // Finds units that copy a tensor's data, as contiguous does if necessary.
   void FindCopies() {
     copies_.resize(units_.units.size());
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
@@ -93,7 +93,7 @@ class LayerMaker {
     return modules_[module].is_whole || (weighted_ops_[module] < 2 && !modules_[module].is_root);
   }
 
-  // Views and what only makes or moves tensors belong to what comes next.
+  // Views and units that only create or move tensors belong to the next unit's layer.
   bool IsCarriedAlong(const Unit& unit) const {
     const ScopeName& name = NameOf(unit);
     return (name.is_view || name.is_bookkeeping) && !IsWholeLayer(ModuleOf(unit));
@@ -115,7 +115,7 @@ class LayerMaker {
     waiting.clear();
   }
 
-  // Of what a module does in its own lines before `next` the layer of the copy among it; kNone: it makes none.
+  // The layer of a copy among what a module does in its own lines before `next`; kNone: no copy.
   uint32_t CandidateOfCopyBeside(UnitIndex unit, const std::vector<UnitIndex>& waiting, ModuleIndex next) {
     const ModuleIndex module = ModuleOf(units_.units[unit]);
     if (module == kNone || module == next) return kNone;
@@ -138,7 +138,7 @@ class LayerMaker {
     return at->second;
   }
 
-  // The name of the scope that says which optimizer it is; kNone of other units.
+  // The name of the scope that identifies the optimizer; kNone for other units.
   NameIndex OptimizerOf(const Unit& unit) const {
     if (unit.kind != UnitKind::kUpdate) return kNone;
     for (ScopeIndex scope = unit.scope; scope != kNone; scope = scopes_.parent[scope]) {
@@ -174,7 +174,7 @@ class LayerMaker {
     return made;
   }
 
-  // Its name stays empty where it is one of several of its kind.
+  // The name stays empty if it is one of several of its kind.
   Candidate NetworkLayer(const Unit& unit) const {
     const PythonPlace* const place = PlaceOf(unit);
     const ModuleIndex index = ModuleOf(unit);
@@ -197,7 +197,7 @@ class LayerMaker {
     return made;
   }
 
-  // "layer1.0:relu", "layer1.0:relu#2"; "block.py:17 conv2d", "block.py:17 conv2d #3"; without Python "conv1", "conv2".
+  // "layer1.0:relu", "layer1.0:relu#2"; "block.py:17 conv2d", "block.py:17 conv2d #3"; "conv1", "conv2" without Python.
   std::string NameByOrder(const LayerKey& key, const Layer& layer) {
     if (layer.line.empty() && key.module.empty()) {
       const std::string word = LiteratureName(layer.type);
@@ -210,7 +210,7 @@ class LayerMaker {
 
   bool IsLayer(const Candidate& candidate) const {
     if (candidate.is_certain || candidate.is_linked) return true;
-    // Without Python and without a backward pass an op's name is all there is: not enough to tell layers apart.
+    // Without Python and without a backward pass, only the op's name is known: not enough to distinguish layers.
     if (candidate.layer.line.empty()) return false;
     return candidate.is_weighted || (!trains_ && model_.modules.empty());
   }
@@ -240,7 +240,7 @@ class LayerMaker {
   std::vector<bool> copies_;       // by unit
   bool trains_ = false;
   std::vector<uint32_t> occurrence_;
-  std::vector<std::vector<UnitIndex>> waiting_;  // by thread: units that belong to the layer of the next one
+  std::vector<std::vector<UnitIndex>> waiting_;  // by thread: units that belong to the layer of the next unit
   std::vector<uint32_t> candidate_of_;           // by unit
   std::vector<Candidate> candidates_;
   std::map<LayerKey, uint32_t> by_key_;

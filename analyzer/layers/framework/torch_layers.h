@@ -1,4 +1,4 @@
-// Layers of PyTorch's forward passes: by module where there is one, else by line and op.
+// Layers of PyTorch's forward passes: by module if there is one, else by line and op.
 #ifndef DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_LAYERS_H_
 #define DLHOOK_ANALYZER_LAYERS_FRAMEWORK_TORCH_LAYERS_H_
 
@@ -9,15 +9,17 @@
 
 namespace dlhook::analyzer::inline framework {
 
-// The layer of each unit (kNone: of none), and the layers in the order in which they were first met. The rules:
-// - a module of the framework that calls no further module (Conv2d, LSTM, MultiheadAttention) is one layer, whatever ops it runs;
-// - so is a module of the user's that calls none, if it holds at most one weighted op (a norm written by hand);
-// - other modules' own ops are layers "MODULE:op", told apart by line and, on one line, by their order in the pass;
-// - outside modules a layer is a line's op ("block.py:17 conv2d #3"), if a backward node or weights belong to it, or if the
-//   process neither trains nor has modules;
-// - views and copies between layers belong to the next layer, which needs them so; but copies that a module makes in its own lines
-//   before it calls another one, and the views beside them, are its layer "MODULE:contiguous";
-// - what the optimizer runs is the layer "optimizer (SGD)".
+// The layer of each unit (kNone: none), and the layers in the order of their first appearance. The rules:
+// - a framework module that calls no further module (Conv2d, LSTM, MultiheadAttention) is one layer, whatever ops it
+//   runs;
+// - so is a user's module that calls none, if it contains at most one weighted op (a hand-written norm);
+// - ops directly in other modules are layers "MODULE:op", distinguished by line and, on one line, by their order in the
+//   pass;
+// - outside modules a layer is an op at a line ("block.py:17 conv2d #3"), if it has a backward node or weights, or if
+//   the process neither trains nor has modules;
+// - views and copies between layers belong to the next layer, which needs them; but copies that a module makes in its
+//   own lines before it calls another module, and the views beside them, are its layer "MODULE:contiguous";
+// - the optimizer's work is the layer "optimizer (SGD)".
 struct UnitLayers {
   std::vector<Layer> layers;
   std::vector<LayerIndex> of_unit;

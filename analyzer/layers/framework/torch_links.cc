@@ -1,4 +1,4 @@
-// PyTorch's scopes and backward nodes, placed: see links.h.
+// Assigns PyTorch's scopes and backward nodes to layers: see links.h.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -49,7 +49,8 @@ class TorchLinker {
     return layer == kNone ? kNone : first_layer_ + layer;
   }
 
-  // Of a backward node: its forward op's. Where that was itself run by a backward node (a gradient's gradient), that node's.
+  // The layer of a backward node is that of its forward op. If that was itself run by a backward node (a gradient of a
+  // gradient), that node's.
   LayerIndex LayerOfNode(ScopeIndex node) const {
     const ScopeIndex forward = units_.forward_of[node];
     if (forward == kNone) return kNone;
@@ -58,7 +59,7 @@ class TorchLinker {
     return of_scope_[units_.node_of[forward]].layer;
   }
 
-  // The products that a backward node runs itself, in order: by node.
+  // Finds the products that each backward node runs itself, in order.
   void FindProducts() {
     for (ScopeIndex scope = 0; scope < scopes_.size(); ++scope) {
       const ScopeIndex parent = scopes_.parent[scope];
@@ -67,8 +68,8 @@ class TorchLinker {
     }
   }
 
-  // y = x w: x's gradient is computed before w's. Where there is only one, x is the network's input, or w is frozen: what
-  // is summed over tells (the outputs for x, the batch for w).
+  // y = x w: x's gradient is computed before w's. If there is only one, x is the network's input, or w is frozen; the
+  // dimension summed over shows which (the outputs for x, the batch for w).
   LayerDirection DirectionOfProduct(ScopeIndex node, ScopeIndex product) const {
     const std::vector<ScopeIndex>& products = products_.at(node);
     if (NameOf(product).op == "bmm" || NameOf(product).op == "baddbmm") return LayerDirection::kBackwardData;
@@ -79,7 +80,8 @@ class TorchLinker {
     return by_shape.value_or(LayerDirection::kBackwardWeights);
   }
 
-  // Of y[batch, outputs] = x w: the product that sums over the outputs gives x's gradient, over the batch w's.
+  // For y[batch, outputs] = x w: the product that sums over the outputs is x's gradient, the one that sums over the
+  // batch w's.
   std::optional<LayerDirection> DirectionByShape(ScopeIndex node, ScopeIndex product) const {
     const std::optional<GemmShape> forward = ProductIn(units_.forward_of[node]), backward = ProductIn(product);
     if (!forward || !backward) return std::nullopt;
@@ -114,18 +116,18 @@ class TorchLinker {
 
   Place PlaceOfNode(ScopeIndex node) {
     LayerIndex& last = last_layer_[scopes_.thread[node]];
-    // The engine adds a gradient to its parameter's right after the node that made it.
+    // The engine accumulates a parameter's gradient right after the node that computed it.
     if (NameOf(node).role == ScopeRole::kAccumulate) return {last, LayerDirection::kBackwardWeights};
     last = LayerOfNode(node);
     const ScopeIndex forward = units_.forward_of[node];
     const UnitIndex unit = forward == kNone ? kNone : units_.unit_of[forward];
-    // A weight's transpose, or a table's gradient.
+    // The transpose of a weight, or the gradient of an embedding table.
     const bool of_weights = unit != kNone && NameOf(units_.units[unit].scope).is_weighted &&
                             (NameOf(forward).op == "t" || NameOf(forward).op == "embedding");
     return {last, of_weights ? LayerDirection::kBackwardWeights : LayerDirection::kBackward};
   }
 
-  // What the engine does after the node's own work, on behalf of it: sums over the batch for a bias.
+  // What the engine does for a node after it: sums over the batch for a bias.
   bool IsBiasSum(ScopeIndex scope, ScopeIndex node) const {
     const ScopeIndex forward = units_.forward_of[node];
     if (NameOf(scope).op != "sum" || forward == kNone || units_.unit_of[forward] == kNone) return false;
@@ -146,7 +148,7 @@ class TorchLinker {
     return place;
   }
 
-  // The engine's bracket begins before its node.
+  // The engine's scope begins before its node.
   Place EvaluatePlace(ScopeIndex node) const {
     if (NameOf(node).role == ScopeRole::kAccumulate) {
       return {last_layer_[scopes_.thread[node]], LayerDirection::kBackwardWeights};
@@ -174,7 +176,7 @@ class TorchLinker {
     }
   }
 
-  // The bracket around the optimizer's ops: its own time is the optimizer's too, also where it runs no op that was recorded.
+  // The scope around the optimizer's ops: its own time belongs to the optimizer, too, even without recorded ops.
   void PlaceOptimizer(ScopeIndex scope) {
     const std::string name = "optimizer (" + NameOf(scope).op + ")";
     const auto [at, is_new] = optimizers_.try_emplace(name, kNone);
@@ -201,7 +203,7 @@ class TorchLinker {
   Attribution* const attribution_;
   LayerIndex first_layer_ = 0;
   std::vector<LayerIndex> layer_of_unit_;
-  std::vector<LayerIndex> last_layer_;  // by thread: of the backward node before
+  std::vector<LayerIndex> last_layer_;  // by thread: the layer of the previous backward node
   absl::flat_hash_map<ScopeIndex, std::vector<ScopeIndex>> products_;
   absl::flat_hash_map<ScopeIndex, CallIndex> first_call_;  // of products
   std::map<std::string, LayerIndex> optimizers_;

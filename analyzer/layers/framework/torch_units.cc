@@ -1,4 +1,4 @@
-// PyTorch's scopes, read: see torch_units.h.
+// Parses PyTorch's scopes: see torch_units.h.
 #include "analyzer/layers/framework/torch_units.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ using Kind = ScopeKind;
 
 constexpr char kUnpaired[] = "backward nodes whose forward op was not recorded";
 
-// Forward ops of one thread by the number of the node that they made, ascending.
+// Forward ops of one thread by the sequence number of the node that they created, ascending.
 using Numbered = std::vector<std::pair<int64_t, ScopeIndex>>;
 
 class UnitFinder {
@@ -43,7 +43,7 @@ class UnitFinder {
     const ScopeIndex parent = scopes_.parent[scope];
     const bool is_node = scopes_.kind[scope] == Kind::kBackwardNode;
     if (parent != kNone) found_.node_of[scope] = found_.node_of[parent];
-    if (RoleOf(scope) == ScopeRole::kEvaluate) found_.node_of[scope] = kNone;  // of another node, as of yet unknown
+    if (RoleOf(scope) == ScopeRole::kEvaluate) found_.node_of[scope] = kNone;  // for another node, not known yet
     if (!is_node) return;
     found_.node_of[scope] = scope;
     if (parent != kNone && RoleOf(parent) == ScopeRole::kEvaluate) found_.node_of[parent] = scope;
@@ -58,8 +58,8 @@ class UnitFinder {
     return stack == kNone ? kNone : places_[stack].module();
   }
 
-  // Inside the op that Python asked for nobody else asks for ops, but for Functions written in Python: what these run is
-  // theirs, unless it is a module's (as in a checkpointed part of a network).
+  // Inside an op called from Python, other ops are part of it, except for Functions written in Python: ops that these
+  // run belong to the Function, unless a module calls them (as in a checkpointed part of a network).
   bool StartsUnit(ScopeIndex scope) const {
     const ScopeIndex parent = scopes_.parent[scope];
     if (parent == kNone) return true;
@@ -71,7 +71,7 @@ class UnitFinder {
   bool IsUnderOptimizer(ScopeIndex scope) const {
     const StackIndex stack = scopes_.python_stack[scope];
     if (stack != kNone && places_[stack].is_in_optimizer) return true;
-    // A closure that the optimizer calls runs the network.
+    // A closure called by the optimizer runs the network.
     if (stack != kNone && (places_[stack].is_in_backward || !places_[stack].modules.empty())) return false;
     for (; scope != kNone; scope = scopes_.parent[scope]) {
       if (RoleOf(scope) == ScopeRole::kOptimizer) return true;
@@ -86,8 +86,8 @@ class UnitFinder {
     return false;
   }
 
-  // Under a backward node gradients are computed without a graph: an op with a number does a forward pass again, if it was
-  // called from a module or from the user's lines.
+  // Below a backward node, gradients are computed without recording a graph. An op with a sequence number there repeats
+  // a forward pass, if it was called from a module or from the user's lines.
   bool IsRecompute(ScopeIndex scope) const {
     if (scopes_.link[scope] < 0) return false;
     const StackIndex stack = scopes_.python_stack[scope];
@@ -126,7 +126,7 @@ class UnitFinder {
     }
   }
 
-  // The forward op that the thread knows by the number, if it began before `before_ns`.
+  // The forward op with this number on the thread, if it began before `before_ns`.
   ScopeIndex ForwardOn(ThreadIndex thread, int64_t number, int64_t before_ns) const {
     const Numbered& numbered = numbered_[thread];
     const auto at = std::lower_bound(numbered.begin(), numbered.end(), std::make_pair(number, ScopeIndex{0}));
@@ -148,7 +148,7 @@ class UnitFinder {
     const ThreadIndex own = scopes_.thread[node];
     const int64_t number = scopes_.link[node], start_ns = scopes_.start_ns[node];
     ScopeIndex forward = ForwardOn(own, number, start_ns);
-    // An engine's thread has numbers of its own where it recomputes: the names tell them from those of the forward thread.
+    // An engine thread that recomputes uses its own numbers: names distinguish these from the forward thread's.
     if (forward == kNone || !Fits(node, forward)) {
       for (ThreadIndex thread = 0; thread < model_.threads.size(); ++thread) {
         if (thread == own || model_.threads[thread].process != model_.threads[own].process) continue;

@@ -1,6 +1,6 @@
-// Who asked for a call: see askers.h.
+// Who made a call: see askers.h.
 //
-// To teach it a library or the helpers that a framework calls it through: a line in kLibraries or kHelpers.
+// To add a library, or helpers through which a framework calls it, add a line to kLibraries or kHelpers.
 #include "analyzer/layers/functions/askers.h"
 
 #include <algorithm>
@@ -19,14 +19,14 @@ namespace {
 constexpr absl::string_view kBetween = " < ";
 constexpr char kLeftOut[] = "...";
 
-// Beginnings of file names of math libraries: what happens inside of them is the call itself.
+// File name prefixes of math libraries: their inner functions are part of the call itself.
 constexpr absl::string_view kLibraries[] = {"libblas",  "libcblas",         "libopenblas", "libblis",   "libmkl",
                                             "libatlas", "liblapack",        "libdnnl",     "libmkldnn", "libgomp",
                                             "libiomp",  "libcublas",        "libcudnn",    "libcudart", "libgslcblas",
                                             "libflame", "libscipy_openblas"};
 
-// Beginnings of functions of those libraries, where they are built into a framework, and of helpers between it and
-// them.
+// Prefixes of functions of these libraries, for when they are built into a framework, and of helpers between the
+// framework and the library.
 constexpr absl::string_view kHelpers[] = {"cblas_",
                                           "dnnl_",
                                           "mkldnn_",
@@ -58,12 +58,12 @@ constexpr absl::string_view kHelpers[] = {"cblas_",
                                           "cv::gemm",
                                           "dlhook_"};
 
-// What only starts a thread or a program.
+// Functions that only start a thread or a program.
 constexpr absl::string_view kStarts[] = {
     "__libc_start_main", "__libc_start_call_main",        "_start",       "start_thread", "clone", "clone3", "__clone",
     "__clone3",          "execute_native_thread_routine", "Py_BytesMain", "Py_RunMain"};
 
-// Stations of a path that every call of a framework passes.
+// Functions on the path of every call of a framework.
 constexpr absl::string_view kGlue[] = {"at::_ops::",
                                        "torch::autograd::Engine::",
                                        "torch::autograd::Node::",
@@ -74,9 +74,9 @@ constexpr absl::string_view kGlue[] = {"at::_ops::",
                                        "dispatcher_vectorcall",
                                        "array_matrixproduct",
                                        "torch::autograd::generated::"};
-// What is shown of them: a few of the innermost, and the outermost.
+// path entries shown: the innermost ones, and the outermost
 constexpr size_t kInnerOfPath = 2;
-// Everybody knows in which framework he is.
+// Namespaces that are clear from the context.
 constexpr absl::string_view kKnownSpaces[] = {
     "at::native::", "at::", "torch::autograd::", "tensorflow::", "caffe::", "dlib::"};
 
@@ -94,7 +94,7 @@ bool IsStart(const StackEntry& entry) {
   return std::find(std::begin(kStarts), std::end(kStarts), entry.function) != std::end(kStarts);
 }
 
-// Not "libfoo.so+0x1234", nor "0x1234" of code in no file.
+// False for "libfoo.so+0x1234", and for "0x1234" of code outside any file.
 bool HasName(const StackEntry& entry) {
   return !absl::StartsWith(entry.function, "0x") && !absl::StrContains(entry.function, "+0x");
 }
@@ -111,7 +111,7 @@ bool ComputesOpOrLayer(const StackEntry& entry) {
   return ReadLayerFunction(entry.full_function).has_value();
 }
 
-// Of nobody's package and not the system's: the user's own program or library.
+// Neither from a package nor from the system: the user's own program or library.
 bool IsUsersObject(const StackEntry& entry) {
   const absl::string_view path = entry.object;
   if (!absl::StartsWith(path, "/") || absl::StrContains(path, "-packages/")) return false;
@@ -123,7 +123,7 @@ bool IsUsersObject(const StackEntry& entry) {
          !absl::StrContains(path, "/lib/python3.");
 }
 
-// Structured kernels of PyTorch's: the class names the op.
+// PyTorch's structured kernels: the class names the op.
 std::string Named(const StackEntry& entry) {
   absl::string_view name = entry.function;
   if (absl::StartsWith(name, "at::native::structured_")) absl::ConsumeSuffix(&name, "::impl");
@@ -138,7 +138,7 @@ std::string ShortFunction(const StackEntry& entry) {
   return name;
 }
 
-// Leaves the first `inner` words and the last one.
+// Keeps the first `inner` words and the last one.
 void CutMiddle(size_t inner, std::vector<std::string>* words) {
   if (words->size() <= inner + 2) return;
   words->erase(words->begin() + static_cast<ptrdiff_t>(inner), words->end() - 2);
@@ -154,9 +154,9 @@ std::string WithLine(const StackEntry& entry) {
 
 bool IsLibraryFunction(absl::string_view function) {
   if (BeginsWithOneOf(function, kHelpers)) return true;
-  // NumPy's own names for how it calls them.
+  // NumPy's own names for its BLAS calls.
   if (function == "gemm" || function == "gemv" || function == "syrk") return true;
-  // Fortran's names: "sgemm_", "dgetrf_64_".
+  // Fortran names: "sgemm_", "dgetrf_64_".
   if (absl::StrContains(function, "::") || !absl::EndsWith(function, "_")) return false;
   return absl::StrContains(function, "gemm") || absl::StrContains(function, "gemv");
 }
@@ -233,8 +233,7 @@ std::string Askers::AskingFunction(absl::Span<const StackEntryIndex> stack, cons
   return python == nullptr ? "" : python->function;
 }
 
-// The innermost of the program's own further out than the asking one; one of another file than that one's before all
-// others.
+// The innermost function of the program outside the calling one; preferably one from another file.
 std::string Askers::OwnFunction(absl::Span<const StackEntryIndex> stack, const std::string& asking) const {
   const auto asker = std::find_if(stack.begin(), stack.end(),
                                   [&](StackEntryIndex index) { return Named(stacks_.entry(index)) == asking; });
@@ -271,7 +270,7 @@ std::string Askers::WholeStack(absl::Span<const StackEntryIndex> stack, const Ke
   return text;
 }
 
-// Whether people read over it. Frameworks' Python counts only where there is no other.
+// Whether the entry is shown in a path. A framework's Python code is shown only if there is no user code.
 bool Askers::IsOnPath(const StackEntry& entry, bool has_user_lines) const {
   switch (entry.kind) {
     case StackEntry::Kind::kPython:
@@ -299,7 +298,7 @@ std::string Askers::Path(absl::Span<const StackEntryIndex> stack, const Key& key
     std::string word = is_python ? WithLine(entry) : ShortFunction(entry);
     if (words.empty() || word != words.back()) words.push_back(std::move(word));
   }
-  CutMiddle(kInnerOfPath + 1, &native);  // the call itself is in no one's way
+  CutMiddle(kInnerOfPath + 1, &native);  // the call itself does not count
   CutMiddle(kInnerOfPath, &python);
   native.insert(native.end(), python.begin(), python.end());
   return absl::StrJoin(native, kBetween);

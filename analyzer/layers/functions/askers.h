@@ -1,4 +1,4 @@
-// Who asked for a call: the framework's function above it and the line of the user's program.
+// Who made a call: the framework function above it and the line of the user's program.
 #ifndef DLHOOK_ANALYZER_LAYERS_FUNCTIONS_ASKERS_H_
 #define DLHOOK_ANALYZER_LAYERS_FUNCTIONS_ASKERS_H_
 
@@ -16,33 +16,32 @@
 
 namespace dlhook::analyzer::inline functions {
 
-// Whether the function belongs to a library whose calls are recorded, or only hands a call to one: "cblas_sgemm",
+// Whether the function belongs to a library whose calls are recorded, or only forwards a call to one: "cblas_sgemm",
 // "dnnl::primitive::execute", "at::native::cpublas::gemm", "caffe::caffe_cpu_gemm<float>". Takes the folded name.
 bool IsLibraryFunction(absl::string_view function);
 
-// Not thread-safe: remembers what it has found. `model` and `attribution` must outlive it.
+// Not thread-safe, because it caches results. `model` and `attribution` must outlive it.
 class Askers {
  public:
   Askers(const TraceModel& model, const Attribution& attribution);
 
-  // "at::native::addmm_out_cpu", "tensorflow::MatMulOp::Compute": of the native functions above the call, up to the
-  // next Python frame, one that computes an op or a layer, else the innermost outside of the math libraries. Without
-  // native stack the framework's op around the call ("aten::addmm"), else its innermost Python function. Empty: not
+  // "at::native::addmm_out_cpu", "tensorflow::MatMulOp::Compute": among the native functions above the call, up to the
+  // next Python frame, one that computes an op or a layer, else the innermost outside the math libraries. Without a
+  // native stack, the framework op around the call ("aten::addmm"), else its innermost Python function. Empty: not
   // known.
   const std::string& FunctionOf(CallIndex call);
-  // "lenet.py:42": the innermost line of Python that is not a framework's; without any, of the layer; of a program
-  // without Python the innermost function of its own that is not the asking one, with its line where that is known.
-  // Empty: not known.
+  // "lenet.py:42": the innermost line of Python outside frameworks, else that of the layer. For a program without
+  // Python, the program's innermost function other than the calling one, with its line if known. Empty: not known.
   const std::string& LineOf(CallIndex call);
-  // The function called first, then who called it, outwards: "sgemm_ < at::native::cpublas::gemm < ... < train
-  // (lenet.py:42)". Empty: not known.
+  // The called function first, then its callers: "sgemm_ < at::native::cpublas::gemm < ... < train (lenet.py:42)".
+  // Empty: not known.
   const std::string& StackOf(CallIndex call);
-  // The same without what people read over, at most a few stations: no inside of libraries, no dispatchers, of Python
-  // the user's lines.
+  // The same, shortened to a few functions: without inner functions of libraries and dispatchers; of Python only the
+  // user's lines.
   const std::string& PathOf(CallIndex call);
 
  private:
-  struct Key {  // calls that are alike in all of these have the same answers
+  struct Key {  // calls that agree in all of these have the same results
     FrameIndex frame = kNone;
     StackIndex python_stack = kNone;
     NameIndex scope = kNone;  // name of the innermost framework op
@@ -56,7 +55,7 @@ class Askers {
   };
   struct Answer {
     std::string function, line;
-    std::string stack, path;  // long: not before somebody asks
+    std::string stack, path;  // long, so computed on demand
     bool has_stack = false;
   };
   Answer& Of(CallIndex call);
@@ -76,7 +75,7 @@ class Askers {
   const std::vector<PythonPlace> places_;  // by StackIndex
   CallStacks stacks_;
   Limit text_{"bytes of distinct stacks of calls", kMaxStackTextBytes};
-  absl::node_hash_map<Key, Answer> answers_;  // what was returned stays where it is
+  absl::node_hash_map<Key, Answer> answers_;  // references to results stay valid
 };
 
 }  // namespace dlhook::analyzer::functions

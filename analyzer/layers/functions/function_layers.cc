@@ -1,4 +1,4 @@
-// Layers by the functions above their calls: see function_layers.h.
+// Layers from the functions above their calls: see function_layers.h.
 #include "analyzer/layers/functions/function_layers.h"
 
 #include <algorithm>
@@ -67,12 +67,12 @@ class Namer {
   Attribution& result_;
   const std::vector<OpFacts> facts_;
   const LayerFunctionPlaces places_;
-  std::vector<CallIndex> track_;  // calls under a layer function, in order of time
+  std::vector<CallIndex> track_;  // calls inside a layer function, in order of time
   std::map<LayerIndex, const LayerFunctionPlace*> described_;
   std::map<LayerIndex, const OpFacts*> forward_products_;  // the first forward product of each
 };
 
-// Calls inside of others come after these, so that they find them attributed.
+// Nested calls come later, so that the outer ones are already attributed.
 void Namer::FindTrack(bool take_exact) {
   track_.clear();
   for (CallIndex call = 0; call < model_.calls.size(); ++call) {
@@ -83,8 +83,8 @@ void Namer::FindTrack(bool take_exact) {
                    [&](CallIndex a, CallIndex b) { return model_.calls.start_ns[a] < model_.calls.start_ns[b]; });
 }
 
-// A compiler may inline the layers of one type into each other; without debug information their calls then seem to be
-// one layer's.
+// A compiler may inline layers of one type into each other; without debug information their calls then seem to belong
+// to one layer.
 bool Namer::AreExactOnesWhole() {
   std::map<Identity, std::string> shapes;
   for (CallIndex call : track_) {
@@ -115,7 +115,7 @@ void Namer::Describe(const LayerFunctionPlace& place, LayerIndex index) {
   described_[index] = &place;
 }
 
-// Whether the call itself is the layer's work, not a bias or another detail beside it.
+// Whether the call itself is the layer's main work, not a bias or another detail.
 bool Namer::IsMainCall(CallIndex call) const {
   const OpFacts& facts = FactsOf(call);
   if (facts.work == Work::kLayer) return true;
@@ -142,8 +142,8 @@ void Namer::TakeExactLayers() {
   }
 }
 
-// A layer of the structure is what the function above most of its calls says. With one layer a function, the function
-// tells it.
+// A layer of the structure has the type that the function above most of its calls indicates. If each layer has its own
+// function, the function identifies it.
 void Namer::AdoptStructure() {
   std::map<LayerIndex, std::map<Identity, std::pair<int64_t, const LayerFunctionPlace*>>> votes;
   for (CallIndex call : track_) {
@@ -164,7 +164,7 @@ void Namer::AdoptStructure() {
   for (const auto& [identity, layers] : layers_of) {
     if (layers.size() == 1) result_.layers[layers[0]].evidence = Evidence::kFunction;
   }
-  // What another function calls is not this layer's, whatever its shape; a bias alone is none.
+  // A call from another function does not belong to this layer, whatever its shape; a bias alone is not a layer.
   std::set<LayerIndex> with_work;
   for (CallIndex call : track_) {
     if (IsMainCall(call)) with_work.insert(result_.of_call[call].layer);
@@ -180,7 +180,7 @@ void Namer::AdoptStructure() {
   });
 }
 
-// Equal for the forward calls of one layer, at all batch sizes; with the address of the weights where it is known.
+// Equal for the forward calls of one layer at all batch sizes; includes the address of the weights if known.
 std::string Namer::ShapeOf(CallIndex call) const {
   const OpFacts& facts = FactsOf(call);
   if (!facts.is_product) return facts.key;
@@ -189,7 +189,7 @@ std::string Namer::ShapeOf(CallIndex call) const {
   return weights_are_a ? absl::StrCat(shape.m, "x", shape.n, "x", shape.k) : absl::StrCat(shape.n, "x", shape.k);
 }
 
-// One layer for each shape of a function's forward calls that the structure shows no layer of.
+// Adds one layer per shape of a function's forward calls for which the structure has no layer.
 void Namer::AddOpenLayers() {
   std::map<std::tuple<Identity, std::string>, LayerIndex> layers;
   std::map<Identity, int> counts;
@@ -214,7 +214,7 @@ void Namer::AddOpenLayers() {
   }
 }
 
-// Of the calls beside it under the same function: the last one before it, else the first one after it.
+// Among the adjacent calls under the same function: the last one before it, else the first one after it.
 LayerIndex Namer::NearestLayer(size_t at) const {
   const LayerFunctionPlace& place = *places_.Of(track_[at]);
   const auto fits = [&](size_t other) {
@@ -232,8 +232,8 @@ LayerIndex Namer::NearestLayer(size_t at) const {
   return kNone;
 }
 
-// Gradients by their sizes where only one layer of the function has them; everything else belongs to the work beside
-// it.
+// Assigns gradients by their sizes if only one layer of the function has these; everything else belongs to the adjacent
+// work.
 void Namer::TakeOpenCalls() {
   std::map<Identity, std::vector<LayerIndex>> layers_of;
   for (const auto& [layer, place] : described_) layers_of[place->identity].push_back(layer);
@@ -254,7 +254,7 @@ void Namer::TakeOpenCalls() {
   }
 }
 
-// What a product of these sizes is to a layer: as the gradient of A, and of B; kUnknown: it can't be that one. nullopt:
+// What a product of these sizes can be for a layer: the gradient of A, and of B; kUnknown: not that one. nullopt:
 // neither.
 std::optional<Directions> Namer::GradientDirections(LayerIndex layer, const OpFacts& facts) const {
   const auto forward = forward_products_.find(layer);
@@ -268,7 +268,7 @@ std::optional<Directions> Namer::GradientDirections(LayerIndex layer, const OpFa
   return Directions{may_be_a ? of_a : LayerDirection::kUnknown, may_be_b ? of_b : LayerDirection::kUnknown};
 }
 
-// The function knows the pass; which of the gradients it is, sizes tell, or what the structure made of it.
+// The function tells forward from backward; the sizes, or the structure, tell which gradient it is.
 LayerDirection Namer::DirectionOf(CallIndex call) const {
   const Place& place = result_.of_call[call];
   const LayerDirection said = places_.Of(call)->direction;
@@ -280,13 +280,13 @@ LayerDirection Namer::DirectionOf(CallIndex call) const {
     const auto& [of_a, of_b] = *both;
     if (of_a == LayerDirection::kUnknown) return of_b;
     if (of_b == LayerDirection::kUnknown) return of_a;
-    // Of a square problem: x and dy are transposed to sum over samples, weights to go back through them.
+    // For a square problem: x and dy are transposed to sum over samples, weights to propagate back.
     if (layer.evidence != Evidence::kPointers) return FactsOf(call).product.a_is_transposed ? of_b : of_a;
   }
   return IsBackwardPass(place.direction) ? place.direction : LayerDirection::kBackward;
 }
 
-// In the order of the first forward calls; layers whose calls all went to others are gone.
+// In the order of the first forward calls; layers that lost all their calls are dropped.
 std::vector<LayerIndex> Namer::OrderOfLayers() const {
   std::map<LayerIndex, std::pair<bool, int64_t>> first;  // no forward call, time
   for (CallIndex call = 0; call < model_.calls.size(); ++call) {

@@ -1,5 +1,4 @@
-// Layers named by the framework function above their calls, where there are native stacks and no evidence of a
-// framework.
+// Layers named after the framework function above their calls, if there are native stacks and no framework evidence.
 #ifndef DLHOOK_ANALYZER_LAYERS_FUNCTIONS_FUNCTION_LAYERS_H_
 #define DLHOOK_ANALYZER_LAYERS_FUNCTIONS_FUNCTION_LAYERS_H_
 
@@ -8,10 +7,10 @@
 
 namespace dlhook::analyzer::inline functions {
 
-// `attribution`: what operands, shapes and order alone show (AttributeByStructure). Says what kind of layer each one is
-// and whether its calls are forward or backward; what the structure left open or could not know (the first and only
-// pass, two networks of the same shapes) becomes layers of its own. Layers whose calls come under one function are told
-// apart as the structure did. Changes nothing where no call was made under a known layer function.
+// `attribution`: the result of AttributeByStructure, from operands, shapes and order alone. Sets the type of each layer
+// and whether calls are forward or backward; calls that the structure left open or could not distinguish (a single
+// pass, two networks with equal shapes) become layers of their own. Layers with calls under the same function are
+// distinguished as the structure did. Does nothing if no call was made in a known layer function.
 void NameByFunctions(const TraceModel& model, Attribution* attribution);
 
 }  // namespace dlhook::analyzer::functions

@@ -1,6 +1,6 @@
 // Layer functions by name: see layer_functions.h.
 //
-// To teach it a framework: its methods in kMethods, words of its class names in kClassWords.
+// To add a framework: its methods in kMethods, words of its class names in kClassWords.
 #include "analyzer/layers/functions/layer_functions.h"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ constexpr Method kMethods[] = {
     {"weightedInputDerivative", LayerDirection::kBackwardData},
 };
 
-// Words of class names that scope_names.h does not know, in lower case without underscores; equal to the whole class's
-// name where it is short.
+// Words in class names that scope_names.h does not know, in lower case without underscores; short ones must equal the
+// whole class name.
 struct ClassWord {
   absl::string_view name;
   absl::string_view work;
@@ -64,7 +64,7 @@ constexpr ClassWord kClassNames[] = {
     {"bn", "batch norm"},
 };
 
-// Position of the first of `wanted` from `at` on outside of <…>, (…) and {…}; npos: none.
+// Position of the first of `wanted` from `at` on, outside <…>, (…) and {…}; npos: none.
 size_t FindOutside(absl::string_view name, size_t at, absl::string_view wanted) {
   int depth = 0;
   for (; at < name.size(); ++at) {
@@ -72,7 +72,7 @@ size_t FindOutside(absl::string_view name, size_t at, absl::string_view wanted) 
     if (depth == 0 && absl::StartsWith(name.substr(at), wanted)) return at;
     if (c == '<' || c == '(' || c == '{') ++depth;
     if (c == '>' || c == ')' || c == '}') --depth;
-    if (depth < 0) return absl::string_view::npos;  // an operator's name: none of a layer
+    if (depth < 0) return absl::string_view::npos;  // an operator's name: not a layer's
   }
   return absl::string_view::npos;
 }
@@ -114,15 +114,14 @@ std::string BareClass(absl::string_view name) {
 
 bool SaysLayer(absl::string_view name) { return absl::EndsWith(name, "Layer") || absl::EndsWith(name, "_layer"); }
 
-// "" where the class is no layer: a network, a solver, the base class of all layers.
+// "" if the class is not a layer: a network, a solver, the base class of all layers.
 std::string WorkOfClass(absl::string_view name) {
   const std::string bare = BareClass(name);
   if (bare.empty() || bare == "base") return "";
   for (const ClassWord& word : kClassNames) {
     if (bare == word.name) return std::string(word.work);
   }
-  // Classes of one layer have short names: "ConvolutionLayer", "Conv2d"; not so helpers ("ConvolutionParameter",
-  // "LossNet").
+  // Layer classes have short names ("ConvolutionLayer", "Conv2d"); helpers do not ("ConvolutionParameter", "LossNet").
   std::string work = WorkOfModule(bare);
   if (!work.empty() && (SaysLayer(name) || absl::ascii_isupper(name[0]))) return work;
   return SaysLayer(name) ? absl::StrReplaceAll(bare, {{"_", " "}}) : "";
@@ -144,8 +143,8 @@ std::optional<LayerFunction> ReadCFunction(absl::string_view name) {
   return std::nullopt;
 }
 
-// dlib: the whole network is one type, add_layer<con_<...>, add_layer<...>>; its methods run the layer and those below
-// it.
+// dlib: the whole network is one type, add_layer<con_<...>, add_layer<...>>, whose methods run the layer and those
+// below it.
 LayerFunction ReadDlib(absl::string_view owner, absl::string_view owner_class, LayerDirection direction) {
   owner_class.remove_prefix(std::min(owner_class.find('<') + 1, owner_class.size()));
   absl::ConsumePrefix(&owner_class, "dlib::");
@@ -156,7 +155,7 @@ LayerFunction ReadDlib(absl::string_view owner, absl::string_view owner_class, L
   return {std::string(owner), std::move(work), direction, true};
 }
 
-// PaddlePaddle: phi::ConvGradKernel<float, phi::CPUContext>. Products of matrices may be of any layer.
+// PaddlePaddle: phi::ConvGradKernel<float, phi::CPUContext>. Matrix products may belong to any layer.
 std::optional<LayerFunction> ReadPhiKernel(absl::string_view name) {
   absl::ConsumeSuffix(&name, "Impl");
   if (!absl::ConsumeSuffix(&name, "Kernel")) return std::nullopt;
@@ -180,7 +179,8 @@ std::optional<LayerFunction> ReadLayerFunction(absl::string_view function) {
   const absl::string_view owner_class = parts[parts.size() - 2];
   const absl::string_view owner(parts.front().data(),
                                 static_cast<size_t>(owner_class.data() + owner_class.size() - parts.front().data()));
-  if (parts.front() == "dlib" && absl::StartsWith(owner_class, "add_")) {  // others: add_loss_layer, add_tag_layer
+  if (parts.front() == "dlib" && absl::StartsWith(owner_class, "add_")) {  // other classes: add_loss_layer,
+                                                                           // add_tag_layer
     if (WithoutTemplate(owner_class) != "add_layer") return std::nullopt;
     return ReadDlib(owner, owner_class, known->direction);
   }
@@ -200,7 +200,7 @@ LayerFunctionPlaces::LayerFunctionPlaces(const TraceModel& model) : model_(model
   }
 }
 
-// Inlined functions stand innermost first.
+// Inlined functions come innermost first.
 uint32_t LayerFunctionPlaces::PlaceOf(FrameIndex frame, uint32_t around) {
   const absl::Span<const NativeSymbol> symbols = model_.native_symbols.Of(frame);
   for (auto symbol = symbols.rbegin(); symbol != symbols.rend(); ++symbol) {
@@ -217,7 +217,7 @@ const LayerFunction* LayerFunctionPlaces::Read(NameIndex name) {
   return at->second ? &*at->second : nullptr;
 }
 
-// Inside an exact layer there are only its own functions.
+// An exact layer contains only its own functions.
 uint32_t LayerFunctionPlaces::PlaceInside(uint32_t around, const LayerFunction& function) {
   const auto [at, is_new] = inside_.try_emplace({around, &function}, static_cast<uint32_t>(places_.size()));
   if (!is_new) return at->second;

@@ -1,5 +1,5 @@
-// Which functions of C and C++ frameworks compute a layer, told by their names: what stands in for links and modules
-// where a framework tells of neither.
+// Recognizes functions of C and C++ frameworks that compute a layer, by name, for frameworks that provide neither links
+// nor modules.
 #ifndef DLHOOK_ANALYZER_LAYERS_FUNCTIONS_LAYER_FUNCTIONS_H_
 #define DLHOOK_ANALYZER_LAYERS_FUNCTIONS_LAYER_FUNCTIONS_H_
 
@@ -18,33 +18,33 @@
 namespace dlhook::analyzer::inline functions {
 
 struct LayerFunction {
-  std::string owner;  // "caffe::ConvolutionLayer<float>"; of C's functions their name without the direction:
+  std::string owner;  // "caffe::ConvolutionLayer<float>"; for C functions, the name without the direction:
                       // "convolutional_layer"
-  std::string work;   // "convolution", "linear", "scale"; in the words of Layer.type
-  LayerDirection direction = LayerDirection::kUnknown;  // kBackward where the function computes all gradients
-  // The owner's type is the network down to this layer (dlib): two layers never have the same one.
+  std::string work;   // "convolution", "linear", "scale"; same words as Layer.type
+  LayerDirection direction = LayerDirection::kUnknown;  // kBackward if the function computes all gradients
+  // The owner's type describes the network down to this layer (dlib): no two layers share it.
   bool is_exact = false;
 };
 
-// `function`: demangled, with or without arguments. nullopt: it computes no layer, or no one layer
+// `function`: demangled, with or without arguments. nullopt: it does not compute a single layer
 // (Net<float>::ForwardFromTo).
 std::optional<LayerFunction> ReadLayerFunction(absl::string_view function);
 
-// The layer functions that a native stack is inside of.
+// The layer functions on a native stack.
 struct LayerFunctionPlace {
-  uint32_t identity = 0;  // equal where the owners of all of them are: what they tell layers apart by. Counted from 0
-  std::string work;       // of the innermost that says one
-  std::string owner;      // of the innermost
+  uint32_t identity = 0;                                // equal if all owners are equal, from 0: distinguishes layers
+  std::string work;                                     // of the innermost function that has one
+  std::string owner;                                    // of the innermost
   LayerDirection direction = LayerDirection::kUnknown;  // of the innermost
-  bool is_exact = false;                                // of any
+  bool is_exact = false;                                // of any of them
 };
 
-// Of every native frame of a model the place of the stack that ends there; computed once, in time linear in the frames.
+// For every native frame of a model, the place of the stack that ends there; computed once, in linear time.
 class LayerFunctionPlaces {
  public:
   explicit LayerFunctionPlaces(const TraceModel& model);
 
-  // nullptr: no native stack, or no such function on it.
+  // nullptr: no native stack, or no such function in it.
   const LayerFunctionPlace* Of(CallIndex call) const;
   bool empty() const { return places_.empty(); }
 
@@ -56,8 +56,8 @@ class LayerFunctionPlaces {
   const TraceModel& model_;
   absl::node_hash_map<NameIndex, std::optional<LayerFunction>> read_;
   std::map<std::pair<uint32_t, const LayerFunction*>, uint32_t>
-      inside_;                                                       // of a place (kNone: none) and a function in it
-  std::map<std::pair<uint32_t, std::string>, uint32_t> identities_;  // of an identity (kNone: none) and an owner in it
+      inside_;                                                       // by place (kNone: none) and function inside it
+  std::map<std::pair<uint32_t, std::string>, uint32_t> identities_;  // by identity (kNone: none) and owner inside it
   std::vector<LayerFunctionPlace> places_;
   std::vector<uint32_t> of_frame_;  // kNone: none
 };

@@ -1,10 +1,10 @@
-// Passes through a network: see structure_pass.h. Reads the calls of a track in order of time.
+// Passes through a network: see network_pass.h. Reads the calls of a track in order of time.
 //
-// Backward work is known by its direction, where the library says it. A matrix product is backward work if its sizes
-// are those of a gradient of an earlier product and it reads an operand of that one; without addresses, once the
-// backward pass has begun, by the sizes alone, from the last layer on. Forward work after backward work begins a new
-// pass, unless it repeats layers whose gradients are still missing and these come right after it: activations
-// recomputed for them.
+// Backward work is known by its direction if the library reports it. A matrix product is backward work if its sizes are
+// those of a gradient of an earlier product and it reads one of that product's operands; without addresses, once the
+// backward pass has begun, by the sizes alone, starting at the last layer. Forward work after backward work begins a
+// new pass, unless it repeats layers whose gradients are still missing and these follow immediately: recomputed
+// activations.
 #include "analyzer/layers/structure/network_pass.h"
 
 #include <algorithm>
@@ -18,12 +18,12 @@
 namespace dlhook::analyzer::inline structure {
 namespace {
 
-// Products that follow on each other and are parts of wider matrices: from so many on they are an attention's heads.
+// Consecutive products on parts of wider matrices: this many are the heads of an attention.
 constexpr size_t kMinHeadProducts = 4;
-// How far to look for the weights' gradient that proves that the backward pass has begun.
+// How far to look ahead for the weight gradient that proves that the backward pass has begun.
 constexpr size_t kLookAhead = 3;
 
-// One piece of work: a call, or the products of all heads of an attention.
+// One unit of work: a call, or the products of all heads of an attention.
 struct Unit {
   absl::Span<const CallIndex> calls;
   const OpFacts* facts = nullptr;
@@ -80,13 +80,13 @@ class PassReader {
   absl::Span<const CallIndex> calls_;
   std::vector<Pass> passes_;
   Pass pass_;
-  std::vector<BackwardCall> backward_;                          // of ops that say their direction
-  std::map<std::string, std::pair<int, int>> backward_counts_;  // by key: of data and of weights
+  std::vector<BackwardCall> backward_;                          // for ops that report their direction
+  std::map<std::string, std::pair<int, int>> backward_counts_;  // by key: backward-data and backward-weights
   std::map<std::string, size_t> forward_counts_;                // by key
   std::set<OpIndex> forward_ops_;
-  std::vector<Unit> tentative_;  // forward work in the backward pass: recomputed, or a new pass
+  std::vector<Unit> tentative_;  // forward work in the backward pass: recomputation, or a new pass
   std::vector<std::pair<CallIndex, uint64_t>> open_biases_;  // that read this address
-  size_t no_heads_until_ = 0;                                // calls before it are no attention's heads
+  size_t no_heads_until_ = 0;                                // calls before this index are not attention heads
   bool in_backward_ = false;
 };
 
@@ -161,7 +161,7 @@ void PassReader::TakeProduct(const Unit& unit, size_t next) {
     const size_t before = open_biases_.size();
     TakeBias(unit);
     if (open_biases_.size() == before || in_backward_) return;
-    open_biases_.pop_back();  // a layer's product with one sample
+    open_biases_.pop_back();  // it was a layer's product for a single sample
   }
   if (in_backward_ && MayBeRecomputed(unit)) return TakeForward(unit);
   if ((in_backward_ || BeginsBackward(unit, next)) && AddGradient(unit, Evidence::kShapes)) return;
@@ -177,7 +177,7 @@ void PassReader::TakeForward(const Unit& unit) {
   AddForward(unit);
 }
 
-// Adds to the result of a layer, or sums the gradient of one.
+// Adds a bias to the result of a layer, or sums the gradient of one.
 void PassReader::TakeBias(const Unit& unit) {
   const CallIndex call = unit.calls[0];
   for (auto it = pass_.forwards.rbegin(); it != pass_.forwards.rend(); ++it) {
@@ -190,7 +190,7 @@ void PassReader::TakeBias(const Unit& unit) {
       return;
     }
   }
-  // Of gradients the one that isn't the vector of ones: the larger operand of a product.
+  // For gradients, the operand that is not the vector of ones: the larger one.
   const ProductShape& shape = unit.facts->product;
   const bool reads_b = unit.facts->is_product && shape.b_bytes > shape.a_bytes;
   open_biases_.emplace_back(call, reads_b ? unit.operands.b : unit.operands.a);
@@ -199,7 +199,8 @@ void PassReader::TakeBias(const Unit& unit) {
   open_biases_.erase(open_biases_.begin(), open_biases_.begin() + kMaxPassLayers);
 }
 
-// Sizes say whose gradient it may be, `evidence` what must prove it. Of ops that say their direction only that one.
+// Sizes show whose gradient it may be, `evidence` says what must prove it. For ops that report their direction, only
+// that direction.
 bool PassReader::AddGradient(const Unit& unit, Evidence evidence) {
   const bool says_direction = unit.facts->direction != Direction::kUnknown;
   if (!says_direction && forward_ops_.count(unit.op) > 0) return false;
@@ -219,7 +220,7 @@ bool PassReader::AddGradient(const Unit& unit, Evidence evidence) {
 // How well a layer explains a gradient, best first.
 enum class Fit : uint8_t { kKnownOutput, kBegun, kOpen, kRepeated, kNone };
 
-// Of layers that fit equally well the last one.
+// Among layers that fit equally well, the last one.
 Forward* PassReader::GradientOwner(const Unit& unit, Evidence evidence, GradientOf* of) {
   Forward* found = nullptr;
   Fit best = Fit::kNone;
@@ -249,8 +250,8 @@ void PassReader::SetGradient(const Unit& unit, GradientOf of, Evidence evidence,
   NoteOutputGradient(OutputGradient(forward, of, unit.operands), forward);
 }
 
-// Without addresses: the gradient of the last layer's weights, recognised by its transposed left operand, is here or
-// near.
+// Without addresses: whether the weight gradient of the last layer, recognized by its transposed left operand, is here
+// or near.
 bool PassReader::BeginsBackward(const Unit& unit, size_t next) const {
   if (pass_.forwards.empty() || unit.operands.a != 0 || forward_ops_.count(unit.op) > 0) return false;
   const Forward& last = pass_.forwards.back();
@@ -277,7 +278,7 @@ bool PassReader::IsGradientOfTentative(const Unit& unit) const {
   });
 }
 
-// Whether the layer still waits for its backward work.
+// Whether the layer's backward work is still missing.
 bool PassReader::IsOpen(const Forward& forward) const {
   if (forward.facts->is_product) {
     return forward.gradients_of_a == 0 && forward.gradients_of_b == 0 && !forward.has_backward_data;
@@ -306,7 +307,7 @@ bool PassReader::MayBeRecomputed(const Unit& unit) const {
                      [&](const Forward& forward) { return Repeats(unit, forward) && IsOpen(forward); });
 }
 
-// Whether the units repeat the layers from `begin` on, which still wait for their backward work.
+// Whether the units repeat the layers from `begin` on, whose backward work is still missing.
 bool PassReader::RepeatFrom(size_t begin, const std::vector<Unit>& units) const {
   if (begin + units.size() > pass_.forwards.size()) return false;
   for (size_t i = 0; i < units.size(); ++i) {
@@ -316,7 +317,7 @@ bool PassReader::RepeatFrom(size_t begin, const std::vector<Unit>& units) const 
   return true;
 }
 
-// Recomputed layers follow on each other as they did forward; of several such places the last one.
+// Recomputed layers follow each other as in the forward pass; if there are several such sequences, the last one.
 void PassReader::ConfirmRecompute() {
   if (tentative_.empty()) return;
   std::vector<Unit> units = std::move(tentative_);
@@ -339,7 +340,7 @@ void PassReader::ConfirmRecompute() {
 }
 
 void PassReader::AddForward(const Unit& unit) {
-  if (pass_.forwards.size() >= kMaxPassLayers) FinishPass();  // each piece of work looks at all before it
+  if (pass_.forwards.size() >= kMaxPassLayers) FinishPass();  // each unit of work examines all units before it
   Forward forward;
   forward.facts = unit.facts;
   forward.is_attention = unit.is_attention;
@@ -372,7 +373,7 @@ void PassReader::NoteOutputGradient(uint64_t address, Forward& forward) {
   });
 }
 
-// What seemed recomputed was the beginning of a new pass.
+// What looked like recomputation was the beginning of a new pass.
 void PassReader::BeginPass() {
   std::vector<Unit> units = std::move(tentative_);
   tentative_.clear();

@@ -1,4 +1,4 @@
-// Networks from passes: see structure_networks.h.
+// Derives networks from passes: see networks.h.
 #include "analyzer/layers/structure/networks.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace dlhook::analyzer::inline structure {
 namespace {
 
-// A layer is ambiguous if more than one in so many of its passes were.
+// A layer is ambiguous if more than one in this many of its passes were disputed.
 constexpr int64_t kDisputedPart = 10;
-// Each place of each pass is compared with all of them.
+// Each position of each pass is compared with all of them.
 constexpr size_t kMaxNetworks = 64;
 
 using Signature = std::vector<std::string>;
@@ -45,7 +45,7 @@ bool MatchesAt(const Network& network, absl::Span<const Forward> forwards) {
   return true;
 }
 
-// The longest network that begins here; kNone if none does.
+// The longest network that begins here; kNone if none.
 size_t LongestAt(const std::vector<Network>& networks, absl::Span<const Forward> forwards) {
   size_t best = kNone;
   for (size_t i = 0; i < networks.size(); ++i) {
@@ -55,7 +55,7 @@ size_t LongestAt(const std::vector<Network>& networks, absl::Span<const Forward>
   return best;
 }
 
-// What is left of a pass after the networks known already are taken off its beginning and end.
+// What remains of a pass after known networks are removed from its beginning and end.
 absl::Span<const Forward> Remainder(absl::Span<const Forward> forwards, const std::vector<Network>& networks) {
   bool changed = true;
   while (changed && !forwards.empty()) {
@@ -85,13 +85,13 @@ Extent OutputOf(const NetworkLayer& layer) {
   return layer.facts->out;
 }
 
-// Whether the second may read what the first wrote, perhaps through pooling, flattening or an activation.
+// Whether the second layer may read what the first wrote, possibly through pooling, flattening or an activation.
 bool FitsOn(const NetworkLayer& first, const NetworkLayer& second) {
   if (first.is_attention || second.is_attention) return true;
   const Extent out = OutputOf(first), in = second.facts->in;
   if (out.channels == 0 || in.channels == 0) return false;
   if (second.facts->is_product && second.weights_are_a) {
-    // Channels times the kernel's area, which is hardly ever even.
+    // Channels times the kernel's area, which is rarely even.
     const int64_t k = second.facts->product.k;
     return k % out.channels == 0 && k / out.channels % 2 == 1;
   }
@@ -155,7 +155,7 @@ std::vector<Seen> Sequences(const std::vector<const Pass*>& passes) {
       signature.push_back(KeyOf(*forward.facts, forward.is_attention, forward.weights_are_a));
     }
     Seen& seen = sequences[signature];
-    // One with backward work shows most.
+    // A pass with backward work shows most.
     if (seen.pass == nullptr || (pass.has_backward && !seen.pass->has_backward)) seen.pass = &pass;
     ++seen.count;
   }
@@ -166,8 +166,8 @@ std::vector<Seen> Sequences(const std::vector<const Pass*>& passes) {
   return list;
 }
 
-// Members of one key lie in a row in which each fits on the one before: then the order in which their gradients can
-// be computed is fixed.
+// Whether layers with one key are consecutive and each fits onto the previous one: then the order of their gradients is
+// determined.
 bool IsInOneRow(const Network& network, const std::vector<size_t>& members) {
   for (size_t i = members.front(); i < members.back(); ++i) {
     if (!FitsOn(network.layers[i], network.layers[i + 1])) return false;
@@ -177,7 +177,7 @@ bool IsInOneRow(const Network& network, const std::vector<size_t>& members) {
 
 }  // namespace
 
-// Whether their KeyOf are equal; asked of every place of every pass.
+// Whether their KeyOf are equal, without building keys: called for every position of every pass.
 bool IsSameLayer(const NetworkLayer& layer, const Forward& forward) {
   const OpFacts& one = *layer.facts;
   const OpFacts& other = *forward.facts;
@@ -201,7 +201,8 @@ std::vector<Network> LearnNetworks(const std::vector<const Pass*>& passes) {
     const absl::Span<const Forward> rest = Remainder(seen.pass->forwards, networks);
     if (!rest.empty() && ShowsNetwork(rest, seen.count > 1)) AddNetwork(rest, networks);
   }
-  // What ran once beside what repeats, e.g. another network's only batch. A piece of a known one is none.
+  // Work that ran once, beside what repeats, e.g. a single batch of another network. A piece of a known network does
+  // not count.
   for (const Seen& seen : sequences) {
     if (!any_repeated || seen.count > 1) continue;
     const absl::Span<const Forward> rest = Remainder(seen.pass->forwards, networks);
@@ -224,7 +225,7 @@ std::vector<std::optional<NetworkPlace>> PlacesOf(const Pass& pass, const std::v
       at += networks[network].layers.size();
       continue;
     }
-    // Cut off at its end, or, at the beginning, begun before the recording.
+    // Cut off at its end, or begun before the recording.
     bool is_cut = false;
     for (size_t i = 0; i < networks.size() && !is_cut; ++i) {
       const std::vector<NetworkLayer>& layers = networks[i].layers;

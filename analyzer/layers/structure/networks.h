@@ -1,4 +1,4 @@
-// Which networks a run's passes go through, and which layer of one each forward work is. Third stage of
+// Which networks a run's passes go through, and which of their layers each forward work belongs to. Third stage of
 // AttributeByStructure.
 #ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_NETWORKS_H_
 #define DLHOOK_ANALYZER_LAYERS_STRUCTURE_NETWORKS_H_
@@ -14,13 +14,13 @@
 
 namespace dlhook::analyzer::inline structure {
 
-// One place in a network, as its forward work shows it.
+// One position in a network, as its forward work shows it.
 struct NetworkLayer {
   const OpFacts* facts = nullptr;
   bool weights_are_a = false;
   bool is_attention = false;
-  size_t parts = 1;    // products side by side: groups of a convolution
-  size_t same_as = 0;  // index of the layer that this place is, where a layer is used twice; else its own
+  size_t parts = 1;    // parallel products: groups of a convolution
+  size_t same_as = 0;  // index of the layer at this position, if a layer is used twice; else its own
   // Over all passes.
   int64_t passes = 0;
   int64_t disputed_passes = 0;
@@ -36,20 +36,21 @@ struct NetworkPlace {
   size_t layer = 0;
 };
 
-// The sequences of layers that repeat; a sequence that is made of shorter ones is these. Sequences of matrix products
-// alone that neither show gradients nor fit on each other are none: any program multiplies matrices.
+// The repeating sequences of layers; a sequence that consists of shorter ones is replaced by these. Sequences of matrix
+// products alone that have no gradients and do not fit onto each other are not networks: any program multiplies
+// matrices.
 std::vector<Network> LearnNetworks(const std::vector<const Pass*>& passes);
 
-// By forward work of the pass; nullopt where it fits no network.
+// By forward work of the pass; nullopt if it matches no network.
 std::vector<std::optional<NetworkPlace>> PlacesOf(const Pass& pass, const std::vector<Network>& networks);
 
 bool IsSameLayer(const NetworkLayer& layer, const Forward& forward);
 
-// The weakest by which its backward work was paired. Without any: its shape if no other layer of the network has it,
-// else its place in the sequence.
+// The weakest evidence for its backward work. Without backward work: shape, if no other layer of the network has it,
+// else order.
 Evidence EvidenceOf(const Network& network, size_t layer);
 
-// Of each layer: a sentence where order alone had to tell its backward work from others' and might have been wrong.
+// For each layer: a sentence if only order distinguished its backward work from others' and might have been wrong.
 std::vector<std::string> AmbiguitiesOf(const Network& network);
 
 }  // namespace dlhook::analyzer::structure

@@ -1,9 +1,8 @@
-// Pairs backward calls of ops that say their direction (oneDNN's log, cuDNN) with the forward calls of one pass.
+// Pairs backward calls of ops that report their direction (oneDNN's log, cuDNN) with the forward calls of one pass.
 //
-// Of several layers with the same descriptor: by the addresses, where there are any; else in reverse order, each
-// direction for itself, if every layer has its backward call. If some lack it (frozen weights, lost calls),
-// backward-data and backward-weights that follow on each other are taken for one layer's, and layers are matched
-// from the last one on.
+// Several layers with the same descriptor are paired by addresses, if known; else in reverse order, separately for each
+// direction, if every layer has its backward call. If some are missing (frozen weights, lost calls), adjacent
+// backward-data and backward-weights are taken as one layer's, and layers are matched starting with the last one.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -60,8 +59,8 @@ int64_t CountSharing(const BackwardCall& call, const Group& group) {
                        [&](const Forward* forward) { return SharesOperand(call, *forward); });
 }
 
-// By addresses: filter of backward-data, input of backward-weights; of several with the same input the one whose
-// gradient of the output is known already.
+// By addresses: the filter of backward-data, the input of backward-weights; among several with the same input, the one
+// whose output gradient is already known.
 Forward* ByOperands(const BackwardCall& call, const Group& group) {
   Forward* found = nullptr;
   for (auto it = group.forwards.rbegin(); it != group.forwards.rend(); ++it) {
@@ -80,7 +79,7 @@ Forward* LastWithout(const BackwardCall& call, const std::vector<Forward*>& forw
   return nullptr;
 }
 
-// Backward calls that follow on each other in different directions, as one layer's.
+// Adjacent backward calls in different directions, grouped as one layer's.
 std::vector<std::vector<const BackwardCall*>> Adjacent(const std::vector<const BackwardCall*>& calls) {
   std::vector<std::vector<const BackwardCall*>> units;
   for (const BackwardCall* call : calls) {
@@ -91,7 +90,7 @@ std::vector<std::vector<const BackwardCall*>> Adjacent(const std::vector<const B
   return units;
 }
 
-// Whether reverse order and neighbourhood say the same.
+// Whether reverse order and adjacency agree.
 bool AgreesWithNeighbours(const std::vector<const BackwardCall*>& calls) {
   int data = 0, weights = 0;
   for (const auto& unit : Adjacent(calls)) {
@@ -108,7 +107,7 @@ void PairInReverse(const Group& group, const std::vector<const BackwardCall*>& c
   const Evidence evidence = group.forwards.size() > 1 ? Evidence::kOrder : Evidence::kShapes;
   for (const BackwardCall* call : calls) {
     Forward* forward = LastWithout(*call, group.forwards);
-    // More backward calls than layers: several calls for one layer only where there is no other.
+    // More backward calls than layers: several calls for one layer are accepted only if there is no other.
     if (forward == nullptr && group.forwards.size() == 1) forward = group.forwards[0];
     if (forward == nullptr) {
       pass.unpaired.push_back(call->call);
@@ -132,7 +131,7 @@ void PairNeighbours(const Group& group, const std::vector<const BackwardCall*>& 
   }
 }
 
-// Every layer has its calls of both directions, or of the one that there is. The network's first layer needs no
+// Whether every layer has its calls in both directions, or in the only one there is. The network's first layer needs no
 // gradient of its input.
 bool IsComplete(const Group& group, const std::vector<const BackwardCall*>& calls, bool has_first) {
   const size_t weights =
@@ -143,7 +142,7 @@ bool IsComplete(const Group& group, const std::vector<const BackwardCall*>& call
 }
 
 void PairGroup(const Group& group, const Forward* first, Pass& pass) {
-  // First what only one layer explains: the gradients of the output that this tells help with the others.
+  // First the calls that only one layer explains: their output gradients help with the others.
   std::vector<const BackwardCall*> open = group.calls;
   for (bool only_clear : {true, false}) {
     std::erase_if(open, [&](const BackwardCall* call) {

@@ -1,4 +1,4 @@
-// Which layer each product is of. See structure_reader.h.
+// Which layer each product belongs to. See reader.h.
 #include <algorithm>
 #include <optional>
 
@@ -7,7 +7,7 @@
 
 namespace dlhook::analyzer::inline structure::product_reader {
 
-// The next group of a convolution: all three operands follow on the group before.
+// Whether it is the next group of a convolution: all three operands adjoin those of the previous group.
 bool Reader::ContinuesGroup(WorkIndex before, WorkIndex work, Side weights) const {
   if (before == kNone || weights == Side::kNone || works_[before].kind != works_[work].kind) return false;
   const ProductShape& shape = ShapeOf(work);
@@ -19,9 +19,9 @@ bool Reader::ContinuesGroup(WorkIndex before, WorkIndex work, Side weights) cons
          follows(one.c, shape.c_bytes, other.c);
 }
 
-// What tells layers with weights of these sizes apart: their addresses, if the weights stay or all are read in one
-// streak; nothing where there is one such layer whose weights are made anew for each step, where gradients were before.
-// Two networks that take turns look like one whose weights change places: that stays open.
+// Decides what identifies layers whose weights have these sizes: the addresses, if the weights stay in place or all are
+// read in one streak; the sizes alone, if there is one such layer whose weights are recreated in each step, where
+// gradients were before. Two networks that alternate look like one whose weights move: that stays open.
 void Reader::FindIdentities() {
   std::map<KindIndex, bool> is_steady;
   std::map<WeightSizes, std::map<uint64_t, size_t>> reads;
@@ -56,7 +56,7 @@ void Reader::FindIdentities() {
   }
 }
 
-// A layer for each matrix of weights, or for the sizes of one.
+// One layer per matrix of weights, or per sizes.
 void Reader::PlaceForward() {
   FindIdentities();
   std::map<std::tuple<uint64_t, int64_t, int64_t>, LayerNumber> numbers;
@@ -92,7 +92,7 @@ LayerNumber Reader::LayerOfLastForward(WorkIndex work, Side side) const {
   return layer;
 }
 
-// Of the forward products that read this matrix last, without a gradient between them.
+// The layers of the forward products that read this matrix last, with no gradient in between.
 std::set<LayerNumber> Reader::LayersOfInput(WorkIndex gradient, Side side) const {
   std::set<LayerNumber> layers;
   bool ended = false;
@@ -106,7 +106,7 @@ std::set<LayerNumber> Reader::LayersOfInput(WorkIndex gradient, Side side) const
   return layers;
 }
 
-// Whether the layer's forward product did not run between the two: then they are of one step.
+// Whether the layer's forward product did not run between the two, so that they belong to one step.
 bool Reader::IsOneStep(LayerNumber layer, WorkIndex one, WorkIndex other) const {
   const std::vector<WorkIndex>& forward = layers_[layer].forward;
   const auto [first, last] = std::minmax(one, other);
@@ -114,13 +114,13 @@ bool Reader::IsOneStep(LayerNumber layer, WorkIndex one, WorkIndex other) const 
   return next == forward.end() || *next >= last;
 }
 
-// Of the gradient of an input that reads this gradient of an output.
+// The layer of the input gradient that reads this output gradient.
 LayerNumber Reader::LayerBeside(WorkIndex work, const Matrix& output_gradient) const {
   if (work >= works_.size() || works_[work].direction != LayerDirection::kBackwardData) return kNone;
   return MatrixOf(work, Other(KindOf(work).input)) == output_gradient ? works_[work].layer : kNone;
 }
 
-// Of the only gradient of an input in its step that reads the same gradient of an output.
+// The layer of the only input gradient in its step that reads the same output gradient.
 LayerNumber Reader::LayerOfOutputGradient(WorkIndex gradient, const Matrix& output_gradient,
                                           const std::set<LayerNumber>& among) const {
   std::set<LayerNumber> layers;
@@ -132,7 +132,7 @@ LayerNumber Reader::LayerOfOutputGradient(WorkIndex gradient, const Matrix& outp
   return layers.size() == 1 ? *layers.begin() : kNone;
 }
 
-// Whether gradients of weights come before those of inputs.
+// Whether weight gradients come before input gradients.
 bool Reader::AreWeightsFirst() const {
   size_t before = 0, behind = 0;
   for (WorkIndex i = 1; i + 1 < works_.size(); ++i) {
@@ -149,7 +149,7 @@ bool Reader::AreWeightsFirst() const {
   return behind > before;
 }
 
-// The layer that both operands lead to. Columns that were computed anew may lie where another layer's were.
+// The layer that both operands lead to. Recomputed columns may be in memory that another layer used before.
 LayerNumber Reader::LayerOfWeightsGradient(WorkIndex gradient, const Kind& kind, bool weights_first) const {
   std::set<LayerNumber> all, by_input;
   for (WorkIndex work : kinds_[kind.forward].works) all.insert(works_[work].layer);
@@ -183,7 +183,7 @@ void Reader::PlaceGradients() {
   }
 }
 
-// Of the forward product in its step that read one of its operands; kNone: there are two.
+// The layer of the forward product in its step that read one of its operands; kNone: not unique.
 LayerNumber Reader::LayerOfBatchedGradient(WorkIndex gradient) const {
   std::set<LayerNumber> layers;
   for (Side side : {Side::kA, Side::kB}) {
@@ -199,8 +199,8 @@ LayerNumber Reader::LayerOfBatchedGradient(WorkIndex gradient) const {
   return layers.size() == 1 ? *layers.begin() : kNone;
 }
 
-// Products of parts of two activations have no weights: where they stand among others tells whether they run forward,
-// the matrices that they share with forward ones which gradients are theirs.
+// Products of parts of two activations have no weights: their position among others shows whether they are forward
+// products, and the matrices that they share with forward products show which gradients belong to them.
 void Reader::PlaceBatched() {
   std::map<std::pair<LayerNumber, size_t>, LayerNumber> numbers;
   std::vector<WorkIndex> waiting;
@@ -243,7 +243,7 @@ void Reader::PlaceBiases() {
   }
 }
 
-// How many forward products of each layer fit on the one before or behind them.
+// How many forward products of each layer fit to the previous or next one.
 std::vector<size_t> Reader::CountFitting() const {
   std::vector<size_t> fitting(layers_.size());
   ForEachStreak([&](const std::vector<WorkIndex>& streak) {
@@ -260,9 +260,9 @@ std::vector<size_t> Reader::CountFitting() const {
   return fitting;
 }
 
-// A layer with more gradients than forward products, or that runs forward in two ways, is none. One without gradients,
-// where others have some, must fit on those beside it. Where nobody has any, a network would run whole in each step: all of
-// it is told, or nothing is.
+// Rejects layers with more gradients than forward products, or whose forward products differ. If other layers have
+// gradients, a layer without must fit to its neighbours. If none has gradients, a network must run completely in each
+// step: all layers are reported, or none.
 void Reader::CheckLayers() {
   struct Counts {
     size_t forward = 0, data = 0, weights = 0;

@@ -1,4 +1,4 @@
-// Matrix products of one layer: see structure_products.h.
+// Matrix products of one layer: see products.h.
 #include "analyzer/layers/structure/products.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ void AddOnce(uint64_t address, std::vector<uint64_t>& addresses) {
   if (address != 0 && !ContainsAddress(addresses, address)) addresses.push_back(address);
 }
 
-// Right behind one of the blocks seen so far.
+// Whether it comes right after one of the blocks seen so far.
 bool FollowsOn(const std::vector<uint64_t>& addresses, int64_t bytes, uint64_t address) {
   return bytes > 0 && address > static_cast<uint64_t>(bytes) &&
          ContainsAddress(addresses, address - static_cast<uint64_t>(bytes));
@@ -56,7 +56,7 @@ GradientOf GradientByShapes(const Forward& forward, const OpFacts& gradient) {
                     gradient.direction != Direction::kBackwardWeights;
   const bool of_b = MayBeGradientOfB(forward.facts->product, shape) && forward.gradients_of_b == 0 &&
                     gradient.direction != Direction::kBackwardData;
-  // Where both fit, the gradient of the weights sums over the samples: its left operand is transposed.
+  // If both fit: the weight gradient sums over the samples, so its left operand is transposed.
   if (of_b && (!of_a || shape.a_is_transposed)) return GradientOf::kB;
   return of_a ? GradientOf::kA : GradientOf::kNone;
 }

@@ -1,4 +1,4 @@
-// Matrix products of one layer: which belong together, and which is the gradient of which.
+// Matrix products of one layer: which belong together, and which is a gradient of which.
 #ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_PRODUCTS_H_
 #define DLHOOK_ANALYZER_LAYERS_STRUCTURE_PRODUCTS_H_
 
@@ -11,32 +11,32 @@ namespace dlhook::analyzer::inline structure {
 
 enum class GradientOf : uint8_t { kNone, kA, kB };
 
-// By the sizes alone: both where the sizes are equal.
+// By sizes alone; both if the sizes are equal.
 bool MayBeGradientOfA(const ProductShape& forward, const ProductShape& gradient);
 bool MayBeGradientOfB(const ProductShape& forward, const ProductShape& gradient);
 
 bool HasSameSizes(const ProductShape& first, const ProductShape& second);
 
-// By sizes and addresses: the gradient reads the other operand of the forward product. kNone: not proven.
+// By sizes and addresses: the gradient reads the other operand of the forward product. kNone: no proof.
 GradientOf GradientByOperands(const Forward& forward, const ProductShape& gradient, const Operands& operands);
 
-// By sizes alone, for a layer that lacks it. Of an op that says its direction only that one.
+// By sizes alone, for a layer that lacks it. For an op that reports its direction, only that one.
 GradientOf GradientByShapes(const Forward& forward, const OpFacts& gradient);
 
-// The operand of the gradient that isn't the forward product's: the gradient of its result.
+// The operand of the gradient that the forward product does not have: the gradient of its result.
 uint64_t OutputGradient(const Forward& forward, GradientOf of, const Operands& operands);
 
-// Whether the product is another part of the forward work `last`, which came right before: the next image or group
-// of an im2col convolution, the next step of a recurrence. Notes on which side the weights stand.
+// Whether the product continues the forward work `last`, which came right before: the next image or group of an im2col
+// convolution, the next step of a recurrence. Notes on which side the weights are.
 bool ContinuesForward(const ProductShape& product, const Operands& operands, Forward& last);
 
-// Whether two pieces of forward work use the same weights, on the right, as y = x wT: a layer used twice. Of
-// untransposed ones it can't be told: the columns of im2col convolutions stand on the right, in a buffer that layers
-// may share.
+// Whether two pieces of forward work use the same weights, on the right, as in y = x wT: a layer used twice. For
+// untransposed operands this can't be decided: the columns of im2col convolutions are on the right, in a buffer that
+// layers may share.
 bool ShareWeights(const Forward& first, const Forward& second);
 
 void AddOperands(const Operands& operands, Forward& forward);
-// A run has many passes: what only pairing needed goes.
+// A run has many passes: frees what only pairing needed.
 void DropAddresses(Forward& forward);
 bool ContainsAddress(const std::vector<uint64_t>& addresses, uint64_t address);
 

@@ -1,5 +1,5 @@
-// How ReadProductLayers works, in parts: what products are (structure_roles.cc), where their weights stand
-// (structure_sides.cc), which layer each is of (structure_places.cc).
+// The implementation of ReadProductLayers: the roles of products (roles.cc), the side of their weights (sides.cc), and
+// their layers (places.cc).
 #ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_
 #define DLHOOK_ANALYZER_LAYERS_STRUCTURE_READER_H_
 
@@ -21,9 +21,9 @@
 
 namespace dlhook::analyzer::inline structure::product_reader {
 
-// Of an op's calls: nearly all, and hardly any.
+// Parts of an op's calls: nearly all, hardly any.
 inline constexpr double kNearlyAll = 0.8;
-// Steps from which on it counts what stays where it is.
+// Steps from which on staying in place counts as evidence.
 inline constexpr size_t kMinSteps = 3;
 inline constexpr double kHardlyAny = 0.3;
 using WorkIndex = uint32_t;
@@ -32,7 +32,7 @@ using LayerNumber = uint32_t;
 enum class Side : uint8_t { kNone, kA, kB };
 enum class Role : uint8_t { kOpen, kForward, kGradient, kBatched };
 
-// A matrix in memory; transposed it is the same.
+// A matrix in memory; its transpose is the same.
 struct Matrix {
   uint64_t address = 0;
   int64_t shorter = 0;
@@ -44,20 +44,20 @@ struct Matrix {
   }
 };
 
-// Products of one shape, however BLAS was told of it.
+// Products of one shape, however it was passed to BLAS.
 using KindIndex = uint32_t;
 
-// A product, with its repetitions in a loop.
+// A product, including its repetitions in a loop.
 struct Work {
   OpIndex op = 0;
   KindIndex kind = 0;
   Operands at;
-  bool moves_a = false;  // from turn to turn of the loop
+  bool moves_a = false;  // between iterations of the loop
   bool moves_b = false;
   bool is_loop = false;
   size_t step = 0;
   std::vector<CallIndex> calls;
-  WorkIndex owner = kNone;  // of a bias: the product that it is added to, or whose operand it sums
+  WorkIndex owner = kNone;  // for a bias: the product to which it is added, or whose operand it sums
   LayerNumber layer = kNone;
   LayerDirection direction = LayerDirection::kUnknown;
 };
@@ -66,12 +66,12 @@ struct Kind {
   const ProductShape* shape = nullptr;
   std::vector<WorkIndex> works;  // without biases
   Role role = Role::kOpen;
-  Side weights = Side::kNone;  // forward: which operand they are
-  // Gradient: of which forward kind, and which of its operands is read again. kNone: neither, it was computed anew.
+  Side weights = Side::kNone;  // forward: the operand that holds the weights
+  // For gradients: the forward kind, and which of its operands is read again. kNone: neither, it was recomputed.
   KindIndex forward = 0;
   Side shares = Side::kNone;
   Side gradient_of = Side::kNone;
-  Side input = Side::kNone;  // of a gradient: its own operand that is (or would be) its forward product's
+  Side input = Side::kNone;  // for gradients: the operand that also is (or would be) the forward product's
   bool by_shapes = false;
 };
 
@@ -80,10 +80,10 @@ struct Read {
   Side side;
 };
 
-// Another kind, its operand, and the own operand that reads the same.
+// Another kind, its operand, and the own operand that reads the same matrix.
 using Sharing = std::tuple<KindIndex, Side, Side>;
 
-// What tells layers whose weights have the same sizes apart.
+// What distinguishes layers whose weights have the same sizes.
 enum class Identity : uint8_t { kOpen, kAddress, kSizes };
 using WeightSizes = std::pair<int64_t, int64_t>;
 
@@ -93,7 +93,7 @@ struct Layer {
   Evidence evidence = Evidence::kPointers;
   bool is_sure = true;
   std::vector<WorkIndex> forward;
-  // Forward products that look like it.
+  // Number of forward products that look like it.
   int convolution = 0;
   int linear = 0;
   int either = 0;
@@ -101,11 +101,11 @@ struct Layer {
 
 inline Side Other(Side side) { return side == Side::kA ? Side::kB : Side::kA; }
 
-// Of a forward product whose weights are known: y[rows, out] = x[rows, in] w[in, out].
+// Of a forward product with known weights: y[rows, out] = x[rows, in] w[in, out].
 struct LayerSizes {
   int64_t rows, in, out;
 };
-// How well the second layer fits on the first: its sums over what that computes, and its rows.
+// How well the second layer fits to the first: its inputs to the other's outputs, and its rows.
 struct Fits {
   int64_t chain = 0;
   int64_t rows = 0;
@@ -115,7 +115,7 @@ struct Fits {
 LayerSizes SizesOf(const ProductShape& shape, Side weights);
 // `is_image`: rows of the first are positions of one image.
 Fits Fit(const LayerSizes& first, const LayerSizes& second, bool is_image = false);
-// The area of a kernel is an odd square.
+// Whether it is an odd square.
 bool IsKernel(int64_t area);
 
 class Reader {
@@ -197,7 +197,7 @@ class Reader {
     return {side == Side::kA ? works_[work].at.a : works_[work].at.b, shorter, longer};
   }
   LayerSizes SizesOf(WorkIndex work) const { return product_reader::SizesOf(ShapeOf(work), KindOf(work).weights); }
-  // Whether hardly anything else lies there: weights may be made where a first batch was.
+  // Whether hardly anything else uses this memory: weights may be created where an earlier batch was.
   bool IsExclusive(const Matrix& matrix) const {
     const auto uses = static_cast<double>(uses_at_.at(matrix.address));
     return static_cast<double>(reads_.at(matrix).size()) >= kNearlyAll * uses;
@@ -209,7 +209,7 @@ class Reader {
   std::vector<Kind> kinds_;
   absl::flat_hash_map<Matrix, std::vector<Read>> reads_;
   absl::flat_hash_map<uint64_t, size_t> uses_at_;  // how often products read or write at an address
-  absl::flat_hash_set<uint64_t> written_;          // where products write
+  absl::flat_hash_set<uint64_t> written_;          // addresses that products write
   std::map<WeightSizes, Identity> identities_;
   std::vector<Layer> layers_;
 };

@@ -1,4 +1,4 @@
-// Reorders and the layers that need them: see structure_reorders.h.
+// Reorders and the layers that need them: see reorders.h.
 #include "analyzer/layers/structure/reorders.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace dlhook::analyzer::inline structure {
 namespace {
 
-// The calls of one thread around a reorder; kNone where there is none.
+// The calls of one thread around a reorder; kNone if none.
 struct Neighbours {
   CallIndex before = kNone;
   CallIndex after = kNone;
@@ -24,7 +24,7 @@ const Tensor* TensorOf(const Op& op, const char* role) {
   return nullptr;
 }
 
-// Filters are moved with and without their dimension of groups, those of deconvolutions with channels exchanged.
+// Filters are converted with and without their group dimension, those of deconvolutions with swapped channels.
 bool HasDims(const Tensor& tensor, const std::vector<int64_t>& dims, bool in_any_shape) {
   if (tensor.dims == dims) return true;
   if (!in_any_shape || dims.empty() || tensor.dims.empty()) return false;
@@ -33,7 +33,7 @@ bool HasDims(const Tensor& tensor, const std::vector<int64_t>& dims, bool in_any
   return std::is_permutation(dims.begin(), dims.end(), tensor.dims.begin());
 }
 
-// "aBcd16b": a format of the library's own. "abcd", "acdb": as programs lay tensors out.
+// True for a library's own format, such as "aBcd16b"; false for "abcd", "acdb".
 bool IsBlocked(const std::string& format) {
   return std::any_of(format.begin(), format.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
 }
@@ -73,12 +73,12 @@ class Charges {
     });
   }
 
-  // Gradients of weights and biases are moved into the program's format after they were computed; the next layer's
-  // may have the same dimensions.
+  // Gradients of weights and biases are converted to the program's format after they are computed; those of the next
+  // layer may have the same dimensions.
   bool IsParameterGradient(CallIndex call, const Tensor& moved, bool in_any_shape) const {
     const Op& op = model_.ops[model_.calls.op[call]];
     if (op.direction != Direction::kBackwardWeights && op.direction != Direction::kBackward) return false;
-    // Only some primitives name gradients apart ("diff_wei_layer"); a backward convolution's "wei" is its result.
+    // Only some primitives mark gradients ("diff_wei_layer"); a backward convolution's result is just "wei".
     const auto is_named_apart = [](const Tensor& tensor) { return absl::StartsWith(tensor.role, "diff_wei"); };
     const bool apart = std::any_of(op.tensors.begin(), op.tensors.end(), is_named_apart);
     return std::any_of(op.tensors.begin(), op.tensors.end(), [&](const Tensor& tensor) {
@@ -98,7 +98,7 @@ int64_t ChargeReorders(const TraceModel& model, const std::vector<OpFacts>& fact
                        std::vector<Place>& places) {
   const Charges charges(model, places);
   const auto is_reorder = [&](CallIndex call) { return facts[model.calls.op[call]].work == Work::kReorder; };
-  std::vector<CallIndex> last(model.threads.size(), kNone);  // by thread: the last call that is no reorder
+  std::vector<CallIndex> last(model.threads.size(), kNone);  // by thread: the last call that is not a reorder
   std::vector<Neighbours> neighbours(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     CallIndex& seen = last[model.calls.thread[calls[i]]];

@@ -1,4 +1,4 @@
-// Tensors converted from one memory format to another, charged to the layer that needs it. Last stage of
+// Assigns conversions of tensors between memory formats to the layer that needs them. Last stage of
 // AttributeByStructure.
 #ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_REORDERS_H_
 #define DLHOOK_ANALYZER_LAYERS_STRUCTURE_REORDERS_H_
@@ -12,12 +12,12 @@
 
 namespace dlhook::analyzer::inline structure {
 
-// For each reorder in `calls` (of a track, in order of time) without a layer, by the ops before and after it on its
-// thread: the next op if it takes a tensor of these dimensions in the format moved to (it is prepared), or else the
-// op before if it has one in the format moved from (its result is taken back). Where both do, the op before, if the
-// tensor goes from a format of the library's own back to a plain one or is a gradient of weights or biases. Where
-// neither does, whichever has a tensor of these dimensions, the next op first. Layer and direction are those of that
-// op. Returns how many stay without a layer.
+// For each reorder in `calls` (of a track, in order of time) without a layer, looks at the ops before and after it on
+// its thread: the next op, if it takes a tensor of these dimensions in the new format (the reorder prepares it), else
+// the previous op, if it has one in the old format (the reorder converts its result back). If both match, the previous
+// op, provided that the tensor goes from the library's own format back to a plain one or is a gradient of weights or
+// biases. If neither matches, whichever has a tensor of these dimensions, the next op first. The reorder gets that op's
+// layer and direction. Returns how many reorders remain without a layer.
 int64_t ChargeReorders(const TraceModel& model, const std::vector<OpFacts>& facts, absl::Span<const CallIndex> calls,
                        std::vector<Place>& places);
 

@@ -1,7 +1,7 @@
-// What a track's products are: forward work, gradients of which, biases. See structure_reader.h.
+// What a track's products are: forward work, gradients, biases. See reader.h.
 //
 // Both gradients of a forward product have its three sizes, in other roles, and share matrices with it and with each
-// other; the one that was met first runs forward.
+// other; the kind that appears first is the forward product.
 #include <algorithm>
 #include <array>
 
@@ -12,12 +12,12 @@
 namespace dlhook::analyzer::inline structure::product_reader {
 namespace {
 
-// How far beside a product its bias is looked for.
+// How far from a product to look for its bias.
 constexpr size_t kBeside = 4;
-// How many reads of a matrix are looked back at.
+// How many earlier reads of a matrix to examine.
 constexpr size_t kFar = 64;
 
-// Whether the second may add to all that the first wrote, or to all groups of it.
+// Whether the second product may add to everything that the first wrote, or to all its groups.
 bool AddsTo(const ProductShape& product, const ProductShape& bias) {
   return (product.n == bias.n && bias.m % product.m == 0) || (product.m == bias.m && bias.n % product.n == 0);
 }
@@ -65,7 +65,7 @@ void Reader::IndexMatrices() {
   }
 }
 
-// Products with a vector that add to the result of the product before them, or sum an operand of one beside them.
+// Finds products with a vector that add to the result of the previous product, or sum an operand of an adjacent one.
 void Reader::SetAsideBiases() {
   const auto is_vector = [&](WorkIndex i) { return ShapeOf(i).m == 1 || ShapeOf(i).n == 1 || ShapeOf(i).k == 1; };
   for (WorkIndex i = 0; i < works_.size(); ++i) {
@@ -80,7 +80,8 @@ void Reader::SetAsideBiases() {
       }
     }
   }
-  // What only now and then lies beside such a product is none, nor what reads a vector that other products read.
+  // An op that is next to such a product only sometimes is not a bias, nor is one that reads a vector that other
+  // products read.
   std::set<OpIndex> others;
   std::set<uint64_t> read;
   for (const Work& work : works_) {
@@ -113,7 +114,7 @@ void Reader::MakeKinds() {
   }
 }
 
-// Kinds of the same three sizes, whichever is which, in the order of their first calls.
+// Finds the roles of kinds with the same three sizes in any order, in the order of their first calls.
 void Reader::FindRoles() {
   std::map<std::array<int64_t, 3>, std::vector<KindIndex>> families;
   for (KindIndex index = 0; index < kinds_.size(); ++index) {
@@ -133,17 +134,17 @@ void Reader::FindRoles() {
   }
 }
 
-// Products of equal sizes that are a forward product here and a gradient there, or neither.
+// Whether products of these sizes are forward products in one place and gradients in another, or neither.
 bool Reader::RunsAmongGradients(const Kind& kind) const {
   const auto among = std::count_if(kind.works.begin(), kind.works.end(), [&](WorkIndex work) {
     const bool is_among = work > 0 && work + 1 < works_.size() && IsGradient(work - 1) && IsGradient(work + 1);
-    return is_among && KindOf(work + 1).forward != works_[work].kind;  // a network of one layer
+    return is_among && KindOf(work + 1).forward != works_[work].kind;  // except in a network of one layer
   });
   return static_cast<double>(among) > kHardlyAny * static_cast<double>(kind.works.size());
 }
 
-// By kind of `before`, operand of that and own operand: the part of the works that read what such a work read before
-// them.
+// By kind in `before`, its operand and the own operand: the part of the works that read a matrix which such a work read
+// before.
 std::map<Sharing, double> Reader::PartsShared(const Kind& kind, const std::vector<KindIndex>& before) const {
   std::map<Sharing, double> parts;
   for (WorkIndex work : kind.works) {
@@ -187,7 +188,7 @@ void Reader::FindRole(KindIndex index, const std::vector<KindIndex>& before) {
   if (is_gradient && some_share && of_some != std::pair(kind.forward, kind.gradient_of)) kind.role = Role::kOpen;
 }
 
-// The other gradient of a layer, whose input was computed anew: it shares the gradient of the output.
+// Whether it is the other gradient of a layer whose input was recomputed: both share the output gradient.
 bool Reader::IsOtherGradient(const std::map<Sharing, double>& parts, Kind& kind) const {
   for (const auto& [sharing, part] : parts) {
     const auto& [other, of_other, own] = sharing;
@@ -203,7 +204,7 @@ bool Reader::IsOtherGradient(const std::map<Sharing, double>& parts, Kind& kind)
   return false;
 }
 
-// Whether other kinds' forward products run right before and behind, and others read what this one reads: the
+// Whether other kinds' forward products run right before and after it, and other products read the same matrices: the
 // weights of another layer, at another batch size.
 bool Reader::RunsAmongForward(const Kind& kind) const {
   const auto is_other_forward = [&](WorkIndex work) {
@@ -220,7 +221,7 @@ bool Reader::RunsAmongForward(const Kind& kind) const {
   return 2 * static_cast<size_t>(among) > kind.works.size();
 }
 
-// By sizes it may be a gradient that a kind lacks, and gradients were computed before it.
+// Whether its sizes allow it to be a gradient that a kind lacks, and gradients were computed before it.
 bool Reader::MayBeOpenGradient(const std::vector<KindIndex>& before, const Kind& kind) const {
   for (KindIndex forward : before) {
     if (kinds_[forward].role != Role::kForward) continue;
@@ -238,8 +239,8 @@ bool Reader::MayBeOpenGradient(const std::vector<KindIndex>& before, const Kind&
   return false;
 }
 
-// Of products of these sizes there is one forward kind, whose weights stay where they are; what this one reads was
-// computed anew, and there is no other gradient of that operand.
+// Whether there is exactly one forward kind of these sizes, whose weights stay in place, while this product reads
+// recomputed data, and that operand has no other gradient.
 bool Reader::IsGradientBySizes(const std::vector<KindIndex>& before, Kind& kind) const {
   if (before.empty() || kinds_[before[0]].role != Role::kForward) return false;
   const Kind& forward = kinds_[before[0]];
@@ -263,9 +264,10 @@ bool Reader::IsGradientBySizes(const std::vector<KindIndex>& before, Kind& kind)
   return true;
 }
 
-// The part of a kind's works that read on this side what they read in nearly every step, and nothing else lies there.
+// The part of a kind's works that read, on this side, a matrix that they read in nearly every step and that hardly
+// anything else uses.
 double Reader::SteadyPart(const Kind& kind, Side side) const {
-  struct Steps {  // products are in the order of time, so each step is counted when it begins
+  struct Steps {  // products are in order of time, so each step is counted when it begins
     size_t last = SIZE_MAX;
     size_t count = 0;
     void Add(size_t step) { count += step != std::exchange(last, step) ? 1 : 0; }
@@ -285,7 +287,7 @@ double Reader::SteadyPart(const Kind& kind, Side side) const {
   return static_cast<double>(steady) / static_cast<double>(kind.works.size());
 }
 
-// Calls `take` with the forward products between gradients.
+// Calls `take` with each streak: the forward products between gradients.
 void Reader::ForEachStreak(const std::function<void(const std::vector<WorkIndex>&)>& take) const {
   std::vector<WorkIndex> streak;
   for (WorkIndex i = 0; i < works_.size(); ++i) {
@@ -297,8 +299,7 @@ void Reader::ForEachStreak(const std::function<void(const std::vector<WorkIndex>
   take(streak);
 }
 
-// A recording that began in a backward pass shows gradients first, which come in turns, and not one layer after the
-// other.
+// A recording that began in a backward pass shows gradients first; they come in pairs, not one layer after the other.
 bool Reader::RunsForward() const {
   size_t forward = 0, in_a_row = 0;
   std::set<KindIndex> kinds;

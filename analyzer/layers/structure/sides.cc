@@ -1,7 +1,8 @@
-// Which operand of forward products the weights are. See structure_reader.h.
+// Which operand of forward products holds the weights. See reader.h.
 //
-// What stays where it is while the other moves, in a loop over images or from step to step; where everything stays,
-// layers must fit on each other: one's rows are the next one's, its columns are what that sums over.
+// The one that stays in place while the other moves, in a loop over images or from step to step. If everything stays in
+// place, layers must fit to each other: the rows of one are those of the next, its columns are what the next one sums
+// over.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,12 +12,12 @@
 namespace dlhook::analyzer::inline structure::product_reader {
 namespace {
 
-// Positions that pooling makes one.
+// The largest number of positions that pooling combines.
 constexpr int64_t kMaxPool = 16;
-// Operands that are known to be weights tell of those beside them.
+// Operands known to be weights help to decide about adjacent ones.
 constexpr int kRounds = 3;
 
-// kNone: nothing or contradictions.
+// kNone: no or contradicting votes.
 Side MostSay(const std::vector<Side>& sides) {
   const auto a = std::count(sides.begin(), sides.end(), Side::kA), b = std::count(sides.begin(), sides.end(), Side::kB);
   return a > b ? Side::kA : b > a ? Side::kB : Side::kNone;
@@ -41,7 +42,7 @@ Fits Fit(const LayerSizes& first, const LayerSizes& second, bool is_image) {
   const bool is_pooled = first.rows % samples == 0 && first.rows / samples <= kMaxPool;
   if (!is_image) fits.rows = first.rows == second.rows ? 2 : is_pooled ? 1 : 0;
   if (second.in % first.out != 0) return fits;
-  const int64_t area = second.in / first.out;  // a kernel's, or positions that were made one row
+  const int64_t area = second.in / first.out;  // a kernel's, or the number of positions flattened into one row
   const bool is_row = first.rows % (samples * area) == 0 && IsSquareNumber(first.rows / samples / area);
   if (area == 1) {
     fits.chain = first.rows == second.rows ? 2 : 1;
@@ -53,7 +54,7 @@ Fits Fit(const LayerSizes& first, const LayerSizes& second, bool is_image) {
   return fits;
 }
 
-// What stays where it is while the other operand moves on.
+// The side that stays in place while the other operand moves.
 Side Reader::FixedInLoops(const Kind& kind) const {
   size_t a = 0, b = 0;
   for (WorkIndex work : kind.works) {
@@ -65,7 +66,8 @@ Side Reader::FixedInLoops(const Kind& kind) const {
   return static_cast<double>(b) >= most ? Side::kB : Side::kNone;
 }
 
-// Image by image with one buffer of columns for all: only the results move on. The weights stand on the left.
+// Whether it runs image by image with a single buffer of columns, so that only the result moves. The weights are on the
+// left.
 bool Reader::IsByImage(const Kind& kind) const {
   return std::all_of(kind.works.begin(), kind.works.end(), [&](WorkIndex work) {
     return works_[work].is_loop && !works_[work].moves_a && !works_[work].moves_b;
@@ -78,8 +80,8 @@ Side Reader::SteadySide(const Kind& kind) const {
   return b >= kNearlyAll && a <= kHardlyAny ? Side::kB : Side::kNone;
 }
 
-// What decides alone first: loops, other numbers of samples, weights that other kinds were found to have. Then what
-// may mislead: a whole data set stays where it is, new weights may be made for each step, and sizes may fit by chance.
+// First the conclusive evidence: loops, different numbers of samples, weights that were found for other kinds. Then the
+// misleading: a whole data set stays in place, weights may be recreated in each step, and sizes may fit by chance.
 void Reader::FindWeights() {
   const auto is_open = [](const Kind& kind) { return kind.role == Role::kForward && kind.weights == Side::kNone; };
   const std::vector<Side> by_variants = SidesByVariants(), by_first_layer = SidesOfFirstLayers();
@@ -106,7 +108,7 @@ void Reader::FindWeights() {
   }
 }
 
-// How forward products fit on those right before them, with weights on either side.
+// How well forward products fit to the previous ones, with weights on either side.
 std::vector<Side> Reader::SidesByFit() const {
   std::vector<std::array<Fits, 2>> sums(kinds_.size());
   const auto may_be = [&](WorkIndex work, Side side) {
@@ -150,7 +152,7 @@ std::vector<Side> Reader::SidesByFit() const {
   return sides;
 }
 
-// What a kind of other streaks reads, too: with another number of samples a layer's weights are the same.
+// The operand that a kind in other streaks reads, too: a layer's weights are the same for any number of samples.
 std::vector<Side> Reader::SidesByVariants() const {
   std::vector<std::set<size_t>> streaks_of(kinds_.size());
   absl::flat_hash_map<Matrix, std::set<KindIndex>> readers;
@@ -185,7 +187,7 @@ std::vector<Side> Reader::SidesByVariants() const {
   return sides;
 }
 
-// Where other products' weights lie: the same layer with another number of samples.
+// The side that reads other products' known weights: the same layer with another number of samples.
 Side Reader::SideOfKnownWeights(const Kind& kind) const {
   std::set<Matrix> known;
   for (const Kind& other : kinds_) {
@@ -201,14 +203,14 @@ Side Reader::SideOfKnownWeights(const Kind& kind) const {
   return parts[1] >= kNearlyAll && parts[0] <= kHardlyAny ? Side::kB : Side::kNone;
 }
 
-// The samples divide the rows of all layers that run in a row.
+// The number of samples divides the rows of all consecutive layers.
 std::vector<Side> Reader::SidesByRows() const {
-  std::vector<std::array<int64_t, 3>> fits(kinds_.size());  // with weights A, with B; all
+  std::vector<std::array<int64_t, 3>> fits(kinds_.size());  // with weights A, with weights B, in total
   const auto divide = [](int64_t one, int64_t other) { return std::max(one, other) % std::min(one, other) == 0; };
   const auto compare = [&](const std::vector<WorkIndex>& streak) {
-    // Streaks may be as long as the run, but its ops are few.
-    std::map<OpIndex, std::pair<WorkIndex, int64_t>> open;  // one of its products, how many there are
-    std::map<int64_t, int64_t> known;                       // rows, how many products have them
+    // Streaks may be as long as the run, but have few distinct ops.
+    std::map<OpIndex, std::pair<WorkIndex, int64_t>> open;  // one of its products, and their number
+    std::map<int64_t, int64_t> known;                       // rows, number of products with them
     for (WorkIndex work : streak) {
       if (KindOf(work).weights == Side::kNone) ++open.try_emplace(works_[work].op, work, 0).first->second.second;
       if (KindOf(work).weights != Side::kNone && !works_[work].is_loop) ++known[SizesOf(work).rows];
@@ -239,7 +241,7 @@ bool Reader::HasGradient(KindIndex kind) const {
   });
 }
 
-// A first layer needs no gradient of its input: the only one that there is is that of its weights.
+// A first layer needs no gradient of its input: its only gradient is that of its weights.
 std::vector<Side> Reader::SidesOfFirstLayers() const {
   std::vector<size_t> streaks(kinds_.size()), first(kinds_.size());
   ForEachStreak([&](const std::vector<WorkIndex>& streak) {
@@ -259,7 +261,7 @@ std::vector<Side> Reader::SidesOfFirstLayers() const {
   return sides;
 }
 
-// Gradients of all weights are computed, but a first layer needs none of its input.
+// All weights have gradients, but the input of a first layer needs none.
 Side Reader::SideByGradients(KindIndex kind) const {
   size_t of_a = 0, of_b = 0;
   for (const Kind& gradient : kinds_) {

@@ -1,8 +1,8 @@
 // Layers from the calls alone: see structure.h.
 //
-// Stages, each a file: what an op says by itself (layers/op_facts), passes forward and back through a network
-// (network_pass, products, pairing), networks that repeat (networks), layout conversions charged to the layer that
-// needs them (reorders). Products that share matrices are read by themselves (weights, reader.h).
+// Stages, one file each: what an op shows by itself (layers/op_facts), passes forward and backward through a network
+// (network_pass, products, pairing), repeating networks (networks), layout conversions assigned to the layer that needs
+// them (reorders). Products that share matrices are handled separately (weights, reader.h).
 #include "analyzer/layers/structure/structure.h"
 
 #include <algorithm>
@@ -30,12 +30,12 @@ constexpr char kNotToldApart[] =
     "neither their operands nor their sizes and order say which layer they are of, or whether they run forward or "
     "backward; DLHOOK_STACKS=native records the functions that call them";
 
-// What belongs together in time: a process, or a thread that repeats for itself.
+// Calls that form one sequence: those of a process, or of a thread that repeats independently.
 struct Track {
-  std::vector<CallIndex> calls;  // that say something about layers, in order of time
-  std::vector<CallIndex> work;   // of them, without reorders
+  std::vector<CallIndex> calls;  // calls that show something about layers, in order of time
+  std::vector<CallIndex> work;   // the same without reorders
   std::vector<Pass> passes;
-  ProductLayers products;  // instead of passes, where all work is products with addresses
+  ProductLayers products;  // instead of passes, if all work is products with addresses
 };
 
 class Attributor {
@@ -78,17 +78,17 @@ class Attributor {
   const std::vector<OpFacts> facts_;
   std::vector<Track> tracks_;
   std::vector<Network> networks_;
-  std::vector<std::vector<LayerIndex>> index_;  // by network and place in it
+  std::vector<std::vector<LayerIndex>> index_;  // by network and position in it
   Attribution result_;
   int64_t unpaired_ = 0;
   int64_t outside_ = 0;
   int64_t left_reorders_ = 0;
 };
 
-// Calls of all threads of a process together, but of threads that repeat independently each for itself.
+// The calls of all threads of a process together, except for threads that repeat independently.
 void Attributor::FindTracks() {
   const std::vector<IterationTrack> iterations = FindIterations(model_);
-  // By thread: the track that is its own, else the process's.
+  // By thread: its own track, else the process's.
   std::vector<const IterationTrack*> of_thread(model_.threads.size(), nullptr);
   for (const IterationTrack& track : iterations) {
     if (track.thread != kNone) of_thread[track.thread] = &track;
@@ -109,7 +109,7 @@ void Attributor::FindTracks() {
   }
 }
 
-// Without products of the heads of an attention, which belong together.
+// Attention heads, which belong together, are excluded.
 bool AreProductsWithAddresses(const TraceModel& model, const std::vector<OpFacts>& facts,
                               const std::vector<CallIndex>& calls) {
   constexpr size_t kHeads = 4;
@@ -122,7 +122,7 @@ bool AreProductsWithAddresses(const TraceModel& model, const std::vector<OpFacts
   return !calls.empty() && OperandsOfCall(model, facts, calls[0]).a != 0;
 }
 
-// Passes are cut where iterations begin only if nothing runs backward: else backward work tells better where they
+// Passes are cut at the start of iterations only if there is no backward work, which otherwise shows better where they
 // end.
 Track Attributor::TrackOf(std::vector<CallIndex> calls, const IterationTrack* iterations) const {
   Track track;
@@ -159,9 +159,10 @@ std::vector<const Pass*> Attributor::AllPasses() const {
   return all;
 }
 
-// Networks that most passes go through several times in a row before they go back (two inputs that are compared).
+// Networks that most passes run several times in a row before the backward pass (two inputs that are compared).
 std::set<size_t> UsuallyRepeated(const std::vector<Pass>& passes, const std::vector<Network>& networks) {
-  std::map<size_t, std::pair<int64_t, int64_t>> counts;  // by network: passes with it, with it twice in a row
+  std::map<size_t, std::pair<int64_t, int64_t>> counts;  // by network: passes that contain it, passes that contain it
+                                                         // twice in a row
   for (const Pass& pass : passes) {
     std::map<size_t, bool> repeated;
     size_t before = kNone;
@@ -182,8 +183,8 @@ std::set<size_t> UsuallyRepeated(const std::vector<Pass>& passes, const std::vec
   return usual;
 }
 
-// Calls that begin a network after another one that has no backward work or is the same: the batches of an
-// evaluation, and the training step after them.
+// Calls that begin a network after another one that has no backward work or is the same: the batches of an evaluation,
+// and the training step after them.
 std::set<CallIndex> FollowingNetworks(const Pass& pass, const std::vector<Network>& networks,
                                       const std::set<size_t>& usually_repeated) {
   std::set<CallIndex> begins;
@@ -203,7 +204,7 @@ std::set<CallIndex> FollowingNetworks(const Pass& pass, const std::vector<Networ
   return begins;
 }
 
-// Reads tracks again with these cuts, so that backward work meets only the forward work of its own step.
+// Reads tracks again with these cuts, so that backward work is matched only with the forward work of its own step.
 bool Attributor::CutForwardRuns() {
   bool any = false;
   for (Track& track : tracks_) {
@@ -221,7 +222,7 @@ bool Attributor::CutForwardRuns() {
   return any;
 }
 
-// Names as the literature gives them: by type, counted from the input.
+// Names as in the literature: by type, numbered from the input.
 void Attributor::AddLayers() {
   for (size_t i = 0; i < networks_.size(); ++i) {
     std::vector<LayerIndex>& index = index_.emplace_back();
@@ -280,7 +281,7 @@ void Attributor::AttributeForward(const Forward& forward, const NetworkPlace& pl
   ++layer.passes;
   if (forward.is_disputed) ++layer.disputed_passes;
   layer.evidence = std::max(layer.evidence, forward.evidence);
-  // A pass of a single image does not show on which side the weights stand; others did.
+  // A pass with a single image does not show on which side the weights are; others did.
   const bool exchange = forward.facts->is_product && layer.weights_are_a != forward.weights_are_a;
   for (const auto& [call, direction] : forward.calls) {
     LayerDirection known = direction;
@@ -301,7 +302,7 @@ void Attributor::FinishLayers() {
   }
 }
 
-// A product inside of a convolution belongs where that does.
+// A product inside a convolution belongs to the convolution's layer.
 void Attributor::TakeOverFromParents() {
   for (CallIndex call = 0; call < model_.calls.size(); ++call) {
     const CallIndex parent = model_.calls.parent[call];

@@ -1,11 +1,11 @@
-// Layers by the matrices that products read: see structure_weights.h.
+// Layers from the matrices that products read: see weights.h.
 //
-// A layer's forward product reads its weights and its input, the gradient of its input the weights again, and that of
-// its weights the input again; both gradients read the gradient of the output. So of products of the same three sizes
-// those that share matrices belong together, and the one that was met first runs forward. Weights are what stays where
-// it is from step to step while other operands move, in a loop over images or where memory is used again; where
-// everything stays, layers must fit on each other (one's rows are the next one's, its columns are what that sums over).
-// What none of this decides stays open.
+// A layer's forward product reads its weights and its input; the gradient of its input reads the weights again, that of
+// its weights the input; both gradients read the gradient of the output. So products with the same three sizes that
+// share matrices belong together, and the one that appears first is the forward product. Weights are what stays in
+// place from step to step while other operands move, in a loop over images or where memory is reused; if everything
+// stays in place, layers must fit to each other (the rows of one are those of the next, its columns are what the next
+// one sums over). What this does not decide stays open.
 #include "analyzer/layers/structure/weights.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void Reader::FindTypes() {
   const bool any_batched = is_any([](const Layer& layer) { return layer.prefix == "matmul"; });
   for (Layer& layer : layers_) {
     if (layer.prefix == "matmul") continue;
-    // One by one, over more rows than there are samples: a convolution beside others, else each token's product.
+    // A loop over more rows than there are samples: a convolution if others are, else a product per token.
     if (any_conv) layer.convolution += layer.either;
     if (any_batched && !any_conv) layer.linear += layer.either;
     const bool told = layer.convolution + layer.linear > layer.either;
@@ -32,8 +32,8 @@ void Reader::FindTypes() {
   }
 }
 
-// A kernel's area is an odd square; the rows of a convolution are positions of all samples, and those of the layers
-// behind it the samples.
+// A kernel's area is an odd square; the rows of a convolution are the positions of all samples, those of the layers
+// after it the samples.
 void Reader::VoteForTypes(const std::vector<WorkIndex>& streak) {
   int64_t fewest_rows = INT64_MAX;
   for (WorkIndex work : streak) {
@@ -41,7 +41,7 @@ void Reader::VoteForTypes(const std::vector<WorkIndex>& streak) {
     const int64_t rows = KindOf(work).weights == Side::kNone ? std::min(shape.m, shape.n) : SizesOf(work).rows;
     if (!works_[work].is_loop) fewest_rows = std::min(fewest_rows, rows);
   }
-  std::set<int64_t> outs;  // of the products before; few, however long the streak is
+  std::set<int64_t> outs;  // of the previous products; few distinct ones, however long the streak
   for (size_t i = 0; i < streak.size(); ++i) {
     if (i > 0) outs.insert(SizesOf(streak[i - 1]).out);
     if (works_[streak[i]].layer == kNone) continue;
@@ -87,8 +87,8 @@ ProductLayers Reader::Result() const {
 
 namespace {
 
-// Operands are kept of a thread's first products only: the others are told by their ops, which go on in the same
-// order, or are of one layer and direction.
+// Only a thread's first products have operands; later ones are identified by their ops, which continue in the same
+// order, or belong to one layer and direction.
 class Continuation {
  public:
   Continuation(const TraceModel& model, absl::Span<const CallIndex> calls, size_t known, ProductLayers* result)
@@ -125,7 +125,7 @@ class Continuation {
  private:
   OpIndex OpAt(size_t i) const { return model_.calls.op[calls_[i]]; }
 
-  // After which the last ops repeat, twice at least; 0: none.
+  // The period with which the last ops repeat, at least twice; 0: none.
   size_t Period() const {
     for (size_t period = 1; 3 * period <= known_; ++period) {
       size_t equal = 0;

@@ -1,4 +1,4 @@
-// Layers of programs whose work is matrix products, told by the matrices that they read.
+// Layers of programs whose work is matrix products, inferred from the matrices that they read.
 #ifndef DLHOOK_ANALYZER_LAYERS_STRUCTURE_WEIGHTS_H_
 #define DLHOOK_ANALYZER_LAYERS_STRUCTURE_WEIGHTS_H_
 
@@ -12,9 +12,9 @@
 
 namespace dlhook::analyzer::inline structure {
 
-// What is known of one layer's products.
+// What is known of one layer from its products.
 struct ProductLayer {
-  std::string type;    // "linear", "convolution"; "matrix product" where it can't be told
+  std::string type;    // "linear", "convolution"; "matrix product" if not known
   std::string prefix;  // of its name
   Evidence evidence = Evidence::kPointers;
   std::vector<std::pair<CallIndex, LayerDirection>> calls;
@@ -22,11 +22,11 @@ struct ProductLayer {
 
 struct ProductLayers {
   std::vector<ProductLayer> layers;  // in the order of the first forward pass
-  std::vector<CallIndex> open;       // calls that could not be told apart
+  std::vector<CallIndex> open;       // calls that could not be assigned
 };
 
-// `calls`: those of a track that say something about layers, in order of time: products alone, the first with addresses.
-// `step_starts_ns`: ascending.
+// `calls`: calls of a track that show something about layers, in order of time: only products, the first ones with
+// addresses. `step_starts_ns`: ascending.
 ProductLayers ReadProductLayers(const TraceModel& model, const std::vector<OpFacts>& facts,
                                 absl::Span<const CallIndex> calls, const std::vector<int64_t>& step_starts_ns);
 
