@@ -1,6 +1,6 @@
-// Large blocks of the program `dlhook` are asked for in large pages: a report of millions of calls spent half of its
-// time on touching small ones first. Replaces the global operator new, so it is linked to the program alone, never to
-// a library or a test.
+// Asks for huge pages for large blocks of the program `dlhook`: a report of millions of calls spent half of its time on
+// touching small pages. Replaces the global operator new, so it is linked only into the program, never into a library
+// or a test.
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ constexpr size_t kLargePageBytes = size_t{2} << 20;
 
 void* LargeBlock(size_t bytes) {
   void* block = std::aligned_alloc(kLargePageBytes, (bytes + kLargePageBytes - 1) & ~(kLargePageBytes - 1));
-  // Advice: where the system has none to give, pages are small as ever.
+  // Only a hint: without support, pages remain small.
   if (block != nullptr) madvise(block, bytes, MADV_HUGEPAGE);
   return block;
 }

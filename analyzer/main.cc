@@ -1,4 +1,4 @@
-// The program `dlhook`. All it does is in analyzer/cli.
+// The program `dlhook`. See analyzer/cli.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Layers by all evidence together: see attribute.h.
+// Layers from all evidence: see attribute.h.
 #include "analyzer/analysis/attribute.h"
 
 #include <vector>
@@ -12,7 +12,7 @@
 namespace dlhook::analyzer::inline analysis {
 namespace {
 
-// Takes over the layers that the structure shows of calls outside all scopes: inside scopes the framework had its say.
+// Adopts the layers that the structure shows for calls outside all scopes; inside scopes the framework decides.
 void TakeOpenCalls(const TraceModel& model, const Attribution& structure, Attribution* attribution) {
   std::vector<LayerIndex> new_index(structure.layers.size(), kNone);
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
@@ -41,7 +41,8 @@ Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions&
   Attribution attribution;
   if (options.use_framework_evidence) {
     attribution = AttributeByFramework(model);
-    // With layers of the framework, calls outside its scopes are preparations, other libraries' work …: few, and no layers.
+    // If there are framework layers, calls outside its scopes are preparations, other libraries' work …: few, and not
+    // layers.
     if (attribution.layers.empty() && HasOpenCalls(model, attribution)) {
       Attribution structure = AttributeByStructure(model);
       NameByFunctions(model, &structure);

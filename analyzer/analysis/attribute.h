@@ -1,4 +1,4 @@
-// Which layer and direction every call and scope of a run belongs to, by all evidence together (layers/attribution.h).
+// Combines all evidence to find the layer and direction of every call and scope (layers/attribution.h).
 #ifndef DLHOOK_ANALYZER_ANALYSIS_ATTRIBUTE_H_
 #define DLHOOK_ANALYZER_ANALYSIS_ATTRIBUTE_H_
 
@@ -8,11 +8,11 @@
 namespace dlhook::analyzer::inline analysis {
 
 struct AttributionOptions {
-  bool use_framework_evidence = true;  // false: pointers, shapes and order alone
+  bool use_framework_evidence = true;  // false: only pointers, shapes and order
 };
 
-// Never fails; what can't be attributed has layer kNone. Framework evidence first; pointers, shapes and order for calls that it leaves
-// open, or where there is none, named by the functions above them where those are known.
+// Never fails; what can't be attributed has layer kNone. Framework evidence first; pointers, shapes and order for calls
+// that it leaves open, or if there is none, with names from the functions above them if known.
 Attribution AttributeToLayers(const TraceModel& model, const AttributionOptions& options);
 
 }  // namespace dlhook::analyzer::analysis

@@ -1,4 +1,4 @@
-// What several tables need of layers and steps: see layer_analysis.h.
+// Layers and steps shared by tables: see layer_analysis.h.
 #include "analyzer/analysis/layer_analysis.h"
 
 #include "analyzer/analysis/attribute.h"

@@ -1,4 +1,4 @@
-// What several tables need of layers and steps: computed at first use, once for all of them.
+// Layers and steps that several tables need: computed at first use, once for all of them.
 #ifndef DLHOOK_ANALYZER_ANALYSIS_LAYER_ANALYSIS_H_
 #define DLHOOK_ANALYZER_ANALYSIS_LAYER_ANALYSIS_H_
 
@@ -18,7 +18,7 @@ class LayerAnalysis {
  public:
   // `model` must outlive it and not change.
   explicit LayerAnalysis(const TraceModel& model, AttributionOptions options = {}) : model_(model), options_(options) {}
-  // Of a part of a run, of which both are known.
+  // For a slice of a run, for which both are known.
   LayerAnalysis(const TraceModel& model, Attribution attribution, std::vector<StepTrack> steps)
       : model_(model), attribution_(std::move(attribution)), steps_(std::move(steps)) {}
 

@@ -20,8 +20,7 @@ enum class ScopeRole : uint8_t {
 
 struct ScopeName {
   ScopeRole role = ScopeRole::kOther;
-  std::string op;               // "conv2d" for "aten::conv2d"; for kOptimizer its name ("SGD"); for kCompiled the
-                                // region
+  std::string op;               // "conv2d" for "aten::conv2d"; for kOptimizer "SGD"; for kCompiled the region
   bool is_view = false;         // returns a view of a tensor, or does nothing
   bool is_weighted = false;     // a main component of networks: convolution, product, recurrent cell, attention
   bool is_bookkeeping = false;  // creates, moves or reads tensors: not part of a network's function

@@ -18,25 +18,25 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-// The first ring fills while nobody knows of it; later ones are of processes that start beside others.
+// The first ring fills before it is noticed; later ones belong to processes that start beside others.
 constexpr int64_t kFirstLookEveryNs = 5 * 1000 * 1000;
 constexpr int64_t kLookEveryNs = 40 * 1000 * 1000;
 
 bool IsGone(const SessionHeader& session) { return kill(static_cast<pid_t>(session.pid), 0) != 0 && errno == ESRCH; }
 
-// Traces of two folders may have one name.
+// Traces in two folders may have the same name.
 std::string KeyOf(const RunFolder& folder, const std::string& trace_name) {
   return absl::StrCat(folder.info().st_dev, ":", folder.info().st_ino, "/", trace_name);
 }
 
-// Others', of other launchers, of nobody: a process that drains itself names none.
+// False for rings of other launchers, or of none: a process that drains itself names none.
 bool NamesUs(const SessionHeader& session) {
   return session.collector_pid == static_cast<uint32_t>(getpid()) && session.pid_namespace == PidNamespace();
 }
 
 }  // namespace
 
-// The shim goes by the path: where the folder was renamed or removed, processes that start later make another one there.
+// The shim uses the path: if the folder was renamed or removed, processes that start later create another one there.
 void Collector::FindFolder() {
   struct stat info;
   const bool is_known = !folders_.empty() && stat(path_.c_str(), &info) == 0 && folders_.back()->IsSameAs(info);
@@ -51,7 +51,7 @@ void Collector::FindFolder() {
 
 void Collector::Refuse(const std::string& key, const absl::Status& status) {
   if (absl::IsNotFound(status) || absl::IsResourceExhausted(status))
-    return;  // closed meanwhile; at the end whoever opens the run
+    return;  // it was closed meanwhile; otherwise whoever opens the run reports it
   if (absl::IsFailedPrecondition(status)) {
     not_ours_.insert(key);
     return;

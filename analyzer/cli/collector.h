@@ -1,5 +1,5 @@
-// Drains the rings of the processes that this launcher started from outside, as they come and go. The host of the drain under
-// `dlhook run`. Several may work in one folder: a ring names the one that drains it.
+// Drains the rings of this launcher's processes from outside, as they come and go, for `dlhook run`. Several may work
+// in one folder: a ring names its drain.
 #ifndef DLHOOK_ANALYZER_CLI_COLLECTOR_H_
 #define DLHOOK_ANALYZER_CLI_COLLECTOR_H_
 
@@ -15,26 +15,26 @@ namespace dlhook::analyzer::inline cli {
 
 class Collector {
  public:
-  // Holds the folder from now on: to be made before the program starts, which may rename it.
+  // Opens the folder, so create it before starting the program, which may rename the folder.
   explicit Collector(std::string run_folder) : path_(std::move(run_folder)) { FindFolder(); }
 
-  // Looks for new rings, drains all, closes the traces of processes that have exited. Returns how full the fullest ring
-  // was, in 1/256.
+  // Looks for new rings, drains all, closes the traces of processes that have exited. Returns the fill level of the
+  // fullest ring, in 1/256.
   uint32_t Step();
-  // Until some process's counters are to be sampled; UINT64_MAX: none are.
+  // Until some process's counters must be sampled; UINT64_MAX: none.
   uint64_t NanosecondsToSample() const;
-  // All rings do: they may be left alone for longer.
+  // Whether all rings can grow, so that they can be left alone for longer.
   bool RingsGrow() const;
-  // At the end of the run: everything is drained; processes that still live go on without us.
+  // At the end of the run: drains everything; processes that still live continue without us.
   void Finish();
 
   int processes() const { return static_cast<int>(traces_.size()); }
   int still_running() const { return still_running_; }
-  // What its processes made, wherever it went.
+  // What its processes recorded, wherever it was written.
   uint64_t calls() const { return calls_; }
   // Base names of the traces that it drained.
   const std::set<std::string>& traces() const { return traces_; }
-  // Where traces may lie: the run folder and, where that was renamed or removed, the one that came in its place.
+  // The folders that may contain traces: the run folder and, if it was renamed or removed, the one that replaced it.
   const std::vector<std::shared_ptr<const RunFolder>>& folders() const { return folders_; }
   // Rings that could not be drained: sentences.
   const std::vector<std::string>& problems() const { return problems_; }

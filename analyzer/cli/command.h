@@ -1,13 +1,13 @@
-// The commands of `dlhook` and the words behind them on the command line.
+// The commands of `dlhook` and their command lines.
 //
 // To add a command:
 //   1. write analyzer/cli/NAME.cc with a function `Command NameCommand()`, declared in commands.h; it has at least one
 //      example;
 //   2. add its line to Commands() in commands.cc and its file to CMakeLists.txt.
 //
-// Not Abseil's flags: those are global to the program, while each command here has its own, must
-// name itself where one is unknown (exit code 2, not Abseil's 1), and `run` must leave the words of
-// the program it starts alone.
+// Abseil's flags are not used, because they are global to the program, while each command here has its own, must name
+// itself in the error for an unknown one (exit code 2, not Abseil's 1), and `run` must ignore the words of the program
+// that it starts.
 #ifndef DLHOOK_ANALYZER_CLI_COMMAND_H_
 #define DLHOOK_ANALYZER_CLI_COMMAND_H_
 
@@ -23,30 +23,30 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// Exit codes; `run` passes on its program's own.
+// Exit codes; `run` returns its program's own.
 constexpr int kExitOk = 0;
-constexpr int kExitThreshold = 1;  // a threshold was asked for and passed
+constexpr int kExitThreshold = 1;  // a threshold was given and exceeded
 constexpr int kExitBadInput = 2;   // bad input or usage
 
 struct Flag {
   absl::string_view name;   // without the dashes
-  absl::string_view value;  // what stands for the value in the help, "NAME"; empty: a switch
+  absl::string_view value;  // placeholder for the value in the help, "NAME"; empty: a switch
   absl::string_view help;
   char letter = 0;            // one-letter form, 0: none
-  bool stands_alone = false;  // like --help: what is asked needs no operand
+  bool stands_alone = false;  // like --help: needs no operand
 };
 
-// A command line that a user may copy, for the help and the man page.
+// An example for the help and the man page.
 struct Example {
   absl::string_view command;  // "dlhook report RUN --table layers"
   absl::string_view meaning;  // one line
 };
 
-// What stood behind a command's name.
+// The parsed words of a command.
 class Args {
  public:
   bool Has(absl::string_view flag) const { return values_.contains(flag); }
-  // All values in the order given; empty where the flag was not given.
+  // All values in the order given; empty if the flag was not given.
   std::vector<std::string> All(absl::string_view flag) const;
   std::optional<std::string> Last(absl::string_view flag) const;
   const std::vector<std::string>& operands() const { return operands_; }
@@ -66,14 +66,14 @@ struct Command {
   std::vector<Example> examples = {};
   size_t min_operands = 0;
   size_t max_operands = 0;
-  // The first operand and all behind it are operands, whatever they look like.
+  // The first operand and everything after it are operands, whatever they look like.
   bool stops_at_operand = false;
   std::string (*details)() = nullptr;      // more for --help; may be null
   int (*run)(const Args& args) = nullptr;  // returns the exit code
 };
 
-// "--flag VALUE", "--flag=VALUE", "-f VALUE", "--" ends the flags. An error names the command, the
-// word and what it knows.
+// "--flag VALUE", "--flag=VALUE", "-f VALUE"; "--" ends the flags. An error names the command, the word and what is
+// valid.
 absl::StatusOr<Args> ParseArgs(const Command& command, absl::Span<const std::string> words);
 
 std::string HelpText(const Command& command);

@@ -83,7 +83,7 @@ int Help(absl::Span<const std::string> words) {
   return command == nullptr ? UnknownCommand(topic) : PrintOutput(HelpText(*command));
 }
 
-// The last line of defence: what a run makes of its reader ends in a sentence, not in an abort.
+// The last safeguard: exceeding a limit ends in a message, not in an abort.
 int RunGuarded(const Command& command, const Args& args) {
   const std::string where = absl::StrCat(command.name, ": ", absl::StrJoin(args.operands(), " "), ": ");
   try {

@@ -1,4 +1,4 @@
-// `dlhook counters`: what this machine can count, tried; for words of DLHOOK_COUNTERS whether they would work.
+// `dlhook counters`: what this machine can count, by trying; and whether given words for DLHOOK_COUNTERS would work.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ int Fail(absl::string_view message) {
   return kExitBadInput;
 }
 
-// Everything that the processor may have.
+// All counters that the processor may have.
 std::string AllWords(const Processor& processor) {
   std::vector<std::string> words;
   for (size_t i = 0; i < KnownCounterCount(); ++i) {
@@ -78,7 +78,7 @@ std::vector<std::string> SetNames() {
   return names;
 }
 
-// A word that was asked for and can't be counted.
+// A requested word that can't be counted.
 bool HasMissing(const CountingReport& report) {
   return !report.refused.empty() || std::any_of(report.counters.begin(), report.counters.end(),
                                                 [](const CounterTrial& trial) { return !trial.works; });

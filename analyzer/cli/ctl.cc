@@ -1,4 +1,4 @@
-// `dlhook ctl`: starts and stops recording in processes that run. Writes one word of the memory they share; they notice
+// `dlhook ctl`: starts and stops recording in running processes by writing one word in shared memory, which they read
 // at their next call.
 #include <algorithm>
 #include <filesystem>
@@ -22,7 +22,7 @@ namespace {
 
 using Rings = std::vector<std::unique_ptr<RingFile>>;
 
-// The rings of processes of the run that still live.
+// The rings of the run's live processes.
 absl::StatusOr<Rings> LiveRings(const std::string& path) {
   const auto folder = RunFolder::Open(path);
   if (!folder.ok()) return folder.status();

@@ -1,4 +1,4 @@
-// Two runs -> models -> what changed -> renderer -> stdout.
+// Two runs -> models -> differences -> renderer -> stdout.
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr size_t kTextLimit = 20;  // rows of a table that a person still reads
+constexpr size_t kTextLimit = 20;  // rows of a table that are still readable
 constexpr const char* kDefaultTables[] = {"layers", "work", "layout"};
 
 struct DiffOptions {
@@ -36,7 +36,7 @@ struct DiffOptions {
   LayerOptions layers;
   std::optional<size_t> limit;
   std::optional<double> fail_above_percent;
-  bool hides_noise = false;  // what a person asked to see nothing of
+  bool hides_noise = false;  // hide what is only noise
   bool color = false;
 };
 
@@ -45,7 +45,7 @@ int Fail(const absl::Status& status) {
   return kExitBadInput;
 }
 
-// Not "unknown" where the table exists and only can't be compared.
+// Distinguishes unknown tables from those that can't be compared.
 absl::StatusOr<std::vector<const TableKind*>> FindComparable(const std::vector<std::string>& names) {
   const std::vector<std::string> known = NamesOf(ComparableTables());
   std::vector<const TableKind*> kinds;
@@ -115,7 +115,7 @@ absl::StatusOr<DiffOptions> OptionsOf(const Args& args) {
   return options;
 }
 
-// Rows that say nothing but that times vary; tables that have no others are named in one line.
+// Hides rows that only show noise; tables without other rows are named in one line.
 void HideNoise(std::vector<Table>& tables) {
   std::vector<std::string> quiet;
   for (Table& table : tables) {

@@ -1,4 +1,4 @@
-// `dlhook doctor`: what works here, and with a program, what of it is seen and what is not. Everything is tried.
+// `dlhook doctor`: what works here and, with a program, what of it is seen and what is not. Everything is tried.
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-// A folder that is removed with all that is in it.
+// A folder that is removed with its contents.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -38,7 +38,7 @@ class ScratchFolder {
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
   bool is_there() const { return !path_.empty(); }
-  // A new, empty folder in it.
+  // A new, empty subfolder.
   std::string Folder(const char* name) const {
     std::error_code error;
     std::filesystem::create_directory(std::filesystem::path(path_) / name, error);

@@ -1,5 +1,4 @@
-// `dlhook dump`: the packets of a run as text, one trace::Trace message, for people and golden
-// tests.
+// `dlhook dump`: the packets of a run as text, one trace::Trace message, for people and golden tests.
 #include <google/protobuf/text_format.h>
 
 #include <string>
@@ -20,7 +19,7 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 16;
 
-// OutOfRange: nobody reads any more.
+// OutOfRange: the reader has gone.
 absl::Status DumpPackets(PacketReader* reader) {
   google::protobuf::TextFormat::Printer printer;
   printer.SetUseShortRepeatedPrimitives(true);
@@ -40,7 +39,7 @@ absl::Status DumpPackets(PacketReader* reader) {
   return WriteOutput(text);
 }
 
-// Writes one process trace; what is wrong with it goes to `damage`.
+// Writes one process trace; errors go to `damage`.
 absl::Status DumpTrace(const std::string& path, absl::Status* damage) {
   absl::StatusOr<TraceBytes> trace = TraceBytes::Open(path, LeftoverDrain());
   if (!trace.ok()) {

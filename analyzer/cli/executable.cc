@@ -1,4 +1,4 @@
-// Looks at files, starts nothing.
+// Only examines files, starts nothing.
 #include "analyzer/cli/executable.h"
 
 #include <elf.h>
@@ -25,7 +25,7 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr int kMaxInterpreters = 4;  // as the kernel has it
+constexpr int kMaxInterpreters = 4;  // as in the kernel
 
 bool IsFile(const std::string& path) {
   struct stat info;
@@ -69,7 +69,7 @@ absl::Status CheckElf(const std::string& path, const std::string& start) {
   return CantPreload(path, "static-binary", "is statically linked");
 }
 
-// As the kernel decides on AT_SECURE. For root a set-uid program of root's and capabilities gain nothing.
+// Like the kernel's AT_SECURE. For root, set-uid root and capabilities change nothing.
 bool IsPrivileged(const std::string& path) {
   struct stat info;
   const bool may_gain = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1;

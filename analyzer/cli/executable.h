@@ -1,4 +1,4 @@
-// The program that `dlhook run` is to start: where it is and whether a library can be preloaded into it.
+// The program for `dlhook run`: its path, and whether a library can be preloaded into it.
 #ifndef DLHOOK_ANALYZER_CLI_EXECUTABLE_H_
 #define DLHOOK_ANALYZER_CLI_EXECUTABLE_H_
 
@@ -9,18 +9,19 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// Path of `program` as execvp would find it. NotFound, or PermissionDenied where a file of that name may not be executed.
+// The path of `program` as execvp would find it. NotFound, or PermissionDenied if a file of that name is not
+// executable.
 absl::StatusOr<std::string> FindProgram(const std::string& program);
 
-// FailedPrecondition, with the reason, where LD_PRELOAD can't work: static, set-uid or set-gid, another architecture or C
-// library. Scripts: of their interpreter; NotFound where that is not there.
+// FailedPrecondition, with the reason, if LD_PRELOAD can't work: static, set-uid or set-gid, another architecture or C
+// library. For scripts: of their interpreter; NotFound if that does not exist.
 absl::Status CheckPreloadable(const std::string& path);
 
-// Of a FailedPrecondition of CheckPreloadable, a stable word: "static-binary", "set-uid", "other-architecture",
+// For a FailedPrecondition of CheckPreloadable, a stable word: "static-binary", "set-uid", "other-architecture",
 // "other-libc", "broken-file".
 std::string ObstacleId(const absl::Status& status);
 
-// libdlhook.so beside this program: ../lib, ../lib/x86_64-linux-gnu, lib. NotFound lists where it was looked for.
+// libdlhook.so beside this program: ../lib, ../lib/x86_64-linux-gnu, lib. NotFound lists the paths tried.
 absl::StatusOr<std::string> FindShim();
 
 }  // namespace dlhook::analyzer::cli

@@ -1,4 +1,4 @@
-// Columns with the same name and meaning are one entry that names all tables that have it.
+// Columns with the same name and meaning are one entry that lists all their tables.
 #include "analyzer/cli/explain.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void Add(const Column& column, const std::string& table, std::vector<Entry>* ent
   }
 }
 
-// Of all tables' columns for which `is_wanted` says so, in the order of the tables.
+// All columns for which `is_wanted` returns true, in the order of the tables.
 template <typename IsWanted>
 std::vector<Entry> Collect(const std::vector<Table>& tables, IsWanted is_wanted) {
   std::vector<Entry> entries;

@@ -80,7 +80,7 @@ absl::StatusOr<Options> OptionsOf(const Args& args) {
   return options;
 }
 
-// A filter that nothing passes is a typing error.
+// A filter that matches nothing is a typing error.
 absl::Status CheckFilters(const ProfileOptions& options, const RunAnalysis& analysis) {
   const auto check = [](absl::string_view what, const std::string& name, const std::vector<std::string>& known) {
     const bool is_known = name.empty() || std::find(known.begin(), known.end(), name) != known.end();
@@ -104,7 +104,7 @@ absl::StatusOr<std::string> MakeExport(const Options& options, TraceModel* model
   return options.exporter->write(profile, options.of_format);
 }
 
-// What the export can't show, for people.
+// What the export can't show.
 void PrintNotes(const TraceModel& model) {
   for (const std::string& note : model.native_symbols.notes) PrintError(absl::StrCat("export: ", note));
   uint64_t lost = 0;

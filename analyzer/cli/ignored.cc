@@ -24,7 +24,7 @@ absl::Status CheckRule(const std::string& ignored) {
   return UnknownName("rule", rule, known);
 }
 
-// One a line; what follows # is a comment.
+// One per line; # starts a comment.
 absl::Status ReadFile(const std::string& path, std::vector<std::string>* ignored) {
   std::ifstream file(path);
   if (!file) return absl::InvalidArgumentError(absl::StrCat("--ignore-file: can't read ", path));

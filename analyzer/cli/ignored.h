@@ -1,4 +1,4 @@
-// --ignore and --ignore-file: findings that are left out.
+// --ignore and --ignore-file: findings to leave out.
 #ifndef DLHOOK_ANALYZER_CLI_IGNORED_H_
 #define DLHOOK_ANALYZER_CLI_IGNORED_H_
 
@@ -12,8 +12,8 @@ namespace dlhook::analyzer::inline cli {
 
 std::vector<Flag> IgnoreFlags();
 
-// RULE or RULE:WHERE each. Without --ignore-file also those of .dlhook-ignore in the working folder, where there is one.
-// InvalidArgument: an unknown rule, naming those there are; a file that can't be read.
+// RULE or RULE:WHERE each. Without --ignore-file also those in .dlhook-ignore in the working folder, if present.
+// InvalidArgument: an unknown rule (lists the known ones), or an unreadable file.
 absl::StatusOr<std::vector<std::string>> ReadIgnored(const Args& args);
 
 }  // namespace dlhook::analyzer::cli

@@ -38,7 +38,7 @@ void HandleSignals() {
   for (int signal : {SIGINT, SIGQUIT}) sigaction(signal, &action, nullptr);
 }
 
-// The environment with `variables` in place of those of the same name.
+// The environment with `variables` replacing those of the same name.
 std::vector<std::string> EnvironmentWith(const std::vector<std::string>& variables) {
   std::vector<std::string> environment = variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -67,7 +67,7 @@ std::vector<std::string> PreloadVariables(const std::string& shim, const std::st
   char collector[96];
   NameCollector(static_cast<uint32_t>(getpid()), collector, sizeof collector);
   std::vector<std::string> variables = {
-      // The shared runtime of AddressSanitizer ends a program in which another library comes before it.
+      // The shared runtime of AddressSanitizer terminates a program in which another library precedes it.
       absl::StrCat("ASAN_OPTIONS=", asan == nullptr ? "" : absl::StrCat(asan, ":"), "verify_asan_link_order=0"),
       absl::StrCat("LD_PRELOAD=", shim, preload != nullptr && *preload != '\0' ? absl::StrCat(":", preload) : ""),
       absl::StrCat("DLHOOK_OUT=", folder), absl::StrCat("DLHOOK_COLLECTOR=", collector)};
@@ -94,7 +94,7 @@ absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<st
     }
     if (options.stdout_to_stderr) dup2(STDERR_FILENO, STDOUT_FILENO);
     environ = envp.data();
-    execvpe(path.c_str(), argv.data(), envp.data());  // with the shell's way of files without a magic number
+    execvpe(path.c_str(), argv.data(), envp.data());  // with the shell's treatment of files without a magic number
     const int error = errno;
     if (write(failure[1], &error, sizeof error) < 0) _exit(126);
     _exit(126);
@@ -116,7 +116,7 @@ absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<st
 
 int EndAs(int wait_status) {
   if (!WIFSIGNALED(wait_status)) return WEXITSTATUS(wait_status);
-  const rlimit no_core = {0, 0};  // the program's own core is the one that counts
+  const rlimit no_core = {0, 0};  // only the program's own core matters
   setrlimit(RLIMIT_CORE, &no_core);
   const int signal = WTERMSIG(wait_status);
   ::signal(signal, SIG_DFL);
@@ -125,7 +125,7 @@ int EndAs(int wait_status) {
   sigaddset(&set, signal);
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
   raise(signal);
-  return 128 + signal;  // not reached but for signals that do not end a process
+  return 128 + signal;  // only reached for signals that do not end a process
 }
 
 }  // namespace dlhook::analyzer::cli

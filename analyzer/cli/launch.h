@@ -1,4 +1,4 @@
-// Starting the profiled program and ending as it ended.
+// Starts the profiled program, and ends as it ended.
 #ifndef DLHOOK_ANALYZER_CLI_LAUNCH_H_
 #define DLHOOK_ANALYZER_CLI_LAUNCH_H_
 
@@ -12,8 +12,8 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// What a program needs in its environment to be recorded into `folder`, drained by this process. Other preloaded
-// libraries come behind the shim.
+// The environment that records a program into `folder`, drained by this process. Other preloaded libraries come after
+// the shim.
 std::vector<std::string> PreloadVariables(const std::string& shim, const std::string& folder);
 
 struct LaunchOptions {
@@ -23,12 +23,12 @@ struct LaunchOptions {
 };
 
 // Starts `words` (words[0] found at `path`) with `variables` ("NAME=VALUE") added to the environment. Terminal signals
-// (SIGINT, SIGQUIT) reach the program by themselves and leave this process alone; SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2
-// sent to this process are passed on. The status is execve's where it fails.
+// (SIGINT, SIGQUIT) reach the program directly and are ignored by this process; SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2
+// sent to this process are forwarded. The status is execve's if it fails.
 absl::StatusOr<pid_t> StartProgram(const std::string& path, const std::vector<std::string>& words,
                                    const std::vector<std::string>& variables, const LaunchOptions& options = {});
 
-// Ends this process as `wait_status` says the program ended: the same exit code (returned), or the same signal.
+// Ends this process in the way `wait_status` describes: with the same exit code (returned), or the same signal.
 int EndAs(int wait_status);
 
 }  // namespace dlhook::analyzer::cli

@@ -1,4 +1,4 @@
-// The one place where the analyzer meets the drain of preload/drain.
+// The only place where the analyzer uses the drain in preload/drain.
 #include "analyzer/cli/load_options.h"
 
 #include "analyzer/io/ring_file.h"

@@ -6,7 +6,7 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// The drain for what killed processes left in their rings.
+// Drains what killed processes left in their rings.
 DrainLeftover LeftoverDrain();
 
 }  // namespace dlhook::analyzer::cli

@@ -1,4 +1,4 @@
-// roff: see man(7). The build writes it with `dlhook help --man` and installs it.
+// roff: see man(7). The build runs `dlhook help --man` and installs the result.
 #include "analyzer/cli/man.h"
 
 #include <vector>
@@ -14,9 +14,9 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr char kDate[] = "2026-11-22";  // of the last change of what the page says beside the lists
+constexpr char kDate[] = "2026-11-22";  // of the last change of the page's own text
 
-// Text that roff takes as it is: "-" stays what can be copied into a shell.
+// Text for roff: "-" must remain copyable into a shell.
 std::string Escaped(absl::string_view text) {
   std::string escaped = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}, {"~", "\\(ti"}, {"^", "\\(ha"}});
   return absl::StartsWith(escaped, ".") || absl::StartsWith(escaped, "'") ? absl::StrCat("\\&", escaped) : escaped;
@@ -24,13 +24,13 @@ std::string Escaped(absl::string_view text) {
 
 std::string Section(absl::string_view title) { return absl::StrCat(".SH ", title, "\n"); }
 
-// A term in bold, what it says, and its explanation.
+// A term in bold, its value, and its explanation.
 std::string Term(absl::string_view term, absl::string_view value, absl::string_view meaning) {
   return absl::StrCat(".TP\n\\fB", Escaped(term), "\\fR", value.empty() ? "" : " ",
                       value.empty() ? "" : absl::StrCat("\\fI", Escaped(value), "\\fR"), "\n", Escaped(meaning), "\n");
 }
 
-// Lines as they stand in the help, tables of them too.
+// Lines as in the help, including its tables.
 std::string Verbatim(absl::string_view text) {
   std::string out = ".PP\n.nf\n";
   for (absl::string_view line : absl::StrSplit(text, '\n')) {

@@ -1,4 +1,4 @@
-// The man page, made of what the help is made of.
+// The man page, generated from the same data as the help.
 #ifndef DLHOOK_ANALYZER_CLI_MAN_H_
 #define DLHOOK_ANALYZER_CLI_MAN_H_
 
@@ -6,7 +6,7 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// dlhook.1 in the man macros of roff.
+// dlhook.1 in roff's man macros.
 std::string ManPage();
 
 }  // namespace dlhook::analyzer::cli

@@ -1,4 +1,4 @@
-// What to say about a name on the command line that nothing has.
+// Error messages for unknown names on the command line.
 #ifndef DLHOOK_ANALYZER_CLI_NAMES_H_
 #define DLHOOK_ANALYZER_CLI_NAMES_H_
 
@@ -12,12 +12,12 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// The name that was probably meant: the one with the fewest typing errors, or the one that begins with what was typed.
-// Empty: none is near.
+// The name that was probably meant: the one with the fewest typing errors, or one that begins with what was typed.
+// Empty: none is close.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& known);
 
-// InvalidArgument: "unknown table 'op'; did you mean ops? Expected one of: summary, ops". `hint` says where the reader
-// finds more: " (see dlhook help)"; `use` what the name was for: " to sort by".
+// InvalidArgument: "unknown table 'op'; did you mean ops? Expected one of: summary, ops". `hint` says where to find
+// more: " (see dlhook help)"; `use` the purpose of the name: " to sort by".
 absl::Status UnknownName(absl::string_view what, absl::string_view name, const std::vector<std::string>& known,
                          absl::string_view hint = "", absl::string_view use = "");
 

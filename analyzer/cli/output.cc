@@ -1,4 +1,4 @@
-// By write(2): stdio would hide a closed pipe until the end.
+// Uses write(2): stdio would hide a closed pipe until the end.
 #include "analyzer/cli/output.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kLargeRunBytes = 64 << 20;  // read in about a second
 constexpr int kDefaultWidth = 80;
 
-// Returns errno, 0 where all is written.
+// Returns errno, or 0 if everything was written.
 int WriteAll(int fd, absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = write(fd, bytes.data(), bytes.size());
@@ -40,8 +40,8 @@ int WriteAll(int fd, absl::string_view output, OutputKind kind) {
 
 }  // namespace
 
-// SIGPIPE is left as it is (`run` hands it on to its program): by default it ends dlhook without a
-// word, and where it is ignored, write() says so.
+// SIGPIPE is left unchanged (`run` passes it on to its program): by default it ends dlhook silently, and if it is
+// ignored, write() reports an error.
 absl::Status WriteOutput(absl::string_view output, OutputKind kind, int fd) {
   const int error = WriteAll(fd, output, kind);
   if (error == 0) return absl::OkStatus();
@@ -65,7 +65,7 @@ absl::Status WriteOutputFile(const std::string& path, absl::string_view output, 
 }
 
 void PrintError(absl::string_view message, absl::string_view help) {
-  // A message that nobody can be told is lost.
+  // If stderr is unavailable, the message is lost.
   WriteOutput(absl::StrCat("dlhook: ", VisibleText(message), "\n", help), OutputKind::kText, STDERR_FILENO)
       .IgnoreError();
 }
@@ -73,7 +73,7 @@ void PrintError(absl::string_view message, absl::string_view help) {
 int OutputWidth(int fd) {
   winsize size = {};
   if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  int columns = 0;  // as shells and other tools have it, for output that goes elsewhere
+  int columns = 0;  // the convention of shells and other tools for output that goes elsewhere
   const char* variable = std::getenv("COLUMNS");
   if (variable != nullptr && absl::SimpleAtoi(variable, &columns) && columns > 0) return columns;
   return kDefaultWidth;

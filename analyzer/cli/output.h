@@ -1,4 +1,4 @@
-// Where results, messages and progress go.
+// Writes results, messages and progress.
 #ifndef DLHOOK_ANALYZER_CLI_OUTPUT_H_
 #define DLHOOK_ANALYZER_CLI_OUTPUT_H_
 
@@ -14,33 +14,32 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// All that dlhook writes for people and other programs passes here. kText: lines, which are made harmless (VisibleLines in
-// analyzer/render/escape.h); kBytes: of a format that is no text.
+// All output of dlhook passes through here. kText: lines, which are escaped (VisibleLines in analyzer/render/escape.h);
+// kBytes: a binary format.
 enum class OutputKind : uint8_t { kText, kBytes };
 
-// Writes to stdout, or to `fd`. OutOfRange: nobody reads any more (a closed pipe), which is no error of anyone's.
+// Writes to stdout, or to `fd`. OutOfRange: the reader has closed the pipe, which is not an error.
 absl::Status WriteOutput(absl::string_view output, OutputKind kind = OutputKind::kText, int fd = STDOUT_FILENO);
 
-// WriteOutput as the last thing that a command does; returns the exit code.
+// WriteOutput as the last action of a command; returns the exit code.
 int PrintOutput(absl::string_view output, OutputKind kind = OutputKind::kText);
 
-// Writes a new file, or over an old one.
+// Creates or overwrites a file.
 absl::Status WriteOutputFile(const std::string& path, absl::string_view output, OutputKind kind);
 
-// One message on stderr, a line with "dlhook: " before it; `help`: lines below it.
+// Prints one line "dlhook: MESSAGE" on stderr; `help`: lines below it.
 void PrintError(absl::string_view message, absl::string_view help = "");
 
-// Columns of the terminal that `fd` is; where it is none COLUMNS, else 80.
+// Columns of the terminal `fd`; if it is not one, COLUMNS, else 80.
 int OutputWidth(int fd = STDOUT_FILENO);
 
 // --color auto, always or never.
 Flag ColorFlag();
-// auto: where `fd` is a terminal that is not "dumb", unless NO_COLOR is set (no-color.org).
+// auto: if `fd` is a terminal other than "dumb", unless NO_COLOR is set (no-color.org).
 bool IsColorful(int fd);
 absl::StatusOr<bool> ReadColorFlag(const Args& args, int fd);
 
-// "reading RUN: 40%" on stderr while a large run is read, if that is a terminal. Taken away at the
-// end.
+// "reading RUN: 40%" on stderr while a large run is read, if stderr is a terminal. Erased at the end.
 class ReadingProgress {
  public:
   explicit ReadingProgress(absl::string_view name);

@@ -28,8 +28,8 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr absl::string_view kProgramOrder = "program";  // of --sort: rows as tables have them
-constexpr size_t kTextLimit = 20;                       // rows of a table that a person still reads
+constexpr absl::string_view kProgramOrder = "program";  // value of --sort: rows in their original order
+constexpr size_t kTextLimit = 20;                       // rows of a table that are still readable
 
 // Sorts those tables that have the column.
 absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
@@ -48,8 +48,8 @@ absl::Status SortTables(const std::string& name, std::vector<Table>* tables) {
   return UnknownName("column", name, known, "", " to sort by");
 }
 
-// Layers by time, each kind of step by itself: the heaviest are what is asked for. `--sort program` leaves them in the order of the
-// first forward pass.
+// Sorts layers by time, separately for each kind of step, because the heaviest matter most. `--sort program` leaves
+// them in the order of the first forward pass.
 void SortLayers(Table* table) {
   const size_t weight = ColumnOf(*table, Role::kWeight);
   if (table->name != "layers" || weight == kNoColumn) return;
@@ -61,7 +61,7 @@ void SortLayers(Table* table) {
   });
 }
 
-// For people who asked for everything: a program without GPU has nothing to say in half of the tables.
+// For reports of everything: without a GPU half of the tables are empty.
 void LeaveOutEmpty(std::vector<Table>* tables) {
   std::vector<std::string> empty;
   for (const Table& table : *tables) {
@@ -73,7 +73,7 @@ void LeaveOutEmpty(std::vector<Table>* tables) {
   tables->back().notes.push_back(absl::StrCat("Tables without rows: ", absl::StrJoin(empty, ", "), "."));
 }
 
-// Where only flags name what is wanted; empty: none does.
+// The tables that only flags imply; empty: none.
 std::vector<std::string> TablesMeant(const Args& args) {
   if (args.Last("by") || args.Last("depth")) return {"layers"};
   if (args.Last("function")) return {"callers"};
@@ -81,7 +81,7 @@ std::vector<std::string> TablesMeant(const Args& args) {
   return {};
 }
 
-// --by says what rows of these tables are; to others it means nothing.
+// --by chooses the rows of these tables; it does not apply to others.
 absl::Status CheckBy(const Args& args, const std::vector<std::string>& tables) {
   if (!args.Last("by")) return absl::OkStatus();
   for (const std::string& table : tables) {
@@ -118,7 +118,7 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   options.ignored_findings = *std::move(ignored);
   if (absl::Status status = CheckBy(args, options.tables); !status.ok()) return status;
   if (options.tables.empty()) options.tables = TablesMeant(args);
-  // Before a large run is read for nothing.
+  // Checked before a large run is read in vain.
   const auto kinds = FindTables(options.tables);
   if (!kinds.ok()) return kinds.status();
   const auto renderer = FindNamed(Renderers(), "format", options.format);
@@ -126,7 +126,7 @@ absl::StatusOr<ReportOptions> OptionsOf(const Args& args) {
   return options;
 }
 
-// The folder with process traces in `folder` that was changed last.
+// The most recently changed folder in `folder` that contains process traces.
 absl::StatusOr<std::string> LatestRun(const std::string& folder) {
   std::string latest;
   std::filesystem::file_time_type latest_time;

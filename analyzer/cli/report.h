@@ -1,4 +1,4 @@
-// `dlhook report`: also what `dlhook run` shows at its end.
+// `dlhook report`; `dlhook run` prints the same at its end.
 #ifndef DLHOOK_ANALYZER_CLI_REPORT_H_
 #define DLHOOK_ANALYZER_CLI_REPORT_H_
 
@@ -14,19 +14,18 @@
 namespace dlhook::analyzer::inline cli {
 
 struct ReportOptions {
-  std::vector<std::string> tables = {};  // empty: the answer screen where format is "text", else all
+  std::vector<std::string> tables = {};  // empty: the answer screen if format is "text", else all
   std::string format = "text";
   std::optional<std::string> sort_column = std::nullopt;
-  std::optional<size_t> limit = std::nullopt;  // rows of each table; unset: all
+  std::optional<size_t> limit = std::nullopt;  // rows per table; unset: all
   int width = 80;
   bool color = false;
   LayerOptions layers = {};
   std::vector<std::string> ignored_findings = {};  // see findings/ignored.h
 };
 
-// Resolves the choices in the model (calls/choices.h): once for each model.
-// `path`: of the run, as commands take it.
-// InvalidArgument, naming what was given and listing what there is, where an option is wrong.
+// Resolves the choices in the model (calls/choices.h): call once per model. `path`: of the run, as given to the
+// command. InvalidArgument for a wrong option: names it and lists the valid ones.
 absl::StatusOr<std::string> MakeReport(const std::string& path, TraceModel& model, const ReportOptions& options);
 
 }  // namespace dlhook::analyzer::cli

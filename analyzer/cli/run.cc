@@ -42,7 +42,7 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-constexpr int kExitNotExecutable = 126;  // as shells have it
+constexpr int kExitNotExecutable = 126;  // as in shells
 constexpr int kExitNotFound = 127;
 constexpr int kDrainNice = -5;
 
@@ -51,7 +51,7 @@ std::string DefaultRunFolder(const std::string& program) {
                       absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone()));
 }
 
-// Where the run goes by the user's wish, and by which of the two ways it was said; empty: by none.
+// The folder that the user asked for, and how; empty: not given.
 struct WantedFolder {
   std::string said;  // for messages: "-o ", "DLHOOK_OUT="
   std::string path;
@@ -60,12 +60,12 @@ struct WantedFolder {
 WantedFolder FindWantedFolder(const Args& args) {
   if (const std::optional<std::string> output = args.Last("output")) return {"-o ", *output};
   const char* const variable = getenv("DLHOOK_OUT");
-  // Inside of another `dlhook run` the variable is that one's.
+  // Inside another `dlhook run` the variable belongs to that one.
   if (variable == nullptr || *variable == '\0' || getenv("DLHOOK_COLLECTOR") != nullptr) return {};
   return {"DLHOOK_OUT=", variable};
 }
 
-// A folder that this call has made.
+// Creates a folder with a new name.
 std::string MakeNewFolder(const std::string& name) {
   std::string folder = std::filesystem::absolute(name);
   for (int n = 2; mkdir(folder.c_str(), 0700) != 0 && errno == EEXIST; ++n) {
@@ -74,7 +74,7 @@ std::string MakeNewFolder(const std::string& name) {
   return folder;
 }
 
-// Where this launcher works.
+// The run folder of this launcher.
 struct RunPlace {
   std::string path;  // absolute
   std::unique_ptr<RunFile> file;
@@ -104,8 +104,8 @@ absl::StatusOr<RunPlace> MakeRunPlace(const WantedFolder& wanted, const std::str
   return RunPlace{path, *std::move(file)};
 }
 
-// Here lie some descriptors of each of the program's processes, and those of their samples. The program, which has been
-// started, keeps the limit that it was given.
+// The collector holds several descriptors for each of the program's processes, and for their samples. The program,
+// already started, keeps its own limit.
 void RaiseDescriptorLimit() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -120,9 +120,9 @@ int Collect(pid_t program, Collector* collector) {
   sigset_t child, before;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &child, &before);  // it ends a nap
+  sigprocmask(SIG_BLOCK, &child, &before);  // it interrupts a nap
   const int priority = getpriority(PRIO_PROCESS, 0);
-  setpriority(PRIO_PROCESS, 0, priority + kDrainNice);  // where it may: on a busy machine the drain must get its turn
+  setpriority(PRIO_PROCESS, 0, priority + kDrainNice);  // if permitted: on a busy machine the drain must still run
   while (waitpid(program, &wait_status, WNOHANG) == 0) {
     const uint32_t fullness = collector->Step();
     const timespec nap = {0, naps.Next(fullness, collector->RingsGrow(), collector->NanosecondsToSample())};
@@ -134,7 +134,7 @@ int Collect(pid_t program, Collector* collector) {
   return wait_status;
 }
 
-// What traces hold, and what of their calls they don't.
+// The contents of traces, and which calls they lack.
 struct Held {
   uint64_t calls = 0;
   uint64_t lost = 0;
@@ -153,13 +153,13 @@ void Count(const TraceModel& model, Held* held) {
   }
 }
 
-// The end of a program must not wait for the analysis of a long run.
+// The analysis of a long run must not delay the end of a program.
 constexpr size_t kMostForAnswer = 2'000'000;  // calls and scopes: some seconds
 
 void PrintAnswer(const std::string& path, TraceModel* model) {
   if (model->calls.size() + model->scopes.size() > kMostForAnswer) return;
   const RunAnalysis analysis(model);
-  // A mistake in .dlhook-ignore is told by dlhook report.
+  // dlhook report reports errors in .dlhook-ignore.
   const auto ignored = ReadIgnored(Args());
   const absl::StatusOr<std::string> answer =
       MakeAnswer(StepFacts(*model, analysis.options()),
@@ -171,7 +171,7 @@ void PrintAnswer(const std::string& path, TraceModel* model) {
   if (answer.ok()) WriteOutput(*answer, OutputKind::kText, STDERR_FILENO).IgnoreError();
 }
 
-// Counted in the traces: what was taken out of the rings may not have found a place there.
+// Counted in the traces: what was drained from the rings may not have fit into these.
 void PrintEnd(const Collector& collector, bool is_shared) {
   Held held;
   std::vector<std::string> places;
@@ -242,7 +242,7 @@ int RunRun(const Args& args) {
     place->file->RemoveIfLast();
     return Fail(started.status(), absl::IsNotFound(started.status()) ? kExitNotFound : kExitNotExecutable);
   }
-  signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files ends a write, not the collection
+  signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes must end a write, not the collection
   RaiseDescriptorLimit();
   RemoveOrphanedRings();
   const int wait_status = Collect(*started, &collector);

@@ -1,4 +1,5 @@
-// Made whole or not at all by its lock: who makes it writes the key under the shared lock, who finds it empty waits.
+// The lock makes its creation atomic: the creator writes the key under the shared lock, and whoever finds it empty
+// waits.
 #include "analyzer/cli/run_file.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ bool WriteKey(int fd, const std::string& key) {
   return ftruncate(fd, 0) == 0 && pwrite(fd, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size());
 }
 
-// Not all file systems have locks: then the key alone says who belongs together.
+// Not all file systems support locks: without them only the key decides.
 bool Lock(int fd, int operation) { return flock(fd, operation | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
 bool IsAbandoned(int fd) { return Lock(fd, LOCK_EX); }
@@ -72,7 +73,7 @@ absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Join(std::shared_ptr<const Run
   for (int i = 0; i < kTries; ++i) {
     if (i > 0) usleep(kNapUs);
     const bool holds_traces =
-        !folder->Names(std::string(kTraceSuffix)).empty();  // before the file: who made both made it first
+        !folder->Names(std::string(kTraceSuffix)).empty();  // before the file, which others create first
     int fd = openat(folder->fd(), kName, kFlags);
     if (fd < 0 && errno == ENOENT && holds_traces) return HoldsARun();
     const bool is_new = fd < 0 && errno == ENOENT;
@@ -85,7 +86,7 @@ absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Join(std::shared_ptr<const Run
       return absl::AlreadyExistsError("holds a run of another user");
     }
     if (is_new && Lock(fd, LOCK_SH)) {
-      WriteKey(fd, OwnKey());  // where there is no room, nobody joins
+      WriteKey(fd, OwnKey());  // if the disk is full, nobody can join
       return file;
     }
     const Found found = is_new ? Found::kTryAgain : JoinThose(*folder, fd);
@@ -97,7 +98,7 @@ absl::StatusOr<std::unique_ptr<RunFile>> RunFile::Join(std::shared_ptr<const Run
 
 RunFile::~RunFile() { close(fd_); }
 
-// For a moment only: others may still join.
+// Only momentarily true: others may still join.
 bool RunFile::IsLast() { return IsAbandoned(fd_) && Lock(fd_, LOCK_SH); }
 
 void RunFile::RemoveIfLast() {
@@ -106,7 +107,7 @@ void RunFile::RemoveIfLast() {
 
 void RunFile::TellOfNoCalls(const std::string& program) {
   const std::string lines = absl::StrCat(OwnKey(), "\n", program, "\n");
-  if (pwrite(fd_, lines.data(), lines.size(), 0) < 0) return;  // the launcher has said it, too
+  if (pwrite(fd_, lines.data(), lines.size(), 0) < 0) return;  // the launcher has reported it as well
 }
 
 }  // namespace dlhook::analyzer::cli

@@ -1,4 +1,4 @@
-// The file that launchers leave in a run folder, so that those of one launch share it and others keep out.
+// The file that launchers leave in a run folder, so that those of one launch share it and others stay out.
 #ifndef DLHOOK_ANALYZER_CLI_RUN_FILE_H_
 #define DLHOOK_ANALYZER_CLI_RUN_FILE_H_
 
@@ -10,21 +10,22 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// While it lives this process is known to work in the folder: by a shared lock of the file.
+// While it exists, a shared lock shows that this process works in the folder.
 class RunFile {
  public:
-  // Makes the file or joins those who have it: launchers of the same launch (MakeRunKey), or any while one of them works.
-  // AlreadyExists: the folder holds a run of others.
+  // Creates the file or joins its owners: launchers of the same launch (MakeRunKey), or any while one of them works.
+  // AlreadyExists: the folder contains another run.
   static absl::StatusOr<std::unique_ptr<RunFile>> Join(std::shared_ptr<const RunFolder> folder);
   ~RunFile();
   RunFile(const RunFile&) = delete;
   RunFile& operator=(const RunFile&) = delete;
 
-  // Asked at the end: nobody else works in the folder any more.
+  // At the end: whether no other process works in the folder.
   bool IsLast();
-  // The program could not be started: others than those who work here find an empty folder again.
+  // The program could not be started: leaves the folder empty for others, unless another launcher works here.
   void RemoveIfLast();
-  // The program made no call that is recorded. Whoever opens the run is told (FindRun). No words of its command line: they may be secret.
+  // The program made no recorded call; whoever opens the run is told (FindRun). Contains no words of its command line,
+  // which may be secret.
   void TellOfNoCalls(const std::string& program);
 
  private:

@@ -1,4 +1,4 @@
-// Several runs -> a line of each -> one table -> renderer -> stdout.
+// Several runs -> a row each -> one table -> renderer -> stdout.
 #include "analyzer/diff/scaling.h"
 
 #include <unistd.h>
@@ -37,7 +37,7 @@ absl::StatusOr<ScalingKind> ReadKind(const Args& args) {
   return absl::InvalidArgumentError(absl::StrCat("--kind expects auto, strong or weak, found '", kind, "'"));
 }
 
-// The run is read, measured and forgotten: of many large runs only one is in memory.
+// Reads, measures and releases the run, so that only one of many large runs is in memory.
 absl::StatusOr<ScalingRun> Measure(const std::string& path, bool* is_damaged) {
   absl::StatusOr<LoadedRun> run = OpenRun(path);
   if (!run.ok()) return run.status();

@@ -1,4 +1,4 @@
-// Variables of the environment -> options.
+// Options from environment variables.
 #include "analyzer/cli/symbol_options.h"
 
 #include <cstdlib>
@@ -11,7 +11,7 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-// Empty: unset or empty.
+// Empty if unset or empty.
 absl::string_view Variable(const char* name) {
   const char* const value = getenv(name);
   return value == nullptr ? "" : value;

@@ -1,4 +1,4 @@
-// Where the commands of dlhook look for symbols of a run, and where they keep what they found.
+// Where commands look for symbols of a run, and where they cache them.
 #ifndef DLHOOK_ANALYZER_CLI_SYMBOL_OPTIONS_H_
 #define DLHOOK_ANALYZER_CLI_SYMBOL_OPTIONS_H_
 

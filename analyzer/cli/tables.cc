@@ -33,7 +33,7 @@ constexpr char kExpectedBy[] =
     "layer, module, type, op, line, function or stack (of the table counters also phase, iteration, scope or thread)";
 constexpr int64_t kMaxIntervalMs = 24 * 3600 * 1000;
 
-// False: it is none of theirs.
+// False: not one of the counters' values.
 bool ReadCountersBy(const std::string& by, LayerOptions* options) {
   for (const auto& [name, value] : kCountersBy) {
     if (name != by) continue;

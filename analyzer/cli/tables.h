@@ -1,5 +1,4 @@
-// What the commands that show tables of runs share: opening a run, the flags --table and those of layers, running
-// tables.
+// Shared by commands that show tables: opening a run, the flags --table and those for layers, making tables.
 #ifndef DLHOOK_ANALYZER_CLI_TABLES_H_
 #define DLHOOK_ANALYZER_CLI_TABLES_H_
 
@@ -20,40 +19,42 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// Reads a run, with progress on a terminal and what killed processes left in their rings, and names its native stacks.
+// Reads a run, with progress on a terminal and including what killed processes left in their rings, and names its
+// native stacks.
 absl::StatusOr<LoadedRun> OpenRun(const std::string& path);
 
-// All values of a flag that takes comma lists and may be repeated.
+// All values of a flag that takes comma-separated lists and may be repeated.
 std::vector<std::string> ListOf(const Args& args, absl::string_view flag);
 
 inline constexpr absl::string_view kAllTables = "all";
-// In the order asked for, none twice; of no names, or "all", all. InvalidArgument names the unknown one and what there is.
+// In the order requested, without duplicates; all for an empty list, or "all". InvalidArgument names the unknown one
+// and the valid ones.
 absl::StatusOr<std::vector<const TableKind*>> FindTables(const std::vector<std::string>& names);
 
 struct LayerOptions {
-  LayersBy by = LayersBy::kLayer;  // of the table `layers`: see tables/table_kind.h
+  LayersBy by = LayersBy::kLayer;  // for the table `layers`: see tables/table_kind.h
   int depth = 0;
-  CountersBy counters_by = CountersBy::kLayers;  // of the table `counters`
-  int64_t interval_ns = 0;                       // of the table `counters_over_time`
-  bool use_framework_evidence = true;            // false: layers by operands, shapes and order alone
-  std::vector<std::string> functions;            // of the tables `callers` and `stacks`: see tables/table_kind.h
+  CountersBy counters_by = CountersBy::kLayers;  // for the table `counters`
+  int64_t interval_ns = 0;                       // for the table `counters_over_time`
+  bool use_framework_evidence = true;            // false: layers from operands, shapes and order alone
+  std::vector<std::string> functions;            // for the tables `callers` and `stacks`: see tables/table_kind.h
 };
 
 // --by, --interval, --depth, --evidence and --function.
 std::vector<Flag> LayerFlags();
 absl::StatusOr<LayerOptions> ReadLayerFlags(const Args& args);
-// InvalidArgument: the run has no such function and no such kind of op.
+// InvalidArgument: the run has no such function or kind of op.
 absl::Status CheckFunctions(const TraceModel& model, const std::vector<std::string>& functions);
 
-// What tables need of a run, computed once for all of them.
+// What tables need from a run, computed once for all of them.
 class RunAnalysis {
  public:
-  // `model` must outlive it. Resolves the choices in it (calls/choices.h): once for each model.
+  // `model` must outlive it. Resolves its choices (calls/choices.h): call once per model.
   explicit RunAnalysis(TraceModel* model, const LayerOptions& options = {});
   RunAnalysis(const RunAnalysis&) = delete;
   RunAnalysis& operator=(const RunAnalysis&) = delete;
 
-  // One table a kind, checked.
+  // One table per kind, checked.
   absl::StatusOr<std::vector<Table>> MakeTables(const std::vector<const TableKind*>& kinds) const;
 
   const TraceModel& model() const { return model_; }

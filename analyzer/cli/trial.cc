@@ -1,4 +1,4 @@
-// One thread: ptrace, the drain and the looks take turns.
+// Single-threaded: ptrace, the drain and the looks alternate.
 #include "analyzer/cli/trial.h"
 
 #include <signal.h>
@@ -62,7 +62,7 @@ absl::StatusOr<Trial> Trialist::Run() {
                                   if (!status.ok()) trial_.why_not_followed = std::string(status.message());
                                   const absl::Status sampled = sampler_.Open(program);
                                   if (!sampled.ok()) trial_.why_not_sampled = std::string(sampled.message());
-                                  // Not before the fork: the program must not inherit it.
+                                  // After the fork, so that the program does not inherit it.
                                   sigprocmask(SIG_BLOCK, &child_signal_, nullptr);
                                 }};
   const absl::StatusOr<pid_t> program =
@@ -70,7 +70,7 @@ absl::StatusOr<Trial> Trialist::Run() {
   if (!program.ok()) return program.status();
   RemoveOrphanedRings();
   Wait(*program);
-  for (const pid_t process : tracer_.Processes()) Look(process);  // what the program left running
+  for (const pid_t process : tracer_.Processes()) Look(process);  // processes that the program left running
   tracer_.Detach();
   collector_.Finish();
   trial_.wait_status = tracer_.wait_status();
@@ -95,7 +95,7 @@ void Trialist::Wait(pid_t program) {
   }
 }
 
-// All that the program started, in the order of their numbers: children may outlive it.
+// Everything that the program started, in the order of process ids: children may outlive it.
 void Trialist::End(pid_t program) {
   trial_.was_ended = true;
   for (const pid_t process : tracer_.Processes()) Look(process);
@@ -126,7 +126,7 @@ void Trialist::Look(pid_t process) {
   absl::StatusOr<ProcessLook> look = LookInto(process, options_.shim, names_);
   if (!look.ok() && absl::IsPermissionDenied(look.status()))
     trial_.why_not_followed = std::string(look.status().message());
-  if (!look.ok() || look->objects.empty()) return;  // as it is when a process is just ending
+  if (!look.ok() || look->objects.empty()) return;  // normal if a process is just ending
   looks_[process] = *std::move(look);
 }
 

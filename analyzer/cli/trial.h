@@ -1,5 +1,4 @@
-// Runs a program under dlhook for the doctor: recorded as by `dlhook run`, followed, looked into when its processes
-// end.
+// Runs a program under dlhook for the doctor: recorded as by `dlhook run`, traced, and examined when its processes end.
 #ifndef DLHOOK_ANALYZER_CLI_TRIAL_H_
 #define DLHOOK_ANALYZER_CLI_TRIAL_H_
 
@@ -15,11 +14,11 @@ struct TrialOptions {
   std::string program;  // path
   std::vector<std::string> words;
   std::string shim;
-  std::string folder;  // where its traces go
-  int seconds = 0;     // it is ended after so long; 0: when it ends by itself
+  std::string folder;  // for its traces
+  int seconds = 0;     // it is terminated after this time; 0: no limit
 };
 
-// The trial without its model. The program's stdout goes to stderr. The status is execve's where it fails.
+// The trial without its model. The program's stdout goes to stderr. The status is execve's if it fails.
 absl::StatusOr<Trial> TryProgram(const TrialOptions& options, const HookedNames& names);
 
 }  // namespace dlhook::analyzer::cli

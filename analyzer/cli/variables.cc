@@ -1,4 +1,4 @@
-// Made from preload/format/variables.inc.
+// Generated from preload/format/variables.inc.
 #include "analyzer/cli/variables.h"
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace dlhook::analyzer::inline cli {
 
 namespace {
 
-// Texts are written for docs/environment.md.
+// The texts are written for docs/environment.md.
 Variable Plain(const char* name, std::string values, std::string standard, std::string meaning) {
   for (std::string* text : {&values, &standard, &meaning}) std::erase(*text, '`');
   return {name, values, standard, meaning};

@@ -14,10 +14,10 @@ struct Variable {
   std::string meaning;
 };
 
-// Those that people may set, in the order of the help.
+// Those for users, in the order of the help.
 const std::vector<Variable>& Variables();
 
-// What DLHOOK_CAPTURE may name: "blas, blas2, …", and which of them are off unless asked for.
+// The values of DLHOOK_CAPTURE: "blas, blas2, …", and which of them are off by default.
 std::string FamiliesSentence();
 
 }  // namespace dlhook::analyzer::cli

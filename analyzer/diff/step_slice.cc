@@ -208,8 +208,7 @@ class Slicer {
   const TraceModel& model_;
   std::vector<Intervals> steps_of_;  // by process
   std::vector<uint32_t> kept_calls_, kept_scopes_, kept_gpu_;
-  std::vector<uint32_t> call_number_, scope_number_;  // from indices in the run to indices in the slice; kNone: not
-                                                      // kept
+  std::vector<uint32_t> call_number_, scope_number_;  // by index in the run: index in the slice, or kNone
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tables of what was tried.
+// Tables of the trials.
 #include "analyzer/doctor/counter_tables.h"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ std::string NamesOf(const std::vector<CounterTrial>& counters, bool works) {
   return absl::StrJoin(names, ",");
 }
 
-// Each reason once, with how many it keeps from working.
+// Each reason once, with the number of counters concerned.
 std::string Reasons(const std::vector<CounterTrial>& counters, const std::vector<CounterRefusal>& refused) {
   std::vector<std::string> reasons;
   for (const CounterTrial& trial : counters) {
@@ -109,7 +109,7 @@ std::string ScopeOf(const CounterTrial& trial) {
   return trial.user_only || trial.spec.exclude_kernel ? "user" : "user, kernel";
 }
 
-// Each piece of advice once, under the table.
+// Each piece of advice once, below the table.
 template <typename Item>
 void AddAdvice(const std::vector<Item>& items, std::string Item::*advice, Table* table) {
   std::set<std::string> told;
@@ -120,7 +120,7 @@ void AddAdvice(const std::vector<Item>& items, std::string Item::*advice, Table*
   }
 }
 
-// What rows of the tables are about.
+// A row of the table `machine`.
 struct MachineFact {
   std::string fact, value, advice;
 };

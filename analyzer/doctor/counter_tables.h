@@ -1,4 +1,4 @@
-// What `dlhook counters` and the doctor say about counting, from what was tried. Pure.
+// What `dlhook counters` and the doctor report about counting, from the trials. Pure.
 #ifndef DLHOOK_ANALYZER_DOCTOR_COUNTER_TABLES_H_
 #define DLHOOK_ANALYZER_DOCTOR_COUNTER_TABLES_H_
 
@@ -15,19 +15,19 @@ struct CountingReport {
   CountingMachine machine;
   PapiTrials papi;
   std::vector<SetTrial> sets;
-  std::vector<CounterTrial> counters;  // that were asked for, else all that this processor may have
+  std::vector<CounterTrial> counters;  // those that were requested, else all that this processor may have
   std::vector<CounterRefusal> refused;
 };
 
-// `machine`: what counting depends on and what to do, a row a fact.
+// `machine`: what counting depends on and what to do, one row per fact.
 Table MachineTable(const CountingMachine& machine, const PapiTrials& papi);
-// `sets`: which sets work, wholly or in part.
+// `sets`: which sets work, completely or partly.
 Table SetsTable(const CountingReport& report);
-// `counters`: a row a counter.
+// `counters`: one row per counter.
 Table CountersTable(const CountingReport& report);
 // `papi`: PAPI's presets.
 Table PapiTable(const PapiTrials& papi);
-// `metrics`: what can be told from these counters, and by which formula.
+// `metrics`: which metrics these counters allow, and their formulas.
 Table MetricsTable(const std::vector<CounterTrial>& counters);
 
 // The doctor's sentence.

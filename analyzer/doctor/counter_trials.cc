@@ -1,5 +1,4 @@
-// Opens what the shim would open, with the same functions (preload/counters/perf_group.h), so that what works here works
-// there.
+// Opens counters with the shim's own functions (preload/counters/perf_group.h), so that what works here works there.
 #include "analyzer/doctor/counter_trials.h"
 
 #include <dlfcn.h>
@@ -30,7 +29,7 @@ namespace dlhook::analyzer::inline doctor {
 namespace {
 
 constexpr char kPmuFolder[] = "/sys/bus/event_source/devices";
-constexpr int kReadings = 200;  // of a round
+constexpr int kReadings = 200;  // per round
 constexpr int kRounds = 5;
 constexpr int kCapPerfmon = 38;  // linux/capability.h, since 5.8
 constexpr int kCapSysAdmin = 21;
@@ -70,7 +69,7 @@ bool MayCountAll() {
   return (effective >> kCapPerfmon & 1) != 0 || (effective >> kCapSysAdmin & 1) != 0;
 }
 
-// "cpu", of hybrid processors "cpu_core" and "cpu_atom", of ARM's "armv8_pmuv3_0".
+// "cpu"; on hybrid processors "cpu_core" and "cpu_atom"; on ARM "armv8_pmuv3_0".
 std::vector<std::string> CorePmus() {
   std::vector<std::string> pmus;
   std::error_code error;
@@ -82,7 +81,7 @@ std::vector<std::string> CorePmus() {
   return pmus;
 }
 
-// The largest group of a counter that any of the processor's counters can count.
+// The largest group of a counter that every one of the processor's counters can count.
 size_t TryCountersAtOnce() {
   const CounterList list = ParseWords("branches:u", Processor{});
   size_t most = 0;
@@ -97,7 +96,7 @@ size_t TryCountersAtOnce() {
   return most;
 }
 
-// ns of one of many: the fastest round, as the others had company.
+// ns per item: the fastest round, because others may have been disturbed.
 template <typename Read>
 double TimeOf(const Read& read) {
   double best = 0;
@@ -128,7 +127,7 @@ void TryUsage(CounterTrial* trial) {
 void KeepReason(void* context, const CounterSpec&, const char* reason) { *static_cast<std::string*>(context) = reason; }
 
 void TryPerf(CounterTrial* trial) {
-  // What only counts beside `slots` is tried with it.
+  // Counters that only count beside `slots` are tried together with it.
   const CounterList with_slots = ParseWords("slots", ThisProcessor());
   const CounterSpec* specs[2] = {&trial->spec, nullptr};
   size_t count = 1;
@@ -170,7 +169,7 @@ std::string TryEvent(const Papi& papi, const CounterSpec& spec) {
   return absl::StrCat("event ", PapiName(spec), error == kPapiOk ? "" : absl::StrCat(": ", papi.strerror(error)), "\n");
 }
 
-// "event NAME" or "event NAME: reason" of each preset that PAPI claims to have.
+// "event NAME" or "event NAME: reason" for each preset that PAPI claims to have.
 std::string TryPresets(const Papi& papi) {
   constexpr int kFirstPreset = static_cast<int>(0x80000000u);
   constexpr int kEnumFirst = 1;      // PAPI_ENUM_FIRST
@@ -181,7 +180,7 @@ std::string TryPresets(const Papi& papi) {
   if (papi.enum_event(&code, kEnumFirst) != kPapiOk) return lines;
   do {
     char name[kMaxName];
-    // The first is not asked for whether it is there.
+    // The first one is not checked for being available.
     if (papi.query_event(code) != kPapiOk || papi.event_code_to_name(code, name) != kPapiOk) continue;
     CounterSpec spec = {};
     absl::SNPrintF(spec.name, sizeof spec.name, "%s", name);
@@ -190,7 +189,7 @@ std::string TryPresets(const Papi& papi) {
   return lines;
 }
 
-// Lines that TakeLine reads; empty: there is no such library.
+// Lines for TakeLine; empty: no such library.
 std::string AskPapi(const char* soname, const CounterList& wanted) {
   void* library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return "";

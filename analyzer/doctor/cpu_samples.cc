@@ -1,4 +1,4 @@
-// The ring is perf_event_open(2)'s: `data_head` is the kernel's, `data_tail` ours.
+// The ring is that of perf_event_open(2): the kernel sets `data_head`, we set `data_tail`.
 #include "analyzer/doctor/cpu_samples.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ perf_event_attr Attributes() {
   return attributes;
 }
 
-// `size` bytes at `offset` of the ring, which may wrap there.
+// Copies `size` bytes at `offset` of the ring, where it may wrap.
 void CopyOut(const char* data, uint64_t offset, void* to, uint64_t size) {
   for (uint64_t i = 0; i < size; ++i) static_cast<char*>(to)[i] = data[(offset + i) % kDataBytes];
 }

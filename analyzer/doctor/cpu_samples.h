@@ -1,5 +1,6 @@
-// Where a program spends its CPU time: the kernel interrupts each of its threads every 5 ms of CPU time and tells the address.
-// Needs perf_event_open, which containers often refuse; no privilege where kernel.perf_event_paranoid is at most 2.
+// Where a program spends its CPU time: the kernel interrupts each thread every 5 ms of CPU time and records the
+// address. Needs perf_event_open, which containers often refuse; needs no privilege if kernel.perf_event_paranoid is at
+// most 2.
 #ifndef DLHOOK_ANALYZER_DOCTOR_CPU_SAMPLES_H_
 #define DLHOOK_ANALYZER_DOCTOR_CPU_SAMPLES_H_
 
@@ -22,16 +23,16 @@ class CpuSampler {
   CpuSampler(const CpuSampler&) = delete;
   CpuSampler& operator=(const CpuSampler&) = delete;
 
-  // Samples `program`, which has not called exec yet, and all that it will start: user code, from that exec on.
+  // Samples `program`, which must not have called exec yet, and everything it starts: user code, from that exec on.
   absl::Status Open(pid_t program);
-  // To be called more often than every second.
+  // Call at least once per second.
   void Step();
-  // The process has become another program: what was sampled of it has lost its meaning.
+  // The process now runs another program: its samples so far are meaningless.
   void Forget(pid_t process) { counts_.erase(process); }
   const std::map<pid_t, Counts>& counts() const { return counts_; }
 
  private:
-  // One CPU's events of all threads: the kernel admits no inherited event for all CPUs at once.
+  // Events of all threads on one CPU: the kernel allows no inherited event for all CPUs at once.
   struct Ring {
     int fd = -1;
     void* pages = nullptr;

@@ -88,7 +88,7 @@ std::optional<int> SeenPercent(const std::vector<CpuTime>& times) {
   return Percent(SumOf(times, CpuTime::Kind::kSeen), all);
 }
 
-// A tenth of the CPU time in one object that nothing is known of is worth a warning.
+// A tenth of the CPU time in one unseen object is worth a warning.
 void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, std::vector<Finding>* findings) {
   if (!trial.why_not_sampled.empty()) {
     findings->push_back(

@@ -1,4 +1,4 @@
-// Who computed: samples of CPU time by the object that the code lies in.
+// CPU time samples by the object that contains the code.
 #ifndef DLHOOK_ANALYZER_DOCTOR_CPU_TIME_H_
 #define DLHOOK_ANALYZER_DOCTOR_CPU_TIME_H_
 
@@ -16,20 +16,21 @@ struct Trial;
 
 struct CpuTime {
   enum class Kind {
-    kSeen,    // a library whose calls or own word dlhook has
+    kSeen,    // a library whose calls or log dlhook records
     kPython,  // the interpreter
-    kSystem,  // the C library, the loader, runtimes of languages and threads: they work for whoever calls them
+    kSystem,  // the C library, the loader, runtimes of languages and threads: they work for their callers
     kUnseen,
   };
   Kind kind = Kind::kUnseen;
-  std::string path;  // empty: code that was made at run time
+  std::string path;  // empty: code generated at run time
   int64_t samples = 0;
 };
 
-// An object an entry, most samples first. `seen`: paths of libraries that dlhook sees; the empty one stands for code generated at run time.
+// One entry per object, most samples first. `seen`: paths of libraries that dlhook sees; the empty path stands for code
+// generated at run time.
 std::vector<CpuTime> DivideCpuTime(const Trial& trial, const std::set<std::string>& seen);
 
-// The share of libraries that dlhook sees; nullopt: there are too few samples to say.
+// The share of libraries that dlhook sees; nullopt: too few samples.
 std::optional<int> SeenPercent(const std::vector<CpuTime>& times);
 
 void AddCpuTimeFindings(const Trial& trial, const std::vector<CpuTime>& times, std::vector<Finding>* findings);

@@ -16,7 +16,7 @@
 namespace dlhook::analyzer::inline doctor {
 namespace {
 
-// The largest objects in use (TensorFlow's, PyTorch's, cuDNN's) stay a factor of ten below these.
+// Ten times what the largest objects in use (TensorFlow's, PyTorch's, cuDNN's) need.
 constexpr int kMaxSegments = 256;
 constexpr uint64_t kMaxSegmentBytes = 64 << 20;  // of the dynamic section and notes
 constexpr uint64_t kMaxSymbols = 8 << 20;
@@ -24,7 +24,7 @@ constexpr uint64_t kMaxStringBytes = 1 << 30;
 constexpr uint64_t kMaxRelocations = 16 << 20;
 constexpr uint64_t kPage = 4096;
 
-// Nothing is allocated for an array whose end is not there.
+// Allocates nothing for an array whose end is not readable.
 template <typename T>
 bool ReadArray(const MemoryReader& memory, uint64_t address, uint64_t count, std::vector<T>* array) {
   T last;
@@ -61,7 +61,7 @@ class ImageReader {
     const auto found = dynamic_.find(tag);
     return found == dynamic_.end() ? 0 : found->second;
   }
-  // glibc relocates most addresses in the dynamic section in place, but not in objects whose section is read-only.
+  // glibc relocates most addresses in the dynamic section in place, except if the section is read-only.
   uint64_t Address(uint64_t value) const { return image_.Contains(value) ? value : value + bias_; }
   absl::string_view Name(uint64_t offset) const {
     if (offset >= strings_.size()) return {};
@@ -133,7 +133,7 @@ bool ImageReader::ReadDynamic() {
   return false;  // statically linked
 }
 
-// DT_GNU_HASH tells no number of symbols: it is one more than the end of the last chain.
+// DT_GNU_HASH has no number of symbols: it is one more than the end of the last chain.
 uint64_t ImageReader::CountSymbols() const {
   uint32_t header[4];  // buckets, first hashed symbol, words of the filter, shift
   if (const uint64_t hash = Value(DT_HASH); hash != 0) {
@@ -147,7 +147,7 @@ uint64_t ImageReader::CountSymbols() const {
   if (!ReadArray(memory_, buckets_at, header[0], &buckets)) return 0;
   uint32_t last = 0;
   for (const uint32_t bucket : buckets) last = std::max(last, bucket);
-  if (last < header[1]) return header[1];  // nothing is exported: all symbols stand before the first hashed one
+  if (last < header[1]) return header[1];  // nothing is exported: all symbols precede the first hashed one
   const uint64_t chains_at = buckets_at + uint64_t{header[0]} * sizeof(uint32_t);
   for (uint64_t symbol = last; symbol < kMaxSymbols; ++symbol) {
     uint32_t link = 0;
@@ -158,7 +158,7 @@ uint64_t ImageReader::CountSymbols() const {
 }
 
 bool ImageReader::ReadSymbols() {
-  // Strings first: names in the dynamic section need them even where there are no symbols.
+  // Strings first: names in the dynamic section need them even if there are no symbols.
   const uint64_t bytes = Value(DT_STRSZ);
   if (bytes > kMaxStringBytes || !ReadArray(memory_, Address(Value(DT_STRTAB)), bytes, &strings_)) return false;
   if (dynamic_.contains(DT_SONAME)) image_.soname = std::string(Name(Value(DT_SONAME)));

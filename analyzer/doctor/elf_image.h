@@ -1,6 +1,6 @@
-// What the loader made of one ELF object: read from the memory of the process that has it mapped, so that what is seen
-// is what was bound, not what the file would suggest. Every address and size in an image is taken for a lie until
-// memory answers: a hostile file yields an error or less, never more than the limits below.
+// How the loader bound one ELF object: read from the memory of the process, so that it shows what was bound, not what
+// the file suggests. No address or size in an image is trusted until memory confirms it: a hostile file causes an error
+// or missing entries, never more work than the limits allow.
 #ifndef DLHOOK_ANALYZER_DOCTOR_ELF_IMAGE_H_
 #define DLHOOK_ANALYZER_DOCTOR_ELF_IMAGE_H_
 
@@ -16,18 +16,17 @@ namespace dlhook::analyzer::inline doctor {
 
 using NameSet = absl::flat_hash_set<std::string>;
 
-// A word of the object that the loader fills with the address of a symbol: of the GOT, or of a table of function
-// pointers.
+// A word of the object that the loader sets to the address of a symbol: in the GOT, or in a table of function pointers.
 struct BoundSlot {
   std::string name;
-  uint64_t value = 0;       // what it holds now
-  uint64_t definition = 0;  // where the object itself defines the name; 0: it does not
-  bool is_weak = false;     // a reference that may stay null
+  uint64_t value = 0;       // its current value
+  uint64_t definition = 0;  // where the object itself defines the name; 0: nowhere
+  bool is_weak = false;     // a reference that may remain null
 };
 
 struct ExportedSymbol {
   std::string name;
-  bool is_protected = false;  // the object's own calls of it can't be interposed
+  bool is_protected = false;  // the object's own calls to it can't be interposed
 };
 
 struct AddressRange {
@@ -37,7 +36,7 @@ struct AddressRange {
 };
 
 struct ElfImage {
-  std::string soname;          // empty: none, as an executable has none
+  std::string soname;          // empty: none, as in an executable
   std::string build_id;        // in hexadecimal digits; empty: none
   bool is_symbolic = false;    // linked -Bsymbolic
   bool is_executable = false;  // has PT_INTERP or is linked to a fixed address
@@ -48,8 +47,8 @@ struct ElfImage {
   bool Contains(uint64_t address) const;
 };
 
-// The object whose first page is mapped at `base`. Slots and exports of names in `wanted` are collected.
-// DataLoss: no ELF object of this architecture, or one that is not whole.
+// The object whose first page is mapped at `base`. Collects slots and exports of names in `wanted`. DataLoss: not an
+// ELF object of this architecture, or incomplete.
 absl::StatusOr<ElfImage> ReadElfImage(const MemoryReader& memory, uint64_t base, const NameSet& wanted);
 
 }  // namespace dlhook::analyzer::doctor

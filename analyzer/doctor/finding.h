@@ -1,4 +1,4 @@
-// One thing that the doctor has to say.
+// One result of the doctor.
 #ifndef DLHOOK_ANALYZER_DOCTOR_FINDING_H_
 #define DLHOOK_ANALYZER_DOCTOR_FINDING_H_
 
@@ -9,7 +9,7 @@ namespace dlhook::analyzer::inline doctor {
 
 enum class Level {
   kOk,
-  kNote,     // worth knowing; nothing of what this version shows is missing
+  kNote,     // worth knowing; nothing that this version shows is missing
   kWarning,  // something can't be seen
   kProblem,  // nothing can be seen
 };
@@ -18,12 +18,12 @@ const char* LevelName(Level level);  // "ok", "note", "warning", "problem"
 struct Finding {
   std::string id;  // stable: "deepbind", "clock" …
   Level level = Level::kOk;
-  std::string subject;  // what it is about: a library, a program; may be empty
-  std::string text;     // what is so, and what that means
+  std::string subject;  // a library, a program; may be empty
+  std::string text;     // the fact and its consequence
   std::string advice;   // what to do; empty: nothing
 };
 
-// The file's name, of what is installed for Python with its package: "blis/cy.cpython-311-x86_64-linux-gnu.so".
+// The file's name, with its package if installed for Python: "blis/cy.cpython-311-x86_64-linux-gnu.so".
 std::string ShortPath(const std::string& path);
 
 // Warnings and problems.

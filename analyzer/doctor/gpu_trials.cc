@@ -1,6 +1,5 @@
-// The child writes lines: "driver STATUS VERSION", "device NAME", "cupti VERSION PATH". Functions are looked up, so
-// that no header of
-// CUDA's is needed.
+// The child writes lines: "driver STATUS VERSION", "device NAME", "cupti VERSION PATH". Functions are looked up at run
+// time, so that no CUDA header is needed.
 #include "analyzer/doctor/gpu_trials.h"
 
 #include <dlfcn.h>
@@ -28,7 +27,7 @@ namespace {
 constexpr int kSeconds = 20;  // the first initialization of a driver takes seconds
 constexpr size_t kNameBytes = 128;
 constexpr int kMaxDevices = 64;
-constexpr uint32_t kTracingForAll = 11;  // CUPTI of CUDA 10.2: tracing needs no administrator any more
+constexpr uint32_t kTracingForAll = 11;  // CUPTI of CUDA 10.2: from here on tracing needs no administrator
 
 template <typename Function>
 Function Find(void* library, const char* name) {
@@ -93,7 +92,7 @@ void TakeLine(absl::string_view line, GpuMachine* machine) {
   }
 }
 
-// "RmProfilingAdminOnly: 1": how the driver was loaded.
+// "RmProfilingAdminOnly: 1": a parameter of the driver.
 bool RestrictsCounters() {
   std::ifstream file("/proc/driver/nvidia/params");
   for (std::string line; std::getline(file, line);) {
@@ -142,9 +141,8 @@ Finding TimesFinding(const GpuMachine& machine) {
           ""};
 }
 
-// Times of kernels and copies (tracing) have been free to everyone since CUDA 10.2: CUPTI's documentation,
-// "Limitations" of 11.0;
-// developer.nvidia.com/CUPTI_ERROR_INSUFFICIENT_PRIVILEGES.
+// Since CUDA 10.2 everyone may measure times of kernels and copies (tracing): CUPTI's documentation, "Limitations" of
+// 11.0; developer.nvidia.com/CUPTI_ERROR_INSUFFICIENT_PRIVILEGES.
 void AddCounterFinding(const GpuMachine& machine, std::vector<Finding>* findings) {
   if (!machine.counters_are_restricted) return;
   const bool hides_times = machine.cupti_version > 0 && machine.cupti_version <= kTracingForAll;
@@ -198,11 +196,11 @@ std::vector<Finding> GpuFindings(const GpuMachine& machine) {
 }
 
 std::string CudaOfCupti(uint32_t version) {
-  // As cupti_version.h lists them.
+  // As listed in cupti_version.h.
   constexpr const char* kVersions[] = {"4.0",  "4.1",  "5.0",  "5.5",  "6.0",  "6.5",  "7.0",  "8.0",  "9.0",
                                        "9.1",  "10",   "11.0", "11.1", "11.2", "11.5", "11.6", "11.8", "12.0",
                                        "12.2", "12.3", "12.4", "12.5", "12.6", "12.7", "12.8", "12.9", "12.9"};
-  // Number 7 is 6.5 once more.
+  // Number 7 is 6.5 again.
   if (version >= 100000) return absl::StrCat(version / 10000, ".", version % 10000 / 100);
   const uint32_t index = version >= 7 ? version - 2 : version - 1;
   return version >= 1 && index < std::size(kVersions) ? kVersions[index] : "an unknown version";

@@ -1,4 +1,4 @@
-// Texts that a statically linked library leaves in the file of its carrier.
+// Finds strings that a statically linked library leaves in the file that contains it.
 #include <string.h>
 
 #include <array>
@@ -12,17 +12,17 @@
 namespace dlhook::analyzer::inline doctor {
 namespace {
 
-constexpr uint64_t kSmallestCarrier = 1 << 20;  // a math library is never smaller
+constexpr uint64_t kSmallestCarrier = 1 << 20;  // a file with a math library is never smaller
 
 constexpr std::array<std::pair<absl::string_view, absl::string_view>, 3> kTexts = {{
-    {"simple:any", "oneDNN"},     // an implementation of all releases; who only reads its log has no such text
+    {"simple:any", "oneDNN"},     // in all releases, and not in programs that only read its log
     {"OpenBLAS 0.", "OpenBLAS"},  // openblas_get_config()
     {"MKL_VERBOSE", "MKL"},
 }};
 constexpr size_t kLongestText = 16;
 constexpr size_t kStepBytes = 1 << 20;  // of the file at a time
 
-// The first of the texts [0, end) that stands in `bytes`; `end`: none.
+// The first of the texts [0, end) that occurs in `bytes`; `end`: none.
 size_t FirstTextIn(absl::string_view bytes, size_t end) {
   for (size_t i = 0; i < end; ++i) {
     const absl::string_view text = kTexts[i].first;

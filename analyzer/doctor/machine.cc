@@ -1,4 +1,4 @@
-// One function a check. To add one: write it, call it in CheckMachine, add its id to README.md.
+// One function per check. To add one: write it, call it in CheckMachine, add its id to README.md.
 #include "analyzer/doctor/machine.h"
 
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ std::string ReadFile(const std::string& path) {
   return std::string(absl::StripAsciiWhitespace(text.str()));
 }
 
-// The shim, its version and its clock: from the trace of a process that it was preloaded into.
+// The shim, its version and its clock: from the trace of a process into which it was preloaded.
 void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scratch, DrainLeftover drain,
                Findings* findings) {
   if (!shim.ok()) {
@@ -76,7 +76,7 @@ void CheckShim(const absl::StatusOr<std::string>& shim, const std::string& scrat
        ""});
 }
 
-// The shim allocates its rings before it maps them.
+// Like the shim, allocates the rings before mapping them.
 std::string TryRings(const std::string& folder) {
   struct statvfs info;
   if (statvfs(folder.c_str(), &info) != 0) return strerror(errno);
@@ -133,7 +133,7 @@ void CheckCounters(Findings* findings) {
   findings->push_back(CountingFinding(machine, sets));
 }
 
-// In a child, as a library may do anything when it is loaded.
+// In a child process, because a library may do anything when it is loaded.
 bool CanBeLoaded(const std::vector<const char*>& sonames) {
   const pid_t child = fork();
   if (child < 0) return false;
@@ -149,7 +149,7 @@ bool CanBeLoaded(const std::vector<const char*>& sonames) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// What is opened where it is there.
+// Libraries that are used if present.
 void CheckOptionalLibraries(Findings* findings) {
   const std::pair<const char*, std::vector<const char*>> kLibraries[] = {
       {"PAPI", {"libpapi.so", "libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0", "libpapi.so.6.0"}},

@@ -1,5 +1,5 @@
-// What dlhook finds on this machine: whether its shim loads and records, and what it can rest on. Everything is tried,
-// in processes of its own, and leaves nothing behind.
+// Checks this machine: whether the shim loads and records, and what else is available. Everything is tried, in child
+// processes, and leaves nothing behind.
 #ifndef DLHOOK_ANALYZER_DOCTOR_MACHINE_H_
 #define DLHOOK_ANALYZER_DOCTOR_MACHINE_H_
 
@@ -12,13 +12,13 @@
 
 namespace dlhook::analyzer::inline doctor {
 
-// `shim`: its path, or why it was not found. `scratch`: an empty folder to write into.
+// `shim`: its path, or why it was not found. `scratch`: an empty folder.
 std::vector<Finding> CheckMachine(const absl::StatusOr<std::string>& shim, const std::string& scratch,
                                   DrainLeftover drain_leftover);
 
-// Set in the environment of the child that stands for a program: it calls AnswerProbe and ends with what that returns.
+// Set in the environment of the child that acts as the program: it calls AnswerProbe and exits with its result.
 inline constexpr char kProbeVariable[] = "DLHOOK_DOCTOR_PROBE";
-// Uses the shim that was preloaded into this process as a library would. 0: it answered.
+// Uses the preloaded shim as a library would. 0: it works.
 int AnswerProbe();
 
 }  // namespace dlhook::analyzer::doctor

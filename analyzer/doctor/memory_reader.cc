@@ -1,4 +1,4 @@
-// process_vm_readv: the other process is neither stopped nor changed.
+// Uses process_vm_readv, which neither stops nor changes the other process.
 #include "analyzer/doctor/memory_reader.h"
 
 #include <sys/uio.h>

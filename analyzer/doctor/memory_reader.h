@@ -1,4 +1,4 @@
-// Memory of a process that is looked at from outside.
+// Reads the memory of another process.
 #ifndef DLHOOK_ANALYZER_DOCTOR_MEMORY_READER_H_
 #define DLHOOK_ANALYZER_DOCTOR_MEMORY_READER_H_
 
@@ -12,11 +12,11 @@ namespace dlhook::analyzer::inline doctor {
 class MemoryReader {
  public:
   virtual ~MemoryReader() = default;
-  // True only where all `bytes` could be read; then they are in `to`.
+  // True only if all `bytes` could be read into `to`.
   virtual bool Read(uint64_t address, void* to, size_t bytes) const = 0;
 };
 
-// A running or stopped process of this user's.
+// A running or stopped process of this user.
 class ProcessMemory : public MemoryReader {
  public:
   explicit ProcessMemory(pid_t pid) : pid_(pid) {}

@@ -1,4 +1,4 @@
-// The doctor's report as text for people and as json.
+// The doctor's report as text and as json.
 #ifndef DLHOOK_ANALYZER_DOCTOR_PRINT_H_
 #define DLHOOK_ANALYZER_DOCTOR_PRINT_H_
 

@@ -1,5 +1,5 @@
-// A process of dlhook's own with the shim preloaded, which makes one range through the interface of NVTX: no library is
-// needed for it, and it goes the whole way of a record, from the ring through the drain into a trace.
+// A child process with the shim preloaded, which makes one NVTX range: this needs no library and takes the full path of
+// a record, from the ring through the drain into a trace.
 #include "analyzer/doctor/probe.h"
 
 #include <dlfcn.h>
@@ -49,7 +49,7 @@ bool IsSteered(const char* entry) {
          absl::StartsWith(entry, "NVTX_INJECTION64_PATH=");
 }
 
-// Waits for the child; kills it when it takes too long.
+// Waits for the child; kills it if it takes too long.
 int WaitFor(pid_t child) {
   int status = 0;
   for (int i = 0; i < kProbeSeconds * 100; ++i) {

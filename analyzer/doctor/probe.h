@@ -1,4 +1,4 @@
-// A process with the shim preloaded that makes one record.
+// A child process with the shim preloaded that makes one record.
 #ifndef DLHOOK_ANALYZER_DOCTOR_PROBE_H_
 #define DLHOOK_ANALYZER_DOCTOR_PROBE_H_
 
@@ -8,7 +8,7 @@
 
 namespace dlhook::analyzer::inline doctor {
 
-// Starts it, waits for it. Its trace lies in `folder` then. An error says what happened instead.
+// Starts it and waits for it; afterwards its trace is in `folder`. An error says what happened instead.
 absl::Status RunProbe(const std::string& shim, const std::string& folder);
 
 }  // namespace dlhook::analyzer::doctor

@@ -1,4 +1,4 @@
-// /proc/PID and the process's memory; nothing is written, nothing is stopped here.
+// Reads /proc/PID and the process's memory; writes and stops nothing.
 #include "analyzer/doctor/process_look.h"
 
 #include <errno.h>
@@ -54,11 +54,11 @@ struct MapsLine {
   uint64_t start = 0;
   uint64_t offset = 0;
   bool is_code = false;
-  std::string file;  // device, inode and path: what makes it the same file
+  std::string file;  // device, inode and path, which identify the file
   std::string path;
 };
 
-// "7f3a0000-7f3b0000 r-xp 00001000 08:01 1234   /usr/lib/libm.so.6"; false: of no file.
+// "7f3a0000-7f3b0000 r-xp 00001000 08:01 1234   /usr/lib/libm.so.6"; false: not a file.
 bool ParseMapsLine(absl::string_view line, MapsLine* parsed) {
   const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(' ', 5));
   if (parts.size() < 6) return false;
@@ -76,7 +76,7 @@ bool IsSameFile(const std::string& path, const std::string& other) {
   return path == other || (std::filesystem::equivalent(path, other, error) && !error);
 }
 
-// Objects that neither export nor call anything hooked but are in every process.
+// Objects in every process that neither export nor call hooked functions.
 bool IsLoaderOrLibc(absl::string_view path) {
   const absl::string_view name = path.substr(path.rfind('/') + 1);
   return absl::StartsWith(name, "ld-linux") || absl::StartsWith(name, "libc.so.");

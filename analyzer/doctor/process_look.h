@@ -1,4 +1,4 @@
-// One look into a running (or stopped) process: which objects it has loaded and to what their references to hooked
+// Examines a running (or stopped) process once: which objects it has loaded and to what their references to hooked
 // names are bound.
 #ifndef DLHOOK_ANALYZER_DOCTOR_PROCESS_LOOK_H_
 #define DLHOOK_ANALYZER_DOCTOR_PROCESS_LOOK_H_
@@ -17,13 +17,13 @@
 
 namespace dlhook::analyzer::inline doctor {
 
-// An ELF file as /proc/PID/maps shows it.
+// An ELF file as shown in /proc/PID/maps.
 struct MappedFile {
   std::string path;
-  uint64_t base = 0;  // where its first page is
+  uint64_t base = 0;  // address of its first page
 };
 
-// Files with code, once for each time they are mapped, in the order of addresses. `maps`: the text of /proc/PID/maps.
+// Files with code, once per mapping, in the order of addresses. `maps`: the text of /proc/PID/maps.
 std::vector<MappedFile> MappedFiles(absl::string_view maps);
 
 struct LoadedObject {
@@ -35,19 +35,19 @@ struct LoadedObject {
 struct ProcessLook {
   pid_t pid = 0;
   std::string program;                             // path of the executable
-  std::map<std::string, std::string> environment;  // as the process was started with; those that concern preloading
+  std::map<std::string, std::string> environment;  // at its start; only variables about preloading
   std::vector<LoadedObject> objects;
   std::optional<size_t> shim;  // its index
 
-  // The object that holds `address`; null: none (code generated at run time, or the address is no address).
+  // The object that contains `address`; null: none (code generated at run time, or not an address).
   const LoadedObject* ObjectAt(uint64_t address) const;
 };
 
-// Names that the shim exports, and which library's calls they are of.
+// The names that the shim exports, and the library of each.
 class HookedNames {
  public:
   HookedNames();
-  // Functions whose calls are recorded, and getenv and dlsym, by which taps are armed and pointers are found.
+  // Functions whose calls are recorded, and getenv and dlsym, through which taps are armed and pointers are found.
   const NameSet& all() const { return all_; }
   // "blas", "cudnn" …; empty for getenv and dlsym.
   static std::string FamilyOf(const std::string& name);
@@ -56,7 +56,7 @@ class HookedNames {
   NameSet all_;
 };
 
-// NotFound: the process is gone. PermissionDenied: it may not be looked into.
+// NotFound: the process is gone. PermissionDenied: access is not allowed.
 absl::StatusOr<ProcessLook> LookInto(pid_t pid, const std::string& shim_path, const HookedNames& names);
 
 }  // namespace dlhook::analyzer::doctor

@@ -1,4 +1,4 @@
-// One function a kind of trouble. Reads what was collected, opens nothing.
+// One function per kind of problem. Only reads what was collected.
 #include "analyzer/doctor/program_findings.h"
 
 #include <sys/wait.h>
@@ -31,7 +31,7 @@ std::string Names(const std::set<std::string>& names) {
   return names.size() <= kShown ? text : absl::StrCat(text, " and ", names.size() - kShown, " more");
 }
 
-// The same finding of several processes stands once.
+// The same finding for several processes is reported once.
 void AddOnce(Finding finding, Findings* findings) {
   const bool is_known = std::any_of(findings->begin(), findings->end(), [&finding](const Finding& known) {
     return known.id == finding.id && known.subject == finding.subject && known.text == finding.text;
@@ -56,7 +56,7 @@ bool HasTwoNamespaces(const ProcessLook& look) {
 
 bool IsHooked(const BoundSlot& slot) { return !HookedNames::FamilyOf(slot.name).empty(); }
 
-// Names of `object` bound past the shim, by whose definitions they are bound to.
+// Names in `object` that bypass the shim, by the object whose definitions they are bound to.
 std::map<const LoadedObject*, std::set<std::string>> PastShim(const LoadedObject& object, const ProcessLook& look) {
   std::map<const LoadedObject*, std::set<std::string>> past;
   for (const BoundSlot& slot : object.image.slots) {
@@ -111,7 +111,7 @@ void AddPastBindings(const Trial& trial, Findings* findings) {
   }
 }
 
-// Preloaded beside dlhook and of the same names, but behind it: calls go through both.
+// Preloaded with the same names, but after dlhook: calls go through both.
 void AddOtherPreloaders(const Trial& trial, const ProgramReport& report, Findings* findings) {
   for (const ProcessLook& look : trial.looks) {
     for (size_t i = 0; look.shim.has_value() && i < look.objects.size(); ++i) {
@@ -140,14 +140,14 @@ void AddWeakReferences(const ProgramReport& report, Findings* findings) {
   }
 }
 
-// Whose own calls of its functions nobody expects to see: a library that is one of BLAS.
+// A BLAS library, whose calls of its own functions do not matter.
 bool IsABlas(const std::string& path) {
   const std::string name = absl::AsciiStrToLower(BaseName(path));
   return absl::StrContains(name, "blas") || absl::StrContains(name, "mkl") || absl::StrContains(name, "lapack") ||
          absl::StrContains(name, "blis");
 }
 
-// Libraries of NVIDIA's are all linked so, and what matters in them is what is called from outside.
+// NVIDIA's libraries are all linked like that, and only calls from outside matter.
 void AddSymbolic(const Trial& trial, Findings* findings) {
   for (const ProcessLook& look : trial.looks) {
     for (const LoadedObject& object : look.objects) {
@@ -168,7 +168,7 @@ void AddSymbolic(const Trial& trial, Findings* findings) {
   }
 }
 
-// It asks for the settings of its log where dlhook can't answer.
+// It reads the settings of its log in a way that dlhook can't intercept.
 bool IsDeaf(const std::string& path, const Trial& trial) {
   for (const ProcessLook& look : trial.looks) {
     for (const LoadedObject& object : look.objects) {
@@ -218,7 +218,7 @@ void AddCapabilities(const TraceModel& model, Findings* findings) {
         continue;
       }
       const std::string state = EnumName(capability.state);
-      // Counters that lack for one reason are one finding.
+      // Counters that are missing for the same reason are one finding.
       if (IsOfCounters(capability)) {
         AddOnce(
             {absl::StrCat("counters-", state), Level::kNote, "",
@@ -243,7 +243,7 @@ void AddCapabilities(const TraceModel& model, Findings* findings) {
   }
 }
 
-// A process without the shim matters where it has something that would have been hooked.
+// A process without the shim matters only if it has something that would have been hooked.
 void AddUnreached(const Trial& trial, Findings* findings) {
   for (const ProcessLook& look : trial.looks) {
     if (look.shim.has_value()) continue;
@@ -271,7 +271,7 @@ void AddUnreached(const Trial& trial, Findings* findings) {
   }
 }
 
-// Calls of mathematics, and nobody who tells for which layer.
+// Math library calls, but nothing that reports layers.
 void AddLayerNames(const Trial& trial, const ProgramReport& report, Findings* findings) {
   if (trial.model == nullptr || trial.model->scopes.size() > 0) return;
   const bool computes = std::any_of(report.recorded.begin(), report.recorded.end(), [](const auto& family) {
@@ -286,7 +286,7 @@ void AddLayerNames(const Trial& trial, const ProgramReport& report, Findings* fi
                        "calls; for a Python program, report --by line shows the lines."});
 }
 
-// CUPTI admits one subscriber; dlhook leaves it to the other.
+// CUPTI admits one subscriber; dlhook leaves it to the other tool.
 void AddOthersOfCupti(const ProcessLook& look, Findings* findings) {
   const char* const kAdvice = "Profile without the other tool, or see the capability gpu-time for what dlhook had.";
   const auto tool = look.environment.find("CUDA_INJECTION64_PATH");
@@ -357,7 +357,7 @@ Binding BindingOf(const BoundSlot& slot, const LoadedObject& object, const Proce
   if (shim.image.Contains(slot.value)) return Binding::kThroughShim;
   if (slot.definition != 0 && slot.value == slot.definition) return Binding::kPastShim;
   const LoadedObject* target = look.ObjectAt(slot.value);
-  // Before the first call a slot leads to the object's own code that looks the function up.
+  // Before the first call a slot refers to the object's own code that looks up the function.
   if (target == nullptr || target == &object) return Binding::kUnbound;
   return Binding::kPastShim;
 }

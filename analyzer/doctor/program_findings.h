@@ -11,13 +11,13 @@ namespace dlhook::analyzer::inline doctor {
 
 enum class Binding { kThroughShim, kPastShim, kUnbound };
 
-// Where a call through the slot goes. Of a process that has the shim.
+// Where a call through the slot goes. For processes with the shim.
 Binding BindingOf(const BoundSlot& slot, const LoadedObject& object, const ProcessLook& look);
 
-// Another object than the shim exports `name`.
+// Whether an object other than the shim exports `name`.
 bool IsDefinedBeside(const std::string& name, const ProcessLook& look, const LoadedObject& shim);
 
-// To add one: a function that appends to the findings, called here; its id goes into README.md.
+// To add one: write a function that appends to the findings, call it here, and add its id to README.md.
 std::vector<Finding> FindTroubles(const Trial& trial, const ProgramReport& report);
 
 }  // namespace dlhook::analyzer::doctor

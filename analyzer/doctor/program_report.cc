@@ -1,4 +1,4 @@
-// Merges the looks into all processes with what was recorded. The findings are in program_findings.cc.
+// Merges the looks at all processes with what was recorded. The findings are in program_findings.cc.
 #include "analyzer/doctor/program_report.h"
 
 #include <algorithm>
@@ -57,8 +57,8 @@ void AddObject(const LoadedObject& object, const ProcessLook& look, Libraries* l
   }
 }
 
-// Paths of the objects in which hooked functions were really called. The trace has the names that the loader was given,
-// so an object is found by its address.
+// Paths of the objects in which hooked functions were called. The trace has the names passed to the loader, so an
+// object is found by its address.
 std::set<std::string> CalledLibraries(const Trial& trial) {
   std::set<std::string> called;
   for (const ProcessInfo& process : trial.model->processes) {
@@ -98,7 +98,7 @@ void AddRecorded(const Trial& trial, Libraries* libraries, ProgramReport* report
   }
 }
 
-// A capability has the base name of its object. An empty one is of the process.
+// A capability has the base name of its object. An empty one applies to the process.
 void AddTaps(const TraceModel& model, Libraries* libraries) {
   for (const ProcessInfo& process : model.processes) {
     for (const Capability& capability : process.capabilities) {
@@ -115,7 +115,7 @@ void AddTaps(const TraceModel& model, Libraries* libraries) {
   }
 }
 
-// Which library a tap heard of inside this one.
+// The library inside this one that a tap reported.
 std::string HeardInside(const LibraryReport& library) {
   for (const Tap* tap : kTaps) {
     const auto is_this = [tap](const SeenTap& seen) { return seen.name == tap->capability; };
@@ -124,13 +124,13 @@ std::string HeardInside(const LibraryReport& library) {
   return "";
 }
 
-// What a look at the file tells is only asked where nothing better is known.
+// The file is only examined if nothing better is known.
 void LookInside(Libraries* libraries) {
   for (auto& [path, library] : *libraries) {
     library.inside = HeardInside(library);
     if (!library.inside.empty()) continue;
     library.inside = LibraryInside(path);
-    // MKL's own parts; or a BLAS whose functions are exported and so hooked.
+    // MKL's own parts; or a BLAS whose functions are exported and therefore hooked.
     const bool is_seen = !library.provides.empty() || absl::StartsWith(BaseName(path), "libmkl_");
     if (library.inside != "oneDNN" && is_seen) library.inside.clear();
   }
@@ -174,7 +174,7 @@ ProgramReport DescribeTrial(const Trial& trial, const HookedNames&) {
   }
   LookInside(&libraries);
   std::set<std::string> seen;
-  bool kernels_are_seen = false;  // those that oneDNN makes at run time
+  bool kernels_are_seen = false;  // those that oneDNN generates at run time
   for (const auto& [path, library] : libraries) {
     if (!library.IsSeen()) continue;
     seen.insert(path);

@@ -1,4 +1,4 @@
-// What a trial of a program showed: pure data and pure functions from what was looked at and recorded.
+// The result of a trial of a program: pure data and pure functions of what was examined and recorded.
 #ifndef DLHOOK_ANALYZER_DOCTOR_PROGRAM_REPORT_H_
 #define DLHOOK_ANALYZER_DOCTOR_PROGRAM_REPORT_H_
 
@@ -27,11 +27,11 @@ struct Trial {
   std::vector<std::string> words;
   int wait_status = 0;
   bool was_ended = false;             // by --seconds
-  std::vector<ProcessLook> looks;     // the last one of each process
+  std::vector<ProcessLook> looks;     // the last one per process
   std::vector<Obstacle> obstacles;    // of processes that the program started
-  std::string why_not_followed;       // ptrace's refusal; empty: every process was looked into when it ended
-  const TraceModel* model = nullptr;  // what was recorded; null: nothing
-  std::map<pid_t, std::map<uint64_t, int64_t>> samples;  // of CPU time in user code, by process and address
+  std::string why_not_followed;       // ptrace's refusal; empty: every process was examined when it ended
+  const TraceModel* model = nullptr;  // the recording; null: none
+  std::map<pid_t, std::map<uint64_t, int64_t>> samples;  // CPU time in user code, by process and address
   std::string why_not_sampled;                           // the kernel's refusal; empty: every process was sampled
 };
 
@@ -41,19 +41,19 @@ struct SeenTap {
   std::string reason;
 };
 
-// One library (or the executable) that has to do with hooked names or taps.
+// One library (or the executable) that provides or uses hooked names or taps.
 struct LibraryReport {
   std::string path;
   std::string soname;
   std::string build_id;
-  std::set<std::string> families;   // of the functions it provides and calls
+  std::set<std::string> families;   // of the functions that it provides and calls
   std::set<std::string> provides;   // hooked functions that it exports
   std::set<std::string> calls;      // hooked functions that it refers to …
-  std::set<std::string> through;    // … of them bound to dlhook,
-  std::set<std::string> past;       // … bound to something else: never seen
+  std::set<std::string> through;    // … of these, bound to dlhook
+  std::set<std::string> past;       // … bound elsewhere: never seen
   std::set<std::string> unbound;    // … not called yet (lazy binding)
   std::set<std::string> weak;       // … weak references that only dlhook defines
-  std::optional<int64_t> recorded;  // calls of the functions it provides; not known where several libraries share them
+  std::optional<int64_t> recorded;  // calls of the functions it provides; not known if several libraries share them
   std::vector<SeenTap> taps;
   std::string inside;  // "oneDNN", "OpenBLAS", "MKL": a library linked into it whose functions it does not export
   int processes = 0;
@@ -61,22 +61,22 @@ struct LibraryReport {
   // "hooked", "tapped", "hooked and tapped", "not called", "not seen", "caller".
   std::string State() const;
   bool IsTapped() const;
-  // At least some of what it does is.
+  // Whether at least some of its work is seen.
   bool IsSeen() const { return recorded.has_value() || IsTapped(); }
 };
 
 struct ProgramReport {
-  std::vector<LibraryReport> libraries;  // those that provide or tell first, then callers
+  std::vector<LibraryReport> libraries;  // those that provide functions or report through taps, then callers
   std::vector<Finding> findings;
   std::map<std::string, int64_t> recorded;  // calls by family, "scopes"
-  std::vector<CpuTime> cpu_time;            // an object an entry, most samples first
+  std::vector<CpuTime> cpu_time;            // one entry per object, most samples first
   int processes_looked_into = 0;
   int processes_recorded = 0;
 };
 
 ProgramReport DescribeTrial(const Trial& trial, const HookedNames& names);
 
-// The name of a library that `path` holds without exporting its functions, by texts that are in all of its releases:
+// The name of a library that `path` contains without exporting its functions, from texts present in all releases:
 // "oneDNN", "OpenBLAS", "MKL". Empty: none. Reads the file.
 std::string LibraryInside(const std::string& path);
 

@@ -1,4 +1,4 @@
-// PTRACE_SEIZE: no stop signals of its own, group stops stay what they are.
+// PTRACE_SEIZE: sends no stop signals, and group stops keep working.
 #include "analyzer/doctor/tracer.h"
 
 #include <errno.h>
@@ -23,10 +23,10 @@ namespace {
 
 constexpr long kOptions =
     PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT;
-constexpr int kDetachTries = 200;  // of 5 ms
+constexpr int kDetachTries = 200;  // 5 ms each
 constexpr long kDetachNapNs = 5 * 1000 * 1000;
 
-// 0 where the thread is gone.
+// 0 if the thread is gone.
 pid_t ProcessOf(pid_t thread) {
   std::ifstream status(absl::StrCat("/proc/", thread, "/status"));
   for (std::string line; std::getline(status, line);) {
@@ -73,7 +73,7 @@ void Tracer::HandleStop(pid_t thread, int status) {
   const int event = status >> 16;
   const int signal = WSTOPSIG(status);
   if (event == 0) {
-    Continue(thread, signal);  // a signal on its way
+    Continue(thread, signal);  // delivers the signal
   } else {
     HandleEvent(thread, event, signal);
   }
@@ -86,7 +86,7 @@ void Tracer::HandleEvent(pid_t thread, int event, int signal) {
     return;
   }
   if (event == PTRACE_EVENT_EXEC) {
-    threads_[thread] = thread;  // whichever thread called it, it is the process's only one now
+    threads_[thread] = thread;  // whichever thread called exec, it is now the only one of the process
     observer_.on_exec(thread);
   } else if (event == PTRACE_EVENT_EXIT && EndsProcess(thread, threads_[thread])) {
     observer_.on_exit(threads_[thread]);
@@ -94,7 +94,7 @@ void Tracer::HandleEvent(pid_t thread, int event, int signal) {
   Continue(thread, 0);
 }
 
-// A thread may end alone. The last look at a process stands, so one look too many does no harm.
+// A thread may end alone. Only the last look at a process counts, so one too many does no harm.
 bool Tracer::EndsProcess(pid_t thread, pid_t process) const {
   if (thread == process) return true;
   unsigned long code = 0;
@@ -111,14 +111,14 @@ std::set<pid_t> Tracer::Processes() const {
   return processes;
 }
 
-// A thread must be stopped to be let go.
+// A thread must be stopped to detach from it.
 void Tracer::Detach() {
   if (!is_attached_) return;
   for (const auto& [thread, process] : threads_) ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
   for (int i = 0; i < kDetachTries && !threads_.empty(); ++i) {
     int status = 0;
     const pid_t thread = waitpid(-1, &status, __WALL | WNOHANG);
-    if (thread < 0) return;  // none is left
+    if (thread < 0) return;  // none left
     if (thread == 0) {
       const timespec nap = {0, kDetachNapNs};
       nanosleep(&nap, nullptr);

@@ -1,8 +1,8 @@
-// Follows a program and all that it starts with ptrace, so that each process can be looked into at the moment it ends,
-// when everything it will ever have loaded is loaded and nothing is unmapped yet, however it ends (but for SIGKILL from
-// another). What the program notices: a debugger can't attach to it, and set-uid programs that it starts gain no rights
-// (unless the user is root). Signals, stops, exit codes stay what they were.
-// Single-threaded: ptrace ties the followed processes to the thread that attached.
+// Follows a program and everything it starts with ptrace, so that each process can be examined when it ends, when
+// everything it ever loaded is still mapped, however it ends (except by SIGKILL from another process). Effects on the
+// program: a debugger can't attach to it, and set-uid programs that it starts gain no rights (unless the user is root).
+// Signals, stops and exit codes are unchanged. Single-threaded: ptrace ties the followed processes to the thread that
+// attached.
 #ifndef DLHOOK_ANALYZER_DOCTOR_TRACER_H_
 #define DLHOOK_ANALYZER_DOCTOR_TRACER_H_
 
@@ -19,20 +19,20 @@ namespace dlhook::analyzer::inline doctor {
 class Tracer {
  public:
   struct Observer {
-    std::function<void(pid_t)> on_exec;  // a process has just begun to run another program
-    std::function<void(pid_t)> on_exit;  // a process is about to end; its memory is whole
+    std::function<void(pid_t)> on_exec;  // a process has just started to run another program
+    std::function<void(pid_t)> on_exit;  // a process is about to end; its memory is intact
   };
   explicit Tracer(Observer observer) : observer_(std::move(observer)) {}
 
-  // Of a process that waits for it before it calls exec. PermissionDenied: the kernel forbids it; then only Step() is
-  // of use, which tells when the program has ended.
+  // `program` must wait for this before it calls exec. PermissionDenied: the kernel forbids it; then only Step() is
+  // useful, which reports when the program has ended.
   absl::Status Attach(pid_t program);
-  // Handles what has happened; returns at once. False: the program has ended, as wait_status() says.
+  // Handles pending events; returns at once. False: the program has ended with wait_status().
   bool Step();
   int wait_status() const { return wait_status_; }
-  // Process ids of the program and of all it started that still live.
+  // Process ids of the program and of everything it started that still live.
   std::set<pid_t> Processes() const;
-  // Those that still live go on without us.
+  // The remaining processes continue without us.
   void Detach();
 
  private:

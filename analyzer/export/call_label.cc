@@ -1,4 +1,4 @@
-// Calls in words: see call_label.h.
+// Labels of calls: see call_label.h.
 #include "analyzer/export/call_label.h"
 
 #include "absl/strings/match.h"
@@ -8,13 +8,13 @@
 namespace dlhook::analyzer::inline exports {
 
 std::string CallLabel(const Op& op) {
-  // A tap has no function that a reader would know: "onednn:exec".
+  // A tap has no function that the user knows: "onednn:exec".
   const bool is_tap = absl::StrContains(op.function, ':');
   std::string label = is_tap ? absl::StrCat(op.family, " ", KindLabel(op)) : op.function;
   if (is_tap && op.direction != Direction::kUnknown) absl::StrAppend(&label, " ", DirectionName(op.direction));
   if (!is_tap && (op.is_trial || op.captured)) absl::StrAppend(&label, " ", KindLabel(op));
   for (const std::string& word : {op.kernel_short, op.implementation, ProblemLabel(op)}) {
-    const bool is_new = word != op.function;  // as the problem is where nothing was decoded
+    const bool is_new = word != op.function;  // equal if nothing was decoded
     if (!word.empty() && is_new) absl::StrAppend(&label, " ", word);
   }
   return label;

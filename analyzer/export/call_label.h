@@ -1,4 +1,4 @@
-// The innermost frame of a call's stack: what was called, and for which problem.
+// The innermost frame of a call's stack: the function and the problem.
 #ifndef DLHOOK_ANALYZER_EXPORT_CALL_LABEL_H_
 #define DLHOOK_ANALYZER_EXPORT_CALL_LABEL_H_
 

@@ -1,9 +1,9 @@
-// Callgrind's profile format (version 1), as its manual defines it; read by callgrind_annotate and KCachegrind.
+// Callgrind's profile format (version 1), as in its manual; read by callgrind_annotate and KCachegrind.
 //
-// Recursion: a function that is on the stack already gets a name of its own, as callgrind itself writes with
-// --separate-recs: "f'2" is f called while one f runs. So every cost on an edge is true, and the inclusive cost of f
-// holds what its recursion costs once. "calls=" counts the library calls below an edge: how often Python or a framework
-// was called is not recorded.
+// Recursion: a function that is already on the stack gets another name, as callgrind itself does with --separate-recs:
+// "f'2" is f called while one f is active. So every cost on an edge is exact, and the inclusive cost of f contains that
+// of its recursion once. "calls=" counts the library calls below an edge: how often Python or framework functions were
+// called is not recorded.
 #include <map>
 #include <tuple>
 #include <utility>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr Weight kEvents[] = {Weight::kTime, Weight::kCalls, Weight::kFlops, Weight::kBytes};
 
-// "(3) name" where it is new, "(3)" from then on.
+// "(3) name" the first time, "(3)" from then on.
 class Compressor {
  public:
   std::string operator()(const std::string& name) {
@@ -56,13 +56,13 @@ class Writer {
   }
 
  private:
-  using Body = std::pair<FunctionIndex, uint32_t>;  // a function, and how many of it were on the stack
+  using Body = std::pair<FunctionIndex, uint32_t>;  // a function, and how often it was on the stack
   struct Lines {
     Weights self = {};
-    std::map<std::pair<uint32_t, Body>, Weights> calls;  // from which line to whom
+    std::map<std::pair<uint32_t, Body>, Weights> calls;  // calling line and callee
   };
 
-  // Readers know functions by file and name alone.
+  // Readers identify functions by file and name alone.
   uint32_t DepthOf(NodeIndex node) const {
     const size_t name = name_of_[profile_.FunctionOf(node)];
     for (NodeIndex outer = profile_.nodes()[node].parent; outer != kRoot; outer = profile_.nodes()[outer].parent) {
@@ -93,7 +93,7 @@ class Writer {
     absl::StrAppend(&text_, "events:", names, "\nsummary:", Costs(profile_.Sum()), "\n");
   }
 
-  // "fn=" or "cfn=" with what says where it is; `c` is the prefix of a callee's.
+  // Writes "fn=" or "cfn=" with the location; `c` is the prefix for a callee.
   void WriteName(const char* c, Body body) {
     const ProfileFunction& function = profile_.functions()[body.first];
     const std::string name = body.second > 1 ? absl::StrCat(function.name, "'", body.second) : function.name;
@@ -116,7 +116,7 @@ class Writer {
   const Profile& profile_;
   const std::vector<Weights> self_, total_;
   std::map<std::pair<std::string, std::string>, size_t> written_;  // file and name
-  std::vector<size_t> name_of_;                                    // by FunctionIndex: what stands in written_
+  std::vector<size_t> name_of_;                                    // by FunctionIndex: value in written_
   std::vector<uint32_t> depths_;                                   // by NodeIndex
   std::map<Body, Lines> bodies_;
   Compressor objects_, files_, names_;

@@ -1,6 +1,6 @@
-// A graph of functions in Graphviz' language: who calls whom, and what that costs. Boxes hold what a function costs
-// itself and with all that it calls; a recursive function's total counts every call once. What is below a share is left
-// out, and the graph says how much that is; an edge over functions left out is dashed.
+// A call graph in Graphviz's language, with costs. Boxes contain a function's own cost and the cost including
+// everything it calls; a recursive function's total counts every call once. Functions below a given share are omitted,
+// and the graph says how much that is; an edge that skips omitted functions is dashed.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -20,8 +20,7 @@ constexpr size_t kLongestName = 80;
 std::string Shortened(const std::string& name) {
   if (name.size() <= kLongestName) return name;
   size_t end = kLongestName;
-  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80)
-    --end;  // not inside a letter of several bytes
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;  // not inside a multi-byte character
   return absl::StrCat(name.substr(0, end), "…");
 }
 
@@ -43,7 +42,7 @@ struct Edge {
 };
 struct EdgeSum {
   int64_t weight = 0;
-  bool is_direct = false;  // somewhere without a function left out between
+  bool is_direct = false;  // somewhere without an omitted function in between
 };
 
 class Writer {
@@ -92,7 +91,7 @@ class Writer {
   bool IsLarge(int64_t weight) const { return weight > 0 && PercentOf(weight) >= options_.min_percent; }
   bool IsKept(FunctionIndex function) const { return IsLarge(total_[function]); }
 
-  // Whether a frame further out is of the same function.
+  // Whether an outer frame is of the same function.
   bool IsAgain(NodeIndex node) const {
     for (NodeIndex outer = profile_.nodes()[node].parent; outer != kRoot; outer = profile_.nodes()[outer].parent) {
       if (profile_.FunctionOf(outer) == profile_.FunctionOf(node)) return true;
@@ -100,7 +99,7 @@ class Writer {
     return false;
   }
 
-  // The next frame outwards whose function is in the graph; kRoot: none.
+  // The next outer frame whose function is in the graph; kRoot: none.
   NodeIndex KeptCaller(NodeIndex node) const {
     do {
       node = profile_.nodes()[node].parent;
@@ -108,7 +107,7 @@ class Writer {
     return node;
   }
 
-  // Counts once where a recursion takes the same edge again.
+  // Counts an edge once, even if a recursion uses it again.
   void CollectEdge(NodeIndex node, int64_t weight) {
     if (!IsKept(profile_.FunctionOf(node))) return;
     const NodeIndex caller = KeptCaller(node);

@@ -1,4 +1,4 @@
-// An exporter turns a profile into the bytes of a file that other tools read. It is a pure function: no I/O, no state.
+// An exporter turns a profile into the bytes of a file for other tools. It is a pure function: no I/O, no state.
 //
 // To add one:
 //   1. write analyzer/export/NAME.cc with a function `std::string ExportName(const Profile&, const ExportOptions&)`,
@@ -16,9 +16,9 @@
 namespace dlhook::analyzer::inline exports {
 
 struct ExportOptions {
-  Weight weight = Weight::kTime;  // of formats that have one
-  bool with_lines = false;        // names of frames have lines, where they are no field of their own
-  double min_percent = 0.5;       // of a graph: functions and edges below this part of the whole are left out
+  Weight weight = Weight::kTime;  // for formats with a single one
+  bool with_lines = false;        // names of frames include lines, if the format has no field for them
+  double min_percent = 0.5;       // for a graph: functions and edges below this part of the whole are omitted
 };
 
 struct Exporter {

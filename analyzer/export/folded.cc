@@ -1,4 +1,4 @@
-// Folded stacks, "main;fit;LeNet.forward;aten::conv2d 1234": what flamegraph.pl, inferno and speedscope read.
+// Folded stacks, "main;fit;LeNet.forward;aten::conv2d 1234": the format of flamegraph.pl, inferno and speedscope.
 #include "absl/strings/str_cat.h"
 #include "analyzer/export/exporter.h"
 #include "analyzer/render/escape.h"
@@ -9,7 +9,7 @@ std::string ExportFolded(const Profile& profile, const ExportOptions& options) {
   titles.reserve(profile.frames().size());
   for (const ProfileFrame& frame : profile.frames())
     titles.push_back(FoldedFrame(FrameTitle(profile, frame, options.with_lines)));
-  // Stacks that differ only in lines that are not shown are one.
+  // Stacks that differ only in hidden lines are merged.
   std::map<std::string, int64_t> lines;
   Limit bytes("bytes of distinct stacks", kMaxExportBytes);
   const std::vector<Weights> self = profile.SelfWeights();

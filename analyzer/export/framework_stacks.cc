@@ -1,4 +1,4 @@
-// Scopes among Python frames: see framework_stacks.h.
+// Scopes between Python frames: see framework_stacks.h.
 #include "analyzer/export/framework_stacks.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ void FrameworkStacks::FindPaths() {
   const ScopeColumns& scopes = model_.scopes;
   absl::flat_hash_map<std::tuple<PathIndex, NameIndex, StackIndex>, PathIndex> known;
   scope_path_.reserve(scopes.size());
-  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {  // a parent stands before its children
+  for (ScopeIndex scope = 0; scope < scopes.size(); ++scope) {  // parents precede their children
     const PathIndex parent = scopes.parent[scope] == kNone ? 0 : scope_path_[scopes.parent[scope]];
     const ScopePath path = {parent, scopes.name[scope], scopes.python_stack[scope]};
     const auto [place, is_new] =

@@ -1,4 +1,4 @@
-// The stacks of calls as the framework tells them: Python frames, and the scopes of its operators in between.
+// Stacks of calls without native frames: Python frames, with the scopes of the framework's operators in between.
 #ifndef DLHOOK_ANALYZER_EXPORT_FRAMEWORK_STACKS_H_
 #define DLHOOK_ANALYZER_EXPORT_FRAMEWORK_STACKS_H_
 
@@ -17,12 +17,12 @@ struct FrameworkStackOptions {
   bool with_scopes = true;
 };
 
-// Remembers what it has woven: `profile` must outlive it.
+// Caches results: `profile` must outlive it.
 //
-// A scope stands where its own Python stack (of when it began) leaves that of the call: main, fit,
-// [Optimizer.step#SGD.step], SGD.step, [aten::add_]. Frames are compared by function, as lines move on in a function
-// that goes on. Scopes stay in their order, whatever their stacks say; one without a stack stands right inside the
-// scope around it.
+// A scope is placed where its own Python stack (at its start) diverges from that of the call: main, fit,
+// [Optimizer.step#SGD.step], SGD.step, [aten::add_]. Frames are compared by function, because the line of an active
+// function changes. Scopes keep their order, whatever their stacks are; one without a stack is placed directly inside
+// the scope around it.
 class FrameworkStacks {
  public:
   FrameworkStacks(const FrameworkStackOptions& options, Profile* profile);
@@ -32,7 +32,7 @@ class FrameworkStacks {
 
  private:
   using PathIndex = uint32_t;  // of paths_
-  struct ScopePath {           // a scope by what it looks like, and those around it
+  struct ScopePath {           // a scope by its appearance, and the scopes around it
     PathIndex parent;
     NameIndex name;
     StackIndex stack;
@@ -42,12 +42,12 @@ class FrameworkStacks {
   NodeIndex Weave(NodeIndex outer, PathIndex path, StackIndex stack);
   NodeIndex AddPython(NodeIndex node, const PythonFrame& frame);
   NodeIndex AddScope(NodeIndex node, NameIndex name);
-  size_t CommonFrames(StackIndex a, StackIndex b) const;  // from the outermost
+  size_t CommonFrames(StackIndex a, StackIndex b) const;  // counted from the outermost
 
   const TraceModel& model_;
   const FrameworkStackOptions options_;
   Profile& profile_;
-  std::vector<ScopePath> paths_;       // the first is that of no scope
+  std::vector<ScopePath> paths_;       // the first one is that without scopes
   std::vector<PathIndex> scope_path_;  // by ScopeIndex
   absl::flat_hash_map<std::pair<NodeIndex, uint64_t>, NodeIndex> woven_;
 };

@@ -1,4 +1,4 @@
-// By zlib: no file name and no time in the header.
+// With zlib: no file name and no time in the header.
 #include "analyzer/export/gzip.h"
 
 #include <zlib.h>
@@ -9,7 +9,7 @@
 namespace dlhook::analyzer::inline exports {
 namespace {
 
-constexpr int kGzipWindowBits = 15 + 16;   // the largest window; 16: with gzip's head and tail
+constexpr int kGzipWindowBits = 15 + 16;   // the largest window; 16: with gzip's header and trailer
 constexpr int kMemoryLevel = 8;            // zlib's default
 constexpr size_t kLargestPiece = 1 << 30;  // zlib counts in 32 bits
 
@@ -17,7 +17,7 @@ constexpr size_t kLargestPiece = 1 << 30;  // zlib counts in 32 bits
 
 std::string Gzip(absl::string_view bytes) {
   z_stream stream = {};
-  // Fails only without memory.
+  // Fails only if out of memory.
   if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindowBits, kMemoryLevel, Z_DEFAULT_STRATEGY) !=
       Z_OK) {
     std::abort();

@@ -1,4 +1,4 @@
-// gzip (RFC 1952), the same bytes for the same input whenever and wherever it runs.
+// gzip (RFC 1952) with reproducible output.
 #ifndef DLHOOK_ANALYZER_EXPORT_GZIP_H_
 #define DLHOOK_ANALYZER_EXPORT_GZIP_H_
 

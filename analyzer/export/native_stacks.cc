@@ -1,4 +1,4 @@
-// Woven stacks into the tree: see native_stacks.h.
+// Adds woven stacks to the tree: see native_stacks.h.
 #include "analyzer/export/native_stacks.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ NodeIndex NativeStacks::Under(NodeIndex outer, CallIndex call) {
   return place->second = node;
 }
 
-// How many of `frames` the stack of `outer` has, too: by function, as lines move on in a function that goes on.
+// How many of `frames` the stack of `outer` also has: by function, because the line of an active function changes.
 size_t NativeStacks::FramesInCommon(NodeIndex outer, const std::vector<ProfileFrameIndex>& frames) const {
   size_t common = 0;
   for (NodeIndex node : profile_.PathTo(outer)) {

@@ -1,4 +1,4 @@
-// The stacks of calls as they were unwound, with Python frames woven in (stacks/call_stacks.h).
+// Unwound stacks of calls, with Python frames woven in (stacks/call_stacks.h).
 #ifndef DLHOOK_ANALYZER_EXPORT_NATIVE_STACKS_H_
 #define DLHOOK_ANALYZER_EXPORT_NATIVE_STACKS_H_
 
@@ -13,16 +13,16 @@ namespace dlhook::analyzer::inline exports {
 
 struct NativeStackOptions {
   bool with_python = true;
-  bool with_plumbing = false;  // functions that only pass a call on
+  bool with_plumbing = false;  // functions that only forward a call
 };
 
-// Remembers what it has seen: `profile` must outlive it.
+// Caches results: `profile` must outlive it.
 class NativeStacks {
  public:
   NativeStacks(const NativeStackOptions& options, Profile* profile);
 
-  // The node of the stack of `call` inside `outer`, without the call itself. A call inside another is inside its node:
-  // of its stack only what lies further in than that call's is added.
+  // The node of the stack of `call` inside `outer`, without the call itself. A nested call is inside the outer call's
+  // node: only the part of its stack that is further in is added.
   NodeIndex Under(NodeIndex outer, CallIndex call);
 
  private:

@@ -1,4 +1,4 @@
-// In which phase of a step a call was made.
+// Finds the phase of a step in which a call was made.
 #ifndef DLHOOK_ANALYZER_EXPORT_PHASE_FINDER_H_
 #define DLHOOK_ANALYZER_EXPORT_PHASE_FINDER_H_
 
@@ -13,8 +13,8 @@ class PhaseFinder {
  public:
   PhaseFinder(const TraceModel& model, const std::vector<StepTrack>& tracks);
 
-  // kUnknown: outside of all steps, or between the phases of one. Of a thread that repeats independently of others by
-  // its own steps, else by the process's.
+  // kUnknown: outside all steps, or between the phases of one. Uses the thread's own steps if it repeats independently,
+  // else the process's.
   PhaseKind Of(CallIndex call) const;
 
  private:

@@ -1,5 +1,5 @@
 // pprof's profile.proto (third_party/pprof/), gzipped: calls, time, FLOPs and bytes of every distinct stack, with
-// labels by which `pprof -tagfocus`, `-tagroot` and its web view choose: layer, direction, phase, op, thread, process.
+// labels for `pprof -tagfocus`, `-tagroot` and its web view: layer, direction, phase, op, thread, process.
 #include <map>
 #include <utility>
 #include <vector>
@@ -17,7 +17,8 @@ namespace {
 
 namespace pb = perftools::profiles;
 
-// A count first, by convention. The last one is what readers show at first where no default is named; speedscope takes
+// A count comes first, by convention. Readers show the last one by default if none is named; speedscope takes the field
+// for the default as an index into these, so none is set.
 // the field for the default to be an index into these, so none is.
 constexpr Weight kSampleTypes[] = {Weight::kCalls, Weight::kFlops, Weight::kBytes, Weight::kTime};
 
@@ -36,7 +37,7 @@ class Writer {
   }
 
  private:
-  // All strings of the file: readers print names as they are.
+  // All strings of the file, escaped because readers print names as they are.
   int64_t Text(absl::string_view from_outside) {
     const std::string text = VisibleText(from_outside);
     const auto [at, is_new] = texts_.try_emplace(text, out_.string_table_size());
@@ -71,7 +72,7 @@ class Writer {
     }
   }
 
-  // Names are as good as dlhook could find them on the machine of the run: nothing for pprof to look up.
+  // Marks names as complete, so that pprof does not look them up.
   pb::Mapping* AddMapping() {
     pb::Mapping* mapping = out_.add_mapping();
     mapping->set_id(out_.mapping_size());
@@ -87,7 +88,7 @@ class Writer {
       pb::Function* added = out_.add_function();
       added->set_id(out_.function_size());
       added->set_name(Text(function.name));
-      // Where both are equal, pprof takes the name for one that it should shorten itself: "<module>" would lose all.
+      // If both are equal, pprof shortens the name itself, and "<module>" would vanish.
       if (!function.full_name.empty()) added->set_system_name(Text(function.full_name));
       added->set_filename(Text(function.file));
     }
@@ -122,7 +123,7 @@ class Writer {
     return at->second;
   }
 
-  // Frames that are inlined into the next one stand at one location with it.
+  // Frames inlined into the next one share its location.
   void AddLocations(NodeIndex node, pb::Sample* sample) {
     std::vector<ProfileFrameIndex> lines;
     for (; node != kRoot; node = profile_.nodes()[node].parent) {
@@ -160,7 +161,7 @@ class Writer {
   pb::Profile out_;
   std::map<std::string, int64_t> texts_;
   std::vector<CodeMap> maps_;       // by process
-  std::vector<int> mapping_begin_;  // by process: its first one in out_.mapping()
+  std::vector<int> mapping_begin_;  // by process: index of its first one in out_.mapping()
   std::map<std::vector<ProfileFrameIndex>, uint64_t> locations_;
 };
 

@@ -8,7 +8,7 @@
 namespace dlhook::analyzer::inline exports {
 namespace {
 
-// The index of `key` in `list`, which it is added to where it is new.
+// The index of `key` in `list`, adding it if necessary.
 template <typename Key, typename Element>
 uint32_t Intern(const Key& key, const Element& element, absl::flat_hash_map<Key, uint32_t>& known,
                 std::vector<Element>& list) {

@@ -1,4 +1,4 @@
-// What all exporters write: calls by the stack in which they were made, as a call tree with weights.
+// The input of all exporters: calls by stack, as a call tree with weights.
 #ifndef DLHOOK_ANALYZER_EXPORT_PROFILE_H_
 #define DLHOOK_ANALYZER_EXPORT_PROFILE_H_
 
@@ -27,14 +27,14 @@ inline void AddTo(const Weights& from, Weights& to) {
 
 enum class FrameKind : uint8_t { kProcess, kThread, kLayer, kPython, kNative, kScope, kCall, kNote };
 
-constexpr char kPythonObject[] = "[python]";  // ProfileFunction.object of all Python code
+constexpr char kPythonObject[] = "[python]";  // ProfileFunction.object for all Python code
 
 struct ProfileFunction {
   FrameKind kind = FrameKind::kNote;
   std::string name = {};       // as shown
-  std::string object = {};     // file that holds the code, else a word in brackets: "[python]", "[blas]"; may be empty
-  std::string file = {};       // of the source; empty: not known
-  std::string full_name = {};  // with templates and arguments; empty: as `name`
+  std::string object = {};     // file with the code, or a word in brackets: "[python]", "[blas]"; may be empty
+  std::string file = {};       // source file; empty: not known
+  std::string full_name = {};  // with templates and arguments; empty: same as `name`
 
   friend bool operator==(const ProfileFunction&, const ProfileFunction&) = default;
   template <typename H>
@@ -44,12 +44,12 @@ struct ProfileFunction {
 };
 using FunctionIndex = uint32_t;
 
-// A function at the place where it makes the next call.
+// A function at the line where it makes the next call.
 struct ProfileFrame {
   FunctionIndex function = 0;
   uint32_t line = 0;          // 0: not known
-  FrameIndex native = kNone;  // of kNative where its address is known
-  bool is_inlined = false;    // into the next frame outwards
+  FrameIndex native = kNone;  // for kNative, if its address is known
+  bool is_inlined = false;    // into the next outer frame
 
   friend bool operator==(const ProfileFrame&, const ProfileFrame&) = default;
   template <typename H>
@@ -59,16 +59,16 @@ struct ProfileFrame {
 };
 using ProfileFrameIndex = uint32_t;
 
-// A stack, as a node of the tree of all stacks: its innermost frame, and the stack outside of that.
+// A stack, as a node of the tree of all stacks: its innermost frame, and the rest of the stack.
 using NodeIndex = uint32_t;
 constexpr NodeIndex kRoot = 0;  // the empty stack; has no frame
 struct ProfileNode {
   NodeIndex parent = kRoot;  // less than the node's own index
   ProfileFrameIndex frame = 0;
-  uint32_t depth = 0;  // frames of the stack
+  uint32_t depth = 0;  // number of frames
 };
 
-// Words about calls beside their stack; empty: not known.
+// Labels of calls; empty: not known.
 struct ProfileLabels {
   std::string process = {}, thread = {}, layer = {}, direction = {}, phase = {}, op = {};
 };
@@ -101,7 +101,7 @@ class Profile {
   FunctionIndex FunctionOf(NodeIndex node) const { return FrameOf(node).function; }
   std::vector<NodeIndex> PathTo(NodeIndex node) const;  // outermost first, without the root
 
-  // By node: of the calls made in just this stack, and of all made in it or further in.
+  // By node: of calls with exactly this stack, and of all calls with this stack or a longer one.
   std::vector<Weights> SelfWeights() const;
   std::vector<Weights> TotalWeights() const;
   Weights Sum() const;
@@ -120,8 +120,8 @@ class Profile {
   absl::flat_hash_map<std::pair<NodeIndex, LabelsIndex>, uint32_t> sample_index_;
 };
 
-// "LeNet.forward (train_lenet.py)", with the line "LeNet.forward (train_lenet.py:31)"; native functions and calls by
-// name alone.
+// "LeNet.forward (train_lenet.py)", with the line "LeNet.forward (train_lenet.py:31)"; for native functions and calls
+// just the name.
 std::string FrameTitle(const Profile& profile, const ProfileFrame& frame, bool with_line);
 
 std::string BaseNameOf(const std::string& path);

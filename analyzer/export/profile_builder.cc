@@ -1,4 +1,4 @@
-// Calls into the tree of stacks: see profile_builder.h.
+// Adds calls to the tree of stacks: see profile_builder.h.
 #include "analyzer/export/profile_builder.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class ProfileBuilder {
     const CallColumns& calls = model_.calls;
     is_chosen_.resize(calls.size());
     node_of_call_.resize(calls.size());
-    for (CallIndex call = 0; call < calls.size(); ++call) {  // a parent stands before its children
+    for (CallIndex call = 0; call < calls.size(); ++call) {  // parents precede their children
       const CallIndex parent = calls.parent[call];
       is_chosen_[call] =
           (parent != kNone && is_chosen_[parent]) || IsChosen(calls.op[call], attribution_.of_call[call].layer);
@@ -64,14 +64,14 @@ class ProfileBuilder {
     }
   }
 
-  // A call in another one is in the same Python code and operator.
+  // A nested call has the same Python code and operator as the outer one.
   NodeIndex StackUnder(NodeIndex outer, bool has_parent, CallIndex call) {
     const bool has_native = options_.frames.native && model_.calls.NativeStackOf(call) != kNone;
     if (has_native) return native_.Under(outer, call);
     return has_parent ? outer : framework_.Under(outer, call);
   }
 
-  // An aggregate does not say in which calls its nested ones ran: see ComputeTotals.
+  // An aggregate does not say inside which calls its nested ones ran: see ComputeTotals.
   void AddAggregate(const AggregateRow& row) {
     if (!IsChosen(row.op, kNone)) return;
     const Op& op = model_.ops[row.op];
@@ -95,7 +95,7 @@ class ProfileBuilder {
     return {model_.calls.self_ns[call], 1, counts ? op.flops.value_or(0) : 0, counts ? op.bytes.value_or(0) : 0};
   }
 
-  // What stands around all stacks.
+  // The frames around all stacks.
   NodeIndex Outer(CallIndex call) { return Outer(model_.calls.thread[call], attribution_.of_call[call]); }
   NodeIndex Outer(ThreadIndex thread, Place place) {
     const FrameChoice& choice = options_.frames;

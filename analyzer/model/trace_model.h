@@ -96,8 +96,7 @@ struct NativeFrameColumns {
 // Symbols of native frames. Set after reading the run (analyzer/symbols), from files of this machine.
 struct NativeSymbol {
   NameIndex function = kNone;  // demangled, with its arguments; kNone: not known
-  NameIndex object = kNone;    // path of the mapped file ("[jit]" for code from a perf map or jitdump); kNone: in no
-                               // mapping
+  NameIndex object = kNone;    // path of the mapped file; "[jit]" for a perf map or jitdump; kNone: in no mapping
   uint64_t offset = 0;         // of the address in the function, or in the object if the function is not known
   NameIndex file = kNone;      // of the source
   uint32_t line = 0;           // 0: not known
@@ -251,8 +250,7 @@ struct AggregateRow {
 // Totals of one op over calls and aggregates, for tables that weigh by time. Times are thread time.
 struct OpTotals {
   int64_t calls = 0;         // all calls, including nested ones
-  int64_t nested_calls = 0;  // of these, inside another view of the same work (same_work.h), where bytes and FLOPs
-                             // count
+  int64_t nested_calls = 0;  // of these, inside another view of the same work (same_work.h)
   int64_t total_ns = 0;      // of calls that are not nested in that sense
   int64_t self_ns = 0;
   int64_t min_ns = 0;

@@ -1,4 +1,4 @@
-// The C++ runtime's demangler, and what Rust's legacy scheme needs beside it.
+// Uses the C++ runtime's demangler, and adds what Rust's legacy scheme needs.
 #include "analyzer/names/demangle.h"
 
 #include <cxxabi.h>
@@ -16,10 +16,10 @@
 namespace dlhook::analyzer::inline names {
 namespace {
 
-// The demangler recurses; names of real libraries have at most some 30 000 characters.
+// The demangler is recursive; names in real libraries have at most some 30 000 characters.
 constexpr size_t kMaxSymbolBytes = 1 << 16;
 
-// "17h" and 16 hexadecimal digits end every name of Rust's legacy scheme.
+// "17h" and 16 hexadecimal digits end every name in Rust's legacy scheme.
 bool EndsInRustHash(absl::string_view name) {
   constexpr size_t kHashCharacters = 19;  // "::h" + 16
   if (name.size() <= kHashCharacters) return false;
@@ -48,7 +48,7 @@ std::string FromRust(absl::string_view name) {
                                                 {"$u7b$", "{"},
                                                 {"$u7d$", "}"},
                                                 {"..", "::"}});
-  // A part may not begin with '$': the scheme puts an underscore before it.
+  // A part must not begin with '$': the scheme prepends an underscore.
   return absl::StrReplaceAll(text, {{"::_<", "::<"}}).substr(absl::StartsWith(text, "_<") ? 1 : 0);
 }
 
@@ -71,7 +71,7 @@ std::string Demangle(absl::string_view mangled) {
 
 std::vector<absl::string_view> PathOfMangled(absl::string_view mangled) {
   if (!absl::ConsumePrefix(&mangled, "_Z")) return {};
-  while (absl::ConsumePrefix(&mangled, "Z")) continue;  // in a function
+  while (absl::ConsumePrefix(&mangled, "Z")) continue;  // inside a function
   const bool is_nested = absl::ConsumePrefix(&mangled, "N");
   if (is_nested) absl::ConsumePrefix(&mangled, "K");
   std::vector<absl::string_view> path;
@@ -82,7 +82,7 @@ std::vector<absl::string_view> PathOfMangled(absl::string_view mangled) {
     if (digits == 0 || !absl::SimpleAtoi(mangled.substr(0, digits), &size) || size > mangled.size() - digits) break;
     path.push_back(mangled.substr(digits, size));
     mangled.remove_prefix(digits + size);
-    if (!is_nested) break;  // what follows are the types of its arguments
+    if (!is_nested) break;  // the types of its arguments follow
   }
   return path;
 }

@@ -1,4 +1,4 @@
-// Names of symbols as they were written in the source.
+// Demangles symbol names.
 #ifndef DLHOOK_ANALYZER_NAMES_DEMANGLE_H_
 #define DLHOOK_ANALYZER_NAMES_DEMANGLE_H_
 
@@ -9,13 +9,13 @@
 
 namespace dlhook::analyzer::inline names {
 
-// Of C++ (Itanium ABI) and of Rust (legacy scheme) with arguments; without the version that a symbol of .symtab may
-// carry ("@@GLIBC_2.34"). What is not mangled, or what the demangler gives up on, stays as it is.
+// C++ (Itanium ABI) and Rust (legacy scheme) names with arguments; without the version that a symbol in .symtab may
+// have ("@@GLIBC_2.34"). Names that are not mangled, or that the demangler rejects, are returned unchanged.
 std::string DemangleSymbol(absl::string_view symbol);
-std::string Demangle(absl::string_view mangled);  // of names without a version: kernels'
+std::string Demangle(absl::string_view mangled);  // for names without a version, such as kernels'
 
-// The identifiers that a mangled name begins with: at, native, foo of "_ZN2at6native3fooI…E…". For names that the demangler gives up
-// on (beyond 1 024 characters of lambdas in templates). Empty: it is no such name.
+// The identifiers at the beginning of a mangled name: at, native, foo for "_ZN2at6native3fooI…E…". For names that the
+// demangler rejects (more than 1 024 characters of lambdas in templates). Empty: not such a name.
 std::vector<absl::string_view> PathOfMangled(absl::string_view mangled);
 
 }  // namespace dlhook::analyzer::names

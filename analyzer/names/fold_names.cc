@@ -1,4 +1,4 @@
-// Splits a demangled name into the parts of its path and puts together those that tell something.
+// Splits a demangled name into the parts of its path and keeps the significant ones.
 #include "analyzer/names/fold_names.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using absl::string_view;
 
-// The only template argument of a function or class that stays: it says in which precision something is computed.
+// The only template argument of a function or class that is kept: it gives the precision of a computation.
 // clang-format off
 constexpr string_view kElementTypes[] = {
     "float", "double", "int", "long", "unsigned int", "unsigned long", "short", "signed char", "unsigned char",
@@ -25,16 +25,16 @@ constexpr string_view kElementTypes[] = {
     "Eigen::bfloat16", "std::complex<float>", "std::complex<double>", "c10::complex<float>", "c10::complex<double>"};
 // clang-format on
 
-// Namespaces that only tell apart releases and builds, or nothing at all.
+// Namespaces that only distinguish releases and builds, or nothing at all.
 bool IsSilentPart(string_view part) {
   constexpr string_view kSilent[] = {"(anonymous namespace)", "__cxx11", "__1", "__ndk1", "_V2", "__detail"};
   return std::find(std::begin(kSilent), std::end(kSilent), part) != std::end(kSilent) ||
          absl::StartsWith(part, "lts_20") || absl::StartsWith(part, "json_abi_v");
 }
 
-// What a folded name begins with where a function only passes a call on.
+// Prefixes of folded names of functions that only forward a call.
 constexpr string_view kPlumbingPrefixes[] = {
-    // The C++ library's callables, threads and containers: none of them asks for anything of its own.
+    // The C++ library's callables, threads and containers.
     "std::",
     "__gnu_cxx::",
     "__cxxabiv1::",
@@ -42,7 +42,7 @@ constexpr string_view kPlumbingPrefixes[] = {
     "boost::detail::function",
     "boost::_bi::",
     "boost::python::",
-    // PyTorch's dispatcher, and what its generator writes for every operator.
+    // PyTorch's dispatcher, and the code generated for every operator.
     "c10::Dispatcher::",
     "c10::KernelFunction::",
     "c10::BoxedKernel",
@@ -67,7 +67,7 @@ constexpr string_view kPlumbingPrefixes[] = {
     "torch::autograd::CppFunction",
     "torch::autograd::Node::operator()",
     "torch::autograd::call_function",
-    // Kernel loops of PyTorch: the functor's owner stands further out.
+    // PyTorch's kernel loops: the functor's owner is further out.
     "at::TensorIteratorBase::",
     "at::native::DEFAULT::VectorizedLoop2d",
     "at::native::AVX2::VectorizedLoop2d",
@@ -97,7 +97,7 @@ constexpr string_view kPlumbingPrefixes[] = {
     "Eigen::ThreadPoolDevice",
     "Eigen::NonBlockingThreadPool",
     "Eigen::StlThreadEnvironment",
-    // oneDNN tells of its work from within it.
+    // oneDNN's log is written by these.
     "dnnl::impl::verbose",
     // LLVM's callables, in XLA.
     "llvm::unique_function",
@@ -108,7 +108,7 @@ constexpr string_view kPlumbingPrefixes[] = {
     "xla::internal::",
 };
 
-// Whole folded names.
+// Full folded names.
 constexpr string_view kPlumbingNames[] = {"_start",
                                           "__libc_start_main",
                                           "__libc_start_main_impl",
@@ -125,7 +125,7 @@ constexpr string_view kPlumbingNames[] = {"_start",
 
 bool IsWordCharacter(char character) { return absl::ascii_isalnum(character) || character == '_' || character == '$'; }
 
-// One part of the path that a name is: "ConvolutionLayer<float>" of "caffe::ConvolutionLayer<float>::Forward_cpu(…)".
+// One part of the path that a name is: "ConvolutionLayer<float>" in "caffe::ConvolutionLayer<float>::Forward_cpu(…)".
 struct Part {
   std::string name;
   std::string template_arguments;  // without the brackets
@@ -188,7 +188,7 @@ class NameParser {
     return at_ + kWord.size() == text_.size() || !IsWordCharacter(text_[at_ + kWord.size()]);
   }
 
-  // "operator()", "operator<<", "operator new[]", "operator at::Tensor": all up to its template arguments or its
+  // "operator()", "operator<<", "operator new[]", "operator at::Tensor": everything up to the template arguments or
   // arguments.
   bool TakeOperator() {
     part_.name = "operator";
@@ -210,11 +210,11 @@ class NameParser {
     return true;
   }
 
-  // Appends what is between an opening bracket and its partner, both included.
+  // Appends everything from an opening bracket to its partner, inclusive.
   bool TakeBalanced(char opening, char closing, std::string* into) {
     const size_t begin = at_;
     int depth = 0;
-    int other_depth = 0;  // inside parentheses '<' and '>' may be operators
+    int other_depth = 0;  // inside parentheses, '<' and '>' may be operators
     for (; at_ < text_.size(); ++at_) {
       const char character = text_[at_];
       if (opening == '<' && (character == '(' || character == ')')) other_depth += character == '(' ? 1 : -1;
@@ -232,7 +232,7 @@ class NameParser {
   bool TakeTemplateArguments() {
     std::string arguments;
     if (!TakeBalanced('<', '>', &arguments)) return false;
-    if (part_.name.empty()) {  // "<T as Trait>::f" of Rust
+    if (part_.name.empty()) {  // "<T as Trait>::f" in Rust
       part_.name = arguments;
     } else {
       part_.template_arguments = arguments.substr(1, arguments.size() - 2);
@@ -240,7 +240,7 @@ class NameParser {
     return true;
   }
 
-  // "(anonymous namespace)" is a part; other parentheses are arguments, or belong to the type that a function returns.
+  // "(anonymous namespace)" is a part; other parentheses are arguments, or belong to the return type.
   bool TakeParentheses() {
     constexpr string_view kAnonymous = "(anonymous namespace)";
     if (part_.name.empty() && absl::StartsWith(rest(), kAnonymous)) {
@@ -257,7 +257,7 @@ class NameParser {
     return false;
   }
 
-  // " const", "&&" and the like behind arguments.
+  // " const", "&&" and the like after arguments.
   void SkipQualifiers() {
     constexpr string_view kQualifiers[] = {" const", " volatile", " &&", " &", "&&", "&", " noexcept", "[abi:cxx11]"};
     bool found = true;
@@ -271,7 +271,7 @@ class NameParser {
     }
   }
 
-  // Ends the type that a function returns, "non-virtual thunk to" and the like: the name follows.
+  // Ends a return type, "non-virtual thunk to" and the like: the name follows.
   bool TakeSpace() {
     ++at_;
     part_ = {};
@@ -285,7 +285,7 @@ class NameParser {
   std::vector<Part> parts_;
 };
 
-// What compilers append to the names of clones and of parts of functions.
+// Suffixes that compilers append to the names of clones and of parts of functions.
 string_view WithoutCloneSuffixes(string_view name) {
   constexpr string_view kSuffixes[] = {".cold",     ".part.", ".isra.",        ".constprop.", ".lto_priv.",
                                        "._omp_fn.", ".llvm.", ".omp_outlined", ".__uniq."};
@@ -319,7 +319,7 @@ std::string PutTogether(const std::vector<Part>& parts) {
 }  // namespace
 
 std::string FoldFunction(absl::string_view demangled) {
-  // "py::f:/path/file.py" and Java's "Lorg/Foo;::bar" are no C++.
+  // "py::f:/path/file.py" and Java's "Lorg/Foo;::bar" are not C++.
   if (absl::StartsWith(demangled, "py::") || absl::StrContains(demangled, ";::")) return std::string(demangled);
   const string_view name = WithoutCloneSuffixes(demangled);
   if (const std::vector<string_view> path = PathOfMangled(name); !path.empty()) return absl::StrJoin(path, "::");

@@ -1,4 +1,4 @@
-// See kernel_name.h. Works on text alone and takes any.
+// See kernel_name.h. Accepts any text.
 #include "analyzer/names/kernel_name.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ constexpr size_t kMaxNames = 2;
 
 bool IsNameChar(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// Types that say nothing about what a kernel does beyond its data type, and the scaffolding of the
-// frameworks' launchers: PyTorch's loaders, storers, offset calculators and lambda wrappers.
+// Types that say nothing about a kernel beyond its data type, and helper types of frameworks' launchers: PyTorch's
+// loaders, storers, offset calculators and lambda wrappers.
 bool IsScaffolding(absl::string_view name) {
   // clang-format off
   static constexpr absl::string_view kWords[] = {
@@ -65,7 +65,7 @@ std::vector<Identifier> Identifiers(absl::string_view text) {
   return all;
 }
 
-// What is left of the template arguments: see ShortKernelName.
+// The template arguments to keep: see ShortKernelName.
 std::string Distinction(absl::string_view arguments) {
   std::vector<absl::string_view> names;
   absl::string_view type;
@@ -80,8 +80,8 @@ std::string Distinction(absl::string_view arguments) {
   return names.empty() ? "" : absl::StrCat("<", absl::StrJoin(names, ","), ">");
 }
 
-// Where the function's own template or argument list begins: the first '<' or '(' that is no part
-// of "(anonymous namespace)" and no argument list of a class around it.
+// Start of the function's own template or argument list: the first '<' or '(' that is not part of "(anonymous
+// namespace)" or of an enclosing class's list.
 size_t EndOfName(absl::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '(' && absl::StartsWith(text.substr(i), "(anonymous namespace)")) {
@@ -93,7 +93,7 @@ size_t EndOfName(absl::string_view text) {
   return text.size();
 }
 
-// The place behind the bracket that closes the one at `open`.
+// The position after the bracket that closes the one at `open`.
 size_t BehindBracket(absl::string_view text, size_t open) {
   const char closing = text[open] == '<' ? '>' : ')';
   int depth = 0;
@@ -118,7 +118,7 @@ std::string ShortKernelName(absl::string_view demangled) {
     const size_t behind = BehindBracket(demangled, end);
     distinction = Distinction(demangled.substr(end, behind - end));
     if (!absl::StartsWith(demangled.substr(behind), "::")) break;
-    begin = behind + 2;  // the template was a class around the function
+    begin = behind + 2;  // the template was an enclosing class
     end = begin + EndOfName(demangled.substr(begin));
   }
   absl::string_view name = demangled.substr(begin, end - begin);

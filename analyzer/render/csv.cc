@@ -1,5 +1,4 @@
-// RFC 4180, but with "\n" as line end, as every tool on this system reads and writes it. A row is a line: what would end
-// one inside of a cell is escaped.
+// RFC 4180, but with "\n" line ends, as is usual on this system. A row is a line: line ends inside a cell are escaped.
 #include <string>
 #include <variant>
 

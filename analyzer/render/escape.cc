@@ -1,4 +1,4 @@
-// All of these look at text character by character and differ in what they put in the place of a dangerous one.
+// All of these go through text character by character and differ in how they replace a dangerous one.
 #include "analyzer/render/escape.h"
 
 #include "absl/strings/ascii.h"
@@ -12,13 +12,13 @@
 namespace dlhook::analyzer::inline render {
 namespace {
 
-// The text with `put(rest, out)` in the place of each dangerous character. `put` returns how many bytes of `rest`, which
-// begins with it, it has dealt with.
+// The text with `put(rest, out)` applied to each dangerous character. `put` returns how many bytes of `rest`, which
+// begins with the character, it has consumed.
 template <typename Put>
 std::string Replaced(absl::string_view text, Put put) {
   std::string out;
   out.reserve(text.size());
-  size_t begin = 0;  // of what has not been copied yet
+  size_t begin = 0;  // of the part not copied yet
   for (size_t at = 0; at < text.size();) {
     const Character character = FirstCharacter(text.data() + at, text.size() - at);
     if (!IsDangerous(character)) {
@@ -49,7 +49,7 @@ size_t PutVisible(absl::string_view /*rest*/, const Character& character, std::s
 
 size_t PutJson(absl::string_view /*rest*/, const Character& character, std::string* out) {
   if (character.code == '\n') {
-    out->push_back('\n');  // stands between values: inside a string the library has escaped it
+    out->push_back('\n');  // between values: inside a string the library has escaped it
   } else if (character.code < 0x10000) {
     absl::StrAppendFormat(out, "\\u%04x", character.code);
   } else {
@@ -69,7 +69,7 @@ size_t PutTextproto(absl::string_view rest, const Character& character, std::str
   return character.bytes;
 }
 
-// "=1+1", also with the wide signs of East Asian keyboards, which some spreadsheets take for the others.
+// "=1+1", also with the full-width signs of East Asian keyboards, which some spreadsheets treat alike.
 bool LooksLikeFormula(absl::string_view text) {
   for (const absl::string_view sign : {"=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"}) {
     if (absl::StartsWith(text, sign)) return true;

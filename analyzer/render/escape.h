@@ -1,8 +1,8 @@
-// What must happen to text from outside (traces, rings, file names, the environment, symbols, other programs) before it
-// stands in something that people or other tools read. One function for each kind of place; each gives text without
-// control characters, without characters that turn the direction of text or can't be seen, and valid UTF-8. Whoever writes
-// a new format adds its function here. Output as a whole passes VisibleLines (analyzer/cli/output.cc), so that a string that
-// was forgotten still can't speak to a terminal.
+// Escapes text from outside (traces, rings, file names, the environment, symbols, other programs) before it is written
+// where people or other tools read it. One function per kind of output; each returns valid UTF-8 without control
+// characters, without characters that change the direction of text, and without invisible ones. A new format adds its
+// function here. All output also passes through VisibleLines (analyzer/cli/output.cc), so that a string that was
+// forgotten can't control a terminal.
 #ifndef DLHOOK_ANALYZER_RENDER_ESCAPE_H_
 #define DLHOOK_ANALYZER_RENDER_ESCAPE_H_
 
@@ -12,31 +12,31 @@
 
 namespace dlhook::analyzer::inline render {
 
-// A part of a line, for people: "\n", "\t", "\x1b", "\u202e", "\xff" for a byte that is no UTF-8. What it gives it leaves as it is,
-// so that it does no harm twice; a text that holds "\x1b" in four letters looks the same.
+// Part of a line of text: "\n", "\t", "\x1b", "\u202e", "\xff" for an invalid byte. Idempotent; a text that contains
+// "\x1b" as four letters looks the same.
 std::string VisibleText(absl::string_view text);
 
-// Whole output: the same but for ends of lines and what Styled() writes.
+// Complete output: the same except for line ends and the sequences of Styled().
 std::string VisibleLines(absl::string_view text);
 
-// A field of RFC 4180, in quotes where it needs them. Spreadsheets run what begins with "=", "+", "-" or "@" as a formula,
-// which may start programs and send data away: such text gets an apostrophe before it, which they take for "text".
+// A field as in RFC 4180, quoted if necessary. Spreadsheets evaluate text that begins with "=", "+", "-" or "@" as a
+// formula, which may start programs and send data: such text gets a leading apostrophe, which marks it as text.
 std::string CsvField(absl::string_view text);
 
-// JSON as a library wrote it, where DEL, C1 and directions may stand as they are: reads back as the same strings.
+// For JSON written by a library, which may contain DEL, C1 and direction characters: parses to the same strings.
 std::string EscapedJson(absl::string_view json);
 
 // The same for protobuf's text format.
 std::string EscapedTextproto(absl::string_view textproto);
 
-// A name in a callgrind file: to the end of the line.
+// A name in a callgrind file, which ends with the line.
 std::string CallgrindName(absl::string_view name);
 
-// Between the quotes of a string in dot's language, where a backslash begins escapes and "&" entities.
+// A quoted string in dot, where backslash begins escapes and "&" entities.
 std::string DotString(absl::string_view text);
 
-// A frame of a folded stack. The format has no escapes: ";" becomes ":"; a number behind the last blank would be taken for
-// a weight (flamegraph.pl and inferno then expect a second one, of a difference), so that blank becomes "_".
+// A frame of a folded stack. The format has no escapes: ";" becomes ":"; a number after the last blank would be taken
+// as a weight (flamegraph.pl and inferno then expect a second one, for a difference), so that blank becomes "_".
 std::string FoldedFrame(absl::string_view name);
 
 }  // namespace dlhook::analyzer::render

@@ -1,6 +1,5 @@
-// {"tables": [{"name", "title", "columns": [{"name", "unit", "type", …}], "rows": [[…]], "notes":
-// […]}], "run": {…}}. One row a line, so that two reports can be compared as text. The contract is
-// in analyzer/README.md.
+// {"tables": [{"name", "title", "columns": [{"name", "unit", "type", …}], "rows": [[…]], "notes": […]}], "run": {…}}.
+// One row per line, so that two reports can be compared as text. The format is documented in analyzer/README.md.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
@@ -18,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Text that is no UTF-8 (file names may be) gets replacement characters.
+// Invalid UTF-8 (possible in file names) gets replacement characters.
 std::string Dump(const Json& json) { return EscapedJson(json.dump(-1, ' ', false, Json::error_handler_t::replace)); }
 
 absl::string_view TypeName(ColumnType type) {

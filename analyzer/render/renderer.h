@@ -17,11 +17,11 @@
 namespace dlhook::analyzer::inline render {
 
 struct Report {
-  const TraceModel* run = nullptr;  // for its name, processes, losses and oddities; null: the tables are of no run
+  const TraceModel* run = nullptr;  // for its name, processes, losses and oddities; null: the tables belong to no run
   std::vector<Table> tables;
-  int width = 80;                    // of the place where text is read
-  bool color = false;                // whether that place understands colour
-  const TraceModel* base = nullptr;  // of a diff: the run that `run` is compared with
+  int width = 80;                    // characters of a line
+  bool color = false;                // whether the output understands colour
+  const TraceModel* base = nullptr;  // for a diff: the run that `run` is compared with
 };
 
 struct Renderer {

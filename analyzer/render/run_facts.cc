@@ -1,4 +1,4 @@
-// Losses, capabilities and oddities in words.
+// Text for losses, capabilities and oddities.
 #include "analyzer/render/run_facts.h"
 
 #include <map>
@@ -42,7 +42,7 @@ void AppendLosses(const TraceModel& run, std::vector<std::string>* remarks) {
   }
 }
 
-// Calls that are no loss: all tables of ops count them, none that needs single calls does.
+// Aggregated calls are not a loss: tables of ops include them, tables of single calls do not.
 void AppendTotals(const TraceModel& run, std::vector<std::string>* remarks) {
   std::map<AggregateCause, int64_t> calls;
   for (const AggregateRow& row : run.aggregates) calls[row.cause] += row.count;
@@ -55,9 +55,9 @@ void AppendTotals(const TraceModel& run, std::vector<std::string>* remarks) {
   }
 }
 
-// Counters that lack for one reason are one sentence: "refused: counter:cycles, instructions: no PMU".
+// Counters that are missing for the same reason share a sentence: "refused: counter:cycles, instructions: no PMU".
 std::vector<std::string> CapabilitySentences(const ProcessInfo& process) {
-  // By what stands before and behind them.
+  // by the text before and after them
   std::map<std::pair<std::string, std::string>, std::vector<absl::string_view>> names;
   for (const Capability& capability : process.capabilities) {
     const bool is_lost = capability.state == CapabilityState::kLost;
@@ -91,7 +91,7 @@ void AppendCapabilities(const TraceModel& run, std::vector<std::string>* remarks
   }
 }
 
-// Time without times of GPUs in processes that have some: whoever looks for idle GPUs shall not find these.
+// Time without GPU measurements in processes that have some, so that it is not mistaken for idle time.
 void AppendGpuGaps(const TraceModel& run, std::vector<std::string>* remarks) {
   std::vector<bool> is_measured(run.processes.size());
   for (const GpuWindow& window : run.gpu_windows) {

@@ -29,7 +29,7 @@ constexpr std::pair<absl::string_view, absl::string_view> kShortWords[] = {
     {"inner_product", "inner_prod"},
     {"layer_normalization", "layer_norm"},
 };
-// "trial:convolution": what is done for an op of the kind behind it.
+// "trial:convolution": an activity for an op of the kind after the colon.
 constexpr absl::string_view kPrefixes[] = {"create:", "search:", "trial:"};
 
 constexpr absl::string_view kKnownNumbers[] = {"g",  "mb", "ic", "oc", "id", "ih", "iw", "od", "oh", "ow", "kd",
@@ -37,7 +37,7 @@ constexpr absl::string_view kKnownNumbers[] = {"g",  "mb", "ic", "oc", "id", "ih
 constexpr absl::string_view kAxes = "dhw";
 constexpr int64_t kMaxSize = int64_t{1} << 30;
 
-// Of one spatial axis, dilation as frameworks count it.
+// One spatial axis, with dilation as frameworks count it.
 struct Axis {
   int64_t in = 0, out = 0, kernel = 1, stride = 1, dilation = 1, padding = 0;
 
@@ -52,7 +52,7 @@ int64_t NumberOr(const ProblemNumbers& numbers, const std::string& key, int64_t 
   return found == numbers.end() ? otherwise : found->second;
 }
 
-// Those that the problem has, outermost first.
+// Those in the problem, outermost first.
 std::vector<Axis> AxesOf(const ProblemNumbers& numbers) {
   std::vector<Axis> axes;
   for (const char c : kAxes) {
@@ -66,7 +66,7 @@ std::vector<Axis> AxesOf(const ProblemNumbers& numbers) {
   return axes;
 }
 
-// "k5", "k3x1"; nothing where all axes have `usual`.
+// "k5", "k3x1"; nothing if all axes have `usual`.
 void AppendAxes(absl::string_view letter, const std::vector<Axis>& axes, int64_t Axis::*member, int64_t usual,
                 std::string* out) {
   const auto is = [member](int64_t value) { return [=](const Axis& axis) { return axis.*member == value; }; };
@@ -81,8 +81,8 @@ void AppendAxes(absl::string_view letter, const std::vector<Axis>& axes, int64_t
                   }));
 }
 
-// Only digits, letters and "_": a number that ParseProblemNumbers leaves out must not be lost. No sizes that no tensor
-// has: text from a trace may hold anything, and they are multiplied.
+// Only digits, letters and "_": a number that ParseProblemNumbers ignores must not be lost. No impossible sizes: text
+// from a trace may contain anything, and they are multiplied.
 bool IsDescriptor(absl::string_view text, const ProblemNumbers& numbers) {
   if (numbers.count("mb") == 0 || numbers.count("ic") == 0) return false;
   const auto is_plain = [](char c) { return c == '_' || absl::ascii_isalnum(c); };

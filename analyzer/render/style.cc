@@ -1,4 +1,4 @@
-// ECMA-48 "select graphic rendition", the sequences that every terminal since the VT100 takes or ignores.
+// ECMA-48 "select graphic rendition", the sequences that every terminal since the VT100 understands or ignores.
 #include "analyzer/render/style.h"
 
 #include "absl/strings/match.h"

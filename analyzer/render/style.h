@@ -1,4 +1,4 @@
-// Colour for terminals: few styles, named by what they say.
+// Colours for terminals: few styles, named by purpose.
 #ifndef DLHOOK_ANALYZER_RENDER_STYLE_H_
 #define DLHOOK_ANALYZER_RENDER_STYLE_H_
 
@@ -14,16 +14,16 @@ enum class Style : uint8_t {
   kPlain,
   kTitle,    // a table's name
   kHeader,   // a column's name
-  kQuiet,    // what the eye may pass over: units, rules, what is not known
+  kQuiet,    // less important: units, rules, unknown values
   kHot,      // a large share of the time
-  kWarning,  // what the reader must know of the run
+  kWarning,  // warnings about the run
 };
 
-// `text` between escape sequences; spaces around it stay outside, so that lines can be cut at their end. Without
-// `color` the text alone.
+// `text` between escape sequences; surrounding spaces stay outside, so that lines can be trimmed. Without `color` only
+// the text.
 std::string Styled(absl::string_view text, Style style, bool color);
 
-// Bytes of the escape sequence of Styled's with which the text begins; 0: with none.
+// Length of the Styled() escape sequence at the beginning of the text; 0: none.
 size_t StyleLength(absl::string_view text);
 
 }  // namespace dlhook::analyzer::render

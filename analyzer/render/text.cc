@@ -1,4 +1,4 @@
-// Tables for people: aligned, in lines of Report.width as far as possible, with what matters about the run below.
+// Tables as text: aligned, within Report.width if possible, with remarks about the run below.
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -19,9 +19,9 @@ namespace dlhook::analyzer::inline render {
 namespace {
 
 constexpr absl::string_view kGap = "  ";
-constexpr size_t kMaxHiddenLine = 2;  // lines that columns without room may take
+constexpr size_t kMaxHiddenLine = 2;  // lines for the names of hidden columns
 
-// One report's lines.
+// The lines of one report.
 class TextWriter {
  public:
   TextWriter(size_t width, bool color) : width_(width), color_(color) {}
@@ -30,7 +30,7 @@ class TextWriter {
     line.erase(line.find_last_not_of(' ') + 1);
     absl::StrAppend(&out_, line, "\n");
   }
-  // Lines after the first are indented. `lead`: how its beginning stands out.
+  // Lines after the first are indented. `lead`: the styled beginning.
   void Sentence(absl::string_view sentence, absl::string_view lead = "", Style style = Style::kPlain) {
     const char* indent = "";
     for (const std::string& line : Wrapped(sentence, width_ - 4)) {
@@ -81,7 +81,7 @@ std::string TextWriter::StyledCell(const TextColumn& column, const std::string& 
   return absl::StrCat(text.substr(0, unit), Styled(text.substr(unit), Style::kQuiet, color_));
 }
 
-// The last column may take several lines, the others stand in the first of them.
+// The last column may take several lines; the others are in the first of these.
 void TextWriter::RowLines(const std::vector<TextColumn>& columns, size_t row) {
   const TextColumn& last = columns.back();
   std::vector<std::string> last_lines = {last.cells[row]};
@@ -98,7 +98,7 @@ void TextWriter::RowLines(const std::vector<TextColumn>& columns, size_t row) {
   }
 }
 
-// As many of their names as have room in a few lines: there may be dozens.
+// As many of their names as fit into a few lines: there may be dozens.
 void TextWriter::Hidden(const std::vector<std::string>& names) {
   if (names.empty()) return;
   std::string sentence;
@@ -124,7 +124,7 @@ void TextWriter::WriteTable(const Table& table) {
   for (const std::string& note : table.notes) Sentence(note);
 }
 
-// Of a diff both runs', each with its side.
+// For a diff those of both runs, marked with the side.
 std::vector<std::string> Remarks(const Report& report) {
   if (report.run == nullptr) return {};
   if (report.base == nullptr) return RunRemarks(*report.run);

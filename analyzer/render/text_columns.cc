@@ -20,15 +20,15 @@ namespace dlhook::analyzer::inline render {
 namespace {
 
 constexpr size_t kMinText = 15;      // text is not shortened below this
-constexpr size_t kMinLastText = 22;  // nor, in the last column, broken into shorter lines
+constexpr size_t kMinLastText = 22;  // the last column is not wrapped into shorter lines
 constexpr size_t kComfortableText = 32;
 constexpr size_t kComfortableLastText = 40;  // sentences
 constexpr double kHotPercent = 10;           // of the time
 constexpr absl::string_view kCut = "..";
-constexpr size_t kTellingName = 8;  // a shorter name without its class ("Compute", "forward") says nothing
-constexpr char kNotKnown[] = "-";   // as HumanCell has it
+constexpr size_t kTellingName = 8;  // a shorter name without its class ("Compute", "forward") says too little
+constexpr char kNotKnown[] = "-";   // as in HumanCell
 
-// See table.h on columns named "unit".
+// See table.h about columns named "unit".
 bool HoldsUnitOfPrevious(const Table& table, size_t index) {
   return index > 0 && table.columns[index].name == "unit" && table.columns[index].type == ColumnType::kText &&
          table.columns[index - 1].type != ColumnType::kText && table.columns[index - 1].unit.empty();
@@ -46,7 +46,7 @@ std::string CellText(const Table& table, const Row& row, size_t index) {
   return VisibleText(text);
 }
 
-// The words of the name on as few lines as fit into `width`, without a unit that the cells show.
+// The words of the name in as few lines as fit into `width`, without a unit that the cells show.
 std::vector<std::string> HeaderLines(const Column& column, size_t width) {
   absl::string_view name = column.name;
   if (!column.unit.empty()) absl::ConsumeSuffix(&name, absl::StrCat("_", column.unit));
@@ -64,7 +64,7 @@ std::vector<std::string> HeaderLines(const Column& column, size_t width) {
   return lines;
 }
 
-// A share of the time, not of something else: less of it is better.
+// A share of time for which less is better.
 bool IsHot(const Column& column, const Cell& cell) {
   const auto* percent = std::get_if<double>(&cell);
   return percent != nullptr && column.unit == "%" && column.better == Better::kLower && *percent >= kHotPercent;
@@ -97,7 +97,7 @@ bool SaysNothing(const TextColumn& column) {
                      [](const std::string& cell) { return cell.empty() || cell == kNotKnown; });
 }
 
-// Length of a line with text of at most `text_width`.
+// Length of a line with text columns of at most `text_width`.
 size_t LineWidth(const std::vector<TextColumn>& columns, size_t text_width, size_t last_text_width, size_t gap) {
   size_t total = 0;
   for (const TextColumn& column : columns) {
@@ -115,7 +115,7 @@ void TakeShortWords(std::vector<TextColumn>* columns) {
   }
 }
 
-// Takes from the widest text columns what the line is too long; first from the last one, whose text goes on below.
+// Shortens the widest text columns until the line fits; first the last one, whose text continues below.
 void ShortenText(size_t width, size_t gap, std::vector<TextColumn>* columns) {
   TextColumn& last = columns->back();
   const size_t total = LineWidth(*columns, SIZE_MAX, SIZE_MAX, gap);
@@ -133,7 +133,7 @@ void ShortenText(size_t width, size_t gap, std::vector<TextColumn>* columns) {
   }
 }
 
-// One word of a C++ name: its last parts alone still say what it is.
+// A single word that is a C++ name: its last parts alone are enough.
 bool IsName(absl::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_' || c == ':'; });
 }
@@ -157,7 +157,7 @@ std::string Shortened(const std::string& text, size_t width) {
 
 std::vector<std::string> ShortenedApart(const std::vector<std::string>& texts, size_t width) {
   std::vector<std::string> shortened;
-  std::map<std::string, std::set<std::string>> wholes;  // of each short form
+  std::map<std::string, std::set<std::string>> wholes;  // by short form
   for (const std::string& text : texts) {
     shortened.push_back(Shortened(text, width));
     wholes[shortened.back()].insert(text);

@@ -17,7 +17,7 @@ StackEntry Marker(StackEntry::Kind kind, const char* text) {
   return entry;
 }
 
-// Groups of frames that one loop runs each; what is left of one at the end counts.
+// The number of groups of frames that one loop each runs; the incomplete group at a cut counts.
 size_t GroupsOf(const PythonStack& stack) {
   size_t groups = 0;
   bool is_open = false;
@@ -30,7 +30,7 @@ size_t GroupsOf(const PythonStack& stack) {
 
 }  // namespace
 
-// Innermost first, without what a thread begins with.
+// Innermost first, without the frames that start a thread.
 struct CallStacks::NativeStack {
   std::vector<FrameIndex> frames;
   size_t loops = 0;
@@ -127,7 +127,7 @@ void CallStacks::AddCut(Woven* out) {
   if (!out->EndsWith(cut_)) out->Add(cut_);
 }
 
-// Once for loops that follow on each other: how many Python frames they run is not known either.
+// Once for consecutive loops: how many Python frames they run is not known either.
 void CallStacks::AddUnknownPython(Woven* out) {
   if (unknown_python_ == kNone) unknown_python_ = Add(Marker(StackEntry::Kind::kPython, kUnknownPython));
   if (!out->EndsWith(unknown_python_)) out->Add(unknown_python_);

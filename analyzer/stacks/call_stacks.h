@@ -1,18 +1,19 @@
-// The stack of a call as a person reads it: native frames by their names, inlined functions among them, Python frames
-// in the place of the interpreter's.
+// The stack of a call for display: native frames by name, including inlined functions, and Python frames instead of the
+// interpreter's.
 //
-// Each call of CPython's evaluation loop is a native frame, and runs one Python frame or, from 3.11 on, several; the
-// outermost of them says so (PythonFrame.is_entry). From the innermost frame outwards, the n-th loop stands for the
-// n-th group of Python frames. Rules:
-// - Frames of the interpreter beside its loops are left out, and so is what a thread begins with in the C library.
-// - Both stacks whole: there must be as many groups as loops. One is cut: it may have fewer. Where that is not so (the
-//   Python stack was another moment's, or a frame was just taken down), each loop is shown as "[Python]": some Python
-//   runs there.
-// - The native stack is cut and there are Python frames left: they follow the cut; native frames between them are not
+// Each call of CPython's evaluation loop is a native frame that runs one Python frame or, since 3.11, several; the
+// outermost of these is marked (PythonFrame.is_entry). From the innermost frame outwards, the n-th loop corresponds to
+// the n-th group of Python frames. Rules:
+// - The interpreter's frames other than its loops are omitted, and so are the frames that start a thread in the C
+//   library.
+// - If both stacks are complete, there must be as many groups as loops; if one is cut, there may be fewer. Otherwise
+//   (the Python stack was taken at another time, or a frame was just removed) each loop is shown as "[Python]": some
+//   Python runs there.
+// - If the native stack is cut and Python frames are left, these follow the cut; native frames between them are not
 //   known.
-// - The Python stack is cut: so is the group in which it ends; further loops are "[Python]".
-// - No loop could be named, but the interpreter's object is known by its path: Python frames stand in the place of its
-//   innermost frame, and what is outside of that is cut.
+// - If the Python stack is cut, so is the group in which it ends; further loops are "[Python]".
+// - If no loop could be named, but the interpreter's object is known by its path, Python frames replace its innermost
+//   frame, and everything outside that is cut.
 #ifndef DLHOOK_ANALYZER_STACKS_CALL_STACKS_H_
 #define DLHOOK_ANALYZER_STACKS_CALL_STACKS_H_
 
@@ -34,26 +35,25 @@ struct StackEntry {
   // kCut: "[…]", frames here, or all further out, are not known.
   enum class Kind : uint8_t { kNative, kPython, kCut };
   Kind kind = Kind::kNative;
-  // As shown: folded (names/fold_names.h), "libfoo.so+0x1234" where it has no name; "LeNet.forward".
+  // As shown: folded (names/fold_names.h), "libfoo.so+0x1234" without a name; "LeNet.forward".
   std::string function;
   std::string full_function;  // demangled, with templates and arguments
   std::string object;         // path of the library; empty for Python
   std::string file;           // empty: not known
   uint32_t line = 0;          // 0: not known
-  bool is_plumbing = false;   // only passes the call on (names/fold_names.h)
+  bool is_plumbing = false;   // only forwards the call (names/fold_names.h)
 };
 using StackEntryIndex = uint32_t;
 
-// Not thread-safe: remembers what it has woven. `model` must outlive it and not change.
+// Not thread-safe, because it caches results. `model` must outlive it and not change.
 class CallStacks {
  public:
   explicit CallStacks(const TraceModel& model) : model_(model), interpreter_(model) {}
 
-  // Innermost first; empty where no stack of the call is known. Of a call without native stack its Python frames alone.
-  // Holds as long as this object.
+  // Innermost first; empty if no stack of the call is known. For a call without a native stack only its Python frames.
+  // Valid as long as this object.
   absl::Span<const StackEntryIndex> Of(CallIndex call);
-  // For each entry of Of(call) the native frame that it is of, inlined functions as the one around them; kNone: of
-  // none.
+  // For each entry of Of(call) its native frame, for inlined functions the enclosing one; kNone: none.
   absl::Span<const FrameIndex> FramesOf(CallIndex call);
   const StackEntry& entry(StackEntryIndex index) const { return entries_[index]; }
   size_t entries() const { return entries_.size(); }
@@ -79,7 +79,7 @@ class CallStacks {
   void AddNative(FrameIndex frame, Woven* out);
   void AddCut(Woven* out);
   void AddUnknownPython(Woven* out);
-  // Frames from `first` on, up to the end of their group, or all. Returns the first that was not added.
+  // Adds frames from `first` up to the end of their group, or all. Returns the first that was not added.
   size_t AddGroup(const PythonStack& stack, size_t first, Woven* out);
   void AddAllFrom(const PythonStack& stack, size_t first, Woven* out);
   StackEntryIndex NativeEntry(const NativeSymbol& symbol, uint64_t address);
@@ -90,7 +90,7 @@ class CallStacks {
   InterpreterFrames interpreter_;
   std::vector<StackEntry> entries_;
   absl::flat_hash_map<std::pair<FrameIndex, StackIndex>, Woven> woven_;
-  // By function, object, file, line; by object and offset where the function is not known.
+  // By function, object, file, line; by object and offset if the function is not known.
   absl::flat_hash_map<std::tuple<NameIndex, NameIndex, NameIndex, uint64_t>, StackEntryIndex> native_entries_;
   absl::flat_hash_map<std::tuple<NameIndex, NameIndex, uint32_t>, StackEntryIndex> python_entries_;
   Limit frames_{"frames in distinct stacks of calls", kMaxStackFrames};

@@ -1,5 +1,5 @@
-// Which frames of native stacks are CPython's own: its evaluation loop, in whose place Python frames are shown, and
-// what stands between a loop and the next, which tells a reader nothing.
+// Recognizes CPython's own frames in native stacks: its evaluation loop, which is replaced by Python frames, and what
+// is between two loops, which is omitted.
 #ifndef DLHOOK_ANALYZER_STACKS_INTERPRETER_FRAMES_H_
 #define DLHOOK_ANALYZER_STACKS_INTERPRETER_FRAMES_H_
 
@@ -9,23 +9,23 @@
 
 namespace dlhook::analyzer::inline stacks {
 
-// Whether a function is the loop, as compilers leave it: "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold",
-// and the instructions of an interpreter that is built of tail calls (from 3.14 on), "_TAIL_CALL_CALL".
+// Whether a function is the loop, as compilers name it: "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold",
+// and the instructions of an interpreter built with tail calls (since 3.14), "_TAIL_CALL_CALL".
 bool IsEvaluationLoop(absl::string_view function);
 
 class InterpreterFrames {
  public:
-  // Looks at all symbols of the model once.
+  // Examines all symbols of the model once.
   explicit InterpreterFrames(const TraceModel& model);
 
   // A loop, whatever is inlined into it.
   bool IsLoop(FrameIndex frame) const;
-  // In the object that holds a loop, by a C name or none: the interpreter's own, but for main(). (A program in C++ with
-  // a Python linked into it keeps its frames.)
+  // In an object that contains a loop, with a C name or none: the interpreter's own, except for main(). (A C++ program
+  // with Python linked into it keeps its frames.)
   bool IsInside(FrameIndex frame) const;
-  // In an object that by its name is a Python: says something where no loop could be named.
+  // In an object whose name is that of a Python: used if no loop could be named.
   bool IsInPython(FrameIndex frame) const;
-  // What a thread begins with, in the C library.
+  // The frames that start a thread, in the C library.
   bool IsStart(FrameIndex frame) const;
 
  private:
@@ -33,8 +33,8 @@ class InterpreterFrames {
 
   const TraceModel& model_;
   absl::flat_hash_set<NameIndex> loops_;    // functions
-  absl::flat_hash_set<NameIndex> objects_;  // that hold one
-  absl::flat_hash_set<NameIndex> pythons_;  // objects, by their names
+  absl::flat_hash_set<NameIndex> objects_;  // with a loop
+  absl::flat_hash_set<NameIndex> pythons_;  // objects, by name
   absl::flat_hash_set<NameIndex> c_libraries_;
 };
 

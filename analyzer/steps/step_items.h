@@ -22,8 +22,7 @@ struct StepItem {
   size_t first = 0;             // index of the first moment
   std::set<LayerIndex> layers;  // for a run: the layers it visited
   bool at_cut = false;
-  bool continues_pass = false;  // for a run: it is part of the same pass as the previous item (an encoder and its
-                                // decoder)
+  bool continues_pass = false;  // for a run: in the same pass as the previous item (encoder and decoder)
   int64_t batch = 0;            // for a run: as set by SetBatchSizes; 0: not known
   bool has_links = false;       // for a run: the tap recorded numbers of backward nodes …
   bool is_linked = false;       // … and one of them ran

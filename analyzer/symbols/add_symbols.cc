@@ -1,5 +1,5 @@
-// Addresses of frames -> objects -> names. Each object is opened once, whatever number of processes had it mapped, and
-// only if a frame lies in it.
+// Addresses of frames -> objects -> names. Each object is opened once for all processes that mapped it, and only if a
+// frame lies in it.
 #include "analyzer/symbols/add_symbols.h"
 
 #include <sys/stat.h>
@@ -27,9 +27,9 @@ namespace dlhook::analyzer::inline symbols {
 namespace {
 
 constexpr char kJitObject[] = "[jit]";
-constexpr uint32_t kMaxObjectNotes = 200;  // each looks at all frames
+constexpr uint32_t kMaxObjectNotes = 200;  // each requires a pass over all frames
 
-// Frames beside which a note stands, and the calls whose stacks they are in.
+// Number of frames that a note is about, and of the calls with these frames on their stacks.
 struct Extent {
   int64_t frames = 0;
   int64_t calls = 0;
@@ -40,10 +40,10 @@ std::string Describe(const Extent& extent) {
                       extent.calls == 1 ? " call" : " calls");
 }
 
-// Calls and frames with at least one frame outwards from them for which `is_meant` is set.
+// Counts calls and frames with at least one frame, from them outwards, for which `is_meant` is set.
 Extent ExtentOf(const TraceModel& model, const std::vector<bool>& is_meant) {
   Extent extent;
-  std::vector<bool> passes(is_meant.size());  // parents stand before their children
+  std::vector<bool> passes(is_meant.size());  // parents precede their children
   for (size_t frame = 0; frame < is_meant.size(); ++frame) {
     const FrameIndex parent = model.native_frames.parent[frame];
     passes[frame] = is_meant[frame] || (parent != kNone && passes[parent]);
@@ -53,7 +53,7 @@ Extent ExtentOf(const TraceModel& model, const std::vector<bool>& is_meant) {
   return extent;
 }
 
-// The model's names, and new ones.
+// Adds to the model's names.
 class Names {
  public:
   explicit Names(std::vector<std::string>* names) : names_(*names) {
@@ -71,7 +71,7 @@ class Names {
   absl::flat_hash_map<std::string, NameIndex> known_;
 };
 
-// When the process began, by the clock on the wall: its trace was written until it ended.
+// The wall-clock start of the process, derived from its trace, which was written until it ended.
 std::optional<int64_t> StartOf(const ProcessInfo& process, const std::string& run_folder) {
   struct stat status;
   const std::string path = absl::StrCat(run_folder, "/", process.file);
@@ -96,10 +96,10 @@ class SymbolAdder {
  private:
   static constexpr uint32_t kNoObject = kNone;
   struct Place {
-    uint32_t object = kNoObject;  // of requests_
+    uint32_t object = kNoObject;  // index in requests_
     uint64_t offset = 0;          // in it
     bool is_doubtful = false;
-    const JitFunction* jit = nullptr;  // instead of an object
+    const JitFunction* jit = nullptr;  // if set, instead of an object
   };
 
   void FindPlaces(ProcessIndex process) {
@@ -125,7 +125,7 @@ class SymbolAdder {
     }
   }
 
-  // Of the processes only those with frames outside of all files have their JIT files read.
+  // Reads JIT files only for processes with frames outside all files.
   const JitSymbols* JitOf(ProcessIndex process) {
     const JitOwner owner = {.pid = model_.processes[process].pid,
                             .start_realtime_s = StartOf(model_.processes[process], options_.run_folder)};
@@ -177,7 +177,7 @@ class SymbolAdder {
 
   void Fill() {
     NativeSymbols& symbols = model_.native_symbols;
-    // Frames at one address have the same symbols: looked up once.
+    // Frames at one address have the same symbols, which are looked up once.
     absl::flat_hash_map<std::pair<uint32_t, uint64_t>, std::vector<NativeSymbol>> known;
     for (size_t frame = 0; frame < place_of_.size(); ++frame) {
       symbols.begin.push_back(static_cast<uint32_t>(symbols.symbols.size()));
@@ -286,11 +286,11 @@ class SymbolAdder {
   const SymbolOptions& options_;
   TraceModel& model_;
   Names names_;
-  std::vector<Place> place_of_;  // of frames
+  std::vector<Place> place_of_;  // by frame
   std::map<ProcessIndex, JitSymbols> jit_;
   absl::flat_hash_map<std::pair<std::string, std::string>, uint32_t> objects_;
   std::vector<ObjectRequest> requests_;
-  std::vector<std::optional<int64_t>> starts_;  // of the first process that had the object
+  std::vector<std::optional<int64_t>> starts_;  // of the first process that had the object mapped
   std::vector<ObjectAnswer> answers_;
 };
 

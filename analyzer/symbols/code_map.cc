@@ -1,4 +1,4 @@
-// The address space is cut where a mapping begins or ends; each piece knows the mapping told last.
+// The address space is cut where a mapping begins or ends; each piece refers to the mapping recorded last.
 #include "analyzer/symbols/code_map.h"
 
 #include <algorithm>
@@ -16,14 +16,14 @@ using File = std::pair<absl::string_view, absl::string_view>;  // path and build
 struct Bound {
   uint64_t address = 0;
   bool begins = false;
-  size_t order = 0;  // in which the mapping was told
+  size_t order = 0;  // in which mappings were recorded
 };
 
 }  // namespace
 
 CodeMap::CodeMap(const ProcessInfo& process) {
   const std::vector<Mapping>& mappings = process.mappings;
-  // Of those told twice the last time counts: another may have lain there in between.
+  // For mappings recorded twice the last time counts: another one may have been there in between.
   std::map<std::tuple<uint64_t, absl::string_view, absl::string_view>, size_t> last;
   for (size_t i = 0; i < mappings.size(); ++i) last[{mappings[i].start, mappings[i].path, mappings[i].build_id}] = i;
   std::vector<Bound> bounds;

@@ -14,12 +14,12 @@ class CodeMap {
  public:
   explicit CodeMap(const ProcessInfo& process);
 
-  // The mapping that was told last of those that hold the address; null: none. Where files followed each other at one
-  // place (dlclose), frames have no time by which to choose: `*is_doubtful` is set.
+  // The last recorded mapping that contains the address; null: none. If several files were mapped there one after
+  // another (dlclose), frames have no time to choose by: `*is_doubtful` is set.
   const Mapping* Find(uint64_t address, bool* is_doubtful) const;
 
  private:
-  // From `start` until the next one's.
+  // From `start` to that of the next piece.
   struct Piece {
     uint64_t start = 0;
     const Mapping* mapping = nullptr;

@@ -1,4 +1,4 @@
-// Opening, and telling by the build-id whether it is the right one.
+// Opens a file and checks by build-id whether it is the right one.
 #include "analyzer/symbols/elf_object.h"
 
 #include <elf.h>
@@ -42,7 +42,7 @@ std::string BuildIdOf(Elf* elf) {
   return size <= 0 ? "" : std::string(static_cast<const char*>(bytes), static_cast<size_t>(size));
 }
 
-// Where the loader puts the first page of the file, relative to the addresses in it.
+// The address of the file's first page in memory, relative to the addresses in the file.
 uint64_t FirstAddressOf(Elf* elf) {
   constexpr uint64_t kPage = 4096;
   size_t count = 0;
@@ -111,7 +111,7 @@ bool ElfObject::Open(const std::string& path) {
   Close();
   path_ = path;
   errno = 0;
-  // Not blocking: it may be a FIFO by now.
+  // Non-blocking: it may be a FIFO by now.
   file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat status;
   if (file_ < 0 || fstat(file_, &status) != 0) return false;
@@ -132,11 +132,11 @@ void ElfObject::Identify() {
   first_address_ = FirstAddressOf(elf_);
 }
 
-// That of this process is the one of every other process under the same kernel. It has no file: it gets one in memory.
+// All processes under one kernel have the same vdso. It has no file, so it gets one in memory.
 void ElfObject::OpenVdso() {
   const auto* const image = reinterpret_cast<const Elf64_Ehdr*>(getauxval(AT_SYSINFO_EHDR));
   if (image == nullptr) return;
-  const size_t bytes = image->e_shoff + size_t{image->e_shentsize} * image->e_shnum;  // sections come last
+  const size_t bytes = image->e_shoff + size_t{image->e_shentsize} * image->e_shnum;  // sections are at the end
   file_ = memfd_create("vdso", MFD_CLOEXEC);
   if (file_ < 0 || write(file_, image, bytes) != static_cast<ssize_t>(bytes)) return;
   path_ = absl::StrCat("/proc/self/fd/", file_);
@@ -171,7 +171,7 @@ std::string ElfObject::Fingerprint() const {
 
 Dwfl_Module* ElfObject::Module() {
   if (session_ != nullptr) return module_;
-  static char* debug_path = nullptr;  // libdw's default: beside the file, .debug beside it, /usr/lib/debug
+  static char* debug_path = nullptr;  // libdw's default: next to the file, in .debug next to it, /usr/lib/debug
   static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_build_id_find_elf,
                                            .find_debuginfo = dwfl_standard_find_debuginfo,
                                            .section_address = dwfl_offline_section_address,
@@ -179,7 +179,7 @@ Dwfl_Module* ElfObject::Module() {
   session_ = dwfl_begin(&callbacks);
   if (session_ == nullptr) return nullptr;
   dwfl_report_begin(session_);
-  const int file = dup(file_);  // libdwfl closes it
+  const int file = dup(file_);  // libdwfl closes this one
   module_ = dwfl_report_elf(session_, path_.c_str(), path_.c_str(), file, 0, true);
   if (module_ == nullptr && file >= 0) close(file);
   dwfl_report_end(session_, nullptr, nullptr);

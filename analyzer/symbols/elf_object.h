@@ -1,4 +1,4 @@
-// A file that a process had mapped: opened only if it is still the one that was mapped.
+// A file that a process had mapped: opened only if it is unchanged.
 #ifndef DLHOOK_ANALYZER_SYMBOLS_ELF_OBJECT_H_
 #define DLHOOK_ANALYZER_SYMBOLS_ELF_OBJECT_H_
 
@@ -14,8 +14,8 @@ namespace dlhook::analyzer::inline symbols {
 
 class ElfObject {
  public:
-  // `build_id`: that of the run, at most its first 20 bytes; empty: the run told none. Where the file is another one or
-  // missing, a debug file of that build-id in the system's folder serves as well.
+  // `build_id`: recorded in the run, at most its first 20 bytes; empty: none recorded. If the file differs or is
+  // missing, a debug file with that build-id in the system's folder is used.
   ElfObject(const std::string& path, const std::string& build_id);
   ~ElfObject();
   ElfObject(const ElfObject&) = delete;
@@ -24,15 +24,14 @@ class ElfObject {
   // Why the file must not be used, as the end of a sentence; empty: it may be.
   const std::string& refusal() const { return refusal_; }
   const std::string& remark() const { return remark_; }
-  // The rest only where it was not refused.
+  // The following only if it was not refused.
   Elf* elf() const { return elf_; }
   const std::string& build_id() const { return build_id_; }  // of the file
   uint64_t first_address() const { return first_address_; }  // of its first page
-  // Everything outside of the run on which names depend: sizes and times of the file and of the places where debug
-  // files may appear.
+  // Everything outside the run that names depend on: sizes and times of the file and of the places where debug files
+  // may appear.
   std::string Fingerprint() const;
-  // Opens symbols and debug files: slow, and a network request where the user has set DEBUGINFOD_URLS. Null: can't be
-  // read.
+  // Opens symbols and debug files: slow, and a network request if the user has set DEBUGINFOD_URLS. Null: unreadable.
   Dwfl_Module* Module();
 
  private:
@@ -44,7 +43,7 @@ class ElfObject {
   void Identify();
   std::vector<std::string> DebugFiles() const;
 
-  std::string path_;  // the file that is open
+  std::string path_;  // the open file
   int file_ = -1;
   Elf* elf_ = nullptr;
   std::string build_id_;

@@ -1,4 +1,4 @@
-// Numbers are base-128 varints, texts and lists begin with their length.
+// Numbers are base-128 varints; strings and lists are preceded by their length.
 #include "analyzer/symbols/frame_codec.h"
 
 #include <utility>

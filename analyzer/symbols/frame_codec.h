@@ -1,4 +1,4 @@
-// Frames as bytes: on their way from the process that looked them up, and in the cache.
+// Serializes frames: for the pipe from the process that looked them up, and for the cache.
 #ifndef DLHOOK_ANALYZER_SYMBOLS_FRAME_CODEC_H_
 #define DLHOOK_ANALYZER_SYMBOLS_FRAME_CODEC_H_
 
@@ -14,7 +14,7 @@ void AppendNumber(uint64_t number, std::string* bytes);
 void AppendText(absl::string_view text, std::string* bytes);
 void AppendFrames(const SymbolFrames& frames, std::string* bytes);
 
-// Reads them back. Whatever the bytes are, it stays inside; `ok` is false from the first thing on that is not whole.
+// Parses them. Never reads out of bounds, whatever the bytes are; `ok` becomes false at the first incomplete element.
 class FrameReader {
  public:
   explicit FrameReader(absl::string_view bytes) : rest_(bytes) {}

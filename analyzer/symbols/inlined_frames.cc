@@ -1,4 +1,4 @@
-// DWARF: address -> unit -> function -> what is inlined in it there.
+// DWARF: address -> unit -> function -> functions inlined there.
 #include "analyzer/symbols/inlined_frames.h"
 
 #include <dwarf.h>
@@ -11,7 +11,7 @@
 namespace dlhook::analyzer::inline symbols {
 namespace {
 
-// Namespaces and classes in each other; what a broken file nests deeper is not looked at.
+// Nested namespaces and classes; deeper ones in a broken file are ignored.
 constexpr int kMaxDepth = 64;
 constexpr size_t kMaxInlined = 256;
 
@@ -34,7 +34,7 @@ std::string AbsolutePath(const char* path, Dwarf_Die* unit) {
   return folder == nullptr ? path : absl::StrCat(folder, "/", path);
 }
 
-// Where a function that was inlined is called.
+// The call site of an inlined function.
 void SetCallSite(Dwarf_Die* inlined, Dwarf_Die* unit, SymbolFrame* frame) {
   Dwarf_Attribute attribute;
   Dwarf_Word number = 0;
@@ -61,7 +61,7 @@ bool HoldsCode(int tag) {
          tag == DW_TAG_catch_block || tag == DW_TAG_with_stmt;
 }
 
-// The child that has the address among its instructions.
+// The child whose code contains the address.
 bool FindInside(Dwarf_Die* parent, Dwarf_Addr address, Dwarf_Die* found) {
   Dwarf_Die child;
   for (int more = dwarf_child(parent, &child); more == 0; more = dwarf_siblingof(&child, &child)) {
@@ -72,7 +72,7 @@ bool FindInside(Dwarf_Die* parent, Dwarf_Addr address, Dwarf_Die* found) {
   return false;
 }
 
-// What is inlined at the address, outermost first.
+// The functions inlined at the address, outermost first.
 std::vector<Dwarf_Die> InlinedAt(const Dwarf_Die& function, Dwarf_Addr address) {
   std::vector<Dwarf_Die> inlined;
   Dwarf_Die block = function;
@@ -89,7 +89,7 @@ void SortRanges(std::vector<Range>* ranges) {
   std::sort(ranges->begin(), ranges->end(), [](const Range& left, const Range& right) { return left.low < right.low; });
 }
 
-// The last one that begins before the address and holds it: of functions in functions the inner one.
+// The last range that begins before the address and contains it: the inner one of nested functions.
 template <typename Range>
 const Range* FindRange(const std::vector<Range>& ranges, uint64_t address) {
   constexpr int kMaxOverlapping = 64;

@@ -1,4 +1,4 @@
-// Functions that were inlined at an address, and lines, from DWARF.
+// Inlined functions and lines at an address, from DWARF.
 #ifndef DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_
 #define DLHOOK_ANALYZER_SYMBOLS_INLINED_FRAMES_H_
 
@@ -14,16 +14,16 @@
 
 namespace dlhook::analyzer::inline symbols {
 
-// Not thread-safe; remembers the functions of compilation units that it has met (libdw's own search passes over a whole
-// unit for each address). `module` must outlive it.
+// Not thread-safe, because it caches the functions of compilation units (libdw's own search goes through a whole unit
+// for each address). `module` must outlive it.
 class InlinedFrames {
  public:
   explicit InlinedFrames(Dwfl_Module* module);
 
-  // False: the module has no DWARF, here or in a separate file.
+  // False: the module has no DWARF, neither itself nor in a separate file.
   bool has_dwarf() const { return dwarf_ != nullptr; }
 
-  // Innermost first, the function that has code of its own last. Empty: DWARF says nothing about the address.
+  // Innermost first; the function with code of its own comes last. Empty: no DWARF for the address.
   SymbolFrames At(uint64_t address);
 
  private:
@@ -34,8 +34,8 @@ class InlinedFrames {
   };
   struct Unit {
     Dwarf_Die die;                         // with lines and source files
-    Dwarf_Die contents;                    // with functions: of split DWARF another one
-    std::vector<FunctionRange> functions;  // by low
+    Dwarf_Die contents;                    // with functions; separate in split DWARF
+    std::vector<FunctionRange> functions;  // sorted by low
   };
   struct UnitRange {
     uint64_t low;
@@ -51,7 +51,7 @@ class InlinedFrames {
   Dwarf* dwarf_ = nullptr;
   Dwarf_Addr bias_ = 0;  // address in the module - address in DWARF
   bool units_indexed_ = false;
-  std::vector<UnitRange> unit_ranges_;  // where the compiler wrote no .debug_aranges; by low
+  std::vector<UnitRange> unit_ranges_;  // if the compiler wrote no .debug_aranges; sorted by low
   absl::flat_hash_map<Dwarf_Off, std::unique_ptr<Unit>> units_;
 };
 

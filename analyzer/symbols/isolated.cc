@@ -1,5 +1,5 @@
-// A child does the work and writes results into a pipe, each behind its size. Where it ends early, another one goes on
-// behind the piece of work that it was at.
+// A child does the work and writes results into a pipe, each preceded by its size. If it ends early, another one
+// continues with the next item.
 #include "analyzer/symbols/isolated.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr uint64_t kMaxResultBytes = uint64_t{1} << 30;
-constexpr uint64_t kMaxBytesBeside = uint64_t{8} << 30;  // memory of a child, besides what it has from its parent
+constexpr uint64_t kMaxBytesBeside = uint64_t{8} << 30;  // memory of a child, in addition to its parent's
 
 bool WriteAll(int pipe, const void* bytes, size_t size) {
   const char* at = static_cast<const char*>(bytes);
@@ -41,7 +41,7 @@ bool WriteAll(int pipe, const void* bytes, size_t size) {
   return true;
 }
 
-// A file that claims to unpack to a terabyte must not take the machine's memory with it.
+// A file that claims to unpack to a terabyte must not exhaust the machine's memory.
 void LimitMemory() {
 #ifndef __SANITIZE_ADDRESS__
   unsigned long long pages[6] = {};  // size, resident, shared, text, library, data
@@ -57,10 +57,10 @@ void LimitMemory() {
 #endif
 }
 
-// noexcept: what is thrown must end this process, not go on in what its parent was doing.
+// noexcept: an exception must end this process, not continue in the parent's code.
 [[noreturn]] void DoWork(size_t first, size_t count, int pipe, Work work) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);  // nothing that a library prints gets through
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);  // discards whatever a library prints
   for (int standard = 0; standard < 3 && null >= 0; ++standard) dup2(null, standard);
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
@@ -92,7 +92,7 @@ bool ReadAll(int pipe, steady_clock::time_point deadline, void* bytes, size_t si
   return true;
 }
 
-// Takes results until the child ends; the number of them.
+// Reads results until the child ends; returns their number.
 void TakeResults(int pipe, size_t count, int seconds_each, bool* late, std::vector<IsolatedResult>* results) {
   while (results->size() < count) {
     const auto deadline = steady_clock::now() + std::chrono::seconds(seconds_each);

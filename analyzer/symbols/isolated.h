@@ -1,5 +1,5 @@
-// Work in a process of its own: libraries that read files of any kind may crash, hang or ask for all of the memory, and
-// a mapped file that is replaced in the middle kills its reader (SIGBUS). None of that may happen to a report.
+// Runs work in a child process: libraries that read arbitrary files may crash, hang or exhaust memory, and a mapped
+// file that is replaced meanwhile kills its reader (SIGBUS). None of this may affect a report.
 #ifndef DLHOOK_ANALYZER_SYMBOLS_ISOLATED_H_
 #define DLHOOK_ANALYZER_SYMBOLS_ISOLATED_H_
 
@@ -12,12 +12,11 @@
 namespace dlhook::analyzer::inline symbols {
 
 struct IsolatedResult {
-  std::string bytes;    // what the work returned
-  std::string failure;  // why there is none: "it crashed (SIGSEGV)", "it took more than 60 s"; empty: there is
+  std::string bytes;    // the result
+  std::string failure;  // why there is no result: "it crashed (SIGSEGV)", "it took more than 60 s"; empty: there is one
 };
 
-// work(0) to work(count - 1), in order. One that fails does not keep the next ones from being done. For programs with a
-// single thread.
+// work(0) to work(count - 1), in order. A failed one does not prevent the next. For single-threaded programs.
 std::vector<IsolatedResult> RunIsolated(size_t count, int seconds_each, absl::FunctionRef<std::string(size_t)> work);
 
 }  // namespace dlhook::analyzer::symbols

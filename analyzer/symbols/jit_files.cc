@@ -1,4 +1,4 @@
-// Candidates one after another; the first of each kind that fits is read.
+// Tries candidates in order; the first match of each kind is read.
 #include "analyzer/symbols/jit_files.h"
 
 #include <fcntl.h>
@@ -20,9 +20,9 @@ constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 
 enum class Trust { kFolderOfRun, kSharedFolder };
 
-// Why the file is not that of the process; empty: it is.
+// Why the file does not belong to the process; empty: it does.
 std::string ReasonAgainst(const struct stat& status, const JitOwner& owner, Trust trust) {
-  constexpr int64_t kSlackSeconds = 2;  // of file systems' clocks
+  constexpr int64_t kSlackSeconds = 2;  // file systems' clocks
   if (!S_ISREG(status.st_mode)) return "it is no file";
   if (status.st_size > kMaxFileBytes) return "it is larger than 1 GiB";
   if (trust == Trust::kFolderOfRun) return "";
@@ -33,7 +33,7 @@ std::string ReasonAgainst(const struct stat& status, const JitOwner& owner, Trus
   return "";
 }
 
-// The text of a file that is there and belongs to the process.
+// The contents of the file if it exists and belongs to the process.
 std::optional<std::string> ReadIfOwned(const std::string& path, const JitOwner& owner, Trust trust,
                                        std::vector<std::string>* notes) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -1,4 +1,4 @@
-// Readers of both formats. Whatever the bytes are, they stay inside.
+// Parsers of both formats. They never read out of bounds, whatever the bytes are.
 #include "analyzer/symbols/jit_symbols.h"
 
 #include <elf.h>
@@ -39,7 +39,7 @@ std::optional<JitFunction> ReadPerfMapLine(absl::string_view line) {
   return function;
 }
 
-// Fixed-size values at the front of some bytes.
+// Reads fixed-size values from the front of some bytes.
 class Bytes {
  public:
   explicit Bytes(absl::string_view bytes) : rest_(bytes) {}
@@ -75,9 +75,9 @@ class Bytes {
 };
 
 enum JitRecordKind : uint32_t { kLoad = 0, kMove = 1, kDebugInfo = 2 };
-constexpr uint32_t kJitDumpMagic = 0x4a695444;  // "JiTD" of the writer's byte order
+constexpr uint32_t kJitDumpMagic = 0x4a695444;  // "JiTD" in the writer's byte order
 
-// Records come in the order of time: lines of a function before its code, moves after it.
+// Records are in order of time: lines of a function before its code, moves after it.
 class JitDumpReader {
  public:
   explicit JitDumpReader(JitSymbols* symbols) : symbols_(symbols) {}
@@ -92,7 +92,7 @@ class JitDumpReader {
  private:
   void TakeLoad(Bytes* bytes) {
     bytes->Take<uint64_t>();  // pid, tid
-    bytes->Take<uint64_t>();  // vma: as code_addr, where code is not moved before it runs
+    bytes->Take<uint64_t>();  // vma: equals code_addr unless code is moved before it runs
     JitFunction function;
     function.start = bytes->Take<uint64_t>();
     function.size = bytes->Take<uint64_t>();
@@ -132,7 +132,7 @@ class JitDumpReader {
       bytes->Take<uint32_t>();  // discriminator
       const absl::string_view name = bytes->TakeText();
       if (!bytes->ok()) return;
-      if (name != "\xff") file = std::string(name.substr(0, kMaxNameBytes));  // the same as before
+      if (name != "\xff") file = std::string(name.substr(0, kMaxNameBytes));  // "\xff": the same as before
       line.file = file;
       lines_.push_back(std::move(line));
     }
@@ -152,7 +152,7 @@ void JitSymbols::Add(JitFunction function) {
   functions_.push_back(std::move(function));
 }
 
-// From the last one told to the first: each keeps only what no later one took.
+// From the last recorded function to the first: each keeps only what no later one covers.
 void JitSymbols::Finish() {
   absl::btree_map<uint64_t, JitFunction> kept;
   for (auto function = functions_.rbegin(); function != functions_.rend(); ++function) {
@@ -204,7 +204,7 @@ bool ReadJitDump(absl::string_view bytes, uint32_t pid, JitSymbols* symbols) {
   const uint32_t machine = header.Take<uint32_t>();
   header.Take<uint32_t>();
   const uint32_t writer = header.Take<uint32_t>();
-  const bool is_ours = machine == EM_X86_64 || machine == EM_NONE;  // CPython 3.13 names none
+  const bool is_ours = machine == EM_X86_64 || machine == EM_NONE;  // CPython 3.13 sets none
   if (!header.ok() || magic != kJitDumpMagic || !is_ours || writer != pid || header_bytes > bytes.size()) return false;
   bytes.remove_prefix(header_bytes);
   JitDumpReader reader(symbols);

@@ -1,5 +1,4 @@
-// Code that was compiled while the program ran, as the compilers tell of it: perf map files (perf-PID.map) and jitdump
-// (jit-PID.dump).
+// Code compiled at run time, as reported by compilers: perf map files (perf-PID.map) and jitdump (jit-PID.dump).
 #ifndef DLHOOK_ANALYZER_SYMBOLS_JIT_SYMBOLS_H_
 #define DLHOOK_ANALYZER_SYMBOLS_JIT_SYMBOLS_H_
 
@@ -12,7 +11,7 @@
 namespace dlhook::analyzer::inline symbols {
 
 struct JitLine {
-  uint64_t address = 0;  // from here on
+  uint64_t address = 0;  // start of the line's code
   uint32_t line = 0;
   std::string file;
 };
@@ -21,30 +20,30 @@ struct JitFunction {
   uint64_t start = 0;
   uint64_t size = 0;
   std::string name;
-  std::vector<JitLine> lines;  // by address; jitdump only
+  std::vector<JitLine> lines;  // sorted by address; jitdump only
 };
 
-// Functions by address. Compilers use the place of code that was dropped again: the last function told holds. (A native
-// frame has no time by which the one of its own time could be chosen.)
+// Functions by address. Compilers reuse the memory of dropped code: the last recorded function wins. (A native frame
+// has no time by which to choose.)
 class JitSymbols {
  public:
   void Add(JitFunction function);
-  void Finish();  // before the first look-up
+  void Finish();  // call before the first look-up
 
   const JitFunction* Find(uint64_t address) const;  // null: none
   bool empty() const { return functions_.empty(); }
-  size_t replaced() const { return replaced_; }  // functions whose place another one took
+  size_t replaced() const { return replaced_; }  // functions whose memory was reused
 
  private:
   std::vector<JitFunction> functions_;
   size_t replaced_ = 0;
 };
 
-// Lines "START SIZE NAME", hexadecimal numbers. What is no such line is left out. -> number of functions.
+// Lines "START SIZE NAME" with hexadecimal numbers. Other lines are ignored. Returns the number of functions.
 size_t ReadPerfMap(absl::string_view text, JitSymbols* symbols);
 
-// See tools/perf/Documentation/jitdump-specification.txt of Linux. False: not a jitdump of this process on this
-// architecture. A file that ends in the middle of a record is read as far as it goes.
+// See tools/perf/Documentation/jitdump-specification.txt in Linux. False: not a jitdump of this process on this
+// architecture. A file that is cut off inside a record is read up to there.
 bool ReadJitDump(absl::string_view bytes, uint32_t pid, JitSymbols* symbols);
 
 }  // namespace dlhook::analyzer::symbols

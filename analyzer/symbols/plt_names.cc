@@ -1,4 +1,4 @@
-// Stub -> word of the GOT -> relocation -> symbol.
+// Stub -> GOT slot -> relocation -> symbol.
 #include "analyzer/symbols/plt_names.h"
 
 #include <cstring>
@@ -10,10 +10,10 @@
 namespace dlhook::analyzer::inline symbols {
 namespace {
 
-// The section says it; not every linker fills that in.
+// From the section header; not every linker sets it.
 uint64_t StubBytes(const GElf_Shdr& section) { return section.sh_entsize == 8 ? 8 : 16; }
 
-// The section of stubs that holds the address: .plt, .plt.sec, .plt.got.
+// The section of stubs that contains the address: .plt, .plt.sec, .plt.got.
 Elf_Scn* StubsAt(Elf* elf, uint64_t address, GElf_Shdr* header) {
   size_t names = 0;
   if (elf_getshdrstrndx(elf, &names) != 0) return nullptr;
@@ -26,7 +26,7 @@ Elf_Scn* StubsAt(Elf* elf, uint64_t address, GElf_Shdr* header) {
   return nullptr;
 }
 
-// The word through which the stub jumps; 0: none (the first stub, which calls the loader).
+// The slot through which the stub jumps; 0: none (the first stub, which calls the loader).
 uint64_t WordOfStub(const unsigned char* code, uint64_t bytes, uint64_t address) {
   for (uint64_t i = 0; i + 6 <= bytes; ++i) {
     if (code[i] != 0xff || code[i + 1] != 0x25) continue;  // jmp *displacement(%rip)

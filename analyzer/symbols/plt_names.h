@@ -1,4 +1,4 @@
-// Names of the stubs through which an object calls others.
+// Names of PLT stubs.
 #ifndef DLHOOK_ANALYZER_SYMBOLS_PLT_NAMES_H_
 #define DLHOOK_ANALYZER_SYMBOLS_PLT_NAMES_H_
 
@@ -10,11 +10,11 @@
 namespace dlhook::analyzer::inline symbols {
 
 struct PltStub {
-  std::string name;  // "sgemm_@plt"; empty: the address is in no stub
+  std::string name;  // "sgemm_@plt"; empty: no stub at the address
   uint64_t start = 0;
 };
 
-// `address` as in the file. x86-64: a stub is a jump through a word of the GOT, which a relocation fills.
+// `address` as in the file. x86-64: a stub is a jump through a slot of the GOT, which a relocation sets.
 PltStub PltStubAt(Elf* elf, uint64_t address);
 
 }  // namespace dlhook::analyzer::symbols

@@ -21,8 +21,7 @@
 namespace dlhook::analyzer::inline symbols {
 namespace {
 
-// A symbol names the function that has code of its own better than DWARF, which knows no aliases and no hand-written
-// code.
+// For a function with code of its own, a symbol gives a better name than DWARF, which lacks aliases and assembly code.
 void NameOutermost(const SymbolMatch& match, uint64_t address, Elf* elf, SymbolFrames* frames) {
   std::string function;
   uint64_t start = match.start;
@@ -55,17 +54,16 @@ std::vector<SymbolFrames> Resolve(ElfObject* object, const std::vector<uint64_t>
   return frames;
 }
 
-// Files without build-id (TensorFlow's) are told apart by their path; that they are still the same, by size and time in
-// the key.
+// Files without build-id (TensorFlow's) are identified by path; size and time in the key detect changes.
 std::string CacheName(const ElfObject& object, const std::string& path) {
   if (!object.build_id().empty()) return absl::BytesToHexString(object.build_id());
   return absl::StrCat("path-", absl::Hex(ChecksumOf(path), absl::kZeroPad16));
 }
 
-// What the answers depend on besides the build-id.
+// What the results depend on besides the build-id.
 std::string CacheKey(const ElfObject& object, const ResolveOptions& options) {
   std::string key = absl::StrCat(object.Fingerprint(), options.use_debug_info ? " lines" : " names");
-  // A server may have tomorrow what it did not have today.
+  // A debuginfod server may have tomorrow what it lacks today.
   constexpr int64_t kSecondsOfDay = 24 * 60 * 60;
   const char* const servers = getenv("DEBUGINFOD_URLS");
   if (servers != nullptr && *servers != '\0') absl::StrAppend(&key, " ", servers, " ", time(nullptr) / kSecondsOfDay);

@@ -1,5 +1,4 @@
-// Names, lines and inlined functions of addresses in one object, from its file, its debug files, and the cache of
-// earlier answers.
+// Names, lines and inlined functions of addresses in one object: from its file, its debug files, and the cache.
 #ifndef DLHOOK_ANALYZER_SYMBOLS_RESOLVE_OBJECT_H_
 #define DLHOOK_ANALYZER_SYMBOLS_RESOLVE_OBJECT_H_
 
@@ -14,7 +13,7 @@ struct ResolveOptions {
   bool use_debug_info = true;
 };
 
-// Reads files that may be anything, by libraries that may fail on them: call it in a process that may die (isolated.h).
+// Reads untrusted files with libraries that may crash on them: call it in a child process (isolated.h).
 ObjectAnswer ResolveObject(const ObjectRequest& request, const ResolveOptions& options);
 
 }  // namespace dlhook::analyzer::symbols

@@ -1,4 +1,4 @@
-// A file: a line that names the format, a checksum, the key, then (address, frames) until it ends.
+// File format: a line that names the format, a checksum, the key, then (address, frames) until the end.
 #include "analyzer/symbols/symbol_cache.h"
 
 #include <fcntl.h>
@@ -22,14 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Another number whenever other names come out of the same files.
+// Change the number whenever the same files give other names.
 constexpr absl::string_view kFormat = "dlhook symbols 1\n";
 constexpr absl::string_view kSuffix = ".symbols";
 constexpr size_t kChecksumBytes = 8;
 constexpr uint64_t kMaxFileBytes = 64 << 20;
 constexpr uint64_t kMaxFolderBytes = 256 << 20;
 
-// All of a file of at most kMaxFileBytes; empty where it is larger, missing, or no file.
+// The contents of a file of at most kMaxFileBytes; empty if it is larger, missing, or not a regular file.
 std::string ReadSmallFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return "";
@@ -64,7 +64,7 @@ void ReplaceFile(const std::string& path, absl::string_view bytes) {
 
 }  // namespace
 
-// FNV-1a. Files are damaged by full disks and killed processes, not by somebody who can calculate.
+// FNV-1a, because files are damaged by full disks and killed processes, not by attackers.
 uint64_t ChecksumOf(absl::string_view bytes) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char byte : bytes) hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
@@ -79,7 +79,7 @@ SymbolCache::SymbolCache(const std::string& folder, const std::string& name, con
 void SymbolCache::Read() {
   const std::string path = absl::StrCat(folder_, "/", name_);
   if (!Parse(ReadSmallFile(path))) return answers_.clear();
-  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // used now
+  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // mark as used
 }
 
 bool SymbolCache::Parse(absl::string_view bytes) {
@@ -136,7 +136,7 @@ void TrimCache(const std::string& folder, uint64_t max_bytes) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     std::error_code gone;
     if (!absl::StrContains(at->path().filename().string(), kSuffix))
-      continue;  // somebody else's; drafts of the killed are ours
+      continue;  // someone else's; drafts of killed processes are ours
     Entry entry = {at->last_write_time(gone), 0, at->path()};
     if (!gone) entry.bytes = at->file_size(gone);
     if (gone) continue;

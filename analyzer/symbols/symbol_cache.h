@@ -1,4 +1,4 @@
-// Answers of earlier reports, one file for each build-id: reading libtorch_cpu.so's symbols takes half a second,
+// Caches symbols of earlier reports, one file per build-id: reading libtorch_cpu.so's symbols takes half a second,
 // reading this a millisecond.
 #ifndef DLHOOK_ANALYZER_SYMBOLS_SYMBOL_CACHE_H_
 #define DLHOOK_ANALYZER_SYMBOLS_SYMBOL_CACHE_H_
@@ -12,12 +12,12 @@
 
 namespace dlhook::analyzer::inline symbols {
 
-// Never fails: what can't be read is not there, what can't be written is lost. Several processes may use a folder at
-// once: files are replaced whole, and the last writer stands.
+// Never fails: unreadable entries are missing, unwritable ones are lost. Several processes may use a folder at once:
+// files are replaced as a whole, and the last writer wins.
 class SymbolCache {
  public:
-  // Answers under another `key` than this one are forgotten: debug information appeared, the file was stripped …
-  // `name`: of the object, its build-id. Without folder or name it keeps nothing.
+  // Results stored under another `key` are dropped: debug information appeared, the file was stripped … `name`:
+  // identifies the object, its build-id. Without folder or name nothing is cached.
   SymbolCache(const std::string& folder, const std::string& name, const std::string& key);
 
   const SymbolFrames* Find(uint64_t address) const;  // null: not known
@@ -34,10 +34,10 @@ class SymbolCache {
   absl::flat_hash_map<uint64_t, SymbolFrames> answers_;
 };
 
-// The same for the same bytes in every process.
+// Equal for equal bytes in every process.
 uint64_t ChecksumOf(absl::string_view bytes);
 
-// Removes the files that were used longest ago until the folder holds at most `max_bytes`.
+// Removes the least recently used files until the folder has at most `max_bytes`.
 void TrimCache(const std::string& folder, uint64_t max_bytes);
 
 }  // namespace dlhook::analyzer::symbols

@@ -1,4 +1,4 @@
-// Symbols one after another, each offered to the addresses that it may hold.
+// Symbols one after another, each matched with the addresses that it may contain.
 #include "analyzer/symbols/symbol_table.h"
 
 #include <gelf.h>
@@ -30,7 +30,7 @@ int RankOfBinding(unsigned char binding) {
 
 size_t LeadingUnderscores(const char* name) { return strspn(name, "_"); }
 
-// Of several names of one address that which people know: "malloc" of malloc, __malloc and __libc_malloc.
+// Of several names of one address the best known: "malloc" of malloc, __malloc and __libc_malloc.
 bool IsBetter(const Candidate& candidate, const Candidate& best) {
   if (best.name == nullptr) return true;
   if (candidate.start != best.start) return candidate.start > best.start;  // the inner one
@@ -48,7 +48,7 @@ class Matcher {
   explicit Matcher(absl::Span<const uint64_t> addresses)
       : addresses_(addresses), sized_(addresses.size()), bare_(addresses.size()), nearest_(addresses.size()) {}
 
-  // No symbol without a size reaches beyond `address`.
+  // No symbol without a size extends beyond `address`.
   size_t Fence(uint64_t address) {
     const auto first = std::lower_bound(addresses_.begin(), addresses_.end(), address);
     const size_t begin = static_cast<size_t>(first - addresses_.begin());
@@ -70,7 +70,7 @@ class Matcher {
 
   std::vector<SymbolMatch> Finish() {
     std::vector<SymbolMatch> matches(addresses_.size());
-    uint64_t nearest = 0;  // of all symbols that begin before the address: the last one's start, plus 1
+    uint64_t nearest = 0;  // start of the last symbol that begins before the address, plus 1
     Candidate bare = {};
     for (size_t i = 0; i < addresses_.size(); ++i) {
       nearest = std::max(nearest, nearest_[i]);
@@ -85,7 +85,7 @@ class Matcher {
  private:
   const absl::Span<const uint64_t> addresses_;
   std::vector<Candidate> sized_;
-  std::vector<Candidate> bare_;  // without size, that begin between this address and the one before
+  std::vector<Candidate> bare_;  // symbols without size that begin between this address and the previous one
   std::vector<uint64_t> nearest_;
 };
 
@@ -99,7 +99,7 @@ void FenceSections(Dwfl_Module* module, Matcher* matcher) {
   }
 }
 
-// Markers that assemblers leave ("$x", ".L12") are not names.
+// Markers left by assemblers ("$x", ".L12") are not names.
 bool IsMarker(const char* name) { return name[0] == '\0' || name[0] == '$' || strncmp(name, ".L", 2) == 0; }
 
 }  // namespace

@@ -179,8 +179,7 @@ std::optional<LayerFunction> ReadLayerFunction(absl::string_view function) {
   const absl::string_view owner_class = parts[parts.size() - 2];
   const absl::string_view owner(parts.front().data(),
                                 static_cast<size_t>(owner_class.data() + owner_class.size() - parts.front().data()));
-  if (parts.front() == "dlib" && absl::StartsWith(owner_class, "add_")) {  // other classes: add_loss_layer,
-                                                                           // add_tag_layer
+  if (parts.front() == "dlib" && absl::StartsWith(owner_class, "add_")) {  // not add_loss_layer, add_tag_layer
     if (WithoutTemplate(owner_class) != "add_layer") return std::nullopt;
     return ReadDlib(owner, owner_class, known->direction);
   }

@@ -35,8 +35,7 @@ struct Forward {
   bool has_backward_data = false;
   bool has_backward_weights = false;
   Evidence evidence = Evidence::kNone;  // the weakest evidence for its backward work
-  bool is_disputed = false;             // another order was possible and would have paired its backward work
-                                        // differently
+  bool is_disputed = false;             // another possible order would change its backward work
 };
 
 struct Pass {

@@ -161,8 +161,7 @@ std::vector<const Pass*> Attributor::AllPasses() const {
 
 // Networks that most passes run several times in a row before the backward pass (two inputs that are compared).
 std::set<size_t> UsuallyRepeated(const std::vector<Pass>& passes, const std::vector<Network>& networks) {
-  std::map<size_t, std::pair<int64_t, int64_t>> counts;  // by network: passes that contain it, passes that contain it
-                                                         // twice in a row
+  std::map<size_t, std::pair<int64_t, int64_t>> counts;  // by network: passes with it, passes with it twice in a row
   for (const Pass& pass : passes) {
     std::map<size_t, bool> repeated;
     size_t before = kNone;

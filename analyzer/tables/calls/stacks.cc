@@ -59,8 +59,7 @@ absl::StatusOr<Table> StacksTable(const TraceModel& model, const TableOptions& o
   const SameWork same_work(model);
   Askers askers(model, options.analysis->attribution());
   std::map<Key, Sums> groups;
-  absl::flat_hash_map<std::pair<OpIndex, const std::string*>, Sums*> alike;  // a cache: most calls resemble an earlier
-                                                                             // one
+  absl::flat_hash_map<std::pair<OpIndex, const std::string*>, Sums*> alike;  // most calls resemble an earlier one
   int64_t thread_ns = 0, without_ns = 0;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {
     const int64_t self_ns = model.calls.self_ns[call];

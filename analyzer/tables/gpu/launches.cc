@@ -38,8 +38,7 @@ struct Key {
 struct LaunchGroup : Key {
   explicit LaunchGroup(Key key) : Key(std::move(key)) {}
   std::vector<int64_t> host_ns, wait_ns, gpu_ns, queued_ns;  // without first launches
-  int64_t host_bound = 0;                                    // of these, launches that took the host longer than the
-                                                             // GPU
+  int64_t host_bound = 0;                                    // launches that took the host longer than the GPU
   int64_t first_count = 0;
   int64_t first_host_ns = 0;
   int64_t host_total_ns = 0;

@@ -20,8 +20,7 @@ using GroupIndex = uint32_t;
 struct LayerGroup {
   std::string model;
   std::string label;
-  std::vector<LayerIndex> layers;  // ascending; empty for rows without a layer and for `--by op`, `function` and
-                                   // `stack`
+  std::vector<LayerIndex> layers;  // ascending; empty without a layer and for `--by op`, `function`, `stack`
 };
 
 // Maps calls and scopes to rows.
