@@ -1,6 +1,6 @@
-"""Reads preload/api/*.api, whose syntax preload/api/README.md describes, into an Api of hooks.
+"""Parses preload/api/*.api (syntax: preload/api/README.md) into an Api of hooks.
 
-Every mistake is an ApiError that says file:line, what was found and what was expected.
+Every mistake is an ApiError with file:line, what was found and what was expected.
 """
 
 import dataclasses
@@ -30,12 +30,12 @@ LETTER_SET = re.compile(r'\{([A-Za-z]+)\}')
 TWIN = re.compile(r'_pt[sd][sz]$')  # the variant for the per-thread default stream
 MAX_FAMILIES = 32  # bits of a mask
 MAX_HOOKS = 4096  # preload/link/resolver.cc packs an id into 12 bits
-RESERVED = ('frame', 'real', 'record', 'result')  # the wrappers' own
+RESERVED = ('frame', 'real', 'record', 'result')  # used by the wrappers themselves
 DECLARATIONS = ('family', 'decoder', 'tracker')
 
 
 def logical_lines(path):
-    """(Place, text) of each line that says something; a line that begins with a blank continues the one before."""
+    """(Place, text) of each non-empty line; a line that begins with a blank continues the previous one."""
     lines = []
     with open(path, encoding='utf-8') as file:
         for number, line in enumerate(file, 1):
@@ -63,7 +63,7 @@ def split_pairs(text, separator, place):
 
 
 class TableReader:
-    """Reads the tables into an Api: declarations of all files first, so that the order of files does not matter."""
+    """Parses the tables into an Api: declarations of all files first, so that the order of files does not matter."""
 
     def __init__(self):
         self.api = Api()
@@ -256,7 +256,7 @@ class TableReader:
         return name
 
     def read_since(self, text, hook):
-        """@since(OWN[ TWIN][, OTHER_NAME=VERSION…]): which requests of cuGetProcAddress the function answers."""
+        """@since(OWN[ TWIN][, OTHER_NAME=VERSION…]): which cuGetProcAddress requests return the function."""
         if not text:
             return
         versions, *others = (part.strip() for part in text.split(','))
@@ -339,7 +339,7 @@ def read_parameters(text, place):
 
 
 def read_work(kind, parameters, place):
-    """(enumerator of EventWork, parameter that tells the stream or '') of a line; () for work of none."""
+    """(enumerator of EventWork, parameter with the stream or '') of a line; () for no work."""
     parameter, enumerator = WORK[kind]
     kinds = {name: kind for kind, name in parameters}
     if kind == 'stream' and 'stream' not in kinds:
@@ -379,7 +379,7 @@ def resolve_type(kind, letter, place):
 
 
 def constant(key, kind, value, letter, place):
-    """The C++ value of a decoder's constant: bf16 of type DataType is DataType::kBf16, a number stays one."""
+    """The C++ value of a decoder's constant: bf16 of type DataType is DataType::kBf16, a number is unchanged."""
     if not value and kind == 'DataType' and letter:
         value = LETTERS[letter].data_type
     if not value:

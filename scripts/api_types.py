@@ -1,6 +1,6 @@
-"""What the tables in preload/api are made of: types, letters, and what a line becomes.
+"""The elements of the tables in preload/api: types, letters, and the result of a line.
 
-scripts/api_tables.py reads the tables into these, scripts/gen_hooks.py writes C++ from them.
+scripts/api_tables.py parses the tables into these; scripts/gen_hooks.py writes C++ from them.
 """
 
 import dataclasses
@@ -8,20 +8,20 @@ import pathlib
 
 
 class ApiError(Exception):
-    """A mistake in a table, with its place."""
+    """A mistake in a table, with its location."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Type:
-    """How a type of the tables is spelled in a wrapper, handed to a decoder and checked against a header."""
+    """How a type of the tables is spelled in a wrapper, passed to a decoder and checked against a header."""
 
     cxx: str  # {int} becomes int32_t or int64_t
-    decode: str  # expression for the decoder; '': of no use to one
+    decode: str  # expression for the decoder; '': not usable
     abi: str  # tag in tests/scripts/abi_match.h
 
 
-# Integers passed by value travel as whole 64-bit words: the bits are forwarded unchanged whatever the width the
-# library was built for, and only the decoder looks at the width that the name promises (README.md, "Integers").
+# Integers passed by value are forwarded as whole 64-bit words, unchanged whatever the width the library was built for;
+# only the decoder uses the width that the name implies (README.md, "Integers").
 TYPES = {
     'int': Type('int64_t', 'static_cast<{int}>({name})', 'Int<{bytes}>'),
     'option': Type('int64_t', 'CblasOption({name})', 'Int<{bytes}>'),
@@ -37,7 +37,7 @@ TYPES = {
     'int[]': Type('const {int}*', 'IntegerArray({name})', 'PtrTo<Int<{bytes}>>'),
     'enum[]': Type('const int32_t*', 'OptionArray({name})', 'PtrTo<Enum>'),
     'char[]': Type('const char*', 'OptionArray({name})', 'PtrTo<char>'),
-    # Of a fixed width: what the GPU libraries take. A decoder gets these as they are.
+    # Of a fixed width: for the GPU libraries. Passed to decoders unchanged.
     'int32': Type('int64_t', 'static_cast<int32_t>({name})', 'Int<4>'),
     'uint32': Type('int64_t', 'static_cast<uint32_t>({name})', 'Int<4>'),
     'int64': Type('int64_t', '{name}', 'Eight'),
@@ -55,7 +55,7 @@ TYPES = {
     'size*': Type('const uint64_t*', '{name}', 'PtrTo<Int<8>>'),
     'text': Type('const char*', '{name}', 'PtrTo<char>'),
     'ptr*': Type('void**', '{name}', 'PtrToPtr'),
-    # The driver's device addresses are integers to its headers, pointers to a decoder.
+    # The driver's device addresses are integers in its headers, pointers for a decoder.
     'address': Type('const void*', '{name}', 'Address'),
     'address*': Type('void**', '{name}', 'PtrTo<Address>'),
     'address[]': Type('const void* const*', '{name}', 'PtrTo<Address>'),
@@ -64,7 +64,7 @@ RETURN_TYPES = {
     'void': ('void', 'void'),
     'size_t': ('uint64_t', 'Eight'),
     'ptr': ('void*', 'AnyPtr'),
-    'status': ('int32_t', 'Int<4>'),  # 0 for success; goes into the record
+    'status': ('int32_t', 'Int<4>'),  # 0 for success; stored in the record
     'int32': ('int32_t', 'Int<4>'),
 }
 CHARACTER_TYPES = ('char*', 'char[]')  # each has a length, appended by Fortran callers
@@ -72,10 +72,10 @@ CHARACTER_TYPES = ('char*', 'char[]')  # each has a length, appended by Fortran 
 
 @dataclasses.dataclass(frozen=True)
 class Letter:
-    """What a precision letter stands for."""
+    """The meaning of a precision letter."""
 
     data_type: str
-    scalar: str  # type of a scalar passed by value: complex ones go by address
+    scalar: str  # type of a scalar passed by value: complex ones are passed by address
     real: str  # of the real scalars of her(2)k
 
 
@@ -85,14 +85,14 @@ LETTERS = {
     'c': Letter('c32', 'ptr', 'float'),
     'z': Letter('c64', 'ptr', 'double'),
 }
-# The GPU libraries write them in upper case and have half precision too.
+# The GPU libraries write them in upper case and have half precision, too.
 LETTERS.update({letter.upper(): value for letter, value in LETTERS.items()})
 LETTERS['H'] = Letter('f16', 'ptr', 'float')
 BYTES = {'i32': 4, 'i64': 8}
-# What a wrapper knows besides the parameters: the real function's address, the address to which the call returns.
+# What a wrapper provides besides the parameters: the real function's address, the return address of the call.
 CONTEXT = {'real': 'reinterpret_cast<void*>(real)', 'caller': '__builtin_return_address(0)'}
 
-# Kinds of `work` lines: the parameter that tells the stream, and what that is to preload/gpu/event_calls.h.
+# Kinds of `work` lines: the parameter with the stream, and its meaning in preload/gpu/event_calls.h.
 WORK = {
     'none': ('', ''),
     'stream': ('stream', 'kStream'),
@@ -132,18 +132,18 @@ class Decoder:
     addresses: str
     fields: dict  # name -> required
     constants: dict = dataclasses.field(default_factory=dict)  # name -> (C++ type, default or '')
-    ignore: frozenset = frozenset()  # parameters that it does not need; '*': whatever is no field
-    context: tuple = ()  # of CONTEXT: what it is told besides parameters
+    ignore: frozenset = frozenset()  # parameters that it does not use; '*': all that are not fields
+    context: tuple = ()  # from CONTEXT: what it gets besides parameters
 
 
 @dataclasses.dataclass(frozen=True)
 class Tracker:
-    """A function that learns of each call, recorded or not."""
+    """A function that is informed of each call, recorded or not."""
 
     header: str
     function: str
     fields: dict = dataclasses.field(default_factory=dict)  # name -> required
-    context: tuple = ()  # of CONTEXT; the real function's address in any case
+    context: tuple = ()  # from CONTEXT; always includes the real function's address
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,25 +157,25 @@ class Hook:
     decoder: str  # '' for a call that is only timed
     constants: tuple  # of (name, C++ value)
     tracker: str  # '' for none
-    work: tuple  # (enumerator of EventWork, parameter or '') of a call that makes a GPU work; (): none
-    more: int  # so many parameters at the end exist in some versions of the library only
+    work: tuple  # (enumerator of EventWork, parameter or '') of a call that causes GPU work; (): none
+    more: int  # number of parameters at the end that only some versions of the library have
     library: str
     place: Place
 
 
 @dataclasses.dataclass(frozen=True)
 class DriverVariant:
-    """What cuGetProcAddress(base, since or later, flags) answers."""
+    """The result of cuGetProcAddress(base, since or later, flags)."""
 
     base: str
-    per_thread: bool  # of the per-thread default stream: _ptsz, _ptds
+    per_thread: bool  # for the per-thread default stream: _ptsz, _ptds
     since: int
     symbol: str
 
 
 @dataclasses.dataclass
 class Api:
-    families: dict = dataclasses.field(default_factory=dict)  # name -> is captured by default
+    families: dict = dataclasses.field(default_factory=dict)  # name -> captured by default
     decoders: dict = dataclasses.field(default_factory=dict)  # name -> Decoder
     trackers: dict = dataclasses.field(default_factory=dict)  # name -> Tracker
     variants: dict = dataclasses.field(default_factory=dict)  # (base, per_thread, since) -> DriverVariant

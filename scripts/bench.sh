@@ -1,15 +1,17 @@
 #!/bin/sh
-# Builds what the benchmarks need, runs them and prints tables: figure, limit, median [95 % interval], verdict.
+# Builds the benchmarks, runs them and prints tables: figure, limit, median [95 % interval], verdict.
 #
 #   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls cuda gpu drain memory reader torch scopes torch_cuda;
 #                                            all if none is named (about 15 minutes)
-#   scripts/bench.sh --peers [--scale F]     dlhook beside LTTng-UST, uftrace, ltrace, ONEDNN_VERBOSE, torch.profiler and cProfile:
+#   scripts/bench.sh --peers [--scale F]     dlhook compared with LTTng-UST, uftrace, ltrace, ONEDNN_VERBOSE,
+#   torch.profiler and cProfile:
 #                                            peer_calls peer_onednn peer_reading peer_torch (about 10 minutes).
-#                                            `scripts/setup.sh --peers` installs them; what is missing is left out and named.
+#                                            `scripts/setup.sh --peers` installs them; missing ones are left out and
+#                                            named.
 #
-# The figures with PyTorch need a Python that has torch: PYTHON_WITH_TORCH, else the virtual environment of
-# scripts/setup.sh --frameworks, else python3; those with its CUDA wheel DLHOOK_CUDA_VENV, else build/venv-cuda. Without them they
-# are skipped. Method and results: tests/bench/README.md.
+# The PyTorch figures need a Python with torch: PYTHON_WITH_TORCH, else the virtual environment of scripts/setup.sh
+# --frameworks, else python3; those with its CUDA wheel DLHOOK_CUDA_VENV, else build/venv-cuda. Without these they are
+# skipped. Method and results: tests/bench/README.md.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
@@ -18,7 +20,7 @@ case ${1:-} in
   -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
 esac
 
-# A folder of its own: the presets do not build benchmarks. DLHOOK_BENCH_BUILD moves it.
+# A separate folder, because the presets do not build benchmarks. DLHOOK_BENCH_BUILD changes it.
 build=${DLHOOK_BENCH_BUILD:-$root/build/bench}
 cuda_venv=${DLHOOK_CUDA_VENV:-$root/build/venv-cuda}
 quietly "configure ($build)" cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDLHOOK_BUILD_BENCHMARKS=ON \
@@ -34,7 +36,7 @@ for candidate in "${PYTHON_WITH_TORCH:-}" "${DLHOOK_VENV:-$root/build/venv}/bin/
   fi
 done
 
-# The CUDA wheel runs on the fake vendor libraries that this build makes.
+# The CUDA wheel runs on the fake vendor libraries from this build.
 cuda_python=
 if [ -x "$cuda_venv/bin/python" ]; then
   cuda_python=$cuda_venv/bin/python

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Configures and builds one preset of CMakePresets.json: scripts/build.sh [product|release|dev|asan|tsan] [target…]
-# A line on stderr for each stage, more only when it fails. The result lies in build/PRESET.
+# Prints a line on stderr for each stage, and more only if it fails. The result is in build/PRESET.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"

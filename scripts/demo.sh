@@ -1,10 +1,10 @@
 #!/bin/sh
-# From a fresh Debian 12 machine to a report: installs what is missing, builds dlhook, trains a small network with
-# PyTorch under it and prints where the time went. Takes some minutes the first time, seconds afterwards.
+# From a fresh Debian 12 machine to a report: installs what is missing, builds dlhook, records the training of a small
+# PyTorch network and prints where the time went. Takes some minutes the first time, seconds afterwards.
 #
 #   scripts/demo.sh [RUN]   keeps the run in folder RUN (default: build/demo-run, replaced each time)
 #
-# Uses the python3 of this machine where that has PyTorch and scikit-learn, else a virtual environment in build/venv.
+# Uses this machine's python3 if it has PyTorch and scikit-learn, else a virtual environment in build/venv.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
@@ -22,7 +22,7 @@ python=${PYTHON:-python3}
 if "$python" -c 'import sklearn, torch' 2>/dev/null; then
   "$root/scripts/build.sh" product
 else
-  # Loading PyTorch keeps the network busy, building the processors.
+  # Installing PyTorch uses the network, building the processors, so both run at once.
   python=${DLHOOK_VENV:-$root/build/venv}/bin/python
   beside "$root/scripts/setup.sh" --demo
   "$root/scripts/build.sh" product

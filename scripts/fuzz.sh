@@ -1,13 +1,14 @@
 #!/bin/sh
-# Searches for inputs that break dlhook: builds tests/fuzz with clang and libFuzzer under AddressSanitizer and UBSan and runs the targets,
-# one after another.
+# Searches for inputs that break dlhook: builds tests/fuzz with clang and libFuzzer under AddressSanitizer and UBSan and
+# runs the targets one after another.
 #
 #   scripts/fuzz.sh [--runs N] [--seconds N] [TARGET…]   TARGET: reader tables onednn_line names host_bytes drain ring_file elf;
 #                                                        all if none is named. Each ends after N inputs (default 100000) or N
 #                                                        seconds, whichever comes first
 #
-# New inputs that reach new code are kept in build/fuzz/corpus/TARGET (found again by the next run), an input that breaks something
-# in build/fuzz/findings. Figures and what to do with a finding: tests/fuzz/README.md. DLHOOK_FUZZ_BUILD moves build/fuzz.
+# Inputs that reach new code are kept in build/fuzz/corpus/TARGET (used by the next run), inputs that break something in
+# build/fuzz/findings. Figures and what to do with a finding: tests/fuzz/README.md. DLHOOK_FUZZ_BUILD replaces
+# build/fuzz.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
@@ -26,7 +27,7 @@ while [ "$#" -gt 0 ]; do
   shift
 done
 
-# Debian calls them by their version, too.
+# On Debian the name may include the version.
 clang=
 for candidate in clang++ clang++-19 clang++-16 clang++-15 clang++-14; do
   if command -v "$candidate" >/dev/null; then

@@ -60,7 +60,7 @@ def table_hash(api):
 
 
 def default_families(api):
-    """Mask of the families that are captured unless DLHOOK_CAPTURE says otherwise."""
+    """Mask of the families that are captured by default."""
     return sum(1 << bit for bit, default in enumerate(api.families.values()) if default)
 
 
@@ -90,7 +90,7 @@ def hook_names(api):
 
 
 def wrapper_parameters(hook):
-    """[(C++ type, name)], with the lengths of Fortran's strings at the end."""
+    """[(C++ type, name)], with the lengths of Fortran strings at the end."""
     integer = f'int{BYTES[hook.width] * 8}_t'
     parameters = [
         (TYPES[kind].cxx.replace('{int}', integer), name) for kind, name in hook.parameters
@@ -116,14 +116,14 @@ def initializer(values):
 
 
 def decode_call(hook, decoder):
-    """DecodeGemm({.m = IntegerAt(m), …}, record): members in the order in which the struct declares them."""
+    """DecodeGemm({.m = IntegerAt(m), …}, record): members in the order of the struct's declaration."""
     values = {**dict(hook.constants), **members(hook, decoder.fields)}
     values.update((name, CONTEXT[name]) for name in decoder.context)
     return f'    {decoder.function}({initializer(values)}, record);'
 
 
 def track_call(hook, tracker):
-    """TrackCreate({.handle = handle, …, .status = result, .real = …}): status is 0 where none is returned."""
+    """TrackCreate({.handle = handle, …, .status = result, .real = …}): status is 0 if the function returns none."""
     values = members(hook, tracker.fields)
     values['status'] = 'result' if RETURN_TYPES[hook.returns][0] == 'int32_t' else '0'
     values.update((name, CONTEXT[name]) for name in ('real', *tracker.context))
@@ -131,14 +131,14 @@ def track_call(hook, tracker):
 
 
 def activity_kind(hook):
-    """What its work is to the trace (GpuActivityKind)."""
+    """The kind of its work in the trace (GpuActivityKind)."""
     if hook.decoder == 'set_3d' or ('direction', 'CopyDirection::kSet') in hook.constants:
         return 'kSet'
     return 'kCopy' if hook.decoder.startswith('copy') else 'kOp'
 
 
 def time_call(hook):
-    """BeginCallEvents(&frame, {.work = …}) in calls that make a GPU work, for where events take the times."""
+    """BeginCallEvents(&frame, {.work = …}) in calls that cause GPU work, for times measured with events."""
     work, parameter = hook.work
     values = {'work': f'EventWork::{work}'}
     if activity_kind(hook) != 'kOp':
@@ -190,7 +190,7 @@ def wrapper(hook, hook_id, api):
 
 
 def wrappers_source(api, hooks):
-    """A part of the wrappers; `hooks` are (id, hook)."""
+    """One part of the wrappers; `hooks` are (id, hook)."""
     used = [api.decoders[hook.decoder].header for _, hook in hooks if hook.decoder]
     used += [api.trackers[hook.tracker].header for _, hook in hooks if hook.tracker]
     lines = [
@@ -211,7 +211,7 @@ def wrappers_source(api, hooks):
 
 
 def link_table(api):
-    """Where to look for each function. Of the wrappers only the addresses matter: they are declared without types."""
+    """Where to look up each function. Only the addresses of the wrappers matter: they are declared without types."""
     hooks = api.sorted_hooks()
     lines = ['extern "C" {', *(f'DLHOOK_EXPORT void {hook.symbol}();' for hook in hooks), '}\n', 'namespace {']
     for library, width in sorted({(hook.library, hook.width) for hook in hooks}):
@@ -226,7 +226,7 @@ def link_table(api):
 
 
 def variant_table(api):
-    """What cuGetProcAddress would answer, by base name, kind of default stream and version."""
+    """What cuGetProcAddress returns, by base name, kind of default stream and version."""
     ids = {hook.symbol: hook_id for hook_id, hook in enumerate(api.sorted_hooks())}
     lines = ['const DriverVariant kDriverVariants[] = {']
     for base, per_thread, since in sorted(api.variants):
@@ -248,13 +248,13 @@ def tables_source(api):
 
 
 def exports_map(api, extra):
-    """Anonymous: in a named version node the loader would skip every hook of a versioned symbol, silently."""
+    """Anonymous: with a named version node the loader would silently skip every hook of a versioned symbol."""
     names = sorted(set(api.hooks) | set(extra))
     return '{\n  global:\n' + ''.join(f'    {name};\n' for name in names) + '  local:\n    *;\n};\n'
 
 
 def declared_names(header, command):
-    """(what has a function's form in the preprocessed header, what it defines: templates and inline functions)"""
+    """(names before a "(" in the preprocessed header, those of templates and inline functions)"""
     result = subprocess.run(
         [*shlex.split(command), '-E', '-P', '-x', 'c++', '-'],
         input=f'#include "{header}"\n',
@@ -289,7 +289,7 @@ def abi_check(api, header, command):
             f'static_assert(Conforms<decltype({hook.symbol}), {hook.more}, {", ".join(tags)}>(), "{hook.place}");'
         )
     lines.append(f'// {len(hooks)} functions')
-    # C++ overloads of an exported function: no name to check by.
+    # C++ overloads of an exported function can't be checked by name.
     overloaded = sorted(inline & set(api.hooks))
     return '\n'.join([*lines, *(f'// left out, overloaded: {name}' for name in overloaded), ''])
 

@@ -51,7 +51,7 @@ class Tokens:
         raise ProtoError(f"{self.path}:{line}: expected {expected}, found {repr(token) if token else 'the end of the file'}")
 
     def take(self, pattern, expected):
-        """The next token, which `pattern` (a token, or a compiled regular expression) must fit."""
+        """The next token, which must match `pattern` (a token, or a compiled regular expression)."""
         token = self.peek()
         if token != pattern if isinstance(pattern, str) else not pattern.match(token):
             self.fail(expected)
@@ -89,11 +89,11 @@ def enumerator(enum, name):
 
 
 class Lines:
-    """Lines of a header; a namespace is written when the first line in it is."""
+    """Lines of a header; a namespace is opened when the first line in it is written."""
 
     def __init__(self):
         self.lines = []
-        self.open = []  # namespaces that are written
+        self.open = []  # namespaces that are open
 
     def add(self, namespaces, *lines):
         common = 0
@@ -116,8 +116,8 @@ class Headers:
     def __init__(self):
         self.fields = Lines()
         self.enums = Lines()
-        self.messages = []  # around what is read
-        self.names = [set()]  # of each of them
+        self.messages = []  # the enclosing messages
+        self.names = [set()]  # of each of these
 
     def check(self, tokens, name):
         if name in self.names[-1]:

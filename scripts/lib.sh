@@ -1,8 +1,8 @@
 # shellcheck shell=sh
-# Shared by setup.sh, build.sh, test.sh and demo.sh: sourced, not run. Plain POSIX sh.
+# Shared by setup.sh, build.sh, test.sh and demo.sh: to be sourced. Plain POSIX sh.
 # The caller sets `root` (the repository's top folder) first.
 
-# Scripts that call each other count seconds from the start of the outermost.
+# Scripts that call each other count seconds from the start of the outermost one.
 : "${DLHOOK_SCRIPT_START:=$(date +%s)}"
 export DLHOOK_SCRIPT_START
 
@@ -11,18 +11,19 @@ die() {
   exit 1
 }
 
-# say TEXT: progress, on stderr, with the seconds since the start.
+# say TEXT: prints progress on stderr, with the seconds since the start.
 say() {
   printf '==> %4d s  %s\n' "$(($(date +%s) - DLHOOK_SCRIPT_START))" "$*" >&2
 }
 
-# quietly TEXT COMMAND…: runs it with its output in a log that is shown only when it fails. Every minute it says how far the log is.
+# quietly TEXT COMMAND…: runs it with its output in a log, which is shown only on failure. Every minute it prints the
+# log's last line.
 quietly() {
   quietly_text=$1
   shift
   say "$quietly_text"
   quietly_log=$(mktemp)
-  # Without this shell it would be nobody's; its sleep keeps no pipe of the caller open.
+  # Ends when this shell is gone; its sleep keeps no pipe of the caller open.
   while sleep 60 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
     say "$quietly_text: $(tail -n 1 "$quietly_log" | cut -c 1-100)"
   done &
@@ -37,7 +38,7 @@ quietly() {
   return "$quietly_status"
 }
 
-# retry COMMAND…: networks flake; four attempts, a little longer apart each time.
+# retry COMMAND…: for network operations; four attempts with increasing delays.
 retry() {
   for retry_pause in 3 10 30 0; do
     if "$@"; then return 0; fi
@@ -46,7 +47,7 @@ retry() {
   return 1
 }
 
-# beside COMMAND…: runs it at the same time as what follows; `await` waits for it. It ends with this script, however that ends.
+# beside COMMAND…: runs it in the background; `await` waits for it. It ends with this script, however that ends.
 beside() {
   setsid "$@" </dev/null &
   beside_pid=$!
@@ -59,7 +60,7 @@ await() {
   wait "$beside_pid"
 }
 
-# All that `beside` started.
+# Ends everything that `beside` started.
 end_beside() {
   if [ -n "${beside_pid:-}" ]; then kill -s TERM -- "-$beside_pid" 2>/dev/null || true; fi
 }

@@ -3,7 +3,7 @@
 # of Debian 12, version 14: .clang-format).
 #
 #   scripts/lint.sh         says what is wrong; exit code 1
-#   scripts/lint.sh --fix   mends what can be mended by itself: the format of C and C++, some of Python
+#   scripts/lint.sh --fix   fixes what can be fixed automatically: the format of C and C++, some of Python
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
@@ -32,7 +32,7 @@ lint() {
   "$@" || failed="$failed $lint_name"
 }
 
-# Files of the sources with one of these names: source_files PATTERN…
+# source_files PATTERN…: source files with matching names.
 source_files() {
   for pattern; do find .ci analyzer docs examples preload proto scripts tests -name "$pattern" -type f; done
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the demo and puts what it printed between the markers of the page docs/sample_report.md:
+# Runs the demo and puts its output between the markers of the page docs/sample_report.md:
 #   scripts/regen_docs.sh           replaces the part between `<!-- demo output: begin -->` and `end`
 #   scripts/regen_docs.sh --check   changes nothing; fails if the markers are missing or there is nothing between them
 set -eu
@@ -22,7 +22,7 @@ esac
 
 output=$(mktemp)
 trap 'rm -f "$output" "$output.page"' EXIT
-# Both streams, as a user sees them; no absolute path of this machine.
+# Both streams, as a user sees them, without absolute paths of this machine.
 "$root/scripts/demo.sh" 2>&1 | sed "/^==> /d; s|$root/||g; s|[[:space:]]*\$||" >"$output"
 {
   sed "/^$begin\$/q" "$page"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what dlhook needs, on Debian 12. Safe to run again: what is there already is left alone.
+# Installs what dlhook needs, on Debian 12. Safe to run again: what is already installed is left alone.
 #
 #   scripts/setup.sh                what building needs: a compiler, CMake and libraries, from Debian's packages (root, or sudo
 #                                   without a password)
@@ -14,7 +14,7 @@
 #   scripts/setup.sh --debian-torch also Debian's PyTorch (165 MB to load, 0.8 GB on disk, minutes)
 #   scripts/setup.sh --peers        also the tracers that scripts/bench.sh --peers compares with
 #
-# A line on stderr for each stage, more only when it fails.
+# Prints a line on stderr for each stage, and more only if it fails.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/scripts/lib.sh"
@@ -25,15 +25,16 @@ packages="cmake ninja-build gcc g++ protobuf-compiler libprotobuf-dev libabsl-de
 # BLAS in all its builds, reference LAPACK, oneDNN, Fortran and Java are for the victims of tests/preload_e2e.
 test_packages="libgtest-dev libgmock-dev gfortran libopenblas-dev liblapack-dev libdnnl-dev
   libopenblas0-openmp libopenblas0-serial libblis4-openmp libblis4-pthread libblis4-serial libblas3 openjdk-17-jdk-headless"
-# Small programs that tests/preload_e2e/test_programs.py runs preloaded; what else it knows it skips where it is missing.
+# Small programs that tests/preload_e2e/test_programs.py runs preloaded; others that it knows are skipped if missing.
 test_packages="$test_packages busybox redis-server sqlite3 strace tmux"
 test_packages="$test_packages libunwind-dev libpapi-dev"  # the shim opens these at run time if they are there
-test_packages="$test_packages libdebuginfod1 xz-utils"  # the forms of debug information that tests/analyzer/symbols makes
+test_packages="$test_packages libdebuginfod1 xz-utils"  # the forms of debug information used in tests/analyzer/symbols
 test_packages="$test_packages valgrind graphviz"  # callgrind_annotate and dot read what `dlhook export` writes
 test_packages="$test_packages libjemalloc2 libtcmalloc-minimal4"  # preloaded in tests/preload_e2e/test_sanitizers.py
-test_packages="$test_packages papi-tools linux-perf"  # say what can be counted, in tests/preload_e2e/test_counters_command.py
+test_packages="$test_packages papi-tools linux-perf"  # reports what can be counted, in
+                                                      # tests/preload_e2e/test_counters_command.py
 test_packages="$test_packages clang-format shellcheck"  # for scripts/lint.sh
-test_packages="$test_packages mandoc"  # looks at the man page in tests/preload_e2e/test_manual.py
+test_packages="$test_packages mandoc"  # checks the man page in tests/preload_e2e/test_manual.py
 
 peer_packages="lttng-tools liblttng-ust-dev babeltrace2 uftrace ltrace"
 
@@ -48,7 +49,7 @@ missing_packages() {
 
 apt() {
   if [ "$(id -u)" = 0 ]; then as_root=; else as_root="sudo -n"; fi
-  # The lock: another apt may be at work (unattended upgrades do that on fresh machines).
+  # Waits for the lock: another apt may be running (unattended upgrades on fresh machines).
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 "$@"
 }
 
@@ -62,7 +63,7 @@ install_packages() {
   quietly "apt-get install $missing" retry apt install --no-install-recommends $missing
 }
 
-# A virtual environment needs ensurepip, which not every python3 has; Debian's own does, once python3-venv is there.
+# A virtual environment needs ensurepip, which some python3 lack; Debian's has it once python3-venv is installed.
 venv_python() {
   for candidate in "${PYTHON:-python3}" /usr/bin/python3; do
     if "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Everything a fresh Debian 12 machine needs, then build and run every test; CI runs this and nothing else.
+# Installs what a fresh Debian 12 machine needs, then builds and runs every test; CI runs only this.
 #
 #   scripts/test.sh                     all tests: unit, end to end, frameworks; then the sanitizer builds' unit tests
 #   scripts/test.sh --fast              no sanitizer builds, no tests labelled slow or frameworks
@@ -20,13 +20,13 @@ while [ "$#" -gt 0 ]; do
 done
 
 cd "$root"
-# Tests that load both cores would disturb each other: run_serial marks those, the rest share the machine.
+# Tests that load both cores would disturb each other: these are marked run_serial, the rest run in parallel.
 jobs=$(nproc)
 failed=
 results=
 stages=$(mktemp)
 
-# stage NAME COMMAND…: what took how long, for the report at the end.
+# stage NAME COMMAND…: records the time for the report at the end.
 stage() {
   stage_name=$1
   shift
@@ -36,7 +36,7 @@ stage() {
   return "$stage_status"
 }
 
-# Last of all, so that the tail of a log is enough.
+# Printed last, so that the tail of a log is enough.
 report() {
   end_beside
   # shellcheck disable=SC2086  # a list of words
@@ -45,7 +45,7 @@ report() {
 }
 trap report EXIT
 
-# ctest_preset PRESET ARGS…: runs the tests, then names every skipped one with its reason.
+# ctest_preset PRESET ARGS…: runs the tests, then lists every skipped one with its reason.
 ctest_preset() {
   preset=$1
   shift
@@ -55,7 +55,7 @@ ctest_preset() {
   say "test ($preset)"
   ctest --preset "$preset" -j "$jobs" --output-junit "$root/$junit" --test-output-truncation middle "$@" ||
     failed="$failed $preset"
-  # Every test program says why it leaves something out with a line of this form.
+  # Every test program reports what it skips in a line of this form.
   skips=$(sed -n 's/^.*SKIPPED: /  /p' "$root/build/$preset/Testing/Temporary/LastTest.log" | sort | uniq -c)
   echo "skipped ($preset): $(printf '%s' "$skips" | grep -c .)"
   [ -z "$skips" ] || printf '%s\n' "$skips"
@@ -68,7 +68,8 @@ if $fast; then
   stage "test (release)" ctest_preset release -LE 'slow|frameworks' "$@"
 else
   stage "set-up (without frameworks)" scripts/setup.sh --test
-  # Loading the frameworks keeps the network busy, building the processors. Only the release build looks at them.
+  # Installing the frameworks uses the network, building the processors, so both run at once. Only the release build
+  # needs them.
   beside scripts/setup.sh --frameworks
   trap report EXIT
   stage "lint" scripts/lint.sh || failed="$failed lint"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The end of scripts/test.sh: where the time went and what failed, short enough to be whole in the tail of a log.
+"""Prints the end of scripts/test.sh: where the time went and what failed, short enough for the tail of a log.
 
     test_report.py STAGES PRESET=JUNIT…
 
-STAGES has a line "SECONDS NAME" for each stage; JUNIT is what `ctest --output-junit` wrote for that preset.
+STAGES has a line "SECONDS NAME" for each stage; JUNIT is the output of `ctest --output-junit` for that preset.
 """
 
 import sys
@@ -16,18 +16,18 @@ LEAST_BYTES_OF_A_FAILURE = 400
 
 
 def why_failed(case):
-    """None if it didn't."""
+    """None if it did not fail."""
     failure = case.find("failure")
     if failure is not None:
         return failure.get("message") or "failed"
     skipped = case.find("skipped")
     message = skipped.get("message") if skipped is not None else ""
-    # A program that is missing; a test that skips itself does so by a rule of that name.
+    # A missing program; a test that skips itself does so by a rule with that prefix.
     return message if message and not message.startswith("SKIP_") else None
 
 
 def read_tests(path):
-    """[(name, seconds, why it failed or None, output)]; [] where ctest did not come to an end."""
+    """[(name, seconds, reason of failure or None, output)]; [] if ctest did not complete."""
     try:
         suite = xml.etree.ElementTree.parse(path).getroot()
     except (OSError, xml.etree.ElementTree.ParseError):

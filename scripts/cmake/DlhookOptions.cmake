@@ -11,8 +11,8 @@ add_library(dlhook_sanitizers INTERFACE)
 if(DLHOOK_SANITIZE)
   target_compile_options(dlhook_sanitizers INTERFACE -fsanitize=${DLHOOK_SANITIZE} -fno-omit-frame-pointer)
   if(DLHOOK_SANITIZE MATCHES "undefined")
-    # vptr asks for type information, which the shim's parts are built without. The other three double the time that a
-    # file of the analyzer takes to compile, and say of code without casts what AddressSanitizer says, too: they are for
+    # vptr requires type information, which the shim's parts are built without. The other three double the time to
+    # compile a file of the analyzer, and report what AddressSanitizer reports for code without casts, too: they are for
     # the shim's parts, which read raw memory (dlhook_pointer_checks).
     target_compile_options(dlhook_sanitizers INTERFACE -fno-sanitize=vptr,null,alignment,object-size)
     set(_pointer_checks -fsanitize=null,alignment,object-size)
@@ -20,7 +20,7 @@ if(DLHOOK_SANITIZE)
   target_link_options(dlhook_sanitizers INTERFACE -fsanitize=${DLHOOK_SANITIZE})
 endif()
 
-# Behind dlhook_sanitizers: a later option wins.
+# After dlhook_sanitizers: a later option wins.
 add_library(dlhook_pointer_checks INTERFACE)
 target_link_libraries(dlhook_pointer_checks INTERFACE dlhook_sanitizers)
 target_compile_options(dlhook_pointer_checks INTERFACE ${_pointer_checks})

@@ -1,5 +1,5 @@
-# Headers of others that take longer to read than most of our files take to compile, compiled once for all targets of a folder.
-# Only where a build starts from nothing: ccache can't see into them, and a file that forgets an #include compiles.
+# Third-party headers that take longer to parse than most of our files take to compile, compiled once for all targets of
+# a folder. Only for builds from scratch: ccache can't use them, and a file with a missing #include would compile.
 set(_default ON)
 if(CMAKE_CXX_COMPILER_LAUNCHER)
   set(_default OFF)
@@ -16,8 +16,8 @@ function(_dlhook_targets_below folder result)
   set(${result} ${_targets} PARENT_SCOPE)
 endfunction()
 
-# dlhook_precompile_headers(NAME CXX_STANDARD number LINK library… HEADERS <header>… EXCEPT target…): for all C++ targets of this folder and those below.
-# To be called behind their definition.
+# dlhook_precompile_headers(NAME CXX_STANDARD number LINK library… HEADERS <header>… EXCEPT target…): for all C++
+# targets of this folder and its subfolders. Call after their definition.
 function(dlhook_precompile_headers name)
   cmake_parse_arguments(PARSE_ARGV 1 _arg "" "CXX_STANDARD" "LINK;HEADERS;EXCEPT")
   if(NOT DLHOOK_PRECOMPILED_HEADERS)

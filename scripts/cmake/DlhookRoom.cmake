@@ -1,5 +1,5 @@
-# dlhook_room(NAME [USES library…] [INSIDE library…]): a room of the analyzer, the static library dlhook_NAME of all *.cc in the folder;
-# headers need USES, only the sources INSIDE. A new file needs no line anywhere.
+# dlhook_room(NAME [USES library…] [INSIDE library…]): a room of the analyzer, the static library dlhook_NAME from all
+# *.cc in the folder. Headers need USES, only the sources INSIDE. New files need no further line.
 function(dlhook_room name)
   cmake_parse_arguments(ROOM "" "" "USES;INSIDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
