@@ -38,6 +38,15 @@ static void* Worker(void* argument) {
   return argument;
 }
 
+static pthread_barrier_t all_have_worked;
+
+// All threads are alive at once.
+static void* WorkerBesideOthers(void* argument) {
+  Work();
+  pthread_barrier_wait(&all_have_worked);
+  return argument;
+}
+
 // No recorded call: 2000 faults, and then time enough to be sampled.
 static void* Silent(void* argument) {
   for (int i = 0; i < 20; ++i) {
@@ -157,6 +166,10 @@ int main(int argc, char** argv) {
   int number = argc > 2 ? atoi(argv[2]) : 1;
   Work();
   if (!strcmp(command, "threads")) InThreads(number, Worker);
+  if (!strcmp(command, "together")) {
+    pthread_barrier_init(&all_have_worked, NULL, (unsigned)number);
+    InThreads(number, WorkerBesideOthers);
+  }
   if (!strcmp(command, "silent")) InThreads(number, Silent);
   if (!strcmp(command, "descriptors")) printf("%d taken\n", TakeDescriptors());
   if (!strcmp(command, "signals")) UnderSignals();
