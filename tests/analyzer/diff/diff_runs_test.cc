@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_join.h"
 #include "analyzer/diff/work_table.h"
+#include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/diff/training_run.h"
-#include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {
 namespace {

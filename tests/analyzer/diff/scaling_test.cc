@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/analyzer/passes/model_builder.h"
+#include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
 namespace {

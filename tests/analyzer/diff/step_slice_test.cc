@@ -1,4 +1,4 @@
-// Runs cut to some of their steps: what passes say of the parts adds up to the whole.
+// Runs cut to some of their steps: what tables say of the parts adds up to the whole.
 #include "analyzer/diff/step_slice.h"
 
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 
 #include "analyzer/diff/counter_slice.h"
 #include "analyzer/diff/work_table.h"
+#include "tests/analyzer/builders/gpu_model.h"
+#include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/diff/training_run.h"
-#include "tests/analyzer/passes/gpu_model.h"
-#include "tests/analyzer/passes/model_builder.h"
 
 namespace dlhook::analyzer {
 namespace {

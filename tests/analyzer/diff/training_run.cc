@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tests/analyzer/passes/gpu_model.h"
-#include "tests/analyzer/passes/model_builder.h"
+#include "tests/analyzer/builders/gpu_model.h"
+#include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
 namespace {

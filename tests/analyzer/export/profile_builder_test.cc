@@ -11,7 +11,7 @@
 
 #include "analyzer/calls/choices.h"
 #include "analyzer/export/exporter.h"
-#include "tests/analyzer/passes/model_builder.h"
+#include "tests/analyzer/builders/model_builder.h"
 #include "tests/analyzer/test_trace.h"
 
 namespace dlhook::analyzer {

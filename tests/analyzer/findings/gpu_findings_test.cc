@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/findings/findings_table.h"
-#include "tests/analyzer/passes/gpu_program.h"
+#include "tests/analyzer/builders/gpu_program.h"
 
 namespace dlhook::analyzer {
 namespace {

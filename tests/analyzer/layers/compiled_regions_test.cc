@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "tests/analyzer/passes/model_builder.h"
+#include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "analyzer/gpu/gpu_division.h"
 #include "analyzer/steps/moments.h"
-#include "tests/analyzer/passes/gpu_definitions.h"
-#include "tests/analyzer/passes/gpu_model.h"
-#include "tests/analyzer/passes/model_builder.h"
+#include "tests/analyzer/builders/gpu_definitions.h"
+#include "tests/analyzer/builders/gpu_model.h"
+#include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
 namespace {

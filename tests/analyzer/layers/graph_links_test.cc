@@ -7,7 +7,7 @@
 
 #include "analyzer/layers/attribution.h"
 #include "analyzer/layers/framework/framework_links.h"
-#include "tests/analyzer/passes/model_builder.h"
+#include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "analyzer/analysis/layer_analysis.h"
 #include "analyzer/tables/table_kind.h"
+#include "tests/analyzer/builders/gpu_model.h"
 #include "tests/analyzer/layers/torch_recorder.h"
-#include "tests/analyzer/passes/gpu_model.h"
 
 namespace dlhook::analyzer {
 namespace {

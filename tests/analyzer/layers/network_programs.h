@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "analyzer/layers/attribution.h"
-#include "tests/analyzer/passes/model_builder.h"
+#include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
 

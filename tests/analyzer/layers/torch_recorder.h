@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/analyzer/passes/model_builder.h"
+#include "tests/analyzer/builders/model_builder.h"
 
 namespace dlhook::analyzer {
 

@@ -1,0 +1,132 @@
+// Programs that use GPUs: see gpu_program.h.
+#include "tests/analyzer/builders/gpu_program.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace dlhook::analyzer {
+namespace {
+
+GpuKernelIndex KernelOf(const GpuWorkSpec& work, ModelBuilder& builder) {
+  if (work.kind != GpuActivityKind::kKernel || work.kernel.empty()) return kNone;
+  GpuKernel kernel;
+  kernel.name = kernel.short_name = builder.AddName(work.kernel);
+  kernel.grid[0] = work.blocks;
+  kernel.grid[1] = kernel.grid[2] = 1;
+  builder.model().gpu_kernels.push_back(kernel);
+  return static_cast<GpuKernelIndex>(builder.model().gpu_kernels.size() - 1);
+}
+
+CallIndex CallThatAsked(const TraceModel& model, const GpuWorkSpec& work) {
+  for (CallIndex call = 0; call < model.calls.size(); ++call) {
+    if (model.calls.thread[call] == work.thread && model.calls.start_ns[call] == work.asked_ns - 1) return call;
+  }
+  ADD_FAILURE() << "no call at " << work.asked_ns - 1;
+  return kNone;
+}
+
+void Append(const GpuWorkSpec& work, GpuKernelIndex kernel, GpuActivityColumns& gpu) {
+  gpu.start_ns.push_back(work.start_ns);
+  gpu.end_ns.push_back(work.end_ns);
+  gpu.kind.push_back(work.kind);
+  gpu.source.push_back(GpuTimeSource::kCupti);
+  gpu.device.push_back(work.device);
+  gpu.stream.push_back(7);
+  gpu.kernel.push_back(kernel);
+  gpu.bytes.push_back(work.bytes);
+  gpu.direction.push_back(work.direction);
+  gpu.host_memory.push_back(HostMemory::kPinned);
+  gpu.graph.push_back(0);
+  gpu.launch_call.push_back(kNone);
+  gpu.call.push_back(kNone);
+  gpu.thread.push_back(work.thread);
+  gpu.asked_ns.push_back(work.asked_ns);
+}
+
+}  // namespace
+
+GpuProgram::GpuProgram() { AddDevice(); }
+
+GpuDeviceIndex GpuProgram::AddDevice(ProcessIndex process, const std::string& uuid) {
+  std::vector<GpuDevice>& devices = builder_.model().gpu_devices;
+  GpuDevice device;
+  device.process = process;
+  for (const GpuDevice& other : devices) device.ordinal += other.process == process ? 1 : 0;
+  device.uuid = uuid;
+  device.multiprocessors = 100;
+  device.link_bytes_per_second = 1'000'000'000;  // 1 byte/ns
+  devices.push_back(device);
+  return static_cast<GpuDeviceIndex>(devices.size() - 1);
+}
+
+void GpuProgram::Copy(CopyDirection direction, int64_t start_ns, int64_t end_ns, uint64_t bytes) {
+  Work(
+      {.start_ns = start_ns, .end_ns = end_ns, .kind = GpuActivityKind::kCopy, .direction = direction, .bytes = bytes});
+}
+
+void GpuProgram::Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process) {
+  StepTrack track;
+  track.process = process;
+  for (size_t i = 0; i + 1 < starts_and_end_ns.size(); ++i) {
+    Step step;
+    step.start_ns = starts_and_end_ns[i];
+    step.end_ns = starts_and_end_ns[i + 1];
+    step.kind = IterationKind::kTraining;
+    track.steps.push_back(step);
+  }
+  tracks_.push_back(std::move(track));
+}
+
+void GpuProgram::HostCall(const std::string& definition, int64_t start_ns, int64_t end_ns, ThreadIndex thread) {
+  builder_.Call(builder_.AddOp(Definition(definition + " time_source: CLOCK_TICKS")), start_ns, end_ns - start_ns,
+                thread);
+}
+
+void GpuProgram::Scope(const std::string& name, int64_t start_ns, int64_t end_ns, ThreadIndex thread) {
+  const auto kind = name.find("DataLoader") == std::string::npos ? ScopeKind::kFrameworkOp : ScopeKind::kUserRange;
+  builder_.Scope(name, kind, start_ns, end_ns - start_ns, thread);
+}
+
+const TraceModel& GpuProgram::Build(int64_t wall_ns) {
+  for (const GpuWorkSpec& work : works_) {
+    if (work.call_ns > 0)
+      HostCall("function: 'cudaLaunchKernel' family: 'cuda_launch'", work.asked_ns - 1,
+               work.asked_ns - 1 + work.call_ns, work.thread);
+  }
+  std::stable_sort(works_.begin(), works_.end(), [](const GpuWorkSpec& a, const GpuWorkSpec& b) {
+    return std::tie(a.device, a.start_ns, a.end_ns) < std::tie(b.device, b.start_ns, b.end_ns);
+  });
+  for (const GpuWorkSpec& work : works_) Append(work, KernelOf(work, builder_), builder_.model().gpu);
+  model_ = builder_.Build(wall_ns);
+  for (GpuIndex i = 0; i < works_.size(); ++i) {
+    if (works_[i].call_ns > 0) model_.gpu.call[i] = model_.gpu.launch_call[i] = CallThatAsked(model_, works_[i]);
+  }
+  return model_;
+}
+
+Table GpuProgram::Make(const TableKind& kind, int64_t interval_ns) {
+  const Choices choices = ResolveChoices(&model_);
+  const RunTotals totals = ComputeTotals(model_);
+  Attribution attribution;
+  attribution.of_call.resize(model_.calls.size());
+  attribution.of_scope.resize(model_.scopes.size());
+  const LayerAnalysis analysis(model_, std::move(attribution), tracks_);
+  absl::StatusOr<Table> table =
+      kind.run(model_, {.choices = &choices, .totals = &totals, .analysis = &analysis, .interval_ns = interval_ns});
+  EXPECT_TRUE(table.ok()) << table.status();
+  CheckShape(*table);
+  return *std::move(table);
+}
+
+Table GpuProgram::Run(const std::string& kind, int64_t interval_ns) {
+  for (const TableKind& candidate : TableKinds()) {
+    if (candidate.name == kind) return Make(candidate, interval_ns);
+  }
+  ADD_FAILURE() << kind;
+  return {};
+}
+
+}  // namespace dlhook::analyzer

@@ -1,0 +1,57 @@
+// Programs that use GPUs, for tests of what GPUs did when: calls and scopes of the host, activities of devices, steps.
+#ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_PROGRAM_H_
+#define DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_PROGRAM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/trace_model.h"
+#include "analyzer/steps/phases.h"
+#include "analyzer/tables/table_kind.h"
+#include "tests/analyzer/builders/model_builder.h"
+
+namespace dlhook::analyzer {
+
+struct GpuWorkSpec {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  GpuActivityKind kind = GpuActivityKind::kKernel;
+  CopyDirection direction = CopyDirection::kUnknown;
+  uint64_t bytes = 0;
+  std::string kernel = "gemm";  // of kernels; "nccl…": communication
+  uint32_t blocks = 1000;
+  int64_t asked_ns = GpuActivityColumns::kNotKnown;
+  int64_t call_ns = 0;  // of the launching call, from asked_ns - 1; 0: none was recorded
+  ThreadIndex thread = kNone;
+  GpuDeviceIndex device = 0;
+};
+
+class GpuProgram {
+ public:
+  GpuProgram();  // one device of the first process
+
+  GpuDeviceIndex AddDevice(ProcessIndex process = 0, const std::string& uuid = "");
+  void Work(const GpuWorkSpec& work) { works_.push_back(work); }
+  void Copy(CopyDirection direction, int64_t start_ns, int64_t end_ns, uint64_t bytes = 1000);
+  // Steady training steps of a process, one after another.
+  void Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process = 0);
+  void HostCall(const std::string& definition, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);
+  void Scope(const std::string& name, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);
+
+  ModelBuilder& builder() { return builder_; }
+  const TraceModel& Build(int64_t wall_ns);
+  // Of the model that was built last.
+  Table Run(const std::string& pass, int64_t interval_ns = 0);
+  Table Make(const TableKind& kind, int64_t interval_ns = 0);
+
+ private:
+  ModelBuilder builder_;
+  TraceModel model_;
+  std::vector<GpuWorkSpec> works_;
+  std::vector<StepTrack> tracks_;
+};
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_PROGRAM_H_

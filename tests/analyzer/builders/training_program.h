@@ -1,0 +1,79 @@
+// Scopes as PyTorch's observers tell them for a training loop, written down step by step, with the layers that they belong to.
+#ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_TRAINING_PROGRAM_H_
+#define DLHOOK_TESTS_ANALYZER_BUILDERS_TRAINING_PROGRAM_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/layers/attribution.h"
+#include "analyzer/steps/phases.h"
+#include "tests/analyzer/builders/model_builder.h"
+
+namespace dlhook::analyzer {
+
+// Everything happens on one thread at a time, one thing after another: scopes 100 ns long, pauses of 10 ns before them, and in a
+// layer's scope a call of 60 ns.
+class TrainingProgram {
+ public:
+  // A network of `layers` layers, named MODEL, with convolutions of its own shapes.
+  int AddModel(const std::string& name, int layers);
+
+  void Input(ThreadIndex thread = 0);
+  void ZeroGrad(ThreadIndex thread = 0);
+  // `grad`: sequence numbers are told and remembered for the backward pass.
+  void Forward(int model, bool grad = true, int64_t batch = 8, ThreadIndex thread = 0);
+  void Loss(bool grad = true, ThreadIndex thread = 0);
+  // Of all that was run forward with `grad` since the last one.
+  void Backward(ThreadIndex thread = 0);
+  void Update(const std::string& optimizer = "SGD", StackIndex stack = kNone, ThreadIndex thread = 0);
+  void Other(const std::string& name = "aten::item", ThreadIndex thread = 0);
+  void Pause(int64_t ns) { now_ns_ += ns; }
+  // From here on ops, nodes and ranges leave no scopes, as a light tap does between windows; updates do.
+  void RecordScopes(bool recorded);
+
+  int64_t now_ns() const { return now_ns_; }
+  ModelBuilder& builder() { return builder_; }
+
+  TraceModel Build(int64_t wall_ns = 0);
+  // Of the model that was built last.
+  const Attribution& attribution() const { return attribution_; }
+  std::vector<StepTrack> Steps();
+
+ private:
+  struct Network {
+    std::string name;
+    std::vector<LayerIndex> layers;
+  };
+  struct Run {
+    LayerIndex layer;
+    int64_t link;
+    int64_t batch;
+  };
+  void Scope(const std::string& name, ScopeKind kind, int64_t duration_ns, ThreadIndex thread, int64_t link,
+             StackIndex stack, Place place);
+  void Work(Place place, int64_t batch, int64_t link, const std::string& name, ScopeKind kind, ThreadIndex thread);
+
+  ModelBuilder builder_;
+  Attribution attribution_;
+  std::vector<Network> networks_;
+  LayerIndex loss_ = kNone;
+  std::vector<Run> pending_;
+  int64_t now_ns_ = 0;
+  int64_t next_link_ = 0;
+  bool records_ = true;
+  int64_t window_start_ns_ = 0;
+  std::map<std::pair<ThreadIndex, int64_t>, Place> scope_places_;
+  std::map<std::pair<ThreadIndex, int64_t>, Place> call_places_;
+};
+
+// "training", "validation" … of each step, in one line.
+std::string Kinds(const StepTrack& track);
+// "input forward backward update" of a step.
+std::string Phases(const Step& step);
+
+}  // namespace dlhook::analyzer
+
+#endif  // DLHOOK_TESTS_ANALYZER_BUILDERS_TRAINING_PROGRAM_H_

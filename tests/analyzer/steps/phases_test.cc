@@ -1,0 +1,668 @@
+// Steps and phases of training loops written down scope by scope, and of programs of which only calls are known.
+#include "analyzer/steps/phases.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "analyzer/steps/update_cycle.h"
+#include "tests/analyzer/builders/model_builder.h"
+#include "tests/analyzer/builders/training_program.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+void TrainStep(TrainingProgram& program, int model, int64_t batch = 8) {
+  program.Input();
+  program.ZeroGrad();
+  program.Forward(model, true, batch);
+  program.Loss();
+  program.Backward();
+  program.Update();
+  program.Other();  // loss.item()
+}
+
+// Whatever else is true of them.
+void CheckTrack(const StepTrack& track) {
+  int64_t end_ns = 0;
+  for (const Step& step : track.steps) {
+    EXPECT_GE(step.start_ns, end_ns);
+    EXPECT_GT(step.end_ns, step.start_ns);
+    end_ns = step.end_ns;
+    int64_t phase_end_ns = step.start_ns;
+    for (const PhaseInterval& phase : step.phases) {
+      EXPECT_GE(phase.start_ns, phase_end_ns);
+      EXPECT_GT(phase.end_ns, phase.start_ns);
+      phase_end_ns = phase.end_ns;
+    }
+    EXPECT_LE(phase_end_ns, step.end_ns);
+  }
+}
+
+StepTrack OnlyTrack(TrainingProgram& program) {
+  const std::vector<StepTrack> tracks = program.Steps();
+  EXPECT_EQ(tracks.size(), 1u);
+  if (tracks.empty()) return {};
+  CheckTrack(tracks[0]);
+  return tracks[0];
+}
+
+TEST(PhasesTest, PlainTraining) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 5; ++i) TrainStep(program, net);
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "ttttt");
+  for (size_t i = 0; i < 5; ++i) {
+    const Step& step = track.steps[i];
+    EXPECT_EQ(Phases(step), "input update forward backward update");
+    EXPECT_EQ(step.batch, 8);
+    EXPECT_EQ(step.micro_steps, 1);
+    EXPECT_EQ(step.model, "LeNet");
+    EXPECT_TRUE(step.has_scopes);
+    EXPECT_FALSE(step.is_warm_up);
+    EXPECT_TRUE(step.is_regular);
+    if (i > 0) {
+      EXPECT_EQ(step.start_ns, track.steps[i - 1].end_ns);
+    }
+  }
+  // 11 scopes of 110 ns: input, zero_grad, 3 forward, loss, 3 backward, update, item. Times begin at the first scope.
+  const Step& step = track.steps[1];
+  EXPECT_EQ(step.start_ns, 11 * 110 + 10);
+  EXPECT_EQ(step.end_ns, 2 * 11 * 110 + 10);
+  EXPECT_EQ(step.phases[0].end_ns - step.phases[0].start_ns, 100);
+  EXPECT_EQ(step.phases[2].start_ns, step.start_ns + 220);
+  EXPECT_EQ(step.phases[2].end_ns, step.start_ns + 660);  // the loss, and the pause after it, are the forward pass's
+  EXPECT_EQ(step.phases[3].end_ns, step.start_ns + 980);
+  EXPECT_EQ(step.phases[4].start_ns, step.start_ns + 990);
+}
+
+TEST(PhasesTest, GradientsZeroedAfterTheUpdateOrAtTheBeginningOrBeforeBackward) {
+  for (int place = 0; place < 3; ++place) {
+    TrainingProgram program;
+    const int net = program.AddModel("LeNet", 3);
+    for (int i = 0; i < 4; ++i) {
+      if (place == 0) program.ZeroGrad();
+      program.Forward(net);
+      if (place == 1) program.ZeroGrad();
+      program.Backward();
+      program.Update();
+      if (place == 2) program.ZeroGrad();
+    }
+    const StepTrack track = OnlyTrack(program);
+    EXPECT_EQ(Kinds(track), "tttt");
+    const char* const expected[] = {"update forward backward update", "forward update backward update",
+                                    "forward backward update"};
+    EXPECT_EQ(Phases(track.steps[1]), place == 2 ? "forward backward update update" : expected[place]) << place;
+    EXPECT_EQ(track.steps[1].start_ns, 8 * 110 + 10) << place;
+  }
+}
+
+TEST(PhasesTest, GradientAccumulation) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 4; ++i) {
+    for (int micro = 0; micro < 3; ++micro) {
+      program.Input();
+      program.Forward(net);
+      program.Backward();
+    }
+    program.Update();
+    program.ZeroGrad();
+  }
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "tttt");
+  EXPECT_EQ(track.steps[2].micro_steps, 3);
+  EXPECT_EQ(Phases(track.steps[2]),
+            "input forward backward input forward backward input forward backward update update");
+}
+
+TEST(PhasesTest, EvaluationInBetween) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (int i = 0; i < 4; ++i) TrainStep(program, net);
+    program.Input();  // that there is no further batch
+    for (int i = 0; i < 3; ++i) {
+      program.Input();
+      program.Forward(net, /*grad=*/false);
+      program.Loss(false);
+      program.Other("aten::argmax");
+    }
+    program.Input();
+  }
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "ttttvvvttttvvv");
+  EXPECT_EQ(Phases(track.steps[5]), "input inference");
+  EXPECT_EQ(Phases(track.steps[7]), "input input update forward backward update");  // the first Input: see above
+}
+
+// Nothing but the network's own beginning tells one batch from the next.
+TEST(PhasesTest, EvaluationWithoutLoaderAndWithoutNoGrad) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int i = 0; i < 4; ++i) TrainStep(program, net);
+    for (int i = 0; i < 3; ++i) program.Forward(net, /*grad=*/false);
+  }
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "ttttvvvttttvvvttttvvv");
+}
+
+TEST(PhasesTest, AGradientlessPassOfEveryStepIsAPartOfIt) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 6; ++i) {
+    program.Input();
+    program.Forward(net, /*grad=*/false);  // pseudo-labels
+    program.Forward(net);
+    program.Backward();
+    program.Update();
+  }
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "tttttt");
+}
+
+TEST(PhasesTest, EvaluationInEachRoundIsNoPartOfTheNextStep) {
+  for (int64_t batch : {16, 8}) {  // an other one than in training; the same, but that the first step does without
+    TrainingProgram program;
+    const int net = program.AddModel("LeNet", 3);
+    for (int i = 0; i < 6; ++i) {
+      if (batch == 16) program.Forward(net, /*grad=*/false, batch);
+      program.Forward(net);
+      program.Backward();
+      program.Update();
+      if (batch == 8) program.Forward(net, /*grad=*/false, batch);
+    }
+    const StepTrack track = OnlyTrack(program);
+    EXPECT_EQ(Kinds(track), batch == 16 ? "vtvtvtvtvtvt" : "tvtvtvtvtvtv");
+    for (const Step& step : track.steps) EXPECT_EQ(step.batch, step.kind == IterationKind::kTraining ? 8 : batch);
+  }
+}
+
+TEST(PhasesTest, ATeacherIsAPartOfTheStepAndEvaluationIsNot) {
+  TrainingProgram program;
+  const int teacher = program.AddModel("Teacher", 2);
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 12; ++i) {
+    program.Forward(teacher, /*grad=*/false);
+    program.Forward(net);
+    program.Backward();
+    program.Update();
+    if (i % 3 == 2) program.Forward(net, /*grad=*/false);
+  }
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "tttvtttvtttvtttv");
+  for (const Step& step : track.steps) EXPECT_EQ(step.model, "LeNet");
+}
+
+TEST(PhasesTest, ANetworkThatRanOnceIsNoPartOfTheRequests) {
+  TrainingProgram program;
+  const int tried = program.AddModel("Tried", 2);
+  const int served = program.AddModel("Served", 2);
+  program.Forward(tried, false, 1);
+  for (int i = 0; i < 20; ++i) program.Forward(served, false);
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "iiiiiiiiiiiiiiiiiiiii");
+  EXPECT_EQ(track.steps[0].model, "Tried");
+  EXPECT_EQ(track.steps[1].model, "Served");
+}
+
+// An encoder is run for each request, a decoder for each word.
+TEST(PhasesTest, ANetworkInALoopIsAPartOfTheRequest) {
+  TrainingProgram program;
+  const int encoder = program.AddModel("Encoder", 2);
+  const int decoder = program.AddModel("Decoder", 2);
+  for (int i = 0; i < 5; ++i) {
+    program.Forward(encoder, false);
+    for (int word = 0; word < 7; ++word) program.Forward(decoder, false);
+  }
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "iiiii");
+}
+
+// Of sentences hardly two steps have the same number of rows.
+TEST(PhasesTest, BatchesThatAlwaysVaryAreAlike) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 10; ++i) TrainStep(program, net, 8 + i);
+  for (const Step& step : OnlyTrack(program).steps) {
+    EXPECT_TRUE(step.is_regular);
+    EXPECT_EQ(step.sort, "batches 8 to 17");
+  }
+}
+
+TEST(PhasesTest, TrainingsAfterOneAnotherAreSortsOfTheirOwn) {
+  TrainingProgram program;
+  const int models[] = {program.AddModel("A", 2), program.AddModel("B", 2)};
+  for (int model : models) {
+    for (int64_t batch : {8, 16}) {
+      for (int i = 0; i < 5; ++i) TrainStep(program, model, i == 4 ? 3 : batch);
+    }
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(Kinds(track), "tttttttttttttttttttt");
+  const std::string sorts[] = {"A, batch 8", "A, batch 16", "B, batch 8", "B, batch 16"};
+  for (size_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(track.steps[i].is_regular, i % 5 != 4) << i;
+    if (i % 5 != 4) EXPECT_EQ(track.steps[i].sort, sorts[i / 5]) << i;
+  }
+}
+
+TEST(PhasesTest, MoreCallsThanLaterAreWarmUp) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  const trace::OpDefinition packing = OneDnnDefinition(
+      "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32::blocked:abcd::f0 "
+      "dst:f32::blocked:Acdb16a::f0,,,"
+      "16x3x3x3,0.01");
+  for (int i = 0; i < 8; ++i) {
+    if (i < 2) program.builder().Call(program.builder().AddOp(packing), program.now_ns() + 130, 5);
+    program.Forward(net, /*grad=*/false);
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(Kinds(track), "iiiiiiii");
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(track.steps[i].is_warm_up, i < 2) << i;
+}
+
+TEST(PhasesTest, VaryingBatch) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (int i = 0; i < 5; ++i) TrainStep(program, net, i == 4 ? 3 : 8);
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(Kinds(track), "tttttttttt");
+  EXPECT_EQ(track.steps[3].batch, 8);
+  EXPECT_TRUE(track.steps[3].is_regular);
+  EXPECT_EQ(track.steps[4].batch, 3);
+  EXPECT_FALSE(track.steps[4].is_regular);
+}
+
+TEST(PhasesTest, GeneratorAndDiscriminatorAreOneStep) {
+  TrainingProgram program;
+  const int generator = program.AddModel("Generator", 2);
+  const int discriminator = program.AddModel("Discriminator", 3);
+  const StackIndex first = program.builder().AddStack({{"gan.py", "train", 10}});
+  const StackIndex second = program.builder().AddStack({{"gan.py", "train", 20}});
+  for (int i = 0; i < 5; ++i) {
+    program.Input();
+    program.Forward(generator, /*grad=*/false);
+    program.Forward(discriminator);
+    program.Backward();
+    program.Update("Adam", first);
+    program.Forward(generator);
+    program.Forward(discriminator);
+    program.Backward();
+    program.Update("Adam", second);
+  }
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "ttttt");
+  EXPECT_EQ(Phases(track.steps[1]), "input forward backward update forward backward update");
+  EXPECT_EQ(track.steps[1].model, "");
+  EXPECT_EQ(track.steps[1].micro_steps, 1);
+}
+
+TEST(PhasesTest, OneModelAfterTheOtherIsNoCycle) {
+  TrainingProgram program;
+  const int models[] = {program.AddModel("A", 2), program.AddModel("B", 2)};
+  for (int model : models) {
+    const StackIndex stack = program.builder().AddStack({{"two.py", "train", 10u + static_cast<uint32_t>(model)}});
+    for (int i = 0; i < 6; ++i) {
+      program.Forward(model);
+      program.Backward();
+      program.Update("SGD", stack);
+    }
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(Kinds(track), "tttttttttttt");
+  EXPECT_EQ(track.steps[2].model, "A");
+  EXPECT_EQ(track.steps[8].model, "B");
+}
+
+TEST(PhasesTest, WaitingForLoaderIsInput) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 2);
+  for (int i = 0; i < 4; ++i) {
+    program.builder().Scope("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", ScopeKind::kUserRange,
+                            program.now_ns() + 10, 5000);
+    program.Pause(5010);
+    program.Forward(net);
+    program.Backward();
+    program.Update();
+  }
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "tttt");
+  EXPECT_EQ(track.steps[1].phases[0].kind, PhaseKind::kInput);
+  EXPECT_EQ(track.steps[1].phases[0].end_ns - track.steps[1].phases[0].start_ns, 5000);
+}
+
+TEST(PhasesTest, AutogradHasAThreadOfItsOwn) {
+  TrainingProgram program;
+  const ThreadIndex autograd = program.builder().AddThread();
+  const int net = program.AddModel("LeNet", 2);
+  for (int i = 0; i < 4; ++i) {
+    program.Input();
+    program.Forward(net);
+    program.Backward(autograd);
+    program.Update();
+  }
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(track.thread, kNone);
+  EXPECT_EQ(Kinds(track), "tttt");
+  EXPECT_EQ(Phases(track.steps[3]), "input forward backward update");
+}
+
+TEST(PhasesTest, TrainingsInThreadsAreTracksOfTheirOwn) {
+  TrainingProgram program;
+  const ThreadIndex other = program.builder().AddThread();
+  const int net = program.AddModel("LeNet", 2);
+  for (int i = 0; i < 4; ++i) {
+    for (ThreadIndex thread : {0u, other}) {
+      program.Forward(net, true, 8, thread);
+      program.Backward(thread);
+      program.Update("SGD", kNone, thread);
+    }
+  }
+  const std::vector<StepTrack> tracks = program.Steps();
+  ASSERT_EQ(tracks.size(), 2u);
+  EXPECT_EQ(Kinds(tracks[0]), "tttt");
+  EXPECT_EQ(Kinds(tracks[1]), "tttt");
+  EXPECT_NE(tracks[0].thread, tracks[1].thread);
+}
+
+TEST(PhasesTest, RequestsEndWithTheirOwnWork) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  const int64_t batches[] = {1, 4, 1, 2, 8, 1, 4, 2, 1, 8};
+  for (int64_t batch : batches) {
+    program.Other("aten::div");  // normalizes the input
+    program.Forward(net, /*grad=*/false, batch);
+    program.Other("aten::softmax");
+    program.Pause(10000);
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(Kinds(track), "iiiiiiiiii");
+  for (size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(track.steps[i].batch, batches[i]);
+    EXPECT_TRUE(track.steps[i].is_regular);
+    EXPECT_FALSE(track.steps[i].is_warm_up);
+    EXPECT_EQ(Phases(track.steps[i]), "inference");
+  }
+  EXPECT_EQ(track.steps[4].end_ns - track.steps[4].start_ns, 5 * 110 - 10);  // from aten::div to aten::softmax
+}
+
+TEST(PhasesTest, ThreadsThatServeHaveTracksOfTheirOwn) {
+  TrainingProgram program;
+  const ThreadIndex other = program.builder().AddThread();
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 6; ++i) {
+    program.Forward(net, false, 1, i % 2 == 0 ? 0 : other);
+    program.Pause(1000);
+  }
+  const std::vector<StepTrack> tracks = program.Steps();
+  ASSERT_EQ(tracks.size(), 2u);
+  EXPECT_EQ(Kinds(tracks[0]), "iii");
+  EXPECT_EQ(Kinds(tracks[1]), "iii");
+}
+
+TEST(PhasesTest, AnEnsembleIsOneRequest) {
+  TrainingProgram program;
+  const int models[] = {program.AddModel("A", 2), program.AddModel("B", 2), program.AddModel("C", 2)};
+  for (int i = 0; i < 5; ++i) {
+    for (int model : models) program.Forward(model, false);
+    program.Pause(1000);
+  }
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "iiiii");
+  EXPECT_EQ(track.steps[0].model, "");
+}
+
+// Each member of the ensemble prepares the input itself, by the same layers.
+TEST(PhasesTest, NetworksThatRunInTurnAreOneRequest) {
+  TrainingProgram program;
+  const int prepare = program.AddModel("Prepare", 1);
+  const int models[] = {program.AddModel("A", 2), program.AddModel("B", 2)};
+  for (int i = 0; i < 6; ++i) {
+    for (int model : models) {
+      program.Forward(prepare, false);
+      program.Forward(model, false);
+    }
+    program.Pause(1000);
+  }
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "iiiiii");
+}
+
+// A recurrent cell is the first layer, met again and again before the pass is through.
+TEST(PhasesTest, ACellInALoopIsOnePass) {
+  TrainingProgram program;
+  const int cell = program.AddModel("Rnn", 1);
+  const int head = program.AddModel("Rnn", 1);
+  for (int i = 0; i < 5; ++i) {
+    for (int t = 0; t < 4; ++t) program.Forward(cell, false);
+    program.Forward(head, false);
+  }
+  EXPECT_EQ(Kinds(OnlyTrack(program)), "iiiii");
+}
+
+TEST(PhasesTest, WarmUpIsToldApart) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 10; ++i) {
+    TrainStep(program, net);
+    if (i < 2) program.Pause(5000);
+  }
+  const StepTrack track = OnlyTrack(program);
+  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(track.steps[i].is_warm_up, i < 2) << i;
+}
+
+TEST(PhasesTest, CreatingPrimitivesIsWarmUp) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  trace::OpDefinition creation = OneDnnDefinition(
+      "onednn_verbose,v1,primitive,create:cache_miss,cpu,convolution,jit:avx512_core,forward_training,"
+      "src:f32:a:blocked:abcd::f0 wei:f32:a:blocked:Acdb16a::f0 bia:undef::undef::: dst:f32:a:blocked:aBcd16b::f0,,"
+      "alg:convolution_direct,mb8_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.01");
+  for (int i = 0; i < 8; ++i) {
+    if (i == 1) program.builder().Call(program.builder().AddOp(creation), program.now_ns() + 150, 20);
+    TrainStep(program, net);
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(Kinds(track), "tttttttt");
+  EXPECT_FALSE(track.steps[0].is_warm_up);  // as fast as the others, and prepared nothing: the beginning ends with it
+  EXPECT_FALSE(track.steps[1].is_warm_up);
+}
+
+TEST(PhasesTest, LightTapTellsWhichStepsAreComplete) {
+  TrainingProgram program;
+  const int net = program.AddModel("LeNet", 3);
+  for (int i = 0; i < 12; ++i) {
+    if (i == 4) program.RecordScopes(false);
+    if (i == 8) program.RecordScopes(true);
+    if (i == 10) program.RecordScopes(false);
+    TrainStep(program, net);
+  }
+  const StepTrack track = OnlyTrack(program);
+  ASSERT_EQ(Kinds(track), "tttttttttttt");
+  for (size_t i = 0; i < 12; ++i) {
+    const bool recorded = i < 4 || i == 8 || i == 9;
+    EXPECT_EQ(track.steps[i].has_scopes, recorded) << i;
+    EXPECT_EQ(track.steps[i].sort, "") << i;
+    EXPECT_EQ(Phases(track.steps[i]), "input update forward backward update") << i;
+  }
+}
+
+TEST(PhasesTest, CompiledRegions) {
+  TrainingProgram program;
+  ModelBuilder& builder = program.builder();
+  int64_t now_ns = 0;
+  const auto scope = [&](const std::string& name, ScopeKind kind, int64_t link = -1) {
+    builder.Scope(name, kind, now_ns += 10, 100, 0, link);
+    now_ns += 100;
+  };
+  for (int i = 0; i < 5; ++i) {
+    scope("Torch-Compiled Region: 0/0", ScopeKind::kUserRange);
+    scope("CompiledFunctionBackward", ScopeKind::kBackwardNode, i);
+    scope("Optimizer.step#SGD.step", ScopeKind::kUserRange);
+  }
+  const StepTrack track = OnlyTrack(program);
+  EXPECT_EQ(Kinds(track), "ttttt");
+  EXPECT_EQ(Phases(track.steps[2]), "forward backward update");
+}
+
+// TensorFlow's executor updates what it has gradients for while it computes others.
+TEST(PhasesTest, GraphNodesOverlap) {
+  TrainingProgram program;
+  ModelBuilder& builder = program.builder();
+  const ThreadIndex other = builder.AddThread();
+  Attribution attribution;
+  attribution.layers.resize(1);
+  attribution.layers[0].model = "sequential";
+  attribution.layers[0].name = "sequential/conv2d";
+  std::vector<std::pair<std::pair<ThreadIndex, int64_t>, Place>> places;
+  const trace::OpDefinition work = OneDnnDefinition(
+      "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core,forward_training,"
+      "src:f32:a:blocked:abcd::f0 wei:f32:a:blocked:Acdb16a::f0 bia:undef::undef::: dst:f32:a:blocked:aBcd16b::f0,,"
+      "alg:convolution_direct,mb8_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.01");
+  const auto node = [&](const std::string& name, int64_t start_ns, ThreadIndex thread, LayerDirection direction) {
+    builder.Scope(name, ScopeKind::kGraphNode, start_ns, 100, thread);
+    if (name.ends_with("Conv2D")) builder.Call(builder.AddOp(work), start_ns + 20, 60, thread);
+    places.push_back({{thread, start_ns}, {direction == LayerDirection::kUnknown ? kNone : 0, direction}});
+  };
+  for (int i = 0; i < 4; ++i) {
+    const int64_t at = 1000 * i;
+    node("while/body/IteratorGetNext:IteratorGetNext", at + 10, 0, LayerDirection::kUnknown);
+    node("sgd/iterations:AssignAddVariableOp", at + 115, other, LayerDirection::kUpdate);
+    node("sequential/conv2d/Conv2D:_MklNativeConv2D", at + 120, 0, LayerDirection::kForward);
+    node("gradient_tape/a:Conv2DBackpropFilter", at + 240, 0, LayerDirection::kBackwardWeights);
+    node("adam/update_a:ResourceApplyAdam", at + 350, other, LayerDirection::kUpdate);
+    node("gradient_tape/b:Conv2DBackpropFilter", at + 360, 0, LayerDirection::kBackwardWeights);
+    node("adam/update_b:ResourceApplyAdam", at + 470, other, LayerDirection::kUpdate);
+    node("metrics/accuracy:Equal", at + 480, 0, LayerDirection::kForward);
+  }
+  const TraceModel model = builder.Build();
+  for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
+    const std::pair<ThreadIndex, int64_t> key = {model.scopes.thread[scope], model.scopes.start_ns[scope]};
+    attribution.of_scope.push_back(
+        std::find_if(places.begin(), places.end(), [&](const auto& place) { return place.first == key; })->second);
+  }
+  attribution.of_call.resize(model.calls.size());
+  const std::vector<StepTrack> tracks = FindStepTracks(model, attribution);
+  ASSERT_EQ(tracks.size(), 1u);
+  CheckTrack(tracks[0]);
+  EXPECT_EQ(Kinds(tracks[0]), "tttt");
+  EXPECT_EQ(Phases(tracks[0].steps[1]), "input forward backward update");
+  EXPECT_EQ(tracks[0].steps[1].start_ns, 1010);
+  EXPECT_EQ(tracks[0].steps[1].end_ns, 2010);
+}
+
+// Only calls are known, with their directions.
+class CallProgram {
+ public:
+  void Run(const std::string& calls, bool with_places = false) {
+    for (char letter : calls) {
+      const bool backward = letter >= 'A' && letter <= 'Z';
+      trace::OpDefinition definition;
+      definition.set_function("onednn:exec");
+      definition.set_family("onednn");
+      trace::OneDnn* onednn = definition.mutable_onednn();
+      onednn->set_operation("exec");
+      onednn->set_primitive("convolution");
+      onednn->set_prop_kind(backward ? "backward_data" : "forward_training");
+      onednn->set_problem("mb8_ic3oc" + std::to_string(std::tolower(letter)) + "_ih32oh32kh3sh1dh0ph1");
+      builder_.Call(builder_.AddOp(definition), now_ns_ + 10, 90);
+      now_ns_ += 100;
+    }
+  }
+  void Pause(int64_t ns) { now_ns_ += ns; }
+  StepTrack Track() {
+    const std::vector<StepTrack> tracks = FindStepTracks(builder_.Build(), Attribution());
+    EXPECT_EQ(tracks.size(), 1u);
+    if (tracks.empty()) return {};
+    CheckTrack(tracks[0]);
+    return tracks[0];
+  }
+
+ private:
+  ModelBuilder builder_;
+  int64_t now_ns_ = 0;
+};
+
+TEST(PhasesOfCallsTest, Training) {
+  CallProgram program;
+  for (int i = 0; i < 6; ++i) {
+    program.Run("abcCBA");
+    program.Pause(200);
+  }
+  const StepTrack track = program.Track();
+  EXPECT_EQ(Kinds(track), "tttttt");
+  EXPECT_FALSE(track.steps[0].has_scopes);
+  EXPECT_EQ(track.steps[0].batch, 8);
+  EXPECT_EQ(Phases(track.steps[3]), "forward backward");
+  EXPECT_EQ(track.steps[3].end_ns - track.steps[3].start_ns, 800);
+}
+
+TEST(PhasesOfCallsTest, EvaluationInBetween) {
+  CallProgram program;
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    for (int i = 0; i < 5; ++i) program.Run("abcCBA");
+    for (int i = 0; i < 3; ++i) program.Run("abc");
+  }
+  const StepTrack track = program.Track();
+  const std::string kinds = Kinds(track);
+  EXPECT_EQ(std::count(kinds.begin(), kinds.end(), 't'), 20) << kinds;
+  EXPECT_EQ(std::count(kinds.begin(), kinds.end(), 'v'), 12) << kinds;
+  EXPECT_EQ(kinds.substr(0, 8), "tttttvvv");
+}
+
+TEST(PhasesOfCallsTest, Inference) {
+  CallProgram program;
+  for (int i = 0; i < 6; ++i) {
+    program.Run("abc");
+    program.Pause(500);
+  }
+  const StepTrack track = program.Track();
+  EXPECT_EQ(Kinds(track), "iiiiii");
+  EXPECT_EQ(track.steps[2].end_ns - track.steps[2].start_ns, 290);  // without the pause after it
+}
+
+TEST(PhasesOfCallsTest, NoDirectionsNoKind) {
+  ModelBuilder builder;
+  for (int i = 0; i < 6; ++i) {
+    for (int call = 0; call < 3; ++call) {
+      builder.Call(builder.AddOp(GemmDefinition(5 + call, 7, 11, "NN")), i * 400 + call * 100, 90);
+    }
+  }
+  const std::vector<StepTrack> tracks = FindStepTracks(builder.Build(), Attribution());
+  ASSERT_EQ(tracks.size(), 1u);
+  EXPECT_EQ(Kinds(tracks[0]), "uuuuuu");
+}
+
+TEST(BatchSizeTest, IsWhatAllProductsHaveInCommon) {
+  ModelBuilder builder;
+  Attribution attribution;
+  for (int i = 0; i < 6; ++i) {
+    // y = x w of a program in C, seen by a column-major library: n is the batch.
+    builder.Call(builder.AddOp(GemmDefinition(100, 16, 50, "TN")), i * 1000, 90);
+    builder.Call(builder.AddOp(GemmDefinition(10, 16, 100, "TN")), i * 1000 + 100, 90);
+    builder.Call(builder.AddOp(GemmDefinition(100, 10, 16, "NT")), i * 1000 + 200, 90);
+    for (LayerDirection direction :
+         {LayerDirection::kForward, LayerDirection::kForward, LayerDirection::kBackwardWeights}) {
+      attribution.of_call.push_back({kNone, direction});
+    }
+  }
+  const std::vector<StepTrack> tracks = FindStepTracks(builder.Build(), attribution);
+  ASSERT_EQ(tracks.size(), 1u);
+  EXPECT_EQ(Kinds(tracks[0]), "tttttt");
+  for (const Step& step : tracks[0].steps) EXPECT_EQ(step.batch, 16);
+}
+
+TEST(TurnsTest, AreFoundInCycles) {
+  using Places = std::vector<size_t>;
+  EXPECT_EQ(FindTurns({1, 2, 1, 2, 1, 2}), (Places{0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(FindTurns({1, 1, 2, 1, 1, 2}), (Places{0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(FindTurns({1, 2, 1, kNoTurn, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}).size(), 24u);
+  EXPECT_EQ(FindTurns({1, 1, 1, 1}), Places());
+  EXPECT_EQ(FindTurns({1, 1, 1, 1, 1, 2, 2, 2, 2, 2}), Places());
+  EXPECT_EQ(FindTurns({}), Places());
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

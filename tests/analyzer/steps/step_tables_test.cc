@@ -1,0 +1,168 @@
+// Tables `accounting`, `phases`, `latency` and the kinds in `iterations`, with values worked out by hand.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/analyzer/builders/model_builder.h"
+#include "tests/analyzer/builders/training_program.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+// Scopes with stacks and modules, as the framework's links need them: conv -> loss -> backward -> update, 1000 ns a step.
+//   0 input 100 | 110 conv2d 200 (call 60..160) | 330 item-like gap | 400 engine{ConvolutionBackward0} 300 (call 100) | 750 step 150
+class TorchRun {
+ public:
+  TorchRun() {
+    ModelBuilder& b = builder_;
+    root_ = b.AddModule("__main__.Net", {""});
+    conv_ = b.AddModule("torch.nn.modules.conv.Conv2d", {"conv1"}, root_, root_);
+    forward_stack_ = b.AddStack({{"/x/torch/nn/modules/module.py", "_wrapped_call_impl", 1775, conv_},
+                                 {"/home/u/net.py", "Net.forward", 12, kNone},
+                                 {"/x/torch/nn/modules/module.py", "_wrapped_call_impl", 1775, root_},
+                                 {"/home/u/net.py", "<module>", 30, kNone}});
+    loop_stack_ = b.AddStack({{"/home/u/net.py", "<module>", 31, kNone}});
+  }
+
+  void Train(int64_t batch = 8) {
+    Scope("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", ScopeKind::kUserRange, 0, 100, -1,
+          loop_stack_);
+    Scope("aten::conv2d", ScopeKind::kFrameworkOp, 110, 200, link_, forward_stack_);
+    Call("forward_training", batch, 170, 100);
+    Scope("autograd::engine::evaluate_function: ConvolutionBackward0", ScopeKind::kFrameworkOp, 400, 300, link_,
+          loop_stack_);
+    Scope("ConvolutionBackward0", ScopeKind::kBackwardNode, 410, 280, link_, kNone);
+    Call("backward_weights", batch, 500, 100);
+    Scope("Optimizer.step#SGD.step", ScopeKind::kUserRange, 750, 150, -1, loop_stack_);
+    ++link_;
+    start_ns_ += 1000;
+  }
+
+  void Infer(int64_t batch, int64_t length_ns) {
+    Scope("aten::conv2d", ScopeKind::kFrameworkOp, 0, length_ns, -1, forward_stack_);
+    Call("forward_inference", batch, 10, length_ns - 20);
+    start_ns_ += 10000;
+  }
+
+  Table Run(const std::string& name) { return RunPass(name, builder_.Build(start_ns_)); }
+
+ private:
+  void Scope(const std::string& name, ScopeKind kind, int64_t at_ns, int64_t duration_ns, int64_t link,
+             StackIndex stack) {
+    builder_.Scope(name, kind, start_ns_ + at_ns, duration_ns, 0, link, stack);
+  }
+  void Call(const std::string& direction, int64_t batch, int64_t at_ns, int64_t duration_ns) {
+    trace::OpDefinition definition = OneDnnDefinition(
+        "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core," + direction +
+        ",src:f32:a:blocked:abcd::f0 wei:f32:a:blocked:Acdb16a::f0 bia:undef::undef::: dst:f32:a:blocked:aBcd16b::f0,,"
+        "alg:convolution_direct,mb" +
+        std::to_string(batch) + "_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1,0.01");
+    builder_.Call(builder_.AddOp(definition), start_ns_ + at_ns, duration_ns);
+  }
+
+  ModelBuilder builder_;
+  ModuleIndex root_ = kNone;
+  ModuleIndex conv_ = kNone;
+  StackIndex forward_stack_ = kNone;
+  StackIndex loop_stack_ = kNone;
+  int64_t link_ = 5;
+  int64_t start_ns_ = 0;
+};
+
+TEST(AccountingTableTest, AddsUpToTheStepsExactly) {
+  TorchRun run;
+  for (int i = 0; i < 7; ++i) run.Train();
+  const Table table = run.Run("accounting");
+  // Steps begin 1000 ns apart; the last one ends with its update.
+  EXPECT_EQ(Sum(table, "wall_share"), 6 * 1000 + 900);
+  const size_t library = RowWhere(table, {{"activity", "library"}, {"what", "convolution"}});
+  EXPECT_EQ(Integer(table, library, "wall_share"), 7 * 200);
+  EXPECT_EQ(Integer(table, library, "time"), 200);
+  EXPECT_EQ(Integer(table, library, "forward"), 100);
+  EXPECT_EQ(Integer(table, library, "backward"), 100);
+  EXPECT_EQ(Integer(table, RowWhere(table, {{"what", "aten::conv2d"}}), "wall_share"), 7 * 100);
+  // The bracket of autograd's engine around the node is its time, too.
+  EXPECT_EQ(Integer(table, RowWhere(table, {{"what", "ConvolutionBackward0"}}), "wall_share"), 7 * 200);
+  EXPECT_EQ(Integer(table, RowWhere(table, {{"activity", "data loading"}}), "wall_share"), 7 * 100);
+  ASSERT_EQ(table.notes.size(), 1u);
+}
+
+TEST(AccountingTableTest, PhasesOfARowAddUpToIt) {
+  TorchRun run;
+  for (int i = 0; i < 7; ++i) run.Train();
+  const Table table = run.Run("accounting");
+  for (size_t row = 0; row < table.rows.size(); ++row) {
+    int64_t sum_ns = 0;
+    for (const char* phase : {"forward", "backward", "update", "input", "other"}) {
+      if (const auto* value = std::get_if<int64_t>(&At(table, row, phase))) sum_ns += *value;
+    }
+    EXPECT_NEAR(sum_ns, Integer(table, row, "time"), 3) << row;  // means are rounded
+  }
+}
+
+TEST(PhasesTableTest, AddUpToTheStepsExactly) {
+  TorchRun run;
+  for (int i = 0; i < 7; ++i) run.Train();
+  for (int i = 0; i < 2; ++i) run.Train(3);
+  const Table table = run.Run("phases");
+  const auto time = [&](const std::string& phase) {
+    return Integer(table, RowWhere(table, {{"step", "training"}, {"phase", phase}}), "time");
+  };
+  EXPECT_EQ(time("input"), 100);
+  EXPECT_EQ(time("forward"), 290);  // to the beginning of the backward pass
+  EXPECT_EQ(time("backward"), 300);
+  EXPECT_EQ(time("update"), 150);
+  EXPECT_EQ(time("other"), 160);
+  EXPECT_EQ(Sum(table, "total_time"), 7000);
+  const size_t forward = RowWhere(table, {{"phase", "forward"}});
+  EXPECT_EQ(Integer(table, forward, "steps"), 7);
+  EXPECT_DOUBLE_EQ(Real(table, forward, "calls"), 1.0);
+  EXPECT_DOUBLE_EQ(Real(table, forward, "percent"), 29.0);
+  ASSERT_EQ(table.notes.size(), 1u);
+  EXPECT_NE(table.notes[0].find(": 2 more training steps"), std::string::npos) << table.notes[0];
+}
+
+TEST(LatencyTableTest, TellsPercentilesByBatch) {
+  TorchRun run;
+  for (int i = 1; i <= 101; ++i) run.Infer(1, 100 + i);  // 101 … 201 ns
+  for (int i = 0; i < 10; ++i) run.Infer(4, 500);
+  const Table table = run.Run("latency");
+  const size_t one = RowWhere(table, {{"batch", "1"}});
+  EXPECT_EQ(Integer(table, one, "requests"), 101);
+  EXPECT_EQ(Integer(table, one, "p50"), 151);
+  EXPECT_EQ(Integer(table, one, "p90"), 191);
+  EXPECT_EQ(Integer(table, one, "p95"), 196);
+  EXPECT_EQ(Integer(table, one, "p99"), 200);
+  EXPECT_EQ(Integer(table, one, "max"), 201);
+  EXPECT_EQ(Text(table, one, "model"), "Net");
+  EXPECT_NEAR(Real(table, one, "throughput"), 1e9 / 151, 1);
+  const size_t four = RowWhere(table, {{"batch", "4"}});
+  EXPECT_EQ(Integer(table, four, "p99"), 500);
+  EXPECT_NEAR(Real(table, four, "throughput"), 4e9 / 500, 1);
+  EXPECT_EQ(Integer(table, RowWhere(table, {{"batch", "all"}}), "requests"), 111);
+}
+
+TEST(LatencyTableTest, ATrainingHasNone) {
+  TorchRun run;
+  for (int i = 0; i < 4; ++i) run.Train();
+  EXPECT_TRUE(run.Run("latency").rows.empty());
+}
+
+TEST(IterationsTableTest, TellsKindBatchAndMicroSteps) {
+  TorchRun run;
+  for (int i = 0; i < 6; ++i) run.Train(i == 5 ? 3 : 8);
+  const Table table = run.Run("iterations");
+  ASSERT_EQ(table.rows.size(), 6u);
+  EXPECT_EQ(Text(table, 0, "kind"), "training");
+  EXPECT_EQ(Integer(table, 0, "batch"), 8);
+  EXPECT_EQ(Integer(table, 0, "micro_steps"), 1);
+  EXPECT_EQ(Text(table, 0, "model"), "Net");
+  EXPECT_EQ(Integer(table, 0, "calls"), 2);
+  EXPECT_EQ(Integer(table, 0, "duration"), 1000);
+  EXPECT_EQ(Text(table, 4, "phase"), "steady");
+  EXPECT_EQ(Text(table, 5, "phase"), "other");
+  EXPECT_EQ(Integer(table, 5, "batch"), 3);
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer

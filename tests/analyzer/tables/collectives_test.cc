@@ -1,0 +1,91 @@
+// The table `collectives`.
+#include <gtest/gtest.h>
+
+#include "tests/analyzer/builders/model_builder.h"
+
+namespace dlhook::analyzer {
+namespace {
+
+trace::OpDefinition Collective(const std::string& function, const std::string& family, const std::string& fields) {
+  return Definition("function: '" + function + "' family: '" + family + "' time_source: CLOCK_TICKS collective { " +
+                    fields + " }");
+}
+
+trace::OpDefinition AllReduce(int rank, int64_t bytes) {
+  return Collective("ncclAllReduce", "nccl",
+                    "kind: ALL_REDUCE bytes: " + std::to_string(bytes) +
+                        " data_type: F32 reduction: 0 peer: -1 communicator: 1 ranks: 2 rank: " + std::to_string(rank));
+}
+
+TEST(CollectivesTableTest, ProcessesStandInOneRow) {
+  ModelBuilder builder;
+  const ThreadIndex other = builder.AddThread(builder.AddProcess());
+  for (int i = 0; i < 3; ++i) {
+    builder.Call(builder.AddOp(AllReduce(0, 4096)), i * 100, 10);
+    builder.Call(builder.AddOp(AllReduce(1, 4096)), i * 100, 30, other);
+  }
+  builder.Call(builder.AddOp(AllReduce(0, 64)), 900, 10, 0, 5);
+  const Table table = RunPass("collectives", builder.Build(1000));
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(Text(table, 0, "kind"), "all reduce");
+  EXPECT_EQ(Integer(table, 0, "communicator"), 1);
+  EXPECT_EQ(Integer(table, 0, "ranks"), 2);
+  EXPECT_EQ(Integer(table, 0, "size"), 4096);
+  EXPECT_EQ(Text(table, 0, "type"), "f32");
+  EXPECT_EQ(Text(table, 0, "reduction"), "sum");
+  EXPECT_EQ(Integer(table, 0, "calls"), 6);
+  EXPECT_EQ(Integer(table, 0, "bytes"), 6 * 4096);
+  EXPECT_EQ(Integer(table, 0, "total_time"), 120);
+  EXPECT_EQ(Text(table, 0, "callers"), "0,1");
+  EXPECT_EQ(Text(table, 0, "peers"), "");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, 0, "rate")));
+  EXPECT_EQ(Integer(table, 0, "failed"), 0);
+  EXPECT_EQ(Integer(table, 1, "failed"), 1);
+}
+
+TEST(CollectivesTableTest, BlockingCallsHaveARate) {
+  ModelBuilder builder;
+  builder.Call(builder.AddOp(Collective("MPI_Bcast", "mpi",
+                                        "kind: BROADCAST bytes: 6000 reduction: -1 peer: 3 "
+                                        "communicator: 2 rank: -1 blocking: true")),
+               0, 2000);
+  builder.Call(builder.AddOp(Collective("MPI_Barrier", "mpi",
+                                        "kind: BARRIER reduction: -1 peer: -1 communicator: 2 "
+                                        "rank: -1 blocking: true")),
+               3000, 500);
+  builder.Call(builder.AddOp(Collective("MPI_Send", "mpi",
+                                        "kind: SEND reduction: -1 peer: 1 communicator: 2 rank: -1 "
+                                        "blocking: true")),
+               4000, 500);
+  const Table table = RunPass("collectives", builder.Build(10000));
+  ASSERT_EQ(table.rows.size(), 3u);
+  const size_t broadcast = RowWhere(table, {{"kind", "broadcast"}});
+  EXPECT_DOUBLE_EQ(Real(table, broadcast, "rate"), 3.0);
+  EXPECT_EQ(Text(table, broadcast, "peers"), "3");
+  EXPECT_EQ(Text(table, broadcast, "reduction"), "");
+  EXPECT_EQ(Integer(table, RowWhere(table, {{"kind", "barrier"}}), "bytes"), 0);
+  // Its type was not understood: bytes are not known, not 0.
+  const size_t send = RowWhere(table, {{"kind", "send"}});
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, send, "bytes")));
+}
+
+// Backends of torch.distributed without hooks tell by ranges; those of NCCL and MPI stand for calls that are there.
+TEST(CollectivesTableTest, RangesOfGlooStandInIt) {
+  ModelBuilder builder;
+  for (int i = 0; i < 3; ++i) {
+    builder.Scope("gloo:_allgather_base", ScopeKind::kUserRange, i * 100, 10 + i);
+    builder.Scope("nccl:all_reduce", ScopeKind::kUserRange, i * 100 + 50, 10);
+  }
+  const Table table = RunPass("collectives", builder.Build(1000));
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(Text(table, 0, "kind"), "all gather");
+  EXPECT_EQ(Integer(table, 0, "calls"), 3);
+  EXPECT_EQ(Integer(table, 0, "total_time"), 33);
+  EXPECT_EQ(Integer(table, 0, "mean_time"), 11);
+  EXPECT_EQ(Text(table, 0, "functions"), "gloo:_allgather_base");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, 0, "size")));
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, 0, "wall_share")));
+}
+
+}  // namespace
+}  // namespace dlhook::analyzer
