@@ -7,7 +7,7 @@ Rules:
   analyzer/  each room may use itself and those before it in ANALYZER; of the shim only what FROM_SHIM names (plain data, names of
              counters, and the drain, which is linked by both).
   preload/   each room may use itself and those before it in PRELOAD; nothing of the analyzer, no Abseil, no libprotobuf: the shim
-             brings nothing into a process. Files in no room (lifecycle.cc …) may use all of them.
+             brings nothing into a process.
   proto/     nothing of ours.
   libprotobuf stays inside analyzer/io and analyzer/model: no other room includes it, nor a header of ours that does, but for the files
              of PROTOBUF.
@@ -22,7 +22,8 @@ ANALYZER = ["io", "names", "model", "symbols", "stacks", "table", "calls", "laye
             "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
             "diff", "findings", "render", "answer", "doctor", "export", "cli"]
-PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "track", "decode", "tap", "gpu"]
+PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "track", "decode", "tap", "gpu",
+           "process"]
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}
 FROM_SHIM = {"format", "abi", "counters", "drain"}
 PROTOBUF_ROOMS = {"io", "model"}

@@ -71,7 +71,7 @@ def hook_names(api):
         HEAD,
         '#include <cstring>\n',
         '#include "preload/format/hook_table.h"\n',
-        'namespace dlhook {\n',
+        'namespace dlhook::inline format {\n',
         'const char* const kFamilyNames[] = {' + ', '.join(f'"{name}"' for name in families) + '};',
         f'const int kFamilyCount = {len(families)};',
         f'const uint32_t kDefaultFamilies = {default_families(api):#x};\n',
@@ -83,7 +83,7 @@ def hook_names(api):
         f'const int kHookCount = {len(hooks)};',
         f'const uint64_t kHookTableHash = {table_hash(api):#x};',
         FIND_HOOK,
-        '}  // namespace dlhook',
+        '}  // namespace dlhook::inline format',
         '',
     ]
     return '\n'.join(lines)
@@ -243,8 +243,8 @@ def variant_table(api):
 
 
 def tables_source(api):
-    lines = [HEAD, '#include "preload/format/hook_table.h"\n', EXPORT, 'namespace dlhook {\n']
-    return '\n'.join([*lines, *link_table(api), *variant_table(api), '}  // namespace dlhook', ''])
+    lines = [HEAD, '#include "preload/format/hook_table.h"\n', EXPORT, 'namespace dlhook::inline format {\n']
+    return '\n'.join([*lines, *link_table(api), *variant_table(api), '}  // namespace dlhook::inline format', ''])
 
 
 def exports_map(api, extra):

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline abi {
 
 // CUDA's dim3: 12 bytes, in two registers where two are left, else on the stack.
 struct Dim3 {
@@ -30,6 +30,6 @@ using Struct128 = StackStruct<128>;
 static_assert(sizeof(Dim3) == 12 && sizeof(Struct16) == 16 && sizeof(Struct24) == 24);
 static_assert(sizeof(Struct32) == 32 && sizeof(Struct64) == 64 && sizeof(Struct128) == 128);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline abi
 
 #endif  // DLHOOK_PRELOAD_ABI_ABI_TYPES_H_

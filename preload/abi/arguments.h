@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline abi {
 
 // An integer that Fortran passes by address; 0 where there is none.
 inline int64_t IntegerAt(const int32_t* value) { return value == nullptr ? 0 : *value; }
@@ -101,6 +101,6 @@ class OptionArray {
 
 inline uint64_t Address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline abi
 
 #endif  // DLHOOK_PRELOAD_ABI_ARGUMENTS_H_

@@ -7,7 +7,7 @@
 
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline abi {
 
 // Of a time in milliseconds, as the libraries give them; 0 for what is none.
 inline uint64_t Nanoseconds(float milliseconds) {
@@ -25,6 +25,6 @@ inline void DecodeElapsed(const ElapsedArgs& args, CallRecord* record) {
   record->addresses()[0] = known ? Nanoseconds(*static_cast<const float*>(args.out)) : 0;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline abi
 
 #endif  // DLHOOK_PRELOAD_ABI_CUDA_EVENT_H_

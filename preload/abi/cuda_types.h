@@ -7,7 +7,7 @@
 
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline abi {
 
 // cudaDataType_t
 inline DataType CudaType(int64_t type) {
@@ -83,6 +83,6 @@ inline uint32_t TypeBits(DataType type) {
   return 0;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline abi
 
 #endif  // DLHOOK_PRELOAD_ABI_CUDA_TYPES_H_

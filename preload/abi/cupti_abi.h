@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline abi {
 namespace cupti {
 
 constexpr int kSuccess = 0;
@@ -224,6 +224,6 @@ struct ExternalCorrelationRecord {
 static_assert(offsetof(ExternalCorrelationRecord, correlation) == 16);
 
 }  // namespace cupti
-}  // namespace dlhook
+}  // namespace dlhook::inline abi
 
 #endif  // DLHOOK_PRELOAD_ABI_CUPTI_ABI_H_

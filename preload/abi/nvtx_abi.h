@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline abi {
 
 // NvtxExportTableID
 constexpr uint32_t kNvtxCallbacksTable = 1;
@@ -70,6 +70,6 @@ static_assert(sizeof(NvtxEventAttributes) == 48);
 // nvtxRangePush and nvtxRangePop, where nobody counts how deep they are: what they return without an injection.
 constexpr int kNvtxNoDepth = -2;
 
-}  // namespace dlhook
+}  // namespace dlhook::inline abi
 
 #endif  // DLHOOK_PRELOAD_ABI_NVTX_ABI_H_

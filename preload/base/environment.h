@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-namespace dlhook {
+namespace dlhook::inline base {
 
 // The value of a variable, or null.
 inline const char* EnvironmentVariable(const char* name) {
@@ -16,6 +16,6 @@ inline const char* EnvironmentVariable(const char* name) {
   return nullptr;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 #endif  // DLHOOK_PRELOAD_BASE_ENVIRONMENT_H_

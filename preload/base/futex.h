@@ -11,7 +11,7 @@
 #include <climits>
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline base {
 
 // Returns at once where *word is not `expected`; else when woken, after `most`, or for no reason at all.
 inline void FutexWait(const void* word, uint32_t expected, timespec most) {
@@ -22,6 +22,6 @@ inline void FutexWake(const void* word, int threads) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 #endif  // DLHOOK_PRELOAD_BASE_FUTEX_H_

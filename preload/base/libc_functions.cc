@@ -7,7 +7,7 @@
 #include <link.h>
 #include <stdint.h>
 
-namespace dlhook {
+namespace dlhook::inline base {
 namespace {
 
 bool Equal(const char* one, const char* other) {
@@ -71,7 +71,7 @@ const link_map* FindLibc() {
 
 const ElfW(Sym) * FindLibcSymbol(const char* name) { return Libc(FindLibc()).Find(name); }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 extern "C" __attribute__((visibility("hidden"))) const void* dlhook_find_libc_function(const char* name) {
   const ElfW(Sym)* symbol = dlhook::FindLibcSymbol(name);

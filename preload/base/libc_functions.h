@@ -15,10 +15,10 @@ void* dlhook_libc_dlvsym(void* handle, const char* name, const char* version) __
 int dlhook_libc_dlclose(void* handle) __attribute__((visibility("hidden")));
 }
 
-// For those that end the process themselves; the plain name is interposed (lifecycle.cc).
+// For those that end the process themselves; the plain name is interposed (process/lifecycle.cc).
 extern "C" [[noreturn]] void dlhook_libc__exit(int status) __attribute__((visibility("hidden")));
 
-namespace dlhook {
+namespace dlhook::inline base {
 
 // Null where there is none of that name.
 const link_map* FindLibc();
@@ -26,6 +26,6 @@ const link_map* FindLibc();
 // The default version of `name`, or null.
 const ElfW(Sym) * FindLibcSymbol(const char* name);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 #endif  // DLHOOK_PRELOAD_BASE_LIBC_FUNCTIONS_H_

@@ -7,7 +7,7 @@
 
 #include "preload/base/libc_functions.h"
 
-namespace dlhook {
+namespace dlhook::inline base {
 namespace {
 
 // What __libc_dlerror_result points to (glibc 2.34 and newer).
@@ -84,4 +84,4 @@ void RenameInLoaderError(const char* from, const char* to) {
   if (strcmp(pending->object, from) == 0) pending->object = to;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-namespace dlhook {
+namespace dlhook::inline base {
 
 // While it lives no error is pending; afterwards what was pending before, and errno as before.
 class KeptLoaderError {
@@ -27,6 +27,6 @@ void ClearLoaderError();
 // In the pending error, if it names the object `from`, that is named `to` from now on. Both outlive the error.
 void RenameInLoaderError(const char* from, const char* to);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 #endif  // DLHOOK_PRELOAD_BASE_LOADER_ERROR_H_

@@ -13,7 +13,7 @@
 
 #include "preload/base/process_id.h"
 
-namespace dlhook {
+namespace dlhook::inline base {
 
 constexpr uint64_t kPageBytes = 4096;
 
@@ -27,6 +27,6 @@ inline size_t CopyOwnMemory(uint64_t address, void* to, size_t size) {
   return copied < 0 ? 0 : static_cast<size_t>(copied);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 #endif  // DLHOOK_PRELOAD_BASE_OWN_MEMORY_H_

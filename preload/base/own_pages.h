@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstddef>
 
-namespace dlhook {
+namespace dlhook::inline base {
 
 // Null where there is no such memory. `fd`: of a file that is mapped from its beginning and shared.
 // The first page is mapped alone, and grows once it is known not to be locked: a large mapping would get all its pages at once,
@@ -49,6 +49,6 @@ T* OneForEachProcess(std::atomic<T*>* one) {
   return known;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 #endif  // DLHOOK_PRELOAD_BASE_OWN_PAGES_H_

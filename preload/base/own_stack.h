@@ -10,7 +10,7 @@
 
 #include "preload/base/own_pages.h"
 
-namespace dlhook {
+namespace dlhook::inline base {
 
 // Runs function(argument) on the stack that ends at `top`.
 inline void CallOnStack(void* top, void (*function)(void*), void* argument) {
@@ -35,6 +35,6 @@ inline bool CallOnOwnStack(void (*function)(void*), void* argument) {
   return true;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 #endif  // DLHOOK_PRELOAD_BASE_OWN_STACK_H_

@@ -10,7 +10,7 @@
 
 #include "preload/base/own_pages.h"
 
-namespace dlhook {
+namespace dlhook::inline base {
 
 // A thread on `stack_bytes` of own pages, whatever the host's limit for stacks is; where its thread-local variables need more than
 // that, the C library decides. `*stack`, null at first, keeps the pages for the next thread of its kind, which begins when this one
@@ -32,6 +32,6 @@ inline bool StartOwnThread(void** stack, size_t stack_bytes, void* (*main)(void*
   return pthread_create(thread, nullptr, main, argument) == 0;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 #endif  // DLHOOK_PRELOAD_BASE_OWN_THREAD_H_

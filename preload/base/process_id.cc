@@ -6,7 +6,7 @@
 
 #include "preload/base/own_pages.h"
 
-namespace dlhook {
+namespace dlhook::inline base {
 namespace {
 
 std::atomic<std::atomic<uint32_t>*> g_page{nullptr};
@@ -22,4 +22,4 @@ uint32_t ProcessId() {
   return pid;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline base {
 
 // As getpid, but remembered where a forked child finds it wiped. Never 0.
 uint32_t ProcessId();
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 #endif  // DLHOOK_PRELOAD_BASE_PROCESS_ID_H_

@@ -10,7 +10,7 @@
 
 extern "C" const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));  // of the shim itself, by the linker
 
-namespace dlhook {
+namespace dlhook::inline base {
 namespace {
 
 constexpr uint64_t kHelgrindUntracked = 0x48470127;  // _VG_USERREQ__HG_ARANGE_MAKE_UNTRACKED
@@ -44,7 +44,7 @@ void HideVariablesFromRaceCheckers() {
   }
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 // In place of the C library's for the whole shim.
 extern "C" {

@@ -14,7 +14,7 @@
 #include "preload/base/futex.h"
 #include "preload/base/process_id.h"
 
-namespace dlhook {
+namespace dlhook::inline base {
 
 struct SpinLock {
   std::atomic<uint64_t> holder{0};  // process id, and in the lower half what tells threads apart: a futex
@@ -68,6 +68,6 @@ class SpinLockHolder {
   bool held_;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline base
 
 #endif  // DLHOOK_PRELOAD_BASE_SPIN_LOCK_H_

@@ -5,7 +5,7 @@
 
 #include "preload/counters/counter_names.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 
 enum CounterFlag : uint16_t {
   kInNs = 1,
@@ -41,6 +41,6 @@ inline CounterUnit UnitOf(const CounterLine& line) {
 bool IsOn(const CounterLine& line, const Processor& processor);
 bool IsInSet(const CounterLine& line, size_t set, const Processor& processor);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters
 
 #endif  // DLHOOK_PRELOAD_COUNTERS_COUNTER_LINES_H_

@@ -10,7 +10,7 @@
 
 #include "preload/counters/counter_lines.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 
 const CounterSet kCounterSets[kCounterSetCount] = {
     {"software", "CPU time, page faults, context switches, migrations: on every machine", nullptr},
@@ -234,4 +234,4 @@ KnownCounter KnownCounterAt(size_t index) {
   return {line.name, line.alias, line.meaning, UnitOf(line), line.cores};
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters

@@ -9,7 +9,7 @@
 
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 
 enum class CounterUnit : uint8_t { kCount, kNanoseconds };
 
@@ -113,6 +113,6 @@ struct CounterSet {
 constexpr size_t kCounterSetCount = 5;
 extern const CounterSet kCounterSets[kCounterSetCount];  // software, basic, cache, flops, topdown
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters
 
 #endif  // DLHOOK_PRELOAD_COUNTERS_COUNTER_NAMES_H_

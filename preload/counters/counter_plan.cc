@@ -13,11 +13,11 @@
 #include "preload/base/own_stack.h"
 #include "preload/base/process_id.h"
 #include "preload/base/spin_lock.h"
-#include "preload/format/definitions.h"
 #include "preload/link/resolver.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/definitions.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 namespace {
 
 SpinLock g_lock;
@@ -240,4 +240,4 @@ uint32_t DefineCounterSet(const PlannedSet& set) {
   return *number;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters

@@ -13,7 +13,7 @@
 #include "preload/format/record.h"
 #include "preload/runtime/registry.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 
 // Counters that are read together, by one record.
 struct PlannedSet {
@@ -51,6 +51,6 @@ void ReportCounter(const char* name, CapabilityState state, const char* reason);
 // The names of a set's counters, separated by commas, as a definition of this process's session; 0: no room.
 uint32_t DefineCounterSet(const PlannedSet& set);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters
 
 #endif  // DLHOOK_PRELOAD_COUNTERS_COUNTER_PLAN_H_

@@ -9,7 +9,7 @@
 #include "preload/counters/counter_lines.h"
 #include "preload/counters/counter_names.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 namespace {
 
 constexpr size_t kMaxWord = 160;
@@ -303,4 +303,4 @@ void ParseCounters(const char* words, const Processor& processor, ReadSmallFile 
   }
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters

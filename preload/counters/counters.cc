@@ -12,7 +12,7 @@
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/undisturbed.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 namespace {
 
 // Between readings at scopes. One costs up to 1 us, so no thread spends more than a hundredth of its time on them; the
@@ -272,4 +272,4 @@ void CloseProcessCounters() {
   ReadProcess(thread, *counters);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters

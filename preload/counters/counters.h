@@ -6,7 +6,7 @@
 
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 
 // Writes a reading of the calling thread's counters into its ring.
 void ReadCounters(ThreadState* thread);
@@ -14,6 +14,6 @@ void ReadCounters(ThreadState* thread);
 // When the process ends: of the calling thread, if it records, and of the process as a whole.
 void CloseProcessCounters();
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters
 
 #endif  // DLHOOK_PRELOAD_COUNTERS_COUNTERS_H_

@@ -12,7 +12,7 @@
 
 #include "preload/counters/counter_names.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 
 struct Papi {
   int (*library_init)(int version);
@@ -107,6 +107,6 @@ inline void StopPapiSet(const Papi& papi, int set) {
   DropPapiSet(papi, set);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters
 
 #endif  // DLHOOK_PRELOAD_COUNTERS_PAPI_H_

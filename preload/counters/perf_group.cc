@@ -17,7 +17,7 @@
 
 #include "preload/counters/perf_page.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
@@ -320,4 +320,4 @@ void ExplainPerfError(const CounterSpec& spec, int error, char* reason, size_t s
   }
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters

@@ -14,7 +14,7 @@
 
 struct perf_event_mmap_page;
 
-namespace dlhook {
+namespace dlhook::inline counters {
 
 // How an event is to be opened.
 struct PerfEvent {
@@ -70,6 +70,6 @@ void DividePerfGroups(const CounterSpec* const* specs, size_t count, RefuseCount
 // A clause for people: why perf_event_open failed with this errno.
 void ExplainPerfError(const CounterSpec& spec, int error, char* reason, size_t size);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters
 
 #endif  // DLHOOK_PRELOAD_COUNTERS_PERF_GROUP_H_

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline counters {
 
 struct PerfPageReading {
   uint64_t value;
@@ -63,6 +63,6 @@ bool ReadPerfPage(const volatile perf_event_mmap_page* page, PerfPageReading* re
   return false;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters
 
 #endif  // DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_

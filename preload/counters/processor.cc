@@ -9,7 +9,7 @@
 
 #include "preload/counters/counter_names.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 namespace {
 
 struct Models {
@@ -113,4 +113,4 @@ Processor ThisProcessor() {
 #endif
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters

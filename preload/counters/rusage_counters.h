@@ -12,7 +12,7 @@
 
 #include "preload/format/clock.h"
 
-namespace dlhook {
+namespace dlhook::inline counters {
 
 enum class UsageField : uint8_t {
   kNone,
@@ -97,6 +97,6 @@ inline bool ReadUsage(int who, clockid_t clock, bool wants_clock, bool wants_cou
   return true;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters
 
 #endif  // DLHOOK_PRELOAD_COUNTERS_RUSAGE_COUNTERS_H_

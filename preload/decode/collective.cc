@@ -11,7 +11,7 @@
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 namespace {
 
 // Communicators met so far: their number, and what the library says of them, asked once.
@@ -180,4 +180,4 @@ void TrackCommunicatorNew(const CommunicatorNewArgs& args) {
   Forget(value);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode

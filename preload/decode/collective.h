@@ -8,7 +8,7 @@
 
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 
 // Needs kCollectiveShapeWords and 3 addresses: send buffer, receive buffer, stream.
 struct NcclArgs {
@@ -75,6 +75,6 @@ struct CommunicatorNewArgs {
 };
 void TrackCommunicatorNew(const CommunicatorNewArgs& args);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode
 
 #endif  // DLHOOK_PRELOAD_DECODE_COLLECTIVE_H_

@@ -9,7 +9,7 @@
 #include "preload/track/capture.h"
 #include "preload/track/host_memory.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 namespace {
 
 bool OnDevice(MemorySpace space) { return space == MemorySpace::kDevice; }
@@ -238,4 +238,4 @@ void DecodeAllocation(const AllocationArgs& args, CallRecord* record) {
   record->addresses()[1] = Address(args.stream);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode

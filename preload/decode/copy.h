@@ -9,7 +9,7 @@
 #include "preload/abi/abi_types.h"
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 
 struct CopyArgs {
   CopyDirection direction = CopyDirection::kUnknown;  // where the function's name says it
@@ -106,6 +106,6 @@ struct AllocationArgs {
 // Needs kAllocationShapeWords and 2 addresses.
 void DecodeAllocation(const AllocationArgs& args, CallRecord* record);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode
 
 #endif  // DLHOOK_PRELOAD_DECODE_COPY_H_

@@ -12,7 +12,7 @@
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 namespace {
 
 using GetAttribute = int (*)(const void* object, int attribute, void* value, size_t bytes, size_t* written);
@@ -270,4 +270,4 @@ void DecodeLtTransform(const LtTransformArgs& args, CallRecord* record) {
   record->addresses()[2] = Address(args.c);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode

@@ -8,7 +8,7 @@
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 namespace {
 
 struct CublasApi {
@@ -180,4 +180,4 @@ void DecodeCudaMatrix(const CudaMatrixArgs& args, CallRecord* record) {
   StoreAddresses(record, direct ? args.a : nullptr, direct ? args.b : nullptr, direct ? args.c : nullptr);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode

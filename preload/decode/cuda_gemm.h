@@ -9,7 +9,7 @@
 #include "preload/abi/arguments.h"
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 
 // cublas{S…}gemm and its kin. Needs kCudaGemmShapeWords and 3 addresses.
 struct CudaGemmArgs {
@@ -165,6 +165,6 @@ struct LtTransformArgs {
 };
 void DecodeLtTransform(const LtTransformArgs& args, CallRecord* record);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode
 
 #endif  // DLHOOK_PRELOAD_DECODE_CUDA_GEMM_H_

@@ -6,7 +6,7 @@
 
 #include "preload/abi/cuda_types.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 
 // cublasOperation_t as BLAS's letter; CONJG (3) is the conjugate without transposing, 'R' as elsewhere.
 inline char CublasOperation(int64_t operation) {
@@ -25,6 +25,6 @@ class Alignment {
   uint64_t bits_ = 0;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode
 
 #endif  // DLHOOK_PRELOAD_DECODE_CUDA_OPERANDS_H_

@@ -11,7 +11,7 @@
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 namespace {
 
 constexpr int kMaxDims = 8;  // CUDNN_DIM_MAX
@@ -303,4 +303,4 @@ void DecodeCudnnSearch(const CudnnSearchArgs& args, CallRecord* record) {
   new (record->shape()) SearchShape(shape);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode

@@ -8,7 +8,7 @@
 
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 
 struct CudnnArgs {
   CudnnOperation operation = CudnnOperation::kUnknown;
@@ -85,6 +85,6 @@ struct CudnnSearchArgs {
 };
 void DecodeCudnnSearch(const CudnnSearchArgs& args, CallRecord* record);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode
 
 #endif  // DLHOOK_PRELOAD_DECODE_CUDNN_H_

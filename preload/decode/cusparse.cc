@@ -6,7 +6,7 @@
 #include "preload/link/library_api.h"
 #include "preload/track/capture.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 namespace {
 
 struct SparseApi {
@@ -94,4 +94,4 @@ void DecodeSparse(const SparseArgs& args, CallRecord* record) {
   for (int i = 0; i < 3; ++i) record->addresses()[i] = 0;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode

@@ -7,7 +7,7 @@
 
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 
 // Needs kCudaMatrixShapeWords and 3 addresses, which stay zero: the operands are in the descriptors.
 struct SparseArgs {
@@ -24,6 +24,6 @@ struct SparseArgs {
 };
 void DecodeSparse(const SparseArgs& args, CallRecord* record);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode
 
 #endif  // DLHOOK_PRELOAD_DECODE_CUSPARSE_H_

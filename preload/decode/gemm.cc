@@ -1,6 +1,6 @@
 #include "preload/decode/gemm.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 namespace {
 
 uint64_t MultiplySaturated(uint64_t a, uint64_t b) {
@@ -73,4 +73,4 @@ void DecodeGemmBatch(const GemmBatchArgs& args, CallRecord* record) {
   new (record->shape() + kGemmShapeWords) GemmGroups{args.groups > 0 ? args.groups : 0, totals.flops};
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode

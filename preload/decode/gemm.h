@@ -17,7 +17,7 @@
 #include "preload/abi/arguments.h"
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 
 struct GemmArgs {
   DataType a_type = DataType::kUnknown;
@@ -212,6 +212,6 @@ inline void DecodeGemmPack(const GemmPackArgs& args, CallRecord* record) {
   DecodeGemm(gemm, record);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode
 
 #endif  // DLHOOK_PRELOAD_DECODE_GEMM_H_

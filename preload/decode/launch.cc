@@ -8,7 +8,7 @@
 #include "preload/track/capture.h"
 #include "preload/track/kernels.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 namespace {
 
 // cudaLaunchConfig_t: gridDim, blockDim, size_t dynamicSmemBytes, stream. CUlaunchConfig: six unsigned, unsigned
@@ -74,4 +74,4 @@ void DecodeLaunchConfig(const LaunchConfigArgs& args, CallRecord* record) {
   DecodeLaunch(launch, record);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode

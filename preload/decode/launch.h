@@ -9,7 +9,7 @@
 #include "preload/abi/abi_types.h"
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 
 struct LaunchArgs {
   bool cooperative = false;
@@ -42,6 +42,6 @@ struct LaunchConfigArgs {
 };
 void DecodeLaunchConfig(const LaunchConfigArgs& args, CallRecord* record);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode
 
 #endif  // DLHOOK_PRELOAD_DECODE_LAUNCH_H_

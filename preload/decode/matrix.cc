@@ -4,7 +4,7 @@
 
 #include "preload/abi/arguments.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 
 void DecodeMatrix(const MatrixArgs& args, CallRecord* record) {
   new (record->shape()) MatrixShape{
@@ -30,4 +30,4 @@ void DecodeMatrix(const MatrixArgs& args, CallRecord* record) {
   addresses[2] = Address(args.c);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode

@@ -9,7 +9,7 @@
 
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline decode {
 
 struct MatrixArgs {
   DataType type = DataType::kUnknown;
@@ -35,6 +35,6 @@ struct MatrixArgs {
 // lacks are 0.
 void DecodeMatrix(const MatrixArgs& args, CallRecord* record);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline decode
 
 #endif  // DLHOOK_PRELOAD_DECODE_MATRIX_H_

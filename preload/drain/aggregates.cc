@@ -3,7 +3,7 @@
 
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 void WriteHistogram(PacketWriter* writer, const uint64_t (&histogram)[CallTotals::kBuckets]) {
@@ -79,4 +79,4 @@ void AggregateTable::Drop() {
   calls_ = 0;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

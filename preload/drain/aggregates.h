@@ -8,7 +8,7 @@
 #include "preload/format/packet_writer.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 using TotalsCause = fields::CallAggregate::Cause;
 
@@ -50,6 +50,6 @@ class AggregateTable {
   uint64_t window_start_ticks_ = 0;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 // Room for the loss and footer packets when the disk is full.
@@ -160,4 +160,4 @@ bool FileSink::Truncate(uint64_t bytes) {
   return true;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

@@ -10,7 +10,7 @@
 
 #include "preload/base/buffer.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 enum class WriteResult {
   kOk,
@@ -88,6 +88,6 @@ class MemorySink final : public ByteSink {
   Buffer buffer_;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_BYTE_SINK_H_

@@ -6,7 +6,7 @@
 #include "preload/format/packet_writer.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 struct BatchedCall {
   uint64_t sequence;
@@ -123,6 +123,6 @@ class CallBatch {
   LateColumn python_, stack_;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_

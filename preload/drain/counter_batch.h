@@ -9,7 +9,7 @@
 #include "preload/format/record.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 using ReadingKind = fields::CounterBatch::Kind;
 
@@ -129,6 +129,6 @@ class CounterBatches {
   }
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_COUNTER_BATCH_H_

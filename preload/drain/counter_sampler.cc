@@ -17,7 +17,7 @@
 #include "preload/counters/counter_names.h"
 #include "preload/format/identity.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 constexpr uint64_t kSamplesPerListing = 5;
@@ -397,4 +397,4 @@ void CounterSampler::HandOverAll(Drain* drain) {
   for (uint32_t i = 0; i < thread_count_; ++i) HandOver(drain, &threads_[i]);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

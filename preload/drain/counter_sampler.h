@@ -12,7 +12,7 @@
 #include "preload/drain/proc_counters.h"
 #include "preload/format/session.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 class CounterSampler {
  public:
@@ -111,6 +111,6 @@ class CounterSampler {
   uint64_t next_hand_over_ticks_ = 0;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_

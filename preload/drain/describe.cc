@@ -5,7 +5,7 @@
 #include "preload/format/hook_table.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 // Writes one packet: PacketScope scope(out, fields::Packet::kThread); scope.writer.UInt(…);
@@ -331,4 +331,4 @@ void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, 
   writer.End(op);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

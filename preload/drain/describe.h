@@ -9,7 +9,7 @@
 #include "preload/format/tap_line.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 constexpr uint32_t kSchemaMajor = 1;
 constexpr uint32_t kSchemaMinor = 1;
@@ -58,6 +58,6 @@ void WriteStringDefinition(uint32_t iid, const char* text, size_t size, Buffer* 
 void WriteCallDefinition(uint32_t iid, const CallRecord& record, const DefinitionSource& definitions, Buffer* out);
 void WriteTapDefinition(uint32_t iid, const TapLine& line, const char* version, Buffer* out);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_DESCRIBE_H_

@@ -5,7 +5,7 @@
 #include "preload/format/definitions.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 // By CudnnOperation: Cudnn.operation.
@@ -271,4 +271,4 @@ void WriteCudaShape(const CallRecord& record, const DefinitionSource& definition
   }
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

@@ -5,7 +5,7 @@
 
 #include "preload/drain/describe.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 // Writes the shape into the open OpDefinition, and OpDefinition.captured; nothing for records of other types.
 void WriteCudaShape(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer);
@@ -13,6 +13,6 @@ void WriteCudaShape(const CallRecord& record, const DefinitionSource& definition
 // Gemm's fields, without its Begin and End.
 void WriteGemmFields(const GemmShape& shape, PacketWriter* writer);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_

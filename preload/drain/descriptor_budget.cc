@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 constexpr uint64_t kPartOfTable = 4;
@@ -36,4 +36,4 @@ bool TakeDescriptors(uint32_t count) {
 
 void GiveBackDescriptors(uint32_t count) { g_taken.fetch_sub(count); }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

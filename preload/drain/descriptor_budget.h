@@ -6,12 +6,12 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 // All or, false, none.
 bool TakeDescriptors(uint32_t count);
 void GiveBackDescriptors(uint32_t count);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_DESCRIPTOR_BUDGET_H_

@@ -9,7 +9,7 @@
 #include "preload/format/gpu_records.h"
 #include "preload/format/hook_table.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 constexpr size_t kPublishBytes = 256 << 10;
@@ -405,4 +405,4 @@ void Drain::TakeThread(uint32_t slot, const ThreadRecord* record) {
   WriteThreadPacket(record->thread_id, record->tid, record->name, begins ? 0 : record->ticks, &out_);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

@@ -22,7 +22,7 @@
 #include "preload/format/tap_line.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 // How the recorded process ended, as far as the drain's owner knows.
 using ProcessEnd = fields::Footer::End;
@@ -155,6 +155,6 @@ class Drain {
   bool tails_moved_ = false;  // since the last checkpoint
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_DRAIN_H_

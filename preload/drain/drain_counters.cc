@@ -7,7 +7,7 @@
 #include "preload/drain/drain.h"
 #include "preload/format/definitions.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 // `names`, separated by commas, one after another; false at their end.
@@ -88,4 +88,4 @@ void Drain::AddCapability(const char* name, uint32_t state, const char* reason) 
   WriteCapabilityPacket(capability.record, &out_);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

@@ -9,7 +9,7 @@
 #include "preload/format/gpu_records.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 // What tells kernels apart; without padding.
@@ -164,4 +164,4 @@ void Drain::LoseForMemory() {
   state_.lost_errno = ENOMEM;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

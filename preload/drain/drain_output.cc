@@ -6,7 +6,7 @@
 #include "preload/drain/drain.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 constexpr uint64_t kMaxAggregateWindowSeconds = 60;
@@ -217,4 +217,4 @@ void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
   Publish(true);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

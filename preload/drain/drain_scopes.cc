@@ -7,7 +7,7 @@
 #include "preload/format/definitions.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 constexpr uint32_t kMaxFrames = 1024;
@@ -82,4 +82,4 @@ void Drain::TakePythonModule(const PythonModuleRecord* record) {
   WritePythonModulePacket(*record, &out_);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

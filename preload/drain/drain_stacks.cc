@@ -4,7 +4,7 @@
 #include "preload/format/stack_nodes.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 // More than the capture keeps (it marks the cut itself): only a host that scribbles gets here.
@@ -51,4 +51,4 @@ uint32_t Drain::NativeStackOf(uint32_t number) {
   return number;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

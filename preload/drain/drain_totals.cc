@@ -5,7 +5,7 @@
 #include "preload/drain/drain.h"
 #include "preload/format/call_totals.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 // As read from a ring: its size was checked.
 void Drain::TakeTotals(const CallTotalsRecord* record) {
@@ -78,4 +78,4 @@ void Drain::TakeLeftTotals() {
   }
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

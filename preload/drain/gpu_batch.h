@@ -8,7 +8,7 @@
 #include "preload/format/record.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 class GpuActivityBatch {
  public:
@@ -223,6 +223,6 @@ class GpuBatches {
   GpuRows<4> nodes_;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_

@@ -1,7 +1,7 @@
 // Hash tables of the drain.
 #include "preload/drain/interner.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 uint64_t HashBytes(const void* data, uint32_t bytes) {
@@ -81,4 +81,4 @@ uint32_t Interner::AddAddress(AddressEntry* entry, uint64_t address) {
   return entry->iid;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

@@ -9,7 +9,7 @@
 #include "preload/base/buffer.h"
 #include "preload/format/stack_nodes.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 // Keys of any length -> ids from 1 upward. Open addressing; the owner keeps it from filling up.
 class KeyTable {
@@ -132,6 +132,6 @@ class Interner {
   uint32_t first_new_address_iid_ = 1;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_INTERNER_H_

@@ -7,7 +7,7 @@
 #include "preload/format/packet_writer.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 // What the bytes of a message's fields are, by number. Other fields are numbers or not known: nothing in them can be wrong.
@@ -113,4 +113,4 @@ bool IsCudnnMessage(const void* bytes, size_t size) {
   return IsMessage(kCudnn, {begin, begin + size});
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

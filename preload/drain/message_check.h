@@ -6,11 +6,11 @@
 
 #include <cstddef>
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 // A serialized trace::Cudnn.
 bool IsCudnnMessage(const void* bytes, size_t size);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_MESSAGE_CHECK_H_

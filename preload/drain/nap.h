@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 class DrainNap {
  public:
@@ -32,6 +32,6 @@ class DrainNap {
   long nap_ns_ = kShortestNs;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_NAP_H_

@@ -10,7 +10,7 @@
 #include "preload/drain/descriptor_budget.h"
 #include "preload/runtime/registry.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 bool OpenGroup(const PerfEvent* events, uint32_t count, uint32_t tid, PerfGroup* group) {
@@ -129,4 +129,4 @@ void PerfSampler::End(uint32_t index, uint32_t last) {
   threads_[last].is_open = false;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

@@ -9,7 +9,7 @@
 #include "preload/counters/perf_group.h"
 #include "preload/drain/drain.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 class PerfSampler {
  public:
@@ -50,6 +50,6 @@ class PerfSampler {
   bool has_complained_ = false;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_PERF_SAMPLER_H_

@@ -10,7 +10,7 @@
 
 #include "preload/drain/descriptor_budget.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 namespace {
 
 bool NumberAfter(const char* text, const char* key, uint64_t* number) {
@@ -101,4 +101,4 @@ bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size) {
   return bytes > 0;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain

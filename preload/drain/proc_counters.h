@@ -7,7 +7,7 @@
 
 #include "preload/counters/rusage_counters.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 // The first number of "schedstat": ns on a processor. False where there is none.
 bool ParseSchedstat(const char* text, uint64_t* task_clock_ns);
@@ -42,6 +42,6 @@ void CloseProcFiles(ProcFiles* files);
 // descriptor is left.
 bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_PROC_COUNTERS_H_

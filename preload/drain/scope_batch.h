@@ -7,7 +7,7 @@
 #include "preload/format/record.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline drain {
 
 class ScopeBatch {
  public:
@@ -90,6 +90,6 @@ class ScopeBatch {
   Buffer name_, end_, duration_, kind_, link_, sequence_, calls_, python_;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline drain
 
 #endif  // DLHOOK_PRELOAD_DRAIN_SCOPE_BATCH_H_

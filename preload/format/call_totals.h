@@ -10,7 +10,7 @@
 #include "preload/format/record.h"
 #include "preload/format/session.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 // Durations, in the unit of the op's time source.
 struct CallSums {
@@ -92,6 +92,6 @@ inline void UndoChange(const TotalsTable& table, CallTotalsRecord* record) {
   if (table.bucket < CallTotals::kBuckets) record->totals.histogram[table.bucket] = table.bucket_before;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_CALL_TOTALS_H_

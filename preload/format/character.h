@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 struct Character {
   uint32_t code = 0;  // its code point; of what is no UTF-8 one byte
@@ -77,6 +77,6 @@ inline void SpellOut(const char* text, char* out, size_t size) {
   *out = '\0';
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_CHARACTER_H_

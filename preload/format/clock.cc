@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-namespace dlhook {
+namespace dlhook::inline format {
 namespace {
 
 bool TscIsInvariant() {
@@ -72,4 +72,4 @@ uint64_t EstimateTicksPerSecond(ClockKind kind, const ClockSample& first, const 
   return static_cast<uint64_t>(static_cast<double>(last.ticks - first.ticks) * 1e9 / static_cast<double>(elapsed_ns));
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format

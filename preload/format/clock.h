@@ -11,7 +11,7 @@
 
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 using ClockKind = fields::Clock::Kind;
 
@@ -46,6 +46,6 @@ ClockSample TakeClockSample(ClockKind kind);
 // Rate between two samples, or what the processor states, or 0 where neither is known.
 uint64_t EstimateTicksPerSecond(ClockKind kind, const ClockSample& first, const ClockSample& last);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_CLOCK_H_

@@ -8,7 +8,7 @@
 
 #include "preload/format/session.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 // What the bytes of a definition are.
 enum class DefinitionKind : uint32_t {
@@ -37,11 +37,6 @@ struct PythonFrameDefinition {
   uint32_t object;        // trace::PythonModule.object, 0: none
 };
 
-// Keeps `size` bytes for the drain; returns their number, or 0 where there is no session, no room or too much of it (counted;
-// names are cut instead). Not for the steady state: takes a lock and may allocate pages.
-// Thread: any application thread.
-uint32_t Define(DefinitionKind kind, const void* bytes, size_t size);
-
 // What FindDefinition found. `bytes` is what was checked: the mapping may be written to meanwhile.
 struct DefinedBytes {
   const char* data;  // null: there is none
@@ -65,6 +60,6 @@ inline DefinedBytes FindDefinition(const SessionHeader* session, uint64_t mappin
   return {data + sizeof(Definition), bytes};
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_DEFINITIONS_H_

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 // "/tmp/dlhook-UID/HASH" for an absolute path.
 inline void FallbackFolder(const char* wanted, char* folder, size_t size) {
@@ -18,6 +18,6 @@ inline void FallbackFolder(const char* wanted, char* folder, size_t size) {
            static_cast<unsigned long long>(hash));
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_FALLBACK_FOLDER_H_

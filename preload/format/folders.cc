@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace dlhook {
+namespace dlhook::inline format {
 namespace {
 
 constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
@@ -87,4 +87,4 @@ int OpenPrivateFolder(const char* path) {
   return OpenPrivateIn(OpenPrivateIn(OpenFolder(place, false), outer), inner);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format

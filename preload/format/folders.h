@@ -3,7 +3,7 @@
 #ifndef DLHOOK_PRELOAD_FORMAT_FOLDERS_H_
 #define DLHOOK_PRELOAD_FORMAT_FOLDERS_H_
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 // The folder of this absolute path as a descriptor (O_PATH), made with its parents (0700) where it is not there; -1 with errno set.
 // A symbolic link on the way counts if it is ours, root's, or lies where nobody but the owner of its folder may write: the rule of
@@ -13,6 +13,6 @@ int OpenFolder(const char* path, bool make);
 // The same for one in a place like /tmp: each of the two last folders of the path must be ours, and is closed to others.
 int OpenPrivateFolder(const char* path);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_FOLDERS_H_

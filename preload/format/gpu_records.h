@@ -7,7 +7,7 @@
 #include "preload/format/record.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 using GpuActivityKind = fields::GpuActivityBatch::Kind;
 using GpuTimeSource = fields::GpuTimeSource;
@@ -91,6 +91,6 @@ struct GpuWindowRecord {
   uint32_t text_bytes;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_GPU_RECORDS_H_

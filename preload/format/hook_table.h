@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 using HookId = uint16_t;
 
@@ -50,6 +50,6 @@ extern const uint32_t kNewestDriverVersion;
 // Id of `name`, or -1. Binary search; no allocation.
 int FindHook(const char* name);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_HOOK_TABLE_H_

@@ -13,7 +13,7 @@
 
 #include "preload/base/environment.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 namespace {
 
 const char kBootId[] = "/proc/sys/kernel/random/boot_id";
@@ -217,4 +217,4 @@ void MakeRunKey(char* key, size_t size) {
   snprintf(key, size, "%u-%llu", leader, static_cast<unsigned long long>(start));
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format

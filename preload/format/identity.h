@@ -9,7 +9,7 @@
 
 #include "preload/format/session.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 // Base name of an interpreter's script. To be asked when the process begins, with its argv: programs write other things over it later
 // (setproctitle).
@@ -40,6 +40,6 @@ void FindProgram(const char* started_as, char (*program)[64]);
 // What the file says, `size - 1` bytes at most and a zero after them; their number.
 size_t ReadFileAt(int folder, const char* path, char* text, size_t size);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_IDENTITY_H_

@@ -6,7 +6,7 @@
 
 #include "preload/base/buffer.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 // Bytes of the character that `text` begins with, 0 where it is none (overlong forms and surrogates among them).
 inline size_t Utf8Length(const char* text, size_t size) {
@@ -99,6 +99,6 @@ class PacketWriter {
   Buffer* out_;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_PACKET_WRITER_H_

@@ -9,7 +9,7 @@
 
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 enum class RecordType : uint8_t {
   kPad = 0,          // fills the end of the ring; `words` says how far to skip
@@ -400,6 +400,6 @@ struct CapabilityRecord {
 
 constexpr size_t kMaxRecordBytes = 8192;
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_RECORD_H_

@@ -9,7 +9,7 @@
 #include "preload/format/record.h"
 #include "preload/format/session.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 struct RingProducer {
   Slot* slot;
@@ -124,6 +124,6 @@ struct RingProducer {
   }
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_RING_H_

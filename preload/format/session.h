@@ -18,7 +18,7 @@
 
 #include "preload/format/clock.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 constexpr uint64_t kSessionMagic = 0x31474e5252484c44;  // "DLHRRNG1"
 constexpr uint32_t kMaxSlots = 232;
@@ -217,6 +217,6 @@ inline uint64_t ChunkBytes(uint64_t growth) {
   return power;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_SESSION_H_

@@ -9,7 +9,7 @@
 #include "preload/format/session.h"
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 using StackCut = fields::InternedStack::Cut;
 
@@ -32,6 +32,6 @@ inline const StackNode* FindStackNode(const SessionHeader* session, uint64_t map
   return nodes[number].parent < number ? nodes + number : nullptr;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_STACK_NODES_H_

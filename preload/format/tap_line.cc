@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-namespace dlhook {
+namespace dlhook::inline format {
 namespace {
 
 // What a release prints that says no template (before 2.1); told apart by the number of fields.
@@ -159,4 +159,4 @@ TapLine ParseTapLine(const char* text, size_t size, const char* template_fields)
   return line;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format

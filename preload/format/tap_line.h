@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 struct TextSpan {
   const char* data;
@@ -42,6 +42,6 @@ TapLine ParseTapLine(const char* text, size_t size, const char* template_fields)
 // Milliseconds as printf's %g writes them ("0.0429688", "9.76562e-05") to nanoseconds. False: it is something else.
 bool ParseMilliseconds(TextSpan text, uint64_t* nanoseconds);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_TAP_LINE_H_

@@ -7,7 +7,7 @@
 
 #include "preload/proto_fields.h"
 
-namespace dlhook {
+namespace dlhook::inline format {
 
 // Advice to users: what to do, or what is missing, as a sentence; empty: nothing.
 struct TapAdvice {
@@ -107,6 +107,6 @@ constexpr bool ScopeKindsAreInOrder() {
 }
 static_assert(ScopeKindsAreInOrder());
 
-}  // namespace dlhook
+}  // namespace dlhook::inline format
 
 #endif  // DLHOOK_PRELOAD_FORMAT_TAPS_H_

@@ -6,7 +6,7 @@
 
 #include "preload/base/own_pages.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 constexpr uint32_t kFewestRecords = 16;
@@ -151,4 +151,4 @@ void ReturnActivityBuffer(ActivityBuffers* pool, ActivityBuffer* buffer) {
   GiveBack(pool, static_cast<uint32_t>(buffer - pool->buffers) + 1);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

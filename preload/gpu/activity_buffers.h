@@ -10,7 +10,7 @@
 
 #include "preload/base/spin_lock.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 constexpr uint32_t kMostActivityBuffers = 2048;
 
@@ -76,6 +76,6 @@ ActivityBuffer* NextFullBuffer(ActivityBuffers* pool);
 bool HasFullBuffer(ActivityBuffers* pool);
 void ReturnActivityBuffer(ActivityBuffers* pool, ActivityBuffer* buffer);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_ACTIVITY_BUFFERS_H_

@@ -7,7 +7,7 @@
 
 #include "preload/format/gpu_records.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 // Indexed by CUpti_ActivityMemcpyKind: arrays are device memory.
@@ -162,4 +162,4 @@ void ReadDevice(const cupti::DeviceRecord& record, uint32_t version, GpuDeviceRe
   if (version >= cupti::kVersionGraphIds && record.is_partitioned != 0) device->is_partition = 1;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

@@ -9,7 +9,7 @@
 #include "preload/format/gpu_records.h"
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // What a record of CUPTI's is.
 enum class ActivityUse : uint32_t {
@@ -29,6 +29,6 @@ ActivityUse ReadActivity(const void* record, uint32_t version, int64_t clock_off
 // `name_bytes` of the name are left for the caller; so is what the record does not tell.
 void ReadDevice(const cupti::DeviceRecord& record, uint32_t version, GpuDeviceRecord* device);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_ACTIVITY_READER_H_

@@ -12,7 +12,7 @@
 
 #include "preload/link/resolver.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 CuptiApi g_api;
@@ -207,4 +207,4 @@ CuptiResultText::CuptiResultText(const CuptiApi& api, int result) {
   snprintf(text, sizeof text, "%s %d", name == nullptr ? "error" : name, result);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

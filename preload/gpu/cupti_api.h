@@ -8,7 +8,7 @@
 
 #include "preload/abi/cupti_abi.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 struct CuptiApi {
   using Callback = void (*)(void* user, uint32_t domain, uint32_t id, const void* data);
@@ -58,6 +58,6 @@ struct CuptiResultText {
   char text[96];
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_CUPTI_API_H_

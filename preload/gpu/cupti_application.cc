@@ -3,7 +3,7 @@
 
 #include "preload/abi/cupti_abi.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 void CuptiApplication::Enter() {
   SpinLockHolder holder(&lock_);
@@ -104,4 +104,4 @@ void CuptiApplication::Note(const CuptiCall& call) {
   }
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

@@ -8,7 +8,7 @@
 
 #include "preload/base/spin_lock.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // What a function of CUPTI's means to who else uses it.
 enum class CuptiRole : uint8_t {
@@ -89,6 +89,6 @@ class CuptiApplication {
   bool has_finalized_ = false;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_CUPTI_APPLICATION_H_

@@ -10,7 +10,7 @@
 #include "preload/gpu/injection.h"
 #include "preload/runtime/config.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 const CallbackRange kWorkCallbacks[] = {
     {cupti::kDomainDriver, 43, 82},     // cuMemcpyHtoD … cu64Memcpy3DAsync, cuMemsetD8 … cu64MemsetD2D32
@@ -158,4 +158,4 @@ void OnBufferCompleted(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   if (QueueActivityBuffer(&state->buffers, buffer, valid)) WakeGpuThread(state);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

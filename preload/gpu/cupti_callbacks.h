@@ -10,7 +10,7 @@
 
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // Functions [first, last] of a domain that make a GPU work, by CUPTI's numbers (cupti_driver_cbid.h,
 // cupti_runtime_cbid.h), which never change their meaning. Those that a version does not have are refused by it.
@@ -29,6 +29,6 @@ void OnCuptiCallback(void* user, uint32_t domain, uint32_t id, const void* data)
 void OnBufferRequested(uint8_t** buffer, size_t* size, size_t* most_records);
 void OnBufferCompleted(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_CUPTI_CALLBACKS_H_

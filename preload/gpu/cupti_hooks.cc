@@ -19,7 +19,7 @@
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 constexpr char kReason[] = "the program uses CUPTI itself";
@@ -164,7 +164,7 @@ void RestoreApplicationCupti() {
   if (real != nullptr) real(g_timestamps.load(), 0, 0, 0, 0, 0);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 // name, role, group. Getters of what we may have set belong to it: the application must read its own.
 #define DLHOOK_CUPTI_FUNCTIONS(X)                                         \
@@ -230,9 +230,9 @@ DLHOOK_CUPTI_FUNCTIONS(DLHOOK_CUPTI_WRAPPER)
 
 }  // extern "C"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 #define DLHOOK_CUPTI_ENTRY(name, role, group) DLHOOK_LOOKED_UP(kLookedUp_##name, name);
 DLHOOK_CUPTI_FUNCTIONS(DLHOOK_CUPTI_ENTRY)
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

@@ -4,7 +4,7 @@
 #ifndef DLHOOK_PRELOAD_GPU_CUPTI_HOOKS_H_
 #define DLHOOK_PRELOAD_GPU_CUPTI_HOOKS_H_
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // What opening CUPTI for ourselves must know of the application, at the moment of opening.
 struct ApplicationCupti {
@@ -22,6 +22,6 @@ void UseOwnTimestamps();
 // are in force again, where it has any.
 void RestoreApplicationCupti();
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_CUPTI_HOOKS_H_

@@ -13,7 +13,7 @@
 #include "preload/gpu/injection.h"
 #include "preload/runtime/config.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 // The first is needed; a version may lack one of the others.
@@ -184,4 +184,4 @@ void HandOverCupti(GpuState* state) {
   RestoreApplicationCupti();
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

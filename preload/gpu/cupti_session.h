@@ -8,7 +8,7 @@
 #include "preload/gpu/cupti_api.h"
 #include "preload/gpu/gpu_state.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 enum class CuptiAnswer { kOn, kTaken, kRefused };
 
@@ -23,6 +23,6 @@ void CloseCupti(const CuptiApi& api, GpuState* state, bool hand_over);
 // For the application to use after CloseCupti: without our subscription, settings as they were. Once.
 void HandOverCupti(GpuState* state);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_CUPTI_SESSION_H_

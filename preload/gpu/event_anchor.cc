@@ -3,7 +3,7 @@
 
 #include "preload/format/clock.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING: independent of the legacy stream
@@ -103,4 +103,4 @@ void CloseContext(const EventDriver& driver, EventContext* context) {
   context->own_stream = nullptr;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

@@ -6,7 +6,7 @@
 
 #include "preload/gpu/event_pool.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // A stream of our own and the first anchor, for a context with `context` set. The program's current context stays.
 // False: not possible.
@@ -19,6 +19,6 @@ void RefreshAnchor(EventState* state, EventContext* context);
 // Gives back all events and the stream; pairs must be free or forgotten. The context is current.
 void CloseContext(const EventDriver& driver, EventContext* context);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_EVENT_ANCHOR_H_

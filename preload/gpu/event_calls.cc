@@ -11,7 +11,7 @@
 #include "preload/link/library_api.h"
 #include "preload/runtime/registry.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 std::atomic<uint32_t> g_gpu_events{0};
 
@@ -239,4 +239,4 @@ void EndCallEvents(ThreadState* thread) {
   errno = saved_errno;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

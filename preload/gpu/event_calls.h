@@ -11,7 +11,7 @@
 #include "preload/format/record.h"
 #include "preload/runtime/call_scope.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // How a call's stream is found (`work` in preload/api), or what the call means for streams and contexts.
 enum class EventWork : uint8_t {
@@ -50,6 +50,6 @@ void BeginCallEvents(CallFrame* frame, const EventCall& call);
 // Where a recorded call ends, after its end was read.
 void EndCallEvents(ThreadState* thread);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_EVENT_CALLS_H_

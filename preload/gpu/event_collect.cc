@@ -13,7 +13,7 @@
 #include "preload/gpu/gpu_time.h"
 #include "preload/runtime/registry.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 struct Collector {
@@ -252,4 +252,4 @@ void EndEventContexts(EventState* state, ThreadState* thread, const void* contex
   }
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

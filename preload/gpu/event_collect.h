@@ -5,13 +5,13 @@
 #include "preload/gpu/event_pool.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // The application is about to end a context (null: whichever): takes in what is complete and gives back all events,
 // which would go with it. A context that lives on is opened again by its next call. `thread`: the calling one's, or
 // null. Thread: any application thread, before the real function.
 void EndEventContexts(EventState* state, ThreadState* thread, const void* context);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_EVENT_COLLECT_H_

@@ -7,7 +7,7 @@
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 constexpr int kRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
@@ -50,4 +50,4 @@ CaptureTolerant::~CaptureTolerant() {
   if (exchanged_) driver_.exchange_capture_mode(&mode_);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // CUresult
 constexpr int kDriverSuccess = 0;
@@ -71,6 +71,6 @@ class CurrentContext {
   bool pushed_;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_EVENT_DRIVER_H_

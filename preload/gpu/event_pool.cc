@@ -7,7 +7,7 @@
 #include "preload/base/own_pages.h"
 #include "preload/gpu/event_anchor.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 std::atomic<EventState*> g_state{nullptr};
@@ -159,4 +159,4 @@ uint32_t NumberOfStream(EventState* state, const EventContext& context, uintptr_
   return state->streams_made;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

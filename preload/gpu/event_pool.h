@@ -13,7 +13,7 @@
 #include "preload/format/record.h"
 #include "preload/gpu/event_driver.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 struct EventContext;
 
@@ -125,6 +125,6 @@ inline void Append(EventList* list, EventPair* pair) {
   list->tail = pair;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_EVENT_POOL_H_

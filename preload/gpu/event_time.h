@@ -4,7 +4,7 @@
 
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // From now on calls are timed. The driver is looked up by the first of them: it may not be loaded yet. False: no
 // memory, or a forked child of a process that did it. Thread: any; makes two system calls, takes no lock.
@@ -20,6 +20,6 @@ void CollectEvents(ThreadState* own);
 void FinishEvents(ThreadState* own);
 constexpr int kLongestEventWaitMs = 20;
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_EVENT_TIME_H_

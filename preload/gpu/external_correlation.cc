@@ -7,7 +7,7 @@
 #include "preload/gpu/cupti_callbacks.h"
 #include "preload/runtime/process_state.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 // An id is both numbers of the call.
@@ -103,4 +103,4 @@ bool LinkOf(const cupti::ExternalCorrelationRecord& record, GpuLinkRecord* link)
   return true;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

@@ -12,7 +12,7 @@
 #include "preload/gpu/cupti_api.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // Enables the records that it takes: CUPTI's own of what was pushed, and those of the functions that make GPUs work.
 // False: it can't be had.
@@ -31,6 +31,6 @@ void ForgetPushedCalls();
 // told by the call.
 bool LinkOf(const cupti::ExternalCorrelationRecord& record, GpuLinkRecord* link);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_EXTERNAL_CORRELATION_H_

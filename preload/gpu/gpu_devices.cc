@@ -19,7 +19,7 @@
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 constexpr size_t kNameBytes = 96;
@@ -141,4 +141,4 @@ void NoteCuptiDevice(ThreadState* own, const cupti::DeviceRecord& record, uint32
   Tell(own, record.id, &record, cupti_version);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

@@ -10,7 +10,7 @@
 #include "preload/format/record.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // Tells of a device, where that was not done yet: `ordinal` is CUDA's.
 void NoteGpuDevice(ThreadState* own, uint32_t ordinal);
@@ -18,6 +18,6 @@ void NoteGpuDevice(ThreadState* own, uint32_t ordinal);
 // The same with what CUPTI's record says of it.
 void NoteCuptiDevice(ThreadState* own, const cupti::DeviceRecord& record, uint32_t cupti_version);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_GPU_DEVICES_H_

@@ -5,7 +5,7 @@
 
 #include "preload/gpu/gpu_time.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 constexpr long kNapNs = 200 * 1000;
@@ -42,4 +42,4 @@ bool WriteGpuRecord(ThreadState* thread, RecordHeader* record, const void* text,
   return true;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

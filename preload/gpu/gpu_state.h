@@ -15,7 +15,7 @@
 #include "preload/gpu/kernel_names.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 enum GpuPhase : uint32_t {
   kGpuUntouched = 0,
@@ -80,6 +80,6 @@ GpuState* GetGpuState();
 // The same, null before the first call that needs it. Signal-safe.
 extern std::atomic<GpuState*> g_gpu_state;
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_GPU_STATE_H_

@@ -23,7 +23,7 @@
 #include "preload/runtime/registry.h"
 #include "preload/runtime/undisturbed.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 constexpr size_t kStackBytes = 2 << 20;  // CUPTI runs on it
@@ -241,4 +241,4 @@ void CountDroppedRecords() {
   process->session->gpu_dropped_cupti.fetch_add(dropped, std::memory_order_relaxed);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

@@ -8,7 +8,7 @@
 
 #include "preload/gpu/gpu_state.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // True where there is one now. Does not wait for it. Thread: any, under GpuState.control.
 bool StartGpuThread(GpuState* state);
@@ -29,6 +29,6 @@ void CountScratchRecords(uint8_t* buffer, size_t valid);
 // Adds CUPTI's own count of what it dropped since it was asked last. Thread: any, under GpuState.control.
 void CountDroppedRecords();
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_GPU_THREAD_H_

@@ -27,7 +27,7 @@
 #include "preload/runtime/registry.h"
 #include "preload/runtime/undisturbed.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 std::atomic<GpuState*> g_gpu_state{nullptr};
 
@@ -268,4 +268,4 @@ void AbandonGpuTime() {
   StopGpuThread(state);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

@@ -10,12 +10,12 @@
 #include "preload/format/record.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // Families of calls that make GPUs work; 0 where DLHOOK_GPU=off.
 uint32_t GpuFamilies();
 
-// Around every recorded call of these families (call_detail.cc), before its start is read and after its end
+// Around every recorded call of these families (process/call_detail.cc), before its start is read and after its end
 // was. `sequence`: the call's. Starts the recording at the process's first one.
 void BeginGpuCall(ThreadState* thread, uint64_t sequence);
 void EndGpuCall(ThreadState* thread);
@@ -41,6 +41,6 @@ void ResumeGpuTime();
 // With `patient`, for threads of our own: waits for the drain first, up to a second in all.
 bool WriteGpuRecord(ThreadState* thread, RecordHeader* record, const void* text, uint32_t text_bytes, bool patient);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_GPU_TIME_H_

@@ -5,7 +5,7 @@
 
 #include <initializer_list>
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 // Words of the structure: destination; source, or a fill's value; bytes, or a fill's elements; then, where there are
@@ -71,4 +71,4 @@ bool ParseInjectedCopy(const char* function, const void* parameters, CopyArgs* c
   return true;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

@@ -5,12 +5,12 @@
 
 #include "preload/decode/copy.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // `parameters`: cudaMemcpy_v3020_params and its kin of generated_cuda_runtime_api_meta.h and generated_cuda_meta.h.
 // False: `function` is no such form.
 bool ParseInjectedCopy(const char* function, const void* parameters, CopyArgs* copy);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_INJECTED_COPY_H_

@@ -19,7 +19,7 @@
 
 extern "C" __attribute__((visibility("default"))) int InitializeInjection();
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 std::atomic<bool> g_injected{false};
@@ -155,7 +155,7 @@ void OnInjectedCallback(uint32_t domain, uint32_t id, const cupti::CallbackData&
   }
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 // The driver calls it, inside cuInit. Anything but 0: accepted.
 int InitializeInjection() {

@@ -10,7 +10,7 @@
 
 #include "preload/gpu/cupti_api.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // Whether calls come from CUPTI's callbacks. Not where the shim is preloaded as well: its hooks see them.
 bool IsInjected();
@@ -22,6 +22,6 @@ void EnableInjectedCallbacks(const CuptiApi& api, void* subscriber);
 // own, as under a preload.
 void OnInjectedCallback(uint32_t domain, uint32_t id, const cupti::CallbackData& data);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_INJECTION_H_

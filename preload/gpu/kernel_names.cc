@@ -9,9 +9,9 @@
 
 #include "preload/base/own_memory.h"
 #include "preload/base/own_pages.h"
-#include "preload/format/definitions.h"
+#include "preload/runtime/definitions.h"
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 namespace {
 
 constexpr uint32_t kEntries = 32768;  // power of two
@@ -92,4 +92,4 @@ const char* WhyNamesAreUnread() {
   return can_read ? "their modules were unloaded before" : "process_vm_readv and /proc/self/mem are denied here";
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 struct KernelNameEntry {
   uint64_t key;  // a pointer, or what a name's bytes hash to; 0: free
@@ -29,6 +29,6 @@ uint32_t DefineKernelName(KernelNames* names, const char* name, uint32_t generat
 // Of names that could not be read: for people.
 const char* WhyNamesAreUnread();
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_KERNEL_NAMES_H_

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-namespace dlhook {
+namespace dlhook::inline gpu {
 
 // "32.0 GT/s PCIe", as the kernel writes it, -> 5; 0 where it is no such text.
 inline uint32_t LinkGeneration(const char* speed) {
@@ -25,6 +25,6 @@ inline uint64_t LinkBytesPerSecond(uint32_t generation, uint32_t width) {
   return generation < sizeof kLane / sizeof kLane[0] ? kLane[generation] * width : 0;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline gpu
 
 #endif  // DLHOOK_PRELOAD_GPU_PCI_LINK_H_

@@ -14,7 +14,7 @@
 extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));  // of the shim, by the linker
 extern "C" const char _end[] __attribute__((visibility("hidden")));
 
-namespace dlhook {
+namespace dlhook::inline link {
 namespace {
 
 using Dladdr = int (*)(const void*, Dl_info*);
@@ -45,7 +45,7 @@ const void* BehindUs(const void* address, void* caller) {
 }
 
 }  // namespace
-}  // namespace dlhook
+}  // namespace dlhook::inline link
 
 extern "C" {
 

@@ -36,7 +36,7 @@ extern const dlhook::LookedUp __start_dlhook_looked_up[] __attribute__((visibili
 extern const dlhook::LookedUp __stop_dlhook_looked_up[] __attribute__((visibility("hidden")));
 }
 
-namespace dlhook {
+namespace dlhook::inline link {
 namespace {
 
 SpinLock g_thunks_lock;
@@ -172,7 +172,7 @@ Dlsym RealDlsymPointer() {
   return dlhook_real_dlsym;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline link
 
 extern "C" DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void* caller, const char* version) {
   using namespace dlhook;

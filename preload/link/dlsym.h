@@ -28,7 +28,7 @@ DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void* caller, co
     __attribute__((visibility("hidden")));
 }
 
-namespace dlhook {
+namespace dlhook::inline link {
 
 // glibc's, which replaces the program's pending error.
 using Dlsym = void* (*)(void* handle, const char* name);
@@ -51,6 +51,6 @@ struct LookedUp {
 // The real function of the thunk at `address`, or null: there is none.
 const void* BehindThunk(const void* address);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline link
 
 #endif  // DLHOOK_PRELOAD_LINK_DLSYM_H_

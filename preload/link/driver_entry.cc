@@ -8,7 +8,7 @@
 #include "preload/link/library_api.h"
 #include "preload/runtime/registry.h"
 
-namespace dlhook {
+namespace dlhook::inline link {
 namespace {
 
 constexpr uint64_t kPerThreadStream =
@@ -80,4 +80,4 @@ void TrackDriverEntry(const DriverEntryArgs& args) {
   *args.out = HookFor(static_cast<HookId>(hook), *args.out, caller);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline link

@@ -8,7 +8,7 @@
 
 struct link_map;
 
-namespace dlhook {
+namespace dlhook::inline link {
 
 struct DriverEntryArgs {
   const char* symbol = nullptr;
@@ -32,6 +32,6 @@ int FindDriverVariant(const char* name, uint32_t version, bool per_thread_stream
 // driver, the profiling interface, the parts of libcudnn behind libcudnn.so.
 bool IsVendorObject(const link_map* object);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline link
 
 #endif  // DLHOOK_PRELOAD_LINK_DRIVER_ENTRY_H_

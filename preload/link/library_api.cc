@@ -6,7 +6,7 @@
 
 #include "preload/link/dlsym.h"
 
-namespace dlhook {
+namespace dlhook::inline link {
 
 void* LibraryFunction(const void* real, const char* name) {
   int saved_errno = errno;
@@ -23,4 +23,4 @@ void* LibraryFunction(const void* real, const char* name) {
   return found;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline link

@@ -9,7 +9,7 @@
 #include "preload/base/spin_lock.h"
 #include "preload/link/resolver.h"
 
-namespace dlhook {
+namespace dlhook::inline link {
 
 // `name` in the scope of the library that holds the function `real`; null where it has none.
 void* LibraryFunction(const void* real, const char* name);
@@ -48,6 +48,6 @@ const Api* ApiOf(const void* real) {
   return nullptr;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline link
 
 #endif  // DLHOOK_PRELOAD_LINK_LIBRARY_API_H_

@@ -6,7 +6,7 @@
 #include "preload/link/dlsym.h"
 #include "preload/link/resolver.h"
 
-namespace dlhook {
+namespace dlhook::inline link {
 
 void* RealDlsym(void* handle, const char* name) {
   KeptLoaderError kept;
@@ -23,7 +23,7 @@ int RealDlclose(void* handle) {
   return dlhook_libc_dlclose(handle);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline link
 
 // In place of the C library's for the whole shim.
 extern "C" __attribute__((visibility("hidden"))) void* dlopen(const char* path, int mode) noexcept {

@@ -14,7 +14,7 @@
 #include "preload/link/symbol_version.h"
 #include "preload/runtime/registry.h"
 
-namespace dlhook {
+namespace dlhook::inline link {
 
 std::atomic<uint32_t> g_binding_generation{1};
 
@@ -201,4 +201,4 @@ void* ResolveReal(ThreadState* thread, HookId hook, void* caller) {
   return real;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline link

@@ -9,7 +9,7 @@
 
 struct link_map;
 
-namespace dlhook {
+namespace dlhook::inline link {
 
 // What `caller` would have got for `name` without dlhook, or null. For names outside the hook table too.
 void* FindReal(const char* name, const char* const* sonames, void* own_symbol, void* caller);
@@ -29,6 +29,6 @@ link_map* ObjectOf(const void* address);
 // Base name of the object's file; of the main program its own file's. "" for null.
 const char* ObjectName(const link_map* object);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline link
 
 #endif  // DLHOOK_PRELOAD_LINK_RESOLVER_H_

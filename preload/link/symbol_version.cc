@@ -4,7 +4,7 @@
 #include <link.h>
 #include <string.h>
 
-namespace dlhook {
+namespace dlhook::inline link {
 namespace {
 
 // Addresses in the dynamic section: glibc has relocated most of them in place, but not DT_VERNEED.
@@ -89,4 +89,4 @@ const char* RequiredVersion(const link_map* object, const char* name) {
   return nullptr;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline link

@@ -5,11 +5,11 @@
 
 struct link_map;
 
-namespace dlhook {
+namespace dlhook::inline link {
 
 // "libcudart.so.12" where `object` refers to `name` in that version; null where it refers to none, or not to `name` at all.
 const char* RequiredVersion(const link_map* object, const char* name);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline link
 
 #endif  // DLHOOK_PRELOAD_LINK_SYMBOL_VERSION_H_

@@ -4,7 +4,7 @@
 
 #include "preload/python/python_runtime.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 namespace {
 
 constexpr size_t kMaxNames = 8;          // of one module
@@ -218,4 +218,4 @@ void ReleaseModuleTree(const PythonApi& api, ModuleTree* tree) {
   tree->count = 0;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python

@@ -10,7 +10,7 @@
 #include "preload/python/python_api.h"
 #include "preload/python/python_process.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 // In the order of named_modules(remove_duplicate=False): a module that stands in several places has several entries.
 struct ModuleTree {
@@ -48,6 +48,6 @@ void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root);
 // Drops the references.
 void ReleaseModuleTree(const PythonApi& api, ModuleTree* tree);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_MODULE_TREE_H_

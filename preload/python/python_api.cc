@@ -2,7 +2,7 @@
 
 #include "preload/python/python_runtime.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 namespace {
 
 template <typename Pointer>
@@ -31,4 +31,4 @@ bool LoadPythonApi(PythonApi* api) {
          Take("PyList_Type", &api->list_type) && Take("PyUnicode_Type", &api->text_type);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python

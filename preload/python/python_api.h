@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 struct PyObject;  // CPython's
 
@@ -52,6 +52,6 @@ struct PythonApi {
 // False where one of them is missing.
 bool LoadPythonApi(PythonApi* api);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_API_H_

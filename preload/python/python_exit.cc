@@ -9,7 +9,7 @@
 #include "preload/python/python_api.h"
 #include "preload/python/python_runtime.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 std::atomic<uint32_t> g_python_closed{0};
 
@@ -96,4 +96,4 @@ bool WatchPythonExit() {
   return !is_refused;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 extern std::atomic<uint32_t> g_python_closed;
 
@@ -30,6 +30,6 @@ bool WatchPythonExit();
 // In python/python_stack.cc: is a thread of this process between EnterPython and LeavePython?
 bool IsAnyThreadReading();
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_EXIT_H_

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-namespace dlhook {
+namespace dlhook::inline python {
 namespace {
 
 // Measured with offsetof on the headers of 3.9.18, 3.10.13, 3.11.2, 3.11.7 and 3.12.1; structures do not change
@@ -128,4 +128,4 @@ bool LayoutAgrees(const PythonLayout& layout, const void* code_type, const void*
          MemberIsAt(members, "co_firstlineno", layout.code_first_line);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 enum class PythonLines : uint8_t {
   kLnotab,     // 3.9: co_lnotab
@@ -67,6 +67,6 @@ bool LayoutOfPython(const char* version, const void* debug_offsets, PythonLayout
 // CPython (without a GIL, with other frames) keep the version they come from. `type_type`: PyType_Type. Pure: unit-tested.
 bool LayoutAgrees(const PythonLayout& layout, const void* code_type, const void* type_type);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_LAYOUT_H_

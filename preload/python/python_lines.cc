@@ -1,6 +1,6 @@
 #include "preload/python/python_lines.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 namespace {
 
 // Lines are counted without a sign: what a table adds to them may be anything, and must not overflow.
@@ -94,4 +94,4 @@ size_t EncodeUtf8(const void* data, size_t length, uint32_t kind, char* text, si
   return used;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python

@@ -8,7 +8,7 @@
 
 #include "preload/python/python_layout.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 // The line of the instruction at this byte of the code; 0 where the table gives it none. An offset before the first
 // instruction has the first line.
@@ -19,6 +19,6 @@ uint32_t PythonLine(PythonLines format, const uint8_t* table, size_t table_bytes
 // what does not fit is cut between code points. Lone surrogates (undecodable bytes of file names) become U+FFFD.
 size_t EncodeUtf8(const void* data, size_t length, uint32_t kind, char* text, size_t capacity);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_LINES_H_

@@ -8,7 +8,7 @@
 #include "preload/python/python_names.h"
 #include "preload/runtime/registry.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 namespace {
 
 constexpr uint32_t kMaxModuleCodes = 8;
@@ -258,4 +258,4 @@ void AdvanceNames(PythonProcess* process, ThreadState* thread) {
   }
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python

@@ -11,7 +11,7 @@
 #include "preload/python/python_runtime.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 // Notes which code of this stack is the one through which modules are called: they must be known by their code before
 // their calls are. Slow path: for stacks that were not seen before.
@@ -31,6 +31,6 @@ bool WriteObjects(PythonProcess* process, ThreadState* thread);
 // come. Needs no GIL.
 void AdvanceNames(PythonProcess* process, ThreadState* thread);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_MODULES_H_

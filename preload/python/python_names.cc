@@ -20,7 +20,7 @@
 #include "preload/python/python_runtime.h"
 #include "preload/runtime/registry.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 namespace {
 
 constexpr uint32_t kMaxTries = 16;
@@ -347,4 +347,4 @@ void CallFromOwnThread() {
   WaitForOwnThread(process);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python

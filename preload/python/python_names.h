@@ -4,7 +4,7 @@
 #ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_NAMES_H_
 #define DLHOOK_PRELOAD_PYTHON_PYTHON_NAMES_H_
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 // False where the interpreter takes no call now, or has not all that is needed for names (a capability says so).
 bool RequestPendingCall();
@@ -13,6 +13,6 @@ bool RequestPendingCall();
 // own, which lives for as long as that takes, makes it. Does nothing where that can't be the reason.
 void CallFromOwnThread();
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_NAMES_H_

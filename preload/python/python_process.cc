@@ -4,7 +4,7 @@
 
 #include "preload/base/own_pages.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 namespace {
 
 std::atomic<PythonProcess*> g_process{nullptr};
@@ -72,4 +72,4 @@ void RetireObject(PythonProcess* process, uint32_t number) {
   process->object_generation.fetch_add(1, std::memory_order_acq_rel);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python

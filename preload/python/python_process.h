@@ -10,7 +10,7 @@
 
 #include "preload/base/spin_lock.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 // Open addressing, linear probing, never more than 7/8 full. Key 0 is free.
 template <uint32_t kEntries>
@@ -100,6 +100,6 @@ void MarkSeen(PythonProcess* process, uint32_t number, uint32_t root, uint32_t p
 // From now on the address is nobody's. Needs no lock.
 void RetireObject(PythonProcess* process, uint32_t number);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_PROCESS_H_

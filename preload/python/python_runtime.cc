@@ -11,7 +11,7 @@
 #include "preload/python/python_lines.h"
 #include "preload/runtime/registry.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 std::atomic<PythonState> g_python_state{PythonState::kUnknown};
 PythonRuntime g_python;
@@ -145,4 +145,4 @@ size_t PythonText(const PythonRuntime& python, const void* string, char* text, s
   return EncodeUtf8(data, ReadAt<size_t>(string, kPyStringLength), kind, text, capacity);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python

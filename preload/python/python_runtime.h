@@ -10,7 +10,7 @@
 
 #include "preload/python/python_layout.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 struct PythonRuntime {
   PythonLayout layout;
@@ -109,6 +109,6 @@ constexpr uint32_t kMaxVisitedFrames = 4096;
 // The text of a Python string as UTF-8, cut where it does not fit. Returns its bytes.
 size_t PythonText(const PythonRuntime& python, const void* string, char* text, size_t capacity);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python
 
 #endif  // DLHOOK_PRELOAD_PYTHON_PYTHON_RUNTIME_H_

@@ -2,19 +2,19 @@
 #include <string.h>
 
 #include "preload/base/own_pages.h"
-#include "preload/format/definitions.h"
 #include "preload/python/python_exit.h"
 #include "preload/python/python_lines.h"
 #include "preload/python/python_modules.h"
 #include "preload/python/python_process.h"
 #include "preload/python/python_runtime.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/definitions.h"
 #include "preload/runtime/full_ring.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 
-namespace dlhook {
+namespace dlhook::inline python {
 
 std::atomic<uint32_t> g_python_for_calls{0};
 
@@ -304,4 +304,4 @@ bool RecordPythonStack(ThreadState* thread) {
   return true;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline python

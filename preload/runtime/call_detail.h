@@ -7,7 +7,7 @@
 
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline process {
 
 // Families whose calls have details, by the configuration. For ThreadState.detail_families.
 uint32_t DetailFamilies();
@@ -20,6 +20,6 @@ void BeginCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t sequence
 // After its end was read; `duration_ticks` long. Returns the StackNode of its caller, 0: none is kept.
 uint32_t EndCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t duration_ticks);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline process
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_CALL_DETAIL_H_

@@ -19,7 +19,7 @@
 #include "preload/runtime/parts.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 struct CallFrame {
   ThreadState* thread;  // null: this call is not recorded
@@ -109,6 +109,6 @@ inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_word
 
 inline void CommitCall(CallFrame* frame, CallRecord* record) { CommitRecord(frame->thread, &record->header); }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_CALL_SCOPE_H_

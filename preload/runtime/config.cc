@@ -10,7 +10,7 @@
 #include "preload/base/environment.h"
 #include "preload/format/hook_table.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 namespace {
 
 struct Variable {
@@ -208,4 +208,4 @@ const Config& GetConfig() {
   return config;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 enum class DrainMode : uint32_t {
   kWriterThread,  // in this process
@@ -71,6 +71,6 @@ const Config& GetConfig();
 // and a sentence in config->complaint. Pure: unit-tested.
 void ParseConfig(const char* (*lookup)(const char* name), Config* config);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_CONFIG_H_

@@ -1,5 +1,5 @@
-// The writing side of the definitions: a bump allocator under a lock.
-#include "preload/format/definitions.h"
+// A bump allocator under a lock.
+#include "preload/runtime/definitions.h"
 
 #include <errno.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/shared_pages.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 namespace {
 
 constexpr uint64_t kStepBytes = 64 << 10;
@@ -56,4 +56,4 @@ uint32_t Define(DefinitionKind kind, const void* bytes, size_t size) {
   return number;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime

@@ -7,7 +7,7 @@
 #include "preload/format/tap_line.h"
 #include "preload/runtime/ring_growth.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 namespace {
 
 // What adding a call needs to know of its record.
@@ -270,4 +270,4 @@ void GiveBackTotals(ThreadState* thread) {
   }
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime

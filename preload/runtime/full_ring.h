@@ -10,7 +10,7 @@
 
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 // True where calls are kept as totals from now on. Nothing of what they carry beside op and time is then wanted.
 inline bool IsKeepingTotals(const ThreadState* thread) { return thread->ring.refuses_calls; }
@@ -33,6 +33,6 @@ void SettleTotals(ThreadState* thread);
 void AdoptTotals(ThreadState* thread);
 void GiveBackTotals(ThreadState* thread);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_FULL_RING_H_

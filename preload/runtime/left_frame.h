@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 // `worker` and `frame`: addresses in the stack frames of whoever set the mark and of whoever finds it. A handler runs
 // deeper on the same stack, or on the alternate one.
@@ -17,6 +17,6 @@ inline bool WasLeft(uintptr_t worker, uintptr_t frame) {
   return frame >= worker && sigaltstack(nullptr, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK) == 0;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_LEFT_FRAME_H_

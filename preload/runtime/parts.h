@@ -11,9 +11,7 @@
 #include "preload/runtime/scope.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
-
-// --- link ---
+namespace dlhook::inline link {
 
 // Raised by dlclose: cached bindings may then name unmapped or re-used addresses.
 extern std::atomic<uint32_t> g_binding_generation;
@@ -28,7 +26,9 @@ inline uint32_t BindingCacheIndex(uint64_t key) {
 // Saves errno. `thread` may be null (nothing is cached then).
 void* ResolveReal(ThreadState* thread, HookId hook, void* caller);
 
-// --- python ---
+}  // namespace dlhook::inline link
+
+namespace dlhook::inline python {
 
 // The Python stack of the calling thread: files, functions, lines, and the modules (torch.nn.Module, keras.Layer) whose calls its frames
 // are. A stack that was met before costs a walk over its frames: no lock, no allocation, no system call, no reference count, no GIL.
@@ -53,7 +53,9 @@ inline bool NotePythonOfCall(ThreadState* thread) {
   return !MayHavePythonFrames(thread) || RecordPythonStack(thread);
 }
 
-// --- counters ---
+}  // namespace dlhook::inline python
+
+namespace dlhook::inline counters {
 
 // When a thread begins to record and when it ends. Opening makes several system calls.
 void OpenThreadCounters(ThreadState* thread);
@@ -63,6 +65,6 @@ void CloseThreadCounters(ThreadState* thread);
 // is too near. A system call, or rdpmc.
 void ReadCountersAtScope(ThreadState* thread, ScopeKind kind);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline counters
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_PARTS_H_

@@ -16,7 +16,7 @@
 
 #include "preload/format/identity.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 namespace {
 
 constexpr uint64_t kSpareThreads = 32;
@@ -64,4 +64,4 @@ bool IsRoomForThread() {
   return ThreadsOfUser() + kSpareThreads <= limit.rlim_cur;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime

@@ -13,7 +13,7 @@
 #include "preload/format/session.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 constexpr uint32_t kMaxRegistryObjects = 1024;
 constexpr uint32_t kMaxRegistryCapabilities = 256;
@@ -30,7 +30,7 @@ struct ProcessState {
   uint64_t ring_bytes_total;
   uint64_t growth_bytes;
   std::atomic<uint32_t> writer_started;
-  std::atomic<uint32_t> writer_ready;     // futex; words: writer_thread.cc
+  std::atomic<uint32_t> writer_ready;     // futex; words: process/writer_thread.cc
   std::atomic<uint32_t> writer_stop;      // futex
   std::atomic<uint32_t> writer_failures;  // to start one
   pthread_t writer;
@@ -48,6 +48,10 @@ ProcessState* GetProcess();
 // The same, null where nobody has asked for it yet. No system call.
 ProcessState* FindProcess();
 
+}  // namespace dlhook::inline runtime
+
+namespace dlhook::inline process {
+
 // Slow path of attaching: creates files, mapping and, where nobody outside drains, the writer thread. False: this process can't be
 // recorded.
 bool StartSession(ProcessState* process);
@@ -63,6 +67,6 @@ struct LoadTime {
 };
 extern LoadTime g_load_time;
 
-}  // namespace dlhook
+}  // namespace dlhook::inline process
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_PROCESS_STATE_H_

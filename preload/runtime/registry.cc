@@ -12,7 +12,7 @@
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 namespace {
 
 struct KnownObject {
@@ -277,4 +277,4 @@ void FlushRegistry(ThreadState* thread) {
   }
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime

@@ -11,7 +11,7 @@
 
 struct link_map;
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 using MappingRole = fields::Mapping::Role;
 
@@ -35,6 +35,6 @@ void CountPlainPointer();
 // Writes what this process's trace does not have yet into the thread's ring.
 void FlushRegistry(ThreadState* thread);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_REGISTRY_H_

@@ -6,7 +6,7 @@
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/shared_pages.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 namespace {
 
 bool HasPages(const SessionHeader& session, uint32_t index) {
@@ -106,4 +106,4 @@ void ShrinkRing(ThreadState* thread) {
   if (thread->chunk != 0) MoveTo(thread, 0);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime

@@ -5,7 +5,7 @@
 
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 // Moves to a chunk that is empty. False: there is none, or a record is being written. `frame`: as for Reserve.
 bool GrowRing(ThreadState* thread, uintptr_t frame);
@@ -22,6 +22,6 @@ uint32_t TakeChunk(ThreadState* thread, bool for_totals);
 // Moves back however full it is: the slot's thread ends.
 void ShrinkRing(ThreadState* thread);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_RING_GROWTH_H_

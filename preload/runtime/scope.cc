@@ -6,7 +6,7 @@
 #include "preload/format/clock.h"
 #include "preload/runtime/parts.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 namespace {
 
 bool Records(const ThreadState* thread, uint32_t family_bit) {
@@ -122,4 +122,4 @@ void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, siz
 
 uint32_t OpenScopes(const ThreadState* thread) { return thread->scope_depth; }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime

@@ -10,7 +10,7 @@
 
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 // The calling thread, where scopes of this family are recorded now, else null. Attaches it if need be.
 ThreadState* ScopeThread(uint32_t family_bit);
@@ -36,6 +36,6 @@ bool MayHavePythonFrames(const ThreadState* thread);
 // Number of scopes open on this thread.
 uint32_t OpenScopes(const ThreadState* thread);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_SCOPE_H_

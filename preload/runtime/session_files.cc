@@ -20,7 +20,7 @@
 #include "preload/format/folders.h"
 #include "preload/runtime/shared_pages.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 namespace {
 
 const char* BaseName(const char* path) {
@@ -337,4 +337,4 @@ void RemoveRing(const ProcessState* process, const RunFolders& folders) {
   CloseRunFolders(&own);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime

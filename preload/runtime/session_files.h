@@ -7,7 +7,7 @@
 #include "preload/runtime/config.h"
 #include "preload/runtime/process_state.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 // Where the session's files are made.
 struct RunPlace {
@@ -55,6 +55,6 @@ void CloseRunFolders(RunFolders* folders);
 void RenewRunFolder(ProcessState* process, RunFolders* folders);
 void RemoveRing(const ProcessState* process, const RunFolders& folders);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_SESSION_FILES_H_

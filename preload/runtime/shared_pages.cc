@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 namespace {
 
 // For kernels that can't populate (before 5.14). Needs a descriptor and the right to open the file, which a host may
@@ -49,4 +49,4 @@ bool AllocatePages(const ProcessState* process, uint64_t offset, uint64_t bytes)
   return true;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime

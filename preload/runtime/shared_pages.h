@@ -7,7 +7,7 @@
 
 #include "preload/runtime/process_state.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 // False where a file of `bytes` bytes is beyond the process's limit: making it would be a SIGXFSZ.
 bool MayMakeFile(uint64_t bytes);
@@ -18,6 +18,6 @@ int OpenRingFile(const ProcessState* process);
 // Pages for [offset, offset + bytes) of the mapping, so that stores find them. False where there is no room.
 bool AllocatePages(const ProcessState* process, uint64_t offset, uint64_t bytes);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_SHARED_PAGES_H_

@@ -24,7 +24,7 @@
 #include "preload/runtime/shared_pages.h"
 #include "preload/runtime/undisturbed.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 extern "C" {
 __thread ThreadState* dlhook_thread = nullptr;
@@ -324,4 +324,4 @@ void CommitNoticed(ThreadState* thread, const RecordHeader* record) {
   if (may_resume) HandOverTotals(thread, reinterpret_cast<uintptr_t>(&may_resume));
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime

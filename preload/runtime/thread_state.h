@@ -12,7 +12,23 @@
 #include "preload/format/ring.h"
 #include "preload/format/session.h"
 
+// What rooms keep for a thread.
 namespace dlhook {
+inline namespace format {
+struct TotalsTable;
+}
+inline namespace python {
+struct PythonThread;
+}
+inline namespace unwind {
+struct NativeStackThread;
+}
+inline namespace counters {
+struct CounterThread;
+}
+}  // namespace dlhook
+
+namespace dlhook::inline runtime {
 
 // (call site, hook) -> real function. Direct-mapped; a miss goes to the resolver.
 struct BindingCacheEntry {
@@ -80,11 +96,7 @@ struct OpenScopeEntry {
 constexpr uint32_t kMaxOpenScopes = 64;
 constexpr uint32_t kScopeNamesBytes = 8192;
 
-struct TotalsTable;  // format/call_totals.h
 constexpr uint32_t kMaxTotalsTables = 4;
-struct PythonThread;       // python/python_stack.cc
-struct NativeStackThread;  // unwind/native_stack.cc
-struct CounterThread;      // counters/counters.cc
 
 // On cache lines of its own.
 struct alignas(64) ThreadState {
@@ -180,6 +192,6 @@ inline uint64_t EnclosingSequence(const ThreadState* thread) {
 // Outlined: most calls are not nested.
 uint32_t OpenNestedCall(ThreadState* thread, uintptr_t frame, uint64_t sequence);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_THREAD_STATE_H_

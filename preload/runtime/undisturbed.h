@@ -12,7 +12,7 @@
 
 #include "preload/base/loader_error.h"
 
-namespace dlhook {
+namespace dlhook::inline runtime {
 
 // Floating-point arithmetic as a thread begins with it, while this lives: the program may have another rounding mode, or have
 // exceptions raise signals. Afterwards its modes and flags are as before.
@@ -66,6 +66,6 @@ class Undisturbed {
   OwnArithmetic arithmetic_;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline runtime
 
 #endif  // DLHOOK_PRELOAD_RUNTIME_UNDISTURBED_H_

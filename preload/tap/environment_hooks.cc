@@ -16,7 +16,7 @@ extern const dlhook::GetenvTap __start_dlhook_getenv_taps[] __attribute__((visib
 extern const dlhook::GetenvTap __stop_dlhook_getenv_taps[] __attribute__((visibility("hidden")));
 }
 
-namespace dlhook {
+namespace dlhook::inline tap {
 namespace {
 
 using Getenv = char* (*)(const char*);
@@ -53,7 +53,7 @@ bool IsLeftOut(const Tap& tap, const char* object) {
   return true;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 extern "C" __attribute__((visibility("default"))) char* getenv(const char* name) noexcept {
   char* answer = nullptr;

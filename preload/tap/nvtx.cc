@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-namespace dlhook {
+namespace dlhook::inline tap {
 namespace {
 
 // Bytes of a character's UTF-8 form, put into `bytes`. What is no character becomes U+FFFD.
@@ -79,4 +79,4 @@ void ComposeNvtxName(const char* domain, const wchar_t* message, NvtxName* name)
   TakeSequenceNumber(name);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap

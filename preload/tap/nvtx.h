@@ -13,7 +13,7 @@
 
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline tap {
 
 // What a range is called: "message", or "domain: message". Not terminated.
 struct NvtxName {
@@ -31,6 +31,6 @@ void ComposeNvtxName(const char* domain, const wchar_t* message, NvtxName* name)
 // the NUL.
 size_t Utf8FromWide(const wchar_t* text, char* buffer, size_t size);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 #endif  // DLHOOK_PRELOAD_TAP_NVTX_H_

@@ -23,7 +23,7 @@
 
 extern "C" DLHOOK_EXPORT int InitializeInjectionNvtx2(dlhook::NvtxGetExportTable get_export_table);
 
-namespace dlhook {
+namespace dlhook::inline tap {
 namespace {
 
 constexpr char kInjectionVariable[] = "NVTX_INJECTION64_PATH";
@@ -314,7 +314,7 @@ bool OnGetenv(const char* name, void* caller, char** answer) {
 DLHOOK_GETENV_TAP(kGetenvTap, kInjectionVariable, &OnGetenv);
 
 }  // namespace
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 // Called by each copy of NVTX in the process. 0: not accepted; NVTX then does nothing, as without a tool.
 int InitializeInjectionNvtx2(dlhook::NvtxGetExportTable get_export_table) {

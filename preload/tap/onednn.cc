@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-namespace dlhook {
+namespace dlhook::inline tap {
 namespace {
 
 // Base names begin with one of these. Seen to work: notes in preload/tap/README.md.
@@ -91,4 +91,4 @@ const char* SettingToAnswer(const char* user_value, int level, char* buffer, uin
   return buffer;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap

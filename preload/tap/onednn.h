@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline tap {
 
 // Which lines a setting of ONEDNN_VERBOSE (or dnnl_set_verbose) prints.
 enum VerboseLines : uint32_t {
@@ -36,6 +36,6 @@ bool IsKnownOneDnnCarrier(const char* object_name);
 // loses a line that the user wants. `buffer` holds composed values.
 const char* SettingToAnswer(const char* user_value, int level, char* buffer, uint32_t buffer_size);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 #endif  // DLHOOK_PRELOAD_TAP_ONEDNN_H_

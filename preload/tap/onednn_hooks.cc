@@ -38,7 +38,7 @@ void* dlhook_real_printf_chk __attribute__((visibility("hidden"))) = nullptr;
 __thread uint8_t dlhook_line_continues __attribute__((visibility("hidden"))) = 0;
 }
 
-namespace dlhook {
+namespace dlhook::inline tap {
 namespace {
 
 constexpr uint32_t kMaxHeaderLines = 16;
@@ -327,7 +327,7 @@ DLHOOK_LOOKED_UP(kMklDnnSetVerbose, mkldnn_set_verbose);
 DLHOOK_LOOKED_UP(kTorchSetVerbose, _ZN5torch7verbose19_mkldnn_set_verboseEi);
 
 }  // namespace
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 extern "C" {
 

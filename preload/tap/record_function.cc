@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-namespace dlhook {
+namespace dlhook::inline tap {
 
 ScopeKind KindOfTorchScope(TorchScope scope) {
   switch (scope) {
@@ -74,4 +74,4 @@ bool DutyCycle::TimePassed(uint64_t now_ms) {
   return recorded_;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap

@@ -12,7 +12,7 @@
 
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline tap {
 
 // at::RecordScope
 // clang-format off
@@ -80,6 +80,6 @@ class DutyCycle {
   bool recorded_;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 #endif  // DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_H_

@@ -34,7 +34,7 @@ struct TorchScopeNote {
 __thread TorchScopeNote dlhook_torch_note __attribute__((visibility("hidden")));
 }
 
-namespace dlhook {
+namespace dlhook::inline tap {
 namespace {
 
 constexpr char kWindowName[] = "[dlhook] scopes recorded";
@@ -340,7 +340,7 @@ void Attend(uint32_t phase, GetCallbacks real) {
 }
 
 }  // namespace
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 extern "C" {
 

@@ -18,7 +18,7 @@ __attribute__((visibility("default"))) void* _ZN2at27getStepCallbacksUnlessEmpty
 void* dlhook_real_torch_before[dlhook::kBefores] __attribute__((visibility("hidden"))) = {};
 }
 
-namespace dlhook {
+namespace dlhook::inline tap {
 
 TorchCaller g_torch_callers[kTorchCallers];
 
@@ -138,7 +138,7 @@ const char* FindTorchFunctions(const link_map* object, void* library, TorchFunct
   return complete ? nullptr : "this build of PyTorch lacks functions that dlhook needs";
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 extern "C" {
 

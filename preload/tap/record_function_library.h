@@ -9,7 +9,7 @@
 #include "preload/link/resolver.h"
 #include "preload/tap/record_function.h"
 
-namespace dlhook {
+namespace dlhook::inline tap {
 
 // at::getStepCallbacksUnlessEmpty: std::optional<StepCallbacks>, returned through memory.
 using GetCallbacks = void* (*)(void* result, uint8_t scope);
@@ -58,6 +58,6 @@ inline GetCallbacks RealGetCallbacks(void* address) {
   return found.get_callbacks;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 #endif  // DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_LIBRARY_H_

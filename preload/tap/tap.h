@@ -9,7 +9,7 @@
 #include "preload/runtime/config.h"
 #include "preload/runtime/registry.h"
 
-namespace dlhook {
+namespace dlhook::inline tap {
 
 // glibc's, past our own.
 char* RealGetenv(const char* name);
@@ -38,6 +38,6 @@ inline void Report(const Tap& tap, const char* object, CapabilityState state, co
 // True: the user left it out, which is reported of `object`.
 bool IsLeftOut(const Tap& tap, const char* object);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 #endif  // DLHOOK_PRELOAD_TAP_TAP_H_

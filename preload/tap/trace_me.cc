@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-namespace dlhook {
+namespace dlhook::inline tap {
 namespace {
 
 constexpr size_t kLongestName = 1 << 20;  // TensorFlow appends shapes and values; nothing near this
@@ -49,4 +49,4 @@ TraceMeName ParseTraceMeName(const char* name, size_t bytes) {
   return {bytes, IsNode(name, bytes) ? ScopeKind::kGraphNode : ScopeKind::kTraceMe};
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap

@@ -14,7 +14,7 @@
 
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline tap {
 
 // TraceMeRecorder::Event: a std::string of libstdc++ (the ABI of 2015), then two times of CLOCK_REALTIME. A time of
 // 0 or less stands for the other half of an event that begins and ends in two places.
@@ -45,6 +45,6 @@ struct TraceMeName {
 };
 TraceMeName ParseTraceMeName(const char* name, size_t bytes);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 #endif  // DLHOOK_PRELOAD_TAP_TRACE_ME_H_

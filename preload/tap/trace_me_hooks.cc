@@ -18,7 +18,7 @@
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
 
-namespace dlhook {
+namespace dlhook::inline tap {
 namespace {
 
 constexpr char kLevelName[] = "_ZN3tsl8profiler8internal13g_trace_levelE";
@@ -272,7 +272,7 @@ void* OnStop(const char* name, void* own, void* caller, void* events) {
 
 }  // namespace
 
-}  // namespace dlhook
+}  // namespace dlhook::inline tap
 
 extern "C" {
 

@@ -2,7 +2,7 @@
 
 #include "preload/link/library_api.h"
 
-namespace dlhook {
+namespace dlhook::inline track {
 
 std::atomic<int32_t> g_open_captures{0};
 
@@ -51,4 +51,4 @@ bool AskWhetherCaptured(const void* stream) {
   return is_capturing != nullptr && is_capturing(stream, &status) == 0 && status == 1;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline track {
 
 // cudaStreamBeginCapture and its kin, after success; `real`: the function called, whose library is asked about streams later.
 struct BeginCaptureArgs {
@@ -31,6 +31,6 @@ inline bool IsCaptured(const void* stream) {
   return __builtin_expect(g_open_captures.load(std::memory_order_relaxed) > 0, 0) && AskWhetherCaptured(stream);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track
 
 #endif  // DLHOOK_PRELOAD_TRACK_CAPTURE_H_

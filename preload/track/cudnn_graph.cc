@@ -7,14 +7,14 @@
 
 #include "preload/abi/arguments.h"
 #include "preload/base/own_pages.h"
-#include "preload/format/definitions.h"
 #include "preload/link/library_api.h"
 #include "preload/runtime/config.h"
+#include "preload/runtime/definitions.h"
 #include "preload/track/capture.h"
 #include "preload/track/cudnn_nodes.h"
 #include "preload/track/cudnn_plan_facts.h"
 
-namespace dlhook {
+namespace dlhook::inline track {
 namespace {
 
 // In memory that a forked child finds wiped: the lock may be held, and the table be half changed, at the fork.
@@ -331,4 +331,4 @@ void DecodePlan(const PlanArgs& args, CallRecord* record) {
   new (record->shape()) PlanShape(shape);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track

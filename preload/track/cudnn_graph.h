@@ -10,7 +10,7 @@
 #include "preload/format/record.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline track {
 
 // The members are the parameter names of preload/api/cudnn.api.
 struct BackendCreateArgs {
@@ -104,6 +104,6 @@ struct PlanArgs {
 };
 void DecodePlan(const PlanArgs& args, CallRecord* record);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track
 
 #endif  // DLHOOK_PRELOAD_TRACK_CUDNN_GRAPH_H_

@@ -8,7 +8,7 @@
 
 #include "preload/base/own_pages.h"
 
-namespace dlhook {
+namespace dlhook::inline track {
 namespace {
 
 constexpr size_t kSmallest = 512;
@@ -212,4 +212,4 @@ uint32_t NodeTable::FailuresOf(const BackendNode& graph) const {
   return 0;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track

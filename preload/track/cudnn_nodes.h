@@ -9,7 +9,7 @@
 #include "preload/base/buffer.h"
 #include "preload/base/spin_lock.h"
 
-namespace dlhook {
+namespace dlhook::inline track {
 
 // cudnnBackendDescriptorType_t, as far as it is told apart.
 // clang-format off
@@ -159,6 +159,6 @@ struct PlanFacts {
 BackendNode* GraphOfConfiguration(const BackendNode* configuration);
 void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track
 
 #endif  // DLHOOK_PRELOAD_TRACK_CUDNN_NODES_H_

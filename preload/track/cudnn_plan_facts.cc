@@ -2,7 +2,7 @@
 
 #include "preload/link/library_api.h"
 
-namespace dlhook {
+namespace dlhook::inline track {
 namespace {
 
 // cudnnBackendAttributeType_t
@@ -100,4 +100,4 @@ void AskPlan(const void* real, const void* plan, PlanFacts* facts) {
       GetList(api, engine.get(), kEngineBehaviorNote, kTypeBehaviorNote, facts->behavior_notes, 32);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track

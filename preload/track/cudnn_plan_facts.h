@@ -5,11 +5,11 @@
 
 #include "preload/track/cudnn_nodes.h"
 
-namespace dlhook {
+namespace dlhook::inline track {
 
 // `real`: a function of the library that the plan belongs to. What it does not tell stays as it was.
 void AskPlan(const void* real, const void* plan, PlanFacts* facts);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track
 
 #endif  // DLHOOK_PRELOAD_TRACK_CUDNN_PLAN_FACTS_H_

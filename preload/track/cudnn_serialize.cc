@@ -9,7 +9,7 @@
 #include "preload/proto_fields.h"
 #include "preload/track/cudnn_nodes.h"
 
-namespace dlhook {
+namespace dlhook::inline track {
 namespace {
 
 // Cudnn.operation and CudnnNode.operation, by cudnnBackendDescriptorType_t (cudnn_graph_v9.h).
@@ -410,4 +410,4 @@ void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out) {
   writer.End(message);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track

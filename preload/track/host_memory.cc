@@ -5,7 +5,7 @@
 #include "preload/link/library_api.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline track {
 namespace {
 
 struct PointerApi {
@@ -104,4 +104,4 @@ void TrackMemoryChange(const MemoryChangeArgs& args) {
   if (args.status == 0) g_generation.fetch_add(1, std::memory_order_relaxed);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track

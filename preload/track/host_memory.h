@@ -8,7 +8,7 @@
 
 #include "preload/format/record.h"
 
-namespace dlhook {
+namespace dlhook::inline track {
 
 // What an address belongs to.
 enum class MemorySpace : uint8_t { kUnknown, kPageable, kPinned, kDevice, kManaged };
@@ -25,6 +25,6 @@ struct MemoryChangeArgs {
 };
 void TrackMemoryChange(const MemoryChangeArgs& args);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track
 
 #endif  // DLHOOK_PRELOAD_TRACK_HOST_MEMORY_H_

@@ -8,11 +8,11 @@
 
 #include "preload/base/own_pages.h"
 #include "preload/base/spin_lock.h"
-#include "preload/format/definitions.h"
 #include "preload/link/library_api.h"
+#include "preload/runtime/definitions.h"
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline track {
 namespace {
 
 struct Entry {
@@ -171,4 +171,4 @@ uint32_t KernelDefinition(const void* function, const void* real) {
   return DefineKernel(entry, function, real, session);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline track {
 
 // __cudaRegisterFunction: the name lies in the fat binary's data, as long as its library is loaded.
 struct RegisterFunctionArgs {
@@ -40,6 +40,6 @@ void TrackKernelByName(const KernelByNameArgs& args);
 // launched it, whose library is asked where no registration was seen (cuFuncGetName, from CUDA 12.3).
 uint32_t KernelDefinition(const void* function, const void* real);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline track
 
 #endif  // DLHOOK_PRELOAD_TRACK_KERNELS_H_

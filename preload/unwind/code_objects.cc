@@ -6,7 +6,7 @@
 #include "preload/runtime/registry.h"
 #include "preload/unwind/stack_node_table.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 namespace {
 
 // A forked child has the same objects, and the registry says them again in its trace.
@@ -69,4 +69,4 @@ void RetireGoneObjects(uint32_t generation) {
   RetireStackNodes();
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind

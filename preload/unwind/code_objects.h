@@ -7,7 +7,7 @@
 
 #include "preload/unwind/unwind_tables.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 void NoteCodeObject(const CodeObject& object);
 
@@ -15,6 +15,6 @@ void NoteCodeObject(const CodeObject& object);
 // retired.
 void RetireGoneObjects(uint32_t generation);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_CODE_OBJECTS_H_

@@ -1,6 +1,6 @@
 #include "preload/unwind/last_stack.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 void LastStack::Push(const WalkedFrame& walked, const FrameState& outside, bool is_end, uint32_t node) {
   const Frame* outer = frame_count_ == 0 ? nullptr : &frames_[frame_count_ - 1];
@@ -13,4 +13,4 @@ void LastStack::Push(const WalkedFrame& walked, const FrameState& outside, bool 
   frames_[frame_count_++] = {walked.state, needs_bp, node, words};
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind

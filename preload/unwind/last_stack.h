@@ -9,7 +9,7 @@
 
 #include "preload/unwind/stack_walk.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 class LastStack {
  public:
@@ -66,6 +66,6 @@ class LastStack {
   Word words_[3 * kMaxNativeFrames];
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_LAST_STACK_H_

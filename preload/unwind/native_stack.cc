@@ -16,7 +16,7 @@
 #include "preload/unwind/stack_node_table.h"
 #include "preload/unwind/stack_walk.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 // What a thread remembers of its stacks. Its pages are touched as they are needed.
 struct NativeStackThread {
@@ -204,4 +204,4 @@ __attribute__((noinline)) uint32_t CaptureNativeStack(ThreadState* thread) {
   return node;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind

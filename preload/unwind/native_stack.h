@@ -7,7 +7,7 @@
 
 #include "preload/runtime/thread_state.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 class RuleCache;
 struct FrameState;
@@ -28,6 +28,6 @@ uint32_t CaptureJoined(NativeStackThread* memory, const FrameState& start);
 uint32_t CaptureWhole(NativeStackThread* memory, const FrameState& start, bool keep);
 RuleCache* RulesOf(NativeStackThread* memory);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_NATIVE_STACK_H_

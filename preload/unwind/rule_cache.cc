@@ -4,7 +4,7 @@
 
 #include "preload/unwind/code_objects.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 namespace {
 
 bool IsOwn(const CodeObject& object) {
@@ -50,4 +50,4 @@ CachedRule* RuleCache::Fill(CachedRule* set, uint64_t address, bool is_interrupt
   return entry;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind

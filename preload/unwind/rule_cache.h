@@ -9,7 +9,7 @@
 
 #include "preload/unwind/unwind_tables.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 // An UnwindRule and what else matters of its address, in 16 bytes.
 struct CachedRule {
@@ -67,6 +67,6 @@ class RuleCache {
   CachedRule unkept_;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_RULE_CACHE_H_

@@ -5,7 +5,7 @@
 #include "preload/base/own_memory.h"
 #include "preload/link/resolver.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 namespace {
 
 constexpr uint64_t kMaxStackBytes = 64 << 20;
@@ -82,4 +82,4 @@ bool CopiedStack::Copy(uint64_t address) {
   return address - window_->start < window_->bytes;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind

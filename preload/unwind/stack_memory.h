@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 // The part of the thread's own stack that is known to be readable: from where it was looked at up to its end.
 struct StackBounds {
@@ -67,6 +67,6 @@ class CopiedStack {
   uint32_t copies_ = 0;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_STACK_MEMORY_H_

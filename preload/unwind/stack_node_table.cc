@@ -7,7 +7,7 @@
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/shared_pages.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 namespace {
 
 constexpr uint32_t kIndexEntries = 2 * kMaxStackNodes;  // a power of two; never full
@@ -100,4 +100,4 @@ void RetireStackNodes() {
   table->first.store(process->session->stack_nodes.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind

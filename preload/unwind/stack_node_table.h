@@ -7,7 +7,7 @@
 
 #include "preload/format/stack_nodes.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 // The number of the node; 0: no room for another one (counted), or the process is not recorded.
 uint32_t FindOrAddStackNode(const StackNode& wanted);
@@ -25,6 +25,6 @@ inline uint64_t HashOfNode(uint64_t address, uint32_t parent) {
   return hash ^ (hash >> 32);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_STACK_NODE_TABLE_H_

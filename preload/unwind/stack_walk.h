@@ -10,7 +10,7 @@
 #include "preload/unwind/rule_cache.h"
 #include "preload/unwind/stack_memory.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 constexpr uint32_t kMaxNativeFrames = 512;
 
@@ -149,6 +149,6 @@ class StackWalk {
   bool is_exact_ = true;
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_STACK_WALK_H_

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 // DW_EH_PE_*: low four bits the format, the next three what it is relative to.
 // clang-format off
@@ -111,6 +111,6 @@ struct UnwindBytes {
   }
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_UNWIND_BYTES_H_

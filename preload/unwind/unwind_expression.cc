@@ -1,6 +1,6 @@
 #include "preload/unwind/unwind_expression.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 namespace {
 
 constexpr int kStackDepth = 16;
@@ -179,4 +179,4 @@ bool EvaluateExpression(UnwindBytes bytes, uint64_t ip, bool starts_with_cfa, Sy
   return evaluation.Run(result);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind

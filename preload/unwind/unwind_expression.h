@@ -9,7 +9,7 @@
 
 #include "preload/unwind/unwind_bytes.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 struct SymbolicValue {
   enum Base : uint8_t { kNumber, kSp, kBp, kCfa, kAtSp, kAtBp };
@@ -21,6 +21,6 @@ struct SymbolicValue {
 // the CFA lies on its stack (all but the CFA's own expression).
 bool EvaluateExpression(UnwindBytes bytes, uint64_t ip, bool starts_with_cfa, SymbolicValue* result);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_UNWIND_EXPRESSION_H_

@@ -3,7 +3,7 @@
 #include "preload/unwind/unwind_bytes.h"
 #include "preload/unwind/unwind_expression.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 namespace {
 
 constexpr int kRememberedRows = 8;
@@ -421,4 +421,4 @@ bool EndsWithCall(const uint8_t* code, size_t size) {
   return false;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind

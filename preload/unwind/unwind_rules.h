@@ -11,7 +11,7 @@
 
 #include "preload/format/stack_nodes.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 // Where the canonical frame address (the stack pointer before the call) comes from.
 enum class CfaFrom : uint8_t {
@@ -69,6 +69,6 @@ bool RuleOfEpilogue(const uint8_t* code, size_t size, UnwindRule* rule);
 // Do the bytes before a return address end with a call? `size` bytes end there.
 bool EndsWithCall(const uint8_t* code, size_t size);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_UNWIND_RULES_H_

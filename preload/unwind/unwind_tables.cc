@@ -11,7 +11,7 @@
 #include "preload/link/resolver.h"
 #include "preload/runtime/process_state.h"
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 namespace {
 
 constexpr uint64_t kUserSpaceEnd = uint64_t{1} << 47;
@@ -164,4 +164,4 @@ FoundRule FindRule(uint64_t address, bool is_interrupted, bool may_lock, CodeObj
   return {ReadRule(fde, pc, address), false, true};
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind

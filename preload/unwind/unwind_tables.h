@@ -12,7 +12,7 @@
 
 struct link_map;
 
-namespace dlhook {
+namespace dlhook::inline unwind {
 
 // A loaded object, the vdso among them.
 struct CodeObject {
@@ -36,6 +36,6 @@ bool FollowsCall(uint64_t address);
 // filled its map is not null then. `may_lock`: libgcc may be asked for code that a JIT compiler registered.
 FoundRule FindRule(uint64_t address, bool is_interrupted, bool may_lock, CodeObject* object);
 
-}  // namespace dlhook
+}  // namespace dlhook::inline unwind
 
 #endif  // DLHOOK_PRELOAD_UNWIND_UNWIND_TABLES_H_

@@ -1,6 +1,6 @@
 // Definitions: what is put in comes out, from many threads, in both kinds of memory, up to the last byte, and anew in
 // a child.
-#include "preload/format/definitions.h"
+#include "preload/runtime/definitions.h"
 
 #include <fcntl.h>
 #include <sched.h>

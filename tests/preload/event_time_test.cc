@@ -14,6 +14,7 @@
 #include "preload/gpu/event_calls.h"
 #include "preload/gpu/event_collect.h"
 #include "preload/gpu/event_pool.h"
+#include "preload/gpu/gpu_devices.h"
 #include "preload/gpu/gpu_time.h"
 #include "preload/runtime/registry.h"
 #include "tests/preload/fake_event_driver.h"
@@ -22,13 +23,13 @@
 namespace dlhook {
 
 // Stand for gpu_record.cc, gpu_devices.cc and registry.cc.
-bool WriteGpuRecord(ThreadState*, RecordHeader* record, const void*, uint32_t, bool) {
+bool gpu::WriteGpuRecord(ThreadState*, RecordHeader* record, const void*, uint32_t, bool) {
   EXPECT_EQ(record->words, sizeof(GpuActivityRecord) / 8);
   g_fake->written.push_back(*reinterpret_cast<GpuActivityRecord*>(record));
   return true;
 }
-void NoteGpuDevice(ThreadState*, uint32_t) {}
-void ReportCapability(const char* name, const char*, CapabilityState, const char* reason) {
+void gpu::NoteGpuDevice(ThreadState*, uint32_t) {}
+void runtime::ReportCapability(const char* name, const char*, CapabilityState, const char* reason) {
   g_fake->capability = std::string(name) + ": " + reason;
 }
 

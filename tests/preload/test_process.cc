@@ -44,8 +44,8 @@ void* MapSession(ProcessState* process, uint64_t bytes) {
 
 }  // namespace
 
-// Stands for lifecycle.cc.
-bool StartSession(ProcessState* process) {
+// Stands for process/lifecycle.cc.
+bool process::StartSession(ProcessState* process) {
   constexpr uint32_t kChunks = 256;
   const uint64_t rings_end = kRingsStart + 2 * kTestRingBytes;
   const uint64_t bytes = rings_end + kChunks * ChunkBytes(0);
@@ -65,7 +65,7 @@ bool StartSession(ProcessState* process) {
 uint64_t g_plain_pointers = 0;
 
 // Stand for the generated table: sorted by name, kind of stream, version.
-const DriverVariant kDriverVariants[] = {
+const DriverVariant format::kDriverVariants[] = {
     {"cuMemAlloc", 2000, 0, 10},
     {"cuMemAlloc", 3020, 0, 11},
     {"cuMemcpy", 4000, 0, 20},
@@ -77,32 +77,32 @@ const DriverVariant kDriverVariants[] = {
     {"cuMemcpyBatchAsync", 12080, 1, 42},
     {"cuMemcpyBatchAsync", 13000, 1, 43},
 };
-const int kDriverVariantCount = 10;
-const uint32_t kNewestDriverVersion = 13000;
+const int format::kDriverVariantCount = 10;
+const uint32_t format::kNewestDriverVersion = 13000;
 
 // Stand for python/python_stack.cc: no Python here.
-std::atomic<uint32_t> g_python_for_calls{0};
-uint32_t CapturePythonStack(ThreadState*) { return 0; }
-bool RecordPythonStack(ThreadState*) { return true; }
-void RefreshPython() {}
+std::atomic<uint32_t> python::g_python_for_calls{0};
+uint32_t python::CapturePythonStack(ThreadState*) { return 0; }
+bool python::RecordPythonStack(ThreadState*) { return true; }
+void python::RefreshPython() {}
 
-// Stand for counters/counters.cc and call_detail.cc: no counters and no native stacks here.
-void OpenThreadCounters(ThreadState*) {}
-void CloseThreadCounters(ThreadState*) {}
-void ReadCountersAtScope(ThreadState*, ScopeKind) {}
-uint32_t DetailFamilies() { return 0; }
+// Stand for counters/counters.cc and process/call_detail.cc: no counters and no native stacks here.
+void counters::OpenThreadCounters(ThreadState*) {}
+void counters::CloseThreadCounters(ThreadState*) {}
+void counters::ReadCountersAtScope(ThreadState*, ScopeKind) {}
+uint32_t process::DetailFamilies() { return 0; }
 
-void StartWriter(ProcessState*) {}
-void FlushRegistry(ThreadState*) {}
-void CountPlainPointer() { ++g_plain_pointers; }
+void process::StartWriter(ProcessState*) {}
+void runtime::FlushRegistry(ThreadState*) {}
+void runtime::CountPlainPointer() { ++g_plain_pointers; }
 
 // Stand for link/resolver.cc and link/dlsym.cc.
-std::atomic<uint32_t> g_binding_generation{1};
-void* RealDlsym(void* handle, const char* name) { return dlsym(handle, name); }
-int RealDlclose(void* handle) { return dlclose(handle); }
-void* HookFor(HookId hook, void*, const link_map*) { return HookMarker(hook); }
+std::atomic<uint32_t> link::g_binding_generation{1};
+void* link::RealDlsym(void* handle, const char* name) { return dlsym(handle, name); }
+int link::RealDlclose(void* handle) { return dlclose(handle); }
+void* link::HookFor(HookId hook, void*, const link_map*) { return HookMarker(hook); }
 
-link_map* ObjectOf(const void* address) {
+link_map* link::ObjectOf(const void* address) {
   const auto pretended = g_objects.find(address);
   if (pretended != g_objects.end()) return pretended->second;
   Dl_info info;
@@ -110,7 +110,7 @@ link_map* ObjectOf(const void* address) {
   return dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 ? nullptr : map;
 }
 
-const char* ObjectName(const link_map* object) {
+const char* link::ObjectName(const link_map* object) {
   if (object == nullptr) return "";
   const char* slash = strrchr(object->l_name, '/');
   return slash == nullptr ? object->l_name : slash + 1;

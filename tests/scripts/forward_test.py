@@ -110,7 +110,7 @@ class ForwardTest(TableTest):
         sources = [f'hooks_{part}.cc' for part in range(8)] + ['calls.cc', 'real.cc']
         for level in ('-O0', '-O2'):
             built = run(
-                [COMPILER, '-std=c++17', level, f'-I{self.folder}/include', f'-I{ROOT}', *sources, '-o', 'calls'],
+                [COMPILER, '-std=c++20', level, f'-I{self.folder}/include', f'-I{ROOT}', *sources, '-o', 'calls'],
                 cwd=self.folder,
             )
             self.assertEqual(built.returncode, 0, built.stderr)

@@ -21,7 +21,7 @@ class HeaderTest(TableTest):
         return run(
             [
                 COMPILER,
-                '-std=c++17',
+                '-std=c++20',
                 '-fsyntax-only',
                 '-Wno-deprecated-declarations',
                 f'-I{ROOT}',

@@ -200,7 +200,7 @@ class CheckTest(HeaderTest):
                 )
             lines.append('  puts("");')
         (self.folder / 'kinds.cc').write_text('\n'.join([*lines, '}']))
-        built = run([COMPILER, '-std=c++17', '-w', f'-I{ROOT}', 'kinds.cc', '-o', 'kinds'], cwd=self.folder)
+        built = run([COMPILER, '-std=c++20', '-w', f'-I{ROOT}', 'kinds.cc', '-o', 'kinds'], cwd=self.folder)
         self.assertEqual(built.returncode, 0, built.stderr[:4000])
         output = run([str(self.folder / 'kinds')]).stdout.splitlines()
         for (parameter, right), fitting in zip(parameters.items(), output, strict=True):

@@ -16,14 +16,14 @@
 #include "preload/format/hook_table.h"
 #include "preload/format/identity.h"
 #include "preload/gpu/gpu_time.h"
+#include "preload/process/writer_thread.h"
 #include "preload/runtime/config.h"
 #include "preload/runtime/parts.h"
 #include "preload/runtime/process_state.h"
 #include "preload/runtime/registry.h"
 #include "preload/runtime/session_files.h"
-#include "preload/writer_thread.h"
 
-namespace dlhook {
+namespace dlhook::inline process {
 
 LoadTime g_load_time;
 
@@ -215,4 +215,4 @@ bool StartSession(ProcessState* process) {
   return true;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline process

@@ -5,9 +5,9 @@
 #include <sched.h>
 
 #include "preload/link/resolver.h"
-#include "preload/writer_thread.h"
+#include "preload/process/writer_thread.h"
 
-namespace dlhook {
+namespace dlhook::inline process {
 namespace {
 
 template <typename Function>
@@ -16,7 +16,7 @@ Function* RealOf(const char* name) {
 }
 
 }  // namespace
-}  // namespace dlhook
+}  // namespace dlhook::inline process
 
 extern "C" {
 

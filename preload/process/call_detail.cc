@@ -7,7 +7,7 @@
 #include "preload/runtime/config.h"
 #include "preload/unwind/native_stack.h"
 
-namespace dlhook {
+namespace dlhook::inline process {
 namespace {
 
 // Since the call began, by the function itself or a signal handler: the child's state is wiped.
@@ -42,4 +42,4 @@ uint32_t EndCallDetail(ThreadState* thread, uint32_t family_bit, uint64_t durati
   return wanted ? CaptureNativeStack(thread) : 0;
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline process

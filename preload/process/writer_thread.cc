@@ -1,6 +1,6 @@
 // The writer thread. It has a table of file descriptors of its own: the host may close all of its descriptors, or put
 // its own files on their numbers, and never meets ours. All signals but the C library's own two are blocked in it.
-#include "preload/writer_thread.h"
+#include "preload/process/writer_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #include "preload/runtime/session_files.h"
 #include "preload/runtime/undisturbed.h"
 
-namespace dlhook {
+namespace dlhook::inline process {
 namespace {
 
 constexpr size_t kStackBytes = 512 << 10;
@@ -210,4 +210,4 @@ WithoutWriter::~WithoutWriter() {
   StartWriter(process_);
 }
 
-}  // namespace dlhook
+}  // namespace dlhook::inline process

@@ -1,11 +1,11 @@
 // The thread of a recorded process that drains its rings where nobody outside does.
 // Thread: these functions are called by application threads, the rest is the writer's.
-#ifndef DLHOOK_PRELOAD_WRITER_THREAD_H_
-#define DLHOOK_PRELOAD_WRITER_THREAD_H_
+#ifndef DLHOOK_PRELOAD_PROCESS_WRITER_THREAD_H_
+#define DLHOOK_PRELOAD_PROCESS_WRITER_THREAD_H_
 
 #include "preload/runtime/process_state.h"
 
-namespace dlhook {
+namespace dlhook::inline process {
 
 // Drains the rest, writes the footer, removes the mapping's file. Waits for it, but not for ever: a host that exits
 // must exit.
@@ -23,6 +23,6 @@ class WithoutWriter {
   ProcessState* process_;  // whose writer goes on afterwards, or null
 };
 
-}  // namespace dlhook
+}  // namespace dlhook::inline process
 
-#endif  // DLHOOK_PRELOAD_WRITER_THREAD_H_
+#endif  // DLHOOK_PRELOAD_PROCESS_WRITER_THREAD_H_
