@@ -1,4 +1,4 @@
-// The program itself: what it prints where, and its exit codes.
+// The program itself: what it prints to which stream, and its exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdio.h>
@@ -209,7 +209,7 @@ TEST_F(CliTest, HelpsWithEveryCommandByExample) {
   for (absl::string_view line : absl::StrSplit(Dlhook("help").out, '\n')) EXPECT_LE(line.size(), 80u) << line;
 }
 
-// Examples that could not be typed would be worse than none.
+// Examples that do not parse would be worse than none.
 TEST_F(CliTest, ParsesItsOwnExamples) {
   for (const Command& command : Commands()) {
     for (const Example& example : command.examples) {
@@ -237,7 +237,7 @@ TEST_F(CliTest, ExplainsEveryColumn) {
   }
 }
 
-// What `--explain` says of a run without anything in it must hold for every run.
+// The columns that `--explain` describes, from an empty run, must be those of every run.
 TEST_F(CliTest, ExplainsTheColumnsThatRunsHave) {
   const std::string trace = WriteTrace();
   const auto report = nlohmann::json::parse(Dlhook("report --format json " + trace).out);

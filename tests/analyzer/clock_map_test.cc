@@ -42,7 +42,7 @@ TEST(ClockMap, OneSampleSetsTheOriginForTheHeadersRate) {
 }
 
 TEST(ClockMap, IsLinearBetweenSamplesAndKeepsTheMeanRateOutside) {
-  // 2 ticks a nanosecond in the first second, 1 in the next: 1.5 in the mean.
+  // 2 ticks per nanosecond in the first second, 1 in the next: 1.5 on average.
   const ClockMap clock(Tsc(77'000),
                        {Sample(0, 10), Sample(2'000'000'000, 1'000'000'010), Sample(3'000'000'000, 2'000'000'010)},
                        nullptr);

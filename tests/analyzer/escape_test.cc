@@ -1,4 +1,4 @@
-// Each kind of place, character by character. Whole commands on hostile traces: hostile_strings_test.cc.
+// Each kind of output, character by character. Whole commands on hostile traces: hostile_strings_test.cc.
 #include "analyzer/render/escape.h"
 
 #include <google/protobuf/text_format.h>

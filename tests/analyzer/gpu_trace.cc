@@ -16,7 +16,7 @@ std::string TextOf(const trace::Packet& packet) {
   return text;
 }
 
-// As the writer does: the columns that may be empty are where all of their elements are 0.
+// Like the writer, drops optional columns in which all elements are 0.
 void DropZeroColumns(trace::GpuActivityBatch* batch) {
   const auto drop = [](auto* column) {
     for (auto value : *column) {
@@ -80,7 +80,7 @@ std::string GpuActivityText(const std::vector<TestActivity>& activities, trace::
 }
 
 std::string GpuKernelText(uint32_t iid, const std::string& mangled_name) {
-  constexpr uint32_t kFirstNameIid = 5000;  // out of the way of names that a test defines itself
+  constexpr uint32_t kFirstNameIid = 5000;  // not used by names that a test defines itself
   trace::Packet packet;
   trace::InternedString* name = packet.mutable_interned()->add_string();
   name->set_iid(kFirstNameIid + iid);

@@ -1,4 +1,4 @@
-// Packets of GPUs for traces of tests, as textproto: goes behind HeaderText() and GpuClockText().
+// GPU packets for traces of tests, as textproto; placed after HeaderText() and GpuClockText().
 #ifndef DLHOOK_TESTS_ANALYZER_GPU_TRACE_H_
 #define DLHOOK_TESTS_ANALYZER_GPU_TRACE_H_
 
@@ -10,16 +10,16 @@
 
 namespace dlhook::analyzer {
 
-// What GpuClockText's clock sample says CLOCK_REALTIME is ahead of CLOCK_MONOTONIC. GpuActivityText adds it: its times
-// are the model's.
+// The offset of CLOCK_REALTIME from CLOCK_MONOTONIC in GpuClockText's clock sample. GpuActivityText adds it, so that
+// its times are the model's.
 constexpr int64_t kTestRealtimeOffsetNs = 1'700'000'000'000'000'000;
 std::string GpuClockText();
 
-// As an element of trace::GpuActivityBatch. Joined to its call by a link with its correlation (GpuLinkText), or by
+// An element of trace::GpuActivityBatch. Joined with its call by a link with its correlation (GpuLinkText), or by
 // thread_id and sequence.
 struct TestActivity {
   trace::GpuActivityBatch::Kind kind = trace::GpuActivityBatch::KERNEL;
-  int64_t start_ns = 0;  // of the model's axis
+  int64_t start_ns = 0;  // on the model's axis
   int64_t duration_ns = 0;
   uint32_t correlation = 0;
   uint32_t kernel_iid = 0;
@@ -39,7 +39,7 @@ struct TestActivity {
 std::string GpuActivityText(const std::vector<TestActivity>& activities,
                             trace::GpuTimeSource source = trace::GPU_TIME_CUPTI);
 
-// Kernel `iid` of this name, launched as 8 blocks of 256 threads.
+// Kernel `iid` with this name, launched as 8 blocks of 256 threads.
 std::string GpuKernelText(uint32_t iid, const std::string& mangled_name);
 
 struct TestLink {
@@ -51,7 +51,7 @@ std::string GpuLinkText(uint32_t thread_id, const std::vector<TestLink>& links);
 
 struct TestGraphNode {
   uint64_t node = 0;
-  uint64_t original = 0;  // 0: made by the call
+  uint64_t original = 0;  // 0: created by the call
   uint64_t sequence = 0;
   int64_t ticks = 0;
 };

@@ -1,5 +1,5 @@
-// Traces whose strings try to speak to terminals, spreadsheets and readers of profiles: whatever dlhook prints of them is
-// what it prints of strings in which the same is spelled out ("\x1b"), and shows nothing raw.
+// Traces whose strings try to control terminals, spreadsheets and readers of profiles: dlhook must print them as it
+// prints strings in which the same is spelled out ("\x1b"), and nothing raw.
 #include <fcntl.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Behind what stood there, so that names sort and are told apart as before.
+// Appended to the original text, so that names sort and differ as before.
 constexpr char kHostile[] =
     "~\x1b]0;PWN\x07\x1b[31mX\u009b31m\nNL\r\u202eRTL\u2066\u200b\u2028\u061c\U000e0041\x7f\ttab\x01\";,=1+1&#27;\\";
 
@@ -44,7 +44,7 @@ std::string ReadFile(const fs::path& path) {
 
 bool IsString(const FieldDescriptor* field) { return field->type() == FieldDescriptor::TYPE_STRING; }
 
-// Calls `change` for each string that the message holds, whatever its schema.
+// Calls `change` for each string in the message, whatever its schema.
 void EachString(Message* message, const std::function<void(const FieldDescriptor*, std::string*)>& change) {
   const Reflection* reflection = message->GetReflection();
   std::vector<const FieldDescriptor*> fields;
@@ -67,7 +67,7 @@ void EachString(Message* message, const std::function<void(const FieldDescriptor
   }
 }
 
-// Every message and string of the schema once; of alternatives (oneof) the one with number `choice` of them.
+// Sets every message and string of the schema once; of alternatives (oneof) the one with the number `choice`.
 void Fill(Message* message, int choice, int depth = 0) {
   const Descriptor* type = message->GetDescriptor();
   const Reflection* reflection = message->GetReflection();
@@ -89,7 +89,7 @@ struct Outcome {
   std::string out, err;
 };
 
-// `dlhook WORDS`, in this process.
+// Runs `dlhook WORDS` in this process.
 Outcome Dlhook(const std::vector<std::string>& words) {
   const TemporaryFolder folder;
   const std::string paths[] = {folder.path() + "/out", folder.path() + "/err"};
@@ -153,7 +153,7 @@ std::string Packets(const std::string& textproto) {
   return trace.SerializeAsString();
 }
 
-// A run of two processes, with all strings of some fields hostile, and its twin in which these are spelled out.
+// A run of two processes with all strings of some fields hostile, and its twin with these spelled out.
 class Twins {
  public:
   Twins(const std::string& textproto, const std::function<bool(const FieldDescriptor*)>& is_hostile)
@@ -183,7 +183,7 @@ class Twins {
   }
 
  private:
-  // A process of which every message of the schema is there, with every string.
+  // A process with every message and string of the schema.
   static trace::Trace FilledTrace() {
     trace::Trace trace;
     const int packets = trace::Packet::descriptor()->field_count();
@@ -240,8 +240,8 @@ class HostileStringsTest : public testing::TestWithParam<std::string> {};
 TEST_P(HostileStringsTest, PrintedAsIfSpelledOut) {
   const std::string textproto = ReadFile(GetParam());
   ASSERT_NO_FATAL_FAILURE(Twins(textproto, [](const FieldDescriptor*) { return true; }).Compare());
-  // Where the names that tell what a call is are hostile, little is told of it: half of the fields, the other half, by each
-  // bit of their number.
+  // If the names that identify a call are hostile, little is reported about it: so half of the fields, then the other
+  // half, by each bit of their number.
   for (int bit = 0; bit < 3; ++bit) {
     for (int half : {0, 1}) {
       const auto is_hostile = [&](const FieldDescriptor* field) {

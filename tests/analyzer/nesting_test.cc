@@ -1,4 +1,4 @@
-// Which call holds which: recorded parents, adoption by tap calls, clipping.
+// Which call contains which: recorded parents, adoption by tap calls, clipping.
 #include "analyzer/model/nesting.h"
 
 #include <gtest/gtest.h>
@@ -30,8 +30,7 @@ StagedCall Tap(uint64_t sequence, int64_t start, int64_t end, uint64_t parent = 
   return call;
 }
 
-// Nested calls as "sequence[start,end]" with "<parent" behind those that have one, in their new
-// order.
+// Nested calls as "sequence[start,end]", with "<parent" after those that have one, in their new order.
 std::vector<std::string> Nest(std::vector<StagedCall> calls, NestingCounts* counts = nullptr) {
   NestingCounts ignored;
   NestCalls(Nanoseconds(), absl::MakeSpan(calls), counts == nullptr ? &ignored : counts);
@@ -121,10 +120,10 @@ TEST(Nesting, ClipsWhatDoesNotFit) {
   EXPECT_EQ(counts.clipped, 1);
 }
 
-// What NestCalls promises, whatever it is given.
+// The guarantees of NestCalls, for any input.
 void ExpectNested(const std::vector<StagedCall>& calls) {
   std::vector<int64_t> free_from(calls.size() + 1,
-                                 INT64_MIN);  // by parent, the last place for those without
+                                 INT64_MIN);  // by parent; the last element is for calls without one
   int64_t last_start = INT64_MIN;
   for (size_t i = 0; i < calls.size(); ++i) {
     const StagedCall& call = calls[i];

@@ -1,4 +1,4 @@
-// Framing and opening: every prefix of a trace, every kind of file that is none, every sentence.
+// Framing and opening: every prefix of a trace, every kind of file that is not one, every message.
 #include "analyzer/io/packet_reader.h"
 
 #include <gmock/gmock.h>
@@ -133,7 +133,7 @@ TEST(PacketReader, StopsAtBytesThatAreNoPacket) {
 
 TEST(PacketReader, StopsAtAMalformedPacket) {
   const std::string good = TraceBytesOf(SmallTrace());
-  const std::string bad("\x0a\x02\x0a\x7f", 4);  // a call batch that is longer than its packet
+  const std::string bad("\x0a\x02\x0a\x7f", 4);  // a call batch longer than its packet
   const ReadResult result = ReadAll({good + bad + good});
   EXPECT_EQ(result.payloads.size(), 5u);
   EXPECT_EQ(Message(result.status), absl::StrCat("x.dlh: byte ", good.size(),
@@ -186,7 +186,7 @@ TEST(PacketReader, RefusesAPacketThatIsTooLarge) {
                                                  " bytes; expected at most ", kMaxPacketBytes));
 }
 
-// A trace of several windows of the file: more than is in memory at once.
+// A trace longer than the part of a file that is in memory at once.
 std::string LongTrace() {
   trace::Trace trace = SmallTrace();
   for (int i = 0; i < 3000; ++i) trace.add_packet()->mutable_thread()->set_name(std::string(i, 'x'));

@@ -276,7 +276,7 @@ TEST(Render, TextSaysWhereTimesOfGpusLackAndWhatWasLost) {
                      {0, 100, 1'000'100, GpuTimeSource::kNone, "the program uses CUPTI itself"},
                      {0, 1'000'100, 2'000'000, GpuTimeSource::kCupti, ""},
                      {0, 2'000'000, 4'000'000, GpuTimeSource::kNone, "the program uses CUPTI itself"},
-                     {1, 0, 100, GpuTimeSource::kNone, "no driver"}};  // its capability says so
+                     {1, 0, 100, GpuTimeSource::kNone, "no driver"}};  // its capability reports this
   EXPECT_EQ(RunRemarks(run),
             (std::vector<std::string>{
                 "lost: 9 activities of GPUs: CUPTI found no buffer for them (DLHOOK_GPU_BUFFERS_MIB)",
@@ -366,7 +366,7 @@ TEST(Renderers, HaveDifferentNames) {
   EXPECT_EQ(Renderers()[0].name, "text");
 }
 
-// Of ten counters that one machine does not have, one sentence.
+// Ten counters that a machine lacks give one sentence.
 TEST(RunFactsTest, CountersThatLackForOneReasonAreOneSentence) {
   TraceModel run = SmallRun();
   for (const char* name : {"counter:cycles", "counter:instructions", "counter:slots", "counters"}) {
@@ -383,7 +383,7 @@ TEST(RunFactsTest, CountersThatLackForOneReasonAreOneSentence) {
   }
 }
 
-// What a machine can count is of no run.
+// What a machine can count belongs to no run.
 TEST(RenderTest, TablesOfNoRun) {
   const Report report = {.run = nullptr, .tables = {SmallTable()}};
   const TraceModel empty;

@@ -1,5 +1,4 @@
-// Totals, self times and wall shares; the shares against a slow and obvious computation of the
-// same.
+// Totals, self times and wall shares; the shares against a slow and obvious computation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -172,8 +171,7 @@ class RandomCalls {
   int64_t UpTo(int64_t limit) { return static_cast<int64_t>(random_() % (limit + 1)); }
 
  private:
-  // Calls one after another between `start` and `end`, touching or not, some of no length, some
-  // with children.
+  // Calls one after another between `start` and `end`, adjacent or not, some without length, some with children.
   void Fill(TraceModel* model, ThreadIndex thread, int64_t start, int64_t end, CallIndex parent, int depth) {
     while (start < end && UpTo(8) != 0) {
       const int64_t from = std::min(end, start + UpTo(3) * UpTo(100));
@@ -187,7 +185,7 @@ class RandomCalls {
   std::mt19937 random_;
 };
 
-// By definition: for each moment between two starts or ends, the innermost call of each thread.
+// By definition: between any two edges, the innermost call of each thread.
 std::vector<double> SharesByDefinition(const TraceModel& model, int threads) {
   const CallColumns& calls = model.calls;
   std::set<int64_t> times = {model.start_ns, model.end_ns};
@@ -195,7 +193,7 @@ std::vector<double> SharesByDefinition(const TraceModel& model, int threads) {
     times.insert(calls.start_ns[i]);
     times.insert(calls.start_ns[i] + calls.duration_ns[i]);
   }
-  std::vector<double> shares(model.ops.size() + 1, 0);  // the last: nobody's
+  std::vector<double> shares(model.ops.size() + 1, 0);  // the last element: unattributed
   for (auto time = times.begin(); std::next(time) != times.end(); ++time) {
     std::vector<size_t> innermost(threads, SIZE_MAX);
     for (size_t i = 0; i < calls.size(); ++i) {

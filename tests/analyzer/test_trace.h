@@ -1,4 +1,4 @@
-// Traces for tests, written as textproto or built in memory; no files unless asked for.
+// Traces for tests, written as textproto or built in memory, without files unless requested.
 #ifndef DLHOOK_TESTS_ANALYZER_TEST_TRACE_H_
 #define DLHOOK_TESTS_ANALYZER_TEST_TRACE_H_
 
@@ -12,14 +12,14 @@
 
 namespace dlhook::analyzer {
 
-// Textproto of a trace::Trace. A mistake in it fails the test.
+// Textproto of a trace::Trace. A syntax error fails the test.
 trace::Trace ParseTrace(const std::string& textproto);
 
 // The bytes of a trace file.
 std::string TraceBytesOf(const std::string& textproto);
 std::string TraceBytesOf(const trace::Trace& trace);
 
-// A header on CLOCK_MONOTONIC, where ticks are nanoseconds; `process` goes into its Process.
+// A header on CLOCK_MONOTONIC, where ticks are nanoseconds; `process` is added to its Process.
 std::string HeaderText(const std::string& process = "");
 
 // op { … } of ops 1 "outer" and 2 "inner", hooks with ticks, and 3 "onednn:exec", a tap.
@@ -28,13 +28,13 @@ std::string OpsText();
 // One trace -> model. Damage fails the test.
 TraceModel LoadText(const std::string& textproto);
 
-// Several traces of one run, by file name; damage fails the test.
+// Several traces of one run, by file name. Damage fails the test.
 TraceModel LoadTexts(const std::map<std::string, std::string>& textprotos);
 
-// Number of times an oddity whose sentence contains `words` was met.
+// How often an oddity whose sentence contains `words` occurred.
 int64_t OddityCount(const TraceModel& model, const std::string& words);
 
-// A folder that is removed with the object.
+// A folder that is removed with this object.
 class TemporaryFolder {
  public:
   TemporaryFolder();

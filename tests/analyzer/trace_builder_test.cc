@@ -83,7 +83,7 @@ TEST(TraceBuilder, ForgetsIdsAtAReset) {
 TEST(TraceBuilder, LeavesOutTheSecondOfTwoEqualSequenceNumbers) {
   const TraceModel model = LoadText(HeaderText() + OpsText() + CallText(1, 1, 100, 10) + CallText(2, 1, 300, 10) +
                                     CallText(2, 1, 300, 10, 0, 2));
-  ASSERT_EQ(model.calls.size(), 2u);  // thread 2 has numbers of its own
+  ASSERT_EQ(model.calls.size(), 2u);  // thread 2 has its own numbers
   EXPECT_EQ(model.ops[model.calls.op[0]].function, "outer");
   EXPECT_EQ(OddityCount(model, "twice"), 1);
 }

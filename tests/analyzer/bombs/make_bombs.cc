@@ -1,5 +1,5 @@
-// Writes traces that are small and cost a careless reader much: make_bombs FOLDER [SIZE]. SIZE times the things that a bomb is made of: what
-// a reader takes may grow as these do. The last word of a file's name is the number of recorded things in it.
+// Writes small traces that are expensive for a careless reader: make_bombs FOLDER [SIZE]. SIZE multiplies the items of
+// each bomb; the reader's cost may grow in proportion. The last word of a file's name is the number of recorded items.
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -14,9 +14,9 @@
 namespace dlhook {
 namespace {
 
-constexpr int kBatch = 10000;  // things in a packet
+constexpr int kBatch = 10000;  // items per packet
 
-// A trace that is written packet by packet, and counts what it records.
+// Writes a trace packet by packet and counts the recorded items.
 class Bomb {
  public:
   explicit Bomb(int size) : size_(size) {
@@ -60,7 +60,7 @@ class Bomb {
     string->set_value(text);
   }
 
-  // Call i has what `fill` adds to the defaults: op 1, 50 ns long, ending 100 ns after the one before.
+  // Call i has the defaults changed by `fill`: op 1, 50 ns long, ending 100 ns after the previous one.
   struct Call {
     uint32_t op = 1;
     uint64_t duration = 50;
@@ -96,7 +96,7 @@ class Bomb {
     Count(count);
   }
 
-  // One in the other, or one after another.
+  // Nested, or one after another.
   void Scopes(int count, bool nested, uint32_t thread = 1,
               trace::ScopeBatch::Kind kind = trace::ScopeBatch::FRAMEWORK_OP) {
     trace::ScopeBatch* batch = nullptr;
@@ -127,7 +127,7 @@ class Bomb {
     Count(count);
   }
 
-  // Frame k lies in frame k - 1, or beside it.
+  // Frame k is inside frame k - 1, or beside it.
   void Stacks(int count, int addresses, bool nested) {
     trace::Interned* interned = nullptr;
     for (int k = 1; k <= count; ++k) {
@@ -312,7 +312,7 @@ const std::map<std::string, Fill>& Bombs() {
        }},
       {"one_long_name",
        [](Bomb* b) {
-         const std::string name(1900000, 'a');  // near what a packet may hold
+         const std::string name(1900000, 'a');  // close to the limit of a packet
          trace::PythonModule* module = b->Add()->mutable_python_module();
          module->set_object(1);
          module->set_root(1);
@@ -339,7 +339,7 @@ const std::map<std::string, Fill>& Bombs() {
            if (k % kBatch == 0) interned = b->Add()->mutable_interned();
            Bomb::SetOp(static_cast<uint32_t>(k + 2), k + 2, interned->add_op());
          }
-         b->Count(count * 5);  // a definition is many numbers
+         b->Count(count * 5);  // a definition contains many numbers
          b->Calls(count, [](int i, Bomb::Call* call) { call->op = static_cast<uint32_t>(i + 2); });
        }},
       {"products_of_one_size", [](Bomb* b) { b->Calls(50000 * b->size()); }},

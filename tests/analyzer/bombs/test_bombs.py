@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Every command on every bomb (make_bombs.cc): exit code 0 or 2, memory and CPU time in proportion to what is recorded.
+"""Runs every command on every bomb (make_bombs.cc): exit code 0 or 2, memory and CPU time in proportion to the recorded
+items.
 
     test_bombs.py DLHOOK MAKE_BOMBS [--large] [BOMB...]
 
-Prints each command that takes much. Bounds: 300 MB + 100 bytes a recorded thing, 20 s of CPU. With --large, which takes minutes and is for
-by hand, also bombs of four times the size, which may take at most 12 times as much CPU time (user mode) unless that is below a second.
+Prints each expensive command. Bounds: 300 MB + 100 bytes per recorded item, 20 s of CPU. --large, which takes minutes
+and is meant to be run by hand, adds bombs of four times the size, which may take at most 12 times as much CPU time
+(user mode) unless that is below a second.
 """
 
 import os
@@ -17,7 +19,7 @@ import tempfile
 DLHOOK, MAKE_BOMBS = (os.path.abspath(path) for path in sys.argv[1:3])
 ONLY = [word for word in sys.argv[3:] if word != "--large"]
 BASE_BYTES, BYTES_A_THING = 300 << 20, 100
-ADDRESS_SPACE = 4 << 30  # a reader beyond it must say so, not abort
+ADDRESS_SPACE = 4 << 30  # a reader that needs more must say so, not abort
 CPU_LIMIT_S = 20
 SIZES = (1, 4) if "--large" in sys.argv else (1,)
 MAX_RATIO, ALWAYS_FINE_S = 12, 1.0
@@ -81,7 +83,7 @@ def make(folder, size):
 
 
 def check(bomb, folder, traces, names):
-    """The sentences of what is wrong."""
+    """The sentences that describe errors."""
     wrong = []
     small_s = {}
     for size in SIZES:

@@ -38,7 +38,7 @@ GpuKernelIndex KernelOf(const std::string& name, TraceModel* model) {
   return static_cast<GpuKernelIndex>(model->gpu_kernels.size() - 1);
 }
 
-// The innermost call of the thread that begins then.
+// The innermost call of the thread that begins at this time.
 CallIndex CallAt(const TraceModel& model, ThreadIndex thread, int64_t start_ns) {
   CallIndex found = kNone;
   for (CallIndex call = 0; call < model.calls.size(); ++call) {

@@ -19,10 +19,10 @@ struct GpuWorkSpec {
   GpuActivityKind kind = GpuActivityKind::kKernel;
   CopyDirection direction = CopyDirection::kUnknown;
   uint64_t bytes = 0;
-  std::string kernel = "gemm";  // of kernels; "nccl…": communication
+  std::string kernel = "gemm";  // for kernels; "nccl…": communication
   uint32_t blocks = 1000;
   int64_t asked_ns = GpuActivityColumns::kNotKnown;
-  int64_t call_ns = 0;  // of the launching call, from asked_ns - 1; 0: none was recorded
+  int64_t call_ns = 0;  // of the launching call, which begins at asked_ns - 1; 0: not recorded
   ThreadIndex thread = kNone;
   GpuDeviceIndex device = 0;
 };
@@ -34,14 +34,14 @@ class GpuProgram {
   GpuDeviceIndex AddDevice(ProcessIndex process = 0, const std::string& uuid = "");
   void Work(const GpuWorkSpec& work) { works_.push_back(work); }
   void Copy(CopyDirection direction, int64_t start_ns, int64_t end_ns, uint64_t bytes = 1000);
-  // Steady training steps of a process, one after another.
+  // Consecutive steady training steps of a process.
   void Steps(const std::vector<int64_t>& starts_and_end_ns, ProcessIndex process = 0);
   void HostCall(const std::string& definition, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);
   void Scope(const std::string& name, int64_t start_ns, int64_t end_ns, ThreadIndex thread = 0);
 
   ModelBuilder& builder() { return builder_; }
   const TraceModel& Build(int64_t wall_ns);
-  // Of the model that was built last.
+  // For the model that was built last.
   Table Run(const std::string& pass, int64_t interval_ns = 0);
   Table Make(const TableKind& kind, int64_t interval_ns = 0);
 

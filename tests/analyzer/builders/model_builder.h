@@ -22,7 +22,7 @@ double OneDnnMilliseconds(const std::string& line);
 trace::OpDefinition GemmDefinition(int64_t m, int64_t n, int64_t k, const std::string& trans,
                                    const std::string& function = "sgemm_");
 
-// Textproto of a trace::OpDefinition. A mistake in it fails the test.
+// Textproto of a trace::OpDefinition. A syntax error fails the test.
 trace::OpDefinition Definition(const std::string& textproto);
 
 class ModelBuilder {
@@ -34,8 +34,7 @@ class ModelBuilder {
   OpIndex AddOp(const trace::OpDefinition& definition);  // equal definitions: equal index
   void Call(OpIndex op, int64_t start_ns, int64_t duration_ns, ThreadIndex thread = 0, int32_t status = 0,
             std::vector<uint64_t> operands = {});
-  // The calls of a log's text, one after another on thread 0, `gap_ns` between them; the wall time
-  // goes on after them.
+  // The calls in a log, one after another on thread 0 with `gap_ns` in between; the wall time continues after them.
   void Log(const std::string& text, int64_t gap_ns);
   // The last call's own Python stack.
   void StackOfLastCall(StackIndex stack) { calls_.back().python_stack = stack; }
@@ -46,7 +45,8 @@ class ModelBuilder {
                             const std::string& object = "/home/u/lib/libframework.so");
   void NativeStackOfLastCall(FrameIndex frame) { calls_.back().native_stack = frame; }
 
-  // `link`: see proto/call.proto. Of scopes of the same thread and times the one that was added first is the outer one.
+  // `link`: see proto/call.proto. Of scopes with the same thread and times, the one that was added first is the outer
+  // one.
   void Scope(const std::string& name, ScopeKind kind, int64_t start_ns, int64_t duration_ns, ThreadIndex thread = 0,
              int64_t link = -1, StackIndex python_stack = kNone);
   NameIndex AddName(const std::string& name);  // equal names: equal index
@@ -64,8 +64,8 @@ class ModelBuilder {
   TraceModel& model() { return model_; }
   int64_t now_ns() const { return now_ns_; }
 
-  // Orders calls and scopes, finds parents and self times, and the scope around each call. `wall_ns`: 0: until the last call or
-  // scope ends.
+  // Orders calls and scopes, finds parents, self times, and the scope around each call. `wall_ns` 0: until the end of
+  // the last call or scope.
   TraceModel Build(int64_t wall_ns = 0);
 
  private:
@@ -99,10 +99,10 @@ class ModelBuilder {
   int64_t now_ns_ = 0;
 };
 
-// Runs one pass as `dlhook report` does: choices resolved, totals computed.
+// Makes one table as `dlhook report` does: choices resolved, totals computed.
 Table RunPass(const std::string& name, TraceModel model);
 
-// Reading tables in tests.
+// Access to tables in tests.
 size_t ColumnIndex(const Table& table, const std::string& name);
 const Cell& At(const Table& table, size_t row, const std::string& column);
 int64_t Integer(const Table& table, size_t row, const std::string& column);
@@ -114,7 +114,7 @@ int64_t Sum(const Table& table, const std::string& column);
 size_t RowWhere(const Table& table, const std::vector<std::pair<std::string, std::string>>& cells);
 std::vector<size_t> RowsWhere(const Table& table, const std::vector<std::pair<std::string, std::string>>& cells);
 
-// Every row is as long as the columns and every cell of its column's type.
+// Every row is as long as the columns, and every cell has its column's type.
 void CheckShape(const Table& table);
 
 std::string ReadTestData(const std::string& name);

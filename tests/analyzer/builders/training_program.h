@@ -14,31 +14,31 @@
 
 namespace dlhook::analyzer {
 
-// Everything happens on one thread at a time, one thing after another: scopes 100 ns long, pauses of 10 ns before them, and in a
-// layer's scope a call of 60 ns.
+// Everything is sequential, on one thread at a time: scopes of 100 ns, after pauses of 10 ns, and in each layer's scope
+// a call of 60 ns.
 class TrainingProgram {
  public:
-  // A network of `layers` layers, named MODEL, with convolutions of its own shapes.
+  // A network of `layers` layers, named MODEL, with convolutions of shapes of its own.
   int AddModel(const std::string& name, int layers);
 
   void Input(ThreadIndex thread = 0);
   void ZeroGrad(ThreadIndex thread = 0);
-  // `grad`: sequence numbers are told and remembered for the backward pass.
+  // `grad`: sequence numbers are recorded and kept for the backward pass.
   void Forward(int model, bool grad = true, int64_t batch = 8, ThreadIndex thread = 0);
   void Loss(bool grad = true, ThreadIndex thread = 0);
-  // Of all that was run forward with `grad` since the last one.
+  // For everything that ran forward with `grad` since the last one.
   void Backward(ThreadIndex thread = 0);
   void Update(const std::string& optimizer = "SGD", StackIndex stack = kNone, ThreadIndex thread = 0);
   void Other(const std::string& name = "aten::item", ThreadIndex thread = 0);
   void Pause(int64_t ns) { now_ns_ += ns; }
-  // From here on ops, nodes and ranges leave no scopes, as a light tap does between windows; updates do.
+  // From here on ops, nodes and ranges record no scopes, as with a light tap between windows; updates do.
   void RecordScopes(bool recorded);
 
   int64_t now_ns() const { return now_ns_; }
   ModelBuilder& builder() { return builder_; }
 
   TraceModel Build(int64_t wall_ns = 0);
-  // Of the model that was built last.
+  // For the model that was built last.
   const Attribution& attribution() const { return attribution_; }
   std::vector<StepTrack> Steps();
 

@@ -1,4 +1,4 @@
-// Autotuning told by its packs, and who chose: autotuning.h, choices.h.
+// Autotuning recognized by its packs, and choosers: autotuning.h, choices.h.
 #include "analyzer/calls/autotuning.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 // Executions of plans, 100 ns each, every 1000 ns.
 class PlanProgram {
  public:
-  // `waited_ns` after its beginning the thread has waited for it (0: it does not wait).
+  // `waited_ns` after its start the thread has finished waiting for it (0: it does not wait).
   void Execute(const PlanCall& call, int64_t waited_ns = 0, ThreadIndex thread = 0) {
     builder_.Call(builder_.AddOp(PlanDefinition(call)), now_ns_, 100, thread);
     if (waited_ns > 0) {
@@ -25,7 +25,7 @@ class PlanProgram {
   void Execute(int plan, bool pack_seen_before, int64_t waited_ns = 0, ThreadIndex thread = 0) {
     Execute({.number = plan, .engine = plan * 10, .pack_seen_before = pack_seen_before}, waited_ns, thread);
   }
-  // As PyTorch does it: every plan twice, waiting for each.
+  // Like PyTorch: every plan twice, waiting for each.
   void Benchmark(int plans, int winner) {
     for (int plan = 1; plan <= plans; ++plan) {
       const int64_t time_ns = plan == winner ? 300 : 500 + plan;
@@ -118,7 +118,7 @@ TEST(AutotuningTest, TheTimeBetweenEventsCountsWhereItWasAskedFor) {
   EXPECT_EQ(searches[0].candidates[0].elapsed_ns, 70);
   EXPECT_EQ(searches[0].candidates[0].host_ns, 500);
   EXPECT_EQ(searches[0].candidates[0].time_ns(), 70);
-  EXPECT_EQ(searches[0].candidates[1].elapsed_ns, std::nullopt);  // the question failed
+  EXPECT_EQ(searches[0].candidates[1].elapsed_ns, std::nullopt);  // the query failed
   EXPECT_EQ(searches[0].candidates[1].time_ns(), 500);
 }
 
@@ -193,7 +193,7 @@ TEST(AutotuningTest, CapturedExecutionsAreNoTrials) {
   EXPECT_TRUE(Searches(program).empty());
 }
 
-// Chooser of every execution of an op that is no trial, in the order of time.
+// Choosers of all executions that are not trials, in order of time.
 std::vector<Chooser> Choosers(TraceModel model) {
   ResolveChoices(&model);
   std::vector<Chooser> choosers;
@@ -247,7 +247,7 @@ TEST(ChoicesTest, LegacyConvolutionsAreAsTheSearchBeforeThem) {
   const OpIndex get = builder.AddOp(SearchDefinition(false, "candidate { algorithm: 6 } candidate { algorithm: 1 }"));
   const OpIndex find = builder.AddOp(
       SearchDefinition(true, "candidate { algorithm: 1 time_ns: 900 } candidate { algorithm: 6 status: 8 }"));
-  builder.Call(algorithm_1, 0, 10);  // fixed: nobody was asked
+  builder.Call(algorithm_1, 0, 10);  // fixed: there was no query
   builder.Call(get, 100, 10);
   builder.Call(algorithm_1, 200, 10);  // heuristic
   builder.Call(find, 300, 10);

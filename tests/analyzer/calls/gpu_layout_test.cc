@@ -1,4 +1,4 @@
-// What the table `layout` says of GPU libraries and of conversion kernels.
+// The table `layout` for GPU libraries and conversion kernels.
 #include <gtest/gtest.h>
 
 #include "analyzer/calls/conversion_kernels.h"
@@ -47,7 +47,7 @@ TEST(GpuLayoutTest, CudnnTransform) {
   ModelBuilder builder;
   const OpIndex transform = builder.AddOp(Transform());
   builder.Call(transform, 0, 100);
-  builder.Call(builder.AddOp(LaunchDefinition(kToNhwc, 9)), 20, 50);  // the same move seen again
+  builder.Call(builder.AddOp(LaunchDefinition(kToNhwc, 9)), 20, 50);  // another view of the same move
   const Table table = RunPass("layout", builder.Build(1000));
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(Text(table, 0, "from"), "nchw");

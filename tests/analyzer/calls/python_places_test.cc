@@ -1,4 +1,4 @@
-// Which line of a Python stack is the program's own.
+// Which line of a Python stack belongs to the program itself.
 #include "analyzer/calls/python_places.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(PythonPlacesTest, AnInstalledPackageThatWasStartedIsTheProgram) {
                     {"/v/site-packages/trainer/__main__.py", "<module>", 3},
                     {"<frozen runpy>", "_run_code", 88}}),
             "model.py:7");
-  // One that starts the user's script.
+  // A framework's program that starts the user's script.
   EXPECT_EQ(LineOf({{"/v/site-packages/torch/nn/functional.py", "linear", 1},
                     {"/home/u/train.py", "<module>", 9},
                     {"/v/site-packages/torch/utils/bottleneck/__main__.py", "<module>", 3},

@@ -1,4 +1,4 @@
-// Autotuning told by its operands and events: autotuning.h.
+// Autotuning recognized by operands and events: autotuning.h.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,12 +12,12 @@
 namespace dlhook::analyzer {
 namespace {
 
-// As XLA does it: a pack for every execution, so only operands and events tell a search.
+// Like XLA: a pack for every execution, so only operands and events identify a search.
 class TimedProgram {
  public:
   static constexpr uint64_t kSameOperands = 0x1000;
 
-  // Executions of plan N run engine 10 * N; one in 1000 ns.
+  // Executions of plan N run engine 10 * N; one per 1000 ns.
   void Execute(int plan, uint64_t operands = kSameOperands, int64_t batch = 8, int32_t status = 0) {
     const PlanCall call = {.number = plan, .engine = plan * 10, .batch = batch};
     Execute(PlanDefinition(call), operands, status);

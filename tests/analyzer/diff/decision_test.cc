@@ -1,4 +1,4 @@
-// The one decision on two runs: how often --fail-above fails equal programs, what speaks against a change, what can't be told.
+// The decision on two runs: how often --fail-above fails equal programs, which doubts prevent it, when it can't tell.
 #include "analyzer/diff/decision.h"
 
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@
 namespace dlhook::analyzer {
 namespace {
 
-// What disturbs the steps of a run: a load that comes and goes (autoregressive, each step's as the last one's to the part `memory`),
-// never makes faster than undisturbed, and now and then stops a step.
+// Disturbs the steps of a run: a load that comes and goes (autoregressive with the coefficient `memory`), never makes a
+// step faster than undisturbed, and occasionally stops one.
 struct Disturbance {
   std::string name;
   double memory;
-  double spread;      // of the load, as a part of a step
+  double spread;      // of the load, relative to a step
   int stopped_every;  // one step in so many; 0: none
   double stopped_for = 0.4;
 };
@@ -44,7 +44,7 @@ MeasuredRun Run(std::mt19937& random, const Disturbance& disturbance, int steps,
   return MeasureDurations(ChooseSteps({track}, IterationKind::kTraining));
 }
 
-// The part of comparisons in which --fail-above `percent` fails.
+// The fraction of comparisons in which --fail-above `percent` fails.
 double FailureRate(const Disturbance& disturbance, int steps, double slower, double percent) {
   constexpr int kTrials = 1000;
   std::mt19937 random(17);
@@ -57,7 +57,7 @@ double FailureRate(const Disturbance& disturbance, int steps, double slower, dou
   return static_cast<double>(failures) / kTrials;
 }
 
-// Runs of at least 60 steps that last at least six times as long as what disturbs them.
+// Runs of at least 60 steps that last at least six times as long as their disturbance.
 TEST(DecisionTest, EqualProgramsFailNotMoreOftenThanIsSaid) {
   for (const auto& [disturbance, steps] : {std::pair{kIndependent, 20},
                                            {kIndependent, 60},
@@ -80,7 +80,7 @@ TEST(DecisionTest, ProgramsThatAreSlowerByMoreFail) {
   EXPECT_GE(FailureRate(kSomeSteps, 300, 0.20, 3), 0.9);
 }
 
-// What the simulation would say if nothing were known of how noise lasts: the test above has teeth.
+// A disturbance as long as the run is not covered: shows that the test above can fail.
 TEST(DecisionTest, ADisturbanceAsLongAsTheRunIsNotTold) { EXPECT_GT(FailureRate(kManySteps, 20, 0, 0), 0.03); }
 
 }  // namespace

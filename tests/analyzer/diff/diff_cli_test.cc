@@ -1,5 +1,4 @@
-// `dlhook diff` as a program: exit codes at their edges, what it prints where, and what it says of runs that can't be
-// compared.
+// `dlhook diff` as a program: exit codes at their limits, output streams, and messages for runs that can't be compared.
 #include <gtest/gtest.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -161,7 +160,7 @@ TEST_F(DiffCliTest, WritesEveryFormatAndAllRowsOnDemand) {
   EXPECT_TRUE(absl::StrContains(csv.out, "[unattributed],")) << csv.out;
 }
 
-// `dlhook scaling`, in the same way.
+// `dlhook scaling`, likewise.
 TEST_F(DiffCliTest, ScalingComparesManyRuns) {
   const std::string slow = Write("slow.dlh", 2000), fast = Write("fast.dlh", 500);
   const Outcome table = Dlhook(absl::StrCat("scaling ", slow, " ", fast, " --kind strong --format json"));

@@ -1,4 +1,4 @@
-// What a diff says of two runs whose difference was made by hand.
+// Diffs of two runs with a hand-made difference.
 #include "analyzer/diff/diff_runs.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ RunSpec Spec(int layers, unsigned seed) {
 
 std::string Notes(const RunsDiff& diff) { return absl::StrJoin(diff.tables.front().notes, "\n"); }
 
-// Of the row after the step's: what contributes most.
+// From the row after the step's: the largest contribution.
 std::string TopCell(const RunsDiff& diff, const std::string& column) { return Text(diff.tables.front(), 1, column); }
 
 TEST(DiffRunsTest, ARunAgainstItselfIsEmpty) {

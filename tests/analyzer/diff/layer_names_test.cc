@@ -1,4 +1,4 @@
-// Layers of two networks laid side by side.
+// Alignment of the layers of two networks.
 #include "analyzer/diff/layer_names.h"
 
 #include <gtest/gtest.h>

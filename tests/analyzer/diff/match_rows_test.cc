@@ -1,4 +1,4 @@
-// Which rows of two tables are about the same thing.
+// Which rows of two tables correspond.
 #include "analyzer/diff/match_rows.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The noise bound: quantiles against printed tables, false alarms and power on samples whose truth is known.
+// The noise bound: quantiles against published tables, false alarms and power on samples with known truth.
 #include "analyzer/diff/noise.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 namespace dlhook::analyzer {
 namespace {
 
-// Times of steps: each as the last one to the part `memory` (a neighbour comes and goes), with a spread of `spread` and
-// now and then a long one.
+// Times of steps: autoregressive with the coefficient `memory` (another program comes and goes), with a standard
+// deviation of `spread` and occasional outliers.
 class Steps {
  public:
   Steps(unsigned seed, double memory, double spread) : random_(seed), memory_(memory), spread_(spread) {}
@@ -35,7 +35,7 @@ class Steps {
   const double memory_, spread_;
 };
 
-// How often a change of `change` is called beyond noise.
+// How often a change of `change` is reported as beyond noise.
 double AlarmRate(double change, double memory, double spread, size_t steps) {
   constexpr int kTrials = 1000;
   Steps source(7, memory, spread);
@@ -64,7 +64,7 @@ TEST(NoiseBoundTest, EqualRunsAreRarelyCalledDifferent) {
   EXPECT_LE(AlarmRate(0, 0, 0.05, 15), 0.02) << "a step a block";
 }
 
-// Without blocks and their correlation the same noise would cry wolf: the test above has teeth.
+// Without blocks and their correlation there would be many false alarms: shows that the test above can fail.
 TEST(NoiseBoundTest, StepsAloneWouldPromiseTooMuch) {
   Steps source(7, 0.97, 0.10);
   int alarms = 0;

@@ -1,4 +1,5 @@
-// Changes planted into a training loop, and the first sentence that a diff says of each: what was changed leads, whatever it costs.
+// Changes planted into a training loop, and the first sentence of each diff: it begins with the change, whatever its
+// cost.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -14,9 +15,9 @@ namespace {
 
 struct PlantedChange {
   const char* name;
-  std::function<void(RunSpec&)> plant;  // in the new run
-  const char* sentence;                 // how it begins
-  const char* cost;                     // what else it says
+  std::function<void(RunSpec&)> plant;  // applied to the new run
+  const char* sentence;                 // its beginning
+  const char* cost;                     // what else it contains
   Gate gate;                            // at 3 %
   friend std::ostream& operator<<(std::ostream& out, const PlantedChange& change) { return out << change.name; }
 };
@@ -134,7 +135,7 @@ TEST_P(PlantedChangesTest, IsToldFirst) {
   EXPECT_TRUE(absl::StartsWith(sentence, GetParam().sentence)) << sentence;
   EXPECT_TRUE(absl::StrContains(sentence, GetParam().cost)) << sentence;
   EXPECT_EQ(diff.decision.SlowerThan(3), GetParam().gate) << sentence;
-  // Verdict, notes and differences tell what the sentence tells.
+  // Verdict, notes and differences must agree with the sentence.
   const Table& differences = TableOf(diff, "differences");
   EXPECT_EQ(differences.rows.empty(), !absl::StartsWith(sentence, "NEW differs: "));
   std::string notes;

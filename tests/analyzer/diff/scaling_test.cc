@@ -103,7 +103,7 @@ TEST(MeasureScalingTest, StepsAndWorkOfRanks) {
       gpu.launch_call.push_back(kNone);
     }
   }
-  // What repeats in the set-up takes longer, and is not what the run is about.
+  // What repeats in the set-up takes longer, but is not the run's main work.
   tracks.emplace_back();
   tracks.back().steps = {{.start_ns = 300, .end_ns = 900}, {.start_ns = 900, .end_ns = 1500}};
   const auto run = MeasureScaling(builder.Build(1500), tracks);

@@ -67,7 +67,8 @@ TEST(StepSliceTest, WhatIsBetweenStepsIsNotTheirs) {
   EXPECT_EQ(slice.totals().unattributed_ns, steps.total_ns() - in_library_ns);
 }
 
-// Work belongs to the step in which it was asked for, and to its layer also where the call that made it lies in another step.
+// Work belongs to the step in which it was requested, and to its layer even if the call that created it is in another
+// step.
 TEST(StepSliceTest, WorkOfGpusBelongsToTheStepThatAskedForIt) {
   RunSpec spec;
   spec.layers = Layers(2);
@@ -112,7 +113,7 @@ TEST(StepSliceTest, WorkOfGpusBelongsToTheStepThatAskedForIt) {
   EXPECT_NE(places[0].layer, kNone);
 }
 
-// What slices of neighbouring steps count adds up to what the whole does; between steps nothing counts.
+// Counts of slices of adjacent steps add up to the whole; between steps nothing counts.
 TEST(CounterSliceTest, ReadingsAreDividedWhereStepsBegin) {
   CounterSeries series;
   series.names = {0, 1};

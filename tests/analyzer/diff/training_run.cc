@@ -1,4 +1,4 @@
-// A training loop with layers, times and noise as a test says: see training_run.h.
+// A training loop with given layers, times and noise: see training_run.h.
 #include "tests/analyzer/diff/training_run.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class Writer {
     }
   }
 
-  // What surrounds the calls.
+  // The context of the calls.
   void Describe(TraceModel& model) const {
     ProcessInfo& process = model.processes.front();
     process.settings.assign(spec_.settings.begin(), spec_.settings.end());
@@ -62,7 +62,7 @@ class Writer {
   }
 
   ModelBuilder& builder() { return builder_; }
-  // Times vary by a hundredth and behind the calls that asked.
+  // Times vary by a hundredth, after the requesting calls.
   std::vector<TestGpuWork> GpuWork(const TraceModel& model) const {
     std::vector<TestGpuWork> work;
     for (CallIndex call = 0; call < model.calls.size(); ++call) {

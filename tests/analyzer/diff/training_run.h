@@ -1,4 +1,4 @@
-// Runs for tests of diffs: a training loop whose layers, times and noise are as the test says, and the analysis of it.
+// Runs for tests of diffs: a training loop with given layers, times and noise, and its analysis.
 #ifndef DLHOOK_TESTS_ANALYZER_DIFF_TRAINING_RUN_H_
 #define DLHOOK_TESTS_ANALYZER_DIFF_TRAINING_RUN_H_
 
@@ -16,8 +16,8 @@
 
 namespace dlhook::analyzer {
 
-// Per pass a framework scope of the time given, half of which is a library call; before the forward call `reorders` of
-// 1 us.
+// Per pass one framework scope of the given time, half of which is a library call; before the forward call `reorders`
+// reorders of 1 us.
 struct LayerSpec {
   std::string name;
   int64_t forward_ns = 100000;
@@ -26,29 +26,29 @@ struct LayerSpec {
   int channels = 16;
   int reorders = 0;
   std::string type = "convolution";
-  int64_t gpu_ns = 0;  // what each of its calls makes a GPU do; 0: nothing
+  int64_t gpu_ns = 0;  // GPU work of each of its calls; 0: none
 };
 
 struct RunSpec {
   std::vector<LayerSpec> layers;
   int steps = 90;
   double jitter = 0.02;     // relative standard deviation of each time
-  double pace = 1;          // of everything in the run …
-  double library_pace = 1;  // … and besides of its library calls alone
+  double pace = 1;          // factor for everything in the run …
+  double library_pace = 1;  // … and an additional one for its library calls
   unsigned seed = 1;
   int batch = 8;
   IterationKind kind = IterationKind::kTraining;
-  int interrupted_every = 0;  // each such step takes ten times as long; 0: none
+  int interrupted_every = 0;  // every so many steps one takes ten times as long; 0: none
   std::string dtype = "f32";
   std::string format = "abcd";  // of activations
-  std::string optimizer;        // "SGD": its step at the end of each; empty: none
+  std::string optimizer;        // "SGD": its update ends each step; empty: none
   std::string loader;           // "_SingleProcessDataLoaderIter"
-  int products = 0;             // matrix products of a step beside the layers
+  int products = 0;             // matrix products per step beside the layers
   int micro_steps = 1;
-  int validations = 0;     // steps of validation after each one
-  int64_t python_ns = 0;   // at the end of each step, outside of all scopes; on a processor …
+  int validations = 0;     // validation steps after each step
+  int64_t python_ns = 0;   // at the end of each step, outside all scopes; running …
   int64_t sleep_ns = 0;    // … and not
-  int64_t waiting_ns = 0;  // for a processor that others have, in each step
+  int64_t waiting_ns = 0;  // per step, for a processor that another program uses
   int threads = 0;         // of the process; 0: no load was sampled
   std::map<std::string, std::string> settings;
   std::string library_build = "A";
@@ -74,7 +74,7 @@ class TrainingRun {
   std::optional<LayerAnalysis> analysis_;
 };
 
-// Both sides in the order of the command line.
+// In the order of the command line.
 RunsDiff Diff(const TrainingRun& base, const TrainingRun& candidate,
               const std::vector<std::string>& tables = {"layers", "work"});
 RunsDiff Diff(const RunSpec& base, const RunSpec& candidate,

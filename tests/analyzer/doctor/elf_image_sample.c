@@ -1,4 +1,4 @@
-// A small shared library for elf_image_test to look at: two functions, one of which calls another library's.
+// A small shared library for elf_image_test: two functions, one of which calls another library.
 #include <stdlib.h>
 
 int sample_answer(void) { return 42; }

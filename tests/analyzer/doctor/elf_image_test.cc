@@ -1,4 +1,4 @@
-// Reading of loaded objects: our own, as the loader has them mapped, and the same bytes damaged.
+// Parsing of loaded objects: our own, as the loader mapped them, and the same bytes damaged.
 #include "analyzer/doctor/elf_image.h"
 
 #include <elf.h>
@@ -20,7 +20,7 @@ extern "C" void* sample_allocate();
 namespace dlhook::analyzer {
 namespace {
 
-// Bytes as memory from `base` on; nothing else is mapped.
+// Bytes as memory starting at `base`; nothing else is mapped.
 class ByteMemory : public MemoryReader {
  public:
   ByteMemory(uint64_t base, std::vector<char> bytes) : base_(base), bytes_(std::move(bytes)) {}
@@ -36,7 +36,7 @@ class ByteMemory : public MemoryReader {
   std::vector<char> bytes_;
 };
 
-// Where the object that holds `address` begins and ends.
+// The address range of the object that contains `address`.
 AddressRange ObjectOf(const void* address) {
   struct Search {
     uint64_t address;
@@ -108,7 +108,7 @@ TEST(ElfImageTest, NoObject) {
 
 ByteMemory CopyOfSample() {
   std::vector<char> bytes(Sample().end - Sample().start);
-  // Between segments there may be holes.
+  // There may be holes between segments.
   const ProcessMemory self(getpid());
   for (size_t at = 0; at < bytes.size(); at += 4096)
     self.Read(Sample().start + at, &bytes[at], std::min<size_t>(4096, bytes.size() - at));
@@ -124,8 +124,8 @@ TEST(ElfImageTest, CopyReadsAlike) {
   EXPECT_EQ(image->build_id, original->build_id);
 }
 
-// Bytes that headers, dynamic section and tables are made of, each set to something else. Nothing is demanded of the
-// answer but that there is one, with memory that was really there.
+// Sets each byte of headers, dynamic section and tables to other values. Only requires that there is a result, and that
+// it is based on readable memory.
 TEST(ElfImageTest, DamagedObjects) {
   ByteMemory memory = CopyOfSample();
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(memory.bytes().data());
@@ -160,7 +160,7 @@ TEST(ElfImageTest, DamagedObjects) {
     for (auto undo = saved.rbegin(); undo != saved.rend(); ++undo)
       memcpy(&memory.bytes()[undo->first], &undo->second, sizeof undo->second);
   }
-  EXPECT_GT(whole, kDamages / 10);  // both kinds of answers were met
+  EXPECT_GT(whole, kDamages / 10);  // both kinds of results occurred
   EXPECT_LT(whole, kDamages);
 }
 

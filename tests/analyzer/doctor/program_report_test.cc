@@ -1,5 +1,4 @@
-// What the doctor concludes, from looks and runs written down by hand. What it concludes from real ones:
-// tests/preload_e2e/test_doctor.py.
+// The doctor's conclusions from hand-written looks and runs. Those from real ones: tests/preload_e2e/test_doctor.py.
 #include "analyzer/doctor/program_report.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +48,7 @@ Trial TrialOf(const ProcessLook& look, const TraceModel* model = nullptr, int wa
   return trial;
 }
 
-// Without the finding that is true of all runs here but those with scopes.
+// Without the finding that all runs here without scopes have.
 ProgramReport Report(const ProcessLook& look, const TraceModel* model = nullptr, int wait_status = 0) {
   ProgramReport report = DescribeTrial(TrialOf(look, model, wait_status), HookedNames());
   std::erase_if(report.findings, [](const Finding& finding) { return finding.id == "no-layer-names"; });
@@ -83,8 +82,8 @@ TEST(ProgramReportTest, Bindings) {
   const std::string user = "/l/user.so";
   EXPECT_EQ(States(Report(Look(kShim + 8)))[user], "caller");
   EXPECT_EQ(States(Report(Look(kBlas + 8)))[user], "not seen");
-  EXPECT_EQ(States(Report(Look(kUser + 8)))[user], "caller");  // still to be looked up
-  EXPECT_EQ(States(Report(Look(0x999000)))[user], "caller");   // leads nowhere
+  EXPECT_EQ(States(Report(Look(kUser + 8)))[user], "caller");  // not looked up yet
+  EXPECT_EQ(States(Report(Look(0x999000)))[user], "caller");   // points nowhere
   EXPECT_EQ(Levels(Report(Look(kBlas + 8))).count("deepbind"), 1u);
   EXPECT_EQ(Levels(Report(Look(kShim + 8))).count("deepbind"), 0u);
 }
@@ -149,7 +148,7 @@ Trial Sampled(const std::map<uint64_t, int64_t>& samples, const TraceModel* mode
   look.objects.push_back(Object("/l/libc.so.6", 0x70000));
   Trial trial = TrialOf(look, model);
   trial.samples[look.pid] = samples;
-  trial.samples[12] = {{0x50000, 1000}};  // of a process that nobody looked into
+  trial.samples[12] = {{0x50000, 1000}};  // of a process that was not examined
   return trial;
 }
 
@@ -203,7 +202,7 @@ TEST(ProgramReportTest, WhereTimesOfGpusComeFrom) {
   const TraceModel model = Recorded(
       "packet { capability { name: \"gpu-time\" state: ON object: \"libcupti.so.13\" reason: \"CUPTI 13.0\" } }\n");
   ProcessLook look = Look(kShim + 8);
-  look.environment["CUDA_INJECTION64_PATH"] = "/opt/dlhook/lib/libdlhook.so";  // dlhook itself takes CUPTI from nobody
+  look.environment["CUDA_INJECTION64_PATH"] = "/opt/dlhook/lib/libdlhook.so";  // dlhook's own setting is no conflict
   look.environment["CUDA_MPS_PIPE_DIRECTORY"] = "/run/mps";
   EXPECT_EQ(Levels(Report(look, &model)),
             (std::map<std::string, Level>{{"gpu-time", Level::kOk}, {"gpu-shared", Level::kNote}}));
@@ -239,7 +238,7 @@ TEST(GpuFindingsTest, SayWhatTimesToExpect) {
   EXPECT_EQ(levels(machine), (std::map<std::string, Level>{
                                  {"gpu", Level::kOk}, {"gpu-times", Level::kOk}, {"gpu-counters", Level::kOk}}));
   EXPECT_NE(GpuFindings(machine)[1].text.find("CUDA 13.0"), std::string::npos);
-  machine.cupti_version = 10;  // CUDA 9.1: nothing for others than root
+  machine.cupti_version = 10;  // CUDA 9.1: only for root
   machine.devices = {"NVIDIA A100 MIG 1g.5gb"};
   EXPECT_EQ(levels(machine), (std::map<std::string, Level>{{"gpu", Level::kOk},
                                                            {"gpu-times", Level::kOk},
@@ -273,7 +272,7 @@ TEST(ProgramReportTest, ProcessesWithoutTheShim) {
   EXPECT_EQ(Levels(Report(look, &model)), (std::map<std::string, Level>{{"environment-cleared", Level::kWarning}}));
   look.environment["LD_PRELOAD"] = "/l/libdlhook.so";
   EXPECT_EQ(Levels(Report(look, &model)), (std::map<std::string, Level>{{"shim-not-loaded", Level::kWarning}}));
-  look.objects.clear();  // nothing to be seen in it anyway
+  look.objects.clear();  // nothing to examine in it
   EXPECT_TRUE(Report(look, &model).findings.empty());
 }
 

@@ -1,5 +1,5 @@
-// What the formats make of a small profile. Real readers (callgrind_annotate, dot, protoc) look at real runs in
-// tests/preload_e2e/test_export.py.
+// The formats, on a small profile. tests/preload_e2e/test_export.py uses real readers (callgrind_annotate, dot, protoc)
+// on real runs.
 #include <gtest/gtest.h>
 #include <zlib.h>
 

@@ -1,4 +1,4 @@
-// Which stack a call gets, and that nothing is lost or counted twice.
+// The stack of each call, and that nothing is lost or counted twice.
 #include "analyzer/export/profile_builder.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::string Folded(const TraceModel& model, const ProfileOptions& options = {}, 
 TEST(ProfileBuilder, PutsScopesWhereTheirPythonStackLeavesTheCalls) {
   ModelBuilder builder;
   const OpIndex gemm = builder.AddOp(GemmDefinition(8, 4, 2, "NN"));
-  // The scope began in record_function.__enter__, which was over when fit() went on in another line.
+  // The scope began in record_function.__enter__, which had returned when fit() continued on another line.
   const StackIndex outer =
       builder.AddStack({{"torch.py", "__enter__", 5}, {"train.py", "fit", 10}, {"train.py", "main", 3}});
   const StackIndex inner =
@@ -50,7 +50,7 @@ TEST(ProfileBuilder, PutsACallUnderTheCallItWasMadeIn) {
   const OpIndex inner = builder.AddOp(Definition("function: 'inner' family: 'blas' time_source: CLOCK_TICKS"));
   builder.Call(outer, 0, 100);
   builder.NativeStackOfLastCall(builder.AddNativeStack({"layer", "main"}));
-  builder.Call(inner, 10, 30);  // as outer is implemented
+  builder.Call(inner, 10, 30);  // implemented by outer
   builder.NativeStackOfLastCall(builder.AddNativeStack({"block", "outer", "layer", "main"}));
   builder.Call(inner, 50, 20);  // too short for a stack
   const TraceModel model = builder.Build();
@@ -135,7 +135,7 @@ std::vector<std::string> GoldenTraces() {
   return texts;
 }
 
-// Whatever frames are asked for: all time, all calls, all work.
+// All time, calls and work, whichever frames are requested.
 TEST(ProfileBuilder, AddsUpToTheTotalsOfTheRun) {
   std::vector<std::string> texts = GoldenTraces();
   ASSERT_GE(texts.size(), 5u);

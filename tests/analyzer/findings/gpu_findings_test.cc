@@ -1,4 +1,4 @@
-// Rules about GPUs: each cause with a program that loses by it, and one that does the same beside the GPU's work.
+// GPU rules: for each cause a program that loses time by it, and one that does the same while the GPU works.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,8 @@ std::string AsyncCopy(const std::string& memory, int64_t bytes) {
                       " asynchronous: true host_memory: ", memory, " }");
 }
 
-// Each step: `kernel_ns` of one kernel, launched right before it; what the host does while nothing runs is the test's.
+// Each step has one kernel of `kernel_ns`, launched right before it; the test adds what the host does while nothing
+// runs.
 class GpuFindingsTest : public testing::Test {
  protected:
   void Steps(int64_t kernel_start_ns, int64_t kernel_end_ns) {
@@ -119,7 +120,7 @@ TEST_F(GpuFindingsTest, PageableCopiesThatTheGpuWaitsFor) {
 TEST_F(GpuFindingsTest, PinnedOrSmallOrHiddenCopiesAreNotPageable) {
   Call(AsyncCopy("PINNED", 1 << 20), 510'000, 600'000);
   Call(AsyncCopy("PAGEABLE", 4096), 610'000, 700'000);
-  Call(AsyncCopy("PAGEABLE", 1 << 20), 100'000, 400'000);  // beside the kernel
+  Call(AsyncCopy("PAGEABLE", 1 << 20), 100'000, 400'000);  // during the kernel
   Steps(5000, 500'000);
   const Table table = Findings();
   EXPECT_THAT(RowsWhere(table, {{"rule", "pageable-copies"}}), IsEmpty());

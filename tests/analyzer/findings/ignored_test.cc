@@ -1,4 +1,4 @@
-// Which findings --ignore leaves out.
+// Findings that --ignore removes.
 #include "analyzer/findings/ignored.h"
 
 #include <gtest/gtest.h>

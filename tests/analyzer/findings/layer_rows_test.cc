@@ -1,4 +1,4 @@
-// Rows of layers on the answer screen: repeated blocks in one row, no two rows of one name.
+// Rows of layers on the answer screen: repeated blocks in one row, no two rows with the same name.
 #include "analyzer/answer/layer_rows.h"
 
 #include <gmock/gmock.h>

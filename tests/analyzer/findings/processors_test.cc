@@ -1,4 +1,4 @@
-// Rules about processors: what they say of a program that waits for a processor, by whose threads had them.
+// Rules about processors, for a program that waits for a processor, depending on whose threads used them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,9 +18,9 @@ constexpr int64_t kLongNs = 4'000'000;
 const std::vector<std::string> kOfProcessors = {"machine-busy", "too-many-threads", "one-thread"};
 
 struct Machine {
-  double cpu = 1;  // threads of the program that have a processor
+  double cpu = 1;  // threads of the program that run
   uint32_t runnable = 1;
-  double worker_cpu = 0;  // of another process of the run; 0: there is none
+  double worker_cpu = 0;  // of another process of the run; 0: none
   uint32_t processors = 2;
 };
 
@@ -33,7 +33,7 @@ RunSpec Spec(int64_t waiting_ns) {
   return spec;
 }
 
-// Findings of rules about processors.
+// Findings of the rules about processors.
 std::vector<RuleFinding> Find(const RunSpec& spec, const Machine& machine) {
   TrainingRun run(spec);
   std::vector<LoadSample>& loads = run.model().loads;

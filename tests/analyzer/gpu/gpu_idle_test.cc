@@ -40,7 +40,7 @@ std::vector<IdlePiece> PiecesOf(const TraceModel& model, const Interval& time, G
   return pieces;
 }
 
-// Of [0, wall).
+// In [0, wall).
 Times TimesOf(GpuProgram& program, int64_t wall_ns) {
   Times times;
   for (const IdlePiece& piece : PiecesOf(program.Build(wall_ns), {0, wall_ns}))
@@ -58,7 +58,7 @@ TEST(GpuIdleTest, AHostThatIsBusyWithSomethingElseIsSlow) {
   program.Work(Kernel(100, 110, 200));
   program.Scope("aten::conv2d", 150, 320);
   program.Work(Kernel(300, 310, 400));
-  // Nothing is known of the host until the first launch call at 99; the last one has returned.
+  // Nothing is known of the host until the first launch call at 99; after the last one returned, nothing either.
   EXPECT_EQ(TimesOf(program, 400), (Times{{kUnknown, 99}, {kLaunch, 11 + 110}}));
 }
 
@@ -74,13 +74,12 @@ TEST(GpuIdleTest, AHostThatWaitsOrHasWaitedAsksLate) {
   GpuProgram program;
   program.Work(Kernel(1, 0, 500));
   program.HostCall(kSynchronize, 400, 520);  // 20 while nothing runs
-  program.Scope("aten::relu", 520, 800);     // 100 of these had been over, had it not waited
+  program.Scope("aten::relu", 520, 800);     // 100 of these would have been over without the wait
   program.Work(Kernel(790, 790, 900));
   EXPECT_EQ(TimesOf(program, 900), (Times{{kSynchronization, 20 + 100}, {kLaunch, 270 - 100}}));
 }
 
-// As much as it waited, over all gaps, but no more; and not for ever: once it waits again for something new, that
-// counts.
+// As much as it waited, over all gaps, but no more; and only until it waits again for new work.
 TEST(GpuIdleTest, WaitingIsUsedUpOnce) {
   GpuProgram program;
   program.Work(Kernel(1, 0, 100));
@@ -92,7 +91,7 @@ TEST(GpuIdleTest, WaitingIsUsedUpOnce) {
   EXPECT_EQ(TimesOf(program, 1000), (Times{{kSynchronization, 60}, {kLaunch, 90 + 500}}));
 }
 
-// .item(): a copy that waits, then a wait in vain.
+// .item(): a copy that waits, then a wait with nothing left to wait for.
 TEST(GpuIdleTest, WaitsBetweenWhichNothingIsAskedForAreOne) {
   GpuProgram program;
   program.Work(Kernel(1, 0, 200));
@@ -107,8 +106,8 @@ TEST(GpuIdleTest, WaitsBetweenWhichNothingIsAskedForAreOne) {
   program.HostCall(kSynchronize, 220, 222);
   program.Scope("aten::a", 230, 400);
   program.Work(Kernel(390, 390, 400));
-  // Of the gap from 200: 5 the copy, 5 more in its call, which waited 105 before; 2 in the second one; then 10 + 8 +
-  // 160 of which nothing is known or which the op takes.
+  // In the gap from 200: 5 for the copy, 5 more in its call, which waited 105 before; 2 in the second one; then 10 + 8
+  // + 160 of which nothing is known or which the op takes.
   const TraceModel& model = program.Build(400);
   Times times;
   for (const IdlePiece& piece : PiecesOf(model, {0, 400})) {
@@ -223,7 +222,7 @@ class RandomGpuIdleTest : public testing::TestWithParam<uint32_t> {
   std::mt19937 random_{GetParam()};
 };
 
-// Whatever was asked when by whom: pieces ascend, are disjoint, and cover exactly the time without compute.
+// Whatever is requested: pieces ascend, are disjoint, and cover exactly the time without compute.
 TEST_P(RandomGpuIdleTest, CausesAddUpToTheTimeWithoutCompute) {
   GpuProgram program;
   program.AddDevice();
@@ -253,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(Random, RandomGpuIdleTest, testing::Range(0u, 100u));
 TEST(GpuIdleTableTest, RowsAddUpInStepsAndInTheRun) {
   GpuProgram program;
   program.Steps({1000, 2000, 3000});
-  for (int64_t at_ns = 0; at_ns < 4000; at_ns += 1000) {  // two steady steps, and what is around them
+  for (int64_t at_ns = 0; at_ns < 4000; at_ns += 1000) {  // two steady steps, and the time around them
     program.Work(Kernel(at_ns + 190, at_ns + 200, at_ns + 700));
     program.HostCall(kSynchronize, at_ns + 300, at_ns + 710);
     program.Scope("enumerate(DataLoader)#next", at_ns + 720, at_ns + 920);
@@ -290,7 +289,7 @@ TEST(GpuIdleTableTest, WhatWasNotMeasuredIsLeftOut) {
   EXPECT_THAT(table.notes.back(), HasSubstr("400 ns of it are left out: GPUs were not measured then"));
 }
 
-// A mean of steps some of which are known in part only would be too small.
+// A mean that includes partly measured steps would be too small.
 TEST(GpuIdleTableTest, StepsThatWereMeasuredInPartAreLeftOut) {
   GpuProgram program;
   program.Steps({0, 1000, 2000, 3000});

@@ -1,4 +1,4 @@
-// Theoretical occupancy. Expected numbers: NVIDIA's own cuda_occupancy.h of CUDA 13.0 for the same numbers.
+// Theoretical occupancy. Expected numbers: NVIDIA's own cuda_occupancy.h of CUDA 13.0 for the same inputs.
 #include "analyzer/gpu/occupancy.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(OccupancyTest, IsNotKnownWhereANumberIsMissing) {
   EXPECT_FALSE(TheoreticalOccupancy(Kernel(0, 32, 0), 90).has_value());
   EXPECT_FALSE(TheoreticalOccupancy(Kernel(256, 0, 0), 90).has_value());
   EXPECT_FALSE(TheoreticalOccupancy(Kernel(256, 32, 400 << 10), 90).has_value());
-  for (uint32_t registers : {256u, 1u << 27, ~0u}) {  // as a damaged trace may say: 32 times 2^27 is 0
+  for (uint32_t registers : {256u, 1u << 27, ~0u}) {  // possible in a damaged trace: 32 times 2^27 overflows to 0
     EXPECT_FALSE(TheoreticalOccupancy(Kernel(256, registers, 0), 90).has_value());
   }
 }

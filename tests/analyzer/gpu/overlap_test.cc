@@ -1,4 +1,4 @@
-// Tables `overlap`, `overlap_over_time` and `guided`: numbers counted by hand.
+// Tables `overlap`, `overlap_over_time` and `guided`: hand-counted numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr auto kToDevice = CopyDirection::kHostToDevice;
 constexpr auto kFromDevice = CopyDirection::kDeviceToHost;
 
-// Two steady steps of 1000 ns that do the same, after one of another kind of work.
+// Two equal steady steps of 1000 ns, after one with another kind of work.
 //   kernels [0,300) [200,400), copies to [250,500) from [450,600), collective [350,450)
 void AddSteps(GpuProgram& program, GpuDeviceIndex device = 0) {
   program.Steps({1000, 2000, 3000});
@@ -121,7 +121,7 @@ TEST(GuidedTableTest, SteadyStepsAlone) {
   ExpectMetric(table, "memcpy throughput", 400, "low", 250, 400, 150);
   ExpectMetric(table, "memcpy overlap", 100.0 / 3, "low", 50, 150, 100);
   ExpectMetric(table, "compute utilization", 40, "low", 400, 1000, 600);
-  ExpectMetric(table, "kernel concurrency", 25, "low", 100, 400, 200);  // of the small kernel's 300, 200 alone
+  ExpectMetric(table, "kernel concurrency", 25, "low", 100, 400, 200);  // of the small kernel's 300, 200 without others
   EXPECT_THAT(Text(table, RowWhere(table, {{"metric", "memcpy throughput"}}), "threshold"),
               HasSubstr("1000 MB/s, the link's peak"));
   const size_t first = RowWhere(table, {{"verdict", "rank 1"}}), second = RowWhere(table, {{"verdict", "rank 2"}});

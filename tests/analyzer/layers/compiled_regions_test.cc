@@ -22,7 +22,7 @@ void AddTap(const std::string& object, ProcessIndex process, ModelBuilder* build
   capability.object = object;
 }
 
-// As if pointers, shapes or order had found layers in all calls.
+// As if pointers, shapes or order had assigned layers to all calls.
 Attribution GuessedLayers(const TraceModel& model) {
   Attribution attribution;
   attribution.layers.resize(2);

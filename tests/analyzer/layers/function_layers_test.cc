@@ -1,4 +1,4 @@
-// Layers named by the functions above their calls, on programs written down call by call.
+// Layers from the functions above their calls, on programs written call by call.
 #include "analyzer/layers/functions/function_layers.h"
 
 #include <gmock/gmock.h>
@@ -17,10 +17,10 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Calls of a C++ framework, each under a stack.
+// Calls of a C++ framework, each with a stack.
 class Program {
  public:
-  // Column-major, as BLAS states it.
+  // Column-major, as in BLAS.
   void Gemm(int64_t m, int64_t n, int64_t k, const std::string& trans, const std::vector<std::string>& stack,
             std::vector<uint64_t> operands = {}) {
     const OpIndex op = builder_.AddOp(GemmDefinition(m, n, k, trans));
@@ -54,7 +54,7 @@ const std::vector<std::string> kFc = {"caffe::InnerProductLayer<float>::Forward_
 const std::vector<std::string> kFcBack = {"caffe::InnerProductLayer<float>::Backward_cpu(X)",
                                           "caffe::Net<float>::Backward()", "main"};
 
-// One step alone: nothing repeats, no addresses are known; a structure shows in none of it.
+// A single step: nothing repeats, no addresses are known; a structure shows no layers.
 TEST(FunctionLayersTest, OneStepOfCaffeWithoutAddresses) {
   Program program;
   program.Gemm(576, 20, 25, "NN", kConv);  // [20,25] x [25,576]: im2col
@@ -76,8 +76,8 @@ TEST(FunctionLayersTest, OneStepOfCaffeWithoutAddresses) {
   EXPECT_EQ(LayerNamed(attribution, "conv2").type, "convolution");
 }
 
-// Two layers of one shape, one after the other: only addresses tell them apart, as the structure does; the function
-// says what they are.
+// Two consecutive layers of one shape: only addresses distinguish them, as in a structure; the function gives their
+// type.
 TEST(FunctionLayersTest, LayersOfOneTypeAndShapeAreToldApartByAddresses) {
   Program program;
   for (int step = 0; step < 3; ++step) {
@@ -96,7 +96,7 @@ TEST(FunctionLayersTest, LayersOfOneTypeAndShapeAreToldApartByAddresses) {
   EXPECT_EQ(LayerNamed(attribution, "fc2").module_type, "caffe::InnerProductLayer<float>");
 }
 
-// The type of a layer is the network below it: two layers of one shape are told apart by that alone.
+// The type of a layer describes the network below it, which alone distinguishes two layers of one shape.
 TEST(FunctionLayersTest, DlibsLayersByTheirTypes) {
   const std::string inner = "dlib::add_layer<dlib::fc_<32ul>, dlib::input<X> >";
   const std::string outer = absl::StrCat("dlib::add_layer<dlib::fc_<32ul>, ", inner, " >");
@@ -134,7 +134,7 @@ TEST(FunctionLayersTest, WithoutLayerFunctionsNothingChanges) {
   EXPECT_EQ(Shown(expected)[0], "fc1 forward");
 }
 
-// "layers from calls alone" means it.
+// "layers from calls alone" must not use functions.
 TEST(FunctionLayersTest, NotWithEvidenceOfTheStructureAlone) {
   Program program;
   program.Gemm(500, 4, 800, "TN", kFc);

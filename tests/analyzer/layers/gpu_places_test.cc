@@ -1,4 +1,4 @@
-// Where work of GPUs belongs, and how a GPU's time is divided.
+// Where GPU work belongs, and how a GPU's time is divided.
 #include "analyzer/layers/gpu_places.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(GpuPlacesTest, KindsOfWork) {
                                          GpuWork::kCopy, GpuWork::kCopy, GpuWork::kCopy, GpuWork::kCompute}));
 }
 
-// A step that is the launch of a graph: what the graph's nodes were captured for, in the order of the GPU.
+// A step that consists of a graph launch: the ops that the graph's nodes were captured for, in the order of the GPU.
 TEST(GraphReplaysTest, ALaunchIsTheStepThatWasCaptured) {
   ModelBuilder builder;
   for (int64_t start_ns : {0, 20, 40}) builder.Call(builder.AddOp(LaunchDefinition("captured")), start_ns, 10);

@@ -1,4 +1,4 @@
-// Layers by the paths of TensorFlow's graph nodes: names as Keras 3 on TensorFlow 2.21 gives them.
+// Layers from the paths of TensorFlow's graph nodes, named as by Keras 3 on TensorFlow 2.21.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST(GraphLinksTest, ProductsOfADenseLayer) {
   EXPECT_EQ(placed[4].direction, LayerDirection::kBackwardWeights);
   EXPECT_EQ(placed[5].direction, LayerDirection::kBackwardWeights);  // the network's input has no gradient
   EXPECT_EQ(placed[5].layer, "sequential_1/first");
-  EXPECT_EQ(placed[5].type, "matmul");  // by its kernel: the name is the user's
+  EXPECT_EQ(placed[5].type, "matmul");  // from its kernel: the name is the user's
 }
 
 TEST(GraphLinksTest, ScopesInsideALayerAreNoLayers) {

@@ -1,4 +1,4 @@
-// Table `layers`: sums, names and order of its rows on a small network's training.
+// Table `layers`: sums, names and order of its rows for the training of a small network.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,14 +95,14 @@ TEST(LayersTableTest, LayersStandInTheOrderOfTheForwardPassAndTheOptimizerAfterT
   EXPECT_EQ(labels[2], "Net:[not seen]");  // between the two
   EXPECT_EQ(labels[3], "optimizer (SGD)");
   EXPECT_EQ(Text(table, 0, "matched_by"), "framework");
-  EXPECT_EQ(Text(table, 0, "model"), "-");  // there is only one
+  EXPECT_EQ(Text(table, 0, "model"), "-");  // there is only one model
   EXPECT_EQ(Text(table, 3, "forward"), "-");
   EXPECT_GT(Integer(table, 3, "update"), 0);
 }
 
 TEST(LayersTableTest, DirectionsAddUpToBackwardAndCallsAreOfOneStep) {
   const Table table = RunPass("layers", Training(8));
-  // Of each linear layer: one product forward, two backward.
+  // For each linear layer: one product forward, two backward.
   EXPECT_DOUBLE_EQ(Real(table, 0, "calls"), 3);
   EXPECT_DOUBLE_EQ(Real(table, 0, "flops"), 3 * 2.0 * 120 * 4 * 256);
   EXPECT_EQ(Integer(table, 0, "forward"), Integer(table, 1, "forward"));
@@ -123,9 +123,9 @@ TEST(LayersTableTest, ModulesFoldByDepth) {
   EXPECT_NE(std::find(ops.begin(), ops.end(), "AddmmBackward0"), ops.end());
 }
 
-// Each product takes a GPU 100 ns and runs 5 ns after its call began, beside those before it: the GPU is behind the
-// host.
-TraceModel GpuTraining(int steps, double part = 1) {  // of the run, in which it was measured
+// Each product takes 100 ns on the GPU and starts at the earliest 5 ns after its call began, so that the GPU falls
+// behind the host.
+TraceModel GpuTraining(int steps, double part = 1) {  // of the run, in which the GPU was measured
   TraceModel model = Training(steps);
   const auto end_ns = static_cast<int64_t>(part * static_cast<double>(model.end_ns));
   std::vector<TestGpuWork> work;
@@ -134,7 +134,7 @@ TraceModel GpuTraining(int steps, double part = 1) {  // of the run, in which it
     if (start_ns < end_ns)
       work.push_back({.start_ns = start_ns + 5, .duration_ns = 100, .asked_by_ns = start_ns, .kernel = "gemm"});
   }
-  work.push_back({.start_ns = model.end_ns / 2, .duration_ns = 33});  // asked for by nobody known
+  work.push_back({.start_ns = model.end_ns / 2, .duration_ns = 33});  // the request is not known
   AddGpuWork(work, &model);
   return model;
 }
@@ -191,7 +191,7 @@ TEST(LayersTableTest, TimeInWhichGpusWereNotMeasuredIsNotIdle) {
   EXPECT_EQ(share(after, "[GPU idle]") + share(after, "[GPU not measured]"), share(before, "[GPU idle]"));
   TraceModel half = GpuTraining(8, 0.5);
   half.gpu_windows = model.gpu_windows;
-  EXPECT_EQ(Integer(RunPass("layers", half), 0, "gpu_time"), 300);  // of the steps that were measured
+  EXPECT_EQ(Integer(RunPass("layers", half), 0, "gpu_time"), 300);  // over the steps that were measured
 }
 
 TEST(LayersTableTest, ARunWithoutLayersSaysSo) {

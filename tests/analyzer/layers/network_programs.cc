@@ -66,13 +66,13 @@ Matrix NetworkProgram::Weights(const std::string& layer, int64_t rows, int64_t c
   const auto [at, is_new] = weights_.try_emplace(layer);
   if (is_new) {
     at->second = New(rows, columns);
-    live_.pop_back();  // stays
+    live_.pop_back();  // kept
     if (has_biases_) next_ += 256;
   }
   return at->second;
 }
 
-// Row-major: result[m, n] = left[m, k] right[k, n]. Every other one is stated column-major where the way is to mix.
+// Row-major: result[m, n] = left[m, k] right[k, n]. Every other product is column-major if the way is to mix.
 void NetworkProgram::Product(int64_t m, int64_t n, int64_t k, Side left, Side right, uint64_t result,
                              const CallTruth& truth, int64_t batch) {
   const bool exchange = way_ == Way::kTransposed && truth.direction != kForward;
@@ -83,7 +83,7 @@ void NetworkProgram::Product(int64_t m, int64_t n, int64_t k, Side left, Side ri
     right.transposed = !right.transposed;
   }
   const bool row_major = way_ == Way::kTransposed ? ++products_ % 3 == 0 : way_ == Way::kImages;
-  if (!row_major) {  // the same memory, read column-major, is the transposed matrix
+  if (!row_major) {  // the same memory read column-major is the transposed matrix
     std::swap(m, n);
     std::swap(left, right);
   }
@@ -165,7 +165,7 @@ Matrix NetworkProgram::Conv(const std::string& layer, const Matrix& x, int64_t i
     return tensor.address + static_cast<uint64_t>(4 * i * out * positions);
   };
   if (!by_image) {
-    // As courses do: columns[images * positions, depth] wT; or as Chainer's gradients: w columns.
+    // As in courses: columns[images * positions, depth] wT; or like Chainer's gradients: w columns.
     const Matrix columns = New(depth, images * positions);
     const bool weights_left = way_ == Way::kBatches;
     const int64_t rows = images * positions;
@@ -197,7 +197,7 @@ Matrix NetworkProgram::Conv(const std::string& layer, const Matrix& x, int64_t i
     Product(out, positions, depth, {w.address}, {columns.address}, image(y, i), forward);
   }
   Free(columns);
-  // As Paddle (one gradient after the other) and as Caffe (image by image) do, every other layer.
+  // Every other layer like Paddle (one gradient after the other) or like Caffe (image by image).
   const bool interleaved = w.address / 256 % 2 == 0;
   tape_.push_back([=, this] {
     const Matrix dy = GradientOf(y), dw = New(out, depth), again = New(depth, positions);
@@ -278,7 +278,7 @@ namespace {
 
 using Network = std::function<void(NetworkProgram&, int64_t batch)>;
 
-// Dynamic: an evaluation of another batch size after every third step.
+// Dynamic: an evaluation with another batch size after every third step.
 void Train(NetworkProgram& p, const Network& forward) {
   for (int64_t step = 0; step < kSteps; ++step) {
     forward(p, Batch(p, step));
@@ -303,7 +303,7 @@ struct ConvSpec {
   int64_t out, kernel, stride;
 };
 
-// Each followed by a halving of the picture where `pool` says so.
+// Each followed by halving the picture if `pool` is set.
 Matrix Convs(NetworkProgram& p, Matrix x, int64_t in, int64_t* size, const std::vector<ConvSpec>& specs,
              const std::vector<bool>& pool) {
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -410,7 +410,7 @@ void TrainAutoencoder(NetworkProgram& p) {
   Train(p, [](NetworkProgram& q, int64_t batch) { Mlp(q, q.New(batch, 784), {128, 32, 128, 784}); });
 }
 
-// The discriminator on real and on made pictures; then the generator through the discriminator.
+// The discriminator on real and on generated pictures; then the generator through the discriminator.
 void TrainGan(NetworkProgram& p) {
   for (int64_t step = 0; step < kSteps; ++step) {
     const int64_t batch = Batch(p, step);

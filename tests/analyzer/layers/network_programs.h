@@ -1,4 +1,4 @@
-// Writes the matrix products of training programs, each with the layer, direction and step that it is known to be of.
+// Writes the matrix products of training programs, each with its true layer, direction and step.
 #ifndef DLHOOK_TESTS_ANALYZER_LAYERS_NETWORK_PROGRAMS_H_
 #define DLHOOK_TESTS_ANALYZER_LAYERS_NETWORK_PROGRAMS_H_
 
@@ -15,16 +15,16 @@ namespace dlhook::analyzer {
 
 // How a program makes its calls.
 enum class Way {
-  kBatches,     // one product for a whole batch
-  kImages,      // convolutions image by image, with a buffer of columns that they share
-  kTransposed,  // gradients with operands exchanged and results transposed, row- and column-major mixed
-  kDynamic,     // batches of many sizes; forward work between backward work; evaluation now and then
+  kBatches,     // one product per batch
+  kImages,      // convolutions image by image, with a shared buffer of columns
+  kTransposed,  // gradients with swapped operands and transposed results, row- and column-major mixed
+  kDynamic,     // batches of many sizes; forward work between backward work; occasional evaluation
 };
 inline constexpr Way kWays[] = {Way::kBatches, Way::kImages, Way::kTransposed, Way::kDynamic};
 const char* WayName(Way way);
 
 struct CallTruth {
-  std::string layer;  // "" for what is of no layer
+  std::string layer;  // "" for work outside layers
   std::string type;   // Layer.type
   LayerDirection direction = LayerDirection::kUnknown;
 };
@@ -37,20 +37,20 @@ struct Matrix {
   int64_t bytes() const { return 4 * rows * columns; }
 };
 
-// A program of a framework that records what it did forward and goes back through it.
+// A program of a framework that records the forward pass and replays it backward.
 class NetworkProgram {
  public:
   explicit NetworkProgram(Way way) : way_(way) {}
-  // Weights without biases lie one behind the other.
+  // Weights without biases are adjacent in memory.
   void SetBiases(bool has_biases) { has_biases_ = has_biases; }
-  // Operands are recorded of so many products only.
+  // Operands are recorded only for this many products.
   void KeepOperandsOf(size_t products) { kept_ = products; }
 
-  // Blocks that were given back are used again, the last one first, as caching allocators do.
+  // Freed blocks are reused, last one first, as by caching allocators.
   Matrix New(int64_t rows, int64_t columns);
   void Free(const Matrix& matrix);
 
-  // Each: forward; its backward work waits on the tape. A layer's weights live from its first use on.
+  // Each computes forward; its backward work waits on the tape. A layer's weights exist from its first use on.
   Matrix Linear(const std::string& layer, const Matrix& x, int64_t out);
   Matrix Conv(const std::string& layer, const Matrix& x, int64_t in, int64_t out, int64_t size, int64_t kernel,
               int64_t stride = 1);
@@ -58,15 +58,15 @@ class NetworkProgram {
                    int64_t length);
   Matrix Activation(const Matrix& x);  // no product; a new buffer
   Matrix Join(const std::vector<Matrix>& parts);
-  // The weights on the left, samples in columns, new weights after each step: networks of courses.
+  // Weights on the left, samples in columns, new weights after each step: networks in courses.
   Matrix CourseLinear(const std::string& layer, const Matrix& x, int64_t out);
 
-  // Back through all that is on the tape. In the dynamic way with other products in between.
+  // Computes everything on the tape backward. In the dynamic way with other products in between.
   void Backward();
-  // Forward only: what was used goes back to the allocator.
+  // Forward only: frees what was used.
   void Forget();
   void UpdateCourseWeights();
-  // A program's other product, e.g. a metric.
+  // Another product of the program, e.g. a metric.
   void Other(int64_t size);
 
   Way way() const { return way_; }
@@ -81,7 +81,7 @@ class NetworkProgram {
   void Product(int64_t m, int64_t n, int64_t k, Side left, Side right, uint64_t result, const CallTruth& truth,
                int64_t batch = 1);
   Matrix Weights(const std::string& layer, int64_t rows, int64_t columns);
-  // Gradients of weights: at once, or after those of all inputs.
+  // Weight gradients: at once, or after those of all inputs.
   void Later(std::function<void()> work);
   Matrix GradientOf(const Matrix& tensor) { return New(tensor.rows, tensor.columns); }
 
@@ -104,14 +104,14 @@ class NetworkProgram {
 struct NetworkCase {
   std::string name;
   void (*train)(NetworkProgram&);  // several steps
-  int least_recall;                // percent of the calls that must be told, whatever the way
+  int least_recall;                // percent of the calls that must be assigned in every way
 };
 const std::vector<NetworkCase>& NetworkCases();
 
-// Convolutions and linear layers of any sizes, each seed another network.
+// Convolutions and linear layers of random sizes, a different network for each seed.
 void TrainAnyNetwork(NetworkProgram& program, uint32_t seed);
 
-// The products of a real program, of recorded/NAME.txt.
+// The products of a real program, from recorded/NAME.txt.
 struct RecordedProgram {
   TraceModel model;
   std::vector<CallTruth> truths;

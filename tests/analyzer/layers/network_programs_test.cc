@@ -1,5 +1,5 @@
-// Layers from calls alone on programs whose truth is known: networks x ways of making calls, and recorded ones. Prints
-// the tables of docs/truth.md ("Layers from calls alone").
+// Layers from calls alone on programs with known truth: networks x ways of making calls, and recorded ones. Prints the
+// tables of docs/truth.md ("Layers from calls alone").
 #include "tests/analyzer/layers/network_programs.h"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ namespace {
 
 struct Score {
   int64_t calls = 0;  // of layers
-  int64_t named = 0;  // that a sure row claims
-  int64_t right = 0;  // of them in a right row
+  int64_t named = 0;  // in rows that are sure
+  int64_t right = 0;  // of these, in a right row
   int wrong_rows = 0;
   int rows = 0;
   std::string mistakes;
@@ -32,7 +32,7 @@ bool IsBackward(LayerDirection direction) {
          direction == LayerDirection::kBackward;
 }
 
-// A sum of both gradients is right of either; nothing else is right but what it is.
+// A sum of both gradients matches either; otherwise the direction must be equal.
 bool IsDirection(LayerDirection said, const CallTruth& truth) {
   return said == truth.direction || (said == LayerDirection::kBackward && IsBackward(truth.direction));
 }
@@ -41,7 +41,7 @@ bool IsType(const std::string& said, const CallTruth& truth) { return said == tr
 
 bool IsSure(const Layer& layer) { return layer.ambiguity.empty(); }
 
-// A row is right if its calls are all of its layer and direction, and the layer is in no other row.
+// A row is right if all its calls have its layer and direction, and the layer is in no other row.
 Score ScoreOf(const Attribution& found, const std::vector<CallTruth>& truths) {
   std::map<LayerIndex, std::map<std::string, int64_t>> votes;
   for (size_t i = 0; i < truths.size(); ++i) {
@@ -120,7 +120,7 @@ struct RecordedCase {
   int least_recall;
 };
 
-// Calls of real programs (recorded/README.md), each with what the program is known to compute.
+// Calls of real programs (recorded/README.md), each with its known layer.
 TEST(NetworkProgramsTest, RecordedPrograms) {
   std::printf("%-18s %6s %6s %6s %6s\n", "recorded", "prec.", "recall", "wrong", "rows");
   for (const RecordedCase& recorded : std::vector<RecordedCase>{{"paddle_lenet", 100},
@@ -141,7 +141,7 @@ TEST(NetworkProgramsTest, RecordedPrograms) {
   }
 }
 
-// A long run keeps operands of its first products only; layers of one shape are told apart by order then.
+// A long run has operands of its first products only; then order distinguishes layers of one shape.
 TEST(NetworkProgramsTest, GoesOnWithoutOperands) {
   for (const NetworkCase& network : NetworkCases()) {
     NetworkProgram all(Way::kBatches), part(Way::kBatches);

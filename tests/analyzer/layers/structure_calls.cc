@@ -1,4 +1,4 @@
-// Calls of a training program with what they are known to be: see structure_calls.h.
+// Calls of a training program with their true layers: see structure_calls.h.
 #include "tests/analyzer/layers/structure_calls.h"
 
 #include <gtest/gtest.h>

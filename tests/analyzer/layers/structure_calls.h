@@ -1,4 +1,4 @@
-// Calls of a training program as its libraries see them, each with the layer and direction that it is known to be of.
+// Calls of a training program as its libraries see them, each with its true layer and direction.
 #ifndef DLHOOK_TESTS_ANALYZER_LAYERS_STRUCTURE_CALLS_H_
 #define DLHOOK_TESTS_ANALYZER_LAYERS_STRUCTURE_CALLS_H_
 
@@ -11,7 +11,7 @@
 
 namespace dlhook::analyzer {
 
-// A square convolution of `in` channels of `size` x `size` to `out` channels.
+// A square convolution from `in` channels of `size` x `size` to `out` channels.
 struct Conv {
   int64_t in = 0;
   int64_t out = 0;
@@ -23,7 +23,7 @@ struct Conv {
   int64_t out_size() const { return (size + 2 * padding - kernel) / stride + 1; }
 };
 
-// `truth` everywhere: "conv1 forward", "conv2 backward-data" …; "" for what is of no layer.
+// `truth` in all methods: "conv1 forward", "conv2 backward-data" …; "" for calls outside layers.
 class StructureCalls {
  public:
   void OneDnnConv(const Conv& conv, int64_t batch, const std::string& direction, const std::string& truth);
@@ -32,16 +32,16 @@ class StructureCalls {
               const std::string& auxiliary, const std::string& problem, const std::string& truth);
   void Reorder(const std::string& dims, const std::string& from, const std::string& to, const std::string& truth);
 
-  // Column-major, as BLAS states it. Addresses of A, B and C; all 0: none.
+  // Column-major, as in BLAS. Addresses of A, B and C; all 0: none.
   void Gemm(int64_t m, int64_t n, int64_t k, const std::string& trans, uint64_t a, uint64_t b, uint64_t c,
             const std::string& truth);
   void Gemv(int64_t m, int64_t k, const std::string& trans, uint64_t a, uint64_t x, uint64_t y,
             const std::string& truth);
-  // A product of heads cut out of wider matrices: leading dimension `ld`.
+  // A product of heads, which are parts of wider matrices: leading dimension `ld`.
   void Slice(int64_t size, const std::string& trans, int64_t ld, uint64_t a, uint64_t b, uint64_t c,
              const std::string& truth);
 
-  // y[batch, out] = x[batch, in] wT and its gradients as PyTorch computes them. 0: no address.
+  // y[batch, out] = x[batch, in] wT and its gradients as in PyTorch. 0: no address.
   void Linear(int64_t batch, int64_t in, int64_t out, uint64_t x, uint64_t w, uint64_t y, const std::string& layer);
   void LinearBackward(int64_t batch, int64_t in, int64_t out, uint64_t x, uint64_t w, uint64_t dy,
                       const std::string& layer, bool has_data = true);
@@ -49,7 +49,7 @@ class StructureCalls {
   // cuDNN's legacy API: `fields` of trace::Cudnn, as textproto.
   void Cudnn(const std::string& fields, uint64_t input, uint64_t filter, uint64_t result, const std::string& truth);
 
-  // Compares every call with its truth. Returns the attribution for more.
+  // Compares every call with its truth. Returns the attribution for further checks.
   Attribution Check();
   TraceModel Build() { return builder_.Build(); }
 

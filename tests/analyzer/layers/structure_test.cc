@@ -1,4 +1,4 @@
-// Layers from operands, shapes and order alone, on programs written down call by call with their truth.
+// Layers from operands, shapes and order alone, on programs written call by call with their truth.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ constexpr char kForward[] = "forward_training";
 constexpr char kData[] = "backward_data";
 constexpr char kWeights[] = "backward_weights";
 
-// Forward and backward of convolutions in a row, as PyTorch runs them on oneDNN; the first needs no gradient of its
-// input.
+// Forward and backward passes of consecutive convolutions, as PyTorch runs them on oneDNN; the first needs no gradient
+// of its input.
 void ForwardConvs(StructureCalls& calls, const std::vector<Conv>& convs, int64_t batch,
                   const char* direction = kForward) {
   for (size_t i = 0; i < convs.size(); ++i) {
@@ -42,7 +42,7 @@ void BackwardConvs(StructureCalls& calls, const std::vector<Conv>& convs, int64_
 const std::vector<Conv> kAlexNet = {
     {3, 64, 224, 11, 4, 2}, {64, 192, 27, 5, 1, 2}, {192, 384, 13}, {384, 256, 13}, {256, 256, 13}};
 
-// y of each layer at another address in each step, as allocators give them.
+// The outputs of each layer have another address in each step, as with allocators.
 struct Classifier {
   std::vector<int64_t> sizes;
   uint64_t weights(size_t i) const { return 0x100000 * (i + 1); }
@@ -80,7 +80,7 @@ TEST(StructureTest, AlexNetOnOneDnn) {
   EXPECT_EQ(LayerNamed(found, "conv1").model, "");
 }
 
-// Caffe: each image by itself, im2col into a buffer, a product for each group, bias as a product with ones.
+// Caffe: image by image, im2col into a buffer, one product per group, the bias as a product with ones.
 struct CaffeConv {
   int64_t in, out, positions, kernel, groups;
   uint64_t base;
@@ -185,7 +185,7 @@ void CudnnSimple(StructureCalls& calls, const char* operation, int64_t channels,
               0x70, 0, 0x71, truth);
 }
 
-// Three convolutions of the same shape whose input, too, is the same: only addresses tell them apart.
+// Three convolutions of the same shape and input: only addresses distinguish them.
 TEST(StructureTest, LeNetOnCudnnWithBranchesByAddresses) {
   const Conv same = {16, 16, 12, 3, 1, 1};
   const CudnnConv first = {{1, 16, 28, 5, 1, 2}, 0x1000, 0x2000, 0x3000};
@@ -199,7 +199,7 @@ TEST(StructureTest, LeNetOnCudnnWithBranchesByAddresses) {
     for (size_t i = 0; i < 3; ++i) branches[i].Forward(calls, absl::StrCat("conv", i + 2));
     CudnnSimple(calls, "softmax_forward", 16, 12, 12, "softmax1 forward");
     CudnnSimple(calls, "softmax_backward", 16, 12, 12, "softmax1 backward");
-    // Not the reverse order: whatever branch is ready.
+    // Not in reverse order, but as branches become ready.
     for (size_t i : {1, 2, 0}) {
       branches[i].Backward(calls, 0x8000 + 0x100 * i, absl::StrCat("conv", i + 2), true);
     }
@@ -222,7 +222,7 @@ TEST(StructureTest, SquareLayersByAddresses) {
   EXPECT_EQ(LayerNamed(calls.Check(), "fc3").evidence, Evidence::kPointers);
 }
 
-// oneDNN's log has no addresses: sizes and transposes, from the last layer on.
+// oneDNN's log has no addresses: sizes and transposes, starting at the last layer.
 TEST(StructureTest, ProductsWithoutAddresses) {
   StructureCalls calls;
   const auto product = [&](const std::string& sizes, const char* a, const char* b, const std::string& truth) {
@@ -258,7 +258,7 @@ TEST(StructureTest, EqualShapesInARowAreCertain) {
   EXPECT_EQ(LayerNamed(found, "conv5").ambiguity, "");
 }
 
-// A residual network: the shortcut's convolution stands between layers of one shape, so that these may be branches.
+// A residual network: the shortcut's convolution is between layers of one shape, so that these may be branches.
 TEST(StructureTest, EqualShapesAroundABranchAreAmbiguous) {
   const std::vector<Conv> residual = {
       {3, 16, 32}, {16, 32, 32, 3, 2}, {32, 32, 16}, {16, 32, 32, 1, 2, 0}, {32, 32, 16}};
@@ -274,7 +274,7 @@ TEST(StructureTest, EqualShapesAroundABranchAreAmbiguous) {
   EXPECT_EQ(LayerNamed(found, "conv4").ambiguity, "");
 }
 
-// Several threads: gradients of two layers' weights are ready at the same time.
+// Several threads: weight gradients of two layers are ready at the same time.
 TEST(StructureTest, AnOrderWithSeveralReadingsIsAmbiguous) {
   StructureCalls calls;
   for (int step = 0; step < 3; ++step) {
@@ -297,7 +297,7 @@ TEST(StructureTest, GroupedConvolutions) {
       {3, 32, 32}, {32, 32, 32, 3, 1, 1, 4}, {32, 32, 32, 3, 1, 1, 32}, {32, 64, 32, 1, 1, 0}};
   StructureCalls calls;
   for (int step = 0; step < 3; ++step) {
-    ForwardConvs(calls, convs, 8, "forward_inference");  // as some frameworks say of training, too
+    ForwardConvs(calls, convs, 8, "forward_inference");  // some frameworks set this in training, too
     BackwardConvs(calls, convs, 8);
   }
   EXPECT_THAT(NamesOf(calls.Check()), ElementsAre("conv1", "conv2", "conv3", "conv4"));
@@ -345,7 +345,7 @@ TEST(StructureTest, EvaluationBetweenTrainingSteps) {
   for (const Layer& layer : found.layers) EXPECT_EQ(layer.ambiguity, "") << layer.name;
 }
 
-// A batch through the network before training begins, e.g. to see the shape of its output.
+// A batch runs through the network before training begins, e.g. to find the shape of its output.
 TEST(StructureTest, AForwardRunBeforeTrainingIsNotRecomputed) {
   StructureCalls calls;
   const Classifier classifier = {{4096, 64, 10}};
@@ -360,7 +360,7 @@ TEST(StructureTest, AForwardRunBeforeTrainingIsNotRecomputed) {
   EXPECT_EQ(calls.Check().layers.size(), 8u);
 }
 
-// Two inputs compared: the network twice forward, then twice back.
+// Two inputs compared: twice forward through the network, then twice backward.
 TEST(StructureTest, TwoForwardRunsBeforeEveryBackwardRun) {
   StructureCalls calls;
   const Classifier network = {{784, 256, 64}};
@@ -398,7 +398,7 @@ TEST(StructureTest, RecomputedActivations) {
   EXPECT_EQ(calls.Check().layers.size(), 6u);
 }
 
-// One of two equal layers is computed again before both go back: it may be either.
+// One of two equal layers is recomputed before both backward passes: it may be either.
 TEST(StructureTest, ARecomputedLayerAmongEqualShapesIsAmbiguous) {
   StructureCalls calls;
   const Classifier classifier = {{4096, 10}};
@@ -495,7 +495,7 @@ TEST(StructureTest, ProductsOfAnyProgramAreNoLayers) {
   EXPECT_THAT(calls.Check().layers, SizeIs(1));
 }
 
-// A decomposition (gensim's LsiModel): other products in each round, none of which runs backward.
+// A decomposition (gensim's LsiModel): different products in each round, without backward passes.
 TEST(StructureTest, WhatRunsNowAndThenIsNoNetwork) {
   StructureCalls calls;
   for (uint64_t i = 0; i < 8; ++i) {

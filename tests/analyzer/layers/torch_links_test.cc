@@ -1,4 +1,4 @@
-// Layers by PyTorch's scopes: networks written down as PyTorch records them.
+// Layers from PyTorch's scopes, on networks written as PyTorch records them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ std::vector<std::string> LayerNames(const Attribution& attribution) {
   return names;
 }
 
-// "fc1 backward-data" of the scopes with the name, in their order.
+// "fc1 backward-data" for each scope with the name, in order.
 std::vector<std::string> PlacesOf(const TraceModel& model, const Attribution& attribution, const std::string& name) {
   std::vector<std::string> places;
   for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
@@ -80,7 +80,7 @@ class NetTest : public testing::Test {
         {{kTorch, "Module._wrapped_call_impl", 1775, loss_}, {"/home/u/train.py", "<module>", 41}});
     recorder_.Op("aten::cross_entropy_loss", in_loss);
   }
-  // Nodes of a Forward whose first number was `first`: flatten 0, t 1, addmm 2, relu 3, t 4, addmm 5, loss 6.
+  // Nodes of a Forward whose first sequence number was `first`: flatten 0, t 1, addmm 2, relu 3, t 4, addmm 5, loss 6.
   void Backward(int64_t first) {
     recorder_.Node("NllLossBackward0", first + 6);
     LinearBackward(first + 5, true);
@@ -145,7 +145,7 @@ TEST_F(NetTest, BackwardNodesBelongToTheLayerOfTheirForwardOp) {
   EXPECT_THAT(PlacesOf(model, attribution, "ReluBackward0"), ElementsAre("Net:relu backward"));
   EXPECT_THAT(PlacesOf(model, attribution, "NllLossBackward0"), ElementsAre("CrossEntropyLoss backward"));
   EXPECT_THAT(PlacesOf(model, attribution, "ViewBackward0"),
-              ElementsAre("fc1 backward"));  // the view goes with what needs it
+              ElementsAre("fc1 backward"));  // the view belongs to the layer that needs it
   EXPECT_THAT(PlacesOf(model, attribution, "TBackward0"), ElementsAre("fc2 backward-weights", "fc1 backward-weights"));
   EXPECT_THAT(PlacesOf(model, attribution, "aten::sum"), ElementsAre("fc2 backward-bias", "fc1 backward-bias"));
   EXPECT_THAT(
@@ -315,7 +315,7 @@ TEST_F(NetTest, WithoutPythonLayersAreCalledAsInTheLiterature) {
               ElementsAre("conv2 backward", "conv1 backward", "conv2 backward", "conv1 backward"));
 }
 
-// Attention on two threads: half of its products run on a thread of OpenMP's that waits for work otherwise.
+// Attention on two threads: half of its products run on an OpenMP thread that otherwise waits for work.
 TEST_F(NetTest, CallsOfWorkersBelongToTheOpThatWaitsForThem) {
   ModelBuilder& builder = recorder_.builder();
   const ThreadIndex worker = builder.AddThread();
@@ -328,7 +328,7 @@ TEST_F(NetTest, CallsOfWorkersBelongToTheOpThatWaitsForThem) {
   builder.Scope("aten::empty", Kind::kFrameworkOp, start_ns + 19, 1, worker);
   recorder_.End();
   recorder_.End();
-  builder.Call(gemm, recorder_.now_ns() - 5, 10, worker);  // goes on after it: of something else
+  builder.Call(gemm, recorder_.now_ns() - 5, 10, worker);  // continues after it: belongs to something else
   const TraceModel model = builder.Build();
   EXPECT_THAT(PlacesOfCalls(model, AttributeToLayers(model, {})),
               ElementsAre("fc1 forward", "fc1 forward", "- unknown"));
@@ -352,7 +352,7 @@ TEST_F(NetTest, CallsOfWorkersWhileTwoThreadsRunOpsAreNotToldApart) {
   EXPECT_EQ(attribution.oddities.begin()->second, 1);
 }
 
-// A thread of the program's own, as its stacks show, does its own work.
+// A thread of the program itself, as its stacks show, does its own work.
 TEST_F(NetTest, CallsOfOtherThreadsOfPythonAreNoWorkers) {
   ModelBuilder& builder = recorder_.builder();
   const ThreadIndex other = builder.AddThread();
@@ -363,7 +363,7 @@ TEST_F(NetTest, CallsOfOtherThreadsOfPythonAreNoWorkers) {
   EXPECT_THAT(PlacesOfCalls(model, AttributeToLayers(model, {})), ElementsAre("- unknown"));
 }
 
-// y.transpose(1, 2).contiguous().view(…) before fc2: the copy is the network's own work, not its next layer's.
+// y.transpose(1, 2).contiguous().view(…) before fc2: the copy belongs to the network itself, not to its next layer.
 TEST_F(NetTest, CopiesInAModulesOwnLinesAreNotItsNextLayers) {
   recorder_.Linear(InNet(10, fc1_));
   recorder_.Op("aten::transpose", InNet(11));
@@ -372,7 +372,7 @@ TEST_F(NetTest, CopiesInAModulesOwnLinesAreNotItsNextLayers) {
   recorder_.End();
   recorder_.Op("aten::view", InNet(11));
   recorder_.Linear(InNet(12, fc2_));
-  recorder_.Op("aten::view", InNet(13));  // without a copy views go along with what needs them
+  recorder_.Op("aten::view", InNet(13));  // without a copy, views belong to the layer that needs them
   recorder_.Linear(InNet(14, fc1_));
   const TraceModel model = recorder_.builder().Build();
   const Attribution attribution = AttributeToLayers(model, {});
@@ -381,7 +381,7 @@ TEST_F(NetTest, CopiesInAModulesOwnLinesAreNotItsNextLayers) {
   EXPECT_THAT(PlacesOf(model, attribution, "aten::view"), ElementsAre("Net:contiguous forward", "fc1 forward"));
 }
 
-// In evaluation nothing is linked to a backward node: the layers say that the products are of a forward pass.
+// In evaluation nothing is linked to a backward node: the layers show that the products belong to a forward pass.
 TEST_F(NetTest, OpsTakeTheirDirectionFromTheLayersOfTheirCalls) {
   for (int i = 0; i < 3; ++i) recorder_.Linear(InNet(10, fc1_));
   const Table table = RunPass("ops", recorder_.builder().Build());

@@ -1,4 +1,5 @@
-// PyTorch's scopes for tests of layers, written down as a program runs: brackets opened and closed, time advancing by itself.
+// PyTorch's scopes for tests of layers, written in the order of execution: scopes are opened and closed, time advances
+// by itself.
 #ifndef DLHOOK_TESTS_ANALYZER_LAYERS_TORCH_RECORDER_H_
 #define DLHOOK_TESTS_ANALYZER_LAYERS_TORCH_RECORDER_H_
 
@@ -27,13 +28,13 @@ class TorchRecorder {
     builder_.Scope(scope.name, scope.kind, scope.start_ns, now_ns_ - scope.start_ns, thread_, scope.link, scope.stack);
     now_ns_ += kTick;
   }
-  // An op that makes the next node (its number), or none: with `is_node` false.
+  // An op that creates the next node (with its number), or none if `is_node` is false.
   void Op(const std::string& name, StackIndex stack, bool is_node = true) {
     Begin(name, ScopeKind::kFrameworkOp, next_node_, stack);
     if (is_node) ++next_node_;
     End();
   }
-  // aten::linear as PyTorch runs it: around aten::t and aten::addmm, two nodes.
+  // aten::linear as PyTorch runs it: contains aten::t and aten::addmm, two nodes.
   void Linear(StackIndex stack) {
     Begin("aten::linear", ScopeKind::kFrameworkOp, next_node_, stack);
     Op("aten::t", kNone);
@@ -46,7 +47,7 @@ class TorchRecorder {
     builder_.Call(op, now_ns_, 2 * kTick, thread_);
     now_ns_ += 3 * kTick;
   }
-  // A node as the engine brackets it; `inside` are ops of its own.
+  // A node with the engine's scope around it; `inside` are its own ops.
   void Node(const std::string& name, int64_t number, const std::vector<std::string>& inside = {}) {
     BeginNode(name, number);
     for (const std::string& op : inside) {

@@ -1,4 +1,4 @@
-// Readings of counters: from batches to series, and batches that can't be true.
+// Counter readings: from batches to series, and impossible batches.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// Products of cuBLAS and cuBLASLt decoded: both readings, names of enumerators, tensor cores, cost.
+// Decoded products of cuBLAS and cuBLASLt: both orders, names of enumerators, tensor cores, cost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A product of cuBLAS with these fields of CudaGemm.
+// A cuBLAS product with these fields of CudaGemm.
 Op Gemm(const std::string& types, const std::string& cuda, const std::string& more = "") {
   return DecodeText("function: 'cublasGemmEx' family: 'cublas' gemm { " + types +
                     " m: 120 n: 64 k: 256 trans_a: 'T' trans_b: 'N' lda: 256 ldb: 256 ldc: 120 " + more +
@@ -26,7 +26,7 @@ TEST(CublasOpTest, SaysBothReadings) {
   const Op op = Gemm(kF32, "compute_type: -1 math_mode: 0 algorithm: -1");
   EXPECT_EQ(op.kind, "gemm");
   EXPECT_EQ(op.problem, "m120 n64 k256 TN f32");
-  // C' [64, 120] = op(B)' [64, 256] op(A)' [256, 120]: B as it lies is [64, 256], A is [120, 256].
+  // C' [64, 120] = op(B)' [64, 256] op(A)' [256, 120]: B in memory is [64, 256], A is [120, 256].
   EXPECT_EQ(op.row_major_problem, "m64 n120 k256 NT f32");
   EXPECT_EQ(op.flops, 2 * 120 * 64 * 256);
   EXPECT_EQ(op.bytes, 4 * (120 * 256 + 256 * 64 + 120 * 64));
@@ -133,7 +133,7 @@ TEST(TensorCoreTest, TypeDecidesFirst) {
 TEST(TensorCoreTest, SinglePrecisionHasToBeAllowedLess) {
   EXPECT_EQ(CoreOf(Gemm(kF32, "compute_type: -1 math_mode: 0")), "no: math mode default keeps f32");
   EXPECT_EQ(CoreOf(Gemm(kF32, "compute_type: -1 math_mode: 3")), "yes: math mode tf32_tensor_op");
-  // The flag beside the mode changes nothing.
+  // The flag in addition to the mode changes nothing.
   EXPECT_EQ(CoreOf(Gemm(kF32, "compute_type: -1 math_mode: 19")), "yes: math mode tf32_tensor_op");
   EXPECT_EQ(CoreOf(Gemm(kF32, "lt: true compute_type: 77 math_mode: -1")), "yes: compute type 32f_fast_tf32");
   EXPECT_EQ(CoreOf(Gemm(kF32, "lt: true compute_type: 68 math_mode: -1")), "no: compute type 32f keeps f32");
@@ -143,7 +143,7 @@ TEST(TensorCoreTest, PedanticForbidsThem) {
   EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: 69 math_mode: 0")), "no: compute type 32f_pedantic");
   EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: -1 math_mode: 2")), "no: math mode pedantic");
   EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: 0 math_mode: 18")), "no: math mode pedantic");
-  // A cublasComputeType_t of the call itself is what counts.
+  // The call's own cublasComputeType_t decides.
   EXPECT_EQ(CoreOf(Gemm(kF16, "compute_type: 68 math_mode: 2")), "yes: type f16: from compute capability 7.0");
 }
 

@@ -89,7 +89,7 @@ TEST(CollectiveOpTest, SizeCommunicatorAndReduction) {
       "function: 'MPI_Send' family: 'mpi' collective { kind: SEND bytes: 0 count: 10 reduction: -1 "
       "peer: 3 communicator: 2 rank: -1 blocking: true }");
   EXPECT_EQ(mpi.problem, "send 10 unknown peer3 comm2");
-  EXPECT_EQ(mpi.bytes, std::nullopt);  // a type that wasn't understood
+  EXPECT_EQ(mpi.bytes, std::nullopt);  // an unknown type
   EXPECT_FALSE(mpi.on_gpu);
   EXPECT_FALSE(mpi.is_asynchronous);
   EXPECT_EQ(DecodeText("family: 'mpi' collective { kind: BARRIER reduction: -1 peer: -1 "

@@ -1,4 +1,4 @@
-// Calls of cuDNN decoded: legacy, graph plans, searches. Definitions are as the shim writes them.
+// Decoded cuDNN calls: legacy, graph plans, searches. Definitions are as the shim writes them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ TEST(CudnnOpTest, ReadsEveryFieldOfALegacyConvolution) {
   const Op op = DecodeText(kForward);
   EXPECT_EQ(op.kind, "convolution");
   EXPECT_EQ(op.direction, Direction::kForward);
-  // As oneDNN writes it: dilation counts from 0.
+  // As in oneDNN: dilation counts from 0.
   EXPECT_EQ(op.problem, "g2mb8_ic4oc16_ih32oh16kh3sh2dh0ph1_iw30ow26kw5sw1dw1pw2");
   EXPECT_EQ(op.algorithm, "implicit_precomp_gemm");
   EXPECT_EQ(op.implementation, "");
@@ -52,7 +52,7 @@ TEST(CudnnOpTest, ReadsEveryFieldOfALegacyConvolution) {
   EXPECT_EQ(op.tensors[0].format, "nchw");
   EXPECT_EQ(op.tensors[1].role, "wei");
   EXPECT_THAT(op.tensors[2].dims, ElementsAre(8, 16, 16, 26));
-  // 2 * outputs * filter taps of one of them: 2 * (8*16*16*26) * (2*3*5)
+  // 2 * outputs * filter taps per output: 2 * (8*16*16*26) * (2*3*5)
   EXPECT_EQ(op.flops, 2 * 53248 * 30);
   EXPECT_EQ(op.bytes, 4 * (8 * 4 * 32 * 30 + 16 * 30 + 53248));
   EXPECT_TRUE(op.is_asynchronous);
@@ -101,12 +101,12 @@ TEST(CudnnOpTest, BackwardDataInChannelsLast) {
     })pb");
   EXPECT_EQ(op.problem, "mb8_ic3oc16_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1");
   EXPECT_EQ(op.types, "f16");
-  // In the order of the call, in oneDNN's words: src is what has the input's shape.
+  // In the order of the call, with oneDNN's names: src has the input's shape.
   EXPECT_EQ(op.tensors[0].role, "wei");
   EXPECT_EQ(op.tensors[1].role, "dst");
   EXPECT_EQ(op.tensors[2].role, "src");
   for (const Tensor& tensor : op.tensors) EXPECT_EQ(tensor.format, "nhwc");
-  EXPECT_EQ(op.flops, 7077888);  // as the same convolution of oneDNN in op_test
+  EXPECT_EQ(op.flops, 7077888);  // same as oneDNN's convolution in op_test
   EXPECT_TRUE(op.tensor_core->eligible);
   EXPECT_EQ(op.tensor_core->reason, "math type tensor_op");
 }
@@ -417,7 +417,7 @@ TEST(CudnnPlanTest, MatmulAndNormalizations) {
   EXPECT_EQ(matmul.problem, "4x8x16:4x16x10");
   EXPECT_EQ(matmul.flops, 2 * 4 * 8 * 10 * 16);
   EXPECT_EQ(matmul.bytes, 2 * (512 + 640 + 320));
-  const auto norm = [](int mode) {  // the mode alone, as the shim writes it
+  const auto norm = [](int mode) {  // only the mode, as the shim writes it
     return DecodeText(
         "cudnn { operation: 'normalization_forward' tensor { role: X dim: 2 dim: 3 "
         "dim: 4 dim: 5 } plan { node { operation: 'normalization_forward' mode: '" +
@@ -464,7 +464,7 @@ TEST(CudnnSearchTest, CandidatesBestFirst) {
   EXPECT_EQ(op.direction, Direction::kForward);
   EXPECT_EQ(op.problem, DecodeText(kForward).problem);
   EXPECT_EQ(op.chooser, Chooser::kProfiled);
-  EXPECT_EQ(op.algorithm, "implicit_precomp_gemm");  // the first that can be used
+  EXPECT_EQ(op.algorithm, "implicit_precomp_gemm");  // the first usable one
   EXPECT_EQ(op.heuristic, "3 of 8 requested");
   ASSERT_EQ(op.candidates.size(), 3u);
   EXPECT_EQ(op.candidates[0].algorithm, "winograd_nonfused");

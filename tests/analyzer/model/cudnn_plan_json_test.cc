@@ -1,4 +1,4 @@
-// Plans from JSON: what libcudnn 9.24 itself wrote (testdata/README.md), and anything else.
+// Plans from JSON: written by libcudnn 9.24 itself (testdata/README.md), and arbitrary ones.
 #include "analyzer/model/cudnn_plan_json.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ std::string ReadFile(const std::string& name) {
   return text.str();
 }
 
-// As the shim records a plan that a program built from this text.
+// As the shim records a plan built from this text.
 trace::OpDefinition PlanOf(const std::string& json) {
   trace::OpDefinition definition = ParseDefinition(
       "function: 'cudnnBackendExecute' family: 'cudnn' cudnn { plan { engine: -1 "
@@ -51,7 +51,7 @@ TEST(CudnnPlanJsonTest, Forward) {
   EXPECT_EQ(op.chooser, Chooser::kCached);
   EXPECT_EQ(op.heuristic, "");
   EXPECT_EQ(op.workspace_bytes, 512);
-  EXPECT_FALSE(op.tensor_core);  // the text holds no notes
+  EXPECT_FALSE(op.tensor_core);  // the text has no notes
   ASSERT_EQ(op.tensors.size(), 3u);
   for (const Tensor& tensor : op.tensors) EXPECT_EQ(tensor.format, "nchw") << tensor.role;
   // 2 * (8*128*32*32) * (64*3*3)

@@ -1,4 +1,4 @@
-// Shapes of matrix products and the table `gemm`.
+// Shapes of matrix products, and the table `gemm`.
 #include <gtest/gtest.h>
 
 #include "analyzer/model/decode_op.h"
@@ -24,7 +24,7 @@ TEST(GemmShapeTest, Blas) {
   EXPECT_EQ(shape, (GemmShape{120, 64, 256, 1, "TN", "col"}));
 }
 
-// cublasLtOrder_t + 1 of A, B and D: 1 by columns, 2 by rows, others tiled for tensor cores of integers.
+// cublasLtOrder_t + 1 of A, B and D: 1 by columns, 2 by rows, others tiled for integer tensor cores.
 TEST(GemmShapeTest, CublasLtHasTheOrderOfItsResult) {
   const auto order = [](const std::string& orders) {
     const Op op =
@@ -124,7 +124,7 @@ TEST(GemmTableTest, CublasTellsMore) {
   const OpIndex ask =
       builder.AddOp(CudaGemmDefinition("cublasLtMatmulAlgoGetHeuristic", 128, 64, 256, "", "kind: HEURISTIC"));
   for (int i = 0; i < 3; ++i) {
-    builder.Call(ask, i * 1000, 50);  // no product
+    builder.Call(ask, i * 1000, 50);  // not a product
     builder.Call(lt, i * 1000 + 100, 200, 0, i == 2 ? 14 : 0);
   }
   const Table table = RunPass("gemm", builder.Build(10000));

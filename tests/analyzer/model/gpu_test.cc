@@ -1,4 +1,4 @@
-// Work of GPUs: from batches to columns, joined to the calls that asked for it, and what can't be true.
+// GPU work: from batches to columns, joined with the requesting calls, and impossible records.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -106,7 +106,7 @@ TEST(GpuModelTest, WorkWithoutWindowsHasOne) {
   EXPECT_EQ(model.gpu_windows[0].source, GpuTimeSource::kEvents);
 }
 
-// CUPTI was handed to the application meanwhile and counts from 1 again.
+// CUPTI was handed to the application meanwhile and starts at 1 again.
 TEST(GpuModelTest, OfSeveralLinksTheLastOneBeforeTheWorkCounts) {
   const int64_t kMs = 1'000'000;
   const TraceModel model =
@@ -118,7 +118,7 @@ TEST(GpuModelTest, OfSeveralLinksTheLastOneBeforeTheWorkCounts) {
   EXPECT_THAT(model.oddities, IsEmpty());
 }
 
-// Where the application holds CUPTI's callbacks, a link says whose work it is, but not when it was asked for.
+// If the application holds CUPTI's callbacks, a link says which call asked for the work, but not when.
 TEST(GpuModelTest, ALinkWithoutATimeIsFromWhenItsCallBegan) {
   const TraceModel model = LoadText(
       Start() + Calls(1, 3) + GpuLinkText(1, {{1, 2, 0}, {2, 70, 0}}) +
@@ -279,22 +279,22 @@ TEST(GpuModelTest, WithoutAClockSampleItIsNotKnownWhen) {
   EXPECT_EQ(OddityCount(model, "without a clock sample"), 1);
 }
 
-// The clock is set back by a second while stream 7 is at work: between the samples at 10 s and 11 s.
+// The clock is set back by a second while stream 7 is working: between the samples at 10 s and 11 s.
 TEST(GpuModelTest, WhereTheClockWasSetTheCallsTellWhen) {
   constexpr int64_t kS = 1'000'000'000;
   const auto sample = [](int64_t monotonic_ns, int64_t offset_ns) {
     return absl::StrCat("packet { clock_sample { ticks: ", monotonic_ns, " monotonic_ns: ", monotonic_ns,
                         " realtime_ns: ", monotonic_ns + kTestRealtimeOffsetNs + offset_ns, " } }\n");
   };
-  // What is told at 10.2 s was at 10.2 s or at 11.2 s.
+  // A time of 10.2 s means 10.2 s or 11.2 s.
   const TraceModel model = LoadText(
       HeaderText("pid: 7") + sample(9 * kS, 0) + sample(10 * kS, 0) + sample(11 * kS, -kS) + sample(12 * kS, -kS) +
       OpsText() + Calls(1, 6) +
       GpuLinkText(
           1, {{1, 1, 10 * kS}, {2, 2, 11 * kS}, {3, 3, 11 * kS + 1000}, {4, 4, 95 * kS / 10}, {6, 6, 10 * kS + 5000}}) +
       GpuActivityText(
-          {{.start_ns = 10 * kS + 200'000'000, .duration_ns = 5, .correlation = 1},  // asked for in time
-           {.start_ns = 10 * kS + 210'000'000, .duration_ns = 5, .correlation = 2},  // asked for at 11 s
+          {{.start_ns = 10 * kS + 200'000'000, .duration_ns = 5, .correlation = 1},  // requested in time
+           {.start_ns = 10 * kS + 210'000'000, .duration_ns = 5, .correlation = 2},  // requested at 11 s
            {.start_ns = 10 * kS + 220'000'000, .duration_ns = 5, .correlation = 4, .stream = 8},
            {.start_ns = 10 * kS + 100'000'000, .duration_ns = 5, .correlation = 6},  // the stream was busy until 11.2 s
            {.start_ns = 95 * kS / 10, .duration_ns = 5, .correlation = 5, .stream = 9}}));

@@ -10,7 +10,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-// Stacks 5 (0x100), 6 (0x200 in 5) and 7 (0x300, where a signal came, in 5), addresses 1 to 3.
+// Stacks 5 (0x100), 6 (0x200 inside 5) and 7 (0x300, interrupted by a signal, inside 5), addresses 1 to 3.
 std::string StacksText() {
   return R"pb(packet {
                 interned {
@@ -54,14 +54,14 @@ TEST(NativeStacks, CostNothingWhereThereAreNone) {
   EXPECT_EQ(model.calls.NativeStackOf(0), kNone);
 }
 
-// Threads come one after another: the column reaches from the first to the last, whoever has stacks.
+// Threads are consecutive: the column extends from the first to the last thread with stacks.
 TEST(NativeStacks, OfThreadsBetweenOthersWithout) {
   const TraceModel model =
       LoadText(Start() + CallText(1, 1, 100, "") + CallText(2, 1, 100, "stack_iid: 5") + CallText(3, 1, 100, ""));
   EXPECT_EQ(model.calls.native_stack, (std::vector<FrameIndex>{kNone, 0, kNone}));
 }
 
-// Inner calls end first: their stacks stay with them.
+// Inner calls end first, but keep their stacks.
 TEST(NativeStacks, FollowTheirCallsWhenTheseAreNested) {
   const TraceModel model = LoadText(Start() + R"pb(packet {
                                                      call_batch {
@@ -129,7 +129,7 @@ TEST(NativeStacks, ThatCannotBeAreOddities) {
   }
 }
 
-// The same lines, run by other calls of the interpreter's loop, are another Python stack.
+// The same lines, run by different calls of the interpreter's loop, are different Python stacks.
 TEST(NativeStacks, PythonStacksKnowWhereTheLoopBegins) {
   const std::string python = R"pb(packet {
                                     interned {

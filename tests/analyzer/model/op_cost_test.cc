@@ -1,5 +1,4 @@
-// FLOPs and bytes against counts made by hand: loops that do the operation and count, for small
-// sizes.
+// FLOPs and bytes against hand counts: loops that perform and count the operations, for small sizes.
 #include "analyzer/model/op_cost.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +53,7 @@ TEST(GemmFlopsTest, TriangleCountsItsDiagonal) {
   }
   EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMMT, trace::F32, 5, 5, 7)), elements * 2 * 7);
   EXPECT_EQ(GemmFlops(MakeGemm(trace::Gemm::GEMMT, trace::F32, 0, 5, 7)),
-            elements * 2 * 7);  // n and k only
+            elements * 2 * 7);  // only n and k
 }
 
 TEST(GemmFlopsTest, BatchesGroupsAndPacking) {
@@ -112,8 +111,8 @@ TEST(MatrixOpFlopsTest, WorkingNote41) {
   EXPECT_EQ(MatrixOpFlops(MakeMatrixOp(M::UNKNOWN, trace::F32, "R", 6, 4, 0)), std::nullopt);
 }
 
-// Back substitution, counted: x_i = (b_i - sum over j > i of a_ij x_j) / a_ii, a division counting
-// as a multiplication.
+// Back substitution, counted: x_i = (b_i - sum over j > i of a_ij x_j) / a_ii, where a division counts as a
+// multiplication.
 TEST(MatrixOpFlopsTest, TriangularSolveAgainstALoop) {
   const int m = 6, n = 4;
   int64_t multiplications = 0, additions = 0;
@@ -137,7 +136,7 @@ TEST(MatrixOpBytesTest, TrianglesOnce) {
   EXPECT_EQ(MatrixOpBytes(MakeMatrixOp(M::SYR2K, trace::F32, "", 0, 4, 5)), 4 * (20 + 20 + 10));
 }
 
-// A direct convolution, counted point by point; the padding's zeros are multiplied too.
+// A direct convolution, counted point by point, including products with the padding's zeros.
 TEST(ConvolutionFlopsTest, AgainstALoop) {
   const ProblemNumbers numbers = *ParseProblemNumbers("g2mb3_ic4oc6_ih5oh5kh3sh1dh0ph1_iw7ow4kw2sw2dw0pw1");
   int64_t multiply_adds = 0;

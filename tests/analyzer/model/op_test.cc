@@ -1,5 +1,4 @@
-// Op definitions decoded: oneDNN's lines of several releases, BLAS calls, and what can't be
-// understood.
+// Decoded op definitions: oneDNN lines of several releases, BLAS calls, and unparsable ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,7 +67,7 @@ TEST(OneDnnOpTest, AbsentTensorsHaveNoDimsAndCostNothing) {
 }
 
 TEST(OneDnnOpTest, ReadsTheDescriptorsOfTwoPointX) {
-  // Written after v2.4.4's verbose.cpp: role and type joined by "_", one field less, no strides.
+  // Based on v2.4.4's verbose.cpp: role and type joined by "_", one field less, no strides.
   const Op op = Decode(
       "dnnl_verbose,exec,cpu,convolution,jit:avx2,forward_inference,"
       "src_u8::blocked:acdb:f0 wei_s8:p:blocked:ABcd8b8a:f1:s8m1 bia_undef::undef::f0 "
@@ -98,7 +97,7 @@ TEST(OneDnnOpTest, SecondInterfacesAreTheSameKind) {
 }
 
 TEST(OneDnnOpTest, ReadsTheParametersOfOnePointZero) {
-  // MXNet 1.6.0's MKL-DNN 1.0.4 (which has no attributes: the empty field stands for them).
+  // MXNet 1.6.0's MKL-DNN 1.0.4 (without attributes: the empty field stands for these).
   const Op op = Decode(
       "exec,cpu,eltwise,jit:avx512_common,forward_training,data_f32::blocked:aBcd16b:f0 "
       "diff_undef::undef::f0,,alg:eltwise_relu:0:0,4x16x16x16,0.0241699");
@@ -107,7 +106,7 @@ TEST(OneDnnOpTest, ReadsTheParametersOfOnePointZero) {
 }
 
 TEST(OneDnnOpTest, ReadsTheFormatsOfZeroPointX) {
-  // MXNet 1.5.1's MKL-DNN 0.19 (no engine, no attributes): formats only, types of reorders only.
+  // MXNet 1.5.1's MKL-DNN 0.19 (without engine and attributes): formats only, types only for reorders.
   const Op op = Decode(
       "exec,,convolution,jit:avx2,forward_training,fsrc:nChw8c fwei:OIhw8i8o fbia:undef fdst:nChw8c,,"
       "alg:convolution_direct,mb4_ic8oc16_ih16oh16kh3sh1dh0ph1_iw16ow16kw3sw1dw0pw1,0.0571289");
@@ -125,7 +124,7 @@ TEST(OneDnnOpTest, ReadsTheFormatsOfZeroPointX) {
 }
 
 TEST(OneDnnOpTest, ReadsTheDescriptorsOfThreePointFive) {
-  // v3.5: role and type still joined, strides already there.
+  // v3.5: role and type still joined, already with strides.
   const std::vector<Tensor> tensors = ParseMemoryDescriptors(
       "src_f32::blocked:abc:1024x32x1:f0 wei_bf16:a:blocked:acb::f0 "
       "diff_dst_f8_e5m2::blocked:ab::f0");
@@ -193,7 +192,7 @@ TEST(OneDnnOpTest, MatMulWithBatchBroadcastAndBiasMask) {
   EXPECT_THAT(TensorOf(op, "dst").dims, ElementsAre(4, 8, 10));
   EXPECT_EQ(op.flops, 2 * 4 * 8 * 10 * 16);
   EXPECT_THAT(op.post_ops, ElementsAre("binary_add", "eltwise_clip", "sum"));
-  EXPECT_EQ(op.bytes, std::nullopt);  // the bias's dims are not told
+  EXPECT_EQ(op.bytes, std::nullopt);  // the bias's dims are not known
 }
 
 TEST(OneDnnOpTest, GemmApiOfTheLog) {
@@ -366,7 +365,7 @@ TEST(OneDnnTextTest, PostOpsOfAllReleases) {
 }
 
 TEST(OneDnnOpTest, ShortProblemsAreSquare) {
-  // benchdnn's short form: what is missing is as the dimension before it.
+  // benchdnn's short form: missing numbers equal those of the previous dimension.
   const Op op = Decode(
       "onednn_verbose,v1,primitive,exec,cpu,convolution,ref,forward_training,src:f32::blocked:abcd:"
       ":f0 "

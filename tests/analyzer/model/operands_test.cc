@@ -13,7 +13,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-// Ops 1: a product on the CPU, 2: one on the GPU, 3: of which nothing is kept; addresses 1 to 4.
+// Ops 1: a CPU product, 2: a GPU product, 3: no operands kept; addresses 1 to 4.
 std::string Definitions() {
   return R"pb(packet {
                 interned {
@@ -62,7 +62,7 @@ TEST(Operands, OfProductsAreKept) {
   EXPECT_EQ(Operands(model, 0), (std::vector<uint64_t>{4096, 8192}));
   EXPECT_EQ(Operands(model, 1), std::vector<uint64_t>{});
   EXPECT_EQ(Operands(model, 2), (std::vector<uint64_t>{16384, 4096}));
-  EXPECT_EQ(Operands(model, 3), (std::vector<uint64_t>{0, 0}));  // none, and one that is not defined
+  EXPECT_EQ(Operands(model, 3), (std::vector<uint64_t>{0, 0}));  // none, and an undefined one
 }
 
 TEST(Operands, EndAtAReset) {
@@ -75,7 +75,7 @@ TEST(Operands, EndAtAReset) {
   EXPECT_EQ(Operands(model, 0), std::vector<uint64_t>{});
 }
 
-// Of a thread that makes more products on the CPU than are kept: those of the GPU are kept all the same.
+// A thread with more CPU products than are kept: operands of GPU products are all kept.
 TEST(Operands, OfTheCpusProductsOnlyTheFirstAreKept) {
   trace::Trace trace = ParseTrace(HeaderText() + Definitions());
   trace::CallBatch* batch = trace.add_packet()->mutable_call_batch();

@@ -10,7 +10,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-// Stacks 1 (object 7 in train.py:42) and 2 (train.py:99 alone).
+// Stacks 1 (object 7 in train.py:42) and 2 (only train.py:99).
 std::string StacksText() {
   return R"pb(packet {
                 interned {
@@ -80,7 +80,7 @@ TEST(PythonStacks, OfACallAreItsOwnOrThatOfTheScopesAroundIt) {
   EXPECT_EQ(model.PythonStackOf(3), kNone);
 }
 
-// The writer looks at no Python stack inside an operator and repeats the one before.
+// The writer does not read the Python stack inside an operator and repeats the previous one.
 TEST(PythonStacks, OfCallsDirectlyInAnOperatorAreNotBelieved) {
   const TraceModel model =
       LoadText(Start() + CallText(1, 220, 2) + CallText(2, 320, 2) + ScopeText(4, "FRAMEWORK_OP", 200, 230, 1, 1, 1) +
@@ -145,7 +145,7 @@ TEST(PythonModules, TheLatestDefinitionHoldsAlsoAfterAReset) {
   EXPECT_EQ(model.modules[1].root, 0u);
 }
 
-// Records of one module come from several threads: the first one, without names, may come last.
+// Records of one module come from several threads: the one without names may come last.
 TEST(PythonModules, ABareRecordReplacesNothing) {
   const TraceModel model = LoadText(Start() + R"pb(
     packet { python_module { object: 7 type: "torch.nn.Conv2d" root: 7 name: "features.0" } }

@@ -1,4 +1,4 @@
-// CLOCK_REALTIME onto the run's axis: exact without steps, all moments that a time can be where the clock was set.
+// Maps CLOCK_REALTIME to the run's axis: exact without steps; all possible times if the clock was set.
 #include "analyzer/model/realtime_map.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 constexpr int64_t kS = 1'000'000'000;
 constexpr int64_t kOffset = 1'700'000'000 * kS;
 
-// A sample a second; CLOCK_REALTIME is ahead by kOffset and these.
+// One sample per second; CLOCK_REALTIME is ahead by kOffset plus these.
 RealtimeMap MapOf(const std::vector<int64_t>& offsets_ns) {
   trace::Clock clock;
   clock.set_kind(trace::Clock::MONOTONIC);

@@ -53,7 +53,7 @@ TEST(SameWorkTest, CublasAroundLtAroundTheDriver) {
   const SameWork same_work(run.model());
   EXPECT_EQ(same_work.Outermost(matmul), outer);
   EXPECT_EQ(same_work.Outermost(outer), outer);
-  EXPECT_FALSE(same_work.IsNested(asked));   // asking is not computing
+  EXPECT_FALSE(same_work.IsNested(asked));   // a query is not the product
   EXPECT_FALSE(same_work.IsNested(kernel));  // a part of the product's work
   const RunTotals totals = ComputeTotals(run.model());
   EXPECT_EQ(totals.ops[sgemm].calls - totals.ops[sgemm].nested_calls, 1);

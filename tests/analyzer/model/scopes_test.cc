@@ -98,7 +98,8 @@ TEST(Scopes, NeighboursThatTouchDoNotNest) {
   EXPECT_EQ(model.scopes.parent, (std::vector<ScopeIndex>{kNone, kNone}));
 }
 
-// The tap's first call seems to begin before the scope, and its second one to end after it: the sequence numbers know better.
+// The tap's first call seems to begin before the scope, and its second one to end after it: the sequence numbers are
+// right.
 TEST(Scopes, CallsBelongToScopesBySequenceNumber) {
   const TraceModel model =
       LoadText(Start() + CallText(3, 7, 1500, 900) + CallText(1, 8, 1650, 50) + CallText(1, 9, 1800, 100) +
@@ -140,14 +141,14 @@ TEST(Scopes, TheInnerOfAScopeByTimeAndOneByNumberHoldsTheCall) {
 }
 
 TEST(Scopes, OverlappingOnesAreShortened) {
-  // A tap that tells of scopes when they are over: the inner one seems to begin 500 ns before the outer one.
+  // A tap that reports scopes when they are over: the inner one seems to begin 500 ns before the outer one.
   TraceModel model = LoadText(Start() + ScopeText({.name = 2, .end = 10'000, .duration = 8'500}) +
                               ScopeText({.name = 1, .end = 12'000, .duration = 10'000}));
   EXPECT_EQ(model.scopes.parent, (std::vector<ScopeIndex>{kNone, 0}));
   EXPECT_EQ(model.scopes.start_ns, (std::vector<int64_t>{2'000, 2'000}));
   EXPECT_TRUE(model.oddities.empty());
 
-  // Two that truly overlap: the one that ended first mostly before the other.
+  // Two that really overlap: the one that ended first is mostly before the other.
   model = LoadText(Start() + ScopeText({.name = 2, .end = 10'000, .duration = 9'000}) +
                    ScopeText({.name = 1, .end = 20'000, .duration = 13'000}));
   EXPECT_EQ(model.scopes.parent, (std::vector<ScopeIndex>{kNone, kNone}));
@@ -280,7 +281,7 @@ void ExpectNested(const ScopeColumns& scopes, const std::string& round) {
   for (int64_t ns : self_ns) ASSERT_GE(ns, 0) << round;  // siblings do not overlap
 }
 
-// Scopes and calls as a program makes them, and with them what the model must say.
+// Scopes and calls as made by a program, and the expected model.
 class RandomProgram {
  public:
   explicit RandomProgram(uint32_t seed) : random_(seed) { Run(0, -1); }
@@ -337,7 +338,7 @@ TEST(Scopes, RandomProgramsAreFoundAgain) {
     };
     ExpectNested(model.scopes, absl::StrCat("round ", round));
     for (ScopeIndex scope = 0; scope < model.scopes.size(); ++scope) {
-      if (model.scopes.duration_ns[scope] == 0) continue;  // of no length: it has no place in its neighbours
+      if (model.scopes.duration_ns[scope] == 0) continue;  // without length: it has no position among its neighbours
       ASSERT_EQ(number(model.scopes.parent[scope]), program.parent_of_scope[number(scope)]) << "round " << round;
       ++scopes;
     }

@@ -6,7 +6,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-// Three calls of thread 1 after another, the numbers 11, 12 and 14; `statuses` as text.
+// Three consecutive calls of thread 1, with the numbers 11, 12 and 14; `statuses` as text.
 std::string Batch(const std::string& statuses) {
   return HeaderText() + OpsText() +
          "packet { call_batch { thread_id: 1 base_sequence: 10 base_end_ticks: 0 "
@@ -28,7 +28,7 @@ TEST(StatusTest, FailedCallsKeepTheirStatus) {
 }
 
 TEST(StatusTest, NestedCallsAreReorderedWithTheirStatus) {
-  // The inner call ended first and stands first in the trace; in the model its parent does.
+  // The inner call ended first and comes first in the trace; in the model its parent does.
   const TraceModel model =
       LoadText(HeaderText() + OpsText() +
                "packet { call_batch { thread_id: 1 base_sequence: 1 base_end_ticks: 0 op_iid: 2 op_iid: 1 "

@@ -1,4 +1,4 @@
-// Names of memory orders; strides written down by hand.
+// Names of memory orders, from hand-written strides.
 #include "analyzer/model/tensor_format.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@ namespace dlhook::analyzer {
 namespace {
 
 TEST(TensorFormatTest, NamesTheOrderInMemory) {
-  // 2 x 3 x 4 x 5: w innermost, then h, c, n; c innermost; n innermost; n and c exchanged.
+  // 2 x 3 x 4 x 5: w innermost, then h, c, n; c innermost; n innermost; n and c swapped.
   EXPECT_EQ(TensorFormat({2, 3, 4, 5}, {60, 20, 5, 1}), "nchw");
   EXPECT_EQ(TensorFormat({2, 3, 4, 5}, {60, 1, 15, 3}), "nhwc");
   EXPECT_EQ(TensorFormat({2, 3, 4, 5}, {1, 40, 10, 2}), "chwn");
@@ -27,13 +27,13 @@ TEST(TensorFormatTest, OtherRanks) {
 }
 
 TEST(TensorFormatTest, StridesDecideWhereDimensionsOfOneLeaveItOpen) {
-  // One channel: both orders are the same in memory, and the program said which it means.
+  // One channel: both orders are the same in memory, and the program's strides decide.
   EXPECT_EQ(TensorFormat({2, 1, 4, 5}, {20, 20, 5, 1}), "nchw");
   EXPECT_EQ(TensorFormat({2, 1, 4, 5}, {20, 1, 5, 1}), "nhwc");
-  // Neither order gives a stride of 99: the first that fits the rest.
+  // Neither order gives a stride of 99: the first that matches the rest.
   EXPECT_EQ(TensorFormat({2, 1, 4, 5}, {20, 99, 5, 1}), "nchw");
   EXPECT_EQ(TensorFormat({1, 3, 4, 5}, {99, 1, 15, 3}), "nhwc");
-  // A bias as cuDNN's own plans write it beside NHWC tensors.
+  // A bias as in cuDNN's own plans, beside NHWC tensors.
   EXPECT_EQ(TensorFormat({1, 128, 1, 1}, {128, 1, 128, 128}), "nhwc");
 }
 

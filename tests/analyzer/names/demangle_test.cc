@@ -1,4 +1,4 @@
-// Names of symbols as libraries have them.
+// Symbol names from real libraries.
 #include "analyzer/names/demangle.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST(PathOfMangled, EndsWithTheFunction) {
   EXPECT_THAT(PathOfMangled("_ZNK2at6Tensor3sumE"), ElementsAre("at", "Tensor", "sum"));
   EXPECT_THAT(PathOfMangled("_ZZN2at3fooEvENKUlvE_clEv"), ElementsAre("at", "foo"));
   EXPECT_THAT(PathOfMangled("_ZNSt6vectorIfE4sizeEv"), ElementsAre("std", "vector"));
-  EXPECT_THAT(PathOfMangled("_Z6kernel6Tensor"), ElementsAre("kernel"));  // and the type of its argument
+  EXPECT_THAT(PathOfMangled("_Z6kernel6Tensor"), ElementsAre("kernel"));  // followed by the type of its argument
   for (const char* none : {"", "_Z", "_ZN", "_Z99short", "sgemm_", "3foo"}) EXPECT_THAT(PathOfMangled(none), IsEmpty());
 }
 

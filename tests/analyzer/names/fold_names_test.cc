@@ -1,4 +1,4 @@
-// Folding, on names as they stand in libtorch_cpu, libtensorflow_cc, Caffe, oneDNN, OpenBLAS and libstdc++.
+// Folding of names from libtorch_cpu, libtensorflow_cc, Caffe, oneDNN, OpenBLAS and libstdc++.
 #include "analyzer/names/fold_names.h"
 
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ const Example kExamples[] = {
     {"void caffe::caffe_cpu_gemm<float>(CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int, int, int, float, float const*, float "
      "const*, float, float*)",
      "caffe::caffe_cpu_gemm<float>"},
-    // Shapes of names
+    // Forms of names
     {"std::basic_ostream<char, std::char_traits<char> >& std::operator<< <std::char_traits<char> "
      ">(std::basic_ostream<char, "
      "std::char_traits<char> >&, char const*)",
@@ -108,11 +108,11 @@ const Example kExamples[] = {
     {"parallel_work._omp_fn.0", "parallel_work"},
     {"py::LeNet.forward:/home/me/train.py", "py::LeNet.forward:/home/me/train.py"},
     {"start_thread", "start_thread", true},
-    // Too deep for the demangler: what it begins with
+    // Too deep for the demangler: its beginning
     {"_ZN3c1012function_refIFvPPcPKlllEE11callback_fnIZN2at18TensorIteratorBase15loop_2d_from_1d", "c10::function_ref",
      true},
     {"_ZZN3c106ivalue6Future4thenIZN2at21wrapPropagateTLSState", "c10::ivalue::Future::then"},
-    // What can't be parsed stays.
+    // Unparsable names are unchanged.
     {"_Znonsense", "_Znonsense"},
     {"_ZN99999999999999999999x", "_ZN99999999999999999999x"},
     {"f(int", "f(int"},

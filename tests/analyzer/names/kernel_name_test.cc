@@ -1,4 +1,4 @@
-// Kernel names as the fat binaries of PyTorch, cuDNN, cuBLAS and old frameworks have them.
+// Kernel names from the fat binaries of PyTorch, cuDNN, cuBLAS and old frameworks.
 #include "analyzer/names/kernel_name.h"
 
 #include <gtest/gtest.h>

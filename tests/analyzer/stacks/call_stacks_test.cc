@@ -1,4 +1,4 @@
-// Native and Python frames woven together: the order of what a reader sees, and nothing false where they do not fit.
+// Native and Python frames merged: the displayed order, and nothing false if they do not fit.
 #include "analyzer/stacks/call_stacks.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class OneCall {
     model_.calls.native_stack.push_back(kNone);
   }
 
-  // Frames "function" or "function@object"; "" for a function that has no name; "a|b": a inlined into b.
+  // Frames "function" or "function@object"; "" for a function without a name; "a|b": a inlined into b.
   OneCall& Native(const std::vector<std::string>& innermost_first, Cut cut = Cut::kWhole) {
     FrameIndex parent = kNone;
     model_.native_symbols.begin.assign(1, 0);
@@ -41,7 +41,7 @@ class OneCall {
     return *this;
   }
 
-  // Functions of Python; "|" behind one: its loop begins there.
+  // Python functions; a "|" at the end: its loop begins there.
   OneCall& Python(const std::vector<std::string>& innermost_first, bool is_cut = false) {
     PythonStack stack;
     stack.is_cut = is_cut;
@@ -74,7 +74,7 @@ class OneCall {
     return static_cast<NameIndex>(model_.names.size() - 1);
   }
 
-  // The same object is one name, as in a model that was read.
+  // The same object is one name, as in a model read from a trace.
   NameIndex Object(const std::string& path) {
     const auto known = std::find(model_.names.begin(), model_.names.end(), path);
     return known == model_.names.end() ? Name(path) : static_cast<NameIndex>(known - model_.names.begin());
@@ -101,7 +101,7 @@ class OneCall {
 
 std::string InPython(const std::string& function) { return absl::StrCat(function, "@", kPython); }
 
-// sorted() calls back: two loops, of which the inner one runs two Python functions.
+// sorted() calls back: two loops, the inner one runs two Python functions.
 const std::vector<std::string> kTwoLoops = {
     "sgemm_",          "at::native::conv2d(int)",  InPython("cfunction_call"),
     InPython(kLoop),   InPython("_PyEval_Vector"), InPython("list_sort"),
@@ -150,7 +150,7 @@ TEST(CallStacks, GoOnInPythonBehindACut) {
       "sgemm_ py:a py:b deep […] py:c py:d py:e");
   EXPECT_EQ(OneCall().Native({"sgemm_"}, Cut::kNoUnwindInfo).Python({"a|", "b|"}).Shown(), "sgemm_ […] py:a py:b");
   EXPECT_EQ(OneCall().Native({"sgemm_"}, Cut::kOutOfStack).Shown(), "sgemm_ […]");
-  // More loops than groups can't be.
+  // There can't be more loops than groups.
   EXPECT_EQ(OneCall().Native({InPython(kLoop), "x", InPython(kLoop)}, Cut::kTooDeep).Python({"a|"}).Shown(),
             "[Python] x [Python] […]");
 }
@@ -178,7 +178,7 @@ TEST(CallStacks, KnowTheLoopInItsForms) {
             "f py:a main");
 }
 
-// A program in C++ that has a Python inside keeps its functions.
+// A C++ program with Python linked into it keeps its functions.
 TEST(CallStacks, LeaveProgramsAroundPythonTheirFrames) {
   EXPECT_EQ(OneCall()
                 .Native({"dger", InPython(kLoop), InPython("PyObject_Call"), InPython(""),

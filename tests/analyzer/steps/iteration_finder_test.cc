@@ -1,6 +1,5 @@
-// The iteration finder on sequences written down as text: a letter is an op, lower case forward,
-// upper case backward, anything else of no known direction; a blank is a pause; a ' after an op is
-// the same op at another batch size.
+// The iteration finder on sequences written as text: a letter is an op, lower case forward, upper case backward,
+// anything else without a direction; a blank is a pause; a ' after an op is the same op at another batch size.
 #include "analyzer/steps/iteration_finder.h"
 
 #include <gmock/gmock.h>
@@ -52,7 +51,7 @@ std::string Repeat(const std::string& text, int times) {
   return result;
 }
 
-// The sequence cut into its steps: "abAB" …; calls before the first step are left out.
+// The sequence cut into its steps: "abAB" …; without calls before the first step.
 std::vector<std::string> Steps(const std::string& text) {
   const StepPattern pattern = FindSteps(Sequence(text));
   std::vector<std::string> calls;
@@ -103,7 +102,7 @@ TEST(IterationFinderTest, InferenceWithoutDirections) {
 }
 
 TEST(IterationFinderTest, ExtraWorkInTheFirstStep) {
-  // Weights are packed once; the calls are otherwise the same.
+  // Weights are packed once; otherwise the calls are the same.
   const std::vector<std::string> steps = Steps("9ab8cCBA " + Repeat("abcCBA ", 9));
   ASSERT_EQ(steps.size(), 10u);
   EXPECT_EQ(steps[0], "ab8cCBA");
@@ -181,13 +180,13 @@ TEST(IterationFinderTest, ARecurrentNetworkTrainedWithEvaluation) {
 }
 
 TEST(IterationFinderTest, EqualLayersForwardAndBackward) {
-  // No op happens once in a step; only pairs of neighbours do.
+  // No op occurs once per step; only pairs of adjacent ops do.
   EXPECT_THAT(Steps(Repeat("aaAA ", 10)), Each("aaAA"));
   EXPECT_THAT(Steps(Repeat("aabbBBAA ", 10)), Each("aabbBBAA"));
 }
 
 TEST(IterationFinderTest, FirstCallsThatComeAgainInTheMiddle) {
-  // Both 1s follow a 3; only what comes after tells them apart.
+  // Both 1s follow a 3; only what follows distinguishes them.
   EXPECT_THAT(Steps("9 " + Repeat("123153 ", 10)), Each("123153"));
   EXPECT_EQ(Steps("9 " + Repeat("123153 ", 10)).size(), 10u);
 }
@@ -202,14 +201,14 @@ TEST(IterationFinderTest, ThreadsThatChangePlaces) {
 }
 
 TEST(IterationFinderTest, BeginsAfterThePauseWhereNothingElseTells) {
-  // Other work and a part of a step come first, and no directions are known.
+  // Other work and part of a step come first; no directions are known.
   const std::vector<std::string> steps = Steps("8 56 " + Repeat("123456 ", 10));
   ASSERT_EQ(steps.size(), 10u);
   EXPECT_THAT(steps, Each("123456"));
 }
 
 TEST(IterationFinderTest, BeginsWithForward) {
-  // The same in training, with reorders of weights around the turn of the step.
+  // The same in training, with reorders of weights around the end of the step.
   const std::vector<std::string> steps = Steps("7BA8 " + Repeat("9abB7BA8 ", 10));
   ASSERT_EQ(steps.size(), 10u);
   EXPECT_THAT(steps, Each("9abB7BA8"));
@@ -225,7 +224,7 @@ TEST(IterationFinderTest, ARecurrentNetworkAtAnotherBatchSize) {
 TEST(IterationFinderTest, CoverageSaysHowMuchIsRegular) {
   const StepPattern pattern = FindSteps(Sequence(Repeat("abBA ", 9) + "wxyz"));
   EXPECT_EQ(pattern.period, 4u);
-  EXPECT_DOUBLE_EQ(pattern.coverage, 32.0 / 40.0);  // the last step holds the four others too
+  EXPECT_DOUBLE_EQ(pattern.coverage, 32.0 / 40.0);  // the last step includes the four others
 }
 
 TEST(IterationFinderTest, LargeSequencesAreFast) {

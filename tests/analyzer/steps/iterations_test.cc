@@ -12,8 +12,7 @@ namespace {
 // A program of gemms of different shapes, called one after another.
 class Program {
  public:
-  // Every letter of `calls` is a gemm of its own shape, `duration_ns` long, 10 ns after the one
-  // before.
+  // Each letter of `calls` is a gemm with its own shape, `duration_ns` long, 10 ns after the previous one.
   void Run(const std::string& calls, int64_t duration_ns, ThreadIndex thread = 0) {
     for (char letter : calls) {
       builder_.Call(builder_.AddOp(GemmDefinition(letter, 7, 11, "NN")), now_ns_ + 10, duration_ns, thread);
@@ -141,7 +140,7 @@ TEST(IterationsTest, IndependentThreadsHaveTheirOwn) {
   Program program;
   ModelBuilder& builder = program.builder();
   const ThreadIndex other = builder.AddThread();
-  // Periods of 400 and 530 ns: together nothing repeats.
+  // Periods of 400 and 530 ns: nothing repeats in both threads together.
   for (int i = 0; i < 60; ++i) {
     for (int call = 0; call < 4; ++call) {
       builder.Call(builder.AddOp(GemmDefinition(call + 1, 7, 11, "NN")), i * 400 + call * 100, 90);
@@ -247,7 +246,7 @@ class GpuProgram {
 TEST(GpuIterationsTest, CopiesAndLaunchesAreCounted) {
   GpuProgram program;
   for (int i = 0; i < 20; ++i) {
-    // What allocators and events do differs from step to step.
+    // The calls of allocators and events differ from step to step.
     program.Step(8, /*records_event=*/i % 3 == 0);
     if (i == 7) program.Call(TimedDefinition("cudaMalloc", "cuda_memory"));
   }
@@ -291,7 +290,7 @@ TEST(GpuIterationsTest, AutotuningIsWarmUp) {
   const Table table = RunPass("iterations", program.builder().Build());
   ASSERT_EQ(table.rows.size(), 12u);
   EXPECT_EQ(Text(table, 0, "phase"), "warm-up");
-  EXPECT_EQ(Integer(table, 0, "trials"), 2);  // the others came before it
+  EXPECT_EQ(Integer(table, 0, "trials"), 2);  // the others were before it
   EXPECT_EQ(Text(table, 1, "phase"), "steady");
 }
 

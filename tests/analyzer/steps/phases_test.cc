@@ -1,4 +1,4 @@
-// Steps and phases of training loops written down scope by scope, and of programs of which only calls are known.
+// Steps and phases of training loops written scope by scope, and of programs of which only calls are known.
 #include "analyzer/steps/phases.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ void TrainStep(TrainingProgram& program, int model, int64_t batch = 8) {
   program.Other();  // loss.item()
 }
 
-// Whatever else is true of them.
+// Must hold for every track.
 void CheckTrack(const StepTrack& track) {
   int64_t end_ns = 0;
   for (const Step& step : track.steps) {
@@ -72,7 +72,8 @@ TEST(PhasesTest, PlainTraining) {
   EXPECT_EQ(step.end_ns, 2 * 11 * 110 + 10);
   EXPECT_EQ(step.phases[0].end_ns - step.phases[0].start_ns, 100);
   EXPECT_EQ(step.phases[2].start_ns, step.start_ns + 220);
-  EXPECT_EQ(step.phases[2].end_ns, step.start_ns + 660);  // the loss, and the pause after it, are the forward pass's
+  EXPECT_EQ(step.phases[2].end_ns, step.start_ns + 660);  // the loss, and the pause after it, belong to the forward
+                                                          // pass
   EXPECT_EQ(step.phases[3].end_ns, step.start_ns + 980);
   EXPECT_EQ(step.phases[4].start_ns, step.start_ns + 990);
 }
@@ -122,7 +123,7 @@ TEST(PhasesTest, EvaluationInBetween) {
   const int net = program.AddModel("LeNet", 3);
   for (int epoch = 0; epoch < 2; ++epoch) {
     for (int i = 0; i < 4; ++i) TrainStep(program, net);
-    program.Input();  // that there is no further batch
+    program.Input();  // shows that there is no further batch
     for (int i = 0; i < 3; ++i) {
       program.Input();
       program.Forward(net, /*grad=*/false);
@@ -137,7 +138,7 @@ TEST(PhasesTest, EvaluationInBetween) {
   EXPECT_EQ(Phases(track.steps[7]), "input input update forward backward update");  // the first Input: see above
 }
 
-// Nothing but the network's own beginning tells one batch from the next.
+// Only the network's own beginning separates batches.
 TEST(PhasesTest, EvaluationWithoutLoaderAndWithoutNoGrad) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);
@@ -162,7 +163,7 @@ TEST(PhasesTest, AGradientlessPassOfEveryStepIsAPartOfIt) {
 }
 
 TEST(PhasesTest, EvaluationInEachRoundIsNoPartOfTheNextStep) {
-  for (int64_t batch : {16, 8}) {  // an other one than in training; the same, but that the first step does without
+  for (int64_t batch : {16, 8}) {  // another size than in training; or the same, but the first step lacks it
     TrainingProgram program;
     const int net = program.AddModel("LeNet", 3);
     for (int i = 0; i < 6; ++i) {
@@ -206,7 +207,7 @@ TEST(PhasesTest, ANetworkThatRanOnceIsNoPartOfTheRequests) {
   EXPECT_EQ(track.steps[1].model, "Served");
 }
 
-// An encoder is run for each request, a decoder for each word.
+// An encoder runs once per request, a decoder once per word.
 TEST(PhasesTest, ANetworkInALoopIsAPartOfTheRequest) {
   TrainingProgram program;
   const int encoder = program.AddModel("Encoder", 2);
@@ -218,7 +219,7 @@ TEST(PhasesTest, ANetworkInALoopIsAPartOfTheRequest) {
   EXPECT_EQ(Kinds(OnlyTrack(program)), "iiiii");
 }
 
-// Of sentences hardly two steps have the same number of rows.
+// With sentences hardly two steps have the same number of rows.
 TEST(PhasesTest, BatchesThatAlwaysVaryAreAlike) {
   TrainingProgram program;
   const int net = program.AddModel("LeNet", 3);
@@ -415,7 +416,7 @@ TEST(PhasesTest, AnEnsembleIsOneRequest) {
   EXPECT_EQ(track.steps[0].model, "");
 }
 
-// Each member of the ensemble prepares the input itself, by the same layers.
+// Each member of the ensemble prepares the input itself, with the same layers.
 TEST(PhasesTest, NetworksThatRunInTurnAreOneRequest) {
   TrainingProgram program;
   const int prepare = program.AddModel("Prepare", 1);
@@ -430,7 +431,7 @@ TEST(PhasesTest, NetworksThatRunInTurnAreOneRequest) {
   EXPECT_EQ(Kinds(OnlyTrack(program)), "iiiiii");
 }
 
-// A recurrent cell is the first layer, met again and again before the pass is through.
+// A recurrent cell is the first layer and repeats before the pass is complete.
 TEST(PhasesTest, ACellInALoopIsOnePass) {
   TrainingProgram program;
   const int cell = program.AddModel("Rnn", 1);
@@ -466,7 +467,7 @@ TEST(PhasesTest, CreatingPrimitivesIsWarmUp) {
   }
   const StepTrack track = OnlyTrack(program);
   ASSERT_EQ(Kinds(track), "tttttttt");
-  EXPECT_FALSE(track.steps[0].is_warm_up);  // as fast as the others, and prepared nothing: the beginning ends with it
+  EXPECT_FALSE(track.steps[0].is_warm_up);  // as fast as the others, and prepared nothing: warm-up ends with it
   EXPECT_FALSE(track.steps[1].is_warm_up);
 }
 
@@ -507,7 +508,7 @@ TEST(PhasesTest, CompiledRegions) {
   EXPECT_EQ(Phases(track.steps[2]), "forward backward update");
 }
 
-// TensorFlow's executor updates what it has gradients for while it computes others.
+// TensorFlow's executor updates weights for which it has gradients while it computes others.
 TEST(PhasesTest, GraphNodesOverlap) {
   TrainingProgram program;
   ModelBuilder& builder = program.builder();
@@ -553,7 +554,7 @@ TEST(PhasesTest, GraphNodesOverlap) {
   EXPECT_EQ(tracks[0].steps[1].end_ns, 2010);
 }
 
-// Only calls are known, with their directions.
+// A program of which only calls are known, with their directions.
 class CallProgram {
  public:
   void Run(const std::string& calls, bool with_places = false) {
@@ -639,7 +640,7 @@ TEST(BatchSizeTest, IsWhatAllProductsHaveInCommon) {
   ModelBuilder builder;
   Attribution attribution;
   for (int i = 0; i < 6; ++i) {
-    // y = x w of a program in C, seen by a column-major library: n is the batch.
+    // y = x w in a C program, as seen by a column-major library: n is the batch.
     builder.Call(builder.AddOp(GemmDefinition(100, 16, 50, "TN")), i * 1000, 90);
     builder.Call(builder.AddOp(GemmDefinition(10, 16, 100, "TN")), i * 1000 + 100, 90);
     builder.Call(builder.AddOp(GemmDefinition(100, 10, 16, "NT")), i * 1000 + 200, 90);

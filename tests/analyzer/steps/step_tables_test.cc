@@ -1,4 +1,4 @@
-// Tables `accounting`, `phases`, `latency` and the kinds in `iterations`, with values worked out by hand.
+// Tables `accounting`, `phases`, `latency` and the kinds in `iterations`, with values computed by hand.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,7 +9,8 @@
 namespace dlhook::analyzer {
 namespace {
 
-// Scopes with stacks and modules, as the framework's links need them: conv -> loss -> backward -> update, 1000 ns a step.
+// Scopes with stacks and modules, as the framework's links need them: conv -> loss -> backward -> update, 1000 ns per
+// step.
 //   0 input 100 | 110 conv2d 200 (call 60..160) | 330 item-like gap | 400 engine{ConvolutionBackward0} 300 (call 100) | 750 step 150
 class TorchRun {
  public:
@@ -81,7 +82,7 @@ TEST(AccountingTableTest, AddsUpToTheStepsExactly) {
   EXPECT_EQ(Integer(table, library, "forward"), 100);
   EXPECT_EQ(Integer(table, library, "backward"), 100);
   EXPECT_EQ(Integer(table, RowWhere(table, {{"what", "aten::conv2d"}}), "wall_share"), 7 * 100);
-  // The bracket of autograd's engine around the node is its time, too.
+  // The time of the engine's scope around the node belongs to the node, too.
   EXPECT_EQ(Integer(table, RowWhere(table, {{"what", "ConvolutionBackward0"}}), "wall_share"), 7 * 200);
   EXPECT_EQ(Integer(table, RowWhere(table, {{"activity", "data loading"}}), "wall_share"), 7 * 100);
   ASSERT_EQ(table.notes.size(), 1u);
@@ -109,7 +110,7 @@ TEST(PhasesTableTest, AddUpToTheStepsExactly) {
     return Integer(table, RowWhere(table, {{"step", "training"}, {"phase", phase}}), "time");
   };
   EXPECT_EQ(time("input"), 100);
-  EXPECT_EQ(time("forward"), 290);  // to the beginning of the backward pass
+  EXPECT_EQ(time("forward"), 290);  // until the backward pass begins
   EXPECT_EQ(time("backward"), 300);
   EXPECT_EQ(time("update"), 150);
   EXPECT_EQ(time("other"), 160);

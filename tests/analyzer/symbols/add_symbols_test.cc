@@ -1,5 +1,5 @@
-// Addresses of this very program, its libraries and the vdso as frames of a run: dladdr and the compiler say what they
-// are.
+// Addresses of this program, its libraries and the vdso as frames of a run; dladdr and the compiler give the expected
+// names.
 #include "analyzer/symbols/add_symbols.h"
 
 #include <fcntl.h>
@@ -33,9 +33,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr uint32_t kPid = 3999999999;  // of no process
+constexpr uint32_t kPid = 3999999999;  // no such process
 
-// As the shim tells of objects.
+// As reported by the shim.
 std::vector<Mapping> LoadedObjects() {
   std::vector<Mapping> mappings;
   dl_iterate_phdr(
@@ -69,7 +69,7 @@ std::vector<Mapping> LoadedObjects() {
   return mappings;
 }
 
-// Where the vdso's table of symbols, which is in memory, puts one.
+// The address of a symbol in the vdso's symbol table, which is in memory.
 uint64_t VdsoSymbol(uint64_t start, const char* name) {
   const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(start);
   const auto* const sections = reinterpret_cast<const ElfW(Shdr)*>(start + header->e_shoff);
@@ -105,7 +105,7 @@ class AddSymbolsTest : public testing::Test {
     }
     abort();
   }
-  // A stack of these frames, outermost first, with `calls` calls of it.
+  // A stack with these frames, outermost first, and `calls` calls under it.
   FrameIndex Stack(const std::vector<uint64_t>& addresses, int calls = 1) {
     NativeFrameColumns& frames = model_.native_frames;
     FrameIndex parent = kNone;
@@ -133,7 +133,7 @@ class AddSymbolsTest : public testing::Test {
 
 TEST_F(AddSymbolsTest, NamesProgramAndLibraries) {
   Map(LoadedObjects());
-  // A function that no sanitizer has one of its own for.
+  // A function that sanitizers do not replace.
   const auto libc_address = reinterpret_cast<uint64_t>(&a64l);
   const FrameIndex own = Stack({libc_address, own_ + 3});
   Add();

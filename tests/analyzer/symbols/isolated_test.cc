@@ -1,4 +1,4 @@
-// Work that ends badly.
+// Work that fails.
 #include "analyzer/symbols/isolated.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Perf maps and jitdumps, whole and broken.
+// Perf maps and jitdumps, intact and damaged.
 #include "analyzer/symbols/jit_symbols.h"
 
 #include <elf.h>
@@ -74,7 +74,7 @@ TEST(PerfMap, TheLastOneHolds) {
   ReadPerfMap("1000 100 old\n2000 10 other\n1080 10 new\n", &symbols);
   symbols.Finish();
   EXPECT_EQ(NameAt(symbols, 0x1085), "new");
-  EXPECT_EQ(NameAt(symbols, 0x1000), "");  // its place was taken: part of it may be anything
+  EXPECT_EQ(NameAt(symbols, 0x1000), "");  // its memory was reused: part of it may be anything
   EXPECT_EQ(NameAt(symbols, 0x2000), "other");
   EXPECT_EQ(symbols.replaced(), 1u);
 }

@@ -1,6 +1,6 @@
-// What analyzer/symbols says of addresses in a file, for comparison with binutils' and elfutils' addr2line:
+// Prints what analyzer/symbols finds for addresses in a file, for comparison with addr2line of binutils and elfutils:
 //   name_addresses [--cache FOLDER] [--build-id HEX] FILE <ADDRESSES
-// Addresses are hexadecimal, one a line, as nm prints them. Prints for each "ADDRESS", then a line
+// Addresses are hexadecimal, one per line, as printed by nm. Prints "ADDRESS" for each, then a line
 // "\tFUNCTION\tOFFSET\tFILE:LINE" for each frame, innermost first. "refused: REASON", "remark: TEXT" and "seconds: S"
 // go to stderr.
 #include <algorithm>
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
       request.path = argument;
     }
   }
-  // Where the file's first page lies is not known before it was opened.
+  // The address of the file's first page is not known before opening it.
   const uint64_t first = ResolveObject(request, options).first_address;
   std::string line;
   uint64_t address = 0;

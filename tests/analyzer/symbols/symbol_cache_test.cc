@@ -1,4 +1,4 @@
-// What the cache keeps, forgets and survives.
+// What the cache keeps and drops, and how it handles damage.
 #include "analyzer/symbols/symbol_cache.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST_F(SymbolCacheTest, DamageIsForgotten) {
 
 TEST_F(SymbolCacheTest, TheLongestUnusedGoFirst) {
   for (const char* const name : {"aa", "bb", "cc"}) Keep(name, "key", 1, std::string(1000, 'x'));
-  std::ofstream(fs::path(folder_) / "mine.txt") << std::string(5000, 'x');  // not of the cache
+  std::ofstream(fs::path(folder_) / "mine.txt") << std::string(5000, 'x');  // not a cache file
   const auto now = fs::file_time_type::clock::now();
   fs::last_write_time(fs::path(folder_) / "aa.symbols", now - std::chrono::hours(1));
   fs::last_write_time(fs::path(folder_) / "bb.symbols", now - std::chrono::hours(2));

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Names, inlined functions and lines beside those of binutils' addr2line, on every byte of a small library and on
-samples of a large one.
+"""Compares names, inlined functions and lines with those of binutils' addr2line, on every byte of a small library and
+on samples of a large one.
 
     test_witness.py NAME_ADDRESSES VICTIM
 
-Also: the same library stripped, with its symbols in a separate file (debuglink), in .gnu_debugdata, on a debuginfod
-server; replaced; cut off anywhere. Files are made with objcopy; what a machine lacks is skipped and said.
+Also with the same library stripped, with its symbols in a separate file (debuglink), in .gnu_debugdata, on a debuginfod
+server; replaced; truncated anywhere. Files are made with objcopy; tools that a machine lacks are skipped and reported.
 """
 import glob
 import http.server
@@ -20,7 +20,7 @@ import threading
 import unittest
 
 NAME_ADDRESSES, VICTIM = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-# What compilers append: binutils takes DWARF's name where there is one.
+# Suffixes added by compilers: binutils prefers DWARF's name.
 CLONE = re.compile(r" \[clone [^]]*\]|\.(cold|part\.\d+|isra\.\d+|constprop\.\d+|localalias)")
 
 
@@ -35,7 +35,7 @@ def text_range(path):
 
 
 class Ours:
-    """Frames of addresses as dlhook finds them: address -> [(function, offset, file:line)], innermost first."""
+    """Frames of addresses as found by dlhook: address -> [(function, offset, file:line)], innermost first."""
 
     def __init__(self, path, addresses, *options, env=None):
         lines = "".join(f"{address:x}\n" for address in addresses)
@@ -49,7 +49,7 @@ class Ours:
             words = line.split("\t")
             if len(words) == 4:
                 self.frames[at].append((words[1], int(words[2], 16), words[3]))
-            elif re.fullmatch("[0-9a-f]+", line):  # names of damaged files may hold anything
+            elif re.fullmatch("[0-9a-f]+", line):  # names in damaged files may contain anything
                 at = int(line, 16)
                 self.frames[at] = []
 
@@ -59,7 +59,7 @@ class Ours:
 
 
 def addr2line(path, addresses):
-    """address -> [(function, file:line)] by binutils."""
+    """address -> [(function, file:line)] from binutils."""
     questions = "".join(f"{address:x}\n" for address in addresses)
     lines = output("addr2line", "-aCfi", "-e", path, stdin=questions).splitlines()
     frames, i = {}, 0
@@ -75,7 +75,7 @@ def addr2line(path, addresses):
 
 
 def symbols_of(path):
-    """name -> (start, size) of functions with a size, as nm has them."""
+    """name -> (start, size) of functions with a size, from nm."""
     found = {}
     for line in output("nm", "-S", path).splitlines():
         words = line.split()
@@ -85,7 +85,7 @@ def symbols_of(path):
 
 
 def in_some_symbol(path):
-    """A function that says whether an address is in a symbol with a size: elsewhere binutils takes the one before."""
+    """A predicate: whether an address is in a symbol with a size. Elsewhere binutils uses the previous symbol."""
     ranges = sorted(symbols_of(path).values())
     covered = set()
     for start, size in ranges:
@@ -208,7 +208,7 @@ class Witness(unittest.TestCase):
         self.assertEqual(asked, [])
         env = {"DEBUGINFOD_URLS": f"http://127.0.0.1:{server.server_port}",
                "DEBUGINFOD_CACHE_PATH": self.file("client")}
-        # What was cached without the server is not believed any more.
+        # Cache entries made without the server are not used any more.
         self.assertIn("Hidden", Ours(stripped, [hidden], *options, env=env).function(hidden))
         self.assertIn(f"/buildid/{build_id}/debuginfo", asked)
 
@@ -260,7 +260,7 @@ class Witness(unittest.TestCase):
             self.assertIn(ours.exit_code, (0, 1, -6, -7, -11), ours.messages)  # libdw may fail on it: isolated.h
 
     def check_large(self, path, count):
-        """Against binutils on `count` bytes of code; of those in no symbol binutils takes the one before."""
+        """Compares `count` bytes of code with binutils; for bytes in no symbol binutils uses the previous one."""
         addresses = sorted(random.Random(7).sample(text_range(path), count))
         ours, theirs, covered = Ours(path, addresses), addr2line(path, addresses), in_some_symbol(path)
         compared = 0

@@ -1,5 +1,5 @@
-// Functions inlined over three levels, over two files' worth of templates, one without a symbol of its own, one in
-// assembly without a size, a call through the PLT: test_witness.py asks what each byte of it belongs to.
+// Functions inlined over three levels, templates as from two files, a function without a symbol, one in assembly
+// without a size, a call through the PLT: test_witness.py looks up each byte.
 #include <cmath>
 #include <cstdlib>
 #include <vector>

@@ -1,4 +1,4 @@
-// What holds for all tables, and the tables `summary`, `ops` and `algorithms`.
+// Properties of all tables, and the tables `summary`, `ops` and `algorithms`.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -15,7 +15,7 @@ TraceModel RealModel() {
   return builder.Build(builder.now_ns() + 123457);
 }
 
-// Threads that overlap, calls inside calls, aggregates: everything at once.
+// Overlapping threads, nested calls, aggregates: everything at once.
 TraceModel CrowdedModel() {
   ModelBuilder builder;
   const ThreadIndex other = builder.AddThread();

@@ -1,4 +1,4 @@
-// Tables `callers` and `stacks`, and `layers` by function, on stacks as real frameworks have them.
+// Tables `callers` and `stacks`, and `layers` by function, on stacks like those of real frameworks.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 constexpr char kTorchLinear[] = "/v/site-packages/torch/nn/modules/linear.py";
 constexpr char kLoop[] = "_PyEval_EvalFrameDefault";
 
-// Of torch.nn.Linear, as PyTorch 2.13's stacks are.
+// torch.nn.Linear, as in PyTorch 2.13.
 const std::vector<std::string> kAddmm = {"at::native::cpublas::gemm(at::native::TransposeType)",
                                          "at::native::addmm_impl_cpu_(at::Tensor&)",
                                          "at::native::structured_addmm_out_cpu::impl(at::Tensor const&)",

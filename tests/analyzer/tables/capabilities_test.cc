@@ -76,7 +76,7 @@ TEST(CapabilitiesTest, Counters) {
   const size_t granted = RowWhere(table, {{"name", "counter:task-clock"}});
   EXPECT_EQ(Text(table, granted, "kind"), "counter");
   EXPECT_EQ(Text(table, granted, "note"), "getrusage");
-  EXPECT_TRUE(std::holds_alternative<std::monostate>(table.rows[granted][4]));  // it tells of no records
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(table.rows[granted][4]));  // it produces no records
   const size_t refused = RowWhere(table, {{"name", "counter:cycles"}});
   EXPECT_EQ(Text(table, refused, "note"), "not on this machine. See dlhook counters.");
 }
@@ -88,7 +88,7 @@ TEST(CapabilitiesTest, Losses) {
   EXPECT_NE(Text(table, loss, "note").find("DLHOOK_RING_KIB"), std::string::npos);
 }
 
-// Whose calls they were is not known: better no number than a wrong one.
+// The records may belong to any of them: no number is better than a wrong one.
 TEST(CapabilitiesTest, RecordsThatSeveralShareAreNotKnown) {
   TraceModel model = Model();
   AddMapping(model.processes[0], MappingRole::kLibrary, "/l/libother_blas.so", "dgemm_");

@@ -64,12 +64,12 @@ TEST(CollectivesTableTest, BlockingCallsHaveARate) {
   EXPECT_EQ(Text(table, broadcast, "peers"), "3");
   EXPECT_EQ(Text(table, broadcast, "reduction"), "");
   EXPECT_EQ(Integer(table, RowWhere(table, {{"kind", "barrier"}}), "bytes"), 0);
-  // Its type was not understood: bytes are not known, not 0.
+  // Its type is unknown: bytes are unknown, not 0.
   const size_t send = RowWhere(table, {{"kind", "send"}});
   EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, send, "bytes")));
 }
 
-// Backends of torch.distributed without hooks tell by ranges; those of NCCL and MPI stand for calls that are there.
+// Backends of torch.distributed without hooks report ranges; for NCCL and MPI the calls themselves are recorded.
 TEST(CollectivesTableTest, RangesOfGlooStandInIt) {
   ModelBuilder builder;
   for (int i = 0; i < 3; ++i) {

@@ -69,7 +69,7 @@ TEST(CopiesTableTest, TheDriversCopyInsideTheRuntimesCountsOnce) {
     builder.Call(runtime, i * 1000, 500);
     builder.Call(driver, i * 1000 + 50, 400);
   }
-  builder.Call(driver, 8000, 100);  // by itself
+  builder.Call(driver, 8000, 100);  // on its own
   const Table table = RunPass("copies", builder.Build(10000));
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(Integer(table, 0, "calls"), 6);

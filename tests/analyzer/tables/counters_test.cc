@@ -1,4 +1,4 @@
-// Tables `counters` and `counters_over_time`: rows add up to what was counted, whatever they are; derived columns; runs without
+// Tables `counters` and `counters_over_time`: rows of every kind add up to the counts; derived columns; runs without
 // counters.
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST_F(CountersTableTest, RowsAreWhatTheProgramDid) {
   const Table table = Run({});
   EXPECT_EQ(Sum(table, "task_clock"), 500) << "the process as a whole";
   EXPECT_EQ(Sum(table, "wall_share"), 500);
-  // Of the worker's 300: 50 beside the product, 100 beside the op, the rest beside nothing.
+  // Of the worker's 300: 50 during the product, 100 during the op, the rest during nothing.
   const size_t product = RowWhere(table, {{"layer", "[other library calls]"}});
   EXPECT_EQ(Integer(table, product, "task_clock"), 150);
   EXPECT_EQ(Integer(table, product, "minor_faults"), 7 + 1) << "half a fault by the largest rest";

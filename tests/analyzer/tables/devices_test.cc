@@ -12,7 +12,7 @@ namespace {
 
 using Kind = GpuActivityKind;
 
-// A model whose processes have a GPU each. Calls first: activities name them by the index that they will have.
+// A model whose processes have a GPU each. Add calls first: activities refer to them by their later index.
 class GpuRun {
  public:
   explicit GpuRun(int processes) {
@@ -73,10 +73,10 @@ TEST(DevicesTableTest, TimesOverlapAndAddUp) {
   GpuRun run(1);
   run.AllReduce(0, 0, 10, 5);
   run.Work(GpuActivityKind::kKernel, 0, 100, 300);
-  run.Work(GpuActivityKind::kKernel, 0, 200, 400);     // beside the first: counts once
-  run.Work(GpuActivityKind::kKernel, 0, 350, 500, 0);  // of the collective: 100 ns exposed
+  run.Work(GpuActivityKind::kKernel, 0, 200, 400);     // overlaps the first: counts once
+  run.Work(GpuActivityKind::kKernel, 0, 350, 500, 0);  // for the collective: 100 ns exposed
   run.Work(GpuActivityKind::kCopy, 0, 600, 650, kNone, 4096);
-  run.Work(GpuActivityKind::kSet, 0, 900, 1100, kNone, 10);  // beyond the end: cut
+  run.Work(GpuActivityKind::kSet, 0, 900, 1100, kNone, 10);  // extends beyond the end: cut
   const Table table = RunPass("devices", run.Build());
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(Integer(table, 0, "time"), 1000);
@@ -145,9 +145,9 @@ TEST(RanksTableTest, WhoWaitsForWhomOnTheGpu) {
   for (int process = 0; process < 2; ++process) {
     run.AllReduce(static_cast<ProcessIndex>(process), process, 10, 5);
     run.AllReduce(static_cast<ProcessIndex>(process), process, 400, 5,
-                  " count: 7");  // another problem: nothing repeats
+                  " count: 7");  // a different problem: nothing repeats
   }
-  // Calls 0 and 1 are of process 0.
+  // Calls 0 and 1 belong to process 0.
   run.Work(GpuActivityKind::kKernel, 0, 50, 100);
   run.Work(GpuActivityKind::kKernel, 0, 100, 160, 0);
   run.Work(GpuActivityKind::kKernel, 0, 600, 650, 1);
@@ -200,7 +200,7 @@ TEST(RanksTableTest, ProcessesOfSeveralGroupsAreNotMatched) {
   EXPECT_TRUE(RunPass("ranks", run.Build()).rows.empty());
 }
 
-// What torch.distributed's Gloo records: a range on a thread of its own for each operation.
+// What torch.distributed's Gloo records: one range per operation, on a separate thread.
 class GlooRun {
  public:
   GlooRun() {
@@ -212,7 +212,7 @@ class GlooRun {
   void Range(int rank, const std::string& what, int64_t start_ns, int64_t end_ns) {
     builder_.Scope("gloo:" + what, ScopeKind::kUserRange, start_ns, end_ns - start_ns, static_cast<ThreadIndex>(rank));
   }
-  // All are done 10 ns after the last has begun.
+  // All end 10 ns after the last one has begun.
   void AllReduce(const std::vector<int64_t>& starts_ns) {
     const int64_t last_ns = *std::max_element(starts_ns.begin(), starts_ns.end());
     for (int rank = 0; rank < static_cast<int>(starts_ns.size()); ++rank) {
@@ -239,7 +239,7 @@ TEST(RanksTableTest, RangesOfGlooTellForWhomTheOthersWait) {
       "The others wait for rank 2: it came last to 5 of 5 operations, in a mean step 250 ns after the first one.");
 }
 
-// Ranks 0 and 1 are one group, 2 and 3 another one: nothing says so but that the one is done before the other begins.
+// Ranks 0 and 1 are one group, 2 and 3 another: only visible because one ends before the other begins.
 TEST(RanksTableTest, RangesOfSeveralGroupsAreNotMatched) {
   GlooRun run;
   for (int64_t step = 0; step < 5; ++step) {
@@ -251,7 +251,7 @@ TEST(RanksTableTest, RangesOfSeveralGroupsAreNotMatched) {
   EXPECT_TRUE(RunPass("ranks", run.Build()).rows.empty());
 }
 
-// A root may be done with a broadcast before the others begin, so that only equal numbers speak for one group.
+// A root may complete a broadcast before the others begin, so that only equal counts show that it is one group.
 TEST(RanksTableTest, BroadcastsMatchWhereAllRanksMadeAsMany) {
   GlooRun run, uneven;
   for (int rank = 0; rank < 4; ++rank) {

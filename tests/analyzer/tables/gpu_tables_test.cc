@@ -1,4 +1,4 @@
-// Tables about ops, kernels, launches and copies of a run with times of GPUs.
+// Tables about ops, kernels, launches and copies of a run with GPU times.
 #include <gtest/gtest.h>
 
 #include "tests/analyzer/builders/gpu_definitions.h"
@@ -14,8 +14,8 @@ bool IsUnknown(const Table& table, size_t row, const std::string& column) {
   return std::holds_alternative<std::monostate>(At(table, row, column));
 }
 
-// A convolution by cuDNN with one kernel, launched three times; a plain launch; a product whose kernels no hook sees
-// launched.
+// A cuDNN convolution with one kernel, launched three times; a plain launch; a product whose kernel launches no hook
+// sees.
 TraceModel GpuRun() {
   ModelBuilder builder;
   const OpIndex convolution = builder.AddOp(LegacyDefinition(1));
@@ -112,7 +112,7 @@ TEST(GpuTablesTest, LaunchesOnceByTheirOutermostView) {
   EXPECT_EQ(Integer(table, row, "wait_mean"), 250);  // and 1100 to 1300
   EXPECT_DOUBLE_EQ(Real(table, row, "launch_bound_percent"), 0);
   EXPECT_TRUE(IsUnknown(table, row, "queue_time"));
-  // Its kernels' launches were not seen: one launch of both.
+  // Its kernels' launches were not seen: one launch for both.
   const size_t product = RowWhere(table, {{"launched_by", "gemm"}});
   EXPECT_EQ(Integer(table, product, "launches"), 1);
   EXPECT_EQ(Integer(table, product, "gpu_total"), 50);
@@ -123,11 +123,10 @@ TEST(GpuTablesTest, QueueTimesWhereToldAndShortKernelsAreLaunchBound) {
   const OpIndex fill = builder.AddOp(LaunchDefinition("fill"));
   for (int i = 0; i < 3; ++i) builder.Call(fill, i * 100, 50);
   TraceModel model = builder.Build(1000);
-  AddGpuWork(
-      {{.start_ns = 10, .duration_ns = 5, .asked_by_ns = 0, .kernel = "fill"},
-       {.start_ns = 95, .duration_ns = 5, .asked_by_ns = 100, .kernel = "fill"},  // clocks that disagree a little
-       {.start_ns = 240, .duration_ns = 60, .asked_by_ns = 200, .kernel = "fill"}},
-      &model);
+  AddGpuWork({{.start_ns = 10, .duration_ns = 5, .asked_by_ns = 0, .kernel = "fill"},
+              {.start_ns = 95, .duration_ns = 5, .asked_by_ns = 100, .kernel = "fill"},  // clocks that differ slightly
+              {.start_ns = 240, .duration_ns = 60, .asked_by_ns = 200, .kernel = "fill"}},
+             &model);
   model.gpu.queued_ns = {5, GpuActivityColumns::kNotKnown, 215};
   const Table table = RunPass("launches", model);
   EXPECT_DOUBLE_EQ(Real(table, 0, "launch_bound_percent"), 50);
@@ -240,7 +239,7 @@ TEST(GpuTablesTest, CollectivesHaveTheBandwidthOfTheirBus) {
   EXPECT_EQ(Integer(table, 0, "gpu_time"), 100);
   EXPECT_DOUBLE_EQ(rate("all reduce", "gpu_rate"), 10);
   EXPECT_DOUBLE_EQ(rate("all reduce", "bus_rate"), 15);
-  EXPECT_DOUBLE_EQ(rate("reduce scatter", "bus_rate"), 30);  // a rank's part is counted
+  EXPECT_DOUBLE_EQ(rate("reduce scatter", "bus_rate"), 30);  // counts one rank's part
   EXPECT_DOUBLE_EQ(rate("broadcast", "bus_rate"), 10);
 }
 

@@ -1,5 +1,4 @@
-// The table `layout` on real logs of torch 2.13 (testdata/README.md) and on sequences of hand-made
-// reorders.
+// The table `layout` on real logs of torch 2.13 (testdata/README.md) and on hand-written sequences of reorders.
 #include <gtest/gtest.h>
 
 #include "analyzer/tables/calls/round_trips.h"
@@ -13,8 +12,7 @@ std::string Reorder(const std::string& from, const std::string& to, const std::s
          "::f0 dst:f32::blocked:" + to + "::f0,attr-scratchpad:user,," + dims + ",0.01\n";
 }
 
-// A convolution of 16 to 16 channels in the blocked format; `channels` tells one layer from
-// another.
+// A convolution from 16 to 16 channels in the blocked format; `channels` distinguishes layers.
 std::string Convolution(const std::string& direction, int channels = 16) {
   const std::string c = std::to_string(channels);
   return "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_core," + direction +
@@ -64,7 +62,7 @@ TEST(RoundTripTest, ForwardToBackwardIsAnotherTensor) {
 
 TEST(RoundTripTest, ALayersOwnWeightsGradientReadsOtherTensors) {
   EXPECT_EQ(RoundTrips(Convolution("backward_data") + kAway + kBack + kBack + Convolution("backward_weights")), 0u);
-  // The layer before it, of the same shape, reads the gradient.
+  // The previous layer, of the same shape, reads the gradient.
   EXPECT_EQ(RoundTrips(Convolution("backward_data") + kAway + kBack + kBack + Convolution("backward_weights") + kBack +
                        Convolution("backward_data")),
             1u);
@@ -91,9 +89,8 @@ TEST(RoundTripTest, NotFromOneThreadToAnother) {
   EXPECT_TRUE(FindRoundTrips(builder.Build()).empty());
 }
 
-// Six iterations of Conv2d(3,16) ReLU Conv2d(16,16) ReLU … in training. Between the convolutions
-// the activation leaves conv1 as aBcd16b, ReLU wants abcd, conv2 wants aBcd16b again; its gradient
-// goes the same way back.
+// Six steps of Conv2d(3,16) ReLU Conv2d(16,16) ReLU … in training. Between the convolutions the activation leaves conv1
+// as aBcd16b, ReLU wants abcd, conv2 wants aBcd16b again; its gradient takes the same way back.
 TEST(LayoutTableTest, PlainCnnGoesThroughAbcdAndBack) {
   ModelBuilder builder;
   builder.Log(ReadTestData("cnn_plain.log"), 5000);
@@ -107,8 +104,7 @@ TEST(LayoutTableTest, PlainCnnGoesThroughAbcdAndBack) {
   EXPECT_EQ(Integer(table, away, "round_trip_calls"), 6 * 2);
   EXPECT_EQ(Integer(table, away, "bytes"), 2 * 4 * 8 * 16 * 32 * 32);
   const size_t back = RowWhere(table, {{"dims", "8x16x32x32"}, {"from", "abcd"}, {"to", "aBcd16b"}});
-  // Into conv2 forward; conv2's data gradient; twice into conv2's and once into conv1's weights
-  // gradient.
+  // Into conv2 forward; conv2's data gradient; twice into conv2's and once into conv1's weight gradient.
   EXPECT_EQ(Integer(table, back, "calls"), 6 * 5);
   EXPECT_EQ(Integer(table, back, "round_trip_calls"), 6 * 2);
   EXPECT_LT(Integer(table, back, "round_trip_time"), Integer(table, back, "total_time"));

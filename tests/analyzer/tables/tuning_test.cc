@@ -1,4 +1,4 @@
-// The tables `tuning` and `candidates`, and what the table `algorithms` says of GPU libraries.
+// The tables `tuning` and `candidates`, and the table `algorithms` for GPU libraries.
 #include <gtest/gtest.h>
 
 #include "tests/analyzer/builders/gpu_definitions.h"
@@ -7,8 +7,8 @@
 namespace dlhook::analyzer {
 namespace {
 
-// Two plans tried (times 800 and 300), the second one used twice afterwards; plans were built in
-// 2000 and 3000 ticks.
+// Two plans tried (times 800 and 300), the second one used twice afterwards; the plans were built in 2000 and 3000
+// ticks.
 TraceModel AutotunedModel() {
   ModelBuilder builder;
   const OpIndex wait = builder.AddOp(TimedDefinition("cudaEventSynchronize", "cuda_sync"));

@@ -1,4 +1,4 @@
-// What threads counted, divided among what they did: the rules one by one, and random runs, whose sums must be exact.
+// Counts of threads, divided among their activities: the rules one by one, and random runs, whose sums must be exact.
 #include "analyzer/time/counter_division.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ class CounterDivision : public testing::Test {
   ModelBuilder builder_;
 };
 
-// Amounts of a counter by activity, with those that are estimated told apart.
+// Amounts of a counter by activity, and whether they are estimates.
 using Key = std::tuple<ActivityKind, uint32_t, bool>;
 std::map<Key, double> Amounts(const TraceModel& model, const CountedRun& run, CounterIndex counter = 0) {
   std::map<Key, double> amounts;
@@ -89,7 +89,7 @@ TEST_F(CounterDivision, WorkersCountForWhatTheProcessDoes) {
   const ThreadIndex second = builder_.AddThread();
   builder_.Call(Gemm(), 0, 100);
   builder_.Call(Gemm(), 50, 50, second);
-  AddSeries(kNone, 9, CounterKind::kSample, {{0, {0}}, {200, {400}}});  // two a ns
+  AddSeries(kNone, 9, CounterKind::kSample, {{0, {0}}, {200, {400}}});  // two per ns
   ExpectNear(Amounts(builder_.Build(1000)),
              {{{kCall, 0, true}, 100 + 50}, {{kCall, 1, true}, 50}, {{kUnattributed, kNone, false}, 200}});
 }
@@ -128,7 +128,7 @@ TEST_F(CounterDivision, SharedRegistersAreMadeGood) {
   const TraceModel model = builder_.Build(400);
   const CountedRun run = ReadCounters(model);
   ASSERT_EQ(run.timelines.size(), 1u);
-  // 10 in half of the time; then not at all until 200, so that until 300 30 in half of 200 ns.
+  // 10 in half of the time; then nothing until 200, so that 30 in half of 200 ns until 300.
   EXPECT_EQ(run.timelines[0].amounts, (std::vector<int64_t>{20, 60}));
   EXPECT_EQ(run.running_ns, 150);
   EXPECT_EQ(run.enabled_ns, 300);
@@ -151,7 +151,7 @@ TEST(RoundToSumTest, LargestFractionsFirst) {
   EXPECT_EQ(RoundToSum({10.0, 2.0}, 8), (std::vector<int64_t>{6, 2}));
 }
 
-// Threads with calls and scopes at random, readings at random, workers: all pieces together are what was counted.
+// Threads with random calls, scopes and readings, and workers: the pieces add up to the counts.
 TEST(CounterDivisionOfRandomRuns, AddsUp) {
   std::mt19937 random(20261122);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };

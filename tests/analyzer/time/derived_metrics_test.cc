@@ -1,5 +1,5 @@
-// Formulas against published measurements: the counts that someone printed with what his tool made of them. Each names
-// its source.
+// Formulas against published measurements: counts that someone published together with a tool's results. Each test
+// names its source.
 #include "analyzer/time/derived_metrics.h"
 
 #include <cmath>
@@ -19,7 +19,7 @@ namespace {
 
 using Counts = std::map<std::string, double>;
 
-// The first line of that name with a value, as a table shows it; nullopt: none.
+// The first metric with this name that has a value, as in a table; nullopt: none.
 std::optional<double> Metric(absl::string_view name, const Counts& counts) {
   for (const DerivedMetric& metric : DerivedMetrics()) {
     if (metric.name != name) continue;
@@ -32,7 +32,7 @@ std::optional<double> Metric(absl::string_view name, const Counts& counts) {
   return std::nullopt;
 }
 
-// As printed with so many digits behind the point.
+// As printed with a given number of decimals.
 void ExpectPrinted(absl::string_view name, const Counts& counts, double printed, double half_digit) {
   const std::optional<double> value = Metric(name, counts);
   ASSERT_TRUE(value.has_value()) << name;
@@ -68,10 +68,10 @@ TEST(Topdown, ByMetricsOfSapphireRapids) {
   ExpectPrinted("frontend_bound", counts, 33.2, 0.05);
   ExpectPrinted("backend_bound", counts, 33.2, 0.05);
   ExpectPrinted("ipc", counts, 1.05, 0.005);
-  ExpectPrinted("ghz", counts, 2.371, 0.02);  // the task clock has two digits only
+  ExpectPrinted("ghz", counts, 2.371, 0.02);  // the task clock has only two digits
 }
 
-// The processor's metrics are rounded to 1/255, so that they need not add up to the slots: shares are of their sum.
+// The processor's metrics are rounded to 1/255 and need not add up to the slots: shares are relative to their sum.
 TEST(Topdown, SharesOfMetricsAddUp) {
   const Counts counts = {{"slots", 1718355823412.0},
                          {"topdown-retiring", 333238633815.0},
@@ -85,8 +85,8 @@ TEST(Topdown, SharesOfMetricsAddUp) {
 }
 
 // Skylake: Andi Kleen, in "Re: [PATCH v3 00/23] Improvements to Intel perf metrics", linux-kernel list, 4 October 2022,
-// <CAP-5=fUFuw-WYj7xVm3WrnggN2NW7pJkznUQ-j3U4fwMB5PdnA@mail.gmail.com>: `perf stat -M TopdownL1 BC1s`. Two
-// groups took turns: the last two numbers have recovery, cycles and issued micro-operations of their own.
+// <CAP-5=fUFuw-WYj7xVm3WrnggN2NW7pJkznUQ-j3U4fwMB5PdnA@mail.gmail.com>: `perf stat -M TopdownL1 BC1s`. Two groups were
+// multiplexed: the last two numbers have recovery, cycles and issued micro-operations of their own.
 TEST(Topdown, ByEventsOfSkylake) {
   const Counts first = {{"INT_MISC.RECOVERY_CYCLES", 608066701.0},
                         {"CPU_CLK_UNHALTED.THREAD", 5364230382.0},
@@ -129,7 +129,7 @@ TEST(Topdown, TheOtherThreadTakesSlots) {
 }
 
 // Zen 4 (8 cores of 5.57 GHz): notes on the course perf-ninja, "Vectorization 1", `perf stat -M PipelineL2`, November
-// 2024. What is printed there by parts: frontend_bound = 1.6 + 0.7, backend_bound = 39.0 + 0.9, retiring = 57.3 + 0.0,
+// 2024. Printed there in parts: frontend_bound = 1.6 + 0.7, backend_bound = 39.0 + 0.9, retiring = 57.3 + 0.0,
 // bad_speculation = 0.4 + 0.0.
 TEST(Topdown, OfZen4) {
   ExpectPrinted("bad_speculation",
@@ -148,7 +148,7 @@ TEST(Topdown, OfZen4) {
       0.1);
 }
 
-// amdzen5/pipeline.json: 8 slots a cycle.
+// amdzen5/pipeline.json: 8 slots per cycle.
 TEST(Topdown, OfZen5) {
   EXPECT_NEAR(Metric("retiring", {{"ls_not_halted_cyc.8_slots", 1000}, {"ex_ret_ops", 4000}}).value(), 50, 1e-9);
   EXPECT_NEAR(
@@ -157,8 +157,8 @@ TEST(Topdown, OfZen5) {
       25, 1e-9);
 }
 
-// 1000 of each: 1 + 2 + 4 + 8 + 16 operations an instruction. By hand: a loop of n AVX-512 FMAs of singles counts 2 n
-// such instructions, 32 n operations (Intel's description of the event: an FMA counts twice).
+// 1000 of each: 1 + 2 + 4 + 8 + 16 operations per instruction. By hand: a loop of n AVX-512 FMAs on single precision
+// counts 2 n such instructions, 32 n operations (Intel's description of the event: an FMA counts twice).
 TEST(Flops, ByWidth) {
   const Counts wide = {{"FP_ARITH_INST_RETIRED.SCALAR", 1000},
                        {"FP_ARITH_INST_RETIRED.128B_PACKED_DOUBLE", 1000},
@@ -218,7 +218,7 @@ TEST(Metrics, WhatIsNotKnownIsNotZero) {
   EXPECT_EQ(Metric("ipc", {{"PAPI_TOT_INS", 20}, {"PAPI_TOT_CYC", 10}}), 2);
 }
 
-// A misspelt counter would make a metric that never has a value.
+// With a misspelt counter a metric would never have a value.
 TEST(Metrics, NeedWhatCanBeCounted) {
   for (const DerivedMetric& metric : DerivedMetrics()) {
     for (const absl::string_view names : metric.needs) {
@@ -233,7 +233,7 @@ TEST(Metrics, NeedWhatCanBeCounted) {
   }
 }
 
-// What a set counts on a processor is enough for the metrics that the set is for.
+// A set's counters on a processor suffice for the metrics that the set is for.
 TEST(Metrics, SetsGiveTheirMetrics) {
   const struct {
     const char* vendor;

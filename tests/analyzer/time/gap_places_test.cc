@@ -1,4 +1,4 @@
-// Whose time is what nothing is seen of: by the Python frames at both ends.
+// Where time not seen belongs: by the Python frames at both ends.
 #include "analyzer/time/gap_places.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Frame = ModelBuilder::Frame;
 
-// A program's ops one after another, 10 ns each; what lies between them is told by `Wait`.
+// A program's ops one after another, 10 ns each, with gaps made by `Wait`.
 class GapPlaces : public testing::Test {
  protected:
   GapPlaces() {
@@ -66,7 +66,7 @@ class GapPlaces : public testing::Test {
   }
 
   ModelBuilder builder_;
-  std::map<std::string, StackIndex> stacks_;  // as in a run, equal ones are one
+  std::map<std::string, StackIndex> stacks_;  // equal ones are one, as in a run
   ModuleIndex net_ = 0, block_ = 0, head_ = 0;
   int64_t now_ns_ = 0;
 };
@@ -89,7 +89,7 @@ TEST_F(GapPlaces, BelongToTheModuleWhoseCallGoesOn) {
                              {"-, train.py:5 to 6", 2}}));
 }
 
-// for …: sleep; net(x). The last op of one call and the first op of the next have all frames in common.
+// for …: sleep; net(x). The last op of one call and the first op of the next have the same frames.
 TEST_F(GapPlaces, BetweenTwoCallsOfTheNetworkBelongToNone) {
   for (int i = 0; i < 4; ++i) {
     InBlock(7);
@@ -100,7 +100,8 @@ TEST_F(GapPlaces, BetweenTwoCallsOfTheNetworkBelongToNone) {
   EXPECT_EQ(NotSeen(), (Sums{{"block forward, block.py:7 to 9", 40}, {"-, train.py:5 to 5", 3000}}));
 }
 
-// The first call does more, so that it does not show how the others begin: the line goes backwards in the network's own lines.
+// The first call does more, so that it does not show how the others begin: only the line going backwards in the
+// network's own code does.
 TEST_F(GapPlaces, WhereALineGoesBackInAModuleItMayBeItsNextCall) {
   Op({Forward(kNet, 10), Call(net_), Main(5)});
   for (int i = 0; i < 3; ++i) {
@@ -111,7 +112,7 @@ TEST_F(GapPlaces, WhereALineGoesBackInAModuleItMayBeItsNextCall) {
   EXPECT_EQ(NotSeen(), (Sums{{"-, train.py:5 to 5", 2000}}));
 }
 
-// for layer in layers: x = layer(x). The second layer is never what a call of the network begins with.
+// for layer in layers: x = layer(x). A call of the network never begins with the second layer.
 TEST_F(GapPlaces, InALoopOverLayersBelongToTheNetwork) {
   for (int i = 0; i < 3; ++i) {
     InMain(4);
@@ -123,7 +124,7 @@ TEST_F(GapPlaces, InALoopOverLayersBelongToTheNetwork) {
   EXPECT_EQ(NotSeen(), (Sums{{"Net:[not seen] forward, net.py:21 to 21", 90}, {"-, train.py:5 to 4", 2}}));
 }
 
-// A function without a module, called in a loop: its two calls are not one.
+// A function without a module, called in a loop: two calls.
 TEST_F(GapPlaces, BetweenTwoCallsOfAFunctionBelongToTheLoop) {
   for (int i = 0; i < 3; ++i) {
     Op({{"/u/train.py", "step", 30, kNone}, Main(5)});
@@ -154,7 +155,8 @@ TEST_F(GapPlaces, InAnOptimizersStepAreTheOptimizers) {
   EXPECT_EQ(NotSeen(), (Sums{{"optimizer (SGD) update, train.py:6 to 6", 10}}));
 }
 
-// torch.compile runs the network's lines on tensors without data: neither its ops nor the time between are the network's.
+// torch.compile runs the network's lines on tensors without data: neither these ops nor the gaps between them belong to
+// the network.
 TEST_F(GapPlaces, InACompilationAreTheCompilations) {
   const Frame compiler = {"/l/site-packages/torch/_dynamo/symbolic_convert.py", "run", 900, kNone};
   const Frame wrapper = {"/l/site-packages/torch/_dynamo/eval_frame.py", "compile_wrapper", 700, kNone};

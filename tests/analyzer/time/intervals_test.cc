@@ -1,4 +1,4 @@
-// Sets of moments: random ones against a bitmap.
+// Sets of intervals: random ones against a bitmap.
 #include "analyzer/time/intervals.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class IntervalsTest : public testing::TestWithParam<uint32_t> {
  protected:
   int64_t Random(int64_t limit) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(limit)); }
 
-  // Empty and reversed ones too; many that touch.
+  // Including empty and reversed ones; many are adjacent.
   std::vector<Interval> RandomIntervals() {
     std::vector<Interval> intervals(static_cast<size_t>(Random(14)));
     for (Interval& interval : intervals) {

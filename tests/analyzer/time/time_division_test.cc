@@ -128,7 +128,7 @@ TEST_F(TimeDivision, WaitingForTheGpuTakesOnlyWhatNobodyElseWorks) {
   EXPECT_EQ(Shares(builder_.Build()), expected);
 }
 
-// The thread that called a function sits in KernelAndDeviceFunc::Run until the executor's threads have run its nodes.
+// The thread that called a function stays in KernelAndDeviceFunc::Run until the executor's threads have run its nodes.
 TEST_F(TimeDivision, EventsOfTensorFlowBesideItsNodesTakeOnlyWhatNobodyElseWorks) {
   const ThreadIndex second = builder_.AddThread();
   AddScope("KernelAndDeviceFunc::Run", Scope::kTraceMe, 0, 100);
@@ -220,7 +220,7 @@ class RandomRun {
   TraceModel model;
 
  private:
-  // No two edges of a thread at one time: then which is the neighbour of a gap is beyond doubt.
+  // No two edges of a thread at one time, so that the neighbours of a gap are unambiguous.
   int64_t Tick() { return now_ns_ += 1 + static_cast<int64_t>(random_() % 40); }
 
   void Fill(ThreadIndex thread, int depth, bool in_call) {
@@ -255,7 +255,7 @@ class RandomRun {
   int64_t now_ns_ = 0;
 };
 
-// What one thread is in at one moment, looked up in all its calls and scopes.
+// The activity of one thread at one time, searched in all its calls and scopes.
 class ThreadByDefinition {
  public:
   ThreadByDefinition(const TraceModel& model, ThreadIndex thread) : model_(model), thread_(thread) {
@@ -276,7 +276,7 @@ class ThreadByDefinition {
   Key At(int64_t time_ns) const {
     uint32_t call = kNone, scope = kNone, input = kNone;
     for (CallIndex i : calls_) {
-      if (IsIn(model_.calls, i, time_ns)) call = i;  // the last that holds the moment is the innermost
+      if (IsIn(model_.calls, i, time_ns)) call = i;  // the last one that contains the time is the innermost
     }
     if (call != kNone) return {model_.ops[model_.calls.op[call]].family == "cuda_sync" ? kWaiting : kCall, call};
     for (ScopeIndex i : scopes_) {
@@ -320,7 +320,7 @@ class ThreadByDefinition {
   const ThreadIndex thread_;
   std::vector<CallIndex> calls_;
   std::vector<ScopeIndex> scopes_;
-  std::map<int64_t, std::pair<bool, uint32_t>> edges_;  // what begins or ends then: is it a call, and which
+  std::map<int64_t, std::pair<bool, uint32_t>> edges_;  // what begins or ends: is it a call, and which
 };
 
 // All parts of one piece.
