@@ -157,6 +157,7 @@ int PrintDiff(RunsDiff diff, const Baseline<const TraceModel*>& base, const Cont
   Report report;
   report.run = *candidate;
   report.base = *base;
+  report.environment = std::move(diff.environment);
   report.tables = std::move(diff.tables);
   report.width = OutputWidth(STDOUT_FILENO);
   report.color = options.color;

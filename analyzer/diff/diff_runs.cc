@@ -10,6 +10,7 @@
 #include "analyzer/diff/diff_table.h"
 #include "analyzer/diff/differences.h"
 #include "analyzer/diff/done_work.h"
+#include "analyzer/diff/environment.h"
 #include "analyzer/diff/layer_names.h"
 #include "analyzer/diff/measured_run.h"
 #include "analyzer/diff/verdict.h"
@@ -86,6 +87,7 @@ absl::StatusOr<RunsDiff> DiffRuns(Baseline<AnalyzedRun> base, Contender<Analyzed
       Baseline(DifferenceInput{base->model, &*before, WorkOf(*base, *before)}),
       Contender(DifferenceInput{candidate->model, &*after, WorkOf(*candidate, *after)}), changes.front(), names);
   RunsDiff diff;
+  diff.environment = EnvironmentText(differences);
   diff.decision =
       Decide(Baseline<const MeasuredRun*>(&*before), Contender<const MeasuredRun*>(&*after), pace, differences.empty());
   const Pace& own = diff.decision.pace;

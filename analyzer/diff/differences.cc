@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/diff/contributions.h"
 #include "analyzer/diff/diff_table.h"
+#include "analyzer/diff/environment.h"
 #include "analyzer/diff/work_table.h"
 #include "analyzer/table/table_ops.h"
 #include "analyzer/tables/activity_labels.h"
@@ -44,27 +46,6 @@ std::string ProgramOf(const TraceModel& model) {
 std::string CountText(double count) { return absl::StrFormat("%.3g", count); }
 
 std::string NumberText(int64_t number) { return number == 0 ? "" : absl::StrCat(number); }
-
-std::string Arrow(const std::string& base, const std::string& candidate) {
-  return absl::StrCat(base.empty() ? "none" : base, " -> ", candidate.empty() ? "none" : candidate);
-}
-
-// Build ids of mapped files, by file name.
-std::map<std::string, std::string> Builds(const TraceModel& model) {
-  std::map<std::string, std::string> builds;
-  for (const ProcessInfo& process : model.processes) {
-    for (const Mapping& mapping : process.mappings) {
-      if (!mapping.build_id.empty()) builds.try_emplace(BaseName(mapping.path), mapping.build_id);
-    }
-  }
-  return builds;
-}
-
-std::string Hex(absl::string_view bytes) {
-  std::string text;
-  for (char byte : bytes.substr(0, 6)) absl::StrAppendFormat(&text, "%02x", static_cast<unsigned char>(byte));
-  return text;
-}
 
 class Finder {
  public:
@@ -107,35 +88,8 @@ class Finder {
 
   void AddPrograms() {
     AddIfOther(Kind::kProgram, "program", ProgramOf(*base_.model), ProgramOf(*candidate_.model));
-    const auto before = Builds(*base_.model), after = Builds(*candidate_.model);
-    for (const auto& [file, build] : before) {
-      const auto other = after.find(file);
-      if (other == after.end() || other->second == build) continue;
-      found_.push_back({Kind::kLibraries, absl::StrCat("build of ", file), Hex(build), Hex(other->second),
-                        absl::StrCat("another build of ", file)});
-    }
-    AddSettings();
     AddIfOther(Kind::kProcesses, "recorded processes", NumberText(Size(base_.work.processes)),
                NumberText(Size(candidate_.work.processes)));
-  }
-
-  void AddSettings() {
-    const auto first_of = [](const TraceModel& model) {
-      return model.processes.empty() ? ProcessInfo() : model.processes.front();
-    };
-    const ProcessInfo before = first_of(*base_.model), after = first_of(*candidate_.model);
-    std::map<std::string, std::pair<std::string, std::string>> settings;
-    for (const auto& [name, value] : before.settings) settings[name].first = value;
-    for (const auto& [name, value] : after.settings) settings[name].second = value;
-    for (const auto& [name, values] : settings) AddIfOther(Kind::kEnvironment, name, values.first, values.second);
-    if (before.processors != 0 && after.processors != 0) {
-      AddIfOther(Kind::kProcesses, "processors that the program may use", NumberText(before.processors),
-                 NumberText(after.processors));
-    }
-    const MachineLoad &load = base_.run->load, &other = candidate_.run->load;
-    if (load.is_known && other.is_known) {
-      AddIfOther(Kind::kProcesses, "threads of the program", NumberText(load.threads), NumberText(other.threads));
-    }
   }
 
   void AddSteps() {
@@ -309,13 +263,25 @@ class Finder {
 
 }  // namespace
 
+std::string Arrow(const std::string& base, const std::string& candidate) {
+  return absl::StrCat(base.empty() ? "none" : base, " -> ", candidate.empty() ? "none" : candidate);
+}
+
 std::vector<Difference> FindDifferences(const Baseline<DifferenceInput>& base,
                                         const Contender<DifferenceInput>& candidate, const TableChanges& work,
                                         const NameMap& names) {
-  return Finder(*base, *candidate, work).Find(names);
+  std::vector<Difference> differences =
+      EnvironmentDifferences(Baseline(EnvironmentOf(*base->model, base->run->load)),
+                             Contender(EnvironmentOf(*candidate->model, candidate->run->load)));
+  for (Difference& difference : Finder(*base, *candidate, work).Find(names))
+    differences.push_back(std::move(difference));
+  return differences;
 }
 
-std::string DifferencesText(const std::vector<Difference>& differences) {
+std::string DifferencesText(const std::vector<Difference>& all) {
+  std::vector<Difference> differences;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(differences),
+               [](const Difference& difference) { return !difference.IsOfEnvironment(); });
   std::vector<std::string> kinds;
   size_t told = 0;
   bool is_told = false;  // already reported that the programs do different things
@@ -342,7 +308,8 @@ Table DifferencesTable(const std::vector<Difference>& differences) {
        &Difference::what},
       {TextColumn("base", "In the base run."), Known(&Difference::base)},
       {TextColumn("new", "In the new run."), Known(&Difference::candidate)}};
-  return NewTable("differences", "What the programs do differently, whatever it costs", columns, differences);
+  return NewTable("differences", "What the programs do differently and ran on, whatever it costs", columns,
+                  differences);
 }
 
 }  // namespace dlhook::analyzer::diff

@@ -211,21 +211,22 @@ TypedColumns<Contribution> Columns() {
 
 std::string VerdictSentence(const VerdictInput& input) {
   const Decision& decision = *input.decision;
-  const std::string differences =
-      decision.is_same_work ? "" : absl::StrCat("NEW differs: ", DifferencesText(input.differences), ". ");
+  const std::string text = DifferencesText(input.differences);
+  const bool is_same_program = text.empty();
+  const std::string differences = is_same_program ? "" : absl::StrCat("NEW differs: ", text, ". ");
   if (decision.time.finding == Speed::kEqual) {
-    return absl::StrCat(differences, decision.is_same_work ? "no difference: " : "No difference in time: ",
+    return absl::StrCat(differences, is_same_program ? "no difference: " : "No difference in time: ",
                         HumanTime(decision.time.base_ns), PerText(input), " on both sides");
   }
   if (decision.time.finding == Speed::kNoise) {
     const std::vector<std::string> within = ChangesWithin(input);
-    return absl::StrCat(differences,
-                        decision.is_same_work ? "no difference beyond noise: " : "No difference in time beyond noise: ",
-                        TimesText(input), within.empty() ? "" : "; within the step: ", absl::StrJoin(within, "; "),
-                        LayoutClause(input));
+    return absl::StrCat(
+        differences,
+        is_same_program ? "no difference beyond noise: " : "No difference in time beyond noise: ", TimesText(input),
+        within.empty() ? "" : "; within the step: ", absl::StrJoin(within, "; "), LayoutClause(input));
   }
   const std::vector<std::string> causes = Causes(input);
-  return absl::StrCat(differences, decision.is_same_work ? "NEW is " : "It is ", SlowerText(input),
+  return absl::StrCat(differences, is_same_program ? "NEW is " : "It is ", SlowerText(input),
                       causes.empty() ? "" : ": ", absl::StrJoin(causes, "; "), LayoutClause(input));
 }
 

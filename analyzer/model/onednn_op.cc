@@ -329,7 +329,7 @@ std::string KindOf(absl::string_view primitive) {
 }  // namespace
 
 void DecodeOneDnn(const trace::OneDnn& line, Op& op) {
-  op.asked = OneDnnCall{line.problem()};
+  op.asked = OneDnnCall{line.problem(), line.version()};
   op.kind = KindOf(line.primitive());
   op.problem = ProblemText(line);
   op.implementation = line.implementation();

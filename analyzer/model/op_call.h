@@ -46,6 +46,7 @@ struct MatrixCall {
 
 struct OneDnnCall {
   std::string problem;  // as in its log
+  std::string version;  // "v3.12.0"; empty: not known
 };
 
 struct CudnnTensor {

@@ -139,6 +139,7 @@ void ProcessBuilder::AddHeader(const trace::Header& header) {
     process_.settings.emplace_back(setting.name(), setting.value());
   }
   process_.processors = header.processors();
+  process_.processor_model = header.processor_model();
   process_.tool_version = header.tool_version();
   process_.capture_families = header.capture_families();
   process_.requested_output = header.requested_output();

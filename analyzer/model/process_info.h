@@ -49,8 +49,9 @@ struct ProcessInfo {
   std::string program;            // base name of argv[0]
   std::string script;             // base name of the interpreter's first argument that names a file; may be empty
   NamesAndValues rank_variables;  // RANK, SLURM_PROCID …
-  NamesAndValues settings;        // environment variables that control how libraries compute
+  NamesAndValues settings;        // environment variables that control how libraries compute and what dlhook records
   uint32_t processors = 0;        // available to it at start; 0: not known
+  std::string processor_model;    // "AMD EPYC 9B45"; empty: not known
   std::string tool_version;
   std::string capture_families;  // as granted, comma separated
   std::string requested_output;  // if it could not be used

@@ -157,6 +157,7 @@ std::string RenderJson(const Report& report) {
     separator = ",\n";
   }
   out += "]";
+  if (report.base != nullptr) absl::StrAppend(&out, ",\n \"environment\": ", Dump(report.environment));
   if (report.base != nullptr) absl::StrAppend(&out, ",\n \"base\": ", Dump(RunJson(*report.base)));
   if (report.run != nullptr) absl::StrAppend(&out, ",\n \"run\": ", Dump(RunJson(*report.run)));
   out += "}\n";

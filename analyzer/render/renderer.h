@@ -22,6 +22,7 @@ struct Report {
   int width = 80;                    // characters of a line
   bool color = false;                // whether the output understands colour
   const TraceModel* base = nullptr;  // for a diff: the run that `run` is compared with
+  std::string environment;           // for a diff: what the runs ran on differently; empty: nothing
 };
 
 struct Renderer {

@@ -138,6 +138,8 @@ std::vector<std::string> Remarks(const Report& report) {
 
 std::string RenderText(const Report& report) {
   TextWriter writer(std::max(report.width, 20), report.color);
+  if (!report.environment.empty())
+    writer.Sentence(absl::StrCat("environment: ", report.environment, "."), "environment", Style::kWarning);
   for (const Table& table : report.tables) {
     if (!writer.is_empty()) writer.Line("");
     writer.WriteTable(table);

@@ -68,6 +68,7 @@ void WriteSettings(const SessionHeader& session, PacketWriter* writer) {
     writer->End(setting);
   }
   writer->UInt(fields::Header::kProcessors, session.processors);
+  WriteBounded(writer, fields::Header::kProcessorModel, session.processor_model);
 }
 
 void WriteFamilies(uint32_t mask, PacketWriter* writer) {

@@ -11,6 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "preload/base/environment.h"
 
 namespace dlhook::inline format {
@@ -19,7 +23,7 @@ namespace {
 const char kBootId[] = "/proc/sys/kernel/random/boot_id";
 const char* const kRankVariables[] = {"RANK",         "LOCAL_RANK", "WORLD_SIZE",           "SLURM_PROCID",
                                       "SLURM_NTASKS", "PMI_RANK",   "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
-// By these libraries decide how they compute. None holds a secret or a path.
+// By these libraries decide how they compute, and dlhook what it records. None holds a secret or a path.
 // clang-format off
 const char* const kSettings[] = {
     "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_DYNAMIC", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME",
@@ -27,7 +31,10 @@ const char* const kSettings[] = {
     "BLIS_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE",
     "ATEN_CPU_CAPABILITY", "TORCHDYNAMO_DISABLE", "PYTORCH_CUDA_ALLOC_CONF", "TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO", "NCCL_PROTO", "MALLOC_ARENA_MAX"};
+    "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO", "NCCL_PROTO", "MALLOC_ARENA_MAX", "DLHOOK_CAPTURE", "DLHOOK_SCOPES",
+    "DLHOOK_PYTHON", "DLHOOK_STACKS", "DLHOOK_STACKS_FAMILIES", "DLHOOK_STACKS_MIN_US", "DLHOOK_COUNTERS", "DLHOOK_COUNTERS_AT",
+    "DLHOOK_COUNTERS_MS", "DLHOOK_GPU", "DLHOOK_GPU_QUEUE", "DLHOOK_ONEDNN", "DLHOOK_ONEDNN_LEVEL", "DLHOOK_CLOCK",
+    "DLHOOK_ON_FULL", "DLHOOK_DRAIN"};
 // clang-format on
 static_assert(sizeof kSettings / sizeof *kSettings <= kMaxSettings);
 // Those in whose short options a `c` (and for the others an `e`) says that code follows instead of a script.
@@ -161,6 +168,26 @@ void FindProgram(const char* started_as, char (*program)[64]) {
   snprintf(*program, sizeof *program, "%s", BaseName(started_as));
 }
 
+// cpuid's brand string, without the blanks that fill it.
+void NameProcessor(char (*name)[49]) {
+#if defined(__x86_64__)
+  unsigned words[12] = {};
+  for (unsigned leaf = 0; leaf < 3; ++leaf) {
+    unsigned* part = words + 4 * leaf;
+    if (__get_cpuid(0x80000002 + leaf, part, part + 1, part + 2, part + 3) == 0) return;
+  }
+  char text[sizeof words + 1] = {};
+  memcpy(text, words, sizeof words);
+  const char* from = text;
+  while (*from == ' ') ++from;
+  size_t length = strlen(from);
+  while (length > 0 && from[length - 1] == ' ') --length;
+  memcpy(*name, from, length);
+#else
+  (*name)[0] = '\0';
+#endif
+}
+
 void DescribeSettings(SessionHeader* session) {
   for (const char* name : kSettings) {
     const char* value = EnvironmentVariable(name);
@@ -173,6 +200,7 @@ void DescribeSettings(SessionHeader* session) {
   long bytes = syscall(SYS_sched_getaffinity, 0, sizeof processors, processors);
   for (long i = 0; i < bytes / 8; ++i)
     session->processors += static_cast<uint32_t>(__builtin_popcountll(processors[i]));
+  NameProcessor(&session->processor_model);
 }
 
 void DescribeProcess(const char* script, SessionHeader* session) {

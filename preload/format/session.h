@@ -25,7 +25,7 @@ constexpr uint32_t kMaxSlots = 232;
 constexpr uint32_t kMaxChunks = 1024;
 constexpr uint32_t kMaxTapSources = 8;
 constexpr uint32_t kMaxRankVariables = 8;
-constexpr uint32_t kMaxSettings = 32;
+constexpr uint32_t kMaxSettings = 48;
 
 // One thread's ring: single producer (the thread), single consumer (the drain). Positions count bytes since the start
 // and never wrap; a record lies at position & (bytes - 1) and never crosses the end of the ring. What does not lie in a chunk of
@@ -154,7 +154,8 @@ struct SessionHeader {
   char counters[512];                  // DLHOOK_COUNTERS
   RankVariable rank_variables[kMaxRankVariables];
   uint32_t setting_count;
-  uint32_t processors;  // that the process may run on; 0: not known
+  uint32_t processors;       // that the process may run on; 0: not known
+  char processor_model[49];  // as cpuid names it; empty: not known
   Setting settings[kMaxSettings];
   char trace_path
       [4096];  // absolute, as it was when the session began: for messages and for this process; readers go by the next fields

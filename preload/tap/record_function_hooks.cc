@@ -310,8 +310,11 @@ bool RegisterWith(const link_map* object, void* library) {
     if (KindOfTorchScope(static_cast<TorchScope>(scope)) == ScopeKind::kUnknown) continue;
     g_tap.handles[scope] = g_tap.torch.add(ObserverOf(static_cast<TorchScope>(scope)));
   }
-  Report(kRecordFunctionTap, ObjectName(object), CapabilityState::kOn,
-         g_tap.is_light ? "light: operators in some windows only" : "");
+  char words[96];
+  const TorchVersion& version = g_tap.torch.version;
+  snprintf(words, sizeof words, "PyTorch %u.%u%s", version.major, version.minor,
+           g_tap.is_light ? "; light: operators in some windows only" : "");
+  Report(kRecordFunctionTap, ObjectName(object), CapabilityState::kOn, words);
   return true;
 }
 

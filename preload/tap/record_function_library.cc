@@ -119,7 +119,7 @@ void LookUpTorchCaller(void* address, TorchCaller* found) {
 
 const char* FindTorchFunctions(const link_map* object, void* library, TorchFunctions* functions) {
   static char reason[96];
-  TorchVersion version = VersionOf(object, library);
+  const TorchVersion version = functions->version = VersionOf(object, library);
   if (version.major == 0) return "PyTorch of a release that cannot be told";
   if (!IsKnownTorchVersion(version)) {
     snprintf(reason, sizeof reason, "PyTorch %u.%u: only 2.13, 2.14 and Debian's 1.13 were tried", version.major,

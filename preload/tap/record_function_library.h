@@ -15,6 +15,7 @@ namespace dlhook::inline tap {
 using GetCallbacks = void* (*)(void* result, uint8_t scope);
 
 struct TorchFunctions {
+  TorchVersion version;
   const char* (*name)(const void* record_function);
   bool (*is_async)(const void* record_function);
   void (*disable)(uint64_t handle);

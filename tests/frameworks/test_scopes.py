@@ -79,7 +79,9 @@ class Profiled(Case):
     def check(self, arguments, labels=("witness",), **extra):
         trace, events = self.run_profiled(arguments, **extra)
         self.assert_no_loss(trace)
-        self.assertEqual(trace.capability("record-function-tap"), ("ON", ""))
+        state, reason = trace.capability("record-function-tap")
+        self.assertEqual(state, "ON")
+        self.assertRegex(reason, r"^PyTorch 2\.\d+$")
         for label in labels:
             ours, theirs = inside(trace, label), events_inside(events, label)
             # Both number threads in the order in which they began to work.

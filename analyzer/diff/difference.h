@@ -1,0 +1,45 @@
+// One thing in which two sides differ. This needs no clock.
+#ifndef DLHOOK_ANALYZER_DIFF_DIFFERENCE_H_
+#define DLHOOK_ANALYZER_DIFF_DIFFERENCE_H_
+
+#include <cstdint>
+#include <string>
+
+namespace dlhook::analyzer::inline diff {
+
+// In the order of reporting: what the programs ran on, what users decide first, then its consequences.
+enum class DifferenceKind : uint8_t {
+  kReleases,
+  kMachine,
+  kThreads,
+  kSettings,
+  kBuilds,
+  kProgram,
+  kProcesses,
+  kSteps,  // of another kind than those compared
+  kBatch,
+  kOptimizer,
+  kLoading,
+  kLayers,
+  kTypes,
+  kSizes,
+  kCalls,
+  kOps,
+  kFormats,
+  kImplementations
+};
+
+struct Difference {
+  DifferenceKind kind = DifferenceKind::kProgram;
+  std::string what, base, candidate;  // as in the table; empty: none
+  std::string words;                  // "batch 8 -> 16"; for one of several of a kind, what distinguishes it
+
+  bool IsOfEnvironment() const { return kind < DifferenceKind::kProgram; }
+};
+
+// "8 -> 16"; empty is "none".
+std::string Arrow(const std::string& base, const std::string& candidate);
+
+}  // namespace dlhook::analyzer::diff
+
+#endif  // DLHOOK_ANALYZER_DIFF_DIFFERENCE_H_

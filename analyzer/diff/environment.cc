@@ -1,0 +1,115 @@
+// What runs ran on: see environment.h.
+#include "analyzer/diff/environment.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace dlhook::analyzer::inline diff {
+namespace {
+
+using Kind = DifferenceKind;
+
+constexpr size_t kMostTold = 6;
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::string Hex(absl::string_view bytes) {
+  std::string text;
+  for (char byte : bytes.substr(0, 6)) absl::StrAppendFormat(&text, "%02x", static_cast<unsigned char>(byte));
+  return text;
+}
+
+class Facts {
+ public:
+  void Add(Kind kind, const std::string& what, const std::string& value) {
+    if (!value.empty()) environment_.facts[{kind, what}].insert(value);
+  }
+  void Add(Kind kind, const std::string& what, uint32_t number) {
+    if (number != 0) Add(kind, what, absl::StrCat(number));
+  }
+
+  void AddProcess(const ProcessInfo& process) {
+    Add(Kind::kReleases, "dlhook", process.tool_version);
+    // "Python 3.11.7", "PyTorch 2.13.0; light: …".
+    for (const Capability& capability : process.capabilities) {
+      for (const char* library : {"Python", "PyTorch"}) {
+        absl::string_view text = capability.reason;
+        if (capability.state != CapabilityState::kOn || !absl::ConsumePrefix(&text, library) ||
+            !absl::ConsumePrefix(&text, " "))
+          continue;
+        Add(Kind::kReleases, library, std::string(text.substr(0, text.find(';'))));
+      }
+    }
+    for (const Mapping& mapping : process.mappings) {
+      if (!mapping.build_id.empty()) {
+        Add(Kind::kBuilds, absl::StrCat("build of ", BaseName(mapping.path)), Hex(mapping.build_id));
+      }
+    }
+    for (const auto& [name, value] : process.settings) Add(Kind::kSettings, name, value.empty() ? "''" : value);
+    Add(Kind::kMachine, "processor", process.processor_model);
+    Add(Kind::kMachine, "processors that the program may use", process.processors);
+  }
+
+  Environment Take() { return std::move(environment_); }
+
+ private:
+  Environment environment_;
+};
+
+}  // namespace
+
+void Environment::Add(const Environment& other) {
+  for (const auto& [what, values] : other.facts) facts[what].insert(values.begin(), values.end());
+}
+
+Environment EnvironmentOf(const TraceModel& model, const MachineLoad& load) {
+  Facts facts;
+  for (const ProcessInfo& process : model.processes) facts.AddProcess(process);
+  for (const Op& op : model.ops) {
+    if (op.onednn() != nullptr) {
+      facts.Add(Kind::kReleases, "oneDNN", std::string(absl::StripPrefix(op.onednn()->version, "v")));
+    }
+  }
+  for (const GpuDevice& device : model.gpu_devices) facts.Add(Kind::kMachine, "GPU", device.name);
+  if (load.is_known) facts.Add(Kind::kThreads, "threads of the program", load.threads);
+  return facts.Take();
+}
+
+std::vector<Difference> EnvironmentDifferences(const Baseline<Environment>& base,
+                                               const Contender<Environment>& candidate) {
+  std::map<std::pair<Kind, std::string>, std::pair<std::string, std::string>> both;
+  for (const auto& [what, values] : base->facts) both[what].first = absl::StrJoin(values, ", ");
+  for (const auto& [what, values] : candidate->facts) both[what].second = absl::StrJoin(values, ", ");
+  std::vector<Difference> differences;
+  for (const auto& [what, values] : both) {
+    const auto& [before, after] = values;
+    const bool is_known = (!before.empty() && !after.empty()) || what.first == Kind::kSettings;
+    if (before == after || !is_known) continue;
+    differences.push_back({what.first, what.second, before, after,
+                           what.first == Kind::kBuilds ? absl::StrCat("another ", what.second)
+                                                       : absl::StrCat(what.second, " ", Arrow(before, after))});
+  }
+  return differences;
+}
+
+std::string EnvironmentText(const std::vector<Difference>& differences) {
+  std::vector<std::string> words;
+  size_t more = 0;
+  for (const Difference& difference : differences) {
+    if (!difference.IsOfEnvironment()) continue;
+    if (words.size() < kMostTold) {
+      words.push_back(difference.words);
+    } else {
+      ++more;
+    }
+  }
+  return absl::StrCat(absl::StrJoin(words, "; "), more == 0 ? "" : absl::StrCat("; ", more, " more"));
+}
+
+}  // namespace dlhook::analyzer::diff

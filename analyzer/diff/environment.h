@@ -1,0 +1,37 @@
+// What runs ran on, as far as traces tell: releases and builds of libraries, processors, GPUs, threads, settings. Where two sides differ
+// in it, their times may differ for that reason alone.
+#ifndef DLHOOK_ANALYZER_DIFF_ENVIRONMENT_H_
+#define DLHOOK_ANALYZER_DIFF_ENVIRONMENT_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/diff/difference.h"
+#include "analyzer/diff/machine_load.h"
+#include "analyzer/diff/sides.h"
+#include "analyzer/model/trace_model.h"
+
+namespace dlhook::analyzer::inline diff {
+
+// Values of several processes or runs stand side by side.
+struct Environment {
+  std::map<std::pair<DifferenceKind, std::string>, std::set<std::string>> facts;
+
+  void Add(const Environment& other);
+};
+
+Environment EnvironmentOf(const TraceModel& model, const MachineLoad& load);
+
+// Settings that are not set count as "none"; anything else is compared only where both sides know it.
+std::vector<Difference> EnvironmentDifferences(const Baseline<Environment>& base,
+                                               const Contender<Environment>& candidate);
+
+// "PyTorch 2.13.0 -> 2.14.0, another build of libtorch_cpu.so; OMP_NUM_THREADS none -> 1"; empty: none of `differences` is of that kind.
+std::string EnvironmentText(const std::vector<Difference>& differences);
+
+}  // namespace dlhook::analyzer::diff
+
+#endif  // DLHOOK_ANALYZER_DIFF_ENVIRONMENT_H_
