@@ -1,5 +1,5 @@
 // Names of conversion kernels: see conversion_kernels.h. The first entry whose part occurs in the name applies. To add
-// one, add a line here and a case in tests/analyzer/passes/gpu_layout_test.cc.
+// one, add a line here and a case in tests/analyzer/calls/gpu_layout_test.cc.
 #include "analyzer/calls/conversion_kernels.h"
 
 #include "absl/strings/match.h"

@@ -1,5 +1,5 @@
-// Structures that hooked functions take by value, known by size and class only: the wrappers pass them on as they came.
-// Thread: any. Plain data; no field of the memory classes is looked into.
+// Structures that hooked functions take by value, known only by size and class: the wrappers pass them on unchanged.
+// Thread: any. Plain data; no field of the memory classes is read.
 #ifndef DLHOOK_PRELOAD_ABI_ABI_TYPES_H_
 #define DLHOOK_PRELOAD_ABI_ABI_TYPES_H_
 
@@ -7,7 +7,7 @@
 
 namespace dlhook::inline abi {
 
-// CUDA's dim3: 12 bytes, in two registers where two are left, else on the stack.
+// CUDA's dim3: 12 bytes, in two registers if available, else on the stack.
 struct Dim3 {
   uint32_t x, y, z;
 };
@@ -17,7 +17,7 @@ struct Struct16 {
   uint64_t words[2];
 };
 
-// Larger ones lie on the stack (System V class MEMORY), so only the size matters.
+// Larger ones are on the stack (System V class MEMORY), so only the size matters.
 template <int kBytes>
 struct StackStruct {
   uint64_t words[kBytes / 8];

@@ -1,6 +1,6 @@
-// From the ways in which BLAS interfaces hand over an argument to one form for the decoders.
+// Converts arguments of the various BLAS interfaces to a common form for the decoders.
 // Thread: any application thread, after the real function has returned.
-// Pure; reads only what that function had to read too.
+// Pure; reads only what that function had to read, too.
 #ifndef DLHOOK_PRELOAD_ABI_ARGUMENTS_H_
 #define DLHOOK_PRELOAD_ABI_ARGUMENTS_H_
 
@@ -8,11 +8,11 @@
 
 namespace dlhook::inline abi {
 
-// An integer that Fortran passes by address; 0 where there is none.
+// An integer that Fortran passes by address; 0 if null.
 inline int64_t IntegerAt(const int32_t* value) { return value == nullptr ? 0 : *value; }
 inline int64_t IntegerAt(const int64_t* value) { return value == nullptr ? 0 : *value; }
 
-// An option letter that Fortran passes by address, in upper case; '?' where it is no letter.
+// An option letter that Fortran passes by address, in upper case; '?' if it is not a letter.
 inline char FortranOption(const char* value) {
   if (value == nullptr) return '?';
   const char upper = static_cast<char>(*value & ~0x20);
@@ -59,13 +59,13 @@ inline char CblasOption(int64_t value) {
   }
 }
 
-// `option` where it is one of the allowed ones, else '?'.
+// `option` if it is one of the allowed ones, else '?'.
 template <char... kAllowed>
 constexpr char OneOf(char option) {
   return ((option == kAllowed) || ...) ? option : '?';
 }
 
-// The integers of a batch call, one a group, in either width.
+// The integers of a batch call, one per group, in either width.
 class IntegerArray {
  public:
   IntegerArray() = default;
@@ -82,7 +82,7 @@ class IntegerArray {
   const int64_t* wide_ = nullptr;
 };
 
-// The options of a batch call, one a group: Fortran's letters or CBLAS's enumerators.
+// The options of a batch call, one per group: Fortran letters or CBLAS enumerators.
 class OptionArray {
  public:
   OptionArray() = default;

@@ -1,5 +1,5 @@
 // Enumerators of CUDA's libraries -> DataType. Pure.
-// Sources: library_types.h (CUDA 13.0), cudnn_graph_v9.h (9.24), nccl.h (2.30); numbers have been stable since they appeared.
+// Sources: library_types.h (CUDA 13.0), cudnn_graph_v9.h (9.24), nccl.h (2.30); numbers have never changed.
 #ifndef DLHOOK_PRELOAD_ABI_CUDA_TYPES_H_
 #define DLHOOK_PRELOAD_ABI_CUDA_TYPES_H_
 
@@ -22,8 +22,8 @@ inline DataType CudaType(int64_t type) {
   return type >= 0 && type < static_cast<int64_t>(sizeof kTypes) ? kTypes[type] : DataType::kUnknown;
 }
 
-// cudnnDataType_t. INT8x4 and its kin are s8 or u8 with a vector count, see CudnnVectorCount. FAST_FLOAT_FOR_FP8 is f32 as a
-// compute type.
+// cudnnDataType_t. INT8x4 and similar types are s8 or u8 with a vector count, see CudnnVectorCount. FAST_FLOAT_FOR_FP8
+// is f32 as a compute type.
 inline DataType CudnnType(int64_t type) {
   constexpr DataType kTypes[] = {
       DataType::kF32,    DataType::kF64,    DataType::kF16, DataType::kS8,     DataType::kS32,    DataType::kS8,
@@ -33,7 +33,7 @@ inline DataType CudnnType(int64_t type) {
   return type >= 0 && type < static_cast<int64_t>(sizeof kTypes) ? kTypes[type] : DataType::kUnknown;
 }
 
-// Elements packed together by a legacy vector type.
+// Elements per vector of a legacy vector type.
 inline uint8_t CudnnVectorCount(int64_t type) { return type == 5 || type == 7 ? 4 : type == 8 ? 32 : 1; }
 
 // ncclDataType_t
@@ -44,7 +44,7 @@ inline DataType NcclType(int64_t type) {
   return type >= 0 && type < static_cast<int64_t>(sizeof kTypes) ? kTypes[type] : DataType::kUnknown;
 }
 
-// Bits of one element; 0 where not known.
+// Bits of one element; 0 if not known.
 inline uint32_t TypeBits(DataType type) {
   switch (type) {
     case DataType::kS4:

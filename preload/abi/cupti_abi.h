@@ -1,6 +1,6 @@
 // CUPTI's interface as far as dlhook uses it: numbers, and the beginnings of its records, which have been the same
-// since CUDA 9 (records only ever grow at their end). NVIDIA's headers are not needed to build;
-// tests/preload/activity_test.cc compares where they are installed.
+// since CUDA 9 (records only grow at their end). NVIDIA's headers are not needed to build;
+// tests/preload/activity_test.cc compares with them if installed.
 #ifndef DLHOOK_PRELOAD_ABI_CUPTI_ABI_H_
 #define DLHOOK_PRELOAD_ABI_CUPTI_ABI_H_
 
@@ -16,7 +16,7 @@ constexpr int kInsufficientPrivileges = 35;
 constexpr int kMultipleSubscribers = 39;
 constexpr int kVirtualizedInsufficientPrivileges = 40;
 
-// cuptiGetVersion. Since 13.0 it is MMmmpp; before, a number of its own (cupti_version.h): 24 is 12.6, 26 is 12.8.
+// cuptiGetVersion. Since 13.0 it is MMmmpp; before, a separate number (cupti_version.h): 24 is 12.6, 26 is 12.8.
 constexpr uint32_t kVersionGraphIds = 18;         // 11.8: ids of graphs and their nodes in all records
 constexpr uint32_t kVersionFinalizeTwice = 24;    // 12.6: CUPTI can be started again after cuptiFinalize
 constexpr uint32_t kVersionRefusedRequests = 27;  // 12.9: a request for a buffer may be refused

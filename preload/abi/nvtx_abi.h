@@ -1,6 +1,5 @@
-// The binary interface between NVTX (header-only, compiled into the host's libraries) and an injection, as far as
-// the tap needs it: dlhook builds without CUDA's headers. Compared with them, where there are some, by
-// tests/preload/nvtx_test.cc.
+// The binary interface between NVTX (header-only, compiled into the host's libraries) and an injection, as far as the
+// tap needs it: dlhook builds without CUDA's headers. tests/preload/nvtx_test.cc compares with them if installed.
 #ifndef DLHOOK_PRELOAD_ABI_NVTX_ABI_H_
 #define DLHOOK_PRELOAD_ABI_NVTX_ABI_H_
 
@@ -67,7 +66,7 @@ struct NvtxEventAttributes {
 };
 static_assert(sizeof(NvtxEventAttributes) == 48);
 
-// nvtxRangePush and nvtxRangePop, where nobody counts how deep they are: what they return without an injection.
+// The result of nvtxRangePush and nvtxRangePop without an injection, that is, without a depth counter.
 constexpr int kNvtxNoDepth = -2;
 
 }  // namespace dlhook::inline abi

@@ -1,4 +1,4 @@
-// A growable byte buffer on its own pages: the drain may run inside the host, whose heap it must not use.
+// A growable byte buffer in pages of its own: the drain may run inside the host, whose heap it must not use.
 // Thread: the drain's. Not copyable; never shrinks.
 #ifndef DLHOOK_PRELOAD_BASE_BUFFER_H_
 #define DLHOOK_PRELOAD_BASE_BUFFER_H_
@@ -30,7 +30,7 @@ class Buffer {
     if (Reserve(size)) size_ = size;
   }
 
-  // False where memory is out: the buffer is as before.
+  // False if out of memory: the buffer is unchanged.
   bool Reserve(size_t bytes) {
     if (__builtin_expect(bytes <= capacity_, 1)) return true;
     return Grow(bytes);
@@ -42,7 +42,7 @@ class Buffer {
     size_ += count;
   }
 
-  // Where Reserve has made room.
+  // After Reserve has made room.
   void AppendVarintUnchecked(uint64_t value) {
     char* at = data_ + size_;
     while (value >= 0x80) {

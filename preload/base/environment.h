@@ -1,4 +1,4 @@
-// The environment without getenv, which is one of our own hooks.
+// Reads the environment without getenv, which is one of our own hooks.
 #ifndef DLHOOK_PRELOAD_BASE_ENVIRONMENT_H_
 #define DLHOOK_PRELOAD_BASE_ENVIRONMENT_H_
 

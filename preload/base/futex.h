@@ -1,4 +1,5 @@
-// Sleeping until a word changes. Threads of real-time priority that yield or spin would never let a lesser one run that they wait for.
+// Sleeps until a word changes. If a real-time thread yielded or spun instead, a lower-priority thread that it waits for
+// would never run.
 // Thread: any.
 #ifndef DLHOOK_PRELOAD_BASE_FUTEX_H_
 #define DLHOOK_PRELOAD_BASE_FUTEX_H_
@@ -13,7 +14,7 @@
 
 namespace dlhook::inline base {
 
-// Returns at once where *word is not `expected`; else when woken, after `most`, or for no reason at all.
+// Returns at once if *word is not `expected`; else when woken, after `most`, or spuriously.
 inline void FutexWait(const void* word, uint32_t expected, timespec most) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &most, nullptr, 0);
 }

@@ -1,5 +1,5 @@
-// Finds functions of libc.so.6 for libc_functions.S, while the loader relocates the shim: nothing here may call a function of
-// the C library, nor anything that is reached through a relocation of the indirect kind.
+// Finds functions of libc.so.6 for libc_functions.S while the loader relocates the shim: nothing here may call a
+// function of the C library, or use an indirect relocation.
 // Thread: the one that loads the shim.
 #include "preload/base/libc_functions.h"
 
@@ -17,7 +17,7 @@ bool Equal(const char* one, const char* other) {
   return false;
 }
 
-// The tables of libc.so.6 that a look-up reads.
+// The tables of libc.so.6 that a look-up needs.
 struct Libc {
   const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
@@ -27,7 +27,7 @@ struct Libc {
   explicit Libc(const link_map* map) {
     if (map == nullptr) return;
     for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
-      uint64_t value = entry->d_un.d_ptr;  // the loader has made some of these addresses
+      uint64_t value = entry->d_un.d_ptr;  // the loader has relocated some of these addresses
       auto address = reinterpret_cast<const char*>(value < map->l_addr ? map->l_addr + value : value);
       if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(address);
       if (entry->d_tag == DT_STRTAB) strings = address;
@@ -44,7 +44,7 @@ struct Libc {
     uint32_t bucket_count = hash[0], first = hash[1], bloom_words = hash[2];
     const uint32_t* buckets = hash + 4 + bloom_words * 2;
     const uint32_t* chain = buckets + bucket_count;
-    constexpr ElfW(Half) kHidden = 0x8000;  // kept for programs linked to an older release
+    constexpr ElfW(Half) kHidden = 0x8000;  // for programs linked to an older release
     for (uint32_t i = buckets[value % bucket_count]; i >= first; ++i) {
       uint32_t entry = chain[i - first];
       if ((entry | 1) == (value | 1) && (versions[i] & kHidden) == 0 && Equal(strings + symbols[i].st_name, name)) {
@@ -75,7 +75,7 @@ const ElfW(Sym) * FindLibcSymbol(const char* name) { return Libc(FindLibc()).Fin
 
 extern "C" __attribute__((visibility("hidden"))) const void* dlhook_find_libc_function(const char* name) {
   const ElfW(Sym)* symbol = dlhook::FindLibcSymbol(name);
-  if (symbol == nullptr) __builtin_trap();  // not a C library that the shim was linked for
+  if (symbol == nullptr) __builtin_trap();  // not a C library for which the shim was linked
   uint64_t address = dlhook::FindLibc()->l_addr + symbol->st_value;
   if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC) return reinterpret_cast<const void*>(address);
   return reinterpret_cast<const void* (*)()>(address)();

@@ -1,4 +1,4 @@
-// What libc.so.6 itself exports, past whatever stands before it in the search order.
+// What libc.so.6 itself exports, regardless of what precedes it in the search order.
 // Thread: any; may be called before the shim is relocated.
 #ifndef DLHOOK_PRELOAD_BASE_LIBC_FUNCTIONS_H_
 #define DLHOOK_PRELOAD_BASE_LIBC_FUNCTIONS_H_
@@ -6,7 +6,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
-// Functions of the dl family, for link/ alone: they replace the program's pending error (base/loader_error.h).
+// Functions of the dl family, for link/ only: they replace the program's pending error (base/loader_error.h).
 extern "C" {
 int dlhook_libc_dladdr1(const void* address, Dl_info* info, void** more, int flags)
     __attribute__((visibility("hidden")));
@@ -15,12 +15,12 @@ void* dlhook_libc_dlvsym(void* handle, const char* name, const char* version) __
 int dlhook_libc_dlclose(void* handle) __attribute__((visibility("hidden")));
 }
 
-// For those that end the process themselves; the plain name is interposed (process/lifecycle.cc).
+// For code that ends the process itself; the plain name is interposed (process/lifecycle.cc).
 extern "C" [[noreturn]] void dlhook_libc__exit(int status) __attribute__((visibility("hidden")));
 
 namespace dlhook::inline base {
 
-// Null where there is none of that name.
+// Null if there is none.
 const link_map* FindLibc();
 
 // The default version of `name`, or null.

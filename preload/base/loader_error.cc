@@ -1,4 +1,4 @@
-// Where the C library keeps a thread's pending error.
+// Finds where the C library stores a thread's pending error.
 #include "preload/base/loader_error.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ struct PendingError {
   char source;
   bool told;
   const char* object;
-  char* text;  // until it was told, the object's name follows it in the same block
+  char* text;  // until it has been returned, the object's name follows it in the same block
 };
 
 char* ThreadPointer() {
@@ -25,7 +25,7 @@ char* ThreadPointer() {
   return pointer;
 }
 
-// From the thread pointer to __libc_dlerror_result, or 0.
+// Offset from the thread pointer to __libc_dlerror_result, or 0.
 intptr_t FindErrorOffset() {
   struct Search {
     const link_map* libc;
@@ -45,8 +45,8 @@ intptr_t FindErrorOffset() {
   return static_cast<const char*>(search.block) + symbol->st_value - ThreadPointer();
 }
 
-// This thread's pending error, or null where the C library does not tell where it is: then an error of the program's is lost, and
-// none of ours is left.
+// This thread's pending error, or null if its location is unknown: then an error of the program is lost, but none of
+// ours remains.
 void** ErrorSlot() {
   static const intptr_t offset = FindErrorOffset();
   return offset == 0 ? nullptr : reinterpret_cast<void**>(ThreadPointer() + offset);
@@ -69,14 +69,14 @@ KeptLoaderError::~KeptLoaderError() {
 
 void ClearLoaderError() {
   void** slot = ErrorSlot();
-  // The first call tells the error, the second one frees it.
+  // The first call returns the error, the second one frees it.
   for (int i = 0; i < 2 && (slot == nullptr || *slot != nullptr); ++i) dlerror();
 }
 
 void RenameInLoaderError(const char* from, const char* to) {
   void** slot = ErrorSlot();
   auto pending = slot == nullptr ? nullptr : static_cast<PendingError*>(*slot);
-  // As far as can be seen it is laid out as we think.
+  // Checks that its layout is as expected, as far as possible.
   constexpr uintptr_t kLongest = 1 << 16;
   if (reinterpret_cast<uintptr_t>(pending) < kLongest || pending->told || pending->text == nullptr) return;
   uintptr_t distance = reinterpret_cast<uintptr_t>(pending->object) - reinterpret_cast<uintptr_t>(pending->text);

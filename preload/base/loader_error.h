@@ -1,5 +1,6 @@
-// The answer to the program's next dlerror(). The C library keeps it for each thread; every call of the dl family replaces it and frees
-// the text that an earlier dlerror() returned. The shim's own calls go through link/loader.cc, which leaves it as it is.
+// Protects the result of the program's next dlerror(). The C library stores it per thread; every call of the dl family
+// replaces it and frees the text that an earlier dlerror() returned. The shim's own calls go through link/loader.cc,
+// which leaves it unchanged.
 // Thread: any.
 #ifndef DLHOOK_PRELOAD_BASE_LOADER_ERROR_H_
 #define DLHOOK_PRELOAD_BASE_LOADER_ERROR_H_
@@ -8,7 +9,7 @@
 
 namespace dlhook::inline base {
 
-// While it lives no error is pending; afterwards what was pending before, and errno as before.
+// While it exists no error is pending; afterwards the previous error is pending, with the previous errno.
 class KeptLoaderError {
  public:
   KeptLoaderError();
@@ -21,10 +22,10 @@ class KeptLoaderError {
   void* kept_;
 };
 
-// As a successful call leaves it.
+// As after a successful call.
 void ClearLoaderError();
 
-// In the pending error, if it names the object `from`, that is named `to` from now on. Both outlive the error.
+// If the pending error names the object `from`, replaces that by `to`. Both must outlive the error.
 void RenameInLoaderError(const char* from, const char* to);
 
 }  // namespace dlhook::inline base

@@ -1,5 +1,5 @@
-// Memory of this process that may not be there, or not be readable.
-// Thread: any. A system call each: never faults, and fails where the process may not make that call.
+// Reads memory of this process that may not exist or not be readable.
+// Thread: any. One system call each: never faults, and fails if the process may not make that call.
 #ifndef DLHOOK_PRELOAD_BASE_OWN_MEMORY_H_
 #define DLHOOK_PRELOAD_BASE_OWN_MEMORY_H_
 
@@ -17,7 +17,7 @@ namespace dlhook::inline base {
 
 constexpr uint64_t kPageBytes = 4096;
 
-// How many of `size` bytes at `address` could be copied. Saves errno.
+// The number of bytes, of `size` at `address`, that could be copied. Preserves errno.
 inline size_t CopyOwnMemory(uint64_t address, void* to, size_t size) {
   int saved_errno = errno;
   iovec local = {to, size};

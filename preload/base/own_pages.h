@@ -1,6 +1,6 @@
-// Memory of the shim's own, in pages apart from the host's heap: zeros, real where they were touched, and never locked. A host that
-// asked for all memory to be locked (mlockall(MCL_FUTURE)) asked for its own: ours is mostly room that nobody needs.
-// Thread: any. System calls; errno is as before.
+// The shim's own memory, in pages separate from the host's heap: zeroed, allocated when touched, and never locked. A
+// host that locks all memory (mlockall(MCL_FUTURE)) means its own; ours is mostly unused reservation. Thread: any.
+// System calls; preserves errno.
 #ifndef DLHOOK_PRELOAD_BASE_OWN_PAGES_H_
 #define DLHOOK_PRELOAD_BASE_OWN_PAGES_H_
 
@@ -12,9 +12,9 @@
 
 namespace dlhook::inline base {
 
-// Null where there is no such memory. `fd`: of a file that is mapped from its beginning and shared.
-// The first page is mapped alone, and grows once it is known not to be locked: a large mapping would get all its pages at once,
-// or be refused by RLIMIT_MEMLOCK.
+// Null if out of memory. `fd`: a file to map shared from its beginning. Only the first page is mapped at first, and
+// extended once it is known not to be locked: a large mapping would get all its pages at once, or be refused by
+// RLIMIT_MEMLOCK.
 inline void* MapOwnPages(size_t bytes, int fd = -1) {
   constexpr size_t kPage = 4096;
   int saved_errno = errno;
@@ -32,8 +32,8 @@ inline void* MapOwnPages(size_t bytes, int fd = -1) {
   return grown;
 }
 
-// What there is one of in a process: made when it is asked for first, all zero, and again in a forked child, which finds it wiped.
-// Null where there is no memory for it, or where the kernel can't wipe it (before 4.14).
+// A singleton per process: created zeroed on first request, and again in a forked child, which finds it wiped. Null if
+// out of memory, or if the kernel can't wipe it (before 4.14).
 template <typename T>
 T* OneForEachProcess(std::atomic<T*>* one) {
   T* known = one->load(std::memory_order_acquire);

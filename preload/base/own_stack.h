@@ -1,6 +1,6 @@
 // Slow paths that need more stack than a small thread has.
-// Thread: any, while nothing disturbs it (runtime/undisturbed.h): nothing may unwind through it, no signal handler may run and
-// no cancellation act meanwhile.
+// Thread: any, while undisturbed (runtime/undisturbed.h): nothing may unwind through it, and meanwhile no signal
+// handler may run and no cancellation take effect.
 #ifndef DLHOOK_PRELOAD_BASE_OWN_STACK_H_
 #define DLHOOK_PRELOAD_BASE_OWN_STACK_H_
 
@@ -25,7 +25,7 @@ inline void CallOnStack(void* top, void (*function)(void*), void* argument) {
         "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
 }
 
-// The same on a stack that is there for this call. False where there is no memory for it: nothing was called.
+// The same on a temporary stack. False if out of memory: nothing was called.
 inline bool CallOnOwnStack(void (*function)(void*), void* argument) {
   constexpr size_t kBytes = 256 << 10;
   void* stack = MapOwnPages(kBytes);

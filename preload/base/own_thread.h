@@ -1,5 +1,5 @@
-// Threads of the shim's own.
-// Thread: any that nothing disturbs (runtime/undisturbed.h): the new one inherits its blocked signals.
+// The shim's own threads.
+// Thread: any that is undisturbed (runtime/undisturbed.h): the new one inherits its blocked signals.
 #ifndef DLHOOK_PRELOAD_BASE_OWN_THREAD_H_
 #define DLHOOK_PRELOAD_BASE_OWN_THREAD_H_
 
@@ -12,9 +12,9 @@
 
 namespace dlhook::inline base {
 
-// A thread on `stack_bytes` of own pages, whatever the host's limit for stacks is; where its thread-local variables need more than
-// that, the C library decides. `*stack`, null at first, keeps the pages for the next thread of its kind, which begins when this one
-// has ended (or in a forked child, where it never was).
+// Starts a thread on `stack_bytes` of own pages, whatever the host's stack limit; if its thread-local variables need
+// more, the C library allocates the stack. `*stack`, initially null, keeps the pages for the next thread of its kind,
+// which starts after this one has ended (or in a forked child, which does not have it).
 inline bool StartOwnThread(void** stack, size_t stack_bytes, void* (*main)(void*), void* argument, pthread_t* thread) {
   constexpr size_t kGuardBytes = 4096;
   if (*stack == nullptr) {

@@ -6,7 +6,7 @@
 
 namespace dlhook::inline base {
 
-// As getpid, but remembered where a forked child finds it wiped. Never 0.
+// Like getpid, but cached in memory that a forked child finds wiped. Never 0.
 uint32_t ProcessId();
 
 }  // namespace dlhook::inline base

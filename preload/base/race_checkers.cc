@@ -1,4 +1,4 @@
-// Requests to Valgrind (valgrind.h says how they are made; the numbers are part of its interface), and the mmap and mremap of the shim.
+// Requests to Valgrind (as in valgrind.h; the numbers are part of its interface), and the shim's mmap and mremap.
 #include "preload/base/race_checkers.h"
 
 #include <elf.h>
@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-extern "C" const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));  // of the shim itself, by the linker
+extern "C" const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));  // the shim's own
 
 namespace dlhook::inline base {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kHelgrindUntracked = 0x48470127;  // _VG_USERREQ__HG_ARANGE_MAKE_UNTRACKED
 constexpr uint64_t kDrdIgnored = 0x44520002;         // VG_USERREQ__DRD_START_SUPPRESSION
 
-// Does nothing but under Valgrind.
+// Does nothing except under Valgrind.
 void Request(uint64_t request, const void* start, uint64_t bytes) {
   const volatile uint64_t arguments[6] = {request, reinterpret_cast<uint64_t>(start), bytes, 0, 0, 0};
   uint64_t answer = 0;
@@ -46,7 +46,7 @@ void HideVariablesFromRaceCheckers() {
 
 }  // namespace dlhook::inline base
 
-// In place of the C library's for the whole shim.
+// Replaces the C library's in the whole shim.
 extern "C" {
 
 __attribute__((visibility("hidden"))) void* mmap(void* wanted, size_t bytes, int protection, int flags, int fd,
@@ -56,7 +56,7 @@ __attribute__((visibility("hidden"))) void* mmap(void* wanted, size_t bytes, int
   return memory;
 }
 
-// Without the address that MREMAP_FIXED takes.
+// Without the address argument of MREMAP_FIXED.
 __attribute__((visibility("hidden"))) void* mremap(void* old, size_t old_bytes, size_t bytes, int flags, ...) noexcept {
   void* memory = reinterpret_cast<void*>(syscall(SYS_mremap, old, old_bytes, bytes, flags));
   if (memory != MAP_FAILED) dlhook::Hide(memory, bytes);

@@ -1,11 +1,11 @@
-// Valgrind's race checkers know locks of the C library but no atomics: they are told to leave the shim's own memory alone.
+// Valgrind's race checkers know the C library's locks but not atomics: they are told to ignore the shim's own memory.
 // Thread: any.
 #ifndef DLHOOK_PRELOAD_BASE_RACE_CHECKERS_H_
 #define DLHOOK_PRELOAD_BASE_RACE_CHECKERS_H_
 
 namespace dlhook::inline base {
 
-// The shim's variables. Pages that it maps are told of by its mmap and mremap (race_checkers.cc).
+// Covers the shim's variables. Mapped pages are covered by its mmap and mremap (race_checkers.cc).
 void HideVariablesFromRaceCheckers();
 
 }  // namespace dlhook::inline base

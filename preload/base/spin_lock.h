@@ -1,8 +1,8 @@
 // A lock for slow paths. Zero is unlocked.
-// Thread: any. A forked child may find it held by a thread that it does not have: the lock knows its holder's process,
-// and the child takes it over; what the lock guards is written so that a reader copes (keys are published last). A
-// signal handler that interrupts the holder on its own thread would wait for ever: it goes on at once, without the
-// lock. A holder that never comes back (left by longjmp) loses the lock after some seconds.
+// Thread: any. A forked child may find it held by a thread that it does not have: the lock records its holder's
+// process, and the child takes it over; guarded data is written so that a reader copes (keys are published last). A
+// signal handler that interrupts the holder on its own thread would wait for ever: it proceeds at once, without the
+// lock. A holder that never returns (left by longjmp) loses the lock after some seconds.
 #ifndef DLHOOK_PRELOAD_BASE_SPIN_LOCK_H_
 #define DLHOOK_PRELOAD_BASE_SPIN_LOCK_H_
 
@@ -17,7 +17,7 @@
 namespace dlhook::inline base {
 
 struct SpinLock {
-  std::atomic<uint64_t> holder{0};  // process id, and in the lower half what tells threads apart: a futex
+  std::atomic<uint64_t> holder{0};  // process id, and in the lower half an id of the thread: a futex
   std::atomic<uint32_t> sleepers{0};
 };
 
@@ -42,8 +42,8 @@ class SpinLockHolder {
     if (lock_->holder.compare_exchange_strong(holder, me_, std::memory_order_acquire)) return true;
     return holder >> 32 != me_ >> 32 && lock_->holder.compare_exchange_strong(holder, me_, std::memory_order_acquire);
   }
-  // Without a count of tries: on a busy machine the holder may not run for longer than any number of them takes.
-  // False: goes on without the lock.
+  // Not limited by a number of tries: on a busy machine the holder may not run for longer than any number takes. False:
+  // continues without the lock.
   bool Wait() {
     constexpr time_t kLongestSeconds = 5;
     constexpr timespec kNap = {0, 100 * 1000 * 1000};

@@ -2,7 +2,7 @@
 //
 // Sources of the events: Intel's perfmon (github.com/intel/perfmon, SNB to GNR *_core.json), AMD's in Linux
 // (tools/perf/pmu-events/arch/x86/amdzen1 to amdzen5), perf_event_open(2) and tools/perf/Documentation/topdown.txt for
-// the rest. To add a counter: a line in kLines. To add it to a set on some cores: its set's bit there.
+// the rest. To add a counter, add a line to kLines. To add it to a set on some cores, set the set's bit there.
 #include "preload/counters/counter_names.h"
 
 #include <linux/perf_event.h>
@@ -122,7 +122,8 @@ constexpr CounterLine kLines[] = {
     {"ls_any_fills_from_sys.dram_io_all", nullptr, "cache lines that came from memory, prefetched ones too", kRaw,
      0x4844, kPmu, kCache, kAny, kZen3 | kAmdSlots, 0},
 
-    // Intel counts instructions by width; an FMA counts twice. The set takes the sums of equal width: fewer counters.
+    // Intel counts instructions by width; an FMA counts twice. The set uses the sums of equal width, which need fewer
+    // counters.
     {"FP_ARITH_INST_RETIRED.SCALAR", nullptr, "scalar: 1 operation each", kRaw, 0x03c7, kPmu, kFlops, kAny, kFpArith,
      0},
     {"FP_ARITH_INST_RETIRED.128B_PACKED_DOUBLE", nullptr, "128 bit, double: 2 each", kRaw, 0x04c7, kPmu, kFlops, kAny,
@@ -153,7 +154,7 @@ constexpr CounterLine kLines[] = {
      kSandyBridge | kIvyBridge, 0},
     {"SIMD_FP_256.PACKED_SINGLE", nullptr, "256 bit, single, issued", kRaw, 0x0111, kPmu, kFlops, kAny,
      kSandyBridge | kIvyBridge, 0},
-    // AMD counts operations; a multiply-add as two.
+    // AMD counts operations; a multiply-add is two.
     {"fp_ret_sse_avx_ops.all", nullptr, "floating-point operations of SSE and AVX", kRaw, 0xff03, kPmu, kFlops, kAny,
      kZen1 | kZen2 | kZen3, 0},
     {"fp_ret_sse_avx_ops.all", nullptr, "floating-point operations of SSE and AVX", kRaw, 0x1f03, kPmu, kFlops, kAny,
@@ -161,8 +162,8 @@ constexpr CounterLine kLines[] = {
     {"fp_ret_sse_avx_ops.all", nullptr, "floating-point operations of SSE and AVX", kRaw, 0x0f03, kPmu, kFlops, kAny,
      kZen5, 0},
 
-    // Top-Down level 1 by the processor's own metrics: Linux's Documentation/topdown.txt. rdpmc reads ratios there, not
-    // counts.
+    // Top-Down level 1 by the processor's own metrics: Linux's Documentation/topdown.txt. rdpmc returns ratios there,
+    // not counts.
     {"slots", nullptr, "pipeline slots", kRaw, 0x0400, kPerf, kTopdown, kAny, kByMetrics, kLeads},
     {"topdown-retiring", nullptr, "slots of instructions that retired", kRaw, 0x8000, kPerf, kTopdown, kAny, kByMetrics,
      kNeedsSlots},
@@ -172,7 +173,7 @@ constexpr CounterLine kLines[] = {
      kByMetrics, kNeedsSlots},
     {"topdown-be-bound", nullptr, "slots that the back end did not take", kRaw, 0x8300, kPerf, kTopdown, kAny,
      kByMetrics, kNeedsSlots},
-    // … and by events, before there were such (4 slots a cycle).
+    // … and by events, for processors without these metrics (4 slots per cycle).
     {"CPU_CLK_UNHALTED.THREAD", nullptr, "core cycles, not while halted", kRaw, 0x003c, kPmu, kTopdown, kAny, kByEvents,
      0},
     {"UOPS_ISSUED.ANY", nullptr, "micro-operations issued", kRaw, 0x010e, kPmu, kTopdown, kAny, kByEvents, 0},
@@ -184,7 +185,7 @@ constexpr CounterLine kLines[] = {
      kAny, kOldRecovery, kWithoutSmt},
     {"INT_MISC.RECOVERY_CYCLES", nullptr, "cycles of recovery from wrong speculation", kRaw, 0x010d, kPmu, kTopdown,
      kAny, kSkylake | kSkylakeServer, kWithoutSmt},
-    // With two threads a core (Intel's TMA metrics: CORE_CLKS and Recovery_Cycles).
+    // With two threads per core (Intel's TMA metrics: CORE_CLKS and Recovery_Cycles).
     {"INT_MISC.RECOVERY_CYCLES_ANY", nullptr, "cycles of recovery, of both threads of the core", kRaw, 0x0120030d, kPmu,
      kTopdown, kAny, kOldRecovery, kWithSmt},
     {"INT_MISC.RECOVERY_CYCLES_ANY", nullptr, "cycles of recovery, of both threads of the core", kRaw, 0x20010d, kPmu,
@@ -193,7 +194,7 @@ constexpr CounterLine kLines[] = {
      0x023c, kPmu, kTopdown, kAny, kByEvents, kWithSmt},
     {"CPU_CLK_UNHALTED.REF_XCLK", nullptr, "crystal cycles, not while halted", kRaw, 0x013c, kPmu, kTopdown, kAny,
      kByEvents, kWithSmt},
-    // AMD's "pipeline utilization". Cycles are named by how many slots they have: 6 on Zen 4, 8 on Zen 5.
+    // AMD's "pipeline utilization". Cycles are named by their number of slots: 6 on Zen 4, 8 on Zen 5.
     {"ls_not_halted_cyc.6_slots", nullptr, "core cycles of 6 slots, not while halted", kRaw, 0x76, kPmu, kTopdown, kAny,
      kZen4, 0},
     {"ls_not_halted_cyc.8_slots", nullptr, "core cycles of 8 slots, not while halted", kRaw, 0x76, kPmu, kTopdown, kAny,

@@ -29,14 +29,14 @@ std::atomic<uint32_t> g_set_count{0};
 const CounterSpec* g_of_papi[kMaxCounters];
 uint32_t g_of_papi_count;
 Papi g_papi;
-uint32_t g_papi_process;  // that has opened it
+uint32_t g_papi_process;  // which has opened it
 
-// Who has begun to plan PAPI's counters (a process id), and that it is done.
+// The process id of the one that has begun to plan PAPI's counters, and whether it is done.
 std::atomic<uint32_t> g_papi_planner{0};
 std::atomic<bool> g_papi_is_planned{false};
 constexpr int kLongestPapiWaitMs = 200;
 
-// Numbers of the sets' names in this process's session.
+// Definition numbers of the sets' names in this process's session.
 SpinLock g_definitions_lock;
 uint32_t g_definitions[kMaxCounterSets];
 uint32_t g_definitions_of;  // a process id
@@ -52,7 +52,7 @@ bool ReadWhole(const char* path, char* text, size_t size) {
 
 bool Has(const CounterSpec& spec, CounterSource source) { return (spec.sources & SourceBit(source)) != 0; }
 
-// An empty set of this source, or the last one of it where that has room.
+// A new set for this source, or the last one if it has room.
 PlannedSet* SetFor(CounterSource source, bool begins, uint32_t* count) {
   for (uint32_t i = *count; i-- > 0 && !begins;) {
     PlannedSet& set = g_sets[i];
@@ -65,7 +65,7 @@ PlannedSet* SetFor(CounterSource source, bool begins, uint32_t* count) {
   return set;
 }
 
-// `set_count`: of sets that nobody reads yet, too.
+// `set_count` includes sets that are not read yet.
 void AddTo(CounterSource source, bool begins, const CounterSpec& spec, bool user_only, const char* reason,
            uint32_t* set_count) {
   PlannedSet* set = SetFor(source, begins, set_count);
@@ -101,8 +101,8 @@ bool IsReplayed(const CounterSpec& spec) {
   return false;
 }
 
-// The cheapest source that has it. PAPI only for what the others lack: it brings a library and descriptors into the
-// process.
+// Uses the cheapest source that has it. PAPI is used only for what the others lack: it brings a library and descriptors
+// into the process.
 void PlanSources(uint32_t* set_count) {
   const CounterSpec* perf[kMaxCounters];
   size_t perf_count = 0;
@@ -144,7 +144,7 @@ void MakePlan(void*) {
   g_set_count.store(set_count, std::memory_order_release);
 }
 
-// Constructors run, and the loader's lock is taken. Null, or why it can't be used: a clause.
+// Runs constructors and takes the loader's lock. Null, or why it can't be used: a clause.
 const char* OpenPapi() {
   g_papi_process = ProcessId();
   int version = 0;
@@ -177,8 +177,8 @@ void PlanOfPapi(void*) {
   g_set_count.store(set_count, std::memory_order_release);
 }
 
-// One thread does, without a lock; others wait, but not for ever: a thread in a library's constructor has the loader's lock,
-// for which the first one may wait.
+// One thread does this, without a lock; others wait, but not for ever: a thread in a library's constructor holds the
+// loader's lock, for which the first one may wait.
 void PlanPapiOnce() {
   uint32_t planner = 0;
   if (g_papi_is_planned.load(std::memory_order_acquire)) return;
@@ -188,7 +188,7 @@ void PlanPapiOnce() {
     return;
   }
   timespec nap = {0, 1000 * 1000};
-  // What the parent of a forked child had begun does not end here.
+  // Planning that the parent of a forked child had begun does not end here.
   for (int ms = 0; planner == ProcessId() && ms < kLongestPapiWaitMs; ++ms) {
     clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
     if (g_papi_is_planned.load(std::memory_order_acquire)) return;

@@ -1,6 +1,6 @@
-// What DLHOOK_COUNTERS comes to on this machine: which counters threads read, from where, which together. Found once in
-// a process image (a forked child's is its parent's). Thread: any, undisturbed, on the slow path of attaching; sets come to
-// the plan at its end and do not change any more.
+// The plan for DLHOOK_COUNTERS on this machine: which counters threads read, from which source, and which together.
+// Made once per process image (a forked child inherits its parent's). Thread: any, undisturbed, on the slow path of
+// attaching; sets are appended to the plan and never change.
 #ifndef DLHOOK_PRELOAD_COUNTERS_COUNTER_PLAN_H_
 #define DLHOOK_PRELOAD_COUNTERS_COUNTER_PLAN_H_
 
@@ -15,9 +15,9 @@
 
 namespace dlhook::inline counters {
 
-// Counters that are read together, by one record.
+// Counters that are read together in one record.
 struct PlannedSet {
-  CounterSource source;  // kPerfRead also where a thread may read by rdpmc
+  CounterSource source;  // kPerfRead even if a thread may use rdpmc
   uint32_t count;
   const CounterSpec* counters[kMaxCountersOfSet];
   bool user_only[kMaxCountersOfSet];
@@ -30,11 +30,11 @@ struct CounterPlan {
   const PlannedSet* sets;
 };
 
-// For a thread that begins to record. Says as capabilities what can't be counted and why. Without PAPI's counters where
-// another thread does not come to an end with opening PAPI: nobody waits for the loader's lock, which it may need.
+// For a thread that begins to record. Reports as capabilities what can't be counted and why. Omits PAPI's counters if
+// another thread has not finished opening PAPI: threads must not wait for the loader's lock, which it may need.
 CounterPlan GetCounterPlan();
 
-// Readings that stand for this machine's. Null here: the tests' build of the shim sets it (tests/testing_shim/), before
+// Readings that replace this machine's. Null here: the tests' build of the shim sets it (tests/testing_shim/) before
 // the first thread records.
 struct CounterReplay {
   const CounterList* counters;
@@ -42,13 +42,13 @@ struct CounterReplay {
 };
 extern const CounterReplay* g_counter_replay;
 
-// PAPI, where the plan has counters of it and this process has opened it; null in a forked child of one that has.
+// PAPI, if the plan has counters of it and this process has opened it; null in a forked child whose parent has.
 const Papi* PlannedPapi();
 
-// Of one counter ("counter:instructions").
+// For one counter ("counter:instructions").
 void ReportCounter(const char* name, CapabilityState state, const char* reason);
 
-// The names of a set's counters, separated by commas, as a definition of this process's session; 0: no room.
+// The names of a set's counters, separated by commas, as a definition in this process's session; 0: no room.
 uint32_t DefineCounterSet(const PlannedSet& set);
 
 }  // namespace dlhook::inline counters

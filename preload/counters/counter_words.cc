@@ -1,5 +1,5 @@
-// Words of DLHOOK_COUNTERS: names and sets of counter_names.cc, raw events, events of PMUs that the kernel describes in
-// sysfs, PAPI's.
+// Parses words of DLHOOK_COUNTERS: names and sets of counter_names.cc, raw events, events of PMUs that the kernel
+// describes in sysfs, and PAPI's.
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ void Refuse(CounterList* list, const char* word, const char* reason) {
 }
 
 void RefuseOn(CounterList* list, const char* word, const char* what, const Processor& processor) {
-  char reason[sizeof(CounterRefusal::reason)];  // what is longer is cut
+  char reason[sizeof(CounterRefusal::reason)];  // longer ones are truncated
   snprintf(reason, sizeof reason, "%s on this processor (%s family %u model %u, %s)", what,
            processor.vendor[0] == '\0' ? "not x86," : processor.vendor, processor.family, processor.model,
            processor.core_name);
@@ -50,7 +50,7 @@ void Add(CounterList* list, const CounterSpec& spec) {
   list->counters[list->count++].sources |= SourceBit(CounterSource::kReplay);
 }
 
-// False: it would not fit, and what is cut off may be all that tells two counters apart.
+// False: it does not fit, and the truncated part may be what distinguishes two counters.
 bool SetName(const char* name, CounterSpec* spec) {
   const size_t length = strlen(name);
   if (length >= sizeof spec->name) return false;
@@ -72,7 +72,7 @@ CounterSpec SpecOf(const CounterLine& line, const char* set) {
   return spec;
 }
 
-// ":u", ":k" at a word's end: the parts of the machine in which it counts. False: other letters stand there.
+// ":u", ":k" at the end of a word: the modes in which it counts. False: other letters.
 bool TakeModifiers(const char* text, CounterSpec* spec) {
   bool user = false, kernel = false;
   for (const char* letter = text; *letter != '\0'; ++letter) {
@@ -97,7 +97,7 @@ void AddSet(size_t set, const Processor& processor, CounterList* list) {
   RefuseOn(list, kCounterSets[set].name, what, processor);
 }
 
-// "cycles:u": the name's own length, without what follows a ':'.
+// `length`: of the name without ":u" and the like.
 bool IsNamed(const CounterLine& line, const char* word, size_t length) {
   const auto is = [&](const char* name) {
     return name != nullptr && strlen(name) == length && strncasecmp(name, word, length) == 0;
@@ -121,7 +121,7 @@ bool AddNamed(const char* word, const Processor& processor, CounterList* list) {
     }
     if (spec.exclude_user || spec.exclude_kernel) {
       snprintf(spec.name, sizeof spec.name, "%s:%c", line.name, spec.exclude_kernel ? 'u' : 'k');
-      spec.sources &= kPmuSources;  // the others can't be told where to count
+      spec.sources &= kPmuSources;  // the other sources can't be restricted to a mode
       if (spec.sources == 0) {
         Complain(list, word, "its name alone: it can't be counted apart in user and kernel mode");
         return true;
@@ -165,7 +165,7 @@ bool AddPapi(const char* word, CounterList* list) {
   return true;
 }
 
-// --- "pmu/term=value,…/modifiers", as the kernel describes it in PMU_FOLDER/pmu/{type,format/term,events/name} ---
+// --- "pmu/term=value,…/modifiers", described by the kernel in PMU_FOLDER/pmu/{type,format/term,events/name} ---
 
 bool IsPlainName(const char* text) {
   return text[0] != '\0' &&
@@ -181,7 +181,7 @@ bool ReadOf(const char* pmu, const char* folder, const char* name, ReadSmallFile
   return true;
 }
 
-// Puts the low bits of `value` where "config1:0-7,32-35" says.
+// Puts the low bits of `value` into the bits named by "config1:0-7,32-35".
 bool PlaceBits(const char* format, uint64_t value, CounterSpec* spec) {
   uint64_t* config = nullptr;
   if (strncmp(format, "config:", 7) == 0) config = &spec->perf_config;
@@ -233,7 +233,7 @@ bool ParseTerms(const char* pmu, char* terms, bool may_name_event, ReadSmallFile
   return true;
 }
 
-// `word` has a '/' in it.
+// `word` contains a '/'.
 void AddOfPmu(const char* word, ReadSmallFile read_file, CounterList* list) {
   constexpr char kExpected[] = "pmu/term=value,…/ with terms of /sys/bus/event_source/devices/PMU/format";
   char text[kMaxWord];

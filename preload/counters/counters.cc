@@ -15,15 +15,15 @@
 namespace dlhook::inline counters {
 namespace {
 
-// Between readings at scopes. One costs up to 1 us, so no thread spends more than a hundredth of its time on them; the
-// range that the user named is worth more than an operator.
+// Between readings at scopes. One costs up to 1 us, so a thread spends at most a hundredth of its time on them; a user
+// range is worth more than an operator.
 constexpr uint64_t kScopesPerSecond = 10 * 1000;
 constexpr uint64_t kUserRangesPerSecond = 40 * 1000;
 
 struct OpenSet {
   const PlannedSet* set;
   uint32_t definition;
-  CounterSource source;  // that is read: kPerfRdpmc where the plan says kPerfRead and the pages allow it
+  CounterSource source;  // actually used: kPerfRdpmc if the plan says kPerfRead and the pages allow it
   bool wants_clock;
   bool wants_counts;
   PerfGroup perf;
@@ -33,13 +33,13 @@ struct OpenSet {
 }  // namespace
 
 struct CounterThread {
-  uint32_t owner;  // thread_id; another one's: nothing is open
+  uint32_t owner;  // thread_id; another thread's: nothing is open
   uint32_t set_count;
   uint64_t last_ticks;
-  uint64_t scope_ticks;  // least time between readings at scopes
+  uint64_t scope_ticks;  // minimum time between readings at scopes
   uint64_t user_range_ticks;
-  uint64_t readings;       // begun so far: the handler of a signal may read while a reading is made
-  uint32_t is_in_library;  // PAPI's state must not be entered twice; stays 1 where it was left by longjmp
+  uint64_t readings;       // begun so far: a signal handler may read while a reading is being made
+  uint32_t is_in_library;  // PAPI must not be entered recursively; stays 1 if it was left by longjmp
   OpenSet sets[kMaxCounterSets];
 };
 
@@ -49,13 +49,13 @@ bool IsWanted() { return GetConfig().counters[0] != '\0'; }
 
 CounterThread* MemoryOf(ThreadState* thread) {
   if (thread->counters != nullptr) return thread->counters;
-  // Neither wiped in a child nor kept from it: a signal handler may fork while we write here, and return. The child's
+  // Neither wiped nor removed in a child: a signal handler may fork while we write here, and return. The child's
   // ThreadState does not know of this memory.
   thread->counters = static_cast<CounterThread*>(MapOwnPages(sizeof(CounterThread)));
   return thread->counters;
 }
 
-// Said of a set's first counter: the others share its fate.
+// Reported for a set's first counter only: all share its fate.
 void ReportLost(const PlannedSet& set, const char* reason) {
   ReportCounter(set.counters[0]->name, CapabilityState::kLost, reason);
 }
@@ -78,7 +78,7 @@ bool OpenPerf(OpenSet* open) {
   return true;
 }
 
-// On a stack of its own: PAPI takes more than a small thread has.
+// On a separate stack: PAPI needs more than a small thread has.
 bool OpenPapi(OpenSet* open) {
   const Papi* papi = PlannedPapi();
   if (papi == nullptr) {
@@ -159,8 +159,8 @@ void CloseSet(OpenSet* open) {
   papi->unregister_thread();
 }
 
-// False where there is no room, or where a reading began after the one that is to be written: the handler of a signal
-// has told more than this one knows, and what is told ascends.
+// False if there is no room, or if a reading was made after this one began: a signal handler has recorded newer values,
+// and values must ascend.
 bool WriteReading(ThreadState* thread, const CounterRecord& head, uint32_t count, const uint64_t* values,
                   const uint64_t* readings, uint64_t number) {
   uint32_t words = static_cast<uint32_t>(sizeof(CounterRecord) / 8 + count);
@@ -187,15 +187,15 @@ void ReadAll(ThreadState* thread, CounterThread* counters) {
     PerfReading reading = {};
     uint64_t number = __atomic_add_fetch(&counters->readings, 1, __ATOMIC_RELAXED);
     uint64_t ticks = ReadTicks(thread->clock);
-    counters->last_ticks = ticks;  // also where it fails, or each scope would try again
-    // A child that a signal handler forked has none of the pages that rdpmc needs.
+    counters->last_ticks = ticks;  // even on failure, or each scope would try again
+    // A child forked by a signal handler lacks the pages that rdpmc needs.
     if (thread->active == 0 || !ReadSet(counters, open, &reading)) continue;
     CounterRecord head = {{}, ticks, open->definition, open->source, 0, {}, reading.enabled_ns, reading.running_ns};
     WriteReading(thread, head, open->set->count, reading.values, &counters->readings, number);
   }
 }
 
-// The whole process's, by getrusage: what its threads sum to, and those that nobody saw.
+// The whole process, by getrusage: its threads, including those without readings.
 void ReadProcess(ThreadState* thread, const CounterThread& counters) {
   for (uint32_t i = 0; i < counters.set_count; ++i) {
     const OpenSet& open = counters.sets[i];

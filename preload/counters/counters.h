@@ -1,6 +1,6 @@
-// Readings of counters by the threads that they are about (DLHOOK_COUNTERS).
-// Thread: any application thread, for itself only. Readings are system calls, or rdpmc; opening counters on a thread's
-// first recorded call makes more of them.
+// Counter readings made by the threads themselves (DLHOOK_COUNTERS).
+// Thread: any application thread, for itself only. A reading is a system call, or rdpmc; opening counters at a thread's
+// first recorded call makes more system calls.
 #ifndef DLHOOK_PRELOAD_COUNTERS_COUNTERS_H_
 #define DLHOOK_PRELOAD_COUNTERS_COUNTERS_H_
 
@@ -11,7 +11,7 @@ namespace dlhook::inline counters {
 // Writes a reading of the calling thread's counters into its ring.
 void ReadCounters(ThreadState* thread);
 
-// When the process ends: of the calling thread, if it records, and of the process as a whole.
+// At the end of the process: reads the calling thread, if it records, and the process as a whole.
 void CloseProcessCounters();
 
 }  // namespace dlhook::inline counters

@@ -1,6 +1,6 @@
 // PAPI, for counters that perf_event lacks: its presets ("PAPI_TOT_INS") and events of its components ("papi::NAME").
-// Opened when one is asked for; its header is not needed to build. Used by the shim, and by `dlhook counters` to try it.
-// PAPI keeps memory and descriptors of its own in the process, at numbers of its choice. A forked child would find its
+// Opened when one is requested; its header is not needed to build. Used by the shim, and by `dlhook counters` to try
+// it. PAPI keeps its own memory and descriptors in the process, at numbers of its choice. A forked child would find its
 // locks and events as they were. Thread: one opens it; an event set belongs to the thread that made it.
 #ifndef DLHOOK_PRELOAD_COUNTERS_PAPI_H_
 #define DLHOOK_PRELOAD_COUNTERS_PAPI_H_
@@ -33,7 +33,7 @@ struct Papi {
 };
 
 constexpr int kPapiOk = 0;
-// The soname has the minor version, too.
+// The soname may include the minor version.
 constexpr const char* kPapiSonames[] = {"libpapi.so.7", "libpapi.so.7.2", "libpapi.so.7.1", "libpapi.so.7.0",
                                         "libpapi.so.6", "libpapi.so.6.0", "libpapi.so"};
 
@@ -54,7 +54,7 @@ inline bool FindPapi(void* library, void* (*find)(void* library, const char* nam
                                            "PAPI_event_code_to_name",
                                            "PAPI_strerror"};
   constexpr size_t kCount = sizeof kNames / sizeof kNames[0];
-  static_assert(sizeof(Papi) == kCount * sizeof(void*));  // a name for each pointer, in their order
+  static_assert(sizeof(Papi) == kCount * sizeof(void*));  // one name per pointer, in order
   void* functions[kCount];
   for (size_t i = 0; i < kCount; ++i) {
     functions[i] = find(library, kNames[i]);
@@ -68,7 +68,7 @@ inline bool FindPapi(void* library, void* (*find)(void* library, const char* nam
 inline const char* StartPapi(void* library, void* (*find)(void* library, const char* name), Papi* papi, int* version) {
   constexpr int kAllDomains = 0xf;  // PAPI_DOM_ALL: without it switches and migrations read 0
   if (!FindPapi(library, find, papi)) return "it lacks functions that dlhook needs";
-  // It takes no version but its own, of the header that a program was built with.
+  // It accepts only its own version, that of the header used to build a program.
   for (int tried = 0x709; tried >= 0x500; tried -= tried & 0xff ? 1 : 0xf7) {
     if (papi->library_init(tried << 16) != tried << 16) continue;
     *version = tried;
@@ -78,7 +78,7 @@ inline const char* StartPapi(void* library, void* (*find)(void* library, const c
   return "it refuses to start for a program of version 5.0 to 7.9";
 }
 
-// "papi::NAME" is PAPI's own name of an event of a component; presets are called PAPI_….
+// "papi::NAME" is PAPI's name NAME of a component's event; presets are called PAPI_….
 inline const char* PapiName(const CounterSpec& spec) {
   return strncmp(spec.name, "papi::", 6) == 0 ? spec.name + 6 : spec.name;
 }
@@ -88,7 +88,7 @@ inline void DropPapiSet(const Papi& papi, int set) {
   papi.destroy_eventset(&set);
 }
 
-// A running set of the calling thread's with these counters, or PAPI's error. Some events are refused only at the start.
+// A running set of the calling thread with these counters, or PAPI's error. Some events are refused only when started.
 inline int MakePapiSet(const Papi& papi, const CounterSpec* const* specs, uint32_t count, int* set) {
   *set = -1;  // PAPI_NULL
   int error = papi.create_eventset(set);

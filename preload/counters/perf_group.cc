@@ -21,11 +21,11 @@ namespace dlhook::inline counters {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-// Where a program's own descriptors hardly come to, without making its table larger than it needs.
+// Numbers that a program's own descriptors rarely reach, without enlarging its table unnecessarily.
 constexpr rlim_t kLargestTable = 4096;
 constexpr rlim_t kPartOfTable = 8;  // at most 1/8 of the descriptors that it may have
 
-// In the host's table, of all threads. A forked child has its parent's, and counts them.
+// In the host's table, for all threads. A forked child inherits its parent's descriptors and counts them.
 std::atomic<uint32_t> g_descriptors{0};
 
 int OpenEvent(const PerfEvent& event, pid_t tid, int leader) {
@@ -36,7 +36,7 @@ int OpenEvent(const PerfEvent& event, pid_t tid, int leader) {
   attributes.config1 = event.spec->perf_config1;
   attributes.config2 = event.spec->perf_config2;
   attributes.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-  attributes.disabled = leader < 0;  // all begin at once, when the leader is enabled
+  attributes.disabled = leader < 0;  // all start at once, when the leader is enabled
   attributes.exclude_user = event.spec->exclude_user;
   attributes.exclude_kernel = event.user_only || event.spec->exclude_kernel;
   attributes.exclude_hv = attributes.exclude_kernel;
@@ -44,7 +44,7 @@ int OpenEvent(const PerfEvent& event, pid_t tid, int leader) {
   return static_cast<int>(fd);
 }
 
-// The descriptor under a number high up in the host's table; -1, and closed, where there may be no more.
+// Moves the descriptor to a high number in the host's table; -1, and closed, if the limit is reached.
 int MoveUp(int fd) {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return fd;
@@ -69,7 +69,7 @@ void CloseEvent(PerfGroup* group, uint32_t i) {
   group->fds[i] = -1;
 }
 
-// Those of the kernel and those of the processor: only the latter can be read by rdpmc, and wait for a free register.
+// Kernel and processor events are kept apart: only the latter can be read by rdpmc, and wait for a free register.
 bool IsOfKernel(const CounterSpec& spec) { return spec.perf_type == PERF_TYPE_SOFTWARE; }
 
 bool AddEvent(const PerfEvent& event, pid_t tid, PerfGroup* group) {
@@ -101,7 +101,8 @@ bool ReadMapped(const PerfGroup& group, PerfReading* reading) {
   return true;
 }
 
-// Counters that never were in the processor: others hold what they need. Asked right after they were opened.
+// Whether the counters have ever been in the processor; others may hold the registers they need. Checked right after
+// opening.
 bool IsScheduled(const PerfGroup& group) {
   PerfReading reading;
   return !ReadPerfGroup(group, &reading) || reading.enabled_ns == 0 || reading.running_ns != 0;
@@ -125,7 +126,7 @@ int Paranoid() {
   return bytes <= 0 ? -2 : text[0] == '-' ? -1 : text[0] - '0';
 }
 
-// Opens one event by itself: all of it, or what happens in user mode where the kernel allows no more. 0 or an errno.
+// Opens one event alone: completely, or for user mode only if the kernel allows no more. 0 or an errno.
 int TryEvent(PerfEvent* event) {
   for (bool user_only : {false, true}) {
     event->user_only = user_only;
@@ -141,7 +142,7 @@ int TryEvent(PerfEvent* event) {
   return errno;
 }
 
-// How many of the first `count` events go together.
+// How many of the first `count` events fit into one group.
 uint32_t FittingEvents(const PerfEvent* events, uint32_t count) {
   while (count > 1) {
     PerfGroup group;
@@ -155,7 +156,7 @@ uint32_t FittingEvents(const PerfEvent* events, uint32_t count) {
   return count;
 }
 
-// Those that can be counted here; tells of the others.
+// Keeps the events that can be counted here; reports the others.
 uint32_t KeepUsable(const CounterSpec* const* specs, size_t count, RefuseCounter refuse, void* context,
                     PerfEvent* events) {
   uint32_t kept = 0;
@@ -173,7 +174,7 @@ uint32_t KeepUsable(const CounterSpec* const* specs, size_t count, RefuseCounter
     ExplainPerfError(*specs[i], error, reason, sizeof reason);
     refuse(context, *specs[i], reason);
   }
-  // They can't be opened by themselves.
+  // These can't be opened alone.
   for (size_t i = 0; i < count; ++i) {
     if (!specs[i]->needs_slots) continue;
     if (has_slots) events[kept++] = {specs[i], false};
@@ -193,8 +194,8 @@ bool OpenPerfGroup(const PerfEvent* events, uint32_t count, pid_t tid, bool in_h
     group->count = 0;
     return false;
   }
-  // Events that join a group that runs already may not count before their thread is scheduled again (seen on
-  // Linux 6.18: page faults beside task-clock), and nothing tells.
+  // Events that join a running group may not count before their thread is scheduled again (seen on Linux 6.18: page
+  // faults beside task-clock), without any indication.
   ioctl(group->fds[0], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP);
   return true;
 }
@@ -221,8 +222,7 @@ bool MapPerfGroup(PerfGroup* group) {
 
 bool ReadPerfGroup(const PerfGroup& group, PerfReading* reading) {
   if (group.is_mapped) return ReadMapped(group, reading);
-  // A program that closed our descriptor and put a file of its own on the number must not lose what it has to read
-  // there.
+  // A program that closed our descriptor and reused its number for a file of its own must not lose data to our read.
   if (group.in_host_table && !IsOurs(group.fds[0], group.ids[0])) {
     errno = EBADF;
     return false;
@@ -254,7 +254,7 @@ void ArrangePerfEvents(PerfEvent* events, uint32_t count) {
   PerfEvent arranged[kMaxCounters];
   uint32_t taken = 0;
   bool user_only = false;
-  // Metrics come right behind `slots`, and those last: others may then begin before.
+  // Metrics follow `slots` directly, and these come last: other events may then begin earlier groups.
   for (int rank = 0; rank < 4; ++rank) {
     for (uint32_t i = 0; i < count; ++i) {
       const CounterSpec& spec = *events[i].spec;

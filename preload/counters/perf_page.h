@@ -1,6 +1,6 @@
-// A counter of the processor read without a system call: the page that the kernel maps for a perf event, and rdpmc. The
-// protocol is that of <linux/perf_event.h>: the kernel raises `lock` before and after it writes. Thread: the one that
-// the event counts.
+// Reads a processor's counter without a system call: from the page that the kernel maps for a perf event, and by rdpmc.
+// The protocol is that of <linux/perf_event.h>: the kernel increments `lock` before and after it writes. Thread: the
+// one for which the event counts.
 #ifndef DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_
 #define DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_
 
@@ -14,11 +14,11 @@ namespace dlhook::inline counters {
 
 struct PerfPageReading {
   uint64_t value;
-  uint64_t enabled_ns;  // both 0 where the page does not tell how long it is since it was written
+  uint64_t enabled_ns;  // both 0 if the page does not allow to compute the time since it was written
   uint64_t running_ns;
 };
 
-// The instructions; tests have others.
+// The instructions; replaced in tests.
 struct ProcessorCounters {
   static uint64_t Pmc(uint32_t index) { return static_cast<uint64_t>(__rdpmc(static_cast<int>(index))); }
   static uint64_t Tsc() { return __rdtsc(); }
@@ -35,8 +35,8 @@ inline uint64_t SincePageWasWritten(const volatile perf_event_mmap_page* page, u
   return page->time_offset + whole * page->time_mult + ((rest * page->time_mult) >> shift);
 }
 
-// False where the page can't tell the count: the event is not in a counter that may be read, or the kernel never
-// finished writing. A count while the event is out of the processor (index 0) is whole in the page.
+// False if the page can't give the count: the event's counter may not be read, or the kernel never finished writing.
+// While the event is not in a counter (index 0), the page has the full count.
 template <typename Counters = ProcessorCounters>
 bool ReadPerfPage(const volatile perf_event_mmap_page* page, PerfPageReading* reading) {
   for (int attempt = 0; attempt < 100; ++attempt) {

@@ -1,4 +1,4 @@
-// Which core a processor has, from its vendor, family and model. Families and models: Intel's perfmon mapfile.csv
+// Identifies a processor's core by vendor, family and model. Families and models: Intel's perfmon mapfile.csv
 // (github.com/intel/perfmon) and Linux's arch/x86/kernel/cpu/amd.c (bsp_init_amd).
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
-// Counters that getrusage tells, by name. The time on a processor is asked of the scheduler's clock: that in getrusage
-// moves only at the scheduler's ticks while the thread runs (4 ms at 250 Hz), then by all that passed since. Thread:
-// any. Two system calls at most.
+// Counters from getrusage, by name. CPU time comes from the scheduler's clock instead: getrusage's advances only at the
+// scheduler's ticks while the thread runs (4 ms at 250 Hz). Thread: any. At most two system calls.
 #ifndef DLHOOK_PRELOAD_COUNTERS_RUSAGE_COUNTERS_H_
 #define DLHOOK_PRELOAD_COUNTERS_RUSAGE_COUNTERS_H_
 
@@ -23,7 +22,7 @@ enum class UsageField : uint8_t {
   kVoluntarySwitches,
   kInvoluntarySwitches,
   kSwitches,
-  kMigrations  // of /proc only
+  kMigrations  // only from /proc
 };
 
 inline UsageField UsageFieldOf(const char* name) {
@@ -79,8 +78,8 @@ inline uint64_t FieldOf(const Usage& usage, UsageField field) {
   }
 }
 
-// Of the calling thread (RUSAGE_THREAD, CLOCK_THREAD_CPUTIME_ID) or the process, all since it began. What is not wanted
-// costs nothing and is 0. False where the kernel refuses.
+// For the calling thread (RUSAGE_THREAD, CLOCK_THREAD_CPUTIME_ID) or the process, since its start. Values that are not
+// wanted cost nothing and are 0. False if the kernel refuses.
 inline bool ReadUsage(int who, clockid_t clock, bool wants_clock, bool wants_counts, Usage* usage) {
   *usage = {};
   timespec on_processor = {};

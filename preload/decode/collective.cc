@@ -14,7 +14,7 @@
 namespace dlhook::inline decode {
 namespace {
 
-// Communicators met so far: their number, and what the library says of them, asked once.
+// Communicators seen so far: their number, and what the library says about them, queried once.
 struct Communicator {
   std::atomic<uint64_t> handle;  // 0: free; published last
   uint32_t number;
@@ -40,7 +40,7 @@ const Communicator* Find(uint64_t handle) {
   return nullptr;
 }
 
-constexpr uint64_t kGone = 1;  // no handle of a library
+constexpr uint64_t kGone = 1;  // not a handle of any library
 
 template <typename AskLibrary>
 const Communicator* FindOrAsk(uint64_t handle, AskLibrary ask) {
@@ -77,7 +77,7 @@ struct NcclApi {
   }
 };
 
-// MPI's own names may be hooked by yet another tool (PMPI): PMPI_ names are the library itself.
+// MPI's own names may be hooked by another tool (PMPI): PMPI_ names are the library itself.
 struct MpiApi {
   int (*rank)(int64_t comm, int* rank);
   int (*size)(int64_t comm, int* size);
@@ -156,7 +156,7 @@ void DecodeMpi(const MpiArgs& args, CallRecord* record) {
   shape.peer = args.peer >= 0 ? args.peer : args.send_peer >= 0 ? args.send_peer : args.root;
   int64_t count = args.count != 0 ? args.count : args.send_count != 0 ? args.send_count : args.recv_count;
   shape.count = count > 0 ? static_cast<uint64_t>(count) : 0;
-  // A handle that the library refused must not be asked about: its error handler may end the program.
+  // A handle that the library refused must not be queried: its error handler may end the program.
   if (api != nullptr && record->status == 0) {
     communicator = FindOrAsk(static_cast<uint64_t>(args.comm), [&] { return api->Ask(args.comm); });
     int bytes = 0;

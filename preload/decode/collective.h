@@ -15,7 +15,7 @@ struct NcclArgs {
   CollectiveKind kind = CollectiveKind::kUnknown;
   const void* sendbuff = nullptr;
   const void* recvbuff = nullptr;
-  const void* buffer = nullptr;  // of in-place forms
+  const void* buffer = nullptr;  // for in-place forms
   uint64_t count = 0;
   int32_t datatype = -1;
   int32_t op = -1;
@@ -27,7 +27,7 @@ struct NcclArgs {
 };
 void DecodeNccl(const NcclArgs& args, CallRecord* record);
 
-// By bytes; of which team is not asked.
+// Sizes in bytes; the team is not queried.
 struct NvshmemArgs {
   CollectiveKind kind = CollectiveKind::kUnknown;
   const void* dst = nullptr;
@@ -59,7 +59,7 @@ struct MpiArgs {
 };
 void DecodeMpi(const MpiArgs& args, CallRecord* record);
 
-// A communicator is gone: its address may come back as another one.
+// A communicator was destroyed: its address may be reused.
 struct CommunicatorGoneArgs {
   const void* comm = nullptr;
   int32_t status = 0;
@@ -67,7 +67,7 @@ struct CommunicatorGoneArgs {
 };
 void TrackCommunicatorGone(const CommunicatorGoneArgs& args);
 
-// A new communicator of MPI may have the handle of one that was freed (after MPI_Comm_free its handle can't be read any more).
+// A new MPI communicator may have the handle of a freed one (after MPI_Comm_free its handle can't be read any more).
 struct CommunicatorNewArgs {
   int64_t new_comm = 0;  // MPI_Comm*
   int32_t status = 0;

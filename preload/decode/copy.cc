@@ -14,7 +14,7 @@ namespace {
 
 bool OnDevice(MemorySpace space) { return space == MemorySpace::kDevice; }
 
-// cudaMemcpyDefault and the driver's cuMemcpy: the addresses tell.
+// cudaMemcpyDefault and the driver's cuMemcpy: the addresses determine it.
 CopyDirection DirectionOf(MemorySpace from, MemorySpace to) {
   if (from == MemorySpace::kUnknown || to == MemorySpace::kUnknown) return CopyDirection::kUnknown;
   if (OnDevice(from)) return OnDevice(to) ? CopyDirection::kDeviceToDevice : CopyDirection::kDeviceToHost;
@@ -27,7 +27,7 @@ CopyDirection FromKind(int32_t kind) {
   return kind >= 0 && kind <= 3 ? kDirections[kind] : CopyDirection::kUnknown;
 }
 
-// Direction and host memory, asking the library only about what the call does not say.
+// Direction and host memory; queries the library only for what the call does not say.
 void Classify(CallRecord* record, const void* dst, const void* src, const void* real, CopyShape* shape) {
   shape->host_memory = HostMemory::kNone;
   if (record->status != 0) {  // the addresses may be anything
@@ -48,7 +48,7 @@ void Classify(CallRecord* record, const void* dst, const void* src, const void* 
 }
 
 void StoreAddresses(CallRecord* record, const void* dst, const void* src, const void* stream) {
-  // One store each: merged into a 16-byte one they would wait for the halves that were just written.
+  // One store each: combined into a 16-byte store they would wait for the halves just written.
   volatile uint64_t* addresses = record->addresses();
   addresses[0] = Address(dst);
   addresses[1] = Address(src);
@@ -62,9 +62,9 @@ T FieldAt(const void* structure, size_t offset) {
   return value;
 }
 
-// Where the fields of the structures are, in bytes: cuda_runtime_api.h and cuda.h (unchanged from CUDA 8 to 13).
+// Offsets of the structures' fields in bytes: cuda_runtime_api.h and cuda.h (unchanged from CUDA 8 to 13).
 struct StructLayout {
-  uint16_t source;  // pointer; of driver structures the host pointer, the device pointer follows it
+  uint16_t source;  // pointer; in driver structures the host pointer, followed by the device pointer
   uint16_t destination;
   uint16_t extent;  // width, height (, depth)
   uint8_t extents;
@@ -89,7 +89,7 @@ const void* DriverPointer(const void* structure, uint16_t host, uint32_t type) {
 CopyDirection FromTypes(uint32_t from, uint32_t to) {
   bool known =
       (from == kHostType || from == kDeviceType || from == 3) && (to == kHostType || to == kDeviceType || to == 3);
-  if (!known) return CopyDirection::kUnknown;  // unified: the addresses tell
+  if (!known) return CopyDirection::kUnknown;  // unified: the addresses determine it
   if (from == kHostType) return to == kHostType ? CopyDirection::kHostToHost : CopyDirection::kHostToDevice;
   return to == kHostType ? CopyDirection::kDeviceToHost : CopyDirection::kDeviceToDevice;
 }
@@ -97,7 +97,8 @@ CopyDirection FromTypes(uint32_t from, uint32_t to) {
 }  // namespace
 
 void DecodeCopy(const CopyArgs& args, CallRecord* record) {
-  // Built in place: from the stack it would be copied in larger pieces than it was written in (store forwarding fails).
+  // Built in place: copied from the stack it would be read in larger pieces than it was written in (store forwarding
+  // fails).
   CopyShape& shape = *new (record->shape()) CopyShape{};
   shape.direction = args.direction != CopyDirection::kUnknown ? args.direction : FromKind(args.kind);
   shape.asynchronous = args.asynchronous;
@@ -145,8 +146,8 @@ void DecodeCopyStruct(const CopyStructArgs& args, CallRecord* record) {
   } else {
     src = FieldAt<const void*>(from, layout.source);
     dst = FieldAt<const void*>(from, layout.destination);
-    // With an array (each stands before its position, 32 bytes before the pointer) the width counts elements of a size that the
-    // structure does not tell: how many bytes these are is not known.
+    // With an array (each precedes its position, 32 bytes before the pointer) the width counts elements whose size the
+    // structure does not give: the number of bytes is unknown.
     bool has_array = FieldAt<const void*>(from, layout.source - 32u) != nullptr ||
                      FieldAt<const void*>(from, layout.destination - 32u) != nullptr;
     if (has_array) shape.bytes = shape.width_bytes = 0;
@@ -178,7 +179,7 @@ void DecodeCopyOperations(const CopyOperationsArgs& args, CallRecord* record) {
   bool has_array = false;
   for (uint64_t i = 0; i < args.count; ++i, operation += kOperationBytes) {
     auto extent = [&](int axis) { return FieldAt<uint64_t>(operation, kExtent + 8 * static_cast<size_t>(axis)); };
-    // With an array the extent counts elements of a size that the structure does not tell.
+    // With an array the extent counts elements whose size the structure does not give.
     has_array |= FieldAt<uint32_t>(operation, kSource - 8) == kArray;
     has_array |= FieldAt<uint32_t>(operation, kDestination - 8) == kArray;
     shape.bytes += extent(0) * extent(1) * extent(2);

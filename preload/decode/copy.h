@@ -12,12 +12,12 @@
 namespace dlhook::inline decode {
 
 struct CopyArgs {
-  CopyDirection direction = CopyDirection::kUnknown;  // where the function's name says it
+  CopyDirection direction = CopyDirection::kUnknown;  // if the function's name implies it
   bool asynchronous = false;
-  uint64_t element_bytes = 1;  // what count and width count, in the driver's memsets
+  uint64_t element_bytes = 1;  // unit of count and width in the driver's memsets
   const void* dst = nullptr;
   const void* src = nullptr;
-  uint64_t bytes = 0;  // of two-dimensional forms: width * height instead
+  uint64_t bytes = 0;  // two-dimensional forms use width * height instead
   uint64_t count = 0;
   int32_t kind = -1;  // cudaMemcpyKind
   uint64_t width = 0;
@@ -30,7 +30,8 @@ struct CopyArgs {
 // Needs kCopyShapeWords and 3 addresses.
 void DecodeCopy(const CopyArgs& args, CallRecord* record);
 
-// One structure holds everything: cudaMemcpy3DParms, cudaMemcpy3DPeerParms, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER.
+// Everything is in one structure: cudaMemcpy3DParms, cudaMemcpy3DPeerParms, CUDA_MEMCPY2D, CUDA_MEMCPY3D,
+// CUDA_MEMCPY3D_PEER.
 enum class CopyStruct : uint8_t { kRuntime3d, kRuntime3dPeer, kDriver2d, kDriver3d, kDriver3dPeer };
 struct CopyStructArgs {
   CopyStruct layout = CopyStruct::kRuntime3d;
@@ -41,7 +42,7 @@ struct CopyStructArgs {
 };
 void DecodeCopyStruct(const CopyStructArgs& args, CallRecord* record);
 
-// cudaMemcpy3DBatchOp and CUDA_MEMCPY3D_BATCH_OP, which are the same. Addresses are those of the first.
+// cudaMemcpy3DBatchOp and CUDA_MEMCPY3D_BATCH_OP, which have the same layout. Addresses are those of the first.
 struct CopyOperationsArgs {
   const void* operations = nullptr;
   uint64_t count = 1;
@@ -60,7 +61,7 @@ struct RuntimeCopyOperationsArgs {
 };
 void DecodeRuntimeCopyOperations(const RuntimeCopyOperationsArgs& args, CallRecord* record);
 
-// cudaMemset3D: the cudaPitchedPtr and the cudaExtent come by value.
+// cudaMemset3D: the cudaPitchedPtr and the cudaExtent are passed by value.
 struct Set3dArgs {
   bool asynchronous = false;
   Struct32 pitched = {};  // address, pitch, width, height
@@ -96,10 +97,10 @@ void DecodeRuntimeCopyBatch(const RuntimeCopyBatchArgs& args, CallRecord* record
 struct AllocationArgs {
   AllocationKind kind = AllocationKind::kDevice;
   bool is_free = false;
-  const void* out = nullptr;      // void**: where the address was returned
-  const void* pointer = nullptr;  // of a free, or of registered memory
+  const void* out = nullptr;      // void**: receives the address
+  const void* pointer = nullptr;  // for a free, or registered memory
   uint64_t bytes = 0;
-  uint64_t width = 0;  // of pitched memory: bytes = width * height
+  uint64_t width = 0;  // for pitched memory: bytes = width * height
   uint64_t height = 0;
   const void* stream = nullptr;
 };

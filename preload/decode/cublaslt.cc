@@ -1,6 +1,6 @@
-// cuBLASLt: everything about a product is in opaque descriptors, which the library's own getters open (10 ns each, no GPU
-// needed). Attribute numbers: cublasLt.h, unchanged from CUDA 11 to 13; a version that does not know one answers an error and
-// the field keeps what it means when it was never set.
+// cuBLASLt: everything about a product is in opaque descriptors, which the library's own getters read (10 ns each, no
+// GPU needed). Attribute numbers: cublasLt.h, unchanged from CUDA 11 to 13; a version that does not know one returns an
+// error, and the field keeps the meaning of an unset attribute.
 #include <string.h>
 
 #include <atomic>
@@ -38,8 +38,8 @@ enum { kTransformTransA = 2, kTransformTransB = 3 };
 // clang-format off
 enum { kType = 0, kOrder = 1, kRows = 2, kColumns = 3, kLeadingDimension = 4, kBatch = 5, kBatchStride = 6, kBatchMode = 8 };
 // clang-format on
-// cublasLtBatchMode_t. Of both but the first, addresses are those of arrays of pointers; of groups the sizes lie in the
-// device's memory, and are 0 here.
+// cublasLtBatchMode_t. Except in the first mode, addresses are those of arrays of pointers; for groups the sizes are in
+// device memory, and are 0 here.
 enum { kStrided = 0, kPointerArray = 1, kGrouped = 2 };
 // cublasLtMatmulAlgoConfigAttributes_t
 // clang-format off
@@ -93,7 +93,7 @@ struct Problem {
   bool is_direct = true;  // addresses are those of the matrices
 };
 
-// The product's sizes in D's own terms (rows are m), whatever the memory orders, which stand beside it.
+// The product's sizes in terms of D (rows are m), whatever the memory orders, which are recorded separately.
 Problem ReadProblem(const LtApi& api, const LtProblem& problem) {
   Layout a = ReadLayout(api, problem.a_layout);
   Layout b = ReadLayout(api, problem.b_layout);
@@ -162,8 +162,8 @@ uint64_t HashAlgorithm(const void* algorithm) {
   return hash | 1;
 }
 
-// What the heuristics answered, by the algorithm's bytes: the last answer counts. Two words, each complete in itself; a mix of
-// two writers' words is told by the low bits of the hash in the second.
+// The heuristics' results, by the algorithm's bytes: the last result counts. Two words, each written atomically; a
+// mixture of two writers is detected by the low bits of the hash in the second.
 struct HeuristicAnswer {
   std::atomic<uint64_t> hash;
   std::atomic<uint64_t> place;  // hash's low 16 bits << 48 | requested << 32 | returned << 16 | rank

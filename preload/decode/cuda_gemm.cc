@@ -27,7 +27,7 @@ int16_t MathModeOf(const void* handle, const void* real) {
   return api->get_math_mode(handle, &mode) == 0 ? static_cast<int16_t>(mode) : -1;
 }
 
-// The handle's stream is asked for only while something is being captured.
+// The handle's stream is queried only while a capture is active.
 bool IsHandleCaptured(const void* handle, const void* real) {
   if (__builtin_expect(g_open_captures.load(std::memory_order_relaxed) == 0, 1) || handle == nullptr) return false;
   const CublasApi* api = ApiOf<CublasApi>(real);

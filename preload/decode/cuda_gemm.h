@@ -1,6 +1,6 @@
 // Matrix products of cuBLAS and cuBLASLt: arguments -> CudaGemmShape, and the two-matrix functions -> MatrixShape.
-// Thread: any application thread, after the real function has returned. Host scalars and device pointers are never followed.
-// The members of the *Args structs are the parameter names of preload/api/*.api.
+// Thread: any application thread, after the real function has returned. Host scalars and device pointers are never
+// dereferenced. The members of the *Args structs are the parameter names of preload/api/*.api.
 #ifndef DLHOOK_PRELOAD_DECODE_CUDA_GEMM_H_
 #define DLHOOK_PRELOAD_DECODE_CUDA_GEMM_H_
 
@@ -11,9 +11,9 @@
 
 namespace dlhook::inline decode {
 
-// cublas{S…}gemm and its kin. Needs kCudaGemmShapeWords and 3 addresses.
+// cublas{S…}gemm and similar. Needs kCudaGemmShapeWords and 3 addresses.
 struct CudaGemmArgs {
-  DataType type = DataType::kUnknown;  // of the name's letter, where the call has no a_type …
+  DataType type = DataType::kUnknown;  // from the name's letter, if the call has no a_type …
   GemmKind kind = GemmKind::kGemm;
   bool pointer_arrays = false;  // a, b, c are arrays of operands in device memory
   const void* handle = nullptr;
@@ -41,7 +41,7 @@ struct CudaGemmArgs {
 };
 void DecodeCudaGemm(const CudaGemmArgs& args, CallRecord* record);
 
-// Groups of products, sizes in host memory. Needs kGroupedCudaGemmShapeWords and 3 addresses.
+// Groups of products with sizes in host memory. Needs kGroupedCudaGemmShapeWords and 3 addresses.
 struct CudaGroupedGemmArgs {
   DataType type = DataType::kUnknown;
   const void* handle = nullptr;
@@ -111,7 +111,7 @@ struct CudaMatrixArgs {
 };
 void DecodeCudaMatrix(const CudaMatrixArgs& args, CallRecord* record);
 
-// What cublasLtMatmul and the question about its algorithm share.
+// Shared by cublasLtMatmul and the query for its algorithm.
 struct LtProblem {
   const void* description = nullptr;
   const void* a_layout = nullptr;
@@ -149,7 +149,7 @@ struct LtHeuristicArgs {
   const void* real = nullptr;
 };
 void DecodeLtHeuristic(const LtHeuristicArgs& args, CallRecord* record);
-// Remembers which algorithms the heuristics gave, so that a later matmul can say which it took.
+// Remembers which algorithms the heuristics gave, so that a later matmul can say which one it used.
 void TrackLtHeuristic(const LtHeuristicArgs& args);
 
 struct LtTransformArgs {

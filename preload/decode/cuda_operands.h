@@ -1,4 +1,4 @@
-// What the decoders of cuBLAS and cuBLASLt share. Pure.
+// Shared by the decoders of cuBLAS and cuBLASLt. Pure.
 #ifndef DLHOOK_PRELOAD_DECODE_CUDA_OPERANDS_H_
 #define DLHOOK_PRELOAD_DECODE_CUDA_OPERANDS_H_
 
@@ -8,16 +8,16 @@
 
 namespace dlhook::inline decode {
 
-// cublasOperation_t as BLAS's letter; CONJG (3) is the conjugate without transposing, 'R' as elsewhere.
+// cublasOperation_t as BLAS's letter; CONJG (3) is the conjugate without transposition, 'R' as elsewhere.
 inline char CublasOperation(int64_t operation) {
   return operation == 0 ? 'N' : operation == 1 ? 'T' : operation == 2 ? 'C' : operation == 3 ? 'R' : '?';
 }
 
-// The largest power of two, up to 256, that divides all of some addresses and distances.
+// The largest power of two, up to 256, that divides a set of addresses and distances.
 class Alignment {
  public:
   void AddAddress(const void* address) { bits_ |= reinterpret_cast<uint64_t>(address); }
-  // A distance in elements; zero (no batch) says nothing.
+  // A distance in elements; zero (no batch) is ignored.
   void AddElements(int64_t elements, DataType type) { bits_ |= static_cast<uint64_t>(elements) * TypeBits(type) / 8; }
   uint8_t Log2() const { return static_cast<uint8_t>(__builtin_ctzll(bits_ | 256)); }
 

@@ -94,7 +94,7 @@ void ReadFilter(const CudnnApi& api, const void* descriptor, TensorRole role, Cu
   for (int i = dims - 1; i >= 0; --i) {
     if (channels_last && i == 1) continue;
     tensor->stride[i] = distance;
-    // In vectors, as the library gives the strides of tensors.
+    // In vectors, like the strides of tensors from the library.
     distance *= i == 1 ? tensor->dim[i] / tensor->vector_count : tensor->dim[i];
   }
 }
@@ -135,7 +135,7 @@ void ReadConvolution(const CudnnApi& api, const void* descriptor, CudnnShape* sh
   if (api.math_type != nullptr) api.math_type(descriptor, &shape->math_type);
 }
 
-// The window takes the dilation's place: poolings have none.
+// The window is stored as dilation, which poolings do not have.
 void ReadPooling(const CudnnApi& api, const void* descriptor, CudnnShape* shape) {
   int window[kMaxDims] = {};
   int pad[kMaxDims] = {};
@@ -152,7 +152,7 @@ void ReadPooling(const CudnnApi& api, const void* descriptor, CudnnShape* shape)
   }
 }
 
-// Modes that stand in a descriptor of their own.
+// Modes that are in a separate descriptor.
 void ReadMode(const CudnnApi& api, const CudnnArgs& args, CudnnShape* shape) {
   int unused[4];
   double coefficient;
@@ -232,7 +232,7 @@ void DecodeCudnnRnn(const CudnnRnnArgs& args, CallRecord* record) {
       double fill;
       CudnnTensorShape& tensor = shape.tensors[i];
       if (api->rnn_data == nullptr || descriptors[i] == nullptr) continue;
-      // Steps, batch, features; a null array of lengths asks for none of them.
+      // Steps, batch, features; with a null array the lengths are not queried.
       if (api->rnn_data(descriptors[i], &type, &layout, &tensor.dim[0], &tensor.dim[1], &tensor.dim[2], 0, nullptr,
                         &fill) != 0) {
         continue;

@@ -1,6 +1,6 @@
-// The legacy interface of cuDNN: everything about a call is in descriptors, which the library's own getters open at call time.
-// Thread: any application thread, after the real function has returned. Needs no GPU.
-// The members of the *Args structs are the parameter names of preload/api/cudnn.api.
+// The legacy interface of cuDNN: everything about a call is in descriptors, which the library's own getters read at
+// call time. Thread: any application thread, after the real function has returned. Needs no GPU. The members of the
+// *Args structs are the parameter names of preload/api/cudnn.api.
 #ifndef DLHOOK_PRELOAD_DECODE_CUDNN_H_
 #define DLHOOK_PRELOAD_DECODE_CUDNN_H_
 
@@ -32,11 +32,11 @@ struct CudnnArgs {
   const void* z = nullptr;
   const void* bias_descriptor = nullptr;
   const void* bias = nullptr;
-  const void* a_descriptor = nullptr;  // of reductions and pointwise functions: stands for x
+  const void* a_descriptor = nullptr;  // for reductions and pointwise functions: used as x
   const void* a = nullptr;
-  const void* b_descriptor = nullptr;  // what a pointwise function takes beside a
+  const void* b_descriptor = nullptr;  // the second operand of a pointwise function
   const void* b = nullptr;
-  const void* c_descriptor = nullptr;  // stands for y
+  const void* c_descriptor = nullptr;  // used as y
   const void* c = nullptr;
   const void* convolution = nullptr;
   const void* pooling = nullptr;
@@ -80,7 +80,7 @@ struct CudnnSearchArgs {
   int32_t requested = 1;
   const int32_t* returned = nullptr;
   const void* results = nullptr;       // cudnnConvolution…AlgoPerf_t[]
-  const int32_t* algorithm = nullptr;  // until cuDNN 7: the one answer
+  const int32_t* algorithm = nullptr;  // until cuDNN 7: the single result
   const void* real = nullptr;
 };
 void DecodeCudnnSearch(const CudnnSearchArgs& args, CallRecord* record);

@@ -32,8 +32,7 @@ BatchTotals SumGroups(const GemmBatchArgs& args) {
   return totals;
 }
 
-// The operand arrays are read only where there is a product, which the real function had to read
-// from them too.
+// The operand arrays are read only if there is a product, for which the real function had to read them, too.
 const void* First(const void* const* operands, const BatchTotals& totals) {
   return totals.products > 0 && operands != nullptr ? operands[0] : nullptr;
 }

@@ -1,4 +1,4 @@
-// Matrix products, and what can be said as one: arguments -> GemmShape and operand addresses.
+// Matrix products, and operations expressed as products: arguments -> GemmShape and operand addresses.
 // Thread: any application thread, after the real function has returned.
 // Pure: no vendor calls, no allocation.
 // The members of the *Args structs are the parameter names of preload/api/*.api.
@@ -39,8 +39,8 @@ struct GemmArgs {
   int64_t batch = 1;
 };
 
-// y = alpha op(A) x + beta y: as a product with n = 1, x and y being B and C, incx and incy their
-// leading dimensions.
+// y = alpha op(A) x + beta y: as a product with n = 1, where x and y are B and C, incx and incy their leading
+// dimensions.
 struct GemvArgs {
   DataType a_type = DataType::kUnknown;
   DataType b_type = DataType::kUnknown;
@@ -58,8 +58,7 @@ struct GemvArgs {
   int64_t batch = 1;
 };
 
-// A = alpha x yᵀ + A: as a product with k = 1, x and y being A and B, incx and incy their leading
-// dimensions.
+// A = alpha x yᵀ + A: as a product with k = 1, where x and y are A and B, incx and incy their leading dimensions.
 struct GerArgs {
   DataType type = DataType::kUnknown;
   bool conjugate = false;  // gerc
@@ -74,8 +73,7 @@ struct GerArgs {
   int64_t lda = 0;
 };
 
-// Packing of one operand of a later product of m, n, k. Its address stands for A or B, the packed
-// copy's for C.
+// Packing of one operand for a later product of m, n, k. Its address is stored as A or B, that of the packed copy as C.
 struct GemmPackArgs {
   DataType a_type = DataType::kUnknown;
   DataType b_type = DataType::kUnknown;
@@ -91,8 +89,7 @@ struct GemmPackArgs {
   const void* dest = nullptr;
 };
 
-// Groups of products of equal shape: arrays with one element a group, but the operands' with one a
-// product.
+// Groups of products of equal shape: arrays have one element per group, those of operands one per product.
 struct GemmBatchArgs {
   DataType a_type = DataType::kUnknown;
   DataType b_type = DataType::kUnknown;
@@ -114,22 +111,21 @@ struct GemmBatchArgs {
   IntegerArray group_size;
 };
 
-// Multiplications and additions, counted as analyzer/model/op_cost.cc does: 2mnk, 8mnk with complex
-// numbers, 6mnk where those take three real products. 0 where a dimension is not positive,
-// UINT64_MAX where it does not fit.
+// Multiplications and additions, counted as in analyzer/model/op_cost.cc: 2mnk; 8mnk for complex numbers, 6mnk if these
+// need three real products. 0 if a dimension is not positive, UINT64_MAX on overflow.
 uint64_t GemmFlops(GemmKind kind, DataType type, int64_t m, int64_t n, int64_t k);
 
-// Into a record with room for kGroupedGemmShapeWords and three addresses. Shape and addresses are
-// those of the first product, `batch` counts the products of all groups.
+// Needs kGroupedGemmShapeWords and three addresses. Shape and addresses are those of the first product, `batch` is the
+// number of products in all groups.
 void DecodeGemmBatch(const GemmBatchArgs& args, CallRecord* record);
 
-// The others need kGemmShapeWords and three addresses. They are inline because they are on every
-// hooked call's way: the compiler stores the arguments straight into the record.
+// The others need kGemmShapeWords and three addresses. They are inline because they run in every hooked call: the
+// compiler stores the arguments directly into the record.
 __attribute__((always_inline)) inline void DecodeGemm(const GemmArgs& args, CallRecord* record) {
   const bool row_major = args.order == 'R';
   GemmArgs shape = args;
-  // oneMKL's cblas_gemm_s8u8s32 takes the unsigned matrix as A in row-major order and as B in
-  // column-major order (measured with 2024.2).
+  // oneMKL's cblas_gemm_s8u8s32 takes the unsigned matrix as A in row-major order and as B in column-major order
+  // (measured with 2024.2).
   if (row_major && args.a_type == DataType::kS8 && args.b_type == DataType::kU8) std::swap(shape.a_type, shape.b_type);
   new (record->shape()) GemmShape{
       shape.a_type,

@@ -15,7 +15,7 @@ struct MatrixArgs {
   DataType type = DataType::kUnknown;
   MatrixKind kind = MatrixKind::kUnknown;
   char order = 'C';
-  char side = 0;  // 0 where the function has no such argument
+  char side = 0;  // 0 if the function has no such argument
   char uplo = 0;
   char trans = 0;
   char diag = 0;
@@ -31,8 +31,7 @@ struct MatrixArgs {
   int64_t batch = 1;
 };
 
-// Into a record with room for kMatrixShapeWords and three addresses; operands that the function
-// lacks are 0.
+// Needs kMatrixShapeWords and three addresses; operands that the function lacks are 0.
 void DecodeMatrix(const MatrixArgs& args, CallRecord* record);
 
 }  // namespace dlhook::inline decode

@@ -1,6 +1,5 @@
-// Totals of calls on their way out (trace::CallAggregate): those that the recorded threads kept themselves, and per (thread, op)
-// those for the time after DLHOOK_MAX_BYTES is reached.
-// Thread: the drain's. Bounded: when the table is full it must be flushed.
+// Totals of calls to be written (trace::CallAggregate): those kept by the recorded threads themselves, and those per
+// (thread, op) after DLHOOK_MAX_BYTES is reached. Thread: the drain's. Bounded: a full table must be flushed.
 #ifndef DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
 #define DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
 
@@ -27,12 +26,12 @@ class AggregateTable {
 
   bool full() const { return count_ > kCapacity * 3 / 4; }
   bool empty() const { return count_ == 0; }
-  uint64_t calls() const { return calls_; }  // that the rows stand for
+  uint64_t calls() const { return calls_; }  // represented by the rows
 
   void Add(uint32_t thread_id, uint32_t op_iid, const CallTotals& totals, uint64_t end_ticks);
-  // Appends one packet for each row and empties the table.
+  // Appends one packet per row and empties the table.
   void Flush(uint64_t window_end_ticks, Buffer* out);
-  // Empties the table: its op ids mean nothing any more.
+  // Empties the table because its op ids are no longer valid.
   void Drop();
 
  private:

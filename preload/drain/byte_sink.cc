@@ -11,7 +11,7 @@ namespace {
 // Room for the loss and footer packets when the disk is full.
 constexpr uint64_t kReserveBytes = 16384;
 constexpr uint64_t kReserveStepBytes = 1 << 20;
-// Out of the way of programs that count on low descriptor numbers (shells, daemons that close 3 … 255).
+// Above the low numbers that some programs rely on (shells, daemons that close 3 … 255).
 constexpr int kLowestDescriptor = 700;
 
 int MoveUp(int fd) {
@@ -39,7 +39,7 @@ bool FileSink::OpenExisting(uint64_t inode) {
     if (fd >= 0) close(fd);
     return false;
   }
-  // One that is known by its inode was made by us. Any other must at least be nobody else's, under no second name.
+  // A file with the known inode was created by us. Any other must at least be owned by us, without further hard links.
   bool is_it = inode != 0 ? info.st_ino == inode : info.st_uid == geteuid() && info.st_nlink == 1;
   if (!S_ISREG(info.st_mode) || !is_it) {
     close(fd);
@@ -50,7 +50,7 @@ bool FileSink::OpenExisting(uint64_t inode) {
   return true;
 }
 
-// What has taken its name meanwhile is somebody's: it gets another one.
+// A file that has taken its name meanwhile belongs to someone else and is renamed.
 bool FileSink::OpenNew() {
   constexpr int kMostAside = 100;
   for (int aside = 1; aside <= kMostAside; ++aside) {
@@ -81,7 +81,7 @@ void FileSink::Close() {
   uint64_t links = 0;
   if (IsStillOurs(&links)) {
     if (ftruncate(fd_, static_cast<off_t>(size_)) != 0) {
-      // Gives the reserve back; what stands in the file is whole either way.
+      // Frees the reserve; the file's contents are intact either way.
     }
     close(fd_);
   }
@@ -110,7 +110,7 @@ WriteResult FileSink::Reopen() {
     size_ = size;
     return WriteResult::kOk;
   }
-  bool is_gone = error_ == ENOENT || error_ == ELOOP || error_ == EEXIST;  // rather than out of reach
+  bool is_gone = error_ == ENOENT || error_ == ELOOP || error_ == EEXIST;  // rather than not accessible
   int removed = ours ? fd_ : -1;
   if (!is_gone || !recreate_ || !OpenNew()) return WriteResult::kFailed;
   if (removed >= 0) close(removed);
@@ -125,9 +125,10 @@ bool FileSink::Allocate(uint64_t bytes) {
 
 bool FileSink::Reserve(uint64_t bytes) {
   if (size_ + bytes <= reserved_) return true;
-  // In steps: a call for each write costs more than the write. Near the end of the space, just what is needed.
+  // In steps, because an allocation call per write would cost more than the write. Near the end of the space, only what
+  // is needed.
   if (Allocate(bytes + kReserveStepBytes) || Allocate(bytes)) return true;
-  return errno != ENOSPC && errno != EDQUOT && errno != EFBIG;  // not every file system can; then the write decides
+  return errno != ENOSPC && errno != EDQUOT && errno != EFBIG;  // else not supported: the write decides
 }
 
 WriteResult FileSink::Write(const char* data, size_t size, bool last) {

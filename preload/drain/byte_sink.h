@@ -1,4 +1,4 @@
-// Where the drain writes packets: a trace file that only ever holds whole packets, or memory.
+// Where the drain writes packets: a trace file that always consists of complete packets, or memory.
 // Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_BYTE_SINK_H_
 #define DLHOOK_PRELOAD_DRAIN_BYTE_SINK_H_
@@ -15,14 +15,14 @@ namespace dlhook::inline drain {
 enum class WriteResult {
   kOk,
   kFailed,  // nothing was written; error() says why
-  kGone,    // the file was removed; a new, empty one stands in its place: everything must be said again
+  kGone,    // the file was removed; a new, empty one replaces it: everything must be written again
 };
 
 class ByteSink {
  public:
-  // Appends all or nothing. `last`: may use the space kept in reserve for the end of the trace.
+  // Appends all or nothing. `last`: may use the space reserved for the end of the trace.
   virtual WriteResult Write(const char* data, size_t size, bool last) = 0;
-  // Cuts to `bytes` (a drain that takes over).
+  // Truncates to `bytes` (for a drain that takes over).
   virtual bool Truncate(uint64_t bytes) = 0;
   int error() const { return error_; }
 
@@ -31,9 +31,9 @@ class ByteSink {
   int error_ = 0;  // errno of the last failure
 };
 
-// Appends to a file. Keeps no claim on a file descriptor number: a host that closes or re-uses it is noticed before each
-// write, and the file is opened again. Never writes to anything else than the regular file that it opened or made: no link is followed,
-// and what has come to lie under the file's name is put aside.
+// Appends to a file. Does not rely on a file descriptor number: if the host closes or reuses it, this is noticed before
+// each write, and the file is opened again. Never writes to anything but the regular file that it opened or created: it
+// follows no link, and renames whatever else has taken the file's name.
 class FileSink final : public ByteSink {
  public:
   FileSink() = default;
@@ -41,11 +41,11 @@ class FileSink final : public ByteSink {
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;
 
-  // The file `name` in `folder` (both must outlive the sink), which has this inode; 0: any file of ours. `recreate`: where it is not
-  // there, now or later, make it.
+  // The file `name` in `folder` (both must outlive the sink) with this inode; 0: any file of ours. `recreate`: create
+  // it if it does not exist, now or later.
   bool OpenAt(int folder, const char* name, uint64_t inode, bool recreate);
   bool Open(const char* path, bool recreate) { return OpenAt(AT_FDCWD, path, 0, recreate); }
-  // Where the file is made anew when it is gone.
+  // Where to recreate the file if it is gone.
   void MoveTo(int folder, const char* name) {
     folder_ = folder;
     name_ = name;
@@ -72,7 +72,7 @@ class FileSink final : public ByteSink {
   uint64_t device_ = 0;
   uint64_t inode_ = 0;
   uint64_t size_ = 0;
-  uint64_t reserved_ = 0;  // file space is ours up to here
+  uint64_t reserved_ = 0;  // file space allocated so far
 };
 
 class MemorySink final : public ByteSink {
@@ -81,7 +81,7 @@ class MemorySink final : public ByteSink {
     buffer_.Append(data, size);
     return WriteResult::kOk;
   }
-  bool Truncate(uint64_t) override { return true; }  // it holds only what this drain adds
+  bool Truncate(uint64_t) override { return true; }  // contains only what this drain added
   const Buffer& buffer() const { return buffer_; }
 
  private:

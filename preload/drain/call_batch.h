@@ -1,4 +1,4 @@
-// The open CallBatch packet of the drain: calls of one thread as encoded columns (see proto/call.proto).
+// The drain's open CallBatch packet: calls of one thread as encoded columns (see proto/call.proto).
 // Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_
 #define DLHOOK_PRELOAD_DRAIN_CALL_BATCH_H_
@@ -17,7 +17,7 @@ struct BatchedCall {
   int32_t status;
   uint32_t python_stack_iid;
   uint32_t stack_iid;
-  const uint64_t* addresses;  // op's address_count of them
+  const uint64_t* addresses;  // address_count of the op
 };
 
 class CallBatch {
@@ -28,7 +28,7 @@ class CallBatch {
   uint32_t count() const { return count_; }
   uint32_t thread_id() const { return thread_id_; }
 
-  // False where memory is out: the call is not in the batch.
+  // False if out of memory: the call is not in the batch.
   bool Add(uint32_t thread_id, uint32_t op_iid, const BatchedCall& call) {
     if (count_ == 0 && !Start(thread_id, call)) return false;
     op_.AppendVarintUnchecked(op_iid);
@@ -50,7 +50,7 @@ class CallBatch {
   }
   void AddAddress(uint32_t iid) { address_.AppendVarint(iid); }
 
-  // True where `call` can't go into the open batch: another thread, a jump in the numbers, or it is full.
+  // True if `call` can't go into the open batch: another thread, a jump in the numbers, or the batch is full.
   bool MustFlushBefore(uint32_t thread_id, uint64_t sequence) const {
     if (count_ == 0) return false;
     int64_t jump = static_cast<int64_t>(sequence - previous_sequence_);
@@ -83,7 +83,7 @@ class CallBatch {
   }
 
  private:
-  // A column that begins with the first call that has something there: most batches have none.
+  // A column that starts at the first call with a value: empty in most batches.
   struct LateColumn {
     Buffer bytes;
     bool begun = false;
@@ -96,7 +96,7 @@ class CallBatch {
     }
   };
 
-  // Makes room for a whole batch at once, so that Add need not look.
+  // Reserves memory for a whole batch, so that Add need not check.
   bool Start(uint32_t thread_id, const BatchedCall& call) {
     thread_id_ = thread_id;
     base_sequence_ = call.sequence - 1;

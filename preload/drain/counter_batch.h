@@ -1,4 +1,4 @@
-// Open CounterBatch packets of the drain: readings of one set of counters of one thread as encoded columns (see
+// The drain's open CounterBatch packets: readings of one set of counters of one thread as encoded columns (see
 // proto/call.proto). Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_COUNTER_BATCH_H_
 #define DLHOOK_PRELOAD_DRAIN_COUNTER_BATCH_H_
@@ -13,13 +13,13 @@ namespace dlhook::inline drain {
 
 using ReadingKind = fields::CounterBatch::Kind;
 
-// What readings of one batch have in common.
+// Common to the readings of one batch.
 struct CounterBatchKey {
-  uint32_t thread_id;  // 0: a thread that made no recorded call; with tid 0: the whole process
+  uint32_t thread_id;  // 0: a thread without recorded calls; with tid 0: the whole process
   uint32_t tid;
   ReadingKind kind;
   CounterSource source;
-  uint32_t count;  // of counters
+  uint32_t count;  // number of counters
   uint32_t name_iids[kMaxCountersOfSet];
 
   bool operator==(const CounterBatchKey& other) const {
@@ -30,7 +30,7 @@ struct CounterBatchKey {
 
 struct CounterReading {
   uint64_t ticks;
-  uint64_t enabled_ns;  // both 0 where nothing is multiplexed
+  uint64_t enabled_ns;  // both 0 if nothing is multiplexed
   uint64_t running_ns;
   uint64_t values[kMaxCountersOfSet];
 };
@@ -42,7 +42,7 @@ class CounterBatch {
   uint32_t count() const { return count_; }
   bool Takes(const CounterBatchKey& key) const { return count_ > 0 && count_ < kMaxReadings && key_ == key; }
 
-  // For an empty batch: the readings that come now.
+  // For an empty batch: the key of the following readings.
   void Start(const CounterBatchKey& key) {
     key_ = key;
     previous_ = {};
@@ -50,7 +50,7 @@ class CounterBatch {
     for (Buffer* column : {&ticks_, &values_, &enabled_, &running_}) column->Clear();
   }
 
-  // False where memory is out: the reading is not in the batch.
+  // False if out of memory: the reading is not in the batch.
   bool Add(const CounterReading& reading) {
     constexpr uint32_t kMaxVarintBytes = 10;
     bool fits = ticks_.Reserve(ticks_.size() + kMaxVarintBytes) &&
@@ -67,7 +67,7 @@ class CounterBatch {
     return true;
   }
 
-  // Appends the packet to `out` and makes the batch empty.
+  // Appends the packet to `out` and empties the batch.
   void Flush(Buffer* out) {
     namespace f = fields::CounterBatch;
     PacketWriter writer(out);
@@ -104,12 +104,12 @@ class CounterBatch {
   Buffer ticks_, values_, enabled_, running_;
 };
 
-// A thread's sets take turns: some batches are open at once.
+// A thread's sets alternate, so several batches are open at once.
 class CounterBatches {
  public:
   CounterBatch batches[8];
 
-  // The batch for readings of this key, empty ones started; null where all are others'.
+  // The batch for this key, starting an empty one if necessary; null if all are used by others.
   CounterBatch* For(const CounterBatchKey& key) {
     for (CounterBatch& batch : batches) {
       if (batch.Takes(key)) return &batch;

@@ -23,12 +23,12 @@ namespace {
 constexpr uint64_t kSamplesPerListing = 5;
 constexpr uint64_t kSamplesPerSeldom = 10;
 constexpr uint64_t kHandOversPerSecond = 4;
-constexpr uint32_t kIdleSamples = 8;  // then a thread is looked at less often
+constexpr uint32_t kIdleSamples = 8;  // after that a thread is read less often
 constexpr uint32_t kIdleLookSamples = 4;
-constexpr uint64_t kPartOfProcessor = 150;  // samples take at most 1/150 of one
+constexpr uint64_t kPartOfProcessor = 150;  // samples take at most 1/150 of a processor
 constexpr uint64_t kLongestIntervalSeconds = 60;
 
-// The clock of a thread of one's own process (see clock_getcpuclockid; glibc has no function for a tid), of a process.
+// The clock of a thread of the own process (see clock_getcpuclockid; glibc has no function for a tid), of a process.
 clockid_t ClockOfThread(uint32_t tid) { return static_cast<clockid_t>((~tid << 3) | 6u); }
 clockid_t ClockOfProcess(uint32_t pid) { return static_cast<clockid_t>((~pid << 3) | 2u); }
 
@@ -39,7 +39,7 @@ bool ReadClock(clockid_t clock, uint64_t* ns) {
   return true;
 }
 
-// Their files cost more than what they tell at every sample.
+// Read less often, because the files are too expensive for every sample.
 bool IsSeldom(UsageField field) { return field >= UsageField::kVoluntarySwitches; }
 
 }  // namespace
@@ -51,7 +51,7 @@ void CounterSampler::AddCounter(const char* name, size_t bytes) {
   wants_switches_ = wants_switches_ || (IsSeldom(field) && field != UsageField::kMigrations);
   wants_migrations_ = wants_migrations_ || field == UsageField::kMigrations;
   for (Series* series : {IsSeldom(field) ? &seldom_ : &often_, &process_}) {
-    // From outside nobody tells the switches of a process, and its migrations nobody at all.
+    // From outside, a process's switches are not available, and its migrations never.
     bool is_told = !IsSeldom(field) || (is_own_process_ && field != UsageField::kMigrations);
     if (series == &process_ && !is_told) continue;
     size_t used = strlen(series->names);
@@ -91,7 +91,8 @@ void CounterSampler::Open(SessionHeader* session, bool is_own_process, Drain* dr
   BeginThread(0, drain);
 }
 
-// The drain's own, under a name by which a reader tells it from the program's. After the program's first: that one is number 1.
+// The drain's own thread, under a name that distinguishes it from the program's. After the program's first thread,
+// which is number 1.
 void CounterSampler::NameOwnThread(Drain* drain) {
   static const char kName[16] = "dlhook";
   if (!is_own_process_ || is_own_named_ || session_->next_thread_id.load(std::memory_order_relaxed) == 0) return;
@@ -127,7 +128,7 @@ uint64_t CounterSampler::NanosecondsToNext() const {
 
 void CounterSampler::Step(Drain* drain) {
   if (session_ == nullptr || NowTicks() < next_ticks_) return;
-  // The first thread has a number before the drain's own gets one.
+  // Wait until the first thread has a number.
   bool has_begun = session_->next_thread_id.load(std::memory_order_relaxed) != 0;
   if (!has_begun || session_->stopped.load(std::memory_order_relaxed) != 0) {
     next_ticks_ = NowTicks() + interval_ticks_;
@@ -138,7 +139,7 @@ void CounterSampler::Step(Drain* drain) {
   uint64_t cost_ns = ClockNanoseconds(CLOCK_THREAD_CPUTIME_ID) - began_ns;
   uint64_t second = TicksPerSecond(*session_);
   uint64_t least = cost_ns * kPartOfProcessor * (second / 1000000u) / 1000u;
-  // Beyond its limit a trace grows slower and slower.
+  // Beyond its limit a trace grows ever more slowly.
   if (drain->IsBeyondLimit() && interval_ticks_ < kLongestIntervalSeconds * second) interval_ticks_ *= 2;
   next_ticks_ = NowTicks() + (least > interval_ticks_ ? least : interval_ticks_);
 }
@@ -171,9 +172,9 @@ void CounterSampler::Sample(Drain* drain, bool all) {
   HandOverAll(drain);
 }
 
-// ---- which threads there are ----
+// ---- Which threads exist ----
 
-// Tried again where no descriptor was left.
+// Retried if no descriptor was available.
 bool CounterSampler::OpenDirectory() {
   char path[32];
   snprintf(path, sizeof path, "/proc/%u/task", session_->pid);
@@ -204,20 +205,20 @@ void CounterSampler::ListThreads(Drain* drain) {
   NameOwnThread(drain);
 }
 
-// The kernel ends a listing early where the thread dies at which it has arrived: one listing proves nothing.
+// The kernel ends a listing early if the thread it has reached dies: a single listing proves nothing.
 void CounterSampler::EndUnlisted() {
   for (uint32_t i = 1; i < thread_count_; ++i) {
     if (threads_[i].listings_without > 1) threads_[i].is_alive = false;
   }
 }
 
-// The numbers of those that record.
+// Assigns the numbers of recording threads.
 void CounterSampler::NameThreads(Drain* drain) {
   uint32_t slots = session_->slots_in_use.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < slots && i < kMaxSlots; ++i) {
     const Slot& slot = session_->slots[i];
     if (slot.owned.load(std::memory_order_acquire) == 0) continue;
-    // Both of one thread: the number is 0 while the slot changes hands.
+    // Consistent: the number is 0 while the slot changes its owner.
     uint32_t thread_id = slot.thread_id.load(std::memory_order_acquire);
     uint32_t tid = slot.tid.load(std::memory_order_acquire);
     if (thread_id == 0 || slot.thread_id.load(std::memory_order_relaxed) != thread_id) continue;
@@ -225,12 +226,12 @@ void CounterSampler::NameThreads(Drain* drain) {
     if (thread == nullptr || thread->thread_id == thread_id || !drain->HasThread(thread_id)) continue;
     HandOver(drain, thread);
     thread->thread_id = thread_id;
-    // From now on it reads them itself.
+    // from now on it reads them itself
     if (wants_perf_ && session_->counters_at_interval_only == 0) perf_.End(IndexOf(thread), IndexOf(thread));
   }
 }
 
-// They are listed in the same order every time.
+// They are always listed in the same order.
 CounterSampler::Thread* CounterSampler::FindThread(uint32_t tid) {
   for (uint32_t i = 0; i < thread_count_; ++i) {
     uint32_t at = (cursor_ + i) % thread_count_;
@@ -259,7 +260,7 @@ void CounterSampler::EndThread(Drain* drain, Thread* thread) {
   if (thread != last) memcpy(static_cast<void*>(thread), last, sizeof *thread);
 }
 
-// ---- what they have done ----
+// ---- What they have done ----
 
 bool CounterSampler::ReadTaskClock(Thread* thread, uint64_t* task_clock_ns) const {
   if (is_own_process_) return ReadClock(ClockOfThread(thread->tid), task_clock_ns);
@@ -284,7 +285,7 @@ void CounterSampler::ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks) {
     bool is_there = ReadProcFile(&thread->files, ProcFile::kStatus, text, sizeof text);
     if (!is_there || !ParseSwitches(text, &last->voluntary_switches, &last->involuntary_switches)) return;
   }
-  // A kernel without this file was told of when the process began to count.
+  // A kernel without this file was reported when the process began to count.
   if (wants_migrations_ && ReadProcFile(&thread->files, ProcFile::kSched, text, sizeof text))
     ParseMigrations(text, &last->migrations);
   thread->ran_since_seldom = false;
@@ -295,8 +296,8 @@ void CounterSampler::ReadSeldom(Drain* drain, Thread* thread, uint64_t ticks) {
 void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
   uint64_t task_clock_ns;
   bool is_there = ReadTaskClock(thread, &task_clock_ns);
-  if (!is_there && (errno == EMFILE || errno == ENFILE)) return;  // no descriptor left: nothing is known
-  // A clock that fell is that of a later thread with its number.
+  if (!is_there && (errno == EMFILE || errno == ENFILE)) return;  // no descriptor available: nothing is known
+  // If the clock went backwards, a later thread has this number.
   if (!is_there || task_clock_ns < thread->last.task_clock_ns) {
     thread->is_alive = false;
     return;
@@ -306,7 +307,7 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
     if (++thread->idle_samples >= kIdleSamples) thread->next_look_ticks = ticks + kIdleLookSamples * interval_ticks_;
     return;
   }
-  // It began to run after it was seen idle, not when its last reading was taken.
+  // It began to run after it was last seen idle, not after its last reading.
   if (thread->idle_ticks != 0) Hold(drain, thread, thread->idle_ticks);
   thread->idle_ticks = 0;
   thread->idle_samples = 0;
@@ -316,7 +317,7 @@ void CounterSampler::Look(Drain* drain, Thread* thread, uint64_t ticks) {
   Usage before = thread->last;
   if ((wants_faults_ || is_first) && !ReadFaults(thread, &start_jiffies)) return;
   if (!is_first && start_jiffies != 0 && start_jiffies != thread->start_jiffies) {
-    thread->last = before;  // what was read is a later thread's
+    thread->last = before;  // the new values belong to a later thread
     thread->is_alive = false;
     return;
   }
@@ -356,7 +357,7 @@ void CounterSampler::LookAtProcess(Drain* drain, uint64_t ticks) {
   Hold(drain, process, ticks);
 }
 
-// In ticks of the trace. A start counts in hundredths of a second since boot.
+// Converts to ticks of the trace. A start is in hundredths of a second since boot.
 uint64_t CounterSampler::TicksOfStart(uint64_t start_jiffies) const {
   uint64_t now_ns = ClockNanoseconds(CLOCK_BOOTTIME);
   uint64_t start_ns = start_jiffies * (1000000000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK)));
@@ -367,7 +368,7 @@ uint64_t CounterSampler::TicksOfStart(uint64_t start_jiffies) const {
   return now > age_ticks ? now - age_ticks : 0;
 }
 
-// ---- to the drain ----
+// ---- Output to the drain ----
 
 void CounterSampler::Hold(Drain* drain, Thread* thread, uint64_t ticks) {
   if (thread->held_count == kHeldReadings) HandOver(drain, thread);

@@ -1,7 +1,7 @@
-// Counters over time (DLHOOK_COUNTERS_MS): readings of all threads of a recorded process, also of those that make no
-// recorded call, and of the process as a whole, taken by whoever drains. Of the threads' own readings
-// (counters/counters.h) it knows nothing. Thread: the drain's. System calls on every sample; descriptors of /proc and of
-// perf in the drain's own table. Bounds what it takes of a processor.
+// Counters over time (DLHOOK_COUNTERS_MS): the drain reads counters of all threads of a recorded process, including
+// those without recorded calls, and of the process as a whole. Independent of the threads' own readings
+// (counters/counters.h). Thread: the drain's. Makes system calls for every sample; keeps descriptors of /proc and of
+// perf in the drain's own table. Limits its use of a processor.
 #ifndef DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
 #define DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
 
@@ -21,12 +21,11 @@ class CounterSampler {
   CounterSampler(const CounterSampler&) = delete;
   CounterSampler& operator=(const CounterSampler&) = delete;
 
-  // Does nothing where the session wants no samples. The calling thread's own process: clocks of its threads are at
-  // hand.
+  // Does nothing if the session wants no samples. `is_own_process`: clocks of its threads are directly available.
   void Open(SessionHeader* session, bool is_own_process, Drain* drain);
   // Takes a sample if it is due.
   void Step(Drain* drain);
-  // Takes a last sample, if the process still is there, and hands all to the drain.
+  // Takes a last sample, if the process still exists, and passes everything to the drain.
   void Finish(Drain* drain);
   void Close();
   // How long until the next sample is due; UINT64_MAX: never.
@@ -37,7 +36,7 @@ class CounterSampler {
   static constexpr uint32_t kHeldReadings = 32;
   static constexpr uint32_t kHeldSeldom = 4;
 
-  // Names of a series' counters, and what they are.
+  // The counters of a series: names and kinds.
   struct Series {
     char names[256];
     UsageField fields[kMaxCountersOfSet];
@@ -51,14 +50,14 @@ class CounterSampler {
     uint32_t tid;  // 0: the process as a whole
     uint32_t thread_id;
     bool is_alive;
-    uint32_t listings_without;  // in a row
+    uint32_t listings_without;  // consecutive
     bool has_begun;
     bool ran_since_seldom;
     uint32_t idle_samples;
     uint64_t start_ticks;
-    uint64_t start_jiffies;  // 0: not asked for
+    uint64_t start_jiffies;  // 0: not queried
     uint64_t next_look_ticks;
-    uint64_t idle_ticks;  // when it was last seen to have done nothing since its last reading; 0: not
+    uint64_t idle_ticks;  // since when it has been idle after its last reading; 0: not idle
     Usage last;
     ProcFiles files;
     uint32_t held_count;
@@ -93,8 +92,8 @@ class CounterSampler {
   SessionHeader* session_ = nullptr;
   bool is_own_process_ = false;
   bool is_own_named_ = false;
-  Series often_ = {};    // what costs little: of threads at every sample
-  Series seldom_ = {};   // of threads, what costs more
+  Series often_ = {};    // cheap ones: read for all threads at every sample
+  Series seldom_ = {};   // expensive ones for threads
   Series process_ = {};  // of the process
   bool wants_faults_ = false;
   bool wants_switches_ = false;
@@ -104,7 +103,7 @@ class CounterSampler {
   int directory_ = -1;
   Thread* threads_ = nullptr;  // [0] is the process
   uint32_t thread_count_ = 0;
-  uint32_t cursor_ = 0;  // where FindThread begins
+  uint32_t cursor_ = 0;  // where FindThread starts
   uint64_t samples_ = 0;
   uint64_t interval_ticks_ = 0;
   uint64_t next_ticks_ = 0;

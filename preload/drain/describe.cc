@@ -1,4 +1,4 @@
-// Encoding of describing packets.
+// Encodes descriptive packets.
 #include "preload/drain/describe.h"
 
 #include "preload/drain/describe_cuda.h"
@@ -258,7 +258,7 @@ void WriteLossPacket(const LossDescription& loss, Buffer* out) {
   scope.writer.String(f::kDetail, loss.detail);
 }
 
-// The texts end with a NUL each; of the last one it may be missing.
+// The texts are NUL-terminated; the last one may lack the NUL.
 void WritePythonModulePacket(const PythonModuleRecord& record, Buffer* out) {
   namespace f = fields::PythonModule;
   PacketScope scope(out, fields::Packet::kPythonModule);

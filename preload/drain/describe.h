@@ -1,5 +1,5 @@
 // Packets that describe something once: header, clock samples, ops, mappings, capabilities, losses. Encoding only.
-// Thread: the drain's. The session and the records are untrusted: strings are bounded, enums pass through.
+// Thread: the drain's. The session and the records are untrusted: strings are bounded, enums are passed through.
 #ifndef DLHOOK_PRELOAD_DRAIN_DESCRIBE_H_
 #define DLHOOK_PRELOAD_DRAIN_DESCRIBE_H_
 
@@ -46,7 +46,7 @@ void WritePythonModulePacket(const PythonModuleRecord& record, Buffer* out);
 void WriteResetPacket(ResetReason reason, Buffer* out);
 void WriteFooterPacket(uint32_t end, uint64_t end_ticks, uint64_t calls, Buffer* out);
 
-// Where the definitions are that a record refers to.
+// Where to find the definitions that a record refers to.
 struct DefinitionSource {
   const SessionHeader* session;
   uint64_t mapping_bytes;

@@ -1,4 +1,4 @@
-// Encoding of CUDA's ops.
+// Encodes CUDA ops.
 #include "preload/drain/describe_cuda.h"
 
 #include "preload/drain/message_check.h"
@@ -22,7 +22,7 @@ const char* const kCudnnOperationNames[] = {
 // clang-format on
 static_assert(sizeof kCudnnOperationNames / sizeof *kCudnnOperationNames == static_cast<int>(CudnnOperation::kCount));
 
-// The record's shape, or all zero where it is too short for one.
+// The record's shape, or zeros if the record is too short.
 template <typename Shape>
 bool ReadShape(const CallRecord& record, Shape* shape) {
   if (uint32_t{record.header.shape_words} * 8 < sizeof *shape) return false;

@@ -1,5 +1,5 @@
-// Encoding of what calls of CUDA's libraries (and MPI) computed.
-// Thread: the drain's. Records are untrusted: enums pass through, counts are bounded.
+// Encoding of calls of CUDA's libraries (and MPI).
+// Thread: the drain's. Records are untrusted: enums are passed through, counts are bounded.
 #ifndef DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_
 #define DLHOOK_PRELOAD_DRAIN_DESCRIBE_CUDA_H_
 
@@ -7,7 +7,7 @@
 
 namespace dlhook::inline drain {
 
-// Writes the shape into the open OpDefinition, and OpDefinition.captured; nothing for records of other types.
+// Writes the shape into the open OpDefinition, and OpDefinition.captured; nothing for other record types.
 void WriteCudaShape(const CallRecord& record, const DefinitionSource& definitions, PacketWriter* writer);
 
 // Gemm's fields, without its Begin and End.

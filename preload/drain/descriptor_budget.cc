@@ -10,9 +10,9 @@ namespace dlhook::inline drain {
 namespace {
 
 constexpr uint64_t kPartOfTable = 4;
-constexpr uint64_t kMostDescriptors = 8192;  // files of /proc that were read hold a page each
+constexpr uint64_t kMostDescriptors = 8192;  // each file of /proc that has been read uses a page
 
-// Process id, and in the lower half how many are taken: a forked child's drain has a table of its own.
+// Process id, and in the lower half the number taken: a forked child's drain has its own table.
 std::atomic<uint64_t> g_taken{0};
 
 uint64_t Budget() {

@@ -1,4 +1,4 @@
-// The drain's way in: rings -> records -> batches. Its way out is drain_output.cc.
+// The drain's input: rings -> records -> batches. Its output is drain_output.cc.
 #include "preload/drain/drain.h"
 
 #include <errno.h>
@@ -16,10 +16,10 @@ constexpr size_t kPublishBytes = 256 << 10;
 constexpr uint64_t kWorthDrainingBytes = 32 << 10;
 constexpr size_t kWorthWritingBytes = 64 << 10;
 constexpr uint32_t kWorryingFullness = 64;  // a quarter of a ring
-// What a slot may wait for company: small packets cost bytes and time.
+// How long a slot may wait for others: small packets cost bytes and time.
 constexpr uint64_t kSweepsPerSecond = 10;
 
-// Least size of a record by its type, in bytes; 0: unknown type.
+// Minimum size of a record by its type, in bytes; 0: unknown type.
 size_t MinimumBytes(const RecordHeader& header) {
   size_t call = sizeof(CallRecord) + 8u * header.shape_words + 8u * header.address_count;
   if (IsCall(header.type)) return call;
@@ -60,14 +60,14 @@ size_t MinimumBytes(const RecordHeader& header) {
   }
 }
 
-// What stands behind the operand addresses, where the record is that long.
+// The value after the operand addresses, if the record is long enough.
 uint32_t NativeStackIn(const CallRecord& record) {
   size_t words = MinimumBytes(record.header) / 8;
   if (record.header.words <= words) return 0;
   return reinterpret_cast<const CallTrailer*>(reinterpret_cast<const uint64_t*>(&record) + words)->native_stack;
 }
 
-// The text that follows a record of type T lies within it.
+// Whether the text that follows a record of type T lies within it.
 template <typename T>
 bool TextFits(const T* record) {
   return sizeof(T) + uint64_t{record->text_bytes} <= uint64_t{record->header.words} * 8;
@@ -109,7 +109,7 @@ bool Drain::Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink)
 
 uint64_t Drain::NowTicks() const { return ReadTicks(static_cast<ClockKind>(session_->clock_kind)); }
 
-// A trace from its first byte: header and the clock samples that the process took itself.
+// Starts a trace from its first byte: header and the clock samples that the process took itself.
 void Drain::StartOver(ResetReason reset_reason) {
   ForgetDefinitions();
   out_.Clear();
@@ -118,7 +118,7 @@ void Drain::StartOver(ResetReason reset_reason) {
   if (reset_reason != ResetReason::kUnknown) WriteResetPacket(reset_reason, &out_);
 }
 
-// What was checked is what is used, whatever the host does to it meanwhile.
+// Uses only values that were checked, whatever the host does to the originals.
 Drain::Segment Drain::MemoryAt(uint64_t offset, uint64_t bytes) const {
   bool power_of_two = bytes >= 64 && (bytes & (bytes - 1)) == 0;
   bool inside =
@@ -140,7 +140,7 @@ Drain::Segment Drain::SegmentAt(uint32_t index, uint64_t position) const {
     if (start > position || (end != 0 && end <= position)) continue;
     uint64_t bytes = __atomic_load_n(&session_->chunk_bytes, __ATOMIC_RELAXED);
     uint64_t offset = __atomic_load_n(&session_->chunks_offset, __ATOMIC_RELAXED);
-    bool whole = bytes <= mapping_bytes_ && offset <= mapping_bytes_;  // no sum of the two wraps then
+    bool whole = bytes <= mapping_bytes_ && offset <= mapping_bytes_;  // no overflow in the following sum
     Segment segment = whole ? MemoryAt(offset + i * bytes, bytes) : Segment{};
     segment.end = end == 0 ? UINT64_MAX : end;
     return segment;
@@ -148,7 +148,7 @@ Drain::Segment Drain::SegmentAt(uint32_t index, uint64_t position) const {
   return home;
 }
 
-// In which records of a slot can wait.
+// The space for waiting records of a slot.
 uint64_t Drain::RoomOf(const Slot& slot) const {
   uint32_t used = session_->chunks_used.load(std::memory_order_acquire);
   uint64_t chunk = __atomic_load_n(&session_->chunk_bytes, __ATOMIC_RELAXED);
@@ -174,7 +174,7 @@ uint32_t Drain::Step(bool everything, bool take_clock_sample) {
     WriteLosses(false);
   }
   FlushAggregates(now, false);
-  // Small writes cost more than their bytes, but ring space comes back only when what was taken is written.
+  // Small writes cost more than their bytes, but ring space is freed only after writing.
   if (sweep || out_.size() >= kWorthWritingBytes || fullest > kWorryingFullness) {
     FlushBatch();
     Publish(false);
@@ -182,7 +182,7 @@ uint32_t Drain::Step(bool everything, bool take_clock_sample) {
   return fullest;
 }
 
-// Ids end here: nothing that was defined may be referred to any more.
+// Ids end here: later records must not refer to earlier definitions.
 void Drain::ForgetDefinitions() {
   interner_.Clear();
   pending_strings_.Clear();
@@ -192,13 +192,13 @@ void Drain::ForgetDefinitions() {
   pending_gpu_kernels_.Clear();
 }
 
-// Returns how full the ring was, in 1/256.
+// Returns the fill level of the ring, in 1/256.
 uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   const Slot& slot = session_->slots[index];
   uint64_t head = slot.head.load(std::memory_order_acquire);
   uint64_t waiting = head - state_.tails[index];
   uint64_t bytes = slot.bytes.load(std::memory_order_acquire);
-  uint64_t used = head - slot.tail.load(std::memory_order_relaxed);  // taken but not yet written counts, too
+  uint64_t used = head - slot.tail.load(std::memory_order_relaxed);  // including what was taken but not yet written
   uint32_t fullness = bytes == 0 ? 0 : used < bytes ? static_cast<uint32_t>(used * 256 / bytes) : 256;
   if (waiting == 0) return fullness;
   Segment segment = SegmentAt(index, state_.tails[index]);
@@ -209,7 +209,8 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   }
   if (!everything && waiting < kWorthDrainingBytes && waiting < bytes / 8) return fullness;
   while (const RecordHeader* record = NextRecord(index, head, &segment)) {
-    // Another core wrote the records: each line comes from its cache. A few records ahead hides that.
+    // The records were written by another core, so each line comes from its cache. Prefetching a few records ahead
+    // hides that.
     __builtin_prefetch(reinterpret_cast<const char*>(record) + 768);
     __builtin_prefetch(reinterpret_cast<const char*>(record) + 832);
     Take(index, record);
@@ -229,7 +230,7 @@ uint32_t Drain::DrainSlot(uint32_t index, bool everything) {
   return fullness;
 }
 
-// Null at the end, or where what lies there is no record: the rest of the ring is then given up and counted.
+// Null at the end, or at an invalid record: the rest of the ring is then dropped and counted.
 const RecordHeader* Drain::NextRecord(uint32_t index, uint64_t head, Segment* segment) {
   uint64_t tail = state_.tails[index];
   if (tail == head) return nullptr;
@@ -346,7 +347,7 @@ uint32_t Drain::TapOpOf(const TapLineRecord* record, const TapLine& line) {
   return op;
 }
 
-// Splitting a line costs more than everything else here: only new ops need it.
+// Splitting a line is the most expensive step: only new ops need it.
 void Drain::TakeTapLine(uint32_t slot, const TapLineRecord* record) {
   if (!TextFits(record) || record->source >= kMaxTapSources) return;
   auto text = reinterpret_cast<const char*>(record + 1);

@@ -1,7 +1,7 @@
-// Pops records from the rings of one session, interns, encodes packets and appends them to a sink. One piece of code for
-// three hosts: a writer thread of the recorded process, the launcher (dlhook run), the reader (rings of a killed process).
-// Needs nothing from the recorded process but the session mapping, and trusts nothing in it.
-// Thread: one at a time for a session.
+// Pops records from the rings of one session, interns, encodes packets and appends them to a sink. The same code for
+// three hosts: a writer thread of the recorded process, the launcher (dlhook run), the reader (rings of a killed
+// process). Needs nothing from the recorded process but the session mapping, and trusts nothing in it. Thread: one at a
+// time per session.
 #ifndef DLHOOK_PRELOAD_DRAIN_DRAIN_H_
 #define DLHOOK_PRELOAD_DRAIN_DRAIN_H_
 
@@ -24,58 +24,58 @@
 
 namespace dlhook::inline drain {
 
-// How the recorded process ended, as far as the drain's owner knows.
+// How the recorded process ended, as far as known.
 using ProcessEnd = fields::Footer::End;
 
 class Drain {
  public:
-  // `session` is mapped readable and writable over `mapping_bytes` bytes. False (with a sentence in error()) where it is
-  // no session of this build.
+  // `session` is mapped readable and writable with `mapping_bytes` bytes. False (with a sentence in error()) if it is
+  // not a session of this build.
   bool Open(SessionHeader* session, uint64_t mapping_bytes, ByteSink* sink);
-  // Takes what is worth taking (everything with `everything`); returns the number of bytes still waiting in the fullest
-  // ring, in 1/256 of its size. `take_clock_sample`: the clocks of this machine are those of the recorded process.
+  // Takes records if it is worthwhile (all with `everything`); returns the fill level of the fullest ring, in 1/256 of
+  // its size. `take_clock_sample`: this machine's clocks are those of the recorded process.
   uint32_t Step(bool everything, bool take_clock_sample);
-  // Writes all that it holds: another drain may go on.
+  // Writes everything it holds, so that another drain can continue.
   void Suspend();
-  // Takes what threads of a process that is gone kept as totals and could not hand over.
+  // Takes the totals that threads of a dead process kept and could not hand over.
   void TakeLeftTotals();
   // Drains the rest and writes losses and the footer.
   void Finish(ProcessEnd end, bool take_clock_sample);
   const char* error() const { return error_; }
   // The mapping's file has grown: rings up to here may be read.
   void set_mapping_bytes(uint64_t bytes) { mapping_bytes_ = bytes; }
-  // Readings that whoever drains took itself (drain/counter_sampler.h). `names`: of the counters, separated by commas.
+  // Readings taken by the drain itself (drain/counter_sampler.h). `names`: of the counters, separated by commas.
   void AddSamples(uint32_t thread_id, uint32_t tid, CounterSource source, const char* names,
                   const CounterReading* readings, uint32_t count);
-  // A thread that makes no records of its own: the drain's.
+  // A thread without records of its own: the drain's.
   void AddThread(uint32_t thread_id, uint32_t tid, const char (&name)[16]);
-  // How busy the process is (the launcher's io/load_sampler.h). Not beyond the trace's limit.
+  // Load of the process (the launcher's io/load_sampler.h). Not beyond the trace's limit.
   void AddLoad(const LoadSample& sample) {
     if (!IsBeyondLimit()) WriteLoadSamplePacket(sample, &out_);
   }
-  // What whoever samples can't count, and why. trace::Capability::State
+  // What the sampler can't count, and why. `state`: trace::Capability::State
   void AddCapability(const char* name, uint32_t state, const char* reason);
-  // The trace has told of this thread, and of none that came after it in its slot.
+  // Whether the trace contains this thread, and no later one in its slot.
   bool HasThread(uint32_t thread_id) const {
     for (uint32_t known : state_.thread_ids) {
       if (known == thread_id) return true;
     }
     return false;
   }
-  // True where the trace has reached its limit: what comes from now on should be little.
+  // True if the trace has reached its limit: from now on little should be added.
   bool IsBeyondLimit() const {
     uint64_t limit = session_->trace_bytes_limit;
     return limit != 0 && state_.file_bytes + out_.size() > limit;
   }
-  // Of the whole trace, as far as written.
+  // In the whole trace, as far as written.
   uint64_t calls() const { return state_.calls; }
 
  private:
-  // A part of a slot's positions, and the memory in which they lie.
+  // A contiguous range of a slot's positions, and its memory.
   struct Segment {
-    const char* data;  // null: the session does not say where it could be
+    const char* data;  // null: the session gives no valid location
     uint64_t bytes;    // power of two
-    uint64_t end;      // the first position that lies elsewhere
+    uint64_t end;      // the first position in another segment
   };
   Segment MemoryAt(uint64_t offset, uint64_t bytes) const;
   Segment SegmentAt(uint32_t index, uint64_t position) const;
@@ -131,7 +131,7 @@ class Drain {
   const char* error_ = "";
   Interner interner_;
   Buffer out_;  // packets not yet written
-  // Definitions that must precede the open batches: strings, ops, native stacks, Python stacks, kernels of GPUs.
+  // Definitions that must precede the open batches: strings, ops, native stacks, Python stacks, GPU kernels.
   Buffer pending_strings_;
   Buffer pending_;
   Buffer pending_native_stacks_;
@@ -142,10 +142,10 @@ class Drain {
   ScopeBatch scopes_;
   CounterBatches counters_;
   GpuBatches gpu_;
-  bool leaves_out_gpu_ = false;    // since the trace is at its limit
-  uint32_t tids_[kMaxSlots] = {};  // of the slots' current threads; 0: began before this drain did
+  bool leaves_out_gpu_ = false;    // since the trace has reached its limit
+  uint32_t tids_[kMaxSlots] = {};  // of the slots' current threads; 0: began before this drain
   AggregateTable aggregates_;
-  Checkpoint state_ = {};         // as it will be once out_ is written
+  Checkpoint state_ = {};         // its value after out_ is written
   uint64_t unwritten_calls_ = 0;  // in out_ and the open batch
   uint64_t last_sample_ticks_ = 0;
   uint64_t last_sweep_ticks_ = 0;

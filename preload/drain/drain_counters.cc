@@ -1,4 +1,4 @@
-// Readings of counters on their way through the drain. Thread: the drain's. Trusts nothing in the mapping.
+// Counter readings in the drain. Thread: the drain's. Trusts nothing in the mapping.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,13 +38,13 @@ void Drain::TakeCounters(uint32_t slot, const CounterRecord* record) {
   uint32_t count = record->header.shape_words;
   if (names.data == nullptr || count > kMaxCountersOfSet) return;
   bool is_process = record->is_process != 0;
-  if (!is_process && state_.thread_ids[slot] == 0) return;  // nobody's
+  if (!is_process && state_.thread_ids[slot] == 0) return;  // belongs to no thread
   if (record->ticks > state_.last_record_ticks) state_.last_record_ticks = record->ticks;
   CounterBatchKey key = {0, 0, ReadingKind::kBoundary, record->source, 0, {}};
   if (!is_process) key.thread_id = state_.thread_ids[slot];
   if (!is_process) key.tid = tids_[slot];
   NameCounters(names.data, names.bytes, &key);
-  if (key.count != count) return;  // written to since its header was looked at
+  if (key.count != count) return;  // changed since its header was read
   CounterReading reading = {record->ticks, record->enabled_ns, record->running_ns, {}};
   memcpy(reading.values, record + 1, count * sizeof reading.values[0]);
   AddReading(key, reading);

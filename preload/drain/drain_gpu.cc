@@ -1,5 +1,5 @@
-// What GPUs did, and who asked for it, on its way through the drain. Thread: the drain's. Trusts nothing in the
-// mapping: a record is copied before it is looked at.
+// GPU activities and their links in the drain. Thread: the drain's. Trusts nothing in the mapping: a record is copied
+// before it is read.
 #include <errno.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 namespace dlhook::inline drain {
 namespace {
 
-// What tells kernels apart; without padding.
+// Distinguishes kernels; without padding.
 struct KernelKey {
   uint32_t name;  // definition
   uint32_t grid[3];
@@ -115,12 +115,12 @@ void Drain::TakeGpuActivity(const GpuActivityRecord* record) {
   if (!gpu_.activities.Add(activity, kernel)) LoseForMemory();
 }
 
-// Ring `slot` tells of calls of its own thread, or names another one.
+// Ring `slot` has links for calls of its own thread, or names another one.
 void Drain::TakeGpuLink(uint32_t slot, const GpuLinkRecord* record) {
   GpuLinkRecord link;
   memcpy(&link, record, sizeof link);
   uint32_t thread_id = link.thread_id != 0 ? link.thread_id : state_.thread_ids[slot];
-  if (thread_id == 0 || LeavesOutGpu()) return;  // nobody's, or too much
+  if (thread_id == 0 || LeavesOutGpu()) return;  // no thread, or beyond the limit
   if (!gpu_.AddLink(thread_id, link, &out_)) LoseForMemory();
 }
 
@@ -147,8 +147,8 @@ void Drain::TakeGpuWindow(const GpuWindowRecord* record) {
   WriteWindow(window.ticks, source, reinterpret_cast<const char*>(record + 1), window.text_bytes, &out_);
 }
 
-// True where what GPUs did is counted and left out, because the trace has reached its limit. Tells so from when on: who
-// looks for time in which a GPU had nothing to do shall not take it for such.
+// True if GPU activities are counted but dropped, because the trace has reached its limit. Records since when, so that
+// this time is not taken for idle time.
 bool Drain::LeavesOutGpu() {
   if (!IsBeyondLimit()) return false;
   if (!leaves_out_gpu_) {

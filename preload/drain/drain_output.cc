@@ -1,4 +1,4 @@
-// The drain's way out: open batches and aggregates -> packets -> sink, with losses, checkpoints and the footer.
+// The drain's output: open batches and aggregates -> packets -> sink, with losses, checkpoints and the footer.
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kMaxAggregateWindowSeconds = 60;
 
-// What a counter of the session counts beyond `*reported`.
+// The increase of a counter of the session beyond `*reported`.
 void WriteGrowth(LossReason reason, const std::atomic<uint64_t>& counter, const char* detail, uint64_t* reported,
                  Buffer* out) {
   uint64_t now = counter.load(std::memory_order_relaxed);
@@ -20,7 +20,7 @@ void WriteGrowth(LossReason reason, const std::atomic<uint64_t>& counter, const 
   *reported = now;
 }
 
-// What the drain itself left out since the last time.
+// What the drain itself dropped since the last time.
 void WriteLeftOut(LossReason reason, const char* detail, uint64_t* count, Buffer* out) {
   if (*count != 0) WriteLossPacket({reason, 0, *count, 0, detail}, out);
   *count = 0;
@@ -91,7 +91,8 @@ void Drain::WriteDropped(uint32_t slot, uint64_t dropped) {
   state_.reported_dropped[slot] = dropped;
 }
 
-// Called where all rings have been taken to their heads, or nearly so: what a slot dropped is its current thread's.
+// Called when all rings have been drained to their heads, or nearly so: calls that a slot dropped belong to its current
+// thread.
 void Drain::WriteLosses(bool is_end) {
   for (uint32_t i = 0; i < kMaxSlots; ++i) {
     bool caught_up = session_->slots[i].head.load(std::memory_order_acquire) == state_.tails[i];
@@ -121,7 +122,7 @@ void Drain::WriteLosses(bool is_end) {
 }
 
 void Drain::Publish(bool last) {
-  if (out_.size() == 0) {  // records that went into aggregates or said nothing
+  if (out_.size() == 0) {  // records that went into aggregates or had no output
     if (tails_moved_) SaveCheckpoint();
     return;
   }
@@ -134,8 +135,8 @@ void Drain::Publish(bool last) {
     SaveCheckpoint();
     return;
   }
-  // What was in out_ is lost, its definitions too, and with them the aggregates that use them; what it reported as lost stays
-  // to be reported. With the file all goes that it held.
+  // The contents of out_ are lost, including definitions, and with them the aggregates that use them; reported losses
+  // must be reported again. If the file was removed, its contents are lost, too.
   static const Checkpoint kNothing = {};
   const bool is_gone = result == WriteResult::kGone;
   const Checkpoint& held = is_gone ? kNothing : durable;
@@ -179,7 +180,7 @@ void Drain::SaveCheckpoint() {
   tails_moved_ = false;
 }
 
-// Those whose records are durable and whose threads have left them.
+// Frees chunks whose records are durable and whose threads have left them.
 void Drain::FreeChunks() {
   uint32_t used = session_->chunks_used.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < used && i < kMaxChunks; ++i) {
@@ -206,7 +207,7 @@ void Drain::Finish(ProcessEnd end, bool take_clock_sample) {
   }
   FlushBatch();
   Publish(false);
-  TakeLeftTotals();  // with the footer in one piece: a drain that takes over must not take them again
+  TakeLeftTotals();  // in the same write as the footer: a drain that takes over must not take them again
   FlushAggregates(0, true);
   WriteLosses(true);
   uint64_t end_ticks = end == ProcessEnd::kExited ? session_->exit_ticks

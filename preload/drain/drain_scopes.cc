@@ -1,4 +1,4 @@
-// Scopes, Python stacks and modules on their way through the drain.
+// Scopes, Python stacks and modules in the drain.
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ constexpr uint32_t kMaxFrames = 1024;
 
 }  // namespace
 
-// Id of a string; defines it where it is new.
+// Id of a string; defines it if it is new.
 uint32_t Drain::NameOf(const void* text, uint32_t bytes) {
   bool is_new = false;
   uint32_t iid = interner_.Name(text, bytes, &is_new);
@@ -22,13 +22,13 @@ uint32_t Drain::NameOf(const void* text, uint32_t bytes) {
   return iid;
 }
 
-// … of a kText definition; 0 where there is none.
+// … of a kText definition; 0 if none.
 uint32_t Drain::DefinedNameOf(uint32_t number) {
   DefinedBytes text = FindDefinition(session_, mapping_bytes_, number, DefinitionKind::kText);
   return text.data == nullptr ? 0 : NameOf(text.data, text.bytes);
 }
 
-// Id of the stack that a definition holds, 0 where there is none.
+// Id of the stack in a definition, 0 if none.
 uint32_t Drain::PythonStackOf(uint32_t number) {
   if (number == 0) return 0;
   DefinedBytes found = FindDefinition(session_, mapping_bytes_, number, DefinitionKind::kPythonStack);

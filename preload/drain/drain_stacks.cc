@@ -1,5 +1,5 @@
-// Native stacks on their way through the drain: nodes of the session's tree -> Interned.stack. Thread: the drain's.
-// Trusts nothing in the mapping: a node is read once, and a chain of them ends.
+// Native stacks in the drain: nodes of the session's tree -> Interned.stack. Thread: the drain's. Trusts nothing in the
+// mapping: a node is read once, and a chain of nodes is bounded.
 #include "preload/drain/drain.h"
 #include "preload/format/stack_nodes.h"
 #include "preload/proto_fields.h"
@@ -7,7 +7,7 @@
 namespace dlhook::inline drain {
 namespace {
 
-// More than the capture keeps (it marks the cut itself): only a host that scribbles gets here.
+// More than the capture keeps (it marks the cut itself): only a corrupted mapping gets here.
 constexpr uint32_t kMaxStackDepth = 1024;
 
 void WriteNode(uint32_t iid, const StackNode& node, uint32_t address_iid, Buffer* out) {
@@ -24,8 +24,8 @@ void WriteNode(uint32_t iid, const StackNode& node, uint32_t address_iid, Buffer
 
 }  // namespace
 
-// Id of the stack with this node innermost, 0 where there is none. A node's number is its id: it is unique in the
-// session, so that what was defined since the last Reset fits in a bit each.
+// Id of the stack whose innermost node this is, 0 if none. A node's number is its id, unique in the session, so one bit
+// per node records what was defined since the last Reset.
 uint32_t Drain::NativeStackOf(uint32_t number) {
   uint32_t numbers[kMaxStackDepth];
   StackNode nodes[kMaxStackDepth];
@@ -40,7 +40,7 @@ uint32_t Drain::NativeStackOf(uint32_t number) {
       break;
     }
     memcpy(&nodes[depth], found, sizeof *found);
-    if (nodes[depth].parent >= at) nodes[depth].parent = 0;  // written to since it was looked at
+    if (nodes[depth].parent >= at) nodes[depth].parent = 0;  // changed since it was read
     numbers[depth] = at;
     at = nodes[depth++].parent;
   }

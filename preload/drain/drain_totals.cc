@@ -1,5 +1,5 @@
-// Calls that their threads kept as totals (format/call_totals.h), on their way through the drain. Trusts nothing in the mapping: what
-// is looked at was copied before.
+// Calls that their threads kept as totals (format/call_totals.h), in the drain. Trusts nothing in the mapping:
+// everything is copied before it is read.
 #include <string.h>
 
 #include "preload/drain/drain.h"
@@ -7,7 +7,7 @@
 
 namespace dlhook::inline drain {
 
-// As read from a ring: its size was checked.
+// From a ring: its size has been checked.
 void Drain::TakeTotals(const CallTotalsRecord* record) {
   alignas(8) char copy[kMostTotalsBytes];
   size_t bytes = uint64_t{record->header.words} * 8;

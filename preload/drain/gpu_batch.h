@@ -1,5 +1,5 @@
-// The open packets of the drain about GPUs: activities, links and graph nodes as encoded columns (see
-// proto/call.proto). Thread: the drain's.
+// The drain's open packets about GPUs: activities, links and graph nodes as encoded columns (see proto/call.proto).
+// Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_
 #define DLHOOK_PRELOAD_DRAIN_GPU_BATCH_H_
 
@@ -16,12 +16,12 @@ class GpuActivityBatch {
 
   uint32_t count() const { return count_; }
 
-  // True where an activity of this source can't go into the open batch.
+  // True if an activity from this source can't go into the open batch.
   bool MustFlushBefore(GpuTimeSource source) const {
     return count_ > 0 && (source != source_ || count_ == kMaxActivities);
   }
 
-  // False where memory is out: the activity is not in the batch.
+  // False if out of memory: the activity is not in the batch.
   bool Add(const GpuActivityRecord& activity, uint32_t kernel_iid) {
     namespace f = fields::GpuActivityBatch;
     if (count_ == 0 && !Start(activity)) return false;
@@ -59,7 +59,7 @@ class GpuActivityBatch {
  private:
   static constexpr uint32_t kMaxVarintBytes = 10;
   static constexpr uint32_t kFirstRareField =
-      fields::GpuActivityBatch::kBytes;  // from here on a column of zeros is left out
+      fields::GpuActivityBatch::kBytes;  // from here on columns of zeros are omitted
   static constexpr uint32_t kFieldEnd = fields::GpuActivityBatch::kSequence + 1;
 
   void Put(uint32_t field, uint64_t value) {
@@ -79,10 +79,10 @@ class GpuActivityBatch {
     Put(f::kThreadId, activity.thread_id);
     Put(f::kSequence, activity.sequence);
   }
-  // Distance to the start, and one: 0 says that it is not known.
+  // Distance to the start, plus one; 0: unknown.
   static uint64_t Before(uint64_t ns, uint64_t start_ns) { return ns == 0 ? 0 : ns < start_ns ? start_ns - ns + 1 : 1; }
 
-  // Makes room for a whole batch at once, so that Add need not look.
+  // Reserves memory for a whole batch, so that Add need not check.
   bool Start(const GpuActivityRecord& first) {
     source_ = first.source;
     base_start_ = previous_start_ = first.start_ns;
@@ -100,11 +100,11 @@ class GpuActivityBatch {
   uint64_t base_start_ = 0;
   uint64_t previous_start_ = 0;
   uint32_t previous_correlation_ = 0;
-  uint32_t told_ = 0;          // fields with an element that is not 0
+  uint32_t told_ = 0;          // fields with a non-zero element
   Buffer columns_[kFieldEnd];  // by field number
 };
 
-// Rows of one thread, most of their columns as differences to the row before: GpuLinkBatch (three columns) and
+// Rows of one thread, most columns as differences to the previous row: GpuLinkBatch (three columns) and
 // GpuGraphNodeBatch (four).
 template <uint32_t kColumns>
 class GpuRows {
@@ -120,8 +120,8 @@ class GpuRows {
     uint32_t columns[kColumns];
   };
 
-  // In the order of Fields::columns. `plain`: a bit for each column that holds values, not differences. False where memory
-  // is out.
+  // In the order of Fields::columns. `plain`: a bit for each column with values instead of differences. False if out of
+  // memory.
   bool Add(uint32_t thread_id, const uint64_t (&row)[kColumns], uint32_t plain) {
     if (count_ == 0 && !Start(thread_id)) return false;
     for (uint32_t i = 0; i < kColumns; ++i) {
@@ -164,13 +164,13 @@ class GpuRows {
   Buffer columns_[kColumns];
 };
 
-// All of them. Links that one thread tells for many (external correlation) come mixed: some of their batches are open
-// at once.
+// All open batches. Links that one thread records for many (external correlation) are interleaved, so several of their
+// batches are open at once.
 class GpuBatches {
  public:
   GpuActivityBatch activities;
 
-  // False where memory is out.
+  // False if out of memory.
   bool AddLink(uint32_t thread_id, const GpuLinkRecord& link, Buffer* out) {
     GpuRows<3>* batch = LinksOf(thread_id);
     if (batch == nullptr) {
@@ -202,7 +202,7 @@ class GpuBatches {
       {fields::GpuGraphNodeBatch::kTickDelta, fields::GpuGraphNodeBatch::kNodeDelta,
        fields::GpuGraphNodeBatch::kOriginal, fields::GpuGraphNodeBatch::kSequenceDelta}};
 
-  // The open batch of this thread, else an empty one; null where all are others' or full.
+  // The open batch of this thread, else an empty one; null if all are used by others or full.
   GpuRows<3>* LinksOf(uint32_t thread_id) {
     GpuRows<3>* found = nullptr;
     for (GpuRows<3>& batch : links_) {

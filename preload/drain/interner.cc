@@ -29,7 +29,7 @@ bool KeyTable::Init() {
 }
 
 void KeyTable::Clear() {
-  if (count_ == 0) return;  // pages not touched yet stay so
+  if (count_ == 0) return;  // pages not touched yet remain so
   memset(memory_.data(), 0, memory_.size());
   keys_.Clear();
   count_ = 0;

@@ -1,6 +1,5 @@
-// Dictionaries of the drain: op keys, names, Python stacks, kernels of GPUs and addresses to small ids. Bounded: when
-// one is full the drain sends a Reset and both start over.
-// Thread: the drain's.
+// Dictionaries of the drain: op keys, names, Python stacks, GPU kernels and addresses to small ids. Bounded: when one
+// is full the drain sends a Reset and all start over. Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_INTERNER_H_
 #define DLHOOK_PRELOAD_DRAIN_INTERNER_H_
 
@@ -45,14 +44,14 @@ class Interner {
 
   bool Init();
   void Clear();
-  // True when there may be no room for the definitions of one more record (a native stack: some 1 000 addresses, which the last
-  // quarter of their table takes).
+  // True if there may be no room for the definitions of one more record (a native stack: some 1 000 addresses, for
+  // which the last quarter of their table is reserved).
   bool NearlyFull() const {
     return ops_.NearlyFull() || names_.NearlyFull() || python_stacks_.NearlyFull() || gpu_kernels_.NearlyFull() ||
            address_count_ > kAddressCapacity * 3 / 4 - 8;
   }
 
-  // Id of the op with this key; *is_new where it was not known.
+  // Id of the op with this key; *is_new if it was not known.
   uint32_t Op(const void* key, uint32_t key_bytes, bool* is_new) { return ops_.Find(key, key_bytes, is_new); }
   // … of a string (a scope's name, a file).
   uint32_t Name(const void* text, uint32_t bytes, bool* is_new) { return names_.Find(text, bytes, is_new); }
@@ -60,11 +59,11 @@ class Interner {
   uint32_t PythonStack(uint32_t definition, bool* is_new) {
     return python_stacks_.Find(&definition, sizeof definition, is_new);
   }
-  // … of a kernel as it was launched.
+  // … of a kernel with its launch parameters.
   uint32_t GpuKernel(const void* key, uint32_t key_bytes, bool* is_new) {
     return gpu_kernels_.Find(key, key_bytes, is_new);
   }
-  // Nodes of native stacks that were defined. `number` is a node's: less than kMaxStackNodes.
+  // Nodes of native stacks that were defined. `number`: a node's, less than kMaxStackNodes.
   bool HasStackNode(uint32_t number) const {
     return number < kMaxStackNodes && (stack_nodes_.data()[number / 8] >> (number % 8) & 1) != 0;
   }
@@ -82,8 +81,8 @@ class Interner {
     }
   }
 
-  // The last op seen with a hash of this shape: most calls repeat, and comparing nine words in place is faster than looking
-  // a key up. `head`: what tells ops apart beside the shape (type, hook, numbers of words).
+  // The last op with a given hash of its shape: most calls repeat, and comparing nine words in place is faster than a
+  // look-up. `head`: what distinguishes ops besides the shape (type, hook, numbers of words).
   struct OpHint {
     uint64_t head;  // 0: empty
     uint64_t shape[kHintShapeWords];
@@ -100,7 +99,7 @@ class Interner {
     return difference == 0;
   }
 
-  // Addresses that got an id since the last call of ClearNewAddresses, 8 bytes each.
+  // Addresses that got an id since the last ClearNewAddresses, 8 bytes each.
   const Buffer& new_addresses() const { return new_addresses_; }
   uint32_t first_new_address_iid() const { return first_new_address_iid_; }
   void ClearNewAddresses() {
@@ -125,7 +124,7 @@ class Interner {
   KeyTable gpu_kernels_{kGpuKernelCapacity};
   Buffer address_memory_;
   Buffer new_addresses_;
-  Buffer stack_nodes_;  // a bit each
+  Buffer stack_nodes_;  // one bit each
   bool has_stack_nodes_ = false;
   AddressEntry* addresses_ = nullptr;
   uint32_t address_count_ = 0;

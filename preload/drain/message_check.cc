@@ -1,5 +1,4 @@
-// Protobuf's wire format, as far as a parser refuses it: broken varints and lengths, text that is
-// no UTF-8.
+// Protobuf's wire format, as far as a parser rejects it: broken varints and lengths, text that is not UTF-8.
 #include "preload/drain/message_check.h"
 
 #include <cstdint>
@@ -10,12 +9,12 @@
 namespace dlhook::inline drain {
 namespace {
 
-// What the bytes of a message's fields are, by number. Other fields are numbers or not known: nothing in them can be wrong.
+// The types of a message's fields, by number. Other fields are numbers or unknown: they are always valid.
 struct Form {
   uint32_t texts;        // bit i: field i is a string
   uint32_t columns;      // … a packed field of numbers
   uint32_t messages;     // … a message, whose form is
-  const Form* inner[3];  // the one of the lowest such field, of the next …
+  const Form* inner[3];  // that of the first such field, of the next …
 };
 
 constexpr uint32_t Bits() { return 0; }

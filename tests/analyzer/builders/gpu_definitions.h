@@ -1,4 +1,4 @@
-// Definitions of calls of GPU libraries for tests, each with what the test is about as arguments.
+// Definitions of calls of GPU libraries for tests, with the relevant properties as arguments.
 #ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_DEFINITIONS_H_
 #define DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_DEFINITIONS_H_
 

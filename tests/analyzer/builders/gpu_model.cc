@@ -1,4 +1,4 @@
-// Work of GPUs for models of tests: see gpu_model.h.
+// GPU work for models in tests: see gpu_model.h.
 #include "tests/analyzer/builders/gpu_model.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Work of GPUs for models of tests that ModelBuilder makes.
+// GPU work for models built by ModelBuilder.
 #ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_MODEL_H_
 #define DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_MODEL_H_
 

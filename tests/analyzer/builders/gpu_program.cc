@@ -1,4 +1,4 @@
-// Programs that use GPUs: see gpu_program.h.
+// Programs with GPUs: see gpu_program.h.
 #include "tests/analyzer/builders/gpu_program.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Programs that use GPUs, for tests of what GPUs did when: calls and scopes of the host, activities of devices, steps.
+// Programs with GPUs, for tests of GPU activity over time: calls and scopes of the host, activities of devices, steps.
 #ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_PROGRAM_H_
 #define DLHOOK_TESTS_ANALYZER_BUILDERS_GPU_PROGRAM_H_
 

@@ -1,4 +1,4 @@
-// Models for tests, written down call by call instead of read from a trace.
+// Models for tests, written call by call instead of read from a trace.
 #ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_MODEL_BUILDER_H_
 #define DLHOOK_TESTS_ANALYZER_BUILDERS_MODEL_BUILDER_H_
 

@@ -1,4 +1,4 @@
-// A training loop written down: see training_program.h.
+// A hand-written training loop: see training_program.h.
 #include "tests/analyzer/builders/training_program.h"
 
 #include "absl/strings/str_cat.h"

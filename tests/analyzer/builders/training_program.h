@@ -1,4 +1,4 @@
-// Scopes as PyTorch's observers tell them for a training loop, written down step by step, with the layers that they belong to.
+// Scopes of a training loop as PyTorch's observers report them, written step by step, with their layers.
 #ifndef DLHOOK_TESTS_ANALYZER_BUILDERS_TRAINING_PROGRAM_H_
 #define DLHOOK_TESTS_ANALYZER_BUILDERS_TRAINING_PROGRAM_H_
 

@@ -1,4 +1,4 @@
-// Runs cut to some of their steps: what tables say of the parts adds up to the whole.
+// Runs cut to some of their steps: tables of the parts add up to the whole.
 #include "analyzer/diff/step_slice.h"
 
 #include <gtest/gtest.h>
