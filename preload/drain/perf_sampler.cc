@@ -78,7 +78,7 @@ void PerfSampler::Begin(uint32_t index, uint32_t tid, Drain* drain) {
     thread->held_count[group] = 0;
     const PerfEvent* events = &groups_.events[first_[group]];
     if (OpenGroup(events, groups_.sizes[group], tid, &thread->groups[group])) continue;
-    // A thread that has just ended is no news.
+    // A thread that has just ended needs no report.
     if (errno == ESRCH || has_complained_) continue;
     has_complained_ = true;
     char reason[200];

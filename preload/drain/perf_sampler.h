@@ -1,4 +1,4 @@
-// Counters of perf_event over time: groups on other threads, read by whoever samples. Only for threads that don't read
+// Counters of perf_event over time: groups on other threads, read by the sampler. Only for threads that don't read
 // these counters themselves: a second group would take the processor's registers from theirs. Thread: the drain's;
 // descriptors in its own table.
 #ifndef DLHOOK_PRELOAD_DRAIN_PERF_SAMPLER_H_
@@ -28,13 +28,14 @@ class PerfSampler {
   PerfSampler(const PerfSampler&) = delete;
   PerfSampler& operator=(const PerfSampler&) = delete;
 
-  // Which of the counters it will sample, for up to `threads` threads; tells the trace which it can't. False: none.
+  // Determines which of the counters it will sample, for up to `threads` threads; reports to the trace which it can't.
+  // False: none.
   bool Open(const CounterSpec* const* specs, size_t count, uint32_t threads, Drain* drain);
   // Thread number `index` counts from now on.
   void Begin(uint32_t index, uint32_t tid, Drain* drain);
   void Sample(uint32_t index, uint64_t ticks, uint32_t thread_id, uint32_t tid, Drain* drain);
   void HandOver(uint32_t index, uint32_t thread_id, uint32_t tid, Drain* drain);
-  // `last` takes its place.
+  // Moves thread number `last` to its place.
   void End(uint32_t index, uint32_t last);
 
  private:

@@ -48,7 +48,7 @@ bool ParseSchedstat(const char* text, uint64_t* task_clock_ns) {
   return end != text && *end == ' ';
 }
 
-// "4711 (a name) may) be anything) S 1 …": fields are counted from the last parenthesis.
+// "4711 (a name) may) contain anything) S 1 …": fields are counted from the last parenthesis.
 bool ParseStat(const char* text, ProcStat* stat) {
   const char* at = strrchr(text, ')');
   if (at == nullptr) return false;
@@ -90,7 +90,7 @@ bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size) {
   ssize_t bytes = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
   text[bytes < 0 ? 0 : bytes] = '\0';
   if (is_kept && bytes <= 0) {
-    CloseKept(kept);  // of a thread that is gone: another one may have its number
+    CloseKept(kept);  // of a thread that is gone: its number may be reused
   } else if (!is_kept && bytes > 0 && TakeDescriptors(1)) {
     *kept = fd;
   } else if (!is_kept && fd >= 0) {

@@ -1,5 +1,5 @@
-// What /proc tells of a thread: pure functions over the files' text (unit-tested), and the files of one thread kept
-// open. Thread: the drain's.
+// Counters of threads in /proc: pure functions that parse the files' text (unit-tested), and the files of one thread
+// kept open. Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_PROC_COUNTERS_H_
 #define DLHOOK_PRELOAD_DRAIN_PROC_COUNTERS_H_
 
@@ -9,7 +9,7 @@
 
 namespace dlhook::inline drain {
 
-// The first number of "schedstat": ns on a processor. False where there is none.
+// The first number of "schedstat": CPU time in ns. False if there is none.
 bool ParseSchedstat(const char* text, uint64_t* task_clock_ns);
 
 struct ProcStat {
@@ -20,10 +20,10 @@ struct ProcStat {
 };
 bool ParseStat(const char* text, ProcStat* stat);
 
-// Of "status". False where they are not there.
+// From "status". False if missing.
 bool ParseSwitches(const char* text, uint64_t* voluntary, uint64_t* involuntary);
 
-// Of "sched": moves to another processor.
+// From "sched": migrations to other processors.
 bool ParseMigrations(const char* text, uint64_t* migrations);
 
 enum class ProcFile : uint32_t { kSchedstat, kStat, kStatus, kSched };
@@ -33,13 +33,14 @@ constexpr uint32_t kProcFileCount = 4;
 struct ProcFiles {
   uint32_t pid;
   uint32_t tid;
-  // A read is then a fifth of what it is with opening. -1: not open, also beyond the budget (drain/descriptor_budget.h).
+  // Reading an open file takes a fifth of the time of opening and reading. -1: not open, also if beyond the budget
+  // (drain/descriptor_budget.h).
   int fds[kProcFileCount];
 };
 void StartProcFiles(uint32_t pid, uint32_t tid, ProcFiles* files);
 void CloseProcFiles(ProcFiles* files);
-// The file from its beginning, as a string; false, with errno, where the thread is gone, the kernel has no such file, or no
-// descriptor is left.
+// The file from its beginning, as a string; false, with errno, if the thread is gone, the kernel has no such file, or
+// no descriptor is available.
 bool ReadProcFile(ProcFiles* files, ProcFile which, char* text, uint32_t size);
 
 }  // namespace dlhook::inline drain

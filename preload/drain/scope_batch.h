@@ -1,4 +1,4 @@
-// The open ScopeBatch packet of the drain: scopes of one thread as encoded columns (see proto/call.proto).
+// The drain's open ScopeBatch packet: scopes of one thread as encoded columns (see proto/call.proto).
 // Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_SCOPE_BATCH_H_
 #define DLHOOK_PRELOAD_DRAIN_SCOPE_BATCH_H_
@@ -15,12 +15,12 @@ class ScopeBatch {
 
   uint32_t count() const { return count_; }
 
-  // True where a scope of this thread can't go into the open batch.
+  // True if a scope of this thread can't go into the open batch.
   bool MustFlushBefore(uint32_t thread_id) const {
     return count_ > 0 && (thread_id != thread_id_ || count_ == kMaxScopes);
   }
 
-  // False where memory is out: the scope is not in the batch.
+  // False if out of memory: the scope is not in the batch.
   bool Add(uint32_t thread_id, uint32_t name_iid, uint32_t python_stack_iid, const ScopeRecord& scope) {
     if (count_ == 0 && !Start(thread_id, scope)) return false;
     name_.AppendVarintUnchecked(name_iid);
@@ -64,7 +64,7 @@ class ScopeBatch {
  private:
   static constexpr uint32_t kMaxVarintBytes = 10;
 
-  // Makes room for a whole batch at once, so that Add need not look.
+  // Reserves memory for a whole batch, so that Add need not check.
   bool Start(uint32_t thread_id, const ScopeRecord& first) {
     thread_id_ = thread_id;
     base_end_ = previous_end_ = first.end_ticks;

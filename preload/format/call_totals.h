@@ -1,6 +1,7 @@
-// What is known of many calls of one op together, and the tables in which a thread keeps that while its ring takes no calls
-// (runtime/full_ring.h). A table fills a chunk of the session's mapping; whoever drains what a killed process left reads it there.
-// Thread: written by the slot's thread. No locks: what a kill in the middle leaves can be told (TotalsTable::changed).
+// Totals of many calls of one op, and the tables in which a thread keeps them while its ring accepts no calls
+// (runtime/full_ring.h). A table fills a chunk of the session's mapping, where a drain finds it after the process was
+// killed. Thread: written by the slot's thread. No locks: an unfinished change left by a kill is detectable
+// (TotalsTable::changed).
 #ifndef DLHOOK_PRELOAD_FORMAT_CALL_TOTALS_H_
 #define DLHOOK_PRELOAD_FORMAT_CALL_TOTALS_H_
 
@@ -49,7 +50,7 @@ struct CallTotals {
   }
 };
 
-// RecordType::kCallTotals. Followed by the first of the calls, without operand addresses: it tells the op.
+// RecordType::kCallTotals. Followed by the first of the calls, without operand addresses, which identifies the op.
 struct CallTotalsRecord {
   RecordHeader header;
   uint32_t thread_id;
@@ -61,31 +62,30 @@ struct CallTotalsRecord {
 constexpr size_t kMostTotalsBytes = sizeof(CallTotalsRecord) + kMaxRecordBytes;
 
 struct TotalsEntry {
-  uint64_t
-      handed_over;  // where the ring's head is once this has been written into it; 0: not tried since the last call
+  uint64_t handed_over;  // the ring's head after this was written into it; 0: not tried since the last call
   CallTotalsRecord record;
 };
 
 struct TotalsTable {
   static constexpr uint32_t kPlaces = 512;
 
-  std::atomic<uint32_t> used;     // bytes from the start of the table: entries end here
-  std::atomic<uint32_t> changed;  // where an entry lies that is being changed; it was as said next. 0: none is
+  std::atomic<uint32_t> used;     // bytes from the start of the table to the end of the entries
+  std::atomic<uint32_t> changed;  // offset of the entry being changed; `before` (next) has its previous value. 0: none
   CallSums sums_before;
   uint64_t end_ticks_before;
   uint64_t bucket;
   uint64_t bucket_before;
-  uint16_t places[kPlaces];  // by hash: where an entry lies / 8; 0: free
+  uint16_t places[kPlaces];  // by hash: offset of the entry / 8; 0: free
 };
 static_assert(sizeof(TotalsTable) % 8 == 0);
 
-// At the end of a table: a call that has ended and is still to be added.
+// At the end of a table: a call that has ended and has not been added yet.
 constexpr uint64_t kStagingBytes = kMaxRecordBytes;
 
 // In Chunk.owner, beside slot + 1: the chunk holds a table.
 constexpr uint32_t kTotalsOwner = 1u << 16;
 
-// Takes back a change that was not finished.
+// Reverts an unfinished change.
 inline void UndoChange(const TotalsTable& table, CallTotalsRecord* record) {
   record->totals.sums = table.sums_before;
   record->end_ticks = table.end_ticks_before;

@@ -1,4 +1,4 @@
-// Characters of text from elsewhere, and which of them must not reach a terminal or a line as they are.
+// Characters of untrusted text, and which of them must not reach a terminal or a line unescaped.
 // Thread: any. Pure functions, for shim and analyzer alike.
 #ifndef DLHOOK_PRELOAD_FORMAT_CHARACTER_H_
 #define DLHOOK_PRELOAD_FORMAT_CHARACTER_H_
@@ -10,12 +10,12 @@
 namespace dlhook::inline format {
 
 struct Character {
-  uint32_t code = 0;  // its code point; of what is no UTF-8 one byte
+  uint32_t code = 0;  // its code point; for invalid UTF-8, one byte
   uint32_t bytes = 1;
   bool is_utf8 = true;
 };
 
-// The first of a text that is not empty. Strict: nothing overlong, no surrogates.
+// The first character of a non-empty text. Strict: no overlong forms, no surrogates.
 constexpr Character FirstCharacter(const char* text, size_t size) {
   const auto first = static_cast<uint8_t>(text[0]);
   if (first < 0x80) return {first, 1, true};
@@ -33,18 +33,18 @@ constexpr Character FirstCharacter(const char* text, size_t size) {
   return {code, bytes, true};
 }
 
-// What moves the cursor, ends a line, speaks to the terminal (C0, DEL, C1), turns the direction of what stands around it,
-// or can't be seen at all.
+// Characters that move the cursor, end a line, control the terminal (C0, DEL, C1), change the direction of the
+// surrounding text, or are invisible.
 constexpr bool IsDangerous(const Character& character) {
   constexpr uint32_t kRanges[][2] = {
       {0, 0x1f},         {0x7f, 0x9f},        // controls
       {0xad, 0xad},                           // soft hyphen
       {0x61c, 0x61c},    {0x180e, 0x180e},    // Arabic letter mark, Mongolian vowel separator
-      {0x200b, 0x200f},  {0x2028, 0x202e},    // no width, directions, ends of lines and paragraphs
-      {0x2060, 0x206f},  {0xfeff, 0xfeff},    // no width, isolates
-      {0xfff9, 0xfffb},  {0x1d173, 0x1d17a},  // annotations, notes' controls
+      {0x200b, 0x200f},  {0x2028, 0x202e},    // zero width, directions, ends of lines and paragraphs
+      {0x2060, 0x206f},  {0xfeff, 0xfeff},    // zero width, isolates
+      {0xfff9, 0xfffb},  {0x1d173, 0x1d17a},  // annotations, musical controls
       {0xe0000, 0xe0fff}};                    // tags
-  if (character.code >= 0x20 && character.code < 0x7f) return false;  // nearly all
+  if (character.code >= 0x20 && character.code < 0x7f) return false;  // almost always
   if (!character.is_utf8) return true;
   for (const auto& range : kRanges) {
     if (character.code >= range[0] && character.code <= range[1]) return true;
@@ -52,7 +52,7 @@ constexpr bool IsDangerous(const Character& character) {
   return false;
 }
 
-// `text` with "\x1b" for each byte of what is dangerous; cut where `out` is full.
+// `text` with "\x1b" for each byte of dangerous characters; truncated if `out` is full.
 inline void SpellOut(const char* text, char* out, size_t size) {
   constexpr char kDigits[] = "0123456789abcdef";
   const char* const end = out + size - 1;

@@ -15,7 +15,7 @@ bool TscIsInvariant() {
   return (edx & (1u << 8)) != 0;
 }
 
-// The kernel drops "tsc" from its list when it found the counters of two cores apart or unsteady.
+// The kernel removes "tsc" from its list if it found the counters of two cores to differ or to be unsteady.
 bool KernelListsTsc() {
   int fd = open("/sys/devices/system/clocksource/clocksource0/available_clocksource", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;

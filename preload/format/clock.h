@@ -33,17 +33,17 @@ inline uint64_t ReadTicks(ClockKind kind) {
   return ClockNanoseconds(CLOCK_MONOTONIC);
 }
 
-// Waits for the end of `thread`, by a clock that nobody can set. False: it goes on.
+// Waits for the end of `thread`, using a clock that can't be set. False: it still runs.
 bool JoinWithin(pthread_t thread, time_t seconds);
 
-// Chooses the clock: TSC where the processor calls it invariant and the kernel itself trusts it (it does not count as
-// unstable), unless `want_monotonic`. `reason` receives a static string when the answer is not TSC.
+// Chooses the clock: TSC if the processor reports it as invariant and the kernel itself trusts it, unless
+// `want_monotonic`. `reason` receives a static string if the result is not TSC.
 ClockKind ChooseClock(bool want_monotonic, const char** reason);
 
-// The best of a few attempts: the one whose bracketing tick reads are closest.
+// The best of several attempts: the one with the closest tick reads before and after.
 ClockSample TakeClockSample(ClockKind kind);
 
-// Rate between two samples, or what the processor states, or 0 where neither is known.
+// Rate between two samples, or as reported by the processor, or 0 if neither is known.
 uint64_t EstimateTicksPerSecond(ClockKind kind, const ClockSample& first, const ClockSample& last);
 
 }  // namespace dlhook::inline format

@@ -1,5 +1,5 @@
-// Texts that many records refer to by number: names of kernels, plans of cuDNN. They lie in the session's mapping, so that any
-// drain can look them up, also after the process was killed. Append-only, bounded.
+// Texts that records refer to by number: names of kernels, plans of cuDNN. They are in the session's mapping, so that
+// any drain can look them up, even after the process was killed. Append-only, bounded.
 #ifndef DLHOOK_PRELOAD_FORMAT_DEFINITIONS_H_
 #define DLHOOK_PRELOAD_FORMAT_DEFINITIONS_H_
 
@@ -10,7 +10,7 @@
 
 namespace dlhook::inline format {
 
-// What the bytes of a definition are.
+// The contents of a definition.
 enum class DefinitionKind : uint32_t {
   kKernel = 1,       // a mangled name, not terminated
   kCudnnPlan = 2,    // a serialized trace::Cudnn
@@ -27,7 +27,7 @@ constexpr size_t kMaxDefinitionBytes = 64 << 10;
 // A stack of Python frames, innermost first; `frame_count` PythonFrameDefinitions follow.
 struct PythonStackDefinition {
   uint32_t frame_count;
-  uint32_t is_cut;  // 1: there were more frames outside
+  uint32_t is_cut;  // 1: there were more outer frames
 };
 struct PythonFrameDefinition {
   uint32_t file;          // kText
@@ -37,14 +37,13 @@ struct PythonFrameDefinition {
   uint32_t object;        // trace::PythonModule.object, 0: none
 };
 
-// What FindDefinition found. `bytes` is what was checked: the mapping may be written to meanwhile.
+// The result of FindDefinition. `bytes` was checked: the mapping may change meanwhile.
 struct DefinedBytes {
   const char* data;  // null: there is none
   uint32_t bytes;
 };
 
-// The definition of this number, if it is of that kind. Trusts nothing in the mapping.
-// Thread: the drain's.
+// The definition with this number, if it has that kind. Trusts nothing in the mapping. Thread: the drain's.
 inline DefinedBytes FindDefinition(const SessionHeader* session, uint64_t mapping_bytes, uint32_t number,
                                    DefinitionKind kind) {
   constexpr DefinedBytes kNone = {nullptr, 0};

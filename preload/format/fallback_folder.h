@@ -1,4 +1,4 @@
-// Where runs go whose folder can't be written. Shared with the analyzer, which looks there.
+// The folder for runs whose own folder is not writable. Shared with the analyzer, which looks there.
 #ifndef DLHOOK_PRELOAD_FORMAT_FALLBACK_FOLDER_H_
 #define DLHOOK_PRELOAD_FORMAT_FALLBACK_FOLDER_H_
 

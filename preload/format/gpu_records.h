@@ -1,4 +1,4 @@
-// Records of what GPUs did, of which calls asked for it, and of where these times come from: see record.h.
+// Records of GPU activities, of the calls that asked for them, and of the source of their times: see record.h.
 #ifndef DLHOOK_PRELOAD_FORMAT_GPU_RECORDS_H_
 #define DLHOOK_PRELOAD_FORMAT_GPU_RECORDS_H_
 
@@ -12,24 +12,24 @@ namespace dlhook::inline format {
 using GpuActivityKind = fields::GpuActivityBatch::Kind;
 using GpuTimeSource = fields::GpuTimeSource;
 
-// What a GPU did. Times in nanoseconds of CLOCK_REALTIME; 0: not known.
+// A GPU activity. Times in nanoseconds of CLOCK_REALTIME; 0: not known.
 struct GpuActivityRecord {
   RecordHeader header;
   uint64_t start_ns;
   uint64_t end_ns;
   uint64_t queued_ns;
   uint64_t submitted_ns;
-  uint64_t bytes;        // of copies and sets
+  uint64_t bytes;        // of copies and memsets
   uint64_t graph_node;   // CUPTI's id of the node of an executable graph, 0: none
-  uint64_t sequence;     // of the call, where the source knows it (events), 0: by correlation
+  uint64_t sequence;     // of the call, if the source knows it (events), 0: by correlation
   uint32_t thread_id;    // of that call
   uint32_t correlation;  // CUPTI's
   uint32_t kernel;       // its name: a definition (kKernel), 0: none
   uint32_t graph;        // CUPTI's id of the executable graph, 0: none
   uint32_t device;       // CUDA's ordinal in this process
-  uint32_t peer_device;  // of copies between devices: the other one (destination), kNoDevice: none
+  uint32_t peer_device;  // for copies between devices: the destination, kNoDevice: none
   uint32_t context;
-  uint32_t stream;  // CUPTI's id; of events: a number of our own
+  uint32_t stream;  // CUPTI's id; for events: our own number
   uint32_t grid[3];
   uint32_t block[3];
   uint32_t static_shared_bytes;
@@ -44,28 +44,28 @@ struct GpuActivityRecord {
 static_assert(sizeof(GpuActivityRecord) == 136);
 constexpr uint32_t kNoDevice = 0xffffffff;
 
-// Device work with this correlation id was asked for by that call. Ids are of the process, and may come again after CUPTI was
-// handed to the application: the last link before the work counts.
+// GPU work with this correlation id was requested by that call. Ids are unique within the process, but may recur after
+// CUPTI was handed to the application: the last link before the work counts.
 struct GpuLinkRecord {
   RecordHeader header;
   uint64_t ticks;
-  uint64_t sequence;  // of the innermost recorded call that was open, 0: none
+  uint64_t sequence;  // of the innermost open recorded call, 0: none
   uint32_t correlation;
-  uint32_t thread_id;  // whose call; 0: of this ring's thread
+  uint32_t thread_id;  // the call's thread; 0: the thread of this ring
 };
 static_assert(sizeof(GpuLinkRecord) == 32);
 
-// A node came into a CUDA graph: made by a call (under capture or by cudnnBackendPopulateCudaGraph), or as the copy of another node
-// when the graph was cloned or instantiated.
+// A new node in a CUDA graph: created by a call (under capture or by cudnnBackendPopulateCudaGraph), or as a copy of
+// another node when the graph was cloned or instantiated.
 struct GpuGraphNodeRecord {
   RecordHeader header;
   uint64_t ticks;
   uint64_t node;
-  uint64_t original;  // 0: made by the call
-  uint64_t sequence;  // of the innermost recorded call that was open on this thread, 0: none
+  uint64_t original;  // 0: created by the call
+  uint64_t sequence;  // of the innermost open recorded call on this thread, 0: none
 };
 
-// A device, once it is known. `name_bytes` of its name follow. 0: not known.
+// A device, sent once known. Followed by `name_bytes` of its name. 0: not known.
 struct GpuDeviceRecord {
   RecordHeader header;
   uint64_t memory_bytes_per_second;  // peak of its own memory
@@ -78,11 +78,11 @@ struct GpuDeviceRecord {
   uint32_t compute_capability;  // major * 10 + minor
   uint32_t link_generation;     // of PCIe; 0: another link, or not known
   uint32_t link_width;          // lanes
-  uint32_t is_partition;        // 1: an instance of a divided GPU (MIG)
+  uint32_t is_partition;        // 1: an instance of a partitioned GPU (MIG)
   uint32_t name_bytes;
 };
 
-// From now on the times of GPUs come from this source; kNone: from none. `text_bytes` of the reason follow.
+// From now on GPU times come from this source; kNone: from none. Followed by `text_bytes` of the reason.
 struct GpuWindowRecord {
   RecordHeader header;
   uint64_t ticks;

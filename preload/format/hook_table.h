@@ -1,6 +1,6 @@
-// What the generated code (scripts/gen_hooks.py from preload/api/*.api) offers to the rest.
-// Generated: hook_names.cc (names only: linked by the drain, so by the analyzer too), hooks.cc (tables that know the
-// wrappers) and hooks_N.cc (the exported wrappers): linked into libdlhook.so only.
+// The interface of the generated code (scripts/gen_hooks.py from preload/api/*.api). Generated: hook_names.cc (only
+// names: linked by the drain, and so by the analyzer), hooks.cc (tables of wrappers) and hooks_N.cc (the exported
+// wrappers), both linked into libdlhook.so only.
 #ifndef DLHOOK_PRELOAD_FORMAT_HOOK_TABLE_H_
 #define DLHOOK_PRELOAD_FORMAT_HOOK_TABLE_H_
 
@@ -10,10 +10,10 @@ namespace dlhook::inline format {
 
 using HookId = uint16_t;
 
-// Families are what DLHOOK_CAPTURE selects. Bit i of a mask is kFamilyNames[i].
+// DLHOOK_CAPTURE selects families. Bit i of a mask is kFamilyNames[i].
 extern const char* const kFamilyNames[];
 extern const int kFamilyCount;
-// Those that are captured where DLHOOK_CAPTURE does not say otherwise.
+// Families that are captured by default.
 extern const uint32_t kDefaultFamilies;
 
 struct HookName {
@@ -32,11 +32,11 @@ struct HookLink {
 };
 extern const HookLink kHookLinks[];  // hooks.cc, by HookId
 
-// Which function cuGetProcAddress answers: of those with the asked-for name and kind of default stream the one with the
-// greatest `since` that is not above the asked-for version. Where a name has none for the per-thread kind, the other
-// kind's.
+// The function that cuGetProcAddress returns: among those with the requested name and kind of default stream, the one
+// with the greatest `since` not above the requested version. If a name has none for the per-thread kind, that of the
+// other kind.
 struct DriverVariant {
-  const char* name;           // as asked for: without _v2, _ptsz, _ptds
+  const char* name;           // as requested: without _v2, _ptsz, _ptds
   uint32_t since;             // CUDA version, as in 12080
   uint8_t per_thread_stream;  // 1: the caller's default stream is one per thread (_ptsz, _ptds)
   HookId hook;
@@ -44,7 +44,7 @@ struct DriverVariant {
 // Sorted by name (strcmp order), per_thread_stream, since. In hooks.cc.
 extern const DriverVariant kDriverVariants[];
 extern const int kDriverVariantCount;
-// The version up to which the variants are known: a later one may answer a name with another argument list.
+// The version up to which the variants are known: a newer driver may return a function with another argument list.
 extern const uint32_t kNewestDriverVersion;
 
 // Id of `name`, or -1. Binary search; no allocation.

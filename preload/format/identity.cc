@@ -23,7 +23,7 @@ namespace {
 const char kBootId[] = "/proc/sys/kernel/random/boot_id";
 const char* const kRankVariables[] = {"RANK",         "LOCAL_RANK", "WORLD_SIZE",           "SLURM_PROCID",
                                       "SLURM_NTASKS", "PMI_RANK",   "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"};
-// By these libraries decide how they compute, and dlhook what it records. None holds a secret or a path.
+// Variables that control how libraries compute. None contains a secret or a path.
 // clang-format off
 const char* const kSettings[] = {
     "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_DYNAMIC", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME",
@@ -37,7 +37,7 @@ const char* const kSettings[] = {
     "DLHOOK_ON_FULL", "DLHOOK_DRAIN"};
 // clang-format on
 static_assert(sizeof kSettings / sizeof *kSettings <= kMaxSettings);
-// Those in whose short options a `c` (and for the others an `e`) says that code follows instead of a script.
+// Interpreters whose short options contain a `c` (for others an `e`) if code follows instead of a script.
 const char* const kShells[] = {"python", "pypy", "bash", "sh", "dash"};
 const char* const kOtherInterpreters[] = {"perl", "ruby", "node", "julia", "Rscript", "lua"};
 
@@ -68,7 +68,7 @@ bool SaysThatCodeFollows(const char* option, bool is_shell) {
   return strcspn(option, "eEp") != strlen(option);
 }
 
-// Keeps what may stand in a file name.
+// Keeps characters allowed in a file name.
 void AppendSafe(char* text, size_t size, const char* more) {
   size_t at = strlen(text);
   for (; *more != '\0' && at + 1 < size; ++more) {
@@ -78,7 +78,7 @@ void AppendSafe(char* text, size_t size, const char* more) {
   text[at] = '\0';
 }
 
-// "name-VALUE1.VALUE2" of a launcher's own job id, if its first variable is set.
+// "name-VALUE1.VALUE2" from a launcher's own job id, if its first variable is set.
 bool LauncherKey(const char* name, const char* first, const char* second, char* key, size_t size) {
   const char* id = EnvironmentVariable(first);
   if (id == nullptr || *id == '\0') return false;
@@ -110,7 +110,7 @@ uint64_t StartTimeOf(uint32_t pid) {
   char text[1024];
   snprintf(path, sizeof path, "/proc/%u/stat", pid);
   if (ReadFileAt(AT_FDCWD, path, text, sizeof text) == 0) return 0;
-  const char* at = strrchr(text, ')');  // the name before it may hold anything
+  const char* at = strrchr(text, ')');  // the name before it may contain anything
   for (int field = 2; at != nullptr && field < 22; ++field) at = strchr(at + 1, ' ');
   return at == nullptr ? 0 : strtoull(at + 1, nullptr, 10);
 }
@@ -146,7 +146,7 @@ void FindScript(const char* program, const char* const* words, char (*script)[64
 void ScriptAtStart(const char* const* words, char (*script)[64]) {
   const char* started_as = StartedAs();
   FindScript(BaseName(started_as), words, script);
-  // Of a script that was executed itself, the kernel made an interpreter's command line.
+  // For a script executed directly, the kernel built the interpreter's command line.
   if ((*script)[0] == '\0' && words[0] != nullptr) FindScript(BaseName(words[0]), words, script);
 }
 
@@ -154,7 +154,7 @@ void FindProgram(const char* started_as, char (*program)[64]) {
   constexpr char kDeleted[] = " (deleted)";
   char path[4096];
   struct stat started, executable;
-  // A name of a descriptor says nothing; one that is no name of the executable is that of a script, or was overwritten.
+  // The name of a descriptor says nothing; one that does not name the executable is a script's, or was overwritten.
   bool is_link = strncmp(started_as, "/dev/fd/", 8) == 0 || strncmp(started_as, "/proc/", 6) == 0;
   if (is_link || stat(started_as, &started) != 0 || stat("/proc/self/exe", &executable) != 0 ||
       started.st_dev != executable.st_dev || started.st_ino != executable.st_ino) {
@@ -228,7 +228,7 @@ void MakeRunKey(char* key, size_t size) {
   if (LauncherKey("mpi", "PMIX_NAMESPACE", nullptr, key, size)) return;
   if (LauncherKey("mpi", "OMPI_MCA_ess_base_jobid", nullptr, key, size)) return;
   if (LauncherKey("mpi", "PMI_JOBID", nullptr, key, size)) return;
-  // torchrun's default id is "none", and its workers are sessions of their own: their parent tells launches apart.
+  // torchrun's default id is "none", and its workers are sessions of their own: their parent distinguishes launches.
   if (LauncherKey("torchrun", "TORCHELASTIC_RUN_ID", "MASTER_PORT", key, size)) {
     char parent[48];
     uint32_t pid = static_cast<uint32_t>(getppid());
@@ -238,7 +238,7 @@ void MakeRunKey(char* key, size_t size) {
   }
   uint32_t leader = static_cast<uint32_t>(getpgrp());
   uint64_t start = StartTimeOf(leader);
-  if (start == 0) {  // the leader has ended, or lives in another pid namespace
+  if (start == 0) {  // the leader has ended, or is in another pid namespace
     leader = static_cast<uint32_t>(getsid(0));
     start = StartTimeOf(leader);
   }

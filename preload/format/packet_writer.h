@@ -1,5 +1,5 @@
-// Appends protobuf fields to a Buffer, in the bytes libprotobuf would write (tests compare them): lengths are minimal,
-// zero scalars and empty fields are left out as proto3 does.
+// Appends protobuf fields to a Buffer, in the same bytes as libprotobuf (tests compare them): lengths are minimal, zero
+// scalars and empty fields are omitted as in proto3.
 // Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_FORMAT_PACKET_WRITER_H_
 #define DLHOOK_PRELOAD_FORMAT_PACKET_WRITER_H_
@@ -8,7 +8,7 @@
 
 namespace dlhook::inline format {
 
-// Bytes of the character that `text` begins with, 0 where it is none (overlong forms and surrogates among them).
+// Bytes of the character at the start of `text`, 0 if invalid (including overlong forms and surrogates).
 inline size_t Utf8Length(const char* text, size_t size) {
   auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char first = byte(0);
@@ -41,8 +41,8 @@ class PacketWriter {
     if (size == 0) return;
     AlwaysBytes(field, data, size);
   }
-  // A string field: what is no UTF-8 becomes '?' (names of threads, programs and files may be anything, but a parser refuses
-  // a packet whose string is not UTF-8).
+  // A string field: invalid UTF-8 becomes '?' (names of threads, programs and files may be anything, but a parser
+  // rejects a packet with an invalid string).
   void Text(uint32_t field, const char* text, size_t size) {
     if (size != 0) RepeatedText(field, text, size);
   }
@@ -73,10 +73,10 @@ class PacketWriter {
     out_->Append(data, size);
   }
 
-  // A nested message: returns a mark for End. Messages nest properly.
+  // A nested message: returns a mark for End. Messages must nest properly.
   size_t Begin(uint32_t field) {
     Tag(field, 2);
-    out_->AppendVarint(0);  // one byte of room for the length
+    out_->AppendVarint(0);  // reserves one byte for the length
     return out_->size();
   }
   void End(size_t mark) {

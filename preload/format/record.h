@@ -1,6 +1,6 @@
-// The records that application threads put into their rings and the drain takes out again.
-// Thread: written by the thread that owns the ring, read by the drain (perhaps of another process, perhaps after the
-// writer was killed). Plain data that carries its own bytes: no pointer into the host, no id of the host's heap.
+// The records that application threads put into their rings and the drain takes out. Thread: written by the thread that
+// owns the ring, read by the drain (possibly of another process, possibly after the writer was killed). Self-contained
+// plain data: no pointers into the host.
 #ifndef DLHOOK_PRELOAD_FORMAT_RECORD_H_
 #define DLHOOK_PRELOAD_FORMAT_RECORD_H_
 
@@ -12,7 +12,7 @@
 namespace dlhook::inline format {
 
 enum class RecordType : uint8_t {
-  kPad = 0,          // fills the end of the ring; `words` says how far to skip
+  kPad = 0,          // fills the end of the ring; `words` is the number to skip
   kCall = 1,         // CallRecord, no shape
   kGemmCall = 2,     // CallRecord + GemmShape (+ GemmGroups) + addresses
   kMatrixCall = 3,   // CallRecord + MatrixShape + addresses
@@ -21,7 +21,7 @@ enum class RecordType : uint8_t {
   kThreadEnd = 6,    // ThreadRecord
   kMapping = 7,      // MappingRecord + text
   kCapability = 8,   // CapabilityRecord + text
-  // CallRecord + the shape named + addresses. Every type from here on is a call.
+  // CallRecord + the named shape + addresses. All following types are calls.
   kCudaGemmCall = 9,     // CudaGemmShape (+ GemmGroups)
   kCopyCall = 10,        // CopyShape
   kLaunchCall = 11,      // LaunchShape
@@ -49,24 +49,24 @@ inline bool IsCall(RecordType type) {
 
 // First word of every record.
 struct RecordHeader {
-  uint16_t words;  // of the whole record, 8 bytes each, this one included; never 0 in a committed record
+  uint16_t words;  // of the whole record, 8 bytes each, including this one; never 0 in a committed record
   RecordType type;
-  uint8_t depth;  // number of recorded calls open on this thread around this one
+  uint8_t depth;  // number of recorded calls open around this one on this thread
   uint16_t hook;  // HookId
   uint8_t shape_words;
   uint8_t address_count;
 };
 static_assert(sizeof(RecordHeader) == 8);
 
-// Followed by shape_words words that define the op together with `hook`, then address_count operand addresses, then, where
-// header.words says that there is one more, a CallTrailer.
+// Followed by shape_words words that, together with `hook`, define the op, then address_count operand addresses, then,
+// if header.words includes one more, a CallTrailer.
 struct CallRecord {
   RecordHeader header;
   uint64_t start_ticks;
   uint64_t end_ticks;
-  uint64_t sequence;         // from 1, given when the call began
+  uint64_t sequence;         // from 1, assigned when the call began
   uint32_t parent_distance;  // sequence - parent's sequence; 0: no parent
-  int32_t status;            // what the function returned, where it returns a status
+  int32_t status;            // the returned status, if the function returns one
   uint64_t caller;           // return address
 
   uint64_t* shape() { return reinterpret_cast<uint64_t*>(this + 1); }
@@ -74,7 +74,7 @@ struct CallRecord {
 };
 static_assert(sizeof(CallRecord) == 48);
 
-// What only some calls have (runtime/call_detail.h).
+// Present only in some calls (runtime/call_detail.h).
 struct CallTrailer {
   uint32_t native_stack;  // StackNode of the innermost frame (format/stack_nodes.h), 0: none
   uint32_t reserved;
@@ -91,7 +91,7 @@ struct GemmShape {
   DataType b_type;
   DataType c_type;
   uint8_t row_major;
-  char trans_a;  // 'N', 'T', 'C', 'P'; '?' where the caller passed something else
+  char trans_a;  // 'N', 'T', 'C', 'P'; '?' if the caller passed something else
   char trans_b;
   GemmKind kind;
   uint8_t reserved;
@@ -114,7 +114,7 @@ struct MatrixShape {
   MatrixKind kind;
   DataType type;
   uint8_t row_major;
-  char side;  // 0 where the function has no such argument
+  char side;  // 0 if the function has no such argument
   char uplo;
   char trans;
   char diag;
@@ -138,7 +138,7 @@ constexpr uint8_t kCudaMatrixShapeWords = (sizeof(MatrixShape) + sizeof(CudaMatr
 
 using Chooser = fields::Chooser;
 
-// Layout of trace::CudaGemm; see proto/op.proto. int16 numbers: -1 where there is none.
+// Layout of trace::CudaGemm; see proto/op.proto. int16 numbers: -1 if none.
 struct CudaGemmShape {
   GemmShape gemm;
   uint8_t lt;
@@ -226,7 +226,7 @@ struct CudnnTensorShape {
 };
 static_assert(sizeof(CudnnTensorShape) == 68);
 
-// Layout of a legacy trace::Cudnn. -1 where the function has no such number.
+// Layout of a legacy trace::Cudnn. -1 if the function has no such number.
 struct CudnnShape {
   static constexpr int kTensors = 5;
   CudnnOperation operation;
@@ -249,7 +249,7 @@ struct CudnnShape {
 static_assert(sizeof(CudnnShape) == 72 + 5 * 68 + 4);
 constexpr uint8_t kCudnnShapeWords = sizeof(CudnnShape) / 8;
 
-// An executed plan of the graph API: a definition that holds a serialized trace::Cudnn; 0: not known.
+// An executed plan of the graph API: a definition with a serialized trace::Cudnn; 0: not known.
 struct PlanShape {
   uint32_t plan;
   uint8_t pack_seen_before;
@@ -305,14 +305,15 @@ struct AllocationShape {
 };
 constexpr uint8_t kAllocationShapeWords = sizeof(AllocationShape) / 8;
 
-// A line of a library's own log. `text_bytes` of text follow, cut at kMaxTapTextBytes.
+// A line of a library's own log. Followed by `text_bytes` of text, truncated at kMaxTapTextBytes.
 struct TapLineRecord {
   RecordHeader header;
   uint64_t end_ticks;
   uint64_t sequence;
   uint32_t parent_distance;
   uint32_t text_bytes;
-  uint32_t source;        // which library of the process wrote it (its own template and version lines count), from 1
+  uint32_t source;        // the library of the process that wrote it (which has its own template and version lines),
+                          // from 1
   uint32_t cut;           // 1: the line was longer
   uint32_t native_stack;  // as CallTrailer's
   uint32_t reserved;
@@ -321,12 +322,12 @@ constexpr size_t kMaxTapTextBytes = 4096;
 
 using ScopeKind = fields::ScopeBatch::Kind;
 
-// A scope that ended. `name_bytes` of its name follow, cut at kMaxScopeNameBytes.
+// A scope that ended. Followed by `name_bytes` of its name, truncated at kMaxScopeNameBytes.
 struct ScopeRecord {
-  RecordHeader header;  // depth: scopes open around it
+  RecordHeader header;  // depth: number of scopes open around it
   uint64_t start_ticks;
   uint64_t end_ticks;
-  uint64_t first_sequence;  // that the first call inside had or would have had; 0: not known
+  uint64_t first_sequence;  // which the first call inside had or would have had; 0: not known
   int64_t link;             // -1: none
   uint32_t call_count;
   uint32_t python_stack;  // definition, 0: none
@@ -338,14 +339,14 @@ struct ScopeRecord {
 static_assert(sizeof(ScopeRecord) == 56);
 constexpr size_t kMaxScopeNameBytes = 1024;
 
-// From here on calls of this thread that carry no scope's stack were made under this one (a definition; 0: none known).
+// From here on calls of this thread without the stack of a scope were made under this one (a definition; 0: not known).
 struct PythonStackRecord {
   RecordHeader header;
   uint32_t python_stack;
   uint32_t reserved;
 };
 
-// trace::PythonModule. `text_bytes` follow: type NUL name NUL name NUL …
+// trace::PythonModule. Followed by `text_bytes`: type NUL name NUL name NUL …
 struct PythonModuleRecord {
   RecordHeader header;
   uint32_t object;
@@ -356,15 +357,15 @@ struct PythonModuleRecord {
 
 using CounterSource = fields::CounterBatch::Source;
 
-// A reading by the thread itself. header.shape_words values follow: as many as `set` has names.
+// A reading by the thread itself. Followed by header.shape_words values: as many as `set` has names.
 struct CounterRecord {
   RecordHeader header;
   uint64_t ticks;
   uint32_t set;  // a definition (kText): names of counters, separated by commas
   CounterSource source;
-  uint8_t is_process;  // 1: of the whole process, not of the thread
+  uint8_t is_process;  // 1: for the whole process, not the thread
   uint8_t reserved[2];
-  uint64_t enabled_ns;  // both 0 where nothing is multiplexed
+  uint64_t enabled_ns;  // both 0 if nothing is multiplexed
   uint64_t running_ns;
 };
 static_assert(sizeof(CounterRecord) == 40);
@@ -373,13 +374,13 @@ constexpr uint32_t kMaxCountersOfSet = 16;
 struct ThreadRecord {
   RecordHeader header;
   uint64_t ticks;
-  uint64_t slot_dropped;  // the slot's count of dropped calls so far: tells this thread's from its predecessor's
+  uint64_t slot_dropped;  // the slot's count of dropped calls so far: separates this thread's from its predecessor's
   uint32_t thread_id;
   uint32_t tid;
   char name[16];
 };
 
-// `text_bytes` of text follow: path, then a NUL, then the detail (see trace::Mapping).
+// Followed by `text_bytes` of text: path, then a NUL, then the detail (see trace::Mapping).
 struct MappingRecord {
   RecordHeader header;
   uint64_t start;
@@ -390,7 +391,7 @@ struct MappingRecord {
   uint32_t build_id_bytes;
 };
 
-// `text_bytes` of text follow: name NUL object NUL reason; value = trace::Capability::State.
+// Followed by `text_bytes` of text: name NUL object NUL reason; value = trace::Capability::State.
 struct CapabilityRecord {
   RecordHeader header;
   uint64_t ticks;

@@ -1,5 +1,6 @@
 // The producer's side of a ring (see session.h). The consumer's side is drain/drain.cc.
-// Thread: the one that owns the slot. No locks, no system calls; a full ring refuses (more room: ring_growth.h).
+// Thread: the one that owns the slot. No locks, no system calls; a full ring refuses records (more room:
+// ring_growth.h).
 #ifndef DLHOOK_PRELOAD_FORMAT_RING_H_
 #define DLHOOK_PRELOAD_FORMAT_RING_H_
 
@@ -13,16 +14,15 @@ namespace dlhook::inline format {
 
 struct RingProducer {
   Slot* slot;
-  char* data;          // of the slot's own memory, or of the chunk that is written now
-  uint64_t bytes;      // power of two; 0 in a wiped state: every reservation is refused
+  char* data;          // in the slot's own memory, or in the current chunk
+  uint64_t bytes;      // power of two; 0 in wiped state: every reservation is refused
   uint64_t head;       // next free byte, as committed
   uint64_t start;      // where the chunk begins; 0: in the slot's own memory
-  uint64_t room_end;   // up to here there is room for calls, as far as known
-  uint64_t notice_at;  // a commit that reaches this position is CommitNoticed's business (thread_state.h)
-  bool refuses_calls;  // they are kept as totals (full_ring.h)
+  uint64_t room_end;   // space for calls up to here, as far as known
+  uint64_t notice_at;  // a commit that reaches this position goes to CommitNoticed (thread_state.h)
+  bool refuses_calls;  // calls are kept as totals (full_ring.h)
   // Between Reserve and Commit, an address in the reserver's stack frame, else 0: the record of a signal handler that
-  // interrupts it is refused. Taken before anything is looked at, or a handler in between would be given the same
-  // place.
+  // interrupts it is refused. Set first of all, or a handler could be given the same place.
   uintptr_t busy;
 
   void Start(Slot* new_slot, char* new_data) {
@@ -33,7 +33,7 @@ struct RingProducer {
     MoveTo(new_data, slot->bytes.load(std::memory_order_relaxed), 0);
   }
 
-  // Records go there from now on. `new_start`: the head where it is a chunk, else 0.
+  // Directs records there from now on. `new_start`: the head for a chunk, else 0.
   void MoveTo(char* new_data, uint64_t new_bytes, uint64_t new_start) {
     data = new_data;
     bytes = new_bytes;
@@ -41,7 +41,7 @@ struct RingProducer {
     room_end = refuses_calls ? 0 : RoomEnd() - Kept();
   }
 
-  // From now on only ReserveAfterLook finds room, and every commit is noticed.
+  // From now on only ReserveAfterLook finds space, and every commit is noticed.
   void RefuseCalls(bool refuses) {
     refuses_calls = refuses;
     notice_at = refuses ? 0 : UINT64_MAX;
@@ -51,8 +51,8 @@ struct RingProducer {
   // Not yet taken by the drain.
   uint64_t Backlog() const { return head - slot->tail.load(std::memory_order_acquire); }
 
-  // Room for a record of `words` words, or null. Not visible to the drain before Commit. `frame`: an address in the
-  // stack frame that will commit; without one the place is never taken for left.
+  // Reserves a record of `words` words; null if there is no room. Not visible to the drain before Commit. `frame`: an
+  // address in the committing stack frame; without one the reservation is never considered abandoned.
   RecordHeader* Reserve(uint32_t words, uintptr_t frame = UINTPTR_MAX) {
     if (__builtin_expect(busy != 0, 0)) return nullptr;
     Take(frame);
@@ -61,8 +61,8 @@ struct RingProducer {
     return record;
   }
 
-  // The same after a look at the drain's progress, and with a skip over an end of the ring that is too short. `may_use_kept`:
-  // no call.
+  // The same after checking the drain's progress, skipping the end of the ring if it is too short. `may_use_kept`: not
+  // a call.
   RecordHeader* ReserveAfterLook(uint32_t words, uintptr_t frame = UINTPTR_MAX, bool may_use_kept = false) {
     if (busy != 0 || bytes == 0) return nullptr;
     Take(frame);
@@ -84,7 +84,7 @@ struct RingProducer {
     slot->head.store(head, std::memory_order_release);
   }
 
-  // In one instruction: a handler may drop one, too.
+  // A single instruction, because a signal handler may drop a record, too.
   void CountDropped() { slot->dropped.fetch_add(1, std::memory_order_relaxed); }
 
   void Take(uintptr_t frame) {
@@ -103,7 +103,7 @@ struct RingProducer {
     return (tail < start ? start : tail) + bytes;
   }
 
-  // Room that calls leave to what is told of them: scopes, ends of threads.
+  // Space reserved for records about calls: scopes, ends of threads.
   uint64_t Kept() const { return bytes / 8; }
 
   RecordHeader* Place(uint32_t words, uint64_t end) const {

@@ -1,14 +1,14 @@
-// Layout of the memory that a recorded process shares with its drain: one mapping (a file on tmpfs where possible), a
-// header with the process's identity and control words, and a ring per thread.
+// Layout of the memory that a recorded process shares with its drain: one mapping (of a file on tmpfs if possible),
+// with a header with the process's identity and control words, and one ring per thread.
 //
 //   +0                 SessionHeader (control words, identity, slots, checkpoints)
-//   +kSessionDataStart definitions: texts that records refer to (format/definitions.h), allocated as they come
-//   +kStackNodesStart  StackNodes (format/stack_nodes.h), allocated as they come
+//   +kSessionDataStart definitions: texts that records refer to (format/definitions.h), allocated on demand
+//   +kStackNodesStart  StackNodes (format/stack_nodes.h), allocated on demand
 //   +kRingsStart       slot 0's ring, slot 1's ring, … sizes by SlotBytes()
-//   +chunks_offset     chunks: room for rings that are full (runtime/ring_growth.h), allocated as they are taken
+//   +chunks_offset     chunks: extensions for full rings (runtime/ring_growth.h), allocated on demand
 //
 // Thread: written by the host (identity before publication, rings always) and by its drain (checkpoints, tails).
-// Everything here may be read by another process and after the host was killed.
+// Everything here may be read by another process, even after the host was killed.
 #ifndef DLHOOK_PRELOAD_FORMAT_SESSION_H_
 #define DLHOOK_PRELOAD_FORMAT_SESSION_H_
 
@@ -28,36 +28,36 @@ constexpr uint32_t kMaxRankVariables = 8;
 constexpr uint32_t kMaxSettings = 48;
 
 // One thread's ring: single producer (the thread), single consumer (the drain). Positions count bytes since the start
-// and never wrap; a record lies at position & (bytes - 1) and never crosses the end of the ring. What does not lie in a chunk of
-// the slot lies in the slot's own memory.
+// and never wrap; a record is at position & (bytes - 1) and never crosses the end of the ring. Positions outside the
+// slot's chunks are in the slot's own memory.
 struct alignas(64) Slot {
   // Set once, when the slot first gets memory.
   std::atomic<uint64_t> bytes;  // power of two; 0: no memory yet
   uint64_t data_offset;         // from the start of the mapping
   std::atomic<uint32_t> owned;  // 1: a live thread writes here
-  std::atomic<uint32_t> tid;    // that thread: for who samples counters (drain/counter_sampler.h)
+  std::atomic<uint32_t> tid;    // that thread: for sampling counters (drain/counter_sampler.h)
   std::atomic<uint32_t> thread_id;
 
   alignas(64) std::atomic<uint64_t> head;  // producer: committed up to here
-  std::atomic<uint64_t> dropped;           // producer: records that found no room
+  std::atomic<uint64_t> dropped;           // producer: records without room
 
   alignas(64) std::atomic<uint64_t> tail;  // consumer: free up to here
 };
 
-// A ring that a slot writes on in while its own is full: positions from `start` to `end`.
+// A ring in which a slot continues while its own is full: positions from `start` to `end`.
 struct Chunk {
-  std::atomic<uint32_t> owner;      // slot + 1; 0: free; kChunkTaken: about to be somebody's
-  std::atomic<uint32_t> has_pages;  // 1: stores find memory
+  std::atomic<uint32_t> owner;      // slot + 1; 0: free; kChunkTaken: being taken
+  std::atomic<uint32_t> has_pages;  // 1: its pages are allocated
   std::atomic<uint64_t> start;
-  std::atomic<uint64_t> end;  // 0: the producer has not left it. The drain frees it when it has come so far
+  std::atomic<uint64_t> end;  // 0: the producer has not left it. The drain frees it when it has got there
 };
 constexpr uint32_t kChunkTaken = UINT32_MAX;
 
-// What the drain has made durable: written to the inactive copy, then made current by one store. A drain that takes over
-// cuts the trace file to file_bytes and goes on from `tails`: nothing is lost and nothing stands twice.
+// What the drain has made durable: written to the inactive copy, then made current by one store. A drain that takes
+// over truncates the trace file to file_bytes and continues from `tails`: nothing is lost or duplicated.
 struct Checkpoint {
   uint64_t file_bytes;
-  uint64_t calls;  // taken out of the rings, lost ones too
+  uint64_t calls;  // taken out of the rings, including lost ones
   uint64_t last_record_ticks;
   uint64_t reported_no_ring;
   uint64_t reported_plain_pointers;
@@ -70,7 +70,7 @@ struct Checkpoint {
   uint64_t reported_gpu_dropped_ring;
   uint64_t left_out_gpu;     // records beyond trace_bytes_limit
   uint64_t lost_calls;       // could not be written (output full), not yet in a Loss packet
-  uint64_t told_lost_calls;  // the same, in Loss packets
+  uint64_t told_lost_calls;  // the same, already in Loss packets
   uint64_t lost_bytes;
   uint32_t lost_errno;
   uint32_t finished;  // footer written
@@ -80,7 +80,7 @@ struct Checkpoint {
   uint32_t python_stacks[kMaxSlots];  // the last PythonStackRecord's
 };
 
-// The lines in which a tapped library describes itself: kept here so that any drain can parse its other lines.
+// The lines in which a tapped library describes itself: stored here so that any drain can parse its other lines.
 struct TapSource {
   std::atomic<uint32_t> ready;
   char object[64];
@@ -101,7 +101,7 @@ struct Setting {
 struct SessionHeader {
   uint64_t magic;
   uint32_t layout;
-  uint32_t is_private;  // 1: anonymous memory, nobody else can drain
+  uint32_t is_private;  // 1: anonymous memory, only this process can drain it
   uint64_t hook_table_hash;
   uint64_t mapping_bytes;
   char tool_version[16];
@@ -109,21 +109,21 @@ struct SessionHeader {
   // Control. `enabled_families` is the only word that every call reads: 0 while recording is stopped.
   alignas(64) std::atomic<uint32_t> enabled_families;
   uint32_t configured_families;
-  std::atomic<uint32_t> stopped;  // dlhook ctl stop, DLHOOK_START=off: what the trace says of enabled_families == 0
+  std::atomic<uint32_t> stopped;        // dlhook ctl stop, DLHOOK_START=off: the reason for enabled_families == 0
   std::atomic<uint64_t> stopped_ticks;  // when that last changed
   // Loss counters of the host as a whole.
   alignas(64) std::atomic<uint64_t> no_ring_calls;
   std::atomic<uint64_t> plain_pointers;
   std::atomic<uint64_t> refused_definitions;  // no room for them
-  std::atomic<uint64_t> deep_scopes;          // scopes that found too many others open on their thread
+  std::atomic<uint64_t> deep_scopes;          // scopes for which too many others were open on their thread
   std::atomic<uint64_t> dropped_readings;     // of counters, by threads whose ring was full
-  std::atomic<uint64_t> gpu_dropped_cupti;    // activities that CUPTI had no buffer for
-  std::atomic<uint64_t> gpu_dropped_ring;     // activities, links and graph nodes that found no room in a ring
+  std::atomic<uint64_t> gpu_dropped_cupti;    // activities for which CUPTI had no buffer
+  std::atomic<uint64_t> gpu_dropped_ring;     // activities, links and graph nodes without room in a ring
   std::atomic<uint64_t> definitions_bytes;    // published so far
   std::atomic<uint32_t> stack_nodes;          // published so far, node 0 included; 0: none yet
   std::atomic<uint32_t> next_thread_id;
-  std::atomic<uint32_t> slots_in_use;     // slots from here on never had memory (those before may not have it yet)
-  std::atomic<uint32_t> drained_by_host;  // 1: a writer thread of the host drains (also after its collector died)
+  std::atomic<uint32_t> slots_in_use;     // slots from here on never had memory (earlier ones may not have it yet)
+  std::atomic<uint32_t> drained_by_host;  // 1: a writer thread of the host drains (even after its collector died)
   std::atomic<uint32_t> exited;           // 1: the host's destructor ran
   uint64_t exit_ticks;
   std::atomic<uint64_t> left_ticks;  // of its call of _exit; 0: none
@@ -134,7 +134,7 @@ struct SessionHeader {
   uint32_t pid;
   uint32_t parent_pid;
   uint64_t start_time_jiffies;
-  uint64_t pid_namespace;  // inode of /proc/self/ns/pid: pid means nothing elsewhere
+  uint64_t pid_namespace;  // inode of /proc/self/ns/pid: pid is only valid there
   char boot_id[40];
   char host[64];
   char program[64];
@@ -149,17 +149,17 @@ struct SessionHeader {
   char requested_output[256];
   char output_refusal[96];
   uint64_t trace_bytes_limit;
-  uint32_t counters_interval_ms;       // 0: whoever drains samples nothing
-  uint32_t counters_at_interval_only;  // 1: threads read none themselves
+  uint32_t counters_interval_ms;       // 0: the drain takes no samples
+  uint32_t counters_at_interval_only;  // 1: threads make no readings themselves
   char counters[512];                  // DLHOOK_COUNTERS
   RankVariable rank_variables[kMaxRankVariables];
   uint32_t setting_count;
-  uint32_t processors;       // that the process may run on; 0: not known
+  uint32_t processors;       // available to the process; 0: not known
   char processor_model[49];  // as cpuid names it; empty: not known
   Setting settings[kMaxSettings];
   char trace_path
-      [4096];  // absolute, as it was when the session began: for messages and for this process; readers go by the next fields
-  // What these rings belong to, so that a copy of the run is not taken for the run: the run folder and the trace in it.
+      [4096];  // absolute, from the session's start: for messages and for this process; others use the next fields
+  // What these rings belong to (run folder and its trace), so that a copy of the run is not mistaken for it.
   uint64_t folder_device;
   uint64_t folder_inode;
   uint64_t trace_inode;
@@ -169,7 +169,7 @@ struct SessionHeader {
 
   uint64_t chunks_offset;
   uint64_t chunk_bytes;               // power of two
-  uint32_t chunk_count;               // 0: rings don't grow
+  uint32_t chunk_count;               // 0: rings can't grow
   std::atomic<uint32_t> chunks_used;  // chunks for records from here on never belonged to a slot
   Chunk chunks[kMaxChunks];
 
@@ -179,7 +179,7 @@ struct SessionHeader {
   Slot slots[kMaxSlots];
 };
 
-// Raised by hand where fields change their meaning; a change of size shows by itself.
+// Incremented manually when fields change their meaning; a change of size is detected automatically.
 constexpr uint32_t kSessionLayout = 1 * 1000000 + sizeof(SessionHeader);
 constexpr uint64_t kSessionDataStart = (sizeof(SessionHeader) + 4095) & ~uint64_t{4095};
 constexpr uint64_t kDefinitionsCapacity = 4 << 20;
@@ -191,8 +191,8 @@ inline uint64_t TicksPerSecond(const SessionHeader& session) {
   return session.ticks_per_second == 0 ? 1000000000u : session.ticks_per_second;
 }
 
-// Ring size by slot: a few large ones for the threads that come first (and usually do the work), many small ones after.
-// Their sum is about `total` (DLHOOK_RING_KIB): 8/15 in 8 slots, 3/15 in 24, 3/15 in 200.
+// Ring size by slot: a few large ones for the first threads (which usually do the work), many small ones for later
+// ones. Their sum is about `total` (DLHOOK_RING_KIB): 8/15 in 8 slots, 3/15 in 24, 3/15 in 200.
 inline uint64_t SlotBytes(uint32_t slot, uint64_t total) {
   uint64_t bytes = slot < 8 ? total / 15 : slot < 32 ? total / 120 : total / 960;
   uint64_t power = 16384;  // at least two of the longest records
@@ -206,14 +206,14 @@ inline uint64_t SlotOffset(uint32_t slot, uint64_t total) {
   return offset;
 }
 
-// Chunks from here on hold totals of calls (format/call_totals.h) and no records: those are kept when nothing else is.
+// Chunks from here on hold totals of calls (format/call_totals.h) and no records: they are kept when nothing else is.
 inline uint32_t RecordChunks(const SessionHeader& session) {
   return session.chunk_count - (session.chunk_count + 3) / 4;
 }
 
-// Of what rings may grow by: DLHOOK_GROWTH_KIB.
+// For the total growth of rings: DLHOOK_GROWTH_KIB.
 inline uint64_t ChunkBytes(uint64_t growth) {
-  uint64_t power = 64 << 10;  // several of the longest records; a thread takes one in some microseconds
+  uint64_t power = 64 << 10;  // several of the longest records; a thread fills one within microseconds
   while (power * kMaxChunks < growth) power *= 2;
   return power;
 }

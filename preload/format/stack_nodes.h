@@ -1,6 +1,7 @@
-// Native stacks as a tree: a node is a frame and the node of the frames outside of it, so a stack is the number of its innermost frame.
-// The nodes lie in the session's mapping: any drain can look them up, also after the process was killed, and a record that is
-// dropped takes nothing with it (docs/design.md, "Stacks", says why not in the drain). Append-only, bounded.
+// Native stacks as a tree: a node is a frame and the node of its outer frames, so a stack is the number of its
+// innermost frame. The nodes are in the session's mapping: any drain can look them up, even after the process was
+// killed, and a dropped record affects no others (docs/design.md, "Stacks", says why this is not done in the drain).
+// Append-only, bounded.
 #ifndef DLHOOK_PRELOAD_FORMAT_STACK_NODES_H_
 #define DLHOOK_PRELOAD_FORMAT_STACK_NODES_H_
 
@@ -14,7 +15,7 @@ namespace dlhook::inline format {
 using StackCut = fields::InternedStack::Cut;
 
 struct StackNode {
-  uint64_t address;  // return address; of a frame that a signal interrupted the instruction
+  uint64_t address;  // return address; for a frame interrupted by a signal, the instruction
   uint32_t parent;   // less than this node's own number; 0: none
   StackCut cut;
   uint8_t is_signal_frame;
@@ -23,7 +24,7 @@ struct StackNode {
 static_assert(sizeof(StackNode) == 16);
 constexpr uint32_t kMaxStackNodes = kStackNodesCapacity / sizeof(StackNode);
 
-// The node of this number, or null. Trusts nothing in the mapping. Thread: the drain's.
+// The node with this number, or null. Trusts nothing in the mapping. Thread: the drain's.
 inline const StackNode* FindStackNode(const SessionHeader* session, uint64_t mapping_bytes, uint32_t number) {
   uint32_t published = session->stack_nodes.load(std::memory_order_acquire);
   if (number == 0 || number >= published || published > kMaxStackNodes) return nullptr;

@@ -7,9 +7,9 @@
 namespace dlhook::inline format {
 namespace {
 
-// What a release prints that says no template (before 2.1); told apart by the number of fields.
+// Formats of releases without a template (before 2.1), distinguished by the number of fields.
 constexpr const char* kKnownTemplates[] = {
-    // from 1.1 on; 1.0; 0.x
+    // since 1.1; 1.0; 0.x
     "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,problem_desc,exec_"
     "time",
     "operation,engine,primitive,implementation,prop_kind,memory_descriptors,auxiliary,problem_desc,exec_time",
@@ -36,7 +36,7 @@ bool StartsWith(TextSpan span, const char* prefix) {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Takes the text up to the next comma off the front of `rest`.
+// Removes the text up to the next comma from the front of `rest`.
 TextSpan NextField(TextSpan* rest) {
   const void* comma = memchr(rest->data, ',', rest->size);
   size_t size = comma == nullptr ? rest->size : static_cast<const char*>(comma) - rest->data;
@@ -65,10 +65,10 @@ int CountFields(TextSpan text) {
   return count;
 }
 
-// Distributes `body` (operation to problem) over the fields; false where their number differs from the template's.
+// Distributes `body` (operation to problem) over the fields; false if their number differs from the template's.
 bool SplitByTemplate(TextSpan body, const char* template_fields, TapLine* line) {
   TextSpan names = {template_fields, strlen(template_fields)};
-  if (StartsWith(names, "timestamp,")) NextField(&names);  // taken off before
+  if (StartsWith(names, "timestamp,")) NextField(&names);  // already removed
   TextSpan last_name = names;
   while (memchr(last_name.data, ',', last_name.size) != nullptr) NextField(&last_name);
   bool ends_with_time = Equals(last_name, "exec_time");
@@ -81,7 +81,7 @@ bool SplitByTemplate(TextSpan body, const char* template_fields, TapLine* line) 
   return true;
 }
 
-// The same by the library's own template, or by whichever known one fits.
+// The same with the library's own template, or with whichever known one fits.
 bool SplitBody(TextSpan body, const char* template_fields, TapLine* line) {
   if (template_fields[0] != '\0') return SplitByTemplate(body, template_fields, line);
   for (const char* known : kKnownTemplates) {
@@ -92,7 +92,7 @@ bool SplitBody(TextSpan body, const char* template_fields, TapLine* line) {
 
 }  // namespace
 
-// Not strtod: the host may have set a locale with another decimal point.
+// Not strtod: the host may have set a locale with another decimal separator.
 bool ParseMilliseconds(TextSpan text, uint64_t* nanoseconds) {
   size_t i = 0;
   double value = 0;

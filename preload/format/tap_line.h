@@ -1,4 +1,4 @@
-// Splitting of a oneDNN log line into the fields that its template names.
+// Splits a oneDNN log line into the fields of its template.
 // Thread: the drain's; ParseMilliseconds: any. Pure; no allocation; the input is untrusted.
 #ifndef DLHOOK_PRELOAD_FORMAT_TAP_LINE_H_
 #define DLHOOK_PRELOAD_FORMAT_TAP_LINE_H_
@@ -35,11 +35,12 @@ struct TapLine {
   TextSpan fields[kOneDnnFieldCount];
 };
 
-// `template_fields`: "operation,engine,primitive,…" from the library's own template line, or "" (releases before 2.1 print
-// none: then as the number of fields says); null: without the fields. Example line: "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,…,0.026123".
+// `template_fields`: "operation,engine,primitive,…" from the library's own template line, or "" (releases before 2.1
+// print none: the number of fields decides); null: do not split into fields. Example line:
+// "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,…,0.026123".
 TapLine ParseTapLine(const char* text, size_t size, const char* template_fields);
 
-// Milliseconds as printf's %g writes them ("0.0429688", "9.76562e-05") to nanoseconds. False: it is something else.
+// Converts milliseconds in printf's %g format ("0.0429688", "9.76562e-05") to nanoseconds. False: something else.
 bool ParseMilliseconds(TextSpan text, uint64_t* nanoseconds);
 
 }  // namespace dlhook::inline format

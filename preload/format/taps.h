@@ -1,4 +1,4 @@
-// The libraries that report by themselves: what the shim and the analyzer both know of each (preload/tap/README.md).
+// Taps: what both the shim and the analyzer need to know about each (preload/tap/README.md).
 #ifndef DLHOOK_PRELOAD_FORMAT_TAPS_H_
 #define DLHOOK_PRELOAD_FORMAT_TAPS_H_
 
@@ -9,21 +9,21 @@
 
 namespace dlhook::inline format {
 
-// Advice to users: what to do, or what is missing, as a sentence; empty: nothing.
+// Advice to users: what to do, or what is missing, as a sentence; empty: none.
 struct TapAdvice {
-  const char* missing;            // lost, not there, or refused by dlhook
-  const char* off;                // the user left it out
-  const char* refused = nullptr;  // refused, where something else helps then
-  // Refused, and nothing helps: in objects whose file name begins so.
+  const char* missing;            // if lost, absent, or refused by dlhook
+  const char* off;                // if the user switched it off
+  const char* refused = nullptr;  // if refused and something else helps
+  // Refused, and nothing helps: in objects whose file name begins like this.
   const char* hopeless_object = nullptr;
   const char* hopeless = nullptr;
 };
 
 struct Tap {
-  const char* capability;     // by which its state is reported
+  const char* capability;     // under which its state is reported
   const char* family;         // of DLHOOK_CAPTURE (preload/api/common.api)
   fields::TimeSource source;  // of the calls that it records; kUnknown: it records scopes (DLHOOK_SCOPES)
-  const char* library;        // whose copies inside other libraries it hears; empty: none
+  const char* library;        // whose copies inside other libraries it also sees; empty: none
   TapAdvice advice;
 };
 
@@ -61,7 +61,7 @@ inline constexpr Tap kNvtxTap = {
 
 inline constexpr const Tap* kTaps[] = {&kOneDnnTap, &kRecordFunctionTap, &kTraceMeTap, &kNvtxTap};
 
-// The one that records calls of this time source, or null: hooks do.
+// The tap that records calls with this time source; null: hooks do.
 template <typename Source>
 constexpr const Tap* TapOfSource(Source source) {
   for (const Tap* tap : kTaps) {
@@ -74,10 +74,10 @@ constexpr const Tap* TapOfSource(Source source) {
 struct ScopeKindFacts {
   fields::ScopeBatch::Kind kind;
   const Tap* tap;
-  const char* plural;  // for people
-  bool is_bracket;     // the user's, around work of any kind; the others are an op or a step of a framework's
-  bool is_wait;        // a thread mostly waits in it for others that do the work
-  bool is_compared;    // as many in every run that does the same: diff counts them
+  const char* plural;  // for the user
+  bool is_bracket;     // a user's range around any kind of work; the others are ops or steps of a framework
+  bool is_wait;        // a thread mostly waits in it for other threads that do the work
+  bool is_compared;    // equally many in equal runs: the diff counts them
 };
 
 // In the order of the numbers in proto/call.proto.
@@ -92,7 +92,7 @@ inline constexpr ScopeKindFacts kScopeKinds[] = {
     {fields::ScopeBatch::Kind::kNvtxRange, &kNvtxTap, "NVTX ranges", true, false, false},
 };
 
-// Kinds that this dlhook does not know are as kUnknown.
+// Unknown kinds are treated as kUnknown.
 template <typename Kind>
 constexpr const ScopeKindFacts& FactsOf(Kind kind) {
   const auto index = static_cast<size_t>(kind);

@@ -10,8 +10,8 @@ namespace dlhook::inline gpu {
 namespace {
 
 constexpr uint32_t kFewestRecords = 16;
-constexpr uint32_t kRecordsOfWhole = 1024;  // from here on few records are not few any more
-constexpr uint32_t kManyBuffers = 8;        // a second
+constexpr uint32_t kRecordsOfWhole = 1024;  // buffers of more records count as whole
+constexpr uint32_t kManyBuffers = 8;        // per second
 
 // Under the lock.
 uint32_t Pop(ActivityBuffers* pool, uint32_t* first) {
@@ -40,7 +40,7 @@ void GiveBack(ActivityBuffers* pool, uint32_t number) {
   *first = number;
 }
 
-// Its pages; null: there are none (any more).
+// Its pages; null: none available.
 uint8_t* Take(ActivityBuffers* pool, BufferKind kind, uint64_t most, size_t bytes) {
   uint32_t number = TakeFreeOrNew(pool, kind, most);
   if (number == 0) return nullptr;
@@ -55,7 +55,7 @@ uint8_t* Take(ActivityBuffers* pool, BufferKind kind, uint64_t most, size_t byte
   return buffer->data;
 }
 
-// The number of the buffer at `data`, 0: none of ours. Without the lock: a buffer that CUPTI has does not change.
+// The number of the buffer at `data`, 0: not ours. Needs no lock: a buffer that CUPTI has does not change.
 uint32_t NumberOf(const ActivityBuffers* pool, const uint8_t* data) {
   for (uint32_t i = 0; data != nullptr && i < pool->made; ++i) {
     if (pool->buffers[i].data == data) return i + 1;
@@ -67,7 +67,7 @@ bool IsScratch(const ActivityBuffers& pool, uint32_t number) {
   return number != 0 && pool.buffers[number - 1].kind == BufferKind::kScratch;
 }
 
-// How many records it may take: four times as many with each quarter of the buffers that is under way.
+// The number of records it may take: four times as many for each quarter of the buffers in use.
 size_t FewRecords(const ActivityBuffers& pool) {
   uint32_t records = pool.records.load(std::memory_order_relaxed);
   uint32_t quarter = pool.with_few.load(std::memory_order_relaxed) * 4 / kFewRecordsBuffers;

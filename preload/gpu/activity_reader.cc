@@ -28,7 +28,7 @@ CopyDirection DirectionOf(uint8_t copy_kind) {
 
 enum MemoryKind : uint8_t { kPageable = 1, kPinned = 2, kManaged = 5, kManagedStatic = 7 };
 
-// The memory that is not simply the device's.
+// The memory other than the device's own.
 HostMemory HostMemoryOf(uint8_t source, uint8_t destination) {
   for (uint8_t kind : {source, destination}) {
     if (kind == kPageable) return HostMemory::kPageable;
@@ -38,7 +38,7 @@ HostMemory HostMemoryOf(uint8_t source, uint8_t destination) {
   return HostMemory::kNone;
 }
 
-// What all kinds have, under the same names.
+// Fields that all kinds have, under the same names.
 template <typename Record>
 void ReadPlace(const Record& record, GpuActivityRecord* activity) {
   activity->start_ns = record.start;
@@ -93,7 +93,7 @@ void Shift(uint64_t* time_ns, int64_t offset_ns) {
 }
 
 ActivityUse Finish(int64_t clock_offset_ns, GpuActivityRecord* activity) {
-  // One time without the other: the buffer was forced out of CUPTI before the work was done.
+  // Only one of the times: the buffer was forced out of CUPTI before the work was complete.
   if (activity->start_ns == 0 || activity->end_ns == 0) return ActivityUse::kWithoutTimes;
   for (uint64_t* time : {&activity->start_ns, &activity->end_ns, &activity->queued_ns, &activity->submitted_ns}) {
     Shift(time, clock_offset_ns);

@@ -1,4 +1,4 @@
-// CUPTI's records -> records of ours. Pure functions.
+// Converts CUPTI's records to ours. Pure functions.
 // Thread: any.
 #ifndef DLHOOK_PRELOAD_GPU_ACTIVITY_READER_H_
 #define DLHOOK_PRELOAD_GPU_ACTIVITY_READER_H_
@@ -11,22 +11,22 @@
 
 namespace dlhook::inline gpu {
 
-// What a record of CUPTI's is.
+// The meaning of a CUPTI record.
 enum class ActivityUse : uint32_t {
-  kActivity,      // work of a GPU, or what measuring it cost
-  kWithoutTimes,  // such work, but when it was is not known
+  kActivity,      // GPU work, or the cost of measuring it
+  kWithoutTimes,  // GPU work at an unknown time
   kDevice,        // cupti::DeviceRecord
   kLink,          // cupti::ExternalCorrelationRecord
-  kNotNeeded,     // comes along with what is
+  kNotNeeded,     // comes with the others
   kUnknown,
 };
 
-// `version`: CUPTI's. `kernel_name`: CUPTI's pointer, null for what is no kernel. Fills `activity` where it answers
-// kActivity; its `kernel` is left for the caller.
+// `version`: CUPTI's. `kernel_name`: CUPTI's pointer, null if not a kernel. Sets `activity` if it returns kActivity,
+// except its `kernel`.
 ActivityUse ReadActivity(const void* record, uint32_t version, int64_t clock_offset_ns, GpuActivityRecord* activity,
                          const char** kernel_name);
 
-// `name_bytes` of the name are left for the caller; so is what the record does not tell.
+// Does not set the name, nor fields that the record lacks.
 void ReadDevice(const cupti::DeviceRecord& record, uint32_t version, GpuDeviceRecord* device);
 
 }  // namespace dlhook::inline gpu

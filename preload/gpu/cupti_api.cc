@@ -1,4 +1,5 @@
-// See cupti_api.h. Takes the loader's lock, so never under one that a thread inside the loader could want.
+// See cupti_api.h. Takes the loader's lock, so must not be called with a lock that a thread inside the loader could
+// want.
 #include "preload/gpu/cupti_api.h"
 
 #include <dlfcn.h>
@@ -19,11 +20,11 @@ CuptiApi g_api;
 bool g_is_loaded;
 int g_version_result;
 
-// Loaded objects that tell where CUPTI is, by the beginning of their file's name.
+// Loaded objects that show where CUPTI is, by file name prefix.
 struct MappedLibraries {
   char cupti[512];
   char runtime[512];
-  char math[512];  // a wheel's runtime may be linked statically: where its other libraries lie
+  char math[512];  // a wheel's runtime may be linked statically: the location of its other libraries
 };
 
 const char* BaseName(const char* path) {
@@ -50,7 +51,7 @@ void* OpenFile(const char* path) {
   return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-// The library of this major version in a folder. Until 11 its name has the minor version.
+// The library with this major version in a folder. Until 11 its name includes the minor version.
 void* OpenIn(const char* folder, int major) {
   char path[1200];
   snprintf(path, sizeof path, "%s/libcupti.so.%d", folder, major);
@@ -62,7 +63,7 @@ void* OpenIn(const char* folder, int major) {
   return library;
 }
 
-// Beside another of CUDA's libraries: in its folder, in the wheels' folders, in a toolkit's.
+// Next to another CUDA library: in its folder, in the wheels' folders, in a toolkit's.
 void* OpenBeside(const char* neighbour, int major) {
   char folder[1100];
   const char* slash = strrchr(neighbour, '/');
@@ -97,7 +98,7 @@ void* OpenByName(int major) {
   return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
-// "libcudart.so.12" -> 12; 0 where the name does not tell.
+// "libcudart.so.12" -> 12; 0 if the name has no version.
 int MajorOf(const char* path) {
   const char* suffix = strstr(BaseName(path), ".so.");
   return suffix == nullptr ? 0 : atoi(suffix + 4);
@@ -110,7 +111,7 @@ void* OpenLibrary() {
   constexpr int kNewest = 13;
   constexpr int kOldest = 10;
   int known = MajorOf(mapped.runtime);
-  // Linked statically: any that is not newer than the driver will do, CUPTI says so itself.
+  // Linked statically: any version not newer than the driver works; CUPTI itself reports that.
   int newest = known != 0 ? known : kNewest;
   int oldest = known != 0 ? known : kOldest;
   for (int major = newest; major >= oldest; --major) {
@@ -191,7 +192,7 @@ bool Load(const char** reason) {
 const CuptiApi* LoadCupti(const char** reason) {
   static char told[200];
   if (!g_is_loaded && !Load(reason)) return nullptr;
-  // From 13.3 on this fails where there is no driver that suits; before, only the subscription does.
+  // From 13.3 on this fails without a matching driver; before, only the subscription does.
   if (g_version_result == cupti::kSuccess && g_api.version != 0) return &g_api;
   snprintf(told, sizeof told, "CUPTI can't start (cuptiGetVersion: %s): no driver, or one that does not suit it",
            CuptiResultText(g_api, g_version_result).text);

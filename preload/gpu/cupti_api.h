@@ -1,5 +1,5 @@
-// The loaded CUPTI: which copy of the library, and its functions past our own hooks of them.
-// Thread: whoever opens it (under GpuState.control); afterwards the table is constant.
+// The loaded CUPTI: which copy of the library, and its functions bypassing our own hooks.
+// Thread: the one that opens it (under GpuState.control); afterwards the table is constant.
 #ifndef DLHOOK_PRELOAD_GPU_CUPTI_API_H_
 #define DLHOOK_PRELOAD_GPU_CUPTI_API_H_
 
@@ -25,7 +25,7 @@ struct CuptiApi {
   int (*flush_all)(uint32_t flags);
   int (*get_next_record)(uint8_t* buffer, size_t valid, void** record);
   int (*get_dropped)(void* context, uint32_t stream, size_t* dropped);
-  // Null where this version has none.
+  // Null if this version has none.
   int (*subscribe_v2)(void** subscriber, Callback callback, void* user, cupti::SubscriberParams* parameters);
   int (*enable_and_dump)(uint32_t kind);
   int (*get_attribute)(uint32_t attribute, size_t* size, void* value);
@@ -45,14 +45,14 @@ struct CuptiApi {
   char library[64];  // base name of its file
 };
 
-// Finds the library that is mapped already (another copy would be another client), else the one that belongs to the
-// CUDA runtime or driver in use, and its functions. Null where there is none that works: `reason` says why.
+// Finds the library that is already mapped (another copy would be another client), else the one that matches the CUDA
+// runtime or driver in use, and its functions. Null if none works: `reason` says why.
 const CuptiApi* LoadCupti(const char** reason);
 
 // The library, once loaded; else null.
 const CuptiApi* LoadedCupti();
 
-// What CUPTI calls this result, with its number.
+// CUPTI's name for this result, with its number.
 struct CuptiResultText {
   CuptiResultText(const CuptiApi& api, int result);
   char text[96];

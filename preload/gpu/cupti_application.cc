@@ -24,7 +24,7 @@ void CuptiApplication::LendBuffer() {
 
 void CuptiApplication::TakeBuffer() {
   SpinLockHolder holder(&lock_);
-  if (lent_buffers_ != 0) --lent_buffers_;  // 0: lent before the application was finalized
+  if (lent_buffers_ != 0) --lent_buffers_;  // 0: lent before the application called cuptiFinalize
   TellIfFree();
 }
 
@@ -57,7 +57,7 @@ void CuptiApplication::Hold(uint64_t scope, uint64_t what, bool on) {
   }
 }
 
-// Switching a kind overrides what was said of single functions before.
+// Enabling or disabling a kind overrides earlier settings of single functions.
 void CuptiApplication::ReleaseFunctions(uint64_t kind) {
   if (kind != cupti::kDriver && kind != cupti::kRuntime) return;
   uint64_t scope = kGroupScope + (kind == cupti::kDriver ? kDriverFunctions : kRuntimeFunctions);

@@ -1,6 +1,6 @@
-// What the application itself holds of CUPTI, as its own calls tell (gpu/cupti_hooks.cc). CUPTI knows one client a
-// process: while the application holds anything, we keep away (README.md, "Living with others").
-// Thread: any; a spin lock that is held for some instructions. Makes no call into CUPTI.
+// What the application itself holds of CUPTI, according to its own calls (gpu/cupti_hooks.cc). CUPTI knows one client
+// per process: while the application holds anything, dlhook does not use it (README.md, "Sharing CUPTI with the
+// application"). Thread: any; a spin lock held for some instructions. Makes no call into CUPTI.
 #ifndef DLHOOK_PRELOAD_GPU_CUPTI_APPLICATION_H_
 #define DLHOOK_PRELOAD_GPU_CUPTI_APPLICATION_H_
 
@@ -10,19 +10,19 @@
 
 namespace dlhook::inline gpu {
 
-// What a function of CUPTI's means to who else uses it.
+// The effect of a CUPTI function on other users of CUPTI.
 enum class CuptiRole : uint8_t {
-  kSetting,  // how CUPTI works from now on
+  kSetting,  // changes how CUPTI works from now on
   kSubscribe,
   kUnsubscribe,
   kEnable,          // (kind)
   kDisable,         // (kind)
   kEnableContext,   // (context, kind)
   kDisableContext,  // (context, kind)
-  kEnableApi,       // (id of a function, on): records of one function
-  kCallbacks,       // buffers are asked for and given back by these from now on
-  kTimestamps,      // times come from this from now on
-  kBegin,           // of a use of another kind: counters, samples, a subscription of its own for activities
+  kEnableApi,       // (id of a function, on): enables records of one function
+  kCallbacks,       // sets the functions that provide and take back buffers
+  kTimestamps,      // sets the source of times
+  kBegin,           // begins another kind of use: counters, samples, its own subscription for activities
   kEnd,
   kFlush,
   kFinalize,
@@ -33,22 +33,22 @@ constexpr uint8_t kDriverFunctions = 0;
 constexpr uint8_t kRuntimeFunctions = 1;
 
 struct CuptiCall {
-  static constexpr uint32_t kArguments = 6;  // all of CUPTI's are integers and addresses
+  static constexpr uint32_t kArguments = 6;  // all of CUPTI's arguments are integers and addresses
   CuptiRole role;
-  uint8_t group;  // kBegin, kEnd, kEnableApi: which of them belong together
+  uint8_t group;  // kBegin, kEnd, kEnableApi: calls with the same group belong together
   uint64_t arguments[kArguments];
 };
 
 class CuptiApplication {
  public:
-  // `on_free`: called when the application holds nothing any more, under the lock: may only make a mark. May be
-  // called again.
+  // `on_free`: called under the lock when the application no longer holds anything: may only set a mark. May be called
+  // repeatedly.
   constexpr explicit CuptiApplication(void (*on_free)()) : on_free_(on_free) {}
 
-  // Whether CUPTI must be the application's alone while the call lasts.
+  // Whether CUPTI must belong to the application alone during the call.
   static bool NeedsAll(CuptiRole role) { return role != CuptiRole::kFlush; }
 
-  // Around a call of the application's. Between them it holds CUPTI.
+  // Called before and after a call of the application. In between it holds CUPTI.
   void Enter();
   void Leave(const CuptiCall& call, int status);
 
@@ -61,14 +61,14 @@ class CuptiApplication {
   bool HasFinalized();
 
  private:
-  // Something that is on until it is switched off. Kinds of activity: scope 0, or the context; others: one of the
-  // small numbers.
+  // Something enabled until it is disabled. For kinds of activity the scope is 0 or the context; otherwise a small
+  // number.
   struct Held {
     uint64_t scope;
     uint64_t what;
   };
   static constexpr uint32_t kMost = 128;
-  static constexpr uint64_t kGroupScope = 16;  // + group: no address
+  static constexpr uint64_t kGroupScope = 16;  // group: never an address
 
   void Hold(uint64_t scope, uint64_t what, bool on);
   void ReleaseFunctions(uint64_t kind);
@@ -85,7 +85,7 @@ class CuptiApplication {
   uint32_t under_way_ = 0;
   uint32_t lent_buffers_ = 0;
   uint32_t subscriptions_ = 0;
-  bool is_full_ = false;  // more than fits: held until CUPTI is finalized
+  bool is_full_ = false;  // more than can be stored: held until cuptiFinalize
   bool has_finalized_ = false;
 };
 

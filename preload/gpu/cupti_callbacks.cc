@@ -53,12 +53,12 @@ const size_t kWorkCallbackCount = sizeof kWorkCallbacks / sizeof kWorkCallbacks[
 
 namespace {
 
-// The last link that this thread told: correlation id, and the lower half of the call's sequence number. A function
-// of the runtime and that of the driver inside it have the same id: the second is told only where it is a recorded
-// call of its own.
+// The last link that this thread wrote: correlation id, and the lower half of the call's sequence number. A function of
+// the runtime and the driver's function inside it have the same id: the second is recorded only if it is a separate
+// recorded call.
 __thread uint64_t t_last_link;
 
-// For requests that may not be refused, where nothing else is left. Never read.
+// For requests that must not be refused, if nothing else is left. Never read.
 alignas(8) uint8_t g_last_scratch[4 << 10];
 
 void TellLink(ThreadState* thread, uint32_t correlation) {
@@ -78,7 +78,8 @@ void TellGraphNode(GpuState* state, ThreadState* thread, const cupti::GraphData&
   const CuptiApi* api = LoadedCupti();
   GpuGraphNodeRecord record = {};
   record.header = {sizeof record / 8, RecordType::kGpuGraphNode, 0, 0, 0, 0};
-  // Counted before the phase is looked at again: whoever hands CUPTI over waits for those inside, and none comes after.
+  // Counted before checking the phase again: the thread that hands CUPTI over waits for those inside, and no more
+  // enter.
   state->inside_callbacks.fetch_add(1);
   bool is_known = state->phase.load() == kGpuCupti && api != nullptr && api->get_graph_node_id != nullptr &&
                   api->get_graph_node_id(graph.node, &record.node) == cupti::kSuccess;
@@ -120,7 +121,7 @@ void OnCuptiCallback(void*, uint32_t domain, uint32_t id, const void* data) {
   auto call = static_cast<const cupti::CallbackData*>(data);
   if (IsInjected()) OnInjectedCallback(domain, id, *call);
   if (call->site != cupti::kApiEnter) {
-    // Where no hook ends (gpu/injection.h): again when CUDA is up, so that it runs before CUDA's own.
+    // If no hook ends (gpu/injection.h): registered again when CUDA has started, so that it runs before CUDA's own.
     if (IsInjected() && state->exit_handler_due.exchange(0) != 0) FinishGpuTimeAtExit();
     return;
   }
@@ -143,7 +144,7 @@ void OnBufferRequested(uint8_t** buffer, size_t* size, size_t* most_records) {
     if (is_first) state->exit_handler_due.store(1);
   }
   if (gift.data == nullptr) {
-    if (api != nullptr && api->version >= cupti::kVersionRefusedRequests) return;  // CUPTI counts what it drops
+    if (api != nullptr && api->version >= cupti::kVersionRefusedRequests) return;  // CUPTI counts the dropped records
     if (state != nullptr) gift = TakeScratch(&state->buffers);
     if (gift.data == nullptr) gift = {g_last_scratch, sizeof g_last_scratch, 0};
   }

@@ -1,7 +1,6 @@
-// What CUPTI calls back: for calls that make a GPU work, for nodes of graphs, for buffers.
-// Thread: application threads (calls, nodes, requests for buffers), CUPTI's own and ours (buffers that are full).
-// Never allocates, takes no lock but the queue's of buffers; calls into CUPTI only cuptiGetGraphNodeId, which is
-// there for such callbacks.
+// CUPTI's callbacks: for calls that cause GPU work, for graph nodes, for buffers. Thread: application threads (calls,
+// nodes, requests for buffers), CUPTI's own and ours (full buffers). Never allocates, takes no lock except that of the
+// queue of buffers; calls only cuptiGetGraphNodeId in CUPTI, which is meant for such callbacks.
 #ifndef DLHOOK_PRELOAD_GPU_CUPTI_CALLBACKS_H_
 #define DLHOOK_PRELOAD_GPU_CUPTI_CALLBACKS_H_
 
@@ -12,8 +11,8 @@
 
 namespace dlhook::inline gpu {
 
-// Functions [first, last] of a domain that make a GPU work, by CUPTI's numbers (cupti_driver_cbid.h,
-// cupti_runtime_cbid.h), which never change their meaning. Those that a version does not have are refused by it.
+// Functions [first, last] of a domain that cause GPU work, by CUPTI's numbers (cupti_driver_cbid.h,
+// cupti_runtime_cbid.h), which never change their meaning. A version refuses those that it lacks.
 struct CallbackRange {
   uint8_t domain;  // cupti::Domain
   uint16_t first;
@@ -22,7 +21,7 @@ struct CallbackRange {
 extern const CallbackRange kWorkCallbacks[];
 extern const size_t kWorkCallbackCount;
 
-// The calling thread where it records one of these families now, else null.
+// The calling thread if it currently records one of these families, else null.
 ThreadState* RecordingThread(uint32_t families);
 
 void OnCuptiCallback(void* user, uint32_t domain, uint32_t id, const void* data);

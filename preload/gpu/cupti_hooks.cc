@@ -1,8 +1,7 @@
-// The interposed functions of libcupti that change its state, and the yielding to them: we let go of CUPTI before the
-// real function runs, and may have it back when the application holds nothing of it any more. Functions that only ask
-// or only concern the application's own subscription are not interposed. Our own calls go to the real functions
-// directly.
-// Thread: any application thread; also inside a callback of CUPTI's. Nothing here is on the way of a launch.
+// The interposed functions of libcupti that change its state, and yielding to them: dlhook releases CUPTI before the
+// real function runs, and may use it again when the application no longer holds any of it. Functions that only query,
+// or only concern the application's own subscription, are not interposed. Our own calls use the real functions
+// directly. Thread: any application thread; also inside CUPTI's callbacks. Not on the path of launches.
 #include "preload/gpu/cupti_hooks.h"
 
 #include <string.h>
@@ -26,17 +25,17 @@ constexpr char kReason[] = "the program uses CUPTI itself";
 constexpr int kNotInitialized = 15;  // CUPTI_ERROR_NOT_INITIALIZED
 const char* const kSonames[] = {"libcupti.so", nullptr};
 
-// All take integers and addresses, at most six, and return a CUptiResult: passed on as they came.
+// All take at most six integers and addresses, and return a CUptiResult: passed on unchanged.
 using CuptiFunction = int (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 using RequestBuffer = CuptiApi::RequestBuffer;
 using CompleteBuffer = CuptiApi::CompleteBuffer;
 
 CuptiApplication g_application(&ResumeGpuTime);
 
-// ---- The application's buffer functions, by copy of libcupti
+// ---- The application's buffer functions, per copy of libcupti
 
 struct BufferFunctions {
-  std::atomic<CuptiFunction> register_callbacks;  // the copy's; null: free
+  std::atomic<CuptiFunction> register_callbacks;  // of this copy; null: free
   std::atomic<RequestBuffer> request;
   std::atomic<CompleteBuffer> complete;
 };
@@ -67,7 +66,7 @@ int RegisterOurs(uint32_t copy, CuptiFunction real) {
   return real(WordOf(kOnRequest[copy]), WordOf(kOnComplete[copy]), 0, 0, 0, 0);
 }
 
-// The copy's place, or kCopies.
+// The copy's index, or kCopies.
 uint32_t PlaceOfCopy(CuptiFunction real) {
   for (uint32_t copy = 0; copy < kCopies; ++copy) {
     CuptiFunction found = nullptr;
@@ -77,8 +76,8 @@ uint32_t PlaceOfCopy(CuptiFunction real) {
   return kCopies;
 }
 
-// Between CUPTI and the application's functions stand ours, which count what it has lent. Without a place for that:
-// unseen, as if none were lent.
+// Installs our functions between CUPTI and the application's, to count lent buffers. If no place is left, they are not
+// counted, as if none were lent.
 int RegisterBufferFunctions(CuptiFunction real, const uint64_t* arguments) {
   auto request = reinterpret_cast<RequestBuffer>(arguments[0]);
   auto complete = reinterpret_cast<CompleteBuffer>(arguments[1]);
@@ -89,7 +88,7 @@ int RegisterBufferFunctions(CuptiFunction real, const uint64_t* arguments) {
   return RegisterOurs(copy, real);
 }
 
-// ---- The application's source of time, of the copy that it told last
+// ---- The application's source of times, from the copy that it set last
 
 std::atomic<CuptiFunction> g_register_timestamps{nullptr};
 std::atomic<uint64_t> g_timestamps{0};
@@ -120,7 +119,7 @@ CuptiFunction RealOf(const char* name, void* own, void* caller) {
   return reinterpret_cast<CuptiFunction>(real);
 }
 
-// What was registered with this copy of CUPTI is gone.
+// Forgets what was registered with this copy of CUPTI.
 void ForgetCopy(CuptiFunction finalize) {
   ForgetPushedCalls();
   const link_map* copy = ObjectOf(reinterpret_cast<void*>(finalize));
@@ -166,7 +165,7 @@ void RestoreApplicationCupti() {
 
 }  // namespace dlhook::inline gpu
 
-// name, role, group. Getters of what we may have set belong to it: the application must read its own.
+// name, role, group. Getters of settings that we may have changed are included: the application must read its own.
 #define DLHOOK_CUPTI_FUNCTIONS(X)                                         \
   X(cuptiSubscribe, kSubscribe, 0)                                        \
   X(cuptiSubscribe_v2, kSubscribe, 0)                                     \
@@ -219,8 +218,7 @@ void RestoreApplicationCupti() {
 
 extern "C" {
 
-// An activity of a subscriber of its own (CUDA 13.3) lasts until CUPTI is finalized: which call ends it is not known
-// here.
+// A subscriber's own activities (CUDA 13.3) last until CUPTI is finalized: which call ends them is not known here.
 #define DLHOOK_CUPTI_WRAPPER(name, role, group)                                                    \
   DLHOOK_EXPORT int name(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) { \
     return dlhook::OnCall(#name, reinterpret_cast<void*>(&name), __builtin_return_address(0),      \

@@ -1,4 +1,4 @@
-// See cupti_session.h. Which of CUPTI's functions may be called when: README.md.
+// See cupti_session.h. When CUPTI's functions may be called: README.md.
 #include "preload/gpu/cupti_session.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@
 namespace dlhook::inline gpu {
 namespace {
 
-// The first is needed; a version may lack one of the others.
+// The first is required; a version may lack others.
 constexpr uint32_t kKinds[] = {cupti::kConcurrentKernel, cupti::kMemcpy, cupti::kMemcpyPeer, cupti::kMemset,
                                cupti::kOverhead};
 
@@ -30,8 +30,8 @@ void SetByteAttribute(const CuptiApi& api, cupti::Attribute attribute, uint8_t v
   api.set_attribute(attribute, &size, &value);
 }
 
-// One buffer for all threads: an idle thread keeps no records back, and few buffers do. CUPTI need not clear them on
-// the launching thread.
+// One buffer for all threads: idle threads then hold no records back, and few buffers suffice. CUPTI need not clear
+// them on the launching thread.
 void SetUp(const CuptiApi& api, GpuState* state) {
   state->per_thread_buffers_before = 1;
   state->zeroed_buffers_before = 0;
@@ -50,7 +50,7 @@ int Subscribe(const CuptiApi& api, void** subscriber, char (&holder)[cupti::kSub
   cupti::SubscriberParams parameters = {sizeof parameters, "dlhook", holder, sizeof holder};
   int result = cupti::kInvalidParameter;
   if (api.subscribe_v2 != nullptr) result = api.subscribe_v2(subscriber, &OnCuptiCallback, nullptr, &parameters);
-  // The structure is that of 13.0, of which a newer library may want more (13.3 has another field).
+  // The structure is that of 13.0; a newer library may require more (13.3 has another field).
   return result != cupti::kInvalidParameter ? result : api.subscribe(subscriber, &OnCuptiCallback, nullptr);
 }
 
@@ -66,7 +66,7 @@ void EnableCallbacks(const CuptiApi& api, void* subscriber) {
 }
 
 int EnableKinds(const CuptiApi& api) {
-  // Devices are told when the driver starts; of one that has started already only where CUPTI can be asked to.
+  // Devices are reported when the driver starts; if it has already started, only if CUPTI supports asking for them.
   bool are_told = api.enable_and_dump != nullptr && api.enable_and_dump(cupti::kDevice) == cupti::kSuccess;
   if (!are_told) api.enable(cupti::kDevice);
   int result = cupti::kSuccess;
@@ -82,7 +82,7 @@ void DisableKinds(const CuptiApi& api) {
   api.disable(cupti::kDevice);
 }
 
-// What CUPTI's times are short of CLOCK_REALTIME. 0 where it is that clock, as on all platforms that are documented.
+// Offset from CUPTI's times to CLOCK_REALTIME. 0 if it is that clock, as documented for all platforms.
 int64_t ClockOffsetNs(const CuptiApi& api) {
   constexpr int64_t kSameClockNs = 1000 * 1000;
   uint64_t best_ns = UINT64_MAX;
@@ -99,7 +99,7 @@ int64_t ClockOffsetNs(const CuptiApi& api) {
   return is_same ? 0 : offset_ns;
 }
 
-// Before anything is called that another client would suffer from.
+// Before any call that would affect another client.
 CuptiAnswer AskApplication(const CuptiApi& api, const ApplicationCupti& application, char* reason,
                            size_t reason_bytes) {
   const char* why = nullptr;

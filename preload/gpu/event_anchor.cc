@@ -17,7 +17,7 @@ struct Reading {
   uint64_t between_ns;
 };
 
-// Records `event` on our stream and waits until it is reached; false where that takes too long.
+// Records `event` on our stream and waits until it is reached; false if that takes too long.
 bool Reach(const EventDriver& driver, void* event, void* stream, Reading* reading) {
   uint64_t before_ns = ClockNanoseconds(CLOCK_REALTIME);
   if (driver.event_record(event, stream) != kDriverSuccess) return false;
@@ -37,7 +37,7 @@ bool Make(const EventDriver& driver, void** event) {
   return *event != nullptr || driver.event_create(event, 0) == kDriverSuccess;
 }
 
-// The better of two events stays in the anchor, the other one is the context's spare.
+// The better of two events stays in the anchor, the other becomes the context's spare.
 bool TakeAnchor(const EventDriver& driver, EventContext* context, EventAnchor* anchor) {
   if (!Make(driver, &anchor->event) || !Make(driver, &context->spare_event)) return false;
   Reading best = {0, ~uint64_t{0}};

@@ -1,6 +1,6 @@
-// Where a GPU's clock stands on the host's: an event on a stream of our own, which has nothing else to do, is reached
-// between two looks at CLOCK_REALTIME. Of several tries the one with the shortest time in between is kept.
-// Thread: whoever holds EventState.collecting; OpenContext: the application thread that met the context first.
+// Relates a GPU's clock to the host's: an event on our own, otherwise idle stream is reached between two reads of
+// CLOCK_REALTIME. Of several tries the one with the shortest interval is used. Thread: the one that holds
+// EventState.collecting; OpenContext: the application thread that first used the context.
 #ifndef DLHOOK_PRELOAD_GPU_EVENT_ANCHOR_H_
 #define DLHOOK_PRELOAD_GPU_EVENT_ANCHOR_H_
 
@@ -8,15 +8,15 @@
 
 namespace dlhook::inline gpu {
 
-// A stream of our own and the first anchor, for a context with `context` set. The program's current context stays.
+// Creates our stream and the first anchor for a context with `context` set. The program's current context is unchanged.
 // False: not possible.
 bool OpenContext(const EventDriver& driver, EventContext* context);
 
-// A new anchor where the current one is old: clocks drift apart, and the times that the driver gives are floats. The
-// context is current.
+// Takes a new anchor if the current one is old: clocks drift, and the driver's times are floats. The context must be
+// current.
 void RefreshAnchor(EventState* state, EventContext* context);
 
-// Gives back all events and the stream; pairs must be free or forgotten. The context is current.
+// Destroys all events and the stream; pairs must be free or forgotten. The context must be current.
 void CloseContext(const EventDriver& driver, EventContext* context);
 
 }  // namespace dlhook::inline gpu

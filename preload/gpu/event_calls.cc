@@ -17,14 +17,14 @@ std::atomic<uint32_t> g_gpu_events{0};
 
 namespace {
 
-// What a thread is at. A call that was left by longjmp or an exception is known by its frame: a later one lies at or
-// above it.
+// The state of a thread. A call left by longjmp or an exception is recognized by its frame: a later one is at or above
+// it.
 struct EventThread {
-  EventPair* open;  // of the outermost timed call; calls inside are part of its work
-  uintptr_t frame;  // of that call
-  uintptr_t busy;   // frame of the call that is just being begun: a signal handler's calls are not timed meanwhile
-  uintptr_t group_stream;  // of what was queued in the open group of NCCL's; 0: none yet
-  uint32_t depth;          // of recorded calls, that call included
+  EventPair* open;         // of the outermost timed call; nested calls are part of its work
+  uintptr_t frame;         // of that call
+  uintptr_t busy;          // frame of the call that is being started: calls of a signal handler are not timed meanwhile
+  uintptr_t group_stream;  // of what was queued in the open NCCL group; 0: none yet
+  uint32_t depth;          // of recorded calls, including that call
   uint32_t generation;
   uint32_t groups;  // open ones
   uint32_t group_is_mixed;
@@ -32,7 +32,7 @@ struct EventThread {
 __thread EventThread t_events;
 
 constexpr uint32_t kMostDriverMisses = 64;
-constexpr int kMostDriverYields = 10000;      // while another thread looks it up
+constexpr int kMostDriverYields = 10000;      // while another thread looks up the driver
 constexpr size_t kStreamInLaunchConfig = 32;  // bytes, in cudaLaunchConfig_t and CUlaunchConfig
 
 constexpr const char* kGetters[] = {"cublasGetStream_v2", "cudnnGetStream", "cusparseGetStream", "cusolverDnGetStream",
@@ -91,7 +91,7 @@ uintptr_t WithDefault(uintptr_t stream, bool per_thread) {
   return stream != 0 ? stream : per_thread ? kPerThreadStream : kLegacyStream;
 }
 
-// Null or complete. The driver may come with a later call: not before the runtime is first used.
+// Null or complete. The driver may become available with a later call: not before the runtime is first used.
 const EventDriver* DriverOf(EventState* state) {
   uint32_t word = state->driver_state.load(std::memory_order_acquire);
   if (__builtin_expect(word == 2, 1)) return &state->driver;
@@ -111,7 +111,7 @@ const EventDriver* DriverOf(EventState* state) {
   return nullptr;
 }
 
-// Null where the stream belongs to no context yet.
+// Null if the stream belongs to no context yet.
 void* ContextOfStream(const EventDriver& driver, uintptr_t stream) {
   void* context = nullptr;
   bool is_default = stream <= kPerThreadStream;
@@ -122,8 +122,8 @@ void* ContextOfStream(const EventDriver& driver, uintptr_t stream) {
   return driver.context_current(&context) == kDriverSuccess ? context : nullptr;
 }
 
-// Also true of the legacy stream while it can't be used because another stream is being captured. Asking harms no
-// capture.
+// Also true for the legacy stream while it can't be used because another stream is being captured. The query does not
+// disturb a capture.
 bool IsCaptured(const EventDriver& driver, uintptr_t stream) {
   int status = 0;
   return driver.stream_is_capturing(reinterpret_cast<void*>(stream), &status) != kDriverSuccess || status != 0;
@@ -166,7 +166,7 @@ void OpenPair(EventState* state, EventThread* own, CallFrame* frame, const Event
   LeaveContext(context);
 }
 
-// Whether the call's own work begins now. Follows groups of NCCL's: nothing is launched before the outermost one ends.
+// Whether the call's own work begins now. Follows NCCL groups: nothing is launched before the outermost one ends.
 bool BeginsWork(EventState* state, EventThread* own, const EventCall& call) {
   if (call.work == EventWork::kGroupBegin) {
     if (own->groups++ == 0) own->group_stream = own->group_is_mixed = 0;
@@ -198,7 +198,7 @@ void Begin(EventState* state, CallFrame* frame, const EventCall& call) {
   own->busy = 0;
 }
 
-// The stream may be captured, or another context be current, since the call began.
+// Since the call began, the stream may have been captured, or another context may have become current.
 bool RecordStop(const EventDriver& driver, const EventPair& pair) {
   if (IsCaptured(driver, pair.stream)) return false;
   if (pair.stream <= kPerThreadStream && ContextOfStream(driver, pair.stream) != pair.context->context) return false;

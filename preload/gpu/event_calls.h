@@ -1,6 +1,5 @@
-// Pairs of CUDA events around calls that make a GPU work, for where CUPTI is not to be had: what the generated wrappers
-// do. README.md.
-// Thread: any application thread, for its own calls. One load and a branch where events are off.
+// Pairs of CUDA events around calls that cause GPU work, if CUPTI is unavailable: the part in the generated wrappers.
+// README.md. Thread: any application thread, for its own calls. One load and a branch if events are off.
 #ifndef DLHOOK_PRELOAD_GPU_EVENT_CALLS_H_
 #define DLHOOK_PRELOAD_GPU_EVENT_CALLS_H_
 
@@ -13,19 +12,19 @@
 
 namespace dlhook::inline gpu {
 
-// How a call's stream is found (`work` in preload/api), or what the call means for streams and contexts.
+// How to find a call's stream (`work` in preload/api), or what the call means for streams and contexts.
 enum class EventWork : uint8_t {
   kStream,         // argument: the stream
   kDefaultStream,  // no argument: the default stream
   kLaunchConfig,   // argument: cudaLaunchConfig_t or CUlaunchConfig
-  kCublas,         // argument: a handle of the library, which is asked
+  kCublas,         // argument: a handle of the library, which is queried
   kCudnn,
   kCusparse,
   kCusolverDn,
   kCusolverSp,
-  kCollective,   // argument: the stream; inside a group of NCCL's only queued
+  kCollective,   // argument: the stream; inside an NCCL group only queued
   kGroupBegin,   // ncclGroupStart
-  kGroupEnd,     // ncclGroupEnd: what was queued begins
+  kGroupEnd,     // ncclGroupEnd: the queued work begins
   kEndsContext,  // argument: the context that ends
   kEndsDevice,   // any context may end
 };
@@ -35,19 +34,19 @@ struct EventCall {
   GpuActivityKind kind = GpuActivityKind::kOp;
   bool per_thread = false;  // the default stream is the thread's own (_ptsz, _ptds)
   const void* argument = nullptr;
-  const void* real = nullptr;  // the function called, whose library is asked for a handle's stream
+  const void* real = nullptr;  // the called function, whose library is queried for a handle's stream
 };
 
 extern std::atomic<uint32_t> g_gpu_events;
 
-// Whether GPU times are taken by events now.
+// Whether GPU times are currently measured with events.
 inline bool GpuEventsOn() { return __builtin_expect(g_gpu_events.load(std::memory_order_relaxed) != 0, 0); }
 
-// After BeginCall, before the real function; moves the call's start behind what it costs. Leaves the program's errno,
-// its current context and the last errors of CUDA as they are.
+// After BeginCall, before the real function; moves the call's start to after its own cost. Preserves the program's
+// errno, its current context and CUDA's last errors.
 void BeginCallEvents(CallFrame* frame, const EventCall& call);
 
-// Where a recorded call ends, after its end was read.
+// At the end of a recorded call, after its end was read.
 void EndCallEvents(ThreadState* thread);
 
 }  // namespace dlhook::inline gpu

@@ -22,7 +22,7 @@ struct Collector {
   bool patient;      // waits for room in its ring
 };
 
-// Streams whose oldest pair was not complete: what came after it on the stream need not be asked about.
+// Streams whose oldest pair was not complete: later pairs on the stream need not be queried.
 struct Unfinished {
   static constexpr uint32_t kMost = 32;
   uint32_t streams[kMost];
@@ -94,7 +94,7 @@ Outcome Finish(const Collector& collector, EventPair* pair) {
   return Outcome::kDone;
 }
 
-// False where the context can't be used any more: a kernel failed, or it ended unseen.
+// False if the context can't be used any more: a kernel failed, or it ended unseen.
 bool CollectContext(const Collector& collector, EventContext* context) {
   TakeOver(collector.state, context);
   EventList old = context->waiting;
@@ -147,7 +147,7 @@ void CollectAll(const Collector& collector) {
       RefreshAnchor(state, &context);
       continue;
     }
-    // Its events can't be given back either.
+    // Its events can't be destroyed either.
     SetPhase(state, &context, ContextPhase::kLost);
     DropWaiting(state, &context, Untimed::kContextEnded);
   }
@@ -161,13 +161,13 @@ bool AnythingWaits(EventState* state) {
   return false;
 }
 
-// Threads that are inside leave after a call or two into the driver.
+// Threads inside leave after one or two driver calls.
 void WaitUntilLeft(const EventContext& context) {
   constexpr int kMostYields = 100000;
   for (int i = 0; i < kMostYields && context.inside.load(std::memory_order_acquire) != 0; ++i) sched_yield();
 }
 
-// The place is as new but for `generation`.
+// The place is as new, except for `generation`.
 void Forget(EventContext* context) {
   for (uint32_t i = 0; i < context->pairs_made; ++i) context->pairs[i].start = context->pairs[i].stop = nullptr;
   for (EventAnchor& anchor : context->anchors) anchor = {};

@@ -1,4 +1,4 @@
-// Takes in what is complete of event pairs, and lets contexts go. See event_time.h for the rest.
+// Collects complete event pairs, and releases contexts. See event_time.h for the rest.
 #ifndef DLHOOK_PRELOAD_GPU_EVENT_COLLECT_H_
 #define DLHOOK_PRELOAD_GPU_EVENT_COLLECT_H_
 
@@ -7,9 +7,9 @@
 
 namespace dlhook::inline gpu {
 
-// The application is about to end a context (null: whichever): takes in what is complete and gives back all events,
-// which would go with it. A context that lives on is opened again by its next call. `thread`: the calling one's, or
-// null. Thread: any application thread, before the real function.
+// The application is about to end a context (null: any): collects what is complete and destroys all events, which would
+// vanish with it. A context that survives is opened again by its next call. `thread`: the calling one's, or null.
+// Thread: any application thread, before the real function.
 void EndEventContexts(EventState* state, ThreadState* thread, const void* context);
 
 }  // namespace dlhook::inline gpu

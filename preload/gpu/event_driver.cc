@@ -35,7 +35,7 @@ bool EventDriver::Load() {
                Find(library, "cuCtxGetCurrent", &context_current) &&
                Find(library, "cuCtxPushCurrent_v2", &context_push) &&
                Find(library, "cuCtxPopCurrent_v2", &context_pop) && Find(library, "cuCtxGetDevice", &context_device);
-    // Kept open: pairs are asked about on our thread, also when the program has closed it.
+    // Kept open: pairs are queried on our thread, even after the program has closed it.
     if (!complete) RealDlclose(library);
   }
   errno = saved_errno;

@@ -1,6 +1,6 @@
-// The driver's functions that event pairs need, as libcuda.so.1 itself has them: past our hooks, and past the runtime,
-// whose last error is the program's. Its own errors go back to us alone.
-// Thread: any; Load takes the loader's lock.
+// The driver functions that event pairs need, from libcuda.so.1 itself: bypassing our hooks, and bypassing the runtime,
+// whose last error belongs to the program. The driver's own errors are returned only to us. Thread: any; Load takes the
+// loader's lock.
 #ifndef DLHOOK_PRELOAD_GPU_EVENT_DRIVER_H_
 #define DLHOOK_PRELOAD_GPU_EVENT_DRIVER_H_
 
@@ -11,7 +11,7 @@ namespace dlhook::inline gpu {
 // CUresult
 constexpr int kDriverSuccess = 0;
 constexpr int kDriverNotReady = 600;
-// CUstream of the default streams, told apart whatever the caller was compiled for.
+// CUstream of the default streams, distinct whatever the caller was compiled for.
 constexpr uintptr_t kLegacyStream = 1;
 constexpr uintptr_t kPerThreadStream = 2;
 
@@ -33,13 +33,13 @@ struct EventDriver {
   int (*context_pop)(void** context);
   int (*context_device)(int* device);
 
-  // Of the mapped libcuda.so.1. False where there is none yet, or one that lacks what can't be done without.
+  // From the mapped libcuda.so.1. False if there is none yet, or if it lacks a required function.
   bool Load();
 };
 
-// While it lives this thread may make events and ask for them although another thread captures a stream: such questions
-// would otherwise make that capture fail (cuThreadExchangeStreamCaptureMode). A capture of the thread's own is not
-// touched either.
+// While it exists, this thread may create and query events although another thread captures a stream: otherwise that
+// would invalidate the capture (cuThreadExchangeStreamCaptureMode). A capture by this thread itself is not affected
+// either.
 class CaptureTolerant {
  public:
   explicit CaptureTolerant(const EventDriver& driver);
@@ -53,7 +53,7 @@ class CaptureTolerant {
   bool exchanged_;
 };
 
-// Makes a context current on this thread for as long as it lives.
+// Makes a context current on this thread while it exists.
 class CurrentContext {
  public:
   CurrentContext(const EventDriver& driver, void* context)

@@ -17,7 +17,7 @@ ContextPhase PhaseOf(EventState* state, const EventContext& context) {
   return context.phase;
 }
 
-// Null where there are too many contexts.
+// Null if there are too many contexts.
 EventContext* FindOrReserve(EventState* state, void* context, bool* is_new) {
   SpinLockHolder holder(&state->lock);
   EventContext* place = nullptr;
@@ -36,13 +36,13 @@ EventContext* FindOrReserve(EventState* state, void* context, bool* is_new) {
   return place;
 }
 
-// Another thread is at it for a fraction of a millisecond.
+// Another thread needs a fraction of a millisecond for it.
 void WaitUntilOpened(EventState* state, const EventContext& context) {
   constexpr int kMostYields = 10000;
   for (int i = 0; i < kMostYields && PhaseOf(state, context) == ContextPhase::kOpening; ++i) sched_yield();
 }
 
-// Outside the lock: the driver is called. Nobody else touches a context that is being opened.
+// Outside the lock, because it calls the driver. No other thread touches a context that is being opened.
 void Open(EventState* state, EventContext* context) {
   bool opened = OpenContext(state->driver, context);
   SpinLockHolder holder(&state->lock);
@@ -52,7 +52,7 @@ void Open(EventState* state, EventContext* context) {
 bool MakeEvents(const EventDriver& driver, EventPair* pair) {
   CaptureTolerant tolerant(driver);
   CurrentContext current(driver, pair->context->context);
-  constexpr unsigned kDefaultFlags = 0;  // with times, and whoever waits polls
+  constexpr unsigned kDefaultFlags = 0;  // with times, and waiting by polling
   if (!current.ok() || driver.event_create(&pair->start, kDefaultFlags) != kDriverSuccess) return false;
   if (driver.event_create(&pair->stop, kDefaultFlags) == kDriverSuccess) return true;
   driver.event_destroy(pair->start);

@@ -1,7 +1,6 @@
-// Where event pairs come from and wait: contexts of the driver, each with a pool of pairs and with anchors, events
-// whose place on the host's clock is known. Plain data, valid when all zero, in memory that a forked child finds wiped:
-// a child does nothing of this.
-// Thread: any. What is guarded by `lock` is held for some instructions, never around a call into the driver.
+// Event pairs: contexts of the driver, each with a pool of pairs and with anchors, that is, events with a known host
+// time. Plain data, valid when all zero, in memory that a forked child finds wiped: a child does none of this. Thread:
+// any. `lock` is held for some instructions, never during a call into the driver.
 #ifndef DLHOOK_PRELOAD_GPU_EVENT_POOL_H_
 #define DLHOOK_PRELOAD_GPU_EVENT_POOL_H_
 
@@ -17,10 +16,10 @@ namespace dlhook::inline gpu {
 
 struct EventContext;
 
-// Around the work of one call on its stream.
+// Events before and after the work of one call on its stream.
 struct EventPair {
   EventPair* next;  // free, pending or waiting
-  void* start;      // CUevent; null: not made yet
+  void* start;      // CUevent; null: not created yet
   void* stop;
   EventContext* context;
   uint64_t sequence;  // of the call
@@ -34,7 +33,7 @@ struct EventPair {
 struct EventAnchor {
   void* event;
   uint64_t host_ns;  // CLOCK_REALTIME when it was reached
-  uint32_t users;    // pairs that are placed by it
+  uint32_t users;    // pairs that are placed relative to it
 };
 
 struct EventList {
@@ -44,7 +43,7 @@ struct EventList {
 
 enum class ContextPhase : uint32_t { kFree, kOpening, kReady, kEnding, kLost };
 
-// The GPU may lag behind by as many calls of a context as this; later ones are not timed.
+// The GPU may lag behind by this many calls of a context; later ones are not timed.
 constexpr uint32_t kEventPairs = 4096;
 constexpr uint32_t kEventContexts = 16;
 constexpr uint32_t kEventAnchors = 4;
@@ -53,19 +52,19 @@ constexpr uint32_t kEventStreams = 512;
 struct EventContext {
   void* context;  // CUcontext
   ContextPhase phase;
-  uint32_t generation;  // raised when it ends: pairs taken before are gone
+  uint32_t generation;  // incremented when it ends: pairs taken before are invalid
   uint32_t number;      // from 1
   uint32_t device;      // CUDA's ordinal
   uint32_t pairs_made;
   uint32_t anchor;               // the current one
-  std::atomic<uint32_t> inside;  // threads that use an event of its just now
+  std::atomic<uint32_t> inside;  // threads that currently use one of its events
   EventPair* free;
   EventList pending;  // recorded, in the order of their ends
   EventAnchor anchors[kEventAnchors];
-  // Of whoever holds EventState.collecting:
+  // For the holder of EventState.collecting:
   void* own_stream;
   void* spare_event;
-  EventList waiting;     // taken over from `pending`
+  EventList waiting;     // taken from `pending`
   uint64_t anchored_ns;  // when the current anchor was made; CLOCK_MONOTONIC
   EventPair pairs[kEventPairs];
 };
@@ -73,19 +72,19 @@ struct EventContext {
 struct EventStream {
   uintptr_t handle;
   uint32_t context;    // number
-  uint32_t thread_id;  // of a thread's own default stream, else 0
+  uint32_t thread_id;  // for a thread's own default stream, else 0
 };
 
-// Why calls went without times.
+// Why calls were not timed.
 enum class Untimed : uint32_t { kNoContext, kNoPair, kDriverFailed, kContextEnded, kGroup, kPending, kCount };
 
 struct EventState {
   std::atomic<uint32_t> active;        // 0 in a forked child
-  std::atomic<uint32_t> driver_state;  // 0: not found yet, 1: a thread is at it, 2: `driver` is complete
+  std::atomic<uint32_t> driver_state;  // 0: not found yet, 1: a thread is looking it up, 2: `driver` is complete
   std::atomic<uint32_t> driver_misses;
   EventDriver driver;
   SpinLock lock;
-  SpinLock collecting;  // around what asks about events, makes anchors and ends contexts
+  SpinLock collecting;  // held while querying events, making anchors and ending contexts
   uint32_t contexts_made;
   uint32_t streams_made;
   EventStream streams[kEventStreams];
@@ -95,28 +94,28 @@ struct EventState {
 
 // Null before StartEvents and in a forked child.
 EventState* LiveEventState();
-// For StartEvents: new memory. Null where there is none that can be wiped, or where events were on at a fork.
+// For StartEvents: new memory. Null if there is none that can be wiped, or if events were on at a fork.
 EventState* NewEventState();
 
 inline void CountUntimed(EventState* state, Untimed reason) {
   state->untimed[static_cast<uint32_t>(reason)].fetch_add(1, std::memory_order_relaxed);
 }
 
-// The context, opened where it is new. Null where it can't be had (now); counted.
+// The context, opened if it is new. Null if unavailable (for now); counted.
 EventContext* ContextOf(EventState* state, void* context);
 
-// A pair with both events, and entered into the context (LeaveContext). Null: none is free, or the context ended;
+// A pair with both events; also enters the context (LeaveContext). Null: none is free, or the context has ended;
 // counted.
 EventPair* TakePair(EventState* state, EventContext* context, uint32_t* generation);
 void LeaveContext(EventContext* context);
-// Enters the context of a pair that was taken in `generation`; false where it has ended since.
+// Enters the context of a pair that was taken in `generation`; false if it has ended since.
 bool EnterAgain(EventState* state, const EventPair* pair, uint32_t generation);
 
-// The caller is inside the context, or holds `collecting`.
+// The caller must be inside the context, or hold `collecting`.
 void PutBack(EventState* state, EventPair* pair);
 void PutPending(EventState* state, EventPair* pair);
 
-// From 1; the last one for all that come when the table is full.
+// From 1; when the table is full, all further ones share the last number.
 uint32_t NumberOfStream(EventState* state, const EventContext& context, uintptr_t stream, uint32_t thread_id);
 
 inline void Append(EventList* list, EventPair* pair) {

@@ -10,18 +10,18 @@
 namespace dlhook::inline gpu {
 namespace {
 
-// An id is both numbers of the call.
+// An id consists of both numbers of the call.
 constexpr uint32_t kSequenceBits = 40;
 constexpr uint64_t kSequenceMask = (uint64_t{1} << kSequenceBits) - 1;
 
-// What this thread has on CUPTI's stack. By slot, used by the slot's thread only; another thread's or another CUPTI's
-// counts as none.
+// What this thread has on CUPTI's stack. By slot, used by the slot's thread only; entries of another thread or another
+// CUPTI count as none.
 struct Pushed {
   static constexpr uint32_t kMost = kMaxOpenCalls;
   uint32_t thread_id;
   uint32_t generation;
   uint32_t count;
-  uint32_t depths[kMost];  // of the calls that pushed: how many were open then, with it
+  uint32_t depths[kMost];  // of the calls that pushed: how many were open then, including it
 };
 Pushed g_pushed[kMaxSlots];
 std::atomic<uint32_t> g_generation{1};
@@ -39,8 +39,7 @@ Pushed* PushedOf(const ThreadState* thread) {
   return pushed;
 }
 
-// Takes back what calls at this depth and deeper have pushed: the one that ends, and those that were left without
-// returning.
+// Pops what calls at this depth and deeper have pushed: the one that ends, and those left without returning.
 void PopFrom(const CuptiApi& api, Pushed* pushed, uint32_t depth) {
   for (; pushed->count != 0 && pushed->depths[pushed->count - 1] >= depth; --pushed->count) {
     uint64_t last = 0;
@@ -48,7 +47,7 @@ void PopFrom(const CuptiApi& api, Pushed* pushed, uint32_t depth) {
   }
 }
 
-// Records of single functions can be had from CUDA 12.5 on; before, of all of them.
+// Records of single functions are available since CUDA 12.5; before, only of all functions.
 void EnableFunctions(const CuptiApi& api, bool on) {
   if (api.enable_driver_api == nullptr || api.enable_runtime_api == nullptr) {
     auto enable = on ? api.enable : api.disable;

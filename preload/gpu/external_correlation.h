@@ -1,7 +1,7 @@
-// Joins GPU work to calls where the one subscription is the application's, so that no callback of ours runs: CUPTI
-// itself writes down what was pushed around a call, in a record of its own before that of the CUDA function.
-// Thread: StartExternalCorrelation and StopExternalCorrelation under GpuState.control; Push and Pop on the call's
-// thread; LinkOf on dlhook-gpu.
+// Joins GPU work with calls while the only subscription belongs to the application, so that our callbacks do not run:
+// CUPTI itself records what was pushed around a call, in a separate record before that of the CUDA function. Thread:
+// StartExternalCorrelation and StopExternalCorrelation under GpuState.control; Push and Pop on the call's thread;
+// LinkOf on dlhook-gpu.
 #ifndef DLHOOK_PRELOAD_GPU_EXTERNAL_CORRELATION_H_
 #define DLHOOK_PRELOAD_GPU_EXTERNAL_CORRELATION_H_
 
@@ -14,21 +14,20 @@
 
 namespace dlhook::inline gpu {
 
-// Enables the records that it takes: CUPTI's own of what was pushed, and those of the functions that make GPUs work.
-// False: it can't be had.
+// Enables the necessary records: CUPTI's own of what was pushed, and those of functions that cause GPU work. False: not
+// available.
 bool StartExternalCorrelation(const CuptiApi& api);
 void StopExternalCorrelation(const CuptiApi& api);
 
-// Around a recorded call. What was pushed is popped by the call that pushed it, also when CUPTI was handed over
-// meanwhile: CUPTI keeps a stack for each thread, and ours must not stay on it.
+// Around a recorded call. What was pushed is popped by the call that pushed it, even if CUPTI was handed over
+// meanwhile: CUPTI keeps a stack per thread, and ours must not remain on it.
 void PushGpuCall(const CuptiApi& api, ThreadState* thread, uint64_t sequence);
 void PopGpuCall(const CuptiApi& api, ThreadState* thread);
 
-// The stacks are gone: CUPTI was finalized.
+// The stacks are gone, because CUPTI was finalized.
 void ForgetPushedCalls();
 
-// What a record of kind EXTERNAL_CORRELATION says. False: it is not ours. Its `ticks` are 0: when the call was is
-// told by the call.
+// The link in a record of kind EXTERNAL_CORRELATION. False: it is not ours. Its `ticks` are 0: the call gives the time.
 bool LinkOf(const cupti::ExternalCorrelationRecord& record, GpuLinkRecord* link);
 
 }  // namespace dlhook::inline gpu

@@ -1,5 +1,5 @@
-// See gpu_devices.h. The driver's functions are asked for beside the mapped libcuda.so.1; none of those used here
-// needs a context.
+// See gpu_devices.h. The driver's functions are looked up in the mapped libcuda.so.1; none of those used here needs a
+// context.
 #include "preload/gpu/gpu_devices.h"
 
 #include <ctype.h>
@@ -49,8 +49,8 @@ void Find(void* library, const char* name, F** function) {
   *function = reinterpret_cast<F*>(RealDlsym(library, name));
 }
 
-// The library, to be closed when its functions are not needed any more: the program may close it meanwhile. Null: there
-// is no driver in the process.
+// The library, to be closed after its functions were used, because the program may close it meanwhile. Null: the
+// process has no driver.
 void* LoadDriver(DeviceDriver* driver) {
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
@@ -58,7 +58,7 @@ void* LoadDriver(DeviceDriver* driver) {
   Find(library, "cuDeviceGetName", &driver->name);
   Find(library, "cuDeviceGetAttribute", &driver->attribute);
   Find(library, "cuDeviceTotalMem_v2", &driver->memory);
-  Find(library, "cuDeviceGetUuid_v2", &driver->uuid);  // of an instance of a divided GPU its own
+  Find(library, "cuDeviceGetUuid_v2", &driver->uuid);  // for an instance of a partitioned GPU its own
   if (driver->uuid == nullptr) Find(library, "cuDeviceGetUuid", &driver->uuid);
   Find(library, "cuDeviceGetPCIBusId", &driver->bus_id);
   return library;
@@ -69,7 +69,7 @@ uint32_t AttributeOf(const DeviceDriver& driver, int device, DeviceAttribute att
   return driver.attribute(&value, attribute, device) == 0 && value > 0 ? static_cast<uint32_t>(value) : 0;
 }
 
-// Reads a file of one short line; empty where there is none.
+// Reads a file with one short line; empty if it does not exist.
 void ReadLine(const char* path, char (&line)[64]) {
   line[0] = '\0';
   int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -99,7 +99,7 @@ void AskDriver(const DeviceDriver& driver, uint32_t ordinal, GpuDeviceRecord* de
   device->clock_khz = AttributeOf(driver, handle, kClockKhz);
   device->compute_capability =
       AttributeOf(driver, handle, kComputeMajor) * 10 + AttributeOf(driver, handle, kComputeMinor);
-  // Two transfers a clock.
+  // Two transfers per clock.
   device->memory_bytes_per_second = uint64_t{AttributeOf(driver, handle, kMemoryClockKhz)} * 1000 * 2 *
                                     AttributeOf(driver, handle, kMemoryBusBits) / 8;
   size_t bytes = 0;
@@ -111,7 +111,7 @@ void AskDriver(const DeviceDriver& driver, uint32_t ordinal, GpuDeviceRecord* de
   if (driver.bus_id != nullptr && driver.bus_id(bus_id, sizeof bus_id, handle) == 0) AskLink(bus_id, device);
 }
 
-// What CUPTI says goes before what the driver says.
+// CUPTI's information takes precedence over the driver's.
 void Tell(ThreadState* own, uint32_t ordinal, const cupti::DeviceRecord* record, uint32_t cupti_version) {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
   if (state == nullptr || ordinal >= 64) return;

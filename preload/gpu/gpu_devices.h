@@ -1,6 +1,5 @@
-// What is known of the process's GPUs: from CUPTI's record, else from the driver; the link to the host from the
-// kernel's own account.
-// Thread: any that has a ring; asks the driver and opens files, once for each device.
+// Describes the process's GPUs: from CUPTI's record, else from the driver; the link to the host from the kernel.
+// Thread: any with a ring; queries the driver and opens files, once per device.
 #ifndef DLHOOK_PRELOAD_GPU_GPU_DEVICES_H_
 #define DLHOOK_PRELOAD_GPU_GPU_DEVICES_H_
 
@@ -12,10 +11,10 @@
 
 namespace dlhook::inline gpu {
 
-// Tells of a device, where that was not done yet: `ordinal` is CUDA's.
+// Records a device unless already done: `ordinal` is CUDA's.
 void NoteGpuDevice(ThreadState* own, uint32_t ordinal);
 
-// The same with what CUPTI's record says of it.
+// The same, using CUPTI's record.
 void NoteCuptiDevice(ThreadState* own, const cupti::DeviceRecord& record, uint32_t cupti_version);
 
 }  // namespace dlhook::inline gpu

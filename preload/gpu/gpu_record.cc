@@ -1,4 +1,4 @@
-// Records of GPU times into rings: see WriteGpuRecord in gpu_time.h.
+// Writes records of GPU times into rings: see WriteGpuRecord in gpu_time.h.
 // Thread: the ring's; only dlhook-gpu is patient.
 #include <string.h>
 #include <time.h>
@@ -9,9 +9,9 @@ namespace dlhook::inline gpu {
 namespace {
 
 constexpr long kNapNs = 200 * 1000;
-constexpr uint32_t kMostNaps = 5000;  // a second in all
+constexpr uint32_t kMostNaps = 5000;  // a second in total
 
-// Naps since the drain last made progress, of the one patient thread.
+// Naps of the patient thread since the drain last made progress.
 uint32_t g_naps;
 
 RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words) {

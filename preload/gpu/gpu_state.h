@@ -1,6 +1,6 @@
-// The state of GPU times in this process. Valid when all zero, in memory that the kernel wipes in a forked child:
-// CUPTI does not survive a fork, so a child never calls it, whatever its parent's threads held at the fork.
-// Thread: any; what says otherwise belongs to the thread named.
+// The state of GPU times in this process. Valid when all zero, in memory that the kernel wipes in a forked child: CUPTI
+// does not survive a fork, so a child never calls it, whatever its parent's threads held at the fork. Thread: any,
+// unless noted otherwise.
 #ifndef DLHOOK_PRELOAD_GPU_GPU_STATE_H_
 #define DLHOOK_PRELOAD_GPU_GPU_STATE_H_
 
@@ -19,17 +19,17 @@ namespace dlhook::inline gpu {
 
 enum GpuPhase : uint32_t {
   kGpuUntouched = 0,
-  kGpuStarting = 1,  // a thread is at it; others go on without
+  kGpuStarting = 1,  // a thread is opening; others continue without GPU times
   kGpuCupti = 2,
-  kGpuYielded = 3,  // CUPTI is the application's
+  kGpuYielded = 3,  // CUPTI belongs to the application
   kGpuEvents = 4,
-  kGpuOff = 5,  // nothing can be had, or the process ends
+  kGpuOff = 5,  // unavailable, or the process ends
 };
 
-// Whether calls are told to CUPTI by external correlation (gpu/external_correlation.h).
+// Whether calls are linked by external correlation (gpu/external_correlation.h).
 enum GpuBeside : uint32_t { kNeverBeside = 0, kBeside = 1, kWasBeside = 2 };
 
-// What became of activities that were told and are not in the trace.
+// Numbers of activities that are not in the trace, by reason.
 struct GpuLeftOut {
   uint64_t without_times;
   uint64_t unknown_kinds;
@@ -38,46 +38,46 @@ struct GpuLeftOut {
 
 struct GpuState {
   std::atomic<uint32_t> phase;  // GpuPhase
-  // Which way calls are joined to their work while CUPTI's one subscriber is the application.
+  // How calls are joined with their work while CUPTI's only subscriber is the application.
   std::atomic<uint32_t> beside;  // GpuBeside
-  // 1: the next call of the application's that ends has FinishGpuTime called at exit.
+  // 1: the next call of the application that ends registers FinishGpuTime as an exit handler.
   std::atomic<uint32_t> exit_handler_due;
-  // Held around every call of ours into CUPTI but those inside its callbacks, and around changes of `phase`. Never
-  // taken in one.
+  // Held around all our calls into CUPTI except inside its callbacks, and around changes of `phase`. Never taken in a
+  // callback.
   SpinLock control;
   std::atomic<uint32_t> was_open;
   std::atomic<uint32_t> is_closing;        // the last flush is under way, and may ask for buffers
-  std::atomic<uint32_t> has_buffers;       // CUPTI has asked for one: CUDA is up
-  std::atomic<uint32_t> inside_callbacks;  // and calls, that are in CUPTI themselves
-  std::atomic<uint64_t> known_devices;     // bit i: ordinal i was told
-  std::atomic<uint32_t> module_unloads;    // names of kernels may lie elsewhere since
+  std::atomic<uint32_t> has_buffers;       // CUPTI has requested one: CUDA has started
+  std::atomic<uint32_t> inside_callbacks;  // also calls that are themselves inside CUPTI
+  std::atomic<uint64_t> known_devices;     // bit i: device i has been recorded
+  std::atomic<uint32_t> module_unloads;    // afterwards names of kernels may have moved
 
-  // CUPTI's, under `control`.
-  void* subscriber;                   // null: none of ours
+  // For CUPTI, under `control`.
+  void* subscriber;                   // null: not ours
   uint32_t is_to_be_handed_over;      // 1: closed, but attributes and the subscription are still ours
-  uint8_t per_thread_buffers_before;  // attributes as they were
+  uint8_t per_thread_buffers_before;  // previous attributes
   uint8_t zeroed_buffers_before;
   int64_t clock_offset_ns;  // to be added to CUPTI's times
   ActivityBuffers buffers;
 
   // The thread "dlhook-gpu".
-  std::atomic<uint32_t> wake;  // futex; odd: it is to end
+  std::atomic<uint32_t> wake;  // futex; odd: it must end
   std::atomic<uint32_t> has_thread;
   std::atomic<uint32_t> is_abandoned;  // CUDA may be gone: no call into it at the end
-  std::atomic<uint32_t> is_closed;     // at the end: no call into CUPTI is under way or comes
+  std::atomic<uint32_t> is_closed;     // at the end: no call into CUPTI is active or will follow
   std::atomic<uint32_t> feeding;       // completed buffers are being read
   pthread_t thread;
-  ThreadState* own;  // the thread's; null where there was no ring
+  ThreadState* own;  // the thread's; null without a ring
   KernelNames names;
   GpuLeftOut left_out;
-  uint64_t stopped_from_ns;  // the last time in which nothing was to be recorded, as far as is known; CLOCK_REALTIME
-  uint64_t stopped_to_ns;    // 0: it goes on
+  uint64_t stopped_from_ns;  // the last known time in which nothing was to be recorded; CLOCK_REALTIME
+  uint64_t stopped_to_ns;    // 0: still stopped
 };
 
-// Null where there is no memory for it that can be wiped.
+// Null if there is no memory that can be wiped.
 GpuState* GetGpuState();
 
-// The same, null before the first call that needs it. Signal-safe.
+// The same; null before the first call that needs it. Signal-safe.
 extern std::atomic<GpuState*> g_gpu_state;
 
 }  // namespace dlhook::inline gpu

@@ -32,7 +32,7 @@ constexpr uint64_t kEventsNs = 5 * 1000 * 1000;
 constexpr time_t kLongestCloseSeconds = 5;  // of CUPTI, at the end
 constexpr time_t kLongestEndSeconds = 10;
 
-// What is recorded while recording is stopped (dlhook ctl stop) is not to be kept; CUPTI goes on meanwhile.
+// Work done while recording is stopped (dlhook ctl stop) is dropped; CUPTI continues meanwhile.
 void FollowStops(GpuState* state) {
   const SessionHeader* session = state->own->session;
   bool is_stopped = session->stopped.load(std::memory_order_relaxed) != 0;
@@ -106,12 +106,12 @@ void FeedAll(GpuState* state) {
   state->feeding.store(0, std::memory_order_release);
 }
 
-// What is complete, so that little is lost when the process is killed. Not under the lock: a callback of the
-// application's that calls CUPTI itself wants that while CUPTI may let our flush wait for the callback.
+// Flushes what is complete, so that little is lost if the process is killed. Without the lock: a callback of the
+// application that calls CUPTI itself needs that lock, and CUPTI may make our flush wait for the callback.
 void Flush(GpuState* state) {
   const CuptiApi* api = LoadedCupti();
   AdaptRecords(&state->buffers);
-  state->inside_callbacks.fetch_add(1);  // whoever hands CUPTI over waits for us
+  state->inside_callbacks.fetch_add(1);  // the thread that hands CUPTI over waits for us
   if (state->phase.load() == kGpuCupti) {
     if (state->buffers.at_cupti.load(std::memory_order_relaxed) != 0) api->flush_all(0);
     CountDroppedRecords();
@@ -159,8 +159,8 @@ void Serve(GpuState* state) {
   }
 }
 
-// The last time that CUPTI is called. Not on the thread that ends the process: exit may have been called by a handler of
-// a signal that came in the middle of CUPTI, whose lock would never be released then.
+// The last call into CUPTI. Not on the thread that ends the process: exit may have been called by a signal handler that
+// interrupted CUPTI, whose lock would then never be released.
 void CloseAtEnd(GpuState* state) {
   {
     SpinLockHolder holder(&state->control);

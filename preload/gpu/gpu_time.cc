@@ -1,6 +1,5 @@
-// Where times of GPUs come from: opening, yielding, the end. Changes of GpuState.phase are made under
-// GpuState.control, except for those that a mark is enough for: a thread takes on the opening, CUPTI may be had again,
-// the process ends with CUDA gone.
+// The source of GPU times: opening, yielding, the end. GpuState.phase is changed under GpuState.control, except where a
+// mark suffices: a thread starts opening, CUPTI may be used again, the process ends with CUDA gone.
 #include "preload/gpu/gpu_time.h"
 
 #include <errno.h>
@@ -36,10 +35,10 @@ namespace {
 constexpr uint32_t kLongestFeedMs = 2000;
 constexpr char kCapability[] = "gpu-time";
 
-// The process that opened it first: not in memory that is wiped, so that a child knows.
+// The process that opened it first: not in wiped memory, so that a child knows.
 std::atomic<uint32_t> g_opener{0};
 
-// The families' bits, 0: not asked for yet; kNoFamilies: none.
+// The families' bits, 0: not determined yet; kNoFamilies: none.
 std::atomic<uint32_t> g_families{0};
 constexpr uint32_t kNoFamilies = 1u << 31;
 
@@ -66,7 +65,7 @@ void TellWindow(ThreadState* thread, GpuTimeSource source, const char* reason) {
 
 const char* LibraryName() { return LoadedCupti() == nullptr ? "" : LoadedCupti()->library; }
 
-// Under control. The process has none of CUPTI, and won't.
+// Under control. The process has no CUPTI and will not get it.
 void OpenWithoutCupti(GpuState* state, ThreadState* thread, const char* reason) {
   char told[300];
   bool may_use_events = GetConfig().gpu == GpuMode::kAuto || GetConfig().gpu == GpuMode::kEvents;
@@ -104,7 +103,7 @@ void OpenWithCupti(GpuState* state, ThreadState* thread, const CuptiApi& api) {
   if (state->was_open.exchange(1) == 0) state->exit_handler_due.store(1);
 }
 
-// Null where there is no CUPTI that works.
+// Null if no CUPTI works.
 const CuptiApi* FindCupti(const char** reason) {
   if (GetConfig().gpu == GpuMode::kEvents) {
     *reason = "DLHOOK_GPU=events";
@@ -113,7 +112,7 @@ const CuptiApi* FindCupti(const char** reason) {
   return LoadCupti(reason);
 }
 
-// The thread that made the phase kGpuStarting. The loader is entered without any lock of ours.
+// On the thread that set the phase kGpuStarting. The loader is entered without any of our locks.
 void Open(GpuState* state, ThreadState* thread) {
   Undisturbed undisturbed;
   uint32_t opener = 0;
@@ -121,7 +120,7 @@ void Open(GpuState* state, ThreadState* thread) {
   const char* reason = "CUDA does not survive a fork: the parent process has used it";
   const CuptiApi* api = is_child ? nullptr : FindCupti(&reason);
   SpinLockHolder holder(&state->control);
-  if (state->phase.load() != kGpuStarting) return;  // the application wanted CUPTI meanwhile, or the process ends
+  if (state->phase.load() != kGpuStarting) return;  // meanwhile the application wanted CUPTI, or the process ends
   if (is_child) {
     state->phase.store(kGpuOff);
   } else if (api == nullptr) {
@@ -137,14 +136,14 @@ __attribute__((noinline, cold)) void OpenFirst(ThreadState* thread) {
   if (state != nullptr && state->phase.compare_exchange_strong(phase, kGpuStarting)) Open(state, thread);
 }
 
-// Registered when CUDA is up, so that it runs before CUDA's own: once after the first call, and again when CUPTI has
-// asked for its first buffer, as the first call need not have started the driver.
+// Registered when CUDA has started, so that it runs before CUDA's own: once after the first call, and again when CUPTI
+// has requested its first buffer, because the first call need not have started the driver.
 __attribute__((noinline, cold)) void RegisterExitHandler(GpuState* state) {
   if (state->exit_handler_due.exchange(0) != 0) FinishGpuTimeAtExit();
 }
 
-// Calls of ours that are inside CUPTI on other threads; none but a pop comes after the phase has changed. Not for ever:
-// this may be a callback of the application's for which our flush waits.
+// Waits for our calls that are inside CUPTI on other threads; only pops follow after the phase has changed. Not for
+// ever: this may be a callback of the application for which our flush waits.
 void WaitForCallbacks(const GpuState& state) {
   for (int naps = 0; state.inside_callbacks.load() != 0 && naps < 10000; ++naps) {
     timespec nap = {0, 100 * 1000};
@@ -159,8 +158,8 @@ bool IsSettled(const GpuState& state) {
   return is_quiet && state.beside.load() == kNeverBeside && state.exit_handler_due.load() == 0;
 }
 
-// The thread's calls are spared the way to here. Looked at again afterwards: ResumeGpuTime changes the phase before
-// it calls all threads back.
+// From now on the thread's calls do not come here. Checked again afterwards: ResumeGpuTime changes the phase before it
+// calls all threads back.
 __attribute__((noinline, cold)) void Settle(const GpuState& state, ThreadState* thread) {
   __atomic_store_n(&thread->detail_families, HostDetailFamilies(), __ATOMIC_SEQ_CST);
   if (!IsSettled(state)) __atomic_store_n(&thread->detail_families, DetailFamilies(), __ATOMIC_SEQ_CST);
@@ -192,7 +191,7 @@ void BeginGpuCall(ThreadState* thread, uint64_t sequence) {
   }
   bool is_beside = state != nullptr && state->beside.load(std::memory_order_relaxed) == kBeside;
   if (__builtin_expect(!is_beside, 1)) return;
-  state->inside_callbacks.fetch_add(1);  // as in callbacks: whoever hands CUPTI over waits for us
+  state->inside_callbacks.fetch_add(1);  // as in callbacks: the thread that hands CUPTI over waits for us
   if (state->phase.load() == kGpuCupti) PushGpuCall(*LoadedCupti(), thread, sequence);
   state->inside_callbacks.fetch_sub(1);
 }
@@ -255,14 +254,14 @@ void FinishGpuTime() {
 }
 
 void FinishGpuTimeAtExit() {
-  // Not atexit: that would bring in __cxa_atexit, which belongs to the C++ runtime's interface.
+  // Not atexit: that would require __cxa_atexit, which belongs to the C++ runtime's interface.
   on_exit([](int, void*) { FinishGpuTime(); }, nullptr);
 }
 
 void AbandonGpuTime() {
   GpuState* state = g_gpu_state.load(std::memory_order_acquire);
   if (state == nullptr) return;
-  state->phase.store(kGpuOff);  // also where another thread is about to open
+  state->phase.store(kGpuOff);  // even if another thread is about to open
   if (state->has_thread.load() == 0) return;
   state->is_abandoned.store(1);
   StopGpuThread(state);

@@ -8,12 +8,12 @@
 namespace dlhook::inline gpu {
 namespace {
 
-// Words of the structure: destination; source, or a fill's value; bytes, or a fill's elements; then, where there are
-// any, the kind and the stream.
+// Words of the structure: destination; source, or the value of a memset; bytes, or elements of a memset; then, if
+// present, the kind and the stream.
 struct Form {
   const char* name;  // without _v2, _ptds, _ptsz
   CopyDirection direction;
-  uint8_t element_bytes;  // of fills; 0: a copy
+  uint8_t element_bytes;  // for memsets; 0: a copy
   bool has_kind;
   bool asynchronous;
 };

@@ -24,9 +24,10 @@ namespace {
 
 std::atomic<bool> g_injected{false};
 
-// ---- CUPTI's functions and ours
+// ---- CUPTI's functions and our hooks
 
-// By domain (runtime, driver) and CUPTI's number: 0 no hook, else its id + 1. Written before the callbacks are enabled.
+// By domain (runtime, driver) and CUPTI's number: 0: no hook, else its id + 1. Written before the callbacks are
+// enabled.
 constexpr uint32_t kMostFunctions = 2048;
 uint16_t g_hooks[2][kMostFunctions];
 
@@ -35,8 +36,8 @@ uint16_t* EntryOf(uint32_t domain, uint32_t id) {
   return is_known ? &g_hooks[domain == cupti::kDomainDriver ? 1 : 0][id] : nullptr;
 }
 
-// CUPTI names the runtime's functions with the version in which they came, after a "_v": cudaMemcpy_v3020. The
-// driver's names end as they are exported.
+// CUPTI appends to the runtime's names the version that introduced them, after a "_v": cudaMemcpy_v3020. The driver's
+// names are the exported ones.
 int HookOfFunction(const char* name) {
   int hook = FindHook(name);
   const char* version = hook >= 0 ? nullptr : strrchr(name, '_');
@@ -51,7 +52,7 @@ uint32_t FamilyBitOfHook(HookId hook) { return 1u << kHookNames[hook].family; }
 
 // ---- Calls
 
-// The call that is open on a thread, by slot; used by the slot's thread only.
+// The open call of a thread, by slot; used by the slot's thread only.
 struct InjectedCall {
   uint32_t thread_id;
   uint32_t correlation;
@@ -72,12 +73,13 @@ void Begin(HookId hook, const cupti::CallbackData& data) {
   ThreadState* thread = RecordingThread(FamilyBitOfHook(hook));
   if (thread == nullptr) return;
   InjectedCall* call = CallOf(thread);
-  // A call whose exit never came is given up; a hook's own, or the runtime's around the driver's, is this one already.
+  // A call without an exit is abandoned; a nested call (a hook's own, or the driver's inside the runtime's) belongs to
+  // this one.
   if (call->is_open && call->correlation != data.correlation) thread->depth = 0;
   if (thread->depth != 0) return;
   if (!NotePythonOfCall(thread)) return thread->ring.CountDropped();
   *call = {thread->thread_id, data.correlation, true, hook, 0, TakeSequence(thread)};
-  // CUPTI's own frame: it lies above all that the function calls, which the callback's does not.
+  // CUPTI's own frame: unlike the callback's, it is above everything that the function calls.
   thread->open[0] = {reinterpret_cast<uintptr_t>(&data), call->sequence};
   thread->depth = 1;
   call->start_ticks = ReadTicks(thread->clock);
@@ -97,7 +99,7 @@ void End(HookId hook, const cupti::CallbackData& data) {
   if (record == nullptr) return;
   if (data.result != nullptr) record->status = *static_cast<const int32_t*>(data.result);
   if (is_copy) {
-    // Where its memory lies can't be asked: the address is that of a library without such questions.
+    // The location of its memory can't be queried: the address is that of a library without such functions.
     copy.real = reinterpret_cast<const void*>(&clock_gettime);
     DecodeCopy(copy, record);
   }
@@ -106,7 +108,7 @@ void End(HookId hook, const cupti::CallbackData& data) {
 
 // ---- Injection
 
-// What was preloaded, or linked, stands before the C library; what was loaded later, behind it.
+// Preloaded or linked objects precede the C library; objects loaded later follow it.
 bool IsPreloaded() {
   const link_map* libc = ObjectOf(reinterpret_cast<const void*>(&clock_gettime));
   for (const link_map* map = ObjectOf(reinterpret_cast<const void*>(&IsPreloaded)); map != nullptr; map = map->l_next) {
@@ -115,7 +117,7 @@ bool IsPreloaded() {
   return false;
 }
 
-// Another copy of dlhook, whose hooks are bound.
+// Whether another copy of dlhook with bound hooks is loaded.
 bool AnotherIsPreloaded() {
   const link_map* own = ObjectOf(reinterpret_cast<const void*>(&IsPreloaded));
   const link_map* map = own;
@@ -157,7 +159,7 @@ void OnInjectedCallback(uint32_t domain, uint32_t id, const cupti::CallbackData&
 
 }  // namespace dlhook::inline gpu
 
-// The driver calls it, inside cuInit. Anything but 0: accepted.
+// Called by the driver inside cuInit. Any value but 0: accepted.
 int InitializeInjection() {
   using namespace dlhook;
   if (IsPreloaded() || AnotherIsPreloaded() || GpuFamilies() == 0) return 1;
@@ -165,7 +167,7 @@ int InitializeInjection() {
   ReportCapability("injection", "", CapabilityState::kOn,
                    "loaded by the CUDA driver: calls come from CUPTI, as far as gpu-time is on");
   StartGpuTime();
-  // Behind the driver's own handlers, so it runs before them.
+  // After the driver's own handlers, so it runs before them.
   FinishGpuTimeAtExit();
   return 1;
 }

@@ -1,8 +1,7 @@
-// dlhook without a preload: the driver loads libdlhook.so at cuInit where CUDA_INJECTION64_PATH names it. No hook is
-// bound then; CUPTI's callbacks for functions of the runtime and driver become recorded calls of the very hooks'
-// names. Timed, copies with sizes and directions; no stacks, counters or operand memory (a callback may ask CUDA
-// nothing).
-// Thread: InitializeInjection on the thread that calls cuInit; OnInjectedCallback on any application thread.
+// dlhook without a preload: the driver loads libdlhook.so in cuInit if CUDA_INJECTION64_PATH names it. No hook is bound
+// then; CUPTI's callbacks for functions of the runtime and driver become recorded calls with the hooks' names. Timed,
+// copies with sizes and directions; no stacks, counters or operand memory (a callback must not query CUDA). Thread:
+// InitializeInjection on the thread that calls cuInit; OnInjectedCallback on any application thread.
 #ifndef DLHOOK_PRELOAD_GPU_INJECTION_H_
 #define DLHOOK_PRELOAD_GPU_INJECTION_H_
 
@@ -12,14 +11,14 @@
 
 namespace dlhook::inline gpu {
 
-// Whether calls come from CUPTI's callbacks. Not where the shim is preloaded as well: its hooks see them.
+// Whether calls come from CUPTI's callbacks. False if the shim is also preloaded: then its hooks see them.
 bool IsInjected();
 
-// Enables the callbacks of all functions that are hooks of captured families.
+// Enables the callbacks of all functions with hooks in captured families.
 void EnableInjectedCallbacks(const CuptiApi& api, void* subscriber);
 
-// At enter and exit of a function. Records the outermost one: the driver's inside the runtime's is no call of its
-// own, as under a preload.
+// At enter and exit of a function. Records the outermost one: the driver's inside the runtime's is not a separate call,
+// as under a preload.
 void OnInjectedCallback(uint32_t domain, uint32_t id, const cupti::CallbackData& data);
 
 }  // namespace dlhook::inline gpu

@@ -1,5 +1,5 @@
-// Two open-addressing tables of fixed size: a program with more kernels than they hold has later ones' names read
-// again each time, and defined again.
+// Two open-addressing tables of fixed size: in a program with more kernels, later names are read and defined again each
+// time.
 #include "preload/gpu/kernel_names.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ KernelNameEntry* TableOf(KernelNameEntry** table) {
   return *table;
 }
 
-// The key's entry, or the free one where it would lie; null where there is no room for one more.
+// The key's entry, or the free one for it; null if the table is full.
 KernelNameEntry* Find(KernelNameEntry** table, uint32_t used, uint64_t key) {
   KernelNameEntry* entries = TableOf(table);
   if (entries == nullptr) return nullptr;
@@ -53,7 +53,7 @@ uint32_t DefineContent(KernelNames* names, const char* bytes, size_t size) {
   return definition;
 }
 
-// Containers may forbid the system call; a file of /proc does as well.
+// Containers may forbid the system call; then a file of /proc works.
 size_t CopyByFile(uint64_t address, char* to, size_t size) {
   int saved_errno = errno;
   int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);

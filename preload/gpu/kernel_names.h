@@ -1,5 +1,5 @@
-// Names of kernels as CUPTI tells them (a pointer into memory that is not ours) -> definitions.
-// Thread: "dlhook-gpu". Some system calls and a lock for a pointer that is new; a look into a table for the others.
+// Definitions for names of kernels, which CUPTI provides as pointers into memory that is not ours. Thread:
+// "dlhook-gpu". Some system calls and a lock for a new pointer; a table look-up for known ones.
 #ifndef DLHOOK_PRELOAD_GPU_KERNEL_NAMES_H_
 #define DLHOOK_PRELOAD_GPU_KERNEL_NAMES_H_
 
@@ -8,12 +8,12 @@
 namespace dlhook::inline gpu {
 
 struct KernelNameEntry {
-  uint64_t key;  // a pointer, or what a name's bytes hash to; 0: free
+  uint64_t key;  // a pointer, or the hash of a name's bytes; 0: free
   uint32_t definition;
   uint32_t generation;
 };
 
-// All zero: empty. Tables are pages of their own.
+// All zero: empty. The tables have their own pages.
 struct KernelNames {
   KernelNameEntry* by_pointer;
   KernelNameEntry* by_content;
@@ -22,11 +22,11 @@ struct KernelNames {
   uint64_t unread;  // names that could not be read
 };
 
-// The definition of the name at `name`, 0: not known. A pointer is trusted only as long as `generation` stays: when a
-// module is unloaded, another name may come to lie where one was.
+// The definition of the name at `name`, 0: not known. A pointer is valid only for one `generation`: after a module is
+// unloaded, another name may be at its address.
 uint32_t DefineKernelName(KernelNames* names, const char* name, uint32_t generation);
 
-// Of names that could not be read: for people.
+// For names that could not be read: for the user.
 const char* WhyNamesAreUnread();
 
 }  // namespace dlhook::inline gpu

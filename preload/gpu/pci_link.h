@@ -1,4 +1,4 @@
-// What a PCI Express link can carry. Pure functions.
+// The capacity of a PCI Express link. Pure functions.
 #ifndef DLHOOK_PRELOAD_GPU_PCI_LINK_H_
 #define DLHOOK_PRELOAD_GPU_PCI_LINK_H_
 
@@ -7,7 +7,7 @@
 
 namespace dlhook::inline gpu {
 
-// "32.0 GT/s PCIe", as the kernel writes it, -> 5; 0 where it is no such text.
+// "32.0 GT/s PCIe", as written by the kernel, -> 5; 0 for other text.
 inline uint32_t LinkGeneration(const char* speed) {
   constexpr double kGigatransfers[] = {2.5, 5, 8, 16, 32, 64, 128};
   double rate = strtod(speed, nullptr);
@@ -17,10 +17,10 @@ inline uint32_t LinkGeneration(const char* speed) {
   return 0;
 }
 
-// Bytes per second in one direction: what its encoding leaves of the raw rate. 0: no such generation.
+// Bytes per second in one direction: the raw rate without the encoding. 0: unknown generation.
 inline uint64_t LinkBytesPerSecond(uint32_t generation, uint32_t width) {
-  // Of one lane: 8 of 10 bits are data in generations 1 and 2, 128 of 130 in 3 to 5, 242 of the 256 bytes of a flit
-  // from 6 on.
+  // Per lane: 8 of 10 bits are data in generations 1 and 2, 128 of 130 in 3 to 5, 242 of the 256 bytes of a flit from 6
+  // on.
   constexpr uint64_t kLane[] = {0, 250000000, 500000000, 984615385, 1969230769, 3938461538, 7562500000, 15125000000};
   return generation < sizeof kLane / sizeof kLane[0] ? kLane[generation] * width : 0;
 }

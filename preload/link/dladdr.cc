@@ -1,6 +1,6 @@
-// The interposed dladdr and dladdr1: of a function of ours that stands for a library's, they say what stands behind it. NumPy, R and
-// others print their BLAS by it. Addresses inside of functions, as in backtraces, are what they are.
-// Thread: any application thread, also in signal handlers; of other addresses than ours nothing is looked at.
+// The interposed dladdr and dladdr1: for one of our functions that replaces a library's, they describe the function
+// behind it. NumPy, R and others print the name of their BLAS with these. Addresses inside functions, as in backtraces,
+// are not changed. Thread: any application thread, also in signal handlers; addresses other than ours are not examined.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
 
-extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));  // of the shim, by the linker
+extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));  // of the shim, from the linker
 extern "C" const char _end[] __attribute__((visibility("hidden")));
 
 namespace dlhook::inline link {
@@ -20,7 +20,7 @@ namespace {
 using Dladdr = int (*)(const void*, Dl_info*);
 using Dladdr1 = int (*)(const void*, Dl_info*, void**, int);
 
-// Not in the first call: that may be made by a signal handler.
+// Not in the first call, which may be made by a signal handler.
 std::atomic<Dladdr> g_dladdr{nullptr};
 std::atomic<Dladdr1> g_dladdr1{nullptr};
 

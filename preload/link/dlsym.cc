@@ -1,4 +1,4 @@
-// What dlsym and dlvsym answer for hooked names, and dlclose.
+// The results of dlsym and dlvsym for hooked names, and dlclose.
 #include "preload/link/dlsym.h"
 
 #include <dlfcn.h>
@@ -51,7 +51,7 @@ void* FindThunk(void* real, void* wrapper) {
   return nullptr;
 }
 
-// A thunk for (wrapper, real), or the real function itself when the pool is used up (counted: its calls are not seen).
+// A thunk for (wrapper, real), or the real function itself if the pool is exhausted (counted: its calls are not seen).
 void* ThunkFor(void* wrapper, void* real) {
   void* thunk = FindThunk(real, wrapper);
   if (thunk != nullptr) return thunk;
@@ -73,8 +73,8 @@ const link_map* OwnObject() {
   return own;
 }
 
-// RTLD_NEXT of a caller that stands before us in the search order (the main program, an earlier preload) would find us; one
-// that stands behind us would not, and glibc must see its return address.
+// RTLD_NEXT of a caller that precedes us in the search order (the main program, an earlier preload) would find us; from
+// one that follows us it would not, and glibc must see its return address.
 bool StandsBeforeUs(const link_map* caller) {
   for (const link_map* map = caller; map != nullptr; map = map->l_next) {
     if (map == OwnObject()) return caller != OwnObject();
@@ -82,7 +82,7 @@ bool StandsBeforeUs(const link_map* caller) {
   return false;
 }
 
-// What a program asks for. A version: by dlvsym.
+// A request by the program. With a version: by dlvsym.
 struct Wanted {
   void* handle;
   const char* name;
@@ -90,7 +90,7 @@ struct Wanted {
   void* caller;
 };
 
-// As glibc answers a question about `handle` from the shim; its error is left pending.
+// glibc's result for `handle` when asked from the shim; leaves its error pending.
 void* Ask(const Wanted& wanted, void* handle) {
   if (wanted.version != nullptr) return dlhook_real_dlvsym(handle, wanted.name, wanted.version);
   return RealDlsymPointer()(handle, wanted.name);
@@ -102,7 +102,7 @@ void* WithoutUs(const Wanted& wanted, void* wrapper) {
   void* found = wanted.handle == RTLD_NEXT ? wrapper : Ask(wanted, wanted.handle);
   bool is_beyond_us = found == nullptr && wanted.handle == RTLD_DEFAULT;
   if (found != wrapper && !is_beyond_us) return found;
-  // We stand first in the global scope: what comes after us is the answer.
+  // We are first in the global scope: what follows us is the result.
   found = Ask(wanted, RTLD_NEXT);
   if (found != nullptr || wanted.handle != RTLD_DEFAULT) return found;
   const link_map* object = ObjectOf(wanted.caller);  // RTLD_DEFAULT ends with the caller's own scope
@@ -114,7 +114,7 @@ const char* NameInErrors(const link_map* object) {
   return object == nullptr || object->l_name[0] == '\0' ? program_invocation_name : object->l_name;
 }
 
-// The error that the program would find: of a question about the caller's scope, with the caller's name.
+// Leaves the error that the program would find: for the caller's scope, with the caller's name.
 void LeaveError(const Wanted& wanted, void* wrapper, const link_map* caller) {
   if (wanted.handle != RTLD_NEXT && wanted.handle != RTLD_DEFAULT) {
     if (Ask(wanted, wanted.handle) != wrapper) return;
@@ -124,16 +124,16 @@ void LeaveError(const Wanted& wanted, void* wrapper, const link_map* caller) {
   RenameInLoaderError(NameInErrors(OwnObject()), NameInErrors(caller));
 }
 
-// What the vendor's libraries look up from each other: libcudnn.so its parts, engines libcublasLt, the runtime the driver.
-// Each such call happens inside one that is seen already, or would be seen twice. Only the way to the driver of a runtime
-// linked into such a library is taken: it is the one view of what cuBLAS and cuDNN launch.
+// Look-ups by the vendor's libraries in each other: libcudnn.so in its parts, engines in libcublasLt, the runtime in
+// the driver. Each such call happens inside one that is already recorded, or would be seen twice. Only the path to the
+// driver from a runtime linked into such a library is hooked: it is the only view of what cuBLAS and cuDNN launch.
 bool IsInnerLookup(const link_map* caller, const char* name) {
   if (!IsVendorObject(caller)) return false;
   bool to_driver = strncmp(name, "cuGetProcAddress", 16) == 0;
   return !to_driver;
 }
 
-// The function of ours that stands for `name`: a hook of the tables, or one written by hand. Null: none.
+// Our function for `name`: a hook of the tables, or a hand-written one. Null: none.
 void* WrapperOf(const char* name) {
   int hook = FindHook(name);
   if (hook >= 0) return kHookLinks[hook].wrapper;
@@ -146,7 +146,7 @@ void* WrapperOf(const char* name) {
 void* WrappedFor(void* wrapper, const char* name, void* real, const link_map* caller) {
   void* thunk = FindThunk(real, wrapper);
   if (thunk != nullptr) return thunk;
-  if (ObjectOf(real) == OwnObject()) return real;  // a hook already: a library that is not bound to itself
+  if (ObjectOf(real) == OwnObject()) return real;  // already a hook: a library not bound to itself
   ReportBinding(caller, ObjectOf(real), name);
   return ThunkFor(wrapper, real);
 }
@@ -196,7 +196,7 @@ extern "C" DlsymAnswer dlhook_dlsym_answer(void* handle, const char* name, void*
   return {1, answer};
 }
 
-// Bindings to what is unmapped now must not be used again.
+// Bindings to unmapped functions must not be used again.
 extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) noexcept {
   static std::atomic<int (*)(void*)> real{nullptr};
   auto call = real.load(std::memory_order_relaxed);

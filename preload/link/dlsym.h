@@ -1,9 +1,8 @@
-// Our dlsym and dlvsym and the thunks they hand out.
-// TensorFlow, JAX and XLA reach everything through dlopen + dlsym, so a pointer from dlsym must be a hook too. Each
-// distinct real function that dlsym finds gets a thunk of its own: it notes the real function and jumps to the wrapper.
-// So a call through the pointer reaches exactly the function that was looked up, whoever calls it (ctypes, JIT code, another
-// library), and two functions of one name never mix.
-// Thread: any application thread; takes a lock only when it hands out a pointer for the first time.
+// Our dlsym and dlvsym and their thunks. TensorFlow, JAX and XLA reach everything through dlopen + dlsym, so a pointer
+// from dlsym must be a hook, too. Each distinct real function that dlsym finds gets its own thunk, which notes the real
+// function and jumps to the wrapper. So a call through the pointer reaches exactly the function that was looked up,
+// whoever calls it (ctypes, JIT code, another library), and two functions with one name never mix. Thread: any
+// application thread; takes a lock only when it returns a pointer for the first time.
 #ifndef DLHOOK_PRELOAD_LINK_DLSYM_H_
 #define DLHOOK_PRELOAD_LINK_DLSYM_H_
 
@@ -14,7 +13,7 @@
 struct link_map;
 
 extern "C" {
-// glibc's; null before the first question.
+// glibc's; null before the first look-up.
 extern void* (*dlhook_real_dlsym)(void* handle, const char* name) __attribute__((visibility("hidden")));
 extern void* (*dlhook_real_dlvsym)(void* handle, const char* name, const char* version)
     __attribute__((visibility("hidden")));
@@ -34,21 +33,21 @@ namespace dlhook::inline link {
 using Dlsym = void* (*)(void* handle, const char* name);
 Dlsym RealDlsymPointer();
 
-// What to give `caller` instead of the pointer `real` to a hooked function: a thunk, or `real` itself where there are no more
+// What `caller` gets instead of the pointer `real` to a hooked function: a thunk, or `real` itself if there are no more
 // thunks (counted).
 void* HookFor(HookId hook, void* real, const link_map* caller);
 
-// A wrapper of a function that is in no table.
+// A wrapper of a function that is not in the tables.
 struct LookedUp {
   const char* name;
   void* wrapper;
 };
-// In the file of an exported wrapper written by hand: who looks the function up by dlsym gets it, too.
+// In the file of a hand-written exported wrapper: makes dlsym return it, too.
 #define DLHOOK_LOOKED_UP(entry, function)            \
   __attribute__((section("dlhook_looked_up"), used)) \
   const LookedUp entry = {#function, reinterpret_cast<void*>(&function)}
 
-// The real function of the thunk at `address`, or null: there is none.
+// The real function behind the thunk at `address`; null: not a thunk.
 const void* BehindThunk(const void* address);
 
 }  // namespace dlhook::inline link

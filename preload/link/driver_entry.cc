@@ -21,8 +21,9 @@ struct RuntimeApi {
   }
 };
 
-// For a version newer than the table the driver may answer with a variant of another argument list. It is the table's if the
-// loader finds it under that name, or if the driver answers the newest version that the table knows with the same.
+// For a version newer than the table the driver may return a variant with another argument list. It is the table's if
+// the loader finds it under that name, or if the driver returns the same function for the newest version that the table
+// knows.
 bool IsOfTable(const DriverEntryArgs& args, int hook) {
   if (LibraryFunction(*args.out, kHookNames[hook].name) == *args.out) return true;
   using GetProcAddress = int (*)(const char* symbol, void** out, int version, uint64_t flags, int* found);
@@ -49,7 +50,7 @@ int FindDriverVariant(const char* name, uint32_t version, bool per_thread_stream
     int order = strcmp(variant.name, name);
     if (order > 0) break;
     if (order < 0 || variant.since > version) continue;
-    // The legacy kind stands first; the per-thread one, where there is one, replaces it.
+    // The legacy kind comes first; the per-thread one, if any, replaces it.
     if (variant.per_thread_stream != 0 && !per_thread_stream) continue;
     found = variant.hook;
   }

@@ -1,5 +1,6 @@
-// The vendor's own functions (getters of descriptors, attributes of pointers), found beside a hooked one and past our hooks.
-// Thread: any application thread; the first look from a hook takes a lock and the loader's, later ones nothing.
+// The vendor's own functions (getters of descriptors, attributes of pointers), looked up next to a hooked one and
+// bypassing our hooks. Thread: any application thread; the first look-up from a hook takes a lock and the loader's,
+// later ones none.
 #ifndef DLHOOK_PRELOAD_LINK_LIBRARY_API_H_
 #define DLHOOK_PRELOAD_LINK_LIBRARY_API_H_
 
@@ -11,11 +12,11 @@
 
 namespace dlhook::inline link {
 
-// `name` in the scope of the library that holds the function `real`; null where it has none.
+// `name` in the scope of the library that contains the function `real`; null if none.
 void* LibraryFunction(const void* real, const char* name);
 
-// The functions that a decoder or tracker needs of one library, by any of its functions. Api is plain data with
-// `void Load(const void* real)`, which fills it with LibraryFunction(real, …).
+// The functions that a decoder or tracker needs from one library, found through any of its functions. Api is plain data
+// with `void Load(const void* real)`, which sets it with LibraryFunction(real, …).
 template <typename Api>
 const Api* ApiOf(const void* real) {
   struct Entry {
