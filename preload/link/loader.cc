@@ -1,4 +1,5 @@
-// The shim's calls of the dl family. None is made but here (and by the exported dlsym, dlvsym and dlclose, for the program).
+// The shim's calls of the dl family. They are made only here (and by the exported dlsym, dlvsym and dlclose, for the
+// program).
 #include <dlfcn.h>
 
 #include "preload/base/libc_functions.h"
@@ -25,7 +26,7 @@ int RealDlclose(void* handle) {
 
 }  // namespace dlhook::inline link
 
-// In place of the C library's for the whole shim.
+// Replaces the C library's for the whole shim.
 extern "C" __attribute__((visibility("hidden"))) void* dlopen(const char* path, int mode) noexcept {
   dlhook::KeptLoaderError kept;
   return dlhook_libc_dlopen(path, mode);

@@ -20,8 +20,8 @@ std::atomic<uint32_t> g_binding_generation{1};
 
 namespace {
 
-// Bindings found so far, by calling object: what a new call site of a known caller needs. Written under a lock, read
-// without: an entry's key is published last.
+// Bindings found so far, by calling object, for new call sites of a known caller. Written under a lock, read without:
+// an entry's key is published last.
 struct Binding {
   std::atomic<uint64_t> key;  // 0: free
   uint32_t generation;
@@ -46,7 +46,7 @@ Binding* FindBinding(uint64_t key) {
   return nullptr;
 }
 
-// A full neighbourhood only costs time: the binding is looked up again.
+// A full neighborhood only costs time: the binding is looked up again.
 void StoreBinding(uint64_t key, void* real) {
   SpinLockHolder holder(&g_bindings_lock);
   uint32_t start = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
@@ -83,8 +83,8 @@ bool HasSoname(const link_map* object, const char* const* sonames) {
   return false;
 }
 
-// Among all loaded objects: those with a known soname first, then the only one that has the symbol (an underlinked plugin
-// finds it in the scope of whoever loaded it).
+// Searches all loaded objects: those with a known soname first, then the only one that has the symbol (an underlinked
+// plugin finds it in the scope of the object that loaded it).
 void* FindAnywhere(const char* name, const char* const* sonames, const void* own_symbol) {
   void* only = nullptr;
   bool several = false;
@@ -98,8 +98,8 @@ void* FindAnywhere(const char* name, const char* const* sonames, const void* own
   return several ? nullptr : only;
 }
 
-// With a definition both in the global scope and in the caller's own: the global one wins as the loader has it, unless its
-// object came later than the caller, whose references were bound by then.
+// If both the global scope and the caller's own define it, the global definition wins, as in the loader, unless its
+// object was loaded after the caller, whose references were bound by then.
 void* ChooseBinding(void* global, void* own, const link_map* caller) {
   if (global == nullptr || own == nullptr || global == own) return global != nullptr ? global : own;
   const link_map* global_object = ObjectOf(global);
@@ -113,7 +113,7 @@ void* ChooseBinding(void* global, void* own, const link_map* caller) {
 }
 
 [[noreturn]] void FailAsTheLoaderWould(const char* name, const link_map* caller) {
-  // Through write: stdio may be one of the host's own inventions.
+  // Through write: stdio may be the host's own.
   char text[512];
   int size = snprintf(text, sizeof text, "%s: symbol lookup error: %s: undefined symbol: %s\n", program_invocation_name,
                       caller == nullptr ? "?" : ObjectName(caller), name);
@@ -147,7 +147,8 @@ void* FindInObject(const char* name, const char* version, const link_map* object
 
 link_map* ObjectOf(const void* address) {
   using FindObject = int (*)(void*, dl_find_object*);
-  // glibc 2.35: 13 ns and no lock. Looked up, because even a weak reference would keep the shim from loading with 2.34.
+  // glibc 2.35: 13 ns and no lock. Looked up, because even a weak reference would prevent the shim from loading with
+  // 2.34.
   static const auto find = reinterpret_cast<FindObject>(RealDlsym(RTLD_NEXT, "_dl_find_object"));
   if (find != nullptr) {
     dl_find_object found;
@@ -173,7 +174,7 @@ void* FindReal(const char* name, const char* const* sonames, void* own_symbol, v
   void* global = RealDlsym(RTLD_NEXT, name);
   void* own = FindInObject(name, nullptr, object);
   if (own == own_symbol) own = nullptr;
-  // Two libraries with versioned symbols (two CUDA runtimes): the loader passes over definitions of another version.
+  // Two libraries with versioned symbols (two CUDA runtimes): the loader skips definitions of another version.
   const char* version = global != nullptr && own != nullptr && global != own ? RequiredVersion(object, name) : nullptr;
   if (version != nullptr) {
     global = RealDlvsym(RTLD_NEXT, name, version);

@@ -1,5 +1,5 @@
-// Finds the real function behind a hook, for each calling object by itself: two libraries of one process may each have
-// their own `sgemm_`, and calling the wrong one corrupts (LP64 beside ILP64).
+// Finds the real function behind a hook, separately for each calling object: two libraries of one process may each have
+// their own `sgemm_`, and calling the wrong one corrupts data (LP64 next to ILP64).
 // Thread: any application thread. ResolveReal's slow path takes the loader's lock, once per (call site, hook).
 #ifndef DLHOOK_PRELOAD_LINK_RESOLVER_H_
 #define DLHOOK_PRELOAD_LINK_RESOLVER_H_
@@ -11,22 +11,22 @@ struct link_map;
 
 namespace dlhook::inline link {
 
-// What `caller` would have got for `name` without dlhook, or null. For names outside the hook table too.
+// What `caller` would get for `name` without dlhook, or null. Also for names outside the hook table.
 void* FindReal(const char* name, const char* const* sonames, void* own_symbol, void* caller);
 
 // The symbol (of a version, if one is given) in the scope of `object` and its dependencies, or null. Not for the main program.
 void* FindInObject(const char* name, const char* version, const link_map* object);
 
-// glibc's dlsym, dlvsym and dlclose, past our own. The program's dlerror() does not notice, nor that the shim calls dlopen
-// (link/loader.cc).
+// glibc's dlsym, dlvsym and dlclose, bypassing the shim's. They do not affect the program's dlerror(), nor does the
+// shim's use of dlopen (link/loader.cc).
 void* RealDlsym(void* handle, const char* name);
 void* RealDlvsym(void* handle, const char* name, const char* version);
 int RealDlclose(void* handle);
 
-// The loaded object that holds `address`, or null (JIT code).
+// The loaded object that contains `address`, or null (JIT code).
 link_map* ObjectOf(const void* address);
 
-// Base name of the object's file; of the main program its own file's. "" for null.
+// Base name of the object's file; for the main program, of its executable. "" for null.
 const char* ObjectName(const link_map* object);
 
 }  // namespace dlhook::inline link

@@ -49,7 +49,7 @@ struct DynamicTables {
     }
   }
 
-  // Undefined symbols stand before all that a GNU hash table knows; an old one counts all symbols.
+  // Undefined symbols precede all those in a GNU hash table; a SysV hash table counts all symbols.
   uint32_t SymbolsToSearch() const {
     if (gnu_hash != nullptr) return gnu_hash[1];
     return hash != nullptr ? hash[1] : 0;

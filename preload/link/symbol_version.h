@@ -1,4 +1,4 @@
-// Which version of a symbol an object was linked against, from its own ELF tables.
+// The version of a symbol that an object was linked against, from its own ELF tables.
 // Thread: any application thread; slow path only.
 #ifndef DLHOOK_PRELOAD_LINK_SYMBOL_VERSION_H_
 #define DLHOOK_PRELOAD_LINK_SYMBOL_VERSION_H_
@@ -7,7 +7,7 @@ struct link_map;
 
 namespace dlhook::inline link {
 
-// "libcudart.so.12" where `object` refers to `name` in that version; null where it refers to none, or not to `name` at all.
+// "libcudart.so.12" if `object` refers to `name` in that version; null if it refers to none, or not to `name` at all.
 const char* RequiredVersion(const link_map* object, const char* name);
 
 }  // namespace dlhook::inline link

@@ -1,5 +1,5 @@
 // Beginning and end of a recorded process: constructor, start of the session at the first recorded call, destructor.
-// Thread: the constructor's and destructor's are the loader's; StartSession runs on the first thread that makes a hooked
+// Thread: the loader's for the constructor and destructor; StartSession runs on the first thread that makes a hooked
 // call, inside that call.
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ LoadTime g_load_time;
 namespace {
 
 ClockSample LoadSample(ClockKind kind, const ClockSample& now) {
-  if (g_load_time.pid != static_cast<uint32_t>(getpid())) return now;  // a forked child, or no constructor yet
+  if (g_load_time.pid != static_cast<uint32_t>(getpid())) return now;  // forked child, or too early
   ClockSample sample = g_load_time.sample;
   if (kind == ClockKind::kMonotonic) {
     sample.ticks = sample.monotonic_ns;
@@ -49,13 +49,13 @@ void StartClock(const Config& config, SessionHeader* session) {
   session->shim_loaded_ticks = session->clock_samples[0].ticks;
   session->ticks_per_second = EstimateTicksPerSecond(kind, session->clock_samples[0], session->clock_samples[1]);
   if (session->ticks_per_second != 0) return;
-  // Too early to tell from the two samples: one millisecond gives four digits.
+  // The two samples are too close: one millisecond gives four digits.
   timespec nap = {0, 1000 * 1000};
   clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
   session->ticks_per_second = EstimateTicksPerSecond(kind, session->clock_samples[1], TakeClockSample(kind));
 }
 
-// The launcher that can drain this process; 0: there is none.
+// The launcher that can drain this process; 0: none.
 uint32_t CollectorOf(const Config& config) {
   if (config.drain != DrainMode::kCollector) return 0;
   char name[sizeof config.collector];
@@ -100,7 +100,7 @@ __attribute__((constructor)) void OnLoad(int, char** argv, char**) {
   HideVariablesFromRaceCheckers();
 }
 
-// Nothing was recorded, and the reason is known: the trace says it.
+// If nothing was recorded for a known reason, the trace reports it.
 void TellWhyNothing(ProcessState* process) {
   bool is_silent = process->phase.load(std::memory_order_acquire) == kUntouched;
   if (is_silent && g_load_time.pid == static_cast<uint32_t>(getpid()) && IsALibraryRefused())
@@ -111,13 +111,13 @@ __attribute__((destructor)) void OnUnload() {
   ProcessState* process = GetProcess();
   if (process == nullptr) return;
   TellWhyNothing(process);
-  AbandonGpuTime();  // nothing is left of it where its own exit handler has run
+  AbandonGpuTime();  // if its own exit handler has run, nothing is left
   ThreadState* thread = dlhook_thread;
   uint32_t phase = process->phase.exchange(kFinished);
   if (phase != kRecording) return;
   int saved_errno = errno;
   SessionHeader* session = process->session;
-  if (thread != nullptr && thread->active != 0) FlushRegistry(thread);  // what found the ring full when it was told
+  if (thread != nullptr && thread->active != 0) FlushRegistry(thread);  // what did not fit into the full ring earlier
   CloseProcessCounters();
   session->enabled_families.store(0);
   session->exit_ticks = ReadTicks(static_cast<ClockKind>(session->clock_kind));
@@ -126,10 +126,10 @@ __attribute__((destructor)) void OnUnload() {
   errno = saved_errno;
 }
 
-// Of a process that ends without its destructors, as workers of Python's multiprocessing do. A child of vfork has its parent's
-// memory, but not its number.
+// For a process that ends without running its destructors, such as workers of Python's multiprocessing. A child of
+// vfork has its parent's memory, but not its pid.
 [[noreturn]] void Leave(int status) {
-  ProcessState* process = FindProcess();  // a sandbox may forbid to make it
+  ProcessState* process = FindProcess();  // a sandbox may forbid creating it
   if (process != nullptr && process->phase.load(std::memory_order_acquire) == kRecording &&
       process->session->pid == static_cast<uint32_t>(getpid())) {
     process->session->left_ticks.store(ReadTicks(static_cast<ClockKind>(process->session->clock_kind)));
@@ -137,14 +137,15 @@ __attribute__((destructor)) void OnUnload() {
   dlhook_libc__exit(status);
 }
 
-// Makes the files. Their folder stays open.
+// Creates the files. Their folder stays open.
 bool MakeFiles(ProcessState* process, const Config& config, Identity* identity) {
   RunPlace* place = &identity->place;
   if (!ChooseRunFolder(config, identity->key, place)) return false;
   process->ring_bytes_total = config.ring_bytes_total;
   process->growth_bytes = config.growth_bytes;
   uint32_t collector = CollectorOf(config);
-  // In another container than the launcher: its /dev/shm may go away with it, the run folder is what both see.
+  // In a different container than the launcher: its /dev/shm may disappear with it, and only the run folder is visible
+  // to both.
   place->for_rings = config.drain == DrainMode::kCollector && collector == 0;
   SessionHeader* session = MapSession(process, *place);
   if (session == nullptr) return false;
@@ -189,10 +190,10 @@ __attribute__((visibility("default"))) void _exit(int status) { Leave(status); }
 __attribute__((visibility("default"))) void _Exit(int status) noexcept { Leave(status); }
 }
 
-// The shim links no C++ runtime; nothing ever calls a pure virtual function.
+// The shim is linked with no C++ runtime; pure virtual functions are never called.
 extern "C" __attribute__((visibility("hidden"))) void __cxa_pure_virtual() { __builtin_trap(); }
 
-// The paths alone would fill the stack of a small thread.
+// The paths alone would fill a small thread's stack.
 bool StartSession(ProcessState* process) {
   struct Start {
     ProcessState* process;
@@ -205,7 +206,7 @@ bool StartSession(ProcessState* process) {
       },
       &start);
   if (start.folder < 0) return false;
-  // The rings are found by others when it is settled who drains them.
+  // Other processes may find the rings only after it is decided who drains them.
   if (process->session->collector_pid == 0) StartWriter(process);
   if (!PublishRing(process, start.folder) && process->session->collector_pid != 0) {
     process->session->collector_pid = 0;

@@ -1,5 +1,4 @@
-// System calls that refuse a process with a second thread (EINVAL): the writer thread goes away for as long as they
-// take.
+// System calls that fail in a process with a second thread (EINVAL): the writer thread is stopped for their duration.
 // Thread: any application thread.
 #include <dlfcn.h>
 #include <sched.h>
@@ -26,7 +25,7 @@ __attribute__((visibility("default"))) int unshare(int flags) noexcept {
   return dlhook::RealOf<int(int)>("unshare")(flags);
 }
 
-// Into a user, mount or time namespace; what kind `descriptor` is, only the kernel knows where `kind` is 0.
+// Into a user, mount or time namespace; if `kind` is 0, only the kernel knows the kind of `descriptor`.
 __attribute__((visibility("default"))) int setns(int descriptor, int kind) noexcept {
   dlhook::WithoutWriter without_writer(true);
   return dlhook::RealOf<int(int, int)>("setns")(descriptor, kind);

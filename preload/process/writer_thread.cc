@@ -1,5 +1,5 @@
-// The writer thread. It has a table of file descriptors of its own: the host may close all of its descriptors, or put
-// its own files on their numbers, and never meets ours. All signals but the C library's own two are blocked in it.
+// The writer thread. It has its own table of file descriptors: the host may close all of its descriptors, or reuse
+// their numbers, without affecting the writer's. All signals except the C library's own two are blocked in it.
 #include "preload/process/writer_thread.h"
 
 #include <errno.h>
@@ -40,28 +40,26 @@ enum StopWord : uint32_t { kGoOn = 0, kFinish = 1, kPause = 2 };
 enum ReadyWord : uint32_t { kNotYet = 0, kReady = 1, kCannot = 2 };
 
 struct Writer {
-  int lock = -1;  // of the ring file, where the descriptor is out of the host's reach
+  int lock = -1;  // of the ring file, if the host cannot close the descriptor
   FileSink sink;
   Drain drain;
   CounterSampler sampler;
   RunFolders folders;
 };
 
-// In pages of its own (the host's heap is not ours to use) and new for each process: a forked child must not see its
-// parent's.
+// In pages of its own (not from the host's heap), and new for each process: a forked child must not see its parent's.
 Writer* NewWriter() {
   void* memory = MapOwnPages(sizeof(Writer));
   return memory == nullptr ? nullptr : new (memory) Writer;
 }
 
-// Whoever looks at a run from outside holds the lock for a moment. False: another one drains.
+// Tools that inspect a run from outside hold the lock for a moment. False: another process drains.
 bool TakeLock(const ProcessState* process, int* lock) {
   constexpr int kTries = 20;
   constexpr timespec kNap = {0, 5 * 1000 * 1000};
   if (process->ring_path[0] == '\0') return true;
   for (int i = 0; i < kTries; ++i) {
-    if (LockRing(process, lock) != RingLock::kOfAnother)
-      return true;  // if it can't be known, drained_by_host says whose they are
+    if (LockRing(process, lock) != RingLock::kOfAnother) return true;  // if unknown, drained_by_host decides
     clock_nanosleep(CLOCK_MONOTONIC, 0, &kNap, nullptr);
   }
   return false;
@@ -76,13 +74,13 @@ bool OpenTrace(const ProcessState* process, Writer* writer) {
 }
 
 bool OpenWriter(ProcessState* process, Writer* writer) {
-  // Before Linux 5.9 the table stays the host's: then as few descriptors as possible, and the sink looks whether its
-  // own is still its.
+  // Before Linux 5.9 the table is shared with the host: then use as few descriptors as possible, and the sink checks
+  // that its descriptor is still its own.
   bool has_own_table = syscall(kCloseRange, 0, ~0u, kUnshare) == 0;
   if (has_own_table && !(TakeLock(process, &writer->lock) && OpenRunFolders(process, &writer->folders))) return false;
   bool is_open = OpenTrace(process, writer) &&
                  writer->drain.Open(process->session, process->session->mapping_bytes, &writer->sink);
-  // In the host's table there is no room for the files of all its threads.
+  // The host's table has no room for files of all its threads.
   if (is_open && has_own_table) writer->sampler.Open(process->session, true, &writer->drain);
   return is_open;
 }
@@ -99,7 +97,7 @@ void Announce(ProcessState* process, ReadyWord word) {
   syscall(SYS_futex, &process->writer_ready, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-// Somebody may have removed the trace, or the whole run.
+// The trace, or the whole run, may have been removed.
 void FollowTrace(ProcessState* process, Writer* writer) {
   process->session->trace_inode = writer->sink.inode();
   if (!writer->sink.IsRemoved() || writer->folders.run < 0) return;
@@ -107,7 +105,7 @@ void FollowTrace(ProcessState* process, Writer* writer) {
   writer->sink.MoveTo(writer->folders.run, process->session->trace_name);
 }
 
-// Until somebody says what comes then.
+// Returns the word that ended it.
 StopWord DrainUntilStopped(ProcessState* process, Writer* writer) {
   DrainNap naps;
   bool rings_grow = process->session->chunk_count != 0;
@@ -151,7 +149,7 @@ bool CreateThread(ProcessState* process) {
   return StartOwnThread(&stack, kStackBytes, &WriterMain, process, &process->writer);
 }
 
-// The files must be open when the first call returns: the host may then change its root, its user or its limits.
+// The files must be open when the first call returns: the host may then change its root, user or limits.
 bool WaitUntilReady(ProcessState* process) {
   timespec start, now;
   clock_gettime(CLOCK_MONOTONIC, &start);
@@ -162,10 +160,10 @@ bool WaitUntilReady(ProcessState* process) {
     syscall(SYS_futex, &process->writer_ready, FUTEX_WAIT_PRIVATE, kNotYet, &wait, nullptr, 0);
     clock_gettime(CLOCK_MONOTONIC, &now);
   } while (now.tv_sec - start.tv_sec <= kLongestStartSeconds);
-  return true;  // a machine as busy as that
+  return true;  // the machine is very busy
 }
 
-// False where it does not end in time.
+// False if it does not end in time.
 bool Stop(ProcessState* process, StopWord word) {
   process->writer_stop.store(word, std::memory_order_release);
   syscall(SYS_futex, &process->writer_stop, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
@@ -177,7 +175,7 @@ bool Stop(ProcessState* process, StopWord word) {
 void StartWriter(ProcessState* process) {
   Undisturbed undisturbed;  // the writer inherits blocked signals
   SessionHeader* session = process->session;
-  if (session == nullptr) return;  // a signal handler has forked since the caller looked: this is the child
+  if (session == nullptr) return;  // a signal handler has forked since the caller checked: this is the child
   bool nobody_drains = session->is_private == 0 && (GetConfig().drain == DrainMode::kNone || !IsRoomForThread());
   if (nobody_drains || process->writer_started.exchange(1) != 0) return;
   session->drained_by_host.store(1);

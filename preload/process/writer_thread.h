@@ -1,5 +1,5 @@
-// The thread of a recorded process that drains its rings where nobody outside does.
-// Thread: these functions are called by application threads, the rest is the writer's.
+// The thread of a recorded process that drains its rings if no other process does.
+// Thread: these functions are called by application threads, the rest runs on the writer's.
 #ifndef DLHOOK_PRELOAD_PROCESS_WRITER_THREAD_H_
 #define DLHOOK_PRELOAD_PROCESS_WRITER_THREAD_H_
 
@@ -7,11 +7,11 @@
 
 namespace dlhook::inline process {
 
-// Drains the rest, writes the footer, removes the mapping's file. Waits for it, but not for ever: a host that exits
-// must exit.
+// Drains the rest, writes the footer, removes the mapping's file. Waits for it with a limit: a host that exits must
+// exit.
 void StopWriter(ProcessState* process);
 
-// While it lives the process has no writer thread: some system calls refuse processes with more than one.
+// While it exists the process has no writer thread: some system calls fail in processes with more than one thread.
 class WithoutWriter {
  public:
   explicit WithoutWriter(bool wanted);
@@ -20,7 +20,7 @@ class WithoutWriter {
   WithoutWriter& operator=(const WithoutWriter&) = delete;
 
  private:
-  ProcessState* process_;  // whose writer goes on afterwards, or null
+  ProcessState* process_;  // whose writer is resumed afterwards, or null
 };
 
 }  // namespace dlhook::inline process

@@ -7,14 +7,14 @@
 namespace dlhook::inline python {
 namespace {
 
-constexpr size_t kMaxNames = 8;          // of one module
+constexpr size_t kMaxNames = 8;          // per module
 constexpr size_t kMaxRecordText = 3072;  // type and names
 
 bool IsA(const PythonApi& api, PyObject* object, const void* type) {
   return object != nullptr && api.TypeIsSubtype(ReadAt<const void*>(object, kPyTypeOffset), type) != 0;
 }
 
-// An attribute without the class's own __getattr__; null where there is none. A new reference.
+// An attribute, bypassing the class's own __getattr__; null if there is none. A new reference.
 PyObject* Attribute(const PythonApi& api, PyObject* object, const char* name) {
   PyObject* key = api.InternString(name);
   PyObject* value = key == nullptr ? nullptr : api.GenericGetAttr(object, key);
@@ -53,7 +53,7 @@ size_t ModuleTypeName(const PythonApi& api, PyObject* object, char* text, size_t
 
 namespace {
 
-// The types of one model are few: most entries share one that was read already.
+// A model has few types: most entries share one that was already read.
 void SetTypeName(const PythonApi& api, ModuleTree* tree, ModuleTree::Entry* entry) {
   const void* type = ReadAt<const void*>(entry->object, kPyTypeOffset);
   uint32_t first = tree->count > 64 ? tree->count - 64 : 0;
@@ -70,7 +70,7 @@ void SetTypeName(const PythonApi& api, ModuleTree* tree, ModuleTree::Entry* entr
   entry->type_name_bytes = entry->type_name == ModuleTree::kTextBytes ? 0 : static_cast<uint32_t>(size);
 }
 
-// False where there is no room.
+// False if there is no room.
 bool AddEntry(const PythonApi& api, ModuleTree* tree, PyObject* object, const char* name, size_t bytes) {
   uint32_t offset = tree->count < ModuleTree::kMaxEntries ? AddText(tree, name, bytes) : ModuleTree::kTextBytes;
   if (offset == ModuleTree::kTextBytes) return false;
@@ -120,8 +120,8 @@ size_t TextOfAttribute(const PythonApi& api, PyObject* object, const char* name,
   return size;
 }
 
-// Layers know their own path once they are built; those that need no building (pooling) only have a name: after the
-// path of their model it is what theirs would be.
+// Layers know their own path once they are built; those that need no building (pooling) only have a name: their path is
+// composed of their model's path and that name.
 size_t KerasName(const PythonApi& api, PyObject* layer, const ModuleTree::Entry* model, const ModuleTree& tree,
                  char* text, size_t capacity) {
   size_t size = TextOfAttribute(api, layer, "_path", text, capacity);
@@ -188,7 +188,7 @@ void NumberModuleTree(PythonProcess* process, ModuleTree* tree) {
     entry->number = FindObject(*process, entry->object, type);
     if (entry->number == 0) entry->number = AddObject(process, entry->object, type);
   }
-  for (uint32_t i = tree->count; i > 0; --i) {  // backwards: chains then begin with the first name
+  for (uint32_t i = tree->count; i > 0; --i) {  // backwards, so that chains begin with the first name
     ModuleTree::Entry* entry = &tree->entries[i - 1];
     if (entry->number == 0) continue;
     entry->next = tree->first_of[entry->number];
@@ -201,7 +201,7 @@ void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root) {
     const ModuleTree::Entry& entry = tree.entries[i];
     if (entry.number == 0 || tree.first_of[entry.number] != i + 1) continue;
     const PythonObject& known = process->objects[entry.number];
-    // Its names are those in the tree in which it was first seen. Keras calls each layer by itself while a model is
+    // A module has the names of the tree in which it was first seen. Keras calls each layer by itself while a model is
     // built, and a layer has one path.
     bool is_keras = (known.flags.load() & kObjectKeras) != 0;
     bool is_anothers = known.root != 0 && known.root != root && !is_keras;

@@ -1,5 +1,4 @@
-// The modules below a root, with the names by which they are reached: torch's `_modules` dictionaries, Keras's
-// `_layers` lists.
+// The modules below a root, with their names: from torch's `_modules` dictionaries or Keras's `_layers` lists.
 // Thread: Python's main thread with the GIL, inside the pending call (python_names.cc). Runs no Python code.
 #ifndef DLHOOK_PRELOAD_PYTHON_MODULE_TREE_H_
 #define DLHOOK_PRELOAD_PYTHON_MODULE_TREE_H_
@@ -12,7 +11,7 @@
 
 namespace dlhook::inline python {
 
-// In the order of named_modules(remove_duplicate=False): a module that stands in several places has several entries.
+// In the order of named_modules(remove_duplicate=False): a module at several places has several entries.
 struct ModuleTree {
   static constexpr uint32_t kMaxEntries = 16384;
   static constexpr uint32_t kTextBytes = 2 << 20;
@@ -33,16 +32,16 @@ struct ModuleTree {
   char text[kTextBytes];
 };
 
-// "torch.nn.modules.conv.Conv2d". Returns its bytes.
+// "torch.nn.modules.conv.Conv2d". Returns its size in bytes.
 size_t ModuleTypeName(const PythonApi& api, PyObject* object, char* text, size_t capacity);
 
-// What is beyond the bounds is left out. Errors are cleared.
+// Modules beyond the limits are left out. Errors are cleared.
 void ReadModuleTree(const PythonApi& api, PyObject* root, bool keras, ModuleTree* tree);
 
-// Gives the objects their numbers; those not called yet have theirs before they are seen. Needs the lock.
+// Numbers the objects, including those not called yet. Needs the lock.
 void NumberModuleTree(PythonProcess* process, ModuleTree* tree);
 
-// Sets what is known of the modules that belong to this root. Needs the lock.
+// Sets the texts of the modules that belong to this root. Needs the lock.
 void SetTexts(PythonProcess* process, const ModuleTree& tree, uint32_t root);
 
 // Drops the references.

@@ -1,5 +1,5 @@
-// The functions of CPython's C API that reading names needs, by their symbols: the shim is linked with no Python.
-// Every one of them runs with the GIL only, but for the first four.
+// The functions of CPython's C API needed to read names, found by symbol: the shim is not linked with Python. All but
+// the first four need the GIL.
 #ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_API_H_
 #define DLHOOK_PRELOAD_PYTHON_PYTHON_API_H_
 
@@ -18,7 +18,7 @@ struct PyMethodDef {
 
 struct PythonApi {
   int (*AddPendingCall)(int (*function)(void*), void* argument);  // for the main thread
-  // From 3.12 on, for whichever thread is there first (flags 0); null before.
+  // From 3.12 on, for the first available thread (flags 0); null before.
   int (*AddCallForAnyThread)(void* interpreter, int (*function)(void*), void* argument, int flags);
   int (*HasGil)();
   int (*EnsureGil)();
@@ -49,7 +49,7 @@ struct PythonApi {
   const void* text_type;
 };
 
-// False where one of them is missing.
+// False if one of them is missing.
 bool LoadPythonApi(PythonApi* api);
 
 }  // namespace dlhook::inline python

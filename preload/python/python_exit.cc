@@ -38,7 +38,7 @@ void Nap() {
   clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
 }
 
-// A reader is done within microseconds; one that was interrupted for long is not waited for for ever.
+// A reader finishes within microseconds; the wait is limited in case one was interrupted for long.
 PyObject* OnExit(PyObject*, PyObject*) {
   int saved_errno = errno;
   g_python_closed.store(1);
@@ -83,7 +83,7 @@ bool Take(const char* name, Pointer* pointer) {
 }  // namespace
 
 bool WatchPythonExit() {
-  static std::atomic<uint32_t> state{0};  // 1: done, or can't be done
+  static std::atomic<uint32_t> state{0};  // 1: done, or not possible
   if (state.exchange(1) != 0) return true;
   bool complete =
       Take("Py_AddPendingCall", &g_api.AddPendingCall) && Take("PyImport_ImportModule", &g_api.ImportModule) &&
@@ -92,7 +92,7 @@ bool WatchPythonExit() {
       Take("PyErr_Restore", &g_api.ErrRestore) && Take("PyErr_Clear", &g_api.ErrClear) &&
       Take("Py_IncRef", &g_api.IncRef) && Take("Py_DecRef", &g_api.DecRef) && Take("_Py_NoneStruct", &g_api.none);
   bool is_refused = complete && g_api.AddPendingCall(&OnPendingCall, nullptr) != 0;
-  if (is_refused) state.store(0);  // 32 wait already: the next stack tries again
+  if (is_refused) state.store(0);  // 32 are pending already: the next stack tries again
   return !is_refused;
 }
 

@@ -1,6 +1,6 @@
 // The end of the interpreter: it frees the states of threads that still run (daemons), which those threads may be
-// reading just then.
-// So an atexit callback closes the door, and waits for who is inside. Readers pay a store, a load and no fence.
+// reading at that moment. So an atexit callback stops new readers and waits for current ones. Reading costs a store, a
+// load and no fence.
 // Thread: EnterPython and LeavePython on the reading thread; the callback on Python's main thread with the GIL.
 #ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_EXIT_H_
 #define DLHOOK_PRELOAD_PYTHON_PYTHON_EXIT_H_
@@ -12,7 +12,7 @@ namespace dlhook::inline python {
 
 extern std::atomic<uint32_t> g_python_closed;
 
-// False: the interpreter is ending, its structures must not be read any more. `reading` is the thread's own.
+// False: the interpreter is ending, its structures must no longer be read. `reading` is the thread's own.
 inline bool EnterPython(std::atomic<uint32_t>* reading) {
   reading->store(1, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);  // the callback orders the two for the processor (membarrier)
@@ -23,11 +23,11 @@ inline bool EnterPython(std::atomic<uint32_t>* reading) {
 
 inline void LeavePython(std::atomic<uint32_t>* reading) { reading->store(0, std::memory_order_release); }
 
-// Has the interpreter register the callback, once in a process and its forked children. Needs no GIL. False: it
-// takes no call now.
+// Has the interpreter register the callback, once per process and in its forked children. Needs no GIL. False: it
+// accepts no pending call now.
 bool WatchPythonExit();
 
-// In python/python_stack.cc: is a thread of this process between EnterPython and LeavePython?
+// In python/python_stack.cc: is any thread of this process between EnterPython and LeavePython?
 bool IsAnyThreadReading();
 
 }  // namespace dlhook::inline python

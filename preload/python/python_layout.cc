@@ -6,8 +6,8 @@
 namespace dlhook::inline python {
 namespace {
 
-// Measured with offsetof on the headers of 3.9.18, 3.10.13, 3.11.2, 3.11.7 and 3.12.1; structures do not change
-// after a final release.
+// Measured with offsetof on the headers of 3.9.18, 3.10.13, 3.11.2, 3.11.7 and 3.12.1; structures do not change after a
+// final release.
 constexpr PythonLayout kPython39 = {
     24, -1, 24, 32, 104, 0, 360, 104, 112, 40, 120, 0, 48, 72, 1, 0, 2, PythonLines::kLnotab, 9, 0};
 constexpr PythonLayout kPython310 = {
@@ -18,7 +18,7 @@ constexpr PythonLayout kPython312 = {
     56, 0, 8, 0, 56, 70, 72, 112, 128, 68, 136, 192, 40, 56, 0, 0, 2, PythonLines::kLocations, 12, 0};
 
 // From 3.13 on _PyRuntime begins with a table of offsets, all uint64_t: cookie, version, free_threaded, then groups.
-// Index of what is needed, counted from the cookie.
+// Indexes of those needed, counted from the cookie.
 struct OffsetIndex {
   uint32_t minor;
   uint8_t thread_frame, frame_previous, frame_code, frame_instruction, frame_locals, frame_owner;
@@ -120,7 +120,8 @@ bool LayoutOfPython(const char* version, const void* debug_offsets, PythonLayout
 }
 
 bool LayoutAgrees(const PythonLayout& layout, const void* code_type, const void* type_type) {
-  // Where objects begin otherwise (free-threaded, with lists of all objects), no other offset of a type holds either.
+  // If objects begin differently (free-threaded, or with lists of all objects), the other offsets of a type are wrong
+  // too.
   if (ReadAt<const void*>(code_type, kPyTypeOffset) != type_type) return false;
   auto members = ReadAt<const PythonMember*>(code_type, kPyTypeMembers);
   return members != nullptr && MemberIsAt(members, "co_filename", layout.code_file) &&

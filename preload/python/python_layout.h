@@ -1,4 +1,4 @@
-// Where CPython keeps what a stack needs, per version. Found out once for a process; plain data afterwards.
+// Where CPython stores the parts of a stack, per version. Determined once per process; plain data afterwards.
 // Thread: any. Reads nothing of the interpreter but what its own symbols point to.
 #ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_LAYOUT_H_
 #define DLHOOK_PRELOAD_PYTHON_PYTHON_LAYOUT_H_
@@ -16,12 +16,12 @@ enum class PythonLines : uint8_t {
 
 // Offsets in bytes.
 struct PythonLayout {
-  uint16_t thread_frame;  // in PyThreadState: the frame, or what holds it
-  int16_t holder_frame;   // 3.11, 3.12: in the _PyCFrame that thread_frame points to; -1: there is none
+  uint16_t thread_frame;  // in PyThreadState: the frame, or its holder
+  int16_t holder_frame;   // 3.11, 3.12: in the _PyCFrame that thread_frame points to; -1: none
   uint16_t frame_previous;
   uint16_t frame_code;
   uint16_t frame_instruction;  // until 3.10 a number (int32_t), then a pointer into the code
-  uint16_t frame_owner;        // 0: frames have none, and each is run by a call of the interpreter's own
+  uint16_t frame_owner;        // 0: frames have none, and each has its own call of the interpreter
   uint16_t frame_locals;
   uint16_t code_file;
   uint16_t code_name;  // co_qualname, co_name until 3.10
@@ -30,16 +30,16 @@ struct PythonLayout {
   uint16_t code_start;   // of the instructions, from 3.11
   uint16_t ascii_bytes;  // sizeof(PyASCIIObject), PyCompactUnicodeObject
   uint16_t compact_bytes;
-  uint8_t instruction_unit;  // until 3.10: bytes that frame_instruction counts in; 0: it is a pointer
+  uint8_t instruction_unit;  // until 3.10: bytes per unit of frame_instruction; 0: it is a pointer
   uint8_t tag_bits;          // 3.14: references in frames carry tags here
-  // Of kind, compact and ascii in the state of a string; the bits beyond are not initialized.
+  // Of kind, compact and ascii in the state of a string; the bits above are not initialized.
   uint8_t text_shift;
   PythonLines lines;
   uint8_t minor;        // of the release: 11 for 3.11
-  uint8_t frame_entry;  // 3.11: the frame says whether it is an entry; 0: it does not
+  uint8_t frame_entry;  // 3.11: the frame's flag for an entry; 0: no such flag
 };
 
-// The same in every version that is supported.
+// The same in every supported version.
 constexpr size_t kPyTypeOffset = 8;
 constexpr size_t kPyStringLength = 16;
 constexpr size_t kPyStringHash = 24;
@@ -49,22 +49,21 @@ constexpr size_t kPyBytesData = 32;
 constexpr size_t kPyCellContent = 16;
 constexpr size_t kPyTypeName = 24;
 constexpr size_t kPyTypeMembers = 240;
-constexpr uint8_t kFirstShimOwner = 3;  // frames of the interpreter's own (from 3.12) have this owner or a greater one
+constexpr uint8_t kFirstShimOwner = 3;  // the interpreter's own frames (from 3.12) have this owner or a greater one
 
 template <typename T>
 inline T ReadAt(const void* object, size_t offset) {
   return *reinterpret_cast<const T*>(static_cast<const char*>(object) + offset);
 }
 
-// The layout of the release that Py_GetVersion() names ("3.11.7 (main, …"). `debug_offsets`: what _PyRuntime begins
-// with, from
-// 3.13 on. False with a reason where that release is not supported: too old or too new, before its final release,
-// free-threaded.
-// Pure: unit-tested.
+// The layout of the release that Py_GetVersion() names ("3.11.7 (main, …"). `debug_offsets`: the beginning of
+// _PyRuntime, from 3.13 on. False with a reason if that release is not supported: too old or too new, before its final
+// release, free-threaded. Pure: unit-tested.
 bool LayoutOfPython(const char* version, const void* debug_offsets, PythonLayout* layout, const char** reason);
 
-// Whether this interpreter's own description of its code objects (PyCode_Type's table of members) is that of the layout: forks of
-// CPython (without a GIL, with other frames) keep the version they come from. `type_type`: PyType_Type. Pure: unit-tested.
+// Whether this interpreter's own description of its code objects (PyCode_Type's table of members) matches the layout:
+// forks of CPython (without a GIL, with other frames) keep the version they come from. `type_type`: PyType_Type. Pure:
+// unit-tested.
 bool LayoutAgrees(const PythonLayout& layout, const void* code_type, const void* type_type);
 
 }  // namespace dlhook::inline python

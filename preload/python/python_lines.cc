@@ -3,9 +3,9 @@
 namespace dlhook::inline python {
 namespace {
 
-// Lines are counted without a sign: what a table adds to them may be anything, and must not overflow.
+// Lines are counted as unsigned: a table may add anything to them, and signed overflow is undefined.
 
-// Pairs: bytes of code, then lines.
+// Pairs of a byte count of code and a line delta.
 uint32_t LineFromLnotab(const uint8_t* table, size_t bytes, uint32_t line, int64_t offset) {
   int64_t address = 0;
   for (size_t i = 0; i + 1 < bytes; i += 2) {
@@ -16,7 +16,7 @@ uint32_t LineFromLnotab(const uint8_t* table, size_t bytes, uint32_t line, int64
   return line;
 }
 
-// Pairs: bytes of code, then lines from the one before; -128: these have no line.
+// Pairs of a byte count of code and a line delta; -128: no line.
 uint32_t LineFromPairs(const uint8_t* table, size_t bytes, uint32_t line, int64_t offset) {
   int64_t end = 0;
   for (size_t i = 0; i + 1 < bytes; i += 2) {
@@ -28,7 +28,7 @@ uint32_t LineFromPairs(const uint8_t* table, size_t bytes, uint32_t line, int64_
   return 0;
 }
 
-// Six bits a byte, the lowest first; bit 6: more follows. The sign is the lowest bit.
+// Six bits per byte, lowest first; bit 6: more follows. The sign is the lowest bit.
 int32_t ReadSigned(const uint8_t* at, const uint8_t* end) {
   uint32_t value = 0;
   uint32_t shift = 0;

@@ -13,9 +13,9 @@ namespace {
 
 constexpr uint32_t kMaxModuleCodes = 8;
 constexpr uint32_t kMaxNestedModules = 64;
-constexpr uint32_t kPatience = 1;  // stacks that are captured before a pending call counts as one that does not come
+constexpr uint32_t kPatience = 1;  // stacks captured before a pending call counts as not coming
 
-// kTorch calls kTorchBefore21 for the same module, which then is no call of its own.
+// kTorch calls kTorchBefore21 for the same module, which then is not a call of its own.
 enum class ModuleCall { kTorch, kTorchBefore21, kKeras };
 
 // The function through which each framework calls a module, by the end of its file's name and its qualified name
@@ -70,7 +70,7 @@ const KnownCall* Recognise(const PythonRuntime& python, const void* code) {
   return nullptr;
 }
 
-// Is this code the one through which modules are called? It is noted then.
+// If this code is one through which modules are called, notes it.
 void NoteModuleCode(const PythonRuntime& python, const void* code, bool before_torch_2_1) {
   if (FindModuleCode(python, code) != nullptr) return;
   const KnownCall* known = Recognise(python, code);
@@ -125,14 +125,14 @@ NestedModules CollectModules(const PythonRuntime& python, const void* first) {
   return found;
 }
 
-// Of an object whose death nobody would have told us: under another root it is taken for another object at the same
-// address.
+// For an object without a weak reference, whose death goes unnoticed: under another root it counts as another object at
+// the same address.
 bool IsAnother(const PythonObject& known, uint32_t root) {
   uint32_t flags = known.flags.load(std::memory_order_acquire);
   return (flags & (kObjectHeld | kObjectSeen)) == kObjectSeen && root != 0 && known.root != root;
 }
 
-// Number of a module that stands in a stack. *is_new: its name has to be found out.
+// The number of a module in a stack. *is_new: its name is still unknown.
 uint32_t NumberModule(PythonProcess* process, const void* object, bool keras, uint32_t root, uint32_t parent,
                       bool* is_new) {
   auto type = ReadAt<const char*>(object, kPyTypeOffset);
@@ -181,7 +181,7 @@ void WantNames(PythonProcess* process) {
 
 bool IsMainThread(const ThreadState* thread) { return thread->tid == ProcessId(); }
 
-// True once in `names_wait` times.
+// Counts `names_wait` down; true at 0.
 bool IsTime(PythonProcess* process) {
   uint32_t wait = process->names_wait.load(std::memory_order_relaxed);
   if (wait > 0) process->names_wait.store(wait - 1, std::memory_order_relaxed);
@@ -242,7 +242,7 @@ void AdvanceNames(PythonProcess* process, ThreadState* thread) {
   }
   if (state == NamesState::kRequested) {
     process->names_wait.store(kPatience, std::memory_order_relaxed);
-    if (IsMainThread(thread)) return;  // it comes to the call when this one returns
+    if (IsMainThread(thread)) return;  // it makes the call when this function has returned
     process->main_is_idle.store(1);
     CallFromOwnThread();
     return;

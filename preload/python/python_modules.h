@@ -1,5 +1,5 @@
-// The module objects (torch.nn.Module, keras.Layer) whose calls stand in Python stacks: their numbers, and their names,
-// which are read from the model by a pending call of the interpreter (README.md: what that costs and why it is safe).
+// The module objects (torch.nn.Module, keras.Layer) whose calls are in Python stacks: their numbers, and their names,
+// which a pending call of the interpreter reads from the model (README.md: its cost and why it is safe).
 // Thread: functions that say so run on Python's main thread with the GIL; the others on any application thread.
 #ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_MODULES_H_
 #define DLHOOK_PRELOAD_PYTHON_PYTHON_MODULES_H_
@@ -13,22 +13,20 @@
 
 namespace dlhook::inline python {
 
-// Notes which code of this stack is the one through which modules are called: they must be known by their code before
-// their calls are. Slow path: for stacks that were not seen before.
+// Notes which code of this stack is one through which modules are called: needed to recognise their calls. Slow path:
+// for new stacks.
 void NoteModuleCodes(const PythonRuntime& python, const void* first);
 
 // The module whose call this frame is, or null.
 const void* ModuleOfFrame(const PythonRuntime& python, const void* frame, const void* code);
 
-// Numbers the modules of a stack, outermost first, and asks for names where there are new ones.
+// Numbers the modules of a stack, outermost first, and requests names if there are new ones.
 void RegisterModules(const PythonRuntime& python, PythonProcess* process, ThreadState* thread, const void* frame);
 
-// Writes the records of objects about which something new is known. False: the ring is full, the rest follows. Needs
-// the lock.
+// Writes the records of objects with new information. False: the ring is full, the rest follows. Needs the lock.
 bool WriteObjects(PythonProcess* process, ThreadState* thread);
 
-// The next step towards names that are wanted: asks the interpreter to call us, or sees to a call that does not
-// come. Needs no GIL.
+// The next step towards the wanted names: requests a pending call, or handles one that does not come. Needs no GIL.
 void AdvanceNames(PythonProcess* process, ThreadState* thread);
 
 }  // namespace dlhook::inline python

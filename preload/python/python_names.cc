@@ -1,6 +1,5 @@
-// The pending call. It runs no Python code, so the GIL does not change hands in it: it reads the dictionaries in which
-// the model's modules stand, and makes weak references. Nothing of it can be seen from Python but
-// `weakref.getweakrefcount`.
+// The pending call. It runs no Python code, so the GIL is not released in it: it reads the dictionaries that contain
+// the model's modules, and makes weak references. Its only effect visible in Python is on `weakref.getweakrefcount`.
 #include "preload/python/python_names.h"
 
 #include <errno.h>
@@ -24,9 +23,9 @@ namespace dlhook::inline python {
 namespace {
 
 constexpr uint32_t kMaxTries = 16;
-constexpr uint32_t kFreeSearches = 256;  // of models; then they take at most 1/kRestFactor of the time
+constexpr uint32_t kFreeSearches = 256;  // of models; after that they take at most 1/kRestFactor of the time
 constexpr uint64_t kRestFactor = 64;
-// For a call by a thread of our own the model must stay where it is: its thread waits, so often and so long at most.
+// For a call by dlhook's own thread the model must stay where it is: the model's thread waits, with these limits.
 constexpr uint32_t kMaxWaits = 64;
 constexpr uint32_t kMaxWaitSteps = 200;
 constexpr long kWaitStepNs = 100 * 1000;
@@ -51,7 +50,7 @@ bool HaveApi() {
   return state == ApiState::kComplete;
 }
 
-// Called by the interpreter when a module dies. `self`: process id and number; a forked child has numbers of its own.
+// Called by the interpreter when a module dies. `self`: process id and number; a forked child has its own numbers.
 PyObject* OnModuleDeath(PyObject* self, PyObject*) {
   unsigned long long identity = g_api.LongAsUnsigned(self);
   PythonProcess* process = GetPythonProcess();
@@ -62,8 +61,8 @@ PyObject* OnModuleDeath(PyObject* self, PyObject*) {
 
 PyMethodDef g_on_module_death = {"module_died", &OnModuleDeath, 8, nullptr};
 
-// From now on we are told when it dies. Classes without weak references are left: their objects are told apart by
-// address and type.
+// Makes a weak reference, which reports the object's death. Classes without weak references are skipped: their objects
+// are distinguished by address and type.
 void Hold(PythonProcess* process, uint32_t number, PyObject* object) {
   if (number == 0 || (process->objects[number].flags.load() & (kObjectHeld | kObjectRetired)) != 0) return;
   PyObject* identity = g_api.LongFromUnsigned((uint64_t{ProcessId()} << 32) | number);
@@ -79,7 +78,7 @@ void Hold(PythonProcess* process, uint32_t number, PyObject* object) {
   process->objects[number].flags.fetch_or(kObjectHeld, std::memory_order_acq_rel);
 }
 
-// Weak references of the dead. Not in their callback, which still uses them.
+// Weak references to dead objects. Not released in their callback, which still uses them.
 void ReleaseReferences(PythonProcess* process) {
   uint32_t count = process->object_count;
   for (uint32_t number = 1; number <= count; ++number) {
@@ -90,8 +89,8 @@ void ReleaseReferences(PythonProcess* process) {
   }
 }
 
-// Modules in whose calls some thread of the interpreter is: alive now, and kept so (before 3.10 making a weak reference
-// may collect garbage).
+// Modules whose calls are running on some thread of the interpreter: alive now, and kept so (before 3.10 making a weak
+// reference may collect garbage).
 struct LiveModules {
   const void* objects[kMaxLiveModules];
   uint32_t count;
@@ -104,7 +103,7 @@ struct LiveModules {
   }
 };
 
-// The other threads' frames stand still: whoever changes them has the GIL.
+// The other threads' frames do not change: that needs the GIL.
 void CollectLiveModules(const PythonRuntime& python, LiveModules* live) {
   live->count = 0;
   void* thread = g_api.FirstThread(python.main_interpreter());
@@ -137,7 +136,7 @@ bool IsBare(const PythonProcess& process, const PythonObject& object) {
   return memchr(process.arena + object.text, '\0', object.text_bytes) == nullptr;
 }
 
-// Modules that stand in no model's tree (kept in a plain list): their types with their modules' names at least.
+// Modules outside of every model's tree (kept in a plain list) get at least their type's full name.
 void NameTypes(PythonProcess* process, const LiveModules& live) {
   for (uint32_t i = 0; i < live.count; ++i) {
     char text[512];
@@ -150,7 +149,7 @@ void NameTypes(PythonProcess* process, const LiveModules& live) {
   }
 }
 
-// The same for those that returned before we came, by what is known of others of the type, if such are alive.
+// The same for modules that returned before the call, from a living module of the same type.
 void NameTypesByOthers(PythonProcess* process) {
   constexpr uint32_t kMaxOthers = 1024;
   SpinLockHolder holder(&process->lock);
@@ -170,7 +169,7 @@ void NameTypesByOthers(PythonProcess* process) {
   }
 }
 
-// Roots of whose trees something is not known, at most kMaxRoots. Those known to be dead are left.
+// Roots whose trees contain unknown names, at most kMaxRoots. Those known to be dead are skipped.
 uint32_t RootsToRead(PythonProcess* process, uint32_t (&roots)[kMaxRoots]) {
   SpinLockHolder holder(&process->lock);
   uint32_t count = 0;
@@ -185,7 +184,7 @@ uint32_t RootsToRead(PythonProcess* process, uint32_t (&roots)[kMaxRoots]) {
   return count;
 }
 
-// Everything seen so far under this root has been looked for in its tree.
+// All modules seen so far under this root were searched for in its tree.
 void MarkSearched(PythonProcess* process, uint32_t root) {
   SpinLockHolder holder(&process->lock);
   for (uint32_t number = 1; number <= process->object_count; ++number) {
@@ -208,7 +207,7 @@ void NameTree(PythonProcess* process, ModuleTree* tree, uint32_t root) {
   MarkSearched(process, root);
 }
 
-// False: there are roots left which were not met alive.
+// False: some roots left were not found alive.
 bool NameRoots(PythonProcess* process, const LiveModules& live, ModuleTree* tree) {
   uint32_t roots[kMaxRoots];
   uint32_t count = RootsToRead(process, roots);
@@ -275,11 +274,11 @@ void Search(PythonProcess* process) {
   g_api.ErrRestore(type, value, traceback);
   uint64_t end = ReadTicks(ClockKind::kTsc);
   if (process->searches > kFreeSearches) process->next_search_ticks.store(end + (end - start) * kRestFactor);
-  process->object_generation.fetch_add(1);  // threads remember what was not known
+  process->object_generation.fetch_add(1);  // threads cache what was not known
   EndSearch(process, complete, WriteAll(process));
 }
 
-// Returns 0 whatever happens: anything else would be an exception in the host.
+// Always returns 0: anything else would be an exception in the host.
 int OnPendingCall(void*) {
   PythonProcess* process = GetPythonProcess();
   NamesState requested = NamesState::kRequested;
@@ -318,7 +317,7 @@ void StartOwnThread(PythonProcess* process) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// Not with the GIL, which the other thread needs.
+// Not with the GIL held, which the other thread needs.
 void WaitForOwnThread(PythonProcess* process) {
   if (g_api.HasGil() != 0 || process->waits.fetch_add(1) >= kMaxWaits) return;
   for (uint32_t step = 0; step < kMaxWaitSteps && process->own_thread.load() != 0; ++step) {
@@ -339,7 +338,7 @@ bool RequestPendingCall() {
 
 void CallFromOwnThread() {
   PythonProcess* process = GetPythonProcess();
-  // Another thread may be loading it just now.
+  // Another thread may be loading it.
   bool has_api = g_api_state.load(std::memory_order_acquire) == ApiState::kComplete;
   if (process == nullptr || !has_api) return;
   if (g_api.AddCallForAnyThread != nullptr || g_python.is_finalizing() != 0) return;

@@ -1,6 +1,7 @@
-// What this process knows of its Python: stacks and texts that were defined, module objects and their names. In memory
-// that a forked child finds wiped: its definitions and numbers are its own.
-// Thread: any, under `lock` but for the atomics. Never wait for the GIL, call into Python or allocate with it held.
+// What this process knows of its Python: defined stacks and texts, module objects and their names. In memory that is
+// wiped in a forked child, which has its own definitions and numbers.
+// Thread: any, under `lock` except for the atomics. Never wait for the GIL, call into Python or allocate while holding
+// it.
 #ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_PROCESS_H_
 #define DLHOOK_PRELOAD_PYTHON_PYTHON_PROCESS_H_
 
@@ -23,7 +24,7 @@ struct DefinitionTable {
   Entry entries[kEntries];
   uint32_t count;
 
-  // The entry of this key, or a free one; null where the table is full.
+  // The entry of this key, or a free one; null if the table is full.
   Entry* Find(uint64_t key) {
     for (uint32_t i = 0; i < kEntries; ++i) {
       Entry* entry = &entries[(key + i) % kEntries];
@@ -40,12 +41,12 @@ struct DefinitionTable {
 
 enum ObjectFlag : uint32_t {
   kObjectSeen = 1,       // in a stack
-  kObjectWritten = 2,    // its record says what is known now
-  kObjectHeld = 4,       // a weak reference tells when it dies
-  kObjectRetired = 8,    // dead: its address may be another's
+  kObjectWritten = 2,    // its record is up to date
+  kObjectHeld = 4,       // a weak reference reports its death
+  kObjectRetired = 8,    // dead: its address may be another object's
   kObjectSearched = 16,  // its root's tree was read after it was seen
   kObjectKeras = 32,
-  kObjectTyped = 64,  // others of its type were asked for the type's full name
+  kObjectTyped = 64,  // others of its type were searched for the type's full name
 };
 
 struct PythonObject {
@@ -56,7 +57,7 @@ struct PythonObject {
   uint32_t text;  // offset in the arena: type NUL name NUL name NUL …
   uint32_t text_bytes;
   std::atomic<uint32_t> flags;
-  uint32_t tries;  // of a root: to read its tree
+  uint32_t tries;  // of a root: attempts to read its tree
   void* weak_reference;
 };
 
@@ -68,11 +69,11 @@ enum class NamesState : uint32_t { kNone = 0, kWanted = 1, kRequested = 2, kInHa
 
 struct PythonProcess {
   SpinLock lock;
-  std::atomic<uint32_t> object_generation;  // raised when an object dies
+  std::atomic<uint32_t> object_generation;  // incremented when an object dies
   std::atomic<NamesState> names_state;
   std::atomic<uint32_t> names_wait;  // stacks to capture before the next step
   std::atomic<uint64_t> next_search_ticks;
-  std::atomic<uint32_t> own_thread;    // 1: a thread of ours waits for the GIL
+  std::atomic<uint32_t> own_thread;    // 1: a thread of dlhook's own waits for the GIL
   std::atomic<uint32_t> waits;         // for that thread
   std::atomic<uint32_t> main_is_idle;  // 1: the main thread did not come to the last pending call
   uint32_t searches;
@@ -86,18 +87,18 @@ struct PythonProcess {
   char arena[kObjectArenaBytes];
 };
 
-// Null where there is no memory for it.
+// Null if there is no memory for it.
 PythonProcess* GetPythonProcess();
 
-// The number of a living object, 0 where it has none. Needs the lock.
+// The number of a living object, 0 if it has none. Needs the lock.
 uint32_t FindObject(const PythonProcess& process, const void* object, const void* type);
-// Gives it one; 0 where there are no more. Needs the lock.
+// Numbers an object; 0 if no number is left. Needs the lock.
 uint32_t AddObject(PythonProcess* process, const void* object, const void* type);
-// Replaces what is known of it by `bytes` bytes of text. Needs the lock.
+// Replaces its text, `bytes` bytes long. Needs the lock.
 void SetObjectText(PythonProcess* process, uint32_t number, const char* text, size_t bytes);
-// It stands in a stack now, whose outermost module is `root`; `parent` is the one around it (0: none). Needs the lock.
+// It is in a stack whose outermost module is `root`; `parent` is the one around it (0: none). Needs the lock.
 void MarkSeen(PythonProcess* process, uint32_t number, uint32_t root, uint32_t parent);
-// From now on the address is nobody's. Needs no lock.
+// Its address no longer belongs to it. Needs no lock.
 void RetireObject(PythonProcess* process, uint32_t number);
 
 }  // namespace dlhook::inline python

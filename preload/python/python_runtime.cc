@@ -22,7 +22,7 @@ constexpr uint32_t kMaxRuntimes = 4;
 
 struct Candidates {
   void* scopes[kMaxRuntimes];
-  const void* versions[kMaxRuntimes];  // Py_GetVersion: tells runtimes apart
+  const void* versions[kMaxRuntimes];  // Py_GetVersion: distinguishes runtimes
   uint32_t count;
 };
 
@@ -31,7 +31,7 @@ struct LibraryPaths {
   uint32_t count;
 };
 
-// `scope` may be closed afterwards: nobody unloads a Python.
+// `scope` may be closed afterwards: Pythons are never unloaded.
 void AddCandidate(void* scope, Candidates* candidates) {
   const void* version = RealDlsym(scope, "Py_GetVersion");
   auto is_initialized = reinterpret_cast<int (*)()>(RealDlsym(scope, "Py_IsInitialized"));
@@ -55,7 +55,7 @@ int NotePythonLibrary(dl_phdr_info* info, size_t, void* argument) {
   return 0;
 }
 
-// In the global scope, or loaded by a program that keeps it to itself.
+// In the global scope, or loaded privately (RTLD_LOCAL) by a program.
 void CollectCandidates(Candidates* candidates) {
   *candidates = {};
   AddCandidate(RTLD_DEFAULT, candidates);

@@ -1,6 +1,5 @@
 // The Python of this process, if there is exactly one that can be read: its layout and the few functions that work
-// without the
-// GIL. A stack is read by the thread that runs it, so it is frozen: see README.md.
+// without the GIL. A stack is read by the thread that runs it, so it does not change: see README.md.
 // Thread: any. Finding it takes the loader's lock; afterwards plain loads.
 #ifndef DLHOOK_PRELOAD_PYTHON_PYTHON_RUNTIME_H_
 #define DLHOOK_PRELOAD_PYTHON_PYTHON_RUNTIME_H_
@@ -16,7 +15,7 @@ struct PythonRuntime {
   PythonLayout layout;
   const void* code_type;
   const void* cell_type;
-  // The calling thread's PyThreadState; null where it has none. A look into thread-local storage.
+  // The calling thread's PyThreadState; null if it has none. A read of thread-local storage.
   void* (*thread_state)();
   int (*is_finalizing)();
   void* (*newest_interpreter)();
@@ -28,13 +27,13 @@ enum class PythonState : uint32_t { kUnknown = 0, kSearching = 1, kOn = 2, kOff 
 extern std::atomic<PythonState> g_python_state;
 extern PythonRuntime g_python;
 
-// Null where there is no Python (yet), or it can't be read (the capability says why).
+// Null if there is no Python (yet), or it can't be read (the capability gives the reason).
 inline const PythonRuntime* CurrentPython() {
   bool on = __builtin_expect(g_python_state.load(std::memory_order_acquire) == PythonState::kOn, 1);
   return on ? &g_python : nullptr;
 }
 
-// Looks for Python where that was not done, or without success: programs that embed one load it late. Saves errno.
+// Looks for Python unless it was found: programs that embed one load it late. Saves errno.
 void FindPython();
 
 // A symbol of that Python, or null.
@@ -48,8 +47,8 @@ inline const void* PythonFrameOf(const PythonRuntime& python, const void* thread
   return ReadAt<const void*>(holder, static_cast<size_t>(layout.holder_frame));
 }
 
-// From 3.13 on the interpreter puts a frame of its own below an __init__ that it calls without leaving its loop: the code of that is in a
-// file named as its function, and has no line.
+// From 3.13 on the interpreter puts a frame of its own below an __init__ that it calls without leaving its loop: its
+// code's file has the same name as its function, and it has no line.
 inline bool IsInterpretersOwn(const PythonLayout& layout, const void* code) {
   constexpr uint8_t kFirstMinor = 13;
   return layout.minor >= kFirstMinor && ReadAt<int32_t>(code, layout.code_first_line) == 0 &&
@@ -73,8 +72,8 @@ inline void VisitFrames(const PythonRuntime& python, const void* frame, Visit vi
   }
 }
 
-// Whether a frame is the outermost that its call of the interpreter (_PyEval_EvalFrameDefault) runs. That call puts a frame of its own
-// below it from 3.12 on.
+// Whether a frame is the outermost one run by its call of the interpreter (_PyEval_EvalFrameDefault). From 3.12 on that
+// call puts a frame of its own below it.
 inline bool IsEntryFrame(const PythonRuntime& python, const void* frame) {
   const PythonLayout& layout = python.layout;
   if (layout.frame_entry != 0) return ReadAt<uint8_t>(frame, layout.frame_entry) != 0;
@@ -83,7 +82,7 @@ inline bool IsEntryFrame(const PythonRuntime& python, const void* frame) {
   return outer == nullptr || ReadAt<uint8_t>(outer, layout.frame_owner) >= kFirstShimOwner;
 }
 
-// The first argument of a function that is running; null where it was deleted.
+// The first argument of a running function; null if it was deleted.
 inline const void* FirstArgument(const PythonRuntime& python, const void* frame) {
   uintptr_t reference = ReadAt<uintptr_t>(frame, python.layout.frame_locals);
   uintptr_t tag = reference & python.layout.tag_bits;
@@ -103,10 +102,10 @@ inline bool IsCompactText(const PythonRuntime& python, const void* string) {
   return (TextBits(python, string) & 8) != 0;
 }
 
-// How far outwards a stack is searched for modules, which may be more than is kept of it.
+// How far outwards a stack is searched for modules, possibly beyond the recorded frames.
 constexpr uint32_t kMaxVisitedFrames = 4096;
 
-// The text of a Python string as UTF-8, cut where it does not fit. Returns its bytes.
+// The text of a Python string as UTF-8, truncated if it does not fit. Returns its size in bytes.
 size_t PythonText(const PythonRuntime& python, const void* string, char* text, size_t capacity);
 
 }  // namespace dlhook::inline python

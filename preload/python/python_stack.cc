@@ -18,7 +18,7 @@ namespace dlhook::inline python {
 
 std::atomic<uint32_t> g_python_for_calls{0};
 
-// What a thread remembers of its stacks. Direct-mapped: of two with the same place the later one stays.
+// A thread's cache of its stacks. Direct-mapped: of two with the same place the later one stays.
 struct PythonThread {
   struct Stack {
     uint64_t key;
@@ -31,15 +31,15 @@ struct PythonThread {
     uint32_t generation;
     uint32_t number;
     uint32_t used;
-    uint32_t is_searched;  // its name is known, or can't be
+    uint32_t is_searched;  // its name is known, or can't be found
   };
   static constexpr uint32_t kStacks = 4096;
   static constexpr uint32_t kObjects = 1024;
 
   std::atomic<uint32_t> reading;  // python/python_exit.h
-  uint32_t thread_id;             // of the thread that these belong to: slots are used again
+  uint32_t thread_id;             // of the thread that these belong to: slots are reused
   uint32_t is_watched;
-  uint32_t recorded;  // the stack of the last PythonStackRecord; 0 where there was none yet
+  uint32_t recorded;  // the stack of the last PythonStackRecord; 0: none yet
   Stack stacks[kStacks];
   Object objects[kObjects];
 };
@@ -54,7 +54,7 @@ std::atomic<uint32_t> g_several_interpreters{0};
 
 uint64_t Rotate(uint64_t value, int bits) { return (value << bits) | (value >> (64 - bits)); }
 
-// File names of generated code differ in their last characters, and may take a dead one's place in memory.
+// File names of generated code differ in their last characters, and may reuse a freed one's memory.
 uint64_t TextKey(const PythonRuntime& python, const void* string) {
   if (string == nullptr) return 0;
   auto text = static_cast<const char*>(string);
@@ -174,13 +174,13 @@ uint32_t DescribeStack(const PythonRuntime& python, PythonProcess* process, cons
   return Define(DefinitionKind::kPythonStack, &described, size);
 }
 
-// Not in this thread's memory: another thread's stack, one whose place was taken, or new to the process.
+// Not in this thread's cache: another thread's stack, one that was replaced, or new to the process.
 uint32_t LookUpStack(const PythonRuntime& python, PythonProcess* process, uint64_t key, const void* first) {
   SpinLockHolder holder(&process->lock);
   auto entry = process->stacks.Find(key);
   if (entry != nullptr && entry->used != 0) return entry->definition;
   uint32_t definition = DescribeStack(python, process, first);
-  if (entry != nullptr) process->stacks.Fill(entry, key, definition);  // also a refused one: it is not asked for again
+  if (entry != nullptr) process->stacks.Fill(entry, key, definition);  // a refused one too: no retry
   return definition;
 }
 
@@ -198,8 +198,8 @@ PythonThread* MemoryOf(ThreadState* thread) {
   return memory;
 }
 
-// Names are asked for while the model is in its frames: there it is alive. What could not be written is written
-// anywhere.
+// Names are requested while the model is in its frames, and so alive. Records that could not be written are written by
+// any thread.
 void SeeToNames(PythonProcess* process, ThreadState* thread, const StackKey& stack) {
   NamesState state = process->names_state.load(std::memory_order_relaxed);
   if (__builtin_expect(state == NamesState::kNone, 1)) return;
@@ -223,7 +223,7 @@ uint32_t CaptureFrom(const PythonRuntime& python, PythonProcess* process, Thread
   return known->definition;
 }
 
-// With several interpreters the thread state at hand may be another one's than the code that runs.
+// With several interpreters the thread state found may belong to another one than the running code.
 bool HasOneInterpreter(const PythonRuntime& python) {
   uint32_t several = python.newest_interpreter() != python.main_interpreter();
   if (__builtin_expect(g_several_interpreters.load(std::memory_order_relaxed) == several, 1)) return several == 0;
@@ -286,10 +286,10 @@ void RefreshPython() {
 
 bool RecordPythonStack(ThreadState* thread) {
   uint32_t definition = CapturePythonStack(thread);
-  if (thread->python == nullptr) return true;  // no stack was ever met on this slot
+  if (thread->python == nullptr) return true;  // no stack was ever captured on this slot
   PythonThread* memory = MemoryOf(thread);
   if (definition == memory->recorded) return true;
-  if (IsKeepingTotals(thread)) return true;  // they don't tell where from
+  if (IsKeepingTotals(thread)) return true;  // totals have no callers
   RecordHeader* header =
       ReserveForCalls(thread, sizeof(PythonStackRecord) / 8, reinterpret_cast<uintptr_t>(&definition));
   if (header == nullptr) {
