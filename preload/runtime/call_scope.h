@@ -1,4 +1,4 @@
-// What a generated wrapper does around the real function. The whole steady-state cost of dlhook is in this file.
+// The code of a generated wrapper around the real function. All of dlhook's steady-state cost is in this file.
 // Thread: any application thread. Never allocates, locks or makes a system call, except in the outlined slow paths
 // (first call of a thread, first call of a hook from a call site: see preload/README.md).
 //
@@ -27,11 +27,11 @@ struct CallFrame {
   uint64_t sequence;
   uint64_t caller;
   uint32_t parent_distance;
-  uint32_t detail;  // the family's bit where the call has details, else 0
+  uint32_t detail;  // the family's bit if the call has details, else 0
   HookId hook;
 };
 
-// The real function behind `hook` for the object that holds `caller`. Never null.
+// The real function behind `hook` for the object that contains `caller`. Never null.
 inline void* RealFunction(ThreadState* thread, HookId hook, void* caller) {
   void* real = dlhook_real_from_thunk;
   if (__builtin_expect(real != nullptr, 0)) {
@@ -77,7 +77,8 @@ inline void* BeginCall(HookId hook, uint32_t family_bit, void* caller, CallFrame
   return real;
 }
 
-// Null where the call is not recorded (stopped, ring full: counted). The caller fills shape and addresses, then commits.
+// Null if the call is not recorded (stopped, ring full: counted). The caller fills in shape and addresses, then
+// commits.
 inline CallRecord* EndCall(CallFrame* frame, RecordType type, uint8_t shape_words, uint8_t address_count) {
   ThreadState* thread = frame->thread;
   if (__builtin_expect(thread == nullptr, 0)) return nullptr;

@@ -1,4 +1,4 @@
-// Reading of the DLHOOK_* variables: preload/format/variables.inc.
+// Reads the DLHOOK_* variables: preload/format/variables.inc.
 #include "preload/runtime/config.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ int IndexOf(const char* values, const char* wanted, size_t length) {
   return -1;
 }
 
-// The one that `value` names, or the default.
+// The index of `value`, or of the default.
 int IndexOfChoice(const Variable& variable, const char* value, Config* config) {
   int index = value == nullptr ? -1 : IndexOf(variable.values, value, strlen(value));
   if (index >= 0) return index;
@@ -64,7 +64,7 @@ int IndexOfChoice(const Variable& variable, const char* value, Config* config) {
   return IndexOf(variable.values, standard.word, standard.length);
 }
 
-// How variables are read: `value` is null where one is not set.
+// How variables are read: `value` is null if one is not set.
 
 struct Text {
   template <size_t N>
@@ -82,7 +82,7 @@ class Choice {
   }
 
  private:
-  int first_;  // what the first of the values stands for
+  int first_;  // the enumerator of the first value
 };
 
 struct Switch {
@@ -99,7 +99,7 @@ struct One {
 
 uint32_t AllFamilies() { return (1u << kFamilyCount) - 1; }
 
-// One word of a list of families. `first` decides whether "-x" starts from everything.
+// One word of a list of families. If the `first` is "-x", the list starts from all families.
 uint32_t ApplyFamily(const Variable& variable, const char* word, size_t length, uint32_t mask, bool first,
                      Config* config) {
   bool remove = word[0] == '-';
@@ -156,7 +156,7 @@ class Number {
 
  private:
   uint64_t Parse(const Variable& variable, const char* value, Config* config) const {
-    uint64_t standard = strtoull(variable.standard, nullptr, 10);  // 0 where it is a word
+    uint64_t standard = strtoull(variable.standard, nullptr, 10);  // 0 if it is a word
     if (value == nullptr) return standard;
     char* end = nullptr;
     uint64_t number = strtoull(value, &end, 10);

@@ -10,27 +10,28 @@ namespace dlhook::inline runtime {
 enum class DrainMode : uint32_t {
   kWriterThread,  // in this process
   kCollector,     // another process (dlhook run) drains
-  kNone,          // nobody: whoever opens the run does (tests)
+  kNone,          // no process, except one that opens the run (tests)
 };
 
-// Scopes of frameworks, by whatever tap tells of them.
+// Framework scopes from any tap.
 enum class ScopesMode : uint32_t { kOn, kLight, kOff };
 
-// Python stacks: at scopes and at calls outside of framework ops, at scopes only, nowhere.
+// Python stacks: at scopes and at calls outside of framework ops, only at scopes, or none.
 enum class PythonMode : uint32_t { kOn, kScopes, kOff };
 
-// Native stacks of calls; kAll: with the Python frames that belong among them.
+// Native stacks of calls; kAll: interleaved with Python frames.
 enum class StacksMode : uint32_t { kOff, kNative, kAll };
 
-// Where counters are read: at the interval only; also where scopes begin and end; also around every recorded call.
+// When counters are read: only at the interval; also at the beginning and end of scopes; also around every recorded
+// call.
 enum class CountersAt : uint32_t { kTime, kScope, kCall };
 
-// Times of GPUs: CUPTI where it can be had, else pairs of events; only one of them; none.
+// GPU times: from CUPTI if available, else pairs of events; only one of these; none.
 enum class GpuMode : uint32_t { kAuto, kCupti, kEvents, kOff };
 
 enum class OneDnnMode : uint32_t { kAuto, kOff, kForce };
 
-// What becomes of a call that finds no room: it goes into totals of its op, is dropped and counted, or waits.
+// What happens to a call for which there is no room: it is added to its op's totals, dropped and counted, or waits.
 enum class OnFull : uint32_t { kAggregate, kDrop, kWait };
 
 struct Config {
@@ -48,27 +49,27 @@ struct Config {
   OneDnnMode onednn;              // DLHOOK_ONEDNN
   int onednn_level;               // DLHOOK_ONEDNN_LEVEL
   ScopesMode scopes;              // DLHOOK_SCOPES
-  PythonMode python;              // DLHOOK_PYTHON; kOn where DLHOOK_STACKS=all
+  PythonMode python;              // DLHOOK_PYTHON; kOn if DLHOOK_STACKS=all
   StacksMode stacks;              // DLHOOK_STACKS
   uint32_t stack_families;        // DLHOOK_STACKS_FAMILIES of DLHOOK_CAPTURE; 0: no stacks
   uint64_t stacks_min_ns;         // DLHOOK_STACKS_MIN_US: shorter calls get none
   char counters[512];             // DLHOOK_COUNTERS: names of counters and sets, empty: none
   CountersAt counters_at;         // DLHOOK_COUNTERS_AT
-  uint32_t counters_interval_ms;  // DLHOOK_COUNTERS_MS; 0: not over time
+  uint32_t counters_interval_ms;  // DLHOOK_COUNTERS_MS; 0: no periodic readings
   GpuMode gpu;                    // DLHOOK_GPU
-  uint64_t gpu_buffer_bytes;      // DLHOOK_GPU_BUFFERS_MIB: of all of CUPTI's buffers together
+  uint64_t gpu_buffer_bytes;      // DLHOOK_GPU_BUFFERS_MIB: total size of CUPTI's buffers
   bool gpu_queue_times;           // DLHOOK_GPU_QUEUE: when kernels were queued and submitted
-  char complaint[256];            // first value that could not be understood, as a sentence
+  char complaint[256];            // the first invalid value, as a sentence
 };
 
-// The bit of a family in masks, 0 where there is none of that name.
+// The bit of a family in masks, 0 if the name is unknown.
 uint32_t FamilyBitOf(const char* name);
 
 // The configuration of this process; reads the environment on first use.
 const Config& GetConfig();
 
-// Parses into `config`; `lookup` returns a variable's value or null. Values that can't be understood leave the default
-// and a sentence in config->complaint. Pure: unit-tested.
+// Parses into `config`; `lookup` returns a variable's value or null. Invalid values leave the default and a sentence in
+// config->complaint. Pure: unit-tested.
 void ParseConfig(const char* (*lookup)(const char* name), Config* config);
 
 }  // namespace dlhook::inline runtime

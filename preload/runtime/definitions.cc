@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kStepBytes = 64 << 10;
 
-// Real pages for the first `bytes` bytes.
+// Allocates pages for the first `bytes` bytes.
 bool Allocate(ProcessState* process, uint64_t bytes) {
   if (bytes <= process->definitions_allocated || process->ring_path[0] == '\0') return true;
   uint64_t target = (bytes + kStepBytes - 1) / kStepBytes * kStepBytes;
@@ -31,7 +31,7 @@ uint32_t Define(DefinitionKind kind, const void* bytes, size_t size) {
   if (process == nullptr || process->phase.load(std::memory_order_acquire) != kRecording) return 0;
   SessionHeader* session = process->session;
   if (size > kMaxDefinitionBytes) {
-    if (kind != DefinitionKind::kKernel) {  // half a message is none
+    if (kind != DefinitionKind::kKernel) {  // a truncated message is useless
       session->refused_definitions.fetch_add(1, std::memory_order_relaxed);
       return 0;
     }

@@ -1,4 +1,4 @@
-// The writing side of the definitions (format/definitions.h).
+// Writes the definitions (format/definitions.h).
 #ifndef DLHOOK_PRELOAD_RUNTIME_DEFINITIONS_H_
 #define DLHOOK_PRELOAD_RUNTIME_DEFINITIONS_H_
 
@@ -9,8 +9,8 @@
 
 namespace dlhook::inline runtime {
 
-// Keeps `size` bytes for the drain; returns their number, or 0 where there is no session, no room or too much of it (counted;
-// names are cut instead). Not for the steady state: takes a lock and may allocate pages.
+// Stores `size` bytes for the drain; returns their number, or 0 if there is no session, no room or they are too long
+// (counted; names are truncated instead). Not for the steady state: takes a lock and may allocate pages.
 // Thread: any application thread.
 uint32_t Define(DefinitionKind kind, const void* bytes, size_t size);
 

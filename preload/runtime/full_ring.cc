@@ -1,4 +1,4 @@
-// Totals of calls that find no room.
+// Totals of calls for which rings have no room.
 #include "preload/runtime/full_ring.h"
 
 #include <string.h>
@@ -10,10 +10,10 @@
 namespace dlhook::inline runtime {
 namespace {
 
-// What adding a call needs to know of its record.
+// The parts of a record needed to add its call.
 struct StagedCall {
   const RecordHeader* record;
-  size_t bytes;  // of what tells the op
+  size_t bytes;  // of the call's description
   const void* key;
   size_t key_bytes;
   uint64_t duration;
@@ -39,7 +39,7 @@ uint32_t BytesOf(const TotalsEntry& entry) {
   return static_cast<uint32_t>(sizeof entry.handed_over) + uint32_t{entry.record.header.words} * 8;
 }
 
-// False: the line tells of no call.
+// False: the line does not describe a call.
 bool Describe(const RecordHeader* record, StagedCall* call) {
   call->record = record;
   if (record->type == RecordType::kTapLine) {
@@ -97,11 +97,11 @@ void Clear(TotalsEntry* entry) {
 
 uint64_t EndOfTable(const SessionHeader* session) {
   uint64_t end = session->chunk_bytes - kStagingBytes;
-  constexpr uint64_t kMost = 8 * UINT16_MAX;  // what a place can name
+  constexpr uint64_t kMost = 8 * UINT16_MAX;  // the largest offset that a place can hold
   return end < kMost ? end : kMost;
 }
 
-// The entry of this op in table `index`, made where it is new and there is room; null where there is none.
+// The entry of this op in table `index`, created if it is new and there is room; null otherwise.
 TotalsEntry* FindEntry(ThreadState* thread, uint32_t index, const StagedCall& call, uint32_t hash) {
   TotalsTable* table = thread->totals[index];
   for (uint32_t tries = 0; tries < TotalsTable::kPlaces / 2; ++tries) {
@@ -137,7 +137,7 @@ void UseTable(ThreadState* thread, TotalsTable* table) {
   thread->totals[thread->totals_count++] = table;
 }
 
-// One table more. False: there is no chunk for it.
+// Adds a table. False: there is no chunk for it.
 bool AddTable(ThreadState* thread) {
   if (thread->totals_count == kMaxTotalsTables) return false;
   SessionHeader* session = thread->session;
@@ -262,7 +262,7 @@ void AdoptTotals(ThreadState* thread) {
 void GiveBackTotals(ThreadState* thread) {
   if (thread->totals_count == 0) return;
   if (IsKeepingTotals(thread)) HandOverTotals(thread, reinterpret_cast<uintptr_t>(&thread));
-  if (IsKeepingTotals(thread)) return;  // the slot's next thread does, or the drain at the end
+  if (IsKeepingTotals(thread)) return;  // the slot's next thread, or the drain at the end, hands them over
   uint32_t owner = TotalsOwner(thread);
   thread->totals_count = 0;
   for (Chunk& chunk : thread->session->chunks) {

@@ -1,10 +1,10 @@
-// Calls that find no room, once rings can't grow any more (DLHOOK_ON_FULL): dropped and counted, kept as totals per op, or waited
-// for.
+// Calls for which there is no room once rings can't grow any more (DLHOOK_ON_FULL): dropped and counted, kept as totals
+// per op, or waited for.
 //
-// With totals a thread writes no single calls until the drain has taken half of what was waiting: each call is made as a record in a
-// place of its own (staged) and added to the thread's tables when it is committed. Then the tables go into the ring as records.
-// What is told of calls (scopes, counters, ends of threads) goes on meanwhile in the room that calls leave to it.
-// Thread: the ring's. Leaves errno as it is. A system call only for waiting and for pages.
+// With totals a thread writes no single calls until the drain has taken half of the backlog: each call is written as a
+// record into a separate place (staged) and added to the thread's tables when it is committed. Then the tables go into
+// the ring as records. Other records (scopes, counters, ends of threads) continue to use the room reserved for them.
+// Thread: the ring's. Preserves errno. Makes a system call only to wait and to allocate pages.
 #ifndef DLHOOK_PRELOAD_RUNTIME_FULL_RING_H_
 #define DLHOOK_PRELOAD_RUNTIME_FULL_RING_H_
 
@@ -12,24 +12,24 @@
 
 namespace dlhook::inline runtime {
 
-// True where calls are kept as totals from now on. Nothing of what they carry beside op and time is then wanted.
+// True if calls are kept as totals from now on. Their details are then not needed.
 inline bool IsKeepingTotals(const ThreadState* thread) { return thread->ring.refuses_calls; }
 bool KeepTotals(ThreadState* thread, uintptr_t frame);
 
-// A place for a call's record of at most kStagingBytes, with totals kept from now on; null where they can't be.
+// A place for a call's record of at most kStagingBytes, starting totals if necessary; null if that is not possible.
 RecordHeader* StageCall(ThreadState* thread, uintptr_t frame);
 inline bool IsStaged(const ThreadState* thread, const RecordHeader* record) { return record == thread->staging; }
 
-// Adds what was staged; counts it as dropped where the tables have no room for its op.
+// Adds the staged call; counts it as dropped if the tables have no room for its op.
 void AddStagedCall(ThreadState* thread, const RecordHeader* record);
 
-// Writes totals into the ring as far as there is room; single calls follow when nothing is left. Not inside of a call.
+// Writes totals into the ring as far as there is room; single calls resume when none is left. Not inside of a call.
 void HandOverTotals(ThreadState* thread, uintptr_t frame);
 
-// Whoever was in one of these functions has left it: what it was at is ended, or taken back.
+// After one of these functions was left by longjmp: completes or reverts its change.
 void SettleTotals(ThreadState* thread);
 
-// Takes over what the slot's earlier thread left, and gives back tables that are empty.
+// Takes over what the slot's earlier thread left, and releases empty tables.
 void AdoptTotals(ThreadState* thread);
 void GiveBackTotals(ThreadState* thread);
 

@@ -1,5 +1,5 @@
-// What the runtime needs of the rooms above it, which define these functions: link, python, counters. A unit test defines those
-// that it leaves out (tests/preload/test_process.cc).
+// What the runtime needs of the rooms above it, which define these functions: link, python, counters. A unit test
+// defines those that it leaves out (tests/preload/test_process.cc).
 // Thread: any application thread, for itself only.
 #ifndef DLHOOK_PRELOAD_RUNTIME_PARTS_H_
 #define DLHOOK_PRELOAD_RUNTIME_PARTS_H_
@@ -13,7 +13,7 @@
 
 namespace dlhook::inline link {
 
-// Raised by dlclose: cached bindings may then name unmapped or re-used addresses.
+// Incremented by dlclose: cached bindings may then point to unmapped or reused addresses.
 extern std::atomic<uint32_t> g_binding_generation;
 
 inline uint32_t CurrentBindingGeneration() { return g_binding_generation.load(std::memory_order_relaxed); }
@@ -22,7 +22,7 @@ inline uint32_t BindingCacheIndex(uint64_t key) {
   return static_cast<uint32_t>((key >> 2) ^ (key >> 9) ^ (key >> 48)) & (kBindingCacheEntries - 1);
 }
 
-// Never returns null: where there is no real function, does what the loader would (symbol lookup error, exit 127).
+// Never returns null: if there is no real function, does what the loader would do (symbol lookup error, exit 127).
 // Saves errno. `thread` may be null (nothing is cached then).
 void* ResolveReal(ThreadState* thread, HookId hook, void* caller);
 
@@ -30,24 +30,25 @@ void* ResolveReal(ThreadState* thread, HookId hook, void* caller);
 
 namespace dlhook::inline python {
 
-// The Python stack of the calling thread: files, functions, lines, and the modules (torch.nn.Module, keras.Layer) whose calls its frames
-// are. A stack that was met before costs a walk over its frames: no lock, no allocation, no system call, no reference count, no GIL.
-// Only an unseen one is described (format/definitions.h), under a lock. python/README.md says why that is safe.
+// The Python stack of the calling thread: files, functions, lines, and the modules (torch.nn.Module, keras.Layer) whose
+// calls its frames are. A known stack costs a walk over its frames: no lock, no allocation, no system call, no
+// reference count, no GIL. Only a new one is described (format/definitions.h), under a lock. python/README.md explains
+// why that is safe.
 //
-// The definition (kPythonStack) of it; 0: no Python, or none of its frames on this thread.
+// Its definition (kPythonStack); 0: no Python, or none of its frames on this thread.
 uint32_t CapturePythonStack(ThreadState* thread);
 
-// 1: recorded calls carry stacks (DLHOOK_PYTHON=on, and there is a Python).
+// 1: recorded calls have stacks (DLHOOK_PYTHON=on, and there is a Python).
 extern std::atomic<uint32_t> g_python_for_calls;
 
-// Looks for Python again where none was found; for slow paths (a thread attaches, a new caller is bound).
+// Looks for Python again if none was found; for slow paths (a thread attaches, a new caller is bound).
 void RefreshPython();
 
-// Writes a PythonStackRecord if the stack is not that of the last call recorded. False: the ring had no room, and the
-// call would be taken for one of another place.
+// Writes a PythonStackRecord if the stack differs from that of the last recorded call. False: the ring had no room, and
+// the call would be attributed to a wrong place.
 bool RecordPythonStack(ThreadState* thread);
 
-// What a recorded call does before anything else, where no other call is open around it.
+// The first step of a recorded call that is not nested in another.
 inline bool NotePythonOfCall(ThreadState* thread) {
   if (__builtin_expect(g_python_for_calls.load(std::memory_order_relaxed) == 0, 1)) return true;
   return !MayHavePythonFrames(thread) || RecordPythonStack(thread);
@@ -61,8 +62,8 @@ namespace dlhook::inline counters {
 void OpenThreadCounters(ThreadState* thread);
 void CloseThreadCounters(ThreadState* thread);
 
-// Where a scope of the thread begins or ends that is not inside a framework's operator: a reading, unless the last one
-// is too near. A system call, or rdpmc.
+// When a scope of the thread begins or ends that is not inside a framework's operator: takes a reading, unless the last
+// one is too recent. A system call, or rdpmc.
 void ReadCountersAtScope(ThreadState* thread, ScopeKind kind);
 
 }  // namespace dlhook::inline counters

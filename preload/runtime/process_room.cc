@@ -1,5 +1,5 @@
-// The limit counts all threads of a user on the machine. Nobody tells their number: it is read from /proc, and only where the number of
-// all users' threads, which is cheap, does not settle it.
+// The limit counts all threads of a user on the machine. Their number is only available from /proc, which is read only
+// if the number of all users' threads, which is cheap, does not decide.
 #include "preload/runtime/process_room.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-// The state of this process, in memory that a forked child finds wiped (MADV_WIPEONFORK): a child starts from nothing, with
-// a session, rings and a trace of its own, whatever its parent's other threads held at the fork.
+// The state of this process, in memory that is wiped in a forked child (MADV_WIPEONFORK): a child starts from zero,
+// with its own session, rings and trace, whatever locks its parent's other threads held at the fork.
 // Thread: any.
 #ifndef DLHOOK_PRELOAD_RUNTIME_PROCESS_STATE_H_
 #define DLHOOK_PRELOAD_RUNTIME_PROCESS_STATE_H_
@@ -26,7 +26,7 @@ struct ProcessState {
   char ring_path[128];  // of the mapping; empty: private memory
   uint64_t ring_device;
   uint64_t ring_inode;
-  char link_name[136];  // name.ring in the run folder; empty: there is none
+  char link_name[136];  // name.ring in the run folder; empty: none
   uint64_t ring_bytes_total;
   uint64_t growth_bytes;
   std::atomic<uint32_t> writer_started;
@@ -42,25 +42,25 @@ struct ProcessState {
   ThreadState threads[kMaxSlots];
 };
 
-// Null where there is no memory for it.
+// Null if there is no memory for it.
 ProcessState* GetProcess();
 
-// The same, null where nobody has asked for it yet. No system call.
+// The same, null if it was not created yet. No system call.
 ProcessState* FindProcess();
 
 }  // namespace dlhook::inline runtime
 
 namespace dlhook::inline process {
 
-// Slow path of attaching: creates files, mapping and, where nobody outside drains, the writer thread. False: this process can't be
-// recorded.
+// Slow path of attaching: creates files, mapping and, if no other process drains, the writer thread. False: this
+// process can't be recorded.
 bool StartSession(ProcessState* process);
 
-// Starts the writer thread unless there is one, and waits until it has opened its files. Also called when the collector turns out to be
-// gone.
+// Starts the writer thread unless there is one, and waits until it has opened its files. Also called when the collector
+// turns out to be gone.
 void StartWriter(ProcessState* process);
 
-// The clocks as the constructor saw them (which of the two tick sources will be used is not known yet).
+// The clocks as read by the constructor (which of the two tick sources will be used is not known yet).
 struct LoadTime {
   ClockSample sample;  // ticks: TSC
   uint32_t pid;        // 0: the constructor has not run

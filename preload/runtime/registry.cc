@@ -39,7 +39,7 @@ uint32_t g_object_count;
 KnownCapability g_capabilities[kMaxRegistryCapabilities];
 uint32_t g_capability_count;
 
-// The note of the linker, in the program headers of the mapped file. The first page of an object is its ELF header.
+// The linker's note, in the program headers of the mapped file. The first page of an object is its ELF header.
 void ReadBuildId(const link_map* object, KnownObject* known) {
   auto header = reinterpret_cast<const ElfW(Ehdr)*>(known->start);
   if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
@@ -62,7 +62,7 @@ void ReadBuildId(const link_map* object, KnownObject* known) {
   }
 }
 
-// Address range of the object's segments. Sections of its file are mapped from the first page of the first one on.
+// Address range of the object's segments. Sections of its file are mapped starting at the first segment's first page.
 bool FindRange(const link_map* object, KnownObject* known) {
   struct Search {
     const link_map* object;
@@ -91,7 +91,7 @@ bool FindRange(const link_map* object, KnownObject* known) {
              &search) != 0;
 }
 
-// Of an object whose range is known.
+// For an object whose range is known.
 void Describe(const link_map* object, KnownObject* known) {
   if (object->l_name[0] != '\0') {
     snprintf(known->path, sizeof known->path, "%s", object->l_name);
@@ -106,7 +106,7 @@ ThreadState* RecordingThread() {
   return thread != nullptr && thread->active != 0 ? thread : nullptr;
 }
 
-// A record of type T with `size` bytes of text behind it; null where there is no room.
+// A record of type T followed by `size` bytes of text; null if there is no room.
 template <typename T>
 T* ReserveTextRecord(ThreadState* thread, RecordType type, const char* text, size_t size) {
   uint32_t words = static_cast<uint32_t>((sizeof(T) + size + 7) / 8);
@@ -152,7 +152,7 @@ bool IsSame(const KnownObject& one, const KnownObject& other) {
          memcmp(one.build_id, other.build_id, sizeof one.build_id) == 0 && strcmp(one.path, other.path) == 0;
 }
 
-// In this role, and not replaced since by another object that was loaded at its place.
+// In this role, and not replaced since by another object loaded at the same place.
 bool IsKnown(const KnownObject& described) {
   for (uint32_t i = g_object_count; i-- > 0;) {
     const KnownObject& known = g_objects[i];
@@ -189,7 +189,7 @@ void AddBinding(const link_map* object, MappingRole role, const char* detail) {
   AddObject(object, &described);
 }
 
-// A capability's place, or null: there are too many. The lock is held.
+// A capability's place, or null if there are too many. The lock is held.
 KnownCapability* PlaceOf(const char* name, const char* object) {
   uint32_t i = 0;
   for (; i < g_capability_count; ++i) {

@@ -1,4 +1,4 @@
-// Chunks: taken, left.
+// Takes and leaves chunks.
 #include "preload/runtime/ring_growth.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ bool HasPages(const SessionHeader& session, uint32_t index) {
   return has;
 }
 
-// From here on a handler of a signal may leave at any point: EndGrowth then does the same once more.
+// From here on a signal handler may leave at any point: EndGrowth then repeats the rest.
 void MoveTo(ThreadState* thread, uint32_t next_chunk) {
   thread->next_chunk = next_chunk;
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -60,7 +60,7 @@ void EndGrowth(ThreadState* thread) {
   RingProducer* ring = &thread->ring;
   uint32_t owner = static_cast<uint32_t>(ring->slot - session->slots) + 1;
   if (thread->chunk != 0 && thread->chunk != thread->next_chunk) {
-    // While it has no end it is ours; as soon as it has one the drain may give it to others.
+    // While it has no end it belongs to this thread; as soon as it has one the drain may reuse it.
     Chunk& left = session->chunks[thread->chunk - 1];
     uint64_t none = 0;
     if (left.owner.load(std::memory_order_relaxed) == owner) left.end.compare_exchange_strong(none, ring->head);

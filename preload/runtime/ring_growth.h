@@ -1,5 +1,5 @@
-// Room for a thread whose ring is full: chunks of the session's mapping, as long as there are some.
-// Thread: the ring's. May make system calls (pages for a chunk that never had any); leaves errno as it is.
+// Room for a thread whose ring is full: chunks of the session's mapping, while available.
+// Thread: the ring's. May make system calls (pages for a chunk that never had any); preserves errno.
 #ifndef DLHOOK_PRELOAD_RUNTIME_RING_GROWTH_H_
 #define DLHOOK_PRELOAD_RUNTIME_RING_GROWTH_H_
 
@@ -7,16 +7,16 @@
 
 namespace dlhook::inline runtime {
 
-// Moves to a chunk that is empty. False: there is none, or a record is being written. `frame`: as for Reserve.
+// Moves to an empty chunk. False: there is none, or a record is being written. `frame`: as for Reserve.
 bool GrowRing(ThreadState* thread, uintptr_t frame);
 
-// Moves back to the slot's own memory, where the drain has made that half empty.
+// Moves back to the slot's own memory if the drain has emptied half of it.
 void GoHome(ThreadState* thread, uintptr_t frame);
 
-// Whoever was in GrowRing has left it: what it began is ended.
+// After GrowRing was left by longjmp: completes its change.
 void EndGrowth(ThreadState* thread);
 
-// Index of a chunk with pages that is nobody else's, for records or for totals; kMaxChunks: there is none.
+// Index of a free chunk with pages, for records or for totals; kMaxChunks: there is none.
 uint32_t TakeChunk(ThreadState* thread, bool for_totals);
 
 // Moves back however full it is: the slot's thread ends.

@@ -35,7 +35,7 @@ void WriteRecord(ThreadState* thread, const OpenScopeEntry& scope, uint32_t dept
   CommitRecord(thread, header);
 }
 
-// Where a scope begins or ends, outside of the operators of a framework: what their insides count is theirs.
+// At the beginning or end of a scope outside of a framework's operators: readings inside those belong to them.
 void CountAtBoundary(ThreadState* thread, ScopeKind kind) {
   if (__builtin_expect(thread->counters == nullptr, 1) || !MayHavePythonFrames(thread)) return;
   ReadCountersAtScope(thread, kind);
@@ -88,7 +88,7 @@ bool CloseScope(ThreadState* thread, const void* owner) {
   uint32_t place = thread->scope_depth;
   while (place > 0 && thread->scopes[place - 1].owner != owner) --place;
   if (place == 0) return false;
-  // Ranges of the user's may end in any order, on any thread; what a framework brackets can't outlast what is around it.
+  // User ranges may end in any order, on any thread; a framework's scopes can't outlast the one around them.
   ScopeKind kind = thread->scopes[place - 1].kind;
   uint32_t kept = 0;
   for (uint32_t i = thread->scope_depth; i-- > place - 1;) {

@@ -1,7 +1,7 @@
-// Scopes of the calling thread: named brackets around calls, told by the taps of frameworks (tap/record_function.cc, trace_me.cc,
-// nvtx.cc).
-// Thread: any application thread; each thread's scopes are its own. Never allocates, locks or makes a system call once the thread is
-// attached, but for a Python stack that was not seen before (python/python_stack.cc).
+// Scopes of the calling thread: named brackets around calls, reported by the taps of frameworks
+// (tap/record_function.cc, trace_me.cc, nvtx.cc).
+// Thread: any application thread; each thread's scopes are its own. Never allocates, locks or makes a system call once
+// the thread is attached, except for a new Python stack (python/python_stack.cc).
 #ifndef DLHOOK_PRELOAD_RUNTIME_SCOPE_H_
 #define DLHOOK_PRELOAD_RUNTIME_SCOPE_H_
 
@@ -12,21 +12,20 @@
 
 namespace dlhook::inline runtime {
 
-// The calling thread, where scopes of this family are recorded now, else null. Attaches it if need be.
+// The calling thread if scopes of this family are recorded now, else null. Attaches it if necessary.
 ThreadState* ScopeThread(uint32_t family_bit);
 
-// Opens a scope. `name` is copied. `owner` tells which CloseScope ends it; `link`: see proto/call.proto, -1 for none. Beyond
-// kMaxOpenScopes open ones and their names' room scopes are counted and not recorded.
+// Opens a scope. `name` is copied. `owner` identifies the CloseScope that ends it; `link`: see proto/call.proto, -1 for
+// none. Scopes beyond kMaxOpenScopes or the room for names are counted and not recorded.
 void OpenScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes, int64_t link,
                const void* owner);
 
-// Ends the innermost open scope of this owner, and those inside it that were never ended, but for ranges of the user's, which may end
-// in any order. False, and nothing done, for an unknown
-// owner: its scope began before recording did, or on another thread. A scope that began while recording is written also where
-// recording has stopped since.
+// Ends the innermost open scope of this owner, and unended ones inside it, except for user ranges, which may end in any
+// order. False, and no change, for an unknown owner: its scope began before recording did, or on another thread. A
+// scope that began while recording is also written if recording has stopped since.
 bool CloseScope(ThreadState* thread, const void* owner);
 
-// A scope that has just ended and was not announced: `duration_ticks` before now.
+// A scope that has just ended and whose beginning was not reported: it began `duration_ticks` before now.
 void RecordEndedScope(ThreadState* thread, ScopeKind kind, const char* name, size_t name_bytes,
                       uint64_t duration_ticks);
 

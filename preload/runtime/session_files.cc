@@ -28,7 +28,7 @@ const char* BaseName(const char* path) {
   return slash == nullptr ? path : slash + 1;
 }
 
-// The mapping: rings, and behind them what they may grow by (a hole until then).
+// The mapping: rings, followed by the chunks for their growth (a hole until used).
 struct Room {
   uint64_t rings;
   uint64_t growth;
@@ -43,8 +43,8 @@ Room RoomFor(const ProcessState& process) {
   return room;
 }
 
-// Room for all rings and as much again for others; what they may grow by is at most an eighth of what is free: in a container
-// /dev/shm may have 64 MiB, and the host may need it.
+// Whether there is room for all rings and as much again for other programs; the chunks get at most an eighth of the
+// free space: in a container /dev/shm may have 64 MiB, and the host may need it.
 bool FitInto(int folder, Room* room) {
   struct statvfs info;
   if (fstatvfs(folder, &info) != 0) return false;
@@ -53,8 +53,8 @@ bool FitInto(int folder, Room* room) {
   return free > 2 * room->rings;
 }
 
-// A new file in `folder` with the header's pages allocated, mapped at full length: rings are allocated as threads come (a hole until
-// then). `path`: of the folder.
+// A new file in `folder` with the header's pages allocated, mapped at full length: rings are allocated when threads
+// attach (a hole until then). `path`: of the folder.
 SessionHeader* MapFile(int folder, const char* path, uint64_t bytes, ProcessState* process) {
   if (!MayMakeFile(bytes)) return nullptr;
   for (int attempt = 0; attempt < 1000; ++attempt) {
@@ -102,7 +102,7 @@ SessionHeader* MapSomewhere(const RunPlace& place, ProcessState* process, Room* 
   return session;
 }
 
-// Program names become file names.
+// Makes a program's name usable in file names.
 void SafeName(const char* program, char (*name)[64]) {
   size_t i = 0;
   for (; program[i] != '\0' && i + 1 < sizeof *name; ++i) {
@@ -181,14 +181,15 @@ bool CreateTraceIn(const RunPlace& place, SessionHeader* session) {
   return false;
 }
 
-// This process's session, where a forked child can still read it.
+// This process's session, in memory that a forked child can still read.
 struct {
   SessionHeader* session;
   uint64_t bytes;
 } g_mapped;
 
-// A signal handler may have forked in the middle of a record, and the child returns into it: what it still stores goes to memory that
-// nobody reads, where the session was. Its next call starts a session of its own. (Not after _Fork and clone: they run no handlers.)
+// A signal handler may have forked in the middle of a record, and the child returns into it: its remaining stores go to
+// unused memory, where the session was. Its next call starts a session of its own. (Not after _Fork and clone: they run
+// no handlers.)
 void InForkedChild() {
   SessionHeader* session = g_mapped.session;
   if (session == nullptr) return;
@@ -199,10 +200,10 @@ void InForkedChild() {
   if (memory != session && memory != MAP_FAILED) munmap(memory, g_mapped.bytes);
   ThreadState* thread = dlhook_thread;
   if (memory == session && thread != nullptr) {
-    session->drained_by_host.store(1);  // nobody is to be looked for
+    session->drained_by_host.store(1);  // no check for a drain
     thread->session = session;
     thread->ring.slot = &session->slots[0];
-    thread->ring.data = reinterpret_cast<char*>(session) + kRingsStart;  // slot 0's ring is as large as any
+    thread->ring.data = reinterpret_cast<char*>(session) + kRingsStart;  // slot 0's ring is the largest
   }
   errno = saved_errno;
 }

@@ -11,8 +11,8 @@
 namespace dlhook::inline runtime {
 namespace {
 
-// For kernels that can't populate (before 5.14). Needs a descriptor and the right to open the file, which a host may
-// have given away.
+// For kernels without MADV_POPULATE_WRITE (before 5.14). Needs a descriptor and the right to open the file, which a
+// host may have dropped.
 bool AllocateInFile(const ProcessState* process, uint64_t offset, uint64_t bytes) {
   if (!MayMakeFile(offset + bytes)) return false;
   int cancel_state;
@@ -45,7 +45,7 @@ bool AllocatePages(const ProcessState* process, uint64_t offset, uint64_t bytes)
   bool populated = madvise(start, bytes, MADV_POPULATE_WRITE) == 0;
   if (populated || process->ring_path[0] == '\0') return true;
   if (!AllocateInFile(process, offset, bytes)) return false;
-  madvise(start, bytes, MADV_POPULATE_WRITE);  // page faults now rather than in the middle of calls
+  madvise(start, bytes, MADV_POPULATE_WRITE);  // page faults now rather than during calls
   return true;
 }
 

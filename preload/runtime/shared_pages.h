@@ -1,5 +1,5 @@
-// Real pages for parts of the session's mapping: a store into a hole of a full file system is a SIGBUS.
-// Thread: any, on slow paths; makes system calls, none of which acts on a cancellation.
+// Allocates pages for parts of the session's mapping: a store into a hole of a full file system is a SIGBUS.
+// Thread: any, on slow paths; makes system calls, none of which is a cancellation point.
 #ifndef DLHOOK_PRELOAD_RUNTIME_SHARED_PAGES_H_
 #define DLHOOK_PRELOAD_RUNTIME_SHARED_PAGES_H_
 
@@ -9,13 +9,14 @@
 
 namespace dlhook::inline runtime {
 
-// False where a file of `bytes` bytes is beyond the process's limit: making it would be a SIGXFSZ.
+// False if a file of `bytes` bytes exceeds the process's limit: creating it would raise SIGXFSZ.
 bool MayMakeFile(uint64_t bytes);
 
-// The mapping's file, read and write; -1 where the host may not open it any more, or another one lies under its name.
+// The mapping's file, open for reading and writing; -1 if the host may no longer open it, or its name belongs to
+// another file.
 int OpenRingFile(const ProcessState* process);
 
-// Pages for [offset, offset + bytes) of the mapping, so that stores find them. False where there is no room.
+// Allocates pages for [offset, offset + bytes) of the mapping. False if there is no room.
 bool AllocatePages(const ProcessState* process, uint64_t offset, uint64_t bytes);
 
 }  // namespace dlhook::inline runtime

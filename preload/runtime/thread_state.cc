@@ -1,4 +1,4 @@
-// Attaching threads to the session, and the slow paths of their rings.
+// Attaches threads to the session; the slow paths of their rings.
 #include "preload/runtime/thread_state.h"
 
 #include <errno.h>
@@ -33,12 +33,12 @@ __thread void* dlhook_real_from_thunk = nullptr;
 
 namespace {
 
-__thread uint8_t t_attaching;   // guards against hooks called by what attaching calls
-__thread uint8_t t_retry_wait;  // calls to let pass before looking for a free ring again
+__thread uint8_t t_attaching;   // against hooks called while attaching
+__thread uint8_t t_retry_wait;  // calls to skip before looking for a free ring again
 
 std::atomic<ProcessState*> g_process{nullptr};
 
-// False where the ring has no room.
+// False if the ring has no room.
 bool WriteThreadRecord(ThreadState* thread, RecordType type) {
   ThreadRecord record = {};
   record.header = {sizeof(ThreadRecord) / 8, type, 0, 0, 0, 0};
@@ -54,7 +54,7 @@ bool WriteThreadRecord(ThreadState* thread, RecordType type) {
   return true;
 }
 
-// Called by the C library when a thread that has attached ends.
+// Called by the C library when an attached thread ends.
 void DetachThread(void*) {
   ThreadState* thread = dlhook_thread;
   dlhook_thread = nullptr;
@@ -96,7 +96,8 @@ bool HasRoom(const Slot& slot) {
   return used <= slot.bytes.load(std::memory_order_relaxed) / 2;
 }
 
-// Index of a ring that belongs to the calling thread from now on, or kMaxSlots. Rather one with room than one that must grow at once.
+// Index of a ring that belongs to the calling thread from now on, or kMaxSlots. Prefers one with room to one that must
+// grow at once.
 uint32_t ClaimSlot(ProcessState* process) {
   bool rings_grow = process->session->chunk_count != 0;
   for (uint32_t i = 0; i < kMaxSlots * (rings_grow ? 2 : 1); ++i) {
@@ -120,7 +121,7 @@ void InitThread(ProcessState* process, uint32_t index, ThreadState* thread) {
   thread->tid = static_cast<uint32_t>(syscall(SYS_gettid));
   thread->clock = static_cast<ClockKind>(session->clock_kind);
   thread->session = session;
-  // A reader must not take one thread's number for the other's: counter_sampler.cc, NameThreads.
+  // A reader must not mistake one thread's number for the other's: counter_sampler.cc, NameThreads.
   slot->thread_id.store(0, std::memory_order_relaxed);
   slot->tid.store(thread->tid, std::memory_order_release);
   slot->thread_id.store(thread->thread_id, std::memory_order_release);
@@ -134,7 +135,7 @@ ThreadState* ClaimThread(ProcessState* process) {
   if (index < kMaxSlots) {
     ThreadState* thread = &process->threads[index];
     InitThread(process, index, thread);
-    // Without this record its calls could not be told from those of the slot's earlier thread.
+    // Without this record its calls could not be distinguished from those of the slot's earlier thread.
     if (WriteThreadRecord(thread, RecordType::kThreadBegin)) {
       dlhook_thread = thread;
       pthread_setspecific(ThreadEndKey(), thread);
@@ -151,7 +152,7 @@ ThreadState* ClaimThread(ProcessState* process) {
   return nullptr;
 }
 
-// Waits for whoever starts the session; false where this process is not recorded.
+// Waits while another thread starts the session; false if this process is not recorded.
 bool EnsureSession(ProcessState* process) {
   constexpr timespec kLongestWait = {1, 0};
   for (;;) {
@@ -168,7 +169,8 @@ bool EnsureSession(ProcessState* process) {
   }
 }
 
-// True in a handler of a signal that interrupted a record being written. The reservation of a frame that was left is taken back.
+// True in a signal handler that interrupted the writing of a record. The reservation of an abandoned frame is taken
+// back.
 bool IsBusy(ThreadState* thread, uintptr_t frame) {
   RingProducer* ring = &thread->ring;
   if (ring->busy == 0) return false;
@@ -179,7 +181,7 @@ bool IsBusy(ThreadState* thread, uintptr_t frame) {
   return false;
 }
 
-// Each failure to start a writer doubles the time to the next attempt: those take a thread or wait for a lock.
+// Each failure to start a writer doubles the time until the next attempt: attempts take a thread or wait for a lock.
 bool IsTurn(const ProcessState* process, uint64_t check) {
   uint32_t failures = process->writer_failures.load(std::memory_order_relaxed);
   return (check & ((uint64_t{1} << (failures < 32 ? failures : 32)) - 1)) == 0;
@@ -188,7 +190,7 @@ bool IsTurn(const ProcessState* process, uint64_t check) {
 constexpr uint32_t kCallsBetweenLooks = 1024;
 void NoteFull(ThreadState* thread, uint32_t calls);
 
-// As ReserveAfterLook, with more room where there is none.
+// As ReserveAfterLook, growing the ring if it is full.
 RecordHeader* ReserveAgain(ThreadState* thread, uint32_t words, uintptr_t frame, bool is_call) {
   if (IsBusy(thread, frame)) return nullptr;
   RingProducer* ring = &thread->ring;
@@ -199,7 +201,7 @@ RecordHeader* ReserveAgain(ThreadState* thread, uint32_t words, uintptr_t frame,
   return ring->ReserveAfterLook(words, frame, !is_call);
 }
 
-// Is there anybody who drains? Starts the writer where nobody is left.
+// Whether the rings are drained. Starts the writer if nothing else drains.
 bool HasDrain(ThreadState* thread) {
   SessionHeader* session = thread->session;
   if (session->drained_by_host.load(std::memory_order_relaxed) != 0) return true;
@@ -214,10 +216,10 @@ bool HasDrain(ThreadState* thread) {
   return session->drained_by_host.load(std::memory_order_relaxed) != 0 || (collector != 0 && !gone);
 }
 
-// Until the drain has made room; null where nobody drains, or recording ends.
+// Waits until the drain has made room; null if nothing drains, or recording ends.
 RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, uintptr_t frame, bool is_call) {
   constexpr uint32_t kNapsBetweenLooks = 256;
-  if (IsBusy(thread, frame)) return nullptr;  // a handler of a signal would wait for what it interrupted
+  if (IsBusy(thread, frame)) return nullptr;  // a signal handler would wait for what it interrupted
   RecordHeader* record = nullptr;
   int saved_errno = errno;
   for (uint32_t naps = 0; record == nullptr && thread->active != 0; ++naps) {
@@ -231,7 +233,7 @@ RecordHeader* WaitForRoom(ThreadState* thread, uint32_t words, uintptr_t frame, 
   return record;
 }
 
-// So many calls found the ring full: every now and then somebody must look.
+// Counts calls that found the ring full; checks the drain once in a while.
 void NoteFull(ThreadState* thread, uint32_t calls) {
   thread->full_calls += calls;
   if (thread->full_calls < kCallsBetweenLooks) return;

@@ -1,6 +1,6 @@
-// What an application thread knows about itself while it records. Plain data, valid when all zero (hooks run before our
-// constructor does), in memory that the kernel wipes in a forked child: a child sees `active == 0` and starts over
-// without taking any lock of its parent.
+// An application thread's own state while it records. Plain data, valid when all zero (hooks run before the shim's
+// constructor), in memory that the kernel wipes in a forked child: a child sees `active == 0` and starts over without
+// taking any lock of its parent.
 // Thread: each ThreadState is used by its own thread only.
 #ifndef DLHOOK_PRELOAD_RUNTIME_THREAD_STATE_H_
 #define DLHOOK_PRELOAD_RUNTIME_THREAD_STATE_H_
@@ -12,7 +12,7 @@
 #include "preload/format/ring.h"
 #include "preload/format/session.h"
 
-// What rooms keep for a thread.
+// State of other rooms, per thread.
 namespace dlhook {
 inline namespace format {
 struct TotalsTable;
@@ -38,26 +38,26 @@ struct BindingCacheEntry {
 constexpr uint32_t kBindingCacheEntries = 64;
 constexpr uint32_t kMaxOpenCalls = 16;
 
-// A recorded call that has not returned yet. `frame` is an address in its stack frame: a call whose frame lies below
-// that of a new one, or in the same place, was left by longjmp or an exception.
+// A recorded call that has not returned yet. `frame` is an address in its stack frame: a call whose frame is below that
+// of a new one, or at the same place, was left by longjmp or an exception.
 struct OpenCall {
   uintptr_t frame;
   uint64_t sequence;
 };
 
-// What the CUDA library said an address belongs to (track/host_memory.h).
+// What an address belongs to according to the CUDA library (track/host_memory.h).
 struct MemoryAnswer {
   uint64_t address;
   uint32_t generation;
   uint32_t space;
 };
 
-// A variant pack of cuDNN's graph API that this thread made (track/cudnn_graph.h). Direct-mapped: of two with the same place
-// the later one stays.
+// A variant pack of cuDNN's graph API that this thread created (track/cudnn_graph.h). Direct-mapped: of two with the
+// same place the later one stays.
 struct VariantPack {
   static constexpr uint32_t kTensors = 20;
   const void* descriptor;  // null: free
-  uint32_t owner;          // thread_id of the thread that made it: a later thread finds its predecessor's
+  uint32_t owner;          // thread_id of the thread that created it: a later thread finds its predecessor's
   uint32_t executions;
   uint32_t uid_count;
   uint32_t pointer_count;
@@ -69,7 +69,7 @@ inline uint32_t VariantPackIndex(const void* descriptor) {
   return static_cast<uint32_t>((reinterpret_cast<uint64_t>(descriptor) * 0x9e3779b97f4a7c15u) >> 58);
 }
 
-// What executing a plan needs to know of it (track/cudnn_graph.h).
+// What the execution of a plan needs from it (track/cudnn_graph.h).
 struct KnownPlan {
   static constexpr uint32_t kTensors = 3;
   const void* plan;
@@ -80,7 +80,7 @@ struct KnownPlan {
 };
 constexpr uint32_t kKnownPlans = 64;
 
-// A scope that has not ended yet (runtime/scope.h). Its name lies in ThreadState.scope_names.
+// A scope that has not ended yet (runtime/scope.h). Its name is in ThreadState.scope_names.
 struct OpenScopeEntry {
   const void* owner;
   uint64_t start_ticks;
@@ -91,7 +91,7 @@ struct OpenScopeEntry {
   uint16_t name_bytes;
   ScopeKind kind;
   uint8_t cut;
-  uint8_t may_run_python;  // code of the user's may run directly inside
+  uint8_t may_run_python;  // user code may run directly inside
 };
 constexpr uint32_t kMaxOpenScopes = 64;
 constexpr uint32_t kScopeNamesBytes = 8192;
@@ -109,31 +109,31 @@ struct alignas(64) ThreadState {
   SessionHeader* session;
   RingProducer ring;
   uint64_t next_sequence;
-  uint32_t chunk;  // that the ring is in, + 1; 0: in the slot's own memory (runtime/ring_growth.h)
-  uint32_t moves;  // 1: on the way to next_chunk
+  uint32_t chunk;  // the ring's chunk + 1; 0: the slot's own memory (runtime/ring_growth.h)
+  uint32_t moves;  // 1: moving to next_chunk
   uint32_t next_chunk;
-  uint32_t full_calls;  // that found the ring full since somebody looked for the drain
+  uint32_t full_calls;  // that found the ring full since the last check of the drain
   uint32_t full_looks;
   uint32_t totals_count;
   TotalsTable* totals[kMaxTotalsTables];  // runtime/full_ring.h
   RecordHeader* staging;
-  uint64_t chunk_refused_at[2];  // the drain's tail + 1 when there was none for records, for totals: until it moves on
-  uint64_t resume_backlog;       // single calls are written again when no more than that waits for the drain
-  uint32_t detail_families;      // whose calls have more to be told than a record holds (runtime/call_detail.h)
+  uint64_t chunk_refused_at[2];  // tail + 1 when no chunk was free (for records, totals): retry when tail moves
+  uint64_t resume_backlog;       // single calls resume when the backlog is no larger
+  uint32_t detail_families;      // whose calls may have details (runtime/call_detail.h)
   uint32_t scope_depth;
   uint32_t scope_names_used;  // bytes
   OpenCall open[kMaxOpenCalls];
   BindingCacheEntry cache[kBindingCacheEntries];
-  // From here on nothing is cleared for a new thread: what lies there is told apart by generation or owner, and memory that was
-  // never used stays unused.
+  // From here on nothing is cleared for a new thread: entries are validated by generation or owner, and untouched
+  // memory stays unallocated.
   MemoryAnswer memory_answers[64];
   VariantPack packs[kVariantPacks];
   KnownPlan plans[kKnownPlans];
   OpenScopeEntry scopes[kMaxOpenScopes];
   char scope_names[kScopeNamesBytes];
-  // Null before they are needed first. Pages of their own, used again by the slot's next thread.
-  PythonThread* python;              // stacks that were met
-  NativeStackThread* native_stacks;  // the last stack, rules of frames that were met
+  // Null until first needed. Separate pages, reused by the slot's next thread.
+  PythonThread* python;              // cached stacks
+  NativeStackThread* native_stacks;  // the last stack, cached unwind rules
   CounterThread* counters;           // open counters
 };
 
@@ -143,13 +143,13 @@ extern __thread ThreadState* dlhook_thread __attribute__((visibility("hidden")))
 extern __thread void* dlhook_real_from_thunk __attribute__((visibility("hidden")));
 }
 
-// Makes the calling thread ready to record: session, slot, ring. Null where that is not possible (no memory, finished; the
-// reason is counted) or where the call belongs to none of the families asked for: a process that makes only such calls leaves
-// nothing behind. Saves errno.
+// Prepares the calling thread to record: session, slot, ring. Null if that is not possible (no memory, finished; the
+// reason is counted) or if the call's family is not requested: a process that makes only such calls leaves nothing
+// behind. Saves errno.
 ThreadState* AttachThread(uint32_t family_bit);
 
-// Null, or the space of a call's record of `words` words, not visible to the drain before CommitRecord. Counts what it drops.
-// `frame`: an address in the stack frame that commits. What finds no room: runtime/full_ring.h.
+// Null, or the space of a call's record of `words` words, invisible to the drain before CommitRecord. Counts what it
+// drops. `frame`: an address in the stack frame that commits. Calls without room: runtime/full_ring.h.
 RecordHeader* ReserveCallSlow(ThreadState* thread, uint32_t words, uintptr_t frame);
 
 inline RecordHeader* ReserveCall(ThreadState* thread, uint32_t words, uintptr_t frame) {
@@ -164,10 +164,10 @@ inline uint64_t TakeSequence(ThreadState* thread) {
   return number + 1;
 }
 
-// The same for a record that is no call, also where calls find no more room: a loss is the caller's business.
+// The same for a record that is not a call, also when calls have no more room: a loss is handled by the caller.
 RecordHeader* ReserveDescription(ThreadState* thread, uint32_t words);
 
-// The same for a record that calls can't do without, or that stands beside them; DLHOOK_ON_FULL=wait waits for it, too.
+// The same for a record that calls depend on, or that accompanies them; DLHOOK_ON_FULL=wait waits for it, too.
 RecordHeader* ReserveForCalls(ThreadState* thread, uint32_t words, uintptr_t frame);
 RecordHeader* ReserveScope(ThreadState* thread, uint32_t words, uintptr_t frame);  // counts what it drops
 
@@ -178,7 +178,7 @@ inline void CommitRecord(ThreadState* thread, const RecordHeader* record) {
   thread->ring.Commit(record);
 }
 
-// Forgets recorded calls that were left without returning: their frames don't lie above `frame`.
+// Drops recorded calls that were left without returning: their frames are not above `frame`.
 void DropStaleOpenCalls(ThreadState* thread, uintptr_t frame);
 
 // Sequence number of the recorded call around the current one, or 0.

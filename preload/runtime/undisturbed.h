@@ -1,5 +1,5 @@
-// A slow path on an application thread that must run to its end: a signal handler may leave by longjmp, or call the
-// hook that it interrupted; a thread that is being cancelled would end inside our first system call.
+// For a slow path on an application thread that must run to its end: a signal handler may leave by longjmp, or call the
+// hook that it interrupted; a thread that is being cancelled would end inside the shim's first system call.
 // Thread: any. Two system calls.
 #ifndef DLHOOK_PRELOAD_RUNTIME_UNDISTURBED_H_
 #define DLHOOK_PRELOAD_RUNTIME_UNDISTURBED_H_
@@ -14,12 +14,12 @@
 
 namespace dlhook::inline runtime {
 
-// Floating-point arithmetic as a thread begins with it, while this lives: the program may have another rounding mode, or have
-// exceptions raise signals. Afterwards its modes and flags are as before.
+// The floating-point environment of a new thread during its lifetime: the program may have another rounding mode, or
+// have unmasked exceptions. Afterwards modes and flags are as before.
 class OwnArithmetic {
  public:
   OwnArithmetic() {
-    asm volatile("fnstenv %0\n\tfninit" : "=m"(x87_)::"memory");  // its registers are empty where a function is called
+    asm volatile("fnstenv %0\n\tfninit" : "=m"(x87_)::"memory");  // its registers are empty at a function call
     asm volatile("stmxcsr %0" : "=m"(sse_));
     constexpr uint32_t kDefault = 0x1f80;
     asm volatile("ldmxcsr %0" ::"m"(kDefault));
@@ -36,7 +36,8 @@ class OwnArithmetic {
   uint32_t sse_;
 };
 
-// Signals wait and cancellations don't act while it lives. Signals of the thread's own faults don't wait.
+// Signals are blocked and cancellations deferred during its lifetime. Signals of the thread's own faults are not
+// blocked.
 class SignalsWait {
  public:
   SignalsWait() {
@@ -58,10 +59,10 @@ class SignalsWait {
   sigset_t signals_;
 };
 
-// All of this; errno, dlerror() and the floating-point environment are what they were, after it.
+// All of this; errno, dlerror() and the floating-point environment are restored at its end.
 class Undisturbed {
  private:
-  SignalsWait signals_;  // the last to end: a handler may leave by longjmp
+  SignalsWait signals_;  // ends last: a handler may leave by longjmp
   KeptLoaderError error_;
   OwnArithmetic arithmetic_;
 };

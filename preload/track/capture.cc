@@ -19,7 +19,7 @@ struct CaptureApi {
   }
 };
 
-// Of the library through which the last capture was begun.
+// From the library through which the last capture was begun.
 std::atomic<IsCapturing> g_is_capturing{nullptr};
 
 }  // namespace
@@ -32,8 +32,9 @@ void TrackBeginCapture(const BeginCaptureArgs& args) {
 }
 
 void TrackEndCapture(const EndCaptureArgs& args) {
-  // A capture has also ended where it was invalidated (901) or left work unjoined (904). Other errors say that there was none
-  // on this stream; it may go on on another. A count that is too high costs a question per call, one too low loses captures.
+  // A capture has also ended if it was invalidated (901) or left work unjoined (904). Other errors mean that there was
+  // none on this stream; it may continue on another. A count that is too high costs one query per call, one too low
+  // loses captures.
   constexpr int32_t kInvalidated = 901;
   constexpr int32_t kUnjoined = 904;
   if (args.status != 0 && args.status != kInvalidated && args.status != kUnjoined) return;
@@ -43,8 +44,8 @@ void TrackEndCapture(const EndCaptureArgs& args) {
 }
 
 bool AskWhetherCaptured(const void* stream) {
-  // The legacy stream (null or handle 1) can't be captured; asking about it would be an error
-  // that the program might see (cudaErrorStreamCaptureImplicit).
+  // The legacy stream (null or handle 1) can't be captured; a query about it would be an error that the program might
+  // see (cudaErrorStreamCaptureImplicit).
   if (reinterpret_cast<uintptr_t>(stream) <= 1) return false;
   IsCapturing is_capturing = g_is_capturing.load(std::memory_order_acquire);
   int status = 0;

@@ -1,5 +1,5 @@
 // Streams being captured into CUDA graphs: calls made on them are recorded by CUDA, not executed.
-// Thread: any application thread. One load where nothing is being captured.
+// Thread: any application thread. One load if nothing is being captured.
 #ifndef DLHOOK_PRELOAD_TRACK_CAPTURE_H_
 #define DLHOOK_PRELOAD_TRACK_CAPTURE_H_
 
@@ -8,7 +8,8 @@
 
 namespace dlhook::inline track {
 
-// cudaStreamBeginCapture and its kin, after success; `real`: the function called, whose library is asked about streams later.
+// cudaStreamBeginCapture and its variants, after success; `real`: the called function, whose library answers later
+// queries about streams.
 struct BeginCaptureArgs {
   const void* stream = nullptr;
   int32_t status = 0;
@@ -26,7 +27,7 @@ void TrackEndCapture(const EndCaptureArgs& args);
 extern std::atomic<int32_t> g_open_captures;
 bool AskWhetherCaptured(const void* stream);
 
-// Whether calls on `stream` are captured now.
+// Whether calls on `stream` are being captured.
 inline bool IsCaptured(const void* stream) {
   return __builtin_expect(g_open_captures.load(std::memory_order_relaxed) > 0, 0) && AskWhetherCaptured(stream);
 }

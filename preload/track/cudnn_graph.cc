@@ -17,13 +17,13 @@
 namespace dlhook::inline track {
 namespace {
 
-// In memory that a forked child finds wiped: the lock may be held, and the table be half changed, at the fork.
+// In memory that is wiped in a forked child: at the fork the lock may be held, and the table half changed.
 struct Tracker {
   SpinLock lock;
   NodeTable nodes;
 };
 std::atomic<Tracker*> g_tracker{nullptr};
-// Changes when a plan goes: threads then look known plans up again.
+// Changes when a plan is destroyed: threads then look known plans up again.
 std::atomic<uint32_t> g_plan_generation{1};
 
 Tracker* GetTracker() { return OneForEachProcess(&g_tracker); }
@@ -45,8 +45,8 @@ uint32_t CudnnFamilyBit() {
   return bit;
 }
 
-// The calling thread, ready to record: whoever builds a plan or a variant pack is about to execute it. Null where cuDNN is not
-// recorded.
+// The calling thread, ready to record: after building a plan or a variant pack it is about to execute it. Null if cuDNN
+// is not recorded.
 ThreadState* RecordingThread() {
   ThreadState* thread = dlhook_thread;
   return thread != nullptr && thread->active != 0 ? thread : AttachThread(CudnnFamilyBit());
@@ -66,12 +66,12 @@ int64_t NumberAt(const BackendSetArgs& args) {
 
 void SetNumbers(BackendNode* node, int row, const BackendSetArgs& args) {
   int64_t count = args.count < kBackendDims ? args.count : kBackendDims;
-  if (args.attribute_type != kTypeInt64) count = 0;  // fractions of resampling are not followed
+  if (args.attribute_type != kTypeInt64) count = 0;  // fractions of resampling are not tracked
   node->counts[row] = static_cast<uint8_t>(count);
   memcpy(node->numbers[row], args.elements, static_cast<size_t>(count) * sizeof(int64_t));
 }
 
-// Attributes that are lists of numbers: where they go.
+// Attributes that are lists of numbers, and where they are stored.
 struct NumberList {
   int32_t name;
   int row;
@@ -123,7 +123,7 @@ void SetNumber(BackendNode* node, const BackendSetArgs& args) {
   }
 }
 
-// What the library calls payload is the kernels themselves, in base64, up to 128 KiB behind everything else: left out.
+// The library's payload is the kernels themselves in base64, up to 128 KiB, at the end: left out.
 size_t WithoutPayload(const char* json, size_t size, char* out) {
   constexpr char kPayload[] = ",\"payload\":";
   constexpr char kEnd[] = "}}";  // of "engine" and of the whole
@@ -164,7 +164,7 @@ void StorePlan(Tracker* tracker, const void* descriptor, PlanFacts* facts, uint6
   plan->finalized = true;
   plan->serialized = nodes.Allocate(out->size());
   if (plan->serialized != nullptr) memcpy(plan->serialized, out->data(), out->size());
-  // The graph is in the text now.
+  // The text contains the graph now.
   nodes.DropChildren(plan, NodeTable::kAllAttributes);
 }
 
@@ -246,7 +246,7 @@ bool IsHandleCaptured(const void* handle, const void* real) {
 void TrackBackendCreate(const BackendCreateArgs& args) {
   if (args.status != 0 || args.descriptor == nullptr || *args.descriptor == nullptr) return;
   if (args.type == kBackendVariantPack) return NewPack(*args.descriptor);
-  // The address may be that of a pack of this thread which another thread has destroyed.
+  // The address may be that of this thread's pack that another thread has destroyed.
   if (VariantPack* stale = FindPack(*args.descriptor)) stale->descriptor = nullptr;
   Tracker* tracker = GetTracker();
   if (tracker == nullptr) return;
@@ -272,7 +272,7 @@ void TrackBackendSetSlow(const BackendSetArgs& args) {
   SetNumber(node, args);
 }
 
-// The heuristics' answers: configurations that the caller made empty and the library filled.
+// The heuristics' results: configurations that the caller created empty and the library filled.
 void TrackBackendGet(const BackendGetArgs& args) {
   if (args.name != kHeuristicResults || args.status != 0 || args.elements == nullptr) return;
   Tracker* tracker = GetTracker();

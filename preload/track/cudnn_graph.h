@@ -1,7 +1,9 @@
-// Follows the descriptors of cuDNN's graph API, so that the execution of a plan can say what it computes. Descriptors are
-// copied when they are set: frontends destroy tensors, operations and graphs before the plan is executed, the library can't be
-// asked for them afterwards, and it fills descriptors (engine configurations) that the caller made empty.
-// Thread: any application thread. Building plans takes a lock and memory of our own; variant packs and executions take neither.
+// Tracks the descriptors of cuDNN's graph API, so that the execution of a plan can report what it computes. Descriptors
+// are copied when they are set: frontends destroy tensors, operations and graphs before the plan is executed, the
+// library can't be queried for them afterwards, and it fills descriptors (engine configurations) that the caller
+// created empty.
+// Thread: any application thread. Building plans takes a lock and memory of the shim's own; variant packs and
+// executions take neither.
 #ifndef DLHOOK_PRELOAD_TRACK_CUDNN_GRAPH_H_
 #define DLHOOK_PRELOAD_TRACK_CUDNN_GRAPH_H_
 
@@ -30,7 +32,7 @@ struct BackendSetArgs {
   int32_t status = 0;
   const void* real = nullptr;
 };
-// Outlined: everything but variant packs.
+// Outlined: everything except variant packs.
 void TrackBackendSetSlow(const BackendSetArgs& args);
 
 struct BackendGetArgs {
@@ -94,7 +96,8 @@ inline void TrackBackendDestroy(const BackendDestroyArgs& args) {
   pack->descriptor = nullptr;
 }
 
-// cudnnBackendExecute and its kin: needs kPlanShapeWords and 3 addresses, those of the main node's tensors (x, w, y …).
+// cudnnBackendExecute and its variants: needs kPlanShapeWords and 3 addresses, those of the main node's tensors (x, w,
+// y …).
 struct PlanArgs {
   bool into_graph = false;  // cudnnBackendPopulateCudaGraph: recorded, not executed
   const void* handle = nullptr;

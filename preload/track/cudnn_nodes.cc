@@ -56,7 +56,7 @@ void NodeTable::Free(char* memory, size_t bytes) {
 }
 
 bool NodeTable::Grow() {
-  // What fills the table may be the traces of descriptors that are gone.
+  // Full tables may mostly contain tombstones.
   uint64_t live = 0;
   for (uint64_t i = 0; i < capacity_; ++i) live += entries_[i].node != nullptr;
   uint64_t capacity = capacity_ == 0 ? 4096 : live * 4 <= capacity_ ? capacity_ : capacity_ * 2;
@@ -77,7 +77,7 @@ bool NodeTable::Grow() {
 }
 
 bool NodeTable::Insert(const void* descriptor, int32_t type) {
-  Remove(descriptor);  // destroyed where no hook saw it
+  Remove(descriptor);  // destroyed unseen by the hooks
   if (count_ + 1 > capacity_ / 2 && !Grow()) return false;
   auto node = reinterpret_cast<BackendNode*>(Allocate(sizeof(BackendNode)));
   if (node == nullptr) return false;
@@ -175,7 +175,7 @@ namespace {
 
 uint64_t Mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0xff51afd7ed558ccdu ^ (hash >> 31); }
 
-// Equal for descriptors that were set to the same.
+// Equal for descriptors with the same contents.
 uint64_t HashContents(const BackendNode& node) {
   uint64_t hash = Mix(0x9e3779b97f4a7c15u, static_cast<uint64_t>(node.type));
   for (int row = 0; row < 4; ++row) {

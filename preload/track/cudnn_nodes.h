@@ -1,4 +1,4 @@
-// What is known of the graph API's descriptors: nodes that hold each other, in memory of our own.
+// What is known of the graph API's descriptors: nodes that reference each other, in the shim's own memory.
 // Thread: any application thread, under NodeLock.
 #ifndef DLHOOK_PRELOAD_TRACK_CUDNN_NODES_H_
 #define DLHOOK_PRELOAD_TRACK_CUDNN_NODES_H_
@@ -11,7 +11,7 @@
 
 namespace dlhook::inline track {
 
-// cudnnBackendDescriptorType_t, as far as it is told apart.
+// cudnnBackendDescriptorType_t, as far as it is distinguished.
 // clang-format off
 enum BackendType : int32_t {
   kBackendPointwise = 0, kBackendConvolution = 1, kBackendEngine = 2, kBackendEngineConfig = 3, kBackendEngineHeuristic = 4,
@@ -40,7 +40,7 @@ struct BackendChildren {
   BackendChildren* next;
 };
 
-// One descriptor as it was last set. Which members mean something depends on its type.
+// One descriptor as it was last set. Which members are valid depends on its type.
 struct BackendNode {
   int32_t type;
   uint32_t references;  // its descriptor, if it still exists, and nodes that have it as a child
@@ -54,15 +54,15 @@ struct BackendNode {
   uint32_t vectorized_dim;
   bool is_virtual;
   bool by_value;
-  // Engine heuristics and the configurations they gave.
+  // Engine heuristics and the configurations they returned.
   int32_t heuristic_mode;  // -1: no heuristics
   int32_t heuristic_rank;
   uint32_t heuristic_requested;
   uint32_t heuristic_results;
-  // Plans: when their configuration was set, and once finalized what they are: a serialized trace::Cudnn.
+  // Plans: when their configuration was set, and once finalized their description: a serialized trace::Cudnn.
   uint64_t configured_ticks;
   uint32_t definition;
-  bool finalized;  // false: what is serialized is the JSON that the plan is to be built from
+  bool finalized;  // false: `serialized` is the JSON that the plan is to be built from
   char* serialized;
   uint32_t serialized_bytes;
   uint32_t serialized_capacity;  // as allocated
@@ -75,7 +75,7 @@ struct BackendNode {
 
 class NodeTable {
  public:
-  // False where memory is out.
+  // False if out of memory.
   bool Insert(const void* descriptor, int32_t type);
   BackendNode* Find(const void* descriptor);
   void Remove(const void* descriptor);
@@ -86,12 +86,13 @@ class NodeTable {
   void DropChildren(BackendNode* parent, int32_t attribute);  // kAllAttributes: all
   static constexpr int32_t kAllAttributes = -1;
 
-  // Null where memory is out. Free needs the size that was asked for.
+  // Null if out of memory. Free needs the allocated size.
   char* Allocate(size_t bytes);
   void Free(char* memory, size_t bytes);
 
   uint32_t NextPlanNumber() { return ++plans_; }
-  // Plans that could not be finalized, by their operation graph's contents: after a failure frontends build the same graph anew.
+  // Plans that could not be finalized, by their operation graph's contents: after a failure frontends build the same
+  // graph again.
   void CountFailure(const BackendNode& graph);
   uint32_t FailuresOf(const BackendNode& graph) const;
   Buffer* scratch() { return &scratch_; }
@@ -106,7 +107,7 @@ class NodeTable {
 
   Entry* entries_ = nullptr;
   uint64_t capacity_ = 0;
-  uint64_t count_ = 0;                     // tombstones included
+  uint64_t count_ = 0;                     // including tombstones
   static constexpr int kSizeClasses = 18;  // 512 bytes to 64 MiB
   void* free_[kSizeClasses] = {};
   char* pages_ = nullptr;
@@ -138,7 +139,8 @@ inline BackendNode* ChildOf(const BackendNode& node, int32_t attribute) {
   return found;
 }
 
-// Appends a serialized trace::Cudnn: what the plan's operation graph says. Also notes the uids of its main node's tensors.
+// Appends a serialized trace::Cudnn: what the plan's operation graph says. Also records the uids of its main node's
+// tensors.
 struct PlanFacts {
   int64_t engine = -1;
   int64_t knob_types[64];
@@ -155,7 +157,7 @@ struct PlanFacts {
   const char* json = nullptr;  // of a plan built from it
   size_t json_bytes = 0;
 };
-// The operation graph that a configuration is for: by the heuristics that gave it, or by its engine. Null where not known.
+// The operation graph of a configuration: from the heuristics that returned it, or from its engine. Null if not known.
 BackendNode* GraphOfConfiguration(const BackendNode* configuration);
 void SerializePlan(BackendNode* plan, const PlanFacts& facts, Buffer* out);
 

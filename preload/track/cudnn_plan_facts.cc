@@ -20,7 +20,7 @@ enum {
   kEngineBehaviorNote = 1305
 };
 
-// What the library is asked about a plan: descriptors of ours for it to fill.
+// Queries the library about a plan, with descriptors created here for it to fill.
 struct BackendApi {
   int (*create)(int type, void** descriptor);
   int (*destroy)(void* descriptor);
@@ -33,7 +33,7 @@ struct BackendApi {
   }
 };
 
-// A descriptor of ours, destroyed at the end of its scope.
+// A descriptor created here, destroyed at the end of its scope.
 class OwnDescriptor {
  public:
   OwnDescriptor(const BackendApi& api, int type) : api_(api) {
@@ -45,7 +45,7 @@ class OwnDescriptor {
   OwnDescriptor(const OwnDescriptor&) = delete;
   OwnDescriptor& operator=(const OwnDescriptor&) = delete;
   void* get() const { return descriptor_; }
-  // Lets the library fill it with what `parent` holds under `name`.
+  // Lets the library fill it with attribute `name` of `parent`.
   bool Fill(const void* parent, int name) {
     int64_t returned = 0;
     return descriptor_ != nullptr && api_.get(parent, name, kTypeDescriptor, 1, &returned, &descriptor_) == 0 &&

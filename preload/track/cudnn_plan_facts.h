@@ -1,5 +1,6 @@
-// What cuDNN itself says of a finalized plan: engine, knobs, notes, workspace.
-// Thread: any application thread, while a plan is built; creates and destroys descriptors of the library. Holds no lock.
+// cuDNN's own description of a finalized plan: engine, knobs, notes, workspace.
+// Thread: any application thread, while a plan is built; creates and destroys descriptors of the library. Holds no
+// lock.
 #ifndef DLHOOK_PRELOAD_TRACK_CUDNN_PLAN_FACTS_H_
 #define DLHOOK_PRELOAD_TRACK_CUDNN_PLAN_FACTS_H_
 
@@ -7,7 +8,7 @@
 
 namespace dlhook::inline track {
 
-// `real`: a function of the library that the plan belongs to. What it does not tell stays as it was.
+// `real`: a function of the plan's library. Facts that it does not report stay as they were.
 void AskPlan(const void* real, const void* plan, PlanFacts* facts);
 
 }  // namespace dlhook::inline track

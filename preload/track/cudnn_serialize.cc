@@ -84,8 +84,8 @@ const char* OperationName(int32_t type) {
   }
 }
 
-// What an operation's attribute (cudnnBackendAttributeName_t) holds: one row for each tensor that a backend operation writes,
-// and for those that have a name of their own. Everything else that is a tensor is an input.
+// The meaning of an operation's attribute (cudnnBackendAttributeName_t): one row for each tensor that a backend
+// operation writes, and for those with a name of their own. Every other tensor is an input.
 struct TensorAttribute {
   int32_t attribute;
   TensorRole role;
@@ -131,7 +131,7 @@ TensorAttribute DescribeAttribute(int32_t attribute) {
   return {attribute, TensorRole::kInput, false};
 }
 
-// The tensors whose addresses an execution notes: two that are read, one that is written.
+// The tensors whose addresses an execution records: two inputs, one output.
 struct MainTensors {
   int32_t type;
   int32_t attributes[3];
@@ -147,7 +147,7 @@ constexpr MainTensors kMainTensors[] = {{kBackendConvolutionForward, {704, 703, 
                                         {25, {1710, 1710, 1711}},
                                         {26, {1721, 1721, 1720}}};
 
-// The operation that gives a graph its name: the costliest kind, else the first.
+// The operation that names a graph: one of the costliest kind, else the first.
 const BackendNode* MainOperation(const BackendNode& graph) {
   constexpr int32_t kOperations = 801;  // CUDNN_ATTR_OPERATIONGRAPH_OPS
   for (const MainTensors& candidate : kMainTensors) {
@@ -218,7 +218,7 @@ class TensorSet {
   uint32_t count_ = 0;
 };
 
-// The descriptor that configures an operation (convolution, pointwise …): its only child that is no tensor.
+// The descriptor that configures an operation (convolution, pointwise …): its only child that is not a tensor.
 const BackendNode* Configuration(const BackendNode& operation) {
   const BackendNode* found = nullptr;
   ForEachChild(operation, [&](int32_t, const BackendNode& child) {
@@ -227,7 +227,8 @@ const BackendNode* Configuration(const BackendNode& operation) {
   return found;
 }
 
-// In the order of the attributes (A before B, Q before K before V), whatever the order in which the caller set them.
+// In the order of the attributes (A before B, Q before K before V), independent of the order in which the caller set
+// them.
 void WriteUids(const BackendNode& operation, bool outputs, uint32_t field, PacketWriter* writer) {
   constexpr uint32_t kMax = 32;
   int64_t uids[kMax];
@@ -247,7 +248,7 @@ void WriteUids(const BackendNode& operation, bool outputs, uint32_t field, Packe
   Packed(writer, field, uids, count);
 }
 
-// Padding, stride and dilation, one number for each dimension, in the order of BackendNode.numbers.
+// Padding, stride and dilation, one number per dimension, in the order of BackendNode.numbers.
 void WriteWindow(const BackendNode& configuration, const uint32_t (&fields)[4], PacketWriter* writer) {
   for (uint32_t i = 0; i < 4; ++i) Packed(writer, fields[i], configuration.numbers[i], configuration.counts[i]);
 }
@@ -295,8 +296,8 @@ void WriteMainOperation(const BackendNode& operation, PacketWriter* writer) {
   writer->UInt(f::kComputeType, static_cast<uint32_t>(CudnnType(configuration->data_type)));
 }
 
-// The last operation that has the tensor with this uid among its inputs (or outputs), or null. The last one,
-// as of a softmax's exponentials: their sums come first, the quotients, which lead to the result, after them.
+// The last operation that has the tensor with this uid among its inputs (or outputs), or null. The last one, for cases
+// such as a softmax's exponentials: their sums come first, the quotients, which lead to the result, after them.
 const BackendNode* OperationOf(const BackendNode& graph, int64_t uid, bool as_output) {
   const BackendNode* found = nullptr;
   ForEachChild(graph, [&](int32_t, const BackendNode& operation) {
@@ -309,7 +310,7 @@ const BackendNode* OperationOf(const BackendNode& graph, int64_t uid, bool as_ou
   return found;
 }
 
-// The first tensor of an operation on the asked-for side, one in memory rather than a virtual one; null where it has none.
+// The first tensor of an operation on the given side, preferring one in memory to a virtual one; null if it has none.
 const BackendNode* TensorOf(const BackendNode& operation, bool output) {
   const BackendNode* found = nullptr;
   ForEachChild(operation, [&](int32_t attribute, const BackendNode& tensor) {
@@ -319,8 +320,8 @@ const BackendNode* TensorOf(const BackendNode& operation, bool output) {
   return found;
 }
 
-// A tensor between two fused operations is nowhere in memory: follows the chain (a convolution's bias and activation, say) to
-// the one that is. Null where it ends in none.
+// A tensor between two fused operations is not in memory: follows the chain (such as a convolution's bias and
+// activation) to one that is. Null if there is none.
 const BackendNode* InMemory(const BackendNode& graph, const BackendNode* tensor, bool output) {
   constexpr int kLongestChain = 16;
   for (int i = 0; i < kLongestChain && tensor != nullptr && tensor->is_virtual; ++i) {
@@ -342,7 +343,7 @@ void NoteMainTensors(const BackendNode& graph, const BackendNode& operation, Bac
   }
 }
 
-// Where the configuration came from and what was found out about it.
+// The source of the configuration and the facts found about it.
 void WriteOrigin(const BackendNode* configuration, const PlanFacts& facts, PacketWriter* writer) {
   namespace f = fields::CudnnPlan;
   SInt(writer, f::kEngine, facts.engine);

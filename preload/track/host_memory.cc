@@ -18,7 +18,7 @@ struct PointerApi {
         reinterpret_cast<int (*)(void*, const void*)>(LibraryFunction(real, "cudaPointerGetAttributes"));
     driver_attribute = reinterpret_cast<int (*)(void*, int, uint64_t)>(LibraryFunction(real, "cuPointerGetAttribute"));
     runtime_version = reinterpret_cast<int (*)(int*)>(LibraryFunction(real, "cudaRuntimeGetVersion"));
-    // Before CUDA 11 asking about pageable memory is an error that the program would find in cudaGetLastError.
+    // Before CUDA 11 a query about pageable memory is an error that the program would see in cudaGetLastError.
     int version = 0;
     can_ask = driver_attribute != nullptr || (runtime_attributes != nullptr && runtime_version != nullptr &&
                                               runtime_version(&version) == 0 && version >= 11000);
@@ -27,7 +27,7 @@ struct PointerApi {
 
 std::atomic<uint32_t> g_generation{1};
 
-// cudaPointerAttributes begins with the type in every version; the whole is 24 bytes to CUDA 12, 88 in CUDA 13.
+// cudaPointerAttributes begins with the type in every version; its size is 24 bytes up to CUDA 12, 88 in CUDA 13.
 struct RuntimeAttributes {
   int32_t type;  // cudaMemoryType: unregistered 0, host 1, device 2, managed 3
   char rest[252];
@@ -50,7 +50,7 @@ MemorySpace AskDriver(const PointerApi& api, const void* address) {
   if (api.driver_attribute(&managed, kIsManaged, number) == 0 && managed != 0) return MemorySpace::kManaged;
   uint32_t type = 0;
   int status = api.driver_attribute(&type, kMemoryType, number);
-  if (status == kErrorInvalidValue) return MemorySpace::kPageable;  // an address that CUDA does not know
+  if (status == kErrorInvalidValue) return MemorySpace::kPageable;  // an address unknown to CUDA
   if (status != 0) return MemorySpace::kUnknown;
   return type == 1 ? MemorySpace::kPinned : type == 2 ? MemorySpace::kDevice : MemorySpace::kUnknown;
 }
@@ -61,10 +61,10 @@ MemorySpace Ask(const void* address, const void* real) {
   return api->runtime_attributes != nullptr ? AskRuntime(*api, address) : AskDriver(*api, address);
 }
 
-// Answers of a thread: sets of four, so that a few buffers in use do not push each other out.
+// A thread's answers: sets of four, so that a few buffers in use do not evict each other.
 constexpr uint32_t kWays = 4;
 
-// The oldest answer of the set goes.
+// Replaces the oldest answer of the set.
 __attribute__((noinline)) MemorySpace AskAndKeep(MemoryAnswer* set, uint32_t generation, const void* address,
                                                  const void* real) {
   for (uint32_t i = kWays - 1; i > 0; --i) set[i] = set[i - 1];

@@ -1,5 +1,5 @@
-// Which kind of host memory a copy touches: pageable, pinned or managed, as the CUDA library itself says.
-// Thread: any application thread. The library is asked once for an address and a thread, until host memory is registered,
+// Which kind of host memory a copy accesses: pageable, pinned or managed, according to the CUDA library.
+// Thread: any application thread. The library is asked once per address and thread, until host memory is registered,
 // allocated or freed through CUDA.
 #ifndef DLHOOK_PRELOAD_TRACK_HOST_MEMORY_H_
 #define DLHOOK_PRELOAD_TRACK_HOST_MEMORY_H_

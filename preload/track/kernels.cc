@@ -1,5 +1,5 @@
-// An open-addressing table of handles. Readers take no lock: an entry's key is published after its name, and a table that has
-// become too small is replaced and left as it is (each is half the size of the next).
+// An open-addressing table of handles. Readers take no lock: an entry's key is published after its name, and a table
+// that has become too small is replaced and left in place (each is half the size of the next).
 #include "preload/track/kernels.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ namespace {
 struct Entry {
   std::atomic<const void*> function;  // null: free
   std::atomic<const char*> name;
-  std::atomic<bool> owned;           // the name is a copy of ours, not in a library that may be unloaded
+  std::atomic<bool> owned;           // the name is a copy made here, not in a library that may be unloaded
   std::atomic<uint64_t> definition;  // pid of the session << 32 | number; 0: not defined yet
 };
 
@@ -61,7 +61,7 @@ void Insert(Table* table, const void* function, const char* name, bool owned, ui
   }
 }
 
-// Under the lock. The current table with room for one more, or null where memory is out.
+// Under the lock. The current table with room for one more, or null if out of memory.
 Table* Roomy() {
   Table* table = g_table.load(std::memory_order_relaxed);
   if (table != nullptr && table->count < table->capacity / 2) return table;
@@ -87,7 +87,7 @@ void Remember(const void* function, const char* name, bool owned) {
   if (table != nullptr) Insert(table, function, name, owned, 0);
 }
 
-// Null where memory is out.
+// Null if out of memory.
 const char* CopyName(const char* name) {
   size_t size = strnlen(name, kMaxDefinitionBytes - 1) + 1;
   SpinLockHolder holder(&g_lock);
@@ -113,7 +113,7 @@ struct FunctionNameApi {
   }
 };
 
-// Asks the driver about a handle that came from where no hook was; remembers that it does not know, too.
+// Asks the driver about a handle that no hook has seen; also remembers that it is unknown.
 Entry* Ask(const void* function, const void* real) {
   const FunctionNameApi* api = ApiOf<FunctionNameApi>(real);
   const char* name = nullptr;
@@ -123,7 +123,7 @@ Entry* Ask(const void* function, const void* real) {
   return Find(g_table.load(std::memory_order_acquire), function);
 }
 
-// Out of the launches' way: what is inlined into it makes a function save registers on every call.
+// Outlined: inlining it would make a launch save registers on every call.
 __attribute__((noinline, cold)) uint32_t DefineKernel(Entry* entry, const void* function, const void* real,
                                                       uint64_t session) {
   if (entry == nullptr) entry = Ask(function, real);
@@ -139,7 +139,7 @@ __attribute__((noinline, cold)) uint32_t DefineKernel(Entry* entry, const void* 
 
 void TrackRegisterFunction(const RegisterFunctionArgs& args) {
   Remember(args.host_function, args.device_name, false);
-  // Another library may have been loaded where one was: the same two addresses, another name.
+  // Another library may have been loaded at the same place: the same two addresses, another name.
   if (Entry* entry = Find(g_table.load(std::memory_order_acquire), args.host_function)) {
     entry->definition.store(0, std::memory_order_relaxed);
   }

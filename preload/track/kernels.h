@@ -1,6 +1,6 @@
-// Names of kernels by the handles that launches carry: host functions of the runtime, cudaKernel_t, CUfunction, CUkernel.
-// Thread: any application thread. A registration (PyTorch makes 24 000 at import) is one store into a table under a lock; the
-// name itself is copied only for kernels that are launched while dlhook records.
+// Names of kernels by the handles used in launches: host functions of the runtime, cudaKernel_t, CUfunction, CUkernel.
+// Thread: any application thread. A registration (PyTorch makes 24 000 at import) is one store into a table under a
+// lock; the name itself is copied only for kernels that are launched while dlhook records.
 #ifndef DLHOOK_PRELOAD_TRACK_KERNELS_H_
 #define DLHOOK_PRELOAD_TRACK_KERNELS_H_
 
@@ -8,7 +8,7 @@
 
 namespace dlhook::inline track {
 
-// __cudaRegisterFunction: the name lies in the fat binary's data, as long as its library is loaded.
+// __cudaRegisterFunction: the name is in the fat binary's data, valid as long as its library is loaded.
 struct RegisterFunctionArgs {
   const void* host_function = nullptr;
   const char* device_name = nullptr;
@@ -17,7 +17,8 @@ struct RegisterFunctionArgs {
 };
 void TrackRegisterFunction(const RegisterFunctionArgs& args);
 
-// A new handle for a function that has one already: __cudaGetKernel, cudaGetKernel, cudaGetFuncBySymbol, cuKernelGetFunction.
+// A new handle for a function that already has one: __cudaGetKernel, cudaGetKernel, cudaGetFuncBySymbol,
+// cuKernelGetFunction.
 struct KernelAliasArgs {
   void* const* out = nullptr;  // where the handle was returned
   const void* host_function = nullptr;
@@ -36,8 +37,8 @@ struct KernelByNameArgs {
 };
 void TrackKernelByName(const KernelByNameArgs& args);
 
-// The definition (format/definitions.h) of the kernel behind a handle; 0 where its name is not known. `real`: the function that
-// launched it, whose library is asked where no registration was seen (cuFuncGetName, from CUDA 12.3).
+// The definition (format/definitions.h) of the kernel behind a handle; 0 if its name is not known. `real`: the function
+// that launched it, whose library is asked if no registration was seen (cuFuncGetName, from CUDA 12.3).
 uint32_t KernelDefinition(const void* function, const void* real);
 
 }  // namespace dlhook::inline track
