@@ -1,7 +1,7 @@
-# The C library's functions that the shim calls, bound to the C library itself: hidden names that take the place of the global
-# ones and lead, from the moment the shim is relocated, to libc.so.6 (libc_functions.cc), whatever stands before it in the search
-# order. A sanitizer's runtime, another preloaded library or the program may have its own strcmp, open or pthread_create: it may
-# not be ready when we are first called, would see accesses and threads that are not the program's, or act on them.
+# The C library's functions that the shim calls, bound to the C library itself: hidden names that replace the global ones and
+# lead, once the shim is relocated, to libc.so.6 (libc_functions.cc), whatever precedes it in the search order. A sanitizer's
+# runtime, another preloaded library or the program may have its own strcmp, open or pthread_create: it may not be initialized
+# when the shim is first called, would see accesses and threads that are not the program's, or act on them.
 #
 # A function that is missing here is called through the global scope: tests/preload_e2e/test_sanitizers.py finds it.
         .macro  bind symbol:req, name:req
@@ -47,7 +47,7 @@
         libc_functions pthread_attr_setstack, pthread_attr_setstacksize, pthread_create, pthread_join, pthread_key_create, pthread_once, pthread_self
         libc_functions pthread_setcancelstate, pthread_setspecific, pthread_sigmask, pthread_clockjoin_np, sched_yield, sigaltstack
         libc_functions sigdelset, sigfillset
-# The loader; those that replace the pending error only for link/ (libc_functions.h)
+# The loader; those that replace the pending error are only for link/ (libc_functions.h)
         libc_functions dl_iterate_phdr, dlerror
         bind    dlhook_libc_dladdr1, dladdr1
         bind    dlhook_libc_dlclose, dlclose

@@ -1,7 +1,7 @@
 # dlsym, dlvsym and the thunks. x86-64 System V.
 #
-# Both jump to glibc's with the caller's return address still on the stack, so that RTLD_NEXT and RTLD_DEFAULT mean what
-# they mean for the caller; only look-ups of hooked names are answered here.
+# dlsym and dlvsym jump to glibc's with the caller's return address still on the stack, so that RTLD_NEXT and RTLD_DEFAULT
+# have the caller's meaning; only look-ups of hooked names are answered here.
         .macro  look_up name, real, version:vararg
         .globl  \name
         .type   \name, @function

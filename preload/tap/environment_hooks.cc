@@ -1,5 +1,5 @@
-// The interposed getenv, once for all taps. It answers from the environment but for the few names that a tap asked for:
-// a look at the first character, a compare for names that begin like one of those.
+// The interposed getenv, shared by all taps. It answers from the environment except for the few names that a tap
+// registered: it checks the first character, and compares names that begin like one of those.
 // Thread: any application thread, also before any constructor has run; never allocates.
 #include <dlfcn.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "preload/link/resolver.h"
 #include "preload/tap/tap.h"
 
-// The bounds of the section, from the linker.
+// The section's bounds, from the linker.
 extern "C" {
 extern const dlhook::GetenvTap __start_dlhook_getenv_taps[] __attribute__((visibility("hidden")));
 extern const dlhook::GetenvTap __stop_dlhook_getenv_taps[] __attribute__((visibility("hidden")));

@@ -8,7 +8,7 @@
 namespace dlhook::inline tap {
 namespace {
 
-// Bytes of a character's UTF-8 form, put into `bytes`. What is no character becomes U+FFFD.
+// Encodes a character as UTF-8 into `bytes`, returns its length. Invalid characters become U+FFFD.
 size_t Encode(uint32_t character, char* bytes) {
   if (character > 0x10ffff || (character >= 0xd800 && character < 0xe000)) character = 0xfffd;
   if (character < 0x80) {
@@ -25,7 +25,7 @@ size_t Encode(uint32_t character, char* bytes) {
   return length;
 }
 
-// Cuts ", seq = 17, op_id = 4…" off the name and keeps the number.
+// Removes ", seq = 17, op_id = 4…" from the name and keeps the number.
 void TakeSequenceNumber(NvtxName* name) {
   name->text[name->bytes] = '\0';
   char* numbers = strstr(name->text, ", op_id = ");

@@ -1,4 +1,4 @@
-// The NVTX tap's injection: the function that NVTX calls, and what it then calls for every range.
+// The NVTX tap's injection: the function that NVTX calls, and those it then calls for every range.
 // Thread: any application thread. A range costs two clock reads and a copy of its name; nothing is allocated.
 #include <dlfcn.h>
 #include <errno.h>
@@ -30,7 +30,7 @@ constexpr char kInjectionVariable[] = "NVTX_INJECTION64_PATH";
 
 void ReportLimit(const char* limit) { Report(kNvtxTap, "", CapabilityState::kOn, limit); }
 
-// ---- Domains. A handle is an address in g_domains, or of the default domain null.
+// ---- Domains. A handle is an address in g_domains, or null for the default domain.
 
 struct Domain {
   char name[64];
@@ -60,13 +60,13 @@ void* CreateDomain(const char* name) {
   for (uint32_t i = 0; i < g_domain_count; ++i) {
     if (strncmp(g_domains[i].name, name, sizeof g_domains[i].name - 1) == 0) return &g_domains[i];
   }
-  if (g_domain_count == kMaxDomains) return nullptr;  // its ranges go without its name
+  if (g_domain_count == kMaxDomains) return nullptr;  // its ranges have no domain name
   Domain* domain = &g_domains[g_domain_count++];
   snprintf(domain->name, sizeof domain->name, "%s", name);
   return domain;
 }
 
-// ---- Registered strings: kept for good, as NVTX has it. A handle is the text's address.
+// ---- Registered strings: kept permanently, as in NVTX. A handle is the text's address.
 
 char g_strings[1 << 20];
 uint32_t g_strings_used;
@@ -102,12 +102,11 @@ void ComposeOf(const void* domain, const NvtxEventAttributes* attributes, NvtxNa
 
 // ---- Pushed ranges
 
-// Which range of the thread it is, so that the pop of one that was not recorded closes no other. An address that is
-// nobody else's.
+// Identifies a range of the thread, so that the pop of an unrecorded one closes no other. A unique address.
 const void* OwnerOf(uint32_t place, uint32_t depth) { return g_strings + place + depth * kCountedDomains; }
 static_assert(sizeof g_strings >= (UINT16_MAX + 1) * kCountedDomains);
 
-// Whether the range's name has to be found.
+// The thread, if the range is to be recorded.
 ThreadState* PushThread(const void* domain) {
   ++t_pushed[PlaceOf(domain)];
   return ScopeThread(FamilyBit<kNvtxTap>());
@@ -143,7 +142,7 @@ std::atomic<uint64_t> g_next_id{1};
 
 uint32_t ThreadId() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
 
-// A free one, or null.
+// A free entry, or null.
 StartedRange* ClaimRange(uint64_t number) {
   for (uint32_t i = 0; i < kMaxStarted; ++i) {
     StartedRange& range = g_started[(number + i) % kMaxStarted];
@@ -186,7 +185,7 @@ void End(uint64_t id) {
   range.id.store(0, std::memory_order_release);
 }
 
-// ---- What NVTX calls. Each leaves errno as it was.
+// ---- The functions that NVTX calls. Each preserves errno.
 
 struct ErrnoKeeper {
   int saved = errno;
@@ -297,7 +296,7 @@ bool SetCallbacks(const NvtxCallbacksTable& tables, NvtxModule module, const Cal
   return true;
 }
 
-// NVTX asks for a library that is to be told of ranges: it is us, unless the user named one.
+// NVTX asks for a library to report ranges to: the shim, unless the user named one.
 bool OnGetenv(const char* name, void* caller, char** answer) {
   ErrnoKeeper keeper;
   if (strcmp(name, kInjectionVariable) != 0) return false;
@@ -327,7 +326,7 @@ int InitializeInjectionNvtx2(dlhook::NvtxGetExportTable get_export_table) {
     Report(kNvtxTap, object, CapabilityState::kRefused, "a release of NVTX that is not known");
     return 0;
   }
-  SetCallbacks(*tables, kNvtxCore2, kCore2Callbacks);  // later than the first releases
+  SetCallbacks(*tables, kNvtxCore2, kCore2Callbacks);  // added after the first releases
   Report(kNvtxTap, object, CapabilityState::kOn, "");
   return 1;
 }

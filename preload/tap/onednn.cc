@@ -1,4 +1,4 @@
-// What oneDNN's log settings and lines mean. Pure functions; the interposed ones are in onednn_hooks.cc.
+// Parses oneDNN's log settings and lines. Pure functions; the interposed ones are in onednn_hooks.cc.
 #include "preload/tap/onednn.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 namespace dlhook::inline tap {
 namespace {
 
-// Base names begin with one of these. Seen to work: notes in preload/tap/README.md.
+// Base names begin with one of these. Tested: see preload/tap/README.md.
 const char* const kKnownCarriers[] = {"libtorch_cpu.so",  "libtensorflow_cc.so", "libtensorflow_framework.so",
                                       "libjax_common.so", "libmxnet.so",         "libdnnl.so",
                                       "libmkldnn.so",     "_pywrap_tensorflow"};
@@ -17,7 +17,7 @@ struct SettingWord {
   const char* word;
   uint32_t lines;
 };
-// The words of 3.x; 2.x knows numbers only.
+// The words of 3.x; 2.x only knows numbers.
 constexpr SettingWord kSettingWords[] = {
     {"all", kInfoLines | kExecutionLines | kCreationLines | kOtherLines},
     {"profile_exec", kInfoLines | kExecutionLines},
@@ -54,11 +54,11 @@ uint32_t LinesOfSetting(const char* value) {
 }
 
 VerboseLines KindOfLine(const char* text) {
-  char start[96];  // the operation stands within the first few fields
+  char start[96];  // the operation is among the first few fields
   snprintf(start, sizeof start, "%.95s", text);
   // A primitive's name may contain anything; the operation comes first.
   for (char* field = strchr(start, ','); field != nullptr; field = strchr(field + 1, ',')) {
-    // "create:dispatch", "create:check", "exec:check" …: why something was not done, not that it was.
+    // "create:dispatch", "create:check", "exec:check" …: why something was not done.
     const char* detail = field + 1 + strcspn(field + 1, ":,");
     bool is_check = strncmp(detail, ":dispatch", 9) == 0 || strncmp(detail, ":check", 6) == 0;
     if (strncmp(field, ",exec", 5) == 0) return is_check ? kOtherLines : kExecutionLines;
@@ -86,7 +86,7 @@ const char* SettingToAnswer(const char* user_value, int level, char* buffer, uin
   if ((users & ~uint32_t{kInfoLines}) == 0 && strstr(user_value == nullptr ? "" : user_value, "filter") == nullptr) {
     return level >= 2 ? "2" : "1";  // nothing set, "0" or "none"
   }
-  if (user_value[0] >= '0' && user_value[0] <= '9') return user_value;  // "1": no creations then
+  if (user_value[0] >= '0' && user_value[0] <= '9') return user_value;  // "1": no creations
   snprintf(buffer, buffer_size, "%s,%s", user_value, level >= 2 ? "profile" : "profile_exec");
   return buffer;
 }

@@ -1,9 +1,10 @@
-// The oneDNN tap: makes copies of oneDNN that are hidden inside a framework tell what they execute, through their own log.
+// The oneDNN tap: makes copies of oneDNN that are hidden inside a framework report their executions, through their own
+// log.
 //
-// oneDNN reads ONEDNN_VERBOSE (DNNL_VERBOSE, MKLDNN_VERBOSE) once, by getenv, and prints a line after each execution by
-// printf("%s", line) or __printf_chk. We answer that one getenv, for libraries known to stand it, read the lines, and swallow
-// those that the user did not ask for, with the fflush that follows each. The user's environment, output and own use of the
-// log (variables, torch.backends.mkldnn.verbose) stay as they were.
+// oneDNN reads ONEDNN_VERBOSE (DNNL_VERBOSE, MKLDNN_VERBOSE) once, with getenv, and prints a line after each execution
+// with printf("%s", line) or __printf_chk. The tap answers that one getenv, for libraries known to tolerate it, reads
+// the lines, and swallows those that the user did not request, with the fflush that follows each. The user's
+// environment, output and own use of the log (variables, torch.backends.mkldnn.verbose) stay as they were.
 // Thread: any application thread. A line costs two clock reads and a copy of its text.
 #ifndef DLHOOK_PRELOAD_TAP_ONEDNN_H_
 #define DLHOOK_PRELOAD_TAP_ONEDNN_H_
@@ -21,19 +22,19 @@ enum VerboseLines : uint32_t {
   kOtherLines = 8,  // dispatch, checks, errors, warnings
 };
 
-// Lines that the user asked for by the value of the environment variable (null: not set). Pure: unit-tested.
+// The lines that the value of the environment variable requests (null: not set). Pure: unit-tested.
 uint32_t LinesOfSetting(const char* value);
-// … and by a number, as dnnl_set_verbose takes it.
+// The same for a number, as passed to dnnl_set_verbose.
 uint32_t LinesOfLevel(int level);
 
-// What a line is, by its beginning. Pure: unit-tested.
+// The kind of a line, by its beginning. Pure: unit-tested.
 VerboseLines KindOfLine(const char* text);
 
-// True for libraries whose copy of oneDNN was tried under the log, by base name.
+// True for libraries whose copy of oneDNN was tested with the log on, by base name.
 bool IsKnownOneDnnCarrier(const char* object_name);
 
-// The value to answer a getenv of a verbose variable with, given what the user set (null: nothing) and our level. Never
-// loses a line that the user wants. `buffer` holds composed values.
+// The value to return from getenv of a verbose variable, given the user's value (null: not set) and the tap's level.
+// Never loses a line that the user wants. `buffer` is for composed values.
 const char* SettingToAnswer(const char* user_value, int level, char* buffer, uint32_t buffer_size);
 
 }  // namespace dlhook::inline tap

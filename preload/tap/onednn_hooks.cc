@@ -1,7 +1,7 @@
-// The interposed functions of the oneDNN tap: printf, __printf_chk, fflush and the two run-time switches of the log; and its answer
-// to getenv (environment_hooks.cc).
+// The interposed functions of the oneDNN tap: printf, __printf_chk, fflush and the two run-time switches of the log;
+// and its answer to getenv (environment_hooks.cc). printf and __printf_chk are assembly stubs (onednn_stubs.S) that
+// come here only with a line from oneDNN.
 // Thread: any application thread; getenv may be called before any constructor.
-// printf and __printf_chk are assembly stubs (onednn_stubs.S) that come here only with a line of oneDNN's.
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -43,15 +43,15 @@ namespace {
 
 constexpr uint32_t kMaxHeaderLines = 16;
 
-// A loaded copy of oneDNN that tells us, by the object that carries it.
+// A loaded copy of oneDNN that reports to the tap, by the object that contains it.
 struct Source {
   const link_map* object;
-  std::atomic<uint32_t> user_lines;  // VerboseLines that the user asked for
+  std::atomic<uint32_t> user_lines;  // VerboseLines that the user requested
   char name[64];
   char version[64];
   char template_fields[256];
   char unfinished[128];  // a line's beginning
-  // Info lines are printed once in a process's life. Those that were swallowed are kept until the user asks for lines.
+  // Info lines are printed once per process. Swallowed ones are kept until the user requests lines.
   char header[2048];
   std::atomic<uint32_t> header_kept;
 };
@@ -60,17 +60,17 @@ SpinLock g_lock;
 Source g_sources[kMaxTapSources];
 std::atomic<uint32_t> g_source_count{0};
 
-// Whose line it is that continues.
+// The object whose line continues.
 __thread const link_map* t_unfinished_of;
 
-// The fflush that follows a swallowed line: of this object's next call on this thread.
+// The fflush that follows a swallowed line: this object's next call on this thread.
 __thread const link_map* t_swallow_flush_of;
 
 bool IsRecording(const ThreadState* thread, uint32_t family_bit) {
   return (thread->session->enabled_families.load(std::memory_order_relaxed) & family_bit) != 0;
 }
 
-// Index, or kMaxTapSources where the object is none.
+// Index, or kMaxTapSources if the object is not a source.
 uint32_t FindSource(const link_map* object) {
   uint32_t count = g_source_count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < count; ++i) {
@@ -79,7 +79,7 @@ uint32_t FindSource(const link_map* object) {
   return kMaxTapSources;
 }
 
-// The same, making it one. kMaxTapSources: there are too many.
+// The same, adding it if it is new. kMaxTapSources: there are too many.
 uint32_t SourceOf(const link_map* object) {
   uint32_t found = FindSource(object);
   if (found != kMaxTapSources) return found;
@@ -108,8 +108,8 @@ std::atomic<Fflush> g_real_fflush{nullptr};
 
 const char* const kVerboseVariables[] = {"ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE"};
 
-// The variable that a copy of oneDNN that asks for `name` will go by: the first that is set from there on. One that asks for
-// DNNL_VERBOSE though ONEDNN_VERBOSE is set does not know that name yet (before 2.5). Its name, or null.
+// The variable that a copy of oneDNN asking for `name` will use: the first one set, starting there. One that asks for
+// DNNL_VERBOSE although ONEDNN_VERBOSE is set does not know that name yet (before 2.5). Its name, or null.
 const char* UsersVariable(const char* name) {
   bool found = false;
   for (const char* variable : kVerboseVariables) {
@@ -119,7 +119,7 @@ const char* UsersVariable(const char* name) {
   return nullptr;
 }
 
-// PyTorch's ideep copies what it finds in MKLDNN_VERBOSE into the environment.
+// PyTorch's ideep copies the answer for MKLDNN_VERBOSE into the environment.
 bool CopiesAnswer(const char* name, const char* object_name) {
   return name[0] == 'M' && strncmp(object_name, "libtorch", 8) == 0;
 }
@@ -138,7 +138,7 @@ bool MayArm(const char* object_name, const Config& config) {
   return true;
 }
 
-// What the setting in force keeps from us, for the report.
+// What the current setting hides from the tap, for the report.
 const char* LimitOf(const char* setting, int level) {
   if (strstr(setting, "filter") != nullptr) return "only what the user's own filter in ONEDNN_VERBOSE lets through";
   bool lacks_creations = level == 2 && (LinesOfSetting(setting) & kCreationLines) == 0;
@@ -161,7 +161,7 @@ void LearnFromInfoLine(Source* source, const char* text) {
   if (of_primitives) CopyUpTo(source->template_fields, sizeof source->template_fields, fields + 9, '\0');
 }
 
-// The session's copy of what the drain needs to parse this source's lines.
+// The session's copy of the data needed by the drain to parse this source's lines.
 void ShareSource(SessionHeader* session, uint32_t index) {
   TapSource& shared = session->tap_sources[index];
   const Source& source = g_sources[index];
@@ -224,7 +224,7 @@ void KeepHeaderLine(Source* source, const char* text) {
   source->header_kept.store(1, std::memory_order_release);
 }
 
-// A whole line of this source. True: the user does not want to see it.
+// Handles a complete line of this source. True: the user does not want to see it.
 bool TakeWholeLine(uint32_t index, VerboseLines kind, const char* text, size_t size) {
   Source& source = g_sources[index];
   if (kind == kInfoLines) LearnFromInfoLine(&source, text);
@@ -238,8 +238,8 @@ bool TakeWholeLine(uint32_t index, VerboseLines kind, const char* text, size_t s
   return false;
 }
 
-// What an object prints that looks like a line of oneDNN's, or goes on with one. True: the user does not want to see it. Lines
-// of objects that we did not arm are the program's own (it may print a log file).
+// Handles output of an object that looks like a line of oneDNN's, or continues one. True: the user does not want to see
+// it. Lines of objects that the tap did not arm are the program's own (it may print a log file).
 bool TakeLine(const char* text, size_t size, void* caller) {
   const link_map* object = ObjectOf(caller);
   uint32_t index = FindSource(object);
@@ -269,14 +269,15 @@ int PrintChecked(int flag, const char* format, va_list arguments) {
   return RealOf("__vprintf_chk", &real)(flag, format, arguments);
 }
 
-// The text that printf would print. Long lines are cut at the end of `buffer`: the user's own copy never is.
+// The text that printf would print, truncated to `buffer`; the user's own copy is complete.
 size_t Format(char* buffer, size_t size, const char* format, va_list arguments) {
   int length = vsnprintf(buffer, size, format, arguments);
   if (length < 0) length = 0;
   return static_cast<size_t>(length) < size ? static_cast<size_t>(length) : size - 1;
 }
 
-// torch::verbose::_mkldnn_set_verbose, dnnl_set_verbose and mkldnn_set_verbose: remembers what the user wants, asks for what both want.
+// torch::verbose::_mkldnn_set_verbose, dnnl_set_verbose and mkldnn_set_verbose: remembers the user's request, sets the
+// library to the union of both.
 int SetVerbose(const char* name, void* own_symbol, int level, void* caller) {
   using Set = int (*)(int);
   void* looked_up = dlhook_real_from_thunk;
@@ -295,7 +296,8 @@ int SetVerbose(const char* name, void* own_symbol, int level, void* caller) {
   return real(level > ours ? level : ours);
 }
 
-// MKLDNN_VERBOSE: 0.x and 1.0 know no other; 1.1 to 2.4 ask for it first and for DNNL_VERBOSE, which goes before, then.
+// MKLDNN_VERBOSE: 0.x and 1.0 know no other; 1.1 to 2.4 first ask for it and then for DNNL_VERBOSE, which takes
+// precedence.
 bool OnGetenv(const char* name, void* caller, char** answer) {
   bool is_ours = false;
   for (const char* variable : kVerboseVariables) is_ours = is_ours || strcmp(name, variable) == 0;
@@ -336,7 +338,7 @@ __attribute__((visibility("hidden"))) void dlhook_init_printf() {
   dlhook_real_printf_chk = dlhook::RealDlsym(RTLD_NEXT, "__printf_chk");
 }
 
-// The stubs jump here with a line of oneDNN's.
+// The stubs jump here with a line from oneDNN.
 __attribute__((visibility("hidden"))) int dlhook_tap_printf(const char* format, ...) {
   char text[dlhook::kMaxTapTextBytes + 64];
   va_list arguments;
@@ -368,7 +370,7 @@ DLHOOK_EXPORT int fflush(FILE* stream) {
   const link_map* expected = t_swallow_flush_of;
   if (__builtin_expect(expected != nullptr, 0)) {
     t_swallow_flush_of = nullptr;
-    // Up to 1.6 it is fflush(0).
+    // Up to 1.6 oneDNN calls fflush(0).
     bool is_its_own = stream == stdout || stream == nullptr;
     if (is_its_own && ObjectOf(__builtin_return_address(0)) == expected) return 0;
   }

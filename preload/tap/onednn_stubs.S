@@ -1,10 +1,10 @@
-# printf and __printf_chk: jump to the real function, registers and stack untouched, unless the text is of oneDNN's log:
+# printf and __printf_chk: jump to the real function, registers and stack untouched, unless the text belongs to oneDNN's log:
 # printf("%s", "onednn_verbose,…") (3.x), printf("onednn_verbose,…", …) (older, also "dnnl_verbose,…" and "mkldnn_verbose,…"),
 # printf("%s,%s,%g\n", "dnnl_verbose,create:cache_miss", …) (1.1 to 2.1), or the rest of such a text (2.x prints its template in
 # two parts; dlhook_line_continues of this thread is set then). x86-64 System V.
 # r10 and r11 are free here: no argument of a C function is in them.
 
-# Goes to \no unless the string at \reg begins with "onednn_v", "dnnl_ver" or "mkldnn_v". Reads no byte behind the first that
+# Jumps to \no unless the string at \reg begins with "onednn_v", "dnnl_ver" or "mkldnn_v". Reads no byte after the first that
 # differs.
 .macro  expect reg, at, letter, no
         cmpb    $\letter, \at(\reg)
@@ -71,7 +71,7 @@
 3:      check_prefix \format, 7f, 8f
 7:      jmp     \tap
 8:      jmp     *\real(%rip)
-# First use: every register that may hold an argument is kept across the look-up.
+# First use: every register that may contain an argument is saved across the look-up.
 9:      .cfi_remember_state
         pushq   %rax
         .cfi_adjust_cfa_offset 8

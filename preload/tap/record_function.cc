@@ -1,4 +1,4 @@
-// Pure parts of the RecordFunction tap: kinds of scopes, releases, the light mode's timetable.
+// Pure parts of the RecordFunction tap: kinds of scopes, releases, the light mode's schedule.
 #include "preload/tap/record_function.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
-// The RecordFunction tap: PyTorch tells of every operator, backward node and user range by its own observers.
+// The RecordFunction tap: PyTorch reports every operator, backward node and user range through its own observers.
 //
-// at::addGlobalCallback is how torch.profiler works. We register from inside at::getStepCallbacksUnlessEmpty, which every operator
-// calls, as soon as the first one does; the sequence number that links a backward node to its forward op is read in passing from
-// at::RecordFunction::before. Nothing of PyTorch's C++ runtime is used and no layout but the callback object's.
+// torch.profiler uses at::addGlobalCallback in the same way. The tap registers from inside
+// at::getStepCallbacksUnlessEmpty, which every operator calls, as soon as the first one does; the sequence number that
+// links a backward node to its forward op is read from calls of at::RecordFunction::before. Nothing of PyTorch's C++
+// runtime is used, and no layout except the callback object's.
 // Thread: any application thread. This header is pure: unit-tested.
 #ifndef DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_H_
 #define DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_H_
@@ -23,12 +24,11 @@ enum class TorchScope : uint8_t {
 // clang-format on
 constexpr uint32_t kTorchScopes = static_cast<uint32_t>(TorchScope::kCount);
 
-// What a scope of PyTorch's becomes; kUnknown: it is not recorded. Left out are what a build with selected operators writes down
-// about itself (types of kernels, features): they bracket nothing.
+// The kind of scope recorded for one of PyTorch's; kUnknown: not recorded. Left out are those in which a build with
+// selected operators describes itself (types of kernels, features): they bracket nothing.
 ScopeKind KindOfTorchScope(TorchScope scope);
 
-// at::RecordFunctionCallback: the one C++ object that is handed over. The same in the headers of PyTorch 1.13.1,
-// 2.13 and 2.14.1.
+// at::RecordFunctionCallback: the only C++ object passed. The same in the headers of PyTorch 1.13.1, 2.13 and 2.14.1.
 struct TorchCallback {
   void* (*start)(void* context,
                  const void* record_function);  // std::unique_ptr<ObserverContext>: returned through memory
@@ -41,22 +41,22 @@ struct TorchCallback {
 };
 static_assert(sizeof(TorchCallback) == 40 && offsetof(TorchCallback, scopes) == 24);
 
-// A release of PyTorch, as aoti_torch_abi_version() states it.
+// A release of PyTorch, from aoti_torch_abi_version().
 struct TorchVersion {
   uint32_t major;
   uint32_t minor;
 };
 TorchVersion TorchVersionOfAbi(uint64_t abi_version);
-// … and as the name of the library's file ends ("libtorch_cpu.so.1.13"); 0.0 where it does not.
+// The same from the end of the library's file name ("libtorch_cpu.so.1.13"); 0.0 if it has none.
 TorchVersion TorchVersionOfFile(const char* file_name);
-// Releases with which the tap was tried.
+// Releases with which the tap was tested.
 bool IsKnownTorchVersion(TorchVersion version);
 
 // The name of the range around an optimizer's step ("Optimizer.step#SGD.step").
 bool EndsTrainingStep(const char* scope_name);
 
-// Light mode: when operators are recorded. All of the first steps, then two of sixteen (two, so that one whole iteration is among
-// them wherever it begins, and both halves where two optimizers take turns); without steps a part of the time.
+// Light mode: when operators are recorded. All of the first steps, then two of sixteen (two, so that they include one
+// whole step wherever it begins, and both halves if two optimizers alternate); without steps a part of the time.
 class DutyCycle {
  public:
   static constexpr uint64_t kFirstSteps = 20;
@@ -64,8 +64,7 @@ class DutyCycle {
   static constexpr uint64_t kStepsPerWindow = 2;
   static constexpr uint64_t kCycleMs = 800;
   static constexpr uint64_t kWindowMs = 100;
-  static constexpr uint64_t kPatienceMs =
-      2000;  // and four times the last step: so long without one before time decides
+  static constexpr uint64_t kPatienceMs = 2000;  // plus four times the last step: then time decides
 
   void Begin(uint64_t now_ms);
   // Both return whether operators are recorded from now on.
@@ -76,7 +75,7 @@ class DutyCycle {
   uint64_t steps_;
   uint64_t last_step_ms_;
   uint64_t step_took_ms_;
-  uint64_t cycles_start_ms_;  // where time decides; 0: steps do
+  uint64_t cycles_start_ms_;  // if time decides; 0: steps do
   bool recorded_;
 };
 

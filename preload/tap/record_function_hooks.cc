@@ -1,7 +1,8 @@
-// The RecordFunction tap inside the process: the interposed at::getStepCallbacksUnlessEmpty, registration, the observers that
-// PyTorch calls, and the switch. at::RecordFunction::before are assembly stubs (record_function_stubs.S).
-// Thread: any application thread. A scope costs what runtime/scope.h does and two calls of PyTorch's own accessors; an operator costs a
-// few loads while nothing is recorded. Observers may neither throw nor call an operator.
+// The RecordFunction tap inside the process: the interposed at::getStepCallbacksUnlessEmpty, registration, the
+// observers that PyTorch calls, and the switch. at::RecordFunction::before are assembly stubs
+// (record_function_stubs.S).
+// Thread: any application thread. A scope costs what runtime/scope.h does and two calls of PyTorch's own accessors; an
+// operator costs a few loads while nothing is recorded. Observers may neither throw nor call an operator.
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -26,7 +27,7 @@
 #define DLHOOK_EXPORT __attribute__((visibility("default")))
 
 extern "C" {
-// What at::RecordFunction::before was last called with on this thread. Written by the stub.
+// The last arguments of at::RecordFunction::before on this thread. Written by the stub.
 struct TorchScopeNote {
   const void* record_function;
   int64_t sequence_number;
@@ -38,11 +39,11 @@ namespace dlhook::inline tap {
 namespace {
 
 constexpr char kWindowName[] = "[dlhook] scopes recorded";
-constexpr uint32_t kOperatorsPerLook = 32;  // at the clock, in light mode
+constexpr uint32_t kOperatorsPerLook = 32;  // between reads of the clock, in light mode
 
-// Up to kPaused the interposed function has something to look at.
+// Up to kPaused the interposed function has work to do.
 enum TapPhase : uint32_t {
-  kUnseen = 0,   // no operator ran yet
+  kUnseen = 0,   // no operator has run yet
   kStopped = 1,  // recording is stopped: observers are disabled
   kPaused = 2,   // light mode, between two windows: only user ranges are observed
   kBusy = 3,     // one thread is registering
@@ -59,12 +60,13 @@ struct Tap {
 
 std::atomic<uint32_t> g_phase{kUnseen};
 Tap g_tap;
-// Of the switch: g_phase's changes, g_duty, g_window_start_ticks, and PyTorch's own lock, which a fork must not find taken.
+// For the switch: g_phase's changes, g_duty, g_window_start_ticks, and PyTorch's own lock, which must not be held at a
+// fork.
 SpinLock g_switch_lock;
 DutyCycle g_duty;
 std::atomic<uint64_t> g_window_start_ticks;  // 0: no window is open
 
-__thread uint32_t t_operators;  // since the last look at the clock
+__thread uint32_t t_operators;  // since the last read of the clock
 
 // ---- the switch: g_switch_lock is held --------------------------------------------------------------------------------------
 
@@ -76,13 +78,13 @@ void SwitchObservers(bool on, bool user_ranges_too) {
   }
 }
 
-// The thread, where it has recorded something in this process.
+// The thread, if it has recorded anything in this process.
 ThreadState* AttachedThread() {
   ThreadState* thread = dlhook_thread;
   return thread != nullptr && thread->active != 0 ? thread : nullptr;
 }
 
-// Says where operators are recorded: a mark of no length where a window begins, and the window when it ends.
+// Records when operators are recorded: a mark of no length at the beginning of a window, and the window when it ends.
 void BeginWindow(ThreadState* thread) {
   SpinLockHolder holder(&g_switch_lock);
   if (g_window_start_ticks.load(std::memory_order_relaxed) != 0) return;
@@ -97,7 +99,7 @@ void EndWindow(ThreadState* thread) {
                    ReadTicks(thread->clock) - start_ticks);
 }
 
-// Between windows of the light mode and back. The first operator to be observed begins the window.
+// Switches between the light mode's windows and pauses. The first observed operator begins the window.
 void FollowDuty(bool recorded) {
   if (g_phase.load(std::memory_order_relaxed) != (recorded ? kPaused : kOn)) return;
   SwitchObservers(recorded, false);
@@ -109,14 +111,14 @@ uint64_t NowMs() { return ClockNanoseconds(CLOCK_MONOTONIC_COARSE) / 1000000; }
 
 // ---- the switch: from outside -----------------------------------------------------------------------------------------------
 
-// The program forks: the child gets neither our lock nor PyTorch's in a state that nobody ends.
+// The program forks: neither the tap's lock nor PyTorch's may be inherited as held.
 alignas(SpinLockHolder) char g_fork_holder[sizeof(SpinLockHolder)];
 void BeforeFork() { new (g_fork_holder) SpinLockHolder(&g_switch_lock); }
 void AfterForkInParent() { reinterpret_cast<SpinLockHolder*>(g_fork_holder)->~SpinLockHolder(); }
-// In the child the lock counts as free (base/spin_lock.h). A window that was open is the parent's.
+// In the child the lock counts as free (base/spin_lock.h). An open window is the parent's.
 void AfterForkInChild() { g_window_start_ticks.store(0); }
 
-// Is this tap's family recorded in this process, as far as is known without a session?
+// Whether this tap's family is recorded in this process, as far as known without a session.
 bool IsWanted() {
   ProcessState* process = GetProcess();
   if (process == nullptr) return false;
@@ -126,13 +128,13 @@ bool IsWanted() {
   return (process->session->enabled_families.load(std::memory_order_relaxed) & g_tap.family_bit) != 0;
 }
 
-// This process is exiting: PyTorch's own list of observers may be gone already.
+// This process is exiting: PyTorch's own list of observers may be destroyed already.
 bool IsFinished() {
   ProcessState* process = GetProcess();
   return process != nullptr && process->phase.load(std::memory_order_acquire) == kFinished;
 }
 
-// Called by an observer that could not record: if that is because recording is stopped, later operators don't pay for it.
+// Called by an observer that could not record: if recording is stopped, disables the observers for later operators.
 void StopIfUnwanted() {
   if (IsWanted() || IsFinished()) return;
   SpinLockHolder holder(&g_switch_lock);
@@ -164,9 +166,10 @@ void NoteStepEnd() {
   FollowDuty(g_duty.StepEnded(NowMs()));
 }
 
-// ---- scopes that end on another thread than they began on (futures) ---------------------------------------------------------
+// ---- scopes that end on another thread than they began on (futures)
+// ---------------------------------------------------------
 
-// Their own thread ends them when it next opens one. A thread that has seen all of the table compares one number.
+// Their own thread closes them when it next opens one. A thread that has seen the whole table compares one number.
 constexpr uint32_t kForeignEnds = 16;
 std::atomic<const void*> g_foreign_ends[kForeignEnds];
 std::atomic<uint32_t> g_foreign_end_count{0};
@@ -189,14 +192,15 @@ void TakeForeignEnds(ThreadState* thread) {
   t_foreign_ends_seen = count;
 }
 
-// ---- ranges that say of themselves that they end elsewhere (collectives) ----------------------------------------------------
+// ---- ranges announced to end elsewhere (collectives)
+// ------------------------------------------------------------------------
 
-// They bracket nothing of their thread's: told when they have ended, by whoever ends them.
+// They bracket nothing on their thread: recorded when they have ended, by the thread that ends them.
 struct OpenAsynchronousRange {
   std::atomic<const void*> record_function;  // null: free
   uint64_t start_ticks;
 };
-constexpr uint32_t kAsynchronousRanges = 64;  // beyond these they are not recorded
+constexpr uint32_t kAsynchronousRanges = 64;  // further ones are not recorded
 OpenAsynchronousRange g_asynchronous_ranges[kAsynchronousRanges];
 std::atomic<uint32_t> g_asynchronous_count{0};
 
@@ -347,7 +351,7 @@ void Attend(uint32_t phase, GetCallbacks real) {
 
 extern "C" {
 
-// at::getStepCallbacksUnlessEmpty: which observers there are for a scope that begins; std::optional, returned through memory.
+// at::getStepCallbacksUnlessEmpty: the observers for a scope that begins; std::optional, returned through memory.
 DLHOOK_EXPORT void* _ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE(void* result, uint8_t scope) {
   using namespace dlhook;
   GetCallbacks real = RealGetCallbacks(__builtin_return_address(0));

@@ -14,7 +14,7 @@ extern "C" {
 __attribute__((visibility("default"))) void* _ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE(void* result,
                                                                                                    uint8_t scope);
 
-// Where the stubs go on; null: they ask dlhook_find_torch_before.
+// The targets of the stubs; null: they ask dlhook_find_torch_before.
 void* dlhook_real_torch_before[dlhook::kBefores] __attribute__((visibility("hidden"))) = {};
 }
 
@@ -75,7 +75,7 @@ void StoreCaller(const TorchCaller& found, uint32_t generation) {
   }
 }
 
-// The stubs' short way leads to one copy of PyTorch: the first one, and none where there are two.
+// The stubs' fast path leads to one copy of PyTorch: the first one, and none if there are two.
 void SetShortWay(void* const* before) {
   static std::atomic<void*> first[kBefores];
   for (uint32_t i = 0; i < kBefores; ++i) {
@@ -91,7 +91,7 @@ bool Find(void* library, const char* name, Function* function) {
   return *function != nullptr;
 }
 
-// The release: by the library's own word; where it has none, by a name like Debian's "libtorch_cpu.so.1.13".
+// The release: from the library; otherwise from a name like Debian's "libtorch_cpu.so.1.13".
 TorchVersion VersionOf(const link_map* object, void* library) {
   uint64_t (*abi_version)();
   if (Find(library, "aoti_torch_abi_version", &abi_version)) return TorchVersionOfAbi(abi_version());
@@ -105,7 +105,7 @@ void LookUpTorchCaller(void* address, TorchCaller* found) {
   uint32_t generation = CurrentBindingGeneration();
   auto own = reinterpret_cast<void*>(&_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE);
   found->get_callbacks = reinterpret_cast<GetCallbacks>(FindReal(kGetCallbacksName, nullptr, own, address));
-  // What begins scopes lies where the observers are kept.
+  // The code that begins scopes is in the library that stores the observers.
   const link_map* library = ObjectOf(reinterpret_cast<void*>(found->get_callbacks));
   if (void* handle = library == nullptr ? nullptr : dlopen(library->l_name, RTLD_LAZY | RTLD_NOLOAD)) {
     for (uint32_t i = 0; i < kBefores; ++i) found->before[i] = RealDlsym(handle, kBefore[i]);
@@ -142,7 +142,7 @@ const char* FindTorchFunctions(const link_map* object, void* library, TorchFunct
 
 extern "C" {
 
-// For stub `number`, where it does not know: the function that the caller at this address means.
+// For stub `number` without a target: the function that the caller at this address means.
 __attribute__((visibility("hidden"))) void* dlhook_find_torch_before(void* address, uint32_t number) {
   using namespace dlhook;
   if (const TorchCaller* caller = FindTorchCaller(address)) return caller->before[number];

@@ -1,5 +1,5 @@
-// Copies of PyTorch in this process: which one a caller means, and the functions of it that the RecordFunction tap calls.
-// Thread: any application thread. A caller that is new takes the loader's lock.
+// Copies of PyTorch in this process: which one a caller means, and its functions that the RecordFunction tap calls.
+// Thread: any application thread. A new caller takes the loader's lock.
 #ifndef DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_LIBRARY_H_
 #define DLHOOK_PRELOAD_TAP_RECORD_FUNCTION_LIBRARY_H_
 
@@ -23,13 +23,13 @@ struct TorchFunctions {
   uint64_t (*add)(TorchCallback callback);
 };
 
-// Finds them in `library`, a handle of `object`. Null, or why this copy can't be observed.
+// Finds them in `library`, a handle of `object`. Null, or the reason why this copy can't be observed.
 const char* FindTorchFunctions(const link_map* object, void* library, TorchFunctions* functions);
 
 // at::RecordFunction::before is one function in PyTorch 2.13 and three in 1.13: numbers of the stubs.
 constexpr uint32_t kBefores = 4;
 
-// A calling object, by its addresses, and the functions that it means. `generation` is published last.
+// A calling object, by its addresses, and the functions that it uses. `generation` is published last.
 struct TorchCaller {
   std::atomic<uint32_t> generation;
   uintptr_t start;
@@ -42,7 +42,7 @@ extern TorchCaller g_torch_callers[kTorchCallers];
 
 void LookUpTorchCaller(void* address, TorchCaller* found);
 
-// The known object that holds the address, or null.
+// The known object that contains the address, or null.
 inline const TorchCaller* FindTorchCaller(void* address) {
   uint32_t generation = CurrentBindingGeneration();
   for (const TorchCaller& entry : g_torch_callers) {

@@ -1,4 +1,4 @@
-# at::RecordFunction::before: notes which RecordFunction begins with which sequence number on this thread and goes on in the real
+# at::RecordFunction::before: stores which RecordFunction begins with which sequence number on this thread and jumps to the real
 # function, arguments untouched. PyTorch 2.13 has one, whose name is a std::variant on the stack; 1.13 has three, whose name is in a
 # register. x86-64 System V. rax, r10 and r11 are free here.
 

@@ -1,4 +1,4 @@
-// What taps share: how the one interposed getenv reaches them, and what they say of themselves.
+// Shared by all taps: how the interposed getenv calls them, and how they report their state.
 // Thread: any application thread, also before any constructor has run.
 #ifndef DLHOOK_PRELOAD_TAP_TAP_H_
 #define DLHOOK_PRELOAD_TAP_TAP_H_
@@ -11,13 +11,13 @@
 
 namespace dlhook::inline tap {
 
-// glibc's, past our own.
+// glibc's, bypassing the shim's.
 char* RealGetenv(const char* name);
 
-// A tap that is switched on by a variable, or sees its library by the variables that it asks for.
+// A tap that is switched on by a variable, or detects its library by the variables that it looks up.
 struct GetenvTap {
   const char* beginning;  // of the names
-  // Called for these: an answer in *answer, or false, and the program gets what it would without dlhook.
+  // Called for these: stores an answer in *answer, or returns false, and the program gets the same as without dlhook.
   bool (*on_getenv)(const char* name, void* caller, char** answer);
 };
 // In a tap's file, outside of functions; getenv asks all of them (environment_hooks.cc).
@@ -35,7 +35,7 @@ inline void Report(const Tap& tap, const char* object, CapabilityState state, co
   ReportCapability(tap.capability, object, state, reason);
 }
 
-// True: the user left it out, which is reported of `object`.
+// True: the user left it out, which is reported for `object`.
 bool IsLeftOut(const Tap& tap, const char* object);
 
 }  // namespace dlhook::inline tap

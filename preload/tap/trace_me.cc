@@ -1,4 +1,4 @@
-// What TensorFlow's trace events say. Pure functions; the interposed ones are in trace_me_hooks.cc.
+// Parses TensorFlow's trace events. Pure functions; the interposed ones are in trace_me_hooks.cc.
 #include "preload/tap/trace_me.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 namespace dlhook::inline tap {
 namespace {
 
-constexpr size_t kLongestName = 1 << 20;  // TensorFlow appends shapes and values; nothing near this
+constexpr size_t kLongestName = 1 << 20;  // TensorFlow appends shapes and values, but far less than this
 constexpr int64_t kSecondNs = 1000 * 1000 * 1000;
 
 bool IsWordCharacter(char c) {
@@ -16,7 +16,7 @@ bool IsWordCharacter(char c) {
 // Characters that TensorFlow allows in a node's name.
 bool IsNodeCharacter(char c) { return IsWordCharacter(c) || c == '/' || c == '.' || c == '-' || c == '>' || c == '\\'; }
 
-// "path/of/node:KernelType", with one colon. "Iterator::Map" and "EagerLocalExecute: MatMul" are none.
+// "path/of/node:KernelType", with one colon. "Iterator::Map" and "EagerLocalExecute: MatMul" are not nodes.
 bool IsNode(const char* name, size_t bytes) {
   auto colon = static_cast<const char*>(memchr(name, ':', bytes));
   if (colon == nullptr || colon == name || colon + 1 == name + bytes) return false;

@@ -1,4 +1,4 @@
-// The interposed functions of the TraceMe tap: TraceMeRecorder::Record, Start (in the argument lists of its
+// The interposed functions of the TraceMe tap: TraceMeRecorder::Record, Start (with the argument lists of all its
 // releases) and Stop.
 // Thread: any application thread. An event costs a clock read and a copy of its name; nothing is allocated.
 #include <dlfcn.h>
@@ -28,16 +28,16 @@ constexpr int kOurLevel = 2;   // nodes; 1: input pipeline and eager ops only; 3
 
 enum class Phase : uint32_t {
   kUnseen,   // no TensorFlow yet
-  kArming,   // by one thread; others go on
-  kArmed,    // events are ours alone
-  kUsers,    // the user's own profiler runs: events are its too
-  kRefused,  // not ours to read; what is on its way belongs to nobody, until the program starts a session
-  kPassOn,   // not ours
+  kArming,   // by one thread; others continue
+  kArmed,    // events go to dlhook only
+  kUsers,    // the user's own profiler runs: events go to it too
+  kRefused,  // not readable; pending events are dropped until the program starts a session
+  kPassOn,   // events go to TensorFlow
 };
 
 using Record = void (*)(TraceMeEvent*);
 
-// The one recorder of the process that we arm.
+// The one armed recorder of the process.
 struct Recorder {
   const link_map* object;
   std::atomic<int>* level;
@@ -45,7 +45,7 @@ struct Recorder {
 };
 Recorder g_recorder;
 std::atomic<Phase> g_phase{Phase::kUnseen};
-std::atomic<bool> g_checked{false};  // an event was seen and is one
+std::atomic<bool> g_checked{false};  // an event was seen and is valid
 // Another library has a recorder of its own, in use.
 std::atomic<bool> g_has_others{false};
 
@@ -59,8 +59,8 @@ bool StartsWith(const char* text, const char* beginning) { return strncmp(text, 
 
 // ---- Arming
 
-// Whether the object's own calls of `function` go through its table of imports, so that they come to us. If they
-// did not, events would pile up in TensorFlow's memory with nobody to take them.
+// Whether the object calls `function` through its table of imports, so that the calls reach the shim. Otherwise events
+// would pile up in TensorFlow's memory.
 bool CallsThroughTable(const link_map* object, const void* function) {
   ElfW(Addr) symbols = 0, relocations = 0;
   size_t bytes = 0;
@@ -93,7 +93,7 @@ const char* FindRecorder(link_map* object, Recorder* found) {
   return reaches_us ? nullptr : "TraceMe's calls stay inside the library";
 }
 
-// The recorder answers Start by "already started" while the level is not kDisabled.
+// The recorder answers Start with "already started" while the level is not kDisabled.
 bool RaiseLevel() {
   int disabled = kDisabled;
   return g_recorder.level->compare_exchange_strong(disabled, kOurLevel) || disabled == kOurLevel;
@@ -127,14 +127,14 @@ void Refuse(const char* reason) {
   if (g_phase.compare_exchange_strong(armed, Phase::kRefused)) {
     LowerLevel();
   } else {
-    g_phase.store(Phase::kPassOn);  // in a session of the user's: the level is the user's
+    g_phase.store(Phase::kPassOn);  // in a user's session: the level is the user's
   }
   Report(kTraceMeTap, ObjectName(g_recorder.object), CapabilityState::kRefused, reason);
 }
 
 // ---- Events
 
-// The first event shows whether the class looks as we know it.
+// The first event shows whether the class has the expected layout.
 bool CheckFirst(const TraceMeEvent& event) {
   if (IsPlausibleEvent(event, RealtimeNs())) {
     g_checked.store(true, std::memory_order_relaxed);
@@ -145,7 +145,7 @@ bool CheckFirst(const TraceMeEvent& event) {
 }
 
 void Tell(const TraceMeEvent& event) {
-  if (!IsWholeEvent(event)) return;  // halves, which say nothing without the other one, and marks
+  if (!IsWholeEvent(event)) return;  // marks, and halves, which are useless without the other one
   ThreadState* thread = ScopeThread(FamilyBit<kTraceMeTap>());
   if (thread == nullptr) return;
   TraceMeName name = ParseTraceMeName(event.name, event.name_bytes);
@@ -154,7 +154,7 @@ void Tell(const TraceMeEvent& event) {
   RecordEndedScope(thread, name.kind, event.name, name.bytes, duration_ticks);
 }
 
-// Where the caller's event goes without us.
+// The function to which the caller's event would go without dlhook.
 Record RealRecord(void* own, void* caller) {
   if (g_recorder.record != nullptr && !g_has_others.load(std::memory_order_relaxed)) return g_recorder.record;
   return reinterpret_cast<Record>(FindReal(kRecordName, nullptr, own, caller));
@@ -173,7 +173,8 @@ void OnRecord(TraceMeEvent* event, void* own, void* caller) {
     bool is_known = g_checked.load(std::memory_order_relaxed) || CheckFirst(*event);
     if (is_known) Tell(*event);
     errno = saved_errno;
-    // Not the user's: dropped; the caller destroys its name. (What began before the user's session TensorFlow leaves out.)
+    // Not the user's: dropped; the caller destroys its name. (TensorFlow leaves out events that began before the user's
+    // session.)
     if (phase == Phase::kArmed) return;
   }
   if (phase == Phase::kRefused) return;
@@ -183,15 +184,15 @@ void OnRecord(TraceMeEvent* event, void* own, void* caller) {
 
 // ---- The user's own profiler
 
-// Makes way for the user's session. True: EndUsersSession must follow.
+// Yields to the user's session. True: EndUsersSession must follow.
 bool BeginUsersSession(const void* real) {
   if (ObjectOf(real) != g_recorder.object) {
     g_has_others.store(true);
     return false;
   }
   Phase armed = Phase::kArmed;
-  // First the phase: an event of the user's must not be taken for ours. What comes too early Start itself throws
-  // away.
+  // First the phase: an event of the user's must not be mistaken for the tap's. Start itself discards those that come
+  // too early.
   if (!g_phase.compare_exchange_strong(armed, Phase::kUsers)) return false;
   LowerLevel();
   return true;
@@ -212,8 +213,8 @@ void NoteUsersLevel(int level) {
          "no nodes: the program's own profiler runs at level 1 or 0");
 }
 
-// A look-up of one of TensorFlow's variables, or a start of its profiler, by `caller`: arms the tap if that is TensorFlow.
-// Not before its library's data are there, and before its first op.
+// A look-up of one of TensorFlow's variables, or a start of its profiler, by `caller`: arms the tap if that is
+// TensorFlow. Not before its library's data exist, and before its first op.
 void NoticeTensorFlow(void* caller) {
   Phase unseen = g_phase.load(std::memory_order_relaxed);
   if (unseen != Phase::kUnseen) return;
@@ -260,7 +261,7 @@ void* OnStop(const char* name, void* own, void* caller, void* events) {
   bool ours = g_recorder.object != nullptr && ObjectOf(reinterpret_cast<void*>(real)) == g_recorder.object;
   Phase phase = g_phase.load(std::memory_order_acquire);
   ours = ours && (phase == Phase::kArmed || phase == Phase::kUsers);
-  // A Stop without a Start finds nothing to stop.
+  // A Stop without a Start has nothing to stop.
   if (ours && phase == Phase::kArmed) LowerLevel();
   void* result = real(events);
   int saved_errno = errno;

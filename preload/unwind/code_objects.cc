@@ -9,7 +9,7 @@
 namespace dlhook::inline unwind {
 namespace {
 
-// A forked child has the same objects, and the registry says them again in its trace.
+// A forked child has the same objects, and the registry repeats them in its trace.
 SpinLock g_lock;
 struct NotedObject {
   CodeObject object;
@@ -19,8 +19,8 @@ NotedObject g_objects[kMaxRegistryObjects];
 uint32_t g_object_count;
 uint32_t g_checked_generation;
 
-// Of the file's beginning, where headers and build-id are: what is loaded in an object's place often has its link_map,
-// too. A copy, because another thread may be unloading it.
+// Of the file's beginning, with headers and build-id: an object loaded in place of another often has the same link_map.
+// A copy, because another thread may be unloading it.
 uint64_t FingerprintOf(const CodeObject& object) {
   uint64_t words[128];
   uint64_t hash = 0;
@@ -39,13 +39,13 @@ bool IsGone(const NotedObject& noted) {
          FingerprintOf(now) != noted.fingerprint;
 }
 
-// False: it was noted before, or there are too many.
+// False: known already, or there are too many.
 bool Add(const CodeObject& object) {
   SpinLockHolder holder(&g_lock);
   for (uint32_t i = 0; i < g_object_count; ++i) {
     if (IsSameObject(g_objects[i].object, object)) return false;
   }
-  if (g_object_count == kMaxRegistryObjects) return false;  // so does the registry, which says so
+  if (g_object_count == kMaxRegistryObjects) return false;  // so is the registry, which reports it
   g_objects[g_object_count++] = {object, FingerprintOf(object)};
   return true;
 }

@@ -1,4 +1,5 @@
-// The loaded objects that frames of native stacks lie in: each is told to the trace once, and noticed when it goes.
+// The loaded objects that contain frames of native stacks: each is recorded in the trace once, and detected when it is
+// unloaded.
 // Thread: any application thread, on slow paths; takes a spin lock.
 #ifndef DLHOOK_PRELOAD_UNWIND_CODE_OBJECTS_H_
 #define DLHOOK_PRELOAD_UNWIND_CODE_OBJECTS_H_
@@ -11,7 +12,7 @@ namespace dlhook::inline unwind {
 
 void NoteCodeObject(const CodeObject& object);
 
-// After dlclose, by each thread that captures stacks: where such an object is gone, the nodes of its addresses are
+// After dlclose, by each thread that captures stacks: if such an object is gone, the nodes of its addresses are
 // retired.
 void RetireGoneObjects(uint32_t generation);
 

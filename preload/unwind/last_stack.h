@@ -1,7 +1,7 @@
-// The stack that a thread had at its last capture. The next one mostly differs at its inner end only: where a frame's
-// state and every word that led from there outwards are what they were, so is the rest of the stack, because a walk
-// depends on nothing else.
-// Thread: the one whose stack it is; in memory that is all zero at first.
+// The stack of a thread's last capture. The next one usually differs only at its inner end: if a frame's state and
+// every word read from there outwards are unchanged, so is the rest of the stack, because a walk depends on nothing
+// else.
+// Thread: the one whose stack it is; in memory that is initially zero.
 #ifndef DLHOOK_PRELOAD_UNWIND_LAST_STACK_H_
 #define DLHOOK_PRELOAD_UNWIND_LAST_STACK_H_
 
@@ -15,7 +15,7 @@ class LastStack {
  public:
   void Forget() { frame_count_ = 0; }
 
-  // Compares the words. `stack_pointer`: nothing below it is looked at; what was kept lies in the thread's own stack.
+  // Compares the words. `stack_pointer`: nothing below it is read; the stored words are in the thread's own stack.
   void Verify(uint64_t stack_pointer) {
     uint32_t words = frame_count_ == 0 ? 0 : frames_[frame_count_ - 1].words;
     uint32_t i = 0;
@@ -27,7 +27,7 @@ class LastStack {
     candidate_ = frame_count_;
   }
 
-  // After Verify, for states from the inside outwards: is this one kept, and all outside of it?
+  // After Verify, for states from the inside outwards: is this one unchanged, and all outside of it?
   bool Knows(const FrameState& state) {
     while (candidate_ > 0 &&
            (frames_[candidate_ - 1].state.sp < state.sp || frames_[candidate_ - 1].words > valid_words_)) {
@@ -39,7 +39,7 @@ class LastStack {
            (!frame.needs_bp || frame.state.bp == state.bp) && frame.state.is_interrupted == state.is_interrupted;
   }
 
-  // After Knows said so: how many frames there are from that one outwards, and its node.
+  // After Knows returned true: the number of frames from that one outwards, and its node.
   uint32_t joined_count() const { return candidate_; }
   uint32_t joined_node() const { return frames_[candidate_ - 1].node; }
 
@@ -52,7 +52,7 @@ class LastStack {
     FrameState state;
     bool needs_bp;  // what is outside depends on rbp
     uint32_t node;
-    uint32_t words;  // that lead from here outwards: words_[0] to words_[words - 1]
+    uint32_t words;  // from here outwards: words_[0] to words_[words - 1]
   };
   struct Word {
     uint64_t place;

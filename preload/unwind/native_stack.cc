@@ -18,18 +18,18 @@
 
 namespace dlhook::inline unwind {
 
-// What a thread remembers of its stacks. Its pages are touched as they are needed.
+// A thread's cache of its stacks. Its pages are touched on demand.
 struct NativeStackThread {
   struct KnownNode {
-    uint64_t key;  // address and, above it, what else tells nodes apart
+    uint64_t key;  // address and, above it, the rest of a node's identity
     uint32_t parent;
     uint32_t node;
   };
   static constexpr uint32_t kNodeSets = 2048;
 
-  uintptr_t busy;       // an address in the frame of whoever is capturing, else 0
-  uint32_t thread_id;   // of the thread that these belong to: slots are used again
-  uint32_t generation;  // CurrentBindingGeneration() that the rules are of
+  uintptr_t busy;       // an address in the frame of the current capture, 0: none
+  uint32_t thread_id;   // of the thread that these belong to: slots are reused
+  uint32_t generation;  // CurrentBindingGeneration() of the rules
   StackBounds bounds;
   StackWindow window;
   LastStack last;
@@ -56,8 +56,8 @@ NativeStackThread* NewMemory(ThreadState* thread) {
     return nullptr;
   }
   madvise(pages, sizeof(NativeStackThread), MADV_NOHUGEPAGE);  // much of it is never touched
-  // A forked child keeps a copy that its wiped ThreadState does not know of: a handler that forked may return into a
-  // capture there, which must find what it was at.
+  // A forked child keeps a copy unknown to its wiped ThreadState: a handler that forked may return into a capture
+  // there, which must find its data.
   thread->native_stacks = static_cast<NativeStackThread*>(pages);
   SayThatThereAreStacks(CapabilityState::kOn, "");
   return thread->native_stacks;
@@ -107,7 +107,7 @@ uint32_t NodeOf(NativeStackThread* memory, const FrameState& state, uint32_t par
   StackNode wanted = {state.address, parent, cut, state.is_interrupted, {0, 0}};
   uint32_t node = FindOrAddStackNode(wanted);
   if (node == 0) return 0;
-  // A signal handler that leaves by longjmp must not leave half of it behind.
+  // A signal handler that leaves by longjmp must not leave half an entry behind.
   for (NativeStackThread::KnownNode* known : {&set[1], &set[0]}) {
     NativeStackThread::KnownNode now = known == &set[1] ? set[0] : NativeStackThread::KnownNode{key, parent, node};
     known->key = 0;
@@ -120,7 +120,7 @@ uint32_t NodeOf(NativeStackThread* memory, const FrameState& state, uint32_t par
   return node;
 }
 
-// Gives the walked frames their nodes, outer ones first. `keep`: the next capture may join them. Returns the innermost
+// Assigns nodes to the walked frames, outer ones first. `keep`: the next capture may join them. Returns the innermost
 // one's node.
 uint32_t Remember(NativeStackThread* memory, const StackWalk& walk, WalkEnd end, bool keep) {
   bool joined = end == WalkEnd::kJoined;
@@ -140,7 +140,7 @@ uint32_t Remember(NativeStackThread* memory, const StackWalk& walk, WalkEnd end,
   return node;
 }
 
-// `place`: in the stack frame of whoever captures.
+// `place`: in the stack frame of the capturing function.
 uint32_t CaptureFrom(ThreadState* thread, const FrameState& caller, uintptr_t place) {
   NativeStackThread* memory = MemoryOf(thread);
   if (memory == nullptr) return 0;

@@ -1,4 +1,4 @@
-// The native stack of the calling thread, for calls that are to keep one (DLHOOK_STACKS).
+// The native stack of the calling thread, for calls that record one (DLHOOK_STACKS).
 // Thread: any application thread, for itself only.
 #ifndef DLHOOK_PRELOAD_UNWIND_NATIVE_STACK_H_
 #define DLHOOK_PRELOAD_UNWIND_NATIVE_STACK_H_
@@ -13,18 +13,18 @@ class RuleCache;
 struct FrameState;
 
 // The StackNode of the innermost frame outside of the shim; 0: none (no room: counted; a signal handler that
-// interrupted this; a child that was forked since the call began). Saves errno. No system call and no lock where the
-// stack's functions and frames were met before.
+// interrupted this; a child forked since the call began). Saves errno. No system call and no lock if the stack's
+// functions and frames are known.
 uint32_t CaptureNativeStack(ThreadState* thread);
 
-// The way to capture a stack that begins with `start`: CaptureJoined. The tests' build of the shim (tests/testing_shim/)
-// has one that compares several.
+// Captures a stack that begins with `start`: CaptureJoined. The tests' build of the shim (tests/testing_shim/) has one
+// that compares several.
 using CaptureStack = uint32_t (*)(NativeStackThread* memory, const FrameState& start);
 extern CaptureStack g_capture_stack;
 
-// With what the last stack of the thread has in common with this one.
+// Reuses the part that the thread's last stack shares with this one.
 uint32_t CaptureJoined(NativeStackThread* memory, const FrameState& start);
-// By a walk to the end. `keep`: for the next capture.
+// Walks to the end. `keep`: for the next capture.
 uint32_t CaptureWhole(NativeStackThread* memory, const FrameState& start, bool keep);
 RuleCache* RulesOf(NativeStackThread* memory);
 

@@ -31,11 +31,11 @@ CachedRule* RuleCache::Fill(CachedRule* set, uint64_t address, bool is_interrupt
                   (found.is_guess ? CachedRule::kGuessBit : 0) | (found.is_code ? 0 : CachedRule::kNoCodeBit) |
                   (is_own ? CachedRule::kOwnBit : 0);
   uint64_t pc = is_interrupted ? address : address - 1;
-  if (!may_lock && object.map == nullptr) {  // libgcc might tell more when it may be asked
+  if (!may_lock && object.map == nullptr) {  // libgcc may have a rule, once it may be asked
     unkept_ = {bits, rule.cfa_offset, rule.bp_offset, rule.return_offset};
     return &unkept_;
   }
-  // A signal handler that leaves by longjmp must not leave half of it behind.
+  // A signal handler that leaves by longjmp must not leave half an entry behind.
   CachedRule* entry = &set[0];
   set[1].key = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);

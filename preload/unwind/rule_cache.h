@@ -1,6 +1,6 @@
-// The rules of the addresses that a thread's stacks went through. Two places for each: of three with the same ones the
+// A cache of the rules for the addresses in a thread's stacks. Two places for each: of three with the same ones the
 // last two stay. (With one place, each of LeNet's stacks in PyTorch had to read a table again.)
-// Thread: the one whose stacks they are; in memory that is all zero at first.
+// Thread: the one whose stacks they are; in memory that is initially zero.
 #ifndef DLHOOK_PRELOAD_UNWIND_RULE_CACHE_H_
 #define DLHOOK_PRELOAD_UNWIND_RULE_CACHE_H_
 
@@ -11,7 +11,7 @@
 
 namespace dlhook::inline unwind {
 
-// An UnwindRule and what else matters of its address, in 16 bytes.
+// An UnwindRule and other properties of its address, in 16 bytes.
 struct CachedRule {
   uint64_t key;  // address within the instruction, << 16, and the bits below
   int32_t cfa_offset;
@@ -22,7 +22,7 @@ struct CachedRule {
   static constexpr uint64_t kGuessBit = 1 << 7;
   static constexpr uint64_t kNoCodeBit = 1 << 8;
   static constexpr uint64_t kOwnBit = 1 << 9;  // the shim's
-  // Of the address as a return address: does a call come before it? Neither: not asked yet.
+  // For a return address: does a call come before it? Neither: not checked yet.
   static constexpr uint64_t kAfterCallBit = 1 << 10;
   static constexpr uint64_t kAfterNoCallBit = 1 << 11;
   static constexpr uint64_t kBits = 0xffff;
@@ -43,7 +43,7 @@ class RuleCache {
  public:
   static constexpr uint32_t kSets = 2048;
 
-  // `may_lock`: see FindRule. Valid until the next one is asked for.
+  // `may_lock`: see FindRule. Valid until the next call.
   CachedRule* Find(uint64_t address, bool is_interrupted, bool may_lock) {
     uint64_t pc = is_interrupted ? address : address - 1;
     CachedRule* set = entries_[(pc * 0x9e3779b97f4a7c15u) >> 53];

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kMaxStackBytes = 64 << 20;
 constexpr uint64_t kPagesAtOnce = 64;
 
-// Where the first page that can't be read begins, or `end`.
+// The beginning of the first page that can't be read, or `end`.
 uint64_t EndOfReadable(uint64_t start, uint64_t end) {
   char bytes[kPagesAtOnce];
   iovec remote[kPagesAtOnce];
@@ -36,8 +36,8 @@ uint64_t ControlBlock() {
   return control_block;
 }
 
-// Of the thread that runs on the stack that the kernel made. Told by its control block, which is the same in a forked
-// child: a child's only thread has the process's id, whatever stack it runs on.
+// Of the thread that runs on the stack created by the kernel. It is identified by its control block, which is the same
+// in a forked child: a child's only thread has the process's id, whatever stack it runs on.
 uint64_t g_first_control_block;
 
 __attribute__((constructor)) void NoteFirstThread() {
@@ -51,7 +51,7 @@ uint64_t EndOfFirstStack() {
 
 uint64_t EndOfStack() {
   uint64_t control_block = ControlBlock();
-  if (g_first_control_block == 0) NoteFirstThread();  // called by a constructor that came before ours
+  if (g_first_control_block == 0) NoteFirstThread();  // called by a constructor that ran before the shim's
   return control_block == g_first_control_block ? EndOfFirstStack() : control_block;
 }
 

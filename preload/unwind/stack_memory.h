@@ -1,5 +1,5 @@
 // The memory that a walk over a stack may read: the thread's own stack directly, any other (coroutines, signals'
-// alternate stacks) by copies that the kernel makes.
+// alternate stacks) through copies made by the kernel.
 // Thread: the one whose stack it is.
 #ifndef DLHOOK_PRELOAD_UNWIND_STACK_MEMORY_H_
 #define DLHOOK_PRELOAD_UNWIND_STACK_MEMORY_H_
@@ -8,20 +8,20 @@
 
 namespace dlhook::inline unwind {
 
-// The part of the thread's own stack that is known to be readable: from where it was looked at up to its end.
+// The part of the thread's own stack that is known to be readable: from the lowest checked address to its end.
 struct StackBounds {
   uint64_t low;
   uint64_t high;  // 0: nothing is known
-  // Stack pointers that were looked at and are not of the thread's own stack.
+  // Checked stack pointers that are not in the thread's own stack.
   uint64_t foreign_low;
   uint64_t foreign_high;
 
   bool Holds(uint64_t stack_pointer) const { return stack_pointer >= low && stack_pointer < high; }
 };
 
-// `stack_pointer` is the thread's own. Looks at the stack's end: above a thread's stack glibc keeps the thread's
-// control block, above that of the thread that the program began with lie the program's arguments. One system call for
-// 64 pages, the first time at this depth. False: another stack, or it can't be said.
+// `stack_pointer` is in the thread's own stack. Determines the stack's end: above a thread's stack glibc keeps the
+// thread's control block, above that of the program's first thread are the program's arguments. One system call per 64
+// pages, the first time at this depth. False: another stack, or not known.
 bool ExtendBounds(uint64_t stack_pointer, StackBounds* bounds);
 
 // Words of the thread's own stack.
@@ -39,7 +39,7 @@ class OwnStack {
   uint64_t high_;  // a multiple of 8
 };
 
-// What was copied of a stack last.
+// The last copied part of a stack.
 struct StackWindow {
   static constexpr uint64_t kBytes = 8192;
   uint64_t start;

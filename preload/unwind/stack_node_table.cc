@@ -14,20 +14,20 @@ constexpr uint32_t kIndexEntries = 2 * kMaxStackNodes;  // a power of two; never
 static_assert((kIndexEntries & (kIndexEntries - 1)) == 0);
 constexpr uint64_t kStepBytes = 64 << 10;
 
-// In memory that a forked child finds wiped: it has a session of its own. All zero is a valid state.
+// In memory that is wiped in a forked child, which has its own session. All zero is a valid state.
 struct NodeTable {
   SpinLock lock;
   uint64_t allocated;           // bytes of the mapping with real pages
   std::atomic<uint32_t> first;  // nodes before this one are retired
   std::atomic<uint32_t> is_full;
-  std::atomic<uint32_t> index[kIndexEntries];  // node by hash; 0: free. Filled after the node was
+  std::atomic<uint32_t> index[kIndexEntries];  // node by hash; 0: free. Filled after the node
 };
 
 std::atomic<NodeTable*> g_table{nullptr};
 
 NodeTable* GetTable() { return OneForEachProcess(&g_table); }
 
-// Walks the wanted node's places: its number, or 0 and the first free place.
+// Searches for the wanted node: its number, or 0 and the first free place.
 uint32_t Find(const NodeTable& table, const StackNode* nodes, const StackNode& wanted, uint32_t* place) {
   uint32_t first = table.first.load(std::memory_order_relaxed);
   auto start = static_cast<uint32_t>(HashOfNode(wanted.address, wanted.parent));
@@ -39,7 +39,7 @@ uint32_t Find(const NodeTable& table, const StackNode* nodes, const StackNode& w
   }
 }
 
-// Real pages for the first `count` nodes. False: there is no room.
+// Allocates pages for the first `count` nodes. False: there is no room.
 bool Allocate(const ProcessState* process, NodeTable* table, uint32_t count) {
   uint64_t bytes = uint64_t{count} * sizeof(StackNode);
   if (bytes <= table->allocated || process->ring_path[0] == '\0') return count <= kMaxStackNodes;
@@ -59,7 +59,7 @@ uint32_t Refuse(SessionHeader* session) {
 uint32_t Add(const ProcessState* process, NodeTable* table, StackNode* nodes, const StackNode& wanted) {
   SpinLockHolder holder(&table->lock);
   uint32_t place;
-  uint32_t found = Find(*table, nodes, wanted, &place);  // another thread may have been faster
+  uint32_t found = Find(*table, nodes, wanted, &place);  // another thread may have added it
   if (found != 0) return found;
   SessionHeader* session = process->session;
   if (session == nullptr) return 0;  // a signal handler forked since: this is the child
@@ -88,7 +88,7 @@ uint32_t FindOrAddStackNode(const StackNode& wanted) {
   uint32_t place;
   uint32_t found = Find(*table, nodes, wanted, &place);
   if (found != 0) return found;
-  // Without the lock: every new stack comes here from now on.
+  // Without the lock: every new stack takes this path from now on.
   if (table->is_full.load(std::memory_order_relaxed) != 0) return Refuse(process->session);
   return Add(process, table, nodes, wanted);
 }

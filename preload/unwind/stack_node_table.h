@@ -1,5 +1,5 @@
 // The process's table of StackNodes: from a frame and the stack outside of it to the node's number.
-// Thread: any application thread, for what its own memory does not hold. Looks without a lock, adds under one.
+// Thread: any application thread, for nodes not in its own cache. Reads without a lock, adds under one.
 #ifndef DLHOOK_PRELOAD_UNWIND_STACK_NODE_TABLE_H_
 #define DLHOOK_PRELOAD_UNWIND_STACK_NODE_TABLE_H_
 
@@ -12,7 +12,7 @@ namespace dlhook::inline unwind {
 // The number of the node; 0: no room for another one (counted), or the process is not recorded.
 uint32_t FindOrAddStackNode(const StackNode& wanted);
 
-// An object with frames in it is gone: its addresses will mean something else. Nodes so far are not found any more.
+// An object with frames in it was unloaded: its addresses may get another meaning. Existing nodes are no longer found.
 void RetireStackNodes();
 
 inline bool IsSameNode(const StackNode& one, const StackNode& other) {

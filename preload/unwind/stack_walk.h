@@ -1,6 +1,6 @@
-// From frame to frame outwards, by rules. What is read of the stack is kept with each frame: whoever finds the same
-// words again need not walk.
-// Thread: the one whose stack it is. No lock and no system call where the rules are known and the stack is the thread's
+// Walks from frame to frame outwards, by rules. The words read from the stack are kept with each frame: a later capture
+// that finds the same words need not walk again.
+// Thread: the one whose stack it is. No lock and no system call if the rules are known and the stack is the thread's
 // own.
 #ifndef DLHOOK_PRELOAD_UNWIND_STACK_WALK_H_
 #define DLHOOK_PRELOAD_UNWIND_STACK_WALK_H_
@@ -14,9 +14,9 @@ namespace dlhook::inline unwind {
 
 constexpr uint32_t kMaxNativeFrames = 512;
 
-// All that decides what lies outside of a frame, beside memory.
+// Everything besides memory that determines the frames outside of a frame.
 struct FrameState {
-  uint64_t address;  // return address; of a frame that a signal interrupted the instruction
+  uint64_t address;  // return address; for a frame interrupted by a signal, the instruction
   uint64_t sp;
   uint64_t bp;
   bool is_interrupted;
@@ -25,7 +25,7 @@ struct FrameState {
 // On a cache line of its own. The state outside of it is the next frame's.
 struct WalkedFrame {
   FrameState state;
-  // Where the outer state was read from; 0: it was not read.
+  // The addresses that the outer state was read from; 0: not read.
   uint64_t return_place;
   uint64_t bp_place;
   uint64_t cfa_place;
@@ -40,7 +40,7 @@ enum class WalkEnd : uint8_t {
   kTooDeep,
   kNoUnwindInfo,
   kOutOfStack,
-  kUnreadable,  // a word of a stack that is not the thread's own
+  kUnreadable,  // a word outside of the thread's own stack
   kJoined,      // at a frame of the last stack
   kLeftStack,   // the signal interrupted code on another stack
 };
@@ -49,7 +49,7 @@ class StackWalk {
  public:
   StackWalk(RuleCache* rules, WalkedFrame* frames, uint32_t max) : rules_(rules), frames_(frames), max_(max) {}
 
-  // `stack`: OwnStack or CopiedStack. `join`: says of a state whether what is outside of it is known.
+  // `stack`: OwnStack or CopiedStack. `join`: returns whether the stack outside of a state is known.
   template <typename Stack, typename Join>
   WalkEnd Run(const FrameState& start, Stack* stack, Join* join) {
     FrameState& state = outer_;
@@ -62,7 +62,7 @@ class StackWalk {
       if (join->Knows(state)) return WalkEnd::kJoined;
       CachedRule* rule = rules_->Find(state.address, state.is_interrupted, may_lock_);
       if (__builtin_expect(!rule->is_code() || was_guess, 0)) {
-        if (!may_lock_) is_exact_ = false;  // another walk may be told where this one had to guess
+        if (!may_lock_) is_exact_ = false;  // another walk may have a rule where this one had to guess
         bool is_wrong = !rule->is_code() || (!state.is_interrupted && !RuleCache::IsAfterCall(rule, state.address));
         if (is_wrong) return Fail(was_guess ? WalkEnd::kNoUnwindInfo : WalkEnd::kOutOfStack);
       }
@@ -76,7 +76,7 @@ class StackWalk {
   }
 
   uint32_t count() const { return count_; }
-  // The state outside of frame i: of the last one what was read, or what was joined.
+  // The state outside of frame i: for the last one the state read last, or the joined one.
   const FrameState& OuterOf(uint32_t i) const { return i + 1 < count_ ? frames_[i + 1].state : outer_; }
   // False: the end depends on more than the words that were read.
   bool is_exact() const { return is_exact_; }

@@ -1,5 +1,5 @@
-// Reading the encodings of .eh_frame: LEB128, pointers relative to this or that. Never reads past `end`: `failed` then,
-// and zeros.
+// Reads the encodings of .eh_frame: LEB128, pointers relative to various bases. Never reads past `end`: then sets
+// `failed` and returns zeros.
 // Thread: any; pure.
 #ifndef DLHOOK_PRELOAD_UNWIND_UNWIND_BYTES_H_
 #define DLHOOK_PRELOAD_UNWIND_UNWIND_BYTES_H_

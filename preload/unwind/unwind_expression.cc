@@ -159,7 +159,7 @@ class Evaluation {
       return true;
     }
     bool moves = (operation == kPlus || operation == kMinus) && IsSum(left) && IsNumber(right);
-    // What was read from memory stays as it is: no known table adds to it, and a rule has no room for it.
+    // A word read from memory is not modified: no known table adds to it, and a rule has no room for it.
     bool is_zero = moves || (operation == kPlus && IsNumber(right) && right.offset == 0);
     if (moves) left.offset = Compute(operation, left.offset, right.offset);
     return moves || is_zero;

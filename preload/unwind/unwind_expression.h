@@ -1,6 +1,6 @@
-// DWARF expressions in call frame information, computed as far as that is possible without a frame: a sum of a register
-// and a number, or the word at such a place. Enough for the procedure linkage table, signals' frames and functions that
-// align their stack.
+// DWARF expressions in call frame information, computed as far as possible without a frame: a sum of a register and a
+// number, or the word at such a place. Enough for the procedure linkage table, signals' frames and functions that align
+// their stack.
 // Thread: any; pure.
 #ifndef DLHOOK_PRELOAD_UNWIND_UNWIND_EXPRESSION_H_
 #define DLHOOK_PRELOAD_UNWIND_UNWIND_EXPRESSION_H_
@@ -17,8 +17,8 @@ struct SymbolicValue {
   int64_t offset = 0;  // added to the base; of kAtSp and kAtBp to the register before the word is read
 };
 
-// False where the expression needs more than that. `ip`: what it sees as the instruction pointer. `starts_with_cfa`:
-// the CFA lies on its stack (all but the CFA's own expression).
+// False if the expression needs more than that. `ip`: its value of the instruction pointer. `starts_with_cfa`: the CFA
+// is initially on its stack (all except the CFA's own expression).
 bool EvaluateExpression(UnwindBytes bytes, uint64_t ip, bool starts_with_cfa, SymbolicValue* result);
 
 }  // namespace dlhook::inline unwind

@@ -18,7 +18,7 @@ struct RegisterRule {
   UnwindBytes expression = {nullptr, nullptr};
 };
 
-// What the tables say at one address.
+// The tables' content for one address.
 struct Row {
   uint64_t cfa_register = 0;
   int64_t cfa_offset = 0;
@@ -284,7 +284,7 @@ bool CfaOf(const Row& row, uint64_t ip, UnwindRule* rule) {
   return rule->cfa_offset == cfa.offset;
 }
 
-// Where a register was saved; false: that can't be said.
+// The place where a register was saved; false: not known.
 bool PlaceOf(const RegisterRule& saved, uint64_t ip, SymbolicValue* place) {
   if (saved.kind == RegisterRule::kAtCfa) {
     *place = {SymbolicValue::kCfa, saved.offset};
@@ -328,7 +328,7 @@ bool ReturnOf(const RegisterRule& saved, uint64_t ip, UnwindRule* rule) {
   return place.base == SymbolicValue::kSp || place.base == SymbolicValue::kCfa;
 }
 
-// The caller's rsp is the CFA, whatever way that is said in.
+// Whether the caller's rsp is the CFA, in any encoding.
 bool IsCfa(const RegisterRule& saved, uint64_t ip, const UnwindRule& rule) {
   if (saved.kind == RegisterRule::kUnset || saved.kind == RegisterRule::kIsCfa) return true;
   SymbolicValue place;

@@ -1,7 +1,6 @@
-// How to get from a frame to its caller's: rules read from .eh_frame, the call frame information that compilers leave
-// for exceptions. A rule is what remains of an FDE's program for one address: 16 bytes that are applied in some
-// nanoseconds.
-// Pure functions over bytes; trusts lengths only as far as the given end.
+// How to get from a frame to its caller's: rules read from .eh_frame, the call frame information that compilers
+// generate for exceptions. A rule is an FDE's program reduced to one address: 16 bytes that are applied within
+// nanoseconds. Pure functions over bytes; lengths are trusted only up to the given end.
 // Thread: any.
 #ifndef DLHOOK_PRELOAD_UNWIND_UNWIND_RULES_H_
 #define DLHOOK_PRELOAD_UNWIND_UNWIND_RULES_H_
@@ -13,7 +12,7 @@
 
 namespace dlhook::inline unwind {
 
-// Where the canonical frame address (the stack pointer before the call) comes from.
+// The source of the canonical frame address (the stack pointer before the call).
 enum class CfaFrom : uint8_t {
   kSp,    // rsp + cfa_offset
   kBp,    // rbp + cfa_offset
@@ -38,10 +37,10 @@ struct UnwindRule {
   CfaFrom cfa_from;
   BpFrom bp_from;
   ReturnFrom return_from;
-  bool is_signal_frame;  // the caller was interrupted: its address is that of the next instruction, not of a return
+  bool is_signal_frame;  // the caller was interrupted: its address is the next instruction's, not a return address
 };
 
-// No way on from here.
+// The walk ends here.
 constexpr UnwindRule NoRule(StackCut cut) {
   return {static_cast<int32_t>(cut), 0, 0, CfaFrom::kSp, BpFrom::kSame, ReturnFrom::kNowhere, false};
 }
@@ -49,21 +48,20 @@ constexpr UnwindRule NoRule(StackCut cut) {
 // A frame in which rbp points to the saved rbp.
 constexpr UnwindRule kFramePointerRule = {16, -16, -8, CfaFrom::kBp, BpFrom::kAtCfa, ReturnFrom::kAtCfa, false};
 
-// The FDE for `pc`, looked up in the binary search table at `header` (.eh_frame_hdr, mapped at its own address); null:
-// there is none, or no table.
+// The FDE for `pc`, looked up in the binary search table at `header` (.eh_frame_hdr, mapped at its own address); null
+// if there is none, or no table.
 const uint8_t* FindFde(const uint8_t* header, uint64_t pc);
 
 // Is `pc` in the FDE's function?
 bool CoversAddress(const uint8_t* fde, uint64_t pc);
 
-// The rule at `pc` (an address within the instruction that the frame is in), from an FDE that is mapped at its own
-// address; `ip` is the instruction pointer that expressions see. A rule that needs more than rsp and rbp comes out as
-// NoRule.
+// The rule at `pc` (an address within the frame's current instruction), from an FDE that is mapped at its own address;
+// `ip` is the instruction pointer for expressions. A rule that needs more than rsp and rbp becomes NoRule.
 UnwindRule ReadRule(const uint8_t* fde, uint64_t pc, uint64_t ip);
 
-// Of a frame of code without such information, by the instructions that it returns to (`size` bytes): an epilogue ("add
-// $n,%rsp", "pop %rbp", "ret") says where the return address is. Trampolines of Python's -X perf and small stubs end
-// so. False: no epilogue.
+// For a frame of code without such information, from the instructions at its return address (`size` bytes): an epilogue
+// ("add $n,%rsp", "pop %rbp", "ret") shows where the caller's return address is. Trampolines of Python's -X perf and
+// small stubs end this way. False: no epilogue.
 bool RuleOfEpilogue(const uint8_t* code, size_t size, UnwindRule* rule);
 
 // Do the bytes before a return address end with a call? `size` bytes end there.

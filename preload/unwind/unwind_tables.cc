@@ -20,7 +20,7 @@ constexpr uint64_t kLongestEpilogue = 7;
 
 using FindObject = int (*)(void*, dl_find_object*);
 
-// glibc 2.35: no lock. Looked up, because even a weak reference would keep the shim from loading with 2.34.
+// glibc 2.35: no lock. Looked up, because even a weak reference would prevent the shim from loading with 2.34.
 FindObject RealFindObject() {
   static const auto find = reinterpret_cast<FindObject>(RealDlsym(RTLD_NEXT, "_dl_find_object"));
   return find;
@@ -54,10 +54,10 @@ bool FindByIteration(uint64_t address, CodeObject* object) {
 
 constexpr char kLibgcc[] = "libgcc_s.so.1";
 
-// Searched for again only when something was loaded since. dlopen(RTLD_NOLOAD) would search the library path, under a
+// Searched for again only if something was loaded since. dlopen(RTLD_NOLOAD) would search the library path, under a
 // lock that is held while libraries' constructors run.
 bool IsLibgccLoaded() {
-  static std::atomic<uint64_t> without{0};  // so many loads had been made when it was not there
+  static std::atomic<uint64_t> without{0};  // the number of loads when it was not found
   struct Search {
     uint64_t without;
     uint64_t loads;
@@ -99,8 +99,8 @@ FindFdeFunction LibgccsFindFde() {
   return find;
 }
 
-// What a JIT compiler registered with libgcc (__register_frame), or null. Takes libgcc's lock (before GCC 13), which a
-// forked child may have inherited locked for ever: there nobody is asked.
+// The FDE that a JIT compiler registered with libgcc (__register_frame), or null. Takes libgcc's lock (before GCC 13),
+// which a forked child may have inherited locked forever: there libgcc is not asked.
 const uint8_t* FindRegisteredFde(uint64_t pc) {
   if (g_load_time.pid != 0 && g_load_time.pid != ProcessId()) return nullptr;
   FindFdeFunction find = LibgccsFindFde();
@@ -110,8 +110,8 @@ const uint8_t* FindRegisteredFde(uint64_t pc) {
 
 constexpr UnwindRule kOutermostRule = {0, 0, 0, CfaFrom::kSp, BpFrom::kSame, ReturnFrom::kOutermost, false};
 
-// Does glibc's __start_context begin there? makecontext puts its address where a coroutine's first function returns to.
-// No call comes before it: tables say nothing of the place where a caller would be.
+// Whether this is the beginning of glibc's __start_context, whose address makecontext uses as the return address of a
+// coroutine's first function. It does not follow a call: tables don't cover the place where a caller would be.
 bool IsContextStart(uint64_t address) {
   constexpr uint8_t kEndbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
   constexpr uint8_t kMoveRbxToRsp[] = {0x48, 0x89, 0xdc};
@@ -121,7 +121,7 @@ bool IsContextStart(uint64_t address) {
   return memcmp(has_endbr ? code + sizeof kEndbr64 : code, kMoveRbxToRsp, sizeof kMoveRbxToRsp) == 0;
 }
 
-// Code that no table tells of.
+// For code without tables.
 FoundRule Guess(uint64_t address, bool is_interrupted) {
   if (!is_interrupted && !FollowsCall(address)) return {NoRule(StackCut::kOutOfStack), true, false};
   uint8_t code[kLongestEpilogue];
