@@ -10,11 +10,11 @@ import dataclasses
 import re
 import sys
 
-# Where the fakes put what they give out (core/memory.cc): the same in every run. Other addresses are the process's own.
+# The fakes' addresses (core/memory.cc): the same in every run. Other addresses are the process's own.
 HANDLES = range(0x7E8000000000, 0x7E9000000000)
 MEMORY = range(0x7E9000000000, 0x7EF000000000)
 SMALL = 0x10000  # null and the handles of the default streams
-# What dlhook asks of each device that it meets, once (preload/gpu/gpu_devices.cc), on a thread of its own.
+# dlhook queries each device once (preload/gpu/gpu_devices.cc), on a thread of its own.
 DEVICE_QUESTIONS = frozenset(("cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDeviceTotalMem_v2", "cuDeviceGetUuid",
                               "cuDeviceGetUuid_v2", "cuDeviceGetPCIBusId"))
 ADDRESS = re.compile(r"0x[0-9a-f]+")
@@ -22,9 +22,9 @@ ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 @dataclasses.dataclass
 class Activity:
-    """What a device ran: a word `gpu=…` of the notes."""
+    """Work of a device: a word `gpu=…` of the notes."""
 
-    kind: str  # K: kernel, C: copy, S: set, G: a launched graph as a whole (beside its nodes)
+    kind: str  # K: kernel, C: copy, S: memset, G: a launched graph as a whole (in addition to its nodes)
     device: int
     stream: int  # CUPTI's number
     start_ns: int  # of CLOCK_REALTIME
@@ -41,20 +41,20 @@ class Activity:
 class Call:
     sequence: int  # in the order of beginning, over all threads
     thread: int  # in the order of the first logged call
-    depth: int  # 0: called by something that is not a fake
+    depth: int  # 0: called from outside of the fakes
     library: str
     function: str
     status: str  # returned number or pointer; '' for void
     note: dict  # what the fake did: key=value words but `gpu=`; words without '=' have the value ''
     arguments: dict  # name -> text, as the table names them
-    gpu: list  # Activity, in the order of being asked for
+    gpu: list  # Activity, in the order of the requests
 
     def number(self, name):
-        """An argument as an integer; of `ADDRESS>VALUE` the address."""
+        """An argument as an integer; for `ADDRESS>VALUE` the address."""
         return int(self.arguments[name].split(">")[0], 0)
 
     def written(self, name):
-        """What lies at an address after the call, or None."""
+        """The value at an address after the call, or None."""
         _, arrow, value = self.arguments[name].partition(">")
         return int(value, 0) if arrow else None
 
@@ -85,7 +85,7 @@ def read(path):
 
 
 def activities(calls):
-    """What the devices ran, in the order in which it was asked for: all but whole graphs."""
+    """The work of the devices, in the order of the requests: all but whole graphs."""
     return [activity for call in calls for activity in call.gpu if activity.kind != "G"]
 
 
@@ -102,7 +102,7 @@ def stable(calls, handles=True):
         return match[0] if value in MEMORY or value < SMALL or (handles and value in HANDLES) else "0x…"
 
     lines = []
-    threads = {}  # numbered anew: dlhook's own thread has no number here
+    threads = {}  # renumbered: dlhook's own thread has no number here
     for call in calls:
         if call.library == "cupti":
             continue

@@ -37,7 +37,7 @@ KINDS = {"K": 10, "C": 1, "S": 2}
 
 
 def of_log(calls):
-    """What shown() prints of the log's activities."""
+    """The output of shown() for the log's activities."""
     lines = []
     for a in fake_log.activities(calls):
         bytes_and_name = (0, a.name) if a.kind == "K" else (a.bytes, "-")
@@ -77,7 +77,7 @@ class Records(Case):
             launch(stream); launch(stream); launch(None); copy(None)
             event = pointer(c.cudaEventCreate)
             ok(c.cudaEventRecord(event, stream)); ok(c.cudaStreamWaitEvent(None, event, 0)); launch(None)
-        """, SLOW="10000000")  # a kernel takes 20 s, for which nobody waits: longer than all of these calls
+        """, SLOW="10000000")  # a kernel takes 20 s: longer than all of these calls
         first, second, other, copied, waited = activities
         self.assertEqual(first.start_ns, first.asked_ns + 2000)
         self.assertEqual(second.start_ns, first.end_ns)
@@ -99,7 +99,7 @@ class Records(Case):
             print(*peers, len(cupti.of(MEMCPY)))
         """, DEVICES="2")
         self.assertEqual([a.device for a in activities], [0, 1, 1])
-        self.assertEqual(len({a.stream for a in activities}), 2)  # each device has a default stream of its own
+        self.assertEqual(len({a.stream for a in activities}), 2)  # each device has its own default stream
         expected = [(i, f"dlhook fake GPU {i}", 132, 3352320000, 1980000, i) for i in (0, 1)]
         self.assertEqual(lines[0], " ".join(map(str, expected)))
         peer = fake_log.activities(calls)[-1]

@@ -1,4 +1,4 @@
-"""The fake vendor libraries do what README.md says: each case is a small client in a process of its own, then its log."""
+"""The fake vendor libraries do what README.md says: each case is a small client in its own process, then its log."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
-// Compiled, never run, where the toolkit's headers are: the fake CUPTI's records, callback data and numbers
-// are CUPTI's.
+// Compiled, never run, if the toolkit's headers are installed: the fake CUPTI's records, callback data and numbers
+// match CUPTI's.
 #include <cuda.h>
 #include <cupti.h>
 // The structures of older versions.

@@ -1,5 +1,4 @@
-// Compiled, never run, where the toolkit's headers are: the fakes fill cudaDeviceProp where they
-// think they do.
+// Compiled, never run, if the toolkit's headers are installed: the fakes fill the right fields of cudaDeviceProp.
 #include <cuda_runtime_api.h>
 
 #include "device_properties.h"

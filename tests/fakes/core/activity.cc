@@ -1,5 +1,5 @@
-// The timeline of the fake devices on the host's clock: work begins a launch latency after it was
-// asked for, or when its stream comes to it. README.md has the rules and the note `gpu=`.
+// The timeline of the fake devices on the host's clock: work begins a launch latency after it was requested, or after
+// its stream's previous work. README.md has the rules and the note `gpu=`.
 #include "activity.h"
 
 #include <time.h>
@@ -21,7 +21,7 @@ std::atomic<uint32_t> next_correlation{1};
 std::atomic<uint32_t> next_stream{7};  // as CUPTI numbers the first context's default stream
 std::atomic<uint32_t> next_event{1};
 thread_local Api* innermost_api;
-thread_local bool in_observer;  // what an observer calls is not told to it
+thread_local bool in_observer;  // calls made by an observer are not reported to it
 std::mutex lock;
 
 int64_t Clock() {

@@ -1,21 +1,21 @@
-// What the fake devices "ran", on the host's clock, and who is told of it: the fake CUPTI
-// (../cupti). Beside the virtual clock of the streams, which stays what it is.
+// The work that the fake devices "ran", on the host's clock, and its observer: the fake CUPTI (../cupti). Independent
+// of the streams' virtual clock.
 //
-// Thread: any of the program's. Observers are called on it, under no lock of the fakes.
+// Thread: any of the program's. Observers are called on it, without a lock of the fakes.
 #pragma once
 
 #include "fake.h"
 
 namespace fake {
 
-// Nanoseconds of CLOCK_REALTIME, moved as DLHOOK_FAKE_CUPTI_JUMP says.
+// Nanoseconds of CLOCK_REALTIME, shifted by DLHOOK_FAKE_CUPTI_JUMP.
 FAKE_API int64_t RealTime();
 
 struct Activity {
   enum Kind { kKernel, kCopy, kSet, kGraph } kind = kKernel;
   int64_t start_ns = 0, end_ns = 0;  // RealTime
-  int64_t asked_ns = 0;              // when it was asked for, RealTime
-  int64_t completes_ns = 0;          // CLOCK_REALTIME; 0: is complete at once (no WAITS)
+  int64_t asked_ns = 0;              // RealTime of the requesting call
+  int64_t completes_ns = 0;          // CLOCK_REALTIME; 0: completes at once (no WAITS)
   int device = 0;
   uint32_t stream = 0;  // CUPTI's number
   uint32_t correlation = 0;
@@ -29,10 +29,10 @@ struct Activity {
 struct Api {
   bool runtime = false;
   const char* function = "";
-  const char* symbol = nullptr;  // of launches, where it is known
+  const char* symbol = nullptr;  // of launches, if known
   const void* parameters = nullptr;
   uint32_t correlation = 0;
-  int64_t start_ns = 0;  // RealTime; 0: nobody listens
+  int64_t start_ns = 0;  // RealTime; 0: no observer
   int status = 0;
   uint64_t data = 0;  // of the observer, between Enter and Exit
   Api* outer = nullptr;
@@ -89,8 +89,7 @@ class Observer {
 FAKE_API bool SetObserver(Observer* observer);  // false: there is another one
 FAKE_API void RemoveObserver(Observer* observer);
 
-// Encloses what a driver does inside a call of the runtime or of a library. Nothing where a call of
-// the driver is open.
+// Encloses the driver's work inside a call of the runtime or of a library. Does nothing inside a call of the driver.
 class FAKE_API InnerApi {
  public:
   explicit InnerApi(const char* function, const char* symbol = nullptr);
@@ -108,23 +107,23 @@ void ExitApi(Api* api);
 
 // --- the timeline ---
 
-// What kind of memory an address is of: H, P, D, M as in the note `copy=`.
+// The kind of memory of an address: H, P, D, M as in the note `copy=`.
 const char* Letter(const void* address);
 
-// Places work behind what the stream has; notes `gpu=…` and tells the observer. `graph`: the
-// executable graph that it is a node of, 0: none.
+// Appends work to the stream; notes `gpu=…` and calls the observer. `graph`: the executable graph that it is a node of,
+// 0: none.
 void Place(Stream* stream, const Node& node, uint32_t graph);
 void PlaceGraph(Stream* stream, int64_t start_ns, uint32_t graph);
 FAKE_API uint32_t IdOfStream(const void* handle);  // CUPTI's
 int64_t EarliestStart(const Stream* stream);       // RealTime
 void RecordOnTimeline(Event* event, const Stream* stream);
 void WaitOnTimeline(Stream* stream, const Event* event);
-int64_t DeviceCompletes(int device);  // when all streams of a device have done their work
+int64_t DeviceCompletes(int device);  // when all streams of a device are idle
 FAKE_API void Tell(const ResourceEvent& event);
 
 // --- context.cc ---
 
-// As cuInit does, at the first time.
+// As cuInit does, the first time.
 FAKE_API void Initialize();
 FAKE_API void DeviceUuid(int device, void* uuid);  // 16 bytes
 FAKE_API void* ContextOf(int device);
@@ -133,9 +132,9 @@ FAKE_API bool ContextExists(int device);
 FAKE_API void UseContext(int device);
 FAKE_API void DestroyContext(int device);
 
-// --- waiting: in truth with DLHOOK_FAKE_WAITS=1 ---
+// --- waiting: really waits with DLHOOK_FAKE_WAITS=1 ---
 
-// `told`: CUPTI has a record of it (of synchronous copies it has none).
+// `told`: CUPTI gets a record of it (not for synchronous copies).
 FAKE_API void WaitForStream(const void* stream, bool told = true);
 FAKE_API void WaitForDevice();
 FAKE_API void WaitForEvent(const Event* event);

@@ -1,5 +1,5 @@
-// Contexts of the fake devices, one each, and what happens when the driver is initialized: it is
-// loaded, and a tool that CUDA_INJECTION64_PATH names, once, and told.
+// Contexts of the fake devices, one each, and the initialization of the driver: loads it and the tool that
+// CUDA_INJECTION64_PATH names, once, and calls the tool.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -48,7 +48,7 @@ void DeviceUuid(int device, void* uuid) {
 void Initialize() {
   static std::atomic<bool> done{false};
   if (done.exchange(true) || DeviceCount() == 0) return;
-  dlopen("libcuda.so.1", RTLD_NOW);  // as the runtime does
+  dlopen("libcuda.so.1", RTLD_NOW);  // like the runtime
   const char* path = getenv("CUDA_INJECTION64_PATH");
   void* tool = path != nullptr && *path != 0 ? dlopen(path, RTLD_NOW) : nullptr;
   void* entry = tool != nullptr ? dlsym(tool, "InitializeInjection") : nullptr;

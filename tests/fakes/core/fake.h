@@ -1,9 +1,7 @@
-// What the fake vendor libraries share: log, scenario, memory, streams with a virtual clock. See
-// README.md.
+// Shared by the fake vendor libraries: log, scenario, memory, streams with a virtual clock. See README.md.
 //
-// One libdlhook_fakes.so holds this state for all fakes of a process, whatever their sonames. It
-// runs inside the victim on its threads, may allocate and lock, and includes no vendor header: CI
-// has none.
+// One libdlhook_fakes.so holds this state for all fakes of a process, whatever their sonames. It runs inside the victim
+// on its threads, may allocate and lock, and includes no vendor header: CI has none.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +9,8 @@
 #include <string>
 #include <vector>
 
-// A hand-written behaviour. The generated NAME logs the call and runs it; a NAME that no table
-// knows jumps straight to it. scripts/gen_fakes.py finds behaviours by this word at the beginning
-// of a line.
+// A hand-written behaviour. The generated NAME logs the call and runs it; a NAME that is in no table jumps straight to
+// it. scripts/gen_fakes.py finds behaviours by this word at the beginning of a line.
 #define FAKE(type, name, ...) extern "C" __attribute__((visibility("hidden"))) type behave_##name(__VA_ARGS__)
 
 // The same for four precisions: FAKE_LETTERS(int, cusolverDn, getrf, …) is cusolverDnSgetrf,
@@ -32,29 +29,28 @@ struct Dim3 {
   int64_t volume() const { return int64_t{x} * y * z; }
 };
 
-// Structs by value of which only the size matters.
+// Structs passed by value of which only the size matters.
 template <int kBytes>
 struct Struct {
   uint64_t words[kBytes / 8];
 };
 
-// --- log.cc: one line a call ---
+// --- log.cc: one line per call ---
 
 class FAKE_API Call {
  public:
-  // `parameters`: what CUPTI shows its subscriber.
+  // `parameters`: as passed to CUPTI's subscriber.
   Call(const char* library, const char* function, const void* parameters = nullptr);
   ~Call();
   Call(const Call&) = delete;
 
-  // What DLHOOK_FAKE_FAIL wants this call to return instead of doing anything; 0: nothing.
+  // The value that DLHOOK_FAKE_FAIL makes this call return instead of doing anything; 0: none.
   int failure() const { return failure_; }
   bool logged() const { return line_ != nullptr; }
   const char* library() const { return library_; }
   const char* function() const { return function_; }
 
-  // Arguments in order, once the call is over: so what it wrote can be shown (`name=ADDRESS>VALUE`,
-  // if it succeeded).
+  // Arguments in order, after the call: so output parameters can be logged (`name=ADDRESS>VALUE`, if it succeeded).
   Call& Number(const char* name, int64_t value);
   Call& Unsigned(const char* name, uint64_t value);
   Call& Real(const char* name, double value);
@@ -82,14 +78,13 @@ class FAKE_API Call {
   int failure_ = 0;
   bool succeeded_ = true;
   const char* library_;
-  Api* api_ = nullptr;  // of the runtime's and the driver's: CUPTI is told of it
+  Api* api_ = nullptr;  // of the runtime's and the driver's: reported to CUPTI
 };
 
-// Adds to the column `note` of the innermost call of this thread: what the fake knows and no
-// argument says.
+// Adds to the column `note` of the innermost call of this thread: facts that no argument contains.
 FAKE_API void Note(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-// The innermost call of this thread; unchanged where there is none.
+// The innermost call of this thread; unchanged if there is none.
 void CurrentCall(const char** library, const char** function);
 
 // --- scenario.cc: DLHOOK_FAKE_* ---
@@ -97,7 +92,7 @@ void CurrentCall(const char** library, const char** function);
 FAKE_API const char* Setting(const char* name, const char* otherwise);  // of DLHOOK_FAKE_<name>
 FAKE_API bool Switch(const char* name);                                 // set and not 0
 FAKE_API int FailureOf(const char* function);                           // counts the call
-constexpr int kMostDevices = 4;                                         // as many arenas there are
+constexpr int kMostDevices = 4;                                         // one arena each
 FAKE_API int DeviceCount();
 FAKE_API int CurrentDevice();
 FAKE_API void SetCurrentDevice(int device);
@@ -111,13 +106,13 @@ enum class Memory { kPageable, kPinned, kDevice, kManaged };
 FAKE_API void* AllocateDevice(int device, size_t bytes);  // null: out of memory
 FAKE_API void* AllocatePinned(size_t bytes);
 FAKE_API void* AllocateManaged(size_t bytes);
-FAKE_API bool Free(void* memory);  // false: not one of ours
+FAKE_API bool Free(void* memory);  // false: not allocated here
 FAKE_API void RegisterPinned(const void* memory, size_t bytes);
 FAKE_API void UnregisterPinned(const void* memory);
 FAKE_API Memory Classify(const void* address, int* device);
 FAKE_API void DeviceMemory(int device, size_t* free, size_t* total);
 
-// Handles that the libraries give out: zeroed, from an arena of their own, the last freed first.
+// Handles returned by the libraries: zeroed, from an arena of their own, the last freed first.
 FAKE_API void* AllocateHandle(size_t bytes);
 FAKE_API void FreeHandle(void* handle, size_t bytes);
 FAKE_API bool IsHandle(const void* handle);
@@ -163,9 +158,9 @@ struct Stream {
   int priority = 0;
   unsigned flags = 0;
   int64_t nanoseconds = 0;   // of its virtual clock
-  int64_t completes_ns = 0;  // when what it has is done, CLOCK_REALTIME
+  int64_t completes_ns = 0;  // when its work is done, CLOCK_REALTIME
   uint32_t id = 0;           // CUPTI's
-  Graph* capture = nullptr;  // of a capture that goes on
+  Graph* capture = nullptr;  // of an ongoing capture
   bool origin = false;       // the stream whose EndCapture ends it
 };
 
@@ -178,13 +173,13 @@ struct Event {
   Graph* capture = nullptr;
 };
 
-FAKE_API Stream* StreamOf(const void* handle);  // also of null, 1 (legacy) and 2 (per thread)
+FAKE_API Stream* StreamOf(const void* handle);  // also for null, 1 (legacy) and 2 (per thread)
 FAKE_API Stream* NewStream(unsigned flags, int priority);
 FAKE_API void DeleteStream(Stream* stream);
 
-// Work in order of a stream: done now, unless the stream is captured.
+// Work in order of a stream: executed now, unless the stream is captured.
 FAKE_API void Enqueue(Stream* stream, const Node& node);
-// A kernel of a library. `name` null: one named after the function that the program called.
+// A kernel of a library. `name` null: named after the function that the program called.
 FAKE_API void Work(const void* stream, int64_t nanoseconds, const char* name = nullptr);
 // A kernel of NCCL, which takes as long as a copy.
 FAKE_API void Collective(const void* stream, void* destination, const void* source, size_t bytes, const char* name);
@@ -220,13 +215,13 @@ FAKE_API void DeleteGraph(Graph* graph);
 
 // What a cudaKernel_t, a CUkernel, a CUfunction and a cudaFunction_t of the fakes point to.
 struct Kernel {
-  const char* name = "";  // mangled, owned by whoever registered it
+  const char* name = "";  // mangled, owned by the code that registered it
 };
 
 FAKE_API void LaunchKernel(const Kernel* kernel, const Dim3& grid, const Dim3& block, const void* stream,
                            uint32_t shared_bytes = 0);
 
-// What the next kernel that this thread launches takes, in place of LaunchTime.
+// The duration of this thread's next kernel, instead of LaunchTime.
 FAKE_API void NextKernelTakes(int64_t nanoseconds);
 
 // The cost model; README.md has the formulas.

@@ -1,8 +1,8 @@
-// The log of the fakes: a tab-separated line a call into the file that DLHOOK_FAKE_LOG names. See
-// README.md for the columns.
+// The log of the fakes: one tab-separated line per call in the file that DLHOOK_FAKE_LOG names. See README.md for the
+// columns.
 //
-// The file is written through a shared mapping: so a process that ends by _exit, a signal or exec
-// leaves all its lines, with zeros behind the last. A forked child begins a file of its own.
+// The file is written through a shared mapping: so a process that ends by _exit, a signal or exec leaves all its lines,
+// followed by zeros. A forked child begins a file of its own.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -56,7 +56,7 @@ struct File {
 };
 
 std::mutex lock;
-File* file;  // null: not opened yet, or no log is wanted
+File* file;  // null: not opened yet, or no log
 bool opened;
 bool forked;
 std::atomic<int64_t> next_sequence{0};
@@ -118,7 +118,7 @@ bool Wanted(const char* function) {
   return file != nullptr && !Skipped(function);
 }
 
-// Shortens the file to what was written when the process ends in an orderly way.
+// Truncates the file to its written part when the process ends in an orderly way.
 struct AtExit {
   ~AtExit() {
     const std::lock_guard<std::mutex> guard(lock);
@@ -138,7 +138,7 @@ void AppendFormat(std::string* text, const char* format, ...) {
   *text += buffer;
 }
 
-// Whether CUPTI knows a function: what a compiler's start-up code calls it does not, but launches.
+// Whether CUPTI knows a function: not calls by a compiler's start-up code, except launches.
 bool IsApi(const char* library, const char* function) {
   if (strcmp(library, "cuda") == 0) return true;
   if (strcmp(library, "cudart") != 0) return false;

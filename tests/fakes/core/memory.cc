@@ -1,6 +1,6 @@
-// Memory of the fake devices: host memory in arenas at fixed addresses, so that every run sees the
-// same pointers and an address says what it is (README.md). Allocation is first fit by address;
-// freed memory reads as zeros again, as fresh memory does.
+// Memory of the fake devices: host memory in arenas at fixed addresses, so that every run sees the same pointers and an
+// address identifies its kind (README.md). Allocation is first fit by address; freed memory reads as zeros again, like
+// fresh memory.
 #include <sys/mman.h>
 
 #include <cstdio>
@@ -14,7 +14,7 @@
 namespace fake {
 namespace {
 
-// Below where the kernel puts mappings by itself, and where the sanitizers allow some.
+// Below the kernel's own mappings, and where the sanitizers allow some.
 constexpr uintptr_t kHandles = 0x7e8000000000;
 constexpr uintptr_t kPinned = 0x7e9000000000;
 constexpr uintptr_t kManaged = 0x7ea000000000;
@@ -109,7 +109,7 @@ struct Arenas {
   Arena devices[kMostDevices] = {Arena(kDevices), Arena(kDevices + kPerDevice), Arena(kDevices + 2 * kPerDevice),
                                  Arena(kDevices + 3 * kPerDevice)};
   std::map<uintptr_t, size_t> registered;             // pinned by the user
-  std::map<size_t, std::vector<void*>> free_handles;  // by size; the last freed is given out first
+  std::map<size_t, std::vector<void*>> free_handles;  // by size; the last freed is reused first
 };
 
 Arenas& All() {

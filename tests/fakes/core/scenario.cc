@@ -1,4 +1,4 @@
-// What DLHOOK_FAKE_* select, and the current device of each thread. Read once, at the first use.
+// Parses DLHOOK_FAKE_*, and stores the current device of each thread. Read once, at the first use.
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -12,8 +12,7 @@ namespace {
 thread_local int current_device;
 thread_local int last_runtime_error;
 
-// "cudaMemcpyAsync:3:700,cublasLtMatmul:*:15": which call of a function fails (the third; each),
-// and with what.
+// "cudaMemcpyAsync:3:700,cublasLtMatmul:*:15": which call of a function fails (the third; each), and its status.
 struct Failure {
   int64_t which = 0;  // 0: each
   int status = 0;

@@ -1,6 +1,6 @@
-// Streams, events and graphs of the fakes. Work is done on the calling thread at once; only the
-// virtual clock of its stream tells when a device would have done it (README.md has the cost
-// model). A captured stream collects nodes instead.
+// Streams, events and graphs of the fakes. Work is executed on the calling thread at once; only its stream's virtual
+// clock shows when a device would have finished it (README.md has the cost model). A captured stream collects nodes
+// instead.
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -19,8 +19,7 @@ std::recursive_mutex lock;
 std::vector<Stream*>* streams = new std::vector<Stream*>;
 thread_local int64_t next_kernel_ns;
 
-// The legacy stream of each device; per-thread streams are not told apart from it but by their
-// clock.
+// The legacy stream of each device; per-thread streams differ from it only by their clock.
 Stream* DefaultStream(bool per_thread) {
   static Stream legacy[64];
   static thread_local Stream own[8];
@@ -35,7 +34,7 @@ bool OnDevice(const void* address) {
   return memory == Memory::kDevice || memory == Memory::kManaged;
 }
 
-// Bytes a nanosecond, which is GB/s.
+// Bytes per nanosecond, which is GB/s.
 int64_t Bandwidth(const void* destination, const void* source) {
   const bool to_device = OnDevice(destination), from_device = OnDevice(source);
   if (to_device && from_device) return 1000;
@@ -51,7 +50,7 @@ void Run(const Node& node) {
   if (node.kind == Node::kHost) node.host(node.host_data);
 }
 
-// What the driver does for a node.
+// The driver's function for a node.
 const char* DriverFunction(const Node& node) {
   if (node.kind == Node::kKernel) return "cuLaunchKernel";
   if (node.kind == Node::kSet) return "cuMemsetD8Async";

@@ -1,5 +1,5 @@
-// libcublas: handles, copies; every product advances the clock of the handle's stream (the
-// generated wrapper calls FakeProduct where no behaviour is written here).
+// libcublas: handles, copies; every product advances the clock of the handle's stream (the generated wrapper calls
+// FakeProduct if no behaviour is written here).
 #include "fake.h"
 
 namespace {
@@ -25,7 +25,7 @@ extern "C" void cublasLt_for_cublas_forget(void** descriptors);
 
 namespace {
 
-// As the real library multiplies in many cases: through the public name, which is interposable.
+// Like the real library in many cases: through the public name, which is interposable.
 int ProductByLt(void* stream, int64_t m, int64_t n, int64_t k, int64_t batch) {
   void* descriptors[4];  // of the product, a, b, d
   cublasLt_for_cublas_describe(m, n, k, batch, descriptors);
@@ -97,7 +97,7 @@ FAKE(const char*, cublasGetStatusString, int status) {
   return status == 0 ? "CUBLAS_STATUS_SUCCESS" : "a status of the fake cuBLAS";
 }
 
-// --- copies, as programs of Caffe's time make them ---
+// --- copies, as made by programs of Caffe's time ---
 
 FAKE(int, cublasSetVector, int64_t count, int64_t bytes, const void* from, int64_t, void* to, int64_t) {
   fake::Copy(nullptr, to, from, static_cast<size_t>(static_cast<int32_t>(count) * static_cast<int32_t>(bytes)));

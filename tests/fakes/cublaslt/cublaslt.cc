@@ -1,5 +1,5 @@
-// libcublasLt: descriptors, layouts and preferences that remember their attributes, a heuristic
-// that answers from DLHOOK_FAKE_LT, algorithms whose configuration can be read back.
+// libcublasLt: descriptors, layouts and preferences that remember their attributes, a heuristic with results from
+// DLHOOK_FAKE_LT, algorithms whose configuration can be read back.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -40,7 +40,7 @@ int SetAttribute(void* descriptor, int name, const void* value, size_t bytes) {
   return kSuccess;
 }
 
-// As the library: a size that does not fit is an error; with null and 0 the size is asked for.
+// Like the library: a size that does not fit is an error; null and 0 request the size.
 int GetAttribute(const void* descriptor, int name, void* value, size_t bytes, size_t* written) {
   const auto& values = static_cast<const Attributes*>(descriptor)->values;
   const auto entry = values.find(name);
@@ -159,7 +159,7 @@ FAKE(int, cublasLtMatrixLayoutCreate, void** layout, int type, uint64_t rows, ui
   return kSuccess;
 }
 
-// Sizes are where the program says, in the device's memory; the groups are counted as a batch.
+// The program gives the address of the sizes, in the device's memory; the groups are counted as a batch.
 FAKE(int, cublasLtGroupedMatrixLayoutCreate, void** layout, int type, int groups, const void* rows, const void* columns,
      const void* leading) {
   behave_cublasLtMatrixLayoutCreate(layout, type, 0, 0, 0);
@@ -213,7 +213,7 @@ FAKE(int, cublasLtMatmulAlgoGetHeuristic, void*, const void*, const void*, const
     result.waves = 1;
     static_cast<HeuristicResult*>(results)[(*returned)++] = result;
   }
-  return kSuccess;  // with no results too: so callers see it who then try another way
+  return kSuccess;  // even without results: tests callers that then try another way
 }
 
 FAKE(int, cublasLtMatmulAlgoGetHeuristicForStream, void* handle, const void* description, const void* a, const void* b,
@@ -291,7 +291,7 @@ FAKE(int, cublasLtMatrixTransform, void*, const void*, const void*, const void*,
   return kSuccess;
 }
 
-// --- what the fake libcublas needs to call cublasLtMatmul (DLHOOK_FAKE_NESTED) ---
+// --- used by the fake libcublas to call cublasLtMatmul (DLHOOK_FAKE_NESTED) ---
 
 FAKE(void, cublasLt_for_cublas_describe, int64_t m, int64_t n, int64_t k, int64_t batch, void** descriptors) {
   behave_cublasLtMatmulDescCreate(&descriptors[0], 68, 0);  // CUBLAS_COMPUTE_32F, CUDA_R_32F

@@ -1,4 +1,4 @@
-// libcuda.so.1: what torch, NVRTC users and programs with a static runtime ask of the driver.
+// libcuda.so.1: functions used by torch, NVRTC users and programs with a static runtime.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -11,7 +11,7 @@ using fake::Dim3;
 using fake::Kernel;
 using fake::StreamOf;
 
-// Of preload/api/cuda.api (generated): which exported function answers a base name from which
+// From preload/api/cuda.api (generated): which exported function cuGetProcAddress returns for a base name from which
 // version on.
 struct DriverVariant {
   const char* base;
@@ -60,8 +60,8 @@ void* Own(const char* symbol) {
 
 // --- looking functions up ---
 
-// A name of the driver that these fakes lack is answered with a function that does nothing: the
-// callers insist on getting one.
+// For a name of the driver that these fakes lack, returns a function that does nothing: the callers insist on getting
+// one.
 FAKE(int, cuGetProcAddress_v2, const char* base, void** function, int version, uint64_t flags, int* found) {
   const char* symbol = VariantOf(base, version, (flags & kPerThreadStream) != 0);
   const bool known_prefix = strncmp(base, "cu", 2) == 0;

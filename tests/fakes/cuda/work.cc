@@ -40,8 +40,8 @@ FAKE(int, cuMemGetInfo_v2, size_t* free, size_t* total) {
   return kSuccess;
 }
 
-// CU_POINTER_ATTRIBUTE_MEMORY_TYPE 2 and DEVICE_ORDINAL 9 are what callers decide by; the rest is a
-// pointer or a number of 8 bytes.
+// Callers decide by CU_POINTER_ATTRIBUTE_MEMORY_TYPE 2 and DEVICE_ORDINAL 9; the rest is a pointer or a number of 8
+// bytes.
 FAKE(int, cuPointerGetAttribute, void* value, int attribute, const void* pointer) {
   int device = 0;
   const fake::Memory memory = fake::Classify(pointer, &device);
@@ -148,7 +148,7 @@ FAKE(int, cuLibraryLoadData, void** library, const void* image, void*, void*, un
 
 FAKE(int, cuModuleGetFunction, void** function, void*, const char* name) {
   auto* kernel = fake::New<Kernel>();
-  kernel->name = strdup(name);  // of the process's life, as the kernel is
+  kernel->name = strdup(name);  // lives as long as the process, like the kernel
   *function = kernel;
   return kSuccess;
 }

@@ -1,5 +1,4 @@
-// libcudart: copies and sets. They really copy, once their stream has come to them: at once, or at
-// a graph's launch.
+// libcudart: copies and memsets. They really copy, when their stream gets to them: at once, or at a graph's launch.
 #include "activity.h"
 
 namespace {

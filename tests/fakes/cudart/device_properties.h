@@ -1,5 +1,5 @@
-// Where the fields of cudaDeviceProp are that the fakes fill. ../abi/device_properties_check.cc
-// compares them with the toolkit's header where one is installed; CI has none.
+// Offsets of the fields of cudaDeviceProp that the fakes fill. ../abi/device_properties_check.cc compares them with the
+// toolkit's header if one is installed; CI has none.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ constexpr size_t kProcessors13 = 384, kConcurrentKernels13 = 560, kBus13 = 568, 
                  kSharedPerBlockOptIn13 = 672, kBlocksPerProcessor13 = 688, kMemoryPools13 = 720,
                  kClusterLaunch13 = 748;
 
-// Before it, of which only the fields up to multiProcessorCount are filled.
+// Before CUDA 13; only the fields up to multiProcessorCount are filled.
 constexpr size_t kProcessors12 = 388, kFilled12 = 392;
 
 }  // namespace device_properties

@@ -1,4 +1,4 @@
-// libcudart: what nvcc's start-up code registers, launches, and the way to the driver.
+// libcudart: registrations by nvcc's start-up code, launches, and the way to the driver.
 //
 // torch's import registers 476 images with 23 718 kernels; only the name of each is kept.
 #include <dlfcn.h>
@@ -17,8 +17,7 @@ namespace {
 
 std::mutex lock;
 
-// By the address of the host stub; never destroyed: images unregister themselves while the process
-// ends.
+// By the address of the host stub; never destroyed: images unregister themselves while the process ends.
 std::unordered_map<const void*, Kernel*>& Kernels() {
   static auto* kernels = new std::unordered_map<const void*, Kernel*>;
   return *kernels;
@@ -49,8 +48,7 @@ struct LaunchConfig {
 
 using GetProcAddress = int (*)(const char*, void**, int, uint64_t, int*);
 
-// As the real runtime finds the driver: dlopen, then the interposable dlsym, everything else
-// through what that returned.
+// Finds the driver like the real runtime: dlopen, then the interposable dlsym, everything else through its result.
 GetProcAddress Driver() {
   static const auto found = [] {
     void* driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -120,7 +118,7 @@ FAKE(int, cudaLaunchKernelExC, const LaunchConfig* config, const void* function,
   return behave_cudaLaunchKernel(function, config->grid, config->block, arguments, config->shared, config->stream);
 }
 
-// cudaFuncAttributes: 144 bytes; maxThreadsPerBlock is the first int behind three sizes.
+// cudaFuncAttributes: 144 bytes; maxThreadsPerBlock is the first int after three sizes.
 FAKE(int, cudaFuncGetAttributes, void* attributes, const void*) {
   memset(attributes, 0, 144);
   const int threads_registers_ptx_binary[] = {1024, 32, 90, 90};

@@ -125,7 +125,7 @@ FAKE(int, cudaDeviceGetAttribute, int* value, int attribute, int device) {
   return kSuccess;
 }
 
-// Resets the context: what was asked for before is done, as of here.
+// Resets the context; all requested work has been executed already.
 FAKE(int, cudaDeviceReset, ) {
   fake::DestroyContext(CurrentDevice());
   return kSuccess;
@@ -224,8 +224,8 @@ FAKE(int, cudaMemGetInfo, size_t* free, size_t* total) {
   return kSuccess;
 }
 
-// cudaPointerAttributes: {type, device, devicePointer, hostPointer, …}; nothing behind hostPointer
-// is written: CUDA 11 and 12 have less there.
+// cudaPointerAttributes: {type, device, devicePointer, hostPointer, …}; nothing after hostPointer is written: the
+// struct of CUDA 11 and 12 is shorter.
 FAKE(int, cudaPointerGetAttributes, void* attributes, const void* pointer) {
   int device = 0;
   const fake::Memory memory = fake::Classify(pointer, &device);

@@ -33,14 +33,14 @@ int FinalizePlan(const Shared& plan) {
   return kSuccess;
 }
 
-// An engine that a user made by its index lacks what MakeConfig gives it.
+// An engine made from its index by the user lacks the attributes that MakeConfig sets.
 void FinalizeConfig(const Shared& config) {
   const Shared engine = Child(config, kConfigEngine);
   if (engine == nullptr || Find(config, kConfigWorkspace) != nullptr) return;
   PutInt64(config.get(), kConfigWorkspace, WorkspaceOf(Number(engine, kEngineIndex, 0)));
 }
 
-// Descriptors are filled, not created: the caller passes finished ones of the right kind.
+// Descriptors are filled, not created: the caller passes finalized ones of the right kind.
 int FillDescriptors(const std::vector<Shared>& children, int64_t requested, int64_t* count, void* elements) {
   const auto available = static_cast<int64_t>(children.size());
   if (elements == nullptr || requested == 0) {

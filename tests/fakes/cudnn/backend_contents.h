@@ -1,8 +1,7 @@
-// What descriptors of the fake cuDNN's graph API consist of.
+// The contents of descriptors of the fake cuDNN's graph API.
 //
-// Contents are shared and never changed once another descriptor refers to them: so frontends may
-// destroy tensors, operations and graphs right after use, as they do, and an address may be used
-// again.
+// Contents are shared and never changed once another descriptor refers to them: so frontends may destroy tensors,
+// operations and graphs right after use, as they do, and an address may be reused.
 #pragma once
 
 #include <cstring>
@@ -97,7 +96,7 @@ int64_t Product(const std::vector<int64_t>& numbers, size_t from);
 // The configurations that a finalized heuristic recommends, best first.
 std::vector<Shared> Recommend(const Shared& heuristic);
 
-// What a finalized plan costs and, for the log, what it computes.
+// The cost of a finalized plan and, for the log, what it computes.
 Shared EngineOf(const Shared& plan);
 int64_t PlanTime(const Shared& plan, std::string* kinds);
 bool ChannelsLast(const Shared& plan);

@@ -1,5 +1,5 @@
-// libcudnn, graph API: which engines there are, what plans cost. DLHOOK_FAKE_ENGINES,
-// _FALLBACK_ENGINES and _UNFINALIZABLE: README.md.
+// libcudnn, graph API: the engines, and the cost of plans. DLHOOK_FAKE_ENGINES, _FALLBACK_ENGINES and _UNFINALIZABLE:
+// README.md.
 #include <cstdio>
 #include <cstdlib>
 
@@ -45,8 +45,7 @@ bool Finalizable(int64_t engine) {
   return list.find("," + std::to_string(engine) + ",") == std::string::npos;
 }
 
-// The rule of thumb of these fakes: engine 0 uses no tensor cores and no workspace; any other does
-// and needs 1 MiB an odd number.
+// The rule of these fakes: even engines need no workspace, odd ones 1 MiB; only engine 0 uses no tensor cores.
 int64_t WorkspaceOf(int64_t engine) { return engine % 2 == 0 ? 0 : 1 << 20; }
 
 Shared MakeKnob(int type, int64_t value) {
@@ -84,7 +83,7 @@ std::vector<Shared> Recommend(const Shared& heuristic) {
   return configs;
 }
 
-// --- what a plan costs and is called ---
+// --- cost and name of a plan ---
 
 Shared EngineOf(const Shared& plan) { return Child(Child(plan, kPlanConfig), kConfigEngine); }
 
@@ -121,7 +120,7 @@ void NoteTensor(const char* name, const Shared& tensor) {
   fake::Note("%s_type=%d", name, static_cast<int>(Number(tensor, kTensorType, -1)));
 }
 
-// Of the first operation that is a convolution: what it works on, as the library understood it.
+// Notes the operands of the first convolution, as the library understood them.
 void NoteConvolution(const Shared& plan) {
   const Value* operations = Find(Child(EngineOf(plan), kEngineGraph), kGraphOperations);
   if (operations == nullptr) return;
@@ -151,7 +150,7 @@ int64_t PlanTime(const Shared& plan, std::string* kinds) {
   return nanoseconds;
 }
 
-// Of the first operation's operands: any of a convolution's three tells.
+// From the first operation's operands: any of a convolution's three decides.
 bool ChannelsLast(const Shared& plan) {
   const Shared operation = Child(Child(EngineOf(plan), kEngineGraph), kGraphOperations);
   if (operation == nullptr) return false;

@@ -1,5 +1,4 @@
-// libcudnn, legacy half: convolutions, whose algorithms and times DLHOOK_FAKE_ALGORITHMS gives.
-// README.md describes that setting.
+// libcudnn, legacy half: convolutions, with algorithms and times from DLHOOK_FAKE_ALGORITHMS (README.md).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -60,7 +59,7 @@ static_assert(sizeof(Result) == 48, "cudnnConvolutionFwdAlgoPerf_t");
 
 bool ChannelsLast(const void* tensor) { return As<Tensor>(tensor)->strides[1] == 1; }
 
-// `outer`: the tensor on the side of the output, which the number of products depends on.
+// `outer`: the tensor on the side of the output, which determines the number of products.
 int64_t TimeOf(const void* outer, const void* filter, int percent) {
   const Tensor& y = *As<Tensor>(outer);
   const Filter& w = *As<Filter>(filter);
@@ -69,7 +68,7 @@ int64_t TimeOf(const void* outer, const void* filter, int percent) {
 
 enum class Order { kHeuristic, kMeasured };
 
-// What Find and Get answer; Find really runs them, so it advances the clock.
+// The results of Find and Get; Find really runs them, so it advances the clock.
 int Answer(Order order, void* handle, const void* outer, const void* filter, const void* convolution, int requested,
            int* returned, void* results) {
   std::vector<Algorithm> algorithms = Algorithms();

@@ -11,7 +11,7 @@ constexpr int kSuccess = 0, kBadParameter = 2000;
 
 }  // namespace
 
-// The generated wrapper of a call with a handle and without a behaviour here ends with this.
+// The end of the generated wrapper of a call with a handle and without a behaviour here.
 extern "C" __attribute__((visibility("hidden"))) int FakeKernel(void* handle) {
   fake::Work(CudnnHandleOf(handle)->stream, fake::Slowed(5000));
   return kSuccess;

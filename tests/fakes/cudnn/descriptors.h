@@ -1,4 +1,4 @@
-// Descriptors of the legacy half of the fake libcudnn: what was set, for the genuine getters.
+// Descriptors of the legacy half of the fake libcudnn: the values set, for the genuine getters.
 #pragma once
 
 #include <cstring>
@@ -35,7 +35,7 @@ T* As(const void* descriptor) {
   return static_cast<T*>(const_cast<void*>(descriptor));
 }
 
-// What the functions that create and destroy descriptors do.
+// The functions that create and destroy descriptors.
 template <class T>
 int Create(void** out) {
   *out = fake::New<T>();

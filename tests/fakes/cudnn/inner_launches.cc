@@ -1,7 +1,6 @@
-// libcudnn: the kernels it launches itself. They advance the clock; with DLHOOK_FAKE_NESTED they
-// are seen too, as the genuine library launches: through the runtime that is linked into it, which
-// finds the driver by dlopen and the interposable dlsym and all else by what cuGetProcAddress_v2
-// returned.
+// libcudnn: the kernels that it launches itself. They advance the clock; with DLHOOK_FAKE_NESTED they are launched
+// visibly, as by the genuine library: through the runtime linked into it, which finds the driver with dlopen and the
+// interposable dlsym and everything else with cuGetProcAddress_v2.
 #include <dlfcn.h>
 
 #include <cstring>

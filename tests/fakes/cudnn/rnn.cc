@@ -5,7 +5,7 @@ namespace {
 
 constexpr int kSuccess = 0;
 
-// As cudnnSetRNNDescriptor_v8 takes them.
+// As passed to cudnnSetRNNDescriptor_v8.
 struct Rnn {
   int algorithm = 0, mode = 0, bias = 0, direction = 0, input_mode = 0, type = 0, compute_type = 0;
   int math_type = 0, input = 0, hidden = 0, projection = 0, layers = 0;
@@ -161,7 +161,7 @@ int Run(void* handle, const void* descriptor, const void* x, const void* y) {
 
 }  // namespace
 
-// The arguments behind those named here are of no use to a fake.
+// A fake has no use for the arguments after those named here.
 FAKE(int, cudnnRNNForward, void* handle, const void* rnn, int, const void*, const void* x, const void*, const void* y) {
   return Run(handle, rnn, x, y);
 }

@@ -13,7 +13,7 @@ uint32_t KindAt(const uint8_t* record) {
 
 }  // namespace
 
-// Without a driver, too.
+// Also without a driver.
 FAKE(int, cuptiActivityRegisterCallbacks, BufferRequested requested, BufferCompleted completed) {
   fake::Call call("cupti", "cuptiActivityRegisterCallbacks");
   const bool is_complete = requested != nullptr && completed != nullptr;

@@ -1,5 +1,5 @@
-// The client's buffers: asked for when a record needs one, given back when they are full or flushed.
-// Work that is not over waits in a queue of ours.
+// The client's buffers: requested when a record needs one, returned when they are full or flushed. Unfinished work
+// waits in a queue here.
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -32,7 +32,7 @@ struct Buffer {
 
 struct State {
   std::mutex lock;                  // of everything here; held while a buffer is requested
-  std::recursive_mutex completing;  // held while buffers are given back: so a flush ends after them
+  std::recursive_mutex completing;  // held while buffers are returned: so a flush ends after them
   std::deque<Pending> pending;
   std::map<uint64_t, Buffer> current;  // by thread, 0: of all
   std::vector<Buffer> full;
@@ -98,7 +98,7 @@ void Write(State* state, const char* record, uint64_t thread) {
   Append(&buffer, record);
 }
 
-// What a forced flush gives of work that is not over.
+// Written by a forced flush for unfinished work.
 void WriteIncomplete(State* state, Pending* record) {
   const uint32_t kind = KindOf(record->bytes);
   uint64_t times[2];
@@ -151,13 +151,13 @@ void Complete(State* state) {
   }
 }
 
-// The genuine library has a place in the buffer for what is not over yet, and keeps such a buffer back until it is full.
+// The genuine library reserves a place in the buffer for unfinished work, and keeps such a buffer until it is full.
 bool HasIncomplete(const State& state, uint64_t thread) {
   return std::any_of(state.pending.begin(), state.pending.end(),
                      [thread](const Pending& record) { return thread == 0 || record.thread == thread; });
 }
 
-// Begins anew in each process: a forked child has none.
+// Started again in each process: a forked child has none.
 void* Work(void*) {
   State& state = The();
   int64_t flushed_ns = fake::RealTime();

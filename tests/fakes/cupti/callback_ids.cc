@@ -14,7 +14,7 @@ struct Names {
   std::map<uint32_t, std::string> names[2];
   std::map<std::string, int> versions;
 
-  // Of the generation, newer ones of its major version too.
+  // For the generation, including newer functions of its major version.
   void Runtime(const char* function, int version, int number) {
     names[1][static_cast<uint32_t>(number)] = std::string(function) + "_v" + std::to_string(version);
     if (version / 1000 > FAKE_CUDA_VERSION / 1000 || version < versions[function]) return;

@@ -15,7 +15,7 @@ struct ClockMap {
 std::mutex clock_lock;
 ClockMap client_clock;
 
-// The client's time in the middle of the shortest of some readings.
+// The client's time in the middle of the shortest of several readings.
 void ReadClocks(TimestampCallback callback, int64_t* real_ns, uint64_t* client) {
   int64_t shortest = INT64_MAX;
   for (int i = 0; i < 8; ++i) {

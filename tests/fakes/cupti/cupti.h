@@ -1,7 +1,7 @@
-// State of a fake libcupti. ../README.md says what it does.
+// State of a fake libcupti. ../README.md describes its behaviour.
 //
-// Thread: the program's; a worker of its own for completed buffers. No lock is held while a callback
-// of the client runs but that of the buffers while one is requested, as in the genuine library.
+// Thread: the program's; a worker thread for completed buffers. While a callback of the client runs, only the lock of
+// the buffers may be held, while one is requested, as in the genuine library.
 #pragma once
 
 #include <atomic>
@@ -97,7 +97,7 @@ inline uint32_t ContextId(int device) { return static_cast<uint32_t>(device + 1)
 
 // --- clocks.cc ---
 
-// Of the client's clock: CLOCK_REALTIME unless it has registered one.
+// The client's clock: CLOCK_REALTIME unless it has registered one.
 using TimestampCallback = uint64_t (*)();
 void RegisterTimestamp(TimestampCallback callback);
 uint64_t Stamp(int64_t real_ns);

@@ -1,5 +1,5 @@
-// What all exported functions of the fake libcupti have in common: a line in the log, failures that the
-// scenario asks for, nothing without a driver.
+// Common to all exported functions of the fake libcupti: a line in the log, failures requested by the scenario, an
+// error without a driver.
 #pragma once
 
 #include "cupti.h"

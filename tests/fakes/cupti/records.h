@@ -1,5 +1,5 @@
-// Layouts of CUPTI's structures (cupti_activity.h, cupti_callbacks.h of 13.0; ../abi compares them).
-// Structures only grow at their end: older generations have the first bytes of them.
+// Layouts of CUPTI's structures (cupti_activity.h, cupti_callbacks.h of 13.0; ../abi compares them). Structures only
+// grow at their end: older generations use their first bytes.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ enum Kind : uint32_t {
   kExternalCorrelation = 39,
   kGraphTrace = 51,
   kKinds = 55,
-  kUnknownKind = 77  // of a CUPTI to come (DLHOOK_FAKE_CUPTI_UNKNOWN)
+  kUnknownKind = 77  // of a future CUPTI (DLHOOK_FAKE_CUPTI_UNKNOWN)
 };
 
 #pragma pack(push, 1)

@@ -1,4 +1,4 @@
-// Whom a fake libcupti tells what the devices told it: callbacks of the subscriber, records of calls.
+// Passes the devices' events to a fake libcupti's client: callbacks of the subscriber, records of calls.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -75,7 +75,7 @@ void Session::AddExternal(uint32_t correlation) {
   }
 }
 
-// --- who listens ---
+// --- attaching as the observer ---
 
 bool Session::Attach() { return fake::SetObserver(this); }
 
@@ -134,7 +134,7 @@ int Session::EnableKind(uint32_t kind, bool enable) {
   const std::lock_guard<std::mutex> guard(lock_);
   if (enable && !Attach()) return kMultipleSubscribers;
   const bool was = kinds_[kind].exchange(enable);
-  if (kind == kRuntime || kind == kDriver) {  // overrides what was said of single functions
+  if (kind == kRuntime || kind == kDriver) {  // overrides settings of single functions
     for (auto& recorded : recorded_[kind == kRuntime]) recorded = enable;
   }
   if (!enable) Detach();

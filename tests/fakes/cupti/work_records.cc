@@ -1,4 +1,4 @@
-// Records of a fake libcupti: what the devices ran, and the devices.
+// Records of a fake libcupti: the devices' work, and the devices.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,5 +1,4 @@
-// libcusolver: handles, and the sizes that callers allocate by: each *_bufferSize writes its last
-// argument.
+// libcusolver: handles, and the sizes that callers allocate by: each *_bufferSize writes its last argument.
 #include "stream_handle.h"
 
 FAKE(int, cusolverDnCreate, void** handle) { return CreateStreamHandle(handle); }
@@ -8,7 +7,7 @@ FAKE(int, cusolverDnSetStream, void* handle, void* stream) { return SetStreamOfH
 FAKE(int, cusolverDnCreateParams, void** out) { return CreateStreamHandle(out); }
 FAKE(int, cusolverDnDestroyParams, void* parameters) { return DestroyStreamHandle(parameters); }
 
-// Of the precisions S, D, C and Z each.
+// For each of the precisions S, D, C and Z.
 FAKE_LETTERS(int, cusolverDn, getrf_bufferSize, void*, int, int, void*, int, int* elements) {
   *elements = 4096;
   return 0;

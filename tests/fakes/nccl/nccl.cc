@@ -1,6 +1,5 @@
-// libnccl: communicators of any number of ranks in which each process is alone: what it sends is
-// what it receives. So DDP runs, and its replicas only agree because they begin alike and see the
-// same data.
+// libnccl: communicators of any number of ranks in which each process is alone: it receives what it sends. So DDP runs,
+// but its replicas only agree because they begin alike and see the same data.
 #include <cstring>
 
 #include "fake.h"

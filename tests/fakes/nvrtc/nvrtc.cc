@@ -37,7 +37,7 @@ FAKE(int, nvrtcDestroyProgram, void** out) {
 
 FAKE(int, nvrtcGetLoweredName, void* program, const char* expression, const char** lowered) {
   auto* names = static_cast<Program*>(program)->names;
-  if (names->capacity() == 0) names->reserve(64);  // pointers into it are handed out
+  if (names->capacity() == 0) names->reserve(64);  // pointers into it are returned
   names->push_back(expression);
   *lowered = names->back().c_str();
   return kSuccess;
