@@ -1,4 +1,4 @@
-"""What the framework tests share: the pinned Python, and oneDNN's log read independently of dlhook."""
+"""Shared by the framework tests: the pinned Python, and oneDNN's log read independently of dlhook."""
 
 import collections
 import os
@@ -21,8 +21,8 @@ FIELDS = ("operation", "engine", "primitive", "implementation", "prop_kind", "me
 
 
 def is_numpys_import(call):
-    """What `import numpy` computes itself in some releases, to see whether its BLAS handles floating-point errors: a
-    process that only imports it has a trace, too."""
+    """The product that `import numpy` computes in some releases to see whether its BLAS handles floating-point errors:
+    a process that only imports it has a trace, too."""
     return e2e.problem(call.op)[1:4] == (20, 20, 20)
 
 
@@ -74,7 +74,7 @@ def reorders(lines):
 
 
 class Case(e2e.Case):
-    _outputs = {}  # of runs without dlhook, which several tests compare with
+    _outputs = {}  # of runs without dlhook, shared by several tests
 
     def setUp(self):
         if not os.access(PYTHON, os.X_OK):
@@ -82,7 +82,7 @@ class Case(e2e.Case):
         super().setUp()
 
     def plain(self, argv, **extra):
-        """The program's own result without dlhook. These programs give the same each time but for oneDNN's times."""
+        """The program's own result without dlhook. These programs always print the same except for oneDNN's times."""
         key = (tuple(argv), tuple(sorted(extra.items())))
         if key not in self._outputs:
             self._outputs[key] = e2e.run(argv, env=e2e.clean_environment(**extra), cwd=self.folder)

@@ -1,5 +1,5 @@
-// For test_layers.py: prints to which layer each backward node of a run was given, one line a node:
-// NUMBER NAME MODULE-OF-THE-LAYER LAYER, separated by tabs. The table `layers` only has their sums.
+// For test_layers.py: prints the layer of each backward node of a run, one line per node: NUMBER NAME
+// MODULE-OF-THE-LAYER LAYER, separated by tabs. The table `layers` only has their sums.
 #include <cstdio>
 
 #include "analyzer/layers/attribution.h"

@@ -1,10 +1,11 @@
-"""Scopes of a trace, decoded from `dlhook dump` after the comments of proto/call.proto; shares no code with the analyzer."""
+"""Scopes of a trace, decoded from `dlhook dump` according to the comments of proto/call.proto; shares no code with the
+analyzer."""
 
 import collections
 
 from frameworks import e2e
 
-# depth: scopes around it on its thread. Times in ticks. first_sequence: 0 where it was told only after it had ended.
+# depth: scopes around it on its thread. Times in ticks. first_sequence: 0 if it was only reported after its end.
 Scope = collections.namedtuple("Scope", "name kind thread start end link depth first_sequence")
 
 
@@ -44,13 +45,13 @@ class ScopeTrace(e2e.Trace):
     def in_order(self):
         """The scopes of each thread in the order in which they began, outer ones first, with their depth."""
         threads = collections.defaultdict(list)
-        # They were written as they ended: of two that began at once the later written one is the outer one.
+        # They were written as they ended: of two that began at the same time the one written later is the outer one.
         for _, scope in sorted(enumerate(self.scopes), key=lambda pair: (pair[1].start, -pair[0])):
             threads[scope.thread].append(scope)
         return {thread: with_depth(scopes) for thread, scopes in threads.items()}
 
     def capability(self, name):
-        """(state, reason) of the last word about it."""
+        """Its last (state, reason)."""
         words = [c for c in self.capabilities if e2e.one(c, "name") == name]
         return (e2e.one(words[-1], "state"), e2e.one(words[-1], "reason", "")) if words else None
 

@@ -12,13 +12,13 @@ import frameworks  # pylint: disable=wrong-import-position
 from frameworks import e2e  # pylint: disable=wrong-import-position
 
 STEPS = 2
-INTERPRETER = ("_Py", "Py")  # dlhook leaves out what the interpreter calls its functions through
+INTERPRETER = ("_Py", "Py")  # the interpreter's functions that dlhook leaves out
 PLAIN_NAME = re.compile(r"[\w:~]+$")
 WHITENED = os.path.join(HERE, "..", "..", "examples", "04_who_called_this_gemm", "whiten.py")
 
 
 def plain(name):
-    """Without arguments and templates, as far as that is easy: "" for lambdas, operators, conversions."""
+    """Without arguments and templates, in simple cases: "" for lambdas, operators, conversions."""
     name = name.replace("(anonymous namespace)", "").split("(")[0]
     while re.search(r"<[^<>]*>", name):
         name = re.sub(r"<[^<>]*>", "", name)
@@ -27,7 +27,7 @@ def plain(name):
 
 
 def witnessed(output):
-    """The distinct stacks of products, innermost first, up to the interpreter: names that the C library knows."""
+    """The distinct stacks of products, innermost first, up to the interpreter: names known to the C library."""
     stacks = set()
     for block in re.findall(r"SYMBOLS begin\n(.*?)SYMBOLS end", output, re.DOTALL):
         names = [re.search(r"\(([^()+]*)\+?", line) for line in block.splitlines()]
@@ -41,7 +41,7 @@ def witnessed(output):
 
 
 def recorded(stack):
-    """Of a cell of `stacks`: the native functions up to the first line of Python."""
+    """From a cell of `stacks`: the native functions up to the first line of Python."""
     words = stack.split(" < ")[1:]
     python = [i for i, word in enumerate(words) if re.search(r"\.py:\d+\)$", word)]
     return [plain(word) for word in (words[:python[0]] if python else words)]

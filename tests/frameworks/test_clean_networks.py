@@ -1,5 +1,5 @@
-"""Networks in the settings that PyTorch's guides recommend: the rules that judge a program by what it does, not by how long that takes,
-find nothing."""
+"""Networks in the settings that PyTorch's guides recommend: the rules that judge a program by its work, not by its
+times, find nothing."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import os
 import frameworks
 from frameworks import e2e, program
 
-# Findings of these follow from the calls of a step, on any machine.
+# Findings of these rules follow from the calls of a step, on any machine.
 RULES = {"float64", "input-gradient", "layout-conversions", "optimizer-per-tensor", "preparing-in-steps", "slow-products"}
 STEPS = 6
 

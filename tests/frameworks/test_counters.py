@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Software counters of real training: what the tables say of layers, threads, phases and iterations adds up to what the
-kernel says of the processes. Witnesses: their rusage (programs/with_rusage.py) and `perf stat` around the program."""
+"""Software counters of real training: the tables' values for layers, threads, phases and steps add up to the kernel's
+values for the processes. Witnesses: their rusage (programs/with_rusage.py) and `perf stat` around the program."""
 
 import json
 import os
@@ -10,9 +10,9 @@ import frameworks
 from frameworks import e2e, program
 
 COUNTERS = ["task_clock", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches"]
-# Switches: how often a process is interrupted while it ends, after the last reading, is the machine's business.
+# Switches: how often a process is interrupted while it ends, after the last reading, depends on the machine.
 TOLERANCES = [0.02, 0.02, 0.02, 0.1, 0.1]
-# What a process does before the shim is loaded into it, and after the shim's last reading.
+# The process's activity before the shim is loaded, and after the shim's last reading.
 UNSEEN = [30e6, 500, 20, 50, 50]
 
 
@@ -37,7 +37,7 @@ class Counters(frameworks.Case):
             self.assertLessEqual(abs(a - b), tolerance * b + more, f"{counter} of {what}: {a}, kernel: {b}")
 
     def check_sums(self, run, usage):
-        """All tables are divisions of the same sum: that of the processes."""
+        """All tables divide the same sum: that of the processes."""
         layers = self.rows(run, "counters")
         whole = self.sums(layers)
         for by in ("phase", "iteration", "scope", "thread", "type", "op"):
@@ -68,7 +68,7 @@ class Counters(frameworks.Case):
         steps = [row for row in self.rows(run, "counters_over_time") if row["index"] is not None]
         self.assertEqual(len(steps), 20)
         self.assertTrue(all(row["task_clock"] > 0 for row in steps))
-        # Two workers and the trainer, each a process with threads of its own.
+        # Two workers and the trainer, each a process with its own threads.
         processes = {row["process"] for row in self.rows(run, "counters", "--by", "thread")} - {None}
         self.assertEqual(len(processes), 3)
 

@@ -1,4 +1,4 @@
-"""Debian's python3-torch (1.13.1): oneDNN 2.6 and BLAS in shared libraries of their own, all loaded with RTLD_LOCAL.
+"""Debian's python3-torch (1.13.1): oneDNN 2.6 and BLAS in separate shared libraries, all loaded with RTLD_LOCAL.
 
 Witnesses: oneDNN's own log, torch.profiler in the same process, the network itself; products are counted by hand.
 """
@@ -40,7 +40,7 @@ class DebianTorch(e2e.Case):
         self.check_layers(run, modules)
 
     def check_log(self, trace, plain):
-        """Lines of oneDNN 2: without version and kind, and with fields of their own."""
+        """Lines of oneDNN 2: without version and kind, and with other fields."""
         output = plain.out.decode().splitlines()
         lines = [line.split(",")[1:-1] for line in output if line.startswith("onednn_verbose,exec")]
         self.assertGreater(len(lines), 10 * STEPS)
@@ -52,7 +52,7 @@ class DebianTorch(e2e.Case):
             "python-frames": ("ON", "")})
 
     def check_products(self, trace, batch):
-        """Of libblas.so.3: each once, though oneDNN and ATen could both have asked for it."""
+        """From libblas.so.3: each once, although both oneDNN and ATen could have called it."""
         expected = collections.Counter()
         for inputs, outputs in FULLY_CONNECTED:
             expected[outputs, batch, inputs] += STEPS + 1  # one pass without gradients at the end

@@ -1,6 +1,6 @@
-"""`dlhook diff` on real training whose difference was made by hand: channels_last, a wider layer, none at all.
+"""`dlhook diff` on real training with a deliberate difference: channels_last, a wider layer, none at all.
 
-The witness is what was changed, and oneDNN's own log. No test looks at how long anything took.
+The witness is the change itself, and oneDNN's own log. No test checks durations.
 """
 
 import json
@@ -11,7 +11,7 @@ import frameworks
 from frameworks import e2e, program
 
 STEPS = 40
-PAIRS = 3  # of equal runs; how many of them may differ by more than noise: one, on a machine that others use as well
+PAIRS = 3  # of equal runs; at most one may differ by more than noise, on a shared machine
 
 
 def rows_of(table):
@@ -20,7 +20,7 @@ def rows_of(table):
 
 
 class Diff(frameworks.Case):
-    runs = {}  # that several tests use, by arguments
+    runs = {}  # shared by several tests, by arguments
     shared = None
 
     @classmethod
@@ -29,7 +29,7 @@ class Diff(frameworks.Case):
         cls.addClassCleanup(e2e.shutil.rmtree, cls.shared, ignore_errors=True)
 
     def start(self, *arguments, steps=STEPS):
-        """A run under way, and its folder."""
+        """A running run, and its folder."""
         path = os.path.join(self.shared, f"run{len(self.runs)}")
         self.runs[path] = None
         command = [e2e.DLHOOK, "run", "-o", path, "--", *program("cnn", steps, 1, *arguments)]
@@ -45,7 +45,7 @@ class Diff(frameworks.Case):
         return self.runs[arguments]
 
     def both_at_once(self, *arguments, steps=(STEPS, STEPS)):
-        """The folders of runs that went on together: what else the machine did then concerns all of them."""
+        """The folders of concurrent runs: other load of the machine then affects all of them."""
         started = [self.start(*words, steps=count) for words, count in zip(arguments, steps)]
         for process, _ in started:
             self.assertEqual(process.wait(timeout=300), 0)
@@ -79,7 +79,8 @@ class Diff(frameworks.Case):
         self.assertTrue(any("formats: " in why for why in implementations), implementations)
 
     def test_a_wider_layer_stands_on_top(self):
-        # Both take seconds: of a few short steps other programs may have stopped most. The layer takes eight times as long then.
+        # Both take seconds: of a few short steps most could be interrupted by other programs. The layer takes eight
+        # times as long then.
         base, wide = self.both_at_once((), ("wide",), steps=(10 * STEPS, STEPS))
         tables, verdict = self.tables(base, wide)
         step, top = tables["verdict"][:2]
@@ -93,7 +94,7 @@ class Diff(frameworks.Case):
         self.diff(wide, base, "--fail-above", "0")
 
     def test_equal_runs_differ_by_noise(self):
-        self.training()  # so that the machine has everything in its caches
+        self.training()  # to fill the machine's caches
         verdicts = []
         for _ in range(PAIRS):
             base, new = self.both_at_once((), ())

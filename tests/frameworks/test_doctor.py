@@ -1,4 +1,5 @@
-"""`dlhook doctor` on the wheels: what it says of their libraries is what is known of them, and what a run records.
+"""`dlhook doctor` on the wheels: its statements about their libraries agree with what is known of them, and with the
+record of a run.
 
 Witness: the trace of an ordinary `dlhook run` of the same program, and the library that is known to do the work.
 """
@@ -15,7 +16,7 @@ NUMPY = frameworks.program("numpy_products", 2)
 
 class Doctor(e2e.Case):
     def diagnose(self, argv):
-        """The doctor's report on the program, with a look of its own at what holds of every program."""
+        """The doctor's report on the program, after checks that apply to every program."""
         if not os.access(argv[0], os.X_OK):
             self.skipTest(frameworks.MISSING)
         result = e2e.run([e2e.DLHOOK, "doctor", "--format", "json", "--", *argv], cwd=self.folder)
@@ -27,7 +28,7 @@ class Doctor(e2e.Case):
         return program
 
     def assert_as_in_a_run(self, argv, program):
-        """Library by library: what was called and what told by itself, in a run of its own."""
+        """Per library: the calls and taps recorded in a separate run."""
         self.fresh_run()
         self.under("launcher", argv)
         traces = e2e.Run(self.run_path).traces()
@@ -78,7 +79,7 @@ class Doctor(e2e.Case):
         program = self.diagnose(argv)
         self.assertEqual(self.taps(program, r"libjax_common\.so")["onednn-tap"], "on")
         self.assertEqual(self.library(program, r"libjax_common\.so")["state"], "tapped")
-        # Its operations tell nothing: XLA has no TraceMe to reach.
+        # Its operations are not reported: XLA has no accessible TraceMe.
         self.assertEqual(program["recorded"].keys(), {"onednn"})
         self.assert_as_in_a_run(argv, program)
 

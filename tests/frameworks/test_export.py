@@ -1,5 +1,5 @@
-"""`dlhook export` of a PyTorch training: totals by each format's own readers; the stack of a convolution is the one that
-the program has; layers, directions and phases are the network's."""
+"""`dlhook export` of a PyTorch training: totals by each format's own readers; the stack of a convolution is the
+program's; layers, directions and phases are the network's."""
 
 import collections
 import os
@@ -36,7 +36,7 @@ class Export(frameworks.Case):
         exports.check_totals(self, self.training, "--frames", "process,thread,layer,python,scopes")
 
     def test_stack_of_a_convolution(self):
-        """As the program's source has it, with the framework's operators or its functions inside."""
+        """As in the program's source, with the framework's operators or its functions inside."""
         python = ["<module>", "main", "Module._wrapped_call_impl", "Module._call_impl", "LeNet.forward"]
         for frames, inside in ((["python", "scopes"], ["aten::conv2d", "aten::convolution"]),
                                (["python", "native"], ["at::_ops::conv2d::call", "at::native::mkldnn_convolution"])):

@@ -1,7 +1,7 @@
-"""Findings of the CPU rules in real PyTorch and NumPy: each planted loss is found, and the same program with the advice applied is
-silent (or one where the loss is hidden or small).
+"""Findings of the CPU rules in real PyTorch and NumPy: each planted loss is found, and there is none in the same
+program with the advice applied (or with a hidden or small loss).
 
-What is asserted of a gain holds on any machine, as it follows from the work in a step.
+The assertions about gains hold on any machine, as they follow from the work in a step.
 """
 
 import json
@@ -15,7 +15,7 @@ STEPS = 40
 
 class Findings(frameworks.Case):
     def findings(self, rule, mode, side, **variables):
-        """Those of the rule, as {column: value}."""
+        """The findings of the rule, as {column: value}."""
         path = os.path.join(self.folder, f"{mode}-{side}")
         command = [e2e.DLHOOK, "run", "-o", path, "--", *program("findings_victims", mode, side, STEPS)]
         result = e2e.run(command, env=self.environment("launcher", **variables), cwd=self.folder)
@@ -39,7 +39,7 @@ class Findings(frameworks.Case):
         return finding
 
     def assert_line(self, finding, words):
-        """Its line is one of the program with these words."""
+        """Its line is one of the program's that contain these words."""
         name, number = finding["line"].split(":")
         self.assertEqual(name, "findings_victims.py")
         with open(program("findings_victims")[1], encoding="utf-8") as file:

@@ -4,7 +4,7 @@ import frameworks
 from frameworks import e2e, program
 
 
-NUMPY_IMPORT = ("scipy_cblas_dgemm64_", 20, 20, 20, "NN")  # frameworks.is_numpys_import: of the pinned release
+NUMPY_IMPORT = ("scipy_cblas_dgemm64_", 20, 20, 20, "NN")  # frameworks.is_numpys_import: in the pinned release
 
 
 class Linear(frameworks.Case):
@@ -44,7 +44,7 @@ class NumPy(frameworks.Case):
                     ("scipy_cblas_dgemm64_", 20, 25, 30, "TN"): rounds,
                     ("scipy_cblas_dgemm64_", 9, 9, 5, "NT"): rounds,
                     ("scipy_cblas_dsyrk64_", 0, 6, 6, "N"): rounds,
-                    # NumPy asks for the transpose of the column-major 32x22 matrix that its row-major 22x32 one is.
+                    # NumPy requests the transpose of the column-major 32x22 matrix that its row-major 22x32 one is.
                     ("scipy_cblas_dgemv64_", 22, 1, 32, "TN"): rounds,
                     ("scipy_cblas_zgemm64_", 3, 5, 4, "NN"): rounds})
                 self.assertEqual(sum(row["calls"] or 0 for row in run.table("ops")), 7 * rounds + 1)

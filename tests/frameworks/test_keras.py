@@ -61,7 +61,7 @@ class Keras(e2e.Case):
     def test_tensorflow(self):
         run, _, witness = self.check("tensorflow", TENSORFLOW_PYTHON, "libtensorflow_cc.so.2", "writer")
         kinds = collections.Counter(line[2] for line in witness)
-        self.assertEqual(kinds["convolution"], BATCHES * (2 * 2 + 3))  # twice forward, of conv1 no gradient of data
+        self.assertEqual(kinds["convolution"], BATCHES * (2 * 2 + 3))  # twice forward, no gradient of data for conv1
         rows = self.layer_rows(run)
         for layer in LAYERS:
             if layer != "flatten":  # a reshape, which the graph's optimizer folds
@@ -72,7 +72,7 @@ class Keras(e2e.Case):
     def test_jax(self):
         run, _, witness = self.check("jax", TENSORFLOW_PYTHON, "libjax_common.so", "launcher")
         self.assertEqual({line[2] for line in witness}, {"gemm_api"})
-        # Keras compiles the whole step: what dlhook can't tell it does not make up.
+        # Keras compiles the whole step: dlhook does not invent what it can't know.
         self.assertEqual([row["type"] for row in self.layer_rows(run).values()], ["compiled region"])
 
 

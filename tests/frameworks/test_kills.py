@@ -1,12 +1,12 @@
 """SIGKILL at random moments over NumPy, PyTorch and TensorFlow, under both hosts: no committed record is lost.
 
-The witness: each worker counts the steps that it has finished in a file mapping that outlives it. Every step makes the
-same calls and scopes (runs to the end tell how many), and all of a step's records are committed before the step is
-counted. So a trace must hold, in each of its threads without a gap, at least those of the counted steps and less than
-those of one step more.
+The witness: each worker counts its finished steps in a file mapping that outlives it. Every step makes the same calls
+and scopes (complete runs show how many), and all of a step's records are committed before the step is counted. So a
+trace must contain, in each of its threads without a gap, at least those of the counted steps and less than those of one
+more step.
 
-The third kill of every three in a batch comes anywhere between the process's start and its steps, the others while it
-steps.
+The third kill of every three in a batch comes at any time between the process's start and its steps, the others during
+the steps.
 
     test_kills.py [--kills N] [--spawned PERCENT] [--seed SEED]   (15, 20, random)
 
@@ -33,15 +33,15 @@ from frameworks import e2e
 
 TENSORFLOW_PYTHON = os.environ.get("DLHOOK_TEST_TENSORFLOW_PYTHON", "")
 PYTHONS = {"numpy": frameworks.PYTHON, "torch": frameworks.PYTHON, "tensorflow": TENSORFLOW_PYTHON}
-# Of all kills: NumPy's are cheap, and TensorFlow's records come by two taps from threads of its own.
+# Shares of all kills: NumPy's are cheap, and TensorFlow's records come from two taps on its own threads.
 SHARES = {"numpy": 0.4, "torch": 0.4, "tensorflow": 0.2}
-# Rings that hold what a busy machine's drain has not come round to: this test is about commits, not about keeping up.
+# Rings large enough for the backlog on a busy machine: this test is about commits, not about the drain's speed.
 ENVIRONMENT = {"DLHOOK_RING_KIB": 65536, "OMP_NUM_THREADS": 1, "TF_CPP_MIN_LOG_LEVEL": 3}
 BATCH = 20  # kills into one run folder
 
 Records = collections.namedtuple("Records", "calls scopes")
-# TensorFlow's scopes that are over before its step is: those of nodes. Its housekeeping, also on other threads, ends at
-# leisure.
+# TensorFlow's scopes that have ended when their step does: those of nodes. Its housekeeping, also on other threads, may
+# end later.
 COUNTED_SCOPES = {"tensorflow": re.compile(r"\w+:\w+")}
 
 
@@ -101,10 +101,10 @@ class Kills(e2e.Case):
         return Records(calls, sum(1 for scope in trace.scopes if counted.match(scope.name)))
 
     def traces_by_pid(self):
-        """Without those of workers that were killed between making the file and linking their rings: nothing is
+        """Without those of workers that were killed between creating the file and linking their rings: nothing is
         committed by then."""
         run = e2e.Run(self.run_path)
-        if not os.path.isdir(self.run_path):  # nobody came to a first record
+        if not os.path.isdir(self.run_path):  # no first record was made
             return {}
         for name in run.files():
             path = os.path.join(self.run_path, name)
@@ -113,7 +113,7 @@ class Kills(e2e.Case):
         return {trace.pid: trace for trace in run.traces(scopes.ScopeTrace)}
 
     def undisturbed(self, framework):
-        """Records of the first step and of each step after it, told by two runs to the end."""
+        """Records of the first step and of each later step, from two complete runs."""
         workers = Workers(self, framework, "writer", "fork")
         for slot, steps in enumerate((4, 14)):
             workers.begin(slot, steps)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Layers of PyTorch networks on the unmodified wheel: the table `layers`, and the pairing of backward nodes with layers.
+"""Layers of PyTorch networks on the unmodified wheel: the table `layers`, and the pairing of backward nodes with
+layers.
 
-The witness is the network itself (programs/train_model.py): named_modules() and forward hooks, in a run of the same program
-without dlhook, tell which modules are called in which order, and which numbers autograd's nodes have that each call makes.
+The witness is the network itself (programs/train_model.py): named_modules() and forward hooks, in a run of the same
+program without dlhook, show which modules are called in which order, and the numbers of autograd's nodes created by
+each call.
 """
 
 import collections
@@ -19,7 +21,7 @@ NETWORKS = ("lenet", "alexnet", "vgg11", "resnet18", "inception", "grouped", "ls
             "checkpoint_reentrant")
 OF_NO_LAYER = ("[other framework ops]", "[other library calls]", "[not seen: native code or Python]",
                "[data loading]", "[waiting]", "[unattributed]")
-# A view between layers belongs to the layer that needs it, the next one; the node of such an op, too.
+# A view between layers belongs to the next layer, which needs it; so does the node of such an op.
 VIEWS = re.compile(r"(View|Reshape|ReshapeAlias|UnsafeView|Transpose|Permute|T|Unsqueeze|Squeeze|Select|Slice|Expand|"
                    r"AsStrided|Clone|Alias|Unbind|SplitWithSizes)Backward\d")
 
@@ -34,7 +36,8 @@ class Layers(frameworks.Case):
         return self.recorded("launcher", program("train_model", network, STEPS), OMP_NUM_THREADS=1, **environment)
 
     def layers_of(self, run):
-        """Rows of modules and functional ops, without the loss, the optimizer, what is not seen and what is of no layer."""
+        """Rows of modules and functional ops, without the loss, the optimizer, and work that is not visible or outside
+        of layers."""
         rows = run.table("layers")
         return [row for row in rows
                 if row["layer"] not in OF_NO_LAYER and row["type"] not in ("optimizer", "loss", "native code or Python")]
@@ -45,7 +48,7 @@ class Layers(frameworks.Case):
         self.assertEqual(modules, witness["called"], network)
 
     def check_directions(self, network, rows):
-        """All have a forward pass; all a backward pass but dropouts that drop nothing, which make no node."""
+        """All have a forward pass; all have a backward pass except inactive dropouts, which create no node."""
         for row in rows:
             self.assertIsNotNone(row["forward"], (network, row["layer"]))
             if row["module_type"] != "Dropout" or network == "alexnet":
@@ -70,7 +73,7 @@ class Layers(frameworks.Case):
             if expected is None or (VIEWS.fullmatch(name) and expected not in whole):
                 kinds["not told"] += 1
                 continue
-            # Ops of the network's own lines are called after its class.
+            # Ops on the network's own lines are named after its class.
             own = expected == "" and ":" in layer
             expected = "CrossEntropyLoss" if expected == "loss" else expected
             self.assertTrue(own or module == expected, (network, number, name, module, layer, expected))

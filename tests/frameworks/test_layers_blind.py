@@ -1,7 +1,8 @@
-"""The table `layers` from operands, shapes and order alone, against the table from what the framework itself tells.
+"""The table `layers` from operands, shapes and order alone, against the table from the framework's own scopes.
 
-Both are made of the same trace. What the calls of a layer are must agree exactly: how many, their work by the books, and the time of
-layout conversions charged to it. Names may differ, and times, as the framework's own work around the calls is not known.
+Both are made from the same trace. The calls of a layer must agree exactly: their number, their work, and the time of
+layout conversions attributed to it. Names may differ, and times, as the framework's own work around the calls is not
+known.
 """
 
 import frameworks
@@ -9,13 +10,13 @@ from frameworks import program
 
 STEPS = 6
 EXACT = ("calls", "flops", "bytes", "layout")
-# Bias sums and recomputed activations show in no library call or only by what the framework tells of them.
+# Bias sums and recomputed activations make no library call or are visible only in the framework's scopes.
 DIRECTIONS = ("forward", "backward_data", "backward_weights")
 
 
 class Blind(frameworks.Case):
     def both(self, network):
-        """Rows with library calls, of the framework's evidence and of the structure's."""
+        """Rows with library calls, from the framework's scopes and from the structure."""
         run = self.recorded("launcher", program("train_model", network, STEPS), OMP_NUM_THREADS=1)
         tables = []
         for evidence in ("all", "structure"):

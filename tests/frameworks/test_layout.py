@@ -10,7 +10,7 @@ STEPS = 6
 
 class Layout(frameworks.Case):
     def table(self, *arguments):
-        """The witness's reorders and the table's rows of the same program."""
+        """The witness's reorders and the table's rows for the same program."""
         argv = program("cnn", STEPS, 1, *arguments)
         witness = frameworks.reorders(self.witness(argv))
         rows = self.recorded("launcher", argv).table("layout")
@@ -25,7 +25,7 @@ class Layout(frameworks.Case):
             size = 4
             for dimension in row["dims"].split("x"):
                 size *= int(dimension)
-            # Read once, written once; blocked formats may be padded, so at least that.
+            # Read once, written once; blocked formats may be padded, so this is a lower bound.
             self.assertGreaterEqual(row["bytes"], 2 * size, row)
 
     def test_plain_cnn_goes_back_and_forth(self):

@@ -1,4 +1,5 @@
-"""The entries of MKL that PyTorch's wheel carries statically and exports: batches, packing, narrow types, 64-bit integers."""
+"""MKL's entries that PyTorch's wheel contains statically and exports: batches, packing, narrow types, 64-bit
+integers."""
 
 import glob
 import os
@@ -6,7 +7,7 @@ import os
 import frameworks
 from frameworks import e2e
 
-# Of preload_e2e, as `e2e` is.
+# From preload_e2e, like `e2e`.
 import products
 
 

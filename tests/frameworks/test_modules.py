@@ -1,5 +1,6 @@
-"""The modules around every Linear, with their names, equal what torch's own named_modules() and global hooks say: residual blocks,
-containers, a shared layer, checkpointing, a model replaced half-way, one that grows, models that live for a moment, threads."""
+"""The modules around every Linear, with their names, equal those of torch's own named_modules() and global hooks:
+residual blocks, containers, a shared layer, checkpointing, a model replaced half-way, one that grows, short-lived
+models, threads."""
 
 import collections
 import json

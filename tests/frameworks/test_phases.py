@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Steps and phases of PyTorch programs on the unmodified wheel. The witness is the program itself, which says at the end of each
-step what it was: kind, batch size, backward passes before the update (programs/training_loops.py)."""
+"""Steps and phases of PyTorch programs on the unmodified wheel. The witness is the program itself, which reports at the
+end of each step its kind, batch size, and backward passes before the update (programs/training_loops.py)."""
 
 import json
 import os
@@ -13,7 +13,7 @@ TRAINING_PHASES = ["input", "forward", "backward", "update", "other"]
 
 
 def main_process(rows):
-    """Rows of the process with most steps: the workers of a loader have none, but a program may."""
+    """Rows of the process with most steps: a loader's workers have none."""
     by_process = {}
     for row in rows:
         by_process.setdefault(row["process"], []).append(row)
@@ -22,14 +22,14 @@ def main_process(rows):
 
 class Phases(frameworks.Case):
     def record(self, loop, **environment):
-        """The run, and what the program says of its steps."""
+        """The run, and the program's own description of its steps."""
         path = os.path.join(self.folder, "steps.json")
         run = self.recorded("launcher", program("training_loops", loop, path), OMP_NUM_THREADS=1, **environment)
         with open(path, encoding="utf-8") as file:
             return run, json.load(file)
 
     def check(self, loop, **environment):
-        """Each step is what the program says it was; returns the run and its steps."""
+        """Checks each step against the program's own description; returns the run and its steps."""
         run, told = self.record(loop, **environment)
         steps = main_process(run.table("iterations"))
         seen = [[step["kind"], step["batch"], step["micro_steps"]] for step in steps]
@@ -48,7 +48,7 @@ class Phases(frameworks.Case):
         return accounting, phases
 
     def check_accounting_of_windows(self, run, steps):
-        """Means are taken of the steps in which scopes were recorded: some, and not all."""
+        """Means are taken over the steps in which scopes were recorded: some, and not all."""
         (forward,) = [row for row in run.table("phases") if row["phase"] == "forward"]
         steady = [step for step in steps if step["phase"] == "steady"]
         self.assertGreater(forward["steps"], 0)
@@ -71,7 +71,7 @@ class Phases(frameworks.Case):
     def test_batches_of_another_size_are_told_apart(self):
         _, steps = self.check("plain")
         self.assertEqual({step["batch"] for step in steps if step["phase"] == "steady"}, {8})
-        # Of each epoch's last one; a first epoch may be warm-up as a whole.
+        # The last step of each epoch; a first epoch may be warm-up as a whole.
         self.assertEqual({step["batch"] for step in steps if step["phase"] == "other"}, {4})
 
     def test_data_loader_with_workers(self):
@@ -109,8 +109,8 @@ class Phases(frameworks.Case):
         run, told = self.record("compiled")
         steps = main_process(run.table("iterations"))
         seen = [[step["kind"], step["batch"], step["micro_steps"]] for step in steps]
-        # Before or in the first step the compiler runs the network, perhaps its gradients too, on tensors without data, unless
-        # it finds them in its cache: at most one step more, never a steady one.
+        # Before or in the first step the compiler runs the network, perhaps its gradients too, on tensors without data,
+        # unless its cache has the result: at most one more step, never a steady one.
         steady = len(told) - 1
         self.assertEqual(seen[-steady:], told[1:])
         first = steps[:-steady]
@@ -132,7 +132,7 @@ class Phases(frameworks.Case):
             self.assertEqual(rows[batch]["max"], durations[-1])
             self.assertLessEqual(rows[batch]["p50"], rows[batch]["p99"])
         self.assertEqual(rows["all"]["requests"], len(steady))
-        # Pauses between requests belong to none.
+        # Pauses between requests belong to no step.
         for before, after in zip(steps, steps[1:]):
             self.assertLess(before["start"] + before["duration"], after["start"])
 
@@ -147,7 +147,7 @@ class Phases(frameworks.Case):
             self.assertEqual(requests, [("inference", 4)] * 15)
 
     def test_light_scopes(self):
-        """Updates are always recorded, ops in some steps only: the steps are all there."""
+        """Updates are always recorded, ops only in some steps: all steps are found."""
         run, steps = self.check("many_epochs", DLHOOK_SCOPES="light")
         self.check_accounting_of_windows(run, steps)
 

@@ -1,4 +1,5 @@
-"""Programs of several processes: one run, a trace of each process that computed, in it what the process says it did."""
+"""Programs of several processes: one run, and for each process that computed a trace that agrees with the process's own
+output."""
 
 import collections
 import glob
@@ -36,7 +37,7 @@ class Processes(frameworks.Case):
                 done = json.loads(result.out)
                 run = e2e.Run(self.run_path)
                 self.check_products(run, done)
-                # Helpers (forkserver, resource tracker) compute nothing and leave nothing.
+                # Helpers (forkserver, resource tracker) compute nothing and leave no trace.
                 self.assertEqual({trace.pid for trace in run.traces() if computes(trace)}, {pid for pid, _ in done})
 
     def test_data_loader(self):
@@ -61,7 +62,7 @@ class Processes(frameworks.Case):
         return found, result
 
     def ranks_of(self, run):
-        """{rank: its trace} by the variables that each process found in its environment."""
+        """{rank: its trace} by the variables in each process's environment."""
         ranks = {}
         for trace in scopes.traces(run):
             self.assert_no_loss(trace)
@@ -84,13 +85,13 @@ class Processes(frameworks.Case):
                                            if not is_numpys_import(call))
             self.assertEqual(products, {("sgemm_", *shape): STEPS for shape in (
                 (24, batch, 48), (10, batch, 24), (24, batch, 10), (24, 10, batch), (48, 24, batch))})
-            # The reduction of the gradients shows as the op in which the framework does it.
+            # The reduction of the gradients appears as the framework's op.
             reductions = [scope for scope in trace.scopes if scope.name == "gloo:all_reduce"]
             self.assertGreaterEqual(len(reductions), STEPS, {scope.name for scope in trace.scopes})
         self.check_collectives(run, ranks)
 
     def check_collectives(self, run, ranks):
-        """Tables of communication without hooks: the ranges of both ranks, and who came late to them."""
+        """Tables of communication without hooks: the ranges of both ranks, and which rank was late."""
         told = collections.Counter(scope.name for trace in ranks.values() for scope in trace.scopes if scope.name.startswith("gloo:"))
         self.assertEqual({row["functions"]: row["calls"] for row in run.table("collectives")}, told)
         rows = {row["rank"]: row for row in run.table("ranks")}

@@ -1,6 +1,6 @@
-"""Products of NumPy and SciPy, counted by hand: wheels with BLAS of their own, Debian's packages on every libblas.so.3.
+"""Products of NumPy and SciPy, counted by hand: wheels with their own BLAS, Debian's packages on every libblas.so.3.
 
-Which library Debian's NumPy runs on is switched for one process by LD_LIBRARY_PATH, as its administrator would by
+The library of Debian's NumPy is switched for one process by LD_LIBRARY_PATH, as its administrator would by
 alternatives.
 """
 
@@ -15,13 +15,13 @@ LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
 def products(single, double, numpys):
-    """What the program's rounds call, by the names that its libraries have."""
+    """The calls of the program's rounds, by their names in its libraries."""
     return {(single, 20, 40, 30, "NN"): ROUNDS, (double, 21, 41, 31, "NT"): ROUNDS, (numpys, 22, 42, 32, "NN"): ROUNDS,
             (single, 7, 9, 8, "NN"): ROUNDS}
 
 
 def cholesky(n):
-    """Calls of LAPACK 3's dpotrf2('U', n), which halves the matrix until its parts are numbers."""
+    """Calls of LAPACK 3's dpotrf2('U', n), which halves the matrix until its parts are single numbers."""
     if n == 1:
         return collections.Counter()
     n1, n2 = n // 2, n - n // 2
@@ -70,7 +70,7 @@ class Debian(Products):
         argv = [DEBIAN_PYTHON, *program("scipy_products", ROUNDS)[1:]]
         trace = self.check(argv, products("sgemm_", "dgemm_", "cblas_dgemm") | lapack, "writer",
                            LD_LIBRARY_PATH=":".join(folders))
-        # An execution is one call, also where cblas_dgemm asks for dgemm_: that is inside it.
+        # An execution is one call, even if cblas_dgemm calls dgemm_: that one is inside it.
         inner = {e2e.problem(call.op)[0] for call in trace.calls if call.parent is not None}
         self.assertLessEqual(inner, {"dgemm_"})
         loaded = {e2e.one(mapping, "path", "") for mapping in trace.mappings}

@@ -1,9 +1,10 @@
-"""Scopes of PyTorch: torch.profiler in the same process saw the same ones, and autograd's own graph confirms which belong together.
+"""Scopes of PyTorch: torch.profiler in the same process saw the same ones, and autograd's own graph confirms which
+belong together.
 
-Durations are compared between two instruments that read the clock at slightly different places of one observer list. On a
-busy machine the program may lose the processor between the two reads, and after an operator that emptied the caches the
-profiler's own bookkeeping, which lies between them, takes more than the 2 us: 1 to 5 % of the scopes were outside 2 us + 2 % with 20
-compilers beside the test. A tenth is allowed, and half of the scopes must agree within 1 us.
+Durations are compared between two instruments that read the clock at slightly different places of one observer list. On
+a busy machine the program may lose the processor between the two reads, and after an operator that emptied the caches
+the profiler's own bookkeeping between them takes more than the 2 us: 1 to 5 % of the scopes were outside 2 us + 2 %
+with 20 compilers running during the test. A tenth is allowed, and half of the scopes must agree within 1 us.
 """
 
 import collections
@@ -23,12 +24,12 @@ ALLOWED_MEDIAN_NS = 1000
 KINDS = {0: "FRAMEWORK_OP", 1: "BACKWARD_NODE", 2: "FRAMEWORK_RANGE", 7: "USER_RANGE"}
 Event = collections.namedtuple("Event", "name start_ns duration_ns thread forward_thread number scope end_thread")
 
-# The profiler's own afterthought: PyTorch gives this range no number, the profiler copies that of the node inside.
+# Added by the profiler afterwards: PyTorch gives this range no number, the profiler copies that of the node inside.
 EVALUATE = "autograd::engine::evaluate_function: "
 
 
 def inside(trace, label):
-    """{thread: scopes} of what began inside the range of that name, itself included."""
+    """{thread: scopes} of those that began inside the range of that name, including it."""
     (whole,) = [scope for scope in trace.scopes if scope.name == label and scope.kind == "USER_RANGE"]
     chosen = {thread: [s for s in ordered if whole.start <= s.start <= whole.end]
               for thread, ordered in trace.in_order().items()}
@@ -50,7 +51,7 @@ def lies_in(scope, outer):
 
 
 class Profiled(Case):
-    """What torch.profiler reports of the same process."""
+    """The output of torch.profiler in the same process."""
 
     def run_profiled(self, arguments, host="writer", **extra):
         out = os.path.join(self.folder, "events.json")
@@ -65,7 +66,7 @@ class Profiled(Case):
                          [(e.name, KINDS[e.scope], -1 if e.name.startswith(EVALUATE) else e.number) for e in theirs])
 
     def assert_durations(self, trace, pairs):
-        """Of [(scope, event)]."""
+        """For [(scope, event)]."""
         differences, outliers = [], []
         for scope, event in pairs:
             duration_ns = (scope.end - scope.start) / trace.ticks_per_second * 1e9
@@ -105,11 +106,11 @@ class Profiled(Case):
 
 
 class Paired(Case):
-    """Forward and backward belong together by number: the forward op of node n is the last scope that began with n before n + 1
-    appeared on the thread."""
+    """Forward and backward are paired by number: the forward op of node n is the last scope that began with n before n
+    + 1 appeared on the thread."""
 
     def forward_scopes(self, trace):
-        """{(thread, number): [scope that made this node]}, several where numbers were used again."""
+        """{(thread, number): [scope that created this node]}, several if numbers were reused."""
         made = collections.defaultdict(list)
         for thread, ordered in trace.in_order().items():
             last = None
@@ -124,7 +125,7 @@ class Paired(Case):
         return made
 
     def paired(self, model):
-        """Checks every node that a module made; (trace, calls {name: scope}, nodes)."""
+        """Checks every node created by a module; (trace, calls {name: scope}, nodes)."""
         out = os.path.join(self.folder, "made.json")
         trace = scopes.trace(self.recorded("writer", program("scopes_paired", model, out)))
         self.assert_no_loss(trace)
@@ -148,7 +149,7 @@ class Paired(Case):
                     self.assertEqual(backward[node, number], 1, (module, call, node, number))
 
     def test_checkpointing(self):
-        """What is computed again lies inside a node of the backward pass; which nodes run depends on the kind."""
+        """Recomputed work is inside a node of the backward pass; which nodes run depends on the kind."""
         for model, runs_again in (("checkpoint", False), ("checkpoint_reentrant", True)):
             with self.subTest(model=model):
                 trace, calls, nodes = self.paired(model)
@@ -162,7 +163,7 @@ class Paired(Case):
                     self.assertEqual(len([s for s in backward if (s.name, s.link) == (node, number)]), expected, (module, call, node))
 
 
-# What of an operator's name must be in the name of the scope that made a node.
+# The part of an operator's name that must be in the name of the scope that created a node.
 OPERATORS = {
     "ConvolutionBackward0": "convolution", "MaxPool2DWithIndicesBackward0": "max_pool2d_with_indices", "AddmmBackward0": "addmm",
     "TBackward0": "aten::t", "ReluBackward0": "relu", "HardtanhBackward0": "hardtanh", "MeanBackward1": "mean",
@@ -173,7 +174,7 @@ OPERATORS = {
 
 
 class SituationCase(Case):
-    """The program prints what it prints without dlhook, and its scopes are what its text says."""
+    """The program prints the same as without dlhook, and its scopes are those of its source."""
 
     def situation(self, name, host="writer", count=1, **extra):
         """The traces of a situation, in the order of the dump; `extra`: variables."""
@@ -200,7 +201,7 @@ class SituationCase(Case):
 
 
 class Situations(SituationCase):
-    """What is hard on an observer."""
+    """Situations that are difficult for an observer."""
 
     def test_import_leaves_nothing_behind(self):
         self.situation("nothing", count=0, DLHOOK_CAPTURE="-blas")  # NumPy tries a product when it is imported

@@ -1,4 +1,4 @@
-"""Native stacks of real trainings: each equals one that was walked whole, and libunwind's (the testing shim)."""
+"""Native stacks of real trainings: each equals one that was walked completely, and libunwind's (the testing shim)."""
 
 import frameworks
 from frameworks import e2e, program

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Steps of more than one kind in one program of PyTorch: evaluation between training steps, trainings after one another or in threads,
-inference after other calls. The witness is the program itself (programs/step_kinds.py), which says what each step was."""
+"""Steps of several kinds in one program of PyTorch: evaluation between training steps, trainings after one another or
+in threads, inference after other calls. The witness is the program itself (programs/step_kinds.py), which describes
+each step."""
 
 import glob
 import json
@@ -19,7 +20,7 @@ LOOPS = ["evaluation_each_round", "evaluation_first_each_round", "evaluation_of_
 
 
 class Steps(frameworks.Case):
-    runs = {}  # by loop: what was recorded of its process, and what the program says of its steps
+    runs = {}  # by loop: the record of its process, and the program's own description of its steps
 
     @classmethod
     def tearDownClass(cls):
@@ -39,7 +40,7 @@ class Steps(frameworks.Case):
         return self.runs[loop]
 
     def check(self, loop):
-        """Each step is what the program says it was; returns the run and its steps."""
+        """Checks each step against the program's own description; returns the run and its steps."""
         run, told = self.record(loop)
         steps = run.table("iterations")
         self.assertEqual([[step["kind"], step["batch"], step["micro_steps"]] for step in steps], told)
@@ -86,13 +87,13 @@ class Steps(frameworks.Case):
         self.assertEqual({step["model"] for step in steps[1:]}, {"Wide"})
 
     def test_quantized_inference(self):
-        """Its products are made by a library that is not seen."""
+        """Its products are made by a library without hooks."""
         run, told = self.record("quantized")
         steps = run.table("iterations")
         self.assertEqual([step["kind"] for step in steps], ["inference"] * (1 + len(told)))
 
     def test_trainings_after_one_another(self):
-        """Steps of each are a sort of their own; a layer's mean is of the steps in which its network runs."""
+        """The steps of each are a separate kind; a layer's mean is over the steps in which its network runs."""
         for loop, networks in ("sweep", ["Net", "Wide", "Wider"]), ("sweep_of_one_class", ["Net", "Net #2", "Net #3"]):
             run, steps = self.check(loop)
             names = [f"training ({network})" for network in networks]
@@ -103,7 +104,7 @@ class Steps(frameworks.Case):
                              sorted((name, network, calls) for name, network in zip(names, networks) for calls in (2, 3, 3)))
 
     def test_trainings_in_threads(self):
-        """Both are in all tables, each by itself."""
+        """Both are in all tables, separately."""
         run, told = self.record("training_in_threads")
         by_thread = {}
         for step in run.table("iterations"):

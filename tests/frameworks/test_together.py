@@ -1,4 +1,4 @@
-"""NumPy, SciPy, PyTorch, TensorFlow and JAX in one process, at last all at once: three copies of oneDNN, three of BLAS.
+"""NumPy, SciPy, PyTorch, TensorFlow and JAX in one process, finally all at once: three copies of oneDNN, three of BLAS.
 
 Witness of oneDNN: the log that the three copies print without dlhook; of BLAS: counted by hand.
 """
@@ -31,7 +31,7 @@ class Together(frameworks.Case):
     def check_onednn(self, trace):
         lines = self.own_lines()
         self.assertEqual(collections.Counter(frameworks.recorded_lines(trace)), collections.Counter(lines))
-        # Each copy had its part: PyTorch's and TensorFlow's convolutions, products of TensorFlow and JAX.
+        # Each copy was used: PyTorch's and TensorFlow's convolutions, products of TensorFlow and JAX.
         problems = collections.Counter((line[2], line[-1]) for line in lines)
         for primitive, problem in (("convolution", "mb2_ic3oc8_ih16oh14"), ("convolution", "mb2_ic3oc8_ih17oh17"),
                                    ("gemm_api", "x32:32x"), ("gemm_api", "x256:256x")):

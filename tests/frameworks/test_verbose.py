@@ -1,4 +1,4 @@
-"""The user's own use of oneDNN's log, of torch.backends.mkldnn.verbose and of stdio stays exactly as it was."""
+"""The user's own use of oneDNN's log, of torch.backends.mkldnn.verbose and of stdio is unchanged."""
 
 import frameworks
 from frameworks import e2e, program
@@ -6,14 +6,14 @@ from frameworks import e2e, program
 
 class UserLog(frameworks.Case):
     def check(self, argv, **user):
-        """The user's output is what it was; dlhook has all executions or says why not. The trace."""
+        """The user's output is unchanged; dlhook has all executions or reports why not. The trace."""
         plain = self.plain(argv, **user)
         self.fresh_run()
         ours = self.under("writer", argv, **user)
         self.assertEqual(frameworks.without_times(ours.out).decode().splitlines(),
                          frameworks.without_times(plain.out).decode().splitlines())
         self.assertEqual((ours.code, ours.err), (plain.code, plain.err))
-        # Byte for byte, with the order on the pipe: C's stdio was flushed where it was before and nowhere else.
+        # Byte for byte, with the order on the pipe: C's stdio was flushed at the same points.
         self.assertEqual(frameworks.without_times(ours.out), frameworks.without_times(plain.out))
         trace = e2e.Run(self.run_path).trace()
         self.check_executions(argv, trace)
@@ -23,7 +23,7 @@ class UserLog(frameworks.Case):
         witness = [line for line in self.whole_log(argv) if line[0] == "exec"]
         recorded = [line for line in frameworks.recorded_lines(trace) if line[0] == "exec"]
         if recorded != witness:
-            # Allowed only where dlhook says what the user's own setting keeps from it, or that it stepped aside.
+            # Allowed only if dlhook reports what the user's own setting hides from it, or that it stepped aside.
             reasons = [e2e.one(c, "reason", "") for c in trace.capabilities if "onednn" in e2e.one(c, "name", "")]
             self.assertTrue(any(reasons), f"{len(recorded)} of {len(witness)} executions and no reason")
 

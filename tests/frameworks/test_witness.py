@@ -1,4 +1,4 @@
-"""The witness: what the library's own log says without dlhook is what dlhook recorded, line for line but for the time."""
+"""The witness: dlhook records the same as the library's own log without dlhook, line for line except for the time."""
 
 import frameworks
 from frameworks import LENET, PYTHON, e2e, program
@@ -29,7 +29,7 @@ class Witness(frameworks.Case):
         self.check([PYTHON, LENET, "--epochs", "1", "--threads", "1"], 2, "launcher")
 
     def test_cnn(self):
-        # Every kind of run under one host, one kind under all of them.
+        # Every kind of run under one host, one kind under all hosts.
         cases = (([4, 1], 1, "writer"), ([4, 1], 2, "launcher"), ([4, 1], 1, "rings"), ([4, 2], 2, "writer"),
                  ([4, 2, "channels_last"], 1, "launcher"), ([4, 1, "inference"], 2, "rings"))
         for arguments, level, host in cases:

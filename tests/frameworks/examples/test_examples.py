@@ -1,5 +1,5 @@
-"""The commands in the READMEs of examples/ and in docs/tutorial/README.md, run as they stand there, and what their output must show.
-No times."""
+"""The commands in the READMEs of examples/ and in docs/tutorial/README.md, run as written there, and what their output
+must contain. No times."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from frameworks import e2e  # pylint: disable=wrong-import-position
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 TENSORFLOW_PYTHON = os.environ.get("DLHOOK_TEST_TENSORFLOW_PYTHON", "")
 ALEXNET = ["conv1", "conv2", "conv3", "conv4", "conv5", "fc1", "fc2", "fc3"]
-# Words that a README's command may begin with; others (scripts/setup.sh, export …) prepare what the test has already.
+# Words with which a README's command may begin; others (scripts/setup.sh, export …) prepare what the test already has.
 RUNNABLE = ("dlhook ", "DLHOOK_", "build/venv/bin/python ")
 
 
@@ -104,7 +104,7 @@ class FrameworkComparison(Example):
             self.skipTest(frameworks.MISSING)
 
     def blocks(self, output):
-        """{title: {row: [cell of each framework]}} of what compare.py printed."""
+        """{title: {row: [cell of each framework]}} in the output of compare.py."""
         blocks = {}
         for text in output.split("\n\n"):
             lines = [re.split(r"\s{2,}", line.strip()) for line in text.strip().split("\n")]
@@ -135,7 +135,7 @@ class EnsembleInput(Example):
     MODELS = {"Preprocess", "PlainNet", "ResidualNet", "PatchNet"}
 
     def check(self, run, preparations):
-        """Four networks; the preparations for each of the forward passes, in library calls of a mean step."""
+        """Four networks; the layout conversions of each forward pass, in library calls per mean step."""
         calls = {(row["model"], row["layer"]): row["calls"] for row in self.layers(run) if row["model"]}
         self.assertEqual({model for model, _ in calls}, self.MODELS)
         (blurred,) = (row["calls"] for row in e2e.Run(os.path.join(self.folder, run)).table("ops")
@@ -157,7 +157,7 @@ class CountersOverTime(Example):
         self.run_readme("05_counters_over_time")
         run = e2e.Run(os.path.join(self.folder, "fit"))
         steps = [row for row in run.table("counters_over_time") if row["kind"] == "training"]
-        first, *others = [row["minor_faults"] for row in steps[1:]]  # before the first whole step there is a part of one
+        first, *others = [row["minor_faults"] for row in steps[1:]]  # part of a step precedes the first whole one
         self.assertEqual(len(others), 19)
         self.assertGreater(first, 3 * sorted(others)[9], "memory is touched first in the first step")
 
@@ -173,7 +173,7 @@ class IsMyGpuWaiting(Example):
         os.symlink(venv_of(fake_gpu.PYTHON), os.path.join(self.folder, "build/venv-cuda"))
 
     def overlap(self, run):
-        """Part of the time of copies in which a kernel ran, too; and the memory that most bytes came from."""
+        """The part of the copy time during which a kernel also ran; and the memory that most bytes came from."""
         run = e2e.Run(os.path.join(self.folder, run))
         (row,) = [row for row in run.table("overlap") if (row["work"], row["beside"]) == ("copies", "compute")]
         return row["work_percent"], max(run.table("copies"), key=lambda row: row["bytes"])["memory"]
@@ -187,8 +187,8 @@ class IsMyGpuWaiting(Example):
 
 
 class Tutorial(Example):
-    """docs/tutorial/README.md: round trips before the fix, none after it, and a diff that says so. Whether it got faster is no
-    business of a test on a shared machine."""
+    """docs/tutorial/README.md: round trips before the fix, none after it, and a diff that reports this. Whether it got
+    faster can't be tested on a shared machine."""
 
     def activations(self, run):
         return [row for row in e2e.Run(os.path.join(self.folder, run)).table("layout") if row["tensor"] == "activations"]

@@ -1,5 +1,6 @@
-// The few declarations of libcudnn.so.9 that this victim needs, by hand: it is built where no header of NVIDIA's is.
-// Numbers: cudnn_graph_v9.h. Thread: the victim has one. No part of dlhook is linked or included here.
+// The few declarations of libcudnn.so.9 that this victim needs, written by hand: it is built without NVIDIA's headers.
+// Numbers: cudnn_graph_v9.h.
+// Thread: the victim has one. No part of dlhook is linked or included here.
 #ifndef DLHOOK_TESTS_GENUINE_CUDA_BACKEND_H_
 #define DLHOOK_TESTS_GENUINE_CUDA_BACKEND_H_
 

@@ -1,5 +1,5 @@
 // Calls with arguments in descriptors: the legacy interface of cuDNN and cuBLASLt. Without a device there is no handle,
-// so each call fails; one line of JSON for each says what was asked for.
+// so each call fails; one line of JSON per call shows its arguments.
 #ifndef DLHOOK_TESTS_GENUINE_CUDA_DIRECT_H_
 #define DLHOOK_TESTS_GENUINE_CUDA_DIRECT_H_
 

@@ -1,6 +1,7 @@
-/* A libcuda.so.1 without a device, for cuDNN's runtime-compiled engines: they load the driver when a plan is finalized, compile
- * with NVRTC, and hand the result over. Initialization fails as it does without a device; taking in a library succeeds, so that
- * finalizing a plan does. Signatures: cuda.h of CUDA 13. The addresses that it gives are never followed. */
+/* A libcuda.so.1 without a device, for cuDNN's runtime-compiled engines: they load the driver when a plan is finalized,
+   compile with NVRTC, and pass the result to it. Initialization fails as it does without a device; loading a library
+   succeeds, so that finalizing a plan does. Signatures: cuda.h of CUDA 13. The returned addresses are never followed.
+   */
 #include <stddef.h>
 
 enum { kSuccess = 0, kNoDevice = 100 };

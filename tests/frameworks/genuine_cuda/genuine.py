@@ -1,4 +1,4 @@
-"""What the tests with NVIDIA's own libraries share: where they are, their headers' numbers, and a victim's lines."""
+"""Shared by the tests with NVIDIA's own libraries: their paths, their headers' numbers, and a victim's lines."""
 
 import collections
 import functools
@@ -60,7 +60,7 @@ class Case(e2e.Case):
         self.out = os.path.join(self.folder, "said")
 
     def lines(self):
-        """What the victim wrote: one message for each call."""
+        """The victim's output: one message per call."""
         with open(self.out, encoding="utf-8") as file:
             return [json.loads(line) for line in file]
 
@@ -86,7 +86,7 @@ class Case(e2e.Case):
         return list(zip(said, sorted(calls, key=lambda call: call.sequence), strict=True))
 
     def check_fields(self, message, expected):
-        """The fields of a parsed message, each by its last value; absent ones count as `expected`'s zero value."""
+        """The fields of a parsed message, each with its last value; absent ones count as `expected`'s zero value."""
         zero = {int: 0, str: "", bool: False}
         actual = {name: e2e.one(message, name, zero[type(value)]) for name, value in expected.items()}
         self.assertEqual(actual, expected)

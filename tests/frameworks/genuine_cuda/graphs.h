@@ -16,7 +16,7 @@ struct Graph {
   int status = 0;             // of finalizing
 };
 
-// One convolution layer as networks state it; groups of a filter with fewer channels than the input.
+// One convolution layer as in descriptions of networks; groups: a filter with fewer channels than the input.
 struct Layer {
   const char* name;
   int64_t batch, channels, height, width, filters, filter_height, filter_width, pad, stride, groups;
@@ -42,7 +42,7 @@ Graph LayerNormGraph();
 Graph BatchNormGraph();
 Graph NormBackwardGraph();
 Graph AttentionGraph();
-Graph AttentionOfPartsGraph();  // the same as two products and what is between them, as frontends wrote it before
+Graph AttentionOfPartsGraph();  // the same as two products and the operations between them, as in older frontends
 Graph MatmulOfReluGraph();
 
 }  // namespace genuine

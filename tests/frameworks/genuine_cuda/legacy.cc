@@ -1,5 +1,5 @@
-// cuDNN's interface of one function per operation, with descriptors that the genuine library keeps and without a
-// handle. Each line says what the descriptors were made from. Numbers: cudnn_ops_v9.h, cudnn_cnn_v9.h, cudnn_adv_v9.h.
+// cuDNN's interface with one function per operation, with descriptors of the genuine library and without a handle. Each
+// line shows the values that the descriptors were made from. Numbers: cudnn_ops_v9.h, cudnn_cnn_v9.h, cudnn_adv_v9.h.
 #include <string>
 #include <vector>
 
@@ -19,7 +19,7 @@ int Call(const char* name, Arguments... arguments) {
   return reinterpret_cast<int (*)(Arguments...)>(Lookup(g_library, name))(arguments...);
 }
 
-// An address that no device ever had, told apart by a number.
+// An address that no device ever had, identified by a number.
 void* Data(int number) { return reinterpret_cast<void*>(0x7fb000000000 + static_cast<uintptr_t>(number) * 65536); }
 
 std::string Json(const Ints& values) {
@@ -28,7 +28,7 @@ std::string Json(const Ints& values) {
   return "[" + text + "]";
 }
 
-// A descriptor of the genuine library and what it was made from. Never destroyed: the program is short.
+// A descriptor of the genuine library and the values it was made from. Never destroyed: the program is short.
 struct Made {
   void* descriptor = nullptr;
   std::string json;
@@ -91,7 +91,7 @@ struct Argument {
   const Made& tensor;
 };
 
-// One line. `fields`: further members; `data`: the numbers of the addresses that dlhook notes.
+// One line. `fields`: further members; `data`: the numbers of the addresses that dlhook records.
 class Lines {
  public:
   explicit Lines(std::FILE* out) : out_(out) {}
@@ -241,7 +241,7 @@ void CallTransforms(Lines* lines) {
   lines->Write("cudnnTransformFilter", status, "transform_filter", {{"X", filters}, {"Y", reordered}}, "", {1, 0, 3});
 }
 
-// What the library is asked about a convolution; batch and response normalization are not here: they follow the handle
+// Queries of the library about a convolution; batch and response normalization are missing: they follow the handle
 // before they check it.
 void CallSearch(Lines* lines) {
   Made x = Packed(kF16, 1, {8, 64, 56, 60}), w = Filter(kF16, 1, {128, 64, 3, 3}),

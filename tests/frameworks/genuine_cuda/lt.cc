@@ -1,5 +1,5 @@
-// cuBLASLt with descriptors that the genuine library keeps and without a handle. Each line says what the descriptors
-// were made from. Numbers: cublasLt.h, library_types.h, cublas_api.h.
+// cuBLASLt with descriptors of the genuine library and without a handle. Each line shows the values that the
+// descriptors were made from. Numbers: cublasLt.h, library_types.h, cublas_api.h.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -58,7 +58,7 @@ void* Data(uintptr_t number, uintptr_t offset = 0) {
   return reinterpret_cast<void*>(0x7fa000000000 + number * 65536 + offset);
 }
 
-// One product. Rows and columns of A and B as they lie in memory, before the transposes.
+// One product. Rows and columns of A and B in memory, before the transposes.
 struct Product {
   int64_t m, n, k;
   int transposed_a, transposed_b;  // cublasOperation_t
@@ -129,8 +129,8 @@ void Write(std::FILE* out, const char* function, int status, const Product& prod
       static_cast<long long>(made.d.leading), product.fast_accumulation ? "true" : "false", more.c_str());
 }
 
-// An algorithm as a caller configures it. cublasLtMatmulAlgoInit, which would begin it, needs a device; all that it
-// would do for the getters is to write the algorithm's number into the first word.
+// An algorithm as configured by a caller. cublasLtMatmulAlgoInit, which would initialize it, needs a device; for the
+// getters it only matters that it writes the algorithm's number into the first word.
 std::string Configure(const Lt& lt, uint32_t* algorithm) {
   constexpr int kTile = 1, kSplitK = 2, kReduction = 3, kSwizzle = 4, kCustom = 5, kStages = 6, kInner = 7,
                 kCluster = 8;

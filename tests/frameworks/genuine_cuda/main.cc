@@ -1,6 +1,6 @@
 // A program that uses the genuine libcudnn and libcublasLt on a machine without a device: plans for a device described
-// by a file, calls that fail. Writes what the libraries themselves say, for test_plans.py and test_direct.py to compare
-// with what dlhook recorded.
+// by a file, calls that fail. Writes the libraries' own descriptions, which test_plans.py and test_direct.py compare
+// with dlhook's records.
 //
 //   victim_genuine plans LIBRARY DEVICE_PROPERTIES OUT [LAYER_STEP]
 //   victim_genuine graphs LIBRARY DEVICE_PROPERTIES OUT
@@ -55,7 +55,7 @@ void LoadBackend(void* library) {
   Load(library, "cudnnBackendExecute", &g_api.execute);
 }
 
-// Each layer in three directions; types, memory orders and heuristic modes go round so that every combination occurs.
+// Each layer in three directions; types, memory orders and heuristic modes rotate so that every combination occurs.
 void PlanNetworks(Planner* planner, int step) {
   constexpr DataType kTypes[] = {kF16, kF32, kBf16};
   constexpr HeuristicMode kModes[] = {kModeA, kInstant, kModeB, kFallback};

@@ -1,4 +1,4 @@
-// The convolutions of AlexNet (two groups, as published), VGG-16, ResNet-50 and MobileNet, each different one once.
+// The distinct convolutions of AlexNet (two groups, as published), VGG-16, ResNet-50 and MobileNet.
 #ifndef DLHOOK_TESTS_GENUINE_CUDA_NETWORKS_H_
 #define DLHOOK_TESTS_GENUINE_CUDA_NETWORKS_H_
 

@@ -4,7 +4,7 @@
 namespace genuine {
 namespace {
 
-// Addresses that no device ever had: the library must not follow them, and dlhook must not either.
+// Addresses that no device ever had: neither the library nor dlhook may follow them.
 void* AddressOf(int64_t uid) {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(0x7fc000000000) +
                                  (static_cast<uintptr_t>(uid) & 0xffff) * 4096);
@@ -45,7 +45,7 @@ std::vector<int32_t> Notes(const Descriptor& engine, int name, int type) {
   return notes;
 }
 
-// "engine":…,"numerical":[…],"behavior":[…],"knobs":[[type,value],…],"workspace":… as the library answers for a
+// "engine":…,"numerical":[…],"behavior":[…],"knobs":[[type,value],…],"workspace":… as the library reports for a
 // finalized plan.
 std::string Describe(const Descriptor& plan) {
   constexpr int kConfiguration = 401, kWorkspace = 402, kOfEngine = 300, kChoices = 302, kIndex = 1301;
@@ -82,12 +82,12 @@ struct Answers {
   int64_t requested = 0, returned = 0;
 };
 
-// The configurations that the heuristics give: count first, then descriptors to be filled, as cudnn-frontend asks.
+// The configurations recommended by the heuristics: count first, then descriptors to be filled, as in cudnn-frontend.
 Answers Ask(const Descriptor& heuristic, HeuristicMode mode) {
   constexpr int kResults = 202;
   Answers answers;
   GENUINE_CHECK(g_api.get(heuristic.get(), kResults, kDescriptor, 0, &answers.requested, nullptr));
-  // Some frontends ask for all there are, some for a fixed number.
+  // Some frontends request all configurations, some a fixed number.
   if (mode == kModeB) answers.requested = 8;
   std::vector<Handle> handles;
   for (int64_t i = 0; i < answers.requested; ++i) {

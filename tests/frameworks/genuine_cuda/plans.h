@@ -1,5 +1,4 @@
-// Plans of operation graphs: made, executed without a device (which fails), and written down in the library's own
-// words.
+// Plans of operation graphs: made, executed without a device (which fails), and written in the library's own words.
 #ifndef DLHOOK_TESTS_GENUINE_CUDA_PLANS_H_
 #define DLHOOK_TESTS_GENUINE_CUDA_PLANS_H_
 
@@ -17,16 +16,16 @@ enum HeuristicMode { kInstant = 0, kModeB = 1, kFallback = 2, kModeA = 3 };
 
 class Planner {
  public:
-  // One line of JSON for each cudnnBackendExecute, in the order of the calls, goes to `out`.
+  // Writes one line of JSON per cudnnBackendExecute, in the order of the calls, to `out`.
   Planner(const std::string& device_properties, std::FILE* out);
 
-  // Up to `wanted` plans of what the heuristics answer, from place `first` on. The graph is gone afterwards.
+  // Up to `wanted` plans recommended by the heuristics, from place `first` on. The graph is destroyed afterwards.
   void PlanByHeuristics(const std::string& name, Graph graph, HeuristicMode mode, int first, int wanted);
-  // The first engine from `engine` on that takes the graph, chosen by its number.
+  // The first engine from `engine` on that accepts the graph, chosen by its number.
   void PlanByNumber(const std::string& name, Graph graph, int64_t engine);
-  // A plan of the heuristics, taken over as text by a new one, as XLA's autotuning cache does.
+  // A plan of the heuristics, passed as text to a new one, like XLA's autotuning cache.
   void PlanByText(const std::string& name, Graph graph);
-  // Every plan of the heuristics executed with one variant pack, as autotuning frontends do.
+  // Every plan of the heuristics executed with one variant pack, like autotuning frontends.
   void Tune(const std::string& name, Graph graph, HeuristicMode mode, int wanted);
 
  private:

@@ -1,5 +1,5 @@
-"""The genuine libcudnn's functions of one operation each, and the genuine libcublasLt, without a device: calls fail,
-and what dlhook recorded of them is what their descriptors, which the libraries keep, were made from."""
+"""The genuine libcudnn's functions for single operations, and the genuine libcublasLt, without a device: calls fail,
+and dlhook's record of them equals the values from which their descriptors were made."""
 
 import genuine
 from genuine import e2e

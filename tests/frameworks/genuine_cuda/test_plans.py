@@ -1,12 +1,12 @@
-"""The genuine libcudnn without a device: what dlhook recorded of each executed plan is what the library's own words on
-that plan say. The library plans for the device of device_h100.json; executing fails, and that is recorded."""
+"""The genuine libcudnn without a device: dlhook's record of each executed plan equals the library's own description of
+that plan. The library plans for the device of device_h100.json; executing fails, and that is recorded."""
 
 import collections
 
 import genuine
 from genuine import TYPES, e2e, graph_number
 
-# Operation as the library's text names it -> as dlhook does, with its operands: inputs, outputs.
+# The operation in the library's text -> in dlhook, with its operands: inputs, outputs.
 OPERANDS = {
     "CONVOLUTION_FORWARD": ("convolution_forward", ("X", "W"), ("Y",)),
     "CONVOLUTION_BACKWARD_DATA": ("convolution_backward_data", ("dY", "W"), ("dX",)),
@@ -31,7 +31,7 @@ def name_of(node):
     return OPERANDS[node["operation"].removeprefix("CUDNN_BACKEND_OPERATION_").removesuffix("_DESCRIPTOR")]
 
 
-# The operands whose addresses an execution notes: two that are read, one that is written.
+# The operands whose addresses an execution records: two inputs, one output.
 ADDRESSED = {
     "convolution_forward": ("X", "W", "Y"), "convolution_backward_data": ("dY", "W", "dX"),
     "convolution_backward_weights": ("X", "dY", "dW"), "attention_forward": ("Q", "K", "O"),
@@ -41,15 +41,15 @@ ADDRESSED = {
 
 
 def main_of(graph):
-    """The operation that gives the graph its name: the costliest kind."""
+    """The operation that names the graph: the costliest kind."""
     names = [name_of(node)[0] for node in graph["nodes"]]
     first = next((names.index(name) for name in ADDRESSED if name in names), 0)
     return graph["nodes"][first]
 
 
 def addresses_of(graph):
-    """By what the victim put into the variant pack (AddressOf in plans.cc). What lies between fused operations has no
-    address: what goes into the chain of them, or comes out, stands for it."""
+    """By the victim's variant pack (AddressOf in plans.cc). A tensor between fused operations has no address: the input
+    or output of their chain stands for it."""
     virtual = {tensor["name"] for tensor in graph["tensors"] if tensor["isVirtual"]}
     producers = {node[port]: node for node in graph["nodes"] for port in name_of(node)[2] if port in node}
     consumers = {node[port]: node for node in graph["nodes"] for port in name_of(node)[1] if port in node}
@@ -119,7 +119,7 @@ class Plans(genuine.Case):
                   for t in graph["tensors"]}
         self.assertEqual(ours, theirs)
         self.assertEqual(len(ours), len(cudnn["tensor"]), "a tensor twice")
-        # The library sorts the operations, each after what it needs: here by what they give.
+        # The library sorts the operations by their dependencies: here by their outputs.
         ours = sorted(plan["node"], key=lambda node: min(node["output_uid"]))
         theirs = sorted(graph["nodes"], key=lambda node: min(int(node[p]) for p in name_of(node)[2] if p in node))
         self.assertEqual(len(ours), len(theirs))
@@ -173,7 +173,7 @@ class Plans(genuine.Case):
         self.assertGreater(len({said["engine"] for said, _ in pairs}), 10)
 
     def test_preloaded(self):
-        """The library tells the program the same with dlhook and without."""
+        """The library reports the same to the program with dlhook and without."""
         self.assertGreater(len(self.check_networks("writer", 5)), 200)
         recorded = self.lines()
         argv = [genuine.VICTIM, "plans", genuine.cudnn(), genuine.DEVICE, self.out, "5"]
@@ -181,7 +181,7 @@ class Plans(genuine.Case):
         self.assertEqual(self.lines(), recorded)
 
     def test_graphs(self):
-        """Other graphs, engines that are compiled at run time (hence a driver), other ways to come to a plan."""
+        """Other graphs, engines compiled at run time (hence a driver), other ways to get a plan."""
         pairs = self.said_and_recorded("launcher", "cudnnBackendExecute".__eq__, "graphs", genuine.cudnn(),
                                        genuine.DEVICE, self.out, LD_LIBRARY_PATH=genuine.DRIVER)
         self.compare_all(pairs)

@@ -1,6 +1,6 @@
-"""JAX on the CPU: a jitted training step is one compiled region and holds the products that XLA gave to oneDNN.
+"""JAX on the CPU: a jitted training step is one compiled region and contains the products that XLA passed to oneDNN.
 
-Witnesses: the step's jaxpr; the optimized program, in which every `dot` and `convolution` that stands alone goes to
+Witnesses: the step's jaxpr; the optimized program, in which every `dot` and `convolution` outside of fusions goes to
 oneDNN and every one inside a fusion (YNNPACK's, XLA's own loops) does not. The lines themselves:
 ../tensorflow/test_onednn.py.
 """
@@ -44,7 +44,7 @@ def multiplications(operation, output, left, right, rest):
         contracted = int(re.search(r"lhs_contracting_dims=\{(\d+)\}", rest).group(1))
         return math.prod(output) * left[contracted]
     window, kernel_labels = re.search(r"window=\{([^}]*)\}.*dim_labels=\w+_(\w+)->", rest).groups()
-    if "lhs_dilate" in window:  # a convolution's gradient of its input: zeros between the elements are left out
+    if "lhs_dilate" in window:  # a convolution's gradient of its input: zeros between the elements are skipped
         return math.prod(left) * math.prod(right) // labelled(right, kernel_labels, "i")
     return math.prod(output) * math.prod(right) // labelled(right, kernel_labels, "o")
 
@@ -76,7 +76,7 @@ class Jax(frameworks.Case):
                 self.assert_same_behaviour(plain, self.under(host, argv), host)
 
     def check_one_region(self, run):
-        """What is compiled is one row; what dlhook can't tell it does not make up."""
+        """Compiled code is one row; dlhook does not invent what it can't know."""
         rows = run.table("layers")
         regions = [row for row in rows if row["type"] == "compiled region"]
         self.assertEqual([row["layer"] for row in regions], ["compiled by XLA"])
@@ -100,7 +100,7 @@ class Jax(frameworks.Case):
         run = self.recorded("launcher", program("mlp", STEPS))
         self.check_one_region(run)
         self.check_products(run, found)
-        # Small ones are not sliced: each as the jaxpr has it, one way or the other round.
+        # Small ones are not sliced: each is in the jaxpr, in either order of its operands.
         in_jaxpr = {tuple(sorted(shape)) for shape in witness["jaxpr"]}
         for row in run.table("gemm"):
             self.assertIn(tuple(sorted((row["m"], row["n"], row["k"]))), in_jaxpr)

@@ -1,7 +1,8 @@
-"""MXNet with a genuine oneDNN 1.x: what the library's own log says without dlhook is what dlhook recorded.
+"""MXNet with a genuine oneDNN 1.x: dlhook records the same as the library's own log without dlhook.
 
-The wheel of requirements-mxnet.txt has oneDNN 1.7.0. By hand, with DLHOOK_TEST_MXNET_PYTHON and DLHOOK_TEST_MXNET_VERSION, also the
-wheels 1.5.1-mkl (MKL-DNN 0.19.0), 1.6.0-mkl (1.0.4), 1.7.0 (DNNL 1.3.0) and 1.9.1 (2.4.4).
+The wheel of requirements-mxnet.txt has oneDNN 1.7.0. Tested manually, with DLHOOK_TEST_MXNET_PYTHON and
+DLHOOK_TEST_MXNET_VERSION: the wheels 1.5.1-mkl (MKL-DNN 0.19.0), 1.6.0-mkl (1.0.4), 1.7.0 (DNNL 1.3.0) and 1.9.1
+(2.4.4).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Networks as their frameworks' guides recommend to run them on a CPU: nothing that dlhook's findings name is wrong with them.
+"""Networks as their frameworks' guides recommend to run them on a CPU: dlhook's findings must not report anything.
 
 clean_networks.py NAME STEPS
 """
@@ -165,7 +165,7 @@ def infer(name, steps):
 
 
 def loaded(steps):
-    """As a loader of data in memory feeds it."""
+    """Like a loader of data in memory."""
     data = torch.utils.data.TensorDataset(torch.randn(64 * steps, 784), torch.randint(10, (64 * steps,)))
     model = mlp()
     optimizer = adam(model)

@@ -1,9 +1,9 @@
 """Programs with one loss each, and the same with the advice applied. findings_victims.py RULE SIDE [STEPS]
 
-SIDE: victim, advised, or (of input-wait) hidden: batches take as long as for the victim and nothing waits for them.
+SIDE: victim, advised, or (for input-wait) hidden: batches take as long as for the victim but are never waited for.
 
-Prints the median time of a step in ms (of the second half of the steps), and the median of its processor time in the first thread,
-which tests/bench/findings.py compares.
+Prints the median time of a step in ms (of the second half of the steps), and the median of its processor time in the
+first thread, which tests/bench/findings.py compares.
 """
 
 import os
@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Slow(Dataset):
-    """Items that take a while to read, as from a disk: no processor is needed for it."""
+    """Items that take a while to read, as from a disk, without using a processor."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -32,7 +32,7 @@ class Slow(Dataset):
 
 
 def training(model, optimizer, loss_of, batches):
-    """Steps as everybody writes them."""
+    """Steps in the usual form."""
     for batch in batches:
         optimizer.zero_grad()
         loss_of(model, *batch).backward()

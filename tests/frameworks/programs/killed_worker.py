@@ -1,9 +1,9 @@
-"""Steps until somebody kills it. killed_worker.py FRAMEWORK COUNTERS WAY
+"""Runs steps until it is killed. killed_worker.py FRAMEWORK COUNTERS WAY
 
 FRAMEWORK is numpy, torch or tensorflow. Each line "SLOT STEPS" of the standard input starts a worker and waits for its
 end: WAY `fork` forks it from this process, which has imported the framework and done nothing else with it; `spawn`
-starts a program of its own. The worker writes its process id into COUNTERS[2 * SLOT] and, after each step, how many are
-done into the next number. STEPS 0: without end.
+starts a program of its own. The worker writes its process id into COUNTERS[2 * SLOT] and, after each step, the number
+of finished ones into the next number. STEPS 0: without end.
 """
 
 import mmap

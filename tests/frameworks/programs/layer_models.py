@@ -1,4 +1,4 @@
-"""More networks of which layers are tested, beside torch_models.py's."""
+"""More networks for tests of layers, in addition to torch_models.py's."""
 
 import torch
 from torch import nn

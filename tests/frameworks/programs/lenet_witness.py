@@ -1,8 +1,8 @@
-"""LeNet on PyTorch of any release, also 1.x. lenet_witness.py STEPS [EVENTS.json]
+"""LeNet on PyTorch of any release, including 1.x. lenet_witness.py STEPS [EVENTS.json]
 
-Prints its modules' names in the order of the calls. With a second argument torch.profiler looks at one more step and
-what it saw is written to the file: [name, scope, sequence number] of all that began inside its range "witness", itself
-included.
+Prints its modules' names in the order of the calls. With a second argument torch.profiler records one more step and its
+events are written to the file: [name, scope, sequence number] of all that began inside its range "witness", including
+that range.
 """
 
 import json

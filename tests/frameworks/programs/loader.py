@@ -1,4 +1,4 @@
-"""A DataLoader whose two workers multiply, beside a linear layer in the parent. loader.py
+"""A DataLoader whose two workers multiply while the parent runs a linear layer. loader.py
 
 Prints [pid, rows] of the workers' products, as JSON.
 """

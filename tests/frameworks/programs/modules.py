@@ -1,5 +1,5 @@
 """Runs models of many kinds and writes, for every Linear that is called, the chain of modules around it, innermost first: as
-(names in named_modules() of the model in whose call it was first met, type). argv[1] is the file for that.
+(names in named_modules() of the model in whose call it was first seen, type). argv[1] is the file for that.
 
 The chain is kept by torch's own global hooks. Each line: a thread's number, the chain.
 """
@@ -60,7 +60,7 @@ class Net(nn.Module):
         self.heads = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
         self.shared = nn.Linear(4, 4)
         self.again = nn.ModuleDict({"same": self.shared})
-        self.hidden = [nn.Linear(4, 4)]  # torch does not know of it
+        self.hidden = [nn.Linear(4, 4)]  # unknown to torch
 
     def forward(self, x):
         x = self.body(x)
@@ -82,7 +82,7 @@ class Loss(nn.Module):
 
 
 class Grows(nn.Module):
-    """Gets a layer more at each call."""
+    """Gets one more layer at each call."""
 
     def __init__(self):
         super().__init__()
@@ -113,7 +113,7 @@ def main():
     wrapped = nn.Sequential(nn.Linear(4, 4), Grows())
     for _ in range(6):
         wrapped(torch.ones(1, 4))
-    for _ in range(30):  # models that live for a moment, often at the same address
+    for _ in range(30):  # short-lived models, often at the same address
         with torch.no_grad():
             Residual()(torch.ones(1, 4))
     twins = [Net() for _ in range(3)]

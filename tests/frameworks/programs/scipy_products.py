@@ -1,4 +1,4 @@
-"""Products by SciPy's ways to BLAS: f2py, the pointers that compiled callers get, LAPACK. scipy_products.py ROUNDS"""
+"""Products by SciPy's ways to BLAS: f2py, pointers for compiled callers, LAPACK. scipy_products.py ROUNDS"""
 
 import ctypes
 import sys
@@ -9,7 +9,7 @@ from scipy.linalg import blas, cython_blas
 
 
 def compiled_callers_pointer(name):
-    """What numba and Cython modules get: a C function pointer out of a capsule, with all arguments by reference."""
+    """As in numba and Cython modules: a C function pointer from a capsule, with all arguments by reference."""
     capsule = cython_blas.__pyx_capi__[name]
     ctypes.pythonapi.PyCapsule_GetName.restype = ctypes.c_char_p
     ctypes.pythonapi.PyCapsule_GetName.argtypes = [ctypes.py_object]

@@ -1,4 +1,4 @@
-"""Trains a network one step and writes, for every call of a module without children, which nodes of autograd it made.
+"""Trains a network one step and writes, for every call of a module without children, which autograd nodes it created.
 
 scopes_paired.py MODEL OUT. OUT is JSON: a list of [module's name, number of its call, node's name, node's sequence number], found by
 walking from output.grad_fn back to the module's input. Each call is inside a range "call NAME NUMBER", recomputation under
@@ -32,7 +32,7 @@ def before(module, module_inputs):
 
 
 def nodes_between(tensor, stop):
-    """Nodes from the tensor's back to those of the module's input, parameters' gradients left out."""
+    """Nodes from the tensor's back to those of the module's input, except parameters' gradients."""
     found, queue = set(), [tensor.grad_fn]
     while queue:
         node = queue.pop()

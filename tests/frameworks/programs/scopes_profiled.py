@@ -1,4 +1,4 @@
-"""Trains a network under torch.profiler and writes what the profiler saw. scopes_profiled.py MODEL STEPS OUT [pause]
+"""Trains a network under torch.profiler and writes the profiler's events. scopes_profiled.py MODEL STEPS OUT [pause]
 
 OUT is JSON: a list of [name, start_ns, duration_ns, thread, forward thread, sequence number, scope, end thread]. With `pause` the
 profiler runs a second time, with some steps without it in between.

@@ -1,4 +1,4 @@
-"""PyTorch in situations that are hard on an observer of its operators. scopes_situations.py SITUATION...
+"""PyTorch in situations that are difficult for an observer of its operators. scopes_situations.py SITUATION...
 
 Each situation prints what it computed; ranges named after it are around its operators.
 """
@@ -34,7 +34,7 @@ def watched():
 
 
 def many_workers():
-    """Children one after another while this process goes on: each finds the observers as they should be."""
+    """Children one after another while this process continues: each must find working observers."""
     for number in range(8):
         X.sum()
         child = os.fork()
@@ -58,7 +58,7 @@ def training():
 
 
 def threads():
-    """Two threads by turns, then backward on a third."""
+    """Two threads alternately, then backward on a third."""
     def work(name):
         with record_function(name):
             print(name, (X + 1).sum())
@@ -79,7 +79,7 @@ def threads():
 
 
 def exceptions():
-    """Operators and ranges that are left by an exception, again and again: more than scopes can be open at once."""
+    """Operators and ranges that are left by an exception, repeatedly: more than scopes can be open at once."""
     class Fails(torch.autograd.Function):
         @staticmethod
         def forward(_, x):
@@ -200,7 +200,7 @@ def modes():
 
 
 def nvtx():
-    """emit_nvtx needs a GPU's build; its observer without one is refused before it begins."""
+    """emit_nvtx needs a GPU build; its observer is refused without one before it begins."""
     try:
         with torch.autograd.profiler.emit_nvtx():
             print(X.sum())
@@ -209,7 +209,7 @@ def nvtx():
 
 
 def names():
-    """A name longer than a record, none at all, and bytes beyond ASCII."""
+    """A name longer than a record, an empty one, and bytes beyond ASCII."""
     for name in ("x" * 5000, "", "größe 漢字"):
         with record_function(name):
             X.sum()
@@ -217,7 +217,7 @@ def names():
 
 
 def deep():
-    """More open ranges than are kept."""
+    """More open ranges than are recorded."""
     opened = [record_function(f"level {level}") for level in range(100)]
     for scope in opened:
         scope.__enter__()

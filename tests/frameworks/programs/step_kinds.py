@@ -1,6 +1,6 @@
-"""step_kinds.py FOLDER LOOP...: programs in which steps of more than one kind take turns or follow each other, each in a process of its
-own, forked: PyTorch is imported once. Writes to FOLDER/LOOP.json the process id and what each step was, as JSON: [kind, batch, micro
-steps], with threads a list of each."""
+"""step_kinds.py FOLDER LOOP...: programs whose steps of several kinds alternate or follow each other, each in its own
+forked process: PyTorch is imported once. Writes the process id and each step's description to FOLDER/LOOP.json, as
+JSON: [kind, batch, micro steps], with threads one list per thread."""
 
 import json
 import os
@@ -92,7 +92,7 @@ def evaluation_first_each_round():
 
 
 def evaluation_of_the_same_batch():
-    """As large as a training batch, in each round."""
+    """With batches as large as in training, in each round."""
     net = Net()
     optimizer = sgd(net)
     for _ in range(12):
@@ -126,7 +126,7 @@ def evaluation_now_and_then():
 
 
 def teacher():
-    """A network that is not trained says what the other shall learn."""
+    """An untrained network provides the targets for the other."""
     taught, net = Teacher().eval(), Net()
     optimizer = sgd(net)
     for i in range(12):
@@ -180,7 +180,7 @@ def sweep_of_one_class():
 
 
 def in_threads(work):
-    """Two threads, each with steps of its own; WORK(number, steps)."""
+    """Two threads, each with its own steps; WORK(number, steps)."""
     lists = [[], []]
     threads = [threading.Thread(target=work, args=(i, lists[i]), name=f"worker{i}") for i in range(2)]
     for thread in threads:
@@ -253,7 +253,7 @@ def distributed():
 
 
 def named_ranges():
-    """The program says itself what it does."""
+    """The program marks its own phases."""
     net = Net()
     optimizer = sgd(net)
     for _ in range(8):

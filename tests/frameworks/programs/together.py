@@ -1,6 +1,6 @@
 """Several libraries in one process, one after another and then in threads at once. together.py FOLDER ROUNDS
 
-FOLDER has PyTorch's packages, which stand in another virtual environment than TensorFlow's and JAX's.
+FOLDER has PyTorch's packages, which are in a different virtual environment from TensorFlow's and JAX's.
 """
 
 import sys
@@ -19,7 +19,7 @@ rounds = int(sys.argv[2])
 torch.set_num_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 tf.config.threading.set_intra_op_parallelism_threads(1)
-product_of_jax = jax.jit(lambda a, b: a.T @ b)  # which XLA gives to oneDNN
+product_of_jax = jax.jit(lambda a, b: a.T @ b)  # XLA passes it to oneDNN
 linear, convolution = torch.nn.Linear(48, 24), torch.nn.Conv2d(3, 8, 3)
 
 

@@ -1,4 +1,4 @@
-"""Networks of the kinds that layers are reported for, as (model, inputs): torchvision is not needed.
+"""Networks of various kinds for the table of layers, as (model, inputs): torchvision is not needed.
 
 MODELS[name]() builds one; a model is called as model(*inputs) and returns one tensor.
 """

@@ -1,8 +1,8 @@
 """Trains a network of layer_models.py: train_model.py NAME STEPS [WITNESS].
 
-With WITNESS it prints, as JSON, what the network itself tells of its modules; nothing of that is dlhook's:
+With WITNESS it prints, as JSON, facts about the network's modules, without help from dlhook:
   called   modules that call no others, in the order in which a forward pass first calls them: [qualified name, class]
-  numbers  of each call of a module (the loss is "loss"): [qualified name, first, last]: autograd's nodes made in the call have
+  numbers  of each call of a module (the loss is "loss"): [qualified name, first, last]: autograd's nodes created by the call have
            these numbers (first <= number < last)
 """
 
@@ -24,7 +24,7 @@ class Witness:
         self.called, self.numbers, self.open = [], [], []
         for module in self.names:
             module.register_forward_pre_hook(self.enter)
-            # Also where the call ends by an exception, as recomputation does once it has what it needs.
+            # Also if the call ends by an exception, like recomputation once it has what it needs.
             module.register_forward_hook(self.leave, always_call=True)
 
     def enter(self, module, _):

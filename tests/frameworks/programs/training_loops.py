@@ -1,4 +1,5 @@
-"""training_loops.py LOOP FILE: loops as people write them. Writes to FILE what each step was, as JSON: [kind, batch, micro steps]."""
+"""training_loops.py LOOP FILE: loops as users write them. Writes each step's description to FILE, as JSON: [kind,
+batch, micro steps]."""
 
 import json
 import random

@@ -1,5 +1,5 @@
-"""A user of torch.backends.mkldnn.verbose. Prints by Python, by C's stdio (unflushed) and by write(2), so that the order on a
-pipe tells when C's stdio was flushed."""
+"""A user of torch.backends.mkldnn.verbose. Prints with Python, with C's stdio (unflushed) and with write(2), so that
+the order on a pipe shows when C's stdio was flushed."""
 
 import ctypes
 import os

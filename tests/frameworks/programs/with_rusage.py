@@ -1,5 +1,5 @@
-"""with_rusage.py FILE PROGRAM ARGUMENTS: runs the program, and writes into FILE what the kernel counted for it and for the
-children that it waited for, to their very ends: [CPU nanoseconds, minor faults, major faults, voluntary switches,
+"""with_rusage.py FILE PROGRAM ARGUMENTS: runs the program, and writes into FILE the kernel's counts for it and for the
+children that it waited for, up to their end: [CPU nanoseconds, minor faults, major faults, voluntary switches,
 involuntary switches]."""
 
 import json

@@ -1,4 +1,4 @@
-"""What the tests of TensorFlow and JAX share: their Python, and a trace beside what TensorFlow's profiler saw."""
+"""Shared by the tests of TensorFlow and JAX: their Python, and a trace with the events of TensorFlow's profiler."""
 
 import collections
 import json
@@ -7,7 +7,7 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# At the end: this folder's parent has a folder `tensorflow`.
+# Appended: this folder's parent has a folder `tensorflow`.
 sys.path.append(os.path.join(HERE, ".."))
 import frameworks  # pylint: disable=wrong-import-position
 import scopes  # pylint: disable=wrong-import-position
@@ -51,7 +51,8 @@ class Case(e2e.Case):
 
 
 def recorded_events(trace):
-    """The scopes of a trace as events. Durations are exact: by the rate that the shim itself turned nanoseconds into ticks with."""
+    """The scopes of a trace as events. Durations are exact: converted with the rate by which the shim turned
+    nanoseconds into ticks."""
     ns_per_tick = 1e9 / e2e.one(e2e.one(trace.header, "clock"), "ticks_per_second")
     for scope in trace.scopes:
         yield Event(scope.thread, scope.name, scope.start * ns_per_tick, (scope.end - scope.start) * ns_per_tick)

@@ -1,4 +1,4 @@
-"""The TraceMe tap: scopes are the nodes that TensorFlow's own profiler sees, and its output stays as it is."""
+"""The TraceMe tap: scopes are the nodes that TensorFlow's own profiler sees, and its output is unchanged."""
 
 import collections
 import os
@@ -9,7 +9,7 @@ from nodes import Case, e2e, is_node, layer_of, program
 LAYERS = ["conv1", "pool1", "conv2", "pool2", "conv3", "conv4", "conv5", "pool5", "flatten", "fc1", "fc2", "fc3"]
 NO_NODES = {"flatten"}  # a reshape, which the graph's optimizer folds
 MODES = ("fit", "loop", "predict")
-DURATION_NS = 2  # both are cut to whole ticks, or nanoseconds
+DURATION_NS = 2  # both are truncated to whole ticks, or nanoseconds
 
 
 def end_of(event):
@@ -27,14 +27,15 @@ def totals(events):
 
 class Nodes(Case):
     def profiled(self, mode, host="launcher"):
-        """One process: what dlhook recorded, and what TensorFlow's profiler saw in its second round."""
+        """One process: dlhook's record, and the events of TensorFlow's profiler in its second round."""
         path = os.path.join(self.folder, "events.json")
         trace = self.scopes_of(program("alexnet", mode, 3, path), host)
         self.assert_no_loss(trace)
         return list(nodes.recorded_events(trace)), self.events(path)
 
     def window(self, ours, theirs):
-        """Nodes of both in the profiler's session, in the order of their ends. What the program says before and at its end bounds it."""
+        """Nodes of both in the profiler's session, in the order of their ends. The program's output before and at its
+        end bounds it."""
         ends = {event.name: end_of(event) for event in ours}
         begin, end = ends["before the session"], ends["in the session"]
         ours = [e for e in ours if is_node(e.name) and begin < end_of(e) < end]
@@ -49,7 +50,7 @@ class Nodes(Case):
                 by_name = collections.defaultdict(list)
                 for event in ours:
                     by_name[event.name].append(event)
-                for event in theirs:  # the n-th of a name is the n-th of a name
+                for event in theirs:  # matched by name and position among that name
                     mine = by_name[event.name].pop(0)
                     self.assertAlmostEqual(mine.duration_ns, event.duration_ns, delta=DURATION_NS)
 
@@ -76,11 +77,11 @@ class Nodes(Case):
                 self.assertEqual(trace.capability("trace-me-tap"), ("ON", ""))
 
     def test_layers_enclose_the_librarys_calls(self):
-        """Each convolution of oneDNN's log lies in exactly one node, which is a convolution."""
+        """Each convolution of oneDNN's log is in exactly one node, which is a convolution."""
         trace = self.scopes_of(program("alexnet", "fit", 2))
         logged = [call for call in trace.calls if "onednn" in call.op]
         convolutions = [c for c in logged if e2e.one(e2e.one(c.op, "onednn"), "primitive") == "convolution"]
-        self.assertEqual(len(convolutions), 2 * (5 + 5 + 4))  # forward, weights; of the first layer no data
+        self.assertEqual(len(convolutions), 2 * (5 + 5 + 4))  # forward, weights; no data gradient for the first layer
         for call in convolutions:
             mine = [s for s in trace.scopes if s.kind == "GRAPH_NODE" and s.thread == call.thread_id]
             start = call.end_ticks - call.duration
@@ -107,12 +108,13 @@ class Transparency(Case):
         for events in seen[1:]:
             ours, theirs = (collections.Counter(e.name for e in of if is_node(e.name)) for of in (events, plain))
             self.assertEqual(ours, theirs)
-            # Which thread of the input pipeline waits for which differs from run to run.
+            # Which thread of the input pipeline waits for which differs between runs.
             names, plain_names = ({e.name.split("[")[0] for e in of if "onsume" not in e.name} for of in (events, plain))
             self.assertLess(len(names ^ plain_names), 0.1 * len(plain_names), names ^ plain_names)
 
     def test_events_across_the_ends_of_a_session(self):
-        """TensorFlow gets what it gets without dlhook: an event must begin and end in the session. dlhook gets them all."""
+        """TensorFlow gets the same events as without dlhook: those that begin and end in the session. dlhook gets them
+        all."""
         path = os.path.join(self.folder, "events.json")
         trace = self.scopes_of(program("alexnet", "predict", 1, path), "writer")
         mine = {"begun before the session", "in the session", "ended after the session"}
@@ -120,7 +122,7 @@ class Transparency(Case):
         self.assertEqual({s.name for s in trace.scopes} & mine, mine)
 
     def test_a_session_without_nodes(self):
-        # The recorder's own functions, which only C++ can give another level in this release.
+        # The recorder's own functions, which in this release can be given another level only from C++.
         code = """
 import ctypes, tensorflow as tf
 def layer(name):

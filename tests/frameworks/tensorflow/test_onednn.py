@@ -1,4 +1,4 @@
-"""The oneDNN tap in TensorFlow and JAX: what the library's own log says without dlhook is what dlhook recorded."""
+"""The oneDNN tap in TensorFlow and JAX: dlhook records the same as the library's own log without dlhook."""
 
 import collections
 
@@ -7,7 +7,7 @@ from nodes import e2e, frameworks, program
 
 
 class Witness(nodes.Case):
-    """Compared as a heap of lines: nodes that do not depend on each other run in any order."""
+    """Compared without order: independent nodes run in any order."""
 
     def check(self, argv, host, least):
         environment = e2e.clean_environment(ONEDNN_VERBOSE=1)

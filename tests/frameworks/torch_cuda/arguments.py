@@ -1,10 +1,10 @@
-"""What dlhook should have understood of a call, worked out from the arguments in the fakes' log and from nothing of dlhook's."""
+"""The arguments that dlhook should have recorded for a call, derived only from the arguments in the fakes' log."""
 
 import re
 
 from fake_gpu import e2e
 
-# cudaDataType_t and cudnnDataType_t as op.proto names them.
+# cudaDataType_t and cudnnDataType_t as named in op.proto.
 CUDA_TYPES = {0: "F32", 1: "F64", 2: "F16", 4: "C32", 5: "C64", 14: "BF16", 28: "F8_E4M3", 29: "F8_E5M2"}
 CUDNN_TYPES = {0: "F32", 1: "F64", 2: "F16", 9: "BF16"}
 LETTERS = {"S": "F32", "D": "F64", "C": "C32", "Z": "C64", "H": "F16"}
@@ -22,7 +22,7 @@ def numbers(call, *names):
 
 
 def check(test, pair):
-    """Compares the arguments of one pair where its function is one of those understood here. Returns whether it was."""
+    """Compares the arguments of one pair if its function is one of those supported here. Returns whether it is."""
     for pattern, function in CHECKS:
         if re.fullmatch(pattern, pair.fake.function):
             function(test, pair)

@@ -1,4 +1,4 @@
-"""Runs PyTorch's CUDA wheel on the fake libraries, with and without dlhook, and pairs what both say of each call."""
+"""Runs PyTorch's CUDA wheel on the fake libraries, with and without dlhook, and pairs both records of each call."""
 
 import collections
 import glob
@@ -28,7 +28,7 @@ NOT_LOGGED = (
     "__cudaUnregisterFatBinary",
 )
 
-# What dlhook itself calls, to understand the calls it records; none of it is in a family captured by default.
+# Calls made by dlhook itself, to understand the calls it records; none of them is in a family captured by default.
 OWN_CALLS = {
     *fake_log.DEVICE_QUESTIONS,
     "cublasLtMatmulAlgoConfigGetAttribute",
@@ -64,12 +64,12 @@ class Run(e2e.Run):
     trace_type = e2e.TraceWithOperands
 
 
-# A call as both sides saw it.
+# A call as recorded by both sides.
 Pair = collections.namedtuple("Pair", "fake recorded status addresses")
 
 
 def by_thread(calls, thread, order):
-    """Lists of calls, a thread each, in the order of the threads' first calls."""
+    """Lists of calls, one per thread, in the order of the threads' first calls."""
     threads = {}
     for call in sorted(calls, key=order):
         threads.setdefault(thread(call), []).append(call)
@@ -136,7 +136,7 @@ class Case(e2e.Case):
         return [(logs[pid], traces[pid]) for pid in sorted(logs)]
 
     def pairs(self, log, trace):
-        """Every captured call in both, or a failure that shows where they part."""
+        """Every captured call on both sides, or a failure that shows where they diverge."""
         expected = [call for call in log if call.function in self.captured]
         ours = by_thread(trace.calls, lambda call: call.thread_id, lambda call: (call.thread_id, call.sequence))
         theirs = by_thread(expected, lambda call: call.thread, lambda call: call.sequence)

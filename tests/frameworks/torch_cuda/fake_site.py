@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Lays the fake libraries into a virtual environment, where the PyTorch wheel's RPATH looks for NVIDIA's.
+"""Links the fake libraries into a virtual environment, where the PyTorch wheel's RPATH looks for NVIDIA's.
 
     fake_site.py VENV FAKES        FAKES: build/tests/fakes/cuda13
 
-Links, no copies: a rebuilt fake is the one that is used. Safe to run again. Refuses an environment that has real nvidia-*
+Links, not copies: a rebuilt fake takes effect. Safe to run again. Refuses an environment that has real nvidia-*
 packages.
 """
 
@@ -11,7 +11,7 @@ import os
 import pathlib
 import sys
 
-# site-packages/nvidia/FOLDER/lib, as the wheels of NVIDIA have them.
+# site-packages/nvidia/FOLDER/lib, as in NVIDIA's wheels.
 FOLDERS = {"libcudnn": "cudnn", "libnccl": "nccl", "libcusparseLt": "cusparselt", "libnvshmem_host": "nvshmem"}
 OTHERS = "cu13"
 
@@ -24,7 +24,7 @@ def site_packages(venv):
 
 
 def lay(venv, fakes):
-    """Returns the names laid."""
+    """Returns the names of the links."""
     nvidia = site_packages(venv) / "nvidia"
     libraries = sorted(pathlib.Path(fakes).resolve().glob("lib*.so*"))
     if not libraries:
@@ -37,7 +37,7 @@ def lay(venv, fakes):
             raise FileExistsError(f"{place} is no link: this environment has real NVIDIA packages")
         if place.is_symlink() and place.readlink() == library:
             continue
-        temporary = place.with_name(f"{place.name}.{os.getpid()}")  # tests that start together lay together
+        temporary = place.with_name(f"{place.name}.{os.getpid()}")  # tests that start together link together
         temporary.symlink_to(library)
         temporary.replace(place)
     return [library.name for library in libraries]

@@ -1,4 +1,4 @@
-"""PyTorch's unmodified CUDA wheel on the fake libraries: what dlhook recorded is what their own log says, call for call and
+"""PyTorch's unmodified CUDA wheel on the fake libraries: dlhook's record equals their own log, call for call and
 argument for argument."""
 
 import collections

@@ -1,4 +1,5 @@
-"""PyTorch's unmodified CUDA wheel on the fake libraries: dlhook knows what chose an algorithm, and between what."""
+"""PyTorch's unmodified CUDA wheel on the fake libraries: dlhook knows how an algorithm was chosen, and from which
+candidates."""
 
 import collections
 
@@ -7,7 +8,7 @@ from fake_gpu import e2e, program
 
 
 class Choices(fake_gpu.Case):
-    """Who chose which algorithm, and between which candidates."""
+    """Who chose which algorithm, and from which candidates."""
 
     def plans(self, argv, **settings):
         return [
@@ -33,7 +34,7 @@ class Choices(fake_gpu.Case):
         self.assertGreater(winners.count(3), winners.count(7))
 
     def test_plan_that_cannot_be_finalized(self):
-        """torch then asks for all engines and takes the first that can."""
+        """torch then requests all engines and takes the first usable one."""
         plans = self.plans(program("train", "lenet"), ENGINES="7:100,3:50", UNFINALIZABLE="7")
         for plan, _ in plans:
             self.assertEqual(e2e.one(plan, "engine"), 3)

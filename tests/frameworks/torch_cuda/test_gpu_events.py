@@ -1,5 +1,5 @@
-"""PyTorch's unmodified CUDA wheel trains LeNet under DLHOOK_GPU=events: every call that made a device work has the time
-of the fakes' cost model."""
+"""PyTorch's unmodified CUDA wheel trains LeNet under DLHOOK_GPU=events: every call that submitted GPU work has the
+time of the fakes' cost model."""
 
 import collections
 
@@ -18,7 +18,7 @@ def first(call):
 
 class Events(fake_gpu.Case):
     def train(self):
-        """(the fakes' log, dlhook's trace) of one iteration."""
+        """(the fakes' log, dlhook's trace) of one step."""
         self.fresh_run()
         argv = program("train", "lenet", "--steps", 1)
         result = self.under("launcher", argv, **self.scenario(), DLHOOK_GPU="events")
@@ -27,7 +27,8 @@ class Events(fake_gpu.Case):
         return self.logs()[trace.pid], trace
 
     def modelled(self, log, trace):
-        """{(thread_id, sequence): (function, nanoseconds)} of calls that made a device work, also by calls inside."""
+        """{(thread_id, sequence): (function, nanoseconds)} of calls that submitted GPU work, including calls inside
+        them."""
         work, outer = collections.Counter(), {}
         for index, call in enumerate(log):
             if call.depth == 0:

@@ -1,4 +1,4 @@
-"""Findings about a GPU in PyTorch's CUDA wheel on the fakes: each planted loss, and the same work without it."""
+"""GPU findings in PyTorch's CUDA wheel on the fakes: each planted loss, and the same work without it."""
 
 import json
 import os

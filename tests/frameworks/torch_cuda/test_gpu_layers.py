@@ -1,9 +1,9 @@
 """GPU times of layers and kernels of an AlexNet that PyTorch's unmodified CUDA wheel trains on the fake libraries: to
-the nanosecond those that the fakes' cost model gave what they "ran", by their own log.
+the nanosecond those of the fakes' cost model, by their own log.
 
-The log knows no layers. What it knows: each convolution by the shape of its weights and its direction, which thread
-asked (forward and the update: the main thread; backward: autograd's), and the order of what each asked for. Between two
-convolutions on the main thread all work is of the layers from the first one up to the second."""
+The log has no layers. It has each convolution by the shape of its weights and its direction, the thread of each request
+(forward and the update: the main thread; backward: autograd's), and the order of each thread's requests. Between two
+convolutions on the main thread all work belongs to the layers from the first one up to the second."""
 
 import collections
 import json
@@ -75,7 +75,7 @@ class GpuLayers(fake_gpu.Case):
         expected = collections.defaultdict(list)
         for call in self.convolutions():
             expected[CONVOLUTIONS[weights(call)], direction_of(call)].append(duration(call.gpu))
-        self.assertEqual(len(expected), 14)  # what reads the network's input has no backward-data
+        self.assertEqual(len(expected), 14)  # layers that read the network's input have no backward-data
         rows = {(row["layer"], row["launched_by"]): row for row in tables["kernels"]}
         layers = self.layers()
         for (layer, direction), durations in expected.items():
@@ -89,7 +89,7 @@ class GpuLayers(fake_gpu.Case):
                 self.assertEqual(layers[layer][column], durations[0], (layer, direction))
 
     def steps(self, thread):
-        """Of each step, the thread's calls with work, from the first convolution of the step on."""
+        """For each step, the thread's calls with work, from the first convolution of the step on."""
         log, _ = self.seen
         steps = []
         for call in log:
@@ -116,7 +116,7 @@ class GpuLayers(fake_gpu.Case):
                 self.assertEqual(sum(rows[name]["gpu_forward"] or 0 for name in between), expected, (first, second))
 
     def test_backward(self):
-        """Autograd's thread asks for all of the backward pass and nothing else."""
+        """Autograd's thread requests all of the backward pass and nothing else."""
         main = self.convolutions()[0].thread
         (autograd,) = {call.thread for call in self.convolutions()} - {main}
         log, _ = self.seen

@@ -48,7 +48,7 @@ class Layers(fake_gpu.Case):
             row = rows[name]
             self.assertGreater(row["forward"], 0, name)
             self.assertGreater(row["backward"], 0, name)
-            # Forward, backward-weights, and backward-data but for what reads the network's input.
+            # Forward, backward-weights, and backward-data except for layers that read the network's input.
             passes = 2 if name in reading_input else 3
             self.assertEqual(row["flops"], passes * 2 * BATCH * multiply_adds[name], name)
             self.assertEqual(row["matched_by"], "framework", name)

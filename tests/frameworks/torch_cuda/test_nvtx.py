@@ -1,4 +1,4 @@
-"""PyTorch's own NVTX ranges, in the unmodified CUDA wheel: by hand and by emit_nvtx."""
+"""PyTorch's own NVTX ranges, in the unmodified CUDA wheel: pushed manually and by emit_nvtx."""
 
 import collections
 import sys

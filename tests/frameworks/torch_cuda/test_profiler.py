@@ -1,5 +1,5 @@
-"""torch.profiler in the unmodified CUDA wheel, started and stopped in the middle of a training under dlhook: Kineto is a
-client of CUPTI itself. It is told what it is told without dlhook, and dlhook tells the rest."""
+"""torch.profiler in the unmodified CUDA wheel, started and stopped in the middle of a training under dlhook: Kineto is
+a CUPTI client itself. It gets the same as without dlhook, and dlhook gets the rest."""
 
 import bisect
 import collections
@@ -13,19 +13,19 @@ from fake_gpu import e2e, program
 import gpu_trace  # tests/preload_e2e
 
 GAP = "GPU_TIME_NONE"
-# Kineto has CUPTI take its times from the processor's counter, and leaves it at that; dlhook then from the clock again.
-# Either way times are converted by readings of both clocks.
+# Kineto has CUPTI take its times from the processor's counter, permanently; dlhook then switches back to the clock. In
+# either case times are converted by readings of both clocks.
 ERROR_NS = 200
 
 
 class Profiler(fake_gpu.Case):
     def told(self):
-        """Of each profile what the profiler told."""
+        """The profiler's output, per profile."""
         with open(os.path.join(self.folder, "told.json"), encoding="utf-8") as file:
             return json.load(file)
 
     def both(self, **settings):
-        """What the profiler told without dlhook and under it, the fakes' log and dlhook's trace."""
+        """The profiler's output without dlhook and under it, the fakes' log and dlhook's trace."""
         argv = program("profiler", os.path.join(self.folder, "told.json"))
         plain, _ = self.plain(argv, **settings)
         without = self.told()
@@ -40,11 +40,11 @@ class Profiler(fake_gpu.Case):
 
     @staticmethod
     def without_times(text):
-        """Kineto says when it starts and stops, with date and process."""
+        """Kineto prints when it starts and stops, with date and process."""
         return re.sub(rb"\d+-\d+-\d+ [\d:]+ \d+:\d+ ", b"", text)
 
     def check(self, log, trace, told):
-        """Each activity is in one of the profiles or in the trace, there with its times and the call that asked for it.
+        """Each activity is in one of the profiles or in the trace, there with its times and the call that requested it.
         """
         ours = [activity for activity in trace.activities if activity.kind != "OVERHEAD"]
         ran = sorted((activity.start_ns, activity.end_ns, call.function)

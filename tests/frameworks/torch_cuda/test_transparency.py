@@ -7,7 +7,7 @@ from fake_gpu import OWN_CALLS, e2e, fake_log, program
 
 
 class Transparency(fake_gpu.Case):
-    """What the libraries see does not depend on dlhook; and without it each run is like the last."""
+    """The calls that the libraries see do not depend on dlhook; and without it all runs are the same."""
 
     def test_two_runs_make_the_same_calls(self):
         for arguments_ in (["lenet", "--benchmark"], ["transformer", "--amp", "fp16"], ["lstm"]):

@@ -1,7 +1,7 @@
 """A jitted training step in JAX, for some steps. training.py mlp|cnn STEPS [hlo]
 
 With `hlo` it trains nothing and prints what it would run, as a line of json: the products of the step's jaxpr and the
-optimized program that XLA made of it. Sizes have no common factor that would hide a mistaken one.
+optimized program that XLA made of it. Sizes have no common factors that would hide a confusion.
 """
 
 import json

@@ -16,5 +16,5 @@ for step in range(int(sys.argv[1])):
         loss = network(images).sum()
     loss.backward()
     trainer.step(4)
-    nd.waitall()  # so that what is printed stands behind the step's lines
+    nd.waitall()  # so that the output follows the step's lines
     print(f"step {step}: loss {loss.asscalar():.6g}", flush=True)

@@ -1,6 +1,6 @@
 """AlexNet for small images in Keras. alexnet.py fit|loop|predict BATCHES [PROFILE.json]
 
-Prints the model's layers, one a line. With a third argument TensorFlow's own profiler runs around a second round of the same
+Prints the model's layers, one per line. With a third argument TensorFlow's own profiler runs around a second round of the same
 batches, and its events are written to the file: [[thread, name, start_ns, duration_ns], ...].
 """
 
@@ -72,7 +72,7 @@ def run():
 
 
 def stat(plane, name):
-    """A number that the profiler notes of a plane."""
+    """A number that the profiler stores for a plane."""
     for value in plane.stats:
         if plane.stat_metadata[value.metadata_id].name == name:
             return value.uint64_value or value.int64_value
@@ -80,7 +80,7 @@ def stat(plane, name):
 
 
 def profiled_events(folder):
-    """The events of the host's threads, which TensorFlow keeps by their distance from the beginning of the session."""
+    """The events of the host's threads, which TensorFlow stores relative to the beginning of the session."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     (path,) = glob.glob(os.path.join(folder, "**", "*.xplane.pb"), recursive=True)

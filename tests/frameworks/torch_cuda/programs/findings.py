@@ -1,4 +1,4 @@
-"""A network on a GPU whose steps lose time by one cause, or do not. findings.py item|quiet STEPS"""
+"""A network on a GPU whose steps lose time for one reason, or do not. findings.py item|quiet STEPS"""
 
 import sys
 import time
@@ -17,6 +17,6 @@ for _ in range(STEPS):
     optimizer.step()
     if CAUSE == "item":
         print(loss.item())
-        sum(range(20000))  # what the program does with it, while the GPU has nothing to do
+        sum(range(20000))  # work on the value, while the GPU is idle
 torch.cuda.synchronize()
 time.sleep(0.5)  # PyTorch may abort at exit: the autograd thread

@@ -1,4 +1,5 @@
-"""NVTX ranges as PyTorch pushes them: by hand, by range_start and by emit_nvtx around a training step. nvtx.py [none]"""
+"""NVTX ranges as PyTorch pushes them: manually, by range_start and by emit_nvtx around a training step. nvtx.py
+[none]"""
 
 import sys
 import time

@@ -1,6 +1,6 @@
 """Runs single GPU operations of PyTorch, each by its name: operations.py NAME…
 
-For the calls that training of train.py does not make; deterministic as that is.
+For calls that the training of train.py does not make; equally deterministic.
 """
 
 import sys
@@ -58,7 +58,7 @@ def sparse():
 
 
 def copies():
-    """Each direction and kind once, of sizes that tell them apart."""
+    """Each direction and kind once, with distinguishing sizes."""
     pageable, pinned = torch.zeros(1000), torch.zeros(2000).pin_memory()
     device = pageable.cuda()
     device.cpu()

@@ -1,5 +1,5 @@
-"""A training with torch.profiler started and stopped in its middle, twice: steps 2 and 3, 6 and 7 of 9. Writes what the
-profiler tells of GPUs. profiler.py OUT.json"""
+"""A training with torch.profiler started and stopped in its middle, twice: steps 2 and 3, 6 and 7 of 9. Writes the
+profiler's GPU events. profiler.py OUT.json"""
 
 import json
 import os

@@ -3,8 +3,8 @@
     train.py MODEL [--steps N] [--channels-last] [--amp fp16|bf16] [--benchmark] [--copies plain|pinned|pageable]
              [--graph] [--ddp gloo|nccl]
 
-MODEL: lenet alexnet resnet lstm transformer linear. Deterministic: on the fakes each run makes the same calls. Numbers mean
-nothing there, so none is printed but the count of steps.
+MODEL: lenet alexnet resnet lstm transformer linear. Deterministic: on the fakes each run makes the same calls. Numbers are
+meaningless there, so only the count of steps is printed.
 """
 
 import argparse
