@@ -52,7 +52,7 @@ class Facts {
       }
     }
     for (const auto& [name, value] : process.settings) Add(Kind::kSettings, name, value.empty() ? "''" : value);
-    Add(Kind::kMachine, "processor", process.processor_model);
+    Add(Kind::kMachine, "processor", process.processor.name);
     Add(Kind::kMachine, "processors that the program may use", process.processors);
   }
 

@@ -139,7 +139,14 @@ void ProcessBuilder::AddHeader(const trace::Header& header) {
     process_.settings.emplace_back(setting.name(), setting.value());
   }
   process_.processors = header.processors();
-  process_.processor_model = header.processor_model();
+  const trace::Processor& processor = header.processor();
+  process_.processor = {.vendor = processor.vendor(),
+                        .name = processor.name(),
+                        .family = processor.family(),
+                        .model = processor.model(),
+                        .stepping = processor.stepping(),
+                        .threads_per_core = processor.threads_per_core(),
+                        .instruction_sets = processor.instruction_sets()};
   process_.tool_version = header.tool_version();
   process_.capture_families = header.capture_families();
   process_.requested_output = header.requested_output();

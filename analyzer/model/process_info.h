@@ -38,6 +38,18 @@ struct Loss {
   std::string detail;
 };
 
+// The processor's model, as preload/format/processor_id.h has it. Not known (an older trace): without vendor.
+struct ProcessorInfo {
+  std::string vendor;
+  std::string name;
+  uint32_t family = 0;
+  uint32_t model = 0;
+  uint32_t stepping = 0;
+  uint32_t threads_per_core = 0;
+  uint32_t instruction_sets = 0;  // bits of InstructionSet
+  auto operator<=>(const ProcessorInfo&) const = default;
+};
+
 using NamesAndValues = std::vector<std::pair<std::string, std::string>>;
 
 struct ProcessInfo {
@@ -51,7 +63,7 @@ struct ProcessInfo {
   NamesAndValues rank_variables;  // RANK, SLURM_PROCID …
   NamesAndValues settings;        // environment variables that control how libraries compute and what dlhook records
   uint32_t processors = 0;        // available to it at start; 0: not known
-  std::string processor_model;    // "AMD EPYC 9B45"; empty: not known
+  ProcessorInfo processor;
   std::string tool_version;
   std::string capture_families;  // as granted, comma separated
   std::string requested_output;  // if it could not be used

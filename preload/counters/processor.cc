@@ -3,11 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 #include "preload/counters/counter_names.h"
+#include "preload/format/processor_id.h"
 
 namespace dlhook::inline counters {
 namespace {
@@ -92,25 +89,8 @@ Processor ProcessorOf(const char* vendor, uint32_t family, uint32_t model, bool 
 }
 
 Processor ThisProcessor() {
-#if defined(__x86_64__)
-  constexpr uint32_t kTopologyLeaf = 0xb;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(0, &a, &b, &c, &d) == 0) return ProcessorOf("", 0, 0, false);
-  char vendor[13] = {};
-  memcpy(vendor, &b, 4);
-  memcpy(vendor + 4, &d, 4);
-  memcpy(vendor + 8, &c, 4);
-  __get_cpuid(1, &a, &b, &c, &d);
-  uint32_t family = (a >> 8) & 0xf;
-  uint32_t model = (a >> 4) & 0xf;
-  if (family == 6 || family == 0xf) model |= ((a >> 16) & 0xf) << 4;
-  if (family == 0xf) family += (a >> 20) & 0xff;
-  unsigned threads_of_core = 0;
-  if (__get_cpuid_count(kTopologyLeaf, 0, &a, &threads_of_core, &c, &d) == 0) threads_of_core = 0;
-  return ProcessorOf(vendor, family, model, (threads_of_core & 0xffff) > 1);
-#else
-  return ProcessorOf("", 0, 0, false);
-#endif
+  const ProcessorId id = IdentifyProcessor();
+  return ProcessorOf(id.vendor, id.family, id.model, id.threads_per_core > 1);
 }
 
 }  // namespace dlhook::inline counters

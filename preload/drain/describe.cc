@@ -68,7 +68,20 @@ void WriteSettings(const SessionHeader& session, PacketWriter* writer) {
     writer->End(setting);
   }
   writer->UInt(fields::Header::kProcessors, session.processors);
-  WriteBounded(writer, fields::Header::kProcessorModel, session.processor_model);
+}
+
+void WriteProcessor(const ProcessorId& id, PacketWriter* writer) {
+  namespace f = fields::Processor;
+  if (id.vendor[0] == '\0') return;
+  size_t processor = writer->Begin(fields::Header::kProcessor);
+  WriteBounded(writer, f::kVendor, id.vendor);
+  WriteBounded(writer, f::kName, id.name);
+  writer->UInt(f::kFamily, id.family);
+  writer->UInt(f::kModel, id.model);
+  writer->UInt(f::kStepping, id.stepping);
+  writer->UInt(f::kThreadsPerCore, id.threads_per_core);
+  writer->UInt(f::kInstructionSets, id.instruction_sets);
+  writer->End(processor);
 }
 
 void WriteFamilies(uint32_t mask, PacketWriter* writer) {
@@ -175,6 +188,7 @@ void WriteHeaderPacket(const SessionHeader& session, Buffer* out) {
   WriteBounded(&writer, f::kOutputRefusal, session.output_refusal);
   writer.UInt(f::kTraceBytesLimit, session.trace_bytes_limit);
   WriteSettings(session, &writer);
+  WriteProcessor(session.processor, &writer);
 }
 
 void WriteClockSamplePacket(const ClockSample& sample, Buffer* out) {

@@ -11,10 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 #include "preload/base/environment.h"
 
 namespace dlhook::inline format {
@@ -168,26 +164,6 @@ void FindProgram(const char* started_as, char (*program)[64]) {
   snprintf(*program, sizeof *program, "%s", BaseName(started_as));
 }
 
-// cpuid's brand string, without the blanks that fill it.
-void NameProcessor(char (*name)[49]) {
-#if defined(__x86_64__)
-  unsigned words[12] = {};
-  for (unsigned leaf = 0; leaf < 3; ++leaf) {
-    unsigned* part = words + 4 * leaf;
-    if (__get_cpuid(0x80000002 + leaf, part, part + 1, part + 2, part + 3) == 0) return;
-  }
-  char text[sizeof words + 1] = {};
-  memcpy(text, words, sizeof words);
-  const char* from = text;
-  while (*from == ' ') ++from;
-  size_t length = strlen(from);
-  while (length > 0 && from[length - 1] == ' ') --length;
-  memcpy(*name, from, length);
-#else
-  (*name)[0] = '\0';
-#endif
-}
-
 void DescribeSettings(SessionHeader* session) {
   for (const char* name : kSettings) {
     const char* value = EnvironmentVariable(name);
@@ -200,7 +176,7 @@ void DescribeSettings(SessionHeader* session) {
   long bytes = syscall(SYS_sched_getaffinity, 0, sizeof processors, processors);
   for (long i = 0; i < bytes / 8; ++i)
     session->processors += static_cast<uint32_t>(__builtin_popcountll(processors[i]));
-  NameProcessor(&session->processor_model);
+  session->processor = IdentifyProcessor();
 }
 
 void DescribeProcess(const char* script, SessionHeader* session) {

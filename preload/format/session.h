@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "preload/format/clock.h"
+#include "preload/format/processor_id.h"
 
 namespace dlhook::inline format {
 
@@ -154,8 +155,8 @@ struct SessionHeader {
   char counters[512];                  // DLHOOK_COUNTERS
   RankVariable rank_variables[kMaxRankVariables];
   uint32_t setting_count;
-  uint32_t processors;       // available to the process; 0: not known
-  char processor_model[49];  // as cpuid names it; empty: not known
+  uint32_t processors;  // available to the process; 0: not known
+  ProcessorId processor;
   Setting settings[kMaxSettings];
   char trace_path
       [4096];  // absolute, from the session's start: for messages and for this process; others use the next fields

@@ -10,8 +10,11 @@
 
 #include <map>
 #include <memory>
+#include <regex>
 #include <string>
 #include <vector>
+
+#include "preload/format/processor_id.h"
 
 namespace dlhook {
 namespace {
@@ -81,18 +84,34 @@ TEST(CounterNames, KnowsProcessorsByFamilyAndModel) {
   }
 }
 
+// Of the kernel's flags.
+uint32_t SetsOf(std::string flags) {
+  for (char& c : flags) c = c == '\n' || c == '\t' ? ' ' : c;
+  const auto has = [&](const char* flag) { return flags.find(std::string(" ") + flag + " ") != std::string::npos; };
+  return (has("fma") && has("avx2") ? kFma : 0) | (has("avx512f") ? kAvx512 : 0) |
+         (has("avx512_vnni") ? kAvx512Vnni : 0) | (has("avx512_bf16") ? kAvx512Bf16 : 0) |
+         (has("amx_int8") ? kAmxInt8 : 0) | (has("amx_bf16") ? kAmxBf16 : 0);
+}
+
 // The processor that runs this is what /proc/cpuinfo says.
 TEST(CounterNames, ThisProcessorIsTheKernels) {
   FILE* file = fopen("/proc/cpuinfo", "r");
   ASSERT_NE(file, nullptr);
-  char line[4096], vendor[64] = "";
-  unsigned family = 0, model = 0;
-  while (fgets(line, sizeof line, file) != nullptr && model == 0) {
+  char line[4096], vendor[64] = "", name[128] = "";
+  unsigned family = 0, model = 0, stepping = 0;
+  while (fgets(line, sizeof line, file) != nullptr && strncmp(line, "flags", 5) != 0) {
     sscanf(line, "vendor_id : %63s", vendor);
     sscanf(line, "cpu family : %u", &family);
     sscanf(line, "model : %u", &model);
+    sscanf(line, "model name : %127[^\n]", name);
+    sscanf(line, "stepping : %u", &stepping);
   }
+  const uint32_t sets = SetsOf(line);
   fclose(file);
+  const ProcessorId id = IdentifyProcessor();
+  EXPECT_EQ(id.name, std::regex_replace(std::string(name), std::regex(" +"), " "));
+  EXPECT_EQ(id.stepping, stepping);
+  EXPECT_EQ(id.instruction_sets, sets);
   const Processor processor = ThisProcessor();
   EXPECT_STREQ(processor.vendor, vendor);
   EXPECT_EQ(processor.family, family);

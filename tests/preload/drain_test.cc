@@ -73,7 +73,7 @@ TEST(DrainTest, WritesTheBytesThatLibprotobufWouldWrite) {
   strcpy(session.header()->settings[0].name, "OMP_NUM_THREADS");
   strcpy(session.header()->settings[0].value, "8");
   session.header()->processors = 2;
-  strcpy(session.header()->processor_model, "AMD EPYC");
+  session.header()->processor = {"AuthenticAMD", "AMD EPYC", 26, 2, 1, 2, kFma | kAvx512};
   session.header()->configured_families = 3;
   FillExample(&session);
   const std::string bytes = DrainAll(&session);
@@ -81,7 +81,9 @@ TEST(DrainTest, WritesTheBytesThatLibprotobufWouldWrite) {
   EXPECT_EQ(trace.SerializeAsString(), bytes);
   EXPECT_EQ(trace.packet(0).header().setting(0).value(), "8");
   EXPECT_EQ(trace.packet(0).header().processors(), 2u);
-  EXPECT_EQ(trace.packet(0).header().processor_model(), "AMD EPYC");
+  EXPECT_EQ(
+      trace.packet(0).header().processor().ShortDebugString(),
+      R"(vendor: "AuthenticAMD" name: "AMD EPYC" family: 26 model: 2 stepping: 1 threads_per_core: 2 instruction_sets: 3)");
   EXPECT_EQ(trace.packet(0).header().process().script(), "train.py");
   EXPECT_EQ(trace.packet(0).header().rank_variable(0).value(), "3");
 }

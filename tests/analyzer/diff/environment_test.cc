@@ -14,7 +14,7 @@ TraceModel Machine() {
   ProcessInfo& process = model.processes.emplace_back();
   process.tool_version = "1.0";
   process.processors = 2;
-  process.processor_model = "EPYC";
+  process.processor.name = "EPYC";
   process.settings = {{"OMP_NUM_THREADS", "2"}};
   Mapping& mapping = process.mappings.emplace_back();
   mapping.path = "/lib/libtorch_cpu.so";
@@ -44,7 +44,7 @@ TEST(EnvironmentTest, ReleasesComeFirstThenTheMachineAndSettings) {
   ProcessInfo& process = other.processes.front();
   process.capabilities[0].reason = "Python 3.12.1";
   process.capabilities[1].reason = "PyTorch 2.14";
-  process.processor_model = "Xeon";
+  process.processor.name = "Xeon";
   process.processors = 1;
   process.settings = {{"ONEDNN_MAX_CPU_ISA", "SSE41"}, {"DLHOOK_SCOPES", "light"}};
   process.mappings[0].build_id = "xyz";
@@ -56,7 +56,7 @@ TEST(EnvironmentTest, ReleasesComeFirstThenTheMachineAndSettings) {
 
 TEST(EnvironmentTest, WhatOneSideDoesNotKnowIsNotCompared) {
   TraceModel other = Machine();
-  other.processes.front().processor_model.clear();
+  other.processes.front().processor.name.clear();
   other.processes.front().capabilities.clear();
   other.processes.front().mappings.clear();
   other.processes.front().processors = 0;
