@@ -18,10 +18,10 @@ import re
 import sys
 
 # Bottom to top. A folder inside another one is a room of its own where it is named here, else a shelf of the outer one.
-ANALYZER = ["io", "names", "model", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
+ANALYZER = ["io", "names", "model", "peaks", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
             "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",
-            "diff", "findings", "render", "answer", "doctor", "export", "cli"]
+            "diff", "findings", "render", "answer", "doctor", "calibrate", "export", "cli"]
 PRELOAD = ["base", "format", "abi", "runtime", "link", "counters", "drain", "unwind", "python", "track", "decode", "tap", "gpu",
            "process"]
 ROOMS = {"analyzer": ANALYZER, "preload": PRELOAD}

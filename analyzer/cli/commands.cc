@@ -105,7 +105,7 @@ int RunGuarded(const Command& command, const Args& args) {
 const std::vector<ExitCode>& ExitCodes() {
   static const auto& kExitCodes = *new std::vector<ExitCode>{
       {"0", "all is well"},
-      {"1", "diff --fail-above: slower by more than that; doctor, counters: amiss"},
+      {"1", "diff --fail-above: slower by more than that; doctor, counters: amiss; calibrate: not kept"},
       {"2", "bad input or usage; what could be read of a damaged run is still shown"},
       {"126", "run: the program can't be executed"},
       {"127", "run: no such program"},
@@ -117,7 +117,7 @@ const std::vector<ExitCode>& ExitCodes() {
 const std::vector<Command>& Commands() {
   static const auto& kCommands = *new std::vector<Command>{
       RunCommand(),  ReportCommand(), DiffCommand(),   ScalingCommand(),  ExportCommand(),
-      DumpCommand(), CtlCommand(),    DoctorCommand(), CountersCommand(),
+      DumpCommand(), CtlCommand(),    DoctorCommand(), CountersCommand(), CalibrateCommand(),
   };
   return kCommands;
 }

@@ -20,6 +20,7 @@ Command RunCommand();
 Command CtlCommand();
 Command DoctorCommand();
 Command CountersCommand();
+Command CalibrateCommand();
 
 const std::vector<Command>& Commands();  // in the order of the help
 

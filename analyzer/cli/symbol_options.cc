@@ -17,6 +17,8 @@ absl::string_view Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+}  // namespace
+
 std::string CacheFolder() {
   const absl::string_view own = Variable("DLHOOK_CACHE");
   if (own == "off") return "";
@@ -26,8 +28,6 @@ std::string CacheFolder() {
   const absl::string_view home = Variable("HOME");
   return home.empty() ? "" : absl::StrCat(home, "/.cache/dlhook");
 }
-
-}  // namespace
 
 SymbolOptions SymbolOptionsFor(const std::string& run) {
   std::error_code error;

@@ -8,8 +8,10 @@
 
 namespace dlhook::analyzer::inline cli {
 
-// `run`: its folder or one of its traces. The cache is $DLHOOK_CACHE ("off": none), else $XDG_CACHE_HOME/dlhook, else
-// ~/.cache/dlhook.
+// $DLHOOK_CACHE, else $XDG_CACHE_HOME/dlhook, else ~/.cache/dlhook; empty: none ($DLHOOK_CACHE is "off").
+std::string CacheFolder();
+
+// `run`: its folder or one of its traces.
 SymbolOptions SymbolOptionsFor(const std::string& run);
 
 }  // namespace dlhook::analyzer::cli

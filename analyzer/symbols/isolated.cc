@@ -58,13 +58,13 @@ void LimitMemory() {
 }
 
 // noexcept: an exception must end this process, not continue in the parent's code.
-[[noreturn]] void DoWork(size_t first, size_t count, int pipe, Work work) noexcept {
+[[noreturn]] void DoWork(size_t first, size_t count, int pipe, Work work, IsolatedMemory memory) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);  // discards whatever a library prints
   for (int standard = 0; standard < 3 && null >= 0; ++standard) dup2(null, standard);
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  LimitMemory();
+  if (memory == IsolatedMemory::kBounded) LimitMemory();
   for (size_t i = first; i < count; ++i) {
     const std::string result = work(i);
     const uint64_t size = result.size();
@@ -117,7 +117,7 @@ std::string EndOf(pid_t child) {
 
 }  // namespace
 
-std::vector<IsolatedResult> RunIsolated(size_t count, int seconds_each, Work work) {
+std::vector<IsolatedResult> RunIsolated(size_t count, int seconds_each, Work work, IsolatedMemory memory) {
   std::vector<IsolatedResult> results;
   while (results.size() < count) {
     int ends[2];
@@ -125,7 +125,7 @@ std::vector<IsolatedResult> RunIsolated(size_t count, int seconds_each, Work wor
     const pid_t child = fork();
     if (child == 0) {
       close(ends[0]);
-      DoWork(results.size(), count, ends[1], work);
+      DoWork(results.size(), count, ends[1], work, memory);
     }
     close(ends[1]);
     bool late = false;

@@ -4,6 +4,7 @@
 #define DLHOOK_ANALYZER_SYMBOLS_ISOLATED_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,12 @@ struct IsolatedResult {
   std::string failure;  // why there is no result: "it crashed (SIGSEGV)", "it took more than 60 s"; empty: there is one
 };
 
+// kBounded: 8 GiB, for readers of files. kFree: for drivers of devices, which map more.
+enum class IsolatedMemory : uint8_t { kBounded, kFree };
+
 // work(0) to work(count - 1), in order. A failed one does not prevent the next. For single-threaded programs.
-std::vector<IsolatedResult> RunIsolated(size_t count, int seconds_each, absl::FunctionRef<std::string(size_t)> work);
+std::vector<IsolatedResult> RunIsolated(size_t count, int seconds_each, absl::FunctionRef<std::string(size_t)> work,
+                                        IsolatedMemory memory = IsolatedMemory::kBounded);
 
 }  // namespace dlhook::analyzer::symbols
 

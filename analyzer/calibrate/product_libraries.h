@@ -1,0 +1,16 @@
+// Libraries that multiply matrices: those that the loader finds, and those inside a Python's packages.
+#ifndef DLHOOK_ANALYZER_CALIBRATE_PRODUCT_LIBRARIES_H_
+#define DLHOOK_ANALYZER_CALIBRATE_PRODUCT_LIBRARIES_H_
+
+#include <string>
+#include <vector>
+
+namespace dlhook::analyzer::inline calibrate {
+
+// Names and paths for dlopen, each library once as far as names tell. `python`: an interpreter whose packages are looked through;
+// empty: the one in the PATH.
+std::vector<std::string> ProductLibraries(const std::string& python);
+
+}  // namespace dlhook::analyzer::calibrate
+
+#endif  // DLHOOK_ANALYZER_CALIBRATE_PRODUCT_LIBRARIES_H_

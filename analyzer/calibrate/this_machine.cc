@@ -1,0 +1,149 @@
+// cpuid, /proc and sysfs.
+#include "analyzer/calibrate/this_machine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "preload/format/processor_id.h"
+
+namespace dlhook::analyzer::inline calibrate {
+namespace {
+
+constexpr int kMaxProcessors = 8192;
+
+std::string ReadLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return std::string(absl::StripAsciiWhitespace(line));
+}
+
+// "1024K", "32M"; 0: something else.
+uint64_t ReadSize(const std::string& path) {
+  const std::string text = ReadLine(path);
+  absl::string_view digits = text;
+  const uint64_t unit = absl::ConsumeSuffix(&digits, "K") ? 1024 : absl::ConsumeSuffix(&digits, "M") ? 1024 * 1024 : 1;
+  uint64_t size = 0;
+  return absl::SimpleAtoi(digits, &size) ? size * unit : 0;
+}
+
+// Of "0-3,8", how many are in `processors`.
+uint32_t CountOf(const std::string& list, const std::vector<int>& processors) {
+  uint32_t count = 0;
+  for (const absl::string_view range : absl::StrSplit(list, ',', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(range, absl::MaxSplits('-', 1));
+    int first = 0, last = 0;
+    if (!absl::SimpleAtoi(ends.first, &first)) continue;
+    if (!absl::SimpleAtoi(ends.second, &last)) last = first;
+    count += static_cast<uint32_t>(std::count_if(
+        processors.begin(), processors.end(), [&](int processor) { return first <= processor && processor <= last; }));
+  }
+  return count;
+}
+
+}  // namespace
+
+ProcessorInfo ThisProcessorInfo() {
+  const ProcessorId id = IdentifyProcessor();
+  return {.vendor = id.vendor,
+          .name = id.name,
+          .family = id.family,
+          .model = id.model,
+          .stepping = id.stepping,
+          .threads_per_core = id.threads_per_core,
+          .instruction_sets = id.instruction_sets};
+}
+
+std::string Microcode() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!absl::StartsWith(line, "microcode")) continue;
+    return std::string(absl::StripAsciiWhitespace(line.substr(line.find(':') + 1)));
+  }
+  return "";
+}
+
+std::vector<int> AllowedProcessors() {
+  std::vector<int> allowed;
+  cpu_set_t* set = CPU_ALLOC(kMaxProcessors);
+  const size_t bytes = CPU_ALLOC_SIZE(kMaxProcessors);
+  CPU_ZERO_S(bytes, set);
+  if (sched_getaffinity(0, bytes, set) == 0) {
+    for (int i = 0; i < kMaxProcessors; ++i) {
+      if (CPU_ISSET_S(i, bytes, set)) allowed.push_back(i);
+    }
+  }
+  CPU_FREE(set);
+  return allowed;
+}
+
+std::vector<std::vector<int>> OneAndAll(const std::vector<int>& processors) {
+  std::vector<std::vector<int>> crews = {{processors.front()}};
+  if (processors.size() > 1) crews.push_back(processors);
+  return crews;
+}
+
+bool RunOn(const std::vector<int>& processors) {
+  cpu_set_t* set = CPU_ALLOC(kMaxProcessors);
+  const size_t bytes = CPU_ALLOC_SIZE(kMaxProcessors);
+  CPU_ZERO_S(bytes, set);
+  for (const int processor : processors) CPU_SET_S(processor, bytes, set);
+  const bool is_set = sched_setaffinity(0, bytes, set) == 0;
+  CPU_FREE(set);
+  return is_set;
+}
+
+std::string UtcNow() {
+  const time_t now = time(nullptr);
+  tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+Caches ReadCaches(const std::vector<int>& processors) {
+  Caches caches;
+  std::set<std::string> l3_lists;
+  for (const int processor : processors) {
+    for (int index = 0; index < 8; ++index) {
+      const std::string folder = absl::StrCat("/sys/devices/system/cpu/cpu", processor, "/cache/index", index, "/");
+      const std::string level = ReadLine(absl::StrCat(folder, "level"));
+      if (level == "2") caches.l2_bytes = ReadSize(absl::StrCat(folder, "size"));
+      if (level != "3") continue;
+      const std::string sharers = ReadLine(absl::StrCat(folder, "shared_cpu_list"));
+      caches.l3_bytes = ReadSize(absl::StrCat(folder, "size"));
+      caches.l3_sharers = std::max(caches.l3_sharers, CountOf(sharers, processors));
+      l3_lists.insert(sharers);
+    }
+  }
+  caches.l3_count = static_cast<uint32_t>(l3_lists.size());
+  return caches;
+}
+
+RunTime ReadRunTime() {
+  RunTime sum;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/proc/self/task", error), end; !error && at != end;
+       at.increment(error)) {
+    std::ifstream file(at->path() / "schedstat");
+    uint64_t running = 0, waiting = 0;
+    if (!(file >> running >> waiting)) continue;
+    sum.running_ns += running;
+    sum.waiting_ns += waiting;
+  }
+  return sum;
+}
+
+}  // namespace dlhook::analyzer::calibrate

@@ -1,0 +1,106 @@
+// `dlhook calibrate`: what this machine computes and moves at most, measured once and kept for reports.
+#include "analyzer/calibrate/calibrate.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/names.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/cli/symbol_options.h"
+#include "analyzer/cli/tables.h"
+#include "analyzer/peaks/calibration_file.h"
+#include "analyzer/render/renderer.h"
+
+namespace dlhook::analyzer::inline cli {
+namespace {
+
+int Fail(absl::string_view message) {
+  PrintError(absl::StrCat("calibrate: ", message));
+  return kExitBadInput;
+}
+
+// The file in which this machine's calibration is kept; empty: there is no cache folder.
+std::string FileOf(const Args& args, const Calibration& machine) {
+  if (const auto asked = args.Last("output")) return *asked;
+  const std::string folder = CacheFolder();
+  return folder.empty() ? "" : absl::StrCat(folder, "/", CalibrationName(machine));
+}
+
+constexpr char kNoFolder[] = "there is no cache folder (DLHOOK_CACHE=off, or no HOME)";
+
+// What was measured is shown even where it can't be kept.
+int Keep(const Calibration& calibration, const std::string& path) {
+  const absl::Status status =
+      path.empty() ? absl::FailedPreconditionError(kNoFolder) : WriteCalibration(calibration, path);
+  if (status.ok()) return kExitOk;
+  PrintError(absl::StrCat("calibrate: what was measured is not kept: ", status.message(),
+                          "; --output FILE keeps it elsewhere"));
+  return kExitThreshold;
+}
+
+int RunCalibrate(const Args& args) {
+  const auto renderer = FindNamed(Renderers(), "format", args.Last("format").value_or("text"));
+  if (!renderer.ok()) return Fail(renderer.status().message());
+  const absl::StatusOr<bool> color = ReadColorFlag(args, STDOUT_FILENO);
+  if (!color.ok()) return Fail(color.status().message());
+  const Calibration machine = DescribeMachine();
+  const std::string path = FileOf(args, machine);
+  Calibration calibration;
+  int code = kExitOk;
+  if (args.Has("show")) {
+    if (path.empty()) return Fail(kNoFolder);
+    absl::StatusOr<Calibration> kept = ReadCalibration(path);
+    if (!kept.ok()) return Fail(absl::StrCat(kept.status().message(), "; dlhook calibrate measures"));
+    if (!Fits(*kept, machine.processor, machine.processors)) {
+      PrintError(absl::StrCat("calibrate: ", path, " is of another machine"));
+      code = kExitThreshold;
+    }
+    calibration = *std::move(kept);
+  } else {
+    calibration = Calibrate({.libraries = args.All("library"), .python = args.Last("python").value_or("")});
+    code = Keep(calibration, path);
+  }
+  Table table = CalibrationTable(calibration);
+  table.notes.push_back(
+      absl::StrCat("Measured at ", calibration.date, code == kExitOk ? absl::StrCat("; kept in ", path) : "", "."));
+  const std::string text =
+      (*renderer)->render({.run = nullptr, .tables = {table}, .width = OutputWidth(STDOUT_FILENO), .color = *color});
+  return std::max(PrintOutput(text), code);
+}
+
+}  // namespace
+
+Command CalibrateCommand() {
+  return {
+      .name = "calibrate",
+      .summary = "measure what this machine computes and moves at most: bounds in reports",
+      .flags = {{"show", "", "print what was measured before, measure nothing"},
+                {"library", "PATH", "products only by this library; may be given several times"},
+                {"python", "PYTHON", "look for libraries in its packages (default: python3 in the PATH)"},
+                {"output", "FILE", "keep it in FILE instead of the cache folder", 'o'},
+                {"format", "FORMAT", "text, csv or json (default: text)"},
+                ColorFlag()},
+      .examples = {{"dlhook calibrate", "measures for some 10 s; reports then say how far from the peak a layer is"},
+                   {"dlhook calibrate --python venv/bin/python", "with the libraries of that environment"},
+                   {"dlhook calibrate --show", "what was measured, how, and when"}},
+      .min_operands = 0,
+      .max_operands = 0,
+      .details =
+          [] {
+            return std::string(
+                "GFLOP/s of products of f32, f64, bf16 and int8 by the fastest library found\n"
+                "(OpenBLAS, MKL, BLIS, oneDNN; inside PyTorch and NumPy), bandwidth of L2, L3 and\n"
+                "memory, each with one thread and with all; launches and copies of a GPU. What\n"
+                "can't be measured is listed with the reason. The result is kept in the cache\n"
+                "folder ($DLHOOK_CACHE, $XDG_CACHE_HOME/dlhook, ~/.cache/dlhook), a file for each\n"
+                "processor model, microcode and number of processors that may be used.\n\n"
+                "Exit codes: 0 measured and kept; 1 measured, but it can't be kept, or the file\n"
+                "is of another machine; 2 nothing to show, or bad usage.\n");
+          },
+      .run = RunCalibrate};
+}
+
+}  // namespace dlhook::analyzer::cli

@@ -1,0 +1,70 @@
+// What `dlhook calibrate` measured on a machine: what it can compute and move at most.
+#ifndef DLHOOK_ANALYZER_PEAKS_CALIBRATION_H_
+#define DLHOOK_ANALYZER_PEAKS_CALIBRATION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "analyzer/model/process_info.h"
+
+namespace dlhook::analyzer::inline peaks {
+
+// Of repeated measurements. `best`: the fastest of them, which is what bounds are made of.
+struct Spread {
+  double best = 0;
+  double median = 0;
+  double low = 0;  // quartiles
+  double high = 0;
+  int repeats = 0;
+};
+
+// `values`: at least one. The best is the largest rate or the shortest time.
+Spread SpreadOf(std::vector<double> values, bool is_rate);
+
+// Names of measurements; of GPUs they begin with "gpu ".
+inline constexpr absl::string_view kProductTypes[] = {"f32", "f64", "bf16", "int8"};  // GFLOP/s of matrix products
+inline constexpr char kL2Read[] = "L2 read";
+inline constexpr char kL3Read[] = "L3 read";
+inline constexpr char kMemoryRead[] = "memory read";
+inline constexpr char kMemoryTriad[] = "memory triad";
+inline constexpr char kCallCost[] = "call";      // of a library, whatever it computes
+inline constexpr char kDividing[] = "dividing";  // handing work to all threads and waiting for them
+inline constexpr char kGpuLaunch[] = "gpu launch";
+
+struct Measurement {
+  std::string what;
+  uint32_t threads = 0;  // 0: of a GPU
+  std::string unit;      // "GFLOP/s", "GB/s", "ns"
+  Spread spread = {};
+  std::string method;  // a clause: library and function, sizes
+};
+
+struct NotMeasured {
+  std::string what;
+  std::string reason;  // a clause
+};
+
+struct Calibration {
+  ProcessorInfo processor;
+  std::string microcode;    // "0xa0011d5"; empty: the kernel tells none
+  uint32_t processors = 0;  // that it might run on
+  uint64_t l2_bytes = 0;    // of one core; 0: not known
+  uint64_t l3_bytes = 0;    // of all of them together
+  std::string gpu;          // name of the first one; empty: none
+  std::string date;         // of its end, "2026-11-23T05:40:00Z"
+  std::string tool_version;
+  double waiting_percent = 0;  // of its threads' time, in which they could have run and had no processor
+  std::vector<Measurement> measured = {};
+  std::vector<NotMeasured> missing = {};
+
+  const Measurement* Find(absl::string_view what, uint32_t threads) const;  // null: not measured
+};
+
+// Beyond this much waiting the peaks may be too low.
+inline constexpr double kBusyPercent = 2;
+
+}  // namespace dlhook::analyzer::peaks
+
+#endif  // DLHOOK_ANALYZER_PEAKS_CALIBRATION_H_
