@@ -1,5 +1,6 @@
-"""libdlhook.so keeps its promises to the processes it is loaded into (docs/design.md, "Rules of the shim"): exports are exactly the
-hooked names, unversioned; NEEDED is libc; TLS is initial-exec and small; no C++ runtime; an old enough glibc will do."""
+"""libdlhook.so keeps its promises to the processes it is loaded into (docs/design.md, "Rules of the shim"): exports are
+exactly the hooked names, unversioned; NEEDED is libc; TLS is initial-exec and small; no C++ runtime; an old enough
+glibc suffices."""
 
 import os
 import re
@@ -16,7 +17,7 @@ def run(*command):
 
 
 def undefined_symbols():
-    """(name, version or "", is weak) of each symbol that the shim takes from others."""
+    """(name, version or "", is weak) of each symbol that the shim imports."""
     symbols = []
     for line in run("nm", "-D", "--undefined-only", SHIM).splitlines():
         kind, name = line.split()[-2:]
@@ -48,8 +49,8 @@ class ShimTest(unittest.TestCase):
         self.assertEqual(foreign, [])
 
     def test_calls_the_c_library_itself(self):
-        """Functions are bound by preload/base/libc_functions.S, whatever comes first in the search order; only data is left to the
-        loader. A function that is new here must be added there."""
+        """Functions are bound by preload/base/libc_functions.S, whatever comes first in the search order; only data is
+        left to the loader. A new function must be added there."""
         data = {"__environ", "environ", "__progname", "__progname_full", "program_invocation_name",
                 "program_invocation_short_name", "_r_debug", "stdout"}
         strong = {name for name, _, weak in undefined_symbols() if not weak}
@@ -65,7 +66,7 @@ class ShimTest(unittest.TestCase):
         self.assertLess(int(sizes[0], 16), 256)
 
     def test_glibc_floor(self):
-        # All that the loader checks, weak references too.
+        # All versions that the loader checks, including weak references.
         needed = re.findall(r"Name: GLIBC_(\d+)\.(\d+)", run("readelf", "-VW", SHIM))
         self.assertTrue(needed)
         self.assertLessEqual(max((int(major), int(minor)) for major, minor in needed), NEWEST_GLIBC)

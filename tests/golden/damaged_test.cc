@@ -1,5 +1,5 @@
-// Every table of damaged runs: the traces here and in ../fuzz/corpus/trace, changed in a few places by the fuzzers' mutator,
-// always in the same ones. No number in any table is one that can't be.
+// Every table of damaged runs: the traces here and in ../fuzz/corpus/trace, changed in a few places by the fuzzers'
+// mutator, always in the same ones. No table contains an impossible number.
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ std::mt19937 random_bits;
 
 }  // namespace
 
-// What the mutator changes bytes with: one bit.
+// The mutator's change of bytes: one bit.
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t /*max_size*/) {
   if (size > 0) data[random_bits() % size] ^= static_cast<uint8_t>(1u << random_bits() % 8);
   return size;

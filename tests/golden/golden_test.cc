@@ -1,7 +1,7 @@
 // Golden tests: a trace as text in, every table of it and the answer screen out.
 //
 //   golden_test            compares with expected/TRACE.TABLE.csv; tables without rows have no file
-//   golden_test --update   writes those files anew; read the difference before you commit it
+//   golden_test --update   rewrites those files; read the difference before you commit it
 //
 // To add one: put TRACE.textproto here (`dlhook dump RUN > TRACE.textproto`, cut down to what
 // matters), run --update, check the tables by hand.
@@ -66,7 +66,7 @@ std::string TableText(const TraceModel& model, const Table& table) {
   return text;
 }
 
-// The binary trace that the text stands for, in a folder of its own.
+// The binary form of the text trace, in a folder of its own.
 class ScratchTrace {
  public:
   explicit ScratchTrace(const std::string& name) {

@@ -1,7 +1,7 @@
-"""Runs programs with and without dlhook and loads what dlhook recorded. Python standard library only.
+"""Runs programs with and without dlhook and loads dlhook's record. Python standard library only.
 
-Everything a test compares comes through the documented outputs: `dlhook report --format json` and `dlhook dump`. The
-decoding of dumps below follows the comments of proto/*.proto and shares no code with the analyzer.
+All compared values come from the documented outputs: `dlhook report --format json` and `dlhook dump`. The decoding of
+dumps below follows the comments of proto/*.proto and shares no code with the analyzer.
 """
 
 import collections
@@ -26,7 +26,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 Result = collections.namedtuple("Result", "code out err")
 Call = collections.namedtuple("Call", "thread_id sequence parent op caller end_ticks duration")
 
-# The three hosts of the drain (docs/design.md, "The drain"): the launcher, a writer thread in the host, whoever opens the run.
+# The three hosts of the drain (docs/design.md, "The drain"): the launcher, a writer thread in the host, a reader of the
+# run.
 HOSTS = tuple(os.environ.get("DLHOOK_TEST_HOSTS", "launcher writer rings").split())
 
 
@@ -43,11 +44,11 @@ def library(name):
 
 
 def clean_environment(**extra):
-    """The tests' own environment without whatever could steer dlhook or the victims."""
+    """The tests' own environment without variables that could affect dlhook or the victims."""
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("DLHOOK_", "ONEDNN_", "DNNL_", "MKLDNN_", "PYTHON", "LD_"))}
     env["OPENBLAS_NUM_THREADS"] = "1"
-    env["OMP_WAIT_POLICY"] = "passive"  # tests share two cores: threads that spin for each other hold up all of them
+    env["OMP_WAIT_POLICY"] = "passive"  # tests share two cores: spinning threads delay all of them
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     env["DLHOOK_CACHE"] = "off"  # tests leave nothing at home
     env.update({name: str(value) for name, value in extra.items()})
@@ -67,7 +68,7 @@ def start(argv, env=None, cwd=None):
 
 
 def waiting(session):
-    """What the processes of a session do at this moment, a line a thread: for programs that don't end."""
+    """The current activity of a session's processes, one line per thread: for programs that don't end."""
     lines = []
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
@@ -87,7 +88,7 @@ def waiting(session):
 
 
 def ends_within(process, seconds):
-    """As process.wait(seconds), which looks every 50 ms: most of what tests run is done in less."""
+    """Like process.wait(seconds), which polls every 50 ms: most programs of tests end sooner."""
     descriptor = os.pidfd_open(process.pid)
     try:
         return bool(select.select([descriptor], [], [], seconds)[0])
@@ -96,7 +97,7 @@ def ends_within(process, seconds):
 
 
 def run(argv, env=None, cwd=None, stdin=b"", timeout=200):
-    """Runs to the end. Output goes through files, as a test must not depend on who reads how fast."""
+    """Runs to the end. Output goes through files, as a test must not depend on the speed of readers."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, \
             tempfile.TemporaryFile() as given:
         given.write(stdin)
@@ -115,7 +116,7 @@ def run(argv, env=None, cwd=None, stdin=b"", timeout=200):
 
 
 def shell_code(code):
-    """The exit code as a shell would see it: 128 + signal for a killed program."""
+    """The exit code as in a shell: 128 + signal for a killed program."""
     return 128 - code if code < 0 else code
 
 
@@ -248,7 +249,7 @@ class Trace:
         return sum(one(loss, "calls", 0) for loss in self.losses)
 
     def known_count(self):
-        """Calls that the trace tells of: one by one, in totals, as lost."""
+        """The number of calls in the trace: single ones, those in totals, lost ones."""
         return len(self.calls) + sum(one(aggregate, "count") for aggregate in self.aggregates) + self.loss_count()
 
     def loss_reasons(self):
@@ -291,7 +292,7 @@ class Run:
         self.path = path
 
     def files(self):
-        """What was recorded; not the file by which launchers know each other."""
+        """The recorded files, except the one by which launchers find each other."""
         return sorted(set(os.listdir(self.path)) - {"dlhook.run"}) if os.path.isdir(self.path) else []
 
     def report(self, *options):
@@ -328,7 +329,7 @@ class Run:
 
 
 class Case(unittest.TestCase):
-    """A test with a folder of its own and a run folder in it."""
+    """A test with its own folder and a run folder in it."""
 
     maxDiff = 4000
 
@@ -368,7 +369,8 @@ class Case(unittest.TestCase):
         return Run(self.run_path)
 
     def stack_agreement(self, argv):
-        """Native stacks of a fresh run under the testing shim: (all, equal to those walked whole, equal to libunwind's)."""
+        """Native stacks of a fresh run under the testing shim: (all, those equal to a complete walk, those equal to
+        libunwind's)."""
         path = os.path.join(self.folder, "agreement")
         self.fresh_run()
         result = self.under("writer", argv, DLHOOK_STACKS="native", DLHOOK_TESTING_STACKS=path)
@@ -412,5 +414,5 @@ def main():
                        ("DLHOOK_TEST_VICTIMS", VICTIMS)):
         if not os.path.exists(path):
             sys.exit(f"{name} is not set to something that exists; run this through ctest or see tests/README.md")
-    # The victims inherit neither: a test started from a shell and one from ctest see the same.
+    # The victims inherit neither: the same from a shell and from ctest.
     unittest.main(testRunner=unittest.TextTestRunner(verbosity=2, resultclass=SkipReporter))

@@ -1,5 +1,5 @@
-"""What `dlhook export` writes, read by the tools that people read it with: callgrind_annotate, protoc, Graphviz.
-Shares no code with the exporters."""
+"""The output of `dlhook export`, read by its usual tools: callgrind_annotate, protoc, Graphviz. Shares no code with the
+exporters."""
 
 import collections
 import gzip
@@ -12,7 +12,7 @@ import e2e
 ROOT = os.path.dirname(os.path.dirname(e2e.HERE))
 PPROF_SCHEMA = os.path.join(ROOT, "analyzer", "export", "third_party", "pprof")
 
-# Of callgrind_annotate: time, calls, FLOPs, bytes, each with its share, then file:function [object]; 0 is a dot.
+# In callgrind_annotate: time, calls, FLOPs, bytes, each with its share, then file:function [object]; 0 is a dot.
 COST = r"([\d,.]+)(?: \( ?[\d.]+%\))?\s+"
 
 Line = collections.namedtuple("Line", "ns calls name")
@@ -44,13 +44,13 @@ def encoded(textproto):
 
 
 def totals(run):
-    """(thread time, calls) as the tables of `dlhook report` have them."""
+    """(thread time, calls) as in the tables of `dlhook report`."""
     summary = {row["metric"]: row["value"] for row in run.table("summary")}
     return summary["thread_time"], summary["calls"]
 
 
 def annotate(case, path, *options):
-    """[Line] of callgrind_annotate, "PROGRAM TOTALS" among them."""
+    """[Line] of callgrind_annotate, including "PROGRAM TOTALS"."""
     result = e2e.run(["callgrind_annotate", "--threshold=100", "--auto=no", *options, path])
     case.assertEqual((result.code, result.err), (0, b""))
     lines = []
@@ -68,7 +68,7 @@ def pprof(case, run, *options):
     result = e2e.run(["protoc", f"--proto_path={PPROF_SCHEMA}", "--decode=perftools.profiles.Profile", "profile.proto"],
                      stdin=gzip.decompress(packed))
     case.assertEqual(result.code, 0, result.err.decode())
-    # Fields that the schema does not know are decoded as numbers.
+    # Fields that are not in the schema are decoded as numbers.
     case.assertNotRegex(result.out.decode(), r"(?m)^\s*\d+[:{ ]")
     return e2e.parse_textproto(result.out.decode())
 
@@ -101,7 +101,7 @@ def check_tool(case, name, package):
 
 
 def check_totals(case, run, *options):
-    """Every format adds up to what the tables say, by its own reader."""
+    """Every format adds up to the tables' values, according to its own reader."""
     time_ns, calls = totals(run)
     case.assertEqual(sum(folded(run, *options).values()), time_ns)
     case.assertEqual(sum(folded(run, "--weight", "calls", *options).values()), calls)

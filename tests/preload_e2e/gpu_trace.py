@@ -1,5 +1,5 @@
-"""What dlhook recorded of GPUs, decoded from `dlhook dump` by the comments of proto/call.proto. Shares no code with
-the analyzer."""
+"""dlhook's record of GPUs, decoded from `dlhook dump` according to the comments of proto/call.proto. Shares no code
+with the analyzer."""
 
 import bisect
 import collections
@@ -7,8 +7,8 @@ import collections
 import e2e
 from e2e import one
 
-# Times are CLOCK_REALTIME. `kernel`: the mangled name, "" where there is none. `call`: (thread_id, sequence) of the
-# call that asked for it, None: none is known; of a graph's nodes that of the launch.
+# Times are CLOCK_REALTIME. `kernel`: the mangled name, "" if there is none. `call`: (thread_id, sequence) of the
+# requesting call, None: not known; for a graph's nodes that of the launch.
 Activity = collections.namedtuple(
     "Activity", "kind source device context stream start_ns end_ns correlation kernel grid block bytes direction "
     "host_memory peer graph_node graph queued_ns submitted_ns call")  # fmt: skip
@@ -89,7 +89,7 @@ class GpuTrace(e2e.TraceWithOperands):
             self.links.setdefault(correlation, []).append((ticks, (thread, sequence) if sequence else None))
 
     def _place_links(self):
-        """Links without a time (ticks 0: told by external correlation) are where their call begins."""
+        """Links without a time (ticks 0: from external correlation) are where their call begins."""
         starts = {call[:2]: call.end_ticks - call.duration for call in self.calls}
         for links in self.links.values():
             links[:] = sorted(((ticks or starts.get(call, 0), call) for ticks, call in links), key=lambda link: link[0])
@@ -105,7 +105,7 @@ class GpuTrace(e2e.TraceWithOperands):
 
     @property
     def activities(self):
-        """With the call that the last link before the work names (1 ms of the clocks' error allowed)."""
+        """With the call of the last link before the work (1 ms of the clocks' error allowed)."""
         self._place_links()
         return [activity._replace(call=activity.call or self._call_of(activity)) for activity in self._activities]
 
@@ -117,7 +117,7 @@ class GpuTrace(e2e.TraceWithOperands):
         return links[max(at - 1, 0)][1]
 
     def realtime_ns(self, ticks):
-        """Piecewise linear between neighbouring clock samples, the outermost pieces go on."""
+        """Piecewise linear between neighbouring clock samples, extrapolated beyond the outermost ones."""
         samples = [(one(sample, "ticks", 0), one(sample, "realtime_ns", 0)) for sample in self.clock_samples]
         if len(samples) == 1:
             rate = one(one(self.header, "clock", {}), "ticks_per_second", 10**9)

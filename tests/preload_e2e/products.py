@@ -1,5 +1,5 @@
-"""What victims/products.c multiplies, and the comparison of that with what dlhook recorded. Names and numbers of calls come from
-the program's own output, shapes are written down here by hand.
+"""The products of victims/products.c, and their comparison with dlhook's record. Names and numbers of calls come from
+the program's own output, shapes are listed here manually.
 """
 
 import collections
@@ -8,7 +8,7 @@ import e2e
 
 Product = collections.namedtuple("Product", "m n k trans types kind batch groups",
                                  defaults=("F32:F32:F32", "GEMM", 1, 0))
-# victims/products.c, by the names of 32-bit integers.
+# victims/products.c, with the names for 32-bit integers.
 PRODUCTS = {
     "cblas_sgemm": Product(5, 6, 7, "NT"),
     "sgemm_": Product(4, 5, 6, "TN"),

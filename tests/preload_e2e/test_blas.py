@@ -1,7 +1,8 @@
-"""One program, every BLAS: OpenBLAS and BLIS (their pthread, OpenMP and serial builds), reference BLAS, MKL. Shapes by hand.
+"""One program, every BLAS: OpenBLAS and BLIS (their pthread, OpenMP and serial builds), reference BLAS, MKL. Shapes by
+hand.
 
-Of MKL all entries where DLHOOK_MKL_LIBRARY names the libmkl_rt.so.3 of the `mkl` wheel; those that PyTorch's wheel carries and
-exports: tests/frameworks/test_mkl.py.
+All entries of MKL if DLHOOK_MKL_LIBRARY names the libmkl_rt.so.3 of the `mkl` wheel; those that PyTorch's wheel
+contains and exports: tests/frameworks/test_mkl.py.
 """
 
 import glob
@@ -11,7 +12,7 @@ import unittest
 import e2e
 import products
 
-# In Debian's folders beside /usr/lib/TRIPLET; what is missing is named as skipped.
+# In Debian's folders next to /usr/lib/TRIPLET; missing ones are reported as skipped.
 BUILDS = ("openblas-pthread", "openblas-openmp", "openblas-serial", "blis-pthread", "blis-openmp", "blis-serial", "blas")
 MKL = os.environ.get("DLHOOK_MKL_LIBRARY", "")
 
@@ -42,15 +43,15 @@ class Products(products.Case):
 
 
 class Linked(e2e.Case):
-    """The program of test_reach.py with each libblas.so.3 behind it."""
+    """The program of test_reach.py with each libblas.so.3."""
 
     EXPECTED = {("cblas_sgemm", 8, 9, 10, "NT"): 40, ("dgemm_", 4, 5, 6, "TN"): 40, ("cblas_dgemv", 7, 1, 3, "NN"): 40,
                 ("cblas_dtrsm", 6, 2, 0, "N"): 40}
-    # What reference BLAS and BLIS do for the C functions: their Fortran functions, called through the PLT.
+    # The implementation of the C functions in reference BLAS and BLIS: their Fortran functions, called through the PLT.
     INNER = {("sgemm_", 9, 8, 10, "TN"): 40, ("dgemv_", 7, 1, 3, "NN"): 40, ("dtrsm_", 6, 2, 0, "N"): 40}
 
     def test_each_build(self):
-        # One thread: Debian's serial OpenBLAS is built without locks, two callers at once may get each other's numbers.
+        # One thread: Debian's serial OpenBLAS is built without locks, concurrent callers may get each other's numbers.
         argv = [e2e.victim("linked_blas"), "1", "40"]
         for build in BUILDS:
             with self.subTest(build=build):
@@ -73,7 +74,7 @@ class Linked(e2e.Case):
 
 
 class Pools(e2e.Case):
-    """A product that the library's own threads share is one call, of the thread that made it."""
+    """A product shared by the library's own threads is one call, of the thread that made it."""
 
     def test_one_call(self):
         for build in ("openblas-pthread", "openblas-openmp", "blis-openmp"):

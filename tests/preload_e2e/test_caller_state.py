@@ -1,5 +1,6 @@
-"""What a call must leave alone: the pending dlerror(), errno, the floating-point environment. Every function that the shim exports is
-called in front of a library in which all of them do nothing. And what the loader says of functions: as without dlhook.
+"""State that a call must preserve: the pending dlerror(), errno, the floating-point environment. Every function that
+the shim exports is called with a library in which all of them do nothing. And the loader's information about functions:
+the same as without dlhook.
 """
 
 import os
@@ -7,11 +8,11 @@ import re
 
 import e2e
 
-# Functions of the C library, which loader_errors calls, and the entries that others call in us.
+# Functions of the C library, which loader_errors calls, and entries of the shim that others call.
 NOT_IN_A_LIBRARY = {"dlsym", "dlvsym", "dladdr", "dladdr1", "dlclose", "getenv", "printf", "__printf_chk", "fflush",
                     "unshare", "setns", "_exit", "_Exit", "InitializeInjection", "InitializeInjectionNvtx2"}
 
-# Their decoders follow arrays as long as an argument says: these arguments are all one address.
+# Their decoders read arrays whose length is an argument: these arguments are all one address.
 ARRAYS = re.compile(r"batch|grouped|^gemm_s", re.IGNORECASE)
 
 
@@ -51,7 +52,7 @@ class CallerState(e2e.Case):
         self.check_under_all_hosts([e2e.victim("loader_errors"), e2e.library("tiny_blas"), "sgemm_"], LD_BIND_NOW="1")
 
     def test_where_functions_come_from(self):
-        """R's extSoftVersion() and others print their BLAS so."""
+        """R's extSoftVersion() and others print their BLAS this way."""
         for library in ([], ["libopenblas.so.0"], [e2e.library("versioned_blas")]):
             plain = self.check_under_all_hosts([e2e.victim("where_from"), *library])
             self.assertEqual(plain.out.count(b"libvictim_tiny_blas.so"), 9 if library else 12, plain.out)

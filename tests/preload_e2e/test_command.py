@@ -51,7 +51,7 @@ class RunCommand(e2e.Case):
         shutil.copy("/bin/true", path)
         os.chmod(path, 0o755)
         os.chmod(self.folder, 0o777)
-        try:  # cap_net_raw, as ping may have it: VFS_CAP_REVISION_2 with the effective bit, permitted, inheritable
+        try:  # cap_net_raw, like ping: VFS_CAP_REVISION_2 with the effective bit, permitted, inheritable
             os.setxattr(path, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
         except OSError as error:
             self.skipTest(f"no file capabilities here: {error.strerror}")
@@ -60,7 +60,7 @@ class RunCommand(e2e.Case):
         result = e2e.run([*nobody, *command], cwd=self.folder)
         self.assertEqual((result.code, result.out), (2, b""), result.err)
         self.assertIn("capabilities", result.err.decode())
-        # Root gains nothing by them, and nobody does where nothing may be gained.
+        # Root gains nothing from them, and no user does under no_new_privs.
         for who in ([], [*nobody, "--no-new-privs"]):
             result = e2e.run([*who, *command], cwd=self.folder)
             self.assertEqual(result.code, 0, result.err)
@@ -76,7 +76,7 @@ class RunCommand(e2e.Case):
         self.assertEqual(again.code, 2)
         self.assertIn("DLHOOK_OUT=", again.err.decode())
         self.assertIn("holds a run already", again.err.decode())
-        # Inside of another `dlhook run` the variable is that one's: the inner one has a folder of its own.
+        # Inside of another `dlhook run` the variable belongs to that one: the inner one has its own folder.
         inner = e2e.run([e2e.DLHOOK, "run", "-o", "outer", "--", "/bin/sh", "-c", " ".join(command)],
                         env=e2e.clean_environment(), cwd=self.folder)
         self.assertEqual(inner.code, 0, inner.err.decode())
@@ -90,7 +90,7 @@ class RunCommand(e2e.Case):
         with open(os.path.join(self.run_path, "dlhook.run"), encoding="ascii") as file:
             self.assertNotIn("SECRET", file.read())
         self.assertEqual((result.code, result.out), (5, b"hello\n"))
-        # The run says so, and does not stand in the way of the next.
+        # The run reports it, and does not block the next.
         for command in ("report", "dump"):
             said = e2e.run([e2e.DLHOOK, command, self.run_path])
             self.assertEqual((said.code, said.out), (2, b""))

@@ -1,4 +1,4 @@
-"""What is recorded and when: DLHOOK_CAPTURE, DLHOOK_MAX_BYTES, DLHOOK_CLOCK, DLHOOK_START and `dlhook ctl`."""
+"""What is recorded, and when: DLHOOK_CAPTURE, DLHOOK_MAX_BYTES, DLHOOK_CLOCK, DLHOOK_START and `dlhook ctl`."""
 
 import collections
 import os
@@ -28,7 +28,7 @@ class Capture(e2e.Case):
                 self.assertEqual(self.functions(capture), expected)
 
     def test_an_unknown_family_is_no_reason_to_fail(self):
-        # What is known in the list still counts.
+        # The known names in the list still count.
         self.assertEqual(self.functions("blas2,no-such-family"), {"cblas_dgemv": 5})
 
     def test_granted_families_are_in_the_header(self):
@@ -41,7 +41,8 @@ class Bounds(e2e.Case):
     def test_max_bytes(self):
         for host in ("launcher", "writer"):
             with self.subTest(host=host):
-                # About 20 bytes a call: 1.6 MB without a bound. Rings of 8 MiB hold all calls, however slow the drain.
+                # About 20 bytes per call: 1.6 MB without a limit. Rings of 8 MiB hold all calls, however slow the
+                # drain.
                 run = self.recorded(host, [e2e.victim("linked"), "2", "10000"], expected_code=3,
                                     DLHOOK_MAX_BYTES=300000, DLHOOK_RING_KIB=15 * 8192)
                 (name,) = [name for name in run.files() if name.endswith(".dlh")]
@@ -83,7 +84,7 @@ class Clock(e2e.Case):
 
 
 class Switch(e2e.Case):
-    """The victim does what its standard input says, so the test knows what ran while recording was on."""
+    """The victim follows its standard input, so the test knows what ran while recording was on."""
 
     def start(self, host, **extra):
         self.fresh_run()
@@ -121,7 +122,7 @@ class Switch(e2e.Case):
                 self.step(process, 7)
                 trace = self.finish(process)
                 self.assert_problems(trace.calls, {CALL: 17})
-                if host != "rings":  # where nobody drains, nobody notes when the switch was turned
+                if host != "rings":  # without a drain the times of the switch are not recorded
                     self.assertEqual([e2e.one(state, "recording", False) for state in trace.capture_states][-2:],
                                      [False, True])
 

@@ -1,5 +1,5 @@
-"""Counters (DLHOOK_COUNTERS) of small programs, compared with what getrusage told the program itself; and programs that
-are hard on them: they close and reuse descriptors, fork, exec, are killed, have hundreds of threads."""
+"""Counters (DLHOOK_COUNTERS) of small programs, compared with the program's own getrusage; and of difficult programs:
+they close and reuse descriptors, fork, exec, are killed, have hundreds of threads."""
 
 import collections
 import os
@@ -60,7 +60,7 @@ def add_readings(batch, strings, series):
 
 class CountersCase(e2e.Case):
     def counted(self, host, *words, code=0, **extra):
-        """What was recorded of `counted WORDS`, and what it says of itself: {pid: usage}."""
+        """The record of `counted WORDS`, and the program's own output: {pid: usage}."""
         self.fresh_run()
         result = self.under(host, [e2e.victim("counted"), *words], **{"DLHOOK_COUNTERS": "software", **extra})
         self.assertEqual(e2e.shell_code(result.code), code, result.err.decode()[-2000:])
@@ -79,7 +79,7 @@ class CountersCase(e2e.Case):
                 self.assertTrue(all(a <= b for a, b in zip(before[1], after[1])), (key, before, after))
 
     def assert_close(self, counted, told):
-        """What was read when the process ended, against what it told a moment before."""
+        """The reading at the process's end, against the program's own a moment before."""
         for name in ("task-clock", "minor-faults", "voluntary-switches"):
             self.assertGreaterEqual(counted[name], told[name], name)
         self.assertLessEqual(counted["minor-faults"], told["minor-faults"] + 200)
@@ -87,7 +87,7 @@ class CountersCase(e2e.Case):
 
     @staticmethod
     def last(series, **wanted):
-        """The last values of all series that look so, summed by name."""
+        """The last values of all matching series, summed by name."""
         sums = collections.Counter()
         for key, readings in series.items():
             if all(getattr(key, field) == value for field, value in wanted.items()):
@@ -106,7 +106,7 @@ class Counters(CountersCase):
                 process = self.last(series, thread_id=0, tid=0, kind="BOUNDARY", source="RUSAGE")
                 self.assert_close(process, usage[pid])
                 self.assertEqual(set(process), set(SOFTWARE))
-                # The only thread of the program; that of the drain is told apart.
+                # The program's only thread; the drain's is distinguished.
                 main = self.last(series, tid=pid, kind="BOUNDARY")
                 self.assertLessEqual(main["minor-faults"], process["minor-faults"])
                 self.assertGreaterEqual(main["minor-faults"], 200)
@@ -117,7 +117,7 @@ class Counters(CountersCase):
         (readings,) = [r for key, r in series.items() if key.kind == "BOUNDARY" and key.tid == pid]
         self.assertGreaterEqual(len(readings), 2 * 80)  # two around each of 80 calls
         faults = [b[1][1] - a[1][1] for a, b in zip(readings, readings[1:])]
-        self.assertEqual(sum(100 <= f < 200 for f in faults), 2)  # where 100 pages were touched, twice
+        self.assertEqual(sum(100 <= f < 200 for f in faults), 2)  # around the call that touches 100 pages, twice
 
     def test_threads_without_calls_are_sampled(self):
         for host in ("launcher", "writer"):
@@ -142,9 +142,9 @@ class Counters(CountersCase):
         (pid, (series, *_)), = found.items()
         faults = [r[-1][1][1] - r[0][1][1] for key, r in series.items()
                   if key.kind == "BOUNDARY" and key.thread_id > 1]
-        self.assertGreaterEqual(len(faults), 200)  # as many as there are rings at once
+        self.assertGreaterEqual(len(faults), 200)  # the number of rings
         self.assertGreaterEqual(min(faults), 100)
-        self.assertLessEqual(sorted(faults)[len(faults) // 2], 150)  # a ring that is used first brings some of its own
+        self.assertLessEqual(sorted(faults)[len(faults) // 2], 150)  # a ring's first use has some faults of its own
         self.assert_close(self.last(series, thread_id=0, tid=0, kind="BOUNDARY"), usage[pid])
 
     def test_a_forked_child_starts_over(self):
@@ -155,7 +155,7 @@ class Counters(CountersCase):
             self.assert_close(self.last(series, thread_id=0, tid=0, kind="BOUNDARY"), usage[pid])
         child = max(found)
         begun = [r[0][1][1] for key, r in found[child][0].items() if key.kind == "BOUNDARY" and key.tid == child]
-        self.assertGreaterEqual(begun[0], 500)  # the 500 pages before its first call count from its own beginning
+        self.assertGreaterEqual(begun[0], 500)  # the 500 pages before its first call count from its beginning
 
     def test_exec(self):
         found, usage = self.counted("launcher", "exec")
@@ -202,11 +202,11 @@ class Counters(CountersCase):
     def test_signal_handlers_that_call_while_counters_are_read(self):
         found, _ = self.counted("writer", "signals", DLHOOK_COUNTERS="software,cpu-clock", DLHOOK_COUNTERS_AT="call")
         (_, (series, *_)), = found.items()
-        self.assertTrue(series)  # counted() has seen that all ascend
+        self.assertTrue(series)  # counted() has checked that all ascend
 
     def test_signal_handlers_that_fork_while_counters_are_read(self):
         self.counted("writer", "forks", "60", DLHOOK_COUNTERS="task-clock,page-faults", DLHOOK_COUNTERS_AT="call")
-        # Those forked while a record is written do not come out of it, with or without counters: one in fifty.
+        # Those forked while a record is written never leave it, with or without counters: one in fifty.
         self.assertLess(int(self.lines[0][0]), 60 // 4)
 
     def test_the_collector_has_descriptors_for_all_processes(self):
@@ -224,7 +224,7 @@ class Counters(CountersCase):
             self.assertEqual(len(sampled), 0 if pid == parent else 12, pid)
 
     def papi(self, *words, counters):
-        """Where PAPI is a library of the test's: Debian's counts nothing on machines without counters of the processor."""
+        """With a PAPI library of the test's own: Debian's counts nothing on machines without processor counters."""
         os.symlink(e2e.library("papi_counting"), os.path.join(self.folder, "libpapi.so.7"))
         found, _ = self.counted("writer", *words, DLHOOK_COUNTERS=counters, DLHOOK_COUNTERS_AT="call",
                                 LD_LIBRARY_PATH=self.folder)
@@ -248,7 +248,7 @@ class Counters(CountersCase):
         os.symlink(e2e.library("papi_counting"), os.path.join(self.folder, "libpapi.so.7"))
         found, usage = self.counted("writer", "fork", DLHOOK_COUNTERS="PAPI_TOT_INS", DLHOOK_COUNTERS_AT="call",
                                     LD_LIBRARY_PATH=self.folder)
-        self.assertEqual(set(found), set(usage))  # both came to their end
+        self.assertEqual(set(found), set(usage))  # both ended normally
         parent, child = sorted(found)
         self.assertEqual(found[parent][1]["PAPI_TOT_INS"], ("ON", "PAPI"))
         state, reason = found[child][1]["PAPI_TOT_INS"]
@@ -267,7 +267,8 @@ class Counters(CountersCase):
 
 
 class PerfDescriptors(CountersCase):
-    """Groups of perf events that are read by descriptors: the kernel's own cpu-clock, which no cheaper source has."""
+    """Groups of perf events that are read through descriptors: the kernel's own cpu-clock, which has no cheaper
+    source."""
 
     def perf(self, *words, **extra):
         found, usage = self.counted("writer", *words, DLHOOK_COUNTERS="cpu-clock,task-clock", DLHOOK_COUNTERS_AT="call",

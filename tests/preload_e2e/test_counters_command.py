@@ -1,5 +1,5 @@
-"""`dlhook counters`: what it says can be counted is what perf and PAPI's own tools can count here; and what recorded
-readings of processors that this machine does not have come to in a report.
+"""`dlhook counters`: the counters that it reports as working are those that perf and PAPI's own tools can count here;
+and reports of recorded readings from processors that this machine does not have.
 
 Witnesses: `perf stat`, `papi_command_line`, /sys/bus/event_source/devices; for readings the numbers that were published
 with them (readings/*.txt).
@@ -37,13 +37,13 @@ def tables(*words, expected_codes=(0, 1), **extra):
 
 
 def works(*words, **extra):
-    """{counter: whether it can be counted}."""
+    """{counter: whether it works}."""
     return {row["counter"]: row["works"] == "yes" for row in tables(*words, **extra)["counters"]}
 
 
 class Witnesses(e2e.Case):
     def perf(self, counter):
-        """Whether perf counts it in a program of this user."""
+        """Whether perf counts it in this user's programs."""
         result = e2e.run(["perf", "stat", "-x", ";", "-e", counter, "--", "true"])
         if result.code != 0:
             return False
@@ -83,12 +83,12 @@ class Witnesses(e2e.Case):
             self.assertIn(facts_of_kernel[key], facts["processor"])
 
     def test_other_users_count_less(self):
-        """As nobody: what happens in the kernel is refused from paranoid level 2 on, and said what would allow it."""
+        """As nobody: kernel events are refused from paranoid level 2 on, with the level that would allow them."""
         with open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii") as file:
             level = int(file.read())
         if os.geteuid() != 0 or level != 2 or not shutil.which("setpriv"):
             self.skipTest("needs root, setpriv and kernel.perf_event_paranoid=2")
-        program = os.path.join(self.folder, "dlhook")  # a place that nobody may read
+        program = os.path.join(self.folder, "dlhook")  # a place that user nobody may not read
         shutil.copy(e2e.DLHOOK, program)
         os.chmod(self.folder, 0o755)
         nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
@@ -152,7 +152,7 @@ class Command(e2e.Case):
 
 
 class PapiInTrouble(e2e.Case):
-    """A libpapi that does what it should not: dlhook goes on and says so."""
+    """A misbehaving libpapi: dlhook continues and reports it."""
 
     def told(self, mode):
         folder = os.path.join(self.folder, "papi")
@@ -180,7 +180,7 @@ class PapiInTrouble(e2e.Case):
 
 
 class Readings(e2e.Case):
-    """From a counter's reading to a table: with the readings that someone published, his numbers come out."""
+    """From a counter's reading to a table: published readings result in the published numbers."""
 
     def check(self, path):
         with open(path, encoding="utf-8") as file:

@@ -1,6 +1,6 @@
-"""`dlhook doctor`: what it says of a program is what a run of it shows, and every way not to be seen is found.
+"""`dlhook doctor`: its report on a program agrees with a run of it, and every way to bypass dlhook is found.
 
-Witness of what is seen: the calls in the trace of an ordinary `dlhook run` of the same command.
+Witness: the calls in the trace of an ordinary `dlhook run` of the same command.
 """
 
 import glob
@@ -22,14 +22,14 @@ class Case(e2e.Case):
         os.mkdir(self.here)
 
     def doctor(self, *words, **extra):
-        """Runs `dlhook doctor WORDS`; whatever it says, it must leave nothing behind."""
+        """Runs `dlhook doctor WORDS`; it must leave nothing behind, whatever it reports."""
         result = e2e.run([e2e.DLHOOK, "doctor", *words], cwd=self.here,
                          env=e2e.clean_environment(TMPDIR=self.scratch, **extra))
         self.assertEqual(os.listdir(self.scratch) + os.listdir(self.here) + self.rings(), [])
         return result
 
     def rings(self):
-        """Rings of runs in our scratch folder: their header names the trace. Others' come and go meanwhile."""
+        """Rings of runs in the test's folder: their header names the trace. Others come and go meanwhile."""
         ours = []
         for path in glob.glob("/dev/shm/dlhook-*"):
             try:
@@ -45,7 +45,7 @@ class Case(e2e.Case):
         report = json.loads(result.out)
         self.assertEqual(result.code, 1 if report["warnings_and_problems"] else 0, result.err)
         self.stderr = result.err
-        # True of everything here: no victim tells of layers, hardly one computes long enough. WhoComputes is about them.
+        # True for everything here: no victim reports layers, hardly one computes long enough. WhoComputes tests these.
         program = report["program"]
         self.general = {finding["id"]: finding for finding in program["findings"]
                         if finding["id"] in ("no-layer-names", "cpu-time", "cpu-time-unknown")}
@@ -93,7 +93,7 @@ class Machine(Case):
         self.assertEqual("time-stamp" in machine["clock"]["text"], kind == "TSC")
 
     def installed(self):
-        """A copy of dlhook as it is installed: bin/dlhook, lib/libdlhook.so."""
+        """A copy of dlhook in its installed form: bin/dlhook, lib/libdlhook.so."""
         for folder, file in (("bin", e2e.DLHOOK), ("lib", e2e.SHIM)):
             os.makedirs(os.path.join(self.folder, "prefix", folder))
             shutil.copy(file, os.path.join(self.folder, "prefix", folder))
@@ -125,10 +125,10 @@ class Machine(Case):
 
 
 class Seen(Case):
-    """Programs of which everything is seen."""
+    """Programs that are recorded completely."""
 
     def compare_with_run(self, argv, **extra):
-        """Library by library and in sum, the trial recorded what a run records. Returns the doctor's report."""
+        """Library by library and in total, the trial recorded the same as a run. Returns the doctor's report."""
         program = self.report(argv, **extra)
         self.fresh_run()
         self.under("launcher", argv, **extra)
@@ -196,7 +196,8 @@ class Seen(Case):
 
 
 class WhoComputes(Case):
-    """CPU time by library, where the kernel lets us sample. A checksum of zeros computes in sha256sum or its libcrypto."""
+    """CPU time by library, if the kernel permits sampling. A checksum of zeros computes in sha256sum or its
+    libcrypto."""
 
     def test_share(self):
         script = "head -c 400000000 /dev/zero | sha256sum"
@@ -224,7 +225,7 @@ class WhoComputes(Case):
 
 
 class NotSeen(Case):
-    """Every way past dlhook. Each is named, and a run shows that it is true."""
+    """Every way to bypass dlhook. Each is reported, and a run confirms it."""
 
     def past(self, argv, **findings):
         expected = {name.replace("_", "-"): level for name, level in findings.items()}
@@ -244,7 +245,7 @@ class NotSeen(Case):
             self.assertEqual((library["state"], library["bound_past_dlhook"]), ("not seen", ["sgemm_"]), mode)
 
     def test_deepbind_beside_a_plain_plugin(self):
-        """Part of the program is seen, part is not."""
+        """A part of the program is recorded, another is not."""
         program = self.report(host("deepbind", "plain") + host("local", "own")[2:])
         self.assertEqual({finding["subject"] for finding in program["findings"] if finding["id"] == "deepbind"}
                          & {e2e.library("plugin_plain"), e2e.library("plugin_own")},
@@ -263,10 +264,10 @@ class NotSeen(Case):
         argv = host("local", "weak")
         self.assertEqual(e2e.run(argv).out, b"no sgemm_\n")
         self.past(argv, weak_reference="warning", no_calls="problem")
-        self.assertEqual(self.stderr, b"sgemm_ is there\n")  # as told
+        self.assertEqual(self.stderr, b"sgemm_ is there\n")  # its own output
 
     def test_weak_reference_with_a_library(self):
-        """Something else defines it: as without dlhook."""
+        """Another library defines it: as without dlhook."""
         self.assertNotIn("weak-reference", self.findings(host("local", "weak", "plain")))
 
     def test_symbolic(self):
@@ -382,7 +383,7 @@ class Behaviour(Case):
         self.assertEqual((program["end"], program["processes_looked_into"], self.stderr), ("exit code 0", 9, b"all\n"))
 
     def test_seconds(self):
-        """Ended with all that it started, and still told of."""
+        """Ended with all processes that it started, and still reported."""
         mark = f"sleep 98{os.getpid()}"
         program = self.report(["/bin/sh", "-c", f"{e2e.victim('nested')} 5; {mark} & {mark}"], "--seconds", "2")
         self.assertTrue(program["end"].startswith("ended by"))
@@ -392,10 +393,10 @@ class Behaviour(Case):
                 with open(path, "rb") as file:
                     self.assertNotEqual(file.read().replace(b"\0", b" ").strip(), mark.encode())
             except OSError:
-                continue  # ended meanwhile
+                continue  # it has ended
 
     def test_what_the_program_leaves_running(self):
-        """Goes on, and is not stopped by having been followed."""
+        """It continues, and is not stopped after being traced."""
         done = os.path.join(self.folder, "done")
         self.report(["/bin/sh", "-c", f"(sleep 1; echo > {done}) >/dev/null 2>&1 & {e2e.victim('nested')} 5"])
         e2e.run(["/bin/sh", "-c", f"for i in 1 2 3 4 5 6 7 8 9 10; do test -e {done} && exit; sleep 1; done"])

@@ -1,5 +1,5 @@
-"""`dlhook export`: each format, as its own readers see it, adds up to what the tables say; what can't be exported is
-told."""
+"""`dlhook export`: each format, as read by its own readers, adds up to the tables; data that can't be exported is
+reported."""
 
 import csv
 import io
@@ -21,13 +21,13 @@ class Export(e2e.Case):
         self.assertEqual({stack for stack, _, _ in profile.samples},
                          {(OUTER,), (OUTER, INNER)})
         self.assertEqual({labels["op"] for _, _, labels in profile.samples}, {"gemm"})
-        # The inner call does the outer one's work: it counts once.
+        # The inner call does the outer one's work: it counts only once.
         self.assertEqual(profile.sum("flops"), 40 * 2 * 8 * 9 * 10)
         inner = exports.folded(run, "--function", "sgemm_", "--weight", "calls")
         self.assertEqual(inner, {(INNER,): 40})
 
     def test_totals_without_calls_of_their_own(self):
-        """A trace that was as large as allowed holds sums of what came later."""
+        """A trace of the maximum size contains totals of later calls."""
         run = self.recorded("writer", [e2e.victim("nested"), "20000"], DLHOOK_MAX_BYTES=65536)
         self.assertTrue(run.trace().aggregates)
         exports.check_totals(self, run, "--frames", "process,thread,native,python")
@@ -36,7 +36,7 @@ class Export(e2e.Case):
         self.assertEqual(kept, len(run.trace().calls))
 
     def test_hostile_names(self):
-        """Readers of each format find the totals, and names in which what could harm them is spelled out."""
+        """Readers of each format find the totals, and names with escaped special characters."""
         run = self.recorded("launcher", [e2e.victim("nested"), "40"])
         hostile = "\x1b]0;x\x07\u009b31m\n\r\t\u202e;=1\"&#27;\\"
         spelled = "\\x1b]0;x\\x07\\u009b31m\\n\\x0d\\t\\u202e;=1\"&#27;\\"

@@ -1,6 +1,6 @@
-"""More calls than the drain takes: tight loops, a drain that stands still, threads by the thousand, signals, forks, kills, in each
-mode of DLHOOK_ON_FULL. What the report knows (single calls, calls in totals, lost calls) equals what the victim counted, and times of
-ops lie between those that the victim measured inside of its calls and around them.
+"""More calls than the drain takes: tight loops, a drain that stands still, threads by the thousand, signals, forks,
+kills, in each mode of DLHOOK_ON_FULL. The report's calls (single, in totals, lost) equal the victim's count, and times
+of ops are between those that the victim measured inside of its calls and around them.
 """
 
 import collections
@@ -17,7 +17,7 @@ Counted = collections.namedtuple("Counted", "calls inside_ns around_ns")
 
 class Full(e2e.Case):
     def flood(self, host, mode, threads, calls, expected_code=0, **environment):
-        """What the victim counted, and the loaded run."""
+        """The victim's counts, and the loaded run."""
         path = os.path.join(self.folder, "counters")
         run = self.recorded(host, [e2e.victim("flood"), mode, str(threads), str(calls), path], expected_code, **environment)
         with open(path, "rb") as file:
@@ -39,7 +39,7 @@ class Full(e2e.Case):
         with self.subTest(host=host, mode=mode, **environment):
             counted, run = self.flood(host, mode, threads, calls, expected_code=137 if mode == "kill" else 0, **environment)
             single, in_totals, lost = self.known(run.traces())
-            slack = threads if mode == "kill" else 0  # calls that ended and were not yet counted
+            slack = threads if mode == "kill" else 0  # calls that ended before they were counted
             self.assertGreaterEqual(single + in_totals + lost, counted.calls)
             self.assertLessEqual(single + in_totals + lost, counted.calls + slack)
             if wants_totals is not None:
@@ -62,7 +62,7 @@ class Full(e2e.Case):
                 self.assertLessEqual(total_ns, 1.001 * counted.around_ns)
 
     def test_nobody_drains(self):
-        """Whatever the machine does meanwhile: rings grow, then there are totals; the report reads them where they lie."""
+        """On any machine: rings grow, then there are totals; the report reads them from the rings."""
         for threads in (1, 4):
             self.check("rings", "plain", threads, CALLS, wants_totals=True, **SMALL)
         self.check("rings", "plain", 1, CALLS, wants_totals=False)
@@ -82,7 +82,7 @@ class Full(e2e.Case):
         self.check("rings", "plain", 100, 3000, wants_totals=True, DLHOOK_RING_KIB=64, DLHOOK_GROWTH_KIB=32 * 1024)
 
     def test_handlers_interrupt_totals(self):
-        # What a handler calls inside of a record being written is refused: counted, not kept.
+        # Calls by a handler inside of a record being written are refused: counted, not kept.
         single, in_totals, lost = self.check("rings", "handler", 1, CALLS, wants_totals=True, wants_loss=True, **SMALL)
         self.assertLess(lost, (single + in_totals) / 10)
 
@@ -100,10 +100,10 @@ class Full(e2e.Case):
         self.assertGreater(lost, 10000)
 
     def test_wait(self):
-        # A ring holds a hundred calls; how long the drain takes to come is the machine's business.
+        # A ring holds a hundred calls; the drain's delay depends on the machine.
         for host in ("launcher", "writer"):
             self.check(host, "plain", 2, CALLS // 10, wants_totals=False, DLHOOK_ON_FULL="wait", DLHOOK_RING_KIB=16, DLHOOK_GROWTH_KIB=0)
-        # Nobody drains, and nobody will.
+        # Nothing drains.
         self.check("rings", "plain", 1, CALLS, wants_totals=False, wants_loss=True, DLHOOK_ON_FULL="wait", **SMALL)
 
 

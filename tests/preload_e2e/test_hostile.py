@@ -1,5 +1,5 @@
-"""Processes that run out of something, give something away, take all descriptors, fork without pause: each does what it
-does without dlhook, and its calls are recorded or, where that can't be, counted.
+"""Processes that run out of a resource, drop a right, take all descriptors, fork without pause: each behaves as without
+dlhook, and its calls are recorded or, if that is impossible, counted.
 """
 
 import glob
@@ -12,17 +12,17 @@ import e2e
 
 class Hostile(e2e.Case):
     def known(self, traces):
-        """Calls that are recorded, and those that are known to be lost."""
+        """The number of recorded calls, and of those known to be lost."""
         return sum(trace.known_count() for trace in traces)
 
     def traces(self):
-        """Of the run folder, where there is one with traces."""
+        """Of the run folder, if there is one with traces."""
         run = e2e.Run(self.run_path)
         return run.traces() if any(name.endswith(".dlh") for name in run.files()) else []
 
     def check(self, argv, calls, lost=0, **where):
-        """Under each host as without dlhook, with so many calls recorded and so many of these known to be lost (None:
-        any)."""
+        """Behaves under each host as without dlhook, with this number of recorded calls and of calls known to be lost
+        (None: any)."""
         plain = e2e.run(argv, **where)
         for host in e2e.HOSTS:
             with self.subTest(argv=argv, host=host):
@@ -37,21 +37,21 @@ class Hostile(e2e.Case):
 
 class Limits(Hostile):
     def limit(self, resource, before, later, lost=0):
-        """Calls known where the limit is there before the first call, and where it comes later."""
+        """Calls known if the limit exists before the first call, and if it is set later."""
         for when, calls in (("before", before), ("later", later)):
             self.check([e2e.victim("limits"), resource, when], calls, lost)
 
     def test_descriptors(self):
-        self.limit("descriptors", 0, 60)  # without a single one there is no trace
+        self.limit("descriptors", 0, 60)  # without any descriptor there is no trace
 
     def test_address_space(self):
         self.limit("address_space", 0, 60)
 
     def test_file_size(self):
-        self.limit("file_size", 50, 60, lost=None)  # what a file of 4 KiB holds
+        self.limit("file_size", 50, 60, lost=None)  # as much as fits in a file of 4 KiB
 
     def test_file_size_of_the_launcher(self):
-        """It goes on where it may not write, and says what is missing."""
+        """It continues if it may not write, and reports the loss."""
         process = e2e.start(self.command("launcher", [e2e.victim("stepwise")]), env=self.environment("launcher"),
                             cwd=self.folder)
         self.addCleanup(process.stdout.close)
@@ -72,7 +72,7 @@ class Limits(Hostile):
 
     @unittest.skipUnless(os.getuid() == 0, "takes a user who has no other processes")
     def test_the_last_process(self):
-        """It is the host's: the rings are drained by whoever opens the run."""
+        """It is the host's: the rings are drained by a reader of the run."""
         os.chmod(self.folder, 0o777)
         argv = [e2e.victim("limits"), "processes_left", "before"]
         plain = e2e.run(argv, cwd=self.folder)
@@ -80,7 +80,7 @@ class Limits(Hostile):
         self.assert_same_behaviour(plain, self.under("writer", argv), "writer")
         self.assertEqual(self.known(self.traces()), 60)
         for link in glob.glob(os.path.join(self.run_path, "*.ring")):
-            os.remove(os.readlink(link))  # another user's rings are not a reader's to remove
+            os.remove(os.readlink(link))  # a reader may not remove another user's rings
 
     def test_locked_memory(self):
         self.limit("locked", 50, 60)
@@ -107,14 +107,14 @@ class Privileges(Hostile):
         self.give_away("setgid", None, 30)
 
     def test_user(self):
-        # Not before: then it may not write into this folder, and goes where test_places.py looks.
+        # Not before: then it may not write into this folder, and uses the one tested in test_places.py.
         self.give_away("setuid", None, 30)
 
     def test_user_namespace(self):
         self.give_away("user_namespace", 20, 30)
 
     def test_process_namespace(self):
-        self.give_away("pid_namespace", 10, 20)  # no more threads: without dlhook, too, the last ten calls don't come
+        self.give_away("pid_namespace", 10, 20)  # no more threads: also without dlhook, the last ten calls are not made
 
     def test_root_directory(self):
         jail = os.path.join(self.folder, "jail")
@@ -126,7 +126,7 @@ class Privileges(Hostile):
         self.give_away("undumpable", 20, 30)
 
     def test_system_calls(self):
-        # No system call in the steady state. Before the first call there is no help: it needs some.
+        # No system call in the steady state. Before the first call this can't work: it needs some.
         self.give_away("filter", None, 20)
 
 

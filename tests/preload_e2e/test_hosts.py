@@ -1,6 +1,6 @@
-"""Hosts that docs/reliability.md lists: rings of the kernel, own page faults, faked clocks, refused system calls, containers, a
-browser's sandbox, Erlang, sudo. Each does what it does without dlhook, leaves nothing in the run but traces, and its calls are
-known.
+"""The hosts in docs/reliability.md: rings of the kernel, own page faults, faked clocks, refused system calls,
+containers, a browser's sandbox, Erlang, sudo. Each behaves as without dlhook, leaves only traces in the run, and its
+calls are known.
 """
 
 import errno
@@ -14,7 +14,7 @@ import e2e
 HOSTS = ("launcher", "writer")
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 
-# Those that shim and launcher make beyond what a small program makes, and those that sandboxes are known to refuse.
+# Those that shim and launcher make in addition to a small program's, and those that sandboxes are known to refuse.
 SYSTEM_CALLS = {
     "madvise": 28, "mincore": 27, "nanosleep": 35, "ftruncate": 77, "getcwd": 79, "symlink": 88, "readlink": 89, "sysinfo": 99,
     "prctl": 157, "sigaltstack": 131, "statfs": 137, "mlock": 149, "munlock": 150, "flock": 73, "fallocate": 285, "unshare": 272,
@@ -25,14 +25,15 @@ SYSTEM_CALLS = {
 
 class Host(e2e.Case):
     def known(self):
-        """Calls that are recorded, and those that are known to be lost; None: there is no trace."""
+        """The number of recorded calls, and of those known to be lost; None: no trace."""
         run = e2e.Run(self.run_path)
         if not any(name.endswith(".dlh") for name in run.files()):
             return None
         return sum(len(trace.calls) + trace.loss_count() for trace in run.traces())
 
     def check(self, argv, calls, hosts=HOSTS, wrap=(), **variables):
-        """Under each host as without dlhook; `wrap` is what the program is started by, under dlhook, too."""
+        """Behaves under each host as without dlhook; `wrap` is the command that starts the program, also under
+        dlhook."""
         argv = [*wrap, *argv]
         plain = e2e.run(argv, env=e2e.clean_environment(**variables), cwd=self.folder)
         if plain.code == 77:
@@ -71,7 +72,8 @@ class Kernel(Host):
                 self.refused([e2e.victim("storm"), "child"], error, calls)
 
     def refused(self, program, error, numbers):
-        """As without dlhook. What is recorded is less where memory can't be shared: then children that leave by _exit have none."""
+        """As without dlhook. Less is recorded if memory can't be shared: then children that leave by _exit have no
+        trace."""
         argv = [e2e.victim("refused"), str(error), ",".join(map(str, numbers)), *program]
         plain = e2e.run(argv, cwd=self.folder)
         if plain.code == 77:
@@ -83,7 +85,7 @@ class Kernel(Host):
 
 class Clocks(Host):
     def test_faked(self):
-        """Preloaded before the shim, or behind it: times are the machine's."""
+        """Preloaded before the shim, or after it: times may be anything."""
         faked = e2e.library("faked_clock")
         for order in ("{0}:{1}", "{1}:{0}"):
             for clock in ("tsc", "monotonic"):
@@ -118,19 +120,20 @@ class Containers(Host):
                 self.check([e2e.victim("storm"), "child"], 5, wrap=self.inside(flags))
 
     def test_devices_of_its_own(self):
-        """As in Docker: /dev/shm is small, of no use, or somebody else's."""
+        """As in Docker: /dev/shm is small, unusable, or another user's."""
         for options in ("size=64k", "size=2m", "ro", "nr_inodes=1"):
             with self.subTest(options=options):
                 mount = f"mount -t tmpfs -o {options} none /dev/shm || exit 99;"
                 self.check([e2e.victim("small_stacks"), "40"], 40, wrap=self.inside(["-m"], mount))
 
     def test_memory_that_goes_away_with_it(self):
-        """A good /dev/shm that nobody outside sees, and processes that leave by _exit: their rings lie where the launcher is."""
+        """A good /dev/shm that is invisible outside, and processes that leave by _exit: their rings are with the
+        launcher."""
         wrap = self.inside(["-m", "-p", "-f"], "mount -t tmpfs none /dev/shm || exit 99;")
         self.check([e2e.victim("storm"), "child"], 5, hosts=["launcher"], wrap=wrap)
 
     def test_no_links(self):
-        """Where no link can be made nobody outside finds the rings: the process drains itself."""
+        """If no link can be made other processes can't find the rings: the process drains itself."""
         symlink = "88,266"  # and symlinkat
         argv = [e2e.victim("refused"), str(errno.EPERM), symlink, e2e.victim("small_stacks"), "40"]
         self.check(argv, 40)
@@ -143,7 +146,7 @@ class Privileged(Host):
             self.skipTest("needs root")
 
     def test_sudo(self):
-        """It hands on no LD_PRELOAD: nothing is recorded, nothing changed."""
+        """It does not pass on LD_PRELOAD: nothing is recorded, nothing changed."""
         if not shutil.which("sudo"):
             self.skipTest("no sudo")
         self.check(["sudo", "-u", "nobody", e2e.victim("storm"), "child"], None)
@@ -154,7 +157,7 @@ class Privileged(Host):
 
 
 class Bystanders(Host):
-    """Programs that call nothing themselves: a preloaded library calls in each of their processes, and counts."""
+    """Programs without calls of their own: a preloaded library calls in each of their processes, and counts."""
 
     def setUp(self):
         super().setUp()
@@ -162,7 +165,7 @@ class Bystanders(Host):
         self.counts = os.path.join(self.folder, "counts")
 
     def watched(self, host, argv, prefix=(), calls=True):
-        """The result, and how many calls were begun and done."""
+        """The result, and the number of calls begun and completed."""
         with open(self.counts, "wb") as file:
             file.write(bytes(4096))
         os.chmod(self.counts, 0o666)
@@ -177,8 +180,8 @@ class Bystanders(Host):
             return result, struct.unpack("<qq", file.read(16))
 
     def test_chromium(self):
-        """Also in its own sandbox, of namespaces and seccomp. There nobody calls: its zygotes insist on one thread, and a process in
-        another pid namespace than the launcher's has a writer."""
+        """Also in its own sandbox, of namespaces and seccomp. No calls are made there: its zygotes insist on one
+        thread, and a process in another pid namespace than the launcher's has a writer."""
         if not shutil.which("chromium"):
             self.skipTest("no chromium")
         page = os.path.join(self.folder, "page.html")

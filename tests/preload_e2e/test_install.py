@@ -1,4 +1,4 @@
-"""`cmake --install` into an empty prefix, used from there. What the shim brings along is tests/abi's business."""
+"""`cmake --install` into an empty prefix, used from there. The shim's dependencies are checked in tests/abi."""
 
 import os
 import re
@@ -21,7 +21,7 @@ class Installed(e2e.Case):
         self.assertIn("docs/README.md", links)
         for link in links:
             self.assertTrue(os.path.exists(os.path.join(documents, link)), link)
-        moved = prefix + "-moved"  # nothing may depend on where it was installed first
+        moved = prefix + "-moved"  # the installation must be relocatable
         os.rename(prefix, moved)
         dlhook = os.path.join(moved, "bin", "dlhook")
         run_path = os.path.join(self.folder, "run")

@@ -1,4 +1,5 @@
-"""A JVM whose native methods call OpenBLAS: from its own threads, out of a local scope, and after its launcher has ended."""
+"""A JVM whose native methods call OpenBLAS: from its own threads, from a local scope, and after its launcher has
+ended."""
 
 import os
 import shutil
@@ -45,7 +46,7 @@ class Jvm(e2e.Case):
                 deadline = time.monotonic() + 120
                 while not os.path.exists(done) and time.monotonic() < deadline:
                     time.sleep(0.05)
-                time.sleep(0.5)  # the JVM is on its way out; nothing below depends on how far
+                time.sleep(0.5)  # the JVM is exiting; nothing below depends on how far it is
                 with open(done + ".out", encoding="utf-8") as output:
                     self.assertRegex(output.read(), r"^sum [0-9.]+\n$")
                 trace = e2e.Run(self.run_path).trace()

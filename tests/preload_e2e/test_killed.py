@@ -1,7 +1,7 @@
 """Processes that die at random moments, in every way, under every host of the drain: every committed record is there.
 
 The victims count completed calls in a file mapping that outlives them. A call's record is committed before its function
-returns, so the trace must hold calls 1 to n of each thread without a gap, where n is the counted number or, if death
+returns, so the trace must contain calls 1 to n of each thread without a gap, where n is the counted number or, if death
 came between commit and count, one more.
 
 DLHOOK_TEST_SEED and DLHOOK_TEST_MOMENTS (200) choose the moments; a failure names its seed.
@@ -35,7 +35,8 @@ class Killed(e2e.Case):
             return
         ((trace, thread),) = found
         sequences = sorted(call.sequence for call in trace.calls if call.thread_id == thread)
-        # On a machine so busy that the drain did not run in time, a ring was full: then the missing calls are counted, or in totals.
+        # On a very busy machine the drain may not run in time and a ring becomes full: then the missing calls are
+        # counted, or in totals.
         lost = sum(e2e.one(loss, "calls", 0) for loss in trace.losses if e2e.one(loss, "thread_id", 0) == thread)
         lost += sum(e2e.one(totals, "count") for totals in trace.aggregates if e2e.one(totals, "thread_id") == thread)
         self.assertLessEqual(trace.loss_reasons(), {"RING_FULL"})
@@ -51,12 +52,12 @@ class Killed(e2e.Case):
         else:
             argv = [e2e.victim("killed"), mode, str(delay), path, str(threads)]
         self.fresh_run()
-        # Rings that hold all calls of a run of usual length: this test is about commits, not about keeping up.
+        # Rings that hold all calls of a usual run: this test is about commits, not about the drain's speed.
         result = self.under(host, argv, DLHOOK_RING_KIB=65536)
         self.assertEqual(e2e.shell_code(result.code), EXIT_CODES[mode], result.err)
         counters = self.counters(path)
         os.remove(path)
-        if sum(counters.values()) == 0:  # died before the first call was over
+        if sum(counters.values()) == 0:  # died before the first call ended
             return 0
         traces = e2e.Run(self.run_path).traces()
         for tid, completed in counters.items():

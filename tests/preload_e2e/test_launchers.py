@@ -1,4 +1,5 @@
-"""Several launchers, and processes preloaded by hand, in one run folder: every call is there once, whoever drained it."""
+"""Several launchers, and manually preloaded processes, in one run folder: every call is there once, whichever process
+drained it."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A C++ framework without any evidence of its own: layers by the functions above their calls, in native stacks."""
+"""A C++ framework without scopes: layers by the functions above their calls, in native stacks."""
 
 import e2e
 

@@ -1,4 +1,4 @@
-"""Several libraries that carry the same names: each caller must get its own (docs/design.md, "The real function")."""
+"""Several libraries that define the same names: each caller must get its own (docs/design.md, "The real function")."""
 
 import collections
 
@@ -31,8 +31,8 @@ class OwnFunctions(e2e.Case):
         self.assertEqual(owners, {e2e.library("own_a"), e2e.library("own_b")})
 
     def test_64_bit_integers_under_the_32_bit_name(self):
-        # The ILP64 copy passes pointers to 64-bit sizes: what it gets must be its own function. What its sizes read as
-        # through the 32-bit table entry is no crash and no wrong call, and the low halves are right.
+        # The ILP64 copy passes pointers to 64-bit sizes: it must get its own function. Reading its sizes through the
+        # 32-bit table entry is no crash and no wrong call, and the low halves are right.
         self.check(["own_a", "own_ilp64", "own_b"],
                    ["0: 1024.0 1210.5", self.ilp64_line(), "2: 2024.0 2210.5"])
 

@@ -1,4 +1,4 @@
-"""Fork, exec and every way to end: each process has a trace of its own and nothing recorded is missing."""
+"""Fork, exec and every way to end: each process has its own trace and no recorded call is missing."""
 
 import fcntl
 import glob
@@ -13,7 +13,7 @@ CHILD = ("cblas_sgemm", 9, 7, 8, "NT")
 
 
 class Ends(e2e.Case):
-    # How the footer must read. Without a launcher or writer the process's end is only guessed by whoever reads.
+    # The expected footer. Without a launcher or writer the reader only infers the process's end.
     MODES = {"return": "EXITED", "term": "VANISHED", "abort": "VANISHED", "segv": "VANISHED", "kill": "VANISHED",
              "_exit": "LEFT", "quick_exit": "VANISHED", "exec_other": "VANISHED", "vfork": "VANISHED"}
 
@@ -98,7 +98,7 @@ class Helpers(e2e.Case):
 
 
 class Names(e2e.Case):
-    """Program and script as the process was started, whatever is in its argv; nothing else of its command line."""
+    """Program and script as the process was started, whatever is in its argv; nothing else from its command line."""
 
     def names(self, host, argv, **where):
         run = self.recorded(host, argv, **where)
@@ -131,7 +131,7 @@ class Names(e2e.Case):
 
 
 class Lock(e2e.Case):
-    """Who drains a ring holds the lock on its file, from before the ring can be found."""
+    """The drain of a ring holds the lock on its file, from before the ring can be found."""
 
     def start(self, host, **extra):
         process = e2e.start(self.command(host, [e2e.victim("stepwise")]), cwd=self.folder,
@@ -184,7 +184,7 @@ class Lock(e2e.Case):
         self.assertFalse(self.is_locked(self.ring()))
 
     def test_after_the_collector(self):
-        # A ring of 16 KiB fills at once: then the host looks for its collector, and drains itself.
+        # A ring of 16 KiB fills at once: then the host checks its collector, and drains itself.
         process = self.start("launcher", DLHOOK_RING_KIB=16)
         self.step(process, 5)
         ring = self.ring()
@@ -195,7 +195,7 @@ class Lock(e2e.Case):
         self.assertTrue(self.is_locked(ring))
 
     def test_is_held_by_another(self):
-        """Then the host does not drain; what its rings have no room for is counted."""
+        """Then the host does not drain; records without room in its rings are counted."""
         process = self.start("launcher", DLHOOK_RING_KIB=16)
         self.step(process, 5)
         ring = self.ring()

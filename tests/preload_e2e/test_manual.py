@@ -1,5 +1,5 @@
-"""The man page, `dlhook help` and docs/environment.md say the same: every command, flag, table, format and variable is in each of
-them that should have it, and roff's own checkers have nothing to say about the page."""
+"""The man page, `dlhook help` and docs/environment.md agree: every command, flag, table, format and variable is in each
+of them that should have it, and roff's own checkers have no complaint about the page."""
 
 import os
 import re
@@ -27,7 +27,7 @@ class Manual(e2e.Case):
     def setUp(self):
         super().setUp()
         self.roff = output("help", "--man")
-        # As read: escapes undone, fonts dropped.
+        # As displayed: escapes resolved, fonts dropped.
         self.page = re.sub(r"\\f[BIR]|\\&", "", self.roff).replace("\\-", "-").replace("\\e", "\\")
 
     def test_has_what_the_help_has(self):
@@ -71,7 +71,7 @@ class Manual(e2e.Case):
 
 
 def rows_of_the_page():
-    """The table of docs/environment.md, from the lines that the shim's reader and the help are made from."""
+    """The table of docs/environment.md, from the lines from which the shim's reader and the help are generated."""
     lines = re.findall(r'^DLHOOK(?:_REPORT)?_VARIABLE\((".*?")\)\n(?=DLHOOK|\n)', text_of("preload", "format", "variables.inc"),
                        re.MULTILINE | re.DOTALL)
     rows = []

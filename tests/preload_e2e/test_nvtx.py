@@ -1,4 +1,5 @@
-"""NVTX: what a program pushes is a scope, it gets back what it gets without dlhook, and another tool comes first."""
+"""NVTX: a program's ranges become scopes, it gets the same results as without dlhook, and another tool has
+precedence."""
 
 import os
 import sys
@@ -8,8 +9,8 @@ import e2e
 sys.path.append(os.path.join(e2e.HERE, "..", "frameworks"))
 import scopes  # pylint: disable=wrong-import-position
 
-# Two reads of the time-stamp counter in quick succession may come out of order by one of its steps (26 ticks on AMD's
-# Zen): nothing serializes them. Between the victim's ranges and products that are not inside lie hundreds.
+# Two successive reads of the time-stamp counter may be out of order by one of its steps (26 ticks on AMD's Zen), as
+# they are not serialized. Hundreds of ticks are between the victim's ranges and products that are not inside.
 STEP_TICKS = 64
 MISSING = "no NVTX headers when this was built (a CUDA toolkit has them)"
 
@@ -65,14 +66,14 @@ class Nvtx(e2e.Case):
         self.assertEqual(names, [f"level {i}" for i in reversed(range(kept))] + ["after"])
         self.assertGreaterEqual(kept, 60)
         self.assertEqual(sum(e2e.one(loss, "calls", 0) for loss in trace.losses), 200 - kept)
-        # The pops of those that were not kept close no others.
+        # The pops of unrecorded ones close no others.
         inside = self.calls_inside(trace)
         self.assertEqual({name for name, calls in inside.items() if calls}, {f"level {i}" for i in range(50)})
 
     def test_many_names(self):
         trace = self.trace_of("many", "100000", DLHOOK_RING_KIB=1 << 18)
         self.assertEqual([s.name for s in trace.scopes], [f"name {i}" for i in range(100000)] + ["x" * 1024])
-        self.assertEqual(trace.loss_reasons(), {"RECORD_TOO_LONG"})  # the last one's name was cut
+        self.assertEqual(trace.loss_reasons(), {"RECORD_TOO_LONG"})  # the last one's name was truncated
 
     def test_fork(self):
         parts = self.traces_of("fork")

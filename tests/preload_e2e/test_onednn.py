@@ -1,4 +1,5 @@
-"""The oneDNN tap on Debian's shared oneDNN 2.x, and on lines as releases before 2.2 print them, against the library's own log.
+"""The oneDNN tap on Debian's shared oneDNN 2.x, and on lines in the format of releases before 2.2, against the
+library's own log.
 
 The wheels' 3.x, and genuine older releases: tests/frameworks.
 """
@@ -11,7 +12,7 @@ FIELDS = ("operation", "engine", "primitive", "implementation", "prop_kind", "me
           "auxiliary", "problem")
 
 
-# What older lines lack, by their number of fields: 1.0 has no attributes, 0.x no engine either.
+# Fields missing in older lines, by their number of fields: 1.0 has no attributes, 0.x no engine either.
 LACKING = {9: (), 8: (6,), 7: (1, 6)}
 
 
@@ -70,12 +71,12 @@ class OneDnn2(e2e.Case):
         (convolution,) = [row for row in e2e.Run(self.run_path).table("algorithms") if row["kind"] == "convolution"]
         self.assertEqual((convolution["calls"], convolution["post_ops"], convolution["algorithm"]),
                          (3, "eltwise_relu", "convolution_direct"))
-        # Of one call: 2 * N * K * P * Q * C * R * S.
+        # Per call: 2 * N * K * P * Q * C * R * S.
         self.assertEqual(convolution["flops"], 2 * 2 * 16 * 16 * 16 * 8 * 3 * 3)
 
 
 class Primitives(e2e.Case):
-    """Each kind of primitive of 2.x: recorded as the log says it, and understood."""
+    """Each kind of primitive of 2.x: recorded as in the log, and parsed."""
 
     def test_each_kind(self):
         argv = [e2e.victim("primitives")]
@@ -91,7 +92,7 @@ class Primitives(e2e.Case):
         self.assertEqual(len(kinds), 17)
         rows = run.table("ops")
         self.assertEqual({row["kind"] for row in rows if row["calls"]}, kinds)
-        # 2 m n k of the matrix products, of the inner product and its two gradients; 2 times weights by positions.
+        # 2 m n k for the matrix products, the inner product and its two gradients; 2 times weights by positions.
         flops = {(row["kind"], row["direction"]): row["flops"] for row in rows if row["flops"]}
         self.assertEqual({of for (kind, _), of in flops.items() if kind == "matmul"}, {2 * 4 * 6 * 5})
         self.assertEqual({flops[("inner_product", direction)] for direction in

@@ -1,7 +1,8 @@
-"""oneDNN's own examples, built against the libdnnl that is installed: every line of the library's log is a recorded call.
+"""oneDNN's own examples, built against the installed libdnnl: every line of the library's log is a recorded call.
 
-They are in the `examples` folder of oneDNN's source (tag v2.6.3 for Debian 12's libdnnl-dev), which no package ships: the test runs
-where DLHOOK_ONEDNN_EXAMPLES names it. A program with as many kinds of primitives for every machine: victims/primitives.cc.
+They are in the `examples` folder of oneDNN's source (tag v2.6.3 for Debian 12's libdnnl-dev), which no package
+contains: the test runs if DLHOOK_ONEDNN_EXAMPLES names it. A program with as many kinds of primitives for every
+machine: victims/primitives.cc.
 """
 
 import glob
@@ -18,7 +19,7 @@ COMPILERS = {".c": ["gcc", "-std=c99"], ".cpp": ["g++", "-std=c++17"]}
 
 
 def sources():
-    """Those that are for CPUs: the rest includes headers of OpenCL and SYCL or wants a GPU."""
+    """Those for CPUs: the others include headers of OpenCL and SYCL or need a GPU."""
     found = [path for kind in COMPILERS for path in glob.glob(f"{EXAMPLES}/**/*{kind}", recursive=True)]
     return sorted(path for path in found if not re.search(r"gpu|sycl|opencl|cross_engine|CMakeLists", path))
 
@@ -46,7 +47,7 @@ class Examples(e2e.Case):
         self.assertEqual((result.code, without_numbers(result.out)), (plain.code, without_numbers(plain.out)))
         witness = lines.log_lines(logged.out)
         recorded = lines.recorded_lines(e2e.Run(self.run_path).trace()) if e2e.Run(self.run_path).files() else []
-        # One that repeats until some time is over executes as often as it happens to.
+        # One that repeats for some time has a varying number of executions.
         if sorted(set(witness)) != sorted(witness) and len(witness) > 2000:
             self.assertEqual(set(recorded), set(witness))
         else:

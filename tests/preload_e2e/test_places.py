@@ -1,6 +1,6 @@
-"""Bad places for the output: the host never notices, nothing is lost in silence.
+"""Bad places for the output: the host is unaffected, and every loss is reported.
 
-The file systems are mounted in a mount namespace of the test's own, so nothing is left behind however the test ends.
+The file systems are mounted in the test's own mount namespace, so nothing is left behind however the test ends.
 """
 
 import glob
@@ -21,7 +21,7 @@ PRIVATE = os.environ.get("DLHOOK_TEST_PRIVATE_MOUNTS")
 
 
 def enter_private_mounts():
-    """Starts this test again where it may mount; returns only where that is impossible."""
+    """Starts this test again with the permission to mount; returns only if that is impossible."""
     for unshare in (["unshare", "-m"], ["unshare", "-r", "-m"]):
         if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode == 0:
             os.environ["DLHOOK_TEST_PRIVATE_MOUNTS"] = "1"
@@ -29,7 +29,7 @@ def enter_private_mounts():
 
 
 class PlaceCase(e2e.Case):
-    """The run is asked to be at self.run_path."""
+    """The run is requested at self.run_path."""
 
     def mount(self, options):
         place = os.path.join(self.folder, "mount")
@@ -39,40 +39,40 @@ class PlaceCase(e2e.Case):
         return place
 
     def fallback(self):
-        """Where a run goes whose folder cannot be written (preload/format/fallback_folder.h)."""
+        """The place of a run whose folder cannot be written (preload/format/fallback_folder.h)."""
         digest = 0xcbf29ce484222325
         for byte in os.fsencode(self.run_path):
             digest = (digest ^ byte) * 0x100000001b3 % 2**64
         return f"/tmp/dlhook-{os.getuid()}/{digest:016x}"
 
     def found(self):
-        """The run folders that exist now: where asked for, or the fallback."""
+        """The existing run folders: the requested one, or the fallback."""
         self.addCleanup(shutil.rmtree, self.fallback(), ignore_errors=True)
         paths = [self.run_path, self.fallback()]
         return [e2e.Run(path) for path in paths if os.path.isdir(path) and os.listdir(path)]
 
     def stepwise(self, host, calls):
-        """What was on stderr."""
+        """The output on stderr."""
         argv, stdin = [e2e.victim("stepwise")], f"{calls}\n{calls}\n".encode()
         result = self.under(host, argv, stdin=stdin)
         self.assert_same_behaviour(e2e.run(argv, stdin=stdin), result, host)
         return result.err
 
     def check_last_line(self, error, trace):
-        """`dlhook run` says what the trace holds, and what not; so does the footer."""
+        """`dlhook run` reports what the trace contains, and what is lost; so does the footer."""
         calls, lost = re.search(rb"dlhook: (\d+) calls recorded(?:, (\d+) lost)?[^\n]*\n$", error).groups(b"0")
         self.assertEqual((int(calls), int(lost)), (len(trace.calls), trace.loss_count()))
         self.assertEqual(e2e.one(trace.footer, "calls", 0), len(trace.calls))
 
     def check_refused(self, host, message, calls=200):
-        """All calls are there, in another place, and the report says why."""
+        """All calls are there, in another place, and the report gives the reason."""
         (run,) = self.found()
         self.assertEqual(run.path, self.fallback())
         trace = run.trace()
         self.assertEqual(len(trace.calls), calls)
         self.assertEqual(e2e.one(trace.header, "requested_output"), self.run_path)
         self.assertIn(message, e2e.one(trace.header, "output_refusal"))
-        # The report is found under the name that the user gave (unless that is a file), and says why it lies elsewhere.
+        # The report is found under the name that the user gave (unless that is a file), and explains its location.
         name = run.path if os.path.isfile(self.run_path) else self.run_path
         text = e2e.run([e2e.DLHOOK, "report", name]).out.decode()
         self.assertIn(message, text)
@@ -110,7 +110,7 @@ class Places(PlaceCase):
     def test_launcher_refuses_a_read_only_place(self):
         self.run_path = os.path.join(self.mount("ro"), "run")
         result = self.under("launcher", [e2e.victim("stepwise")], stdin=b"5\n")
-        if result.code == 2:  # said before the program was started
+        if result.code == 2:  # reported before the program was started
             self.assertIn(b"Read-only file system", result.err)
             self.assertEqual(result.out, b"")
         else:
@@ -151,7 +151,7 @@ class Places(PlaceCase):
 
     @unittest.skipUnless(PRIVATE, "mounting is not allowed here")
     def test_no_room_for_rings(self):
-        # The rings prefer /dev/shm; here it is as full as a container's often is.
+        # The rings prefer /dev/shm; here it is full, as often in containers.
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "dlhook-test", "/dev/shm"], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", "/dev/shm"], check=False)
         for host in e2e.HOSTS:
@@ -163,7 +163,7 @@ class Places(PlaceCase):
                 shutil.rmtree(self.run_path, ignore_errors=True)
 
     def test_without_a_working_directory(self):
-        """It was removed: the run goes to the temporary folder, not to the root's."""
+        """It was removed: the run goes to the temporary folder, not to the root directory."""
         self.run_path = os.path.basename(self.folder)
         for host in ("writer", "rings"):
             with self.subTest(host=host):
@@ -179,10 +179,10 @@ class Places(PlaceCase):
 
 
 class Changed(PlaceCase):
-    """What somebody does to a run while it is written."""
+    """Changes to a run while it is written."""
 
     def change(self, host, action, **extra):
-        """`action` between a thousand calls and another; the files that hold calls afterwards."""
+        """`action` between two batches of a thousand calls; the files that contain calls afterwards."""
         self.fresh_run()
         process = e2e.start(self.command(host, [e2e.victim("stepwise")]), cwd=self.folder,
                             env=self.environment(host, **extra))
@@ -230,7 +230,7 @@ class Changed(PlaceCase):
                 self.assertIn("OUTPUT_GONE", trace.loss_reasons())
 
     def test_the_trace_was_replaced(self):
-        """What took its name is not written to, whatever it is."""
+        """A file that took its name is not written to, whatever it is."""
         mine = os.path.join(self.folder, "mine")
 
         def link(trace):
@@ -260,7 +260,8 @@ class Changed(PlaceCase):
                         self.assertEqual(file.read(), "mine")
 
     def test_the_run_was_renamed(self):
-        """The trace goes on where the folder is; processes that start later make another one under the old name."""
+        """The trace continues in the renamed folder; processes that start later create another one under the old
+        name."""
         renamed = os.path.join(self.folder, "renamed")
 
         def rename(_):
@@ -283,7 +284,7 @@ class OtherUsers(PlaceCase):
     """Folders in which others may write."""
 
     def in_the_way(self, make, hosts=e2e.HOSTS):
-        """Run folders in which `make` (shell) puts things under the names that the process will use; then it runs."""
+        """Run folders in which `make` (shell) creates files with the names that the process will use; then it runs."""
         for host in hosts:
             with self.subTest(host=host):
                 self.fresh_run()
@@ -325,14 +326,14 @@ class OtherUsers(PlaceCase):
             self.stepwise("writer", 100)
             self.assertEqual(os.listdir(target), [])
             shutil.rmtree(self.fallback())
-        os.chown(link, 0, 0, follow_symlinks=False)  # one's own is
+        os.chown(link, 0, 0, follow_symlinks=False)  # a user's own is followed
         self.run_path = link
         self.stepwise("writer", 100)
         self.assertEqual(len(e2e.Run(target).trace().calls), 200)
 
     @unittest.skipUnless(os.getuid() == 0, "takes several users")
     def test_the_temporary_folder_is_somebody_elses(self):
-        """Whose folder has the name of ours under /tmp gets nothing."""
+        """A folder of another user with dlhook's name under /tmp gets nothing."""
         os.chmod(self.folder, 0o755)
         self.run_path = os.path.join(self.folder, "closed", "run")
         os.mkdir(os.path.dirname(self.run_path), 0o700)
@@ -362,7 +363,7 @@ class OtherUsers(PlaceCase):
 
     @unittest.skipUnless(os.getuid() == 0, "takes several users")
     def test_somebody_elses_run_folder(self):
-        """Where others may write the run, nobody else can read what is in it, or lead us elsewhere."""
+        """If others may write the run, they can't read its contents, or redirect dlhook."""
         self.run_path = os.path.join(self.folder, "theirs")
         os.mkdir(self.run_path)
         os.chmod(self.run_path, 0o777)
@@ -385,7 +386,7 @@ class CollectorKilled(PlaceCase):
         process.wait()
         self.step(process, after)
         process.stdin.close()
-        self.assertEqual(process.stdout.read(), b"")  # end of file: the host is gone, too
+        self.assertEqual(process.stdout.read(), b"")  # end of file: the host has ended, too
         error = process.stderr.read()
         process.stdout.close()
         process.stderr.close()

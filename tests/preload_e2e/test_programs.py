@@ -1,9 +1,9 @@
-"""Ordinary programs, preloaded: output, exit code and the files they make are what they are without dlhook, and none of
-dlhook's is left behind. None of them makes a call that dlhook records, but all load it, fork, thread, exec and end with
+"""Ordinary programs, preloaded: output, exit code and the files they create are the same as without dlhook, and dlhook
+leaves no file behind. None of them makes a call that dlhook records, but all load it, fork, thread, exec and end with
 it inside.
 
-Each is a script for /bin/sh in an empty folder, the same one each time, so that nothing needs to be normalised but
-process ids and times, which the scripts do themselves. What is not installed is skipped by name.
+Each is a script for /bin/sh in an empty folder, the same one each time, so that only process ids and times need to be
+normalised, which the scripts do themselves. Programs that are not installed are skipped by name.
 """
 
 import collections
@@ -100,7 +100,7 @@ continue p 2>&1 \\
 rm p
 """
 
-# Parts of Python's own tests: threads, processes, what is loaded at run time, signals.
+# Parts of Python's own tests: threads, processes, modules loaded at run time, signals.
 PYTHON = """
 "$PYTHON" -W ignore -m unittest -q test.test_threading.ThreadTests.test_limbo_cleanup \\
   test.test_threading.ThreadJoinOnShutdown test.test_dynamicclassattribute test.test_mmap test.test_poll \
@@ -132,7 +132,7 @@ PROGRAMS = [
             "join lines lines | tail -1; "
             "tac lines | head -1; timeout 0.1 sleep 5; echo $?; nice -n 3 nice; env -i printenv; dd if=lines bs=100 "
             "count=2 status=none | md5sum; rm part*"),
-    program("stdbuf", "stdbuf -oL sh -c 'echo line'; echo $?"),  # preloads a library of its own
+    program("stdbuf", "stdbuf -oL sh -c 'echo line'; echo $?"),  # preloads its own library
     program("awk", LINES + "; awk '{ n[$1 % 7] += length($0) } END { for (i = 0; i < 7; i++) print i, n[i]; \"echo "
             "child\" | getline x; print x }' lines"),
     program("sed", LINES + "; sed -n '/99/{s/words/WORDS/;p}' lines | sed -i.bak '1d' lines; sed --posix 's/(/x/' "
@@ -207,7 +207,7 @@ def listdir(path):
 
 
 def tree(folder):
-    """{path: (mode, contents)} of all that lies in `folder`."""
+    """{path: (mode, contents)} of all files in `folder`."""
     found = {}
     for path, folders, files in os.walk(folder):
         for name in folders + files:
@@ -224,10 +224,10 @@ def tree(folder):
 class Programs(e2e.Case):
     def setUp(self):
         super().setUp()
-        os.chmod(self.folder, 0o755)  # for programs that give up root
+        os.chmod(self.folder, 0o755)  # for programs that drop root
 
     def outcome(self, program, host):
-        """(result, files) of the script in a fresh folder. Not where others look: what dlhook makes would lie in it."""
+        """(result, files) of the script in a fresh folder. It is private: dlhook's files would be in it."""
         work = os.path.join(self.folder, "work")
         shutil.rmtree(work, ignore_errors=True)
         for name in ("", "home", "tmp"):

@@ -47,7 +47,7 @@ class Ranks(e2e.Case):
 
     @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
     def test_mpirun(self):
-        # Each rank has a session of its own: without a folder given the job's id must bring them together.
+        # Each rank has its own session: without a given folder the job's id must bring them together.
         rank_of = '"$0" $((3 + ${OMPI_COMM_WORLD_RANK:-${PMI_RANK}}))'
         argv = ["mpirun", "-n", "2", "/bin/sh", "-c", rank_of, e2e.victim("nested")]
         allowed = {"OMPI_ALLOW_RUN_AS_ROOT": 1, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": 1, "OMPI_MCA_rmaps_base_oversubscribe": 1}

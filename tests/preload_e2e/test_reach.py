@@ -1,4 +1,4 @@
-"""Every way in which a program reaches BLAS: linked, opened, looked up, from Fortran, nested. Counts made by hand."""
+"""Every way in which a program reaches BLAS: linked, opened, looked up, from Fortran, nested. Counts by hand."""
 
 import collections
 import os
@@ -59,7 +59,7 @@ class LookedUp(e2e.Case):
             with self.subTest(host=host):
                 self.fresh_run()
                 self.assert_same_behaviour(plain, self.under(host, argv), host)
-                # Once a BLAS is global, the name that RTLD_DEFAULT finds is seen.
+                # Once a BLAS is global, the name found by RTLD_DEFAULT is hooked.
                 self.assert_problems(e2e.Run(self.run_path).trace().top_calls(),
                                      {("cblas_sgemm", 3, 4, 5, "NT"): 12})
 
@@ -112,7 +112,7 @@ class Nested(e2e.Case):
         self.assert_problems(inner, {("sgemm_", 9, 8, 10, "TN"): 30})
         outer = {(call.thread_id, call.sequence) for call in trace.top_calls()}
         self.assertTrue(all((call.thread_id, call.parent) in outer for call in inner))
-        # The same work seen twice is counted once: FLOPs and calls of the gemm table are the outer calls'.
+        # Nested work is counted once: FLOPs and calls of the gemm table are the outer calls'.
         self.assertEqual(sum(row["calls"] for row in run.table("gemm")), 30)
 
 

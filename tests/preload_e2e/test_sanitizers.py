@@ -1,5 +1,6 @@
-"""Hosts with a sanitizer's runtime, under valgrind, with another allocator: they start, end and print as without dlhook, every call is
-recorded, a real fault is still found, and nothing is found that is not the program's. Victims are compiled here: each needs its flags.
+"""Hosts with a sanitizer's runtime, under valgrind, with another allocator: they start, end and print as without
+dlhook, every call is recorded, a real fault is still found, and nothing in dlhook is reported. Victims are compiled
+here: each needs its flags.
 """
 
 import os
@@ -12,7 +13,7 @@ import e2e
 SOURCES = os.path.join(e2e.HERE, "victims")
 CALLS = 130  # of each run of the victim, both processes
 
-# What the runtimes say of a fault, without numbers that differ from run to run.
+# The runtimes' reports of a fault, without numbers that differ between runs.
 FINDING = re.compile(rb"SUMMARY: \w+: [a-z -]+|runtime error: .*|\d+ byte\(s\) leaked")
 
 
@@ -34,7 +35,7 @@ class Sanitizers(e2e.Case):
         return path
 
     def check(self, argv, hosts=("launcher", "writer"), **variables):
-        """Under `hosts` with `variables`; LD_PRELOAD may name the shim by {shim}, otherwise it comes first."""
+        """Under `hosts` with `variables`; LD_PRELOAD may contain {shim} for the shim, otherwise that comes first."""
         there_before = {name: value.replace("{shim}", "").strip(":") for name, value in variables.items()}
         plain = e2e.run(argv, env=e2e.clean_environment(**there_before))
         if plain.out != b"done 1.5\nchild 3\n":
@@ -65,7 +66,7 @@ class Sanitizers(e2e.Case):
         self.check([self.build("static_thread", "-fsanitize=thread", "-static-libtsan"), "none"])
 
     def test_address_sanitizer(self):
-        """Its shared runtime refuses whatever is preloaded before it, unless told not to: dlhook run does."""
+        """Its shared runtime rejects libraries preloaded before it, unless told not to: dlhook run does."""
         victim = self.build("address", "-fsanitize=address")
         self.check([victim, "none"], hosts=["launcher"])
         runtime = self.runtime("libasan.so")

@@ -1,6 +1,6 @@
 """Signal handlers that make calls, at any moment and left in any way; calls that are left by an exception, a
-cancellation, the thread's end. The program does what it does without dlhook, and every call that returned is recorded
-or counted as lost.
+cancellation, the thread's end. The program behaves as without dlhook, and every call that returned is recorded or
+counted as lost.
 """
 
 import os
@@ -8,7 +8,7 @@ import os
 import e2e
 
 
-# Soon full: what handlers interrupt and leave is also a ring that grows, and totals.
+# Full early: handlers also interrupt and leave growing rings, and totals.
 SMALL = {"DLHOOK_RING_KIB": 64, "DLHOOK_GROWTH_KIB": 1024}
 
 
@@ -17,7 +17,7 @@ class Counted(e2e.Case):
         return {row["metric"]: row["value"] for row in e2e.Run(self.run_path).table("summary")}
 
     def assert_sound(self, summary):
-        """No record was damaged by another one; what is missing found no room in its ring."""
+        """No record was damaged by another one; missing ones had no room in their ring."""
         self.assertLessEqual({metric for metric in summary if metric.startswith("loss:")}, {"loss:ring_full"})
         notes = [row["note"] for row in e2e.Run(self.run_path).table("summary") if row["metric"] == "oddity"]
         self.assertEqual([note for note in notes if "twice" in note], [])
@@ -77,7 +77,7 @@ class Unwinding(Counted):
         for host in e2e.HOSTS:
             with self.subTest(host=host):
                 self.fresh_run()
-                # Some two million calls: most go into totals, and threads are cancelled there, too.
+                # About two million calls: most go into totals, and threads are cancelled there, too.
                 self.assert_same_behaviour(plain, self.under(host, argv, **SMALL), host)
                 summary = self.summary()
                 self.assert_sound(summary)

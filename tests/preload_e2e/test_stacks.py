@@ -1,6 +1,5 @@
-"""Native stacks (DLHOOK_STACKS): every stack is what the program itself knows of it, on stacks of all kinds;
-the testing shim finds each equal to one that was walked whole and to libunwind's; nothing that a program does to its
-stack harms it.
+"""Native stacks (DLHOOK_STACKS): every stack equals the program's own record of it, on stacks of all kinds; according
+to the testing shim each equals a complete walk and libunwind's; a program may do anything to its stack without harm.
 """
 
 import collections
@@ -12,7 +11,7 @@ MAX_FRAMES = 512
 
 
 class TraceWithStacks(e2e.Trace):
-    """A trace whose calls also know their native stacks: (addresses innermost first, why it ends, interrupted frames)."""
+    """A trace whose calls have their native stacks: (addresses innermost first, why it ends, interrupted frames)."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +44,7 @@ class TraceWithStacks(e2e.Trace):
 
 
 def expected(output):
-    """What the victim printed: {pid: [[address or None]]}, and which of them are interrupted."""
+    """The victim's output: {pid: [[address or None]]}, and which of them are interrupted."""
     stacks = collections.defaultdict(list)
     for line in output.decode().splitlines():
         pid, *words = line.split()
@@ -63,7 +62,7 @@ class Stacks(e2e.Case):
         return e2e.Run(self.run_path).traces(TraceWithStacks), expected(result.out)
 
     def assert_begins(self, stack, known):
-        """The call itself comes first; what the program knows begins behind it."""
+        """The call itself comes first, followed by the addresses known to the program."""
         addresses, _, interrupted = stack
         known_addresses, known_interrupted = known
         self.assertGreaterEqual(len(addresses), 1 + len(known_addresses))
@@ -73,7 +72,7 @@ class Stacks(e2e.Case):
         self.assertEqual(interrupted[:len(known_interrupted)], known_interrupted)
 
     def check(self, mode, host="writer", **extra):
-        """Every call's stack is known, in order. Returns [(stack, what was known of it)]."""
+        """Every call's stack is known, in order. Returns [(stack, the known part of it)]."""
         traces, known = self.traces_of(host, mode, **extra)
         pairs = []
         for trace in traces:
@@ -101,7 +100,7 @@ class Stacks(e2e.Case):
         self.assertEqual((len(pairs), self.cuts(pairs)), (6, {"WHOLE"}))
 
     def test_fork_inside_a_call(self):
-        """The child ends a call that is its parent's: not recorded there, and without its parent's session."""
+        """The child ends a call of its parent's: not recorded there, and without its parent's session."""
         counters = {"DLHOOK_COUNTERS": "task-clock", "DLHOOK_COUNTERS_AT": "call"}
         for extra in ({}, {"DLHOOK_TESTING_STACKS": os.path.join(self.folder, "agreement")}, counters):
             with self.subTest(**extra):
@@ -112,7 +111,7 @@ class Stacks(e2e.Case):
         self.assertEqual([trace.stack_of for trace in traces], [{}, {}])
 
     def test_fork_from_a_thread(self):
-        """The child's thread is on its own stack: read directly, so also where copies are refused."""
+        """The child's thread is on its own stack: read directly, so also if copies are refused."""
         pairs = self.check("fork_thread")
         self.assertEqual((len(pairs), self.cuts(pairs)), (3 + 1 + 3 + 3, {"WHOLE"}))
 
@@ -128,7 +127,7 @@ class Stacks(e2e.Case):
 
     def test_coroutines(self):
         self.assertEqual(self.cuts(self.check("context")), {"WHOLE"})
-        self.check("switched")  # by assembly that nothing tells of: what lies beyond can't be known
+        self.check("switched")  # by assembly without unwind information: the frames beyond can't be known
 
     def test_signal_handlers(self):
         for mode in ("signal", "alternate"):
@@ -151,7 +150,7 @@ class Stacks(e2e.Case):
                     self.assertEqual(stack[1], "NO_UNWIND_INFO")
 
     def test_guessed_frames_cost_no_system_call(self):
-        """What was asked of an address once is remembered: stacks are as whole where no copy may be made any more."""
+        """Checks of an address are cached: stacks are still complete when copies are no longer allowed."""
         pairs = self.check("guessed")
         self.assertEqual((len(pairs), self.cuts(pairs)), (6 * 3, {"WHOLE"}))
 
@@ -202,7 +201,7 @@ class Check(e2e.Case):
         """Rules and nodes of an unloaded library must not be used for the one in its place: equal code, other frames."""
         rounds = 20
         argv = [e2e.victim("reload"), str(rounds), e2e.library("framed_plugin_8"), e2e.library("framed_plugin_104")]
-        # Without libunwind, which keeps rules of what was unloaded.
+        # Without libunwind, which keeps rules of unloaded libraries.
         self.assertEqual(self.stack_agreement(argv)[:2], (2 * rounds, 2 * rounds))
         trace = e2e.Run(self.run_path).traces(TraceWithStacks)[0]
         self.assertEqual({stack[1] for stack in trace.stack_of.values()}, {"WHOLE"})
@@ -211,7 +210,7 @@ class Check(e2e.Case):
         self.assertGreaterEqual(len(plugins), 2)
         frames = {address for stack in trace.stack_of.values() for address in stack[0][:2]}
         ends = [iid for iid, node in trace.nodes.items() if trace.addresses[e2e.one(node, "address_iid")] in frames]
-        self.assertEqual(len(ends), 2 * 2 * rounds)  # a node of each round's own for each of the plugin's two frames
+        self.assertEqual(len(ends), 2 * 2 * rounds)  # a separate node in each round for each of the plugin's two frames
 
 
 class Hostile(e2e.Case):

@@ -1,5 +1,4 @@
-"""What people see on a terminal, and nobody elsewhere: colour, and lines of the terminal's width. A
-pseudo-terminal is the witness."""
+"""Output on terminals only: colour, and lines of the terminal's width. A pseudo-terminal is the witness."""
 
 import fcntl
 import os
@@ -20,7 +19,7 @@ def columns_of(line):
 
 
 def on_terminal(argv, width=80, **extra):
-    """What argv writes to a terminal of that width, both of its streams."""
+    """The output of argv on a terminal of that width, both of its streams."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     environment = e2e.clean_environment(**{"TERM": "xterm-256color", **extra})
@@ -77,7 +76,7 @@ class Terminal(e2e.Case):
         self.assertGreater(max(columns_of(line) for line in self.plain(200).split("\n")), 80)
 
     def test_summary_of_a_run(self):
-        """The summary goes to stderr: what counts is whether that is a terminal."""
+        """The summary goes to stderr: it depends on whether that is a terminal."""
         text = on_terminal(self.command("launcher", [e2e.victim("nested"), "5"])[:2] +
                            ["-o", self.fresh_run(), "--", e2e.victim("nested"), "5"])
         self.assertRegex(text, ESCAPE)

@@ -27,7 +27,7 @@ class Threads(e2e.Case):
                 self.check(host, 10000, 20, 1)
 
     def test_a_herd_of_first_calls(self):
-        """Those who wait for the session to begin sleep: they don't keep its starter from running."""
+        """Threads waiting for the session to begin sleep: they don't keep its starter from running."""
         threads = 2000
         for host in ("launcher", "writer"):
             with self.subTest(host=host):

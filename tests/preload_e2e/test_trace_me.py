@@ -1,4 +1,5 @@
-"""The TraceMe tap against a recorder like TensorFlow's: what it takes, what it refuses. TensorFlow: tests/frameworks."""
+"""The TraceMe tap against a recorder like TensorFlow's: what it accepts, what it refuses. TensorFlow:
+tests/frameworks."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""stdout, stderr and exit code of every victim are byte for byte what they are without dlhook."""
+"""stdout, stderr and exit code of every victim are byte for byte the same as without dlhook."""
 
 import os
 import shutil

@@ -1,6 +1,7 @@
-"""Runs and rings of other users: a report changes nothing that is not its caller's alone, a launcher takes no rings but its own.
+"""Runs and rings of other users: a report changes nothing unless only its caller could write it, a launcher takes only
+its own rings.
 
-Each sentence of docs/trust.md, between root and users who have nothing.
+Each sentence of docs/trust.md, between root and unprivileged users.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ def as_user(uid, argv, env, stdin=b"", cwd="/"):
 
 
 def fingerprint(path):
-    """What could change of a file, but for the time of reading."""
+    """All properties of a file that could change, except the time of reading."""
     info = os.lstat(path)
     content = None
     if os.path.islink(path):
@@ -61,7 +62,8 @@ class TrustCase(e2e.Case):
         return ring
 
     def left(self, uid, run=None, **extra):
-        """A run of `uid` whose process left all of its calls in its rings; its folder, made with mode 0700 where there is none."""
+        """A run of `uid` whose process left all of its calls in its rings; its folder, created with mode 0700 if
+        missing."""
         home = os.path.join(self.folder, f"home-{uid}")
         if not os.path.isdir(home):
             os.mkdir(home, 0o755)
@@ -205,7 +207,7 @@ class Copies(TrustCase):
         ring = self.ring_of(run)
         copy = os.path.join(self.folder, "copy")
         shutil.copytree(run, copy, symlinks=True)
-        error = self.read(copy, "report", code=2).err.decode()  # nothing at all is in its file
+        error = self.read(copy, "report", code=2).err.decode()  # its file is empty
         self.assertIn("a copy: what its process left in memory", error)
         self.assertTrue(os.path.exists(ring))
         self.check_calls(run)
@@ -258,7 +260,7 @@ class Copies(TrustCase):
         self.assertTrue(os.path.exists(ring))
 
     def ends(self, data):
-        """Where packets end, but for the small numbers that other fields hold, too."""
+        """Where packets end, skipping small numbers that other fields also contain."""
         found, at = set(), 0
         while at < len(data) and data[at] == 0x0a:
             length = shift = 0
@@ -297,7 +299,7 @@ class Launchers(TrustCase):
         launcher = self.launched(run)
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
-        # It says that the launcher drains it, as its own processes do.
+        # It claims that the launcher drains it, like its own processes.
         name = f"{launcher.pid}:{USER}:{os.stat('/proc/self/ns/pid').st_ino}:{os.stat('/dev/shm').st_dev:x}:{boot}"
         planted = subprocess.Popen([e2e.victim("stepwise")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=USER,
                                    group=USER, extra_groups=[],
@@ -310,7 +312,7 @@ class Launchers(TrustCase):
         ring = os.readlink(os.path.join(run, link))
         self.rings.append(ring)
         trace = os.path.join(run, link[:-5] + ".dlh")
-        time.sleep(0.5)  # several looks of the launcher, which sleeps 100 ms at most; asserts nothing
+        time.sleep(0.5)  # several polls of the launcher, which sleeps 100 ms at most; asserts nothing
         self.assertEqual(os.path.getsize(trace), 0)
         os.remove(trace)
         os.symlink(target, trace)

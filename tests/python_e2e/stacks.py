@@ -1,4 +1,5 @@
-"""What the tests of Python frames share: interpreters, and traces decoded with stacks and modules. Standard library only."""
+"""Shared by the tests of Python frames: interpreters, and traces decoded with stacks and modules. Standard library
+only."""
 
 import glob
 import os
@@ -36,8 +37,8 @@ class PythonTrace(e2e.Trace):
         self._stacks = {}
         self._entries = {}  # of a stack: for each frame, whether it is one where a call of the interpreter's loop begins
         self.is_cut = set()  # stacks
-        self.modules = {}  # number -> the record that says most
-        self.stack_of = {}  # (thread, sequence) -> stack, () where none is known
+        self.modules = {}  # number -> its most complete record
+        self.stack_of = {}  # (thread, sequence) -> stack, () if none is known
         self.entries_of = {}  # (thread, sequence) -> a flag for each frame of the stack
         self.scopes = []  # (thread, start, name, stack)
 
@@ -55,7 +56,7 @@ class PythonTrace(e2e.Trace):
                 if e2e.one(stack, "is_cut", False):
                     self.is_cut.add(frames)
         elif kind == "python_module":
-            # Through the rings of several threads: one that knows more may come first.
+            # Through the rings of several threads: the more complete one may come first.
             known = self.modules.setdefault(e2e.one(data, "object"), data)
             if (len(data.get("name", [])), "." in e2e.one(data, "type")) >= (len(known.get("name", [])), "." in e2e.one(known, "type")):
                 self.modules[e2e.one(data, "object")] = data

@@ -1,5 +1,6 @@
-"""Every call's Python stack equals traceback.extract_stack() at the same place: same files, functions, lines, for each interpreter
-that the machine has; and it says of as many frames that a call of the interpreter's loop begins there as glibc's backtrace() shows."""
+"""Every call's Python stack equals traceback.extract_stack() at the same place: same files, functions, lines, for each
+interpreter of the machine; and as many of its frames are entries of the interpreter's loop as glibc's backtrace()
+shows."""
 
 import collections
 import json
@@ -23,7 +24,7 @@ def witness(path):
 
 
 def plain(frames):
-    """As extract_stack has them: co_name instead of co_qualname, no objects."""
+    """As in extract_stack: co_name instead of co_qualname, no objects."""
     return [(file, function.rsplit(".", 1)[-1], line) for file, function, line, _ in frames]
 
 
@@ -54,7 +55,7 @@ class Frames(e2e.Case):
         found = stacks.traces(run)
         expected = witness(path)
         os.remove(path)
-        self.assertEqual(len(found), 2)  # and the forked child
+        self.assertEqual(len(found), 2)  # including the forked child
         self.assertGreater(sum(map(len, expected.values())), 100)
         for trace in found:
             self.assert_no_loss(trace)

@@ -1,4 +1,4 @@
-"""Qualified names of modules with each interpreter that the machine has: shared modules, models that live for a moment, classes that
+"""Qualified names of modules with each interpreter of the machine: shared modules, short-lived models, classes that
 defend themselves, threads while the main thread waits. (The real torch: tests/frameworks/test_modules.py.)"""
 
 import collections

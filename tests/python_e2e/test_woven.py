@@ -1,6 +1,6 @@
-"""Native stacks with Python frames in the place of the interpreter's: the C library's functions that call back stand between the Python
-functions that called them and those that they call, in the order in which the program was told to nest them. For each interpreter that the
-machine has."""
+"""Native stacks with Python frames in place of the interpreter's: the C library's functions that call back are between
+the Python functions that called them and those that they call, nested as the program was told. For each interpreter of
+the machine."""
 
 import collections
 import os
@@ -11,7 +11,7 @@ import stacks
 from stacks import e2e
 
 LIBRARY = os.environ.get("DLHOOK_TEST_BLAS", "libopenblas.so.0")
-# What stands in the stack for a way in, outermost first. C functions by the names that the C library exports.
+# The frames of each way in, outermost first. C functions by the names that the C library exports.
 FRAMES = {
     "plain": ["by_plain"],
     "sorted": ["by_sorted", "<lambda>"],
@@ -34,13 +34,13 @@ def expected(ways):
 
 
 def shown(stack):
-    """Of a cell of the table, outermost first, what the test knows."""
+    """From a cell of the table, outermost first, the frames known to the test."""
     frames = []
     for entry in reversed(stack.split(" < ")):
         python = re.fullmatch(r"(.*) \(woven\.py:\d+\)", entry)
         if python:
             frames.append(python[1].rsplit(".", 1)[-1])
-        elif entry.split(" (")[0] in C_FUNCTIONS:  # with a line where the C library's debug information is installed
+        elif entry.split(" (")[0] in C_FUNCTIONS:  # with a line if the C library's debug information is installed
             frames.append(entry.split(" (")[0])
     return frames
 
@@ -69,7 +69,7 @@ class Woven(e2e.Case):
         self.assertEqual(seen, collections.Counter(tuple(expected(way)) for way in ways))
 
     def test_cut(self):
-        """More Python frames than are kept: the outer ones are not known, and nothing else is said in their place."""
+        """More Python frames than are recorded: the outer ones are unknown, and nothing replaces them."""
         program = stacks.interpreter("3.11")
         (stack, _), = self.stacks_of(program, [("plain",) * 40 + ("qsort",)], DLHOOK_STACKS="all").items()
         frames = shown(stack)

@@ -20,7 +20,7 @@ struct ReplayLine {
 
 struct Replay {
   CounterList counters;
-  uint64_t mask;  // of what a counter holds
+  uint64_t mask;  // of a counter's bits
   uint32_t line_count;
   ReplayLine lines[kMaxLines];
 };

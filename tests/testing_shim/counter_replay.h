@@ -1,5 +1,4 @@
-// DLHOOK_TESTING_COUNTERS=FILE: recorded readings in the place of counters, for hardware that this machine does not
-// have.
+// DLHOOK_TESTING_COUNTERS=FILE: recorded readings instead of counters, for hardware that this machine does not have.
 //
 //   # What a thread's next reading finds counted since its last one; after the last line the first follows again.
 //   counters cycles instructions cache-misses

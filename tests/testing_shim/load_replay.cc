@@ -1,4 +1,4 @@
-// Hands recorded readings to the shim that this library is.
+// Passes recorded readings to the shim that this library is.
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
-// DLHOOK_TESTING_STACKS=FILE: every native stack is captured as the shim does it, walked whole, and found by libunwind
-// (opened here, never linked: its exports would take the host's C++ exceptions over). When the process ends, a line
-// goes to FILE: how many stacks; how many of them are as walked whole, and as libunwind finds them (-1: there is no
-// libunwind); mean ns in place by each of the three ways.
+// DLHOOK_TESTING_STACKS=FILE: every native stack is captured by the shim's method, walked completely, and found by
+// libunwind (opened here, never linked: its exports would take over the host's C++ exceptions). When the process ends,
+// a line goes to FILE: the number of stacks; how many of them equal the complete walk, and libunwind's (-1: there is no
+// libunwind); mean ns in place of each of the three ways.
 // Thread: any application thread. Slow, allocates, takes the loader's lock.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -22,10 +22,11 @@
 namespace dlhook {
 namespace {
 
-// Their times in place are compared: each is in turn the first, which has to bring the stack's memory into the cache.
+// Their times in place are compared: they alternate as the first one, which has to bring the stack's memory into the
+// cache.
 enum class StackWay : uint32_t { kJoined, kWhole, kLibunwind };
 constexpr uint32_t kStackWays = 3;
-constexpr int kMaxAddresses = 544;  // more than are kept: the shim's own come first
+constexpr int kMaxAddresses = 544;  // more than are recorded: the shim's own come first
 
 const char* g_file;
 std::atomic<uint64_t> g_checked{0};
@@ -55,7 +56,7 @@ const Libunwind& GetLibunwind() {
   return libunwind;
 }
 
-// What it remembers of unloaded objects.
+// Its cache of unloaded objects.
 void FlushAfterDlclose(const Libunwind& libunwind) {
   static std::atomic<uint32_t> flushed{1};
   uint32_t generation = CurrentBindingGeneration();
@@ -65,7 +66,7 @@ void FlushAfterDlclose(const Libunwind& libunwind) {
   }
 }
 
-// How many addresses it finds; 0: there is no libunwind.
+// The number of addresses it finds; 0: there is no libunwind.
 uint32_t BacktraceOfLibunwind() {
   const Libunwind& libunwind = GetLibunwind();
   if (libunwind.backtrace == nullptr) return 0;
@@ -74,7 +75,7 @@ uint32_t BacktraceOfLibunwind() {
   return count < 0 ? 0 : static_cast<uint32_t>(count);
 }
 
-// Is what libunwind found the stack of `node`?
+// Whether libunwind's stack equals that of `node`.
 bool EqualsNode(const SessionHeader& session, uint32_t node, uint32_t count, RuleCache* rules) {
   bool is_too_deep = false;
   for (uint32_t i = 0; i < count; ++i) {
@@ -90,7 +91,7 @@ bool EqualsNode(const SessionHeader& session, uint32_t node, uint32_t count, Rul
 }
 
 void CountTime(StackWay first, uint64_t ticks, uint64_t ticks_per_second) {
-  // Of a second: longer ones waited for a processor, or met everything for the first time.
+  // ns; longer ones waited for a processor, or were the first of their kind.
   constexpr uint64_t kLongest = 20000;
   if (ticks > ticks_per_second / kLongest) return;
   g_ticks_per_second.store(ticks_per_second);
@@ -98,7 +99,7 @@ void CountTime(StackWay first, uint64_t ticks, uint64_t ticks_per_second) {
   g_ticks[static_cast<uint32_t>(first)].fetch_add(ticks);
 }
 
-// Stacks that are the same are the same node.
+// Equal stacks have the same node.
 uint32_t CaptureAndCheck(NativeStackThread* memory, const FrameState& start) {
   ThreadState* thread = dlhook_thread;
   auto first = static_cast<StackWay>(g_checked.load() % kStackWays);
@@ -118,7 +119,7 @@ uint32_t CaptureAndCheck(NativeStackThread* memory, const FrameState& start) {
     }
     if (i == 0) ticks = ReadTicks(thread->clock) - begin;
   }
-  Undisturbed undisturbed;  // by a handler that forks: its child has no session to look into
+  Undisturbed undisturbed;  // by a handler that forks: its child has no session to read
   if (thread->active == 0) return 0;
   g_checked.fetch_add(1);
   if (node == whole) g_as_whole.fetch_add(1);

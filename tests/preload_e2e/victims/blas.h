@@ -1,4 +1,5 @@
-// BLAS as the victims call it. Declared here, so that no vendor's cblas.h is needed and both integer widths are at hand.
+// BLAS as called by the victims. Declared here, so that no vendor's cblas.h is needed and both integer widths are
+// available.
 #ifndef DLHOOK_TESTS_PRELOAD_E2E_VICTIMS_BLAS_H_
 #define DLHOOK_TESTS_PRELOAD_E2E_VICTIMS_BLAS_H_
 

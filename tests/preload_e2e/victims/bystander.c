@@ -1,5 +1,5 @@
-// Preloaded into programs that know no BLAS: every process that loads it calls, in its constructor and, where BYSTANDER_CALLS says
-// how often, on a thread. BYSTANDER_COUNTS names a file of two counters: calls begun, calls done.
+// Preloaded into programs without BLAS: every process that loads it calls, in its constructor and, as often as
+// BYSTANDER_CALLS says, on a thread. BYSTANDER_COUNTS names a file of two counters: calls begun, calls completed.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-// Calls functions with everything set that a call must leave alone, and says where something changed: the pending dlerror(), errno,
-// rounding mode and exception flags, with exceptions that would raise signals.
-// caller_state LIBRARY NAME…: functions of LIBRARY that do nothing, three times each through its handle, and as others find them.
+// Sets all state that a call must preserve, calls functions, and reports changes: the pending dlerror(), errno,
+// rounding mode and exception flags, with exceptions that would raise signals. caller_state LIBRARY NAME…: functions of
+// LIBRARY that do nothing, three times each through its handle, and as found by other look-ups.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-// A process whose counters are known: counted COMMAND [NUMBER]. Prints what getrusage says of it at the end: ns of
-// processor time, minor and major faults, voluntary and involuntary switches.
+// A process with known counters: counted COMMAND [NUMBER]. Prints its getrusage at the end: ns of processor time, minor
+// and major faults, voluntary and involuntary switches.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static void* WorkerBesideOthers(void* argument) {
   return argument;
 }
 
-// No recorded call: 2000 faults, and then time enough to be sampled.
+// No recorded call: 2000 faults, and then enough time to be sampled.
 static void* Silent(void* argument) {
   for (int i = 0; i < 20; ++i) {
     Touch(100);
@@ -74,7 +74,7 @@ static int IsPerf(int fd) {
   return ioctl(fd, PERF_EVENT_IOC_ID, &id) == 0;
 }
 
-// Puts a pipe with data on every perf descriptor, calls, and looks whether the data is there. Returns how many.
+// Puts a pipe with data on every perf descriptor, calls, and checks that the data is still there. Returns their number.
 static int TakeDescriptors(void) {
   int taken = 0;
   DIR* folder = opendir("/proc/self/fd");
@@ -119,7 +119,7 @@ static void AlarmSoon(void) {
   setitimer(ITIMER_REAL, &soon, NULL);
 }
 
-// The child goes on where the parent was interrupted.
+// The child continues where the parent was interrupted.
 static void ForkOnAlarm(int number) {
   (void)number;
   int status;
@@ -131,7 +131,7 @@ static void ForkOnAlarm(int number) {
   if (forks < wanted_forks) AlarmSoon();
 }
 
-// Returns how many of its children did not come out of the call during which they were forked.
+// Returns how many of its children never left the call during which they were forked.
 static int UnderForks(int wanted) {
   struct sigaction action = {.sa_handler = ForkOnAlarm, .sa_flags = SA_RESTART};
   sigaction(SIGALRM, &action, NULL);
@@ -145,7 +145,7 @@ static int UnderForks(int wanted) {
   return broken;
 }
 
-// Processes that come one after another and have silent threads, all alive at once.
+// Successive processes with silent threads, all alive at once.
 static void Family(int count) {
   int is_child = 0;
   for (int i = 0; i < count && !is_child; ++i) {

@@ -1,6 +1,5 @@
-// A process that takes all file descriptors for its own: descriptors ROUNDS FILE. Each round closes all but the
-// standard ones, calls, and puts FILE on every number, so that whoever writes to a number that it once had writes into
-// FILE.
+// A process that takes all file descriptors for itself: descriptors ROUNDS FILE. Each round closes all except the
+// standard ones, calls, and puts FILE on every number, so that a write to a number that dlhook once had goes into FILE.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

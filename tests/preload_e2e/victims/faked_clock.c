@@ -1,5 +1,5 @@
-// Preloaded as faketime is: answers for the C library's clocks, ten years ago and a hundred times as fast, and now and then an
-// hour earlier than before.
+// Preloaded like faketime: replaces the C library's clocks by ones ten years ago and a hundred times as fast, which
+// occasionally jump back by an hour.
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 #include <time.h>

@@ -1,6 +1,6 @@
-// Serves its own page faults. faults missing|protected: 100 calls whose operands lie in pages that are missing (or protected, as
-// is every large private mapping of the process but stacks) and known to userfaultfd; a thread answers, and where pages
-// are missing calls itself before each answer. Exit code 77: userfaultfd is not to be had.
+// Serves its own page faults. faults missing|protected: 100 calls whose operands are in pages that are missing (or
+// protected, like every large private mapping of the process except stacks) and registered with userfaultfd; a thread
+// answers, and if pages are missing makes a call itself before each answer. Exit code 77: userfaultfd is not available.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -44,7 +44,7 @@ static void Protect(uint64_t start, uint64_t bytes) {
   if (ioctl(faults, UFFDIO_REGISTER, &range) == 0) ioctl(faults, UFFDIO_WRITEPROTECT, &protect);
 }
 
-// What the shim has mapped for itself is among them. Not the thread's stack that serves, nor the memory around it.
+// The shim's own mappings are among them. Not the serving thread's stack, nor the memory around it.
 static void ProtectAll(uint64_t but_start, uint64_t but_end) {
   FILE* file = fopen("/proc/self/maps", "r");
   char line[512];

@@ -1,10 +1,12 @@
-// Makes calls as fast as it can: flood MODE THREADS CALLS FILE. Each thread makes CALLS products of three shapes in turn; FILE is a
-// mapping that outlives the process and holds, per thread: finished calls, nanoseconds that passed inside of the products, and
-// nanoseconds that passed around them.
-// MODE: plain; stop (its parent, the launcher, is stopped from the first call to the last); short (CALLS threads one after another,
-// of THREADS calls each, counted as one); handler (a timer's handler makes calls, too: counted as the second thread's); fork (a child
-// is forked in the middle and makes a tenth of the calls: counted as the second thread's); kill (SIGKILL after CALLS calls);
-// filter (a seccomp filter after the first call that kills for madvise, kill, statfs and nanosleep).
+// Makes calls as fast as it can: flood MODE THREADS CALLS FILE. Each thread makes CALLS products, alternating three
+// shapes; FILE is a mapping that outlives the process and holds, per thread: finished calls, nanoseconds spent inside
+// of the products, and nanoseconds spent around them.
+//
+// MODE: plain; stop (its parent, the launcher, is stopped from the first call to the last); short (CALLS threads one
+// after another, with THREADS calls each, counted as one); handler (a timer's handler makes calls, too: counted as the
+// second thread's); fork (a child is forked in the middle and makes a tenth of the calls: counted as the second
+// thread's); kill (SIGKILL after CALLS calls); filter (a seccomp filter after the first call that kills for madvise,
+// kill, statfs and nanosleep).
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -62,7 +64,7 @@ static void* WorkShort(void* length) {
   return NULL;
 }
 
-// One at a time: where a handler takes longer than the timer, the work would stand still.
+// One at a time: if a handler takes longer than the timer, the work would stand still.
 static void SetTimer(void) {
   struct itimerval soon = {{0, 0}, {0, 200}};
   setitimer(ITIMER_REAL, &soon, NULL);

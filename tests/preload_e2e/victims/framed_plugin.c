@@ -1,5 +1,5 @@
-// A plugin whose Run makes a product from a frame of FRAME_BYTES bytes. Its copies differ in nothing else: the same
-// code addresses, other unwind tables.
+// A plugin whose Run makes a product from a frame of FRAME_BYTES bytes. Its copies differ only in that: the same code
+// addresses, other unwind tables.
 #include "tiny_blas.h"
 
 __attribute__((used)) static void Multiply(void) {

@@ -1,5 +1,5 @@
-// What Multiply.java loads: linked to OpenBLAS, which so comes into a local scope of the JVM, and opens it by name,
-// too. Per call one cblas_sgemm 8x9x10 through its own PLT and one dgemm_ 4x5x6 by the pointer that it looked up.
+// Loaded by Multiply.java: linked to OpenBLAS, which thus gets into a local scope of the JVM, and also opens it by
+// name. Per call one cblas_sgemm 8x9x10 through its own PLT and one dgemm_ 4x5x6 through a looked-up pointer.
 #include <dlfcn.h>
 #include <stddef.h>
 

@@ -17,7 +17,7 @@ struct Counter {
   volatile int64_t completed;
 };
 static struct Counter* counters;
-// Not a constant, so that the compiler lets the access be.
+// Not a constant, so that the compiler keeps the access.
 static volatile intptr_t nowhere = 8;
 
 static void* Work(void* index) {

@@ -1,4 +1,4 @@
-// A framework like Caffe, which tells nobody of its layers: two convolutions of one shape (image by image, im2col) and
+// A framework like Caffe, which does not report its layers: two convolutions of one shape (image by image, im2col) and
 // two linear layers, trained for some steps. layered STEPS
 #include <cblas.h>
 

@@ -1,4 +1,4 @@
-// Ways to end a process. lifecycle MODE CALLS: the process makes CALLS calls of 6x7x8, then what MODE says.
+// Ways to end a process. lifecycle MODE CALLS: the process makes CALLS calls of 6x7x8, then ends according to MODE.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "blas.h"
 
-// Not a constant, so that the compiler lets the access be.
+// Not a constant, so that the compiler keeps the access.
 static volatile intptr_t nowhere = 8;
 
 static void Calls(int count, int m) {

@@ -1,6 +1,7 @@
-// A process that runs out of something. limits RESOURCE WHEN: RESOURCE is descriptors, address_space, file_size,
-// processes, processes_left (one more, for a user of its own; then ten calls), locked (all memory is), locked_little (all new memory is, and at most 2 MiB may be) or none; the limit is set `before` the first call or `later`. Then 50 calls, ten on
-// each of five threads one after another, and what the program itself could still do.
+// A process that runs out of a resource. limits RESOURCE WHEN: RESOURCE is descriptors, address_space, file_size,
+// processes, processes_left (one more, for a separate user; then ten calls), locked (all memory is), locked_little (all
+// new memory is, and at most 2 MiB may be) or none; the limit is set `before` the first call or `later`. Then 50 calls,
+// ten on each of five successive threads, and what the program itself could still do.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +35,7 @@ static rlim_t AddressSpaceInUse(void) {
   return (rlim_t)pages * 4096;
 }
 
-// From here on it is bound by the limit for locked memory, also as root.
+// From here on the limit for locked memory applies, also to root.
 static void LockNewMemory(void) {
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[2];

@@ -1,4 +1,4 @@
-// What dlerror() says of look-ups and around other calls. loader_errors LIBRARY SYMBOL.
+// dlerror() after look-ups and around other calls. loader_errors LIBRARY SYMBOL.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -13,7 +13,7 @@ static void Say(const char* what) {
   printf("%s: %s\n", what, error ? error : "no error");
 }
 
-// As the manual page of dlsym has it; with an earlier error pending too.
+// As in the manual page of dlsym; also with an earlier error pending.
 static void LookUp(const char* scope, void* handle, const char* name, const char* version) {
   char what[200];
   snprintf(what, sizeof what, "%s %s %s", scope, name, version ? version : "");

@@ -1,6 +1,7 @@
-// A library that tells what it executes as MKL-DNN and oneDNN did before 2.2: the same variables, formats and flushes
-// (src/common/verbose.cpp, primitive.cpp of v0.21.5, v1.0.4, v1.3 and v1.7), with lines that the MXNet wheels print. It
-// computes nothing; the genuine releases are in tests/frameworks/mxnet. Named libmkldnn.so, by which the tap knows it.
+// A library that reports its executions like MKL-DNN and oneDNN before 2.2: the same variables, formats and flushes
+// (src/common/verbose.cpp, primitive.cpp of v0.21.5, v1.0.4, v1.3 and v1.7), with lines as printed by the MXNet wheels.
+// It computes nothing; the genuine releases are in tests/frameworks/mxnet. Named libmkldnn.so, by which the tap knows
+// it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static void ReadLevel(int release) {
   level = newer ? atoi(newer) : value ? atoi(value) : 0;
 }
 
-// The level is read at the first call, the first line printed before the first that is an execution's or a creation's.
+// The level is read at the first call, the first line printed before the first line for an execution or creation.
 void Execute(int release, int rounds) {
   static int version_printed;
   const struct Release* r = &kReleases[release];

@@ -1,6 +1,6 @@
-// Linked to the library of mkldnn.c; uses its own stdio beside it. mkldnn_user RELEASE [blocks|found]: it
-// switches the log on for the second of three rounds by mkldnn_set_verbose, with "found" as dlsym finds it in the library. Says at the end whether its own file had
-// been flushed.
+// Linked to the library of mkldnn.c; also uses its own stdio. mkldnn_user RELEASE [blocks|found]: it switches the log
+// on for the second of three rounds by mkldnn_set_verbose, with "found" as found by dlsym in the library. Reports at
+// the end whether its own file had been flushed.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

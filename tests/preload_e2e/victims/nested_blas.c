@@ -1,4 +1,4 @@
-// A BLAS whose cblas_sgemm calls its sgemm_ through the PLT, as the reference libraries do.
+// A BLAS whose cblas_sgemm calls its sgemm_ through the PLT, like the reference libraries.
 #include "blas.h"
 
 void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n, const int* k, const float* alpha,
@@ -9,6 +9,6 @@ void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n
 
 void cblas_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda,
                  const float* b, int ldb, float beta, float* c, int ldc) {
-  // Row-major: the transposed product, operands exchanged.
+  // Row-major: the transposed product, operands swapped.
   sgemm_("T", "N", &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc);
 }

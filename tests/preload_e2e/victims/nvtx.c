@@ -68,7 +68,7 @@ static void threads(void) {
   pthread_join(thread, NULL);
 }
 
-/* More than are kept; the inner ones are lost, the outer ones and what follows are not. */
+/* More than are recorded; the inner ones are lost, the outer ones and later ones are not. */
 static void deep(int depth) {
   char name[16];
   for (int i = 0; i < depth; ++i) {

@@ -1,4 +1,4 @@
-/* Another tool for NVTX: prints the ranges that are pushed. */
+/* Another tool for NVTX: prints the pushed ranges. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -22,7 +22,7 @@ def call():
     gemm(101, 111, 112, 40, 40, 40, 1.0, address, 40, address, 40, 0.0, address, 40)
 
 
-call()  # the parent has a trace, rings and perhaps a writer of its own when it forks
+call()  # the parent has a trace, rings and possibly its own writer when it forks
 with open(path, "w+b") as file:
     file.truncate(4096)
     counters = mmap.mmap(file.fileno(), 4096)

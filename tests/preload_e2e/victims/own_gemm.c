@@ -1,5 +1,5 @@
-// A library that carries an sgemm_ of its own (and an ILP64 sgemm_64_) and calls them through its PLT. Built several times
-// with another TAG. Each function writes TAG into C[0], so that the caller sees whose it got.
+// A library with its own sgemm_ (and an ILP64 sgemm_64_), called through its PLT. Built several times with different
+// TAGs. Each function writes TAG into C[0], so that the caller sees whose it got.
 #include <stdint.h>
 
 #ifdef ILP64
@@ -20,7 +20,8 @@ void sgemm_64_(const char* trans_a, const char* trans_b, const int64_t* m, const
   c[0] = TAG + 0.5f + (float)(*m * *n * *k);
 }
 
-// What the library is for: one sgemm_ of 2x3x4. In the 32-bit build a callee that reads 64 bits finds -1 in the upper half.
+// The library's function: one sgemm_ of 2x3x4. In the 32-bit build a callee that reads 64 bits finds -1 in the upper
+// half.
 float Run(void) {
   Integer sizes[] = {2, -1, 3, -1, 4, -1};
   float one = 1, c[1] = {0};

@@ -1,5 +1,5 @@
-// In libgcc_s.so.1's place: knows no code. A process that forked while another thread was in libgcc's may find its lock
-// held for ever, so nobody may ask in a child.
+// Replaces libgcc_s.so.1: knows no code. In a process forked while another thread was in libgcc its lock may be held
+// forever, so a child must not ask it.
 #include <stdlib.h>
 #include <unistd.h>
 

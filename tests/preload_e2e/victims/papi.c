@@ -1,4 +1,4 @@
-// A libpapi (version 7.1) with one event that works, or that does by VICTIM_PAPI what a library should not.
+// A libpapi (version 7.1) with one event that works, or that misbehaves as VICTIM_PAPI says.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

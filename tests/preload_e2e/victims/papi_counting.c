@@ -1,5 +1,6 @@
-// A libpapi (version 7.0) whose one event, PAPI_TOT_INS, is 7 more at every reading of a thread. Four event sets at a time.
-// As the real one it needs a stack of some size; and it ends a forked child that uses what its parent has opened.
+// A libpapi (version 7.0) whose one event, PAPI_TOT_INS, increases by 7 at every reading of a thread. Four event sets
+// at a time. Like the real one it needs a fairly large stack; and it kills a forked child that uses its parent's event
+// sets.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -21,7 +21,7 @@ void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n
 
 void Work(void) {
 #ifdef WEAK_GEMM
-  puts(&sgemm_ == NULL ? "no sgemm_" : "sgemm_ is there");  // not called: nothing may be behind it
+  puts(&sgemm_ == NULL ? "no sgemm_" : "sgemm_ is there");  // not called: it may be null
 #else
   int size = 4;
   float one = 1, zero = 0, a[16], c[16] = {0};

@@ -1,5 +1,5 @@
-// Opens plugins and calls their Work(). plugin_host local|deepbind|namespace PLUGIN…
-// Built with HOST_GEMM and -rdynamic it defines sgemm_ itself, which then is everybody's.
+// Opens plugins and calls their Work(). plugin_host local|deepbind|namespace PLUGIN… Built with HOST_GEMM and -rdynamic
+// it defines sgemm_ itself, for all of them.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

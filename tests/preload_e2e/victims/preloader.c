@@ -1,4 +1,4 @@
-// To be preloaded: a dgemm_ that calls the next one, as tools other than dlhook have it.
+// To be preloaded: a dgemm_ that calls the next one, like other tools.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 

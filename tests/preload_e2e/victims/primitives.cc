@@ -1,6 +1,5 @@
-// Each kind of primitive of oneDNN 2.x once, forward, and backward where it is short: what the programs in the folder
-// examples/primitives of oneDNN's source do (which test_onednn_examples.py runs where they are). Prints the name of
-// each.
+// Each kind of primitive of oneDNN 2.x once, forward, and backward if it is short: like the programs in the folder
+// examples/primitives of oneDNN's source (which test_onednn_examples.py runs if present). Prints the name of each.
 #include <cstdio>
 #include <cstring>
 #include <dnnl.hpp>

@@ -1,6 +1,6 @@
-// A process that gives something away: privileges WHAT WHEN. It makes ten calls (`later`) or none (`before`), then
-// WHAT: setuid, setgid, user_namespace, pid_namespace, chroot DIRECTORY, undumpable or filter (seccomp: what a finished
-// program needs and no more); then ten calls more, and but for `filter` ten on a new thread.
+// A process that drops a right: privileges WHAT WHEN. It makes ten calls (`later`) or none (`before`), then WHAT:
+// setuid, setgid, user_namespace, pid_namespace, chroot DIRECTORY, undumpable or filter (seccomp: only what a finished
+// program needs); then ten more calls, and except for `filter` ten on a new thread.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -21,7 +21,7 @@ static void* Calls(void* unused) {
   return NULL;
 }
 
-// Kills the process for any other system call than these: writing, a lock's, freeing memory, ending.
+// Kills the process for any system call except these: writing, a lock's, freeing memory, ending.
 static int Filter(void) {
 #define ALLOW(name) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, name, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
   struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

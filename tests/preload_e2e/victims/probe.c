@@ -1,5 +1,5 @@
-// Feature detection: asks for BLAS names in every way before and after a BLAS is loaded. Must print the same with dlhook.
-// probe CALLS
+// Feature detection: looks up BLAS names in every way before and after a BLAS is loaded. Must print the same with
+// dlhook. probe CALLS
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

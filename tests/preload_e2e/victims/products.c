@@ -1,7 +1,7 @@
 // Opens a BLAS and calls each of these products that it has, twice; prints the name and an element of the result.
-// products LIBRARY [SIZE]: with SIZE also one cblas_sgemm of SIZE³, and how many threads there are then.
-// Built twice: INTEGER, CBLAS(name) and FORTRAN(name) are of 32 bits (cblas_sgemm, sgemm_) or of 64 (cblas_sgemm_64,
-// sgemm_64_). Shapes: see PRODUCTS in test_blas.py.
+// products LIBRARY [SIZE]: with SIZE also one cblas_sgemm of SIZE³, and the number of threads then. Built twice:
+// INTEGER, CBLAS(name) and FORTRAN(name) are for 32 bits (cblas_sgemm, sgemm_) or 64 (cblas_sgemm_64, sgemm_64_).
+// Shapes: see PRODUCTS in products.py.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdint.h>

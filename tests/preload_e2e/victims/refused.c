@@ -1,4 +1,5 @@
-// Runs a program to which the kernel refuses system calls, as sandboxes do: refused ERRNO NUMBER[,NUMBER…] PROGRAM [ARGUMENT…].
+// Runs a program for which the kernel refuses system calls, as in sandboxes: refused ERRNO NUMBER[,NUMBER…] PROGRAM
+// [ARGUMENT…].
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Loads a plugin, calls it, unloads it, loads another one that the loader puts at the same address; again and again.
-// reload ROUNDS PLUGIN_A PLUGIN_B. Exit code 4: the addresses never met, so the run proves nothing.
+// Loads a plugin, calls it, unloads it, loads another one that the loader puts at the same address; repeatedly. reload
+// ROUNDS PLUGIN_A PLUGIN_B. Exit code 4: the addresses never coincided, so the run proves nothing.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

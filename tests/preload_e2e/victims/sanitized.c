@@ -1,5 +1,5 @@
-// A program for sanitizers and allocators: 3 threads of 40 products (linked ones and ones through dlsym, in turn), a forked child
-// with 10, the C library's functions that others like to replace, and a fault to be found.
+// A program for sanitizers and allocators: 3 threads of 40 products (alternately linked and through dlsym), a forked child with
+// 10, commonly replaced functions of the C library, and a fault to be found.
 // sanitized FAULT: none, race, overflow, leak, undefined.
 #define _GNU_SOURCE
 #include <dlfcn.h>

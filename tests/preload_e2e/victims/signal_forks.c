@@ -1,5 +1,5 @@
-// A signal handler forks in the middle of calls; each child returns into what was interrupted, finishes its call and ends. Arguments: the
-// number of forks. Prints "done" if every child ended well, else how the first other one did.
+// A signal handler forks in the middle of calls; each child returns into the interrupted code, finishes its call and
+// ends. Arguments: the number of forks. Prints "done" if every child ended well, else how the first other one ended.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-// The first call of a process, and of many threads, on stacks as small as the C library allows: small_stacks THREADS.
+// The first call of a process, and of many threads, on the smallest stacks that the C library allows: small_stacks
+// THREADS.
 #define _GNU_SOURCE
 #include <limits.h>
 #include <pthread.h>

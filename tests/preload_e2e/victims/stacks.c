@@ -3,7 +3,7 @@
 // interrupted instruction.
 // stacks MODE    MODE: plain, deep N, threads, fork, fork_inside, fork_thread, context, switched, signal, alternate,
 //                      untold, jit, jit_fork LIBRARY, guessed, smashed
-// Exits with 2 where a forked child came to harm, 3 where a product changed errno.
+// Exits with 2 if a forked child failed, 3 if a product changed errno.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,10 +28,10 @@
 #define NOINLINE __attribute__((noinline, noclone))
 #define MAX_LEVELS 8192
 
-static __thread uint64_t g_return[MAX_LEVELS];  // of the functions that are open
+static __thread uint64_t g_return[MAX_LEVELS];  // of the active functions
 static __thread char g_mark[MAX_LEVELS];
 static __thread int g_level;
-static __thread int g_base;  // the first one on the present stack
+static __thread int g_base;  // the first one on the current stack
 static int g_is_silent;
 
 #define ENTER() (g_mark[g_level] = ' ', g_return[g_level++] = (uint64_t)__builtin_return_address(0))
@@ -60,7 +60,7 @@ NOINLINE static void Product(int n) {
   Print();
   LEAVE();
 }
-NOINLINE static void Aligned(int n) {  // the compiler keeps the caller's stack pointer in a place of its own
+NOINLINE static void Aligned(int n) {  // the compiler stores the caller's stack pointer elsewhere
   ENTER();
   __attribute__((aligned(64))) volatile char room[256];
   room[n] = 1;
@@ -121,7 +121,7 @@ NOINLINE static void Fork(void) {
 }
 static void ForkHere(void) {
   tiny_blas_inside = NULL;
-  g_is_silent = fork() == 0;  // the child's call that is open is its parent's
+  g_is_silent = fork() == 0;  // the child's open call is its parent's
 }
 NOINLINE static void ForkInside(void) {
   ENTER();
@@ -192,7 +192,7 @@ NOINLINE static void Context(void) {
   }
   LEAVE();
 }
-// As a runtime's hand-written switch does it: nothing tells of it.
+// As in a runtime's hand-written switch: without unwind information.
 void OnStack(void* top, void (*function)(int), int argument);
 __asm__(
     ".text\n.type OnStack, @function\nOnStack:\n"
@@ -238,7 +238,7 @@ NOINLINE static void Signal(int flags) {
   LEAVE();
 }
 
-// Code that no table tells of: with a frame pointer, with nothing but its epilogue, with neither.
+// Code without tables: with a frame pointer, with nothing but its epilogue, with neither.
 #define UNTOLD(name, code, size)                  \
   void name(void (*function)(int), int argument); \
   __asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" code ".skip " #size "\n");
@@ -251,7 +251,7 @@ typedef void Caller(void (*)(int), int);
 
 NOINLINE static void Through(Caller* caller) {
   ENTER();
-  Push('-', 0);  // where `caller` returns to; its callee knows where it returns to itself
+  Push('-', 0);  // the return address of `caller`; its callee knows its own
   caller(Outer, 2);
   LEAVE();
   LEAVE();
@@ -269,7 +269,7 @@ static Caller* Copied(Caller* caller) {
   return (Caller*)(code + 64);
 }
 
-// Frames whose callees have no tables, at other places each time.
+// Frames whose callees have no tables, at varying places.
 NOINLINE static void Guess(int room) {
   ENTER();
   volatile char* moved = __builtin_alloca((size_t)room);
@@ -285,7 +285,7 @@ static void Guessed(void) {
   for (int room = 1024; room > 0; room -= 256) Guess(room);
 }
 
-// LIBRARY takes libgcc's place and aborts where it is asked in a child.
+// LIBRARY replaces libgcc and aborts if it is called in a child.
 NOINLINE static void JitFork(const char* path) {
   ENTER();
   void* library = dlopen(path, RTLD_NOW);
@@ -300,7 +300,7 @@ NOINLINE static void JitFork(const char* path) {
   LEAVE();
 }
 
-// Overwrites what lies above its frame while it calls.
+// Overwrites the stack above its frame while it calls.
 NOINLINE static void Smash(unsigned seed) {
   enum { kWords = 48 };
   uint64_t kept[kWords];

@@ -1,5 +1,5 @@
-// Does what its standard input says, a line each: "N" makes N calls of 10x11x12 and answers "N done". Leaves at the end
-// of input with exit code 0.
+// Follows its standard input, one line each: "N" makes N calls of 10x11x12 and answers "N done". Leaves at the end of
+// input with exit code 0.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 // A fork storm. storm FORKERS ROUNDS: FORKERS threads each fork ROUNDS children while two other threads call without
-// pause. By turns a child comes from fork, vfork and posix_spawn (of this program as `storm child`); those but vfork's
-// make three calls, one of them on a thread of its own, fork a grandchild that makes two, and leave by _exit.
-// storm clone ROUNDS: the system call itself, of which the C library knows nothing; each child makes two calls.
+// pause. Children are created alternately by fork, vfork and posix_spawn (of this program as `storm child`); all except
+// vfork's make three calls, one of them on a separate thread, fork a grandchild that makes two, and leave by _exit.
+// storm clone ROUNDS: the bare system call, unknown to the C library; each child makes two calls.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

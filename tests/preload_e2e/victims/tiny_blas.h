@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-// Called inside of each product where set.
+// Called inside of each product if set.
 extern void (*tiny_blas_inside)(void);
 void cblas_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda,
                  const float* b, int ldb, float beta, float* c, int ldc);

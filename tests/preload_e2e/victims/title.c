@@ -1,5 +1,5 @@
-// A program that writes something else over its command line before its first call, as setproctitle does: title WORDS… It leaves
-// its third word where it is.
+// A program that overwrites its command line before its first call, like setproctitle: title WORDS… It leaves its third
+// word in place.
 #include <stdio.h>
 #include <string.h>
 

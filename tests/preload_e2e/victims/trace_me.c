@@ -1,4 +1,5 @@
-/* Loads a recorder (trace_me_recorder.cc) and runs nodes before, in and after a session; prints what the recorder kept. */
+/* Loads a recorder (trace_me_recorder.cc) and runs nodes before, in and after a session; prints the events that the
+   recorder kept. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

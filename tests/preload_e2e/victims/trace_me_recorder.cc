@@ -1,4 +1,5 @@
-// TensorFlow's trace recorder in small, with the names that the real one exports. OTHER_LAYOUT: an event that looks different.
+// A small version of TensorFlow's trace recorder, with the names that the real one exports. OTHER_LAYOUT: an event with
+// a different layout.
 #include <time.h>
 
 #include <atomic>

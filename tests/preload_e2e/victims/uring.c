@@ -1,6 +1,6 @@
-// Reads and writes a file through io_uring while it calls. uring FILE [poll]: 200 rounds with registered buffers and files, each
-// of a write, a call, a read back; then every descriptor from 3 to 99 is closed through the ring, and 50 calls more. `poll`: a
-// thread of the kernel takes the requests. Exit code 77: io_uring is not to be had.
+// Reads and writes a file through io_uring while it calls. uring FILE [poll]: 200 rounds with registered buffers and
+// files, each of a write, a call, a read back; then every descriptor from 3 to 99 is closed through the ring, and 50
+// more calls. `poll`: a thread of the kernel takes the requests. Exit code 77: io_uring is not available.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/io_uring.h>

@@ -1,4 +1,5 @@
-// Which library functions come from, by dladdr and dladdr1: linked ones, ones of dlsym, a local one, none. where_from [LIBRARY].
+// The libraries of functions, by dladdr and dladdr1: linked ones, ones of dlsym, a local one, none. where_from
+// [LIBRARY].
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>

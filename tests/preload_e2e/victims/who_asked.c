@@ -1,5 +1,5 @@
-// A witness, not a victim: preloaded alone, it writes the stack of every product to stderr, as the C library's
-// backtrace() sees it, and passes the call on. Lines: "SYMBOLS begin", one a frame, "SYMBOLS end".
+// A witness, not a victim: preloaded alone, it writes the stack of every product to stderr, according to the C
+// library's backtrace(), and passes the call on. Lines: "SYMBOLS begin", one per frame, "SYMBOLS end".
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -22,7 +22,7 @@ __attribute__((visibility("default"))) void sgemm_(const char* ta, const char* t
                                                    const float* b, const int* ldb, const float* beta, float* c,
                                                    const int* ldc) {
   static Sgemm real;
-  if (real == 0) {  // of whom asks, whose own it is: RTLD_NEXT does not find what was opened with RTLD_LOCAL
+  if (real == 0) {  // in the caller's scope: RTLD_NEXT does not find libraries opened with RTLD_LOCAL
     Dl_info caller;
     if (dladdr(__builtin_return_address(0), &caller) == 0) return;
     *(void**)&real = dlsym(dlopen(caller.dli_fname, RTLD_LAZY | RTLD_NOLOAD), "sgemm_");

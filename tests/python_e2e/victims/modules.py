@@ -35,7 +35,7 @@ class Block(Module):
 
 
 class Evil(Block):
-    """Everything that could disturb a reader."""
+    """Attributes that could disturb a reader."""
 
     def __getattr__(self, name):
         raise RuntimeError("__getattr__")

@@ -1,7 +1,8 @@
-"""Calls a product from every kind of place a program has, and writes where it stood: argv[1] is the file for that, argv[2] the library.
+"""Calls a product from every kind of place in a program, and writes that place: argv[1] is the file for that, argv[2]
+the library.
 
-A line for each call: thread id, process id, the frames, innermost first, as traceback.extract_stack() gives them, and how many calls of the
-interpreter's own loop the C library's backtrace() shows around it.
+A line for each call: thread id, process id, the frames, innermost first, from traceback.extract_stack(), and how many
+calls of the interpreter's own loop the C library's backtrace() shows around it.
 """
 
 import asyncio
@@ -116,7 +117,7 @@ def with_exceptions():
 
 
 def generated():
-    for i in range(20):  # the same addresses again and again
+    for i in range(20):  # the same addresses repeatedly
         exec(compile("\n" * i + "call()", f"<generated {i}>", "exec"), {"call": call})
         scope = {"call": call}
         exec(f"def f{i}(x):\n" + "\n" * (i % 3) + "    return call()\n", scope)

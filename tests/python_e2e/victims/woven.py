@@ -1,5 +1,5 @@
-"""Calls a product from Python that C called, which Python called …: argv[1] is the library, each further word a way in, outermost
-first, such as "qsort,plain,lfind". Prints nothing."""
+"""Calls a product from Python called by C called by Python …: argv[1] is the library, each further word a way in,
+outermost first, such as "qsort,plain,lfind". Prints nothing."""
 
 import ctypes
 import functools

@@ -1,6 +1,6 @@
-"""Stands for torch/nn/modules/module.py where there is no torch for an interpreter: how a module is called and what it contains.
+"""Replaces torch/nn/modules/module.py for interpreters without torch: how a module is called and what it contains.
 
-With VICTIM_TORCH=1 as in PyTorch before 2.1, where nothing is around `_call_impl`.
+With VICTIM_TORCH=1 as in PyTorch before 2.1, where nothing wraps `_call_impl`.
 """
 
 import os
