@@ -1,6 +1,6 @@
-// The drain over rings of a host that scribbles, with drains that take over and outputs that fail.
-// Whatever lies in the rings, what comes out is a trace, not much larger than what went in; and of
-// a host that keeps to the format no call is missing.
+// The drain over rings of a host that scribbles, with drains that take over and outputs that fail. Whatever the rings
+// contain, the output is a trace, not much larger than the input; and no call of a host that keeps to the format is
+// missing.
 #include <cerrno>
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostBytes = 32 << 20;  // of a trace of at most 400 records
 
-// Memory that may be full or gone.
+// Memory that may be full or unavailable.
 class FuzzSink final : public ByteSink {
  public:
   WriteResult Write(const char* data, size_t size, bool) override {

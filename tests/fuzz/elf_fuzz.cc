@@ -1,5 +1,5 @@
-// What `dlhook doctor` reads of a process that it looks into: the memory of its ELF objects, which
-// may say anything, and the list of its mappings.
+// The input of `dlhook doctor` from a process: the memory of its ELF objects, with any contents, and the list of its
+// mappings.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kBase = 0x7f0000000000;
 
-// The input is all that is mapped.
+// The input is the only mapped memory.
 class InputMemory final : public MemoryReader {
  public:
   explicit InputMemory(absl::string_view bytes) : bytes_(bytes) {}

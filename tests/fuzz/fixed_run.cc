@@ -25,7 +25,7 @@
 using Bytes = std::vector<uint8_t>;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-// Of targets whose inputs have a form.
+// For targets whose inputs have a structure.
 extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                                                 unsigned int seed);
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
@@ -88,22 +88,22 @@ Bytes Mutated(Bytes input) {
 
 }  // namespace
 
-// What a fuzzer offers to custom mutators: one change of a few bytes.
+// Called by custom mutators: one change of a few bytes.
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size) {
   static constexpr uint8_t kTelling[] = {0, 1, 2, 0x7f, 0x80, 0xff, '\n', ',', ':', '-', '0', '9'};
   const size_t at = Below(size + 1);
   const size_t count = 1 + Below(8);
   switch (Below(5)) {
-    case 0:  // takes some out
+    case 0:  // removes some
       if (at + count > size) break;
       memmove(data + at, data + at + count, size - at - count);
       return size - count;
-    case 1:  // puts some in
+    case 1:  // inserts some
       if (size + count > max_size) break;
       memmove(data + at + count, data + at, size - at);
       for (size_t i = 0; i < count; ++i) data[at + i] = static_cast<uint8_t>(random_bits());
       return size + count;
-    case 2:  // repeats some that stand elsewhere
+    case 2:  // repeats some from elsewhere
       if (size < count || size + count > max_size) break;
       memmove(data + at + count, data + at, size - at);
       memmove(data + at, data + Below(size - count + 1), count);

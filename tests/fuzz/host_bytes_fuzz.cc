@@ -1,6 +1,6 @@
-// What the shim itself reads of its host as bytes: line tables and strings of Python, its version,
-// the command line, the DLHOOK_* variables. (Frames and modules of Python are the host's own live
-// objects and are read where they lie: no input.)
+// Bytes of the host that the shim itself reads: line tables and strings of Python, its version, the command line, the
+// DLHOOK_* variables. (Frames and modules of Python are the host's own live objects and are read in place: not an
+// input.)
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -16,7 +16,7 @@
 namespace dlhook {
 namespace {
 
-// On the heap with nothing behind its end.
+// On the heap with nothing after its end.
 class Exact {
  public:
   explicit Exact(const std::string& bytes) : bytes_(std::make_unique<char[]>(bytes.size())), size_(bytes.size()) {
@@ -51,7 +51,7 @@ void ReadString(Input* input) {
 void ReadVersion(Input* input) {
   const std::string version = input->Bytes(32);
   std::string offsets = input->Bytes(4096);
-  offsets.resize(4096);  // a live interpreter's, whole
+  offsets.resize(4096);  // a live interpreter's, complete
   PythonLayout layout;
   const char* reason = nullptr;
   const bool is_known = LayoutOfPython(version.c_str(), offsets.data(), &layout, &reason);
@@ -74,7 +74,7 @@ void ReadCommandLine(Input* input) {
   }
 }
 
-std::string variable;  // what every DLHOOK_* variable is set to
+std::string variable;  // the value of every DLHOOK_* variable
 
 void ReadVariables(Input* input) {
   variable = input->Rest();

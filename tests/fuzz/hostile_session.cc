@@ -55,7 +55,7 @@ uint8_t ShapeWordsOf(RecordType type) {
 
 HostileSession::HostileSession(Input* input) : HostileSession(input, input->Byte()) {}
 
-// The whole layout, with native stacks, is 8 MiB: not for every input.
+// The complete layout, with native stacks, is 8 MiB: too large for every input.
 HostileSession::HostileSession(Input* input, uint8_t size)
     : input_(input),
       has_stacks_(size / 4 % 16 == 5),
@@ -106,7 +106,7 @@ void HostileSession::Step(uint8_t choice, const std::function<void(uint8_t choic
     case 13:
       return Scribble();
     case 14: {
-      // Counters that any host moves.
+      // Counters that any host changes.
       SessionHeader* header = session_.header();
       header->slots[choice / 16 % kSlots].dropped += input_->Byte();
       header->no_ring_calls += input_->Byte();
@@ -134,7 +134,7 @@ RecordHeader* HostileSession::Reserve(RingProducer* ring, size_t bytes) {
 
 void HostileSession::PutCall(RingProducer* ring, RecordType type) {
   if (!IsCall(type)) type = RecordType::kCall;
-  const uint8_t odd = input_->Byte();  // of another size than the type has
+  const uint8_t odd = input_->Byte();  // a size that differs from the type's
   const auto shape_words = static_cast<uint8_t>(ShapeWordsOf(type) + (odd >= 224 ? odd : 0));
   const uint8_t addresses = input_->Byte() % 8;
   const std::string shape = input_->Bytes(8u * shape_words);
@@ -178,7 +178,7 @@ void HostileSession::PutTapLine(RingProducer* ring) {
   memcpy(line + 1, text.data(), text.size());
   ring->Commit(space);
   if (change < 64 && line->source < kMaxTapSources) ++calls_;
-  if (change >= 64) is_scribbled_ = true;  // may be no call any more
+  if (change >= 64) is_scribbled_ = true;  // may no longer be a call
 }
 
 void HostileSession::PutScope(RingProducer* ring) {
@@ -201,7 +201,7 @@ void HostileSession::PutScope(RingProducer* ring) {
   ring->Commit(space);
 }
 
-// As many values as it likes, of a set that may not be there or have other names.
+// Any number of values, of a set that may not exist or have other names.
 void HostileSession::PutCounters(RingProducer* ring) {
   const uint8_t count = input_->Byte() % 20;
   const std::string values = input_->Bytes(8u * count);
@@ -221,7 +221,7 @@ void HostileSession::PutCounters(RingProducer* ring) {
   ring->Commit(space);
 }
 
-// What GPUs did, of any kind: all but the type is the input's.
+// GPU work of any kind: everything except the type is from the input.
 void HostileSession::PutGpu(RingProducer* ring) {
   constexpr std::pair<RecordType, size_t> kTypes[] = {{RecordType::kGpuActivity, sizeof(GpuActivityRecord)},
                                                       {RecordType::kGpuLink, sizeof(GpuLinkRecord)},
@@ -232,7 +232,7 @@ void HostileSession::PutGpu(RingProducer* ring) {
   PutText(ring, type, size);
 }
 
-// Records of which only the text must fit: everything before it is the input's.
+// Records of which only the text must fit: everything before it is from the input.
 void HostileSession::PutText(RingProducer* ring, RecordType type, size_t fixed_bytes) {
   const std::string fixed = input_->Bytes(fixed_bytes - sizeof(RecordHeader));
   const std::string text = input_->Bytes(input_->Byte());
@@ -292,7 +292,7 @@ void HostileSession::PutTotals(RingProducer* ring) {
   ring->Commit(space);
 }
 
-// In the table of a thread that is gone: perhaps in the ring already, perhaps just being changed.
+// In the table of a thread that has ended: possibly in the ring already, possibly being changed.
 void HostileSession::LeaveTotals() {
   auto table = reinterpret_cast<TotalsTable*>(session_.ChunkMemory(kChunks - 1));
   const uint64_t before = calls_;
@@ -307,10 +307,10 @@ void HostileSession::LeaveTotals() {
   memcpy(entry, &handed_over, sizeof handed_over);
   memcpy(entry + sizeof handed_over, bytes.data(), bytes.size());
   table->used = used + static_cast<uint32_t>(sizeof handed_over + bytes.size());
-  is_scribbled_ = is_scribbled_ || handed_over != 0;  // the ring's head may not be so far
+  is_scribbled_ = is_scribbled_ || handed_over != 0;  // the ring's head may not have reached it
 }
 
-// A record of any type and any idea of its own size.
+// A record of any type with any size field.
 void HostileSession::PutRubbish(RingProducer* ring) {
   const std::string bytes = input_->Bytes(8 + input_->Byte());
   RecordHeader* space = Reserve(ring, bytes.size() + 8);
@@ -329,7 +329,7 @@ void HostileSession::PutDefinition() {
   session_.PutDefinition(kind, bytes);
 }
 
-// With a parent outside of it as the capture writes it, or any.
+// With a parent outside of it as written by the capture, or any.
 void HostileSession::PutStackNode() {
   if (session_.header()->stack_nodes >= kMaxStackNodes) return;
   const uint8_t parent = input_->Byte();
@@ -343,8 +343,8 @@ void HostileSession::PutStackNode() {
   session_.PutStackNode(node);
 }
 
-// Writes where a stray pointer of the host may: header, checkpoints, slots, definitions, rings.
-// What tells a ring file from others stays, or nothing would be drained.
+// Writes at any place that a stray pointer of the host may reach: header, checkpoints, slots, definitions, rings. The
+// fields that identify a ring file are kept, or nothing would be drained.
 void HostileSession::Scribble() {
   is_scribbled_ = true;
   const uint64_t kPlaces[][2] = {

@@ -1,4 +1,4 @@
-// Rings as a host leaves them: valid by construction, then scribbled over, as the input says.
+// Rings as left by a host: valid by construction, then scribbled over, according to the input.
 #ifndef DLHOOK_TESTS_FUZZ_HOSTILE_SESSION_H_
 #define DLHOOK_TESTS_FUZZ_HOSTILE_SESSION_H_
 
@@ -15,13 +15,13 @@ class HostileSession {
  public:
   explicit HostileSession(Input* input);
 
-  // Plays the host until the input ends; `pause` is called in between, where a drain would come.
+  // Simulates the host until the input ends; `pause` is called in between, where a drain would run.
   void Play(const std::function<void(uint8_t choice)>& pause);
 
   TestSession* session() { return &session_; }
-  // Something was written where the format does not allow it.
+  // True if something was written that the format does not allow.
   bool is_scribbled() const { return is_scribbled_; }
-  // Calls that were committed whole.
+  // Calls that were committed completely.
   uint64_t calls() const { return calls_; }
 
  private:

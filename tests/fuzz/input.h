@@ -1,4 +1,4 @@
-// Fuzzed bytes as a row of choices, and the word that stops a target whose promise is broken.
+// Fuzzed bytes as a series of choices, and the check that stops a target whose promise is broken.
 #ifndef DLHOOK_TESTS_FUZZ_INPUT_H_
 #define DLHOOK_TESTS_FUZZ_INPUT_H_
 
@@ -12,14 +12,14 @@
 
 namespace dlhook {
 
-// A promise of the code under test. Aborts: that is what a fuzzer takes for a finding.
+// A promise of the code under test. Aborts: fuzzers treat that as a finding.
 inline void Require(bool holds, const char* promise) {
   if (holds) return;
   fprintf(stderr, "broken promise: %s\n", promise);
   abort();
 }
 
-// Takes choices off the front of the input; where it has ended, everything is zero.
+// Takes choices from the front of the input; zero after its end.
 class Input {
  public:
   Input(const uint8_t* data, size_t size) : data_(data), size_(size) {}
@@ -36,7 +36,7 @@ class Input {
     Take(&number, sizeof number);
     return number;
   }
-  // Small most of the time, as sizes and ids are.
+  // Usually small, like sizes and ids.
   uint64_t Size() {
     const uint8_t kind = Byte();
     return kind < 192 ? kind : kind < 240 ? Number<uint16_t>() : Number<uint64_t>();

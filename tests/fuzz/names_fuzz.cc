@@ -1,6 +1,5 @@
-// Every other text that a program hands to the analyzer and that is read for its meaning: plans of
-// cuDNN as JSON, names of kernels, of ops, of modules, the words of oneDNN's fields. The first byte
-// picks the reader.
+// All other texts that a program passes to the analyzer and that are parsed: plans of cuDNN as JSON, names of kernels,
+// of ops, of modules, the words of oneDNN's fields. The first byte selects the reader.
 #include <cstdint>
 #include <string>
 

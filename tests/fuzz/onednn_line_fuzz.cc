@@ -1,5 +1,5 @@
-// A line of oneDNN's log as a program's stdout may mangle it, from the drain's splitting to an op
-// in words: all formats from 1.x to 3.x, with the library's own template line or without.
+// A line of oneDNN's log, possibly mangled by a program's stdout, from the drain's splitting to an op in words: all
+// formats from 1.x to 3.x, with the library's own template line or without.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -52,9 +52,9 @@ void ReadLine(Input* input) {
   const uint8_t choice = input->Byte();
   std::string fields = choice % 8 < kTemplateCount ? kTemplates[choice % 8] : "";
   if (choice % 8 == 7) fields = input->Bytes(input->Byte());
-  fields = fields.c_str();  // as far as a library's template goes
+  fields = fields.c_str();  // as a library's template would be
   const std::string bytes = input->Rest();
-  const auto text = std::make_unique<char[]>(bytes.size());  // nothing behind its end
+  const auto text = std::make_unique<char[]>(bytes.size());  // nothing after its end
   memcpy(text.get(), bytes.data(), bytes.size());
   const TapLine identity = ParseTapLine(text.get(), bytes.size(), nullptr);
   const TapLine line = ParseTapLine(text.get(), bytes.size(), fields.c_str());

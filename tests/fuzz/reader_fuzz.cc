@@ -10,8 +10,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-// Two process traces: the input up to a byte that it names itself, and all of it, as a run of
-// several processes has them.
+// Two process traces, as in a run of several processes: the input up to a byte that it selects itself, and all of it.
 TraceModel ModelOf(absl::string_view bytes) {
   TraceBuilder builder("fuzz");
   const absl::Status whole = builder.AddTrace("whole.dlh", {bytes});

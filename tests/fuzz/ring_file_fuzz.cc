@@ -1,6 +1,5 @@
-// A ring file that a killed process left, opened from outside: its header says what the host's last
-// stray write left there, its size is not what the header says, and beside it stands a trace that
-// may be shorter than the rings believe.
+// A ring file left by a killed process, opened from outside: its header may be overwritten by stray writes of the host,
+// its size differ from the header's, and the trace be shorter than the rings assume.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,7 +42,7 @@ class Folder {
 
 void Write(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
-// What a run's own rings say; without it nothing of them is read.
+// The identity in a run's own rings; without it they are not read.
 void NameTrace(const fs::path& trace, SessionHeader* header) {
   struct stat info;
   Require(stat(trace.c_str(), &info) == 0, "the trace was written");
@@ -87,7 +86,7 @@ void OpenRings(Input* input) {
   const fs::path trace = folder.path() / "fuzz.dlh";
   const fs::path link = folder.path() / absl::StrCat("fuzz", kRingSuffix);
   const uint8_t written = input->Byte();
-  std::string packets;  // empty ones: every second place is the end of one
+  std::string packets;  // empty ones: every second offset is the end of one
   for (int i = 0; i < written % 64; ++i) packets += std::string("\x0a\0", 2);
   Write(trace, written < 128 ? packets : input->Bytes(written % 64));
   HostileSession host(input);
@@ -96,7 +95,7 @@ void OpenRings(Input* input) {
   ScribbleIdentity(input, host.session()->header());
   const std::string for_file = input->Bytes(4);
   host.Play([](uint8_t) {});
-  host.session()->header()->checkpoint_generation = 0;  // even: nobody is writing, for which a reader would wait
+  host.session()->header()->checkpoint_generation = 0;  // even: no write in progress, for which a reader would wait
   Input file_input(reinterpret_cast<const uint8_t*>(for_file.data()), for_file.size());
   const fs::path rings = folder.path() / "dlhook-rings";
   Write(rings, FileOf(&file_input, host.session()));

@@ -1,5 +1,5 @@
-// What reports read to name native stacks: perf maps, jitdumps, cached answers, mangled names, ELF files with and
-// without DWARF. ELF files are read by libelf and libdw, which may fail on them: in a process of its own, as in a
+// The inputs of reports for naming native stacks: perf maps, jitdumps, cached answers, mangled names, ELF files with
+// and without DWARF. ELF files are read by libelf and libdw, which may fail on them: in a separate process, as in a
 // report (analyzer/symbols/isolated.h).
 #include <unistd.h>
 
@@ -79,7 +79,7 @@ void ReadObject(absl::string_view bytes) {
 }  // namespace
 }  // namespace dlhook::analyzer
 
-// ELF files begin as such; of the others the first letter says what they are.
+// ELF files are recognised by their magic; for the others the first letter selects the kind.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dlhook::analyzer;
   if (size == 0) return 0;

@@ -1,4 +1,4 @@
-// A trace of unknown origin all the way to what people see: every table, in one format or another.
+// A trace of unknown origin through to the output: every table, in one format or another.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,7 +15,7 @@
 namespace dlhook::analyzer {
 namespace {
 
-// The input has no room for options: its length picks them.
+// The input has no room for options: its length selects them.
 void MakeTables(absl::string_view bytes) {
   TraceBuilder builder("fuzz");
   builder.AddTrace("fuzz.dlh", {bytes}).IgnoreError();

@@ -1,5 +1,5 @@
-// Changes to traces that leave them traces: bytes turned at random die at the first varint. For
-// targets that read traces; one input of eight is changed as bytes all the same, for the framing.
+// Changes traces so that they remain traces: with random bytes they fail at the first varint. For targets that read
+// traces; one input of eight is changed as bytes nevertheless, for the framing.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstdint>
@@ -105,7 +105,7 @@ class Mutator {
     }
   }
 
-  // Of a singular field, or of the element `at` of a repeated one.
+  // For a singular field, or for element `at` of a repeated one.
   void SetScalar(Message* message, const FieldDescriptor* field, int at) {
     const Reflection* r = message->GetReflection();
     const auto set = [&](auto get, auto get_repeated, auto put, auto put_repeated) {
@@ -139,7 +139,7 @@ class Mutator {
   }
   std::string Changed(const FieldDescriptor* field, const std::string& value) { return Text(field, value); }
 
-  // Near what stood there, small as ids and counts are, or at the end of a range.
+  // Near the old value, small like ids and counts, or at the end of a range.
   uint64_t Number(uint64_t before) {
     switch (Below(6)) {
       case 0:
@@ -163,7 +163,7 @@ class Mutator {
     text.resize(room);
     text.resize(LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(text.data()), before.size(), room));
     if (field->type() == FieldDescriptor::TYPE_BYTES) return text;
-    for (char& c : text) c = static_cast<char>(c & 0x7f);  // what is no UTF-8 would spoil the packet
+    for (char& c : text) c = static_cast<char>(c & 0x7f);  // invalid UTF-8 would make the packet unreadable
     return text;
   }
 

@@ -1,10 +1,11 @@
-// The least that a tracer of CUPTI's activities does: what run.py measures dlhook's overhead against. The driver loads
-// it
-// (CUDA_INJECTION64_PATH). Kernels, copies and sets are traced into buffers of 4 MiB, and every record is read and
+// A minimal tracer of CUPTI's activities, against which run.py measures dlhook's overhead. The driver loads it
+// (CUDA_INJECTION64_PATH). Kernels, copies and memsets are traced into buffers of 4 MiB, and every record is read and
 // counted.
+//
 // BARE_CUPTI_COUNTS: the file that it writes at the process's end: "kernels copies sets dropped".
-// Built on the machine with the GPU, against its cupti.h; functions are looked up in the copy of CUPTI that the
-// program has mapped.
+//
+// Built on the machine with the GPU, against its cupti.h; functions are looked up in the copy of CUPTI that the program
+// has mapped.
 #define _GNU_SOURCE
 #include <cupti.h>
 #include <dlfcn.h>

@@ -18,7 +18,7 @@ def expected_files(name):
 
 
 def changed(path, update):
-    """The expected files of one kept run that its tables no longer equal."""
+    """The expected files of one kept run that differ from its tables now."""
     name = os.path.basename(path).removesuffix(".dlh.gz")
     differing = []
     with tempfile.TemporaryDirectory(prefix="dlhook-gpu-") as folder:

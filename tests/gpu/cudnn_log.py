@@ -21,7 +21,7 @@ import re
 Field = collections.namedtuple("Field", "name type value fields")
 Entry = collections.namedtuple("Entry", "level function fields")
 
-# A plan that was executed: its operations, tensors {(uid, dimensions, strides)}, number of its engine, {(knob, value)}.
+# An executed plan: its operations, tensors {(uid, dimensions, strides)}, number of its engine, {(knob, value)}.
 Execution = collections.namedtuple("Execution", "operations tensors engine knobs")
 
 _CALL = re.compile(r"([IWE])! CuDNN \(v\d+[^)]*\) function (\w+)\(\) called:")
@@ -66,7 +66,7 @@ def entries(text):
 
 
 def calls(parsed):
-    """{function: number of calls}, inner ones included."""
+    """{function: number of calls}, including inner ones."""
     counts = collections.Counter()
     for entry in parsed:
         ended = any(field.name == "status" and field.type == "cudnnStatus_t" for field in entry.fields)

@@ -1,6 +1,5 @@
-"""What recording costs beside a bare tracer of CUPTI's activities (bare_cupti.c, built here): the same training by
-turns under the one and the other, the ratio of their median steps. The figure is valid only if both saw the GPU's
-work."""
+"""The cost of recording compared with a bare tracer of CUPTI's activities (bare_cupti.c, built here): the same training
+alternately under either, the ratio of their median steps. The figure is valid only if both saw the GPU's work."""
 
 import glob
 import os
@@ -23,7 +22,7 @@ FIRST_STEADY_STEP = 10
 
 
 def headers(python):
-    """Folders with cupti.h and cuda.h: of a toolkit, else of the Python's packages. None: there are none."""
+    """Folders with cupti.h and cuda.h: of a toolkit, else of the Python's packages. None: not found."""
     command = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     packages = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     homes = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
@@ -36,7 +35,7 @@ def headers(python):
 
 
 def build(python, target):
-    """Empty: it stands there; else why not."""
+    """Empty if it was built; else why not."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     places = headers(python)
     if compiler is None or places is None:
@@ -65,7 +64,7 @@ class Comparison:
             return statistics.median([float(line) for line in file][self.first_steady_step:])
 
     def bare(self):
-        """(seconds, kernels that it counted)"""
+        """(seconds, counted kernels)"""
         counts = os.path.join(self.folder, "counts")
         seconds = self.step([], e2e.clean_environment(CUDA_INJECTION64_PATH=self.tracer, BARE_CUPTI_COUNTS=counts))
         if not os.path.exists(counts):
@@ -83,7 +82,7 @@ class Comparison:
         return seconds, kernels
 
     def ratios(self, rounds):
-        """Of each round; what runs first alternates."""
+        """One per round; the order alternates."""
         ratios = []
         for i in range(rounds):
             order = (self.bare, self.recorded) if i % 2 == 0 else (self.recorded, self.bare)
@@ -105,4 +104,4 @@ def is_small(python, rounds=ROUNDS):
         row = stats.Row("a step under dlhook / under a bare tracer", "ratio", estimate, LIMIT, digits=4,
                         problem=comparison.problem)
         print(f"overhead: {' '.join(cell for cell in row.cells() if cell)}", flush=True)
-        return not row.problem and estimate.low <= LIMIT  # undecided is no failure: the line says so
+        return not row.problem and estimate.low <= LIMIT  # an undecided result is not a failure: the line says so

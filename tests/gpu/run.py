@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Trains networks on a real GPU under dlhook and compares with what cuDNN and torch.profiler say; run.sh starts it.
+"""Trains networks on a real GPU under dlhook and compares with cuDNN's log and torch.profiler; run.sh starts it.
 
     run.py --dlhook FILE --python FILE [--steps N] [--repeat N] [--record] [--no-overhead] [NAME…]
 
-NAME: what to train; all if none is named. --repeat: each side of a comparison of times runs so often, by turns;
-medians count.
---record: keeps the runs in tests/golden/gpu. --no-overhead: leaves out the comparison with a bare tracer.
-Exit codes: 0 all alike; 1 something differs or a program failed; 2 wrong command line; 77 not run: no GPU, or no
-PyTorch
+NAME: what to train; all if none is named. --repeat: runs of each side of a comparison of times,
+alternating; medians count. --record: keeps the runs in tests/golden/gpu. --no-overhead: leaves out the comparison with
+a bare tracer.
+Exit codes: 0 all equal; 1 a difference, or a program failed; 2 wrong command line; 77 not run: no GPU, or no PyTorch
 for it.
 """
 
@@ -31,9 +30,9 @@ NOT_RUN = 77
 GOLDEN = os.path.join(HERE, "..", "golden", "gpu")
 GOLDEN_TABLES = ("summary", "ops", "algorithms", "layout", "gemm", "copies", "kernels", "tuning", "candidates",
                  "iterations", "layers", "launches", "overlap", "guided", "gpu_idle", "devices")  # fmt: skip
-KERNEL_TIME_PART, KERNEL_TIME_NS = 0.02, 100  # by which times of kernels may differ: of the time, and for each kernel
+KERNEL_TIME_PART, KERNEL_TIME_NS = 0.02, 100  # allowed difference of kernel times: relative, and per kernel
 
-# What is trained, as arguments of train.py.
+# The trainings, as arguments of train.py.
 TRAININGS = {
     "alexnet": ["alexnet"],
     "resnet18": ["resnet18"],
@@ -43,7 +42,7 @@ TRAININGS = {
 
 
 def why_not(python):
-    """Why there is nothing to run on; empty if there is. The fake libraries of tests/fakes are no GPU."""
+    """The reason why no GPU can be used; empty if there is one. The fake libraries of tests/fakes do not count."""
     if not any(os.path.exists(device) for device in ("/dev/nvidiactl", "/dev/dxg")):
         return "no NVIDIA GPU (no /dev/nvidiactl)"
     code = "import torch; assert torch.version.cuda; torch.zeros(1).cuda(); print(torch.cuda.get_device_name())"
@@ -69,7 +68,8 @@ class Training:
         return gpu_trace.GpuRun(os.path.join(self.folder, name))
 
     def record(self, run=None, arguments=(), **environment):
-        """Into `run`; into the first one with cuDNN's log, which costs time and changes no order."""
+        """Into `run`; by default into the first one with cuDNN's log, which costs time and does not change the
+        order."""
         if run is None:
             run, environment = self.run, {"CUDNN_LOGLEVEL_DBG": "3", "CUDNN_LOGDEST_DBG": self.log, **environment}
         _checked([e2e.DLHOOK, "run", "-o", run.path, "--", *self.command, *arguments],
@@ -108,7 +108,7 @@ class Training:
         return witnesses.differences(said, recorded), sum(copied.copies for copied in said.values())
 
     def repeated(self, count):
-        """(runs, profiles) by turns, so that a GPU that gets warm is warm for both."""
+        """(runs, profiles), alternating, so that a GPU's temperature affects both."""
         runs, profiles = [], []
         for i in range(count):
             runs.append(self.record(self.new_run(f"times{i}")))
@@ -116,8 +116,8 @@ class Training:
         return runs, profiles
 
     def kernel_times(self, runs, profiles):
-        """By kernel and by op: medians over the runs and over the profiles. What a graph replays has no op for the
-        profiler."""
+        """By kernel and by op: medians over the runs and over the profiles. The profiler has no op for replayed
+        work."""
         lines, count = [], 0
         profiles = [events_of(profile) for profile in profiles]
         for said_of, recorded_of in KERNEL_SUMS[:1] if "--graph" in self.command else KERNEL_SUMS:
@@ -133,7 +133,7 @@ class Training:
         return witnesses.event_differences(by_cupti, by_events), len(by_cupti)
 
     def profiler_in_the_middle(self):
-        """The profiler sees what it sees without dlhook, and dlhook goes on after it."""
+        """The profiler sees the same as without dlhook, and dlhook continues after it."""
         middle = ["--steps", "6", "--profile-steps", "2:4"]
         said = events_of(self.witness(*middle, profile=os.path.join(self.folder, "alone.json")))
         path = os.path.join(self.folder, "beside.json")
@@ -147,7 +147,7 @@ class Training:
         return lines, sum(alone.values())
 
 
-# What the profiler says of kernels, and the same of a run's table.
+# The profiler's kernel times, and those of a run's table.
 KERNEL_SUMS = [(witnesses.profiled_kernels, witnesses.recorded_kernels),
                (witnesses.profiled_op_kernels, witnesses.recorded_op_kernels)]  # fmt: skip
 
@@ -165,7 +165,7 @@ def _checked(command, environment):
 
 
 def compare(name, checks):
-    """Prints a line for each check, and what differs. True if all are alike and have something to say."""
+    """Prints a line for each check, and the differences. True if all are equal and something was compared."""
     alike = True
     for subject, check in checks.items():
         lines, count = check()
@@ -178,7 +178,7 @@ def compare(name, checks):
 
 
 def keep(name, run):
-    """The trace and the tables that it gives now, for check_golden.py."""
+    """The trace and its tables now, for check_golden.py."""
     traces = [file for file in run.files() if file.endswith(".dlh")]
     if len(traces) != 1:
         raise RuntimeError(f"{name}: {len(traces)} process traces instead of one")
@@ -237,7 +237,7 @@ def main():
 
 
 def checks_of(training, name, options):
-    """What a graph replays is no call: products and cuDNN's log have the captured ones only."""
+    """Replayed work makes no calls: products and cuDNN's log contain only the captured ones."""
     checks = {"copies on the GPU": training.gpu_copies, "times of kernels": lambda:
               training.kernel_times(*training.repeated(options.repeat))}
     if not name.endswith("_graph"):

@@ -1,21 +1,21 @@
 #!/bin/sh
 # On a machine with an NVIDIA GPU and PyTorch for CUDA: trains AlexNet and ResNet-18 for a few steps under dlhook and
-# compares what was recorded with cuDNN's own log and with torch.profiler, and what recording costs with a bare tracer of
-# CUPTI's activities. README.md says what exactly, and what has not been tried.
+# compares the record with cuDNN's own log and with torch.profiler, and the cost of recording with a bare tracer of
+# CUPTI's activities. README.md has the details, and what has been tested.
 #
 #   tests/gpu/run.sh [--build FOLDER] [--python FILE] [--steps N] [--repeat N] [--record] [--no-overhead] [NAME…]
 #
-# --build: a build folder with dlhook in it; without it, build/release is built. --python: default python3.
-# --repeat: runs of each side of a comparison of times. --record: keeps the runs in tests/golden/gpu. --no-overhead: without
-# the bare tracer. NAME: alexnet, resnet18, resnet18_tuned, alexnet_graph; all if none is named.
-# Exit codes: 0 all alike; 1 something differs; 77 not run: no GPU. Never 0 where nothing was compared.
+# --build: an existing build folder with dlhook; without it, build/release is built. --python: default python3.
+# --repeat: runs of each side of a comparison of times. --record: keeps the runs in tests/golden/gpu. --no-overhead:
+# without the bare tracer. NAME: alexnet, resnet18, resnet18_tuned, alexnet_graph; all if none is named.
+# Exit codes: 0 all equal; 1 a difference; 77 not run: no GPU. Never 0 if nothing was compared.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/scripts/lib.sh"
 
 build=
 words=$#
-while [ "$words" -gt 0 ]; do  # the other words go to run.py, in their order
+while [ "$words" -gt 0 ]; do  # the other words are passed to run.py, in their order
   case $1 in
     -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
     --build) build=${2:?--build needs a folder}; shift 2; words=$((words - 2)) ;;
@@ -23,7 +23,7 @@ while [ "$words" -gt 0 ]; do  # the other words go to run.py, in their order
   esac
 done
 
-# Nothing is built where nothing can be run.
+# Nothing is built if nothing can be run.
 if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
   echo "SKIPPED: gpu: no NVIDIA GPU (no /dev/nvidiactl)"
   exit 77

@@ -1,6 +1,6 @@
-"""run.py with PyTorch's CUDA wheel on the fake libraries: products, copies, times of kernels, events, graphs, and a
-kept run is compared again. try_on_fakes.py has what takes longer. Proves nothing about real libraries, and no time:
-those of the fakes come from their cost model."""
+"""run.py with PyTorch's CUDA wheel on the fake libraries: products, copies, times of kernels, events, graphs, and
+comparing a kept run. try_on_fakes.py has the longer checks. Proves nothing about real libraries or their times: the
+fakes' times come from their cost model."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ SMALL = ["--steps", "3"]
 
 
 def quiet(function, *arguments):
-    """(result, what it printed)"""
+    """(result, its output)"""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         result = function(*arguments)
@@ -30,7 +30,7 @@ def quiet(function, *arguments):
 
 
 class Trained(fake_gpu.Case):
-    trainings = {}  # made at first use: several tests look at the same
+    trainings = {}  # made at first use: shared by several tests
 
     def trained(self, name):
         if name not in Trained.trainings:
@@ -69,7 +69,7 @@ class OnFakes(Trained):
                                             self.kernel_check(training)})
         self.assertGreater(sum(row["replayed"] for row in training.run.table("kernels") if row["layer"]), 0)
         steps = [row["phase"] for row in training.run.table("iterations") if row["kind"] == "training"]
-        # A launch of the graph is a step as one of single launches is. The capture looks like one, too.
+        # A launch of the graph is a step like one of single launches. So is the capture.
         self.assertEqual(len(steps), 8 + 1)
 
     def test_events_are_alike(self):

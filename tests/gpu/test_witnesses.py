@@ -1,5 +1,5 @@
-"""The comparison of run.py on samples: what genuine cuDNN 9.24 wrote without a device, and what dlhook recorded of the
-same program. The profile is made by hand in Kineto's form, as no GPU has been there to write one."""
+"""The comparison of run.py on samples: the log of genuine cuDNN 9.24 without a device, and dlhook's record of the same
+program. The profile is written by hand in Kineto's format, as no GPU was available to write one."""
 
 import copy
 import os

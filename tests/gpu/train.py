@@ -36,7 +36,7 @@ class AlexNet(nn.Sequential):
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions beside a shortcut."""
+    """Two 3x3 convolutions and a shortcut."""
 
     def __init__(self, inputs, outputs, stride):
         super().__init__()
@@ -70,7 +70,7 @@ NETWORKS = {"alexnet": AlexNet, "resnet18": ResNet18}
 
 
 class Trainer:
-    """A step on random images at a time; with --graph replayed from the fourth one on."""
+    """One step on random images at a time; with --graph replayed from the fourth one on."""
 
     def __init__(self, options):
         torch.manual_seed(1)
@@ -105,7 +105,7 @@ class Trainer:
         return loss
 
     def warm_up(self, images, labels):
-        """On another stream than the default one, as PyTorch's documentation of CUDA graphs asks for."""
+        """On a non-default stream, as required by PyTorch's documentation of CUDA graphs."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -125,7 +125,7 @@ class Trainer:
 
 
 def train(options, profiles):
-    """`profiles`: {step: a context that it enters before it}; the times of the steps."""
+    """`profiles`: {step: a context entered before it}; returns the times of the steps."""
     trainer = Trainer(options)
     times = []
     with contextlib.ExitStack() as open_profile:
@@ -174,7 +174,7 @@ def main():
     options = parse()
     profile = profiled(options.profile, options.cpu_only) if options.profile else None
     times = []
-    if options.profile and options.profile_steps is None:  # what makes the model uses the GPU, too
+    if options.profile and options.profile_steps is None:  # creating the model uses the GPU, too
         with profile:
             times = train(options, {})
     else:

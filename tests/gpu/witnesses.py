@@ -1,5 +1,5 @@
-"""Brings what others say of a training (cuDNN's log, torch.profiler) and what dlhook recorded into one form and
-compares them."""
+"""Converts the witnesses' data on a training (cuDNN's log, torch.profiler) and dlhook's record to one form and compares
+them."""
 
 import collections
 import os
@@ -14,29 +14,28 @@ from e2e import one  # pylint: disable=wrong-import-position
 
 # A product without its orientation: row-major callers swap m and n.
 Product = collections.namedtuple("Product", "side other_side inner batch")
-# What was copied in one direction from or to one kind of host memory.
+# The copies in one direction from or to one kind of host memory.
 Copied = collections.namedtuple("Copied", "copies bytes")
 
-# What a pair of events may hold beside the work between them: launching the first kernel, gaps between several. A
-# guess: no GPU has been there.
+# Time of a pair of events in addition to the work between them: launching the first kernel, gaps between several. An
+# estimate, not measured on a GPU.
 EVENT_SLACK_NS = 10_000
 
-# Operators of PyTorch that are one product each: where their matrices stand among the inputs.
+# Operators of PyTorch that are one product each: the index of their matrices among the inputs.
 MATRICES = {"aten::mm": 0, "aten::addmm": 1, "aten::bmm": 0, "aten::baddbmm": 1}
 
 
-# Operators by the name that dlhook gives what their libraries do. Kernels that PyTorch itself launches in them count
-# with these.
+# Operators by dlhook's name for their libraries' work. Kernels launched by PyTorch itself in them count with these.
 OPS = {
     "aten::mm": "gemm", "aten::addmm": "gemm", "aten::bmm": "gemm", "aten::baddbmm": "gemm",
     "aten::cudnn_convolution": "convolution", "aten::convolution_backward": "convolution",
     "aten::cudnn_batch_norm": "batch_normalization", "aten::cudnn_batch_norm_backward": "batch_normalization",
 }  # fmt: skip
-# Behind the name of an op.
+# After the name of an op.
 DIRECTIONS = ("forward", "backward", "backward-data", "backward-weights", "backward-bias")
 
 
-# --- what dlhook recorded ---------------------------------------------------------------------------------------------
+# --- dlhook's record --------------------------------------------------------------------------------------------------
 
 
 def recorded_executions(trace):
@@ -59,7 +58,7 @@ def _execution(cudnn):
 
 
 def recorded_functions(trace):
-    """{function: number of calls} of cuDNN's functions, inner ones included."""
+    """{function: number of calls} of cuDNN's functions, including inner ones."""
     return collections.Counter(one(call.op, "function") for call in trace.calls if one(call.op, "family") == "cudnn")
 
 
@@ -90,7 +89,7 @@ def recorded_kernels(rows):
 
 
 def recorded_op_kernels(rows):
-    """The same by what launched them: {op: [launches, nanoseconds]}."""
+    """The same by the launching op: {op: [launches, nanoseconds]}."""
     total = {}
     for row in rows:
         launched_by = row["launched_by"] or "none"
@@ -119,11 +118,11 @@ def recorded_op_times(rows):
     return total
 
 
-# --- what torch.profiler saw ------------------------------------------------------------------------------------------
+# --- torch.profiler's record ------------------------------------------------------------------------------------------
 
 
 def profiled_products(events):
-    """The same of a Chrome trace with shapes."""
+    """The same from a Chrome trace with shapes."""
     counts = collections.Counter()
     for event in events:
         first = MATRICES.get(event.get("name"))
@@ -135,7 +134,7 @@ def profiled_products(events):
 
 
 def profiled_copies(events):
-    """The same of the GPU's own activities: "Memcpy HtoD (Pageable -> Device)"."""
+    """The same from the GPU's own activities: "Memcpy HtoD (Pageable -> Device)"."""
     total = {}
     for event in events:
         match = re.match(r"Memcpy (HtoD|DtoH|DtoD) \((\w+)[^>]*-> (\w+)", event.get("name", ""))
@@ -148,7 +147,7 @@ def profiled_copies(events):
 
 
 def profiled_kernels(events):
-    """The same as recorded_kernels: Kineto gives names whole and times in microseconds."""
+    """The same as recorded_kernels: Kineto gives complete names and times in microseconds."""
     total = {}
     for event in events:
         if event.get("cat") == "kernel":
@@ -157,7 +156,7 @@ def profiled_kernels(events):
 
 
 def profiled_op_kernels(events):
-    """{op: [kernels, nanoseconds]}: kernels name the innermost operator around their launch."""
+    """{op: [kernels, nanoseconds]}: kernels have the name of the innermost operator around their launch."""
     operators = {event["args"]["External id"]: event["name"] for event in events
                  if event.get("cat") == "cpu_op" and "External id" in event.get("args", {})}  # fmt: skip
     total = {}
@@ -187,22 +186,22 @@ def _add_time(total, key, count, nanoseconds):
 
 
 def differences(witness, recorded):
-    """A line for each key of which the two dictionaries say different things; none if they agree."""
+    """A line for each key for which the two dictionaries differ; none if they agree."""
     keys = sorted(set(witness) | set(recorded), key=repr)
     return [f"{_text(key)}: {_amount(witness.get(key))} by the witness, {_amount(recorded.get(key))} recorded"
             for key in keys if witness.get(key) != recorded.get(key)]  # fmt: skip
 
 
 def median_times(runs):
-    """{key: [count, nanoseconds]} of several such dictionaries: medians of the times. The counts must be those of
-    every run."""
+    """{key: [count, nanoseconds]} of several such dictionaries: medians of the times. The counts must be equal in all
+    runs."""
     return {key: [runs[0].get(key, [0])[0], statistics.median(run[key][1] for run in runs if key in run)]
             for key in {key for run in runs for key in run}}  # fmt: skip
 
 
 def time_differences(witness, recorded, part, nanoseconds_each):
     """A line for each key that one of the two lacks, whose counts differ, or whose times differ by more than this part
-    of the witness's and this much for each."""
+    of the witness's and this much each."""
     lines = []
     for key in sorted(set(witness) | set(recorded), key=repr):
         said, saw = witness.get(key, [0, 0]), recorded.get(key, [0, 0])
@@ -214,7 +213,8 @@ def time_differences(witness, recorded, part, nanoseconds_each):
 
 
 def event_differences(by_cupti, by_events):
-    """Pairs of events hold all that ran between them: never less than the kernels (0.5 us exact), and not much more."""
+    """Pairs of events include all work between them: never less than the kernels (exact to 0.5 us), and not much
+    more."""
     lines = []
     for key, (count, nanoseconds) in sorted(by_cupti.items(), key=repr):
         if key not in by_events:

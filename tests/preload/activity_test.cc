@@ -1,4 +1,4 @@
-// CUPTI's records become ours, whatever version wrote them; the pool of buffers is bounded and loses none.
+// CUPTI's records of every version are converted; the pool of buffers is bounded and loses none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -181,7 +181,7 @@ TEST(ActivityTest, AnotherClock) {
   Read read = ReadOf(record, kNew, 5000);
   EXPECT_EQ(read.activity.start_ns, 6000u);
   EXPECT_EQ(read.activity.submitted_ns, 5950u);
-  EXPECT_EQ(read.activity.queued_ns, 0u);  // not known stays not known
+  EXPECT_EQ(read.activity.queued_ns, 0u);  // unknown stays unknown
   EXPECT_EQ(ReadOf(record, kNew, -500).activity.start_ns, 500u);
 }
 
@@ -240,7 +240,7 @@ TEST_F(BuffersTest, AreBounded) {
   EXPECT_EQ(taken.size(), kFewRecordsBuffers + kTotal / ActivityBufferBytes(kTotal));
   EXPECT_EQ(pool_.at_cupti.load(), taken.size());
   for (uint8_t* data : taken) EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 8, 0u);
-  EXPECT_FALSE(QueueActivityBuffer(&pool_, taken[1], 0));  // empty: free again at once
+  EXPECT_FALSE(QueueActivityBuffer(&pool_, taken[1], 0));  // empty: free again immediately
   EXPECT_EQ(Take(), taken[1]);
   EXPECT_EQ(Take(), nullptr);
 }
@@ -273,7 +273,7 @@ TEST_F(BuffersTest, OthersAreNotTaken) {
   EXPECT_EQ(NextFullBuffer(&pool_), nullptr);
 }
 
-// As few as keep CUPTI from holding much back, as many as the rate of work and the buffers under way ask for.
+// Few enough that CUPTI does not hold much back, enough for the rate of work and the buffers in use.
 TEST_F(BuffersTest, TakeMoreRecordsTheMoreComeBack) {
   uint8_t* held_back = Take();
   auto after_second = [&](int filled) {
@@ -290,7 +290,7 @@ TEST_F(BuffersTest, TakeMoreRecordsTheMoreComeBack) {
   EXPECT_EQ(after_second(9), 64u);
   EXPECT_EQ(after_second(100), 256u);
   EXPECT_EQ(after_second(1), 256u);
-  EXPECT_EQ(after_second(0), 64u);  // one is held back
+  EXPECT_EQ(after_second(0), 64u);  // one is held by CUPTI
   EXPECT_EQ(after_second(0), 16u);
   EXPECT_EQ(after_second(0), 16u);
   QueueActivityBuffer(&pool_, held_back, 0);

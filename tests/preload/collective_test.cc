@@ -18,7 +18,7 @@ constexpr int64_t kMpiCommunicator = -0x3c000000;  // MPICH's handles are ints, 
 class CollectiveTest : public ::testing::Test {
  protected:
   void SetUp() override { *FakeRuntimeAnswers() = {}; }
-  // The table of communicators is the process's: the next test finds none of this one's.
+  // The table of communicators is global: the next test must not find this one's.
   void TearDown() override {
     for (uint64_t handle = 0x100; handle < 0x500; ++handle) TrackCommunicatorGone({Pointer(handle), 0, Real()});
     for (uint64_t i = 0; i < 300; ++i) TrackCommunicatorGone({Pointer(0x10000 + i * 16), 0, Real()});
@@ -88,7 +88,7 @@ TEST_F(CollectiveTest, RootsPeersAndBuffers) {
   EXPECT_EQ(Decode(args).shape.peer, 5);
   args.datatype = 99;
   EXPECT_EQ(Decode(args).shape.bytes, 0u);
-  EXPECT_EQ(Decode(args).shape.communicator, 0u);  // no communicator given
+  EXPECT_EQ(Decode(args).shape.communicator, 0u);  // no communicator
 }
 
 TEST_F(CollectiveTest, ACommunicatorIsAskedOnceUntilItIsGone) {
@@ -100,7 +100,7 @@ TEST_F(CollectiveTest, ACommunicatorIsAskedOnceUntilItIsGone) {
   EXPECT_EQ(Decode(AllReduce(0x300)).shape.communicator, first + 1);
   FakeRuntimeAnswers()->rank = 0;
   TrackCommunicatorGone({Pointer(0x200), 0, Real()});
-  EXPECT_EQ(Decode(AllReduce(0x300)).shape.communicator, first + 1);  // behind a gap
+  EXPECT_EQ(Decode(AllReduce(0x300)).shape.communicator, first + 1);  // after a gap
   const Result again = Decode(AllReduce(0x200));
   EXPECT_EQ(again.shape.communicator, first + 2);
   EXPECT_EQ(again.shape.rank, 0);
@@ -161,7 +161,7 @@ TEST_F(CollectiveTest, MpiIsNotAskedAboutWhatItRefused) {
   EXPECT_EQ(FakeRuntimeAnswers()->calls, 0);
 }
 
-// More communicators than there is room for have no number; none is mistaken for another.
+// Communicators beyond the table's capacity have no number; none is mistaken for another.
 TEST_F(CollectiveTest, ManyCommunicators) {
   std::vector<uint32_t> numbers;
   for (uint64_t i = 0; i < 300; ++i) numbers.push_back(Decode(AllReduce(0x10000 + i * 16)).shape.communicator);

@@ -85,7 +85,7 @@ TEST(ConfigTest, Stacks) {
   EXPECT_EQ(native.stack_families, native.families);
   EXPECT_EQ(native.python, PythonMode::kOff);
   EXPECT_EQ(Parse({{"DLHOOK_STACKS", "all"}, {"DLHOOK_PYTHON", "off"}}).python, PythonMode::kOn);
-  // Only of what is captured at all.
+  // Only captured families.
   EXPECT_EQ(
       Parse({{"DLHOOK_STACKS", "native"}, {"DLHOOK_CAPTURE", "-onednn"}, {"DLHOOK_STACKS_FAMILIES", "blas,onednn"}})
           .stack_families,

@@ -1,4 +1,4 @@
-// Copies whose arguments are in a structure: cudaMemcpy3DParms, CUDA_MEMCPY2D and their kin.
+// Copies whose arguments are in a structure: cudaMemcpy3DParms, CUDA_MEMCPY2D and their variants.
 #include <gtest/gtest.h>
 
 #ifdef DLHOOK_HAS_CUDA_HEADERS
@@ -24,7 +24,7 @@ class CopyStructTest : public ::testing::Test {
     ASSERT_NE(Attach(), nullptr);
     *FakeRuntimeAnswers() = {};
     *FakeDriverAnswers() = {};
-    TrackMemoryChange({});  // forget what earlier tests were told
+    TrackMemoryChange({});  // resets the state of earlier tests
   }
 };
 
@@ -100,7 +100,7 @@ TEST_F(CopyStructTest, Structures) {
   }
 }
 
-// CU_MEMORYTYPE_UNIFIED: the address is in the device's place, and tells where it is.
+// CU_MEMORYTYPE_UNIFIED: the address is in the device's field, and determines the memory.
 // The extent then counts the array's elements.
 TEST_F(CopyStructTest, BytesOfArraysAreNotKnown) {
   for (const int array : {0, 8}) {  // srcArray, dstArray of cudaMemcpy3DParms
@@ -142,7 +142,7 @@ TEST_F(CopyStructTest, NoStructureIsNoCrash) {
 }
 
 #ifdef DLHOOK_HAS_CUDA_HEADERS
-// The offsets above, checked against the toolkit's headers where they are installed.
+// The offsets above, compared with the toolkit's headers if installed.
 TEST(CopyLayoutTest, IsThatOfTheHeaders) {
   EXPECT_EQ(offsetof(cudaMemcpy3DParms, srcPtr), 4 * 8u);
   EXPECT_EQ(offsetof(cudaMemcpy3DParms, dstPtr), 12 * 8u);

@@ -1,4 +1,4 @@
-// Copies, fills and allocations; which memory they touch; whether they are being captured.
+// Copies, fills and allocations; which memory they access; whether they are being captured.
 #include "preload/decode/copy.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 const void* RuntimeReal() { return reinterpret_cast<const void*>(&FakeRuntimeFunction); }
 const void* DriverReal() { return reinterpret_cast<const void*>(&FakeDriverFunction); }
-// A function of a library that has none of the getters.
+// A function of a library without these getters.
 const void* ForeignReal() { return reinterpret_cast<const void*>(&getpid); }
 
 class CopyTest : public ::testing::Test {
@@ -25,7 +25,7 @@ class CopyTest : public ::testing::Test {
     ASSERT_NE(Attach(), nullptr);
     *FakeRuntimeAnswers() = {};
     *FakeDriverAnswers() = {};
-    TrackMemoryChange({});  // forget what earlier tests were told
+    TrackMemoryChange({});  // resets the state of earlier tests
   }
 };
 
@@ -52,7 +52,7 @@ TEST_F(CopyTest, KindsSayTheDirectionAndWhichSideIsTheHosts) {
   struct Case {
     int32_t kind;
     CopyDirection direction;
-    uint64_t asked;  // about which address the library was asked; 0: about none
+    uint64_t asked;  // the address in the query to the library; 0: no query
   };
   for (const Case& c : {Case{0, CopyDirection::kHostToHost, 0x2000}, Case{1, CopyDirection::kHostToDevice, 0x2000},
                         Case{2, CopyDirection::kDeviceToHost, 0x1000}, Case{3, CopyDirection::kDeviceToDevice, 0}}) {
@@ -82,7 +82,7 @@ TEST_F(CopyTest, WhereTheCallDoesNotSayTheAddressesTell) {
                         Case{2, CopyDirection::kDeviceToDevice, HostMemory::kNone},
                         Case{3, CopyDirection::kHostToHost, HostMemory::kManaged},
                         Case{4, CopyDirection::kUnknown, HostMemory::kUnknown}}) {
-    for (int32_t kind : {4, -1, 17}) {  // cudaMemcpyDefault, none, nonsense
+    for (int32_t kind : {4, -1, 17}) {  // cudaMemcpyDefault, none, invalid
       TrackMemoryChange({});
       FakeRuntimeAnswers()->pointer_type = c.type;
       const CopyShape shape = Decode(Plain(kind));
@@ -125,7 +125,7 @@ TEST_F(CopyTest, TheLibraryIsAskedOnceForAnAddress) {
   EXPECT_EQ(FakeRuntimeAnswers()->calls, 3);
 }
 
-// Before CUDA 11 the question about pageable memory is an error that the program would find.
+// Before CUDA 11 a query about pageable memory is an error that the program would find.
 TEST_F(CopyTest, Cuda10IsNotAsked) {
   FakeRuntimeAnswers()->pointer_type = 1;
   for (int version : {10020, 11000}) {
@@ -272,7 +272,7 @@ TEST_F(CopyTest, Batch) {
   EXPECT_EQ(failed.shape<CopyShape>().bytes, 0u);
 }
 
-// cudaMemcpy3DBatchOp: as driver_types.h has it.
+// cudaMemcpy3DBatchOp, as in driver_types.h.
 struct CopyOperation {
   struct {
     uint32_t type = 1;  // a pointer; 2: an array
@@ -306,7 +306,7 @@ TEST_F(CopyTest, Operations) {
   EXPECT_EQ((std::vector<uint64_t>{both.bytes, both.copies, both.width_bytes}), (std::vector<uint64_t>{1207, 2, 0}));
   EXPECT_EQ(decode(0).bytes, 0u);
   EXPECT_EQ(decode(1000, 1).bytes, 0u);  // the array is not read
-  operations[0].destination.type = 2;    // elements of a size that is not told
+  operations[0].destination.type = 2;    // elements of unknown size
   const CopyShape array = decode(1);
   EXPECT_EQ(array.bytes, 0u);
   EXPECT_EQ(array.direction, CopyDirection::kUnknown);
@@ -335,7 +335,7 @@ TEST_F(CopyTest, Allocations) {
   EXPECT_TRUE(record.untouched_behind());
   TestRecord failed(kAllocationShapeWords, 2, 2);
   DecodeAllocation(args, failed.record());
-  EXPECT_EQ(failed.addresses()[0], 0u);  // what `out` points to is not the library's
+  EXPECT_EQ(failed.addresses()[0], 0u);  // the library did not write `out`
   AllocationArgs pitched;
   pitched.width = 100, pitched.height = 4;
   TestRecord pitch(kAllocationShapeWords, 2);
@@ -354,7 +354,7 @@ TEST_F(CopyTest, CapturedStreams) {
   FakeRuntimeAnswers()->capture_status = 1;
   CopyArgs args = Plain(3);
   EXPECT_EQ(Decode(args).captured, 0);
-  EXPECT_EQ(FakeRuntimeAnswers()->calls, 0);  // nothing is open: nobody is asked
+  EXPECT_EQ(FakeRuntimeAnswers()->calls, 0);  // nothing is open: no query
   TrackBeginCapture({Pointer(0x30), 1, RuntimeReal()});
   EXPECT_EQ(Decode(args).captured, 0);  // a begin that failed
   TrackBeginCapture({Pointer(0x30), 0, RuntimeReal()});
@@ -374,10 +374,10 @@ TEST_F(CopyTest, CapturedStreams) {
   FakeRuntimeAnswers()->status = 0;
   TrackEndCapture({Pointer(0x30), 901, RuntimeReal()});  // an invalidated capture ends with an error
   EXPECT_EQ(Decode(args).captured, 0);
-  TrackEndCapture({});  // one too many
+  TrackEndCapture({});  // an unmatched one
   TrackBeginCapture({Pointer(0x30), 0, DriverReal()});
   FakeDriverAnswers()->capture_status = 1;
-  EXPECT_EQ(Decode(args).captured, 1);  // the driver's own function, where the runtime's is not beside it
+  EXPECT_EQ(Decode(args).captured, 1);  // the driver's own function, if the runtime has none
   EXPECT_EQ(FakeDriverAnswers()->calls, 1);
   TrackEndCapture({});
   EXPECT_EQ(g_open_captures.load(), 0);

@@ -1,6 +1,6 @@
-// Words of DLHOOK_COUNTERS on processors that this machine does not have: what perf_event is asked for, what is
-// refused, what is not understood. Configurations are compared with the vendors' event lists (github.com/intel/perfmon;
-// Linux's tools/perf/pmu-events) and with what `perf stat -vv` prints.
+// Words of DLHOOK_COUNTERS on processors that this machine does not have: the requests to perf_event, what is refused,
+// what is not recognised. Configurations are compared with the vendors' event lists (github.com/intel/perfmon; Linux's
+// tools/perf/pmu-events) and with the output of `perf stat -vv`.
 #include "preload/counters/counter_names.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// sysfs of an Intel processor (Ice Lake, Linux 6.1), as far as it matters.
+// The relevant sysfs files of an Intel processor (Ice Lake, Linux 6.1).
 bool ReadFakeSysfs(const char* path, char* text, size_t size) {
   static const auto& kFiles = *new std::map<std::string, std::string>{
       {"/sys/bus/event_source/devices/cpu/type", "4\n"},
@@ -48,7 +48,7 @@ Processor IceLake() { return ProcessorOf("GenuineIntel", 6, 0x6a, true); }
 
 std::unique_ptr<CounterList> Parse(const char* words, const Processor& processor = IceLake()) {
   auto list = std::make_unique<CounterList>();
-  memset(list.get(), 0xa5, sizeof *list);  // nothing may be taken for cleared
+  memset(list.get(), 0xa5, sizeof *list);  // no field may be assumed to be cleared
   ParseCounters(words, processor, &ReadFakeSysfs, list.get());
   return list;
 }
@@ -84,7 +84,7 @@ TEST(CounterNames, KnowsProcessorsByFamilyAndModel) {
   }
 }
 
-// Of the kernel's flags.
+// From the kernel's flags.
 uint32_t SetsOf(std::string flags) {
   for (char& c : flags) c = c == '\n' || c == '\t' ? ' ' : c;
   const auto has = [&](const char* flag) { return flags.find(std::string(" ") + flag + " ") != std::string::npos; };
@@ -93,7 +93,7 @@ uint32_t SetsOf(std::string flags) {
          (has("amx_int8") ? kAmxInt8 : 0) | (has("amx_bf16") ? kAmxBf16 : 0);
 }
 
-// The processor that runs this is what /proc/cpuinfo says.
+// The processor that runs this test is the one in /proc/cpuinfo.
 TEST(CounterNames, ThisProcessorIsTheKernels) {
   FILE* file = fopen("/proc/cpuinfo", "r");
   ASSERT_NE(file, nullptr);
@@ -191,7 +191,7 @@ TEST(CounterNames, TopdownByEventsBefore) {
                                                                   {"INT_MISC.RECOVERY_CYCLES", 0x010d}}));
   const auto haswell = Parse("topdown", ProcessorOf("GenuineIntel", 6, 0x3c, false));
   EXPECT_EQ(Configs(*haswell)["INT_MISC.RECOVERY_CYCLES"], 0x0100030dU);
-  // Two threads a core: perfmon's skylakex_core.json, AnyThread is bit 21.
+  // Two threads per core: perfmon's skylakex_core.json, AnyThread is bit 21.
   const auto smt = Configs(*Parse("topdown", ProcessorOf("GenuineIntel", 6, 0x55, true)));
   EXPECT_EQ(smt.at("INT_MISC.RECOVERY_CYCLES_ANY"), 0x20010dU);
   EXPECT_EQ(smt.at("CPU_CLK_UNHALTED.ONE_THREAD_ACTIVE"), 0x023cU);
@@ -260,7 +260,7 @@ TEST(CounterNames, Modifiers) {
   EXPECT_TRUE(list->counters[1].exclude_user);
   EXPECT_FALSE(list->counters[2].exclude_user || list->counters[2].exclude_kernel);
   EXPECT_TRUE(list->counters[3].exclude_kernel);
-  // What getrusage counts can't be told apart so.
+  // getrusage's values can't be separated this way.
   EXPECT_FALSE(Parse("task-clock:u")->counters[0].sources & SourceBit(CounterSource::kRusage));
   EXPECT_THAT(Parse("voluntary-switches:u")->complaint, HasSubstr("its name alone"));
   EXPECT_THAT(Parse("cycles:x")->complaint, HasSubstr("u or k"));
@@ -324,7 +324,7 @@ TEST(CounterNames, WhatIsNotUnderstoodIsSaidAndTheRestKept) {
   EXPECT_THAT(Names(*list), ElementsAre("instructions"));
   EXPECT_THAT(list->complaint,
               testing::StartsWith("cycels is not understood, expected software, basic, cache, flops, topdown"));
-  // Names that differ only behind what a name can hold must not become one.
+  // Names that differ only beyond the maximum length must not become one.
   const std::string most(71, 'x');
   EXPECT_EQ(Parse(("papi::" + most + "1").c_str())->count, 0u);
   EXPECT_NE(Parse(std::string(500, 'a').c_str())->complaint[0], '\0');
@@ -338,7 +338,7 @@ TEST(CounterNames, ManyWordsEndAtTheLimit) {
   EXPECT_THAT(list->complaint, HasSubstr("at most 48 counters"));
 }
 
-// Every name that is listed is understood somewhere, has a meaning, and can stand in a trace.
+// Every listed name is recognised on some processor, has a meaning, and can be in a trace.
 TEST(CounterNames, WhatIsListedIsUnderstood) {
   for (size_t i = 0; i < KnownCounterCount(); ++i) {
     const KnownCounter known = KnownCounterAt(i);

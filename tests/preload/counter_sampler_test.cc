@@ -1,4 +1,5 @@
-// Who samples counters over time, over the threads of this process: what it keeps open, and whose readings are whose.
+// Sampling counters over time, on the threads of this process: which files it keeps open, and the threads of its
+// readings.
 #include "preload/drain/counter_sampler.h"
 
 #include <dirent.h>
@@ -51,7 +52,7 @@ TEST(DescriptorBudgetTest, AQuarterOfAllForAllTogether) {
   GiveBackDescriptors(25);
 }
 
-// Threads that work until they are told to end.
+// Threads that work until they are stopped.
 class Workers {
  public:
   explicit Workers(int count) {
@@ -71,7 +72,7 @@ class Workers {
   std::vector<std::thread> threads_;
 };
 
-// As `dlhook run` does for two processes, with events of perf and files of /proc.
+// Like `dlhook run` for two processes, with events of perf and files of /proc.
 TEST(CounterSamplerTest, SeveralKeepTogetherAQuarterOfTheDescriptors) {
   const Workers workers(30);
   const DescriptorLimit limit(120);
@@ -92,7 +93,7 @@ TEST(CounterSamplerTest, SeveralKeepTogetherAQuarterOfTheDescriptors) {
     samplers[i].Open(session, false, &drains[i]);
   }
   for (int step = 0; step < 20; ++step) {
-    for (int i = 0; i < 2; ++i) samplers[i].Finish(&drains[i]);  // a sample whether one is due or not
+    for (int i = 0; i < 2; ++i) samplers[i].Finish(&drains[i]);  // a sample even if none is due
     EXPECT_LE(OpenDescriptors() - before, 120 / 4 + 2);          // one each is the folder of threads
     EXPECT_GT(OpenDescriptors() - before, 10);
     usleep(2000);

@@ -1,4 +1,4 @@
-// Where counters come from, piece by piece: files of /proc, recorded readings. Those of perf_event: perf_group_test.cc.
+// The sources of counters, one by one: files of /proc, recorded readings. Those of perf_event: perf_group_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -45,7 +45,7 @@ TEST(ProcCountersTest, OtherFiles) {
   EXPECT_FALSE(ParseMigrations("no such line", &first));
 }
 
-// The same thread by two ways. Of a running thread the file is as old as the scheduler's last tick.
+// The same thread by both ways. For a running thread the file is as old as the scheduler's last tick.
 TEST(ProcCountersTest, AgreesWithGetrusage) {
   ProcFiles files;
   char text[1024];

@@ -1,4 +1,4 @@
-// cuBLASLt: products and transforms from the library's own attributes, and which of the heuristics' answers was taken.
+// cuBLASLt: products and transforms from the library's own attributes, and which of the heuristic's results was used.
 #include <gtest/gtest.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,13 +14,13 @@ namespace {
 
 const void* Real() { return reinterpret_cast<const void*>(&FakeRuntimeFunction); }
 
-// Sizes as cublasLt.h states them: the library refuses others.
+// Sizes as in cublasLt.h: the library refuses others.
 FakeAttributes Layout(int64_t type, int64_t order, int64_t rows, int64_t columns, int64_t ld, int64_t batch = 1,
                       int64_t stride = 0) {
   return {{{0, 4, type}, {1, 4, order}, {2, 8, rows}, {3, 8, columns}, {4, 8, ld}, {5, 4, batch}, {6, 8, stride}}};
 }
 
-// cublasLtMatmulAlgo_t: for the fakes the address of its attributes, then rubbish.
+// cublasLtMatmulAlgo_t: for the fakes the address of its attributes, then garbage.
 struct Algorithm {
   const FakeAttributes* attributes;
   uint64_t rest[7] = {};
@@ -128,13 +128,13 @@ TEST_F(CublasLtTest, BatchesAndAlignment) {
   a_.list[6].value = 256;
   args_.c = Pointer(0x4004);  // C counts, too
   EXPECT_EQ(Decode().alignment_log2, 2);
-  // A stride without a batch means nothing.
+  // A stride without a batch is ignored.
   a_ = Layout(2, 0, 256, 120, 256, 1, 1), b_.list[5].value = d_.list[5].value = 1;
   args_.c = args_.d;
   EXPECT_EQ(Decode().alignment_log2, 8);
 }
 
-// Sizes of grouped layouts lie in the device's memory; operands behind arrays of pointers are no operands.
+// Sizes of grouped layouts are in the device's memory; operands behind arrays of pointers are not recorded.
 TEST_F(CublasLtTest, GroupsAndArraysOfPointers) {
   for (uint32_t mode : {1u, 2u}) {
     for (FakeAttributes* layout : {&a_, &b_, &d_}) {
@@ -154,7 +154,7 @@ TEST_F(CublasLtTest, GroupsAndArraysOfPointers) {
   }
 }
 
-// Attributes that a version does not know keep what they mean when they were never set.
+// Attributes unknown to a version have the meaning of unset ones.
 TEST_F(CublasLtTest, UnknownAttributes) {
   description_ = {};
   FakeAttributes none = {};
@@ -206,7 +206,7 @@ TEST_F(CublasLtTest, WhichAnswerOfTheHeuristicsWasTaken) {
   heuristic.results = results.data();
   heuristic.returned = &returned;
   heuristic.real = Real();
-  heuristic.status = 15;  // failed: what lies in results is nothing
+  heuristic.status = 15;  // failed: the results are invalid
   TrackLtHeuristic(heuristic);
   args_.algorithm = &results[2].algorithm;
   EXPECT_EQ(Decode().chooser, Chooser::kFixed);
@@ -232,7 +232,7 @@ TEST_F(CublasLtTest, WhichAnswerOfTheHeuristicsWasTaken) {
   args_.algorithm = nullptr;
   EXPECT_EQ(Decode().chooser, Chooser::kLibrary);
   EXPECT_EQ(Decode().algorithm, -1);
-  // The last answer counts.
+  // The last result counts.
   const int32_t one = 1;
   heuristic.requested = 1;
   heuristic.results = &results[3];
@@ -243,7 +243,7 @@ TEST_F(CublasLtTest, WhichAnswerOfTheHeuristicsWasTaken) {
   EXPECT_EQ(Decode().heuristic_requested, 1);
 }
 
-// More answers than the table has places: each is either right or not known, never another's.
+// More results than the table has places: each is either right or not known, never another's.
 TEST_F(CublasLtTest, ManyAnswers) {
   std::vector<HeuristicResult> results;
   for (uint64_t i = 0; i < 3000; ++i) results.push_back(Result(&configuration_, 1000 + i));
@@ -265,7 +265,7 @@ TEST_F(CublasLtTest, ManyAnswers) {
     ASSERT_EQ(shape.heuristic_requested, i / 10 + 10);
   }
   EXPECT_GT(known, 800);
-  for (uint64_t i = 0; i < 300000; ++i) {  // algorithms that nobody answered, often enough to meet any short key
+  for (uint64_t i = 0; i < 300000; ++i) {  // algorithms without a result, often enough to collide with any short key
     const HeuristicResult unknown = Result(nullptr, 1000000 + i);
     LtMatmulArgs args;
     args.algorithm = &unknown.algorithm;
@@ -277,7 +277,8 @@ TEST_F(CublasLtTest, ManyAnswers) {
   }
 }
 
-// Getters are kept for so many functions (of all libraries together): of further ones nothing is known, and that is said.
+// Getters are cached for a limited number of functions (of all libraries together): calls of further ones are not
+// described, which is reported.
 TEST_F(CublasLtTest, MoreFunctionsThanThereIsRoomFor) {
   int unknown = 0;
   for (int i = 0; i < 1000; ++i) {

@@ -1,4 +1,4 @@
-// What becomes of the graphs that frontends build: plans as they are executed, compared with messages made by hand.
+// Graphs built by frontends: plans as recorded at their execution, compared with messages written by hand.
 #include "preload/track/cudnn_graph.h"
 
 #include <google/protobuf/text_format.h>
@@ -16,7 +16,7 @@ trace::Cudnn Parse(const std::string& text) {
   return message;
 }
 
-// What every plan says that nothing more is known of.
+// Contained in every plan of which nothing more is known.
 constexpr char kNothing[] = "algorithm: -1 math_type: -1 mode: -1";
 
 class CudnnGraphTest : public ::testing::Test {
@@ -26,7 +26,7 @@ class CudnnGraphTest : public ::testing::Test {
     *FakeRuntimeAnswers() = {};
     *FakeBackendAnswers() = {};
   }
-  void TearDown() override { EXPECT_EQ(FakeBackendAnswers()->live, 0); }  // ours are destroyed
+  void TearDown() override { EXPECT_EQ(FakeBackendAnswers()->live, 0); }  // those created by dlhook are destroyed
 };
 
 struct ConvolutionGraph {
@@ -92,7 +92,7 @@ TEST_F(CudnnGraphTest, ConvolutionsOfThreeDirections) {
   }
 }
 
-// The order in which the operation's attributes are set decides the order of its tensors, nothing else.
+// The order in which the operation's attributes are set determines the order of its tensors, nothing else.
 TEST_F(CudnnGraphTest, FusedNodes) {
   Handle x = Tensor(1, 0, {8, 3, 32, 32}, {3072, 1024, 32, 1});
   Handle w = Tensor(2, 0, {16, 3, 3, 3}, {27, 9, 3, 1});
@@ -109,7 +109,7 @@ TEST_F(CudnnGraphTest, FusedNodes) {
   Handle second = Operation(13, {{750, add}, {751, sum}, {752, bias}, {753, biased}});
   Handle first = Operation(10, {{704, x}, {703, w}, {705, sum}, {702, convolution}});
   Handle third = Operation(13, {{750, relu}, {751, biased}, {753, y}});
-  Handle graph = Graph({second, first, third});  // the convolution names the graph wherever it stands
+  Handle graph = Graph({second, first, third});  // the convolution names the graph at any place
   Handle plan = Plan(Heuristics(graph, 1, 1, 1)[0]);
   const trace::Cudnn cudnn = Described(plan);
   EXPECT_EQ(cudnn.operation(), "convolution_forward");
@@ -163,7 +163,7 @@ TEST_F(CudnnGraphTest, MatmulAndNormalization) {
   EXPECT_EQ(normalized.tensor(2).role(), trace::CudnnTensor::Y);
 }
 
-// The library reuses addresses at once; graphs hold what was there when they were set.
+// The library reuses addresses immediately; graphs contain the descriptors from the time when they were set.
 TEST_F(CudnnGraphTest, DescriptorsDestroyedAndTheirAddressesUsedAgain) {
   ConvolutionGraph built = Convolution2d(10, 704, 703, 705, 702);
   for (Handle part : built.parts) {
@@ -201,7 +201,7 @@ TEST_F(CudnnGraphTest, SetAgain) {
   Set(operation, 704, std::vector<Handle>{wrong});
   Set(operation, 704, std::vector<Handle>{tensor});
   const double refused[] = {1, 2};
-  SetRaw(tensor, 902, kInt64Value, 2, refused, 3);  // the library did not take it
+  SetRaw(tensor, 902, kInt64Value, 2, refused, 3);  // refused by the library
   const trace::Cudnn cudnn = Described(Plan(Heuristics(built.graph, 3, 1, 1)[0]));
   ASSERT_EQ(cudnn.tensor_size(), 3);
   bool seen = false;
@@ -226,7 +226,7 @@ TEST_F(CudnnGraphTest, FixedEngine) {
   EXPECT_EQ(cudnn.plan().engine(), 5);
 }
 
-// By what the graph computes: after a failure frontends build the same graph anew.
+// By the graph's contents: after a failure frontends build the same graph again.
 TEST_F(CudnnGraphTest, FailedPlansAreCountedOnTheirGraph) {
   static int64_t uid = 500;  // the counts are the process's
   uid += 3;
@@ -273,7 +273,7 @@ TEST_F(CudnnGraphTest, PlansFromJson) {
   EXPECT_TRUE(Described(cut).plan().json_cut());
 }
 
-// A graph larger than a definition may be is counted, not cut in the middle.
+// A graph larger than the maximum size of a definition is counted, not truncated.
 TEST_F(CudnnGraphTest, ManyOperations) {
   for (size_t count : {5, 34, 35, 100, 8000}) {
     std::vector<Handle> operations;

@@ -36,8 +36,8 @@ void ExpectSame(const BackendNode& node, const ModelNode& model, int depth) {
   ASSERT_EQ(children.size(), expected.size());
   for (const auto& [attribute, list] : expected) {
     ASSERT_EQ(children[attribute].size(), list.size());
-    // Both in the order in which they were set, where no other attribute was dropped in between: compare as multisets
-    // of types.
+    // Both in the order in which they were set, if no other attribute was dropped in between: compare as multisets of
+    // types.
     std::multiset<int32_t> types, expected_types;
     for (const BackendNode* child : children[attribute]) types.insert(child->type);
     for (const ModelNode* child : list) expected_types.insert(child->type);
@@ -107,7 +107,7 @@ TEST(NodeTableTest, RandomOperationsAgainstAModel) {
   EXPECT_GT(model.size(), 100u);
 }
 
-// Children in the order in which they were set, beyond what a node and a block hold.
+// Children in the order in which they were set, beyond the capacity of a node and a block.
 TEST(NodeTableTest, OrderOfManyChildren) {
   auto table = std::make_unique<NodeTable>();
   std::vector<const void*> children;
@@ -137,7 +137,7 @@ TEST(NodeTableTest, ChildrenOutliveTheirDescriptors) {
   const void* parent = Pointer(0x2000);
   const void* self[] = {Pointer(0x3000), parent, Pointer(0xdead000)};
   table->SetChildren(table->Find(parent), 1, &child, 1);
-  table->SetChildren(table->Find(Pointer(0x3000)), 2, self, 3);  // not itself, not what is unknown
+  table->SetChildren(table->Find(Pointer(0x3000)), 2, self, 3);  // neither itself nor an unknown one
   table->Remove(child);
   table->Remove(parent);
   EXPECT_EQ(table->Find(parent), nullptr);

@@ -1,4 +1,4 @@
-// Variant packs and known plans: what executions cost nothing for.
+// Variant packs and known plans: cached, so that executions are cheap.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -48,7 +48,7 @@ TEST_F(CudnnPackTest, UidsAndPointersInAnyOrderOfCalls) {
   SetRaw(pack, 1001, 6, 3, pointers.data());
   EXPECT_EQ(Execute(plan, pack).addresses, kOperands);
   const std::vector<const void*> two = Pointers({2, 3});
-  SetRaw(pack, 1001, 6, 2, two.data());  // less pointers than uids
+  SetRaw(pack, 1001, 6, 2, two.data());  // fewer pointers than uids
   EXPECT_EQ(Execute(plan, pack).addresses, (std::vector<uint64_t>{0, 0x1002, 0x1003}));
   EXPECT_EQ(Execute(plan, Pack({}, {})).addresses, (std::vector<uint64_t>{0, 0, 0}));
 }
@@ -80,13 +80,13 @@ TEST_F(CudnnPackTest, APackThatWasExecutedBeforeSaysSo) {
   EXPECT_EQ(Execute(first, pack).shape.pack_seen_before, 0);
   EXPECT_EQ(Execute(second, pack).shape.pack_seen_before, 1);
   EXPECT_EQ(Execute(second, Pack({1, 2, 3}, Pointers({1, 2, 3}))).shape.pack_seen_before, 0);
-  // The library gives the address out again.
+  // The library reuses the address.
   Destroy(pack);
   EXPECT_EQ(Execute(first, pack).addresses, (std::vector<uint64_t>{0, 0, 0}));
   Create(16, reinterpret_cast<uint64_t>(pack));
   EXPECT_EQ(Execute(first, pack).shape.pack_seen_before, 0);
   EXPECT_EQ(Execute(first, pack).shape.pack_seen_before, 1);
-  Create(16, reinterpret_cast<uint64_t>(pack));  // destroyed where no hook saw it
+  Create(16, reinterpret_cast<uint64_t>(pack));  // destroyed unseen by the hooks
   EXPECT_EQ(Execute(first, pack).shape.pack_seen_before, 0);
 }
 
@@ -140,7 +140,7 @@ TEST_F(CudnnPackTest, APlanIsDefinedOnceForAllThreads) {
   EXPECT_LT(once, 1000u);
 }
 
-// More plans than a thread remembers (64): each keeps its number.
+// More plans than a thread caches (64): each keeps its number.
 TEST_F(CudnnPackTest, ManyPlans) {
   std::vector<Handle> plans;
   std::vector<uint32_t> numbers;
@@ -156,7 +156,7 @@ TEST_F(CudnnPackTest, UnknownPlansAndThreadsThatDoNotRecord) {
   std::thread([&] {
     EXPECT_EQ(Execute(plan, nullptr).shape.plan, 0u);
     EXPECT_EQ(Execute(plan, nullptr).addresses, (std::vector<uint64_t>{0, 0, 0}));
-    // A pack is made before the execution that would make the thread known.
+    // A pack is created before the execution, which would attach the thread.
     EXPECT_EQ(Execute(plan, Pack({1, 2, 3}, Pointers({1, 2, 3}))).addresses, kOperands);
   }).join();
 }
@@ -172,7 +172,7 @@ TEST_F(CudnnPackTest, Captured) {
   TrackEndCapture({});
 }
 
-// The parent's table may be half changed and its lock held: a child begins without.
+// The parent's table may be half changed and its lock held: a child begins with an empty one.
 TEST_F(CudnnPackTest, AForkedChildStartsEmpty) {
   Handle plan = SomePlan();
   Handle pack = Pack({1, 2, 3}, Pointers({1, 2, 3}));
@@ -187,7 +187,7 @@ TEST_F(CudnnPackTest, AForkedChildStartsEmpty) {
   });
 }
 
-// Building and destroying plans for ever (an autotuner, dynamic shapes) must not take ever more memory.
+// Building and destroying plans indefinitely (an autotuner, dynamic shapes) must not take ever more memory.
 TEST_F(CudnnPackTest, MemoryIsUsedAgain) {
   const auto mapped_kib = [] {
     FILE* file = fopen("/proc/self/statm", "r");

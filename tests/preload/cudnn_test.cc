@@ -1,4 +1,4 @@
-// cuDNN's legacy interface: what the library's getters say of the descriptors.
+// cuDNN's legacy interface: the descriptors, from the library's getters.
 #include "preload/decode/cudnn.h"
 
 #include <gtest/gtest.h>
@@ -238,7 +238,7 @@ TEST_F(CudnnTest, RecurrentNetworks) {
   EXPECT_EQ(failed.shape<CudnnShape>().mode, -1);
 }
 
-// cudnnConvolutionFwdAlgoPerf_t and its kin, by hand from cudnn_cnn_v9.h.
+// cudnnConvolutionFwdAlgoPerf_t and its variants, by hand from cudnn_cnn_v9.h.
 struct Performance {
   int algorithm, status;
   float milliseconds;
@@ -277,7 +277,7 @@ TEST_F(CudnnTest, Searches) {
   EXPECT_EQ(shape.candidates[1].time_ns, 0u);
   EXPECT_EQ(shape.candidates[1].workspace_bytes, 1000u);
   EXPECT_EQ(shape.candidates[1].math_type, 2);
-  EXPECT_EQ(decode(3).candidate_count, 0);  // failed: results are not the library's
+  EXPECT_EQ(decode(3).candidate_count, 0);  // failed: the results are invalid
   returned = 10;
   EXPECT_EQ(decode(0).candidate_count, 8);
   EXPECT_EQ(decode(0).candidates[7].algorithm, 7);

@@ -44,7 +44,7 @@ TEST_F(CuptiApplicationTest, KinetoProfilesAndIsDoneWithItsLastBuffer) {
   Call(CuptiRole::kDisable, {kKernels});
   Call(CuptiRole::kDisable, {kDriver});
   EXPECT_TRUE(application_.HoldsAny()) << "a buffer is still CUPTI's";
-  application_.Enter();  // the flush that brings it
+  application_.Enter();  // the flush that returns it
   application_.TakeBuffer();
   EXPECT_TRUE(application_.HoldsAny());
   application_.Leave({CuptiRole::kFlush, 0, {1}}, 0);
@@ -97,7 +97,7 @@ TEST_F(CuptiApplicationTest, UsesOfAnotherKindHoldUntilTheirEnd) {
 
 TEST_F(CuptiApplicationTest, FinalizingReleasesAll) {
   Call(CuptiRole::kSubscribe);
-  for (uint64_t kind = 0; kind < 300; ++kind) Call(CuptiRole::kEnable, {kind});  // more than it keeps apart
+  for (uint64_t kind = 0; kind < 300; ++kind) Call(CuptiRole::kEnable, {kind});  // more than it tracks separately
   application_.LendBuffer();
   for (uint64_t kind = 0; kind < 300; ++kind) Call(CuptiRole::kDisable, {kind});
   EXPECT_TRUE(application_.HoldsAny());

@@ -87,7 +87,7 @@ TEST(CusparseTest, CapturedThroughTheHandlesStream) {
 TEST(CusparseTest, FailedCallsAndFailingGetters) {
   *FakeRuntimeAnswers() = {};
   EXPECT_EQ(Decode(MatrixKind::kSpmm, 0, &kSparse, &kDense, 3).shape.m, 0);
-  EXPECT_EQ(FakeRuntimeAnswers()->calls, 0);  // the descriptors may be nonsense
+  EXPECT_EQ(FakeRuntimeAnswers()->calls, 0);  // the descriptors may be invalid
   FakeRuntimeAnswers()->status = 3;
   const Result result = Decode(MatrixKind::kSpmm, 0, &kSparse, &kDense);
   EXPECT_EQ(result.shape.m, 0);

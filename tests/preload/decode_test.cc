@@ -1,4 +1,4 @@
-// Decoders of preload/decode, by hand-made arguments and hand-computed records.
+// Decoders of preload/decode, with arguments and records written by hand.
 #include <gtest/gtest.h>
 
 #include <cstring>

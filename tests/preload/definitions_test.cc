@@ -1,5 +1,5 @@
-// Definitions: what is put in comes out, from many threads, in both kinds of memory, up to the last byte, and anew in
-// a child.
+// Definitions: they can be read back unchanged, from many threads, in both kinds of memory, up to the last byte, and
+// separately in a child.
 #include "preload/runtime/definitions.h"
 
 #include <fcntl.h>
@@ -50,7 +50,7 @@ TEST(DefinitionsTest, ALongNameIsCut) {
   EXPECT_EQ(DefinitionText(number, DefinitionKind::kKernel), std::string(kMaxDefinitionBytes, 'n'));
 }
 
-// Half a serialized message is no message.
+// A truncated serialized message is useless.
 TEST(DefinitionsTest, ALongPlanIsRefusedAndCounted) {
   ASSERT_NE(Attach(), nullptr);
   const uint64_t refused = GetProcess()->session->refused_definitions;
@@ -95,7 +95,7 @@ TEST(DefinitionsTest, ManyThreads) {
   }
 }
 
-// Up to the last byte, then refused and counted; in a file, only as many pages as are used.
+// Up to the last byte, then refused and counted; in a file, only the used pages are allocated.
 void FillRegion() {
   ASSERT_NE(Attach(), nullptr);
   SessionHeader* session = GetProcess()->session;
@@ -127,12 +127,12 @@ TEST(DefinitionsTest, InAFileAsManyPagesAsAreUsed) {
     const auto first = blocks();
     EXPECT_GE(first - before, 64 << 10);
     EXPECT_LT(first - before, 1 << 20);
-    unlink(g_session_file.c_str());  // what is allocated needs the file's name no more
+    unlink(g_session_file.c_str());  // allocation no longer needs the file's name
     EXPECT_NE(DefineText("second"), 0u);
   });
   InChild(&FillRegion);
   unlink(g_session_file.c_str());
-  // A file that can't be made longer has no pages to give: refused, no crash.
+  // A file that can't be extended has no free pages: refused, no crash.
   InChild([] {
     ASSERT_NE(Attach(), nullptr);
     ASSERT_EQ(truncate(g_session_file.c_str(), kSessionDataStart), 0);
@@ -146,7 +146,7 @@ TEST(DefinitionsTest, InAFileAsManyPagesAsAreUsed) {
 TEST(DefinitionsTest, AForkedChildStartsEmpty) {
   ASSERT_NE(Attach(), nullptr);
   const uint32_t parents = DefineText("the parent's");
-  GetProcess()->definitions_lock.holder.store(uint64_t{ProcessId()} << 32);  // by a thread that the child does not have
+  GetProcess()->definitions_lock.holder.store(uint64_t{ProcessId()} << 32);  // of no thread of the child
   InChild([] {
     EXPECT_EQ(DefineText("before the child has a session"), 0u);
     ASSERT_NE(Attach(), nullptr);

@@ -1,5 +1,4 @@
-// Records of CUDA's calls -> OpDefinition, byte for byte as libprotobuf would write it, and what a hostile mapping may
-// hold.
+// Records of CUDA's calls -> OpDefinition, byte for byte as libprotobuf would write it, and hostile mappings.
 #include "preload/drain/describe_cuda.h"
 
 #include <gtest/gtest.h>
@@ -150,7 +149,7 @@ TEST(DescribeCudaTest, Copy) {
   ExpectSame(Describe(RecordType::kCopyCall, "cudaMemcpyAsync", shape, &session), expected);
 }
 
-// Everything zero: what proto3 leaves out is left out, but the op's kind shows.
+// Everything zero: proto3 omits default values, but the op's kind is present.
 TEST(DescribeCudaTest, AnEmptyCopyIsStillACopy) {
   TestSession session(65536);
   trace::Interned expected;
@@ -240,7 +239,7 @@ TEST(DescribeCudaTest, EveryCudnnOperationHasAName) {
   EXPECT_NE(names.find(",rnn_backward_weights,"), std::string::npos);
 }
 
-// More dimensions than there is room for must not be read.
+// More dimensions than the record has room for must not be read.
 TEST(DescribeCudaTest, HostileCountsOfDimensions) {
   TestSession session(65536);
   CudnnShape shape = ExampleCudnn();
@@ -344,7 +343,7 @@ TEST(DescribeCudaTest, TruncatedShapesSayNothing) {
   }
 }
 
-// Definitions that are not there, of another kind, or that end beyond the region: the op stands without them.
+// Definitions that are missing, of another kind, or end beyond the region: the op is described without them.
 TEST(DescribeCudaTest, HostileDefinitions) {
   const auto name_of = [](TestSession* session, uint32_t number) {
     trace::Interned parsed;
@@ -366,7 +365,7 @@ TEST(DescribeCudaTest, HostileDefinitions) {
     definition->bytes = bytes;
     EXPECT_EQ(name_of(&session, kernel), "") << bytes;
   }
-  definition->bytes = 8;  // up to the very end
+  definition->bytes = 8;  // up to the end
   EXPECT_EQ(name_of(&session, kernel).size(), 8u);
   for (uint64_t end : {uint64_t{0}, uint64_t{kernel}, kDefinitionsCapacity + 8, UINT64_MAX - 7}) {
     session.header()->definitions_bytes = end;
@@ -379,7 +378,7 @@ TEST(DescribeCudaTest, HostileDefinitions) {
   EXPECT_NE(FindDefinition(session.header(), kSessionDataStart + kRoom, kernel, DefinitionKind::kKernel).data, nullptr);
 }
 
-// A stray write of the host may leave anything where a plan was: the trace must parse nevertheless.
+// A stray write of the host may corrupt a plan: the trace must still be parseable.
 TEST(DescribeCudaTest, APlanThatIsNoMessageDoesNotSpoilTheTrace) {
   TestSession session(65536, 2, kRoom);
   for (const std::string& bytes : {std::string("{\"json\": 1}"),

@@ -1,5 +1,5 @@
-// Readings of counters through the drain: what the rings hold is what a reader decodes by proto/call.proto's rules,
-// also after the dictionaries started over and from hostile rings.
+// Readings of counters through the drain: a reader decodes the rings' contents by proto/call.proto's rules, even after
+// the dictionaries were reset and from hostile rings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ bool PutReading(RingProducer* ring, uint32_t set, uint64_t ticks, const std::vec
   return true;
 }
 
-// One line a reading: "thread/tid KIND SOURCE ticks name=value… enabled/running".
+// One line per reading: "thread/tid KIND SOURCE ticks name=value… enabled/running".
 std::vector<std::string> Readings(const trace::Trace& trace) {
   std::map<uint32_t, std::string> strings;
   std::vector<std::string> readings;
@@ -76,7 +76,7 @@ TEST(DrainCountersTest, ReadingsComeOutAsTheyWentIn) {
   RingProducer first = session.Producer(0), second = session.Producer(1);
   PutThread(&first, 1, "main");
   PutThread(&second, 2, "worker");
-  // Two sets by turns: each stays in a packet of its own.
+  // Two alternating sets: each stays in its own packet.
   PutReading(&first, software, 1000, {500, 7});
   PutReading(&first, cycles, 1001, {uint64_t{1} << 62}, 100, 50);
   PutReading(&first, software, 2000, {900, 7});
@@ -125,13 +125,13 @@ TEST(DrainCountersTest, WhatSamplesTellStandsBesideIt) {
   EXPECT_TRUE(is_told);
 }
 
-// Records that no thread of ours writes: they are left out.
+// Records that no real thread writes: they are left out.
 TEST(DrainCountersTest, BadRecordsAreLeftOut) {
   TestSession session(kRingBytes, 2, kDefinitionsRoom);
   const uint32_t names = session.PutDefinition(DefinitionKind::kText, "a,b");
   RingProducer ring = session.Producer(0), nobody = session.Producer(1);
   PutThread(&ring, 1, "main");
-  PutReading(&ring, names, 1, {1});                           // fewer than there are names
+  PutReading(&ring, names, 1, {1});                           // fewer than names
   PutReading(&ring, names, 2, {1, 2, 3});                     // more
   PutReading(&ring, names + 1, 3, {1, 2});                    // no such definition
   PutReading(&ring, names, 4, std::vector<uint64_t>(17, 0));  // more than a set holds
@@ -160,7 +160,7 @@ TEST(DrainCountersTest, BeyondTheLimitThreadsReadingsAreCountedAndTheProcesssSta
                                   std::pair<const std::string, uint64_t>("trace at its limit", 3)));
 }
 
-// Names that come after a Reset are defined again.
+// Names after a Reset are defined again.
 TEST(DrainCountersTest, NamesOutliveFullDictionaries) {
   TestSession session(kRingBytes, 1, kDefinitionsRoom);
   MemorySink sink;
@@ -183,7 +183,7 @@ TEST(DrainCountersTest, NamesOutliveFullDictionaries) {
   EXPECT_THAT(Readings(trace), SizeIs(400));
 }
 
-// Whatever rings and definitions hold, the result is a trace that parses (run it under ASan).
+// Whatever rings and definitions contain, the result is a trace that can be parsed (run it under ASan).
 TEST(DrainCountersTest, SurvivesRandomRingsAndDefinitions) {
   std::mt19937_64 random(20261122);
   for (int round = 0; round < 300; ++round) {

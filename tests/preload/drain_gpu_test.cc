@@ -1,6 +1,5 @@
-// What GPUs did on its way through the drain: what the rings hold is what a reader decodes by proto/call.proto's rules,
-// in the bytes that libprotobuf would write; also after the dictionaries started over, beyond the limit, and from
-// hostile rings.
+// GPU work through the drain: a reader decodes the rings' contents by proto/call.proto's rules, in the bytes that
+// libprotobuf would write; even after the dictionaries were reset, beyond the limit, and from hostile rings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +22,7 @@ constexpr uint64_t kDefinitionsRoom = 65536;
 constexpr uint64_t kNow = 1795272000123456789;  // CLOCK_REALTIME
 constexpr char kKernelName[] = "_Z4axpyifPKfPf";
 
-// Any record, its text behind it.
+// Any record, followed by its text.
 template <typename Record>
 bool Put(RingProducer* ring, RecordType type, Record record, const std::string& text = "") {
   const auto words = static_cast<uint16_t>((sizeof record + text.size() + 7) / 8);
@@ -86,7 +85,7 @@ uint32_t At(const google::protobuf::RepeatedField<uint32_t>& column, int i) {
   return column.empty() ? 0 : column.Get(i);
 }
 
-// One line an activity: "SOURCE KIND device/context/stream start+duration #correlation", then what not every one has.
+// One line per activity: "SOURCE KIND device/context/stream start+duration #correlation", then optional fields.
 std::vector<std::string> Activities(const trace::Trace& trace) {
   std::map<uint32_t, std::string> strings, kernels;
   std::vector<std::string> lines;
@@ -192,7 +191,7 @@ TEST(DrainGpuTest, ActivitiesComeOutAsTheyWentIn) {
   queued.queued_ns = kNow + 4000;
   queued.submitted_ns = kNow + 5000;
   PutActivity(&ring, queued);
-  PutActivity(&ring, CopyToDevice(kNow - 7000, 1800, 119, 65536));  // told later than it was
+  PutActivity(&ring, CopyToDevice(kNow - 7000, 1800, 119, 65536));  // reported late
   GpuActivityRecord peer = CopyToDevice(kNow + 9000, 5, uint32_t{1} << 31, uint64_t{1} << 40);
   peer.device = 1;
   peer.peer_device = 0;
@@ -232,7 +231,7 @@ TEST(DrainGpuTest, LinksAndNodesComeOutByThread) {
   PutNode(&first, 1100, (uint64_t{3} << 32) | 1, 0, 6);
   PutLink(&first, 2000, 0, 101);
   PutNode(&first, 1200, (uint64_t{4} << 32) | 1, (uint64_t{3} << 32) | 1, 0);
-  PutLink(&second, 10, 1, 7, 1);  // of other threads' calls
+  PutLink(&second, 10, 1, 7, 1);  // for other threads' calls
   PutLink(&second, 20, 2, 8, 3);
   PutLink(&second, 30, 3, 9, 1);
   PutLink(&second, 40, 4, 6, 0);
@@ -290,7 +289,7 @@ TEST(DrainGpuTest, BadRecordsSayAsMuchAsTheyCan) {
   PutThread(&ring, 1, "main");
   GpuActivityRecord odd = Kernel(4711, kNow, 0, 1);  // no such definition
   odd.end_ns = kNow - 1;
-  odd.queued_ns = kNow + 5;  // after it began
+  odd.queued_ns = kNow + 5;  // after its beginning
   odd.source = static_cast<GpuTimeSource>(9);
   PutActivity(&ring, odd);
   odd.kind = static_cast<GpuActivityKind>(200);
@@ -335,7 +334,7 @@ TEST(DrainGpuTest, BeyondTheLimitAllIsCountedAndTheTraceSaysFromWhenOn) {
                                          Pair("GPU_RECORDS_DROPPED trace at its limit", 3u)));
 }
 
-// Every activity once, whichever drain took it, and its kernel defined again by each; what was lost is told once.
+// Every activity once, whichever drain took it, and its kernel defined again by each; losses are reported once.
 TEST(DrainGpuTest, AnotherDrainTakesOver) {
   TestSession session(kRingBytes, 1, kDefinitionsRoom);
   const uint32_t name = session.PutDefinition(DefinitionKind::kKernel, kKernelName);
@@ -347,7 +346,7 @@ TEST(DrainGpuTest, AnotherDrainTakesOver) {
   ASSERT_TRUE(first.Open(session.header(), session.bytes(), &first_sink));
   PutActivity(&ring, Kernel(name, kNow, 1, 1));
   PutLink(&ring, 10, 1, 1);
-  first.Finish(ProcessEnd::kUnknown, false);  // also tells of losses
+  first.Finish(ProcessEnd::kUnknown, false);  // also reports losses
   ASSERT_TRUE(second.Open(session.header(), session.bytes(), &second_sink));
   PutActivity(&ring, Kernel(name, kNow + 5, 1, 2));
   PutLink(&ring, 20, 2, 2);
@@ -360,7 +359,7 @@ TEST(DrainGpuTest, AnotherDrainTakesOver) {
   EXPECT_THAT(Losses(trace), ElementsAre(Pair("GPU_RECORDS_DROPPED ring full", 5u)));
 }
 
-// More kernels than the dictionary holds, and more links, nodes and activities than a packet.
+// More kernels than the dictionary's capacity, and more links, nodes and activities than a packet's.
 TEST(DrainGpuTest, ManyKernelsStartTheDictionaryOver) {
   constexpr uint32_t kKernels = 20000;
   TestSession session(kRingBytes, 1, kDefinitionsRoom);
@@ -391,7 +390,7 @@ TEST(DrainGpuTest, ManyKernelsStartTheDictionaryOver) {
   EXPECT_EQ(trace.SerializeAsString(), bytes);
 }
 
-// Whatever rings and definitions hold, the result is a trace that parses (run it under ASan).
+// Whatever rings and definitions contain, the result is a trace that can be parsed (run it under ASan).
 TEST(DrainGpuTest, SurvivesRandomRingsAndDefinitions) {
   std::mt19937_64 random(20261122);
   for (int round = 0; round < 300; ++round) {

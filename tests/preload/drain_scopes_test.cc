@@ -1,5 +1,5 @@
-// Scopes, Python stacks and modules through the drain: what the rings hold is what a reader decodes by proto/call.proto's rules,
-// in libprotobuf's bytes, also after the dictionaries started over and from hostile rings.
+// Scopes, Python stacks and modules through the drain: a reader decodes the rings' contents by proto/call.proto's
+// rules, in libprotobuf's bytes, even after the dictionaries were reset and from hostile rings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ uint32_t PutStackDefinition(TestSession* session, const std::vector<PythonFrameD
   return session->PutDefinition(DefinitionKind::kPythonStack, bytes);
 }
 
-// Ids resolved, one line a scope: "thread name kind start..end calls@sequence link stack".
+// Ids resolved, one line per scope: "thread name kind start..end calls@sequence link stack".
 struct Reader {
   std::map<uint32_t, std::string> strings;
   std::map<uint32_t, std::string> stacks;
@@ -181,7 +181,7 @@ TEST(DrainScopesTest, CallsCarryTheStackInForceOnTheirThread) {
   EXPECT_THAT(Reader(ParseTrace(DrainAll(&session))).call_stacks, ElementsAre("-", "f@f:1|", "f@f:1|", "-"));
 }
 
-// A drain that takes over goes on with the stack that its predecessor knew.
+// A drain that takes over continues with its predecessor's current stack.
 TEST(DrainScopesTest, TheStackInForceOutlivesADrain) {
   TestSession session(kRingBytes, 1, kDefinitionsRoom);
   const uint32_t name = session.PutDefinition(DefinitionKind::kText, "f");
@@ -263,7 +263,7 @@ TEST(DrainScopesTest, BeyondTheLimitScopesAreCounted) {
   EXPECT_TRUE(Reader(trace).scopes.empty());
 }
 
-// Whatever rings and definitions hold, the result is a trace that parses (run it under ASan).
+// Whatever rings and definitions contain, the result is a trace that can be parsed (run it under ASan).
 TEST(DrainScopesTest, SurvivesRandomRingsAndDefinitions) {
   std::mt19937_64 random(20261121);
   for (int round = 0; round < 300; ++round) {

@@ -1,6 +1,5 @@
-// Native stacks through the drain: what the session's tree holds is what a reader decodes by proto/trace.proto's rules,
-// in libprotobuf's bytes, each frame once, also after the dictionaries started over, another drain took over, and from
-// hostile trees.
+// Native stacks through the drain: a reader decodes the session's tree by proto/trace.proto's rules, in libprotobuf's
+// bytes, each frame once, even after the dictionaries were reset, another drain took over, and from hostile trees.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +18,7 @@ using ::testing::EndsWith;
 constexpr uint64_t kRingBytes = 65536;
 constexpr char kLine[] = "onednn_verbose,exec,cpu,reorder,simple:any,undef,src_f32 dst_f32,,,1x1,0.5";
 
-// The stack of each call, innermost first: "10<20<30", "-" for none, a cut or a signal as a word behind the frame.
+// The stack of each call, innermost first: "10<20<30", "-" for none, a cut or a signal as a word after the frame.
 struct Reader {
   std::map<uint32_t, uint64_t> addresses;
   std::map<uint32_t, std::string> stacks;
@@ -86,7 +85,7 @@ TEST(DrainStacksTest, StacksComeOutAsTheyWentIn) {
   const Reader reader(trace);
   EXPECT_THAT(reader.call_stacks, ElementsAre("-", "30<20<10", "20<10", "30<20<10", "40 signal<90 NO_UNWIND_INFO"));
   EXPECT_EQ(reader.definitions, 5u);
-  // A trailer is no operand.
+  // A trailer is not an operand.
   for (const DecodedCall& call : DecodeCalls(trace)) {
     if (call.function != "sgemm_") continue;
     EXPECT_THAT(call.addresses, ElementsAre(0x1000u, 0x1040u, 0x1080u));
@@ -104,7 +103,7 @@ TEST(DrainStacksTest, BatchesWithoutStacksHaveNoColumn) {
   EXPECT_THAT(Reader(ParseTrace(DrainAll(&session))).call_stacks, ElementsAre("10"));
 }
 
-// Addresses fill their dictionary long before the tree is full.
+// The dictionary of addresses is full long before the tree.
 TEST(DrainStacksTest, ManyStacksStartTheDictionariesOver) {
   TestSession session(kRingBytes, 1, TestSession::kStackRoom);
   MemorySink sink;
@@ -159,7 +158,7 @@ class SmallSink final : public ByteSink {
   std::string bytes;
 };
 
-// What could not be written takes its definitions with it.
+// Definitions in a packet that could not be written are written again.
 TEST(DrainStacksTest, AFullOutputLosesNoLaterStack) {
   TestSession session(kRingBytes, 1, TestSession::kStackRoom);
   const uint32_t main = session.PutStackNode(Node(10, 0));
@@ -222,7 +221,7 @@ TEST(DrainStacksTest, AnEndlessStackIsCut) {
   EXPECT_THAT(reader.stacks.begin()->second, EndsWith("TOO_DEEP"));
 }
 
-// Whatever the tree holds, the result is a trace that parses (run it under ASan).
+// Whatever the tree contains, the result is a trace that can be parsed (run it under ASan).
 TEST(DrainStacksTest, SurvivesRandomTrees) {
   std::mt19937_64 random(20261122);
   TestSession session(16384, 1, TestSession::kStackRoom);

@@ -25,7 +25,7 @@ constexpr char kConvolution[] =
 
 std::string Bytes(const MemorySink& sink) { return {sink.buffer().data(), sink.buffer().size()}; }
 
-// A file that runs full, or vanishes.
+// A file that becomes full, or disappears.
 class FailingSink final : public ByteSink {
  public:
   WriteResult Write(const char* data, size_t size, bool last) override {
@@ -124,7 +124,7 @@ TEST(DrainTest, TheSameRingsGiveTheSameBytes) {
   EXPECT_EQ(DrainAll(&session), DrainAll(&copy));
 }
 
-// The three hosts differ in sink and rhythm only: the writer thread and the launcher append to a file step by step, the
+// The three hosts differ only in sink and rhythm: the writer thread and the launcher append to a file step by step, the
 // reader may drain into memory at once.
 TEST(DrainTest, TheThreeHostsGiveTheSameBytes) {
   TestSession writer(kRingBytes);
@@ -137,7 +137,7 @@ TEST(DrainTest, TheThreeHostsGiveTheSameBytes) {
     ASSERT_TRUE(file.Open(path.c_str(), true));
     Drain drain;
     ASSERT_TRUE(drain.Open(writer.header(), writer.bytes(), &file));
-    drain.Step(false, false);  // too little to be worth taking yet
+    drain.Step(false, false);  // too little to be taken yet
     drain.Step(true, false);
     drain.Finish(ProcessEnd::kVanished, false);
     file.Close();
@@ -224,7 +224,7 @@ TEST(DrainTest, ARemovedFileIsBegunAnewAndTheLossIsCounted) {
   EXPECT_TRUE(told);
 }
 
-// Threads start together: a later slot may be at work while an earlier one is still without memory.
+// Threads start together: a later slot may already be used while an earlier one has no memory.
 TEST(DrainTest, ASlotBehindOneWithoutMemoryIsDrained) {
   TestSession session(kRingBytes);
   session.header()->slots[0].bytes = 0;
@@ -301,7 +301,7 @@ TEST(DrainTest, BeyondTheLimitAggregatesStandForTheCalls) {
   EXPECT_LT(sink.buffer().size(), 20000u);
 }
 
-// An output that fails for a while makes the drain forget its ids: aggregates must not go on under them.
+// An output that fails for a while makes the drain forget its ids: aggregates must not continue with them.
 TEST(DrainTest, AggregatesAreGivenUpWithTheirDefinitions) {
   TestSession session(kRingBytes);
   session.header()->trace_bytes_limit = 600;
@@ -337,7 +337,7 @@ TEST(DrainTest, AggregatesAreGivenUpWithTheirDefinitions) {
   }
   EXPECT_EQ(calls, sequence);
   EXPECT_EQ(by_m[10], 100u);
-  EXPECT_EQ(by_m.count(9), 0u);  // given up with their definition, and counted
+  EXPECT_EQ(by_m.count(9), 0u);  // dropped with their definition, and counted
 }
 
 TEST(DrainTest, FullDictionariesStartOver) {
@@ -376,7 +376,7 @@ TEST(DrainTest, RefusesWhatIsNoSessionOfThisBuild) {
   EXPECT_FALSE(drain.Open(session.header(), 100, &sink));
 }
 
-// Rings are untrusted: whatever they hold, the result is a trace that parses (run it under ASan).
+// Rings are untrusted: whatever they contain, the result is a trace that can be parsed (run it under ASan).
 TEST(DrainTest, SurvivesRandomRings) {
   std::mt19937_64 random(20261121);
   for (int round = 0; round < 300; ++round) {

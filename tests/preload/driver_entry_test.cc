@@ -1,4 +1,4 @@
-// Driver functions by name: which variant, for whom, and whose look-ups are left alone.
+// Driver functions by name: which variant, for which caller, and which look-ups are not changed.
 #include "preload/link/driver_entry.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ class DriverEntryTest : public ::testing::Test {
   }
   static const void* Pointer(uint64_t address) { return reinterpret_cast<const void*>(address); }
 
-  // What the program finds where the driver put `answer`.
+  // The function that the program gets if the driver returned `answer`.
   void* Answer(const char* name, int64_t version, uint64_t flags = 0, int32_t status = 0) {
     void* out = answer_;
     DriverEntryArgs args;
@@ -91,7 +91,7 @@ class DriverEntryTest : public ::testing::Test {
 
 TEST_F(DriverEntryTest, KnownFunctionsBecomeHooks) {
   EXPECT_EQ(Answer("cuMemcpy", 12000), HookMarker(20));
-  EXPECT_EQ(Answer("cuMemcpy", 12000, 1), HookMarker(20));  // the legacy stream, said so
+  EXPECT_EQ(Answer("cuMemcpy", 12000, 1), HookMarker(20));  // the legacy stream, explicitly
   EXPECT_EQ(Answer("cuMemcpy", 12000, 2), HookMarker(21));
   EXPECT_EQ(Answer("cuSomethingElse", 12000), answer_);
   EXPECT_EQ(Answer("cuMemcpyBatchAsync", 12000), answer_);
@@ -113,7 +113,7 @@ TEST_F(DriverEntryTest, NothingFoundStaysNothing) {
   EXPECT_EQ(out, answer_);
 }
 
-// cudaGetDriverEntryPoint, without a version: that of the runtime.
+// cudaGetDriverEntryPoint, without a version: the runtime's.
 TEST_F(DriverEntryTest, TheRuntimesOwnVersion) {
   FakeRuntimeAnswers()->runtime_version = 12090;
   EXPECT_EQ(Answer("cuMemcpyBatchAsync", 0), HookMarker(40));
@@ -121,7 +121,7 @@ TEST_F(DriverEntryTest, TheRuntimesOwnVersion) {
   EXPECT_EQ(Answer("cuMemcpyBatchAsync", 0), answer_);
 }
 
-// Their calls of the driver are seen one level above, or are the driver's own.
+// Their calls of the driver are recorded one level above, or are the driver's own.
 TEST_F(DriverEntryTest, TheDynamicRuntimeAndItsKinGetPlainPointers) {
   for (const char* path : {"/x/libcudart.so.13", "/x/libcupti.so.13", "/x/libcuda.so.1"}) {
     map_ = MapNamed(path);
@@ -131,7 +131,7 @@ TEST_F(DriverEntryTest, TheDynamicRuntimeAndItsKinGetPlainPointers) {
   EXPECT_EQ(Answer("cuMemcpy", 12000), HookMarker(20));
 }
 
-// A version that the table does not know may answer the name with another argument list.
+// In a version missing in the table the name may have another argument list.
 TEST_F(DriverEntryTest, NewerThanTheTable) {
   g_plain_pointers = 0;
   EXPECT_EQ(Answer("cuMemcpy", 13010), answer_);

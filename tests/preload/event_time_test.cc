@@ -1,4 +1,4 @@
-// Pairs of events around calls, on a driver that does what the tests say (fake_event_driver.h).
+// Pairs of events around calls, on a driver controlled by the tests (fake_event_driver.h).
 #include "preload/gpu/event_time.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 
 namespace dlhook {
 
-// Stand for gpu_record.cc, gpu_devices.cc and registry.cc.
+// Replace gpu_record.cc, gpu_devices.cc and registry.cc.
 bool gpu::WriteGpuRecord(ThreadState*, RecordHeader* record, const void*, uint32_t, bool) {
   EXPECT_EQ(record->words, sizeof(GpuActivityRecord) / 8);
   g_fake->written.push_back(*reinterpret_cast<GpuActivityRecord*>(record));
@@ -58,7 +58,7 @@ class EventTimeTest : public ::testing::Test {
     EXPECT_EQ(fake_.mode, 0);
   }
 
-  // As BeginCall and the wrapper do; frames_[0] lies below frames_[1].
+  // Like BeginCall and the wrapper; frames_[0] is below frames_[1].
   CallFrame* Begin(uint64_t sequence, const EventCall& call, int level = 3) {
     CallFrame* frame = &frames_[level];
     *frame = {thread_, 1, sequence, 0, 0, 1, 0};
@@ -214,7 +214,7 @@ TEST_F(EventTimeTest, NothingOnACapturedStream) {
   fake_.captured[0x100] = 1;
   Call(1, 0x100, 10);
   EXPECT_EQ(fake_.calls["record"], 0);
-  Call(2, 0x200, 20);  // another one meanwhile
+  Call(2, 0x200, 20);  // another one in between
   EXPECT_EQ(Durations(), (Numbers{20}));
   fake_.failing["is_capturing"] = 906;  // the legacy stream while another one is captured
   Call(3, 0, 30);
@@ -230,7 +230,7 @@ TEST_F(EventTimeTest, ACaptureThatBeginsInsideACall) {
 }
 
 TEST_F(EventTimeTest, FunctionsThatFail) {
-  // One pair was made before.
+  // One pair was created before.
   const std::map<std::string, Numbers> still_timed = {{"create", {20}}, {"record", {}}, {"elapsed", {}}};
   for (const auto& [function, durations] : still_timed) {
     Call(1, 0x100, 10);  // opens the context
@@ -360,7 +360,7 @@ TEST_F(EventTimeTest, AContextIsLost) {
   Call(3, 0x100, 10);
   Collect();
   EXPECT_EQ(fake_.calls["record"] + fake_.calls["query"], 0);
-  fake_.events = fake_.streams = 0;  // gone with it
+  fake_.events = fake_.streams = 0;  // destroyed with it
 }
 
 TEST_F(EventTimeTest, GroupsOfCollectives) {

@@ -1,4 +1,4 @@
-// cudnnBackend{CreateDescriptor,GetAttribute,DestroyDescriptor}: one plan, asked about as the tracker does.
+// cudnnBackend{CreateDescriptor,GetAttribute,DestroyDescriptor}: one plan, for the tracker's queries.
 #include <cstring>
 
 #include "tests/preload/fake_getters.h"
@@ -12,7 +12,7 @@ FakeBackend g_backend;
 struct Descriptor {
   bool in_use;
   int type;
-  int filled;  // which knob it was filled with, -1: not filled
+  int filled;  // the knob it was filled with, -1: not filled
 };
 Descriptor g_descriptors[128];  // no heap: a test measures memory
 
@@ -22,7 +22,7 @@ int Give(const void* values, int64_t count, size_t bytes, int64_t requested, int
   return 0;
 }
 
-// Fills descriptors that the caller made with what the plan holds.
+// Fills the caller's descriptors with the plan's contents.
 int Fill(int type, int64_t count, int64_t requested, int64_t* returned, void* elements) {
   for (int64_t i = 0; i < count && i < requested; ++i) {
     Descriptor* descriptor = static_cast<Descriptor**>(elements)[i];
@@ -59,7 +59,7 @@ int cudnnBackendDestroyDescriptor(void* descriptor) {
 int cudnnBackendGetAttribute(const void* descriptor, int name, int type, int64_t requested, int64_t* returned,
                              void* elements) {
   if (name == g_backend.refused_name) return 3;
-  // Plans are the tests' own addresses; only descriptors of ours are looked into.
+  // Plans are the tests' own addresses; only descriptors created here are read.
   const int filled = name == 600 || name == 601 ? static_cast<const Descriptor*>(descriptor)->filled : 0;
   if (filled < 0) return 3;
   switch (name) {

@@ -1,5 +1,5 @@
-// A CUDA driver of the tests' own, as far as event pairs need one: a clock for each stream, work that is over when the
-// test says so, functions that fail.
+// The tests' own CUDA driver, with as much as event pairs need: a clock per stream, work that completes when the test
+// says so, functions that fail.
 #ifndef DLHOOK_TESTS_PRELOAD_FAKE_EVENT_DRIVER_H_
 #define DLHOOK_TESTS_PRELOAD_FAKE_EVENT_DRIVER_H_
 
@@ -21,7 +21,7 @@ namespace dlhook {
 struct FakeEvent {
   uintptr_t stream = 0;
   int64_t ns = -1;  // of the stream's clock; not recorded
-  int record = 0;   // how many were recorded on the stream before
+  int record = 0;   // how many were recorded on the stream before it
 };
 
 struct FakeDriver {
@@ -30,7 +30,7 @@ struct FakeDriver {
   std::map<uintptr_t, int> unfinished;  // records from this one on are not reached
   std::map<std::string, int> failing;   // function: status
   std::map<std::string, int> calls;
-  std::vector<uintptr_t> recorded;  // streams, in order; without those of our own
+  std::vector<uintptr_t> recorded;  // streams, in order; without those created by dlhook
   std::map<uintptr_t, int> captured;
   std::map<uintptr_t, void*> stream_contexts;
   std::vector<void*> current = {reinterpret_cast<void*>(0xc0)};
@@ -41,7 +41,7 @@ struct FakeDriver {
   std::string capability;
 };
 inline FakeDriver* g_fake;
-// All that were ever made: those of a context that ends are never destroyed by their owner.
+// All that were ever created: those of a context that ends are never destroyed by their owner.
 inline std::deque<FakeEvent> g_fake_events;
 
 constexpr uintptr_t kOwnStream = 0x5000;

@@ -10,7 +10,7 @@ namespace {
 
 FakeAnswers g_answers;
 
-// Counts a question and says whether it is answered.
+// Counts a query; false if it is not answered.
 bool Answers() {
   ++g_answers.calls;
   return g_answers.status == 0;

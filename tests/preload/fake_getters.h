@@ -1,6 +1,5 @@
-// What the decoders ask CUDA's libraries: a small library with the vendors' getters, whose answers the tests set. A
-// descriptor
-// is the address of one of the structures here.
+// Getters for the decoders of CUDA's calls: a small library with the vendors' getters, whose results the tests set. A
+// descriptor is the address of one of the structures here.
 #ifndef DLHOOK_TESTS_PRELOAD_FAKE_GETTERS_H_
 #define DLHOOK_TESTS_PRELOAD_FAKE_GETTERS_H_
 
@@ -10,7 +9,7 @@
 namespace dlhook {
 
 struct FakeAnswers {
-  int status = 0;  // of every getter: other than 0, nothing is written
+  int status = 0;  // of every getter: if not 0, nothing is written
   int calls = 0;   // of getters other than cudaRuntimeGetVersion
   int runtime_version = 13000;
   int pointer_type = 0;  // cudaMemoryType, CUmemorytype
@@ -26,7 +25,7 @@ struct FakeAnswers {
   const char* function_name = nullptr;
 };
 
-// cuBLASLt's objects: attributes with the size that the library insists on.
+// cuBLASLt's objects: attributes with the size that the library requires.
 struct FakeAttribute {
   int name;
   size_t bytes;
@@ -66,7 +65,7 @@ struct FakeDense {
   int type, order;
 };
 
-// What cuDNN's backend says of every plan.
+// The backend's description of every plan.
 struct FakeBackend {
   int64_t workspace_bytes = 0;
   int64_t engine = -1;
@@ -76,13 +75,13 @@ struct FakeBackend {
   int32_t notes = 0;  // of either kind
   int32_t numerical_notes[40] = {};
   int32_t behavior_notes[40] = {};
-  int32_t refused_name = -1;  // this attribute is not told
+  int32_t refused_name = -1;  // the getter of this attribute fails
   int live = 0;               // descriptors created and not destroyed
 };
 
 }  // namespace dlhook
 
-// Each library has its own answers and functions to hand to decoders as the real one.
+// Each library has its own results, and functions to pass to decoders as the real one.
 extern "C" {
 dlhook::FakeAnswers* FakeRuntimeAnswers();
 dlhook::FakeAnswers* FakeDriverAnswers();

@@ -1,4 +1,4 @@
-// The calls that a cuDNN frontend makes, as the tracker sees them: attribute numbers and types of cudnn_graph_v9.h.
+// The calls of a cuDNN frontend, as the tracker sees them: attribute numbers and types of cudnn_graph_v9.h.
 #ifndef DLHOOK_TESTS_PRELOAD_FRONTEND_H_
 #define DLHOOK_TESTS_PRELOAD_FRONTEND_H_
 
@@ -30,7 +30,7 @@ enum AttributeType : int32_t {
 
 inline const void* BackendReal() { return reinterpret_cast<const void*>(&FakeRuntimeFunction); }
 
-// A descriptor at an address of its own, or at the given one.
+// A descriptor at a new address, or at the given one.
 inline Handle Create(int32_t type, uint64_t address = 0, int32_t status = 0) {
   static uint64_t next = 0x100000;
   void* descriptor = const_cast<void*>(Pointer(address != 0 ? address : next += 64));
@@ -100,7 +100,7 @@ inline Handle Graph(const std::vector<Handle>& operations) {
   return graph;
 }
 
-// Configurations that the heuristics of `mode` fill: `requested` of them made, `returned` answered.
+// Configurations filled by the heuristics of `mode`: `requested` of them created, `returned` filled.
 inline std::vector<Handle> Heuristics(Handle graph, int32_t mode, int64_t requested, int64_t returned) {
   Handle heuristic = Create(4);
   Set(heuristic, 201, std::vector<Handle>{graph});
@@ -142,7 +142,7 @@ inline Execution Execute(Handle plan, Handle pack, bool into_graph = false) {
   return {record.shape<PlanShape>(), record.addresses()};
 }
 
-// The plan as an execution defines it. `build_ticks` and `number` differ from run to run: checked and taken out.
+// The plan as an execution defines it. `build_ticks` and `number` differ between runs: checked and removed.
 inline trace::Cudnn Described(Handle plan, uint32_t* number = nullptr) {
   const std::string bytes = DefinitionText(Execute(plan, nullptr).shape.plan, DefinitionKind::kCudnnPlan);
   trace::Cudnn cudnn;

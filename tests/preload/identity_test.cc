@@ -1,4 +1,4 @@
-// Program and script names out of a command line; nothing else of it may be kept.
+// Program and script names from a command line; nothing else of it may be kept.
 #include "preload/format/identity.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(IdentityTest, ProgramsByTheNameTheyWereStartedBy) {
   FindProgram(link.c_str(), &program);
   EXPECT_EQ(std::string(program), ("dlhook_" + std::string(100, 'p')).substr(0, 63));
   unlink(link.c_str());
-  // Scripts, descriptors and what was overwritten: the executable's own name.
+  // Scripts, descriptors and overwritten names: the executable's own name.
   for (const char* started_as : {"/bin/true", "/proc/self/exe", "/dev/fd/3", "ssh user:secret@host", ""}) {
     FindProgram(started_as, &program);
     EXPECT_STREQ(program, "identity_test");
@@ -67,7 +67,7 @@ TEST(IdentityTest, RunKeyIsStable) {
   EXPECT_STREQ(first, second);
 }
 
-// Ranks of one launch must agree on the word whatever process started them.
+// Ranks of one launch must have the same key, whatever process started them.
 TEST(IdentityTest, LaunchersNameTheRun) {
   struct Case {
     std::vector<std::pair<const char*, const char*>> variables;

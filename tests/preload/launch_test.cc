@@ -18,7 +18,7 @@ namespace dlhook {
 namespace {
 
 const void* DriverReal() { return reinterpret_cast<const void*>(&FakeDriverFunction); }
-// A library that can't be asked for names.
+// A library without functions for names.
 const void* RuntimeReal() { return reinterpret_cast<const void*>(&FakeRuntimeFunction); }
 
 class LaunchTest : public ::testing::Test {
@@ -111,7 +111,7 @@ TEST_F(LaunchTest, DriverLaunch) {
   EXPECT_EQ(record.addresses(), (std::vector<uint64_t>{0x31}));
 }
 
-// By offsets, by hand from driver_types.h (cudaLaunchConfig_t) and cuda.h (CUlaunchConfig).
+// By offsets, manually from driver_types.h (cudaLaunchConfig_t) and cuda.h (CUlaunchConfig).
 TEST_F(LaunchTest, ConfigurationsOfRuntimeAndDriver) {
   for (bool driver : {false, true}) {
     uint32_t words[14] = {1, 2, 3, 4, 5, 6, 7, driver ? 0xdeadu : 0u, 0x32, 0, 0xbeef};
@@ -153,7 +153,7 @@ TEST_F(LaunchTest, AKernelIsDefinedOnce) {
   EXPECT_EQ(GetProcess()->session->definitions_bytes, bytes);
 }
 
-// Another library was loaded where one was: function and name have the addresses that they had.
+// Another library was loaded at the same place: function and name have the same addresses.
 TEST_F(LaunchTest, AnotherNameAtTheSameAddress) {
   const void* function = NewHandle();
   char name[] = "_Z3old";
@@ -195,14 +195,14 @@ TEST_F(LaunchTest, OtherHandlesOfAKnownFunction) {
   TrackKernelAlias({});
 }
 
-// The name is the caller's, which may free it: kept as a copy.
+// The name belongs to the caller, which may free it: it is copied.
 TEST_F(LaunchTest, HandlesByName) {
   const void* function = NewHandle();
   char name[] = "_Z6byname";
   ByName(name, function);
   memset(name, 'x', sizeof name - 1);
   EXPECT_EQ(NameOf(function), "_Z6byname");
-  ByName("_Z6another", function);  // the module was unloaded, its handle given out again
+  ByName("_Z6another", function);  // the module was unloaded, its handle reused
   EXPECT_EQ(NameOf(function), "_Z6another");
   const void* failed = NewHandle();
   ByName("_Z6failed", failed, 500);

@@ -1,5 +1,5 @@
-// What the check lets through, libprotobuf must take: every byte of a plan changed to every value,
-// every prefix.
+// Messages that pass the check must be accepted by libprotobuf: every byte of a plan changed to every value, every
+// prefix.
 #include "preload/drain/message_check.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(MessageCheckTest, WhatItTakesCanBeParsed) {
   EXPECT_GT(refused, 0);
 }
 
-// Numbers and lengths that are written with more bytes than a parser reads.
+// Numbers and lengths encoded with more bytes than a parser reads.
 TEST(MessageCheckTest, OverlongTagsAndLengths) {
   EXPECT_TRUE(Accepts(std::string("\x0a\x80\x80\x80\x80\x00", 6)));
   EXPECT_FALSE(Accepts(std::string("\x0a\x80\x80\x80\x80\x80\x00", 7)));

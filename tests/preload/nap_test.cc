@@ -1,4 +1,4 @@
-// How long a drain sleeps: by how full it found the rings, and whether they grow.
+// How long a drain sleeps: depends on how full the rings are, and whether they grow.
 #include "preload/drain/nap.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Names of NVTX ranges, and the binary interface compared with NVTX's own header where there is one.
+// Names of NVTX ranges, and the binary interface compared with NVTX's own header if available.
 #include "preload/tap/nvtx.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(NvtxNameTest, DomainAndMessage) {
 TEST(NvtxNameTest, EmitNvtxsNumbersAreNoPartOfIt) {
   EXPECT_EQ(Composed(nullptr, "aten::conv2d, seq = 17, op_id = 4"), "aten::conv2d <17>");
   EXPECT_EQ(Composed(nullptr, "aten::relu, op_id = 4, sizes = [[2, 3]]"), "aten::relu");
-  EXPECT_EQ(Composed(nullptr, "a, seq = 17"), "a, seq = 17");  // somebody else's
+  EXPECT_EQ(Composed(nullptr, "a, seq = 17"), "a, seq = 17");  // not emit_nvtx's
 }
 
 TEST(NvtxNameTest, WideTextIsUtf8) {
@@ -42,7 +42,7 @@ TEST(NvtxNameTest, WideTextIsUtf8) {
   EXPECT_EQ(Composed(nullptr, L"\x20AC"), "\xe2\x82\xac");
   EXPECT_EQ(Composed(nullptr, L"\xD800"), "\xef\xbf\xbd");
   char four[4];
-  EXPECT_EQ(Utf8FromWide(L"aaö", four, sizeof four), 2u);  // no half characters
+  EXPECT_EQ(Utf8FromWide(L"aaö", four, sizeof four), 2u);  // no truncated characters
   EXPECT_STREQ(four, "aa");
 }
 

@@ -1,4 +1,4 @@
-// What the user's settings of oneDNN's log mean, and what the tap answers.
+// The meaning of the user's settings of oneDNN's log, and the tap's answers.
 #include "preload/tap/onednn.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(OneDnnTapTest, KeepsTheUsersValueWhereItSaysEnough) {
   EXPECT_EQ(Answer("2", 2), "2");
   EXPECT_EQ(Answer("all", 2), "all");
   EXPECT_EQ(Answer("profile_exec", 1), "profile_exec");
-  EXPECT_EQ(Answer("1", 2), "1");  // a number can't be added to: no creations then
+  EXPECT_EQ(Answer("1", 2), "1");  // a number can't be extended: no creations
 }
 
 TEST(OneDnnTapTest, AddsToWordsThatLackExecutions) {

@@ -1,5 +1,5 @@
-// Counters of perf_event: pages that are read by rdpmc, groups. What this machine lacks (rdpmc, counters of the processor)
-// is played by hand-made pages.
+// Counters of perf_event: pages that are read by rdpmc, groups. Features that this machine lacks (rdpmc, processor
+// counters) are simulated by pages made by hand.
 #include "preload/counters/perf_group.h"
 
 #include <fcntl.h>
@@ -23,12 +23,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// ---- a page of the kernel's ----
+// ---- a page of the kernel ----
 
 perf_event_mmap_page g_page;
-std::vector<uint64_t> g_pmc;  // what the counter holds, one read after another; the last one stays
+std::vector<uint64_t> g_pmc;  // the counter's values, one per read; the last one stays
 uint32_t g_pmc_index;
-int g_writes;  // how often the kernel still writes while it is being read
+int g_writes;  // number of writes by the kernel during a read
 uint64_t g_tsc;
 
 struct TestCounters {
@@ -77,7 +77,7 @@ TEST_F(PerfPageTest, CountersAreSignedAndWrap) {
   g_page.offset = (1 << 20) + 1000;
   g_pmc = {(uint64_t{1} << 48) - 1000};
   EXPECT_EQ(Read().value, uint64_t{1} << 20);
-  g_pmc = {5};  // it went over
+  g_pmc = {5};  // it has overflowed
   EXPECT_EQ(Read().value, (uint64_t{1} << 20) + 1005);
   g_page.pmc_width = 64;
   g_pmc = {~uint64_t{0}};
@@ -114,7 +114,7 @@ TEST_F(PerfPageTest, NotWhereTheKernelForbids) {
   EXPECT_FALSE(ReadPerfPage<TestCounters>(&g_page, &reading));
 }
 
-// Times go on since the page was written: <linux/perf_event.h>, time_mult. Here 4 ticks are 3 ns.
+// Times continue since the page was written: <linux/perf_event.h>, time_mult. Here 4 ticks are 3 ns.
 TEST_F(PerfPageTest, TimesGoOn) {
   g_page.cap_user_time = 1;
   g_page.time_shift = 10;
@@ -134,7 +134,7 @@ TEST_F(PerfPageTest, TimesGoOn) {
   EXPECT_EQ(Read().enabled_ns, 500u + 7u + (0x200000005u * 768 >> 10));
 }
 
-// Without a clock, times that are both old would say that nothing ran.
+// Without a clock both times are outdated and would mean that nothing ran.
 TEST_F(PerfPageTest, WithoutAClockEqualTimesAreNotTold) {
   EXPECT_EQ(Read().enabled_ns, 0u);
   g_page.time_running = 499;
@@ -158,7 +158,7 @@ std::vector<std::string> Names(const PerfEvent* events, uint32_t count) {
   return names;
 }
 
-// Documentation/perf's topdown.txt: metrics are counted only in a group that slots leads.
+// Documentation/perf's topdown.txt: metrics are only counted in a group with slots as its leader.
 TEST(PerfGroupTest, MetricsFollowTheSlotsThatLeadThem) {
   CounterSpec metric = Spec("topdown-retiring", 4, 0x8000), slots = Spec("slots", 4, 0x400),
               cycles = Spec("cycles", 0, 0);
@@ -172,7 +172,7 @@ TEST(PerfGroupTest, MetricsFollowTheSlotsThatLeadThem) {
   EXPECT_EQ(LongestPerfGroup(events + 1, 3), 3u);
 }
 
-// Only the processor's can be read by rdpmc.
+// Only the processor's own can be read by rdpmc.
 TEST(PerfGroupTest, TheKernelsCountersAreAGroupOfTheirOwn) {
   const CounterSpec task = Spec("task-clock", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK);
   const CounterSpec faults = Spec("minor-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS_MIN);
@@ -228,7 +228,7 @@ TEST(PerfGroupTest, ReasonsSayWhatToDo) {
   }
 }
 
-// Real events: the kernel's own counters, which every machine has.
+// Real events: the kernel's own counters, available on every machine.
 class RealGroupTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -266,7 +266,7 @@ TEST_F(RealGroupTest, CountsFaultsAsGetrusageDoes) {
   EXPECT_GE(after.enabled_ns, after.running_ns);
 }
 
-// Nobody comes upon them by opening files.
+// They are out of the range of newly opened files.
 TEST_F(RealGroupTest, DescriptorsAreHighAndCloseOnExec) {
   rlimit limit;
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -274,7 +274,7 @@ TEST_F(RealGroupTest, DescriptorsAreHighAndCloseOnExec) {
   EXPECT_EQ(fcntl(group_.fds[0], F_GETFD), FD_CLOEXEC);
 }
 
-// A host that puts a pipe of its own on our number keeps what lies in it, and the pipe.
+// A host that puts its own pipe on the number of dlhook's descriptor keeps its contents, and the pipe.
 TEST_F(RealGroupTest, AForeignFileOnOurNumberIsLeftAlone) {
   int pipe_ends[2];
   ASSERT_EQ(pipe2(pipe_ends, O_NONBLOCK), 0);
@@ -301,7 +301,7 @@ TEST_F(RealGroupTest, NoMoreThanAnEighthOfTheDescriptors) {
   EXPECT_EQ(errno, EMFILE);
   EXPECT_EQ(open, 160u / 8 - 2);  // two are the fixture's
   for (size_t i = 0; i < open; ++i) ClosePerfGroup(&groups[i]);
-  EXPECT_TRUE(OpenPerfGroup(events_, 1, 0, true, &groups[0]));  // what was closed counts no more
+  EXPECT_TRUE(OpenPerfGroup(events_, 1, 0, true, &groups[0]));  // closed ones no longer count
   ClosePerfGroup(&groups[0]);
   setrlimit(RLIMIT_NOFILE, &limit);
 }

@@ -1,4 +1,4 @@
-// Lines of instructions, against what five releases of Python say of their own tables; texts; layouts of releases.
+// Lines of instructions, compared with five releases of Python reading their own tables; texts; layouts of releases.
 #include "preload/python/python_lines.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(PythonLinesTest, AsTheInterpretersSay) {
   }
 }
 
-// Tables that end anywhere are read to their end only (the sanitizers watch).
+// Truncated tables are read only to their end (the sanitizers watch).
 TEST(PythonLinesTest, CutTables) {
   for (const Vector& vector : kVectors) {
     const std::vector<uint8_t> table = FromHex(vector.table);
@@ -114,7 +114,7 @@ TEST(PythonLayoutTest, Releases) {
   }
 }
 
-// As 3.13.0 has it in its own _PyRuntime.
+// As in 3.13.0's own _PyRuntime.
 std::vector<uint64_t> Table313() {
   std::vector<uint64_t> table(96, 0);
   memcpy(table.data(), "xdebugpy", 8);
@@ -160,7 +160,7 @@ TEST(PythonLayoutTest, ForksThatKeepTheVersion) {
   EXPECT_TRUE(Agrees(1, {line, file, name, end}));
   EXPECT_FALSE(Agrees(1, {line, other_file, name, end}));
   EXPECT_FALSE(Agrees(1, {line, file, end}));
-  EXPECT_FALSE(Agrees(2, {line, file, name, end}));  // as without a GIL: the thread that owns the object comes first
+  EXPECT_FALSE(Agrees(2, {line, file, name, end}));  // as without a GIL: preceded by the owning thread
   EXPECT_FALSE(Agrees(3, {line, file, name, end}));
 }
 

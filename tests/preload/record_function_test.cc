@@ -45,7 +45,7 @@ TEST(EndsTrainingStep, ByName) {
   EXPECT_FALSE(EndsTrainingStep(""));
 }
 
-// The steps (from 1) that are recorded, of `count` steps of `step_ms` each.
+// The numbers (from 1) of the recorded steps, of `count` steps of `step_ms` each.
 std::vector<int> RecordedSteps(int count, uint64_t step_ms) {
   DutyCycle duty;
   uint64_t now_ms = 1000000;
@@ -69,7 +69,7 @@ TEST(DutyCycle, FirstStepsThenTwoOfSixteen) {
 
 TEST(DutyCycle, SlowStepsAreStepsToo) { EXPECT_EQ(RecordedSteps(60, 9000), RecordedSteps(60, 10)); }
 
-// Share of the milliseconds from `begin_ms` to `end_ms` that are recorded where no step ends.
+// Share of the milliseconds from `begin_ms` to `end_ms` that is recorded while no step ends.
 double RecordedShare(DutyCycle* duty, uint64_t begin_ms, uint64_t end_ms) {
   uint64_t recorded = 0;
   for (uint64_t now_ms = begin_ms; now_ms < end_ms; ++now_ms) recorded += duty->TimePassed(now_ms) ? 1 : 0;

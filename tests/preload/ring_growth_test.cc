@@ -1,5 +1,5 @@
-// Rings that grow: order and completeness over chunks, chunks that are given back, drains that take over, threads that leave in the
-// middle, room that calls leave to scopes.
+// Rings that grow: order and completeness over chunks, chunks that are released, drains that take over, threads that
+// leave in the middle, room reserved for scopes.
 #include "preload/runtime/ring_growth.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ uint32_t OwnedChunks() {
   return owned;
 }
 
-// A thread with a slot of its own; `body` with its state and a drain of the session.
+// A thread with its own slot; `body` gets its state and a drain of the session.
 class RingGrowthTest : public ::testing::Test {
  protected:
   void OnThread(const std::function<void(ThreadState* thread)>& body) {
@@ -60,15 +60,14 @@ class RingGrowthTest : public ::testing::Test {
       session->layout = kSessionLayout;
       session->hook_table_hash = kHookTableHash;
       body(thread);
-      Take();  // and what the thread's end tells goes to the next test
+      Take();  // the records of the thread's end would go to the next test
     }).join();
     drain_.Step(true, false);
   }
   void Take() {
     SessionHeader* session = GetProcess()->session;
     if (!is_open_) {
-      for (Checkpoint& checkpoint : session->checkpoints)
-        checkpoint.file_bytes = 0;  // each test has an output of its own
+      for (Checkpoint& checkpoint : session->checkpoints) checkpoint.file_bytes = 0;  // each test has its own output
       ASSERT_TRUE(drain_.Open(session, session->mapping_bytes, &sink_)) << drain_.error();
     }
     is_open_ = true;
@@ -93,7 +92,7 @@ TEST_F(RingGrowthTest, WhatDoesNotFitGoesIntoChunksAndComesOutInOrder) {
     PutUpTo(thread, &sequence, kManyCalls);
     EXPECT_GT(OwnedChunks(), 10u);
     Take();
-    EXPECT_LE(OwnedChunks(), 1u);  // that which the thread is in
+    EXPECT_LE(OwnedChunks(), 1u);  // the thread's current one
     PutUpTo(thread, &sequence, 2 * kManyCalls);
     Take();
     ExpectInOrder(2 * kManyCalls);
@@ -129,7 +128,7 @@ TEST_F(RingGrowthTest, ADrainTakesOverInTheMiddleOfAChunk) {
   });
 }
 
-// What GrowRing has done when a handler of a signal leaves it: so many of its stores, and the drain looks before it goes on or not.
+// A signal handler leaves GrowRing after the first `stores` stores, and the drain may run before the thread continues.
 class LeftInTheMiddleTest : public RingGrowthTest, public ::testing::WithParamInterface<std::tuple<int, bool>> {};
 
 TEST_P(LeftInTheMiddleTest, NothingIsLost) {
@@ -197,7 +196,7 @@ TEST_F(RingGrowthTest, CallsGoIntoTotalsBeforeScopesAreRefused) {
   });
 }
 
-// Killed with totals in the table, one of them just being changed: what was before that change counts.
+// Killed with totals in the table, one of them being changed: its state before that change counts.
 TEST_F(RingGrowthTest, WhatIsLeftOfTotalsIsTakenAtTheEndOnce) {
   OnThread([&](ThreadState* thread) {
     const uint32_t chunks = std::exchange(thread->session->chunk_count, 2);

@@ -1,4 +1,4 @@
-// The ring: order, wrap-around, refusal when full, and one producer beside one consumer (run it under TSan).
+// The ring: order, wrap-around, refusal when full, and one producer with one concurrent consumer (run it under TSan).
 #include "preload/format/ring.h"
 
 #include <gtest/gtest.h>

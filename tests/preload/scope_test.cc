@@ -1,4 +1,4 @@
-// runtime/scope.h: brackets of the calling thread as they end up in its ring.
+// runtime/scope.h: the calling thread's scopes, as written to its ring.
 #include "preload/runtime/scope.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ struct Recorded {
   uint64_t end_ticks;
 };
 
-// What the thread has recorded since `head`.
+// The thread's records since `head`.
 std::vector<Recorded> ScopesSince(ThreadState* thread, uint64_t head) {
   std::vector<Recorded> scopes;
   for (uint64_t at = head; at < thread->ring.head;) {
@@ -88,7 +88,7 @@ TEST_F(ScopeTest, WhatWasNeverEndedEndsWithTheScopeAroundIt) {
   EXPECT_EQ(OpenScopes(thread_), 0u);
 }
 
-// Context managers may be left in any order; what the framework brackets is nested.
+// Context managers may be left in any order; the framework's scopes are nested.
 TEST_F(ScopeTest, RangesOfTheUsersOutliveTheScopeAroundThem) {
   Open(thread_, "mode", &owners_[0]);
   OpenScope(thread_, ScopeKind::kUserRange, "range", 5, -1, &owners_[1]);

@@ -66,7 +66,7 @@ uint32_t TestSession::PutDefinition(DefinitionKind kind, const std::string& byte
 
 uint32_t TestSession::PutStackNode(const StackNode& node) {
   uint32_t number = header()->stack_nodes;
-  if (number == 0) number = 1;  // node 0 is none
+  if (number == 0) number = 1;  // node 0 is not used
   memcpy(reinterpret_cast<char*>(header()) + kStackNodesStart + number * sizeof node, &node, sizeof node);
   header()->stack_nodes = number + 1;
   return number;

@@ -1,4 +1,4 @@
-// A session in ordinary memory, as a recorded process would share it, and a producer for any of its slots.
+// A session in ordinary memory, as shared by a recorded process, and a producer for any of its slots.
 #ifndef DLHOOK_TESTS_PRELOAD_SESSION_FIXTURE_H_
 #define DLHOOK_TESTS_PRELOAD_SESSION_FIXTURE_H_
 
@@ -17,21 +17,21 @@ namespace dlhook {
 
 class TestSession {
  public:
-  // `ring_bytes`: of every slot, a power of two. `definitions_room`: between the header and the rings, whole pages. `chunks`: of
-  // kChunkBytes, behind the rings.
+  // `ring_bytes`: of every slot, a power of two. `definitions_room`: between the header and the rings, whole pages.
+  // `chunks`: of kChunkBytes, after the rings.
   explicit TestSession(uint64_t ring_bytes, uint32_t slots = 2, uint64_t definitions_room = 0, uint32_t chunks = 0);
   static constexpr uint64_t kChunkBytes = 8192;
 
   SessionHeader* header() { return reinterpret_cast<SessionHeader*>(pages_.data()); }
   uint64_t bytes() const { return pages_.size() * sizeof(Page); }
-  // A copy of everything, as another process would find it.
+  // A copy of everything, as seen by another process.
   TestSession(const TestSession&) = default;
 
   RingProducer Producer(uint32_t slot);
-  // Chunk `index` becomes the slot's: where `ring` goes on.
+  // Gives chunk `index` to the slot: `ring` continues there.
   void MoveTo(uint32_t index, uint32_t slot, RingProducer* ring);
   char* ChunkMemory(uint32_t index) { return reinterpret_cast<char*>(header()) + chunks_offset_ + index * kChunkBytes; }
-  // Appends a definition as runtime/definitions.cc does and returns its number.
+  // Appends a definition like runtime/definitions.cc and returns its number.
   uint32_t PutDefinition(DefinitionKind kind, const std::string& bytes);
   // Appends a node and returns its number; the session has kStackRoom for definitions.
   uint32_t PutStackNode(const StackNode& node);
@@ -42,7 +42,7 @@ class TestSession {
     char bytes[4096];
   };
   std::vector<Page> pages_;
-  uint64_t chunks_offset_;  // whatever is written over the header
+  uint64_t chunks_offset_;  // independent of writes to the header
 };
 
 // Each returns whether there was room.
@@ -65,7 +65,7 @@ std::string DrainAll(TestSession* session, uint64_t mapping_bytes = 0);
 
 trace::Trace ParseTrace(const std::string& bytes);
 
-// Calls of a trace, decoded from its batches as proto/call.proto says.
+// Calls of a trace, decoded from its batches according to proto/call.proto.
 struct DecodedCall {
   uint32_t thread_id;
   uint64_t sequence;

@@ -10,7 +10,7 @@
 namespace dlhook {
 namespace {
 
-// A holder that is not scheduled for long must not let others in: they once gave up after 10 000 yields.
+// A holder that is not scheduled for long must not let others in.
 TEST(SpinLockTest, ManyWaitForASlowHolder) {
   SpinLock lock;
   int counter = 0;

@@ -1,4 +1,4 @@
-// Lines as MKL-DNN 0.x and oneDNN 1.x to 3.x print them (copied from real runs), split by the template line.
+// Lines as printed by MKL-DNN 0.x and oneDNN 1.x to 3.x (copied from real runs), split by the template line.
 #include "preload/format/tap_line.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ constexpr char kTemplate3[] =
 
 std::string Field(const TapLine& line, OneDnnField field) { return {line.fields[field].data, line.fields[field].size}; }
 std::string Identity(const TapLine& line) { return {line.identity.data, line.identity.size}; }
-// The fields of a TapLine point into the text, which therefore stays.
+// The fields of a TapLine point into the text, which therefore stays alive.
 TapLine Parse(const std::string& text, const char* fields = kTemplate3) {
   static std::deque<std::string> texts;
   texts.push_back(text);
@@ -43,7 +43,7 @@ TEST(TapLineTest, ExecutionOf3x) {
   EXPECT_EQ(Field(line, kMemoryDescriptors).substr(0, 24), "src:f32:a:blocked:abcd::");
 }
 
-// ONEDNN_VERBOSE_TIMESTAMP=1: 3.12 writes it behind the version and names it in its template, 2.x before the operation.
+// ONEDNN_VERBOSE_TIMESTAMP=1: 3.12 writes it after the version and names it in its template, 2.x before the operation.
 TEST(TapLineTest, TimestampIsNoPartOfTheIdentity) {
   const std::string template3 = std::string("timestamp,") + kTemplate3;
   for (const char* before : {"onednn_verbose,v1", "onednn_verbose"}) {
@@ -79,7 +79,8 @@ TEST(TapLineTest, Lines2x) {
   EXPECT_EQ(line.duration_ns, 5859u);
 }
 
-// Releases that print no template; lines of the MXNet wheels 1.7.0 (DNNL 1.3.0), 1.6.0 (MKL-DNN 1.0.4), 1.5.1 (MKL-DNN 0.19).
+// Releases without a template; lines of the MXNet wheels 1.7.0 (DNNL 1.3.0), 1.6.0 (MKL-DNN 1.0.4), 1.5.1 (MKL-DNN
+// 0.19).
 TEST(TapLineTest, Lines1x) {
   const TapLine line = Parse(
       "dnnl_verbose,create,cpu,convolution,jit:avx512_common,forward_training,src_f32::blocked:abcd:f0 "

@@ -1,4 +1,4 @@
-// What the shim and the analyzer both know of taps.
+// The description of taps shared by shim and analyzer.
 #include "preload/format/taps.h"
 
 #include <gtest/gtest.h>

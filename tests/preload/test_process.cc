@@ -44,7 +44,7 @@ void* MapSession(ProcessState* process, uint64_t bytes) {
 
 }  // namespace
 
-// Stands for process/lifecycle.cc.
+// Replaces process/lifecycle.cc.
 bool process::StartSession(ProcessState* process) {
   constexpr uint32_t kChunks = 256;
   const uint64_t rings_end = kRingsStart + 2 * kTestRingBytes;
@@ -64,7 +64,7 @@ bool process::StartSession(ProcessState* process) {
 }
 uint64_t g_plain_pointers = 0;
 
-// Stand for the generated table: sorted by name, kind of stream, version.
+// Replace the generated table: sorted by name, kind of stream, version.
 const DriverVariant format::kDriverVariants[] = {
     {"cuMemAlloc", 2000, 0, 10},
     {"cuMemAlloc", 3020, 0, 11},
@@ -80,13 +80,13 @@ const DriverVariant format::kDriverVariants[] = {
 const int format::kDriverVariantCount = 10;
 const uint32_t format::kNewestDriverVersion = 13000;
 
-// Stand for python/python_stack.cc: no Python here.
+// Replace python/python_stack.cc: no Python here.
 std::atomic<uint32_t> python::g_python_for_calls{0};
 uint32_t python::CapturePythonStack(ThreadState*) { return 0; }
 bool python::RecordPythonStack(ThreadState*) { return true; }
 void python::RefreshPython() {}
 
-// Stand for counters/counters.cc and process/call_detail.cc: no counters and no native stacks here.
+// Replace counters/counters.cc and process/call_detail.cc: no counters and no native stacks here.
 void counters::OpenThreadCounters(ThreadState*) {}
 void counters::CloseThreadCounters(ThreadState*) {}
 void counters::ReadCountersAtScope(ThreadState*, ScopeKind) {}
@@ -96,7 +96,7 @@ void process::StartWriter(ProcessState*) {}
 void runtime::FlushRegistry(ThreadState*) {}
 void runtime::CountPlainPointer() { ++g_plain_pointers; }
 
-// Stand for link/resolver.cc and link/dlsym.cc.
+// Replace link/resolver.cc and link/dlsym.cc.
 std::atomic<uint32_t> link::g_binding_generation{1};
 void* link::RealDlsym(void* handle, const char* name) { return dlsym(handle, name); }
 int link::RealDlclose(void* handle) { return dlclose(handle); }

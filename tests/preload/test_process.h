@@ -1,6 +1,5 @@
-// A recorded process without a preloaded shim: runtime/thread_state.cc as it is, on a session that these tests make, and
-// what
-// link/ offers, without hooks.
+// A recorded process without a preloaded shim: the real runtime/thread_state.cc on a session created by these tests,
+// and the functions of link/ without hooks.
 #ifndef DLHOOK_TESTS_PRELOAD_TEST_PROCESS_H_
 #define DLHOOK_TESTS_PRELOAD_TEST_PROCESS_H_
 
@@ -20,19 +19,19 @@ namespace dlhook {
 // The state of the calling thread, which is attached to this process's session from now on.
 ThreadState* Attach();
 
-// The bytes of a definition of this process's session; "(none)" where there is none of that number and kind.
+// The bytes of a definition of this process's session; "(none)" if there is none with that number and kind.
 std::string DefinitionText(uint32_t number, DefinitionKind kind);
 
-// What sessions begun from now on (in this process's children) lie in: a file of this name, or memory if empty.
+// The memory of sessions begun from now on (in this process's children): a file of this name, or anonymous if empty.
 extern std::string g_session_file;
 
-// What ObjectOf answers for this address from now on.
+// The result of ObjectOf for this address from now on.
 void PretendObject(const void* address, link_map* object);
 
 // Of CountPlainPointer.
 extern uint64_t g_plain_pointers;
 
-// What HookFor gives instead of a real function, so that tests can tell.
+// What HookFor returns instead of a real function, so that tests can check it.
 inline void* HookMarker(HookId hook) { return reinterpret_cast<void*>(uintptr_t{0x70000} + hook); }
 
 int WaitForChild(int pid);

@@ -1,4 +1,4 @@
-// A record as EndCall hands it out: room for shape and addresses, filled with rubbish.
+// A record as returned by EndCall: room for shape and addresses, filled with garbage.
 #ifndef DLHOOK_TESTS_PRELOAD_TEST_RECORD_H_
 #define DLHOOK_TESTS_PRELOAD_TEST_RECORD_H_
 

@@ -14,7 +14,7 @@ ROW = re.compile(r"^([0-9a-f]{16}) (\S+)\s+(.*)")
 
 
 def rows(library):
-    """(first address, last address, CFA, rbp, return address) of each row as readelf prints it."""
+    """(first address, last address, CFA, rbp, return address) of each row in readelf's output."""
     command = ["readelf", "--debug-dump=frames-interp", "--wide", library]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as readelf:
         pending, columns, end = None, [], 0
@@ -37,7 +37,7 @@ def rows(library):
 
 
 def expected(cfa, rbp, ra):
-    """dlhook's words for it; None: the row is one of an expression, of which readelf prints no more."""
+    """The same in dlhook's notation; None: an expression, which readelf does not print."""
     if "exp" in (cfa, rbp, ra) or "vexp" in (rbp, ra):
         return None
     if ra == "u":
@@ -48,7 +48,7 @@ def expected(cfa, rbp, ra):
 
 
 def check(program, library):
-    """Prints what differs; returns whether nothing does."""
+    """Prints the differences; returns whether there are none."""
     known = list(rows(library))
     addresses = "".join(f"{first:x}\n{last:x}\n" for first, last, *_ in known)
     result = subprocess.run([program, library], input=addresses, capture_output=True, text=True, check=True)
@@ -69,7 +69,7 @@ def check(program, library):
 
 
 def c_library():
-    """The one that this Python runs with."""
+    """The one used by this Python."""
     with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
         return next(line.split()[-1] for line in maps if os.path.basename(line.split()[-1]).startswith("libc.so"))
 

@@ -1,4 +1,4 @@
-// What TensorFlow's trace events say.
+// Parsing of TensorFlow's trace events.
 #include "preload/tap/trace_me.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(TraceMeNameTest, ValuesAreNoPartOfIt) {
   EXPECT_EQ(NameOf("#"), "#");
 }
 
-// An event as TensorFlow's compiler lays it out: this program's own std::string.
+// An event as laid out by TensorFlow's compiler: this program's own std::string.
 struct HostEvent {
   std::string name;
   int64_t start_ns;
@@ -64,7 +64,7 @@ TEST(TraceMeEventTest, HalvesAndMarksAreNoScopes) {
 
 TEST(TraceMeEventTest, AnotherLayoutOrClockIsNoticed) {
   HostEvent event = {"short", kNowNs - 500, kNowNs - 100};
-  TraceMeEvent changed = AsEvent(event);  // its name lies in another object: neither short nor of a known capacity
+  TraceMeEvent changed = AsEvent(event);  // its name is in another object: neither short nor of a known capacity
   changed.capacity = 3;
   EXPECT_FALSE(IsPlausibleEvent(changed, kNowNs));
   changed.name = nullptr;

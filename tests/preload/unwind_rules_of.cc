@@ -1,6 +1,7 @@
-// Prints what dlhook reads from a library's unwind tables, for test_unwind_rules.py.
-// unwind_rules_of LIBRARY    Addresses in the library (hexadecimal) come on stdin; for each a line: CFA, rbp, return
-// address.
+// Prints dlhook's reading of a library's unwind tables, for test_unwind_rules.py.
+//
+// unwind_rules_of LIBRARY    Addresses in the library (hexadecimal) come on stdin; prints one line for each: CFA, rbp,
+// return address.
 #include <dlfcn.h>
 #include <link.h>
 

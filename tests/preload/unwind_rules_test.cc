@@ -1,4 +1,4 @@
-// Rules from call frame information written by hand, byte by byte as the DWARF standard has it.
+// Rules from call frame information written by hand, byte by byte according to the DWARF standard.
 #include "preload/unwind/unwind_rules.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ void Append(Bytes* bytes, const void* data, size_t size) {
   bytes->insert(bytes->end(), from, from + size);
 }
 
-// An entry with its length in front, padded to 8 bytes.
+// An entry preceded by its length, padded to 8 bytes.
 Bytes Entry(uint32_t id, const Bytes& body) {
   Bytes entry(4);
   Append(&entry, &id, 4);
@@ -85,13 +85,13 @@ TEST(UnwindRules, LinkageTableDependsOnTheInstruction) {
 }
 
 TEST(UnwindRules, FunctionThatAlignsItsStack) {
-  // The CFA is kept at rbp-8, the saved rbp lies at rbp.
+  // The CFA is stored at rbp-8, the saved rbp at rbp.
   const Section section({0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0});
   ExpectRule(section.At(0), CfaFrom::kAtBp, -8, BpFrom::kAtBp, 0);
 }
 
 TEST(UnwindRules, SignalTrampoline) {
-  // As glibc's __restore_rt: CFA = *(rsp+160), rip at rsp+168, rbp at rsp+120, rsp at rsp+160.
+  // As in glibc's __restore_rt: CFA = *(rsp+160), rip at rsp+168, rbp at rsp+120, rsp at rsp+160.
   const Section section(
       {0x0f, 4, 0x77, 0xa0, 1, 0x06, 0x10, 16, 3, 0x77, 0xa8, 1, 0x10, 6, 3, 0x77, 0xf8, 0, 0x10, 7, 3, 0x77, 0xa0, 1},
       true);

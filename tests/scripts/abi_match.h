@@ -1,9 +1,8 @@
-// Does a vendor's header declare a function as preload/api/*.api says? Included by the file that
+// Checks that a vendor's header declares a function like preload/api/*.api. Included by the file that
 // `scripts/gen_hooks.py --abi HEADER` writes; the check is that it compiles.
 //
-// Types are compared as the calling convention sees them: the width of integers, float against
-// double, pointers down to pointers to pointers. Which number a `float*` points to does not matter
-// to a wrapper that passes it on.
+// Types are compared by calling convention: the width of integers, float against double, pointers down to pointers to
+// pointers. The type that a `float*` points to does not matter to a wrapper that passes it on.
 #ifndef DLHOOK_TESTS_SCRIPTS_ABI_MATCH_H_
 #define DLHOOK_TESTS_SCRIPTS_ABI_MATCH_H_
 
@@ -12,8 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-// Width of the integers of functions without an ILP64 suffix: 8 where the header is told so
-// (-DMKL_ILP64).
+// Width of the integers of functions without an ILP64 suffix: 8 if the header is told so (-DMKL_ILP64).
 #ifndef DLHOOK_ABI_INT_BYTES
 #define DLHOOK_ABI_INT_BYTES 4
 #endif
@@ -25,14 +23,14 @@ constexpr int kIntBytes = DLHOOK_ABI_INT_BYTES;
 template <int kBytes>
 struct Int {};
 struct Enum {};
-struct Ptr {};  // to anything but a pointer
+struct Ptr {};  // to anything except a pointer
 struct AnyPtr {};
 template <class Tag>
 struct PtrTo {};
 struct PtrToPtr {};
-struct Eight {};    // an integer, or a structure that goes through one register too
+struct Eight {};    // an integer, or a structure that is passed in one register
 struct Address {};  // of the device: an integer or a pointer
-struct Word {};     // what goes through a general register, of any width: handles that libraries define differently
+struct Word {};     // passed in a general register, of any width: handles that libraries define differently
 template <int kBytes>
 struct Struct {};  // a structure by value, never one of floating-point numbers
 
@@ -42,13 +40,13 @@ constexpr int IntegerBytes() {
   return 0;
 }
 
-// A float fits what comes first in the structure: it would travel in a vector register, as cuComplex does.
+// True if the structure begins with a float: it would be passed in a vector register, like cuComplex.
 template <class T, class = void>
 struct BeginsWithFloat : std::false_type {};
 template <class T>
 struct BeginsWithFloat<T, std::void_t<decltype(T{std::declval<float>()})>> : std::true_type {};
 
-// Of trivial classes only: others are passed by address.
+// Only for trivial classes: others are passed by address.
 template <int kBytes, class T>
 constexpr bool IsStruct() {
   if constexpr (std::is_class_v<T> || std::is_union_v<T>) {

@@ -1,4 +1,5 @@
-"""Every relative link and anchor of every page (*.md) leads somewhere, docs/README.md names all pages, and README.md stays short."""
+"""Every relative link and anchor of every page (*.md) is valid, docs/README.md names all pages, and README.md stays
+short."""
 
 import os
 import re
@@ -6,13 +7,13 @@ import unittest
 import urllib.parse
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LINK = re.compile(r"\[[^\]\n]*(?:\n[^\]\n]*)?\]\(([^)\s]+)\)")  # the text may go on in the next line
+LINK = re.compile(r"\[[^\]\n]*(?:\n[^\]\n]*)?\]\(([^)\s]+)\)")  # the text may continue in the next line
 README_LINES = 150
 README_COLUMNS = 130
 
 
 def pages():
-    """Paths of all pages, relative to the repository; what is built or installed there is none of them."""
+    """Paths of all pages, relative to the repository, except built or installed files."""
     found = []
     for folder, folders, files in os.walk(ROOT):
         folders[:] = [name for name in folders if name != "build" and not name.startswith(".")]
@@ -26,13 +27,13 @@ def text_of(page):
 
 
 def prose(text):
-    """Without code: its brackets are no links and its # no headings."""
+    """Without code: its brackets are not links and its # not headings."""
     text = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.MULTILINE | re.DOTALL)
     return re.sub(r"^(?: {4}|\t).*$", "", text, flags=re.MULTILINE)
 
 
 def anchors(page):
-    """As GitHub makes them: lower case, punctuation dropped, blanks to dashes, -1 behind a second one of a name."""
+    """As made by GitHub: lower case, punctuation dropped, blanks to dashes, -1 after the second one of a name."""
     found = {}
     names = set()
     for heading in re.findall(r"^#+ +(.*?) *#*$", prose(text_of(page)), re.MULTILINE):
@@ -48,7 +49,7 @@ def links(page):
 
 
 def broken(page):
-    """The links of a page that lead nowhere."""
+    """The invalid links of a page."""
     wrong = []
     for link in links(page):
         if re.match(r"[a-z]+:", link):

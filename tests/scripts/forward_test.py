@@ -9,8 +9,8 @@ import unittest
 import table_case
 from table_case import COMPILER, ROOT, TableTest, run
 
-# What a caller and a library see of one another, with the wrapper between them: functions of the argument lists that can
-# go wrong, called as C calls them, and a stand-in for the call scope that knows the real functions.
+# Calls between a caller and a library through the wrapper: functions of the argument lists that can go wrong, called as
+# C calls them, and a stand-in for the call scope that knows the real functions.
 CALLS = """
 #include <cstdint>
 #include <cstdio>

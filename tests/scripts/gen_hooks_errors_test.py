@@ -1,4 +1,4 @@
-"""scripts/gen_hooks.py: every mistake in a table is answered with its place, what was found and what was expected.
+"""scripts/gen_hooks.py: every mistake in a table is reported with its place, the text found and what was expected.
 
 Run: python3 tests/scripts/gen_hooks_errors_test.py
 """

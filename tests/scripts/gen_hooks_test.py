@@ -1,4 +1,4 @@
-"""scripts/gen_hooks.py: what it writes for each form of a line.
+"""scripts/gen_hooks.py: its output for each form of a line.
 
 Run: python3 tests/scripts/gen_hooks_test.py
 """
@@ -91,7 +91,7 @@ class ExpansionTest(TableTest):
 
 
 class WorkTest(TableTest):
-    """Calls that make a GPU work: what the events around them are told."""
+    """Calls that submit GPU work: the arguments for the events around them."""
 
     def begun(self, lines):
         self.generate(lines)

@@ -1,4 +1,4 @@
-"""scripts/gen_proto_fields.py: what it makes of messages and enums, and that it refuses what it does not understand.
+"""scripts/gen_proto_fields.py: its output for messages and enums, and its refusals.
 
 Run: python3 tests/scripts/gen_proto_fields_test.py
 """
@@ -18,7 +18,7 @@ HEAD = 'syntax = "proto3";\npackage p;\n'
 
 
 def generated(text):
-    """What stands in namespace fields of the headers of fields and of enums, each line without its indentation."""
+    """The contents of namespace fields in the headers of fields and of enums, each line without its indentation."""
     bodies = []
     for header in gen_proto_fields.generate([("a.proto", HEAD + text)]):
         body = header.split("namespace dlhook::fields {\n\n")[1].split("\n\n}  // namespace dlhook::fields")[0]

@@ -1,4 +1,5 @@
-"""Comparing tables with the headers that declare their functions: shared by headers_test.py and wheel_headers_test.py."""
+"""Compares tables with the headers that declare their functions: shared by headers_test.py and
+wheel_headers_test.py."""
 
 import re
 import shutil
@@ -31,7 +32,7 @@ class HeaderTest(TableTest):
         )
 
     def conforming(self, header, tables, flags=()):
-        """The hooked functions that the header declares, all of them as the tables say; None without the header."""
+        """The hooked functions that the header declares, all of them as in the tables; None without the header."""
         if not self.has(header, flags):
             return None
         command = ' '.join([COMPILER, *flags])
@@ -59,7 +60,7 @@ class HeaderTest(TableTest):
                 found |= conforming
         missing = sorted(name for name in hooks - found if not old or not re.fullmatch(old, name))
         later = {name for name in hooks if new and re.fullmatch(new, name)}
-        if not later & found:  # the headers are from before
+        if not later & found:  # the headers are older
             missing = [name for name in missing if name not in later]
         self.assertEqual(missing, [], f'hooked, but not in {headers}')
         print(f'{library}: {len(found)} of {len(hooks)} functions are declared so by {" ".join(headers)}')

@@ -1,6 +1,6 @@
-"""The tables against the headers that are installed: BLAS, the CUDA toolkit, MPI. What is missing is named as skipped.
+"""The tables against the installed headers: BLAS, the CUDA toolkit, MPI. Missing ones are reported as skipped.
 
-Run: python3 tests/scripts/headers_test.py. DLHOOK_CUDA_INCLUDE: of the toolkit, /usr/local/cuda/include without it.
+Run: python3 tests/scripts/headers_test.py. DLHOOK_CUDA_INCLUDE: the toolkit's, default /usr/local/cuda/include.
 """
 
 import glob
@@ -40,7 +40,8 @@ class BlasHeadersTest(HeaderTest):
 
 
 class ToolkitHeadersTest(HeaderTest):
-    """cudart and the driver, with and without the per-thread default stream; what the compiler's own headers declare."""
+    """cudart and the driver, with and without the per-thread default stream; functions declared by the compiler's own
+    headers."""
 
     OWN_STREAM = ((), ('-DCUDA_API_PER_THREAD_DEFAULT_STREAM',))
 
@@ -75,7 +76,7 @@ class ToolkitHeadersTest(HeaderTest):
         )
 
     def test_what_the_compiler_calls(self):
-        """__cudaLaunchKernel and its kin stand in headers that only nvcc can read: their declarations alone."""
+        """__cudaLaunchKernel and its variants are in headers that only nvcc can read: their declarations alone."""
         text = ''.join(path.read_text() for path in sorted((CUDA / 'crt').glob('*.h')))
         declared = re.findall(
             r'(\w+(?: ?\*)*)\s+(__cuda\w+)\s*\(([^(){};#]*)\)\s*;', text.replace('CUDARTAPI', '')
@@ -95,7 +96,7 @@ class ToolkitHeadersTest(HeaderTest):
 
 
 class CallbackIdsTest(unittest.TestCase):
-    """The ranges of CUPTI's callback numbers in which calls are joined to their work, against its headers."""
+    """The ranges of CUPTI's callback numbers for calls that are joined to their work, against its headers."""
 
     WORK = re.compile(r'(__)?cu(da|64)?(Launch(?!HostFunc)|Mem(cpy|set(?!Access|MemPool))|GraphLaunch|MemBatchDecompress)')
 
@@ -117,7 +118,7 @@ class CallbackIdsTest(unittest.TestCase):
 
 
 class MpiHeadersTest(HeaderTest):
-    """Open MPI and MPICH side by side: their handles are of different kinds."""
+    """Open MPI and MPICH: their handles are of different kinds."""
 
     FLAGS = ['-DOMPI_SKIP_MPICXX', '-DMPICH_SKIP_MPICXX']
 
@@ -158,7 +159,7 @@ class CheckTest(HeaderTest):
         )
 
     def test_types_of_the_gpu_libraries(self):
-        """One parameter each: the types that describe it, of all that there are."""
+        """One parameter each: the matching types, of all types."""
         parameters = {
             'int v': 'int int32 uint32 enum option code word',
             'unsigned v': 'int int32 uint32 enum option code word',

@@ -1,4 +1,4 @@
-"""scripts/check_odr.py finds two meanings of one C++ name where they are planted, and nowhere else."""
+"""scripts/check_odr.py finds two meanings of one C++ name if they are planted, and no others."""
 
 import os
 import pathlib
@@ -53,7 +53,7 @@ class Odr(unittest.TestCase):
 
     def test_a_tests_own_types(self):
         files = {"tests__analyzer__a_test__cc": room("a", PASS), "tests__analyzer__b_test__cc": room("a", PASS)}
-        self.assertEqual(self.found(**files), {})  # programs of their own
+        self.assertEqual(self.found(**files), {})  # separate programs
         self.assertEqual(len(self.found(analyzer__a__h=room("a", PASS), **files)), 1)
 
     def test_private_types_may_share_a_name(self):

@@ -1,4 +1,4 @@
-"""scripts/test_report.py: what failed is named with the end of its output, in few bytes, behind everything else."""
+"""scripts/test_report.py: failures are reported with the end of their output, in few bytes, after everything else."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What the tests of the generator and of the tables share."""
+"""Shared by the tests of the generator and of the tables."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""The tables in preload/api: facts that the rest of dlhook builds on, and what installed libraries export.
+"""The tables in preload/api: facts on which the rest of dlhook depends, and the exports of installed libraries.
 
 Run: python3 tests/scripts/tables_test.py. DLHOOK_TEST_LIBRARIES: further folders with BLAS libraries.
 """
@@ -25,7 +25,7 @@ def exported_names(path):
     return {line.split()[-1].split('@')[0] for line in symbols.splitlines()}
 
 
-# Level 3 and what the tables have of level 2, in any spelling; not the kernels that OpenBLAS exports (sgemm_nt …).
+# Level 3 and the tables' part of level 2, in any spelling; not the kernels that OpenBLAS exports (sgemm_nt …).
 BLAS_NAME = re.compile(
     r'(scipy_)?((cblas_)[sdcz]|[sdcz])(gemm|gemm3m|gemmtr?|symm|hemm|syrk|herk|syr2k|her2k|trmm|trsm|'
     r'gemv|ger|geru|gerc|gemm_batch|gemm_batch_strided)(?(3)(64_|_64)?|(_|_64_|_64))'
@@ -72,7 +72,7 @@ class LibraryTest(unittest.TestCase):
 
 
 class TablesTest(unittest.TestCase):
-    """Facts that the rest of dlhook builds on."""
+    """Facts on which the rest of dlhook depends."""
 
     def setUp(self):
         self.api = api_tables.TableReader().read(TABLES)
@@ -140,7 +140,7 @@ class TablesTest(unittest.TestCase):
             self.assertIn(name, self.api.hooks)
 
     def test_status(self):
-        """What can fail says so in the record."""
+        """Functions that can fail have their status in the record."""
         for hook in self.api.hooks.values():
             if hook.library in GPU_LIBRARIES and hook.returns != 'status':
                 self.assertRegex(hook.symbol, '^__cuda', hook.place)
@@ -198,7 +198,7 @@ class CudaRuntimeTest(unittest.TestCase):
 
 
 class DriverVersionTest(unittest.TestCase):
-    """@since against cudaTypedefs.h, whose PFN_name_vVERSION say what cuGetProcAddress answers."""
+    """@since against cudaTypedefs.h, whose PFN_name_vVERSION are the functions returned by cuGetProcAddress."""
 
     def setUp(self):
         header = pathlib.Path(os.environ.get('DLHOOK_CUDA_INCLUDE', '/usr/local/cuda/include')) / 'cudaTypedefs.h'
@@ -212,12 +212,12 @@ class DriverVersionTest(unittest.TestCase):
         self.variants = api_tables.TableReader().read(TABLES).variants
 
     def test_every_later_variant_is_there(self):
-        """Else a request for it would be answered with a wrapper of an older argument list."""
+        """Otherwise a request for it would be answered with a wrapper with an older argument list."""
         ours = collections.defaultdict(set)
         for variant in self.variants.values():
             if variant.since <= self.newest:
                 ours[variant.base, variant.per_thread].add(variant.since)
-        ours['cuGraphInstantiate', False].remove(12000)  # a #define of cuda.h, no typedef
+        ours['cuGraphInstantiate', False].remove(12000)  # a #define in cuda.h, not a typedef
         self.assertGreater(len(ours), 200)
         for key, versions in ours.items():
             known = {version for version in self.typedefs[key] if version >= min(versions)}
@@ -231,7 +231,7 @@ class DriverVersionTest(unittest.TestCase):
         )
 
     def test_order_of_suffixes(self):
-        """Of one name, _v3 is answered to later versions than _v2."""
+        """For one name, _v3 is returned for later versions than _v2."""
         by_name = collections.defaultdict(list)
         for (base, per_thread, _since), variant in sorted(self.variants.items()):
             suffix = re.search(r'_v(\d+)', variant.symbol)

@@ -19,7 +19,8 @@ FOLDERS = [
     for folder in os.environ.get('DLHOOK_NVIDIA_INCLUDE', '').split(':') or []
     if folder
 ] or sorted(glob.glob(DEFAULT))
-# The wheels' own first; the toolkit's are for what the wheels lack (cuda_runtime.h where nvidia-cuda-runtime is missing).
+# The wheels' own first; the toolkit's are for headers that the wheels lack (cuda_runtime.h without
+# nvidia-cuda-runtime).
 FLAGS = [f'-I{folder}' for folder in FOLDERS] + [f'-idirafter{CUDA}']
 
 
