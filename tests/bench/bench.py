@@ -121,10 +121,10 @@ def main():
     failed = False
     if any(name in PEERS for name in names):
         print(f"{peers.machine()}; {peers.versions()}", end="\n\n", flush=True)
-    for name in names:  # each table as soon as it is there: the rest takes minutes
+    for name in names:  # each table as soon as it is available: the rest takes minutes
         try:
             rows = known[name](options.scale)
-        except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # the other figures are worth having
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # the other figures are still useful
             print(f"FAILED: {name}: {error}", end="\n\n", file=sys.stderr, flush=True)
             failed = True
             continue

@@ -1,4 +1,4 @@
-// What a reading of counters costs beside the bare system calls that it comes to, by turns in one thread.
+// The cost of a reading of counters compared with the bare system calls, alternating in one thread.
 //   counter_bench [ROUNDS]
 // Prints one JSON object: median ns of each, and the median of the rounds' ratios.
 #include <errno.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kReadings = 20000;
 
-volatile uint64_t g_kept;  // so that nothing is left out
+volatile uint64_t g_kept;  // so that nothing is optimized away
 
 template <typename Body>
 double NanosecondsOf(const Body& body) {
@@ -75,7 +75,7 @@ CounterSpec Software(const char* name, uint64_t config) {
   return spec;
 }
 
-// In the drain's own table nothing need be looked after; in the host's each reading first asks whose the descriptor is.
+// In the drain's own table no check is needed; in the host's each reading first checks whose the descriptor is.
 void CompareGroup(int rounds, bool in_host_table) {
   const CounterSpec specs[] = {Software("task-clock", PERF_COUNT_SW_TASK_CLOCK),
                                Software("page-faults", PERF_COUNT_SW_PAGE_FAULTS),
@@ -103,8 +103,8 @@ void CompareGroup(int rounds, bool in_host_table) {
   ClosePerfGroup(&group);
 }
 
-// The protocol around rdpmc, with the instruction left out (where it is forbidden it would be a fault): the ns to add
-// to rdpmc's own.
+// The protocol around rdpmc, without the instruction (which would fault if it is forbidden): the ns to add to rdpmc's
+// own.
 struct NoInstructions {
   static uint64_t Pmc(uint32_t index) { return index; }
   static uint64_t Tsc() { return ReadTicks(ClockKind::kTsc); }

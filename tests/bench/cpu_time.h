@@ -1,5 +1,5 @@
-// CPU time of threads, of this process and of those that work for it in the background: for the programs that are
-// measured. They know nothing of dlhook.
+// CPU time of threads, of this process and of background processes, for the measured programs, which are independent of
+// dlhook.
 #ifndef DLHOOK_TESTS_BENCH_CPU_TIME_H_
 #define DLHOOK_TESTS_BENCH_CPU_TIME_H_
 
@@ -15,7 +15,7 @@ static inline double Nanoseconds(clockid_t clock) {
   return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-// Nanoseconds that all living threads of a process were on a processor; 0 if there is no such process.
+// Processor time of all living threads of a process in nanoseconds; 0 if there is no such process.
 static inline double OtherProcessNanoseconds(int pid) {
   char path[300];
   double all = 0;
@@ -33,7 +33,7 @@ static inline double OtherProcessNanoseconds(int pid) {
   return all;
 }
 
-// Of the parent (a launcher that drains) and of the processes in BENCH_WATCH, numbers with spaces between (daemons).
+// Of the parent (a launcher that drains) and of the processes in BENCH_WATCH, numbers separated by spaces (daemons).
 static inline double BackgroundNanoseconds(void) {
   double all = OtherProcessNanoseconds((int)getppid());
   const char* rest = getenv("BENCH_WATCH");

@@ -1,5 +1,5 @@
-// The few functions of the CUDA runtime and of cuDNN's graph API that the benchmarks call, as the vendor's headers
-// have them: those need not be installed. Enumerators are plain integers, handles plain pointers.
+// The few functions of the CUDA runtime and of cuDNN's graph API that the benchmarks call, as in the vendor's headers,
+// which need not be installed. Enumerators are plain integers, handles plain pointers.
 #ifndef DLHOOK_TESTS_BENCH_CUDA_API_H_
 #define DLHOOK_TESTS_BENCH_CUDA_API_H_
 

@@ -63,7 +63,7 @@ static void* Tensor(int64_t id, int64_t size) {
   return tensor;
 }
 
-// A convolution; its parts are left as they are, which is what the library's own copies amount to.
+// A convolution; its parts are not destroyed, which corresponds to the library's own copies.
 static void* Plan(int64_t size) {
   void* operation = Made(kConvolutionForward);
   SetChild(operation, kForwardConvolution, Made(kConvolution));
@@ -115,7 +115,7 @@ static void Copies(int calls) {
 }
 
 static void NewCopies(int calls) {
-  static uintptr_t next = 1u << 30;  // an address, nothing more: the stub copies nothing
+  static uintptr_t next = 1u << 30;  // only an address: the stub copies nothing
   for (int i = 0; i < calls; ++i, next += 64) cudaMemcpyAsync(g_device[i % 16], (void*)next, 256, kHostToDevice, NULL);
 }
 

@@ -1,4 +1,4 @@
-"""Figures of programs that do nothing but call: cost per call, background included; bytes per call; memory.
+"""Figures of programs that only make calls: cost per call, including the background; bytes per call; memory.
 
 Every round runs each variant once, in random order, in a new process; only differences and ratios within a round count.
 """
@@ -16,7 +16,7 @@ WARM_UP = 4  # gemm_caller's
 
 
 def per_call(threads, rounds):
-    """Application threads only: nobody drains, and the rings hold all records of the run."""
+    """Application threads only: no drain, and the rings hold all records of the run."""
     say(f"cost per call, {threads} thread(s)")
     caller = [program("gemm_caller"), threads, 20, 20000]
     costs = {"floor": [], "dlhook": []}
@@ -50,8 +50,8 @@ def _thread_ns(variant, caller):
 
 
 def with_drain(rounds, threads=1, batches=1000):
-    """Application and drain together. Bursts of 2000 calls with pauses and rings of 4 MiB: a drain that waits long for a
-    processor loses calls even so, but may not lose more than MAX_LOST of them."""
+    """Application and drain together. Bursts of 2000 calls with pauses and rings of 4 MiB: a drain that waits long for
+    a processor may still lose calls, but not more than MAX_LOST of them."""
     caller = [program("gemm_caller"), threads, batches, 2000, 1000, 300]
     calls = threads * (batches * 2000 + WARM_UP)
     costs = {"writer thread": [], "dlhook run": []}
@@ -89,12 +89,13 @@ def _drained(host, caller):
 
 
 def _cpu_ns(result):
-    """CPU time per call of the process and of who drains outside of it."""
+    """CPU time per call of the process and of the drain outside of it."""
     return result["process_ns"] + result["background_ns"]
 
 
 def memory(rounds=3):
-    """RssAnon + RssShmem over the same program without dlhook, all threads alive, default rings, writer thread."""
+    """RssAnon + RssShmem in addition to the same program without dlhook, all threads alive, default rings, writer
+    thread."""
     rows = []
     for name, threads, batches, calls in [("1 thread", 1, 5000, 2000), ("200 threads", 200, 50, 1000)]:
         say(f"memory, {name}")

@@ -1,5 +1,5 @@
-"""What a hooked call of CUDA's libraries costs: launches, copies, executions of plans, and the calls around them that
-are hooked but not recorded. Stub libraries that return at once; nobody drains, and the rings hold all records."""
+"""The cost of a hooked call of CUDA's libraries: launches, copies, executions of plans, and the calls around them that
+are hooked but not recorded. Stub libraries that return at once; no drain, and the rings hold all records."""
 
 import random
 
@@ -8,14 +8,14 @@ from runner import SHIM, RunFolder, program, run, say
 from stats import Estimate, Row
 
 BATCHES, CALLS = 20, 24000
-# Of which kind of call (cuda_caller): what it is called, the limit of dlhook / floor, bytes of a record.
+# For each kind of call (cuda_caller): its name, the limit of dlhook / floor, bytes of a record.
 RECORDED = {
     "launch": ("kernel launch", 1.25, 96),
     "copy": ("copy", 1.25, 120),
     "copy_new": ("copy from an address never seen", None, 120),
     "execute": ("execution of a cuDNN plan", None, 80),
 }
-# Calls of which nothing is recorded: nanoseconds that dlhook may add to each.
+# Calls that are not recorded: nanoseconds that dlhook may add to each.
 SILENT = {
     "pack": ("variant pack", 25),
     "pack_cold": ("variant pack, on a thread without a record", None),
@@ -45,7 +45,7 @@ def recorded(kind, rounds):
 
 
 def silent(kind, rounds):
-    """What dlhook adds to each call of a sequence that it follows but does not record."""
+    """dlhook's addition to each call of a sequence that it tracks but does not record."""
     name, limit = SILENT[kind]
     say(f"cost of a {name}")
     added = []
@@ -60,7 +60,7 @@ def silent(kind, rounds):
 
 
 def _round(kind, variants):
-    """({variant: CPU time per call}, calls in dlhook's trace); each variant in a process of its own, in any order."""
+    """({variant: CPU time per call}, calls in dlhook's trace); each variant in a separate process, in any order."""
     caller = [program("cuda_caller"), kind, BATCHES, CALLS]
     spent, count = {}, 0
     for variant in random.sample(variants, len(variants)):

@@ -1,4 +1,4 @@
-"""What the drain costs per record, alone: drain_bench's samples."""
+"""The cost of the drain per record, alone: drain_bench's samples."""
 
 from runner import program, run, say
 from stats import Estimate, Row

@@ -1,6 +1,6 @@
-"""What times of GPUs cost the calling thread, on the fake libraries (tests/fakes): a kernel launch with them and
-without. The fake CUPTI makes its records on the same thread, so the bare tracer of tests/gpu is the measure where it
-can be built: what a launch costs more than under it is dlhook's own."""
+"""The cost of GPU times for the calling thread, on the fake libraries (tests/fakes): a kernel launch with them and
+without. The fake CUPTI writes its records on the same thread, so the reference is the bare tracer of tests/gpu if it
+can be built: the additional cost of a launch is dlhook's own."""
 
 import os
 import random
@@ -16,7 +16,7 @@ import overhead  # pylint: disable=wrong-import-position
 
 BATCHES, CALLS = 20, 1200
 FAKES = os.path.join(os.path.dirname(os.path.dirname(DLHOOK)), "tests", "fakes", "cuda13")
-# How dlhook is told to take the times: DLHOOK_GPU.
+# The values of DLHOOK_GPU.
 MODES = {"off": "no times of GPUs", "cupti": "times by CUPTI", "events": "times by events"}
 
 

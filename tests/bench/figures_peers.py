@@ -1,4 +1,4 @@
-"""What a recorded call costs under dlhook and under its peers, and how fast their traces are read.
+"""The cost of a recorded call under dlhook and under its peers, and the speed of reading their traces.
 
 Every round runs each recorder once, in random order, on the same work; only differences and ratios within a round
 count.
@@ -17,16 +17,16 @@ from stats import Estimate, Row
 
 WARM_UP = 4  # gemm_caller's and onednn_caller's
 MAX_LOST = 0.01
-# Name, and dlhook's cost as a part of theirs at most.
+# Name, and the limit of dlhook's cost as a part of theirs.
 LIMITS = {"LTTng, 2 tracepoints": 0.25, "uftrace, 5 arguments": 0.333, "ltrace": None}
 LTRACE = "ltrace"
-# Totals of each function, which is what uftrace's report says; babeltrace2 only counts what it has decoded.
+# Totals of each function, like uftrace's report; babeltrace2 only counts what it has decoded.
 LIKE_FOR_LIKE = "dlhook report --table ops"
 
 
 @contextlib.contextmanager
 def recorders():
-    """{name: recorder}, without those that are not installed; says which."""
+    """{name: recorder}, without those that are not installed, which are reported."""
     found = {"none": peers.Plain(), "dlhook": peers.Dlhook()}
     with contextlib.ExitStack() as stack:
         for name, recorder in zip(LIMITS, (peers.Lttng(), peers.Uftrace(), peers.Ltrace())):
@@ -64,7 +64,7 @@ class Calls:
             self.all[name].append(everything[name] - everything["none"])
 
     def _run(self, name):
-        # ltrace stops the program twice a call: a few hundred microseconds, so fewer calls do.
+        # ltrace stops the program twice per call: a few hundred microseconds, so fewer calls suffice.
         batches, calls = (4, 300) if name == LTRACE else (self.batches, 2000)
         caller = [program("gemm_caller"), self.threads, batches, calls, 1000, 150]
         recorder = self.found[name]
@@ -115,7 +115,7 @@ def calls(found, rounds):
 
 
 def onednn(rounds, batches=50, calls=500):
-    """Executions of a small primitive of Debian's oneDNN, of which its own log tells too."""
+    """Executions of a small primitive of Debian's oneDNN, which its own log also reports."""
     if peers.missing("onednn_caller"):
         say_missing("ONEDNN_VERBOSE, oneDNN alone", ["onednn_caller (libdnnl-dev)"])
         return []
@@ -151,7 +151,7 @@ def _all(result):
 
 
 def _onednn_run(name, caller):
-    """(what the program says, executions in the output)"""
+    """(the program's output, executions in the output)"""
     single = {"OMP_NUM_THREADS": 1}
     recorder = peers.Dlhook()
     with recorder.folder() as folder:
@@ -167,7 +167,7 @@ def _onednn_run(name, caller):
 
 
 def reading(found, rounds, batches=1000):
-    """Traces of the same 2 million calls, from the page cache, whole processes."""
+    """Traces of the same 2 million calls, from the page cache, complete processes."""
     expected = batches * 2000 + WARM_UP
     readers, counts = {}, {}
     with contextlib.ExitStack() as folders:
@@ -184,7 +184,7 @@ def reading(found, rounds, batches=1000):
 
 
 def _rates(readers, counts, rounds):
-    """Millions of calls a second of CPU and of wall time: {reader: samples} each."""
+    """Millions of calls per second of CPU and of wall time: {reader: samples} each."""
     rates, walls = {name: [] for name in readers}, {name: [] for name in readers}
     for i in range(rounds):
         say(f"peers: reading, round {i + 1} of {rounds}")
@@ -200,7 +200,7 @@ def _short(count, expected):
 
 
 def _seconds(command):
-    """(CPU, wall) of the command with all that it starts."""
+    """(CPU, wall) of the command with all processes that it starts."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean_environment())
     wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)

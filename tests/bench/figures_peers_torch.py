@@ -1,6 +1,6 @@
-"""What dlhook and its peers add to a PyTorch training. A round is one process under dlhook (torch_scope_steps.py) and
-one without, where the peers come by turns (torch_peer_steps.py); what a tool adds is taken within its process, ratios
-within a round."""
+"""The additions of dlhook and its peers to a PyTorch training. A round is one process under dlhook
+(torch_scope_steps.py) and one without, in which the peers alternate (torch_peer_steps.py); a tool's addition is taken
+within its process, ratios within a round."""
 
 import os
 import random
@@ -11,9 +11,9 @@ from runner import DLHOOK, TORCH_PYTHON, RunFolder, run, say
 from stats import Estimate, Row
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BLOCK = 10  # iterations of a window
+BLOCK = 10  # steps of a window
 SHAPES, STACKS = "torch.profiler (shapes)", "torch.profiler (shapes, stacks)"
-# What of dlhook is compared with which peer, and the limit of the ratio of what they add.
+# Pairs of a mode of dlhook and a peer, and the limit of the ratio of their additions.
 PAIRS = [("calls", "verbose", 1), ("calls", SHAPES, 0.1), ("all", SHAPES, 0.1), ("all", STACKS, 0.1),
          ("all", f"{STACKS}, inside", None), ("all", "torch.profiler", None), ("all", "cProfile", None)]
 NAMES = {"calls": "dlhook, calls alone", "all": "dlhook, scopes, stacks, modules",
@@ -24,12 +24,12 @@ WALL, CPU = 0, 1
 
 
 def _median_us(block_ns):
-    """Of an iteration."""
+    """Per step."""
     return statistics.median(block_ns) / BLOCK / 1000
 
 
 class Rounds:
-    """us of CPU time an iteration that each tool adds, by round; "launcher": with that of dlhook's launcher."""
+    """us of CPU time per step that each tool adds, by round; "launcher": including that of dlhook's launcher."""
 
     def __init__(self):
         self.added = {}

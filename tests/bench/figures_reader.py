@@ -1,4 +1,4 @@
-"""How fast the analyzer reads: reader_bench's samples."""
+"""The analyzer's reading speed: reader_bench's samples."""
 
 import json
 import subprocess

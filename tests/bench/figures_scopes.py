@@ -1,4 +1,5 @@
-"""What scopes, Python stacks and module names cost a PyTorch training: torch_scope_steps.py's blocks, paired within their group."""
+"""The cost of scopes, Python stacks and module names in a PyTorch training: torch_scope_steps.py's blocks, paired
+within their group."""
 
 import os
 import statistics
@@ -56,7 +57,7 @@ def scopes_figures(scale):
 
     rows = _rows("LeNet, scopes and modules", Training("lenet", groups(400), 3, 1, "on"), 1.08)
     rows += _rows("LeNet, scopes, modules and software counters", Training("lenet", groups(400), 3, 1, "on", "software"), 1.10)
-    # A whole number of cycles of the light mode, after the steps that it records all of.
+    # A whole number of cycles of the light mode, after the initial steps that are all recorded.
     rows += _rows("LeNet, light", Training("lenet", groups(60), 32, 20, "light"), 1.04)
     rows += _rows("CNN of AlexNet's size, scopes and modules", Training("alexnet", groups(100), 1, 1, "on"), 1.03)
     return rows

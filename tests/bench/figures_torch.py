@@ -1,4 +1,4 @@
-"""What recording costs a PyTorch training: torch_steps.py's blocks, paired within their group."""
+"""The cost of recording in a PyTorch training: torch_steps.py's blocks, paired within their group."""
 
 import os
 import statistics
@@ -40,7 +40,7 @@ def _calls_in(times, result, mode):
 
 
 def _problem(result, times, lost):
-    """A sentence if the modes did not do what they should."""
+    """A sentence if the modes did not behave as expected."""
     if lost != 0:
         return f"{lost} calls lost"
     counts = {"on": set(), "off": set(), "log": set()}

@@ -1,5 +1,5 @@
-"""What dlhook costs the unmodified PyTorch CUDA wheel on the fake libraries: its import, and a training iteration of
-which the GPU's part takes no time."""
+"""dlhook's cost for the unmodified PyTorch CUDA wheel on the fake libraries: its import, and a training step in which
+the GPU's part takes no time."""
 
 import os
 import random
@@ -36,7 +36,7 @@ def iterations(groups):
     program = [CUDA_PYTHON, "-B", os.path.join(HERE, "torch_cuda_steps.py")]
     say(f"iterations on the fakes, {groups} groups of {BLOCK} iterations per mode")
     result, (calls, lost) = _run("dlhook", [*program, groups, BLOCK])
-    few, (few_calls, _) = _run("dlhook", [*program, 1, BLOCK])  # what comes before the first iteration is in both
+    few, (few_calls, _) = _run("dlhook", [*program, 1, BLOCK])  # the part before the first step is in both
     calls_each = (calls - few_calls) / (result["recorded_iterations"] - few["recorded_iterations"])
     problem = "" if calls_each == int(calls_each) else "iterations differ in their calls"
     if lost:
@@ -53,7 +53,7 @@ def iterations(groups):
 
 
 def _run(variant, command):
-    """(what it prints, (calls recorded, lost))"""
+    """(its output, (calls recorded, lost))"""
     if variant == "none":
         return run(command), (0, 0)
     with RunFolder() as folder:

@@ -1,8 +1,9 @@
-"""What findings promise against what following them brings. findings.py [MODE...]
+"""The gains promised by findings against the gains from following them. findings.py [MODE...]
 
-Each program of tests/frameworks/programs/findings_victims.py is recorded once as the victim; the promise is its finding's part of a
-step. Then victim and advised run in turns without dlhook. Where one thread computes, its processor time is compared, which other
-programs hardly change; else (WALL) the time of a step, for which the machine must be idle.
+Each program of tests/frameworks/programs/findings_victims.py is recorded once as the victim; the promise is its
+finding's part of a step. Then victim and advised run alternately without dlhook. If one thread computes, its processor
+time is compared, which other programs hardly affect; otherwise (WALL) the time of a step, for which the machine must be
+idle.
 """
 
 import json
@@ -19,7 +20,7 @@ PROGRAM = os.path.join(ROOT, "tests/frameworks/programs/findings_victims.py")
 STEPS = 60
 TURNS = 5
 WALL = ("input-wait", "input-wait-workers", "one-thread", "too-many-threads")
-RULES = {"input-wait-workers": "input-wait"}  # of modes with other names
+RULES = {"input-wait-workers": "input-wait"}  # for modes with other names
 MODES = (*WALL, "preparing-in-steps", "layout-conversions", "input-gradient", "float64", "slow-products", "optimizer-per-tensor",
          "python-bound")
 
@@ -30,7 +31,7 @@ def step_ms(mode, side):
 
 
 def promised_percent(mode):
-    """Of a step; 0: nothing was found."""
+    """Of a step; 0: no finding."""
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
         subprocess.run([DLHOOK, "run", "-o", run, "--", PYTHON, PROGRAM, mode, "victim", str(STEPS)], check=True, capture_output=True,

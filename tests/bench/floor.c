@@ -1,6 +1,6 @@
-// The floor that dlhook is compared with: a preloaded sgemm_ that reads the clock twice and stores a record of the
-// same bytes (136, the same words in the same order) into a ring of its own thread. No depth, no switch, no resolver,
-// no check for a full ring: what any tool that keeps these bytes has to do.
+// The floor that dlhook is compared with: a preloaded sgemm_ that reads the clock twice and stores a record of the same
+// bytes (136, the same words in the same order) into its thread's ring. No depth, no switch, no resolver, no check for
+// a full ring: the minimum for any tool that stores these bytes.
 #include <dlfcn.h>
 #include <x86intrin.h>
 

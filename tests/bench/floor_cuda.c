@@ -1,6 +1,6 @@
-// The floor for CUDA calls, as floor.c is for products: preloaded wrappers that read the clock twice and store
-// records of the same bytes as dlhook's. What dlhook has to look up (which kernel, which plan, what kind of memory)
-// they don't know: a kernel's handle stands for its name, and the kind that the caller gave for the direction.
+// The floor for CUDA calls, like floor.c for products: preloaded wrappers that read the clock twice and store records
+// of the same size as dlhook's. They do not have what dlhook looks up (kernel, plan, kind of memory): a kernel's handle
+// replaces its name, and the caller's kind the direction.
 #include <dlfcn.h>
 #include <x86intrin.h>
 

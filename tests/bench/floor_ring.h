@@ -1,6 +1,7 @@
-// The ring of the floors (floor.c, floor_cuda.c): one a thread, a shared file mapping on tmpfs with 4 KiB pages, as
-// dlhook's is: records in anonymous memory with large pages are cheaper to store, but die with the process.
-// FLOOR_RING_KIB: its size, a power of two. Thread: each its own. No depth, no switch, no check for a full ring.
+// The ring of the floors (floor.c, floor_cuda.c): one per thread, a shared file mapping on tmpfs with 4 KiB pages, like
+// dlhook's: records in anonymous memory with large pages are cheaper to store, but are lost with the process.
+// FLOOR_RING_KIB: its size, a power of two. No depth, no switch, no check for a full ring.
+// Thread: each its own.
 #ifndef DLHOOK_TESTS_BENCH_FLOOR_RING_H_
 #define DLHOOK_TESTS_BENCH_FLOOR_RING_H_
 
@@ -32,7 +33,7 @@ static struct Ring* MakeRing(void) {
   return t_ring = ring;
 }
 
-// A record that would cross the end starts over at the beginning, as far as a mask can say.
+// A record that would cross the end starts over at the beginning, as far as a mask allows.
 static inline uint64_t* Reserve(struct Ring* ring, uint64_t words) {
   if (__builtin_expect((ring->head & ring->mask) + words * 8 > ring->mask, 0)) ring->head = 0;
   return (uint64_t*)(ring->data + (ring->head & ring->mask));

@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
   struct Memory memory[3] = {ReadMemory()};
   struct Worker* workers = StartWorkers();
   pthread_barrier_wait(&g_ready);
-  nanosleep(&settle, NULL);  // whoever comes to life with the first calls has done so
+  nanosleep(&settle, NULL);  // background threads and processes have started
   double process = Nanoseconds(CLOCK_PROCESS_CPUTIME_ID), background = BackgroundNanoseconds();
   pthread_barrier_wait(&g_start);
   pthread_barrier_wait(&g_tenth);

@@ -1,5 +1,5 @@
-// The peer that dlhook is compared with: a preloaded sgemm_ with two LTTng-UST tracepoints around the real one, as
-// somebody would write it who wants these calls traced. Whether they record, the session daemon says.
+// The peer that dlhook is compared with: a preloaded sgemm_ with two LTTng-UST tracepoints around the real one, as a
+// user would write it to trace these calls. The session daemon decides whether they record.
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #include <dlfcn.h>

@@ -22,7 +22,7 @@ CAPTURED = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": su
 
 
 def missing(*words):
-    """Of these commands and benchmark programs, those that are not here."""
+    """The missing ones among these commands and benchmark programs."""
     return [word for word in words if not (shutil.which(word) or os.path.exists(program(word)))]
 
 
@@ -49,7 +49,7 @@ class Plain(Recorder):
 
 
 class Dlhook(Recorder):
-    """`dlhook run`, with rings of 16 MiB (LTTng has 32 a processor, uftrace takes more as it needs them)."""
+    """`dlhook run`, with rings of 16 MiB (LTTng has 32 per processor, uftrace allocates on demand)."""
 
     RING_KIB = 245760  # a fifteenth of it for each of the first eight threads
 
@@ -68,7 +68,7 @@ class Dlhook(Recorder):
 
 
 class Uftrace(Recorder):
-    """Hooks the PLT of the executable: five arguments and the returned value, no scheduling events."""
+    """Hooks the PLT of the executable: five arguments and the return value, no scheduling events."""
 
     needs = ("uftrace",)
     HOOK = ["-A", "sgemm_@arg1,arg2,arg3,arg4,arg5", "-R", "sgemm_@retval", "--no-event"]
@@ -78,7 +78,7 @@ class Uftrace(Recorder):
         return run([*command, *caller])
 
     def calls(self, folder):
-        text = _output(self.readers(folder)["uftrace report"], check=False)  # it fails where nothing was recorded
+        text = _output(self.readers(folder)["uftrace report"], check=False)  # it fails if nothing was recorded
         return sum(map(int, re.findall(r"(?m)\s(\d+)\s+sgemm_$", text)))
 
     def readers(self, folder):
@@ -97,11 +97,11 @@ class Ltrace(Recorder):
 
 
 class Lttng(Recorder):
-    """A session daemon of our own, in a folder of its own. A daemon of root would be the machine's, so root runs all of
-    this as nobody; the programs are copied to where nobody may read them."""
+    """A separate session daemon, in its own folder. A daemon of root would be the machine's, so root runs all of this
+    as nobody; the programs are copied to a place where nobody may read them."""
 
     needs = ("lttng", "lttng-sessiond", "babeltrace2", "liblttng_gemm.so")
-    CHANNEL = ["--buffers-uid", "--subbuf-size=512K", "--num-subbuf=64"]  # 32 MiB a processor
+    CHANNEL = ["--buffers-uid", "--subbuf-size=512K", "--num-subbuf=64"]  # 32 MiB per processor
 
     def __enter__(self):
         self.home = tempfile.mkdtemp(prefix="dlhook-bench-lttng-")
@@ -114,7 +114,7 @@ class Lttng(Recorder):
             user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         self._process = {"cwd": self.home, **user}
         self._environment = {**clean_environment(), "LTTNG_HOME": self.home, "LD_LIBRARY_PATH": self.home}
-        # setpriv: whatever ends us ends the daemon.
+        # setpriv: the daemon ends with this process, however that ends.
         command = ["setpriv", "--pdeathsig", "TERM", "lttng-sessiond", "--no-kernel", "--quiet"]
         self._daemon = subprocess.Popen(command, env=self._environment, **self._process, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -182,7 +182,7 @@ class Lttng(Recorder):
 
 
 def machine():
-    """One line: what this was measured on."""
+    """One line: the machine of the measurement."""
     text = _output(["lscpu"]) if shutil.which("lscpu") else ""
     facts = dict(re.findall(r"(?m)^\s*([^:]+):\s+(.*)$", text))
     with open("/proc/meminfo", encoding="ascii") as file:
@@ -193,7 +193,7 @@ def machine():
 
 
 def versions():
-    """One line: the peers' versions, as Debian's package manager or they themselves tell."""
+    """One line: the peers' versions, from Debian's package manager or from themselves."""
     packages = ["liblttng-ust1", "lttng-tools", "babeltrace2", "uftrace", "ltrace", "libdnnl2"]
     found = []
     for package in packages:

@@ -1,9 +1,9 @@
-// How fast the analyzer reads: a synthetic trace -> model -> totals per function, on one core.
+// The analyzer's reading speed: a synthetic trace -> model -> totals per function, on one core.
 //   reader_bench [CALLS [THREADS [ROUNDS [SCOPES [GPU]]]]]
-// SCOPES: of a framework around every second call, one in another; 0 without. GPU: kernels that every call asks for,
-// each with its link. The figures of scopes and of GPU work are of the whole reading, calls and all. Prints the median
-// [smallest..largest] of the rounds, then all samples as one line of JSON. Not a test: nothing fails if it is slow. CPU
-// time is what a shared machine can repeat; wall time is what a user waits.
+// SCOPES: of a framework around every second call, nested in one another; 0 without. GPU: number of kernels per call,
+// each with its link. The figures of scopes and of GPU work are for the whole reading, including calls. Prints the
+// median [smallest..largest] of the rounds, then all samples as one line of JSON. Not a test: it does not fail if it is
+// slow. CPU time is repeatable on a shared machine; wall time is what a user waits.
 #include <time.h>
 #include <unistd.h>
 
@@ -88,8 +88,7 @@ trace::Packet Definitions() {
   return packet;
 }
 
-// One thread's state while its calls are made up: every fourth call is a cblas_sgemm around a
-// sgemm_.
+// One thread's state while its calls are generated: every fourth call is a cblas_sgemm around a sgemm_.
 struct Writer {
   uint64_t ticks = 1'000'000;
   uint64_t sequence = 0;
@@ -118,7 +117,7 @@ void FillBatch(uint32_t thread_id, Writer* writer, trace::CallBatch* batch) {
   writer->sequence += kBatchCalls;
 }
 
-// Scopes around the calls of the batch that stand alone; the gaps between calls have room for them.
+// Scopes around the batch's unnested calls; the gaps between calls have room for them.
 void FillScopes(const trace::CallBatch& calls, int scopes, std::mt19937* random, trace::ScopeBatch* batch) {
   batch->Clear();
   batch->set_thread_id(calls.thread_id());
@@ -144,7 +143,7 @@ void FillScopes(const trace::CallBatch& calls, int scopes, std::mt19937* random,
   }
 }
 
-// `kernels` of each call of the batch, on four streams, begun 10 us after its end.
+// `kernels` for each call of the batch, on four streams, begun 10 us after its end.
 void FillGpu(const trace::CallBatch& calls, int kernels, Writer* writer, trace::GpuLinkBatch* links,
              trace::GpuActivityBatch* work) {
   links->Clear();
@@ -226,7 +225,7 @@ struct Sample {
 };
 
 Sample ReadOnce(const std::string& path) {
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is counted anew
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak
   const double base_bytes = StatusBytes("VmRSS:");
   Sample sample;
   const double start = Seconds();

@@ -1,4 +1,4 @@
-"""Starts the programs that are measured, with and without dlhook. Standard library only."""
+"""Starts the measured programs, with and without dlhook. Standard library only."""
 
 import glob
 import json
@@ -16,7 +16,7 @@ CUDA_PYTHON = os.environ.get("DLHOOK_BENCH_CUDA_PYTHON", "")  # has torch for CU
 
 
 def say(text, always=False):
-    """Progress on a terminal, nothing in a pipe unless it has to be said."""
+    """Progress on a terminal; in a pipe only if `always`."""
     if always or sys.stderr.isatty():
         print(f"==> {text}", file=sys.stderr, flush=True)
 
@@ -26,14 +26,15 @@ def program(name):
 
 
 def clean_environment(**variables):
-    """The environment without anybody's DLHOOK_* and preloads, with `variables`."""
+    """The environment without DLHOOK_* and preloads, plus `variables`."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("DLHOOK_", "LD_PRELOAD", "ONEDNN_"))}
     kept.update({name: str(value) for name, value in variables.items()})
     return kept
 
 
 class RunFolder:
-    """A folder for one run that takes its rings with it: who drains nothing (DLHOOK_DRAIN=none) leaves them in /dev/shm."""
+    """A folder for one run that is removed with its rings: without a drain (DLHOOK_DRAIN=none) they stay in
+    /dev/shm."""
 
     def __enter__(self):
         self.top = tempfile.mkdtemp(prefix="dlhook-bench-")
@@ -48,14 +49,14 @@ class RunFolder:
         shutil.rmtree(self.top, ignore_errors=True)
 
     def was_made(self):
-        """A process that makes no recorded call leaves nothing."""
+        """A process without recorded calls leaves nothing."""
         return bool(glob.glob(os.path.join(self.path, "*.dlh")))
 
     def trace_bytes(self):
         return sum(os.path.getsize(path) for path in glob.glob(os.path.join(self.path, "*.dlh")))
 
     def counts(self):
-        """(calls in the trace, calls known to be lost), as `dlhook report` says."""
+        """(calls in the trace, calls known to be lost), from `dlhook report`."""
         table = report(self.path, "summary")
         names = [column["name"] for column in table["columns"]]
         values = {row[names.index("metric")]: row[names.index("value")] for row in table["rows"]}
@@ -69,7 +70,7 @@ def report(folder, table):
 
 
 def run(command, output=None, **variables):
-    """The last line of what the program prints, as JSON. `output`: a file that takes what it prints."""
+    """The last line of the program's output, as JSON. `output`: a file for that output."""
     words, environment = [str(word) for word in command], clean_environment(**variables)
     if output is None:
         result = subprocess.run(words, capture_output=True, text=True, env=environment)

@@ -1,4 +1,4 @@
-"""What a few noisy numbers allow to say: medians, bootstrap intervals and verdicts. Standard library only."""
+"""Statistics for a few noisy numbers: medians, bootstrap intervals and verdicts. Standard library only."""
 
 import random
 import statistics
@@ -20,15 +20,15 @@ class Estimate:
 
 
 def _median_interval(samples):
-    if len(samples) < 6:  # no interval of a median has 95 % with so few: all of them is the honest answer
+    if len(samples) < 6:  # too few for a 95 % interval of the median: use their range
         return min(samples), max(samples)
-    chance = random.Random(len(samples))  # the same answer for the same numbers
+    chance = random.Random(len(samples))  # the same result for the same numbers
     medians = sorted(statistics.median(chance.choices(samples, k=len(samples))) for _ in range(RESAMPLES))
     return medians[int(0.025 * RESAMPLES)], medians[int(0.975 * RESAMPLES) - 1]
 
 
 class Row:
-    """A line of the table. `limit` None: for information. `at_least`: the value must not be smaller than the limit."""
+    """A line of the table. `limit` None: for information. `at_least`: the limit is a minimum."""
 
     def __init__(self, name, unit, estimate, limit=None, at_least=False, note="", digits=2, problem=""):
         self.name = name
@@ -38,7 +38,7 @@ class Row:
         self.at_least = at_least
         self.note = note
         self.digits = digits
-        self.problem = problem  # something that makes the measurement invalid
+        self.problem = problem  # the reason why the measurement is invalid
 
     def verdict(self):
         if self.problem:

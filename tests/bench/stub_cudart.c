@@ -1,5 +1,5 @@
-// A CUDA runtime whose functions return at once: what remains of a call is the cost of calling, and of whoever stands
-// in between. Soname and version node are those of the real library.
+// A CUDA runtime whose functions return at once: the remaining cost of a call is that of calling, and of preloaded
+// wrappers. Soname and version node are those of the real library.
 #include "cuda_api.h"
 
 void** __cudaRegisterFatBinary(void* fat_binary) {
@@ -13,13 +13,13 @@ void __cudaRegisterFunction(void** handle, const void* host_function, char* devi
                             void* grid_dimension, int* warp_size) {}
 
 int __cudaGetKernel(void** kernel, const void* host_function) {
-  *kernel = (char*)host_function + 1;  // a handle of its own, as the real library gives
+  *kernel = (char*)host_function + 1;  // a separate handle, like the real library's
   return 0;
 }
 
 int __cudaLaunchKernel(void* kernel, struct Dim3 grid, struct Dim3 block, void** args, size_t shared_bytes,
                        void* stream) {
-  // Keeps the compiler from seeing that nothing happens here.
+  // Keeps the compiler from optimizing the call away.
   __asm__ volatile("" ::"r"(kernel), "r"(grid.x), "r"(block.x), "r"(args), "r"(shared_bytes), "r"(stream) : "memory");
   return 0;
 }

@@ -1,17 +1,17 @@
-// cuDNN's graph API without anything behind it. Descriptors are addresses that come round again after 4096, as those
-// of an allocator do. Soname and version node are those of the real library.
+// cuDNN's graph API without an implementation. Descriptors are addresses that repeat after 4096, like those of an
+// allocator. Soname and version node are those of the real library.
 #include "cuda_api.h"
 
 int cudnnBackendCreateDescriptor(int type, void** descriptor) {
   static char descriptors[4096][64];
   static unsigned packs, others;
-  // Plans and what they are made of live as long as the program, variant packs for a call.
+  // Plans and their parts live as long as the program, variant packs for one call.
   *descriptor = type == kVariantPack ? descriptors[packs++ % 16] : descriptors[16 + others++ % 4080];
   return 0;
 }
 
 int cudnnBackendDestroyDescriptor(void* descriptor) {
-  // Keeps the compiler from seeing that nothing happens here.
+  // Keeps the compiler from optimizing the call away.
   __asm__ volatile("" ::"r"(descriptor) : "memory");
   return 0;
 }

@@ -1,9 +1,9 @@
-"""Trains LeNet on the GPU, which may be the fake one of tests/fakes, under dlhook, which records or does not, by turns;
-prints the CPU times of an iteration, all threads of the process, as one JSON object. figures_torch_cuda.py starts it.
+"""Trains LeNet on the GPU, which may be the fake one of tests/fakes, under dlhook, alternately recording and stopped;
+prints the CPU times of a step, all threads of the process, as one JSON object. figures_torch_cuda.py starts it.
 
-One process, because whole runs differ by more than what is measured (torch_steps.py).
+One process, because whole runs differ by more than the effect (torch_steps.py).
 
-Usage: torch_cuda_steps.py GROUPS BLOCK    each group is one block of BLOCK iterations per mode, in random order
+Usage: torch_cuda_steps.py GROUPS BLOCK    each group is one block of BLOCK steps per mode, in random order
 """
 
 import json
@@ -48,7 +48,7 @@ def main():
     for _ in range(groups):
         for mode in random.sample(["on", "off"], 2):
             switch.set(mode)
-            step()  # the caches of the new mode
+            step()  # to fill the new mode's caches
             before = time.process_time_ns()
             for _ in range(block):
                 step()

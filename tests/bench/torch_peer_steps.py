@@ -1,9 +1,9 @@
-"""Trains a small LeNet under other profilers by turns: none, oneDNN's log to standard output (send it to a file),
-torch.profiler, cProfile. Needs torch; runs without dlhook (figures_peers_torch.py starts it) and prints its times as
-one JSON object on its last line.
+"""Trains a small LeNet alternately under other profilers: none, oneDNN's log to standard output (redirect it to a
+file), torch.profiler, cProfile. Needs torch; runs without dlhook (figures_peers_torch.py starts it) and prints its
+times as one JSON object on its last line.
 
-Usage: torch_peer_steps.py GROUPS BLOCK    each group is one block of BLOCK iterations per mode, in random order, and
-three more of the modes that cost little
+Usage: torch_peer_steps.py GROUPS BLOCK    each group is one block of BLOCK steps per mode, in random order, and three
+more of the modes that cost little
 """
 
 import cProfile
@@ -63,7 +63,7 @@ def c_profile(training, block):
 
 
 def torch_profiler(name, **options):
-    """Its window's marks: 0 begin, 1 started, 2 iterations done, 3 stopped, 4 trace written."""
+    """Its window's marks: 0 begin, 1 started, 2 steps done, 3 stopped, 4 trace written."""
 
     def measure(training, block):
         clock = Clock()
@@ -106,11 +106,11 @@ def main():
     gc.collect()
     gc.disable()
     for i in range(groups):
-        # What adds little needs more samples, and takes little time.
+        # Small additions need more samples, and take little time.
         for modes in (MODES, *[LIGHT] * EXTRA_LIGHT):
             group = {}
             for mode in random.sample(modes, len(modes)):
-                training.step()  # the caches of the new mode
+                training.step()  # to fill the new mode's caches
                 group.update(mode(training, block))
             collected.append(group)
         if i % 10 == 9:

@@ -1,8 +1,9 @@
-"""Trains a network whose mode changes every few iterations: dlhook recording everything, everything but scopes and Python, or
-nothing. Needs torch; runs under `dlhook run` (figures_scopes.py starts it) and prints its times as one JSON object.
+"""Trains a network whose mode changes every few steps: dlhook recording everything, everything except scopes and
+Python, or nothing. Needs torch; runs under `dlhook run` (figures_scopes.py starts it) and prints its times as one JSON
+object.
 
-Usage: torch_scope_steps.py MODEL GROUPS BLOCK SKIP    MODEL: a function of torch_steps; each group is one block of
-SKIP + BLOCK iterations per mode, the first SKIP untimed (in light mode the first iterations after a start are all recorded)
+Usage: torch_scope_steps.py MODEL GROUPS BLOCK SKIP    MODEL: a function of torch_steps; each group is one block of SKIP
++ BLOCK steps per mode, the first SKIP untimed (in light mode the first steps after a start are all recorded)
 """
 
 import gc
@@ -41,7 +42,7 @@ def main():
 
     def set_mode(mode):
         switch.enabled.value = families[mode]
-        # With oneDNN's log off where nothing is recorded, as in a run without dlhook.
+        # With oneDNN's log off while nothing is recorded, as in a run without dlhook.
         torch._C._verbose.mkldnn_set_verbose(0)
 
     blocks = []
@@ -58,7 +59,7 @@ def main():
     set_mode("all")
     shares = [torch_steps.launcher_share(lambda: [training.step() for _ in range(20)]) for _ in range(groups // 20 + 6)]
     set_mode("off")
-    time.sleep(0.3)  # the drain takes what is left
+    time.sleep(0.3)  # the drain takes the rest
     print(json.dumps({"blocks": blocks, "launcher_shares": shares}))
 
 

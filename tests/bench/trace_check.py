@@ -1,4 +1,4 @@
-"""Reads the times of calls out of `dlhook dump`, to see whether a benchmark's modes did what they should."""
+"""Reads the times of calls from `dlhook dump`, to check that a benchmark's modes behaved as expected."""
 
 import bisect
 import re

@@ -1,8 +1,7 @@
-"""What the tests of this folder share: victims on the fake vendor libraries, and what they told about themselves.
+"""Shared by the tests of this folder: victims on the fake vendor libraries, and their own reports.
 
 A victim prints a line "call FUNCTION KEY=VALUE…" before each call that should be recorded (victims/tell.h), counted by
-hand. Two sources are compared with what dlhook recorded: these lines, and the log of the fakes
-(tests/fakes/fake_log.py).
+hand. Two sources are compared with dlhook's record: these lines, and the log of the fakes (tests/fakes/fake_log.py).
 """
 
 import collections
@@ -21,7 +20,7 @@ Told = collections.namedtuple("Told", "function facts")
 
 REPEATED = ("tensor", "node", "knob", "candidate")
 
-# Where a victim tells one member of these, it tells all that are set.
+# If a victim reports one member of these, it reports all that are set.
 COMPLETE = ("copy", "launch", "allocation", "collective", "captured", "status")
 
 
@@ -61,12 +60,12 @@ class Run(e2e.Run):
 
 
 def in_order(calls):
-    """As they began; of one thread."""
+    """In the order of their beginnings; for one thread."""
     return sorted(calls, key=lambda call: call.sequence)
 
 
 def told(out):
-    """What a victim told, in order."""
+    """The calls reported by a victim, in order."""
     calls = []
     for line in out.decode().splitlines():
         if line.startswith("call "):
@@ -76,7 +75,7 @@ def told(out):
 
 
 def differences(call, expected):
-    """What differs between a recorded call and what was told of it."""
+    """The differences between a recorded call and the reported one."""
     found = []
     if call.function != expected.function:
         return [f"{call.function} instead of {expected.function}"]
@@ -117,25 +116,25 @@ class Case(e2e.Case):
         return Run(self.run_path), result
 
     def log(self, depth=0):
-        """Calls that the fakes saw, by default without those that they made of each other."""
+        """Calls in the fakes' log, by default without those that they made of each other."""
         return [call for call in fake_log.read(self.log_path) if depth is None or call.depth <= depth]
 
     def assert_calls(self, calls, expected):
-        """Recorded calls (of one thread, in order) are the told ones, with every fact told."""
+        """Recorded calls (of one thread, in order) are the reported ones, with every reported fact."""
         self.assertEqual([call.function for call in calls], [call.function for call in expected])
         wrong = [f"{index}, {call.function}: {', '.join(found)}" for index, call in enumerate(calls)
                  if (found := differences(call, expected[index]))]
         self.assertEqual(wrong, [])
 
     def assert_logged(self, calls):
-        """The fakes saw just the recorded calls, as often and in this order, and returned what was recorded. (dlhook's
-        own questions to the libraries are getters that none of the victims calls.)"""
+        """The fakes' log contains exactly the recorded calls, in this order and with the recorded status. (dlhook's own
+        queries of the libraries are getters that none of the victims calls.)"""
         names = {call.function for call in calls}
         logged = [(call.function, call.status if call.status else "0") for call in self.log() if call.function in names]
         self.assertEqual([(call.function, call.facts.get("status", "0")) for call in calls], logged)
 
     def check_victim(self, argv, host="writer", **extra):
-        """Everything at once, for victims with one thread; (Run, calls)."""
+        """All checks, for victims with one thread; (Run, calls)."""
         plain = self.plain(argv, **extra)
         run, result = self.cuda(argv, host, **extra)
         self.assertEqual(result.out, plain.out, "the victim saw something else than without dlhook")

@@ -1,4 +1,4 @@
-"""What goes wrong on machines with GPUs: no driver, two runtimes, failing calls, threads, reuse, forks, sudden ends."""
+"""Problems on machines with GPUs: no driver, two runtimes, failing calls, threads, reuse, forks, sudden ends."""
 
 import collections
 import os
@@ -162,7 +162,7 @@ class Ends(cuda_e2e.Case):
 
     def check(self, mode, host, delay):
         counter = os.path.join(self.folder, "counter")
-        # Rings that hold all calls: this is about commits, not about keeping up.
+        # Rings that hold all calls: this test is about commits, not about the drain's speed.
         run, _ = self.cuda([e2e.victim("ends"), mode, counter, str(delay)], host, expected_code=self.CODES[mode],
                            DLHOOK_RING_KIB=65536)
         with open(counter, "rb") as file:
@@ -174,7 +174,7 @@ class Ends(cuda_e2e.Case):
         calls = cuda_e2e.in_order([call for call in trace.calls if call.thread_id != first])
         copies = [int(call.facts["copy.bytes"]) for call in calls if call.function == "cudaMemcpyAsync"]
         self.assertEqual(copies, list(range(1, len(copies) + 1)))
-        if mode == "exit":  # what goes on while the process's destructors run is not recorded
+        if mode == "exit":  # calls during the process's destructors are not recorded
             self.assertLessEqual(len(copies), finished + 1)
         else:
             self.assertIn(len(copies), (finished, finished + 1))

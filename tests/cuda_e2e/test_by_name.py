@@ -1,5 +1,6 @@
-"""Functions that no framework of ours calls: each line of the tables named here is called once, with arguments made from its
-parameters. Recorded under its name and family, with what its decoder makes of them; every argument arrives unchanged."""
+"""Functions that no other test's framework calls: each line of the tables named here is called once, with arguments
+generated from its parameters. Recorded under its name and family, with its decoder's results; every argument arrives
+unchanged."""
 
 import os
 import re
@@ -38,7 +39,7 @@ def wanted():
 
 
 def value_of(kind, name, index):
-    """What a parameter is given. Addresses lie far enough apart that no copy of the fakes meets another."""
+    """The argument for a parameter. Addresses are so far apart that copies of the fakes do not overlap."""
     if name in ("stream", "comm", "host_function", "datatype", "graph"):
         return "0" if name != "comm" else "@60000"
     if kind.startswith(("ptr", "address")) or kind.endswith("*"):
@@ -88,7 +89,7 @@ class ByName(cuda_e2e.Case):
         self.assert_no_loss(trace)
 
     def stable(self, call):
-        """Without addresses of the program's own."""
+        """Without the program's own addresses."""
         arguments = {name: re.sub(r"0x[0-9a-f]{9,}", "address", str(value)) for name, value in call.arguments.items()}
         return call.function, call.status, arguments
 

@@ -1,4 +1,4 @@
-"""Clients as frameworks are them: TensorFlow/XLA, Caffe, CNTK, Theano, cuda-convnet."""
+"""Clients like the frameworks TensorFlow/XLA, Caffe, CNTK, Theano, cuda-convnet."""
 
 import collections
 
@@ -38,7 +38,7 @@ class Xla(cuda_e2e.Case):
         run, _ = self.cuda([e2e.victim("xla")], DLHOOK_FAKE_ENGINES=self.ENGINES)
         rows = run.table("candidates")
         found = sorted((row["candidate"].split()[1], row["time"], row["trials"], row["timed_by"]) for row in rows)
-        # Each engine's time by the fakes' own word: one of either convolution.
+        # Each engine's time from the fakes' own log: one execution of each convolution.
         executed = [call.note for call in self.log() if call.function == "cudnnBackendExecute"]
         times = {(note["engine"], int(note["ns"])) for note in executed if note["operations"]}
         self.assertEqual(found, sorted((engine, nanoseconds, 1, "events") for engine, nanoseconds in times))
@@ -55,7 +55,7 @@ class Grouped(cuda_e2e.Case):
     def test_sizes_in_the_devices_memory(self):
         run, calls = self.check_victim([e2e.victim("grouped")])
         products = [call for call in calls if call.function == "cublasLtMatmul"]
-        self.assertEqual([call.addresses for call in products], [[0, 0, 0]] * 2)  # arrays of pointers are no operands
+        self.assertEqual([call.addresses for call in products], [[0, 0, 0]] * 2)  # arrays of pointers are not operands
         known = [[row[name] for name in ("m", "n", "k", "batch", "flops")] for row in run.table("gemm")]
         self.assertEqual(sorted(known, key=str), [[64, 32, 128, 7, 2 * 64 * 32 * 128 * 7], [None] * 5])
         self.assertIn("m? n? k? NN f16:f16:f32 batch5 groups5", {row["problem"] for row in run.table("ops")})
@@ -81,7 +81,7 @@ class Legacy(cuda_e2e.Case):
         rows = run.table("algorithms")
         found = [row for row in rows if row["algorithm"] in ("fft_tiling", "winograd_nonfused")]
         self.assertEqual([(row["chooser"], row["calls"], row["candidates"]) for row in found], [("profiled", 1, 3)] * 3)
-        # Times of the candidates, in milliseconds, as the library said them.
+        # Times of the candidates, in milliseconds, as reported by the library.
         searches = [call for call in self.log() if call.function.startswith("cudnnFind")]
         answers = [word for call in searches for word in call.note if ":" in word]  # ALGORITHM:MILLISECONDS
         measured = sorted(round(float(word.split(":")[1]) * 1e6) for word in answers)
@@ -105,7 +105,7 @@ class Legacy(cuda_e2e.Case):
 
 
 class Nested(cuda_e2e.Case):
-    """What libraries do inside: cuBLAS through cuBLASLt, cuDNN through a runtime of its own."""
+    """Calls inside libraries: cuBLAS through cuBLASLt, cuDNN through its own runtime."""
 
     def test_kernels_of_a_convolution(self):
         run, calls = self.check_victim([e2e.victim("legacy"), "caffe"], generation="cuda12", DLHOOK_FAKE_NESTED=1)
@@ -116,7 +116,7 @@ class Nested(cuda_e2e.Case):
         by_sequence = {call.sequence: call.function for call in calls}
         self.assertEqual({by_sequence[call.parent] for call in inner}, {
             "cudnnConvolutionForward", "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"})
-        # Conversions between layouts are charged to the convolutions.
+        # Conversions between layouts are attributed to the convolutions.
         conversions = [name for name in kernels.elements() if "nchwToNhwc" in name or "nhwcToNchw" in name]
         self.assertEqual(len(conversions), 12)
         self.assertEqual(sum(row["calls"] for row in run.table("layout")), len(conversions))
@@ -131,7 +131,7 @@ class Nested(cuda_e2e.Case):
 
 
 class Captured(cuda_e2e.Case):
-    """Work of libraries on a stream that is captured into a graph is told apart from work that is done."""
+    """Library calls on a stream that is captured into a graph are distinguished from executed ones."""
 
     def test_begun_by_the_runtime(self):
         for host in e2e.HOSTS:

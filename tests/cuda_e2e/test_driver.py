@@ -1,4 +1,4 @@
-"""Programs that reach the driver without any hookable name but cuGetProcAddress: statically linked runtimes."""
+"""Programs that reach the driver only through cuGetProcAddress: statically linked runtimes."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 import cuda_e2e
 import e2e
 
-# What a CUDA version's driver answers a name with (cudaTypedefs.h, cuda.h): name, version, per-thread streams, symbol.
+# The driver's function for a name, by CUDA version (cudaTypedefs.h, cuda.h): name, version, per-thread streams, symbol.
 VARIANTS = (
     ("cuMemAlloc", 11040, 0, "cuMemAlloc_v2"),
     ("cuMemcpyHtoDAsync", 11040, 0, "cuMemcpyHtoDAsync_v2"),
@@ -62,7 +62,7 @@ class Variants(cuda_e2e.Case):
         trace = run.trace()
         self.assert_calls(cuda_e2e.in_order(trace.calls), cuda_e2e.told(result.out))
         lost = {e2e.one(loss, "reason"): e2e.one(loss, "calls", 1) for loss in trace.losses}
-        self.assertIn("DLSYM_PLAIN_POINTER", lost)  # of the one that has another argument list
+        self.assertIn("DLSYM_PLAIN_POINTER", lost)  # for the one that has another argument list
 
 
 def exported(library):
@@ -72,7 +72,7 @@ def exported(library):
 
 class Requests(cuda_e2e.Case):
     def answers(self, requests):
-        """[(request, symbol that the driver answered with, whether dlhook's function was given instead)]"""
+        """[(request, symbol returned by the driver, whether dlhook's function was returned instead)]"""
         self.fresh_run()
         asked = "".join(f"{name} {version} {flags}\n" for name, version, flags in requests).encode()
         result = e2e.run([e2e.victim("driver")], env=self.environment("writer"), cwd=self.folder, stdin=asked)
@@ -92,7 +92,7 @@ class Requests(cuda_e2e.Case):
         program = e2e.victim("static_runtime")
         if not os.path.exists(program):
             self.skipTest("no libcudart_static.a at build time")
-        # The fakes lack the driver's private tables, so the runtime must not get further than the start.
+        # The fakes lack the driver's private tables, so the runtime must fail at the start.
         run, result = self.cuda([program], DLHOOK_FAKE_FAIL="cuInit:1:100")
         self.assertEqual(result.out, b"count 100\nmalloc 100\ncopy 100\n")
         calls = run.trace().calls

@@ -1,7 +1,7 @@
-"""Times of GPUs by pairs of events (DLHOOK_GPU=events), against the cost model of the fakes.
+"""GPU times from pairs of events (DLHOOK_GPU=events), compared with the cost model of the fakes.
 
-The clock of a fake stream is moved by its own work only, so the time between two events is, to the nanosecond, what the
-calls between them asked for.
+The clock of a fake stream only advances with its own work, so the time between two events is, to the nanosecond, that
+of the work submitted between them.
 """
 
 import collections
@@ -11,16 +11,16 @@ import cuda_e2e
 import e2e
 import gpu_trace
 
-# Calls that events need: dlhook's, where the program makes none of them.
+# Calls that events need: they are dlhook's, unless the program makes them.
 OWN = re.compile(r"cu(Event(Create|Destroy_v2|Record|Query|ElapsedTime)|Stream(Create|Destroy_v2|IsCapturing)|"
                  r"ThreadExchangeStreamCaptureMode|Ctx(GetCurrent|PushCurrent_v2|PopCurrent_v2|GetDevice)|Device\w+|"
                  r"DriverGetVersion|(blas|dnn|sparse)GetStream(_v2)?)$")
-# How dlhook's activities name what the devices did for a call.
+# The kinds of dlhook's activities for the devices' work.
 KINDS = {"K": "OP", "C": "COPY", "S": "SET"}
 
 
 def work_of(calls):
-    """{index of a call of depth 0: [what the devices ran for it]}, with what calls inside it asked for."""
+    """{index of a call of depth 0: [the devices' work for it]}, including work of calls inside it."""
     work, outer = collections.defaultdict(list), {}
     for index, call in enumerate(calls):
         if call.depth == 0:
@@ -35,7 +35,7 @@ def nanoseconds(work):
 
 class Case(cuda_e2e.Case):
     def timed(self, victim, *arguments, code=0, **extra):
-        """The trace of a run by events, in which the program did and saw what it does and sees without."""
+        """The trace of a run with events, in which the program behaved as without dlhook."""
         argv = [e2e.victim(victim), *map(str, arguments)]
         plain = self.plain(argv, **extra)
         self.cuda(argv, expected_code=code, DLHOOK_GPU="off", **extra)
@@ -63,7 +63,7 @@ class Case(cuda_e2e.Case):
         return found
 
     def rows(self, trace):
-        """[(function, what the devices did for the call, its activity or None)] of a victim with one thread."""
+        """[(function, the devices' work for the call, its activity or None)] of a victim with one thread."""
         log, activities = self.log(None), self.activities(trace)
         work = work_of(log)
         functions = {log[index].function for index in work}
@@ -78,7 +78,7 @@ class Case(cuda_e2e.Case):
         return rows
 
     def check(self, victim, *arguments, least, untimed=(), **extra):
-        """Every call that made a device work has its time, but those of `untimed` functions."""
+        """Every call that submitted GPU work has its time, except calls of `untimed` functions."""
         trace = self.timed(victim, *arguments, **extra)
         rows = [row for row in self.rows(trace) if row[1]]
         self.assertGreaterEqual(len(rows), least)
@@ -89,7 +89,7 @@ class Case(cuda_e2e.Case):
             self.assertIsNotNone(activity, (function, work))
             if function.endswith(("_ptsz", "_ptds")):
                 continue  # timed on the thread's own stream, while the fakes work on the legacy one
-            modelled = nanoseconds(work)  # told as a float of milliseconds
+            modelled = nanoseconds(work)  # reported as a float of milliseconds
             self.assertAlmostEqual(activity.end_ns - activity.start_ns, modelled, delta=modelled * 2**-23, msg=function)
             self.assertEqual({activity.device}, {done.device for done in work}, function)
             self.assertIn(activity.kind, {KINDS[done.kind] for done in work} | {"OP"}, function)
@@ -105,12 +105,12 @@ class Times(Case):
         self.check("launches", least=11)
 
     def test_copies_of_every_form(self):
-        # Whose stream stands elsewhere in every version.
+        # The stream is at another place in every version.
         trace = self.check("copies", least=30, untimed=("cudaMemcpyBatchAsync",), DLHOOK_FAKE_DEVICES=2)
         self.assertEqual({activity.kind for activity in trace.activities} - {"OP"}, {"COPY", "SET"})
 
     def test_convolutions(self):
-        # Nested: cuDNN launches its kernels through the driver, whose functions are hooked too.
+        # Nested: cuDNN launches its kernels through the driver, whose functions are also hooked.
         for nested in (0, 1):
             with self.subTest(nested=nested):
                 self.check("legacy", "caffe", least=5, generation="cuda12", DLHOOK_FAKE_NESTED=nested)
@@ -121,10 +121,10 @@ class Times(Case):
         for activity in trace.activities:
             by_stream[activity.stream].append(activity)
         self.assertEqual(len(by_stream), 3)
-        for activities in by_stream.values():  # one after the other: nothing else moves the stream's clock
+        for activities in by_stream.values():  # in order: nothing else advances the stream's clock
             activities.sort(key=lambda activity: activity.start_ns)
             for before, after in zip(activities, activities[1:], strict=False):
-                # The anchor is farther away than floats tell exactly.
+                # The anchor is farther away than floats can represent exactly.
                 self.assertAlmostEqual(after.start_ns, before.end_ns, delta=2)
 
     def test_two_devices(self):
@@ -142,7 +142,7 @@ class Times(Case):
         launches = [call for call in trace.top_calls() if call.op["function"][0] == "cudaLaunchKernel"]
         self.assertEqual(len(launches), 200)
         self.assertEqual([call[:2] for call in launches if call[:2] not in activities], [])
-        # A pair also spans what other threads put on the stream meanwhile; never less than its own work.
+        # A pair also spans other threads' work on the stream; never less than its own work.
         shortest = min(nanoseconds(work) for work in work_of(log).values())
         self.assertGreaterEqual(min(item.end_ns - item.start_ns for item in activities.values()), shortest)
 
@@ -150,7 +150,7 @@ class Times(Case):
 class BadCases(Case):
     def test_a_device_is_reset(self):
         self.check("gpu_work", "reset", least=38)
-        # All events are given back before.
+        # All events have been returned before that.
         log = self.log()
         reset = next(index for index, call in enumerate(log) if call.function == "cudaDeviceReset")
         before = collections.Counter(call.function for call in log[:reset])
@@ -182,7 +182,7 @@ class BadCases(Case):
         self.assertEqual(self.capability(trace), ["calls without times: 1 (the driver refused an event)"])
 
     def test_the_programs_last_error_stays(self):
-        # The victim prints what cudaGetLastError answers; that events of dlhook's fail must not be seen there.
+        # The victim prints the result of cudaGetLastError, which must not show failures of dlhook's events.
         failures = "cudaMemcpyAsync:1:700,cudaMemcpy:3:700,cudaLaunchKernel:1:98,cudaDeviceSynchronize:1:700"
         for ours in ("", ",cuEventRecord:*:700", ",cuEventQuery:*:700"):
             with self.subTest(ours):

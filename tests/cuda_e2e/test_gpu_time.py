@@ -1,4 +1,4 @@
-"""Times of GPUs from CUPTI: what the fakes ran, to the nanosecond, and what must not happen where CUPTI can't be had or
+"""GPU times from CUPTI: the fakes' own, to the nanosecond, and the behaviour if CUPTI is not available or
 misbehaves."""
 
 import collections
@@ -9,11 +9,11 @@ import cuda_e2e
 import e2e
 import gpu_trace
 
-MUCH_KIB = 65536  # rings that lose nothing on a busy machine either
+MUCH_KIB = 65536  # rings that lose nothing even on a busy machine
 
 KINDS = {"K": "KERNEL", "C": "COPY", "S": "SET"}
 
-# What both witnesses tell of a piece of work.
+# A piece of work as reported by both witnesses.
 Work = collections.namedtuple("Work", "start_ns end_ns kind device stream bytes name asked_by node")
 
 
@@ -31,7 +31,7 @@ class Case(cuda_e2e.Case):
                       for item in self.trace.activities if item.kind != "OVERHEAD")  # fmt: skip
 
     def ran(self):
-        """The same as the fakes tell."""
+        """The same from the fakes' log."""
         found = []
         for call in self.log(depth=None):
             for item in call.gpu:
@@ -74,7 +74,7 @@ class Times(Case):
                          [("HtoD", 5000), ("HtoD", 600)])
 
     def test_two_streams_at_once(self):
-        for extra in ({}, {"DLHOOK_FAKE_CUPTI_REVERSED": 1}):  # buffers and records come backwards
+        for extra in ({}, {"DLHOOK_FAKE_CUPTI_REVERSED": 1}):  # buffers and records arrive in reverse order
             with self.subTest(**extra):
                 self.check("streams", 2, least=37, DLHOOK_FAKE_SLOW=100, **extra)
                 by_stream = collections.defaultdict(list)
@@ -131,7 +131,7 @@ class Times(Case):
         self.assertEqual({item.queued_ns for item in self.trace.activities}, {None})
 
     def test_older_libraries(self):
-        # 12 with other sizes of records; 10.2 without ids of graphs.
+        # 12 with other sizes of records; 10.2 without graph ids.
         for generation in ("cuda12", "cuda10"):
             with self.subTest(generation=generation):
                 self.check("streams", 1, least=37, generation=generation, victim=f"gpu_work_{generation}")
@@ -147,7 +147,7 @@ class Times(Case):
 
 class Ends(Case):
     def test_many_kernels_pending(self):
-        # Their records are taken out of CUPTI when the process ends; a ring holds 7 000 of them.
+        # Their records are fetched from CUPTI when the process ends; a ring holds 7 000 of them.
         self.check("many", 10_000, least=10_000, DLHOOK_FAKE_CUPTI_REVERSED=1, DLHOOK_RING_KIB=MUCH_KIB)
         self.fresh_run()
         result = e2e.run([e2e.victim("gpu_work"), "many", "100000"], cwd=self.folder, env=self.environment(
@@ -163,13 +163,13 @@ class Ends(Case):
         self.assertEqual(len(self.recorded()), 10)
 
     def test_killed_while_busy(self):
-        # CUPTI gives no buffer back that holds work which is not over: small ones come back full.
+        # CUPTI does not return a buffer with unfinished work: small ones are returned when full.
         self.work("busy", 400, expected_code=3, DLHOOK_FAKE_WAITS=1, DLHOOK_FAKE_SLOW=2000)
         self.assertGreater(len(self.recorded()), 200)
         self.assertLess(len(self.recorded()), 400)
 
     def test_exit_in_the_middle_of_cupti(self):
-        # It ends, and the host's calls are there; what CUPTI held is lost.
+        # It ends, and the host's calls are there; CUPTI's pending records are lost.
         trace = self.work(256 << 10, victim="exits_inside", expected_code=7, DLHOOK_GPU_BUFFERS_MIB=1, DLHOOK_RING_KIB=MUCH_KIB)
         self.assertGreater(len(trace.calls), 10)
 
@@ -202,7 +202,7 @@ class Bad(Case):
         return self.capability()
 
     def test_no_driver(self):
-        # The victim's own calls fail, too: it ends as without dlhook.
+        # The victim's own calls also fail: it ends as without dlhook.
         plain = self.plain([e2e.victim("gpu_work"), "streams", "1"], DLHOOK_FAKE_DEVICES=0)
         for generation, status, victim in (("cuda13", 999, "gpu_work"), ("cuda12", 15, "gpu_work_cuda12")):
             with self.subTest(generation=generation):
@@ -216,7 +216,7 @@ class Bad(Case):
                 self.assertEqual(trace.activities, [])
 
     def test_cannot_start(self):
-        # As that of CUDA 13.4 where the driver does not suit it: not even the version is told.
+        # Like that of CUDA 13.4 with an unsuitable driver: not even the version is available.
         extra = {"DLHOOK_FAKE_FAIL": "cuptiGetVersion:*:999"}
         state, reason = self.assert_none(**extra)
         self.assertEqual(state, "REFUSED")
@@ -289,7 +289,7 @@ class Bad(Case):
                 lost = sum(e2e.one(loss, "calls", 0) for loss in trace.losses
                            if e2e.one(loss, "reason") == "GPU_BUFFERS_FULL")
                 self.assertGreater(lost, 0)
-                # CUPTI drops records of overhead and devices, too.
+                # CUPTI also drops records of overhead and devices.
                 self.assertIn(lost + len(self.recorded()) - len(self.ran()), range(0, 10))
                 self.assertLessEqual(set(self.recorded()), set(self.ran()))
 

@@ -1,4 +1,4 @@
-"""dlhook loaded by the CUDA driver (CUDA_INJECTION64_PATH) instead of by a preload: CUPTI tells the calls."""
+"""dlhook loaded by the CUDA driver (CUDA_INJECTION64_PATH) instead of by a preload: CUPTI reports the calls."""
 
 import os
 
@@ -7,14 +7,14 @@ import e2e
 import gpu_trace
 
 KINDS = {"K": "KERNEL", "C": "COPY", "S": "SET"}
-# Start-up code, and dlhook's own questions.
+# Start-up code, and dlhook's own queries.
 NOT_CALLS = {"__cudaRegisterFatBinary", "__cudaRegisterFunction", "__cudaRegisterFatBinaryEnd", "cudaRuntimeGetVersion",
              "cudaPointerGetAttributes"}
 
 
 class Injection(cuda_e2e.Case):
     def injected(self, *steps, preloaded=False, **extra):
-        """Steps of victims/cupti_client.c, which has no hook bound: it looks everything of CUPTI's up."""
+        """Steps of victims/cupti_client.c, which has no hook bound: it looks up all functions of CUPTI."""
         argv = [e2e.victim("cupti_client"), "looked_up", *steps]
         plain = self.plain(argv, **extra)
         env = self.environment("writer", DLHOOK_OUT=self.run_path, CUDA_INJECTION64_PATH=e2e.SHIM, **extra)
@@ -28,7 +28,7 @@ class Injection(cuda_e2e.Case):
         return trace
 
     def check(self, trace):
-        """Every call of the runtime once, in order, and what it made the GPU do."""
+        """Every call of the runtime once, in order, and its GPU work."""
         functions = [e2e.one(call.op, "function") for call in sorted(trace.calls, key=lambda call: call[:2])]
         logged = [call for call in self.log() if call.library == "cudart" and call.function not in NOT_CALLS]
         logged.sort(key=lambda call: (call.thread, call.sequence))
@@ -58,7 +58,7 @@ class Injection(cuda_e2e.Case):
         self.assertEqual(status["cudaLaunchKernel"], 0)
 
     def test_preloaded_as_well(self):
-        """The hooks see the calls, once."""
+        """The hooks record the calls, once."""
         self.injected("work:2", preloaded=True)
         trace = self.trace()
         self.check(trace)

@@ -1,6 +1,6 @@
-"""A program that is a client of CUPTI itself, before, between and around dlhook's own use of it. CUPTI is one for a
-process: what the program is told must be what it is told without dlhook, and dlhook's activities are those that it was
-not told."""
+"""A program that is a CUPTI client itself, before, between and during dlhook's own use of it. CUPTI exists once per
+process: the program must get the same as without dlhook, and dlhook's activities are those that the program does not
+get."""
 
 import re
 
@@ -13,7 +13,7 @@ REASON = "the program uses CUPTI itself"
 KINDS = {"K": "KERNEL", "C": "COPY", "S": "SET"}
 FIRST_BYTES = {"COPY": 1000, "SET": 5000}  # the i-th has i more
 FUNCTIONS = {"KERNEL": "cudaLaunchKernel", "COPY": "cudaMemcpyAsync", "SET": "cudaMemsetAsync"}
-PROFILE = ("register", "enable", "work:2", "disable", "flush")  # as Kineto does: without a subscription
+PROFILE = ("register", "enable", "work:2", "disable", "flush")  # like Kineto: without a subscription
 
 
 def blocks_told(out):
@@ -25,7 +25,7 @@ class Others(cuda_e2e.Case):
     """Steps of victims/cupti_client.c."""
 
     def both(self, *steps, how="linked", generation="cuda13", unseen=(), error_ns=0, **extra):
-        """(trace, kernels that the program was told of); everything that can be said of any sequence is checked."""
+        """(trace, kernels reported to the program); checks everything that holds for any sequence."""
         argv = [e2e.victim("cupti_client"), how, *steps]
         plain = self.plain(argv, generation, **extra)
         self.assertEqual(plain.code, 0, plain.err)
@@ -38,8 +38,8 @@ class Others(cuda_e2e.Case):
         return trace, told
 
     def check_activities(self, trace, told, error_ns):
-        """Each kernel, copy and set was told to the program or to us; to us with the fakes' times and the call that
-        asked for it."""
+        """Each kernel, copy and memset was reported either to the program or to dlhook; to dlhook with the fakes' times
+        and the requesting call."""
         ran, counts = {}, {}
         for activity in cuda_e2e.fake_log.activities(self.log()):
             kind = KINDS[activity.kind]
@@ -77,11 +77,11 @@ class Others(cuda_e2e.Case):
         self.assertEqual(self.sources(trace)[-1], ON)
 
     def test_the_program_comes_last(self):
-        # Its handler was there before dlhook's, so it runs after it.
+        # Its handler was registered before dlhook's, so it runs after it.
         self.both("at_exit:subscribe", "work:2")
 
     def test_a_subscription_that_is_never_given_back(self):
-        """Kineto of older wheels. Ours are told beside it, joined by external correlation."""
+        """Kineto of older wheels. dlhook's activities are reported at the same time, joined by external correlation."""
         trace, told = self.both("subscribe", *PROFILE, "work:2", *PROFILE, "work:1")
         self.assertEqual(told, [1, 2, 5, 6])
         reasons = [e2e.one(item, "reason", "") for item in trace.capabilities if e2e.one(item, "name") == "gpu-time"]
@@ -97,8 +97,8 @@ class Others(cuda_e2e.Case):
         self.assertEqual(told, [2, 3])
 
     def test_registered_once_for_several_profiles(self):
-        """Its buffer functions and its clock are put back after ours. (CUPTI converts times by readings of a clock that
-        is not its own.)"""
+        """Its buffer functions and its clock are restored after dlhook's. (CUPTI converts times by readings of the
+        registered clock.)"""
         again = PROFILE[1:]
         _, told = self.both("work:1", "clock", *PROFILE, "work:2", *again, "work:1", *again, "work:1", error_ns=1000)
         self.assertEqual(told, [2, 3, 6, 7, 9, 10])
@@ -115,7 +115,8 @@ class Others(cuda_e2e.Case):
         self.assertEqual(self.sources(trace), [ON, GAP, ON])
 
     def test_buffers_that_do_not_come_back(self):
-        """No flush after the last kind is off: CUPTI still has the program's buffer, which must not get our records."""
+        """No flush after the last kind is disabled: CUPTI still has the program's buffer, which must not get dlhook's
+        records."""
         trace, told = self.both("work:1", "register", "enable", "work:2", "disable", "work:2", "flush", "work:1",
                                 unseen=(4, 5))
         self.assertEqual(told, [2, 3])

@@ -1,4 +1,4 @@
-"""What ran beside what on GPUs, and why they did not compute: tables against the times that the fakes tell."""
+"""Overlap of GPU work, and the reasons for idle GPUs: tables against the times in the fakes' log."""
 
 import cuda_e2e
 import e2e
@@ -8,7 +8,7 @@ SUMS = ("compute", "copies", "concurrent_kernels", "idle", "measured")
 
 
 def at_least(spans, depth):
-    """How long `depth` or more of the spans last at once."""
+    """The time during which `depth` or more of the spans overlap."""
     edges = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans])
     total, running, before = 0, 0, 0
     for moment, change in edges:
@@ -30,7 +30,7 @@ def union(spans):
 
 class Overlap(cuda_e2e.Case):
     def run_victim(self):
-        """The victim's run; for each device the spans of its kinds of work as the fakes tell."""
+        """The victim's run; for each device the spans of its kinds of work in the fakes' log."""
         run, _ = self.cuda([e2e.victim("overlap")], DLHOOK_GPU="cupti", DLHOOK_FAKE_DEVICES=2, DLHOOK_FAKE_WAITS=1,
                            DLHOOK_FAKE_SLOW=50)  # fmt: skip
         devices = {}
@@ -89,7 +89,7 @@ class Overlap(cuda_e2e.Case):
                 self.check_sums(run, device, spans)
 
     def test_guided(self):
-        """Whatever is steady: what the rows say of themselves agrees with each other and with `overlap`."""
+        """Invariants: the rows are consistent with each other and with `overlap`."""
         run, devices = self.run_victim()
         overlap = {(row["device"], row["work"], row["beside"]): row for row in run.table("overlap")}
         for device in map(str, devices):

@@ -1,4 +1,4 @@
-"""Processes that dlhook must not be seen in, and DLHOOK_CAPTURE's families."""
+"""Processes in which dlhook must be invisible, and DLHOOK_CAPTURE's families."""
 
 import os
 import re
@@ -26,7 +26,7 @@ class CpuOnly(cuda_e2e.Case):
         for host in e2e.HOSTS:
             with self.subTest(host=host):
                 self.fresh_run()
-                before = sorted(os.listdir(self.folder))  # the launcher leaves a run that says that there were no calls
+                before = sorted(os.listdir(self.folder))  # the launcher leaves a run without calls
                 result = self.under(host, argv, stdin=asked)
                 self.assert_same_behaviour(plain, result, host)
                 if host != "launcher":
@@ -51,7 +51,7 @@ class Families(cuda_e2e.Case):
         calls = cuda_e2e.in_order(run.trace().calls)
         self.assertEqual({call.family for call in calls}, {"cudnn", "cudnn_setup"})
         setup = [call for call in calls if call.family == "cudnn_setup"]
-        # dlhook asks the library for a plan's engine by descriptors of its own: what is recorded is the program's.
+        # dlhook queries a plan's engine with its own descriptors: only the program's calls are recorded.
         plain = self.plain([e2e.victim("reused"), "3"])
         self.assertEqual(plain.code, 0)
         names = [call.function for call in self.log() if call.function.startswith("cudnnBackend")]

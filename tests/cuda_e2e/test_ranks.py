@@ -1,4 +1,4 @@
-"""Two ranks on one device: the tables `devices` and `ranks` beside the fakes' log, to the nanosecond."""
+"""Two ranks on one device: the tables `devices` and `ranks` against the fakes' log, to the nanosecond."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ BOTH = 'for rank in 0 1; do RANK=$rank "$0" -B "$1" $rank || exit 1; done'
 
 
 def covered(spans):
-    """Time in which at least one of them is under way."""
+    """Time during which at least one of them is running."""
     total, end = 0, 0
     for start, stop in sorted(spans):
         total += max(0, stop - max(start, end))
@@ -56,8 +56,8 @@ class Ranks(cuda_e2e.Case):
             self.assertEqual(row["shared_with"], f"process {other}")
 
     def test_ranks(self):
-        """The first rank ended before the second one began: it came first to each, and waited to the end of its
-        kernel."""
+        """The first rank ended before the second one began: it reached each collective first, and waited to the end of
+        its kernel."""
         first, second = self.ranks["0"], self.ranks["1"]
         self.assertEqual([row["collectives"] for row in (first, second)], [5, 5])
         self.assertEqual([row["came_last"] for row in (first, second)], [0, 5])

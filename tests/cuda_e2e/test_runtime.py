@@ -1,4 +1,4 @@
-"""Programs that are linked to the CUDA runtime: copies, launches, graphs, told call by call by the victims."""
+"""Programs linked to the CUDA runtime: copies, launches, graphs, reported call by call by the victims."""
 
 import collections
 
@@ -20,7 +20,7 @@ class Copies(cuda_e2e.Case):
                 logged.popleft()
             arrived = logged.popleft()
             for address, name in zip(call.addresses, ("dst", "src", "stream")):
-                array = call.function == "cudaMemcpyBatchAsync" and name != "stream"  # recorded is the first of each
+                array = call.function == "cudaMemcpyBatchAsync" and name != "stream"  # the first is recorded
                 if call.family == "cuda_copy" and name in arrived.arguments and not array:
                     self.assertEqual(address, arrived.number(name), (call, arrived))
 

@@ -1,5 +1,6 @@
-// Calls functions by name: reads lines "LIBRARY FUNCTION RETURNED ARGUMENT…" from its input. An argument is a number, 0.5 (a
-// double), 0.5f, or @N: the address of byte N of a buffer of zeros. Prints what each returned: void, status or size_t.
+// Calls functions by name: reads lines "LIBRARY FUNCTION RETURNED ARGUMENT…" from its input. An argument is a number,
+// 0.5 (a double), 0.5f, or @N: the address of byte N of a buffer of zeros. Prints the result of each: void, status or
+// size_t.
 #include <inttypes.h>
 
 #include "tell.h"

@@ -1,5 +1,5 @@
-// Libraries whose stream is being captured: products, a convolution and a collective, besides the same on a stream that
-// is not. captured HOW: runtime (cudaStreamBeginCapture) or driver (cuStreamBeginCapture_v2).
+// Libraries whose stream is being captured: products, a convolution and a collective, and the same on a stream that is
+// not. captured HOW: runtime (cudaStreamBeginCapture) or driver (cuStreamBeginCapture_v2).
 #include "cudnn_frontend.h"
 
 static int (*cudaMalloc)(void** out, size_t bytes);
@@ -55,7 +55,7 @@ static void Start(void) {
   BuildPlans(handle, &problem, plans);
 }
 
-// On `on`, which is being captured or not.
+// On `on`, which may be captured or not.
 static void Work(void* on, const char* captured) {
   const float one = 1, zero = 0;
   QUIET(cublasSetStream_v2, blas, on);

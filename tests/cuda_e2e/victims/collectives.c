@@ -1,5 +1,5 @@
-// NCCL as a data-parallel trainer uses it: two ranks of one process, a group, point to point; then a communicator at
-// the address of one that is gone.
+// NCCL as in a data-parallel trainer: two ranks of one process, a group, point to point; then a communicator at the
+// address of a destroyed one.
 #include "tell.h"
 
 typedef struct {

@@ -1,4 +1,4 @@
-// Every form of cudaMemcpy and cudaMemset of a program that is linked to the runtime, with all kinds of host memory.
+// Every form of cudaMemcpy and cudaMemset in a program linked to the runtime, with all kinds of host memory.
 #include "cuda.h"
 #include "tell.h"
 
@@ -55,7 +55,7 @@ static void Linear(void) {
      cudaMemcpyAsync_ptsz, pinned, device, 1013, kDeviceToHost, NULL);
 }
 
-// The same memory before, while and after it is registered as pinned.
+// The same memory before, while and after being registered as pinned.
 static void Registered(void) {
   DO("copy.direction=HOST_TO_DEVICE copy.bytes=2000 copy.host_memory=PAGEABLE", cudaMemcpy, device, pageable, 2000,
      kHostToDevice);

@@ -119,7 +119,7 @@ int cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, voi
 int cudaLibraryLoadData(void** library, const void* code, void* options, void** values, unsigned count,
                         void* library_options, void** library_values, unsigned library_count);
 int cudaLibraryGetKernel(void** kernel, void* library, const char* name);
-// What nvcc's output calls.
+// Called by nvcc's output.
 void** __cudaRegisterFatBinary(void* image);
 void __cudaRegisterFatBinaryEnd(void** handle);
 void __cudaUnregisterFatBinary(void** handle);

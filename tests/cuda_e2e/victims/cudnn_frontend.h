@@ -1,6 +1,6 @@
-// cuDNN's graph interface called in the order in which cudnn-frontend calls it: descriptors made, set and finalized
-// from the leaves up, heuristics answered into configurations that exist already, everything but the plan destroyed
-// before the first execution, a variant pack of its own for every execution.
+// cuDNN's graph interface called in the same order as by cudnn-frontend: descriptors created, set and finalized from
+// the leaves up, heuristics' results returned in existing configurations, everything but the plan destroyed before the
+// first execution, a separate variant pack for every execution.
 #pragma once
 
 #include "tell.h"
@@ -53,7 +53,7 @@ typedef struct {
 typedef struct {
   void* descriptor;
   int64_t engine, workspace_bytes;
-  int rank, of, failed_before;  // as the heuristics had it
+  int rank, of, failed_before;  // from the heuristics
 } Plan;
 
 enum { kUidX = 'x', kUidW = 'w', kUidY = 'y', kUidMiddle = 'm' };
@@ -110,7 +110,7 @@ static inline void* NewConvolution(const Problem* problem) {
   return Finalized(convolution);
 }
 
-// The engine configurations that the heuristics have for y = [relu](convolution of x with w).
+// The engine configurations from the heuristics for y = [relu](convolution of x with w).
 static inline int Configurations(void* handle, const Problem* problem, void** configurations) {
   const int64_t x_dim[] = {problem->n, problem->c, problem->h, problem->w},
                 w_dim[] = {problem->k, problem->c, problem->r, problem->r};

@@ -85,7 +85,7 @@ static uint64_t Now(void) {
   return own_clock_since == 0 ? now : now + year + (now - own_clock_since);
 }
 
-// Converted between clocks, a time is some nanoseconds off.
+// Times converted between clocks are off by some nanoseconds.
 static unsigned long long Rounded(uint64_t time) { return own_clock_since == 0 ? time : (time + 50) / 100 * 100; }
 
 static uint64_t Word(const void* record, int offset) {
@@ -96,7 +96,7 @@ static uint64_t Word(const void* record, int offset) {
 
 static unsigned Half(const void* record, int offset) { return (unsigned)Word(record, offset); }
 
-// By whose clock a time is: off by more than an hour, it is another's.
+// The clock of a time: off by more than an hour, it is another's.
 static const char* Clock(uint64_t time) {
   uint64_t now = Now(), off = time > now ? time - now : now - time;
   return off < 3600ull * 1000000000 ? "own" : "ANOTHER";

@@ -1,5 +1,5 @@
-"""A rank of two: products on one stream, an all-reduce beside each on another one. No size comes twice, so nothing is
-a step.
+"""A rank of two: products on one stream, each with a concurrent all-reduce on another one. All sizes differ, so there
+are no steps.
 
 Usage: data_parallel.py RANK; the fakes of CUDA 13 are on the loader's path.
 """

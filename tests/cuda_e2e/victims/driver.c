@@ -18,7 +18,7 @@ static void* Get(const char* symbol) {
   return function;
 }
 
-// The name that the driver's own table has for a request: `ptsz` where streams are per thread.
+// The name in the driver's own table for a request: `ptsz` if streams are per thread.
 static const char* Named(const char* name, const char* suffix) {
   static __thread char text[128];
   snprintf(text, sizeof text, "%s%s", name, flags == 2 ? suffix : "");
@@ -121,7 +121,7 @@ static void Launches(void) {
   if (launch_ex != NULL) DO_AS(Named("cuLaunchKernelEx", "_ptsz"), shape, launch_ex, &config, kernel, NULL, NULL);
 }
 
-// Names that mean another argument list from some version on.
+// Names with another argument list from some version on.
 static void Changed(void) {
   void *executable = (void*)0x111, *graph = (void*)0x222, *a = (void*)0x333, *b = (void*)0x444;
   size_t five = 5;
@@ -155,7 +155,7 @@ static void Changed(void) {
 static int Ask(void) {
   char symbol[128];
   while (scanf("%127s %d %d", symbol, &version, &flags) == 3) {
-    struct dl_find_object found = {0};  // what lies there; dladdr says whose it is
+    struct dl_find_object found = {0};  // the object there; dladdr gives its owner
     void* function = Get(symbol);
     const char* file = function != NULL && _dl_find_object(function, &found) == 0 ? found.dlfo_link_map->l_name : "-";
     const char* slash = strrchr(file, '/');

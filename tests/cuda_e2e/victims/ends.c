@@ -1,6 +1,6 @@
 // A process that forks, or ends, while it works. ends MODE COUNTER DELAY: copies of 1, 2, 3 … bytes and as many
-// launches by a thread that counts finished copies in the file COUNTER; after DELAY microseconds the other thread does
-// what MODE says.
+// launches by a thread that counts finished copies in the file COUNTER; after DELAY microseconds the other thread acts
+// according to MODE.
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static void* Work(void* unused) {
   return unused;
 }
 
-// Both go on; the child with copies of 1000 and more bytes.
+// Both continue; the child with copies of 1000 and more bytes.
 static int Fork(void) {
   for (long i = 1; i <= 20; ++i) Step(i);
   fflush(stdout);

@@ -1,6 +1,6 @@
-// A program that ends in the middle of CUPTI, as one does whose handler of a signal calls exit: while a lock of CUPTI's is
-// held that nobody will release. exits_inside BUFFER_BYTES: launches until CUPTI gets its next buffer; the system call that
-// makes a mapping of this size raises the signal.
+// A program that ends in the middle of CUPTI, as if a signal handler called exit, while a lock of CUPTI's is held that
+// will never be released. exits_inside BUFFER_BYTES: launches until CUPTI gets its next buffer; the system call that
+// creates a mapping of this size raises the signal.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// An MPI of five ranks, of which this process is the fourth and the others are not there: it does nothing.
+// An MPI with five ranks, of which this process is the fourth and the others do not exist: it does nothing.
 #include "mpi.h"
 
 #ifndef MPICH

@@ -1,4 +1,4 @@
-// Work for GPUs, one scenario a run: gpu_work SCENARIO [NUMBER]. Tells nothing: what ran is in the log of the fakes.
+// GPU work, one scenario per run: gpu_work SCENARIO [NUMBER]. Reports nothing: the fakes' log has the work.
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ static void Launch(void (*stub)(void), void* stream) {
   QUIET(cudaLaunchKernel, (void*)stub, grid, block, NULL, 48, stream);
 }
 
-// Every kind of work, on one stream or in turns on two.
+// Every kind of work, on one stream or alternating between two.
 static void Everything(int stream_count) {
   for (int i = 0; i < 6; ++i) {
     void* stream = streams[i % stream_count];
@@ -76,7 +76,7 @@ static void Graph(void) {
   QUIET(cudaStreamSynchronize, streams[0]);
 }
 
-// The child goes on with what its parent began, which CUDA does not allow: it only must not crash.
+// The child continues its parent's work, which CUDA does not allow: it only must not crash.
 static void Fork(void) {
   Launch(FirstStub, streams[0]);
   fflush(stdout);
@@ -115,10 +115,10 @@ int main(int argc, char** argv) {
   if (strcmp(scenario, "threads") == 0) Threads(number);
   if (strcmp(scenario, "killed") == 0) {
     LaunchMany((void*)10L);
-    sleep(2);  // CUPTI is asked for what is complete every second
+    sleep(2);  // CUPTI is asked for completed records every second
     _exit(3);
   }
-  if (strcmp(scenario, "busy") == 0) {  // never without work; three quarters of it are over
+  if (strcmp(scenario, "busy") == 0) {  // never idle; three quarters of the work completes
     void* event;
     QUIET(cudaEventCreate, &event);
     for (long i = 0; i < number; ++i) {

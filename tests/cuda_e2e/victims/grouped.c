@@ -1,4 +1,4 @@
-// cuBLASLt's products of groups of sizes that lie in the device's memory, and of matrices behind arrays of pointers.
+// cuBLASLt's products of groups with sizes in the device's memory, and of matrices behind arrays of pointers.
 #include "tell.h"
 
 static int (*cublasLtCreate)(void** handle);
@@ -21,7 +21,7 @@ int main(void) {
   char results[2][96], result[96];
   float alpha = 1, beta = 0;
   int count, batch = 7, pointer_array = 1;
-  void* const arrays = (void*)0x7000;  // of the device: nobody but the library reads them
+  void* const arrays = (void*)0x7000;  // in the device's memory: only the library reads them
   void* library = Open("libcublasLt.so.13");
   LOAD(library, cublasLtCreate);
   LOAD(library, cublasLtMatmulDescCreate);

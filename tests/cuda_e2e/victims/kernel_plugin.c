@@ -1,4 +1,4 @@
-// A plugin with a kernel called KERNEL, registered when it is loaded as nvcc's code does, and Run(), which launches it.
+// A plugin with a kernel called KERNEL, registered at load time like by nvcc's code, and Run(), which launches it.
 #include <stddef.h>
 
 #include "cuda.h"
@@ -16,7 +16,7 @@ __attribute__((constructor)) static void Load(void) {
 
 __attribute__((destructor)) static void Unload(void) { __cudaUnregisterFatBinary(handle); }
 
-// Returns the address by which the kernel is known.
+// Returns the address that identifies the kernel.
 const void* Run(unsigned blocks) {
   const dim3 grid = {blocks, 1, 1}, block = {32, 1, 1};
   cudaLaunchKernel((void*)Stub, grid, block, NULL, 0, NULL);

@@ -3,7 +3,7 @@
 #include "cuda.h"
 #include "tell.h"
 
-// Host stubs, by whose addresses kernels are known.
+// Host stubs, whose addresses identify kernels.
 static void AddStub(void) { puts("not on a device"); }
 static void ScaleStub(void) { puts("not on a device"); }
 
@@ -77,8 +77,7 @@ static void Capture(void) {
   DO_PLAIN(cudaGraphExecDestroy, executable);
 }
 
-// A capture that fails (the fakes are told to): the program throws the stream away, and the next one often has its
-// address.
+// A capture that fails (by DLHOOK_FAKE_FAIL): the program destroys the stream, and the next one often has its address.
 static void Invalidated(void) {
   dim3 one = {1, 1, 1};
   void *graph, *other;

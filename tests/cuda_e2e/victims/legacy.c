@@ -161,7 +161,7 @@ static void Caffe(void) {
      2);
 }
 
-// Searches each direction by running it on its own buffers, then runs what was found.
+// Searches each direction by running it on its own buffers, then runs the result.
 static void Cntk(void) {
   void *xd = Tensor(2, 32, 14, 15, 32), *yd = Tensor(2, 64, 14, 15, 64), *bd = Tensor(1, 64, 1, 1, 64);
   void *wd = Filter(64, 8, 3), *convolution = Convolution(1, 1), *activation;

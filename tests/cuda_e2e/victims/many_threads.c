@@ -1,5 +1,5 @@
-// Handles used from 8 threads at once. many_threads STEPS: each thread makes STEPS rounds of copies of its own size,
-// products of its own shape by one shared cuBLAS handle, and executions of shared cuDNN plans with packs of its own.
+// Handles used by 8 threads at once. many_threads STEPS: each thread makes STEPS rounds of copies of its own size,
+// products of its own shape with one shared cuBLAS handle, and executions of shared cuDNN plans with its own packs.
 #include <pthread.h>
 
 #include "cudnn_frontend.h"
@@ -22,7 +22,7 @@ static void* Thread(void* number) {
   const double one = 1;
   const int64_t uids[] = {kUidX, kUidW, kUidY};
   for (int step = 0; step < steps; ++step) {
-    // What is executed is the first that this thread does in its life which is recorded.
+    // The execution is this thread's first recorded call.
     void* pointers[] = {(char*)device + 64 * i, (char*)device + 4096, (char*)device + 8192 + 64 * i};
     void* pack = New(16);
     Set(pack, 1001, kVoid, 3, pointers);

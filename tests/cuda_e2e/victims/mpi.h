@@ -1,4 +1,5 @@
-// MPI as victims and the fake library (fake_mpi.c) need it: handles are pointers in Open MPI, ints in MPICH (-DMPICH).
+// The parts of MPI used by victims and the fake library (fake_mpi.c): handles are pointers in Open MPI, ints in MPICH
+// (-DMPICH).
 #pragma once
 
 #include <stdint.h>

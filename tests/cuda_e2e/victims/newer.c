@@ -1,4 +1,4 @@
-// A program that is newer than dlhook's tables, with a driver that is (newer_driver.c). newer DRIVER
+// A program that is newer than dlhook's tables, with an equally new driver (newer_driver.c). newer DRIVER
 #include "tell.h"
 
 static int (*cuGetProcAddress_v2)(const char* symbol, void** out, int version, uint64_t flags, int* found);

@@ -1,5 +1,5 @@
-// A libcuda.so.1 of the future: from CUDA 99.0 on a name is answered with a variant that has another argument list. As with
-// a genuine driver, what is answered need not be what the loader finds under that name.
+// A libcuda.so.1 of the future: from CUDA 99.0 on a name has a variant with another argument list. As in a genuine
+// driver, the returned function need not be the one that the loader finds under that name.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

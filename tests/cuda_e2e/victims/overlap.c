@@ -1,5 +1,5 @@
-// Steps on two devices with two streams each: copies beside kernels, kernels beside kernels, waiting at the end of each.
-// Tells nothing: what ran is in the log of the fakes.
+// Steps on two devices with two streams each: concurrent copies and kernels, concurrent kernels, waiting at the end of
+// each. Reports nothing: the fakes' log has the work.
 #include "cuda.h"
 #include "tell.h"
 

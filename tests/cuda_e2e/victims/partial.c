@@ -1,4 +1,4 @@
-// Uses a cuDNN that lacks functions. partial LIBRARY NAME…: says which of the names are there, then runs convolutions.
+// Uses a cuDNN that lacks functions. partial LIBRARY NAME…: prints which of the names exist, then runs convolutions.
 #include "tell.h"
 
 static int (*cudnnCreate)(void** handle);

@@ -1,4 +1,4 @@
-// A cuDNN of which only the beginning is there: no getters, no graph interface, as with an older version or a missing
+// A cuDNN that is only partly present: no getters, no graph interface, like an older version or one with a missing
 // part.
 int cudnnCreate(void** handle) {
   static int one;

@@ -1,4 +1,5 @@
-// A graph that is not captured: cuDNN puts a plan's kernels into it (cudnnBackendPopulateCudaGraph). It is launched twice.
+// A graph that is not captured: cuDNN adds a plan's kernels to it (cudnnBackendPopulateCudaGraph). It is launched
+// twice.
 #include "cudnn_frontend.h"
 
 static int (*cudaMalloc)(void** out, size_t bytes);

@@ -1,5 +1,5 @@
-// Programs of which dlhook must leave no trace. quiet noise: only calls that are asked all the time; quiet names: looks
-// up each name that it reads, in the global scope, without a CUDA library in the process.
+// Programs of which dlhook must leave no trace. quiet noise: only very frequent queries; quiet names: looks up each
+// name that it reads, in the global scope, without a CUDA library in the process.
 #define _GNU_SOURCE
 #include "tell.h"
 

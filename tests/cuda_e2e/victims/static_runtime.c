@@ -1,5 +1,4 @@
-// Linked with the toolkit's libcudart_static.a, where there is one: asks for devices, memory and a copy, tells the
-// answers.
+// Linked with the toolkit's libcudart_static.a, if available: requests devices, memory and a copy, prints the results.
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 

@@ -1,6 +1,5 @@
-// How a victim tells what it does, counted by hand: a line "call FUNCTION KEY=VALUE…" before each call that dlhook
-// should record, in order. KEY is the path in proto/op.proto, VALUE as `dlhook dump` shows it. cuda_e2e.py reads these
-// lines.
+// A victim's report of its calls, counted by hand: a line "call FUNCTION KEY=VALUE…" before each call that dlhook
+// should record, in order. KEY is the path in proto/op.proto, VALUE as in `dlhook dump`. cuda_e2e.py reads these lines.
 #pragma once
 
 #include <dlfcn.h>
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What is known of the next call's arguments.
+// Facts about the next call's arguments.
 static inline const char* Facts(const char* format, ...) {
   static __thread char text[1024];
   va_list arguments;
@@ -28,7 +27,7 @@ static inline int Expect(int status, int expected, const char* function) {
   return status;
 }
 
-// A call that is recorded, with facts; without; one that fails with `code`; one that is not recorded.
+// A call that is recorded, with facts; without facts; one that fails with `code`; one that is not recorded.
 #define DO_AS(name, facts, function, ...) (printf("call %s %s\n", name, facts), Expect(function(__VA_ARGS__), 0, name))
 #define DO(facts, function, ...) DO_AS(#function, facts, function, __VA_ARGS__)
 #define DO_PLAIN(function, ...) DO_AS(#function, "", function, __VA_ARGS__)
@@ -54,5 +53,5 @@ static inline void* Symbol(void* library, const char* name) {
   return symbol;
 }
 
-// Fills the function pointer `name`, as stream executors and dynamic loaders do.
+// Fills the function pointer `name`, like stream executors and dynamic loaders.
 #define LOAD(library, name) (*(void**)&(name) = Symbol(library, #name))

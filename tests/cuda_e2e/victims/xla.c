@@ -1,5 +1,5 @@
-// A TensorFlow/XLA client: every library by dlopen(RTLD_LOCAL) and a stub a function by dlsym; memory, copies and
-// streams by the driver; convolutions by cudnn-frontend, each candidate tried between two events, the fastest one used
+// A TensorFlow/XLA client: every library by dlopen(RTLD_LOCAL) and one stub per function by dlsym; memory, copies and
+// streams by the driver; convolutions by cudnn-frontend, each candidate timed between two events, the fastest one used
 // from then on, then once more from its JSON; products by cuBLAS.
 #include "cudnn_frontend.h"
 
