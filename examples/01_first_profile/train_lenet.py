@@ -1,4 +1,4 @@
-"""Trains LeNet-5 on scikit-learn's handwritten digits until it visibly learns. Knows nothing of dlhook.
+"""Trains LeNet-5 on scikit-learn's handwritten digits until it visibly learns. Unaware of dlhook.
 
 Usage: train_lenet.py [--epochs N] [--threads N] [--channels-last]
 """

@@ -1,4 +1,4 @@
-"""Trains AlexNet (one column, 227x227 images) on random images with JAX. Knows nothing of dlhook.
+"""Trains AlexNet (one column, 227x227 images) on random images with JAX. Unaware of dlhook.
 
 Usage: alexnet_jax.py [--steps N] [--batch N]
 """

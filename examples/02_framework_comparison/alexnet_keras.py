@@ -1,4 +1,4 @@
-"""Trains AlexNet (one column, 227x227 images) on random images with Keras on TensorFlow. Knows nothing of dlhook.
+"""Trains AlexNet (one column, 227x227 images) on random images with Keras on TensorFlow. Unaware of dlhook.
 
 Usage: alexnet_keras.py [--steps N] [--batch N]
 """

@@ -1,4 +1,4 @@
-"""Trains AlexNet (one column, 227x227 images) on random images with PyTorch. Knows nothing of dlhook.
+"""Trains AlexNet (one column, 227x227 images) on random images with PyTorch. Unaware of dlhook.
 
 Usage: alexnet_torch.py [--steps N] [--batch N]
 """

@@ -1,10 +1,10 @@
-"""Trains the same AlexNet with PyTorch, TensorFlow and JAX under dlhook and prints what each layer costs in each.
+"""Trains the same AlexNet with PyTorch, TensorFlow and JAX under dlhook and prints the cost of each layer in each.
 
 Usage: compare.py [--steps N] [--batch N] [--frameworks NAMES] [--dlhook PROGRAM] [--out FOLDER]
   --frameworks NAMES  comma list of pytorch, tensorflow, jax (default: all three)
   --dlhook PROGRAM    default: dlhook of PATH, else that of build/release
-  --out FOLDER        where the recorded runs go, one folder a framework (default: framework_comparison); runs that
-                      are there already are read, not made again
+  --out FOLDER        where the recorded runs go, one folder per framework (default: framework_comparison);
+                      existing runs are read, not recorded again
   DLHOOK_VENV, DLHOOK_TENSORFLOW_VENV   virtual environments (default: those of scripts/setup.sh --frameworks, in build/)
 
 Everything printed comes from `dlhook report RUN --table layers --format json`.
@@ -36,7 +36,7 @@ def find_dlhook():
 
 
 def record(framework, options):
-    """The run of one framework, made if it is not there yet. The program itself knows nothing of dlhook."""
+    """The run of one framework, recorded if it does not exist yet. The program itself is unaware of dlhook."""
     run = os.path.join(options.out, framework)
     if not os.path.isdir(run):
         program, variable, folder = PROGRAMS[framework]
@@ -62,14 +62,14 @@ def layers_of(run, dlhook):
 
 
 class Framework:
-    """What the table of one run says of a mean step: milliseconds and GFLOP/s, by layer."""
+    """A mean step in the table of one run: milliseconds and GFLOP/s, by layer."""
 
     def __init__(self, name, run, dlhook):
         self.title = TITLES[name]
         rows = layers_of(run, dlhook)
         # "conv1" in PyTorch; in Keras the scope of the layer's nodes, "alexnet_1/conv1_1".
         self.rows = {re.sub(r"^.*/|_\d+$", "", row["layer"]): row for row in rows}
-        # The rows are all of a step: layers, the framework's other work, Python, and what nobody accounts for.
+        # The rows add up to a step: layers, the framework's other work, Python, and unattributed time.
         self.step_ms = sum(row["time"] or 0 for row in rows) / 1e6
 
     def milliseconds(self, layer, column):

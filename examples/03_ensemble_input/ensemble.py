@@ -1,4 +1,4 @@
-"""Three models vote on the same photographs, each prepared on the CPU. Knows nothing of dlhook.
+"""Three models vote on the same photographs, each prepared on the CPU. Unaware of dlhook.
 
 Usage: ensemble.py [--share-input] [--batches N] [--batch N] [--threads N]
   --share-input   prepare each batch once instead of once for each model
@@ -15,7 +15,7 @@ TO_OPPONENT = torch.tensor([[0.30, 0.59, 0.11], [0.50, -0.42, -0.08], [-0.17, -0
 
 
 class Preprocess(nn.Module):
-    """Photographs as cameras give them (bytes, 180x240) to what the models were trained on."""
+    """Converts photographs from cameras (bytes, 180x240) to the models' input format."""
 
     def __init__(self):
         super().__init__()

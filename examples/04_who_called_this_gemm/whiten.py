@@ -1,6 +1,6 @@
 """Trains a small classifier in PyTorch on images that NumPy whitens.
 
-  --whiten-once  learns the whitening before the training, not again for every batch
+  --whiten-once  learns the whitening once before the training instead of for every batch
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Trains a small CNN on random images with Keras on TensorFlow. Knows nothing of dlhook.
+"""Trains a small CNN on random images with Keras on TensorFlow. Unaware of dlhook.
 
 Usage: train_cnn.py [--steps N] [--batch N]
 """

@@ -1,9 +1,9 @@
-"""Trains a small CNN on a GPU, on random images that lie in the host's memory. Knows nothing of dlhook.
+"""Trains a small CNN on a GPU, on random images in the host's memory. Unaware of dlhook.
 
 Usage: train.py [--input pageable|ahead] [--steps N] [--batch N]
 
-pageable: each batch is copied from ordinary memory when it is needed. ahead: from pinned memory, on a stream of its
-own, while the GPU still computes the batch before.
+pageable: each batch is copied from ordinary memory when it is needed. ahead: from pinned memory, on a separate
+stream, while the GPU still computes the previous batch.
 """
 
 import argparse
@@ -33,7 +33,7 @@ class Net(nn.Module):
 
 
 class Pageable:
-    """Copies a batch when it is asked for; the copy waits for nobody else, and everybody waits for it."""
+    """Copies a batch on demand; the program and the GPU's computation wait for the copy."""
 
     def __init__(self, batches):
         self.batches = batches
@@ -44,7 +44,7 @@ class Pageable:
 
 
 class Ahead:
-    """Copies the next batch beside the computation of this one."""
+    """Copies the next batch during the computation of this one."""
 
     def __init__(self, batches):
         self.batches = [(images.pin_memory(), labels.pin_memory()) for images, labels in batches]

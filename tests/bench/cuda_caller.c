@@ -1,5 +1,5 @@
-// Calls functions of the CUDA runtime and of cuDNN and prints, as one JSON object, what its thread paid for it. Knows
-// nothing of dlhook.
+// Calls functions of the CUDA runtime and of cuDNN and prints, as one JSON object, what its thread paid for it. Unaware
+// of dlhook.
 //   cuda_caller KIND BATCHES CALLS
 // Makes BATCHES times CALLS calls, a multiple of 12. Kernels are registered, plans made and executed before, which is
 // not measured.

@@ -1,4 +1,4 @@
-// Calls sgemm_ and prints, as one JSON object, what its threads and its process paid for it. Knows nothing of dlhook.
+// Calls sgemm_ and prints, as one JSON object, what its threads and its process paid for it. Unaware of dlhook.
 //   gemm_caller THREADS BATCHES CALLS [PAUSE_US [SETTLE_MS]]
 // Each thread makes BATCHES times CALLS calls with 40 shapes, four call sites and 480 operands (as a network of some forty
 // layers would), and sleeps PAUSE_US after each batch. Four calls of each thread come before and are not measured. SETTLE_MS: sleep

@@ -1,5 +1,5 @@
-// Executes a small ReLU of oneDNN and prints, as one JSON object, what its thread and its process paid for it. Knows
-// nothing of dlhook.
+// Executes a small ReLU of oneDNN and prints, as one JSON object, what its thread and its process paid for it. Unaware
+// of dlhook.
 //   onednn_caller BATCHES CALLS [PAUSE_US [SETTLE_MS]]
 // Makes BATCHES times CALLS executions on one thread and sleeps PAUSE_US after each batch. Four come before and are not
 // measured. SETTLE_MS as in gemm_caller.

@@ -1,4 +1,4 @@
-"""Reads the log that cuDNN 9 itself writes (CUDNN_LOGLEVEL_DBG=3, CUDNN_LOGDEST_DBG). Knows nothing of dlhook.
+"""Reads the log that cuDNN 9 itself writes (CUDNN_LOGLEVEL_DBG=3, CUDNN_LOGDEST_DBG). Independent of dlhook.
 
 An entry is a line that names a function, then fields, indented four blanks a level:
 
