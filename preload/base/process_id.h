@@ -1,4 +1,5 @@
-// The process's id without a system call. Thread: any.
+// The process's id without a system call.
+// Thread: any.
 #ifndef DLHOOK_PRELOAD_BASE_PROCESS_ID_H_
 #define DLHOOK_PRELOAD_BASE_PROCESS_ID_H_
 

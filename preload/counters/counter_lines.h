@@ -1,5 +1,6 @@
 // A line of the table of counters, shared by counter_names.cc, which defines it, and counter_words.cc, which looks up
-// words in it. Thread: any; constant.
+// words in it.
+// Thread: any; constant.
 #ifndef DLHOOK_PRELOAD_COUNTERS_COUNTER_LINES_H_
 #define DLHOOK_PRELOAD_COUNTERS_COUNTER_LINES_H_
 

@@ -1,6 +1,6 @@
 // Counters by name: what a word of DLHOOK_COUNTERS requests from perf_event, getrusage or PAPI on a processor, and sets
-// of counters. Plain tables without allocation, used by the shim, the drain and the analyzer. Thread: any; writes only
-// to its arguments. Reads files only through the caller's function.
+// of counters. Plain tables without allocation, used by the shim, the drain and the analyzer.
+// Thread: any; writes only to its arguments. Reads files only through the caller's function.
 #ifndef DLHOOK_PRELOAD_COUNTERS_COUNTER_NAMES_H_
 #define DLHOOK_PRELOAD_COUNTERS_COUNTER_NAMES_H_
 

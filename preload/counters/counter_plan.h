@@ -1,6 +1,6 @@
 // The plan for DLHOOK_COUNTERS on this machine: which counters threads read, from which source, and which together.
-// Made once per process image (a forked child inherits its parent's). Thread: any, undisturbed, on the slow path of
-// attaching; sets are appended to the plan and never change.
+// Made once per process image (a forked child inherits its parent's).
+// Thread: any, undisturbed, on the slow path of attaching; sets are appended to the plan and never change.
 #ifndef DLHOOK_PRELOAD_COUNTERS_COUNTER_PLAN_H_
 #define DLHOOK_PRELOAD_COUNTERS_COUNTER_PLAN_H_
 

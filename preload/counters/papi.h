@@ -1,7 +1,8 @@
 // PAPI, for counters that perf_event lacks: its presets ("PAPI_TOT_INS") and events of its components ("papi::NAME").
 // Opened when one is requested; its header is not needed to build. Used by the shim, and by `dlhook counters` to try
 // it. PAPI keeps its own memory and descriptors in the process, at numbers of its choice. A forked child would find its
-// locks and events as they were. Thread: one opens it; an event set belongs to the thread that made it.
+// locks and events as they were.
+// Thread: one opens it; an event set belongs to the thread that made it.
 #ifndef DLHOOK_PRELOAD_COUNTERS_PAPI_H_
 #define DLHOOK_PRELOAD_COUNTERS_PAPI_H_
 

@@ -1,6 +1,6 @@
 // Reads a processor's counter without a system call: from the page that the kernel maps for a perf event, and by rdpmc.
-// The protocol is that of <linux/perf_event.h>: the kernel increments `lock` before and after it writes. Thread: the
-// one for which the event counts.
+// The protocol is that of <linux/perf_event.h>: the kernel increments `lock` before and after it writes.
+// Thread: the one for which the event counts.
 #ifndef DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_
 #define DLHOOK_PRELOAD_COUNTERS_PERF_PAGE_H_
 

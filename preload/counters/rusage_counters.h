@@ -1,5 +1,6 @@
 // Counters from getrusage, by name. CPU time comes from the scheduler's clock instead: getrusage's advances only at the
-// scheduler's ticks while the thread runs (4 ms at 250 Hz). Thread: any. At most two system calls.
+// scheduler's ticks while the thread runs (4 ms at 250 Hz).
+// Thread: any. At most two system calls.
 #ifndef DLHOOK_PRELOAD_COUNTERS_RUSAGE_COUNTERS_H_
 #define DLHOOK_PRELOAD_COUNTERS_RUSAGE_COUNTERS_H_
 

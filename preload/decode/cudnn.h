@@ -1,6 +1,7 @@
 // The legacy interface of cuDNN: everything about a call is in descriptors, which the library's own getters read at
-// call time. Thread: any application thread, after the real function has returned. Needs no GPU. The members of the
-// *Args structs are the parameter names of preload/api/cudnn.api.
+// call time.
+// Thread: any application thread, after the real function has returned. Needs no GPU. The members of the *Args structs
+// are the parameter names of preload/api/cudnn.api.
 #ifndef DLHOOK_PRELOAD_DECODE_CUDNN_H_
 #define DLHOOK_PRELOAD_DECODE_CUDNN_H_
 

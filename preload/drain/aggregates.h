@@ -1,5 +1,6 @@
 // Totals of calls to be written (trace::CallAggregate): those kept by the recorded threads themselves, and those per
-// (thread, op) after DLHOOK_MAX_BYTES is reached. Thread: the drain's. Bounded: a full table must be flushed.
+// (thread, op) after DLHOOK_MAX_BYTES is reached.
+// Thread: the drain's. Bounded: a full table must be flushed.
 #ifndef DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
 #define DLHOOK_PRELOAD_DRAIN_AGGREGATES_H_
 

@@ -1,5 +1,6 @@
 // The drain's open CounterBatch packets: readings of one set of counters of one thread as encoded columns (see
-// proto/call.proto). Thread: the drain's.
+// proto/call.proto).
+// Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_COUNTER_BATCH_H_
 #define DLHOOK_PRELOAD_DRAIN_COUNTER_BATCH_H_
 

@@ -1,7 +1,8 @@
 // Counters over time (DLHOOK_COUNTERS_MS): the drain reads counters of all threads of a recorded process, including
 // those without recorded calls, and of the process as a whole. Independent of the threads' own readings
-// (counters/counters.h). Thread: the drain's. Makes system calls for every sample; keeps descriptors of /proc and of
-// perf in the drain's own table. Limits its use of a processor.
+// (counters/counters.h).
+// Thread: the drain's. Makes system calls for every sample; keeps descriptors of /proc and of perf in the drain's own
+// table. Limits its use of a processor.
 #ifndef DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
 #define DLHOOK_PRELOAD_DRAIN_COUNTER_SAMPLER_H_
 

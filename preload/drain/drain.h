@@ -1,7 +1,7 @@
 // Pops records from the rings of one session, interns, encodes packets and appends them to a sink. The same code for
 // three hosts: a writer thread of the recorded process, the launcher (dlhook run), the reader (rings of a killed
-// process). Needs nothing from the recorded process but the session mapping, and trusts nothing in it. Thread: one at a
-// time per session.
+// process). Needs nothing from the recorded process but the session mapping, and trusts nothing in it.
+// Thread: one at a time per session.
 #ifndef DLHOOK_PRELOAD_DRAIN_DRAIN_H_
 #define DLHOOK_PRELOAD_DRAIN_DRAIN_H_
 

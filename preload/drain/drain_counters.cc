@@ -1,4 +1,5 @@
-// Counter readings in the drain. Thread: the drain's. Trusts nothing in the mapping.
+// Counter readings in the drain.
+// Thread: the drain's. Trusts nothing in the mapping.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// GPU activities and their links in the drain. Thread: the drain's. Trusts nothing in the mapping: a record is copied
-// before it is read.
+// GPU activities and their links in the drain.
+// Thread: the drain's. Trusts nothing in the mapping: a record is copied before it is read.
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// Native stacks in the drain: nodes of the session's tree -> Interned.stack. Thread: the drain's. Trusts nothing in the
-// mapping: a node is read once, and a chain of nodes is bounded.
+// Native stacks in the drain: nodes of the session's tree -> Interned.stack.
+// Thread: the drain's. Trusts nothing in the mapping: a node is read once, and a chain of nodes is bounded.
 #include "preload/drain/drain.h"
 #include "preload/format/stack_nodes.h"
 #include "preload/proto_fields.h"

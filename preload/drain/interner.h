@@ -1,5 +1,6 @@
 // Dictionaries of the drain: op keys, names, Python stacks, GPU kernels and addresses to small ids. Bounded: when one
-// is full the drain sends a Reset and all start over. Thread: the drain's.
+// is full the drain sends a Reset and all start over.
+// Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_INTERNER_H_
 #define DLHOOK_PRELOAD_DRAIN_INTERNER_H_
 

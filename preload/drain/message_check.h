@@ -1,5 +1,6 @@
 // Whether bytes from the host are a message that a parser accepts: an invalid one would spoil the whole packet, and
-// everything after it. Thread: the drain's. Pure; no allocation; the input is untrusted.
+// everything after it.
+// Thread: the drain's. Pure; no allocation; the input is untrusted.
 #ifndef DLHOOK_PRELOAD_DRAIN_MESSAGE_CHECK_H_
 #define DLHOOK_PRELOAD_DRAIN_MESSAGE_CHECK_H_
 

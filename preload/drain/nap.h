@@ -1,6 +1,7 @@
 // How long a drain sleeps between two steps. It is never woken up, because a recorded thread makes no system call,
 // which its sandbox might not allow. Bursts in the meantime go into rings that grow; rings that can't must be checked
-// more often. Thread: the drain's.
+// more often.
+// Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_NAP_H_
 #define DLHOOK_PRELOAD_DRAIN_NAP_H_
 

@@ -1,5 +1,6 @@
 // Counters of threads in /proc: pure functions that parse the files' text (unit-tested), and the files of one thread
-// kept open. Thread: the drain's.
+// kept open.
+// Thread: the drain's.
 #ifndef DLHOOK_PRELOAD_DRAIN_PROC_COUNTERS_H_
 #define DLHOOK_PRELOAD_DRAIN_PROC_COUNTERS_H_
 

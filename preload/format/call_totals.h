@@ -1,6 +1,7 @@
 // Totals of many calls of one op, and the tables in which a thread keeps them while its ring accepts no calls
 // (runtime/full_ring.h). A table fills a chunk of the session's mapping, where a drain finds it after the process was
-// killed. Thread: written by the slot's thread. No locks: an unfinished change left by a kill is detectable
+// killed.
+// Thread: written by the slot's thread. No locks: an unfinished change left by a kill is detectable
 // (TotalsTable::changed).
 #ifndef DLHOOK_PRELOAD_FORMAT_CALL_TOTALS_H_
 #define DLHOOK_PRELOAD_FORMAT_CALL_TOTALS_H_

@@ -1,4 +1,5 @@
-// Choice and calibration of the clock. Thread: whoever creates a session, and the drain.
+// Choice and calibration of the clock.
+// Thread: whoever creates a session, and the drain.
 #include "preload/format/clock.h"
 
 #include <cpuid.h>

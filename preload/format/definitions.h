@@ -43,7 +43,8 @@ struct DefinedBytes {
   uint32_t bytes;
 };
 
-// The definition with this number, if it has that kind. Trusts nothing in the mapping. Thread: the drain's.
+// The definition with this number, if it has that kind. Trusts nothing in the mapping.
+// Thread: the drain's.
 inline DefinedBytes FindDefinition(const SessionHeader* session, uint64_t mapping_bytes, uint32_t number,
                                    DefinitionKind kind) {
   constexpr DefinedBytes kNone = {nullptr, 0};

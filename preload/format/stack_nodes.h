@@ -24,7 +24,8 @@ struct StackNode {
 static_assert(sizeof(StackNode) == 16);
 constexpr uint32_t kMaxStackNodes = kStackNodesCapacity / sizeof(StackNode);
 
-// The node with this number, or null. Trusts nothing in the mapping. Thread: the drain's.
+// The node with this number, or null. Trusts nothing in the mapping.
+// Thread: the drain's.
 inline const StackNode* FindStackNode(const SessionHeader* session, uint64_t mapping_bytes, uint32_t number) {
   uint32_t published = session->stack_nodes.load(std::memory_order_acquire);
   if (number == 0 || number >= published || published > kMaxStackNodes) return nullptr;

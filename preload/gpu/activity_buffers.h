@@ -1,6 +1,6 @@
-// Buffers that CUPTI fills with activities: a bounded pool of our own pages, and the queue of full buffers. Thread:
-// any; CUPTI's callbacks run on application threads, on its own and on ours. Holds a lock for a few instructions,
-// during which nothing is called.
+// Buffers that CUPTI fills with activities: a bounded pool of our own pages, and the queue of full buffers.
+// Thread: any; CUPTI's callbacks run on application threads, on its own and on ours. Holds a lock for a few
+// instructions, during which nothing is called.
 #ifndef DLHOOK_PRELOAD_GPU_ACTIVITY_BUFFERS_H_
 #define DLHOOK_PRELOAD_GPU_ACTIVITY_BUFFERS_H_
 

@@ -1,6 +1,7 @@
 // What the application itself holds of CUPTI, according to its own calls (gpu/cupti_hooks.cc). CUPTI knows one client
 // per process: while the application holds anything, dlhook does not use it (README.md, "Sharing CUPTI with the
-// application"). Thread: any; a spin lock held for some instructions. Makes no call into CUPTI.
+// application").
+// Thread: any; a spin lock held for some instructions. Makes no call into CUPTI.
 #ifndef DLHOOK_PRELOAD_GPU_CUPTI_APPLICATION_H_
 #define DLHOOK_PRELOAD_GPU_CUPTI_APPLICATION_H_
 

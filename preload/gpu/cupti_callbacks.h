@@ -1,6 +1,7 @@
-// CUPTI's callbacks: for calls that cause GPU work, for graph nodes, for buffers. Thread: application threads (calls,
-// nodes, requests for buffers), CUPTI's own and ours (full buffers). Never allocates, takes no lock except that of the
-// queue of buffers; calls only cuptiGetGraphNodeId in CUPTI, which is meant for such callbacks.
+// CUPTI's callbacks: for calls that cause GPU work, for graph nodes, for buffers.
+// Thread: application threads (calls, nodes, requests for buffers), CUPTI's own and ours (full buffers). Never
+// allocates, takes no lock except that of the queue of buffers; calls only cuptiGetGraphNodeId in CUPTI, which is meant
+// for such callbacks.
 #ifndef DLHOOK_PRELOAD_GPU_CUPTI_CALLBACKS_H_
 #define DLHOOK_PRELOAD_GPU_CUPTI_CALLBACKS_H_
 

@@ -1,7 +1,8 @@
 // The interposed functions of libcupti that change its state, and yielding to them: dlhook releases CUPTI before the
 // real function runs, and may use it again when the application no longer holds any of it. Functions that only query,
 // or only concern the application's own subscription, are not interposed. Our own calls use the real functions
-// directly. Thread: any application thread; also inside CUPTI's callbacks. Not on the path of launches.
+// directly.
+// Thread: any application thread; also inside CUPTI's callbacks. Not on the path of launches.
 #include "preload/gpu/cupti_hooks.h"
 
 #include <string.h>

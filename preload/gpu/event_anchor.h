@@ -1,6 +1,6 @@
 // Relates a GPU's clock to the host's: an event on our own, otherwise idle stream is reached between two reads of
-// CLOCK_REALTIME. Of several tries the one with the shortest interval is used. Thread: the one that holds
-// EventState.collecting; OpenContext: the application thread that first used the context.
+// CLOCK_REALTIME. Of several tries the one with the shortest interval is used.
+// Thread: the one that holds EventState.collecting; OpenContext: the application thread that first used the context.
 #ifndef DLHOOK_PRELOAD_GPU_EVENT_ANCHOR_H_
 #define DLHOOK_PRELOAD_GPU_EVENT_ANCHOR_H_
 

@@ -1,5 +1,6 @@
 // Pairs of CUDA events around calls that cause GPU work, if CUPTI is unavailable: the part in the generated wrappers.
-// README.md. Thread: any application thread, for its own calls. One load and a branch if events are off.
+// README.md.
+// Thread: any application thread, for its own calls. One load and a branch if events are off.
 #ifndef DLHOOK_PRELOAD_GPU_EVENT_CALLS_H_
 #define DLHOOK_PRELOAD_GPU_EVENT_CALLS_H_
 

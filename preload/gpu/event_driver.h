@@ -1,6 +1,6 @@
 // The driver functions that event pairs need, from libcuda.so.1 itself: bypassing our hooks, and bypassing the runtime,
-// whose last error belongs to the program. The driver's own errors are returned only to us. Thread: any; Load takes the
-// loader's lock.
+// whose last error belongs to the program. The driver's own errors are returned only to us.
+// Thread: any; Load takes the loader's lock.
 #ifndef DLHOOK_PRELOAD_GPU_EVENT_DRIVER_H_
 #define DLHOOK_PRELOAD_GPU_EVENT_DRIVER_H_
 

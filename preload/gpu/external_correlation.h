@@ -1,7 +1,7 @@
 // Joins GPU work with calls while the only subscription belongs to the application, so that our callbacks do not run:
-// CUPTI itself records what was pushed around a call, in a separate record before that of the CUDA function. Thread:
-// StartExternalCorrelation and StopExternalCorrelation under GpuState.control; Push and Pop on the call's thread;
-// LinkOf on dlhook-gpu.
+// CUPTI itself records what was pushed around a call, in a separate record before that of the CUDA function.
+// Thread: StartExternalCorrelation and StopExternalCorrelation under GpuState.control; Push and Pop on the call's
+// thread; LinkOf on dlhook-gpu.
 #ifndef DLHOOK_PRELOAD_GPU_EXTERNAL_CORRELATION_H_
 #define DLHOOK_PRELOAD_GPU_EXTERNAL_CORRELATION_H_
 

@@ -1,7 +1,7 @@
 // dlhook without a preload: the driver loads libdlhook.so in cuInit if CUDA_INJECTION64_PATH names it. No hook is bound
 // then; CUPTI's callbacks for functions of the runtime and driver become recorded calls with the hooks' names. Timed,
-// copies with sizes and directions; no stacks, counters or operand memory (a callback must not query CUDA). Thread:
-// InitializeInjection on the thread that calls cuInit; OnInjectedCallback on any application thread.
+// copies with sizes and directions; no stacks, counters or operand memory (a callback must not query CUDA).
+// Thread: InitializeInjection on the thread that calls cuInit; OnInjectedCallback on any application thread.
 #ifndef DLHOOK_PRELOAD_GPU_INJECTION_H_
 #define DLHOOK_PRELOAD_GPU_INJECTION_H_
 

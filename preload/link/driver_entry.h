@@ -1,6 +1,7 @@
 // Driver functions that a program gets from cuGetProcAddress or cudaGetDriverEntryPoint instead of by linking or dlsym:
 // every statically linked runtime (including those inside cuBLAS and cuDNN) reaches the driver like that. They get
-// thunks like dlsym's. Thread: any application thread, after the real function has returned.
+// thunks like dlsym's.
+// Thread: any application thread, after the real function has returned.
 #ifndef DLHOOK_PRELOAD_LINK_DRIVER_ENTRY_H_
 #define DLHOOK_PRELOAD_LINK_DRIVER_ENTRY_H_
 

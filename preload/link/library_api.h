@@ -1,6 +1,6 @@
 // The vendor's own functions (getters of descriptors, attributes of pointers), looked up next to a hooked one and
-// bypassing our hooks. Thread: any application thread; the first look-up from a hook takes a lock and the loader's,
-// later ones none.
+// bypassing our hooks.
+// Thread: any application thread; the first look-up from a hook takes a lock and the loader's, later ones none.
 #ifndef DLHOOK_PRELOAD_LINK_LIBRARY_API_H_
 #define DLHOOK_PRELOAD_LINK_LIBRARY_API_H_
 
