@@ -8,16 +8,16 @@ Rules:
              counters, and the drain, which is linked by both).
   preload/   each room may use itself and those before it in PRELOAD; nothing of the analyzer, no Abseil, no libprotobuf: the shim
              brings nothing into a process.
-  proto/     nothing of ours.
-  libprotobuf stays inside analyzer/io and analyzer/model: no other room includes it, nor a header of ours that does, but for the files
-             of PROTOBUF.
+  proto/     nothing of dlhook's.
+  libprotobuf stays inside analyzer/io and analyzer/model: no other room includes it, directly or through a header of dlhook's, except
+             for the files of PROTOBUF.
 Prints each violation as FILE:LINE: sentence; exit code 1 if there are any.
 """
 import pathlib
 import re
 import sys
 
-# Bottom to top. A folder inside another one is a room of its own where it is named here, else a shelf of the outer one.
+# Bottom to top. A folder inside another one is a separate room if it is named here, otherwise a part of the outer one.
 ANALYZER = ["io", "names", "model", "peaks", "symbols", "stacks", "table", "calls", "layers", "steps", "time",
             "layers/structure", "layers/functions", "layers/framework", "analysis", "gpu",
             "tables", "tables/network", "tables/calls", "tables/counters", "tables/gpu", "tables/ranks", "tables/run",

@@ -13,7 +13,7 @@ namespace dlhook::analyzer::inline answer {
 // Times per mean step in ns: GPU time if the run has it, else wall share.
 struct LayerRow {
   std::string
-      name;  // "*" stands for the numbers in which the layers differ; includes the type if the name alone is ambiguous
+      name;  // "*" replaces the numbers in which the layers differ; includes the type if the name alone is ambiguous
   size_t layers = 1;  // in this row
   double forward_ns = 0;
   double backward_ns = 0;

@@ -1,5 +1,5 @@
-// Each thread stays on a processor of its own and has its own array, which it alone has touched. Arrays that are half of a cache lie in it
-// whole; those for memory are four times all caches together.
+// Each thread stays on its own processor and has its own array, touched only by it. Arrays of half a cache fit into it;
+// those for memory are four times the size of all caches.
 #include "analyzer/calibrate/bandwidth.h"
 
 #include <sys/sysinfo.h>
@@ -24,7 +24,7 @@ constexpr uint64_t kLeastMemoryBytes = 64 << 20;
 constexpr uint64_t kMostMemoryBytes = uint64_t{2} << 30;
 constexpr uint64_t kBytesAPass = 8 << 20;  // a pass over a small array is repeated until it has read this much
 
-// Vectors as wide as the processor's: eight of them at a time hide the latency of additions.
+// Vectors as wide as the processor's: eight at a time hide the latency of additions.
 template <typename Vector>
 [[gnu::always_inline]] inline double Read(const double* data, size_t count) {
   constexpr size_t kLanes = sizeof(Vector) / sizeof(double);
@@ -68,7 +68,7 @@ Loop Widest(Loop narrow, Loop wide, Loop widest) {
   return (sets & kAvx512) != 0 ? widest : (sets & kFma) != 0 ? wide : narrow;
 }
 
-// Threads that stay on their processors and spin between pieces of work: handing one over takes no system call.
+// Threads that stay on their processors and spin between pieces of work: passing one on takes no system call.
 class Crew {
  public:
   explicit Crew(const std::vector<int>& processors) {
@@ -118,7 +118,7 @@ class Crew {
   std::atomic<bool> is_over_ = false;
 };
 
-// An array for each thread, first touched by it.
+// One array per thread, first touched by it.
 class Arrays {
  public:
   Arrays(uint64_t bytes_each, Crew* crew) : count_(bytes_each / sizeof(double) / 192 * 192), arrays_(crew->size()) {
@@ -143,7 +143,7 @@ class Arrays {
   std::vector<std::unique_ptr<double[], Free>> arrays_;
 };
 
-std::atomic<double> g_sink;  // so that sums are needed
+std::atomic<double> g_sink;  // so that sums are not optimized away
 
 void MeasureLoop(const char* what, Loop loop, uint64_t bytes_each, Crew* crew, Measurements* results) {
   Arrays arrays(bytes_each, crew);

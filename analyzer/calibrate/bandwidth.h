@@ -1,4 +1,4 @@
-// How fast caches and memory are read and written.
+// Bandwidth of caches and memory.
 #ifndef DLHOOK_ANALYZER_CALIBRATE_BANDWIDTH_H_
 #define DLHOOK_ANALYZER_CALIBRATE_BANDWIDTH_H_
 
@@ -8,8 +8,8 @@
 
 namespace dlhook::analyzer::inline calibrate {
 
-// L2, L3 and memory, read with one thread and with all; memory also by triad (McCalpin's STREAM: a = b + s c). And how long it takes to
-// hand work to all threads and to wait for them.
+// L2, L3 and memory, read with one thread and with all; memory also by triad (McCalpin's STREAM: a = b + s c). Also the
+// time to pass work to all threads and to wait for them.
 Measurements MeasureBandwidth(const std::vector<int>& processors);
 
 }  // namespace dlhook::analyzer::calibrate

@@ -1,4 +1,4 @@
-// One part after the other: they would disturb each other.
+// The measurements run one after the other, so that they do not disturb each other.
 #include "analyzer/calibrate/calibrate.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// All measurements of `dlhook calibrate`, and as tables.
+// All measurements of `dlhook calibrate`, and their tables.
 #ifndef DLHOOK_ANALYZER_CALIBRATE_CALIBRATE_H_
 #define DLHOOK_ANALYZER_CALIBRATE_CALIBRATE_H_
 
@@ -11,16 +11,16 @@
 namespace dlhook::analyzer::inline calibrate {
 
 struct CalibrateOptions {
-  std::vector<std::string> libraries;  // only these; empty: those that are found
-  std::string python;                  // whose packages are looked through, too; empty: the one in the PATH
+  std::vector<std::string> libraries;  // only these; empty: those found
+  std::string python;                  // whose packages are searched, too; empty: the one in the PATH
 };
 
-// The processor, microcode and processors of this machine: what a calibration is found by.
+// The processor, microcode and processors of this machine: the key of a calibration.
 Calibration DescribeMachine();
 
 Calibration Calibrate(const CalibrateOptions& options);
 
-// What was measured, and what was not.
+// Measured and missing values.
 Table CalibrationTable(const Calibration& calibration);
 
 }  // namespace dlhook::analyzer::calibrate

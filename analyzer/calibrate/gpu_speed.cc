@@ -1,4 +1,5 @@
-// The kernel that is launched does nothing; the driver compiles it from PTX. Functions are looked up, so that no header of CUDA's is needed.
+// The launched kernel does nothing; the driver compiles it from PTX. Functions are looked up, so that no CUDA header is
+// needed.
 #include "analyzer/calibrate/gpu_speed.h"
 
 #include <dlfcn.h>
@@ -19,7 +20,7 @@ namespace {
 constexpr int kChildSeconds = 15;  // the first initialization of a driver takes seconds
 constexpr double kSeconds = 0.2;
 constexpr size_t kCopyBytes = 64 << 20;
-constexpr int kLaunches = 500;  // fewer than a queue of the driver's holds
+constexpr int kLaunches = 500;  // fewer than the driver's queue holds
 constexpr char kNoGpu[] = "there is no GPU: libcuda.so.1 is not there";
 constexpr char kNamePrefix[] = "name ";
 constexpr char kKernel[] = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing()\n{\nret;\n}\n";
@@ -110,7 +111,7 @@ void MeasureCopy(const char* what, const char* method, const Driver& driver, abs
 void MeasureCopies(const Driver& driver, Measurements* results) {
   Address device = 0, other = 0;
   void* pinned = nullptr;
-  const auto pageable = std::make_unique<char[]>(kCopyBytes);  // zeroed: its pages are there
+  const auto pageable = std::make_unique<char[]>(kCopyBytes);  // zeroed, so its pages are allocated
   int status = driver.allocate(&device, kCopyBytes);
   if (status == 0) status = driver.allocate(&other, kCopyBytes);
   if (status == 0) status = driver.allocate_pinned(&pinned, kCopyBytes, 0);

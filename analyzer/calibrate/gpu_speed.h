@@ -1,4 +1,4 @@
-// What launches and copies cost on the first GPU.
+// The cost of launches and copies on the first GPU.
 #ifndef DLHOOK_ANALYZER_CALIBRATE_GPU_SPEED_H_
 #define DLHOOK_ANALYZER_CALIBRATE_GPU_SPEED_H_
 
@@ -10,10 +10,10 @@
 namespace dlhook::analyzer::inline calibrate {
 
 struct GpuMeasurements {
-  std::string name;  // empty: there is none
+  std::string name;  // empty: none
   Measurements results;
 };
-// Through the driver alone: libcuda.so.1, found by the loader.
+// Uses only the driver: libcuda.so.1, found by the loader.
 GpuMeasurements MeasureGpu(const std::vector<int>& processors);
 
 }  // namespace dlhook::analyzer::calibrate

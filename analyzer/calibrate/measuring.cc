@@ -1,4 +1,4 @@
-// The child's answer is lines of fields between tabs.
+// The child's answer consists of lines with tab-separated fields.
 #include "analyzer/calibrate/measuring.h"
 
 #include <cstdlib>

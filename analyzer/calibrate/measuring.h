@@ -1,5 +1,5 @@
-// Measurements are made in child processes: libraries take their number of threads from the processors that they find when they are
-// loaded, may crash, and must not keep memory or threads in the command's own process.
+// Measurements run in child processes: libraries choose their number of threads by the processors available when they
+// are loaded, may crash, and must not keep memory or threads in the command's own process.
 #ifndef DLHOOK_ANALYZER_CALIBRATE_MEASURING_H_
 #define DLHOOK_ANALYZER_CALIBRATE_MEASURING_H_
 
@@ -15,7 +15,7 @@
 
 namespace dlhook::analyzer::inline calibrate {
 
-// What a child answers: its results, and how long its threads waited for a processor meanwhile.
+// A child's answer: its results, and how long its threads waited for a processor.
 struct Measurements {
   std::vector<Measurement> measured = {};
   std::vector<NotMeasured> missing = {};
@@ -24,12 +24,12 @@ struct Measurements {
   void Add(Measurements more);
 };
 
-// `measure` in a child that may run on `processors` and in whose environment nothing says how many threads libraries may start, or
-// which instructions they may use. What a child that crashes or takes more than `seconds` would have measured is missing: `what`.
+// Runs `measure` in a child that may run on `processors` and whose environment does not limit libraries' threads or
+// instructions. If the child crashes or takes more than `seconds`, its measurements (`what`) are missing.
 Measurements MeasureInChild(const std::vector<int>& processors, int seconds, absl::string_view what,
                             absl::FunctionRef<Measurements()> measure);
 
-// Seconds of one `work()`, again and again for about `seconds`; at least five times.
+// Seconds of one `work()`, repeated for about `seconds`; at least five times.
 std::vector<double> TimesOf(double seconds, absl::FunctionRef<void()> work);
 
 using Clock = std::chrono::steady_clock;

@@ -1,4 +1,4 @@
-// Nothing is run to find them: a Python's packages lie beside its interpreter, in an environment as in an installation.
+// Found without running anything: a Python's packages are next to its interpreter, in environments as in installations.
 #include "analyzer/calibrate/product_libraries.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Libraries that multiply matrices: those that the loader finds, and those inside a Python's packages.
+// Libraries that multiply matrices: those found by the loader, and those inside a Python's packages.
 #ifndef DLHOOK_ANALYZER_CALIBRATE_PRODUCT_LIBRARIES_H_
 #define DLHOOK_ANALYZER_CALIBRATE_PRODUCT_LIBRARIES_H_
 
@@ -7,8 +7,8 @@
 
 namespace dlhook::analyzer::inline calibrate {
 
-// Names and paths for dlopen, each library once as far as names tell. `python`: an interpreter whose packages are looked through;
-// empty: the one in the PATH.
+// Names and paths for dlopen, each library once as far as its name shows. `python`: an interpreter whose packages are
+// searched; empty: the one in the PATH.
 std::vector<std::string> ProductLibraries(const std::string& python);
 
 }  // namespace dlhook::analyzer::calibrate

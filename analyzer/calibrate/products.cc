@@ -1,5 +1,5 @@
-// Each library is tried shortly with all processors; the fastest of a type is then measured. Functions are those of the shim's tables
-// (preload/api/blas.api, onednn.api).
+// Each library is tested briefly with all processors; then the fastest of each type is measured. Functions are those of
+// the shim's tables (preload/api/blas.api, onednn.api).
 #include "analyzer/calibrate/products.h"
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kTrialSeconds = 0.06;
 constexpr double kSeconds = 0.35;
-constexpr double kCallSeconds = 0.02;  // of one call: long beside starting the threads, short beside a time slice
+constexpr double kCallSeconds = 0.02;  // of a call: well above the start of threads, well below a time slice
 constexpr double kSearchSeconds = 9;   // for trials of all libraries
 constexpr int kChildSeconds = 10;
 constexpr int64_t kSmallest = 192, kLargest = 6144;
@@ -75,8 +75,8 @@ class Operands {
   std::vector<uint8_t> a_, b_, c_;
 };
 
-// C = A B, all n x n. False: the library refuses. Integers are passed by pointers to 64 bits, of which functions with 32-bit integers
-// read the lower half.
+// C = A B, all n x n. False: the library refuses. Integers are passed as pointers to 64 bits, of which functions with
+// 32-bit integers read the lower half.
 bool Multiply(const Function& function, void* address, int64_t n, Operands* operands) {
   using Pointer = const void*;
   void *a = operands->a(), *b = operands->b(), *c = operands->c();
@@ -123,12 +123,12 @@ struct Timed {
   int64_t n = 0;
 };
 
-// The size grows with the rate that smaller products reach.
+// The size is increased according to the rate of smaller products.
 std::optional<Timed> TimeProducts(const Function& function, void* address, double seconds) {
   int64_t n = kSmallest;
   for (int round = 0; round < 3; ++round) {
     Operands operands(function, n);
-    if (!Multiply(function, address, n, &operands)) return std::nullopt;  // starts threads, makes code
+    if (!Multiply(function, address, n, &operands)) return std::nullopt;  // starts threads, compiles code
     const Clock::time_point start = Clock::now();
     Multiply(function, address, n, &operands);
     const int64_t next = SizeFor(FlopsOf(n) / SecondsSince(start));
@@ -176,7 +176,7 @@ void MeasureType(const Library& library, absl::string_view type, uint32_t thread
   results->measured.push_back({std::string(type), threads, "GFLOP/s", SpreadOf(timed->rates, true), method});
 }
 
-// What a call costs that computes next to nothing.
+// The cost of a call that computes almost nothing.
 void MeasureCall(const Library& library, Measurements* results) {
   constexpr int kCalls = 200;
   const Function* function = FunctionOf(library, "f32");
@@ -194,7 +194,7 @@ void MeasureCall(const Library& library, Measurements* results) {
       {kCallCost, 1, "ns", SpreadOf(each, false), absl::StrCat(function->symbol, " of ", library.path, ", 1x1x1")});
 }
 
-// Of each type the library that was fastest in a short trial.
+// The fastest library of each type in a short trial.
 struct Fastest {
   double rate = 0;
   std::string library;

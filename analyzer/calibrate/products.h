@@ -1,4 +1,4 @@
-// GFLOP/s of matrix products, by the fastest library at hand.
+// GFLOP/s of matrix products, with the fastest available library.
 #ifndef DLHOOK_ANALYZER_CALIBRATE_PRODUCTS_H_
 #define DLHOOK_ANALYZER_CALIBRATE_PRODUCTS_H_
 
@@ -9,8 +9,8 @@
 
 namespace dlhook::analyzer::inline calibrate {
 
-// f32, f64, bf16 and int8 with one thread and with all, and what the smallest product costs. `libraries`: names and paths for dlopen;
-// those that can't be opened are left out, or missing where `is_asked`.
+// f32, f64, bf16 and int8 with one thread and with all, and the cost of the smallest product. `libraries`: names and
+// paths for dlopen; those that can't be opened are left out, or reported as missing if `is_asked`.
 Measurements MeasureProducts(const std::vector<int>& processors, const std::vector<std::string>& libraries,
                              bool is_asked);
 

@@ -30,7 +30,7 @@ std::string ReadLine(const std::string& path) {
   return std::string(absl::StripAsciiWhitespace(line));
 }
 
-// "1024K", "32M"; 0: something else.
+// "1024K", "32M"; 0: another format.
 uint64_t ReadSize(const std::string& path) {
   const std::string text = ReadLine(path);
   absl::string_view digits = text;
@@ -39,7 +39,7 @@ uint64_t ReadSize(const std::string& path) {
   return absl::SimpleAtoi(digits, &size) ? size * unit : 0;
 }
 
-// Of "0-3,8", how many are in `processors`.
+// How many of "0-3,8" are in `processors`.
 uint32_t CountOf(const std::string& list, const std::vector<int>& processors) {
   uint32_t count = 0;
   for (const absl::string_view range : absl::StrSplit(list, ',', absl::SkipEmpty())) {

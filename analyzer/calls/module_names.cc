@@ -59,7 +59,7 @@ class ModuleNamer {
     return label;
   }
 
-  // A loss created anew in each step is one layer.
+  // A loss created again in each step is one layer.
   bool StandsAlone(ModuleIndex root) const { return IsOfFramework(model_.modules[root].type) && !is_container_[root]; }
 
   ModuleName NameOf(ModuleIndex index) {

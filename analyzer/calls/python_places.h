@@ -14,7 +14,7 @@ namespace dlhook::analyzer::inline calls {
 struct PythonPlace {
   std::vector<ModuleIndex> modules;  // whose calls are on the stack, innermost first, up to the call of backward()
   // Equal if the innermost module (or the program, if there is none) makes the call from the same place, comparing all
-  // lines inside the module's call, whoever called the module. kNone: not known.
+  // lines inside the module's call, whatever its caller. kNone: not known.
   uint32_t path = kNone;
   uint32_t all_lines = kNone;  // equal if the whole stack is
   NameIndex file = kNone;      // of the innermost line of the program itself

@@ -1,4 +1,4 @@
-// `dlhook calibrate`: what this machine computes and moves at most, measured once and kept for reports.
+// `dlhook calibrate`: this machine's peak rates of computation and transfers, measured once and stored for reports.
 #include "analyzer/calibrate/calibrate.h"
 
 #include <unistd.h>
@@ -22,7 +22,7 @@ int Fail(absl::string_view message) {
   return kExitBadInput;
 }
 
-// The file in which this machine's calibration is kept; empty: there is no cache folder.
+// The file for this machine's calibration; empty: there is no cache folder.
 std::string FileOf(const Args& args, const Calibration& machine) {
   if (const auto asked = args.Last("output")) return *asked;
   const std::string folder = CacheFolder();
@@ -31,7 +31,7 @@ std::string FileOf(const Args& args, const Calibration& machine) {
 
 constexpr char kNoFolder[] = "there is no cache folder (DLHOOK_CACHE=off, or no HOME)";
 
-// What was measured is shown even where it can't be kept.
+// The results are shown even if they can't be stored.
 int Keep(const Calibration& calibration, const std::string& path) {
   const absl::Status status =
       path.empty() ? absl::FailedPreconditionError(kNoFolder) : WriteCalibration(calibration, path);

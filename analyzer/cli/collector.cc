@@ -18,7 +18,7 @@
 namespace dlhook::analyzer::inline cli {
 namespace {
 
-// The first ring fills before it is noticed; later ones belong to processes that start beside others.
+// The first ring fills before it is noticed; later ones belong to processes that start while others run.
 constexpr int64_t kFirstLookEveryNs = 5 * 1000 * 1000;
 constexpr int64_t kLookEveryNs = 40 * 1000 * 1000;
 
@@ -51,7 +51,7 @@ void Collector::FindFolder() {
 
 void Collector::Refuse(const std::string& key, const absl::Status& status) {
   if (absl::IsNotFound(status) || absl::IsResourceExhausted(status))
-    return;  // it was closed meanwhile; otherwise whoever opens the run reports it
+    return;  // it was closed meanwhile; otherwise a reader of the run reports it
   if (absl::IsFailedPrecondition(status)) {
     not_ours_.insert(key);
     return;

@@ -21,7 +21,7 @@ absl::Status CheckPreloadable(const std::string& path);
 // "other-libc", "broken-file".
 std::string ObstacleId(const absl::Status& status);
 
-// libdlhook.so beside this program: ../lib, ../lib/x86_64-linux-gnu, lib. NotFound lists the paths tried.
+// libdlhook.so next to this program: ../lib, ../lib/x86_64-linux-gnu, lib. NotFound lists the paths tried.
 absl::StatusOr<std::string> FindShim();
 
 }  // namespace dlhook::analyzer::cli

@@ -51,7 +51,7 @@ std::string DefaultRunFolder(const std::string& program) {
                       absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone()));
 }
 
-// The folder that the user asked for, and how; empty: not given.
+// The folder requested by the user, and how; empty: not given.
 struct WantedFolder {
   std::string said;  // for messages: "-o ", "DLHOOK_OUT="
   std::string path;

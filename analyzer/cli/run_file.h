@@ -24,7 +24,7 @@ class RunFile {
   bool IsLast();
   // The program could not be started: leaves the folder empty for others, unless another launcher works here.
   void RemoveIfLast();
-  // The program made no recorded call; whoever opens the run is told (FindRun). Contains no words of its command line,
+  // The program made no recorded call; readers of the run report it (FindRun). Contains no words of its command line,
   // which may be secret.
   void TellOfNoCalls(const std::string& program);
 

@@ -20,7 +20,7 @@ struct AnalyzedRun {
 };
 
 struct RunsDiff {
-  std::string environment;  // what the sides ran on differently, to be said first; empty: nothing
+  std::string environment;  // differences in the environment, reported first; empty: none
   // `verdict` first (its title is the sentence), then `differences`, then one table per kind.
   std::vector<Table> tables;
   Decision decision;

@@ -1,4 +1,4 @@
-// One thing in which two sides differ. This needs no clock.
+// One difference between two sides, found without times.
 #ifndef DLHOOK_ANALYZER_DIFF_DIFFERENCE_H_
 #define DLHOOK_ANALYZER_DIFF_DIFFERENCE_H_
 
@@ -7,7 +7,7 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// In the order of reporting: what the programs ran on, what users decide first, then its consequences.
+// In the order of reporting: the environment, the users' decisions, then their consequences.
 enum class DifferenceKind : uint8_t {
   kReleases,
   kMachine,

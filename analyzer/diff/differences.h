@@ -1,4 +1,4 @@
-// What the programs of two runs do differently, and what they ran on. This needs no clock and has no noise.
+// Differences between the programs of two runs, and between their environments. Without times, so without noise.
 #ifndef DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_
 #define DLHOOK_ANALYZER_DIFF_DIFFERENCES_H_
 
@@ -27,7 +27,7 @@ std::vector<Difference> FindDifferences(const Baseline<DifferenceInput>& base,
                                         const Contender<DifferenceInput>& candidate, const TableChanges& work,
                                         const NameMap& names);
 
-// The most important ones of the programs: "batch 8 -> 16; calls a step: reorder 15 -> 7"; empty: there are none.
+// The most important ones of the programs: "batch 8 -> 16; calls a step: reorder 15 -> 7"; empty: none.
 std::string DifferencesText(const std::vector<Difference>& differences);
 
 Table DifferencesTable(const std::vector<Difference>& differences);

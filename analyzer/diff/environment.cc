@@ -1,4 +1,4 @@
-// What runs ran on: see environment.h.
+// See environment.h.
 #include "analyzer/diff/environment.h"
 
 #include <algorithm>

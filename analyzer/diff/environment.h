@@ -1,5 +1,5 @@
-// What runs ran on, as far as traces tell: releases and builds of libraries, processors, GPUs, threads, settings. Where two sides differ
-// in it, their times may differ for that reason alone.
+// The environment of runs, as far as traces contain it: releases and builds of libraries, processors, GPUs, threads,
+// settings. If it differs between two sides, their times may differ for that reason alone.
 #ifndef DLHOOK_ANALYZER_DIFF_ENVIRONMENT_H_
 #define DLHOOK_ANALYZER_DIFF_ENVIRONMENT_H_
 
@@ -16,7 +16,7 @@
 
 namespace dlhook::analyzer::inline diff {
 
-// Values of several processes or runs stand side by side.
+// Values of several processes or runs are listed together.
 struct Environment {
   std::map<std::pair<DifferenceKind, std::string>, std::set<std::string>> facts;
 
@@ -25,11 +25,12 @@ struct Environment {
 
 Environment EnvironmentOf(const TraceModel& model, const MachineLoad& load);
 
-// Settings that are not set count as "none"; anything else is compared only where both sides know it.
+// Unset settings count as "none"; anything else is compared only if both sides know it.
 std::vector<Difference> EnvironmentDifferences(const Baseline<Environment>& base,
                                                const Contender<Environment>& candidate);
 
-// "PyTorch 2.13.0 -> 2.14.0, another build of libtorch_cpu.so; OMP_NUM_THREADS none -> 1"; empty: none of `differences` is of that kind.
+// "PyTorch 2.13.0 -> 2.14.0, another build of libtorch_cpu.so; OMP_NUM_THREADS none -> 1"; empty: none of `differences`
+// is in the environment.
 std::string EnvironmentText(const std::vector<Difference>& differences);
 
 }  // namespace dlhook::analyzer::diff

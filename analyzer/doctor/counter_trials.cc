@@ -127,7 +127,7 @@ void TryUsage(CounterTrial* trial) {
 void KeepReason(void* context, const CounterSpec&, const char* reason) { *static_cast<std::string*>(context) = reason; }
 
 void TryPerf(CounterTrial* trial) {
-  // Counters that only count beside `slots` are tried together with it.
+  // Counters that only count together with `slots` are tested together with it.
   const CounterList with_slots = ParseWords("slots", ThisProcessor());
   const CounterSpec* specs[2] = {&trial->spec, nullptr};
   size_t count = 1;

@@ -41,7 +41,7 @@ perf_event_attr Attributes() {
   return attributes;
 }
 
-// Copies `size` bytes at `offset` of the ring, where it may wrap.
+// Copies `size` bytes at `offset` of the ring, which may wrap.
 void CopyOut(const char* data, uint64_t offset, void* to, uint64_t size) {
   for (uint64_t i = 0; i < size; ++i) static_cast<char*>(to)[i] = data[(offset + i) % kDataBytes];
 }

@@ -15,7 +15,7 @@ namespace dlhook::analyzer::inline findings {
 // Calls on the host per mean step, averaged over the GPUs.
 struct HostCalls {
   double calls = 0;
-  // Time in which their GPU computes nothing while they, or the work they asked for, run: an upper bound of the gain.
+  // Time in which their GPU computes nothing while they, or the work they requested, run: an upper bound of the gain.
   double idle_ns = 0;
   std::string line;  // the line whose calls have most of this time; empty if not known
 };

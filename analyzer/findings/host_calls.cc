@@ -9,7 +9,7 @@
 namespace dlhook::analyzer::inline findings {
 namespace {
 
-// The GPU work that a call asked for.
+// The GPU work requested by a call.
 struct Asked {
   GpuDeviceIndex device = kNone;  // kNone: none, or not known
   Interval done;

@@ -17,7 +17,7 @@ LayerIndex FirstLayer(const StepFacts& facts) {
     if (item.doing.direction != LayerDirection::kForward) continue;
     for (LayerIndex layer : item.group->layers) first = std::min(first, layer);
   }
-  // Without modules, a layer is a line of the program; a line in a loop also stands for later layers.
+  // Without modules, a layer is a line of the program; a line in a loop also includes later layers.
   return first == kNone || facts.attribution().layers[first].module.empty() ? kNone : first;
 }
 

@@ -88,7 +88,7 @@ class IdleDivision {
     const auto& [span, cause, what] = part;
     if (cause != IdleCause::kUnknown) return Emit(span.start_ns, span.end_ns, cause, what);
     const GpuIndex next = NextAt(span.start_ns);
-    // After the last work, the thread that asked for it is the best guess.
+    // After the last work, the thread that requested it is the best guess.
     const GpuIndex asked_with = next != kNone ? next : range_.second > range_.first ? range_.second - 1 : kNone;
     if (asked_with == kNone || model_.gpu.thread[asked_with] == kNone) {
       return Emit(span.start_ns, span.end_ns, IdleCause::kUnknown, What::kNothing);

@@ -2,9 +2,9 @@
 //
 // What the device itself does comes first:
 //   communication   only communication runs: an NCCL kernel that moves data or waits for other ranks
-//   copies          only copies run, or a memset (beside communication: communication)
-// While nothing runs, the work that ends the gap is examined. A thread of the host asked for it at some time. Before that
-// time, the cause depends on what the thread did:
+//   copies          only copies run, or a memset (during communication: communication)
+// While nothing runs, the work that ends the gap is examined. A thread of the host requested it at some time. Before
+// that time, the cause depends on what the thread did:
 //   input pipeline  it was in a scope of the input pipeline, at any depth
 //   communication   it was in a collective call on the host (MPI)
 //   copies          it was in a copy that returns only when it is done

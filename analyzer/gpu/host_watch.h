@@ -27,7 +27,7 @@ class HostRules {
   ScopeIndex InputAround(const Activity& activity) const;
   bool WaitsForGpu(const Activity& activity) const;
   int64_t AskedNs(GpuIndex activity) const;
-  // When this thread asked for GPU work, ascending.
+  // When this thread requested GPU work, ascending.
   const std::vector<int64_t>& AskedBy(ThreadIndex thread) const { return asked_ns_[thread]; }
 
  private:
@@ -54,8 +54,8 @@ class HostWatch {
   void Watch(int64_t start_ns, int64_t end_ns, const std::function<void(const Seen&)>& take);
 
   // At the piece that is being taken: the call in which the thread last waited for the GPU (kNone: none yet), and up to
-  // so much of that waiting as was not used so far, nor was watched itself. Waits between which no work was asked for
-  // are one: the longest tells its name.
+  // that part of its waiting that has been neither used nor watched yet. Waits without a request for work between them
+  // count as one, named after the longest.
   CallIndex last_wait() const { return last_wait_; }
   int64_t UseWaited(int64_t wanted_ns);
 
@@ -70,7 +70,7 @@ class HostWatch {
   CallIndex last_wait_ = kNone;
   int64_t longest_wait_ns_ = 0;
   int64_t waited_ns_ = 0;
-  int64_t watched_ns_ = 0;  // of the wait that goes on
+  int64_t watched_ns_ = 0;  // of the current wait
 };
 
 }  // namespace dlhook::analyzer::gpu

@@ -11,14 +11,14 @@ constexpr uint32_t kWarp = 32;  // threads
 constexpr uint32_t kRegisters = 65536;
 constexpr uint32_t kSubPartitions = 4;    // of a multiprocessor; each has its part of the registers
 constexpr uint32_t kMostRegisters = 255;  // of a thread, by its instructions
-constexpr uint32_t kRegistersStep = 256;  // registers of a warp come in so many
+constexpr uint32_t kRegistersStep = 256;  // allocation unit of a warp's registers
 
 struct Multiprocessor {
   uint32_t compute_capability;  // major * 10 + minor
   uint32_t warps;
   uint32_t blocks;
   uint32_t shared_bytes;
-  uint32_t shared_step;      // shared memory of a block comes in so many bytes
+  uint32_t shared_step;      // allocation unit of a block's shared memory, bytes
   uint32_t shared_reserved;  // of each block, for the system
 };
 

@@ -28,7 +28,7 @@ std::string Read(const std::string& path) {
   return {text, ReadFileAt(AT_FDCWD, path.c_str(), text, sizeof text)};
 }
 
-// The field after so many blanks; 0 if there is none.
+// The field after that many blanks; 0 if there is none.
 uint64_t Field(const char* text, int blanks) {
   while (text != nullptr && blanks-- > 0) {
     text = strchr(text, ' ');

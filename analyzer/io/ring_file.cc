@@ -65,7 +65,7 @@ std::string WhyElsewhere(const std::string& trace, const std::string& host, cons
   return absl::StrCat(trace, ": its process ran on ", host, ", and only there can be read what it had not yet written");
 }
 
-// For rings that can't be found: the trace says where its process ran.
+// For rings that can't be found: the trace contains where its process ran.
 absl::Status NotHere(const RunFolder& folder, const std::string& trace, const std::string& what) {
   const absl::StatusOr<ByteSource> file = ByteSource::Open(folder.PathOf(trace));
   trace::Packet packet;

@@ -1,5 +1,5 @@
-// Accesses the rings of a recorded process from outside: found by the link beside its trace, drained by the launcher
-// while the process lives, or by whoever opens the run if the process was killed.
+// Accesses the rings of a recorded process from outside: found by the link next to its trace, drained by the launcher
+// while the process lives, or by a reader of the run if the process was killed.
 #ifndef DLHOOK_ANALYZER_IO_RING_FILE_H_
 #define DLHOOK_ANALYZER_IO_RING_FILE_H_
 

@@ -12,9 +12,9 @@
 
 namespace dlhook::analyzer::inline io {
 
-// Ours, and not writable by others.
+// Owned by the caller, and not writable by others.
 bool IsOnlyOurs(const struct stat& info);
-// A regular file, ours alone, without further hard links.
+// A regular file, owned by the caller alone, without further hard links.
 bool IsOurOwnFile(const struct stat& info);
 
 class RunFolder {

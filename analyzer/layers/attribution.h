@@ -81,7 +81,8 @@ struct Attribution {
   std::vector<Place> of_call;   // by CallIndex
   std::vector<Place> of_scope;  // by ScopeIndex; empty if the run has no scopes
   std::vector<Place>
-      of_gpu;  // by GpuIndex; only set for slices of runs, where the calls that asked for the GPU work may be missing
+      of_gpu;  // by GpuIndex; only set for slices of runs, in which the calls that requested the GPU work may be
+               // missing
   std::map<std::pair<StackIndex, StackIndex>, GapPlace> of_gap;  // by the stacks before and after
   GapPlace OfGap(const UnseenGap& gap) const;
   // Contradictory pairings, links without a partner …: sentence -> count.

@@ -1,4 +1,4 @@
-// Maps GPU work to the run's time axis and joins it with the calls that asked for it.
+// Maps GPU work to the run's time axis and joins it with the calls that requested it.
 #ifndef DLHOOK_ANALYZER_MODEL_GPU_JOIN_H_
 #define DLHOOK_ANALYZER_MODEL_GPU_JOIN_H_
 

@@ -1,4 +1,4 @@
-// Which calls asked for GPU work, from one process trace: links by correlation id, and the calls that created nodes of
+// Which calls requested GPU work, from one process trace: links by correlation id, and the calls that created nodes of
 // CUDA graphs.
 #ifndef DLHOOK_ANALYZER_MODEL_GPU_LINKS_H_
 #define DLHOOK_ANALYZER_MODEL_GPU_LINKS_H_
@@ -15,7 +15,7 @@
 
 namespace dlhook::analyzer::inline model {
 
-// How far work may begin before the call that asked for it: the maximum error between the clocks of host and GPU.
+// How far work may begin before the call that requested it: the maximum error between the clocks of host and GPU.
 constexpr int64_t kGpuClockErrorNs = 1'000'000;
 
 class GpuLinks {

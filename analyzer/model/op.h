@@ -68,7 +68,7 @@ struct Op {
   // For GPU libraries; otherwise empty, unknown or false. Names are the library's enumerators in lower case without
   // their common prefix ("implicit_precomp_gemm", "32f_fast_tf32"); unnamed numbers remain numbers.
   bool on_gpu = false;
-  // The call asks for work and does not wait for it: its duration says nothing about the speed of the work, so there
+  // The call requests work and does not wait for it: its duration says nothing about the speed of the work, so there
   // are no FLOP/s and no GB/s.
   bool is_asynchronous = false;
   bool captured = false;  // recorded into a CUDA graph, not executed

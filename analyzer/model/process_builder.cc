@@ -104,7 +104,7 @@ void ProcessBuilder::AddPacket(trace::Packet* packet) {
     case trace::Packet::kGpuActivity:
       return gpu_.AddActivities(packet->gpu_activity());
     case trace::Packet::kGpuLink:
-      FindThread(packet->gpu_link().thread_id());  // may have asked for work without a recorded call
+      FindThread(packet->gpu_link().thread_id());  // may have requested work without a recorded call
       return gpu_.AddLinks(packet->gpu_link());
     case trace::Packet::kGpuGraphNode:
       FindThread(packet->gpu_graph_node().thread_id());

@@ -1,4 +1,4 @@
-// A recorded process: what it was, how it was recorded, and what is missing.
+// A recorded process: its identity, how it was recorded, and what is missing.
 #ifndef DLHOOK_ANALYZER_MODEL_PROCESS_INFO_H_
 #define DLHOOK_ANALYZER_MODEL_PROCESS_INFO_H_
 

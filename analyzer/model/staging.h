@@ -23,7 +23,7 @@ struct StagedCall {
   int64_t time = 0;      // end, in ticks  | start, in nanoseconds
   int64_t duration = 0;  // as recorded    | nanoseconds
   uint64_t sequence = 0;
-  uint32_t op = 0;      // op index, kTapCall added where it came from a tap | op index
+  uint32_t op = 0;      // op index, kTapCall added if it came from a tap | op index
   uint32_t parent = 0;  // parent_distance | place of the parent in this thread's calls, or kNone
 };
 static_assert(sizeof(StagedCall) == 32);

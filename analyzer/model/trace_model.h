@@ -177,7 +177,7 @@ struct GpuKernel {
 
 // GPU activities as parallel arrays, ordered by (process, device, start, end). Times are on the run's axis, with the
 // error of the clocks' correlation (CUPTI's: about a microsecond): work may seem to begin shortly before the call that
-// asked for it.
+// requested it.
 struct GpuActivityColumns {
   static constexpr int64_t kNotKnown = INT64_MIN;
   std::vector<int64_t> start_ns;
@@ -193,11 +193,11 @@ struct GpuActivityColumns {
   std::vector<CopyDirection> direction;  // of copies and memsets, as far as CUPTI reports it
   std::vector<HostMemory> host_memory;
   std::vector<uint32_t> graph;  // id of the launched graph that contains it; 0: none
-  // The innermost recorded call that asked for it (for a graph's node: the launch of the graph); kNone: not known.
+  // The innermost recorded call that requested it (for a graph's node: the launch of the graph); kNone: not known.
   std::vector<CallIndex> launch_call;
   // The call that it was done for: launch_call or, for a graph's node, the captured call that created the node.
   std::vector<CallIndex> call;
-  std::vector<ThreadIndex> thread;  // which asked for it; kNone: not known
+  std::vector<ThreadIndex> thread;  // which requested it; kNone: not known
   std::vector<int64_t> asked_ns;    // when it was requested, on the host's clock; kNotKnown
   std::vector<ScopeIndex>
       scope;  // innermost around `call`, or around asked_ns if there is no call. kNone. Empty if the run has no scopes

@@ -1,4 +1,4 @@
-// Medians and quartiles; looking up.
+// Medians and quartiles; look-up.
 #include "analyzer/peaks/calibration.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace dlhook::analyzer::inline peaks {
 namespace {
 
-// Linear between the neighbours (Hyndman and Fan's definition 7).
+// Linear between neighbours (Hyndman and Fan's definition 7).
 double Quantile(const std::vector<double>& sorted, double part) {
   const double at = part * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(at);

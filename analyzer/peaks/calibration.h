@@ -1,4 +1,4 @@
-// What `dlhook calibrate` measured on a machine: what it can compute and move at most.
+// The results of `dlhook calibrate` on a machine: its peak rates of computation and transfers.
 #ifndef DLHOOK_ANALYZER_PEAKS_CALIBRATION_H_
 #define DLHOOK_ANALYZER_PEAKS_CALIBRATION_H_
 
@@ -11,7 +11,7 @@
 
 namespace dlhook::analyzer::inline peaks {
 
-// Of repeated measurements. `best`: the fastest of them, which is what bounds are made of.
+// Of repeated measurements. `best`: the fastest, from which bounds are computed.
 struct Spread {
   double best = 0;
   double median = 0;
@@ -29,8 +29,8 @@ inline constexpr char kL2Read[] = "L2 read";
 inline constexpr char kL3Read[] = "L3 read";
 inline constexpr char kMemoryRead[] = "memory read";
 inline constexpr char kMemoryTriad[] = "memory triad";
-inline constexpr char kCallCost[] = "call";      // of a library, whatever it computes
-inline constexpr char kDividing[] = "dividing";  // handing work to all threads and waiting for them
+inline constexpr char kCallCost[] = "call";      // of a library, for an almost empty product
+inline constexpr char kDividing[] = "dividing";  // passing work to all threads and waiting for them
 inline constexpr char kGpuLaunch[] = "gpu launch";
 
 struct Measurement {
@@ -48,21 +48,21 @@ struct NotMeasured {
 
 struct Calibration {
   ProcessorInfo processor;
-  std::string microcode;    // "0xa0011d5"; empty: the kernel tells none
-  uint32_t processors = 0;  // that it might run on
+  std::string microcode;    // "0xa0011d5"; empty: unknown to the kernel
+  uint32_t processors = 0;  // available to the command
   uint64_t l2_bytes = 0;    // of one core; 0: not known
-  uint64_t l3_bytes = 0;    // of all of them together
+  uint64_t l3_bytes = 0;    // of all of them
   std::string gpu;          // name of the first one; empty: none
   std::string date;         // of its end, "2026-11-23T05:40:00Z"
   std::string tool_version;
-  double waiting_percent = 0;  // of its threads' time, in which they could have run and had no processor
+  double waiting_percent = 0;  // of its threads' time: runnable without a processor
   std::vector<Measurement> measured = {};
   std::vector<NotMeasured> missing = {};
 
   const Measurement* Find(absl::string_view what, uint32_t threads) const;  // null: not measured
 };
 
-// Beyond this much waiting the peaks may be too low.
+// With more waiting the peaks may be too low.
 inline constexpr double kBusyPercent = 2;
 
 }  // namespace dlhook::analyzer::peaks

@@ -1,4 +1,4 @@
-// Whatever stands in a file is checked: a number that is none, or no time, is a reason to measure again, not a peak.
+// The file's contents are checked: an invalid number or time makes it unusable.
 #include "analyzer/peaks/calibration_file.h"
 
 #include <fcntl.h>
@@ -103,7 +103,7 @@ absl::Status Refused(const std::string& path, int error) {
   return absl::PermissionDeniedError(absl::StrCat(path, " can't be written: ", strerror(error)));
 }
 
-// A reader sees the old file or the new one, never a part.
+// A reader sees either the old or the new file, never a part.
 absl::Status ReplaceFile(const std::string& path, absl::string_view bytes) {
   const std::string draft = absl::StrCat(path, ".", getpid());
   const int file = open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);

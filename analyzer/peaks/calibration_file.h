@@ -16,22 +16,22 @@ namespace dlhook::analyzer::inline peaks {
 std::string CalibrationJson(const Calibration& calibration);
 absl::StatusOr<Calibration> ParseCalibration(absl::string_view text);
 
-// "calibration-AMD_EPYC-26-2-1-microcode-0xa0011d5-2.json": processor, microcode, processors that may be used.
+// "calibration-AMD_EPYC-26-2-1-microcode-0xa0011d5-2.json": processor, microcode, number of available processors.
 std::string CalibrationName(const Calibration& calibration);
 
-// Errors name the path. The file is replaced whole; folders above it are made.
+// Errors name the path. The file is replaced atomically; folders above it are created.
 absl::Status WriteCalibration(const Calibration& calibration, const std::string& path);
 absl::StatusOr<Calibration> ReadCalibration(const std::string& path);
 
 struct FoundCalibration {
   std::optional<Calibration> calibration;
-  std::vector<std::string> complaints;  // files that could not be used, and why: sentences
+  std::vector<std::string> complaints;  // files that could not be used, with the reason: sentences
 };
-// That of a machine with this processor. Of several: one for as many processors as `processors`, else for more of them (a program
-// may have been given a part of its machine); of these the newest.
+// The calibration of a machine with this processor. If there are several: one for `processors` processors, else for
+// more (a program may have been given a part of its machine); of these the newest.
 FoundCalibration FindCalibration(const std::string& folder, const ProcessorInfo& processor, uint32_t processors);
 
-// Whether it says something of a program on so many processors of this kind.
+// Whether it is valid for a program on that many processors of this kind.
 bool Fits(const Calibration& calibration, const ProcessorInfo& processor, uint32_t processors);
 
 }  // namespace dlhook::analyzer::peaks

@@ -1,4 +1,4 @@
-// What a report says about the run beside its tables: names of the schema's enums, and sentences.
+// What a report says about the run in addition to its tables: names of the schema's enums, and sentences.
 #ifndef DLHOOK_ANALYZER_RENDER_RUN_FACTS_H_
 #define DLHOOK_ANALYZER_RENDER_RUN_FACTS_H_
 

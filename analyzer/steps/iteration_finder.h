@@ -5,8 +5,8 @@
 // of adjacent ops, is tried as a cut. Pieces are compared as bags (multisets), because the order of threads may vary
 // within a step. The cut whose equal pieces cover most of the sequence is a period. Of several nested periods
 //   layer (a transformer's blocks)  <  step  <  epoch
-// the step is the longest one that is not an epoch. An epoch contains, beside repetitions of the shorter period, more
-// of the same work at the same or another batch size (an evaluation loop, a smaller last batch).
+// the step is the longest one that is not an epoch. An epoch contains, in addition to repetitions of the shorter
+// period, more of the same work at the same or another batch size (an evaluation loop, a smaller last batch).
 #ifndef DLHOOK_ANALYZER_STEPS_ITERATION_FINDER_H_
 #define DLHOOK_ANALYZER_STEPS_ITERATION_FINDER_H_
 

@@ -9,7 +9,8 @@
 namespace dlhook::analyzer::inline steps {
 namespace {
 
-constexpr double kMostRuns = 0.75;  // if so many sequences of its runs have one run, a network may begin passes
+constexpr double kMostRuns =
+    0.75;  // from this share of single runs among its run sequences on, a network may begin passes
 
 class ItemMaker {
  public:

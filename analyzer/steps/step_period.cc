@@ -59,7 +59,7 @@ std::map<uint32_t, int64_t> Content(const Cuts& cuts, const StepSequence& sequen
   return content;
 }
 
-// What one piece of the longer period contains beside whole repetitions of the shorter one.
+// The part of one piece of the longer period besides whole repetitions of the shorter one.
 struct Remainder {
   int64_t repetitions = 0;
   std::map<uint32_t, int64_t> rest;

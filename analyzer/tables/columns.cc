@@ -50,7 +50,7 @@ Column WallShareColumn() {
   Column column = IntegerColumn("wall_share", "ns", Better::kLower,
                                 "Every instant of the run is divided equally among the calls "
                                 "active at it; this is these calls' part.");
-  column.detail = true;  // wall_percent tells the user the same
+  column.detail = true;  // wall_percent shows the same
   return As(Role::kWeight, column);
 }
 

@@ -1,4 +1,4 @@
-// GPU time of ops: how long GPUs worked for the calls of each op, including work that nested calls asked for.
+// GPU time of ops: how long GPUs worked for the calls of each op, including work requested by nested calls.
 #ifndef DLHOOK_ANALYZER_TABLES_GPU_CALL_TIMES_H_
 #define DLHOOK_ANALYZER_TABLES_GPU_CALL_TIMES_H_
 

@@ -19,7 +19,7 @@ struct Claim {
   int64_t end_value = 0;
 };
 
-// Whether the counter starts with the thread, whoever reads it.
+// Whether the counter starts with the thread, however it is read.
 bool CountsSinceBirth(const CounterSeries& series) {
   return (series.source == CounterSource::kRusage || series.source == CounterSource::kProc) &&
          series.running_ns.empty();

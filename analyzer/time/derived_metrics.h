@@ -12,7 +12,7 @@
 
 namespace dlhook::analyzer::inline time {
 
-// A further input beside the names of counters (preload/counters/counter_names.h): wall time in ns.
+// A further input besides the names of counters (preload/counters/counter_names.h): wall time in ns.
 inline constexpr absl::string_view kWallShare = "wall-share";
 
 // The sum of the named counter over a row; nullopt: not counted.

@@ -35,7 +35,7 @@ class IntervalSet {
   std::vector<int64_t> total_before_ns_;  // of each interval, the sum of those before it
 };
 
-// Time covered by at least two of these intervals, counted once: time in which something runs beside another of its
+// Time covered by at least two of these intervals, counted once: time in which something overlaps with another of its
 // kind.
 IntervalSet CoveredTwice(std::vector<Interval> intervals);
 

@@ -46,7 +46,7 @@ intptr_t FindErrorOffset() {
 }
 
 // This thread's pending error, or null if its location is unknown: then an error of the program is lost, but none of
-// ours remains.
+// the shim's remains.
 void** ErrorSlot() {
   static const intptr_t offset = FindErrorOffset();
   return offset == 0 ? nullptr : reinterpret_cast<void**>(ThreadPointer() + offset);

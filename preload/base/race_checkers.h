@@ -1,5 +1,5 @@
-// Valgrind's race checkers know the C library's locks but not atomics: they are told to ignore the shim's own memory.
-// Thread: any.
+// Valgrind's race checkers know the C library's locks but not atomics: they are instructed to ignore the shim's own
+// memory. Thread: any.
 #ifndef DLHOOK_PRELOAD_BASE_RACE_CHECKERS_H_
 #define DLHOOK_PRELOAD_BASE_RACE_CHECKERS_H_
 

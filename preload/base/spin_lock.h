@@ -1,7 +1,7 @@
 // A lock for slow paths. Zero is unlocked.
 // Thread: any. A forked child may find it held by a thread that it does not have: the lock records its holder's
 // process, and the child takes it over; guarded data is written so that a reader copes (keys are published last). A
-// signal handler that interrupts the holder on its own thread would wait for ever: it proceeds at once, without the
+// signal handler that interrupts the holder on its own thread would wait forever: it proceeds at once, without the
 // lock. A holder that never returns (left by longjmp) loses the lock after some seconds.
 #ifndef DLHOOK_PRELOAD_BASE_SPIN_LOCK_H_
 #define DLHOOK_PRELOAD_BASE_SPIN_LOCK_H_

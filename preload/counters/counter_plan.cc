@@ -177,7 +177,7 @@ void PlanOfPapi(void*) {
   g_set_count.store(set_count, std::memory_order_release);
 }
 
-// One thread does this, without a lock; others wait, but not for ever: a thread in a library's constructor holds the
+// One thread does this, without a lock; others wait, but not forever: a thread in a library's constructor holds the
 // loader's lock, for which the first one may wait.
 void PlanPapiOnce() {
   uint32_t planner = 0;

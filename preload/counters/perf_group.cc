@@ -195,7 +195,7 @@ bool OpenPerfGroup(const PerfEvent* events, uint32_t count, pid_t tid, bool in_h
     return false;
   }
   // Events that join a running group may not count before their thread is scheduled again (seen on Linux 6.18: page
-  // faults beside task-clock), without any indication.
+  // faults next to task-clock), without any indication.
   ioctl(group->fds[0], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP);
   return true;
 }

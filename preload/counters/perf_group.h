@@ -44,10 +44,10 @@ bool OpenPerfGroup(const PerfEvent* events, uint32_t count, pid_t tid, bool in_h
 // If all counters can be read without a system call, maps the events' pages and closes the descriptors.
 bool MapPerfGroup(PerfGroup* group);
 
-// False, with errno, if it could not be read: EBADF if a descriptor is not ours any more.
+// False, with errno, if it could not be read: EBADF if a descriptor is no longer the shim's.
 bool ReadPerfGroup(const PerfGroup& group, PerfReading* reading);
 
-// Leaves descriptors alone that are not ours any more.
+// Leaves descriptors alone that are no longer the shim's.
 void ClosePerfGroup(PerfGroup* group);
 
 // Orders events for grouping: `slots` last, followed only by the metrics that require its group. Pure.

@@ -41,8 +41,8 @@ class FileSink final : public ByteSink {
   FileSink(const FileSink&) = delete;
   FileSink& operator=(const FileSink&) = delete;
 
-  // The file `name` in `folder` (both must outlive the sink) with this inode; 0: any file of ours. `recreate`: create
-  // it if it does not exist, now or later.
+  // The file `name` in `folder` (both must outlive the sink) with this inode; 0: any file owned by this user.
+  // `recreate`: create it if it does not exist, now or later.
   bool OpenAt(int folder, const char* name, uint64_t inode, bool recreate);
   bool Open(const char* path, bool recreate) { return OpenAt(AT_FDCWD, path, 0, recreate); }
   // Where to recreate the file if it is gone.

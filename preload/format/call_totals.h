@@ -83,7 +83,7 @@ static_assert(sizeof(TotalsTable) % 8 == 0);
 // At the end of a table: a call that has ended and has not been added yet.
 constexpr uint64_t kStagingBytes = kMaxRecordBytes;
 
-// In Chunk.owner, beside slot + 1: the chunk holds a table.
+// In Chunk.owner, in addition to slot + 1: the chunk holds a table.
 constexpr uint32_t kTotalsOwner = 1u << 16;
 
 // Reverts an unfinished change.

@@ -1,4 +1,4 @@
-// Records of GPU activities, of the calls that asked for them, and of the source of their times: see record.h.
+// Records of GPU activities, of the calls that requested them, and of the source of their times: see record.h.
 #ifndef DLHOOK_PRELOAD_FORMAT_GPU_RECORDS_H_
 #define DLHOOK_PRELOAD_FORMAT_GPU_RECORDS_H_
 

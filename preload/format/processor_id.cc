@@ -11,7 +11,7 @@ struct Registers {
   unsigned a, b, c, d;
 };
 
-// All zero where the processor has no such leaf.
+// All zero if the processor has no such leaf.
 Registers Ask(unsigned leaf, unsigned subleaf = 0) {
   Registers r = {};
   if (__get_cpuid_count(leaf, subleaf, &r.a, &r.b, &r.c, &r.d) == 0) return {};
@@ -20,7 +20,7 @@ Registers Ask(unsigned leaf, unsigned subleaf = 0) {
 
 bool Bit(unsigned word, int bit) { return (word >> bit & 1) != 0; }
 
-// What the kernel saves of a thread's registers (XCR0): without it the instructions fault.
+// The register state that the kernel saves (XCR0): without it the instructions fault.
 uint64_t SavedState() {
   if (!Bit(Ask(1).c, 27)) return 0;  // OSXSAVE
   uint32_t low, high;

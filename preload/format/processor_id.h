@@ -1,4 +1,4 @@
-// Which processor this is, by cpuid alone: no file is read, nothing is called.
+// Identifies the processor by cpuid alone: reads no file, calls nothing.
 // Thread: any.
 #ifndef DLHOOK_PRELOAD_FORMAT_PROCESSOR_ID_H_
 #define DLHOOK_PRELOAD_FORMAT_PROCESSOR_ID_H_
@@ -7,7 +7,8 @@
 
 namespace dlhook::inline format {
 
-// Bits of ProcessorId.instruction_sets: what decides how much one core computes, as processor and kernel allow it.
+// Bits of ProcessorId.instruction_sets: those that determine a core's peak rate, if both processor and kernel support
+// them.
 enum InstructionSet : uint32_t {
   kFma = 1u << 0,     // AVX2 and FMA
   kAvx512 = 1u << 1,  // AVX-512 F
@@ -20,7 +21,7 @@ enum InstructionSet : uint32_t {
 // All zero: not an x86 processor.
 struct ProcessorId {
   char vendor[16];  // "GenuineIntel", "AuthenticAMD"
-  char name[64];    // "AMD EPYC 7763 64-Core Processor"; empty: it tells none
+  char name[64];    // "AMD EPYC 7763 64-Core Processor"; empty: unknown
   uint32_t family;
   uint32_t model;
   uint32_t stepping;

@@ -55,7 +55,7 @@ uint8_t* Take(ActivityBuffers* pool, BufferKind kind, uint64_t most, size_t byte
   return buffer->data;
 }
 
-// The number of the buffer at `data`, 0: not ours. Needs no lock: a buffer that CUPTI has does not change.
+// The number of the buffer at `data`, 0: none of the pool's. Needs no lock: a buffer that CUPTI has does not change.
 uint32_t NumberOf(const ActivityBuffers* pool, const uint8_t* data) {
   for (uint32_t i = 0; data != nullptr && i < pool->made; ++i) {
     if (pool->buffers[i].data == data) return i + 1;

@@ -1,4 +1,4 @@
-// Converts CUPTI's records to ours. Pure functions.
+// Converts CUPTI's records to dlhook's. Pure functions.
 // Thread: any.
 #ifndef DLHOOK_PRELOAD_GPU_ACTIVITY_READER_H_
 #define DLHOOK_PRELOAD_GPU_ACTIVITY_READER_H_

@@ -13,7 +13,7 @@ namespace dlhook::inline gpu {
 enum class CuptiAnswer { kOn, kTaken, kRefused };
 
 // Starts recording. kTaken: the application has it, perhaps another time; kRefused: not available at all. In both cases
-// nothing of ours is enabled, and `reason` says why.
+// nothing is enabled for dlhook, and `reason` says why.
 CuptiAnswer OpenCupti(const CuptiApi& api, GpuState* state, char* reason, size_t reason_bytes);
 
 // Stops recording and makes CUPTI return everything it holds. `hand_over`: HandOverCupti follows; else the process

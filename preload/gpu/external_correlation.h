@@ -20,14 +20,15 @@ bool StartExternalCorrelation(const CuptiApi& api);
 void StopExternalCorrelation(const CuptiApi& api);
 
 // Around a recorded call. What was pushed is popped by the call that pushed it, even if CUPTI was handed over
-// meanwhile: CUPTI keeps a stack per thread, and ours must not remain on it.
+// meanwhile: CUPTI keeps a stack per thread, and dlhook's entries must not remain on it.
 void PushGpuCall(const CuptiApi& api, ThreadState* thread, uint64_t sequence);
 void PopGpuCall(const CuptiApi& api, ThreadState* thread);
 
 // The stacks are gone, because CUPTI was finalized.
 void ForgetPushedCalls();
 
-// The link in a record of kind EXTERNAL_CORRELATION. False: it is not ours. Its `ticks` are 0: the call gives the time.
+// The link in a record of kind EXTERNAL_CORRELATION. False: it is not dlhook's. Its `ticks` are 0: the call gives the
+// time.
 bool LinkOf(const cupti::ExternalCorrelationRecord& record, GpuLinkRecord* link);
 
 }  // namespace dlhook::inline gpu

@@ -53,8 +53,8 @@ struct GpuState {
   std::atomic<uint32_t> module_unloads;    // afterwards names of kernels may have moved
 
   // For CUPTI, under `control`.
-  void* subscriber;                   // null: not ours
-  uint32_t is_to_be_handed_over;      // 1: closed, but attributes and the subscription are still ours
+  void* subscriber;                   // null: not subscribed
+  uint32_t is_to_be_handed_over;      // 1: closed, but attributes and the subscription are still dlhook's
   uint8_t per_thread_buffers_before;  // previous attributes
   uint8_t zeroed_buffers_before;
   int64_t clock_offset_ns;  // to be added to CUPTI's times

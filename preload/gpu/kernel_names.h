@@ -1,4 +1,4 @@
-// Definitions for names of kernels, which CUPTI provides as pointers into memory that is not ours.
+// Definitions for names of kernels, which CUPTI provides as pointers into foreign memory.
 // Thread: "dlhook-gpu". Some system calls and a lock for a new pointer; a table look-up for known ones.
 #ifndef DLHOOK_PRELOAD_GPU_KERNEL_NAMES_H_
 #define DLHOOK_PRELOAD_GPU_KERNEL_NAMES_H_

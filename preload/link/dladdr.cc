@@ -1,7 +1,6 @@
 // The interposed dladdr and dladdr1: for one of our functions that replaces a library's, they describe the function
 // behind it. NumPy, R and others print the name of their BLAS with these. Addresses inside functions, as in backtraces,
-// are not changed.
-// Thread: any application thread, also in signal handlers; addresses other than ours are not examined.
+// are not changed. Thread: any application thread, also in signal handlers; only addresses in the shim are examined.
 #include <dlfcn.h>
 
 #include <atomic>

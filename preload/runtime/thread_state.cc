@@ -60,7 +60,7 @@ void DetachThread(void*) {
   dlhook_thread = nullptr;
   if (thread == nullptr || thread->active == 0) return;
   CloseThreadCounters(thread);
-  FlushRegistry(thread);  // what found the ring full when it was told
+  FlushRegistry(thread);  // what did not fit into the full ring earlier
   GiveBackTotals(thread);
   WriteThreadRecord(thread, RecordType::kThreadEnd);
   ShrinkRing(thread);

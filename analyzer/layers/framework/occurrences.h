@@ -12,7 +12,7 @@ namespace dlhook::analyzer::inline framework {
 // By unit, from 0. A pass ends where backward nodes ran. So repetitions are known for ops with backward nodes; other
 // passes over the same line and op (evaluation, recomputation) are counted modulo that number. A line that only runs
 // without gradients, or that repeats too often for rows of its own, counts as one: 0. A module's own ops are counted
-// anew for each of its calls in a pass, as far as its first submodule shows these.
+// separately for each of its calls in a pass, as far as its first submodule shows these.
 std::vector<uint32_t> CountOccurrences(const TraceModel& model, const std::vector<PythonPlace>& places,
                                        const TorchUnits& units);
 

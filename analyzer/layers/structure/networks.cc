@@ -201,7 +201,7 @@ std::vector<Network> LearnNetworks(const std::vector<const Pass*>& passes) {
     const absl::Span<const Forward> rest = Remainder(seen.pass->forwards, networks);
     if (!rest.empty() && ShowsNetwork(rest, seen.count > 1)) AddNetwork(rest, networks);
   }
-  // Work that ran once, beside what repeats, e.g. a single batch of another network. A piece of a known network does
+  // Work that ran once, next to repeated work, e.g. a single batch of another network. A piece of a known network does
   // not count.
   for (const Seen& seen : sequences) {
     if (!any_repeated || seen.count > 1) continue;

@@ -136,7 +136,7 @@ void AddNotSeen(const TraceModel& model, GpuIndex activity, CopyGroup& group) {
 // The row of each call whose copy was seen on the GPU.
 using KeyOfCall = absl::flat_hash_map<CallIndex, Key>;
 
-// What GPUs copied, assigned to the call that asked for it.
+// The GPUs' copies, assigned to the call that requested them.
 KeyOfCall CollectGpu(const TraceModel& model, const SameWork& same_work, CopyMap& groups) {
   KeyOfCall keys;
   const GpuCopies copies(model);

@@ -210,7 +210,7 @@ class IdleSums {
   std::vector<Gap> longest_gaps_;
 };
 
-// What asked for the work after a gap.
+// The call or op that requested the work after a gap.
 class NextWork {
  public:
   NextWork(const TraceModel& model, const Attribution& attribution)

@@ -1,4 +1,4 @@
-// Table `launches`: the time from the request for a kernel to its start, by thread and by what asked for it.
+// Table `launches`: the time from the request for a kernel to its start, by thread and by what requested it.
 #include <algorithm>
 #include <cmath>
 #include <map>

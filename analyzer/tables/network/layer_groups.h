@@ -26,8 +26,8 @@ struct LayerGroup {
 // Maps calls and scopes to rows.
 class LayerGroups {
  public:
-  // `depth`: modules' names are cut after so many parts (at 1, layer1.0.conv2 becomes layer1), and layers are folded
-  // accordingly; 0: not at all.
+  // `depth`: modules' names are truncated to that many parts (at 1, layer1.0.conv2 becomes layer1), and layers are
+  // folded accordingly; 0: not at all.
   LayerGroups(const TraceModel& model, const Attribution& attribution, LayersBy by, int depth);
 
   const std::vector<LayerGroup>& groups() const { return groups_; }

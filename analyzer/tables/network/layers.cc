@@ -158,10 +158,10 @@ TypedColumns<LayerRow> GpuDetailColumns() {
   };
 }
 
-// Hidden by default beside GPU times, which fill the line.
+// Hidden by default if there are GPU times, which fill the line.
 constexpr const char* kSecondRankBesideGpu[] = {"time_percent", "rate", "layout", "matched_by", "recompute", "time"};
 
-// If the program waits for GPUs, their time is the cost of a layer; host time stands beside it.
+// If the program waits for GPUs, their time is the cost of a layer; host time is shown next to it.
 void AddGpuColumns(TypedColumns<LayerRow>* columns) {
   for (AnyColumn& typed : columns->all()) {
     if (typed.column.role == Role::kWeight || typed.column.role == Role::kPart) typed.column.role = Role::kNone;

@@ -1,4 +1,4 @@
-// What two sides ran on, said only where it differs.
+// The environments of two sides, reported only if they differ.
 #include "analyzer/diff/environment.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Calibrations: spreads, files that come back as they were written, files that are damaged, and which machine's is taken.
+// Calibrations: spreads, files that are read back unchanged, damaged files, and the choice of a machine's file.
 #include "analyzer/peaks/calibration.h"
 
 #include <gmock/gmock.h>
