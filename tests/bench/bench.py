@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs dlhook's benchmarks and prints tables with verdicts; scripts/bench.sh builds and calls it. Standard library only.
 
-Verdicts: pass or FAIL where the whole 95 % interval lies on one side of the limit, else undecided.
+Verdicts: pass or FAIL if the whole 95 % interval is on one side of the limit, else undecided.
 Exit codes: 0; 1 if a figure fails or is invalid; 2 for a wrong command line.
 """
 

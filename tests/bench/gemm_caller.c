@@ -2,7 +2,7 @@
 //   gemm_caller THREADS BATCHES CALLS [PAUSE_US [SETTLE_MS]]
 // Each thread makes BATCHES times CALLS calls with 40 shapes, four call sites and 480 operands (as a network of some forty
 // layers would), and sleeps PAUSE_US after each batch. Four calls of each thread come before and are not measured. SETTLE_MS: sleep
-// after those and before the last reading, so that whoever works in the background has begun and has finished.
+// after those and before the last reading, so that background work has begun and has finished.
 //   thread_ns      per thread: CPU time of the thread per call, median of its batches
 //   process_ns     CPU time of the whole process per call, background threads included
 //   background_ns  CPU time per call of the parent (the launcher that drains) and of the processes in BENCH_WATCH

@@ -1,7 +1,7 @@
 """The tracers that dlhook is compared with on the calls of gemm_caller: how each is started, what its trace says, what
 reads it, which version it is. Standard library only. Each recorder has
 
-    record(caller, folder)   what the program prints, as an object; its trace lies in the folder then
+    record(caller, folder)   the program's output, as an object; its trace is then in the folder
     calls(folder)            calls of sgemm_ in the trace, as the tool's own reader counts them
 """
 

@@ -1,7 +1,7 @@
 """A small client of CUPTI in ctypes, for tests of the fake one: subscribes, keeps callbacks and records.
 
     cupti = Cupti(folder, "13", kinds=(KERNEL, MEMCPY))
-    ... cupti.flush(); cupti.records          [Record], in the order of being told
+    ... cupti.flush(); cupti.records          [Record], in the order received
     cupti.subscribe((RUNTIME, 211), RESOURCE)  callbacks of one function; of a domain: cupti.callbacks
 """
 

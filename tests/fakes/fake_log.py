@@ -92,7 +92,7 @@ def activities(calls):
 def stable(calls, handles=True):
     """One text a call, without sequence numbers, addresses that the fakes did not choose, times on the host's clock.
 
-    Without calls of CUPTI: dlhook makes some of its own. Threads are numbered anew: it has threads that make calls, too.
+    Without calls of CUPTI: dlhook makes some of its own. Threads are renumbered: it also has threads that make calls.
 
     handles=False leaves out those of handles too: they change when something creates handles between the program's own.
     """

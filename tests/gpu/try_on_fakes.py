@@ -1,5 +1,5 @@
-"""What test_on_fakes.py leaves out, for whoever changes run.py: a profiler in the middle, and a round beside the bare
-tracer. No test of the build (25 s of CPU). The environment is that of gpu.on_fakes.
+"""The checks left out of test_on_fakes.py, for changes of run.py: a profiler in the middle, and a round with the bare
+tracer. Not a test of the build (25 s of CPU). The environment is that of gpu.on_fakes.
 
     ctest --test-dir build/release -R gpu.on_fakes -V | grep DLHOOK_  # shows it
 """

@@ -1,5 +1,5 @@
-"""`dlhook calibrate`: what it measures, what it says where it can't, and where it keeps it. No figure is judged but by its order: tests
-share their machine."""
+"""`dlhook calibrate`: its measurements, its reports of missing values, and its file. Figures are only checked by order
+of magnitude: tests share their machine."""
 
 import glob
 import json
@@ -88,7 +88,7 @@ class Measured(e2e.Case):
 
 class Trouble(e2e.Case):
     def test_that_can_not_be_kept(self):
-        """Nor is there a library: bandwidths are measured still."""
+        """Without any library, bandwidths are still measured."""
         file = os.path.join(self.folder, "file")
         with open(file, "w", encoding="utf-8"):
             pass

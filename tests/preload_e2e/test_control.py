@@ -73,7 +73,7 @@ class Clock(e2e.Case):
         self.assertTrue(trace.clock_samples)
 
     def test_both_clocks_agree(self):
-        # Ticks of the trace must lie between its first and last clock samples.
+        # Ticks of the trace must be between its first and last clock samples.
         for clock in ("tsc", "monotonic"):
             with self.subTest(clock=clock):
                 trace = self.recorded("writer", [e2e.victim("linked"), "1", "50"], expected_code=3,

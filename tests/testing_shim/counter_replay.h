@@ -4,7 +4,7 @@
 //   counters cycles instructions cache-misses
 //   add 1000000 2000000 300
 //   add 1200000 2100000 310 enabled 10000000 running 5000000
-//   # Or what counters of so many bits hold, which wrap:
+//   # Or the values of counters with this many bits, which wrap:
 //   bits 32
 //   raw 4294967000 17 3
 //

@@ -127,7 +127,7 @@ class Bomb {
     Count(count);
   }
 
-  // Frame k is inside frame k - 1, or beside it.
+  // Frame k is inside frame k - 1, or next to it.
   void Stacks(int count, int addresses, bool nested) {
     trace::Interned* interned = nullptr;
     for (int k = 1; k <= count; ++k) {

@@ -14,7 +14,7 @@ struct TestGpuWork {
   GpuActivityKind kind = GpuActivityKind::kKernel;
   int64_t start_ns = 0;
   int64_t duration_ns = 0;
-  int64_t asked_by_ns = -1;  // start of the innermost call on `thread` that asked for it; -1: not known
+  int64_t asked_by_ns = -1;  // start of the requesting innermost call on `thread`; -1: not known
   std::string kernel = {};   // full and demangled
   uint32_t ordinal = 0;
   uint64_t bytes = 0;

@@ -18,7 +18,7 @@ struct Disturbance {
   std::string name;
   double memory;
   double spread;      // of the load, relative to a step
-  int stopped_every;  // one step in so many; 0: none
+  int stopped_every;  // one step in this many; 0: none
   double stopped_for = 0.4;
 };
 

@@ -38,12 +38,12 @@ struct RunSpec {
   unsigned seed = 1;
   int batch = 8;
   IterationKind kind = IterationKind::kTraining;
-  int interrupted_every = 0;  // every so many steps one takes ten times as long; 0: none
+  int interrupted_every = 0;  // one step in this many takes ten times as long; 0: none
   std::string dtype = "f32";
   std::string format = "abcd";  // of activations
   std::string optimizer;        // "SGD": its update ends each step; empty: none
   std::string loader;           // "_SingleProcessDataLoaderIter"
-  int products = 0;             // matrix products per step beside the layers
+  int products = 0;             // matrix products per step besides the layers
   int micro_steps = 1;
   int validations = 0;     // validation steps after each step
   int64_t python_ns = 0;   // at the end of each step, outside all scopes; running …

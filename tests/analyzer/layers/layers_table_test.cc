@@ -148,7 +148,7 @@ TEST(LayersTableTest, GpuTimesOfLayersAreThoseOfWhatTheirCallsAskedFor) {
     EXPECT_EQ(Integer(table, row, "gpu_time"), 300);
     EXPECT_DOUBLE_EQ(Real(table, row, "kernels"), 3);
     EXPECT_DOUBLE_EQ(Real(table, row, "gpu_rate"), 2.0 * 120 * 4 * 256 / 100);
-    EXPECT_GT(Integer(table, row, "forward"), 0);  // the host's time stands beside it
+    EXPECT_GT(Integer(table, row, "forward"), 0);  // the host's time is shown next to it
   }
   EXPECT_EQ(Text(table, 0, "layer"), "block.fc1");
 }

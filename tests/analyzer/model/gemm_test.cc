@@ -137,7 +137,7 @@ TEST(GemmTableTest, CublasTellsMore) {
   EXPECT_EQ(Text(table, 0, "compute_type"), "32f");
   EXPECT_EQ(Text(table, 0, "epilogue"), "bias+relu");
   EXPECT_EQ(Text(table, 0, "functions"), "cublasLtMatmul");
-  // The call only asks for the product.
+  // The call only requests the product.
   EXPECT_TRUE(std::holds_alternative<std::monostate>(At(table, 0, "rate")));
 }
 

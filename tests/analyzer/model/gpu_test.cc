@@ -118,7 +118,7 @@ TEST(GpuModelTest, OfSeveralLinksTheLastOneBeforeTheWorkCounts) {
   EXPECT_THAT(model.oddities, IsEmpty());
 }
 
-// If the application holds CUPTI's callbacks, a link says which call asked for the work, but not when.
+// If the application holds CUPTI's callbacks, a link identifies the requesting call, but not its time.
 TEST(GpuModelTest, ALinkWithoutATimeIsFromWhenItsCallBegan) {
   const TraceModel model = LoadText(
       Start() + Calls(1, 3) + GpuLinkText(1, {{1, 2, 0}, {2, 70, 0}}) +

@@ -33,7 +33,7 @@ TEST(TensorFormatTest, StridesDecideWhereDimensionsOfOneLeaveItOpen) {
   // Neither order gives a stride of 99: the first that matches the rest.
   EXPECT_EQ(TensorFormat({2, 1, 4, 5}, {20, 99, 5, 1}), "nchw");
   EXPECT_EQ(TensorFormat({1, 3, 4, 5}, {99, 1, 15, 3}), "nhwc");
-  // A bias as in cuDNN's own plans, beside NHWC tensors.
+  // A bias as in cuDNN's own plans, next to NHWC tensors.
   EXPECT_EQ(TensorFormat({1, 128, 1, 1}, {128, 1, 128, 128}), "nhwc");
 }
 

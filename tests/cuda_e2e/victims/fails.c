@@ -1,7 +1,7 @@
 // Calls that fail, by DLHOOK_FAKE_FAIL, and what a program does about it. fails MODE:
 //   copies    an allocation, a copy, a launch and a search that fail; the last error stays the program's own
 //   fallback  cublasLtMatmul fails, cublasGemmEx does the product
-//   start     a program that finds no usable device: prints what it was told and goes on without
+//   start     a program that finds no usable device: prints the results and continues without
 #include "cuda.h"
 #include "tell.h"
 

@@ -190,7 +190,7 @@ class Plans(genuine.Case):
         self.check_report(e2e.Run(self.run_path).table("ops"))
 
     def check_report(self, rows):
-        """Plans from text are read like those from descriptors, attention in one piece costs what it does in parts."""
+        """Plans from text are read like those from descriptors, attention in one piece has the same cost as in parts."""
         calls = collections.Counter()
         for row in rows:
             calls[row["kind"], row["problem"]] += row["calls"] or 0

@@ -1,4 +1,4 @@
-// Signal handlers that call hooked functions, at any moment. signals MODE HANDLERS COUNTS: works until so many handlers
+// Signal handlers that call hooked functions, at any moment. signals MODE HANDLERS COUNTS: works until this many handlers
 // have run. Each sets the timer for the next: on a machine where a handler takes longer than the timer, work would stand still.
 //   plain     handlers on the thread's own stack      alternate  on a small stack of their own
 //   leave     every third handler leaves by siglongjmp, out of whatever it interrupted
