@@ -3,11 +3,9 @@
 #
 #   scripts/bench.sh [--scale F] [FIGURE…]   FIGURE: calls cuda gpu drain memory reader torch scopes torch_cuda;
 #                                            all if none is named (about 15 minutes)
-#   scripts/bench.sh --peers [--scale F]     dlhook compared with LTTng-UST, uftrace, ltrace, ONEDNN_VERBOSE,
-#   torch.profiler and cProfile:
+#   scripts/bench.sh --peers [--scale F]     dlhook compared with LTTng-UST, uftrace, ltrace, ONEDNN_VERBOSE, torch.profiler and cProfile:
 #                                            peer_calls peer_onednn peer_reading peer_torch (about 10 minutes).
-#                                            `scripts/setup.sh --peers` installs them; missing ones are left out and
-#                                            named.
+#                                            `scripts/setup.sh --peers` installs them; missing ones are named and left out.
 #
 # The PyTorch figures need a Python with torch: PYTHON_WITH_TORCH, else the virtual environment of scripts/setup.sh
 # --frameworks, else python3; those with its CUDA wheel DLHOOK_CUDA_VENV, else build/venv-cuda. Without these they are
